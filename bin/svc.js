@@ -1,0 +1,18 @@
+#!/usr/bin/env node
+// The command `svc`: refuses an old Node in one line, then hands over to cli.js. No syntax newer than Node 14.
+import { createRequire } from 'node:module';
+import module from 'node:module';
+
+const need = createRequire(import.meta.url)('./need-node.cjs');
+if (!need.isSupported(process.versions.node)) {
+  process.stderr.write(need.complaint(process.versions.node, process.execPath) + '\n');
+  process.exit(2);
+}
+if (!process.env.NODE_DISABLE_COMPILE_CACHE && module.enableCompileCache) module.enableCompileCache();
+import('../dist/cli.js').then(
+  function (cli) { return cli.main(process.argv.slice(2)); },
+  function (error) {
+    process.stderr.write('svc: cannot load its own code: ' + (error && error.message) + '\n');
+    process.exit(4);
+  },
+);

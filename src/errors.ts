@@ -1,0 +1,225 @@
+/**
+ * Errors: one table of the mistakes an operator or programmer can make, and the exceptions that become HTTP answers.
+ *
+ *   SvcError        a mistake in configuration or code: code, message, remedy; never shown to a client
+ *   HTTPException   the request must stop here: status, public detail, headers; nothing else
+ *   plain Error     our bug, or the application's: 500, its stack to the log
+ */
+import type { Finding } from './findings.ts';
+
+interface Fault {
+  /** "Cannot ‹what was tried›: ‹what was found, what is needed›", values quoted, no full stop, never a secret. */
+  readonly describe: (...args: never[]): string => string;
+  readonly remedy: string;
+  /** The rule of `svc check` that reports the same mistake. */
+  readonly rule?: Finding['rule'];
+}
+
+/** Every fault by code. A code is for ever, a message is not. README.md lists them; a test holds the two together. */
+export const FAULTS = {
+  E_APP_FROZEN: {
+    describe: (what: string): string => `Cannot ${what}: the application is compiled and takes no further declarations`,
+    remedy: 'Declare everything before startup(), run(), fetch() or compileAll() is called',
+  },
+  E_BODY_CONSUMED: {
+    describe: (what: string): string => `Cannot read the request body as ${what}: its stream has been taken already`,
+    remedy: 'Call stream() or one of body(), json(), text(), form(), not both',
+  },
+  E_CLI_USAGE: {
+    describe: (problem: string): string => `Cannot understand the command line: ${problem}`,
+    remedy: 'See: svc --help',
+  },
+  E_COMPILE: {
+    describe: (findings: readonly Finding[]): string =>
+      `Cannot compile the application: ${findings.length} mistake${findings.length === 1 ? '' : 's'}` +
+      findings.map((finding) => `\n  ${finding.rule} ${finding.subject}: ${finding.message}` +
+        (finding.place === undefined ? '' : ` (${finding.place.file}:${finding.place.line}:${finding.place.column})`)).join(''),
+    remedy: 'Mend what each finding names; "svc check" prints the same list with remedies',
+  },
+  E_COOKIE: {
+    describe: (name: string, problem: string): string => `Cannot set the cookie "${name}": ${problem}`,
+    remedy: 'Names are RFC 9110 tokens, values RFC 6265 cookie-octets: encode others, for example with encodeURIComponent()',
+  },
+  E_HEADER: {
+    describe: (name: string, problem: string): string => `Cannot set the header ${JSON.stringify(name)}: ${problem}`,
+    remedy: 'Names are RFC 9110 tokens; values hold no CR, LF or NUL and nothing above U+00FF: encode file names by RFC 8187',
+  },
+  E_LISTEN: {
+    describe: (address: string, reason: string): string => `Cannot listen on ${address}: ${reason}`,
+    remedy: 'Choose another --host or --port, or stop the process that holds the address',
+  },
+  E_LOAD: {
+    describe: (target: string, problem: string): string => `Cannot load "${target}": ${problem}`,
+    remedy: 'Name a module and its export, for example: svc run src/app.ts:app',
+  },
+  E_METRIC: {
+    describe: (name: string, problem: string): string => `Cannot register the metric "${name}": ${problem}`,
+    remedy: 'Names are svc_[a-z0-9_]+ and unique; labels are [a-z_][a-z0-9_]*, "le" is taken',
+  },
+  E_MIDDLEWARE: {
+    describe: (what: string): string => `Cannot use ${what} as middleware: it is neither a function (req, next) nor an object with handle(req, next)`,
+    remedy: 'Write app.use(async (req, next) => { const response = await next(); return response; })',
+  },
+  E_MIDDLEWARE_RESULT: {
+    describe: (what: string): string => `Cannot answer the request: the middleware ${what} returned nothing`,
+    remedy: 'Return the response: return await next(), or a response of your own',
+  },
+  E_NEXT_TWICE: {
+    describe: (what: string): string => `Cannot call next() a second time: the middleware ${what} has already passed this request on`,
+    remedy: 'Call next() once and keep the response it gives',
+  },
+  E_OPTION_RANGE: {
+    describe: (owner: string, option: string, needed: string, found: string): string => `Cannot configure ${owner}: option "${option}" needs ${needed}, found ${found}`,
+    remedy: 'Give a value in the range that the message names, or leave the option out for its default',
+  },
+  E_OPTION_UNKNOWN: {
+    describe: (owner: string, option: string, suggestion: string | undefined): string =>
+      `Cannot configure ${owner}: unknown option "${option}"` + (suggestion === undefined ? '' : `: did you mean "${suggestion}"?`),
+    remedy: 'Use one of the documented options; settings of your own belong under config: { … }',
+  },
+  E_PATH_TEMPLATE: {
+    describe: (template: string, problem: string): string => `Cannot read the path template "${template}": ${problem}`,
+    remedy: 'Write "/users/{id:int}": a leading slash, parameters that fill a whole segment, converters str, int, float, uuid, path',
+  },
+  E_REPLY: {
+    describe: (problem: string): string => `Cannot turn the handler's return value into a response: ${problem}`,
+    remedy: 'Return a JSON value, a string, bytes, [body, status], reply(…) or a response object',
+  },
+  E_ROUTE_METHOD: {
+    describe: (method: string): string => `Cannot register the method ${JSON.stringify(method)}: it is not an HTTP method token`,
+    remedy: 'Use names such as GET, POST or PROPFIND, in capitals',
+  },
+  E_SESSION_ABSENT: {
+    describe: (): string => 'Cannot read req.session: no session middleware is in use',
+    remedy: 'Register it: app.use(new SessionMiddleware())',
+  },
+  E_STATE_UNSET: {
+    describe: (name: string): string => `Cannot read the state "${name}": nothing has set it`,
+    remedy: 'Register the plugin that provides it, or set it in a middleware before it is read',
+  },
+  E_URL_NAME: {
+    describe: (name: string, suggestion: string | undefined): string =>
+      `Cannot build a URL: no route is named "${name}"` + (suggestion === undefined ? '' : `: did you mean "${suggestion}"?`),
+    remedy: 'Name the route in its spec: app.get("/users/{id:int}", { name: "user" }, handler)',
+  },
+  E_URL_PARAM: {
+    describe: (name: string, param: string, problem: string): string => `Cannot build the URL of "${name}": parameter "${param}" ${problem}`,
+    remedy: 'Pass every parameter of the template, each as its converter reads it',
+  },
+} as const;
+
+/** A stable code of {@link FAULTS}. */
+export type FaultCode = keyof typeof FAULTS;
+/** What the description of a fault is made from. */
+export type FaultArguments<C extends FaultCode> = Parameters<(typeof FAULTS)[C]['describe']>;
+
+/** A mistake in configuration or code: `code` to look up, `message` what was found, `remedy` what to do. */
+export class SvcError<C extends FaultCode = FaultCode> extends Error {
+  readonly code: C;
+  readonly remedy: string;
+  /** For `E_COMPILE` every mistake found; else empty. */
+  readonly findings: readonly Finding[];
+
+  constructor(code: C, args: FaultArguments<C>, options: { readonly cause?: unknown; readonly findings?: readonly Finding[] } = {}) {
+    const fault: Fault = FAULTS[code];
+    super((fault.describe as (...args: readonly unknown[]) => string)(...args), 'cause' in options ? { cause: options.cause } : undefined);
+    this.name = 'SvcError';
+    this.code = code;
+    this.remedy = fault.remedy;
+    this.findings = options.findings ?? [];
+  }
+}
+
+/** What may accompany an {@link HTTPException}. */
+export interface HTTPExceptionOptions {
+  /** Response headers by name, for example `{ 'Retry-After': '60' }`. */
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+  /** A stable machine-readable word, sent as the member `code` of the problem. */
+  readonly code?: string | undefined;
+  /** What led to it: goes to the log of a 5xx, never to the client. */
+  readonly cause?: unknown;
+}
+
+/** One problem of the input: where (`['body', 'home', 'city']`), which rule, and a sentence without the submitted value. */
+export interface Issue {
+  readonly loc: readonly (string | number)[];
+  readonly code: string;
+  readonly message: string;
+}
+
+/**
+ * Stops the request with a status and a detail that the client may read. Rendered as RFC 9457 problem+json inside the
+ * middleware pipeline. `status` is an integer 400 … 599.
+ */
+export class HTTPException extends Error {
+  readonly status: number;
+  readonly detail: string | undefined;
+  readonly headers: Readonly<Record<string, string>> | undefined;
+  readonly code: string | undefined;
+  /** Problems of the input, sent as the member `errors`. */
+  readonly issues: readonly Issue[] | undefined;
+
+  constructor(status: number, detail?: string, options: HTTPExceptionOptions & { readonly issues?: readonly Issue[] } = {}) {
+    super(detail ?? statusTitle(status), 'cause' in options ? { cause: options.cause } : undefined);
+    if (!Number.isInteger(status) || status < 400 || status > 599) throw new RangeError(`HTTPException needs a status 400 … 599, found ${status}`);
+    this.name = new.target.name;
+    this.status = status;
+    this.detail = detail;
+    this.headers = options.headers;
+    this.code = options.code;
+    this.issues = options.issues;
+  }
+}
+
+/** 400: the request is malformed, or its input fails validation. */
+export class BadRequest extends HTTPException {
+  constructor(detail?: string, options?: HTTPExceptionOptions & { readonly issues?: readonly Issue[] }) { super(400, detail, options); }
+}
+/** 401: no valid authentication. RFC 9110 §15.5.2 wants a `WWW-Authenticate` header with it. */
+export class Unauthorized extends HTTPException {
+  constructor(detail?: string, options?: HTTPExceptionOptions) { super(401, detail, options); }
+}
+/** 403: authenticated, and not allowed. */
+export class Forbidden extends HTTPException {
+  constructor(detail?: string, options?: HTTPExceptionOptions) { super(403, detail, options); }
+}
+/** 404: nothing here, or nothing that this client may know of. */
+export class NotFound extends HTTPException {
+  constructor(detail?: string, options?: HTTPExceptionOptions) { super(404, detail, options); }
+}
+/** 405: the path exists, the method does not. RFC 9110 §15.5.6 wants an `Allow` header with it. */
+export class MethodNotAllowed extends HTTPException {
+  constructor(detail?: string, options?: HTTPExceptionOptions) { super(405, detail, options); }
+}
+/** 413: the body is larger than this route reads. */
+export class PayloadTooLarge extends HTTPException {
+  constructor(detail?: string, options?: HTTPExceptionOptions) { super(413, detail, options); }
+}
+/** 500: a failure that the application declares itself; logged like an unhandled one. */
+export class InternalError extends HTTPException {
+  constructor(detail?: string, options?: HTTPExceptionOptions) { super(500, detail, options); }
+}
+
+/** The client left before its request was complete, or before it was answered. Nobody is there to read an answer. */
+export class ClientDisconnected extends Error {
+  constructor() {
+    super('The client closed the connection');
+    this.name = 'ClientDisconnected';
+  }
+}
+
+const TITLES: Readonly<Record<number, string>> = {
+  400: 'Bad Request', 401: 'Unauthorized', 402: 'Payment Required', 403: 'Forbidden', 404: 'Not Found', 405: 'Method Not Allowed',
+  406: 'Not Acceptable', 407: 'Proxy Authentication Required', 408: 'Request Timeout', 409: 'Conflict', 410: 'Gone', 411: 'Length Required',
+  412: 'Precondition Failed', 413: 'Content Too Large', 414: 'URI Too Long', 415: 'Unsupported Media Type', 416: 'Range Not Satisfiable',
+  417: 'Expectation Failed', 421: 'Misdirected Request', 422: 'Unprocessable Content', 423: 'Locked', 424: 'Failed Dependency', 425: 'Too Early',
+  426: 'Upgrade Required', 428: 'Precondition Required', 429: 'Too Many Requests', 431: 'Request Header Fields Too Large',
+  451: 'Unavailable For Legal Reasons', 500: 'Internal Server Error', 501: 'Not Implemented', 502: 'Bad Gateway', 503: 'Service Unavailable',
+  504: 'Gateway Timeout', 505: 'HTTP Version Not Supported', 506: 'Variant Also Negotiates', 507: 'Insufficient Storage', 508: 'Loop Detected',
+  511: 'Network Authentication Required',
+};
+
+/** The registered phrase of an error status (RFC 9110 §15), or the class of an unregistered one. */
+export function statusTitle(status: number): string {
+  return TITLES[status] ?? (status < 500 ? 'Client Error' : 'Server Error');
+}

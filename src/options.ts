@@ -1,0 +1,108 @@
+/**
+ * Options objects: each read once, checked by name and range, never written to.
+ *
+ *   const { perMinute, store } = readOptions('RateLimitMiddleware', options, { perMinute: int(120, 1, 1_000_000), store: given<Store>() });
+ */
+import { SvcError } from './errors.ts';
+
+/** How one option is read: `accepts` says whether a value fits, `needs` names in words what would, `fallback` is used when it is absent. */
+export interface OptionKind<T> {
+  readonly needs: string;
+  readonly fallback: T;
+  accepts(value: unknown): boolean;
+}
+
+/** The values an options table describes. */
+export type OptionValues<K> = { readonly [N in keyof K]: K[N] extends OptionKind<infer T> ? T : never };
+
+/** An integer of `least … greatest`. */
+export function int(fallback: number, least: number, greatest: number): OptionKind<number> {
+  return { fallback, needs: `an integer ${least} … ${greatest}`, accepts: (value) => Number.isInteger(value) && (value as number) >= least && (value as number) <= greatest };
+}
+
+/** A finite number of `least … greatest`. */
+export function number(fallback: number, least: number, greatest: number): OptionKind<number> {
+  return { fallback, needs: `a number ${least} … ${greatest}`, accepts: (value) => Number.isFinite(value) && (value as number) >= least && (value as number) <= greatest };
+}
+
+/** `true` or `false`. */
+export function bool(fallback: boolean): OptionKind<boolean> {
+  return { fallback, needs: 'true or false', accepts: (value) => typeof value === 'boolean' };
+}
+
+/** A string; with no fallback it may be absent. */
+export function text(): OptionKind<string | undefined>;
+export function text(fallback: string): OptionKind<string>;
+export function text(fallback?: string): OptionKind<string | undefined> {
+  return { fallback, needs: 'a string', accepts: (value) => typeof value === 'string' };
+}
+
+/** One of the listed words. */
+export function oneOf<const T extends string>(words: readonly T[], fallback: T): OptionKind<T> {
+  return { fallback, needs: `one of ${words.map((word) => `"${word}"`).join(', ')}`, accepts: (value) => (words as readonly unknown[]).includes(value) };
+}
+
+/** Anything that `accepts` lets through, absent by default: functions, stores, lists. */
+export function given<T>(needs = 'a value', accepts: (value: unknown) => boolean = () => true): OptionKind<T | undefined> {
+  return { fallback: undefined, needs, accepts };
+}
+
+/** An option that a caller may pass as `undefined`, meaning that it was not given. */
+export type Optional<T> = { readonly [N in keyof T]?: T[N] | undefined };
+
+/**
+ * Reads every option of `kinds` out of `options`. An option that is absent or `undefined` has its fallback.
+ *
+ * @throws SvcError `E_OPTION_UNKNOWN` with the nearest known name, `E_OPTION_RANGE` with what is needed
+ */
+export function readOptions<K extends Record<string, OptionKind<unknown>>>(owner: string, options: object, kinds: K): OptionValues<K> {
+  const known = Object.keys(kinds);
+  for (const name of Object.keys(options)) {
+    if (!Object.hasOwn(kinds, name)) throw new SvcError('E_OPTION_UNKNOWN', [owner, name, closest(name, known)]);
+  }
+  const values: Record<string, unknown> = {};
+  for (const name of known) {
+    const kind = kinds[name]!;
+    const value = (options as Record<string, unknown>)[name];
+    if (value !== undefined && !kind.accepts(value)) throw new SvcError('E_OPTION_RANGE', [owner, name, kind.needs, shown(value)]);
+    values[name] = value === undefined ? kind.fallback : value;
+  }
+  return values as OptionValues<K>; // each name was read by the kind that types it
+}
+
+/** A value as an error may show it: short, and never a string's content, which may be a secret. */
+export function shown(value: unknown): string {
+  if (typeof value === 'string') return `a string of ${value.length} characters`;
+  if (typeof value === 'number' || typeof value === 'boolean' || value === null || value === undefined) return String(value);
+  if (typeof value === 'bigint') return `${value}n`;
+  return Array.isArray(value) ? 'an array' : typeof value === 'function' ? 'a function' : typeof value === 'symbol' ? 'a symbol' : 'an object';
+}
+
+/** The candidate that `word` was probably meant to be, or undefined: at most a third of its letters may differ, and never more than 3. */
+export function closest(word: string, candidates: Iterable<string>): string | undefined {
+  let best: string | undefined;
+  let bestDistance = Math.min(3, Math.max(1, Math.floor(word.length / 3))) + 1;
+  for (const candidate of candidates) {
+    if (Math.abs(candidate.length - word.length) >= bestDistance) continue;
+    const distance = editDistance(word.toLowerCase(), candidate.toLowerCase());
+    if (distance < bestDistance) [best, bestDistance] = [candidate, distance];
+  }
+  return best;
+}
+
+/** Insertions, deletions, replacements and swaps of neighbours that lead from one word to the other (optimal string alignment). */
+function editDistance(from: string, to: string): number {
+  let before: number[] = [];
+  let above = Array.from({ length: to.length + 1 }, (_, column) => column);
+  for (let row = 1; row <= from.length; row++) {
+    const line = [row];
+    for (let column = 1; column <= to.length; column++) {
+      const isSame = from[row - 1] === to[column - 1];
+      let cost = Math.min(above[column]! + 1, line[column - 1]! + 1, above[column - 1]! + (isSame ? 0 : 1));
+      if (row > 1 && column > 1 && from[row - 1] === to[column - 2] && from[row - 2] === to[column - 1]) cost = Math.min(cost, before[column - 2]! + 1);
+      line.push(cost);
+    }
+    [before, above] = [above, line];
+  }
+  return above[to.length]!;
+}
