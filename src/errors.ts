@@ -9,7 +9,7 @@ import type { Finding } from './findings.ts';
 
 interface Fault {
   /** "Cannot ‹what was tried›: ‹what was found, what is needed›", values quoted, no full stop, never a secret. */
-  readonly describe: (...args: never[]): string => string;
+  readonly describe: (...args: never[]) => string;
   readonly remedy: string;
   /** The rule of `svc check` that reports the same mistake. */
   readonly rule?: Finding['rule'];
