@@ -36,6 +36,10 @@ export const FAULTS = {
         (finding.place === undefined ? '' : ` (${finding.place.file}:${finding.place.line}:${finding.place.column})`)).join(''),
     remedy: 'Mend what each finding names; "svc check" prints the same list with remedies',
   },
+  E_CONFIG_CAST: {
+    describe: (name: string, needed: string, found: string): string => `Cannot read ${name}: ${needed} is needed, found ${found}`,
+    remedy: 'Set the variable, or the setting, to text of that form, or leave it out for its default',
+  },
   E_COOKIE: {
     describe: (name: string, problem: string): string => `Cannot set the cookie "${name}": ${problem}`,
     remedy: 'Names are RFC 9110 tokens, values RFC 6265 cookie-octets: encode others, for example with encodeURIComponent()',
@@ -55,6 +59,11 @@ export const FAULTS = {
   E_METRIC: {
     describe: (name: string, problem: string): string => `Cannot register the metric "${name}": ${problem}`,
     remedy: 'Names are svc_[a-z0-9_]+ and unique; labels are [a-z_][a-z0-9_]*, "le" is taken',
+  },
+  E_METRIC_LABELS: {
+    describe: (name: string, labels: readonly string[], found: number): string =>
+      `Cannot count "${name}": it is declared with ${labels.length === 0 ? 'no label' : `the labels ${labels.map((label) => `"${label}"`).join(', ')}`}, found ${found} label values`,
+    remedy: 'Pass one value for each declared label, in that order',
   },
   E_MIDDLEWARE: {
     describe: (what: string): string => `Cannot use ${what} as middleware: it is neither a function (req, next) nor an object with handle(req, next)`,
@@ -85,9 +94,25 @@ export const FAULTS = {
     describe: (problem: string): string => `Cannot turn the handler's return value into a response: ${problem}`,
     remedy: 'Return a JSON value, a string, bytes, [body, status], reply(…) or a response object',
   },
+  E_ROUTE_HANDLER: {
+    describe: (route: string): string => `Cannot register ${route}: there is no handler function`,
+    remedy: 'Pass the handler last: app.get(path, handler), or app.get(path, spec, handler)',
+  },
   E_ROUTE_METHOD: {
     describe: (method: string): string => `Cannot register the method ${JSON.stringify(method)}: it is not an HTTP method token`,
     remedy: 'Use names such as GET, POST or PROPFIND, in capitals',
+  },
+  E_SCHEMA_FIELD: {
+    describe: (field: string, problem: string): string => `Cannot declare the field ${field}: ${problem}`,
+    remedy: 'Write name = Field(str, { minLength: 2 }): a type or a default first, then the options of that type',
+  },
+  E_SCHEMA_FIELD_CALLS: {
+    describe: (schema: string, problem: string): string => `Cannot construct ${schema}: ${problem}`,
+    remedy: 'Call Field() once per member, always the same ones in the same order: no conditions around it; use optional: true or a union',
+  },
+  E_SCHEMA_PROBE: {
+    describe: (schema: string, problem: string): string => `Cannot learn the fields of ${schema}: ${problem}`,
+    remedy: 'Assign each Field() directly to a member of a class that extends Schema; turn computed members into getters',
   },
   E_SESSION_ABSENT: {
     describe: (): string => 'Cannot read req.session: no session middleware is in use',

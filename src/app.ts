@@ -1,0 +1,303 @@
+/**
+ * The application: declared, compiled once, then served.
+ *
+ *   declare   app.get(…), app.use(…), app.includeRouter(…), app.exceptionHandler(…), app.onStartup(…)
+ *   compile   every mistake between declarations at once, as one SvcError; then nothing can be added any more
+ *   serve     handle(req): match → middleware → handler → answer
+ */
+import { constants } from 'node:os';
+import { systemClock } from './clock.ts';
+import { compileApplication } from './compile.ts';
+import { Config } from './config.ts';
+import { createLogger } from './log.ts';
+import { createMetrics } from './metrics.ts';
+import { bool, given, int, readOptions, text } from './options.ts';
+import { Router } from './route.ts';
+import { ExceptionHandlers } from './http/exception-handlers.ts';
+import { answerInMemory } from './http/memory.ts';
+import { ErrorRenderer, asMiddleware } from './http/pipeline.ts';
+import { HttpServer } from './http/server.ts';
+import { AppState } from './http/state.ts';
+import type { Clock } from './clock.ts';
+import type { CompiledApplication } from './compile.ts';
+import type { Env } from './config.ts';
+import type { Logger } from './log.ts';
+import type { Counter, Metrics } from './metrics.ts';
+import type { Awaitable, CompiledRoute, Middleware, StateMap } from './http/contracts.ts';
+import type { ErrorClass, ExceptionHandler } from './http/exception-handlers.ts';
+import type { MiddlewareFunction } from './http/pipeline.ts';
+import type { Outcome, RequestDefaults, TransportRequest } from './http/request.ts';
+import type { HttpResponse } from './http/response.ts';
+import type { ServedApplication } from './http/server.ts';
+
+/** What an application is made from. `undefined` means not given. Settings of your own go under `config`. */
+export interface SvcOptions {
+  /** Stack traces in 5xx answers. Default false. */
+  readonly debug?: boolean | undefined;
+  /** `/docs` and `/openapi.json`. Default: true outside production. */
+  readonly enableDocs?: boolean | undefined;
+  /** The version of your interface, for documents. Default `1.0.0`. */
+  readonly version?: string | undefined;
+  /** Its title. Default `svc`. */
+  readonly title?: string | undefined;
+  /** Default `production`; the variable SVC_ENV wins. */
+  readonly env?: Env | undefined;
+  /** The cap of every request body in bytes. Default: none but those of `json()`, `text()` and `form()`. */
+  readonly maxBodyBytes?: number | undefined;
+  /** Where events go. Default: standard error. */
+  readonly logger?: Logger | undefined;
+  /** Default: the machine's. */
+  readonly clock?: Clock | undefined;
+  /** Settings of your own, below loadDict() and the variables `SVC_*`. */
+  readonly config?: Readonly<Record<string, unknown>> | undefined;
+}
+
+/** Where to listen. What is left out comes from the settings `host` and `port` (SVC_HOST, SVC_PORT). */
+export interface RunOptions {
+  /** Default `127.0.0.1`. */
+  readonly host?: string | undefined;
+  /** 0 … 65535; 0 takes a free one. Default 8000. */
+  readonly port?: number | undefined;
+  /** How long requests in flight may take after SIGTERM, in seconds, 0 … 3600. Default 30. */
+  readonly drainSeconds?: number | undefined;
+  /** Whether SIGTERM and SIGINT drain and end the process. Default true. */
+  readonly handleSignals?: boolean | undefined;
+}
+
+/** A server that runs. */
+export interface RunningServer {
+  readonly host: string;
+  readonly port: number;
+  readonly url: string;
+  /** Drains, shuts the application down, and resolves when all is done. */
+  close(): Promise<void>;
+}
+
+/** Called once at start or end. */
+export type LifecycleHook = (app: Svc) => unknown;
+
+/** How a compilation differs from the application's own: for test clients. @internal */
+export interface CompileVariant {
+  /** Told of every error that nothing handled. */
+  readonly onUnhandled?: ((error: unknown) => void) | undefined;
+}
+
+/** A web application. */
+export class Svc extends Router implements ServedApplication {
+  readonly title: string;
+  readonly version: string;
+  readonly config: Config;
+  readonly env: Env;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly metrics: Metrics;
+  readonly state: StateMap;
+  /** @internal */
+  readonly defaults: RequestDefaults;
+  readonly #debug: boolean;
+  readonly #middleware: Middleware[] = [];
+  readonly #handlers = new ExceptionHandlers();
+  readonly #startupHooks: LifecycleHook[] = [];
+  readonly #shutdownHooks: LifecycleHook[] = [];
+  readonly #pending = new Set<Promise<void>>();
+  readonly #errorCounter: Counter;
+  #compiled: CompiledApplication | undefined;
+  #starting: Promise<void> | undefined;
+  #stopping: Promise<void> | undefined;
+
+  /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`, `E_CONFIG_CAST` */
+  constructor(options: SvcOptions = {}) {
+    super();
+    const { logger, clock, config, ...settings } = readOptions('Svc', options, {
+      debug: given<boolean>('true or false', (value) => typeof value === 'boolean'),
+      enableDocs: given<boolean>('true or false', (value) => typeof value === 'boolean'),
+      version: text(), title: text(), env: text(),
+      maxBodyBytes: given<number>('an integer 0 or more', (value) => Number.isSafeInteger(value) && (value as number) >= 0),
+      logger: given<Logger>('a logger', isObject), clock: given<Clock>('a clock', isObject), config: given<Record<string, unknown>>('an object', isObject),
+    });
+    this.config = new Config({ values: { ...config, ...settings } });
+    this.clock = clock ?? systemClock;
+    this.env = this.config.env;
+    this.log = logger ?? createLogger({ clock: this.clock });
+    this.metrics = createMetrics({ log: this.log });
+    this.#errorCounter = this.metrics.counter('svc_errors_total', 'Errors that nothing handled, and answers of 500 and above that were thrown');
+    this.title = this.config.get('title', 'svc');
+    this.version = this.config.get('version', '1.0.0');
+    this.#debug = this.config.get('debug', false);
+    this.state = new AppState();
+    this.defaults = { state: this.state, maxBodyBytes: this.config.get('maxBodyBytes', Infinity) };
+  }
+
+  /** A layer around every route, whenever it is registered; the first is outermost. @throws SvcError `E_MIDDLEWARE` */
+  use(middleware: Middleware | MiddlewareFunction): this {
+    this.mustNotBeFrozen('use a middleware');
+    this.#middleware.push(asMiddleware(middleware));
+    return this;
+  }
+
+  /** Answers what is thrown of this class, or of a class below it that has no handler of its own. */
+  exceptionHandler<E>(errorClass: ErrorClass<E>, handler: ExceptionHandler<E>): this {
+    this.mustNotBeFrozen('register an exception handler');
+    this.#handlers.add(errorClass, handler);
+    return this;
+  }
+
+  /** Before the first request, in order; a failure ends the start and is what `startup()` rejects with. */
+  onStartup(hook: LifecycleHook): this {
+    this.mustNotBeFrozen('register a startup hook');
+    this.#startupHooks.push(hook);
+    return this;
+  }
+
+  /** After the last request, in reverse order; a failure is logged and the others run. */
+  onShutdown(hook: LifecycleHook): this {
+    this.mustNotBeFrozen('register a shutdown hook');
+    this.#shutdownHooks.push(hook);
+    return this;
+  }
+
+  /**
+   * Finds every mistake between declarations and builds what serves. Called by startup(); calling it again does nothing.
+   *
+   * @throws SvcError `E_COMPILE` with the findings
+   */
+  compileAll(): this {
+    this.#compile();
+    return this;
+  }
+
+  /** Every route after compilation, one per method. */
+  get routes(): readonly CompiledRoute[] { return this.#compile().routes; }
+
+  /** Compiles, then runs the startup hooks; once, however often it is called. A failed start may be tried again. */
+  startup(): Promise<void> {
+    return this.#starting ??= this.#start().catch((error: unknown) => {
+      this.#starting = undefined;
+      throw error;
+    });
+  }
+
+  /** Waits for what still runs after answers, then runs the shutdown hooks. Once. */
+  shutdown(): Promise<void> {
+    return this.#stopping ??= this.#stop();
+  }
+
+  /** Answers a web request in process, starting the application if need be. */
+  async fetch(request: Request): Promise<Response> {
+    await this.startup();
+    return answerInMemory(this, request);
+  }
+
+  /**
+   * Starts and listens. Resolves when requests are accepted; SIGTERM and SIGINT then drain, shut down and end the process.
+   *
+   * @throws SvcError `E_LISTEN`, `E_COMPILE`, and whatever a startup hook throws
+   */
+  async run(options: RunOptions = {}): Promise<RunningServer> {
+    const { host, port, drainSeconds, handleSignals } = readOptions('run()', options, {
+      host: given<string>('a string', (value) => typeof value === 'string'),
+      port: given<number>('an integer 0 … 65535', (value) => Number.isInteger(value) && (value as number) >= 0 && (value as number) <= 65_535),
+      drainSeconds: int(30, 0, 3_600), handleSignals: bool(true),
+    });
+    await this.startup();
+    const server = new HttpServer(this);
+    const address = await server.listen({ host: host ?? this.config.get('host', '127.0.0.1'), port: port ?? this.config.get('port', 8000) });
+    this.log.info('listening', { url: address.url, env: this.env });
+    let closing: Promise<void> | undefined;
+    const close = (): Promise<void> => closing ??= this.#drain(server, drainSeconds * 1_000);
+    if (handleSignals) endOnSignals(close, this.log);
+    return { ...address, close };
+  }
+
+  /** @internal */
+  get securesCookies(): boolean { return this.env === 'production'; }
+
+  /** @internal */
+  handle(req: TransportRequest): Awaitable<HttpResponse> {
+    return this.#compiled!.handle(req); // run(), fetch() and test clients start the application first
+  }
+
+  /** The application compiled in another way, for a test client. @internal */
+  variant(variant: CompileVariant): ServedApplication {
+    const { handle } = this.#build(variant);
+    const { defaults, clock, log, securesCookies } = this;
+    return { defaults, clock, log, securesCookies, handle, finish: (req, outcome) => this.finish(req, outcome) };
+  }
+
+  /** @internal */
+  finish(req: TransportRequest, outcome: Outcome): Awaitable<void> {
+    const hooks = req.takeAfterwards();
+    if (hooks === undefined) return;
+    const running = this.#runAfterwards(hooks, req, outcome);
+    this.#pending.add(running);
+    return running.finally(() => this.#pending.delete(running));
+  }
+
+  async #runAfterwards(hooks: ((outcome: Outcome) => Awaitable<void>)[], req: TransportRequest, outcome: Outcome): Promise<void> {
+    for (const hook of hooks.reverse()) {
+      try {
+        await hook(outcome);
+      } catch (error) {
+        this.log.error('cleanup_failed', error, { method: req.method, route: req.route?.template, request_id: req.id });
+      }
+    }
+  }
+
+  #compile(): CompiledApplication {
+    if (this.#compiled !== undefined) return this.#compiled;
+    const compiled = this.#build({});
+    this.freeze();
+    this.config.freeze();
+    return this.#compiled = compiled;
+  }
+
+  #build(variant: CompileVariant): CompiledApplication {
+    const errors = new ErrorRenderer({
+      handlers: this.#handlers, log: this.log, errors: this.#errorCounter, debug: this.#debug, onUnhandled: variant.onUnhandled,
+    });
+    return compileApplication({ router: this, middleware: this.#middleware, env: this.env, config: (key) => this.config.get(key), errors });
+  }
+
+  async #start(): Promise<void> {
+    this.#compile();
+    for (const hook of this.#startupHooks) await hook(this);
+  }
+
+  async #stop(): Promise<void> {
+    while (this.#pending.size > 0) await Promise.all(this.#pending);
+    for (const hook of this.#shutdownHooks.toReversed()) {
+      try {
+        await hook(this);
+      } catch (error) {
+        this.log.error('shutdown_hook_failed', error);
+      }
+    }
+  }
+
+  async #drain(server: HttpServer, deadlineMs: number): Promise<void> {
+    this.log.info('draining', { in_flight: server.inFlight });
+    const cut = await server.close(deadlineMs);
+    if (cut > 0) this.log.warn('drain_deadline_exceeded', { requests_cut: cut });
+    await this.shutdown();
+    this.log.info('stopped');
+  }
+}
+
+/** The first signal drains and ends the process with 0; the second ends it at once. */
+function endOnSignals(close: () => Promise<void>, log: Logger): void {
+  let isEnding = false;
+  const onSignal = (signal: NodeJS.Signals): void => {
+    if (isEnding) process.exit(128 + constants.signals[signal]);
+    isEnding = true;
+    log.info('signal', { signal });
+    close().then(() => process.exit(0), (error: unknown) => {
+      log.error('shutdown_failed', error);
+      process.exit(1);
+    });
+  };
+  process.on('SIGTERM', onSignal).on('SIGINT', onSignal);
+}
+
+function isObject(value: unknown): boolean {
+  return typeof value === 'object' && value !== null;
+}

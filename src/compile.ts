@@ -1,0 +1,140 @@
+/**
+ * Declared → compiled: routes into the table, middleware around the core, mistakes between declarations into findings.
+ */
+import { compileRoute } from './compiled-route.ts';
+import { BadRequest, MethodNotAllowed, NotFound, SvcError } from './errors.ts';
+import { closest } from './options.ts';
+import { compose } from './http/pipeline.ts';
+import { problem } from './http/problem.ts';
+import { HttpResponse, Prepared } from './http/response.ts';
+import { RoutingTable, allowOf } from './http/router.ts';
+import type { Env } from './config.ts';
+import type { Finding } from './findings.ts';
+import type { Awaitable, CompiledRoute, CompiledView, Middleware } from './http/contracts.ts';
+import type { ErrorRenderer, Layer } from './http/pipeline.ts';
+import type { Endpoint, TransportRequest } from './http/request.ts';
+import type { FlatRoute, Router } from './route.ts';
+
+/** What there is to compile. */
+export interface Declarations {
+  readonly router: Router;
+  readonly middleware: readonly Middleware[];
+  readonly env: Env;
+  readonly errors: ErrorRenderer;
+  config(key: string): unknown;
+}
+
+/** What serves. */
+export interface CompiledApplication {
+  /** Every route, one per method. */
+  readonly routes: readonly CompiledRoute[];
+  /** Matches the request and answers it. Never throws, never rejects. */
+  readonly handle: Layer;
+}
+
+/** @throws SvcError `E_COMPILE` with every finding, as soon as one of them is an error */
+export function compileApplication(declarations: Declarations): CompiledApplication {
+  const { router, middleware, env, errors, config } = declarations;
+  const findings: Finding[] = [];
+  const report = (finding: Finding): void => { findings.push(finding); };
+  const flat = router.flatten(report);
+  const table = new RoutingTable<Endpoint>();
+  const routes = enter(flat, table, errors, report);
+  table.freeze();
+  reportDuplicateNames(flat, report);
+  const view: CompiledView = { env, routes, middleware, plugins: [], config };
+  for (const layer of middleware) for (const finding of layer.compile?.(view) ?? []) report(finding);
+  if (findings.some((finding) => finding.severity === 'error')) throw new SvcError('E_COMPILE', [findings], { findings });
+  const run = compose(middleware, core(routes, env, errors), errors);
+  return {
+    routes,
+    handle(req) {
+      req.match = table.match(req.method, req.path);
+      return run(req);
+    },
+  };
+}
+
+/** Every route's methods into the table. */
+function enter(flat: readonly FlatRoute[], table: RoutingTable<Endpoint>, errors: ErrorRenderer, report: (finding: Finding) => void): CompiledRoute[] {
+  const routes: CompiledRoute[] = [];
+  for (const route of flat) {
+    for (const method of route.methods) {
+      const endpoint = compileRoute(route, method, errors);
+      const existing = table.add(method, route.template, endpoint);
+      routes.push(endpoint.route);
+      if (existing !== undefined) report(duplicate(endpoint.route, existing.route));
+    }
+  }
+  return routes;
+}
+
+function duplicate(route: CompiledRoute, first: CompiledRoute): Finding {
+  return {
+    rule: 'SVC101', severity: 'error', subject: `${route.method} ${route.template}`, place: route.place,
+    message: `the same path and method are registered as ${first.template} at ${first.place.file}:${first.place.line}`,
+    remedy: 'Remove one of the two, or give it another path or method; parameter names do not tell paths apart',
+  };
+}
+
+function reportDuplicateNames(flat: readonly FlatRoute[], report: (finding: Finding) => void): void {
+  const first = new Map<string, FlatRoute>();
+  for (const route of flat) {
+    const { name } = route.spec;
+    if (name === undefined) continue;
+    const earlier = first.get(name);
+    if (earlier === undefined) first.set(name, route);
+    else {
+      report({
+        rule: 'SVC104', severity: 'error', subject: `${route.methods.join(', ')} ${route.template.template}`, place: route.declared.place,
+        message: `the name "${name}" belongs to ${earlier.template.template} already`, remedy: 'Give each route a name of its own: urlFor() finds it by that',
+      });
+    }
+  }
+}
+
+/** The innermost layer: the endpoint that matched, or the answer to what did not. */
+function core(routes: readonly CompiledRoute[], env: Env, errors: ErrorRenderer): Layer {
+  const allMethods = allowOf(routes.map((route) => route.method));
+  const suggest = env === 'production' ? () => undefined : suggester(routes);
+  return (req) => {
+    const { match } = req;
+    return match.kind === 'found' ? match.endpoint.run(req) : unmatched(req, errors, allMethods, suggest);
+  };
+}
+
+/** 404, 405, OPTIONS from the table, and what is no path. */
+function unmatched(req: TransportRequest, errors: ErrorRenderer, allMethods: string, suggest: (path: string) => string | undefined): Awaitable<HttpResponse> {
+  const { match } = req;
+  if (match.kind === 'wrong-method') {
+    if (req.method === 'OPTIONS') return options(match.allow);
+    return refuse(MethodNotAllowed, 405, `This path has ${match.allow}`, req, errors, match.allow);
+  }
+  if (match.kind === 'malformed') return refuse(BadRequest, 400, 'The path has a malformed percent escape', req, errors);
+  if (req.path.charCodeAt(0) === SLASH) return refuse(NotFound, 404, suggest(req.path), req, errors);
+  return req.path === '*' && req.method === 'OPTIONS' ? options(allMethods) : refuse(BadRequest, 400, 'The request target is no path', req, errors);
+}
+
+const SLASH = 47;
+
+function options(allow: string): HttpResponse {
+  return new HttpResponse(null, new Prepared(204, ['Allow', allow]));
+}
+
+/** A refusal is a value; it becomes an exception only where a handler of the application's may want to see it. */
+function refuse(Exception: typeof NotFound, status: number, detail: string | undefined, req: TransportRequest, errors: ErrorRenderer, allow?: string): Awaitable<HttpResponse> {
+  if (errors.hasHandlers) return errors.render(new Exception(detail, allow === undefined ? {} : { headers: { Allow: allow } }), req);
+  const response = problem(status, req.id, { detail });
+  if (allow !== undefined) response.headers.flat.push('Allow', allow);
+  return response;
+}
+
+/** Outside production a 404 names a close path: the table is no secret there. */
+function suggester(routes: readonly CompiledRoute[]): (path: string) => string | undefined {
+  const templates = [...new Set(routes.map((route) => route.template))].slice(0, 1_000);
+  return (path) => {
+    if (path.length > 200) return undefined;
+    const near = closest(path, templates);
+    return near === undefined ? undefined : `Nothing is here; did you mean ${near}?`;
+  };
+}

@@ -1,0 +1,248 @@
+/**
+ * Configuration: built-in defaults < constructor arguments < loadDict() < environment variables `SVC_*`.
+ *
+ *   key in code     pageSize   baseUrl   oauth2Scopes        also accepted: page_size, SVC_PAGE_SIZE
+ *   variable    SVC_PAGE_SIZE  SVC_BASE_URL  SVC_OAUTH2_SCOPES      digits stay with the word before them
+ *
+ * Whatever is text stays text until it is read; its type comes from the default, or from `cast`. The environment is copied
+ * once, and stays above loadDict() whenever that is called.
+ */
+import { SvcError } from './errors.ts';
+import { closest, shown } from './options.ts';
+
+/** Where the application runs: config `env`, variable `SVC_ENV`. Decides cookie prefixes, documentation and the development provider. */
+export type Env = 'production' | 'development' | 'test';
+
+/** What a {@link Config} is made from. Nothing of it is read again, or written to. */
+export interface ConfigOptions {
+  /** The lowest layer: the framework's own defaults. */
+  readonly defaults?: Readonly<Record<string, unknown>> | undefined;
+  /** The `config` of `new Svc({ config })`. */
+  readonly values?: Readonly<Record<string, unknown>> | undefined;
+  /** The highest layer. Default `process.env`; only names that begin with `SVC_` are kept. */
+  readonly environment?: Readonly<Record<string, string | undefined>> | undefined;
+}
+
+/** How the text of a setting becomes a value. */
+export interface CastOptions<T> {
+  /**
+   * Gets text only: a value that is not a string is passed on as it is. Throwing, `undefined` and NaN mean that the text
+   * does not fit. `Number` and `Boolean` read strictly, as a number or boolean default does.
+   */
+  readonly cast: (text: string) => T;
+  /** What fits, in words, for the error: `'a comma-separated list of hosts'`. */
+  readonly needs?: string | undefined;
+}
+
+/** The layer that answers for a key; `none` when no layer has it. */
+export type ConfigSource = 'default' | 'argument' | 'dict' | 'environment' | 'none';
+
+/** One key that has been read, for `svc check`. */
+export interface ConfigRead {
+  readonly key: string;
+  readonly variable: string;
+  /** What the text becomes; `undefined` when it was asked for neither with a default nor with a cast. */
+  readonly cast: 'number' | 'string' | 'boolean' | 'custom' | undefined;
+  /** What the reader falls back on; `undefined` when it gave nothing. */
+  readonly fallback: unknown;
+  readonly source: ConfigSource;
+}
+
+/** A variable `SVC_*` that nobody has read, and the name it was probably meant to be. */
+export interface UnknownVariable {
+  readonly variable: string;
+  readonly suggestion: string | undefined;
+}
+
+const PREFIX = 'SVC_';
+const ENVS: readonly Env[] = ['production', 'development', 'test'];
+const TRUE: ReadonlySet<string> = new Set(['true', '1', 'yes', 'on']);
+const FALSE: ReadonlySet<string> = new Set(['false', '0', 'no', 'off']);
+const DECIMAL = /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?$/;
+
+/** The settings of one application. */
+export class Config {
+  readonly #defaults: Layer;
+  readonly #values: Layer;
+  readonly #dict: Layer = new Map();
+  readonly #environment: Layer = new Map();
+  readonly #reads = new Map<string, ConfigRead>();
+  #isFrozen = false;
+
+  constructor({ defaults = {}, values = {}, environment = process.env }: ConfigOptions = {}) {
+    this.#defaults = layer(defaults);
+    this.#values = layer(values);
+    for (const [name, text] of Object.entries(environment)) {
+      if (name.startsWith(PREFIX) && name.length > PREFIX.length && text !== undefined) this.#environment.set(name, text);
+    }
+  }
+
+  /**
+   * The value of a setting, or `fallback` when no layer has it. Without fallback and cast: whatever is there, text as text.
+   *
+   * Numbers are finite decimals (`20`, `-1`, `0.5`, `1e3`): no hexadecimal, no separators, no empty text. Booleans are
+   * true/false, 1/0, yes/no, on/off in any case. A string is taken as it is, empty too.
+   *
+   * @throws SvcError `E_CONFIG_CAST`, which names the variable and never the value
+   */
+  get<T>(key: string, fallback: NoInfer<T>, options: CastOptions<T>): T;
+  get<T>(key: string, fallback: undefined, options: CastOptions<T>): T | undefined;
+  get(key: string, fallback: number): number;
+  get(key: string, fallback: string): string;
+  get(key: string, fallback: boolean): boolean;
+  get(key: string, fallback?: unknown): unknown;
+  get(key: string, fallback?: unknown, options?: Partial<CastOptions<unknown>>): unknown {
+    const variable = variableOf(key);
+    const { value, source } = this.#find(variable);
+    const kind = kindOf(fallback, options?.cast);
+    this.#record(variable, kind, fallback, source);
+    if (value === undefined) return fallback;
+    const result = typeof value === 'string' ? fromText(value, kind, fallback, options?.cast) : fromValue(value, kind);
+    if (result === REFUSED) throw this.#refusal(variable, source, options?.needs ?? needed(kind, fallback), value);
+    return result;
+  }
+
+  /** The environment that decides everything else; `production` unless set. @throws SvcError `E_CONFIG_CAST` for any other word */
+  get env(): Env {
+    const text = this.get('env', 'production');
+    const env = ENVS.find((candidate) => candidate === text);
+    if (env !== undefined) return env;
+    const { value, source } = this.#find(`${PREFIX}ENV`);
+    throw this.#refusal(`${PREFIX}ENV`, source, ENVS.map((word) => `"${word}"`).join(' or '), value);
+  }
+
+  /**
+   * Adds values above the constructor's and below the environment's; a later call wins over an earlier one. Keys may be
+   * camelCase, snake_case or the variable's name; `undefined` is as if the key were not there.
+   *
+   * @throws SvcError `E_APP_FROZEN` once the application is compiled
+   */
+  loadDict(values: Readonly<Record<string, unknown>>): this {
+    if (this.#isFrozen) throw new SvcError('E_APP_FROZEN', ['load configuration']);
+    for (const [variable, value] of layer(values)) this.#dict.set(variable, value);
+    return this;
+  }
+
+  /** Ends loadDict(): what the application was compiled with is what it runs with. */
+  freeze(): void {
+    this.#isFrozen = true;
+  }
+
+  /** Every key read so far, by its camelCase name; a later read with a fallback or cast completes an earlier one. */
+  reads(): ReadonlyMap<string, ConfigRead> {
+    return this.#reads;
+  }
+
+  /** The variables `SVC_*` of the environment that belong to no key read, defaulted, passed in or loaded: misspelt, most likely. */
+  unknownVariables(): readonly UnknownVariable[] {
+    const known = new Set([`${PREFIX}ENV`, ...this.#defaults.keys(), ...this.#values.keys(), ...this.#dict.keys()]);
+    for (const { variable } of this.#reads.values()) known.add(variable);
+    return [...this.#environment.keys()].filter((variable) => !known.has(variable)).sort()
+      .map((variable) => ({ variable, suggestion: closest(variable, known) }));
+  }
+
+  #find(variable: string): { readonly value: unknown; readonly source: ConfigSource } {
+    let value = this.#environment.get(variable);
+    if (value !== undefined) return { value, source: 'environment' };
+    if ((value = this.#dict.get(variable)) !== undefined) return { value, source: 'dict' };
+    if ((value = this.#values.get(variable)) !== undefined) return { value, source: 'argument' };
+    if ((value = this.#defaults.get(variable)) !== undefined) return { value, source: 'default' };
+    return { value: undefined, source: 'none' };
+  }
+
+  #record(variable: string, cast: Kind, fallback: unknown, source: ConfigSource): void {
+    const key = keyOf(variable);
+    const before = this.#reads.get(key);
+    if (before !== undefined && before.source === source && (before.cast ?? cast) === before.cast && (before.fallback ?? fallback) === before.fallback) return;
+    this.#reads.set(key, { key, variable, cast: before?.cast ?? cast, fallback: before?.fallback ?? fallback, source });
+  }
+
+  #refusal(variable: string, source: ConfigSource, needs: string, value: unknown): SvcError {
+    const name = source === 'environment' ? variable : `the setting "${keyOf(variable)}" (${variable})`;
+    return new SvcError('E_CONFIG_CAST', [name, needs, typeof value === 'string' ? shown(value) : `a value of type ${typeof value}`]);
+  }
+}
+
+/** The variable of a key: `pageSize`, `page_size` and `SVC_PAGE_SIZE` are `SVC_PAGE_SIZE`; `baseURL` is `SVC_BASE_URL`. */
+export function variableOf(key: string): string {
+  let variable = VARIABLES.get(key);
+  if (variable === undefined) {
+    const words = /[a-z]/.test(key) ? key.replace(/([a-z0-9])([A-Z])/g, '$1_$2').replace(/([A-Z])([A-Z][a-z])/g, '$1_$2').toUpperCase() : key;
+    const name = words.replace(/[^A-Z0-9]+/g, '_');
+    variable = name.startsWith(PREFIX) ? name : PREFIX + name;
+    if (VARIABLES.size < MOST_REMEMBERED) VARIABLES.set(key, variable);
+  }
+  return variable;
+}
+
+/** The camelCase key of a variable: `SVC_PAGE_SIZE` is `pageSize`. */
+export function keyOf(variable: string): string {
+  return variable.slice(PREFIX.length).toLowerCase().replace(/_+([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
+}
+
+/** Settings by variable name, so that every spelling of a key meets in one place. */
+type Layer = Map<string, unknown>;
+type Kind = ConfigRead['cast'];
+type Cast = ((text: string) => unknown) | undefined;
+
+/** Keys are written in the program, so they are few; a program that makes them up must not fill the memory. */
+const MOST_REMEMBERED = 1_000;
+const VARIABLES = new Map<string, string>();
+const REFUSED: unique symbol = Symbol('refused');
+
+function layer(values: Readonly<Record<string, unknown>>): Layer {
+  const entries: Layer = new Map();
+  for (const [key, value] of Object.entries(values)) {
+    if (value !== undefined) entries.set(variableOf(key), value);
+  }
+  return entries;
+}
+
+function kindOf(fallback: unknown, cast: Cast): Kind {
+  if (cast !== undefined) return cast === Number ? 'number' : cast === Boolean ? 'boolean' : cast === String ? 'string' : 'custom';
+  const type = typeof fallback;
+  return type === 'number' || type === 'string' || type === 'boolean' ? type : undefined;
+}
+
+function fromText(text: string, kind: Kind, fallback: unknown, cast: Cast): unknown {
+  switch (kind) {
+    case 'string': return text;
+    case 'number': return decimal(text.trim());
+    case 'boolean': return word(text.trim().toLowerCase());
+    case 'custom': return attempt(cast!, text);
+    default: return fallback === undefined || fallback === null ? text : REFUSED;
+  }
+}
+
+/** What the program handed in has its type already; a cast reads text only. */
+function fromValue(value: unknown, kind: Kind): unknown {
+  return kind === undefined || kind === 'custom' || (typeof value === kind && !Number.isNaN(value)) ? value : REFUSED;
+}
+
+function decimal(text: string): unknown {
+  const value = DECIMAL.test(text) ? Number(text) : Number.NaN;
+  return Number.isFinite(value) ? value : REFUSED;
+}
+
+function word(text: string): unknown {
+  return TRUE.has(text) ? true : FALSE.has(text) ? false : REFUSED;
+}
+
+function attempt(cast: (text: string) => unknown, text: string): unknown {
+  try {
+    const value = cast(text);
+    return value === undefined || Number.isNaN(value) ? REFUSED : value;
+  } catch {
+    return REFUSED; // its error is dropped, not made the cause: most quote what they could not read
+  }
+}
+
+function needed(kind: Kind, fallback: unknown): string {
+  switch (kind) {
+    case 'number': return 'a finite decimal number';
+    case 'boolean': return 'true, false, 1, 0, yes, no, on or off';
+    case 'string': return 'a string';
+    case 'custom': return 'text that its cast accepts';
+    default: return `a cast that makes text ${Array.isArray(fallback) ? 'a list' : `a value of type ${typeof fallback}`}`;
+  }
+}

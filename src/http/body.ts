@@ -1,0 +1,85 @@
+/**
+ * Request bodies: a stream collected into bytes under a limit that holds while they arrive.
+ */
+import { ClientDisconnected, PayloadTooLarge } from '../errors.ts';
+import type { Readable } from 'node:stream';
+
+/** What a body is read from: node:http's IncomingMessage, or memory.ts's stand-in. */
+export interface BodySource extends Readable {
+  readonly rawHeaders: readonly string[];
+  /** Whether the message was received whole. */
+  readonly complete: boolean;
+}
+
+const EMPTY: Uint8Array = Buffer.alloc(0);
+
+/** 413, with the limit in its detail. */
+export function tooLarge(maxBytes: number): PayloadTooLarge {
+  return new PayloadTooLarge(`The request body is larger than ${maxBytes} bytes`);
+}
+
+/**
+ * Whether there is nothing to read. A request without Content-Length and Transfer-Encoding never emits an event under
+ * `optimizeEmptyRequests`, so this must be asked first.
+ */
+export function hasNoBody(source: BodySource): boolean {
+  return source.readableEnded;
+}
+
+/**
+ * The whole body. `declared` is its Content-Length, or -1.
+ *
+ * @throws PayloadTooLarge before the first byte is kept when `declared` is too large, else with the first byte too many;
+ * ClientDisconnected when the sender left first. Nothing is allocated by what a client announces.
+ */
+export function collect(source: BodySource, declared: number, maxBytes: number): Promise<Uint8Array> {
+  if (declared > maxBytes) return Promise.reject(tooLarge(maxBytes));
+  if (hasNoBody(source)) return Promise.resolve(EMPTY);
+  if (source.destroyed) return Promise.reject(new ClientDisconnected());
+  return new Promise((resolve, reject) => {
+    let first: Buffer | undefined;
+    let chunks: Buffer[] | undefined; // made with the second chunk: most bodies are one
+    let length = 0;
+    const onData = (chunk: Buffer): void => {
+      length += chunk.length;
+      if (length > maxBytes) {
+        leave();
+        source.pause();
+        reject(tooLarge(maxBytes));
+      } else if (first === undefined) first = chunk;
+      else (chunks ??= [first]).push(chunk);
+    };
+    const onEnd = (): void => {
+      leave();
+      resolve(chunks === undefined ? first ?? EMPTY : Buffer.concat(chunks, length));
+    };
+    const onGone = (): void => {
+      leave();
+      reject(new ClientDisconnected());
+    };
+    const leave = (): void => {
+      source.off('data', onData).off('end', onEnd).off('close', onGone).off('error', onGone);
+      source.on('error', ignore);
+    };
+    source.on('data', onData).on('end', onEnd).on('close', onGone).on('error', onGone);
+  });
+}
+
+/** A source that failed once may fail again while it is thrown away: nobody is interested any more. */
+function ignore(): void { /* see above */ }
+
+/** The body as it arrives. Errors as {@link collect}; leaving the loop early leaves the rest unread. */
+export async function* chunksOf(source: BodySource, declared: number, maxBytes: number): AsyncGenerator<Uint8Array, void, undefined> {
+  if (declared > maxBytes) throw tooLarge(maxBytes);
+  if (hasNoBody(source)) return;
+  let length = 0;
+  try {
+    for await (const chunk of source.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
+      length += chunk.length;
+      if (length > maxBytes) throw tooLarge(maxBytes);
+      yield chunk;
+    }
+  } catch (error) {
+    throw source.destroyed && !source.readableEnded ? new ClientDisconnected() : error;
+  }
+}

@@ -1,0 +1,208 @@
+/**
+ * The interfaces that requests, middleware, plugins and rules share. They name one another, so they have one home.
+ *
+ * Nothing here runs. What implements them: request.ts, pipeline.ts, ../route.ts, ../plugin.ts, ../check.ts.
+ */
+import type { Clock } from '../clock.ts';
+import type { Env } from '../config.ts';
+import type { Finding, Place, Severity } from '../findings.ts';
+import type { Logger } from '../log.ts';
+import type { Metrics } from '../metrics.ts';
+import type { HeaderView } from './headers.ts';
+import type { MultiMap } from './query.ts';
+import type { HttpResponse } from './response.ts';
+
+/** A value, or a promise of it. */
+export type Awaitable<T> = T | Promise<T>;
+
+// ── request ──
+
+/** A request as middleware, dependencies and handlers see it. Each part is parsed when it is first read, and once. */
+export interface HttpRequest {
+  readonly method: string;
+  /** The path as it was sent, still encoded, without the query. */
+  readonly path: string;
+  /** The request target as it was sent. */
+  readonly target: string;
+  readonly scheme: 'http' | 'https';
+  /** The `Host` of the request, port included; empty when there is none. */
+  readonly host: string;
+  /** The address of the peer. */
+  readonly ip: string;
+  /** The request id: a valid incoming `X-Request-Id`, or a fresh one. */
+  readonly id: string;
+  /** The route that matched, before any middleware ran; undefined for 404 and 405. */
+  readonly route: CompiledRoute | undefined;
+  /** The parameters of the path, as their converters read them. */
+  readonly pathParams: Readonly<Record<string, unknown>>;
+  readonly query: MultiMap;
+  /** Request fields by lower-case name. */
+  readonly headers: HeaderView;
+  readonly cookies: Readonly<Record<string, string>>;
+  /** Values that middleware and plugins leave for one another. */
+  readonly state: StateMap;
+  /** @throws SvcError `E_SESSION_ABSENT` without session middleware */
+  readonly session: Session;
+  /** Aborts when the client has left before its answer was complete, and at no other time. */
+  readonly signal: AbortSignal;
+  /** The whole body. No cap of its own: `maxBytes`, else the application's `maxBodyBytes`; beyond it 413. */
+  body(options?: BodyOptions): Promise<Uint8Array>;
+  /** The body as it arrives, capped as `body()`. Not to be combined with the others. */
+  stream(options?: BodyOptions): AsyncIterable<Uint8Array>;
+  /** The body parsed as JSON; 10 MB unless `maxBytes` says otherwise. 400 when malformed, 415 when declared as another type. */
+  json(options?: BodyOptions): Promise<unknown>;
+  /** The body as UTF-8 text; 10 MB unless `maxBytes` says otherwise. */
+  text(options?: BodyOptions): Promise<string>;
+  /** The fields of a form; 10 MB unless `maxBytes` says otherwise. */
+  form(options?: BodyOptions): Promise<FormData_>;
+}
+
+/** How much of a body may be read. */
+export interface BodyOptions {
+  /** The most bytes, 0 … 2^53-1; one more is 413. */
+  readonly maxBytes?: number | undefined;
+}
+
+/** The fields and files of a form. */
+export interface FormData_ extends MultiMap {
+  file(name: string): UploadFile | undefined;
+  files(name: string): readonly UploadFile[];
+}
+
+/** A file that came with a form. */
+export interface UploadFile {
+  readonly filename: string;
+  readonly contentType: string;
+  readonly size: number;
+  stream(): AsyncIterable<Uint8Array>;
+  bytes(): Promise<Uint8Array>;
+  save(path: string): Promise<void>;
+}
+
+/** What a client is remembered by; there with the session middleware only. */
+export interface Session {
+  readonly id: string;
+  get(key: string): unknown;
+  set(key: string, value: unknown): void;
+  delete(key: string): void;
+  /** A new id for the same values: after a change of privileges. */
+  regenerate(): void;
+  destroy(): void;
+}
+
+/** What a plain dependency function, a class, a hook or a state key gets. */
+export interface Context {
+  readonly req: HttpRequest;
+  readonly signal: AbortSignal;
+  readonly state: StateMap;
+}
+
+/** Names a value of type `T` in a {@link StateMap}. Called with a context it reads it, so that `Depends(key)` works. */
+export interface StateKey<T> {
+  readonly name: string;
+  (context: Context): T;
+}
+
+/** Values by key. */
+export interface StateMap {
+  /** @throws SvcError `E_STATE_UNSET`, which says who sets it */
+  get<T>(key: StateKey<T>): T;
+  set<T>(key: StateKey<T>, value: T): void;
+  has(key: StateKey<unknown>): boolean;
+}
+
+// ── middleware ──
+
+/** Passes the request on to the next layer. To be called once. Await it: a synchronous inner layer returns no promise. */
+export type Next = () => Awaitable<HttpResponse>;
+
+/** What a middleware is for, where its order matters. */
+export type MiddlewareKind = 'request-id' | 'trusted-host' | 'security-headers' | 'cors' | 'rate-limit' | 'compression' | 'timeout' | 'session' | 'csrf' | 'idempotency';
+
+/** A layer of the onion around handlers and error rendering. */
+export interface Middleware {
+  readonly kind?: MiddlewareKind;
+  /** Answers, or passes on with `next()` and answers with what comes back, changed or not. */
+  handle(req: HttpRequest, next: Next): Awaitable<HttpResponse>;
+  /** Mistakes of order and configuration, asked once at compile time. */
+  compile?(view: CompiledView): Iterable<Omit<Finding, 'place'>>;
+}
+
+// ── the compiled application, as rules, documents and plugins read it ──
+
+/** One route after compilation; also `req.route`. */
+export interface CompiledRoute {
+  readonly method: string;
+  readonly template: string;
+  readonly name: string | undefined;
+  readonly place: Place;
+  readonly security: readonly SecurityRequirement[];
+  readonly meta: Readonly<Record<string, unknown>>;
+}
+
+/** One way in: all its scopes, any of its roles. */
+export interface SecurityRequirement {
+  readonly scheme: 'bearer' | 'session' | 'apiKey';
+  readonly scopes: readonly string[];
+  readonly roles: readonly string[];
+}
+
+/** Everything that was declared, compiled. */
+export interface CompiledView {
+  readonly env: Env;
+  readonly routes: readonly CompiledRoute[];
+  readonly middleware: readonly Middleware[];
+  readonly plugins: readonly Plugin[];
+  config(key: string): unknown;
+}
+
+/** A check. Only rules of the phase `live` may be asynchronous. */
+export interface Rule {
+  readonly id: Finding['rule'];
+  readonly severity: Severity;
+  readonly why: string;
+  readonly remedy: string;
+  readonly phase: 'graph' | 'security' | 'contract' | 'environment' | 'live';
+  run(view: CompiledView, report: (subject: string, message: string, place?: Place) => void): Awaitable<void>;
+}
+
+// ── plugins ──
+
+/** A part of an application that somebody else wrote. */
+export interface Plugin {
+  readonly name: string;
+  /** Plugins that must be there, and start before this one. */
+  readonly requires?: readonly string[];
+  /** Plugins that start before this one if they are there. */
+  readonly after?: readonly string[];
+  /** Declares routes, middleware and the rest. Synchronous, no I/O, before compilation. */
+  register(host: Host): void;
+  /** In dependency order, then `app.onStartup`; a failure shuts down what had started. */
+  startup?(signal: AbortSignal): Awaitable<void>;
+  /** In reverse order, after the last request and background task. */
+  shutdown?(): Awaitable<void>;
+}
+
+/** Everything a plugin may touch. */
+export interface Host {
+  readonly env: Env;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly metrics: Metrics;
+  readonly routes: RouterLike;
+  /** A configuration value, typed by its fallback or by `cast`. */
+  option<T>(key: string, fallback: T, cast?: (text: string) => T): T;
+  use(middleware: Middleware): void;
+  get<T>(key: StateKey<T>): T;
+  /** Makes a value known under a key, read anew for each request. */
+  provide<T>(key: StateKey<T>, read: () => T): void;
+  /** A part of `/readyz`: throwing means down; 2 s; the text goes to the log only. */
+  readiness(name: string, probe: (signal: AbortSignal) => Awaitable<void>): void;
+  rule(rule: Rule): void;
+  migration(id: string, sql: Readonly<Record<'sqlite' | 'postgres' | 'mysql' | 'mariadb', readonly string[]>>): void;
+}
+
+/** Where a plugin declares routes. */
+export interface RouterLike {
+  route(path: string, methods: readonly string[], spec: object, handler: (context: never) => unknown): void;
+}

@@ -1,0 +1,88 @@
+/**
+ * Cookies (RFC 6265): the `Cookie` field read, `Set-Cookie` written.
+ */
+import { SvcError } from '../errors.ts';
+import { bare, isToken } from './headers.ts';
+
+/** How a cookie is kept. `undefined` means not given. */
+export interface CookieOptions {
+  /** Default `/`. */
+  path?: string | undefined;
+  /** Default: this host only. */
+  domain?: string | undefined;
+  /** Seconds to live, an integer; 0 or less removes it. Default: until the browser is closed. */
+  maxAgeSeconds?: number | undefined;
+  /** Out of reach for scripts. Default true. */
+  httpOnly?: boolean | undefined;
+  /** Sent over TLS only. Default: true when the request came over TLS, or `env` is production. */
+  secure?: boolean | undefined;
+  /** Default `lax`. `none` needs `secure`. */
+  sameSite?: 'strict' | 'lax' | 'none' | undefined;
+}
+
+/**
+ * The cookies of a `Cookie` field by name, without prototype. The first of two equal names counts (the more specific path
+ * is sent first, §5.4); values are percent-decoded where that works and left alone where not.
+ */
+export function parseCookies(field: string | undefined): Readonly<Record<string, string>> {
+  const cookies = bare<Record<string, string>>();
+  if (field === undefined) return cookies;
+  for (let start = 0; start < field.length;) {
+    let end = field.indexOf(';', start);
+    if (end === -1) end = field.length;
+    const equals = field.indexOf('=', start);
+    if (equals !== -1 && equals < end) {
+      const name = field.slice(start, equals).trim();
+      if (name !== '' && cookies[name] === undefined) cookies[name] = decodeValue(field.slice(equals + 1, end).trim());
+    }
+    start = end + 1;
+  }
+  return cookies;
+}
+
+function decodeValue(value: string): string {
+  const bareValue = value.length > 1 && value.charCodeAt(0) === 34 && value.charCodeAt(value.length - 1) === 34 ? value.slice(1, -1) : value;
+  if (!bareValue.includes('%')) return bareValue;
+  try {
+    return decodeURIComponent(bareValue);
+  } catch {
+    return bareValue;
+  }
+}
+
+/**
+ * The value of a `Set-Cookie` field, without `Secure` unless `options.secure` is true. The value is percent-encoded where
+ * a cookie-octet could not carry it, as `parseCookies` expects.
+ *
+ * @throws SvcError `E_COOKIE`: a name or attribute that would break the field, a prefix whose rules are not kept
+ */
+export function serializeCookie(name: string, value: string, options: CookieOptions = {}): string {
+  const refuse = (problem: string): never => { throw new SvcError('E_COOKIE', [String(name), problem]); };
+  const { path = '/', domain, maxAgeSeconds, httpOnly = true, secure, sameSite = 'lax' } = options;
+  if (typeof name !== 'string' || !isToken(name)) return refuse('the name is not a token');
+  if (typeof value !== 'string' || !value.isWellFormed()) return refuse('the value is not a well-formed string');
+  if (!/^\/[\x20-\x3a\x3c-\x7e]*$/.test(path)) return refuse('the path does not begin with "/", or has ";" or a control character');
+  if (domain !== undefined && !/^\.?[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/i.test(domain)) return refuse('the domain is not a host name');
+  if (maxAgeSeconds !== undefined && !Number.isSafeInteger(maxAgeSeconds)) return refuse('maxAgeSeconds is not an integer');
+  if (sameSite === 'none' && secure === false) return refuse('sameSite "none" needs secure');
+  if (/^__(host|secure)-/i.test(name) && secure === false) return refuse('its prefix needs secure');
+  if (/^__host-/i.test(name) && (path !== '/' || domain !== undefined)) return refuse('the prefix __Host- needs path "/" and no domain');
+  let field = `${name}=${encodeValue(value)}; Path=${path}`;
+  if (domain !== undefined) field += `; Domain=${domain}`;
+  if (maxAgeSeconds !== undefined) field += `; Max-Age=${Math.max(0, maxAgeSeconds)}`;
+  if (httpOnly) field += '; HttpOnly';
+  field += SAME_SITE[sameSite] ?? refuse('sameSite is none of "strict", "lax", "none"');
+  return secure === true ? `${field}; Secure` : field;
+}
+
+const SAME_SITE: Readonly<Record<string, string>> = { strict: '; SameSite=Strict', lax: '; SameSite=Lax', none: '; SameSite=None' };
+
+/** Whether a cookie cannot do without `Secure`, wherever it is sent. */
+export function needsSecure(name: string, options: CookieOptions): boolean {
+  return options.sameSite === 'none' || /^__(host|secure)-/i.test(name);
+}
+
+function encodeValue(value: string): string {
+  // cookie-octet (§4.1.1) without "%", which decoding would take for an escape
+  return /^[\x21\x23\x24\x26-\x2b\x2d-\x3a\x3c-\x5b\x5d-\x7e]*$/.test(value) ? value : encodeURIComponent(value);
+}

@@ -1,0 +1,151 @@
+/**
+ * Header fields: those of a request as a view, those of a response as a list, and the grammar both share (RFC 9110 §5).
+ *
+ * A response's fields are one flat array, name and value in turn, which is handed to node:http as it is.
+ */
+import { SvcError } from '../errors.ts';
+
+/** The fields of a request by lower-case name; a field that came several times is joined as its definition says. No prototype. */
+export interface HeaderView {
+  readonly [name: string]: string | undefined;
+}
+
+/** Whether `text` is a token (RFC 9110 §5.6.2): the form of names, methods and many values. */
+export function isToken(text: string): boolean {
+  return /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/.test(text);
+}
+
+/** Whether `text` can be sent as a field value: no control character but tab, nothing above U+00FF. */
+export function isFieldValue(text: string): boolean {
+  return /^[\t\x20-\x7e\x80-\xff]*$/.test(text);
+}
+
+/** Fields that are defined once: of several the first counts, as Node has it. */
+const SINGLE = new Set(['age', 'authorization', 'content-length', 'content-type', 'etag', 'expires', 'from', 'host', 'if-modified-since',
+  'if-range', 'if-unmodified-since', 'last-modified', 'location', 'max-forwards', 'proxy-authorization', 'range', 'referer', 'retry-after', 'server', 'user-agent']);
+
+/** An object without prototype that keeps fast properties, which `Object.create(null)` does not. */
+function Bare(this: object): void { /* properties are added by whoever makes it */ }
+Bare.prototype = Object.freeze(Object.create(null) as object);
+
+/** A null-prototype object with fast properties. */
+export function bare<T extends object>(): T {
+  return new (Bare as unknown as new () => T)(); // a function used as a constructor has no type of its own
+}
+
+/** The fields of `rawHeaders` (name, value, name, value, …) as a view. A field named `__proto__` is a property like any other. */
+export function viewOf(rawHeaders: readonly string[]): HeaderView {
+  const view = bare<Record<string, string>>();
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    const name = rawHeaders[index]!.toLowerCase();
+    const value = rawHeaders[index + 1]!;
+    const earlier = view[name];
+    if (earlier === undefined) view[name] = value;
+    else if (!SINGLE.has(name)) view[name] = name === 'cookie' ? `${earlier}; ${value}` : `${earlier}, ${value}`;
+  }
+  return view;
+}
+
+/** The first field of that name; `name` in lower case. Cheaper than a view when one field is wanted. */
+export function findField(rawHeaders: readonly string[], name: string): string | undefined {
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    const candidate = rawHeaders[index]!;
+    if (candidate.length === name.length && (candidate === name || candidate.toLowerCase() === name)) return rawHeaders[index + 1];
+  }
+  return undefined;
+}
+
+/** The fields of a response. Names compare without regard to case; values are checked when set. */
+export class HeaderList {
+  /** Name and value in turn: what the server writes. @internal */
+  readonly flat: string[];
+
+  /** @internal */
+  constructor(flat: string[] = []) { this.flat = flat; }
+
+  /** The value; several are joined with a comma. `Set-Cookie` cannot be joined: its first one, see {@link getSetCookie}. */
+  get(name: string): string | undefined {
+    const wanted = name.toLowerCase();
+    let value: string | undefined;
+    for (let index = 0; index < this.flat.length; index += 2) {
+      if (this.flat[index]!.toLowerCase() !== wanted) continue;
+      if (value === undefined) value = this.flat[index + 1]!;
+      else if (wanted !== 'set-cookie') value += `, ${this.flat[index + 1]!}`;
+    }
+    return value;
+  }
+
+  has(name: string): boolean {
+    return findField(this.flat, name.toLowerCase()) !== undefined;
+  }
+
+  /** Every `Set-Cookie`, in order. */
+  getSetCookie(): string[] {
+    return [...this].filter(([name]) => name.toLowerCase() === 'set-cookie').map(([, value]) => value);
+  }
+
+  /** Sets the field to this one value. @throws SvcError `E_HEADER` */
+  set(name: string, value: string): void {
+    this.#check(name, value);
+    this.delete(name);
+    this.flat.push(name, value);
+  }
+
+  /** Adds one more field of that name. @throws SvcError `E_HEADER` */
+  append(name: string, value: string): void {
+    this.#check(name, value);
+    this.flat.push(name, value);
+  }
+
+  delete(name: string): void {
+    const wanted = name.toLowerCase();
+    for (let index = this.flat.length - 2; index >= 0; index -= 2) {
+      if (this.flat[index]!.toLowerCase() === wanted) this.flat.splice(index, 2);
+    }
+  }
+
+  /** Adds request field names to `Vary`, each once; `*` stays alone (RFC 9110 §12.5.5). */
+  vary(...names: string[]): void {
+    const present = this.get('vary')?.split(',').map((part) => part.trim()) ?? [];
+    if (present.includes('*')) return;
+    const merged = new Map([...present, ...names].map((name) => [name.toLowerCase(), name]));
+    this.set('Vary', merged.has('*') ? '*' : [...merged.values()].join(', '));
+  }
+
+  /** Name and value pairs in order. */
+  *[Symbol.iterator](): Generator<[name: string, value: string]> {
+    for (let index = 0; index < this.flat.length; index += 2) yield [this.flat[index]!, this.flat[index + 1]!];
+  }
+
+  #check(name: string, value: string): void {
+    if (typeof name !== 'string' || !isToken(name)) throw new SvcError('E_HEADER', [String(name), 'the name is not a token']);
+    if (typeof value !== 'string') throw new SvcError('E_HEADER', [name, 'the value is not a string']);
+    if (!isFieldValue(value)) throw new SvcError('E_HEADER', [name, 'the value has a control character, or one above U+00FF']);
+    const lower = name.toLowerCase();
+    if (lower === 'content-length' || lower === 'transfer-encoding' || lower === 'connection') {
+      throw new SvcError('E_HEADER', [name, 'the server sets it from the body and the connection']);
+    }
+  }
+}
+
+/** A media type or similar value with parameters: `text/html; charset="utf-8"` (RFC 9110 §5.6.6, §8.3.1). */
+export interface Parameterised {
+  /** In lower case. */
+  readonly value: string;
+  /** By lower-case name; quoted values unquoted. */
+  readonly parameters: ReadonlyMap<string, string>;
+}
+
+/** Reads a value with parameters. Anything malformed after the value is left out: the value alone decides in doubt. */
+export function parseParameters(field: string): Parameterised {
+  const semicolon = field.indexOf(';');
+  if (semicolon === -1) return { value: field.trim().toLowerCase(), parameters: new Map() };
+  const parameters = new Map<string, string>();
+  const pattern = /;[ \t]*(?:([!#$%&'*+\-.^_`|~0-9A-Za-z]+)=(?:([!#$%&'*+\-.^_`|~0-9A-Za-z]+)|"((?:[^"\\]|\\.)*)"))?[ \t]*/y;
+  pattern.lastIndex = semicolon;
+  for (let match = pattern.exec(field); match !== null; match = pattern.exec(field)) {
+    const name = match[1]?.toLowerCase();
+    if (name !== undefined && !parameters.has(name)) parameters.set(name, match[2] ?? match[3]!.replace(/\\(.)/g, '$1'));
+  }
+  return { value: field.slice(0, semicolon).trim().toLowerCase(), parameters };
+}

@@ -1,0 +1,43 @@
+/**
+ * JSON out: `JSON.stringify` with the three things it lacks settled. Dates are ISO 8601, bigints decimal strings, and what
+ * has no JSON form is an error with its place instead of a silent `{}` or a missing member.
+ */
+import { SvcError } from '../errors.ts';
+
+/** The JSON text of a value. @throws SvcError `E_REPLY` with the place of a cycle, or of what cannot be JSON */
+export function toJson(value: unknown): string {
+  let text: string | undefined;
+  try {
+    text = JSON.stringify(value);
+  } catch (error) {
+    if (!(error instanceof TypeError || error instanceof RangeError)) throw error;
+    return slowJson(value, error);
+  }
+  if (text === undefined) throw new SvcError('E_REPLY', [`${describe(value)} has no JSON form`]);
+  return text;
+}
+
+/** The second attempt, when there are bigints or a cycle. */
+function slowJson(value: unknown, cause: unknown): string {
+  const problem = cycleIn(value, '$', new Set());
+  if (problem !== undefined) throw new SvcError('E_REPLY', [problem], { cause });
+  return JSON.stringify(value, (_key, member: unknown) => typeof member === 'bigint' ? member.toString() : member);
+}
+
+/** Where a value contains itself, or is nested deeper than anybody reads. */
+function cycleIn(value: unknown, path: string, above: Set<object>): string | undefined {
+  if (typeof value !== 'object' || value === null) return undefined;
+  if (above.has(value)) return `a cycle at ${path}`;
+  if (above.size >= 512) return `nesting deeper than 512 levels at ${path.slice(0, 80)}…`;
+  above.add(value);
+  for (const [key, member] of Object.entries(value)) {
+    const problem = cycleIn(member, Array.isArray(value) ? `${path}[${key}]` : `${path}.${key}`, above);
+    if (problem !== undefined) return problem;
+  }
+  above.delete(value);
+  return undefined;
+}
+
+function describe(value: unknown): string {
+  return typeof value === 'function' ? `the function ${value.name || '(anonymous)'}` : `a value of type ${typeof value}`;
+}

@@ -1,0 +1,116 @@
+/**
+ * The transport without a socket: a web `Request` in, a web `Response` out, through the same request class and pipeline.
+ * For tests, and for runtimes that speak fetch.
+ */
+import { EventEmitter } from 'node:events';
+import { Readable } from 'node:stream';
+import { ClientDisconnected } from '../errors.ts';
+import { TransportRequest } from './request.ts';
+import { discard, isPieces } from './send.ts';
+import type { Incoming, Outgoing } from './request.ts';
+import type { HttpResponse, Pieces } from './response.ts';
+import type { ServedApplication } from './server.ts';
+
+/** A received message made from a web `Request`. */
+class MemoryIncoming extends Readable implements Incoming {
+  readonly method: string;
+  readonly url: string;
+  readonly rawHeaders: readonly string[];
+  readonly socket: { readonly remoteAddress: string; readonly encrypted: boolean };
+  complete = false;
+  readonly #reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
+
+  constructor(request: Request) {
+    super();
+    const url = new URL(request.url);
+    const rawHeaders: string[] = request.headers.has('host') ? [] : ['host', url.host];
+    request.headers.forEach((value, name) => rawHeaders.push(name, value));
+    this.method = request.method;
+    this.url = url.pathname + url.search;
+    this.rawHeaders = rawHeaders;
+    this.socket = { remoteAddress: '127.0.0.1', encrypted: url.protocol === 'https:' };
+    this.#reader = request.body?.getReader();
+    this.complete = this.#reader === undefined;
+    request.signal.addEventListener('abort', () => this.destroy(new ClientDisconnected()), { once: true });
+    this.on('error', () => { /* told to whoever reads; nobody else is interested */ });
+  }
+
+  override _read(): void {
+    this.#reader?.read().then(({ done, value }) => {
+      if (done) this.complete = true;
+      this.push(done ? null : Buffer.from(value.buffer, value.byteOffset, value.byteLength));
+    }, () => this.destroy(new ClientDisconnected()));
+  }
+}
+
+class MemoryOutgoing extends EventEmitter implements Outgoing {
+  writableFinished = false;
+  #isClosed = false;
+
+  /** The answer is complete, or nobody wants it any more. Answers false when that had been said before. */
+  close(isFinished: boolean): boolean {
+    if (this.#isClosed) return false;
+    this.#isClosed = true;
+    this.writableFinished = isFinished;
+    this.emit('close');
+    return true;
+  }
+}
+
+/**
+ * Answers a web request. The promise resolves with the head; what the request left for afterwards has run by then, unless
+ * the body comes in pieces: then it runs when they are read, or cancelled.
+ */
+export async function answerInMemory(app: ServedApplication, request: Request): Promise<Response> {
+  const outgoing = new MemoryOutgoing();
+  const req = new TransportRequest(new MemoryIncoming(request), outgoing, app.defaults);
+  const close = async (isFinished: boolean): Promise<void> => {
+    if (outgoing.close(isFinished)) await app.finish(req, isFinished ? undefined : new ClientDisconnected());
+  };
+  request.signal.addEventListener('abort', () => void close(false), { once: true });
+  const response = await app.handle(req);
+  const headers = new Headers();
+  const fields = response.fields(app.securesCookies || req.scheme === 'https');
+  for (let index = 0; index < fields.length; index += 2) headers.append(fields[index]!, fields[index + 1]!);
+  headers.set('X-Request-Id', req.id);
+  const { status } = response;
+  const isEmpty = req.method === 'HEAD' || status === 204 || status === 205 || status === 304;
+  const length = lengthOf(response);
+  if (length >= 0 && status !== 204 && status !== 304) headers.set('Content-Length', String(length));
+  const { body } = response;
+  if (isPieces(body)) {
+    if (!isEmpty) return new Response(streamOf(body, close), { status, headers });
+    await discard(body);
+  }
+  await close(true);
+  return new Response(isEmpty ? null : body as string | Uint8Array<ArrayBuffer> | null, { status, headers }); // pieces have left above
+}
+
+function lengthOf(response: HttpResponse): number {
+  const { body } = response;
+  if (body === null) return Math.max(0, response.contentLength);
+  if (typeof body === 'string') return Buffer.byteLength(body);
+  return isPieces(body) ? response.contentLength : body.byteLength;
+}
+
+/** Pieces as a web stream; `close` is told how it ended. */
+function streamOf(pieces: Pieces, close: (isFinished: boolean) => Promise<void>): ReadableStream<Uint8Array> {
+  const iterator = Symbol.asyncIterator in pieces ? pieces[Symbol.asyncIterator]() : pieces[Symbol.iterator]();
+  return new ReadableStream<Uint8Array>({
+    async pull(controller) {
+      try {
+        const { done, value } = await iterator.next();
+        if (done !== true) return controller.enqueue(typeof value === 'string' ? Buffer.from(value) : value);
+        await close(true);
+        controller.close();
+      } catch (error) {
+        await close(false);
+        controller.error(error);
+      }
+    },
+    async cancel() {
+      await iterator.return?.();
+      await close(false);
+    },
+  });
+}

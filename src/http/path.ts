@@ -1,0 +1,236 @@
+/**
+ * Path templates, `"/u/{id:int}"`, in both directions: read at registration, matched by router.ts, filled in by `urlFor`.
+ *
+ *   template = 1*( "/" segment )       segment = literal | "{" name [ ":" converter ] "}"
+ *   converter = str (default) | int | float | uuid | path (the rest of the path; last segment only)
+ *
+ * Literals are written decoded (`/café`); paths are decoded once, segment by segment, before they are matched.
+ */
+import { SvcError } from '../errors.ts';
+import { closest } from '../options.ts';
+
+/** What each converter gives a handler. */
+export interface ConverterTypes {
+  /** One segment, not empty. */
+  str: string;
+  /** `-?(0|[1-9]\d*)`, safe integers only: beyond ±(2^53-1) the path is another one (404). */
+  int: number;
+  /** `-?(0|[1-9]\d*)(\.\d+)?`, finite. */
+  float: number;
+  /** RFC 9562 text form, given in lower case. */
+  uuid: string;
+  /** The rest of the path, slashes included, not empty. */
+  path: string;
+}
+/** The name of a converter. */
+export type ConverterName = keyof ConverterTypes;
+
+/** `"id:int" | "name"` of `"/u/{id:int}/{name}"`. */
+type Placeholders<P extends string> = P extends `${string}{${infer Inner}}${infer Rest}` ? Inner | Placeholders<Rest> : never;
+type NameOf<K> = K extends `${infer Name}:${string}` ? Name : K;
+type ValueOf<K> = K extends `${string}:${infer C}` ? (C extends ConverterName ? ConverterTypes[C] : never) : string;
+type Unreadable<K> = K extends `${string}:${infer C}` ? (C extends ConverterName ? never : `Unknown path converter "${C}": use str, int, float, uuid or path`) : never;
+
+/** The typed parameters of a template; loose when the template is not a literal. */
+export type PathParams<P extends string> = string extends P ? Readonly<Record<string, string | number>>
+  : { readonly [K in Placeholders<P> as NameOf<K> & string]: ValueOf<K> };
+/** `P` itself, or a sentence that says what is wrong with it: shown by the compiler in place of the expected type. */
+export type PathTemplate<P extends string> = [Unreadable<Placeholders<P>>] extends [never] ? P : Unreadable<Placeholders<P>>;
+
+/** How a converter reads a segment. `rank` orders by specificity: the lower is tried first. */
+export interface Converter {
+  readonly name: ConverterName;
+  readonly rank: number;
+  /** Whether `path[start, end)` is of this kind. Runs on the decoded path and allocates nothing. */
+  test(path: string, start: number, end: number): boolean;
+  /** The value of a segment that `test` has accepted. */
+  read(segment: string): string | number;
+  /** The segment that reads as `value`, or what is wrong with it. */
+  write(value: unknown): { readonly segment: string } | { readonly problem: string };
+}
+
+const ZERO = 48, NINE = 57, MINUS = 45, DOT = 46;
+
+/** The index behind the digits of a decimal integer without superfluous zeros, or -1. */
+function endOfInteger(path: string, start: number, end: number): number {
+  let at = start;
+  if (path.charCodeAt(at) === MINUS) at++;
+  const first = at;
+  while (at < end && path.charCodeAt(at) >= ZERO && path.charCodeAt(at) <= NINE) at++;
+  if (at === first || (path.charCodeAt(first) === ZERO && at > first + 1)) return -1;
+  return at;
+}
+
+function isInt(path: string, start: number, end: number): boolean {
+  return endOfInteger(path, start, end) === end && (end - start < 16 || Number.isSafeInteger(Number(path.slice(start, end))));
+}
+
+function isFloat(path: string, start: number, end: number): boolean {
+  let at = endOfInteger(path, start, end);
+  if (at === -1) return false;
+  if (at < end) {
+    if (path.charCodeAt(at) !== DOT || at + 1 === end) return false;
+    for (at++; at < end; at++) if (path.charCodeAt(at) < ZERO || path.charCodeAt(at) > NINE) return false;
+  }
+  return end - start < 300 || Number.isFinite(Number(path.slice(start, end)));
+}
+
+function isUuid(path: string, start: number, end: number): boolean {
+  if (end - start !== 36) return false;
+  for (let at = 0; at < 36; at++) {
+    const code = path.charCodeAt(start + at);
+    if (at === 8 || at === 13 || at === 18 || at === 23) {
+      if (code !== MINUS) return false;
+    } else if (!(code >= ZERO && code <= NINE) && !((code | 32) >= 97 && (code | 32) <= 102)) return false;
+  }
+  return true;
+}
+
+const same = (segment: string): string => segment;
+// + 0 turns -0, which "-0" reads as, into 0
+const toNumber = (segment: string): number => Number(segment) + 0;
+
+function writeText(value: unknown): { segment: string } | { problem: string } {
+  if (typeof value !== 'string' && typeof value !== 'number') return { problem: 'needs a string or a number' };
+  const text = String(value);
+  if (text === '') return { problem: 'is empty' };
+  return text.isWellFormed() ? { segment: encodeURIComponent(text) } : { problem: 'has a lone surrogate' };
+}
+
+function writeIf(accepts: (path: string, start: number, end: number) => boolean, needs: string): Converter['write'] {
+  return (value) => {
+    const text = typeof value === 'number' && Number.isFinite(value) ? plainDecimal(value) : value;
+    return typeof text === 'string' && accepts(text, 0, text.length) ? { segment: text.toLowerCase() } : { problem: needs };
+  };
+}
+
+/** A number without exponent: `1e-7` as `0.0000001`. */
+function plainDecimal(value: number): string {
+  return value.toLocaleString('en-US', { useGrouping: false, maximumFractionDigits: 100 });
+}
+
+/** Each converter by name. */
+export const CONVERTERS: Readonly<Record<ConverterName, Converter>> = {
+  uuid: { name: 'uuid', rank: 0, test: isUuid, read: (segment) => segment.toLowerCase(), write: writeIf(isUuid, 'needs a UUID') },
+  int: { name: 'int', rank: 1, test: isInt, read: toNumber, write: writeIf(isInt, 'needs a safe integer') },
+  float: { name: 'float', rank: 2, test: isFloat, read: toNumber, write: writeIf(isFloat, 'needs a finite number') },
+  str: { name: 'str', rank: 3, test: (_path, start, end) => end > start, read: same, write: writeText },
+  path: {
+    name: 'path', rank: 4, test: (_path, start, end) => end > start, read: same,
+    write(value) {
+      const written = writeText(value);
+      return 'segment' in written ? { segment: written.segment.replaceAll('%2F', '/') } : written;
+    },
+  },
+};
+
+/** A parameter of a template. */
+export interface PathParameter {
+  readonly name: string;
+  readonly converter: Converter;
+}
+/** A template, read: literals and parameters in turn, `literals.length === parameters.length + 1`. */
+export interface ParsedTemplate {
+  readonly template: string;
+  /** The text before each parameter, and the text after the last one; empty only at the end. */
+  readonly literals: readonly string[];
+  readonly parameters: readonly PathParameter[];
+}
+
+/**
+ * Reads a template.
+ *
+ * @throws SvcError `E_PATH_TEMPLATE`: no leading slash, a parameter that shares its segment, an unknown converter, a
+ * name that is no identifier or is used twice, `path` before the end, `?`, `#` or an escape in a literal
+ */
+export function parseTemplate(template: string): ParsedTemplate {
+  const refuse = (problem: string): never => { throw new SvcError('E_PATH_TEMPLATE', [String(template), problem]); };
+  if (typeof template !== 'string' || template[0] !== '/') return refuse('it does not begin with "/"');
+  if (!template.isWellFormed()) return refuse('it has a lone surrogate');
+  const literals: string[] = [];
+  const parameters: PathParameter[] = [];
+  let literal = '';
+  for (const segment of template.slice(1).split('/')) {
+    literal += '/';
+    const parameter = /^\{([^{}]*)\}$/.exec(segment);
+    if (parameter === null) {
+      if (/[{}]/.test(segment)) return refuse(`the segment "${segment}" mixes a parameter with text, or lacks a brace`);
+      if (/[?#]|%[0-9a-f]{2}/i.test(segment)) return refuse(`the segment "${segment}" has "?", "#" or an escape: write it decoded`);
+      literal += segment;
+      continue;
+    }
+    if (parameters.at(-1)?.converter === CONVERTERS.path) return refuse('a path parameter takes the rest of the path, so it must be last');
+    parameters.push(readParameter(parameter[1]!, refuse));
+    literals.push(literal);
+    literal = '';
+  }
+  if (literal !== '' && parameters.at(-1)?.converter === CONVERTERS.path) return refuse('a path parameter takes the rest of the path, so it must be last');
+  literals.push(literal);
+  const names = parameters.map((parameter) => parameter.name);
+  const twice = names.find((name, index) => names.indexOf(name) !== index);
+  if (twice !== undefined) return refuse(`the parameter "${twice}" is there twice`);
+  return { template, literals, parameters };
+}
+
+function readParameter(text: string, refuse: (problem: string) => never): PathParameter {
+  const colon = text.indexOf(':');
+  const name = colon === -1 ? text : text.slice(0, colon);
+  const converter = colon === -1 ? 'str' : text.slice(colon + 1);
+  if (!/^[A-Za-z_$][\w$]*$/.test(name) || name === '__proto__') return refuse(`"${name}" cannot name a parameter: use a JavaScript identifier`);
+  if (!Object.hasOwn(CONVERTERS, converter)) {
+    const near = closest(converter, Object.keys(CONVERTERS));
+    return refuse(`unknown converter "${converter}"` + (near === undefined ? '' : `: did you mean "${near}"?`));
+  }
+  return { name, converter: CONVERTERS[converter as ConverterName] };
+}
+
+/**
+ * The path of a template with its parameters filled in and percent-encoded.
+ *
+ * @throws SvcError `E_URL_PARAM`: one is missing, unknown, or not what its converter reads
+ */
+export function fillTemplate(name: string, parsed: ParsedTemplate, params: Readonly<Record<string, unknown>>): string {
+  const known = parsed.parameters.map((parameter) => parameter.name);
+  for (const given of Object.keys(params)) {
+    if (!known.includes(given)) throw new SvcError('E_URL_PARAM', [name, given, 'is not in its template']);
+  }
+  let path = encodeLiteral(parsed.literals[0]!);
+  parsed.parameters.forEach((parameter, index) => {
+    const value = Object.hasOwn(params, parameter.name) ? params[parameter.name] : undefined;
+    if (value === undefined) throw new SvcError('E_URL_PARAM', [name, parameter.name, 'is missing']);
+    const written = parameter.converter.write(value);
+    if ('problem' in written) throw new SvcError('E_URL_PARAM', [name, parameter.name, written.problem]);
+    path += written.segment + encodeLiteral(parsed.literals[index + 1]!);
+  });
+  return path;
+}
+
+function encodeLiteral(literal: string): string {
+  return encodeURI(literal).replaceAll('?', '%3F').replaceAll('#', '%23');
+}
+
+/**
+ * A lone surrogate stands for a slash that came encoded: percent-decoding never yields one, so `%2F` stays inside its
+ * segment and is told apart from a real slash.
+ */
+const INNER_SLASH = '\uD800';
+
+/** The path decoded once, segment by segment, or undefined when an escape is malformed (400). */
+export function decodePath(path: string): string | undefined {
+  try {
+    if (!/%2f/i.test(path)) return decodeURIComponent(path);
+    return path.split(/%2f/i).map(decodeURIComponent).join(INNER_SLASH);
+  } catch {
+    return undefined;
+  }
+}
+
+/** A captured segment with its encoded slashes as slashes again. */
+export function restoreSlashes(segment: string): string {
+  return segment.includes(INNER_SLASH) ? segment.replaceAll(INNER_SLASH, '/') : segment;
+}
+
+/** A URL as `Location` may carry it: spaces, non-ASCII characters and the like percent-encoded, escapes left as they are. */
+export function encodeLocation(location: string): string {
+  return location.toWellFormed().replace(/[^\x21\x23-\x3b\x3d\x3f-\x5b\x5d\x5f\x61-\x7a\x7e]+/g, encodeURIComponent);
+}

@@ -1,0 +1,178 @@
+/**
+ * The pipeline: middleware compiled into one function around a core, and errors turned into answers at every layer's edge.
+ *
+ *   outer.handle(req, next) ─ next() → inner.handle(req, next) ─ next() → core(req)
+ *
+ * `next()` never fails: what an inner layer throws is an answer by the time an outer one sees it, so that each layer can
+ * still add its fields. A layer that answers synchronously costs no promise.
+ */
+import { ClientDisconnected, HTTPException, SvcError } from '../errors.ts';
+import { problem, problemOf } from './problem.ts';
+import { DEFAULT_PLAN, toResponse } from './reply.ts';
+import { HttpResponse } from './response.ts';
+import type { Logger } from '../log.ts';
+import type { Counter } from '../metrics.ts';
+import type { Awaitable, HttpRequest, Middleware, Next } from './contracts.ts';
+import type { ExceptionHandlers } from './exception-handlers.ts';
+import type { ReplyPlan } from './reply.ts';
+import type { TransportRequest } from './request.ts';
+
+/** Answers a request. Never throws, never rejects. */
+export type Layer = (req: TransportRequest) => Awaitable<HttpResponse>;
+
+/** Middleware as people write it: an object, or a function alone. A function may return what a handler may. */
+export type MiddlewareFunction = (req: HttpRequest, next: Next) => unknown;
+
+/** Turns whatever stopped a request into an answer. */
+export class ErrorRenderer {
+  readonly #handlers: ExceptionHandlers;
+  readonly #log: Logger;
+  readonly #errors: Counter;
+  readonly #debug: boolean;
+  /** Told of every unhandled error: a test client rethrows it. */
+  readonly #onUnhandled: ((error: unknown) => void) | undefined;
+
+  constructor(parts: { handlers: ExceptionHandlers; log: Logger; errors: Counter; debug: boolean; onUnhandled?: ((error: unknown) => void) | undefined }) {
+    this.#handlers = parts.handlers;
+    this.#log = parts.log;
+    this.#errors = parts.errors;
+    this.#debug = parts.debug;
+    this.#onUnhandled = parts.onUnhandled;
+  }
+
+  /** Whether anybody wants to see exceptions: if not, a 404 need not become one. */
+  get hasHandlers(): boolean { return this.#handlers.size > 0; }
+
+  /** The answer for an error: of its handler, else as a problem. */
+  render(error: unknown, req: TransportRequest): Awaitable<HttpResponse> {
+    const handler = this.#handlers.find(error);
+    if (handler === undefined) return this.#plain(error, req);
+    try {
+      const reply = handler(error, req);
+      return isThenable(reply) ? this.#later(reply, req) : this.#settled(reply, req);
+    } catch (failure) {
+      return this.#plain(failure, req);
+    }
+  }
+
+  async #later(reply: PromiseLike<unknown>, req: TransportRequest): Promise<HttpResponse> {
+    try {
+      return await this.#settled(await reply, req);
+    } catch (failure) {
+      return this.#plain(failure, req);
+    }
+  }
+
+  #settled(reply: unknown, req: TransportRequest): Awaitable<HttpResponse> {
+    return toResponse(reply, DEFAULT_PLAN).settle(req);
+  }
+
+  /** No handler of the application's: HTTP exceptions as they say, everything else 500 and one line in the log. */
+  #plain(error: unknown, req: TransportRequest): HttpResponse {
+    if (error instanceof HTTPException && error.status < 500) return this.#problemOf(error, req);
+    if (error instanceof ClientDisconnected) {
+      this.#log.debug('client_disconnected', { method: req.method, route: req.route?.template, request_id: req.id });
+      return problem(400, req.id, { detail: 'The request was not received whole' });
+    }
+    this.#errors.add(1);
+    const status = error instanceof HTTPException ? error.status : 500;
+    this.#log.error('unhandled_error', error, { method: req.method, route: req.route?.template, status, request_id: req.id });
+    this.#onUnhandled?.(error);
+    const trace = this.#debug ? stackOf(error) : undefined;
+    return error instanceof HTTPException ? this.#problemOf(error, req, trace) : problem(500, req.id, { trace });
+  }
+
+  #problemOf(error: HTTPException, req: TransportRequest, trace?: string): HttpResponse {
+    try {
+      return problemOf(error, req.id, trace);
+    } catch (failure) { // a header that cannot be sent
+      this.#log.error('unhandled_error', failure, { method: req.method, route: req.route?.template, status: error.status, request_id: req.id });
+      return problem(error.status, req.id, { detail: error.detail });
+    }
+  }
+}
+
+/** The stack with the causes below it. */
+function stackOf(error: unknown): string {
+  if (!(error instanceof Error)) return `Thrown: ${typeof error}`;
+  const stack = error.stack ?? `${error.name}: ${error.message}`;
+  return error.cause === undefined ? stack : `${stack}\nCaused by: ${stackOf(error.cause)}`;
+}
+
+/** Whether a value must be awaited. */
+export function isThenable(value: unknown): value is PromiseLike<unknown> {
+  return typeof value === 'object' && value !== null && typeof (value as { then?: unknown }).then === 'function';
+}
+
+/**
+ * The edge of a layer: what `run` returns is read by `read`, what it throws or rejects with is rendered. A promise is
+ * awaited only where there is one.
+ */
+function edge(run: (req: TransportRequest) => unknown, read: (value: unknown) => HttpResponse, errors: ErrorRenderer): Layer {
+  const settle = async (pending: PromiseLike<unknown>, req: TransportRequest): Promise<HttpResponse> => {
+    try {
+      return await read(await pending).settle(req);
+    } catch (error) {
+      return errors.render(error, req);
+    }
+  };
+  return (req) => {
+    try {
+      const value = run(req);
+      if (isThenable(value)) return settle(value, req);
+      const response = read(value).settle(req);
+      return response instanceof HttpResponse ? response : settle(response, req);
+    } catch (error) {
+      return errors.render(error, req);
+    }
+  };
+}
+
+/** A core: what it returns is read as its plan says. */
+export function guarded(run: (req: TransportRequest) => unknown, plan: ReplyPlan, errors: ErrorRenderer): Layer {
+  return edge(run, (value) => toResponse(value, plan), errors);
+}
+
+/** The layers around the core, the first outermost, as one function. */
+export function compose(layers: readonly Middleware[], core: Layer, errors: ErrorRenderer): Layer {
+  return layers.reduceRight((inner, middleware) => wrap(middleware, inner, errors), core);
+}
+
+function wrap(middleware: Middleware, inner: Layer, errors: ErrorRenderer): Layer {
+  const run = (req: TransportRequest): unknown => {
+    let isPassedOn = false;
+    return middleware.handle(req, () => {
+      if (isPassedOn) throw new SvcError('E_NEXT_TWICE', [nameOf(middleware)]);
+      isPassedOn = true;
+      return inner(req);
+    });
+  };
+  const read = (value: unknown): HttpResponse => {
+    if (value instanceof HttpResponse) return value;
+    if (value === undefined) throw new SvcError('E_MIDDLEWARE_RESULT', [nameOf(middleware)]);
+    return toResponse(value, DEFAULT_PLAN);
+  };
+  return edge(run, read, errors);
+}
+
+/** A middleware given as an object or a function, as an object. @throws SvcError `E_MIDDLEWARE` */
+export function asMiddleware(given: Middleware | MiddlewareFunction): Middleware {
+  if (typeof given === 'function') return new FunctionMiddleware(given);
+  if (typeof given === 'object' && given !== null && typeof given.handle === 'function') return given;
+  throw new SvcError('E_MIDDLEWARE', [given === null ? 'null' : typeof given === 'object' ? 'an object without handle()' : `a ${typeof given}`]);
+}
+
+class FunctionMiddleware implements Middleware {
+  readonly handle: Middleware['handle'];
+  readonly name: string;
+
+  constructor(fn: MiddlewareFunction) {
+    this.handle = fn as Middleware['handle']; // what it returns is read by wrap()
+    this.name = fn.name;
+  }
+}
+
+function nameOf(middleware: Middleware): string {
+  const name = middleware instanceof FunctionMiddleware ? middleware.name : middleware.constructor.name;
+  return name === '' || name === 'Object' ? '(anonymous)' : `"${name}"`;
+}

@@ -1,0 +1,95 @@
+/**
+ * Names with values out of `application/x-www-form-urlencoded` text: query strings and forms.
+ *
+ * Decoded as the URL Standard has it (§5.1): "+" is a space, a malformed escape stays as it is, bad UTF-8 becomes U+FFFD.
+ */
+
+/** Values by name, of which there may be several. */
+export interface MultiMap {
+  /** The first value. */
+  get(name: string): string | undefined;
+  /** Every value, in order. */
+  getAll(name: string): readonly string[];
+  has(name: string): boolean;
+  /** Each name once, in order of first use. */
+  keys(): Iterable<string>;
+}
+
+const NONE: readonly string[] = Object.freeze([]);
+
+/** Pairs as they came; looked up by scanning, which is faster than a Map for the few there are. */
+export class Pairs implements MultiMap {
+  readonly #names: readonly string[];
+  readonly #values: readonly string[];
+  #index: Map<string, string[]> | undefined;
+
+  constructor(names: readonly string[], values: readonly string[]) {
+    this.#names = names;
+    this.#values = values;
+  }
+
+  get size(): number { return this.#names.length; }
+
+  get(name: string): string | undefined {
+    if (this.#names.length > 16) return this.#indexed().get(name)?.[0];
+    const at = this.#names.indexOf(name);
+    return at === -1 ? undefined : this.#values[at];
+  }
+
+  getAll(name: string): readonly string[] {
+    return this.#indexed().get(name) ?? NONE;
+  }
+
+  has(name: string): boolean {
+    return this.#names.length > 16 ? this.#indexed().has(name) : this.#names.includes(name);
+  }
+
+  keys(): Iterable<string> {
+    return this.#indexed().keys();
+  }
+
+  /** Every pair, in order. */
+  *[Symbol.iterator](): Generator<[name: string, value: string]> {
+    for (let at = 0; at < this.#names.length; at++) yield [this.#names[at]!, this.#values[at]!];
+  }
+
+  #indexed(): Map<string, string[]> {
+    if (this.#index !== undefined) return this.#index;
+    const index = new Map<string, string[]>();
+    this.#names.forEach((name, at) => {
+      const values = index.get(name);
+      if (values === undefined) index.set(name, [this.#values[at]!]);
+      else values.push(this.#values[at]!);
+    });
+    return this.#index = index;
+  }
+}
+
+/** Parses `a=1&b=2`. Answers undefined when there are more than `maxPairs` pairs. */
+export function parsePairs(text: string, maxPairs: number = Infinity): Pairs | undefined {
+  const names: string[] = [];
+  const values: string[] = [];
+  for (let start = 0; start < text.length;) {
+    let end = text.indexOf('&', start);
+    if (end === -1) end = text.length;
+    if (end > start) {
+      if (names.length === maxPairs) return undefined;
+      const equals = text.indexOf('=', start);
+      const stop = equals === -1 || equals > end ? end : equals;
+      names.push(decodePart(text.slice(start, stop)));
+      values.push(stop === end ? '' : decodePart(text.slice(stop + 1, end)));
+    }
+    start = end + 1;
+  }
+  return new Pairs(names, values);
+}
+
+function decodePart(part: string): string {
+  const spaced = part.includes('+') ? part.replaceAll('+', ' ') : part;
+  if (!spaced.includes('%')) return spaced.isWellFormed() ? spaced : spaced.toWellFormed();
+  try {
+    return decodeURIComponent(spaced);
+  } catch {
+    return new URLSearchParams(`_=${part.replaceAll('&', '%26')}`).get('_')!;
+  }
+}

@@ -1,0 +1,101 @@
+/**
+ * Replies: a handler's return value → HttpResponse.
+ *
+ *   HttpResponse, web Response          as it is
+ *   reply(body, status?, headers?)      and its literals [body, status], [body, status, headers]
+ *   string                              text/plain; charset=utf-8
+ *   Uint8Array                          application/octet-stream
+ *   undefined, null                     204, unless the route names a status
+ *   anything else                       application/json
+ */
+import { SvcError } from '../errors.ts';
+import { toJson } from './json.ts';
+import { BYTES_TYPE, HttpResponse, JSON_TYPE, Prepared, TEXT_TYPE, checkedStatus } from './response.ts';
+
+/** A body with its status and fields. Made by {@link reply}. */
+export class Reply<T = unknown, S extends number = number> {
+  readonly body: T;
+  readonly status: S | undefined;
+  readonly headers: Readonly<Record<string, string>> | undefined;
+
+  /** @internal */
+  constructor(body: T, status: S | undefined, headers: Readonly<Record<string, string>> | undefined) {
+    this.body = body;
+    this.status = status;
+    this.headers = headers;
+  }
+}
+
+/** A reply with a status (200 … 599) and fields; the body is treated as if it had been returned alone. @throws RangeError */
+export function reply<T, S extends number = number>(body: T, status?: S, headers?: Readonly<Record<string, string>>): Reply<T, S> {
+  if (status !== undefined) checkedStatus(status);
+  return new Reply(body, status, headers);
+}
+
+/** How a route's replies are read. */
+export interface ReplyPlan {
+  /** The status of a reply that names none; undefined: 200, or 204 for nothing. */
+  readonly status: number | undefined;
+  /** Whether `[body, status]` is a reply with a status; else it is an array like any other. */
+  readonly readsTuples: boolean;
+}
+
+/** For everything that is no route's reply: what exception handlers and middleware return. */
+export const DEFAULT_PLAN: ReplyPlan = Object.freeze({ status: undefined, readsTuples: true });
+
+/** The response of a return value. @throws SvcError `E_REPLY` for what has no form on the wire */
+export function toResponse(value: unknown, plan: ReplyPlan): HttpResponse {
+  if (typeof value === 'string') return new HttpResponse(value, new Prepared(plan.status ?? 200, ['Content-Type', TEXT_TYPE]));
+  if (value === undefined || value === null) return new HttpResponse(null, new Prepared(plan.status ?? 204, []));
+  if (typeof value !== 'object') return json(value, plan);
+  const prototype: unknown = Object.getPrototypeOf(value);
+  if (prototype === Object.prototype) return json(value, plan);
+  if (value instanceof HttpResponse) return value;
+  if (Array.isArray(value)) return plan.readsTuples && isTuple(value) ? withStatus(value[0], value[1], value[2], plan) : json(value, plan);
+  if (value instanceof Reply) return withStatus(value.body, value.status, value.headers, plan);
+  return unusual(value, plan);
+}
+
+function json(value: unknown, plan: ReplyPlan): HttpResponse {
+  return new HttpResponse(toJson(value), new Prepared(plan.status ?? 200, ['Content-Type', JSON_TYPE]));
+}
+
+/** `[body, status]` or `[body, status, headers]`: the status an integer 200 … 599, the body neither number nor array. */
+function isTuple(value: readonly unknown[]): value is [body: unknown, status: number, headers?: Record<string, string>] {
+  if (value.length !== 2 && value.length !== 3) return false;
+  const [body, status, headers] = value;
+  if (!Number.isInteger(status) || (status as number) < 200 || (status as number) > 599) return false;
+  if (typeof body === 'number' || Array.isArray(body)) return false;
+  return value.length === 2 || (typeof headers === 'object' && headers !== null && Object.getPrototypeOf(headers) === Object.prototype);
+}
+
+function withStatus(body: unknown, status: number | undefined, headers: Readonly<Record<string, string>> | undefined, plan: ReplyPlan): HttpResponse {
+  const response = toResponse(body, { status: status ?? plan.status, readsTuples: false });
+  if (body instanceof HttpResponse && status !== undefined) response.status = status;
+  if (headers !== undefined) for (const [name, value] of Object.entries(headers)) response.headers.set(name, value);
+  return response;
+}
+
+/** Bytes, web responses, class instances; and what people return by mistake, which would become `{}`. */
+function unusual(value: object, plan: ReplyPlan): HttpResponse {
+  if (value instanceof Uint8Array) return new HttpResponse(value, new Prepared(plan.status ?? 200, ['Content-Type', BYTES_TYPE]));
+  if (value instanceof Response) return fromWeb(value);
+  const refuse = (what: string, remedy: string): never => { throw new SvcError('E_REPLY', [`it is ${what}: ${remedy}`]); };
+  if (Symbol.asyncIterator in value || value instanceof ReadableStream || typeof (value as Iterator<unknown>).next === 'function') {
+    return refuse('a stream or generator', 'wrap it in new StreamingResponse(…)');
+  }
+  if (value instanceof Map || value instanceof Set) return refuse(`a ${value.constructor.name}`, 'turn it into an object or array first');
+  if (value instanceof ArrayBuffer) return refuse('an ArrayBuffer', 'wrap it in a Uint8Array');
+  if (value instanceof Error) return refuse('an Error', 'throw it instead');
+  return json(value, plan);
+}
+
+/** A web `Response` as ours; its body is streamed. */
+export function fromWeb(web: Response): HttpResponse {
+  const response = new HttpResponse(web.body, { status: web.status });
+  web.headers.forEach((value, name) => {
+    if (name === 'content-length') response.contentLength = Number(value);
+    else if (name !== 'transfer-encoding' && name !== 'connection') response.headers.append(name, value);
+  });
+  return response;
+}

@@ -1,0 +1,239 @@
+/**
+ * The request, read from a transport: node:http's IncomingMessage, or memory.ts's stand-in. Each part is parsed when it is
+ * first read, and once; what nobody reads costs nothing.
+ */
+import { randomUUID } from 'node:crypto';
+import { BadRequest, ClientDisconnected, HTTPException, SvcError } from '../errors.ts';
+import { shown } from '../options.ts';
+import { chunksOf, collect, tooLarge } from './body.ts';
+import { parseCookies } from './cookies.ts';
+import { findField, parseParameters, viewOf } from './headers.ts';
+import { parsePairs } from './query.ts';
+import { RequestState } from './state.ts';
+import type { BodySource } from './body.ts';
+import type { Awaitable, BodyOptions, CompiledRoute, FormData_, HttpRequest, Session, StateMap, UploadFile } from './contracts.ts';
+import type { HeaderView } from './headers.ts';
+import type { MultiMap, Pairs } from './query.ts';
+import type { HttpResponse } from './response.ts';
+import type { Match } from './router.ts';
+
+/** The receiving side of a transport. */
+export interface Incoming extends BodySource {
+  readonly method?: string | undefined;
+  readonly url?: string | undefined;
+  readonly socket: { readonly remoteAddress?: string | undefined; readonly encrypted?: boolean };
+}
+
+/** The sending side of a transport, as far as a request needs to know it. */
+export interface Outgoing {
+  readonly writableFinished: boolean;
+  once(event: 'close', listener: () => void): unknown;
+}
+
+/** What requests have from their application. */
+export interface RequestDefaults {
+  readonly state: StateMap;
+  /** The cap of every body, whatever a call asks for. */
+  readonly maxBodyBytes: number;
+}
+
+/** Where a match leads. */
+export interface Endpoint {
+  readonly route: CompiledRoute;
+  /** The parameters of the path out of its raw captures. */
+  readParams(captures: readonly string[]): Readonly<Record<string, unknown>>;
+  /** Answers. Never throws, never rejects. */
+  run(req: TransportRequest): Awaitable<HttpResponse>;
+}
+
+/** How a request ended: `undefined` when it was answered, else what stopped it. */
+export type Outcome = unknown;
+
+const DEFAULT_MAX_BYTES = 10_000_000;
+const MAX_FORM_FIELDS = 1_000;
+const UNMATCHED: Match<Endpoint> = Object.freeze({ kind: 'none' });
+const NO_PARAMS: Readonly<Record<string, unknown>> = Object.freeze({});
+
+/** Ids that may come from outside: they go into headers, logs and problem bodies as they are. */
+const VALID_ID = /^[A-Za-z0-9][A-Za-z0-9._:+=@/-]{0,127}$/;
+
+/** A request of one transport. */
+export class TransportRequest implements HttpRequest {
+  readonly method: string;
+  readonly target: string;
+  readonly path: string;
+  /** What the router says of it, before the middleware runs. Set by the application. @internal */
+  match: Match<Endpoint> = UNMATCHED;
+  readonly #incoming: Incoming;
+  readonly #outgoing: Outgoing;
+  readonly #defaults: RequestDefaults;
+  readonly #queryStart: number;
+  #authority: string | undefined;
+  #params: Readonly<Record<string, unknown>> | undefined;
+  #id: string | undefined;
+  #headers: HeaderView | undefined;
+  #cookies: Readonly<Record<string, string>> | undefined;
+  #query: Pairs | undefined;
+  #state: RequestState | undefined;
+  #abort: AbortController | undefined;
+  #bytes: Promise<Uint8Array> | undefined;
+  #isStreamed = false;
+  #afterwards: ((outcome: Outcome) => Awaitable<void>)[] | undefined;
+
+  constructor(incoming: Incoming, outgoing: Outgoing, defaults: RequestDefaults) {
+    this.#incoming = incoming;
+    this.#outgoing = outgoing;
+    this.#defaults = defaults;
+    this.method = incoming.method ?? 'GET';
+    const target = incoming.url ?? '/';
+    this.target = target;
+    let start = 0;
+    if (target.charCodeAt(0) !== 47) { // absolute-form (RFC 9112 §3.2.2); others match nothing
+      const absolute = /^https?:\/\/([^/?#]*)/i.exec(target);
+      if (absolute !== null) {
+        this.#authority = absolute[1]!;
+        start = absolute[0].length;
+      }
+    }
+    const question = target.indexOf('?', start);
+    this.#queryStart = question;
+    const path = question === -1 ? (start === 0 ? target : target.slice(start)) : target.slice(start, question);
+    this.path = path === '' ? '/' : path;
+  }
+
+  get scheme(): 'http' | 'https' { return this.#incoming.socket.encrypted === true ? 'https' : 'http'; }
+
+  get host(): string { return this.#authority ?? findField(this.#incoming.rawHeaders, 'host') ?? ''; }
+
+  get ip(): string { return this.#incoming.socket.remoteAddress ?? ''; }
+
+  get id(): string {
+    if (this.#id !== undefined) return this.#id;
+    const given = findField(this.#incoming.rawHeaders, 'x-request-id');
+    return this.#id = given !== undefined && VALID_ID.test(given) ? given : randomUUID();
+  }
+
+  get route(): CompiledRoute | undefined { return this.match.kind === 'found' ? this.match.endpoint.route : undefined; }
+
+  get pathParams(): Readonly<Record<string, unknown>> {
+    const { match } = this;
+    return this.#params ??= match.kind === 'found' ? match.endpoint.readParams(match.captures) : NO_PARAMS;
+  }
+
+  get headers(): HeaderView { return this.#headers ??= viewOf(this.#incoming.rawHeaders); }
+
+  get cookies(): Readonly<Record<string, string>> { return this.#cookies ??= parseCookies(this.headers['cookie']); }
+
+  get query(): MultiMap {
+    return this.#query ??= parsePairs(this.#queryStart === -1 ? '' : this.target.slice(this.#queryStart + 1))!; // no limit, so never undefined
+  }
+
+  get state(): StateMap { return this.#state ??= new RequestState(this.#defaults.state); }
+
+  get session(): Session { throw new SvcError('E_SESSION_ABSENT', []); }
+
+  get signal(): AbortSignal {
+    if (this.#abort !== undefined) return this.#abort.signal;
+    const abort = this.#abort = new AbortController();
+    const outgoing = this.#outgoing;
+    outgoing.once('close', () => { if (!outgoing.writableFinished) abort.abort(new ClientDisconnected()); });
+    return abort.signal;
+  }
+
+  body(options: BodyOptions = {}): Promise<Uint8Array> {
+    return this.#read('body()', this.#limit(options, Infinity));
+  }
+
+  stream(options: BodyOptions = {}): AsyncIterable<Uint8Array> {
+    const maxBytes = this.#limit(options, Infinity);
+    if (this.#isStreamed || this.#bytes !== undefined) throw new SvcError('E_BODY_CONSUMED', ['stream()']);
+    this.#isStreamed = true;
+    return chunksOf(this.#incoming, this.#declaredLength(), maxBytes);
+  }
+
+  async text(options: BodyOptions = {}): Promise<string> {
+    return decodeUtf8(await this.#read('text()', this.#limit(options, DEFAULT_MAX_BYTES)));
+  }
+
+  async json(options: BodyOptions = {}): Promise<unknown> {
+    const declared = findField(this.#incoming.rawHeaders, 'content-type');
+    if (declared !== undefined && declared !== 'application/json' && !isJsonType(declared)) throw new HTTPException(415, 'The request body must be application/json');
+    const bytes = await this.#read('json()', this.#limit(options, DEFAULT_MAX_BYTES));
+    if (bytes.length === 0) throw new BadRequest('The request body is empty, JSON is expected', { code: 'json' });
+    const text = decodeUtf8(bytes);
+    try {
+      return JSON.parse(text) as unknown;
+    } catch {
+      throw new BadRequest('The request body is not valid JSON', { code: 'json' });
+    }
+  }
+
+  async form(options: BodyOptions = {}): Promise<FormData_> {
+    const type = parseParameters(this.headers['content-type'] ?? '').value;
+    if (type !== 'application/x-www-form-urlencoded') throw new HTTPException(415, 'The request body must be application/x-www-form-urlencoded');
+    const bytes = await this.#read('form()', this.#limit(options, DEFAULT_MAX_BYTES));
+    const pairs = parsePairs(decodeUtf8(bytes), MAX_FORM_FIELDS);
+    if (pairs === undefined) throw new HTTPException(413, `The form has more than ${MAX_FORM_FIELDS} fields`);
+    return new UrlencodedForm(pairs);
+  }
+
+  /** Runs `fn` after the answer has gone out, or after whatever ended the request; the last first. @internal */
+  afterwards(fn: (outcome: Outcome) => Awaitable<void>): void {
+    (this.#afterwards ??= []).push(fn);
+  }
+
+  /** Takes what {@link afterwards} collected. @internal */
+  takeAfterwards(): ((outcome: Outcome) => Awaitable<void>)[] | undefined {
+    const taken = this.#afterwards;
+    this.#afterwards = undefined;
+    return taken;
+  }
+
+  #limit(options: BodyOptions, fallback: number): number {
+    const { maxBytes = fallback } = options;
+    if (typeof maxBytes !== 'number' || !(maxBytes >= 0)) throw new SvcError('E_OPTION_RANGE', ['a body reader', 'maxBytes', 'a number of bytes, 0 or more', shown(maxBytes)]);
+    return Math.min(maxBytes, this.#defaults.maxBodyBytes);
+  }
+
+  async #read(what: string, maxBytes: number): Promise<Uint8Array> {
+    if (this.#isStreamed) throw new SvcError('E_BODY_CONSUMED', [what]);
+    const bytes = await (this.#bytes ??= collect(this.#incoming, this.#declaredLength(), maxBytes));
+    if (bytes.length > maxBytes) throw tooLarge(maxBytes); // read before, with a higher limit
+    return bytes;
+  }
+
+  #declaredLength(): number {
+    const length = findField(this.#incoming.rawHeaders, 'content-length');
+    return length === undefined ? -1 : Number(length);
+  }
+}
+
+/** A form without files: urlencoded ones cannot carry any. */
+class UrlencodedForm implements FormData_ {
+  readonly #pairs: Pairs;
+
+  constructor(pairs: Pairs) { this.#pairs = pairs; }
+
+  get(name: string): string | undefined { return this.#pairs.get(name); }
+  getAll(name: string): readonly string[] { return this.#pairs.getAll(name); }
+  has(name: string): boolean { return this.#pairs.has(name); }
+  keys(): Iterable<string> { return this.#pairs.keys(); }
+  file(): UploadFile | undefined { return undefined; }
+  files(): readonly UploadFile[] { return []; }
+}
+
+function isJsonType(declared: string): boolean {
+  const { value } = parseParameters(declared);
+  return value === 'application/json' || /^application\/[\w!#$&^.+-]+\+json$/.test(value);
+}
+
+const utf8 = new TextDecoder('utf-8', { fatal: true });
+
+/** Text of UTF-8 bytes, a byte order mark left out. @throws BadRequest for other bytes */
+function decodeUtf8(bytes: Uint8Array): string {
+  try {
+    return utf8.decode(bytes);
+  } catch {
+    throw new BadRequest('The request body is not valid UTF-8', { code: 'utf8' });
+  }
+}

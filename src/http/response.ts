@@ -1,0 +1,157 @@
+/**
+ * Responses: a status, fields and a body, until the server writes them. Six classes for what people answer with.
+ */
+import { HeaderList } from './headers.ts';
+import { needsSecure, serializeCookie } from './cookies.ts';
+import { toJson } from './json.ts';
+import { encodeLocation } from './path.ts';
+import type { CookieOptions } from './cookies.ts';
+import type { HeaderView } from './headers.ts';
+
+/** What can be sent piece by piece: strings as UTF-8, bytes as they are. */
+export type Pieces = AsyncIterable<string | Uint8Array> | Iterable<string | Uint8Array>;
+/** What a response holds: text, bytes, nothing, or pieces that are pulled while they are sent. */
+export type ResponseBody = string | Uint8Array | null | Pieces;
+
+/** What every response class takes besides its body. `undefined` means not given. */
+export interface ResponseOptions {
+  /** An integer 200 … 599. Default 200. */
+  readonly status?: number | undefined;
+  /** Fields by name. Content-Length, Transfer-Encoding and Connection are the server's. */
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+  /** The value of `Content-Type`, in place of the class's own. */
+  readonly mediaType?: string | undefined;
+}
+
+/** What a response may ask of the request that it answers. */
+export interface Answered {
+  readonly method: string;
+  readonly headers: HeaderView;
+}
+
+/** The fields of a ready-made response: for the paths that build them themselves. @internal */
+export class Prepared {
+  readonly status: number;
+  readonly flat: string[];
+
+  constructor(status: number, flat: string[]) {
+    this.status = status;
+    this.flat = flat;
+  }
+}
+
+/** A response. Middleware may change its status, fields and body until it is sent. */
+export class HttpResponse {
+  /** An integer 200 … 599. */
+  status: number;
+  readonly headers: HeaderList;
+  body: ResponseBody;
+  /** The length of a body given in pieces, when it is known; else -1. */
+  contentLength = -1;
+  /** `Set-Cookie` values that get `Secure` when the answer leaves over TLS, or in production. */
+  #securedLater: Set<string> | undefined;
+
+  /** @throws SvcError `E_HEADER`; RangeError for a status that no final response has */
+  constructor(body: ResponseBody = null, options: ResponseOptions | Prepared = {}) {
+    this.body = body;
+    if (options instanceof Prepared) {
+      this.status = options.status;
+      this.headers = new HeaderList(options.flat);
+      return;
+    }
+    const { status = 200, headers, mediaType } = options;
+    this.status = checkedStatus(status);
+    this.headers = new HeaderList();
+    if (mediaType !== undefined) this.headers.set('Content-Type', mediaType);
+    if (headers !== undefined) for (const [name, value] of Object.entries(headers)) this.headers.set(name, value);
+  }
+
+  /** Adds a cookie: HttpOnly and SameSite=Lax unless told otherwise, Secure as {@link CookieOptions.secure} says. @throws SvcError `E_COOKIE` */
+  setCookie(name: string, value: string, options: CookieOptions = {}): this {
+    const isDecided = options.secure !== undefined;
+    const field = serializeCookie(name, value, needsSecure(name, options) && !isDecided ? { ...options, secure: true } : options);
+    if (!isDecided && !field.endsWith('; Secure')) (this.#securedLater ??= new Set()).add(field);
+    this.headers.append('Set-Cookie', field);
+    return this;
+  }
+
+  /** Tells the client to forget a cookie; path and domain must be those it was set with. */
+  deleteCookie(name: string, options: Pick<CookieOptions, 'path' | 'domain' | 'secure'> = {}): this {
+    return this.setCookie(name, '', { ...options, maxAgeSeconds: 0 });
+  }
+
+  /** Settles what depends on the request, before the answer passes back through the middleware: files are looked up here. */
+  settle(_request: Answered): this | Promise<this> {
+    return this;
+  }
+
+  /** The fields as they go out: the cookies that wait for it secured. @internal */
+  fields(isSecure: boolean): readonly string[] {
+    const later = this.#securedLater;
+    if (later === undefined || !isSecure) return this.headers.flat;
+    return this.headers.flat.map((value) => later.has(value) ? `${value}; Secure` : value);
+  }
+}
+
+/** The status, if a final response can have it. @throws RangeError */
+export function checkedStatus(status: number): number {
+  if (!Number.isInteger(status) || status < 200 || status > 599) throw new RangeError(`A response status is an integer 200 … 599, found ${String(status)}`);
+  return status;
+}
+
+/** A value as `application/json`: dates in ISO 8601, bigints as decimal strings. @throws SvcError `E_REPLY` for a cycle or no JSON value */
+export class JSONResponse extends HttpResponse {
+  constructor(body: unknown, options: ResponseOptions = {}) {
+    super(toJson(body), { ...options, mediaType: options.mediaType ?? JSON_TYPE });
+  }
+}
+
+/** Text as `text/plain; charset=utf-8`. */
+export class TextResponse extends HttpResponse {
+  constructor(body: string, options: ResponseOptions = {}) {
+    super(body, { ...options, mediaType: options.mediaType ?? TEXT_TYPE });
+  }
+}
+
+/** Markup as `text/html; charset=utf-8`. What comes from users must have been escaped. */
+export class HTMLResponse extends HttpResponse {
+  constructor(body: string, options: ResponseOptions = {}) {
+    super(body, { ...options, mediaType: options.mediaType ?? HTML_TYPE });
+  }
+}
+
+/** Sends the client elsewhere: 307 unless `status` is 301, 302, 303 or 308. The location is encoded where it needs to be. */
+export class RedirectResponse extends HttpResponse {
+  constructor(location: string, options: ResponseOptions = {}) {
+    const { status = 307 } = options;
+    if (![301, 302, 303, 307, 308].includes(status)) throw new RangeError(`A redirect has the status 301, 302, 303, 307 or 308, found ${String(status)}`);
+    super(null, { ...options, status });
+    this.headers.set('Location', encodeLocation(location));
+  }
+}
+
+/** What may accompany a {@link StreamingResponse}. */
+export interface StreamingOptions extends ResponseOptions {
+  /** The number of bytes, when it is known: sent as Content-Length instead of chunked coding. */
+  readonly contentLength?: number | undefined;
+}
+
+/**
+ * A body in pieces, pulled only as fast as the client reads. Its source is ended (`return()`) when the client leaves.
+ * Default media type `application/octet-stream`.
+ */
+export class StreamingResponse extends HttpResponse {
+  constructor(pieces: Pieces | ReadableStream<string | Uint8Array>, options: StreamingOptions = {}) {
+    const { contentLength = -1, ...rest } = options;
+    if (typeof pieces !== 'object' || pieces === null || !(Symbol.asyncIterator in pieces || Symbol.iterator in pieces)) {
+      throw new TypeError('StreamingResponse needs an iterable, an async iterable or a stream');
+    }
+    super(pieces, { ...rest, mediaType: options.mediaType ?? BYTES_TYPE });
+    this.contentLength = contentLength;
+  }
+}
+
+export const JSON_TYPE = 'application/json';
+export const TEXT_TYPE = 'text/plain; charset=utf-8';
+export const HTML_TYPE = 'text/html; charset=utf-8';
+export const BYTES_TYPE = 'application/octet-stream';

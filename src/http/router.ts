@@ -1,0 +1,223 @@
+/**
+ * The router: method and path → found | wrong method | none.
+ *
+ * A path without parameters is one look-up in a Map, at any table size. The others live in a radix tree over characters:
+ * a node holds literal text, its children by first character, and, where a segment begins, one edge per converter in
+ * order of specificity. Matching goes depth first, literal before uuid, int, float, str, path; a branch that dead-ends is
+ * left again, and so is one whose template lacks the method. What was passed by makes up `Allow`.
+ */
+import { CONVERTERS, decodePath, parseTemplate, restoreSlashes } from './path.ts';
+import type { Converter, ParsedTemplate } from './path.ts';
+
+/** What a match is: the endpoint and its raw captures, the methods that exist instead, nothing, or a malformed escape. */
+export type Match<T> =
+  | { readonly kind: 'found'; readonly endpoint: T; readonly captures: readonly string[] }
+  | { readonly kind: 'wrong-method'; readonly allow: string }
+  | { readonly kind: 'none' }
+  | { readonly kind: 'malformed' };
+
+interface Leaf<T> {
+  readonly byMethod: Map<string, T>;
+  allow: string;
+}
+/** A leaf of the static table, with its matches ready made. */
+interface StaticLeaf<T> extends Leaf<T> {
+  readonly matches: Map<string, Match<T>>;
+}
+interface Edge<T> {
+  readonly converter: Converter;
+  readonly node: Node<T>;
+}
+
+class Node<T> {
+  text: string;
+  /** The first character code of each child, beside `children`. */
+  codes: number[] = [];
+  children: Node<T>[] = [];
+  edges: Edge<T>[] | null = null;
+  leaf: Leaf<T> | null = null;
+
+  constructor(text: string) { this.text = text; }
+}
+
+const NO_CAPTURES: readonly string[] = Object.freeze([]);
+const NONE: Match<never> = Object.freeze({ kind: 'none' });
+const MALFORMED: Match<never> = Object.freeze({ kind: 'malformed' });
+
+/** One walk's state: kept apart from the tree, so that a walk that is left again costs nothing to undo. */
+class Walk<T> {
+  readonly path: string;
+  readonly method: string;
+  readonly captures: string[] = [];
+  missed: Leaf<T> | null = null;
+  missedMore: Leaf<T>[] | null = null;
+
+  constructor(path: string, method: string) {
+    this.path = path;
+    this.method = method;
+  }
+
+  miss(leaf: Leaf<T>): void {
+    if (this.missed === null) this.missed = leaf;
+    else (this.missedMore ??= []).push(leaf);
+  }
+}
+
+/** A routing table of endpoints `T`. Fill it with `add()`, then `freeze()`; `match()` works from then on. */
+export class RoutingTable<T> {
+  readonly #static = new Map<string, StaticLeaf<T>>();
+  readonly #root = new Node<T>('');
+
+  /** Enters an endpoint. Answers the one that has the same method and path already: a duplicate, which is not replaced. */
+  add(method: string, template: string | ParsedTemplate, endpoint: T): T | undefined {
+    const parsed = typeof template === 'string' ? parseTemplate(template) : template;
+    const leaf = parsed.parameters.length === 0 ? this.#staticLeaf(parsed.template) : this.#treeLeaf(parsed);
+    const existing = leaf.byMethod.get(method);
+    if (existing !== undefined) return existing;
+    leaf.byMethod.set(method, endpoint);
+    return undefined;
+  }
+
+  /** Lets HEAD follow GET (RFC 9110 §9.3.2), and writes down what each leaf allows. */
+  freeze(): void {
+    for (const [, leaf] of this.#static) {
+      finish(leaf);
+      for (const [method, endpoint] of leaf.byMethod) leaf.matches.set(method, { kind: 'found', endpoint, captures: NO_CAPTURES });
+    }
+    const finishBelow = (node: Node<T>): void => {
+      if (node.leaf !== null) finish(node.leaf);
+      node.children.forEach(finishBelow);
+      node.edges?.forEach((edge) => finishBelow(edge.node));
+    };
+    finishBelow(this.#root);
+  }
+
+  match(method: string, path: string): Match<T> {
+    const leaf = this.#static.get(path);
+    if (leaf !== undefined) {
+      const match = leaf.matches.get(method);
+      if (match !== undefined) return match;
+    }
+    return path.includes('%') ? this.#matchEncoded(method, path) : this.#matchTree(method, path, leaf);
+  }
+
+  #matchEncoded(method: string, path: string): Match<T> {
+    const decoded = decodePath(path);
+    if (decoded === undefined) return MALFORMED;
+    const leaf = this.#static.get(decoded);
+    const match = leaf?.matches.get(method) ?? this.#matchTree(method, decoded, leaf);
+    return match.kind === 'found' && match.captures.length > 0 ? { ...match, captures: match.captures.map(restoreSlashes) } : match;
+  }
+
+  #matchTree(method: string, path: string, staticLeaf: StaticLeaf<T> | undefined): Match<T> {
+    const walk = new Walk<T>(path, method);
+    const endpoint = descend(this.#root, walk, 0, 0);
+    if (endpoint !== undefined) return { kind: 'found', endpoint, captures: walk.captures };
+    if (staticLeaf !== undefined) walk.miss(staticLeaf);
+    if (walk.missed === null) return NONE;
+    if (walk.missedMore === null) return { kind: 'wrong-method', allow: walk.missed.allow };
+    return { kind: 'wrong-method', allow: allowOf([walk.missed, ...walk.missedMore].flatMap((leaf) => [...leaf.byMethod.keys()])) };
+  }
+
+  #staticLeaf(path: string): StaticLeaf<T> {
+    let leaf = this.#static.get(path);
+    if (leaf === undefined) this.#static.set(path, leaf = { byMethod: new Map(), matches: new Map(), allow: '' });
+    return leaf;
+  }
+
+  #treeLeaf(parsed: ParsedTemplate): Leaf<T> {
+    let node = this.#root;
+    parsed.parameters.forEach((parameter, index) => {
+      node = edgeOf(literalOf(node, parsed.literals[index]!), parameter.converter);
+    });
+    node = literalOf(node, parsed.literals.at(-1)!);
+    return node.leaf ??= { byMethod: new Map(), allow: '' };
+  }
+}
+
+/** The endpoint below `node`, whose own text has been matched up to `at`; `depth` captures have been taken. */
+function descend<T>(node: Node<T>, walk: Walk<T>, at: number, depth: number): T | undefined {
+  const { path } = walk;
+  if (at === path.length) return endpointOf(node.leaf, walk);
+  const child = node.codes.indexOf(path.charCodeAt(at));
+  if (child !== -1) {
+    const next = node.children[child]!;
+    if (path.startsWith(next.text, at)) {
+      const endpoint = descend(next, walk, at + next.text.length, depth);
+      if (endpoint !== undefined) return endpoint;
+    }
+  }
+  return node.edges === null ? undefined : follow(node.edges, walk, at, depth);
+}
+
+/** Tries the converters of a segment that begins at `at`, the most specific first. */
+function follow<T>(edges: readonly Edge<T>[], walk: Walk<T>, at: number, depth: number): T | undefined {
+  const { path } = walk;
+  const slash = path.indexOf('/', at);
+  const end = slash === -1 ? path.length : slash;
+  for (const edge of edges) {
+    const takesRest = edge.converter === CONVERTERS.path;
+    const stop = takesRest ? path.length : end;
+    if (!edge.converter.test(path, at, stop)) continue;
+    const endpoint = takesRest ? endpointOf(edge.node.leaf, walk) : descend(edge.node, walk, end, depth + 1);
+    if (endpoint === undefined) continue;
+    walk.captures[depth] = path.slice(at, stop);
+    return endpoint;
+  }
+  return undefined;
+}
+
+function endpointOf<T>(leaf: Leaf<T> | null, walk: Walk<T>): T | undefined {
+  if (leaf === null) return undefined;
+  const endpoint = leaf.byMethod.get(walk.method);
+  if (endpoint === undefined) walk.miss(leaf);
+  return endpoint;
+}
+
+/** The node that ends with `text` below `from`, made by splitting where another text shares only its beginning. */
+function literalOf<T>(from: Node<T>, text: string): Node<T> {
+  if (text === '') return from;
+  const index = from.codes.indexOf(text.charCodeAt(0));
+  if (index === -1) {
+    const node = new Node<T>(text);
+    from.codes.push(text.charCodeAt(0));
+    from.children.push(node);
+    return node;
+  }
+  const child = from.children[index]!;
+  let shared = 1;
+  while (shared < text.length && shared < child.text.length && text.charCodeAt(shared) === child.text.charCodeAt(shared)) shared++;
+  if (shared < child.text.length) {
+    const upper = new Node<T>(child.text.slice(0, shared));
+    child.text = child.text.slice(shared);
+    upper.codes = [child.text.charCodeAt(0)];
+    upper.children = [child];
+    from.children[index] = upper;
+    return literalOf(upper, text.slice(shared));
+  }
+  return literalOf(child, text.slice(shared));
+}
+
+function edgeOf<T>(node: Node<T>, converter: Converter): Node<T> {
+  const edges = node.edges ??= [];
+  const existing = edges.find((edge) => edge.converter === converter);
+  if (existing !== undefined) return existing.node;
+  const edge = { converter, node: new Node<T>('') };
+  edges.push(edge);
+  edges.sort((left, right) => left.converter.rank - right.converter.rank);
+  return edge.node;
+}
+
+function finish<T>(leaf: Leaf<T>): void {
+  const get = leaf.byMethod.get('GET');
+  if (get !== undefined && !leaf.byMethod.has('HEAD')) leaf.byMethod.set('HEAD', get);
+  leaf.allow = allowOf(leaf.byMethod.keys());
+}
+
+const ORDER = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'];
+
+/** The value of `Allow`: each method once, the usual ones first; OPTIONS is always answered. */
+export function allowOf(methods: Iterable<string>): string {
+  const rank = (method: string): number => (ORDER.indexOf(method) + ORDER.length + 1) % (ORDER.length + 1);
+  return [...new Set([...methods, 'OPTIONS'])].sort((left, right) => rank(left) - rank(right) || (left < right ? -1 : 1)).join(', ');
+}

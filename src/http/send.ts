@@ -1,0 +1,89 @@
+/**
+ * Sending: an HttpResponse onto node:http's ServerResponse, with one `writeHead` and one `end` where the body is known.
+ *
+ * Pieces are pulled one at a time and wait for the client (back-pressure). When the client leaves, their source is ended;
+ * when the source fails after the head has gone, the connection is cut, so that the client sees a truncated answer.
+ */
+import type { ServerResponse } from 'node:http';
+import type { HttpResponse, Pieces } from './response.ts';
+
+/** What the connection adds to an answer. */
+export interface SendContext {
+  readonly method: string;
+  readonly id: string;
+  /** Whether cookies that wait for it get `Secure`. */
+  readonly isSecure: boolean;
+  /** Whether this is the connection's last answer. */
+  readonly isLast: boolean;
+}
+
+/** Statuses whose answers have no content (RFC 9110 §6.4.1). */
+const hasNoContent = (status: number): boolean => status === 204 || status === 304 || status === 205;
+
+/**
+ * Sends the answer. A promise comes back for pieces only: it settles when they are sent, and rejects with what their
+ * source threw.
+ */
+export function send(outgoing: ServerResponse, response: HttpResponse, context: SendContext): Promise<void> | undefined {
+  const { status, body } = response;
+  const head = headOf(response, context);
+  if (hasNoContent(status) || body === null) {
+    if (!hasNoContent(status)) head.push('Content-Length', response.contentLength >= 0 ? response.contentLength : 0);
+    else if (status === 205) head.push('Content-Length', 0);
+    outgoing.writeHead(status, head as string[]); // its type has no numbers; node:http takes them
+    outgoing.end();
+    return isPieces(body) ? discard(body) : undefined;
+  }
+  if (isPieces(body)) {
+    if (response.contentLength >= 0) head.push('Content-Length', response.contentLength);
+    outgoing.writeHead(status, head as string[]);
+    if (context.method !== 'HEAD') return sendPieces(outgoing, body);
+    outgoing.end();
+    return discard(body);
+  }
+  head.push('Content-Length', typeof body === 'string' ? Buffer.byteLength(body) : body.byteLength);
+  outgoing.writeHead(status, head as string[]);
+  if (context.method === 'HEAD') outgoing.end();
+  else outgoing.end(body);
+  return undefined;
+}
+
+/** A copy of the fields: an answer may be sent more than once. */
+function headOf(response: HttpResponse, context: SendContext): (string | number)[] {
+  const fields = response.fields(context.isSecure);
+  return context.isLast ? [...fields, 'X-Request-Id', context.id, 'Connection', 'close'] : [...fields, 'X-Request-Id', context.id];
+}
+
+export function isPieces(body: HttpResponse['body']): body is Pieces {
+  return typeof body === 'object' && body !== null && !(body instanceof Uint8Array);
+}
+
+/** Ends a source that nobody will read. */
+export async function discard(pieces: Pieces): Promise<void> {
+  if (Symbol.asyncIterator in pieces) await pieces[Symbol.asyncIterator]().return?.();
+  else pieces[Symbol.iterator]().return?.();
+}
+
+async function sendPieces(outgoing: ServerResponse, pieces: Pieces): Promise<void> {
+  try {
+    for await (const piece of pieces) {
+      if (outgoing.destroyed) return; // leaving the loop ends the source
+      if (piece.length > 0 && !outgoing.write(piece)) await writable(outgoing);
+    }
+    outgoing.end();
+  } catch (error) {
+    outgoing.destroy();
+    throw error;
+  }
+}
+
+/** Resolves when more can be written, or when nothing can any more. */
+function writable(outgoing: ServerResponse): Promise<void> {
+  return new Promise((resolve) => {
+    const done = (): void => {
+      outgoing.off('drain', done).off('close', done);
+      resolve();
+    };
+    outgoing.on('drain', done).on('close', done);
+  });
+}

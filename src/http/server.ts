@@ -1,0 +1,170 @@
+/**
+ * node:http ↔ the application: listens with safe limits, hands each request over, sends the answer, drains.
+ *
+ *   listen → request → handle(req) → send → afterwards(outcome)          close(): stop accepting, let what runs finish
+ */
+import { randomUUID } from 'node:crypto';
+import { createServer } from 'node:http';
+import { ClientDisconnected, SvcError, statusTitle } from '../errors.ts';
+import { PROBLEM_TYPE } from './problem.ts';
+import { TransportRequest } from './request.ts';
+import { HttpResponse } from './response.ts';
+import { send } from './send.ts';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import type { AddressInfo, Socket } from 'node:net';
+import type { Clock } from '../clock.ts';
+import type { Logger } from '../log.ts';
+import type { Awaitable } from './contracts.ts';
+import type { Outcome, RequestDefaults } from './request.ts';
+
+/** What a server serves. */
+export interface ServedApplication {
+  readonly defaults: RequestDefaults;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** Whether cookies are `Secure` even without TLS: in production. */
+  readonly securesCookies: boolean;
+  /** Answers. Never throws, never rejects. */
+  handle(req: TransportRequest): Awaitable<HttpResponse>;
+  /** Runs what the request left for afterwards; a promise where that takes time. Never throws, never rejects. */
+  finish(req: TransportRequest, outcome: Outcome): Awaitable<void>;
+}
+
+/** Where and how long. Times in milliseconds. */
+export interface ListenOptions {
+  /** Default `127.0.0.1`. */
+  readonly host?: string | undefined;
+  /** 0 … 65535; 0 takes a free one. Default 8000. */
+  readonly port?: number | undefined;
+}
+
+/** For how long a client may send its fields, its whole request, and stay silent between requests. */
+const HEADERS_TIMEOUT_MS = 10_000;
+const REQUEST_TIMEOUT_MS = 30_000;
+const KEEP_ALIVE_TIMEOUT_MS = 5_000;
+const CHECK_INTERVAL_MS = 1_000;
+/** For how long the rest of a body that nobody wants is read, so that its sender gets to see the answer. */
+const LINGER_MS = 5_000;
+
+/** One listening socket and the requests that came over it. */
+export class HttpServer {
+  readonly #app: ServedApplication;
+  readonly #server: Server;
+  #inFlight = 0;
+  #isDraining = false;
+  #whenIdle: (() => void) | undefined;
+
+  constructor(app: ServedApplication) {
+    this.#app = app;
+    this.#server = createServer({
+      headersTimeout: HEADERS_TIMEOUT_MS,
+      requestTimeout: REQUEST_TIMEOUT_MS,
+      keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
+      connectionsCheckingInterval: CHECK_INTERVAL_MS,
+      optimizeEmptyRequests: true,
+    }, (incoming, outgoing) => this.#onRequest(incoming, outgoing));
+    this.#server.on('clientError', (error: NodeJS.ErrnoException, socket) => onClientError(error, socket as Socket));
+    this.#server.on('error', (error) => app.log.error('server_error', error));
+  }
+
+  /** Requests that have come and are not answered yet. */
+  get inFlight(): number { return this.#inFlight; }
+
+  /** The node:http server, for tests and benchmarks that bring their own sockets. @internal */
+  get node(): Server { return this.#server; }
+
+  /** Listens. Answers where. @throws SvcError `E_LISTEN` */
+  listen(options: ListenOptions = {}): Promise<{ readonly host: string; readonly port: number; readonly url: string }> {
+    const { host = '127.0.0.1', port = 8000 } = options;
+    return new Promise((resolve, reject) => {
+      const onError = (error: NodeJS.ErrnoException): void => {
+        reject(new SvcError('E_LISTEN', [`${host}:${port}`, LISTEN_PROBLEMS[error.code ?? ''] ?? error.message], { cause: error }));
+      };
+      this.#server.once('error', onError);
+      this.#server.listen({ host, port }, () => {
+        this.#server.off('error', onError);
+        const address = this.#server.address() as AddressInfo; // a host and port were asked for, not a pipe
+        const shown = address.family === 'IPv6' ? `[${address.address}]` : address.address;
+        resolve({ host: address.address, port: address.port, url: `http://${shown}:${address.port}` });
+      });
+    });
+  }
+
+  /**
+   * Stops accepting, answers what is in flight with `Connection: close`, and resolves when the last connection is gone:
+   * with the last answer, or after `deadlineMs` without mercy. Answers how many requests were cut.
+   */
+  async close(deadlineMs: number): Promise<number> {
+    if (!this.#server.listening) return 0;
+    this.#isDraining = true;
+    const closed = new Promise<void>((resolve) => { this.#server.close(() => resolve()); });
+    this.#server.closeIdleConnections();
+    let cut = 0;
+    using _deadline = this.#app.clock.after(deadlineMs, () => {
+      cut = this.#inFlight;
+      this.#server.closeAllConnections();
+    });
+    this.#whenIdle = () => this.#server.closeAllConnections(); // those that never sent a request hold close() up otherwise
+    if (this.#inFlight === 0) this.#whenIdle();
+    await closed;
+    return cut;
+  }
+
+  #onRequest(incoming: IncomingMessage, outgoing: ServerResponse): void {
+    this.#inFlight++;
+    const req = new TransportRequest(incoming, outgoing, this.#app.defaults);
+    outgoing.on('close', () => this.#onClose(req, outgoing));
+    const response = this.#app.handle(req);
+    if (response instanceof HttpResponse) this.#answer(req, incoming, outgoing, response);
+    else void response.then((settled) => this.#answer(req, incoming, outgoing, settled));
+  }
+
+  #answer(req: TransportRequest, incoming: IncomingMessage, outgoing: ServerResponse, response: HttpResponse): void {
+    try {
+      if (!incoming.complete) this.#linger(incoming, outgoing);
+      const sending = send(outgoing, response, {
+        method: req.method, id: req.id, isLast: this.#isDraining, isSecure: this.#app.securesCookies || req.scheme === 'https',
+      });
+      sending?.catch((error: unknown) => this.#app.log.error('response_failed', error, { method: req.method, route: req.route?.template, request_id: req.id }));
+    } catch (error) { // a status or field that node:http refuses
+      this.#app.log.error('response_refused', error, { method: req.method, route: req.route?.template, request_id: req.id });
+      if (outgoing.headersSent) outgoing.destroy();
+      else outgoing.writeHead(500, ['Content-Length', '0', 'X-Request-Id', req.id]).end();
+    }
+  }
+
+  /** The answer is here before the request: let the rest of its body come for a while, then cut it off. */
+  #linger(incoming: IncomingMessage, outgoing: ServerResponse): void {
+    outgoing.once('finish', () => {
+      if (incoming.complete || incoming.destroyed) return;
+      const timer = this.#app.clock.after(LINGER_MS, () => incoming.socket.destroy());
+      incoming.once('close', () => timer[Symbol.dispose]());
+      incoming.resume();
+    });
+  }
+
+  #onClose(req: TransportRequest, outgoing: ServerResponse): void {
+    this.#inFlight--;
+    void this.#app.finish(req, outgoing.writableFinished ? undefined : new ClientDisconnected());
+    if (this.#isDraining && this.#inFlight === 0) setImmediate(() => this.#whenIdle?.());
+  }
+}
+
+const LISTEN_PROBLEMS: Readonly<Record<string, string>> = {
+  EADDRINUSE: 'the address is in use', EACCES: 'the port needs privileges', EADDRNOTAVAIL: 'this machine has no such address', ENOTFOUND: 'the host is unknown',
+};
+
+/** What the parser refuses never becomes a request: answered here, and the connection ends. */
+function onClientError(error: NodeJS.ErrnoException, socket: Socket): void {
+  // as node:http does itself: an answer that is under way must not get a second head in its middle
+  const current = (socket as Socket & { _httpMessage?: { headersSent?: boolean } | null })._httpMessage;
+  if (!socket.writable || error.code === 'ECONNRESET' || current?.headersSent === true) {
+    socket.destroy();
+    return;
+  }
+  const status = error.code === 'HPE_HEADER_OVERFLOW' ? 431 : error.code === 'ERR_HTTP_REQUEST_TIMEOUT' ? 408 : 400;
+  const id = randomUUID();
+  const body = `{"type":"about:blank","title":"${statusTitle(status)}","status":${status},"request_id":"${id}"}`;
+  socket.end(`HTTP/1.1 ${status} ${statusTitle(status)}\r\nContent-Type: ${PROBLEM_TYPE}\r\nX-Request-Id: ${id}\r\n` +
+    `Content-Length: ${body.length}\r\nConnection: close\r\n\r\n${body}`, () => socket.destroy());
+}

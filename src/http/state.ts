@@ -1,0 +1,45 @@
+/**
+ * State: typed values that one part of an application leaves for another, per application and per request.
+ */
+import { SvcError } from '../errors.ts';
+import type { Context, StateKey, StateMap } from './contracts.ts';
+
+/** A key of its own, whatever its name: two keys of one name are two keys. `name` is for messages. */
+export function stateKey<T>(name: string): StateKey<T> {
+  const key = (context: Context): T => context.state.get(key as StateKey<T>);
+  return Object.defineProperty(key, 'name', { value: name }) as StateKey<T>; // a function's name is read-only, not its definition
+}
+
+/** The state of an application: values set once, or read anew from their provider each time. */
+export class AppState implements StateMap {
+  readonly #values = new Map<StateKey<unknown>, () => unknown>();
+
+  get<T>(key: StateKey<T>): T {
+    const read = this.#values.get(key);
+    if (read === undefined) throw new SvcError('E_STATE_UNSET', [key.name]);
+    return read() as T; // set and provide take the value that the key is typed with
+  }
+
+  set<T>(key: StateKey<T>, value: T): void { this.#values.set(key, () => value); }
+
+  /** Lets `read` answer for the key. */
+  provide<T>(key: StateKey<T>, read: () => T): void { this.#values.set(key, read); }
+
+  has(key: StateKey<unknown>): boolean { return this.#values.has(key); }
+}
+
+/** The state of a request: its own values before those of the application. */
+export class RequestState implements StateMap {
+  readonly #values = new Map<StateKey<unknown>, unknown>();
+  readonly #app: StateMap;
+
+  constructor(app: StateMap) { this.#app = app; }
+
+  get<T>(key: StateKey<T>): T {
+    return this.#values.has(key) ? this.#values.get(key) as T : this.#app.get(key); // set takes the value that the key is typed with
+  }
+
+  set<T>(key: StateKey<T>, value: T): void { this.#values.set(key, value); }
+
+  has(key: StateKey<unknown>): boolean { return this.#values.has(key) || this.#app.has(key); }
+}

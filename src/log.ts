@@ -1,0 +1,193 @@
+/**
+ * Named loggers: one event, one line on standard error. Standard output belongs to MCP.
+ *
+ *   {"time":"2026-01-31T09:30:00.000Z","level":"info","logger":"svc","event":"server_listening","port":8000}
+ *   09:30:00.000 INFO  svc server_listening port=8000                                              on a terminal
+ *
+ * A call never throws and never waits. What may stand in a line is decided by redact.ts, where it goes by log-sink.ts.
+ */
+import { isatty } from 'node:tty';
+import { systemClock, type Clock } from './clock.ts';
+import { stderrSink, type LogSink } from './log-sink.ts';
+import { given, oneOf, readOptions, text } from './options.ts';
+import { safeEntries, safeError, safeText, visible, type JsonEntry } from './redact.ts';
+
+export { flush, stderrSink, type LogSink } from './log-sink.ts';
+
+/** Writes events of one named part. Events are snake_case; fields are redacted by key and by type. */
+export interface Logger {
+  /** A logger called `name`, not `parent.name`, that adds `fields` to every event beside those of this one. */
+  child(name: string, fields?: Record<string, unknown>): Logger;
+  debug(event: string, fields?: Record<string, unknown>): void;
+  info(event: string, fields?: Record<string, unknown>): void;
+  warn(event: string, fields?: Record<string, unknown>): void;
+  /** `error` is what was thrown, whatever it is; it becomes the field `error`. */
+  error(event: string, error: unknown, fields?: Record<string, unknown>): void;
+}
+
+/** The least severe event that is written; `silent` writes none. */
+export type LogLevel = 'debug' | 'info' | 'warn' | 'error' | 'silent';
+
+/** What a logger is made from. */
+export interface LoggerOptions {
+  /** The field `logger`. Default `svc`. */
+  readonly name?: string | undefined;
+  /** Default `info`. */
+  readonly level?: LogLevel | undefined;
+  /** `auto`, the default: `human` when the sink is standard error and that is a terminal, else `json`. */
+  readonly format?: 'json' | 'human' | 'auto' | undefined;
+  /** Where lines go. Default {@link stderrSink}. */
+  readonly sink?: LogSink | undefined;
+  readonly clock?: Clock | undefined;
+  /** Fields of every event. */
+  readonly fields?: Record<string, unknown> | undefined;
+  /** Colour in the human form. Default: on a terminal, unless NO_COLOR is set or TERM is `dumb`. */
+  readonly colour?: boolean | undefined;
+}
+
+/** Makes a logger. @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+export function createLogger(options: LoggerOptions = {}): Logger {
+  const { name, level, format, sink, clock, fields, colour } = readOptions('createLogger', options, {
+    name: text('svc'),
+    level: oneOf(LEVELS, 'info'),
+    format: oneOf(['json', 'human', 'auto'], 'auto'),
+    sink: given<LogSink>('a function (line: string) => void', (value) => typeof value === 'function'),
+    clock: given<Clock>('a clock', (value) => typeof value === 'object' && value !== null),
+    fields: given<Record<string, unknown>>('an object', (value) => typeof value === 'object' && value !== null),
+    colour: given<boolean>('true or false', (value) => typeof value === 'boolean'),
+  });
+  const isTerminal = sink === undefined && isatty(2);
+  const isHuman = format === 'human' || (format === 'auto' && isTerminal);
+  const isColoured = colour ?? (isTerminal && !process.env['NO_COLOR'] && process.env['TERM'] !== 'dumb');
+  return new EventLogger({
+    threshold: LEVELS.indexOf(level),
+    sink: sink ?? stderrSink(),
+    clock: clock ?? systemClock,
+    layout: isHuman ? (event) => humanLine(event, isColoured) : jsonLine,
+  }, name, safeEntries(fields ?? {}));
+}
+
+const LEVELS = ['debug', 'info', 'warn', 'error', 'silent'] as const;
+type EventLevel = Exclude<LogLevel, 'silent'>;
+const DEBUG = 0;
+const INFO = 1;
+const WARN = 2;
+const ERROR = 3;
+
+interface Settings {
+  /** Index into LEVELS. */
+  readonly threshold: number;
+  readonly sink: LogSink;
+  readonly clock: Clock;
+  readonly layout: (event: LogEvent) => string;
+}
+
+/** An event, its fields written and redacted already. */
+interface LogEvent {
+  readonly timeMs: number;
+  readonly level: EventLevel;
+  readonly logger: string;
+  readonly event: string;
+  readonly fields: readonly JsonEntry[];
+}
+
+class EventLogger implements Logger {
+  readonly #settings: Settings;
+  readonly #name: string;
+  readonly #bound: readonly JsonEntry[];
+
+  constructor(settings: Settings, name: string, bound: readonly JsonEntry[]) {
+    this.#settings = settings;
+    this.#name = name;
+    this.#bound = bound;
+  }
+
+  child(name: string, fields?: Record<string, unknown>): Logger {
+    return new EventLogger(this.#settings, name, fields === undefined ? this.#bound : merged(this.#bound, safeEntries(fields)));
+  }
+
+  debug(event: string, fields?: Record<string, unknown>): void {
+    if (this.#settings.threshold <= DEBUG) this.#write('debug', event, fields);
+  }
+
+  info(event: string, fields?: Record<string, unknown>): void {
+    if (this.#settings.threshold <= INFO) this.#write('info', event, fields);
+  }
+
+  warn(event: string, fields?: Record<string, unknown>): void {
+    if (this.#settings.threshold <= WARN) this.#write('warn', event, fields);
+  }
+
+  error(event: string, error: unknown, fields?: Record<string, unknown>): void {
+    if (this.#settings.threshold <= ERROR) this.#write('error', event, fields, ['error', safeError(error)]);
+  }
+
+  #write(level: EventLevel, event: string, given: Record<string, unknown> | undefined, error?: JsonEntry): void {
+    const { sink, clock, layout } = this.#settings;
+    try {
+      let fields = given === undefined || given === null ? this.#bound : merged(this.#bound, safeEntries(given));
+      if (error !== undefined) fields = [...fields.filter(([key]) => key !== 'error'), error];
+      sink(layout({ timeMs: clock.nowMs(), level, logger: this.#name, event: String(event), fields }));
+    } catch {
+      // a sink, a clock or an event that throws: whoever logs has work to do that matters more than its log
+    }
+  }
+}
+
+/** Both, the later one winning. */
+function merged(bound: readonly JsonEntry[], fields: readonly JsonEntry[]): readonly JsonEntry[] {
+  if (bound.length === 0) return fields;
+  const isReplaced = ([key]: JsonEntry): boolean => fields.some(([other]) => other === key);
+  return bound.some(isReplaced) ? [...bound.filter((entry) => !isReplaced(entry)), ...fields] : [...bound, ...fields];
+}
+
+const RESERVED: ReadonlySet<string> = new Set(['time', 'level', 'logger', 'event']);
+
+function jsonLine({ timeMs, level, logger, event, fields }: LogEvent): string {
+  let line = `{"time":"${isoTime(timeMs)}","level":"${level}","logger":${safeText(logger)},"event":${safeText(event)}`;
+  // a field must not pass for the line's own: it gets an underscore
+  for (const [key, json] of fields) line += `,${RESERVED.has(key) ? `"${key}_"` : safeText(key)}:${json}`;
+  return `${line}}`;
+}
+
+const COLOURS: Readonly<Record<EventLevel, string>> = { debug: '\x1b[2m', info: '\x1b[36m', warn: '\x1b[33m', error: '\x1b[31m' };
+const PLAIN = '\x1b[0m';
+
+function humanLine({ timeMs, level, logger, event, fields }: LogEvent, isColoured: boolean): string {
+  const label = level.toUpperCase().padEnd(5);
+  let line = `${isoTime(timeMs).slice(11, 23)} ${isColoured ? COLOURS[level] + label + PLAIN : label} ${unquoted(safeText(logger))} ${unquoted(safeText(event))}`;
+  let stack = '';
+  for (const [key, json] of fields) {
+    const value: unknown = JSON.parse(json);
+    if (isErrorRecord(value)) stack += errorLines(value, key);
+    else line += ` ${unquoted(safeText(key))}=${unquoted(json)}`;
+  }
+  return line + stack;
+}
+
+interface ErrorRecord { readonly message: unknown; readonly stack: string; readonly remedy?: unknown; readonly cause?: unknown }
+
+function isErrorRecord(value: unknown): value is ErrorRecord {
+  return typeof value === 'object' && value !== null && 'stack' in value && typeof value.stack === 'string' && 'message' in value;
+}
+
+/** Stack and causes below the line; every line of them is indented, so none can pass for an event. */
+function errorLines(error: ErrorRecord, label: string): string {
+  const remedy = typeof error.remedy === 'string' ? `\nRemedy: ${error.remedy}` : '';
+  const text = `${label}: ${error.stack}${remedy}`.split('\n').map((row) => `\n    ${visible(row)}`).join('');
+  return isErrorRecord(error.cause) ? text + errorLines(error.cause, 'cause') : text;
+}
+
+/** Text that could be mistaken for something else stays quoted. */
+function unquoted(json: string): string {
+  return /^"[\w.:/@+-]+"$/.test(json) ? json.slice(1, -1) : json;
+}
+
+let lastMs = Number.NaN;
+let lastTime = '';
+
+/** RFC 3339 in UTC; most events of a busy server share their millisecond with the one before. */
+function isoTime(ms: number): string {
+  if (ms !== lastMs) [lastMs, lastTime] = [ms, new Date(ms).toISOString()];
+  return lastTime;
+}
