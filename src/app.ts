@@ -30,6 +30,9 @@ import type { Outcome, RequestDefaults, TransportRequest } from './http/request.
 import type { HttpResponse } from './http/response.ts';
 import type { ServedApplication } from './http/server.ts';
 
+/** Marks applications, whichever copy of the package made them. */
+export const APP_BRAND: symbol = Symbol.for('svc.app');
+
 /** What an application is made from. `undefined` means not given. Settings of your own go under `config`. */
 export interface SvcOptions {
   /** Stack traces in 5xx answers. Default false. */
@@ -79,7 +82,7 @@ export type LifecycleHook = (app: Svc) => unknown;
 /** How a compilation differs from the application's own: for test clients. @internal */
 export interface CompileVariant {
   /** Told of every error that nothing handled. */
-  readonly onUnhandled?: ((error: unknown) => void) | undefined;
+  readonly onUnhandled?: ((error: unknown, requestId: string) => void) | undefined;
 }
 
 /** A web application. */
@@ -87,14 +90,14 @@ export class Svc extends Router implements ServedApplication {
   readonly title: string;
   readonly version: string;
   readonly config: Config;
-  readonly env: Env;
-  readonly clock: Clock;
   readonly log: Logger;
   readonly metrics: Metrics;
   readonly state: StateMap;
   /** @internal */
   readonly defaults: RequestDefaults;
   readonly #debug: boolean;
+  #env: Env;
+  #clock: Clock;
   readonly #middleware: Middleware[] = [];
   readonly #handlers = new ExceptionHandlers();
   readonly #startupHooks: LifecycleHook[] = [];
@@ -116,9 +119,10 @@ export class Svc extends Router implements ServedApplication {
       logger: given<Logger>('a logger', isObject), clock: given<Clock>('a clock', isObject), config: given<Record<string, unknown>>('an object', isObject),
     });
     this.config = new Config({ values: { ...config, ...settings } });
-    this.clock = clock ?? systemClock;
-    this.env = this.config.env;
-    this.log = logger ?? createLogger({ clock: this.clock });
+    this.#clock = clock ?? systemClock;
+    this.#env = this.config.env;
+    this.log = logger ?? createLogger({ clock: this.#clock });
+    Object.defineProperty(this, APP_BRAND, { value: true });
     this.metrics = createMetrics({ log: this.log });
     this.#errorCounter = this.metrics.counter('svc_errors_total', 'Errors that nothing handled, and answers of 500 and above that were thrown');
     this.title = this.config.get('title', 'svc');
@@ -127,6 +131,11 @@ export class Svc extends Router implements ServedApplication {
     this.state = new AppState();
     this.defaults = { state: this.state, maxBodyBytes: this.config.get('maxBodyBytes', Infinity) };
   }
+
+  /** Where it runs; decides what is protected and what is shown. */
+  get env(): Env { return this.#env; }
+
+  get clock(): Clock { return this.#clock; }
 
   /** A layer around every route, whenever it is registered; the first is outermost. @throws SvcError `E_MIDDLEWARE` */
   use(middleware: Middleware | MiddlewareFunction): this {
@@ -169,7 +178,7 @@ export class Svc extends Router implements ServedApplication {
   /** Every route after compilation, one per method. */
   get routes(): readonly CompiledRoute[] { return this.#compile().routes; }
 
-  /** Compiles, then runs the startup hooks; once, however often it is called. A failed start may be tried again. */
+  /** Compiles, then runs the startup hooks; once until shutdown(), however often it is called. A failed start may be tried again. */
   startup(): Promise<void> {
     return this.#starting ??= this.#start().catch((error: unknown) => {
       this.#starting = undefined;
@@ -177,9 +186,11 @@ export class Svc extends Router implements ServedApplication {
     });
   }
 
-  /** Waits for what still runs after answers, then runs the shutdown hooks. Once. */
+  /** Waits for what still runs after answers, then runs the shutdown hooks: those of an application that has started, once. */
   shutdown(): Promise<void> {
-    return this.#stopping ??= this.#stop();
+    const starting = this.#starting;
+    if (starting === undefined) return Promise.resolve();
+    return this.#stopping ??= starting.then(() => this.#stop()).finally(() => { this.#starting = this.#stopping = undefined; });
   }
 
   /** Answers a web request in process, starting the application if need be. */
@@ -215,6 +226,15 @@ export class Svc extends Router implements ServedApplication {
   /** @internal */
   handle(req: TransportRequest): Awaitable<HttpResponse> {
     return this.#compiled!.handle(req); // run(), fetch() and test clients start the application first
+  }
+
+  /** Lets a test say where the application runs, and what time it is. @throws SvcError `E_APP_FROZEN` @internal */
+  pretend(conditions: { readonly env?: Env | undefined; readonly clock?: Clock | undefined }): void {
+    const { env = this.#env, clock = this.#clock } = conditions;
+    if (env === this.#env && clock === this.#clock) return;
+    this.mustNotBeFrozen('change where it runs');
+    this.#env = env;
+    this.#clock = clock;
   }
 
   /** The application compiled in another way, for a test client. @internal */

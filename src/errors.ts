@@ -25,6 +25,10 @@ export const FAULTS = {
     describe: (what: string): string => `Cannot read the request body as ${what}: its stream has been taken already`,
     remedy: 'Call stream() or one of body(), json(), text(), form(), not both',
   },
+  E_CACHE_VALUE: {
+    describe: (): string => 'Cannot cache the value: it has no structured clone, so callers could not be given copies of it',
+    remedy: 'Cache plain data without functions and handles, or make the cache with shareReferences: true',
+  },
   E_CLI_USAGE: {
     describe: (problem: string): string => `Cannot understand the command line: ${problem}`,
     remedy: 'See: svc --help',

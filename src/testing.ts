@@ -1,1 +1,146 @@
-export {};
+/**
+ * `svc/testing`: a client that sends requests through an application without a socket, and a clock that tests move.
+ *
+ *   await using client = new TestClient(app);
+ *   const response = await client.post('/users', { json: { name: 'Ada' } });
+ *   assert.equal(response.status, 201);
+ */
+import { answerInMemory } from './http/memory.ts';
+import { HttpServer } from './http/server.ts';
+import { CookieJar } from './cookie-jar.ts';
+import type { Svc } from './app.ts';
+import type { Clock } from './clock.ts';
+import type { Env } from './config.ts';
+import type { ServedApplication } from './http/server.ts';
+
+export { CookieJar } from './cookie-jar.ts';
+export { ManualClock } from './manual-clock.ts';
+
+/** How a {@link TestClient} talks to its application. `undefined` means not given. */
+export interface TestClientOptions {
+  /** The time the application lives by. Only before it is compiled. */
+  readonly clock?: Clock | undefined;
+  /** Where the application believes it runs. Default `test`, unless its configuration names one. Only before it is compiled. */
+  readonly env?: Env | undefined;
+  /** Before every path. Default `http://localhost`, or the address that it listens on. */
+  readonly baseUrl?: string | undefined;
+  /** Sent with every request. */
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+  /** Goes over a real socket on a free port of 127.0.0.1. Default false. */
+  readonly listen?: boolean | undefined;
+  /** Whether a call rejects with an error that no handler of the application took, instead of answering 500. Default true. */
+  readonly raiseErrors?: boolean | undefined;
+}
+
+/** What a web `Request` takes as its body. */
+export type WebBody = NonNullable<ConstructorParameters<typeof Response>[0]> | null;
+
+/** What a request is made of. At most one of `json`, `form` and `body`. */
+export interface TestRequest {
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+  /** Added to the path's own query. */
+  readonly query?: Readonly<Record<string, string | number | boolean | readonly (string | number | boolean)[]>> | undefined;
+  /** Sent as `application/json`. */
+  readonly json?: unknown;
+  /** Sent as `application/x-www-form-urlencoded`, or, when it is FormData, as `multipart/form-data`. */
+  readonly form?: Readonly<Record<string, string | readonly string[]>> | FormData | undefined;
+  readonly body?: WebBody | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** How many clients use an application: the last one to close shuts it down. */
+const clientsOf = new WeakMap<Svc, number>();
+
+/** A client of one application. Starts it with the first request; redirects are not followed, cookies are kept. */
+export class TestClient implements AsyncDisposable {
+  /** What the application has set, and what is sent back. */
+  readonly cookies: CookieJar;
+  readonly #app: Svc;
+  readonly #headers: Readonly<Record<string, string>>;
+  readonly #listens: boolean;
+  readonly #raises: boolean;
+  readonly #errors = new Map<string, unknown>();
+  #baseUrl: string;
+  #server: HttpServer | undefined;
+  #ready: Promise<ServedApplication> | undefined;
+
+  constructor(app: Svc, options: TestClientOptions = {}) {
+    const { clock, env, baseUrl = 'http://localhost', headers = {}, listen = false, raiseErrors = true } = options;
+    this.#app = app;
+    this.#headers = headers;
+    this.#listens = listen;
+    this.#raises = raiseErrors;
+    this.#baseUrl = baseUrl;
+    this.cookies = new CookieJar(() => app.clock.nowMs());
+    const hasOwnEnv = app.config.get('env') !== undefined;
+    app.pretend({ clock, env: env ?? (hasOwnEnv || app.env === 'test' ? undefined : 'test') });
+    clientsOf.set(app, (clientsOf.get(app) ?? 0) + 1);
+  }
+
+  /** Where requests go. With `listen` it is known after the first one. */
+  get baseUrl(): string { return this.#baseUrl; }
+
+  get(path: string, request?: TestRequest): Promise<Response> { return this.request('GET', path, request); }
+  head(path: string, request?: TestRequest): Promise<Response> { return this.request('HEAD', path, request); }
+  post(path: string, request?: TestRequest): Promise<Response> { return this.request('POST', path, request); }
+  put(path: string, request?: TestRequest): Promise<Response> { return this.request('PUT', path, request); }
+  patch(path: string, request?: TestRequest): Promise<Response> { return this.request('PATCH', path, request); }
+  delete(path: string, request?: TestRequest): Promise<Response> { return this.request('DELETE', path, request); }
+  options(path: string, request?: TestRequest): Promise<Response> { return this.request('OPTIONS', path, request); }
+
+  /** Sends a request. @throws what the application's handler threw, unless `raiseErrors` is false */
+  async request(method: string, path: string, request: TestRequest = {}): Promise<Response> {
+    const served = await (this.#ready ??= this.#start());
+    const url = new URL(path, this.#baseUrl);
+    for (const [name, values] of Object.entries(request.query ?? {})) {
+      for (const value of Array.isArray(values) ? values as readonly unknown[] : [values]) url.searchParams.append(name, String(value));
+    }
+    const { body, type } = bodyOf(request);
+    const headers = new Headers({ ...type === undefined ? {} : { 'content-type': type }, ...this.#headers, ...request.headers });
+    const cookie = this.cookies.headerFor(url);
+    if (cookie !== '' && !headers.has('cookie')) headers.set('cookie', cookie);
+    const web = new Request(url, { method, headers, body, redirect: 'manual', signal: request.signal ?? null, ...body instanceof ReadableStream ? { duplex: 'half' } : {} });
+    const response = this.#listens ? await fetch(web) : await answerInMemory(served, web);
+    for (const field of response.headers.getSetCookie()) this.cookies.take(field, url);
+    this.#rethrow(response);
+    return response;
+  }
+
+  /** Stops listening, and shuts the application down when no other client uses it. */
+  async close(): Promise<void> {
+    const started = this.#ready;
+    this.#ready = undefined;
+    await this.#server?.close(5_000);
+    const others = (clientsOf.get(this.#app) ?? 1) - 1;
+    clientsOf.set(this.#app, others);
+    if (others === 0 && started !== undefined) await this.#app.shutdown();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> { return this.close(); }
+
+  async #start(): Promise<ServedApplication> {
+    await this.#app.startup();
+    const served = this.#app.variant({ onUnhandled: (error, requestId) => { if (this.#raises) this.#errors.set(requestId, error); } });
+    if (this.#listens) {
+      this.#server = new HttpServer(served);
+      this.#baseUrl = (await this.#server.listen({ port: 0 })).url;
+    }
+    return served;
+  }
+
+  #rethrow(response: Response): void {
+    const id = response.headers.get('x-request-id') ?? '';
+    if (!this.#errors.has(id)) return;
+    const error = this.#errors.get(id);
+    this.#errors.delete(id);
+    throw error;
+  }
+}
+
+function bodyOf(request: TestRequest): { body: WebBody; type?: string } {
+  const { json, form, body = null } = request;
+  if (json !== undefined) return { body: JSON.stringify(json), type: 'application/json' };
+  if (form === undefined || form instanceof FormData) return { body: form ?? body };
+  const pairs = Object.entries(form).flatMap(([name, values]) => (typeof values === 'string' ? [values] : values).map((value) => [name, value] as [string, string]));
+  return { body: new URLSearchParams(pairs) };
+}

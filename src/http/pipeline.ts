@@ -29,10 +29,10 @@ export class ErrorRenderer {
   readonly #log: Logger;
   readonly #errors: Counter;
   readonly #debug: boolean;
-  /** Told of every unhandled error: a test client rethrows it. */
-  readonly #onUnhandled: ((error: unknown) => void) | undefined;
+  /** Told of every unhandled error and the request it stopped: a test client rethrows it. */
+  readonly #onUnhandled: ((error: unknown, requestId: string) => void) | undefined;
 
-  constructor(parts: { handlers: ExceptionHandlers; log: Logger; errors: Counter; debug: boolean; onUnhandled?: ((error: unknown) => void) | undefined }) {
+  constructor(parts: { handlers: ExceptionHandlers; log: Logger; errors: Counter; debug: boolean; onUnhandled?: ((error: unknown, requestId: string) => void) | undefined }) {
     this.#handlers = parts.handlers;
     this.#log = parts.log;
     this.#errors = parts.errors;
@@ -77,9 +77,10 @@ export class ErrorRenderer {
     this.#errors.add(1);
     const status = error instanceof HTTPException ? error.status : 500;
     this.#log.error('unhandled_error', error, { method: req.method, route: req.route?.template, status, request_id: req.id });
-    this.#onUnhandled?.(error);
     const trace = this.#debug ? stackOf(error) : undefined;
-    return error instanceof HTTPException ? this.#problemOf(error, req, trace) : problem(500, req.id, { trace });
+    if (error instanceof HTTPException) return this.#problemOf(error, req, trace);
+    this.#onUnhandled?.(error, req.id);
+    return problem(500, req.id, { trace });
   }
 
   #problemOf(error: HTTPException, req: TransportRequest, trace?: string): HttpResponse {

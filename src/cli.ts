@@ -1,0 +1,175 @@
+/**
+ * The command line: arguments → command → exit status.
+ *
+ *   0  done      1  failed while running      2  not understood      3  the application did not load or compile      4  our own fault
+ */
+import { readFileSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { parseArgs } from 'node:util';
+import { systemClock } from './clock.ts';
+import { SvcError } from './errors.ts';
+import { flush } from './log.ts';
+import { closest } from './options.ts';
+import { loadApplication, locate, ownPackage, packageSeenBy, parseTarget } from './load.ts';
+import type { ParseArgsOptionsConfig } from 'node:util';
+import type { FaultCode } from './errors.ts';
+
+interface Command {
+  readonly usage: string;
+  readonly summary: string;
+  readonly details: string;
+  readonly options: ParseArgsOptionsConfig;
+  run(args: { readonly positionals: readonly string[]; readonly values: Readonly<Record<string, unknown>> }, argv: readonly string[]): Promise<number | undefined>;
+}
+
+/** How long a module may take to load before it is said to hang. */
+const LOAD_TIMEOUT_MS = 30_000;
+
+const COMMANDS: Readonly<Record<string, Command>> = {
+  run: {
+    usage: 'svc run <module>[:<app>] [--host <address>] [--port <number>] [--env-file <file>]',
+    summary: 'serves an application',
+    details: [
+      '  --host <address>    address to listen on; default SVC_HOST, else 127.0.0.1',
+      '  --port <number>     port to listen on, 0 for a free one; default SVC_PORT, else 8000',
+      '  --env-file <file>   reads variables from a file first; those that are set already win',
+      '',
+      'The module is a .ts or .js file, or a package; the export is "app" unless named.',
+      'SIGTERM and SIGINT let requests in flight finish, then end the process; a second one ends it at once.',
+    ].join('\n'),
+    options: { host: { type: 'string' }, port: { type: 'string' }, 'env-file': { type: 'string' } },
+    run: runCommand,
+  },
+};
+
+/** Runs a command. Ends the process with its status, unless a server keeps it alive. */
+export async function main(argv: readonly string[]): Promise<void> {
+  const status = await dispatch(argv).catch(report);
+  if (status === undefined) return;
+  flush();
+  process.exit(status);
+}
+
+async function dispatch(argv: readonly string[]): Promise<number | undefined> {
+  const [name, ...rest] = argv;
+  if (name === '--version' || name === '-V') return print(version());
+  if (name === undefined || name === '--help' || name === '-h' || name === 'help') {
+    if (name === 'help' && rest[0] !== undefined) return print(helpOf(commandNamed(rest[0])));
+    print(overview());
+    return name === undefined ? 2 : 0;
+  }
+  const command = commandNamed(name);
+  if (rest.includes('--help') || rest.includes('-h')) return print(helpOf(command));
+  return command.run(readArguments(command, rest), argv);
+}
+
+function commandNamed(name: string): Command {
+  const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
+  if (command !== undefined) return command;
+  const near = closest(name, Object.keys(COMMANDS));
+  throw new SvcError('E_CLI_USAGE', [`${name.startsWith('-') ? 'unknown option' : 'unknown command'} "${name}"` + (near === undefined ? '' : `: did you mean "${near}"?`)]);
+}
+
+function readArguments(command: Command, args: readonly string[]): { positionals: readonly string[]; values: Readonly<Record<string, unknown>> } {
+  try {
+    return parseArgs({ args: [...args], options: command.options, allowPositionals: true, strict: true });
+  } catch (error) {
+    const option = /'(--?[\w-]+)/.exec((error as Error).message)?.[1];
+    const isUnknown = (error as NodeJS.ErrnoException).code === 'ERR_PARSE_ARGS_UNKNOWN_OPTION';
+    const near = isUnknown && option !== undefined ? closest(option.replace(/^-+/, ''), Object.keys(command.options)) : undefined;
+    const problem = isUnknown ? `unknown option "${option ?? ''}"` + (near === undefined ? '' : `: did you mean "--${near}"?`) : (error as Error).message.split('. ')[0]!;
+    throw new SvcError('E_CLI_USAGE', [problem]);
+  }
+}
+
+async function runCommand({ positionals, values }: Parameters<Command['run']>[0], argv: readonly string[]): Promise<number | undefined> {
+  const [given, ...surplus] = positionals;
+  if (given === undefined || surplus.length > 0) throw new SvcError('E_CLI_USAGE', [given === undefined ? 'run needs a module' : `run takes one module, found also "${surplus[0]!}"`]);
+  const port = readPort(values['port']);
+  if (typeof values['env-file'] === 'string') loadEnvironment(values['env-file']);
+  const target = parseTarget(given);
+  const module = locate(target, process.cwd());
+  const theirs = packageSeenBy(module);
+  if (theirs !== undefined && theirs !== ownPackage()) return delegate(theirs, argv);
+  const app = await within(loadApplication(target, module), given);
+  await app.run({ host: values['host'] as string | undefined, port }); // parseArgs was told that it is a string
+  return undefined;
+}
+
+/** The application brings its own copy of the package: that one must serve it. */
+async function delegate(packageJson: string, argv: readonly string[]): Promise<undefined> {
+  const cli = pathToFileURL(resolve(dirname(packageJson), 'dist/cli.js'));
+  const { main: theirMain } = await import(cli.href) as { main: typeof main };
+  await theirMain(argv);
+  return undefined;
+}
+
+/**
+ * Loading with an end. A top-level await that never settles lets the process end with status 13 and no word when nothing
+ * else is going on, and hangs it when something is.
+ */
+async function within<T>(loading: Promise<T>, target: string): Promise<T> {
+  const hung = new SvcError('E_LOAD', [target, 'a top-level await never settles']);
+  const onExit = (status: number): void => {
+    if (status === 13) process.exitCode = report(hung);
+  };
+  process.once('exit', onExit);
+  try {
+    return await new Promise<T>((resolve, reject) => {
+      const timer = systemClock.after(LOAD_TIMEOUT_MS, () => reject(hung));
+      loading.then(resolve, reject).finally(() => timer[Symbol.dispose]());
+    });
+  } finally {
+    process.off('exit', onExit);
+  }
+}
+
+function readPort(text: unknown): number | undefined {
+  if (text === undefined) return undefined;
+  const port = typeof text === 'string' && /^\d{1,5}$/.test(text) ? Number(text) : Number.NaN;
+  if (!(port <= 65_535)) throw new SvcError('E_CLI_USAGE', [`--port needs a number 0 … 65535, found "${String(text)}"`]);
+  return port;
+}
+
+function loadEnvironment(file: string): void {
+  try {
+    process.loadEnvFile(file);
+  } catch (error) {
+    throw new SvcError('E_CLI_USAGE', [`--env-file ${file} cannot be read: ${(error as NodeJS.ErrnoException).code ?? String(error)}`], { cause: error });
+  }
+}
+
+const STATUS: Partial<Record<FaultCode, number>> = { E_CLI_USAGE: 2, E_LOAD: 3, E_COMPILE: 3 };
+
+/** One line about what is wrong, one about what to do; a stack only where it is our fault or the application's. */
+function report(error: unknown): number {
+  const { code, message, remedy } = error as Partial<SvcError>;
+  if (typeof code === 'string' && code.startsWith('E_') && remedy !== undefined) { // of whichever copy of the package
+    process.stderr.write(`svc: ${message ?? ''}\n     ${remedy}\n`);
+    const cause = (error as Error).cause;
+    if (code === 'E_LOAD' && cause instanceof Error && process.env['SVC_DEBUG'] === '1') process.stderr.write(`${cause.stack ?? ''}\n`);
+    return STATUS[code as FaultCode] ?? 1;
+  }
+  process.stderr.write(`svc: ${error instanceof Error ? error.stack ?? error.message : String(error)}\n`);
+  return 1;
+}
+
+function print(text: string): 0 {
+  process.stdout.write(`${text}\n`);
+  return 0;
+}
+
+function version(): string {
+  return (JSON.parse(readFileSync(ownPackage(), 'utf8')) as { version: string }).version;
+}
+
+function overview(): string {
+  const width = Math.max(...Object.keys(COMMANDS).map((name) => name.length)) + 3;
+  const lines = Object.entries(COMMANDS).map(([name, command]) => `  ${name.padEnd(width)}${command.summary}`);
+  return ['svc: a web application framework for Node.js', '', 'Usage: svc <command> [options]', '', ...lines, '', '  --help       this text; svc <command> --help for a command', '  --version    the version of the package'].join('\n');
+}
+
+function helpOf(command: Command): string {
+  return `${command.summary[0]!.toUpperCase()}${command.summary.slice(1)}.\n\nUsage: ${command.usage}\n\n${command.details}`;
+}

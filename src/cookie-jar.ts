@@ -1,0 +1,111 @@
+/**
+ * A cookie jar (RFC 6265 §5), as a test client needs it: one host's cookies, kept as a browser would keep them.
+ */
+
+interface KeptCookie {
+  readonly name: string;
+  readonly value: string;
+  readonly domain: string;
+  readonly isHostOnly: boolean;
+  readonly path: string;
+  readonly isSecure: boolean;
+  /** Epoch milliseconds. */
+  readonly expiresMs: number;
+}
+
+/** Cookies that were set, by name, domain and path. */
+export class CookieJar {
+  readonly #kept = new Map<string, KeptCookie>();
+  readonly #nowMs: () => number;
+
+  constructor(nowMs: () => number) { this.#nowMs = nowMs; }
+
+  /** The value of a cookie as it was sent, whatever its path. */
+  get(name: string): string | undefined {
+    return [...this.#alive()].find((cookie) => cookie.name === name)?.value;
+  }
+
+  /** Keeps a cookie for every path of `localhost`, or of `domain`. */
+  set(name: string, value: string, domain = 'localhost'): void {
+    this.#keep({ name, value, domain, isHostOnly: true, path: '/', isSecure: false, expiresMs: Infinity });
+  }
+
+  delete(name: string): void {
+    for (const [key, cookie] of this.#kept) if (cookie.name === name) this.#kept.delete(key);
+  }
+
+  clear(): void { this.#kept.clear(); }
+
+  /** The names of the cookies that are kept. */
+  names(): string[] { return [...this.#alive()].map((cookie) => cookie.name); }
+
+  /** Keeps what a `Set-Cookie` field of an answer from `url` says, if a browser would. */
+  take(field: string, url: URL): void {
+    const [pair, ...rest] = field.split(';');
+    const equals = pair!.indexOf('=');
+    if (equals < 1) return;
+    const attributes = new Map(rest.map((part) => {
+      const at = part.indexOf('=');
+      return at === -1 ? [part.trim().toLowerCase(), ''] : [part.slice(0, at).trim().toLowerCase(), part.slice(at + 1).trim()];
+    }));
+    const domain = attributes.get('domain')?.replace(/^\./, '').toLowerCase();
+    if (domain !== undefined && domain !== '' && !domainMatches(url.hostname, domain)) return;
+    const isSecure = attributes.has('secure');
+    if (isSecure && !isTrustworthy(url)) return;
+    const path = attributes.get('path');
+    this.#keep({
+      name: pair!.slice(0, equals).trim(), value: pair!.slice(equals + 1).trim(), isSecure,
+      domain: domain === undefined || domain === '' ? url.hostname : domain, isHostOnly: domain === undefined || domain === '',
+      path: path?.startsWith('/') === true ? path : defaultPath(url.pathname), expiresMs: this.#expiry(attributes),
+    });
+  }
+
+  /** The `Cookie` field for a request, empty when there is nothing to send. */
+  headerFor(url: URL): string {
+    return [...this.#alive()].filter((cookie) => {
+      const isForHost = cookie.isHostOnly ? url.hostname === cookie.domain || isLocal(url) && cookie.domain === 'localhost' : domainMatches(url.hostname, cookie.domain);
+      return isForHost && pathMatches(url.pathname, cookie.path) && (!cookie.isSecure || isTrustworthy(url));
+    }).sort((left, right) => right.path.length - left.path.length).map((cookie) => `${cookie.name}=${cookie.value}`).join('; ');
+  }
+
+  #expiry(attributes: ReadonlyMap<string, string>): number {
+    const maxAge = attributes.get('max-age');
+    if (maxAge !== undefined && /^-?\d+$/.test(maxAge)) return this.#nowMs() + Number(maxAge) * 1_000;
+    const expires = Date.parse(attributes.get('expires') ?? '');
+    return Number.isNaN(expires) ? Infinity : expires;
+  }
+
+  #keep(cookie: KeptCookie): void {
+    this.#kept.set(`${cookie.name};${cookie.domain};${cookie.path}`, cookie);
+  }
+
+  *#alive(): Generator<KeptCookie> {
+    for (const [key, cookie] of this.#kept) {
+      if (cookie.expiresMs > this.#nowMs()) yield cookie;
+      else this.#kept.delete(key);
+    }
+  }
+}
+
+function domainMatches(host: string, domain: string): boolean {
+  return host === domain || host.endsWith(`.${domain}`) && !/^[\d.]+$/.test(host);
+}
+
+/** §5.1.4 */
+function pathMatches(path: string, prefix: string): boolean {
+  return path === prefix || path.startsWith(prefix) && (prefix.endsWith('/') || path[prefix.length] === '/');
+}
+
+function defaultPath(path: string): string {
+  const slash = path.lastIndexOf('/');
+  return slash < 1 ? '/' : path.slice(0, slash);
+}
+
+function isLocal(url: URL): boolean {
+  return url.hostname === 'localhost' || url.hostname === '127.0.0.1' || url.hostname === '[::1]';
+}
+
+/** Where browsers keep and send `Secure` cookies: over TLS, and to this machine. */
+function isTrustworthy(url: URL): boolean {
+  return url.protocol === 'https:' || isLocal(url);
+}

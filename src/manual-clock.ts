@@ -1,0 +1,94 @@
+/**
+ * A clock that stands still until it is moved: for tests of whatever takes a `Clock`.
+ */
+import type { Clock } from './clock.ts';
+
+/** Monday, 2024-01-01T00:00:00Z: any fixed moment will do. */
+const START_MS = 1_704_067_200_000;
+
+interface Timer {
+  readonly dueMs: number;
+  readonly fn: () => void;
+}
+
+/** Time that passes only by {@link ManualClock.advance}. Nothing here sleeps, and no timer keeps the process alive. */
+export class ManualClock implements Clock {
+  #wallMs: number;
+  #elapsedMs = 0;
+  readonly #timers = new Set<Timer>();
+
+  /** `startMs`: milliseconds since the epoch. */
+  constructor(startMs: number = START_MS) {
+    this.#wallMs = startMs;
+  }
+
+  /** How many timers wait: 0 at the end of a test means that everything was cleaned up. */
+  get pending(): number {
+    return this.#timers.size;
+  }
+
+  nowMs(): number {
+    return this.#wallMs;
+  }
+
+  nowMicros(): number {
+    return this.#wallMs * 1000;
+  }
+
+  monotonicMs(): number {
+    return this.#elapsedMs;
+  }
+
+  after(ms: number, fn: () => void): Disposable {
+    const timer = { dueMs: this.#elapsedMs + Math.max(0, ms), fn };
+    this.#timers.add(timer);
+    return { [Symbol.dispose]: () => void this.#timers.delete(timer) };
+  }
+
+  sleep(ms: number, signal?: AbortSignal): Promise<void> {
+    return new Promise((resolve, reject) => {
+      if (signal?.aborted === true) return reject(signal.reason);
+      const onAbort = (): void => { timer[Symbol.dispose](); reject(signal!.reason); };
+      const timer = this.after(ms, () => { signal?.removeEventListener('abort', onAbort); resolve(); });
+      signal?.addEventListener('abort', onAbort, { once: true });
+    });
+  }
+
+  /**
+   * Moves the time on by `ms`, through every timer that falls due, in order; each one sees its own moment as now. After each,
+   * and at the end, the event loop turns once, so what was waiting on it has run, and may have set timers of its own.
+   */
+  async advance(ms: number): Promise<void> {
+    const endMs = this.#elapsedMs + ms;
+    for (let timer = this.#nextUntil(endMs); timer !== undefined; timer = this.#nextUntil(endMs)) {
+      this.#timers.delete(timer);
+      this.#moveTo(Math.max(this.#elapsedMs, timer.dueMs));
+      timer.fn();
+      await turn();
+    }
+    this.#moveTo(Math.max(this.#elapsedMs, endMs));
+    await turn();
+  }
+
+  /** Sets the wall clock, as an administrator would: neither timers nor monotonicMs() take notice. */
+  setWallMs(epochMs: number): void {
+    this.#wallMs = epochMs;
+  }
+
+  #moveTo(elapsedMs: number): void {
+    this.#wallMs += elapsedMs - this.#elapsedMs;
+    this.#elapsedMs = elapsedMs;
+  }
+
+  #nextUntil(endMs: number): Timer | undefined {
+    let next: Timer | undefined;
+    for (const timer of this.#timers) {
+      if (timer.dueMs <= endMs && (next === undefined || timer.dueMs < next.dueMs)) next = timer; // a Set keeps the order of setting
+    }
+    return next;
+  }
+}
+
+function turn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}
