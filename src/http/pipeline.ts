@@ -112,7 +112,8 @@ export function isThenable(value: unknown): value is PromiseLike<unknown> {
 function edge(run: (req: TransportRequest) => unknown, read: (value: unknown) => HttpResponse, errors: ErrorRenderer): Layer {
   const settle = async (pending: PromiseLike<unknown>, req: TransportRequest): Promise<HttpResponse> => {
     try {
-      return await read(await pending).settle(req);
+      const response = read(await pending).settle(req);
+      return response instanceof HttpResponse ? response : await response; // awaiting a value would cost a turn per layer
     } catch (error) {
       return errors.render(error, req);
     }

@@ -2,6 +2,7 @@
  * The request, read from a transport: node:http's IncomingMessage, or memory.ts's stand-in. Each part is parsed when it is
  * first read, and once; what nobody reads costs nothing.
  */
+import { isUtf8 } from 'node:buffer';
 import { randomUUID } from 'node:crypto';
 import { BadRequest, ClientDisconnected, HTTPException, SvcError } from '../errors.ts';
 import { shown } from '../options.ts';
@@ -195,11 +196,13 @@ export class TransportRequest implements HttpRequest {
     return Math.min(maxBytes, this.#defaults.maxBodyBytes);
   }
 
-  async #read(what: string, maxBytes: number): Promise<Uint8Array> {
-    if (this.#isStreamed) throw new SvcError('E_BODY_CONSUMED', [what]);
-    const bytes = await (this.#bytes ??= collect(this.#incoming, this.#declaredLength(), maxBytes));
-    if (bytes.length > maxBytes) throw tooLarge(maxBytes); // read before, with a higher limit
-    return bytes;
+  #read(what: string, maxBytes: number): Promise<Uint8Array> {
+    if (this.#isStreamed) return Promise.reject(new SvcError('E_BODY_CONSUMED', [what]));
+    if (this.#bytes === undefined) return this.#bytes = collect(this.#incoming, this.#declaredLength(), maxBytes);
+    return this.#bytes.then((bytes) => {
+      if (bytes.length > maxBytes) throw tooLarge(maxBytes); // read before, with a higher limit
+      return bytes;
+    });
   }
 
   #declaredLength(): number {
@@ -227,13 +230,9 @@ function isJsonType(declared: string): boolean {
   return value === 'application/json' || /^application\/[\w!#$&^.+-]+\+json$/.test(value);
 }
 
-const utf8 = new TextDecoder('utf-8', { fatal: true });
-
 /** Text of UTF-8 bytes, a byte order mark left out. @throws BadRequest for other bytes */
 function decodeUtf8(bytes: Uint8Array): string {
-  try {
-    return utf8.decode(bytes);
-  } catch {
-    throw new BadRequest('The request body is not valid UTF-8', { code: 'utf8' });
-  }
+  if (!isUtf8(bytes)) throw new BadRequest('The request body is not valid UTF-8', { code: 'utf8' });
+  const hasMark = bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf;
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('utf8', hasMark ? 3 : 0);
 }

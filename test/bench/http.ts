@@ -1,0 +1,243 @@
+/**
+ * What the framework costs: the same answers by svc and by a hand-written node:http handler, CPU per request.
+ *
+ * Requests go through in-memory streams into a real http.Server: no kernel, no client, only JavaScript and the parser. Every
+ * sample is a fresh process, the two sides alternate, the median counts. Ratios of one run mean something; times do not.
+ *
+ *   npm run bench [-- --rounds=5 --only=json,param --headers=browser]       exits 1 when a ratio is above its bound
+ */
+import { spawnSync } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { createServer } from 'node:http';
+import { Duplex } from 'node:stream';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+
+const { values } = parseArgs({
+  options: { rounds: { type: 'string' }, only: { type: 'string' }, headers: { type: 'string' }, child: { type: 'string' }, scenario: { type: 'string' }, dist: { type: 'string' } },
+});
+
+const payload = (): object => ({ id: 1, name: 'Ada Lovelace', email: 'ada@example.com', active: true, tags: ['a', 'b'] });
+const ROUTES = 200;
+const templateOf = (index: number): string => index % 2 === 0 ? `/api/v1/r${index}/{id}` : `/api/v1/r${index}/{id}/items/{item}`;
+
+interface Scenario {
+  readonly request: string;
+  readonly status: number;
+  /** The most that svc may cost, as a multiple of the bare handler. */
+  readonly bound: number;
+}
+
+const more = values.headers === 'browser' ? 'User-Agent: Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36\r\nAccept: */*\r\nAccept-Language: en-GB\r\nAccept-Encoding: gzip, br\r\n' +
+  'Cookie: sid=0123456789abcdef; theme=dark\r\nReferer: http://localhost/x\r\nSec-Fetch-Mode: cors\r\nAuthorization: Bearer 01234567890123456789\r\n' : '';
+const get = (path: string): string => `GET ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\n${more}\r\n`;
+const user = JSON.stringify({ name: 'Ada Lovelace', email: 'ada@example.com', age: 36 });
+const SCENARIOS: Readonly<Record<string, Scenario>> = {
+  json: { request: get('/json'), status: 200, bound: 1 },
+  text: { request: get('/text'), status: 200, bound: 1 },
+  param: { request: get('/api/v1/r100/12345'), status: 200, bound: 1 },
+  param2: { request: get('/api/v1/r151/12345/items/77?x=1'), status: 200, bound: 1 },
+  notFound: { request: get('/nothing/here'), status: 404, bound: 1 },
+  wrongMethod: { request: `DELETE /json HTTP/1.1\r\nHost: 127.0.0.1\r\n${more}\r\n`, status: 405, bound: 1 },
+  mw5: { request: get('/mw'), status: 200, bound: 1 },
+  post: { request: `POST /users HTTP/1.1\r\nHost: 127.0.0.1\r\n${more}Content-Type: application/json\r\nContent-Length: ${user.length}\r\n\r\n${user}`, status: 201, bound: 1.05 },
+};
+
+/** Runs both sides in turn and prints the table. Answers the exit status. */
+function parent(): number {
+  const rounds = Number(values.rounds ?? 5);
+  const names = values.only?.split(',') ?? Object.keys(SCENARIOS);
+  let isSlow = false;
+  console.log(`### CPU per request, ${process.version}, median of ${rounds} fresh processes each\n\n| | bare ns | svc ns | ratio | bound |\n|---|---:|---:|---:|---:|`);
+  for (const name of names) {
+    const samples: Record<string, number[]> = { bare: [], svc: [] };
+    for (let round = 0; round < rounds; round++) for (const side of round % 2 === 0 ? ['bare', 'svc'] : ['svc', 'bare']) samples[side]!.push(measure(side, name));
+    const [bare, svc] = [median(samples['bare']!), median(samples['svc']!)];
+    const { bound } = SCENARIOS[name]!;
+    isSlow ||= svc / bare > bound;
+    console.log(`| ${name} | ${bare.toFixed(0)} | ${svc.toFixed(0)} | ${(svc / bare).toFixed(3)} | ${bound.toFixed(2)} |`);
+  }
+  return isSlow ? 1 : 0;
+}
+
+function measure(side: string, scenario: string): number {
+  const args = [fileURLToPath(import.meta.url), `--child=${side}`, `--scenario=${scenario}`, ...values.headers === undefined ? [] : [`--headers=${values.headers}`], ...values.dist === undefined ? [] : [`--dist=${values.dist}`]];
+  const { stdout, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8' });
+  const result = /RESULT ([\d.]+)/.exec(stdout);
+  if (result === null) throw new Error(`${side} ${scenario}: ${stderr}`);
+  return Number(result[1]);
+}
+
+function median(samples: readonly number[]): number {
+  const sorted = samples.toSorted((left, right) => left - right);
+  return (sorted[(sorted.length - 1) >> 1]! + sorted[sorted.length >> 1]!) / 2;
+}
+
+async function child(side: string, name: string): Promise<void> {
+  const { request, status } = SCENARIOS[name]!;
+  const server = side === 'bare' ? bare() : await svc();
+  console.log(`RESULT ${await inject(server, Buffer.from(request), status)}`);
+  process.exit(0);
+}
+
+/** The product as a user would write it, from the built package. */
+async function svc(): Promise<Server> {
+  const dist = new URL(values.dist ?? '../../dist/', import.meta.url);
+  const { Svc, reply } = await import(new URL('index.js', dist).href) as typeof import('svc');
+  const { HttpServer } = await import(new URL('http/server.js', dist).href) as { HttpServer: new (app: object) => { node: Server } };
+  const app = new Svc();
+  const counts = new WeakMap<object, number>();
+  app.get('/json', payload);
+  app.get('/text', () => 'Hello, World!');
+  for (let index = 0; index < ROUTES; index++) app.get(templateOf(index) as '/{id}', ({ params }) => params);
+  app.post('/users', async ({ req }) => {
+    const body = await req.json() as { name: string };
+    return reply({ ok: true, name: body.name }, 201);
+  });
+  if (name() === 'mw5') {
+    for (let layer = 0; layer < 5; layer++) {
+      app.use(async (req, next) => {
+        counts.set(req, (counts.get(req) ?? 0) + 1);
+        return await next();
+      });
+    }
+    app.get('/mw', ({ req }) => ({ n: counts.get(req) }));
+  }
+  await app.startup();
+  return new HttpServer(app).node;
+}
+
+/** The five layers are there for the scenario that measures them. */
+function name(): string { return values.scenario!; }
+
+/** What a developer writes by hand without a framework, giving the same bytes. */
+function bare(): Server {
+  const send = (res: ServerResponse, status: number, type: string, body: string, extra: Record<string, string> = {}, id: string = randomUUID()): void => {
+    res.writeHead(status, { 'Content-Type': type, ...extra, 'X-Request-Id': id, 'Content-Length': Buffer.byteLength(body) });
+    res.end(body);
+  };
+  const json = (res: ServerResponse, status: number, value: unknown): void => send(res, status, 'application/json', JSON.stringify(value));
+  const problem = (res: ServerResponse, status: number, title: string, detail: string | undefined, extra?: Record<string, string>): void => {
+    const id = randomUUID();
+    send(res, status, 'application/problem+json', JSON.stringify({ type: 'about:blank', title, status, detail, request_id: id }), extra, id);
+  };
+  const byName = new Map(Array.from({ length: ROUTES }, (_, index) => [`r${index}`, index % 2 === 0 ? 1 : 2]));
+  const counts = new WeakMap<object, number>();
+  const layers = Array.from({ length: 5 }, () => async (req: IncomingMessage, next: () => Promise<void>) => {
+    counts.set(req, (counts.get(req) ?? 0) + 1);
+    await next();
+  });
+  const run = (req: IncomingMessage, at: number, last: () => Promise<void>): Promise<void> => at === layers.length ? last() : layers[at]!(req, () => run(req, at + 1, last));
+  return createServer((req, res) => {
+    const url = req.url!;
+    const question = url.indexOf('?');
+    const path = question < 0 ? url : url.slice(0, question);
+    if (req.method === 'GET') {
+      if (path === '/json') return json(res, 200, payload());
+      if (path === '/text') return send(res, 200, 'text/plain; charset=utf-8', 'Hello, World!');
+      if (path === '/mw') return void run(req, 0, async () => json(res, 200, { n: counts.get(req) }));
+      const parts = path.split('/');
+      const params = parts[1] === 'api' ? byName.get(parts[3]!) : undefined;
+      if (params !== undefined && parts.length === (params === 1 ? 5 : 7)) {
+        const found: Record<string, string> = { id: decodeURIComponent(parts[4]!) };
+        if (params === 2) found['item'] = decodeURIComponent(parts[6]!);
+        return json(res, 200, found);
+      }
+    } else if (req.method === 'POST' && path === '/users') {
+      const chunks: Buffer[] = [];
+      req.on('data', (chunk: Buffer) => chunks.push(chunk));
+      req.on('end', () => {
+        try {
+          const body = JSON.parse(Buffer.concat(chunks).toString()) as { name: string };
+          json(res, 201, { ok: true, name: body.name });
+        } catch {
+          problem(res, 400, 'Bad Request', 'The request body is not valid JSON');
+        }
+      });
+      return;
+    }
+    if (path === '/json') return problem(res, 405, 'Method Not Allowed', 'This path has GET, HEAD, OPTIONS', { Allow: 'GET, HEAD, OPTIONS' });
+    problem(res, 404, 'Not Found', undefined);
+  });
+}
+
+/** A connection without a kernel below it. */
+class FakeSocket extends Duplex {
+  bytes = 0;
+  first = '';
+  was = 0;
+  readonly remoteAddress = '127.0.0.1';
+
+  constructor() { super({ allowHalfOpen: true }); }
+
+  override _read(): void { /* pushed into from outside */ }
+
+  #take(chunk: Buffer): void {
+    if (this.first.length < 1_000) this.first += chunk.toString('latin1');
+    this.bytes += chunk.length;
+  }
+
+  override _write(chunk: Buffer, _encoding: string, done: () => void): void {
+    this.#take(chunk);
+    done();
+  }
+
+  override _writev(chunks: { chunk: Buffer }[], done: () => void): void {
+    for (const { chunk } of chunks) this.#take(chunk);
+    done();
+  }
+
+  setTimeout(): this { return this; }
+  setNoDelay(): this { return this; }
+  setKeepAlive(): this { return this; }
+  ref(): this { return this; }
+  unref(): this { return this; }
+}
+
+const SOCKETS = 64;
+const WARM_MS = 600;
+const SLICES = 6;
+const SLICE_MS = 100;
+
+/** CPU nanoseconds per request: the best of several slices. */
+async function inject(server: Server, request: Buffer, status: number): Promise<number> {
+  const turn = (): Promise<void> => new Promise((resolve) => { setImmediate(resolve); });
+  const sockets = Array.from({ length: SOCKETS }, () => new FakeSocket());
+  for (const socket of sockets) {
+    server.emit('connection', socket);
+    socket.resume();
+  }
+  await turn();
+  let answered = 0;
+  const step = async (): Promise<void> => {
+    for (const socket of sockets) {
+      socket.was = socket.bytes;
+      socket.push(request);
+    }
+    let count = 0;
+    for (let turns = 0; turns < 200 && count < SOCKETS; turns++) {
+      await turn();
+      count = 0;
+      for (const socket of sockets) if (socket.bytes > socket.was) count++;
+    }
+    if (count < SOCKETS) throw new Error('no answer');
+    answered += SOCKETS;
+  };
+  await step();
+  await turn();
+  if (!sockets[0]!.first.startsWith(`HTTP/1.1 ${status} `)) throw new Error(`wrong answer: ${sockets[0]!.first.slice(0, 300)}`);
+  for (const until = performance.now() + WARM_MS; performance.now() < until;) await step();
+  let best = Infinity;
+  for (let slice = 0; slice < SLICES; slice++) {
+    answered = 0;
+    const before = process.cpuUsage();
+    for (const until = performance.now() + SLICE_MS; performance.now() < until;) await step();
+    const { user, system } = process.cpuUsage(before);
+    best = Math.min(best, (user + system) * 1_000 / answered);
+  }
+  return best;
+}
+
+if (values.child !== undefined) await child(values.child, values.scenario!);
+else process.exitCode = parent();
