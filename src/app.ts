@@ -6,6 +6,7 @@
  *   serve     handle(req): match → middleware → handler → answer
  */
 import { constants } from 'node:os';
+import { BackgroundRunner } from './background.ts';
 import { systemClock } from './clock.ts';
 import { compileApplication } from './compile.ts';
 import { Config } from './config.ts';
@@ -21,6 +22,7 @@ import { AppState } from './http/state.ts';
 import type { Clock } from './clock.ts';
 import type { CompiledApplication } from './compile.ts';
 import type { Env } from './config.ts';
+import type { DependencySource } from './di.ts';
 import type { Logger } from './log.ts';
 import type { Counter, Metrics } from './metrics.ts';
 import type { Awaitable, CompiledRoute, Middleware, StateMap } from './http/contracts.ts';
@@ -83,6 +85,8 @@ export type LifecycleHook = (app: Svc) => unknown;
 export interface CompileVariant {
   /** Told of every error that nothing handled. */
   readonly onUnhandled?: ((error: unknown, requestId: string) => void) | undefined;
+  /** What stands in for sources of dependencies. */
+  readonly overrides?: ReadonlyMap<unknown, DependencySource> | undefined;
 }
 
 /** A web application. */
@@ -103,6 +107,9 @@ export class Svc extends Router implements ServedApplication {
   readonly #startupHooks: LifecycleHook[] = [];
   readonly #shutdownHooks: LifecycleHook[] = [];
   readonly #pending = new Set<Promise<void>>();
+  readonly #tasks: BackgroundRunner;
+  /** Leaves the dependencies that live as long as the application. */
+  #leaveShared: (() => Promise<void>) | undefined;
   readonly #errorCounter: Counter;
   #compiled: CompiledApplication | undefined;
   #starting: Promise<void> | undefined;
@@ -118,13 +125,14 @@ export class Svc extends Router implements ServedApplication {
       maxBodyBytes: given<number>('an integer 0 or more', (value) => Number.isSafeInteger(value) && (value as number) >= 0),
       logger: given<Logger>('a logger', isObject), clock: given<Clock>('a clock', isObject), config: given<Record<string, unknown>>('an object', isObject),
     });
-    this.config = new Config({ values: { ...config, ...settings } });
+    this.config = new Config({ values: { ...config, ...withoutUndefined(settings) } });
     this.#clock = clock ?? systemClock;
     this.#env = this.config.env;
     this.log = logger ?? createLogger({ clock: this.#clock });
     Object.defineProperty(this, APP_BRAND, { value: true });
     this.metrics = createMetrics({ log: this.log });
     this.#errorCounter = this.metrics.counter('svc_errors_total', 'Errors that nothing handled, and answers of 500 and above that were thrown');
+    this.#tasks = new BackgroundRunner(this.log, this.metrics);
     this.title = this.config.get('title', 'svc');
     this.version = this.config.get('version', '1.0.0');
     this.#debug = this.config.get('debug', false);
@@ -215,8 +223,8 @@ export class Svc extends Router implements ServedApplication {
     const address = await server.listen({ host: host ?? this.config.get('host', '127.0.0.1'), port: port ?? this.config.get('port', 8000) });
     this.log.info('listening', { url: address.url, env: this.env });
     let closing: Promise<void> | undefined;
-    const close = (): Promise<void> => closing ??= this.#drain(server, drainSeconds * 1_000);
-    if (handleSignals) endOnSignals(close, this.log);
+    const close = (): Promise<void> => closing ??= this.#drain(server, drainSeconds * 1_000).finally(() => signals?.[Symbol.dispose]());
+    const signals = handleSignals ? endOnSignals(close, this.log) : undefined;
     return { ...address, close };
   }
 
@@ -238,10 +246,10 @@ export class Svc extends Router implements ServedApplication {
   }
 
   /** The application compiled in another way, for a test client. @internal */
-  variant(variant: CompileVariant): ServedApplication {
-    const { handle } = this.#build(variant);
+  variant(variant: CompileVariant): ServedApplication & Pick<CompiledApplication, 'start'> {
+    const { handle, start } = this.#build(variant);
     const { defaults, clock, log, securesCookies } = this;
-    return { defaults, clock, log, securesCookies, handle, finish: (req, outcome) => this.finish(req, outcome) };
+    return { defaults, clock, log, securesCookies, handle, start, finish: (req, outcome) => this.finish(req, outcome) };
   }
 
   /** @internal */
@@ -275,11 +283,15 @@ export class Svc extends Router implements ServedApplication {
     const errors = new ErrorRenderer({
       handlers: this.#handlers, log: this.log, errors: this.#errorCounter, debug: this.#debug, onUnhandled: variant.onUnhandled,
     });
-    return compileApplication({ router: this, middleware: this.#middleware, env: this.env, config: (key) => this.config.get(key), errors });
+    return compileApplication({
+      router: this, middleware: this.#middleware, env: this.env, config: (key) => this.config.get(key), errors,
+      log: this.log, tasks: this.#tasks, state: this.state, overrides: variant.overrides ?? new Map(),
+    });
   }
 
   async #start(): Promise<void> {
-    this.#compile();
+    const compiled = this.#compile();
+    this.#leaveShared = await compiled.start();
     for (const hook of this.#startupHooks) await hook(this);
   }
 
@@ -292,6 +304,8 @@ export class Svc extends Router implements ServedApplication {
         this.log.error('shutdown_hook_failed', error);
       }
     }
+    await this.#leaveShared?.();
+    this.#leaveShared = undefined;
   }
 
   async #drain(server: HttpServer, deadlineMs: number): Promise<void> {
@@ -304,7 +318,7 @@ export class Svc extends Router implements ServedApplication {
 }
 
 /** The first signal drains and ends the process with 0; the second ends it at once. */
-function endOnSignals(close: () => Promise<void>, log: Logger): void {
+function endOnSignals(close: () => Promise<void>, log: Logger): Disposable {
   let isEnding = false;
   const onSignal = (signal: NodeJS.Signals): void => {
     if (isEnding) process.exit(128 + constants.signals[signal]);
@@ -316,6 +330,12 @@ function endOnSignals(close: () => Promise<void>, log: Logger): void {
     });
   };
   process.on('SIGTERM', onSignal).on('SIGINT', onSignal);
+  return { [Symbol.dispose]: () => void process.off('SIGTERM', onSignal).off('SIGINT', onSignal) };
+}
+
+/** What was not given does not hide what `config` says of the same name. */
+function withoutUndefined(values: object): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined));
 }
 
 function isObject(value: unknown): boolean {

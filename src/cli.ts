@@ -3,7 +3,7 @@
  *
  *   0  done      1  failed while running      2  not understood      3  the application did not load or compile      4  our own fault
  */
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
@@ -11,7 +11,7 @@ import { systemClock } from './clock.ts';
 import { SvcError } from './errors.ts';
 import { flush } from './log.ts';
 import { closest } from './options.ts';
-import { loadApplication, locate, ownPackage, packageSeenBy, parseTarget } from './load.ts';
+import { isFault, loadApplication, locate, ownPackage, packageSeenBy, parseTarget } from './load.ts';
 import type { ParseArgsOptionsConfig } from 'node:util';
 import type { FaultCode } from './errors.ts';
 
@@ -67,7 +67,7 @@ async function dispatch(argv: readonly string[]): Promise<number | undefined> {
 function commandNamed(name: string): Command {
   const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
   if (command !== undefined) return command;
-  const near = closest(name, Object.keys(COMMANDS));
+  const near = closest(name, [...Object.keys(COMMANDS), '--version', '--help']);
   throw new SvcError('E_CLI_USAGE', [`${name.startsWith('-') ? 'unknown option' : 'unknown command'} "${name}"` + (near === undefined ? '' : `: did you mean "${near}"?`)]);
 }
 
@@ -78,7 +78,7 @@ function readArguments(command: Command, args: readonly string[]): { positionals
     const option = /'(--?[\w-]+)/.exec((error as Error).message)?.[1];
     const isUnknown = (error as NodeJS.ErrnoException).code === 'ERR_PARSE_ARGS_UNKNOWN_OPTION';
     const near = isUnknown && option !== undefined ? closest(option.replace(/^-+/, ''), Object.keys(command.options)) : undefined;
-    const problem = isUnknown ? `unknown option "${option ?? ''}"` + (near === undefined ? '' : `: did you mean "--${near}"?`) : (error as Error).message.split('. ')[0]!;
+    const problem = isUnknown ? `unknown option "${option ?? ''}"` + (near === undefined ? '' : `: did you mean "--${near}"?`) : (error as Error).message.split(/\. |\.?\n/)[0]!;
     throw new SvcError('E_CLI_USAGE', [problem]);
   }
 }
@@ -91,37 +91,34 @@ async function runCommand({ positionals, values }: Parameters<Command['run']>[0]
   const target = parseTarget(given);
   const module = locate(target, process.cwd());
   const theirs = packageSeenBy(module);
-  if (theirs !== undefined && theirs !== ownPackage()) return delegate(theirs, argv);
-  const app = await within(loadApplication(target, module), given);
-  await app.run({ host: values['host'] as string | undefined, port }); // parseArgs was told that it is a string
+  if (theirs !== undefined && theirs !== ownPackage()) return delegate(theirs, given, argv);
+  const app = await settling(loadApplication(target, module), given, 'a top-level await', LOAD_TIMEOUT_MS);
+  await settling(app.run({ host: values['host'] as string | undefined, port }), given, 'a startup hook'); // parseArgs was told that it is a string
   return undefined;
 }
 
 /** The application brings its own copy of the package: that one must serve it. */
-async function delegate(packageJson: string, argv: readonly string[]): Promise<undefined> {
-  const cli = pathToFileURL(resolve(dirname(packageJson), 'dist/cli.js'));
-  const { main: theirMain } = await import(cli.href) as { main: typeof main };
+async function delegate(packageJson: string, given: string, argv: readonly string[]): Promise<undefined> {
+  const cli = resolve(dirname(packageJson), 'dist/cli.js');
+  if (!existsSync(cli)) throw new SvcError('E_LOAD', [given, `the package "svc" that it imports is incomplete or another one: there is no ${cli}`]);
+  const { main: theirMain } = await import(pathToFileURL(cli).href) as { main: typeof main };
   await theirMain(argv);
   return undefined;
 }
 
 /**
- * Loading with an end. A top-level await that never settles lets the process end with status 13 and no word when nothing
- * else is going on, and hangs it when something is.
+ * A promise with an end. What never settles hangs the process when something else is going on, and when nothing is, lets it
+ * end with status 0 and no word: Node tells of that by `beforeExit`.
  */
-async function within<T>(loading: Promise<T>, target: string): Promise<T> {
-  const hung = new SvcError('E_LOAD', [target, 'a top-level await never settles']);
-  const onExit = (status: number): void => {
-    if (status === 13) process.exitCode = report(hung);
-  };
-  process.once('exit', onExit);
+async function settling<T>(pending: Promise<T>, target: string, what: string, deadlineMs?: number): Promise<T> {
+  const { promise: hung, reject } = Promise.withResolvers<never>();
+  const onHung = (): void => reject(new SvcError('E_LOAD', [target, `${what} never settles`]));
+  using _deadline = deadlineMs === undefined ? undefined : systemClock.after(deadlineMs, onHung);
+  process.once('beforeExit', onHung);
   try {
-    return await new Promise<T>((resolve, reject) => {
-      const timer = systemClock.after(LOAD_TIMEOUT_MS, () => reject(hung));
-      loading.then(resolve, reject).finally(() => timer[Symbol.dispose]());
-    });
+    return await Promise.race([pending, hung]);
   } finally {
-    process.off('exit', onExit);
+    process.off('beforeExit', onHung);
   }
 }
 
@@ -144,15 +141,19 @@ const STATUS: Partial<Record<FaultCode, number>> = { E_CLI_USAGE: 2, E_LOAD: 3, 
 
 /** One line about what is wrong, one about what to do; a stack only where it is our fault or the application's. */
 function report(error: unknown): number {
-  const { code, message, remedy } = error as Partial<SvcError>;
-  if (typeof code === 'string' && code.startsWith('E_') && remedy !== undefined) { // of whichever copy of the package
-    process.stderr.write(`svc: ${message ?? ''}\n     ${remedy}\n`);
-    const cause = (error as Error).cause;
-    if (code === 'E_LOAD' && cause instanceof Error && process.env['SVC_DEBUG'] === '1') process.stderr.write(`${cause.stack ?? ''}\n`);
-    return STATUS[code as FaultCode] ?? 1;
+  if (!isFault(error)) {
+    process.stderr.write(`svc: ${error instanceof Error ? error.stack ?? error.message : String(error)}\n`);
+    return 1;
   }
-  process.stderr.write(`svc: ${error instanceof Error ? error.stack ?? error.message : String(error)}\n`);
-  return 1;
+  process.stderr.write(`svc: ${error.message}\n     ${adviceOn(error)}\n`);
+  return STATUS[error.code] ?? 1;
+}
+
+/** What the application's module threw has its own remedy, or its stack. */
+function adviceOn({ code, cause, remedy }: SvcError): string {
+  if (code !== 'E_LOAD' || cause === undefined) return remedy;
+  if (isFault(cause)) return cause.remedy;
+  return process.env['SVC_DEBUG'] === '1' ? (cause instanceof Error ? cause.stack : undefined) ?? String(cause) : 'Set SVC_DEBUG=1 to see the stack';
 }
 
 function print(text: string): 0 {

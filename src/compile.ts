@@ -2,25 +2,35 @@
  * Declared → compiled: routes into the table, middleware around the core, mistakes between declarations into findings.
  */
 import { compileRoute } from './compiled-route.ts';
+import { DependencyGraph } from './di.ts';
 import { BadRequest, MethodNotAllowed, NotFound, SvcError } from './errors.ts';
 import { closest } from './options.ts';
 import { compose } from './http/pipeline.ts';
 import { problem } from './http/problem.ts';
 import { HttpResponse, Prepared } from './http/response.ts';
 import { RoutingTable, allowOf } from './http/router.ts';
+import type { BackgroundRunner } from './background.ts';
+import type { RouteParts } from './compiled-route.ts';
 import type { Env } from './config.ts';
+import type { DependencySource } from './di.ts';
 import type { Finding } from './findings.ts';
-import type { Awaitable, CompiledRoute, CompiledView, Middleware } from './http/contracts.ts';
+import type { Logger } from './log.ts';
+import type { Awaitable, CompiledRoute, CompiledView, Context, HttpRequest, Middleware, StateMap } from './http/contracts.ts';
 import type { ErrorRenderer, Layer } from './http/pipeline.ts';
 import type { Endpoint, TransportRequest } from './http/request.ts';
-import type { FlatRoute, Router } from './route.ts';
+import type { FlatRoute, Routes } from './route.ts';
 
 /** What there is to compile. */
 export interface Declarations {
-  readonly router: Router;
+  readonly router: Routes;
   readonly middleware: readonly Middleware[];
   readonly env: Env;
   readonly errors: ErrorRenderer;
+  readonly log: Logger;
+  readonly tasks: BackgroundRunner;
+  readonly state: StateMap;
+  /** Sources of dependencies, and what stands in for them. */
+  readonly overrides: ReadonlyMap<unknown, DependencySource>;
   config(key: string): unknown;
 }
 
@@ -30,16 +40,19 @@ export interface CompiledApplication {
   readonly routes: readonly CompiledRoute[];
   /** Matches the request and answers it. Never throws, never rejects. */
   readonly handle: Layer;
+  /** Resolves the dependencies that live as long as the application. Answers how to leave them; that never rejects. */
+  start(): Promise<() => Promise<void>>;
 }
 
 /** @throws SvcError `E_COMPILE` with every finding, as soon as one of them is an error */
 export function compileApplication(declarations: Declarations): CompiledApplication {
-  const { router, middleware, env, errors, config } = declarations;
+  const { router, middleware, env, errors, config, log, tasks, state, overrides } = declarations;
   const findings: Finding[] = [];
   const report = (finding: Finding): void => { findings.push(finding); };
   const flat = router.flatten(report);
   const table = new RoutingTable<Endpoint>();
-  const routes = enter(flat, table, errors, report);
+  const graph = new DependencyGraph({ overrides, tasks, report });
+  const routes = enter(flat, table, { errors, graph, tasks, log }, report);
   table.freeze();
   reportDuplicateNames(flat, report);
   const view: CompiledView = { env, routes, middleware, plugins: [], config };
@@ -52,21 +65,50 @@ export function compileApplication(declarations: Declarations): CompiledApplicat
       req.match = table.match(req.method, req.path);
       return run(req);
     },
+    async start() {
+      const leave = await graph.start(new StartContext(state));
+      return async () => { await leave((error, label) => log.error('cleanup_failed', error, { dependency: label })); };
+    },
   };
 }
 
+/** What dependencies of scope `app` get: there is no request yet. */
+class StartContext implements Context {
+  readonly state: StateMap;
+
+  constructor(state: StateMap) { this.state = state; }
+
+  get req(): HttpRequest { throw new SvcError('E_REQUEST_ABSENT', ['req']); }
+  get signal(): AbortSignal { throw new SvcError('E_REQUEST_ABSENT', ['signal']); }
+}
+
 /** Every route's methods into the table. */
-function enter(flat: readonly FlatRoute[], table: RoutingTable<Endpoint>, errors: ErrorRenderer, report: (finding: Finding) => void): CompiledRoute[] {
+function enter(flat: readonly FlatRoute[], table: RoutingTable<Endpoint>, parts: RouteParts, report: (finding: Finding) => void): CompiledRoute[] {
   const routes: CompiledRoute[] = [];
   for (const route of flat) {
     for (const method of route.methods) {
-      const endpoint = compileRoute(route, method, errors);
+      const endpoint = compiled(route, method, parts, report);
+      if (endpoint === undefined) continue;
       const existing = table.add(method, route.template, endpoint);
       routes.push(endpoint.route);
       if (existing !== undefined) report(duplicate(endpoint.route, existing.route));
     }
   }
   return routes;
+}
+
+/** One route; a mistake in its schemas or dependencies is a finding like any other. */
+function compiled(route: FlatRoute, method: string, parts: RouteParts, report: (finding: Finding) => void): Endpoint | undefined {
+  try {
+    const endpoint = compileRoute(route, method, parts);
+    return route.use.length === 0 ? endpoint : { ...endpoint, run: compose(route.use, (req) => endpoint.run(req), parts.errors) };
+  } catch (error) {
+    if (!(error instanceof SvcError)) throw error;
+    report({
+      rule: 'SVC107', severity: 'error', subject: `${method} ${route.template.template}`, place: route.declared.place, message: error.message, remedy: error.remedy,
+    });
+    return undefined;
+  }
 }
 
 function duplicate(route: CompiledRoute, first: CompiledRoute): Finding {

@@ -1,24 +1,284 @@
 /**
  * A route after compilation: everything that can be decided before the first request has been.
+ *
+ *   dependencies of the router, and those that carry security → path, query, headers, cookies → body → other dependencies
+ *   → handler → reply, through the serialiser of its status → clean-up of scope `handler` → answer
+ *
+ * Each step gives a promise only where it has to wait; a route without inputs and dependencies is its handler alone.
  */
-import { guarded } from './http/pipeline.ts';
+import { Resolution, planOfShape, readTextInputs } from './di.ts';
+import { SvcError } from './errors.ts';
+import { FieldType, ValidationError, compileSerializer, compileType } from './schema.ts';
+import { guarded, isThenable } from './http/pipeline.ts';
+import { problem } from './http/problem.ts';
+import { toResponse } from './http/reply.ts';
+import type { BackgroundRunner } from './background.ts';
+import type { DependencyGraph, PlannedDependency, TextInputPlan } from './di.ts';
+import type { Issue } from './errors.ts';
 import type { Place } from './findings.ts';
-import type { CompiledRoute, Context, HttpRequest, SecurityRequirement, StateMap } from './http/contracts.ts';
+import type { Logger } from './log.ts';
+import type { FlatRoute, RouteSpec } from './route.ts';
+import type { CompiledType, SchemaPlan, Serializer, TypeSource } from './schema.ts';
+import type { Awaitable, CompiledRoute, Context, HttpRequest, SecurityRequirement, StateMap } from './http/contracts.ts';
 import type { PathParameter } from './http/path.ts';
 import type { ErrorRenderer, Layer } from './http/pipeline.ts';
+import type { ReplyPlan } from './http/reply.ts';
 import type { Endpoint, TransportRequest } from './http/request.ts';
-import type { FlatRoute } from './route.ts';
+import type { HttpResponse } from './http/response.ts';
 
-/** Compiles one method of a route. */
-export function compileRoute(route: FlatRoute, method: string, errors: ErrorRenderer): Endpoint {
-  const { handler, spec } = route;
-  const call = handler as (context: RequestContext) => unknown; // the context has what the route's types promise
+/** What routes share when they are compiled. */
+export interface RouteParts {
+  readonly errors: ErrorRenderer;
+  readonly graph: DependencyGraph;
+  readonly tasks: BackgroundRunner;
+  readonly log: Logger;
+}
+
+/** Compiles one method of a route. Mistakes in its dependencies go to the graph's report. @throws SvcError for mistakes in its schemas */
+export function compileRoute(route: FlatRoute, method: string, parts: RouteParts): Endpoint {
+  const plan = planRoute(route, method, parts);
   return {
-    route: new RouteRecord(route, method),
+    route: new RouteRecord(route, method, plan.security),
     readParams: paramsReader(route.template.parameters),
-    run: guarded((req) => call(new RequestContext(req)), { status: spec.status, readsTuples: spec.tuple !== false }, errors),
+    run: guarded(plan.isPlain ? plainCall(plan) : (req) => new RouteCall(plan, req).start(), plan.reply, parts.errors),
   } satisfies { route: CompiledRoute; readParams: Endpoint['readParams']; run: Layer };
 }
+
+/** One route's steps, in data. */
+interface RoutePlan {
+  readonly parts: RouteParts;
+  readonly handler: (context: object) => unknown;
+  /** No inputs, no dependencies. */
+  readonly isPlain: boolean;
+  readonly early: readonly PlannedDependency[];
+  readonly late: readonly PlannedDependency[];
+  readonly size: number;
+  readonly inputs: readonly TextInputPlan[];
+  readonly body: CompiledType | undefined;
+  readonly form: SchemaPlan | undefined;
+  readonly maxBodyBytes: number | undefined;
+  /** What the handler's context has besides the request: dependencies by name and slot. */
+  readonly names: readonly (readonly [name: string, slot: number])[];
+  readonly reply: ReplyPlan;
+  readonly security: readonly SecurityRequirement[];
+}
+
+function planRoute(route: FlatRoute, method: string, parts: RouteParts): RoutePlan {
+  const { spec } = route;
+  const subject = `${method} ${route.template.template}`;
+  if (spec.body !== undefined && spec.form !== undefined) throw new SvcError('E_ROUTE_SPEC', [subject, 'form', 'cannot be there beside "body": a request has one body']);
+  const ordering = parts.graph.order(subject, route.declared.place);
+  const routerNames = Object.entries(route.routerDeps).map(([name, dependency]) => [name, parts.graph.plan(ordering, dependency)] as const);
+  const ofRouter = ordering.planned.length;
+  const ownNames = Object.entries(route.deps).map(([name, dependency]) => [name, parts.graph.plan(ordering, dependency)] as const);
+  const { planned } = ordering;
+  const isEarly = earlySlots(planned, ofRouter);
+  const inputs = readTextInputs({ query: spec.query, headers: spec.headers, cookies: spec.cookies });
+  const names = [...new Map([...routerNames, ...ownNames])];
+  return {
+    parts, names, inputs, size: planned.length,
+    handler: route.handler as (context: object) => unknown, // the context has what the route's types promise
+    isPlain: planned.length === 0 && inputs.length === 0 && spec.body === undefined && spec.form === undefined,
+    early: planned.filter((dependency) => isEarly.has(dependency.slot)),
+    late: planned.filter((dependency) => !isEarly.has(dependency.slot)),
+    body: spec.body === undefined ? undefined : compileType(spec.body, `the body of ${subject}`),
+    form: spec.form === undefined ? undefined : planOfShape(spec.form, `the form of ${subject}`),
+    maxBodyBytes: spec.maxBodyBytes,
+    reply: replyPlan(spec, subject),
+    security: [...planned.flatMap((dependency) => dependency.security), ...[spec.security ?? []].flat() as SecurityRequirement[]], // one or a list of them
+  };
+}
+
+/** The dependencies of routers, those that carry security, and what they need: resolved before anything of the request is read. */
+function earlySlots(planned: readonly PlannedDependency[], ofRouter: number): ReadonlySet<number> {
+  const early = new Set<number>();
+  const add = (slot: number): void => {
+    if (early.has(slot)) return;
+    early.add(slot);
+    planned[slot]!.needs.forEach(add);
+  };
+  for (const { slot, security } of planned) if (slot < ofRouter || security.length > 0) add(slot);
+  return early;
+}
+
+/** How the replies of a route become text. */
+function replyPlan(spec: RouteSpec, subject: string): ReplyPlan {
+  const { response, status, tuple } = spec;
+  if (response === undefined) return { status, readsTuples: tuple !== false, encode: undefined };
+  const byStatus = new Map<number, Serializer>();
+  let usual: Serializer | undefined;
+  let isList = false;
+  if (isTypeSource(response)) {
+    usual = compileSerializer(response, `the response of ${subject}`);
+    isList = response instanceof FieldType && response.shape.kind === 'list';
+  } else {
+    for (const [key, source] of Object.entries(response)) byStatus.set(Number(key), compileSerializer(source as TypeSource, `the response ${key} of ${subject}`));
+  }
+  const serializerFor = (of: number): Serializer | undefined => {
+    const found = byStatus.get(of) ?? (of < 300 ? usual : undefined);
+    if (found === undefined && of < 400) throw new SvcError('E_RESPONSE_MISMATCH', [subject, `the status ${of} is not declared`]);
+    return found;
+  };
+  return {
+    status: status ?? [...byStatus.keys()].filter((key) => key < 300).sort((left, right) => left - right)[0],
+    readsTuples: tuple !== false && !isList,
+    encode(body, of) {
+      const result = serializerFor(of)?.toJson(body === undefined ? null : body);
+      if (result === undefined || result.ok) return result?.value;
+      throw new SvcError('E_RESPONSE_MISMATCH', [subject, result.issues.slice(0, 10).map((issue) => `${issue.loc.join('.') || 'the value'} ${issue.message}`).join('; ')]);
+    },
+  };
+}
+
+function isTypeSource(response: NonNullable<RouteSpec['response']>): response is TypeSource {
+  return typeof response === 'function' || response instanceof FieldType;
+}
+
+/** A route that is its handler alone. */
+function plainCall({ handler }: RoutePlan): (req: TransportRequest) => unknown {
+  return (req) => handler(new RequestContext(req));
+}
+
+/** One request on its way through a route. */
+class RouteCall {
+  readonly #plan: RoutePlan;
+  readonly #req: TransportRequest;
+  readonly #context: RequestContext;
+  readonly #resolution: Resolution;
+  #failure: { readonly error: unknown } | undefined;
+
+  constructor(plan: RoutePlan, req: TransportRequest) {
+    this.#plan = plan;
+    this.#req = req;
+    this.#context = new RequestContext(req);
+    this.#resolution = new Resolution(this.#context, plan.size);
+  }
+
+  /** The answer, or a promise of it where a step has to wait. */
+  start(): unknown {
+    try {
+      const answer = this.#resolveEarly();
+      return isThenable(answer) ? answer.then(undefined, (error: unknown) => this.#fail(error)) : answer;
+    } catch (error) {
+      return this.#fail(error);
+    }
+  }
+
+  #resolveEarly(): unknown {
+    const { early } = this.#plan;
+    if (early.length === 0) return this.#read();
+    const refused = this.#readOf(early, undefined);
+    if (refused !== undefined) return this.#refuse(refused);
+    const waiting = this.#resolution.resolve(early);
+    return waiting === undefined ? this.#read() : waiting.then(() => this.#read());
+  }
+
+  /** Every problem of the inputs at once, those of the body included. */
+  #read(): unknown {
+    const { inputs, late, body, form } = this.#plan;
+    const issues = this.#readOf(late, inputs);
+    if (body !== undefined || form !== undefined) return this.#readBody(issues);
+    return issues === undefined ? this.#resolveLate() : this.#refuse(issues);
+  }
+
+  #readOf(dependencies: readonly PlannedDependency[], own: readonly TextInputPlan[] | undefined): Issue[] | undefined {
+    let issues: Issue[] | undefined;
+    const context = this.#context as unknown as Record<string, unknown>; // its own members are the inputs
+    if (own !== undefined) {
+      for (const input of own) {
+        const result = input.read(this.#req);
+        if (result.ok) context[input.key] = result.value;
+        else (issues ??= []).push(...result.issues);
+      }
+    }
+    for (const dependency of dependencies) {
+      if (dependency.inputs.length === 0) continue;
+      const values: Record<string, unknown> = {};
+      for (const input of dependency.inputs) {
+        const result = input.read(this.#req);
+        if (result.ok) values[input.key] = result.value;
+        else (issues ??= []).push(...result.issues);
+      }
+      this.#resolution.inputs[dependency.slot] = values;
+    }
+    return issues;
+  }
+
+  async #readBody(issues: Issue[] | undefined): Promise<unknown> {
+    const { body, form, maxBodyBytes } = this.#plan;
+    const options = { maxBytes: maxBodyBytes };
+    const key = body === undefined ? 'form' : 'body';
+    const result = body === undefined ? form!.parseText(await this.#req.form(options), 'form', true) : body.parseJson(await this.#req.json(options), 'body');
+    if (!result.ok) return this.#refuse(issues === undefined ? result.issues : [...issues, ...result.issues]);
+    if (issues !== undefined) return this.#refuse(issues);
+    (this.#context as unknown as Record<string, unknown>)[key] = result.value;
+    return this.#resolveLate();
+  }
+
+  #resolveLate(): unknown {
+    const waiting = this.#plan.late.length === 0 ? undefined : this.#resolution.resolve(this.#plan.late);
+    return waiting === undefined ? this.#handle() : waiting.then(() => this.#handle());
+  }
+
+  #handle(): unknown {
+    const context = this.#context as unknown as Record<string, unknown>;
+    for (const [name, slot] of this.#plan.names) context[name] = this.#resolution.values[slot];
+    const value = this.#plan.handler(context);
+    if (!this.#resolution.hasCleanups && this.#resolution.tasks === undefined) return value; // the pipeline reads it
+    return isThenable(value) ? value.then((settled) => this.#finish(settled)) : this.#finish(value);
+  }
+
+  /** The reply is read before scope `handler` is left, so that neither can be committed without the other. */
+  #finish(value: unknown): Awaitable<HttpResponse> {
+    const response = toResponse(value, this.#plan.reply).settle(this.#req);
+    if (isThenable(response)) return response.then((settled) => this.#finish(settled));
+    if (!this.#resolution.mustCleanUp('handler')) {
+      this.#leaveLater();
+      return response;
+    }
+    return this.#resolution.cleanUp('handler', undefined, ignore).then((failure) => {
+      if (failure !== undefined) throw failure.error;
+      this.#leaveLater();
+      return response;
+    });
+  }
+
+  /** What ended the request early is thrown into its generators; scope `handler` may turn it into another error. */
+  #fail(error: unknown): unknown {
+    this.#failure = { error };
+    if (!this.#resolution.mustCleanUp('handler')) {
+      this.#leaveLater();
+      throw error;
+    }
+    return this.#resolution.cleanUp('handler', this.#failure, ignore).then((failure) => {
+      this.#failure = failure;
+      this.#leaveLater();
+      throw failure!.error; // a failure goes in, so one comes out
+    });
+  }
+
+  /** Leaves scope `request` when the answer has gone, then runs the background tasks of a handler that did not fail. */
+  #leaveLater(): void {
+    const resolution = this.#resolution;
+    const { tasks } = resolution;
+    if (tasks !== undefined && this.#failure !== undefined) this.#plan.parts.tasks.drop(tasks);
+    if (!resolution.hasCleanups && tasks === undefined) return;
+    this.#req.afterwards(async (outcome) => {
+      const fields = { method: this.#req.method, route: this.#req.route?.template, request_id: this.#req.id };
+      const failure = this.#failure ?? (outcome === undefined ? undefined : { error: outcome });
+      await resolution.cleanUp('request', failure, (error, label) => this.#plan.parts.log.error('cleanup_failed', error, { ...fields, dependency: label }));
+      if (tasks !== undefined) await this.#plan.parts.tasks.run(tasks, fields);
+    });
+  }
+
+  /** 400 with every problem; an exception only where somebody has to see one. */
+  #refuse(issues: readonly Issue[]): HttpResponse {
+    if (this.#plan.parts.errors.hasHandlers || this.#resolution.hasCleanups) throw new ValidationError(issues);
+    return problem(400, this.#req.id, { detail: `The input has ${issues.length} problem${issues.length === 1 ? '' : 's'}`, issues });
+  }
+}
+
+function ignore(): void { /* the failure comes back as a value */ }
 
 /** What a handler, dependency or hook gets: each part is taken from the request when it is read. */
 export class RequestContext implements Context {
@@ -35,14 +295,15 @@ class RouteRecord implements CompiledRoute {
   readonly method: string;
   readonly template: string;
   readonly name: string | undefined;
-  readonly security: readonly SecurityRequirement[] = [];
+  readonly security: readonly SecurityRequirement[];
   readonly meta: Readonly<Record<string, unknown>>;
   readonly #route: FlatRoute;
 
-  constructor(route: FlatRoute, method: string) {
+  constructor(route: FlatRoute, method: string, security: readonly SecurityRequirement[]) {
     this.method = method;
     this.template = route.template.template;
     this.name = route.spec.name;
+    this.security = security;
     this.meta = Object.freeze({ ...route.spec.meta });
     this.#route = route;
   }

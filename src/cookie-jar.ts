@@ -1,5 +1,5 @@
 /**
- * A cookie jar (RFC 6265 §5), as a test client needs it: one host's cookies, kept as a browser would keep them.
+ * A cookie jar (RFC 6265 §5, name prefixes as RFC 6265bis), as a test client needs it: cookies kept as a browser keeps them.
  */
 
 interface KeptCookie {
@@ -43,7 +43,8 @@ export class CookieJar {
   take(field: string, url: URL): void {
     const [pair, ...rest] = field.split(';');
     const equals = pair!.indexOf('=');
-    if (equals < 1) return;
+    const name = pair!.slice(0, Math.max(0, equals)).trim();
+    if (name === '') return;
     const attributes = new Map(rest.map((part) => {
       const at = part.indexOf('=');
       return at === -1 ? [part.trim().toLowerCase(), ''] : [part.slice(0, at).trim().toLowerCase(), part.slice(at + 1).trim()];
@@ -53,8 +54,10 @@ export class CookieJar {
     const isSecure = attributes.has('secure');
     if (isSecure && !isTrustworthy(url)) return;
     const path = attributes.get('path');
+    if (/^__(?:Secure|Host)-/i.test(name) && !isSecure) return; // both prefixes: RFC 6265bis §4.1.3
+    if (/^__Host-/i.test(name) && (path !== '/' || domain !== undefined && domain !== '')) return;
     this.#keep({
-      name: pair!.slice(0, equals).trim(), value: pair!.slice(equals + 1).trim(), isSecure,
+      name, value: pair!.slice(equals + 1).trim(), isSecure,
       domain: domain === undefined || domain === '' ? url.hostname : domain, isHostOnly: domain === undefined || domain === '',
       path: path?.startsWith('/') === true ? path : defaultPath(url.pathname), expiresMs: this.#expiry(attributes),
     });

@@ -21,6 +21,10 @@ export const FAULTS = {
     describe: (what: string): string => `Cannot ${what}: the application is compiled and takes no further declarations`,
     remedy: 'Declare everything before startup(), run(), fetch() or compileAll() is called',
   },
+  E_BACKGROUND_FULL: {
+    describe: (most: number, which: string): string => `Cannot add a background task: there are ${most} ${which} already`,
+    remedy: 'Add one task that does the work of many, or use a queue that outlives the process',
+  },
   E_BODY_CONSUMED: {
     describe: (what: string): string => `Cannot read the request body as ${what}: its stream has been taken already`,
     remedy: 'Call stream() or one of body(), json(), text(), form(), not both',
@@ -47,6 +51,14 @@ export const FAULTS = {
   E_COOKIE: {
     describe: (name: string, problem: string): string => `Cannot set the cookie "${name}": ${problem}`,
     remedy: 'Names are RFC 9110 tokens, values RFC 6265 cookie-octets: encode others, for example with encodeURIComponent()',
+  },
+  E_DEPENDENCY_YIELD: {
+    describe: (label: string, problem: string): string => `Cannot use the dependency ${label}: its generator ${problem}`,
+    remedy: 'Yield exactly once: what comes before is set-up, what comes after is clean-up',
+  },
+  E_DEPENDS: {
+    describe: (found: string): string => `Cannot depend on ${found}: it is no source of a dependency`,
+    remedy: 'Pass a function, a generator, a class, a state key or provide(…) to Depends()',
   },
   E_HEADER: {
     describe: (name: string, problem: string): string => `Cannot set the header ${JSON.stringify(name)}: ${problem}`,
@@ -98,6 +110,14 @@ export const FAULTS = {
     describe: (problem: string): string => `Cannot turn the handler's return value into a response: ${problem}`,
     remedy: 'Return a JSON value, a string, bytes, [body, status], reply(…) or a response object',
   },
+  E_REQUEST_ABSENT: {
+    describe: (what: string): string => `Cannot read ${what}: a dependency of scope "app" has no request`,
+    remedy: 'Give the dependency the scope "request"',
+  },
+  E_RESPONSE_MISMATCH: {
+    describe: (route: string, problems: string): string => `Cannot send the reply of ${route}: it does not fit the declared response: ${problems}`,
+    remedy: 'Return what "response" of the route describes, or describe what the handler returns',
+  },
   E_ROUTE_HANDLER: {
     describe: (route: string): string => `Cannot register ${route}: there is no handler function`,
     remedy: 'Pass the handler last: app.get(path, handler), or app.get(path, spec, handler)',
@@ -105,6 +125,10 @@ export const FAULTS = {
   E_ROUTE_METHOD: {
     describe: (method: string): string => `Cannot register the method ${JSON.stringify(method)}: it is not an HTTP method token`,
     remedy: 'Use names such as GET, POST or PROPFIND, in capitals',
+  },
+  E_ROUTE_SPEC: {
+    describe: (route: string, key: string, problem: string): string => `Cannot read the spec of ${route}: "${key}" ${problem}`,
+    remedy: 'Every key of a spec is a route option or a Depends(…); data of your own goes under meta: { … }',
   },
   E_SCHEMA_FIELD: {
     describe: (field: string, problem: string): string => `Cannot declare the field ${field}: ${problem}`,

@@ -4,13 +4,15 @@
  * TypeScript is run by type stripping; `./x.js` that is `x.ts` on disk is found; what Node says about syntax and modules is
  * translated into what to do.
  */
-import { existsSync, realpathSync } from 'node:fs';
-import { createRequire, findPackageJSON, registerHooks } from 'node:module';
+import { spawnSync } from 'node:child_process';
+import { existsSync, readFileSync, realpathSync } from 'node:fs';
+import { findPackageJSON, registerHooks } from 'node:module';
 import { dirname, resolve } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
-import { APP_BRAND } from './app.ts';
 import { SvcError } from './errors.ts';
+import { placeOf } from './findings.ts';
 import { closest } from './options.ts';
+import { APP_BRAND } from './app.ts';
 import type { Svc } from './app.ts';
 
 /** A module and the name of its export. */
@@ -30,10 +32,22 @@ export function locate(target: Target, cwd: string): URL {
   const path = resolve(cwd, target.module);
   const found = [path, `${path}.ts`, `${path}.mts`, `${path}.js`, `${path}.mjs`].find((candidate) => existsSync(candidate) && !existsSync(`${candidate}/.`));
   if (found !== undefined) return pathToFileURL(realpathSync(found));
+  const inPackage = /^[./\\]/.test(target.module) ? undefined : resolvedFrom(cwd, target.module);
+  if (inPackage?.protocol !== 'file:') throw new SvcError('E_LOAD', [target.module, `there is no such file in ${cwd}, and no such package`]);
+  return inPackage;
+}
+
+/** What an import of the specifier in a module of the folder would mean: `exports` and `imports` of package.json count. */
+function resolvedFrom(folder: string, specifier: string): URL | undefined {
+  const parentURL = pathToFileURL(resolve(folder, 'package.json')).href;
+  const hooks = registerHooks({ resolve: (asked, context, next) => next(asked, { ...context, parentURL }) });
   try {
-    if (!/^[./\\]/.test(target.module)) return pathToFileURL(createRequire(resolve(cwd, 'package.json')).resolve(target.module));
-  } catch { /* neither file nor package: said below */ }
-  throw new SvcError('E_LOAD', [target.module, `there is no such file in ${cwd}, and no such package`]);
+    return new URL(import.meta.resolve(specifier));
+  } catch {
+    return undefined; // neither file nor package: the caller says so
+  } finally {
+    hooks.deregister();
+  }
 }
 
 /** The package.json of the copy of this package that a module would import; undefined when it has none. */
@@ -59,8 +73,8 @@ export async function loadApplication(target: Target, module: URL): Promise<Svc>
   try {
     exports = await import(module.href) as Record<string, unknown>;
   } catch (error) {
-    if (error instanceof SvcError || (error as { code?: unknown } | null)?.code === 'E_COMPILE') throw error;
-    throw new SvcError('E_LOAD', [target.module, translate(error, module)], { cause: error });
+    if ((error as { code?: unknown } | null)?.code === 'E_COMPILE') throw error; // its findings have their places
+    throw new SvcError('E_LOAD', [target.module, translate(error)], { cause: error });
   }
   const app = exports[target.exportName];
   if (app === undefined) {
@@ -78,6 +92,8 @@ export function isApplication(value: unknown): value is Svc {
 }
 
 let isHooked = false;
+/** The module that was resolved last: the one at fault when Node tells of a syntax error without its place. */
+let lastResolved = '';
 
 /** TypeScript sources may import `./x.js`, as TypeScript itself asks for: where that file is absent, `x.ts` is meant. */
 function findTypeScriptToo(): void {
@@ -86,12 +102,17 @@ function findTypeScriptToo(): void {
   registerHooks({
     resolve(specifier, context, next) {
       try {
-        return next(specifier, context);
+        const resolved = next(specifier, context);
+        lastResolved = resolved.url;
+        return resolved;
       } catch (error) {
         const isRelative = /^\.{1,2}\//.test(specifier) && context.parentURL !== undefined && !context.parentURL.includes('/node_modules/');
-        if (!isRelative || (error as NodeJS.ErrnoException).code !== 'ERR_MODULE_NOT_FOUND') throw error;
+        if (!isRelative || !NOT_FOUND.has((error as NodeJS.ErrnoException).code)) throw error;
         for (const candidate of alternatives(specifier)) {
-          if (existsSync(new URL(candidate, context.parentURL))) return next(candidate, context);
+          if (!existsSync(new URL(candidate, context.parentURL))) continue;
+          const resolved = next(candidate, context);
+          lastResolved = resolved.url;
+          return resolved;
         }
         throw error;
       }
@@ -99,14 +120,16 @@ function findTypeScriptToo(): void {
   });
 }
 
+const NOT_FOUND: ReadonlySet<string | undefined> = new Set(['ERR_MODULE_NOT_FOUND', 'ERR_UNSUPPORTED_DIR_IMPORT']);
+
 function alternatives(specifier: string): string[] {
   if (/\.[mc]?js$/.test(specifier)) return [specifier.replace(/js$/, 'ts')];
   return [`${specifier}.ts`, `${specifier}/index.ts`];
 }
 
 /** What Node said, and what to do about it. */
-function translate(error: unknown, module: URL): string {
-  if (!(error instanceof Error)) return `it threw ${typeof error}`;
+function translate(error: unknown): string {
+  if (!(error instanceof Error)) return `it threw ${error === null ? 'null' : `a value of type ${typeof error}`}`;
   const { code } = error as NodeJS.ErrnoException;
   const where = placeIn(error);
   const said = error.message.split('\n')[0]!;
@@ -119,13 +142,34 @@ function translate(error: unknown, module: URL): string {
     const isAlias = /Cannot find package '[@~]\/?/.test(said);
     return said + (isAlias ? ': tsconfig "paths" are not read; use "imports" in package.json' : '');
   }
-  return error instanceof SyntaxError ? `${where || `${fileURLToPath(module)}: `}${said}` : `${where}${error.name}: ${said}`;
+  if (error instanceof SyntaxError) return where === '' ? syntaxError(said) : `${where}${said}`;
+  return isFault(error) ? `${where}${said}` : `${where}${error.name}: ${said}`;
 }
 
-/** `file:line: `, where an error tells it in the first line of its stack or in its first frame. */
+/** Whether an error is a fault with a remedy, of whichever copy of the package. */
+export function isFault(error: unknown): error is SvcError {
+  const { code, remedy } = (error ?? {}) as Partial<SvcError>;
+  return error instanceof Error && typeof code === 'string' && code.startsWith('E_') && typeof remedy === 'string';
+}
+
+/** `file:line: `, where an error tells it in the first line of its stack, or in a frame outside Node and this package. */
 function placeIn(error: Error): string {
-  const match = /(file:\/\/\S+?|\/\S+?):(\d+)(?::\d+)?\)?$/m.exec(error.stack ?? '');
-  if (match === null) return '';
-  const file = match[1]!.startsWith('file:') ? fileURLToPath(match[1]!) : match[1]!;
-  return `${file}:${match[2]!}: `;
+  const stack = error.stack ?? '';
+  const head = /^((?:file:\/\/|\/|[A-Za-z]:\\).*):(\d+)\n/.exec(stack);
+  const [file, line] = head === null ? [placeOf(stack).file, placeOf(stack).line] : [head[1]!, head[2]!];
+  if (line === 0) return '';
+  return `${file.startsWith('file:') ? fileURLToPath(file) : file}:${line}: `;
+}
+
+/**
+ * V8 keeps to itself where in a module a syntax error is. JavaScript is given to `node --check`, which tells and runs
+ * nothing; TypeScript whose types can be stripped, and that is no JavaScript then, has a decorator in it.
+ */
+function syntaxError(said: string): string {
+  if (!lastResolved.startsWith('file:')) return said;
+  const path = fileURLToPath(lastResolved);
+  if (/\.[mc]?ts$/.test(path)) return `${path}: ${said}: decorators and "accessor" need NODE_OPTIONS='--import tsx'`;
+  const { stderr } = spawnSync(process.execPath, ['--check', '--input-type=module', '-'], { input: readFileSync(path), encoding: 'utf8' });
+  const line = /^\[stdin\]:(\d+)$/m.exec(stderr)?.[1];
+  return `${path}:${line === undefined ? '' : `${line}:`} ${said}`;
 }

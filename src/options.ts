@@ -78,8 +78,9 @@ export function shown(value: unknown): string {
   return Array.isArray(value) ? 'an array' : typeof value === 'function' ? 'a function' : typeof value === 'symbol' ? 'a symbol' : 'an object';
 }
 
-/** The candidate that `word` was probably meant to be, or undefined: at most a third of its letters may differ, and never more than 3. */
-export function closest(word: string, candidates: Iterable<string>): string | undefined {
+/** The candidate that `word` was probably meant to be, or undefined: at most a third of its letters may differ, and never more than 3; or it is its beginning. */
+export function closest(word: string, given: Iterable<string>): string | undefined {
+  const candidates = [...given];
   let best: string | undefined;
   let bestDistance = Math.min(3, Math.max(1, Math.floor(word.length / 3))) + 1;
   for (const candidate of candidates) {
@@ -87,7 +88,7 @@ export function closest(word: string, candidates: Iterable<string>): string | un
     const distance = editDistance(word.toLowerCase(), candidate.toLowerCase());
     if (distance < bestDistance) [best, bestDistance] = [candidate, distance];
   }
-  return best;
+  return best ?? candidates.find((candidate) => word.length > 2 && candidate.toLowerCase().startsWith(word.toLowerCase()));
 }
 
 /** Insertions, deletions, replacements and swaps of neighbours that lead from one word to the other (optimal string alignment). */

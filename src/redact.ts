@@ -39,6 +39,7 @@ export function safeError(error: unknown): string {
 
 /** A string as a JSON literal without secrets, cut to 4 KiB. */
 export function safeText(text: string): string {
+  if (text.length <= MAX_STRING_CHARACTERS && !SPECIAL.test(text)) return `"${text}"`;
   return quote(cut(mask(text.slice(0, 2 * MAX_STRING_CHARACTERS)), text.length, MAX_STRING_CHARACTERS));
 }
 
@@ -223,8 +224,8 @@ function secrecyOf(key: string): Secrecy {
 
 // ── by form ──
 
-/** One look decides for nearly every string that nothing below can match. */
-const SUSPICIOUS = /eyJ|:\/\/|bearer|basic|[?&#]/i;
+/** One look decides for nearly every string that there is nothing to mask and nothing to escape. */
+const SPECIAL = /[\x00-\x1f"\\\x7f-\uffff?&#]|eyJ|:\/\/|bearer|basic/i;
 const JWT = /\beyJ[\w-]{8,}(?:\.[\w-]*){1,4}/g;
 const CREDENTIALS = /\b(Bearer|Basic)[ \t]+[\w.~+/=-]{4,}/gi;
 /** The scheme is bounded, so that text made of dots and dashes costs no more than other text. */
@@ -232,13 +233,16 @@ const URL_PASSWORD = /\b([a-z][a-z0-9+.-]{0,20}:\/\/[^\s/?#:@]*):[^\s/?#]*@/gi;
 const URL_PARAMETER = /([?&#](?:access_token|refresh_token|id_token|token|code|state|nonce|client_secret|code_verifier|password|secret|api_?key|signature)=)[^&#\s"]+/gi;
 
 function mask(text: string): string {
-  if (!SUSPICIOUS.test(text)) return text;
   return text.replace(JWT, '[jwt]').replace(CREDENTIALS, '$1 [redacted]').replace(URL_PASSWORD, '$1:[redacted]@').replace(URL_PARAMETER, '$1[redacted]');
 }
 
 /** Masked before it is cut, with room to spare: a cut in the middle of a secret would hide what it is. */
 function spend(text: string, limit: number, budget: Budget): string {
   const most = Math.min(limit, Math.max(0, budget.characters));
+  if (text.length <= most && !SPECIAL.test(text)) {
+    budget.characters -= text.length;
+    return `"${text}"`;
+  }
   const masked = cut(mask(text.length > 2 * limit ? text.slice(0, 2 * limit) : text), text.length, most);
   budget.characters -= masked.length;
   return quote(masked);

@@ -2,19 +2,39 @@
  * Routes as they are declared: on a `Router`, with data before the handler; and as one flat list when the application compiles.
  */
 import { SvcError } from './errors.ts';
+import { Dependency } from './di.ts';
 import { declaredHere } from './findings.ts';
-import { closest, readOptions, given, text } from './options.ts';
-import { fillTemplate, parseTemplate } from './http/path.ts';
+import { closest, given, readOptions, shown, text } from './options.ts';
 import { isToken } from './http/headers.ts';
+import { fillTemplate, parseTemplate } from './http/path.ts';
+import { asMiddleware } from './http/pipeline.ts';
+import type { InputOf, InputShape, TextInputs } from './di.ts';
 import type { Declared, Finding } from './findings.ts';
-import type { Awaitable, HttpRequest, StateMap } from './http/contracts.ts';
+import type { OptionKind } from './options.ts';
+import type { Infer, TypeSource, Wire } from './schema.ts';
+import type { Awaitable, Context, Middleware, SecurityRequirement } from './http/contracts.ts';
 import type { ParsedTemplate, PathParams, PathTemplate } from './http/path.ts';
+import type { MiddlewareFunction } from './http/pipeline.ts';
 import type { Reply } from './http/reply.ts';
 import type { HttpResponse } from './http/response.ts';
 
-/** What a route says about itself. */
-export interface RouteSpec {
-  /** The status of a reply that names none: 200 … 599. */
+/** A finding of `svc check` that is meant to be there. */
+export interface Allowance {
+  readonly rule: Finding['rule'];
+  readonly reason: string;
+  /** A date (`2027-01-31`) after which the finding is an error again. */
+  readonly until?: string | undefined;
+}
+
+/** What a route asks for and says about itself. Every other key of a spec is a dependency, named as the handler sees it. */
+export interface RouteSpec extends TextInputs {
+  /** The type of the JSON body: a schema class, or a type such as `list(Item)`. */
+  readonly body?: TypeSource | undefined;
+  /** The fields of a form. */
+  readonly form?: InputShape | undefined;
+  /** What the handler replies with; by status where there are several. What does not fit is a 500, never sent. */
+  readonly response?: TypeSource | Readonly<Record<number, TypeSource>> | undefined;
+  /** The status of a reply that names none: 200 … 599. Default 200, or 204 for nothing. */
   readonly status?: number | undefined;
   /** What `urlFor` knows the route by. Unique in an application. */
   readonly name?: string | undefined;
@@ -22,33 +42,64 @@ export interface RouteSpec {
   readonly description?: string | undefined;
   readonly tags?: readonly string[] | undefined;
   readonly deprecated?: boolean | undefined;
+  /** Whether it is a tool for MCP clients. Default true. */
+  readonly mcp?: boolean | undefined;
+  /** Meant to be open to everybody; text says why. */
+  readonly public?: boolean | string | undefined;
+  readonly allow?: readonly Allowance[] | undefined;
   /** Yours: anything that middleware or rules want to know about the route, at `req.route.meta`. */
   readonly meta?: Readonly<Record<string, unknown>> | undefined;
   /** `false`: an array `[body, status]` is a list, never a reply with a status. */
   readonly tuple?: boolean | undefined;
+  /** The most bytes of a body that this route reads. Default 10,000,000. */
+  readonly maxBodyBytes?: number | undefined;
+  /** What a client must show, where no dependency says it. */
+  readonly security?: SecurityRequirement | readonly SecurityRequirement[] | undefined;
+  /** Middleware around this route alone, inside the application's. */
+  readonly use?: readonly (Middleware | MiddlewareFunction)[] | undefined;
 }
 
-/** What a handler gets. */
-export interface HandlerContext<P extends string> {
-  /** The parameters of the path, typed by its template. */
-  readonly params: PathParams<P>;
-  readonly req: HttpRequest;
-  /** Aborts when the client leaves early. */
-  readonly signal: AbortSignal;
-  readonly state: StateMap;
-}
+/** Names that no dependency may take: the parts of the context, and options that are to come. */
+export type ReservedKey = keyof RouteSpec | 'params' | 'req' | 'signal' | 'state' | 'timeoutMs' | 'rateLimit' | 'message' | 'protocols' | 'origins';
+/** Dependencies by the name that the handler sees. */
+export type Dependencies = Readonly<Record<string, Dependency<unknown>>>;
 
-/** What a handler may return, or resolve with: see http/reply.ts. */
-export type HandlerResult = unknown | Reply | HttpResponse;
+/** `S`, or a sentence at each key that is neither option nor dependency. */
+export type CheckedSpec<S> = {
+  readonly [K in keyof S]: K extends keyof RouteSpec ? RouteSpec[K]
+    : K extends ReservedKey ? `"${K & string}" is reserved: give the dependency another name`
+    : S[K] extends Dependency<unknown> ? S[K] : `"${K & string}" is no route option, and no Depends(…); data of your own goes under meta`;
+};
+
+/** What the dependencies of a spec give. */
+export type Injected<S> = { readonly [K in Exclude<keyof S, ReservedKey>]: S[K] extends Dependency<infer T> ? T : never };
+/** The validated inputs of a spec. */
+export type Inputs<S> = { readonly [K in keyof S & ('body' | 'form' | 'query' | 'headers' | 'cookies')]: K extends 'body' ? Infer<S[K]> : InputOf<S[K]> };
+
+/** What a handler gets: the parameters of the path, the inputs and dependencies of its spec, and those of its router. */
+export type HandlerContext<P extends string, S = object, D = object> = Context & { readonly params: PathParams<P> } & Inputs<S> & Injected<S> & Injected<D>;
+
+/** Statuses whose replies are no part of `response`, unless it names them. */
+export type ErrorStatus = 400 | 401 | 402 | 403 | 404 | 405 | 406 | 409 | 410 | 411 | 412 | 413 | 415 | 416 | 417 | 421 | 422 | 423 | 424 | 425 | 426 | 428 | 429 | 431 | 451
+  | 500 | 501 | 502 | 503 | 504 | 507;
+type Answer<T, S extends number = number> = Reply<T, S> | readonly [body: T, status: S] | readonly [body: T, status: S, headers: Readonly<Record<string, string>>];
+/** What a handler may return when its spec has a `response`. */
+export type ReplyOf<R> = R extends TypeSource ? Wire<Infer<R>> | Infer<R> | Answer<Wire<Infer<R>>> | Answer<unknown, ErrorStatus> | HttpResponse | Response
+  : { [K in keyof R & number]: Wire<Infer<R[K]>> | Answer<Wire<Infer<R[K]>>, K> }[keyof R & number] | Answer<unknown, ErrorStatus> | HttpResponse | Response;
+/** What a handler may return: anything that http/reply.ts reads, or what `response` asks for. */
+export type HandlerResult<S> = S extends { readonly response: infer R extends object } ? ReplyOf<R> : unknown;
+
 /** Answers requests of one route. */
-export type Handler<P extends string> = (context: HandlerContext<P>) => Awaitable<HandlerResult>;
+export type Handler<P extends string, S = object, D = object> = (context: HandlerContext<P, S, D>) => Awaitable<HandlerResult<S>>;
 
 /** What every router takes. */
-export interface RouterOptions {
+export interface RouterOptions<D = Dependencies> {
   /** Before every path of this router: `''`, or `/…` without a slash at the end. */
   readonly prefix?: string | undefined;
   /** Added to the tags of every route. */
   readonly tags?: readonly string[] | undefined;
+  /** Dependencies of every route, resolved before its inputs are read, whether its handler looks at them or not. */
+  readonly deps?: D | undefined;
 }
 
 /** A route as somebody wrote it down. */
@@ -56,67 +107,59 @@ export interface DeclaredRoute {
   readonly methods: readonly string[];
   readonly path: string;
   readonly spec: RouteSpec;
+  readonly deps: Dependencies;
   readonly handler: (context: never) => unknown;
   readonly declared: Declared;
 }
 
-/** A declared route with the prefixes and tags of the routers around it. */
+/** A declared route with the prefixes, tags and dependencies of the routers around it. */
 export interface FlatRoute extends DeclaredRoute {
   readonly template: ParsedTemplate;
   readonly tags: readonly string[];
+  readonly routerDeps: Dependencies;
+  readonly use: readonly Middleware[];
 }
 
 interface Mount {
   readonly prefix: string;
-  readonly router: Router;
+  readonly routes: Routes;
   readonly declared: Declared;
 }
 
-/** Collects routes. An application is one; others are made for a part of it and included. */
-export class Router {
+/** What routers around a route add to it. */
+interface Surroundings {
+  readonly prefix: string;
+  readonly tags: readonly string[];
+  readonly deps: Dependencies;
+  readonly within: readonly Routes[];
+}
+const NOTHING_AROUND: Surroundings = { prefix: '', tags: [], deps: {}, within: [] };
+
+/** Routes without their types: what routers of any dependencies have in common. */
+export class Routes {
   readonly #prefix: string;
   readonly #tags: readonly string[];
+  readonly #deps: Dependencies;
   readonly #routes: DeclaredRoute[] = [];
   readonly #mounts: Mount[] = [];
   #isFrozen = false;
   #named: Map<string, ParsedTemplate> | undefined;
 
-  /** @throws SvcError `E_PATH_TEMPLATE` for a prefix that is none */
-  constructor(options: RouterOptions = {}) {
-    const { prefix, tags } = readOptions('Router', options, { prefix: text(''), tags: given<readonly string[]>('a list of strings', Array.isArray) });
+  /** @internal */
+  constructor(options: RouterOptions) {
+    const { prefix, tags, deps } = readOptions('Router', options, {
+      prefix: text(''), tags: given<readonly string[]>('a list of strings', Array.isArray),
+      deps: given<Dependencies>('an object of Depends(…)', (value) => typeof value === 'object' && value !== null),
+    });
     this.#prefix = checkedPrefix(prefix);
     this.#tags = [...tags ?? []];
+    this.#deps = readDependencies('Router', deps ?? {});
   }
 
-  get<const P extends string>(path: PathTemplate<P>, handler: Handler<P>): this;
-  get<const P extends string>(path: PathTemplate<P>, spec: RouteSpec, handler: Handler<P>): this;
-  get(path: string, ...rest: never[]): this { return this.#declare(['GET'], path, rest); }
-
-  post<const P extends string>(path: PathTemplate<P>, handler: Handler<P>): this;
-  post<const P extends string>(path: PathTemplate<P>, spec: RouteSpec, handler: Handler<P>): this;
-  post(path: string, ...rest: never[]): this { return this.#declare(['POST'], path, rest); }
-
-  put<const P extends string>(path: PathTemplate<P>, handler: Handler<P>): this;
-  put<const P extends string>(path: PathTemplate<P>, spec: RouteSpec, handler: Handler<P>): this;
-  put(path: string, ...rest: never[]): this { return this.#declare(['PUT'], path, rest); }
-
-  patch<const P extends string>(path: PathTemplate<P>, handler: Handler<P>): this;
-  patch<const P extends string>(path: PathTemplate<P>, spec: RouteSpec, handler: Handler<P>): this;
-  patch(path: string, ...rest: never[]): this { return this.#declare(['PATCH'], path, rest); }
-
-  delete<const P extends string>(path: PathTemplate<P>, handler: Handler<P>): this;
-  delete<const P extends string>(path: PathTemplate<P>, spec: RouteSpec, handler: Handler<P>): this;
-  delete(path: string, ...rest: never[]): this { return this.#declare(['DELETE'], path, rest); }
-
-  /** A route of any methods, each in capitals. */
-  route<const P extends string>(path: PathTemplate<P>, methods: readonly string[], handler: Handler<P>): this;
-  route<const P extends string>(path: PathTemplate<P>, methods: readonly string[], spec: RouteSpec, handler: Handler<P>): this;
-  route(path: string, methods: readonly string[], ...rest: never[]): this { return this.#declare(methods, path, rest); }
-
   /** Makes the routes of another router, present and future, routes of this one, below `prefix`. */
-  includeRouter(router: Router, prefix = ''): this {
+  includeRouter(router: Routes, prefix = ''): this {
     this.mustNotBeFrozen('include a router');
-    this.#mounts.push({ prefix: checkedPrefix(prefix), router, declared: declaredHere() });
+    this.#mounts.push({ prefix: checkedPrefix(prefix), routes: router, declared: declaredHere() });
     return this;
   }
 
@@ -131,6 +174,54 @@ export class Router {
     return fillTemplate(name, found, params);
   }
 
+  /** Every route with its whole path, in order of declaration; what does not fit together is reported. @internal */
+  flatten(report: (finding: Finding) => void, around: Surroundings = NOTHING_AROUND): FlatRoute[] {
+    const prefix = around.prefix + this.#prefix;
+    const tags = [...around.tags, ...this.#tags];
+    const deps = { ...around.deps, ...this.#deps };
+    const flat: FlatRoute[] = [];
+    for (const route of this.#routes) {
+      const template = readWhole(prefix + route.path, route, report);
+      if (template === undefined) continue;
+      const { spec } = route;
+      flat.push({ ...route, template, tags: [...tags, ...spec.tags ?? []], routerDeps: deps, use: (spec.use ?? []).map(asMiddleware) });
+    }
+    for (const mount of this.#mounts) {
+      if (mount.routes === this || around.within.includes(mount.routes)) {
+        report({
+          rule: 'SVC106', severity: 'error', subject: `includeRouter(${mount.prefix || "''"})`, place: mount.declared.place,
+          message: 'a router is included in itself', remedy: 'Include each router below routers that do not lead back to it',
+        });
+      } else flat.push(...mount.routes.flatten(report, { prefix: prefix + mount.prefix, tags, deps, within: [...around.within, this] }));
+    }
+    return flat;
+  }
+
+  /** Ends registration, here and in every included router. @internal */
+  freeze(): void {
+    if (this.#isFrozen) return;
+    this.#isFrozen = true;
+    for (const mount of this.#mounts) mount.routes.freeze();
+  }
+
+  /** @internal */
+  protected declare(methods: readonly string[], path: string, rest: readonly unknown[]): this {
+    const subject = `${methods.join(', ')} ${path}`;
+    this.mustNotBeFrozen(`register ${subject}`);
+    for (const method of methods) if (typeof method !== 'string' || !isToken(method) || method !== method.toUpperCase()) throw new SvcError('E_ROUTE_METHOD', [method]);
+    const [given, handler] = rest.length > 1 ? rest : [{}, rest[0]];
+    if (typeof handler !== 'function') throw new SvcError('E_ROUTE_HANDLER', [subject]);
+    if (path !== '') parseTemplate(path);
+    const { spec, deps } = readSpec(subject, given);
+    this.#routes.push({ methods: [...methods], path, spec, deps, handler: handler as DeclaredRoute['handler'], declared: declaredHere() });
+    return this;
+  }
+
+  /** @throws SvcError `E_APP_FROZEN` once compiled @internal */
+  protected mustNotBeFrozen(what: string): void {
+    if (this.#isFrozen) throw new SvcError('E_APP_FROZEN', [what]);
+  }
+
   /** The template of a named route, remembered once nothing can be added any more. */
   #findNamed(name: string): ParsedTemplate | undefined {
     if (!this.#isFrozen) return this.#templates().get(name);
@@ -140,57 +231,79 @@ export class Router {
   #templates(): Map<string, ParsedTemplate> {
     return new Map(this.flatten(() => undefined).flatMap((route) => route.spec.name === undefined ? [] : [[route.spec.name, route.template] as const]));
   }
-
-  /** Every route with its whole path, in order of declaration; what does not fit together is reported. @internal */
-  flatten(report: (finding: Finding) => void, above = '', tags: readonly string[] = [], within: readonly Router[] = []): FlatRoute[] {
-    const prefix = above + this.#prefix;
-    const allTags = [...tags, ...this.#tags];
-    const flat: FlatRoute[] = [];
-    for (const route of this.#routes) {
-      const template = readWhole(prefix + route.path, route, report);
-      if (template !== undefined) flat.push({ ...route, template, tags: [...allTags, ...route.spec.tags ?? []] });
-    }
-    for (const mount of this.#mounts) {
-      if (mount.router === this || within.includes(mount.router)) {
-        report({
-          rule: 'SVC106', severity: 'error', subject: `includeRouter(${mount.prefix || "''"})`, place: mount.declared.place,
-          message: 'a router is included in itself', remedy: 'Include each router below routers that do not lead back to it',
-        });
-      } else flat.push(...mount.router.flatten(report, prefix + mount.prefix, allTags, [...within, this]));
-    }
-    return flat;
-  }
-
-  /** Ends registration, here and in every included router. @internal */
-  freeze(): void {
-    if (this.#isFrozen) return;
-    this.#isFrozen = true;
-    for (const mount of this.#mounts) mount.router.freeze();
-  }
-
-  #declare(methods: readonly string[], path: string, rest: readonly unknown[]): this {
-    this.mustNotBeFrozen(`register ${methods.join(', ')} ${path}`);
-    for (const method of methods) if (typeof method !== 'string' || !isToken(method) || method !== method.toUpperCase()) throw new SvcError('E_ROUTE_METHOD', [method]);
-    const [spec, handler] = rest.length > 1 ? rest : [{}, rest[0]];
-    if (typeof handler !== 'function') throw new SvcError('E_ROUTE_HANDLER', [`${methods.join(', ')} ${path}`]);
-    if (path !== '') parseTemplate(path);
-    this.#routes.push({ methods: [...methods], path, spec: readSpec(spec as object), handler: handler as DeclaredRoute['handler'], declared: declaredHere() });
-    return this;
-  }
-
-  /** @throws SvcError `E_APP_FROZEN` once compiled @internal */
-  protected mustNotBeFrozen(what: string): void {
-    if (this.#isFrozen) throw new SvcError('E_APP_FROZEN', [what]);
-  }
 }
 
-function readSpec(spec: object): RouteSpec {
-  return readOptions('a route', spec, {
-    status: given<number>('an integer 200 … 599', (value) => Number.isInteger(value) && (value as number) >= 200 && (value as number) <= 599),
-    name: text(), summary: text(), description: text(), tags: given<readonly string[]>('a list of strings', Array.isArray),
-    deprecated: given<boolean>('true or false', (value) => typeof value === 'boolean'), tuple: given<boolean>('true or false', (value) => typeof value === 'boolean'),
-    meta: given<Readonly<Record<string, unknown>>>('an object', (value) => typeof value === 'object' && value !== null),
-  });
+/** Collects routes. An application is one; others are made for a part of it and included. */
+export class Router<const D extends Dependencies = object & Dependencies> extends Routes {
+  /** @throws SvcError `E_PATH_TEMPLATE` for a prefix that is none, `E_ROUTE_SPEC` for what is no dependency */
+  constructor(options: RouterOptions<D> = {}) { super(options); }
+
+  get<const P extends string>(path: PathTemplate<P>, handler: Handler<P, object, D>): this;
+  get<const P extends string, const S extends object>(path: PathTemplate<P>, spec: S & CheckedSpec<S>, handler: Handler<P, S, D>): this;
+  get(path: string, ...rest: never[]): this { return this.declare(['GET'], path, rest); }
+
+  post<const P extends string>(path: PathTemplate<P>, handler: Handler<P, object, D>): this;
+  post<const P extends string, const S extends object>(path: PathTemplate<P>, spec: S & CheckedSpec<S>, handler: Handler<P, S, D>): this;
+  post(path: string, ...rest: never[]): this { return this.declare(['POST'], path, rest); }
+
+  put<const P extends string>(path: PathTemplate<P>, handler: Handler<P, object, D>): this;
+  put<const P extends string, const S extends object>(path: PathTemplate<P>, spec: S & CheckedSpec<S>, handler: Handler<P, S, D>): this;
+  put(path: string, ...rest: never[]): this { return this.declare(['PUT'], path, rest); }
+
+  patch<const P extends string>(path: PathTemplate<P>, handler: Handler<P, object, D>): this;
+  patch<const P extends string, const S extends object>(path: PathTemplate<P>, spec: S & CheckedSpec<S>, handler: Handler<P, S, D>): this;
+  patch(path: string, ...rest: never[]): this { return this.declare(['PATCH'], path, rest); }
+
+  delete<const P extends string>(path: PathTemplate<P>, handler: Handler<P, object, D>): this;
+  delete<const P extends string, const S extends object>(path: PathTemplate<P>, spec: S & CheckedSpec<S>, handler: Handler<P, S, D>): this;
+  delete(path: string, ...rest: never[]): this { return this.declare(['DELETE'], path, rest); }
+
+  /** A route of any methods, each in capitals. */
+  route<const P extends string>(path: PathTemplate<P>, methods: readonly string[], handler: Handler<P, object, D>): this;
+  route<const P extends string, const S extends object>(path: PathTemplate<P>, methods: readonly string[], spec: S & CheckedSpec<S>, handler: Handler<P, S, D>): this;
+  route(path: string, methods: readonly string[], ...rest: never[]): this { return this.declare(methods, path, rest); }
+}
+
+const isFlag = (value: unknown): boolean => typeof value === 'boolean';
+const isRecord = (value: unknown): boolean => typeof value === 'object' && value !== null;
+
+/** The options of a route by name. */
+const SPEC = {
+  body: given<TypeSource>(), form: given<InputShape>(), query: given<InputShape>(), headers: given<InputShape>(), cookies: given<InputShape>(), response: given<NonNullable<RouteSpec['response']>>(),
+  status: given<number>('an integer 200 … 599', (value) => Number.isInteger(value) && (value as number) >= 200 && (value as number) <= 599),
+  name: text(), summary: text(), description: text(), tags: given<readonly string[]>('a list of strings', Array.isArray),
+  deprecated: given<boolean>('true or false', isFlag), mcp: given<boolean>('true or false', isFlag),
+  public: given<boolean | string>('true, false or a reason', (value) => isFlag(value) || typeof value === 'string'),
+  allow: given<readonly Allowance[]>('a list of { rule, reason }', Array.isArray),
+  meta: given<Readonly<Record<string, unknown>>>('an object', isRecord), tuple: given<boolean>('true or false', isFlag),
+  maxBodyBytes: given<number>('an integer 0 or more', (value) => Number.isSafeInteger(value) && (value as number) >= 0),
+  security: given<SecurityRequirement | readonly SecurityRequirement[]>('a requirement or a list of them', isRecord),
+  use: given<readonly (Middleware | MiddlewareFunction)[]>('a list of middleware', Array.isArray),
+} satisfies Record<keyof RouteSpec, OptionKind<unknown>>;
+
+const RESERVED: ReadonlySet<string> = new Set<ReservedKey>(['params', 'req', 'signal', 'state', 'timeoutMs', 'rateLimit', 'message', 'protocols', 'origins']);
+
+/** Options and dependencies of a spec, told apart. @throws SvcError `E_ROUTE_SPEC`, `E_OPTION_RANGE` */
+function readSpec(subject: string, spec: unknown): { spec: RouteSpec; deps: Dependencies } {
+  if (typeof spec !== 'object' || spec === null) throw new SvcError('E_ROUTE_HANDLER', [subject]);
+  const options: Record<string, unknown> = {};
+  const deps: Record<string, unknown> = {};
+  for (const [key, value] of Object.entries(spec)) (Object.hasOwn(SPEC, key) ? options : deps)[key] = value;
+  return { spec: readOptions(subject, options, SPEC), deps: readDependencies(subject, deps) };
+}
+
+function readDependencies(subject: string, given: Readonly<Record<string, unknown>>): Dependencies {
+  const deps: Record<string, Dependency<unknown>> = {};
+  for (const [key, value] of Object.entries(given)) {
+    if (value === undefined) continue;
+    if (RESERVED.has(key) || key === '__proto__') throw new SvcError('E_ROUTE_SPEC', [subject, key, 'is reserved']);
+    if (!Dependency.is(value)) {
+      const near = closest(key, Object.keys(SPEC));
+      throw new SvcError('E_ROUTE_SPEC', [subject, key, near === undefined ? `is ${shown(value)}, no Depends(…)` : `is no route option; did you mean "${near}"?`]);
+    }
+    deps[key] = value;
+  }
+  return deps;
 }
 
 /** A prefix and a path read together: a parameter that both have is a mistake between two declarations. */

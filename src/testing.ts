@@ -5,9 +5,10 @@
  *   const response = await client.post('/users', { json: { name: 'Ada' } });
  *   assert.equal(response.status, 201);
  */
+import { CookieJar } from './cookie-jar.ts';
+import { bool, given, readOptions, text } from './options.ts';
 import { answerInMemory } from './http/memory.ts';
 import { HttpServer } from './http/server.ts';
-import { CookieJar } from './cookie-jar.ts';
 import type { Svc } from './app.ts';
 import type { Clock } from './clock.ts';
 import type { Env } from './config.ts';
@@ -37,6 +38,7 @@ export type WebBody = NonNullable<ConstructorParameters<typeof Response>[0]> | n
 
 /** What a request is made of. At most one of `json`, `form` and `body`. */
 export interface TestRequest {
+  /** Beside those of the client; of one name, this one is sent. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
   /** Added to the path's own query. */
   readonly query?: Readonly<Record<string, string | number | boolean | readonly (string | number | boolean)[]>> | undefined;
@@ -47,6 +49,9 @@ export interface TestRequest {
   readonly body?: WebBody | undefined;
   readonly signal?: AbortSignal | undefined;
 }
+
+/** How long requests in flight may take when a client that listens closes. */
+const CLOSE_DEADLINE_MS = 5_000;
 
 /** How many clients use an application: the last one to close shuts it down. */
 const clientsOf = new WeakMap<Svc, number>();
@@ -63,11 +68,16 @@ export class TestClient implements AsyncDisposable {
   #baseUrl: string;
   #server: HttpServer | undefined;
   #ready: Promise<ServedApplication> | undefined;
+  #closing: Promise<void> | undefined;
 
+  /** @throws SvcError `E_APP_FROZEN` when the application is compiled and would have to live by another clock or environment */
   constructor(app: Svc, options: TestClientOptions = {}) {
-    const { clock, env, baseUrl = 'http://localhost', headers = {}, listen = false, raiseErrors = true } = options;
+    const { clock, env, baseUrl, headers, listen, raiseErrors } = readOptions('TestClient', options, {
+      clock: given<Clock>('a clock', isObject), env: given<Env>('"production", "development" or "test"', isEnv), baseUrl: text('http://localhost'),
+      headers: given<Readonly<Record<string, string>>>('an object', isObject), listen: bool(false), raiseErrors: bool(true),
+    });
     this.#app = app;
-    this.#headers = headers;
+    this.#headers = { ...headers };
     this.#listens = listen;
     this.#raises = raiseErrors;
     this.#baseUrl = baseUrl;
@@ -90,6 +100,7 @@ export class TestClient implements AsyncDisposable {
 
   /** Sends a request. @throws what the application's handler threw, unless `raiseErrors` is false */
   async request(method: string, path: string, request: TestRequest = {}): Promise<Response> {
+    if (this.#closing !== undefined) throw new Error('The test client is closed');
     const served = await (this.#ready ??= this.#start());
     const url = new URL(path, this.#baseUrl);
     for (const [name, values] of Object.entries(request.query ?? {})) {
@@ -106,17 +117,18 @@ export class TestClient implements AsyncDisposable {
     return response;
   }
 
-  /** Stops listening, and shuts the application down when no other client uses it. */
-  async close(): Promise<void> {
-    const started = this.#ready;
-    this.#ready = undefined;
-    await this.#server?.close(5_000);
-    const others = (clientsOf.get(this.#app) ?? 1) - 1;
-    clientsOf.set(this.#app, others);
-    if (others === 0 && started !== undefined) await this.#app.shutdown();
-  }
+  /** Stops listening, and shuts the application down when no other client uses it. Closing again changes nothing. */
+  close(): Promise<void> { return this.#closing ??= this.#close(); }
 
   [Symbol.asyncDispose](): Promise<void> { return this.close(); }
+
+  async #close(): Promise<void> {
+    await this.#ready?.catch(() => { /* told to whoever sent the request */ });
+    await this.#server?.close(CLOSE_DEADLINE_MS);
+    const others = clientsOf.get(this.#app)! - 1; // counted by the constructor
+    clientsOf.set(this.#app, others);
+    if (others === 0) await this.#app.shutdown();
+  }
 
   async #start(): Promise<ServedApplication> {
     await this.#app.startup();
@@ -143,4 +155,12 @@ function bodyOf(request: TestRequest): { body: WebBody; type?: string } {
   if (form === undefined || form instanceof FormData) return { body: form ?? body };
   const pairs = Object.entries(form).flatMap(([name, values]) => (typeof values === 'string' ? [values] : values).map((value) => [name, value] as [string, string]));
   return { body: new URLSearchParams(pairs) };
+}
+
+function isObject(value: unknown): boolean {
+  return typeof value === 'object' && value !== null;
+}
+
+function isEnv(value: unknown): boolean {
+  return value === 'production' || value === 'development' || value === 'test';
 }

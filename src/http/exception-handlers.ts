@@ -10,21 +10,22 @@ export type ExceptionHandler<E> = (error: E, req: HttpRequest) => Awaitable<unkn
 
 /** Handlers by class, looked up along the prototype chain; the answer per class is kept. */
 export class ExceptionHandlers {
-  readonly #byClass = new Map<unknown, ExceptionHandler<never>>();
+  /** By the prototype of the class: what `instanceof` goes by, whatever `constructor` says. */
+  readonly #byPrototype = new Map<unknown, ExceptionHandler<never>>();
   readonly #found = new WeakMap<object, ExceptionHandler<never> | null>();
 
-  get size(): number { return this.#byClass.size; }
+  get size(): number { return this.#byPrototype.size; }
 
   /** Sets the handler of a class. Answers whether it had none before. */
   add<E>(errorClass: ErrorClass<E>, handler: ExceptionHandler<E>): boolean {
-    const isNew = !this.#byClass.has(errorClass);
-    this.#byClass.set(errorClass, handler);
+    const isNew = !this.#byPrototype.has(errorClass.prototype);
+    this.#byPrototype.set(errorClass.prototype, handler);
     return isNew;
   }
 
   /** The handler of a thrown value; a value that is no object has none. */
   find(error: unknown): ExceptionHandler<unknown> | undefined {
-    if (this.#byClass.size === 0 || typeof error !== 'object' || error === null) return undefined;
+    if (this.#byPrototype.size === 0 || typeof error !== 'object' || error === null) return undefined;
     const prototype = Object.getPrototypeOf(error) as object | null;
     if (prototype === null) return undefined;
     let found = this.#found.get(prototype);
@@ -34,8 +35,8 @@ export class ExceptionHandlers {
 
   #walk(prototype: object): ExceptionHandler<never> | null {
     for (let at: object | null = prototype; at !== null; at = Object.getPrototypeOf(at) as object | null) {
-      const handler = this.#byClass.get((at as { constructor?: unknown }).constructor);
-      if (handler !== undefined && Object.hasOwn(at, 'constructor')) return handler;
+      const handler = this.#byPrototype.get(at);
+      if (handler !== undefined) return handler;
     }
     return null;
   }

@@ -42,7 +42,8 @@ export function attachment(filename: string): string {
  */
 export class FileResponse extends HttpResponse {
   readonly #path: string;
-  #isSettled = false;
+  /** The request it is settled for: a response may be kept and returned for many. */
+  #settledFor: Answered | undefined;
 
   constructor(path: string, options: FileOptions = {}) {
     const { filename, ...rest } = options;
@@ -51,12 +52,16 @@ export class FileResponse extends HttpResponse {
     if (filename !== undefined) this.headers.set('Content-Disposition', attachment(basename(filename)));
   }
 
-  override async settle(request: Answered): Promise<this> {
-    if (this.#isSettled) return this;
-    this.#isSettled = true;
+  override settle(request: Answered): this | Promise<this> {
+    if (this.#settledFor === request) return this;
+    this.#settledFor = request;
+    return this.#lookUp();
+  }
+
+  async #lookUp(): Promise<this> {
     const size = await sizeOf(this.#path);
     this.contentLength = size;
-    if (request.method !== 'HEAD' && size > 0) this.body = blocksOf(this.#path, size);
+    this.body = size === 0 ? null : { [Symbol.asyncIterator]: () => blocksOf(this.#path, size) };
     return this;
   }
 }

@@ -106,8 +106,8 @@ export class HeaderList {
 
   /** Adds request field names to `Vary`, each once; `*` stays alone (RFC 9110 §12.5.5). */
   vary(...names: string[]): void {
-    const present = this.get('vary')?.split(',').map((part) => part.trim()) ?? [];
-    if (present.includes('*')) return;
+    const present = this.get('vary')?.split(',').map((part) => part.trim()).filter((part) => part !== '') ?? [];
+    if (present.includes('*') || names.length === 0) return;
     const merged = new Map([...present, ...names].map((name) => [name.toLowerCase(), name]));
     this.set('Vary', merged.has('*') ? '*' : [...merged.values()].join(', '));
   }

@@ -11,17 +11,20 @@ export function toJson(value: unknown): string {
     text = JSON.stringify(value);
   } catch (error) {
     if (!(error instanceof TypeError || error instanceof RangeError)) throw error;
-    return slowJson(value, error);
+    text = slowJson(value);
   }
   if (text === undefined) throw new SvcError('E_REPLY', [`${describe(value)} has no JSON form`]);
   return text;
 }
 
 /** The second attempt, when there are bigints or a cycle. */
-function slowJson(value: unknown, cause: unknown): string {
-  const problem = cycleIn(value, '$', new Set());
-  if (problem !== undefined) throw new SvcError('E_REPLY', [problem], { cause });
-  return JSON.stringify(value, (_key, member: unknown) => typeof member === 'bigint' ? member.toString() : member);
+function slowJson(value: unknown): string | undefined {
+  try {
+    return JSON.stringify(value, (_key, member: unknown) => typeof member === 'bigint' ? member.toString() : member);
+  } catch (cause) {
+    const problem = cycleIn(value, '$', new Set());
+    throw problem === undefined ? cause : new SvcError('E_REPLY', [problem], { cause });
+  }
 }
 
 /** Where a value contains itself, or is nested deeper than anybody reads. */

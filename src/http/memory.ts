@@ -36,26 +36,30 @@ class MemoryIncoming extends Readable implements Incoming {
   }
 
   override _read(): void {
-    this.#reader?.read().then(({ done, value }) => {
-      if (done) this.complete = true;
-      this.push(done ? null : Buffer.from(value.buffer, value.byteOffset, value.byteLength));
-    }, () => this.destroy(new ClientDisconnected()));
+    if (this.#reader === undefined) this.push(null);
+    else {
+      this.#reader.read().then(({ done, value }) => {
+        if (done) this.complete = true;
+        this.push(done ? null : Buffer.from(value.buffer, value.byteOffset, value.byteLength));
+      }).catch(() => this.destroy(new ClientDisconnected()));
+    }
   }
 }
 
 class MemoryOutgoing extends EventEmitter implements Outgoing {
   writableFinished = false;
-  #isClosed = false;
+  destroyed = false;
 
-  /** The answer is complete, or nobody wants it any more. Answers false when that had been said before. */
-  close(isFinished: boolean): boolean {
-    if (this.#isClosed) return false;
-    this.#isClosed = true;
+  /** The answer is complete, or nobody wants it any more. */
+  close(isFinished: boolean): void {
+    this.destroyed = true;
     this.writableFinished = isFinished;
     this.emit('close');
-    return true;
   }
 }
+
+/** Told how an answer ended: whole, or not, and why if it was not the client. */
+type Close = (isFinished: boolean, failure?: unknown) => Promise<void>;
 
 /**
  * Answers a web request. The promise resolves with the head; what the request left for afterwards has run by then, unless
@@ -64,8 +68,11 @@ class MemoryOutgoing extends EventEmitter implements Outgoing {
 export async function answerInMemory(app: ServedApplication, request: Request): Promise<Response> {
   const outgoing = new MemoryOutgoing();
   const req = new TransportRequest(new MemoryIncoming(request), outgoing, app.defaults);
-  const close = async (isFinished: boolean): Promise<void> => {
-    if (outgoing.close(isFinished)) await app.finish(req, isFinished ? undefined : new ClientDisconnected());
+  const close: Close = async (isFinished, failure) => {
+    if (outgoing.destroyed) return;
+    req.failure = failure;
+    outgoing.close(isFinished);
+    await app.finish(req, isFinished ? undefined : failure ?? new ClientDisconnected());
   };
   request.signal.addEventListener('abort', () => void close(false), { once: true });
   const response = await app.handle(req);
@@ -75,28 +82,36 @@ export async function answerInMemory(app: ServedApplication, request: Request): 
   headers.set('X-Request-Id', req.id);
   const { status } = response;
   const isEmpty = req.method === 'HEAD' || status === 204 || status === 205 || status === 304;
-  const length = lengthOf(response);
+  const length = lengthOf(response, req.method === 'HEAD');
   if (length >= 0 && status !== 204 && status !== 304) headers.set('Content-Length', String(length));
   const { body } = response;
   if (isPieces(body)) {
-    if (!isEmpty) return new Response(streamOf(body, close), { status, headers });
+    if (!isEmpty) return new Response(streamOf(body, request.signal, close), { status, headers });
     await discard(body);
   }
   await close(true);
   return new Response(isEmpty ? null : body as string | Uint8Array<ArrayBuffer> | null, { status, headers }); // pieces have left above
 }
 
-function lengthOf(response: HttpResponse): number {
+function lengthOf(response: HttpResponse, isHead: boolean): number {
   const { body } = response;
-  if (body === null) return Math.max(0, response.contentLength);
+  if (body === null) return isHead ? Math.max(0, response.contentLength) : 0;
   if (typeof body === 'string') return Buffer.byteLength(body);
   return isPieces(body) ? response.contentLength : body.byteLength;
 }
 
-/** Pieces as a web stream; `close` is told how it ended. */
-function streamOf(pieces: Pieces, close: (isFinished: boolean) => Promise<void>): ReadableStream<Uint8Array> {
+/** Pieces as a web stream; `close` is told how it ended. Aborting ends the source, as a client that leaves does. */
+function streamOf(pieces: Pieces, signal: AbortSignal, close: Close): ReadableStream<Uint8Array> {
   const iterator = Symbol.asyncIterator in pieces ? pieces[Symbol.asyncIterator]() : pieces[Symbol.iterator]();
   return new ReadableStream<Uint8Array>({
+    start(controller) {
+      const abort = (): void => {
+        controller.error(signal.reason);
+        Promise.try(() => iterator.return?.()).catch(() => undefined); // nobody is there to be told
+      };
+      if (signal.aborted) abort();
+      else signal.addEventListener('abort', abort, { once: true });
+    },
     async pull(controller) {
       try {
         const { done, value } = await iterator.next();
@@ -104,7 +119,7 @@ function streamOf(pieces: Pieces, close: (isFinished: boolean) => Promise<void>)
         await close(true);
         controller.close();
       } catch (error) {
-        await close(false);
+        await close(false, error);
         controller.error(error);
       }
     },

@@ -90,10 +90,14 @@ const same = (segment: string): string => segment;
 // + 0 turns -0, which "-0" reads as, into 0
 const toNumber = (segment: string): number => Number(segment) + 0;
 
+/** Either would lead somewhere else once a client has parsed the URL (RFC 3986 §5.2.4; the URL Standard takes `%2e` for it, too). */
+const DOT_SEGMENT = /(?:^|\/)\.\.?(?:\/|$)/;
+
 function writeText(value: unknown): { segment: string } | { problem: string } {
   if (typeof value !== 'string' && typeof value !== 'number') return { problem: 'needs a string or a number' };
   const text = String(value);
   if (text === '') return { problem: 'is empty' };
+  if (DOT_SEGMENT.test(text)) return { problem: 'has a segment "." or "..", which clients resolve, escaped or not' };
   return text.isWellFormed() ? { segment: encodeURIComponent(text) } : { problem: 'has a lone surrogate' };
 }
 
@@ -106,7 +110,12 @@ function writeIf(accepts: (path: string, start: number, end: number) => boolean,
 
 /** A number without exponent: `1e-7` as `0.0000001`. */
 function plainDecimal(value: number): string {
-  return value.toLocaleString('en-US', { useGrouping: false, maximumFractionDigits: 100 });
+  const [mantissa, exponent] = String(value).split('e') as [string, string?];
+  if (exponent === undefined) return mantissa;
+  const [, sign, whole, fraction = ''] = /^(-?)(\d+)(?:\.(\d+))?$/.exec(mantissa)!; // the form that String() gives
+  const shift = Number(exponent);
+  if (shift > 0) return sign + whole! + fraction.padEnd(shift, '0'); // 1e21 and beyond: more places than digits
+  return `${sign}0.${'0'.repeat(-shift - 1)}${whole}${fraction}`;
 }
 
 /** Each converter by name. */
@@ -119,7 +128,8 @@ export const CONVERTERS: Readonly<Record<ConverterName, Converter>> = {
     name: 'path', rank: 4, test: (_path, start, end) => end > start, read: same,
     write(value) {
       const written = writeText(value);
-      return 'segment' in written ? { segment: written.segment.replaceAll('%2F', '/') } : written;
+      // a leading slash stays escaped: "//evil.example" would be a host and no path (RFC 3986 §4.2)
+      return 'segment' in written ? { segment: written.segment.replace(/(?!^)%2F/g, '/') } : written;
     },
   },
 };

@@ -86,18 +86,20 @@ export class ErrorRenderer {
   #problemOf(error: HTTPException, req: TransportRequest, trace?: string): HttpResponse {
     try {
       return problemOf(error, req.id, trace);
-    } catch (failure) { // a header that cannot be sent
+    } catch (failure) { // a header that cannot be sent, a detail that is no text
       this.#log.error('unhandled_error', failure, { method: req.method, route: req.route?.template, status: error.status, request_id: req.id });
-      return problem(error.status, req.id, { detail: error.detail });
+      return problem(error.status, req.id, { detail: typeof error.detail === 'string' ? error.detail : undefined });
     }
   }
 }
 
-/** The stack with the causes below it. */
-function stackOf(error: unknown): string {
+const MAX_CAUSES = 8;
+
+/** The stack with the causes below it, of which an error may be one itself. */
+function stackOf(error: unknown, depth = 0): string {
   if (!(error instanceof Error)) return `Thrown: ${typeof error}`;
   const stack = error.stack ?? `${error.name}: ${error.message}`;
-  return error.cause === undefined ? stack : `${stack}\nCaused by: ${stackOf(error.cause)}`;
+  return error.cause === undefined || depth === MAX_CAUSES ? stack : `${stack}\nCaused by: ${stackOf(error.cause, depth + 1)}`;
 }
 
 /** Whether a value must be awaited. */

@@ -38,13 +38,16 @@ export interface ReplyPlan {
   readonly status: number | undefined;
   /** Whether `[body, status]` is a reply with a status; else it is an array like any other. */
   readonly readsTuples: boolean;
+  /** The JSON text of a body for a status, where the route declares its response; undefined: not declared for it. */
+  readonly encode: ((body: unknown, status: number) => string | undefined) | undefined;
 }
 
 /** For everything that is no route's reply: what exception handlers and middleware return. */
-export const DEFAULT_PLAN: ReplyPlan = Object.freeze({ status: undefined, readsTuples: true });
+export const DEFAULT_PLAN: ReplyPlan = Object.freeze({ status: undefined, readsTuples: true, encode: undefined });
 
 /** The response of a return value. @throws SvcError `E_REPLY` for what has no form on the wire */
 export function toResponse(value: unknown, plan: ReplyPlan): HttpResponse {
+  if (plan.encode !== undefined) return declared(value, plan, plan.encode);
   if (typeof value === 'string') return new HttpResponse(value, new Prepared(plan.status ?? 200, ['Content-Type', TEXT_TYPE]));
   if (value === undefined || value === null) return new HttpResponse(null, new Prepared(plan.status ?? 204, []));
   if (typeof value !== 'object') return json(value, plan);
@@ -54,6 +57,21 @@ export function toResponse(value: unknown, plan: ReplyPlan): HttpResponse {
   if (Array.isArray(value)) return plan.readsTuples && isTuple(value) ? withStatus(value[0], value[1], value[2], plan) : json(value, plan);
   if (value instanceof Reply) return withStatus(value.body, value.status, value.headers, plan);
   return unusual(value, plan);
+}
+
+/** A reply whose body goes through the serialiser of its status; responses that a handler made itself are its own affair. */
+function declared(value: unknown, plan: ReplyPlan, encode: NonNullable<ReplyPlan['encode']>): HttpResponse {
+  if (value instanceof HttpResponse) return value;
+  if (value instanceof Response) return fromWeb(value);
+  const given = value instanceof Reply ? value : Array.isArray(value) && plan.readsTuples && isTuple(value) ? new Reply(value[0], value[1], value[2]) : undefined;
+  if (given?.body instanceof HttpResponse) return withStatus(given.body, given.status, given.headers, plan);
+  const status = given?.status ?? plan.status ?? 200;
+  const body = given === undefined ? value : given.body;
+  const text = status === 204 || status === 304 ? undefined : encode(body, status);
+  if (text === undefined) return withStatus(body, status, given?.headers, plan);
+  const response = new HttpResponse(text, new Prepared(status, ['Content-Type', JSON_TYPE]));
+  if (given?.headers !== undefined) for (const [name, field] of Object.entries(given.headers)) response.headers.set(name, field);
+  return response;
 }
 
 function json(value: unknown, plan: ReplyPlan): HttpResponse {
@@ -70,8 +88,8 @@ function isTuple(value: readonly unknown[]): value is [body: unknown, status: nu
 }
 
 function withStatus(body: unknown, status: number | undefined, headers: Readonly<Record<string, string>> | undefined, plan: ReplyPlan): HttpResponse {
-  const response = toResponse(body, { status: status ?? plan.status, readsTuples: false });
-  if (body instanceof HttpResponse && status !== undefined) response.status = status;
+  const response = toResponse(body, { status: status ?? plan.status, readsTuples: false, encode: undefined });
+  if (status !== undefined) response.status = status; // a response that was given keeps its own otherwise
   if (headers !== undefined) for (const [name, value] of Object.entries(headers)) response.headers.set(name, value);
   return response;
 }
@@ -90,12 +108,17 @@ function unusual(value: object, plan: ReplyPlan): HttpResponse {
   return json(value, plan);
 }
 
-/** A web `Response` as ours; its body is streamed. */
+/** Fields between a server and its next neighbour (RFC 9110 §7.6.1): what an upstream says there is not for our client. */
+const HOP_BY_HOP = new Set(['connection', 'keep-alive', 'proxy-connection', 'te', 'trailer', 'transfer-encoding', 'upgrade']);
+
+/** A web `Response` as ours; its body is streamed. What fetch() gave has been decoded, so its coding and length are no longer true. */
 export function fromWeb(web: Response): HttpResponse {
   const response = new HttpResponse(web.body, { status: web.status });
+  const isDecoded = web.type !== 'default' && web.headers.has('content-encoding');
   web.headers.forEach((value, name) => {
-    if (name === 'content-length') response.contentLength = Number(value);
-    else if (name !== 'transfer-encoding' && name !== 'connection') response.headers.append(name, value);
+    if (HOP_BY_HOP.has(name) || (isDecoded && name === 'content-encoding')) return;
+    if (name !== 'content-length') response.headers.append(name, value);
+    else if (!isDecoded) response.contentLength = Number(value);
   });
   return response;
 }

@@ -28,6 +28,8 @@ export interface Incoming extends BodySource {
 /** The sending side of a transport, as far as a request needs to know it. */
 export interface Outgoing {
   readonly writableFinished: boolean;
+  /** Whether it is over, well or not. */
+  readonly destroyed: boolean;
   once(event: 'close', listener: () => void): unknown;
 }
 
@@ -65,6 +67,8 @@ export class TransportRequest implements HttpRequest {
   readonly path: string;
   /** What the router says of it, before the middleware runs. Set by the application. @internal */
   match: Match<Endpoint> = UNMATCHED;
+  /** What cut its answer short, if it was not the client. Set by the transport. @internal */
+  failure: unknown;
   readonly #incoming: Incoming;
   readonly #outgoing: Outgoing;
   readonly #defaults: RequestDefaults;
@@ -137,7 +141,9 @@ export class TransportRequest implements HttpRequest {
     if (this.#abort !== undefined) return this.#abort.signal;
     const abort = this.#abort = new AbortController();
     const outgoing = this.#outgoing;
-    outgoing.once('close', () => { if (!outgoing.writableFinished) abort.abort(new ClientDisconnected()); });
+    const leave = (): void => { if (!outgoing.writableFinished && this.failure === undefined) abort.abort(new ClientDisconnected()); };
+    if (outgoing.destroyed) leave(); // the client left before anybody asked
+    else outgoing.once('close', leave);
     return abort.signal;
   }
 

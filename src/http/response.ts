@@ -42,12 +42,11 @@ export class Prepared {
 
 /** A response. Middleware may change its status, fields and body until it is sent. */
 export class HttpResponse {
-  /** An integer 200 … 599. */
-  status: number;
   readonly headers: HeaderList;
   body: ResponseBody;
   /** The length of a body given in pieces, when it is known; else -1. */
   contentLength = -1;
+  #status: number;
   /** `Set-Cookie` values that get `Secure` when the answer leaves over TLS, or in production. */
   #securedLater: Set<string> | undefined;
 
@@ -55,16 +54,20 @@ export class HttpResponse {
   constructor(body: ResponseBody = null, options: ResponseOptions | Prepared = {}) {
     this.body = body;
     if (options instanceof Prepared) {
-      this.status = options.status;
+      this.#status = options.status;
       this.headers = new HeaderList(options.flat);
       return;
     }
     const { status = 200, headers, mediaType } = options;
-    this.status = checkedStatus(status);
+    this.#status = checkedStatus(status);
     this.headers = new HeaderList();
     if (mediaType !== undefined) this.headers.set('Content-Type', mediaType);
     if (headers !== undefined) for (const [name, value] of Object.entries(headers)) this.headers.set(name, value);
   }
+
+  /** An integer 200 … 599. @throws RangeError when set to anything else: a final response has no other */
+  get status(): number { return this.#status; }
+  set status(status: number) { this.#status = checkedStatus(status); }
 
   /** Adds a cookie: HttpOnly and SameSite=Lax unless told otherwise, Secure as {@link CookieOptions.secure} says. @throws SvcError `E_COOKIE` */
   setCookie(name: string, value: string, options: CookieOptions = {}): this {

@@ -71,7 +71,9 @@ export class RoutingTable<T> {
   /** Enters an endpoint. Answers the one that has the same method and path already: a duplicate, which is not replaced. */
   add(method: string, template: string | ParsedTemplate, endpoint: T): T | undefined {
     const parsed = typeof template === 'string' ? parseTemplate(template) : template;
-    const leaf = parsed.parameters.length === 0 ? this.#staticLeaf(parsed.template) : this.#treeLeaf(parsed);
+    // the Map is asked with the path as it came, so a text with "%", which always comes as an escape, belongs in the tree
+    const isStatic = parsed.parameters.length === 0 && !parsed.template.includes('%');
+    const leaf = isStatic ? this.#staticLeaf(parsed.template) : this.#treeLeaf(parsed);
     const existing = leaf.byMethod.get(method);
     if (existing !== undefined) return existing;
     leaf.byMethod.set(method, endpoint);

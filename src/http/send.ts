@@ -4,6 +4,7 @@
  * Pieces are pulled one at a time and wait for the client (back-pressure). When the client leaves, their source is ended;
  * when the source fails after the head has gone, the connection is cut, so that the client sees a truncated answer.
  */
+import { ClientDisconnected } from '../errors.ts';
 import type { ServerResponse } from 'node:http';
 import type { HttpResponse, Pieces } from './response.ts';
 
@@ -28,7 +29,7 @@ export function send(outgoing: ServerResponse, response: HttpResponse, context: 
   const { status, body } = response;
   const head = headOf(response, context);
   if (hasNoContent(status) || body === null) {
-    if (!hasNoContent(status)) head.push('Content-Length', response.contentLength >= 0 ? response.contentLength : 0);
+    if (!hasNoContent(status)) head.push('Content-Length', context.method === 'HEAD' ? Math.max(0, response.contentLength) : 0);
     else if (status === 205) head.push('Content-Length', 0);
     outgoing.writeHead(status, head as string[]); // its type has no numbers; node:http takes them
     outgoing.end();
@@ -48,8 +49,9 @@ export function send(outgoing: ServerResponse, response: HttpResponse, context: 
   return undefined;
 }
 
-/** A copy of the fields: an answer may be sent more than once. */
+/** A copy of the fields: an answer may be sent more than once. Its request id is ours, whatever an upstream has set. */
 function headOf(response: HttpResponse, context: SendContext): (string | number)[] {
+  if (response.headers.has('x-request-id')) response.headers.delete('x-request-id');
   const fields = response.fields(context.isSecure);
   return context.isLast ? [...fields, 'X-Request-Id', context.id, 'Connection', 'close'] : [...fields, 'X-Request-Id', context.id];
 }
@@ -65,16 +67,36 @@ export async function discard(pieces: Pieces): Promise<void> {
 }
 
 async function sendPieces(outgoing: ServerResponse, pieces: Pieces): Promise<void> {
+  if (outgoing.destroyed) return discard(pieces);
+  // more than was announced would be read as the next answer, less would keep the client waiting
+  outgoing.strictContentLength = true;
+  const source = Symbol.asyncIterator in pieces ? pieces[Symbol.asyncIterator]() : pieces[Symbol.iterator]();
+  let ending: Promise<unknown> | undefined;
+  const end = (): void => {
+    ending ??= Promise.try(() => source.return?.());
+    ending.catch(() => undefined); // awaited below, unless the source never answers
+  };
+  outgoing.once('close', end); // at once, not with the next piece, which may never come
   try {
-    for await (const piece of pieces) {
-      if (outgoing.destroyed) return; // leaving the loop ends the source
-      if (piece.length > 0 && !outgoing.write(piece)) await writable(outgoing);
+    for (let step = await source.next(); step.done !== true; step = await source.next()) {
+      if (outgoing.destroyed) break;
+      if (step.value.length !== 0 && !outgoing.write(step.value)) await writable(outgoing);
     }
-    outgoing.end();
+    outgoing.off('close', end);
+    if (outgoing.destroyed) end();
+    else outgoing.end();
   } catch (error) {
+    if (outgoing.destroyed && isAbort(error)) return;
+    end();
     outgoing.destroy();
     throw error;
   }
+  await ending;
+}
+
+/** How a source stops that listens to `req.signal`: no failure once the client has left. */
+function isAbort(error: unknown): boolean {
+  return error instanceof ClientDisconnected || (error instanceof Error && error.name === 'AbortError');
 }
 
 /** Resolves when more can be written, or when nothing can any more. */

@@ -6,7 +6,7 @@
 import { randomUUID } from 'node:crypto';
 import { createServer } from 'node:http';
 import { ClientDisconnected, SvcError, statusTitle } from '../errors.ts';
-import { PROBLEM_TYPE } from './problem.ts';
+import { PROBLEM_TYPE, problem } from './problem.ts';
 import { TransportRequest } from './request.ts';
 import { HttpResponse } from './response.ts';
 import { send } from './send.ts';
@@ -62,9 +62,10 @@ export class HttpServer {
       keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
       connectionsCheckingInterval: CHECK_INTERVAL_MS,
       optimizeEmptyRequests: true,
+      requireHostHeader: false, // node:http refuses without a body; see hasOneHost()
     }, (incoming, outgoing) => this.#onRequest(incoming, outgoing));
     this.#server.on('clientError', (error: NodeJS.ErrnoException, socket) => onClientError(error, socket as Socket));
-    this.#server.on('error', (error) => app.log.error('server_error', error));
+    this.#server.on('checkExpectation', (incoming: IncomingMessage, outgoing) => this.#onExpectation(incoming, outgoing));
   }
 
   /** Requests that have come and are not answered yet. */
@@ -82,7 +83,7 @@ export class HttpServer {
       };
       this.#server.once('error', onError);
       this.#server.listen({ host, port }, () => {
-        this.#server.off('error', onError);
+        this.#server.off('error', onError).on('error', (error) => this.#app.log.error('server_error', error));
         const address = this.#server.address() as AddressInfo; // a host and port were asked for, not a pipe
         const shown = address.family === 'IPv6' ? `[${address.address}]` : address.address;
         resolve({ host: address.address, port: address.port, url: `http://${shown}:${address.port}` });
@@ -111,12 +112,22 @@ export class HttpServer {
   }
 
   #onRequest(incoming: IncomingMessage, outgoing: ServerResponse): void {
+    const req = this.#begin(incoming, outgoing);
+    const response = hasOneHost(incoming) ? this.#app.handle(req) : problem(400, req.id, { detail: 'A request has one Host field' });
+    if (response instanceof HttpResponse) this.#answer(req, incoming, outgoing, response);
+    else void response.then((settled) => this.#answer(req, incoming, outgoing, settled));
+  }
+
+  #onExpectation(incoming: IncomingMessage, outgoing: ServerResponse): void {
+    const req = this.#begin(incoming, outgoing);
+    this.#answer(req, incoming, outgoing, problem(417, req.id, { detail: 'Nothing but 100-continue can be expected' }));
+  }
+
+  #begin(incoming: IncomingMessage, outgoing: ServerResponse): TransportRequest {
     this.#inFlight++;
     const req = new TransportRequest(incoming, outgoing, this.#app.defaults);
     outgoing.on('close', () => this.#onClose(req, outgoing));
-    const response = this.#app.handle(req);
-    if (response instanceof HttpResponse) this.#answer(req, incoming, outgoing, response);
-    else void response.then((settled) => this.#answer(req, incoming, outgoing, settled));
+    return req;
   }
 
   #answer(req: TransportRequest, incoming: IncomingMessage, outgoing: ServerResponse, response: HttpResponse): void {
@@ -125,12 +136,19 @@ export class HttpServer {
       const sending = send(outgoing, response, {
         method: req.method, id: req.id, isLast: this.#isDraining, isSecure: this.#app.securesCookies || req.scheme === 'https',
       });
-      sending?.catch((error: unknown) => this.#app.log.error('response_failed', error, { method: req.method, route: req.route?.template, request_id: req.id }));
-    } catch (error) { // a status or field that node:http refuses
+      sending?.catch((error: unknown) => this.#onSourceFailure(req, error));
+    } catch (error) { // a field or body that node:http refuses
+      req.failure = error;
       this.#app.log.error('response_refused', error, { method: req.method, route: req.route?.template, request_id: req.id });
       if (outgoing.headersSent) outgoing.destroy();
       else outgoing.writeHead(500, ['Content-Length', '0', 'X-Request-Id', req.id]).end();
     }
+  }
+
+  /** The source of a body failed after the head had gone out. */
+  #onSourceFailure(req: TransportRequest, error: unknown): void {
+    req.failure = error;
+    this.#app.log.error('response_failed', error, { method: req.method, route: req.route?.template, request_id: req.id });
   }
 
   /** The answer is here before the request: let the rest of its body come for a while, then cut it off. */
@@ -145,9 +163,19 @@ export class HttpServer {
 
   #onClose(req: TransportRequest, outgoing: ServerResponse): void {
     this.#inFlight--;
-    void this.#app.finish(req, outgoing.writableFinished ? undefined : new ClientDisconnected());
+    void this.#app.finish(req, outgoing.writableFinished ? undefined : req.failure ?? new ClientDisconnected());
     if (this.#isDraining && this.#inFlight === 0) setImmediate(() => this.#whenIdle?.());
   }
+}
+
+/** Two Host fields could be read in two ways, so they are refused; so is an HTTP/1.1 request without one (RFC 9112 §3.2). */
+function hasOneHost({ rawHeaders, httpVersionMinor }: IncomingMessage): boolean {
+  let hosts = 0;
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    const name = rawHeaders[index]!;
+    if (name.length === 4 && name.toLowerCase() === 'host') hosts++;
+  }
+  return hosts === 1 || (hosts === 0 && httpVersionMinor === 0);
 }
 
 const LISTEN_PROBLEMS: Readonly<Record<string, string>> = {

@@ -1,0 +1,192 @@
+/**
+ * ByteQueue: chunks in, n bytes out; under each codec.
+ *
+ * What lies inside one chunk is handed out without a copy. Small chunks that arrive while others wait are gathered in
+ * buffers of our own: a peer that sends byte by byte costs one byte each, not one object each. Every byte is copied a
+ * bounded number of times, however it arrives and however often it is looked at.
+ */
+
+/** Chunks up to this size are copied together rather than kept: an object costs more. */
+const SMALL_BYTES = 512;
+const GATHERED_BYTES = 4_096;
+/** Places of taken chunks are let go of when they are this many, and more than are left. */
+const MAX_EMPTY_CHUNKS = 32;
+const NONE = new Uint8Array(0);
+
+/**
+ * Bytes in the order of their arrival. Chunks that are pushed belong to the queue: they must not be written to afterwards.
+ * Nor must what is handed out, which may share its memory with what follows.
+ */
+export class ByteQueue {
+  readonly #chunks: Uint8Array[] = [];
+  /** The first chunk that is not taken, and the first byte of it. */
+  #head = 0;
+  #offset = 0;
+  #length = 0;
+  /** The buffer of which the last chunk is the written part; there is room behind it. Empty when the last chunk is not ours. */
+  #room: Uint8Array = NONE;
+  /** The buffer of which the first chunk is the written part, once peek() has made one. */
+  #straight: Uint8Array = NONE;
+
+  /** How many bytes wait. */
+  get length(): number {
+    return this.#length;
+  }
+
+  /** Adds bytes at the end. */
+  push(chunk: Uint8Array): void {
+    if (chunk.length === 0) return;
+    if (this.#length > 0 && chunk.length <= SMALL_BYTES) this.#gather(chunk);
+    else {
+      this.#chunks.push(chunk);
+      this.#room = NONE;
+    }
+    this.#length += chunk.length;
+  }
+
+  /** The next `count` bytes, or undefined while there are fewer. */
+  take(count: number): Uint8Array | undefined {
+    const bytes = this.#first(count) ?? (count <= this.#length ? this.#joined(count) : undefined);
+    if (bytes !== undefined) this.#consume(count);
+    return bytes;
+  }
+
+  /** The next `count` bytes, which stay, or undefined while there are fewer. */
+  peek(count: number): Uint8Array | undefined {
+    const bytes = this.#first(count);
+    if (bytes !== undefined || count > this.#length) return bytes;
+    this.#straighten(count);
+    return this.#first(count);
+  }
+
+  /** Drops the next `count` bytes. False, and nothing dropped, while there are fewer. */
+  skip(count: number): boolean {
+    if (count > this.#length) return false;
+    this.#consume(count);
+    return true;
+  }
+
+  /**
+   * Where `byte` is, counted from the next byte to take, or -1. Looks at no more than `max` bytes, beginning with number
+   * `from`: pass what has been looked at already, and a long line costs no more than its length.
+   */
+  indexOf(byte: number, from: number = 0, max: number = Infinity): number {
+    const end = Math.min(this.#length, from + max);
+    if (from >= end) return -1;
+    let [index, start] = this.#chunkAt(from);
+    for (; start < end; index++) {
+      const chunk = this.#chunks[index]!;
+      const skipped = index === this.#head ? this.#offset : 0;
+      const found = chunk.indexOf(byte, skipped + Math.max(0, from - start));
+      if (found >= 0) return start + found - skipped < end ? start + found - skipped : -1;
+      start += chunk.length - skipped;
+    }
+    return -1;
+  }
+
+  /** Drops everything. */
+  clear(): void {
+    this.#chunks.length = 0;
+    this.#head = this.#offset = this.#length = 0;
+    this.#room = this.#straight = NONE;
+  }
+
+  /** Without a copy, if the first chunk has so many. */
+  #first(count: number): Uint8Array | undefined {
+    if (count === 0) return NONE;
+    const chunk = this.#chunks[this.#head];
+    if (chunk === undefined || this.#offset + count > chunk.length) return undefined;
+    return this.#offset === 0 && count === chunk.length ? chunk : chunk.subarray(this.#offset, this.#offset + count);
+  }
+
+  #joined(count: number): Uint8Array {
+    const bytes = Buffer.allocUnsafeSlow(count);
+    this.#copy(bytes, count);
+    return bytes;
+  }
+
+  /** Copies the next `count` bytes, of which there are as many. */
+  #copy(into: Uint8Array, count: number): void {
+    let index = this.#head;
+    let start = this.#offset;
+    for (let done = 0; done < count; index++, start = 0) {
+      const chunk = this.#chunks[index]!;
+      const part = chunk.subarray(start, start + count - done);
+      into.set(part, done);
+      done += part.length;
+    }
+  }
+
+  #consume(count: number): void {
+    this.#length -= count;
+    if (this.#length === 0) return this.clear();
+    let left = this.#offset + count;
+    while (left >= this.#chunks[this.#head]!.length) {
+      left -= this.#chunks[this.#head]!.length;
+      this.#chunks[this.#head++] = NONE; // lets go of its memory
+      this.#straight = NONE;
+    }
+    this.#offset = left;
+    if (this.#head > MAX_EMPTY_CHUNKS && 2 * this.#head > this.#chunks.length) {
+      this.#chunks.splice(0, this.#head);
+      this.#head = 0;
+    }
+  }
+
+  /** Copies a small chunk behind the last one, when that one is ours and has room; else into a buffer of our own. */
+  #gather(chunk: Uint8Array): void {
+    const index = this.#chunks.length - 1;
+    const last = this.#chunks[index]!;
+    const start = last.byteOffset - this.#room.byteOffset;
+    if (this.#room.length > 0 && start + last.length + chunk.length <= this.#room.length) {
+      this.#room.set(chunk, start + last.length);
+      this.#chunks[index] = this.#room.subarray(start, start + last.length + chunk.length);
+      return;
+    }
+    this.#room = Buffer.allocUnsafeSlow(this.#room.length === 0 ? SMALL_BYTES : GATHERED_BYTES);
+    this.#room.set(chunk);
+    this.#chunks.push(this.#room.subarray(0, chunk.length));
+  }
+
+  /**
+   * Moves bytes of later chunks behind those of the first, until that has `count`. The buffer is twice as large as was asked
+   * for: so looking at one byte more each time copies each byte a bounded number of times.
+   */
+  #straighten(count: number): void {
+    if (this.#offset + count > this.#straight.length) {
+      const start = this.#chunks[this.#head]!.subarray(this.#offset);
+      this.#straight = Buffer.allocUnsafeSlow(2 * count);
+      this.#straight.set(start);
+      this.#chunks[this.#head] = this.#straight.subarray(0, start.length);
+      this.#offset = 0;
+    }
+    while (this.#chunks[this.#head]!.length - this.#offset < count) {
+      const written = this.#chunks[this.#head]!.length;
+      const next = this.#chunks[this.#head + 1]!; // `count` bytes wait, so there is one
+      const part = next.subarray(0, this.#straight.length - written);
+      this.#straight.set(part, written);
+      if (part.length < next.length) this.#chunks[this.#head + 1] = next.subarray(part.length);
+      else this.#chunks[this.#head++] = NONE;
+      this.#chunks[this.#head] = this.#straight.subarray(0, written + part.length);
+    }
+    if (this.#head === this.#chunks.length - 1) this.#room = this.#straight;
+  }
+
+  /** The chunk of byte number `at` < length, and the number of its first byte: from the end if that is nearer. */
+  #chunkAt(at: number): [index: number, start: number] {
+    let index = this.#head;
+    let start = 0;
+    if (at > this.#length / 2) {
+      index = this.#chunks.length;
+      start = this.#length;
+      while (start > at) start -= this.#chunks[--index]!.length - (index === this.#head ? this.#offset : 0);
+      return [index, start];
+    }
+    for (;;) {
+      const length = this.#chunks[index]!.length - (index === this.#head ? this.#offset : 0);
+      if (start + length > at) return [index, start];
+      start += length;
+      index++;
+    }
+  }
+}

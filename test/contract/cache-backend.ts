@@ -1,0 +1,85 @@
+/**
+ * What every CacheBackend does, in memory or elsewhere.
+ */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Awaitable, CacheBackend } from '../../src/stores.ts';
+
+/** A cache under test, empty, and how to let its time pass. */
+export interface CacheBackendUnderTest {
+  readonly cache: CacheBackend;
+  pass(ms: number): Awaitable<void>;
+  close?(): Awaitable<void>;
+}
+
+/** Registers the contract's tests for one implementation. */
+export function cacheBackendContract(name: string, make: () => Awaitable<CacheBackendUnderTest>): void {
+  function contract(does: string, run: (under: CacheBackendUnderTest) => Promise<void>): void {
+    test(`${name} ${does}`, async () => {
+      const under = await make();
+      try { await run(under); } finally { await under.close?.(); }
+    });
+  }
+
+  contract('answers undefined for a key it has not', async ({ cache }) => {
+    assert.equal(await cache.get('none'), undefined);
+    assert.equal(await cache.delete('none'), false);
+  });
+
+  contract('gives back what JSON can carry', async ({ cache }) => {
+    const values = ['', 'text', 0, -1.5, true, false, null, [1, [2]], { a: { b: ['c'] } }];
+    for (const [index, value] of values.entries()) {
+      await cache.set(`value ${index}`, value, 1_000);
+      assert.deepEqual(await cache.get(`value ${index}`), value);
+    }
+  });
+
+  contract('overwrites', async ({ cache }) => {
+    await cache.set('over', { a: 1 }, 1_000);
+    await cache.set('over', 'b', 1_000);
+    assert.equal(await cache.get('over'), 'b');
+  });
+
+  contract('forgets when the time is over', async ({ cache, pass }) => {
+    await cache.set('ttl', 'a', 1_000);
+    await pass(900);
+    assert.equal(await cache.get('ttl'), 'a');
+    await pass(200);
+    assert.equal(await cache.get('ttl'), undefined);
+    assert.equal(await cache.delete('ttl'), false);
+  });
+
+  contract('keeps nothing that is undefined or has no time', async ({ cache }) => {
+    await cache.set('nothing', 1, 1_000);
+    await cache.set('nothing', undefined, 1_000);
+    assert.equal(await cache.get('nothing'), undefined);
+    await cache.set('nothing', 1, 1_000);
+    await cache.set('nothing', 2, 0);
+    assert.equal(await cache.get('nothing'), undefined);
+  });
+
+  contract('deletes', async ({ cache }) => {
+    await cache.set('delete', 1, 1_000);
+    assert.equal(await cache.delete('delete'), true);
+    assert.equal(await cache.get('delete'), undefined);
+  });
+
+  contract('clears what begins with a prefix, or all', async ({ cache }) => {
+    for (const key of ['user:1', 'user:2', 'user*', 'page:1']) await cache.set(key, 1, 1_000);
+    await cache.clear('user:');
+    assert.deepEqual([await cache.get('user:1'), await cache.get('user:2'), await cache.get('user*'), await cache.get('page:1')], [undefined, undefined, 1, 1]);
+    await cache.clear('user*');
+    assert.deepEqual([await cache.get('user*'), await cache.get('page:1')], [undefined, 1]);
+    await cache.clear();
+    assert.equal(await cache.get('page:1'), undefined);
+  });
+
+  contract('shares no value between callers', async ({ cache }) => {
+    const value = { list: [1] };
+    await cache.set('own', value, 1_000);
+    value.list.push(2);
+    const first = await cache.get('own') as { list: number[] };
+    first.list.push(3);
+    assert.deepEqual(await cache.get('own'), { list: [1] });
+  });
+}

@@ -1,0 +1,106 @@
+/**
+ * What every RecordStore does, in memory or elsewhere.
+ */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Awaitable, RecordStore } from '../../src/stores.ts';
+
+/** A store under test, empty, and how to let its time pass. */
+export interface RecordStoreUnderTest {
+  readonly store: RecordStore;
+  pass(ms: number): Awaitable<void>;
+  close?(): Awaitable<void>;
+}
+
+/** Registers the contract's tests for one implementation. Keys differ from test to test, so one server may serve all. */
+export function recordStoreContract(name: string, make: () => Awaitable<RecordStoreUnderTest>): void {
+  function contract(does: string, run: (under: RecordStoreUnderTest) => Promise<void>): void {
+    test(`${name} ${does}`, async () => {
+      const under = await make();
+      try { await run(under); } finally { await under.close?.(); }
+    });
+  }
+
+  contract('answers undefined for a key it has not', async ({ store }) => {
+    assert.equal(await store.get('none'), undefined);
+    assert.equal(await store.delete('none'), false);
+    assert.equal(await store.replace('none', '', 'b', 1_000), false);
+  });
+
+  contract('keeps what set() writes, and overwrites it', async ({ store }) => {
+    await store.set('set', 'a', 1_000);
+    assert.equal(await store.get('set'), 'a');
+    await store.set('set', 'b', 1_000);
+    assert.equal(await store.get('set'), 'b');
+  });
+
+  contract('keeps empty text, NUL, line feeds and characters beyond the basic plane', async ({ store }) => {
+    for (const text of ['', 'a\0b\r\nc', 'grüße 漢字 😀']) {
+      await store.set(`text ${text}`, text, 1_000);
+      assert.equal(await store.get(`text ${text}`), text);
+    }
+  });
+
+  contract('forgets a record when its time is over, not before', async ({ store, pass }) => {
+    await store.set('ttl', 'a', 1_000);
+    await pass(900);
+    assert.equal(await store.get('ttl'), 'a');
+    await pass(200);
+    assert.equal(await store.get('ttl'), undefined);
+    assert.equal(await store.delete('ttl'), false);
+  });
+
+  contract('starts the time anew with each write', async ({ store, pass }) => {
+    await store.set('anew', 'a', 1_000);
+    await pass(900);
+    await store.set('anew', 'b', 1_000);
+    await pass(900);
+    assert.equal(await store.replace('anew', 'b', 'c', 1_000), true);
+    await pass(900);
+    assert.equal(await store.get('anew'), 'c');
+    await store.set('anew', 'd', 100);
+    await pass(200);
+    assert.equal(await store.get('anew'), undefined);
+  });
+
+  contract('leaves no record when set() is given no time', async ({ store }) => {
+    await store.set('zero', 'a', 1_000);
+    await store.set('zero', 'b', 0);
+    assert.equal(await store.get('zero'), undefined);
+  });
+
+  contract('lets exactly one add() win', async ({ store }) => {
+    const wins = await Promise.all(Array.from({ length: 10 }, (_, index) => store.add('add', `${index}`, 1_000)));
+    assert.equal(wins.filter(Boolean).length, 1);
+    assert.equal(await store.get('add'), `${wins.indexOf(true)}`);
+  });
+
+  contract('lets add() write again after the record has expired', async ({ store, pass }) => {
+    assert.equal(await store.add('again', 'a', 1_000), true);
+    await pass(1_100);
+    assert.equal(await store.replace('again', 'a', 'b', 1_000), false);
+    assert.equal(await store.add('again', 'b', 1_000), true);
+    assert.equal(await store.get('again'), 'b');
+  });
+
+  contract('replaces only what is expected, and lets exactly one replace() win', async ({ store }) => {
+    await store.set('swap', 'a', 1_000);
+    assert.equal(await store.replace('swap', 'x', 'b', 1_000), false);
+    assert.equal(await store.get('swap'), 'a');
+    const wins = await Promise.all(Array.from({ length: 10 }, (_, index) => store.replace('swap', 'a', `${index}`, 1_000)));
+    assert.equal(wins.filter(Boolean).length, 1);
+    assert.equal(await store.get('swap'), `${wins.indexOf(true)}`);
+  });
+
+  contract('lets exactly one delete() win', async ({ store }) => {
+    await store.set('delete', 'a', 1_000);
+    const wins = await Promise.all([store.delete('delete'), store.delete('delete'), store.delete('delete')]);
+    assert.equal(wins.filter(Boolean).length, 1);
+    assert.equal(await store.get('delete'), undefined);
+  });
+
+  contract('keeps keys apart, those of Object.prototype too', async ({ store }) => {
+    for (const key of ['__proto__', 'constructor', 'toString', 'a:b', 'a']) assert.equal(await store.add(key, key, 1_000), true);
+    for (const key of ['__proto__', 'constructor', 'toString', 'a:b', 'a']) assert.equal(await store.get(key), key);
+  });
+}

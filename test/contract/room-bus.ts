@@ -1,0 +1,72 @@
+/**
+ * What every RoomBus does, within one process or between several.
+ */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Awaitable, RoomBus } from '../../src/stores.ts';
+
+/** Two ends of one bus, the same object or one each for two processes, and how to wait until frames have arrived. */
+export interface RoomBusUnderTest {
+  readonly here: RoomBus;
+  readonly there: RoomBus;
+  settle(): Awaitable<void>;
+  close?(): Awaitable<void>;
+}
+
+/** Registers the contract's tests for one implementation. */
+export function roomBusContract(name: string, make: () => Awaitable<RoomBusUnderTest>): void {
+  function contract(does: string, run: (under: RoomBusUnderTest) => Promise<void>): void {
+    test(`${name} ${does}`, async () => {
+      const under = await make();
+      try { await run(under); } finally { await under.close?.(); }
+    });
+  }
+  const frame = (text: string): Uint8Array => new TextEncoder().encode(text);
+
+  contract('hands each frame once to every subscriber, on both ends', async ({ here, there, settle }) => {
+    const got: string[] = [];
+    using _a = here.subscribe((room, bytes, isText) => got.push(`here ${room} ${new TextDecoder().decode(bytes)} ${isText}`));
+    using _b = there.subscribe((room, bytes, isText) => got.push(`there ${room} ${new TextDecoder().decode(bytes)} ${isText}`));
+    await settle();
+    here.publish('lobby', frame('hello'), true);
+    there.publish('hall', frame('bytes'), false);
+    await settle();
+    assert.deepEqual(got.sort(), ['here hall bytes false', 'here lobby hello true', 'there hall bytes false', 'there lobby hello true']);
+  });
+
+  contract('keeps the order of one publisher, and bytes as they are', async ({ here, there, settle }) => {
+    const got: Uint8Array[] = [];
+    using _ = there.subscribe((_room, bytes) => got.push(bytes));
+    await settle();
+    const sent = Array.from({ length: 50 }, (_unused, index) => Uint8Array.of(index, 0, 13, 10, 255));
+    for (const bytes of sent) here.publish('r', bytes, false);
+    here.publish('r', new Uint8Array(0), false);
+    await settle();
+    assert.deepEqual(got.map((bytes) => [...bytes]), [...sent.map((bytes) => [...bytes]), []]);
+  });
+
+  contract('stops when a subscription is disposed', async ({ here, settle }) => {
+    let count = 0;
+    const subscription = here.subscribe(() => count++);
+    await settle();
+    here.publish('r', frame('1'), true);
+    await settle();
+    subscription[Symbol.dispose]();
+    subscription[Symbol.dispose]();
+    here.publish('r', frame('2'), true);
+    await settle();
+    assert.equal(count, 1);
+  });
+
+  contract('takes the same function twice, and lets each subscription go by itself', async ({ here, settle }) => {
+    let count = 0;
+    const fn = (): void => { count++; };
+    const first = here.subscribe(fn);
+    using _second = here.subscribe(fn);
+    await settle();
+    first[Symbol.dispose]();
+    here.publish('r', frame('1'), true);
+    await settle();
+    assert.equal(count, 1);
+  });
+}

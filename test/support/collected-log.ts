@@ -1,0 +1,12 @@
+/**
+ * A logger whose lines a test reads back.
+ */
+import { createLogger } from '../../src/log.ts';
+import type { Logger } from '../../src/log.ts';
+
+/** The logger, and its events so far, each as the object that its line says. */
+export function collectedLog(): { readonly logger: Logger; readonly events: Record<string, unknown>[] } {
+  const events: Record<string, unknown>[] = [];
+  const logger = createLogger({ level: 'debug', format: 'json', sink: (line) => void events.push(JSON.parse(line) as Record<string, unknown>) });
+  return { logger, events };
+}

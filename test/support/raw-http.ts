@@ -1,0 +1,136 @@
+/**
+ * A client that sends the bytes it is told to and reads answers as they come: for what no proper client would send.
+ */
+import { connect } from 'node:net';
+import type { Socket } from 'node:net';
+
+/** One answer, its body without transfer coding. */
+export interface RawAnswer {
+  readonly version: string;
+  readonly status: number;
+  /** By lower-case name, in order of arrival. */
+  readonly fields: ReadonlyMap<string, readonly string[]>;
+  readonly body: Buffer;
+  /** Whether the body ended as its framing announced. */
+  readonly isWhole: boolean;
+  field(name: string): string | undefined;
+  text(): string;
+  json(): Record<string, unknown>;
+}
+
+/** A connection of its own. */
+export class RawClient implements AsyncDisposable {
+  readonly socket: Socket;
+  #bytes: Buffer = Buffer.alloc(0);
+  #hasEnded = false;
+  #wake: (() => void) | undefined;
+
+  private constructor(socket: Socket) {
+    this.socket = socket;
+    socket.on('data', (chunk: Buffer) => {
+      this.#bytes = Buffer.concat([this.#bytes, chunk]);
+      this.#wake?.();
+    });
+    const end = (): void => {
+      this.#hasEnded = true;
+      this.#wake?.();
+    };
+    socket.on('end', end).on('close', end).on('error', end);
+  }
+
+  static open(port: number): Promise<RawClient> {
+    return new Promise((resolve, reject) => {
+      const socket = connect(port, '127.0.0.1', () => resolve(new RawClient(socket)));
+      socket.once('error', reject);
+    });
+  }
+
+  /** Text is sent as Latin-1, byte for byte. */
+  send(bytes: string | Uint8Array): this {
+    this.socket.write(typeof bytes === 'string' ? Buffer.from(bytes, 'latin1') : bytes);
+    return this;
+  }
+
+  /** A request without a body. */
+  get(path: string, fields = ''): this {
+    return this.send(`GET ${path} HTTP/1.1\r\nHost: a.example\r\n${fields}\r\n`);
+  }
+
+  /** The next answer; interim ones (1xx) count, too. `method` is that of its request: what answers HEAD has no body. */
+  async answer(method = 'GET'): Promise<RawAnswer> {
+    const head = await this.#until((bytes) => bytes.indexOf('\r\n\r\n'), 4);
+    const [line, ...rest] = head.toString('latin1').split('\r\n');
+    const [, version, status] = /^HTTP\/(\d\.\d) (\d{3})/.exec(line!)!;
+    const fields = new Map<string, string[]>();
+    for (const field of rest) {
+      const colon = field.indexOf(':');
+      const name = field.slice(0, colon).toLowerCase();
+      fields.set(name, [...fields.get(name) ?? [], field.slice(colon + 1).trim()]);
+    }
+    const { body, isWhole } = await this.#body(method, Number(status), fields);
+    return {
+      version: version!, status: Number(status), fields, body, isWhole,
+      field: (name) => fields.get(name)?.join(', '),
+      text: () => body.toString(),
+      json: () => JSON.parse(body.toString()) as Record<string, unknown>,
+    };
+  }
+
+  /** Resolves once the server has closed the connection; with what came unread before. */
+  async ended(): Promise<Buffer> {
+    while (!this.#hasEnded) await this.#more();
+    return this.#bytes;
+  }
+
+  /** What has come and has not been read. */
+  get unread(): number { return this.#bytes.length; }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.socket.destroy();
+    await this.ended();
+  }
+
+  async #body(method: string, status: number, fields: ReadonlyMap<string, readonly string[]>): Promise<{ body: Buffer; isWhole: boolean }> {
+    if (method === 'HEAD' || status < 200 || status === 204 || status === 304) return { body: Buffer.alloc(0), isWhole: true };
+    const length = fields.get('content-length')?.[0];
+    if (length !== undefined) return this.#exactly(Number(length));
+    if (fields.get('transfer-encoding') === undefined) return { body: await this.ended().then(() => this.#take(this.#bytes.length)), isWhole: true };
+    const chunks: Buffer[] = [];
+    for (;;) {
+      const line = await this.#until((bytes) => bytes.indexOf('\r\n'), 2).catch(() => undefined);
+      if (line === undefined) return { body: Buffer.concat(chunks), isWhole: false };
+      const { body, isWhole } = await this.#exactly(parseInt(line.toString(), 16) + 2);
+      if (!isWhole) return { body: Buffer.concat([...chunks, body]), isWhole };
+      if (body.length === 2) return { body: Buffer.concat(chunks), isWhole };
+      chunks.push(body.subarray(0, -2));
+    }
+  }
+
+  async #exactly(length: number): Promise<{ body: Buffer; isWhole: boolean }> {
+    while (this.#bytes.length < length && !this.#hasEnded) await this.#more();
+    return { isWhole: this.#bytes.length >= length, body: this.#take(Math.min(length, this.#bytes.length)) };
+  }
+
+  async #until(find: (bytes: Buffer) => number, skip: number): Promise<Buffer> {
+    for (;;) {
+      const at = find(this.#bytes);
+      if (at !== -1) {
+        const found = this.#take(at);
+        this.#take(skip);
+        return found;
+      }
+      if (this.#hasEnded) throw new Error(`The connection ended; unread: ${JSON.stringify(this.#bytes.toString('latin1'))}`);
+      await this.#more();
+    }
+  }
+
+  #take(length: number): Buffer {
+    const taken = this.#bytes.subarray(0, length);
+    this.#bytes = this.#bytes.subarray(length);
+    return taken;
+  }
+
+  #more(): Promise<void> {
+    return new Promise((resolve) => { this.#wake = resolve; });
+  }
+}

@@ -1,0 +1,117 @@
+/**
+ * Child processes and scratch folders for tests: waited for by what they print, and gone when the test is.
+ */
+import { spawn } from 'node:child_process';
+import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { ROOT } from './build.ts';
+import type { ChildProcess } from 'node:child_process';
+
+/** What a test cleans up with: a `TestContext`, or the module's own hooks. */
+export interface Scope { after(fn: () => void | Promise<void>): void }
+
+/** How a process ended. */
+export interface Ended {
+  readonly status: number | null;
+  readonly signal: NodeJS.Signals | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** Where and with what a process runs. `env` comes on top of this process's own, without its settings; `undefined` removes. */
+export interface RunOptions {
+  readonly cwd?: string | undefined;
+  readonly env?: Readonly<Record<string, string | undefined>> | undefined;
+}
+
+/** Nothing that is started here is to live longer. */
+const DEADLINE_MS = 240_000;
+
+/** A process that runs. */
+export class Running {
+  readonly child: ChildProcess;
+  readonly ended: Promise<Ended>;
+  #stdout = '';
+  #stderr = '';
+  readonly #waiting = new Set<() => void>();
+
+  constructor(command: string, args: readonly string[], { cwd, env }: RunOptions = {}) {
+    this.child = spawn(command, args, { cwd, env: environment(env), stdio: ['ignore', 'pipe', 'pipe'] });
+    this.child.stdout!.setEncoding('utf8').on('data', (text: string) => { this.#stdout += text; this.#tell(); });
+    this.child.stderr!.setEncoding('utf8').on('data', (text: string) => { this.#stderr += text; this.#tell(); });
+    const deadline = setTimeout(() => this.child.kill('SIGKILL'), DEADLINE_MS).unref();
+    this.ended = new Promise((resolve, reject) => {
+      this.child.on('error', reject).on('close', (status, signal) => {
+        clearTimeout(deadline);
+        resolve({ status, signal, stdout: this.#stdout, stderr: this.#stderr });
+        this.#tell();
+      });
+    });
+  }
+
+  /** The first match in what it has printed on either stream, as soon as there is one. Rejects when it ends without. */
+  async printed(pattern: RegExp): Promise<RegExpExecArray> {
+    const ended = this.ended.then(() => true);
+    for (;;) {
+      const match = pattern.exec(this.#stdout) ?? pattern.exec(this.#stderr);
+      if (match !== null) return match;
+      const news = Promise.withResolvers<false>();
+      const tell = (): void => news.resolve(false);
+      this.#waiting.add(tell);
+      const isOver = await Promise.race([ended, news.promise]);
+      this.#waiting.delete(tell);
+      if (isOver && !pattern.test(this.#stdout) && !pattern.test(this.#stderr)) {
+        throw new Error(`The process ended without printing ${String(pattern)}:\n${this.#stdout}${this.#stderr}`);
+      }
+    }
+  }
+
+  #tell(): void {
+    for (const tell of this.#waiting) tell();
+  }
+}
+
+/** Starts a process that does not outlive the test. */
+export function start(scope: Scope, command: string, args: readonly string[], options?: RunOptions): Running {
+  const running = new Running(command, args, options);
+  scope.after(async () => {
+    if (running.child.exitCode === null && running.child.signalCode === null) running.child.kill('SIGKILL');
+    await running.ended.catch(() => { /* it never started */ });
+  });
+  return running;
+}
+
+/** Runs a process to its end. */
+export function run(command: string, args: readonly string[], options?: RunOptions): Promise<Ended> {
+  return new Running(command, args, options).ended;
+}
+
+function environment(env: RunOptions['env'] = {}): NodeJS.ProcessEnv {
+  const own = Object.entries(process.env).filter(([name]) => !/^(?:SVC_|NODE_OPTIONS$|NODE_TEST_CONTEXT$|npm_|NO_COLOR$|FORCE_COLOR$)/i.test(name) || /^npm_config_(?:cache|registry|userconfig)$/i.test(name));
+  return Object.fromEntries([...own, ...Object.entries(env)].filter(([, value]) => value !== undefined));
+}
+
+/** A folder with these files that is gone after the test. */
+export function folder(scope: Scope, files: Readonly<Record<string, string>> = {}): string {
+  const path = realpathSync(mkdtempSync(join(tmpdir(), 'svc-test-')));
+  scope.after(() => rmSync(path, { recursive: true, force: true }));
+  write(path, files);
+  return path;
+}
+
+/** A folder that imports this repository as the package `svc`. */
+export function project(scope: Scope, files: Readonly<Record<string, string>> = {}): string {
+  const path = folder(scope, { 'package.json': '{"type":"module"}', ...files });
+  mkdirSync(join(path, 'node_modules'), { recursive: true });
+  symlinkSync(ROOT, join(path, 'node_modules/svc'), 'dir');
+  return path;
+}
+
+/** Writes files by their path in a folder. */
+export function write(path: string, files: Readonly<Record<string, string>>): void {
+  for (const [name, content] of Object.entries(files)) {
+    mkdirSync(dirname(join(path, name)), { recursive: true });
+    writeFileSync(join(path, name), content);
+  }
+}
