@@ -3,10 +3,13 @@
  */
 export { Svc } from './app.ts';
 export type { LifecycleHook, RunOptions, RunningServer, SvcOptions } from './app.ts';
+export { BackgroundTasks } from './background.ts';
 export { systemClock } from './clock.ts';
 export type { Clock } from './clock.ts';
 export { Config } from './config.ts';
 export type { CastOptions, Env } from './config.ts';
+export { Depends, provide } from './di.ts';
+export type { Dependency, DependencySource, DependsOptions, Provided, ProviderContext, ProviderSpec, Scope } from './di.ts';
 export { BadRequest, ClientDisconnected, Forbidden, HTTPException, InternalError, MethodNotAllowed, NotFound, PayloadTooLarge, SvcError, Unauthorized } from './errors.ts';
 export type { FaultCode, HTTPExceptionOptions, Issue } from './errors.ts';
 export type { Finding, Place, Report, Severity } from './findings.ts';
@@ -14,7 +17,11 @@ export { createLogger } from './log.ts';
 export type { LogLevel, LogSink, Logger, LoggerOptions } from './log.ts';
 export type { Counter, Histogram, Metrics } from './metrics.ts';
 export { Router } from './route.ts';
-export type { Handler, HandlerContext, RouteSpec, RouterOptions } from './route.ts';
+export type { Allowance, Dependencies, ErrorStatus, Handler, HandlerContext, HandlerResult, ReplyOf, RouteSpec, RouterOptions, Routes } from './route.ts';
+export {
+  Field, Schema, ValidationError, any, bool, bytes, date, datetime, file, float, int, lazy, list, literal, nullable, record, str, union, uuid,
+} from './schema.ts';
+export type { FieldOptions, Infer, Result, SchemaClass, TypeSource, Wire } from './schema.ts';
 export type {
   Awaitable, BodyOptions, CompiledRoute, CompiledView, Context, FormData_, Host, HttpRequest, Middleware, MiddlewareKind, Next, Plugin, RouterLike, Rule,
   SecurityRequirement, Session, StateKey, StateMap, UploadFile,

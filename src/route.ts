@@ -12,7 +12,7 @@ import type { InputOf, InputShape, TextInputs } from './di.ts';
 import type { Declared, Finding } from './findings.ts';
 import type { OptionKind } from './options.ts';
 import type { Infer, TypeSource, Wire } from './schema.ts';
-import type { Awaitable, Context, Middleware, SecurityRequirement } from './http/contracts.ts';
+import type { Context, Middleware, SecurityRequirement } from './http/contracts.ts';
 import type { ParsedTemplate, PathParams, PathTemplate } from './http/path.ts';
 import type { MiddlewareFunction } from './http/pipeline.ts';
 import type { Reply } from './http/reply.ts';
@@ -90,7 +90,7 @@ export type ReplyOf<R> = R extends TypeSource ? Wire<Infer<R>> | Infer<R> | Answ
 export type HandlerResult<S> = S extends { readonly response: infer R extends object } ? ReplyOf<R> : unknown;
 
 /** Answers requests of one route. */
-export type Handler<P extends string, S = object, D = object> = (context: HandlerContext<P, S, D>) => Awaitable<HandlerResult<S>>;
+export type Handler<P extends string, S = object, D = object, R = unknown> = (context: HandlerContext<P, S, D>) => R | Promise<R>;
 
 /** What every router takes. */
 export interface RouterOptions<D = Dependencies> {
@@ -205,7 +205,7 @@ export class Routes {
   }
 
   /** @internal */
-  protected declare(methods: readonly string[], path: string, rest: readonly unknown[]): this {
+  protected addRoute(methods: readonly string[], path: string, rest: readonly unknown[]): this {
     const subject = `${methods.join(', ')} ${path}`;
     this.mustNotBeFrozen(`register ${subject}`);
     for (const method of methods) if (typeof method !== 'string' || !isToken(method) || method !== method.toUpperCase()) throw new SvcError('E_ROUTE_METHOD', [method]);
@@ -234,34 +234,34 @@ export class Routes {
 }
 
 /** Collects routes. An application is one; others are made for a part of it and included. */
-export class Router<const D extends Dependencies = object & Dependencies> extends Routes {
+export class Router<const D extends Dependencies = Record<never, never>> extends Routes {
   /** @throws SvcError `E_PATH_TEMPLATE` for a prefix that is none, `E_ROUTE_SPEC` for what is no dependency */
   constructor(options: RouterOptions<D> = {}) { super(options); }
 
   get<const P extends string>(path: PathTemplate<P>, handler: Handler<P, object, D>): this;
-  get<const P extends string, const S extends object>(path: PathTemplate<P>, spec: S & CheckedSpec<S>, handler: Handler<P, S, D>): this;
-  get(path: string, ...rest: never[]): this { return this.declare(['GET'], path, rest); }
+  get<const P extends string, const S extends object, const R extends HandlerResult<S>>(path: PathTemplate<P>, spec: S & CheckedSpec<S>, handler: Handler<P, S, D, R>): this;
+  get(path: string, ...rest: never[]): this { return this.addRoute(['GET'], path, rest); }
 
   post<const P extends string>(path: PathTemplate<P>, handler: Handler<P, object, D>): this;
-  post<const P extends string, const S extends object>(path: PathTemplate<P>, spec: S & CheckedSpec<S>, handler: Handler<P, S, D>): this;
-  post(path: string, ...rest: never[]): this { return this.declare(['POST'], path, rest); }
+  post<const P extends string, const S extends object, const R extends HandlerResult<S>>(path: PathTemplate<P>, spec: S & CheckedSpec<S>, handler: Handler<P, S, D, R>): this;
+  post(path: string, ...rest: never[]): this { return this.addRoute(['POST'], path, rest); }
 
   put<const P extends string>(path: PathTemplate<P>, handler: Handler<P, object, D>): this;
-  put<const P extends string, const S extends object>(path: PathTemplate<P>, spec: S & CheckedSpec<S>, handler: Handler<P, S, D>): this;
-  put(path: string, ...rest: never[]): this { return this.declare(['PUT'], path, rest); }
+  put<const P extends string, const S extends object, const R extends HandlerResult<S>>(path: PathTemplate<P>, spec: S & CheckedSpec<S>, handler: Handler<P, S, D, R>): this;
+  put(path: string, ...rest: never[]): this { return this.addRoute(['PUT'], path, rest); }
 
   patch<const P extends string>(path: PathTemplate<P>, handler: Handler<P, object, D>): this;
-  patch<const P extends string, const S extends object>(path: PathTemplate<P>, spec: S & CheckedSpec<S>, handler: Handler<P, S, D>): this;
-  patch(path: string, ...rest: never[]): this { return this.declare(['PATCH'], path, rest); }
+  patch<const P extends string, const S extends object, const R extends HandlerResult<S>>(path: PathTemplate<P>, spec: S & CheckedSpec<S>, handler: Handler<P, S, D, R>): this;
+  patch(path: string, ...rest: never[]): this { return this.addRoute(['PATCH'], path, rest); }
 
   delete<const P extends string>(path: PathTemplate<P>, handler: Handler<P, object, D>): this;
-  delete<const P extends string, const S extends object>(path: PathTemplate<P>, spec: S & CheckedSpec<S>, handler: Handler<P, S, D>): this;
-  delete(path: string, ...rest: never[]): this { return this.declare(['DELETE'], path, rest); }
+  delete<const P extends string, const S extends object, const R extends HandlerResult<S>>(path: PathTemplate<P>, spec: S & CheckedSpec<S>, handler: Handler<P, S, D, R>): this;
+  delete(path: string, ...rest: never[]): this { return this.addRoute(['DELETE'], path, rest); }
 
   /** A route of any methods, each in capitals. */
   route<const P extends string>(path: PathTemplate<P>, methods: readonly string[], handler: Handler<P, object, D>): this;
-  route<const P extends string, const S extends object>(path: PathTemplate<P>, methods: readonly string[], spec: S & CheckedSpec<S>, handler: Handler<P, S, D>): this;
-  route(path: string, methods: readonly string[], ...rest: never[]): this { return this.declare(methods, path, rest); }
+  route<const P extends string, const S extends object, const R extends HandlerResult<S>>(path: PathTemplate<P>, methods: readonly string[], spec: S & CheckedSpec<S>, handler: Handler<P, S, D, R>): this;
+  route(path: string, methods: readonly string[], ...rest: never[]): this { return this.addRoute(methods, path, rest); }
 }
 
 const isFlag = (value: unknown): boolean => typeof value === 'boolean';

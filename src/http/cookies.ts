@@ -71,7 +71,7 @@ export function serializeCookie(name: string, value: string, options: CookieOpti
   if (domain !== undefined) field += `; Domain=${domain}`;
   if (maxAgeSeconds !== undefined) field += `; Max-Age=${Math.max(0, maxAgeSeconds)}`;
   if (httpOnly) field += '; HttpOnly';
-  field += SAME_SITE[sameSite] ?? refuse('sameSite is none of "strict", "lax", "none"');
+  field += Object.hasOwn(SAME_SITE, sameSite) ? SAME_SITE[sameSite] : refuse('sameSite is none of "strict", "lax", "none"');
   return secure === true ? `${field}; Secure` : field;
 }
 

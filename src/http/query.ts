@@ -88,7 +88,7 @@ function decodePart(part: string): string {
   const spaced = part.includes('+') ? part.replaceAll('+', ' ') : part;
   if (!spaced.includes('%')) return spaced.isWellFormed() ? spaced : spaced.toWellFormed();
   try {
-    return decodeURIComponent(spaced);
+    return decodeURIComponent(spaced).toWellFormed();
   } catch {
     return new URLSearchParams(`_=${part.replaceAll('&', '%26')}`).get('_')!;
   }
