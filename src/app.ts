@@ -108,10 +108,10 @@ export class Svc extends Router implements ServedApplication {
   readonly #shutdownHooks: LifecycleHook[] = [];
   readonly #pending = new Set<Promise<void>>();
   readonly #tasks: BackgroundRunner;
-  /** Leaves the dependencies that live as long as the application. */
-  #leaveShared: (() => Promise<void>) | undefined;
   readonly #errorCounter: Counter;
   #compiled: CompiledApplication | undefined;
+  /** The dependencies that live as long as the application: how to leave them. */
+  #sharing: Promise<() => Promise<void>> | undefined;
   #starting: Promise<void> | undefined;
   #stopping: Promise<void> | undefined;
 
@@ -186,8 +186,20 @@ export class Svc extends Router implements ServedApplication {
   /** Every route after compilation, one per method. */
   get routes(): readonly CompiledRoute[] { return this.#compile().routes; }
 
-  /** Compiles, then runs the startup hooks; once until shutdown(), however often it is called. A failed start may be tried again. */
-  startup(): Promise<void> {
+  /**
+   * Compiles, resolves the dependencies of scope `app`, then runs the startup hooks; once until shutdown(), however often
+   * it is called. A failed start may be tried again.
+   */
+  async startup(): Promise<void> {
+    await (this.#sharing ??= this.#compile().start().catch((error: unknown) => {
+      this.#sharing = undefined;
+      throw error;
+    }));
+    await this.runStartupHooks();
+  }
+
+  /** The hooks alone: a test client has dependencies of its own. @internal */
+  runStartupHooks(): Promise<void> {
     return this.#starting ??= this.#start().catch((error: unknown) => {
       this.#starting = undefined;
       throw error;
@@ -196,9 +208,8 @@ export class Svc extends Router implements ServedApplication {
 
   /** Waits for what still runs after answers, then runs the shutdown hooks: those of an application that has started, once. */
   shutdown(): Promise<void> {
-    const starting = this.#starting;
-    if (starting === undefined) return Promise.resolve();
-    return this.#stopping ??= starting.then(() => this.#stop()).finally(() => { this.#starting = this.#stopping = undefined; });
+    if (this.#starting === undefined && this.#sharing === undefined) return Promise.resolve();
+    return this.#stopping ??= this.#stop().finally(() => { this.#starting = this.#sharing = this.#stopping = undefined; });
   }
 
   /** Answers a web request in process, starting the application if need be. */
@@ -290,22 +301,24 @@ export class Svc extends Router implements ServedApplication {
   }
 
   async #start(): Promise<void> {
-    const compiled = this.#compile();
-    this.#leaveShared = await compiled.start();
+    this.#compile();
     for (const hook of this.#startupHooks) await hook(this);
   }
 
   async #stop(): Promise<void> {
+    const hasStarted = await this.#starting?.then(() => true, () => false) === true;
     while (this.#pending.size > 0) await Promise.all(this.#pending);
-    for (const hook of this.#shutdownHooks.toReversed()) {
-      try {
-        await hook(this);
-      } catch (error) {
-        this.log.error('shutdown_hook_failed', error);
+    if (hasStarted) {
+      for (const hook of this.#shutdownHooks.toReversed()) {
+        try {
+          await hook(this);
+        } catch (error) {
+          this.log.error('shutdown_hook_failed', error);
+        }
       }
     }
-    await this.#leaveShared?.();
-    this.#leaveShared = undefined;
+    const leave = await this.#sharing?.catch(() => undefined);
+    await leave?.();
   }
 
   async #drain(server: HttpServer, deadlineMs: number): Promise<void> {

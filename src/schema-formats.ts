@@ -145,9 +145,7 @@ export function hasAtMost(text: string, most: number): boolean {
  * Whether `value / factor` is an integer, as decimals are written: 0.3 is a multiple of 0.1 though 0.3 / 0.1 is not 3 in binary.
  */
 export function isMultiple(value: number, factor: number): boolean {
-  const quotient = value / factor;
-  if (Number.isInteger(quotient)) return true;
-  if (Number.isInteger(value) && Number.isInteger(factor)) return false;
+  if (Number.isInteger(value) && Number.isInteger(factor)) return value % factor === 0; // exact
   const [digits, exponent] = decimal(value), [factorDigits, factorExponent] = decimal(factor);
   const shift = exponent - factorExponent; // at most 324 + 308
   return shift >= 0 ? (digits * 10n ** BigInt(shift)) % factorDigits === 0n : digits % (factorDigits * 10n ** BigInt(-shift)) === 0n;

@@ -169,7 +169,7 @@ class Parser {
       case '0': return setOf('\0');
       case 'c': this.#next(); return rangeSet(0, 31);
       case 'x': return this.#coded(/^([0-9a-fA-F]{2})/, char);
-      case 'u': return this.#coded(/^(?:\{([0-9a-fA-F]+)\}|([0-9a-fA-F]{4}))/, char);
+      case 'u': return this.#coded(/[uv]/.test(this.#flags) ? /^(?:\{([0-9a-fA-F]+)\}|([0-9a-fA-F]{4}))/ : /^([0-9a-fA-F]{4})/, char);
       default: return this.#cased(setOf(char));
     }
   }
@@ -188,7 +188,8 @@ class Parser {
     let set = 0n;
     while (!this.#take(']')) {
       const from = this.#member();
-      if (from.code !== undefined && this.#peek() === '-' && this.#source[this.#at + 1] !== ']' && this.#source[this.#at + 1] !== '-') {
+      const afterDash = this.#peek() === '-' ? this.#source[this.#at + 1] : ']';
+      if (from.code !== undefined && afterDash !== ']' && !(afterDash === '-' && this.#flags.includes('v'))) {
         this.#next();
         const to = this.#member();
         set |= to.code === undefined ? from.set | to.set | setOf('-') : this.#cased(rangeSet(from.code, to.code));

@@ -138,9 +138,11 @@ export class Schema {
 
   /** The members as they go on the wire; secrets are left out, and nothing is checked: a reply with `response` is. */
   toJSON(): Record<string, unknown> {
-    const out: Record<string, unknown> = {};
-    for (const [field, check] of classPlan(this.constructor as SchemaClass).written) {
-      const value = (this as unknown as Readonly<Record<string, unknown>>)[field.name]; // its fields are own members
+    const plan = classPlan(classOf(this)!);
+    const members = this as unknown as Readonly<Record<string, unknown>>; // its fields are own members
+    const out: Record<string, unknown> = plan.extra === 'allow' ? Object.fromEntries(Object.entries(members).filter(([name]) => !plan.isReserved(name))) : {};
+    for (const [field, check] of plan.written) {
+      const value = members[field.name];
       const written = check(value, new Run(false, false));
       if (value !== undefined) out[field.wireName] = written === FAIL ? value : written;
     }
@@ -152,12 +154,19 @@ const SHOWN_SECRET = { [inspect.custom]: (): string => '[secret]' };
 
 /** How `console.log()` and error messages show an instance. */
 function inspected(this: Schema, depth: number, options: InspectOptions): unknown {
-  const secrets = classPlan(this.constructor as SchemaClass).fields.filter((field) => field.isSecret);
-  if (secrets.length === 0) return this; // as Node would
-  if (depth < 0) return `[${this.constructor.name}]`;
+  const schema = classOf(this);
+  const secrets = schema === undefined ? [] : classPlan(schema).fields.filter((field) => field.isSecret);
+  if (schema === undefined || secrets.length === 0) return this; // as Node would
+  if (depth < 0) return `[${schema.name}]`;
   const shown: Record<string, unknown> = { ...this };
   for (const { name } of secrets) if (shown[name] !== undefined) shown[name] = SHOWN_SECRET;
-  return `${this.constructor.name} ${inspect(shown, { ...options, depth: options.depth === null ? null : depth })}`;
+  return `${schema.name} ${inspect(shown, { ...options, depth: options.depth === null ? null : depth })}`;
+}
+
+/** The class of an instance, whatever members it has; undefined for the prototype of `Schema` itself. */
+function classOf(instance: Schema): SchemaClass | undefined {
+  const { constructor } = Object.getPrototypeOf(instance) as object;
+  return isSchemaClass(constructor) ? constructor : undefined;
 }
 
 /** The compiled plan of a schema class, made once. @throws SvcError `E_SCHEMA_…`, `E_OPTION_…` for mistakes in its declaration */

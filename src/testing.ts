@@ -12,6 +12,7 @@ import { HttpServer } from './http/server.ts';
 import type { Svc } from './app.ts';
 import type { Clock } from './clock.ts';
 import type { Env } from './config.ts';
+import type { Context } from './http/contracts.ts';
 import type { ServedApplication } from './http/server.ts';
 
 export { CookieJar } from './cookie-jar.ts';
@@ -31,6 +32,8 @@ export interface TestClientOptions {
   readonly listen?: boolean | undefined;
   /** Whether a call rejects with an error that no handler of the application took, instead of answering 500. Default true. */
   readonly raiseErrors?: boolean | undefined;
+  /** Sources of dependencies, and what stands in for them with this client. The application stays as it is. */
+  readonly overrides?: readonly (readonly [source: unknown, replacement: (context: Context) => unknown])[] | undefined;
 }
 
 /** What a web `Request` takes as its body. */
@@ -64,22 +67,27 @@ export class TestClient implements AsyncDisposable {
   readonly #headers: Readonly<Record<string, string>>;
   readonly #listens: boolean;
   readonly #raises: boolean;
+  readonly #overrides: ReadonlyMap<unknown, (context: Context) => unknown>;
   readonly #errors = new Map<string, unknown>();
   #baseUrl: string;
   #server: HttpServer | undefined;
   #ready: Promise<ServedApplication> | undefined;
   #closing: Promise<void> | undefined;
+  /** Leaves this client's dependencies of scope `app`. */
+  #leave: (() => Promise<void>) | undefined;
 
   /** @throws SvcError `E_APP_FROZEN` when the application is compiled and would have to live by another clock or environment */
   constructor(app: Svc, options: TestClientOptions = {}) {
-    const { clock, env, baseUrl, headers, listen, raiseErrors } = readOptions('TestClient', options, {
+    const { clock, env, baseUrl, headers, listen, raiseErrors, overrides } = readOptions('TestClient', options, {
       clock: given<Clock>('a clock', isObject), env: given<Env>('"production", "development" or "test"', isEnv), baseUrl: text('http://localhost'),
       headers: given<Readonly<Record<string, string>>>('an object', isObject), listen: bool(false), raiseErrors: bool(true),
+      overrides: given<NonNullable<TestClientOptions['overrides']>>('a list of [source, replacement]', Array.isArray),
     });
     this.#app = app;
     this.#headers = { ...headers };
     this.#listens = listen;
     this.#raises = raiseErrors;
+    this.#overrides = new Map(overrides);
     this.#baseUrl = baseUrl;
     this.cookies = new CookieJar(() => app.clock.nowMs());
     const hasOwnEnv = app.config.get('env') !== undefined;
@@ -128,11 +136,13 @@ export class TestClient implements AsyncDisposable {
     const others = clientsOf.get(this.#app)! - 1; // counted by the constructor
     clientsOf.set(this.#app, others);
     if (others === 0) await this.#app.shutdown();
+    await this.#leave?.();
   }
 
   async #start(): Promise<ServedApplication> {
-    await this.#app.startup();
-    const served = this.#app.variant({ onUnhandled: (error, requestId) => { if (this.#raises) this.#errors.set(requestId, error); } });
+    const served = this.#app.variant({ overrides: this.#overrides, onUnhandled: (error, requestId) => { if (this.#raises) this.#errors.set(requestId, error); } });
+    this.#leave = await served.start();
+    await this.#app.runStartupHooks();
     if (this.#listens) {
       this.#server = new HttpServer(served);
       this.#baseUrl = (await this.#server.listen({ port: 0 })).url;

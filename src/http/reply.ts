@@ -64,7 +64,7 @@ function declared(value: unknown, plan: ReplyPlan, encode: NonNullable<ReplyPlan
   if (value instanceof HttpResponse) return value;
   if (value instanceof Response) return fromWeb(value);
   const given = value instanceof Reply ? value : Array.isArray(value) && plan.readsTuples && isTuple(value) ? new Reply(value[0], value[1], value[2]) : undefined;
-  if (given?.body instanceof HttpResponse) return withStatus(given.body, given.status, given.headers, plan);
+  if (given?.body instanceof HttpResponse || given?.body instanceof Response) return withStatus(given.body, given.status, given.headers, plan);
   const status = given?.status ?? plan.status ?? 200;
   const body = given === undefined ? value : given.body;
   const text = status === 204 || status === 304 ? undefined : encode(body, status);

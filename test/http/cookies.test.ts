@@ -1,0 +1,60 @@
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { needsSecure, parseCookies, serializeCookie } from '../../src/http/cookies.ts';
+import { seeded } from '../support/random.ts';
+import type { CookieOptions } from '../../src/http/cookies.ts';
+
+for (const [field, cookies] of [
+  [undefined, {}], ['', {}], [';;', {}], ['novalue', {}], ['=x', {}], [' =x; a=1', { a: '1' }],
+  ['a=1; b=2', { a: '1', b: '2' }], ['a=1;b=2 ; c = 3 ', { a: '1', b: '2', c: '3' }], ['a=', { a: '' }], ['a=b=c', { a: 'b=c' }],
+  ['a=first; a=second', { a: 'first' }], ['a=; a=second', { a: '' }], ['a="quoted"; b="; c=""', { a: 'quoted', b: '"', c: '' }],
+  ['a=%20%C3%A9; b=%zz; c=%', { a: ' é', b: '%zz', c: '%' }], ['x; a=1', { a: '1' }], ['constructor=1', { constructor: '1' }],
+] as const) {
+  test(`parseCookies() reads ${JSON.stringify(field)}`, () => assert.deepEqual<unknown>({ ...parseCookies(field) }, cookies));
+}
+
+test('parseCookies() gives no prototype, and "__proto__" is a name like any other', () => {
+  const cookies = parseCookies('__proto__=1; a=2');
+  assert.deepEqual(Object.keys(cookies), ['__proto__', 'a']);
+  assert.equal(parseCookies('a=1')['toString'], undefined);
+  assert.equal(({} as Record<string, unknown>)['1'], undefined);
+});
+
+test('serializeCookie() writes path, HttpOnly and SameSite=Lax unless told otherwise', () => {
+  assert.equal(serializeCookie('a', 'b'), 'a=b; Path=/; HttpOnly; SameSite=Lax');
+  assert.equal(serializeCookie('a', 'b', { path: undefined, secure: undefined }), 'a=b; Path=/; HttpOnly; SameSite=Lax');
+  assert.equal(serializeCookie('a', 'b', { path: '/x', domain: '.a.example', maxAgeSeconds: 60, httpOnly: false, sameSite: 'none', secure: true }),
+    'a=b; Path=/x; Domain=.a.example; Max-Age=60; SameSite=None; Secure');
+  assert.equal(serializeCookie('a', '', { maxAgeSeconds: -5, sameSite: 'strict' }), 'a=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict');
+  assert.equal(serializeCookie('__Host-a', 'b', { secure: true }), '__Host-a=b; Path=/; HttpOnly; SameSite=Lax; Secure');
+});
+
+for (const [what, name, value, options] of [
+  ['an empty name', '', 'b', {}], ['a name with "="', 'a=', 'b', {}], ['a name with ";"', 'a;', 'b', {}], ['a name with CRLF', 'a\r\nb', 'b', {}], ['a name that is no string', 5, 'b', {}],
+  ['a value that is no string', 'a', 5, {}], ['a lone surrogate', 'a', '\ud800', {}],
+  ['a relative path', 'a', 'b', { path: 'x' }], ['a path with ";"', 'a', 'b', { path: '/;Domain=evil.example' }], ['a path with CRLF', 'a', 'b', { path: '/\r\nX: y' }],
+  ['a domain with ";"', 'a', 'b', { domain: 'a;Secure' }], ['a domain with a space', 'a', 'b', { domain: 'a b' }], ['an empty domain', 'a', 'b', { domain: '' }],
+  ['a fractional age', 'a', 'b', { maxAgeSeconds: 1.5 }], ['an age that is no number', 'a', 'b', { maxAgeSeconds: NaN }],
+  ['SameSite=None without Secure', 'a', 'b', { sameSite: 'none', secure: false }], ['an unknown SameSite', 'a', 'b', { sameSite: 'Lax' }],
+  ['an inherited SameSite', 'a', 'b', { sameSite: 'constructor' }],
+  ['__Secure- without Secure', '__Secure-a', 'b', { secure: false }], ['__Host- with a path', '__Host-a', 'b', { path: '/x', secure: true }], ['__host- with a domain', '__host-a', 'b', { domain: 'a.example', secure: true }],
+] as const) {
+  test(`serializeCookie() refuses ${what}`, () => {
+    assert.throws(() => serializeCookie(name as string, value as string, options as CookieOptions), { code: 'E_COOKIE' });
+  });
+}
+
+test('needsSecure() is true for SameSite=None and for the two prefixes', () => {
+  assert.deepEqual([needsSecure('a', {}), needsSecure('a', { sameSite: 'none' }), needsSecure('__SECURE-a', {}), needsSecure('__Host-a', {})], [false, true, true, true]);
+});
+
+test('parseCookies() reads back what serializeCookie() wrote, on generated values', () => {
+  const below = seeded(3);
+  const letters = ['a', '%', '%41', ' ', ';', ',', '"', '\\', '=', '+', 'é', '😀', '\r', '\n', '\0', '\x7f', '\t', '&'];
+  for (let round = 0; round < 5_000; round++) {
+    const value = Array.from({ length: below(8) }, () => letters[below(letters.length)]!).join('');
+    const field = serializeCookie('a', value);
+    assert.match(field, /^[\x21-\x7e]+; Path=\/; HttpOnly; SameSite=Lax$|^a=; Path/);
+    assert.equal(parseCookies(`z=1; ${field.slice(0, field.indexOf(';'))}; y=2`)['a'], value);
+  }
+});

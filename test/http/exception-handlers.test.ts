@@ -1,0 +1,61 @@
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { ExceptionHandlers } from '../../src/http/exception-handlers.ts';
+import { BadRequest, HTTPException, NotFound } from '../../src/errors.ts';
+import type { HttpRequest } from '../../src/http/contracts.ts';
+
+class Base extends Error {}
+class Middle extends Base {}
+class Leaf extends Middle {}
+
+function found(handlers: ExceptionHandlers, error: unknown): unknown {
+  return handlers.find(error)?.(error, {} as HttpRequest);
+}
+
+test('ExceptionHandlers.find() takes the nearest class, in whatever order they were added', () => {
+  for (const order of [[Error, Base, Middle], [Middle, Base, Error]]) {
+    const handlers = new ExceptionHandlers();
+    for (const errorClass of order) handlers.add(errorClass, () => errorClass.name);
+    assert.equal(found(handlers, new Leaf()), 'Middle');
+    assert.equal(found(handlers, new Middle()), 'Middle');
+    assert.equal(found(handlers, new Base()), 'Base');
+    assert.equal(found(handlers, new TypeError()), 'Error');
+    assert.equal(handlers.size, 3);
+  }
+});
+
+test('ExceptionHandlers.find() gives HTTP exceptions to the handler of their base', () => {
+  const handlers = new ExceptionHandlers();
+  handlers.add(HTTPException, (error) => error.status);
+  handlers.add(NotFound, () => 'none');
+  assert.equal(found(handlers, new BadRequest()), 400);
+  assert.equal(found(handlers, new NotFound()), 'none');
+  assert.equal(handlers.find(new Error()), undefined);
+});
+
+test('ExceptionHandlers.find() has no handler for what is no object, or has no class', () => {
+  const handlers = new ExceptionHandlers();
+  assert.equal(handlers.find(new Error()), undefined);
+  handlers.add(Error, () => 'x');
+  for (const thrown of [undefined, null, 'text', 5, Symbol('s'), {}, Object.create(null), [], () => 1]) assert.equal(handlers.find(thrown), undefined);
+});
+
+test('ExceptionHandlers.find() goes by the prototype, as instanceof does, not by "constructor"', () => {
+  function Old(this: { message: string }): void { this.message = 'old'; }
+  Old.prototype = Object.create(Error.prototype) as object;
+  const OldError = Old as unknown as new () => Error;
+  const handlers = new ExceptionHandlers();
+  handlers.add(OldError, () => 'old');
+  handlers.add(Error, () => 'error');
+  assert.equal(found(handlers, new OldError()), 'old');
+  const forged = Object.create({ constructor: OldError }) as object;
+  assert.equal(handlers.find(forged), undefined);
+});
+
+test('ExceptionHandlers.add() replaces the handler of a class, and says so', () => {
+  const handlers = new ExceptionHandlers();
+  assert.equal(handlers.add(Base, () => 1), true);
+  assert.equal(handlers.add(Base, () => 2), false);
+  assert.equal(found(handlers, new Base()), 2);
+  assert.equal(handlers.size, 1);
+});

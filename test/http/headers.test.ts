@@ -1,0 +1,122 @@
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { HeaderList, bare, findField, isFieldValue, isToken, parseParameters, viewOf } from '../../src/http/headers.ts';
+
+test('isToken() takes the characters of RFC 9110 §5.6.2 and no others', () => {
+  const tchar = "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+  for (let code = 0; code < 0x180; code++) assert.equal(isToken(`a${String.fromCharCode(code)}`), tchar.includes(String.fromCharCode(code)), String(code));
+  for (const text of ['', 'a\n', ' a', 'a b']) assert.ok(!isToken(text));
+});
+
+test('isFieldValue() takes tab, printable ASCII and U+0080 … U+00FF, nothing else', () => {
+  for (let code = 0; code < 0x180; code++) assert.equal(isFieldValue(`a${String.fromCharCode(code)}`), code === 9 || (code >= 32 && code !== 127 && code < 256), String(code));
+  assert.ok(isFieldValue(''));
+  assert.ok(!isFieldValue('a\n'));
+});
+
+test('viewOf() gives lower-case names, joins lists with commas and cookies with semicolons', () => {
+  const view = viewOf(['Accept', 'a', 'ACCEPT', 'b', 'Cookie', 'x=1', 'cookie', 'y=2', 'X-Empty', '']);
+  assert.deepEqual({ ...view }, { 'accept': 'a, b', 'cookie': 'x=1; y=2', 'x-empty': '' });
+});
+
+test('viewOf() keeps the first of a field that is defined once', () => {
+  for (const name of ['Host', 'Authorization', 'Content-Type', 'Content-Length', 'User-Agent', 'If-Modified-Since', 'Range']) assert.equal(viewOf([name, 'a', name, 'b'])[name.toLowerCase()], 'a');
+});
+
+test('viewOf() has no prototype, and a field "__proto__" or "constructor" is a property like any other', () => {
+  const view = viewOf(['__proto__', 'a', 'constructor', 'b']);
+  assert.deepEqual(Object.keys(view), ['__proto__', 'constructor']);
+  assert.equal(view['__proto__'], 'a');
+  assert.equal(viewOf([])['toString'], undefined);
+  assert.equal(viewOf([])['__proto__'], undefined);
+  assert.equal(({} as Record<string, unknown>)['a'], undefined);
+});
+
+test('bare() makes independent objects without prototype members', () => {
+  const one = bare<Record<string, number>>();
+  one['a'] = 1;
+  assert.equal(bare<Record<string, number>>()['a'], undefined);
+  assert.ok(!('toString' in one));
+});
+
+test('findField() finds the first field of a name, whatever its case', () => {
+  assert.equal(findField(['X-A', '1', 'x-a', '2'], 'x-a'), '1');
+  assert.equal(findField(['X-AB', '1'], 'x-a'), undefined);
+  assert.equal(findField(['a', 'x-a'], 'x-a'), undefined);
+});
+
+test('HeaderList compares names without regard to case, and keeps order and spelling', () => {
+  const list = new HeaderList();
+  list.set('X-One', '1');
+  list.append('x-one', '2');
+  list.append('Set-Cookie', 'a=1');
+  list.append('set-cookie', 'b=2');
+  assert.equal(list.get('X-ONE'), '1, 2');
+  assert.equal(list.get('Set-Cookie'), 'a=1');
+  assert.deepEqual(list.getSetCookie(), ['a=1', 'b=2']);
+  assert.deepEqual([...list], [['X-One', '1'], ['x-one', '2'], ['Set-Cookie', 'a=1'], ['set-cookie', 'b=2']]);
+  list.set('x-One', '3');
+  assert.equal(list.get('x-one'), '3');
+  assert.ok(list.has('X-ONE'));
+  list.delete('SET-cookie');
+  list.delete('absent');
+  assert.deepEqual(list.flat, ['x-One', '3']);
+  assert.ok(!list.has('set-cookie'));
+  assert.equal(list.get('set-cookie'), undefined);
+});
+
+for (const [name, value] of [
+  ['X', 'a\r\nSet-Cookie: b=c'], ['X', 'a\n'], ['X', 'a\0'], ['X', '\x7f'], ['X', 'Ā'], ['X\r\nY', 'a'], ['X Y', 'a'], ['', 'a'], ['X:', 'a'],
+  ['Content-Length', '5'], ['transfer-encoding', 'chunked'], ['CONNECTION', 'close'], ['X', 5 as unknown as string], ['X', undefined as unknown as string], [5 as unknown as string, 'a'],
+] as const) {
+  test(`HeaderList refuses ${JSON.stringify(name)}: ${JSON.stringify(value)}, and stays as it was`, () => {
+    const list = new HeaderList();
+    list.set('X', 'before');
+    assert.throws(() => list.set(name, value), { code: 'E_HEADER' });
+    assert.throws(() => list.append(name, value), { code: 'E_HEADER' });
+    assert.deepEqual(list.flat, ['X', 'before']);
+  });
+}
+
+test('HeaderList.vary() adds each name once, and leaves "*" alone', () => {
+  const list = new HeaderList();
+  list.vary();
+  assert.deepEqual(list.flat, []);
+  list.vary('Origin');
+  list.vary('origin', 'Accept');
+  assert.deepEqual(list.get('vary')!.toLowerCase().split(', '), ['origin', 'accept']);
+  list.vary('Cookie', '*');
+  assert.equal(list.get('vary'), '*');
+  list.vary('Origin');
+  assert.equal(list.get('vary'), '*');
+  const other = new HeaderList();
+  other.set('Vary', '');
+  other.append('vary', 'A,B');
+  other.vary('b', 'C');
+  assert.deepEqual(other.flat, ['Vary', 'A, b, C']);
+});
+
+for (const [field, value, parameters] of [
+  ['text/html', 'text/html', {}],
+  [' Text/HTML ; Charset=UTF-8', 'text/html', { charset: 'UTF-8' }],
+  ['a/b;x="y \\" \\\\ ;z=1";q=0.5', 'a/b', { x: 'y " \\ ;z=1', q: '0.5' }],
+  ['a/b; x=1; x=2; ;;y=3', 'a/b', { x: '1', y: '3' }],
+  ['a/b; x="unclosed; y=1', 'a/b', {}],
+  ['a/b; x = 1', 'a/b', {}],
+  ['a/b;=1', 'a/b', {}],
+  [';x=1', '', { x: '1' }],
+  ['', '', {}],
+  ['a/b; __proto__=1', 'a/b', JSON.parse('{"__proto__":"1"}')],
+] as const) {
+  test(`parseParameters() reads ${JSON.stringify(field)}`, () => {
+    const read = parseParameters(field);
+    assert.equal(read.value, value);
+    assert.deepEqual([...read.parameters], Object.entries(parameters as object));
+  });
+}
+
+test('parseParameters() takes time in proportion to what it reads', () => {
+  const started = performance.now();
+  for (const field of [`a;${' '.repeat(50_000)}`, `a;x="${'\\'.repeat(50_001)}`, `a${';'.repeat(50_000)}`, `a;x="${'\\a'.repeat(25_000)}`]) parseParameters(field);
+  assert.ok(performance.now() - started < 500);
+});

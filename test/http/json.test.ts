@@ -1,0 +1,50 @@
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { toJson } from '../../src/http/json.ts';
+
+test('toJson() writes what JSON.stringify writes, and dates in ISO 8601', () => {
+  for (const value of [null, true, 0, 'a', [], {}, { a: [1, { b: undefined }] }, [undefined, () => 1], { toJSON: () => 'x' }, Object.create(null)]) assert.equal(toJson(value), JSON.stringify(value));
+  assert.equal(toJson({ at: new Date(0) }), '{"at":"1970-01-01T00:00:00.000Z"}');
+});
+
+test('toJson() writes bigints as decimal strings, at any depth', () => {
+  assert.equal(toJson(-5n), '"-5"');
+  assert.equal(toJson({ a: [12345678901234567890n], b: new Date(0), c: 1 }), '{"a":["12345678901234567890"],"b":"1970-01-01T00:00:00.000Z","c":1}');
+});
+
+test('toJson() refuses a cycle, with its place', () => {
+  const cyclic: Record<string, unknown> = { list: [1] };
+  (cyclic['list'] as unknown[]).push({ up: cyclic });
+  assert.throws(() => toJson(cyclic), { code: 'E_REPLY', message: /a cycle at \$\.list\[1\]\.up/ });
+  assert.throws(() => toJson({ big: 1n, cyclic }), { code: 'E_REPLY', message: /a cycle/ });
+});
+
+test('toJson() takes a value that is there twice, with bigints too', () => {
+  const twice = { n: 1n };
+  assert.equal(toJson([twice, twice]), '[{"n":"1"},{"n":"1"}]');
+});
+
+test('toJson() goes by toJSON() where there is one, also beside a bigint', () => {
+  const parent: Record<string, unknown> = { toJSON: () => 'parent' };
+  parent['self'] = parent;
+  assert.equal(toJson({ big: 1n, parent }), '{"big":"1","parent":"parent"}');
+  let deep: unknown = 1n;
+  for (let level = 0; level < 600; level++) deep = [deep];
+  assert.equal(toJson(deep).length, 1_203);
+});
+
+test('toJson() refuses what is nested without end', () => {
+  let deep: unknown = [];
+  for (let level = 0; level < 100_000; level++) deep = { deep };
+  assert.throws(() => toJson(deep), { code: 'E_REPLY', message: /nesting/ });
+});
+
+test('toJson() refuses what has no JSON form', () => {
+  for (const value of [undefined, Symbol('s'), () => 1, function named() { /* nothing */ }, { toJSON: () => undefined }]) assert.throws(() => toJson(value), { code: 'E_REPLY' });
+});
+
+test('toJson() throws what a toJSON() throws, whatever its class', () => {
+  for (const error of [new TypeError('mine'), new RangeError('mine'), new Error('mine')]) {
+    assert.throws(() => toJson({ toJSON: () => { throw error; } }), (thrown) => thrown === error);
+  }
+});

@@ -1,0 +1,167 @@
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { CONVERTERS, decodePath, encodeLocation, fillTemplate, parseTemplate, restoreSlashes } from '../../src/http/path.ts';
+import { RoutingTable } from '../../src/http/router.ts';
+import { seeded } from '../support/random.ts';
+import type { ConverterName } from '../../src/http/path.ts';
+
+const fill = (template: string, params: Record<string, unknown> = {}): string => fillTemplate('it', parseTemplate(template), params);
+
+test('parseTemplate() reads literals and parameters in turn', () => {
+  const read = (template: string): unknown => {
+    const { literals, parameters } = parseTemplate(template);
+    return [literals, parameters.map(({ name, converter }) => `${name}:${converter.name}`)];
+  };
+  assert.deepEqual(read('/'), [['/'], []]);
+  assert.deepEqual(read('/a/b/'), [['/a/b/'], []]);
+  assert.deepEqual(read('/u/{id:int}'), [['/u/', ''], ['id:int']]);
+  assert.deepEqual(read('/{a}/{b:uuid}/x'), [['/', '/', '/x'], ['a:str', 'b:uuid']]);
+  assert.deepEqual(read('/files/{rest:path}'), [['/files/', ''], ['rest:path']]);
+  assert.deepEqual(read('/{a}/'), [['/', '/'], ['a:str']]);
+  assert.deepEqual(read('/café/100%/a b'), [['/café/100%/a b'], []]);
+  assert.deepEqual(read('/{constructor}/{toString}'), [['/', '/', ''], ['constructor:str', 'toString:str']]);
+});
+
+for (const [template, why] of [
+  ['', 'is empty'], ['a', 'has no leading slash'], ['{a}', 'has no leading slash'], ['/a{b}', 'mixes text and parameter'], ['/{a}b', 'mixes parameter and text'],
+  ['/{a}{b}', 'has two parameters in one segment'], ['/{a', 'lacks a brace'], ['/a}', 'lacks a brace'], ['/{}', 'has a parameter without name'],
+  ['/{1a}', 'has no identifier'], ['/{a-b}', 'has no identifier'], ['/{__proto__}', 'names a prototype'], ['/{a:}', 'has an empty converter'],
+  ['/{a:integer}', 'has an unknown converter'], ['/{a:toString}', 'has an inherited converter'], ['/{a:int:str}', 'has two converters'],
+  ['/{a}/{a}', 'has a name twice'], ['/{a:path}/b', 'goes on behind path'], ['/{a:path}/', 'goes on behind path'], ['/{a:path}/{b}', 'goes on behind path'],
+  ['/a?b', 'has a query'], ['/a#b', 'has a fragment'], ['/%41', 'has an escape'], ['/%2f', 'has an escape'], ['/\ud800', 'has a lone surrogate'],
+] as const) {
+  test(`parseTemplate() refuses ${JSON.stringify(template)}, which ${why}`, () => {
+    assert.throws(() => parseTemplate(template), { code: 'E_PATH_TEMPLATE' });
+  });
+}
+
+test('parseTemplate() refuses what is no string, and suggests a converter', () => {
+  for (const value of [undefined, null, 5, {}]) assert.throws(() => parseTemplate(value as unknown as string), { code: 'E_PATH_TEMPLATE' });
+  assert.throws(() => parseTemplate('/{a:itn}'), { code: 'E_PATH_TEMPLATE', message: /did you mean "int"/ });
+});
+
+const UUID = '0190163d-8694-739b-aea5-966c26f8ad91';
+const READ: Readonly<Record<ConverterName, { readonly takes: readonly (readonly [string, unknown])[]; readonly refuses: readonly string[] }>> = {
+  int: {
+    takes: [['0', 0], ['-0', 0], ['7', 7], ['-7', -7], ['10', 10], ['9007199254740991', 2 ** 53 - 1], ['-9007199254740991', -(2 ** 53 - 1)], ['123456789012345', 123_456_789_012_345]],
+    refuses: ['', '-', '+1', '00', '01', '-01', '-00', '1.0', '1e3', '0x1', ' 1', '1 ', '1_0', '٣', '１', '9007199254740992', '-9007199254740992', '99999999999999999999', 'NaN', '--1', '1-'],
+  },
+  float: {
+    takes: [['0', 0], ['-0', 0], ['-0.0', 0], ['1.5', 1.5], ['-1.50', -1.5], ['0.1', 0.1], ['9007199254740993', 9007199254740992], ['1'.repeat(305), Number('1'.repeat(305))], [`0.${'0'.repeat(400)}1`, 0]],
+    refuses: ['', '-', '.', '1.', '.5', '-.5', '01.5', '1.5.5', '1e3', '1.5e3', 'Infinity', 'NaN', '1,5', '+1.5', '1.-5', '1'.repeat(310), '１.5'],
+  },
+  uuid: {
+    takes: [[UUID, UUID], [UUID.toUpperCase(), UUID], ['00000000-0000-0000-0000-000000000000', '00000000-0000-0000-0000-000000000000'], ['FFFFFFFF-ffff-FFFF-ffff-FFFFFFFFFFFF', 'ffffffff-ffff-ffff-ffff-ffffffffffff']],
+    refuses: ['', UUID.slice(1), `${UUID}0`, UUID.replaceAll('-', ''), UUID.replace('a', 'g'), `{${UUID}}`, UUID.replace('-', '0'), `${UUID.slice(0, 35)}\u0130`, `${UUID.slice(0, 35)}@`, `${UUID.slice(0, 35)}\x11`],
+  },
+  str: { takes: [['a', 'a'], ['-0', '-0'], ['é ', 'é '], ['..', '..'], ['\0', '\0']], refuses: [''] },
+  path: { takes: [['a', 'a'], ['a/b', 'a/b'], ['a//b/', 'a//b/'], ['/', '/']], refuses: [''] },
+};
+
+for (const [name, { takes, refuses }] of Object.entries(READ)) {
+  const { test: accepts, read } = CONVERTERS[name as ConverterName];
+  test(`The converter ${name} reads what it takes, wherever it stands`, () => {
+    for (const [text, value] of takes) {
+      assert.ok(accepts(text, 0, text.length), text);
+      assert.ok(accepts(`1-./${text}/1.`, 4, 4 + text.length), text);
+      assert.ok(Object.is(read(text), value), `${text} reads as ${String(read(text))}`);
+    }
+  });
+  test(`The converter ${name} refuses what it does not take, wherever it stands`, () => {
+    for (const text of refuses) {
+      assert.ok(!accepts(text, 0, text.length), text);
+      assert.ok(!accepts(`-1/${text}/1`, 3, 3 + text.length), text);
+    }
+  });
+}
+
+test('fillTemplate() writes each kind of value as its converter reads it', () => {
+  assert.equal(fill('/u/{id:int}', { id: 5 }), '/u/5');
+  assert.equal(fill('/u/{id:int}', { id: -0 }), '/u/0');
+  assert.equal(fill('/u/{id:int}', { id: '17' }), '/u/17');
+  assert.equal(fill('/u/{id:float}', { id: 1e-7 }), '/u/0.0000001');
+  assert.equal(fill('/u/{id:float}', { id: -1.5e-7 }), '/u/-0.00000015');
+  assert.equal(fill('/u/{id:float}', { id: 1e21 }), '/u/1000000000000000000000');
+  assert.equal(fill('/u/{id:uuid}', { id: UUID.toUpperCase() }), `/u/${UUID}`);
+  assert.equal(fill('/{name}', { name: 'a b/c?d#é%' }), '/a%20b%2Fc%3Fd%23%C3%A9%25');
+  assert.equal(fill('/{name}', { name: 5 }), '/5');
+  assert.equal(fill('/f/{rest:path}', { rest: 'a b/c?/%2F' }), '/f/a%20b/c%3F/%252F');
+  assert.equal(fill('/café/a b/100%/[x]'), '/caf%C3%A9/a%20b/100%25/%5Bx%5D');
+});
+
+for (const [template, params, problem] of [
+  ['/{a}', {}, /missing/], ['/{a}', { a: undefined }, /missing/], ['/{a}', { a: 'x', b: 'y' }, /not in its template/], ['/{a}', { a: '' }, /empty/], ['/{a}', { a: null }, /string or a number/],
+  ['/{a}', { a: '\udc00' }, /lone surrogate/], ['/{toString}', {}, /missing/], ['/{a:int}', { a: 1.5 }, /safe integer/], ['/{a:int}', { a: 2 ** 53 }, /safe integer/], ['/{a:int}', { a: '01' }, /safe integer/],
+  ['/{a:int}', { a: NaN }, /safe integer/], ['/{a:float}', { a: Infinity }, /finite/], ['/{a:float}', { a: '1e3' }, /finite/], ['/{a:uuid}', { a: 'x' }, /UUID/], ['/{a:uuid}', { a: 5 }, /UUID/],
+  ['/{a:path}', { a: '' }, /empty/], ['/{a:path}', { a: {} }, /string or a number/],
+  ['/{a}', { a: '.' }, /segment/], ['/{a}', { a: '..' }, /segment/], ['/{a:path}', { a: 'x/../../y' }, /segment/], ['/{a:path}', { a: 'x/.' }, /segment/],
+] as const) {
+  test(`fillTemplate() refuses ${template} with ${JSON.stringify(params)}`, () => {
+    assert.throws(() => fill(template, params), { code: 'E_URL_PARAM', message: problem });
+  });
+}
+
+test('fillTemplate() never writes a path that names another host (RFC 3986 §4.2)', () => {
+  for (const rest of ['/evil.example', '//evil.example', '/\\evil.example', '\\evil.example']) {
+    const path = fill('/{rest:path}', { rest });
+    assert.equal(new URL(path, 'http://own.example').host, 'own.example');
+  }
+});
+
+test('fillTemplate() and RoutingTable.match() are inverse, also after a client has parsed the URL, on generated values', () => {
+  const below = seeded(1);
+  const pick = <T>(items: readonly T[]): T => items[below(items.length)]!;
+  const letters = ['a', 'Z', '0', '-', '.', '_', '~', '%', '%2F', '/', '//', '?', '#', '&', '=', '+', ' ', 'é', '中', '😀', '\\', '"', '<', '{', '}', '\0', '\n', '\x7f', ';', ':', '@', '\ufeff'];
+  const text = (): string => Array.from({ length: 1 + below(8) }, () => pick(letters)).join('');
+  const hex = (length: number): string => Array.from({ length }, () => pick([...'0123456789abcdef'])).join('');
+  const double = (): number => {
+    const view = new DataView(new ArrayBuffer(8));
+    for (let at = 0; at < 8; at++) view.setUint8(at, below(256));
+    const value = view.getFloat64(0);
+    return Number.isFinite(value) ? value + 0 : 0.5;
+  };
+  const values: Readonly<Record<ConverterName, () => unknown>> = {
+    str: text, path: text, float: () => pick([double, () => below(1e6) / 64])(),
+    int: () => pick([1, -1]) * pick([below(10), below(2 ** 31), 2 ** 53 - 1 - below(9)]) + 0,
+    uuid: () => [8, 4, 4, 4, 12].map(hex).join('-'),
+  };
+  let checked = 0;
+  for (const converter of Object.keys(values) as ConverterName[]) {
+    const template = `/100%/é/{first:${converter === 'path' ? 'str' : converter}}/x/{it:${converter}}`;
+    const parsed = parseTemplate(template);
+    const table = new RoutingTable<string>();
+    table.add('GET', parsed, 'here');
+    table.freeze();
+    for (let round = 0; round < 3_000; round++) {
+      const params = { first: values[converter === 'path' ? 'str' : converter](), it: values[converter]() };
+      if (Object.values(params).some((value) => /(^|\/)\.\.?(\/|$)/.test(String(value)))) continue;
+      const path = fillTemplate('it', parsed, params);
+      assert.match(path, /^[\x21-\x7e]+$/);
+      assert.equal(new URL(path, 'http://a').pathname, path);
+      const match = table.match('GET', path);
+      assert.equal(match.kind, 'found', path);
+      const read = match.kind === 'found' ? match.captures.map((capture, index) => parsed.parameters[index]!.converter.read(capture)) : [];
+      assert.deepEqual(read, [params.first, params.it], path);
+      checked++;
+    }
+  }
+  assert.ok(checked > 12_000);
+});
+
+test('decodePath() decodes once, keeps %2F inside its segment, and refuses malformed escapes', () => {
+  assert.equal(decodePath('/a%20b/%C3%A9'), '/a b/é');
+  assert.equal(decodePath('/%2541'), '/%41');
+  assert.equal(decodePath('/%252F'), '/%2F');
+  const decoded = decodePath('/a%2Fb%2fc/d')!;
+  assert.equal(decoded.split('/').length, 3);
+  assert.equal(restoreSlashes(decoded.split('/')[1]!), 'a/b/c');
+  assert.equal(restoreSlashes('plain'), 'plain');
+  for (const path of ['/%', '/%4', '/%zz', '/%ff', '/%c3%28', '/%ed%a0%80', '/%2', '/a%2F%', '/%%2F', '/%c3%2F', '/%u0041']) assert.equal(decodePath(path), undefined, path);
+});
+
+test('encodeLocation() leaves a URL as it is, and encodes what a field could not carry', () => {
+  for (const url of ['https://a.example/b?c=d&e=%20#f', '/a/b;c=1,2', '//host/x', "/!$'()*+~-._:@[]", '']) assert.equal(encodeLocation(url), url);
+  assert.equal(encodeLocation('/a b"<>\\^`{|}é😀'), '/a%20b%22%3C%3E%5C%5E%60%7B%7C%7D%C3%A9%F0%9F%98%80');
+  assert.equal(encodeLocation('/a\r\nSet-Cookie: b=c\0'), '/a%0D%0ASet-Cookie:%20b=c%00');
+  assert.equal(encodeLocation('/\ud800'), '/%EF%BF%BD');
+});

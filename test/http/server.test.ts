@@ -1,0 +1,617 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import test from 'node:test';
+import { Svc } from '../../src/app.ts';
+import { ManualClock } from '../../src/manual-clock.ts';
+import { ClientDisconnected } from '../../src/errors.ts';
+import { HttpServer } from '../../src/http/server.ts';
+import { HttpResponse, StreamingResponse } from '../../src/http/response.ts';
+import { collectedLog } from '../support/collected-log.ts';
+import { RawClient } from '../support/raw-http.ts';
+import type { SvcOptions } from '../../src/app.ts';
+import type { TransportRequest } from '../../src/http/request.ts';
+
+/** An application on a free port, and one connection to it. */
+async function serve(declare: (app: Svc) => void, options: SvcOptions = {}): Promise<{
+  app: Svc; client: RawClient; port: number; events: Record<string, unknown>[]; close(): Promise<void>;
+} & AsyncDisposable> {
+  const { logger, events } = collectedLog();
+  const app = new Svc({ logger, ...options });
+  declare(app);
+  const { port, close } = await app.run({ port: 0, handleSignals: false, drainSeconds: 1 });
+  const client = await RawClient.open(port);
+  return {
+    app, client, port, events, close,
+    async [Symbol.asyncDispose]() {
+      await client[Symbol.asyncDispose]();
+      await close();
+    },
+  };
+}
+
+/** A promise and what settles it. */
+const gate = <T = void>(): PromiseWithResolvers<T> => Promise.withResolvers<T>();
+
+test('HttpServer answers several requests over one connection', async () => {
+  await using it = await serve((app) => app.get('/{n:int}', ({ params }) => ({ n: params.n })));
+  for (const n of [1, 2, 3]) {
+    const answer = await it.client.get(`/${n}`).answer();
+    assert.equal(answer.status, 200);
+    assert.deepEqual(answer.json(), { n });
+    assert.equal(answer.field('content-type'), 'application/json');
+    assert.equal(answer.field('content-length'), '7');
+    assert.equal(answer.field('transfer-encoding'), undefined);
+    assert.match(answer.field('x-request-id')!, /^[0-9a-f-]{36}$/);
+  }
+});
+
+test('HttpServer leaves no listener on a keep-alive socket, whatever its requests were', async () => {
+  const counts: number[] = [];
+  await using it = await serve((app) => {
+    app.get('/', ({ signal }) => String(signal.aborted));
+    app.post('/', async ({ req }) => (await req.body()).length);
+    app.get('/stream', () => new StreamingResponse(['a', 'b']));
+  });
+  const server = new HttpServer(it.app);
+  server.node.on('request', (incoming) => counts.push(incoming.socket.eventNames().reduce((sum, name) => sum + incoming.socket.listenerCount(name), 0)));
+  const { port } = await server.listen({ port: 0 });
+  await using client = await RawClient.open(port);
+  for (let round = 0; round < 8; round++) {
+    assert.equal((await client.get('/').answer()).status, 200);
+    assert.equal((await client.get('/stream').answer()).text(), 'ab');
+    assert.equal((await client.send('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc').answer()).text(), '3');
+  }
+  assert.equal(counts.at(-1), counts[2]);
+  await server.close(0);
+});
+
+test('HttpServer answers pipelined requests in their order', async () => {
+  const first = gate();
+  await using it = await serve((app) => {
+    app.get('/slow', async () => { await first.promise; return 'slow'; });
+    app.get('/fast', () => { first.resolve(); return 'fast'; });
+  });
+  it.client.get('/slow').get('/fast').get('/none');
+  assert.equal((await it.client.answer()).text(), 'slow');
+  assert.equal((await it.client.answer()).text(), 'fast');
+  assert.equal((await it.client.answer()).status, 404);
+});
+
+test('HttpServer ends every pipelined request when the client leaves, those whose answers waited too', async () => {
+  const outcomes: unknown[] = [];
+  const both = gate();
+  const ended = gate();
+  await using it = await serve((app) => app.use((req) => {
+    (req as TransportRequest).afterwards((outcome) => { if (outcomes.push(outcome) === 2) ended.resolve(); });
+    if (req.path === '/2') both.resolve();
+    return once(req.signal, 'abort').then(() => 'gone');
+  }));
+  it.client.get('/1').get('/2');
+  await both.promise;
+  it.client.socket.destroy();
+  await ended.promise;
+  assert.ok(outcomes.every((outcome) => outcome instanceof ClientDisconnected));
+});
+
+test('HttpServer answers HEAD with the head of GET and without its body', async () => {
+  let ended = 0;
+  await using it = await serve((app) => {
+    app.get('/text', () => 'five!');
+    app.get('/stream', () => new StreamingResponse({ [Symbol.iterator]: () => ({ next: () => ({ done: false, value: 'x' }), return: () => { ended++; return { done: true, value: undefined }; } }) }));
+    app.get('/length', () => new StreamingResponse(['abc'], { contentLength: 3 }));
+    app.get('/empty', () => new HttpResponse(null));
+  });
+  const text = await it.client.send('HEAD /text HTTP/1.1\r\nHost: a\r\n\r\n').answer('HEAD');
+  assert.equal(text.status, 200);
+  assert.equal(text.field('content-length'), '5');
+  const stream = await it.client.send('HEAD /stream HTTP/1.1\r\nHost: a\r\n\r\n').answer('HEAD');
+  assert.equal(stream.status, 200);
+  assert.equal(stream.field('content-length'), undefined);
+  assert.equal(ended, 1);
+  assert.equal((await it.client.send('HEAD /length HTTP/1.1\r\nHost: a\r\n\r\n').answer('HEAD')).field('content-length'), '3');
+  assert.equal((await it.client.send('HEAD /empty HTTP/1.1\r\nHost: a\r\n\r\n').answer('HEAD')).field('content-length'), '0');
+  assert.equal((await it.client.send('HEAD /none HTTP/1.1\r\nHost: a\r\n\r\n').answer('HEAD')).status, 404);
+  assert.equal((await it.client.get('/text').answer()).text(), 'five!'); // nothing is left over of the five before
+});
+
+test('HttpServer tells 404, 405 and OPTIONS apart, and answers OPTIONS *', async () => {
+  await using it = await serve((app) => app.get('/a', () => 'a').post('/a', () => 'b').delete('/{x}', () => 'c'));
+  const absent = await it.client.get('/a/b').answer();
+  assert.equal(absent.status, 404);
+  assert.equal(absent.field('content-type'), 'application/problem+json');
+  const { request_id, ...problem } = absent.json();
+  assert.deepEqual(problem, { type: 'about:blank', title: 'Not Found', status: 404 });
+  assert.equal(request_id, absent.field('x-request-id'));
+  const refused = await it.client.send('PUT /a HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n').answer();
+  assert.equal(refused.status, 405);
+  assert.equal(refused.field('allow'), 'GET, HEAD, POST, DELETE, OPTIONS');
+  const options = await it.client.send('OPTIONS /a HTTP/1.1\r\nHost: a\r\n\r\n').answer();
+  assert.equal(options.status, 204);
+  assert.equal(options.field('allow'), 'GET, HEAD, POST, DELETE, OPTIONS');
+  assert.equal(options.field('content-length'), undefined);
+  const star = await it.client.send('OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n').answer();
+  assert.equal(star.status, 204);
+  assert.equal(star.field('allow'), 'GET, POST, DELETE, OPTIONS');
+});
+
+test('HttpServer reads a target in absolute form (RFC 9112 §3.2.2), whose host counts', async () => {
+  await using it = await serve((app) => app.get('/', ({ req }) => ['root', req.host, req.path, req.query.get('q')].join()).get('/a', ({ req }) => req.host));
+  assert.equal((await it.client.get('http://other.example:81/a').answer()).text(), 'other.example:81');
+  assert.equal((await it.client.get('HTTP://other.example?q=1').answer()).text(), 'root,other.example,/,1');
+  assert.equal((await it.client.get('http://other.example').answer()).text(), 'root,other.example,/,');
+});
+
+for (const [target, status] of [
+  ['/%', 400], ['/%zz', 400], ['/a%2', 400], ['/%c3%28', 400], ['/%ff', 400], ['/%2e%2e/', 404], ['/%2e%2e/%2e%2e/etc/passwd', 404],
+  ['//', 404], ['///', 404], ['/..', 200], ['/%00', 200], ['/%2F', 200], ['/?%', 404], ['/a?%zz', 200], ['/a#b', 200],
+] as const) {
+  test(`HttpServer answers ${status} to the target ${target}`, async () => {
+    await using it = await serve((app) => app.get('/{x}', ({ params }) => params.x));
+    assert.equal((await it.client.get(target).answer()).status, status);
+  });
+}
+
+test('HttpServer answers a path of 15,000 characters, and of 7,000 segments', async () => {
+  await using it = await serve((app) => app.get('/{x}', ({ params }) => String(params.x.length)).get('/{a}/{b:path}', ({ params }) => String(params.b.length)));
+  assert.equal((await it.client.get(`/${'a'.repeat(15_000)}`).answer()).text(), '15000');
+  assert.equal((await it.client.get('/a'.repeat(7_000)).answer()).text(), '13997');
+});
+
+for (const [what, bytes, status] of [
+  ['an unknown method', 'FROB / HTTP/1.1\r\nHost: a\r\n\r\n', 400],
+  ['no HTTP at all', '\x16\x03\x01\x02\r\n\r\n', 400],
+  ['a bare line feed in a field', 'GET / HTTP/1.1\r\nHost: a\r\nX: a\nY: b\r\n\r\n', 400],
+  ['Content-Length beside Transfer-Encoding', 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n', 400],
+  ['two lengths', 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd', 400],
+  ['a space before the colon', 'GET / HTTP/1.1\r\nHost : a\r\n\r\n', 400],
+  ['fields of 17 KiB', `GET / HTTP/1.1\r\nHost: a\r\nX: ${'x'.repeat(17_000)}\r\n\r\n`, 431],
+  ['a target of 17 KiB', `GET /${'x'.repeat(17_000)} HTTP/1.1\r\nHost: a\r\n\r\n`, 431],
+] as const) {
+  test(`HttpServer refuses ${what} with ${status}, a problem and a request id, and closes`, async () => {
+    await using it = await serve((app) => app.get('/', () => 'ok'));
+    const answer = await it.client.send(bytes).answer();
+    assert.equal(answer.status, status);
+    assert.equal(answer.field('content-type'), 'application/problem+json');
+    assert.equal(answer.json()['status'], status);
+    assert.equal(answer.json()['request_id'], answer.field('x-request-id'));
+    assert.equal(answer.field('connection'), 'close');
+    await it.client.ended();
+  });
+}
+
+for (const [what, bytes] of [
+  ['two Host fields', 'GET / HTTP/1.1\r\nHost: a\r\nhost: b\r\n\r\n'],
+  ['two equal Host fields', 'GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n'],
+  ['HTTP/1.1 without Host', 'GET / HTTP/1.1\r\n\r\n'],
+] as const) {
+  test(`HttpServer refuses ${what} (RFC 9112 §3.2)`, async () => {
+    await using it = await serve((app) => app.get('/', () => 'ok'));
+    const answer = await it.client.send(bytes).answer();
+    assert.equal(answer.status, 400);
+    assert.equal(answer.field('content-type'), 'application/problem+json');
+    assert.equal(answer.json()['request_id'], answer.field('x-request-id'));
+  });
+}
+
+test('HttpServer answers HTTP/1.0 without Host, closes after it, and sends a stream unchunked', async () => {
+  await using it = await serve((app) => app.get('/', ({ req }) => `[${req.host}]`).get('/stream', () => new StreamingResponse(['a', 'b'])));
+  const answer = await it.client.send('GET / HTTP/1.0\r\n\r\n').answer();
+  assert.equal(answer.text(), '[]');
+  await it.client.ended();
+  await using other = await RawClient.open(it.port);
+  const stream = await other.send('GET /stream HTTP/1.0\r\n\r\n').answer();
+  assert.equal(stream.field('transfer-encoding'), undefined);
+  assert.equal(stream.text(), 'ab');
+});
+
+test('HttpServer refuses an expectation it cannot meet with 417, and meets 100-continue', async () => {
+  await using it = await serve((app) => app.post('/', async ({ req }) => await req.text()));
+  const refused = await it.client.send('POST / HTTP/1.1\r\nHost: a\r\nExpect: a-miracle\r\nContent-Length: 0\r\n\r\n').answer();
+  assert.equal(refused.status, 417);
+  assert.equal(refused.json()['request_id'], refused.field('x-request-id'));
+  it.client.send('POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n');
+  assert.equal((await it.client.answer()).status, 100);
+  assert.equal((await it.client.send('hi').answer()).text(), 'hi');
+});
+
+test('HttpServer takes a valid X-Request-Id and replaces an invalid one', async () => {
+  await using it = await serve((app) => app.get('/', ({ req }) => req.id));
+  const given = await it.client.get('/', 'X-Request-Id: trace:0.a_b-1/2+3=@\r\n').answer();
+  assert.equal(given.field('x-request-id'), 'trace:0.a_b-1/2+3=@');
+  assert.equal(given.text(), given.field('x-request-id'));
+  for (const bad of ['', '"quoted"', 'has space', 'a\\b', '-first', 'x'.repeat(129), 'caf\xe9']) {
+    const answer = await it.client.get('/', `X-Request-Id: ${bad}\r\n`).answer();
+    assert.match(answer.field('x-request-id')!, /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
+    assert.equal(answer.text(), answer.field('x-request-id'));
+  }
+  assert.equal((await it.client.get('/none', 'X-Request-Id: mine\r\n').answer()).json()['request_id'], 'mine');
+});
+
+test('HttpServer sends one X-Request-Id, its own, when an upstream has set another', async () => {
+  await using it = await serve((app) => app.get('/', () => new Response('x', { headers: { 'x-request-id': 'upstream' } })));
+  const answer = await it.client.get('/', 'X-Request-Id: mine\r\n').answer();
+  assert.deepEqual(answer.fields.get('x-request-id'), ['mine']);
+});
+
+// ── bodies of requests ──
+
+test('HttpServer refuses a body that announces too much before it has come, and serves on', async () => {
+  await using it = await serve((app) => app.post('/', async ({ req }) => (await req.body({ maxBytes: 10 })).length));
+  it.client.send('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 11\r\n\r\n');
+  assert.equal((await it.client.answer()).status, 413);
+  it.client.send('12345678901').send('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n1234567890');
+  assert.equal((await it.client.answer()).text(), '10');
+});
+
+test('HttpServer refuses a chunked body with its first byte too many, and serves on', async () => {
+  await using it = await serve((app) => app.post('/', async ({ req }) => (await req.body({ maxBytes: 10 })).length));
+  it.client.send('POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n8\r\n12345678\r\n');
+  it.client.send('8\r\n12345678\r\n');
+  assert.equal((await it.client.answer()).status, 413);
+  it.client.send('0\r\n\r\n').get('/none');
+  assert.equal((await it.client.answer()).status, 404);
+});
+
+test('HttpServer cuts a client that goes on sending a refused body, after a while', async () => {
+  const clock = new ManualClock();
+  await using it = await serve((app) => app.post('/', () => 'no, thank you'), { clock });
+  it.client.send('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\nx');
+  assert.equal((await it.client.answer()).status, 200);
+  while (clock.pending === 0) await clock.advance(0);
+  await clock.advance(5_000);
+  await it.client.ended();
+  assert.equal(clock.pending, 0);
+});
+
+test('HttpServer leaves no timer when the rest of an unwanted body has come', async () => {
+  const clock = new ManualClock();
+  await using it = await serve((app) => app.post('/', () => 'no'), { clock });
+  it.client.send('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\n');
+  assert.equal((await it.client.answer()).status, 200);
+  while (clock.pending === 0) await clock.advance(0);
+  it.client.send('rest').get('/none');
+  assert.equal((await it.client.answer()).status, 404);
+  assert.equal(clock.pending, 0);
+});
+
+test('HttpServer reads a body that comes with GET, and ignores one that nobody asks for', async () => {
+  await using it = await serve((app) => app.get('/read', ({ req }) => req.text()).get('/not', () => 'not'));
+  assert.equal((await it.client.send('GET /read HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbody').answer()).text(), 'body');
+  assert.equal((await it.client.send('GET /not HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbody').answer()).text(), 'not');
+  assert.equal((await it.client.get('/read').answer()).text(), '');
+});
+
+test('HttpServer serves on after a handler that left a stream of its body early', async () => {
+  await using it = await serve((app) => app.post('/', async ({ req }) => {
+    for await (const chunk of req.stream()) return String(chunk.length > 0);
+    return 'none';
+  }));
+  it.client.send('POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nabcd\r\n');
+  assert.equal((await it.client.answer()).text(), 'true');
+  it.client.send('4\r\nabcd\r\n0\r\n\r\n').get('/none');
+  assert.equal((await it.client.answer()).status, 404);
+});
+
+test('HttpServer rejects the body of an upload that is broken off with ClientDisconnected, and logs no error', async () => {
+  const started = gate();
+  const failed = gate<unknown>();
+  await using it = await serve((app) => app.post('/', async ({ req }) => {
+    started.resolve();
+    try {
+      return await req.body();
+    } catch (error) {
+      failed.resolve(error);
+      throw error;
+    }
+  }));
+  it.client.send('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nsome');
+  await started.promise;
+  it.client.socket.destroy();
+  assert.ok(await failed.promise instanceof ClientDisconnected);
+  await it.close();
+  assert.deepEqual(it.events.filter((event) => event['level'] === 'error'), []);
+});
+
+// ── the client's going ──
+
+test('HttpServer aborts the signal and ends the source when the client leaves amid an answer', async () => {
+  const outcome = gate<unknown>();
+  const returned = gate();
+  let reason: unknown;
+  await using it = await serve((app) => app.get('/', ({ req, signal }) => {
+    signal.addEventListener('abort', () => { reason = signal.reason; });
+    (req as TransportRequest).afterwards((how) => outcome.resolve(how));
+    async function* source(): AsyncGenerator<string> {
+      try {
+        for (;;) {
+          yield 'x'.repeat(10_000);
+          await new Promise((resolve) => setImmediate(resolve));
+        }
+      } finally {
+        returned.resolve();
+      }
+    }
+    return new StreamingResponse(source());
+  }));
+  it.client.get('/');
+  await once(it.client.socket, 'data');
+  it.client.socket.destroy();
+  await returned.promise;
+  assert.ok(await outcome.promise instanceof ClientDisconnected);
+  assert.ok(reason instanceof ClientDisconnected);
+});
+
+test('HttpServer ends a source at once that has nothing to give when the client leaves', async () => {
+  const returned = gate();
+  await using it = await serve((app) => app.get('/', () => new StreamingResponse({
+    [Symbol.asyncIterator]: () => {
+      const pending = gate<IteratorResult<string>>();
+      let isFirst = true;
+      return {
+        next: () => { const step = isFirst ? Promise.resolve({ done: false as const, value: 'x' }) : pending.promise; isFirst = false; return step; },
+        return: () => { returned.resolve(); pending.resolve({ done: true, value: undefined }); return pending.promise; },
+      };
+    },
+  })));
+  it.client.get('/');
+  await once(it.client.socket, 'data');
+  it.client.socket.destroy();
+  await returned.promise;
+});
+
+test('HttpServer logs no error for a source that stops because the signal aborts', async () => {
+  const ended = gate();
+  await using it = await serve((app) => app.get('/', ({ signal }) => new StreamingResponse((async function* (): AsyncGenerator<string> {
+    yield 'x';
+    try {
+      await it.app.clock.sleep(60_000, signal);
+    } finally {
+      ended.resolve();
+    }
+  })())));
+  it.client.get('/');
+  await once(it.client.socket, 'data');
+  it.client.socket.destroy();
+  await ended.promise;
+  await it.close();
+  assert.deepEqual(it.events.filter((event) => event['level'] === 'error'), []);
+});
+
+test('HttpServer gives an aborted signal to a handler that asks for it after the client has left', async () => {
+  const left = gate();
+  const started = gate();
+  const aborted = gate<boolean>();
+  await using it = await serve((app) => app.get('/', async ({ req }) => {
+    (req as TransportRequest).afterwards(() => left.resolve());
+    started.resolve();
+    await left.promise;
+    aborted.resolve(req.signal.aborted);
+    return new StreamingResponse(['never sent']);
+  }));
+  it.client.get('/');
+  await started.promise;
+  it.client.socket.destroy();
+  assert.equal(await aborted.promise, true);
+});
+
+test('HttpServer does not abort the signal when the answer ends well', async () => {
+  const signals: AbortSignal[] = [];
+  const outcomes: unknown[] = [];
+  await using it = await serve((app) => app.use((req, next) => {
+    signals.push(req.signal);
+    (req as TransportRequest).afterwards((outcome) => void outcomes.push(outcome));
+    return next();
+  }).get('/', () => 'x').get('/stream', () => new StreamingResponse(['x'])).post('/', ({ req }) => req.text()));
+  await it.client.get('/').answer();
+  await it.client.get('/stream').answer();
+  await it.client.get('/none').answer();
+  await it.client.send('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx').answer();
+  await it.client[Symbol.asyncDispose]();
+  await it.close();
+  assert.deepEqual(signals.map((signal) => signal.aborted), [false, false, false, false]);
+  assert.deepEqual(outcomes, [undefined, undefined, undefined, undefined]);
+});
+
+// ── answers in pieces ──
+
+test('HttpServer pulls a source no faster than its client reads', async () => {
+  let pulled = 0;
+  const total = 1_000;
+  await using it = await serve((app) => app.get('/', () => new StreamingResponse((function* (): Generator<Uint8Array> {
+    for (; pulled < total; pulled++) yield Buffer.alloc(65_536);
+  })())));
+  it.client.socket.pause();
+  it.client.get('/');
+  let before = -1;
+  for (let still = 0; still < 20;) { // until nothing moves: the buffers of both sides are full
+    await new Promise((resolve) => setImmediate(resolve));
+    still = pulled > 0 && pulled === before ? still + 1 : 0;
+    before = pulled;
+  }
+  assert.ok(pulled < total / 2, `pulled ${pulled} of ${total}`);
+  it.client.socket.resume();
+  const answer = await it.client.answer();
+  assert.equal(answer.body.length, total * 65_536);
+});
+
+test('HttpServer sends strings and bytes of a source, skips empty ones, and knows a declared length', async () => {
+  await using it = await serve((app) => {
+    app.get('/chunked', () => new StreamingResponse(['a', '', Buffer.from('b'), new Uint8Array(), 'é']));
+    app.get('/length', () => new StreamingResponse(['ab', 'c'], { contentLength: 3 }));
+    app.get('/web', () => new Response(new Blob(['blob']).stream()));
+  });
+  const chunked = await it.client.get('/chunked').answer();
+  assert.equal(chunked.field('transfer-encoding'), 'chunked');
+  assert.equal(chunked.text(), 'abé');
+  const length = await it.client.get('/length').answer();
+  assert.equal(length.field('content-length'), '3');
+  assert.equal(length.text(), 'abc');
+  assert.equal((await it.client.get('/web').answer()).text(), 'blob');
+});
+
+for (const [what, source, contentLength] of [
+  ['fails', function* (): Generator<string> { yield 'head'; throw new Error('source'); }, undefined],
+  ['gives less than it announced', function* (): Generator<string> { yield 'head'; }, 9],
+  ['gives more than it announced', function* (): Generator<string> { yield 'head'; yield 'HTTP/1.1 200 OK'; }, 4],
+  ['gives what is neither text nor bytes', function* (): Generator<string> { yield 'head'; yield 5 as unknown as string; }, undefined],
+  ['fails when it is ended', () => ({ [Symbol.iterator]: () => ({ next: () => ({ done: false as const, value: 5 as unknown as string }), return: () => { throw new Error('return'); } }) }), undefined],
+] as const) {
+  test(`HttpServer cuts the connection when a source ${what} after the head has gone, and logs it once`, async () => {
+    const outcome = gate<unknown>();
+    let isAborted = false;
+    await using it = await serve((app) => app.get('/', ({ req, signal }) => {
+      signal.addEventListener('abort', () => { isAborted = true; });
+      (req as TransportRequest).afterwards((how) => outcome.resolve(how));
+      return new StreamingResponse(source(), { contentLength });
+    }));
+    const bytes = await it.client.get('/').ended();
+    assert.ok(!bytes.includes('\r\n0\r\n\r\n'), 'no last chunk');
+    assert.equal(bytes.toString().split('HTTP/1.1').length, bytes.length === 0 ? 1 : 2);
+    const how = await outcome.promise;
+    assert.ok(how instanceof Error && !(how instanceof ClientDisconnected), 'the failure itself is the outcome');
+    assert.equal(isAborted, false);
+    assert.deepEqual(it.events.filter((event) => event['level'] === 'error').map((event) => event['event']), ['response_failed']);
+  });
+}
+
+test('HttpServer sends no content with 204, 205 and 304, and ends their sources', async () => {
+  let ended = 0;
+  await using it = await serve((app) => {
+    app.get('/{status:int}', ({ params }) => new HttpResponse('body', { status: params.status }));
+    app.get('/stream', () => new StreamingResponse({ [Symbol.asyncIterator]: () => ({ next: () => Promise.reject(new Error('pulled')), return: () => { ended++; return Promise.resolve({ done: true, value: undefined }); } }) }, { status: 204 }));
+  });
+  assert.equal((await it.client.get('/204').answer()).field('content-length'), undefined);
+  assert.equal((await it.client.get('/304').answer()).field('content-length'), undefined);
+  assert.equal((await it.client.get('/205').answer()).field('content-length'), '0');
+  assert.equal((await it.client.get('/stream').answer()).status, 204);
+  assert.equal((await it.client.get('/200').answer()).text(), 'body');
+  assert.equal(ended, 1);
+});
+
+test('HttpServer gives no length to an empty body but 0, whatever contentLength says', async () => {
+  await using it = await serve((app) => app.get('/', () => {
+    const response = new HttpResponse(null);
+    response.contentLength = 7;
+    return response;
+  }));
+  assert.equal((await it.client.get('/').answer()).field('content-length'), '0');
+  assert.equal((await it.client.send('HEAD / HTTP/1.1\r\nHost: a\r\n\r\n').answer('HEAD')).field('content-length'), '7');
+});
+
+test('HttpServer answers 500 once, and serves on, when node:http refuses what it is to send', async () => {
+  await using it = await serve((app) => {
+    app.get('/field', () => { const response = new HttpResponse('x'); response.headers.flat.push('X-Bad', 'a\r\nb'); return response; });
+    app.get('/body', () => { const response = new HttpResponse('x'); (response as { body: unknown }).body = undefined; return response; });
+  });
+  for (const path of ['/field', '/body']) {
+    const answer = await it.client.get(path).answer();
+    assert.equal(answer.status, 500);
+    assert.notEqual(answer.field('x-request-id'), undefined);
+    assert.equal(it.events.at(-1)!['event'], 'response_refused');
+  }
+});
+
+// ── draining ──
+
+test('HttpServer.close() finishes what is in flight with Connection: close, and closes idle and fresh connections', async () => {
+  const started = gate();
+  const release = gate();
+  await using it = await serve((app) => app.get('/', () => 'idle').get('/slow', async () => { started.resolve(); await release.promise; return 'done'; }));
+  await it.client.get('/').answer();
+  await using fresh = await RawClient.open(it.port);
+  await using partial = await RawClient.open(it.port);
+  partial.send('GET / HTT');
+  await using busy = await RawClient.open(it.port);
+  busy.get('/slow');
+  await started.promise;
+  const closed = it.close();
+  await it.client.ended(); // idle: at once
+  await assert.rejects(RawClient.open(it.port), { code: 'ECONNREFUSED' });
+  release.resolve();
+  const answer = await busy.answer();
+  assert.equal(answer.text(), 'done');
+  assert.equal(answer.field('connection'), 'close');
+  await closed;
+  await Promise.all([fresh.ended(), partial.ended(), busy.ended()]);
+});
+
+test('HttpServer.close() ends with the last request, not with the keep-alive time of an answer under way', async () => {
+  const started = gate();
+  const release = gate();
+  await using it = await serve((app) => app.get('/', () => new StreamingResponse((async function* (): AsyncGenerator<string> {
+    yield 'head';
+    started.resolve();
+    await release.promise;
+    yield 'tail';
+  })())), { clock: new ManualClock() });
+  it.client.get('/');
+  await started.promise;
+  const closed = it.close();
+  release.resolve();
+  assert.equal((await it.client.answer()).text(), 'headtail');
+  await closed;
+});
+
+test('HttpServer.close() cuts what is left at its deadline, says how much, and aborts the signal', async () => {
+  const clock = new ManualClock();
+  const started = gate();
+  const aborted = gate();
+  await using it = await serve((app) => app.get('/', ({ signal }) => {
+    signal.addEventListener('abort', () => aborted.resolve());
+    started.resolve();
+    return aborted.promise;
+  }), { clock });
+  it.client.get('/');
+  await started.promise;
+  const closed = it.close();
+  while (clock.pending === 0) await clock.advance(0);
+  await clock.advance(1_000);
+  await aborted.promise;
+  await closed;
+  assert.deepEqual(it.events.find((event) => event['event'] === 'drain_deadline_exceeded')?.['requests_cut'], 1);
+  assert.equal(clock.pending, 0);
+});
+
+test('HttpServer.close() of a server that does not listen answers 0', async () => {
+  const server = new HttpServer(new Svc());
+  assert.equal(await server.close(1_000), 0);
+});
+
+test('HttpServer.listen() rejects with E_LISTEN when the address is taken, and logs nothing besides', async () => {
+  await using it = await serve(() => undefined);
+  await assert.rejects(new HttpServer(it.app).listen({ port: it.port }), { code: 'E_LISTEN', message: /in use/ });
+  await assert.rejects(new HttpServer(it.app).listen({ port: 0, host: '192.0.2.1' }), { code: 'E_LISTEN' });
+  assert.deepEqual(it.events.filter((event) => event['level'] === 'error'), []);
+});
+
+test('HttpServer.listen() puts an IPv6 address into brackets', async (t) => {
+  const server = new HttpServer(new Svc());
+  const address = await server.listen({ host: '::1', port: 0 }).catch(() => undefined);
+  if (address === undefined) return t.skip('no IPv6 here');
+  assert.equal(address.url, `http://[::1]:${address.port}`);
+  await server.close(0);
+});
+
+test('HttpServer cuts a connection whose answer has begun when rubbish follows, instead of a second head', async () => {
+  const started = gate();
+  await using it = await serve((app) => app.get('/', ({ signal }) => new StreamingResponse((async function* (): AsyncGenerator<string> {
+    yield 'begun';
+    started.resolve();
+    await once(signal, 'abort');
+  })())));
+  it.client.get('/');
+  await started.promise;
+  it.client.send('RUBBISH\r\n\r\n');
+  const bytes = (await it.client.ended()).toString();
+  assert.equal(bytes.split('HTTP/1.1').length, 2);
+});
+
+test('HttpServer survives a client that resets its connection amid a request', async () => {
+  await using it = await serve((app) => app.get('/', () => 'ok'));
+  const socket = connect(it.port, '127.0.0.1');
+  await once(socket, 'connect');
+  socket.write('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabc');
+  socket.resetAndDestroy();
+  assert.equal((await it.client.get('/').answer()).text(), 'ok');
+});

@@ -1,0 +1,47 @@
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { AppState, RequestState, stateKey } from '../../src/http/state.ts';
+import type { Context } from '../../src/http/contracts.ts';
+
+test('stateKey() makes a key of its own for each call, whatever its name', () => {
+  const one = stateKey<number>('n');
+  const other = stateKey<number>('n');
+  const state = new AppState();
+  state.set(one, 1);
+  assert.equal(one.name, 'n');
+  assert.ok(state.has(one));
+  assert.ok(!state.has(other));
+  assert.throws(() => state.get(other), { code: 'E_STATE_UNSET', message: /"n"/ });
+});
+
+test('stateKey() reads itself out of a context', () => {
+  const key = stateKey<string>('k');
+  const state = new AppState();
+  state.set(key, 'value');
+  assert.equal(key({ state } as unknown as Context), 'value');
+});
+
+test('AppState.provide() reads anew each time, and set() replaces it', () => {
+  const key = stateKey<number>('n');
+  const state = new AppState();
+  let reads = 0;
+  state.provide(key, () => ++reads);
+  assert.deepEqual([state.get(key), state.get(key)], [1, 2]);
+  state.set(key, 9);
+  assert.equal(state.get(key), 9);
+});
+
+test('RequestState has its own values before those of the application, and writes none there', () => {
+  const key = stateKey<number | undefined>('n');
+  const app = new AppState();
+  const request = new RequestState(app);
+  assert.ok(!request.has(key));
+  assert.throws(() => request.get(key), { code: 'E_STATE_UNSET' });
+  app.set(key, 1);
+  assert.equal(request.get(key), 1);
+  request.set(key, undefined);
+  assert.equal(request.get(key), undefined);
+  assert.ok(request.has(key));
+  assert.equal(app.get(key), 1);
+  assert.equal(new RequestState(app).get(key), 1);
+});

@@ -1,0 +1,74 @@
+/**
+ * A request without a transport: its bytes are pushed by the test.
+ */
+import { EventEmitter } from 'node:events';
+import { Readable } from 'node:stream';
+import { TransportRequest } from '../../src/http/request.ts';
+import { AppState } from '../../src/http/state.ts';
+import type { Incoming, Outgoing, RequestDefaults } from '../../src/http/request.ts';
+
+/** The receiving side: push chunks, then `null`; or destroy it. */
+export class FakeIncoming extends Readable implements Incoming {
+  readonly method: string;
+  readonly url: string;
+  readonly rawHeaders: readonly string[];
+  readonly socket: Incoming['socket'];
+  complete = false;
+
+  constructor(method: string, url: string, rawHeaders: readonly string[], socket: Incoming['socket']) {
+    super();
+    this.method = method;
+    this.url = url;
+    this.rawHeaders = rawHeaders;
+    this.socket = socket;
+  }
+
+  override _read(): void { /* chunks are pushed when they come */ }
+
+  /** Each chunk in a turn of its own, then the end. */
+  async pushAll(chunks: readonly (string | Uint8Array)[]): Promise<void> {
+    for (const chunk of chunks) {
+      this.push(chunk);
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    this.complete = true;
+    this.push(null);
+  }
+}
+
+/** The sending side. */
+export class FakeOutgoing extends EventEmitter implements Outgoing {
+  writableFinished = false;
+  destroyed = false;
+
+  close(isFinished: boolean): void {
+    this.writableFinished = isFinished;
+    this.destroyed = true;
+    this.emit('close');
+  }
+}
+
+/** What a test request is made of. */
+export interface RequestParts {
+  readonly method?: string;
+  readonly url?: string;
+  /** Name and value in turn. */
+  readonly headers?: readonly string[];
+  readonly socket?: Incoming['socket'];
+  /** Pushed at once; without it the body stays open. */
+  readonly body?: string | Uint8Array;
+  readonly defaults?: Partial<RequestDefaults>;
+}
+
+/** A request and its two sides. */
+export function fakeRequest(parts: RequestParts = {}): { req: TransportRequest; incoming: FakeIncoming; outgoing: FakeOutgoing } {
+  const { method = 'GET', url = '/', headers = [], socket = { remoteAddress: '10.0.0.1' }, body, defaults } = parts;
+  const incoming = new FakeIncoming(method, url, headers, socket);
+  if (body !== undefined) {
+    incoming.push(body);
+    incoming.push(null);
+    incoming.complete = true;
+  }
+  const outgoing = new FakeOutgoing();
+  return { req: new TransportRequest(incoming, outgoing, { state: new AppState(), maxBodyBytes: Infinity, ...defaults }), incoming, outgoing };
+}
