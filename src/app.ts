@@ -10,9 +10,13 @@ import { BackgroundRunner } from './background.ts';
 import { systemClock } from './clock.ts';
 import { compileApplication } from './compile.ts';
 import { Config } from './config.ts';
+import { SvcError } from './errors.ts';
+import { declaredHere } from './findings.ts';
 import { createLogger } from './log.ts';
 import { createMetrics } from './metrics.ts';
+import { Operations } from './ops.ts';
 import { bool, given, int, readOptions, text } from './options.ts';
+import { sortPlugins, startPlugins, stopPlugins } from './plugin.ts';
 import { Router } from './route.ts';
 import { ExceptionHandlers } from './http/exception-handlers.ts';
 import { answerInMemory } from './http/memory.ts';
@@ -23,9 +27,13 @@ import type { Clock } from './clock.ts';
 import type { CompiledApplication } from './compile.ts';
 import type { Env } from './config.ts';
 import type { DependencySource } from './di.ts';
+import type { Finding } from './findings.ts';
 import type { Logger } from './log.ts';
-import type { Counter, Metrics } from './metrics.ts';
-import type { Awaitable, CompiledRoute, Middleware, StateMap } from './http/contracts.ts';
+import type { Counter, MetricsRegistry } from './metrics.ts';
+import type { OpsOptions } from './ops.ts';
+import type { RegisteredPlugin } from './plugin.ts';
+import type { Routes } from './route.ts';
+import type { Awaitable, CompiledRoute, Host, Middleware, Plugin, Rule } from './http/contracts.ts';
 import type { ErrorClass, ExceptionHandler } from './http/exception-handlers.ts';
 import type { MiddlewareFunction } from './http/pipeline.ts';
 import type { Outcome, RequestDefaults, TransportRequest } from './http/request.ts';
@@ -53,6 +61,8 @@ export interface SvcOptions {
   readonly logger?: Logger | undefined;
   /** Default: the machine's. */
   readonly clock?: Clock | undefined;
+  /** Who may read `/metrics`, and where. */
+  readonly ops?: OpsOptions | undefined;
   /** Settings of your own, below loadDict() and the variables `SVC_*`. */
   readonly config?: Readonly<Record<string, unknown>> | undefined;
 }
@@ -78,6 +88,13 @@ export interface RunningServer {
   close(): Promise<void>;
 }
 
+/** Statements that a plugin wants in the database, by engine. @internal */
+export interface ContributedMigration {
+  readonly plugin: string;
+  readonly id: string;
+  readonly sql: Parameters<Host['migration']>[1];
+}
+
 /** Called once at start or end. */
 export type LifecycleHook = (app: Svc) => unknown;
 
@@ -95,15 +112,21 @@ export class Svc extends Router implements ServedApplication {
   readonly version: string;
   readonly config: Config;
   readonly log: Logger;
-  readonly metrics: Metrics;
-  readonly state: StateMap;
+  readonly metrics: MetricsRegistry;
+  readonly state: AppState;
   /** @internal */
   readonly defaults: RequestDefaults;
+  /** @internal */
+  readonly operations: Operations;
   readonly #debug: boolean;
   #env: Env;
   #clock: Clock;
   readonly #middleware: Middleware[] = [];
   readonly #handlers = new ExceptionHandlers();
+  readonly #registered: RegisteredPlugin[] = [];
+  readonly #rules: Rule[] = [];
+  readonly #migrations: ContributedMigration[] = [];
+  #plugins: readonly Plugin[] | undefined;
   readonly #startupHooks: LifecycleHook[] = [];
   readonly #shutdownHooks: LifecycleHook[] = [];
   readonly #pending = new Set<Promise<void>>();
@@ -113,17 +136,19 @@ export class Svc extends Router implements ServedApplication {
   /** The dependencies that live as long as the application: how to leave them. */
   #sharing: Promise<() => Promise<void>> | undefined;
   #starting: Promise<void> | undefined;
+  #startAbort: AbortController | undefined;
   #stopping: Promise<void> | undefined;
 
   /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`, `E_CONFIG_CAST` */
   constructor(options: SvcOptions = {}) {
     super();
-    const { logger, clock, config, ...settings } = readOptions('Svc', options, {
+    const { logger, clock, config, ops, ...settings } = readOptions('Svc', options, {
       debug: given<boolean>('true or false', (value) => typeof value === 'boolean'),
       enableDocs: given<boolean>('true or false', (value) => typeof value === 'boolean'),
       version: text(), title: text(), env: text(),
       maxBodyBytes: given<number>('an integer 0 or more', (value) => Number.isSafeInteger(value) && (value as number) >= 0),
       logger: given<Logger>('a logger', isObject), clock: given<Clock>('a clock', isObject), config: given<Record<string, unknown>>('an object', isObject),
+      ops: given<OpsOptions>('an object', isObject),
     });
     this.config = new Config({ values: { ...config, ...withoutUndefined(settings) } });
     this.#clock = clock ?? systemClock;
@@ -133,6 +158,7 @@ export class Svc extends Router implements ServedApplication {
     this.metrics = createMetrics({ log: this.log });
     this.#errorCounter = this.metrics.counter('svc_errors_total', 'Errors that nothing handled, and answers of 500 and above that were thrown');
     this.#tasks = new BackgroundRunner(this.log, this.metrics);
+    this.operations = new Operations({ env: () => this.#env, clock: () => this.#clock, log: this.log, metrics: this.metrics, options: ops ?? {} });
     this.title = this.config.get('title', 'svc');
     this.version = this.config.get('version', '1.0.0');
     this.#debug = this.config.get('debug', false);
@@ -156,6 +182,17 @@ export class Svc extends Router implements ServedApplication {
   exceptionHandler<E>(errorClass: ErrorClass<E>, handler: ExceptionHandler<E>): this {
     this.mustNotBeFrozen('register an exception handler');
     this.#handlers.add(errorClass, handler);
+    return this;
+  }
+
+  /**
+   * Adds a plugin. Whenever it is called, plugins are registered in the order of what they require when the application
+   * compiles, started in that order and stopped in reverse.
+   */
+  register(plugin: Plugin): this {
+    this.mustNotBeFrozen(`register the plugin "${plugin.name}"`);
+    if (this.#plugins !== undefined) throw new SvcError('E_APP_FROZEN', [`register the plugin "${plugin.name}"`]);
+    this.#registered.push({ plugin, place: declaredHere().place });
     return this;
   }
 
@@ -187,19 +224,19 @@ export class Svc extends Router implements ServedApplication {
   get routes(): readonly CompiledRoute[] { return this.#compile().routes; }
 
   /**
-   * Compiles, resolves the dependencies of scope `app`, then runs the startup hooks; once until shutdown(), however often
-   * it is called. A failed start may be tried again.
+   * Compiles, starts the plugins, runs the startup hooks, then resolves the dependencies of scope `app`; once until
+   * shutdown(), however often it is called. What had started is stopped again when something fails; it may be tried again.
    */
   async startup(): Promise<void> {
-    await (this.#sharing ??= this.#compile().start().catch((error: unknown) => {
-      this.#sharing = undefined;
+    await this.startParts();
+    await (this.#sharing ??= this.#compile().start().catch(async (error: unknown) => {
+      await this.shutdown();
       throw error;
     }));
-    await this.runStartupHooks();
   }
 
-  /** The hooks alone: a test client has dependencies of its own. @internal */
-  runStartupHooks(): Promise<void> {
+  /** Plugins and hooks alone: a test client has shared dependencies of its own. @internal */
+  startParts(): Promise<void> {
     return this.#starting ??= this.#start().catch((error: unknown) => {
       this.#starting = undefined;
       throw error;
@@ -240,6 +277,11 @@ export class Svc extends Router implements ServedApplication {
   }
 
   /** @internal */
+  count(req: TransportRequest, status: number, durationMs: number): void {
+    this.operations.count(req.method, req.route, status, durationMs);
+  }
+
+  /** @internal */
   get securesCookies(): boolean { return this.env === 'production'; }
 
   /** @internal */
@@ -260,7 +302,7 @@ export class Svc extends Router implements ServedApplication {
   variant(variant: CompileVariant): ServedApplication & Pick<CompiledApplication, 'start'> {
     const { handle, start } = this.#build(variant);
     const { defaults, clock, log, securesCookies } = this;
-    return { defaults, clock, log, securesCookies, handle, start, finish: (req, outcome) => this.finish(req, outcome) };
+    return { defaults, clock, log, securesCookies, handle, start, finish: (req, outcome) => this.finish(req, outcome), count: (req, status, durationMs) => this.count(req, status, durationMs) };
   }
 
   /** @internal */
@@ -290,38 +332,91 @@ export class Svc extends Router implements ServedApplication {
     return this.#compiled = compiled;
   }
 
+  /** Puts the plugins in order and lets each declare what it brings; once. */
+  #registerPlugins(report: (finding: Finding) => void): void {
+    if (this.#plugins !== undefined) return;
+    const findings: Finding[] = [];
+    const sorted = sortPlugins(this.#registered, (finding) => findings.push(finding));
+    findings.forEach(report);
+    if (findings.length > 0) return;
+    this.#plugins = sorted;
+    for (const plugin of sorted) plugin.register(this.#hostFor(plugin));
+  }
+
+  #hostFor(plugin: Plugin): Host {
+    const app = this;
+    return {
+      get env() { return app.env; },
+      get clock() { return app.clock; },
+      log: this.log.child(plugin.name), metrics: this.metrics,
+      routes: { route: (path, methods, spec, handler) => void this.addRoute(methods, path, [spec, handler]) },
+      option: (key, fallback, cast) => this.config.get(key, fallback as never, cast === undefined ? undefined as never : { cast: cast as never }) as never, // get() has an overload for each kind
+      use: (middleware) => void this.use(middleware),
+      get: (key) => this.state.get(key),
+      provide: (key, read) => this.state.provide(key, read),
+      readiness: (name, probe) => this.operations.probe(name, probe),
+      rule: (rule) => void this.#rules.push(rule),
+      migration: (id, sql) => void this.#migrations.push({ plugin: plugin.name, id, sql }),
+    };
+  }
+
   #build(variant: CompileVariant): CompiledApplication {
+    const findings: Finding[] = [];
+    this.#registerPlugins((finding) => findings.push(finding));
     const errors = new ErrorRenderer({
       handlers: this.#handlers, log: this.log, errors: this.#errorCounter, debug: this.#debug, onUnhandled: variant.onUnhandled,
     });
     return compileApplication({
-      router: this, middleware: this.#middleware, env: this.env, config: (key) => this.config.get(key), errors,
+      routes: [this, this.#operationRoutes()], middleware: this.#middleware, plugins: this.#plugins ?? [], findings, env: this.env, config: (key) => this.config.get(key), errors,
       log: this.log, tasks: this.#tasks, state: this.state, overrides: variant.overrides ?? new Map(),
     });
   }
 
+  /** The probes, and the metrics where they have no port of their own. */
+  #operationRoutes(): Routes {
+    const { operations } = this;
+    const router = new Router();
+    router.get('/healthz', OPS_SPEC, () => operations.health());
+    router.get('/readyz', OPS_SPEC, () => operations.readiness());
+    if (operations.access.port === undefined) router.get('/metrics', OPS_SPEC, ({ req }) => operations.metrics(req));
+    return router;
+  }
+
   async #start(): Promise<void> {
     this.#compile();
-    for (const hook of this.#startupHooks) await hook(this);
+    const plugins = this.#plugins!; // compiling has put them in order
+    const abort = this.#startAbort = new AbortController();
+    await startPlugins(plugins, abort.signal, this.log);
+    try {
+      for (const hook of this.#startupHooks) {
+        abort.signal.throwIfAborted();
+        await hook(this);
+      }
+    } catch (error) {
+      await stopPlugins(plugins, this.log);
+      throw error;
+    }
   }
 
   async #stop(): Promise<void> {
+    this.#startAbort?.abort(new Error('The application is shutting down'));
     const hasStarted = await this.#starting?.then(() => true, () => false) === true;
     while (this.#pending.size > 0) await Promise.all(this.#pending);
-    if (hasStarted) {
-      for (const hook of this.#shutdownHooks.toReversed()) {
-        try {
-          await hook(this);
-        } catch (error) {
-          this.log.error('shutdown_hook_failed', error);
-        }
-      }
-    }
     const leave = await this.#sharing?.catch(() => undefined);
     await leave?.();
+    if (!hasStarted) return;
+    for (const hook of this.#shutdownHooks.toReversed()) {
+      try {
+        await hook(this);
+      } catch (error) {
+        this.log.error('shutdown_hook_failed', error);
+      }
+    }
+    await stopPlugins(this.#plugins!, this.log); // it has started, so they are in order
   }
 
   async #drain(server: HttpServer, deadlineMs: number): Promise<void> {
+    this.operations.isStopping = true;
     this.log.info('draining', { in_flight: server.inFlight });
     const cut = await server.close(deadlineMs);
     if (cut > 0) this.log.warn('drain_deadline_exceeded', { requests_cut: cut });
@@ -329,6 +424,8 @@ export class Svc extends Router implements ServedApplication {
     this.log.info('stopped');
   }
 }
+
+const OPS_SPEC = { public: 'operations', mcp: false } as const;
 
 /** The first signal drains and ends the process with 0; the second ends it at once. */
 function endOnSignals(close: () => Promise<void>, log: Logger): Disposable {

@@ -15,15 +15,20 @@ import type { Env } from './config.ts';
 import type { DependencySource } from './di.ts';
 import type { Finding } from './findings.ts';
 import type { Logger } from './log.ts';
-import type { Awaitable, CompiledRoute, CompiledView, Context, HttpRequest, Middleware, StateMap } from './http/contracts.ts';
+import type { Awaitable, CompiledRoute, CompiledView, Context, HttpRequest, Middleware, Plugin, StateMap } from './http/contracts.ts';
 import type { ErrorRenderer, Layer } from './http/pipeline.ts';
 import type { Endpoint, TransportRequest } from './http/request.ts';
 import type { FlatRoute, Routes } from './route.ts';
 
 /** What there is to compile. */
 export interface Declarations {
-  readonly router: Routes;
+  /** Those of the application first. */
+  readonly routes: readonly Routes[];
   readonly middleware: readonly Middleware[];
+  /** In the order of what they require. */
+  readonly plugins: readonly Plugin[];
+  /** What has been found already. */
+  readonly findings: readonly Finding[];
   readonly env: Env;
   readonly errors: ErrorRenderer;
   readonly log: Logger;
@@ -46,16 +51,16 @@ export interface CompiledApplication {
 
 /** @throws SvcError `E_COMPILE` with every finding, as soon as one of them is an error */
 export function compileApplication(declarations: Declarations): CompiledApplication {
-  const { router, middleware, env, errors, config, log, tasks, state, overrides } = declarations;
-  const findings: Finding[] = [];
+  const { routes: declared, middleware, plugins, env, errors, config, log, tasks, state, overrides } = declarations;
+  const findings: Finding[] = [...declarations.findings];
   const report = (finding: Finding): void => { findings.push(finding); };
-  const flat = router.flatten(report);
+  const flat = declared.flatMap((routes) => routes.flatten(report));
   const table = new RoutingTable<Endpoint>();
   const graph = new DependencyGraph({ overrides, tasks, report });
   const routes = enter(flat, table, { errors, graph, tasks, log }, report);
   table.freeze();
   reportDuplicateNames(flat, report);
-  const view: CompiledView = { env, routes, middleware, plugins: [], config };
+  const view: CompiledView = { env, routes, middleware, plugins, config };
   for (const layer of middleware) for (const finding of layer.compile?.(view) ?? []) report(finding);
   if (findings.some((finding) => finding.severity === 'error')) throw new SvcError('E_COMPILE', [findings], { findings });
   const run = compose(middleware, core(routes, env, errors), errors);

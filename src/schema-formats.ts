@@ -33,7 +33,7 @@ export const FORMATS: Readonly<Record<FormatName, Format>> = {
   email: { words: 'an e-mail address', maxLength: 254, pattern: EMAIL, test: (text) => EMAIL.test(text) }, // RFC 5321 §4.5.3.1.3, less < >
   uuid: { words: 'a UUID', maxLength: 36, test: (text) => UUID.test(text) },
   date: { words: 'a date such as 2026-01-31', maxLength: 10, test: isDate },
-  'date-time': { words: 'a date and time with an offset such as 2026-01-31T09:30:00Z', maxLength: 64, test: (text) => !Number.isNaN(momentMs(text)) },
+  'date-time': { words: 'a date and time with an offset such as 2026-01-31T09:30:00Z', maxLength: 64, test: (text) => epochMs(text) !== undefined },
   time: { words: 'a time with an offset such as 09:30:00Z', maxLength: 64, test: (text) => secondsOf(text) !== undefined },
   uri: { words: 'a URI', maxLength: 8_192, test: (text) => URI.test(text) },
   hostname: { words: 'a host name', maxLength: 253, test: (text) => HOSTNAME.test(text) },
@@ -69,15 +69,17 @@ function secondsOf(text: string): number | undefined {
 const FIRST_MS = Date.parse('0000-01-01T00:00:00Z');
 const LAST_MS = Date.parse('9999-12-31T23:59:59.999Z');
 
-/**
- * The moment that an RFC 3339 date-time names, in ms since the epoch, or NaN. A leap second is the first moment of the
- * next day, as POSIX time counts. Only what RFC 3339 can write again is a moment: years 0000 … 9999 in UTC.
- */
-export function momentMs(text: string): number {
-  if (text.length > 64 || (text[10] !== 'T' && text[10] !== 't')) return NaN;
+/** The moment of an RFC 3339 date-time in ms since the epoch; a leap second is the first moment of the next day, as POSIX time counts. */
+function epochMs(text: string): number | undefined {
+  if (text.length > 64 || (text[10] !== 'T' && text[10] !== 't')) return undefined;
   const day = text.slice(0, 10);
   const inDay = isDate(day) ? secondsOf(text.slice(11)) : undefined;
-  return inDay === undefined ? NaN : checkedMs(Date.parse(day) + inDay);
+  return inDay === undefined ? undefined : Date.parse(day) + inDay;
+}
+
+/** The same as a value: NaN where there is none, or where RFC 3339 could not write it in UTC: years 0000 … 9999. */
+export function momentMs(text: string): number {
+  return checkedMs(epochMs(text) ?? NaN);
 }
 
 /** The moment, or NaN when its year has not four digits. */

@@ -115,7 +115,8 @@ export class TestClient implements AsyncDisposable {
       for (const value of Array.isArray(values) ? values as readonly unknown[] : [values]) url.searchParams.append(name, String(value));
     }
     const { body, type } = bodyOf(request);
-    const headers = new Headers({ ...type === undefined ? {} : { 'content-type': type }, ...this.#headers, ...request.headers });
+    const headers = new Headers(type === undefined ? {} : { 'content-type': type });
+    for (const fields of [this.#headers, request.headers ?? {}]) for (const [name, value] of Object.entries(fields)) headers.set(name, value);
     const cookie = this.cookies.headerFor(url);
     if (cookie !== '' && !headers.has('cookie')) headers.set('cookie', cookie);
     const web = new Request(url, { method, headers, body, redirect: 'manual', signal: request.signal ?? null, ...body instanceof ReadableStream ? { duplex: 'half' } : {} });
@@ -135,14 +136,14 @@ export class TestClient implements AsyncDisposable {
     await this.#server?.close(CLOSE_DEADLINE_MS);
     const others = clientsOf.get(this.#app)! - 1; // counted by the constructor
     clientsOf.set(this.#app, others);
-    if (others === 0) await this.#app.shutdown();
     await this.#leave?.();
+    if (others === 0) await this.#app.shutdown();
   }
 
   async #start(): Promise<ServedApplication> {
     const served = this.#app.variant({ overrides: this.#overrides, onUnhandled: (error, requestId) => { if (this.#raises) this.#errors.set(requestId, error); } });
+    await this.#app.startParts();
     this.#leave = await served.start();
-    await this.#app.runStartupHooks();
     if (this.#listens) {
       this.#server = new HttpServer(served);
       this.#baseUrl = (await this.#server.listen({ port: 0 })).url;

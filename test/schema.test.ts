@@ -384,7 +384,7 @@ test('formats are those of JSON Schema', () => {
     email: [['a@b.co', "o'hara+x@sub.example-site.org", `${'a'.repeat(64)}@example.com`], ['', 'a', 'a@b', '@b.co', 'a@', 'a@@b.co', 'a b@c.de', '.a@b.co', 'a.@b.co', 'a..b@c.de', 'a@-b.co', 'a@b-.co', 'a@b..co', 'a@b.co\n', `${'a'.repeat(250)}@b.co`, 'é@b.co']],
     uuid: [['123E4567-e89b-12d3-a456-426614174000'], ['123e4567-e89b-12d3-a456-42661417400g']],
     date: [['2000-02-29'], ['1900-02-29']],
-    'date-time': [['2026-01-31T09:30:00Z'], ['2026-01-31T09:30:00']],
+    'date-time': [['2026-01-31T09:30:00Z', '0000-01-01T00:00:00+01:00'], ['2026-01-31T09:30:00']],
     time: [['09:30:00Z', '23:59:60Z', '00:00:00.1+01:00'], ['09:30:00', '24:00:00Z', '9:30:00Z']],
     uri: [['http://a.b/c?d=e#f', 'urn:isbn:1', 'mailto:a@b.co', 'http://[::1]:80/', 'https://u:p@h:1/%20', 'a:'], ['', '/a', 'a b:c', 'http://a b', 'http://a/%zz', 'http://é', '1a:b', 'http://[::1', 'a:[b]', 'http://a]b/']],
     hostname: [['a', 'a.b-c.de', 'x'.repeat(63)], ['', '-a', 'a-', 'a..b', 'x'.repeat(64), 'a_b', `${'a.'.repeat(127)}a.b`]],

@@ -68,6 +68,7 @@ type Close = (isFinished: boolean, failure?: unknown) => Promise<void>;
 export async function answerInMemory(app: ServedApplication, request: Request): Promise<Response> {
   const outgoing = new MemoryOutgoing();
   const req = new TransportRequest(new MemoryIncoming(request), outgoing, app.defaults);
+  req.startedMs = app.clock.monotonicMs();
   const close: Close = async (isFinished, failure) => {
     if (outgoing.destroyed) return;
     req.failure = failure;
@@ -76,6 +77,7 @@ export async function answerInMemory(app: ServedApplication, request: Request): 
   };
   request.signal.addEventListener('abort', () => void close(false), { once: true });
   const response = await app.handle(req);
+  app.count(req, response.status, app.clock.monotonicMs() - req.startedMs);
   const headers = new Headers();
   const fields = response.fields(app.securesCookies || req.scheme === 'https');
   for (let index = 0; index < fields.length; index += 2) headers.append(fields[index]!, fields[index + 1]!);

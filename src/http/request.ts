@@ -69,6 +69,8 @@ export class TransportRequest implements HttpRequest {
   match: Match<Endpoint> = UNMATCHED;
   /** What cut its answer short, if it was not the client. Set by the transport. @internal */
   failure: unknown;
+  /** When it came, by the monotonic clock. Set by the transport. @internal */
+  startedMs = 0;
   readonly #incoming: Incoming;
   readonly #outgoing: Outgoing;
   readonly #defaults: RequestDefaults;

@@ -28,6 +28,8 @@ export interface ServedApplication {
   handle(req: TransportRequest): Awaitable<HttpResponse>;
   /** Runs what the request left for afterwards; a promise where that takes time. Never throws, never rejects. */
   finish(req: TransportRequest, outcome: Outcome): Awaitable<void>;
+  /** Told of every answer and how long it took to make, in milliseconds. */
+  count(req: TransportRequest, status: number, durationMs: number): void;
 }
 
 /** Where and how long. Times in milliseconds. */
@@ -126,11 +128,13 @@ export class HttpServer {
   #begin(incoming: IncomingMessage, outgoing: ServerResponse): TransportRequest {
     this.#inFlight++;
     const req = new TransportRequest(incoming, outgoing, this.#app.defaults);
+    req.startedMs = this.#app.clock.monotonicMs();
     outgoing.on('close', () => this.#onClose(req, outgoing));
     return req;
   }
 
   #answer(req: TransportRequest, incoming: IncomingMessage, outgoing: ServerResponse, response: HttpResponse): void {
+    this.#app.count(req, response.status, this.#app.clock.monotonicMs() - req.startedMs);
     try {
       if (!incoming.complete) this.#linger(incoming, outgoing);
       const sending = send(outgoing, response, {

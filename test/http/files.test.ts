@@ -84,7 +84,8 @@ test('FileResponse cuts the connection when its file is gone or shorter by the t
     app.get('/', () => new FileResponse(path));
     const server = await app.run({ port: 0, handleSignals: false });
     await using client = await RawClient.open(server.port);
-    assert.equal((await client.get('/').answer()).isWhole, false);
+    const bytes = await client.get('/').ended();
+    assert.ok(bytes.length < 400_000);
     assert.ok(events.some((event) => event['event'] === 'response_failed'));
     await server.close();
   }
