@@ -79,6 +79,15 @@ export interface RunOptions {
   readonly handleSignals?: boolean | undefined;
 }
 
+/** What {@link Svc.serve} needs to know. @internal */
+export interface ServeOptions {
+  readonly host: string;
+  readonly port: number;
+  readonly url: string;
+  readonly drainMs: number;
+  readonly handleSignals: boolean;
+}
+
 /** A server that runs. */
 export interface RunningServer {
   readonly host: string;
@@ -229,10 +238,12 @@ export class Svc extends Router implements ServedApplication {
    */
   async startup(): Promise<void> {
     await this.startParts();
-    await (this.#sharing ??= this.#compile().start().catch(async (error: unknown) => {
+    try {
+      await (this.#sharing ??= this.#compile().start());
+    } catch (error) { // out here: shutdown() waits for #sharing
       await this.shutdown();
       throw error;
-    }));
+    }
   }
 
   /** Plugins and hooks alone: a test client has shared dependencies of its own. @internal */
@@ -269,11 +280,37 @@ export class Svc extends Router implements ServedApplication {
     await this.startup();
     const server = new HttpServer(this);
     const address = await server.listen({ host: host ?? this.config.get('host', '127.0.0.1'), port: port ?? this.config.get('port', 8000) });
+    return this.serve(server, { ...address, drainMs: drainSeconds * 1_000, handleSignals });
+  }
+
+  /** Goes on with a server that accepts requests, however they reach it. @internal */
+  async serve(server: HttpServer, { drainMs, handleSignals, ...address }: ServeOptions): Promise<RunningServer> {
+    const { operations } = this;
+    operations.inFlight = () => server.inFlight;
+    const watch = operations.watchEventLoop();
+    const metrics = await this.#listenForMetrics();
     this.log.info('listening', { url: address.url, env: this.env });
     let closing: Promise<void> | undefined;
-    const close = (): Promise<void> => closing ??= this.#drain(server, drainSeconds * 1_000).finally(() => signals?.[Symbol.dispose]());
+    const close = (): Promise<void> => closing ??= this.#drain(server, drainMs).finally(async () => {
+      await metrics?.close(0);
+      watch[Symbol.dispose]();
+      signals?.[Symbol.dispose]();
+    });
     const signals = handleSignals ? endOnSignals(close, this.log) : undefined;
     return { ...address, close };
+  }
+
+  /** `/metrics` on the port of its own that `ops.metrics.port` asks for. */
+  async #listenForMetrics(): Promise<HttpServer | undefined> {
+    const { port, host } = this.operations.access;
+    if (port === undefined) return undefined;
+    const router = new Router().get('/metrics', OPS_SPEC, ({ req }) => this.operations.metrics(req));
+    const compiled = this.#compileRoutes([router], {});
+    const { defaults, clock, log, securesCookies } = this;
+    const server = new HttpServer({ defaults, clock, log, securesCookies, handle: compiled.handle, finish: (req, outcome) => this.finish(req, outcome), count: () => undefined });
+    const { url } = await server.listen({ host, port });
+    this.log.info('listening', { url, what: 'metrics' });
+    return server;
   }
 
   /** @internal */
@@ -363,11 +400,15 @@ export class Svc extends Router implements ServedApplication {
   #build(variant: CompileVariant): CompiledApplication {
     const findings: Finding[] = [];
     this.#registerPlugins((finding) => findings.push(finding));
+    return this.#compileRoutes([this, this.#operationRoutes()], variant, this.#middleware, findings);
+  }
+
+  #compileRoutes(routes: readonly Routes[], variant: CompileVariant, middleware: readonly Middleware[] = [], findings: readonly Finding[] = []): CompiledApplication {
     const errors = new ErrorRenderer({
       handlers: this.#handlers, log: this.log, errors: this.#errorCounter, debug: this.#debug, onUnhandled: variant.onUnhandled,
     });
     return compileApplication({
-      routes: [this, this.#operationRoutes()], middleware: this.#middleware, plugins: this.#plugins ?? [], findings, env: this.env, config: (key) => this.config.get(key), errors,
+      routes, middleware, plugins: this.#plugins ?? [], findings, env: this.env, config: (key) => this.config.get(key), errors,
       log: this.log, tasks: this.#tasks, state: this.state, overrides: variant.overrides ?? new Map(),
     });
   }

@@ -14,17 +14,21 @@ const MAX_WAITING = 10_000;
 export class BackgroundTasks {
   readonly #tasks: (() => unknown)[] = [];
   readonly #runner: BackgroundRunner;
+  /** Whether they have run, or never will: nothing is left that could run another. */
+  #isOver = false;
 
   /** @internal */
   constructor(runner: BackgroundRunner) { this.#runner = runner; }
 
   /**
    * Runs `fn(...args)` after the answer has been sent and the dependencies are cleaned up. Not at all, when the handler
-   * fails. Shutdown waits for it.
+   * fails. Shutdown waits for it. A task may add others.
    *
-   * @throws SvcError `E_BACKGROUND_FULL` beyond 1,000 tasks of a request, or 10,000 that wait
+   * @throws SvcError `E_BACKGROUND_FULL` beyond 1,000 tasks of a request, or 10,000 that wait; `E_BACKGROUND_OVER` when the
+   * last one has run
    */
   add<A extends readonly unknown[]>(fn: (...args: A) => unknown, ...args: A): this {
+    if (this.#isOver) throw new SvcError('E_BACKGROUND_OVER', []);
     if (this.#tasks.length >= MAX_PER_REQUEST) throw new SvcError('E_BACKGROUND_FULL', [MAX_PER_REQUEST, 'of one request']);
     this.#runner.reserve();
     this.#tasks.push(() => fn(...args));
@@ -34,8 +38,14 @@ export class BackgroundTasks {
   /** How many wait. */
   get size(): number { return this.#tasks.length; }
 
-  /** Takes what was added. @internal */
-  take(): (() => unknown)[] { return this.#tasks.splice(0); }
+  /** Takes the next one, in order. @internal */
+  next(): (() => unknown) | undefined { return this.#tasks.shift(); }
+
+  /** Takes no more; answers how many it forgets. @internal */
+  end(): number {
+    this.#isOver = true;
+    return this.#tasks.splice(0).length;
+  }
 }
 
 /** Runs the tasks of an application's requests. */
@@ -56,9 +66,9 @@ export class BackgroundRunner {
     this.#waiting++;
   }
 
-  /** Runs them in order. Never rejects. */
+  /** Runs them in order, and those that they add. Never rejects. */
   async run(tasks: BackgroundTasks, fields: Record<string, unknown>): Promise<void> {
-    for (const task of tasks.take()) {
+    for (let task = tasks.next(); task !== undefined; task = tasks.next()) {
       try {
         await task();
       } catch (error) {
@@ -68,10 +78,11 @@ export class BackgroundRunner {
         this.#waiting--;
       }
     }
+    tasks.end();
   }
 
   /** Forgets them: the handler that added them has failed. */
   drop(tasks: BackgroundTasks): void {
-    this.#waiting -= tasks.take().length;
+    this.#waiting -= tasks.end();
   }
 }

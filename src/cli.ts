@@ -7,40 +7,16 @@ import { existsSync, readFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
-import { systemClock } from './clock.ts';
+import { runCommand } from './command-run.ts';
 import { SvcError } from './errors.ts';
 import { flush } from './log.ts';
 import { closest } from './options.ts';
-import { isFault, loadApplication, locate, ownPackage, packageSeenBy, parseTarget } from './load.ts';
-import type { ParseArgsOptionsConfig } from 'node:util';
+import { isFault, locate, ownPackage, packageSeenBy, parseTarget } from './load.ts';
+import type { Command } from './command.ts';
 import type { FaultCode } from './errors.ts';
 
-interface Command {
-  readonly usage: string;
-  readonly summary: string;
-  readonly details: string;
-  readonly options: ParseArgsOptionsConfig;
-  run(args: { readonly positionals: readonly string[]; readonly values: Readonly<Record<string, unknown>> }, argv: readonly string[]): Promise<number | undefined>;
-}
-
-/** How long a module may take to load before it is said to hang. */
-const LOAD_TIMEOUT_MS = 30_000;
-
 const COMMANDS: Readonly<Record<string, Command>> = {
-  run: {
-    usage: 'svc run <module>[:<app>] [--host <address>] [--port <number>] [--env-file <file>]',
-    summary: 'serves an application',
-    details: [
-      '  --host <address>    address to listen on; default SVC_HOST, else 127.0.0.1',
-      '  --port <number>     port to listen on, 0 for a free one; default SVC_PORT, else 8000',
-      '  --env-file <file>   reads variables from a file first; those that are set already win',
-      '',
-      'The module is a .ts or .js file, or a package; the export is "app" unless named.',
-      'SIGTERM and SIGINT let requests in flight finish, then end the process; a second one ends it at once.',
-    ].join('\n'),
-    options: { host: { type: 'string' }, port: { type: 'string' }, 'env-file': { type: 'string' } },
-    run: runCommand,
-  },
+  run: runCommand,
 };
 
 /** Runs a command. Ends the process with its status, unless a server keeps it alive. */
@@ -61,7 +37,7 @@ async function dispatch(argv: readonly string[]): Promise<number | undefined> {
   }
   const command = commandNamed(name);
   if (rest.includes('--help') || rest.includes('-h')) return print(helpOf(command));
-  return command.run(readArguments(command, rest), argv);
+  return invoke(name, command, rest, argv);
 }
 
 function commandNamed(name: string): Command {
@@ -83,18 +59,19 @@ function readArguments(command: Command, args: readonly string[]): { positionals
   }
 }
 
-async function runCommand({ positionals, values }: Parameters<Command['run']>[0], argv: readonly string[]): Promise<number | undefined> {
+/** Runs a command, or lets the copy of the package run it that the application brings. */
+async function invoke(name: string, command: Command, args: readonly string[], argv: readonly string[]): Promise<number | undefined> {
+  const { positionals, values } = readArguments(command, args);
+  command.check?.(values);
+  if (!command.takesModule) return command.run({ positionals, values, argv, subject: undefined });
   const [given, ...surplus] = positionals;
-  if (given === undefined || surplus.length > 0) throw new SvcError('E_CLI_USAGE', [given === undefined ? 'run needs a module' : `run takes one module, found also "${surplus[0]!}"`]);
-  const port = readPort(values['port']);
+  if (given === undefined || surplus.length > 0) throw new SvcError('E_CLI_USAGE', [given === undefined ? `${name} needs a module` : `${name} takes one module, found also "${surplus[0]!}"`]);
   if (typeof values['env-file'] === 'string') loadEnvironment(values['env-file']);
   const target = parseTarget(given);
   const module = locate(target, process.cwd());
   const theirs = packageSeenBy(module);
   if (theirs !== undefined && theirs !== ownPackage()) return delegate(theirs, given, argv);
-  const app = await settling(loadApplication(target, module), given, 'a top-level await', LOAD_TIMEOUT_MS);
-  await settling(app.run({ host: values['host'] as string | undefined, port }), given, 'a startup hook'); // parseArgs was told that it is a string
-  return undefined;
+  return command.run({ positionals, values, argv, subject: { given, target, module } });
 }
 
 /** The application brings its own copy of the package: that one must serve it. */
@@ -104,29 +81,6 @@ async function delegate(packageJson: string, given: string, argv: readonly strin
   const { main: theirMain } = await import(pathToFileURL(cli).href) as { main: typeof main };
   await theirMain(argv);
   return undefined;
-}
-
-/**
- * A promise with an end. What never settles hangs the process when something else is going on, and when nothing is, lets it
- * end with status 0 and no word: Node tells of that by `beforeExit`.
- */
-async function settling<T>(pending: Promise<T>, target: string, what: string, deadlineMs?: number): Promise<T> {
-  const { promise: hung, reject } = Promise.withResolvers<never>();
-  const onHung = (): void => reject(new SvcError('E_LOAD', [target, `${what} never settles`]));
-  using _deadline = deadlineMs === undefined ? undefined : systemClock.after(deadlineMs, onHung);
-  process.once('beforeExit', onHung);
-  try {
-    return await Promise.race([pending, hung]);
-  } finally {
-    process.off('beforeExit', onHung);
-  }
-}
-
-function readPort(text: unknown): number | undefined {
-  if (text === undefined) return undefined;
-  const port = typeof text === 'string' && /^\d{1,5}$/.test(text) ? Number(text) : Number.NaN;
-  if (!(port <= 65_535)) throw new SvcError('E_CLI_USAGE', [`--port needs a number 0 … 65535, found "${String(text)}"`]);
-  return port;
 }
 
 function loadEnvironment(file: string): void {

@@ -25,6 +25,10 @@ export const FAULTS = {
     describe: (most: number, which: string): string => `Cannot add a background task: there are ${most} ${which} already`,
     remedy: 'Add one task that does the work of many, or use a queue that outlives the process',
   },
+  E_BACKGROUND_OVER: {
+    describe: (): string => 'Cannot add a background task: those of this request have run, or its handler has failed',
+    remedy: 'Await in the handler whatever adds tasks, so that they are added before it returns',
+  },
   E_BODY_CONSUMED: {
     describe: (what: string): string => `Cannot read the request body as ${what}: its stream has been taken already`,
     remedy: 'Call stream() or one of body(), json(), text(), form(), not both',

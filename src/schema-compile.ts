@@ -161,81 +161,133 @@ export function absence(field: FieldPlan): (run: Run) => unknown {
   return field.isRequired ? (run) => run.fail('required', 'is required') : () => undefined;
 }
 
+/** Attempts at reading members in the order of declaration that may fail before they are given up, as long as as many succeed. */
+const PATIENCE = 32;
+
+/**
+ * Members are read with `for … in`, in the order of the input, as long as that is the order of declaration: three times as
+ * fast as looking each of them up by name, which is megamorphic here (test/bench/validate.ts). Input in another order is
+ * looked up; where that is the rule, nothing else is tried any more.
+ */
 function compileObject(plan: ObjectPlan): Check {
-  const { fields, schema } = plan;
-  const count = fields.length;
-  const wires = fields.map((field) => field.wireName);
-  const absent = fields.map(absence);
-  // A read-only member of the input is passed over, as OpenAPI lets a server do.
-  const checks = fields.map((field, i): Check => (field.isReadOnly ? (_, run) => absent[i]!(run) : jsonCheck(field.node)));
-  const quick = new QuickTests(fields);
-  const isGuarded = wires.some((wire) => wire in Object.prototype); // a member called "constructor" is everywhere
+  const { schema } = plan;
+  const members = new Members(plan.fields);
   const unknown = plan.extra === 'ignore' ? undefined : unknownMembers(plan);
+  let patience = PATIENCE;
   return (value, run) => {
     // An instance has been validated: it is taken as it is.
     if (!isPlainObject(value)) return schema !== undefined && value instanceof schema ? value : run.fail('type', 'must be an object');
     if (run.depth >= MAX_DEPTH) return tooDeep(run);
     run.depth++;
-    let mark = run.count, isGood = true;
-    const values: unknown[] = new Array(count);
-    for (let i = 0; i < count; i++) {
-      const wire = wires[i]!;
-      const raw = isGuarded && !Object.hasOwn(value, wire) ? undefined : value[wire];
-      if (quick.accepts(i, raw, run)) {
-        values[i] = raw;
-        continue;
-      }
-      const out = raw === undefined ? absent[i]!(run) : checks[i]!(raw, run);
-      if (out === FAIL) {
-        mark = run.place(mark, wire);
-        isGood = false;
-      }
-      values[i] = out;
+    const before = run.count;
+    let values = patience > 0 ? members.inOrder(value, run) : undefined;
+    if (values !== undefined) {
+      if (patience < PATIENCE) patience++;
+    } else {
+      patience--;
+      run.rewind(before);
+      values = members.byName(value, run);
     }
+    const isGood = run.count === before && !run.isFull;
     const extras = unknown?.(value, run);
     run.depth--;
     return isGood && extras !== FAIL ? plan.build(values, value, extras) : FAIL;
   };
 }
 
-/** What {@link QuickTests} knows of a field. */
-const QUICK = { none: 0, text: 1, integer: 2, number: 3, flag: 4 } as const;
-
-/**
- * Accepts the plainest values without calling their check: a call of some 10 ns through a closure that could be any of
- * twenty (test/bench/validate.ts). It decides nothing: what it does not accept, its check does or refuses.
- */
-class QuickTests {
-  readonly #kinds: Uint8Array;
-  readonly #lows: Float64Array;
-  readonly #highs: Float64Array;
+/** The compiled fields of an object. Problems are noted in `run`; the values are only good when there are none. */
+class Members {
+  readonly #members: readonly Member[];
+  readonly #indexes: ReadonlyMap<string, number>;
+  readonly #isGuarded: boolean;
 
   constructor(fields: readonly FieldPlan[]) {
-    this.#kinds = Uint8Array.from(fields, quickKind);
-    this.#lows = Float64Array.from(fields, ({ node: { kind, constraints } }) => (kind === 'str' ? 2 * (constraints.minLength ?? 0) - 1 : (constraints.ge ?? -Infinity)));
-    this.#highs = Float64Array.from(fields, ({ node: { kind, constraints } }) => (kind === 'str' ? constraints.maxLength : constraints.le) ?? Infinity);
+    this.#members = fields.map((field) => new Member(field));
+    this.#indexes = new Map(fields.map((field, i) => [field.wireName, i] as const));
+    this.#isGuarded = fields.some((field) => field.wireName in Object.prototype); // a member called "constructor" is everywhere
   }
 
-  accepts(i: number, value: unknown, run: Run): boolean {
-    switch (this.#kinds[i]) {
-      // n UTF-16 units are at least n / 2 code points and at most n
-      case QUICK.text: return typeof value === 'string' && value.length >= this.#lows[i]! && value.length <= this.#highs[i]! && run.isWellFormed;
-      case QUICK.integer: return typeof value === 'number' && value >= this.#lows[i]! && value <= this.#highs[i]! && Number.isSafeInteger(value);
-      case QUICK.number: return typeof value === 'number' && value >= this.#lows[i]! && value <= this.#highs[i]! && Number.isFinite(value);
-      case QUICK.flag: return value === true || value === false;
+  /** The values, read in the order of the input; undefined when a field turns up that has been passed. */
+  inOrder(input: Readonly<Record<string, unknown>>, run: Run): unknown[] | undefined {
+    const members = this.#members;
+    const count = members.length;
+    const values: unknown[] = new Array(count);
+    let at = 0;
+    for (const key in input) {
+      if (at >= count || key !== members[at]!.wire) {
+        const index = this.#indexes.get(key);
+        if (index === undefined) continue;
+        if (index < at) return undefined;
+        while (at < index) values[at] = members[at++]!.checked(undefined, run);
+      }
+      const member = members[at]!;
+      const raw = input[key];
+      values[at++] = member.isPlainly(raw, run) ? raw : member.checked(raw, run);
+    }
+    while (at < count) values[at] = members[at++]!.checked(undefined, run);
+    return values;
+  }
+
+  /** The values, each looked up by its name. */
+  byName(input: Readonly<Record<string, unknown>>, run: Run): unknown[] {
+    return this.#members.map((member) => member.checked(this.#isGuarded && !Object.hasOwn(input, member.wire) ? undefined : input[member.wire], run));
+  }
+}
+
+/** Kinds of value that {@link Member.isPlainly} knows. */
+const PLAIN = { none: 0, text: 1, integer: 2, number: 3, flag: 4 } as const;
+
+/** One compiled field. Members are read some hundred million times: their properties are public, in one shape. */
+class Member {
+  readonly wire: string;
+  readonly plain: number;
+  readonly low: number;
+  readonly high: number;
+  readonly check: Check;
+  readonly absent: (run: Run) => unknown;
+
+  constructor(field: FieldPlan) {
+    const { kind, constraints } = field.node;
+    this.wire = field.wireName;
+    this.plain = plainKind(field);
+    // n UTF-16 units are at least n / 2 code points, and at most n
+    this.low = kind === 'str' ? 2 * (constraints.minLength ?? 0) - 1 : (constraints.ge ?? -Number.MAX_VALUE);
+    this.high = (kind === 'str' ? constraints.maxLength : constraints.le) ?? Number.MAX_VALUE;
+    this.absent = absence(field);
+    // A read-only member of the input is passed over, as OpenAPI lets a server do.
+    this.check = field.isReadOnly ? (_, run) => this.absent(run) : jsonCheck(field.node);
+  }
+
+  /**
+   * Whether it is one of the plainest values, without calling the check: a call of some 10 ns through a closure that could
+   * be any of twenty (test/bench/validate.ts). Decides nothing: what this does not accept, the check accepts or refuses.
+   */
+  isPlainly(value: unknown, run: Run): boolean {
+    switch (this.plain) {
+      case PLAIN.text: return typeof value === 'string' && value.length >= this.low && value.length <= this.high && run.isWellFormed;
+      case PLAIN.integer: return typeof value === 'number' && value >= this.low && value <= this.high && Number.isSafeInteger(value);
+      case PLAIN.number: return typeof value === 'number' && value >= this.low && value <= this.high; // neither NaN nor Infinity
+      case PLAIN.flag: return value === true || value === false;
       default: return false;
     }
   }
+
+  checked(raw: unknown, run: Run): unknown {
+    const mark = run.count;
+    const out = raw === undefined ? this.absent(run) : this.check(raw, run);
+    if (out === FAIL) run.place(mark, this.wire);
+    return out;
+  }
 }
 
-function quickKind({ node: { kind, constraints }, isReadOnly }: FieldPlan): number {
+function plainKind({ node: { kind, constraints }, isReadOnly }: FieldPlan): number {
   const { pattern, format, gt, lt, multipleOf } = constraints;
-  if (isReadOnly || pattern !== undefined || format !== undefined || gt !== undefined || lt !== undefined || multipleOf !== undefined) return QUICK.none;
-  return kind === 'str' ? QUICK.text : kind === 'int' ? QUICK.integer : kind === 'float' ? QUICK.number : kind === 'bool' ? QUICK.flag : QUICK.none;
+  if (isReadOnly || pattern !== undefined || format !== undefined || gt !== undefined || lt !== undefined || multipleOf !== undefined) return PLAIN.none;
+  return kind === 'str' ? PLAIN.text : kind === 'int' ? PLAIN.integer : kind === 'float' ? PLAIN.number : kind === 'bool' ? PLAIN.flag : PLAIN.none;
 }
 
-type Members = Readonly<Record<string, unknown>>;
-type UnknownMembers = (input: Members, run: Run) => Members | typeof FAIL | undefined;
+type Record_ = Readonly<Record<string, unknown>>;
+type UnknownMembers = (input: Record_, run: Run) => Record_ | typeof FAIL | undefined;
 
 /** Members that no field takes: refused, or kept when they are JSON and hide nothing of the class. */
 function unknownMembers(plan: ObjectPlan): UnknownMembers {
@@ -298,7 +350,7 @@ function fromMap(source: TextMap, name: string): string | FileLike | readonly (s
   return all.length > 1 ? all : all[0];
 }
 
-function recordOf(source: TextMap): Members {
+function recordOf(source: TextMap): Record_ {
   const found: [string, unknown][] = [];
   for (const name of new Set(source.keys())) {
     const raw = fromMap(source, name);

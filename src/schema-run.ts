@@ -57,6 +57,14 @@ export class Run {
     return FAIL;
   }
 
+  /** Forgets the issues from number `mark` on: a first way of reading the input is given up for another. */
+  rewind(mark: number): void {
+    if (this.count === mark) return;
+    this.#issues!.length = mark;
+    this.count = mark;
+    this.isFull = false;
+  }
+
   /** Puts `key` in front of the paths of all issues from number `mark` on; returns the mark for the next part. */
   place(mark: number, key: string | number): number {
     const shown = typeof key === 'number' ? key : clipped(key);

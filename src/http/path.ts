@@ -61,8 +61,11 @@ function endOfInteger(path: string, start: number, end: number): number {
   return at;
 }
 
+/** The digits of 2^53-1, and a sign: what is longer need not be read. */
+const MAX_INT_LENGTH = 17;
+
 function isInt(path: string, start: number, end: number): boolean {
-  return endOfInteger(path, start, end) === end && (end - start < 16 || Number.isSafeInteger(Number(path.slice(start, end))));
+  return end - start <= MAX_INT_LENGTH && endOfInteger(path, start, end) === end && (end - start < 16 || Number.isSafeInteger(Number(path.slice(start, end))));
 }
 
 function isFloat(path: string, start: number, end: number): boolean {

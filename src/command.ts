@@ -1,0 +1,77 @@
+/**
+ * What a command of the command line is, and what those that take an application share.
+ */
+import { systemClock } from './clock.ts';
+import { SvcError } from './errors.ts';
+import { loadApplication } from './load.ts';
+import type { ParseArgsOptionsConfig } from 'node:util';
+import type { Svc } from './app.ts';
+import type { Target } from './load.ts';
+
+/** The application that a command is about: not loaded yet. */
+export interface Subject {
+  /** As it was given. */
+  readonly given: string;
+  readonly target: Target;
+  /** The file of its module. */
+  readonly module: URL;
+}
+
+/** What a command gets. */
+export interface Invocation {
+  readonly positionals: readonly string[];
+  readonly values: Readonly<Record<string, unknown>>;
+  /** The whole command line. */
+  readonly argv: readonly string[];
+  /** There for commands that take a module. */
+  readonly subject: Subject | undefined;
+}
+
+/** A command. */
+export interface Command {
+  readonly usage: string;
+  readonly summary: string;
+  readonly details: string;
+  readonly options: ParseArgsOptionsConfig;
+  /** Whether its one argument names an application: then `--env-file` is read first, and the application's own copy of the package takes over. */
+  readonly takesModule: boolean;
+  /** Refuses option values before anything is looked up. @throws SvcError `E_CLI_USAGE` */
+  check?(values: Invocation['values']): void;
+  /** The exit status, or undefined where a server keeps the process alive. */
+  run(invocation: Invocation): Promise<number | undefined>;
+}
+
+/** Help for the options that every command with a module has. */
+export const ENV_FILE_HELP = '  --env-file <file>   reads variables from a file first; those that are set already win';
+
+/** How long a module may take to load before it is said to hang. */
+const LOAD_TIMEOUT_MS = 30_000;
+
+/** Imports the application. @throws SvcError `E_LOAD` */
+export function openApplication(subject: Subject): Promise<Svc> {
+  return settling(loadApplication(subject.target, subject.module), subject.given, 'a top-level await', LOAD_TIMEOUT_MS);
+}
+
+/**
+ * A promise with an end. What never settles hangs the process when something else is going on, and when nothing is, lets it
+ * end with status 0 and no word: Node tells of that by `beforeExit`.
+ */
+export async function settling<T>(pending: Promise<T>, target: string, what: string, deadlineMs?: number): Promise<T> {
+  const { promise: hung, reject } = Promise.withResolvers<never>();
+  const onHung = (): void => reject(new SvcError('E_LOAD', [target, `${what} never settles`]));
+  using _deadline = deadlineMs === undefined ? undefined : systemClock.after(deadlineMs, onHung);
+  process.once('beforeExit', onHung);
+  try {
+    return await Promise.race([pending, hung]);
+  } finally {
+    process.off('beforeExit', onHung);
+  }
+}
+
+/** A whole number in a range out of an option's text. @throws SvcError `E_CLI_USAGE` */
+export function readCount(option: string, text: unknown, least: number, greatest: number): number | undefined {
+  if (text === undefined) return undefined;
+  const count = typeof text === 'string' && /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN;
+  if (!(count >= least && count <= greatest)) throw new SvcError('E_CLI_USAGE', [`--${option} needs a number ${least} … ${greatest}, found "${String(text)}"`]);
+  return count;
+}

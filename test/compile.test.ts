@@ -1,0 +1,143 @@
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { Svc } from '../src/app.ts';
+import { MethodNotAllowed, NotFound, SvcError } from '../src/errors.ts';
+import { Router } from '../src/route.ts';
+import { collectedLog } from './support/collected-log.ts';
+import type { SvcOptions } from '../src/app.ts';
+import type { Finding } from '../src/findings.ts';
+
+const make = (options: SvcOptions = {}): Svc => new Svc({ logger: collectedLog().logger, ...options });
+const handler = (): string => 'x';
+/** The line that called it. */
+const line = (): number => Number(/:(\d+):\d+\)?$/.exec(new Error('here').stack!.split('\n')[2]!)![1]);
+function findingsOf(app: Svc): readonly Finding[] {
+  try {
+    app.compileAll();
+  } catch (error) {
+    assert.equal((error as SvcError).code, 'E_COMPILE');
+    return (error as SvcError).findings;
+  }
+  return [];
+}
+const ask = (app: Svc, path: string, method = 'GET'): Promise<Response> => app.fetch(new Request(`http://a.example${path}`, { method }));
+
+test('compileAll() reports a path and method registered twice as SVC101, at the second, naming the first', () => {
+  const app = make();
+  app.get('/a/{x}', handler); const first = line();
+  app.get('/b', handler).post('/a/{x}', handler);
+  app.get('/a/{y}', handler); const second = line();
+  const findings = findingsOf(app);
+  assert.deepEqual(findings.map(({ rule, severity, subject }) => [rule, severity, subject]), [['SVC101', 'error', 'GET /a/{y}']]);
+  assert.equal(findings[0]!.place!.line, second);
+  assert.match(findings[0]!.place!.file, /compile\.test\.ts$/);
+  assert.match(findings[0]!.message, new RegExp(`/a/\\{x\\} at .*compile\\.test\\.ts:${first}$`));
+});
+
+test('compileAll() reports a name given twice as SVC104, at the second', () => {
+  const app = make();
+  app.get('/a', { name: 'n' }, handler);
+  app.post('/b', { name: 'n' }, handler); const at = line();
+  const findings = findingsOf(app);
+  assert.deepEqual(findings.map(({ rule, subject, place }) => [rule, subject, place!.line]), [['SVC104', 'POST /b', at]]);
+  assert.match(findings[0]!.message, /\/a/);
+});
+
+test('compileAll() tells methods, converters, cases and trailing slashes apart', () => {
+  const app = make().get('/a', handler).post('/a', handler).get('/A', handler).get('/a/', handler).get('/{x}', handler).get('/{x:int}', handler);
+  app.route('/a', ['HEAD'], handler);
+  assert.deepEqual(findingsOf(app), []);
+  assert.deepEqual(app.routes.filter(({ template }) => !/^\/(healthz|readyz|metrics)$/.test(template)).map(({ method, template }) => `${method} ${template}`),
+    ['GET /a', 'POST /a', 'GET /A', 'GET /a/', 'GET /{x}', 'GET /{x:int}', 'HEAD /a']);
+});
+
+test('compileAll() collects every mistake and throws them at once, freezing nothing', () => {
+  const app = make().get('/a', { name: 'n' }, handler).get('/a', { name: 'n' }, handler);
+  const router = new Router({ prefix: '/{id}' });
+  router.get('/{id}', handler).includeRouter(router);
+  app.includeRouter(router);
+  app.use({ handle: (_req, next) => next(), compile: () => [{ rule: 'mine/rule', severity: 'warning', subject: 's', message: 'm', remedy: 'r' }] });
+  const findings = findingsOf(app);
+  assert.deepEqual(findings.map(({ rule }) => rule).sort(), ['SVC101', 'SVC104', 'SVC106', 'SVC106', 'mine/rule']);
+  assert.throws(() => app.compileAll(), { code: 'E_COMPILE', message: /SVC101 GET \/a/ });
+  app.get('/b', handler); // still open
+});
+
+test('compileAll() lets warnings pass, and asks middleware with the whole view', () => {
+  const seen: unknown[] = [];
+  const app = make({ env: 'test', config: { pageSize: 20 } });
+  app.use({
+    handle: (_req, next) => next(),
+    compile: (view) => { seen.push(view.env, view.routes.some(({ template }) => template === '/late'), view.middleware.length, view.config('pageSize')); return [{ rule: 'mine/rule', severity: 'warning', subject: 's', message: 'm', remedy: 'r' }]; },
+  });
+  app.get('/late', handler);
+  assert.deepEqual(findingsOf(app), []);
+  assert.deepEqual(seen, ['test', true, 1, 20]);
+});
+
+test('A compiled route knows its template, name, place and meta, and req.route is it before any middleware', async () => {
+  const app = make();
+  const seen: unknown[] = [];
+  app.use((req, next) => { seen.push(req.route?.template, req.pathParams); return next(); });
+  app.get('/a/{id:int}', { name: 'n', meta: { mine: 1 } }, handler); const at = line();
+  const route = app.routes.find(({ name }) => name === 'n')!;
+  assert.deepEqual([route.method, route.template, route.place.line, route.meta], ['GET', '/a/{id:int}', at, { mine: 1 }]);
+  assert.ok(Object.isFrozen(route.meta));
+  await ask(app, '/a/5');
+  await ask(app, '/none');
+  await ask(app, '/a/5', 'POST');
+  assert.deepEqual(seen, ['/a/{id:int}', { id: 5 }, undefined, {}, undefined, {}]);
+});
+
+test('Path parameters are plain objects, typed by their converters, for any number of them', async () => {
+  const app = make().get('/1/{a:int}', ({ params }) => params).get('/2/{a:float}/{b}', ({ params }) => params)
+    .get('/3/{a}/{b:uuid}/{c:path}', ({ params }) => params).get('/p/{constructor}/{toString}/{valueOf}', ({ params }) => ({ ...params, isPlain: Object.getPrototypeOf(params) === Object.prototype }));
+  const uuid = '0190163D-8694-739B-AEA5-966C26F8AD91';
+  assert.deepEqual(await (await ask(app, '/1/5')).json(), { a: 5 });
+  assert.deepEqual(await (await ask(app, '/2/1.50/x%2Fy')).json(), { a: 1.5, b: 'x/y' });
+  assert.deepEqual(await (await ask(app, `/3/x/${uuid}/r/s`)).json(), { a: 'x', b: uuid.toLowerCase(), c: 'r/s' });
+  assert.deepEqual(await (await ask(app, '/p/1/2/3')).json(), { constructor: '1', toString: '2', valueOf: '3', isPlain: true });
+});
+
+test('404, 405, 400 and OPTIONS pass back through the middleware', async () => {
+  const app = make().get('/a', handler);
+  app.use(async (_req, next) => { const response = await next(); response.headers.set('X-Outer', 'there'); return response; });
+  for (const [path, method, status] of [['/none', 'GET', 404], ['/a', 'POST', 405], ['/a', 'OPTIONS', 204], ['/none', 'OPTIONS', 404], ['/%zz', 'GET', 400]] as const) {
+    const response = await ask(app, path, method);
+    assert.deepEqual([response.status, response.headers.get('x-outer')], [status, 'there'], `${method} ${path}`);
+    if (status === 405 || status === 204) assert.equal(response.headers.get('allow'), 'GET, HEAD, OPTIONS');
+  }
+});
+
+test('A handler for NotFound or MethodNotAllowed answers what matched nothing, and other handlers do not', async () => {
+  const app = make().get('/a', handler);
+  app.exceptionHandler(NotFound, (_error, req) => [`no ${req.path}`, 404]);
+  app.exceptionHandler(SyntaxError, () => 'never');
+  assert.equal(await (await ask(app, '/none')).text(), 'no /none');
+  const refused = await ask(app, '/a', 'POST');
+  assert.deepEqual([refused.status, refused.headers.get('allow')], [405, 'GET, HEAD, OPTIONS']);
+  assert.equal((await ask(app, '/%zz')).status, 400);
+  const other = make().get('/a', handler);
+  other.exceptionHandler(MethodNotAllowed, (error) => [error.headers!['Allow']!, 405]);
+  assert.equal(await (await ask(other, '/a', 'PUT')).text(), 'GET, HEAD, OPTIONS');
+});
+
+test('A 404 names a close path outside production, and in production never', async () => {
+  for (const [env, detail] of [['development', 'Nothing is here; did you mean /users?'], ['test', 'Nothing is here; did you mean /users?'], ['production', undefined]] as const) {
+    const app = make({ env }).get('/users', handler);
+    const problem = await (await ask(app, '/usres')).json() as Record<string, unknown>;
+    assert.equal(problem['detail'], detail);
+    assert.equal((await (await ask(app, `/${'x'.repeat(300)}`)).json() as Record<string, unknown>)['detail'], undefined);
+  }
+});
+
+test('A route may declare its own OPTIONS and HEAD', async () => {
+  const app = make().route('/a', ['OPTIONS'], () => 'mine').get('/a', handler);
+  assert.equal(await (await ask(app, '/a', 'OPTIONS')).text(), 'mine');
+});
+
+test('The status of a spec is that of replies that name none, and tuple: false leaves arrays alone', async () => {
+  const app = make().post('/a', { status: 201 }, () => ({ a: 1 })).post('/b', { status: 201 }, () => null).post('/c', { status: 201 }, () => ['x', 409] as const).post('/d', { tuple: false }, () => ['x', 409]);
+  const statuses = await Promise.all(['/a', '/b', '/c', '/d'].map(async (path) => (await ask(app, path, 'POST')).status));
+  assert.deepEqual(statuses, [201, 201, 409, 200]);
+});
