@@ -277,9 +277,13 @@ export class Svc extends Router implements ServedApplication {
       port: given<number>('an integer 0 … 65535', (value) => Number.isInteger(value) && (value as number) >= 0 && (value as number) <= 65_535),
       drainSeconds: int(30, 0, 3_600), handleSignals: bool(true),
     });
+    const isFirst = this.#starting === undefined;
     await this.startup();
     const server = new HttpServer(this);
-    const address = await server.listen({ host: host ?? this.config.get('host', '127.0.0.1'), port: port ?? this.config.get('port', 8000) });
+    const address = await server.listen({ host: host ?? this.config.get('host', '127.0.0.1'), port: port ?? this.config.get('port', 8000) }).catch(async (error: unknown) => {
+      if (isFirst) await this.shutdown(); // what had started would keep the process alive
+      throw error;
+    });
     return this.serve(server, { ...address, drainMs: drainSeconds * 1_000, handleSignals });
   }
 

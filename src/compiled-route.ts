@@ -12,6 +12,7 @@ import { FieldType, ValidationError, compileSerializer, compileType } from './sc
 import { guarded, isThenable } from './http/pipeline.ts';
 import { problem } from './http/problem.ts';
 import { toResponse } from './http/reply.ts';
+import { discard, isPieces } from './http/send.ts';
 import type { BackgroundRunner } from './background.ts';
 import type { DependencyGraph, PlannedDependency, TextInputPlan } from './di.ts';
 import type { Issue } from './errors.ts';
@@ -40,8 +41,9 @@ export function compileRoute(route: FlatRoute, method: string, parts: RouteParts
   return {
     route: new RouteRecord(route, method, plan.security),
     readParams: paramsReader(route.template.parameters),
+    maxBodyBytes: route.spec.maxBodyBytes ?? Infinity,
     run: guarded(plan.isPlain ? plainCall(plan) : (req) => new RouteCall(plan, req).start(), plan.reply, parts.errors),
-  } satisfies { route: CompiledRoute; readParams: Endpoint['readParams']; run: Layer };
+  } satisfies Endpoint & { run: Layer };
 }
 
 /** One route's steps, in data. */
@@ -68,7 +70,7 @@ function planRoute(route: FlatRoute, method: string, parts: RouteParts): RoutePl
   const subject = `${method} ${route.template.template}`;
   if (spec.body !== undefined && spec.form !== undefined) throw new SvcError('E_ROUTE_SPEC', [subject, 'form', 'cannot be there beside "body": a request has one body']);
   const ordering = parts.graph.order(subject, route.declared.place);
-  const routerNames = Object.entries(route.routerDeps).map(([name, dependency]) => [name, parts.graph.plan(ordering, dependency)] as const);
+  const routerNames = route.routerDeps.map(([name, dependency]) => [name, parts.graph.plan(ordering, dependency)] as const);
   const ofRouter = ordering.planned.length;
   const ownNames = Object.entries(route.deps).map(([name, dependency]) => [name, parts.graph.plan(ordering, dependency)] as const);
   const { planned } = ordering;
@@ -164,25 +166,35 @@ class RouteCall {
     }
   }
 
+  /** Those whose inputs have problems stand aside: a 401 of another one comes before their 400. */
   #resolveEarly(): unknown {
     const { early } = this.#plan;
-    if (early.length === 0) return this.#read();
-    const refused = this.#readOf(early, undefined);
-    if (refused !== undefined) return this.#refuse(refused);
-    const waiting = this.#resolution.resolve(early);
-    return waiting === undefined ? this.#read() : waiting.then(() => this.#read());
+    if (early.length === 0) return this.#read(undefined);
+    const issues = this.#readOf(early, undefined, undefined);
+    const waiting = this.#resolution.resolve(issues === undefined ? early : this.#sound(early));
+    return waiting === undefined ? this.#read(issues) : waiting.then(() => this.#read(issues));
+  }
+
+  /** Those whose own inputs, and those of what they need, have no problems. */
+  #sound(dependencies: readonly PlannedDependency[]): PlannedDependency[] {
+    const unsound = new Set<number>();
+    return dependencies.filter(({ slot, inputs, needs }) => {
+      const isSound = (inputs.length === 0 || this.#resolution.inputs[slot] !== undefined) && !needs.some((need) => unsound.has(need));
+      if (!isSound) unsound.add(slot);
+      return isSound;
+    });
   }
 
   /** Every problem of the inputs at once, those of the body included. */
-  #read(): unknown {
+  #read(earlier: Issue[] | undefined): unknown {
     const { inputs, late, body, form } = this.#plan;
-    const issues = this.#readOf(late, inputs);
+    const issues = this.#readOf(late, inputs, earlier);
     if (body !== undefined || form !== undefined) return this.#readBody(issues);
     return issues === undefined ? this.#resolveLate() : this.#refuse(issues);
   }
 
-  #readOf(dependencies: readonly PlannedDependency[], own: readonly TextInputPlan[] | undefined): Issue[] | undefined {
-    let issues: Issue[] | undefined;
+  /** Reads inputs, and adds what is wrong with them to the `issues` there are. */
+  #readOf(dependencies: readonly PlannedDependency[], own: readonly TextInputPlan[] | undefined, issues: Issue[] | undefined): Issue[] | undefined {
     const context = this.#context as unknown as Record<string, unknown>; // its own members are the inputs
     if (own !== undefined) {
       for (const input of own) {
@@ -193,11 +205,13 @@ class RouteCall {
     }
     for (const dependency of dependencies) {
       if (dependency.inputs.length === 0) continue;
-      const values: Record<string, unknown> = {};
+      let values: Record<string, unknown> | undefined = {};
       for (const input of dependency.inputs) {
         const result = input.read(this.#req);
-        if (result.ok) values[input.key] = result.value;
-        else (issues ??= []).push(...result.issues);
+        if (!result.ok) {
+          (issues ??= []).push(...result.issues);
+          values = undefined;
+        } else if (values !== undefined) values[input.key] = result.value;
       }
       this.#resolution.inputs[dependency.slot] = values;
     }
@@ -231,13 +245,16 @@ class RouteCall {
   /** The reply is read before scope `handler` is left, so that neither can be committed without the other. */
   #finish(value: unknown): Awaitable<HttpResponse> {
     const response = toResponse(value, this.#plan.reply).settle(this.#req);
-    if (isThenable(response)) return response.then((settled) => this.#finish(settled));
+    return isThenable(response) ? response.then((settled) => this.#leave(settled)) : this.#leave(response);
+  }
+
+  #leave(response: HttpResponse): Awaitable<HttpResponse> {
     if (!this.#resolution.mustCleanUp('handler')) {
       this.#leaveLater();
       return response;
     }
     return this.#resolution.cleanUp('handler', undefined, ignore).then((failure) => {
-      if (failure !== undefined) throw failure.error;
+      if (failure !== undefined) return abandon(response, failure.error);
       this.#leaveLater();
       return response;
     });
@@ -273,12 +290,19 @@ class RouteCall {
 
   /** 400 with every problem; an exception only where somebody has to see one. */
   #refuse(issues: readonly Issue[]): HttpResponse {
-    if (this.#plan.parts.errors.hasHandlers || this.#resolution.hasCleanups) throw new ValidationError(issues);
+    const { hasCleanups, tasks } = this.#resolution;
+    if (this.#plan.parts.errors.hasHandlers || hasCleanups || tasks !== undefined) throw new ValidationError(issues);
     return problem(400, this.#req.id, { detail: `The input has ${issues.length} problem${issues.length === 1 ? '' : 's'}`, issues });
   }
 }
 
 function ignore(): void { /* the failure comes back as a value */ }
+
+/** Nobody will read the answer: what it is made from is ended. @throws `error` */
+async function abandon(response: HttpResponse, error: unknown): Promise<never> {
+  if (isPieces(response.body)) await discard(response.body).catch(() => undefined); // `error` is the one to tell
+  throw error;
+}
 
 /** What a handler, dependency or hook gets: each part is taken from the request when it is read. */
 export class RequestContext implements Context {

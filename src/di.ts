@@ -91,11 +91,14 @@ export interface ProviderSpec extends TextInputs {
   /** What a client must show to pass: for documents and checks. */
   readonly security?: SecurityRequirement | readonly SecurityRequirement[] | undefined;
 }
-type ProviderKey = keyof ProviderSpec | 'req' | 'signal' | 'state' | 'params';
+/** Names that no dependency of a provided function may take: the parts of its context. */
+type ContextKey = 'req' | 'signal' | 'state' | 'params';
+type ProviderKey = keyof ProviderSpec | ContextKey;
 
 /** `S`, or a sentence at each key that is neither. */
 export type CheckedProvider<S> = {
   readonly [K in keyof S]: K extends keyof ProviderSpec ? ProviderSpec[K]
+    : K extends ContextKey ? `"${K}" is reserved: give the dependency another name`
     : S[K] extends Dependency<unknown> ? S[K] : `"${K & string}" is neither query, headers, cookies nor security, and no Depends(…)`;
 };
 
@@ -377,6 +380,7 @@ export class DependencyGraph {
   #needsOf(read: ReadSource, plan: (dependency: Dependency<unknown>) => number): (readonly [name: string, slot: number])[] {
     return Object.keys(read.spec).filter((key) => !PROVIDER_KEYS.has(key)).map((key) => {
       const need = read.spec[key];
+      if (CONTEXT_KEYS.has(key)) throw new SvcError('E_DEPENDS', [`"${key}" of ${read.label}, which is a part of every context`]);
       if (!Dependency.is(need)) throw new SvcError('E_DEPENDS', [`"${key}" of ${read.label}: ${shown(need)}`]);
       return [key, plan(need)] as const;
     });
@@ -388,7 +392,8 @@ export class DependencyGraph {
   }
 }
 
-const PROVIDER_KEYS: ReadonlySet<string> = new Set(['query', 'headers', 'cookies', 'security']);
+const PROVIDER_KEYS: ReadonlySet<string> = new Set<keyof ProviderSpec>(['query', 'headers', 'cookies', 'security']);
+const CONTEXT_KEYS: ReadonlySet<string> = new Set<ContextKey>(['req', 'signal', 'state', 'params']);
 
 function readSource(source: DependencySource): ReadSource {
   const provider = PROVIDERS.get(source);
@@ -466,13 +471,13 @@ export class TextInputPlan {
     this.key = key;
     this.from = from;
     this.plan = plan;
-    this.#fieldNames = new Map(plan.fields.map((field) => [field.wireName, this.nameOf(field.wireName)]));
+    this.#fieldNames = new Map(plan.fields.map(({ name, wireName }) => [wireName, from === 'header' ? fieldNameOf(name, wireName) : wireName]));
     this.#lists = new Set(plan.fields.filter((field) => field.isList).map((field) => field.wireName));
   }
 
   /** What the client calls a member: the name of the header, or the member's own. */
   nameOf(wireName: string): string {
-    return this.from === 'header' ? wireName.replace(/([a-z0-9])([A-Z])/g, '$1-$2').replaceAll('_', '-').toLowerCase() : wireName;
+    return this.#fieldNames.get(wireName) ?? wireName;
   }
 
   /** Validates what the request has. */
@@ -481,12 +486,22 @@ export class TextInputPlan {
     if (this.from === 'cookie') return this.plan.parseText(req.cookies, 'cookie');
     const result = this.plan.parseText({
       getAll: (name) => {
-        const value = req.headers[this.#fieldNames.get(name) ?? name];
-        return value === undefined ? [] : this.#lists.has(name) ? value.split(/[ \t]*,[ \t]*/) : [value]; // RFC 9110 §5.6.1
+        const value = req.headers[this.nameOf(name)];
+        return value === undefined ? [] : this.#lists.has(name) ? itemsOf(value) : [value];
       },
       keys: () => this.#fieldNames.keys(),
     }, 'header');
     if (result.ok) return result;
     return { ok: false, issues: result.issues.map((issue) => ({ ...issue, loc: issue.loc.map((step, index) => index === 1 ? this.nameOf(String(step)) : step) })) };
   }
+}
+
+/** The field that a member reads: its alias as it stands, else `userAgent` as `user-agent`. */
+function fieldNameOf(name: string, wireName: string): string {
+  return (name === wireName ? name.replace(/([a-z0-9])([A-Z])/g, '$1-$2').replaceAll('_', '-') : wireName).toLowerCase();
+}
+
+/** The items of a comma list; empty ones are none (RFC 9110 §5.6.1.2). */
+function itemsOf(value: string): string[] {
+  return value.split(',').map((item) => item.trim()).filter((item) => item !== '');
 }

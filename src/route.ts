@@ -116,7 +116,8 @@ export interface DeclaredRoute {
 export interface FlatRoute extends DeclaredRoute {
   readonly template: ParsedTemplate;
   readonly tags: readonly string[];
-  readonly routerDeps: Dependencies;
+  /** By name, those of the outermost router first; of one name, the handler sees the last, and all are resolved. */
+  readonly routerDeps: readonly (readonly [name: string, dependency: Dependency<unknown>])[];
   readonly use: readonly Middleware[];
 }
 
@@ -130,10 +131,10 @@ interface Mount {
 interface Surroundings {
   readonly prefix: string;
   readonly tags: readonly string[];
-  readonly deps: Dependencies;
+  readonly deps: FlatRoute['routerDeps'];
   readonly within: readonly Routes[];
 }
-const NOTHING_AROUND: Surroundings = { prefix: '', tags: [], deps: {}, within: [] };
+const NOTHING_AROUND: Surroundings = { prefix: '', tags: [], deps: [], within: [] };
 
 /** Routes without their types: what routers of any dependencies have in common. */
 export class Routes {
@@ -178,7 +179,7 @@ export class Routes {
   flatten(report: (finding: Finding) => void, around: Surroundings = NOTHING_AROUND): FlatRoute[] {
     const prefix = around.prefix + this.#prefix;
     const tags = [...around.tags, ...this.#tags];
-    const deps = { ...around.deps, ...this.#deps };
+    const deps = [...around.deps, ...Object.entries(this.#deps)];
     const flat: FlatRoute[] = [];
     for (const route of this.#routes) {
       const template = readWhole(prefix + route.path, route, report);

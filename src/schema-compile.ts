@@ -9,7 +9,7 @@
  */
 import type { FileLike, Literal } from './schema-types.ts';
 import type { FieldPlan, ObjectPlan, TypeNode } from './schema-nodes.ts';
-import { anyCheck, boolCheck, bytesCheck, countCheck, datetimeCheck, FAIL, floatCheck, formatCheck, integerCheck, isPlainObject, keyProblem, literalCheck,
+import { anyCheck, boolCheck, bytesCheck, countCheck, datetimeCheck, FAIL, floatCheck, formatCheck, integerCheck, isPlainObject, isWellFormed, keyProblem, literalCheck,
   literalMessage, MAX_DEPTH, Run, stringCheck, tooDeep } from './schema-run.ts';
 import type { Check, Result } from './schema-run.ts';
 
@@ -31,6 +31,8 @@ export function runCheck<T>(check: Check, input: unknown, at: string | undefined
 
 const JSON_CHECKS = new WeakMap<ObjectPlan, Check>();
 const TEXT_CHECKS = new WeakMap<ObjectPlan, Check>();
+/** Plans whose check is being compiled: schemas may contain themselves. */
+const COMPILING = new Set<ObjectPlan>();
 
 /** The compiled check of an object in JSON. */
 export function objectCheck(plan: ObjectPlan): Check {
@@ -44,7 +46,14 @@ export function textCheck(plan: ObjectPlan): Check {
 
 function compiled(cache: WeakMap<ObjectPlan, Check>, plan: ObjectPlan, compile: (plan: ObjectPlan) => Check): Check {
   let check = cache.get(plan);
-  if (check === undefined) cache.set(plan, (check = compile(plan)));
+  if (check !== undefined) return check;
+  COMPILING.add(plan);
+  try {
+    check = compile(plan);
+  } finally {
+    COMPILING.delete(plan);
+  }
+  cache.set(plan, check);
   return check;
 }
 
@@ -65,7 +74,7 @@ export function jsonCheck(node: TypeNode): Check {
     case 'record': return recordCheck(jsonCheck(node.item), node);
     case 'nullable': return nullableCheck(jsonCheck(node.inner));
     case 'lazy': return deferred(() => jsonCheck(node.resolve()));
-    case 'object': return nestedCheck(node.plan);
+    case 'object': return nestedCheck(node.plan());
     case 'union': return unionCheck(node);
   }
 }
@@ -90,7 +99,7 @@ export function listCheck(item: Check, node: TypeNode): Check {
     if (run.depth >= MAX_DEPTH) return tooDeep(run);
     run.depth++;
     let mark = run.count, isGood = true;
-    const items: unknown[] = [...value]; // a tenth of what new Array(n) costs here
+    const items: unknown[] = [...value]; // copies faster than new Array(n) is made, and leaves no holes
     for (let i = 0; i < items.length; i++) {
       const out = item(items[i], run);
       if (out === FAIL) {
@@ -128,10 +137,9 @@ export function recordCheck(item: Check, node: TypeNode): Check {
   };
 }
 
-/** A schema within another. */
-function nestedCheck(plan: () => ObjectPlan): Check {
-  let check: Check | undefined;
-  return (value, run) => (check ??= objectCheck(plan()))(value, run);
+/** A schema within another: its own check, which is looked up later only where it is being compiled already. */
+function nestedCheck(plan: ObjectPlan): Check {
+  return COMPILING.has(plan) ? deferred(() => objectCheck(plan)) : objectCheck(plan);
 }
 
 function unionCheck(node: Extract<TypeNode, { kind: 'union' }>): Check {
@@ -161,33 +169,17 @@ export function absence(field: FieldPlan): (run: Run) => unknown {
   return field.isRequired ? (run) => run.fail('required', 'is required') : () => undefined;
 }
 
-/** Attempts at reading members in the order of declaration that may fail before they are given up, as long as as many succeed. */
-const PATIENCE = 32;
-
-/**
- * Members are read with `for … in`, in the order of the input, as long as that is the order of declaration: three times as
- * fast as looking each of them up by name, which is megamorphic here (test/bench/validate.ts). Input in another order is
- * looked up; where that is the rule, nothing else is tried any more.
- */
 function compileObject(plan: ObjectPlan): Check {
   const { schema } = plan;
   const members = new Members(plan.fields);
   const unknown = plan.extra === 'ignore' ? undefined : unknownMembers(plan);
-  let patience = PATIENCE;
   return (value, run) => {
     // An instance has been validated: it is taken as it is.
     if (!isPlainObject(value)) return schema !== undefined && value instanceof schema ? value : run.fail('type', 'must be an object');
     if (run.depth >= MAX_DEPTH) return tooDeep(run);
     run.depth++;
     const before = run.count;
-    let values = patience > 0 ? members.inOrder(value, run) : undefined;
-    if (values !== undefined) {
-      if (patience < PATIENCE) patience++;
-    } else {
-      patience--;
-      run.rewind(before);
-      values = members.byName(value, run);
-    }
+    const values = members.read(value, run);
     const isGood = run.count === before && !run.isFull;
     const extras = unknown?.(value, run);
     run.depth--;
@@ -195,7 +187,7 @@ function compileObject(plan: ObjectPlan): Check {
   };
 }
 
-/** The compiled fields of an object. Problems are noted in `run`; the values are only good when there are none. */
+/** The compiled fields of an object. */
 class Members {
   readonly #members: readonly Member[];
   readonly #indexes: ReadonlyMap<string, number>;
@@ -207,30 +199,34 @@ class Members {
     this.#isGuarded = fields.some((field) => field.wireName in Object.prototype); // a member called "constructor" is everywhere
   }
 
-  /** The values, read in the order of the input; undefined when a field turns up that has been passed. */
-  inOrder(input: Readonly<Record<string, unknown>>, run: Run): unknown[] | undefined {
+  /**
+   * The values in order of declaration; problems are noted in `run`. Each member is read once, with `for … in` as long as
+   * the input keeps that order: three times as fast as looking it up by name, which is megamorphic here
+   * (test/bench/validate.ts). A field that the input passes over is looked up, so that any order is right.
+   */
+  read(input: Input, run: Run): unknown[] {
     const members = this.#members;
     const count = members.length;
     const values: unknown[] = new Array(count);
     let at = 0;
     for (const key in input) {
-      if (at >= count || key !== members[at]!.wire) {
+      if (at === count) break;
+      if (key !== members[at]!.wire) {
         const index = this.#indexes.get(key);
-        if (index === undefined) continue;
-        if (index < at) return undefined;
-        while (at < index) values[at] = members[at++]!.checked(undefined, run);
+        if (index === undefined || index < at) continue;
+        while (at < index) values[at] = this.#lookedUp(at++, input, run);
       }
       const member = members[at]!;
       const raw = input[key];
       values[at++] = member.isPlainly(raw, run) ? raw : member.checked(raw, run);
     }
-    while (at < count) values[at] = members[at++]!.checked(undefined, run);
+    while (at < count) values[at] = this.#lookedUp(at++, input, run);
     return values;
   }
 
-  /** The values, each looked up by its name. */
-  byName(input: Readonly<Record<string, unknown>>, run: Run): unknown[] {
-    return this.#members.map((member) => member.checked(this.#isGuarded && !Object.hasOwn(input, member.wire) ? undefined : input[member.wire], run));
+  #lookedUp(i: number, input: Input, run: Run): unknown {
+    const member = this.#members[i]!;
+    return member.checked(this.#isGuarded && !Object.hasOwn(input, member.wire) ? undefined : input[member.wire], run);
   }
 }
 
@@ -264,7 +260,7 @@ class Member {
    */
   isPlainly(value: unknown, run: Run): boolean {
     switch (this.plain) {
-      case PLAIN.text: return typeof value === 'string' && value.length >= this.low && value.length <= this.high && run.isWellFormed;
+      case PLAIN.text: return typeof value === 'string' && value.length >= this.low && value.length <= this.high && (run.isWellFormed || isWellFormed(value));
       case PLAIN.integer: return typeof value === 'number' && value >= this.low && value <= this.high && Number.isSafeInteger(value);
       case PLAIN.number: return typeof value === 'number' && value >= this.low && value <= this.high; // neither NaN nor Infinity
       case PLAIN.flag: return value === true || value === false;
@@ -286,8 +282,8 @@ function plainKind({ node: { kind, constraints }, isReadOnly }: FieldPlan): numb
   return kind === 'str' ? PLAIN.text : kind === 'int' ? PLAIN.integer : kind === 'float' ? PLAIN.number : kind === 'bool' ? PLAIN.flag : PLAIN.none;
 }
 
-type Record_ = Readonly<Record<string, unknown>>;
-type UnknownMembers = (input: Record_, run: Run) => Record_ | typeof FAIL | undefined;
+type Input = Readonly<Record<string, unknown>>;
+type UnknownMembers = (input: Input, run: Run) => Input | typeof FAIL | undefined;
 
 /** Members that no field takes: refused, or kept when they are JSON and hide nothing of the class. */
 function unknownMembers(plan: ObjectPlan): UnknownMembers {
@@ -350,7 +346,7 @@ function fromMap(source: TextMap, name: string): string | FileLike | readonly (s
   return all.length > 1 ? all : all[0];
 }
 
-function recordOf(source: TextMap): Record_ {
+function recordOf(source: TextMap): Input {
   const found: [string, unknown][] = [];
   for (const name of new Set(source.keys())) {
     const raw = fromMap(source, name);

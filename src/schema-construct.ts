@@ -81,17 +81,20 @@ class Frame {
   next(source: FieldSource): unknown {
     const i = this.cursor++;
     const call = this.calls[i];
-    if (call === undefined || !isSameSource(source, call.source) || (this.instance !== undefined && Object.hasOwn(this.instance, call.name) !== call.isRedefined)) {
-      return this.#refuse(call);
+    if (call === undefined || !isSameSource(source, call.source)) return this.#refuse(call);
+    if (this.instance !== undefined) {
+      if (Object.hasOwn(this.instance, call.name) !== call.isRedefined) return this.#refuse(call);
+      if (this.cursor === this.values.length) close(this);
     }
-    if (this.instance !== undefined && this.cursor === this.values.length) close(this);
     return this.values[i];
   }
 
   #refuse(call: Call | undefined): never {
     if (this.instance !== undefined) current = this.outer;
-    const found = call === undefined ? `its initialisers called Field() more than ${this.values.length} times` : `call ${this.cursor} of Field() is not the one that declared "${call.name}"`;
-    throw new SvcError('E_SCHEMA_FIELD_CALLS', [this.of.name, found]);
+    const problem = call === undefined
+      ? `its initialisers called Field() more than ${this.values.length} times`
+      : `call ${this.cursor} of Field() is not the one that declared "${call.name}"`;
+    throw new SvcError('E_SCHEMA_FIELD_CALLS', [this.of.name, problem]);
   }
 }
 
@@ -206,7 +209,8 @@ export function learn(schema: SchemaClass, sample: (declaration: Declaration) =>
         probing = undefined;
       }
     }
-    const problem = `an initialiser or constructor threw when it met a value that stands for its input (${String((firstError as Error | undefined)?.message ?? firstError)})`;
+    const message = firstError instanceof Error ? firstError.message : String(firstError);
+    const problem = `an initialiser or constructor threw when it met a value that stands for its input (${message})`;
     throw new SvcError('E_SCHEMA_PROBE', [schema.name, problem], { cause: firstError });
   });
 }
@@ -260,7 +264,9 @@ class Probe {
       return descriptor;
     }
     if (typeof key === 'symbol') throw new SvcError('E_SCHEMA_PROBE', [this.#schema.name, 'a field has a symbol as its name']);
-    if (call.name !== undefined) throw new SvcError('E_SCHEMA_PROBE', [this.#schema.name, `one call of Field() is assigned to both "${call.name}" and "${key}"`]);
+    if (call.name !== undefined) {
+      throw new SvcError('E_SCHEMA_PROBE', [this.#schema.name, `one call of Field() is assigned to both "${call.name}" and "${key}"`]);
+    }
     call.name = key;
     call.isRedefined = Object.hasOwn(target, key);
     return { ...descriptor, value: this.#standIn(call.marker) };

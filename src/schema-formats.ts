@@ -26,7 +26,13 @@ const HOSTNAME = /^(?=.{1,253}$)[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?(?:
 const OCTET = '(?:25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)';
 const IPV4 = new RegExp(`^${OCTET}(?:\\.${OCTET}){3}$`);
 /** RFC 3986 §3: scheme, then only characters of a URI, percent signs with two digits; brackets only around an IP literal. */
-const URI = /^[A-Za-z][A-Za-z0-9+.-]*:(?:\/\/(?:[A-Za-z0-9._~!$&'()*+,;=:-]|%[0-9A-Fa-f]{2})*(?:@(?:[A-Za-z0-9._~!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*)?(?:\[[0-9A-Fa-f:.]+\])?(?::\d*)?(?=[/?#]|$))?(?:[A-Za-z0-9._~!$&'()*+,;=:@/-]|%[0-9A-Fa-f]{2})*(?:\?(?:[A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{2})*)?(?:#(?:[A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{2})*)?$/;
+const URI = uriPattern();
+
+function uriPattern(): RegExp {
+  const chars = (more: string): string => `(?:[A-Za-z0-9._~!$&'()*+,;=${more}-]|%[0-9A-Fa-f]{2})*`;
+  const authority = `//${chars(':')}(?:@${chars('')})?(?:\\[[0-9A-Fa-f:.]+\\])?(?::\\d*)?(?=[/?#]|$)`;
+  return new RegExp(`^[A-Za-z][A-Za-z0-9+.-]*:(?:${authority})?${chars(':@/')}(?:\\?${chars(':@/?')})?(?:#${chars(':@/?')})?$`);
+}
 
 /** Every format by its JSON Schema name. */
 export const FORMATS: Readonly<Record<FormatName, Format>> = {
@@ -121,8 +127,11 @@ export function toBase64(bytes: Uint8Array): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('base64');
 }
 
-/** The number of Unicode code points. */
+const HIGH_SURROGATE = /[\ud800-\udbff]/;
+
+/** The number of Unicode code points. The pattern fails at once on text without two-byte characters, which most is. */
 export function codePoints(text: string): number {
+  if (!HIGH_SURROGATE.test(text)) return text.length;
   let count = text.length;
   for (let i = 0; i < text.length - 1; i++) {
     if ((text.charCodeAt(i) & 0xfc00) === 0xd800 && (text.charCodeAt(i + 1) & 0xfc00) === 0xdc00) {

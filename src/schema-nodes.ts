@@ -108,7 +108,10 @@ const TEXTS = {
   format: given<FormatName>(`one of ${Object.keys(FORMATS).map((name) => `"${name}"`).join(', ')}`, (value) => isText(value) && Object.hasOwn(FORMATS, value as string)),
 };
 const finite = given<number>('a finite number', Number.isFinite);
-const NUMBERS = { ge: finite, le: finite, gt: finite, lt: finite, multipleOf: given<number>('a number above 0', (value) => Number.isFinite(value) && (value as number) > 0) };
+const NUMBERS = {
+  ge: finite, le: finite, gt: finite, lt: finite,
+  multipleOf: given<number>('a number above 0', (value) => Number.isFinite(value) && (value as number) > 0),
+};
 const ABOUT = { title: given<string>('a string', isText), description: given<string>('a string', isText), example: given<unknown>() };
 const PRESENCE = {
   alias: given<string>('a string that is not empty', (value) => isText(value) && value !== ''),
@@ -210,8 +213,8 @@ function constraintsOf(read: Read, owner: string): Constraints {
   const found: Record<string, unknown> = { pattern, format, hazard: pattern && analysePattern(pattern) };
   for (const name of ['minLength', 'maxLength', 'ge', 'le', 'gt', 'lt', 'multipleOf']) found[name] = read[name];
   const constraints = Object.freeze(Object.fromEntries(Object.entries(found).filter(([, value]) => value !== undefined)) as Constraints);
-  const least = Math.max(constraints.ge ?? -Infinity, constraints.gt ?? -Infinity), most = Math.min(constraints.le ?? Infinity, constraints.lt ?? Infinity);
-  if ((constraints.minLength ?? 0) > (constraints.maxLength ?? Infinity) || least > most) throw wrong(owner, 'its least value is above its greatest: nothing could satisfy both');
+  const { minLength = 0, maxLength = Infinity, ge = -Infinity, gt = -Infinity, le = Infinity, lt = Infinity } = constraints;
+  if (minLength > maxLength || Math.max(ge, gt) > Math.min(le, lt)) throw wrong(owner, 'its least value is above its greatest: nothing could satisfy both');
   return constraints;
 }
 
@@ -270,7 +273,8 @@ function itemOf(source: TypeSource, options: object | undefined, owner: string, 
 function literalsOf(values: readonly Literal[], owner: string): readonly Literal[] {
   if (values.length === 0) throw wrong(owner, 'literal() names no value');
   for (const value of values) {
-    if (value !== null && typeof value !== 'string' && typeof value !== 'boolean' && !Number.isFinite(value)) throw wrong(owner, `literal() cannot name ${shown(value)}: a string, a finite number, a boolean or null is needed`);
+    if (value === null || typeof value === 'string' || typeof value === 'boolean' || Number.isFinite(value)) continue;
+    throw wrong(owner, `literal() cannot name ${shown(value)}: a string, a finite number, a boolean or null is needed`);
   }
   return Object.freeze([...new Set(values)]);
 }

@@ -123,9 +123,10 @@ export function objectOutput(plan: ObjectPlan): Check {
 }
 
 function compileOutput(plan: ObjectPlan): Check {
-  const { fields } = plan;
-  const checks = fields.map((field) => (field.isSecret ? secretOutput : deferred(() => outputCheck(field.node))));
-  const absent = fields.map(outputAbsence);
+  const fields = plan.fields.map((field) => ({
+    name: field.name, wire: field.wireName, absent: outputAbsence(field),
+    check: field.isSecret ? secretOutput : outputCheck(field.node),
+  }));
   const isGuarded = fields.some((field) => field.name in Object.prototype);
   return (value, run) => {
     if (typeof value !== 'object' || value === null || Array.isArray(value)) return run.fail('type', 'must be an object');
@@ -133,14 +134,13 @@ function compileOutput(plan: ObjectPlan): Check {
     run.depth++;
     let mark = run.count, isGood = true;
     const out: Record<string, unknown> = {};
-    for (let i = 0; i < fields.length; i++) {
-      const { name, wireName } = fields[i]!;
+    for (const { name, wire, absent, check } of fields) {
       const raw = isGuarded && !Object.hasOwn(value, name) ? undefined : (value as Record<string, unknown>)[name];
-      const written = raw === undefined ? absent[i]!(run) : checks[i]!(raw, run);
+      const written = raw === undefined ? absent(run) : check(raw, run);
       if (written === FAIL) {
         mark = run.place(mark, name);
         isGood = false;
-      } else if (written !== undefined) out[wireName] = written;
+      } else if (written !== undefined) out[wire] = written;
     }
     if (plan.extra === 'allow' && !extraOutput(plan, value as Record<string, unknown>, out, run)) isGood = false;
     run.depth--;

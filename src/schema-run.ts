@@ -57,14 +57,6 @@ export class Run {
     return FAIL;
   }
 
-  /** Forgets the issues from number `mark` on: a first way of reading the input is given up for another. */
-  rewind(mark: number): void {
-    if (this.count === mark) return;
-    this.#issues!.length = mark;
-    this.count = mark;
-    this.isFull = false;
-  }
-
   /** Puts `key` in front of the paths of all issues from number `mark` on; returns the mark for the next part. */
   place(mark: number, key: string | number): number {
     const shown = typeof key === 'number' ? key : clipped(key);
@@ -114,7 +106,7 @@ export function stringCheck(constraints: Constraints): Check {
 }
 
 /** The built-in method, 11 ns a call, but for the short strings that are most of an input (test/bench/validate.ts). */
-function isWellFormed(text: string): boolean {
+export function isWellFormed(text: string): boolean {
   if (text.length > 16) return text.isWellFormed();
   for (let i = 0; i < text.length; i++) if ((text.charCodeAt(i) & 0xf800) === 0xd800) return text.isWellFormed();
   return true;
@@ -226,12 +218,18 @@ export function literalMessage(values: readonly Literal[]): string {
   return values.length === 1 ? `must be ${shown}` : `must be one of ${shown}${values.length > 20 ? ', …' : ''}`;
 }
 
+const { getPrototypeOf, prototype: OBJECT_PROTOTYPE } = Object;
+
 /** Whether JSON could have made it: an object without a class of its own. */
 export function isPlainObject(value: unknown): value is Record<string, unknown> {
   if (typeof value !== 'object' || value === null) return false;
-  const prototype: unknown = Object.getPrototypeOf(value);
-  if (prototype === Object.prototype || prototype === null) return true;
-  return Object.getPrototypeOf(prototype) === null && Object.hasOwn(prototype as object, 'isPrototypeOf'); // Object.prototype of another realm
+  const prototype: unknown = getPrototypeOf(value);
+  return prototype === OBJECT_PROTOTYPE || prototype === null || isForeignPrototype(prototype);
+}
+
+/** Whether it is the Object.prototype of another realm, such as a vm context. */
+function isForeignPrototype(prototype: unknown): boolean {
+  return Object.getPrototypeOf(prototype) === null && Object.hasOwn(prototype as object, 'isPrototypeOf');
 }
 
 /** Notes that the nesting is too deep. */

@@ -18,7 +18,7 @@ import type { InspectOptions } from 'node:util';
 import type { Issue } from './errors.ts';
 import { FieldType } from './schema-types.ts';
 import type { Extra, FieldSource, Infer, OptionsOf, SchemaClass, TypeSource } from './schema-types.ts';
-import { closest } from './options.ts';
+import { closest, shown } from './options.ts';
 import { isSchemaClass, readField, readType } from './schema-nodes.ts';
 import type { Declaration, FieldPlan, ObjectPlan, TypeNode } from './schema-nodes.ts';
 import { FAIL, Run } from './schema-run.ts';
@@ -140,7 +140,7 @@ export class Schema {
   toJSON(): Record<string, unknown> {
     const plan = classPlan(classOf(this)!);
     const members = this as unknown as Readonly<Record<string, unknown>>; // its fields are own members
-    const out: Record<string, unknown> = plan.extra === 'allow' ? Object.fromEntries(Object.entries(members).filter(([name]) => !plan.isReserved(name))) : {};
+    const out: Record<string, unknown> = Object.fromEntries(plan.extras(members));
     for (const [field, check] of plan.written) {
       const value = members[field.name];
       const written = check(value, new Run(false, false));
@@ -155,8 +155,9 @@ const SHOWN_SECRET = { [inspect.custom]: (): string => '[secret]' };
 /** How `console.log()` and error messages show an instance. */
 function inspected(this: Schema, depth: number, options: InspectOptions): unknown {
   const schema = classOf(this);
-  const secrets = schema === undefined ? [] : classPlan(schema).fields.filter((field) => field.isSecret);
-  if (schema === undefined || secrets.length === 0) return this; // as Node would
+  if (schema === undefined) return this; // as Node would
+  const secrets = classPlan(schema).fields.filter((field) => field.isSecret);
+  if (secrets.length === 0) return this;
   if (depth < 0) return `[${schema.name}]`;
   const shown: Record<string, unknown> = { ...this };
   for (const { name } of secrets) if (shown[name] !== undefined) shown[name] = SHOWN_SECRET;
@@ -275,7 +276,10 @@ class Plan implements SchemaPlan<object>, Constructed {
   /** The members of an instance that `new` makes: validated, not yet built. */
   members(data: unknown): Result<Members> {
     const { name, schema, fields, extra } = this;
-    this.#members ??= objectCheck({ name, schema, fields, extra, isReserved: (member) => this.isReserved(member), build: (values, _, extras) => ({ values: this.#inCallOrder(values), extras }) });
+    this.#members ??= objectCheck({
+      name, schema, fields, extra, isReserved: (member) => this.isReserved(member),
+      build: (values, _, extras) => ({ values: this.#inCallOrder(values), extras }),
+    });
     return runCheck(this.#members, this.#asInput(data), undefined);
   }
 
@@ -292,6 +296,11 @@ class Plan implements SchemaPlan<object>, Constructed {
     return (this.#written ??= this.fields.filter((field) => !field.isSecret).map((field) => [field, outputCheck(field.node)] as const));
   }
 
+  /** Members that `extra: 'allow'` has kept. */
+  extras(members: Readonly<Record<string, unknown>>): readonly (readonly [string, unknown])[] {
+    return this.extra === 'allow' ? Object.entries(members).filter(([name]) => !this.isReserved(name)) : [];
+  }
+
   #inCallOrder(values: readonly unknown[]): readonly unknown[] {
     return this.#slots === undefined ? values : this.#slots.map((field) => values[field]);
   }
@@ -301,7 +310,7 @@ class Plan implements SchemaPlan<object>, Constructed {
     if (!(input instanceof this.schema)) return input;
     const members = input as Readonly<Record<string, unknown>>;
     const named = this.fields.map((field) => [field.wireName, members[field.name]] as const);
-    return { ...(this.extra === 'allow' ? Object.fromEntries(Object.entries(members).filter(([name]) => !this.isReserved(name))) : {}), ...Object.fromEntries(named) };
+    return Object.fromEntries([...this.extras(members), ...named]);
   }
 }
 
@@ -309,7 +318,8 @@ function extraOf(schema: SchemaClass, name: string): Extra {
   const extra: unknown = (schema as { readonly extra?: unknown }).extra ?? 'ignore';
   if (typeof extra === 'string' && EXTRAS.includes(extra)) return extra as Extra;
   const suggestion = typeof extra === 'string' ? closest(extra, EXTRAS) : undefined;
-  throw new SvcError('E_OPTION_RANGE', [name, 'static extra', `one of "ignore", "forbid", "allow"${suggestion === undefined ? '' : ` (did you mean "${suggestion}"?)`}`, typeof extra === 'string' ? JSON.stringify(extra.slice(0, 20)) : typeof extra]);
+  const needed = `one of "ignore", "forbid", "allow"${suggestion === undefined ? '' : ` (did you mean "${suggestion}"?)`}`;
+  throw new SvcError('E_OPTION_RANGE', [name, 'static extra', needed, shown(extra)]);
 }
 
 /** The plan of a plain object of fields. */

@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import test from 'node:test';
 import { Svc } from '../src/app.ts';
 import { Depends } from '../src/di.ts';
@@ -209,12 +211,18 @@ test('Svc.run() takes host and port from the configuration, and refuses unknown 
   for (const port of [-1, 65_536, 1.5, '80' as never]) await assert.rejects(app.run({ port }), { code: 'E_OPTION_RANGE' });
 });
 
-test('Svc.run() rejects with E_LISTEN when the port is in use', async () => {
+test('Svc.run() rejects with E_LISTEN when the port is in use, and stops what it had started, no more', async () => {
   const { app } = make();
+  const stopped: string[] = [];
+  app.onShutdown(() => { stopped.push('app'); });
   const server = await app.run({ port: 0, handleSignals: false });
   const { app: other } = make();
+  other.onShutdown(() => { stopped.push('other'); });
   await assert.rejects(other.run({ port: server.port, handleSignals: false }), { code: 'E_LISTEN', message: new RegExp(`${server.port}: .*in use`) });
+  await assert.rejects(app.run({ port: server.port, handleSignals: false }), { code: 'E_LISTEN' });
+  assert.deepEqual(stopped, ['other']);
   await server.close();
+  assert.deepEqual(stopped, ['other', 'app']);
 });
 
 test('Svc.run() handles signals while it runs, and leaves no handler behind', async () => {
@@ -226,6 +234,37 @@ test('Svc.run() handles signals while it runs, and leaves no handler behind', as
   await server.close();
   assert.equal(count(), before);
 });
+
+/** A process of its own that serves `/slow`, which answers when asked for `/go`; signals come after the request has. */
+const SERVES_SLOWLY = `
+  import { Svc } from ${JSON.stringify(new URL('../src/app.ts', import.meta.url).href)};
+  const go = Promise.withResolvers();
+  const app = new Svc();
+  app.get('/slow', async () => { process.stdout.write('asked'); await go.promise; return 'done'; }).onShutdown(() => process.stdout.write('down'));
+  process.on('message', () => go.resolve());
+  const { url } = await app.run({ port: 0 });
+  process.send(url);
+`;
+
+for (const [what, signals, code] of [['the first SIGTERM drains the application, which ends with 0', 1, 0], ['the second SIGTERM ends it at once', 2, 143]] as const) {
+  test(`Svc.run() handles signals: ${what}`, async () => {
+    const child = spawn(process.execPath, ['--conditions=svc-source', '--input-type=module', '-e', SERVES_SLOWLY], { stdio: ['ignore', 'pipe', 'pipe', 'ipc'] });
+    let output = '';
+    let log = '';
+    child.stdout!.setEncoding('utf8').on('data', (text: string) => { output += text; });
+    child.stderr!.setEncoding('utf8').on('data', (text: string) => { log += text; });
+    const exited = once(child, 'exit');
+    const [url] = await once(child, 'message') as [string];
+    const answer = fetch(`${url}/slow`).then((response) => response.text(), () => 'cut');
+    await once(child.stdout!, 'data');
+    child.kill('SIGTERM');
+    while (!log.includes('draining')) await once(child.stderr!, 'data');
+    if (signals === 2) child.kill('SIGTERM');
+    else child.send('go');
+    assert.equal(await answer, signals === 2 ? 'cut' : 'done');
+    assert.deepEqual([(await exited)[0], output], [code, signals === 2 ? 'asked' : 'askeddown']);
+  });
+}
 
 test('Two applications share nothing, not even a router that is part of both', async () => {
   const key = stateKey<string>('k');

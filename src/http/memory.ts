@@ -73,10 +73,11 @@ export async function answerInMemory(app: ServedApplication, request: Request): 
     if (outgoing.destroyed) return;
     req.failure = failure;
     outgoing.close(isFinished);
-    await app.finish(req, isFinished ? undefined : failure ?? new ClientDisconnected());
+    if (req.isAnswered) await app.finish(req, isFinished ? undefined : failure ?? new ClientDisconnected());
   };
   request.signal.addEventListener('abort', () => void close(false), { once: true });
   const response = await app.handle(req);
+  req.isAnswered = true;
   app.count(req, response.status, app.clock.monotonicMs() - req.startedMs);
   const headers = new Headers();
   const fields = response.fields(app.securesCookies || req.scheme === 'https');
@@ -86,6 +87,7 @@ export async function answerInMemory(app: ServedApplication, request: Request): 
   const isEmpty = req.method === 'HEAD' || status === 204 || status === 205 || status === 304;
   const length = lengthOf(response, req.method === 'HEAD');
   if (length >= 0 && status !== 204 && status !== 304) headers.set('Content-Length', String(length));
+  if (outgoing.destroyed) await app.finish(req, new ClientDisconnected()); // it left while the handler ran
   const { body } = response;
   if (isPieces(body)) {
     if (!isEmpty) return new Response(streamOf(body, request.signal, close), { status, headers });

@@ -45,6 +45,8 @@ export interface Endpoint {
   readonly route: CompiledRoute;
   /** The parameters of the path out of its raw captures. */
   readParams(captures: readonly string[]): Readonly<Record<string, unknown>>;
+  /** The cap of its bodies in bytes, below the application's. */
+  readonly maxBodyBytes: number;
   /** Answers. Never throws, never rejects. */
   run(req: TransportRequest): Awaitable<HttpResponse>;
 }
@@ -69,6 +71,8 @@ export class TransportRequest implements HttpRequest {
   match: Match<Endpoint> = UNMATCHED;
   /** What cut its answer short, if it was not the client. Set by the transport. @internal */
   failure: unknown;
+  /** Whether there is an answer: until then a client that has left does not end the request. Set by the transport. @internal */
+  isAnswered = false;
   /** When it came, by the monotonic clock. Set by the transport. @internal */
   startedMs = 0;
   readonly #incoming: Incoming;
@@ -201,7 +205,8 @@ export class TransportRequest implements HttpRequest {
   #limit(options: BodyOptions, fallback: number): number {
     const { maxBytes = fallback } = options;
     if (typeof maxBytes !== 'number' || !(maxBytes >= 0)) throw new SvcError('E_OPTION_RANGE', ['a body reader', 'maxBytes', 'a number of bytes, 0 or more', shown(maxBytes)]);
-    return Math.min(maxBytes, this.#defaults.maxBodyBytes);
+    const { match } = this;
+    return Math.min(maxBytes, this.#defaults.maxBodyBytes, match.kind === 'found' ? match.endpoint.maxBodyBytes : Infinity);
   }
 
   #read(what: string, maxBytes: number): Promise<Uint8Array> {

@@ -9,7 +9,7 @@ import { ClientDisconnected, SvcError, statusTitle } from '../errors.ts';
 import { PROBLEM_TYPE, problem } from './problem.ts';
 import { TransportRequest } from './request.ts';
 import { HttpResponse } from './response.ts';
-import { send } from './send.ts';
+import { discard, isPieces, send } from './send.ts';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Clock } from '../clock.ts';
@@ -70,7 +70,7 @@ export class HttpServer {
     this.#server.on('checkExpectation', (incoming: IncomingMessage, outgoing) => this.#onExpectation(incoming, outgoing));
   }
 
-  /** Requests that have come and are not answered yet. */
+  /** Requests that have come and are not answered yet; those whose client has left count while their handlers run. */
   get inFlight(): number { return this.#inFlight; }
 
   /** The node:http server, for tests and benchmarks that bring their own sockets. @internal */
@@ -94,22 +94,26 @@ export class HttpServer {
   }
 
   /**
-   * Stops accepting, answers what is in flight with `Connection: close`, and resolves when the last connection is gone:
-   * with the last answer, or after `deadlineMs` without mercy. Answers how many requests were cut.
+   * Stops accepting, answers what is in flight with `Connection: close`, and resolves when the last connection is gone and
+   * the last handler has answered, or after `deadlineMs` without mercy. Answers how many requests were cut.
    */
   async close(deadlineMs: number): Promise<number> {
     if (!this.#server.listening) return 0;
     this.#isDraining = true;
     const closed = new Promise<void>((resolve) => { this.#server.close(() => resolve()); });
     this.#server.closeIdleConnections();
+    const idle = Promise.withResolvers<void>();
+    const whenIdle = this.#whenIdle = (): void => {
+      this.#server.closeAllConnections(); // those that never sent a request hold close() up otherwise
+      idle.resolve();
+    };
     let cut = 0;
     using _deadline = this.#app.clock.after(deadlineMs, () => {
       cut = this.#inFlight;
-      this.#server.closeAllConnections();
+      whenIdle();
     });
-    this.#whenIdle = () => this.#server.closeAllConnections(); // those that never sent a request hold close() up otherwise
-    if (this.#inFlight === 0) this.#whenIdle();
-    await closed;
+    if (this.#inFlight === 0) whenIdle();
+    await Promise.all([closed, idle.promise]);
     return cut;
   }
 
@@ -129,12 +133,19 @@ export class HttpServer {
     this.#inFlight++;
     const req = new TransportRequest(incoming, outgoing, this.#app.defaults);
     req.startedMs = this.#app.clock.monotonicMs();
-    outgoing.on('close', () => this.#onClose(req, outgoing));
+    outgoing.on('close', () => {
+      if (req.isAnswered) this.#end(req, outgoing); // else its handler still runs, and #answer() ends it
+    });
     return req;
   }
 
   #answer(req: TransportRequest, incoming: IncomingMessage, outgoing: ServerResponse, response: HttpResponse): void {
     this.#app.count(req, response.status, this.#app.clock.monotonicMs() - req.startedMs);
+    req.isAnswered = true;
+    if (outgoing.closed) { // the client has left while the handler ran
+      if (isPieces(response.body)) discard(response.body).catch((error: unknown) => this.#onSourceFailure(req, error));
+      return this.#end(req, outgoing);
+    }
     try {
       if (!incoming.complete) this.#linger(incoming, outgoing);
       const sending = send(outgoing, response, {
@@ -165,7 +176,8 @@ export class HttpServer {
     });
   }
 
-  #onClose(req: TransportRequest, outgoing: ServerResponse): void {
+  /** The connection is done with the request, and its handler is, too. */
+  #end(req: TransportRequest, outgoing: ServerResponse): void {
     this.#inFlight--;
     void this.#app.finish(req, outgoing.writableFinished ? undefined : req.failure ?? new ClientDisconnected());
     if (this.#isDraining && this.#inFlight === 0) setImmediate(() => this.#whenIdle?.());

@@ -42,6 +42,19 @@ test('toResponse() never reads a list as a tuple when the plan does not', () => 
   assert.deepEqual(read(reply('x', 404), { ...DEFAULT_PLAN, readsTuples: false }), [404, TEXT, 'x']);
 });
 
+test('toResponse() passes bodies through the serialiser of their status where the plan has one, never responses', () => {
+  const plan: ReplyPlan = { status: 201, readsTuples: true, encode: (body, status) => status === 404 ? undefined : JSON.stringify({ body, status }) };
+  assert.deepEqual(read('x', plan), [201, JSON_, '{"body":"x","status":201}']);
+  assert.deepEqual(read(null, plan), [201, JSON_, '{"body":null,"status":201}']);
+  assert.deepEqual(read(['x', 202, { 'X-A': '1' }], plan), [202, JSON_, '{"body":"x","status":202}']);
+  assert.deepEqual(read(reply({ a: 1 }, 203), plan), [203, JSON_, '{"body":{"a":1},"status":203}']);
+  assert.deepEqual(read(reply('x', 404), plan), [404, TEXT, 'x']);
+  assert.deepEqual(read([null, 204], plan), [204, undefined, null]);
+  assert.deepEqual(read(['x', 202], { ...plan, readsTuples: false }), [201, JSON_, '{"body":["x",202],"status":201}']);
+  assert.equal(toResponse(reply('x', 202, { 'X-A': '1' }), plan).headers.get('x-a'), '1');
+  assert.deepEqual([new HttpResponse('x'), new Response('x'), reply(new HttpResponse('x'), 202), reply(new Response('x'), 202)].map((value) => toResponse(value, plan).status), [200, 200, 202, 202]);
+});
+
 test('toResponse() leaves a response as it is, and takes status and fields from a reply around it', () => {
   const response = new HttpResponse('x', { status: 202, headers: { 'X-A': '1' } });
   assert.equal(toResponse(response, { ...DEFAULT_PLAN, status: 201 }), response);

@@ -36,16 +36,17 @@ test('TransportRequest parses each part once', () => {
   assert.equal(req.headers['x-a'], '1');
 });
 
-test('TransportRequest has neither route nor parameters before and without a match', () => {
+test('TransportRequest has route, parameters and the cap of its route once it is matched', async () => {
   const { req } = fakeRequest();
   assert.equal(req.route, undefined);
   assert.deepEqual(req.pathParams, {});
   const route = { template: '/{a}' } as CompiledRoute;
-  const other = fakeRequest().req;
-  other.match = { kind: 'found', captures: ['x'], endpoint: { route, readParams: ([a]) => ({ a }), run: () => { throw new Error('not run'); } } };
+  const other = fakeRequest({ body: '1234' }).req;
+  other.match = { kind: 'found', captures: ['x'], endpoint: { route, maxBodyBytes: 3, readParams: ([a]) => ({ a }), run: () => { throw new Error('not run'); } } };
   assert.equal(other.route, route);
   assert.deepEqual(other.pathParams, { a: 'x' });
   assert.equal(other.pathParams, other.pathParams);
+  await assert.rejects(other.body({ maxBytes: 100 }), { status: 413 });
 });
 
 test('TransportRequest.session says that there is no session middleware', () => {

@@ -215,6 +215,14 @@ test('HttpServer refuses an expectation it cannot meet with 417, and meets 100-c
   assert.equal((await it.client.send('hi').answer()).text(), 'hi');
 });
 
+test('HttpServer serves a request to upgrade as any other', async () => {
+  await using it = await serve((app) => app.get('/', () => 'plain'));
+  for (const protocol of ['websocket', 'h2c']) {
+    const answer = await it.client.get('/', `Connection: Upgrade\r\nUpgrade: ${protocol}\r\n`).answer();
+    assert.deepEqual([answer.status, answer.text()], [200, 'plain']);
+  }
+});
+
 test('HttpServer takes a valid X-Request-Id and replaces an invalid one', async () => {
   await using it = await serve((app) => app.get('/', ({ req }) => req.id));
   const given = await it.client.get('/', 'X-Request-Id: trace:0.a_b-1/2+3=@\r\n').answer();
@@ -379,20 +387,24 @@ test('HttpServer logs no error for a source that stops because the signal aborts
 });
 
 test('HttpServer gives an aborted signal to a handler that asks for it after the client has left', async () => {
-  const left = gate();
   const started = gate();
   const aborted = gate<boolean>();
-  await using it = await serve((app) => app.get('/', async ({ req }) => {
-    (req as TransportRequest).afterwards(() => left.resolve());
+  const outcome = gate<unknown>();
+  const returned = gate();
+  await using it = await serve((app) => app.post('/', async ({ req }) => {
+    (req as TransportRequest).afterwards((how) => outcome.resolve(how));
     started.resolve();
-    await left.promise;
+    await assert.rejects(req.body(), ClientDisconnected);
+    await new Promise((resolve) => setImmediate(resolve));
     aborted.resolve(req.signal.aborted);
-    return new StreamingResponse(['never sent']);
+    return new StreamingResponse({ [Symbol.asyncIterator]: () => ({ next: () => Promise.reject(new Error('pulled')), return: async () => { returned.resolve(); return { done: true as const, value: undefined }; } }) });
   }));
-  it.client.get('/');
+  it.client.send('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n');
   await started.promise;
   it.client.socket.destroy();
   assert.equal(await aborted.promise, true);
+  assert.ok(await outcome.promise instanceof ClientDisconnected);
+  await returned.promise;
 });
 
 test('HttpServer does not abort the signal when the answer ends well', async () => {

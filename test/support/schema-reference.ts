@@ -265,7 +265,9 @@ export function invent(random: Random, type: Described, isForReferee = false): u
     case 'object': {
       const members = type.fields.filter((field) => random.chance(field.presence === 'required' ? 0.96 : 0.5)).map((field) => [field.wire, invent(random, field.type, isForReferee)] as const);
       const surplus = random.chance(0.15) ? [[random.pick(isForReferee ? ['zzz', 'b'] : ['zzz', 'b', '__proto__', 'constructor']), anything(random, 1, isForReferee)] as const] : [];
-      return Object.fromEntries([...surplus, ...members]);
+      const all = [...surplus, ...members];
+      if (random.chance(0.3)) all.sort(() => random.next() - 0.5); // members come in any order, problems in that of the schema
+      return Object.fromEntries(all);
     }
   }
 }

@@ -1,0 +1,765 @@
+/**
+ * SPEC.md row by row, through what the package exports and the command it installs.
+ *
+ *   row('§1 Routing rules / 3', what, fn)        a test of the row, named after it
+ *   pending('§2 Request object / session', 5)    what issue 5 brings: reported as todo, never as a pass
+ *
+ * Ids are read out of SPEC.md: section and nearest heading, then the row's first cell (the first two where rows of its
+ * table share it), the number of a rule, the words a bullet begins with, or `sentence n` of the prose. A row that several
+ * issues bring has an entry for each. The last test fails when the ids of the two files differ.
+ */
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import test from 'node:test';
+import {
+  BackgroundTasks, BadRequest, Config, Depends, Field, FileResponse, Forbidden, HTMLResponse, HTTPException, HttpResponse, InternalError, JSONResponse,
+  MethodNotAllowed, NotFound, PayloadTooLarge, RedirectResponse, Router, Schema, StreamingResponse, Svc, TextResponse, Unauthorized, createLogger, float,
+  int, list, provide, stateKey, str,
+} from 'svc';
+import { TestClient } from 'svc/testing';
+import { BIN, build } from '../support/build.ts';
+import { RawClient } from '../support/raw-http.ts';
+import { folder, project, start } from '../support/run.ts';
+import type { Context, Dependency, HttpRequest, Next, RunningServer, SvcOptions } from 'svc';
+import type { TestClientOptions } from 'svc/testing';
+import type { TestContext } from 'node:test';
+
+const tested = new Set<string>();
+const awaited = new Map<string, number[]>();
+
+/** A test of a row. */
+function row(id: string, what: string, fn: (t: TestContext) => void | Promise<void>): void {
+  tested.add(id);
+  test(`${id}: ${what}`, fn);
+}
+
+/** A row, or the part of one that `what` names, which an open issue brings. */
+function pending(id: string, issue: number, what = ''): void {
+  awaited.set(id, [...awaited.get(id) ?? [], issue]);
+  test(what === '' ? id : `${id}: ${what}`, { todo: `pending, issue ${issue} brings it` });
+}
+
+/** An application that keeps its log to itself. */
+function make(options: SvcOptions = {}): { readonly app: Svc; readonly lines: string[] } {
+  const lines: string[] = [];
+  return { app: new Svc({ logger: createLogger({ level: 'debug', format: 'json', sink: (line) => void lines.push(line) }), ...options }), lines };
+}
+
+/** A client that is closed with the test. Errors of handlers are answers, as they are for real clients. */
+function clientOf(t: TestContext, app: Svc, options: TestClientOptions = {}): TestClient {
+  const client = new TestClient(app, { raiseErrors: false, ...options });
+  t.after(() => client.close());
+  return client;
+}
+
+/** A server on a free port that ends with the test. */
+async function serve(t: TestContext, app: Svc): Promise<RunningServer> {
+  const server = await app.run({ port: 0, handleSignals: false, drainSeconds: 1 });
+  t.after(() => server.close());
+  return server;
+}
+
+async function connection(t: TestContext, port: number): Promise<RawClient> {
+  const client = await RawClient.open(port);
+  t.after(() => client[Symbol.asyncDispose]());
+  return client;
+}
+
+/** A middleware that writes its name into a list on the way in, and into a field on the way out. */
+function layer(name: string, seen: string[] = []): (req: HttpRequest, next: Next) => Promise<HttpResponse> {
+  return async (_req, next) => {
+    seen.push(name);
+    const response = await next();
+    response.headers.append('X-Layer', name);
+    return response;
+  };
+}
+
+class Address extends Schema {
+  city = Field(str, { minLength: 1 });
+}
+
+class User extends Schema {
+  name = Field(str, { minLength: 2, maxLength: 5 });
+  age = Field(int, { ge: 0, le: 150 });
+  share = Field(0.5, { ge: 0, le: 1 });
+  email = Field(str, { email: true, optional: true });
+  home = Field(Address, { optional: true });
+}
+
+const ADA = { name: 'Ada', age: 36 };
+
+// ── §1 ──
+
+const OVERVIEW = '§1 What the service does';
+row(`${OVERVIEW} / sentence 2`, 'an application answers HTTP', async (t) => {
+  const { app } = make();
+  app.get('/', () => 'hello');
+  const { port } = await serve(t, app);
+  const answer = await (await connection(t, port)).get('/').answer();
+  assert.deepEqual([answer.status, answer.text()], [200, 'hello']);
+});
+pending(`${OVERVIEW} / sentence 2`, 13, 'an application answers WebSockets');
+row(`${OVERVIEW} / sentence 3`, 'handlers have a method and a path, are wrapped by middleware, and get dependencies', async (t) => {
+  const { app } = make();
+  app.use(layer('outer')).get('/', { one: Depends(() => 1) }, ({ one }) => ({ one })).post('/', () => 'posted');
+  const client = clientOf(t, app);
+  const got = await client.get('/');
+  assert.deepEqual([await got.json(), got.headers.get('x-layer')], [{ one: 1 }, 'outer']);
+  assert.equal(await (await client.post('/')).text(), 'posted');
+});
+row(`${OVERVIEW} / sentence 4`, 'a body is validated against its schema before the handler sees it', async (t) => {
+  const { app } = make();
+  app.post('/', { body: User }, ({ body }) => ({ isUser: body instanceof User, name: body.name }));
+  const client = clientOf(t, app);
+  assert.deepEqual(await (await client.post('/', { json: ADA })).json(), { isUser: true, name: 'Ada' });
+  assert.equal((await client.post('/', { json: { name: 5 } })).status, 400);
+});
+pending(`${OVERVIEW} / sentence 5`, 4, 'liveness, readiness and metrics routes');
+pending(`${OVERVIEW} / sentence 5`, 11, 'an OpenAPI document and a docs page');
+pending(`${OVERVIEW} / sentence 5`, 12, 'routes as tools of an MCP server over stdio');
+for (const sentence of [7, 8, 9, 10]) pending(`${OVERVIEW} / sentence ${sentence}`, 7);
+row(`${OVERVIEW} / sentence 11`, 'the package depends on nothing at run time', async () => {
+  const { default: manifest } = await import('svc/package.json', { with: { type: 'json' } }) as { default: Record<string, unknown> };
+  for (const kind of ['dependencies', 'optionalDependencies', 'bundleDependencies']) assert.equal(manifest[kind], undefined, kind);
+  assert.deepEqual(Object.keys(manifest['peerDependencies'] as object), ['@types/node']);
+});
+
+const INTERFACE = '§1 Programmatic interface (A)';
+row(`${INTERFACE} / Application constructor`, 'takes debug, enableDocs, version and settings of its own', async (t) => {
+  const { app } = make({ debug: true, enableDocs: false, version: '2.1.0', config: { pageSize: 20 } });
+  app.get('/', () => { throw new Error('seen in the trace'); });
+  assert.equal(app.version, '2.1.0');
+  assert.equal(app.config.get('pageSize', 0), 20);
+  assert.match(String((await (await clientOf(t, app).get('/')).json() as { trace?: unknown }).trace), /seen in the trace/);
+});
+pending(`${INTERFACE} / Application constructor`, 11, 'enableDocs decides on /docs and /openapi.json');
+row(`${INTERFACE} / Route registration`, 'get, post, put, patch, delete, and route with several methods', async (t) => {
+  const { app } = make();
+  app.get('/', () => 'get').post('/', () => 'post').put('/', () => 'put').patch('/', () => 'patch').delete('/', () => 'delete');
+  app.route('/any', ['GET', 'POST', 'PROPFIND'], ({ req }) => req.method);
+  const client = clientOf(t, app);
+  for (const method of ['GET', 'POST', 'PUT', 'PATCH', 'DELETE']) assert.equal(await (await client.request(method, '/')).text(), method.toLowerCase());
+  for (const method of ['GET', 'POST', 'PROPFIND']) assert.equal(await (await client.request(method, '/any')).text(), method);
+  assert.equal((await client.put('/any')).status, 405);
+});
+pending(`${INTERFACE} / WebSocket`, 13);
+row(`${INTERFACE} / Sub-routers`, 'are included below a prefix, which is empty by default, and within one another', async (t) => {
+  const { app } = make();
+  const inner = new Router().get('/deep/{n:int}', ({ params }) => params.n);
+  const router = new Router().get('/here', () => 'here').includeRouter(inner, '/inner');
+  app.includeRouter(router).includeRouter(router, '/v1');
+  const client = clientOf(t, app);
+  assert.equal(await (await client.get('/here')).text(), 'here');
+  assert.equal(await (await client.get('/v1/here')).text(), 'here');
+  assert.equal(await (await client.get('/v1/inner/deep/7')).json(), 7);
+  assert.equal((await client.get('/inner/here')).status, 404);
+});
+pending(`${INTERFACE} / Static files`, 8);
+row(`${INTERFACE} / Middleware`, 'is an onion in order of use, and may answer by itself', async (t) => {
+  const { app } = make();
+  const seen: string[] = [];
+  app.use(layer('outer', seen)).use((req, next) => req.path === '/stop' ? new TextResponse('stopped', { status: 403 }) : next()).use(layer('inner', seen));
+  app.get('/', () => 'x').get('/stop', () => assert.fail('the handler ran'));
+  const client = clientOf(t, app);
+  assert.equal((await client.get('/')).headers.get('x-layer'), 'inner, outer');
+  assert.deepEqual(seen.splice(0), ['outer', 'inner']);
+  const stopped = await client.get('/stop');
+  assert.deepEqual([stopped.status, await stopped.text(), stopped.headers.get('x-layer')], [403, 'stopped', 'outer']);
+  assert.deepEqual(seen, ['outer']);
+});
+pending(`${INTERFACE} / Plugins`, 4);
+row(`${INTERFACE} / Lifecycle hooks`, 'run before the first request and after the last', async (t) => {
+  const { app } = make();
+  const seen: string[] = [];
+  app.onStartup(() => void seen.push('startup')).onShutdown(async () => void seen.push('shutdown')).get('/', () => void seen.push('request'));
+  const server = await serve(t, app);
+  await (await connection(t, server.port)).get('/').answer();
+  assert.deepEqual(seen, ['startup', 'request']);
+  await server.close();
+  assert.deepEqual(seen, ['startup', 'request', 'shutdown']);
+});
+row(`${INTERFACE} / Exception handlers`, 'the one for the most specific class answers', async (t) => {
+  class Base extends Error {}
+  class Finer extends Base {}
+  class Finest extends Finer {}
+  const { app } = make();
+  app.exceptionHandler(Error, () => ['error', 500]).exceptionHandler(Finer, (error, req) => [`${error.constructor.name} at ${req.path}`, 418]).exceptionHandler(Base, () => ['base', 409]);
+  app.get('/finest', () => { throw new Finest(); }).get('/base', async () => { throw new Base(); }).get('/other', () => { throw new TypeError(); });
+  const client = clientOf(t, app);
+  for (const [path, status, body] of [['/finest', 418, 'Finest at /finest'], ['/base', 409, 'base'], ['/other', 500, 'error']] as const) {
+    const response = await client.get(path);
+    assert.deepEqual([response.status, await response.text()], [status, body]);
+  }
+});
+row(`${INTERFACE} / Run`, 'listens on the host and port that it is given', async (t) => {
+  const { app } = make();
+  app.get('/', ({ req }) => req.host);
+  const server = await app.run({ host: '127.0.0.1', port: 0, handleSignals: false });
+  t.after(() => server.close());
+  assert.equal(server.host, '127.0.0.1');
+  assert.equal(await (await fetch(server.url)).text(), `127.0.0.1:${server.port}`);
+});
+pending(`${INTERFACE} / Run`, 4, 'reload');
+row(`${INTERFACE} / Checks`, 'compileAll() finds every mistake between declarations at once', () => {
+  const { app } = make();
+  app.get('/a', { name: 'x' }, () => 1).get('/a', () => 2).get('/b', { name: 'x' }, () => 3);
+  assert.throws(() => app.compileAll(), (error: { code?: unknown; findings?: readonly { subject: string }[] }) => error.code === 'E_COMPILE' && error.findings?.length === 2);
+});
+pending(`${INTERFACE} / Checks`, 4, 'check()');
+pending(`${INTERFACE} / MCP`, 12);
+row(`${INTERFACE} / URL building`, 'urlFor() of a router and of the application encodes parameters and refuses what is missing', () => {
+  const { app } = make();
+  const router = new Router().get('/files/{name}/{n:int}', { name: 'file' }, () => 'x');
+  app.includeRouter(router, '/v1');
+  assert.equal(router.urlFor('file', { name: 'a b/c', n: 3 }), '/files/a%20b%2Fc/3');
+  assert.equal(app.urlFor('file', { name: 'x', n: -1 }), '/v1/files/x/-1');
+  assert.throws(() => app.urlFor('file', { name: 'x' }), { code: 'E_URL_PARAM' });
+  assert.throws(() => app.urlFor('fiel', {}), { code: 'E_URL_NAME', message: /did you mean "file"/ });
+});
+row(`${INTERFACE} / sentence 1`, 'an object, a list, a string, bytes, [body, status] and a response become responses', async (t) => {
+  const { app } = make();
+  app.get('/object', () => ({ a: 1 })).get('/list', () => [1, 2]).get('/string', () => 'text').get('/bytes', () => new Uint8Array([1, 2]));
+  app.get('/tuple', () => [{ made: true }, 201]).get('/response', () => new HTMLResponse('<p>', { status: 202 }));
+  const client = clientOf(t, app);
+  for (const [path, status, type, body] of [
+    ['/object', 200, 'application/json', '{"a":1}'], ['/list', 200, 'application/json', '[1,2]'], ['/string', 200, 'text/plain; charset=utf-8', 'text'],
+    ['/bytes', 200, 'application/octet-stream', '\x01\x02'], ['/tuple', 201, 'application/json', '{"made":true}'], ['/response', 202, 'text/html; charset=utf-8', '<p>'],
+  ] as const) {
+    const response = await client.get(path);
+    assert.deepEqual([response.status, response.headers.get('content-type'), await response.text()], [status, type, body], path);
+  }
+});
+
+const ROUTING = '§1 Routing rules';
+row(`${ROUTING} / 1`, 'str, int, float, uuid and path read what is theirs, and nothing else', async (t) => {
+  const { app } = make();
+  const show = ({ params }: { readonly params: object }): object => params;
+  app.get('/str/{v:str}', show).get('/bare/{v}', show).get('/int/{v:int}', show).get('/float/{v:float}', show).get('/uuid/{v:uuid}', show).get('/path/{v:path}', show);
+  const client = clientOf(t, app);
+  const id = '0190a6d2-7b3c-7def-8123-456789abcdef';
+  for (const [path, v] of [
+    ['/str/a%20b', 'a b'], ['/bare/%C3%A9', 'é'], ['/int/-12', -12], ['/float/1.5', 1.5], [`/uuid/${id}`, id], ['/path/a/b/c.txt', 'a/b/c.txt'],
+  ] as const) assert.deepEqual(await (await client.get(path)).json(), { v }, path);
+  for (const path of ['/str/a/b', '/int/1.5', '/int/x', '/float/x', '/uuid/1', '/str/']) assert.equal((await client.get(path)).status, 404, path);
+});
+row(`${ROUTING} / 1`, 'a converter that does not exist is refused when the route is registered', () => {
+  const { app } = make();
+  assert.throws(() => (app.get as (path: string, handler: () => string) => void).call(app, '/{id:integer}', () => 'x'), { code: 'E_PATH_TEMPLATE', message: /integer/ });
+});
+row(`${ROUTING} / 2`, 'a static path costs the same among 20 routes and among 20,000', async (t) => {
+  const apps = [20, 20_000].map((count) => {
+    const { app } = make();
+    for (let n = 0; n < count; n++) app.get(`/s/${n}`, () => n);
+    for (let n = 0; n < count; n += 10) app.get(`/p${n}/{id:int}`, () => n);
+    return { client: clientOf(t, app), path: `/s/${count - 1}`, leastMicros: Infinity };
+  });
+  for (let round = 0; round < 8; round++) {
+    for (const one of apps) { // in turn, the least of each: what other processes do to the machine counts for neither
+      const before = process.cpuUsage();
+      for (let n = 0; n < 200; n++) await one.client.get(one.path);
+      const { user, system } = process.cpuUsage(before);
+      if (round > 0) one.leastMicros = Math.min(one.leastMicros, user + system);
+    }
+  }
+  const [few, many] = apps;
+  assert.ok(many!.leastMicros < 2 * few!.leastMicros, `${few!.leastMicros} µs among 20, ${many!.leastMicros} µs among 20,000; looking at each of them would cost 40 µs a request, more than all the rest`);
+});
+row(`${ROUTING} / 3`, 'no route is 404, another method is 405 with Allow', async (t) => {
+  const { app } = make();
+  app.get('/here/{n:int}', () => 'x').put('/here/{n:int}', () => 'x');
+  const client = clientOf(t, app);
+  assert.equal((await client.post('/nowhere')).status, 404);
+  const wrong = await client.post('/here/1');
+  assert.equal(wrong.status, 405);
+  assert.deepEqual(wrong.headers.get('allow')!.split(', ').sort(), ['GET', 'HEAD', 'OPTIONS', 'PUT']);
+});
+
+const CONFIGURATION = '§1 Configuration';
+/** Variables for the time of one function. */
+function withVariables<T>(variables: Readonly<Record<string, string>>, fn: () => T): T {
+  Object.assign(process.env, variables);
+  try {
+    return fn();
+  } finally {
+    for (const name of Object.keys(variables)) delete process.env[name];
+  }
+}
+row(`${CONFIGURATION} / 1`, 'defaults < constructor < loadDict() < variables SVC_*', () => {
+  const { app } = withVariables({ SVC_FOURTH: 'environment', OTHER_FIRST: 'x' }, () => make({ config: { second: 'argument', third: 'argument', fourth: 'argument' } }));
+  app.config.loadDict({ third: 'dict', fourth: 'dict' });
+  assert.deepEqual(['first', 'second', 'third', 'fourth'].map((key) => app.config.get(key, 'default')), ['default', 'argument', 'dict', 'environment']);
+  const config = new Config({ defaults: { a: 1, b: 1 }, values: { b: 2 }, environment: {} });
+  assert.deepEqual([config.get('a', 0), config.get('b', 0)], [1, 2]);
+});
+row(`${CONFIGURATION} / 1`, 'a variable is above the options of the constructor, too', () => {
+  assert.deepEqual([make().app.version, make({ version: '2.0.0' }).app.version], ['1.0.0', '2.0.0']);
+  assert.equal(withVariables({ SVC_VERSION: '3.0.0' }, () => make({ version: '2.0.0' }).app.version), '3.0.0');
+});
+test(`${CONFIGURATION} / 1: loadDict() is above the options of the constructor, too`, { todo: 'defect: they are read in the constructor' }, async (t) => {
+  const { app } = make({ debug: false, version: '2.0.0' });
+  app.config.loadDict({ debug: true, version: '3.0.0' });
+  app.get('/', () => { throw new Error('boom'); });
+  assert.ok('trace' in (await (await clientOf(t, app).get('/')).json() as object));
+  assert.equal(app.version, '3.0.0');
+});
+row(`${CONFIGURATION} / 2`, 'get() converts text by its default or by cast, and says what does not fit', () => {
+  const { app } = withVariables({ SVC_PAGE_SIZE: '50', SVC_VERBOSE: 'yes', SVC_HOSTS: 'a, b', SVC_RATE: 'much' }, () => make());
+  const { config } = app;
+  assert.equal(config.get('pageSize', 10), 50);
+  assert.equal(config.get('verbose', false), true);
+  assert.deepEqual(config.get('hosts', [], { cast: (text) => text.split(/, */) }), ['a', 'b']);
+  assert.equal(config.get('missing', 2.5), 2.5);
+  assert.throws(() => config.get('rate', 1), { code: 'E_CONFIG_CAST', message: /SVC_RATE/ });
+});
+
+const COMMANDS = '§1 Command line';
+row(`${COMMANDS} / svc run <module>:<app> [--host --port --reload]`, 'serves the application that it is given where it is told to', async (t) => {
+  build();
+  const cwd = project(t, { 'shop.ts': "import { Svc } from 'svc';\nexport const shop: Svc = new Svc();\nshop.get('/', () => 'open');\n" });
+  const server = start(t, process.execPath, [BIN, 'run', 'shop.ts:shop', '--host', '127.0.0.1', '--port', '0'], { cwd });
+  const [, url] = await server.printed(/"event":"listening","url":"(http:\/\/127\.0\.0\.1:\d+)"/);
+  assert.equal(await (await fetch(url!)).text(), 'open');
+  server.child.kill('SIGTERM');
+  assert.equal((await server.ended).status, 0);
+});
+pending(`${COMMANDS} / svc run <module>:<app> [--host --port --reload]`, 4, '--reload');
+pending(`${COMMANDS} / svc check <module>:<app>`, 4);
+pending(`${COMMANDS} / svc mcp <module>:<app>`, 12);
+pending(`${COMMANDS} / svc new <dir>`, 4);
+for (const sentence of [1, 2, 3, 4]) pending(`§1 Plugin registration (B) / sentence ${sentence}`, 7);
+
+// ── §2 ──
+
+for (const field of ['access_token', 'token_type', 'refresh_token']) pending(`§2 Login result (returned by the callback) / ${field}`, 7);
+const CLAIMS = '§2 Access token claims';
+for (const claim of ['sub', 'scopes', 'expiry', 'extra claims']) pending(`${CLAIMS} / ${claim}`, 5);
+pending(`${CLAIMS} / jti`, 7);
+pending(`${CLAIMS} / sentence 1`, 5);
+
+const SCHEMA = '§2 Schema declaration';
+/** Which members of a body are refused, and by which rule. */
+function problemsOf(data: object): string[] {
+  const result = User.safeParse({ ...ADA, ...data });
+  return result.ok ? [] : result.issues.map((issue) => `${issue.loc.join('.')} ${issue.code}`);
+}
+row(`${SCHEMA} / sentence 1`, 'a class derived from Schema with typed fields makes instances of itself', () => {
+  class Point extends Schema {
+    x = Field(float);
+    labels = Field(list(str), { default: () => [] });
+    get isLeft(): boolean { return this.x < 0; }
+  }
+  const point = new Point({ x: -1 });
+  assert.ok(point instanceof Point && point.isLeft);
+  assert.deepEqual({ ...point }, { x: -1, labels: [] });
+  assert.deepEqual(Point.parse({ x: 1, labels: ['a'] }).labels, ['a']);
+});
+row(`${SCHEMA} / sentence 2`, 'a field of a type without a default is required, one with a default is not', () => {
+  class Point extends Schema { x = Field(int); y = Field(7); z = Field(int, { default: 9 }); }
+  assert.deepEqual({ ...new Point({ x: 1 }) }, { x: 1, y: 7, z: 9 });
+  const result = Point.safeParse({ y: 1 });
+  assert.deepEqual(result.ok ? [] : result.issues.map((issue) => issue.loc), [['x']]);
+});
+row(`${SCHEMA} / min_length, max_length`, 'bound the length of text, both inclusive, in characters', () => {
+  for (const name of ['Al', 'Alice', '👩👩👩👩👩']) assert.deepEqual(problemsOf({ name }), [], name);
+  assert.match(problemsOf({ name: 'A' }).join(), /^name /);
+  assert.match(problemsOf({ name: 'Alicia' }).join(), /^name /);
+});
+row(`${SCHEMA} / ge, le`, 'bound numbers, both inclusive', () => {
+  for (const data of [{ age: 0 }, { age: 150 }, { share: 0 }, { share: 1 }]) assert.deepEqual(problemsOf(data), []);
+  for (const data of [{ age: -1 }, { age: 151 }, { share: -0.001 }, { share: 1.001 }]) assert.equal(problemsOf(data).length, 1, JSON.stringify(data));
+});
+row(`${SCHEMA} / email=True`, 'takes e-mail addresses only', () => {
+  for (const email of ['ada@example.com', 'a.b+c@sub.example.org']) assert.deepEqual(problemsOf({ email }), [], email);
+  for (const email of ['', 'ada', 'ada@', '@example.com', 'a b@example.com', 'ada@example.com\n']) assert.equal(problemsOf({ email }).length, 1, JSON.stringify(email));
+});
+pending(`${SCHEMA} / sentence 3`, 11, 'in OpenAPI');
+pending(`${SCHEMA} / sentence 3`, 12, 'in MCP');
+row(`${SCHEMA} / sentence 4`, 'one schema validates JSON bodies and forms', async (t) => {
+  const { app } = make();
+  app.post('/json', { body: User }, ({ body }) => ({ ...body })).post('/form', { form: User }, ({ form }) => ({ ...form }));
+  const client = clientOf(t, app);
+  const expected = { name: 'Ada', age: 36, share: 0.25 };
+  assert.deepEqual(await (await client.post('/json', { json: { ...ADA, share: 0.25 } })).json(), expected);
+  assert.deepEqual(await (await client.post('/form', { form: { name: 'Ada', age: '36', share: '0.25' } })).json(), expected);
+  assert.equal((await client.post('/json', { json: { ...ADA, age: '36' } })).status, 400, 'text is no number in JSON');
+  assert.equal((await client.post('/form', { form: { name: 'Ada', age: 'old' } })).status, 400);
+});
+
+const REQUEST = '§2 Request object';
+row(`${REQUEST} / method, path, path_params, query, headers, cookies`, 'are those of the request', async (t) => {
+  const { app } = make();
+  app.route('/u/{id:int}', ['PATCH'], ({ req }) => ({
+    method: req.method, path: req.path, pathParams: req.pathParams, tags: req.query.getAll('tag'), none: req.query.get('none') ?? null, agent: req.headers['x-agent'], cookies: { ...req.cookies },
+  }));
+  const response = await clientOf(t, app).request('PATCH', '/u/7?tag=a&tag=b%20c', { headers: { 'X-Agent': 'tests', Cookie: 'one=1; two=b%20c' } });
+  assert.deepEqual(await response.json(), { method: 'PATCH', path: '/u/7', pathParams: { id: 7 }, tags: ['a', 'b c'], none: null, agent: 'tests', cookies: { one: '1', two: 'b c' } });
+});
+row(`${REQUEST} / state`, 'carries values through one request, and into no other', async (t) => {
+  const user = stateKey<string>('user');
+  const { app } = make();
+  app.use((req, next) => {
+    assert.equal(req.state.has(user), false);
+    if (req.query.has('user')) req.state.set(user, req.query.get('user')!);
+    return next();
+  }).get('/', ({ req, state }) => [req.state.has(user) ? state.get(user) : 'nobody', 200]);
+  const client = clientOf(t, app);
+  assert.equal(await (await client.get('/?user=ada')).text(), 'ada');
+  assert.equal(await (await client.get('/')).text(), 'nobody');
+});
+pending(`${REQUEST} / session`, 5);
+row(`${REQUEST} / await body(max_bytes=None)`, 'gives the bytes, capped only by maxBytes, and while they arrive', async (t) => {
+  const { app } = make();
+  app.post('/all', async ({ req }) => (await req.body()).length).post('/capped', async ({ req }) => (await req.body({ maxBytes: 4 })).length);
+  const { port } = await serve(t, app);
+  const client = await connection(t, port);
+  client.send('POST /all HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n').send('2\r\nde\r\n0\r\n\r\n');
+  assert.equal((await client.answer()).text(), '5');
+  client.send('POST /capped HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n'); // its end never comes
+  assert.equal((await client.answer()).status, 413);
+});
+row(`${REQUEST} / await json(max_bytes=10MB)`, 'gives the parsed body, and refuses what is malformed or too large', async (t) => {
+  const { app } = make();
+  app.post('/', async ({ req }) => reply200(await req.json())).post('/small', async ({ req }) => reply200(await req.json({ maxBytes: 10 })));
+  const client = clientOf(t, app);
+  assert.deepEqual(await (await client.post('/', { json: { a: [1, null] } })).json(), { got: { a: [1, null] } });
+  assert.equal((await client.post('/', { body: '{"a":', headers: { 'Content-Type': 'application/json' } })).status, 400);
+  assert.deepEqual([(await client.post('/small', { json: '12345678' })).status, (await client.post('/small', { json: '123456789' })).status], [200, 413]);
+});
+row(`${REQUEST} / await form()`, 'reads urlencoded forms', async (t) => {
+  const { app } = make();
+  app.post('/', async ({ req }) => {
+    const form = await req.form();
+    return { one: form.get('one'), many: form.getAll('many'), none: form.has('none') };
+  });
+  const response = await clientOf(t, app).post('/', { form: { one: 'a b&c', many: ['x', 'ü'] } });
+  assert.deepEqual(await response.json(), { one: 'a b&c', many: ['x', 'ü'], none: false });
+});
+pending(`${REQUEST} / await form()`, 8, 'multipart forms with UploadFile parts');
+row(`${REQUEST} / await text()`, 'gives the body as text', async (t) => {
+  const { app } = make();
+  app.post('/', async ({ req }) => `${await req.text()}!`);
+  const client = clientOf(t, app);
+  assert.equal(await (await client.post('/', { body: 'grüße 👋' })).text(), 'grüße 👋!');
+  assert.equal((await client.post('/', { body: new Uint8Array([0xff, 0xfe]) })).status, 400);
+});
+function reply200(got: unknown): object { return { got }; }
+
+const RESPONSES = '§2 Response classes';
+row(`${RESPONSES} / sentence 1`, 'JSON, text, HTML, redirects, streams and files', async (t) => {
+  const directory = folder(t, { 'a.csv': 'a,b\n1,2\n' });
+  const { app } = make();
+  app.get('/json', () => new JSONResponse([1], { status: 201 })).get('/text', () => new TextResponse('t')).get('/html', () => new HTMLResponse('<p>'));
+  app.get('/redirect', () => new RedirectResponse('/text', { status: 303 })).get('/stream', () => new StreamingResponse((async function* () { yield 'a'; yield 'b'; })(), { mediaType: 'text/csv' }));
+  app.get('/file', () => new FileResponse(join(directory, 'a.csv'))).get('/save', () => new FileResponse(join(directory, 'a.csv'), { mediaType: 'text/x', filename: 'b.csv', status: 203 }));
+  const client = clientOf(t, app);
+  for (const [path, status, type, body] of [
+    ['/json', 201, 'application/json', '[1]'], ['/text', 200, 'text/plain; charset=utf-8', 't'], ['/html', 200, 'text/html; charset=utf-8', '<p>'], ['/redirect', 303, null, ''],
+    ['/stream', 200, 'text/csv', 'ab'], ['/file', 200, 'text/csv; charset=utf-8', 'a,b\n1,2\n'], ['/save', 203, 'text/x', 'a,b\n1,2\n'],
+  ] as const) {
+    const response = await client.get(path);
+    assert.deepEqual([response.status, response.headers.get('content-type'), await response.text()], [status, type, body], path);
+  }
+  assert.equal((await client.get('/redirect')).headers.get('location'), '/text');
+  assert.match((await client.get('/save')).headers.get('content-disposition')!, /^attachment; filename="b\.csv"/);
+});
+row(`${RESPONSES} / sentence 2`, 'setCookie() and deleteCookie() of every class', async (t) => {
+  const { app } = make();
+  app.get('/set', () => new TextResponse('x').setCookie('a', '1', { path: '/x', maxAgeSeconds: 60, sameSite: 'strict' }).setCookie('b', '2')).get('/delete', () => new JSONResponse({}).deleteCookie('b'));
+  const client = clientOf(t, app);
+  assert.deepEqual((await client.get('/set')).headers.getSetCookie(), ['a=1; Path=/x; Max-Age=60; HttpOnly; SameSite=Strict', 'b=2; Path=/; HttpOnly; SameSite=Lax']);
+  assert.match((await client.get('/delete')).headers.getSetCookie()[0]!, /^b=; Path=\/; Max-Age=0/);
+});
+
+const DEPENDENCIES = '§2 Dependencies';
+row(`${DEPENDENCIES} / sentence 1`, 'Depends() gives the handler what its function returns', async (t) => {
+  const { app } = make();
+  app.get('/', { agent: Depends(({ req }: Context) => req.headers['user-agent'] ?? 'none') }, ({ agent }) => agent);
+  assert.equal(await (await clientOf(t, app, { headers: { 'User-Agent': 'tests' } }).get('/')).text(), 'tests');
+});
+row(`${DEPENDENCIES} / sentence 2`, 'Depends(BackgroundTasks) takes work for after the answer', async (t) => {
+  const { app } = make();
+  const answered = Promise.withResolvers<void>();
+  const done = Promise.withResolvers<string>();
+  app.get('/', { tasks: Depends(BackgroundTasks) }, ({ tasks }) => {
+    tasks.add(async (word: string) => {
+      await answered.promise;
+      done.resolve(word);
+    }, 'done');
+    return 'answered';
+  });
+  const { port } = await serve(t, app);
+  assert.equal((await (await connection(t, port)).get('/').answer()).text(), 'answered');
+  answered.resolve();
+  assert.equal(await done.promise, 'done');
+});
+row(`${DEPENDENCIES} / sentence 3`, 'they nest, run once per request unless told otherwise, and may be functions or generators, with promises or without', async (t) => {
+  const calls: string[] = [];
+  const sync = (): string => { calls.push('sync'); return 's'; };
+  const later = async (): Promise<string> => { calls.push('async'); return 'a'; };
+  function* generator(): Generator<string> { calls.push('enter'); yield 'g'; calls.push('leave'); }
+  async function* laterGenerator(): AsyncGenerator<string> { calls.push('enter later'); yield 'h'; calls.push('leave later'); }
+  const nested = provide({ one: Depends(sync), two: Depends(later), three: Depends(generator), four: Depends(laterGenerator) }, ({ one, two, three, four }) => one + two + three + four);
+  const { app } = make();
+  app.get('/', { nested: Depends(nested), again: Depends(sync), anew: Depends(sync, { cache: false }) }, ({ nested: all, again, anew }) => `${all} ${again} ${anew}`);
+  const client = clientOf(t, app);
+  assert.equal(await (await client.get('/')).text(), 'sagh s s');
+  await client.close();
+  assert.equal(calls.filter((call) => call === 'sync').length, 2, 'once for all, once for the one that opted out');
+  for (const call of ['async', 'enter', 'enter later', 'leave', 'leave later']) assert.equal(calls.filter((other) => other === call).length, 1, call);
+});
+row(`${DEPENDENCIES} / sentence 4`, 'clean-up waits for the answer to be sent, and runs after an exception as well', async (t) => {
+  const answered = Promise.withResolvers<void>();
+  const left = [Promise.withResolvers<string>(), Promise.withResolvers<string>()];
+  let entered = 0;
+  async function* resource(): AsyncGenerator<number> {
+    const { resolve } = left[entered++]!;
+    let outcome = 'answered';
+    try {
+      yield entered;
+    } catch (error) {
+      outcome = (error as Error).message;
+      throw error;
+    } finally {
+      await answered.promise; // before the answer, this would hold it up for ever
+      resolve(outcome);
+    }
+  }
+  const { app } = make();
+  app.get('/', { one: Depends(resource) }, ({ one }) => one).get('/fails', { one: Depends(resource) }, () => { throw new Error('failed'); });
+  const { port } = await serve(t, app);
+  const client = await connection(t, port);
+  assert.equal((await client.get('/').answer()).status, 200);
+  assert.equal((await client.get('/fails').answer()).status, 500);
+  answered.resolve();
+  assert.deepEqual(await Promise.all(left.map(({ promise }) => promise)), ['answered', 'failed']);
+});
+row(`${DEPENDENCIES} / sentence 5`, 'a circle is refused when the application compiles, with its path', () => {
+  const first: (context: Context) => unknown = provide({ get second(): Dependency<unknown> { return Depends(second); } }, function first() { return 1; });
+  const second: (context: Context) => unknown = provide({ first: Depends(first) }, function second() { return 2; });
+  const { app } = make();
+  app.get('/', { first: Depends(first) }, () => 'x');
+  assert.throws(() => app.compileAll(), { code: 'E_COMPILE', message: /first → second → first/ });
+});
+
+// ── §3 ──
+
+const STATES = '§3 States and transitions';
+for (const transition of ['none · GET /oauth/callback succeeds', 'active · POST /oauth/token', 'dead · POST /oauth/token', 'active · POST /oauth/revoke', 'active · revoke_all(sub)', 'sentence 3']) {
+  pending(`${STATES} / ${transition}`, 7);
+}
+pending(`${STATES} / sentence 4`, 6);
+
+// ── §4 ──
+
+for (const endpoint of ['GET · /oauth/login', 'GET · /oauth/callback', 'POST · /oauth/token', 'POST · /oauth/revoke', 'sentence 1']) pending(`§4 Plugin endpoints / ${endpoint}`, 7);
+const OPERATIONS = '§4 Operations endpoints (framework)';
+for (const path of ['/healthz', '/readyz', '/metrics']) pending(`${OPERATIONS} / GET · ${path}`, 4);
+pending(`${OPERATIONS} / GET · /readyz`, 6, '503 while the database is down');
+for (const path of ['/openapi.json', '/docs']) pending(`${OPERATIONS} / GET · ${path}`, 11);
+const FACILITIES = '§4 Supporting facilities';
+pending(`${FACILITIES} / Cache`, 6);
+pending(`${FACILITIES} / Database plugin DatabasePlugin(url)`, 6, 'the embedded database');
+pending(`${FACILITIES} / Database plugin DatabasePlugin(url)`, 9, 'PostgreSQL');
+pending(`${FACILITIES} / Database plugin DatabasePlugin(url)`, 10, 'MySQL and MariaDB');
+
+// ── §5 ──
+
+for (const facility of [
+  'create_token(sub, secret, expires_in, claims)', 'verify_token(token, secret)', 'hash_password, check_password', 'Depends(require_roles("admin"))', 'Depends(BearerAuth(secret))', 'SessionMiddleware()',
+  'CSRFMiddleware()', 'CORSMiddleware()', 'SecurityHeadersMiddleware()', 'RateLimitMiddleware(per_minute=<n>)',
+]) pending(`§5 Framework / ${facility}`, 5);
+for (const rule of [1, 2, 3, 4, 5, 6, 7]) pending(`§5 Plugin / ${rule}`, 7);
+
+// ── §6 ──
+
+pending('§6 Events / 1', 7);
+row('§6 Events / 2', 'hooks of start-up and shutdown get the application, in order and in reverse', async () => {
+  const { app } = make();
+  const seen: string[] = [];
+  app.onStartup((given) => void seen.push(given === app ? 'up 1' : 'another')).onStartup(async () => void seen.push('up 2')).onShutdown(() => void seen.push('down 1')).onShutdown(() => void seen.push('down 2'));
+  await app.startup();
+  assert.deepEqual(seen.splice(0), ['up 1', 'up 2']);
+  await app.shutdown();
+  assert.deepEqual(seen, ['down 2', 'down 1']);
+});
+
+// ── §7 ──
+
+row('§7 Exception classes / sentence 1', 'HTTPException and its seven subclasses answer with their statuses', async (t) => {
+  const family = [[BadRequest, 400], [Unauthorized, 401], [Forbidden, 403], [NotFound, 404], [MethodNotAllowed, 405], [PayloadTooLarge, 413], [InternalError, 500]] as const;
+  const { app } = make();
+  for (const [Family, status] of family) app.get(`/${status}`, () => { throw new Family('because', { headers: { 'X-Why': 'yes' } }); });
+  app.get('/409', () => { throw new HTTPException(409, 'because', { headers: { 'X-Why': 'yes' } }); });
+  const client = clientOf(t, app);
+  for (const status of [...family.map(([, code]) => code), 409]) {
+    const response = await client.get(`/${status}`);
+    const { status: told, detail } = await response.json() as Record<string, unknown>;
+    assert.deepEqual([response.status, response.headers.get('content-type'), told, detail, response.headers.get('x-why')], [status, 'application/problem+json', status, 'because', 'yes']);
+  }
+  for (const [Family] of family) assert.ok(new Family() instanceof HTTPException);
+});
+row('§7 Exception classes / sentence 2', 'a handler of one\'s own takes the place of the problem', async (t) => {
+  const { app } = make();
+  app.exceptionHandler(NotFound, (error, req) => new HTMLResponse(`<h1>${req.path}</h1>`, { status: error.status })).get('/thrown', () => { throw new NotFound(); });
+  const client = clientOf(t, app);
+  for (const path of ['/thrown', '/unmatched']) {
+    const response = await client.get(path);
+    assert.deepEqual([response.status, await response.text()], [404, `<h1>${path}</h1>`]);
+  }
+});
+
+const RULES = '§7 Rules';
+row(`${RULES} / Schema validation fails (JSON or form body)`, 'is 400 with every problem at once and no submitted value', async (t) => {
+  const { app } = make();
+  app.post('/json', { body: User }, () => assert.fail('the handler ran')).post('/form', { form: User }, () => assert.fail('the handler ran'));
+  const client = clientOf(t, app);
+  for (const [at, response] of [
+    ['body', await client.post('/json', { json: { name: 'Voldemort', age: 151, home: {} } })], ['form', await client.post('/form', { form: { name: 'Voldemort', age: '151', share: '2' } })],
+  ] as const) {
+    const text = await response.text();
+    assert.deepEqual([response.status, response.headers.get('content-type')], [400, 'application/problem+json']);
+    const { errors } = JSON.parse(text) as { errors: { loc: string[]; code: string; message: string }[] };
+    assert.equal(errors.length, 3);
+    for (const { loc, code, message } of errors) assert.ok(loc[0] === at && code !== '' && message !== '');
+    assert.doesNotMatch(text, /Voldemort|151/);
+  }
+});
+row(`${RULES} / req.json body exceeds the cap`, 'is 413 before the whole body has come', async (t) => {
+  const { app } = make();
+  app.post('/', async ({ req }) => reply200(await req.json())).post('/typed', { body: User }, () => assert.fail('the handler ran'));
+  const { port } = await serve(t, app);
+  for (const path of ['/', '/typed']) {
+    const client = await connection(t, port);
+    client.send(`POST ${path} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 10000001\r\n\r\n`); // its body never comes
+    const answer = await client.answer();
+    assert.deepEqual([answer.status, answer.field('content-type')], [413, 'application/problem+json']);
+  }
+});
+row(`${RULES} / No route for path`, 'is 404 as a problem', async (t) => {
+  const { app } = make();
+  app.get('/here', () => 'x');
+  const response = await clientOf(t, app).get('/there');
+  assert.deepEqual([response.status, response.headers.get('content-type'), (await response.json() as { status: unknown }).status], [404, 'application/problem+json', 404]);
+});
+row(`${RULES} / Route exists for path but not for the method`, 'is 405 as a problem, with Allow', async (t) => {
+  const { app } = make();
+  app.post('/here', () => 'x');
+  const response = await clientOf(t, app).get('/here');
+  assert.deepEqual([response.status, response.headers.get('content-type'), (await response.json() as { status: unknown }).status], [405, 'application/problem+json', 405]);
+  assert.match(response.headers.get('allow')!, /\bPOST\b/);
+});
+for (const condition of ['require_roles without valid authentication', 'require_roles lacking the role', 'Rate limit exceeded']) pending(`${RULES} / ${condition}`, 5);
+pending(`${RULES} / Database down on /readyz`, 6);
+pending(`${RULES} / Token endpoint: invalid, expired or replayed grant`, 7);
+row(`${RULES} / 1`, 'every 4xx and 5xx passes back through the middleware and has the request id', async (t) => {
+  const { app } = make();
+  app.use(layer('outer')).use(layer('inner'));
+  app.get('/400', () => { throw new BadRequest(); }).get('/500', () => { throw new Error('boom'); }).get('/503', async () => { throw new HTTPException(503); });
+  app.post('/405', () => 'x').get('/invalid', { query: { page: Field(int) } }, () => 'x').get('/dependency', { one: Depends(() => { throw new Forbidden(); }) }, () => 'x');
+  const client = clientOf(t, app, { headers: { 'X-Request-Id': 'given-1' } });
+  for (const [path, status] of [['/400', 400], ['/500', 500], ['/503', 503], ['/404', 404], ['/405', 405], ['/%zz', 400], ['/invalid?page=x', 400], ['/dependency', 403]] as const) {
+    const response = await client.get(path);
+    assert.deepEqual([response.status, response.headers.get('x-layer'), response.headers.get('x-request-id')], [status, 'inner, outer', 'given-1'], path);
+    assert.equal((await response.json() as { request_id: unknown }).request_id, 'given-1', path);
+  }
+});
+pending(`${RULES} / 1`, 5, 'security, CORS and rate-limit fields');
+row(`${RULES} / 2`, 'the stack is in the answer with debug alone, and in the log always', async (t) => {
+  for (const debug of [false, true]) {
+    const { app, lines } = make({ debug });
+    app.get('/', () => { throw new Error('boom'); });
+    const text = await (await clientOf(t, app).get('/')).text();
+    assert.equal(/boom|spec\.test|at .+:\d+:\d+/.test(text), debug);
+    assert.match(lines.join(), /boom.*spec\.test/);
+  }
+});
+row(`${RULES} / 3`, 'a class without a handler is taken by that of its nearest ancestor, one without any by none', async (t) => {
+  class Mine extends Forbidden {}
+  const { app } = make();
+  app.exceptionHandler(HTTPException, (error) => [`any ${error.status}`, error.status]).exceptionHandler(Forbidden, () => ['forbidden', 403]);
+  app.get('/mine', () => { throw new Mine(); }).get('/400', () => { throw new BadRequest(); }).get('/500', () => { throw new RangeError(); });
+  const client = clientOf(t, app);
+  assert.equal(await (await client.get('/mine')).text(), 'forbidden');
+  assert.equal(await (await client.get('/400')).text(), 'any 400');
+  assert.equal((await client.get('/500')).headers.get('content-type'), 'application/problem+json');
+});
+
+// ── §8 ──
+
+row('§8 Limits / req.json body cap', '10 MB go through json(), one byte more does not', async (t) => {
+  const { app } = make();
+  app.post('/', async ({ req }) => String(await req.json()).length);
+  const client = clientOf(t, app);
+  const headers = { 'Content-Type': 'application/json' };
+  const most = await client.post('/', { body: `"${'x'.repeat(9_999_998)}"`, headers });
+  assert.deepEqual([most.status, await most.json()], [200, 9_999_998]);
+  assert.equal((await client.post('/', { body: `"${'x'.repeat(9_999_999)}"`, headers })).status, 413);
+});
+row('§8 Limits / req.body cap', 'body() has none but the one it is given', async (t) => {
+  const { app } = make();
+  app.post('/', async ({ req }) => (await req.body()).length).post('/capped', async ({ req }) => (await req.body({ maxBytes: 11_999_999 })).length);
+  const client = clientOf(t, app);
+  const body = new Uint8Array(12_000_000);
+  assert.equal(await (await client.post('/', { body })).json(), 12_000_000);
+  assert.equal((await client.post('/capped', { body })).status, 413);
+});
+pending('§8 Limits / Rate limiter', 5);
+pending('§8 Limits / Cache', 6);
+pending('§8 Limits / Rate limits on /oauth/*', 7);
+
+// ── §9 ──
+
+row('§9 Versioning / 1', 'the package has the version of the plugin, with which the framework ships', async () => {
+  const { default: manifest } = await import('svc/package.json', { with: { type: 'json' } }) as { default: { version: string } };
+  assert.match(manifest.version, /^1\.(?:[4-9]|\d\d+)\.\d+$/);
+});
+row('§9 Versioning / 2', 'the constructor takes a version', () => {
+  assert.equal(make({ version: '3.2.1' }).app.version, '3.2.1');
+});
+pending('§9 Versioning / 3', 11);
+pending('§9 Versioning / 4', 7);
+
+// ── the specification itself ──
+
+/** Prose that names what follows, or says what there is not. Sentences that end in "not shown" leave something open: no behaviour either. */
+const NO_BEHAVIOUR = ['§1 What the service does / sentence 1', '§1 What the service does / sentence 6', '§3 States and transitions / sentence 1', '§3 States and transitions / sentence 2', '§6 Events / sentence 2'];
+
+/** Every row, rule and sentence of SPEC.md by its id. */
+function rowsOf(specification: string): Map<string, string> {
+  const rows = new Map<string, string>();
+  const plain = (text: string): string => text.replace(/`|\*\*/g, '').trim();
+  let place = '';
+  let sentences = 0;
+  for (const block of specification.split(/\n(?=[#|\d-])(?<!\|\n)|\n\n+/)) {
+    const [, section, title] = /^## (\d)\. (.+)/.exec(block) ?? [];
+    const heading = /^### (.+)/.exec(block)?.[1];
+    if (title !== undefined || heading !== undefined) {
+      place = title === undefined ? `${place.slice(0, 2)} ${heading!}` : `§${section!} ${title}`;
+      sentences = 0;
+    } else if (block.startsWith('|')) {
+      const [, , ...cells] = block.split('\n').map((line) => line.slice(1, -1).split('|').map(plain));
+      const isTold = new Set(cells.map(([first]) => first)).size === cells.length;
+      for (const [first, second] of cells) rows.set(`${place} / ${isTold ? first : `${first} · ${second}`}`, block);
+    } else if (/^\d+\. /.test(block)) rows.set(`${place} / ${parseInt(block, 10)}`, block);
+    else if (block.startsWith('- ')) rows.set(`${place} / ${plain(/^- ([^:]+)/.exec(block)![1]!)}`, block);
+    else if (place !== '' && block.trim() !== '') for (const sentence of block.split(/(?<=\.(?:\*\*)?) (?=[A-Z`*])/)) rows.set(`${place} / sentence ${++sentences}`, sentence);
+  }
+  return rows;
+}
+
+test('SPEC.md has a test, or an issue that brings it, for every row and rule; and no test is without its row', (t) => {
+  const rows = rowsOf(readFileSync(new URL('SPEC.md', import.meta.url), 'utf8'));
+  const ids = new Set(rows.keys());
+  for (const id of NO_BEHAVIOUR) assert.ok(ids.delete(id), `SPEC.md has no ${id}`);
+  for (const [id, text] of rows) if (/sentence \d+$/.test(id) && /not shown\.?$/.test(text.trim())) ids.delete(id);
+  const known = new Set([...tested, ...awaited.keys()]);
+  assert.deepEqual([...ids.difference(known)], [], 'rows without a test');
+  assert.deepEqual([...known.difference(ids)], [], 'tests without a row');
+  for (const [id, issues] of awaited) for (const issue of issues) assert.ok(Number.isInteger(issue) && issue >= 4 && issue <= 17, `${id} is pending under issue ${issue}`);
+  const byIssue = Map.groupBy([...awaited].flatMap(([, issues]) => [...new Set(issues)]), (issue) => issue);
+  const whole = [...tested].filter((id) => !awaited.has(id)).length;
+  t.diagnostic(`${ids.size} rows: ${whole} tested, ${tested.size - whole} tested in part, ${ids.size - tested.size} pending`);
+  t.diagnostic(`pending by issue: ${[...byIssue].sort(([left], [right]) => left - right).map(([issue, { length }]) => `${issue}: ${length}`).join(', ')}`);
+});

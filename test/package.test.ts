@@ -1,0 +1,186 @@
+/**
+ * The package as others get it: what the tarball holds, that it installs offline and serves, and that its types hold with
+ * every TypeScript that is in use.
+ */
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, readFileSync, statSync, symlinkSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { gunzipSync } from 'node:zlib';
+import { ROOT, build, exclusively } from './support/build.ts';
+import { folder, run, start, write } from './support/run.ts';
+import { npmEnvironment, scratch } from './support/scratch.ts';
+import type { TestContext } from 'node:test';
+
+const manifest = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as {
+  name: string; version: string; scripts: Record<string, string>; dependencies?: object; exports: Record<string, string | Record<string, string>>;
+};
+let tarball = '';
+/** A consumer that has installed it. */
+const consumer = folder({ after }, { 'package.json': '{"private":true,"type":"module"}' });
+
+before(async () => {
+  build();
+  // prepack would build again, under the feet of other tests: dist is fresh already, and the lock keeps it so
+  exclusively('svc-pack', () => {
+    const { status, stderr } = spawnSync('npm', ['pack', '--ignore-scripts', '--pack-destination', consumer], { cwd: ROOT, env: { ...process.env, ...npmEnvironment() }, encoding: 'utf8' });
+    assert.equal(status, 0, stderr);
+  });
+  tarball = join(consumer, `${manifest.name}-${manifest.version}.tgz`);
+  const install = await run('npm', ['install', '--offline', '--no-audit', '--no-fund', `file:${tarball}`], { cwd: consumer, env: { ...npmEnvironment(), npm_config_loglevel: 'warn' } });
+  assert.equal(install.status, 0, install.stderr);
+  assert.doesNotMatch(install.stderr, /script|EBADENGINE|peer/i);
+});
+
+/** The files of a tarball: 512-byte headers with the name, and in octal the size, each before its content (POSIX ustar). */
+function filesOf(path: string): Map<string, Buffer> {
+  const bytes = gunzipSync(readFileSync(path));
+  const files = new Map<string, Buffer>();
+  for (let at = 0; bytes[at] !== 0;) {
+    const text = (from: number, length: number): string => bytes.toString('utf8', at + from, at + from + length).replace(/\0.*$/s, '');
+    const size = Number.parseInt(text(124, 12), 8);
+    files.set([text(345, 155), text(0, 100)].filter((part) => part !== '').join('/'), bytes.subarray(at + 512, at + 512 + size));
+    at += 512 + Math.ceil(size / 512) * 512;
+  }
+  return files;
+}
+
+test('the tarball holds what package.json names, LICENSE and README, and nothing else', () => {
+  const names = [...filesOf(tarball).keys()];
+  for (const name of ['package.json', 'README.md', 'LICENSE', 'bin/svc.js', 'bin/need-node.cjs']) assert.ok(names.includes(`package/${name}`), name);
+  const others = names.filter((name) => !/^package\/(?:package\.json|README\.md|LICENSE|bin\/(?:svc\.js|need-node\.cjs)|src\/(?:.+\.ts|tsconfig\.json)|dist\/.+\.(?:js|d\.ts|js\.map))$/.test(name));
+  assert.deepEqual(others, []);
+  for (const entry of Object.values(manifest.exports)) {
+    for (const target of typeof entry === 'string' ? [entry] : Object.values(entry)) assert.ok(names.includes(target.replace('.', 'package')), target);
+  }
+});
+
+test('the tarball holds each source with what was built from it, and nothing built from a source that is gone', () => {
+  const names = [...filesOf(tarball).keys()];
+  const sources = names.filter((name) => /^package\/src\/.*\.ts$/.test(name)).map((name) => name.slice('package/src/'.length, -'.ts'.length));
+  const built = names.filter((name) => /^package\/dist\/.*\.js$/.test(name)).map((name) => name.slice('package/dist/'.length, -'.js'.length));
+  assert.deepEqual(built.sort(), sources.sort());
+});
+
+test('the tarball has at most 150 files that programs load, and 1.5 MiB', () => {
+  const loaded = [...filesOf(tarball).keys()].filter((name) => !/\.js\.map$|^package\/src\//.test(name)); // those are for stack traces
+  assert.ok(loaded.length <= 150, `${loaded.length} files`);
+  const { size } = statSync(tarball);
+  assert.ok(size <= 1.5 * 1_048_576, `${size} bytes`);
+});
+
+test('the tarball holds no test, no secret and no path of the machine that made it', () => {
+  for (const [name, content] of filesOf(tarball)) {
+    assert.doesNotMatch(name, /test\/|\.test\.|\.env|\.npmrc|\.tgz$/);
+    assert.ok(!content.includes(ROOT), `${name} names ${ROOT}`);
+  }
+});
+
+test('the package has no dependencies, and no script that runs when it is installed', () => {
+  const packed = JSON.parse(filesOf(tarball).get('package/package.json')!.toString()) as typeof manifest;
+  assert.deepEqual(Object.keys(packed.dependencies ?? {}), []);
+  for (const script of ['preinstall', 'install', 'postinstall', 'prepare', 'prepublish']) assert.equal(packed.scripts[script], undefined, script);
+});
+
+test('prepack builds', () => {
+  assert.match(manifest.scripts['prepack'] ?? '', /\bbuild\b/); // what the tests above leave out, so that they can share dist
+});
+
+const APP = `import { Svc, reply } from 'svc';
+export const app = new Svc({ title: 'Consumer' });
+app.get('/users/{id:int}', ({ params }) => reply({ id: params.id }, 201));
+app.onShutdown(() => { console.log('shut down'); });
+console.log('pid', process.pid);
+`;
+
+test('npx svc run serves an application from the installed tarball, and SIGTERM ends it with status 0', async (t) => {
+  write(consumer, { 'app.ts': APP });
+  const server = start(t, 'npx', ['--no', 'svc', 'run', 'app.ts:app'], { cwd: consumer, env: { ...npmEnvironment(), SVC_PORT: '0' } });
+  const [, pid] = await server.printed(/^pid (\d+)$/m);
+  t.after(() => { try { process.kill(Number(pid), 'SIGKILL'); } catch { /* it has ended, as it should */ } });
+  const [, url] = await server.printed(/"event":"listening","url":"([^"]+)"/);
+  const response = await fetch(`${url!}/users/7`);
+  assert.deepEqual([response.status, await response.json()], [201, { id: 7 }]);
+  process.kill(Number(pid), 'SIGTERM'); // not npx: whether it passes signals on is its own affair
+  const { status, stdout } = await server.ended;
+  assert.equal(status, 0);
+  assert.match(stdout, /^shut down$/m);
+});
+
+test('every entry point of the installed tarball can be imported by name', async () => {
+  const entries = Object.keys(manifest.exports).filter((path) => path !== './package.json').map((path) => path.replace('.', 'svc'));
+  write(consumer, { 'entries.ts': `${entries.map((entry, index) => `import * as e${index} from '${entry}';`).join('\n')}\nconsole.log([${entries.map((_, index) => `e${index}`).join(', ')}].length);` });
+  const { status, stdout, stderr } = await run(process.execPath, ['entries.ts'], { cwd: consumer });
+  assert.equal(status, 0, stderr);
+  assert.equal(stdout, `${entries.length}\n`);
+});
+
+/** A program that uses the types; each line that must not compile says so. */
+const TYPED = `import { Config, NotFound, Router, Svc, reply, stateKey } from 'svc';
+import { ManualClock, TestClient } from 'svc/testing';
+import type { HttpRequest, Middleware, SvcOptions } from 'svc';
+import 'svc/db';
+import 'svc/oauth';
+
+const options: SvcOptions = { title: 'Typed', env: 'test', maxBodyBytes: undefined };
+const app = new Svc(options);
+// @ts-expect-error an option of no such name
+new Svc({ titel: 'x' });
+// @ts-expect-error an environment of no such name
+new Svc({ env: 'staging' });
+app.get('/u/{id:int}/{name}', ({ params, req, signal }) => {
+  const id: number = params.id;
+  const name: string = params.name;
+  // @ts-expect-error a number is no string
+  const wrong: string = params.id;
+  // @ts-expect-error the template has no such parameter
+  params.nothing;
+  const request: HttpRequest = req;
+  const aborted: boolean = signal.aborted;
+  return reply({ id, name, wrong, method: request.method, aborted }, 201);
+});
+// @ts-expect-error no such converter
+app.get('/u/{id:integer}', () => 1);
+// @ts-expect-error no handler
+app.get('/nothing');
+const layer: Middleware = { async handle(_req, next) { const response = await next(); response.headers.set('x', 'y'); return response; } };
+app.use(layer).use((_req, next) => next());
+app.exceptionHandler(NotFound, (error) => { const status: number = error.status; return { status }; });
+const key = stateKey<number>('count');
+app.state.set(key, 1);
+// @ts-expect-error the key is one for numbers
+app.state.set(key, 'one');
+const size: number = new Config().get('pageSize', 20);
+// @ts-expect-error the type comes from the default
+const text: string = new Config().get('pageSize', 20);
+const router = new Router({ prefix: '/admin' });
+app.includeRouter(router);
+const client = new TestClient(app, { clock: new ManualClock() });
+const answered: Promise<Response> = client.get('/u/1/x', { query: { a: 1 } });
+// @ts-expect-error no such field of a request
+client.get('/', { jsn: {} });
+export { answered, size, text };
+`;
+
+const NODE_TYPES = '^24.0.0';
+
+for (const typescript of ['5.9', '6.0', '7.0']) {
+  test(`the types of the installed tarball hold under TypeScript ${typescript}, with modules nodenext and bundler`, (t) => {
+    if (process.env['SVC_FAST'] === '1') return t.skip('SVC_FAST=1');
+    const compiler = scratch(t, `typescript-${typescript}`, { typescript: `~${typescript}.0`, '@types/node': NODE_TYPES });
+    if (compiler === undefined) return;
+    const { version } = JSON.parse(readFileSync(join(compiler, 'node_modules/typescript/package.json'), 'utf8')) as { version: string };
+    assert.ok(version.startsWith(`${typescript}.`), version);
+    for (const [module, moduleResolution] of [['nodenext', 'nodenext'], ['esnext', 'bundler']] as const) typeCheck(t, compiler, { module, moduleResolution });
+  });
+}
+
+function typeCheck(t: TestContext, compiler: string, options: object): void {
+  const compilerOptions = { target: 'es2024', types: ['node'], strict: true, exactOptionalPropertyTypes: true, noUncheckedIndexedAccess: true, skipLibCheck: false, noEmit: true, ...options };
+  const cwd = folder(t, { 'package.json': '{"private":true,"type":"module"}', 'typed.ts': TYPED, 'tsconfig.json': JSON.stringify({ compilerOptions, files: ['typed.ts'] }) });
+  mkdirSync(join(cwd, 'node_modules'));
+  for (const [name, target] of [['svc', join(consumer, 'node_modules/svc')], ['@types', join(compiler, 'node_modules/@types')]] as const) symlinkSync(target, join(cwd, 'node_modules', name), 'dir');
+  const { status, stdout, stderr } = spawnSync(process.execPath, [join(compiler, 'node_modules/typescript/bin/tsc'), '-p', '.'], { cwd, encoding: 'utf8' });
+  assert.equal(status, 0, `${JSON.stringify(options)}\n${stdout}${stderr}`);
+}

@@ -1,0 +1,83 @@
+/**
+ * README.md is true: every `ts` block is a whole program that compiles and runs, and below a block that exports `app` stand,
+ * unseen, requests with the answers that it gives:  <!-- POST /notes {"text":"x"} -> 201 {"id":1} -->
+ */
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, readFileSync, symlinkSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { pathToFileURL } from 'node:url';
+import { TestClient } from 'svc/testing';
+import { ROOT } from './support/build.ts';
+import { folder, project, run, write } from './support/run.ts';
+import type { Svc } from 'svc';
+
+const README = readFileSync(join(ROOT, 'README.md'), 'utf8');
+const MANIFEST = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { scripts: Record<string, string> };
+
+interface Block {
+  readonly line: number;
+  readonly code: string;
+  readonly requests: readonly string[];
+}
+
+const BLOCKS: readonly Block[] = [...README.matchAll(/^```ts\n([\s\S]*?)^```\n((?:<!-- .* -->\n)*)/gm)].map((match) => ({
+  line: README.slice(0, match.index).split('\n').length + 1,
+  code: match[1]!,
+  requests: [...match[2]!.matchAll(/^<!-- (.*) -->$/gm)].map((comment) => comment[1]!),
+}));
+const programs = project({ after }, Object.fromEntries(BLOCKS.map(({ line, code }) => [`line-${line}.ts`, code])));
+
+test('README.md has programs', () => {
+  assert.ok(BLOCKS.length >= 4);
+});
+
+test('every program of README.md compiles', (t) => {
+  const cwd = folder(t, { 'package.json': '{"type":"module"}', 'tsconfig.json': JSON.stringify({ extends: join(ROOT, 'tsconfig.json'), compilerOptions: { isolatedDeclarations: false, declaration: false }, include: ['*.ts'] }) });
+  write(cwd, Object.fromEntries(BLOCKS.map(({ line, code }) => [`line-${line}.ts`, code])));
+  mkdirSync(join(cwd, 'node_modules'));
+  for (const [name, target] of [['svc', ROOT], ['@types', join(ROOT, 'node_modules/@types')]] as const) symlinkSync(target, join(cwd, 'node_modules', name), 'dir');
+  const { status, stdout, stderr } = spawnSync(process.execPath, [join(ROOT, 'node_modules/typescript/bin/tsc'), '-p', '.'], { cwd, encoding: 'utf8' });
+  assert.equal(status, 0, stdout + stderr);
+});
+
+for (const { line, requests } of BLOCKS) {
+  const file = join(programs, `line-${line}.ts`);
+
+  test(`the program in line ${line} of README.md runs and ends`, async () => {
+    const { status, stderr } = await run(process.execPath, ['--conditions=svc-source', file], { cwd: programs });
+    assert.equal(status, 0, stderr);
+  });
+
+  if (requests.length > 0) {
+    test(`the application in line ${line} of README.md answers as it should`, async () => {
+      const { app } = await import(pathToFileURL(file).href) as { app: Svc };
+      await using client = new TestClient(app);
+      for (const request of requests) {
+        const [, method, path, body, status, expected] = /^([A-Z]+) (\S+)(?: (\{.*\}))? -> (\d{3})(?: (.*))?$/.exec(request) ?? assert.fail(`not a request: ${request}`);
+        const response = await client.request(method!, path!, body === undefined ? {} : { json: JSON.parse(body) as unknown });
+        assert.equal(response.status, Number(status), request);
+        if (expected !== undefined) assert.equal(await response.text(), expected, request);
+      }
+    });
+  }
+}
+
+test('every command of README.md is a script of package.json', () => {
+  const named = [...README.matchAll(/\bnpm (?:run )?(start|test|typecheck|coverage|bench|build)\b/g)].map((match) => match[1]!);
+  assert.ok(named.includes('start') && named.includes('test'));
+  for (const name of named) assert.ok(name in MANIFEST.scripts, name);
+});
+
+test('every file that README.md names is there', () => {
+  for (const [, path] of README.matchAll(/`((?:test|src|bin|\.ci)\/[\w./-]+)`/g)) assert.doesNotThrow(() => readFileSync(join(ROOT, path!)), path);
+});
+
+test('every variable that README.md names is read by the sources, by the name of its setting', () => {
+  const sources = ['app.ts', 'config.ts', 'load.ts', 'cli.ts', 'command-run.ts'].map((file) => { try { return readFileSync(join(ROOT, 'src', file), 'utf8'); } catch { return ''; } }).join('\n');
+  for (const [, variable] of README.matchAll(/^\| `SVC_([A-Z_]+)` \|/gm)) {
+    const key = variable!.toLowerCase().replace(/_(\w)/g, (_all, letter: string) => letter.toUpperCase());
+    assert.ok(sources.includes(`get('${key}'`), `SVC_${variable!}: nobody reads "${key}"`);
+  }
+});
