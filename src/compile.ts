@@ -13,7 +13,7 @@ import type { BackgroundRunner } from './background.ts';
 import type { RouteParts } from './compiled-route.ts';
 import type { Env } from './config.ts';
 import type { DependencySource } from './di.ts';
-import type { Finding } from './findings.ts';
+import type { Finding, Place } from './findings.ts';
 import type { Logger } from './log.ts';
 import type { Awaitable, CompiledRoute, CompiledView, Context, HttpRequest, Middleware, Plugin, StateMap } from './http/contracts.ts';
 import type { ErrorRenderer, Layer } from './http/pipeline.ts';
@@ -22,9 +22,12 @@ import type { FlatRoute, Routes } from './route.ts';
 
 /** What there is to compile. */
 export interface Declarations {
-  /** Those of the application first. */
-  readonly routes: readonly Routes[];
+  readonly routes: Routes;
+  /** The framework's own: a route of the application that has one of their paths is hidden by it. */
+  readonly operations?: Routes | undefined;
   readonly middleware: readonly Middleware[];
+  /** Where a middleware was put to use. */
+  placeOfMiddleware(middleware: Middleware): Place | undefined;
   /** In the order of what they require. */
   readonly plugins: readonly Plugin[];
   /** What has been found already. */
@@ -39,6 +42,29 @@ export interface Declarations {
   config(key: string): unknown;
 }
 
+/** A route for checks: compiled, and as it was declared. */
+export interface RouteDetail {
+  readonly route: CompiledRoute;
+  /** One for all methods of a declaration. */
+  readonly declared: FlatRoute;
+  readonly isOperation: boolean;
+}
+
+/** Everything that was declared, as far as it could be compiled. */
+export interface CompilationView extends CompiledView {
+  /** `routes`, in the same order. */
+  readonly details: readonly RouteDetail[];
+}
+
+/** Compiled as far as it goes: what was found, and what serves if that is nothing grave. */
+export interface Compilation {
+  readonly view: CompilationView;
+  /** Errors among them keep the application from serving. */
+  readonly findings: readonly Finding[];
+  /** @throws SvcError `E_COMPILE` with every finding, as soon as one of them is an error */
+  serve(): CompiledApplication;
+}
+
 /** What serves. */
 export interface CompiledApplication {
   /** Every route, one per method. */
@@ -49,32 +75,59 @@ export interface CompiledApplication {
   start(): Promise<() => Promise<void>>;
 }
 
-/** @throws SvcError `E_COMPILE` with every finding, as soon as one of them is an error */
-export function compileApplication(declarations: Declarations): CompiledApplication {
-  const { routes: declared, middleware, plugins, env, errors, config, log, tasks, state, overrides } = declarations;
+/** Compiles as much as can be, and finds every mistake between declarations. Throws for none of them. */
+export function compileApplication(declarations: Declarations): Compilation {
+  const { middleware, plugins, env, errors, config, log, tasks, state, overrides } = declarations;
   const findings: Finding[] = [...declarations.findings];
   const report = (finding: Finding): void => { findings.push(finding); };
-  const flat = declared.flatMap((routes) => routes.flatten(report));
+  const flat = declarations.routes.flatten(report);
+  const operations = declarations.operations?.flatten(report) ?? [];
   const table = new RoutingTable<Endpoint>();
   const graph = new DependencyGraph({ overrides, tasks, report });
-  const routes = enter(flat, table, { errors, graph, tasks, log }, report);
+  const parts: RouteParts = { errors, graph, tasks, log };
+  const details = [...enter(flat, false, table, parts, report), ...enter(operations, true, table, parts, report)];
+  const routes = details.map((detail) => detail.route);
   table.freeze();
   reportDuplicateNames(flat, report);
-  const view: CompiledView = { env, routes, middleware, plugins, config };
-  for (const layer of middleware) for (const finding of layer.compile?.(view) ?? []) report(finding);
-  if (findings.some((finding) => finding.severity === 'error')) throw new SvcError('E_COMPILE', [findings], { findings });
-  const run = compose(middleware, core(routes, env, errors), errors);
+  const view: CompilationView = { env, routes, middleware, plugins, config, details };
+  for (const layer of middleware) askMiddleware(layer, view, declarations.placeOfMiddleware(layer), report);
   return {
-    routes,
-    handle(req) {
-      req.match = table.match(req.method, req.path);
-      return run(req);
-    },
-    async start() {
-      const leave = await graph.start(new StartContext(state));
-      return async () => { await leave((error, label) => log.error('cleanup_failed', error, { dependency: label })); };
+    view, findings,
+    serve() {
+      if (findings.some((finding) => finding.severity === 'error')) throw new SvcError('E_COMPILE', [findings], { findings });
+      const run = compose(middleware, core(routes, env, errors), errors);
+      return {
+        routes,
+        handle(req) {
+          req.match = table.match(req.method, req.path);
+          return run(req);
+        },
+        async start() {
+          const leave = await graph.start(new StartContext(state));
+          return async () => { await leave((error, label) => log.error('cleanup_failed', error, { dependency: label })); };
+        },
+      };
     },
   };
+}
+
+/** What a middleware finds. One that throws instead has a mistake of its own. */
+function askMiddleware(layer: Middleware, view: CompilationView, place: Place | undefined, report: (finding: Finding) => void): void {
+  if (layer.compile === undefined) return;
+  try {
+    for (const finding of layer.compile(view)) report({ ...finding, place });
+  } catch (error) {
+    report({
+      rule: 'SVC121', severity: 'error', subject: `middleware ${layer.kind ?? layer.constructor.name}`, place, message: `its compile() threw ${thrown(error)}`,
+      remedy: error instanceof SvcError ? error.remedy : 'Mend the middleware: compile() answers its findings',
+    });
+  }
+}
+
+/** What was thrown, in one line. */
+export function thrown(error: unknown): string {
+  if (error instanceof SvcError) return error.message;
+  return error instanceof Error ? `${error.name}: ${error.message.split('\n')[0]!}` : error === null ? 'null' : `a value of type ${typeof error}`;
 }
 
 /** What dependencies of scope `app` get: there is no request yet. */
@@ -88,18 +141,18 @@ class StartContext implements Context {
 }
 
 /** Every route's methods into the table. */
-function enter(flat: readonly FlatRoute[], table: RoutingTable<Endpoint>, parts: RouteParts, report: (finding: Finding) => void): CompiledRoute[] {
-  const routes: CompiledRoute[] = [];
-  for (const route of flat) {
-    for (const method of route.methods) {
-      const endpoint = compiled(route, method, parts, report);
+function enter(flat: readonly FlatRoute[], isOperation: boolean, table: RoutingTable<Endpoint>, parts: RouteParts, report: (finding: Finding) => void): RouteDetail[] {
+  const details: RouteDetail[] = [];
+  for (const declared of flat) {
+    for (const method of declared.methods) {
+      const endpoint = compiled(declared, method, parts, report);
       if (endpoint === undefined) continue;
-      const existing = table.add(method, route.template, endpoint);
-      routes.push(endpoint.route);
-      if (existing !== undefined) report(duplicate(endpoint.route, existing.route));
+      const existing = table.add(method, declared.template, endpoint);
+      details.push({ route: endpoint.route, declared, isOperation });
+      if (existing !== undefined) report(isOperation ? hidden(existing.route) : duplicate(endpoint.route, existing.route));
     }
   }
-  return routes;
+  return details;
 }
 
 /** One route; a mistake in its schemas or dependencies is a finding like any other. */
@@ -108,12 +161,22 @@ function compiled(route: FlatRoute, method: string, parts: RouteParts, report: (
     const endpoint = compileRoute(route, method, parts);
     return route.use.length === 0 ? endpoint : { ...endpoint, run: compose(route.use, (req) => endpoint.run(req), parts.errors) };
   } catch (error) {
-    if (!(error instanceof SvcError)) throw error;
-    report({
-      rule: 'SVC107', severity: 'error', subject: `${method} ${route.template.template}`, place: route.declared.place, message: error.message, remedy: error.remedy,
+    report({ // also a getter in a spec that throws: what it names is declared later
+      rule: 'SVC107', severity: 'error', subject: `${method} ${route.template.template}`, place: route.declared.place,
+      message: error instanceof SvcError ? error.message : `reading its declaration threw ${thrown(error)}`,
+      remedy: error instanceof SvcError ? error.remedy : 'Mend what its spec, schemas and dependencies name; a getter may name only what exists when the application compiles',
     });
     return undefined;
   }
+}
+
+/** The framework answers there itself. */
+function hidden(route: CompiledRoute): Finding {
+  return {
+    rule: 'SVC102', severity: 'error', subject: `${route.method} ${route.template}`, place: route.place,
+    message: `it can never be reached: ${route.template} belongs to the operations endpoints`,
+    remedy: route.template === '/metrics' ? 'Give the route another path, or the metrics a port of their own: ops: { metrics: { port } }' : 'Give the route another path',
+  };
 }
 
 function duplicate(route: CompiledRoute, first: CompiledRoute): Finding {

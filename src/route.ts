@@ -160,6 +160,7 @@ export class Routes {
   /** Makes the routes of another router, present and future, routes of this one, below `prefix`. */
   includeRouter(router: Routes, prefix = ''): this {
     this.mustNotBeFrozen('include a router');
+    if (!(router instanceof Routes)) throw new SvcError('E_OPTION_RANGE', ['includeRouter()', 'router', 'a Router', shown(router)]);
     this.#mounts.push({ prefix: checkedPrefix(prefix), routes: router, declared: declaredHere() });
     return this;
   }
@@ -209,6 +210,7 @@ export class Routes {
   protected addRoute(methods: readonly string[], path: string, rest: readonly unknown[]): this {
     const subject = `${methods.join(', ')} ${path}`;
     this.mustNotBeFrozen(`register ${subject}`);
+    if (methods.length === 0) throw new SvcError('E_ROUTE_METHOD', ['']);
     for (const method of methods) if (typeof method !== 'string' || !isToken(method) || method !== method.toUpperCase()) throw new SvcError('E_ROUTE_METHOD', [method]);
     const [given, handler] = rest.length > 1 ? rest : [{}, rest[0]];
     if (typeof handler !== 'function') throw new SvcError('E_ROUTE_HANDLER', [subject]);

@@ -1,26 +1,15 @@
 /**
- * Nodes → closures that validate input, compiled once; no source text is ever generated.
- *
- *   json   strict: the kinds that JSON.parse makes; "3" is no int
- *   text   query, headers, cookies, path, forms: strings converted, repeated ones for lists
+ * Nodes → closures that validate JSON, compiled once; no source text is ever generated. Strict: "3" is no int, and `null`
+ * no value unless the type says so. Text sources are schema-text.ts's.
  *
  * Closures are megamorphic calls of some 12 ns a field (test/bench/validate.ts), so there is one per field and nothing
  * between: no options objects, no try/catch, no paths.
  */
-import type { FileLike, Literal } from './schema-types.ts';
+import type { Literal } from './schema-types.ts';
 import type { FieldPlan, ObjectPlan, TypeNode } from './schema-nodes.ts';
 import { anyCheck, boolCheck, bytesCheck, countCheck, datetimeCheck, FAIL, floatCheck, formatCheck, integerCheck, isPlainObject, isWellFormed, keyProblem, literalCheck,
   literalMessage, MAX_DEPTH, Run, stringCheck, tooDeep } from './schema-run.ts';
 import type { Check, Result } from './schema-run.ts';
-
-/** Values of a text source by name: a plain record, or anything with `getAll()` and `keys()`, and `files()` for forms. */
-export type TextInput = Readonly<Record<string, string | FileLike | readonly (string | FileLike)[] | undefined>> | TextMap;
-/** A text source whose names may be repeated. */
-export interface TextMap {
-  getAll(name: string): readonly string[];
-  keys(): Iterable<string>;
-  files?(name: string): readonly FileLike[];
-}
 
 /** Runs a check over one whole input. `at` is the first item of every path, such as `body`. */
 export function runCheck<T>(check: Check, input: unknown, at: string | undefined, isForm = false, isWellFormed = false): Result<T> {
@@ -29,31 +18,21 @@ export function runCheck<T>(check: Check, input: unknown, at: string | undefined
   return value === FAIL ? { ok: false, issues: run.issues(at) } : { ok: true, value: value as T }; // the check's own type
 }
 
-const JSON_CHECKS = new WeakMap<ObjectPlan, Check>();
-const TEXT_CHECKS = new WeakMap<ObjectPlan, Check>();
+const CHECKS = new WeakMap<ObjectPlan, Check>();
 /** Plans whose check is being compiled: schemas may contain themselves. */
 const COMPILING = new Set<ObjectPlan>();
 
 /** The compiled check of an object in JSON. */
 export function objectCheck(plan: ObjectPlan): Check {
-  return compiled(JSON_CHECKS, plan, compileObject);
-}
-
-/** The compiled check of a text source. */
-export function textCheck(plan: ObjectPlan): Check {
-  return compiled(TEXT_CHECKS, plan, compileText);
-}
-
-function compiled(cache: WeakMap<ObjectPlan, Check>, plan: ObjectPlan, compile: (plan: ObjectPlan) => Check): Check {
-  let check = cache.get(plan);
+  let check = CHECKS.get(plan);
   if (check !== undefined) return check;
   COMPILING.add(plan);
   try {
-    check = compile(plan);
+    check = compileObject(plan);
   } finally {
     COMPILING.delete(plan);
   }
-  cache.set(plan, check);
+  CHECKS.set(plan, check);
   return check;
 }
 
@@ -282,11 +261,13 @@ function plainKind({ node: { kind, constraints }, isReadOnly }: FieldPlan): numb
   return kind === 'str' ? PLAIN.text : kind === 'int' ? PLAIN.integer : kind === 'float' ? PLAIN.number : kind === 'bool' ? PLAIN.flag : PLAIN.none;
 }
 
-type Input = Readonly<Record<string, unknown>>;
-type UnknownMembers = (input: Input, run: Run) => Input | typeof FAIL | undefined;
+/** The members of an object. */
+export type Input = Readonly<Record<string, unknown>>;
+/** What becomes of members that no field takes: the ones that are kept, if any, or FAIL. */
+export type UnknownMembers = (input: Input, run: Run) => Input | typeof FAIL | undefined;
 
 /** Members that no field takes: refused, or kept when they are JSON and hide nothing of the class. */
-function unknownMembers(plan: ObjectPlan): UnknownMembers {
+export function unknownMembers(plan: ObjectPlan): UnknownMembers {
   const known = new Set(plan.fields.map((field) => field.wireName));
   return (input, run) => {
     let extras: Record<string, unknown> | undefined;
@@ -304,151 +285,4 @@ function unknownMembers(plan: ObjectPlan): UnknownMembers {
     }
     return isGood ? extras : FAIL;
   };
-}
-
-// ── text ──
-
-const INTEGER = /^-?(?:0|[1-9]\d{0,15})$/;
-const DECIMAL = /^-?(?:0|[1-9]\d{0,308})(?:\.\d{1,400})?(?:[eE][+-]?\d{1,3})?$/;
-
-function compileText(plan: ObjectPlan): Check {
-  const { fields } = plan;
-  const checks = fields.map((field) => textFieldCheck(field.node));
-  const absent = fields.map(absence);
-  const unknown = plan.extra === 'ignore' ? undefined : unknownMembers(plan);
-  return (input, run) => {
-    const source = input as TextInput; // runCheck's caller says so
-    const isMap = isTextMap(source);
-    let mark = run.count, isGood = true;
-    const values: unknown[] = [];
-    for (let i = 0; i < fields.length; i++) {
-      const field = fields[i]!;
-      const raw = field.isReadOnly ? undefined : isMap ? fromMap(source, field.wireName) : Object.hasOwn(source, field.wireName) ? source[field.wireName] : undefined;
-      const out = raw === undefined || (!field.isRequired && isBlank(raw, field.node)) ? absent[i]!(run) : checks[i]!(raw, run);
-      if (out === FAIL) {
-        mark = run.place(mark, field.wireName);
-        isGood = false;
-      }
-      values.push(out);
-    }
-    const extras = unknown?.(isMap ? recordOf(source) : source, run);
-    return isGood && extras !== FAIL ? plan.build(values, input, extras) : FAIL;
-  };
-}
-
-function isTextMap(source: TextInput): source is TextMap {
-  return typeof (source as Partial<TextMap>).getAll === 'function';
-}
-
-function fromMap(source: TextMap, name: string): string | FileLike | readonly (string | FileLike)[] | undefined {
-  const texts = source.getAll(name), files = source.files?.(name);
-  const all = files === undefined || files.length === 0 ? texts : [...texts, ...files];
-  return all.length > 1 ? all : all[0];
-}
-
-function recordOf(source: TextMap): Input {
-  const found: [string, unknown][] = [];
-  for (const name of new Set(source.keys())) {
-    const raw = fromMap(source, name);
-    found.push([name, typeof raw === 'object' && !Array.isArray(raw) ? undefined : raw]);
-  }
-  return Object.fromEntries(found); // defines own members, whatever their names
-}
-
-/** An empty text says nothing about a member that is not a string. */
-function isBlank(raw: unknown, node: TypeNode): boolean {
-  return raw === '' && !takesEmpty(node);
-}
-
-function takesEmpty(node: TypeNode): boolean {
-  switch (node.kind) {
-    case 'str': case 'any': return true;
-    case 'literal': return node.values.includes('');
-    case 'list': return takesEmpty(node.item);
-    case 'nullable': return takesEmpty(node.inner);
-    case 'lazy': return takesEmpty(node.resolve());
-    default: return false;
-  }
-}
-
-/** A field's check of one text, or of all its texts where it is a list. */
-function textFieldCheck(node: TypeNode): Check {
-  if (node.kind === 'lazy') return deferred(() => textFieldCheck(node.resolve()));
-  if (node.kind === 'any') return (raw, run) => anyCheck(raw, run);
-  if (node.kind === 'list') {
-    const check = listCheck(textItemCheck(node.item), node);
-    return (raw, run) => check(Array.isArray(raw) ? raw : [raw], run);
-  }
-  const isEmptyNull = node.kind === 'nullable' && !takesEmpty(node);
-  const check = node.kind === 'nullable' && node.inner.kind === 'list' ? textFieldCheck(node.inner) : onceOnly(textItemCheck(node));
-  return isEmptyNull ? (raw, run) => (raw === '' ? null : check(raw, run)) : check;
-}
-
-function onceOnly(check: Check): Check {
-  return (raw, run) => {
-    if (!Array.isArray(raw)) return check(raw, run);
-    return raw.length === 1 ? check(raw[0], run) : run.fail('repeated', 'must be given once');
-  };
-}
-
-/** A check of one text: read as what the node is, then checked like that. */
-function textItemCheck(node: TypeNode): Check {
-  switch (node.kind) {
-    case 'int': return converted(node, (text) => (INTEGER.test(text) ? Number(text) : undefined), 'must be an integer');
-    case 'float': return converted(node, (text) => (DECIMAL.test(text) ? Number(text) : undefined), 'must be a finite number');
-    case 'bool': return (raw, run) => boolOf(raw, run.isForm) ?? run.fail('type', 'must be true or false');
-    case 'literal': return textLiteralCheck(node.values);
-    case 'nullable': return textItemCheck(node.inner);
-    case 'lazy': return deferred(() => textItemCheck(node.resolve()));
-    case 'file': return fileCheck(node);
-    case 'list': case 'record': case 'object': case 'union': return (_, run) => run.fail('type', 'cannot be sent as text');
-    default: return jsonCheck(node);
-  }
-}
-
-function converted(node: TypeNode, read: (text: string) => number | undefined, message: string): Check {
-  const check = jsonCheck(node);
-  return (raw, run) => {
-    const value = typeof raw === 'string' ? read(raw) : undefined;
-    return value === undefined ? run.fail('type', message) : check(value, run);
-  };
-}
-
-function boolOf(raw: unknown, isForm: boolean): boolean | undefined {
-  if (raw === 'true' || raw === '1' || (isForm && raw === 'on')) return true;
-  return raw === 'false' || raw === '0' ? false : undefined;
-}
-
-function textLiteralCheck(values: readonly Literal[]): Check {
-  const byText = new Map<unknown, Literal>();
-  for (const value of values) if (!byText.has(String(value))) byText.set(String(value), value);
-  const message = literalMessage(values);
-  return (raw, run) => {
-    const value = byText.get(raw);
-    return value === undefined ? run.fail('enum', message) : value;
-  };
-}
-
-function fileCheck(node: TypeNode): Check {
-  const count = countCheck(node.constraints, 'byte');
-  return (raw, run) => {
-    if (!run.isForm || typeof raw !== 'object' || raw === null) return run.fail('type', 'must be a file, sent as multipart/form-data');
-    return count((raw as FileLike).size, run) ?? raw; // objects in a form source are files
-  };
-}
-
-/** Why a text source cannot hold a type, in words, or undefined: for whoever compiles routes. */
-export function textProblem(node: TypeNode, isForm: boolean): string | undefined {
-  switch (node.kind) {
-    case 'object': case 'record': case 'union': return 'an object cannot be sent as text';
-    case 'file': return isForm ? undefined : 'a file can only be sent in a form';
-    case 'list': return itemKind(node.item) === 'list' ? 'a list of lists cannot be sent as text' : textProblem(node.item, isForm);
-    case 'nullable': return textProblem(node.inner, isForm);
-    case 'lazy': return textProblem(node.resolve(), isForm);
-    default: return undefined;
-  }
-}
-
-function itemKind(node: TypeNode): TypeNode['kind'] {
-  return node.kind === 'nullable' ? itemKind(node.inner) : node.kind === 'lazy' ? itemKind(node.resolve()) : node.kind;
 }

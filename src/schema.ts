@@ -10,7 +10,7 @@
  *   User.safeParse(data)                the same as a value, for hot paths
  *
  * A class is compiled when it is first used: constructed once by a probe (schema-construct.ts), its declarations read
- * (schema-nodes.ts), turned into closures (schema-compile.ts, schema-output.ts). Its options are read then, and never again.
+ * (schema-nodes.ts), turned into closures (schema-compile.ts, schema-text.ts, schema-output.ts). Its options are read then, and never again.
  */
 import { inspect } from 'node:util';
 import { BadRequest, SvcError } from './errors.ts';
@@ -23,8 +23,9 @@ import { isSchemaClass, readField, readType } from './schema-nodes.ts';
 import type { Declaration, FieldPlan, ObjectPlan, TypeNode } from './schema-nodes.ts';
 import { FAIL, Run } from './schema-run.ts';
 import type { Check, Result } from './schema-run.ts';
-import { jsonCheck, objectCheck, runCheck, textCheck } from './schema-compile.ts';
-import type { TextInput } from './schema-compile.ts';
+import { jsonCheck, objectCheck, runCheck } from './schema-compile.ts';
+import { textCheck } from './schema-text.ts';
+import type { TextInput } from './schema-text.ts';
 import { outputCheck, serializerOf } from './schema-output.ts';
 import type { Serializer } from './schema-output.ts';
 import { apart, called, construct, enter, enterDirectly, FieldMarker, learn } from './schema-construct.ts';
@@ -35,8 +36,8 @@ export type { ConstraintsOf, CountOptions, Extra, FieldOptions, FieldSource, Fil
   PlainOptions, ScalarKind, SchemaClass, TextOptions, TypeSource, Wire } from './schema-types.ts';
 export { isSchemaClass, plansOf, plansWithin } from './schema-nodes.ts';
 export type { About, Constraints, FieldPlan, ObjectPlan, TypeNode, Variant } from './schema-nodes.ts';
-export { textProblem } from './schema-compile.ts';
-export type { TextInput, TextMap } from './schema-compile.ts';
+export { textProblem } from './schema-text.ts';
+export type { TextInput, TextMap } from './schema-text.ts';
 export type { Result } from './schema-run.ts';
 export type { Serializer } from './schema-output.ts';
 export { patternHazard } from './schema-pattern.ts';

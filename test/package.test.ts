@@ -8,7 +8,7 @@ import { mkdirSync, readFileSync, statSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { gunzipSync } from 'node:zlib';
-import { ROOT, build, exclusively } from './support/build.ts';
+import { ROOT, build } from './support/build.ts';
 import { folder, run, start, write } from './support/run.ts';
 import { npmEnvironment, scratch } from './support/scratch.ts';
 import type { TestContext } from 'node:test';
@@ -22,11 +22,9 @@ const consumer = folder({ after }, { 'package.json': '{"private":true,"type":"mo
 
 before(async () => {
   build();
-  // prepack would build again, under the feet of other tests: dist is fresh already, and the lock keeps it so
-  exclusively('svc-pack', () => {
-    const { status, stderr } = spawnSync('npm', ['pack', '--ignore-scripts', '--pack-destination', consumer], { cwd: ROOT, env: { ...process.env, ...npmEnvironment() }, encoding: 'utf8' });
-    assert.equal(status, 0, stderr);
-  });
+  // prepack would build once more, under the feet of other tests
+  const { status, stderr } = spawnSync('npm', ['pack', '--ignore-scripts', '--pack-destination', consumer], { cwd: ROOT, env: { ...process.env, ...npmEnvironment() }, encoding: 'utf8' });
+  assert.equal(status, 0, stderr);
   tarball = join(consumer, `${manifest.name}-${manifest.version}.tgz`);
   const install = await run('npm', ['install', '--offline', '--no-audit', '--no-fund', `file:${tarball}`], { cwd: consumer, env: { ...npmEnvironment(), npm_config_loglevel: 'warn' } });
   assert.equal(install.status, 0, install.stderr);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { HTMLResponse, InternalError, NotFound, RedirectResponse, StreamingResponse, Svc, SvcError, TextResponse, createLogger } from 'svc';
+import { Depends, HTMLResponse, InternalError, NotFound, RedirectResponse, StreamingResponse, Svc, SvcError, TextResponse, createLogger } from 'svc';
 import { ManualClock, TestClient } from 'svc/testing';
 import type { FaultCode, SvcOptions } from 'svc';
 
@@ -271,4 +271,16 @@ test('TestClient that listens ends with a response whose body nobody reads', asy
   app.get('/', () => 'x'.repeat(100_000));
   await using client = new TestClient(app, { listen: true });
   await client.get('/');
+});
+
+test('TestClient puts overrides in the place of dependencies, for itself alone', async () => {
+  const user = (): string => 'real';
+  const greeting = async ({ state }: { state: unknown }): Promise<string> => `hello ${typeof state}`;
+  const app = quiet();
+  app.get('/', { user: Depends(user), greeting: Depends(greeting) }, (context) => `${context.user}, ${context.greeting}`);
+  await using plain = new TestClient(app);
+  await using staged = new TestClient(app, { overrides: [[user, () => 'staged']] });
+  assert.equal(await (await staged.get('/')).text(), 'staged, hello object');
+  assert.equal(await (await plain.get('/')).text(), 'real, hello object');
+  assert.equal(await (await app.fetch(new Request('http://localhost/'))).text(), 'real, hello object');
 });

@@ -64,6 +64,7 @@ export class ErrorRenderer {
   }
 
   #settled(reply: unknown, req: TransportRequest): Awaitable<HttpResponse> {
+    if (reply === undefined) throw new SvcError('E_REPLY', ['the exception handler returned nothing']); // a forgotten return would hide the error
     return toResponse(reply, DEFAULT_PLAN).settle(req);
   }
 

@@ -4,13 +4,13 @@
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { spawnSync } from 'node:child_process';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { delimiter, dirname, join } from 'node:path';
 import { exclusively } from './build.ts';
 import type { TestContext } from 'node:test';
 
 /** The environment in which `npm` and `npx` run on this very Node, whatever PATH says, and settings of an outer npm do not count. */
 export function npmEnvironment(): Record<string, string | undefined> {
-  return { PATH: `${dirname(process.execPath)}:${process.env['PATH'] ?? ''}`, NODE_V8_COVERAGE: undefined, npm_config_loglevel: 'error', npm_config_update_notifier: 'false' };
+  return { PATH: `${dirname(process.execPath)}${delimiter}${process.env['PATH'] ?? ''}`, NODE_V8_COVERAGE: undefined, npm_config_loglevel: 'error', npm_config_update_notifier: 'false' };
 }
 
 /**
@@ -19,7 +19,7 @@ export function npmEnvironment(): Record<string, string | undefined> {
  */
 export function scratch(t: TestContext, name: string, packages: Readonly<Record<string, string>>): string | undefined {
   const folder = join(tmpdir(), 'svc-scratch', name);
-  const wanted = JSON.stringify({ private: true, type: 'module', dependencies: packages, allowScripts: {} });
+  const wanted = JSON.stringify({ private: true, type: 'module', dependencies: packages });
   const done = join(folder, 'installed.json');
   let problem = '';
   exclusively(`svc-scratch-${name}`, () => {

@@ -1,0 +1,612 @@
+/**
+ * The files that `svc new` writes: a path, and the text for a project. Nothing is read or written here; command-new.ts does.
+ *
+ * The templates are programs and documents as they will lie on the disk, but for `\`` and `\${`, which are theirs.
+ */
+
+/** Where the package comes from: the registry, a copy in the project, or the copy that runs at this moment. */
+export type PackageSource = 'registry' | 'vendor' | 'link';
+
+/** What the texts are made for. */
+export interface StarterOptions {
+  /** The name in package.json: one that {@link isPackageName} accepts, so it needs no escaping anywhere. */
+  readonly name: string;
+  readonly source: PackageSource;
+  /** What stands for `svc` under `dependencies`. */
+  readonly dependency: string;
+  /** The range of Node that the package needs. */
+  readonly engine: string;
+  /** For `.env` only. */
+  readonly secret: string;
+}
+
+/** A file of the project. */
+export interface StarterFile {
+  /** Relative, with slashes. */
+  readonly path: string;
+  readonly text: string;
+  /** Only its owner may read it. */
+  readonly isPrivate: boolean;
+}
+
+/** What `npm run typecheck` of a new project needs; tested to be what this repository uses. */
+export const TYPE_CHECKERS: Readonly<Record<string, string>> = { '@types/node': '^24', typescript: '7.0.2' };
+
+/** Every file of a new project, in the order in which a reader wants them. */
+export function starterFiles(options: StarterOptions): readonly StarterFile[] {
+  return Object.entries(TEMPLATES).map(([path, text]) => ({ path, text: text(options), isPrivate: path === '.env' }));
+}
+
+/** Whether npm takes it as the name of a package, and nothing resolves to another one by it. */
+export function isPackageName(name: string): boolean {
+  return name.length <= 214 && /^(?:@[a-z0-9~-][a-z0-9._~-]*\/)?[a-z0-9~-][a-z0-9._~-]*$/.test(name) && !TAKEN.has(name);
+}
+
+/** `svc` is what the project depends on; npm refuses the others. */
+const TAKEN: ReadonlySet<string> = new Set(['svc', 'node_modules', 'favicon.ico']);
+
+type Template = (options: StarterOptions) => string;
+
+const README: Template = ({ name, source }) => `# ${name}
+
+An HTTP API for notes, and a page that shows them, made with \`svc new\`. TypeScript is run as it is: there is no build.
+
+${source === 'link' ? `\`\`\`sh
+npm run dev          # http://127.0.0.1:8000, restarted whenever a file is saved
+\`\`\`
+
+It uses the copy of \`svc\` that made it, through a link. Before it goes elsewhere, name the package instead:
+\`npm install svc@<version>\`.` : `\`\`\`sh
+npm install${source === 'vendor' ? ' --offline' : '          '}
+npm run dev          # http://127.0.0.1:8000, restarted whenever a file is saved
+\`\`\`${source === 'vendor' ? '\n\nThe package `svc` lies in `vendor/svc`: commit it, and nothing needs a network.' : ''}`}
+
+| command | what |
+|---|---|
+| \`npm run dev\` | serves it with the settings of \`.env\` |
+| \`npm start\` | serves it for production: settings come from the environment alone |
+| \`npm test\` | the tests, without a socket |
+| \`npm run check\` | finds mistakes between declarations: run it before every deployment |
+| \`npm run typecheck\` | the types |
+${source === 'registry' ? '' : `
+The types need two packages: \`npm install --save-dev ${Object.entries(TYPE_CHECKERS).map((pair) => pair.join('@')).join(' ')}\`.
+`}
+## Interface
+
+| request | answer |
+|---|---|
+| \`GET /\` | the page; its forms post to \`/\` and \`/delete\` |
+| \`GET /api/notes?page=1&size=20\` | \`{ items, total, page, size }\`, the newest first |
+| \`POST /api/notes {"text":"hello"}\` | 201 with the note, its address in \`Location\` |
+| \`GET /api/notes/{id}\` | the note, or 404 |
+| \`DELETE /api/notes/{id}\` | 204, or 404 |
+| \`GET /healthz\`, \`GET /readyz\`, \`GET /metrics\` | for probes and Prometheus |
+
+Errors are \`application/problem+json\` (RFC 9457). Everybody may read and write: there is no login yet.
+
+Notes are kept in memory: they are gone when the process ends, and each process has its own. \`src/notes.ts\` has the
+interface that another store fulfils.
+
+## Settings
+
+| variable | default | what |
+|---|---|---|
+| \`SVC_ENV\` | \`production\` | \`production\`, \`development\` or \`test\` |
+| \`SVC_HOST\` | \`127.0.0.1\` | address to listen on |
+| \`SVC_PORT\` | \`8000\` | port to listen on |
+| \`SVC_PAGE_SIZE\` | \`20\` | notes on a page unless the request says, 1 … 100 |
+| \`SVC_MAX_NOTES\` | \`1000\` | notes that are kept at most, 1 … 1000000 |
+| \`SVC_AUTH_SECRET\` | none | signs tokens and sessions, once you add them; every deployment has one of its own |
+
+\`.env\` holds those of your machine, a secret among them, and is not committed; \`.env.example\` lists them for others.
+
+## Deployment
+
+\`\`\`sh
+npm run check
+docker build -t ${name} .
+docker run --rm -p 8000:8000 ${name}
+\`\`\`
+${source === 'link' ? '\nThe image needs the package by its name, not the link: see above.\n' : '\nCommit `package-lock.json`: the image installs from it.\n'}
+SIGTERM ends it gracefully: \`/readyz\` answers 503, requests in flight have 30 seconds (\`docker stop --time 35\`).
+`;
+
+const MANIFEST: Template = ({ name, dependency, engine, source }) => `${JSON.stringify({
+  name,
+  version: '1.0.0',
+  private: true,
+  type: 'module',
+  engines: { node: engine },
+  scripts: {
+    start: 'svc run src/app.ts',
+    dev: 'svc run src/app.ts --env-file .env --reload',
+    test: 'node --test "test/**/*.test.ts"',
+    check: 'svc check src/app.ts --max-warnings 0',
+    typecheck: 'tsc -p .',
+  },
+  dependencies: { svc: dependency },
+  ...source === 'registry' ? { devDependencies: TYPE_CHECKERS } : {}, // the others must install without a network
+}, undefined, 2)}
+`;
+
+const TSCONFIG: Template = () => `{
+  // What Node can run by stripping the types, and the strictest reading of it. Nothing is emitted.
+  "compilerOptions": {
+    "target": "esnext",
+    "lib": ["es2025", "esnext.disposable", "esnext.error"],
+    "types": ["node"],
+    "module": "nodenext",
+    "verbatimModuleSyntax": true,
+    "erasableSyntaxOnly": true,
+    "isolatedModules": true,
+    "allowImportingTsExtensions": true,
+    "noEmit": true,
+    "strict": true,
+    "noUncheckedIndexedAccess": true,
+    "exactOptionalPropertyTypes": true,
+    "noImplicitOverride": true,
+    "noPropertyAccessFromIndexSignature": true,
+    "noFallthroughCasesInSwitch": true
+  },
+  "include": ["src", "test"]
+}
+`;
+
+const APP: Template = ({ name }) => `/**
+ * The application: settings, then what requests look like, then what answers them.
+ */
+import { Depends, Field, HTTPException, NotFound, RedirectResponse, Schema, Svc, datetime, int, list, provide, reply, str } from 'svc';
+import { MemoryNotes, notes } from './notes.ts';
+import { startPage } from './page.ts';
+
+export const app = new Svc({ title: '${name}', version: '1.0.0', maxBodyBytes: 100_000 });
+
+// Read once, at the start: a value that does not fit ends it with the name of the variable.
+const pageSize = app.config.get('pageSize', 20, { cast: wholeNumber(100), needs: 'a whole number 1 … 100' });
+const maxNotes = app.config.get('maxNotes', 1_000, { cast: wholeNumber(1_000_000), needs: 'a whole number 1 … 1000000' });
+
+app.onStartup(() => app.state.set(notes, new MemoryNotes(app.clock, maxNotes)));
+
+app.use(async (_req, next) => {
+  const response = await next();
+  response.headers.set('X-Content-Type-Options', 'nosniff');
+  response.headers.set('Referrer-Policy', 'same-origin');
+  return response;
+});
+
+class NewNote extends Schema {
+  static extra = 'forbid';
+  text = Field(str, { minLength: 1, maxLength: 500, pattern: '\\\\S', description: 'At least one character that can be seen', example: 'Buy milk' });
+}
+
+class StoredNote extends Schema {
+  id = Field(int);
+  text = Field(str);
+  createdAt = Field(datetime);
+}
+
+class NotePage extends Schema {
+  items = Field(list(StoredNote));
+  total = Field(int);
+  page = Field(int);
+  size = Field(int);
+}
+
+const paging = provide(
+  { query: { page: Field(1, { ge: 1, le: 1_000_000 }), size: Field(int, { default: pageSize, ge: 1, le: 100 }) } },
+  ({ query: { page, size } }) => ({ page, size, offset: (page - 1) * size }),
+);
+
+/** Why routes that change something ask for no login. */
+const OPEN = 'Notes belong to nobody: everybody may write and delete them';
+const FULL = 'There is no room for another note';
+
+// The JSON interface
+
+app.get('/api/notes', { store: Depends(notes), paging: Depends(paging), response: NotePage, tags: ['notes'], summary: 'List notes, the newest first' },
+  async ({ store, paging: { page, size, offset } }) => ({ ...await store.list(offset, size), page, size }));
+
+app.post('/api/notes', { body: NewNote, store: Depends(notes), response: StoredNote, status: 201, public: OPEN, tags: ['notes'], summary: 'Write a note' },
+  async ({ body, store }) => {
+    const note = await store.create(body.text);
+    if (note === undefined) throw new HTTPException(507, FULL);
+    return reply(note, 201, { Location: app.urlFor('note', { id: note.id }) });
+  });
+
+app.get('/api/notes/{id:int}', { name: 'note', store: Depends(notes), response: StoredNote, tags: ['notes'], summary: 'Read a note' },
+  async ({ params, store }) => await store.get(params.id) ?? missing(params.id));
+
+app.delete('/api/notes/{id:int}', { store: Depends(notes), status: 204, public: OPEN, tags: ['notes'], summary: 'Delete a note' },
+  async ({ params, store }) => {
+    if (!await store.delete(params.id)) missing(params.id);
+  });
+
+// The page: forms, and no JavaScript
+
+app.get('/', { store: Depends(notes), paging: Depends(paging), mcp: false, summary: 'The start page' },
+  async ({ store, paging: { page, size, offset }, req }) =>
+    startPage({ title: app.title, origin: \`\${req.scheme}://\${req.host}\`, ...await store.list(offset, size), page, size }));
+
+app.post('/', { form: { text: Field('', { maxLength: 10_000 }) }, store: Depends(notes), public: OPEN, mcp: false, summary: 'Write a note, from the page' },
+  async ({ form, store, req }) => {
+    const input = NewNote.safeParse({ text: form.text.trim() });
+    const note = input.ok ? await store.create(input.value.text) : undefined;
+    if (note !== undefined) return new RedirectResponse('/', { status: 303 });
+    const [problem, status] = input.ok ? [FULL, 507] : ['A note has 1 to 500 characters', 400];
+    const shown = { title: app.title, origin: \`\${req.scheme}://\${req.host}\`, ...await store.list(0, pageSize), page: 1, size: pageSize };
+    return startPage({ ...shown, problem, draft: form.text }, status);
+  });
+
+app.post('/delete', { form: { id: Field(int, { ge: 1 }) }, store: Depends(notes), public: OPEN, mcp: false, summary: 'Delete a note, from the page' },
+  async ({ form, store }) => {
+    await store.delete(form.id); // gone already: what was asked for
+    return new RedirectResponse('/', { status: 303 });
+  });
+
+function missing(id: number): never {
+  throw new NotFound(\`There is no note \${id}\`);
+}
+
+function wholeNumber(greatest: number): (text: string) => number {
+  return (text) => {
+    const value = Number(text);
+    return Number.isInteger(value) && value >= 1 && value <= greatest ? value : Number.NaN; // NaN: it does not fit
+  };
+}
+`;
+
+const NOTES: Template = () => `/**
+ * Where notes are kept. Routes know the interface only; what fulfils it is set when the application starts.
+ */
+import { stateKey } from 'svc';
+import type { Clock } from 'svc';
+
+export interface Note {
+  readonly id: number;
+  readonly text: string;
+  readonly createdAt: Date;
+}
+
+export interface Notes {
+  /** The newest first, and how many there are altogether. */
+  list(offset: number, limit: number): Promise<{ items: readonly Note[]; total: number }>;
+  get(id: number): Promise<Note | undefined>;
+  /** Undefined when there is no room. */
+  create(text: string): Promise<Note | undefined>;
+  /** Whether it was there. */
+  delete(id: number): Promise<boolean>;
+}
+
+/** \`Depends(notes)\` in a route gives it to the handler. */
+export const notes = stateKey<Notes>('notes');
+
+/** For one process, and until it ends. */
+export class MemoryNotes implements Notes {
+  readonly #notes = new Map<number, Note>();
+  readonly #clock: Clock;
+  readonly #most: number;
+  #lastId = 0;
+
+  constructor(clock: Clock, most: number) {
+    this.#clock = clock;
+    this.#most = most;
+  }
+
+  async list(offset: number, limit: number): Promise<{ items: readonly Note[]; total: number }> {
+    const items = [...this.#notes.values()].reverse().slice(offset, offset + limit);
+    return { items, total: this.#notes.size };
+  }
+
+  async get(id: number): Promise<Note | undefined> {
+    return this.#notes.get(id);
+  }
+
+  async create(text: string): Promise<Note | undefined> {
+    if (this.#notes.size >= this.#most) return undefined;
+    const note: Note = { id: ++this.#lastId, text, createdAt: new Date(this.#clock.nowMs()) };
+    this.#notes.set(note.id, note);
+    return note;
+  }
+
+  async delete(id: number): Promise<boolean> {
+    return this.#notes.delete(id);
+  }
+}
+`;
+
+const PAGE: Template = () => `/**
+ * The start page: one document without a script, and without anything from elsewhere.
+ */
+import { createHash } from 'node:crypto';
+import { HTMLResponse } from 'svc';
+import type { Note } from './notes.ts';
+
+export interface StartPage {
+  readonly title: string;
+  /** Where it is served, for the example. */
+  readonly origin: string;
+  readonly items: readonly Note[];
+  readonly total: number;
+  readonly page: number;
+  readonly size: number;
+  /** Why the draft was not taken. */
+  readonly problem?: string;
+  readonly draft?: string;
+}
+
+const STYLE = \`
+:root {
+  color-scheme: light dark;
+  --ground: light-dark(#f4f5f7, #15181c); --card: light-dark(#ffffff, #1e2227); --line: light-dark(#dadfe5, #363d46);
+  --ink: light-dark(#1a1e23, #eceef1); --soft: light-dark(#59626d, #a2abb6); --accent: light-dark(#0a5bc4, #86b7fe);
+  --on-accent: light-dark(#ffffff, #0d1b2e); --alarm: light-dark(#b3261e, #ffb4ab);
+}
+* { box-sizing: border-box; margin: 0; }
+body { background: var(--ground); color: var(--ink); font: 1rem/1.55 system-ui, sans-serif; }
+main { max-width: 42rem; margin: 0 auto; padding: clamp(1.5rem, 6vw, 4rem) 1.25rem; display: grid; gap: 1.5rem; }
+h1 { font-size: clamp(1.75rem, 5vw, 2.5rem); line-height: 1.15; letter-spacing: -0.02em; overflow-wrap: anywhere; }
+h2 { font-size: 1.125rem; }
+header p, .soft { color: var(--soft); }
+header p { margin-top: 0.375rem; }
+a { color: var(--accent); text-underline-offset: 0.2em; }
+code, pre { font: 0.875em/1.5 ui-monospace, monospace; }
+pre { background: var(--card); border: 1px solid var(--line); border-radius: 0.625rem; padding: 0.875rem 1rem; overflow-x: auto; }
+label { display: block; font-weight: 600; margin-bottom: 0.375rem; }
+.row { display: flex; gap: 0.625rem; }
+input { flex: 1; min-width: 0; font: inherit; color: inherit; background: var(--card); border: 1px solid var(--line); border-radius: 0.5rem; padding: 0.5rem 0.75rem; }
+button { font: inherit; font-weight: 600; cursor: pointer; color: var(--on-accent); background: var(--accent); border: 1px solid transparent; border-radius: 0.5rem; padding: 0.5rem 1.125rem; }
+button.quiet { font-weight: 400; font-size: 0.875rem; color: var(--soft); background: none; border-color: var(--line); padding: 0.125rem 0.625rem; }
+button:hover { filter: brightness(1.1); }
+button.quiet:hover { color: var(--ink); }
+:focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; }
+[role=alert] { color: var(--alarm); margin-top: 0.5rem; }
+ol { list-style: none; padding: 0; display: grid; gap: 0.625rem; }
+li { background: var(--card); border: 1px solid var(--line); border-radius: 0.625rem; padding: 0.75rem 1rem; }
+li p { white-space: pre-wrap; overflow-wrap: anywhere; }
+li div { display: flex; justify-content: space-between; align-items: center; gap: 1rem; margin-top: 0.375rem; font-size: 0.875rem; }
+.bar { display: flex; flex-wrap: wrap; justify-content: space-between; align-items: baseline; gap: 0.25rem 1rem; }
+footer { border-top: 1px solid var(--line); padding-top: 1.25rem; font-size: 0.9375rem; display: grid; gap: 0.75rem; }
+nav { display: flex; gap: 1rem; }
+\`;
+
+const HEADERS = {
+  'Cache-Control': 'no-store',
+  'Content-Security-Policy': [
+    "default-src 'none'", "img-src data:", \`style-src 'sha256-\${createHash('sha256').update(STYLE).digest('base64')}'\`,
+    "form-action 'self'", "base-uri 'none'", "frame-ancestors 'none'",
+  ].join('; '),
+};
+
+const ICON = 'data:image/svg+xml,' + encodeURIComponent(
+  '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><rect width="16" height="16" rx="4" fill="#0a5bc4"/><path d="M4 5h8M4 8h8M4 11h5" stroke="#fff" stroke-width="1.5" stroke-linecap="round"/></svg>');
+
+export function startPage(shown: StartPage, status = 200): HTMLResponse {
+  return new HTMLResponse(documentOf(shown).text, { status, headers: HEADERS });
+}
+
+function documentOf({ title, origin, items, total, page, size, problem, draft = '' }: StartPage): Markup {
+  return html\`<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>\${title}</title>
+<link rel="icon" href="\${ICON}">
+<style>\${new Markup(STYLE)}</style>
+</head>
+<body>
+<main>
+<header>
+<h1>\${title}</h1>
+<p>It runs. Its routes are in <code>src/app.ts</code>, this page is <code>src/page.ts</code>.</p>
+</header>
+<form method="post" action="/">
+<label for="text">New note</label>
+<div class="row">
+<input id="text" name="text" value="\${draft}" required maxlength="500" pattern=".*\\\\S.*" title="At least one character that can be seen" autocomplete="off">
+<button>Add</button>
+</div>
+\${problem === undefined ? '' : html\`<p role="alert">\${problem}</p>\`}
+</form>
+<section>
+<div class="bar">
+<h2>Notes</h2>
+<span class="soft">\${total === 0 ? 'none yet' : total === 1 ? '1 note' : \`\${total} notes\`}</span>
+</div>
+<ol>\${items.map(noteOf)}</ol>
+</section>
+\${page > 1 || page * size < total ? pagesOf(page, size, total) : ''}
+<footer>
+<p>The same notes as JSON: <a href="/api/notes">/api/notes</a></p>
+<pre><code>curl --json '{"text":"hello"}' \${origin}/api/notes</code></pre>
+<p class="soft">For operators: <a href="/healthz">/healthz</a>, <a href="/readyz">/readyz</a>, <a href="/metrics">/metrics</a></p>
+</footer>
+</main>
+</body>
+</html>
+\`;
+}
+
+function noteOf({ id, text, createdAt }: Note): Markup {
+  return html\`<li>
+<p>\${text}</p>
+<div><time class="soft" datetime="\${createdAt.toISOString()}">\${DAY_AND_TIME.format(createdAt)} UTC</time>
+<form method="post" action="/delete"><input type="hidden" name="id" value="\${id}"><button class="quiet" aria-label="Delete note \${id}">Delete</button></form></div>
+</li>
+\`;
+}
+
+function pagesOf(page: number, size: number, total: number): Markup {
+  const last = Math.max(1, Math.ceil(total / size));
+  const link = (to: number, text: string): Markup => html\`<a href="/?page=\${to}&amp;size=\${size}">\${text}</a>\`;
+  return html\`<nav aria-label="Pages">
+\${page > 1 ? link(Math.min(page - 1, last), 'Newer') : ''}
+<span class="soft">Page \${page} of \${last}</span>
+\${page < last ? link(page + 1, 'Older') : ''}
+</nav>\`;
+}
+
+const DAY_AND_TIME = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'short', timeZone: 'UTC' });
+
+/** Markup that is safe as it is. */
+class Markup {
+  readonly text: string;
+
+  constructor(text: string) {
+    this.text = text;
+  }
+}
+
+type Part = string | number | Markup | readonly Markup[];
+
+/** A template whose values are escaped, unless they are markup. */
+function html(strings: TemplateStringsArray, ...parts: readonly Part[]): Markup {
+  return new Markup(String.raw({ raw: strings }, ...parts.map(textOf)));
+}
+
+function textOf(part: Part): string {
+  if (part instanceof Markup) return part.text;
+  if (typeof part === 'object') return part.map(textOf).join('');
+  return String(part).replace(/[&<>"']/g, (character) => \`&#\${character.charCodeAt(0)};\`);
+}
+`;
+
+const TEST: Template = ({ name }) => `import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { TestClient } from 'svc/testing';
+import { app } from '../src/app.ts';
+
+// The store is made when the application starts: each client finds it empty.
+
+test('a note is written, read, listed and deleted', async () => {
+  await using client = new TestClient(app);
+  const created = await client.post('/api/notes', { json: { text: 'Buy milk' } });
+  assert.equal(created.status, 201);
+  const location = created.headers.get('location');
+  assert.equal(location, '/api/notes/1');
+  const note = await created.json() as { id: number; text: string; createdAt: string };
+  assert.deepEqual([note.id, note.text], [1, 'Buy milk']);
+  assert.deepEqual(await (await client.get(location)).json(), note);
+  assert.deepEqual(await (await client.get('/api/notes')).json(), { items: [note], total: 1, page: 1, size: 20 });
+  assert.equal((await client.delete(location)).status, 204);
+  assert.equal((await client.get(location)).status, 404);
+  assert.equal((await client.delete(location)).status, 404);
+});
+
+test('notes are listed page by page, the newest first', async () => {
+  await using client = new TestClient(app);
+  for (const text of ['one', 'two', 'three']) await client.post('/api/notes', { json: { text } });
+  const page = await (await client.get('/api/notes', { query: { page: 2, size: 2 } })).json() as { items: { text: string }[]; total: number };
+  assert.deepEqual(page.items.map(({ text }) => text), ['one']);
+  assert.equal(page.total, 3);
+});
+
+for (const [what, json] of [
+  ['without text', {}], ['of white space', { text: ' \\\\n' }], ['of more than 500 characters', { text: 'x'.repeat(501) }],
+  ['whose text is a number', { text: 1 }], ['with a member that nobody knows', { text: 'x', colour: 'red' }],
+] as const) {
+  test(\`a note \${what} is refused, and the problem says where\`, async () => {
+    await using client = new TestClient(app);
+    const response = await client.post('/api/notes', { json });
+    assert.equal(response.status, 400);
+    assert.equal(response.headers.get('content-type'), 'application/problem+json');
+    const { errors } = await response.json() as { errors: { loc: string[] }[] };
+    assert.equal(errors[0]?.loc[0], 'body');
+  });
+}
+
+test('a page that is no number is refused', async () => {
+  await using client = new TestClient(app);
+  assert.equal((await client.get('/api/notes', { query: { page: 0 } })).status, 400);
+  assert.equal((await client.get('/api/notes', { query: { size: 'many' } })).status, 400);
+});
+
+test('the page works with forms alone, and escapes what people write', async () => {
+  await using client = new TestClient(app);
+  const posted = await client.post('/', { form: { text: ' <script>alert(1)</script> ' } });
+  assert.deepEqual([posted.status, posted.headers.get('location')], [303, '/']);
+  const page = await client.get('/');
+  assert.equal(page.headers.get('content-type'), 'text/html; charset=utf-8');
+  assert.match(page.headers.get('content-security-policy') ?? '', /default-src 'none'/);
+  const text = await page.text();
+  assert.match(text, /<h1>${name.replaceAll('/', '\\/')}<\\/h1>/);
+  assert.match(text, /&#60;script&#62;alert\\(1\\)/);
+  assert.doesNotMatch(text, /<script/);
+  assert.equal((await client.post('/delete', { form: { id: '1' } })).status, 303);
+  assert.doesNotMatch(await (await client.get('/')).text(), /alert/);
+});
+
+test('the page says what is wrong with a note, and keeps the draft', async () => {
+  await using client = new TestClient(app);
+  const response = await client.post('/', { form: { text: 'y'.repeat(501) } });
+  assert.equal(response.status, 400);
+  const text = await response.text();
+  assert.match(text, /role="alert">A note has 1 to 500 characters/);
+  assert.match(text, /value="y{501}"/);
+});
+
+test('the probes answer', async () => {
+  await using client = new TestClient(app);
+  assert.equal((await client.get('/healthz')).status, 200);
+  assert.equal((await client.get('/readyz')).status, 200);
+});
+`;
+
+const DOCKERFILE: Template = ({ source }) => `# docker build -t <name> . && docker run --rm -p 8000:8000 <name>
+FROM node:24-slim
+ENV SVC_ENV=production SVC_HOST=0.0.0.0 SVC_PORT=8000
+WORKDIR /app
+COPY package.json package-lock.json ./
+${source === 'vendor' ? 'COPY vendor ./vendor\n' : ''}RUN npm ci --omit=dev
+COPY src ./src
+USER node
+EXPOSE 8000
+HEALTHCHECK --interval=10s --timeout=3s --start-period=5s CMD ["node", "-e", "fetch('http://127.0.0.1:' + process.env.SVC_PORT + '/healthz').then((answer) => process.exit(answer.ok ? 0 : 1), () => process.exit(1))"]
+# Not through npm: SIGTERM must reach the process that drains.
+CMD ["node", "node_modules/svc/bin/svc.js", "run", "src/app.ts"]
+`;
+
+const DOCKERIGNORE: Template = () => `.env
+.env.*
+.git
+node_modules
+test
+coverage
+*.log
+`;
+
+const GITIGNORE: Template = () => `.env
+node_modules/
+coverage/
+*.log
+`;
+
+const ENV: Template = ({ secret }) => `# This machine's settings, for "npm run dev". Never committed, and never copied to another machine.
+SVC_ENV=development
+SVC_AUTH_SECRET=${secret}
+`;
+
+const ENV_EXAMPLE: Template = () => `# Copy to .env, and fill in: README.md says what each of them is for.
+SVC_ENV=development
+# node -p "crypto.randomBytes(32).toString('hex')"
+SVC_AUTH_SECRET=
+# SVC_HOST=127.0.0.1
+# SVC_PORT=8000
+# SVC_PAGE_SIZE=20
+# SVC_MAX_NOTES=1000
+`;
+
+const TEMPLATES: Readonly<Record<string, Template>> = {
+  'README.md': README,
+  'src/app.ts': APP,
+  'src/notes.ts': NOTES,
+  'src/page.ts': PAGE,
+  'test/app.test.ts': TEST,
+  'tsconfig.json': TSCONFIG,
+  Dockerfile: DOCKERFILE,
+  '.dockerignore': DOCKERIGNORE,
+  '.gitignore': GITIGNORE,
+  '.env.example': ENV_EXAMPLE,
+  '.env': ENV,
+  'package.json': MANIFEST,
+};
