@@ -54,6 +54,8 @@ export class Operations {
   readonly #requests: ReturnType<MetricsRegistry['counter']>;
   readonly #durations: ReturnType<MetricsRegistry['histogram']>;
   readonly #series = new Map<string, RouteSeries>();
+  /** The same by route, for the path that every request takes. */
+  readonly #ofRoute = new Map<CompiledRoute, RouteSeries>();
   /** Renders for the whole application: replaced where several processes serve it. */
   renderMetrics: () => Awaitable<string>;
   inFlight: () => number = () => 0;
@@ -102,12 +104,22 @@ export class Operations {
 
   /** Counts an answer. Paths that match no route share one series. */
   count(method: string, route: CompiledRoute | undefined, status: number, durationMs: number): void {
-    const key = METHODS.has(method) ? method : 'OTHER';
-    const template = route?.template ?? '';
-    const name = `${key} ${template}`;
-    let series = this.#series.get(name);
-    if (series === undefined) this.#series.set(name, series = new RouteSeries(this.#durations.slot(key, template), (of) => this.#requests.slot(key, template, String(of))));
+    const series = route !== undefined && route.method === method ? this.#ofRoute.get(route) ?? this.#remember(route) : this.#seriesOf(method, route?.template ?? '');
     series.count(status, durationMs);
+  }
+
+  #remember(route: CompiledRoute): RouteSeries {
+    const series = this.#seriesOf(route.method, route.template);
+    this.#ofRoute.set(route, series);
+    return series;
+  }
+
+  #seriesOf(method: string, template: string): RouteSeries {
+    const label = METHODS.has(method) ? method : 'OTHER';
+    const name = `${label} ${template}`;
+    let series = this.#series.get(name);
+    if (series === undefined) this.#series.set(name, series = new RouteSeries(this.#durations.slot(label, template), (status) => this.#requests.slot(label, template, String(status))));
+    return series;
   }
 
   /** `/healthz` */

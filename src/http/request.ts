@@ -247,5 +247,6 @@ function isJsonType(declared: string): boolean {
 function decodeUtf8(bytes: Uint8Array): string {
   if (!isUtf8(bytes)) throw new BadRequest('The request body is not valid UTF-8', { code: 'utf8' });
   const hasMark = bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf;
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('utf8', hasMark ? 3 : 0);
+  const buffer = Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  return buffer.toString('utf8', hasMark ? 3 : 0);
 }

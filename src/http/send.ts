@@ -27,33 +27,40 @@ const hasNoContent = (status: number): boolean => status === 204 || status === 3
  */
 export function send(outgoing: ServerResponse, response: HttpResponse, context: SendContext): Promise<void> | undefined {
   const { status, body } = response;
-  const head = headOf(response, context);
+  const isHead = context.method === 'HEAD';
   if (hasNoContent(status) || body === null) {
-    if (!hasNoContent(status)) head.push('Content-Length', context.method === 'HEAD' ? Math.max(0, response.contentLength) : 0);
-    else if (status === 205) head.push('Content-Length', 0);
-    outgoing.writeHead(status, head as string[]); // its type has no numbers; node:http takes them
+    const length = hasNoContent(status) ? (status === 205 ? 0 : -1) : isHead ? Math.max(0, response.contentLength) : 0;
+    outgoing.writeHead(status, headOf(response, context, length));
     outgoing.end();
     return isPieces(body) ? discard(body) : undefined;
   }
   if (isPieces(body)) {
-    if (response.contentLength >= 0) head.push('Content-Length', response.contentLength);
-    outgoing.writeHead(status, head as string[]);
-    if (context.method !== 'HEAD') return sendPieces(outgoing, body);
+    outgoing.writeHead(status, headOf(response, context, response.contentLength));
+    if (!isHead) return sendPieces(outgoing, body);
     outgoing.end();
     return discard(body);
   }
-  head.push('Content-Length', typeof body === 'string' ? Buffer.byteLength(body) : body.byteLength);
-  outgoing.writeHead(status, head as string[]);
-  if (context.method === 'HEAD') outgoing.end();
+  outgoing.writeHead(status, headOf(response, context, typeof body === 'string' ? Buffer.byteLength(body) : body.byteLength));
+  if (isHead) outgoing.end();
   else outgoing.end(body);
   return undefined;
 }
 
-/** A copy of the fields: an answer may be sent more than once. Its request id is ours, whatever an upstream has set. */
-function headOf(response: HttpResponse, context: SendContext): (string | number)[] {
+/**
+ * The fields as node:http takes them, in a copy: an answer may be sent more than once. Its request id is ours, whatever an
+ * upstream has set; a `length` below 0 is not sent.
+ */
+function headOf(response: HttpResponse, context: SendContext, length: number): string[] {
   if (response.headers.has('x-request-id')) response.headers.delete('x-request-id');
   const fields = response.fields(context.isSecure);
-  return context.isLast ? [...fields, 'X-Request-Id', context.id, 'Connection', 'close'] : [...fields, 'X-Request-Id', context.id];
+  let head: (string | number)[];
+  if (fields.length === 2 && length >= 0) head = [fields[0]!, fields[1]!, 'X-Request-Id', context.id, 'Content-Length', length]; // what most answers are: one allocation
+  else {
+    head = [...fields, 'X-Request-Id', context.id];
+    if (length >= 0) head.push('Content-Length', length);
+  }
+  if (context.isLast) head.push('Connection', 'close');
+  return head as string[]; // the type has no numbers; node:http takes them
 }
 
 export function isPieces(body: HttpResponse['body']): body is Pieces {
