@@ -8,7 +8,8 @@ if (!need.isSupported(process.versions.node)) {
   process.stderr.write(need.complaint(process.versions.node, process.execPath) + '\n');
   process.exit(2);
 }
-if (!process.env.NODE_DISABLE_COMPILE_CACHE && module.enableCompileCache) module.enableCompileCache();
+var writesNothing = process.argv[2] === 'check' || process.argv[2] === 'routes';
+if (!writesNothing && !process.env.NODE_DISABLE_COMPILE_CACHE && module.enableCompileCache) module.enableCompileCache();
 import('../dist/cli.js').then(
   function (cli) { return cli.main(process.argv.slice(2)); },
   function (error) {

@@ -7,8 +7,10 @@
  */
 import { constants } from 'node:os';
 import { BackgroundRunner } from './background.ts';
+import { checkedRule, examine, examineLive } from './check.ts';
+import { CORE_RULES, neededSecrets } from './check-rules.ts';
 import { systemClock } from './clock.ts';
-import { compileApplication } from './compile.ts';
+import { compileApplication, thrown } from './compile.ts';
 import { Config } from './config.ts';
 import { SvcError } from './errors.ts';
 import { declaredHere } from './findings.ts';
@@ -23,17 +25,18 @@ import { answerInMemory } from './http/memory.ts';
 import { ErrorRenderer, asMiddleware } from './http/pipeline.ts';
 import { HttpServer } from './http/server.ts';
 import { AppState } from './http/state.ts';
+import type { ApplicationView, CoreRule, Examination } from './check.ts';
 import type { Clock } from './clock.ts';
-import type { CompiledApplication } from './compile.ts';
+import type { Compilation, CompiledApplication } from './compile.ts';
 import type { Env } from './config.ts';
 import type { DependencySource } from './di.ts';
-import type { Finding } from './findings.ts';
+import type { Declared, Finding, Place, Report } from './findings.ts';
 import type { Logger } from './log.ts';
 import type { Counter, MetricsRegistry } from './metrics.ts';
 import type { OpsOptions } from './ops.ts';
 import type { RegisteredPlugin } from './plugin.ts';
 import type { Routes } from './route.ts';
-import type { Awaitable, CompiledRoute, Host, Middleware, Plugin, Rule } from './http/contracts.ts';
+import type { Awaitable, CompiledRoute, Host, Middleware, Plugin, Rule, StateMap } from './http/contracts.ts';
 import type { ErrorClass, ExceptionHandler } from './http/exception-handlers.ts';
 import type { MiddlewareFunction } from './http/pipeline.ts';
 import type { Outcome, RequestDefaults, TransportRequest } from './http/request.ts';
@@ -115,27 +118,32 @@ export interface CompileVariant {
   readonly overrides?: ReadonlyMap<unknown, DependencySource> | undefined;
 }
 
+let isStartDenied = false;
+
+/** From now on no application of this process starts: its modules are imported to be looked at. @internal */
+export function denyStart(): void { isStartDenied = true; }
+
 /** A web application. */
 export class Svc extends Router implements ServedApplication {
-  readonly title: string;
-  readonly version: string;
   readonly config: Config;
   readonly log: Logger;
   readonly metrics: MetricsRegistry;
   readonly state: AppState;
   /** @internal */
-  readonly defaults: RequestDefaults;
-  /** @internal */
   readonly operations: Operations;
-  readonly #debug: boolean;
-  #env: Env;
+  /** As they are once compiled; until then loadDict() may change them. */
+  #settings: Settings | undefined;
+  #pretendedEnv: Env | undefined;
   #clock: Clock;
   readonly #middleware: Middleware[] = [];
+  readonly #middlewarePlaces = new Map<Middleware, Declared>();
   readonly #handlers = new ExceptionHandlers();
   readonly #registered: RegisteredPlugin[] = [];
   readonly #rules: Rule[] = [];
   readonly #migrations: ContributedMigration[] = [];
   #plugins: readonly Plugin[] | undefined;
+  /** What went wrong when the plugins were registered. */
+  readonly #pluginFindings: Finding[] = [];
   readonly #startupHooks: LifecycleHook[] = [];
   readonly #shutdownHooks: LifecycleHook[] = [];
   readonly #pending = new Set<Promise<void>>();
@@ -161,29 +169,31 @@ export class Svc extends Router implements ServedApplication {
     });
     this.config = new Config({ values: { ...config, ...withoutUndefined(settings) } });
     this.#clock = clock ?? systemClock;
-    this.#env = this.config.env;
     this.log = logger ?? createLogger({ clock: this.#clock });
     Object.defineProperty(this, APP_BRAND, { value: true });
     this.metrics = createMetrics({ log: this.log });
     this.#errorCounter = this.metrics.counter('svc_errors_total', 'Errors that nothing handled, and answers of 500 and above that were thrown');
     this.#tasks = new BackgroundRunner(this.log, this.metrics);
-    this.operations = new Operations({ env: () => this.#env, clock: () => this.#clock, log: this.log, metrics: this.metrics, options: ops ?? {} });
-    this.title = this.config.get('title', 'svc');
-    this.version = this.config.get('version', '1.0.0');
-    this.#debug = this.config.get('debug', false);
+    this.operations = new Operations({ env: () => this.env, clock: () => this.#clock, log: this.log, metrics: this.metrics, options: ops ?? {} });
     this.state = new AppState();
-    this.defaults = { state: this.state, maxBodyBytes: this.config.get('maxBodyBytes', Infinity) };
+    this.#readSettings(); // a variable that does not cast is told here, not at the first request
   }
 
   /** Where it runs; decides what is protected and what is shown. */
-  get env(): Env { return this.#env; }
+  get env(): Env { return this.#readSettings().env; }
+
+  get title(): string { return this.#readSettings().title; }
+
+  get version(): string { return this.#readSettings().version; }
 
   get clock(): Clock { return this.#clock; }
 
   /** A layer around every route, whenever it is registered; the first is outermost. @throws SvcError `E_MIDDLEWARE` */
   use(middleware: Middleware | MiddlewareFunction): this {
     this.mustNotBeFrozen('use a middleware');
-    this.#middleware.push(asMiddleware(middleware));
+    const layer = asMiddleware(middleware);
+    this.#middleware.push(layer);
+    this.#middlewarePlaces.set(layer, declaredHere());
     return this;
   }
 
@@ -219,10 +229,39 @@ export class Svc extends Router implements ServedApplication {
     return this;
   }
 
+  /** Adds a check of your own to those of the package and its plugins. @throws SvcError `E_RULE` */
+  addCheck(rule: Rule): this {
+    this.mustNotBeFrozen(`add the check "${rule.id}"`);
+    this.#rules.push(checkedRule(rule, this.rules));
+    return this;
+  }
+
+  /** Every check: those of the package, then those that were added. @internal */
+  get rules(): readonly (CoreRule | Rule)[] { return [...CORE_RULES, ...this.#rules]; }
+
   /**
-   * Finds every mistake between declarations and builds what serves. Called by startup(); calling it again does nothing.
+   * Everything that is wrong with the application, as far as it can be known without starting it: what `svc check` prints.
+   * Registers the plugins, runs no hooks, opens nothing, freezes nothing, throws nothing.
+   */
+  check(): Report { return this.#examine(this.#build({})).report; }
+
+  /** Refuses an application of which a check finds an error. @throws SvcError `E_COMPILE` with the findings @internal */
+  mustPass(): void {
+    const { ok, findings } = this.check();
+    if (!ok) throw new SvcError('E_COMPILE', [findings], { findings });
+  }
+
+  /** What the checks of the phase `live` find, which may ask databases and other services. */
+  async checkLive(): Promise<Report> { return examineLive(this.inspect(), this.rules); }
+
+  /** The application as checks and commands see it. @internal */
+  inspect(): ApplicationView { return this.#viewOf(this.#build({})); }
+
+  /**
+   * Finds every mistake and builds what serves. Called by startup(); calling it again does nothing.
    *
-   * @throws SvcError `E_COMPILE` with the findings
+   * @throws SvcError `E_COMPILE` with all that check() reports, when a mistake between declarations or a rule of the phase
+   * `graph` is among it. Errors of other rules keep nothing from starting but `svc run` in production.
    */
   compileAll(): this {
     this.#compile();
@@ -237,6 +276,7 @@ export class Svc extends Router implements ServedApplication {
    * shutdown(), however often it is called. What had started is stopped again when something fails; it may be tried again.
    */
   async startup(): Promise<void> {
+    if (isStartDenied) throw new SvcError('E_START_DENIED', []);
     await this.startParts();
     try {
       await (this.#sharing ??= this.#compile().start());
@@ -309,7 +349,7 @@ export class Svc extends Router implements ServedApplication {
     const { port, host } = this.operations.access;
     if (port === undefined) return undefined;
     const router = new Router().get('/metrics', OPS_SPEC, ({ req }) => this.operations.metrics(req));
-    const compiled = this.#compileRoutes([router], {});
+    const compiled = this.#compileRoutes({ routes: router }, {}).serve();
     const { defaults, clock, log, securesCookies } = this;
     const server = new HttpServer({ defaults, clock, log, securesCookies, handle: compiled.handle, finish: (req, outcome) => this.finish(req, outcome), count: () => undefined });
     const { url } = await server.listen({ host, port });
@@ -323,7 +363,10 @@ export class Svc extends Router implements ServedApplication {
   }
 
   /** @internal */
-  get securesCookies(): boolean { return this.env === 'production'; }
+  get defaults(): RequestDefaults { return this.#readSettings().defaults; }
+
+  /** @internal */
+  get securesCookies(): boolean { return this.#readSettings().env === 'production'; }
 
   /** @internal */
   handle(req: TransportRequest): Awaitable<HttpResponse> {
@@ -332,16 +375,16 @@ export class Svc extends Router implements ServedApplication {
 
   /** Lets a test say where the application runs, and what time it is. @throws SvcError `E_APP_FROZEN` @internal */
   pretend(conditions: { readonly env?: Env | undefined; readonly clock?: Clock | undefined }): void {
-    const { env = this.#env, clock = this.#clock } = conditions;
-    if (env === this.#env && clock === this.#clock) return;
+    const { env = this.env, clock = this.#clock } = conditions;
+    if (env === this.env && clock === this.#clock) return;
     this.mustNotBeFrozen('change where it runs');
-    this.#env = env;
+    this.#pretendedEnv = env;
     this.#clock = clock;
   }
 
   /** The application compiled in another way, for a test client. @internal */
   variant(variant: CompileVariant): ServedApplication & Pick<CompiledApplication, 'start'> {
-    const { handle, start } = this.#build(variant);
+    const { handle, start } = this.#build(variant).serve();
     const { defaults, clock, log, securesCookies } = this;
     return { defaults, clock, log, securesCookies, handle, start, finish: (req, outcome) => this.finish(req, outcome), count: (req, status, durationMs) => this.count(req, status, durationMs) };
   }
@@ -367,10 +410,18 @@ export class Svc extends Router implements ServedApplication {
 
   #compile(): CompiledApplication {
     if (this.#compiled !== undefined) return this.#compiled;
-    const compiled = this.#build({});
+    const compilation = this.#build({});
+    const { report, refuses } = this.#examine(compilation);
+    if (refuses) throw new SvcError('E_COMPILE', [report.findings], { findings: report.findings });
+    const compiled = compilation.serve();
     this.freeze();
     this.config.freeze();
+    this.#settings = this.#readSettings();
     return this.#compiled = compiled;
+  }
+
+  #readSettings(): Settings {
+    return this.#settings ?? new Settings(this.config, this.state, this.#pretendedEnv);
   }
 
   /** Puts the plugins in order and lets each declare what it brings; once. */
@@ -381,7 +432,20 @@ export class Svc extends Router implements ServedApplication {
     findings.forEach(report);
     if (findings.length > 0) return;
     this.#plugins = sorted;
-    for (const plugin of sorted) plugin.register(this.#hostFor(plugin));
+    for (const plugin of sorted) {
+      try {
+        plugin.register(this.#hostFor(plugin));
+      } catch (error) {
+        this.#pluginFindings.push({
+          rule: 'SVC114', severity: 'error', subject: `plugin ${plugin.name}`, place: this.#placeOfPlugin(plugin), message: `its register() threw ${thrown(error)}`,
+          remedy: error instanceof SvcError ? error.remedy : 'Mend the plugin, or what it is made with',
+        });
+      }
+    }
+  }
+
+  #placeOfPlugin(plugin: Plugin): Place | undefined {
+    return this.#registered.find((registered) => registered.plugin === plugin)?.place;
   }
 
   #hostFor(plugin: Plugin): Host {
@@ -396,23 +460,35 @@ export class Svc extends Router implements ServedApplication {
       get: (key) => this.state.get(key),
       provide: (key, read) => this.state.provide(key, read),
       readiness: (name, probe) => this.operations.probe(name, probe),
-      rule: (rule) => void this.#rules.push(rule),
+      rule: (rule) => void this.addCheck(rule),
       migration: (id, sql) => void this.#migrations.push({ plugin: plugin.name, id, sql }),
     };
   }
 
-  #build(variant: CompileVariant): CompiledApplication {
+  #build(variant: CompileVariant): Compilation {
     const findings: Finding[] = [];
     this.#registerPlugins((finding) => findings.push(finding));
-    return this.#compileRoutes([this, this.#operationRoutes()], variant, this.#middleware, findings);
+    return this.#compileRoutes({ routes: this, operations: this.#operationRoutes() }, variant, this.#middleware, [...findings, ...this.#pluginFindings]);
   }
 
-  #compileRoutes(routes: readonly Routes[], variant: CompileVariant, middleware: readonly Middleware[] = [], findings: readonly Finding[] = []): CompiledApplication {
+  #examine(compilation: Compilation): Examination {
+    return examine(this.#viewOf(compilation), compilation.findings, this.rules);
+  }
+
+  #viewOf({ view }: Compilation): ApplicationView {
+    return {
+      ...view, settings: this.config, nowMs: this.clock.nowMs(), nodeVersion: process.versions.node,
+      secrets: neededSecrets(view, (plugin) => this.#placeOfPlugin(plugin)),
+    };
+  }
+
+  #compileRoutes(routes: { routes: Routes; operations?: Routes }, variant: CompileVariant, middleware: readonly Middleware[] = [], findings: readonly Finding[] = []): Compilation {
     const errors = new ErrorRenderer({
-      handlers: this.#handlers, log: this.log, errors: this.#errorCounter, debug: this.#debug, onUnhandled: variant.onUnhandled,
+      handlers: this.#handlers, log: this.log, errors: this.#errorCounter, debug: this.#readSettings().debug, onUnhandled: variant.onUnhandled,
     });
     return compileApplication({
-      routes, middleware, plugins: this.#plugins ?? [], findings, env: this.env, config: (key) => this.config.get(key), errors,
+      ...routes, middleware, plugins: this.#plugins ?? [], findings, env: this.env, config: (key) => this.config.peek(key), errors,
+      placeOfMiddleware: (layer) => this.#middlewarePlaces.get(layer)?.place,
       log: this.log, tasks: this.#tasks, state: this.state, overrides: variant.overrides ?? new Map(),
     });
   }
@@ -467,6 +543,24 @@ export class Svc extends Router implements ServedApplication {
     if (cut > 0) this.log.warn('drain_deadline_exceeded', { requests_cut: cut });
     await this.shutdown();
     this.log.info('stopped');
+  }
+}
+
+/** The framework's own settings, read together. */
+class Settings {
+  readonly env: Env;
+  readonly debug: boolean;
+  readonly title: string;
+  readonly version: string;
+  readonly defaults: RequestDefaults;
+
+  /** @throws SvcError `E_CONFIG_CAST` */
+  constructor(config: Config, state: StateMap, pretendedEnv: Env | undefined) {
+    this.env = pretendedEnv ?? config.env;
+    this.debug = config.get('debug', false);
+    this.title = config.get('title', 'svc');
+    this.version = config.get('version', '1.0.0');
+    this.defaults = { state, maxBodyBytes: config.get('maxBodyBytes', Infinity) };
   }
 }
 

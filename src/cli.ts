@@ -7,6 +7,9 @@ import { existsSync, readFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
+import { newCommand } from './command-new.ts';
+import { checkCommand } from './command-check.ts';
+import { routesCommand } from './command-routes.ts';
 import { runCommand } from './command-run.ts';
 import { SvcError } from './errors.ts';
 import { flush } from './log.ts';
@@ -16,6 +19,9 @@ import type { Command } from './command.ts';
 import type { FaultCode } from './errors.ts';
 
 const COMMANDS: Readonly<Record<string, Command>> = {
+  check: checkCommand,
+  new: newCommand,
+  routes: routesCommand,
   run: runCommand,
 };
 
@@ -63,12 +69,19 @@ function readArguments(command: Command, args: readonly string[]): { positionals
 async function invoke(name: string, command: Command, args: readonly string[], argv: readonly string[]): Promise<number | undefined> {
   const { positionals, values } = readArguments(command, args);
   command.check?.(values);
-  if (!command.takesModule) return command.run({ positionals, values, argv, subject: undefined });
+  const takesModule = typeof command.takesModule === 'function' ? command.takesModule(values, positionals) : command.takesModule;
+  if (!takesModule) return command.run({ positionals, values, argv, subject: undefined });
   const [given, ...surplus] = positionals;
   if (given === undefined || surplus.length > 0) throw new SvcError('E_CLI_USAGE', [given === undefined ? `${name} needs a module` : `${name} takes one module, found also "${surplus[0]!}"`]);
   if (typeof values['env-file'] === 'string') loadEnvironment(values['env-file']);
   const target = parseTarget(given);
-  const module = locate(target, process.cwd());
+  let module: URL;
+  try {
+    module = locate(target, process.cwd());
+  } catch (error) {
+    if (command.absent === undefined || !(error instanceof SvcError)) throw error;
+    return command.absent({ positionals, values, argv, subject: undefined }, given, error);
+  }
   const theirs = packageSeenBy(module);
   if (theirs !== undefined && theirs !== ownPackage()) return delegate(theirs, given, argv);
   return command.run({ positionals, values, argv, subject: { given, target, module } });

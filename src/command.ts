@@ -33,10 +33,12 @@ export interface Command {
   readonly summary: string;
   readonly details: string;
   readonly options: ParseArgsOptionsConfig;
-  /** Whether its one argument names an application: then `--env-file` is read first, and the application's own copy of the package takes over. */
-  readonly takesModule: boolean;
+  /** Whether its one argument names an application, with these options or always: then `--env-file` is read first, and the application's own copy of the package takes over. */
+  readonly takesModule: boolean | ((values: Invocation['values'], positionals: readonly string[]) => boolean);
   /** Refuses option values before anything is looked up. @throws SvcError `E_CLI_USAGE` */
   check?(values: Invocation['values']): void;
+  /** Tells of a module that is not there, where that is an answer of the command's own. Default: it is thrown. */
+  absent?(invocation: Invocation, given: string, error: SvcError): Promise<number>;
   /** The exit status, or undefined where a server keeps the process alive. */
   run(invocation: Invocation): Promise<number | undefined>;
 }
@@ -47,9 +49,11 @@ export const ENV_FILE_HELP = '  --env-file <file>   reads variables from a file 
 /** How long a module may take to load before it is said to hang. */
 const LOAD_TIMEOUT_MS = 30_000;
 
-/** Imports the application. @throws SvcError `E_LOAD` */
-export function openApplication(subject: Subject): Promise<Svc> {
-  return settling(loadApplication(subject.target, subject.module), subject.given, 'a top-level await', LOAD_TIMEOUT_MS);
+/** Imports the application. In production it must pass its checks. @throws SvcError `E_LOAD`, `E_COMPILE` */
+export async function openApplication(subject: Subject): Promise<Svc> {
+  const app = await settling(loadApplication(subject.target, subject.module), subject.given, 'a top-level await', LOAD_TIMEOUT_MS);
+  if (app.env === 'production') app.mustPass();
+  return app;
 }
 
 /**

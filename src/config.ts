@@ -8,7 +8,9 @@
  * once, and stays above loadDict() whenever that is called.
  */
 import { SvcError } from './errors.ts';
+import { declaredHere } from './findings.ts';
 import { closest, shown } from './options.ts';
+import type { Declared, Place } from './findings.ts';
 
 /** Where the application runs: config `env`, variable `SVC_ENV`. Decides cookie prefixes, documentation and the development provider. */
 export type Env = 'production' | 'development' | 'test';
@@ -67,6 +69,7 @@ export class Config {
   readonly #dict: Layer = new Map();
   readonly #environment: Layer = new Map();
   readonly #reads = new Map<string, ConfigRead>();
+  readonly #places = new Map<string, Declared>();
   #isFrozen = false;
 
   constructor({ defaults = {}, values = {}, environment = process.env }: ConfigOptions = {}) {
@@ -133,6 +136,16 @@ export class Config {
     return this.#reads;
   }
 
+  /** Where a key of {@link reads} was read first. */
+  placeOf(key: string): Place | undefined {
+    return this.#places.get(key)?.place;
+  }
+
+  /** The value of a setting as it is there, text as text: nothing that a check would call a read. */
+  peek(key: string): unknown {
+    return this.#find(variableOf(key)).value;
+  }
+
   /** The variables `SVC_*` of the environment that belong to no key read, defaulted, passed in or loaded: misspelt, most likely. */
   unknownVariables(): readonly UnknownVariable[] {
     const known = new Set([`${PREFIX}ENV`, ...this.#defaults.keys(), ...this.#values.keys(), ...this.#dict.keys()]);
@@ -154,6 +167,7 @@ export class Config {
     const key = keyOf(variable);
     const before = this.#reads.get(key);
     if (before !== undefined && before.source === source && (before.cast ?? cast) === before.cast && (before.fallback ?? fallback) === before.fallback) return;
+    if (before === undefined) this.#places.set(key, declaredHere());
     this.#reads.set(key, { key, variable, cast: before?.cast ?? cast, fallback: before?.fallback ?? fallback, source });
   }
 

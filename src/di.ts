@@ -90,6 +90,8 @@ export interface TextInputs {
 export interface ProviderSpec extends TextInputs {
   /** What a client must show to pass: for documents and checks. */
   readonly security?: SecurityRequirement | readonly SecurityRequirement[] | undefined;
+  /** Secret settings that it cannot do without, for example `['authSecret']`: an application that lacks one does not start. */
+  readonly secrets?: readonly string[] | undefined;
 }
 /** Names that no dependency of a provided function may take: the parts of its context. */
 type ContextKey = 'req' | 'signal' | 'state' | 'params';
@@ -99,7 +101,7 @@ type ProviderKey = keyof ProviderSpec | ContextKey;
 export type CheckedProvider<S> = {
   readonly [K in keyof S]: K extends keyof ProviderSpec ? ProviderSpec[K]
     : K extends ContextKey ? `"${K}" is reserved: give the dependency another name`
-    : S[K] extends Dependency<unknown> ? S[K] : `"${K & string}" is neither query, headers, cookies nor security, and no Depends(…)`;
+    : S[K] extends Dependency<unknown> ? S[K] : `"${K & string}" is neither query, headers, cookies, security nor secrets, and no Depends(…)`;
 };
 
 /** What a provided function gets. */
@@ -186,11 +188,11 @@ export class Resolution {
   }
 
   /**
-   * Leaves the generators of a scope, the last first. `failure` holds what ended the request early, and is thrown into
+   * Leaves the generators of a scope, the last of the order first, however long each took to yield. `failure` holds what ended the request early, and is thrown into
    * them; what one of them throws instead is thrown into the next, and comes back at the end.
    */
   async cleanUp(scope: Scope, failure: Failure | undefined, onError: (error: unknown, label: string) => void): Promise<Failure | undefined> {
-    const cleanups = this.#cleanups ?? [];
+    const cleanups = (this.#cleanups ?? []).sort((left, right) => left.slot - right.slot);
     let current = failure;
     for (let index = cleanups.length - 1; index >= 0; index--) {
       const cleanup = cleanups[index]!;
@@ -245,11 +247,13 @@ export class Resolution {
 /** A generator that has yielded its value and waits to be left. */
 class Cleanup {
   readonly #generator: Generator | AsyncGenerator;
+  readonly slot: number;
   readonly label: string;
   readonly scope: Scope;
 
-  constructor(generator: Generator | AsyncGenerator, { label, scope }: { readonly label: string; readonly scope: Scope }) {
+  constructor(generator: Generator | AsyncGenerator, { slot, label, scope }: PlannedDependency) {
     this.#generator = generator;
+    this.slot = slot;
     this.label = label;
     this.scope = scope;
   }
@@ -292,6 +296,7 @@ interface ReadSource {
   readonly spec: Readonly<Record<string, unknown>>;
   readonly run: (context: never) => unknown;
   readonly isPlain: boolean;
+  readonly security: readonly SecurityRequirement[];
 }
 
 const RANK: Readonly<Record<Scope, number>> = { handler: 0, request: 1, app: 2 };
@@ -332,7 +337,7 @@ export class DependencyGraph {
   plan(ordering: Ordering, dependency: Dependency<unknown>, above: Path = []): number {
     const source = this.#overrides.get(dependency.source) ?? dependency.source;
     const { scope } = dependency;
-    const read = readSource(source);
+    const read = readSource(source, dependency.source);
     const path = [...above, { source, label: read.label, scope }];
     const names = path.map((step) => step.label).join(' → ');
     if (above.some((step) => step.source === source)) return this.#mistake(ordering, 'SVC111', `a dependency needs itself: ${names}`, 'Break the circle: let one of them take what it needs from the request or the application');
@@ -360,7 +365,7 @@ export class DependencyGraph {
       return this.#mistake(ordering, 'SVC112', `${read.label} lives for the application and needs a request`, 'Give it the scope request');
     }
     return this.#add(ordering, {
-      label: read.label, scope, inputs, security: securityOf(read.spec), needs: needs.map(([, slot]) => slot), isShared: false,
+      label: read.label, scope, inputs, security: read.security, needs: needs.map(([, slot]) => slot), isShared: false,
       call: (slot) => callerOf(source, read, inputs.length === 0 ? -1 : slot, needs, this.#tasks),
     });
   }
@@ -392,18 +397,28 @@ export class DependencyGraph {
   }
 }
 
-const PROVIDER_KEYS: ReadonlySet<string> = new Set<keyof ProviderSpec>(['query', 'headers', 'cookies', 'security']);
+const PROVIDER_KEYS: ReadonlySet<string> = new Set<keyof ProviderSpec>(['query', 'headers', 'cookies', 'security', 'secrets']);
 const CONTEXT_KEYS: ReadonlySet<string> = new Set<ContextKey>(['req', 'signal', 'state', 'params']);
 
-function readSource(source: DependencySource): ReadSource {
-  const provider = PROVIDERS.get(source);
-  if (provider !== undefined) return { label: provider.fn.name || '(anonymous)', spec: provider.spec, run: provider.fn, isPlain: false };
-  return { label: source.name || '(anonymous)', spec: {}, run: source as (context: never) => unknown, isPlain: true };
+/** A dependency as checks see it. */
+export interface DependencyView {
+  readonly label: string;
+  readonly secrets: readonly string[];
+  readonly needs: readonly Dependency<unknown>[];
 }
 
-function securityOf(spec: Readonly<Record<string, unknown>>): readonly SecurityRequirement[] {
-  const security = spec['security'] as SecurityRequirement | readonly SecurityRequirement[] | undefined; // provide() types it
-  return security === undefined ? [] : Array.isArray(security) ? security as readonly SecurityRequirement[] : [security as SecurityRequirement];
+/** What a dependency is called and asks for itself. */
+export function viewOfDependency({ source }: Dependency<unknown>): DependencyView {
+  const { label, spec } = readSource(source);
+  return { label, secrets: spec['secrets'] as ProviderSpec['secrets'] ?? [], needs: Object.keys(spec).map((key) => spec[key]).filter(Dependency.is) }; // provide() types it
+}
+
+/** What stands in for another source has the security of that: it is resolved as early. */
+function readSource(source: DependencySource, declared: DependencySource = source): ReadSource {
+  const provider = PROVIDERS.get(source);
+  const security = [PROVIDERS.get(declared)?.spec['security'] ?? []].flat() as SecurityRequirement[]; // provide() types it: one or a list
+  if (provider !== undefined) return { label: provider.fn.name || '(anonymous)', spec: provider.spec, run: provider.fn, isPlain: false, security };
+  return { label: source.name || '(anonymous)', spec: {}, run: source as (context: never) => unknown, isPlain: true, security };
 }
 
 /** What calls a source, decided once. */

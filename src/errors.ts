@@ -42,15 +42,16 @@ export const FAULTS = {
     remedy: 'See: svc --help',
   },
   E_COMPILE: {
-    describe: (findings: readonly Finding[]): string =>
-      `Cannot compile the application: ${findings.length} mistake${findings.length === 1 ? '' : 's'}` +
-      findings.map((finding) => `\n  ${finding.rule} ${finding.subject}: ${finding.message}` +
-        (finding.place === undefined ? '' : ` (${finding.place.file}:${finding.place.line}:${finding.place.column})`)).join(''),
+    describe: (findings: readonly Finding[]): string => {
+      const errors = findings.filter((finding) => finding.severity === 'error');
+      return `Cannot compile the application: ${errors.length} mistake${errors.length === 1 ? '' : 's'}` + errors.map(line).join('');
+    },
     remedy: 'Mend what each finding names; "svc check" prints the same list with remedies',
   },
   E_CONFIG_CAST: {
     describe: (name: string, needed: string, found: string): string => `Cannot read ${name}: ${needed} is needed, found ${found}`,
     remedy: 'Set the variable, or the setting, to text of that form, or leave it out for its default',
+    rule: 'SVC401',
   },
   E_COOKIE: {
     describe: (name: string, problem: string): string => `Cannot set the cookie "${name}": ${problem}`,
@@ -93,6 +94,10 @@ export const FAULTS = {
     describe: (what: string): string => `Cannot answer the request: the middleware ${what} returned nothing`,
     remedy: 'Return the response: return await next(), or a response of your own',
   },
+  E_NEW_FOLDER: {
+    describe: (folder: string, problem: string): string => `Cannot create a project in "${folder}": ${problem}`,
+    remedy: 'Name a folder that is absent or empty, where you may write',
+  },
   E_NEXT_TWICE: {
     describe: (what: string): string => `Cannot call next() a second time: the middleware ${what} has already passed this request on`,
     remedy: 'Call next() once and keep the response it gives',
@@ -134,6 +139,10 @@ export const FAULTS = {
     describe: (route: string, key: string, problem: string): string => `Cannot read the spec of ${route}: "${key}" ${problem}`,
     remedy: 'Every key of a spec is a route option or a Depends(…); data of your own goes under meta: { … }',
   },
+  E_RULE: {
+    describe: (id: string, problem: string): string => `Cannot add the check "${id}": ${problem}`,
+    remedy: 'Write app.addCheck({ id: "shop/owner", severity: "error", why, remedy, phase: "security", run(view, report) { … } })',
+  },
   E_SCHEMA_FIELD: {
     describe: (field: string, problem: string): string => `Cannot declare the field ${field}: ${problem}`,
     remedy: 'Write name = Field(str, { minLength: 2 }): a type or a default first, then the options of that type',
@@ -150,6 +159,11 @@ export const FAULTS = {
     describe: (): string => 'Cannot read req.session: no session middleware is in use',
     remedy: 'Register it: app.use(new SessionMiddleware())',
   },
+  E_START_DENIED: {
+    describe: (): string => 'Cannot start the application while its module is imported to be inspected',
+    remedy: 'Start it only where the module is the program: if (import.meta.main) await app.run()',
+    rule: 'SVC001',
+  },
   E_STATE_UNSET: {
     describe: (name: string): string => `Cannot read the state "${name}": nothing has set it`,
     remedy: 'Register the plugin that provides it, or set it in a middleware before it is read',
@@ -164,6 +178,11 @@ export const FAULTS = {
     remedy: 'Pass every parameter of the template, each as its converter reads it',
   },
 } as const;
+
+/** A finding as E_COMPILE lists it. */
+function line({ rule, subject, message, place }: Finding): string {
+  return `\n  ${rule} ${subject}: ${message}` + (place === undefined ? '' : ` (${place.file}:${place.line}:${place.column})`);
+}
 
 /** A stable code of {@link FAULTS}. */
 export type FaultCode = keyof typeof FAULTS;

@@ -39,13 +39,18 @@ export function starterFiles(options: StarterOptions): readonly StarterFile[] {
 
 /** Whether npm takes it as the name of a package, and nothing resolves to another one by it. */
 export function isPackageName(name: string): boolean {
-  return name.length <= 214 && /^(?:@[a-z0-9~-][a-z0-9._~-]*\/)?[a-z0-9~-][a-z0-9._~-]*$/.test(name) && !TAKEN.has(name);
+  return name.length <= 214 && /^(?:@[a-z0-9-][a-z0-9._-]*\/)?[a-z0-9-][a-z0-9._-]*$/.test(name) && !TAKEN.has(name);
 }
 
 /** `svc` is what the project depends on; npm refuses the others. */
 const TAKEN: ReadonlySet<string> = new Set(['svc', 'node_modules', 'favicon.ico']);
 
 type Template = (options: StarterOptions) => string;
+
+/** Docker has no use for a scope. */
+function imageOf(name: string): string {
+  return name.replace(/^@.*\//, '');
+}
 
 const README: Template = ({ name, source }) => `# ${name}
 
@@ -104,8 +109,8 @@ interface that another store fulfils.
 
 \`\`\`sh
 npm run check
-docker build -t ${name} .
-docker run --rm -p 8000:8000 ${name}
+docker build -t ${imageOf(name)} .
+docker run --rm -p 8000:8000 ${imageOf(name)}
 \`\`\`
 ${source === 'link' ? '\nThe image needs the package by its name, not the link: see above.\n' : '\nCommit `package-lock.json`: the image installs from it.\n'}
 SIGTERM ends it gracefully: \`/readyz\` answers 503, requests in flight have 30 seconds (\`docker stop --time 35\`).
@@ -339,7 +344,7 @@ const STYLE = \`
   color-scheme: light dark;
   --ground: light-dark(#f4f5f7, #15181c); --card: light-dark(#ffffff, #1e2227); --line: light-dark(#dadfe5, #363d46);
   --ink: light-dark(#1a1e23, #eceef1); --soft: light-dark(#59626d, #a2abb6); --accent: light-dark(#0a5bc4, #86b7fe);
-  --on-accent: light-dark(#ffffff, #0d1b2e); --alarm: light-dark(#b3261e, #ffb4ab);
+  --on-accent: light-dark(#ffffff, #0d1b2e); --alarm: light-dark(#b3261e, #ffb4ab); --edge: light-dark(#838c97, #707a86);
 }
 * { box-sizing: border-box; margin: 0; }
 body { background: var(--ground); color: var(--ink); font: 1rem/1.55 system-ui, sans-serif; }
@@ -350,12 +355,13 @@ header p, .soft { color: var(--soft); }
 header p { margin-top: 0.375rem; }
 a { color: var(--accent); text-underline-offset: 0.2em; }
 code, pre { font: 0.875em/1.5 ui-monospace, monospace; }
+pre code { font-size: 1em; }
 pre { background: var(--card); border: 1px solid var(--line); border-radius: 0.625rem; padding: 0.875rem 1rem; overflow-x: auto; }
 label { display: block; font-weight: 600; margin-bottom: 0.375rem; }
 .row { display: flex; gap: 0.625rem; }
-input { flex: 1; min-width: 0; font: inherit; color: inherit; background: var(--card); border: 1px solid var(--line); border-radius: 0.5rem; padding: 0.5rem 0.75rem; }
+input { flex: 1; min-width: 0; font: inherit; color: inherit; background: var(--card); border: 1px solid var(--edge); border-radius: 0.5rem; padding: 0.5rem 0.75rem; }
 button { font: inherit; font-weight: 600; cursor: pointer; color: var(--on-accent); background: var(--accent); border: 1px solid transparent; border-radius: 0.5rem; padding: 0.5rem 1.125rem; }
-button.quiet { font-weight: 400; font-size: 0.875rem; color: var(--soft); background: none; border-color: var(--line); padding: 0.125rem 0.625rem; }
+button.quiet { font-weight: 400; font-size: 0.875rem; color: var(--soft); background: none; border-color: var(--edge); padding: 0.125rem 0.625rem; }
 button:hover { filter: brightness(1.1); }
 button.quiet:hover { color: var(--ink); }
 :focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; }
@@ -364,7 +370,7 @@ ol { list-style: none; padding: 0; display: grid; gap: 0.625rem; }
 li { background: var(--card); border: 1px solid var(--line); border-radius: 0.625rem; padding: 0.75rem 1rem; }
 li p { white-space: pre-wrap; overflow-wrap: anywhere; }
 li div { display: flex; justify-content: space-between; align-items: center; gap: 1rem; margin-top: 0.375rem; font-size: 0.875rem; }
-.bar { display: flex; flex-wrap: wrap; justify-content: space-between; align-items: baseline; gap: 0.25rem 1rem; }
+.bar { display: flex; flex-wrap: wrap; justify-content: space-between; align-items: baseline; gap: 0.25rem 1rem; margin-bottom: 0.625rem; }
 footer { border-top: 1px solid var(--line); padding-top: 1.25rem; font-size: 0.9375rem; display: grid; gap: 0.75rem; }
 nav { display: flex; gap: 1rem; }
 \`;
@@ -502,7 +508,7 @@ test('notes are listed page by page, the newest first', async () => {
 });
 
 for (const [what, json] of [
-  ['without text', {}], ['of white space', { text: ' \\\\n' }], ['of more than 500 characters', { text: 'x'.repeat(501) }],
+  ['without text', {}], ['of white space', { text: ' \\n' }], ['of more than 500 characters', { text: 'x'.repeat(501) }],
   ['whose text is a number', { text: 1 }], ['with a member that nobody knows', { text: 'x', colour: 'red' }],
 ] as const) {
   test(\`a note \${what} is refused, and the problem says where\`, async () => {
@@ -533,7 +539,7 @@ test('the page works with forms alone, and escapes what people write', async () 
   assert.match(text, /&#60;script&#62;alert\\(1\\)/);
   assert.doesNotMatch(text, /<script/);
   assert.equal((await client.post('/delete', { form: { id: '1' } })).status, 303);
-  assert.doesNotMatch(await (await client.get('/')).text(), /alert/);
+  assert.doesNotMatch(await (await client.get('/')).text(), /alert\\(1\\)/);
 });
 
 test('the page says what is wrong with a note, and keeps the draft', async () => {
@@ -552,7 +558,7 @@ test('the probes answer', async () => {
 });
 `;
 
-const DOCKERFILE: Template = ({ source }) => `# docker build -t <name> . && docker run --rm -p 8000:8000 <name>
+const DOCKERFILE: Template = ({ source, name }) => `# docker build -t ${imageOf(name)} . && docker run --rm -p 8000:8000 ${imageOf(name)}
 FROM node:24-slim
 ENV SVC_ENV=production SVC_HOST=0.0.0.0 SVC_PORT=8000
 WORKDIR /app

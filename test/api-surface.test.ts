@@ -78,8 +78,8 @@ function isDocumented(file: string, { name, from }: Exported): boolean {
 /** What a fault describes, its arguments in ‹angle quotes›, as its template in the source says. */
 function whatOf(code: string): string {
   const { describe } = FAULTS[code as keyof typeof FAULTS];
-  const template = /=>\s*(?:`([^`]*)`|'([^']*)')/.exec(String(describe));
-  assert.ok(template !== null, `${code}: its description does not begin with a text`);
+  const template = /`(Cannot [^`]*)`|'(Cannot [^']*)'/.exec(String(describe));
+  assert.ok(template !== null, `${code}: its description does not begin with "Cannot "`);
   return (template[1] ?? template[2]!).replace(/\$\{(?:JSON\.stringify\()?(\w+)\)?\}/g, '‹$1›').replace(/\$\{[^{}]*(?:\{[^}]*\}[^{}]*)*\}/g, '‹…›').replace(/(?:‹…›)?\$\{.*$/, '‹…›');
 }
 

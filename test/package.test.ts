@@ -28,7 +28,7 @@ before(async () => {
   tarball = join(consumer, `${manifest.name}-${manifest.version}.tgz`);
   const install = await run('npm', ['install', '--offline', '--no-audit', '--no-fund', `file:${tarball}`], { cwd: consumer, env: { ...npmEnvironment(), npm_config_loglevel: 'warn' } });
   assert.equal(install.status, 0, install.stderr);
-  assert.doesNotMatch(install.stderr, /script|EBADENGINE|peer/i);
+  assert.doesNotMatch(install.stderr, /script|peer/i); // EBADENGINE may be there: the functional floor is below "engines"
 });
 
 /** The files of a tarball: 512-byte headers with the name, and in octal the size, each before its content (POSIX ustar). */

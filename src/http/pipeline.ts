@@ -71,7 +71,7 @@ export class ErrorRenderer {
   /** No handler of the application's: HTTP exceptions as they say, everything else 500 and one line in the log. */
   #plain(error: unknown, req: TransportRequest): HttpResponse {
     if (error instanceof HTTPException && error.status < 500) return this.#problemOf(error, req);
-    if (error instanceof ClientDisconnected) {
+    if (isDisconnect(error)) {
       this.#log.debug('client_disconnected', { method: req.method, route: req.route?.template, request_id: req.id });
       return problem(400, req.id, { detail: 'The request was not received whole' });
     }
@@ -92,6 +92,11 @@ export class ErrorRenderer {
       return problem(error.status, req.id, { detail: typeof error.detail === 'string' ? error.detail : undefined });
     }
   }
+}
+
+/** The client has left: as itself, or as the AbortError that Node makes of an aborted signal. */
+function isDisconnect(error: unknown): boolean {
+  return error instanceof ClientDisconnected || (error instanceof Error && error.name === 'AbortError' && error.cause instanceof ClientDisconnected);
 }
 
 const MAX_CAUSES = 8;

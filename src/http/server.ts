@@ -118,6 +118,7 @@ export class HttpServer {
   }
 
   #onRequest(incoming: IncomingMessage, outgoing: ServerResponse): void {
+    if ((incoming.socket as Connection)[SAID_CLOSE] === true) return; // sent behind our "Connection: close": not to be processed (RFC 9112 §9.6)
     const req = this.#begin(incoming, outgoing);
     const response = hasOneHost(incoming) ? this.#app.handle(req) : problem(400, req.id, { detail: 'A request has one Host field' });
     if (response instanceof HttpResponse) this.#answer(req, incoming, outgoing, response);
@@ -131,6 +132,7 @@ export class HttpServer {
 
   #begin(incoming: IncomingMessage, outgoing: ServerResponse): TransportRequest {
     this.#inFlight++;
+    (incoming.socket as Connection)[NEWEST] = outgoing;
     const req = new TransportRequest(incoming, outgoing, this.#app.defaults);
     req.startedMs = this.#app.clock.monotonicMs();
     outgoing.on('close', () => {
@@ -149,7 +151,7 @@ export class HttpServer {
     try {
       if (!incoming.complete) this.#linger(incoming, outgoing);
       const sending = send(outgoing, response, {
-        method: req.method, id: req.id, isLast: this.#isDraining, isSecure: this.#app.securesCookies || req.scheme === 'https',
+        method: req.method, id: req.id, isLast: this.#isDraining && isLastOf(incoming.socket, outgoing), isSecure: this.#app.securesCookies || req.scheme === 'https',
       });
       sending?.catch((error: unknown) => this.#onSourceFailure(req, error));
     } catch (error) { // a field or body that node:http refuses
@@ -182,6 +184,21 @@ export class HttpServer {
     void this.#app.finish(req, outgoing.writableFinished ? undefined : req.failure ?? new ClientDisconnected());
     if (this.#isDraining && this.#inFlight === 0) setImmediate(() => this.#whenIdle?.());
   }
+}
+
+/** What is remembered of a connection while it is used: which of its pipelined requests is the newest, and whether it has been told to close. */
+interface Connection extends Socket {
+  [NEWEST]?: ServerResponse;
+  [SAID_CLOSE]?: boolean;
+}
+const NEWEST: unique symbol = Symbol('newest');
+const SAID_CLOSE: unique symbol = Symbol('said close');
+
+/** Whether nothing is pipelined behind this answer: "Connection: close" on an earlier one would leave the others unanswered. */
+function isLastOf(socket: Connection, outgoing: ServerResponse): boolean {
+  const isLast = socket[NEWEST] === outgoing;
+  if (isLast) socket[SAID_CLOSE] = true;
+  return isLast;
 }
 
 /** Two Host fields could be read in two ways, so they are refused; so is an HTTP/1.1 request without one (RFC 9112 §3.2). */

@@ -21,7 +21,7 @@ import { TestClient } from 'svc/testing';
 import { BIN, build } from '../support/build.ts';
 import { RawClient } from '../support/raw-http.ts';
 import { folder, project, start } from '../support/run.ts';
-import type { Context, Dependency, HttpRequest, Next, RunningServer, SvcOptions } from 'svc';
+import type { Context, Dependency, HttpRequest, Next, Plugin, RunningServer, SvcOptions } from 'svc';
 import type { TestClientOptions } from 'svc/testing';
 import type { TestContext } from 'node:test';
 
@@ -116,7 +116,10 @@ row(`${OVERVIEW} / sentence 4`, 'a body is validated against its schema before t
   assert.deepEqual(await (await client.post('/', { json: ADA })).json(), { isUser: true, name: 'Ada' });
   assert.equal((await client.post('/', { json: { name: 5 } })).status, 400);
 });
-pending(`${OVERVIEW} / sentence 5`, 4, 'liveness, readiness and metrics routes');
+row(`${OVERVIEW} / sentence 5`, 'liveness, readiness and metrics routes are there without being declared', async (t) => {
+  const client = clientOf(t, make().app);
+  for (const path of ['/healthz', '/readyz', '/metrics']) assert.equal((await client.get(path)).status, 200, path);
+});
 pending(`${OVERVIEW} / sentence 5`, 11, 'an OpenAPI document and a docs page');
 pending(`${OVERVIEW} / sentence 5`, 12, 'routes as tools of an MCP server over stdio');
 for (const sentence of [7, 8, 9, 10]) pending(`${OVERVIEW} / sentence ${sentence}`, 7);
@@ -169,7 +172,24 @@ row(`${INTERFACE} / Middleware`, 'is an onion in order of use, and may answer by
   assert.deepEqual([stopped.status, await stopped.text(), stopped.headers.get('x-layer')], [403, 'stopped', 'outer']);
   assert.deepEqual(seen, ['outer']);
 });
-pending(`${INTERFACE} / Plugins`, 4);
+row(`${INTERFACE} / Plugins`, 'are registered, started and stopped in the order of what they require, whatever that of register()', async () => {
+  const { app } = make();
+  const seen: string[] = [];
+  const plugin = (name: string, requires: readonly string[]): Plugin => ({
+    name, requires, register: () => void seen.push(`register ${name}`), startup: () => void seen.push(`start ${name}`), shutdown: () => void seen.push(`stop ${name}`),
+  });
+  app.register(plugin('login', ['sessions', 'database'])).register(plugin('sessions', ['database'])).register(plugin('database', []));
+  await app.startup();
+  await app.shutdown();
+  const order = ['database', 'sessions', 'login'];
+  assert.deepEqual(seen, [...order.map((name) => `register ${name}`), ...order.map((name) => `start ${name}`), ...order.toReversed().map((name) => `stop ${name}`)]);
+});
+row(`${INTERFACE} / Plugins`, 'that require one another in a circle are refused, with its path', () => {
+  const { app } = make();
+  const plugin = (name: string, requires: readonly string[]): Plugin => ({ name, requires, register: () => assert.fail('registered') });
+  app.register(plugin('a', ['b'])).register(plugin('b', ['c'])).register(plugin('c', ['a']));
+  assert.throws(() => app.compileAll(), { code: 'E_COMPILE', message: /a → b → c → a/ });
+});
 row(`${INTERFACE} / Lifecycle hooks`, 'run before the first request and after the last', async (t) => {
   const { app } = make();
   const seen: string[] = [];
@@ -555,7 +575,35 @@ pending(`${STATES} / sentence 4`, 6);
 
 for (const endpoint of ['GET · /oauth/login', 'GET · /oauth/callback', 'POST · /oauth/token', 'POST · /oauth/revoke', 'sentence 1']) pending(`§4 Plugin endpoints / ${endpoint}`, 7);
 const OPERATIONS = '§4 Operations endpoints (framework)';
-for (const path of ['/healthz', '/readyz', '/metrics']) pending(`${OPERATIONS} / GET · ${path}`, 4);
+row(`${OPERATIONS} / GET · /healthz`, 'says that the process runs', async (t) => {
+  const { app } = make();
+  app.register({ name: 'database', register: (host) => host.readiness('database', () => { throw new Error('down'); }) });
+  const response = await clientOf(t, app).get('/healthz');
+  assert.deepEqual([response.status, await response.json()], [200, { status: 'ok' }], 'whatever is down');
+});
+row(`${OPERATIONS} / GET · /readyz`, 'is 200 while all is up, and 503 while a part is down', async (t) => {
+  const { app } = make();
+  let isUp = true;
+  app.register({ name: 'database', register: (host) => host.readiness('database', () => { if (!isUp) throw new Error('down'); }) });
+  const client = clientOf(t, app);
+  for (const [up, status, word] of [[true, 200, 'up'], [false, 503, 'down'], [true, 200, 'up']] as const) {
+    isUp = up;
+    const response = await client.get('/readyz');
+    const { checks } = await response.json() as { checks: { database: { status: string } } };
+    assert.deepEqual([response.status, checks.database.status], [status, word]);
+  }
+});
+row(`${OPERATIONS} / GET · /metrics`, 'has the counters of requests and errors, and the uptime', async (t) => {
+  const { app } = make();
+  app.get('/u/{id:int}', ({ params }) => { if (params.id === 0) throw new Error('boom'); });
+  const client = clientOf(t, app);
+  for (const id of [0, 1, 2]) await client.get(`/u/${id}`);
+  const text = await (await client.get('/metrics')).text();
+  assert.match(text, /^svc_requests_total\{method="GET",route="\/u\/\{id:int\}",status="204"\} 2$/m);
+  assert.match(text, /^svc_requests_total\{method="GET",route="\/u\/\{id:int\}",status="500"\} 1$/m);
+  assert.match(text, /^svc_errors_total 1$/m);
+  assert.match(text, /^svc_uptime_seconds \d+(?:\.\d+)?(?:e-\d+)?$/m);
+});
 pending(`${OPERATIONS} / GET · /readyz`, 6, '503 while the database is down');
 for (const path of ['/openapi.json', '/docs']) pending(`${OPERATIONS} / GET · ${path}`, 11);
 const FACILITIES = '§4 Supporting facilities';

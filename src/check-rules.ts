@@ -1,0 +1,286 @@
+/**
+ * The catalogue of checks: every rule of this package by its id, and those among them that look at a compiled application.
+ *
+ * An id is for ever. What has no `run` is found where it happens: while loading (command-load-child.ts) or compiling
+ * (compile.ts, di.ts, plugin.ts, route.ts).
+ */
+import { viewOfDependency } from './di.ts';
+import { SvcError } from './errors.ts';
+import { closest } from './options.ts';
+import { CONVERTERS } from './http/path.ts';
+import { variableOf } from './config.ts';
+import type { ApplicationView, CoreRule, NeededSecret, Tell } from './check.ts';
+import type { CompilationView, RouteDetail } from './compile.ts';
+import type { Dependency } from './di.ts';
+import type { Place } from './findings.ts';
+import type { Plugin } from './http/contracts.ts';
+import type { ParsedTemplate } from './http/path.ts';
+
+/** Every rule of this package, in the order of their ids. */
+export const CORE_RULES: readonly CoreRule[] = [
+  {
+    id: 'SVC001', severity: 'error', phase: 'load',
+    why: 'A module that cannot be imported cannot be deployed. One that listens, connects or starts timers while it is imported cannot be checked, tested or used by another program either',
+    remedy: 'Declare at import; start what runs in app.onStartup(), and the server behind: if (import.meta.main) await app.run()',
+  },
+  {
+    id: 'SVC101', severity: 'error', phase: 'graph',
+    why: 'Of two routes with the same method and path only one can answer; names of parameters do not tell paths apart',
+    remedy: 'Remove one of the two, or give it another path or method',
+  },
+  {
+    id: 'SVC102', severity: 'error', phase: 'graph', run: findUnreachable,
+    why: 'A route that no request can reach is dead code, and often the protected one of two',
+    remedy: 'Remove the route, or make its path more specific than those that take its requests',
+  },
+  {
+    id: 'SVC103', severity: 'warning', phase: 'graph', run: findTwins,
+    why: 'Paths that differ only in case or in a slash at the end are two routes here, and one for many clients and proxies: a rule of access for one does not protect the other',
+    remedy: 'Keep one spelling, and let the other redirect to it',
+  },
+  {
+    id: 'SVC104', severity: 'error', phase: 'graph',
+    why: 'urlFor() and documents find a route by its name, so that a name belongs to one route',
+    remedy: 'Give each route a name of its own',
+  },
+  {
+    id: 'SVC106', severity: 'error', phase: 'graph',
+    why: 'Prefixes of routers and paths of routes make up one path, which must be readable: no parameter twice, no router inside itself',
+    remedy: 'Rename the parameter of one of the two, or include the router once',
+  },
+  {
+    id: 'SVC107', severity: 'error', phase: 'graph',
+    why: 'A route whose schemas or dependencies cannot be compiled could never answer',
+    remedy: 'Mend what the message names',
+  },
+  {
+    id: 'SVC111', severity: 'error', phase: 'graph',
+    why: 'A dependency that needs itself can never be resolved',
+    remedy: 'Break the circle: let one of them take what it needs from the request or the application',
+  },
+  {
+    id: 'SVC112', severity: 'error', phase: 'graph',
+    why: 'What lives longer cannot hold what lives shorter: it would use a value that has been cleaned up, or that belongs to another request',
+    remedy: 'Give the outer dependency the narrower scope, or the inner one the wider',
+  },
+  {
+    id: 'SVC113', severity: 'warning', phase: 'graph', run: findRebound,
+    why: 'The handler sees the dependency of the innermost declaration; the other of that name runs for every request, and nobody sees what it gives',
+    remedy: 'Give one of the two another name, or leave out the one that is not meant',
+  },
+  {
+    id: 'SVC114', severity: 'error', phase: 'graph',
+    why: 'Plugins are started in the order of what they require, so that there must be one',
+    remedy: 'Register what is missing, break the circle, or mend what the plugin is made with',
+  },
+  {
+    id: 'SVC121', severity: 'error', phase: 'graph',
+    why: 'A middleware does its work only in its place of the onion and with settings that fit together',
+    remedy: 'Follow what the middleware says of its order and options',
+  },
+  {
+    id: 'SVC205', severity: 'error', phase: 'security', run: findMissingSecrets,
+    why: 'What signs and verifies needs a secret that nobody can guess; without one nothing it protects is protected',
+    remedy: `Set the variable to the output of: node -p "crypto.randomBytes(32).toString('hex')"`,
+  },
+  {
+    id: 'SVC401', severity: 'error', phase: 'environment', run: findSettings,
+    why: 'A setting that cannot be read as what it is used for fails when it is first needed; a variable that nobody reads is most likely misspelt',
+    remedy: 'Set the variable, or the setting, to text of the form that is needed, or leave it out for its default',
+  },
+  {
+    id: 'SVC404', severity: 'warning', phase: 'environment', run: findOldNode,
+    why: 'Node.js below its last security release has published holes that a server shows to everybody; a line past its end of life gets no more fixes',
+    remedy: 'Run the newest release of a supported line: 24 or 26',
+  },
+];
+
+// ── SVC102 ──
+
+/**
+ * Which templates take everything that a route matches: those of the same method that the router prefers.
+ *
+ * The router prefers segment by segment, and in each position the better kinds leave something over: text that is no
+ * number, a number that no literal spells. So only a template with `path` at its end can be covered, by templates that begin
+ * exactly as it does, and all that counts of a remaining segment is whether it is empty (E) or not (O): text that no more
+ * specific segment takes. What is left of a template is a word of E, O and, at its end, P (any rest but nothing).
+ */
+export function coveredBy<T>(path: ParsedTemplate, others: readonly T[], templateOf: (other: T) => ParsedTemplate): T[] {
+  const own = segmentsOf(path);
+  if (own.at(-1) !== ':path') return [];
+  const prefix = own.slice(0, -1);
+  const rests = others.flatMap((other) => {
+    const segments = segmentsOf(templateOf(other));
+    if (segments.length < own.length || prefix.some((segment, index) => segments[index] !== segment)) return [];
+    const word = segments.slice(prefix.length).map(letterOf).join('');
+    return word === 'P' || word.includes('X') ? [] : [{ other, word }]; // "P" is the same template: a duplicate
+  });
+  return leavesGap(rests.map((rest) => rest.word), '') ? [] : rests.map((rest) => rest.other);
+}
+
+/** Literal text as `=text`, a parameter as `:converter`. */
+function segmentsOf({ template, parameters }: ParsedTemplate): string[] {
+  let next = 0;
+  return template.slice(1).split('/').map((segment) => segment.startsWith('{') ? `:${parameters[next++]!.converter.name}` : `=${segment}`);
+}
+
+/** X takes some texts only, so that it never covers. */
+function letterOf(segment: string): 'E' | 'O' | 'P' | 'X' {
+  return segment === '=' ? 'E' : segment === `:${CONVERTERS.str.name}` ? 'O' : segment === `:${CONVERTERS.path.name}` ? 'P' : 'X';
+}
+
+/** Whether a rest that begins with `word` is matched by none of `rests`, all of which begin with it. A rest is not empty: neither no segment, nor one empty one. */
+function leavesGap(rests: readonly string[], word: string): boolean {
+  if (word !== '' && word !== 'E' && !rests.includes(word)) return true;
+  const isOpen = rests.includes(`${word}P`);
+  return ['O', 'E'].some((letter) => {
+    const longer = word + letter;
+    const following = rests.filter((rest) => rest.startsWith(longer));
+    if (!isOpen) return leavesGap(following, longer);
+    return letter === 'E' && longer !== 'E' && !following.includes(longer); // P takes every other rest
+  });
+}
+
+function findUnreachable(view: ApplicationView, tell: Tell): void {
+  for (const { route, declared } of view.details) {
+    if (declared.template.parameters.at(-1)?.converter !== CONVERTERS.path) continue;
+    const rivals = view.details.filter((other) => other.route.method === route.method || route.method === 'HEAD' && other.route.method === 'GET');
+    const takers = coveredBy(declared.template, rivals, (rival) => rival.declared.template);
+    if (takers.length === 0) continue;
+    const names = [...new Set(takers.map((taker) => taker.route.template))].join(', ');
+    tell(`${route.method} ${route.template}`, `it can never be reached: more specific routes take every path that it matches: ${names}`, route.place);
+  }
+}
+
+// ── SVC103 ──
+
+function findTwins(view: ApplicationView, tell: Tell): void {
+  const first = new Map<string, RouteDetail>();
+  for (const detail of view.details.toSorted((left, right) => Number(right.isOperation) - Number(left.isOperation))) {
+    const { route, declared } = detail;
+    const segments = segmentsOf(declared.template);
+    if (segments.length > 1 && segments.at(-1) === '=') segments.pop();
+    const key = `${route.method} ${segments.join('/').toLowerCase()}`;
+    const twin = first.get(key);
+    if (twin === undefined) first.set(key, detail);
+    else if (shapeOf(twin) !== shapeOf(detail)) {
+      const what = shapeOf(twin).toLowerCase() === shapeOf(detail).toLowerCase() ? 'in case' : 'in a slash at the end';
+      tell(`${route.method} ${route.template}`, `it differs from ${twin.route.template}${at(twin.route.place)} only ${what}`, route.place);
+    }
+  }
+}
+
+function shapeOf({ declared }: RouteDetail): string {
+  return segmentsOf(declared.template).join('/');
+}
+
+function at(place: Place): string {
+  return place.line === 0 ? '' : ` at ${place.file}:${place.line}`;
+}
+
+// ── SVC113 ──
+
+function findRebound(view: ApplicationView, tell: Tell): void {
+  for (const declared of new Set(view.details.map((detail) => detail.declared))) {
+    const outer = new Map<string, Dependency<unknown>>();
+    for (const [name, dependency] of [...declared.routerDeps, ...Object.entries(declared.deps)]) {
+      const earlier = outer.get(name);
+      outer.set(name, dependency);
+      if (earlier === undefined || earlier.source === dependency.source) continue;
+      tell(`${declared.methods.join(', ')} ${declared.template.template}`,
+        `"${name}" is ${viewOfDependency(earlier).label} for its router and ${viewOfDependency(dependency).label} for the route: both run, the handler sees the second`, declared.declared.place);
+    }
+  }
+}
+
+// ── SVC205 ──
+
+/** The secret settings that plugins and dependencies cannot do without, each with whoever needs it first. */
+export function neededSecrets(view: CompilationView, placeOfPlugin: (plugin: Plugin) => Place | undefined): NeededSecret[] {
+  const needed = new Map<string, NeededSecret>();
+  const need = (key: string, neededBy: string, place: Place | undefined): void => {
+    if (!needed.has(variableOf(key))) needed.set(variableOf(key), { key, neededBy, place });
+  };
+  for (const plugin of view.plugins) for (const key of plugin.secrets ?? []) need(key, `the plugin ${plugin.name}`, placeOfPlugin(plugin));
+  const seen = new Set<unknown>();
+  const visit = (dependency: Dependency<unknown>, place: Place): void => {
+    if (seen.has(dependency.source)) return;
+    seen.add(dependency.source);
+    const { label, secrets, needs } = viewOfDependency(dependency);
+    for (const key of secrets) need(key, `the dependency ${label}`, place);
+    for (const inner of needs) visit(inner, place);
+  };
+  for (const { declared, route } of view.details) {
+    for (const [, dependency] of [...declared.routerDeps, ...Object.entries(declared.deps)]) visit(dependency, route.place);
+  }
+  return [...needed.values()];
+}
+
+function findMissingSecrets(view: ApplicationView, tell: Tell): void {
+  for (const { key, neededBy, place } of view.secrets) {
+    const value = view.settings.peek(key);
+    if (value !== undefined && value !== null && value !== '') continue;
+    const remedy = `Set ${variableOf(key)} to the output of: node -p "crypto.randomBytes(32).toString('hex')"`;
+    tell(`setting ${key}`, `${neededBy} needs the secret "${key}", and there is none`, place, { remedy, refuses: true });
+  }
+}
+
+// ── SVC401 ──
+
+/** Settings that the framework reads when it needs them, and how. */
+const LATER: Readonly<Record<string, NumberConstructor | BooleanConstructor | StringConstructor>> = { host: String, port: Number, enableDocs: Boolean };
+/** Variables that are no settings of an application. */
+const FOREIGN: ReadonlySet<string> = new Set(['SVC_DEBUG']);
+const CASTS = { number: Number, boolean: Boolean, string: String } as const;
+
+function findSettings({ settings, secrets }: ApplicationView, tell: Tell): void {
+  const reads = [...settings.reads().values()];
+  const isRead = new Set(reads.map((read) => read.key));
+  for (const { key, variable, cast, fallback } of reads) {
+    if (cast !== undefined && cast !== 'custom') recast(key, CASTS[cast]);
+    else if (cast === undefined && fallback === undefined && settings.peek(key) === undefined) {
+      tell(`setting ${key}`, `it is read without a default, and nothing sets it`, settings.placeOf(key), {
+        remedy: `Set ${variable}, or give a default: config.get("${key}", …); with null it may be absent`,
+      });
+    }
+  }
+  for (const [key, cast] of Object.entries(LATER)) if (!isRead.has(key)) recast(key, cast);
+  const known = new Set([...Object.keys(LATER), ...secrets.map((secret) => secret.key), 'authSecret'].map(variableOf));
+  for (const { variable, suggestion = closest(variable, known) } of settings.unknownVariables()) {
+    if (known.has(variable) || FOREIGN.has(variable)) continue;
+    tell(`variable ${variable}`, 'it is set, and nothing reads it' + (suggestion === undefined ? '' : `: did you mean ${suggestion}?`), undefined, {
+      severity: 'warning', remedy: 'Correct or remove it; a setting that is read later has its default in config: { … } of new Svc()',
+    });
+  }
+
+  function recast(key: string, cast: (text: string) => unknown): void {
+    try {
+      if (settings.peek(key) !== undefined) settings.get(key, undefined, { cast });
+    } catch (error) {
+      if (!(error instanceof SvcError)) throw error;
+      tell(`setting ${key}`, error.message, settings.placeOf(key));
+    }
+  }
+}
+
+// ── SVC404 ──
+
+/** A line of Node.js: the first release without known holes (undefined: none is needed yet), and the day after its last. */
+const LINES: Readonly<Record<number, { readonly floor: readonly [minor: number, patch: number] | undefined; readonly endsOn: string }>> = {
+  20: { floor: undefined, endsOn: '2026-04-30' }, 22: { floor: [23, 2], endsOn: '2027-04-30' }, 24: { floor: [18, 1], endsOn: '2028-04-30' },
+  25: { floor: undefined, endsOn: '2026-06-01' }, 26: { floor: [5, 1], endsOn: '2029-04-30' }, 27: { floor: undefined, endsOn: '2030-04-30' },
+};
+/** As `engines` of package.json says it. */
+export const SUPPORTED_NODE = '^24.18.1 || >=26.5.1';
+
+function findOldNode({ nodeVersion, nowMs }: ApplicationView, tell: Tell): void {
+  const [major = 0, minor = 0, patch = 0] = nodeVersion.split(/[.-]/).map(Number);
+  const line = LINES[major];
+  const problems: string[] = [];
+  if (major !== 24 && major < 26) problems.push(`it is outside of what this package supports (${SUPPORTED_NODE})`);
+  else if (line?.floor !== undefined && (minor < line.floor[0] || minor === line.floor[0] && patch < line.floor[1])) {
+    problems.push(`it lacks the security fixes of ${major}.${line.floor.join('.')}`);
+  }
+  if (line !== undefined && nowMs >= Date.parse(`${line.endsOn}T00:00:00Z`)) problems.push(`its line had its end of life on ${line.endsOn}`);
+  for (const problem of problems) tell(`Node.js ${nodeVersion}`, problem);
+}

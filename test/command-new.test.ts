@@ -1,0 +1,262 @@
+/**
+ * `svc new`, run as its users run it, and the project that it writes: tested, type-checked, installed offline, served.
+ */
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, readFileSync, readdirSync, realpathSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import { before, test } from 'node:test';
+import { FAULTS } from '../src/errors.ts';
+import { starterFiles } from '../src/starter.ts';
+import { BIN, ROOT, build } from './support/build.ts';
+import { folder, run, start, write } from './support/run.ts';
+import { npmEnvironment } from './support/scratch.ts';
+import type { Ended, RunOptions } from './support/run.ts';
+import type { TestContext } from 'node:test';
+
+before(build);
+
+const MANIFEST = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { version: string; engines: { node: string }; scripts: Record<string, string> };
+const FILES = starterFiles({ name: 'x', source: 'registry', dependency: '', engine: '', secret: '' }).map(({ path }) => path);
+
+function svcNew(cwd: string, args: readonly string[], bin = BIN): Promise<Ended> {
+  return run(process.execPath, [bin, 'new', ...args], { cwd });
+}
+
+/** The folder of a project that has been made; the test owns it. */
+async function made(t: TestContext, args: readonly string[], bin = BIN): Promise<string> {
+  const cwd = folder(t);
+  const { status, stderr } = await svcNew(cwd, ['shop', ...args], bin);
+  assert.equal(status, 0, stderr);
+  return join(cwd, 'shop');
+}
+
+/** npm as on a machine without a network, and without anything that it has seen before. */
+function npm(t: TestContext, args: readonly string[], cwd: string): Promise<Ended> {
+  return run('npm', args, { cwd, env: { ...npmEnvironment(), npm_config_cache: folder(t), npm_config_registry: 'http://127.0.0.1:1', npm_config_audit: 'false', npm_config_fund: 'false', npm_config_fetch_retries: '0' } });
+}
+
+/** Every entry below a folder with what would show that somebody has touched it. */
+function snapshot(path: string): string[] {
+  return readdirSync(path, { recursive: true, encoding: 'utf8' }).sort().map((name) => {
+    const { mode, mtimeMs, size, ino } = statSync(join(path, name));
+    return [name, mode, mtimeMs, size, ino].join(' ');
+  });
+}
+
+function manifestOf(path: string): { name: string; engines: object; dependencies: Record<string, string>; devDependencies?: object } {
+  return JSON.parse(readFileSync(join(path, 'package.json'), 'utf8')) as ReturnType<typeof manifestOf>;
+}
+
+/** Serves the project, writes a note through the JSON interface, and ends it with SIGTERM. */
+async function serves(t: TestContext, path: string, options: RunOptions = {}): Promise<void> {
+  const server = start(t, process.execPath, [join(path, 'node_modules/svc/bin/svc.js'), 'run', 'src/app.ts', '--env-file', '.env', '--port', '0'], { cwd: path, ...options });
+  const [, url] = await server.printed(/"event":"listening","url":"([^"]+)","env":"development"/);
+  const created = await fetch(`${url!}/api/notes`, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: '{"text":"hello"}' });
+  assert.deepEqual([created.status, created.headers.get('location')], [201, '/api/notes/1']);
+  const page = await (await fetch(url!)).text();
+  assert.match(page, /<h1>shop<\/h1>[\s\S]*<p>hello<\/p>/);
+  server.child.kill('SIGTERM');
+  const { status, stderr } = await server.ended;
+  assert.equal(status, 0, stderr);
+  assert.match(stderr, /"event":"stopped"/);
+}
+
+test('svc new --link writes a project whose tests pass and that serves, with nothing to install', async (t) => {
+  const path = await made(t, ['--link']);
+  assert.equal(realpathSync(join(path, 'node_modules/svc')), realpathSync(ROOT));
+  assert.equal(realpathSync(join(path, 'node_modules/.bin/svc')), realpathSync(BIN));
+  const tests = await run(process.execPath, ['--test', 'test/**/*.test.ts'], { cwd: path });
+  assert.equal(tests.status, 0, tests.stdout);
+  assert.match(tests.stdout, /^. pass \d\d$/m);
+  await serves(t, path);
+});
+
+test('svc new --link writes a dependency that npm install keeps as it is, without a network', async (t) => {
+  const path = await made(t, ['--link']);
+  assert.match(manifestOf(path).dependencies['svc']!, /^file:(?:\.\.\/)+/);
+  const { status, stderr } = await npm(t, ['install', '--offline'], path);
+  assert.equal(status, 0, stderr);
+  assert.equal(realpathSync(join(path, 'node_modules/svc')), realpathSync(ROOT));
+  assert.deepEqual(readdirSync(join(path, 'node_modules')).filter((name) => !name.startsWith('.')), ['svc']);
+});
+
+test('the types of a new project hold', async (t) => {
+  const path = await made(t, ['--link']);
+  symlinkSync(join(ROOT, 'node_modules/@types'), join(path, 'node_modules/@types'), 'dir');
+  const { status, stdout } = await run(process.execPath, [join(ROOT, 'node_modules/typescript/bin/tsc'), '-p', '.'], { cwd: path });
+  assert.equal(status, 0, stdout);
+});
+
+test('svc new --vendor writes a project that npm installs without a network, and that makes others of its kind', async (t) => {
+  const path = await made(t, ['--vendor']);
+  const { status, stderr } = await npm(t, ['install', '--offline'], path);
+  assert.equal(status, 0, stderr);
+  assert.deepEqual(readdirSync(join(path, 'node_modules')).filter((name) => !name.startsWith('.')), ['svc']);
+  assert.equal(realpathSync(join(path, 'node_modules/svc')), realpathSync(join(path, 'vendor/svc')));
+  rmSync(join(path, 'node_modules'), { recursive: true });
+  const again = await npm(t, ['ci', '--omit=dev'], path); // as its Dockerfile does
+  assert.equal(again.status, 0, again.stderr);
+  const tests = await npm(t, ['test'], path);
+  assert.equal(tests.status, 0, tests.stdout);
+  await serves(t, path);
+  const second = await made(t, ['--vendor'], join(path, 'node_modules/svc/bin/svc.js'));
+  assert.deepEqual(readdirSync(join(second, 'vendor/svc'), { recursive: true }).sort(), readdirSync(join(path, 'vendor/svc'), { recursive: true }).sort());
+  assert.deepEqual(manifestOf(join(second, 'vendor/svc')), manifestOf(join(path, 'vendor/svc')));
+});
+
+test('svc new --vendor copies what is published, and names no development packages and no scripts', async (t) => {
+  const path = join(await made(t, ['--vendor']), 'vendor/svc');
+  assert.deepEqual(readdirSync(path).sort(), ['LICENSE', 'README.md', 'bin', 'dist', 'package.json', 'src']);
+  const manifest = manifestOf(path) as object;
+  for (const key of ['devDependencies', 'scripts', 'allowScripts']) assert.equal(key in manifest, false, key);
+  for (const key of ['version', 'exports', 'bin', 'engines', 'type']) assert.equal(key in manifest, true, key);
+});
+
+test('svc new depends on the version that runs', async (t) => {
+  const path = await made(t, []);
+  const { name, engines, dependencies, devDependencies } = manifestOf(path);
+  assert.deepEqual([name, engines, dependencies], ['shop', MANIFEST.engines, { svc: MANIFEST.version }]);
+  assert.ok(devDependencies !== undefined);
+  assert.deepEqual(readdirSync(path, { recursive: true, encoding: 'utf8' }).filter((entry) => statSync(join(path, entry)).isFile()).sort(), [...FILES].sort());
+});
+
+test('.env is for its owner alone, and has a secret of its own in every project', async (t) => {
+  const secrets = new Set<string>();
+  for (const path of [await made(t, []), await made(t, [])]) {
+    if (process.platform !== 'win32') assert.equal(statSync(join(path, '.env')).mode & 0o777, 0o600);
+    const [, secret] = /^SVC_AUTH_SECRET=([0-9a-f]{64})$/m.exec(readFileSync(join(path, '.env'), 'utf8'))!;
+    secrets.add(secret!);
+  }
+  assert.equal(secrets.size, 2);
+});
+
+test('git takes neither .env nor node_modules of a new project', async (t) => {
+  const path = await made(t, ['--link']);
+  const git = (...args: string[]): string => spawnSync('git', args, { cwd: path, encoding: 'utf8' }).stdout;
+  git('init', '--quiet');
+  const added = git('status', '--porcelain', '--untracked-files=all').split('\n').filter((line) => line !== '').map((line) => line.slice(3));
+  assert.deepEqual(added.sort(), FILES.filter((file) => file !== '.env').sort());
+});
+
+for (const [mode, install] of [['--link', 'npm test'], ['--vendor', 'npm install --offline'], ['', 'npm install']] as const) {
+  test(`svc new ${mode} says in three lines what to do next`, async (t) => {
+    const { stdout } = await svcNew(folder(t), ['my shop', ...mode === '' ? [] : [mode]]);
+    assert.match(stdout, /^Created "my-shop" in my shop: \d+ files\. Next:\n\n/);
+    assert.deepEqual(stdout.split('\n\n')[1], `  cd "my shop"\n  ${install}\n  npm run dev        # http://127.0.0.1:8000\n`);
+  });
+}
+
+test('svc new fills a folder that is there and empty, the current one too, and leaves nothing else', async (t) => {
+  const parent = folder(t);
+  const path = join(parent, 'shop');
+  mkdirSync(path);
+  const { status, stdout, stderr } = await svcNew(path, ['.', '--link']);
+  assert.equal(status, 0, stderr);
+  assert.doesNotMatch(stdout, /cd /);
+  assert.deepEqual(readdirSync(parent), ['shop']);
+  assert.deepEqual(readdirSync(path).sort(), [...new Set([...FILES.map((file) => file.split('/')[0]!), 'node_modules'])].sort());
+  assert.equal(realpathSync(join(path, 'node_modules/svc')), realpathSync(ROOT));
+});
+
+test('svc new makes the folders above, and names the package as it is told', async (t) => {
+  const cwd = folder(t);
+  const { status, stderr } = await svcNew(cwd, ['a/b/c', '--link', '--name', '@acme/shop.api']);
+  assert.equal(status, 0, stderr);
+  const path = join(cwd, 'a/b/c');
+  assert.equal(manifestOf(path).name, '@acme/shop.api');
+  assert.equal(realpathSync(join(path, 'node_modules/svc')), realpathSync(ROOT));
+  const tests = await run(process.execPath, ['--test', 'test/**/*.test.ts'], { cwd: path });
+  assert.equal(tests.status, 0, tests.stdout);
+});
+
+test('svc new refuses a folder that is not empty with status 1, and names what is in the way (E_NEW_FOLDER)', async (t) => {
+  const cwd = folder(t, { 'few/b.txt': '', 'few/.a': '', 'many/1': '', 'many/2': '', 'many/3': '', 'many/4': '', 'many/5': '', 'many/6': '', 'many/7': '' });
+  const few = await svcNew(cwd, ['few']);
+  assert.deepEqual([few.status, few.stdout], [1, '']);
+  assert.equal(few.stderr, `svc: Cannot create a project in "few": it is not empty: it holds .a, b.txt\n     ${FAULTS.E_NEW_FOLDER.remedy}\n`);
+  assert.match((await svcNew(cwd, ['many'])).stderr, /it holds 1, 2, 3, 4, 5 and 2 more$/m);
+  assert.deepEqual(readdirSync(join(cwd, 'few')).sort(), ['.a', 'b.txt']);
+});
+
+test('svc new refuses a path that is, or leads through, a file (E_NEW_FOLDER)', async (t) => {
+  const cwd = folder(t, { file: '' });
+  for (const path of ['file', 'file/shop']) {
+    const { status, stderr } = await svcNew(cwd, [path]);
+    assert.equal(status, 1);
+    assert.match(stderr, /it, or what it is in, is a file$/m);
+  }
+});
+
+test('svc new that fails half-way says why and leaves nothing behind (E_NEW_FOLDER)', { skip: process.platform === 'win32' && 'no FIFO' }, async (t) => {
+  const installed = join(await made(t, ['--vendor']), 'vendor/svc');
+  assert.equal(spawnSync('mkfifo', [join(installed, 'src/zzz')]).status, 0); // what cannot be copied
+  const cwd = folder(t);
+  mkdirSync(join(cwd, 'empty'));
+  for (const name of ['shop', 'empty']) {
+    const { status, stdout, stderr } = await svcNew(cwd, [name, '--vendor'], join(installed, 'bin/svc.js'));
+    assert.deepEqual([status, stdout], [1, '']);
+    assert.match(stderr, new RegExp(`^svc: Cannot create a project in "${name}": its files cannot be written \\(ERR_FS_CP_FIFO_PIPE\\); none is left behind\n {5}Name a folder[^\n]*\n$`));
+  }
+  assert.deepEqual(readdirSync(cwd, { recursive: true }), ['empty']);
+});
+
+for (const [what, args, message] of [
+  ['no folder', [], /new needs a folder$/m],
+  ['an empty name of a folder', [''], /new needs a folder$/m],
+  ['two folders', ['a', 'b'], /new takes one folder, found also "b"$/m],
+  ['--vendor with --link', ['a', '--vendor', '--link'], /--vendor and --link exclude each other$/m],
+  ['a name with capitals', ['a', '--name', 'Shop'], /--name needs small letters, .*; found "Shop"$/m],
+  ['a name that leaves the string it is put in', ['a', '--name', "x', y: '"], /--name needs small letters/],
+  ['the name of the package itself', ['a', '--name', 'svc'], /and not "svc"; found "svc"$/m],
+  ['a folder without a usable name', ['---/…'], /the folder's name makes no package name: add --name with/],
+  ['a folder with the name of the package', ['svc'], /the folder's name makes no package name: add --name/],
+  ['an option that is nearly right', ['a', '--vendr'], /unknown option "--vendr": did you mean "--vendor"\?/],
+] as const) {
+  test(`svc new refuses ${what} with status 2, and writes nothing`, async (t) => {
+    const cwd = folder(t);
+    const { status, stdout, stderr } = await svcNew(cwd, args);
+    assert.deepEqual([status, stdout], [2, '']);
+    assert.match(stderr, message);
+    assert.deepEqual(readdirSync(cwd), []);
+  });
+}
+
+test('svc new --if-absent changes nothing where a project is', async (t) => {
+  const cwd = folder(t);
+  const first = await svcNew(cwd, ['.starter', '--link', '--if-absent']);
+  assert.equal(first.status, 0, first.stderr);
+  assert.equal(manifestOf(join(cwd, '.starter')).name, 'starter');
+  writeFileSync(join(cwd, '.starter/mine.txt'), 'mine');
+  const asItWas = snapshot(join(cwd, '.starter'));
+  const second = await svcNew(cwd, ['.starter', '--link', '--if-absent']);
+  assert.deepEqual([second.status, second.stdout, second.stderr], [0, '.starter is there already: nothing changed\n', '']);
+  assert.deepEqual(snapshot(join(cwd, '.starter')), asItWas);
+});
+
+test('svc new --if-absent still refuses a folder that holds something else', async (t) => {
+  const cwd = folder(t, { '.starter/notes.txt': '' });
+  assert.equal((await svcNew(cwd, ['.starter', '--if-absent'])).status, 1);
+});
+
+test('npm start makes a project once, in a folder that git ignores, and serves it; a second one changes nothing', async (t) => {
+  // The script as it stands in package.json, in a copy: its own folder may be in use. What is built is there already.
+  assert.match(MANIFEST.scripts['start']!, /^npm run -s build && node bin\/svc\.js new \.starter --link --if-absent && node bin\/svc\.js run \.starter\/src\/app\.ts --env-file \.starter\/\.env$/);
+  assert.match(readFileSync(join(ROOT, '.gitignore'), 'utf8'), /^\.starter\/$/m);
+  const repository = join(await made(t, ['--vendor']), 'vendor/svc');
+  write(repository, { 'package.json': JSON.stringify({ ...manifestOf(repository), scripts: { build: 'node --version', start: MANIFEST.scripts['start'] } }) });
+  let asItWas: string[] | undefined;
+  for (const isFirst of [true, false]) {
+    const server = start(t, 'npm', ['start'], { cwd: repository, env: { ...npmEnvironment(), SVC_PORT: '0' } });
+    const [, pid] = await server.printed(/"pid":(\d+)|^(?=[^]*"event":"listening")/m);
+    const [, url] = await server.printed(/"event":"listening","url":"([^"]+)","env":"development"/);
+    assert.match(await (await fetch(url!)).text(), /<h1>starter<\/h1>/);
+    if (isFirst) asItWas = snapshot(join(repository, '.starter'));
+    else assert.deepEqual(snapshot(join(repository, '.starter')), asItWas);
+    void pid;
+    server.child.kill('SIGTERM');
+    await server.ended;
+  }
+  assert.equal(existsSync(join(repository, '.starter/node_modules/svc')), true);
+  assert.equal(basename(realpathSync(join(repository, '.starter/node_modules/svc'))), 'svc');
+});

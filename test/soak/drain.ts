@@ -1,0 +1,249 @@
+/**
+ * SIGTERM under load, 20 times, each on a fresh server: what was accepted is answered, and the process ends with the last.
+ *
+ *   node --conditions=svc-source test/soak/drain.ts
+ *
+ *   SVC_SOAK_SECONDS    starts no further round after so long; default 60
+ *   SVC_SOAK_SEED       repeats what each connection sends; default from the time, and printed
+ *
+ * A request is accepted when the application has seen it: it prints the id. Asserted in each round: each accepted request has
+ * its whole answer; every answer made after the signal says `Connection: close`, or is followed by one that does over the same
+ * connection; nobody new is let in; every dependency is left and every background task has run; connections that never sent
+ * a whole request hold nothing up; the process ends with 0, at most a second after the last answer (a connection that was
+ * kept open would hold it for five).
+ */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { writeSync } from 'node:fs';
+import { connect } from 'node:net';
+import { createInterface } from 'node:readline';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { BackgroundTasks, Depends, StreamingResponse, Svc } from 'svc';
+import { seeded } from '../support/random.ts';
+import { RawClient } from '../support/raw-http.ts';
+import type { ChildProcess } from 'node:child_process';
+import type { RawAnswer } from '../support/raw-http.ts';
+
+const ROUNDS = 20;
+const SECONDS = Number(process.env['SVC_SOAK_SECONDS'] ?? 60);
+const SEED = Number(process.env['SVC_SOAK_SEED'] ?? Date.now() % 1_000_000_000);
+const CONNECTIONS = 24;
+/** When the signal comes, after the load has begun. */
+const EARLIEST_MS = 100;
+const LATEST_MS = 400;
+/** From the last answer to the end of the process; and from the signal, at the very most. */
+const END_MS = 1_000;
+const HANG_MS = 20_000;
+
+// ── the server ──
+
+async function serve(): Promise<void> {
+  const counts = { entered: 0, left: 0, tasksAdded: 0, tasksRun: 0 };
+  let isEnding = false;
+  async function* unit(): AsyncGenerator<number> {
+    counts.entered++;
+    try {
+      yield counts.entered;
+    } finally {
+      await sleep(5);
+      counts.left++;
+    }
+  }
+  async function* lines(count: number): AsyncGenerator<string> {
+    for (let n = 0; n < count; n++) {
+      yield `line ${n}\n`;
+      await sleep(5);
+    }
+  }
+  const app = new Svc({ title: 'Drain' });
+  app.use(async (req, next) => {
+    writeSync(1, `${req.id}\n`);
+    const response = await next();
+    response.headers.set('X-Ending', String(isEnding));
+    return response;
+  });
+  app.get('/', () => 'hello');
+  app.get('/slow/{ms:int}', { unit: Depends(unit) }, async ({ params }) => {
+    await sleep(params.ms);
+    return 'at last';
+  });
+  app.get('/task', { unit: Depends(unit), tasks: Depends(BackgroundTasks) }, ({ tasks }) => {
+    counts.tasksAdded++;
+    tasks.add(async () => {
+      await sleep(20);
+      counts.tasksRun++;
+    });
+    return 'later';
+  });
+  app.post('/bytes', { unit: Depends(unit) }, async ({ req }) => ({ length: (await req.body()).length }));
+  app.get('/stream/{n:int}', { unit: Depends(unit) }, ({ params }) => new StreamingResponse(lines(params.n)));
+  process.on('SIGTERM', () => { isEnding = true; }); // before run() adds its own
+  process.on('exit', () => writeSync(1, `end ${JSON.stringify(counts)}\n`));
+  setTimeout(() => process.exit(9), 120_000).unref(); // whoever started it has gone
+  const { port } = await app.run({ port: 0 });
+  writeSync(1, `port ${port}\n`);
+}
+
+// ── a round ──
+
+interface Answered { readonly answer: RawAnswer; readonly atMs: number }
+
+class Round {
+  readonly #child: ChildProcess;
+  readonly #exited: Promise<unknown[]>;
+  readonly #random: (below: number) => number;
+  readonly #accepted = new Set<string>();
+  readonly #answers = new Map<string, Answered>();
+  /** Of requests that were sent together: what came before each. */
+  readonly #behind = new Map<string, string>();
+  readonly #errors: string[] = [];
+  #port = 0;
+  #counts: Record<string, number> = {};
+  #sent = 0;
+  /** Set with the signal. */
+  #isEnding = false;
+
+  constructor(seed: number) {
+    this.#random = seeded(seed);
+    this.#child = spawn(process.execPath, ['--conditions=svc-source', import.meta.filename, 'serve'], { stdio: ['ignore', 'pipe', 'pipe'] });
+    this.#exited = once(this.#child, 'close');
+    createInterface({ input: this.#child.stderr! }).on('line', (text) => { if (!/"level":"info"/.test(text)) this.#errors.push(`printed by the server: ${text}`); });
+  }
+
+  kill(): void { this.#child.kill('SIGKILL'); }
+
+  /** Runs to the end of the process. Answers what went wrong, and the figures. */
+  async run(): Promise<{ errors: readonly string[]; accepted: number; ending: number; lingeredMs: number }> {
+    await this.#listening();
+    const silent = [await RawClient.open(this.#port), (await RawClient.open(this.#port)).send('GET / HTTP/1.1\r\nHo')];
+    const lines = Array.from({ length: CONNECTIONS }, () => this.#line());
+    await sleep(EARLIEST_MS + this.#random(LATEST_MS - EARLIEST_MS));
+    this.#isEnding = true;
+    this.#child.kill('SIGTERM');
+    const hang = setTimeout(() => {
+      this.#errors.push(`the process had not ended ${HANG_MS} ms after SIGTERM`);
+      this.kill();
+    }, HANG_MS);
+    await Promise.all(lines);
+    const [status, signal] = await this.#exited;
+    const endedMs = performance.now();
+    clearTimeout(hang);
+    for (const client of silent) await client[Symbol.asyncDispose]();
+    if (status !== 0) this.#errors.push(`the process ended with ${String(status ?? signal)}`);
+    return this.#judge(endedMs);
+  }
+
+  async #listening(): Promise<void> {
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    createInterface({ input: this.#child.stdout! }).on('line', (text) => {
+      if (text.startsWith('port ')) {
+        this.#port = Number(text.slice(5));
+        resolve();
+      } else if (text.startsWith('end ')) this.#counts = JSON.parse(text.slice(4)) as Record<string, number>;
+      else this.#accepted.add(text);
+    });
+    void this.#exited.then(() => reject(new Error(`The server did not start:\n${this.#errors.join('\n')}`)));
+    await promise;
+  }
+
+  /** One connection, asked again and again until the server closes it. */
+  async #line(): Promise<void> {
+    const client = await RawClient.open(this.#port);
+    try {
+      for (;;) {
+        const answers = await this.#ask(client);
+        const last = answers.at(-1)!;
+        if (last.field('connection') === 'close') break;
+        if (last.field('x-ending') === 'true') this.#errors.push(`${last.field('x-request-id')} was answered after the signal, without Connection: close`);
+        if (this.#random(8) === 0) await sleep(this.#random(30));
+      }
+      if (client.unread > 0) this.#errors.push('bytes after the answer that was the last');
+      await client.ended();
+      if (this.#random(4) === 0) await this.#mustBeRefused();
+    } catch {
+      // closed between two requests, which judge() tells from one that was accepted
+    } finally {
+      await client[Symbol.asyncDispose]();
+    }
+  }
+
+  async #mustBeRefused(): Promise<void> {
+    const socket = connect(this.#port, '127.0.0.1');
+    await Promise.race([once(socket, 'connect').then(() => this.#errors.push('a connection was accepted after the signal')), once(socket, 'close')]).catch(() => { /* refused, as it must be */ });
+    socket.destroy();
+  }
+
+  /** One request, or several in a row, and their answers. */
+  async #ask(client: RawClient): Promise<RawAnswer[]> {
+    const random = this.#random;
+    const ids = Array.from({ length: random(6) === 0 ? 2 + random(3) : 1 }, () => `r${this.#sent++}`);
+    if (ids.length === 1 && random(5) === 0) return [await this.#upload(client, ids[0]!)];
+    const paths = ids.map(() => [`/slow/${20 + random(100)}`, '/', '/task', `/stream/${random(15)}`][random(4)]!);
+    client.send(ids.map((id, n) => `GET ${paths[n]!} HTTP/1.1\r\nHost: a\r\nX-Request-Id: ${id}\r\n\r\n`).join(''));
+    ids.slice(1).forEach((id, n) => this.#behind.set(id, ids[n]!));
+    const answers: RawAnswer[] = [];
+    for (const id of ids) answers.push(await this.#answered(client, id));
+    return answers;
+  }
+
+  /** A body that takes its time. */
+  async #upload(client: RawClient, id: string): Promise<RawAnswer> {
+    client.send(`POST /bytes HTTP/1.1\r\nHost: a\r\nX-Request-Id: ${id}\r\nContent-Length: 50\r\n\r\n`);
+    for (let n = 0; n < 5; n++) {
+      await sleep(this.#random(20));
+      client.send('0123456789');
+    }
+    return this.#answered(client, id);
+  }
+
+  async #answered(client: RawClient, id: string): Promise<RawAnswer> {
+    const answer = await client.answer();
+    this.#answers.set(id, { answer, atMs: performance.now() });
+    if (answer.status !== 200 || !answer.isWhole || answer.field('x-request-id') !== id) this.#errors.push(`${id} got ${answer.status}, ${answer.isWhole ? '' : 'cut, '}of ${answer.field('x-request-id')}`);
+    if (answer.field('x-ending') === 'false' && answer.field('connection') === 'close') this.#errors.push(`${id} was told Connection: close before the signal`);
+    return answer;
+  }
+
+  #judge(endedMs: number): { errors: readonly string[]; accepted: number; ending: number; lingeredMs: number } {
+    const errors = this.#errors;
+    for (const id of this.#accepted) if (!this.#answers.has(id)) errors.push(`${id} was accepted and never answered${this.#circumstances(id)}`);
+    const ending = [...this.#answers.values()].filter(({ answer }) => answer.field('x-ending') === 'true');
+    if (this.#counts['entered'] !== this.#counts['left'] || this.#counts['tasksAdded'] !== this.#counts['tasksRun']) errors.push(`at the end: ${JSON.stringify(this.#counts)}`);
+    const lingeredMs = endedMs - Math.max(...[...this.#answers.values()].map(({ atMs }) => atMs));
+    if (lingeredMs > END_MS) errors.push(`the process ended ${Math.round(lingeredMs)} ms after the last answer`);
+    return { errors, accepted: this.#accepted.size, ending: ending.length, lingeredMs };
+  }
+
+  #circumstances(id: string): string {
+    const before = this.#behind.get(id);
+    const connection = before === undefined ? undefined : this.#answers.get(before)?.answer.field('connection');
+    return before === undefined ? '' : `; it was pipelined behind ${before}, which ${connection === undefined ? 'was not answered either' : `was answered with Connection: ${connection}`}`;
+  }
+}
+
+async function main(): Promise<void> {
+  console.log(`drain: ${ROUNDS} rounds, at most ${SECONDS} s, ${CONNECTIONS} connections, seed ${SEED}`);
+  const startMs = performance.now();
+  const failures: string[] = [];
+  let current: Round | undefined;
+  process.on('exit', () => current?.kill());
+  let rounds = 0;
+  let accepted = 0;
+  let ending = 0;
+  let longestMs = 0;
+  for (; rounds < ROUNDS && performance.now() - startMs < SECONDS * 1_000; rounds++) {
+    current = new Round(SEED + rounds);
+    const result = await current.run();
+    failures.push(...result.errors.map((error) => `round ${rounds + 1}: ${error}`));
+    accepted += result.accepted;
+    ending += result.ending;
+    longestMs = Math.max(longestMs, result.lingeredMs);
+  }
+  console.log(`${rounds} rounds in ${((performance.now() - startMs) / 1_000).toFixed(1)} s: ${accepted} requests accepted, ${ending} answered after the signal; the process ended at most ${longestMs.toFixed(0)} ms after its last answer`);
+  if (failures.length > 0) {
+    console.error(`\nFAILED, seed ${SEED}:\n  ${failures.slice(0, 40).join('\n  ')}${failures.length > 40 ? `\n  … ${failures.length} in all` : ''}`);
+    process.exitCode = 1;
+  } else console.log('passed');
+}
+
+await (process.argv[2] === 'serve' ? serve() : main());

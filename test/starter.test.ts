@@ -1,0 +1,91 @@
+/**
+ * The files of a new project, as texts. test/command-new.test.ts runs them.
+ */
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { TYPE_CHECKERS, isPackageName, starterFiles } from '../src/starter.ts';
+import { ROOT } from './support/build.ts';
+import type { StarterFile, StarterOptions } from '../src/starter.ts';
+
+const SECRET = 'a1b2'.repeat(16);
+const OPTIONS: StarterOptions = { name: '@acme/shop', source: 'registry', dependency: '1.4.0', engine: '>=24', secret: SECRET };
+const SOURCES = ['registry', 'vendor', 'link'] as const;
+
+function textOf(path: string, options: Partial<StarterOptions> = {}): string {
+  const file = starterFiles({ ...OPTIONS, ...options }).find((each) => each.path === path);
+  return file?.text ?? assert.fail(`there is no ${path}`);
+}
+
+for (const source of SOURCES) {
+  test(`the texts of a project with source ${source} are whole`, () => {
+    for (const { path, text } of starterFiles({ ...OPTIONS, source })) {
+      assert.match(text, /\S\n$/, `${path} ends with one line break`);
+      assert.doesNotMatch(text, /[ \t]$|\r|\t/m, path);
+      assert.doesNotMatch(text, /undefined, |\[object |\bTODO\b/, path);
+    }
+  });
+}
+
+test('a secret is in .env alone, which only its owner may read', () => {
+  const files = starterFiles(OPTIONS);
+  assert.deepEqual(files.filter(({ text }) => text.includes(SECRET)).map(({ path }) => path), ['.env']);
+  assert.deepEqual(files.filter(({ isPrivate }) => isPrivate).map(({ path }) => path), ['.env']);
+  for (const path of ['.gitignore', '.dockerignore']) assert.match(textOf(path), /^\.env$/m);
+  assert.match(textOf('.env.example'), /^SVC_AUTH_SECRET=$/m);
+});
+
+test('package.json comes last: where it is, the rest is too', () => {
+  assert.equal(starterFiles(OPTIONS).at(-1)?.path, 'package.json');
+});
+
+test('what the types are checked with is what this repository uses, and is left out where there may be no network', () => {
+  const { devDependencies } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { devDependencies: Record<string, string> };
+  for (const [name, version] of Object.entries(TYPE_CHECKERS)) assert.equal(devDependencies[name], version, name);
+  for (const source of SOURCES) {
+    const manifest = JSON.parse(textOf('package.json', { source })) as { dependencies: object; devDependencies?: object };
+    assert.deepEqual(manifest.dependencies, { svc: '1.4.0' });
+    assert.deepEqual(manifest.devDependencies, source === 'registry' ? TYPE_CHECKERS : undefined);
+  }
+});
+
+test('the settings that README.md and .env.example name are those that the program reads', () => {
+  const read = ['SVC_PAGE_SIZE', 'SVC_MAX_NOTES'];
+  for (const variable of read) {
+    const key = variable.slice('SVC_'.length).toLowerCase().replace(/_(\w)/g, (_all, letter: string) => letter.toUpperCase());
+    assert.match(textOf('src/app.ts'), new RegExp(`config\\.get\\('${key}'`));
+  }
+  const known = new Set([...read, 'SVC_ENV', 'SVC_HOST', 'SVC_PORT', 'SVC_AUTH_SECRET']);
+  for (const path of ['README.md', '.env.example', '.env', 'Dockerfile']) {
+    for (const [variable] of textOf(path).matchAll(/SVC_[A-Z_]+/g)) assert.ok(known.has(variable), `${path}: ${variable}`);
+  }
+  for (const variable of known) assert.match(textOf('README.md'), new RegExp(`^\\| \`${variable}\` \\|`, 'm'));
+});
+
+test('the files that README.md names are there, and every script', () => {
+  const readme = textOf('README.md');
+  const paths: ReadonlySet<string> = new Set(starterFiles(OPTIONS).map(({ path }: StarterFile) => path));
+  for (const [, path] of readme.matchAll(/`((?:src|test)\/[\w./-]+)`/g)) assert.ok(paths.has(path!), path);
+  const { scripts } = JSON.parse(textOf('package.json')) as { scripts: Record<string, string> };
+  for (const name of Object.keys(scripts)) assert.match(readme, new RegExp(`\`npm (?:run )?${name}\``), name);
+});
+
+test('the image runs as another user than root, is probed, and gets SIGTERM itself', () => {
+  const lines = textOf('Dockerfile').split('\n');
+  assert.ok(lines.indexOf('USER node') > lines.findIndex((line) => line.startsWith('RUN ')));
+  const commands = lines.filter((line) => /\bCMD \[/.test(line)).map((line) => JSON.parse(line.slice(line.indexOf('['))) as string[]);
+  const [probe, main] = commands;
+  assert.deepEqual(main, ['node', 'node_modules/svc/bin/svc.js', 'run', 'src/app.ts']);
+  assert.deepEqual(probe?.slice(0, 2), ['node', '-e']);
+  assert.match(probe?.[2] ?? '', /\/healthz/);
+  for (const source of SOURCES) assert.equal(/^COPY vendor /m.test(textOf('Dockerfile', { source })), source === 'vendor');
+  assert.match(lines[0]!, /-t shop /); // tags have no scope
+});
+
+for (const name of ['shop', 'my-app', '@acme/shop', 'a.b_c', '3d', 'x'.repeat(214)]) {
+  test(`isPackageName() takes "${name.slice(0, 20)}"`, () => assert.equal(isPackageName(name), true));
+}
+for (const name of ['', 'Shop', '.shop', '_shop', 'a b', 'a/b', '@acme', '@/x', 'svc', 'node_modules', "it's", 'a`b', '${x}', 'a\nb', 'ü', 'x'.repeat(215)]) {
+  test(`isPackageName() refuses ${JSON.stringify(name.slice(0, 20))}`, () => assert.equal(isPackageName(name), false));
+}
