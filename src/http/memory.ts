@@ -131,5 +131,5 @@ function streamOf(pieces: Pieces, signal: AbortSignal, close: Close): ReadableSt
       await iterator.return?.();
       await close(false);
     },
-  });
+  }, { highWaterMark: 0 }); // nothing is pulled, and no file opened, for an answer that nobody reads
 }

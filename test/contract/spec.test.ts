@@ -317,7 +317,7 @@ row(`${CONFIGURATION} / 1`, 'a variable is above the options of the constructor,
   assert.deepEqual([make().app.version, make({ version: '2.0.0' }).app.version], ['1.0.0', '2.0.0']);
   assert.equal(withVariables({ SVC_VERSION: '3.0.0' }, () => make({ version: '2.0.0' }).app.version), '3.0.0');
 });
-test(`${CONFIGURATION} / 1: loadDict() is above the options of the constructor, too`, { todo: 'defect: they are read in the constructor' }, async (t) => {
+row(`${CONFIGURATION} / 1`, 'loadDict() is above the options of the constructor, too', async (t) => {
   const { app } = make({ debug: false, version: '2.0.0' });
   app.config.loadDict({ debug: true, version: '3.0.0' });
   app.get('/', () => { throw new Error('boom'); });
