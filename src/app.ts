@@ -7,7 +7,7 @@
  */
 import { constants } from 'node:os';
 import { BackgroundRunner } from './background.ts';
-import { checkedRule, examine, examineLive } from './check.ts';
+import { checkedRule, examine, examineLive, makeReport } from './check.ts';
 import { CORE_RULES, neededSecrets } from './check-rules.ts';
 import { systemClock } from './clock.ts';
 import { compileApplication, thrown } from './compile.ts';
@@ -42,6 +42,7 @@ import type { MiddlewareFunction } from './http/pipeline.ts';
 import type { Outcome, RequestDefaults, TransportRequest } from './http/request.ts';
 import type { HttpResponse } from './http/response.ts';
 import type { ServedApplication } from './http/server.ts';
+import type { Leave } from './supervision.ts';
 
 /** Marks applications, whichever copy of the package made them. */
 export const APP_BRAND: symbol = Symbol.for('svc.app');
@@ -80,6 +81,10 @@ export interface RunOptions {
   readonly drainSeconds?: number | undefined;
   /** Whether SIGTERM and SIGINT drain and end the process. Default true. */
   readonly handleSignals?: boolean | undefined;
+  /** Serves with so many processes that each run this program, 1 … 1024, or with one for each core. Default: with this one. */
+  readonly workers?: number | 'auto' | undefined;
+  /** Serves with another process that runs this program, and starts it anew when a file that it imports is saved. Default false. */
+  readonly reload?: boolean | undefined;
 }
 
 /** What {@link Svc.serve} needs to know. @internal */
@@ -89,6 +94,8 @@ export interface ServeOptions {
   readonly url: string;
   readonly drainMs: number;
   readonly handleSignals: boolean;
+  /** Whether the connections come from a parent, which also tells where they are accepted. */
+  readonly isSupervised?: boolean;
 }
 
 /** A server that runs. */
@@ -243,7 +250,14 @@ export class Svc extends Router implements ServedApplication {
    * Everything that is wrong with the application, as far as it can be known without starting it: what `svc check` prints.
    * Registers the plugins, runs no hooks, opens nothing, freezes nothing, throws nothing.
    */
-  check(): Report { return this.#examine(this.#build({})).report; }
+  check(): Report {
+    try {
+      return this.#examine(this.#build({})).report;
+    } catch (error) { // a setting of the framework that loadDict() has spoilt: without it nothing else can be judged
+      if (!(error instanceof SvcError) || error.code !== 'E_CONFIG_CAST') throw error;
+      return makeReport([{ rule: 'SVC401', severity: 'error', subject: 'the settings', message: error.message, remedy: error.remedy }]);
+    }
+  }
 
   /** Refuses an application of which a check finds an error. @throws SvcError `E_COMPILE` with the findings @internal */
   mustPass(): void {
@@ -276,7 +290,6 @@ export class Svc extends Router implements ServedApplication {
    * shutdown(), however often it is called. What had started is stopped again when something fails; it may be tried again.
    */
   async startup(): Promise<void> {
-    if (isStartDenied) throw new SvcError('E_START_DENIED', []);
     await this.startParts();
     try {
       await (this.#sharing ??= this.#compile().start());
@@ -288,6 +301,7 @@ export class Svc extends Router implements ServedApplication {
 
   /** Plugins and hooks alone: a test client has shared dependencies of its own. @internal */
   startParts(): Promise<void> {
+    if (isStartDenied) return Promise.reject(new SvcError('E_START_DENIED', []));
     return this.#starting ??= this.#start().catch((error: unknown) => {
       this.#starting = undefined;
       throw error;
@@ -309,39 +323,53 @@ export class Svc extends Router implements ServedApplication {
   /**
    * Starts and listens. Resolves when requests are accepted; SIGTERM and SIGINT then drain, shut down and end the process.
    *
-   * @throws SvcError `E_LISTEN`, `E_COMPILE`, and whatever a startup hook throws
+   * With `workers` or `reload` this process only supervises others that run the same program, in which the same call serves.
+   *
+   * @throws SvcError `E_LISTEN`, `E_COMPILE`, `E_WORKERS`, and whatever a startup hook throws
    */
   async run(options: RunOptions = {}): Promise<RunningServer> {
-    const { host, port, drainSeconds, handleSignals } = readOptions('run()', options, {
+    const { host, port, drainSeconds, handleSignals, workers, reload } = readOptions('run()', options, {
       host: given<string>('a string', (value) => typeof value === 'string'),
       port: given<number>('an integer 0 … 65535', (value) => Number.isInteger(value) && (value as number) >= 0 && (value as number) <= 65_535),
-      drainSeconds: int(30, 0, 3_600), handleSignals: bool(true),
+      drainSeconds: int(30, 0, 3_600), handleSignals: bool(true), reload: bool(false),
+      workers: given<number | 'auto'>('an integer 1 … 1024, or "auto"', (value) => value === 'auto' || int(1, 1, 1_024).accepts(value)),
     });
+    if (workers !== undefined && reload) throw new SvcError('E_OPTION_RANGE', ['run()', 'reload', 'to be left out where "workers" is given', 'both']);
+    const wishes = { host: host ?? this.config.get('host', '127.0.0.1'), port: port ?? this.config.get('port', 8000), drainMs: drainSeconds * 1_000, handleSignals };
+    if (workers !== undefined || reload) {
+      if (isStartDenied) throw new SvcError('E_START_DENIED', []);
+      const { runSupervised } = await import('./supervise.ts');
+      return runSupervised(this, workers === undefined ? { reload: true } : { workers }, wishes);
+    }
     const isFirst = this.#starting === undefined;
     await this.startup();
     const server = new HttpServer(this);
-    const address = await server.listen({ host: host ?? this.config.get('host', '127.0.0.1'), port: port ?? this.config.get('port', 8000) }).catch(async (error: unknown) => {
+    const address = await server.listen(wishes).catch(async (error: unknown) => {
       if (isFirst) await this.shutdown(); // what had started would keep the process alive
       throw error;
     });
-    return this.serve(server, { ...address, drainMs: drainSeconds * 1_000, handleSignals });
+    return this.serve(server, { ...wishes, ...address });
   }
 
   /** Goes on with a server that accepts requests, however they reach it. @internal */
-  async serve(server: HttpServer, { drainMs, handleSignals, ...address }: ServeOptions): Promise<RunningServer> {
+  async serve(server: HttpServer, { drainMs, handleSignals, isSupervised = false, host, port, url }: ServeOptions): Promise<RunningServer & { close(how?: Leave): Promise<void> }> {
     const { operations } = this;
     operations.inFlight = () => server.inFlight;
     const watch = operations.watchEventLoop();
     const metrics = await this.#listenForMetrics();
-    this.log.info('listening', { url: address.url, env: this.env });
+    if (!isSupervised) this.log.info('listening', { url, env: this.env });
     let closing: Promise<void> | undefined;
-    const close = (): Promise<void> => closing ??= this.#drain(server, drainMs).finally(async () => {
-      await metrics?.close(0);
-      watch[Symbol.dispose]();
-      signals?.[Symbol.dispose]();
-    });
+    const close = (how: Leave = 'stop'): Promise<void> => {
+      if (how === 'stop' && closing !== undefined) server.closeIdle();
+      if (how === 'stop') operations.isStopping = true; // one that retires leaves others that are ready
+      return closing ??= this.#drain(server, drainMs, how === 'retire' ? drainMs : LAST_REQUEST_MS).finally(async () => {
+        await metrics?.close(0);
+        watch[Symbol.dispose]();
+        signals?.[Symbol.dispose]();
+      });
+    };
     const signals = handleSignals ? endOnSignals(close, this.log) : undefined;
-    return { ...address, close };
+    return { host, port, url, close };
   }
 
   /** `/metrics` on the port of its own that `ops.metrics.port` asks for. */
@@ -536,10 +564,9 @@ export class Svc extends Router implements ServedApplication {
     await stopPlugins(this.#plugins!, this.log); // it has started, so they are in order
   }
 
-  async #drain(server: HttpServer, deadlineMs: number): Promise<void> {
-    this.operations.isStopping = true;
+  async #drain(server: HttpServer, deadlineMs: number, graceMs: number): Promise<void> {
     this.log.info('draining', { in_flight: server.inFlight });
-    const cut = await server.close(deadlineMs);
+    const cut = await server.close(deadlineMs, graceMs);
     if (cut > 0) this.log.warn('drain_deadline_exceeded', { requests_cut: cut });
     await this.shutdown();
     this.log.info('stopped');
@@ -563,6 +590,9 @@ class Settings {
     this.defaults = { state, maxBodyBytes: config.get('maxBodyBytes', Infinity) };
   }
 }
+
+/** How long a connection that a parent has just handed over may take to send its first request while the application stops. */
+const LAST_REQUEST_MS = 100;
 
 const OPS_SPEC = { public: 'operations', mcp: false } as const;
 

@@ -41,7 +41,8 @@ export function humanReport(report: Report, { target, cwd, rules }: ReportContex
   const explained = new Set<string>();
   const groups = (['error', 'warning', 'info'] as const).flatMap((severity) => {
     const findings = report.findings.filter((finding) => finding.severity === severity);
-    return findings.length === 0 ? [] : [paint('bold', HEADINGS[severity]), ...findings.flatMap((finding) => describe(finding, cwd, explained.has(finding.rule) ? undefined : whyOf(finding.rule), paint)), ''];
+    if (findings.length === 0) return [];
+    return [paint('bold', HEADINGS[severity]), ...findings.flatMap((finding) => describe(finding, cwd, explained.has(finding.rule) ? undefined : whyOf(finding.rule), paint)), ''];
   });
   const suppressed = report.suppressed.length === 0 ? '' : `, ${report.suppressed.length} allowed`;
   const summary = report.findings.length === 0 ? `${target}: nothing found${suppressed}`

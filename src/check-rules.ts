@@ -40,7 +40,7 @@ export const CORE_RULES: readonly CoreRule[] = [
   },
   {
     id: 'SVC104', severity: 'error', phase: 'graph',
-    why: 'urlFor() and documents find a route by its name, so that a name belongs to one route',
+    why: 'A name belongs to one route: urlFor() and documents find it by that',
     remedy: 'Give each route a name of its own',
   },
   {

@@ -154,7 +154,8 @@ function reportOf(view: ApplicationView, entries: readonly Entry[]): Examination
 /** Findings in their order: by severity, place, rule and subject. */
 export function makeReport(findings: readonly Finding[], suppressed: readonly Finding[] = []): Report {
   return Object.freeze({
-    schemaVersion: 1, ok: !findings.some((finding) => finding.severity === 'error'), findings: Object.freeze(findings.toSorted(compareFindings)), suppressed: Object.freeze(suppressed.toSorted(compareFindings)),
+    schemaVersion: 1, ok: !findings.some((finding) => finding.severity === 'error'),
+    findings: Object.freeze(findings.toSorted(compareFindings)), suppressed: Object.freeze(suppressed.toSorted(compareFindings)),
   });
 }
 

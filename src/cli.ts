@@ -15,6 +15,7 @@ import { SvcError } from './errors.ts';
 import { flush } from './log.ts';
 import { closest } from './options.ts';
 import { isFault, locate, ownPackage, packageSeenBy, parseTarget } from './load.ts';
+import { tell } from './supervision.ts';
 import type { Command } from './command.ts';
 import type { FaultCode } from './errors.ts';
 
@@ -108,12 +109,10 @@ const STATUS: Partial<Record<FaultCode, number>> = { E_CLI_USAGE: 2, E_LOAD: 3, 
 
 /** One line about what is wrong, one about what to do; a stack only where it is our fault or the application's. */
 function report(error: unknown): number {
-  if (!isFault(error)) {
-    process.stderr.write(`svc: ${error instanceof Error ? error.stack ?? error.message : String(error)}\n`);
-    return 1;
-  }
-  process.stderr.write(`svc: ${error.message}\n     ${adviceOn(error)}\n`);
-  return STATUS[error.code] ?? 1;
+  const text = isFault(error) ? `${error.message}\n     ${adviceOn(error)}` : error instanceof Error ? error.stack ?? error.message : String(error);
+  process.stderr.write(`svc: ${text}\n`);
+  void tell({ svc: 'failed', text });
+  return isFault(error) ? STATUS[error.code] ?? 1 : 1;
 }
 
 /** What the application's module threw has its own remedy, or its stack. */

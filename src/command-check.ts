@@ -21,7 +21,7 @@ const MAX_TIMEOUT_SECONDS = 86_400;
 const SEVERITIES = ['error', 'warning', 'info'] as const satisfies readonly Severity[];
 
 export const checkCommand: Command = {
-  usage: 'svc check <module>[:<app>] [--format human|json] [--fail-level <level>] [--max-warnings <n>] [--only <rules>] [--skip <rules>] [--env <name>] [--env-file <file>] [--timeout <seconds>] [--no-color]\n       svc check --list | --explain <rule>',
+  usage: 'svc check <module>[:<app>] [options]\n       svc check [<module>[:<app>]] --list\n       svc check [<module>[:<app>]] --explain <rule>',
   summary: 'finds what is wrong with an application, without starting it',
   details: [
     '  --format <form>     human (default) or json',

@@ -46,7 +46,10 @@ async function work(job: Job): Promise<Answer> {
   const loaded = await load(job);
   const open = 'app' in loaded ? await watch.leftOpen() : [];
   const trespassed = (): Finding[] => [...trespasses(job, [...tried, ...open]), ...escaped.filter((error) => !isDenied(error)).map((error) => loadFinding(job, error))];
-  if (!('app' in loaded)) return { token: job.token, kind: 'failed', isLate: 'isLate' in loaded, report: makeReport([...trespassed(), ...unloaded(job, loaded)]), rules: texts(CORE_RULES) };
+  if (!('app' in loaded)) {
+    const report = makeReport([...trespassed(), ...unloaded(job, loaded, watch.runningNow())]);
+    return { token: job.token, kind: 'failed', isLate: 'isLate' in loaded, report, rules: texts(CORE_RULES) };
+  }
   const { app } = loaded;
   if (job.wants === 'routes') return { token: job.token, kind: 'routes', routes: routesOf(app) };
   const report = app.check();
@@ -57,9 +60,8 @@ async function work(job: Job): Promise<Answer> {
 type Loaded = { readonly app: Svc } | { readonly error: unknown } | { readonly hung: string; readonly isLate?: true };
 
 /** Why there is no application. What was denied has been told already. */
-function unloaded(job: Job, loaded: Exclude<Loaded, { app: Svc }>): readonly Finding[] {
+function unloaded(job: Job, loaded: Exclude<Loaded, { app: Svc }>, running: readonly string[]): readonly Finding[] {
   if ('hung' in loaded) {
-    const running = [...new Set(process.getActiveResourcesInfo())];
     const message = loaded.hung + (running.length === 0 ? '' : `; what keeps it alive: ${running.join(', ')}`);
     return [{ rule: 'SVC001', severity: 'error', subject: job.given, message, remedy: 'Await at import only what ends by itself and soon; the rest belongs in app.onStartup()' }];
   }

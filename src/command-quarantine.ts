@@ -42,7 +42,8 @@ export function denyNetwork(): readonly Trespass[] {
       if (typeof (owner as Record<string, unknown>)[name] !== 'function') continue;
       Object.defineProperty(owner, name, {
         configurable: true, writable: true, enumerable: true,
-        value: (...args: unknown[]): never => {
+        value: function (this: unknown, ...args: unknown[]): never {
+          if (this instanceof net.Socket) this.destroy(); // its handle would stay open
           const denied = new Denied(what(args));
           tried.push({ what: what(args), place: placeOf(denied.stack ?? '') });
           throw denied;
@@ -117,6 +118,9 @@ export class HandleWatch {
       return { what: `leaves ${HANDLES[type] ?? 'a handle'} open (${type})`, place: place ?? placeOf('') };
     });
   }
+
+  /** What keeps the process alive at this moment and did not before, by the names that Node has for it. */
+  runningNow(): string[] { return [...new Set(this.#more())]; }
 
   #more(): string[] {
     const more = process.getActiveResourcesInfo();

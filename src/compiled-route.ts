@@ -112,7 +112,7 @@ function replyPlan(spec: RouteSpec, subject: string): ReplyPlan {
   let isList = false;
   if (isTypeSource(response)) {
     usual = compileSerializer(response, `the response of ${subject}`);
-    isList = response instanceof FieldType && response.shape.kind === 'list';
+    isList = isListType(response);
   } else {
     for (const [key, source] of Object.entries(response)) byStatus.set(Number(key), compileSerializer(source as TypeSource, `the response ${key} of ${subject}`));
   }
@@ -134,6 +134,13 @@ function replyPlan(spec: RouteSpec, subject: string): ReplyPlan {
 
 function isTypeSource(response: NonNullable<RouteSpec['response']>): response is TypeSource {
   return typeof response === 'function' || response instanceof FieldType;
+}
+
+/** A list, or null in its place. */
+function isListType(source: TypeSource): boolean {
+  if (!(source instanceof FieldType)) return false;
+  const { shape } = source;
+  return shape.kind === 'list' || (shape.kind === 'nullable' && isListType(shape.inner)) || (shape.kind === 'lazy' && isListType(shape.get()));
 }
 
 /** A route that is its handler alone. */

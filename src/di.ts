@@ -136,7 +136,10 @@ export interface PlannedDependency {
   readonly needs: readonly number[];
   /** Calls the source, or takes the value that all requests share. */
   readonly call: (request: Resolution) => unknown;
-  readonly isShared: boolean;
+  /** Whether what it gives may be a generator, which is entered. */
+  readonly mayYield: boolean;
+  /** Whether another one needs it, and has to wait for it. */
+  isNeeded: boolean;
 }
 
 /** What ended a request early. In an object, since anything can be thrown. */
@@ -150,9 +153,14 @@ export class Resolution {
   readonly values: unknown[];
   /** Validated inputs by slot. */
   readonly inputs: (Readonly<Record<string, unknown>> | undefined)[];
-  #waiting: (Promise<void> | undefined)[] | undefined;
-  #cleanups: Cleanup[] | undefined;
   tasks: BackgroundTasks | undefined;
+  /** Those that others need, by slot, once they are under way; they never reject. */
+  #waiting: (Promise<void> | undefined)[] | undefined;
+  #pending = 0;
+  /** The failure of the lowest slot. */
+  #failed: (Failure & { readonly slot: number }) | undefined;
+  #settle: PromiseWithResolvers<void> | undefined;
+  #cleanups: Partial<Record<Scope, Cleanup[]>> | undefined;
 
   constructor(context: Context, size: number) {
     this.context = context;
@@ -164,46 +172,40 @@ export class Resolution {
 
   /**
    * Resolves dependencies in order, each as soon as what it needs is there; independent ones run side by side. A promise
-   * only where one of them has one. When one fails, those under way are waited for, so that all can be cleaned up.
+   * only where one of them has one. When one fails, none begins any more, and those under way are waited for, so that all
+   * can be cleaned up; the first in order tells.
    */
   resolve(planned: readonly PlannedDependency[]): Promise<void> | undefined {
-    let pending: Promise<void>[] | undefined;
     for (const dependency of planned) {
-      let value: unknown;
       try {
-        value = this.#begin(dependency);
+        const value = this.#begin(dependency);
+        if (isThenable(value)) this.#await(dependency, value);
+        else this.values[dependency.slot] = value;
       } catch (error) {
-        if (pending === undefined) throw error;
-        pending.push(Promise.reject(error as Error));
+        if (this.#pending === 0) throw error;
+        this.#fail(dependency.slot, error);
         break;
       }
-      if (!isThenable(value)) this.values[dependency.slot] = value;
-      else {
-        const kept = this.#keep(dependency.slot, value);
-        (this.#waiting ??= [])[dependency.slot] = kept;
-        (pending ??= []).push(kept);
-      }
     }
-    return pending === undefined ? undefined : settled(pending);
+    return this.#pending === 0 ? undefined : (this.#settle = Promise.withResolvers<void>()).promise;
   }
 
   /**
-   * Leaves the generators of a scope, the last of the order first, however long each took to yield. `failure` holds what ended the request early, and is thrown into
-   * them; what one of them throws instead is thrown into the next, and comes back at the end.
+   * Leaves the generators of a scope, the last of the order first, however long each took to yield. `failure` holds what
+   * ended the request early, and is thrown into them; what one of them throws instead is thrown into the next, and comes
+   * back at the end.
    */
   async cleanUp(scope: Scope, failure: Failure | undefined, onError: (error: unknown, label: string) => void): Promise<Failure | undefined> {
-    const cleanups = (this.#cleanups ?? []).sort((left, right) => left.slot - right.slot);
+    const cleanups = this.#cleanups?.[scope] ?? [];
     let current = failure;
-    for (let index = cleanups.length - 1; index >= 0; index--) {
-      const cleanup = cleanups[index]!;
-      if (cleanup.scope !== scope) continue;
-      cleanups.splice(index, 1);
+    for (let cleanup = cleanups.pop(); cleanup !== undefined; cleanup = cleanups.pop()) {
       try {
-        await cleanup.leave(current);
+        const leaving = cleanup.leave(current);
+        if (leaving !== undefined) await leaving; // awaiting nothing would cost a turn for each
       } catch (error) {
         if (current !== undefined && error === current.error) continue;
         current = { error };
-        onError(error, cleanup.label);
+        onError(error, cleanup.dependency.label);
       }
     }
     return current;
@@ -211,58 +213,90 @@ export class Resolution {
 
   /** Whether a scope has anything to leave. */
   mustCleanUp(scope: Scope): boolean {
-    return this.#cleanups?.some((cleanup) => cleanup.scope === scope) === true;
+    const cleanups = this.#cleanups?.[scope];
+    return cleanups !== undefined && cleanups.length > 0;
   }
 
   #begin(dependency: PlannedDependency): unknown {
     const waiting = this.#waiting;
-    if (waiting !== undefined) {
+    if (waiting !== undefined && this.#pending > 0) {
       const needed = dependency.needs.map((slot) => waiting[slot]).filter((promise) => promise !== undefined);
-      if (needed.length > 0) return Promise.all(needed).then(() => this.#enter(dependency));
+      if (needed.length > 0) return Promise.all(needed).then(() => this.#enterUnlessFailed(dependency));
     }
+    return this.#enter(dependency);
+  }
+
+  #enterUnlessFailed(dependency: PlannedDependency): unknown {
+    if (this.#failed !== undefined) throw this.#failed.error;
     return this.#enter(dependency);
   }
 
   #enter(dependency: PlannedDependency): unknown {
     const value = dependency.call(this);
-    return !dependency.isShared && isGenerator(value) ? this.#enterGenerator(dependency, value) : value;
+    return dependency.mayYield && isGenerator(value) ? this.#enterGenerator(dependency, value) : value;
   }
 
   #enterGenerator(dependency: PlannedDependency, generator: Generator | AsyncGenerator): unknown {
-    const take = (step: IteratorResult<unknown>): unknown => {
-      if (step.done === true) throw new SvcError('E_DEPENDENCY_YIELD', [dependency.label, 'ended without yielding a value']);
-      (this.#cleanups ??= []).push(new Cleanup(generator, dependency));
-      return step.value;
-    };
     const step = generator.next();
-    return isThenable(step) ? step.then(take) : take(step);
+    return isThenable(step) ? step.then((taken) => this.#take(dependency, generator, taken)) : this.#take(dependency, generator, step);
   }
 
-  async #keep(slot: number, value: PromiseLike<unknown>): Promise<void> {
-    this.values[slot] = await value;
-    this.#waiting![slot] = undefined;
+  #take(dependency: PlannedDependency, generator: Generator | AsyncGenerator, step: IteratorResult<unknown>): unknown {
+    if (step.done === true) throw new SvcError('E_DEPENDENCY_YIELD', [dependency.label, 'ended without yielding a value']);
+    const cleanups = (this.#cleanups ??= {})[dependency.scope] ??= [];
+    let at = cleanups.length;
+    while (at > 0 && cleanups[at - 1]!.dependency.slot > dependency.slot) at--;
+    const cleanup = new Cleanup(generator, dependency);
+    if (at === cleanups.length) cleanups.push(cleanup);
+    else cleanups.splice(at, 0, cleanup);
+    return step.value;
+  }
+
+  /** Two callbacks and a counter: an async function for each, with allSettled() around them, costs three times as much (test/bench/dependencies.ts). */
+  #await({ slot, isNeeded }: PlannedDependency, value: PromiseLike<unknown>): void {
+    this.#pending++;
+    const promise = value instanceof Promise ? value : Promise.resolve(value);
+    const arriving = promise.then((settled) => {
+      this.values[slot] = settled;
+      this.#arrive();
+    }, (error: unknown) => {
+      this.#fail(slot, error);
+      this.#arrive();
+    });
+    if (isNeeded) (this.#waiting ??= [])[slot] = arriving;
+  }
+
+  #arrive(): void {
+    if (--this.#pending > 0) return;
+    if (this.#failed === undefined) this.#settle!.resolve();
+    else this.#settle!.reject(this.#failed.error);
+  }
+
+  #fail(slot: number, error: unknown): void {
+    if (this.#failed === undefined || slot < this.#failed.slot) this.#failed = { slot, error };
   }
 }
 
 /** A generator that has yielded its value and waits to be left. */
 class Cleanup {
   readonly #generator: Generator | AsyncGenerator;
-  readonly slot: number;
-  readonly label: string;
-  readonly scope: Scope;
+  readonly dependency: PlannedDependency;
 
-  constructor(generator: Generator | AsyncGenerator, { slot, label, scope }: PlannedDependency) {
+  constructor(generator: Generator | AsyncGenerator, dependency: PlannedDependency) {
     this.#generator = generator;
-    this.slot = slot;
-    this.label = label;
-    this.scope = scope;
+    this.dependency = dependency;
   }
 
-  async leave(failure: Failure | undefined): Promise<void> {
-    const step = await (failure === undefined ? this.#generator.next() : this.#generator.throw(failure.error));
-    if (step.done === true) return;
+  /** A promise only where there is something to wait for. */
+  leave(failure: Failure | undefined): Promise<void> | undefined {
+    const step = failure === undefined ? this.#generator.next() : this.#generator.throw(failure.error);
+    if (isThenable(step)) return step.then((left) => left.done === true ? undefined : this.#close());
+    return step.done === true ? undefined : this.#close();
+  }
+
+  async #close(): Promise<never> {
     await this.#generator.return(undefined);
-    throw new SvcError('E_DEPENDENCY_YIELD', [this.label, 'yielded a second time']);
+    throw new SvcError('E_DEPENDENCY_YIELD', [this.dependency.label, 'yielded a second time']);
   }
 }
 
@@ -270,11 +304,6 @@ function isGenerator(value: unknown): value is Generator | AsyncGenerator {
   if (typeof value !== 'object' || value === null || typeof (value as { throw?: unknown }).throw !== 'function') return false;
   const tag = (value as { [Symbol.toStringTag]?: unknown })[Symbol.toStringTag];
   return tag === 'Generator' || tag === 'AsyncGenerator';
-}
-
-/** Waits for all, then fails with the first failure in their order. */
-async function settled(pending: readonly Promise<void>[]): Promise<void> {
-  for (const result of await Promise.allSettled(pending)) if (result.status === 'rejected') throw result.reason;
 }
 
 /** What is being put in order for one route. */
@@ -352,7 +381,7 @@ export class DependencyGraph {
       }
       return known;
     }
-    const slot = scope === 'app' && ordering !== this.#app ? this.#planShared(ordering, dependency, read.label, above) : this.#planOwn(ordering, scope, source, read, path);
+    const slot = scope === 'app' && ordering.planned !== this.#app.planned ? this.#planShared(ordering, dependency, read.label, above) : this.#planOwn(ordering, scope, source, read, path);
     if (dependency.isCached) ordering.slots.set(source, slot);
     return slot;
   }
@@ -360,25 +389,27 @@ export class DependencyGraph {
   #planOwn(ordering: Ordering, scope: Scope, source: DependencySource, read: ReadSource, path: Path): number {
     const needs = this.#needsOf(read, (dependency) => this.plan(ordering, dependency, path));
     if (needs.some(([, slot]) => slot === -1)) return -1;
+    for (const [, slot] of needs) ordering.planned[slot]!.isNeeded = true;
     const inputs = readTextInputs(read.spec);
     if (scope === 'app' && (inputs.length > 0 || source === BackgroundTasks)) {
       return this.#mistake(ordering, 'SVC112', `${read.label} lives for the application and needs a request`, 'Give it the scope request');
     }
     return this.#add(ordering, {
-      label: read.label, scope, inputs, security: read.security, needs: needs.map(([, slot]) => slot), isShared: false,
+      label: read.label, scope, inputs, security: read.security, needs: needs.map(([, slot]) => slot), mayYield: source !== BackgroundTasks && !isClass(source),
       call: (slot) => callerOf(source, read, inputs.length === 0 ? -1 : slot, needs, this.#tasks),
     });
   }
 
   #planShared(ordering: Ordering, dependency: Dependency<unknown>, label: string, above: Path): number {
-    const slot = this.plan(this.#app, dependency, above.filter((step) => step.scope === 'app'));
+    const shared = { ...this.#app, subject: ordering.subject, place: ordering.place }; // of the route that asks first
+    const slot = this.plan(shared, dependency, above.filter((step) => step.scope === 'app'));
     if (slot === -1) return -1;
-    return this.#add(ordering, { label, scope: 'app', inputs: [], security: [], needs: [], isShared: true, call: () => () => this.#values[slot] });
+    return this.#add(ordering, { label, scope: 'app', inputs: [], security: [], needs: [], mayYield: false, call: () => () => this.#values[slot] });
   }
 
-  #add(ordering: Ordering, parts: Omit<PlannedDependency, 'slot' | 'call'> & { readonly call: (slot: number) => PlannedDependency['call'] }): number {
+  #add(ordering: Ordering, parts: Omit<PlannedDependency, 'slot' | 'call' | 'isNeeded'> & { readonly call: (slot: number) => PlannedDependency['call'] }): number {
     const slot = ordering.planned.length;
-    ordering.planned.push({ ...parts, slot, call: parts.call(slot) });
+    ordering.planned.push({ ...parts, slot, isNeeded: false, call: parts.call(slot) });
     return slot;
   }
 

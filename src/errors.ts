@@ -177,6 +177,10 @@ export const FAULTS = {
     describe: (name: string, param: string, problem: string): string => `Cannot build the URL of "${name}": parameter "${param}" ${problem}`,
     remedy: 'Pass every parameter of the template, each as its converter reads it',
   },
+  E_WORKERS: {
+    describe: (problem: string): string => `Cannot run workers: ${problem}`,
+    remedy: 'See above what the processes have printed; start a single one, without workers, to see what it does by itself',
+  },
 } as const;
 
 /** A finding as E_COMPILE lists it. */

@@ -71,21 +71,23 @@ export type CheckedSpec<S> = {
     : S[K] extends Dependency<unknown> ? S[K] : `"${K & string}" is no route option, and no Depends(…); data of your own goes under meta`;
 };
 
-/** What the dependencies of a spec give. */
-export type Injected<S> = { readonly [K in Exclude<keyof S, ReservedKey>]: S[K] extends Dependency<infer T> ? T : never };
+/** What the dependencies of a spec give, but for those whose names are taken. */
+export type Injected<S, Taken = never> = { readonly [K in Exclude<keyof S, ReservedKey | Taken>]: S[K] extends Dependency<infer T> ? T : never };
 /** The validated inputs of a spec. */
 export type Inputs<S> = { readonly [K in keyof S & ('body' | 'form' | 'query' | 'headers' | 'cookies')]: K extends 'body' ? Infer<S[K]> : InputOf<S[K]> };
 
 /** What a handler gets: the parameters of the path, the inputs and dependencies of its spec, and those of its router. */
-export type HandlerContext<P extends string, S = object, D = object> = Context & { readonly params: PathParams<P> } & Inputs<S> & Injected<S> & Injected<D>;
+export type HandlerContext<P extends string, S = object, D = object> = Context & { readonly params: PathParams<P> } & Inputs<S> & Injected<S> & Injected<D, keyof S>;
 
 /** Statuses whose replies are no part of `response`, unless it names them. */
 export type ErrorStatus = 400 | 401 | 402 | 403 | 404 | 405 | 406 | 409 | 410 | 411 | 412 | 413 | 415 | 416 | 417 | 421 | 422 | 423 | 424 | 425 | 426 | 428 | 429 | 431 | 451
   | 500 | 501 | 502 | 503 | 504 | 507;
-type Answer<T, S extends number = number> = Reply<T, S> | readonly [body: T, status: S] | readonly [body: T, status: S, headers: Readonly<Record<string, string>>];
+type Answer<T, S extends number = number> = Reply<T, S> | readonly [body: T, status: S, headers?: Readonly<Record<string, string>>];
+/** What any route may return beside its `response`: nothing at all with 204, errors, and responses made by hand. */
+type OtherReply = Answer<null, 204> | Answer<unknown, ErrorStatus> | HttpResponse | Response;
 /** What a handler may return when its spec has a `response`. */
-export type ReplyOf<R> = R extends TypeSource ? Wire<Infer<R>> | Infer<R> | Answer<Wire<Infer<R>>> | Answer<unknown, ErrorStatus> | HttpResponse | Response
-  : { [K in keyof R & number]: Wire<Infer<R[K]>> | Answer<Wire<Infer<R[K]>>, K> }[keyof R & number] | Answer<unknown, ErrorStatus> | HttpResponse | Response;
+export type ReplyOf<R> = OtherReply | (R extends TypeSource ? Wire<Infer<R>> | Infer<R> | Answer<Wire<Infer<R>>>
+  : { [K in keyof R & number]: Wire<Infer<R[K]>> | Answer<Wire<Infer<R[K]>>, K> }[keyof R & number]);
 /** What a handler may return: anything that http/reply.ts reads, or what `response` asks for. */
 export type HandlerResult<S> = S extends { readonly response: infer R extends object } ? ReplyOf<R> : unknown;
 

@@ -169,7 +169,9 @@ export function lazy<S extends TypeSource>(get: () => S): FieldType<Infer<S>, Co
 
 type Eq<A, B> = (<T>() => T extends A ? 1 : 2) extends (<T>() => T extends B ? 1 : 2) ? true : false;
 type Fields<T> = { [K in keyof T]-?: T[K] extends (...a: never[]) => unknown ? never : K }[keyof T];
-type Loose<T> = { [K in Fields<T>]-?: undefined extends T[K] ? K : Eq<Pick<T, K>, { -readonly [P in K]: T[P] }> extends true ? never : K }[Fields<T>];   // optional, and getters
+/** Whether no member is read-only, as getters are. Asked of the whole: of each member it is the dearest part of {@link Wire} (test/bench/types.ts). */
+type IsWritable<T> = Eq<T, { -readonly [K in keyof T]: T[K] }>;
+type Loose<T, W = IsWritable<T>> = { [K in Fields<T>]-?: undefined extends T[K] ? K : W extends true ? never : Eq<Pick<T, K>, { -readonly [P in K]: T[P] }> extends true ? never : K }[Fields<T>];   // optional, and getters
 /** What a handler may return for a schema: its fields without methods; optional ones and getters may be left out. `unknown` stays `unknown`. */
 export type Wire<T> = unknown extends T ? T : T extends string | number | boolean | bigint | Date | Uint8Array | null | undefined ? T : T extends readonly (infer E)[] ? readonly Wire<E>[]
   : { [K in Exclude<Fields<T>, Loose<T>>]: Wire<T[K]> } & { [K in Loose<T>]?: Wire<T[K]> };

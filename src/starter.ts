@@ -62,7 +62,7 @@ npm run dev          # http://127.0.0.1:8000, restarted whenever a file is saved
 
 It uses the copy of \`svc\` that made it, through a link. Before it goes elsewhere, name the package instead:
 \`npm install svc@<version>\`.` : `\`\`\`sh
-npm install${source === 'vendor' ? ' --offline' : '          '}
+npm install${source === 'vendor' ? ' --offline' : ''}
 npm run dev          # http://127.0.0.1:8000, restarted whenever a file is saved
 \`\`\`${source === 'vendor' ? '\n\nThe package `svc` lies in `vendor/svc`: commit it, and nothing needs a network.' : ''}`}
 

@@ -179,10 +179,10 @@ test('svc run listens where SVC_HOST and SVC_PORT say, and options win', async (
   assert.equal(byOptions.url.hostname, '127.0.0.1');
 });
 
-test('svc run refuses a SVC_PORT that is no number with status 1, naming the variable', async (t) => {
+test('svc run in production refuses a SVC_PORT that is no number with status 3, naming the variable', async (t) => {
   const { status, stderr } = await runOver(t, { 'app.ts': APP }, ['app.ts'], { env: { SVC_PORT: 'http' } });
-  assert.equal(status, 1);
-  assert.match(stderr, /^svc: Cannot read SVC_PORT: a finite decimal number is needed/);
+  assert.equal(status, 3);
+  assert.match(stderr, /^svc: Cannot compile the application: 1 mistake\n {2}SVC401 setting port: Cannot read SVC_PORT: a finite decimal number is needed/);
 });
 
 test('svc run --env-file reads variables before the application is loaded; those that are set win', async (t) => {

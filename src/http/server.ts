@@ -11,7 +11,7 @@ import { TransportRequest } from './request.ts';
 import { HttpResponse } from './response.ts';
 import { discard, isPieces, send } from './send.ts';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
-import type { AddressInfo, Socket } from 'node:net';
+import type { AddressInfo, Server as NetServer, Socket } from 'node:net';
 import type { Clock } from '../clock.ts';
 import type { Logger } from '../log.ts';
 import type { Awaitable } from './contracts.ts';
@@ -54,7 +54,13 @@ export class HttpServer {
   readonly #server: Server;
   #inFlight = 0;
   #isDraining = false;
+  #endAll: (() => void) | undefined;
   #whenIdle: (() => void) | undefined;
+  /** Whether a connection stays open for further requests. */
+  keepsAlive = true;
+  /** Connections that another process has accepted; undefined as long as there was none. */
+  #adopted: Set<Socket> | undefined;
+  #whenAlone: (() => void) | undefined;
 
   constructor(app: ServedApplication) {
     this.#app = app;
@@ -79,42 +85,67 @@ export class HttpServer {
   /** Listens. Answers where. @throws SvcError `E_LISTEN` */
   listen(options: ListenOptions = {}): Promise<{ readonly host: string; readonly port: number; readonly url: string }> {
     const { host = '127.0.0.1', port = 8000 } = options;
-    return new Promise((resolve, reject) => {
-      const onError = (error: NodeJS.ErrnoException): void => {
-        reject(new SvcError('E_LISTEN', [`${host}:${port}`, LISTEN_PROBLEMS[error.code ?? ''] ?? error.message], { cause: error }));
-      };
-      this.#server.once('error', onError);
-      this.#server.listen({ host, port }, () => {
-        this.#server.off('error', onError).on('error', (error) => this.#app.log.error('server_error', error));
-        const address = this.#server.address() as AddressInfo; // a host and port were asked for, not a pipe
-        const shown = address.family === 'IPv6' ? `[${address.address}]` : address.address;
-        resolve({ host: address.address, port: address.port, url: `http://${shown}:${address.port}` });
-      });
+    return listenOn(this.#server, { host, port }).then((address) => {
+      this.#server.on('error', (error) => this.#app.log.error('server_error', error));
+      return address;
     });
+  }
+
+  /** Serves a connection that another process has accepted, and that nobody has read yet. */
+  adopt(socket: Socket): void {
+    if (this.#adopted === undefined) {
+      this.#adopted = new Set();
+      this.#server.emit('listening'); // node:http watches its time limits from then on
+    }
+    const adopted = this.#adopted.add(socket);
+    socket.once('close', () => {
+      adopted.delete(socket);
+      if (adopted.size === 0) this.#whenAlone?.();
+    });
+    socket.allowHalfOpen = true; // as node:http has those that it accepts itself
+    this.#server.emit('connection', socket);
+    socket.resume();
   }
 
   /**
    * Stops accepting, answers what is in flight with `Connection: close`, and resolves when the last connection is gone and
-   * the last handler has answered, or after `deadlineMs` without mercy. Answers how many requests were cut.
+   * the last handler has answered, or after `deadlineMs` without mercy. Connections without a request are closed after
+   * `graceMs`, which counts for adopted ones only. Answers how many requests were cut.
    */
-  async close(deadlineMs: number): Promise<number> {
-    if (!this.#server.listening) return 0;
+  async close(deadlineMs: number, graceMs = 0): Promise<number> {
+    const adopted = this.#adopted;
+    if (!this.#server.listening && adopted === undefined) return 0;
     this.#isDraining = true;
-    const closed = new Promise<void>((resolve) => { this.#server.close(() => resolve()); });
-    this.#server.closeIdleConnections();
+    const closed = adopted === undefined ? new Promise<void>((resolve) => { this.#server.close(() => resolve()); }) : this.#left(adopted);
     const idle = Promise.withResolvers<void>();
-    const whenIdle = this.#whenIdle = (): void => {
+    this.#endAll = () => {
       this.#server.closeAllConnections(); // those that never sent a request hold close() up otherwise
       idle.resolve();
     };
     let cut = 0;
     using _deadline = this.#app.clock.after(deadlineMs, () => {
       cut = this.#inFlight;
-      whenIdle();
+      this.#endAll!();
     });
-    if (this.#inFlight === 0) whenIdle();
-    await Promise.all([closed, idle.promise]);
+    using _grace = this.#app.clock.after(graceMs, () => this.closeIdle());
+    if (graceMs === 0 || adopted === undefined) this.closeIdle();
+    await closed;
+    this.closeIdle();
+    await idle.promise;
     return cut;
+  }
+
+  /** During close(): ends the connections on which no request is being answered, and every other with its answer. */
+  closeIdle(): void {
+    this.#server.closeIdleConnections();
+    this.#whenIdle = this.#endAll;
+    if (this.#inFlight === 0) this.#whenIdle?.();
+  }
+
+  /** Resolves when no adopted connection is left: node:http counts only those that it accepts itself. */
+  async #left(adopted: ReadonlySet<Socket>): Promise<void> {
+    if (adopted.size > 0) await new Promise<void>((resolve) => { this.#whenAlone = resolve; });
+    this.#server.close();
   }
 
   #onRequest(incoming: IncomingMessage, outgoing: ServerResponse): void {
@@ -151,7 +182,7 @@ export class HttpServer {
     try {
       if (!incoming.complete) this.#linger(incoming, outgoing);
       const sending = send(outgoing, response, {
-        method: req.method, id: req.id, isLast: this.#isDraining && isLastOf(incoming.socket, outgoing), isSecure: this.#app.securesCookies || req.scheme === 'https',
+        method: req.method, id: req.id, isLast: (this.#isDraining || !this.keepsAlive) && isLastOf(incoming.socket, outgoing), isSecure: this.#app.securesCookies || req.scheme === 'https',
       });
       sending?.catch((error: unknown) => this.#onSourceFailure(req, error));
     } catch (error) { // a field or body that node:http refuses
@@ -209,6 +240,22 @@ function hasOneHost({ rawHeaders, httpVersionMinor }: IncomingMessage): boolean 
     if (name.length === 4 && name.toLowerCase() === 'host') hosts++;
   }
   return hosts === 1 || (hosts === 0 && httpVersionMinor === 0);
+}
+
+/** Listens, and says where. @throws SvcError `E_LISTEN` */
+export function listenOn(server: NetServer, { host, port }: { readonly host: string; readonly port: number }): Promise<{ readonly host: string; readonly port: number; readonly url: string }> {
+  return new Promise((resolve, reject) => {
+    const onError = (error: NodeJS.ErrnoException): void => {
+      reject(new SvcError('E_LISTEN', [`${host}:${port}`, LISTEN_PROBLEMS[error.code ?? ''] ?? error.message], { cause: error }));
+    };
+    server.once('error', onError);
+    server.listen({ host, port }, () => {
+      server.off('error', onError);
+      const address = server.address() as AddressInfo; // a host and port were asked for, not a pipe
+      const shown = address.family === 'IPv6' ? `[${address.address}]` : address.address;
+      resolve({ host: address.address, port: address.port, url: `http://${shown}:${address.port}` });
+    });
+  });
 }
 
 const LISTEN_PROBLEMS: Readonly<Record<string, string>> = {

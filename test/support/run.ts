@@ -67,6 +67,25 @@ export class Running {
     }
   }
 
+  /** Resolves when so many matches of a global pattern are in what it has printed on standard error. Rejects when it ends without. */
+  async printedTimes(pattern: RegExp, count: number): Promise<void> {
+    const ended = this.ended.then(() => true);
+    while (this.count(pattern) < count) {
+      const news = Promise.withResolvers<false>();
+      const tell = (): void => news.resolve(false);
+      this.#waiting.add(tell);
+      const isOver = await Promise.race([ended, news.promise]);
+      this.#waiting.delete(tell);
+      if (isOver) throw new Error(`The process ended without printing ${String(pattern)} ${count} times:
+${this.#stderr}`);
+    }
+  }
+
+  /** How often it has printed so on standard error. */
+  count(pattern: RegExp): number {
+    return this.#stderr.match(pattern)?.length ?? 0;
+  }
+
   #tell(): void {
     for (const tell of this.#waiting) tell();
   }

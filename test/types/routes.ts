@@ -1,6 +1,9 @@
 /** Type assertions for routes: compiled, never run. */
-import { BackgroundTasks, Depends, Field, HttpResponse, Router, Schema, Svc, int, list, literal, provide, reply, str } from 'svc';
-import type { Context, PathParams } from 'svc';
+import {
+  BackgroundTasks, Depends, Field, HttpResponse, JSONResponse, Router, Schema, Svc, ValidationError, any, bool, datetime, float, int, list, literal, nullable, provide, record, reply, stateKey, str, union,
+} from 'svc';
+import { TestClient } from 'svc/testing';
+import type { Context, Dependency, HttpRequest, Infer, PathParams, Provided, ReplyOf, StateMap, UploadFile, Wire } from 'svc';
 
 type Equal<A, B> = (<T>() => T extends A ? 1 : 2) extends (<T>() => T extends B ? 1 : 2) ? true : false;
 function is<_T extends true>(): void { /* for the compiler */ }
@@ -112,3 +115,139 @@ admin.get('/y', ({ you }) => you);
 app.includeRouter(admin, '/v1');
 is<Equal<PathParams<'/a/{b}/{c:float}/{d:path}'>, { readonly b: string; readonly c: number; readonly d: string }>>();
 is<Equal<keyof PathParams<'/a'>, never>>();
+
+// what each source gives
+is<Equal<Provided<() => number>, number>>();
+is<Equal<Provided<() => Promise<string>>, string>>();
+is<Equal<Provided<() => Generator<Date, void, unknown>>, Date>>();
+is<Equal<Provided<() => AsyncGenerator<Date, void, unknown>>, Date>>();
+is<Equal<Provided<typeof Service>, Service>>();
+is<Equal<Provided<typeof BackgroundTasks>, BackgroundTasks>>();
+is<Equal<Provided<() => number | undefined>, number | undefined>>();
+const label = stateKey<'a' | 'b'>('label');
+const depends = { service: Depends(Service), label: Depends(label), tasks: Depends(BackgroundTasks, { cache: false }), shared: Depends(async () => 1n, { scope: 'app' }) };
+is<Equal<typeof depends, { service: Dependency<Service>; label: Dependency<'a' | 'b'>; tasks: Dependency<BackgroundTasks>; shared: Dependency<bigint> }>>();
+// @ts-expect-error a source takes the context, and nothing else
+Depends((_a: Context, _b: number) => 1);
+// @ts-expect-error a source takes a context, not a number
+Depends((_a: number) => 1);
+// @ts-expect-error no such option
+Depends(connection, { cached: false });
+// @ts-expect-error made by Depends() only
+const lookAlike: Dependency<number> = { value: 1 };
+
+// provided functions
+class Filter extends Schema { from = Field(datetime, { optional: true }); ids = Field(list(int), { default: () => [] }); }
+const filtered = provide({ query: Filter, headers: { ifMatch: Field(list(str)) }, cookies: { theme: Field('light'), n: Field(int, { optional: true }) }, security: { scheme: 'bearer', scopes: [], roles: [] } }, (context) => {
+  is<Equal<typeof context.query, Filter>>();
+  is<Equal<typeof context.query.from, Date | undefined>>();
+  is<Equal<typeof context.headers, { readonly ifMatch: string[] }>>();
+  is<Equal<typeof context.cookies, { readonly theme: string; readonly n: number | undefined }>>();
+  is<Equal<typeof context.req, HttpRequest>>();
+  is<Equal<typeof context.state, StateMap>>();
+  // @ts-expect-error security is for documents, not for the function
+  void context.security;
+  // @ts-expect-error the body belongs to the route
+  void context.body;
+  return context.query;
+});
+is<Equal<ReturnType<typeof filtered>, Filter>>();
+const nested = provide({ filter: Depends(filtered), service: Depends(Service) }, async function* ({ filter, service }) {
+  is<Equal<typeof filter, Filter>>();
+  is<Equal<typeof service, Service>>();
+  yield { filter, at: 1 };
+});
+is<Equal<Provided<typeof nested>, { filter: Filter; at: number }>>();
+// @ts-expect-error "req" is reserved: give the dependency another name
+provide({ req: Depends(connection) }, () => 1);
+// @ts-expect-error "params" is reserved: give the dependency another name
+provide({ params: Depends(connection) }, () => 1);
+// @ts-expect-error a route's option is none of a provided function
+provide({ body: User }, () => 1);
+// @ts-expect-error no such input
+provide({ query: { a: Field(1) } }, ({ cookies }) => cookies);
+
+// inputs of a route
+class Cat extends Schema { kind = Field(literal('cat')); lives = Field(9); }
+class Dog extends Schema { kind = Field(literal('dog')); }
+app.route('/files/{path:path}/{n:float}', ['GET', 'POST'], {
+  body: nullable(list(union('kind', Cat, Dog))), query: Filter, cookies: { sid: Field(str) }, headers: { xIds: Field(list(int), { optional: true }) },
+}, ({ params, body, query, cookies, headers }) => {
+  is<Equal<typeof params, { readonly path: string; readonly n: number }>>();
+  is<Equal<typeof body, (Cat | Dog)[] | null>>();
+  is<Equal<typeof query, Filter>>();
+  is<Equal<typeof cookies, { readonly sid: string }>>();
+  is<Equal<typeof headers.xIds, number[] | undefined>>();
+});
+app.post('/form', { form: { name: Field(str), on: Field(bool), score: Field(float), role: Field(literal('a', 'b'), { default: 'a' }) } }, ({ form }) => {
+  is<Equal<typeof form, { readonly name: string; readonly on: boolean; readonly score: number; readonly role: 'a' | 'b' }>>();
+});
+app.post('/record', { body: record(int), meta: { owner: 'me' }, tags: ['x'], use: [async (_req, next) => next()] }, ({ body }) => { is<Equal<typeof body, Record<string, number>>>(); });
+app.post('/raw', { maxBodyBytes: 10, tuple: false, public: 'a reason', security: [{ scheme: 'session', scopes: [], roles: ['admin'] }] }, async ({ req }) => {
+  const upload = (await req.form()).file('a');
+  is<Equal<typeof upload, UploadFile | undefined>>();
+  is<Equal<Awaited<ReturnType<typeof req.json>>, unknown>>();
+  return [1, 2, 3];
+});
+// @ts-expect-error inputs are read-only
+app.get('/ro', { query: { a: Field(1) } }, ({ query }) => { query.a = 2; });
+// @ts-expect-error the dependency gives no such member
+app.get('/no', { it: Depends(Service) }, ({ it }) => it.missing);
+// @ts-expect-error a class is no dependency by itself
+app.get('/no', { it: Service }, () => 1);
+// @ts-expect-error a field of a shape is made by Field(), and not the type alone
+app.get('/no', { query: 5 }, () => 1);
+// @ts-expect-error neither option nor dependency
+app.route('/no', ['GET'], { sumary: 'x' }, () => 1);
+
+// replies
+is<Equal<Wire<Address>, { city: string } & { zip?: string | undefined }>>();
+is<Equal<Infer<typeof Address>, Address>>();
+app.delete('/204', { response: Address }, () => [null, 204]);
+app.delete('/204', { response: { 200: Address } }, () => reply(null, 204));
+app.get('/web', { response: Address }, () => new Response('x'));
+app.get('/json', { response: Address }, async () => new JSONResponse({ anything: 1 }));
+app.get('/null', { response: nullable(Address) }, () => null);
+app.get('/any', { response: any }, () => ({ a: [new Date()] }));
+app.get('/text', { response: str }, () => 'x');
+app.get('/named', { response: { 200: list(Address), 404: Address } }, ({ req }) => req.path === '' ? reply({ city: 'none' }, 404) : [{ city: 'x' }]);
+app.get('/several', { response: Address }, ({ req }) => {
+  if (req.path === 'a') return reply({ error: 'gone' }, 410);
+  return req.path === 'b' ? new HttpResponse() : { city: 'x' };
+});
+is<HttpResponse extends ReplyOf<typeof Address> ? true : false>();
+is<Address extends ReplyOf<typeof Address> ? true : false>();
+is<number extends ReplyOf<typeof Address> ? false : true>();
+// @ts-expect-error nothing is no Address
+app.get('/q', { response: Address }, () => undefined);
+// @ts-expect-error text is no Address
+app.get('/r', { response: Address }, async () => 'x');
+// @ts-expect-error 201 is not declared
+app.get('/s', { response: { 200: Address } }, () => reply({ city: 'x' }, 201));
+// @ts-expect-error 404 is declared as something else
+app.get('/t', { response: { 200: Address, 404: list(Address) } }, () => [{ town: 'x' }, 200]);
+// @ts-expect-error a response is a type
+app.get('/u', { response: 'Address' }, () => 1);
+
+// routers, handlers of errors, clients
+const outer = new Router({ deps: { me: Depends(() => 'outer'), db: Depends(connection) } });
+outer.get('/', { me: Depends(() => 7) }, ({ me, db }) => {
+  is<Equal<typeof me, number>>(); // the route's own
+  return db.query(String(me));
+});
+outer.route('/x/{id:int}', ['PUT'], ({ me, params }) => {
+  is<Equal<typeof me, string>>();
+  is<Equal<typeof params.id, number>>();
+  return me;
+});
+// @ts-expect-error a router takes dependencies, not functions
+new Router({ deps: { me: () => 1 } });
+// @ts-expect-error no such option
+new Router({ dependencies: {} });
+app.exceptionHandler(ValidationError, (error, req) => {
+  is<Equal<typeof error, ValidationError>>();
+  is<Equal<typeof req, HttpRequest>>();
+  return reply(error.issues.map((issue) => issue.loc), 422);
+});
+void new TestClient(app, { overrides: [[connection, () => ({ query: () => 2 })], [label, () => 'a']] });
+void lookAlike;

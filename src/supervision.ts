@@ -1,0 +1,156 @@
+/**
+ * Supervision: a parent that owns the port, children that own the application, and what they say to each other.
+ *
+ *   child → parent    file* → wants (address) → [address] → ready → took* … snapshot, metrics, leaving → final        or: failed
+ *   parent → child    address, socket*, snapshot, metrics, drain
+ *
+ * Messages are plain JSON marked by the key `svc`: a program's own messages on the same channel are let through.
+ */
+import { isMainThread } from 'node:worker_threads';
+import type { ChildProcess } from 'node:child_process';
+import type { Socket } from 'node:net';
+import type { Env } from './config.ts';
+import type { MetricSnapshot } from './metrics.ts';
+
+/** Where a server listens. */
+export interface Address {
+  readonly host: string;
+  readonly port: number;
+  readonly url: string;
+}
+
+/**
+ * How a child goes: `stop` answers what it has begun, `retire` also lets connections without a request end by themselves,
+ * for others go on serving.
+ */
+export type Leave = 'stop' | 'retire';
+
+/** What a parent says. A `socket` comes with its handle. */
+export type ToChild =
+  | { readonly svc: 'address'; readonly address: Address }
+  | { readonly svc: 'socket'; readonly id: number }
+  | { readonly svc: 'drain'; readonly how: Leave }
+  | { readonly svc: 'snapshot'; readonly id: number }
+  | { readonly svc: 'metrics'; readonly id: number; readonly metrics: readonly MetricSnapshot[] };
+
+/** What a child says. */
+export type ToParent =
+  | { readonly svc: 'file'; readonly path: string }
+  | { readonly svc: 'failed'; readonly text: string }
+  | { readonly svc: 'wants'; readonly host: string; readonly port: number; readonly env: Env; readonly drainMs: number }
+  | { readonly svc: 'ready' }
+  | { readonly svc: 'took'; readonly id: number }
+  | { readonly svc: 'leaving' }
+  | { readonly svc: 'snapshot'; readonly id: number; readonly metrics: readonly MetricSnapshot[] }
+  | { readonly svc: 'metrics'; readonly id: number }
+  | { readonly svc: 'final'; readonly metrics: readonly MetricSnapshot[] };
+
+/** How a process ended. */
+export interface ProcessEnd {
+  readonly status: number | null;
+  readonly signal: NodeJS.Signals | null;
+}
+
+/** A child as its parent sees it. */
+export interface Child {
+  readonly pid: number;
+  /** Settles when the process is gone and everything it has said was heard. */
+  readonly ended: Promise<ProcessEnd>;
+  /** Whether it can be spoken to. */
+  readonly isConnected: boolean;
+  listen(onMessage: (message: ToParent) => void): void;
+  /** Says something; in vain where the child is gone, which `ended` tells. */
+  send(message: ToChild, socket?: Socket): void;
+  kill(signal: NodeJS.Signals): void;
+}
+
+/** A process started with a channel, as a {@link Child}. */
+export class ChildLink implements Child {
+  readonly #process: ChildProcess;
+  readonly ended: Promise<ProcessEnd>;
+
+  constructor(child: ChildProcess) {
+    this.#process = child;
+    // 'exit' may come before the last messages have been read, 'disconnect' after them
+    const isSilent = new Promise<void>((resolve) => { child.once('disconnect', resolve); });
+    this.ended = new Promise((resolve) => {
+      child.once('error', () => { if (child.pid === undefined) resolve({ status: null, signal: null }); }); // it could not be started
+      child.once('exit', (status, signal) => {
+        if (!child.connected) resolve({ status, signal });
+        else void isSilent.then(() => resolve({ status, signal }));
+      });
+    });
+  }
+
+  get pid(): number { return this.#process.pid ?? 0; }
+
+  get isConnected(): boolean { return this.#process.connected; }
+
+  listen(onMessage: (message: ToParent) => void): void {
+    this.#process.on('message', (message) => { if (isOurs(message)) onMessage(message as ToParent); }); // it is this package that speaks at the other end
+  }
+
+  send(message: ToChild, socket?: Socket): void {
+    if (this.#process.connected) this.#process.send(message, socket, { keepOpen: true }, () => { /* a child that is gone is told of by 'exit' */ });
+  }
+
+  kill(signal: NodeJS.Signals): void {
+    this.#process.kill(signal);
+  }
+}
+
+/** What a child is: one of several workers, or the one that is started anew when a file changes. */
+export type Role = 'worker' | 'reload';
+
+const ROLE_VARIABLE = 'SVC_SUPERVISED';
+/** The parent's own word for its children; {@link takeRole} removes it, so that nothing they start believes itself supervised. */
+export const roleEnvironment = (role: Role): Record<string, string> => ({ [ROLE_VARIABLE]: role });
+
+let role: Role | undefined;
+let onOrphaned = (): void => process.exit(0);
+
+/** Finds out, once and before anything else runs, whether this process has a parent that supervises it. */
+export function takeRole(): Role | undefined {
+  const word = process.env[ROLE_VARIABLE];
+  if (!isMainThread || word === undefined) return role;
+  delete process.env[ROLE_VARIABLE];
+  if (!process.connected || (word !== 'worker' && word !== 'reload')) return undefined;
+  role = word;
+  process.once('disconnect', () => onOrphaned());
+  process.channel!.unref(); // until it serves, an event loop with nothing else to do is one that hangs: see settling() in command.ts
+  return role;
+}
+
+/** What happens when the parent is gone; without it the process ends at once. Keeps the process alive for the parent's sake. */
+export function attend(onParentGone: () => void): void {
+  onOrphaned = onParentGone;
+  if (process.connected) process.channel!.ref();
+  else onParentGone();
+}
+
+/** What this process is to its parent; undefined for one that nobody supervises. */
+export function ownRole(): Role | undefined {
+  return role;
+}
+
+/** Speaks to the parent that supervises this process, if there is one. Resolves when it is on its way, or in vain. */
+export function tell(message: ToParent): Promise<void> {
+  return new Promise((resolve) => {
+    if (role === undefined || !process.connected) resolve();
+    else process.send!(message, undefined, {}, () => resolve());
+  });
+}
+
+/** Hears the parent. */
+export function hear(onMessage: (message: ToChild, socket: Socket | undefined) => void): void {
+  process.on('message', (message, handle) => { if (isOurs(message)) onMessage(message as ToChild, handle as Socket | undefined); }); // as in ChildLink; sockets are the only handles sent
+}
+
+function isOurs(message: unknown): boolean {
+  return typeof message === 'object' && message !== null && 'svc' in message;
+}
+
+/** The arguments for Node that make a child know its role before it loads anything. */
+export function preload(): string[] {
+  return [...process.execArgv, '--import', new URL(`./supervised-preload.${import.meta.url.endsWith('.ts') ? 'ts' : 'js'}`, import.meta.url).href];
+}

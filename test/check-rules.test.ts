@@ -1,0 +1,288 @@
+/**
+ * Each rule: an application that triggers it at the right line, and one that must not.
+ */
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { Svc } from '../src/app.ts';
+import { examine } from '../src/check.ts';
+import { CORE_RULES, SUPPORTED_NODE, coveredBy } from '../src/check-rules.ts';
+import { Depends, provide } from '../src/di.ts';
+import { Router } from '../src/route.ts';
+import { parseTemplate } from '../src/http/path.ts';
+import { RoutingTable } from '../src/http/router.ts';
+import { ROOT } from './support/build.ts';
+import { collectedLog } from './support/collected-log.ts';
+import { seeded } from './support/random.ts';
+import { referenceMatch } from './support/router-reference.ts';
+import type { SvcOptions } from '../src/app.ts';
+import type { Finding } from '../src/findings.ts';
+import type { Context, Plugin } from '../src/http/contracts.ts';
+
+const make = (options: SvcOptions = {}): Svc => new Svc({ logger: collectedLog().logger, ...options });
+const handler = (): string => 'x';
+/** The line that called it. */
+const line = (): number => Number(/:(\d+):\d+\)?$/.exec(new Error('here').stack!.split('\n')[2]!)![1]);
+/** The report but for what it says of the Node that runs the tests. */
+const about = (app: Svc): Finding[] => app.check().findings.filter((finding) => finding.rule !== 'SVC404');
+/** Rule, subject and line of each finding. */
+const brief = (app: Svc): unknown[] => about(app).map(({ rule, subject, place }) => [rule, subject, place?.line]);
+
+test('the catalogue is in order, and each rule says why and what to do without a full stop', () => {
+  const ids = CORE_RULES.map(({ id }) => id);
+  assert.deepEqual(ids, [...new Set(ids)].sort());
+  for (const { id, why, remedy } of CORE_RULES) for (const text of [why, remedy]) assert.match(text, /^[A-Z].*[^.]$/, id);
+});
+
+// ── SVC102 ──
+
+test('SVC102 finds a route whose every path is taken by more specific ones', () => {
+  const app = make().get('/f/{x}', handler).get('/f/{x}/{rest:path}', handler).get('/f//{rest:path}', handler).get('/f//', handler);
+  app.get('/f/{x}/', { allow: [{ rule: 'SVC103', reason: 'for the cover' }] }, handler).get('/f//x', handler);
+  app.get('/f/{all:path}', handler); const at = line();
+  assert.deepEqual(brief(app), [['SVC102', 'GET /f/{all:path}', at]]);
+  assert.match(about(app)[0]!.message, /: \/f\/\{x\}, \/f\/\{x\}\/\{rest:path\}, \/f\/\/\{rest:path\}, \/f\/\/, \/f\/\{x\}\/$/);
+  assert.throws(() => app.compileAll(), { code: 'E_COMPILE' });
+});
+
+test('SVC102 leaves alone what some request reaches', () => {
+  for (const others of [
+    ['/f/{x}', '/f/{x}/{rest:path}'], ['/f/{x:int}', '/f/{x:float}', '/f/{x:uuid}', '/f/x', '/f//', '/f//{p:path}', '/f/{x}/{p:path}'], ['/{any:path}'], ['/f/{x}', '/f/{x}/', '/f/{x}/{p:path}', '/f//{p:path}'],
+    ['/g/{x}', '/g/{x}/', '/g/{x}/{p:path}', '/g//', '/g//{p:path}'],
+  ]) {
+    const table = ['/f/{all:path}', ...others].map(parseTemplate);
+    assert.deepEqual(coveredBy(table[0]!, table, (other) => other), [], others.join(' '));
+  }
+  const app = make().post('/f/{x}', handler).get('/f/{x}/{rest:path}', handler).get('/f//{rest:path}', handler).get('/f//', handler).get('/f/{all:path}', handler);
+  assert.deepEqual(brief(app), []);
+});
+
+test('SVC102 finds a HEAD route whose paths are taken by GET routes', () => {
+  const app = make().get('/f/{x}', handler).get('/f/{x}/{rest:path}', handler).get('/f//{rest:path}', handler).get('/f//', handler).post('/f/{all:path}', handler);
+  app.get('/f/{x}/', { allow: [{ rule: 'SVC103', reason: 'for the cover' }] }, handler);
+  app.route('/f/{all:path}', ['HEAD'], handler); const at = line();
+  assert.deepEqual(brief(app), [['SVC102', 'HEAD /f/{all:path}', at]]);
+});
+
+test('SVC102 finds a route that the operations endpoints hide, at the route', () => {
+  const app = make();
+  app.get('/healthz', handler); const at = line();
+  app.post('/healthz', handler).get('/healthz/{x}', handler);
+  assert.deepEqual(brief(app), [['SVC102', 'GET /healthz', at]]);
+  assert.match(about(make().get('/metrics', handler))[0]!.remedy, /ops: \{ metrics: \{ port \} \}/);
+  assert.deepEqual(brief(make({ ops: { metrics: { port: 0 } } }).get('/metrics', handler)), []);
+});
+
+const PARTS = ['', 'a', '{x}', '{x:int}', '{x:float}', '{x:uuid}'];
+const TEXTS = ['', 'a', 'zz', '1', '1.5', '0190163d-8694-739b-aea5-966c26f8ad91'];
+
+/** Every path of up to `most` segments after a prefix. */
+function paths(prefix: string, most: number): string[] {
+  let longest = [prefix];
+  const all: string[] = [];
+  for (let length = 1; length <= most; length++) {
+    longest = longest.flatMap((path) => TEXTS.map((text) => `${path}/${text}`));
+    all.push(...longest);
+  }
+  return all;
+}
+
+test('SVC102 reports a route exactly when no path that it matches ever reaches it (generated tables and every short path)', () => {
+  const random = seeded(102);
+  const pick = <T>(from: readonly T[]): T => from[random(from.length)]!;
+  const all = [...paths('', 2), ...paths('/f', 4)];
+  let covered = 0;
+  for (let round = 0; round < 150; round++) {
+    const templates = new Map<string, string>();
+    const add = (template: string): void => { const named = rename(template); templates.set(template.replaceAll(/\{\w+/g, '{'), named); };
+    add(random(4) === 0 ? '/f/{x}/{r:path}' : '/f/{r:path}');
+    // mostly what covers: each piece is there more often than not
+    for (const piece of ['/f/{x}', '/f/{x}/', '/f/{x}/{r:path}', '/f//', '/f//{r:path}', '/f/{x}/{y}', '/f/{x}/{y}/', '/f/{x}//', '/f/{x}/{y}/{r:path}', '/f/{x}//{r:path}']) if (random(6) > 0) add(piece);
+    for (let extra = random(4); extra > 0; extra--) add(`/f/${Array.from({ length: 1 + random(2) }, () => pick(PARTS)).join('/')}${random(3) === 0 ? '/{r:path}' : ''}`);
+    const table = [...templates.values()].map((template) => parseTemplate(template));
+    const router = new RoutingTable<string>();
+    for (const parsed of table) router.add('GET', parsed, parsed.template);
+    router.freeze();
+    const reached = new Set<string>();
+    for (const path of all) {
+      const match = router.match('GET', path);
+      if (match.kind === 'found') reached.add(match.endpoint);
+    }
+    for (const parsed of table) {
+      const isMatched = all.some((path) => referenceMatch([{ method: 'GET', template: parsed.template }], 'GET', path).kind === 'found');
+      assert.ok(isMatched, parsed.template);
+      const isReported = coveredBy(parsed, table, (other) => other).length > 0;
+      if (isReported) covered++;
+      assert.equal(isReported, !reached.has(parsed.template), `${parsed.template} in ${[...templates.values()].join(' ')}`);
+    }
+  }
+  assert.ok(covered > 10, `${covered} covered`);
+});
+
+/** Gives each parameter a name of its own. */
+function rename(template: string): string {
+  let next = 0;
+  return template.replaceAll(/\{\w+/g, () => `{p${next++}`);
+}
+
+// ── SVC103 ──
+
+test('SVC103 warns of paths that differ in case or in a slash at the end only, at the second', () => {
+  const app = make().get('/users/{id}', handler).get('/a', handler);
+  app.get('/Users/{key}', handler); const byCase = line();
+  app.get('/a/', handler); const bySlash = line();
+  assert.deepEqual(brief(app), [['SVC103', 'GET /Users/{key}', byCase], ['SVC103', 'GET /a/', bySlash]]);
+  assert.match(about(app)[0]!.message, /differs from \/users\/\{id\} at .*check-rules\.test\.ts:\d+ only in case$/);
+  assert.match(about(app)[1]!.message, /only in a slash at the end$/);
+  app.compileAll();
+  const own = make();
+  own.get('/healthz/', handler); const at = line();
+  assert.deepEqual(brief(own), [['SVC103', 'GET /healthz/', at]]);
+});
+
+test('SVC103 leaves alone other methods, other converters and other paths', () => {
+  assert.deepEqual(brief(make().get('/', handler).get('/a', handler).post('/A', handler).get('/{x}', handler).get('/{x:int}/', handler).get('/b//', handler)), []);
+});
+
+// ── SVC113 ──
+
+function alice(): string { return 'alice'; }
+function bob(): string { return 'bob'; }
+
+test('SVC113 warns where a route gives another source to a name of its router', () => {
+  const router = new Router({ deps: { me: Depends(alice) } });
+  router.route('/a', ['GET', 'POST'], { me: Depends(bob) }, handler); const at = line();
+  router.get('/b', { me: Depends(alice, { cache: false }) }, handler).get('/c', { you: Depends(bob) }, handler);
+  assert.deepEqual(brief(make().includeRouter(router, '/r')), [['SVC113', 'GET, POST /r/a', at]]);
+  assert.match(about(make().includeRouter(router, '/r'))[0]!.message, /^"me" is alice for its router and bob for the route/);
+  const outer = new Router({ deps: { me: Depends(bob) } }).includeRouter(new Router({ deps: { me: Depends(alice) } }).get('/x', handler));
+  assert.deepEqual(about(make().includeRouter(outer)).map(({ rule, subject }) => [rule, subject]), [['SVC113', 'GET /x']]);
+});
+
+// ── SVC107 ──
+
+test('SVC107 reports a spec that cannot be read yet, at the route', () => {
+  const late = provide({ get it() { throw new ReferenceError('not yet'); } } as object, () => 1);
+  const app = make();
+  app.get('/a', { late: Depends(late) }, handler); const at = line();
+  assert.deepEqual(brief(app), [['SVC107', 'GET /a', at]]);
+  assert.match(about(app)[0]!.message, /threw ReferenceError: not yet$/);
+});
+
+// ── SVC205 ──
+
+const SECRETIVE: Plugin = { name: 'login', secrets: ['authSecret'], register: () => undefined };
+
+test('SVC205 finds a secret that a plugin needs and nobody sets, and the application does not start', async () => {
+  const app = make();
+  app.register(SECRETIVE); const at = line();
+  assert.deepEqual(brief(app), [['SVC205', 'setting authSecret', at]]);
+  assert.match(about(app)[0]!.message, /^the plugin login needs the secret "authSecret", and there is none$/);
+  assert.match(about(app)[0]!.remedy, /^Set SVC_AUTH_SECRET to the output of: node -p/);
+  await assert.rejects(app.startup(), { code: 'E_COMPILE', message: /SVC205 setting authSecret/ });
+});
+
+test('SVC205 finds a secret that a dependency needs, however deep, and once', () => {
+  const inner = provide({ secrets: ['tokenSecret'] }, function verified() { return 1; });
+  const outer = provide({ inner: Depends(inner) }, ({ inner: value }) => value);
+  const app = make();
+  app.get('/a', { it: Depends(outer) }, handler); const at = line();
+  app.get('/b', { it: Depends(inner) }, handler).get('/c', { it: Depends(outer) }, handler);
+  assert.deepEqual(brief(app), [['SVC205', 'setting tokenSecret', at]]);
+  assert.match(about(app)[0]!.message, /^the dependency verified needs/);
+});
+
+test('SVC205 is content with a secret from the configuration, and an empty one is none', () => {
+  assert.deepEqual(brief(make({ config: { authSecret: 'x'.repeat(32) } }).register(SECRETIVE)), []);
+  assert.deepEqual(brief(make({ config: { authSecret: '' } }).register(SECRETIVE)).length, 1);
+  make({ config: { authSecret: 'x'.repeat(32) } }).register(SECRETIVE).compileAll();
+});
+
+// ── SVC401 ──
+
+test('SVC401 finds a setting that does not cast, where it was read', () => {
+  const app = make();
+  assert.equal(app.config.get('pageSize', 20), 20); const at = line();
+  app.config.loadDict({ pageSize: 'large' });
+  assert.deepEqual(brief(app), [['SVC401', 'setting pageSize', at]]);
+  assert.match(about(app)[0]!.message, /^Cannot read the setting "pageSize" \(SVC_PAGE_SIZE\): a finite decimal number is needed/);
+  assert.doesNotMatch(about(app)[0]!.message, /large/);
+});
+
+test('SVC401 finds a setting without which nothing can be judged, and nothing else', () => {
+  const app = make().get('/a', handler).get('/a', handler);
+  app.config.loadDict({ env: 'staging' });
+  const { findings, ok } = app.check();
+  assert.deepEqual([ok, findings.map(({ rule, subject }) => [rule, subject])], [false, [['SVC401', 'the settings']]]);
+  assert.match(findings[0]!.message, /^Cannot read the setting "env" \(SVC_ENV\)/);
+});
+
+test('SVC401 finds a setting of the framework that does not cast before it is read', () => {
+  assert.deepEqual(about(make({ config: { port: 'http' } })).map(({ rule, severity, subject }) => [rule, severity, subject]), [['SVC401', 'error', 'setting port']]);
+  assert.deepEqual(brief(make({ config: { port: '80', host: '::1', enableDocs: 'no' } })), []);
+});
+
+test('SVC401 finds a setting that is read without a default and set by nobody, but not one that may be absent', () => {
+  const app = make({ config: { there: 'x' } });
+  app.config.get('databaseUrl'); const at = line();
+  app.config.get('there');
+  app.config.get('maybe', null);
+  app.config.get('perhaps', undefined, { cast: Number });
+  assert.deepEqual(brief(app), [['SVC401', 'setting databaseUrl', at]]);
+  app.compileAll();
+});
+
+test('SVC401 warns of variables that nobody reads, with what was meant', (t) => {
+  const variables = { SVC_PAGE_SZIE: '5', SVC_POTR: '80', SVC_HOST: '::1', SVC_AUTH_SECRET: 'x', SVC_TOKEN_SECRET: 'x', SVC_DEBUG: '1', SVC_WHOLLY_ELSE: '1', SVC_SIZE: '5' };
+  Object.assign(process.env, variables);
+  t.after(() => Object.keys(variables).forEach((name) => delete process.env[name]));
+  const app = make().register({ ...SECRETIVE, secrets: ['tokenSecret'] });
+  app.config.get('pageSize', 20);
+  app.config.get('size', 1);
+  assert.deepEqual(about(app).map(({ rule, severity, subject, message }) => [rule, severity, subject, message]), [
+    ['SVC401', 'warning', 'variable SVC_PAGE_SZIE', 'it is set, and nothing reads it: did you mean SVC_PAGE_SIZE?'],
+    ['SVC401', 'warning', 'variable SVC_POTR', 'it is set, and nothing reads it: did you mean SVC_PORT?'],
+    ['SVC401', 'warning', 'variable SVC_WHOLLY_ELSE', 'it is set, and nothing reads it'],
+  ]);
+});
+
+// ── SVC404 ──
+
+for (const [version, day, expected] of [
+  ['24.18.1', '2026-11-20', []], ['24.21.0', '2026-11-20', []], ['26.5.1', '2026-11-20', []], ['26.10.0', '2026-11-20', []], ['27.1.0', '2027-06-01', []], ['28.0.0-nightly', '2028-01-01', []],
+  ['24.18.0', '2026-11-20', ['it lacks the security fixes of 24.18.1']], ['24.16.0', '2026-11-20', ['it lacks the security fixes of 24.18.1']], ['26.5.0', '2026-11-20', ['it lacks the security fixes of 26.5.1']],
+  ['24.21.0', '2028-04-30', ['its line had its end of life on 2028-04-30']], ['25.9.0', '2026-11-20', ['it is outside of what this package supports (^24.18.1 || >=26.5.1)', 'its line had its end of life on 2026-06-01']],
+  ['22.23.2', '2026-11-20', ['it is outside of what this package supports (^24.18.1 || >=26.5.1)']], ['18.20.0', '2026-11-20', ['it is outside of what this package supports (^24.18.1 || >=26.5.1)']],
+] as const) {
+  test(`SVC404 says of Node ${version} on ${day}: ${expected.join(', ') || 'nothing'}`, () => {
+    const view = { ...make().inspect(), nodeVersion: version, nowMs: Date.parse(`${day}T00:00:00Z`) };
+    const { report, refuses } = examine(view, [], CORE_RULES);
+    assert.deepEqual(report.findings.filter(({ rule }) => rule === 'SVC404').map(({ severity, message }) => [severity, message]), expected.map((message) => ['warning', message]));
+    assert.equal(refuses, false);
+  });
+}
+
+test('SVC404 speaks of the versions that package.json asks for', () => {
+  assert.equal((JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { engines: { node: string } }).engines.node, SUPPORTED_NODE);
+});
+
+// ── those that compilation finds ──
+
+test('SVC101, SVC104, SVC106, SVC111, SVC112 and SVC114 are in the report, each at its line', () => {
+  const app = make();
+  app.get('/a', { name: 'n' }, handler);
+  app.get('/a', handler); const twice = line();
+  app.get('/c', { name: 'n' }, handler); const named = line();
+  const router = new Router({ prefix: '/{id}' });
+  router.get('/{id}', handler); const unreadable = line();
+  app.includeRouter(router);
+  const circle: (context: Context) => unknown = provide({ get me() { return Depends(circle); } }, () => 1);
+  app.get('/d', { circle: Depends(circle) }, handler); const circular = line();
+  const wide = provide({ narrow: Depends(alice) }, () => 1);
+  app.get('/e', { wide: Depends(wide, { scope: 'app' }) }, handler); const scoped = line();
+  app.register({ name: 'p', requires: ['q'], register: () => undefined }); const plugged = line();
+  assert.deepEqual(brief(app), [
+    ['SVC101', 'GET /a', twice], ['SVC104', 'GET /c', named], ['SVC106', 'GET /{id}/{id}', unreadable], ['SVC111', 'GET /d', circular], ['SVC112', 'GET /e', scoped], ['SVC114', 'plugin p', plugged],
+  ]);
+});

@@ -1,0 +1,83 @@
+/**
+ * Twenty saves under load, a broken one among them: no request is lost.
+ *
+ *   node --conditions=svc-source test/soak/reload.ts
+ *
+ *   SVC_SOAK_SECONDS    begins no further round after so long; default 60. One round is 20 saves
+ *
+ * Asserted: each request is answered with 200 and a version that is or was there; after each save the new version is; while
+ * the application is broken every answer is a 503 that says why, and the next save recovers. Told: how long a restart took.
+ */
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Load, ask } from '../support/load.ts';
+import { BIN, build } from '../support/build.ts';
+import { project, start } from '../support/run.ts';
+
+const SECONDS = Number(process.env['SVC_SOAK_SECONDS'] ?? 60);
+const CLIENTS = 12;
+const SAVES = 20;
+const WORST_MS = 5_000;
+
+const APP = (version: string): string => `import { Svc } from 'svc';
+import { part } from './part.ts';
+export const app = new Svc();
+app.get('/', async () => { await new Promise((resolve) => setTimeout(resolve, 2)); return '${version} ' + part; });
+`;
+
+const endings: (() => void | Promise<void>)[] = [];
+const scope = { after: (fn: () => void | Promise<void>): void => void endings.unshift(fn) };
+
+async function soak(): Promise<void> {
+  build();
+  const cwd = project(scope, { 'app.ts': APP('v0'), 'part.ts': "export const part: string = 'p0';\n" });
+  const server = start(scope, process.execPath, [BIN, 'run', 'app.ts', '--reload', '--port', '0'], { cwd });
+  const [, url] = await server.printed(/"event":"listening","url":"([^"]+)"/);
+  const startedMs = performance.now();
+  const restarts: number[] = [];
+  let answered = 0;
+  let worstMs = 0;
+  let expected = 0;
+  let part = 0;
+  for (let round = 0; round === 0 || performance.now() - startedMs < SECONDS * 1_000; round++) {
+    const load = new Load(`${url}/`, CLIENTS, (status, body) => status === 200 && /^v\d+ p\d+$/.test(body));
+    for (let save = 0; save < SAVES; save++) {
+      await load.more(100);
+      if (save % 2 === 0) writeFileSync(join(cwd, 'app.ts'), APP(`v${++expected}`));
+      else writeFileSync(join(cwd, 'part.ts'), `export const part: string = 'p${++part}';\n`);
+      const savedMs = performance.now();
+      while (load.bodies.get(`v${expected} p${part}`) === undefined) {
+        assert.ok(performance.now() - savedMs < WORST_MS, 'the new version does not come');
+        await load.more(1);
+      }
+      restarts.push(performance.now() - savedMs);
+    }
+    await load.stop();
+    assert.deepEqual(load.failures, []);
+    answered += load.answered;
+    worstMs = Math.max(worstMs, load.worstMs);
+
+    const broken = new Load(`${url}/`, CLIENTS, (status, body) => status === 200 || (status === 503 && /Expression expected/.test(body)));
+    writeFileSync(join(cwd, 'app.ts'), 'export const app = (;\n');
+    while ((await ask(`${url}/`)).status !== 503) await broken.more(1);
+    await broken.more(100);
+    writeFileSync(join(cwd, 'app.ts'), APP(`v${++expected}`));
+    while ((await ask(`${url}/`)).status !== 200) await broken.more(1);
+    await broken.stop();
+    assert.deepEqual(broken.failures, []);
+    answered += broken.answered;
+  }
+  server.child.kill('SIGTERM');
+  assert.equal((await server.ended).status, 0);
+  assert.ok(worstMs < WORST_MS, `a request waited ${worstMs} ms`);
+  restarts.sort((a, b) => a - b);
+  process.stdout.write(`${restarts.length} saves, ${answered} requests, none lost; worst ${Math.round(worstMs)} ms; from a save to the first new answer: median ${Math.round(restarts[restarts.length >> 1]!)} ms, worst ${Math.round(restarts.at(-1)!)} ms\n`);
+}
+
+try {
+  await soak();
+} finally {
+  for (const end of endings) await end();
+}
+process.exit(0);

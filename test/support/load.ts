@@ -1,0 +1,78 @@
+/**
+ * Clients that ask again as soon as they are answered: half of them over one connection each, half over a new one each time.
+ */
+import { Agent, request } from 'node:http';
+
+/** A request that had no answer, or not the right one. */
+export interface Failure {
+  readonly atMs: number;
+  readonly what: string;
+}
+
+/** Requests without an end, until stop(). */
+export class Load {
+  answered = 0;
+  worstMs = 0;
+  readonly failures: Failure[] = [];
+  /** How often each body was answered. */
+  readonly bodies: Map<string, number> = new Map();
+  readonly #url: URL;
+  readonly #agents: readonly Agent[];
+  readonly #clients: Promise<void>;
+  readonly #waiting = new Set<{ readonly target: number; readonly resolve: () => void }>();
+  #isStopped = false;
+
+  /** `accepts` says which answers are right. */
+  constructor(url: string | URL, clients: number, accepts: (status: number, body: string) => boolean = (status) => status === 200) {
+    this.#url = new URL(url);
+    this.#agents = Array.from({ length: clients }, (_, index) => new Agent({ keepAlive: index % 2 === 0, maxSockets: 1 }));
+    this.#clients = Promise.all(this.#agents.map((agent) => this.#ask(agent, accepts))).then(() => undefined);
+  }
+
+  /** Resolves when so many more have been answered. */
+  more(count: number): Promise<void> {
+    return new Promise((resolve) => { this.#waiting.add({ target: this.answered + count, resolve }); });
+  }
+
+  /** Lets the last requests be answered. */
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    await this.#clients;
+    for (const agent of this.#agents) agent.destroy();
+  }
+
+  async #ask(agent: Agent, accepts: (status: number, body: string) => boolean): Promise<void> {
+    while (!this.#isStopped) {
+      const startedMs = performance.now();
+      try {
+        const { status, body } = await ask(this.#url, agent);
+        if (!accepts(status, body)) this.failures.push({ atMs: performance.now(), what: `${status} ${body.slice(-400)}` });
+        this.bodies.set(body, (this.bodies.get(body) ?? 0) + 1);
+      } catch (error) {
+        this.failures.push({ atMs: performance.now(), what: (error as NodeJS.ErrnoException).code ?? String(error) });
+        await new Promise((resolve) => setImmediate(resolve));
+      }
+      this.answered++;
+      this.worstMs = Math.max(this.worstMs, performance.now() - startedMs);
+      for (const waiting of this.#waiting) {
+        if (this.answered < waiting.target) continue;
+        this.#waiting.delete(waiting);
+        waiting.resolve();
+      }
+    }
+  }
+}
+
+const HANG_MS = 20_000;
+
+/** One request. Rejects when the connection ends first, or nothing comes for 20 s. */
+export function ask(url: string | URL, agent?: Agent, headers: Readonly<Record<string, string>> = {}): Promise<{ status: number; body: string; type: string }> {
+  return new Promise((resolve, reject) => {
+    const sent = request(url, { agent: agent ?? false, headers }, (response) => {
+      let body = '';
+      response.setEncoding('utf8').on('data', (text: string) => { body += text; });
+      response.on('end', () => resolve({ status: response.statusCode!, body, type: response.headers['content-type'] ?? '' })).on('error', reject);
+    });
+    sent.on('error', reject).setTimeout(HANG_MS, () => sent.destroy(new Error('no answer'))).end();
+  });
+}
