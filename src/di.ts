@@ -268,6 +268,7 @@ export class Resolution {
 
   #arrive(): void {
     if (--this.#pending > 0) return;
+    this.#waiting = undefined;
     if (this.#failed === undefined) this.#settle!.resolve();
     else this.#settle!.reject(this.#failed.error);
   }

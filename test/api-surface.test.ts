@@ -1,5 +1,5 @@
 /**
- * What programs can import, name by name. SVC_UPDATE_API=1 writes api-surface.txt anew, and the table of error codes in
+ * What programs can import, name by name. UPDATE_API=1 writes api-surface.txt anew, and the table of error codes in
  * README.md; read the difference before you commit it.
  */
 import assert from 'node:assert/strict';
@@ -9,7 +9,7 @@ import { test } from 'node:test';
 import { FAULTS } from '../src/errors.ts';
 import { ROOT } from './support/build.ts';
 
-const UPDATES = process.env['SVC_UPDATE_API'] === '1';
+const UPDATES = process.env['UPDATE_API'] === '1';
 const SURFACE = join(ROOT, 'test/api-surface.txt');
 const README = join(ROOT, 'README.md');
 
@@ -49,7 +49,7 @@ test('the entry points export what test/api-surface.txt says, no more and no les
   if (UPDATES) writeFileSync(SURFACE, `${actual.join('\n')}\n`);
   const expected = readFileSync(SURFACE, 'utf8').trimEnd().split('\n');
   const difference = [...expected.filter((line) => !actual.includes(line)).map((line) => `- ${line}`), ...actual.filter((line) => !expected.includes(line)).map((line) => `+ ${line}`)];
-  assert.equal(difference.length, 0, `The public interface has changed. If that is meant, run this test with SVC_UPDATE_API=1.\n${difference.join('\n')}`);
+  assert.equal(difference.length, 0, `The public interface has changed. If that is meant, run this test with UPDATE_API=1.\n${difference.join('\n')}`);
   assert.deepEqual(expected, [...expected].sort(), 'test/api-surface.txt is sorted');
 });
 
@@ -98,7 +98,7 @@ test('README.md lists every error code with what it means and its remedy', () =>
   if (UPDATES) writeFileSync(README, readFileSync(README, 'utf8').replace(TABLE, (_all, before: string, _old, after: string) => before + table() + after));
   const found = TABLE.exec(readFileSync(README, 'utf8'))?.[2];
   assert.ok(found !== undefined, 'README.md has lost the marks around its table of error codes');
-  assert.deepEqual(found.split('\n'), table().split('\n'), 'run this test with SVC_UPDATE_API=1');
+  assert.deepEqual(found.split('\n'), table().split('\n'), 'run this test with UPDATE_API=1');
 });
 
 test('the table of faults is sorted, its messages say "Cannot …" without a full stop, its remedies neither', () => {

@@ -171,12 +171,12 @@ function referee(): (schema: JsonSchema) => Judge {
 }
 
 test('what is published and what validates agree, as ajv reads JSON Schema', (t) => {
-  if (process.env['SVC_TEST_REFEREE'] === '1' && !existsSync(join(SCRATCH, 'node_modules', 'ajv-formats'))) {
+  if (process.env['TEST_REFEREE'] === '1' && !existsSync(join(SCRATCH, 'node_modules', 'ajv-formats'))) {
     mkdirSync(SCRATCH, { recursive: true });
     writeFileSync(join(SCRATCH, 'package.json'), '{"private":true}');
     execFileSync('npm', ['install', '--no-audit', '--no-fund', 'ajv@8', 'ajv-formats@3'], { cwd: SCRATCH, stdio: 'ignore' });
   }
-  if (!existsSync(join(SCRATCH, 'node_modules', 'ajv-formats'))) return t.skip(`no JSON Schema referee: set SVC_TEST_REFEREE=1 to install ajv into ${SCRATCH}`);
+  if (!existsSync(join(SCRATCH, 'node_modules', 'ajv-formats'))) return t.skip(`no JSON Schema referee: set TEST_REFEREE=1 to install ajv into ${SCRATCH}`);
   const compile = referee();
   const random = new Random(2_020_12);
   let fitting = 0, compared = 0;

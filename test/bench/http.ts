@@ -32,7 +32,12 @@ interface Scenario {
 const more = values.headers === 'browser' ? 'User-Agent: Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36\r\nAccept: */*\r\nAccept-Language: en-GB\r\nAccept-Encoding: gzip, br\r\n' +
   'Cookie: sid=0123456789abcdef; theme=dark\r\nReferer: http://localhost/x\r\nSec-Fetch-Mode: cors\r\nAuthorization: Bearer 01234567890123456789\r\n' : '';
 const get = (path: string): string => `GET ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\n${more}\r\n`;
-const user = JSON.stringify({ name: 'Ada Lovelace', email: 'ada@example.com', age: 36 });
+/** Eight members, one of them an object of three. */
+const account = { name: 'Ada Lovelace', email: 'ada@example.com', age: 36, active: true, role: 'admin', score: 0.5, tags: ['a', 'b', 'c'], home: { street: 'Main Street 5', city: 'London', zip: 'N1 9GU' } };
+const post = (path: string, value: unknown): string => {
+  const body = JSON.stringify(value);
+  return `POST ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\n${more}Content-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
+};
 const SCENARIOS: Readonly<Record<string, Scenario>> = {
   json: { request: get('/json'), status: 200, bound: 1 },
   text: { request: get('/text'), status: 200, bound: 1 },
@@ -41,7 +46,9 @@ const SCENARIOS: Readonly<Record<string, Scenario>> = {
   notFound: { request: get('/nothing/here'), status: 404, bound: 1 },
   wrongMethod: { request: `DELETE /json HTTP/1.1\r\nHost: 127.0.0.1\r\n${more}\r\n`, status: 405, bound: 1 },
   mw5: { request: get('/mw'), status: 200, bound: 1 },
-  post: { request: `POST /users HTTP/1.1\r\nHost: 127.0.0.1\r\n${more}Content-Type: application/json\r\nContent-Length: ${user.length}\r\n\r\n${user}`, status: 201, bound: 1.05 },
+  post: { request: post('/users', { name: 'Ada Lovelace', email: 'ada@example.com', age: 36 }), status: 201, bound: 1.05 },
+  validated: { request: post('/accounts', account), status: 201, bound: 1.05 },
+  invalid: { request: post('/accounts', { ...account, age: -1, home: { ...account.home, city: '' } }), status: 400, bound: 1.1 },
 };
 
 /** Runs both sides in turn and prints the table. Answers the exit status. */
@@ -84,7 +91,7 @@ async function child(side: string, name: string): Promise<void> {
 /** The product as a user would write it, from the built package. */
 async function svc(): Promise<Server> {
   const dist = new URL(values.dist ?? '../../dist/', import.meta.url);
-  const { Svc, reply } = await import(new URL('index.js', dist).href) as typeof import('svc');
+  const { Field, Schema, Svc, float, int, list, literal, reply, str } = await import(new URL('index.js', dist).href) as typeof import('svc');
   const { HttpServer } = await import(new URL('http/server.js', dist).href) as { HttpServer: new (app: object) => { node: Server } };
   const app = new Svc();
   const counts = new WeakMap<object, number>();
@@ -95,6 +102,22 @@ async function svc(): Promise<Server> {
     const body = await req.json() as { name: string };
     return reply({ ok: true, name: body.name }, 201);
   });
+  class Address extends Schema {
+    street = Field(str, { minLength: 1 });
+    city = Field(str, { minLength: 1 });
+    zip = Field(str, { minLength: 3, maxLength: 10 });
+  }
+  class Account extends Schema {
+    name = Field(str, { minLength: 1, maxLength: 50 });
+    email = Field(str, { email: true });
+    age = Field(int, { ge: 0, le: 150 });
+    active = Field(Boolean);
+    role = Field(literal('admin', 'user', 'guest'));
+    score = Field(float, { ge: 0, le: 1 });
+    tags = Field(list(str, { maxLength: 20 }), { maxLength: 10 });
+    home = Field(Address);
+  }
+  app.post('/accounts', { body: Account, status: 201 }, ({ body }) => ({ ok: true, name: body.name, city: body.home.city }));
   if (name() === 'mw5') {
     for (let layer = 0; layer < 5; layer++) {
       app.use(async (req, next) => {
@@ -122,6 +145,39 @@ function bare(): Server {
     const id = randomUUID();
     send(res, status, 'application/problem+json', JSON.stringify({ type: 'about:blank', title, status, detail, request_id: id }), extra, id);
   };
+  type Received = typeof account;
+  /** Every problem of an account, as a careful developer looks for them. */
+  const problemsOf = (body: Received): { loc: string[]; code: string; message: string }[] => {
+    const problems: { loc: string[]; code: string; message: string }[] = [];
+    const need = (isGood: boolean, code: string, message: string, ...loc: string[]): void => { if (!isGood) problems.push({ loc: ['body', ...loc], code, message }); };
+    const isText = (value: unknown, least: number, most: number): boolean => typeof value === 'string' && value.length >= least && value.length <= most;
+    need(isText(body.name, 1, 50), 'length', 'must have 1 to 50 characters', 'name');
+    need(typeof body.email === 'string' && /^[\w.!#$%&'*+/=?^`{|}~-]+@[a-zA-Z\d-]+(?:\.[a-zA-Z\d-]+)+$/.test(body.email), 'email', 'must be an e-mail address', 'email');
+    need(Number.isSafeInteger(body.age) && body.age >= 0 && body.age <= 150, 'range', 'must be 0 to 150', 'age');
+    need(typeof body.active === 'boolean', 'type', 'must be true or false', 'active');
+    need(body.role === 'admin' || body.role === 'user' || body.role === 'guest', 'enum', 'must be one of admin, user, guest', 'role');
+    need(typeof body.score === 'number' && body.score >= 0 && body.score <= 1, 'range', 'must be 0 to 1', 'score');
+    need(Array.isArray(body.tags) && body.tags.length <= 10 && body.tags.every((tag) => isText(tag, 0, 20)), 'tags', 'must be at most 10 short texts', 'tags');
+    const { home } = body;
+    if (typeof home !== 'object' || home === null) need(false, 'type', 'must be an object', 'home');
+    else {
+      need(isText(home.street, 1, Infinity), 'length', 'must have at least 1 character', 'home', 'street');
+      need(isText(home.city, 1, Infinity), 'length', 'must have at least 1 character', 'home', 'city');
+      need(isText(home.zip, 3, 10), 'length', 'must have 3 to 10 characters', 'home', 'zip');
+    }
+    return problems;
+  };
+  const received = (req: IncomingMessage, res: ServerResponse, answer: (body: unknown) => void): void => {
+    const chunks: Buffer[] = [];
+    req.on('data', (chunk: Buffer) => chunks.push(chunk));
+    req.on('end', () => {
+      try {
+        answer(JSON.parse(Buffer.concat(chunks).toString()));
+      } catch {
+        problem(res, 400, 'Bad Request', 'The request body is not valid JSON');
+      }
+    });
+  };
   const byName = new Map(Array.from({ length: ROUTES }, (_, index) => [`r${index}`, index % 2 === 0 ? 1 : 2]));
   const counts = new WeakMap<object, number>();
   const layers = Array.from({ length: 5 }, () => async (req: IncomingMessage, next: () => Promise<void>) => {
@@ -145,17 +201,15 @@ function bare(): Server {
         return json(res, 200, found);
       }
     } else if (req.method === 'POST' && path === '/users') {
-      const chunks: Buffer[] = [];
-      req.on('data', (chunk: Buffer) => chunks.push(chunk));
-      req.on('end', () => {
-        try {
-          const body = JSON.parse(Buffer.concat(chunks).toString()) as { name: string };
-          json(res, 201, { ok: true, name: body.name });
-        } catch {
-          problem(res, 400, 'Bad Request', 'The request body is not valid JSON');
-        }
+      return received(req, res, (body) => json(res, 201, { ok: true, name: (body as { name: string }).name }));
+    } else if (req.method === 'POST' && path === '/accounts') {
+      return received(req, res, (body) => {
+        if (typeof body !== 'object' || body === null) return problem(res, 400, 'Bad Request', 'The body must be an object');
+        const errors = problemsOf(body as Received); // what is only believed here is checked there
+        if (errors.length === 0) return json(res, 201, { ok: true, name: (body as Received).name, city: (body as Received).home.city });
+        const id = randomUUID();
+        send(res, 400, 'application/problem+json', JSON.stringify({ type: 'about:blank', title: 'Bad Request', status: 400, detail: `The input has ${errors.length} problems`, errors, request_id: id }), {}, id);
       });
-      return;
     }
     if (path === '/json') return problem(res, 405, 'Method Not Allowed', 'This path has GET, HEAD, OPTIONS', { Allow: 'GET, HEAD, OPTIONS' });
     problem(res, 404, 'Not Found', undefined);

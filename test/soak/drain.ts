@@ -3,8 +3,8 @@
  *
  *   node --conditions=svc-source test/soak/drain.ts
  *
- *   SVC_SOAK_SECONDS    starts no further round after so long; default 60
- *   SVC_SOAK_SEED       repeats what each connection sends; default from the time, and printed
+ *   SOAK_SECONDS    starts no further round after so long; default 60
+ *   SOAK_SEED       repeats what each connection sends; default from the time, and printed
  *
  * A request is accepted when the application has seen it: it prints the id. Asserted in each round: each accepted request has
  * its whole answer; every answer made after the signal says `Connection: close`, or is followed by one that does over the same
@@ -25,8 +25,8 @@ import type { ChildProcess } from 'node:child_process';
 import type { RawAnswer } from '../support/raw-http.ts';
 
 const ROUNDS = 20;
-const SECONDS = Number(process.env['SVC_SOAK_SECONDS'] ?? 60);
-const SEED = Number(process.env['SVC_SOAK_SEED'] ?? Date.now() % 1_000_000_000);
+const SECONDS = Number(process.env['SOAK_SECONDS'] ?? 60);
+const SEED = Number(process.env['SOAK_SEED'] ?? Date.now() % 1_000_000_000);
 const CONNECTIONS = 24;
 /** When the signal comes, after the load has begun. */
 const EARLIEST_MS = 100;

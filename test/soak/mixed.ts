@@ -3,8 +3,8 @@
  *
  *   node --conditions=svc-source test/soak/mixed.ts
  *
- *   SVC_SOAK_SECONDS    ends after so long, whatever is left to send; default 60
- *   SVC_SOAK_SEED       repeats what each connection sends; default from the time, and printed
+ *   SOAK_SECONDS    ends after so long, whatever is left to send; default 60
+ *   SOAK_SEED       repeats what each connection sends; default from the time, and printed
  *
  * Asserted: each complete request has the answer of its kind, each 4xx and 5xx is a problem, no 5xx but the planned ones,
  * every dependency that was entered is left, every background task of a handler that succeeded has run, the heap is flat, and
@@ -26,8 +26,8 @@ import type { ChildProcess } from 'node:child_process';
 import type { RawAnswer } from '../support/raw-http.ts';
 
 const TOTAL = 200_000;
-const SECONDS = Number(process.env['SVC_SOAK_SECONDS'] ?? 60);
-const SEED = Number(process.env['SVC_SOAK_SEED'] ?? Date.now() % 1_000_000_000);
+const SECONDS = Number(process.env['SOAK_SECONDS'] ?? 60);
+const SEED = Number(process.env['SOAK_SEED'] ?? Date.now() % 1_000_000_000);
 const CONNECTIONS = 48;
 const STEPS = 16;
 const SLACK_BYTES = 1_048_576;

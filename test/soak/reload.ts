@@ -3,7 +3,7 @@
  *
  *   node --conditions=svc-source test/soak/reload.ts
  *
- *   SVC_SOAK_SECONDS    begins no further round after so long; default 60. One round is 20 saves
+ *   SOAK_SECONDS    begins no further round after so long; default 60. One round is 20 saves
  *
  * Asserted: each request is answered with 200 and a version that is or was there; after each save the new version is; while
  * the application is broken every answer is a 503 that says why, and the next save recovers. Told: how long a restart took.
@@ -15,7 +15,7 @@ import { Load, ask } from '../support/load.ts';
 import { BIN, build } from '../support/build.ts';
 import { project, start } from '../support/run.ts';
 
-const SECONDS = Number(process.env['SVC_SOAK_SECONDS'] ?? 60);
+const SECONDS = Number(process.env['SOAK_SECONDS'] ?? 60);
 const CLIENTS = 12;
 const SAVES = 20;
 const WORST_MS = 5_000;

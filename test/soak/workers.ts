@@ -3,7 +3,7 @@
  *
  *   node --conditions=svc-source test/soak/workers.ts
  *
- *   SVC_SOAK_SECONDS    begins no further round after so long; default 60
+ *   SOAK_SECONDS    begins no further round after so long; default 60
  *
  * Asserted in each round: SIGHUP replaces both processes and no request fails; kill -9 of one fails at most one request a
  * client, all within a second of it, and another takes its place; the counts of `/metrics` never fall. At the end SIGTERM
@@ -14,7 +14,7 @@ import { Load, ask } from '../support/load.ts';
 import { BIN, build } from '../support/build.ts';
 import { project, start } from '../support/run.ts';
 
-const SECONDS = Number(process.env['SVC_SOAK_SECONDS'] ?? 60);
+const SECONDS = Number(process.env['SOAK_SECONDS'] ?? 60);
 const CLIENTS = 16;
 const WORST_MS = 5_000;
 

@@ -15,7 +15,7 @@ export function npmEnvironment(): Record<string, string | undefined> {
 
 /**
  * A folder whose node_modules has these packages, `{ typescript: '~5.9.0' }`. Without a registry the test is skipped, which
- * SVC_REQUIRE_SCRATCH=1 turns into a failure; then the answer is undefined.
+ * REQUIRE_SCRATCH=1 turns into a failure; then the answer is undefined.
  */
 export function scratch(t: TestContext, name: string, packages: Readonly<Record<string, string>>): string | undefined {
   const folder = join(tmpdir(), 'svc-scratch', name);
@@ -34,7 +34,7 @@ export function scratch(t: TestContext, name: string, packages: Readonly<Record<
     else problem = `npm cannot install ${Object.entries(packages).map((pair) => pair.join('@')).join(' ')}: ${stderr.split('\n').find((line) => line.includes('code')) ?? `status ${status}`}`;
   });
   if (problem === '') return folder;
-  if (process.env['SVC_REQUIRE_SCRATCH'] === '1') throw new Error(problem);
+  if (process.env['REQUIRE_SCRATCH'] === '1') throw new Error(problem);
   t.skip(`no registry: ${problem}`);
   return undefined;
 }

@@ -1,0 +1,115 @@
+/**
+ * What a dependency costs a request: a route with six of one kind against a route with one, through the compiled
+ * application without a transport. CPU ns for each of the other five, what its source does included; medians of fresh
+ * processes.
+ *
+ *   node --conditions=svc-source test/bench/dependencies.ts [--rounds=5]      exits 1 when one is above its bound
+ */
+import { spawnSync } from 'node:child_process';
+import { EventEmitter } from 'node:events';
+import { Readable } from 'node:stream';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { Depends, Svc, createLogger, provide } from '../../src/index.ts';
+import { TransportRequest } from '../../src/http/request.ts';
+import type { Context, DependencySource } from '../../src/index.ts';
+import type { Incoming, Outgoing } from '../../src/http/request.ts';
+
+const { values } = parseArgs({ options: { rounds: { type: 'string' }, kind: { type: 'string' } } });
+const COUNT = 5;
+/** A source of its own for each of several dependencies: one would be resolved once. */
+interface Kind {
+  readonly make: (index: number) => DependencySource;
+  /** The most ns for each. */
+  readonly bound: number;
+  readonly options?: Parameters<typeof Depends>[1];
+}
+const shared = Depends(() => 1);
+const KINDS: Readonly<Record<string, Kind>> = {
+  sync: { make: (index) => ({ req }: Context) => req.method.length + index, bound: 30 },
+  async: { make: (index) => async ({ req }: Context) => req.method.length + index, bound: 80 },
+  generator: { make: (index) => function* ({ req }: Context) { yield req.method.length + index; }, bound: 200 },
+  'async generator': { make: (index) => async function* ({ req }: Context) { yield req.method.length + index; }, bound: Infinity },
+  'generator, handler': { make: (index) => function* ({ req }: Context) { yield req.method.length + index; }, bound: 200, options: { scope: 'handler' } },
+  class: { make: (index) => class { readonly it: number; constructor({ req }: Context) { this.it = req.method.length + index; } }, bound: Infinity },
+  'provide, one need': { make: (index) => provide({ shared }, ({ shared: one, req }) => req.method.length + one + index), bound: Infinity },
+  app: { make: (index) => () => index, bound: 30, options: { scope: 'app' } },
+};
+
+/** Runs every kind in turn and prints the table. Answers the exit status. */
+function parent(): number {
+  const rounds = Number(values.rounds ?? 5);
+  const samples = new Map<string, number[]>(Object.keys(KINDS).map((kind) => [kind, []]));
+  for (let round = 0; round < rounds; round++) for (const [kind, found] of samples) found.push(measure(kind));
+  console.log(`### ns per dependency, ${process.version}, median of ${rounds} fresh processes each\n\n| | ns each | bound |\n|---|---:|---:|`);
+  let isSlow = false;
+  for (const [kind, found] of samples) {
+    const { bound } = KINDS[kind]!;
+    const ns = found.toSorted((left, right) => left - right)[found.length >> 1]!;
+    isSlow ||= ns > bound;
+    console.log(`| ${kind} | ${ns.toFixed(0)} | ${bound === Infinity ? '' : bound} |`);
+  }
+  return isSlow ? 1 : 0;
+}
+
+function measure(kind: string): number {
+  const { stdout, stderr } = spawnSync(process.execPath, ['--conditions=svc-source', fileURLToPath(import.meta.url), `--kind=${kind}`], { encoding: 'utf8' });
+  const result = /RESULT (-?[\d.]+)/.exec(stdout);
+  if (result === null) throw new Error(`${kind}: ${stderr}`);
+  return Number(result[1]);
+}
+
+class NoIncoming extends Readable implements Incoming {
+  readonly method = 'GET';
+  readonly url: string;
+  readonly rawHeaders: readonly string[] = ['x-request-id', 'bench'];
+  readonly socket = { remoteAddress: '127.0.0.1' };
+  readonly complete = true;
+
+  constructor(url: string) {
+    super();
+    this.url = url;
+  }
+}
+
+class NoOutgoing extends EventEmitter implements Outgoing {
+  readonly writableFinished = true;
+  readonly destroyed = true;
+}
+
+const WARM = 60_000;
+const SLICES = 9;
+const PER_SLICE = 40_000;
+
+async function child(name: string): Promise<void> {
+  const { make, options } = KINDS[name]!;
+  const app = new Svc({ logger: createLogger({ level: 'silent' }) });
+  const spec = Object.fromEntries(Array.from({ length: COUNT }, (_, index) => [`d${index}`, Depends(make(index), options)]));
+  const handler = (context: Context): string => context.req.method;
+  app.get('/one', { d: Depends(make(9), options) }, handler).get('/six', { d: Depends(make(9), options), ...spec }, handler);
+  await app.startup();
+  const run = async (path: string, times: number): Promise<number> => {
+    const incoming = new NoIncoming(path);
+    const outgoing = new NoOutgoing();
+    const before = process.cpuUsage();
+    for (let index = 0; index < times; index++) {
+      const req = new TransportRequest(incoming, outgoing, app.defaults);
+      const response = app.handle(req);
+      if (response instanceof Promise) await response;
+      const finishing = app.finish(req, undefined);
+      if (finishing !== undefined) await finishing;
+    }
+    const { user, system } = process.cpuUsage(before);
+    return (user + system) * 1_000 / times;
+  };
+  for (const path of ['/one', '/six', '/one', '/six']) await run(path, WARM);
+  let [one, six] = [Infinity, Infinity];
+  for (let slice = 0; slice < SLICES; slice++) {
+    one = Math.min(one, await run('/one', PER_SLICE));
+    six = Math.min(six, await run('/six', PER_SLICE));
+  }
+  console.log(`RESULT ${((six - one) / COUNT).toFixed(1)}`);
+}
+
+if (values.kind !== undefined) await child(values.kind);
+else process.exitCode = parent();
