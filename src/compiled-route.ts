@@ -160,11 +160,12 @@ class RouteCall {
     this.#plan = plan;
     this.#req = req;
     this.#context = new RequestContext(req);
-    this.#resolution = new Resolution(this.#context, plan.size);
+    this.#resolution = plan.size === 0 ? NOTHING_RESOLVED : new Resolution(this.#context, plan.size);
   }
 
   /** The answer, or a promise of it where a step has to wait. */
   start(): unknown {
+    if (this.#plan.size === 0) return this.#read(undefined); // nothing to clean up after a failure
     try {
       const answer = this.#resolveEarly();
       return isThenable(answer) ? answer.then(undefined, (error: unknown) => this.#fail(error)) : answer;
@@ -302,6 +303,9 @@ class RouteCall {
     return problem(400, this.#req.id, { detail: `The input has ${issues.length} problem${issues.length === 1 ? '' : 's'}`, issues });
   }
 }
+
+/** For all routes without dependencies: nothing is ever kept in it. */
+const NOTHING_RESOLVED = new Resolution({} as Context, 0); // whom nobody asks for the context
 
 function ignore(): void { /* the failure comes back as a value */ }
 

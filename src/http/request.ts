@@ -22,7 +22,7 @@ import type { Match } from './router.ts';
 export interface Incoming extends BodySource {
   readonly method?: string | undefined;
   readonly url?: string | undefined;
-  readonly socket: { readonly remoteAddress?: string | undefined; readonly encrypted?: boolean };
+  readonly socket: { readonly remoteAddress?: string | undefined; readonly encrypted?: boolean; readonly errored?: Error | null };
 }
 
 /** The sending side of a transport, as far as a request needs to know it. */
@@ -147,10 +147,15 @@ export class TransportRequest implements HttpRequest {
     if (this.#abort !== undefined) return this.#abort.signal;
     const abort = this.#abort = new AbortController();
     const outgoing = this.#outgoing;
-    const leave = (): void => { if (!outgoing.writableFinished && this.failure === undefined) abort.abort(new ClientDisconnected()); };
+    const leave = (): void => { if (!this.wasDelivered && this.failure === undefined) abort.abort(new ClientDisconnected()); };
     if (outgoing.destroyed) leave(); // the client left before anybody asked
     else outgoing.once('close', leave);
     return abort.signal;
+  }
+
+  /** Whether the whole answer has gone out. Node 24.16 says "finished" of one whose socket broke. @internal */
+  get wasDelivered(): boolean {
+    return this.#outgoing.writableFinished && (this.#incoming.socket.errored ?? null) === null;
   }
 
   body(options: BodyOptions = {}): Promise<Uint8Array> {

@@ -212,7 +212,7 @@ export class HttpServer {
   /** The connection is done with the request, and its handler is, too. */
   #end(req: TransportRequest, outgoing: ServerResponse): void {
     this.#inFlight--;
-    void this.#app.finish(req, outgoing.writableFinished ? undefined : req.failure ?? new ClientDisconnected());
+    void this.#app.finish(req, req.wasDelivered ? undefined : req.failure ?? new ClientDisconnected());
     if (this.#isDraining && this.#inFlight === 0) setImmediate(() => this.#whenIdle?.());
   }
 }
