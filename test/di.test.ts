@@ -245,6 +245,21 @@ test('When one dependency fails while others are under way, these are waited for
   assert.deepEqual(steps, ['first opens', 'slow opens', 'slow is left', 'first got NotFound']);
 });
 
+test('Once a dependency has failed, none that had to wait begins, whatever it needs', async () => {
+  const steps: string[] = [];
+  const [failed, gate] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const slow = async (): Promise<number> => { await gate.promise; return 1; };
+  const failing = async (): Promise<never> => { queueMicrotask(() => failed.resolve()); throw new NotFound(); };
+  const waits = provide({ slow: Depends(slow) }, () => steps.push('never'));
+  await using it = setUp((app) => app.get('/', { waits: Depends(waits), failing: Depends(failing) }, () => steps.push('never')));
+  const answer = it.client.get('/');
+  await failed.promise;
+  await new Promise((resolve) => setImmediate(resolve));
+  gate.resolve();
+  assert.equal((await answer).status, 404);
+  assert.deepEqual(steps, []);
+});
+
 test('When a sync dependency throws while others are under way, these are waited for, and the first failure in order answers', async () => {
   const { steps, asyncDependency } = recorder();
   const failing = (): never => { throw new NotFound('sync'); };

@@ -1,8 +1,5 @@
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import test from 'node:test';
 import { inspect } from 'node:util';
@@ -11,6 +8,7 @@ import type { Direction, JsonSchema } from '../src/json-schema.ts';
 import { any, bool, bytes, compileType, date, datetime, Field, fieldsOf, file, float, int, lazy, list, literal, nullable, planOf, record, Schema, str, union, uuid } from '../src/schema.ts';
 import type { FieldType, PlainOptions, TypeSource } from '../src/schema.ts';
 import { describe, invent, isWrapped, Random, realise } from './support/schema-reference.ts';
+import { scratch } from './support/scratch.ts';
 
 /** What a single field publishes. */
 function published(field: unknown, direction: Direction = 'input'): JsonSchema {
@@ -157,11 +155,9 @@ test('JsonSchemas publishes tagged unions, with a discriminator for OpenAPI', ()
 
 // ── the referee: another implementation of JSON Schema must come to the same verdicts ──
 
-const SCRATCH = join(tmpdir(), 'svc-referee');
-
 type Judge = (value: unknown) => boolean;
-function referee(): (schema: JsonSchema) => Judge {
-  const require = createRequire(join(SCRATCH, 'package.json'));
+function referee(folder: string): (schema: JsonSchema) => Judge {
+  const require = createRequire(join(folder, 'package.json'));
   const { default: Ajv } = require('ajv/dist/2020') as { default: new (options: object) => { compile(schema: object): Judge } };
   return (schema) => {
     const ajv = new Ajv({ strict: false, ownProperties: true });
@@ -171,13 +167,9 @@ function referee(): (schema: JsonSchema) => Judge {
 }
 
 test('what is published and what validates agree, as ajv reads JSON Schema', (t) => {
-  if (process.env['TEST_REFEREE'] === '1' && !existsSync(join(SCRATCH, 'node_modules', 'ajv-formats'))) {
-    mkdirSync(SCRATCH, { recursive: true });
-    writeFileSync(join(SCRATCH, 'package.json'), '{"private":true}');
-    execFileSync('npm', ['install', '--no-audit', '--no-fund', 'ajv@8', 'ajv-formats@3'], { cwd: SCRATCH, stdio: 'ignore' });
-  }
-  if (!existsSync(join(SCRATCH, 'node_modules', 'ajv-formats'))) return t.skip(`no JSON Schema referee: set TEST_REFEREE=1 to install ajv into ${SCRATCH}`);
-  const compile = referee();
+  const folder = scratch(t, 'ajv', { ajv: '^8.17.0', 'ajv-formats': '^3.0.0' });
+  if (folder === undefined) return;
+  const compile = referee(folder);
   const random = new Random(2_020_12);
   let fitting = 0, compared = 0;
   for (let i = 0; i < 300; i++) {

@@ -19,7 +19,7 @@ import { compileSerializer, Field, float, int, list, literal, planOf, Schema, st
 import type { ObjectPlan, TypeNode } from '../../src/schema.ts';
 import { objectCheck, runCheck } from '../../src/schema-compile.ts';
 
-const SCRATCH = join(tmpdir(), 'svc-referee');
+const SCRATCH = join(tmpdir(), 'svc-scratch', 'ajv');
 const MEASURE_MS = 150;
 
 class User8 extends Schema {
