@@ -5,7 +5,6 @@
  *   compile   every mistake between declarations at once, as one SvcError; then nothing can be added any more
  *   serve     handle(req): match → middleware → handler → answer
  */
-import { constants } from 'node:os';
 import { BackgroundRunner } from './background.ts';
 import { checkedRule, examine, examineLive, makeReport } from './check.ts';
 import { CORE_RULES, neededSecrets } from './check-rules.ts';
@@ -20,6 +19,7 @@ import { Operations } from './ops.ts';
 import { bool, given, int, readOptions, text } from './options.ts';
 import { sortPlugins, startPlugins, stopPlugins } from './plugin.ts';
 import { Router } from './route.ts';
+import { endOnSignals } from './signals.ts';
 import { ExceptionHandlers } from './http/exception-handlers.ts';
 import { answerInMemory } from './http/memory.ts';
 import { ErrorRenderer, asMiddleware } from './http/pipeline.ts';
@@ -368,7 +368,7 @@ export class Svc extends Router implements ServedApplication {
         signals?.[Symbol.dispose]();
       });
     };
-    const signals = handleSignals ? endOnSignals(close, this.log) : undefined;
+    const signals = handleSignals ? endOnSignals({ clock: this.#clock, log: this.log, deadlineMs: drainMs + SHUTDOWN_MS, close }) : undefined;
     return { host, port, url, close };
   }
 
@@ -594,23 +594,10 @@ class Settings {
 /** How long a connection that a parent has just handed over may take to send its first request while the application stops. */
 const LAST_REQUEST_MS = 100;
 
-const OPS_SPEC = { public: 'operations', mcp: false } as const;
+/** How long background tasks, hooks and plugins may take to end after the last request, before a signal ends the process anyway. */
+const SHUTDOWN_MS = 10_000;
 
-/** The first signal drains and ends the process with 0; the second ends it at once. */
-function endOnSignals(close: () => Promise<void>, log: Logger): Disposable {
-  let isEnding = false;
-  const onSignal = (signal: NodeJS.Signals): void => {
-    if (isEnding) process.exit(128 + constants.signals[signal]);
-    isEnding = true;
-    log.info('signal', { signal });
-    close().then(() => process.exit(0), (error: unknown) => {
-      log.error('shutdown_failed', error);
-      process.exit(1);
-    });
-  };
-  process.on('SIGTERM', onSignal).on('SIGINT', onSignal);
-  return { [Symbol.dispose]: () => void process.off('SIGTERM', onSignal).off('SIGINT', onSignal) };
-}
+const OPS_SPEC = { public: 'operations', mcp: false } as const;
 
 /** What was not given does not hide what `config` says of the same name. */
 function withoutUndefined(values: object): Record<string, unknown> {

@@ -283,3 +283,22 @@ test('Two applications share nothing, not even a router that is part of both', a
   await one.shutdown();
   assert.equal((await ask(two, '/two/r')).status, 200);
 });
+
+test('a signal ends the process with 1 when the application does not shut down in time', async (t) => {
+  const { endOnSignals } = await import('../src/signals.ts');
+  const { ManualClock } = await import('../src/testing.ts');
+  const clock = new ManualClock();
+  const { logger, events } = collectedLog();
+  const exits: unknown[] = [];
+  t.mock.method(process, 'exit', ((status: unknown) => { exits.push(status); }) as never);
+  const signals = endOnSignals({ clock, log: logger, deadlineMs: 1_000, close: () => new Promise(() => undefined) });
+  t.after(() => signals[Symbol.dispose]());
+  process.emit('SIGTERM', 'SIGTERM');
+  await clock.advance(999);
+  assert.deepEqual(exits, []);
+  await clock.advance(1);
+  assert.deepEqual(exits, [1]);
+  assert.ok(events.some((event) => event['event'] === 'shutdown_deadline_exceeded'));
+  process.emit('SIGTERM', 'SIGTERM');
+  assert.deepEqual(exits, [1, 143]);
+});

@@ -16,7 +16,7 @@ const ROWS: readonly (readonly [row: number, pattern: RegExp, what: string])[] =
   [2, /^(?:http|db)\/[a-z-]+\.ts$/, 'protocols; neither knows an app, nor the other'],
   [3, /^(?:route|compiled-route|compile|di|auth|ws-route|plugin|background)\.ts$/, 'what a route is; where its arguments come from'],
   [4, /^(?:(?:openapi|docs-page|mcp|ops|check)(?:-[a-z]+)*\.ts|oauth\/[a-z-]+\.ts)$/, 'read compiled routes'],
-  [5, /^(?:app|apology|door|reload|supervis[a-z]+(?:-preload)?|watch|workers|worker-metrics)\.ts$/, 'assembles the rows below, in one process or several'],
+  [5, /^(?:app|apology|door|reload|supervis[a-z]+(?:-preload)?|signals|watch|workers|worker-metrics)\.ts$/, 'assembles the rows below, in one process or several'],
   [6, /^(?:cli|command(?:-[a-z]+)*|load|starter|testing)\.ts$/, 'what operators and tests touch'],
 ];
 
