@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { Svc } from '../src/app.ts';
+import { Depends, provide } from '../src/di.ts';
 import { MethodNotAllowed, NotFound, SvcError } from '../src/errors.ts';
 import { Router } from '../src/route.ts';
 import { collectedLog } from './support/collected-log.ts';
@@ -61,6 +62,23 @@ test('compileAll() collects every mistake and throws them at once, freezing noth
   assert.deepEqual(findings.map(({ rule }) => rule).sort(), ['SVC101', 'SVC104', 'SVC106', 'SVC106', 'mine/rule']);
   assert.throws(() => app.compileAll(), { code: 'E_COMPILE', message: /SVC101 GET \/a/ });
   app.get('/b', handler); // still open
+});
+
+for (const [what, error, message] of [['an error', new TypeError('two\nlines'), /threw TypeError: two$/], ['null', null, /threw null$/], ['a mistake that has a remedy', new SvcError('E_STATE_UNSET', ['db']), /"db"/]] as const) {
+  test(`compileAll() reports a middleware whose compile() throws ${what} as SVC121, where it was put to use`, () => {
+    const app = make().use({ kind: 'cors', handle: (_req, next) => next(), compile: () => { throw error; } });
+    const here = line() - 1;
+    const [finding, ...more] = findingsOf(app);
+    assert.deepEqual([finding!.rule, finding!.subject, finding!.place!.line, more.length], ['SVC121', 'middleware cors', here, 0]);
+    assert.match(finding!.message, message);
+  });
+}
+
+test('compileAll() reports a spec whose getter throws as SVC107, and a route that hides behind the operations as SVC102', () => {
+  const spec = provide({ get later(): never { throw new ReferenceError('not yet'); } } as object, () => 1);
+  const app = make().get('/x', { it: Depends(spec) }, handler).get('/healthz', handler).get('/metrics', handler);
+  assert.deepEqual(findingsOf(app).map(({ rule, subject }) => [rule, subject]), [['SVC107', 'GET /x'], ['SVC102', 'GET /healthz'], ['SVC102', 'GET /metrics']]);
+  assert.match(findingsOf(app)[0]!.message, /threw ReferenceError: not yet/);
 });
 
 test('compileAll() lets warnings pass, and asks middleware with the whole view', () => {
