@@ -19,7 +19,7 @@ import type { Issue } from './errors.ts';
 import type { Place } from './findings.ts';
 import type { Logger } from './log.ts';
 import type { FlatRoute, RouteSpec } from './route.ts';
-import type { CompiledType, SchemaPlan, Serializer, TypeSource } from './schema.ts';
+import type { CompiledType, Result, SchemaPlan, Serializer, TypeSource } from './schema.ts';
 import type { Awaitable, CompiledRoute, Context, HttpRequest, SecurityRequirement, StateMap } from './http/contracts.ts';
 import type { PathParameter } from './http/path.ts';
 import type { ErrorRenderer, Layer } from './http/pipeline.ts';
@@ -226,11 +226,14 @@ class RouteCall {
     return issues;
   }
 
-  async #readBody(issues: Issue[] | undefined): Promise<unknown> {
+  #readBody(issues: Issue[] | undefined): Promise<unknown> {
     const { body, form, maxBodyBytes } = this.#plan;
     const options = { maxBytes: maxBodyBytes };
-    const key = body === undefined ? 'form' : 'body';
-    const result = body === undefined ? form!.parseText(await this.#req.form(options), 'form', true) : body.parseJson(await this.#req.json(options), 'body');
+    if (body !== undefined) return this.#req.readJson(options, (value) => this.#validated('body', body.parseJson(value, 'body'), issues));
+    return this.#req.form(options).then((fields) => this.#validated('form', form!.parseText(fields, 'form', true), issues));
+  }
+
+  #validated(key: 'body' | 'form', result: Result<unknown>, issues: Issue[] | undefined): unknown {
     if (!result.ok) return this.#refuse(issues === undefined ? result.issues : [...issues, ...result.issues]);
     if (issues !== undefined) return this.#refuse(issues);
     (this.#context as unknown as Record<string, unknown>)[key] = result.value;

@@ -39,7 +39,12 @@ export interface Learnt {
   readonly ownNames: ReadonlySet<string>;
   /** Code other than `Field()` runs before the last call, so that a construction may break off. */
   readonly canBreak: boolean;
+  /** Makes instances without running initialisers, where they would do nothing but call `Field()`; else undefined. */
+  readonly direct: DirectBuilder | undefined;
 }
+
+/** A constructor of instances from values, in the order of the calls. */
+export type DirectBuilder = new (values: readonly unknown[]) => object;
 
 /** What a construction needs to know of its class. */
 export interface Constructed {
@@ -144,6 +149,8 @@ function isInitialising(name: string): boolean {
 
 /** Constructs an instance from validated values; `data` is what they were validated from, and what its constructor gets. */
 export function construct(of: Constructed, values: readonly unknown[], data: unknown, extras: object | undefined): object {
+  const { direct } = of.learnt;
+  if (direct !== undefined && extras === undefined) return new direct(values);
   const frame = new Frame(of, values, data, extras, undefined);
   current = frame;
   try {
@@ -278,15 +285,34 @@ class Probe {
       return { name, isRedefined, source, options };
     });
     // Initialisers of #private members are not seen by a Proxy: the source tells.
-    const canBreak = (this.#othersBefore > 0 && this.#lastOther < calls.length) || hasPrivateMembers(this.#schema);
-    return { calls, ownNames: this.#ownNames, canBreak };
+    const texts = sourcesOf(this.#schema);
+    const canBreak = (this.#othersBefore > 0 && this.#lastOther < calls.length) || texts.some((text) => text.includes('#'));
+    const isDirect = this.#othersBefore === 0 && !canBreak && calls.every(({ name, isRedefined }) => !isRedefined && !(name in this.#schema.prototype))
+      && texts.reduce((sum, text) => sum + plainFieldsIn(text), 0) === calls.length;
+    return { calls, ownNames: this.#ownNames, canBreak, direct: isDirect ? directBuilder(this.#schema, calls.map(({ name }) => name)) : undefined };
   }
 }
 
-function hasPrivateMembers(schema: SchemaClass): boolean {
-  for (let at: unknown = schema; typeof at === 'function' && (at as Partial<SchemaClass>)['~schema'] === true; at = Object.getPrototypeOf(at)) {
-    if (Object.hasOwn(at, '~schema')) return false;
-    if (Function.prototype.toString.call(at).includes('#')) return true;
+/** The source of a schema class and of the classes above it, up to `Schema`. */
+function sourcesOf(schema: SchemaClass): string[] {
+  const texts: string[] = [];
+  for (let at: unknown = schema; typeof at === 'function' && !Object.hasOwn(at, '~schema'); at = Object.getPrototypeOf(at)) texts.push(Function.prototype.toString.call(at));
+  return texts;
+}
+
+/**
+ * How many members are written as `name = Field(…)` and nothing else, or NaN for a class with a constructor: an initialiser
+ * that does more, such as `(count++, Field(int))`, does not count, so that the class is constructed as it stands.
+ */
+function plainFieldsIn(text: string): number {
+  return /\bconstructor\s*\(/.test(text) ? Number.NaN : text.match(/(?:^|[{;}\s])(?:[\w$]+|'[^']*'|"[^"]*")\s*=\s*(?:[\w$]+\.)?Field\(/g)?.length ?? 0;
+}
+
+/** Members by assignment: a fifth of what running their initialisers costs (test/bench/validate.ts). No name is one of the prototype's. */
+function directBuilder(schema: SchemaClass, names: readonly string[]): DirectBuilder {
+  function Instance(this: Record<string, unknown>, values: readonly unknown[]): void {
+    for (let index = 0; index < names.length; index++) this[names[index]!] = values[index];
   }
-  return false;
+  Instance.prototype = schema.prototype;
+  return Instance as unknown as DirectBuilder; // a function used as a constructor has no type of its own
 }

@@ -870,3 +870,28 @@ test('what input accepts, output writes and input accepts again, on generated pa
     }
   }
 });
+
+test('Schema.parse() runs initialisers that do more than call Field(), and gives the same instances where it does not', () => {
+  let runs = 0;
+  class Counted extends Schema { a = Field(int); b = (runs++, Field(str)); }
+  class Plain extends Schema { a = Field(int); 'b' = Field(str); get sum() { return `${this.a}${this.b}`; } }
+  class Shadowed extends Plain { override 'b' = Field(str, { maxLength: 3 }); c = Field(1); }
+  class Base extends Schema { get kind(): string { return 'base'; } set kind(_value: string) { throw new Error('a setter must not be called'); } }
+  class Shadowing extends Base {
+    // @ts-expect-error TypeScript wants an accessor here; JavaScript defines a member
+    override kind = Field(str);
+  }
+  Counted.parse({ a: 1, b: 'x' });
+  const before = runs;
+  const counted = Counted.parse({ a: 1, b: 'x' });
+  assert.equal(runs, before + 1);
+  assert.deepEqual({ ...counted }, { a: 1, b: 'x' });
+  const plain = Plain.parse({ a: 1, b: 'x' });
+  assert.ok(plain instanceof Plain);
+  assert.equal(plain.constructor, Plain);
+  assert.equal(plain.sum, '1x');
+  assert.deepEqual(plain, new Plain({ a: 1, b: 'x' }));
+  assert.deepEqual(Object.getOwnPropertyDescriptors(plain), Object.getOwnPropertyDescriptors(new Plain({ a: 1, b: 'x' })));
+  assert.deepEqual({ ...Shadowed.parse({ a: 1, b: 'xyz' }) }, { a: 1, b: 'xyz', c: 1 });
+  assert.deepEqual(Object.getOwnPropertyDescriptor(Shadowing.parse({ kind: 'own' }), 'kind')?.value, 'own');
+});

@@ -26,37 +26,39 @@ export function hasNoBody(source: BodySource): boolean {
   return source.readableEnded;
 }
 
+/** Told of the whole body, or of why there is none. */
+export type BodyReader = (bytes: Uint8Array | undefined, error: unknown) => void;
+
 /**
- * The whole body. `declared` is its Content-Length, or -1.
+ * Reads the whole body. `declared` is its Content-Length, or -1. A callback, not a promise: whoever waits for what is made
+ * of the body needs one promise, not two.
  *
- * @throws PayloadTooLarge before the first byte is kept when `declared` is too large, else with the first byte too many;
- * ClientDisconnected when the sender left first. Nothing is allocated by what a client announces.
+ * Fails with PayloadTooLarge before the first byte is kept when `declared` is too large, else with the first byte too many;
+ * with ClientDisconnected when the sender left first. Nothing is allocated by what a client announces.
  */
-export function collect(source: BodySource, declared: number, maxBytes: number): Promise<Uint8Array> {
-  if (declared > maxBytes) return Promise.reject(tooLarge(maxBytes));
-  if (hasNoBody(source)) return Promise.resolve(EMPTY);
-  if (source.destroyed) return Promise.reject(new ClientDisconnected());
-  return new Promise((resolve, reject) => {
-    let first: Buffer | undefined;
-    let chunks: Buffer[] | undefined; // made with the second chunk: most bodies are one
-    let length = 0;
-    let isSettled = false;
-    const onData = (chunk: Buffer): void => {
-      length += chunk.length;
-      if (length > maxBytes) {
-        isSettled = true;
-        source.off('data', onData).pause();
-        reject(tooLarge(maxBytes));
-      } else if (first === undefined) first = chunk;
-      else (chunks ??= [first]).push(chunk);
-    };
-    // the listeners stay: the source ends with its request, and taking four off costs more than they do
-    source.on('data', onData).on('end', () => {
-      isSettled = true;
-      resolve(chunks === undefined ? first ?? EMPTY : Buffer.concat(chunks, length));
-    }).on('close', () => {
-      if (!isSettled) reject(new ClientDisconnected());
-    });
+export function collect(source: BodySource, declared: number, maxBytes: number, done: BodyReader): void {
+  if (declared > maxBytes) return done(undefined, tooLarge(maxBytes));
+  if (hasNoBody(source)) return done(EMPTY, undefined);
+  if (source.destroyed) return done(undefined, new ClientDisconnected());
+  let first: Buffer | undefined;
+  let chunks: Buffer[] | undefined; // made with the second chunk: most bodies are one
+  let length = 0;
+  let isDone = false;
+  const onData = (chunk: Buffer): void => {
+    length += chunk.length;
+    if (length > maxBytes) {
+      isDone = true;
+      source.off('data', onData).pause();
+      done(undefined, tooLarge(maxBytes));
+    } else if (first === undefined) first = chunk;
+    else (chunks ??= [first]).push(chunk);
+  };
+  // the listeners stay: the source ends with its request, and taking them off costs more than they do
+  source.on('data', onData).on('end', () => {
+    isDone = true;
+    done(chunks === undefined ? first ?? EMPTY : Buffer.concat(chunks, length), undefined);
+  }).on('close', () => {
+    if (!isDone) done(undefined, new ClientDisconnected());
   });
 }
 

@@ -11,7 +11,7 @@ import { parseCookies } from './cookies.ts';
 import { findField, parseParameters, viewOf } from './headers.ts';
 import { parsePairs } from './query.ts';
 import { RequestState } from './state.ts';
-import type { BodySource } from './body.ts';
+import type { BodyReader, BodySource } from './body.ts';
 import type { Awaitable, BodyOptions, CompiledRoute, FormData_, HttpRequest, Session, StateMap, UploadFile } from './contracts.ts';
 import type { HeaderView } from './headers.ts';
 import type { MultiMap, Pairs } from './query.ts';
@@ -87,7 +87,9 @@ export class TransportRequest implements HttpRequest {
   #query: Pairs | undefined;
   #state: RequestState | undefined;
   #abort: AbortController | undefined;
-  #bytes: Promise<Uint8Array> | undefined;
+  /** Who waits for the body; undefined until somebody does. */
+  #readers: BodyReader[] | undefined;
+  #outcome: { readonly bytes: Uint8Array | undefined; readonly error: unknown } | undefined;
   #isStreamed = false;
   #afterwards: ((outcome: Outcome) => Awaitable<void>)[] | undefined;
 
@@ -159,40 +161,33 @@ export class TransportRequest implements HttpRequest {
   }
 
   body(options: BodyOptions = {}): Promise<Uint8Array> {
-    return this.#read('body()', this.#limit(options, Infinity));
+    return this.#read('body()', options, Infinity, same);
   }
 
   stream(options: BodyOptions = {}): AsyncIterable<Uint8Array> {
     const maxBytes = this.#limit(options, Infinity);
-    if (this.#isStreamed || this.#bytes !== undefined) throw new SvcError('E_BODY_CONSUMED', ['stream()']);
+    if (this.#isStreamed || this.#readers !== undefined) throw new SvcError('E_BODY_CONSUMED', ['stream()']);
     this.#isStreamed = true;
     return chunksOf(this.#incoming, this.#declaredLength(), maxBytes);
   }
 
-  async text(options: BodyOptions = {}): Promise<string> {
-    return decodeUtf8(await this.#read('text()', this.#limit(options, DEFAULT_MAX_BYTES)));
+  text(options: BodyOptions = {}): Promise<string> {
+    return this.#read('text()', options, DEFAULT_MAX_BYTES, decodeUtf8);
   }
 
-  async json(options: BodyOptions = {}): Promise<unknown> {
+  json(options: BodyOptions = {}): Promise<unknown> { return this.readJson(options, same); }
+
+  /** `json()` together with what is made of the value. @internal */
+  readJson<T>(options: BodyOptions, use: (value: unknown) => T | PromiseLike<T>): Promise<T> {
     const declared = findField(this.#incoming.rawHeaders, 'content-type');
-    if (declared !== undefined && declared !== 'application/json' && !isJsonType(declared)) throw new HTTPException(415, 'The request body must be application/json');
-    const bytes = await this.#read('json()', this.#limit(options, DEFAULT_MAX_BYTES));
-    if (bytes.length === 0) throw new BadRequest('The request body is empty, JSON is expected', { code: 'json' });
-    const text = decodeUtf8(bytes);
-    try {
-      return JSON.parse(text) as unknown;
-    } catch {
-      throw new BadRequest('The request body is not valid JSON', { code: 'json' });
-    }
+    if (declared !== undefined && declared !== 'application/json' && !isJsonType(declared)) return Promise.reject(new HTTPException(415, 'The request body must be application/json'));
+    return this.#read('json()', options, DEFAULT_MAX_BYTES, (bytes) => use(parseJson(bytes)));
   }
 
   async form(options: BodyOptions = {}): Promise<FormData_> {
     const type = parseParameters(this.headers['content-type'] ?? '').value;
     if (type !== 'application/x-www-form-urlencoded') throw new HTTPException(415, 'The request body must be application/x-www-form-urlencoded');
-    const bytes = await this.#read('form()', this.#limit(options, DEFAULT_MAX_BYTES));
-    const pairs = parsePairs(decodeUtf8(bytes), MAX_FORM_FIELDS);
-    if (pairs === undefined) throw new HTTPException(413, `The form has more than ${MAX_FORM_FIELDS} fields`);
-    return new UrlencodedForm(pairs);
+    return this.#read('form()', options, DEFAULT_MAX_BYTES, parseForm);
   }
 
   /** Runs `fn` after the answer has gone out, or after whatever ended the request; the last first. @internal */
@@ -214,12 +209,29 @@ export class TransportRequest implements HttpRequest {
     return Math.min(maxBytes, this.#defaults.maxBodyBytes, match.kind === 'found' ? match.endpoint.maxBodyBytes : Infinity);
   }
 
-  #read(what: string, maxBytes: number): Promise<Uint8Array> {
-    if (this.#isStreamed) return Promise.reject(new SvcError('E_BODY_CONSUMED', [what]));
-    if (this.#bytes === undefined) return this.#bytes = collect(this.#incoming, this.#declaredLength(), maxBytes);
-    return this.#bytes.then((bytes) => {
-      if (bytes.length > maxBytes) throw tooLarge(maxBytes); // read before, with a higher limit
-      return bytes;
+  /** The body, read once for all that ask for it, and what `use` makes of it. */
+  #read<T>(what: string, options: BodyOptions, fallback: number, use: (bytes: Uint8Array) => T | PromiseLike<T>): Promise<T> {
+    return new Promise((resolve, reject) => {
+      if (this.#isStreamed) throw new SvcError('E_BODY_CONSUMED', [what]);
+      const maxBytes = this.#limit(options, fallback);
+      const reader: BodyReader = (bytes, error) => {
+        if (bytes === undefined) return reject(error);
+        if (bytes.length > maxBytes) return reject(tooLarge(maxBytes)); // read with a higher limit
+        try {
+          resolve(use(bytes));
+        } catch (failure) {
+          reject(failure);
+        }
+      };
+      if (this.#outcome !== undefined) reader(this.#outcome.bytes, this.#outcome.error);
+      else if (this.#readers !== undefined) this.#readers.push(reader);
+      else {
+        this.#readers = [reader];
+        collect(this.#incoming, this.#declaredLength(), maxBytes, (bytes, error) => {
+          this.#outcome = { bytes, error };
+          for (const waiting of this.#readers!) waiting(bytes, error);
+        });
+      }
     });
   }
 
@@ -241,6 +253,25 @@ class UrlencodedForm implements FormData_ {
   keys(): Iterable<string> { return this.#pairs.keys(); }
   file(): UploadFile | undefined { return undefined; }
   files(): readonly UploadFile[] { return []; }
+}
+
+function same<T>(value: T): T { return value; }
+
+function parseForm(bytes: Uint8Array): FormData_ {
+  const pairs = parsePairs(decodeUtf8(bytes), MAX_FORM_FIELDS);
+  if (pairs === undefined) throw new HTTPException(413, `The form has more than ${MAX_FORM_FIELDS} fields`);
+  return new UrlencodedForm(pairs);
+}
+
+/** @throws BadRequest for what is no JSON */
+function parseJson(bytes: Uint8Array): unknown {
+  if (bytes.length === 0) throw new BadRequest('The request body is empty, JSON is expected', { code: 'json' });
+  const text = decodeUtf8(bytes);
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    throw new BadRequest('The request body is not valid JSON', { code: 'json' });
+  }
 }
 
 function isJsonType(declared: string): boolean {

@@ -1,15 +1,23 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { ClientDisconnected } from '../../src/errors.ts';
-import { chunksOf, collect } from '../../src/http/body.ts';
+import { chunksOf, collect as collectInto } from '../../src/http/body.ts';
 import { fakeRequest } from '../support/transport.ts';
 import type { RequestParts } from '../support/transport.ts';
+import type { BodySource } from '../../src/http/body.ts';
 
 const source = (parts: RequestParts = {}): ReturnType<typeof fakeRequest>['incoming'] => fakeRequest(parts).incoming;
 async function drained(chunks: AsyncIterable<Uint8Array>): Promise<string[]> {
   const texts: string[] = [];
   for await (const chunk of chunks) texts.push(Buffer.from(chunk).toString());
   return texts;
+}
+
+/** collect() as a promise. */
+function collect(source: BodySource, declared: number, maxBytes: number): Promise<Uint8Array> {
+  return new Promise((resolve, reject) => {
+    collectInto(source, declared, maxBytes, (bytes, error) => bytes === undefined ? reject(error as Error) : resolve(bytes));
+  });
 }
 
 test('collect() gives one chunk as it came, without a copy', async () => {
