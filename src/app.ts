@@ -348,15 +348,19 @@ export class Svc extends Router implements ServedApplication {
       if (isFirst) await this.shutdown(); // what had started would keep the process alive
       throw error;
     });
-    return this.serve(server, { ...wishes, ...address });
+    return this.serve(server, { ...wishes, ...address }).catch(async (error: unknown) => {
+      await server.close(0);
+      if (isFirst) await this.shutdown();
+      throw error;
+    });
   }
 
   /** Goes on with a server that accepts requests, however they reach it. @internal */
   async serve(server: HttpServer, { drainMs, handleSignals, isSupervised = false, host, port, url }: ServeOptions): Promise<RunningServer & { close(how?: Leave): Promise<void> }> {
     const { operations } = this;
     operations.inFlight = () => server.inFlight;
-    const watch = operations.watchEventLoop();
     const metrics = await this.#listenForMetrics();
+    const watch = operations.watchEventLoop();
     if (!isSupervised) this.log.info('listening', { url, env: this.env });
     let closing: Promise<void> | undefined;
     const close = (how: Leave = 'stop'): Promise<void> => {
@@ -419,8 +423,12 @@ export class Svc extends Router implements ServedApplication {
 
   /** @internal */
   finish(req: TransportRequest, outcome: Outcome): Awaitable<void> {
-    const hooks = req.takeAfterwards();
-    if (hooks === undefined) return;
+    const hooks = req.takeAfterwards((late) => void this.#afterwards([late], req, outcome));
+    return hooks === undefined ? undefined : this.#afterwards(hooks, req, outcome);
+  }
+
+  /** Shutdown waits for it. */
+  #afterwards(hooks: ((outcome: Outcome) => Awaitable<void>)[], req: TransportRequest, outcome: Outcome): Promise<void> {
     const running = this.#runAfterwards(hooks, req, outcome);
     this.#pending.add(running);
     return running.finally(() => this.#pending.delete(running));

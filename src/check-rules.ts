@@ -84,6 +84,11 @@ export const CORE_RULES: readonly CoreRule[] = [
     remedy: `Set the variable to the output of: node -p "crypto.randomBytes(32).toString('hex')"`,
   },
   {
+    id: 'SVC304', severity: 'warning', phase: 'graph',
+    why: 'A pattern that backtracks without bound lets a short text keep the process busy for minutes',
+    remedy: 'Write it without repetitions inside repetitions',
+  },
+  {
     id: 'SVC401', severity: 'error', phase: 'environment', run: findSettings,
     why: 'A setting that cannot be read as what it is used for fails when it is first needed; a variable that nobody reads is most likely misspelt',
     remedy: 'Set the variable, or the setting, to text of the form that is needed, or leave it out for its default',

@@ -8,7 +8,7 @@
  * Everything is written beside its place and then moved there, so that a project is there whole or not at all.
  */
 import { randomBytes } from 'node:crypto';
-import { cpSync, existsSync, mkdirSync, readFileSync, readdirSync, realpathSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { constants, copyFileSync, cpSync, existsSync, mkdirSync, readFileSync, readdirSync, realpathSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join, relative, resolve, sep } from 'node:path';
 import { SvcError } from './errors.ts';
 import { ownPackage } from './load.ts';
@@ -91,8 +91,14 @@ function create(given: string, target: string, name: string, source: PackageSour
     return count;
   } catch (error) {
     for (const path of [staging, ...moved]) rmSync(path, { recursive: true, force: true });
-    throw new SvcError('E_NEW_FOLDER', [given, `its files cannot be written (${(error as NodeJS.ErrnoException).code ?? String(error)}); none is left behind`], { cause: error });
+    throw new SvcError('E_NEW_FOLDER', [given, problemOf(error as NodeJS.ErrnoException)], { cause: error }); // of node:fs
   }
+}
+
+function problemOf(error: NodeJS.ErrnoException): string {
+  const isTaken = error.code === 'EEXIST' || error.code === 'ENOTEMPTY';
+  const what = isTaken ? 'somebody else has filled it meanwhile' : 'its files cannot be written';
+  return `${what} (${error.code ?? String(error)}); none${isTaken ? ' of this project' : ''} is left behind`;
 }
 
 /** Whether the folder is there, and empty. @throws SvcError `E_NEW_FOLDER` with what is in the way */
@@ -152,11 +158,21 @@ function linkPackage(own: string, place: string, modules: string): void {
   }
 }
 
-/** Moves everything out of the staging folder, package.json last. */
-function moveEntries(staging: string, target: string, moved: string[]): void {
-  for (const entry of readdirSync(staging).sort((a, b) => Number(a === 'package.json') - Number(b === 'package.json'))) {
-    renameSync(join(staging, entry), join(target, entry));
-    moved.push(join(target, entry));
+/**
+ * Moves everything out of the staging folder, package.json last, and lists in `moved` what is the caller's to remove again.
+ *
+ * Fails where something is in the way, which a rename would replace: of two that fill one folder at once, the first to make
+ * the first entry wins, and the other has touched nothing of it.
+ */
+export function moveEntries(staging: string, target: string, moved: string[]): void {
+  const names = readdirSync(staging).sort(); // the same order for everybody: else both could lose
+  for (const name of [...names.filter((entry) => entry !== 'package.json'), ...names.filter((entry) => entry === 'package.json')]) {
+    const [from, to] = [join(staging, name), join(target, name)];
+    const isFolder = statSync(from).isDirectory();
+    if (isFolder) mkdirSync(to);
+    else copyFileSync(from, to, constants.COPYFILE_EXCL); // not every file system has hard links
+    moved.push(to);
+    if (isFolder) for (const entry of readdirSync(from)) renameSync(join(from, entry), join(to, entry));
   }
   rmSync(staging, { recursive: true });
 }

@@ -8,7 +8,7 @@
  */
 import { Resolution, planOfShape, readTextInputs } from './di.ts';
 import { SvcError } from './errors.ts';
-import { FieldType, ValidationError, compileSerializer, compileType } from './schema.ts';
+import { FieldType, ValidationError, compileSerializer, compileType, planOf, plansOf, plansWithin, textProblem } from './schema.ts';
 import { guarded, isThenable } from './http/pipeline.ts';
 import { problem } from './http/problem.ts';
 import { toResponse } from './http/reply.ts';
@@ -16,10 +16,10 @@ import { discard, isPieces } from './http/send.ts';
 import type { BackgroundRunner } from './background.ts';
 import type { DependencyGraph, PlannedDependency, TextInputPlan } from './di.ts';
 import type { Issue } from './errors.ts';
-import type { Place } from './findings.ts';
+import type { Finding, Place } from './findings.ts';
 import type { Logger } from './log.ts';
 import type { FlatRoute, RouteSpec } from './route.ts';
-import type { CompiledType, Result, SchemaPlan, Serializer, TypeSource } from './schema.ts';
+import type { CompiledType, ObjectPlan, Result, SchemaPlan, Serializer, TypeSource } from './schema.ts';
 import type { Awaitable, CompiledRoute, Context, HttpRequest, SecurityRequirement, StateMap } from './http/contracts.ts';
 import type { PathParameter } from './http/path.ts';
 import type { ErrorRenderer, Layer } from './http/pipeline.ts';
@@ -33,6 +33,7 @@ export interface RouteParts {
   readonly graph: DependencyGraph;
   readonly tasks: BackgroundRunner;
   readonly log: Logger;
+  readonly report: (finding: Finding) => void;
 }
 
 /** Compiles one method of a route. Mistakes in its dependencies go to the graph's report. @throws SvcError for mistakes in its schemas */
@@ -77,18 +78,48 @@ function planRoute(route: FlatRoute, method: string, parts: RouteParts): RoutePl
   const isEarly = earlySlots(planned, ofRouter);
   const inputs = readTextInputs({ query: spec.query, headers: spec.headers, cookies: spec.cookies });
   const names = [...new Map([...routerNames, ...ownNames])];
+  const body = spec.body === undefined ? undefined : compileType(spec.body, `the body of ${subject}`);
+  const form = spec.form === undefined ? undefined : planOfShape(spec.form, `the form of ${subject}`);
+  const texts = [...inputs, ...planned.flatMap((dependency) => dependency.inputs)];
+  for (const { key, plan } of form === undefined ? texts : [...texts, { key: 'form' as const, plan: form }]) mustBeText(subject, key, plan);
+  const read = new Set<ObjectPlan>();
+  for (const { plan } of texts) plansOf(plan, read);
+  if (form !== undefined) plansOf(form, read);
+  if (body !== undefined) plansWithin(body.node, read);
+  reportHazards(read, subject, route.declared.place, parts.report);
   return {
     parts, names, inputs, size: planned.length,
     handler: route.handler as (context: object) => unknown, // the context has what the route's types promise
     isPlain: planned.length === 0 && inputs.length === 0 && spec.body === undefined && spec.form === undefined,
     early: planned.filter((dependency) => isEarly.has(dependency.slot)),
     late: planned.filter((dependency) => !isEarly.has(dependency.slot)),
-    body: spec.body === undefined ? undefined : compileType(spec.body, `the body of ${subject}`),
-    form: spec.form === undefined ? undefined : planOfShape(spec.form, `the form of ${subject}`),
+    body, form,
     maxBodyBytes: spec.maxBodyBytes,
     reply: replyPlan(spec, subject),
     security: [...planned.flatMap((dependency) => dependency.security), ...[spec.security ?? []].flat() as SecurityRequirement[]], // one or a list of them
   };
+}
+
+/** Refuses fields that no request could ever fill. @throws SvcError `E_ROUTE_SPEC` */
+function mustBeText(subject: string, key: string, plan: SchemaPlan): void {
+  for (const field of plan.fields) {
+    const problem = textProblem(field.node, false); // forms come urlencoded only, so far
+    if (problem === undefined || !field.isRequired) continue;
+    throw new SvcError('E_ROUTE_SPEC', [subject, key, `cannot have the field "${field.name}": ${problem}` + (key === 'form' ? ', and multipart forms are not read yet' : '')]);
+  }
+}
+
+/** Patterns that can backtrack without bound. What they are tested on is kept short, which the author should know. */
+function reportHazards(plans: Iterable<ObjectPlan>, subject: string, place: Place, report: (finding: Finding) => void): void {
+  for (const of of plans) {
+    const { name, hazards } = of.schema === undefined ? of as SchemaPlan : planOf(of.schema); // a plan without class is a shape's
+    for (const { field, message } of hazards) {
+      report({
+        rule: 'SVC304', severity: 'warning', subject, place, message: `the pattern of "${field}" in ${name} can take very long: ${message}`,
+        remedy: 'Write it without repetitions inside repetitions; until then only short texts are tested against it, and longer ones refused',
+      });
+    }
+  }
 }
 
 /** The dependencies of routers, those that carry security, and what they need: resolved before anything of the request is read. */

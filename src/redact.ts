@@ -226,25 +226,31 @@ function secrecyOf(key: string): Secrecy {
 
 /** One look decides for nearly every string that there is nothing to mask and nothing to escape. */
 const SPECIAL = /[\x00-\x1f"\\\x7f-\uffff?&#]|eyJ|:\/\/|bearer|basic/i;
-const JWT = /\beyJ[\w-]{8,}(?:\.[\w-]*){1,4}/g;
+/** Begins where a run of its characters begins, and only before a dot: text made of `-eyJ` costs no more than other text. */
+const JWT = /(?<![\w-])(?=[\w-]+\.)([\w-]*?)\beyJ[\w-]{8,}(?:\.[\w-]*){1,4}/g;
 const CREDENTIALS = /\b(Bearer|Basic)[ \t]+[\w.~+/=-]{4,}/gi;
 /** The scheme is bounded, so that text made of dots and dashes costs no more than other text. */
 const URL_PASSWORD = /\b([a-z][a-z0-9+.-]{0,20}:\/\/[^\s/?#:@]*):[^\s/?#]*@/gi;
 const URL_PARAMETER = /([?&#](?:access_token|refresh_token|id_token|token|code|state|nonce|client_secret|code_verifier|password|secret|api_?key|signature)=)[^&#\s"]+/gi;
 
 function mask(text: string): string {
-  return text.replace(JWT, '[jwt]').replace(CREDENTIALS, '$1 [redacted]').replace(URL_PASSWORD, '$1:[redacted]@').replace(URL_PARAMETER, '$1[redacted]');
+  return text.replace(JWT, '$1[jwt]').replace(CREDENTIALS, '$1 [redacted]').replace(URL_PASSWORD, '$1:[redacted]@').replace(URL_PARAMETER, '$1[redacted]');
 }
 
-/** Masked before it is cut, with room to spare: a cut in the middle of a secret would hide what it is. */
+/**
+ * Masked before it is cut, with room to spare: a cut in the middle of a secret would hide what it is. What was searched
+ * costs half its length even when little of it is left, so that a line searches at most twice what it may hold.
+ */
 function spend(text: string, limit: number, budget: Budget): string {
   const most = Math.min(limit, Math.max(0, budget.characters));
   if (text.length <= most && !SPECIAL.test(text)) {
     budget.characters -= text.length;
     return `"${text}"`;
   }
-  const masked = cut(mask(text.length > 2 * limit ? text.slice(0, 2 * limit) : text), text.length, most);
-  budget.characters -= masked.length;
+  if (most === 0) return quote(cut(text, text.length, 0));
+  const searched = text.slice(0, most + limit);
+  const masked = cut(mask(searched), text.length, most);
+  budget.characters -= Math.max(masked.length, searched.length >> 1);
   return quote(masked);
 }
 

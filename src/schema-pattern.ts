@@ -5,8 +5,9 @@
  *     state p, text w:  two different paths p -w→ p                    exponential: (a+)+  (a|a)*  (\w|\d)*
  *     states p ≠ q:     p -w→ p,  p -w→ q,  q -w→ q, and then failure  polynomial:  \s*\s*x  .*a.*b  (unanchored) \d+x
  *
- * Character sets are bit sets over ASCII and one bit for the rest; a bounded repetition counts as unbounded from MANY up.
- * Look-arounds are read as if they consumed nothing; a back-reference is not analysed and said to be a hazard.
+ * Character sets are bit sets over ASCII and one bit for the rest; a bounded repetition counts as unbounded from MANY up, or
+ * when its rounds can be told apart in many ways: (a{1,9}){1,9}. A look-ahead is a branch that leads nowhere, a look-behind
+ * a pattern of its own; a back-reference is not analysed and said to be a hazard.
  */
 
 /** How bad: `exponential` in the length of the text, `polynomial`, or `unknown` (too large, or back-references). */
@@ -19,7 +20,11 @@ export interface PatternHazard {
 
 const MANY = 12;
 const MAX_STATES = 260;
-const LIMITS = { exponential: 16, polynomial: 500, unknown: 200 } as const;
+/** UTF-16 units tested with a pattern that is exponential, or may be. */
+const LEAST_TESTED = 16;
+const MOST_TESTED = 500;
+/** Ways to match that are tried for one text, some 10 ns each. */
+const MOST_WAYS = 1_000_000;
 
 /** What is dangerous about a pattern, in words, or undefined. */
 export function patternHazard(regex: RegExp): string | undefined {
@@ -36,15 +41,37 @@ export function analysePattern(regex: RegExp): PatternHazard | undefined {
     return hazard('unknown', 'cannot be analysed');
   }
   if (parsed.parser.hasBackreference) return hazard('unknown', 'has a back-reference, which cannot be analysed');
-  const automaton = new Automaton(parsed.tree);
-  if (automaton.isTooLarge) return hazard('unknown', 'is too large to be analysed');
-  if (repeatsNothing(parsed.tree) || automaton.isExponential()) return hazard('exponential', 'can backtrack exponentially: one text fits a repeated part in several ways');
-  if (automaton.isPolynomial()) return hazard('polynomial', 'can backtrack in polynomial time: neighbouring repetitions accept the same characters');
-  return undefined;
+  return analyseTrees(parsed.tree, parsed.parser.lookBehinds);
 }
 
-function hazard(degree: PatternHazard['degree'], what: string): PatternHazard {
-  return { degree, message: `the pattern ${what}`, maxTestedLength: LIMITS[degree] };
+function analyseTrees(tree: Tree, lookBehinds: readonly Tree[]): PatternHazard | undefined {
+  const automata = [new Automaton(tree, startsAnchored(tree)), ...lookBehinds.map((inner) => new Automaton(inner, false))];
+  if (automata.some(({ isTooLarge }) => isTooLarge)) return hazard('unknown', 'is too large to be analysed');
+  if ([tree, ...lookBehinds].some(repeatsNothing) || automata.some((automaton) => automaton.isExponential())) {
+    return hazard('exponential', 'can backtrack exponentially: one text fits a repeated part in several ways');
+  }
+  const slow = automata.filter((automaton) => automaton.isPolynomial());
+  if (slow.length === 0) return undefined;
+  const exponent = Math.max(...slow.map((automaton) => automaton.exponent()));
+  return hazard('polynomial', 'can backtrack in polynomial time: neighbouring repetitions accept the same characters', mostTested(exponent));
+}
+
+function hazard(degree: PatternHazard['degree'], what: string, maxTestedLength = LEAST_TESTED): PatternHazard {
+  return { degree, message: `the pattern ${what}`, maxTestedLength };
+}
+
+/** The length up to which a text can be cut in `exponent` places, also twice in one, in no more than MOST_WAYS ways. */
+function mostTested(exponent: number): number {
+  let length = MOST_TESTED;
+  while (length > 1 && waysToCut(length, exponent) > MOST_WAYS) length--;
+  return length;
+}
+
+/** The number of multisets of `places` places: C(length + places, places). */
+function waysToCut(length: number, places: number): number {
+  let ways = 1;
+  for (let place = 1; place <= places; place++) ways *= (length + place) / place;
+  return ways;
 }
 
 /** Bits 0-127 are ASCII characters, bit 128 every other character. */
@@ -75,14 +102,18 @@ type Tree =
   | { readonly kind: 'chars'; readonly set: CharSet }
   | { readonly kind: 'empty' }
   | { readonly kind: 'start' | 'end' }
+  | { readonly kind: 'ahead'; readonly part: Tree }
   | { readonly kind: 'sequence' | 'choice'; readonly parts: readonly Tree[] }
   | { readonly kind: 'repeat'; readonly part: Tree; readonly least: number; readonly most: number };
 
 const EMPTY: Tree = { kind: 'empty' };
+const NEVER: Tree = { kind: 'choice', parts: [] };
 
 /** Reads the source of a RegExp that JavaScript has accepted, so that only what it can mean must be told apart. */
 class Parser {
   hasBackreference = false;
+  /** What look-behinds contain, each ended by what never fits: it is tried again wherever the pattern is. */
+  readonly lookBehinds: Tree[] = [];
   readonly #source: string;
   readonly #flags: string;
   #at = 0;
@@ -136,7 +167,11 @@ class Parser {
     this.#at += opening?.[0].length ?? 0;
     const inner = this.#choice();
     if (!this.#take(')')) throw new SyntaxError('unbalanced');
-    return /^\?<?[=!]/.test(opening?.[0] ?? '') ? EMPTY : inner;
+    if (opening === null || !/^\?<?[=!]/.test(opening[0])) return inner;
+    const part: Tree = { kind: 'sequence', parts: [inner, NEVER] };
+    if (opening[0].length === 2) return { kind: 'ahead', part };
+    this.lookBehinds.push(part);
+    return EMPTY;
   }
 
   #escape(): Tree {
@@ -262,9 +297,9 @@ class Automaton {
   readonly #bodies = new Map<number, number>();
   #hasEnd = false;
 
-  constructor(tree: Tree) {
+  constructor(tree: Tree, isAnchored: boolean) {
     this.#final = this.#state();
-    const start = this.#build(startsAnchored(tree) ? tree : { kind: 'sequence', parts: [{ kind: 'repeat', part: { kind: 'chars', set: ALL }, least: 0, most: Infinity }, tree] }, this.#final);
+    const start = this.#build(isAnchored ? tree : { kind: 'sequence', parts: [{ kind: 'repeat', part: { kind: 'chars', set: ALL }, least: 0, most: Infinity }, tree] }, this.#final);
     if (this.isTooLarge) return;
     this.#consuming = this.#states.flatMap((state, id) => (state.set === 0n ? [] : [id]));
     for (const id of [...this.#consuming, start]) this.#follow(id, this.#states[id]!.set === 0n ? id : this.#states[id]!.next);
@@ -287,13 +322,14 @@ class Automaton {
       }
       case 'sequence': return tree.parts.reduceRight((after, part) => this.#build(part, after), next);
       case 'choice': return this.#fork(tree.parts.map((part) => this.#build(part, next)));
+      case 'ahead': return this.#fork([this.#build(tree.part, next), next]);
       case 'repeat': return this.#repeat(tree.part, tree.least, tree.most, next);
     }
   }
 
   #repeat(part: Tree, least: number, most: number, next: number): number {
     let entry = next;
-    if (most >= MANY) {
+    if (most >= MANY || (most > 1 && hasManySplits(part, most))) {
       const loop = this.#fork([next]);
       this.#states[loop]!.free.push(this.#build(part, loop));
       this.#bodies.set(loop, this.#states.length);
@@ -379,6 +415,25 @@ class Automaton {
     return false;
   }
 
+  /** The exponent of the time, at most: one more than the steps from loop to loop on one way that share characters. */
+  exponent(): number {
+    const loops = this.#consuming.filter((state) => this.#reaches(state, state));
+    const known = new Map<number, number>();
+    const stepsFrom = (p: number): number => {
+      const together = loops.filter((other) => this.#reaches(p, other) && this.#reaches(other, p));
+      let most = known.get(together[0]!);
+      if (most !== undefined) return most;
+      most = 0;
+      for (const q of loops) {
+        if (!this.#reaches(p, q) || this.#reaches(q, p)) continue;
+        most = Math.max(most, stepsFrom(q) + (together.some((other) => this.#overlap(other, q)) ? 1 : 0));
+      }
+      known.set(together[0]!, most);
+      return most;
+    };
+    return 1 + Math.max(0, ...loops.map(stepsFrom));
+  }
+
   /** Whether a match that has come to q can still fail: something is yet to be read, or the text must end here. */
   #canFailAfter(q: number): boolean {
     return this.#hasEnd || !this.#complete.has(q);
@@ -427,6 +482,7 @@ class Automaton {
 
 /** Whether something that may match nothing must be repeated many times, as in `(a?){20}`: every round may or may not read. */
 function repeatsNothing(tree: Tree): boolean {
+  if (tree.kind === 'ahead') return repeatsNothing(tree.part);
   if (tree.kind === 'repeat') return repeatsNothing(tree.part) || (tree.least >= MANY && canBeEmpty(tree.part));
   return (tree.kind === 'sequence' || tree.kind === 'choice') && tree.parts.some(repeatsNothing);
 }
@@ -436,6 +492,25 @@ function canBeEmpty(tree: Tree): boolean {
   if (tree.kind === 'sequence') return tree.parts.every(canBeEmpty);
   if (tree.kind === 'choice') return tree.parts.some(canBeEmpty);
   return tree.kind !== 'repeat' || tree.least === 0 || canBeEmpty(tree.part);
+}
+
+/** Whether rounds of differing lengths make so long a text that its ways to be split into rounds are many. */
+function hasManySplits(part: Tree, rounds: number): boolean {
+  const [least, most] = extent(part);
+  return least !== most && most * rounds > MANY;
+}
+
+/** The fewest and the most characters that a tree reads. An endless loop counts one round more than it must: the analysis sees it anyway. */
+function extent(tree: Tree): readonly [least: number, most: number] {
+  if (tree.kind === 'chars') return [1, 1];
+  if (tree.kind === 'repeat') {
+    const [least, most] = extent(tree.part);
+    return [least * tree.least, most * (tree.most === Infinity ? tree.least + 1 : tree.most)];
+  }
+  if (tree.kind !== 'sequence' && tree.kind !== 'choice') return [0, 0];
+  const parts = tree.parts.map(extent);
+  if (tree.kind === 'choice') return [Math.min(...parts.map(([least]) => least)), Math.max(...parts.map(([, most]) => most))];
+  return [parts.reduce((sum, [least]) => sum + least, 0), parts.reduce((sum, [, most]) => sum + most, 0)];
 }
 
 /** Whether every way through the pattern begins at the start of the text. */

@@ -113,7 +113,8 @@ docker build -t ${imageOf(name)} .
 docker run --rm -p 8000:8000 ${imageOf(name)}
 \`\`\`
 ${source === 'link' ? '\nThe image needs the package by its name, not the link: see above.\n' : '\nCommit `package-lock.json`: the image installs from it.\n'}
-SIGTERM ends it gracefully: \`/readyz\` answers 503, requests in flight have 30 seconds (\`docker stop --time 35\`).
+SIGTERM ends it gracefully: it stops listening at once, and requests in flight have 30 seconds (\`docker stop --time 35\`).
+\`/readyz\` answers 503 from then on, which only connections that are open already still see.
 `;
 
 const MANIFEST: Template = ({ name, dependency, engine, source }) => `${JSON.stringify({

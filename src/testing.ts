@@ -120,7 +120,7 @@ export class TestClient implements AsyncDisposable {
     const cookie = this.cookies.headerFor(url);
     if (cookie !== '' && !headers.has('cookie')) headers.set('cookie', cookie);
     const web = new Request(url, { method, headers, body, redirect: 'manual', signal: request.signal ?? null, ...body instanceof ReadableStream ? { duplex: 'half' } : {} });
-    const response = this.#listens ? await fetch(web) : await answerInMemory(served, web);
+    const response = this.#listens ? await fetch(web) : await answerInMemory(served, web, '127.0.0.1');
     for (const field of response.headers.getSetCookie()) this.cookies.take(field, url);
     this.#rethrow(response);
     return response;

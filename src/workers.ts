@@ -4,7 +4,8 @@
  *   starting → ready → draining → gone          the first starts alone: a mistake that stops all of them is told once
  *
  *   dies        its place is filled after 0.1 s, twice that after each further death, at most 30 s; anew after 10 s of peace
- *   SIGHUP      for each in turn: another one is ready first, then the old one lets its connections go
+ *   SIGHUP      for each in turn: another one is ready first, then the old one lets its connections go. When the other one is
+ *               not ready within 60 s, the old ones go on
  *   SIGTERM     all drain; the end of the last is ours. A second signal ends everything at once
  */
 import cluster from 'node:cluster';
@@ -47,6 +48,8 @@ const SHUTDOWN_MS = 10_000;
 const DEFAULT_DRAIN_MS = 30_000;
 /** How long a worker that has not started yet may take to end. */
 const START_END_MS = 3_000;
+/** How long a renewal waits for a new worker to serve, twice what a module may take to load: one that never does must not hold up the renewals to come. */
+const RENEWAL_START_MS = 60_000;
 
 interface Worker {
   readonly id: number;
@@ -235,18 +238,37 @@ export class Workers {
     while (this.#isRenewalDue && !this.#stop.signal.aborted) {
       this.#isRenewalDue = false;
       log.info('rolling_restart', { workers: this.#serving().length });
-      for (const old of this.#serving()) {
-        if (this.#stop.signal.aborted) return;
-        if (old.state !== 'ready' || !this.#workers.has(old.id)) continue; // it died, and what came in its place is new
-        const fresh = this.#fork();
-        if (!await fresh.settled.promise) {
-          log.error('rolling_restart_failed', new SvcError('E_WORKERS', ['a new worker has ended before it served; the old ones go on']));
-          return;
-        }
-        await this.#end(old, 'retire');
-      }
-      log.info('rolling_restart_done');
+      const problem = await this.#replaceAll();
+      if (this.#stop.signal.aborted) return;
+      if (problem === undefined) log.info('rolling_restart_done');
+      else log.error('rolling_restart_failed', new SvcError('E_WORKERS', [`${problem}; the old ones go on`]));
     }
+  }
+
+  /** Replaces those that serve now, or answers why it went no further. */
+  async #replaceAll(): Promise<string | undefined> {
+    for (const old of this.#serving()) {
+      if (this.#stop.signal.aborted) return undefined;
+      if (old.state !== 'ready' || !this.#workers.has(old.id)) continue; // it died, and what came in its place is new
+      const problem = await this.#startOne();
+      if (problem !== undefined) return problem;
+      await this.#end(old, 'retire');
+    }
+    return undefined;
+  }
+
+  /** Starts a worker and waits until it serves, or answers why it does not. */
+  async #startOne(): Promise<string | undefined> {
+    const fresh = this.#fork();
+    let isLate = false;
+    using _limit = this.#options.clock.after(RENEWAL_START_MS, () => {
+      isLate = true;
+      fresh.settled.resolve(false);
+    });
+    if (await fresh.settled.promise) return undefined;
+    if (!isLate) return 'a new worker has ended before it served';
+    await this.#end(fresh, 'stop');
+    return `a new worker did not serve within ${RENEWAL_START_MS / 1_000} s and was ended`;
   }
 
   /** Ends a worker: nothing new for it, then its time to drain, then without mercy. */

@@ -6,6 +6,7 @@ import { spawnSync } from 'node:child_process';
 import { lstatSync, mkdirSync, readFileSync, readdirSync, realpathSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
+import { moveEntries } from '../src/command-new.ts';
 import { FAULTS } from '../src/errors.ts';
 import { starterFiles } from '../src/starter.ts';
 import { BIN, ROOT, build } from './support/build.ts';
@@ -210,12 +211,34 @@ test('svc new that fails half-way says why and leaves nothing behind (E_NEW_FOLD
   const cwd = folder(t);
   mkdirSync(join(cwd, 'empty'));
   for (const name of ['shop', 'empty']) { // files of the package are larger than 16 KiB, those of the project are not
-    const { status, stdout, stderr } = await run('sh', ['-c', 'ulimit -f 32; exec "$@"', 'sh', process.execPath, BIN, 'new', name, '--vendor'], { cwd, env: { NODE_DISABLE_COMPILE_CACHE: '1' } });
+    const { status, stdout, stderr } = await run('sh', ['-c', 'ulimit -f 32; exec "$@"', 'sh', process.execPath, BIN, 'new', name, '--vendor'], { cwd, env: { NODE_DISABLE_COMPILE_CACHE: '1', NODE_V8_COVERAGE: '' } }); // half a report of the coverage would spoil all of it
     assert.deepEqual([status, stdout], [1, ''], stderr);
     assert.match(stderr, new RegExp(`^svc: Cannot create a project in "${name}": its files cannot be written \\(E[A-Z]+\\); none is left behind\n {5}Name a folder[^\n]*\n$`));
   }
   assert.deepEqual(readdirSync(cwd, { recursive: true }), ['empty']);
 });
+
+test('of several svc new into one empty folder one wins, and the others touch nothing of it (E_NEW_FOLDER)', async (t) => {
+  const cwd = folder(t);
+  const all = await Promise.all(Array.from({ length: 4 }, () => svcNew(cwd, ['.', '--name', 'shop'])));
+  assert.deepEqual(all.map(({ status }) => status).sort(), [0, 1, 1, 1], all.map(({ stderr }) => stderr).join(''));
+  for (const { status, stderr } of all) if (status === 1) assert.match(stderr, /it is not empty|somebody else has filled it meanwhile \(EEXIST\); none of this project is left behind/);
+  assert.deepEqual(readdirSync(cwd, { recursive: true, encoding: 'utf8' }).filter((entry) => statSync(join(cwd, entry)).isFile()).sort(), [...FILES].sort());
+});
+
+for (const [what, theirs, expected] of [
+  ['a file', 'b', ['a']],
+  ['a folder', 'src/theirs.ts', ['a', 'b']],
+  ['the manifest', 'package.json', ['a', 'b', 'src']],
+] as const) {
+  test(`what svc new moves replaces nothing: ${what} in the way`, (t) => {
+    const cwd = folder(t, { 'staging/package.json': 'ours', 'staging/a': 'ours', 'staging/b': 'ours', 'staging/src/app.ts': 'ours', [`target/${theirs}`]: 'theirs' });
+    const moved: string[] = [];
+    assert.throws(() => moveEntries(join(cwd, 'staging'), join(cwd, 'target'), moved), { code: 'EEXIST' });
+    assert.deepEqual(moved, expected.map((name) => join(cwd, 'target', name)));
+    assert.equal(readFileSync(join(cwd, 'target', theirs), 'utf8'), 'theirs');
+  });
+}
 
 for (const [what, args, message] of [
   ['no folder', [], /new needs a folder$/m],

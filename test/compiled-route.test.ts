@@ -1,8 +1,6 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import {
-  Field, HttpResponse, JSONResponse, NotFound, Router, Schema, StreamingResponse, Svc, SvcError, TextResponse, ValidationError, any, datetime, int, list, literal, nullable, record, reply, str, union,
-} from '../src/index.ts';
+import { Field, HttpResponse, JSONResponse, NotFound, Router, Schema, StreamingResponse, Svc, SvcError, TextResponse, ValidationError, any, datetime, int, list, literal, nullable, record, reply, str, union, Depends, file, provide } from '../src/index.ts';
 import { TestClient } from '../src/testing.ts';
 import { collectedLog } from './support/collected-log.ts';
 import type { SvcOptions } from '../src/index.ts';
@@ -360,4 +358,25 @@ test('Middleware of a route is inside the application\'s and around its dependen
   await it.client.get('/');
   await it.client.get('/?n=x');
   assert.deepEqual(steps, ['app', 'handler', 'route 200', 'app', 'route 400']);
+});
+
+test('A pattern that can backtrack without bound is SVC304 at its route, a warning, wherever it stands', () => {
+  class Inner extends Schema { code = Field(str, { pattern: /^(a+)+$/ }); }
+  class Outer extends Schema { inner = Field(list(Inner)); }
+  const app = new Svc({ env: 'test' });
+  app.post('/body', { body: Outer }, () => 1);
+  app.get('/query', { query: { q: Field(str, { pattern: /^(a+)+$/ }) } }, () => 1);
+  app.get('/fine', { query: { q: Field(str, { pattern: /^a+$/ }) } }, () => 1);
+  const found = app.check().findings.filter(({ rule }) => rule === 'SVC304');
+  assert.deepEqual(found.map(({ subject, severity }) => [subject, severity]), [['POST /body', 'warning'], ['GET /query', 'warning']]);
+  assert.match(found[0]!.message, /"code" in Inner/);
+});
+
+test('A text input that no request can fill is SVC107, and so is a file in a form', () => {
+  class Inner extends Schema { a = Field(int); }
+  for (const spec of [{ query: { inner: Field(Inner) } }, { form: { upload: Field(file) } }, { page: Depends(provide({ headers: { x: Field(record(str)) } }, () => 1)) }]) {
+    const app = new Svc({ env: 'test' });
+    app.post('/', spec as object, () => 1);
+    assert.deepEqual(app.check().findings.filter(({ severity }) => severity === 'error').map(({ rule }) => rule), ['SVC107'], JSON.stringify(Object.keys(spec)));
+  }
 });

@@ -11,6 +11,7 @@ import { SvcError } from '../src/errors.ts';
 import { LineQueue, type LogDevice } from '../src/log-sink.ts';
 import { createLogger, type LoggerOptions } from '../src/log.ts';
 import { ManualClock } from '../src/manual-clock.ts';
+import { seeded } from './support/random.ts';
 
 function collect(options: LoggerOptions = {}) {
   const lines: string[] = [];
@@ -183,6 +184,27 @@ test('masking takes a time that grows with the text, not with its square', () =>
     const before = process.cpuUsage().user;
     for (let count = 0; count < 10; count++) logged(part.repeat(20_000));
     assert.ok(process.cpuUsage().user - before < 1_000_000, part);
+  }
+});
+
+test('a token is masked where it begins, also behind a dash, and as before', () => {
+  const below = seeded(6);
+  const parts = ['eyJ', 'eyJabcdefgh', 'abcdefgh', '-', '.', '.', '_', ' ', 'a', '/', '12345678'];
+  for (let round = 0; round < 20_000; round++) {
+    const text = Array.from({ length: below(14) }, () => parts[below(parts.length)]!).join('');
+    assert.equal(logged(text), text.replace(/\beyJ[\w-]{8,}(?:\.[\w-]*){1,4}/g, '[jwt]'), text);
+  }
+});
+
+test('a body of several megabytes that masks badly is logged in the time of one line', () => {
+  for (const part of ['-eyJ', 'eyJaaaaaaaa.', 'a.', 'a-', 'a://x:', '?code=', 'Bearer\t']) {
+    const text = part.repeat(Math.ceil(7_168 / part.length));
+    const body = Array.from({ length: 10 }, () => Array.from({ length: 99 }, () => text));
+    logged(body); // compiled
+    const startedMs = performance.now();
+    const line = JSON.stringify(logged(body));
+    assert.ok(performance.now() - startedMs < 100, part);
+    assert.ok(line.length < 100_000, `${part} ${line.length}`);
   }
 });
 

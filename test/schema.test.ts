@@ -803,6 +803,30 @@ test('patternHazard() knows patterns that backtrack without bound', () => {
   for (const pattern of harmless) assert.equal(patternHazard(pattern), undefined, String(pattern));
 });
 
+test('analysePattern() looks into look-arounds and into bounded repetitions', () => {
+  const exponential = [/^(?=(a+)+$)/, /(?<=(a+)+)b/, /(?<!^(a|a)*)b/, /^(?!.*(a+)+$)\w+$/, /^(?=(?!(a|a)*$)b)/, /^(?=(a?){20}$)/,
+    /^(a{1,11}){1,11}$/, /^([a-z]{1,10}-?){1,10}$/, /^(?:[a-z]{1,8}){1,8}$/, /^(a{1,8}c*){1,8}$/, /^(?:(?:a|bb){1,4}b?){2,9}$/];
+  for (const pattern of exponential) assert.equal(analysePattern(pattern)?.degree, 'exponential', String(pattern));
+  for (const pattern of [/(?=\d+)x/, /^(?:(?=.*x)a)*$/, /(?<=\s+)x/, /^(a+){4}$/]) assert.equal(analysePattern(pattern)?.degree, 'polynomial', String(pattern));
+  const harmless = [/^\d{1,3}(\.\d{1,3}){3}$/, /^[a-z]{1,10}$/, /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/i, /^\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?Z?)?$/,
+    /^(?=.*\d)(?=.*[a-z])(?=.*[A-Z]).{8,72}$/, /^(?:[0-9a-f]{1,4}:){7}[0-9a-f]{1,4}$/i, /^(?!-)[a-z0-9-]{1,63}(?<!-)$/, /^(?:(?!--)[a-z-])+$/, /^(?:(?<=a)b|a)*$/,
+    /^([a-z]{1,10}-){1,10}$/, /^[a-z]{2,3}(?:-[A-Za-z0-9]{2,8}){0,5}$/, /^(?:\d{1,2}[:.]?){2,3}$/];
+  for (const pattern of harmless) assert.equal(patternHazard(pattern), undefined, String(pattern));
+});
+
+test('the length that is tested falls with what a pattern can cost', () => {
+  const tested = (pattern: RegExp): number => analysePattern(pattern)?.maxTestedLength ?? Infinity;
+  assert.equal(tested(/\s+$/), 500);
+  assert.equal(tested(/(a)\1+/), 16);
+  assert.ok(tested(/^(a+){3}$/) < 250 && tested(/^(a+){4}$/) < 100 && tested(/^(a+){4}$/) > 16);
+  for (const pattern of [/^(a+){2}$/, /^(a+){3}$/, /^(a+){4}$/, /^(a+){6}$/, /^(a*?){9}$/, /^(a+){11}$/, /^a*a*a*a*a*a*$/, /(a+)+$/, /^(?=(a+)+$)/, /^(a{1,11}){1,11}$/]) {
+    const text = `${'a'.repeat(tested(pattern) - 1)}!`;
+    const startedMs = performance.now();
+    assert.equal(pattern.test(text), false);
+    assert.ok(performance.now() - startedMs < 500, String(pattern));
+  }
+});
+
 test('patternHazard() leaves the built-in formats alone', async () => {
   const { FORMATS } = await import('../src/schema-formats.ts');
   assert.equal(patternHazard(FORMATS.email.pattern!), undefined);

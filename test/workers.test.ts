@@ -299,6 +299,52 @@ test('Workers keeps the old one when its successor does not serve', async () => 
   assert.ok(events.some(({ event }) => event === 'worker_killed'));
 });
 
+test('Workers ends a successor that never serves, keeps the old one, and goes on with a renewal that came meanwhile', async () => {
+  const clock = new ManualClock();
+  const { logger, events } = collectedLog();
+  const children: FakeChild[] = [];
+  const workers = new Workers({ count: 1, clock, log: logger, fork: () => { children.push(new FakeChild()); return children.at(-1)!; } });
+  const count = (name: string): number => events.filter(({ event }) => event === name).length;
+  const started = workers.start();
+  children[0]!.serve();
+  await started;
+  workers.renew();
+  await clock.advance(59_999);
+  assert.equal(count('rolling_restart_failed'), 0);
+  workers.renew();
+  await clock.advance(1);
+  await turn();
+  assert.deepEqual([count('rolling_restart_failed'), count('worker_died'), children[1]!.isConnected], [1, 0, false]);
+  assert.match(JSON.stringify(events.find(({ event }) => event === 'rolling_restart_failed')), /did not serve within 60 s and was ended; the old ones go on/);
+  assert.deepEqual(children[0]!.heard.map(({ svc }) => svc), ['address']);
+  assert.equal(children.length, 3);
+  children[2]!.serve();
+  await turn();
+  assert.deepEqual(children[0]!.heard.at(-1), { svc: 'drain', how: 'retire' });
+  children[0]!.die({ status: 0, signal: null });
+  await turn();
+  assert.deepEqual([count('rolling_restart_done'), children.length, clock.pending], [1, 3, 0]);
+  const over = workers.stop();
+  children[2]!.die({ status: 0, signal: null });
+  assert.equal(await over, 0);
+});
+
+test('Workers that are stopped during a renewal do not call it failed', async () => {
+  const clock = new ManualClock();
+  const { logger, events } = collectedLog();
+  const children: FakeChild[] = [];
+  const workers = new Workers({ count: 1, clock, log: logger, fork: () => { children.push(new FakeChild()); return children.at(-1)!; } });
+  const started = workers.start();
+  children[0]!.serve();
+  await started;
+  workers.renew();
+  const over = workers.stop();
+  children[0]!.die({ status: 0, signal: null });
+  assert.equal(await over, 0);
+  await turn();
+  assert.deepEqual([events.filter(({ event }) => event === 'rolling_restart_failed'), clock.pending], [[], 0]);
+});
+
 test('Door hands a connection that a child has not taken to another, and answers who waits in vain', async (t) => {
   const clock = new ManualClock();
   const { logger } = collectedLog();

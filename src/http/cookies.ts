@@ -27,17 +27,35 @@ export interface CookieOptions {
 export function parseCookies(field: string | undefined): Readonly<Record<string, string>> {
   const cookies = bare<Record<string, string>>();
   if (field === undefined) return cookies;
+  let equals = -1; // kept from pair to pair: one that is far off is looked for once, not once a pair
   for (let start = 0; start < field.length;) {
-    let end = field.indexOf(';', start);
-    if (end === -1) end = field.length;
-    const equals = field.indexOf('=', start);
-    if (equals !== -1 && equals < end) {
-      const name = field.slice(start, equals).trim();
-      if (name !== '' && cookies[name] === undefined) cookies[name] = decodeValue(field.slice(equals + 1, end).trim());
+    const end = indexFrom(field, ';', start);
+    if (equals < start) equals = indexFrom(field, '=', start);
+    if (equals < end) {
+      const name = stripped(field, start, equals);
+      if (name !== '' && cookies[name] === undefined) cookies[name] = decodeValue(stripped(field, equals + 1, end));
     }
     start = end + 1;
   }
   return cookies;
+}
+
+/** Where `part` is at or behind `start`; the length of the text when nowhere. */
+function indexFrom(text: string, part: string, start: number): number {
+  const at = text.indexOf(part, start);
+  return at === -1 ? text.length : at;
+}
+
+/** A part of the field without SP and HTAB around it, and nothing else (§5.2): U+00A0 before `__Host-` would forge the prefix. */
+function stripped(field: string, start: number, end: number): string {
+  let from = start, to = end;
+  while (from < to && isBlank(field.charCodeAt(from))) from++;
+  while (to > from && isBlank(field.charCodeAt(to - 1))) to--;
+  return field.slice(from, to);
+}
+
+function isBlank(code: number): boolean {
+  return code === 32 || code === 9;
 }
 
 function decodeValue(value: string): string {

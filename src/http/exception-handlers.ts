@@ -1,6 +1,7 @@
 /**
  * Exception handlers: for a thrown value, the one whose class is nearest in its prototype chain.
  */
+import { HTTPException } from '../errors.ts';
 import type { Awaitable, HttpRequest } from './contracts.ts';
 
 /** A class, abstract or not. */
@@ -37,6 +38,7 @@ export class ExceptionHandlers {
     for (let at: object | null = prototype; at !== null; at = Object.getPrototypeOf(at) as object | null) {
       const handler = this.#byPrototype.get(at);
       if (handler !== undefined) return handler;
+      if (at === HTTPException.prototype) return null; // how they are rendered is more specific than a handler of Error
     }
     return null;
   }

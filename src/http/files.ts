@@ -42,8 +42,6 @@ export function attachment(filename: string): string {
  */
 export class FileResponse extends HttpResponse {
   readonly #path: string;
-  /** The request it is settled for: a response may be kept and returned for many. */
-  #settledFor: Answered | undefined;
 
   constructor(path: string, options: FileOptions = {}) {
     const { filename, ...rest } = options;
@@ -52,17 +50,15 @@ export class FileResponse extends HttpResponse {
     if (filename !== undefined) this.headers.set('Content-Disposition', attachment(basename(filename)));
   }
 
-  override settle(request: Answered): this | Promise<this> {
-    if (this.#settledFor === request) return this;
-    this.#settledFor = request;
-    return this.#lookUp();
-  }
+  /** @internal */
+  override copy(): FileResponse { return this.fill(new FileResponse(this.#path, { status: this.status })); }
 
-  async #lookUp(): Promise<this> {
+  override async settle(_request: Answered): Promise<HttpResponse> {
     const size = await sizeOf(this.#path);
-    this.contentLength = size;
-    this.body = size === 0 ? null : { [Symbol.asyncIterator]: () => blocksOf(this.#path, size) };
-    return this;
+    const answer = super.copy();
+    answer.contentLength = size;
+    answer.body = size === 0 ? null : { [Symbol.asyncIterator]: () => blocksOf(this.#path, size) };
+    return answer;
   }
 }
 

@@ -20,7 +20,7 @@ class MemoryIncoming extends Readable implements Incoming {
   complete = false;
   readonly #reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
 
-  constructor(request: Request) {
+  constructor(request: Request, remoteAddress: string) {
     super();
     const url = new URL(request.url);
     const rawHeaders: string[] = request.headers.has('host') ? [] : ['host', url.host];
@@ -28,7 +28,7 @@ class MemoryIncoming extends Readable implements Incoming {
     this.method = request.method;
     this.url = url.pathname + url.search;
     this.rawHeaders = rawHeaders;
-    this.socket = { remoteAddress: '127.0.0.1', encrypted: url.protocol === 'https:' };
+    this.socket = { remoteAddress, encrypted: url.protocol === 'https:' };
     this.#reader = request.body?.getReader();
     this.complete = this.#reader === undefined;
     request.signal.addEventListener('abort', () => this.destroy(new ClientDisconnected()), { once: true });
@@ -65,9 +65,9 @@ type Close = (isFinished: boolean, failure?: unknown) => Promise<void>;
  * Answers a web request. The promise resolves with the head; what the request left for afterwards has run by then, unless
  * the body comes in pieces: then it runs when they are read, or cancelled.
  */
-export async function answerInMemory(app: ServedApplication, request: Request): Promise<Response> {
+export async function answerInMemory(app: ServedApplication, request: Request, remoteAddress = ''): Promise<Response> {
   const outgoing = new MemoryOutgoing();
-  const req = new TransportRequest(new MemoryIncoming(request), outgoing, app.defaults);
+  const req = new TransportRequest(new MemoryIncoming(request, remoteAddress), outgoing, app.defaults);
   req.startedMs = app.clock.monotonicMs();
   const close: Close = async (isFinished, failure) => {
     if (outgoing.destroyed) return;

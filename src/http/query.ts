@@ -69,19 +69,25 @@ export class Pairs implements MultiMap {
 export function parsePairs(text: string, maxPairs: number = Infinity): Pairs | undefined {
   const names: string[] = [];
   const values: string[] = [];
+  let equals = -1; // kept from pair to pair: one that is far off is looked for once, not once a pair
   for (let start = 0; start < text.length;) {
-    let end = text.indexOf('&', start);
-    if (end === -1) end = text.length;
+    const end = indexFrom(text, '&', start);
     if (end > start) {
       if (names.length === maxPairs) return undefined;
-      const equals = text.indexOf('=', start);
-      const stop = equals === -1 || equals > end ? end : equals;
+      if (equals < start) equals = indexFrom(text, '=', start);
+      const stop = Math.min(equals, end);
       names.push(decodePart(text.slice(start, stop)));
       values.push(stop === end ? '' : decodePart(text.slice(stop + 1, end)));
     }
     start = end + 1;
   }
   return new Pairs(names, values);
+}
+
+/** Where `part` is at or behind `start`; the length of the text when nowhere. */
+function indexFrom(text: string, part: string, start: number): number {
+  const at = text.indexOf(part, start);
+  return at === -1 ? text.length : at;
 }
 
 function decodePart(part: string): string {

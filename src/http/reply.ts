@@ -88,7 +88,8 @@ function isTuple(value: readonly unknown[]): value is [body: unknown, status: nu
 }
 
 function withStatus(body: unknown, status: number | undefined, headers: Readonly<Record<string, string>> | undefined, plan: ReplyPlan): HttpResponse {
-  const response = toResponse(body, { status: status ?? plan.status, readsTuples: false, encode: undefined });
+  const given = toResponse(body, { status: status ?? plan.status, readsTuples: false, encode: undefined });
+  const response = given === body ? given.copy() : given; // what somebody keeps stays as it is
   if (status !== undefined) response.status = status; // a response that was given keeps its own otherwise
   if (headers !== undefined) for (const [name, value] of Object.entries(headers)) response.headers.set(name, value);
   return response;

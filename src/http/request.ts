@@ -92,6 +92,7 @@ export class TransportRequest implements HttpRequest {
   #outcome: { readonly bytes: Uint8Array | undefined; readonly error: unknown } | undefined;
   #isStreamed = false;
   #afterwards: ((outcome: Outcome) => Awaitable<void>)[] | undefined;
+  #runLate: ((fn: (outcome: Outcome) => Awaitable<void>) => void) | undefined;
 
   constructor(incoming: Incoming, outgoing: Outgoing, defaults: RequestDefaults) {
     this.#incoming = incoming;
@@ -192,13 +193,15 @@ export class TransportRequest implements HttpRequest {
 
   /** Runs `fn` after the answer has gone out, or after whatever ended the request; the last first. @internal */
   afterwards(fn: (outcome: Outcome) => Awaitable<void>): void {
-    (this.#afterwards ??= []).push(fn);
+    if (this.#runLate !== undefined) this.#runLate(fn); // a middleware answered before the handler did
+    else (this.#afterwards ??= []).push(fn);
   }
 
-  /** Takes what {@link afterwards} collected. @internal */
-  takeAfterwards(): ((outcome: Outcome) => Awaitable<void>)[] | undefined {
+  /** Takes what {@link afterwards} collected; what comes later goes to `runLate`. @internal */
+  takeAfterwards(runLate: (fn: (outcome: Outcome) => Awaitable<void>) => void): ((outcome: Outcome) => Awaitable<void>)[] | undefined {
     const taken = this.#afterwards;
     this.#afterwards = undefined;
+    this.#runLate = runLate;
     return taken;
   }
 

@@ -49,10 +49,13 @@ export class HttpResponse {
   #status: number;
   /** `Set-Cookie` values that get `Secure` when the answer leaves over TLS, or in production. */
   #securedLater: Set<string> | undefined;
+  /** Made for one answer. A response that a program made may be kept and returned for many: each gets a copy. */
+  readonly #isForOne: boolean;
 
   /** @throws SvcError `E_HEADER`; RangeError for a status that no final response has */
   constructor(body: ResponseBody = null, options: ResponseOptions | Prepared = {}) {
     this.body = body;
+    this.#isForOne = options instanceof Prepared;
     if (options instanceof Prepared) {
       this.#status = options.status;
       this.headers = new HeaderList(options.flat);
@@ -83,9 +86,27 @@ export class HttpResponse {
     return this.setCookie(name, '', { ...options, maxAgeSeconds: 0 });
   }
 
-  /** Settles what depends on the request, before the answer passes back through the middleware: files are looked up here. */
-  settle(_request: Answered): this | Promise<this> {
-    return this;
+  /**
+   * The answer to one request, before it passes back through the middleware: files are looked up here, and what middleware
+   * adds to it is not added to a response that somebody keeps.
+   */
+  settle(_request: Answered): HttpResponse | Promise<HttpResponse> {
+    return this.#isForOne ? this : this.copy();
+  }
+
+  /** A response of the same content, for one answer. @internal */
+  copy(): HttpResponse {
+    const copy = this.fill(new HttpResponse(null, new Prepared(this.#status, [])));
+    copy.body = this.body;
+    return copy;
+  }
+
+  /** Gives another response the fields of this one. @internal */
+  protected fill<T extends HttpResponse>(other: T): T {
+    other.headers.flat.splice(0, Infinity, ...this.headers.flat);
+    other.contentLength = this.contentLength;
+    if (this.#securedLater !== undefined) other.#securedLater = new Set(this.#securedLater);
+    return other;
   }
 
   /** The fields as they go out: the cookies that wait for it secured. @internal */

@@ -6,6 +6,7 @@
 import { randomUUID } from 'node:crypto';
 import { createServer } from 'node:http';
 import { ClientDisconnected, SvcError, statusTitle } from '../errors.ts';
+import { findField } from './headers.ts';
 import { PROBLEM_TYPE, problem } from './problem.ts';
 import { TransportRequest } from './request.ts';
 import { HttpResponse } from './response.ts';
@@ -151,6 +152,7 @@ export class HttpServer {
   #onRequest(incoming: IncomingMessage, outgoing: ServerResponse): void {
     if ((incoming.socket as Connection)[SAID_CLOSE] === true) return; // sent behind our "Connection: close": not to be processed (RFC 9112 §9.6)
     const req = this.#begin(incoming, outgoing);
+    if (asksForUpgrade(incoming)) (incoming.socket as Connection)[SAID_CLOSE] = true; // node:http stops reading requests behind it: what follows would be misread
     const response = hasOneHost(incoming) ? this.#app.handle(req) : problem(400, req.id, { detail: 'A request has one Host field' });
     if (response instanceof HttpResponse) this.#answer(req, incoming, outgoing, response);
     else void response.then((settled) => this.#answer(req, incoming, outgoing, settled));
@@ -182,7 +184,7 @@ export class HttpServer {
     try {
       if (!incoming.complete) this.#linger(incoming, outgoing);
       const sending = send(outgoing, response, {
-        method: req.method, id: req.id, isLast: (this.#isDraining || !this.keepsAlive) && isLastOf(incoming.socket, outgoing), isSecure: this.#app.securesCookies || req.scheme === 'https',
+        method: req.method, id: req.id, isLast: (this.#isDraining || !this.keepsAlive || (incoming.socket as Connection)[SAID_CLOSE] === true) && isLastOf(incoming.socket, outgoing), isSecure: this.#app.securesCookies || req.scheme === 'https',
       });
       sending?.catch((error: unknown) => this.#onSourceFailure(req, error));
     } catch (error) { // a field or body that node:http refuses
@@ -232,6 +234,11 @@ function isLastOf(socket: Connection, outgoing: ServerResponse): boolean {
   return isLast;
 }
 
+/** Whether a request names another protocol, which nobody here speaks: it is answered as it stands (RFC 9110 §7.8). */
+function asksForUpgrade({ rawHeaders }: IncomingMessage): boolean {
+  return findField(rawHeaders, 'upgrade') !== undefined;
+}
+
 /** Two Host fields could be read in two ways, so they are refused; so is an HTTP/1.1 request without one (RFC 9112 §3.2). */
 function hasOneHost({ rawHeaders, httpVersionMinor }: IncomingMessage): boolean {
   let hosts = 0;
@@ -265,9 +272,13 @@ const LISTEN_PROBLEMS: Readonly<Record<string, string>> = {
 /** What the parser refuses never becomes a request: answered here, and the connection ends. */
 function onClientError(error: NodeJS.ErrnoException, socket: Socket): void {
   // as node:http does itself: an answer that is under way must not get a second head in its middle
-  const current = (socket as Socket & { _httpMessage?: { headersSent?: boolean } | null })._httpMessage;
+  const current = (socket as Socket & { _httpMessage?: ServerResponse | null })._httpMessage;
   if (!socket.writable || error.code === 'ECONNRESET' || current?.headersSent === true) {
     socket.destroy();
+    return;
+  }
+  if (current?.req?.complete === true) { // rubbish behind a request that is being answered: its answer comes first, and is the last
+    current.shouldKeepAlive = false;
     return;
   }
   const status = error.code === 'HPE_HEADER_OVERFLOW' ? 431 : error.code === 'ERR_HTTP_REQUEST_TIMEOUT' ? 408 : 400;

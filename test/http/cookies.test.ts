@@ -13,6 +13,32 @@ for (const [field, cookies] of [
   test(`parseCookies() reads ${JSON.stringify(field)}`, () => assert.deepEqual<unknown>({ ...parseCookies(field) }, cookies));
 }
 
+for (const [field, cookies] of [
+  ['\t a \t=\t1 \t', { a: '1' }], ['\xa0__Host-sid=evil', { '\xa0__Host-sid': 'evil' }], ['\ufeff__Secure-a\u2003=1', { '\ufeff__Secure-a\u2003': '1' }], ['a=\xa01\xa0', { a: '\xa01\xa0' }], ['\v=1', { '\v': '1' }],
+] as const) {
+  test(`parseCookies() strips SP and HTAB only from ${JSON.stringify(field)}`, () => assert.deepEqual<unknown>({ ...parseCookies(field) }, cookies));
+}
+
+test('parseCookies() agrees with splitting on generated input', () => {
+  const below = seeded(5);
+  const parts = ['a', 'b', '=', '=', ';', ';', ' ', '\t', '\xa0', '"'];
+  for (let round = 0; round < 20_000; round++) {
+    const field = Array.from({ length: below(14) }, () => parts[below(parts.length)]!).join('');
+    const expected: Record<string, string> = {};
+    for (const pair of field.split(';')) {
+      const found = /^[ \t]*([^=]*?)[ \t]*=[ \t]*([^]*?)[ \t]*$/.exec(pair);
+      if (found !== null && found[1] !== '') expected[found[1]!] ??= found[2]!.replace(/^"([^]*)"$/, '$1');
+    }
+    assert.deepEqual({ ...parseCookies(field) }, expected, JSON.stringify(field));
+  }
+});
+
+test('parseCookies() reads many parts before one long part in a time that grows with the field', () => {
+  const startedMs = performance.now();
+  assert.deepEqual({ ...parseCookies(`${'a;'.repeat(999)}${'a'.repeat(9_900_000)}`) }, {});
+  assert.ok(performance.now() - startedMs < 1_000);
+});
+
 test('parseCookies() gives no prototype, and "__proto__" is a name like any other', () => {
   const cookies = parseCookies('__proto__=1; a=2');
   assert.deepEqual(Object.keys(cookies), ['__proto__', 'a']);

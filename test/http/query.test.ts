@@ -40,3 +40,11 @@ test('parsePairs() answers undefined beyond maxPairs, and not at it', () => {
   assert.equal(parsePairs('a=1&b=2&c', 2), undefined);
   assert.equal(parsePairs('', 0)!.size, 0);
 });
+
+test('parsePairs() reads many names before one long name in a time that grows with the text', () => {
+  const text = `${'a&'.repeat(999)}${'a'.repeat(9_900_000)}`;
+  const startedMs = performance.now();
+  assert.equal(parsePairs(text)!.size, 1_000);
+  assert.equal(parsePairs(`${text}=b`)!.getAll('a').length, 999);
+  assert.ok(performance.now() - startedMs < 1_000);
+});

@@ -61,7 +61,7 @@ test('toResponse() leaves a response as it is, and takes status and fields from 
   assert.equal(response.status, 202);
   assert.equal(toResponse(reply(response), DEFAULT_PLAN).status, 202);
   const changed = toResponse([response, 404, { 'X-A': '2' }], DEFAULT_PLAN);
-  assert.equal(changed, response);
+  assert.deepEqual([response.status, response.headers.get('x-a')], [202, '1']);
   assert.deepEqual([changed.status, changed.headers.get('x-a')], [404, '2']);
   assert.equal(toResponse(reply(new Response('x'), 201), DEFAULT_PLAN).status, 201);
   assert.equal(toResponse([new Response('x', { status: 404 }), 201], DEFAULT_PLAN).status, 201);

@@ -174,11 +174,13 @@ test('TransportRequest.signal aborts neither when the answer is finished nor whe
   assert.deepEqual([signal.aborted, late.req.signal.aborted, failedSignal.aborted], [false, false, false]);
 });
 
-test('TransportRequest.takeAfterwards() gives what was left, once', () => {
+test('TransportRequest.takeAfterwards() gives what was left, and hands on what comes later', () => {
   const { req } = fakeRequest();
-  assert.equal(req.takeAfterwards(), undefined);
   const fn = (): void => undefined;
+  const late: unknown[] = [];
   req.afterwards(fn);
-  assert.deepEqual(req.takeAfterwards(), [fn]);
-  assert.equal(req.takeAfterwards(), undefined);
+  assert.deepEqual(req.takeAfterwards((hook) => { late.push(hook); }), [fn]);
+  req.afterwards(fn);
+  assert.deepEqual(late, [fn]);
+  assert.equal(req.takeAfterwards(() => undefined), undefined);
 });

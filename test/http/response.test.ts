@@ -72,7 +72,10 @@ test('HttpResponse.fields() secures the cookies that left it open, and only thos
   assert.throws(() => new HttpResponse().setCookie('__Host-h', '1', { secure: false }), { code: 'E_COOKIE' });
 });
 
-test('HttpResponse.settle() is the response itself', () => {
-  const response = new HttpResponse('x');
-  assert.equal(response.settle({ method: 'GET', headers: {} }), response);
+test('HttpResponse.settle() is a copy of a response that a program made, and a copy is settled', async () => {
+  const response = new HttpResponse('x', { headers: { 'X-A': '1' } });
+  const answer = await response.settle({ method: 'GET', headers: {} });
+  assert.notEqual(answer, response);
+  assert.deepEqual([answer.body, answer.status, [...answer.headers]], ['x', 200, [['X-A', '1']]]);
+  assert.equal(await answer.settle({ method: 'GET', headers: {} }), answer);
 });

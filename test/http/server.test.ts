@@ -216,8 +216,8 @@ test('HttpServer refuses an expectation it cannot meet with 417, and meets 100-c
 });
 
 test('HttpServer serves a request to upgrade as any other', async () => {
-  await using it = await serve((app) => app.get('/', () => 'plain'));
   for (const protocol of ['websocket', 'h2c']) {
+    await using it = await serve((app) => app.get('/', () => 'plain'));
     const answer = await it.client.get('/', `Connection: Upgrade\r\nUpgrade: ${protocol}\r\n`).answer();
     assert.deepEqual([answer.status, answer.text()], [200, 'plain']);
   }
