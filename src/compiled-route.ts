@@ -260,7 +260,7 @@ class RouteCall {
   #readBody(issues: Issue[] | undefined): Promise<unknown> {
     const { body, form, maxBodyBytes } = this.#plan;
     const options = { maxBytes: maxBodyBytes };
-    if (body !== undefined) return this.#req.readJson(options, (value) => this.#validated('body', body.parseJson(value, 'body'), issues));
+    if (body !== undefined) return this.#req.readJson(options, (value, isWellFormed) => this.#validated('body', body.parseJson(value, 'body', isWellFormed), issues));
     return this.#req.form(options).then((fields) => this.#validated('form', form!.parseText(fields, 'form', true), issues));
   }
 

@@ -178,11 +178,17 @@ export class TransportRequest implements HttpRequest {
 
   json(options: BodyOptions = {}): Promise<unknown> { return this.readJson(options, same); }
 
-  /** `json()` together with what is made of the value. @internal */
-  readJson<T>(options: BodyOptions, use: (value: unknown) => T | PromiseLike<T>): Promise<T> {
+  /**
+   * `json()` together with what is made of the value. Without escapes in the text no string can have a lone surrogate:
+   * `isWellFormed` saves the validator the search. @internal
+   */
+  readJson<T>(options: BodyOptions, use: (value: unknown, isWellFormed: boolean) => T | PromiseLike<T>): Promise<T> {
     const declared = findField(this.#incoming.rawHeaders, 'content-type');
     if (declared !== undefined && declared !== 'application/json' && !isJsonType(declared)) return Promise.reject(new HTTPException(415, 'The request body must be application/json'));
-    return this.#read('json()', options, DEFAULT_MAX_BYTES, (bytes) => use(parseJson(bytes)));
+    return this.#read('json()', options, DEFAULT_MAX_BYTES, (bytes) => {
+      const text = jsonText(bytes);
+      return use(parseJson(text), !text.includes('\\u'));
+    });
   }
 
   async form(options: BodyOptions = {}): Promise<FormData_> {
@@ -266,10 +272,14 @@ function parseForm(bytes: Uint8Array): FormData_ {
   return new UrlencodedForm(pairs);
 }
 
-/** @throws BadRequest for what is no JSON */
-function parseJson(bytes: Uint8Array): unknown {
+/** @throws BadRequest for an empty body, and for bytes that are no UTF-8 */
+function jsonText(bytes: Uint8Array): string {
   if (bytes.length === 0) throw new BadRequest('The request body is empty, JSON is expected', { code: 'json' });
-  const text = decodeUtf8(bytes);
+  return decodeUtf8(bytes);
+}
+
+/** @throws BadRequest for what is no JSON */
+function parseJson(text: string): unknown {
   try {
     return JSON.parse(text) as unknown;
   } catch {
