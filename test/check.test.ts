@@ -202,12 +202,12 @@ test('matches() reads * as any text, and capitals as small letters', () => {
 });
 
 const FINDINGS: readonly Finding[] = [
-  { rule: 'SVC103', severity: 'warning', subject: 'GET /A', message: 'm at file:///work/src/b.ts:2', remedy: 'r' },
-  { rule: 'SVC101', severity: 'error', subject: 'GET /a', message: 'twice', remedy: 'once', place: { file: 'file:///work/src/a.ts', line: 3, column: 5 } },
+  { rule: 'SVC103', severity: 'warning', subject: 'GET /A', message: 'm at file:///project/src/b.ts:2', remedy: 'r' },
+  { rule: 'SVC101', severity: 'error', subject: 'GET /a', message: 'twice', remedy: 'once', place: { file: 'file:///project/src/a.ts', line: 3, column: 5 } },
   { rule: 'SVC101', severity: 'error', subject: 'GET /b', message: 'twice', remedy: 'once', place: { file: '/elsewhere/a.ts', line: 1, column: 1 } },
   { rule: 'a/b', severity: 'info', subject: 's', message: 'm', remedy: 'r', place: { file: '<unknown>', line: 0, column: 0 } },
 ];
-const CONTEXT = { target: 'app.ts', cwd: '/work', rules: CORE_RULES };
+const CONTEXT = { target: 'app.ts', cwd: '/project', rules: CORE_RULES };
 
 test('select() keeps what is asked for, and works out whether that is ok', () => {
   const report = makeReport(FINDINGS, [FINDINGS[0]!]);
@@ -246,9 +246,9 @@ test('jsonReport() is one document of a stable form', () => {
 });
 
 test('relativeFile() is relative below the working folder only', () => {
-  assert.equal(relativeFile('file:///work/a%20b.ts', '/work'), 'a b.ts');
-  assert.equal(relativeFile('/workshop/a.ts', '/work'), '/workshop/a.ts');
-  assert.equal(shownPlace({ file: '/work/a.ts', line: 0, column: 0 }, '/work'), '');
+  assert.equal(relativeFile('file:///project/a%20b.ts', '/project'), 'a b.ts');
+  assert.equal(relativeFile('/workshop/a.ts', '/project'), '/workshop/a.ts');
+  assert.equal(shownPlace({ file: '/work/a.ts', line: 0, column: 0 }, '/project'), '');
 });
 
 test('300 routes are checked in less than 300 ms', () => {
