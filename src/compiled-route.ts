@@ -384,7 +384,7 @@ const NO_PARAMS: Readonly<Record<string, unknown>> = Object.freeze({});
 
 /**
  * Captures → parameters. A constructor of its own per route gives each one hidden class; an object literal with a computed
- * key costs four times as much (test/bench/params.ts). Its prototype is Object's: these are plain objects to everybody.
+ * key cost four times as much, 93 ns against 23 (routes `param` of test/bench/http.ts). Its prototype is Object's: these are plain objects to everybody.
  */
 function paramsReader(parameters: readonly PathParameter[]): Endpoint['readParams'] {
   if (parameters.length === 0) return () => NO_PARAMS;
