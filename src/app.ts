@@ -24,7 +24,7 @@ import { ExceptionHandlers } from './http/exception-handlers.ts';
 import { answerInMemory } from './http/memory.ts';
 import { ErrorRenderer, asMiddleware } from './http/pipeline.ts';
 import { HttpServer } from './http/server.ts';
-import { AppState } from './http/state.ts';
+import { AppState, services } from './http/state.ts';
 import type { ApplicationView, CoreRule, Examination } from './check.ts';
 import type { Clock } from './clock.ts';
 import type { Compilation, CompiledApplication } from './compile.ts';
@@ -36,7 +36,7 @@ import type { Counter, MetricsRegistry } from './metrics.ts';
 import type { OpsOptions } from './ops.ts';
 import type { RegisteredPlugin } from './plugin.ts';
 import type { Routes } from './route.ts';
-import type { Awaitable, CompiledRoute, Host, Middleware, Plugin, Rule, StateMap } from './http/contracts.ts';
+import type { Awaitable, CompiledRoute, Host, Middleware, Plugin, Rule, Services, StateMap } from './http/contracts.ts';
 import type { ErrorClass, ExceptionHandler } from './http/exception-handlers.ts';
 import type { MiddlewareFunction } from './http/pipeline.ts';
 import type { Outcome, RequestDefaults, TransportRequest } from './http/request.ts';
@@ -53,6 +53,12 @@ export interface SvcOptions {
   readonly debug?: boolean | undefined;
   /** `/docs` and `/openapi.json`. Default: true outside production. */
   readonly enableDocs?: boolean | undefined;
+  /**
+   * What tokens, sessions and the like are signed with unless they have a secret of their own: at least 32 bytes; of a list
+   * the first signs, the others are still accepted. To be kept in the variable SVC_AUTH_SECRET instead (and the one before
+   * in SVC_AUTH_SECRET_PREVIOUS).
+   */
+  readonly authSecret?: string | readonly string[] | undefined;
   /** The version of your interface, for documents. Default `1.0.0`. */
   readonly version?: string | undefined;
   /** Its title. Default `svc`. */
@@ -156,6 +162,7 @@ export class Svc extends Router implements ServedApplication {
   readonly #pending = new Set<Promise<void>>();
   readonly #tasks: BackgroundRunner;
   readonly #errorCounter: Counter;
+  readonly #services: Services = lent(this);
   #compiled: CompiledApplication | undefined;
   /** The dependencies that live as long as the application: how to leave them. */
   #sharing: Promise<() => Promise<void>> | undefined;
@@ -169,6 +176,7 @@ export class Svc extends Router implements ServedApplication {
     const { logger, clock, config, ops, ...settings } = readOptions('Svc', options, {
       debug: given<boolean>('true or false', (value) => typeof value === 'boolean'),
       enableDocs: given<boolean>('true or false', (value) => typeof value === 'boolean'),
+      authSecret: given<string | readonly string[]>('a string or a list of strings', (value) => [value].flat().every((secret) => typeof secret === 'string')),
       version: text(), title: text(), env: text(),
       maxBodyBytes: given<number>('an integer 0 or more', (value) => Number.isSafeInteger(value) && (value as number) >= 0),
       logger: given<Logger>('a logger', isObject), clock: given<Clock>('a clock', isObject), config: given<Record<string, unknown>>('an object', isObject),
@@ -183,6 +191,7 @@ export class Svc extends Router implements ServedApplication {
     this.#tasks = new BackgroundRunner(this.log, this.metrics);
     this.operations = new Operations({ env: () => this.env, clock: () => this.#clock, log: this.log, metrics: this.metrics, options: ops ?? {} });
     this.state = new AppState();
+    this.state.set(services, this.#services);
     this.#readSettings(); // a variable that does not cast is told here, not at the first request
   }
 
@@ -523,9 +532,9 @@ export class Svc extends Router implements ServedApplication {
       handlers: this.#handlers, log: this.log, errors: this.#errorCounter, debug: this.#readSettings().debug, onUnhandled: variant.onUnhandled,
     });
     return compileApplication({
-      ...routes, middleware, plugins: this.#plugins ?? [], findings, env: this.env, config: (key) => this.config.peek(key), errors,
+      ...routes, middleware, plugins: this.#plugins ?? [], findings, services: this.#services, config: (key) => this.config.peek(key), errors,
       placeOfMiddleware: (layer) => this.#middlewarePlaces.get(layer)?.place,
-      log: this.log, tasks: this.#tasks, state: this.state, overrides: variant.overrides ?? new Map(),
+      tasks: this.#tasks, state: this.state, overrides: variant.overrides ?? new Map(),
     });
   }
 
@@ -597,6 +606,17 @@ class Settings {
     this.version = config.get('version', '1.0.0');
     this.defaults = { state, maxBodyBytes: config.get('maxBodyBytes', Infinity) };
   }
+}
+
+/** What an application lends, read anew each time: a test may pretend other conditions. */
+function lent(app: Svc): Services {
+  return {
+    get env() { return app.env; },
+    get clock() { return app.clock; },
+    get log() { return app.log; },
+    get metrics() { return app.metrics; },
+    get config() { return app.config; },
+  };
 }
 
 /** How long a connection that a parent has just handed over may take to send its first request while the application stops. */

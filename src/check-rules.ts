@@ -200,13 +200,16 @@ function findRebound(view: ApplicationView, tell: Tell): void {
 
 // ── SVC205 ──
 
-/** The secret settings that plugins and dependencies cannot do without, each with whoever needs it first. */
+/** The secret settings that plugins, middleware and dependencies cannot do without, each with whoever needs it first. */
 export function neededSecrets(view: CompilationView, placeOfPlugin: (plugin: Plugin) => Place | undefined): NeededSecret[] {
   const needed = new Map<string, NeededSecret>();
   const need = (key: string, neededBy: string, place: Place | undefined): void => {
     if (!needed.has(variableOf(key))) needed.set(variableOf(key), { key, neededBy, place });
   };
   for (const plugin of view.plugins) for (const key of plugin.secrets ?? []) need(key, `the plugin ${plugin.name}`, placeOfPlugin(plugin));
+  const layers = new Map(view.middleware.map((layer) => [layer, undefined as Place | undefined]));
+  for (const { declared, route } of view.details) for (const layer of declared.use) layers.set(layer, route.place);
+  for (const [layer, place] of layers) for (const key of layer.secrets ?? []) need(key, `the middleware ${layer.constructor.name}`, place);
   const seen = new Set<unknown>();
   const visit = (dependency: Dependency<unknown>, place: Place): void => {
     if (seen.has(dependency.source)) return;

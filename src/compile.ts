@@ -15,7 +15,7 @@ import type { Env } from './config.ts';
 import type { DependencySource } from './di.ts';
 import type { Finding, Place } from './findings.ts';
 import type { Logger } from './log.ts';
-import type { Awaitable, CompiledRoute, CompiledView, Context, HttpRequest, Middleware, Plugin, StateMap } from './http/contracts.ts';
+import type { Awaitable, CompiledRoute, CompiledView, Context, HttpRequest, Middleware, Plugin, Services, StateMap } from './http/contracts.ts';
 import type { ErrorRenderer, Layer } from './http/pipeline.ts';
 import type { Endpoint, TransportRequest } from './http/request.ts';
 import type { FlatRoute, Routes } from './route.ts';
@@ -32,9 +32,8 @@ export interface Declarations {
   readonly plugins: readonly Plugin[];
   /** What has been found already. */
   readonly findings: readonly Finding[];
-  readonly env: Env;
+  readonly services: Services;
   readonly errors: ErrorRenderer;
-  readonly log: Logger;
   readonly tasks: BackgroundRunner;
   readonly state: StateMap;
   /** Sources of dependencies, and what stands in for them. */
@@ -77,7 +76,8 @@ export interface CompiledApplication {
 
 /** Compiles as much as can be, and finds every mistake between declarations. Throws for none of them. */
 export function compileApplication(declarations: Declarations): Compilation {
-  const { middleware, plugins, env, errors, config, log, tasks, state, overrides } = declarations;
+  const { middleware, plugins, services, errors, config, tasks, state, overrides } = declarations;
+  const { env, log } = services;
   const findings: Finding[] = [...declarations.findings];
   const report = (finding: Finding): void => { findings.push(finding); };
   const flat = declarations.routes.flatten(report);
@@ -89,8 +89,11 @@ export function compileApplication(declarations: Declarations): Compilation {
   const routes = details.map((detail) => detail.route);
   table.freeze();
   reportDuplicateNames(flat, report);
-  const view: CompilationView = { env, routes, middleware, plugins, config, details };
+  const view: CompilationView = { env, services, routes, middleware, plugins, config, details };
   for (const layer of middleware) askMiddleware(layer, view, declarations.placeOfMiddleware(layer), report);
+  for (const { use, declared } of new Set(details.map((detail) => detail.declared))) {
+    for (const layer of use) askMiddleware(layer, { ...view, middleware: [...middleware, ...use] }, declared.place, report);
+  }
   return {
     view, findings,
     serve() {

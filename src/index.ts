@@ -24,7 +24,7 @@ export {
 export type { FieldOptions, Infer, Result, SchemaClass, TypeSource, Wire } from './schema.ts';
 export type {
   Awaitable, BodyOptions, CompiledRoute, CompiledView, Context, FormData_, Host, HttpRequest, Middleware, MiddlewareKind, Next, Plugin, RouterLike, Rule,
-  SecurityRequirement, Session, StateKey, StateMap, UploadFile,
+  SecurityRequirement, Services, Session, SessionKey, Flash, StateKey, StateMap, UploadFile,
 } from './http/contracts.ts';
 export type { CookieOptions } from './http/cookies.ts';
 export type { ErrorClass, ExceptionHandler } from './http/exception-handlers.ts';
@@ -39,4 +39,4 @@ export { reply } from './http/reply.ts';
 export type { Reply } from './http/reply.ts';
 export { HTMLResponse, HttpResponse, JSONResponse, RedirectResponse, StreamingResponse, TextResponse } from './http/response.ts';
 export type { ResponseOptions, StreamingOptions } from './http/response.ts';
-export { stateKey } from './http/state.ts';
+export { services, stateKey } from './http/state.ts';

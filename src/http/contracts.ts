@@ -4,7 +4,7 @@
  * Nothing here runs. What implements them: request.ts, pipeline.ts, ../route.ts, ../plugin.ts, ../check.ts.
  */
 import type { Clock } from '../clock.ts';
-import type { Env } from '../config.ts';
+import type { Config, Env } from '../config.ts';
 import type { Finding, Place, Severity } from '../findings.ts';
 import type { Logger } from '../log.ts';
 import type { Metrics } from '../metrics.ts';
@@ -79,15 +79,39 @@ export interface UploadFile {
   save(path: string): Promise<void>;
 }
 
-/** What a client is remembered by; there with the session middleware only. */
+/** Names a value of a session and its type: made by `sessionKey<T>(name)`. */
+export interface SessionKey<out T> {
+  readonly name: string;
+  /** For the compiler only. */
+  readonly value?: T;
+}
+
+/** A message for the next page: shown once. */
+export interface Flash {
+  /** For its looks: `info`, `error`. */
+  readonly kind: string;
+  readonly text: string;
+}
+
+/** What a client is remembered by; there with the session middleware only. Values are JSON values. */
 export interface Session {
+  /** Changes with {@link regenerate}. Reading it makes no session. */
   readonly id: string;
+  /** Whether the client has brought none, or one that no longer counts. */
+  readonly isNew: boolean;
+  get<T>(key: SessionKey<T>): T | undefined;
   get(key: string): unknown;
+  set<T>(key: SessionKey<T>, value: NoInfer<T>): void;
   set(key: string, value: unknown): void;
-  delete(key: string): void;
-  /** A new id for the same values: after a change of privileges. */
-  regenerate(): void;
+  delete(key: string | SessionKey<unknown>): void;
+  /** A new id, the old one worth nothing: after a change of privileges. Keeps every value, or only those named in `keep`. */
+  regenerate(options?: { readonly keep?: readonly (string | SessionKey<unknown>)[] | undefined }): void;
+  /** Forgets everything, here and at the client. */
   destroy(): void;
+  /** Leaves a message for the page after this one. */
+  flash(kind: string, text: string): void;
+  /** The messages that earlier requests have left, the oldest first; they are gone then. */
+  takeFlashes(): readonly Flash[];
 }
 
 /** What a plain dependency function, a class, a hook or a state key gets. */
@@ -111,6 +135,15 @@ export interface StateMap {
   has(key: StateKey<unknown>): boolean;
 }
 
+/** What an application lends to its parts. In the state of every request under the key `services`. */
+export interface Services {
+  readonly env: Env;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly metrics: Metrics;
+  readonly config: Config;
+}
+
 // ── middleware ──
 
 /** Passes the request on to the next layer. To be called once. Await it: a synchronous inner layer returns no promise. */
@@ -124,7 +157,13 @@ export interface Middleware {
   readonly kind?: MiddlewareKind;
   /** Answers, or passes on with `next()` and answers with what comes back, changed or not. */
   handle(req: HttpRequest, next: Next): Awaitable<HttpResponse>;
-  /** Mistakes of order and configuration, asked once at compile time. */
+  /** Secret settings that it cannot do without, for example `['authSecret']`: an application that lacks one does not start. */
+  readonly secrets?: readonly string[] | undefined;
+  /**
+   * Mistakes of order and configuration. Asked whenever the application is compiled or checked, before any request; what
+   * the layer needs of the application (`view.services`) it takes from here. `view.middleware` are the layers around it and
+   * itself, the outermost first.
+   */
   compile?(view: CompiledView): Iterable<Omit<Finding, 'place'>>;
 }
 
@@ -145,6 +184,8 @@ export interface SecurityRequirement {
   readonly scheme: 'bearer' | 'session' | 'apiKey';
   readonly scopes: readonly string[];
   readonly roles: readonly string[];
+  /** Where the key of the scheme `apiKey` stands, or the cookie of `session`. */
+  readonly credential?: { readonly in: 'header' | 'cookie'; readonly name: string } | undefined;
 }
 
 /** Everything that was declared, compiled. */
@@ -153,6 +194,7 @@ export interface CompiledView {
   readonly routes: readonly CompiledRoute[];
   readonly middleware: readonly Middleware[];
   readonly plugins: readonly Plugin[];
+  readonly services: Services;
   config(key: string): unknown;
 }
 

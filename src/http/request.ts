@@ -10,7 +10,7 @@ import { chunksOf, collect, tooLarge } from './body.ts';
 import { parseCookies } from './cookies.ts';
 import { findField, parseParameters, viewOf } from './headers.ts';
 import { parsePairs } from './query.ts';
-import { RequestState } from './state.ts';
+import { RequestState, SESSION } from './state.ts';
 import type { BodyReader, BodySource } from './body.ts';
 import type { Awaitable, BodyOptions, CompiledRoute, FormData_, HttpRequest, Session, StateMap, UploadFile } from './contracts.ts';
 import type { HeaderView } from './headers.ts';
@@ -144,7 +144,10 @@ export class TransportRequest implements HttpRequest {
 
   get state(): StateMap { return this.#state ??= new RequestState(this.#defaults.state); }
 
-  get session(): Session { throw new SvcError('E_SESSION_ABSENT', []); }
+  get session(): Session {
+    if (!this.state.has(SESSION)) throw new SvcError('E_SESSION_ABSENT', []);
+    return this.state.get(SESSION);
+  }
 
   get signal(): AbortSignal {
     if (this.#abort !== undefined) return this.#abort.signal;

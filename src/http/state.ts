@@ -2,13 +2,19 @@
  * State: typed values that one part of an application leaves for another, per application and per request.
  */
 import { SvcError } from '../errors.ts';
-import type { Context, StateKey, StateMap } from './contracts.ts';
+import type { Context, Services, Session, StateKey, StateMap } from './contracts.ts';
 
 /** A key of its own, whatever its name: two keys of one name are two keys. `name` is for messages. */
 export function stateKey<T>(name: string): StateKey<T> {
   const key = (context: Context): T => context.state.get(key as StateKey<T>);
   return Object.defineProperty(key, 'name', { value: name }) as StateKey<T>; // a function's name is read-only, not its definition
 }
+
+/** What the application lends to its parts: time, log, metrics, settings. `Depends(services)` gives it to a handler. */
+export const services: StateKey<Services> = stateKey('services');
+
+/** The session of a request, set by the session middleware and read by `req.session`. @internal */
+export const SESSION: StateKey<Session> = stateKey('session');
 
 /** The state of an application: values set once, or read anew from their provider each time. */
 export class AppState implements StateMap {
