@@ -7,7 +7,8 @@
  */
 import { BackgroundRunner } from './background.ts';
 import { checkedRule, examine, examineLive, makeReport } from './check.ts';
-import { CORE_RULES, neededSecrets } from './check-rules.ts';
+import { CORE_RULES } from './check-rules.ts';
+import { neededSecrets } from './check-secrets.ts';
 import { systemClock } from './clock.ts';
 import { compileApplication, thrown } from './compile.ts';
 import { Config } from './config.ts';
@@ -23,6 +24,7 @@ import { endOnSignals } from './signals.ts';
 import { ExceptionHandlers } from './http/exception-handlers.ts';
 import { answerInMemory } from './http/memory.ts';
 import { ErrorRenderer, asMiddleware } from './http/pipeline.ts';
+import { readTrustProxy } from './http/proxy.ts';
 import { HttpServer } from './http/server.ts';
 import { AppState, services } from './http/state.ts';
 import type { ApplicationView, CoreRule, Examination } from './check.ts';
@@ -30,6 +32,7 @@ import type { Clock } from './clock.ts';
 import type { Compilation, CompiledApplication } from './compile.ts';
 import type { Env } from './config.ts';
 import type { DependencySource } from './di.ts';
+import type { FaultCode } from './errors.ts';
 import type { Declared, Finding, Place, Report } from './findings.ts';
 import type { Logger } from './log.ts';
 import type { Counter, MetricsRegistry } from './metrics.ts';
@@ -39,6 +42,7 @@ import type { Routes } from './route.ts';
 import type { Awaitable, CompiledRoute, Host, Middleware, Plugin, Rule, Services, StateMap } from './http/contracts.ts';
 import type { ErrorClass, ExceptionHandler } from './http/exception-handlers.ts';
 import type { MiddlewareFunction } from './http/pipeline.ts';
+import type { TrustProxy } from './http/proxy.ts';
 import type { Outcome, RequestDefaults, TransportRequest } from './http/request.ts';
 import type { HttpResponse } from './http/response.ts';
 import type { ServedApplication } from './http/server.ts';
@@ -67,6 +71,11 @@ export interface SvcOptions {
   readonly env?: Env | undefined;
   /** The cap of every request body in bytes. Default: none but those of `json()`, `text()` and `form()`. */
   readonly maxBodyBytes?: number | undefined;
+  /**
+   * The proxies in front, whose word counts for `req.ip`, `req.scheme` and `req.host`: how many there are, or their addresses,
+   * networks (`10.0.0.0/8`), `loopback`, `private`, `linklocal`. In the variable SVC_TRUST_PROXY with commas. Default: none.
+   */
+  readonly trustProxy?: TrustProxy | undefined;
   /** Where events go. Default: standard error. */
   readonly logger?: Logger | undefined;
   /** Default: the machine's. */
@@ -170,7 +179,7 @@ export class Svc extends Router implements ServedApplication {
   #startAbort: AbortController | undefined;
   #stopping: Promise<void> | undefined;
 
-  /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`, `E_CONFIG_CAST` */
+  /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`, `E_CONFIG_CAST`, `E_TRUST_PROXY` */
   constructor(options: SvcOptions = {}) {
     super();
     const { logger, clock, config, ops, ...settings } = readOptions('Svc', options, {
@@ -179,6 +188,7 @@ export class Svc extends Router implements ServedApplication {
       authSecret: given<string | readonly string[]>('a string or a list of strings', (value) => [value].flat().every((secret) => typeof secret === 'string')),
       version: text(), title: text(), env: text(),
       maxBodyBytes: given<number>('an integer 0 or more', (value) => Number.isSafeInteger(value) && (value as number) >= 0),
+      trustProxy: given<TrustProxy>(), // read with the other settings
       logger: given<Logger>('a logger', isObject), clock: given<Clock>('a clock', isObject), config: given<Record<string, unknown>>('an object', isObject),
       ops: given<OpsOptions>('an object', isObject),
     });
@@ -263,8 +273,10 @@ export class Svc extends Router implements ServedApplication {
     try {
       return this.#examine(this.#build({})).report;
     } catch (error) { // a setting of the framework that loadDict() has spoilt: without it nothing else can be judged
-      if (!(error instanceof SvcError) || error.code !== 'E_CONFIG_CAST') throw error;
-      return makeReport([{ rule: 'SVC401', severity: 'error', subject: 'the settings', message: error.message, remedy: error.remedy }]);
+      if (!(error instanceof SvcError)) throw error;
+      const rule = SPOILT[error.code as FaultCode];
+      if (rule === undefined) throw error;
+      return makeReport([{ rule, severity: 'error', subject: 'the settings', message: error.message, remedy: error.remedy }]);
     }
   }
 
@@ -458,6 +470,8 @@ export class Svc extends Router implements ServedApplication {
     const compilation = this.#build({});
     const { report, refuses } = this.#examine(compilation);
     if (refuses) throw new SvcError('E_COMPILE', [report.findings], { findings: report.findings });
+    // others can wait for the next deployment; a secret that can be guessed is no protection from this moment on
+    for (const { rule, message, remedy } of report.findings) if (rule === 'SVC205') this.log.warn('secret_weak', { message, remedy });
     const compiled = compilation.serve();
     this.freeze();
     this.config.freeze();
@@ -598,15 +612,19 @@ class Settings {
   readonly version: string;
   readonly defaults: RequestDefaults;
 
-  /** @throws SvcError `E_CONFIG_CAST` */
+  /** @throws SvcError `E_CONFIG_CAST`, `E_TRUST_PROXY` */
   constructor(config: Config, state: StateMap, pretendedEnv: Env | undefined) {
     this.env = pretendedEnv ?? config.env;
     this.debug = config.get('debug', false);
     this.title = config.get('title', 'svc');
     this.version = config.get('version', '1.0.0');
-    this.defaults = { state, maxBodyBytes: config.get('maxBodyBytes', Infinity) };
+    const trust = readTrustProxy(config.get('trustProxy', undefined, { cast: (text): unknown => text }));
+    this.defaults = { state, maxBodyBytes: config.get('maxBodyBytes', Infinity), trust };
   }
 }
+
+/** The rules of settings that the framework itself cannot read. */
+const SPOILT: Readonly<Partial<Record<FaultCode, Finding['rule']>>> = { E_CONFIG_CAST: 'SVC401', E_TRUST_PROXY: 'SVC210' };
 
 /** What an application lends, read anew each time: a test may pretend other conditions. */
 function lent(app: Svc): Services {

@@ -4,16 +4,17 @@
  * An id is for ever. What has no `run` is found where it happens: while loading (command-load-child.ts) or compiling
  * (compile.ts, di.ts, plugin.ts, route.ts).
  */
+import { findSecrets } from './check-secrets.ts';
 import { viewOfDependency } from './di.ts';
 import { SvcError } from './errors.ts';
 import { closest } from './options.ts';
 import { CONVERTERS } from './http/path.ts';
 import { variableOf } from './config.ts';
-import type { ApplicationView, CoreRule, NeededSecret, Tell } from './check.ts';
-import type { CompilationView, RouteDetail } from './compile.ts';
+import type { ApplicationView, CoreRule, Tell } from './check.ts';
+import type { RouteDetail } from './compile.ts';
 import type { Dependency } from './di.ts';
 import type { Place } from './findings.ts';
-import type { Plugin } from './http/contracts.ts';
+import type { Middleware } from './http/contracts.ts';
 import type { ParsedTemplate } from './http/path.ts';
 
 /** Every rule of this package, in the order of their ids. */
@@ -74,14 +75,19 @@ export const CORE_RULES: readonly CoreRule[] = [
     remedy: 'Register what is missing, break the circle, or mend what the plugin is made with',
   },
   {
-    id: 'SVC121', severity: 'error', phase: 'graph',
+    id: 'SVC121', severity: 'error', phase: 'graph', run: findUnlimited,
     why: 'A middleware does its work only in its place of the onion and with settings that fit together',
     remedy: 'Follow what the middleware says of its order and options',
   },
   {
-    id: 'SVC205', severity: 'error', phase: 'security', run: findMissingSecrets,
+    id: 'SVC205', severity: 'error', phase: 'security', run: findSecrets,
     why: 'What signs and verifies needs a secret that nobody can guess; without one nothing it protects is protected',
     remedy: `Set the variable to the output of: node -p "crypto.randomBytes(32).toString('hex')"`,
+  },
+  {
+    id: 'SVC210', severity: 'error', phase: 'security',
+    why: 'Who trusts every proxy lets each client choose the address it is known by: limits, logs and rules by address are worth nothing then',
+    remedy: "Name the proxies: trustProxy: ['loopback', '10.0.0.0/8'], or say how many there are: trustProxy: 1",
   },
   {
     id: 'SVC304', severity: 'warning', phase: 'graph',
@@ -198,38 +204,15 @@ function findRebound(view: ApplicationView, tell: Tell): void {
   }
 }
 
-// ── SVC205 ──
+// ── SVC121 ──
 
-/** The secret settings that plugins, middleware and dependencies cannot do without, each with whoever needs it first. */
-export function neededSecrets(view: CompilationView, placeOfPlugin: (plugin: Plugin) => Place | undefined): NeededSecret[] {
-  const needed = new Map<string, NeededSecret>();
-  const need = (key: string, neededBy: string, place: Place | undefined): void => {
-    if (!needed.has(variableOf(key))) needed.set(variableOf(key), { key, neededBy, place });
-  };
-  for (const plugin of view.plugins) for (const key of plugin.secrets ?? []) need(key, `the plugin ${plugin.name}`, placeOfPlugin(plugin));
-  const layers = new Map(view.middleware.map((layer) => [layer, undefined as Place | undefined]));
-  for (const { declared, route } of view.details) for (const layer of declared.use) layers.set(layer, route.place);
-  for (const [layer, place] of layers) for (const key of layer.secrets ?? []) need(key, `the middleware ${layer.constructor.name}`, place);
-  const seen = new Set<unknown>();
-  const visit = (dependency: Dependency<unknown>, place: Place): void => {
-    if (seen.has(dependency.source)) return;
-    seen.add(dependency.source);
-    const { label, secrets, needs } = viewOfDependency(dependency);
-    for (const key of secrets) need(key, `the dependency ${label}`, place);
-    for (const inner of needs) visit(inner, place);
-  };
-  for (const { declared, route } of view.details) {
-    for (const [, dependency] of [...declared.routerDeps, ...Object.entries(declared.deps)]) visit(dependency, route.place);
-  }
-  return [...needed.values()];
-}
-
-function findMissingSecrets(view: ApplicationView, tell: Tell): void {
-  for (const { key, neededBy, place } of view.secrets) {
-    const value = view.settings.peek(key);
-    if (value !== undefined && value !== null && value !== '') continue;
-    const remedy = `Set ${variableOf(key)} to the output of: node -p "crypto.randomBytes(32).toString('hex')"`;
-    tell(`setting ${key}`, `${neededBy} needs the secret "${key}", and there is none`, place, { remedy, refuses: true });
+/** A limit that nobody keeps. */
+function findUnlimited(view: ApplicationView, tell: Tell): void {
+  const keeps = (layers: readonly Middleware[]): boolean => layers.some((layer) => layer.kind === 'rate-limit');
+  if (keeps(view.middleware)) return;
+  for (const { route, declared } of view.details) {
+    if (typeof route.rateLimit !== 'object' || keeps(declared.use)) continue;
+    tell(`${route.method} ${route.template}`, 'its rateLimit is kept by nobody: there is no RateLimitMiddleware', route.place, { remedy: 'Add app.use(new RateLimitMiddleware())' });
   }
 }
 
@@ -253,7 +236,7 @@ function findSettings({ settings, secrets }: ApplicationView, tell: Tell): void 
     }
   }
   for (const [key, cast] of Object.entries(LATER)) if (!isRead.has(key)) recast(key, cast);
-  const known = new Set([...Object.keys(LATER), ...secrets.map((secret) => secret.key), 'authSecret'].map(variableOf));
+  const known = new Set([...Object.keys(LATER), ...secrets.map((secret) => secret.key), 'authSecret', 'authSecretPrevious'].map(variableOf));
   for (const { variable, suggestion = closest(variable, known) } of settings.unknownVariables()) {
     if (known.has(variable) || FOREIGN.has(variable)) continue;
     tell(`variable ${variable}`, 'it is set, and nothing reads it' + (suggestion === undefined ? '' : `: did you mean ${suggestion}?`), undefined, {

@@ -20,7 +20,7 @@ import type { Finding, Place } from './findings.ts';
 import type { Logger } from './log.ts';
 import type { FlatRoute, RouteSpec } from './route.ts';
 import type { CompiledType, ObjectPlan, Result, SchemaPlan, Serializer, TypeSource } from './schema.ts';
-import type { Awaitable, CompiledRoute, Context, HttpRequest, SecurityRequirement, StateMap } from './http/contracts.ts';
+import type { Awaitable, CompiledRoute, Context, HttpRequest, RouteRateLimit, SecurityRequirement, StateMap } from './http/contracts.ts';
 import type { PathParameter } from './http/path.ts';
 import type { ErrorRenderer, Layer } from './http/pipeline.ts';
 import type { ReplyPlan } from './http/reply.ts';
@@ -366,6 +366,7 @@ class RouteRecord implements CompiledRoute {
   readonly name: string | undefined;
   readonly security: readonly SecurityRequirement[];
   readonly meta: Readonly<Record<string, unknown>>;
+  readonly rateLimit: RouteRateLimit | false | undefined;
   readonly #route: FlatRoute;
 
   constructor(route: FlatRoute, method: string, security: readonly SecurityRequirement[]) {
@@ -374,6 +375,7 @@ class RouteRecord implements CompiledRoute {
     this.name = route.spec.name;
     this.security = security;
     this.meta = Object.freeze({ ...route.spec.meta });
+    this.rateLimit = route.spec.rateLimit;
     this.#route = route;
   }
 

@@ -436,13 +436,15 @@ const CONTEXT_KEYS: ReadonlySet<string> = new Set<ContextKey>(['req', 'signal', 
 export interface DependencyView {
   readonly label: string;
   readonly secrets: readonly string[];
+  /** Its own, without those of what it needs. */
+  readonly security: readonly SecurityRequirement[];
   readonly needs: readonly Dependency<unknown>[];
 }
 
 /** What a dependency is called and asks for itself. */
 export function viewOfDependency({ source }: Dependency<unknown>): DependencyView {
-  const { label, spec } = readSource(source);
-  return { label, secrets: spec['secrets'] as ProviderSpec['secrets'] ?? [], needs: Object.keys(spec).map((key) => spec[key]).filter(Dependency.is) }; // provide() types it
+  const { label, spec, security } = readSource(source);
+  return { label, security, secrets: spec['secrets'] as ProviderSpec['secrets'] ?? [], needs: Object.keys(spec).map((key) => spec[key]).filter(Dependency.is) }; // provide() types it
 }
 
 /** What stands in for another source has the security of that: it is resolved as early. */

@@ -21,6 +21,10 @@ export const FAULTS = {
     describe: (what: string): string => `Cannot ${what}: the application is compiled and takes no further declarations`,
     remedy: 'Declare everything before startup(), run(), fetch() or compileAll() is called',
   },
+  E_AUTH: {
+    describe: (owner: string, problem: string): string => `Cannot set up ${owner}: ${problem}`,
+    remedy: 'Write Depends(requireRoles("admin")), Depends(requireScopes("a", "b")), Depends(APIKeyAuth({ keys: { client: "16 characters or more" } }))',
+  },
   E_BACKGROUND_FULL: {
     describe: (most: number, which: string): string => `Cannot add a background task: there are ${most} ${which} already`,
     remedy: 'Add one task that does the work of many, or use a queue that outlives the process',
@@ -56,6 +60,18 @@ export const FAULTS = {
   E_COOKIE: {
     describe: (name: string, problem: string): string => `Cannot set the cookie "${name}": ${problem}`,
     remedy: 'Names are RFC 9110 tokens, values RFC 6265 cookie-octets: encode others, for example with encodeURIComponent()',
+  },
+  E_CORS: {
+    describe: (problem: string): string => `Cannot allow other origins: ${problem}`,
+    remedy: "Name each site as browsers send it: origins: ['https://app.example']; for whole groups of them give a function",
+  },
+  E_CSP: {
+    describe: (directive: string, problem: string): string => `Cannot build the Content-Security-Policy: "${directive}" ${problem}`,
+    remedy: "Write contentSecurityPolicy: { scriptSrc: [\"'self'\", 'https://cdn.example'] }: keywords in single quotes, one source an item",
+  },
+  E_CSRF_ABSENT: {
+    describe: (): string => 'Cannot make a CSRF token: no CSRF middleware is in use for this request',
+    remedy: 'Register it behind the session: app.use(new SessionMiddleware()), then app.use(new CSRFMiddleware())',
   },
   E_DEPENDENCY_YIELD: {
     describe: (label: string, problem: string): string => `Cannot use the dependency ${label}: its generator ${problem}`,
@@ -155,9 +171,36 @@ export const FAULTS = {
     describe: (schema: string, problem: string): string => `Cannot learn the fields of ${schema}: ${problem}`,
     remedy: 'Assign each Field() directly to a member of a class that extends Schema; turn computed members into getters',
   },
+  E_SECRET_ABSENT: {
+    describe: (variable: string): string => `Cannot sign or verify: there is no secret, ${variable} is not set`,
+    remedy: `Set SVC_AUTH_SECRET to the output of: node -p "crypto.randomBytes(32).toString('hex')"`,
+    rule: 'SVC205',
+  },
+  E_SECRET_FORM: {
+    describe: (found: string): string => `Cannot use the secret: it is ${found}`,
+    remedy: 'Use text of at least 32 random bytes that nobody else knows, or a list of such texts: HS256 has no public keys',
+    rule: 'SVC205',
+  },
+  E_SECRET_WEAK: {
+    describe: (bytes: number, needed: number): string => `Cannot use a secret of ${bytes} bytes: HMAC-SHA-256 needs ${needed} or more`,
+    remedy: `Set SVC_AUTH_SECRET to the output of: node -p "crypto.randomBytes(32).toString('hex')"`,
+    rule: 'SVC205',
+  },
   E_SESSION_ABSENT: {
     describe: (): string => 'Cannot read req.session: no session middleware is in use',
     remedy: 'Register it: app.use(new SessionMiddleware())',
+  },
+  E_SESSION_SENT: {
+    describe: (what: string): string => `Cannot ${what}: the answer has left the handler, and its cookies with it`,
+    remedy: 'Do it before the handler returns: not in a background task, nor in the pieces of a streamed answer',
+  },
+  E_SESSION_SIZE: {
+    describe: (bytes: number, most: number): string => `Cannot keep the session: it takes ${bytes} bytes, of which ${most} fit`,
+    remedy: 'Keep sessions on the server: new SessionMiddleware({ store: new MemoryRecordStore() }); large data belongs into a database, its key into the session',
+  },
+  E_SESSION_VALUE: {
+    describe: (key: string, problem: string): string => `Cannot keep "${key}" in the session: it ${problem}`,
+    remedy: 'Keep JSON values: text, finite numbers, booleans, null, and lists and plain objects of them; dates as text; delete() for nothing',
   },
   E_START_DENIED: {
     describe: (): string => 'Cannot start the application while its module is imported to be inspected',
@@ -167,6 +210,15 @@ export const FAULTS = {
   E_STATE_UNSET: {
     describe: (name: string): string => `Cannot read the state "${name}": nothing has set it`,
     remedy: 'Register the plugin that provides it, or set it in a middleware before it is read',
+  },
+  E_TOKEN_CLAIM: {
+    describe: (claim: string, problem: string): string => `Cannot create a token: "${claim}" ${problem}`,
+    remedy: 'Pass the subject first, times and names by the options expiresInSeconds, issuer, audience and id, and JSON values as claims',
+  },
+  E_TRUST_PROXY: {
+    describe: (problem: string): string => `Cannot trust proxies: ${problem}`,
+    remedy: "Name them, trustProxy: ['loopback', '10.0.0.0/8'], or say how many there are, trustProxy: 1",
+    rule: 'SVC210',
   },
   E_URL_NAME: {
     describe: (name: string, suggestion: string | undefined): string =>

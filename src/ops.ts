@@ -45,7 +45,9 @@ type Probe = (signal: AbortSignal) => Awaitable<void>;
 export class Operations {
   /** Set from the first moment of shutdown. */
   isStopping = false;
-  readonly access: { readonly auth: MetricsAccess['auth']; readonly port: number | undefined; readonly host: string };
+  readonly access: { readonly port: number | undefined; readonly host: string };
+  /** Apart, where printing does not show it: it may be a token. */
+  readonly #auth: MetricsAccess['auth'];
   readonly #env: () => Env;
   readonly #clock: () => Clock;
   readonly #log: Logger;
@@ -70,7 +72,8 @@ export class Operations {
       auth: given<NonNullable<MetricsAccess['auth']>>('a token of 16 characters or more, or a function', (value) => typeof value === 'function' || (typeof value === 'string' && value.length >= 16)),
       port: given<number>('an integer 0 … 65535', (value) => int(0, 0, 65_535).accepts(value)), host: text('127.0.0.1'),
     });
-    this.access = { auth, port, host };
+    this.access = { port, host };
+    this.#auth = auth;
     this.#env = parts.env;
     this.#clock = parts.clock;
     this.#log = parts.log;
@@ -147,7 +150,7 @@ export class Operations {
   }
 
   async #mayRead(req: HttpRequest): Promise<void> {
-    const { auth } = this.access;
+    const auth = this.#auth;
     if (typeof auth === 'string') {
       const token = /^Bearer +(.+)$/i.exec(req.headers['authorization'] ?? '')?.[1];
       if (token === undefined || !isSameSecret(token, auth)) throw new Unauthorized(undefined, { headers: { 'WWW-Authenticate': 'Bearer' } });

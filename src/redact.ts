@@ -3,11 +3,12 @@
  *
  *   by key    password, authorization, cookie, … token, … secret                       "[redacted]"
  *   by type   bytes "[16 bytes]", keys "[key]", functions "[function f]", a URL without its password
- *   by form   Bearer …, Basic …, compact JWTs, ?code=…&access_token=… inside any string
+ *   by form   Bearer …, Basic …, compact JWTs, svcrt_… refresh tokens, our signed values, Cookie: …, ?code=…&access_token=… inside any string
  *
  * Bounds: 6 levels, 100 members each, 1,000 values and 32 KiB of text a line, 4 KiB a string, 8 KiB a stack.
  */
-import { types } from 'node:util';
+import { inspect, types } from 'node:util';
+import type { InspectOptions } from 'node:util';
 
 /** A field of a log line: its name, and its value as JSON text. */
 export type JsonEntry = readonly [key: string, json: string];
@@ -41,6 +42,19 @@ export function safeError(error: unknown): string {
 export function safeText(text: string): string {
   if (text.length <= MAX_STRING_CHARACTERS && !SPECIAL.test(text)) return `"${text}"`;
   return quote(cut(mask(text.slice(0, 2 * MAX_STRING_CHARACTERS)), text.length, MAX_STRING_CHARACTERS));
+}
+
+/** The value of a header as it may be shown. */
+export function safeField(name: string, value: string): string {
+  return isSecret(name, value) ? '[redacted]' : mask(value);
+}
+
+/** Lets inspect(), and thereby console.log(), show of a class's instances what toJSON() says, and nothing that they hold. */
+export function inspectAsJson(of: { readonly prototype: { toJSON(): unknown } }, name?: string): void {
+  const value = function (this: { toJSON(): unknown }, _depth: number, options: InspectOptions): string {
+    return `${name ?? this.constructor.name} ${inspect(this.toJSON(), options)}`;
+  };
+  Object.defineProperty(of.prototype, inspect.custom, { value, writable: true, configurable: true });
 }
 
 /** Control characters, line separators and bidirectional overrides as `\u001b`: what is shown is what is there. */
@@ -193,7 +207,7 @@ type Secrecy = 'open' | 'secret' | 'plural' | 'random';
 
 const SECRET_HEADERS: ReadonlySet<string> = new Set(['authorization', 'proxy-authorization', 'cookie', 'set-cookie', 'x-api-key']);
 /** Compared in lower case without `-` and `_`, so `client_secret`, `clientSecret` and `X-Client-Secret` are one. */
-const SECRET_NAME = /^(?:auth|jwt|otp|pin|sid|pwd|bearer|signature|sessionid|credentials?|connectionstring)$|(?:authorization|cookie|password|passwd|passphrase|secret|token|apikey|privatekey|secretkey|signingkey|codeverifier)$/;
+const SECRET_NAME = /^(?:auth|jwt|otp|pin|sid|pwd|bearer|pepper|signature|sessionid|credentials?|connectionstring)$|(?:authorization|cookie|password|passwd|passphrase|secret|secretprevious|token|apikey|privatekey|secretkey|signingkey|codeverifier)$/;
 /** `tokens: ['…']` is a secret, `maxTokens: 5` is a number. */
 const SECRET_PLURAL = /(?:cookies|passwords|secrets|tokens|apikeys|privatekeys|secretkeys)$/;
 /** OAuth gives `code`, `state` and `nonce` as random text; elsewhere they are words: ECONNREFUSED, invalid_grant, 23505, half-open. */
@@ -225,16 +239,22 @@ function secrecyOf(key: string): Secrecy {
 // ── by form ──
 
 /** One look decides for nearly every string that there is nothing to mask and nothing to escape. */
-const SPECIAL = /[\x00-\x1f"\\\x7f-\uffff?&#]|eyJ|:\/\/|bearer|basic/i;
+const SPECIAL = /[\x00-\x1f"\\\x7f-\uffff?&#]|eyJ|:\/\/|bearer|basic|cookie:|svcrt_|[es]1\.[\w-]/i;
 /** Begins where a run of its characters begins, and only before a dot: text made of `-eyJ` costs no more than other text. */
 const JWT = /(?<![\w-])(?=[\w-]+\.)([\w-]*?)\beyJ[\w-]{8,}(?:\.[\w-]*){1,4}/g;
 const CREDENTIALS = /\b(Bearer|Basic)[ \t]+[\w.~+/=-]{4,}/gi;
+/** The cookies of a request, and that of an answer with its attributes. */
+const COOKIES = /\b((?:set-)?cookie:)[^\r\n"]+/gi;
+const REFRESH_TOKEN = /\bsvcrt_[\w.-]{4,}/g;
+/** What http/signed-values.ts makes: sessions and the like. */
+const SIGNED_VALUE = /\b[es]1\.[\w-]{1,64}\.\d{1,12}\.\d{1,12}\.[\w.-]+/g;
 /** The scheme is bounded, so that text made of dots and dashes costs no more than other text. */
 const URL_PASSWORD = /\b([a-z][a-z0-9+.-]{0,20}:\/\/[^\s/?#:@]*):[^\s/?#]*@/gi;
 const URL_PARAMETER = /([?&#](?:access_token|refresh_token|id_token|token|code|state|nonce|client_secret|code_verifier|password|secret|api_?key|signature)=)[^&#\s"]+/gi;
 
-function mask(text: string): string {
-  return text.replace(JWT, '$1[jwt]').replace(CREDENTIALS, '$1 [redacted]').replace(URL_PASSWORD, '$1:[redacted]@').replace(URL_PARAMETER, '$1[redacted]');
+/** A text without the secrets that their form tells. */
+export function mask(text: string): string {
+  return text.replace(COOKIES, '$1 [redacted]').replace(REFRESH_TOKEN, '[refresh token]').replace(SIGNED_VALUE, '[signed value]').replace(JWT, '$1[jwt]').replace(CREDENTIALS, '$1 [redacted]').replace(URL_PASSWORD, '$1:[redacted]@').replace(URL_PARAMETER, '$1[redacted]');
 }
 
 /**

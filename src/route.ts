@@ -8,11 +8,12 @@ import { closest, given, readOptions, shown, text } from './options.ts';
 import { isToken } from './http/headers.ts';
 import { fillTemplate, parseTemplate } from './http/path.ts';
 import { asMiddleware } from './http/pipeline.ts';
+import { readRouteRateLimit } from './http/rate-limiter.ts';
 import type { InputOf, InputShape, TextInputs } from './di.ts';
 import type { Declared, Finding } from './findings.ts';
 import type { OptionKind } from './options.ts';
 import type { Infer, TypeSource, Wire } from './schema.ts';
-import type { Context, Middleware, SecurityRequirement } from './http/contracts.ts';
+import type { Context, Middleware, RouteRateLimit, SecurityRequirement } from './http/contracts.ts';
 import type { ParsedTemplate, PathParams, PathTemplate } from './http/path.ts';
 import type { MiddlewareFunction } from './http/pipeline.ts';
 import type { Reply } from './http/reply.ts';
@@ -53,6 +54,8 @@ export interface RouteSpec extends TextInputs {
   readonly tuple?: boolean | undefined;
   /** The most bytes of a body that this route reads. Default 10,000,000. */
   readonly maxBodyBytes?: number | undefined;
+  /** How often one client may call it, in place of what the rate limit middleware says; false: as often as it likes. */
+  readonly rateLimit?: RouteRateLimit | false | undefined;
   /** What a client must show, where no dependency says it. */
   readonly security?: SecurityRequirement | readonly SecurityRequirement[] | undefined;
   /** Middleware around this route alone, inside the application's. */
@@ -60,7 +63,7 @@ export interface RouteSpec extends TextInputs {
 }
 
 /** Names that no dependency may take: the parts of the context, and options that are to come. */
-export type ReservedKey = keyof RouteSpec | 'params' | 'req' | 'signal' | 'state' | 'timeoutMs' | 'rateLimit' | 'message' | 'protocols' | 'origins';
+export type ReservedKey = keyof RouteSpec | 'params' | 'req' | 'signal' | 'state' | 'timeoutMs' | 'message' | 'protocols' | 'origins';
 /** Dependencies by the name that the handler sees. */
 export type Dependencies = Readonly<Record<string, Dependency<unknown>>>;
 
@@ -282,11 +285,12 @@ const SPEC = {
   allow: given<readonly Allowance[]>('a list of { rule, reason }', Array.isArray),
   meta: given<Readonly<Record<string, unknown>>>('an object', isRecord), tuple: given<boolean>('true or false', isFlag),
   maxBodyBytes: given<number>('an integer 0 or more', (value) => Number.isSafeInteger(value) && (value as number) >= 0),
+  rateLimit: given<RouteRateLimit | false>('false or { perMinute, burst, key }', (value) => value === false || isRecord(value)),
   security: given<SecurityRequirement | readonly SecurityRequirement[]>('a requirement or a list of them', isRecord),
   use: given<readonly (Middleware | MiddlewareFunction)[]>('a list of middleware', Array.isArray),
 } satisfies Record<keyof RouteSpec, OptionKind<unknown>>;
 
-const RESERVED: ReadonlySet<string> = new Set<ReservedKey>(['params', 'req', 'signal', 'state', 'timeoutMs', 'rateLimit', 'message', 'protocols', 'origins']);
+const RESERVED: ReadonlySet<string> = new Set<ReservedKey>(['params', 'req', 'signal', 'state', 'timeoutMs', 'message', 'protocols', 'origins']);
 
 /** Options and dependencies of a spec, told apart. @throws SvcError `E_ROUTE_SPEC`, `E_OPTION_RANGE` */
 function readSpec(subject: string, spec: unknown): { spec: RouteSpec; deps: Dependencies } {
@@ -294,7 +298,8 @@ function readSpec(subject: string, spec: unknown): { spec: RouteSpec; deps: Depe
   const options: Record<string, unknown> = {};
   const deps: Record<string, unknown> = {};
   for (const [key, value] of Object.entries(spec)) (Object.hasOwn(SPEC, key) ? options : deps)[key] = value;
-  return { spec: readOptions(subject, options, SPEC), deps: readDependencies(subject, deps) };
+  const { rateLimit, ...rest } = readOptions(subject, options, SPEC);
+  return { spec: { ...rest, rateLimit: typeof rateLimit === 'object' ? readRouteRateLimit(subject, rateLimit) : rateLimit }, deps: readDependencies(subject, deps) };
 }
 
 function readDependencies(subject: string, given: Readonly<Record<string, unknown>>): Dependencies {

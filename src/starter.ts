@@ -69,9 +69,9 @@ npm run dev          # http://127.0.0.1:8000, restarted whenever a file is saved
 | command | what |
 |---|---|
 | \`npm run dev\` | serves it with the settings of \`.env\` |
-| \`npm start\` | serves it for production: settings come from the environment alone |
+| \`npm start\` | serves it for production: settings come from the environment alone, \`SVC_AUTH_SECRET\` among them |
 | \`npm test\` | the tests, without a socket |
-| \`npm run check\` | finds mistakes between declarations: run it before every deployment |
+| \`npm run check\` | finds mistakes between declarations, as for production: run it before every deployment |
 | \`npm run typecheck\` | the types |
 ${source === 'registry' ? '' : `
 The types need two packages: \`npm install --save-dev ${Object.entries(TYPE_CHECKERS).map((pair) => pair.join('@')).join(' ')}\`.
@@ -89,6 +89,10 @@ The types need two packages: \`npm install --save-dev ${Object.entries(TYPE_CHEC
 
 Errors are \`application/problem+json\` (RFC 9457). Everybody may read and write: there is no login yet.
 
+What protects it is in \`src/app.ts\`, one line each: security headers with a strict Content-Security-Policy, a limit of
+requests for each client (429 with \`Retry-After\`), sessions in a signed cookie, for the messages of the page, and CSRF
+tokens, without which its forms are refused. The JSON interface needs no token: no cookie counts there.
+
 Notes are kept in memory: they are gone when the process ends, and each process has its own. \`src/notes.ts\` has the
 interface that another store fulfils.
 
@@ -101,7 +105,10 @@ interface that another store fulfils.
 | \`SVC_PORT\` | \`8000\` | port to listen on |
 | \`SVC_PAGE_SIZE\` | \`20\` | notes on a page unless the request says, 1 … 100 |
 | \`SVC_MAX_NOTES\` | \`1000\` | notes that are kept at most, 1 … 1000000 |
-| \`SVC_AUTH_SECRET\` | none | signs tokens and sessions, once you add them; every deployment has one of its own |
+| \`SVC_REQUESTS_PER_MINUTE\` | \`120\` | requests of one client in a minute, 1 … 1000000 |
+| \`SVC_TRUST_PROXY\` | none | the proxies in front, such as \`10.0.0.0/8\`, or how many: they say who the client is, and whether it came with TLS |
+| \`SVC_AUTH_SECRET\` | none | signs sessions and tokens: nothing starts without it, and every deployment has one of its own |
+| \`SVC_AUTH_SECRET_PREVIOUS\` | none | the one before: what it has signed still counts |
 
 \`.env\` holds those of your machine, a secret among them, and is not committed; \`.env.example\` lists them for others.
 
@@ -110,8 +117,12 @@ interface that another store fulfils.
 \`\`\`sh
 npm run check
 docker build -t ${imageOf(name)} .
-docker run --rm -p 8000:8000 ${imageOf(name)}
+export SVC_AUTH_SECRET=$(node -p "crypto.randomBytes(32).toString('hex')")    # once: keep it where your secrets are
+docker run --rm -p 8000:8000 -e SVC_AUTH_SECRET ${imageOf(name)}
 \`\`\`
+
+\`npm run check\` reads \`.env\`; where there is none, \`npx --no svc check src/app.ts\` takes the secret from the environment, too.
+In production cookies are sent over TLS only: put a proxy in front that speaks it, and name it in \`SVC_TRUST_PROXY\`.
 ${source === 'link' ? '\nThe image needs the package by its name, not the link: see above.\n' : '\nCommit `package-lock.json`: the image installs from it.\n'}
 SIGTERM ends it gracefully: it stops listening at once, and requests in flight have 30 seconds (\`docker stop --time 35\`).
 \`/readyz\` answers 503 from then on, which only connections that are open already still see.
@@ -127,7 +138,7 @@ const MANIFEST: Template = ({ name, dependency, engine, source }) => `${JSON.str
     start: 'svc run src/app.ts',
     dev: 'svc run src/app.ts --env-file .env --reload',
     test: 'node --test "test/**/*.test.ts"',
-    check: 'svc check src/app.ts --max-warnings 0',
+    check: 'svc check src/app.ts --env production --env-file .env --max-warnings 0',
     typecheck: 'tsc -p .',
   },
   dependencies: { svc: dependency },
@@ -161,7 +172,10 @@ const TSCONFIG: Template = () => `{
 const APP: Template = ({ name }) => `/**
  * The application: settings, then what requests look like, then what answers them.
  */
-import { Depends, Field, HTTPException, NotFound, RedirectResponse, Schema, Svc, datetime, int, list, provide, reply, str } from 'svc';
+import {
+  CSRFMiddleware, Depends, Field, HTTPException, NotFound, RateLimitMiddleware, RedirectResponse, Schema, SecurityHeadersMiddleware, SessionMiddleware, Svc,
+  datetime, int, list, provide, reply, str,
+} from 'svc';
 import { MemoryNotes, notes } from './notes.ts';
 import { startPage } from './page.ts';
 
@@ -170,15 +184,15 @@ export const app = new Svc({ title: '${name}', version: '1.0.0', maxBodyBytes: 1
 // Read once, at the start: a value that does not fit ends it with the name of the variable.
 const pageSize = app.config.get('pageSize', 20, { cast: wholeNumber(100), needs: 'a whole number 1 … 100' });
 const maxNotes = app.config.get('maxNotes', 1_000, { cast: wholeNumber(1_000_000), needs: 'a whole number 1 … 1000000' });
+const perMinute = app.config.get('requestsPerMinute', 120, { cast: wholeNumber(1_000_000), needs: 'a whole number 1 … 1000000' });
 
 app.onStartup(() => app.state.set(notes, new MemoryNotes(app.clock, maxNotes)));
 
-app.use(async (_req, next) => {
-  const response = await next();
-  response.headers.set('X-Content-Type-Options', 'nosniff');
-  response.headers.set('Referrer-Policy', 'same-origin');
-  return response;
-});
+// The first is outermost: each of them sees the answers of those below, refusals too.
+app.use(new SecurityHeadersMiddleware({ contentSecurityPolicy: { defaultSrc: ["'none'"], imgSrc: ['data:'] } })); // the page brings a nonce for its style
+app.use(new RateLimitMiddleware({ perMinute }));
+app.use(new SessionMiddleware());
+app.use(new CSRFMiddleware({ exempt: ['/api/{rest:path}'] })); // no cookie counts there, so there is nothing to forge
 
 class NewNote extends Schema {
   static extra = 'forbid';
@@ -230,22 +244,24 @@ app.delete('/api/notes/{id:int}', { store: Depends(notes), status: 204, public: 
 // The page: forms, and no JavaScript
 
 app.get('/', { store: Depends(notes), paging: Depends(paging), mcp: false, summary: 'The start page' },
-  async ({ store, paging: { page, size, offset }, req }) =>
-    startPage({ title: app.title, origin: \`\${req.scheme}://\${req.host}\`, ...await store.list(offset, size), page, size }));
+  async ({ store, paging: { page, size, offset }, req }) => startPage(req, { title: app.title, ...await store.list(offset, size), page, size }));
 
 app.post('/', { form: { text: Field('', { maxLength: 10_000 }) }, store: Depends(notes), public: OPEN, mcp: false, summary: 'Write a note, from the page' },
   async ({ form, store, req }) => {
     const input = NewNote.safeParse({ text: form.text.trim() });
     const note = input.ok ? await store.create(input.value.text) : undefined;
-    if (note !== undefined) return new RedirectResponse('/', { status: 303 });
+    if (note !== undefined) {
+      req.session.flash('info', \`Note \${note.id} is added\`);
+      return new RedirectResponse('/', { status: 303 });
+    }
     const [problem, status] = input.ok ? [FULL, 507] : ['A note has 1 to 500 characters', 400];
-    const shown = { title: app.title, origin: \`\${req.scheme}://\${req.host}\`, ...await store.list(0, pageSize), page: 1, size: pageSize };
-    return startPage({ ...shown, problem, draft: form.text }, status);
+    return startPage(req, { title: app.title, ...await store.list(0, pageSize), page: 1, size: pageSize, problem, draft: form.text }, status);
   });
 
 app.post('/delete', { form: { id: Field(int, { ge: 1 }) }, store: Depends(notes), public: OPEN, mcp: false, summary: 'Delete a note, from the page' },
-  async ({ form, store }) => {
+  async ({ form, store, req }) => {
     await store.delete(form.id); // gone already: what was asked for
+    req.session.flash('info', \`Note \${form.id} is deleted\`);
     return new RedirectResponse('/', { status: 303 });
   });
 
@@ -323,14 +339,12 @@ export class MemoryNotes implements Notes {
 const PAGE: Template = () => `/**
  * The start page: one document without a script, and without anything from elsewhere.
  */
-import { createHash } from 'node:crypto';
-import { HTMLResponse } from 'svc';
+import { HTMLResponse, cspNonce, csrfField } from 'svc';
+import type { Flash, HttpRequest } from 'svc';
 import type { Note } from './notes.ts';
 
 export interface StartPage {
   readonly title: string;
-  /** Where it is served, for the example. */
-  readonly origin: string;
   readonly items: readonly Note[];
   readonly total: number;
   readonly page: number;
@@ -367,6 +381,7 @@ button:hover { filter: brightness(1.1); }
 button.quiet:hover { color: var(--ink); }
 :focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; }
 [role=alert] { color: var(--alarm); margin-top: 0.5rem; }
+[role=status] { background: var(--card); border: 1px solid var(--line); border-left: 0.25rem solid var(--accent); border-radius: 0.625rem; padding: 0.625rem 1rem; }
 ol { list-style: none; padding: 0; display: grid; gap: 0.625rem; }
 li { background: var(--card); border: 1px solid var(--line); border-radius: 0.625rem; padding: 0.75rem 1rem; }
 li p { white-space: pre-wrap; overflow-wrap: anywhere; }
@@ -376,22 +391,25 @@ footer { border-top: 1px solid var(--line); padding-top: 1.25rem; font-size: 0.9
 nav { display: flex; gap: 1rem; }
 \`;
 
-const HEADERS = {
-  'Cache-Control': 'no-store',
-  'Content-Security-Policy': [
-    "default-src 'none'", "img-src data:", \`style-src 'sha256-\${createHash('sha256').update(STYLE).digest('base64')}'\`,
-    "form-action 'self'", "base-uri 'none'", "frame-ancestors 'none'",
-  ].join('; '),
-};
-
 const ICON = 'data:image/svg+xml,' + encodeURIComponent(
   '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><rect width="16" height="16" rx="4" fill="#0a5bc4"/><path d="M4 5h8M4 8h8M4 11h5" stroke="#fff" stroke-width="1.5" stroke-linecap="round"/></svg>');
 
-export function startPage(shown: StartPage, status = 200): HTMLResponse {
-  return new HTMLResponse(documentOf(shown).text, { status, headers: HEADERS });
+/** What a page needs of its request: messages, proof for its forms, leave for its style. */
+interface Visit {
+  /** Where it is served, for the example. */
+  readonly origin: string;
+  readonly flashes: readonly Flash[];
+  readonly csrf: Markup;
+  readonly nonce: string;
 }
 
-function documentOf({ title, origin, items, total, page, size, problem, draft = '' }: StartPage): Markup {
+export function startPage(req: HttpRequest, shown: StartPage, status = 200): HTMLResponse {
+  const flashes = req.session.takeFlashes();
+  const visit = { origin: \`\${req.scheme}://\${req.host}\`, flashes, csrf: new Markup(csrfField(req)), nonce: cspNonce(req) };
+  return new HTMLResponse(documentOf(shown, visit).text, { status });
+}
+
+function documentOf({ title, items, total, page, size, problem, draft = '' }: StartPage, { origin, flashes, csrf, nonce }: Visit): Markup {
   return html\`<!doctype html>
 <html lang="en">
 <head>
@@ -399,7 +417,7 @@ function documentOf({ title, origin, items, total, page, size, problem, draft = 
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>\${title}</title>
 <link rel="icon" href="\${ICON}">
-<style>\${new Markup(STYLE)}</style>
+<style nonce="\${nonce}">\${new Markup(STYLE)}</style>
 </head>
 <body>
 <main>
@@ -407,7 +425,9 @@ function documentOf({ title, origin, items, total, page, size, problem, draft = 
 <h1>\${title}</h1>
 <p>It runs. Its routes are in <code>src/app.ts</code>, this page is <code>src/page.ts</code>.</p>
 </header>
+\${flashes.map(({ text }) => html\`<p role="status">\${text}</p>\`)}
 <form method="post" action="/">
+\${csrf}
 <label for="text">New note</label>
 <div class="row">
 <input id="text" name="text" value="\${draft}" required maxlength="500" pattern=".*\\\\S.*" title="At least one character that can be seen" autocomplete="off">
@@ -420,7 +440,7 @@ function documentOf({ title, origin, items, total, page, size, problem, draft = 
 <h2>Notes</h2>
 <span class="soft">\${total === 0 ? 'none yet' : total === 1 ? '1 note' : \`\${total} notes\`}</span>
 </div>
-<ol>\${items.map(noteOf)}</ol>
+<ol>\${items.map((note) => noteOf(note, csrf))}</ol>
 </section>
 \${page > 1 || page * size < total ? pagesOf(page, size, total) : ''}
 <footer>
@@ -434,11 +454,11 @@ function documentOf({ title, origin, items, total, page, size, problem, draft = 
 \`;
 }
 
-function noteOf({ id, text, createdAt }: Note): Markup {
+function noteOf({ id, text, createdAt }: Note, csrf: Markup): Markup {
   return html\`<li>
 <p>\${text}</p>
 <div><time class="soft" datetime="\${createdAt.toISOString()}">\${DAY_AND_TIME.format(createdAt)} UTC</time>
-<form method="post" action="/delete"><input type="hidden" name="id" value="\${id}"><button class="quiet" aria-label="Delete note \${id}">Delete</button></form></div>
+<form method="post" action="/delete">\${csrf}<input type="hidden" name="id" value="\${id}"><button class="quiet" aria-label="Delete note \${id}">Delete</button></form></div>
 </li>
 \`;
 }
@@ -479,11 +499,19 @@ function textOf(part: Part): string {
 `;
 
 const TEST: Template = ({ name }) => `import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
 import { TestClient } from 'svc/testing';
 import { app } from '../src/app.ts';
 
+app.config.loadDict({ authSecret: randomBytes(32).toString('hex') });
+
 // The store is made when the application starts: each client finds it empty.
+
+/** What the forms of the page send along. */
+async function tokenOf(client: TestClient): Promise<string> {
+  return /name="_csrf_token" value="([^"]+)"/.exec(await (await client.get('/')).text())?.[1] ?? '';
+}
 
 test('a note is written, read, listed and deleted', async () => {
   await using client = new TestClient(app);
@@ -530,26 +558,53 @@ test('a page that is no number is refused', async () => {
 
 test('the page works with forms alone, and escapes what people write', async () => {
   await using client = new TestClient(app);
-  const posted = await client.post('/', { form: { text: ' <script>alert(1)</script> ' } });
+  const _csrf_token = await tokenOf(client);
+  const posted = await client.post('/', { form: { text: ' <script>alert(1)</script> ', _csrf_token } });
   assert.deepEqual([posted.status, posted.headers.get('location')], [303, '/']);
   const page = await client.get('/');
   assert.equal(page.headers.get('content-type'), 'text/html; charset=utf-8');
-  assert.match(page.headers.get('content-security-policy') ?? '', /default-src 'none'/);
+  assert.equal(page.headers.get('cache-control'), 'no-store');
   const text = await page.text();
   assert.match(text, /<h1>${name.replaceAll('/', '\\/')}<\\/h1>/);
   assert.match(text, /&#60;script&#62;alert\\(1\\)/);
   assert.doesNotMatch(text, /<script/);
-  assert.equal((await client.post('/delete', { form: { id: '1' } })).status, 303);
+  assert.equal((await client.post('/delete', { form: { id: '1', _csrf_token: await tokenOf(client) } })).status, 303);
   assert.doesNotMatch(await (await client.get('/')).text(), /alert\\(1\\)/);
+});
+
+test('the page says once what has been done', async () => {
+  await using client = new TestClient(app);
+  await client.post('/', { form: { text: 'hello', _csrf_token: await tokenOf(client) } });
+  assert.match(await (await client.get('/')).text(), /<p role="status">Note 1 is added<\\/p>/);
+  assert.doesNotMatch(await (await client.get('/')).text(), /role="status"/);
 });
 
 test('the page says what is wrong with a note, and keeps the draft', async () => {
   await using client = new TestClient(app);
-  const response = await client.post('/', { form: { text: 'y'.repeat(501) } });
+  const response = await client.post('/', { form: { text: 'y'.repeat(501), _csrf_token: await tokenOf(client) } });
   assert.equal(response.status, 400);
   const text = await response.text();
   assert.match(text, /role="alert">A note has 1 to 500 characters/);
   assert.match(text, /value="y{501}"/);
+});
+
+test('forms of other sites are refused, and forms without a token', async () => {
+  await using client = new TestClient(app);
+  const _csrf_token = await tokenOf(client);
+  for (const path of ['/', '/delete']) {
+    assert.equal((await client.post(path, { form: { text: 'x', id: '1' } })).status, 403);
+    assert.equal((await client.post(path, { form: { text: 'x', id: '1', _csrf_token }, headers: { 'Sec-Fetch-Site': 'cross-site' } })).status, 403);
+  }
+});
+
+test('the page runs nothing but its own style, and nothing may frame it', async () => {
+  await using client = new TestClient(app);
+  const page = await client.get('/');
+  const policy = page.headers.get('content-security-policy') ?? '';
+  for (const directive of ["default-src 'none'", "form-action 'self'", "frame-ancestors 'none'"]) assert.ok(policy.includes(directive), policy);
+  const [, nonce] = /<style nonce="([^"]+)">/.exec(await page.text()) ?? [];
+  assert.ok(nonce !== undefined && policy.includes(\`style-src 'nonce-\${nonce}'\`), policy);
+  assert.equal(page.headers.get('x-content-type-options'), 'nosniff');
 });
 
 test('the probes answer', async () => {
@@ -557,9 +612,18 @@ test('the probes answer', async () => {
   assert.equal((await client.get('/healthz')).status, 200);
   assert.equal((await client.get('/readyz')).status, 200);
 });
+
+// The last one: it uses up what one client may ask.
+test('a client that asks too much is told when to come back', async () => {
+  await using client = new TestClient(app);
+  let response = await client.get('/api/notes');
+  for (let asked = 1; asked < 1_000 && response.status === 200; asked++) response = await client.get('/api/notes');
+  assert.equal(response.status, 429);
+  assert.match(response.headers.get('retry-after') ?? '', /^[1-9]\\d*$/);
+});
 `;
 
-const DOCKERFILE: Template = ({ source, name }) => `# docker build -t ${imageOf(name)} . && docker run --rm -p 8000:8000 ${imageOf(name)}
+const DOCKERFILE: Template = ({ source, name }) => `# docker build -t ${imageOf(name)} . && docker run --rm -p 8000:8000 -e SVC_AUTH_SECRET ${imageOf(name)}
 FROM node:24-slim
 ENV SVC_ENV=production SVC_HOST=0.0.0.0 SVC_PORT=8000
 WORKDIR /app
@@ -601,6 +665,9 @@ SVC_AUTH_SECRET=
 # SVC_PORT=8000
 # SVC_PAGE_SIZE=20
 # SVC_MAX_NOTES=1000
+# SVC_REQUESTS_PER_MINUTE=120
+# SVC_TRUST_PROXY=
+# SVC_AUTH_SECRET_PREVIOUS=
 `;
 
 const TEMPLATES: Readonly<Record<string, Template>> = {

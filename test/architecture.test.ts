@@ -10,11 +10,11 @@ import { ROOT } from './support/build.ts';
 /** Each row imports from rows above it in this list, or from its own folder in its own row. The first pattern that fits counts. */
 const ROWS: readonly (readonly [row: number, pattern: RegExp, what: string])[] = [
   [0, /^(?:errors|options|bytes|clock|manual-clock|log|log-sink|redact|findings)\.ts$/, 'import nothing but node:* and each other'],
-  [1, /^(?:schema(?:-[a-z]+)*|json-schema|jwt|keys|password|stores|cache|cached|lru|config|metrics|cookie-jar)\.ts$/, 'values and algorithms'],
+  [1, /^(?:schema(?:-[a-z]+)*|json-schema|jwt(?:-json)?|keys|password|stores|cache|cached|lru|config|metrics|cookie-jar)\.ts$/, 'values and algorithms'],
   [4, /^db\/plugin\.ts$/, 'implements plugin.ts'],
   [6, /^(?:db\/|oauth\/)?index\.ts$/, 'what programs import'],
   [2, /^(?:http|db)\/[a-z-]+\.ts$/, 'protocols; neither knows an app, nor the other'],
-  [3, /^(?:route|compiled-route|compile|di|auth|ws-route|plugin|background)\.ts$/, 'what a route is; where its arguments come from'],
+  [3, /^(?:route|compiled-route|compile|di|auth(?:-[a-z]+)*|ws-route|plugin|background)\.ts$/, 'what a route is; where its arguments come from'],
   [4, /^(?:(?:openapi|docs-page|mcp|ops|check)(?:-[a-z]+)*\.ts|oauth\/[a-z-]+\.ts)$/, 'read compiled routes'],
   [5, /^(?:app|apology|door|reload|supervis[a-z]+(?:-preload)?|signals|watch|workers|worker-metrics)\.ts$/, 'assembles the rows below, in one process or several'],
   [6, /^(?:cli|command(?:-[a-z]+)*|load|starter|testing)\.ts$/, 'what operators and tests touch'],

@@ -178,7 +178,7 @@ test('SVC205 finds a secret that a plugin needs and nobody sets, and the applica
   const app = make();
   app.register(SECRETIVE); const at = line();
   assert.deepEqual(brief(app), [['SVC205', 'setting authSecret', at]]);
-  assert.match(about(app)[0]!.message, /^the plugin login needs the secret "authSecret", and there is none$/);
+  assert.match(about(app)[0]!.message, /^the plugin login needs the secret "authSecret" \(SVC_AUTH_SECRET\), and there is none$/);
   assert.match(about(app)[0]!.remedy, /^Set SVC_AUTH_SECRET to the output of: node -p/);
   await assert.rejects(app.startup(), { code: 'E_COMPILE', message: /SVC205 setting authSecret/ });
 });
@@ -193,10 +193,49 @@ test('SVC205 finds a secret that a dependency needs, however deep, and once', ()
   assert.match(about(app)[0]!.message, /^the dependency verified needs/);
 });
 
-test('SVC205 is content with a secret from the configuration, and an empty one is none', () => {
-  assert.deepEqual(brief(make({ config: { authSecret: 'x'.repeat(32) } }).register(SECRETIVE)), []);
-  assert.deepEqual(brief(make({ config: { authSecret: '' } }).register(SECRETIVE)).length, 1);
-  make({ config: { authSecret: 'x'.repeat(32) } }).register(SECRETIVE).compileAll();
+const GOOD = '5d0f3b6a91c7e2840d6f5b3a19c8e7f2';
+const OLDER = 'c81e9a07b2d4f65310987ace24bd6f01';
+
+test('SVC205 is content with a good secret from the configuration, and an empty one is none', () => {
+  assert.deepEqual(brief(make({ config: { authSecret: GOOD } }).register(SECRETIVE)), []);
+  assert.deepEqual(brief(make({ authSecret: [GOOD, OLDER], config: { authSecretPrevious: '' } }).register(SECRETIVE)), []);
+  for (const none of ['', null, []]) assert.match(about(make({ config: { authSecret: none } }).register(SECRETIVE))[0]!.message, /and there is none$/);
+  make({ config: { authSecret: GOOD } }).register(SECRETIVE).compileAll();
+});
+
+test('K01 SVC205 finds a secret under 32 bytes, or that is none, and the application does not start', async () => {
+  for (const [secret, pattern] of [[GOOD.slice(1), / "authSecret" \(SVC_AUTH_SECRET\) has 31 bytes, and 32 are needed$/], [[GOOD, 'second-secret'], / "authSecret" \(SVC_AUTH_SECRET\), number 2 of its list, has 13 bytes/], ['{"kty":"oct","k":"eW91LTI1Ni1iaXQtc2VjcmV0"}', /is a JSON Web Key$/]] as const) {
+    const app = make({ authSecret: secret });
+    app.register(SECRETIVE); const at = line();
+    assert.deepEqual(brief(app), [['SVC205', 'setting authSecret', at]]);
+    assert.match(about(app)[0]!.message, pattern);
+    for (const text of [secret].flat()) assert.ok(!JSON.stringify(about(app)).includes(text));
+    await assert.rejects(app.startup(), { code: 'E_COMPILE', message: /SVC205/ });
+  }
+  const typed = make({ config: { authSecret: 5 } }).register(SECRETIVE);
+  assert.match(about(typed)[0]!.message, /is no text$/);
+  assert.throws(() => typed.compileAll(), { code: 'E_COMPILE' });
+});
+
+test('K02 SVC205 finds a secret that can be guessed: the check fails, and the application starts with a warning', async () => {
+  const { logger, events } = collectedLog();
+  for (const secret of ['x'.repeat(32), 'changeme-changeme-changeme-changeme', 'your-256-bit-secret-your-256-bit-secret', '0123456789abcdef0123456789abcdef']) {
+    const app = make({ logger, authSecret: secret, config: { authSecretPrevious: OLDER } }).register(SECRETIVE);
+    assert.deepEqual(about(app).map(({ rule, severity, subject }) => [rule, severity, subject]), [['SVC205', 'error', 'setting authSecret']], secret);
+    assert.throws(() => app.mustPass(), { code: 'E_COMPILE' });
+    await app.startup();
+    await app.shutdown();
+    const warnings = events.splice(0).filter(({ event }) => event === 'secret_weak');
+    assert.deepEqual(warnings.map(({ level }) => level), ['warn']);
+    assert.ok(!JSON.stringify(warnings).includes(secret));
+  }
+});
+
+test('K04 SVC205 looks at the previous secret, too, and SVC401 knows its variable', (t) => {
+  process.env['SVC_AUTH_SECRET_PREVIOUS'] = 'y'.repeat(32);
+  t.after(() => { delete process.env['SVC_AUTH_SECRET_PREVIOUS']; });
+  assert.deepEqual(about(make({ authSecret: GOOD }).register(SECRETIVE)).map(({ rule, subject }) => [rule, subject]), [['SVC205', 'setting authSecretPrevious']]);
+  assert.deepEqual(about(make({ authSecret: GOOD })), []); // nobody uses it
 });
 
 // ── SVC401 ──

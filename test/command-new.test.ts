@@ -76,10 +76,16 @@ test('svc new --link writes a project whose tests pass and that serves, with not
 
 test('svc check finds nothing in a new project, not even a warning', async (t) => {
   const path = await made(t, ['--link']);
-  for (const args of [[], ['--env-file', '.env'], ['--fail-level', 'info']]) {
-    const { status, stdout, stderr } = await run(process.execPath, [BIN, 'check', 'src/app.ts', '--max-warnings', '0', '--skip', 'SVC404', ...args], { cwd: path }); // that one is about the Node that runs the test
+  for (const args of [[], ['--env', 'production'], ['--fail-level', 'info']]) {
+    const { status, stdout, stderr } = await run(process.execPath, [BIN, 'check', 'src/app.ts', '--max-warnings', '0', '--skip', 'SVC404', '--env-file', '.env', ...args], { cwd: path }); // that one is about the Node that runs the test
     assert.equal(status, 0, stdout + stderr);
   }
+});
+
+test('a new project does not start without its secret, and says which variable it is', async (t) => {
+  const { status, stderr } = await run(process.execPath, [BIN, 'run', 'src/app.ts', '--port', '0'], { cwd: await made(t, ['--link']) });
+  assert.equal(status, 3);
+  assert.match(stderr, /SVC205 setting authSecret: [^\n]*\(SVC_AUTH_SECRET\), and there is none/);
 });
 
 test('the scripts of a new project use options that there are', async (t) => {

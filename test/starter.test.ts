@@ -51,12 +51,12 @@ test('what the types are checked with is what this repository uses, and is left 
 });
 
 test('the settings that README.md and .env.example name are those that the program reads', () => {
-  const read = ['SVC_PAGE_SIZE', 'SVC_MAX_NOTES'];
+  const read = ['SVC_PAGE_SIZE', 'SVC_MAX_NOTES', 'SVC_REQUESTS_PER_MINUTE'];
   for (const variable of read) {
     const key = variable.slice('SVC_'.length).toLowerCase().replace(/_(\w)/g, (_all, letter: string) => letter.toUpperCase());
     assert.match(textOf('src/app.ts'), new RegExp(`config\\.get\\('${key}'`));
   }
-  const known = new Set([...read, 'SVC_ENV', 'SVC_HOST', 'SVC_PORT', 'SVC_AUTH_SECRET']);
+  const known = new Set([...read, 'SVC_ENV', 'SVC_HOST', 'SVC_PORT', 'SVC_AUTH_SECRET', 'SVC_AUTH_SECRET_PREVIOUS', 'SVC_TRUST_PROXY']);
   for (const path of ['README.md', '.env.example', '.env', 'Dockerfile']) {
     for (const [variable] of textOf(path).matchAll(/SVC_[A-Z_]+/g)) assert.ok(known.has(variable), `${path}: ${variable}`);
   }

@@ -25,9 +25,9 @@ export interface HttpRequest {
   /** The request target as it was sent. */
   readonly target: string;
   readonly scheme: 'http' | 'https';
-  /** The `Host` of the request, port included; empty when there is none. */
+  /** The `Host` of the request, port included; empty when there is none. Behind trusted proxies (`trustProxy`) what they say. */
   readonly host: string;
-  /** The address of the peer. */
+  /** The address of the peer; behind trusted proxies that of their client. IPv4 as such, whichever family the socket has. */
   readonly ip: string;
   /** The request id: a valid incoming `X-Request-Id`, or a fresh one. */
   readonly id: string;
@@ -177,6 +177,20 @@ export interface CompiledRoute {
   readonly place: Place;
   readonly security: readonly SecurityRequirement[];
   readonly meta: Readonly<Record<string, unknown>>;
+  /** How often a client may call it, where its spec says so; false: as often as it likes. */
+  readonly rateLimit?: RouteRateLimit | false | undefined;
+}
+
+/** What a client is counted by; undefined: by its address. */
+export type RateLimitKey = (req: HttpRequest) => string | undefined;
+
+/** How often one client may call a route. */
+export interface RouteRateLimit {
+  /** 1 … 1_000_000. */
+  readonly perMinute: number;
+  /** How many at once, 1 … 1_000_000. Default: as many as a minute allows. */
+  readonly burst?: number | undefined;
+  readonly key?: RateLimitKey | undefined;
 }
 
 /** One way in: all its scopes, any of its roles. */

@@ -3,6 +3,7 @@
  */
 import { SvcError } from '../errors.ts';
 import { bare, isToken } from './headers.ts';
+import type { Env } from '../config.ts';
 
 /** How a cookie is kept. `undefined` means not given. */
 export interface CookieOptions {
@@ -72,7 +73,8 @@ function decodeValue(value: string): string {
  * The value of a `Set-Cookie` field, without `Secure` unless `options.secure` is true. The value is percent-encoded where
  * a cookie-octet could not carry it, as `parseCookies` expects.
  *
- * @throws SvcError `E_COOKIE`: a name or attribute that would break the field, a prefix whose rules are not kept
+ * @throws SvcError `E_COOKIE`: a name or attribute that would break the field, a prefix whose rules are not kept, a name
+ * and value of more than 4,096 bytes, which browsers drop without a word (RFC 6265bis §5.6)
  */
 export function serializeCookie(name: string, value: string, options: CookieOptions = {}): string {
   const refuse = (problem: string): never => { throw new SvcError('E_COOKIE', [String(name), problem]); };
@@ -85,7 +87,9 @@ export function serializeCookie(name: string, value: string, options: CookieOpti
   if (sameSite === 'none' && secure === false) return refuse('sameSite "none" needs secure');
   if (/^__(host|secure)-/i.test(name) && secure === false) return refuse('its prefix needs secure');
   if (/^__host-/i.test(name) && (path !== '/' || domain !== undefined)) return refuse('the prefix __Host- needs path "/" and no domain');
-  let field = `${name}=${encodeValue(value)}; Path=${path}`;
+  let field = `${name}=${encodeValue(value)}`;
+  if (field.length > MAX_PAIR_BYTES) return refuse(`name and value are ${field.length - 1} bytes, of which browsers keep 4,096: keep the data in a store on the server, and its key in the cookie`);
+  field += `; Path=${path}`;
   if (domain !== undefined) field += `; Domain=${domain}`;
   if (maxAgeSeconds !== undefined) field += `; Max-Age=${Math.max(0, maxAgeSeconds)}`;
   if (httpOnly) field += '; HttpOnly';
@@ -93,11 +97,30 @@ export function serializeCookie(name: string, value: string, options: CookieOpti
   return secure === true ? `${field}; Secure` : field;
 }
 
+/** The "=" between the two is not counted. */
+const MAX_PAIR_BYTES = 4_097;
+
 const SAME_SITE: Readonly<Record<string, string>> = { strict: '; SameSite=Strict', lax: '; SameSite=Lax', none: '; SameSite=None' };
 
 /** Whether a cookie cannot do without `Secure`, wherever it is sent. */
 export function needsSecure(name: string, options: CookieOptions): boolean {
   return options.sameSite === 'none' || /^__(host|secure)-/i.test(name);
+}
+
+/** The name of a cookie for one request, and whether it is `Secure`. */
+export interface HostCookie {
+  readonly name: string;
+  readonly secure: boolean;
+}
+
+/**
+ * How a cookie of this host alone is kept: as `__Host-` and `base` with `Secure`, which no other host can set or overwrite
+ * (RFC 6265bis §4.1.3.2). Without TLS browsers take no such cookie: outside production it is then `base` alone; in
+ * production never, for a proxy may speak TLS for us.
+ */
+export function hostCookie(base: string, req: { readonly scheme: 'http' | 'https' }, env: Env): HostCookie {
+  const secure = env === 'production' || req.scheme === 'https';
+  return { name: secure ? `__Host-${base}` : base, secure };
 }
 
 function encodeValue(value: string): string {

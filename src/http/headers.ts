@@ -4,6 +4,7 @@
  * A response's fields are one flat array, name and value in turn, which is handed to node:http as it is.
  */
 import { SvcError } from '../errors.ts';
+import { inspectAsJson, safeField } from '../redact.ts';
 
 /** The fields of a request by lower-case name; a field that came several times is joined as its definition says. No prototype. */
 export interface HeaderView {
@@ -20,9 +21,9 @@ export function isFieldValue(text: string): boolean {
   return /^[\t\x20-\x7e\x80-\xff]*$/.test(text);
 }
 
-/** Fields that are defined once: of several the first counts, as Node has it. */
-const SINGLE = new Set(['age', 'authorization', 'content-length', 'content-type', 'etag', 'expires', 'from', 'host', 'if-modified-since',
-  'if-range', 'if-unmodified-since', 'last-modified', 'location', 'max-forwards', 'proxy-authorization', 'range', 'referer', 'retry-after', 'server', 'user-agent']);
+/** Fields that are defined once: of several the first counts, as Node has it. But credentials: several are joined, and fit nobody. */
+const SINGLE = new Set(['age', 'content-length', 'content-type', 'etag', 'expires', 'from', 'host', 'if-modified-since',
+  'if-range', 'if-unmodified-since', 'last-modified', 'location', 'max-forwards', 'range', 'referer', 'retry-after', 'server', 'user-agent']);
 
 /** An object without prototype that keeps fast properties, which `Object.create(null)` does not. */
 function Bare(this: object): void { /* properties are added by whoever makes it */ }
@@ -116,6 +117,19 @@ export class HeaderList {
   *[Symbol.iterator](): Generator<[name: string, value: string]> {
     for (let index = 0; index < this.flat.length; index += 2) yield [this.flat[index]!, this.flat[index + 1]!];
   }
+
+  /** Without cookies and other secrets: for logs. */
+  toJSON(): Record<string, string | string[]> {
+    const shown: Record<string, string | string[]> = {};
+    for (const [name, value] of this) {
+      const safe = safeField(name, value);
+      const earlier = shown[name];
+      shown[name] = earlier === undefined ? safe : [earlier, safe].flat();
+    }
+    return shown;
+  }
+
+  static { inspectAsJson(HeaderList); }
 
   #check(name: string, value: string): void {
     if (typeof name !== 'string' || !isToken(name)) throw new SvcError('E_HEADER', [String(name), 'the name is not a token']);

@@ -6,6 +6,8 @@ import { isUtf8 } from 'node:buffer';
 import { randomUUID } from 'node:crypto';
 import { BadRequest, ClientDisconnected, HTTPException, SvcError } from '../errors.ts';
 import { shown } from '../options.ts';
+import { inspectAsJson, mask } from '../redact.ts';
+import { peerAddress } from './address.ts';
 import { chunksOf, collect, tooLarge } from './body.ts';
 import { parseCookies } from './cookies.ts';
 import { findField, parseParameters, viewOf } from './headers.ts';
@@ -14,6 +16,7 @@ import { RequestState, SESSION } from './state.ts';
 import type { BodyReader, BodySource } from './body.ts';
 import type { Awaitable, BodyOptions, CompiledRoute, FormData_, HttpRequest, Session, StateMap, UploadFile } from './contracts.ts';
 import type { HeaderView } from './headers.ts';
+import type { Forwarding, ProxyTrust } from './proxy.ts';
 import type { MultiMap, Pairs } from './query.ts';
 import type { HttpResponse } from './response.ts';
 import type { Match } from './router.ts';
@@ -38,6 +41,8 @@ export interface RequestDefaults {
   readonly state: StateMap;
   /** The cap of every body, whatever a call asks for. */
   readonly maxBodyBytes: number;
+  /** Which proxies are believed. */
+  readonly trust?: ProxyTrust | undefined;
 }
 
 /** Where a match leads. */
@@ -80,6 +85,7 @@ export class TransportRequest implements HttpRequest {
   readonly #defaults: RequestDefaults;
   readonly #queryStart: number;
   #authority: string | undefined;
+  #forwarding: Forwarding | undefined;
   #params: Readonly<Record<string, unknown>> | undefined;
   #id: string | undefined;
   #headers: HeaderView | undefined;
@@ -115,11 +121,11 @@ export class TransportRequest implements HttpRequest {
     this.path = path === '' ? '/' : path;
   }
 
-  get scheme(): 'http' | 'https' { return this.#incoming.socket.encrypted === true ? 'https' : 'http'; }
+  get scheme(): 'http' | 'https' { return this.#forwarded()?.scheme ?? (this.#incoming.socket.encrypted === true ? 'https' : 'http'); }
 
-  get host(): string { return this.#authority ?? findField(this.#incoming.rawHeaders, 'host') ?? ''; }
+  get host(): string { return this.#forwarded()?.host ?? this.#authority ?? findField(this.#incoming.rawHeaders, 'host') ?? ''; }
 
-  get ip(): string { return this.#incoming.socket.remoteAddress ?? ''; }
+  get ip(): string { return this.#forwarded()?.ip ?? peerAddress(this.#incoming.socket.remoteAddress ?? ''); }
 
   get id(): string {
     if (this.#id !== undefined) return this.#id;
@@ -135,6 +141,19 @@ export class TransportRequest implements HttpRequest {
   }
 
   get headers(): HeaderView { return this.#headers ??= viewOf(this.#incoming.rawHeaders); }
+
+  /** A field by lower-case name, several joined with commas: the view of all is not built for it. @internal */
+  field(name: string): string | undefined {
+    if (this.#headers !== undefined) return this.#headers[name];
+    const { rawHeaders } = this.#incoming;
+    let value: string | undefined;
+    for (let index = 0; index < rawHeaders.length; index += 2) {
+      const candidate = rawHeaders[index]!;
+      if (candidate.length !== name.length || (candidate !== name && candidate.toLowerCase() !== name)) continue;
+      value = value === undefined ? rawHeaders[index + 1]! : `${value}, ${rawHeaders[index + 1]!}`;
+    }
+    return value;
+  }
 
   get cookies(): Readonly<Record<string, string>> { return this.#cookies ??= parseCookies(this.headers['cookie']); }
 
@@ -200,6 +219,14 @@ export class TransportRequest implements HttpRequest {
     return this.#read('form()', options, DEFAULT_MAX_BYTES, parseForm);
   }
 
+  /** What may be shown of it, in logs for example: no query, no fields, no body. */
+  toJSON(): Readonly<Record<string, unknown>> {
+    const { method, path, route, id, ip } = this;
+    return { method, path: mask(path), route: route?.template, id, ip };
+  }
+
+  static { inspectAsJson(TransportRequest, 'HttpRequest'); }
+
   /** Runs `fn` after the answer has gone out, or after whatever ended the request; the last first. @internal */
   afterwards(fn: (outcome: Outcome) => Awaitable<void>): void {
     if (this.#runLate !== undefined) this.#runLate(fn); // a middleware answered before the handler did
@@ -212,6 +239,12 @@ export class TransportRequest implements HttpRequest {
     this.#afterwards = undefined;
     this.#runLate = runLate;
     return taken;
+  }
+
+  /** What trusted proxies say; undefined where nobody is trusted. */
+  #forwarded(): Forwarding | undefined {
+    const { trust } = this.#defaults;
+    return trust === undefined ? undefined : this.#forwarding ??= trust.resolve(this.#incoming.socket.remoteAddress ?? '', (name) => this.field(name));
   }
 
   #limit(options: BodyOptions, fallback: number): number {

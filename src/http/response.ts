@@ -1,6 +1,7 @@
 /**
  * Responses: a status, fields and a body, until the server writes them. Six classes for what people answer with.
  */
+import { inspectAsJson } from '../redact.ts';
 import { HeaderList } from './headers.ts';
 import { needsSecure, serializeCookie } from './cookies.ts';
 import { toJson } from './json.ts';
@@ -108,6 +109,15 @@ export class HttpResponse {
     if (this.#securedLater !== undefined) other.#securedLater = new Set(this.#securedLater);
     return other;
   }
+
+  /** What may be shown of it, in logs for example: no cookie, and of the body its size. */
+  toJSON(): Readonly<Record<string, unknown>> {
+    const { status, headers, body } = this;
+    const size = typeof body === 'string' ? `[${body.length} characters]` : body instanceof Uint8Array ? `[${body.length} bytes]` : body === null ? null : '[pieces]';
+    return { status, headers: headers.toJSON(), body: size };
+  }
+
+  static { inspectAsJson(HttpResponse); }
 
   /** The fields as they go out: the cookies that wait for it secured. @internal */
   fields(isSecure: boolean): readonly string[] {

@@ -46,6 +46,8 @@ const SCENARIOS: Readonly<Record<string, Scenario>> = {
   notFound: { request: get('/nothing/here'), status: 404, bound: 1 },
   wrongMethod: { request: `DELETE /json HTTP/1.1\r\nHost: 127.0.0.1\r\n${more}\r\n`, status: 405, bound: 1 },
   mw5: { request: get('/mw'), status: 200, bound: 1 },
+  /** Request id, security headers, CORS, rate limit, metrics, JSON; the bare side writes the same fields, all of them constant. */
+  stack: { request: get('/json').replace('\r\n\r\n', '\r\nOrigin: https://app.example\r\n\r\n'), status: 200, bound: 1.3 },
   post: { request: post('/users', { name: 'Ada Lovelace', email: 'ada@example.com', age: 36 }), status: 201, bound: 1.05 },
   validated: { request: post('/accounts', account), status: 201, bound: 1.05 },
   invalid: { request: post('/accounts', { ...account, age: -1, home: { ...account.home, city: '' } }), status: 400, bound: 1.1 },
@@ -91,7 +93,7 @@ async function child(side: string, name: string): Promise<void> {
 /** The product as a user would write it, from the built package. */
 async function svc(): Promise<Server> {
   const dist = new URL(values.dist ?? '../../dist/', import.meta.url);
-  const { Field, Schema, Svc, float, int, list, literal, reply, str } = await import(new URL('index.js', dist).href) as typeof import('svc');
+  const { CORSMiddleware, Field, RateLimitMiddleware, Schema, SecurityHeadersMiddleware, Svc, float, int, list, literal, reply, str } = await import(new URL('index.js', dist).href) as typeof import('svc');
   const { HttpServer } = await import(new URL('http/server.js', dist).href) as { HttpServer: new (app: object) => { node: Server } };
   const app = new Svc();
   const counts = new WeakMap<object, number>();
@@ -127,11 +129,14 @@ async function svc(): Promise<Server> {
     }
     app.get('/mw', ({ req }) => ({ n: counts.get(req) }));
   }
+  if (name() === 'stack') {
+    app.use(new SecurityHeadersMiddleware()).use(new CORSMiddleware({ origins: ['https://app.example'] })).use(new RateLimitMiddleware({ perMinute: 1_000_000 }));
+  }
   await app.startup();
   return new HttpServer(app).node;
 }
 
-/** The five layers are there for the scenario that measures them. */
+/** Layers are there for the scenario that measures them. */
 function name(): string { return values.scenario!; }
 
 /** What a developer writes by hand without a framework, giving the same bytes. */
@@ -190,6 +195,11 @@ function bare(): Server {
     const question = url.indexOf('?');
     const path = question < 0 ? url : url.slice(0, question);
     if (req.method === 'GET') {
+      if (path === '/json' && name() === 'stack') {
+        const body = JSON.stringify(payload());
+        res.writeHead(200, ['Content-Type', 'application/json', ...STACK_FIELDS, 'X-Request-Id', randomUUID(), 'Content-Length', String(body.length)]);
+        return void res.end(body);
+      }
       if (path === '/json') return json(res, 200, payload());
       if (path === '/text') return send(res, 200, 'text/plain; charset=utf-8', 'Hello, World!');
       if (path === '/mw') return void run(req, 0, async () => json(res, 200, { n: counts.get(req) }));
@@ -215,6 +225,13 @@ function bare(): Server {
     problem(res, 404, 'Not Found', undefined);
   });
 }
+
+/** What the layers of the scenario `stack` add. */
+const STACK_FIELDS = [
+  'RateLimit-Policy', '"default";q=1000000;w=60', 'RateLimit', '"default";r=999999;t=1', 'Access-Control-Allow-Origin', 'https://app.example', 'Vary', 'Origin',
+  'Content-Security-Policy', "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'", 'X-Content-Type-Options', 'nosniff',
+  'Referrer-Policy', 'strict-origin-when-cross-origin', 'Cross-Origin-Resource-Policy', 'same-origin',
+];
 
 /** A connection without a kernel below it. */
 class FakeSocket extends Duplex {

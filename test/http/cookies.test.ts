@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { needsSecure, parseCookies, serializeCookie } from '../../src/http/cookies.ts';
+import { hostCookie, needsSecure, parseCookies, serializeCookie } from '../../src/http/cookies.ts';
 import { seeded } from '../support/random.ts';
 import type { CookieOptions } from '../../src/http/cookies.ts';
 
@@ -72,6 +72,21 @@ for (const [what, name, value, options] of [
 
 test('needsSecure() is true for SameSite=None and for the two prefixes', () => {
   assert.deepEqual([needsSecure('a', {}), needsSecure('a', { sameSite: 'none' }), needsSecure('__SECURE-a', {}), needsSecure('__Host-a', {})], [false, true, true, true]);
+});
+
+for (const [env, scheme, expected] of [
+  ['production', 'http', '__Host-a true'], ['production', 'https', '__Host-a true'], ['development', 'http', 'a false'], ['development', 'https', '__Host-a true'], ['test', 'http', 'a false'], ['test', 'https', '__Host-a true'],
+] as const) {
+  test(`hostCookie() in ${env} over ${scheme} is ${expected.split(' ')[0]}`, () => {
+    const { name, secure } = hostCookie('a', { scheme }, env);
+    assert.equal(`${name} ${secure}`, expected);
+  });
+}
+
+test('serializeCookie() refuses a name and value of more than 4,096 bytes, encoded, and counts neither "=" nor attributes', () => {
+  assert.equal(serializeCookie('a', 'x'.repeat(4_095), { path: `/${'y'.repeat(500)}` }).length, 4_097 + 508 + 24);
+  assert.throws(() => serializeCookie('a', 'x'.repeat(4_096)), { code: 'E_COOKIE', message: /4097 bytes/ });
+  assert.throws(() => serializeCookie('a', 'é'.repeat(700)), { code: 'E_COOKIE' });
 });
 
 test('parseCookies() reads back what serializeCookie() wrote, on generated values', () => {

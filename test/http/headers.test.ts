@@ -20,7 +20,11 @@ test('viewOf() gives lower-case names, joins lists with commas and cookies with 
 });
 
 test('viewOf() keeps the first of a field that is defined once', () => {
-  for (const name of ['Host', 'Authorization', 'Content-Type', 'Content-Length', 'User-Agent', 'If-Modified-Since', 'Range']) assert.equal(viewOf([name, 'a', name, 'b'])[name.toLowerCase()], 'a');
+  for (const name of ['Host', 'Content-Type', 'Content-Length', 'User-Agent', 'If-Modified-Since', 'Range']) assert.equal(viewOf([name, 'a', name, 'b'])[name.toLowerCase()], 'a');
+});
+
+test('viewOf() joins credentials that came twice, so that neither of them counts', () => {
+  for (const name of ['Authorization', 'Proxy-Authorization']) assert.equal(viewOf([name, 'Bearer a', name, 'Bearer b'])[name.toLowerCase()], 'Bearer a, Bearer b');
 });
 
 test('viewOf() has no prototype, and a field "__proto__" or "constructor" is a property like any other', () => {

@@ -1,0 +1,156 @@
+/**
+ * Bearer tokens as a dependency (RFC 6750): `me: Depends(BearerAuth())` gives the claims of the request's token.
+ *
+ *   Authorization: Bearer token → readToken() → schema → verify() → claims
+ *
+ * From the `Authorization` field only: tokens in query strings stand in logs and histories, those in forms can be sent by
+ * other sites. Secrets become keys when the application starts; a request costs one HMAC, however often its claims are
+ * asked for. See auth-require.ts for what the claims must say.
+ */
+import { Audit, SCHEMES, challenge, isRealm, named, wayIn } from './auth-source.ts';
+import { Depends, provide } from './di.ts';
+import { Unauthorized } from './errors.ts';
+import { InvalidToken, readToken, tokenChecks } from './jwt.ts';
+import { Keyring, authSecrets, weaknessOf } from './keys.ts';
+import { bool, given, readOptions } from './options.ts';
+import { isSchemaClass, planOf } from './schema.ts';
+import { isThenable } from './http/pipeline.ts';
+import { services } from './http/state.ts';
+import type { AuthSource } from './auth-source.ts';
+import type { Claims, TokenChecks, TokenRefusal, TokenRequirements } from './jwt.ts';
+import type { Secrets } from './keys.ts';
+import type { SchemaClass, SchemaPlan } from './schema.ts';
+import type { Awaitable, Context, HttpRequest, Services } from './http/contracts.ts';
+
+/** What a bearer token must be, beyond what is checked of every token. `undefined` means not given. */
+export interface BearerAuthOptions<C = unknown> extends TokenRequirements {
+  /** Named in the challenge of a 401: what the token is for. Printable ASCII without `"` and `\`. */
+  readonly realm?: string | undefined;
+  /** The claims of your own, as a schema: a token whose claims do not fit is refused. Without one `C` is believed, not checked. */
+  readonly schema?: SchemaClass<C & object> | undefined;
+  /** Asked of every token that is otherwise in order, for example whether its subject may still log in. Anything but true refuses it; what is thrown is thrown. */
+  readonly verify?: ((claims: Claims & C, context: Context) => Awaitable<boolean>) | undefined;
+  /** Whether a request without token passes, with `undefined` for its claims. One with a token that is refused never does. Default false. */
+  readonly optional?: boolean | undefined;
+}
+
+/**
+ * A source of the claims of a request's bearer token: `{ me: Depends(BearerAuth()) }`. The secret is the argument, else the
+ * setting `authSecret`, without which the application does not start.
+ *
+ * 401 without token: `WWW-Authenticate: Bearer`. 401 with one that is refused: `Bearer error="invalid_token"`, whatever is
+ * wrong with it (RFC 6750 §3.1); why it is, says one line `token_rejected` of the logger `svc_security`.
+ *
+ * `C` is what you know of further claims: `BearerAuth<{ tenant: string }>()`, or checked: `BearerAuth(undefined, { schema: Tenant })`.
+ *
+ * @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`; `E_SECRET_WEAK`, `E_SECRET_FORM` for a secret in the argument
+ */
+export function BearerAuth<C = unknown>(secret: Secrets | undefined, options: BearerAuthOptions<C> & { readonly optional: true }): AuthSource<(Claims & C) | undefined>;
+export function BearerAuth<C = unknown>(secret?: Secrets, options?: BearerAuthOptions<C> & { readonly optional?: false | undefined }): AuthSource<Claims & C>;
+export function BearerAuth(secret?: Secrets, options?: BearerAuthOptions): AuthSource<Claims | undefined> {
+  if (secret === undefined && options === undefined) return usual ??= bearerAuth(undefined, {});
+  return bearerAuth(secret, options ?? {});
+}
+
+/** That without arguments is one for all, so that a token is verified once however many ask. */
+let usual: AuthSource<Claims | undefined> | undefined;
+
+function bearerAuth(secret: Secrets | undefined, options: BearerAuthOptions): AuthSource<Claims | undefined> {
+  const reader = new BearerReader(options);
+  const ring = secret === undefined ? undefined : Keyring.of(secret);
+  const keys = named('bearerKeys', ({ state }: Context) => new BearerKeys(state.get(services), ring, secret));
+  const bare = provide(
+    { keys: Depends(keys, { scope: 'app' }), secrets: ring === undefined ? ['authSecret'] : [] },
+    named('BearerAuth', (context: Context & { readonly keys: BearerKeys }) => reader.read(context, context.keys)),
+  );
+  return wayIn('BearerAuth', { bare, requirement: { scheme: 'bearer', scopes: [], roles: [] }, scheme: SCHEMES.bearer, realm: options.realm });
+}
+
+/** What verifying takes of the application, made when it starts. */
+class BearerKeys {
+  readonly keyring: Keyring;
+  readonly audit: Audit;
+  readonly #services: Services;
+
+  constructor(lent: Services, own: Keyring | undefined, secret: Secrets | undefined) {
+    this.keyring = own ?? Keyring.of(authSecrets(lent.config));
+    this.audit = new Audit(lent.log);
+    this.#services = lent;
+    // those of the settings are looked at by svc check (SVC205)
+    for (const problem of [secret ?? []].flat().map(weaknessOf)) if (problem !== undefined) lent.log.warn('secret_weak', { owner: 'BearerAuth()', problem });
+  }
+
+  get nowSeconds(): number { return Math.floor(this.#services.clock.nowMs() / 1_000); }
+}
+
+/** RFC 6750 §2.1; whatever the case of the scheme (RFC 9110 §11.1). Fields that came twice are joined with a comma, which no token has. */
+const CREDENTIALS = /^bearer +([\w.~+/-]+=*)$/i;
+const SCHEME = /^bearer(?: |$)/i;
+
+/** Reads the token of a request as its options say. */
+class BearerReader {
+  readonly #checks: TokenChecks;
+  readonly #schema: SchemaPlan | undefined;
+  readonly #verify: BearerAuthOptions['verify'];
+  readonly #isOptional: boolean;
+  readonly #absent: { readonly headers: Readonly<Record<string, string>> };
+  readonly #refused: Readonly<Record<string, string>>;
+
+  constructor({ realm, schema, verify, optional, ...requirements }: BearerAuthOptions) {
+    const owner = 'BearerAuth()';
+    this.#checks = tokenChecks(owner, requirements);
+    const read = readOptions(owner, { realm, schema, verify, optional }, {
+      realm: given<string>('printable ASCII without quotation marks', isRealm), optional: bool(false),
+      schema: given<SchemaClass>('a class that extends Schema', isSchemaClass),
+      verify: given<NonNullable<BearerAuthOptions['verify']>>('a function', (value) => typeof value === 'function'),
+    });
+    this.#schema = read.schema === undefined ? undefined : planOf(read.schema);
+    this.#verify = read.verify;
+    this.#isOptional = read.optional;
+    this.#absent = { headers: Object.freeze({ 'WWW-Authenticate': challenge(SCHEMES.bearer, { realm }) }) };
+    this.#refused = Object.freeze({ 'WWW-Authenticate': challenge(SCHEMES.bearer, { realm, error: 'invalid_token' }) });
+  }
+
+  /** The claims. @throws Unauthorized without a token, InvalidToken for one that is refused */
+  read(context: Context, keys: BearerKeys): Awaitable<Claims | undefined> {
+    const { req } = context;
+    const field = req.headers['authorization'];
+    if (field === undefined || !SCHEME.test(field)) { // RFC 6750 §3.1: no error code for whoever did not know, or has tried another scheme
+      if (this.#isOptional) return undefined;
+      throw new Unauthorized('An access token is needed', this.#absent);
+    }
+    const found = readToken(keys.keyring, CREDENTIALS.exec(field)?.[1], this.#checks, keys.nowSeconds);
+    if (typeof found === 'string') throw this.#refusal(found, req, keys);
+    const claims = this.#schema === undefined ? found : this.#checked(found);
+    if (claims === undefined) throw this.#refusal('schema', req, keys);
+    const answer = this.#verify?.(claims, context);
+    if (this.#verify === undefined || answer === true) return claims;
+    if (!isThenable(answer)) throw this.#refusal('verify', req, keys);
+    return answer.then((isAccepted) => {
+      if (isAccepted === true) return claims;
+      throw this.#refusal('verify', req, keys);
+    });
+  }
+
+  /** With the values that the schema made of them. */
+  #checked(claims: Claims): Claims | undefined {
+    const result = this.#schema!.parseJson(claims); // only asked where there is one
+    return result.ok ? Object.assign(claims, result.value) : undefined;
+  }
+
+  #refusal(reason: TokenRefusal, req: HttpRequest, { audit }: BearerKeys): RefusedToken {
+    audit.refused('token_rejected', req, { reason });
+    return new RefusedToken(reason, this.#refused);
+  }
+}
+
+/** With the realm in its challenge. */
+class RefusedToken extends InvalidToken {
+  override readonly headers: Readonly<Record<string, string>>;
+
+  constructor(reason: TokenRefusal, headers: Readonly<Record<string, string>>) {
+    super(reason);
+    this.headers = headers;
+    this.name = 'InvalidToken';
+  }
+}

@@ -1,0 +1,78 @@
+/**
+ * Secrets as checks see them (SVC205): who needs which, whether it is there, and whether it could be guessed. None is ever shown.
+ *
+ *   absent, under 32 bytes, a public key   an error that keeps the application from starting
+ *   a placeholder, repeated, counted up    an error of the check, and a warning in the log of each start
+ */
+import { viewOfDependency } from './di.ts';
+import { Keyring, weaknessOf } from './keys.ts';
+import { variableOf } from './config.ts';
+import type { ApplicationView, NeededSecret, Tell } from './check.ts';
+import type { CompilationView } from './compile.ts';
+import type { Dependency } from './di.ts';
+import type { Place } from './findings.ts';
+import type { Plugin } from './http/contracts.ts';
+
+/** The secret settings that plugins, middleware and dependencies cannot do without, each with whoever needs it first. */
+export function neededSecrets(view: CompilationView, placeOfPlugin: (plugin: Plugin) => Place | undefined): NeededSecret[] {
+  const needed = new Map<string, NeededSecret>();
+  const need = (key: string, neededBy: string, place: Place | undefined): void => {
+    if (!needed.has(variableOf(key))) needed.set(variableOf(key), { key, neededBy, place });
+  };
+  for (const plugin of view.plugins) for (const key of plugin.secrets ?? []) need(key, `the plugin ${plugin.name}`, placeOfPlugin(plugin));
+  const layers = new Map(view.middleware.map((layer) => [layer, undefined as Place | undefined]));
+  for (const { declared, route } of view.details) for (const layer of declared.use) layers.set(layer, route.place);
+  for (const [layer, place] of layers) for (const key of layer.secrets ?? []) need(key, `the middleware ${layer.constructor.name}`, place);
+  const seen = new Set<unknown>();
+  const visit = (dependency: Dependency<unknown>, place: Place): void => {
+    if (seen.has(dependency.source)) return;
+    seen.add(dependency.source);
+    const { label, secrets, needs } = viewOfDependency(dependency);
+    for (const key of secrets) need(key, `the dependency ${label}`, place);
+    for (const inner of needs) visit(inner, place);
+  };
+  for (const { declared, route } of view.details) {
+    for (const [, dependency] of [...declared.routerDeps, ...Object.entries(declared.deps)]) visit(dependency, route.place);
+  }
+  return [...needed.values()];
+}
+
+/** SVC205: those that are missing, and those that could be guessed. What would be refused when it is first used keeps the application from starting. */
+export function findSecrets(view: ApplicationView, tell: Tell): void {
+  for (const { key, neededBy, place } of view.secrets) {
+    const variable = variableOf(key);
+    if (isAbsent(view.settings.peek(key))) tell(`setting ${key}`, `${neededBy} needs the secret "${key}" (${variable}), and there is none`, place, { remedy: remedyFor(key), refuses: true });
+    // what others need may be given by others, who decide on its form
+    if (variable === variableOf('authSecret')) for (const setting of ['authSecret', 'authSecretPrevious']) judgeSecret(setting, view.settings.peek(setting), place, tell);
+  }
+}
+
+/** A secret that signs, or a list of them. */
+function judgeSecret(setting: string, value: unknown, place: Place | undefined, tell: Tell): void {
+  if (isAbsent(value)) return;
+  const texts: readonly unknown[] = [value].flat();
+  for (const [index, text] of texts.entries()) {
+    const problem = typeof text === 'string' ? weaknessOf(text) : 'is no text';
+    if (problem === undefined) continue;
+    const which = texts.length === 1 ? '' : `, number ${index + 1} of its list,`;
+    tell(`setting ${setting}`, `the secret "${setting}" (${variableOf(setting)})${which} ${problem}`, place, { remedy: remedyFor(setting), refuses: typeof text !== 'string' || isRefused(text) });
+  }
+}
+
+/** As authSecrets() sees it: empty text and an empty list are none. */
+function isAbsent(value: unknown): boolean {
+  return value === undefined || value === null || value === '' || (Array.isArray(value) && value.length === 0);
+}
+
+function remedyFor(key: string): string {
+  return `Set ${variableOf(key)} to the output of: node -p "crypto.randomBytes(32).toString('hex')"`;
+}
+
+function isRefused(secret: string): boolean {
+  try {
+    Keyring.of(secret);
+    return false;
+  } catch {
+    return true;
+  }
+}

@@ -1,0 +1,290 @@
+/**
+ * CSRF middleware: a request that changes something must prove that a page of this application has sent it.
+ *
+ *   safe method, exempt path ──────────────────────────────────────────────────────────→ passes
+ *   Sec-Fetch-Site: same-origin, none ─┐
+ *   none, but Origin: our own          ├→ token of this session, or of this visitor? ─→ passes
+ *   neither (no browser)               ┘
+ *   trusted Origin, whatever the site ─┘        everything else: 403, and one line of the logger svc_security
+ *
+ *   token = random "." HMAC-SHA-256(key, kind ":" length(id) ":" id "." random)     both base64url, 87 characters
+ *
+ * The id is that of the session. A visitor without one gets a random id in a cookie of this host when a token is asked for,
+ * and not before; so logging in is covered, too. Each token has a random part of its own: compressed pages give nothing away.
+ */
+import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
+import { Forbidden, HTTPException, SvcError } from '../errors.ts';
+import { bool, given, readOptions } from '../options.ts';
+import { parseParameters } from './headers.ts';
+import { isThenable } from './pipeline.ts';
+import { readTrustProxy } from './proxy.ts';
+import { RoutingTable } from './router.ts';
+import { keepPrivate } from './session-caching.ts';
+import { KeptCookie } from './session-cookie.ts';
+import { RequestSession, randomId } from './session-values.ts';
+import { SessionMiddleware, ringOf } from './sessions.ts';
+import { stateKey } from './state.ts';
+import type { Finding } from '../findings.ts';
+import type { Keyring } from '../keys.ts';
+import type { Logger } from '../log.ts';
+import type { Awaitable, CompiledView, HttpRequest, Middleware, Next, Services, StateKey } from './contracts.ts';
+import type { HttpResponse } from './response.ts';
+import type { SessionCookieOptions } from './session-cookie.ts';
+
+/** What is checked. `undefined` means not given. */
+export interface CSRFOptions {
+  /** Path templates of requests that are not checked, because something else proves who sends them: `['/hooks/{p:path}']`. */
+  readonly exempt?: readonly string[] | undefined;
+  /** Other origins whose pages may send requests, with a token: `['https://admin.example']`. The application's own need not be named, unless a proxy changes `Host`. */
+  readonly trustedOrigins?: readonly string[] | undefined;
+  /** Whether hosts of the same site count as our own. Default false: a sibling host may belong to somebody else. */
+  readonly allowSameSite?: boolean | undefined;
+  /** Whether a request with `Authorization: Bearer …` and no cookie at all passes: no browser adds that by itself. Default false. */
+  readonly exemptBearer?: boolean | undefined;
+  /** The cookie of visitors without a session. Default name `svc_csrf`, with `__Host-` as the session's. */
+  readonly cookie?: SessionCookieOptions | undefined;
+}
+
+/** Where a token is looked for. */
+const TOKEN_HEADER = 'x-csrf-token';
+const TOKEN_FIELD = '_csrf_token';
+
+const SAFE_METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS']);
+const TOKEN = /^[\w-]{43}\.[\w-]{43}$/;
+const TOKEN_CHARACTERS = 87;
+const ID = /^[\w-]{43}$/;
+/** What the answer to a checked request depends on. */
+const VARYING = ['Sec-Fetch-Site', 'Origin'] as const;
+
+/** Why a request is refused; for the log. */
+type Reason = 'site' | 'origin' | 'token_absent' | 'token_twice' | 'token_malformed' | 'token_wrong' | 'visitor_unknown';
+
+const CSRF: StateKey<RequestProtection> = stateKey('csrf');
+
+/** Refuses requests that other sites make a browser send. Stands behind the session middleware. */
+export class CSRFMiddleware implements Middleware {
+  readonly kind = 'csrf';
+  readonly #exempt = new RoutingTable<true>();
+  readonly #trusted: ReadonlySet<string>;
+  readonly #allowsSameSite: boolean;
+  readonly #exemptsBearer: boolean;
+  readonly #cookie: KeptCookie;
+  #secrets: readonly string[] | undefined;
+  /** Whether trusted proxies say how a request came; else one that came without TLS may have had it in front of a proxy. */
+  #knowsScheme = false;
+  /** These are there once the application is compiled. */
+  #ring!: Keyring;
+  #services!: Services;
+  #audit!: Logger;
+
+  /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`, `E_PATH_TEMPLATE`, `E_COOKIE` */
+  constructor(options: CSRFOptions = {}) {
+    const owner = 'CSRFMiddleware';
+    const { exempt = [], trustedOrigins = [], allowSameSite, exemptBearer, cookie } = readOptions(owner, options, {
+      exempt: given<readonly string[]>('a list of path templates', Array.isArray),
+      trustedOrigins: given<readonly string[]>('a list of origins as browsers send them, such as "https://admin.example"', isOrigins),
+      allowSameSite: bool(false), exemptBearer: bool(false), cookie: given<SessionCookieOptions>('an object', (value) => typeof value === 'object' && value !== null),
+    });
+    for (const template of exempt) this.#exempt.add(ANY, template, true);
+    this.#exempt.freeze();
+    this.#trusted = new Set(trustedOrigins);
+    this.#allowsSameSite = allowSameSite;
+    this.#exemptsBearer = exemptBearer;
+    this.#cookie = new KeptCookie(`${owner} cookie`, 'svc_csrf', cookie);
+  }
+
+  /** The session's keys will do; with a session middleware of somebody else's, the application's secret is needed. */
+  get secrets(): readonly string[] | undefined { return this.#secrets; }
+
+  *compile(view: CompiledView): Generator<Omit<Finding, 'place'>> {
+    const subject = 'middleware csrf';
+    const session = view.middleware.slice(0, view.middleware.indexOf(this)).find((layer) => layer.kind === 'session');
+    if (session === undefined) {
+      const isBehind = view.middleware.some((layer) => layer.kind === 'session');
+      yield {
+        rule: 'SVC121', severity: 'error', subject,
+        message: isBehind ? 'the session middleware stands behind it, so that it sees no session to bind a token to' : 'there is no session middleware before it, so that there is nothing to bind a token to',
+        remedy: 'Register the session first: app.use(new SessionMiddleware()), then app.use(new CSRFMiddleware())',
+      };
+    }
+    yield* this.#cookie.findings(subject, view.env);
+    const isOurs = session instanceof SessionMiddleware;
+    this.#secrets = session === undefined || isOurs ? undefined : ['authSecret'];
+    const ring = isOurs ? session.ring : ringOf(view);
+    if (ring === undefined) return; // SVC205 says so
+    this.#ring = ring.derive('svc csrf');
+    this.#services = view.services;
+    this.#audit = view.services.log.child('svc_security');
+    this.#knowsScheme = readTrustProxy(view.config('trustProxy')) !== undefined;
+  }
+
+  handle(req: HttpRequest, next: Next): Awaitable<HttpResponse> {
+    const protection = new RequestProtection(req, this.#ring, this.#cookie, this.#services);
+    req.state.set(CSRF, protection);
+    if (SAFE_METHODS.has(req.method) || this.#isExempt(req)) return this.#pass(protection, next, false);
+    const reason = this.#foreign(req) ?? (protection.hasVisitor ? undefined : 'visitor_unknown');
+    if (reason !== undefined) throw this.#refusal(req, reason);
+    return this.#checked(req, protection, next);
+  }
+
+  async #checked(req: HttpRequest, protection: RequestProtection, next: Next): Promise<HttpResponse> {
+    const token = await tokenOf(req);
+    const reason = token.kind === 'found' ? protection.problemOf(token.text) : token.reason;
+    if (reason !== undefined) throw this.#refusal(req, reason);
+    return this.#pass(protection, next, true);
+  }
+
+  #pass(protection: RequestProtection, next: Next, isChecked: boolean): Awaitable<HttpResponse> {
+    const finish = (response: HttpResponse): HttpResponse => {
+      if (isChecked) response.headers.vary(...VARYING);
+      protection.finish(response);
+      return response;
+    };
+    const response = next();
+    return isThenable(response) ? response.then(finish) : finish(response);
+  }
+
+  #isExempt(req: HttpRequest): boolean {
+    if (this.#exempt.match(ANY, req.path).kind === 'found') return true;
+    return this.#exemptsBearer && req.headers['cookie'] === undefined && /^Bearer /i.test(req.headers['authorization'] ?? '');
+  }
+
+  /** Whether a page of another origin has sent the request, as browsers tell and scripts cannot change. */
+  #foreign(req: HttpRequest): Reason | undefined {
+    const { origin, 'sec-fetch-site': site } = req.headers;
+    if (origin !== undefined && this.#trusted.has(origin)) return undefined;
+    if (site !== undefined) return site === 'same-origin' || site === 'none' || site === 'same-site' && this.#allowsSameSite ? undefined : 'site';
+    return origin === undefined || this.#isOwn(origin, req) ? undefined : 'origin';
+  }
+
+  /** A proxy may speak TLS for us: without word from a trusted one, a request without TLS may come from either page of its host. */
+  #isOwn(origin: string, req: HttpRequest): boolean {
+    const scheme = origin.slice(0, origin.indexOf(':'));
+    if (scheme !== req.scheme && (this.#knowsScheme || scheme !== 'https')) return false;
+    const own = `${scheme}://${req.host}`;
+    return origin === own || URL.parse(own)?.origin === origin; // in capitals, or with the port that is the scheme's own
+  }
+
+  #refusal(req: HttpRequest, reason: Reason): Forbidden {
+    this.#audit.warn('malicious_csrf', { reason, request_id: req.id, address: req.ip, method: req.method, route: req.route?.template });
+    return new Forbidden('The request does not prove that a page of this application has sent it', {
+      code: 'csrf_failed', headers: { 'Vary': VARYING.join(', '), 'Cache-Control': 'no-store' },
+    });
+  }
+}
+
+/**
+ * A CSRF token for pages and clients of this request's visitor: to be sent back in the field `X-CSRF-Token`, or as the form
+ * field `_csrf_token`. Each call gives another one; all are valid as long as the session is the same, so ask for it behind
+ * whatever changes the session: `regenerate()`, or the first `set()`. Its answer gets `Cache-Control: no-store` unless it
+ * says otherwise, and is never public.
+ *
+ * @throws SvcError `E_CSRF_ABSENT` without CSRF middleware, `E_SESSION_SENT` once the answer has left the handler
+ */
+export function csrfToken(req: HttpRequest): string {
+  if (!req.state.has(CSRF)) throw new SvcError('E_CSRF_ABSENT', []);
+  return req.state.get(CSRF).token();
+}
+
+/** The token as a hidden input of a form. @throws SvcError as {@link csrfToken} */
+export function csrfField(req: HttpRequest): string {
+  return `<input type="hidden" name="${TOKEN_FIELD}" value="${csrfToken(req)}">`; // base64url needs no escaping
+}
+
+/** What protects one request. */
+class RequestProtection {
+  readonly #req: HttpRequest;
+  readonly #ring: Keyring;
+  readonly #cookie: KeptCookie;
+  readonly #services: Services;
+  /** The visitor's id that this request has made up. */
+  #mintedId: string | undefined;
+  #isAsked = false;
+  #isFinished = false;
+
+  constructor(req: HttpRequest, ring: Keyring, cookie: KeptCookie, services: Services) {
+    this.#req = req;
+    this.#ring = ring;
+    this.#cookie = cookie;
+    this.#services = services;
+  }
+
+  /** Whether the client has anything that a token could be bound to. */
+  get hasVisitor(): boolean { return !this.#req.session.isNew || this.#visitorId() !== undefined; }
+
+  token(): string {
+    if (this.#isFinished) throw new SvcError('E_SESSION_SENT', ['make a CSRF token']);
+    this.#isAsked = true;
+    const { session } = this.#req;
+    const isKept = session instanceof RequestSession ? session.isKept : !session.isNew;
+    const subject = isKept ? ofSession(session.id) : ofVisitor(this.#visitorId() ?? (this.#mintedId ??= randomId()));
+    const random = randomBytes(32).toString('base64url');
+    return `${random}.${mac(this.#ring.current, subject, random)}`;
+  }
+
+  /** What is wrong with a token that came with this request. */
+  problemOf(token: string): Reason | undefined {
+    if (token.length !== TOKEN_CHARACTERS || !TOKEN.test(token)) return 'token_malformed';
+    const { session } = this.#req;
+    const visitorId = this.#visitorId();
+    const subject = session.isNew ? ofVisitor(visitorId!) : ofSession(session.id); // hasVisitor was asked before
+    const given = Buffer.from(token.slice(44));
+    const isKnown = this.#ring.keys.some((key) => timingSafeEqual(Buffer.from(mac(key, subject, token.slice(0, 43))), given));
+    return isKnown ? undefined : 'token_wrong';
+  }
+
+  finish(response: HttpResponse): void {
+    this.#isFinished = true;
+    if (!this.#isAsked) return;
+    if (this.#mintedId !== undefined) this.#cookie.set(response, this.#cookie.on(this.#req, this.#services.env), this.#mintedId);
+    response.headers.vary('Cookie');
+    keepPrivate(response.headers, 'no-store');
+  }
+
+  #visitorId(): string | undefined {
+    const id = this.#req.cookies[this.#cookie.on(this.#req, this.#services.env).name];
+    return id !== undefined && ID.test(id) ? id : undefined;
+  }
+}
+
+/** The kind keeps a visitor's id, which is no secret from the visitor, from standing for a session's. */
+function ofSession(id: string): string { return `session:${id.length}:${id}`; }
+function ofVisitor(id: string): string { return `visitor:${id.length}:${id}`; }
+
+function mac({ key }: Keyring['current'], subject: string, random: string): string {
+  return createHmac('sha256', key).update(`${subject}.${random}`).digest('base64url');
+}
+
+type FoundToken = { readonly kind: 'found'; readonly text: string } | { readonly kind: 'none'; readonly reason: Reason };
+
+/**
+ * The token of a request: header or form field, and where both are there, one and the same. A token in the query would stand
+ * in logs and histories. A multipart body is read only when there is no header: what a handler streams stays unread.
+ */
+async function tokenOf(req: HttpRequest): Promise<FoundToken> {
+  const header = req.headers[TOKEN_HEADER];
+  const type = parseParameters(req.headers['content-type'] ?? '').value;
+  const isForm = type === 'application/x-www-form-urlencoded' || type === 'multipart/form-data' && header === undefined;
+  const fields = isForm ? await fieldsOf(req) : [];
+  const tokens = header === undefined ? fields : [header, ...fields];
+  const [text] = tokens;
+  if (text === undefined) return { kind: 'none', reason: 'token_absent' };
+  return fields.length > 1 || tokens.some((token) => token !== text) ? { kind: 'none', reason: 'token_twice' } : { kind: 'found', text };
+}
+
+/** The body is kept: the handler reads the same form. One that is too large or no text is the client's mistake as ever. */
+async function fieldsOf(req: HttpRequest): Promise<readonly string[]> {
+  try {
+    return (await req.form()).getAll(TOKEN_FIELD);
+  } catch (error) {
+    if (error instanceof HTTPException && error.status === 415) return []; // a form that nobody here can read proves nothing
+    throw error;
+  }
+}
+
+/** The method under which exempt paths stand in their table: they are exempt for all. */
+const ANY = '*';
+
+function isOrigins(value: unknown): boolean {
+  return Array.isArray(value) && value.every((origin) => typeof origin === 'string' && /^https?:/.test(origin) && URL.parse(origin)?.origin === origin);
+}

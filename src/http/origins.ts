@@ -1,0 +1,75 @@
+/**
+ * Origins that may read answers, or open a WebSocket: a list compared byte for byte, everybody, or a function.
+ *
+ * An origin is `scheme://host[:port]` as browsers send it (RFC 6454 §6.2): lower case, no default port, nothing behind it.
+ * `null`, which every sandboxed frame sends, is never allowed.
+ */
+import { SvcError } from '../errors.ts';
+import { shown } from '../options.ts';
+import { TransportRequest } from './request.ts';
+import type { Awaitable, HttpRequest } from './contracts.ts';
+
+/** Whether an origin is allowed; asked with well-formed ones only. */
+export type OriginTest = (origin: string, req: HttpRequest) => Awaitable<boolean>;
+/** Origins as options take them. */
+export type Origins = '*' | readonly string[] | OriginTest;
+
+/** What a browser sends, and nothing else: no path, no user, no blank, no second origin behind a comma. */
+const ORIGIN = /^[a-z][a-z0-9+.-]*:\/\/(?:[^\s/?#@*,\\"<>[\]]+|\[[0-9a-f:.]+\](?::\d+)?)$/;
+
+/** The origins that an option allows. */
+export class AllowedOrigins {
+  readonly #list: ReadonlySet<string> | undefined;
+  readonly #test: OriginTest | undefined;
+
+  /** @throws SvcError `E_CORS`: an entry that no browser sends, so that it would never match */
+  constructor(origins: Origins) {
+    if (typeof origins === 'function') this.#test = origins;
+    else if (origins !== '*') this.#list = readList(origins);
+  }
+
+  /** The list, if it is one. */
+  get list(): ReadonlySet<string> | undefined { return this.#list; }
+
+  /** Whether all are allowed, whatever they are. */
+  get isAny(): boolean { return this.#list === undefined && this.#test === undefined; }
+
+  /** Whether `origin` is allowed. What is not well-formed is not, whoever decides. */
+  allows(origin: string, req: HttpRequest): Awaitable<boolean> {
+    if (this.#list !== undefined) return this.#list.has(origin);
+    return this.#test === undefined || (ORIGIN.test(origin) && this.#test(origin, req));
+  }
+
+  /**
+   * Whether a handshake may go on: browsers always send an origin with it, and nothing else guards a WebSocket against other
+   * sites. `allowsAbsent` lets clients in that are no browsers. Default false.
+   */
+  admits(req: HttpRequest, options: { readonly allowsAbsent?: boolean | undefined } = {}): Awaitable<boolean> {
+    const origin = fieldOf(req, 'origin');
+    return origin === undefined ? options.allowsAbsent === true : this.allows(origin, req);
+  }
+}
+
+/** A field by lower-case name, several joined with commas; without building the view of all where it can be helped. */
+export function fieldOf(req: HttpRequest, name: string): string | undefined {
+  return req instanceof TransportRequest ? req.field(name) : req.headers[name];
+}
+
+function readList(origins: readonly string[]): ReadonlySet<string> {
+  for (const origin of origins) {
+    const problem = typeof origin !== 'string' ? `an origin is text, found ${shown(origin)}` : problemOf(origin);
+    if (problem !== undefined) throw new SvcError('E_CORS', [problem]);
+  }
+  return new Set(origins);
+}
+
+function problemOf(origin: string): string | undefined {
+  const named = JSON.stringify(origin);
+  if (origin === '*') return '"*" stands alone, not in a list';
+  if (origin === 'null') return '"null" is the origin of every sandboxed frame';
+  if (origin.includes('*')) return `${named} has a wildcard, and origins are compared whole`;
+  if (!ORIGIN.test(origin)) return `${named} is no origin, which is scheme://host[:port] and nothing behind it`;
+  if (!/^https?:/.test(origin)) return undefined; // those of apps, which no URL parser knows
+  const url = URL.parse(origin);
+  return url?.origin === origin ? undefined : `${named} is not what browsers send` + (url === null ? '' : `, which is "${url.origin}"`);
+}

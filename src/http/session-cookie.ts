@@ -1,0 +1,79 @@
+/**
+ * The cookie that a session, or a visitor without one, is known by: its name and attributes for each request.
+ *
+ *   over TLS, and in production   __Host-svc_session; Path=/; HttpOnly; SameSite=Lax; Secure
+ *   elsewhere                     svc_session; Path=/; HttpOnly; SameSite=Lax
+ */
+import { bool, given, oneOf, readOptions, text } from '../options.ts';
+import { hostCookie, serializeCookie } from './cookies.ts';
+import type { Env } from '../config.ts';
+import type { Finding } from '../findings.ts';
+import type { HttpRequest } from './contracts.ts';
+import type { HostCookie } from './cookies.ts';
+import type { HttpResponse } from './response.ts';
+
+/** How the cookie is kept. `undefined` means not given. */
+export interface SessionCookieOptions {
+  /** Without TLS and outside production it loses a prefix `__Host-` or `__Secure-`. Default: the prefix that the other options allow, and a name of our own. */
+  readonly name?: string | undefined;
+  /** Default: over TLS, and in production always. `false` is refused in production. */
+  readonly secure?: boolean | undefined;
+  /** Default `lax`. `none` means `secure`. */
+  readonly sameSite?: 'strict' | 'lax' | 'none' | undefined;
+  /** Default `/`. */
+  readonly path?: string | undefined;
+  /** Shares the cookie with every host below. Default: this host alone. */
+  readonly domain?: string | undefined;
+}
+
+/** A cookie by its options. */
+export class KeptCookie {
+  readonly #name: string;
+  /** Without the prefix that asks for `Secure`. */
+  readonly #plainName: string;
+  /** What decides over each request; undefined: where it runs and how the request came. */
+  readonly #secure: boolean | undefined;
+  readonly #attributes: { readonly sameSite: 'strict' | 'lax' | 'none'; readonly path: string; readonly domain: string | undefined };
+
+  /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`, `E_COOKIE` for attributes that do not go together */
+  constructor(owner: string, base: string, options: SessionCookieOptions = {}) {
+    const { name, secure, ...attributes } = readOptions(owner, options, {
+      name: text(), secure: given<boolean>('true or false', bool(false).accepts), sameSite: oneOf(['strict', 'lax', 'none'], 'lax'), path: text('/'), domain: text(),
+    });
+    const isHostOnly = attributes.path === '/' && attributes.domain === undefined;
+    this.#name = name ?? (secure === false ? base : `${isHostOnly ? '__Host-' : '__Secure-'}${base}`);
+    this.#plainName = this.#name.replace(/^__(?:Host|Secure)-/i, '');
+    this.#attributes = attributes;
+    serializeCookie(this.#name, '', { ...attributes, secure: secure ?? true });
+    this.#secure = secure ?? (attributes.sameSite === 'none' ? true : undefined); // browsers drop the one without the other
+    serializeCookie(this.#plainName, '', attributes);
+  }
+
+  /** The cookie of one request. */
+  on(req: Pick<HttpRequest, 'scheme'>, env: Env): HostCookie {
+    const secure = this.#secure ?? hostCookie(this.#plainName, req, env).secure;
+    return { name: secure ? this.#name : this.#plainName, secure };
+  }
+
+  /** Without `maxAgeSeconds` until the browser is closed. */
+  set(response: HttpResponse, { name, secure }: HostCookie, value: string, maxAgeSeconds?: number): void {
+    response.setCookie(name, value, { ...this.#attributes, secure, maxAgeSeconds });
+  }
+
+  /** What it lacks where the application runs. */
+  *findings(subject: string, env: Env): Generator<Omit<Finding, 'place'>> {
+    if (env !== 'production') return;
+    if (this.#secure === false) {
+      yield {
+        rule: 'SVC207', severity: 'error', subject, message: `its cookie "${this.#name}" is not Secure, so that it goes over connections that anybody on the way can read`,
+        remedy: 'Leave out cookie.secure: outside production the cookie does without TLS anyway',
+      };
+    }
+    if (this.#attributes.domain !== undefined) {
+      yield {
+        rule: 'SVC207', severity: 'warning', subject, message: `its cookie "${this.#name}" is shared with every host below "${this.#attributes.domain}", each of which can read and replace it`,
+        remedy: 'Leave out cookie.domain, unless you run all of these hosts',
+      };
+    }
+  }
+}

@@ -1,0 +1,134 @@
+/**
+ * JSON objects as tokens carry them: base64url → UTF-8 → one object, each step in one spelling only (RFC 7515 §2, §5.2).
+ *
+ * Refused beyond what JSON.parse() refuses: a name that comes twice in one object, at any depth and however it is escaped,
+ * for parsers differ in which one they believe (RFC 8259 §4); the name `__proto__`; nesting beyond 32 levels.
+ */
+import { isUtf8 } from 'node:buffer';
+
+/** Anything, by its own members. */
+export type JsonObject = Record<string, unknown>;
+
+const MAX_DEPTH = 32;
+/** Room for the default longest token, so that a segment is coded without allocating more than its text. */
+const ROOM_CHARACTERS = 8_192;
+const room = Buffer.allocUnsafeSlow(ROOM_CHARACTERS);
+const REPLACEMENT = '\ufffd';
+
+/** A text as a segment of a token. */
+export function segmentOf(text: string): string {
+  if (text.length > ROOM_CHARACTERS / 3) return Buffer.from(text).toString('base64url'); // a code unit takes three bytes at most
+  return room.toString('base64url', 0, room.write(text));
+}
+
+/** The object in a segment of a token, or undefined. */
+export function objectOf(segment: string): JsonObject | undefined {
+  const text = textOf(segment);
+  return text === undefined ? undefined : parseObject(text);
+}
+
+/** Well-formed UTF-8 in canonical base64url: decoders pass over foreign characters and unused bits, so it is written again and compared. */
+function textOf(segment: string): string | undefined {
+  const bytes = segment.length <= ROOM_CHARACTERS ? room : Buffer.allocUnsafe(segment.length);
+  const length = bytes.write(segment, 'base64url');
+  if (bytes.toString('base64url', 0, length) !== segment) return undefined;
+  const text = bytes.toString('utf8', 0, length);
+  // whatever is malformed becomes U+FFFD, so only a text that has one needs a second look
+  return text.includes(REPLACEMENT) && !isUtf8(bytes.subarray(0, length)) ? undefined : text;
+}
+
+/** The object that a text is, or undefined. */
+export function parseObject(text: string): JsonObject | undefined {
+  let value: unknown;
+  try {
+    value = JSON.parse(text); // V8's parser does not recurse: depth costs memory, never the stack
+  } catch {
+    return undefined;
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined;
+  const members = countMembers(value as JsonObject, 1);
+  return members === REFUSED || (members !== mostNames(text) && hasRepeatedName(text)) ? undefined : value as JsonObject; // checked above
+}
+
+const REFUSED = -1;
+
+/** The members of an object and of all objects in it, or REFUSED. */
+function countMembers(object: JsonObject, depth: number): number {
+  if (depth > MAX_DEPTH) return REFUSED;
+  const names = Object.keys(object);
+  let members = names.length;
+  for (const name of names) {
+    if (name === '__proto__') return REFUSED;
+    const found = countInside(object[name], depth);
+    if (found === REFUSED) return REFUSED;
+    members += found;
+  }
+  return members;
+}
+
+/** The members of all objects in a value that stands at a depth. */
+function countInside(value: unknown, depth: number): number {
+  if (typeof value !== 'object' || value === null) return 0;
+  if (!Array.isArray(value)) return countMembers(value as JsonObject, depth + 1);
+  if (depth === MAX_DEPTH) return REFUSED;
+  let members = 0;
+  for (const inner of value as unknown[]) {
+    const found = countInside(inner, depth + 1);
+    if (found === REFUSED) return REFUSED;
+    members += found;
+  }
+  return members;
+}
+
+const QUOTE = 0x22;
+const SPACE = 0x20;
+const BACKSLASH = 0x5c;
+
+/**
+ * At least as many as there are names in a JSON text: the colons behind a quote or white space. Where that is the number of
+ * members that were parsed no name came twice, and nothing needs to be looked at name by name, which takes three times as long.
+ */
+function mostNames(text: string): number {
+  let count = 0;
+  for (let at = text.indexOf(':'); at !== -1; at = text.indexOf(':', at + 1)) {
+    const before = text.charCodeAt(at - 1);
+    if (before === QUOTE || before <= SPACE) count++;
+  }
+  return count;
+}
+
+/** Whether an object in a JSON text, known to be one, names a member twice. */
+function hasRepeatedName(text: string): boolean {
+  const open: (Set<string> | undefined)[] = []; // the names of an object, undefined for an array
+  for (let index = 0; index < text.length; index++) {
+    switch (text[index]) {
+      case '{': open.push(new Set()); break;
+      case '[': open.push(undefined); break;
+      case '}': case ']': open.pop(); break;
+      case '"': {
+        const end = endOfString(text, index);
+        if (isName(text, end)) {
+          const names = open.at(-1)!; // a name stands in an object
+          const { size } = names;
+          if (names.add(JSON.parse(text.slice(index, end)) as string).size === size) return true;
+        }
+        index = end - 1;
+      }
+    }
+  }
+  return false;
+}
+
+/** Behind the quote that ends the string which begins at `start`. */
+function endOfString(text: string, start: number): number {
+  let index = start + 1;
+  for (; text.charCodeAt(index) !== QUOTE; index++) if (text.charCodeAt(index) === BACKSLASH) index++;
+  return index + 1;
+}
+
+/** Whether a colon follows, perhaps behind white space. */
+function isName(text: string, end: number): boolean {
+  let index = end;
+  while (text.charCodeAt(index) <= SPACE) index++;
+  return text[index] === ':';
+}

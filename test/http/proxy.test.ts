@@ -1,0 +1,188 @@
+import assert from 'node:assert/strict';
+import { isIP } from 'node:net';
+import { test } from 'node:test';
+import { Svc } from '../../src/app.ts';
+import { SvcError } from '../../src/errors.ts';
+import { ProxyTrust, readTrustProxy } from '../../src/http/proxy.ts';
+import { RateLimitMiddleware } from '../../src/http/rate-limit.ts';
+import { TestClient } from '../../src/testing.ts';
+import { HttpServer } from '../../src/http/server.ts';
+import { RawClient } from '../support/raw-http.ts';
+import { seeded } from '../support/random.ts';
+import type { Forwarding } from '../../src/http/proxy.ts';
+
+type Fields = Readonly<Record<string, string>>;
+
+function resolve(trustProxy: unknown, peer: string, fields: Fields): Forwarding {
+  return readTrustProxy(trustProxy)!.resolve(peer, (name) => fields[name]);
+}
+
+const ipOf = (trustProxy: unknown, peer: string, fields: Fields): string => resolve(trustProxy, peer, fields).ip;
+
+/** An application that says what it takes a request to be. */
+function mirror(options: ConstructorParameters<typeof Svc>[0] = {}): Svc {
+  return new Svc(options).get('/', ({ req }) => ({ ip: req.ip, scheme: req.scheme, host: req.host }));
+}
+
+test('R05: without trustProxy nothing that a client sends changes its address, scheme or host', async () => {
+  await using client = new TestClient(mirror());
+  const headers = { 'X-Forwarded-For': '203.0.113.9', 'X-Forwarded-Proto': 'https', 'X-Forwarded-Host': 'evil.example', Forwarded: 'for=203.0.113.9;proto=https;host=evil.example' };
+  assert.deepEqual(await (await client.get('/', { headers })).json(), { ip: '127.0.0.1', scheme: 'http', host: 'localhost' });
+});
+
+test('R05: a peer that is not trusted is the client, whatever it claims', () => {
+  assert.deepEqual(resolve(['10.0.0.0/8'], '203.0.113.1', { 'x-forwarded-for': '198.51.100.1', 'x-forwarded-proto': 'https', 'x-forwarded-host': 'a.example' }), { ip: '203.0.113.1', scheme: undefined, host: undefined });
+});
+
+test('R06: the first address from the right that is not trusted is the client', () => {
+  const chain = { 'x-forwarded-for': '203.0.113.9, 198.51.100.7, 10.0.0.2' };
+  assert.equal(ipOf(['10.0.0.0/8'], '10.0.0.1', chain), '198.51.100.7');
+  assert.equal(ipOf(['10.0.0.0/8', '198.51.100.7'], '10.0.0.1', chain), '203.0.113.9');
+  assert.equal(ipOf('private', '::ffff:10.0.0.1', chain), '198.51.100.7');
+  assert.equal(ipOf(['10.0.0.0/8'], '10.0.0.1', { 'x-forwarded-for': '10.0.0.3,10.0.0.2' }), '10.0.0.3'); // a client inside
+  assert.equal(ipOf(['10.0.0.0/8'], '10.0.0.1', {}), '10.0.0.1');
+});
+
+test('R06: a number of proxies counts entries from the right, the peer included', () => {
+  const chain = { 'x-forwarded-for': '203.0.113.9, 198.51.100.7, 10.0.0.2' };
+  assert.equal(ipOf(1, '10.0.0.1', chain), '10.0.0.2');
+  assert.equal(ipOf(2, '10.0.0.1', chain), '198.51.100.7');
+  assert.equal(ipOf(3, '10.0.0.1', chain), '203.0.113.9');
+  assert.equal(ipOf(9, '10.0.0.1', chain), '203.0.113.9');
+  assert.equal(ipOf('2', '10.0.0.1', chain), '198.51.100.7');
+});
+
+test('R06: the elements of Forwarded are read in the same way (RFC 7239 §4)', () => {
+  const forwarded = 'for=192.0.2.43, For="[2001:db8:cafe::17]:4711";proto=https;by=203.0.113.60;host="app.example:8443", for=10.0.0.2;proto=http';
+  assert.deepEqual(resolve(['10.0.0.0/8'], '10.0.0.1', { forwarded }), { ip: '2001:db8:cafe::17', scheme: 'https', host: 'app.example:8443' });
+  assert.deepEqual(resolve(1, '10.0.0.1', { forwarded }), { ip: '10.0.0.2', scheme: 'http', host: undefined });
+  assert.equal(ipOf(1, '10.0.0.1', { forwarded: 'for="192.0.2.43:47011"' }), '192.0.2.43');
+  assert.equal(ipOf(1, '10.0.0.1', { forwarded: 'proto=https ; for="192.0.2.4\\3"' }), '192.0.2.43');
+});
+
+test('R07: whoever rotates the leftmost entries through a trusted proxy is still limited', async () => {
+  const app = mirror({ trustProxy: 'loopback' }).use(new RateLimitMiddleware({ perMinute: 5 }));
+  await using client = new TestClient(app);
+  const statuses: number[] = [];
+  for (let index = 0; index < 8; index++) statuses.push((await client.get('/', { headers: { 'X-Forwarded-For': `192.0.2.${index}, 203.0.113.5` } })).status);
+  assert.deepEqual(statuses, [200, 200, 200, 200, 200, 429, 429, 429]);
+});
+
+test("R08: sending a victim's address from outside does not limit the victim", async () => {
+  const app = mirror({ trustProxy: 'loopback' }).use(new RateLimitMiddleware({ perMinute: 2 }));
+  await using client = new TestClient(app);
+  const from = async (chain: string): Promise<number> => (await client.get('/', { headers: { 'X-Forwarded-For': chain } })).status;
+  for (let index = 0; index < 6; index++) await from('198.51.100.1, 203.0.113.5');
+  assert.equal(await from('198.51.100.1, 203.0.113.5'), 429);
+  assert.equal(await from('198.51.100.1'), 200);
+});
+
+for (const [what, value, expected] of [
+  ['an unparsable hop', '203.0.113.9, nonsense, 10.0.0.2', '10.0.0.2'], ['"unknown"', '203.0.113.9, unknown', '10.0.0.1'], ['an obfuscated name', '203.0.113.9, _hidden', '10.0.0.1'],
+  ['an empty entry', '203.0.113.9,, 10.0.0.2', '10.0.0.2'], ['an empty list', '', '10.0.0.1'], ['a comma alone', ',', '10.0.0.1'], ['a comma at the front', ',10.0.0.2', '10.0.0.2'],
+  ['a port suffix', '203.0.113.9:5678, 10.0.0.2:1', '203.0.113.9'], ['bracketed IPv6', '[2001:db8::1], 10.0.0.2', '2001:db8::1'], ['bracketed IPv6 with a port', '[2001:db8::1]:80', '2001:db8::1'],
+  ['brackets around IPv4', '[203.0.113.9]', '10.0.0.1'], ['a bracket alone', '[2001:db8::1', '10.0.0.1'], ['a port without number', '203.0.113.9:x', '10.0.0.1'], ['a mapped address', '::ffff:10.0.0.9, ::FFFF:10.0.0.2', '10.0.0.9'],
+  ['a zone', 'fe80::1%eth0', '10.0.0.1'], ['an octal octet', '010.0.0.2', '10.0.0.1'], ['an entry of 600 characters', `203.0.113.9,${' '.repeat(600)}10.0.0.2`, '10.0.0.1'],
+] as const) {
+  test(`R09: ${what} ends where the last vouched hop is`, () => assert.equal(ipOf(['10.0.0.0/8'], '10.0.0.1', { 'x-forwarded-for': value }), expected));
+}
+
+test('R09: of 500 entries at most 32 are read', () => {
+  const chain = ['203.0.113.9', ...Array.from({ length: 499 }, (_, index) => `10.0.${index >> 8}.${index & 255}`)].join(', ');
+  assert.equal(ipOf(['10.0.0.0/8'], '10.9.9.9', { 'x-forwarded-for': chain }), '10.0.1.211'); // the 32nd from the right
+  assert.equal(ipOf(32, '10.9.9.9', { 'x-forwarded-for': chain }), '10.0.1.211');
+});
+
+test('R09: several fields of one name are one list, over a socket too', async () => {
+  const app = mirror({ trustProxy: ['127.0.0.1'] });
+  await app.startup();
+  const server = new HttpServer(app);
+  const { port } = await server.listen({ port: 0 });
+  await using client = await RawClient.open(port);
+  const ask = async (fields: string): Promise<unknown> => (await client.get('/', fields).answer()).json();
+  assert.deepEqual(await ask('X-Forwarded-For: 192.0.2.1\r\nX-Forwarded-For: 203.0.113.9\r\nx-forwarded-proto: https\r\nX-Forwarded-Host: app.example\r\n'), { ip: '203.0.113.9', scheme: 'https', host: 'app.example' });
+  assert.deepEqual(await ask('X-Forwarded-For: 203.0.113.9\r\nX-Forwarded-For: 127.0.0.1\r\n'), { ip: '203.0.113.9', scheme: 'http', host: 'a.example' });
+  client.socket.destroy();
+  await server.close(0);
+  await app.shutdown();
+});
+
+for (const [what, forwarded] of [
+  ['no for', 'proto=https'], ['an unquoted IPv6', 'for=2001:db8::1'], ['quoted IPv6 without brackets', 'for="2001:db8::1"'], ['"unknown"', 'for=unknown'], ['for twice', 'for=192.0.2.1;for=192.0.2.2'], ['an open quote', 'for="192.0.2.1'],
+  ['a stray character', 'for=192.0.2.1;;x'], ['an element that is none', 'for'], ['an empty one', ''],
+] as const) {
+  test(`R09: an element of Forwarded with ${what} ends the walk`, () => assert.equal(ipOf(1, '10.0.0.1', { forwarded }), '10.0.0.1'));
+}
+
+test('R09: X-Forwarded-For and Forwarded that contradict each other count for nothing', () => {
+  const both = { 'x-forwarded-for': '203.0.113.9', 'x-forwarded-proto': 'https' };
+  assert.deepEqual(resolve(1, '10.0.0.1', { ...both, forwarded: 'for=198.51.100.1' }), { ip: '10.0.0.1', scheme: undefined, host: undefined });
+  assert.deepEqual(resolve(1, '10.0.0.1', { ...both, forwarded: 'for=203.0.113.9;proto=https;host=a.example' }), { ip: '203.0.113.9', scheme: 'https', host: 'a.example' });
+  assert.deepEqual(resolve(1, '10.0.0.1', { ...both, forwarded: 'for=203.0.113.9;proto=http' }), { ip: '203.0.113.9', scheme: undefined, host: undefined });
+});
+
+test('the scheme and host are those that the hop has written which saw the client', () => {
+  const chain = { 'x-forwarded-for': '192.0.2.1, 203.0.113.9, 10.0.0.2' };
+  const trust = ['10.0.0.0/8'];
+  assert.equal(resolve(trust, '10.0.0.1', { ...chain, 'x-forwarded-proto': 'http, https, http' }).scheme, 'https');
+  assert.equal(resolve(trust, '10.0.0.1', { ...chain, 'x-forwarded-proto': 'https' }).scheme, 'https');
+  assert.equal(resolve(trust, '10.0.0.1', { 'x-forwarded-proto': 'http, https' }).scheme, 'https');
+  assert.equal(resolve(trust, '10.0.0.1', { 'x-forwarded-proto': 'WSS' }).scheme, 'https');
+  assert.equal(resolve(trust, '10.0.0.1', { 'x-forwarded-proto': 'ws' }).scheme, 'http');
+  assert.equal(resolve(trust, '10.0.0.1', { 'x-forwarded-proto': 'gopher' }).scheme, undefined);
+  assert.equal(resolve(trust, '10.0.0.1', { ...chain, 'x-forwarded-host': 'evil.example, app.example:443, inner' }).host, 'app.example:443');
+  assert.equal(resolve(trust, '10.0.0.1', { 'x-forwarded-host': '[2001:db8::1]:80' }).host, '[2001:db8::1]:80');
+  for (const host of ['a b', 'a.example/x', 'a@b', '', `${'a'.repeat(300)}.example`, 'a.example:port', '<script>']) assert.equal(resolve(trust, '10.0.0.1', { 'x-forwarded-host': host }).host, undefined, host);
+});
+
+test('trustProxy knows loopback, private and linklocal, with a zone too', () => {
+  const chain = { 'x-forwarded-for': '203.0.113.9' };
+  for (const [word, peer] of [['loopback', '127.9.9.9'], ['loopback', '::1'], ['loopback', '::ffff:127.0.0.1'], ['private', '10.1.1.1'], ['private', '172.31.0.1'], ['private', '192.168.1.1'], ['private', 'fd12::1'],
+    ['linklocal', '169.254.1.1'], ['linklocal', 'fe80::1%eth0']] as const) assert.equal(ipOf([word], peer, chain), '203.0.113.9', `${word} ${peer}`);
+  for (const [word, peer] of [['loopback', '128.0.0.1'], ['private', '172.32.0.1'], ['private', '127.0.0.1'], ['linklocal', 'fec0::1'], ['loopback', '']] as const) assert.equal(ipOf([word], peer, chain), peer, `${word} ${peer}`);
+});
+
+for (const [value, pattern] of [
+  [true, /everybody/], ['true', /everybody/], [['all'], /everybody/], ['*', /everybody/], ['0.0.0.0/0', /everybody/], ['::/0', /everybody/], [['::ffff:0:0/96'], /everybody/], [-1, /integer 1 … 32/], [33, /integer/], [1.5, /integer/], ['33', /integer/],
+  [['loopbck'], /did you mean "loopback"/], ['10.0.0.0/99', /neither an address nor a network/], ['proxy.example', /neither/], [[5], /an entry is text/], [{}, /a list of addresses is needed/], [false, /found false/],
+] as const) {
+  test(`R11: trustProxy ${JSON.stringify(value)} is refused with a remedy (E_TRUST_PROXY)`, () => {
+    assert.throws(() => readTrustProxy(value), (error) => error instanceof SvcError && error.code === 'E_TRUST_PROXY' && pattern.test(error.message) && error.remedy.includes('loopback'));
+  });
+}
+
+test('R11: an application that trusts everybody is not made, and check() reports what loadDict() has spoilt as SVC210', () => {
+  assert.throws(() => new Svc({ trustProxy: true as never }), { code: 'E_TRUST_PROXY' });
+  const app = new Svc();
+  app.config.loadDict({ trust_proxy: 'true' });
+  const { ok, findings } = app.check();
+  assert.equal(ok, false);
+  assert.deepEqual(findings.map(({ rule }) => rule), ['SVC210']);
+  assert.match(findings[0]!.remedy, /trustProxy: 1/);
+});
+
+test('trustProxy may be text with commas, as a variable has it; nothing and 0 trust nobody', async () => {
+  const app = mirror();
+  app.config.loadDict({ trustProxy: ' 10.0.0.0/8, loopback ' });
+  await using client = new TestClient(app);
+  assert.equal((await (await client.get('/', { headers: { 'X-Forwarded-For': '203.0.113.9' } })).json() as { ip: string }).ip, '203.0.113.9');
+  for (const nothing of [undefined, null, 0, '', ' ', [], '0']) assert.equal(readTrustProxy(nothing), undefined);
+  assert.ok(readTrustProxy(['loopback']) instanceof ProxyTrust);
+});
+
+test('no field makes resolve() throw, take long or answer anything but an address, in 30,000 mutations', () => {
+  const random = seeded(23);
+  const pieces = ['203.0.113.9', '10.0.0.2', '::1', '[::1]', ':80', ',', ', ', ';', '=', '"', '\\', 'for=', 'For="[2001:db8::1]"', 'proto=https', 'host=', 'unknown', '_x', ' ', '\t', '%', '\0', 'é', '::ffff:10.0.0.3', '1', '.'];
+  const trust = [readTrustProxy(['10.0.0.0/8', 'loopback'])!, readTrustProxy(3)!];
+  for (let round = 0; round < 30_000; round++) {
+    const text = (): string => Array.from({ length: random(9) }, () => pieces[random(pieces.length)]!).join('');
+    const fields: Record<string, string> = { 'x-forwarded-for': text(), forwarded: text(), 'x-forwarded-proto': text(), 'x-forwarded-host': text() };
+    if (random(3) === 0) delete fields['forwarded'];
+    const { ip, scheme, host } = trust[random(2)]!.resolve('10.0.0.1', (name) => fields[name]);
+    assert.notEqual(isIP(ip), 0, ip);
+    assert.ok(scheme === undefined || scheme === 'http' || scheme === 'https');
+    assert.ok(host === undefined || URL.canParse(`http://${host.replace(/:\d+$/, '')}/`) || /^[\w.-]+(?::\d+)?$/.test(host) || host.startsWith('['), host);
+  }
+  const long = resolve(['10.0.0.0/8'], '10.0.0.1', { 'x-forwarded-for': '10.0.0.2,'.repeat(1_700), forwarded: 'for="\\'.repeat(2_500), 'x-forwarded-proto': ','.repeat(16_000), 'x-forwarded-host': 'a'.repeat(16_000) });
+  assert.equal(long.ip, '10.0.0.1'); // they contradict each other
+});
