@@ -33,6 +33,10 @@ export const FAULTS = {
     describe: (what: string): string => `Cannot read the request body as ${what}: its stream has been taken already`,
     remedy: 'Call stream() or one of body(), json(), text(), form(), not both',
   },
+  E_CACHED_KEY: {
+    describe: (problem: string): string => `Cannot cache the call: ${problem}, which makes no key`,
+    remedy: 'Say what tells calls apart by the option "key", which returns text: cached(fn, { key: (user) => user.id })',
+  },
   E_CACHE_VALUE: {
     describe: (): string => 'Cannot cache the value: it has no structured clone, so callers could not be given copies of it',
     remedy: 'Cache plain data without functions and handles, or make the cache with shareReferences: true',

@@ -4,6 +4,10 @@
 export { Svc } from './app.ts';
 export type { LifecycleHook, RunOptions, RunningServer, SvcOptions } from './app.ts';
 export { BackgroundTasks } from './background.ts';
+export { MemoryCache } from './cache.ts';
+export type { MemoryCacheOptions } from './cache.ts';
+export { cached } from './cached.ts';
+export type { Cached, CachedOptions, CachedStats } from './cached.ts';
 export { systemClock } from './clock.ts';
 export type { Clock } from './clock.ts';
 export { Config } from './config.ts';
@@ -40,3 +44,4 @@ export type { Reply } from './http/reply.ts';
 export { HTMLResponse, HttpResponse, JSONResponse, RedirectResponse, StreamingResponse, TextResponse } from './http/response.ts';
 export type { ResponseOptions, StreamingOptions } from './http/response.ts';
 export { stateKey } from './http/state.ts';
+export type { CacheBackend } from './stores.ts';
