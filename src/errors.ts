@@ -61,6 +61,54 @@ export const FAULTS = {
     describe: (name: string, problem: string): string => `Cannot set the cookie "${name}": ${problem}`,
     remedy: 'Names are RFC 9110 tokens, values RFC 6265 cookie-octets: encode others, for example with encodeURIComponent()',
   },
+  E_DB_CLOSED: {
+    describe: (what: string): string => `Cannot ${what}: the database is closed`,
+    remedy: 'Use it between startup and shutdown; a task that outlives the application needs a database of its own',
+  },
+  E_DB_DRIVER: {
+    describe: (scheme: string): string => `Cannot open a "${scheme}" database: this version speaks SQLite only`,
+    remedy: 'Use sqlite:./data.db, or a version whose README lists the engine',
+  },
+  E_DB_IDENTIFIER: {
+    describe: (found: string): string => `Cannot quote a name: found ${found}, 1 … 63 bytes of text without NUL are needed`,
+    remedy: 'Pass a table or column name; for "schema.table" pass two: sql.identifier("schema", "table")',
+  },
+  E_DB_JOIN: {
+    describe: (): string => 'Cannot join SQL: there is nothing to join, and an empty list has no SQL',
+    remedy: 'Answer for the empty list before the statement is made: no row is in ()',
+  },
+  E_DB_NESTED: {
+    describe: (which: string, remedy: string): string => `Cannot run a statement on ${which}: a transaction is open here, and ${remedy}`,
+    remedy: 'Use the handle that the innermost callback is given: transaction(async (tx) => tx.execute(…))',
+  },
+  E_DB_OPEN: {
+    describe: (path: string, problem: string): string => `Cannot open the database "${path}": ${problem}`,
+    remedy: 'Correct the address, make its directory, or give this user the rights; a file that is damaged comes back from a backup',
+  },
+  E_DB_OPTION: {
+    describe: (problem: string): string => `Cannot open the database with these options: ${problem}`,
+    remedy: 'Leave the option out, or use a database that has what it asks for',
+  },
+  E_DB_OVER: {
+    describe: (): string => 'Cannot use a transaction: its callback has settled, so it is committed or rolled back',
+    remedy: 'Await inside the callback everything that uses its handle, and do not keep the handle',
+  },
+  E_DB_PARAMETER: {
+    describe: (where: string, problem: string): string => `Cannot bind ${where}: found ${problem}`,
+    remedy: 'Pass null, text, a finite number, bigint, boolean, Date or Uint8Array, and anything else as json(value)',
+  },
+  E_DB_PARAMETER_COUNT: {
+    describe: (needed: number, given: number, row: number | undefined): string => `Cannot bind ${given} value${given === 1 ? '' : 's'}${row === undefined ? '' : ` of row ${row}`}: the statement has ${needed} placeholder${needed === 1 ? '' : 's'}`,
+    remedy: 'Pass a list with one value for each ? of the statement, in their order',
+  },
+  E_DB_STATEMENT: {
+    describe: (problem: string): string => `Cannot run the statement: ${problem}`,
+    remedy: 'Run one statement at a time with ? for values, transactions by transaction(), and scripts by script()',
+  },
+  E_DB_URL: {
+    describe: (shown: string, problem: string): string => `Cannot read the database address "${shown}": ${problem}`,
+    remedy: 'Write sqlite:./data.db for a file beside the program, sqlite:///var/lib/app/data.db, or sqlite::memory:',
+  },
   E_DEPENDENCY_YIELD: {
     describe: (label: string, problem: string): string => `Cannot use the dependency ${label}: its generator ${problem}`,
     remedy: 'Yield exactly once: what comes before is set-up, what comes after is clean-up',
