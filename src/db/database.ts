@@ -87,7 +87,12 @@ export class Database extends Session {
   }
 
   /** Waits for what is under way, refuses what comes, and closes. May be called again. */
-  close(): Promise<void> { return this.#driver.close(); }
+  close(): Promise<void> {
+    return this.#guarded(undefined, () => {
+      refuseInsideTransaction(this); // it would wait for itself
+      return this.#driver.close();
+    });
+  }
 
   [Symbol.asyncDispose](): Promise<void> { return this.close(); }
 
@@ -115,16 +120,11 @@ export class Database extends Session {
 
   /** @internal */
   async *batches(open: OpenStream, options: QueryOptions | undefined): AsyncGenerator<readonly Row[], void, undefined> {
-    let connection: Connection | undefined;
     try {
       refuseInsideTransaction(this);
-      const limit = limitOf(options, this.#statementTimeoutMs, this.#clock);
-      connection = await this.#driver.acquire('stream', limit);
-      yield* open(connection, limit);
+      yield* open(this.#driver, limitOf(options, this.#statementTimeoutMs, this.#clock));
     } catch (error) {
       throw atCaller(error);
-    } finally {
-      if (connection !== undefined) this.#driver.release(connection);
     }
   }
 

@@ -61,11 +61,8 @@ export interface BeginOptions {
   readonly isReadOnly: boolean;
 }
 
-/**
- * What a connection is wanted for: one statement, a transaction, one that only reads, or rows over a longer time. The last
- * two may be served by connections that cannot write.
- */
-export type Purpose = 'statement' | 'transaction' | 'read' | 'stream';
+/** What a connection is wanted for. For `read`, a statement or a transaction, it need not be one that can write. */
+export type Purpose = 'statement' | 'transaction' | 'read';
 
 /** A conversation with the engine, one owner at a time. */
 export interface Connection {
@@ -112,6 +109,8 @@ export interface Driver {
   acquire(purpose: Purpose, limit: Limit | undefined): Awaitable<Connection>;
   /** Takes it back. A transaction that is still open is rolled back, and logged: the next owner gets an idle connection. */
   release(connection: Connection): void;
+  /** Rows in batches, by a connection of its own where others would have to wait for a slow reader. */
+  stream(sql: string, params: Params, limit: Limit | undefined): AsyncIterable<readonly Row[]>;
   /** Throws when the database does not answer. */
   ping(limit: Limit | undefined): Awaitable<void>;
   /** Writes a consistent copy to a file, while others read and write. Where the engine can. */

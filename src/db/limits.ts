@@ -67,13 +67,11 @@ export function watchLimit(limit: Limit | undefined, clock: Clock, reached: (err
 
 /** Waits, but no longer than the limit. @throws QueryCanceled, QueryTimeout */
 export async function sleepWithin(ms: number, limit: Limit | undefined, clock: Clock, sql?: string): Promise<void> {
-  const { promise, resolve, reject } = Promise.withResolvers<void>();
-  const timer = clock.after(ms, resolve);
-  const watched = watchLimit(limit, clock, reject, sql);
+  const abort = new AbortController();
+  const watched = watchLimit(limit, clock, (error) => abort.abort(error), sql);
   try {
-    await promise;
+    await clock.sleep(ms, abort.signal); // not after(): a program may have nothing else to do than to wait for a lock
   } finally {
-    timer[Symbol.dispose]();
     watched?.[Symbol.dispose]();
   }
 }

@@ -85,7 +85,7 @@ export abstract class Session {
   stream<R extends object = Row>(query: Sql, options?: QueryOptions): AsyncGenerator<R, void, undefined>;
   stream<R extends object = Row>(query: string, params?: Params, options?: QueryOptions): AsyncGenerator<R, void, undefined>;
   async *stream(query: string | Sql, second?: Params | QueryOptions, third?: QueryOptions): AsyncGenerator<Row, void, undefined> {
-    const batches = this.batches((connection, limit) => connection.stream(textOf(query, this.dialect), paramsOf(query, second), limit), optionsOf(query, second, third));
+    const batches = this.batches((source, limit) => source.stream(textOf(query, this.dialect), paramsOf(query, second), limit), optionsOf(query, second, third));
     for await (const batch of batches) {
       for (const row of batch) yield row;
     }
@@ -107,7 +107,7 @@ export abstract class Session {
 /** What is done with a connection. @internal */
 export type Work<T> = (connection: Connection, limit: Limit | undefined) => Awaitable<T>;
 /** @internal */
-export type OpenStream = (connection: Connection, limit: Limit | undefined) => AsyncIterable<readonly Row[]>;
+export type OpenStream = (source: Pick<Connection, 'stream'>, limit: Limit | undefined) => AsyncIterable<readonly Row[]>;
 
 function textOf(query: string | Sql, dialect: Dialect): string {
   if (typeof query === 'string') return query;

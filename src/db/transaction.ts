@@ -156,7 +156,8 @@ export class Transaction extends Session {
   }
 
   async #waitForNested(): Promise<void> {
-    if (innermost(this.#setup.root)?.#isInside(this) === true) throw new SvcError('E_DB_NESTED', ['the handle of the outer transaction', 'the statement would wait for it to end']);
+    const inner = innermost(this.#setup.root);
+    if (inner !== undefined && inner.#isInside(this)) throw new SvcError('E_DB_NESTED', ['the handle of the outer transaction', 'the statement would wait for it to end']);
     while (this.#nested !== undefined) await this.#nested;
   }
 
