@@ -67,13 +67,25 @@ export class SqliteConnection implements Connection {
 
   async executeMany(sql: string, rows: Iterable<Params>, limit: Limit | undefined): Promise<number> {
     const statement = this.#prepared(sql);
+    const totalChanges = (): number => this.#totalChanges();
+    const source = rows[Symbol.iterator]();
+    let next: IteratorResult<Params, unknown> = source.next();
     let affectedRows = 0;
     let count = 0;
-    for (const row of rows) {
-      const inputs = statement.encode(row, ++count);
-      const result = this.#attempt(sql, limit, () => statement.execute(inputs, () => this.#totalChanges()));
-      affectedRows += (result instanceof Promise ? await result : result).affectedRows;
-      if (count % MANY_ROWS === 0) await turn();
+    try {
+      while (next.done !== true) {
+        const until = count + MANY_ROWS;
+        const done = this.#attempt(sql, limit, () => { // tried again, it goes on with the row that failed
+          for (; next.done !== true && count < until; next = source.next()) {
+            affectedRows += statement.execute(statement.encode(next.value, count + 1), totalChanges).affectedRows;
+            count++;
+          }
+        });
+        if (done instanceof Promise) await done;
+        if (count === until) await turn();
+      }
+    } finally {
+      source.return?.();
     }
     return affectedRows;
   }

@@ -142,7 +142,7 @@ export class Transaction extends Session {
     try {
       const { clock, limit: outer } = this.#setup;
       const limit = options === undefined && outer === undefined ? undefined : limitOf(options, 0, clock, outer);
-      if (this.#nested !== undefined) await this.#waitForNested();
+      while (this.#nested !== undefined) await this.#waitFor(this.#nested); // looked at again: whoever waited longer may have begun another
       const reached = limitReached(limit, clock);
       if (reached !== undefined) throw reached;
       const result = work(limit);
@@ -155,10 +155,10 @@ export class Transaction extends Session {
     }
   }
 
-  async #waitForNested(): Promise<void> {
+  #waitFor(nested: Promise<void>): Promise<void> {
     const inner = innermost(this.#setup.root);
     if (inner !== undefined && inner.#isInside(this)) throw new SvcError('E_DB_NESTED', ['the handle of the outer transaction', 'the statement would wait for it to end']);
-    while (this.#nested !== undefined) await this.#nested;
+    return nested;
   }
 
   #isInside(other: Transaction): boolean {
