@@ -146,6 +146,44 @@ export const FAULTS = {
     describe: (what: string): string => `Cannot answer the request: the middleware ${what} returned nothing`,
     remedy: 'Return the response: return await next(), or a response of your own',
   },
+  E_MIGRATION_CHANGED: {
+    describe: (origin: string, appliedAt: string): string => `Cannot migrate: ${origin} has changed since it was applied (${appliedAt})`,
+    remedy: 'Put back what it was, and write what is new as another migration: svc migrate new <name>',
+  },
+  E_MIGRATION_CONTRIBUTED: {
+    describe: (id: string, problem: string): string => `Cannot read the migration "${id}": ${problem}`,
+    remedy: 'Mend the plugin: host.migration("0001", { sqlite: ["create table …"], postgres: […], mysql: […], mariadb: […] })',
+  },
+  E_MIGRATION_DOWN: {
+    describe: (name: string, problem: string): string => `Cannot undo ${name}: ${problem}`,
+    remedy: 'Put its .up.sql and .down.sql beside the others, or go forward with another migration',
+  },
+  E_MIGRATION_FAILED: {
+    describe: (origin: string, where: string, problem: string): string => `Cannot run ${origin}: ${where}: ${problem}`,
+    remedy: 'Mend the statement and migrate again; what ran in the transaction of this migration has been undone',
+  },
+  E_MIGRATION_FILES: {
+    describe: (path: string, problem: string): string => `Cannot read the migrations in "${path}": ${problem}`,
+    remedy: 'Name files 0001_create_users.up.sql and .down.sql, numbered without gaps: svc migrate new <name> makes the next two',
+  },
+  E_MIGRATION_ORDER: {
+    describe: (origin: string, problem: string): string => `Cannot migrate to ${origin}: ${problem}`,
+    remedy: 'Give a migration that is new the number after the last one; see: svc migrate status',
+  },
+  E_MIGRATION_PENDING: {
+    describe: (database: string, names: readonly string[]): string =>
+      `Cannot start: the database "${database}" lacks ${names.length} migration${names.length === 1 ? '' : 's'}: ${names.join(', ')}`,
+    remedy: 'Apply them before the new version starts: svc migrate up <module>; or make the plugin with migrations: "apply"',
+    rule: 'SVC402',
+  },
+  E_MIGRATION_TARGET: {
+    describe: (problem: string): string => `Cannot migrate: ${problem}`,
+    remedy: 'Register a DatabasePlugin; where there are several, choose with --database <name of the plugin>',
+  },
+  E_MIGRATION_UNFINISHED: {
+    describe: (name: string): string => `Cannot migrate: ${name} runs without a transaction, was begun, and has not ended`,
+    remedy: 'If no process runs it any more, undo what it did, delete its row from svc_migrations, and migrate again',
+  },
   E_NEW_FOLDER: {
     describe: (folder: string, problem: string): string => `Cannot create a project in "${folder}": ${problem}`,
     remedy: 'Name a folder that is absent or empty, where you may write',

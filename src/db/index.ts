@@ -8,6 +8,7 @@ export {
   CheckViolation, CommitOutcomeUnknown, ConnectionLost, ConstraintViolation, Corrupt, DataError, DatabaseError, Deadlock, DiskFull, ForeignKeyViolation, LockTimeout, NotNullViolation,
   PoolTimeout, QueryCanceled, QueryTimeout, ReadOnly, SerializationFailure, StatementError, StorageFailed, TransactionAborted, UniqueViolation,
 } from './db-errors.ts';
+export { Migrator } from './migrations.ts';
 export { openDatabase } from './open.ts';
 export { Session } from './session.ts';
 export { sql } from './sql.ts';
@@ -17,6 +18,10 @@ export type { CacheBackend, RateLimitStore, RecordStore, RoomBus } from '../stor
 export type { DatabaseErrorCode } from './db-errors.ts';
 export type { Column, Connection, Dialect, Driver, DriverLoad, ExecuteResult, Int8, Isolation, Row, Table } from './driver.ts';
 export type { QueryOptions } from './limits.ts';
+export type { MigrationDone, MigratorOptions } from './migrations.ts';
+export type { ContributedMigration, MigrationSources } from './migrations-source.ts';
+export type { Migratable, MigrationPolicy, OpenMigrator } from './migrations-start.ts';
+export type { MigrationState } from './migrations-state.ts';
 export type { DatabaseOptions, PoolOptions } from './open.ts';
 export type { Sql } from './sql.ts';
 export type { TransactionOptions } from './transaction.ts';

@@ -10,8 +10,8 @@ import { Migrator } from './migrations.ts';
 import type { Clock } from '../clock.ts';
 import type { Logger } from '../log.ts';
 import type { Database } from './database.ts';
-import type { MigrationState } from './migrations.ts';
 import type { MigrationSources } from './migrations-source.ts';
+import type { MigrationState } from './migrations-state.ts';
 
 /** What is done about pending migrations when an application starts. */
 export type MigrationPolicy = 'check' | 'apply' | 'ignore';

@@ -11,8 +11,10 @@
 import { systemClock, type Clock } from '../clock.ts';
 import { SvcError } from '../errors.ts';
 import { given, int, readOptions, shown } from '../options.ts';
+import { LockTimeout } from './db-errors.ts';
 import { limitOf } from './limits.ts';
 import { readMigrations, type Migration, type MigrationSources, type Script } from './migrations-source.ts';
+import { CREATE_TABLE, lastOf, nextOf, readApplied, statesOf, type Applied, type Choose, type MigrationState, type Task } from './migrations-state.ts';
 import type { Awaitable } from '../stores.ts';
 import type { Database } from './database.ts';
 import type { Connection, Limit } from './driver.ts';
@@ -35,29 +37,6 @@ export interface MigrationDone {
   readonly durationMs: number;
 }
 
-/** What has become of a migration in this database. */
-export interface MigrationState {
-  readonly id: string;
-  readonly name: string;
-  /**
-   * `applied`, `pending`; `changed`: applied, and its text is another one now; `unfinished`: begun without a transaction, and
-   * not ended; `unknown`: applied, and in no source.
-   */
-  readonly state: 'applied' | 'pending' | 'changed' | 'unfinished' | 'unknown';
-  /** ISO 8601, UTC; undefined for what is pending or unfinished. */
-  readonly appliedAt: string | undefined;
-}
-
-/** A row of the table. */
-interface Applied {
-  readonly id: string;
-  readonly name: string;
-  readonly checksum: string;
-  readonly applied_at: string | null;
-}
-
-const CREATE_TABLE = 'create table if not exists svc_migrations (id text not null primary key, name text not null, checksum text not null, applied_at text)';
-const TABLE_EXISTS = "select 1 from sqlite_master where type = 'table' and name = 'svc_migrations'";
 /** How often to look whether somebody else has ended an unfinished one. */
 const POLL_MS = 200;
 
@@ -207,74 +186,11 @@ export class Migrator {
   }
 }
 
-/** What is to be done with which migration. */
-interface Task {
-  readonly migration: Migration;
-  readonly script: Script;
-}
-
-/** Finds it by what has been applied. Throws where that does not fit the sources. */
-type Choose = (rows: readonly Applied[]) => Task | undefined;
-
-// ── what has been applied, against the sources ──
-
-async function readApplied(connection: Connection): Promise<readonly Applied[]> {
-  if (await connection.scalar(TABLE_EXISTS, [], undefined) === undefined) return [];
-  return await connection.fetchAll('select id, name, checksum, applied_at from svc_migrations order by id', [], undefined) as unknown as Applied[]; // the columns of CREATE_TABLE
-}
-
-function statesOf(migrations: readonly Migration[], rows: readonly Applied[]): MigrationState[] {
-  const byId = new Map(rows.map((row) => [row.id, row]));
-  const known = migrations.map(({ id, name, checksum }): MigrationState => {
-    const row = byId.get(id);
-    byId.delete(id);
-    if (row === undefined) return { id, name, state: 'pending', appliedAt: undefined };
-    return { id, name, state: row.applied_at === null ? 'unfinished' : row.checksum === checksum ? 'applied' : 'changed', appliedAt: row.applied_at ?? undefined };
-  });
-  return [...known, ...[...byId.values()].map((row): MigrationState => ({ id: row.id, name: row.name, state: row.applied_at === null ? 'unfinished' : 'unknown', appliedAt: row.applied_at ?? undefined }))];
-}
-
-/** The next one to apply. @throws SvcError `E_MIGRATION_CHANGED`, `E_MIGRATION_ORDER`, `E_MIGRATION_UNFINISHED` */
-function nextOf(migrations: readonly Migration[], rows: readonly Applied[]): Migration | undefined {
-  refuseUnfinished(rows);
-  const byId = new Map(rows.map((row) => [row.id, row]));
-  for (const { id, checksum, up } of migrations) {
-    const row = byId.get(id);
-    if (row !== undefined && row.checksum !== checksum) throw new SvcError('E_MIGRATION_CHANGED', [up.origin, row.applied_at!]); // no row is unfinished
-  }
-  const next = migrations.find(({ id }) => !byId.has(id));
-  if (next === undefined || next.isContributed) return next;
-  const later = rows.filter(({ id }) => isOfFile(id) && id > next.id).at(-1);
-  if (later !== undefined) throw new SvcError('E_MIGRATION_ORDER', [next.up.origin, `${later.id}_${later.name}, which comes after it, has been applied already`]);
-  return next;
-}
-
-/** The last one to undo. @throws SvcError `E_MIGRATION_DOWN`, `E_MIGRATION_UNFINISHED` */
-function lastOf(migrations: readonly Migration[], rows: readonly Applied[]): Task | undefined {
-  refuseUnfinished(rows);
-  const last = rows.filter(({ id }) => isOfFile(id)).at(-1);
-  if (last === undefined) return undefined;
-  const migration = migrations.find(({ id }) => id === last.id);
-  if (migration === undefined) throw new SvcError('E_MIGRATION_DOWN', [`${last.id}_${last.name}`, 'it is in no source']);
-  if (migration.down === undefined) throw new SvcError('E_MIGRATION_DOWN', [`${last.id}_${last.name}`, `there is no ${last.id}_${migration.name}.down.sql`]);
-  return { migration, script: migration.down() };
-}
-
-function refuseUnfinished(rows: readonly Applied[]): void {
-  const unfinished = rows.find((row) => row.applied_at === null);
-  if (unfinished !== undefined) throw new SvcError('E_MIGRATION_UNFINISHED', [isOfFile(unfinished.id) ? `${unfinished.id}_${unfinished.name}` : unfinished.id]);
-}
-
-/** Ids of plugins have a slash. */
-function isOfFile(id: string): boolean {
-  return !id.includes('/');
-}
-
 // ── on a connection ──
 
 /** Runs `work` in a transaction that nobody else can be in, if what was chosen `isStill` to be done. Whether it was. */
 async function locked(connection: Connection, limit: Limit, isStill: (rows: readonly Applied[]) => boolean, work: () => Promise<void>): Promise<boolean> {
-  await connection.begin({ isolation: undefined, isReadOnly: false }, limit);
+  await begin(connection, limit);
   try {
     await connection.script(CREATE_TABLE, undefined);
     const isWanted = isStill(await readApplied(connection));
@@ -284,6 +200,17 @@ async function locked(connection: Connection, limit: Limit, isStill: (rows: read
   } catch (error) {
     await connection.rollback();
     throw error;
+  }
+}
+
+/** Waits longer for the lock than statements do: another process's migration may take its time. */
+async function begin(connection: Connection, limit: Limit): Promise<void> {
+  for (;;) {
+    try {
+      return await connection.begin({ isolation: undefined, isReadOnly: false }, limit);
+    } catch (error) {
+      if (!(error instanceof LockTimeout)) throw error; // the limit ends the next attempt
+    }
   }
 }
 

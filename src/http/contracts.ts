@@ -201,7 +201,17 @@ export interface Host {
   /** A part of `/readyz`: throwing means down; 2 s; the text goes to the log only. */
   readiness(name: string, probe: (signal: AbortSignal) => Awaitable<void>): void;
   rule(rule: Rule): void;
+  /** Statements for the application's database, by engine: `svc migrate up` applies them before those of the application, once, under the id `plugin/id`. */
   migration(id: string, sql: Readonly<Record<'sqlite' | 'postgres' | 'mysql' | 'mariadb', readonly string[]>>): void;
+  /** What all plugins have contributed so far. @internal */
+  readonly migrations: readonly ContributedMigration[];
+}
+
+/** Statements that a plugin wants in the database, by engine. @internal */
+export interface ContributedMigration {
+  readonly plugin: string;
+  readonly id: string;
+  readonly sql: Parameters<Host['migration']>[1];
 }
 
 /** Where a plugin declares routes. */
