@@ -11,11 +11,11 @@ export const MAX_TIMEOUT_MS = 2_147_483_647;
 
 /** What every verb takes last. */
 export interface QueryOptions {
-  /** Ends the waiting, and the statement where the engine lets us: SQLite's only when a reader thread runs it. */
+  /** Ends the waiting, and the statement where the engine lets us: SQLite's only when one of its `readers` runs it. */
   readonly signal?: AbortSignal | undefined;
   /** The same after so many milliseconds, 0 … 2_147_483_647; 0, the default, is no limit. */
   readonly timeoutMs?: number | undefined;
-  /** A statement that reads much: SQLite runs it beside the writing connection, on a thread if it has `readers`. */
+  /** A statement that reads much: SQLite runs it beside the writing connection, in a process of its own if it has `readers`. */
   readonly longRead?: boolean | undefined;
 }
 

@@ -33,7 +33,7 @@ export interface DatabaseOptions {
   readonly synchronous?: 'full' | 'normal' | undefined;
   /** How long to wait for the lock of another process, 0 … 2_147_483_647. Default 5_000; then LockTimeout. */
   readonly busyTimeoutMs?: number | undefined;
-  /** Threads for long reads, read-only transactions and streams, 0 … 64. Default 0: those run in this thread, beside the writing connection. */
+  /** Processes for long reads, read-only transactions and streams, 0 … 64. Default 0: those run in this one, beside the writing connection, and hold the loop. */
   readonly readers?: number | undefined;
   readonly clock?: Clock | undefined;
   /** Gets warnings: slow statements, transactions left open. */

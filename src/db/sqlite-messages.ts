@@ -1,5 +1,5 @@
 /**
- * What the main thread and a reader thread say to one another. Everything survives a structured clone.
+ * What a program and its reader processes say to one another. Everything survives a structured clone.
  */
 import type { BeginOptions, Int8 } from './driver.ts';
 import type { DatabaseErrorDetails } from './db-errors.ts';
@@ -27,6 +27,8 @@ export interface ReaderRequest {
   /** The number of a stream that is open. */
   readonly stream?: number | undefined;
   readonly begin?: BeginOptions | undefined;
+  /** For `open`. */
+  readonly data?: ReaderData | undefined;
 }
 
 /** Its answer. */

@@ -23,7 +23,7 @@ export interface SqliteOptions extends SqliteConnectionOptions {
   readonly path: string;
   readonly isReadOnly: boolean;
   readonly synchronous: 'full' | 'normal';
-  /** Threads that read; 0 for none. */
+  /** Processes that read; 0 for none. */
   readonly readers: number;
   readonly acquireTimeoutMs: number;
   readonly maxWaiting: number;

@@ -1,9 +1,12 @@
 /**
- * A reading connection in a thread of its own, seen from the thread that asks. SQLite cannot be interrupted from JavaScript:
- * when a limit is reached the thread is ended, and the connection with it.
+ * A reading connection in a process of its own, seen from the process that asks. SQLite cannot be interrupted from JavaScript:
+ * when a limit is reached the process is killed, and the connection with it. A thread would not do: Worker.terminate() waits
+ * for as long as a statement runs, and so would the program's end.
  */
+import { fork, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
 import { extname } from 'node:path';
-import { Worker } from 'node:worker_threads';
+import { fileURLToPath } from 'node:url';
 import * as errors from './db-errors.ts';
 import { watchLimit } from './limits.ts';
 import { checkedText } from './sqlite-statement.ts';
@@ -21,28 +24,34 @@ interface Asked {
 
 /** See {@link Connection}. */
 export class SqliteReader implements Connection {
-  readonly #worker: Worker;
+  readonly #process: ChildProcess;
   readonly #clock: Clock;
   readonly #asked = new Map<number, Asked>();
+  readonly #kill = (): void => { this.#process.kill('SIGKILL'); };
   #lastId = 0;
   #broken: Error | undefined;
   #isInTransaction = false;
 
-  private constructor(worker: Worker, clock: Clock) {
-    this.#worker = worker;
+  private constructor(child: ChildProcess, clock: Clock) {
+    this.#process = child;
     this.#clock = clock;
-    worker.unref(); // only while something is asked must it keep the process
-    worker.on('message', (reply: ReaderReply) => this.#onReply(reply));
-    worker.on('error', (error) => this.#break(new errors.ConnectionLost('The reader thread failed', { sqlstate: '08006', cause: error })));
-    worker.on('exit', () => this.#break(new errors.ConnectionLost('The reader thread ended', { sqlstate: '08006' })));
+    this.#keepAlive(false);
+    process.on('exit', this.#kill); // in the midst of a statement it would not see that nobody waits for it
+    child.on('message', (reply: ReaderReply) => this.#onReply(reply));
+    child.on('error', (error) => this.#break(new errors.ConnectionLost('The reader process failed', { sqlstate: '08006', cause: error })));
+    child.on('exit', () => {
+      process.off('exit', this.#kill);
+      this.#break(new errors.ConnectionLost('The reader process ended', { sqlstate: '08006' }));
+    });
   }
 
-  /** Starts the thread; resolves when it has opened the file. */
+  /** Starts the process; resolves when it has opened the file. */
   static async start({ path, busyTimeoutMs, statementCache, int8, clock }: SqliteOptions): Promise<SqliteReader> {
-    const file = new URL(`./sqlite-worker${extname(import.meta.url)}`, import.meta.url);
-    const reader = new SqliteReader(new Worker(file, { workerData: { path, busyTimeoutMs, statementCache, int8 } }), clock);
+    const file = fileURLToPath(new URL(`./sqlite-reader-process${extname(import.meta.url)}`, import.meta.url));
+    const child = fork(file, { serialization: 'advanced', execArgv: [], stdio: ['ignore', 'ignore', 'inherit', 'ipc'] });
+    const reader = new SqliteReader(child, clock);
     try {
-      await reader.#ask('open', undefined);
+      await reader.#ask('open', undefined, { data: { path, busyTimeoutMs, statementCache, int8 } });
       return reader;
     } catch (error) {
       await reader.close();
@@ -62,11 +71,11 @@ export class SqliteReader implements Connection {
 
   async scalar(sql: string, params: Params, limit: Limit | undefined): Promise<unknown> { return this.#statement('scalar', sql, params, limit); }
 
-  /** Lists cross to this thread in less time than objects. */
+  /** Lists cross in less time than objects. */
   async fetchAll(sql: string, params: Params, limit: Limit | undefined): Promise<Row[]> {
     const { columns, rows } = await this.fetchArrays(sql, params, limit);
     const names = columns.map(({ name }) => name);
-    return rows.map((values) => rowOf(names, values, 'auto')); // the thread has decoded them
+    return rows.map((values) => rowOf(names, values, 'auto')); // its process has decoded them
   }
 
   async executeMany(sql: string, rows: Iterable<Params>, limit: Limit | undefined): Promise<number> {
@@ -114,11 +123,23 @@ export class SqliteReader implements Connection {
     if (!this.isBroken) await this.#ask('rollbackTo', undefined, { sql: name });
   }
 
-  /** Lets the thread close the file, and ends it. */
+  /** Lets the process close the file, and ends it. */
   async close(): Promise<void> {
+    const ended = this.#process.exitCode === null && this.#process.signalCode === null ? once(this.#process, 'exit') : undefined;
     if (!this.isBroken) await this.#ask('close', undefined).catch(() => { /* it ends anyway */ });
-    this.#broken ??= new errors.ConnectionLost('The reader thread was ended', { sqlstate: '08006' });
-    await this.#worker.terminate();
+    this.#broken ??= new errors.ConnectionLost('The reader process was ended', { sqlstate: '08006' });
+    if (ended === undefined) return;
+    this.#process.ref();
+    if (this.#process.connected) this.#process.disconnect();
+    await ended;
+  }
+
+  #keepAlive(isWanted: boolean): void {
+    if (isWanted) this.#process.channel?.ref();
+    else {
+      this.#process.unref();
+      this.#process.channel?.unref();
+    }
   }
 
   #statement<T>(verb: ReaderVerb, sql: string, params: Params, limit: Limit | undefined): Promise<T> {
@@ -130,13 +151,13 @@ export class SqliteReader implements Connection {
     const id = ++this.#lastId;
     const { promise, resolve, reject } = Promise.withResolvers<T>();
     this.#asked.set(id, { resolve, reject });
-    this.#worker.ref();
+    this.#keepAlive(true);
     const watched = watchLimit(limit, this.#clock, (error) => this.#break(error), rest.sql);
-    if (this.#broken === undefined) this.#worker.postMessage({ id, verb, ...rest } satisfies ReaderRequest);
+    if (this.#broken === undefined) this.#process.send({ id, verb, ...rest } satisfies ReaderRequest);
     try {
       return await promise;
     } catch (error) {
-      throw error instanceof errors.DatabaseError ? error : new errors.DatabaseError('The reader thread failed', { cause: error, sql: rest.sql });
+      throw error instanceof errors.DatabaseError ? error : new errors.DatabaseError('The reader process failed', { cause: error, sql: rest.sql });
     } finally {
       watched?.[Symbol.dispose]();
     }
@@ -146,22 +167,22 @@ export class SqliteReader implements Connection {
     const asked = this.#asked.get(reply.id);
     if (asked === undefined) return;
     this.#asked.delete(reply.id);
-    if (this.#asked.size === 0) this.#worker.unref();
-    if (reply.error === undefined) asked.resolve(reply.value as never); // what each verb answers, sqlite-worker.ts says
+    if (this.#asked.size === 0) this.#keepAlive(false); // only while something is asked must it keep the program
+    if (reply.error === undefined) asked.resolve(reply.value as never); // what each verb answers, sqlite-reader-process.ts says
     else asked.reject(revive(reply.error));
   }
 
-  /** The first reason counts; whoever waits for this thread gets it. */
+  /** The first reason counts; whoever waits for this process gets it. */
   #break(error: Error): void {
     if (this.#broken !== undefined) return;
-    this.#broken = error instanceof errors.ConnectionLost ? error : new errors.ConnectionLost('The reader thread was ended when a statement took too long', { sqlstate: '08006', cause: error });
+    this.#broken = error instanceof errors.ConnectionLost ? error : new errors.ConnectionLost('The reader process was ended when a statement took too long', { sqlstate: '08006', cause: error });
     for (const asked of this.#asked.values()) asked.reject(error);
     this.#asked.clear();
-    void this.#worker.terminate();
+    this.#kill();
   }
 }
 
-/** The error that the thread had, as its class. */
+/** The error that the process had, as its class. */
 function revive({ name, message, details }: NonNullable<ReaderReply['error']>): Error {
   const Class = (errors as unknown as Record<string, typeof errors.DatabaseError | undefined>)[name] ?? errors.DatabaseError; // the module's classes, by their names
   return new Class(message, details);

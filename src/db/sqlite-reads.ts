@@ -1,6 +1,6 @@
 /**
  * Connections of a SQLite file that only read: for long reads, read-only transactions and streams. Each sees the file as it is
- * when it begins to read, whatever is written meanwhile. In this thread, or with `readers` in threads of their own, where a read
+ * when it begins to read, whatever is written meanwhile. In this process, or with `readers` in processes of their own, where a read
  * does not hold the loop, and can be ended.
  */
 import { openFile } from './sqlite-file.ts';
@@ -11,8 +11,8 @@ import type { DatabaseSync } from 'node:sqlite';
 import type { Connection, DriverLoad, Limit } from './driver.ts';
 import type { SqliteOptions } from './sqlite-options.ts';
 
-/** Reading connections in this thread, at most. */
-const MAX_IN_THREAD = 8;
+/** Reading connections in this process, at most. */
+const MAX_IN_PROCESS = 8;
 
 /** A connection and how to end it. */
 interface Reading {
@@ -31,7 +31,7 @@ export class SqliteReads {
   constructor(options: SqliteOptions) {
     const { clock, acquireTimeoutMs, maxWaiting, readers } = options;
     this.#options = options;
-    this.#turns = new Turns({ what: 'a reading connection', permits: readers === 0 ? MAX_IN_THREAD : readers, maxWaiting, acquireTimeoutMs, clock });
+    this.#turns = new Turns({ what: 'a reading connection', permits: readers === 0 ? MAX_IN_PROCESS : readers, maxWaiting, acquireTimeoutMs, clock });
   }
 
   get load(): DriverLoad {

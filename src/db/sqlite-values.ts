@@ -1,7 +1,7 @@
 /**
  * JavaScript values ↔ SQLite's five: NULL, integer, real, text, blob.
  *
- *   boolean → 1 or 0 · Date → ISO 8601 with Z, which sorts as text · json(v) → text · the rest as it is
+ *   whole number → integer · boolean → 1 or 0 · Date → ISO 8601 with Z, which sorts as text · json(v) → text · the rest as it is
  *   integer → number, or bigint beyond 2^53 - 1: no digit is lost · real → number · blob → Uint8Array
  */
 import { Json, parameterProblem, refuseCount, refuseParameter, type Parameter, type Params } from './values.ts';
@@ -20,7 +20,7 @@ export function encodeParams(params: Params, placeholders: number, row?: number)
   const inputs = new Array<SqliteInput>(count);
   for (let index = 0; index < count; index++) {
     const value = params[index]!;
-    inputs[index] = typeof value === 'number' && Number.isFinite(value) ? value : encode(value, index, row);
+    inputs[index] = typeof value === 'number' && Number.isSafeInteger(value) ? BigInt(value) : encode(value, index, row); // a number would be bound as real: '5.0' in a text column
   }
   return inputs;
 }
@@ -28,7 +28,7 @@ export function encodeParams(params: Params, placeholders: number, row?: number)
 function encode(value: Parameter, index: number, row: number | undefined): SqliteInput {
   const problem = parameterProblem(value);
   if (problem !== undefined) refuseParameter(index + 1, problem, row);
-  if (typeof value === 'boolean') return value ? 1 : 0;
+  if (typeof value === 'boolean') return value ? 1n : 0n;
   if (value instanceof Date) return value.toISOString();
   return value instanceof Json ? value.text : value;
 }

@@ -2,7 +2,7 @@
  * SQLite, by node:sqlite: one connection that writes, lent to one owner after another, and connections beside it that only read.
  *
  *   statements, transactions            the writing connection, first come, first served: nothing gets into a transaction
- *   long reads, read-only transactions, streams    connections of their own on the file, or threads with `readers`
+ *   long reads, read-only transactions, streams    connections of their own on the file, or processes with `readers`
  *   :memory:                            has one connection, which does it all
  */
 import { rename, rm } from 'node:fs/promises';
@@ -36,7 +36,7 @@ export class SqliteDriver implements Driver {
 
   constructor(options: SqliteOptions) {
     const { path, clock, acquireTimeoutMs, maxWaiting, readers } = options;
-    if (path === MEMORY && readers > 0) throw new SvcError('E_DB_OPTION', ['"readers" are threads, and a thread cannot see what is in the memory of another']);
+    if (path === MEMORY && readers > 0) throw new SvcError('E_DB_OPTION', ['"readers" are processes, and none sees what is in the memory of another']);
     if (path === MEMORY && options.isReadOnly) throw new SvcError('E_DB_OPTION', ['"readOnly" leaves nothing to read in a database that begins empty']);
     this.#options = options;
     this.#turns = new Turns({ what: 'the writing connection', permits: 1, maxWaiting, acquireTimeoutMs, clock });

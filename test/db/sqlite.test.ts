@@ -18,5 +18,5 @@ databaseContract('SQLite in memory', async (t) => {
   t.after(() => db.close());
   return db;
 });
-databaseContract('SQLite with reader threads', inFile({ readers: 2 }));
+databaseContract('SQLite with reader processes', inFile({ readers: 2 }));
 databaseContract('SQLite with synchronous=normal and a small cache of statements', inFile({ synchronous: 'normal', statementCache: 1 }));

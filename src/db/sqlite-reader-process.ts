@@ -1,7 +1,6 @@
 /**
- * The thread of a reader: a connection to the file that only reads, and answers one question after the other.
+ * The process of a reader: a connection to the file that only reads, and answers one question after the other.
  */
-import { parentPort, workerData } from 'node:worker_threads';
 import { systemClock } from '../clock.ts';
 import { DatabaseError } from './db-errors.ts';
 import { SqliteConnection } from './sqlite-connection.ts';
@@ -10,18 +9,17 @@ import type { DatabaseSync } from 'node:sqlite';
 import type { Row } from './driver.ts';
 import type { ReaderData, ReaderReply, ReaderRequest } from './sqlite-messages.ts';
 
-const data = workerData as ReaderData; // SqliteReader.start() passes it
 const streams = new Map<number, AsyncIterator<readonly Row[]>>();
 let lastStream = 0;
 let db: DatabaseSync;
 let connection: SqliteConnection;
 
-async function answer({ verb, sql = '', inputs = [], stream = 0, begin }: ReaderRequest): Promise<unknown> {
+async function answer({ verb, sql = '', inputs = [], stream = 0, begin, data }: ReaderRequest): Promise<unknown> {
   switch (verb) {
     case 'open':
-      db = await openFile({ path: data.path, isReadOnly: true });
+      db = await openFile({ path: data!.path, isReadOnly: true }); // SqliteReader.start() passes it
       db.exec('pragma trusted_schema = off');
-      connection = new SqliteConnection(db, { ...data, clock: systemClock, log: undefined });
+      connection = new SqliteConnection(db, { ...data!, clock: systemClock, log: undefined });
       return undefined;
     case 'execute': case 'fetchOne': case 'fetchArrays': case 'scalar': return connection[verb](sql, inputs, undefined);
     case 'stream':
@@ -52,6 +50,8 @@ async function reply(request: ReaderRequest): Promise<ReaderReply> {
 }
 
 let before: Promise<unknown> = Promise.resolve();
-parentPort!.on('message', (request: ReaderRequest) => { // a worker has one
-  before = before.then(async () => parentPort!.postMessage(await reply(request)));
+process.on('message', (request: ReaderRequest) => {
+  before = before.then(async () => process.send!(await reply(request))); // it was forked, so there is a channel
 });
+process.on('disconnect', () => process.exit()); // whoever asked is gone
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => { /* meant for the whole group: requests that are still answered need us */ });
