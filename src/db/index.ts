@@ -10,6 +10,8 @@ export {
 } from './db-errors.ts';
 export { Migrator } from './migrations.ts';
 export { openDatabase } from './open.ts';
+export { DatabasePlugin, database, db } from './plugin.ts';
+export { DatabaseRecordStore, recordStoreMigration } from './record-store.ts';
 export { Session } from './session.ts';
 export { sql } from './sql.ts';
 export { Transaction } from './transaction.ts';
@@ -23,6 +25,8 @@ export type { ContributedMigration, MigrationSources } from './migrations-source
 export type { Migratable, MigrationPolicy, OpenMigrator } from './migrations-start.ts';
 export type { MigrationState } from './migrations-state.ts';
 export type { DatabaseOptions, PoolOptions } from './open.ts';
+export type { DatabasePluginOptions } from './plugin.ts';
+export type { DatabaseRecordStoreOptions } from './record-store.ts';
 export type { Sql } from './sql.ts';
 export type { TransactionOptions } from './transaction.ts';
 export type { Parameter, Params } from './values.ts';

@@ -175,6 +175,8 @@ export interface Plugin {
   readonly requires?: readonly string[];
   /** Plugins that start before this one if they are there. */
   readonly after?: readonly string[];
+  /** Whether it starts before, and stops after, those that do not ask for this: databases. */
+  readonly startsFirst?: boolean;
   /** Secret settings that it cannot do without, for example `['authSecret']`: an application that lacks one does not start. */
   readonly secrets?: readonly string[];
   /** Declares routes, middleware and the rest. Synchronous, no I/O, before compilation. */
