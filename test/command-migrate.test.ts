@@ -6,7 +6,7 @@ import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
 import { BIN, build } from './support/build.ts';
-import { project, run, write } from './support/run.ts';
+import { project, run, start, write } from './support/run.ts';
 import type { Ended, RunOptions } from './support/run.ts';
 
 before(build);
@@ -158,3 +158,33 @@ test('svc check --live finds pending, changed and unfinished migrations, and a d
 function order(finding: string): number {
   return ['shop/v1', '0001_notes', '0002_owner'].findIndex((name) => finding.includes(name));
 }
+
+const NOTES = {
+  'app.ts': "import { Depends, Svc } from 'svc';\nimport { DatabasePlugin, db } from 'svc/db';\nexport const app = new Svc();\napp.register(new DatabasePlugin('sqlite:./data.db'));\n"
+    + "app.register({ name: 'shop', register: (host) => host.migration('v1', { sqlite: ['create table shop (id)'], postgres: [], mysql: [], mariadb: [] }) });\n"
+    + "app.get('/notes', { db: Depends(db) }, ({ db }) => db.fetchAll('select id from notes'));\n",
+  'migrations/0001_notes.up.sql': 'create table notes (id);\ninsert into notes values (7);', 'migrations/0001_notes.down.sql': 'drop table notes;',
+};
+
+test('an application with a DatabasePlugin refuses to start in production while migrations are pending, until svc migrate up', async (t) => {
+  const cwd = project(t, NOTES);
+  const options = { cwd, env: { SVC_ENV: 'production', SVC_PORT: '0' } };
+  const refused = await svc(['run', 'app.ts'], options);
+  assert.equal(refused.status, 1);
+  assert.match(refused.stderr, /Cannot start: the database "database" lacks 2 migrations: shop\/v1, 0001_notes\n {5}Apply them before/); // E_MIGRATION_PENDING
+  const pending = await svc(['check', 'app.ts', '--live', '--skip', 'SVC404'], options);
+  assert.equal(pending.status, 1);
+  assert.match(pending.stdout, /SVC402 {2}database database\n {6}shop\/v1 has not been applied/);
+  assert.equal((await svc(['migrate', 'up', 'app.ts'], options)).status, 0);
+  assert.equal((await svc(['check', 'app.ts', '--live', '--skip', 'SVC404'], options)).status, 0);
+  const server = start(t, process.execPath, [BIN, 'run', 'app.ts'], options);
+  const [, url] = await server.printed(/"event":"listening","url":"([^"]+)"/);
+  assert.deepEqual(await (await fetch(`${url!}/notes`)).json(), [{ id: 7 }]);
+});
+
+test('an application with a DatabasePlugin applies migrations by itself outside production, and says so', async (t) => {
+  const server = start(t, process.execPath, [BIN, 'run', 'app.ts'], { cwd: project(t, NOTES), env: { SVC_ENV: 'development', SVC_PORT: '0' } });
+  const [, url] = await server.printed(/"event":"listening","url":"([^"]+)"/);
+  assert.equal(server.count(/"event":"migration_applied","database":"database","id":"(?:shop\/v1|0001)"/g), 2);
+  assert.deepEqual(await (await fetch(`${url!}/notes`)).json(), [{ id: 7 }]);
+});
