@@ -77,7 +77,7 @@ export class SqliteConnection implements Connection {
         const until = count + MANY_ROWS;
         const done = this.#attempt(sql, limit, () => { // tried again, it goes on with the row that failed
           for (; next.done !== true && count < until; next = source.next()) {
-            affectedRows += statement.execute(statement.encode(next.value, count + 1), totalChanges).affectedRows;
+            affectedRows += statement.affect(statement.encode(next.value, count + 1), totalChanges);
             count++;
           }
         });

@@ -50,6 +50,12 @@ export class SqliteStatement {
     return { affectedRows, lastInsertId };
   }
 
+  /** The rows affected only: for many rows, one after the other. */
+  affect(inputs: readonly SqliteInput[], totalChanges: () => number): number {
+    const { kind } = this.scanned;
+    return kind === 'insert' || kind === 'update' ? Number(this.#statement.run(...inputs).changes) : this.execute(inputs, totalChanges).affectedRows;
+  }
+
   fetchOne(inputs: readonly SqliteInput[]): Row | undefined {
     if (this.scanned.hasStar) return this.#fetchOneByName(inputs);
     this.#returnArrays(true);
