@@ -151,7 +151,7 @@ export class Migrator {
   async #run(connection: Connection, limit: Limit, direction: 'up' | 'down', task: Task, choose: Choose): Promise<boolean> {
     const { migration, script } = task;
     const note = (isFinished: boolean): Awaitable<unknown> => this.#note(connection, migration, direction, isFinished);
-    const isStill = (rows: readonly Applied[]): boolean => choose(rows)?.migration === migration;
+    const isStill = (rows: readonly Applied[]): boolean => !rows.some((row) => row.applied_at === null) && choose(rows)?.migration === migration; // one that somebody has begun meanwhile is waited for
     if (script.hasTransaction) {
       return withoutForeignKeys(connection, script, () => locked(connection, limit, isStill, async () => {
         for (const statement of script.statements) await runStatement(connection, script, statement);

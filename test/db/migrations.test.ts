@@ -193,6 +193,25 @@ test('Migrator waits for an unfinished migration that somebody else ends', async
   assert.deepEqual(ids(await waiting), ['0002']);
 });
 
+test('Migrator waits for a migration that somebody else begins between its look and its lock', async (t) => {
+  const { db, path, migrator } = await open(t, { '0001_a.up.sql': '-- svc: no-transaction\nselect 1;', '0002_b.up.sql': 'create table b (id);' });
+  await migrator.up();
+  await db.script('delete from svc_migrations; drop table b');
+  const other = await openDatabase(`sqlite:///${path}`);
+  t.after(() => other.close());
+  let waiting: Promise<MigrationDone[]> | undefined;
+  const [first] = await migrator.status();
+  const turns = async (count: number): Promise<void> => { for (let turn = 0; turn < count; turn++) await new Promise((resolve) => setImmediate(resolve)); };
+  await other.transaction(async (tx) => {
+    await tx.execute("insert into svc_migrations values (?, ?, 'other', null)", [first!.id, first!.name]);
+    waiting = migrator.up(); // sees nothing of it, and waits for the lock
+    await turns(5);
+  });
+  await turns(5);
+  await other.execute("update svc_migrations set applied_at = '2024-01-01T00:00:00.000Z'");
+  await assert.rejects(waiting!, { code: 'E_MIGRATION_CHANGED' }); // it has looked again
+});
+
 test('Migrator with no-foreign-keys rebuilds a table that others refer to, and checks them before the commit', async (t) => {
   const rebuild = (where: string): string => `-- svc: no-foreign-keys\ncreate table new_owners (id integer primary key, name text not null default '');\ninsert into new_owners (id) select id from owners${where};\ndrop table owners;\nalter table new_owners rename to owners;\n`;
   const { directory, db, migrator } = await open(t, {
