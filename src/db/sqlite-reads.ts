@@ -59,9 +59,13 @@ export class SqliteReads {
     this.#turns.give();
   }
 
-  async close(error: () => unknown): Promise<void> {
-    await this.#turns.close(error);
-    for (const reading of this.#idle.splice(0)) await reading.close();
+  /** Refuses what comes by `error`; resolves when all are given back. */
+  drain(error: () => unknown): Promise<void> { return this.#turns.close(error); }
+
+  /** Closes all, those that are still lent too. */
+  async close(): Promise<void> {
+    for (const reading of [...this.#idle.splice(0), ...this.#lent.values()]) await reading.close();
+    this.#lent.clear();
   }
 
   async #open(): Promise<Reading> {

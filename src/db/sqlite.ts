@@ -22,6 +22,9 @@ import type { Awaitable } from '../stores.ts';
 import type { Connection, Driver, DriverLoad, Limit, Purpose, Row } from './driver.ts';
 import type { Params } from './values.ts';
 
+/** What is still under way when a database is closed has so long; then it is closed all the same. */
+const CLOSE_MS = 10_000;
+
 /** See {@link Driver}. */
 export class SqliteDriver implements Driver {
   readonly dialect = 'sqlite';
@@ -137,10 +140,13 @@ export class SqliteDriver implements Driver {
 
   async #close(): Promise<void> {
     const closed = (): SvcError => new SvcError('E_DB_CLOSED', ['run a statement']);
-    await Promise.all([this.#turns.close(closed), this.#reads?.close(closed)]);
+    const isDrained = await this.#drained(Promise.all([this.#turns.close(closed), this.#reads?.drain(closed)]));
+    await this.#reads?.close();
     const [db, main] = [this.#db, this.#main];
     this.#db = this.#main = undefined;
     if (db === undefined || main === undefined) return;
+    if (!isDrained) this.#options.log?.warn('database_closed_in_use', { remedy: 'Let callbacks of transactions settle, and loops over streams end' });
+    if (main.isInTransaction) main.rollback();
     main.end();
     try {
       if (!this.#options.isReadOnly) db.exec('pragma optimize');
@@ -148,6 +154,15 @@ export class SqliteDriver implements Driver {
       this.#options.log?.debug('optimize_failed', { reason: (error as Error).message }); // somebody else writes: they will, or the next time
     }
     db.close();
+  }
+
+  /** Whether it came in time: a callback that never settles, or a stream that nobody reads on, must not keep a program from ending. */
+  async #drained(drained: Promise<unknown>): Promise<boolean> {
+    const abort = new AbortController();
+    const late = this.#options.clock.sleep(CLOSE_MS, abort.signal).then(() => false, () => true); // aborted: it came in time
+    const isDrained = await Promise.race([drained.then(() => true), late]);
+    abort.abort();
+    return isDrained;
   }
 
   #opened(): SqliteConnection {

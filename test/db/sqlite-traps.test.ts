@@ -452,6 +452,24 @@ test('SQLite logs a statement that held the loop, and nothing of its values', as
   assert.ok(event !== undefined && (event['took_ms'] as number) > 50 && String(event['sql']).includes('n < ?'), JSON.stringify(events));
 });
 
+test('SQLite closes in time although a stream was left half-way and a callback never settles, and says so', async (t) => {
+  const { logger, events } = collectedLog();
+  for (const readers of [0, 1]) {
+    const clock = new ManualClock();
+    const { db, url } = await inFile(t, { clock, log: logger, readers });
+    await db.script('create table t (a)');
+    await db.insertMany('t', ['a'], Array.from({ length: 1_000 }, (_, index) => [index]));
+    await db.stream('select a from t').next();
+    void db.transaction(async (tx) => { await tx.execute('delete from t'); await new Promise(() => { /* never */ }); });
+    const closing = db.close();
+    await clock.advance(10_000);
+    await closing;
+    await using again = await openDatabase(url);
+    assert.equal(await again.scalar('select count(*) from t'), 1_000);
+  }
+  assert.equal(events.filter(({ event }) => event === 'database_closed_in_use').length, 2);
+});
+
 test('SQLite opened by several programs at once is switched to WAL by one of them', async (t) => {
   const path = join(folder(t), 'data.db');
   const all = await Promise.all(Array.from({ length: 8 }, () => openDatabase(`sqlite:${path}`)));
