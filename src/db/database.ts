@@ -7,7 +7,7 @@ import { bool, given, int, oneOf, readOptions } from '../options.ts';
 import { DatabaseError, atCaller } from './db-errors.ts';
 import { MAX_TIMEOUT_MS, limitOf, sleepWithin, type QueryOptions } from './limits.ts';
 import { Session, type OpenStream, type Work } from './session.ts';
-import { Transaction, refuseInsideTransaction, type TransactionOptions } from './transaction.ts';
+import { Transaction, refuseInsideTransaction, undo, type TransactionOptions } from './transaction.ts';
 import type { Clock } from '../clock.ts';
 import type { Awaitable } from '../stores.ts';
 import type { BeginOptions, Connection, Dialect, Driver, DriverLoad, Limit, Purpose, Row } from './driver.ts';
@@ -15,6 +15,8 @@ import type { BeginOptions, Connection, Dialect, Driver, DriverLoad, Limit, Purp
 /** The first pause before a transaction is run again; each further one is twice as long. */
 const FIRST_PAUSE_MS = 5;
 const MAX_PAUSE_MS = 1_000;
+
+const WRITING: BeginOptions = { isolation: undefined, isReadOnly: false };
 
 /** What a database is made from, beside its driver. @internal */
 export interface DatabaseSetup {
@@ -113,9 +115,21 @@ export class Database extends Session {
     }
   }
 
-  /** @internal */
-  whole<T>(work: Work<T>, options: QueryOptions | undefined): Promise<T> {
-    return this.transaction((tx) => tx.run('statement', work, undefined), { signal: options?.signal, timeoutMs: options?.timeoutMs ?? this.#statementTimeoutMs });
+  /** Without a handle, a callback and its context: a third less than `transaction()`. @internal */
+  async whole<T>(work: Work<T>, options: QueryOptions | undefined): Promise<T> {
+    let connection: Connection | undefined;
+    try {
+      const limit = options === undefined && this.#statementTimeoutMs === 0 ? undefined : limitOf(options, this.#statementTimeoutMs, this.#clock);
+      connection = await this.#begin(WRITING, limit);
+      const result = await work(connection, limit);
+      await connection.commit();
+      return result;
+    } catch (error) {
+      if (connection !== undefined) await undo(connection);
+      throw atCaller(error);
+    } finally {
+      if (connection !== undefined) this.#driver.release(connection);
+    }
   }
 
   /** @internal */

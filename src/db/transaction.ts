@@ -191,7 +191,8 @@ export class Transaction extends Session {
   }
 }
 
-async function undo(end: { rollback(): Awaitable<void> }): Promise<void> {
+/** Rolls back, if it can be done. @internal */
+export async function undo(end: { rollback(): Awaitable<void> }): Promise<void> {
   try {
     await end.rollback();
   } catch {

@@ -48,6 +48,15 @@ export function databaseContract(name: string, open: OpenDatabase): void {
     assert.equal((await db.execute('select * from item')).affectedRows, 0);
   });
 
+  contract('keeps what a statement wrote whose rows were read, all of them or only the first', async (db) => {
+    assert.deepEqual(await db.fetchOne('insert into item (id, label) values (1, ?), (2, ?) returning id', ['a', 'b']), { id: 1 });
+    assert.deepEqual(await db.fetchAll('insert into item (id, label) values (3, ?) returning id, label', ['c']), [{ id: 3, label: 'c' }]);
+    assert.equal(await db.scalar('update item set amount = id returning amount'), 1);
+    assert.equal(await db.scalar('select sum(amount) from item'), 6);
+    await assert.rejects(db.fetchOne('insert into item (id) values (9), (1) returning id'), UniqueViolation);
+    assert.equal(await db.scalar('select count(*) from item'), 3);
+  });
+
   contract('gives rows as plain objects, and undefined where there is none', async (db) => {
     await db.insertMany('item', ['id', 'label', 'amount'], [[1, 'a', 10], [2, 'b', null]]);
     assert.deepEqual(await db.fetchAll('select id, label, amount from item order by id'), [{ id: 1, label: 'a', amount: 10 }, { id: 2, label: 'b', amount: null }]);
