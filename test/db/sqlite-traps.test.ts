@@ -199,6 +199,21 @@ test('SQLite says so when this user may not write the file', { skip: process.get
   await assert.rejects(openDatabase(`sqlite:${path}`), fault('E_DB_OPEN'));
 });
 
+test('SQLite says so when a file cannot be made, even by root', { skip: process.platform !== 'linux' && 'there is no /proc' }, async () => {
+  await assert.rejects(openDatabase('sqlite:/proc/data.db'), (error) => fault('E_DB_OPEN')(error) && /this user may not write/.test((error as Error).message));
+});
+
+test('SQLite that has lost its file opens no reading connection, in this process or another, and lends the next one', async (t) => {
+  for (const readers of [0, 1]) {
+    const { db, path } = await inFile(t, { readers });
+    renameSync(path, `${path}.moved`);
+    await assert.rejects(db.scalar('select 1', [], { longRead: true }));
+    renameSync(`${path}.moved`, path);
+    assert.equal(await db.scalar('select 1', [], { longRead: true }), 1);
+    assert.equal(db.load.inUse, 0);
+  }
+});
+
 test('SQLite opened for reading refuses writes', async (t) => {
   const { db, url } = await inFile(t);
   await db.script('create table t (a); insert into t values (1)');
