@@ -94,5 +94,5 @@ export interface SqlTag {
   join(values: Iterable<SqlValue>, separator?: Sql): Sql;
 }
 
-/** Writes SQL: `sql\`select * from t where id = ${id}\``. A template that is not tagged is refused by the types of nobody: tag it. */
+/** Writes SQL whose values are bound: see the top of this file. */
 export const sql: SqlTag = Object.freeze(Object.assign(template, { identifier, join }));
