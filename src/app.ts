@@ -39,7 +39,7 @@ import type { Counter, MetricsRegistry } from './metrics.ts';
 import type { OpsOptions } from './ops.ts';
 import type { RegisteredPlugin } from './plugin.ts';
 import type { Routes } from './route.ts';
-import type { Awaitable, CompiledRoute, Host, Middleware, Plugin, Rule, Services, StateMap } from './http/contracts.ts';
+import type { Awaitable, CompiledRoute, ContributedMigration, Host, Middleware, Plugin, Rule, Services, StateMap } from './http/contracts.ts';
 import type { ErrorClass, ExceptionHandler } from './http/exception-handlers.ts';
 import type { MiddlewareFunction } from './http/pipeline.ts';
 import type { TrustProxy } from './http/proxy.ts';
@@ -120,13 +120,6 @@ export interface RunningServer {
   readonly url: string;
   /** Drains, shuts the application down, and resolves when all is done. */
   close(): Promise<void>;
-}
-
-/** Statements that a plugin wants in the database, by engine. @internal */
-export interface ContributedMigration {
-  readonly plugin: string;
-  readonly id: string;
-  readonly sql: Parameters<Host['migration']>[1];
 }
 
 /** Called once at start or end. */
@@ -521,6 +514,7 @@ export class Svc extends Router implements ServedApplication {
       readiness: (name, probe) => this.operations.probe(name, probe),
       rule: (rule) => void this.addCheck(rule),
       migration: (id, sql) => void this.#migrations.push({ plugin: plugin.name, id, sql }),
+      migrations: this.#migrations,
     };
   }
 

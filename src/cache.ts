@@ -6,7 +6,7 @@
  * Text, numbers, booleans and bigints are kept as they are. Anything else is kept as the bytes of a structured clone and
  * cloned anew for each reader, so no caller can change what another one gets.
  */
-import { deserialize, serialize } from 'node:v8';
+import { fromBytes, toBytes } from './clone.ts';
 import { systemClock, type Clock } from './clock.ts';
 import { SvcError } from './errors.ts';
 import { bool, given, int, readOptions } from './options.ts';
@@ -131,7 +131,7 @@ export class MemoryCache implements CacheBackend {
 
   #kept(value: unknown): unknown {
     try {
-      const bytes = serialize(value);
+      const bytes = toBytes(value);
       return this.#shareReferences ? new Shared(value, bytes.length) : new Cloned(bytes);
     } catch (error) {
       if (this.#shareReferences) return new Shared(value, UNKNOWN_BYTES);
@@ -175,7 +175,7 @@ class Cloned {
   readonly bytes: Uint8Array;
   constructor(bytes: Uint8Array) { this.bytes = bytes; }
   get size(): number { return this.bytes.length; }
-  read(): unknown { return deserialize(this.bytes); }
+  read(): unknown { return fromBytes(this.bytes); }
 }
 
 /** A value handed out by reference. */

@@ -4,6 +4,7 @@
  * An id is for ever. What has no `run` is found where it happens: while loading (command-load-child.ts) or compiling
  * (compile.ts, di.ts, plugin.ts, route.ts).
  */
+import { findMigrations } from './check-live.ts';
 import { findSecrets } from './check-secrets.ts';
 import { viewOfDependency } from './di.ts';
 import { SvcError } from './errors.ts';
@@ -98,6 +99,11 @@ export const CORE_RULES: readonly CoreRule[] = [
     id: 'SVC401', severity: 'error', phase: 'environment', run: findSettings,
     why: 'A setting that cannot be read as what it is used for fails when it is first needed; a variable that nobody reads is most likely misspelt',
     remedy: 'Set the variable, or the setting, to text of the form that is needed, or leave it out for its default',
+  },
+  {
+    id: 'SVC402', severity: 'error', phase: 'live', run: findMigrations,
+    why: 'A version of an application that meets a database without its migrations fails at the first statement that needs them, and one that cannot reach it, at all',
+    remedy: 'Apply the migrations before the new version starts: svc migrate up <module>',
   },
   {
     id: 'SVC404', severity: 'warning', phase: 'environment', run: findOldNode,

@@ -13,7 +13,7 @@ import { thrown } from './compile.ts';
 import type { CompilationView, RouteDetail } from './compile.ts';
 import type { Config } from './config.ts';
 import type { Finding, Place, Report, Severity } from './findings.ts';
-import type { Plugin, Rule } from './http/contracts.ts';
+import type { Awaitable, Plugin, Rule } from './http/contracts.ts';
 import type { Allowance } from './route.ts';
 
 /** What rules of this package read. Those of others see a `CompiledView` of it. */
@@ -49,7 +49,7 @@ export type Tell = (subject: string, message: string, place?: Place, particulars
 /** A rule of this package. Without `run` it is found elsewhere: while loading or compiling. */
 export interface CoreRule extends Omit<Rule, 'run' | 'phase'> {
   readonly phase: Rule['phase'] | 'load';
-  run?(view: ApplicationView, tell: Tell): void;
+  run?(view: ApplicationView, tell: Tell): Awaitable<void>;
 }
 
 /** A rule without what it does: for lists and explanations. */

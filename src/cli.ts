@@ -9,6 +9,7 @@ import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
 import { newCommand } from './command-new.ts';
 import { checkCommand } from './command-check.ts';
+import { migrateCommand } from './command-migrate.ts';
 import { routesCommand } from './command-routes.ts';
 import { runCommand } from './command-run.ts';
 import { SvcError } from './errors.ts';
@@ -21,6 +22,7 @@ import type { FaultCode } from './errors.ts';
 
 const COMMANDS: Readonly<Record<string, Command>> = {
   check: checkCommand,
+  migrate: migrateCommand,
   new: newCommand,
   routes: routesCommand,
   run: runCommand,
@@ -72,7 +74,7 @@ async function invoke(name: string, command: Command, args: readonly string[], a
   command.check?.(values);
   const takesModule = typeof command.takesModule === 'function' ? command.takesModule(values, positionals) : command.takesModule;
   if (!takesModule) return command.run({ positionals, values, argv, subject: undefined });
-  const [given, ...surplus] = positionals;
+  const [given, ...surplus] = positionals.slice(command.words ?? 0);
   if (given === undefined || surplus.length > 0) throw new SvcError('E_CLI_USAGE', [given === undefined ? `${name} needs a module` : `${name} takes one module, found also "${surplus[0]!}"`]);
   if (typeof values['env-file'] === 'string') loadEnvironment(values['env-file']);
   const target = parseTarget(given);

@@ -29,6 +29,7 @@ export const checkCommand: Command = {
     '  --max-warnings <n>  fails when there are more warnings than that',
     '  --only <rules>      looks at these rules only: ids or patterns such as "SVC1*", with commas or several times',
     '  --skip <rules>      leaves these rules out',
+    '  --live              asks databases and other services too, which takes a network: whether they answer, and have their migrations',
     '  --env <name>        production, development or test; default SVC_ENV, else what the application says',
     ENV_FILE_HELP,
     `  --timeout <seconds> how long it may take to import the module; default ${DEFAULT_TIMEOUT_SECONDS}`,
@@ -43,7 +44,7 @@ export const checkCommand: Command = {
   ].join('\n'),
   options: {
     format: { type: 'string' }, 'fail-level': { type: 'string' }, 'max-warnings': { type: 'string' }, only: { type: 'string', multiple: true }, skip: { type: 'string', multiple: true },
-    env: { type: 'string' }, 'env-file': { type: 'string' }, timeout: { type: 'string' }, 'no-color': { type: 'boolean' }, list: { type: 'boolean' }, explain: { type: 'string' },
+    env: { type: 'string' }, 'env-file': { type: 'string' }, timeout: { type: 'string' }, 'no-color': { type: 'boolean' }, live: { type: 'boolean' }, list: { type: 'boolean' }, explain: { type: 'string' },
   },
   takesModule: (values, positionals) => positionals.length > 0 || !isAboutRules(values),
   check: (values) => void readSettings(values),
@@ -61,6 +62,7 @@ interface Settings extends Selection {
   readonly maxWarnings: number | undefined;
   readonly env: string | undefined;
   readonly timeoutMs: number;
+  readonly wants: 'report' | 'live';
 }
 
 function isAboutRules(values: Invocation['values']): boolean {
@@ -70,7 +72,7 @@ function isAboutRules(values: Invocation['values']): boolean {
 async function check({ values, subject }: Invocation): Promise<number> {
   const settings = readSettings(values);
   if (isAboutRules(values)) return tellOfRules(values, subject === undefined ? CORE_RULES : await rulesOf(subject, settings));
-  const answer = withoutCrash(await ask(subject!, { wants: 'report', timeoutMs: settings.timeoutMs, env: settings.env })); // takesModule
+  const answer = withoutCrash(await ask(subject!, settings)); // takesModule
   if (answer.kind === 'routes') throw new Error('The child process answered another question');
   return print(answer, subject!.given, values);
 }
@@ -121,7 +123,7 @@ function readSettings(values: Invocation['values']): Settings {
     maxWarnings: readCount('max-warnings', values['max-warnings'], 0, 999_999_999),
     env: values['env'] === undefined ? undefined : readWord('env', values['env'], ['production', 'development', 'test'], 'production'),
     timeoutMs: (readCount('timeout', values['timeout'], 1, MAX_TIMEOUT_SECONDS) ?? DEFAULT_TIMEOUT_SECONDS) * 1_000,
-    only: readPatterns('only', values['only']), skip: readPatterns('skip', values['skip']),
+    wants: values['live'] === true ? 'live' : 'report', only: readPatterns('only', values['only']), skip: readPatterns('skip', values['skip']),
   };
 }
 

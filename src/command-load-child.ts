@@ -38,22 +38,25 @@ async function work(job: Job): Promise<Answer> {
   void process.stdout.writable; // opened now, so that it is not taken for the application's
   void process.stderr.writable;
   denyStart();
-  const tried = denyNetwork();
+  const network = denyNetwork();
   const escaped: unknown[] = [];
   process.on('uncaughtException', (error) => { escaped.push(error); });
   process.on('unhandledRejection', (error) => { escaped.push(error); });
   const watch = new HandleWatch();
   const loaded = await load(job);
   const open = 'app' in loaded ? await watch.leftOpen() : [];
-  const trespassed = (): Finding[] => [...trespasses(job, [...tried, ...open]), ...escaped.filter((error) => !isDenied(error)).map((error) => loadFinding(job, error))];
+  const trespassed = (): Finding[] => [...trespasses(job, [...network.tried, ...open]), ...escaped.filter((error) => !isDenied(error)).map((error) => loadFinding(job, error))];
   if (!('app' in loaded)) {
     const report = makeReport([...trespassed(), ...unloaded(job, loaded, watch.runningNow())]);
     return { token: job.token, kind: 'failed', isLate: 'isLate' in loaded, report, rules: texts(CORE_RULES) };
   }
   const { app } = loaded;
   if (job.wants === 'routes') return { token: job.token, kind: 'routes', routes: routesOf(app) };
-  const report = app.check();
+  const checked = app.check();
   const found = trespassed();
+  if (job.wants === 'live') network.allow();
+  const live = job.wants === 'live' ? await app.checkLive() : undefined;
+  const report = live === undefined ? checked : makeReport([...checked.findings, ...live.findings], [...checked.suppressed, ...live.suppressed]);
   return { token: job.token, kind: 'checked', report: found.length === 0 ? report : makeReport([...found, ...report.findings], report.suppressed), rules: texts(app.rules) };
 }
 

@@ -19,7 +19,7 @@ import type { SecurityRequirement } from './http/contracts.ts';
 export interface Job {
   /** Comes back with the answer: the application may send messages of its own. */
   readonly token: string;
-  readonly wants: 'report' | 'routes';
+  readonly wants: 'report' | 'live' | 'routes';
   readonly given: string;
   readonly target: Target;
   /** The URL of the module. */

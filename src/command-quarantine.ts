@@ -1,7 +1,7 @@
 /**
  * What a module may not do while it is imported to be inspected: use the network, listen, or leave anything running.
  *
- * For a child process only: `denyNetwork()` replaces parts of node:net, node:dgram and node:dns for good.
+ * For a child process only: `denyNetwork()` replaces parts of node:net, node:dgram and node:dns.
  */
 import { createHook } from 'node:async_hooks';
 import dgram from 'node:dgram';
@@ -34,12 +34,23 @@ export function isDenied(error: unknown): boolean {
   return false;
 }
 
-/** Denies the network; answers what has been tried, which grows. */
-export function denyNetwork(): readonly Trespass[] {
+/** The network is denied. */
+export interface DeniedNetwork {
+  /** What has been tried; grows. */
+  readonly tried: readonly Trespass[];
+  /** Ends it. */
+  allow(): void;
+}
+
+/** Denies the network. */
+export function denyNetwork(): DeniedNetwork {
   const tried: Trespass[] = [];
+  const undo: (() => void)[] = [];
   const deny = (owner: object, names: readonly string[], what: (args: readonly unknown[]) => string): void => {
     for (const name of names) {
       if (typeof (owner as Record<string, unknown>)[name] !== 'function') continue;
+      const before = Object.getOwnPropertyDescriptor(owner, name);
+      undo.push(() => before === undefined ? Reflect.deleteProperty(owner, name) : Object.defineProperty(owner, name, before));
       Object.defineProperty(owner, name, {
         configurable: true, writable: true, enumerable: true,
         value: function (this: unknown, ...args: unknown[]): never {
@@ -60,7 +71,11 @@ export function denyNetwork(): readonly Trespass[] {
     deny(resolver, names.filter((name) => /^(?:lookup|resolve|reverse)/.test(name)), asked);
   }
   syncBuiltinESMExports();
-  return tried;
+  const allow = (): void => {
+    for (const restore of undo) restore();
+    syncBuiltinESMExports();
+  };
+  return { tried, allow };
 }
 
 /** The address that a call of connect() is about, in its many forms. */

@@ -35,6 +35,8 @@ export interface Command {
   readonly options: ParseArgsOptionsConfig;
   /** Whether its one argument names an application, with these options or always: then `--env-file` is read first, and the application's own copy of the package takes over. */
   readonly takesModule: boolean | ((values: Invocation['values'], positionals: readonly string[]) => boolean);
+  /** How many words come before the module. Default 0. */
+  readonly words?: number;
   /** Refuses option values before anything is looked up. @throws SvcError `E_CLI_USAGE` */
   check?(values: Invocation['values']): void;
   /** Tells of a module that is not there, where that is an answer of the command's own. Default: it is thrown. */

@@ -37,6 +37,10 @@ export const FAULTS = {
     describe: (what: string): string => `Cannot read the request body as ${what}: its stream has been taken already`,
     remedy: 'Call stream() or one of body(), json(), text(), form(), not both',
   },
+  E_CACHED_KEY: {
+    describe: (problem: string): string => `Cannot cache the call: ${problem}, which makes no key`,
+    remedy: 'Say what tells calls apart by the option "key", which returns text: cached(fn, { key: (user) => user.id })',
+  },
   E_CACHE_VALUE: {
     describe: (): string => 'Cannot cache the value: it has no structured clone, so callers could not be given copies of it',
     remedy: 'Cache plain data without functions and handles, or make the cache with shareReferences: true',
@@ -72,6 +76,54 @@ export const FAULTS = {
   E_CSRF_ABSENT: {
     describe: (): string => 'Cannot make a CSRF token: no CSRF middleware is in use for this request',
     remedy: 'Register it behind the session: app.use(new SessionMiddleware()), then app.use(new CSRFMiddleware())',
+  },
+  E_DB_CLOSED: {
+    describe: (what: string): string => `Cannot ${what}: the database is closed`,
+    remedy: 'Use it between startup and shutdown; a task that outlives the application needs a database of its own',
+  },
+  E_DB_DRIVER: {
+    describe: (scheme: string): string => `Cannot open a "${scheme}" database: this version speaks SQLite only`,
+    remedy: 'Use sqlite:./data.db, or a version whose README lists the engine',
+  },
+  E_DB_IDENTIFIER: {
+    describe: (found: string): string => `Cannot quote a name: found ${found}, 1 … 63 bytes of text without NUL are needed`,
+    remedy: 'Pass a table or column name; for "schema.table" pass two: sql.identifier("schema", "table")',
+  },
+  E_DB_JOIN: {
+    describe: (): string => 'Cannot join SQL: there is nothing to join, and an empty list has no SQL',
+    remedy: 'Answer for the empty list before the statement is made: no row is in ()',
+  },
+  E_DB_NESTED: {
+    describe: (which: string, remedy: string): string => `Cannot run a statement on ${which}: a transaction is open here, and ${remedy}`,
+    remedy: 'Use the handle that the innermost callback is given: transaction(async (tx) => tx.execute(…))',
+  },
+  E_DB_OPEN: {
+    describe: (path: string, problem: string): string => `Cannot open the database "${path}": ${problem}`,
+    remedy: 'Correct the address, make its directory, or give this user the rights; a file that is damaged comes back from a backup',
+  },
+  E_DB_OPTION: {
+    describe: (problem: string): string => `Cannot open the database with these options: ${problem}`,
+    remedy: 'Leave the option out, or use a database that has what it asks for',
+  },
+  E_DB_OVER: {
+    describe: (): string => 'Cannot use a transaction: its callback has settled, so it is committed or rolled back',
+    remedy: 'Await inside the callback everything that uses its handle, and do not keep the handle',
+  },
+  E_DB_PARAMETER: {
+    describe: (where: string, problem: string): string => `Cannot bind ${where}: found ${problem}`,
+    remedy: 'Pass null, text, a finite number, bigint, boolean, Date or Uint8Array, and anything else as json(value)',
+  },
+  E_DB_PARAMETER_COUNT: {
+    describe: (needed: number, given: number, row: number | undefined): string => `Cannot bind ${given} value${given === 1 ? '' : 's'}${row === undefined ? '' : ` of row ${row}`}: the statement has ${needed} placeholder${needed === 1 ? '' : 's'}`,
+    remedy: 'Pass a list with one value for each ? of the statement, in their order',
+  },
+  E_DB_STATEMENT: {
+    describe: (problem: string): string => `Cannot run the statement: ${problem}`,
+    remedy: 'Run one statement at a time with ? for values, transactions by transaction(), and scripts by script()',
+  },
+  E_DB_URL: {
+    describe: (shown: string, problem: string): string => `Cannot read the database address "${shown}": ${problem}`,
+    remedy: 'Write sqlite:./data.db for a file beside the program, sqlite:///var/lib/app/data.db, or sqlite::memory:',
   },
   E_DEPENDENCY_YIELD: {
     describe: (label: string, problem: string): string => `Cannot use the dependency ${label}: its generator ${problem}`,
@@ -109,6 +161,44 @@ export const FAULTS = {
   E_MIDDLEWARE_RESULT: {
     describe: (what: string): string => `Cannot answer the request: the middleware ${what} returned nothing`,
     remedy: 'Return the response: return await next(), or a response of your own',
+  },
+  E_MIGRATION_CHANGED: {
+    describe: (origin: string, appliedAt: string): string => `Cannot migrate: ${origin} has changed since it was applied (${appliedAt})`,
+    remedy: 'Put back what it was, and write what is new as another migration: svc migrate new <name>',
+  },
+  E_MIGRATION_CONTRIBUTED: {
+    describe: (id: string, problem: string): string => `Cannot read the migration "${id}": ${problem}`,
+    remedy: 'Mend the plugin: host.migration("0001", { sqlite: ["create table …"], postgres: […], mysql: […], mariadb: […] })',
+  },
+  E_MIGRATION_DOWN: {
+    describe: (name: string, problem: string): string => `Cannot undo ${name}: ${problem}`,
+    remedy: 'Put its .up.sql and .down.sql beside the others, or go forward with another migration',
+  },
+  E_MIGRATION_FAILED: {
+    describe: (origin: string, where: string, problem: string): string => `Cannot run ${origin}: ${where}: ${problem}`,
+    remedy: 'Mend the statement and migrate again; what ran in the transaction of this migration has been undone',
+  },
+  E_MIGRATION_FILES: {
+    describe: (path: string, problem: string): string => `Cannot read the migrations in "${path}": ${problem}`,
+    remedy: 'Name files 0001_create_users.up.sql and .down.sql, numbered without gaps: svc migrate new <name> makes the next two',
+  },
+  E_MIGRATION_ORDER: {
+    describe: (origin: string, problem: string): string => `Cannot migrate to ${origin}: ${problem}`,
+    remedy: 'Give a migration that is new the number after the last one; see: svc migrate status',
+  },
+  E_MIGRATION_PENDING: {
+    describe: (database: string, names: readonly string[]): string =>
+      `Cannot start: the database "${database}" lacks ${names.length} migration${names.length === 1 ? '' : 's'}: ${names.join(', ')}`,
+    remedy: 'Apply them before the new version starts: svc migrate up <module>; or make the plugin with migrations: "apply"',
+    rule: 'SVC402',
+  },
+  E_MIGRATION_TARGET: {
+    describe: (problem: string): string => `Cannot migrate: ${problem}`,
+    remedy: 'Register a DatabasePlugin; where there are several, choose with --database <name of the plugin>',
+  },
+  E_MIGRATION_UNFINISHED: {
+    describe: (name: string): string => `Cannot migrate: ${name} runs without a transaction, was begun, and has not ended`,
+    remedy: 'If no process runs it any more, undo what it did, delete its row from svc_migrations, and migrate again',
   },
   E_NEW_FOLDER: {
     describe: (folder: string, problem: string): string => `Cannot create a project in "${folder}": ${problem}`,

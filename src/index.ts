@@ -12,6 +12,10 @@ export type { ConditionOptions, RoleRequirement, ScopeRequirement } from './auth
 export { LoginRequired, requireSession } from './auth-session.ts';
 export type { AuthSource } from './auth-source.ts';
 export { BackgroundTasks } from './background.ts';
+export { MemoryCache } from './cache.ts';
+export type { MemoryCacheOptions } from './cache.ts';
+export { cached } from './cached.ts';
+export type { Cached, CachedOptions, CachedStats } from './cached.ts';
 export { systemClock } from './clock.ts';
 export type { Clock } from './clock.ts';
 export { Config } from './config.ts';
@@ -70,4 +74,4 @@ export { SecurityHeadersMiddleware, cspNonce } from './http/security-headers.ts'
 export type { ReferrerPolicy, SecurityHeadersOptions, StrictTransportSecurity } from './http/security-headers.ts';
 export { services, stateKey } from './http/state.ts';
 export { MemoryRateLimitStore, MemoryRecordStore, StoreFull } from './stores.ts';
-export type { MemoryRateLimitStoreOptions, MemoryRecordStoreOptions, RateLimitResult, RateLimitRule, RateLimitStore, RecordStore } from './stores.ts';
+export type { CacheBackend, MemoryRateLimitStoreOptions, MemoryRecordStoreOptions, RateLimitResult, RateLimitRule, RateLimitStore, RecordStore } from './stores.ts';

@@ -14,7 +14,7 @@ export interface RegisteredPlugin {
 }
 
 /**
- * The plugins in dependency order; among those that do not need one another, in the order of registration. A name that is
+ * The plugins in dependency order; among those that do not need one another, those that start first, then in the order of registration. A name that is
  * there twice, a requirement that nobody has registered and a circle are findings, which print the path.
  */
 export function sortPlugins(registered: readonly RegisteredPlugin[], report: (finding: Finding) => void): Plugin[] {
@@ -49,7 +49,8 @@ export function sortPlugins(registered: readonly RegisteredPlugin[], report: (fi
     state.set(plugin.name, 'done');
     sorted.push(plugin);
   };
-  for (const entry of byName.values()) visit(entry, []);
+  const [first, others] = [[...byName.values()].filter(({ plugin }) => plugin.startsFirst === true), [...byName.values()]];
+  for (const entry of [...first, ...others]) visit(entry, []);
   return sorted;
 }
 

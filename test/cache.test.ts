@@ -47,6 +47,19 @@ test('MemoryCache copies what a structured clone can hold', () => {
   }
 });
 
+test('MemoryCache shares no bytes between callers, nor what was kept beside them', () => {
+  const cache = new MemoryCache({ clock: new ManualClock() });
+  cache.set('value', { secret: 'kept beside', bytes: new Uint8Array([1]), buffer: Buffer.from('a'), list: new Float64Array([1]), view: new DataView(new ArrayBuffer(1)) }, 1_000);
+  for (let count = 0; count < 2; count++) {
+    const got = cache.get('value') as { bytes: Uint8Array; buffer: Buffer; list: Float64Array; view: DataView };
+    assert.deepEqual([got.bytes[0], got.buffer[0], got.list[0], got.view.getInt8(0)], [1, 97, 1, 0]);
+    assert.equal(got.buffer.constructor, Buffer);
+    assert.deepEqual([got.bytes.buffer.byteLength, got.list.buffer.byteLength, got.view.buffer.byteLength], [1, 8, 1]);
+    got.bytes[0] = got.buffer[0] = got.list[0] = 9;
+    got.view.setInt8(0, 9);
+  }
+});
+
 test('MemoryCache refuses what cannot be copied, and names the way out', () => {
   const cache = new MemoryCache({ clock: new ManualClock() });
   for (const value of [() => 1, { f: () => 1 }, Symbol('s')]) {

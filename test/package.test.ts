@@ -47,7 +47,7 @@ function filesOf(path: string): Map<string, Buffer> {
 test('the tarball holds what package.json names, LICENSE and README, and nothing else', () => {
   const names = [...filesOf(tarball).keys()];
   for (const name of ['package.json', 'README.md', 'LICENSE', 'bin/svc.js', 'bin/need-node.cjs']) assert.ok(names.includes(`package/${name}`), name);
-  const others = names.filter((name) => !/^package\/(?:package\.json|README\.md|LICENSE|bin\/(?:svc\.js|need-node\.cjs)|src\/(?:.+\.ts|tsconfig\.json)|dist\/.+\.(?:js|d\.ts|js\.map))$/.test(name));
+  const others = names.filter((name) => !/^package\/(?:package\.json|README\.md|LICENSE|bin\/(?:svc\.js|need-node\.cjs)|src\/(?:.+\.ts|tsconfig\.json|db\/README\.md)|dist\/.+\.(?:js|d\.ts|js\.map))$/.test(name));
   assert.deepEqual(others, []);
   for (const entry of Object.values(manifest.exports)) {
     for (const target of typeof entry === 'string' ? [entry] : Object.values(entry)) assert.ok(names.includes(target.replace('.', 'package')), target);

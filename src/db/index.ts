@@ -1,6 +1,32 @@
 /**
- * `svc/db`: what the framework keeps data in, usable without it. Stores of one process, so far.
+ * `svc/db`: what data is kept in, usable without the framework: databases, and stores of one process or of all.
  */
 export { MemoryCache } from '../cache.ts';
 export { MemoryRateLimitStore, MemoryRecordStore, MemoryRoomBus, StoreFull } from '../stores.ts';
+export { Database } from './database.ts';
+export {
+  CheckViolation, CommitOutcomeUnknown, ConnectionLost, ConstraintViolation, Corrupt, DataError, DatabaseError, Deadlock, DiskFull, ForeignKeyViolation, LockTimeout, NotNullViolation,
+  PoolTimeout, QueryCanceled, QueryTimeout, ReadOnly, SerializationFailure, StatementError, StorageFailed, TransactionAborted, UniqueViolation,
+} from './db-errors.ts';
+export { Migrator } from './migrations.ts';
+export { openDatabase } from './open.ts';
+export { DatabasePlugin, database, db } from './plugin.ts';
+export { DatabaseRecordStore, recordStoreMigration } from './record-store.ts';
+export { Session } from './session.ts';
+export { sql } from './sql.ts';
+export { Transaction } from './transaction.ts';
+export { json } from './values.ts';
 export type { CacheBackend, RateLimitStore, RecordStore, RoomBus } from '../stores.ts';
+export type { DatabaseErrorCode } from './db-errors.ts';
+export type { Column, Connection, Dialect, Driver, DriverLoad, ExecuteResult, Int8, Isolation, Row, Table } from './driver.ts';
+export type { QueryOptions } from './limits.ts';
+export type { MigrationDone, MigratorOptions } from './migrations.ts';
+export type { ContributedMigration, MigrationSources } from './migrations-source.ts';
+export type { Migratable, MigrationPolicy, OpenMigrator } from './migrations-start.ts';
+export type { MigrationState } from './migrations-state.ts';
+export type { DatabaseOptions, PoolOptions } from './open.ts';
+export type { DatabasePluginOptions } from './plugin.ts';
+export type { DatabaseRecordStoreOptions } from './record-store.ts';
+export type { Sql } from './sql.ts';
+export type { TransactionOptions } from './transaction.ts';
+export type { Parameter, Params } from './values.ts';

@@ -231,6 +231,8 @@ export interface Plugin {
   readonly requires?: readonly string[];
   /** Plugins that start before this one if they are there. */
   readonly after?: readonly string[];
+  /** Whether it starts before, and stops after, those that do not ask for this: databases. */
+  readonly startsFirst?: boolean;
   /** Secret settings that it cannot do without, for example `['authSecret']`: an application that lacks one does not start. */
   readonly secrets?: readonly string[];
   /** Declares routes, middleware and the rest. Synchronous, no I/O, before compilation. */
@@ -257,7 +259,17 @@ export interface Host {
   /** A part of `/readyz`: throwing means down; 2 s; the text goes to the log only. */
   readiness(name: string, probe: (signal: AbortSignal) => Awaitable<void>): void;
   rule(rule: Rule): void;
+  /** Statements for the application's database, by engine: `svc migrate up` applies them before those of the application, once, under the id `plugin/id`. */
   migration(id: string, sql: Readonly<Record<'sqlite' | 'postgres' | 'mysql' | 'mariadb', readonly string[]>>): void;
+  /** What all plugins have contributed so far. @internal */
+  readonly migrations: readonly ContributedMigration[];
+}
+
+/** Statements that a plugin wants in the database, by engine. @internal */
+export interface ContributedMigration {
+  readonly plugin: string;
+  readonly id: string;
+  readonly sql: Parameters<Host['migration']>[1];
 }
 
 /** Where a plugin declares routes. */

@@ -14,16 +14,17 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import test from 'node:test';
 import {
-  BackgroundTasks, BadRequest, BearerAuth, CORSMiddleware, CSRFMiddleware, Config, Depends, Field, FileResponse, Forbidden, HTMLResponse, HTTPException, HttpResponse,
-  InternalError, InvalidToken, JSONResponse, MemoryRateLimitStore, MethodNotAllowed, NotFound, PayloadTooLarge, RateLimitMiddleware, RedirectResponse, Router, Schema,
-  SecurityHeadersMiddleware, SessionMiddleware, StreamingResponse, Svc, TextResponse, Unauthorized, checkPassword, createLogger, createToken, csrfToken, float, hashPassword,
-  int, list, provide, requireRoles, requireScopes, sessionKey, stateKey, str, systemClock, verifyToken,
+  BackgroundTasks, BadRequest, BearerAuth, CORSMiddleware, CSRFMiddleware, Config, Depends, Field, FileResponse, Forbidden, HTMLResponse,
+  HTTPException, HttpResponse, InternalError, InvalidToken, JSONResponse, MemoryCache, MemoryRateLimitStore, MethodNotAllowed, NotFound,
+  PayloadTooLarge, RateLimitMiddleware, RedirectResponse, Router, Schema, SecurityHeadersMiddleware, SessionMiddleware, StreamingResponse, Svc,
+  TextResponse, Unauthorized, cached, checkPassword, createLogger, createToken, csrfToken, float, hashPassword, int, list, provide, requireRoles,
+  requireScopes, sessionKey, stateKey, str, systemClock, verifyToken,
 } from 'svc';
 import { TestClient } from 'svc/testing';
 import { BIN, build } from '../support/build.ts';
 import { RawClient } from '../support/raw-http.ts';
 import { folder, project, run, start, write } from '../support/run.ts';
-import type { Context, Dependency, HttpRequest, Next, Plugin, RunningServer, SvcOptions } from 'svc';
+import type { CacheBackend, Context, Dependency, HttpRequest, Next, Plugin, RunningServer, SvcOptions } from 'svc';
 import type { Running } from '../support/run.ts';
 import type { TestClientOptions } from 'svc/testing';
 import type { TestContext } from 'node:test';
@@ -708,7 +709,23 @@ row(`${OPERATIONS} / GET · /metrics`, 'has the counters of requests and errors,
 pending(`${OPERATIONS} / GET · /readyz`, 6, '503 while the database is down');
 for (const path of ['/openapi.json', '/docs']) pending(`${OPERATIONS} / GET · ${path}`, 11);
 const FACILITIES = '§4 Supporting facilities';
-pending(`${FACILITIES} / Cache`, 6);
+row(`${FACILITIES} / Cache`, 'cached() keeps what a function returns, in memory or in a CacheBackend that takes its place', async () => {
+  const kept = new Map<string, unknown>();
+  const backend: CacheBackend = {
+    get: async (key) => kept.get(key), set: async (key, value) => void kept.set(key, value), delete: async (key) => kept.delete(key), clear: async () => kept.clear(),
+  };
+  for (const options of [{}, { backend, name: 'square' }]) {
+    let calls = 0;
+    const square = cached(async (n: number) => { calls++; return { n, square: n * n }; }, { ttlSeconds: 30, ...options });
+    assert.deepEqual(await Promise.all([square(3), square(3), square(4)]), [{ n: 3, square: 9 }, { n: 3, square: 9 }, { n: 4, square: 16 }]);
+    assert.deepEqual(await square(3), { n: 3, square: 9 });
+    assert.equal(calls, 2);
+    assert.equal(await square.delete(3), true);
+    await square(3);
+    assert.equal(calls, 3);
+  }
+  assert.equal(kept.size, 2);
+});
 pending(`${FACILITIES} / Database plugin DatabasePlugin(url)`, 6, 'the embedded database');
 pending(`${FACILITIES} / Database plugin DatabasePlugin(url)`, 9, 'PostgreSQL');
 pending(`${FACILITIES} / Database plugin DatabasePlugin(url)`, 10, 'MySQL and MariaDB');
@@ -993,7 +1010,23 @@ row('§8 Limits / Rate limiter', '120 a minute unless told otherwise, and no mor
   for (let each = 0; each < 300; each++) await client.get('/', { headers: { 'x-client': String(each) } });
   assert.ok(store.size <= 100, `${store.size} buckets`);
 });
-pending('§8 Limits / Cache', 6);
+row('§8 Limits / Cache', 'entries, bytes and time are bounded: 10,000 entries and 60 seconds unless said otherwise', async () => {
+  const cache = new MemoryCache();
+  for (let n = 0; n <= 10_000; n++) cache.set(`${n}`, n, 60_000);
+  assert.deepEqual([cache.size, cache.get('0'), cache.get('10000')], [10_000, undefined, 10_000]);
+  const small = new MemoryCache({ maxBytes: 1_024 });
+  small.set('large', 'x'.repeat(1_024), 60_000);
+  assert.equal(small.get('large'), undefined);
+  let nowMs = 0;
+  const clock = { ...systemClock, monotonicMs: () => nowMs, after: (_ms: number, fn: () => void) => { queueMicrotask(fn); return { [Symbol.dispose]: () => undefined }; } };
+  let calls = 0;
+  const count = cached(() => ++calls, { clock });
+  for (const ms of [0, 59_999, 60_000]) {
+    nowMs = ms;
+    await count();
+  }
+  assert.equal(calls, 2);
+});
 pending('§8 Limits / Rate limits on /oauth/*', 7);
 
 // ── §9 ──

@@ -1,0 +1,183 @@
+/**
+ * A database: the verbs of a session, each on a connection of its own, and transactions.
+ */
+import { randomInt } from 'node:crypto';
+import { SvcError } from '../errors.ts';
+import { bool, given, int, oneOf, readOptions } from '../options.ts';
+import { DatabaseError, atCaller } from './db-errors.ts';
+import { MAX_TIMEOUT_MS, limitOf, sleepWithin, type QueryOptions } from './limits.ts';
+import { Session, type OpenStream, type Work } from './session.ts';
+import { Transaction, refuseInsideTransaction, undo, type TransactionOptions } from './transaction.ts';
+import type { Clock } from '../clock.ts';
+import type { Awaitable } from '../stores.ts';
+import type { BeginOptions, Connection, Dialect, Driver, DriverLoad, Limit, Purpose, Row } from './driver.ts';
+
+/** The first pause before a transaction is run again; each further one is twice as long. */
+const FIRST_PAUSE_MS = 5;
+const MAX_PAUSE_MS = 1_000;
+
+const WRITING: BeginOptions = { isolation: undefined, isReadOnly: false };
+
+/** What a database is made from, beside its driver. @internal */
+export interface DatabaseSetup {
+  readonly clock: Clock;
+  /** `timeoutMs` of every verb that says none; 0 for none. */
+  readonly statementTimeoutMs: number;
+}
+
+/** A database that is open, or will be. `openDatabase` makes one; in an application `DatabasePlugin` does. */
+export class Database extends Session {
+  readonly dialect: Dialect;
+  readonly #driver: Driver;
+  readonly #clock: Clock;
+  readonly #statementTimeoutMs: number;
+  /** Without any, no statement can be inside one. */
+  #openTransactions = 0;
+
+  /** @internal */
+  constructor(driver: Driver, { clock, statementTimeoutMs }: DatabaseSetup) {
+    super();
+    this.#driver = driver;
+    this.dialect = driver.dialect;
+    this.#clock = clock;
+    this.#statementTimeoutMs = statementTimeoutMs;
+  }
+
+  /** Connections in use, idle, and callers that wait for one. */
+  get load(): DriverLoad { return this.#driver.load; }
+
+  /**
+   * Runs `fn` in a transaction: committed when it returns, rolled back when it throws, and its result or error passed on. All
+   * statements go through the handle that `fn` is given. With `retries`, `fn` is run again from its start when the database
+   * says that this may help; so it must do nothing outside the database that should not happen twice.
+   *
+   * @throws SvcError `E_DB_NESTED` inside a transaction of this database: use its handle's `transaction`
+   */
+  async transaction<T>(fn: (tx: Transaction) => Awaitable<T>, options: TransactionOptions = {}): Promise<T> {
+    const { isolation, readOnly, retries, signal, timeoutMs } = readOptions('transaction', options, {
+      isolation: oneOf<'' | NonNullable<TransactionOptions['isolation']>>(['read committed', 'repeatable read', 'serializable'], ''),
+      readOnly: bool(false), retries: int(0, 0, 100), signal: given<AbortSignal>(), timeoutMs: int(0, 0, MAX_TIMEOUT_MS),
+    });
+    const begin: BeginOptions = { isolation: isolation === '' ? undefined : isolation, isReadOnly: readOnly };
+    const limit = limitOf({ signal, timeoutMs }, 0, this.#clock);
+    for (let attempt = 0; ; attempt++) {
+      try {
+        return await this.#transact(fn, begin, limit);
+      } catch (error) {
+        if (attempt >= retries || !(error instanceof DatabaseError && error.isRetryable)) throw error;
+        await this.#pause(attempt, limit);
+      }
+    }
+  }
+
+  /** Throws when the database does not answer. */
+  ping(options?: QueryOptions): Promise<void> {
+    return this.#guarded(options, (limit) => this.#driver.ping(limit));
+  }
+
+  /**
+   * Writes a consistent copy of the database to a file, which appears under its name when it is complete and replaces one that
+   * is there. Others read and write meanwhile.
+   *
+   * @throws SvcError `E_DB_OPTION` for an engine that has its own tools for this
+   */
+  backup(path: string, options?: QueryOptions): Promise<void> {
+    return this.#guarded(options, (limit) => {
+      if (this.#driver.backup === undefined) throw new SvcError('E_DB_OPTION', [`${this.dialect} has no backup() here: use the tools of the server`]);
+      return this.#driver.backup(path, limit);
+    });
+  }
+
+  /** Waits for what is under way, refuses what comes, and closes. May be called again. */
+  close(): Promise<void> {
+    return this.#guarded(undefined, () => {
+      refuseInsideTransaction(this); // it would wait for itself
+      return this.#driver.close();
+    });
+  }
+
+  [Symbol.asyncDispose](): Promise<void> { return this.close(); }
+
+  /** @internal */
+  async run<T>(purpose: Purpose, work: Work<T>, options: QueryOptions | undefined): Promise<T> {
+    let connection: Connection | undefined;
+    try {
+      if (this.#openTransactions > 0) refuseInsideTransaction(this);
+      const limit = options === undefined && this.#statementTimeoutMs === 0 ? undefined : limitOf(options, this.#statementTimeoutMs, this.#clock);
+      const acquired = this.#driver.acquire(options?.longRead === true ? 'read' : purpose, limit);
+      connection = acquired instanceof Promise ? await acquired : acquired;
+      const result = work(connection, limit);
+      return result instanceof Promise ? await result : result;
+    } catch (error) {
+      throw atCaller(error);
+    } finally {
+      if (connection !== undefined) this.#driver.release(connection);
+    }
+  }
+
+  /** Without a handle, a callback and its context: a third less than `transaction()`. @internal */
+  async whole<T>(work: Work<T>, options: QueryOptions | undefined): Promise<T> {
+    let connection: Connection | undefined;
+    try {
+      const limit = options === undefined && this.#statementTimeoutMs === 0 ? undefined : limitOf(options, this.#statementTimeoutMs, this.#clock);
+      connection = await this.#begin(WRITING, limit);
+      const result = await work(connection, limit);
+      await connection.commit();
+      return result;
+    } catch (error) {
+      if (connection !== undefined) await undo(connection);
+      throw atCaller(error);
+    } finally {
+      if (connection !== undefined) this.#driver.release(connection);
+    }
+  }
+
+  /** @internal */
+  async *batches(open: OpenStream, options: QueryOptions | undefined): AsyncGenerator<readonly Row[], void, undefined> {
+    try {
+      refuseInsideTransaction(this);
+      yield* open(this.#driver, limitOf(options, this.#statementTimeoutMs, this.#clock));
+    } catch (error) {
+      throw atCaller(error);
+    }
+  }
+
+  async #transact<T>(fn: (tx: Transaction) => Awaitable<T>, begin: BeginOptions, limit: Limit | undefined): Promise<T> {
+    const connection = await this.#begin(begin, limit);
+    this.#openTransactions++;
+    try {
+      const tx = new Transaction({ root: this, connection, dialect: this.dialect, clock: this.#clock, limit, depth: 0 });
+      return await tx.drive(fn, connection);
+    } finally {
+      this.#openTransactions--;
+      this.#driver.release(connection);
+    }
+  }
+
+  async #begin(begin: BeginOptions, limit: Limit | undefined): Promise<Connection> {
+    let connection: Connection | undefined;
+    try {
+      if (this.#openTransactions > 0) refuseInsideTransaction(this);
+      connection = await this.#driver.acquire(begin.isReadOnly ? 'read' : 'transaction', limit);
+      await connection.begin(begin, limit);
+      return connection;
+    } catch (error) {
+      if (connection !== undefined) this.#driver.release(connection);
+      throw atCaller(error);
+    }
+  }
+
+  async #guarded(options: QueryOptions | undefined, work: (limit: Limit | undefined) => Awaitable<void>): Promise<void> {
+    try {
+      await work(limitOf(options, this.#statementTimeoutMs, this.#clock));
+    } catch (error) {
+      throw atCaller(error);
+    }
+  }
+
+  /** Between half of the pause and all of it: two that met once do not meet again at the same moment. */
+  async #pause(attempt: number, limit: Limit | undefined): Promise<void> {
+    const longestMs = Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** attempt);
+    await sleepWithin(longestMs - randomInt(0, 1_000) / 2_000 * longestMs, limit, this.#clock);
+  }
+}

@@ -1,0 +1,127 @@
+/**
+ * What databases refuse, in one tree of classes for all of them. An error carries the code of its class, the engine's own
+ * codes, what of table, columns and constraint the engine tells, and the statement; never a value that was bound.
+ *
+ *   DatabaseError ─ ConstraintViolation ─ UniqueViolation ForeignKeyViolation NotNullViolation CheckViolation
+ *                 ├ SerializationFailure Deadlock LockTimeout             isRetryable: the same transaction may succeed again
+ *                 ├ QueryCanceled QueryTimeout PoolTimeout                the caller, or we, had enough of waiting
+ *                 ├ StatementError DataError ReadOnly                     the statement, or its values, can never work
+ *                 ├ ConnectionLost CommitOutcomeUnknown TransactionAborted
+ *                 └ DiskFull StorageFailed Corrupt                        an operator is needed
+ */
+
+/** A stable word for each class, to switch on. */
+export type DatabaseErrorCode =
+  | 'database' | 'constraint' | 'unique' | 'foreign_key' | 'not_null' | 'check' | 'serialization' | 'deadlock' | 'lock_timeout' | 'canceled' | 'timeout' | 'pool_timeout'
+  | 'statement' | 'data' | 'read_only' | 'connection_lost' | 'commit_unknown' | 'transaction_aborted' | 'disk_full' | 'storage' | 'corrupt';
+
+/** What is known about a failure beyond its message. */
+export interface DatabaseErrorDetails {
+  /** Five characters of ISO 9075; where the engine has none, those PostgreSQL would give. */
+  readonly sqlstate?: string | undefined;
+  /** The engine's own number; for SQLite the extended result code. */
+  readonly errno?: number | undefined;
+  readonly constraint?: string | undefined;
+  readonly table?: string | undefined;
+  readonly columns?: readonly string[] | undefined;
+  /** The statement as it was sent: placeholders, no values. */
+  readonly sql?: string | undefined;
+  readonly cause?: unknown;
+}
+
+/** A failure that the database, or the way to it, is the reason of. Its `stack` begins where the verb was called. */
+export class DatabaseError extends Error {
+  readonly code: DatabaseErrorCode = 'database';
+  readonly sqlstate: string | undefined;
+  readonly errno: number | undefined;
+  readonly constraint: string | undefined;
+  readonly table: string | undefined;
+  readonly columns: readonly string[];
+  readonly sql: string | undefined;
+
+  constructor(message: string, details: DatabaseErrorDetails = {}) {
+    super(message, 'cause' in details ? { cause: details.cause } : undefined);
+    this.name = new.target.name;
+    this.sqlstate = details.sqlstate;
+    this.errno = details.errno;
+    this.constraint = details.constraint;
+    this.table = details.table;
+    this.columns = details.columns ?? [];
+    this.sql = details.sql;
+  }
+
+  /** Whether the same transaction may succeed when it is run again. */
+  get isRetryable(): boolean { return false; }
+}
+
+/** A rule of the schema says no. */
+export class ConstraintViolation extends DatabaseError { override readonly code: DatabaseErrorCode = 'constraint'; }
+/** There is such a row already: `columns`, or `constraint` for an index over expressions. */
+export class UniqueViolation extends ConstraintViolation { override readonly code = 'unique'; }
+/** The row that is pointed to is missing, or the row is still pointed to. SQLite does not say by which constraint. */
+export class ForeignKeyViolation extends ConstraintViolation { override readonly code = 'foreign_key'; }
+/** A column that must have a value has none. */
+export class NotNullViolation extends ConstraintViolation { override readonly code = 'not_null'; }
+/** A `check` is false. */
+export class CheckViolation extends ConstraintViolation { override readonly code = 'check'; }
+
+/** Another transaction changed what this one had read. */
+export class SerializationFailure extends DatabaseError {
+  override readonly code = 'serialization';
+  override get isRetryable(): boolean { return true; }
+}
+/** Two transactions waited for one another, and this one was picked to end that. */
+export class Deadlock extends DatabaseError {
+  override readonly code = 'deadlock';
+  override get isRetryable(): boolean { return true; }
+}
+/** Another connection held a lock for longer than we wait: SQLite's "database is locked". */
+export class LockTimeout extends DatabaseError {
+  override readonly code = 'lock_timeout';
+  override get isRetryable(): boolean { return true; }
+}
+
+/** The caller's signal was aborted; `cause` is its reason. */
+export class QueryCanceled extends DatabaseError { override readonly code = 'canceled'; }
+/** `timeoutMs` was over. */
+export class QueryTimeout extends DatabaseError { override readonly code = 'timeout'; }
+/** No connection became free in time, or too many callers wait already. */
+export class PoolTimeout extends DatabaseError { override readonly code = 'pool_timeout'; }
+
+/** The statement is wrong: syntax, or names that are not there. */
+export class StatementError extends DatabaseError { override readonly code = 'statement'; }
+/** A value does not fit its column, or an operation on it is not defined. */
+export class DataError extends DatabaseError { override readonly code = 'data'; }
+/** A write where only reading is possible. */
+export class ReadOnly extends DatabaseError { override readonly code = 'read_only'; }
+
+/** The connection broke. What it was doing may or may not have happened. */
+export class ConnectionLost extends DatabaseError { override readonly code = 'connection_lost'; }
+/** The connection broke during COMMIT: whether it took place can only be found out by looking. Never retried. */
+export class CommitOutcomeUnknown extends DatabaseError { override readonly code = 'commit_unknown'; }
+/** The engine has rolled the transaction back on its own, after an error that the callback caught: nothing of it remains. */
+export class TransactionAborted extends DatabaseError { override readonly code = 'transaction_aborted'; }
+
+/** No room on the disk, or the quota is used up. */
+export class DiskFull extends DatabaseError { override readonly code = 'disk_full'; }
+/** The file system failed to read or write. */
+export class StorageFailed extends DatabaseError { override readonly code = 'storage'; }
+/** The file is damaged, or is no database. */
+export class Corrupt extends DatabaseError { override readonly code = 'corrupt'; }
+
+/** Frames of this folder say nothing to whoever reads the stack. */
+const OURS = new URL('.', import.meta.url).href;
+
+/**
+ * The error with a stack that begins at the caller of the verb. To be called where that caller still awaits: V8 then finds its
+ * frames behind our `await`s.
+ */
+export function atCaller(error: unknown): unknown {
+  if (!(error instanceof Error)) return error;
+  const here: { stack?: string } = {};
+  Error.captureStackTrace(here, atCaller);
+  const frames = here.stack!.split('\n').slice(1).filter((frame) => !frame.includes(OURS) && !frame.includes('node:sqlite') && !/^\s+at new Promise|async_hooks|AsyncLocalStorage/.test(frame));
+  if (frames.length === 0) return error; // the caller does not await: what there is, is better than nothing
+  Object.defineProperty(error, 'stack', { value: `${error.name}: ${error.message}\n${frames.join('\n')}`, configurable: true, writable: true });
+  return error;
+}

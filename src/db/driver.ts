@@ -1,0 +1,120 @@
+/**
+ * What every database is to the rest: a driver that lends connections, and a connection that runs statements for one owner.
+ *
+ *   Database, Transaction → Driver.acquire() → Connection → the engine
+ *                           Driver.release() ←
+ *
+ * Whatever may finish at once is `Awaitable`: SQLite answers without a promise, a server never does. An owner may have several
+ * statements under way; a connection runs them in the order in which they came. Errors are those of db-errors.ts; values are
+ * checked and encoded by the driver, which alone knows the types, and never written into the text.
+ */
+import type { Awaitable } from '../stores.ts';
+import type { Params } from './values.ts';
+
+/** The SQL that is spoken. Servers come with later versions: this one speaks SQLite. */
+export type Dialect = 'sqlite' | 'postgres' | 'mysql' | 'mariadb';
+
+/** How integers wider than 53 bits arrive: see DatabaseOptions.int8. */
+export type Int8 = 'auto' | 'bigint' | 'string';
+
+/** A row by column name. Of two columns of one name the last counts; `fetchArrays` keeps both. */
+export type Row = Record<string, unknown>;
+
+/** What a writing statement did. */
+export interface ExecuteResult {
+  /** Rows inserted, updated or deleted; 0 for any other statement. */
+  readonly affectedRows: number;
+  /** The key that an `insert` into a table with an integer key made last; undefined when it inserted nothing. */
+  readonly lastInsertId: number | bigint | string | undefined;
+}
+
+/** A column of a result. */
+export interface Column {
+  readonly name: string;
+  /** The table it comes from, if it is a column of a table. */
+  readonly table: string | undefined;
+  /** The type it was declared with, as the engine spells it. */
+  readonly type: string | undefined;
+}
+
+/** Rows as lists of values, for joins whose columns share names. */
+export interface Table {
+  readonly columns: readonly Column[];
+  readonly rows: unknown[][];
+}
+
+/** How long a caller waits, and until when. */
+export interface Limit {
+  readonly signal: AbortSignal | undefined;
+  /** By Clock.monotonicMs(); Infinity without one. */
+  readonly deadlineMs: number;
+  /** As the caller said it, for messages. */
+  readonly timeoutMs: number;
+}
+
+/** `read uncommitted` is missing on purpose. An engine may give more than was asked for: SQLite is always serializable. */
+export type Isolation = 'read committed' | 'repeatable read' | 'serializable';
+
+/** How a transaction begins. */
+export interface BeginOptions {
+  readonly isolation: Isolation | undefined;
+  readonly isReadOnly: boolean;
+}
+
+/** What a connection is wanted for. For `read`, a statement or a transaction, it need not be one that can write. */
+export type Purpose = 'statement' | 'transaction' | 'read';
+
+/** A conversation with the engine, one owner at a time. */
+export interface Connection {
+  /** Whether a transaction is open, as the engine says, not as we remember. */
+  readonly isInTransaction: boolean;
+  execute(sql: string, params: Params, limit: Limit | undefined): Awaitable<ExecuteResult>;
+  fetchOne(sql: string, params: Params, limit: Limit | undefined): Awaitable<Row | undefined>;
+  fetchAll(sql: string, params: Params, limit: Limit | undefined): Awaitable<Row[]>;
+  fetchArrays(sql: string, params: Params, limit: Limit | undefined): Awaitable<Table>;
+  /** The first value of the first row; undefined when there is no row. */
+  scalar(sql: string, params: Params, limit: Limit | undefined): Awaitable<unknown>;
+  /** One statement for many rows, all inside the transaction that is open: the rows affected. */
+  executeMany(sql: string, rows: Iterable<Params>, limit: Limit | undefined): Awaitable<number>;
+  /** Rows in batches, read as they are asked for. Leaving the loop early ends the statement. */
+  stream(sql: string, params: Params, limit: Limit | undefined): AsyncIterable<readonly Row[]>;
+  /** Several statements without parameters, for migrations. Stops at the first that fails. */
+  script(sql: string, limit: Limit | undefined): Awaitable<void>;
+  begin(options: BeginOptions, limit: Limit | undefined): Awaitable<void>;
+  /** Throws when the engine did not commit, whatever it answered. */
+  commit(): Awaitable<void>;
+  /** Never throws for a transaction that has ended already. */
+  rollback(): Awaitable<void>;
+  /** Marks a point inside the transaction; names are ours: letters, digits, underscores. */
+  savepoint(name: string): Awaitable<void>;
+  releaseSavepoint(name: string): Awaitable<void>;
+  /** Undoes what came after the point, and forgets the point. */
+  rollbackTo(name: string): Awaitable<void>;
+}
+
+/** How busy a driver is. */
+export interface DriverLoad {
+  readonly inUse: number;
+  readonly idle: number;
+  readonly waiting: number;
+}
+
+/** One database, with as many connections as it thinks right. */
+export interface Driver {
+  readonly dialect: Dialect;
+  readonly load: DriverLoad;
+  /** Opens it, so that the first statement need not; a mistake in the address shows here. Once. */
+  open(): Promise<void>;
+  /** Lends a connection, first come, first served. @throws PoolTimeout, QueryCanceled, QueryTimeout */
+  acquire(purpose: Purpose, limit: Limit | undefined): Awaitable<Connection>;
+  /** Takes it back. A transaction that is still open is rolled back, and logged: the next owner gets an idle connection. */
+  release(connection: Connection): void;
+  /** Rows in batches, by a connection of its own where others would have to wait for a slow reader. */
+  stream(sql: string, params: Params, limit: Limit | undefined): AsyncIterable<readonly Row[]>;
+  /** Throws when the database does not answer. */
+  ping(limit: Limit | undefined): Awaitable<void>;
+  /** Writes a consistent copy to a file, while others read and write. Where the engine can. */
+  backup?(path: string, limit: Limit | undefined): Promise<void>;
+  /** Waits for what is under way, refuses what comes, and closes. May be called again. */
+  close(): Promise<void>;
+}

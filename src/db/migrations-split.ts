@@ -1,0 +1,193 @@
+/**
+ * A script → its statements, by a lexer that knows what a semicolon does not end: text, quoted names, comments, the bodies
+ * of triggers and functions.
+ *
+ *   'it''s'  "name"  `name`  [name]  $tag$ … $tag$  -- line comment  block comment  create trigger … begin …; end;
+ *
+ * Nothing is changed within a statement; comments around it are left out. A statement that is not ended by the end of the
+ * script is one, too; a quote or comment that is not, is a mistake.
+ */
+import type { Dialect } from './driver.ts';
+
+/** One statement, and the line it begins in, counted from 1. */
+export interface Statement {
+  readonly text: string;
+  readonly line: number;
+  /** Its first words in small letters, of which no more than four are kept. */
+  readonly words: readonly string[];
+}
+
+/** What is wrong with a script. */
+export class ScriptProblem extends Error {
+  readonly line: number;
+  constructor(line: number, problem: string) {
+    super(problem);
+    this.line = line;
+  }
+}
+
+const WORDS_KEPT = 4;
+const WORD = /[\p{L}_][\p{L}\p{N}_$]*/uy;
+const DOLLAR_TAG = /\$(?:[\p{L}_][\p{L}\p{N}_]*)?\$/uy;
+
+/** The statements of a script in their order. @throws ScriptProblem for a quote or comment without an end */
+export function splitStatements(script: string, dialect: Dialect): Statement[] {
+  return new Splitter(script, dialect).split();
+}
+
+class Splitter {
+  readonly #script: string;
+  readonly #isMySql: boolean;
+  readonly #dialect: Dialect;
+  readonly #found: Statement[] = [];
+  #at = 0;
+  /** Where the statement begins, -1 before it has. */
+  #start = -1;
+  #end = 0;
+  #words: string[] = [];
+  /** The last two things that are neither space nor comment: `;`, a word, or something else. */
+  #last = '';
+  #beforeLast = '';
+  /** How many `begin` and `case` are open in a body of PostgreSQL or MySQL. */
+  #depth = 0;
+
+  constructor(script: string, dialect: Dialect) {
+    this.#script = script;
+    this.#dialect = dialect;
+    this.#isMySql = dialect === 'mysql' || dialect === 'mariadb';
+  }
+
+  split(): Statement[] {
+    while (this.#at < this.#script.length) this.#step();
+    this.#finish();
+    return this.#found;
+  }
+
+  #step(): void {
+    const character = this.#script[this.#at]!; // split() looks whether there is one
+    if (/\s/.test(character)) this.#at++;
+    else if (!this.#skipComment(character)) {
+      if (character === ';') this.#onSemicolon();
+      else {
+        if (this.#start < 0) this.#start = this.#at;
+        this.#skipPart(character);
+        this.#end = this.#at;
+      }
+    }
+  }
+
+  #skipComment(character: string): boolean {
+    if (this.#script.startsWith('--', this.#at) || character === '#' && this.#isMySql) {
+      const end = this.#script.indexOf('\n', this.#at);
+      this.#at = end < 0 ? this.#script.length : end;
+      return true;
+    }
+    if (!this.#script.startsWith('/*', this.#at)) return false;
+    const begin = this.#at;
+    let depth = 1;
+    for (this.#at += 2; depth > 0;) {
+      const close = this.#script.indexOf('*/', this.#at);
+      if (close < 0) throw this.#problem(begin, 'a comment /* has no end');
+      const open = this.#dialect === 'postgres' ? this.#script.indexOf('/*', this.#at) : -1; // which alone nests them
+      const opens = open >= 0 && open < close;
+      depth += opens ? 1 : -1;
+      this.#at = (opens ? open : close) + 2;
+    }
+    return true;
+  }
+
+  #onSemicolon(): void {
+    if (this.#start >= 0 && this.#isInBody()) {
+      this.#remember(';');
+      this.#end = ++this.#at;
+      return;
+    }
+    this.#finish();
+    this.#at++;
+  }
+
+  /** Whether a semicolon ends no more than a statement inside this one. */
+  #isInBody(): boolean {
+    if (this.#dialect !== 'sqlite') return this.#depth > 0;
+    const [first, second, third] = this.#words;
+    const isTrigger = first === 'create' && (second === 'trigger' || (second === 'temp' || second === 'temporary') && third === 'trigger');
+    return isTrigger && !(this.#last === 'end' && this.#beforeLast === ';'); // as sqlite3_complete() decides: "end" may be a name elsewhere
+  }
+
+  #skipPart(character: string): void {
+    if (character === "'" || character === '"' || character === '`' || character === '[' && this.#dialect === 'sqlite') this.#skipQuoted(character);
+    else if (character === '$' && this.#dialect === 'postgres' && this.#matched(DOLLAR_TAG) !== undefined) this.#skipDollarQuoted();
+    else {
+      const word = this.#matched(WORD);
+      if (word === undefined) {
+        this.#remember(character);
+        this.#at++;
+      } else this.#onWord(word);
+    }
+  }
+
+  #skipQuoted(quote: string): void {
+    const begin = this.#at;
+    const close = quote === '[' ? ']' : quote;
+    const hasEscapes = quote !== '`' && this.#isMySql || quote === "'" && this.#dialect === 'postgres' && this.#last === 'e' && /e/i.test(this.#script[begin - 1] ?? '');
+    for (this.#at++; ; this.#at++) {
+      const character = this.#script[this.#at];
+      if (character === undefined) throw this.#problem(begin, `the quote ${quote} has no end`);
+      if (character === '\\' && hasEscapes) this.#at++;
+      else if (character === close) {
+        this.#at++;
+        if (this.#script[this.#at] !== close || quote === '[') break; // doubled, it stands for itself
+      }
+    }
+    this.#remember('quoted');
+  }
+
+  #skipDollarQuoted(): void {
+    const tag = this.#matched(DOLLAR_TAG)!; // the caller has looked
+    const end = this.#script.indexOf(tag, this.#at + tag.length);
+    if (end < 0) throw this.#problem(this.#at, `the quote ${tag} has no end`);
+    this.#at = end + tag.length;
+    this.#remember('quoted');
+  }
+
+  #onWord(word: string): void {
+    const lower = word.toLowerCase();
+    if (this.#words.length < WORDS_KEPT) this.#words.push(lower);
+    if (this.#dialect !== 'sqlite' && this.#words[0] === 'create' && this.#last !== '.') this.#countBlocks(lower);
+    this.#at += word.length;
+    this.#remember(lower);
+  }
+
+  /** MySQL has bodies of procedures, PostgreSQL those that begin with `begin atomic`. */
+  #countBlocks(word: string): void {
+    if (this.#last === 'end' && /^(?:if|loop|while|repeat)$/.test(word)) this.#depth++; // it closed what was not counted
+    else if (this.#last === 'end') { /* `end case` has been counted by its first word */ }
+    else if (word === 'end' && this.#depth > 0) this.#depth--;
+    else if (word === 'case' && this.#depth > 0 || word === 'begin' && this.#isMySql || word === 'atomic' && this.#last === 'begin') this.#depth++;
+  }
+
+  #remember(part: string): void {
+    this.#beforeLast = this.#last;
+    this.#last = part;
+  }
+
+  #finish(): void {
+    if (this.#start >= 0) this.#found.push({ text: this.#script.slice(this.#start, this.#end), line: this.#lineOf(this.#start), words: this.#words });
+    [this.#start, this.#words, this.#last, this.#beforeLast, this.#depth] = [-1, [], '', '', 0];
+  }
+
+  #matched(pattern: RegExp): string | undefined {
+    pattern.lastIndex = this.#at;
+    return pattern.exec(this.#script)?.[0];
+  }
+
+  #problem(at: number, problem: string): ScriptProblem {
+    return new ScriptProblem(this.#lineOf(at), problem);
+  }
+
+  #lineOf(at: number): number {
+    let line = 1;
+    for (let next = this.#script.indexOf('\n'); next >= 0 && next < at; next = this.#script.indexOf('\n', next + 1)) line++;
+    return line;
+  }
+}

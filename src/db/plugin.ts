@@ -1,0 +1,152 @@
+/**
+ * A database as a part of an application: opened before everything else starts, closed after everything else has stopped.
+ *
+ *   app.register(new DatabasePlugin('sqlite:./data.db'));
+ *   app.get('/notes', { db: Depends(db) }, ({ db }) => db.fetchAll('select id, title from notes'));
+ *   app.state.db.execute(…)                                                          the same database, outside of requests
+ *
+ * A second database has a name: `new DatabasePlugin(url, { name: 'reporting' })`, and `Depends(database('reporting'))`.
+ *
+ * `app.state.db` is a property of the application's state because this module adds it, to the type too: a program that never
+ * imports `svc/db` has neither. Read before the plugin is registered it throws `E_STATE_UNSET`.
+ */
+import { existsSync } from 'node:fs';
+import { SvcError } from '../errors.ts';
+import { AppState, stateKey } from '../http/state.ts';
+import { oneOf, readOptions, text } from '../options.ts';
+import { Migrator } from './migrations.ts';
+import { migrateAtStart, type MigrationPolicy, type OpenMigrator } from './migrations-start.ts';
+import { prepareDatabase, type DatabaseOptions, type PreparedDatabase } from './open.ts';
+import { shownUrl } from './url.ts';
+import type { Host, Plugin, Rule, StateKey } from '../http/contracts.ts';
+import type { Database } from './database.ts';
+import type { MigrationSources } from './migrations-source.ts';
+
+declare module '../http/state.ts' {
+  interface AppState {
+    /** The database of the application's `DatabasePlugin`; `E_STATE_UNSET` without one. */
+    readonly db: Database;
+  }
+}
+
+const DEFAULT_NAME = 'database';
+const MIGRATIONS = 'migrations';
+const keys = new Map<string, StateKey<Database>>();
+
+/** The key of a database by the `name` of its plugin: for `Depends()` and `app.state.get()`. */
+export function database(name: string): StateKey<Database> {
+  let key = keys.get(name);
+  if (key === undefined) keys.set(name, key = stateKey<Database>(name === DEFAULT_NAME ? 'db' : name));
+  return key;
+}
+
+/** The key of the database whose plugin was given no name: `Depends(db)`. */
+export const db: StateKey<Database> = database(DEFAULT_NAME);
+
+Object.defineProperty(AppState.prototype, 'db', { get(this: AppState) { return this.get(db); }, configurable: true });
+
+/** How a database is opened, and what it is called. `clock` and `log` default to those of the application. */
+export interface DatabasePluginOptions extends DatabaseOptions {
+  /** Default `database`, the one that `db` means. It names the plugin, its readiness check, and its key. */
+  readonly name?: string | undefined;
+  /** What happens to pending migrations at start. Default: `check` in production, which refuses to start; `apply` elsewhere and in memory. */
+  readonly migrations?: MigrationPolicy | undefined;
+  /** Where the files of migrations are. Default: `migrations`, if there is such a folder and the plugin has no name of its own. */
+  readonly migrationDirectory?: string | undefined;
+}
+
+/** A database of an application. See the top of this file. */
+export class DatabasePlugin implements Plugin {
+  readonly name: string;
+  readonly startsFirst = true;
+  readonly #url: string;
+  readonly #options: DatabaseOptions;
+  readonly #policy: MigrationPolicy | undefined;
+  readonly #directory: string | undefined;
+  /** As the address and the options say, before the application's clock and log are known. */
+  readonly #described: PreparedDatabase;
+  #host: Host | undefined;
+  #running: PreparedDatabase | undefined;
+
+  /** @throws SvcError `E_DB_URL`, `E_DB_DRIVER`, `E_DB_OPTION`, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+  constructor(url: string, options: DatabasePluginOptions = {}) {
+    const { name, migrations, migrationDirectory, ...rest } = options;
+    const read = readOptions('DatabasePlugin', { name, migrations, migrationDirectory }, {
+      name: text(DEFAULT_NAME), migrations: oneOf<MigrationPolicy | ''>(['check', 'apply', 'ignore'], ''), migrationDirectory: text(),
+    });
+    this.name = read.name;
+    this.#url = url;
+    this.#options = rest;
+    this.#policy = read.migrations === '' ? undefined : read.migrations;
+    this.#directory = read.migrationDirectory;
+    this.#described = prepareDatabase(url, rest);
+  }
+
+  /** The database. @throws SvcError `E_DB_CLOSED` before the application has started, and after it has stopped */
+  get database(): Database {
+    if (this.#running === undefined) throw new SvcError('E_DB_CLOSED', ['use it before the application has started, or after it has stopped']);
+    return this.#running.database;
+  }
+
+  register(host: Host): void {
+    this.#host = host;
+    host.provide(database(this.name), () => this.database);
+    host.readiness(this.name, (signal) => this.database.ping({ signal }));
+    for (const rule of this.#rules()) host.rule(rule);
+  }
+
+  async startup(signal: AbortSignal): Promise<void> {
+    const running = this.#prepare();
+    await running.driver.open();
+    try {
+      signal.throwIfAborted();
+      await migrateAtStart(running.database, this.#sources(), this.#policyIn(this.#host!.env), { name: this.name, log: this.#host!.log, clock: this.#options.clock ?? this.#host!.clock, signal });
+    } catch (error) {
+      await running.database.close();
+      throw error;
+    }
+    this.#running = running;
+    this.#host!.log.info('database_opened', { url: shownUrl(this.#url) });
+  }
+
+  async shutdown(): Promise<void> {
+    const running = this.#running;
+    this.#running = undefined;
+    await running?.database.close();
+  }
+
+  /** The database opened by itself, for `svc migrate` and `svc check --live`. */
+  async openMigrator(): Promise<OpenMigrator> {
+    const opened = this.#prepare();
+    await opened.driver.open();
+    return { migrator: new Migrator(opened.database, this.#sources()), [Symbol.asyncDispose]: () => opened.database.close() };
+  }
+
+  #prepare(): PreparedDatabase {
+    const { clock, log } = this.#host!; // register() comes before whatever opens it
+    return prepareDatabase(this.#url, { clock, log, ...this.#options });
+  }
+
+  /** What plugins contribute is for the database without a name of its own. */
+  #sources(): MigrationSources {
+    const isDefault = this.name === DEFAULT_NAME;
+    const directory = this.#directory ?? (isDefault && existsSync(MIGRATIONS) ? MIGRATIONS : undefined);
+    return { directory, contributed: isDefault ? this.#host!.migrations : [] };
+  }
+
+  #policyIn(env: Host['env']): MigrationPolicy {
+    return this.#policy ?? (env === 'production' && !this.#described.isInMemory ? 'check' : 'apply');
+  }
+
+  #rules(): Rule[] {
+    const { isInMemory, synchronous } = this.#described;
+    const rule = (id: `${string}/${string}`, why: string, remedy: string, message: string): Rule => ({
+      id, severity: 'warning', phase: 'environment', why, remedy,
+      run: (view, report) => { if (view.env === 'production') report(`plugin ${this.name}`, message); },
+    });
+    return [
+      ...isInMemory ? [rule(`${this.name}/memory`, 'A database in memory is gone with its process, and each worker has another', 'Use a file: sqlite:./data.db', 'its data is in memory: each worker has its own, and none survives')] : [],
+      ...synchronous === 'normal' && !isInMemory ? [rule(`${this.name}/synchronous`, 'With synchronous "normal" the last transactions may be undone when the power fails', 'Leave the option "synchronous" out: "full" is the default', 'commits do not wait for the disk (synchronous "normal")')] : [],
+    ];
+  }
+}

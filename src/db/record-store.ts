@@ -1,0 +1,150 @@
+/**
+ * A RecordStore in a database: records of all the processes that use it, decided by single statements.
+ *
+ *   set       insert … on conflict update                    add       the same, where the one that is there has expired
+ *   replace   update … where value = expected                delete    delete … where it is live
+ *
+ * Times are those of the clock that is handed in, not of the database: one on each machine, so they must agree to within what
+ * a record's life may be off by. Expired records leave with later writes, some at a time.
+ */
+import { systemClock, type Clock } from '../clock.ts';
+import { given, int, readOptions, text } from '../options.ts';
+import { StoreFull, type RecordStore } from '../stores.ts';
+import { quotedName } from './dialects.ts';
+import type { Database } from './database.ts';
+import type { Dialect } from './driver.ts';
+
+/** What a {@link DatabaseRecordStore} is made from, beside its database. */
+export interface DatabaseRecordStoreOptions {
+  /** The table, made by {@link recordStoreMigration} or createTable(). Default `svc_records`. */
+  readonly table?: string | undefined;
+  /** Records kept at most, live or not yet swept, 1 … 1_000_000_000. Default 1_000_000. Up to 16 processes hold it together. */
+  readonly maxRecords?: number | undefined;
+  readonly clock?: Clock | undefined;
+}
+
+const TABLE = 'svc_records';
+/** One write in so many sweeps. */
+const WRITES_PER_SWEEP = 16;
+/** Records swept at once: a millisecond or so. */
+const SWEPT_AT_ONCE = 256;
+/** So many processes may insert beside each other, after each has counted, without passing the limit together. */
+const PROCESSES = 16;
+
+/** The table of a {@link DatabaseRecordStore}, for `host.migration()` or a migration of one's own. */
+export function recordStoreMigration(table: string = TABLE): Readonly<Record<Dialect, readonly string[]>> {
+  const of = (dialect: Dialect, types: readonly [key: string, value: string]): readonly string[] => {
+    const [name, index] = [quotedName(dialect, table), quotedName(dialect, `${table}_deadline`)];
+    return [
+      `create table ${name} (record_key ${types[0]} not null primary key, record_value ${types[1]} not null, deadline_ms bigint not null)`,
+      `create index ${index} on ${name} (deadline_ms)`,
+    ];
+  };
+  const binary: readonly [string, string] = ['varchar(255) character set utf8mb4 collate utf8mb4_bin', 'longtext character set utf8mb4 collate utf8mb4_bin'];
+  return { sqlite: of('sqlite', ['text', 'text']), postgres: of('postgres', ['text', 'text']), mysql: of('mysql', binary), mariadb: of('mariadb', binary) };
+}
+
+/** Records of every process that opens the same table. Full means StoreFull, never silent loss. */
+export class DatabaseRecordStore implements RecordStore {
+  readonly #db: Database;
+  readonly #clock: Clock;
+  readonly #table: string;
+  readonly #maxRecords: number;
+  /** Inserts before the records are counted again. */
+  #headroom = 0;
+  #writes = 0;
+  readonly #sql: Readonly<Record<'get' | 'set' | 'add' | 'addBelow' | 'replace' | 'delete' | 'sweep' | 'count', string>>;
+
+  /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`, `E_DB_IDENTIFIER` */
+  constructor(db: Database, options: DatabaseRecordStoreOptions = {}) {
+    const { table, maxRecords, clock } = readOptions('DatabaseRecordStore', options, {
+      table: text(TABLE), maxRecords: int(1_000_000, 1, 1_000_000_000), clock: given<Clock>(),
+    });
+    this.#db = db;
+    this.#clock = clock ?? systemClock;
+    this.#table = table;
+    this.#maxRecords = maxRecords;
+    this.#sql = statements(quotedName(db.dialect, table));
+  }
+
+  /** Makes the table if it is not there: for programs that have no migrations. */
+  async createTable(): Promise<void> {
+    const [table, index] = recordStoreMigration(this.#table)[this.#db.dialect];
+    await this.#db.execute(table!.replace('create table', 'create table if not exists'));
+    await this.#db.execute(index!.replace('create index', 'create index if not exists'));
+  }
+
+  async get(key: string): Promise<string | undefined> {
+    return this.#db.scalar<string>(this.#sql.get, [key, this.#now()]);
+  }
+
+  async set(key: string, value: string, ttlMs: number): Promise<void> {
+    if (!(ttlMs > 0)) return void await this.#db.execute(this.#sql.delete, [key, Number.MIN_SAFE_INTEGER]);
+    const deadlineMs = this.#now() + Math.ceil(ttlMs);
+    if ((await this.#db.execute(this.#sql.set, [value, deadlineMs, key])).affectedRows === 0) await this.#insert(key, value, deadlineMs, true);
+    await this.#sweep();
+  }
+
+  async add(key: string, value: string, ttlMs: number): Promise<boolean> {
+    if (!(ttlMs > 0)) return await this.get(key) === undefined;
+    const isAdded = await this.#insert(key, value, this.#now() + Math.ceil(ttlMs), false);
+    await this.#sweep();
+    return isAdded;
+  }
+
+  async replace(key: string, expected: string, value: string, ttlMs: number): Promise<boolean> {
+    const nowMs = this.#now();
+    const deadlineMs = ttlMs > 0 ? nowMs + Math.ceil(ttlMs) : nowMs; // without time to live it has expired
+    return (await this.#db.execute(this.#sql.replace, [value, deadlineMs, key, expected, nowMs])).affectedRows === 1;
+  }
+
+  async delete(key: string): Promise<boolean> {
+    return (await this.#db.execute(this.#sql.delete, [key, this.#now()])).affectedRows === 1;
+  }
+
+  /** Whether it was written. With `overwrites` a live record of that key, which another process has just made, is. */
+  async #insert(key: string, value: string, deadlineMs: number, overwrites: boolean): Promise<boolean> {
+    const expiredMs = overwrites ? Number.MAX_SAFE_INTEGER : this.#now();
+    if (this.#headroom <= 0) await this.#count();
+    if (this.#headroom > 0) {
+      this.#headroom--;
+      return (await this.#db.execute(this.#sql.add, [key, value, deadlineMs, expiredMs])).affectedRows === 1;
+    }
+    const { affectedRows } = await this.#db.execute(this.#sql.addBelow, [key, value, deadlineMs, this.#maxRecords, key, expiredMs]);
+    if (affectedRows === 0 && await this.get(key) === undefined) throw new StoreFull();
+    return affectedRows === 1;
+  }
+
+  /** Counting costs as much as there are records: the next count is due when a sixteenth of the room may be used up. */
+  async #count(): Promise<void> {
+    while (await this.#sweepSome() === SWEPT_AT_ONCE); // full means full of live records
+    const count = await this.#db.scalar<number>(this.#sql.count);
+    this.#headroom = Math.floor((this.#maxRecords - count!) / PROCESSES); // count(*) always has a row
+  }
+
+  async #sweep(): Promise<void> {
+    if (++this.#writes % WRITES_PER_SWEEP === 0) await this.#sweepSome();
+  }
+
+  async #sweepSome(): Promise<number> {
+    return (await this.#db.execute(this.#sql.sweep, [this.#now(), SWEPT_AT_ONCE])).affectedRows;
+  }
+
+  #now(): number {
+    return Math.floor(this.#clock.nowMs());
+  }
+}
+
+function statements(table: string): Readonly<Record<'get' | 'set' | 'add' | 'addBelow' | 'replace' | 'delete' | 'sweep' | 'count', string>> {
+  const overwrite = `on conflict (record_key) do update set record_value = excluded.record_value, deadline_ms = excluded.deadline_ms where ${table}.deadline_ms <= ?`;
+  return {
+    get: `select record_value from ${table} where record_key = ? and deadline_ms > ?`,
+    set: `update ${table} set record_value = ?, deadline_ms = ? where record_key = ?`,
+    add: `insert into ${table} (record_key, record_value, deadline_ms) values (?, ?, ?) ${overwrite}`,
+    addBelow: `insert into ${table} (record_key, record_value, deadline_ms) select ?, ?, ? where (select count(*) from ${table}) < ? or exists (select 1 from ${table} where record_key = ?) ${overwrite}`,
+    replace: `update ${table} set record_value = ?, deadline_ms = ? where record_key = ? and record_value = ? and deadline_ms > ?`,
+    delete: `delete from ${table} where record_key = ? and deadline_ms > ?`,
+    sweep: `delete from ${table} where record_key in (select record_key from ${table} where deadline_ms <= ? limit ?)`,
+    count: `select count(*) from ${table}`,
+  };
+}

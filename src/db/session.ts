@@ -1,0 +1,127 @@
+/**
+ * The verbs, as the database and its transactions have them alike.
+ */
+import { SvcError } from '../errors.ts';
+import { shown } from '../options.ts';
+import { quotedName } from './dialects.ts';
+import { Sql } from './sql.ts';
+import type { Awaitable } from '../stores.ts';
+import type { Connection, Dialect, ExecuteResult, Limit, Purpose, Row, Table } from './driver.ts';
+import type { QueryOptions } from './limits.ts';
+import type { Parameter, Params } from './values.ts';
+
+const NO_PARAMS: Params = Object.freeze([]);
+
+/**
+ * What runs statements: a `Database`, or the `Transaction` that a callback is given. Write functions for this type, and they
+ * work on both.
+ *
+ * A statement is text with a `?` for each value, and the values, or a template of `sql`. Rows are plain objects; the type
+ * parameter says what is in them, and is believed. Each verb rejects with a DatabaseError for what the database refuses, and
+ * with an SvcError (`E_DB_PARAMETER`, `E_DB_PARAMETER_COUNT`, `E_DB_STATEMENT`, …) for what could never work.
+ */
+export abstract class Session {
+  /** The SQL it speaks. */
+  abstract readonly dialect: Dialect;
+
+  /** Runs a statement for what it does. */
+  execute(query: Sql, options?: QueryOptions): Promise<ExecuteResult>;
+  execute(query: string, params?: Params, options?: QueryOptions): Promise<ExecuteResult>;
+  execute(query: string | Sql, second?: Params | QueryOptions, third?: QueryOptions): Promise<ExecuteResult> {
+    return this.run('statement', (connection, limit) => connection.execute(textOf(query, this.dialect), paramsOf(query, second), limit), optionsOf(query, second, third));
+  }
+
+  /** The first row, or undefined. */
+  fetchOne<R extends object = Row>(query: Sql, options?: QueryOptions): Promise<R | undefined>;
+  fetchOne<R extends object = Row>(query: string, params?: Params, options?: QueryOptions): Promise<R | undefined>;
+  fetchOne(query: string | Sql, second?: Params | QueryOptions, third?: QueryOptions): Promise<Row | undefined> {
+    return this.run('statement', (connection, limit) => connection.fetchOne(textOf(query, this.dialect), paramsOf(query, second), limit), optionsOf(query, second, third));
+  }
+
+  /** All rows. For more than fit in memory there is {@link stream}. */
+  fetchAll<R extends object = Row>(query: Sql, options?: QueryOptions): Promise<R[]>;
+  fetchAll<R extends object = Row>(query: string, params?: Params, options?: QueryOptions): Promise<R[]>;
+  fetchAll(query: string | Sql, second?: Params | QueryOptions, third?: QueryOptions): Promise<Row[]> {
+    return this.run('statement', (connection, limit) => connection.fetchAll(textOf(query, this.dialect), paramsOf(query, second), limit), optionsOf(query, second, third));
+  }
+
+  /** All rows as lists, with their columns: for results in which two columns have one name. */
+  fetchArrays(query: Sql, options?: QueryOptions): Promise<Table>;
+  fetchArrays(query: string, params?: Params, options?: QueryOptions): Promise<Table>;
+  fetchArrays(query: string | Sql, second?: Params | QueryOptions, third?: QueryOptions): Promise<Table> {
+    return this.run('statement', (connection, limit) => connection.fetchArrays(textOf(query, this.dialect), paramsOf(query, second), limit), optionsOf(query, second, third));
+  }
+
+  /** The first value of the first row, or undefined when there is no row. */
+  scalar<T = unknown>(query: Sql, options?: QueryOptions): Promise<T | undefined>;
+  scalar<T = unknown>(query: string, params?: Params, options?: QueryOptions): Promise<T | undefined>;
+  scalar(query: string | Sql, second?: Params | QueryOptions, third?: QueryOptions): Promise<unknown> {
+    return this.run('statement', (connection, limit) => connection.scalar(textOf(query, this.dialect), paramsOf(query, second), limit), optionsOf(query, second, third));
+  }
+
+  /**
+   * Runs one statement for each row of values, all of them or none: in a transaction of its own, or inside the one that is
+   * open. Gives the number of rows affected.
+   */
+  executeMany(text: string, rows: Iterable<Params>, options?: QueryOptions): Promise<number> {
+    return this.whole((connection, limit) => connection.executeMany(textOf(text, this.dialect), rows, limit), options);
+  }
+
+  /**
+   * Inserts rows of values for the columns named, all of them or none. Names are quoted. Gives the number of rows inserted.
+   *
+   * @throws SvcError `E_DB_IDENTIFIER`; `E_DB_STATEMENT` without columns
+   */
+  async insertMany(table: string, columns: readonly string[], rows: Iterable<readonly Parameter[]>, options?: QueryOptions): Promise<number> {
+    if (columns.length === 0) throw new SvcError('E_DB_STATEMENT', ['insertMany() names no columns']);
+    const names = columns.map((name) => quotedName(this.dialect, name)).join(', ');
+    return this.executeMany(`insert into ${quotedName(this.dialect, table)} (${names}) values (${columns.map(() => '?').join(', ')})`, rows, options);
+  }
+
+  /**
+   * Rows one by one, read as they are asked for; leaving the loop ends the statement. Outside a transaction it sees the
+   * database as it was when the first row was read, and holds nobody up.
+   */
+  stream<R extends object = Row>(query: Sql, options?: QueryOptions): AsyncGenerator<R, void, undefined>;
+  stream<R extends object = Row>(query: string, params?: Params, options?: QueryOptions): AsyncGenerator<R, void, undefined>;
+  async *stream(query: string | Sql, second?: Params | QueryOptions, third?: QueryOptions): AsyncGenerator<Row, void, undefined> {
+    const batches = this.batches((source, limit) => source.stream(textOf(query, this.dialect), paramsOf(query, second), limit), optionsOf(query, second, third));
+    for await (const batch of batches) {
+      for (const row of batch) yield row;
+    }
+  }
+
+  /** Runs several statements that take no values, up to the first that fails: for scripts. Not a transaction by itself. */
+  script(text: string, options?: QueryOptions): Promise<void> {
+    return this.run('statement', (connection, limit) => connection.script(textOf(text, this.dialect), limit), options);
+  }
+
+  /** Runs `work` on a connection. @internal */
+  abstract run<T>(purpose: Purpose, work: Work<T>, options: QueryOptions | undefined): Promise<T>;
+  /** Runs `work` so that all of it happens or none. @internal */
+  abstract whole<T>(work: Work<T>, options: QueryOptions | undefined): Promise<T>;
+  /** Opens a stream when it is first asked for a batch. @internal */
+  abstract batches(open: OpenStream, options: QueryOptions | undefined): AsyncGenerator<readonly Row[], void, undefined>;
+}
+
+/** What is done with a connection. @internal */
+export type Work<T> = (connection: Connection, limit: Limit | undefined) => Awaitable<T>;
+/** @internal */
+export type OpenStream = (source: Pick<Connection, 'stream'>, limit: Limit | undefined) => AsyncIterable<readonly Row[]>;
+
+function textOf(query: string | Sql, dialect: Dialect): string {
+  if (typeof query === 'string') return query;
+  if (query instanceof Sql) return query.text(dialect);
+  throw new SvcError('E_DB_STATEMENT', [`text or a template of sql is needed, found ${shown(query)}`]);
+}
+
+function paramsOf(query: string | Sql, second: Params | QueryOptions | undefined): Params {
+  if (typeof query !== 'string') return query.params;
+  if (second === undefined) return NO_PARAMS;
+  if (Array.isArray(second)) return second as Params; // the types say so
+  throw new SvcError('E_DB_PARAMETER', ['the values', `${shown(second)} where a list belongs`]);
+}
+
+function optionsOf(query: string | Sql, second: Params | QueryOptions | undefined, third: QueryOptions | undefined): QueryOptions | undefined {
+  return typeof query === 'string' ? third : second as QueryOptions | undefined; // a template brings its values along
+}

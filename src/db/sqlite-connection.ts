@@ -1,0 +1,274 @@
+/**
+ * One connection to SQLite, in the thread that calls it. A statement runs at once and blocks the loop while it does; only
+ * waiting for another process's lock is done beside it, by trying again.
+ */
+import { randomInt } from 'node:crypto';
+import { SvcError } from '../errors.ts';
+import { LockTimeout, TransactionAborted } from './db-errors.ts';
+import { beginTexts } from './dialects.ts';
+import { limitReached, sleepWithin } from './limits.ts';
+import { isBusy, isSqliteFailure, sqliteError, type SqliteFailure } from './sqlite-errors.ts';
+import { BATCH_ROWS, SqliteStatements, type SqliteStatement } from './sqlite-statement.ts';
+import { statementsOf } from './sqlite-text.ts';
+import type { DatabaseSync, StatementSync } from 'node:sqlite';
+import type { Awaitable } from '../stores.ts';
+import type { BeginOptions, Connection, ExecuteResult, Limit, Row, Table } from './driver.ts';
+import type { SqliteConnectionOptions } from './sqlite-options.ts';
+import type { Params } from './values.ts';
+
+/** SQLite's own pauses of its busy handler; the last one repeats. Each is shortened by up to half, so that waiters spread. */
+const BUSY_PAUSES_MS: readonly number[] = [1, 2, 5, 10, 15, 20, 25];
+/** A statement that held the loop for longer is logged. */
+const SLOW_MS = 50;
+/** Rows of executeMany() between two turns of the loop: some 2 ms. */
+const MANY_ROWS = 4 * BATCH_ROWS;
+
+/** See {@link Connection}. */
+export class SqliteConnection implements Connection {
+  readonly #db: DatabaseSync;
+  readonly #options: SqliteConnectionOptions;
+  readonly #statements: SqliteStatements;
+  readonly #controls = new Map<string, StatementSync>();
+  /** Open cursors: they end with the transaction, else they would keep its snapshot. */
+  readonly #streams = new Set<{ end(): void }>();
+  #hasBegun = false;
+  /** By us, for a read-only transaction. */
+  #refusesWrites = false;
+  /** A statement that waits for a lock: those that come later wait for it. */
+  #waiting: Promise<unknown> | undefined;
+
+  constructor(db: DatabaseSync, options: SqliteConnectionOptions) {
+    this.#db = db;
+    this.#options = options;
+    this.#statements = new SqliteStatements(db, options.statementCache, options.int8);
+  }
+
+  get isInTransaction(): boolean { return this.#db.isTransaction; }
+
+  execute(sql: string, params: Params, limit: Limit | undefined): Awaitable<ExecuteResult> {
+    return this.#run(sql, params, limit, (statement, inputs) => statement.execute(inputs, () => this.#totalChanges()));
+  }
+
+  fetchOne(sql: string, params: Params, limit: Limit | undefined): Awaitable<Row | undefined> {
+    return this.#run(sql, params, limit, (statement, inputs) => statement.fetchOne(inputs));
+  }
+
+  fetchAll(sql: string, params: Params, limit: Limit | undefined): Awaitable<Row[]> {
+    return this.#run(sql, params, limit, (statement, inputs) => statement.fetchAll(inputs));
+  }
+
+  fetchArrays(sql: string, params: Params, limit: Limit | undefined): Awaitable<Table> {
+    return this.#run(sql, params, limit, (statement, inputs) => statement.fetchArrays(inputs));
+  }
+
+  scalar(sql: string, params: Params, limit: Limit | undefined): Awaitable<unknown> {
+    return this.#run(sql, params, limit, (statement, inputs) => statement.scalar(inputs));
+  }
+
+  async executeMany(sql: string, rows: Iterable<Params>, limit: Limit | undefined): Promise<number> {
+    const statement = this.#prepared(sql);
+    const totalChanges = (): number => this.#totalChanges();
+    const source = rows[Symbol.iterator]();
+    let next: IteratorResult<Params, unknown> = source.next();
+    let affectedRows = 0;
+    let count = 0;
+    try {
+      while (next.done !== true) {
+        const until = count + MANY_ROWS;
+        const done = this.#attempt(sql, limit, () => { // tried again, it goes on with the row that failed
+          for (; next.done !== true && count < until; next = source.next()) {
+            affectedRows += statement.affect(statement.encode(next.value, count + 1), totalChanges);
+            count++;
+          }
+        });
+        if (done instanceof Promise) await done;
+        if (count === until) await turn();
+      }
+    } finally {
+      source.return?.();
+    }
+    return affectedRows;
+  }
+
+  async *stream(sql: string, params: Params, limit: Limit | undefined): AsyncGenerator<readonly Row[], void, undefined> {
+    const statement = this.#try(sql, () => this.#statements.prepare(sql)); // one of its own: running a kept one again would end it
+    const inputs = statement.encode(params);
+    let batches = statement.batches(inputs);
+    const cursor = { end: () => batches.return() };
+    this.#streams.add(cursor);
+    try {
+      let next = await this.#attempt(sql, limit, () => { // may be tried again: from its start
+        batches = statement.batches(inputs);
+        return batches.next();
+      });
+      while (next.done !== true) {
+        yield next.value;
+        await turn(); // or a fast reader would keep everybody else from running
+        const reached = limitReached(limit, this.#options.clock, sql);
+        if (reached !== undefined) throw reached;
+        next = this.#try(sql, () => batches.next());
+      }
+    } finally {
+      this.#streams.delete(cursor);
+      cursor.end();
+    }
+  }
+
+  async script(sql: string, limit: Limit | undefined): Promise<void> {
+    const statements = [...statementsOf(sql)];
+    const control = statements.find(({ scanned }) => scanned.kind === 'control');
+    if (control !== undefined) throw new SvcError('E_DB_STATEMENT', [`${control.scanned.keyword.toUpperCase()} in a script would end or hide the transaction around it`]);
+    for (const { text } of statements) await this.#attempt(text, limit, () => this.#db.exec(text));
+    this.#statements.clear();
+  }
+
+  begin(options: BeginOptions, limit: Limit | undefined): Awaitable<void> {
+    const [text] = beginTexts('sqlite', options);
+    return this.#attempt(text!, limit, () => {
+      if (options.isReadOnly) this.#refuseWrites(true);
+      try {
+        this.#control(text!);
+      } catch (error) {
+        if (options.isReadOnly) this.#refuseWrites(false);
+        throw error;
+      }
+      this.#hasBegun = true;
+    });
+  }
+
+  commit(): Awaitable<void> {
+    this.#endStreams();
+    return this.#attempt('commit', undefined, () => {
+      this.#control('commit');
+      this.#end();
+    });
+  }
+
+  rollback(): void {
+    this.#endStreams();
+    try {
+      if (this.#db.isTransaction) this.#try('rollback', () => this.#control('rollback'));
+    } finally {
+      this.#end();
+    }
+  }
+
+  savepoint(name: string): Awaitable<void> { return this.#attempt('savepoint', undefined, () => this.#control(`savepoint ${name}`)); }
+
+  releaseSavepoint(name: string): Awaitable<void> { return this.#attempt('release', undefined, () => this.#control(`release ${name}`)); }
+
+  rollbackTo(name: string): Awaitable<void> {
+    if (!this.#db.isTransaction) return; // SQLite has rolled all of it back
+    return this.#attempt('rollback to', undefined, () => {
+      this.#control(`rollback to ${name}`);
+      this.#control(`release ${name}`);
+    });
+  }
+
+  /** Ends what reads. The file is closed by whoever opened it. */
+  end(): void { this.#endStreams(); }
+
+  #run<T>(sql: string, params: Params, limit: Limit | undefined, work: (statement: SqliteStatement, inputs: ReturnType<SqliteStatement['encode']>) => T): Awaitable<T> {
+    const statement = this.#prepared(sql);
+    const inputs = statement.encode(params);
+    const result = this.#attempt(sql, limit, () => work(statement, inputs));
+    if (statement.scanned.kind === 'other') this.#statements.clear();
+    return result;
+  }
+
+  #prepared(sql: string): SqliteStatement {
+    try {
+      return this.#statements.get(sql);
+    } catch (error) {
+      throw sqliteError(error, sql);
+    }
+  }
+
+  /** Runs something once; for as long as another process holds the lock, again and again. */
+  #attempt<T>(sql: string, limit: Limit | undefined, work: () => T): Awaitable<T> {
+    if (this.#waiting !== undefined) return this.#waiting.then(() => this.#attempt(sql, limit, work));
+    if (this.#hasBegun && !this.#db.isTransaction) throw new TransactionAborted('SQLite has rolled the transaction back after an earlier error', { sqlstate: '25P02', sql });
+    const { clock, log } = this.#options;
+    if (limit !== undefined) {
+      const reached = limitReached(limit, clock, sql);
+      if (reached !== undefined) throw reached;
+    }
+    const startedMs = clock.monotonicMs();
+    try {
+      return work();
+    } catch (error) {
+      if (isSqliteFailure(error) && isBusy(error)) return this.#waitFor(error, sql, limit, work);
+      throw sqliteError(error, sql);
+    } finally {
+      const tookMs = clock.monotonicMs() - startedMs;
+      if (tookMs > SLOW_MS) log?.warn('slow_statement', { sql, took_ms: Math.round(tookMs) });
+    }
+  }
+
+  async #waitFor<T>(failure: SqliteFailure, sql: string, limit: Limit | undefined, work: () => T): Promise<T> {
+    const gone = Promise.withResolvers<void>();
+    this.#waiting = gone.promise;
+    try {
+      return await this.#again(failure, sql, limit, work);
+    } finally {
+      this.#waiting = undefined;
+      gone.resolve();
+    }
+  }
+
+  async #again<T>(failure: SqliteFailure, sql: string, limit: Limit | undefined, work: () => T): Promise<T> {
+    const { clock, busyTimeoutMs } = this.#options;
+    const deadlineMs = clock.monotonicMs() + busyTimeoutMs;
+    for (let attempt = 0; ; attempt++) {
+      const leftMs = deadlineMs - clock.monotonicMs();
+      if (leftMs <= 0) {
+        throw new LockTimeout(`The database was locked by another connection for ${busyTimeoutMs} ms`, { errno: failure.errcode, sqlstate: '55P03', sql });
+      }
+      const pauseMs = BUSY_PAUSES_MS[Math.min(attempt, BUSY_PAUSES_MS.length - 1)]!;
+      await sleepWithin(Math.min(leftMs, pauseMs - randomInt(0, 500) / 1_000 * pauseMs), limit, clock, sql);
+      try {
+        return work();
+      } catch (error) {
+        if (!isSqliteFailure(error) || !isBusy(error)) throw sqliteError(error, sql);
+      }
+    }
+  }
+
+  /** Runs something that waits for no lock. */
+  #try<T>(sql: string, work: () => T): T {
+    try {
+      return work();
+    } catch (error) {
+      throw sqliteError(error, sql);
+    }
+  }
+
+  #control(text: string): void {
+    let statement = this.#controls.get(text);
+    if (statement === undefined) this.#controls.set(text, statement = this.#db.prepare(text));
+    statement.run();
+  }
+
+  #end(): void {
+    this.#hasBegun = false;
+    if (this.#refusesWrites) this.#refuseWrites(false);
+  }
+
+  #refuseWrites(isOn: boolean): void {
+    this.#control(`pragma query_only = ${isOn ? 1 : 0}`);
+    this.#refusesWrites = isOn;
+  }
+
+  #endStreams(): void {
+    for (const stream of this.#streams) stream.end();
+    this.#streams.clear();
+  }
+
+  #totalChanges(): number {
+    return this.#statements.get('select total_changes()').scalar([]) as number; // an integer, and never past 2^53
+  }
+}
+
+function turn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}

@@ -1,0 +1,87 @@
+/**
+ * Addresses of databases, read strictly; printed without their password.
+ *
+ *   sqlite:./data.db   sqlite:data.db       beside the working directory
+ *   sqlite:///abs/path.db                   an absolute path; percent-encoding is undone
+ *   sqlite::memory:                         gone with the process
+ *   …?mode=ro&synchronous=normal            ro: like the option readOnly
+ *
+ * postgres://, mysql:// and mariadb:// are recognised and refused: this version speaks SQLite only.
+ */
+import { resolve } from 'node:path';
+import { SvcError } from '../errors.ts';
+import { closest } from '../options.ts';
+import { MEMORY } from './sqlite-options.ts';
+import type { Dialect } from './driver.ts';
+
+/** What an address says. */
+export interface DatabaseUrl {
+  readonly dialect: 'sqlite';
+  /** An absolute path, or `:memory:`. */
+  readonly path: string;
+  readonly isReadOnly: boolean;
+  readonly synchronous: 'full' | 'normal' | undefined;
+}
+
+const SCHEMES: Readonly<Record<string, Dialect>> = { sqlite: 'sqlite', sqlite3: 'sqlite', file: 'sqlite', postgres: 'postgres', postgresql: 'postgres', mysql: 'mysql', mariadb: 'mariadb' };
+const SQLITE_KEYS: Readonly<Record<string, readonly string[]>> = { mode: ['ro', 'rw'], synchronous: ['full', 'normal'] };
+
+/** Reads an address. @throws SvcError `E_DB_URL`, and `E_DB_DRIVER` for an engine of a later version */
+export function parseDatabaseUrl(url: string): DatabaseUrl {
+  const [, scheme = '', rest = ''] = /^([A-Za-z][A-Za-z\d+.-]*):(.*)$/s.exec(url) ?? [];
+  if (scheme === '') refuse(url, 'it does not begin with "sqlite:"');
+  const dialect = Object.hasOwn(SCHEMES, scheme.toLowerCase()) ? SCHEMES[scheme.toLowerCase()] : undefined;
+  if (dialect === undefined) refuse(url, `there is no database "${scheme}"${meant(scheme.toLowerCase(), Object.keys(SCHEMES))}`);
+  if (dialect !== 'sqlite') throw new SvcError('E_DB_DRIVER', [dialect]);
+  if (scheme !== 'sqlite') refuse(url, `the scheme is "sqlite", found "${scheme}"`);
+  const [place = '', query] = split(rest);
+  const keys = queryOf(url, query);
+  return {
+    dialect, path: pathOf(url, place), isReadOnly: keys.get('mode') === 'ro',
+    synchronous: keys.get('synchronous') as 'full' | 'normal' | undefined, // queryOf() has checked it
+  };
+}
+
+/** The address without its password and without values of its query, for logs and messages. */
+export function shownUrl(url: string): string {
+  return url.replace(/^([^:]*:\/\/[^/@:]*):[\s\S]*@/, '$1:…@').replace(/([?&][^=&]*=)[^&]*/g, '$1…');
+}
+
+function split(rest: string): readonly [place: string, query: string | undefined] {
+  const mark = rest.indexOf('?');
+  return mark === -1 ? [rest, undefined] : [rest.slice(0, mark), rest.slice(mark + 1)];
+}
+
+function pathOf(url: string, place: string): string {
+  if (place === MEMORY) return MEMORY;
+  if (place === '' || place === '/' || place.endsWith('/')) refuse(url, 'it names no file');
+  if (place.startsWith('//') && !place.startsWith('///')) refuse(url, 'two slashes begin the name of a host, and SQLite has none: write sqlite:./path or sqlite:///path');
+  let path: string;
+  try {
+    path = decodeURIComponent(place.replace(/^\/\//, ''));
+  } catch {
+    refuse(url, 'its percent-encoding is broken');
+  }
+  if (path.includes('\0')) refuse(url, 'its path has a NUL');
+  return resolve(path);
+}
+
+function queryOf(url: string, query: string | undefined): ReadonlyMap<string, string> {
+  const keys = new Map<string, string>();
+  for (const [key, value] of new URLSearchParams(query ?? '')) {
+    if (!Object.hasOwn(SQLITE_KEYS, key)) refuse(url, `there is no setting "${key}"${meant(key, Object.keys(SQLITE_KEYS))}`);
+    if (!SQLITE_KEYS[key]!.includes(value)) refuse(url, `"${key}" is one of ${SQLITE_KEYS[key]!.map((word) => `"${word}"`).join(', ')}`);
+    if (keys.has(key)) refuse(url, `"${key}" is there twice`);
+    keys.set(key, value);
+  }
+  return keys;
+}
+
+function meant(word: string, known: readonly string[]): string {
+  const best = closest(word, known);
+  return best === undefined ? '' : `: did you mean "${best}"?`;
+}
+
+function refuse(url: string, problem: string): never {
+  throw new SvcError('E_DB_URL', [shownUrl(url), problem]);
+}

@@ -1,0 +1,67 @@
+/**
+ * Values that may stand for a `?`, and why others may not. What would arrive as something else, or as NULL, is refused.
+ */
+import { SvcError } from '../errors.ts';
+import { shown } from '../options.ts';
+
+/** A value that any engine can bind. `undefined` is almost always a mistake: write `null`. */
+export type Parameter = null | string | number | bigint | boolean | Date | Uint8Array | Json;
+
+/** Values for the placeholders of one statement, in their order. */
+export type Params = readonly Parameter[];
+
+/** A value that is stored as JSON text. Made by {@link json}. */
+export class Json {
+  /** What is stored. */
+  readonly text: string;
+
+  /** @internal */
+  constructor(text: string) { this.text = text; }
+}
+
+/**
+ * A value to be stored as JSON: objects and lists are refused without it, since engines disagree on what they mean.
+ *
+ * @throws SvcError `E_DB_PARAMETER` for what JSON cannot say: undefined, a function, a bigint, a circle
+ */
+export function json(value: unknown): Json {
+  let text: string | undefined;
+  try {
+    text = JSON.stringify(value);
+  } catch {
+    // said below: a TypeError would name the engine's reasons, and may quote the value
+  }
+  if (text === undefined) throw new SvcError('E_DB_PARAMETER', ['json()', `${shown(value)} has no JSON text`]);
+  return new Json(text);
+}
+
+/** Why no engine binds it, or undefined when one may. Never shows the value. */
+export function parameterProblem(value: unknown): string | undefined {
+  switch (typeof value) {
+    case 'string': return value.isWellFormed() ? undefined : 'text with half a surrogate pair, which no encoding can store';
+    case 'number': return Number.isFinite(value) ? undefined : `${value}, which is no number in SQL: write null`;
+    case 'bigint': return BigInt.asIntN(64, value) === value ? undefined : 'an integer that needs more than 64 bits: store it as text';
+    case 'boolean': return undefined;
+    case 'undefined': return 'undefined: write null if that is meant';
+    case 'object': return objectProblem(value);
+    default: return `a ${typeof value}`;
+  }
+}
+
+function objectProblem(value: object | null): string | undefined {
+  if (value === null || value instanceof Uint8Array || value instanceof Json) return undefined;
+  if (value instanceof Date) return Number.isNaN(value.getTime()) ? 'an invalid Date' : undefined;
+  if (value instanceof Promise) return 'a promise: await it first';
+  if (Array.isArray(value)) return 'an array: wrap it in json() to store it, or use sql.join() for a list of placeholders';
+  return `${value.constructor === Object ? 'a plain object' : 'an object'}: wrap it in json() to store it`;
+}
+
+/** Refuses a value by its place, counted from 1. `row`, where there are many, counts from 1 too. */
+export function refuseParameter(position: number, problem: string, row?: number): never {
+  throw new SvcError('E_DB_PARAMETER', [`parameter ${position}${row === undefined ? '' : ` of row ${row}`}`, problem]);
+}
+
+/** Refuses a number of values other than that of the placeholders. */
+export function refuseCount(needed: number, given: number, row?: number): never {
+  throw new SvcError('E_DB_PARAMETER_COUNT', [needed, given, row]);
+}

@@ -1,0 +1,89 @@
+/**
+ * Calls that any number of callers wait for together.
+ *
+ *   begin → wait, wait, wait → a result, to each its own copy, or a failure, to all → released, or once it is written
+ *
+ * A caller who leaves does not end the call of the others; the last one who leaves does.
+ */
+
+/** Hands out a result, to each caller its own. */
+export type Give<R> = () => R;
+
+/** One call, and who waits for it. */
+export class Flight<R> {
+  readonly key: string;
+  /** Whose signal the function gets, where the caller who began gave one. */
+  readonly abort: AbortController | undefined;
+  /** Its result is not to be kept: it may be of before a change, or nobody waits for it any more. */
+  isObsolete = false;
+  /** While the result is on its way to where it is kept. */
+  writing: Promise<void> | undefined;
+  /** Settles once. */
+  promise: Promise<Give<R>> = NEVER;
+  #waiting = 0;
+  readonly #release: (flight: Flight<R>) => void;
+
+  constructor(key: string, abort: AbortController | undefined, release: (flight: Flight<R>) => void) {
+    this.key = key;
+    this.abort = abort;
+    this.#release = release;
+  }
+
+  /** How many callers wait. */
+  get waiting(): number { return this.#waiting; }
+
+  /** The caller's own copy. A signal ends this wait only; with the last wait the call ends. */
+  wait(signal: AbortSignal | undefined): Promise<R> {
+    this.#waiting++;
+    if (signal === undefined) return this.promise.then((give) => give());
+    const { promise, resolve, reject } = Promise.withResolvers<R>();
+    const leave = (): void => {
+      reject(signal.reason);
+      if (--this.#waiting > 0) return;
+      this.isObsolete = true;
+      this.#release(this);
+      this.abort?.abort(signal.reason);
+    };
+    signal.addEventListener('abort', leave, { once: true });
+    void this.promise.then((give) => resolve(give())).catch(reject).finally(() => signal.removeEventListener('abort', leave));
+    return promise;
+  }
+}
+
+const NEVER: Promise<never> = new Promise(() => { /* stands in until the call has begun */ });
+
+/** Calls by key, each there as long as it can be joined. */
+export class Flights<R> {
+  readonly #flights = new Map<string, Flight<R>>();
+
+  get size(): number { return this.#flights.size; }
+
+  get(key: string): Flight<R> | undefined { return this.#flights.get(key); }
+
+  /** Begins a call at once. Only a `joinable` one is found by its key. */
+  begin(key: string, abort: AbortController | undefined, joinable: boolean, run: (flight: Flight<R>) => Promise<Give<R>>): Flight<R> {
+    const flight = new Flight<R>(key, abort, this.release);
+    if (joinable) this.#flights.set(key, flight);
+    flight.promise = run(flight).finally(() => { if (flight.writing === undefined) this.release(flight); });
+    flight.promise.catch(() => undefined); // when everybody has left, nobody hears of it
+    return flight;
+  }
+
+  /** Nobody joins it any more. Another that has taken its place stays. */
+  readonly release = (flight: Flight<R>): void => {
+    if (this.#flights.get(flight.key) === flight) this.#flights.delete(flight.key);
+  };
+
+  /** The result of a call under way is not kept, or has been by the time this resolves. */
+  async forget(key: string): Promise<void> {
+    const flight = this.#flights.get(key);
+    if (flight === undefined) return;
+    flight.isObsolete = true;
+    this.#flights.delete(key);
+    await flight.writing;
+  }
+
+  async forgetAll(): Promise<void> {
+    await Promise.all([...this.#flights.keys()].map((key) => this.forget(key)));
+  }
+}

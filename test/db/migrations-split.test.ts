@@ -1,0 +1,64 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { ScriptProblem, splitStatements } from '../../src/db/migrations-split.ts';
+import { seeded } from '../support/random.ts';
+import type { Dialect } from '../../src/db/driver.ts';
+
+const texts = (script: string, dialect: Dialect = 'sqlite'): string[] => splitStatements(script, dialect).map(({ text }) => text);
+
+for (const [what, dialect, script, expected] of [
+  ['nothing', 'sqlite', '', []],
+  ['nothing but comments and semicolons', 'sqlite', ' ;; -- a;\n/* b; */ ;\n', []],
+  ['one without a semicolon', 'sqlite', '\n select 1\n', ['select 1']],
+  ['two in a line', 'sqlite', 'select 1;select 2;', ['select 1', 'select 2']],
+  ['semicolons in text', 'sqlite', "insert into t values ('a;''b;'); select 1", ["insert into t values ('a;''b;')", 'select 1']],
+  ['semicolons in quoted names', 'sqlite', 'select "a;""b", `c;``d`, [e;]; select 2', ['select "a;""b", `c;``d`, [e;]', 'select 2']],
+  ['semicolons in comments within a statement', 'sqlite', 'select 1 -- a;\n, 2 /* b; */ , 3; select 4', ['select 1 -- a;\n, 2 /* b; */ , 3', 'select 4']],
+  ['quotes in comments', 'sqlite', "select 1; -- it's\nselect 2 /* don't */; select 3", ['select 1', 'select 2', 'select 3']],
+  ['comments in text', 'sqlite', "select '--', '/*'; select 2", ["select '--', '/*'", 'select 2']],
+  ['a comment that does not nest', 'sqlite', '/* /* */ select 1; select 2', ['select 1', 'select 2']],
+  ['a trigger', 'sqlite', 'create trigger t after insert on a begin update b set x = 1; delete from c; end; select 1', ['create trigger t after insert on a begin update b set x = 1; delete from c; end', 'select 1']],
+  ['a temporary trigger with case, and a column called end', 'sqlite', 'CREATE TEMP TRIGGER t AFTER INSERT ON a BEGIN\nUPDATE b SET x = CASE WHEN new.end THEN 1 ELSE 2 END;\nEND;\nselect 1', ['CREATE TEMP TRIGGER t AFTER INSERT ON a BEGIN\nUPDATE b SET x = CASE WHEN new.end THEN 1 ELSE 2 END;\nEND', 'select 1']],
+  ['a trigger with comments before its end', 'sqlite', 'create temporary trigger t after insert on a begin select 1; /* ; */ -- ;\n end -- ;\n; select 2', ['create temporary trigger t after insert on a begin select 1; /* ; */ -- ;\n end', 'select 2']],
+  ['a table called trigger', 'sqlite', 'create table trigger (a); select 1', ['create table trigger (a)', 'select 1']],
+  ['a trigger at the end of the script', 'sqlite', 'create trigger t after insert on a begin select 1; end', ['create trigger t after insert on a begin select 1; end']],
+  ['backslashes, which mean nothing', 'sqlite', "select 'a\\'; select 2", ["select 'a\\'", 'select 2']],
+  ['dollar quotes', 'postgres', 'do $$ begin; end $$; do $x_1$ $$; $y$; $x_1$; select $1', ['do $$ begin; end $$', 'do $x_1$ $$; $y$; $x_1$', 'select $1']],
+  ['comments that nest', 'postgres', '/* /* ; */ ; */ select 1; select 2 /* a /* b */ */', ['select 1', 'select 2']],
+  ['escaped text', 'postgres', "select E'\\';', e'\\\\'; select 'a\\'; select name'x'", ["select E'\\';', e'\\\\'", "select 'a\\'", "select name'x'"]],
+  ['a body that is atomic', 'postgres', 'create function f() returns int begin atomic select 1; select case when true then 1 end; end; select 2', ['create function f() returns int begin atomic select 1; select case when true then 1 end; end', 'select 2']],
+  ['brackets, which are arrays', 'postgres', "select a[1]; select ']'", ['select a[1]', "select ']'"]],
+  ['escaped text in both quotes', 'mysql', 'select \'a\\\';b\', "c\\";d", `e\\`; select 2', ['select \'a\\\';b\', "c\\";d", `e\\`', 'select 2']],
+  ['comments with #', 'mariadb', '# a;\nselect 1; select 2 # b;', ['select 1', 'select 2']],
+  [
+    'a procedure with blocks', 'mysql',
+    'create procedure p() begin if 1 then select 1; end if; case 1 when 1 then select 2; end case; while 0 do begin select 3; end; end while; select t.begin; end; select 4',
+    ['create procedure p() begin if 1 then select 1; end if; case 1 when 1 then select 2; end case; while 0 do begin select 3; end; end while; select t.begin; end', 'select 4'],
+  ],
+] as const satisfies readonly (readonly [string, Dialect, string, readonly string[]])[]) {
+  test(`splitStatements() for ${dialect}: ${what}`, () => assert.deepEqual(texts(script, dialect), expected));
+}
+
+test('splitStatements() tells the line of each statement, and its first words', () => {
+  const statements = splitStatements('-- one\n\ncreate\n  TABLE "x" t (a);\n\n  select 1; insert\ninto t values (1)', 'sqlite');
+  assert.deepEqual(statements.map(({ line, words }) => [line, words]), [[3, ['create', 'table', 't', 'a']], [6, ['select']], [6, ['insert', 'into', 't', 'values']]]);
+});
+
+for (const [script, dialect, line, message] of [
+  ["select 1;\nselect 'a;\n", 'sqlite', 2, /the quote ' has no end/], ['"', 'sqlite', 1, /the quote " has no end/], ['[a', 'sqlite', 1, /the quote \[ has no end/], ['`a``', 'mysql', 1, /the quote ` has no end/],
+  ['\n/* a', 'sqlite', 2, /a comment \/\* has no end/], ['/* /* */', 'postgres', 1, /a comment/], ['do $a$ $b$', 'postgres', 1, /the quote \$a\$ has no end/], ["select E'\\'", 'postgres', 1, /the quote '/],
+] as const) {
+  test(`splitStatements() refuses ${JSON.stringify(script)} in ${dialect}`, () => {
+    assert.throws(() => splitStatements(script, dialect), (error) => error instanceof ScriptProblem && error.line === line && message.test(error.message));
+  });
+}
+
+test('splitStatements() finds generated statements again, whatever stands between them', () => {
+  const random = seeded(3);
+  const pick = <T>(from: readonly T[]): T => from[random(from.length)]!;
+  for (let round = 0; round < 500; round++) {
+    const expected = Array.from({ length: 1 + random(4) }, () => `select ${Array.from({ length: 1 + random(4) }, () => pick(["';'", '";"', '`;`', '[;]', "''''", '1', 'end', '-- ;\n', '/* ; */ 1', "'--'", "'/*'"])).join(', ')}, 1`);
+    const script = pick(['', '-- a;b\n', '/*;*/ ']) + expected.map((text) => `${text}${pick(['', ' ', '\n', ' /* ; */'])};${pick(['', ' ', '\n', ' -- ;\n', ';'])}`).join('');
+    assert.deepEqual(texts(script), expected);
+  }
+});

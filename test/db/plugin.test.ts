@@ -1,0 +1,135 @@
+import assert from 'node:assert/strict';
+import { existsSync, renameSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { Depends, Svc, type Plugin } from '../../src/index.ts';
+import { DatabasePlugin, database, db, recordStoreMigration } from '../../src/db/index.ts';
+import { SvcError } from '../../src/errors.ts';
+import { createLogger } from '../../src/log.ts';
+import { fault } from '../contract/database.ts';
+import { folder, write } from '../support/run.ts';
+import type { Database } from '../../src/db/index.ts';
+
+const quiet = { logger: createLogger({ level: 'silent' }) };
+
+async function body(app: Svc, path: string): Promise<{ status: number; json: unknown }> {
+  const response = await app.fetch(new Request(`http://localhost${path}`));
+  return { status: response.status, json: await response.json() };
+}
+
+test('DatabasePlugin gives handlers Depends(db), and the program app.state.db, typed', async () => {
+  const app = new Svc({ env: 'test', ...quiet });
+  app.register(new DatabasePlugin('sqlite::memory:'));
+  app.onStartup(() => app.state.db.execute('create table note (id integer primary key, title text)'));
+  app.get('/notes', { db: Depends(db) }, async ({ db: notes }) => {
+    const handle: Database = notes;
+    await handle.execute('insert into note (title) values (?)', ['a']);
+    return handle.fetchAll<{ id: number; title: string }>('select id, title from note');
+  });
+  await app.startup();
+  assert.deepEqual(await body(app, '/notes'), { status: 200, json: [{ id: 1, title: 'a' }] });
+  const typed: Database = app.state.db;
+  assert.equal(typed, app.state.get(db));
+  await app.shutdown();
+  assert.throws(() => app.state.db, fault('E_DB_CLOSED'));
+});
+
+test('app.state.db says who sets it when there is no DatabasePlugin', () => {
+  assert.throws(() => new Svc({ env: 'test', ...quiet }).state.db, fault('E_STATE_UNSET'));
+});
+
+test('DatabasePlugin keeps several databases apart by their names', async (t) => {
+  const at = folder(t);
+  const app = new Svc({ env: 'test', ...quiet });
+  app.register(new DatabasePlugin(`sqlite:${join(at, 'main.db')}`)).register(new DatabasePlugin(`sqlite:${join(at, 'reports.db')}`, { name: 'reporting' }));
+  app.register({ name: 'shop', register: (host) => host.migration('v1', recordStoreMigration()) });
+  await app.startup();
+  const reporting = app.state.get(database('reporting'));
+  assert.notEqual(reporting, app.state.db);
+  assert.equal(await app.state.db.scalar('select count(*) from sqlite_schema where name = ?', ['svc_records']), 1);
+  assert.equal(await reporting.scalar('select count(*) from sqlite_schema where name = ?', ['svc_records']), 0);
+  assert.deepEqual(Object.keys(((await body(app, '/readyz')).json as { checks: object }).checks).sort(), ['database', 'reporting']);
+  await app.shutdown();
+});
+
+test('DatabasePlugin opens before plugins that were registered earlier, and closes after them', async (t) => {
+  const order: string[] = [];
+  const path = join(folder(t), 'data.db');
+  const app = new Svc({ env: 'test', ...quiet });
+  const user: Plugin = {
+    name: 'user', register: () => undefined,
+    startup: async () => { order.push(`start ${await app.state.db.scalar('select 1')}`); },
+    shutdown: async () => { order.push(`stop ${await app.state.db.scalar('select 2')}`); },
+  };
+  app.register(user).register(new DatabasePlugin(`sqlite:${path}`));
+  await app.startup();
+  await app.shutdown();
+  assert.deepEqual(order, ['start 1', 'stop 2']);
+  assert.ok(!existsSync(`${path}-wal`));
+});
+
+test('DatabasePlugin answers /readyz with 503 while the database is down', async (t) => {
+  const path = join(folder(t), 'data.db');
+  const app = new Svc({ env: 'test', ...quiet });
+  app.register(new DatabasePlugin(`sqlite:${path}`));
+  await app.startup();
+  assert.equal((await body(app, '/readyz')).status, 200);
+  renameSync(path, `${path}.moved`);
+  const down = await body(app, '/readyz');
+  assert.equal(down.status, 503);
+  assert.equal((down.json as { checks: { database: { status: string } } }).checks.database.status, 'down');
+  renameSync(`${path}.moved`, path);
+  assert.equal((await body(app, '/readyz')).status, 200);
+  await app.shutdown();
+});
+
+test('DatabasePlugin refuses to start in production while migrations are pending, and applies them where it is told to', async (t) => {
+  const at = folder(t);
+  write(at, { 'sql/0001_notes.up.sql': 'create table note (id integer primary key);' });
+  const url = `sqlite:${join(at, 'data.db')}`;
+  const make = (options: ConstructorParameters<typeof DatabasePlugin>[1]): Svc => {
+    const app = new Svc({ env: 'production', ...quiet });
+    app.register(new DatabasePlugin(url, { migrationDirectory: join(at, 'sql'), ...options }));
+    return app;
+  };
+  await assert.rejects(make({}).startup(), fault('E_MIGRATION_PENDING'));
+  const ignoring = make({ migrations: 'ignore' });
+  await ignoring.startup();
+  await ignoring.shutdown();
+  const applying = make({ migrations: 'apply' });
+  await applying.startup();
+  assert.equal(await applying.state.db.scalar('select count(*) from note'), 0);
+  await applying.shutdown();
+  const plugin = new DatabasePlugin(url, { migrationDirectory: join(at, 'sql') });
+  const app = new Svc({ env: 'production', ...quiet });
+  app.register(plugin);
+  await app.startup();
+  {
+    await using open = await plugin.openMigrator();
+    assert.deepEqual((await open.migrator.status()).map(({ id, state }) => [id, state]), [['0001', 'applied']]);
+  }
+  await app.shutdown();
+});
+
+test('DatabasePlugin refuses a bad address or option where it is made, and a missing directory at start', async (t) => {
+  assert.throws(() => new DatabasePlugin('sqlite:'), fault('E_DB_URL'));
+  assert.throws(() => new DatabasePlugin('postgres://u:secret@h/d'), (error) => fault('E_DB_DRIVER')(error) && !(error as SvcError).message.includes('secret'));
+  assert.throws(() => new DatabasePlugin('sqlite::memory:', { sync: 'full' } as never), fault('E_OPTION_UNKNOWN'));
+  assert.throws(() => new DatabasePlugin('sqlite::memory:', { migrations: 'never' as never }), fault('E_OPTION_RANGE'));
+  const app = new Svc({ env: 'test', ...quiet });
+  app.register(new DatabasePlugin(`sqlite:${join(folder(t), 'none/data.db')}`));
+  await assert.rejects(app.startup(), fault('E_DB_OPEN'));
+});
+
+test('check() warns in production of a database in memory, and of commits that do not wait for the disk', (t) => {
+  const rules = (url: string, env: 'production' | 'development', options = {}): string[] => {
+    const app = new Svc({ env, ...quiet });
+    app.register(new DatabasePlugin(url, options));
+    return app.check().findings.map(({ rule }) => rule).filter((rule) => rule.startsWith('database/'));
+  };
+  const file = `sqlite:${join(folder(t), 'data.db')}`;
+  assert.deepEqual(rules('sqlite::memory:', 'production'), ['database/memory']);
+  assert.deepEqual(rules(file, 'production', { synchronous: 'normal' }), ['database/synchronous']);
+  assert.deepEqual(rules(file, 'production'), []);
+  assert.deepEqual(rules('sqlite::memory:', 'development'), []);
+});

@@ -1,0 +1,95 @@
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { test, type TestContext } from 'node:test';
+import { DatabaseRecordStore, openDatabase, recordStoreMigration, StoreFull, type Database } from '../../src/db/index.ts';
+import { ManualClock } from '../../src/manual-clock.ts';
+import { recordStoreContract } from '../contract/record-store.ts';
+import { fault } from '../contract/database.ts';
+import { ROOT } from '../support/build.ts';
+import { folder, start } from '../support/run.ts';
+
+for (const [where, maxRecords] of [['in memory', undefined], ['near its limit', 12]] as const) {
+  recordStoreContract(`DatabaseRecordStore ${where}`, async () => {
+    const clock = new ManualClock();
+    const db = await openDatabase('sqlite::memory:');
+    const store = new DatabaseRecordStore(db, { clock, maxRecords });
+    await store.createTable();
+    return { store, pass: (ms) => clock.advance(ms), close: () => db.close() };
+  });
+}
+
+async function made(t: TestContext, maxRecords: number): Promise<{ db: Database; store: DatabaseRecordStore; clock: ManualClock }> {
+  const clock = new ManualClock();
+  const db = await openDatabase('sqlite::memory:');
+  t.after(() => db.close());
+  const store = new DatabaseRecordStore(db, { clock, maxRecords });
+  await store.createTable();
+  return { db, store, clock };
+}
+
+test('DatabaseRecordStore refuses a record with StoreFull while all it holds are live, and loses none', async (t) => {
+  const { store, clock } = await made(t, 3);
+  for (const key of ['a', 'b', 'c']) await store.set(key, key, 1_000);
+  await assert.rejects(store.set('d', 'd', 1_000), StoreFull);
+  await assert.rejects(store.add('d', 'd', 1_000), StoreFull);
+  assert.equal(await store.add('a', 'x', 1_000), false);
+  await store.set('a', 'again', 5_000);
+  assert.deepEqual(await Promise.all(['a', 'b', 'c', 'd'].map((key) => store.get(key))), ['again', 'b', 'c', undefined]);
+  assert.equal(await store.delete('b'), true);
+  assert.equal(await store.add('d', 'd', 1_000), true);
+  await clock.advance(2_000);
+  assert.equal(await store.add('e', 'e', 1_000), true, 'what has expired makes room');
+  assert.deepEqual(await Promise.all(['a', 'c', 'd', 'e'].map((key) => store.get(key))), ['again', undefined, undefined, 'e']);
+});
+
+test('DatabaseRecordStore never holds more than it may, and counts seldom while there is room', async (t) => {
+  const { db, store } = await made(t, 500);
+  let refused = 0;
+  for (let index = 0; index < 600; index++) await store.add(`${index}`, 'x', 10_000).catch((error: unknown) => { assert.ok(error instanceof StoreFull); refused++; });
+  assert.deepEqual([await db.scalar('select count(*) from svc_records'), refused], [500, 100]);
+});
+
+test('DatabaseRecordStore sweeps what has expired with later writes', async (t) => {
+  const { db, store, clock } = await made(t, 10_000);
+  for (let index = 0; index < 700; index++) await store.add(`old ${index}`, 'x', 1_000);
+  await clock.advance(1_000);
+  for (let index = 0; index < 48; index++) await store.set('new', `${index}`, 1_000);
+  assert.equal(await db.scalar('select count(*) from svc_records'), 1);
+});
+
+test('DatabaseRecordStore leaves no record for no time to live', async (t) => {
+  const { store } = await made(t, 10);
+  assert.equal(await store.add('a', 'a', 0), true);
+  assert.equal(await store.get('a'), undefined);
+  await store.set('a', 'a', 1_000);
+  assert.equal(await store.add('a', 'b', 0), false);
+  assert.equal(await store.replace('a', 'a', 'b', 0), true);
+  assert.equal(await store.get('a'), undefined);
+});
+
+test('recordStoreMigration() has statements for every engine, and quotes the table', () => {
+  const migration = recordStoreMigration('my "records"');
+  assert.deepEqual(Object.keys(migration), ['sqlite', 'postgres', 'mysql', 'mariadb']);
+  assert.match(migration.sqlite[0]!, /^create table "my ""records"""/);
+  assert.match(migration.mysql[0]!, /^create table `my "records"` .*utf8mb4_bin/);
+  assert.throws(() => recordStoreMigration(''), fault('E_DB_IDENTIFIER'));
+});
+
+test('DatabaseRecordStore lets one of six processes win each add(), replace() and delete()', async (t) => {
+  const at = folder(t);
+  const url = `sqlite:${join(at, 'records.db')}`;
+  await using db = await openDatabase(url);
+  const store = new DatabaseRecordStore(db);
+  await store.createTable();
+  const keys = 40;
+  for (let key = 0; key < keys; key++) await store.set(`swap ${key}`, 'old', 600_000);
+  const children = Array.from({ length: 6 }, (_, id) => start(t, process.execPath, [join(ROOT, 'test/support/record-store-child.ts'), url, String(id), String(keys)]));
+  const ended = await Promise.all(children.map((child) => child.ended));
+  const wins = { add: 0, replace: 0, delete: 0 };
+  for (const { status, stdout, stderr } of ended) {
+    assert.equal(status, 0, stderr);
+    const won = JSON.parse(stdout) as typeof wins;
+    for (const verb of ['add', 'replace', 'delete'] as const) wins[verb] += won[verb];
+  }
+  assert.deepEqual(wins, { add: keys, replace: keys, delete: keys });
+});

@@ -1,0 +1,149 @@
+import assert from 'node:assert/strict';
+import { EventEmitter } from 'node:events';
+import { join } from 'node:path';
+import { test, type TestContext } from 'node:test';
+import {
+  CommitOutcomeUnknown, ConnectionLost, DatabaseError, Deadlock, LockTimeout, PoolTimeout, QueryCanceled, QueryTimeout, SerializationFailure, TransactionAborted, UniqueViolation, openDatabase, sql,
+} from '../../src/db/index.ts';
+import { prepareDatabase } from '../../src/db/open.ts';
+import { atCaller } from '../../src/db/db-errors.ts';
+import { createLogger } from '../../src/log.ts';
+import { ManualClock } from '../../src/manual-clock.ts';
+import { fault } from '../contract/database.ts';
+import { collectedLog } from '../support/collected-log.ts';
+import { folder, run } from '../support/run.ts';
+import { ROOT } from '../support/build.ts';
+import type { Database, DatabaseOptions, Transaction } from '../../src/db/index.ts';
+
+async function memory(t: TestContext, options?: DatabaseOptions): Promise<Database> {
+  const db = await openDatabase('sqlite::memory:', options);
+  t.after(() => db.close());
+  return db;
+}
+
+test('two databases may be used inside each other\'s transactions', async (t) => {
+  const [one, other] = [await memory(t), await memory(t)];
+  await one.transaction(() => other.transaction(async (tx) => {
+    assert.equal(await tx.scalar('select 1'), 1);
+    await assert.rejects(one.scalar('select 1'), fault('E_DB_NESTED'));
+    await assert.rejects(other.scalar('select 1'), fault('E_DB_NESTED'));
+  }));
+});
+
+test('a transaction that has settled is over, also for work that another context does with its handle', async (t) => {
+  const db = await memory(t);
+  const events = new EventEmitter();
+  let handle: Transaction | undefined;
+  await db.transaction((tx) => { handle = tx; });
+  const result = new Promise((resolve, reject) => events.once('go', () => handle!.scalar('select 1').then(resolve, reject)));
+  events.emit('go');
+  await assert.rejects(result, fault('E_DB_OVER'));
+});
+
+test('transaction() passes its limits on to the statements inside', async (t) => {
+  const clock = new ManualClock();
+  const db = await memory(t, { clock });
+  const abort = new AbortController();
+  await assert.rejects(db.transaction(async (tx) => {
+    await tx.scalar('select 1', [], { timeoutMs: 1_000, signal: new AbortController().signal });
+    abort.abort();
+    await tx.scalar('select 1', [], { timeoutMs: 50_000 });
+  }, { signal: abort.signal, timeoutMs: 10_000 }), QueryCanceled);
+  await assert.rejects(db.transaction(async (tx) => {
+    await clock.advance(600);
+    await tx.scalar('select 1', [], { timeoutMs: 10_000 });
+    await clock.advance(600);
+    await tx.scalar('select 1', [], { timeoutMs: 10_000 });
+  }, { timeoutMs: 1_000 }), (error) => error instanceof QueryTimeout && /1000 ms/.test(error.message));
+});
+
+test('statementTimeoutMs is the limit of verbs that say none', async (t) => {
+  const clock = new ManualClock();
+  const db = await memory(t, { clock, statementTimeoutMs: 200, pool: { acquireTimeoutMs: 60_000 } });
+  const go = Promise.withResolvers<void>();
+  const holder = db.transaction(() => go.promise);
+  await new Promise(setImmediate);
+  const waiting = [assert.rejects(db.scalar('select 1'), QueryTimeout), assert.rejects(db.insertMany('t', ['a'], []), QueryTimeout)];
+  const patient = db.scalar('select 2', [], { timeoutMs: 1_000 });
+  await clock.advance(250);
+  await Promise.all(waiting);
+  go.resolve();
+  await holder;
+  assert.equal(await patient, 2);
+});
+
+test('transaction() pauses longer and longer before it tries again, and not past its limit', async (t) => {
+  const clock = new ManualClock();
+  const db = await memory(t, { clock });
+  const atMs: number[] = [];
+  const failing = db.transaction(() => {
+    atMs.push(clock.monotonicMs());
+    throw new Deadlock('again');
+  }, { retries: 4 });
+  const settled = failing.catch((error: unknown) => error);
+  for (let step = 0; step < 100; step++) await clock.advance(1);
+  assert.ok(await settled instanceof Deadlock);
+  assert.equal(atMs.length, 5);
+  atMs.slice(1).forEach((at, index) => {
+    const pauseMs = at - atMs[index]!;
+    assert.ok(pauseMs >= 2.5 * 2 ** index && pauseMs <= 5 * 2 ** index + 1, `pause ${index}: ${pauseMs} ms`);
+  });
+  const limited = assert.rejects(db.transaction(() => { throw new LockTimeout('busy'); }, { retries: 100, timeoutMs: 30 }), QueryTimeout);
+  for (let step = 0; step < 100; step++) await clock.advance(1);
+  await limited;
+});
+
+test('errors that the same transaction may overcome are told from those it cannot', () => {
+  for (const Class of [SerializationFailure, Deadlock, LockTimeout]) assert.equal(new Class('x').isRetryable, true);
+  for (const Class of [DatabaseError, UniqueViolation, ConnectionLost, CommitOutcomeUnknown, TransactionAborted, PoolTimeout, QueryTimeout]) assert.equal(new Class('x').isRetryable, false);
+  const error = new CommitOutcomeUnknown('x', { cause: 1, constraint: 'c' });
+  assert.deepEqual([error.code, error.cause, error.constraint, error.columns, 'cause' in new Deadlock('x')], ['commit_unknown', 1, 'c', [], false]);
+});
+
+test('atCaller() leaves alone what is no Error', () => {
+  assert.equal(atCaller('text'), 'text');
+});
+
+test('a connection that comes back with an open transaction is rolled back, and that is logged', async (t) => {
+  const { logger, events } = collectedLog();
+  const { driver, database } = prepareDatabase('sqlite::memory:', { log: logger });
+  await driver.open();
+  t.after(() => driver.close());
+  await database.script('create table t (a)');
+  const connection = await driver.acquire('transaction', undefined);
+  await connection.begin({ isolation: undefined, isReadOnly: false }, undefined);
+  await connection.execute('insert into t values (1)', [], undefined);
+  driver.release(connection);
+  assert.equal(await database.scalar('select count(*) from t'), 0);
+  assert.ok(events.some(({ event }) => event === 'transaction_left_open'));
+});
+
+test('close() leaves a database that cannot be optimised closed all the same', async (t) => {
+  const path = join(folder(t), 'data.db');
+  const [one, other] = [await openDatabase(`sqlite:${path}`), await openDatabase(`sqlite:${path}`, { log: createLogger({ level: 'silent' }) })];
+  await one.script('create table t (a); create index i on t (a)');
+  await one.transaction(async (tx) => {
+    await tx.execute('insert into t values (1)');
+    await other.scalar('select count(*) from t');
+    await other.close();
+  });
+  await assert.rejects(other.scalar('select 1'), fault('E_DB_CLOSED'));
+  await one.close();
+});
+
+test('a program that opens a database prints no warning, and ends by itself with one that it forgot to close', async (t) => {
+  const at = folder(t, { 'program.ts': `import { openDatabase } from ${JSON.stringify(join(ROOT, 'src/db/index.ts'))};
+    const db = await openDatabase('sqlite:./data.db', { readers: 1 });
+    console.log(await db.scalar('select 40 + ?', [2]), await db.scalar('select 7', [], { longRead: true }));` });
+  const { status, stdout, stderr } = await run(process.execPath, ['program.ts'], { cwd: at, env: { NODE_V8_COVERAGE: '' } });
+  assert.deepEqual({ status, stdout, stderr }, { status: 0, stdout: '42 7\n', stderr: '' });
+});
+
+test('a template may be given options, and a stream of it too', async (t) => {
+  const db = await memory(t);
+  const rows: unknown[] = [];
+  for await (const row of db.stream(sql`select ${1} as a union all select ${2}`, { timeoutMs: 10_000 })) rows.push(row);
+  assert.deepEqual(rows, [{ a: 1 }, { a: 2 }]);
+  assert.equal((await db.execute(sql`create table t (a)`, { timeoutMs: 10_000 })).affectedRows, 0);
+  assert.equal(await db.scalar(sql`select ${5}`, { longRead: true }), 5);
+});

@@ -1,0 +1,38 @@
+import assert from 'node:assert/strict';
+import { resolve } from 'node:path';
+import { test } from 'node:test';
+import { openDatabase } from '../../src/db/index.ts';
+import { parseDatabaseUrl, shownUrl } from '../../src/db/url.ts';
+import { fault } from '../contract/database.ts';
+
+test('parseDatabaseUrl() reads paths beside the program, absolute ones, and memory', () => {
+  for (const [url, path] of [
+    ['sqlite:./data.db', resolve('data.db')], ['sqlite:data.db', resolve('data.db')], ['sqlite:../up.db', resolve('../up.db')], ['sqlite:///var/lib/app.db', '/var/lib/app.db'],
+    ['sqlite:/var/lib/app.db', '/var/lib/app.db'], ['sqlite:///with%20space.db', '/with space.db'], ['SQLITE::memory:', ':memory:'], ['sqlite:a:b.db', resolve('a:b.db')],
+  ] as const) {
+    if (url.startsWith('SQLITE')) assert.throws(() => parseDatabaseUrl(url), fault('E_DB_URL'));
+    else assert.deepEqual(parseDatabaseUrl(url), { dialect: 'sqlite', path, isReadOnly: false, synchronous: undefined });
+  }
+  assert.equal(parseDatabaseUrl('sqlite::memory:').path, ':memory:');
+  assert.deepEqual(parseDatabaseUrl('sqlite:a.db?mode=ro&synchronous=normal'), { dialect: 'sqlite', path: resolve('a.db'), isReadOnly: true, synchronous: 'normal' });
+});
+
+test('parseDatabaseUrl() refuses what it does not know, with a suggestion', () => {
+  for (const [url, hint] of [
+    ['', /does not begin/], ['data.db', /does not begin/], ['sqlit:data.db', /did you mean "sqlite"/], ['oracle:x', /no database "oracle"/], ['file:data.db', /the scheme is "sqlite"/], ['sqlite:', /names no file/],
+    ['sqlite:///', /names no file/], ['sqlite:folder/', /names no file/], ['sqlite://host/data.db', /host/], ['sqlite:%zz', /percent/], ['sqlite:a%00b', /NUL/],
+    ['sqlite:a?mod=ro', /did you mean "mode"/], ['sqlite:a?mode=rx', /one of "ro", "rw"/], ['sqlite:a?mode=ro&mode=rw', /twice/], ['sqlite:a?cache=shared', /no setting "cache"/],
+  ] as const) {
+    assert.throws(() => parseDatabaseUrl(url), (error) => fault('E_DB_URL')(error) && hint.test((error as Error).message) || assert.fail(String(error)));
+  }
+});
+
+test('parseDatabaseUrl() recognises the engines of later versions, and shows no password', async () => {
+  for (const url of ['postgres://app:hunter2@db/app', 'postgresql://db/app', 'mysql://app:hunter2@db/app', 'mariadb://db']) {
+    await assert.rejects(openDatabase(url), (error) => fault('E_DB_DRIVER')(error) && !(error as Error).message.includes('hunter2'));
+  }
+  assert.equal(shownUrl('postgres://app:hunter2@db/app?password=x&sslmode=require'), 'postgres://app:…@db/app?password=…&sslmode=…');
+  assert.equal(shownUrl('redis://app:p@ss:w@db/0'), 'redis://app:…@db/0');
+  assert.equal(shownUrl('sqlite:./data.db'), 'sqlite:./data.db');
+  assert.throws(() => parseDatabaseUrl('redis://app:hunter2@db'), (error) => fault('E_DB_URL')(error) && !(error as Error).message.includes('hunter2'));
+});

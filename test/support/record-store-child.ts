@@ -1,0 +1,18 @@
+/**
+ * One of several processes that try to win the same records: address, its number, and how many keys there are.
+ */
+import { DatabaseRecordStore, openDatabase } from '../../src/db/index.ts';
+
+const [url, id, keys] = process.argv.slice(2);
+await using db = await openDatabase(url!, { busyTimeoutMs: 60_000 });
+const store = new DatabaseRecordStore(db);
+const won = { add: 0, replace: 0, delete: 0 };
+for (let key = 0; key < Number(keys); key++) {
+  if (await store.add(`add ${key}`, id!, 600_000)) won.add++;
+  if (await store.replace(`swap ${key}`, 'old', id!, 600_000)) won.replace++;
+}
+for (let key = 0; key < Number(keys); key++) {
+  while (await store.get(`swap ${key}`) === 'old'); // somebody is about to
+  if (await store.delete(`swap ${key}`)) won.delete++;
+}
+console.log(JSON.stringify(won));

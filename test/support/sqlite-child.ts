@@ -1,0 +1,20 @@
+/**
+ * A process that writes one database beside others, until it is done or killed: address, its number, how many transactions.
+ * It says "ready", then each number of a transaction that was committed.
+ */
+import { writeSync } from 'node:fs';
+import { openDatabase } from '../../src/db/index.ts';
+
+const [url, id, count] = process.argv.slice(2);
+await using db = await openDatabase(url!, { busyTimeoutMs: 120_000 });
+writeSync(1, 'ready\n');
+for (let step = 0; step < Number(count); step++) {
+  await db.transaction(async (tx) => {
+    const before = await tx.scalar<number>('select total from counter');
+    await tx.execute('insert into entry (writer, step, part, seen) values (?, ?, 0, ?)', [Number(id), step, before!]);
+    if (step % 5 === 0) await new Promise(setImmediate); // others run in between
+    await tx.execute('insert into entry (writer, step, part, seen) values (?, ?, 1, ?)', [Number(id), step, before!]);
+    await tx.execute('update counter set total = ?', [before! + 1]);
+  });
+  writeSync(1, `${step}\n`); // at once: what is said was committed
+}
