@@ -84,7 +84,7 @@ export function compileApplication(declarations: Declarations): Compilation {
   const operations = declarations.operations?.flatten(report) ?? [];
   const table = new RoutingTable<Endpoint>();
   const graph = new DependencyGraph({ overrides, tasks, report });
-  const parts: RouteParts = { errors, graph, tasks, log, report };
+  const parts: RouteParts = { errors, graph, tasks, log, report, isWrapped: middleware.length > 0 };
   const details = [...enter(flat, false, table, parts, report), ...enter(operations, true, table, parts, report)];
   const routes = details.map((detail) => detail.route);
   table.freeze();

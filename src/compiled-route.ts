@@ -34,6 +34,8 @@ export interface RouteParts {
   readonly tasks: BackgroundRunner;
   readonly log: Logger;
   readonly report: (finding: Finding) => void;
+  /** Whether there is middleware around every route. */
+  readonly isWrapped: boolean;
 }
 
 /** Compiles one method of a route. Mistakes in its dependencies go to the graph's report. @throws SvcError for mistakes in its schemas */
@@ -60,6 +62,8 @@ interface RoutePlan {
   readonly body: CompiledType | undefined;
   readonly form: SchemaPlan | undefined;
   readonly maxBodyBytes: number | undefined;
+  /** Whether code of the application runs before the body is read. It may have entered an AsyncLocalStorage. */
+  readonly isSurrounded: boolean;
   /** What the handler's context has besides the request: dependencies by name and slot. */
   readonly names: readonly (readonly [name: string, slot: number])[];
   readonly reply: ReplyPlan;
@@ -95,6 +99,7 @@ function planRoute(route: FlatRoute, method: string, parts: RouteParts): RoutePl
     late: planned.filter((dependency) => !isEarly.has(dependency.slot)),
     body, form,
     maxBodyBytes: spec.maxBodyBytes,
+    isSurrounded: parts.isWrapped || route.use.length > 0 || isEarly.size > 0,
     reply: replyPlan(spec, subject),
     security: [...planned.flatMap((dependency) => dependency.security), ...[spec.security ?? []].flat() as SecurityRequirement[]], // one or a list of them
   };
@@ -258,9 +263,13 @@ class RouteCall {
   }
 
   #readBody(issues: Issue[] | undefined): Promise<unknown> {
-    const { body, form, maxBodyBytes } = this.#plan;
+    const { body, form, maxBodyBytes, isSurrounded } = this.#plan;
     const options = { maxBytes: maxBodyBytes };
-    if (body !== undefined) return this.#req.readJson(options, (value, isWellFormed) => this.#validated('body', body.parseJson(value, 'body', isWellFormed), issues));
+    if (body !== undefined) {
+      const use = (value: unknown, isWellFormed: boolean): unknown => this.#validated('body', body.parseJson(value, 'body', isWellFormed), issues);
+      if (!isSurrounded) return this.#req.readJson(options, use);
+      return this.#req.readJson(options, (...received) => received).then(([value, isWellFormed]) => use(value, isWellFormed)); // only a promise leads back into an AsyncLocalStorage
+    }
     return this.#req.form(options).then((fields) => this.#validated('form', form!.parseText(fields, 'form', true), issues));
   }
 

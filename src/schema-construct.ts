@@ -10,6 +10,8 @@
  * initialiser throws before, it is found stale by the next call, or swept by the microtask that follows.
  */
 import { SvcError } from './errors.ts';
+import { builderOf } from './schema-builder.ts';
+import type { Builder } from './schema-builder.ts';
 import type { FieldSource, SchemaClass } from './schema-types.ts';
 import type { Declaration } from './schema-nodes.ts';
 
@@ -40,11 +42,8 @@ export interface Learnt {
   /** Code other than `Field()` runs before the last call, so that a construction may break off. */
   readonly canBreak: boolean;
   /** Makes instances without running initialisers, where they would do nothing but call `Field()`; else undefined. */
-  readonly direct: DirectBuilder | undefined;
+  readonly direct: Builder | undefined;
 }
-
-/** A constructor of instances from values, in the order of the calls. */
-export type DirectBuilder = new (values: readonly unknown[]) => object;
 
 /** What a construction needs to know of its class. */
 export interface Constructed {
@@ -289,7 +288,7 @@ class Probe {
     const canBreak = (this.#othersBefore > 0 && this.#lastOther < calls.length) || texts.some((text) => text.includes('#'));
     const isDirect = this.#othersBefore === 0 && !canBreak && calls.every(({ name, isRedefined }) => !isRedefined && !(name in this.#schema.prototype))
       && texts.reduce((sum, text) => sum + plainFieldsIn(text), 0) === calls.length;
-    return { calls, ownNames: this.#ownNames, canBreak, direct: isDirect ? directBuilder(this.#schema, calls.map(({ name }) => name)) : undefined };
+    return { calls, ownNames: this.#ownNames, canBreak, direct: isDirect ? builderOf(calls.map(({ name }) => name), this.#schema.prototype as object) : undefined };
   }
 }
 
@@ -306,13 +305,4 @@ function sourcesOf(schema: SchemaClass): string[] {
  */
 function plainFieldsIn(text: string): number {
   return /\bconstructor\s*\(/.test(text) ? Number.NaN : text.match(/(?:^|[{;}\s])(?:[\w$]+|'[^']*'|"[^"]*")\s*=\s*(?:[\w$]+\.)?Field\(/g)?.length ?? 0;
-}
-
-/** Members by assignment: a fifth of what running their initialisers costs (test/bench/validate.ts). No name is one of the prototype's. */
-function directBuilder(schema: SchemaClass, names: readonly string[]): DirectBuilder {
-  function Instance(this: Record<string, unknown>, values: readonly unknown[]): void {
-    for (let index = 0; index < names.length; index++) this[names[index]!] = values[index];
-  }
-  Instance.prototype = schema.prototype;
-  return Instance as unknown as DirectBuilder; // a function used as a constructor has no type of its own
 }

@@ -9,6 +9,7 @@ import type { FieldPlan, ObjectPlan, TypeNode } from './schema-nodes.ts';
 import { toBase64 } from './schema-formats.ts';
 import { anyCheck, bytesCheck, datetimeCheck, FAIL, integerCheck, keyProblem, literalMessage, MAX_DEPTH, tooDeep } from './schema-run.ts';
 import type { Check, Result, Run } from './schema-run.ts';
+import { builderOf } from './schema-builder.ts';
 import { absence, deferred, jsonCheck, listCheck, nullableCheck, recordCheck, runCheck } from './schema-compile.ts';
 import type { Literal } from './schema-types.ts';
 
@@ -128,20 +129,30 @@ function compileOutput(plan: ObjectPlan): Check {
     check: field.isSecret ? secretOutput : outputCheck(field.node),
   }));
   const isGuarded = fields.some((field) => field.name in Object.prototype);
+  const count = fields.length;
+  const Whole = fields.some((field) => field.wire === '__proto__') ? undefined : builderOf(fields.map((field) => field.wire), Object.prototype);
   return (value, run) => {
     if (typeof value !== 'object' || value === null || Array.isArray(value)) return run.fail('type', 'must be an object');
     if (run.depth >= MAX_DEPTH) return tooDeep(run);
     run.depth++;
-    let mark = run.count, isGood = true;
-    const out: Record<string, unknown> = {};
-    for (const { name, wire, absent, check } of fields) {
+    let mark = run.count, isGood = true, isWhole = plan.extra !== 'allow';
+    const values: unknown[] = new Array(count);
+    for (let i = 0; i < count; i++) {
+      const { name, absent, check } = fields[i]!;
       const raw = isGuarded && !Object.hasOwn(value, name) ? undefined : (value as Record<string, unknown>)[name];
       const written = raw === undefined ? absent(run) : check(raw, run);
+      values[i] = written;
       if (written === FAIL) {
         mark = run.place(mark, name);
         isGood = false;
-      } else if (written !== undefined) out[wire] = written;
+      } else if (written === undefined) isWhole = false;
     }
+    if (isGood && isWhole && Whole !== undefined) {
+      run.depth--;
+      return new Whole(values);
+    }
+    const out: Record<string, unknown> = {}; // without the members that are absent
+    for (let i = 0; i < count; i++) if (values[i] !== undefined) out[fields[i]!.wire] = values[i];
     if (plan.extra === 'allow' && !extraOutput(plan, value as Record<string, unknown>, out, run)) isGood = false;
     run.depth--;
     return isGood ? out : FAIL;

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
+import { AsyncLocalStorage } from 'node:async_hooks';
 import test from 'node:test';
 import { Field, HttpResponse, JSONResponse, NotFound, Router, Schema, StreamingResponse, Svc, SvcError, TextResponse, ValidationError, any, datetime, int, list, literal, nullable, record, reply, str, union, Depends, file, provide } from '../src/index.ts';
 import { TestClient } from '../src/testing.ts';
 import { collectedLog } from './support/collected-log.ts';
-import type { SvcOptions } from '../src/index.ts';
+import type { HttpRequest, SvcOptions } from '../src/index.ts';
 import type { TestRequest } from '../src/testing.ts';
 
 /** An application, what it logs, and a client that is answered 500 instead of being thrown at. */
@@ -33,6 +34,21 @@ class User extends Schema {
 const ADA = { name: 'Ada', age: 36, home: { city: 'London' } };
 
 // ── bodies ──
+
+test('body: the handler runs in the AsyncLocalStorage that middleware has entered', async () => {
+  const entered = new AsyncLocalStorage<string>();
+  const enter = (req: HttpRequest, next: () => unknown): unknown => entered.run(req.path, next);
+  const handler = (): object => ({ store: entered.getStore() ?? null });
+  await using around = setUp((app) => { app.use(enter as never); app.post('/all', { body: User }, handler); });
+  await using own = setUp((app) => app.post('/own', { body: User, use: [enter as never] }, handler));
+  await using none = setUp((app) => app.post('/none', { body: User }, handler));
+  for (const [it, path, store] of [[around, '/all', '/all'], [own, '/own', '/own'], [none, '/none', null]] as const) {
+    const server = await it.app.run({ port: 0, handleSignals: false });
+    const response = await fetch(server.url + path, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(ADA) });
+    assert.deepEqual(await response.json(), { store });
+    await server.close();
+  }
+});
 
 test('body: a class gives an instance with its methods', async () => {
   await using it = setUp((app) => app.post('/', { body: User }, ({ body }) => ({ isUser: body instanceof User, domain: body.domain, home: body.home instanceof Address, tags: body.tags })));
