@@ -508,8 +508,12 @@ export class Svc extends Router implements ServedApplication {
       log: this.log.child(plugin.name), metrics: this.metrics,
       routes: { route: (path, methods, spec, handler) => void this.addRoute(methods, path, [spec, handler]) },
       option: (key, fallback, cast) => this.config.get(key, fallback as never, cast === undefined ? undefined as never : { cast: cast as never }) as never, // get() has an overload for each kind
-      use: (middleware) => void this.use(middleware),
+      use: (middleware, where = 'inside') => {
+        this.use(middleware);
+        if (where === 'outside') this.#middleware.unshift(this.#middleware.pop()!); // use() has put it last
+      },
       get: (key) => this.state.get(key),
+      has: (key) => this.state.has(key),
       provide: (key, read) => this.state.provide(key, read),
       readiness: (name, probe) => this.operations.probe(name, probe),
       rule: (rule) => void this.addCheck(rule),
@@ -637,7 +641,7 @@ const LAST_REQUEST_MS = 100;
 /** How long background tasks, hooks and plugins may take to end after the last request, before a signal ends the process anyway. */
 const SHUTDOWN_MS = 10_000;
 
-const OPS_SPEC = { public: 'operations', mcp: false } as const;
+const OPS_SPEC = { public: 'operations', mcp: false, rateLimit: false } as const; // a probe that is refused restarts what is healthy
 
 /** What was not given does not hide what `config` says of the same name. */
 function withoutUndefined(values: object): Record<string, unknown> {

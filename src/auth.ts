@@ -15,12 +15,12 @@ import { Keyring, authSecrets, weaknessOf } from './keys.ts';
 import { bool, given, readOptions } from './options.ts';
 import { isSchemaClass, planOf } from './schema.ts';
 import { isThenable } from './http/pipeline.ts';
-import { services } from './http/state.ts';
+import { services, stateKey } from './http/state.ts';
 import type { AuthSource } from './auth-source.ts';
 import type { Claims, TokenChecks, TokenRefusal, TokenRequirements } from './jwt.ts';
 import type { Secrets } from './keys.ts';
 import type { SchemaClass, SchemaPlan } from './schema.ts';
-import type { Awaitable, Context, HttpRequest, Services } from './http/contracts.ts';
+import type { Awaitable, Context, HttpRequest, Services, StateKey, StateMap } from './http/contracts.ts';
 
 /** What a bearer token must be, beyond what is checked of every token. `undefined` means not given. */
 export interface BearerAuthOptions<C = unknown> extends TokenRequirements {
@@ -58,7 +58,7 @@ let usual: AuthSource<Claims | undefined> | undefined;
 function bearerAuth(secret: Secrets | undefined, options: BearerAuthOptions): AuthSource<Claims | undefined> {
   const reader = new BearerReader(options);
   const ring = secret === undefined ? undefined : Keyring.of(secret);
-  const keys = named('bearerKeys', ({ state }: Context) => new BearerKeys(state.get(services), ring, secret));
+  const keys = named('bearerKeys', ({ state }: Context) => new BearerKeys(state, ring, secret));
   const bare = provide(
     { keys: Depends(keys, { scope: 'app' }), secrets: ring === undefined ? ['authSecret'] : [] },
     named('BearerAuth', (context: Context & { readonly keys: BearerKeys }) => reader.read(context, context.keys)),
@@ -66,13 +66,27 @@ function bearerAuth(secret: Secrets | undefined, options: BearerAuthOptions): Au
   return wayIn('BearerAuth', { bare, requirement: { scheme: 'bearer', scopes: [], roles: [] }, scheme: SCHEMES.bearer, realm: options.realm });
 }
 
+/** What issues the access tokens of an application, and knows more about them than they say. A plugin provides it. */
+export interface TokenIssuer {
+  /** The token of a request that has none in `Authorization`: out of a cookie. */
+  tokenOf(req: HttpRequest): string | undefined;
+  /** Whether a token that is otherwise in order still counts. */
+  accepts(claims: Claims): Awaitable<boolean>;
+}
+
+/** Where the issuer is found, for tokens that are signed with the secret of the application. */
+export const tokenIssuer: StateKey<TokenIssuer> = stateKey('tokenIssuer');
+
 /** What verifying takes of the application, made when it starts. */
 class BearerKeys {
   readonly keyring: Keyring;
+  readonly issuer: TokenIssuer | undefined;
   readonly audit: Audit;
   readonly #services: Services;
 
-  constructor(lent: Services, own: Keyring | undefined, secret: Secrets | undefined) {
+  constructor(state: StateMap, own: Keyring | undefined, secret: Secrets | undefined) {
+    const lent = state.get(services);
+    this.issuer = own === undefined && state.has(tokenIssuer) ? state.get(tokenIssuer) : undefined;
     this.keyring = own ?? Keyring.of(authSecrets(lent.config));
     this.audit = new Audit(lent.log);
     this.#services = lent;
@@ -115,14 +129,24 @@ class BearerReader {
   read(context: Context, keys: BearerKeys): Awaitable<Claims | undefined> {
     const { req } = context;
     const field = req.headers['authorization'];
-    if (field === undefined || !SCHEME.test(field)) { // RFC 6750 §3.1: no error code for whoever did not know, or has tried another scheme
+    const isBearer = field !== undefined && SCHEME.test(field);
+    const token = isBearer ? CREDENTIALS.exec(field)?.[1] : keys.issuer?.tokenOf(req);
+    if (token === undefined && !isBearer) { // RFC 6750 §3.1: no error code for whoever did not know, or has tried another scheme
       if (this.#isOptional) return undefined;
       throw new Unauthorized('An access token is needed', this.#absent);
     }
-    const found = readToken(keys.keyring, CREDENTIALS.exec(field)?.[1], this.#checks, keys.nowSeconds);
+    const found = readToken(keys.keyring, token, this.#checks, keys.nowSeconds);
     if (typeof found === 'string') throw this.#refusal(found, req, keys);
     const claims = this.#schema === undefined ? found : this.#checked(found);
     if (claims === undefined) throw this.#refusal('schema', req, keys);
+    const standing = keys.issuer?.accepts(claims) ?? true;
+    if (isThenable(standing)) return standing.then((counts) => this.#verified(counts, claims, context, keys));
+    return this.#verified(standing, claims, context, keys);
+  }
+
+  #verified(counts: boolean, claims: Claims, context: Context, keys: BearerKeys): Awaitable<Claims> {
+    const { req } = context;
+    if (!counts) throw this.#refusal('revoked', req, keys);
     const answer = this.#verify?.(claims, context);
     if (this.#verify === undefined || answer === true) return claims;
     if (!isThenable(answer)) throw this.#refusal('verify', req, keys);

@@ -86,6 +86,11 @@ export const CORE_RULES: readonly CoreRule[] = [
     remedy: `Set the variable to the output of: node -p "crypto.randomBytes(32).toString('hex')"`,
   },
   {
+    id: 'SVC207', severity: 'error', phase: 'graph',
+    why: 'A cookie that says who somebody is must go over TLS only, and to no other host',
+    remedy: 'Leave the attributes of the cookie to their defaults',
+  },
+  {
     id: 'SVC210', severity: 'error', phase: 'security',
     why: 'Who trusts every proxy lets each client choose the address it is known by: limits, logs and rules by address are worth nothing then',
     remedy: "Name the proxies: trustProxy: ['loopback', '10.0.0.0/8'], or say how many there are: trustProxy: 1",

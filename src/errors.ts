@@ -133,6 +133,10 @@ export const FAULTS = {
     describe: (found: string): string => `Cannot depend on ${found}: it is no source of a dependency`,
     remedy: 'Pass a function, a generator, a class, a state key or provide(…) to Depends()',
   },
+  E_DEV_PROVIDER: {
+    describe: (problem: string): string => `Cannot use DevProvider: ${problem}`,
+    remedy: 'DevProvider logs anybody in as anybody: use it in development and in tests, and a real identity provider elsewhere',
+  },
   E_HEADER: {
     describe: (name: string, problem: string): string => `Cannot set the header ${JSON.stringify(name)}: ${problem}`,
     remedy: 'Names are RFC 9110 tokens; values hold no CR, LF or NUL and nothing above U+00FF: encode file names by RFC 8187',
@@ -207,6 +211,26 @@ export const FAULTS = {
   E_NEXT_TWICE: {
     describe: (what: string): string => `Cannot call next() a second time: the middleware ${what} has already passed this request on`,
     remedy: 'Call next() once and keep the response it gives',
+  },
+  E_OAUTH_PROVIDER: {
+    describe: (provider: string, problem: string): string => `Cannot use the identity provider "${provider}": ${problem}`,
+    remedy: 'Give githubProvider(), googleProvider() or new OAuthProvider({ … }) what src/oauth/README.md lists for it',
+  },
+  E_OAUTH_PROVIDERS: {
+    describe: (problem: string): string => `Cannot set up logins: ${problem}`,
+    remedy: "Write new OAuthPlugin({ provider: githubProvider(id, secret), … }), or providers: […] with a name for each",
+  },
+  E_OAUTH_SECRET: {
+    describe: (): string => 'Cannot set up logins: the plugin and the application have different secrets, so that nobody could read its tokens',
+    remedy: 'Leave out authSecret of the plugin: it takes that of the application, SVC_AUTH_SECRET',
+  },
+  E_OAUTH_UNREGISTERED: {
+    describe: (): string => 'Cannot use the OAuth plugin: no application has registered it, or not compiled it yet',
+    remedy: 'Call app.register(plugin), and use it once the application has started',
+  },
+  E_OAUTH_USER: {
+    describe: (hook: string, problem: string): string => `Cannot use what ${hook}() has answered: ${problem}`,
+    remedy: 'Return the subject from onUser() as text, or { sub, scopes, claims }, undefined for somebody who may not log in; from onRefresh() false, or { scopes, claims }',
   },
   E_OPTION_RANGE: {
     describe: (owner: string, option: string, needed: string, found: string): string => `Cannot configure ${owner}: option "${option}" needs ${needed}, found ${found}`,

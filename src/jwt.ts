@@ -71,7 +71,7 @@ export interface VerifyTokenOptions extends TokenRequirements {
 
 /** Why a token is refused. */
 export type TokenRefusal =
-  | 'length' | 'form' | 'header' | 'algorithm' | 'type' | 'key' | 'signature' | 'payload' | 'subject' | 'claim type' | 'expired' | 'no expiry' | 'not yet valid' | 'issuer' | 'audience'
+  | 'length' | 'form' | 'header' | 'algorithm' | 'type' | 'key' | 'signature' | 'payload' | 'subject' | 'claim type' | 'expired' | 'no expiry' | 'not yet valid' | 'issuer' | 'audience' | 'revoked'
   | 'schema' | 'verify'; // by BearerAuth(), of tokens that are otherwise in order
 
 /** 401: a token that is malformed, forged, expired or meant for somebody else. All look the same to the client (RFC 6750 §3.1). */

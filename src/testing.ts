@@ -17,6 +17,8 @@ import type { ServedApplication } from './http/server.ts';
 
 export { CookieJar } from './cookie-jar.ts';
 export { ManualClock } from './manual-clock.ts';
+export { DevProvider } from './oauth/dev-provider.ts';
+export type { DevProviderOptions, DevRequest, DevResponse, DevUser } from './oauth/dev-provider.ts';
 
 /** How a {@link TestClient} talks to its application. `undefined` means not given. */
 export interface TestClientOptions {

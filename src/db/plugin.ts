@@ -43,6 +43,15 @@ export function database(name: string): StateKey<Database> {
 /** The key of the database whose plugin was given no name: `Depends(db)`. */
 export const db: StateKey<Database> = database(DEFAULT_NAME);
 
+/** Whether a database keeps what is committed. */
+export interface Durability {
+  readonly isInMemory: boolean;
+  readonly synchronous: 'full' | 'normal';
+}
+
+/** That of the database whose plugin was given no name, known as soon as it is registered. @internal */
+export const durability: StateKey<Durability> = stateKey('durability');
+
 Object.defineProperty(AppState.prototype, 'db', { get(this: AppState) { return this.get(db); }, configurable: true });
 
 /** How a database is opened, and what it is called. `clock` and `log` default to those of the application. */
@@ -91,6 +100,7 @@ export class DatabasePlugin implements Plugin {
   register(host: Host): void {
     this.#host = host;
     host.provide(database(this.name), () => this.database);
+    if (this.name === DEFAULT_NAME) host.provide(durability, () => this.#described);
     host.readiness(this.name, (signal) => this.database.ping({ signal }));
     for (const rule of this.#rules()) host.rule(rule);
   }
@@ -119,7 +129,7 @@ export class DatabasePlugin implements Plugin {
   async openMigrator(): Promise<OpenMigrator> {
     const opened = this.#prepare();
     await opened.driver.open();
-    return { migrator: new Migrator(opened.database, this.#sources()), [Symbol.asyncDispose]: () => opened.database.close() };
+    return { migrator: new Migrator(opened.database, this.#sources(), { clock: this.#options.clock ?? this.#host!.clock }), [Symbol.asyncDispose]: () => opened.database.close() };
   }
 
   #prepare(): PreparedDatabase {

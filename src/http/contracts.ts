@@ -29,6 +29,8 @@ export interface HttpRequest {
   readonly host: string;
   /** The address of the peer; behind trusted proxies that of their client. IPv4 as such, whichever family the socket has. */
   readonly ip: string;
+  /** When its head was read, by the monotonic clock in milliseconds. */
+  readonly startedMs: number;
   /** The request id: a valid incoming `X-Request-Id`, or a fresh one. */
   readonly id: string;
   /** The route that matched, before any middleware ran; undefined for 404 and 405. */
@@ -234,7 +236,7 @@ export interface Plugin {
   /** Whether it starts before, and stops after, those that do not ask for this: databases. */
   readonly startsFirst?: boolean;
   /** Secret settings that it cannot do without, for example `['authSecret']`: an application that lacks one does not start. */
-  readonly secrets?: readonly string[];
+  readonly secrets?: readonly string[] | undefined;
   /** Declares routes, middleware and the rest. Synchronous, no I/O, before compilation. */
   register(host: Host): void;
   /** In dependency order, then `app.onStartup`; a failure shuts down what had started. */
@@ -252,8 +254,11 @@ export interface Host {
   readonly routes: RouterLike;
   /** A configuration value, typed by its fallback or by `cast`. */
   option<T>(key: string, fallback: T, cast?: (text: string) => T): T;
-  use(middleware: Middleware): void;
+  /** Inside of the application's own middleware, or `outside` of all there is until then. */
+  use(middleware: Middleware, where?: 'inside' | 'outside'): void;
   get<T>(key: StateKey<T>): T;
+  /** Whether a plugin that was registered before provides it. */
+  has(key: StateKey<unknown>): boolean;
   /** Makes a value known under a key, read anew for each request. */
   provide<T>(key: StateKey<T>, read: () => T): void;
   /** A part of `/readyz`: throwing means down; 2 s; the text goes to the log only. */

@@ -19,6 +19,7 @@ import { parseParameters } from './headers.ts';
 import { isThenable } from './pipeline.ts';
 import { readTrustProxy } from './proxy.ts';
 import { RoutingTable } from './router.ts';
+import { foreignPage } from './same-origin.ts';
 import { keepPrivate } from './session-caching.ts';
 import { KeptCookie } from './session-cookie.ts';
 import { RequestSession, randomId } from './session-values.ts';
@@ -29,6 +30,7 @@ import type { Keyring } from '../keys.ts';
 import type { Logger } from '../log.ts';
 import type { Awaitable, CompiledView, HttpRequest, Middleware, Next, Services, StateKey } from './contracts.ts';
 import type { HttpResponse } from './response.ts';
+import type { OwnPages } from './same-origin.ts';
 import type { SessionCookieOptions } from './session-cookie.ts';
 
 /** What is checked. `undefined` means not given. */
@@ -65,13 +67,10 @@ const CSRF: StateKey<RequestProtection> = stateKey('csrf');
 export class CSRFMiddleware implements Middleware {
   readonly kind = 'csrf';
   readonly #exempt = new RoutingTable<true>();
-  readonly #trusted: ReadonlySet<string>;
-  readonly #allowsSameSite: boolean;
+  #own: OwnPages;
   readonly #exemptsBearer: boolean;
   readonly #cookie: KeptCookie;
   #secrets: readonly string[] | undefined;
-  /** Whether trusted proxies say how a request came; else one that came without TLS may have had it in front of a proxy. */
-  #knowsScheme = false;
   /** These are there once the application is compiled. */
   #ring!: Keyring;
   #services!: Services;
@@ -87,8 +86,7 @@ export class CSRFMiddleware implements Middleware {
     });
     for (const template of exempt) this.#exempt.add(ANY, template, true);
     this.#exempt.freeze();
-    this.#trusted = new Set(trustedOrigins);
-    this.#allowsSameSite = allowSameSite;
+    this.#own = { trusted: new Set(trustedOrigins), allowsSameSite: allowSameSite, knowsScheme: false };
     this.#exemptsBearer = exemptBearer;
     this.#cookie = new KeptCookie(`${owner} cookie`, 'svc_csrf', cookie);
   }
@@ -115,14 +113,14 @@ export class CSRFMiddleware implements Middleware {
     this.#ring = ring.derive('svc csrf');
     this.#services = view.services;
     this.#audit = view.services.log.child('svc_security');
-    this.#knowsScheme = readTrustProxy(view.config('trustProxy')) !== undefined;
+    this.#own = { ...this.#own, knowsScheme: readTrustProxy(view.config('trustProxy')) !== undefined };
   }
 
   handle(req: HttpRequest, next: Next): Awaitable<HttpResponse> {
     const protection = new RequestProtection(req, this.#ring, this.#cookie, this.#services);
     req.state.set(CSRF, protection);
     if (SAFE_METHODS.has(req.method) || this.#isExempt(req)) return this.#pass(protection, next, false);
-    const reason = this.#foreign(req) ?? (protection.hasVisitor ? undefined : 'visitor_unknown');
+    const reason = foreignPage(req, this.#own) ?? (protection.hasVisitor ? undefined : 'visitor_unknown');
     if (reason !== undefined) throw this.#refusal(req, reason);
     return this.#checked(req, protection, next);
   }
@@ -147,22 +145,6 @@ export class CSRFMiddleware implements Middleware {
   #isExempt(req: HttpRequest): boolean {
     if (this.#exempt.match(ANY, req.path).kind === 'found') return true;
     return this.#exemptsBearer && req.headers['cookie'] === undefined && /^Bearer /i.test(req.headers['authorization'] ?? '');
-  }
-
-  /** Whether a page of another origin has sent the request, as browsers tell and scripts cannot change. */
-  #foreign(req: HttpRequest): Reason | undefined {
-    const { origin, 'sec-fetch-site': site } = req.headers;
-    if (origin !== undefined && this.#trusted.has(origin)) return undefined;
-    if (site !== undefined) return site === 'same-origin' || site === 'none' || site === 'same-site' && this.#allowsSameSite ? undefined : 'site';
-    return origin === undefined || this.#isOwn(origin, req) ? undefined : 'origin';
-  }
-
-  /** A proxy may speak TLS for us: without word from a trusted one, a request without TLS may come from either page of its host. */
-  #isOwn(origin: string, req: HttpRequest): boolean {
-    const scheme = origin.slice(0, origin.indexOf(':'));
-    if (scheme !== req.scheme && (this.#knowsScheme || scheme !== 'https')) return false;
-    const own = `${scheme}://${req.host}`;
-    return origin === own || URL.parse(own)?.origin === origin; // in capitals, or with the port that is the scheme's own
   }
 
   #refusal(req: HttpRequest, reason: Reason): Forbidden {

@@ -1,4 +1,14 @@
 /**
- * `svc/oauth`: the social-login plugin. Empty until it comes; the entry point is there so that its name is settled.
+ * `svc/oauth`: every public name, one by one.
  */
-export {};
+export { currentUser } from './current-user.ts';
+export type { UserAnswer } from './access-tokens.ts';
+export type { OnUser } from './endpoints.ts';
+export { OAUTH_ERRORS, OAuthError } from './oauth-errors.ts';
+export type { OAuthErrorCode, OAuthErrorOptions } from './oauth-errors.ts';
+export { OAuthPlugin } from './plugin.ts';
+export type { SessionInfo } from './plugin.ts';
+export type { OAuthLimits, OAuthPluginOptions } from './plugin-options.ts';
+export { OAuthProvider, githubProvider, googleProvider } from './providers.ts';
+export type { IdTokenAlgorithm, MappedUser, OAuthProviderOptions, PresetOptions, UserInfo } from './providers.ts';
+export type { RefreshVerdict, RefreshedLogin } from './refresh-tokens.ts';

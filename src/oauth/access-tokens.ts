@@ -1,0 +1,95 @@
+/**
+ * Access tokens, and what the application's hooks say goes into them: checked before anything is stored or rotated, so that
+ * a mistake there costs nobody their login.
+ */
+import { createToken } from '../jwt.ts';
+import { SvcError } from '../errors.ts';
+import type { Clock } from '../clock.ts';
+import type { Secrets } from '../keys.ts';
+import type { RefreshVerdict } from './refresh-tokens.ts';
+
+/** What an application answers about somebody who has logged in at a provider: its own subject, or nothing for "not here". */
+export type UserAnswer = string | null | undefined | {
+  readonly sub: string;
+  /** In place of the scopes of the plugin. */
+  readonly scopes?: readonly string[] | undefined;
+  /** Further claims of the access tokens, for example `roles`. */
+  readonly claims?: Readonly<Record<string, unknown>> | undefined;
+};
+
+/** A user as the tokens will have it. */
+export interface TokenUser {
+  readonly sub: string;
+  readonly scopes: readonly string[];
+  readonly claims: Readonly<Record<string, unknown>>;
+}
+
+/** What access tokens are made with. */
+export interface AccessPolicy {
+  readonly secrets: Secrets;
+  readonly ttlSeconds: number;
+  readonly issuer: string | undefined;
+  readonly audience: string | undefined;
+  /** Of users whose hook says none. */
+  readonly scopes: readonly string[];
+  /** Whether they have to fit into a cookie. */
+  readonly isForCookies: boolean;
+  readonly clock: Clock;
+}
+
+const MAX_SUB = 255;
+/** What browsers keep of a cookie is 4,096 bytes, its name and attributes aside. */
+const MAX_COOKIE_TOKEN = 4_000;
+/** Scopes as RFC 6749 §3.3 writes them. */
+const SCOPE = /^[\x21\x23-\x5b\x5d-\x7e]+$/;
+/** As long as the id of a login. */
+const ANY_ID = 'x'.repeat(22);
+
+/** Whether a value is a list of scopes. */
+export function isScopes(value: unknown): value is readonly string[] {
+  return Array.isArray(value) && value.every((scope) => typeof scope === 'string' && SCOPE.test(scope));
+}
+
+/** Makes access tokens. */
+export class AccessTokens {
+  readonly #policy: AccessPolicy;
+
+  constructor(policy: AccessPolicy) { this.#policy = policy; }
+
+  get ttlSeconds(): number { return this.#policy.ttlSeconds; }
+
+  /** The token of a login, whose id is its claim `sid`. */
+  make(user: TokenUser, loginId: string): string {
+    const { secrets, ttlSeconds, issuer, audience, clock } = this.#policy;
+    return createToken(user.sub, secrets, { expiresInSeconds: ttlSeconds, issuer, audience, id: true, clock, claims: { ...user.claims, scopes: [...user.scopes], sid: loginId } });
+  }
+
+  /** What `onUser` has answered about somebody who may log in. @throws SvcError `E_OAUTH_USER` */
+  userOf(answer: NonNullable<UserAnswer>): TokenUser {
+    const { sub, scopes = this.#policy.scopes, claims = {} } = typeof answer === 'string' ? { sub: answer } : answer;
+    if (typeof sub !== 'string' || !sub.isWellFormed() || /^$|\p{Cc}/u.test(sub) || sub.length > MAX_SUB) {
+      throw new SvcError('E_OAUTH_USER', ['onUser', `the subject is no text of 1 … ${MAX_SUB} characters without control characters`]);
+    }
+    this.#mustFit('onUser', { sub, scopes, claims });
+    return { sub, scopes, claims };
+  }
+
+  /** `onRefresh` with its answers checked. */
+  checked<T>(onRefresh: ((login: T) => RefreshVerdict | PromiseLike<RefreshVerdict>) | undefined): ((login: T) => Promise<RefreshVerdict>) | undefined {
+    if (onRefresh === undefined) return undefined;
+    return async (login) => {
+      const verdict = await onRefresh(login);
+      if (verdict === undefined || typeof verdict === 'boolean') return verdict;
+      if (typeof verdict !== 'object' || (verdict as unknown) === null) throw new SvcError('E_OAUTH_USER', ['onRefresh', 'it is neither a boolean, nor an object, nor undefined']);
+      this.#mustFit('onRefresh', { sub: ANY_ID, scopes: verdict.scopes ?? [], claims: verdict.claims ?? {} });
+      return verdict;
+    };
+  }
+
+  #mustFit(hook: string, user: TokenUser): void {
+    if (!isScopes(user.scopes)) throw new SvcError('E_OAUTH_USER', [hook, 'the scopes are no list of words']);
+    if (typeof user.claims !== 'object' || (user.claims as unknown) === null || Array.isArray(user.claims)) throw new SvcError('E_OAUTH_USER', [hook, 'the claims are no object']);
+    const { length } = this.make(user, ANY_ID);
+    if (this.#policy.isForCookies && length > MAX_COOKIE_TOKEN) throw new SvcError('E_OAUTH_USER', [hook, `the claims make a token of ${length} characters, and a cookie holds ${MAX_COOKIE_TOKEN}`]);
+  }
+}

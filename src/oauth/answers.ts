@@ -1,0 +1,86 @@
+/**
+ * Answers under `/oauth/*`: never stored by anybody, and every refusal as RFC 6749 §5.2 has it:
+ * `{ error, error_description, request_id }`.
+ */
+import { HTTPException, statusTitle } from '../errors.ts';
+import { PROBLEM_TYPE } from '../http/problem.ts';
+import { HttpResponse, JSONResponse } from '../http/response.ts';
+import { OAUTH_ERRORS, OAuthError } from './oauth-errors.ts';
+import type { Awaitable, Context, HttpRequest, Middleware, Next } from '../http/contracts.ts';
+
+const JSON_TYPE = 'application/json';
+
+/** Makes an answer that no cache keeps and no other site hears of. */
+export function unstored<T extends HttpResponse>(response: T): T {
+  response.headers.set('Cache-Control', 'no-store');
+  response.headers.set('Pragma', 'no-cache');
+  response.headers.set('Referrer-Policy', 'no-referrer');
+  return response;
+}
+
+/** Requests whose answer is a refusal of ours already. */
+const refused = new WeakSet<HttpRequest>();
+
+/** Whether an error is an answer: of OAuth, or something that the client has caused. Others are logged, and rendered as every error. */
+export function isRefusal(error: unknown): error is HTTPException {
+  return error instanceof OAuthError || (error instanceof HTTPException && error.status < 500);
+}
+
+/** A handler whose refusals are answered as OAuth has them, whatever exception handlers the application has. */
+export function answering(run: (req: HttpRequest) => Awaitable<HttpResponse>): (context: Context) => Promise<HttpResponse> {
+  return async ({ req }) => {
+    try {
+      return unstored(await run(req));
+    } catch (error) {
+      if (isRefusal(error)) return refusal(error, req);
+      throw error; // OAuthAnswers gives it its form
+    }
+  };
+}
+
+/** The answer for an exception. */
+export function refusal(error: HTTPException, req: HttpRequest): HttpResponse {
+  const code = error instanceof OAuthError ? error.code : codeOf(error.status);
+  refused.add(req);
+  return unstored(new JSONResponse(bodyOf(code, error.detail ?? statusTitle(error.status), req), { status: error.status, headers: error.headers }));
+}
+
+function bodyOf(code: string, description: string, req: HttpRequest): Readonly<Record<string, string>> {
+  // the characters of RFC 6749 §5.2: some clients refuse others
+  return { error: code, error_description: description.replace(/["\\]/g, "'").replace(/[^\x20-\x7e]/g, '?'), request_id: req.id };
+}
+
+/** The code of what the framework refuses itself. */
+function codeOf(status: number): string {
+  if (status === 429) return 'rate_limited';
+  if (status === 503 || status === 504) return 'temporarily_unavailable';
+  return status < 500 ? 'invalid_request' : 'server_error';
+}
+
+/**
+ * Gives every other refusal under the paths of the plugin the form of OAuth: 404, 405, 413, 415, 429, 500 too, whatever
+ * middleware or exception handler has made it. To be used outside of all of them.
+ */
+export class OAuthAnswers implements Middleware {
+  readonly #prefix: string;
+
+  constructor(prefix: string) { this.#prefix = `${prefix}/`; }
+
+  handle(req: HttpRequest, next: Next): Awaitable<HttpResponse> {
+    const answer = next();
+    if (!req.path.startsWith(this.#prefix)) return answer;
+    return answer instanceof HttpResponse ? reformed(answer, req) : answer.then((response) => reformed(response, req));
+  }
+}
+
+function reformed(response: HttpResponse, req: HttpRequest): HttpResponse {
+  const type = response.headers.get('Content-Type');
+  if (response.status < 400 || (refused.has(req) && type === JSON_TYPE)) return response;
+  const { detail, code } = type === PROBLEM_TYPE && typeof response.body === 'string' ? JSON.parse(response.body) as { readonly detail?: string; readonly code?: string } : {}; // made by problem.ts
+  const known = code !== undefined && Object.hasOwn(OAUTH_ERRORS, code) ? code : codeOf(response.status);
+  for (const name of ['Content-Encoding', 'Content-Length', 'Content-Language', 'ETag', 'Last-Modified']) response.headers.delete(name);
+  response.body = JSON.stringify(bodyOf(known, detail ?? statusTitle(response.status), req));
+  response.contentLength = -1;
+  response.headers.set('Content-Type', JSON_TYPE);
+  return unstored(response);
+}

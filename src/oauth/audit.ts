@@ -1,0 +1,106 @@
+/**
+ * The audit trail: one event of the logger `svc_oauth` for each thing that happens to a login, and the counters beside it.
+ *
+ * Never in it: tokens, codes, states, verifiers, cookies, passwords. `sub` is the application's subject, `login_id` the
+ * row's id, `ip` the peer's address.
+ */
+import type { Counter, Metrics } from '../metrics.ts';
+import type { Logger } from '../log.ts';
+import type { HttpRequest } from '../http/contracts.ts';
+
+/** How a login ended, for the counter. Bounded: no user's input becomes a label. */
+export type LoginOutcome = 'succeeded' | 'denied' | 'state_rejected' | 'provider_failed' | 'refused' | 'failed';
+/** How a refresh ended. */
+export type RefreshOutcome = 'rotated' | 'replayed' | 'refused' | 'reuse' | 'unavailable';
+
+/** What every event of a request has. */
+interface RequestFields {
+  readonly request_id?: string;
+  readonly ip?: string;
+}
+
+/** Writes the trail. */
+export class Audit {
+  readonly #log: Logger;
+  readonly #logins: Counter;
+  readonly #refreshes: Counter;
+  readonly #reuses: Counter;
+
+  constructor(log: Logger, metrics: Metrics) {
+    this.#log = log;
+    this.#logins = metrics.counter('svc_oauth_logins_total', 'Logins by provider and outcome', ['provider', 'outcome']);
+    this.#refreshes = metrics.counter('svc_oauth_refresh_total', 'Refreshes by outcome', ['outcome']);
+    this.#reuses = metrics.counter('svc_oauth_reuse_total', 'Logins ended because a rotated refresh token came again');
+  }
+
+  loginStarted(req: HttpRequest, provider: string): void {
+    this.#log.info('login_started', { provider, ...fieldsOf(req) });
+  }
+
+  loginSucceeded(req: HttpRequest, login: { readonly provider: string; readonly sub: string; readonly id: string }): void {
+    this.#logins.add(1, login.provider, 'succeeded');
+    const fields = { provider: login.provider, sub: login.sub, login_id: login.id, ...fieldsOf(req) };
+    this.#log.info('login_succeeded', { ...fields, category: 'authn_login_success' });
+    this.#log.info('token_issued', { ...fields, category: 'authn_token_created' });
+  }
+
+  /** `reason` is a word of ours, or text of a provider: it is cut, and escaped by the logger. */
+  loginFailed(req: HttpRequest, provider: string, outcome: LoginOutcome, reason: string): void {
+    this.#logins.add(1, provider, outcome);
+    const fields = { provider, reason: cut(reason), ...fieldsOf(req), category: 'authn_login_fail' };
+    if (outcome === 'denied') this.#log.info('login_failed', fields);
+    else this.#log.warn(outcome === 'state_rejected' ? 'state_rejected' : outcome === 'provider_failed' ? 'provider_error' : 'login_failed', fields);
+  }
+
+  tokenRefreshed(req: HttpRequest | undefined, login: { readonly provider: string; readonly sub: string; readonly id: string }, how: 'rotated' | 'replayed'): void {
+    this.#refreshes.add(1, how);
+    this.#log.info('token_refreshed', { how, provider: login.provider, sub: login.sub, login_id: login.id, ...fieldsOf(req) });
+  }
+
+  refreshRefused(req: HttpRequest | undefined, reason: string, loginId?: string): void {
+    this.#refreshes.add(1, 'refused');
+    this.#log.info('token_refused', { reason, login_id: loginId, ...fieldsOf(req) });
+  }
+
+  /** The database does not answer. */
+  storeFailed(req: HttpRequest, error: unknown): void {
+    if (req.path.endsWith('/token')) this.#refreshes.add(1, 'unavailable');
+    this.#log.error('token_store_failed', error, { ...fieldsOf(req) });
+  }
+
+  /** Once a minute for each client and limit. */
+  rateLimited(req: HttpRequest, limit: string, loginId: string | undefined): void {
+    this.#log.warn('rate_limited', { limit, login_id: loginId, ...fieldsOf(req), category: 'excess_rate_limit_exceeded' });
+  }
+
+  /** A page of another origin has tried to use the cookies of this one. */
+  foreignPage(req: HttpRequest, reason: string): void {
+    this.#refreshes.add(1, 'refused');
+    this.#log.warn('token_refused', { reason: `foreign_page_${reason}`, ...fieldsOf(req), category: 'malicious_csrf' });
+  }
+
+  /** Only by whoever's update has ended the login: one event, however many see the reuse. */
+  reuseDetected(req: HttpRequest | undefined, login: { readonly provider: string; readonly sub: string; readonly id: string }): void {
+    this.#refreshes.add(1, 'reuse');
+    this.#reuses.add(1);
+    this.#log.warn('token_reuse_detected', { provider: login.provider, sub: login.sub, login_id: login.id, ...fieldsOf(req), category: 'authn_token_reuse' });
+  }
+
+  tokenRevoked(req: HttpRequest | undefined, loginId: string, reason: string, sub?: string): void {
+    this.#log.info('token_revoked', { login_id: loginId, reason, sub, ...fieldsOf(req), category: 'authn_token_revoked' });
+  }
+
+  allRevoked(sub: string, count: number): void {
+    this.#log.info('revoke_all', { sub, count, category: 'authn_token_revoked' });
+  }
+}
+
+function fieldsOf(req: HttpRequest | undefined): RequestFields {
+  return req === undefined ? {} : { request_id: req.id, ip: req.ip };
+}
+
+const MAX_REASON = 200;
+
+function cut(text: string): string {
+  return text.length <= MAX_REASON ? text : `${text.slice(0, MAX_REASON)}…`;
+}

@@ -1,0 +1,337 @@
+/**
+ * The endpoints, step by step.
+ *
+ *   login     redirect URI allowed? → state, cookie → to the provider, with a PKCE challenge
+ *   callback  state taken (once, in this browser) → issuer → code exchanged → user read → onUser → login stored → tokens
+ *   token     refresh token → rotated, or replayed to those who raced → tokens
+ *   revoke    refresh token → its login ends
+ */
+import { HTTPException } from '../errors.ts';
+import { MemoryRateLimitStore } from '../stores.ts';
+import { clientOf } from '../http/address.ts';
+import { TooManyRequests } from '../http/rate-limiter.ts';
+import { HttpResponse, JSONResponse, RedirectResponse } from '../http/response.ts';
+import { foreignPage } from '../http/same-origin.ts';
+import { SESSION } from '../http/state.ts';
+import { isRefusal, refusal } from './answers.ts';
+import { extraOf, isLook, returnToOf, scopesOf } from './login-request.ts';
+import { OAuthError } from './oauth-errors.ts';
+import { bodyParameters, parametersOf } from './parameters.ts';
+import { ProviderFailure } from './provider-client.ts';
+import { currentUser } from './current-user.ts';
+import { repostPage } from './repost-page.ts';
+import type { Clock } from '../clock.ts';
+import type { Awaitable, HttpRequest } from '../http/contracts.ts';
+import type { OwnPages } from '../http/same-origin.ts';
+import type { RateLimiter } from '../http/rate-limiter.ts';
+import type { AccessTokens, TokenUser, UserAnswer } from './access-tokens.ts';
+import type { Audit, LoginOutcome } from './audit.ts';
+import type { LoginStates, ReturnedLogin } from './login-state.ts';
+import type { Parameters } from './parameters.ts';
+import type { ProviderClient } from './provider-client.ts';
+import type { OAuthProvider, UserInfo } from './providers.ts';
+import type { RedirectAllowlist } from './redirects.ts';
+import type { RefreshToken, RefreshTokenCodec } from './refresh-token-codec.ts';
+import type { RefreshTokens } from './refresh-tokens.ts';
+import type { TokenCookies } from './token-cookies.ts';
+import type { LoginRow } from './token-store.ts';
+
+/** Finds or creates the user of an identity. */
+export type OnUser = (provider: string, info: UserInfo) => Awaitable<UserAnswer>;
+
+/** A provider and the client that talks to it. */
+export interface ConnectedProvider {
+  readonly provider: OAuthProvider;
+  /** A new one each time the application starts. */
+  client: ProviderClient;
+}
+
+/** Who may come how often. */
+export interface EndpointLimits {
+  readonly login: RateLimiter | undefined;
+  readonly callback: RateLimiter | undefined;
+  /** By login. */
+  readonly token: RateLimiter | undefined;
+  /** By address, for what is no token of ours. */
+  readonly forged: RateLimiter | undefined;
+}
+
+/** What the endpoints work with. */
+export interface EndpointParts {
+  readonly states: LoginStates;
+  readonly allowlistOf: (provider: string) => RedirectAllowlist;
+  readonly refreshTokens: RefreshTokens;
+  readonly codec: RefreshTokenCodec;
+  readonly access: AccessTokens;
+  readonly onUser: OnUser;
+  readonly audit: Audit;
+  readonly clock: Clock;
+  readonly limits: EndpointLimits;
+  /** Whose pages may have a browser send the refresh cookie. */
+  readonly ownPages: OwnPages;
+  /** In cookie mode. */
+  readonly cookies: TokenCookies | undefined;
+  readonly afterLogin: string;
+  /** Values of the session before the login that outlive it. */
+  readonly keepSession: readonly string[];
+  readonly keepsAddress: boolean;
+}
+
+/** What the provider has sent the browser back with. */
+interface AuthorizationAnswer {
+  readonly code: string | undefined;
+  readonly error: string | undefined;
+  readonly issuer: string | undefined;
+}
+
+const MAX_USER_AGENT = 255;
+const MAX_CALLBACK_BYTES = 65_536;
+const MINUTE_MS = 60_000;
+
+/** The four endpoints. */
+export class Endpoints {
+  readonly #parts: EndpointParts;
+  /** Of which refusals the audit trail has heard: one event a minute for each client and limit. */
+  readonly #reported: MemoryRateLimitStore;
+
+  constructor(parts: EndpointParts) {
+    this.#parts = parts;
+    this.#reported = new MemoryRateLimitStore({ clock: parts.clock });
+  }
+
+  /** `GET /oauth/login?redirect_uri=…`. Nothing happens for HEAD and for prefetches. */
+  async login(req: HttpRequest, connected: ConnectedProvider): Promise<HttpResponse> {
+    if (isLook(req)) return new HttpResponse(null, { status: 204 });
+    return this.#audited(req, connected.provider.name, () => this.#begin(req, connected));
+  }
+
+  /** `GET /oauth/callback?code=…&state=…`, and POST for providers that answer with a form. */
+  async callback(req: HttpRequest, connected: ConnectedProvider): Promise<HttpResponse> {
+    if (isLook(req)) return new HttpResponse(null, { status: 204 });
+    return this.#audited(req, connected.provider.name, async () => {
+      await this.#take('callback', req);
+      const form = req.method === 'POST' ? await req.form({ maxBytes: MAX_CALLBACK_BYTES }) : undefined;
+      const parameter = parametersOf(form ?? req.query);
+      const state = parameter('state');
+      if (form !== undefined && state !== undefined && !this.#parts.states.isKnown(req, state) && !form.has('reposted')) return repostPage(form);
+      return this.#finish(req, connected, parameter, state);
+    });
+  }
+
+  /** `POST /oauth/token` with a refresh token, as a form or as JSON; in cookie mode the cookie will do. */
+  token(req: HttpRequest): Promise<HttpResponse> {
+    return this.#watched(req, async () => {
+      const arrivedAt = this.#arrivedAt(req);
+      const parameter = await bodyParameters(req);
+      const grantType = parameter('grant_type');
+      if (grantType !== undefined && grantType !== 'refresh_token') throw new OAuthError('unsupported_grant_type');
+      const scopes = parameter('scope')?.split(' ').filter((scope) => scope !== '');
+      const { token } = await this.#presented(req, parameter('refresh_token'));
+      if (token === undefined) throw this.#refuse(req, 'forged');
+      await this.#take('token', req, token.id);
+      const refreshed = await this.#parts.refreshTokens.refresh(token, { arrivedAt, scopes, keyThumbprint: null, req });
+      const { login, refreshToken } = refreshed;
+      return this.#answer(req, login, refreshToken, { sub: login.sub, scopes: refreshed.scopes, claims: refreshed.claims });
+    });
+  }
+
+  /** `POST /oauth/revoke` with a refresh token (RFC 7009): 200, whether there was anything to revoke or not. */
+  revoke(req: HttpRequest): Promise<HttpResponse> {
+    return this.#watched(req, async () => {
+      const parameter = await bodyParameters(req);
+      const { token, isCookie } = await this.#presented(req, parameter('token') ?? parameter('refresh_token'));
+      if (token !== undefined) {
+        await this.#take('token', req, token.id);
+        await this.#parts.refreshTokens.revoke(token, req);
+      }
+      const response = new HttpResponse(null, { status: 200 });
+      if (isCookie) {
+        this.#parts.cookies!.clear(req, response); // it came out of them
+        if (req.state.has(SESSION)) req.session.destroy();
+      }
+      return response;
+    });
+  }
+
+  async #begin(req: HttpRequest, { provider, client }: ConnectedProvider): Promise<HttpResponse> {
+    await this.#take('login', req);
+    const parameter = parametersOf(req.query);
+    const redirectUri = this.#redirectUri(req, provider.name);
+    const returnTo = this.#parts.cookies === undefined ? null : returnToOf(parameter);
+    const extra = extraOf(parameter);
+    const scopes = scopesOf(parameter('scope'), provider.scopes);
+    const begun = await this.#parts.states.begin(req, { provider: provider.name, redirectUri, returnTo });
+    const url = await this.#calling(() => client.authorizationUrl({
+      redirectUri, state: begun.state, challenge: begun.challenge, nonce: provider.scopes.includes('openid') ? begun.nonce : undefined, extra, scopes,
+    }));
+    const response = new RedirectResponse(url, { status: 302 });
+    begun.remember(response);
+    this.#parts.audit.loginStarted(req, provider.name);
+    return response;
+  }
+
+  async #finish(req: HttpRequest, connected: ConnectedProvider, parameter: Parameters, state: string | undefined): Promise<HttpResponse> {
+    const { states } = this.#parts;
+    const answer = { code: parameter('code'), error: parameter('error', MAX_CALLBACK_BYTES), issuer: parameter('iss') };
+    if (state === undefined) throw new OAuthError('invalid_state', { reason: 'missing' });
+    if (answer.code === undefined && answer.error === undefined) throw new OAuthError('invalid_request', { description: 'There is neither code nor error', reason: 'neither_code_nor_error' });
+    const returned = await states.take(req, state, connected.provider.name);
+    let response: HttpResponse;
+    try {
+      response = await this.#admit(req, connected, returned, answer);
+    } catch (error) {
+      if (!isRefusal(error)) throw error;
+      this.#failed(req, connected.provider.name, error);
+      response = refusal(error, req);
+    }
+    states.forget(req, state, response);
+    return response;
+  }
+
+  /** The state has been taken: whatever happens now, it will not come back. */
+  async #admit(req: HttpRequest, { provider, client }: ConnectedProvider, { row, verifier }: ReturnedLogin, answer: AuthorizationAnswer): Promise<HttpResponse> {
+    const { refreshTokens, audit, keepsAddress, keepSession, afterLogin } = this.#parts;
+    await this.#calling(() => client.checkIssuer(answer.issuer));
+    if (answer.error !== undefined) throw new OAuthError(answer.error === 'access_denied' ? 'access_denied' : 'provider_error', { reason: answer.error });
+    const { info } = await this.#calling(() => client.identify({
+      code: answer.code!, redirectUri: row.redirectUri, verifier, nonce: provider.scopes.includes('openid') ? row.nonce : undefined, signal: req.signal, // no error, so there is a code
+    }));
+    const user = await this.#userOf(provider.name, info);
+    const { refreshToken, login } = await refreshTokens.issue({
+      ...user, provider: provider.name, subject: info.subject, startedAt: row.createdAt, userAgent: req.headers['user-agent']?.slice(0, MAX_USER_AGENT) ?? null,
+      ip: keepsAddress ? req.ip : null, keyThumbprint: null,
+    });
+    if (req.state.has(SESSION)) {
+      req.session.regenerate({ keep: keepSession });
+      req.session.set(currentUser, login.sub);
+    }
+    audit.loginSucceeded(req, login);
+    return this.#answer(req, login, refreshToken, user, row.returnTo ?? afterLogin);
+  }
+
+  /** The tokens: as JSON, or in cookies, with a redirect after a login. */
+  #answer(req: HttpRequest, login: LoginRow, refreshToken: string, user: TokenUser, to?: string): HttpResponse {
+    const { access, cookies, clock } = this.#parts;
+    const accessToken = access.make(user, login.id);
+    const common = { expires_in: access.ttlSeconds, scope: user.scopes.join(' ') };
+    if (cookies === undefined) return new JSONResponse({ access_token: accessToken, token_type: 'Bearer', refresh_token: refreshToken, ...common });
+    const response = to === undefined ? new JSONResponse({ token_type: 'Cookie', ...common }) : new RedirectResponse(to, { status: 303 });
+    cookies.set(req, response, { accessToken, refreshToken, login, nowMicros: clock.nowMicros() });
+    return response;
+  }
+
+  /** The refresh token of a request; without `token` when it is none. @throws OAuthError `invalid_request` when there is nothing */
+  async #presented(req: HttpRequest, given: string | undefined): Promise<{ readonly token: RefreshToken | undefined; readonly isCookie: boolean }> {
+    const { cookies, codec } = this.#parts;
+    const text = given ?? cookies?.refreshTokenOf(req);
+    if (text === undefined) throw new OAuthError('invalid_request', { description: cookies === undefined ? 'The refresh token is missing' : 'The refresh token is missing: neither the body nor a cookie has one' });
+    const isCookie = given === undefined;
+    if (cookies !== undefined) this.#mustBeOwnPage(req, isCookie);
+    const token = codec.parse(text);
+    if (token === undefined) await this.#take('forged', req);
+    return { token, isCookie };
+  }
+
+  /**
+   * In cookie mode no page of another site may make a browser refresh or revoke: not with the cookie, which goes along by itself,
+   * and not with a token of its own, which would log somebody in as somebody else.
+   */
+  #mustBeOwnPage(req: HttpRequest, isCookie: boolean): void {
+    const { origin, 'sec-fetch-site': site } = req.headers;
+    const problem = foreignPage(req, this.#parts.ownPages) ?? (isCookie && origin === undefined && site === undefined ? 'unknown' : undefined);
+    if (problem === undefined) return;
+    this.#parts.audit.foreignPage(req, problem);
+    throw new OAuthError('invalid_request', { status: 403, description: 'The request does not come from a page of this origin', reason: problem });
+  }
+
+  #redirectUri(req: HttpRequest, provider: string): string {
+    const given = req.query.getAll('redirect_uri');
+    const chosen = given.length > 1 || given[0] === '' ? undefined : this.#parts.allowlistOf(provider).choose(given[0], req.host);
+    if (chosen === undefined) throw new OAuthError('invalid_redirect_uri');
+    return chosen;
+  }
+
+  /** What `onUser` says. @throws OAuthError `access_denied`; SvcError `E_OAUTH_USER`; whatever it throws */
+  async #userOf(provider: string, info: UserInfo): Promise<TokenUser> {
+    let answer: UserAnswer;
+    try {
+      answer = await this.#parts.onUser(provider, info);
+    } catch (error) {
+      if (error instanceof HTTPException && error.status < 500) throw new OAuthError('access_denied', { status: 403, reason: 'on_user', cause: error });
+      throw error;
+    }
+    if (answer === undefined || answer === null) throw new OAuthError('access_denied', { status: 403, reason: 'on_user' });
+    return this.#parts.access.userOf(answer);
+  }
+
+  /** A call to the provider: what goes wrong there has a code of ours. */
+  async #calling<T>(call: () => Awaitable<T>): Promise<T> {
+    try {
+      return await call();
+    } catch (error) {
+      if (!(error instanceof ProviderFailure)) throw error;
+      const headers = error.code === 'temporarily_unavailable' ? { 'Retry-After': '1' } : undefined;
+      throw new OAuthError(error.code, { reason: error.reason, cause: error, headers });
+    }
+  }
+
+  /** A step of a login: if it fails, the trail has it. */
+  async #audited(req: HttpRequest, provider: string, run: () => Promise<HttpResponse>): Promise<HttpResponse> {
+    try {
+      return await run();
+    } catch (error) {
+      this.#failed(req, provider, error);
+      throw error;
+    }
+  }
+
+  #failed(req: HttpRequest, provider: string, error: unknown): void {
+    this.#noteStore(req, error);
+    if (!(error instanceof TooManyRequests)) this.#parts.audit.loginFailed(req, provider, outcomeOf(error), error instanceof OAuthError ? error.reason ?? error.code : 'error');
+  }
+
+  /** A step of another request. */
+  async #watched(req: HttpRequest, run: () => Promise<HttpResponse>): Promise<HttpResponse> {
+    try {
+      return await run();
+    } catch (error) {
+      this.#noteStore(req, error);
+      throw error;
+    }
+  }
+
+  /** A database that fails is the operator's business, whatever it was asked for. */
+  #noteStore(req: HttpRequest, error: unknown): void {
+    if (error instanceof OAuthError && error.reason === 'store') this.#parts.audit.storeFailed(req, error.cause);
+  }
+
+  /** Counts a request. @throws TooManyRequests */
+  async #take(limit: keyof EndpointLimits, req: HttpRequest, loginId?: string): Promise<void> {
+    try {
+      await this.#parts.limits[limit]?.take(req, loginId);
+    } catch (error) {
+      const isFirst = this.#reported.take(`${limit} ${loginId ?? clientOf(req.ip, 64)}`, { limit: 1, periodMs: MINUTE_MS }).isAllowed;
+      if (isFirst) this.#parts.audit.rateLimited(req, limit, loginId);
+      throw error;
+    }
+  }
+
+  #refuse(req: HttpRequest, reason: string): OAuthError {
+    this.#parts.audit.refreshRefused(req, reason);
+    return new OAuthError('invalid_grant', { reason });
+  }
+
+  /** When the head of the request was read, in microseconds since the epoch. */
+  #arrivedAt(req: HttpRequest): number {
+    const { clock } = this.#parts;
+    return clock.nowMicros() - Math.round((clock.monotonicMs() - req.startedMs) * 1_000);
+  }
+}
+
+function outcomeOf(error: unknown): LoginOutcome {
+  if (!(error instanceof OAuthError)) return error instanceof HTTPException && error.status < 500 ? 'refused' : 'failed';
+  if (error.cause instanceof ProviderFailure || error.code === 'provider_error') return 'provider_failed';
+  if (error.code === 'invalid_state' || error.code === 'state_browser_mismatch') return 'state_rejected';
+  if (error.code === 'temporarily_unavailable') return 'failed';
+  return error.code === 'access_denied' && error.reason === 'access_denied' ? 'denied' : 'refused';
+}

@@ -1,0 +1,35 @@
+/**
+ * Answers of a provider that must be JSON: status 200, a JSON media type, valid UTF-8, and the form expected.
+ */
+import { ProviderFailure } from './provider-failure.ts';
+import type { OutboundAnswer } from './outbound.ts';
+
+const utf8 = new TextDecoder('utf-8', { fatal: true });
+
+/** The JSON value of an answer. `what` begins the reason of a failure. @throws ProviderFailure `provider_error` */
+export function jsonValue(what: string, answer: OutboundAnswer): unknown {
+  if (answer.status !== 200) throw new ProviderFailure('provider_error', `${what}_status_${answer.status}`);
+  if (!isJson(answer.mediaType)) throw new ProviderFailure('provider_error', `${what}_media_type`);
+  try {
+    return JSON.parse(utf8.decode(answer.body));
+  } catch {
+    throw new ProviderFailure('provider_error', `${what}_not_json`); // without the cause, which quotes the text
+  }
+}
+
+/** The JSON object of an answer. @throws ProviderFailure `provider_error` */
+export function jsonObject(what: string, answer: OutboundAnswer): Record<string, unknown> {
+  const value = jsonValue(what, answer);
+  if (!isObject(value)) throw new ProviderFailure('provider_error', `${what}_not_object`);
+  return value;
+}
+
+/** `application/json`, or any type with its suffix (RFC 6839 §3.1). */
+export function isJson(mediaType: string): boolean {
+  return /^application\/(?:[\w.-]+\+)?json$/.test(mediaType);
+}
+
+/** A JSON object, not an array. */
+export function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

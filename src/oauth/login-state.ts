@@ -1,0 +1,140 @@
+/**
+ * Login states: made when a login begins, bound to the browser that began it, taken once.
+ *
+ *   state     the name of a key and 32 random bytes, in the URL; its hash in the store
+ *   secret    32 random bytes, in a cookie of this login alone; its hash in the store
+ *   verifier  derived from the state and a key (pkce.ts): stored nowhere
+ *
+ * A state that comes back in another browser is left alone, so nobody can spoil somebody else's login.
+ */
+import { hash, randomBytes } from 'node:crypto';
+import { hostCookie } from '../http/cookies.ts';
+import { OAuthError } from './oauth-errors.ts';
+import { challengeOf, verifierOf } from './pkce.ts';
+import type { Clock } from '../clock.ts';
+import type { Env } from '../config.ts';
+import type { Keyring } from '../keys.ts';
+import type { HttpRequest } from '../http/contracts.ts';
+import type { HttpResponse } from '../http/response.ts';
+import type { StateRow, TokenStore } from './token-store.ts';
+
+/** What a login is begun with. */
+export interface BegunLogin {
+  readonly provider: string;
+  readonly redirectUri: string;
+  readonly returnTo: string | null;
+}
+
+/** What goes to the provider, and what the browser keeps. */
+export interface Begun {
+  readonly state: string;
+  readonly challenge: string;
+  readonly nonce: string;
+  /** Adds the cookie of this login to the answer, and removes those of logins that are too many. */
+  remember(response: HttpResponse): void;
+}
+
+/** A login that has come back. */
+export interface ReturnedLogin {
+  readonly row: StateRow;
+  readonly verifier: string;
+}
+
+const COOKIE = 'svc_oauth_';
+/** Logins that one browser may have under way: each of its tabs one. */
+const MAX_PENDING = 8;
+/** How many states the store holds at most, of all browsers. */
+const MAX_STATES = 100_000;
+/** For how long the number of states is believed, in microseconds. */
+const COUNT_TTL = 1_000_000;
+
+/** Begins logins and takes them back. */
+export class LoginStates {
+  readonly #store: TokenStore;
+  readonly #clock: Clock;
+  readonly #env: Env;
+  readonly #keys: Keyring;
+  /** In microseconds. */
+  readonly #ttl: number;
+  #counted = { states: 0, at: -Infinity };
+
+  constructor(parts: { readonly store: TokenStore; readonly clock: Clock; readonly env: Env; /** For the verifiers. */ readonly keys: Keyring; readonly ttlSeconds: number }) {
+    this.#store = parts.store;
+    this.#clock = parts.clock;
+    this.#env = parts.env;
+    this.#keys = parts.keys;
+    this.#ttl = parts.ttlSeconds * 1_000_000;
+  }
+
+  /** Stores a new state. @throws OAuthError `temporarily_unavailable` when there are too many */
+  async begin(req: HttpRequest, login: BegunLogin): Promise<Begun> {
+    const now = this.#clock.nowMicros();
+    await this.#mustHaveRoom(now);
+    const { id, key } = this.#keys.current;
+    const state = `${id}.${randomBytes(32).toString('base64url')}`;
+    const secret = randomBytes(32).toString('base64url');
+    const nonce = randomBytes(32).toString('base64url');
+    const stateHash = hash('sha256', state, 'hex');
+    await this.#store.addState({ ...login, stateHash, browserHash: hash('sha256', secret, 'hex'), nonce, createdAt: now, expiresAt: now + this.#ttl });
+    const { name, secure } = hostCookie(COOKIE + stateHash.slice(0, 8), req, this.#env);
+    const options = { secure, path: '/', sameSite: 'lax', httpOnly: true } as const;
+    return {
+      state, nonce, challenge: challengeOf(verifierOf(state, key)),
+      remember: (response) => {
+        for (const old of this.#surplus(req)) response.deleteCookie(old, options);
+        response.setCookie(name, `${(now / 1_000_000).toFixed(0)}.${secret}`, { ...options, maxAgeSeconds: this.#ttl / 1_000_000 });
+      },
+    };
+  }
+
+  /**
+   * Takes a state out: of several requests that bring it, one goes on. @throws OAuthError `invalid_state`,
+   * `state_browser_mismatch`
+   */
+  async take(req: HttpRequest, state: string, provider: string): Promise<ReturnedLogin> {
+    const now = this.#clock.nowMicros();
+    const stateHash = hash('sha256', state, 'hex');
+    const secret = this.#secretOf(req, stateHash);
+    const row = secret === undefined ? undefined : await this.#store.takeState(stateHash, hash('sha256', secret, 'hex'), provider, now);
+    if (row !== undefined) {
+      const key = this.#keys.find(state.slice(0, state.indexOf('.')))?.key;
+      if (key === undefined) throw new OAuthError('invalid_state', { reason: 'key_has_left' });
+      return { row, verifier: verifierOf(state, key) };
+    }
+    const other = await this.#store.findState(stateHash, now);
+    if (other === undefined) throw new OAuthError('invalid_state', { reason: 'unknown_used_or_expired' });
+    if (other.provider !== provider) throw new OAuthError('invalid_state', { reason: 'other_provider' });
+    throw new OAuthError('state_browser_mismatch', { reason: secret === undefined ? 'no_cookie' : 'other_browser' });
+  }
+
+  /** Whether the browser has brought the cookie of this login. */
+  isKnown(req: HttpRequest, state: string): boolean {
+    return this.#secretOf(req, hash('sha256', state, 'hex')) !== undefined;
+  }
+
+  /** Removes the cookie of a login that has come back. */
+  forget(req: HttpRequest, state: string, response: HttpResponse): void {
+    const { name, secure } = hostCookie(COOKIE + hash('sha256', state, 'hex').slice(0, 8), req, this.#env);
+    if (req.cookies[name] !== undefined) response.deleteCookie(name, { secure, path: '/' });
+  }
+
+  /** The browser's secret for a state, out of its cookie. */
+  #secretOf(req: HttpRequest, stateHash: string): string | undefined {
+    const { name } = hostCookie(COOKIE + stateHash.slice(0, 8), req, this.#env);
+    return /^\d{1,12}\.([\w-]{43})$/.exec(req.cookies[name] ?? '')?.[1];
+  }
+
+  /** The names of the oldest login cookies, so that with the one to come there are {@link MAX_PENDING}. */
+  #surplus(req: HttpRequest): string[] {
+    const prefix = hostCookie(COOKIE, req, this.#env).name;
+    const pending = Object.entries(req.cookies).filter(([name]) => name.startsWith(prefix) && name.length === prefix.length + 8);
+    const ageOf = (value: string): number => Number.parseInt(value, 10) || 0; // ours begin with the time; what is none is the oldest
+    return pending.sort(([, left], [, right]) => ageOf(left) - ageOf(right)).slice(0, Math.max(0, pending.length - MAX_PENDING + 1)).map(([name]) => name);
+  }
+
+  async #mustHaveRoom(now: number): Promise<void> {
+    if (now - this.#counted.at > COUNT_TTL) this.#counted = { states: await this.#store.countStates(), at: now };
+    if (this.#counted.states >= MAX_STATES) throw new OAuthError('temporarily_unavailable', { reason: 'too_many_states', headers: { 'Retry-After': '60' } });
+    this.#counted.states++;
+  }
+}

@@ -1,0 +1,46 @@
+/**
+ * What `svc check` says of the plugin.
+ */
+import { problemsOfRedirect } from './redirects.ts';
+import type { Env } from '../config.ts';
+import type { Durability } from '../db/plugin.ts';
+import type { Rule } from '../http/contracts.ts';
+import type { ReadOptions } from './plugin-options.ts';
+
+/** What `svc check` finds in the options, where it depends on where the application runs. */
+export function rulesOf(options: ReadOptions, { env, storage }: { readonly env: Env; readonly storage: Durability | undefined }): readonly Rule[] {
+  const subject = 'plugin oauth';
+  return [
+    {
+      id: 'SVC209', severity: 'error', phase: 'graph',
+      why: 'Whoever can choose where a login returns to gets its code; an address without TLS gives it to everybody on the way',
+      remedy: 'Name each redirect URI exactly as it is registered at the provider: allowedRedirectUris: ["https://app.example/oauth/callback"]',
+      run(_view, report) {
+        const { allowedRedirectUris, allowLoopbackRedirects: allowsLoopback } = options;
+        if (allowedRedirectUris.length === 0 && env === 'production') report(subject, 'no redirect URI is allowed, so that nobody can log in');
+        allowedRedirectUris.forEach((entry, index) => {
+          for (const problem of problemsOfRedirect(entry, { env, allowsLoopback })) report(subject, `entry ${index + 1} of allowedRedirectUris ${problem}`);
+        });
+      },
+    },
+    {
+      id: 'oauth/store', severity: 'error', phase: 'graph',
+      why: 'Logins that are kept in memory end with the process, and another process does not know them; a refresh token that the database has forgotten ends its login',
+      remedy: 'Register a database that keeps what is committed: app.register(new DatabasePlugin("sqlite:./data.db")), without synchronous: "normal"',
+      run(_view, report) {
+        if (env !== 'production') return;
+        if (storage === undefined) report(subject, 'there is no database to keep logins in');
+        else if (storage.synchronous === 'normal' && !storage.isInMemory) report(subject, 'the database forgets its last commits when the power fails (synchronous "normal"), and clients would be ahead of it');
+      },
+    },
+    {
+      id: 'oauth/lifetimes', severity: 'error', phase: 'graph',
+      why: 'A login that may rest for longer than it may last at all ends at another moment than its idle limit says',
+      remedy: 'Make refreshIdleTtlSeconds smaller than refreshAbsoluteTtlSeconds, and accessTtlSeconds smaller than both',
+      run(_view, report) {
+        if (options.refreshIdleTtlSeconds > options.refreshAbsoluteTtlSeconds) report(subject, 'refreshIdleTtlSeconds is above refreshAbsoluteTtlSeconds');
+        if (options.accessTtlSeconds > options.refreshAbsoluteTtlSeconds) report(subject, 'accessTtlSeconds is above refreshAbsoluteTtlSeconds');
+      },
+    },
+  ];
+}

@@ -1,0 +1,252 @@
+/**
+ * An identity provider as an application describes it: read once, checked whole, the client secret out of sight.
+ */
+import { readFileSync } from 'node:fs';
+import { X509Certificate } from 'node:crypto';
+import { SvcError } from '../errors.ts';
+import { bool, given, int, oneOf, readOptions, text } from '../options.ts';
+import { problemOfUrl } from './addresses.ts';
+import { readMetadata } from './provider-metadata.ts';
+import { standardUser, textOr } from './user-info.ts';
+import type { MappedUser } from './user-info.ts';
+
+/** Signatures that an id_token may be accepted with. Nothing symmetric, never `none` (RFC 8725 §3.1). */
+export type IdTokenAlgorithm = 'RS256' | 'ES256' | 'PS256' | 'EdDSA';
+
+/** What an {@link OAuthProvider} is made from. `undefined` means not given. */
+export interface OAuthProviderOptions {
+  /** Short name for routes, logs and metrics: `[a-z][a-z0-9-]*`, at most 32 characters. */
+  readonly name: string;
+  readonly clientId: string;
+  /** From the environment. Needed unless `clientAuth` is `none`. */
+  readonly clientSecret?: string | undefined;
+  /**
+   * How the token endpoint learns who we are: in the form, by HTTP Basic, or not (a public client, PKCE alone). Default: what
+   * the provider's metadata name, `post` before `basic`; without metadata `post`.
+   */
+  readonly clientAuth?: 'post' | 'basic' | 'none' | undefined;
+  /** The provider's name of itself, compared byte for byte. With `{tenantid}` in it, any GUID may stand there (see `tenants`). */
+  readonly issuer?: string | undefined;
+  /** Default: `issuer` + `/.well-known/openid-configuration`, read when an endpoint below is missing. */
+  readonly discoveryUrl?: string | undefined;
+  /** The discovery document itself (OpenID Connect Discovery §3, RFC 8414 §2): nothing is fetched at start-up. */
+  readonly metadata?: Readonly<Record<string, unknown>> | undefined;
+  /** The endpoints, each before what discovery says. */
+  readonly authorizeUrl?: string | undefined;
+  readonly tokenUrl?: string | undefined;
+  readonly userinfoUrl?: string | undefined;
+  readonly jwksUrl?: string | undefined;
+  /** Where the user's e-mail addresses are listed in GitHub's form, `[{ email, primary, verified }]`. */
+  readonly emailsUrl?: string | undefined;
+  /** The keys themselves, `{ keys: [ … ] }` (RFC 7517 §5): nothing is fetched to verify an id_token. */
+  readonly jwks?: { readonly keys: readonly unknown[] } | undefined;
+  /** Default `['openid', 'email', 'profile']` when there is an issuer or discovery, else none. `openid` brings nonce and id_token. */
+  readonly scopes?: readonly string[] | undefined;
+  /** Signatures accepted. Default `['RS256']`. */
+  readonly idTokenAlgorithms?: readonly IdTokenAlgorithm[] | undefined;
+  /** Tenants that may stand for `{tenantid}`, as lower-case GUIDs. Default: every tenant. */
+  readonly tenants?: readonly string[] | undefined;
+  /** Accepted values of `token_type`, in any case. Default `['bearer']`. */
+  readonly tokenTypes?: readonly string[] | undefined;
+  /** How the token endpoint answers. Default `json`; `form` is for providers older than RFC 6749. */
+  readonly tokenAnswer?: 'json' | 'form' | undefined;
+  /** Whether `email_verified` may be the text "true". Default false. */
+  readonly acceptsTextVerified?: boolean | undefined;
+  /** Turns what the provider says into a user. Default: the standard claims. */
+  readonly mapUser?: ((raw: Readonly<Record<string, unknown>>) => MappedUser) | undefined;
+  /** Added to every authorization URL, for example `{ access_type: 'online' }`. */
+  readonly authorizeParams?: Readonly<Record<string, string>> | undefined;
+  /** Whether discovered endpoints must be at the issuer's host or below it. Default false. */
+  readonly requireSameSite?: boolean | undefined;
+  /** PEM file of the authorities that sign the provider's certificate, in place of those that Node.js knows. */
+  readonly caFile?: string | undefined;
+  /** Lets `http://` through to the loopback interface. Default false. */
+  readonly allowInsecure?: boolean | undefined;
+  /** For connecting, TLS, the first byte and the whole body each, 100 … 60_000. Default 10_000. */
+  readonly timeoutMs?: number | undefined;
+  /** How far the clocks may differ when an id_token is judged, 0 … 300. Default 60. */
+  readonly leewaySeconds?: number | undefined;
+}
+
+/** Every option with its default in place. Holds the client secret. */
+export interface ProviderSettings {
+  readonly name: string;
+  readonly clientId: string;
+  readonly clientSecret: string | undefined;
+  readonly clientAuth: 'post' | 'basic' | 'none' | undefined;
+  readonly issuer: string | undefined;
+  readonly discoveryUrl: string | undefined;
+  readonly metadata: Readonly<Record<string, unknown>> | undefined;
+  readonly authorizeUrl: string | undefined;
+  readonly tokenUrl: string | undefined;
+  readonly userinfoUrl: string | undefined;
+  readonly jwksUrl: string | undefined;
+  readonly emailsUrl: string | undefined;
+  readonly jwks: { readonly keys: readonly unknown[] } | undefined;
+  readonly scopes: readonly string[];
+  readonly usesOpenId: boolean;
+  readonly idTokenAlgorithms: readonly IdTokenAlgorithm[];
+  readonly tenants: readonly string[] | undefined;
+  readonly tokenTypes: readonly string[];
+  readonly tokenAnswer: 'json' | 'form';
+  readonly mapUser: (raw: Readonly<Record<string, unknown>>) => MappedUser;
+  readonly authorizeParams: Readonly<Record<string, string>>;
+  readonly requireSameSite: boolean;
+  /** The text of `caFile`. */
+  readonly ca: string | undefined;
+  readonly allowInsecure: boolean;
+  readonly timeoutMs: number;
+  readonly leewaySeconds: number;
+}
+
+/** Parameters of an authorization URL that are ours alone. */
+export const PROTOCOL_PARAMETERS: ReadonlySet<string> = new Set([
+  'response_type', 'response_mode', 'client_id', 'client_secret', 'redirect_uri', 'scope', 'state', 'nonce', 'code_challenge', 'code_challenge_method', 'code_verifier', 'request', 'request_uri',
+]);
+/** In place of a tenant's id, in an issuer. */
+export const TENANT = '{tenantid}';
+export const GUID: RegExp = /^[\da-f]{8}-(?:[\da-f]{4}-){3}[\da-f]{12}$/;
+
+const ID_TOKEN_ALGORITHMS: readonly string[] = ['RS256', 'ES256', 'PS256', 'EdDSA'] satisfies readonly IdTokenAlgorithm[];
+const URLS = ['authorizeUrl', 'tokenUrl', 'userinfoUrl', 'jwksUrl', 'emailsUrl', 'discoveryUrl'] as const;
+const WELL_KNOWN = '/.well-known/openid-configuration';
+
+let settings: (provider: OAuthProvider) => ProviderSettings;
+
+/** An identity provider: what it is called, where it is, and how it differs from the standard. Prints without its secret. */
+export class OAuthProvider {
+  readonly name: string;
+  readonly clientId: string;
+  readonly issuer: string | undefined;
+  readonly scopes: readonly string[];
+  readonly #settings: ProviderSettings;
+
+  static {
+    settings = (provider) => provider.#settings;
+  }
+
+  /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`, `E_OAUTH_PROVIDER` */
+  constructor(options: OAuthProviderOptions) {
+    this.#settings = Object.freeze(read(options));
+    this.name = this.#settings.name;
+    this.clientId = this.#settings.clientId;
+    this.issuer = this.#settings.issuer;
+    this.scopes = this.#settings.scopes;
+  }
+}
+
+/** Everything about a provider, its client secret too: for provider-client.ts alone. */
+export function settingsOf(provider: OAuthProvider): ProviderSettings {
+  return settings(provider);
+}
+
+function read(options: OAuthProviderOptions): ProviderSettings {
+  const url = given<string>('a URL', (value) => typeof value === 'string');
+  const record = given<Readonly<Record<string, unknown>>>('an object', isRecord);
+  const { caFile, acceptsTextVerified, ...values } = readOptions('OAuthProvider', options, {
+    name: text(''), clientId: text(''), clientSecret: text(), 
+    clientAuth: given<'post' | 'basic' | 'none'>('one of "post", "basic", "none"', (value) => value === 'post' || value === 'basic' || value === 'none'),
+    issuer: text(), discoveryUrl: url, metadata: record, authorizeUrl: url, tokenUrl: url, userinfoUrl: url, jwksUrl: url, emailsUrl: url,
+    jwks: given<{ readonly keys: readonly unknown[] }>('an object { keys: [ … ] }', (value) => isRecord(value) && Array.isArray(value['keys'])),
+    scopes: texts(), idTokenAlgorithms: given<readonly IdTokenAlgorithm[]>(`a list of ${ID_TOKEN_ALGORITHMS.join(', ')}`, isAlgorithmList),
+    tenants: given<readonly string[]>('a list of lower-case GUIDs', (value) => isTextList(value) && value.length > 0 && value.every((tenant) => GUID.test(tenant))),
+    tokenTypes: texts(), tokenAnswer: oneOf(['json', 'form'], 'json'), acceptsTextVerified: bool(false),
+    mapUser: given<(raw: Readonly<Record<string, unknown>>) => MappedUser>('a function (raw) => user', (value) => typeof value === 'function'),
+    authorizeParams: given<Readonly<Record<string, string>>>('an object of strings', (value) => isRecord(value) && Object.values(value).every((each) => typeof each === 'string')),
+    requireSameSite: bool(false), caFile: text(), allowInsecure: bool(false), timeoutMs: int(10_000, 100, 60_000), leewaySeconds: int(60, 0, 300),
+  });
+  const issuer = values.issuer ?? issuerOf(values.discoveryUrl) ?? textOr(values.metadata?.['issuer'], undefined);
+  const scopes = Object.freeze([...values.scopes ?? (issuer !== undefined ? ['openid', 'email', 'profile'] : [])]);
+  const result: ProviderSettings = {
+    ...values, issuer, scopes,
+    usesOpenId: scopes.includes('openid'),
+    discoveryUrl: values.discoveryUrl ?? (issuer === undefined ? undefined : issuer.replace(/\/$/, '') + WELL_KNOWN),
+    idTokenAlgorithms: [...values.idTokenAlgorithms ?? ['RS256']],
+    tokenTypes: (values.tokenTypes ?? ['bearer']).map((type) => type.toLowerCase()),
+    mapUser: values.mapUser ?? ((raw) => standardUser(raw, acceptsTextVerified)),
+    authorizeParams: { ...values.authorizeParams },
+    ca: caFile === undefined ? undefined : certificates(values.name, caFile),
+  };
+  const problem = problemOf(result);
+  if (problem !== undefined) throw new SvcError('E_OAUTH_PROVIDER', [values.name, problem]);
+  return result;
+}
+
+/** The first thing that cannot be right. */
+function problemOf(given: ProviderSettings): string | undefined {
+  if (!/^[a-z][a-z0-9-]{0,31}$/.test(given.name)) return 'its name is not of the form [a-z][a-z0-9-]*, at most 32 characters';
+  if (!isVisible(given.clientId)) return 'its clientId is empty, or has spaces or control characters';
+  if (given.clientAuth === 'none' ? given.clientSecret !== undefined : !isVisible(given.clientSecret ?? '')) {
+    return given.clientAuth === 'none' ? 'it has a clientSecret although clientAuth is "none"' : 'its clientSecret is empty, or has spaces or control characters';
+  }
+  return problemOfIssuer(given) ?? problemOfUrls(given) ?? problemOfParts(given);
+}
+
+function problemOfUrls(given: ProviderSettings): string | undefined {
+  for (const name of URLS) {
+    const problem = given[name] === undefined ? undefined : problemOfUrl(given[name].replace(TENANT, 'common'), given.allowInsecure);
+    if (problem !== undefined) return `its ${name} ${problem}`;
+  }
+  return undefined;
+}
+
+function problemOfIssuer(given: ProviderSettings): string | undefined {
+  const { issuer } = given;
+  if (issuer === undefined) {
+    if (given.discoveryUrl !== undefined) return `its issuer is missing: it can be derived only from a discoveryUrl that ends in ${WELL_KNOWN}`;
+    return given.usesOpenId ? 'its scopes include "openid", which needs an issuer' : undefined;
+  }
+  const problem = problemOfUrl(issuer.replace(TENANT, 'common'), given.allowInsecure);
+  if (problem !== undefined) return `its issuer ${problem}`;
+  if (issuer.includes('?')) return 'its issuer has a query'; // RFC 8414 §2
+  const metadata = given.metadata === undefined ? undefined : readMetadata(given.metadata, { ...given, issuer });
+  if (typeof metadata === 'string') return `its metadata cannot be used: ${metadata}`;
+  return given.tenants !== undefined && !issuer.includes(TENANT) ? `it has tenants, and an issuer without ${TENANT}` : undefined;
+}
+
+function problemOfParts(given: ProviderSettings): string | undefined {
+  const taken = Object.keys(given.authorizeParams).find((name) => PROTOCOL_PARAMETERS.has(name));
+  if (taken !== undefined) return `its authorizeParams include "${taken}", which the login sets itself`;
+  const odd = given.scopes.find((scope) => !/^[\x21\x23-\x5b\x5d-\x7e]+$/.test(scope)); // RFC 6749 §3.3
+  if (odd !== undefined) return 'its scopes include one with spaces, quotes or control characters';
+  if (given.issuer !== undefined && given.metadata === undefined) return undefined; // discovery tells what is missing here
+  const { authorization_endpoint: authorize, token_endpoint: token, userinfo_endpoint: userinfo, jwks_uri: keys } = given.metadata ?? {};
+  if ((given.authorizeUrl ?? authorize) === undefined || (given.tokenUrl ?? token) === undefined) return 'it has neither an issuer to discover nor both authorizeUrl and tokenUrl';
+  if (given.usesOpenId) return given.jwks === undefined && (given.jwksUrl ?? keys) === undefined ? 'its keys are neither given by jwks or jwksUrl nor named by its metadata' : undefined;
+  return (given.userinfoUrl ?? userinfo) === undefined ? 'it has neither an id_token (scope "openid") nor a userinfoUrl: nobody says who the user is' : undefined;
+}
+
+/** The issuer that a discovery URL belongs to (OpenID Connect Discovery §4). */
+function issuerOf(discoveryUrl: string | undefined): string | undefined {
+  return discoveryUrl?.endsWith(WELL_KNOWN) === true ? discoveryUrl.slice(0, -WELL_KNOWN.length) : undefined;
+}
+
+function certificates(name: string, file: string): string {
+  try {
+    const pem = readFileSync(file, 'utf8');
+    new X509Certificate(pem); // the first one at least: a file without any would be ignored by TLS, and every call fail
+    return pem;
+  } catch (error) {
+    throw new SvcError('E_OAUTH_PROVIDER', [name, `its caFile "${file}" cannot be read as PEM certificates`], { cause: error });
+  }
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function isTextList(value: unknown): value is readonly string[] {
+  return Array.isArray(value) && value.every((each) => typeof each === 'string' && each !== '');
+}
+
+function isAlgorithmList(value: unknown): boolean {
+  return isTextList(value) && value.length > 0 && value.every((each) => ID_TOKEN_ALGORITHMS.includes(each));
+}
+
+function isVisible(value: string): boolean {
+  return value !== '' && !/[\0-\x20\x7f]/.test(value);
+}
+
+function texts(): ReturnType<typeof given<readonly string[]>> {
+  return given<readonly string[]>('a list of strings', isTextList);
+}

@@ -1,0 +1,59 @@
+/**
+ * Where a login may lead: redirect URIs that equal an entry of the allowlist byte for byte (RFC 9700 §2.1), and nothing
+ * computed from the request.
+ */
+import type { Env } from '../config.ts';
+
+/** How an allowlist is read. */
+export interface RedirectOptions {
+  readonly env: Env;
+  /** Entries of native applications, `http://127.0.0.1:…` and `http://[::1]:…`, in production too (RFC 8252 §7.3). Default false. */
+  readonly allowsLoopback: boolean;
+}
+
+/** Every reason why an entry cannot be in an allowlist; empty when there is none. In words, the entry not repeated. */
+export function problemsOfRedirect(entry: string, { env, allowsLoopback }: RedirectOptions): string[] {
+  if (typeof entry !== 'string' || !URL.canParse(entry)) return ['is no absolute URL'];
+  const url = new URL(entry);
+  const problems: string[] = [];
+  const isLoopback = url.hostname === '127.0.0.1' || url.hostname === '[::1]';
+  if (entry.includes('*')) problems.push('has a wildcard: entries are compared byte for byte');
+  if (entry.includes('#')) problems.push('has a fragment');
+  if (url.username !== '' || url.password !== '') problems.push('has user information');
+  if (/[\s\\]|[^\x21-\x7e]/.test(entry)) problems.push('has spaces, backslashes or characters that a URL has to escape');
+  if (url.protocol !== 'https:' && url.protocol !== 'http:') problems.push('is neither https nor http');
+  if (url.protocol === 'http:') {
+    if (env === 'production' && !(isLoopback && allowsLoopback)) problems.push('is not https, which production needs');
+    else if (!isLoopback && url.hostname !== 'localhost') problems.push('is not https, and leads to another machine');
+  }
+  return problems;
+}
+
+/** The redirect URIs that logins may name. Whether entries can be in it is asked by {@link problemsOfRedirect}, at start. */
+export class RedirectAllowlist {
+  readonly #entries: ReadonlySet<string>;
+  readonly #env: Env;
+  /** Of the callbacks that are allowed without a list; the first is the usual one. */
+  readonly #callbackPaths: readonly string[];
+
+  constructor(entries: readonly string[], { env, callbackPaths }: { readonly env: Env; readonly callbackPaths: readonly string[] }) {
+    this.#entries = new Set(entries);
+    this.#env = env;
+    this.#callbackPaths = callbackPaths;
+  }
+
+  /**
+   * The redirect URI of a login that names `given`, or undefined when it may not be. None given means the only entry. Without
+   * a list, outside production, the callbacks of this very server on the loopback interface are allowed: `host` is the
+   * request's.
+   */
+  choose(given: string | undefined, host: string): string | undefined {
+    if (this.#entries.size > 0) {
+      if (given !== undefined) return this.#entries.has(given) ? given : undefined;
+      return this.#entries.size === 1 ? [...this.#entries][0] : undefined;
+    }
+    if (this.#env === 'production' || !/^(?:127\.0\.0\.1|localhost)(?::\d{1,5})?$/.test(host)) return undefined;
+    const own = this.#callbackPaths.map((path) => `http://${host}${path}`);
+    return given === undefined ? own[0] : own.find((uri) => uri === given);
+  }
+}

@@ -1,0 +1,46 @@
+/**
+ * What a program can do wrong with the plugin, and what it is told.
+ */
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { Svc, SvcError } from 'svc';
+import { OAuthPlugin, githubProvider } from 'svc/oauth';
+import { TestClient } from 'svc/testing';
+import { FakeProvider } from './support/fake-provider.ts';
+import { OAuthProvider } from '../../src/oauth/providers.ts';
+
+const SECRET = 'kR7#vq2Lw9!xTz4mYb8@cN3$fHs6^jDg';
+const provider = githubProvider('id', 'secret');
+const onUser = (): string => 'ada';
+
+function code(expected: string) {
+  return (error: unknown): boolean => error instanceof SvcError && error.code === expected;
+}
+
+test('OAuthPlugin needs one provider or several, each made by us and with a name of its own (E_OAUTH_PROVIDERS)', () => {
+  for (const options of [{ onUser }, { onUser, provider, providers: [provider] }, { onUser, providers: [] }, { onUser, providers: [provider, githubProvider('other', 'secret')] }, { onUser, provider: {} as never }]) {
+    assert.throws(() => new OAuthPlugin(options), code('E_OAUTH_PROVIDERS'));
+  }
+});
+
+test('OAuthPlugin cannot be used before an application has registered it (E_OAUTH_UNREGISTERED)', async () => {
+  await assert.rejects(async () => new OAuthPlugin({ onUser, provider }).revokeAll('ada'), code('E_OAUTH_UNREGISTERED'));
+});
+
+test('OAuthPlugin with another secret than the application keeps it from starting (E_OAUTH_SECRET)', () => {
+  const app = new Svc({ authSecret: SECRET, env: 'test' }).register(new OAuthPlugin({ onUser, provider, authSecret: SECRET.toLowerCase() }));
+  const findings = app.check().findings.filter((finding) => finding.subject === 'plugin oauth');
+  assert.match(findings[0]!.message, /different secrets/);
+  assert.doesNotThrow(() => new Svc({ authSecret: SECRET, env: 'test' }).register(new OAuthPlugin({ onUser, provider, authSecret: SECRET })).compileAll());
+});
+
+test('OAuthPlugin answers 500 when onUser() gives something else than a subject, and the log names it (E_OAUTH_USER)', async () => {
+  await using fake = await FakeProvider.start();
+  const own = new OAuthProvider({ name: 'fake', clientId: 'client', clientSecret: 'secret', authorizeUrl: `${fake.url}/authorize`, tokenUrl: `${fake.url}/token`, userinfoUrl: `${fake.url}/userinfo`, allowInsecure: true });
+  for (const answer of ['', 7, { sub: 'x'.repeat(256) }, { sub: 'ada', scopes: ['two words'] }, { sub: 'ada', scopes: 'read' }]) {
+    const app = new Svc({ authSecret: SECRET }).register(new OAuthPlugin({ provider: own, onUser: () => answer as never }));
+    await using client = new TestClient(app);
+    const state = new URL((await client.get('/oauth/login')).headers.get('location')!).searchParams.get('state')!;
+    await assert.rejects(client.get(`/oauth/callback?code=c&state=${state}`), code('E_OAUTH_USER'));
+  }
+});

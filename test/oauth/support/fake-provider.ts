@@ -1,0 +1,167 @@
+/**
+ * A provider that says what a test tells it to, counts who asks, and by default logs Ada in.
+ */
+import { createHash, generateKeyPairSync, randomBytes, sign } from 'node:crypto';
+import { once } from 'node:events';
+import http from 'node:http';
+import https from 'node:https';
+import { CERTIFICATE_PEM, KEY_PEM } from './tls.ts';
+import type { JsonWebKey, KeyObject, KeyPairKeyObjectResult } from 'node:crypto';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import type { AddressInfo, Socket } from 'node:net';
+
+/** A request that has arrived. */
+export interface SeenRequest {
+  readonly endpoint: Endpoint;
+  readonly method: string;
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string | undefined>>;
+  readonly form: URLSearchParams;
+}
+
+/** Its endpoints, by the last part of the path. */
+export type Endpoint = 'discovery' | 'token' | 'userinfo' | 'emails' | 'jwks' | 'other';
+
+/** What is said instead of the usual. A body that is an object is sent as JSON. */
+export interface Scripted {
+  readonly status?: number;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: unknown;
+  /** Nothing is said before this resolves. */
+  readonly until?: Promise<unknown>;
+  /** Takes over the answer. */
+  readonly answer?: (response: ServerResponse, request: IncomingMessage) => void;
+}
+
+/** The three kinds of keys, made once: they cost time. */
+export const RSA: KeyPairKeyObjectResult = generateKeyPairSync('rsa', { modulusLength: 2_048 });
+export const EC: KeyPairKeyObjectResult = generateKeyPairSync('ec', { namedCurve: 'P-256' });
+export const ED: KeyPairKeyObjectResult = generateKeyPairSync('ed25519');
+
+const PATHS: Readonly<Record<string, Endpoint | undefined>> = { '/.well-known/openid-configuration': 'discovery', '/token': 'token', '/userinfo': 'userinfo', '/emails': 'emails', '/jwks': 'jwks' };
+
+/** A JWS with any header and any claims. */
+export function jws(header: Readonly<Record<string, unknown>>, claims: unknown, key: KeyObject = RSA.privateKey): string {
+  const parts = [header, claims].map((part) => Buffer.from(typeof part === 'string' ? part : JSON.stringify(part)).toString('base64url')).join('.');
+  const how = header['alg'] === 'PS256' ? { key, padding: 6, saltLength: 32 } : { key, dsaEncoding: 'ieee-p1363' as const };
+  return `${parts}.${sign(header['alg'] === 'EdDSA' ? null : 'sha256', Buffer.from(parts), how).toString('base64url')}`;
+}
+
+/** The public half as a member of a set. */
+export function jwk(key: KeyObject, more: Readonly<Record<string, unknown>> = {}): JsonWebKey & Record<string, unknown> {
+  return { ...key.export({ format: 'jwk' }), ...more };
+}
+
+/** Runs on a free port of 127.0.0.1 until it is disposed. */
+export class FakeProvider {
+  readonly requests: SeenRequest[] = [];
+  readonly sockets: Set<Socket> = new Set();
+  /** The key set. */
+  keys: unknown[] = [jwk(RSA.publicKey, { kid: 'rsa', use: 'sig', alg: 'RS256' })];
+  /** Added to, or replacing, claims of the id_token. */
+  claims: Record<string, unknown> = {};
+  /** Nonce of the id_token; set by the test, since nobody sees the authorization page. */
+  nonce = 'n-1';
+  user: unknown = { sub: 'ada', name: 'Ada Lovelace', email: 'ada@example.test', email_verified: true, picture: 'https://example.test/ada.png' };
+  metadata: Record<string, unknown> = {};
+  nowSeconds: () => number = () => 1_704_067_200;
+  readonly #next = new Map<Endpoint, Scripted[]>();
+  readonly #server: Server;
+  readonly #scheme: string;
+
+  private constructor(server: Server, scheme: string) {
+    this.#server = server;
+    this.#scheme = scheme;
+    server.on('connection', (socket: Socket) => {
+      this.sockets.add(socket);
+      socket.on('error', () => undefined);
+      socket.on('close', () => this.sockets.delete(socket));
+    });
+  }
+
+  /** Starts one. */
+  static async start(options: { readonly isTls?: boolean } = {}): Promise<FakeProvider> {
+    const server = options.isTls === true ? https.createServer({ cert: CERTIFICATE_PEM, key: KEY_PEM }) : http.createServer();
+    const fake = new FakeProvider(server, options.isTls === true ? 'https' : 'http');
+    server.on('request', (request: IncomingMessage, response: ServerResponse) => void fake.#serve(request, response));
+    server.on('tlsClientError', () => undefined);
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    return fake;
+  }
+
+  get port(): number { return (this.#server.address() as AddressInfo).port; }
+  /** Its issuer, and the beginning of all its URLs. */
+  get url(): string { return `${this.#scheme}://127.0.0.1:${this.port}`; }
+
+  /** How many requests there were, at one endpoint or at all. */
+  count(endpoint?: Endpoint): number {
+    return endpoint === undefined ? this.requests.length : this.requests.filter((each) => each.endpoint === endpoint).length;
+  }
+
+  /** The next request there is answered like this; several are answered in the order of their scripts. */
+  failNext(endpoint: Endpoint, scripted: Scripted): void {
+    this.#next.set(endpoint, [...this.#next.get(endpoint) ?? [], scripted]);
+  }
+
+  /** Resolves once there have been so many requests. */
+  async arrived(count: number): Promise<void> {
+    while (this.requests.length < count) await new Promise((resolve) => setImmediate(resolve));
+  }
+
+  /** Resolves once nobody is connected any more. */
+  async left(): Promise<void> {
+    while (this.sockets.size > 0) await new Promise((resolve) => setImmediate(resolve));
+  }
+
+  /** An id_token, with claims and the id of its key as the test wants them. */
+  idToken(claims: Readonly<Record<string, unknown>> = {}, kid: string = 'rsa'): string {
+    const iat = this.nowSeconds();
+    return jws({ alg: 'RS256', typ: 'JWT', kid }, { iss: this.url, aud: 'client', sub: 'ada', iat, exp: iat + 300, nonce: this.nonce, ...this.claims, ...claims });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const socket of this.sockets) socket.destroy();
+    this.#server.close();
+    await once(this.#server, 'close');
+  }
+
+  async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const chunks: Buffer[] = [];
+    for await (const chunk of request) chunks.push(chunk as Buffer);
+    const url = request.url!;
+    const endpoint = PATHS[url.split('?', 1)[0]!] ?? 'other';
+    this.requests.push({ endpoint, method: request.method!, url, headers: request.headers as Record<string, string>, form: new URLSearchParams(Buffer.concat(chunks).toString()) });
+    const scripted = this.#next.get(endpoint)?.shift();
+    if (scripted?.answer !== undefined) return scripted.answer(response, request);
+    const { status = 200, headers = {}, body = this.#usual(endpoint), until } = scripted ?? {};
+    await until;
+    const isText = typeof body === 'string' || body instanceof Uint8Array;
+    response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(isText ? body : JSON.stringify(body));
+  }
+
+  #usual(endpoint: Endpoint): unknown {
+    switch (endpoint) {
+      case 'token': return { access_token: `at-${randomBytes(4).toString('hex')}`, token_type: 'Bearer', expires_in: 3600, id_token: this.idToken() };
+      case 'userinfo': return this.user;
+      case 'emails': return [{ email: 'ada@example.test', primary: true, verified: true }];
+      case 'jwks': return { keys: this.keys };
+      case 'discovery': return {
+        issuer: this.url, authorization_endpoint: `${this.url}/authorize`, token_endpoint: `${this.url}/token`, userinfo_endpoint: `${this.url}/userinfo`,
+        jwks_uri: `${this.url}/jwks`, token_endpoint_auth_methods_supported: ['client_secret_post'], ...this.metadata,
+      };
+      default: return {};
+    }
+  }
+}
+
+/** The left half of a SHA-256, as `at_hash` is. */
+export function halfHash(text: string, algorithm: string = 'sha256'): string {
+  const digest = createHash(algorithm).update(text).digest();
+  return digest.subarray(0, digest.length / 2).toString('base64url');
+}
+
+/** The S256 challenge of a verifier (RFC 7636 §4.2). */
+export function challengeOf(verifier: string): string {
+  return createHash('sha256').update(verifier).digest('base64url');
+}

@@ -1,0 +1,186 @@
+/**
+ * An application with logins, the provider that they go to, and browsers: what a visitor of it sees, request by request.
+ */
+import assert from 'node:assert/strict';
+import { SessionMiddleware, Svc } from 'svc';
+import { DatabasePlugin } from 'svc/db';
+import { OAuthPlugin, OAuthProvider } from 'svc/oauth';
+import { ManualClock, TestClient } from 'svc/testing';
+import { collectedLog } from '../../support/collected-log.ts';
+import { FakeProvider } from './fake-provider.ts';
+import type { Env, SvcOptions } from 'svc';
+import type { OAuthPluginOptions, OAuthProviderOptions } from 'svc/oauth';
+import type { TestClientOptions, TestRequest } from 'svc/testing';
+
+/** Random text, for tests alone. */
+export const SECRET = 'kR7#vq2Lw9!xTz4mYb8@cN3$fHs6^jDg';
+
+export interface LoginSiteOptions {
+  readonly env?: Env;
+  readonly plugin?: Partial<OAuthPluginOptions>;
+  readonly provider?: Partial<OAuthProviderOptions>;
+  /** Names of providers, all of them the same server. */
+  readonly names?: readonly string[];
+  readonly app?: SvcOptions;
+  /** Default: in production. */
+  readonly hasDatabase?: boolean;
+  readonly hasSession?: boolean;
+  /** What else the application has. */
+  readonly more?: (app: Svc) => void;
+  readonly listen?: boolean;
+}
+
+/** What a login or a refresh answers. */
+export interface Tokens {
+  readonly access_token: string;
+  readonly token_type: string;
+  readonly refresh_token: string;
+  readonly expires_in: number;
+  readonly scope: string;
+}
+
+/** A login that has been begun. */
+export interface BegunVisit {
+  readonly response: Response;
+  /** The provider's page. */
+  readonly page: URL;
+  readonly state: string;
+}
+
+/** A provider of the fake server, which is no OpenID provider unless `issuer` says so. */
+export function fakeProvider(fake: FakeProvider, options: Partial<OAuthProviderOptions> = {}): OAuthProvider {
+  return new OAuthProvider({
+    name: 'fake', clientId: 'client', clientSecret: 'client-secret-9f2c', allowInsecure: true,
+    ...options.issuer === undefined ? { authorizeUrl: `${fake.url}/authorize`, tokenUrl: `${fake.url}/token`, userinfoUrl: `${fake.url}/userinfo` } : {}, ...options,
+  });
+}
+
+/** One application, any number of browsers. */
+export class LoginSite implements AsyncDisposable {
+  readonly fake: FakeProvider;
+  readonly clock: ManualClock = new ManualClock();
+  readonly events: Record<string, unknown>[];
+  readonly oauth: OAuthPlugin;
+  readonly app: Svc;
+  readonly client: TestClient;
+  readonly #client: TestClientOptions;
+  readonly #others: TestClient[] = [];
+
+  private constructor(fake: FakeProvider, options: LoginSiteOptions) {
+    const { env = 'test', plugin = {}, provider = {}, names, app = {}, hasDatabase = env === 'production', hasSession = false, more, listen = false } = options;
+    this.fake = fake;
+    const { logger, events } = collectedLog();
+    this.events = events;
+    this.app = new Svc({ authSecret: SECRET, logger, env, ...app });
+    const from = names === undefined ? { provider: fakeProvider(fake, provider) } : { providers: names.map((name) => fakeProvider(fake, { ...provider, name })) };
+    this.oauth = new OAuthPlugin({
+      ...from, onUser: (_provider, info) => `user-${info.subject}`, ...env === 'production' ? { allowedRedirectUris: ['https://app.example/oauth/callback'] } : {}, ...plugin,
+    });
+    if (hasSession) this.app.use(new SessionMiddleware());
+    this.app.register(this.oauth);
+    if (hasDatabase) this.app.register(new DatabasePlugin('sqlite::memory:'));
+    more?.(this.app);
+    this.#client = { clock: this.clock, env, raiseErrors: false, baseUrl: env === 'production' ? 'https://app.example' : 'http://localhost', ...listen ? { listen, baseUrl: undefined } : {} };
+    this.client = new TestClient(this.app, this.#client);
+  }
+
+  static async open(options: LoginSiteOptions = {}): Promise<LoginSite> {
+    return new LoginSite(await FakeProvider.start(), options);
+  }
+
+  /** Another browser. */
+  browser(): TestClient {
+    const client = new TestClient(this.app, this.#client);
+    this.#others.push(client);
+    return client;
+  }
+
+  async begin(query: Readonly<Record<string, string>> = {}, { client = this.client, path = '/oauth/login' }: { readonly client?: TestClient; readonly path?: string } = {}): Promise<BegunVisit> {
+    const response = await client.get(path, { query });
+    assert.equal(response.status, 302, await response.clone().text());
+    const page = new URL(response.headers.get('location')!);
+    this.fake.nonce = page.searchParams.get('nonce') ?? this.fake.nonce;
+    return { response, page, state: page.searchParams.get('state')! };
+  }
+
+  /** What the provider sends the browser back with. */
+  back(query: Readonly<Record<string, string | readonly string[]>>, { client = this.client, path = '/oauth/callback' }: { readonly client?: TestClient; readonly path?: string } = {}): Promise<Response> {
+    return client.get(path, { query });
+  }
+
+  /** A whole login. */
+  async login(client: TestClient = this.client): Promise<Tokens> {
+    const { state } = await this.begin({}, { client });
+    const response = await this.back({ code: 'c-1', state }, { client });
+    assert.equal(response.status, 200, await response.clone().text());
+    return await response.json() as Tokens;
+  }
+
+  /** What a promise comes to while time passes. */
+  async settle<T>(promise: Promise<T>): Promise<T> {
+    let isSettled = false;
+    const settled = promise.finally(() => { isSettled = true; });
+    settled.catch(() => undefined);
+    while (!isSettled) await this.clock.advance(5);
+    return settled;
+  }
+
+  /** A refresh, and the time that its answer is held. */
+  refresh(token: string, more: Readonly<Record<string, string>> = {}, client: TestClient = this.client): Promise<Response> {
+    return this.settle(client.post('/oauth/token', { form: { grant_type: 'refresh_token', refresh_token: token, ...more } }));
+  }
+
+  async refreshed(token: string): Promise<Tokens> {
+    const response = await this.refresh(token);
+    assert.equal(response.status, 200, await response.clone().text());
+    return await response.json() as Tokens;
+  }
+
+  revoke(form: Readonly<Record<string, string>>, client: TestClient = this.client): Promise<Response> {
+    return client.post('/oauth/revoke', { form });
+  }
+
+  /** Events of the audit trail by name, or all. */
+  audited(event?: string): Record<string, unknown>[] {
+    return this.events.filter((line) => line['logger'] === 'svc_oauth' && (event === undefined || line['event'] === event));
+  }
+
+  async metrics(): Promise<string> { return (await this.client.get('/metrics')).text(); }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const client of [...this.#others, this.client]) await client.close();
+    await this.fake[Symbol.asyncDispose]();
+  }
+}
+
+/** Asserts a refusal in the form of OAuth, and gives its body. */
+export async function refusedAs(response: Response, status: number, code: string): Promise<{ readonly error_description: string; readonly request_id: string }> {
+  const text = await response.text();
+  assert.equal(response.status, status, text);
+  assert.equal(response.headers.get('content-type'), 'application/json');
+  assert.equal(response.headers.get('cache-control'), 'no-store');
+  assert.equal(response.headers.get('pragma'), 'no-cache');
+  assert.equal(response.headers.get('referrer-policy'), 'no-referrer');
+  const body = JSON.parse(text) as Record<string, string>;
+  assert.deepEqual(Object.keys(body), ['error', 'error_description', 'request_id']);
+  assert.equal(body['error'], code, text);
+  assert.match(body['error_description']!, /^[\x20\x21\x23-\x5b\x5d-\x7e]+$/, 'the characters of RFC 6749 §5.2');
+  assert.equal(body['request_id'], response.headers.get('x-request-id'));
+  return body as never;
+}
+
+/** `Set-Cookie` fields, by name. */
+export function cookiesOf(response: Response): Map<string, { readonly value: string; readonly attributes: readonly string[] }> {
+  return new Map(response.headers.getSetCookie().map((field) => {
+    const [pair, ...attributes] = field.split('; ');
+    const at = pair!.indexOf('=');
+    return [pair!.slice(0, at), { value: pair!.slice(at + 1), attributes: attributes.toSorted() }];
+  }));
+}
+
+/** What a token claims, unverified. */
+export function claimsOf(token: string): Record<string, unknown> {
+  return JSON.parse(Buffer.from(token.split('.')[1]!, 'base64url').toString()) as Record<string, unknown>;
+}
+
+export type { TestRequest };

@@ -1,0 +1,61 @@
+/**
+ * Refresh tokens under processes that race, revoke and are killed, for SOAK_SECONDS (default 60); each kind once at least.
+ *
+ *   SOAK_SECONDS=600 node --conditions=svc-source test/soak/oauth-races.ts
+ *
+ * Asserted in each round: of 2, 5, 20 and 100 refreshes at once, in one process and in six, all get the same successor, the
+ * login lives, and a replay afterwards is caught; nothing of a subject lives after revokeAll(), neither 20 logins that are
+ * rotated all the time nor logins that come back meanwhile; the retry after kill -9 between commit and answer gets the
+ * successor; an old token that six processes present at once is one event; a state is given out once. By HTTP never two
+ * successors, and in at least nine rounds of ten the login lives: a busy machine may hold up a request until others were
+ * answered.
+ */
+import assert from 'node:assert/strict';
+import { Fleet, Sites, begunBefore, coalesced, killed, killedOverHttp, overHttp, replayed, revoked, strict, takenOnce } from '../support/oauth-races.ts';
+import { seeded } from '../support/random.ts';
+import type { Scope } from '../support/run.ts';
+
+const seconds = Number(process.env['SOAK_SECONDS'] ?? 60);
+const COUNTS: readonly number[] = [2, 5, 20, 100];
+const cleanUps: (() => void | Promise<void>)[] = [];
+const scope: Scope = { after: (fn) => void cleanUps.unshift(fn) };
+const totals = new Map<string, number>();
+const add = (what: string, count: number): void => void totals.set(what, (totals.get(what) ?? 0) + count);
+
+async function http(name: string, sites: Sites, counts: readonly number[], rounds: number): Promise<void> {
+  for (const count of counts) {
+    const races = await overHttp(sites, count, rounds);
+    add(`${name}: ${count} at once, rounds`, races.rounds);
+    add(`${name}: ${count} at once, login alive`, races.alive);
+    add(`${name}: ${count} at once, over the limit`, races.limited);
+  }
+}
+
+try {
+  const [one, six] = [await Fleet.start(scope, 1), await Fleet.start(scope, 6)];
+  const sites = { 'http, 1 process': await Sites.start(scope, 1, 'unlimited'), 'http, 6 processes': await Sites.start(scope, 6, 'unlimited'), 'http, default limits': await Sites.start(scope, 1, 'limited') };
+  const startedMs = performance.now();
+  for (let cycle = 0; cycle === 0 || performance.now() - startedMs < seconds * 1_000; cycle++) {
+    const random = seeded(cycle);
+    for (const count of COUNTS) {
+      add(`1 process: ${count} at once, all with one successor, alive, replay caught`, await coalesced(one, count, 5));
+      add(`6 processes: ${count} at once, all with one successor, alive, replay caught`, await coalesced(six, count, 5));
+    }
+    add('6 processes, strict: 20 at once, one successor, alive', await strict(six, 20, 5));
+    add('rotations against revokeAll()', await revoked(six, 20, random));
+    add('rounds of revokeAll() against 20 logins', 20);
+    add('logins admitted, then ended by revokeAll()', await begunBefore(six, 10, random));
+    add('states taken once', await takenOnce(six, 10));
+    add('old tokens of six processes, one event each', await replayed(six, 5));
+    for (const [name, of] of Object.entries(sites)) await http(name, of, COUNTS, 5);
+    add('kill -9 between commit and answer', await killed(six, 5, random));
+    add('kill -9 by HTTP', await killedOverHttp(sites['http, 1 process'], 2));
+  }
+  for (const [what, count] of totals) console.log(`${String(count).padStart(7)}  ${what}`);
+  const sum = (end: string): number => [...totals].reduce((total, [what, count]) => what.endsWith(end) ? total + count : total, 0);
+  assert.ok(sum('at once, login alive') >= 0.9 * sum('at once, rounds'), 'too many logins ended although their refreshes overlapped');
+  console.log('ok');
+} finally {
+  for (const end of cleanUps) await end();
+}
+process.exit(0);

@@ -1,0 +1,108 @@
+/**
+ * A process that refreshes tokens of a database beside others: told by messages what to do, until it is ended or ends itself.
+ */
+import { systemClock } from '../../src/clock.ts';
+import { OAuthError } from '../../src/oauth/oauth-errors.ts';
+import { SqlTokenStore } from '../../src/oauth/token-store-sql.ts';
+import { oauthDatabase, tokensIn, tokensOver } from './oauth-tokens.ts';
+import type { Clock } from '../../src/clock.ts';
+
+/** What a process may be told. */
+export type Order =
+  /** So many refreshes of one token at `atMs`, at which they also count as arrived, unless they come `late`. */
+  | { readonly kind: 'refresh'; readonly token: string; readonly count: number; readonly atMs: number; readonly mode: 'coalesce' | 'strict'; readonly isLate: boolean }
+  /** Each of the tokens is rotated until it is refused. */
+  | { readonly kind: 'rotate'; readonly tokens: readonly string[] }
+  /** So many logins of a subject that were begun at `startedAt`, in microseconds. */
+  | { readonly kind: 'issue'; readonly sub: string; readonly count: number; readonly startedAt: number; readonly atMs: number }
+  /** So many attempts to take one state out. */
+  | { readonly kind: 'take'; readonly stateHash: string; readonly count: number; readonly atMs: number }
+  /** A refresh that ends this process, so many milliseconds after its commit, as kill -9 does. */
+  | { readonly kind: 'die'; readonly token: string; readonly afterMs: number };
+
+/** What it answers: of each refresh or login the token, or `code reason`; how often it was rotated, how many reuses it saw. */
+export interface Outcome {
+  readonly id: number;
+  readonly results: readonly string[];
+  readonly rotations: number;
+  readonly reuses: number;
+}
+
+const database = await oauthDatabase(process.argv[2]!, { busyTimeoutMs: 60_000, pool: { acquireTimeoutMs: 60_000, maxWaiting: 100_000 } });
+const machines = { coalesce: tokensIn(database), strict: tokensIn(database, { concurrency: 'strict' }), quick: tokensIn(database, { holdMs: 0 }) };
+
+async function resultOf(work: Promise<string>): Promise<string> {
+  try {
+    return await work;
+  } catch (error) {
+    if (!(error instanceof OAuthError)) throw error;
+    return `${error.code} ${error.reason ?? ''}`;
+  }
+}
+
+async function rotate(first: string): Promise<{ rotations: number; result: string }> {
+  for (let rotations = 0, token = first; ; rotations++) {
+    const result = await resultOf(machines.quick.refresh(token));
+    if (!result.startsWith('svcrt_')) return { rotations, result };
+    token = result;
+    await new Promise(setImmediate);
+  }
+}
+
+function die(): never {
+  process.kill(process.pid, 'SIGKILL');
+  for (;;); // it comes at once
+}
+
+/** Nothing of this process happens after `afterMs` of a pause, or, with 0, after the commit. */
+async function refreshAndDie(text: string, afterMs: number): Promise<void> {
+  const clock: Clock = { ...systemClock, sleep: (ms) => systemClock.sleep(Math.min(ms, afterMs)).then(die) };
+  const store = new SqlTokenStore(() => database, systemClock);
+  if (afterMs === 0) store.findLogin = () => Promise.resolve(die());
+  await tokensOver(store, {}, clock).refresh(text);
+}
+
+async function obey(order: Order): Promise<Omit<Outcome, 'id' | 'reuses'>> {
+  switch (order.kind) {
+    case 'refresh': {
+      await systemClock.sleep(Math.max(0, order.atMs - systemClock.nowMs()));
+      const arrivedAt = order.isLate ? undefined : order.atMs * 1_000;
+      return { results: await Promise.all(Array.from({ length: order.count }, () => resultOf(machines[order.mode].refresh(order.token, arrivedAt)))), rotations: 0 };
+    }
+    case 'rotate': {
+      const ended = await Promise.all(order.tokens.map(rotate));
+      return { results: ended.map(({ result }) => result), rotations: ended.reduce((sum, { rotations }) => sum + rotations, 0) };
+    }
+    case 'issue': {
+      await systemClock.sleep(Math.max(0, order.atMs - systemClock.nowMs()));
+      const { tokens } = machines.quick;
+      const results: string[] = [];
+      for (let index = 0; index < order.count; index++) {
+        results.push(await resultOf(tokens.issue({ sub: order.sub, provider: 'dev', subject: 'p', scopes: [], claims: {}, startedAt: order.startedAt, userAgent: null, ip: null, keyThumbprint: null }).then(({ refreshToken }) => refreshToken)));
+        await new Promise(setImmediate);
+      }
+      return { results, rotations: 0 };
+    }
+    case 'take': {
+      await systemClock.sleep(Math.max(0, order.atMs - systemClock.nowMs()));
+      const { store } = machines.quick;
+      const taken = await Promise.all(Array.from({ length: order.count }, () => store.takeState(order.stateHash, 'browser', 'dev', systemClock.nowMicros())));
+      return { results: taken.map((row) => row === undefined ? 'none' : 'taken'), rotations: 0 };
+    }
+    case 'die':
+      await refreshAndDie(order.token, order.afterMs);
+      return { results: [], rotations: 0 };
+  }
+}
+
+const reuses = (): number => Object.values(machines).flatMap(({ events }) => events).filter(({ event }) => event === 'token_reuse_detected').length;
+let reported = 0;
+process.on('message', ({ id, order }: { id: number; order: Order }) => {
+  void obey(order).then((outcome) => {
+    const seen = reuses();
+    process.send!({ ...outcome, id, reuses: seen - reported } satisfies Outcome);
+    reported = seen;
+  });
+});
+process.on('disconnect', () => process.exit(0));
+process.send!('ready');

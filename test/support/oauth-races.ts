@@ -1,0 +1,316 @@
+/**
+ * What must hold of refresh tokens whoever races, revokes or is killed: run shortly by the suite, at length by
+ * test/soak/oauth-races.ts. Each gives back what it has counted.
+ */
+import assert from 'node:assert/strict';
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { Agent, request } from 'node:http';
+import { join } from 'node:path';
+import { systemClock } from '../../src/clock.ts';
+import { ROOT } from './build.ts';
+import { oauthDatabase, tokensIn } from './oauth-tokens.ts';
+import { folder } from './run.ts';
+import type { ChildProcess } from 'node:child_process';
+import type { Database } from '../../src/db/index.ts';
+import type { Order, Outcome } from './oauth-child.ts';
+import type { Tokens } from './oauth-tokens.ts';
+import type { Scope } from './run.ts';
+
+/** Processes need some time to hear of an order. */
+const LEAD_MS = 15;
+const isToken = (text: string): boolean => text.startsWith('svcrt_');
+
+/** A process of ours. One that is killed while it writes its coverage leaves half a file. */
+async function forked(scope: Scope, file: string, args: readonly string[]): Promise<{ readonly child: ChildProcess; readonly said: unknown }> {
+  const child = fork(join(ROOT, 'test/support', file), args, { execArgv: ['--conditions=svc-source'], env: { ...process.env, NODE_V8_COVERAGE: '', NODE_TEST_CONTEXT: undefined }, stdio: ['ignore', 'ignore', 'inherit', 'ipc'] });
+  scope.after(() => void child.kill('SIGKILL'));
+  const ended = once(child, 'exit').then(() => { throw new Error(`${file} has ended`); });
+  const [said] = await Promise.race([once(child, 'message'), ended]) as [unknown];
+  ended.catch(() => undefined);
+  return { child, said };
+}
+
+/** One database, and processes that refresh its tokens. */
+export class Fleet {
+  readonly url: string;
+  readonly database: Database;
+  /** Those of this process. */
+  readonly own: Tokens;
+  readonly #scope: Scope;
+  readonly #children: readonly ChildProcess[];
+  #lastId = 0;
+
+  private constructor(url: string, database: Database, scope: Scope, children: readonly ChildProcess[]) {
+    this.url = url;
+    this.database = database;
+    this.own = tokensIn(database, { holdMs: 0 });
+    this.#scope = scope;
+    this.#children = children;
+  }
+
+  static async start(scope: Scope, processes: number): Promise<Fleet> {
+    const url = `sqlite:${join(folder(scope), 'data.db')}`;
+    const database = await oauthDatabase(url, { busyTimeoutMs: 60_000 });
+    scope.after(() => database.close());
+    const children = await Promise.all(Array.from({ length: processes }, () => forked(scope, 'oauth-child.ts', [url])));
+    return new Fleet(url, database, scope, children.map(({ child }) => child));
+  }
+
+  get size(): number { return this.#children.length; }
+
+  /** Has a process do something. */
+  async tell(index: number, order: Order): Promise<Outcome> {
+    const child = this.#children[index]!;
+    const id = ++this.#lastId;
+    child.send({ id, order });
+    for (;;) {
+      const [outcome] = await once(child, 'message') as [Outcome];
+      if (outcome.id === id) return outcome;
+    }
+  }
+
+  /** Has all of them do it, at the same moment if they are told one. */
+  async all(order: (index: number, atMs: number) => Order): Promise<{ readonly results: readonly string[]; readonly reuses: number; readonly rotations: number }> {
+    const atMs = systemClock.nowMs() + LEAD_MS;
+    const outcomes = await Promise.all(this.#children.map((_child, index) => this.tell(index, order(index, atMs))));
+    const sum = (of: (outcome: Outcome) => number): number => outcomes.reduce((total, outcome) => total + of(outcome), 0);
+    return { results: outcomes.flatMap(({ results }) => results), reuses: sum(({ reuses }) => reuses), rotations: sum(({ rotations }) => rotations) };
+  }
+
+  /** A process that does this, and is killed by it. */
+  async sacrifice(order: Order): Promise<void> {
+    const { child } = await forked(this.#scope, 'oauth-child.ts', [this.url]);
+    child.send({ id: 0, order });
+    const [, signal] = await once(child, 'exit') as [number | null, string | null];
+    assert.equal(signal, 'SIGKILL', 'it was killed between commit and answer');
+  }
+
+  /** So many refreshes, shared among all. */
+  race(token: string, count: number, mode: 'coalesce' | 'strict' = 'coalesce', isLate = false): ReturnType<Fleet['all']> {
+    return this.all((index, atMs) => ({ kind: 'refresh', token, count: Math.floor((count + index) / this.size), atMs, mode, isLate }));
+  }
+}
+
+/** The login of a token goes on with it; and once it has, that token alone ends it. */
+async function assertAliveThenCaught({ own }: Fleet, token: string): Promise<void> {
+  const next = await own.refresh(token);
+  await assert.rejects(own.refresh(token), { code: 'invalid_grant', reason: 'reuse' });
+  await assert.rejects(own.refresh(next), { code: 'invalid_grant', reason: 'revoked_reuse' });
+}
+
+/** T07: whoever refreshes at the same moment gets the same successor, the login lives, and a replay afterwards is caught. */
+export async function coalesced(fleet: Fleet, count: number, rounds: number): Promise<number> {
+  for (let round = 0; round < rounds; round++) {
+    const { refreshToken, login } = await fleet.own.issue('alice');
+    const { results } = await fleet.race(refreshToken, count);
+    assert.equal(results.length, count);
+    assert.deepEqual([...new Set(results.map((result) => isToken(result) ? 'token' : result))], ['token'], 'everybody gets one');
+    assert.equal(new Set(results).size, 1, 'and all the same');
+    const row = await fleet.own.store.findLogin(login.id);
+    assert.deepEqual([row?.generation, row?.revokedAt], [1, null]);
+    await assertAliveThenCaught(fleet, results[0]!);
+  }
+  return rounds;
+}
+
+/** T08: with concurrency strict one gets a successor, the others are refused, and the login lives. */
+export async function strict(fleet: Fleet, count: number, rounds: number): Promise<number> {
+  for (let round = 0; round < rounds; round++) {
+    const { refreshToken } = await fleet.own.issue('alice');
+    const { results } = await fleet.race(refreshToken, count, 'strict');
+    const [won, lost] = [results.filter(isToken), results.filter((result) => !isToken(result))];
+    assert.equal(won.length, 1);
+    assert.deepEqual(new Set(lost), new Set(['invalid_grant concurrent']));
+    await assertAliveThenCaught(fleet, won[0]!);
+  }
+  return rounds;
+}
+
+/** V06: twenty logins that are rotated all the time are all over when revokeAll() returns. Answers how often they were rotated. */
+export async function revoked(fleet: Fleet, rounds: number, random: (below: number) => number): Promise<number> {
+  let rotations = 0;
+  for (let round = 0; round < rounds; round++) {
+    const { own } = fleet;
+    const logins = await Promise.all(Array.from({ length: 20 }, () => own.issue(`user-${round}`)));
+    const bystander = await own.issue(`User-${round}`);
+    const working = fleet.all((index) => ({ kind: 'rotate', tokens: logins.filter((_login, at) => at % fleet.size === index).map(({ refreshToken }) => refreshToken) }));
+    await systemClock.sleep(10 + random(30));
+    assert.equal(await own.store.revokeAll(`user-${round}`, systemClock.nowMicros()), 20);
+    assert.deepEqual(await own.store.listLogins(`user-${round}`, systemClock.nowMicros()), []);
+    const outcome = await working;
+    assert.deepEqual(new Set(outcome.results), new Set(['invalid_grant revoked_all']));
+    assert.deepEqual(await own.store.listLogins(`user-${round}`, systemClock.nowMicros()), []);
+    assert.ok(await own.refresh(bystander.refreshToken));
+    rotations += outcome.rotations;
+  }
+  return rotations;
+}
+
+/** T16: a process is killed between commit and answer; the retry gets the successor that nobody had, without any grace. */
+export async function killed(fleet: Fleet, kills: number, random: (below: number) => number): Promise<number> {
+  for (let kill = 0; kill < kills; kill++) {
+    const { own } = fleet;
+    const { refreshToken, login } = await own.issue('alice');
+    await fleet.sacrifice({ kind: 'die', token: refreshToken, afterMs: kill % 2 === 0 ? 0 : 1 + random(23) });
+    assert.equal(await fleet.database.scalar('pragma integrity_check'), 'ok');
+    const row = await own.store.findLogin(login.id);
+    assert.deepEqual([row?.generation, row?.deliveredAt, row?.revokedAt], [1, null, null]);
+    const retried = await own.refresh(refreshToken);
+    assert.equal(retried, own.codec.format(own.codec.next(own.codec.parse(refreshToken)!)));
+    await assertAliveThenCaught(fleet, retried);
+  }
+  return kills;
+}
+
+/** Z03: an old token that all processes present at once is one event. */
+export async function replayed(fleet: Fleet, rounds: number): Promise<number> {
+  for (let round = 0; round < rounds; round++) {
+    const { own } = fleet;
+    const { refreshToken } = await own.issue('alice');
+    await own.refresh(await own.refresh(refreshToken));
+    const { results, reuses } = await fleet.race(refreshToken, fleet.size, 'coalesce', true);
+    assert.equal(reuses, 1, 'one event');
+    for (const result of results) assert.match(result, /^invalid_grant (?:reuse|revoked_reuse)$/);
+  }
+  return rounds;
+}
+
+/** V07: logins that were begun before revokeAll() and come back during it are not usable. Answers how many were admitted, and then ended. */
+export async function begunBefore(fleet: Fleet, rounds: number, random: (below: number) => number): Promise<number> {
+  let admitted = 0;
+  for (let round = 0; round < rounds; round++) {
+    const { own } = fleet;
+    const [sub, startedAt] = [`user-in-flight-${round}`, systemClock.nowMicros()];
+    const working = fleet.all((_index, atMs) => ({ kind: 'issue', sub, count: 8, startedAt, atMs }));
+    await systemClock.sleep(LEAD_MS + random(10));
+    await own.store.revokeAll(sub, systemClock.nowMicros());
+    const { results } = await working;
+    assert.deepEqual(await own.store.listLogins(sub, systemClock.nowMicros()), []);
+    for (const result of results) assert.match(result, /^(?:svcrt_|access_denied revoked_meanwhile$)/);
+    admitted += results.filter(isToken).length;
+  }
+  return admitted;
+}
+
+/** B03: a state that all processes want is given out once. */
+export async function takenOnce(fleet: Fleet, rounds: number): Promise<number> {
+  for (let round = 0; round < rounds; round++) {
+    const now = systemClock.nowMicros();
+    const stateHash = `state-${now}`;
+    await fleet.own.store.addState({ stateHash, browserHash: 'browser', provider: 'dev', redirectUri: 'https://app.example/cb', returnTo: null, nonce: 'n', createdAt: now, expiresAt: now + 60_000_000 });
+    const { results } = await fleet.all((_index, atMs) => ({ kind: 'take', stateHash, count: 8, atMs }));
+    assert.equal(results.filter((result) => result === 'taken').length, 1);
+  }
+  return rounds;
+}
+
+/** Applications that serve one database, and one client with connections to each. */
+export class Sites {
+  readonly own: Tokens;
+  readonly database: Database;
+  readonly url: string;
+  readonly #scope: Scope;
+  readonly #urls: readonly string[];
+  readonly #agent = new Agent({ keepAlive: true, maxSockets: 256 });
+
+  private constructor(scope: Scope, url: string, database: Database, urls: readonly string[]) {
+    this.#scope = scope;
+    this.url = url;
+    this.database = database;
+    this.own = tokensIn(database, { holdMs: 0 });
+    this.#urls = urls;
+    scope.after(() => this.#agent.destroy());
+  }
+
+  static async start(scope: Scope, processes: number, limits: 'limited' | 'unlimited'): Promise<Sites> {
+    const url = `sqlite:${join(folder(scope), 'data.db')}`;
+    const database = await oauthDatabase(url, { busyTimeoutMs: 60_000 });
+    scope.after(() => database.close());
+    const sites = await Promise.all(Array.from({ length: processes }, () => forked(scope, 'oauth-site.ts', [url, limits])));
+    return new Sites(scope, url, database, sites.map(({ said }) => String(said)));
+  }
+
+  /** Refreshes by HTTP. The next token, or `status code`; `cut` when there is no answer. */
+  refresh(token: string, site = 0): Promise<string> { return this.#post(this.#urls[site % this.#urls.length]!, token); }
+
+  /** So many at once, over connections that are open already. */
+  async race(token: string, count: number): Promise<readonly string[]> {
+    await Promise.all(Array.from({ length: count }, (_, index) => this.#get(this.#urls[index % this.#urls.length]!)));
+    return Promise.all(Array.from({ length: count }, (_, index) => this.refresh(token, index)));
+  }
+
+  /** A process of its own that is killed between commit and answer. */
+  async sacrifice(token: string): Promise<void> {
+    const { child, said } = await forked(this.#scope, 'oauth-site.ts', [this.url, 'unlimited', 'mortal']);
+    const exit = once(child, 'exit');
+    assert.equal(await this.#post(String(said), token), 'cut');
+    assert.equal((await exit)[1], 'SIGKILL');
+  }
+
+  #get(url: string): Promise<void> {
+    return new Promise((resolve, reject) => {
+      request(`${url}/oauth/token`, { agent: this.#agent }, (answer) => answer.resume().on('end', resolve)).on('error', reject).end();
+    });
+  }
+
+  #post(url: string, token: string): Promise<string> {
+    const body = `grant_type=refresh_token&refresh_token=${token}`;
+    return new Promise((resolve) => {
+      request(`${url}/oauth/token`, { method: 'POST', agent: this.#agent, headers: { 'content-type': 'application/x-www-form-urlencoded', 'content-length': body.length } }, (answer) => {
+        let text = '';
+        answer.setEncoding('utf8').on('data', (piece: string) => { text += piece; }).on('end', () => {
+          const { refresh_token: next, error } = JSON.parse(text) as { refresh_token?: string; error?: unknown };
+          resolve(answer.statusCode === 200 ? next! : `${answer.statusCode} ${String(error)}`);
+        });
+      }).on('error', () => resolve('cut')).end(body);
+    });
+  }
+}
+
+/** What became of races by HTTP. */
+export interface HttpRaces {
+  readonly rounds: number;
+  /** Rounds after which the login went on. */
+  readonly alive: number;
+  readonly answered: number;
+  readonly limited: number;
+}
+
+/**
+ * T07 by HTTP: never two successors. The login lives, unless a request was read by its server later than the others were
+ * answered, which a busy machine can do to it: then it is theft, as it has to be.
+ */
+export async function overHttp(sites: Sites, count: number, rounds: number): Promise<HttpRaces> {
+  let [alive, answered, limited] = [0, 0, 0];
+  for (let round = 0; round < rounds; round++) {
+    const { refreshToken, login } = await sites.own.issue('alice');
+    const results = await sites.race(refreshToken, count);
+    const tokens = results.filter(isToken);
+    assert.equal(new Set(tokens).size, 1, JSON.stringify([...new Set(results)]));
+    for (const result of results) assert.match(result, /^(?:svcrt_|429 rate_limited$|400 invalid_grant$)/);
+    answered += tokens.length;
+    limited += results.filter((result) => result.startsWith('429')).length;
+    const row = await sites.own.store.findLogin(login.id);
+    assert.equal(row?.generation, 1);
+    if (row.revokedAt !== null) continue;
+    alive++;
+    assert.ok(!results.includes('400 invalid_grant'), 'nobody is refused while the login lives');
+    const next = await sites.own.refresh(tokens[0]!);
+    await assert.rejects(sites.own.refresh(tokens[0]!), { reason: 'reuse' });
+    assert.match(await sites.refresh(next, 1), /^(?:400 invalid_grant|429 rate_limited)$/);
+  }
+  return { rounds, alive, answered, limited };
+}
+
+/** T16 by HTTP. */
+export async function killedOverHttp(sites: Sites, kills: number): Promise<number> {
+  for (let kill = 0; kill < kills; kill++) {
+    const { refreshToken } = await sites.own.issue('alice');
+    await sites.sacrifice(refreshToken);
+    const retried = await sites.refresh(refreshToken);
+    assert.equal(retried, sites.own.codec.format(sites.own.codec.next(sites.own.codec.parse(refreshToken)!)));
+    assert.ok(isToken(await sites.refresh(retried)));
+  }
+  return kills;
+}

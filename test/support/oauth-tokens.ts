@@ -1,0 +1,68 @@
+/**
+ * Refresh tokens over a database, as the plugin puts them together, without an application around them.
+ */
+import { systemClock } from '../../src/clock.ts';
+import { Migrator, openDatabase } from '../../src/db/index.ts';
+import { Keyring } from '../../src/keys.ts';
+import { createMetrics } from '../../src/metrics.ts';
+import { Audit } from '../../src/oauth/audit.ts';
+import { RefreshTokenCodec } from '../../src/oauth/refresh-token-codec.ts';
+import { RefreshTokens } from '../../src/oauth/refresh-tokens.ts';
+import { OAUTH_TABLES } from '../../src/oauth/token-store-schema.ts';
+import { SqlTokenStore } from '../../src/oauth/token-store-sql.ts';
+import { collectedLog } from './collected-log.ts';
+import type { Clock } from '../../src/clock.ts';
+import type { Database, DatabaseOptions } from '../../src/db/index.ts';
+import type { RefreshPolicy } from '../../src/oauth/refresh-tokens.ts';
+import type { LoginRow, TokenStore } from '../../src/oauth/token-store.ts';
+
+/** Random text, for tests alone. */
+export const OAUTH_SECRET = '3b0e41c7d95f28a6e81470bd2c96fa53e7b8';
+const DAY = 86_400_000_000;
+
+/** The usual policy, but for what is given. */
+export function policyOf(policy: Partial<RefreshPolicy> = {}): RefreshPolicy {
+  return { idleTtl: 14 * DAY, absoluteTtl: 90 * DAY, grace: 0, clockSkew: 0, concurrency: 'coalesce', holdMs: 25, ...policy };
+}
+
+/** A database with the plugin's tables, brought up as the plugin's migration does it. */
+export async function oauthDatabase(url: string, options: DatabaseOptions = {}): Promise<Database> {
+  const database = await openDatabase(url, options);
+  await new Migrator(database, { contributed: [{ plugin: 'oauth', id: 'oauth_logins', sql: OAUTH_TABLES }] }).up();
+  return database;
+}
+
+/** What a test does with the tokens of one process. */
+export interface Tokens {
+  readonly store: TokenStore;
+  readonly codec: RefreshTokenCodec;
+  readonly tokens: RefreshTokens;
+  readonly clock: Clock;
+  /** Events of the audit trail so far. */
+  readonly events: readonly Record<string, unknown>[];
+  issue(sub: string): Promise<{ readonly refreshToken: string; readonly login: LoginRow }>;
+  /** `arrivedAt` in microseconds; now, unless said otherwise. Answers the next token. */
+  refresh(text: string, arrivedAt?: number): Promise<string>;
+}
+
+/** Refresh tokens over a store. */
+export function tokensOver(store: TokenStore, policy: Partial<RefreshPolicy> = {}, clock: Clock = systemClock, secrets: string | readonly string[] = OAUTH_SECRET): Tokens {
+  const { logger, events } = collectedLog();
+  const codec = new RefreshTokenCodec(Keyring.of(secrets));
+  const audit = new Audit(logger.child('svc_oauth'), createMetrics({ log: logger }));
+  const tokens = new RefreshTokens({ store, codec, clock, audit, onRefresh: undefined, policy: policyOf(policy) });
+  return {
+    store, codec, tokens, clock, events,
+    issue: (sub) => tokens.issue({ sub, provider: 'dev', subject: `provider-${sub}`, scopes: ['read', 'write'], claims: { roles: ['user'] }, startedAt: clock.nowMicros(), userAgent: 'test/1', ip: '192.0.2.1', keyThumbprint: null }),
+    async refresh(text, arrivedAt = clock.nowMicros()) {
+      const token = codec.parse(text);
+      if (token === undefined) throw new Error('The token is none of ours');
+      return (await tokens.refresh(token, { arrivedAt, scopes: undefined, keyThumbprint: null, req: undefined })).refreshToken;
+    },
+  };
+}
+
+/** The same over a database. */
+export function tokensIn(database: Database, policy: Partial<RefreshPolicy> = {}, clock: Clock = systemClock): Tokens {
+  return tokensOver(new SqlTokenStore(() => database, clock), policy, clock);
+}
