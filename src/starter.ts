@@ -70,6 +70,7 @@ npm run dev          # http://127.0.0.1:8000, restarted whenever a file is saved
 |---|---|
 | \`npm run dev\` | serves it with the settings of \`.env\` |
 | \`npm start\` | serves it for production: settings come from the environment alone, \`SVC_AUTH_SECRET\` among them |
+| \`npm run migrate\` | brings the database up to date: before \`npm start\`, which refuses to run on an old one |
 | \`npm test\` | the tests, without a socket |
 | \`npm run check\` | finds mistakes between declarations, as for production: run it before every deployment |
 | \`npm run typecheck\` | the types |
@@ -93,8 +94,22 @@ What protects it is in \`src/app.ts\`, one line each: security headers with a st
 requests for each client (429 with \`Retry-After\`), sessions in a signed cookie, for the messages of the page, and CSRF
 tokens, without which its forms are refused. The JSON interface needs no token: no cookie counts there.
 
-Notes are kept in memory: they are gone when the process ends, and each process has its own. \`src/notes.ts\` has the
-interface that another store fulfils.
+## Data
+
+Notes are kept in SQLite, in the file that \`SVC_DATABASE_URL\` names: \`src/notes.ts\` has the statements. While it is open,
+\`data.db-wal\` and \`data.db-shm\` lie beside it and belong to it. Several processes on one machine may share it, such as
+\`npm start -- --workers 2\`; a network file system will not do. \`GET /readyz\` says whether it answers.
+
+Its tables are made by \`migrations/\`: \`npx --no svc migrate new add_tags\` begins the next one, \`npm run dev\` applies it,
+\`npx --no svc migrate status src/app.ts\` lists them. A file that has been applied is not changed any more.
+
+A copy that is whole, while the application runs (of \`data.db\` alone it would lack what is still in the log):
+
+\`\`\`sh
+node --input-type=module -e "import { openDatabase } from 'svc/db'; await using db = await openDatabase('sqlite:./data.db'); await db.backup('./backup.db')"
+\`\`\`
+
+To go back to it, stop the application, remove all three files, and put the copy in the place of \`data.db\`.
 
 ## Settings
 
@@ -103,6 +118,7 @@ interface that another store fulfils.
 | \`SVC_ENV\` | \`production\` | \`production\`, \`development\` or \`test\` |
 | \`SVC_HOST\` | \`127.0.0.1\` | address to listen on |
 | \`SVC_PORT\` | \`8000\` | port to listen on |
+| \`SVC_DATABASE_URL\` | \`sqlite:./data.db\` | where notes are kept: \`sqlite:\` and a path, or \`sqlite:///\` and one from the root |
 | \`SVC_PAGE_SIZE\` | \`20\` | notes on a page unless the request says, 1 … 100 |
 | \`SVC_MAX_NOTES\` | \`1000\` | notes that are kept at most, 1 … 1000000 |
 | \`SVC_REQUESTS_PER_MINUTE\` | \`120\` | requests of one client in a minute, 1 … 1000000 |
@@ -118,8 +134,11 @@ interface that another store fulfils.
 npm run check
 docker build -t ${imageOf(name)} .
 export SVC_AUTH_SECRET=$(node -p "crypto.randomBytes(32).toString('hex')")    # once: keep it where your secrets are
-docker run --rm -p 8000:8000 -e SVC_AUTH_SECRET ${imageOf(name)}
+docker run --rm -p 8000:8000 -e SVC_AUTH_SECRET -v ${imageOf(name)}-data:/data ${imageOf(name)}
 \`\`\`
+
+The image keeps its data in \`/data\`, which is a volume, and applies pending migrations before it serves. Without it the steps
+are \`npm ci --omit=dev\`, \`npm run migrate\`, \`npm start\`; \`npx --no svc check src/app.ts --live\` says whether anything is missing.
 
 \`npm run check\` reads \`.env\`; where there is none, \`npx --no svc check src/app.ts\` takes the secret from the environment, too.
 In production cookies are sent over TLS only: put a proxy in front that speaks it, and name it in \`SVC_TRUST_PROXY\`.
@@ -138,6 +157,7 @@ const MANIFEST: Template = ({ name, dependency, engine, source }) => `${JSON.str
     start: 'svc run src/app.ts',
     dev: 'svc run src/app.ts --env-file .env --reload',
     test: 'node --test "test/**/*.test.ts"',
+    migrate: 'svc migrate up src/app.ts',
     check: 'svc check src/app.ts --env production --env-file .env --max-warnings 0',
     typecheck: 'tsc -p .',
   },
@@ -172,11 +192,13 @@ const TSCONFIG: Template = () => `{
 const APP: Template = ({ name }) => `/**
  * The application: settings, then what requests look like, then what answers them.
  */
+import { join } from 'node:path';
 import {
   CSRFMiddleware, Depends, Field, HTTPException, NotFound, RateLimitMiddleware, RedirectResponse, Schema, SecurityHeadersMiddleware, SessionMiddleware, Svc,
   datetime, int, list, provide, reply, str,
 } from 'svc';
-import { MemoryNotes, notes } from './notes.ts';
+import { DatabasePlugin, db } from 'svc/db';
+import { Notes } from './notes.ts';
 import { startPage } from './page.ts';
 
 export const app = new Svc({ title: '${name}', version: '1.0.0', maxBodyBytes: 100_000 });
@@ -185,8 +207,10 @@ export const app = new Svc({ title: '${name}', version: '1.0.0', maxBodyBytes: 1
 const pageSize = app.config.get('pageSize', 20, { cast: wholeNumber(100), needs: 'a whole number 1 … 100' });
 const maxNotes = app.config.get('maxNotes', 1_000, { cast: wholeNumber(1_000_000), needs: 'a whole number 1 … 1000000' });
 const perMinute = app.config.get('requestsPerMinute', 120, { cast: wholeNumber(1_000_000), needs: 'a whole number 1 … 1000000' });
+const databaseUrl = app.config.get('databaseUrl', 'sqlite:./data.db');
 
-app.onStartup(() => app.state.set(notes, new MemoryNotes(app.clock, maxNotes)));
+// In production it refuses to start before "npm run migrate"; elsewhere it applies what is pending itself.
+app.register(new DatabasePlugin(databaseUrl, { migrationDirectory: join(import.meta.dirname, '../migrations') }));
 
 // The first is outermost: each of them sees the answers of those below, refusals too.
 app.use(new SecurityHeadersMiddleware({ contentSecurityPolicy: { defaultSrc: ["'none'"], imgSrc: ['data:'] } })); // the page brings a nonce for its style
@@ -216,6 +240,8 @@ const paging = provide(
   { query: { page: Field(1, { ge: 1, le: 1_000_000 }), size: Field(int, { default: pageSize, ge: 1, le: 100 }) } },
   ({ query: { page, size } }) => ({ page, size, offset: (page - 1) * size }),
 );
+
+const notes = provide({ db: Depends(db) }, ({ db }) => new Notes(db, app.clock, maxNotes));
 
 /** Why routes that change something ask for no login. */
 const OPEN = 'Notes belong to nobody: everybody may write and delete them';
@@ -278,10 +304,10 @@ function wholeNumber(greatest: number): (text: string) => number {
 `;
 
 const NOTES: Template = () => `/**
- * Where notes are kept. Routes know the interface only; what fulfils it is set when the application starts.
+ * Where notes are kept: a table of the database, made by migrations/0001_notes.up.sql.
  */
-import { stateKey } from 'svc';
 import type { Clock } from 'svc';
+import type { Database } from 'svc/db';
 
 export interface Note {
   readonly id: number;
@@ -289,51 +315,71 @@ export interface Note {
   readonly createdAt: Date;
 }
 
-export interface Notes {
-  /** The newest first, and how many there are altogether. */
-  list(offset: number, limit: number): Promise<{ items: readonly Note[]; total: number }>;
-  get(id: number): Promise<Note | undefined>;
-  /** Undefined when there is no room. */
-  create(text: string): Promise<Note | undefined>;
-  /** Whether it was there. */
-  delete(id: number): Promise<boolean>;
-}
-
-/** \`Depends(notes)\` in a route gives it to the handler. */
-export const notes = stateKey<Notes>('notes');
-
-/** For one process, and until it ends. */
-export class MemoryNotes implements Notes {
-  readonly #notes = new Map<number, Note>();
+export class Notes {
+  readonly #db: Database;
   readonly #clock: Clock;
   readonly #most: number;
-  #lastId = 0;
 
-  constructor(clock: Clock, most: number) {
+  /** \`most\` notes fit at most. */
+  constructor(db: Database, clock: Clock, most: number) {
+    this.#db = db;
     this.#clock = clock;
     this.#most = most;
   }
 
-  async list(offset: number, limit: number): Promise<{ items: readonly Note[]; total: number }> {
-    const items = [...this.#notes.values()].reverse().slice(offset, offset + limit);
-    return { items, total: this.#notes.size };
+  /** The newest first, and how many there are altogether: both of one moment, which is what the transaction is for. */
+  list(offset: number, limit: number): Promise<{ items: readonly Note[]; total: number }> {
+    return this.#db.transaction(async (tx) => ({
+      items: (await tx.fetchAll<Row>(\`\${SELECT} order by created_at desc, id desc limit ? offset ?\`, [limit, offset])).map(noteOf),
+      total: await tx.scalar<number>('select count(*) from note') ?? 0,
+    }), { readOnly: true });
   }
 
   async get(id: number): Promise<Note | undefined> {
-    return this.#notes.get(id);
+    const row = await this.#db.fetchOne<Row>(\`\${SELECT} where id = ?\`, [id]);
+    return row === undefined ? undefined : noteOf(row);
   }
 
+  /** Undefined when there is no room. One statement: two that write at once never share the last place. */
   async create(text: string): Promise<Note | undefined> {
-    if (this.#notes.size >= this.#most) return undefined;
-    const note: Note = { id: ++this.#lastId, text, createdAt: new Date(this.#clock.nowMs()) };
-    this.#notes.set(note.id, note);
-    return note;
+    const createdAt = new Date(this.#clock.nowMs());
+    const row = await this.#db.fetchOne<{ id: number }>(
+      'insert into note (text, created_at) select ?, ? where (select count(*) from note) < ? returning id', [text, createdAt, this.#most]);
+    return row === undefined ? undefined : { id: row.id, text, createdAt };
   }
 
+  /** Whether it was there. */
   async delete(id: number): Promise<boolean> {
-    return this.#notes.delete(id);
+    return (await this.#db.execute('delete from note where id = ?', [id])).affectedRows === 1;
   }
 }
+
+/** A note as the table has it. */
+interface Row {
+  readonly id: number;
+  readonly text: string;
+  readonly createdAt: string;
+}
+
+const SELECT = 'select id, text, created_at as createdAt from note';
+
+function noteOf({ id, text, createdAt }: Row): Note {
+  return { id, text, createdAt: new Date(createdAt) };
+}
+`;
+
+const MIGRATION_UP: Template = () => `-- Ids are never given twice, so that the address of a note that is gone does not become another's.
+create table note (
+  id integer primary key autoincrement,
+  text text not null check (text <> '' and length(text) <= 500),
+  created_at text not null
+) strict;
+
+-- The order in which they are listed.
+create index note_by_age on note (created_at, id);
+`;
+
+const MIGRATION_DOWN: Template = () => `drop table note;
 `;
 
 const PAGE: Template = () => `/**
@@ -502,11 +548,11 @@ const TEST: Template = ({ name }) => `import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
 import { TestClient } from 'svc/testing';
-import { app } from '../src/app.ts';
 
-app.config.loadDict({ authSecret: randomBytes(32).toString('hex') });
-
-// The store is made when the application starts: each client finds it empty.
+// Before the application is imported, which reads them. A database in memory begins anew, with each client, and empty.
+process.env['SVC_DATABASE_URL'] = 'sqlite::memory:';
+process.env['SVC_AUTH_SECRET'] = randomBytes(32).toString('hex');
+const { app } = await import('../src/app.ts');
 
 /** What the forms of the page send along. */
 async function tokenOf(client: TestClient): Promise<string> {
@@ -607,10 +653,21 @@ test('the page runs nothing but its own style, and nothing may frame it', async 
   assert.equal(page.headers.get('x-content-type-options'), 'nosniff');
 });
 
-test('the probes answer', async () => {
+test('ids that no note can have are not found, or refused', async () => {
+  await using client = new TestClient(app);
+  for (const id of ['0', '9007199254740993', '9'.repeat(30)]) {
+    const { status } = await client.get(\`/api/notes/\${id}\`);
+    assert.ok(status === 400 || status === 404, \`\${id}: \${status}\`);
+  }
+});
+
+test('the probes answer, and readiness has the database', async () => {
   await using client = new TestClient(app);
   assert.equal((await client.get('/healthz')).status, 200);
-  assert.equal((await client.get('/readyz')).status, 200);
+  const ready = await client.get('/readyz');
+  assert.equal(ready.status, 200);
+  const { checks } = await ready.json() as { checks: Record<string, { status: string }> };
+  assert.equal(checks['database']?.status, 'up');
 });
 
 // The last one: it uses up what one client may ask.
@@ -623,18 +680,96 @@ test('a client that asks too much is told when to come back', async () => {
 });
 `;
 
-const DOCKERFILE: Template = ({ source, name }) => `# docker build -t ${imageOf(name)} . && docker run --rm -p 8000:8000 -e SVC_AUTH_SECRET ${imageOf(name)}
+const NOTES_TEST: Template = () => `import assert from 'node:assert/strict';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { CheckViolation, Migrator, openDatabase } from 'svc/db';
+import { ManualClock } from 'svc/testing';
+import { Notes } from '../src/notes.ts';
+import type { Database } from 'svc/db';
+
+const MIGRATIONS = { directory: join(import.meta.dirname, '../migrations') };
+
+/** A database with every table. */
+async function migrated(url: string): Promise<Database> {
+  const db = await openDatabase(url);
+  await new Migrator(db, MIGRATIONS).up();
+  return db;
+}
+
+test('notes are there again when the database is opened again', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'notes-'));
+  try {
+    const url = \`sqlite:\${encodeURI(join(folder, 'data.db'))}\`;
+    const createdAt = new Date('2030-01-31T12:00:00.000Z');
+    {
+      await using db = await migrated(url);
+      assert.deepEqual(await new Notes(db, new ManualClock(createdAt.getTime()), 10).create('Buy milk'), { id: 1, text: 'Buy milk', createdAt });
+    }
+    await using db = await migrated(url);
+    assert.deepEqual(await new Notes(db, new ManualClock(0), 10).list(0, 10), { items: [{ id: 1, text: 'Buy milk', createdAt }], total: 1 });
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+});
+
+test('the newest are listed first, of one moment too, and the total counts all pages', async () => {
+  await using db = await migrated('sqlite::memory:');
+  const clock = new ManualClock(0);
+  const notes = new Notes(db, clock, 10);
+  for (const text of ['one', 'two', 'three']) await notes.create(text);
+  await clock.advance(1_000);
+  await notes.create('four');
+  const { items, total } = await notes.list(1, 2);
+  assert.deepEqual([items.map(({ text }) => text), total], [['three', 'two'], 4]);
+  assert.deepEqual(await notes.list(10, 10), { items: [], total: 4 });
+});
+
+test('no more notes are kept than fit, however many are written at once', async () => {
+  await using db = await migrated('sqlite::memory:');
+  const notes = new Notes(db, new ManualClock(0), 3);
+  const written = await Promise.all(Array.from({ length: 10 }, (_, index) => notes.create(\`note \${index}\`)));
+  assert.equal(written.filter((note) => note !== undefined).length, 3);
+  assert.equal((await notes.list(0, 10)).total, 3);
+  assert.equal(await notes.delete(3), true);
+  assert.equal((await notes.create('again'))?.id, 4, 'an id is not given twice');
+});
+
+test('the table itself refuses a note without text, and one that is too long', async () => {
+  await using db = await migrated('sqlite::memory:');
+  const notes = new Notes(db, new ManualClock(0), 10);
+  for (const text of ['', 'x'.repeat(501)]) await assert.rejects(notes.create(text), CheckViolation);
+  for (const text of ['x'.repeat(500), '\\0']) assert.equal((await notes.create(text))?.text, text);
+});
+
+test('every migration can be undone, and applied again', async () => {
+  await using db = await openDatabase('sqlite::memory:');
+  const migrator = new Migrator(db, MIGRATIONS);
+  const { length } = await migrator.up();
+  assert.equal((await migrator.down({ steps: length })).length, length);
+  assert.deepEqual(await db.fetchAll("select name from sqlite_schema where name not like 'svc_%' and name not like 'sqlite_%'"), []);
+  assert.equal((await migrator.up()).length, length);
+});
+`;
+
+const DOCKERFILE: Template = ({ source, name }) => `# docker build -t ${imageOf(name)} . && docker run --rm -p 8000:8000 -e SVC_AUTH_SECRET -v ${imageOf(name)}-data:/data ${imageOf(name)}
 FROM node:24-slim
-ENV SVC_ENV=production SVC_HOST=0.0.0.0 SVC_PORT=8000
+ENV SVC_ENV=production SVC_HOST=0.0.0.0 SVC_PORT=8000 SVC_DATABASE_URL=sqlite:///data/data.db
 WORKDIR /app
 COPY package.json package-lock.json ./
 ${source === 'vendor' ? 'COPY vendor ./vendor\n' : ''}RUN npm ci --omit=dev
 COPY src ./src
+COPY migrations ./migrations
+# A new volume takes over whose folder this is. SQLite writes files beside the database, so it needs one of its own.
+RUN mkdir /data && chown node:node /data
+VOLUME /data
 USER node
 EXPOSE 8000
 HEALTHCHECK --interval=10s --timeout=3s --start-period=5s CMD ["node", "-e", "fetch('http://127.0.0.1:' + process.env.SVC_PORT + '/healthz').then((answer) => process.exit(answer.ok ? 0 : 1), () => process.exit(1))"]
-# Not through npm: SIGTERM must reach the process that drains.
-CMD ["node", "node_modules/svc/bin/svc.js", "run", "src/app.ts"]
+# Not through npm, and by exec: SIGTERM must reach the process that drains.
+CMD ["sh", "-c", "node node_modules/svc/bin/svc.js migrate up src/app.ts && exec node node_modules/svc/bin/svc.js run src/app.ts"]
 `;
 
 const DOCKERIGNORE: Template = () => `.env
@@ -643,12 +778,14 @@ const DOCKERIGNORE: Template = () => `.env
 node_modules
 test
 coverage
+data.db*
 *.log
 `;
 
 const GITIGNORE: Template = () => `.env
 node_modules/
 coverage/
+data.db*
 *.log
 `;
 
@@ -663,6 +800,7 @@ SVC_ENV=development
 SVC_AUTH_SECRET=
 # SVC_HOST=127.0.0.1
 # SVC_PORT=8000
+# SVC_DATABASE_URL=sqlite:./data.db
 # SVC_PAGE_SIZE=20
 # SVC_MAX_NOTES=1000
 # SVC_REQUESTS_PER_MINUTE=120
@@ -675,7 +813,10 @@ const TEMPLATES: Readonly<Record<string, Template>> = {
   'src/app.ts': APP,
   'src/notes.ts': NOTES,
   'src/page.ts': PAGE,
+  'migrations/0001_notes.up.sql': MIGRATION_UP,
+  'migrations/0001_notes.down.sql': MIGRATION_DOWN,
   'test/app.test.ts': TEST,
+  'test/notes.test.ts': NOTES_TEST,
   'tsconfig.json': TSCONFIG,
   Dockerfile: DOCKERFILE,
   '.dockerignore': DOCKERIGNORE,

@@ -3,6 +3,7 @@
  */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
 import { lstatSync, mkdirSync, readFileSync, readdirSync, realpathSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
@@ -12,7 +13,7 @@ import { starterFiles } from '../src/starter.ts';
 import { BIN, ROOT, build } from './support/build.ts';
 import { folder, run, start } from './support/run.ts';
 import { npmEnvironment } from './support/scratch.ts';
-import type { Ended, RunOptions } from './support/run.ts';
+import type { Ended, RunOptions, Running } from './support/run.ts';
 import type { TestContext } from 'node:test';
 
 before(build);
@@ -50,7 +51,7 @@ function manifestOf(path: string): { name: string; engines: object; dependencies
   return JSON.parse(readFileSync(join(path, 'package.json'), 'utf8')) as ReturnType<typeof manifestOf>;
 }
 
-/** Serves the project, writes a note through the JSON interface, and ends it with SIGTERM. */
+/** Serves the project with a database that is not there yet, writes a note through the JSON interface, and ends it with SIGTERM. */
 async function serves(t: TestContext, path: string, options: RunOptions = {}): Promise<void> {
   const server = start(t, process.execPath, [join(path, 'node_modules/svc/bin/svc.js'), 'run', 'src/app.ts', '--env-file', '.env', '--port', '0'], { cwd: path, ...options });
   const [, url] = await server.printed(/"event":"listening","url":"([^"]+)","env":"development"/);
@@ -58,10 +59,20 @@ async function serves(t: TestContext, path: string, options: RunOptions = {}): P
   assert.deepEqual([created.status, created.headers.get('location')], [201, '/api/notes/1']);
   const page = await (await fetch(url!)).text();
   assert.match(page, /<h1>shop<\/h1>[\s\S]*<p>hello<\/p>/);
+  assert.match(await (await fetch(`${url!}/readyz`)).text(), /"database":\{"status":"up"/);
+  await stops(server);
+  assert.deepEqual(databaseFiles(path), ['data.db'], 'its log is written back');
+}
+
+async function stops(server: Running): Promise<void> {
   server.child.kill('SIGTERM');
   const { status, stderr } = await server.ended;
   assert.equal(status, 0, stderr);
   assert.match(stderr, /"event":"stopped"/);
+}
+
+function databaseFiles(path: string): string[] {
+  return readdirSync(path).filter((name) => name.startsWith('data.db')).sort();
 }
 
 test('svc new --link writes a project whose tests pass and that serves, with nothing to install', async (t) => {
@@ -86,6 +97,55 @@ test('a new project does not start without its secret, and says which variable i
   const { status, stderr } = await run(process.execPath, [BIN, 'run', 'src/app.ts', '--port', '0'], { cwd: await made(t, ['--link']) });
   assert.equal(status, 3);
   assert.match(stderr, /SVC205 setting authSecret: [^\n]*\(SVC_AUTH_SECRET\), and there is none/);
+});
+
+test('a new project does not start in production before its database is migrated, and then keeps what is written', async (t) => {
+  const path = await made(t, ['--link']);
+  const inProduction: RunOptions = { cwd: path, env: { SVC_AUTH_SECRET: randomBytes(32).toString('hex'), SVC_PORT: '0', SVC_DATABASE_URL: 'sqlite:./kept.db' } };
+  const svc = (...args: string[]): [string, string[], RunOptions] => [process.execPath, [BIN, ...args, 'src/app.ts'], inProduction];
+  const tooEarly = await run(...svc('run'));
+  assert.equal(tooEarly.status, 1);
+  assert.match(tooEarly.stderr, /Cannot start: the database "database" lacks 1 migration: 0001_notes\n[^\n]*svc migrate up/);
+  assert.match((await run(...svc('migrate', 'up'))).stdout, /^applied {2}0001_notes /);
+  for (const time of [1, 2]) {
+    const server = start(t, ...svc('run'));
+    const [, url] = await server.printed(/"event":"listening","url":"([^"]+)","env":"production"/);
+    if (time === 1) await fetch(`${url!}/api/notes`, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: '{"text":"hello"}' });
+    assert.match(await (await fetch(`${url!}/api/notes/1`)).text(), /"text":"hello"/);
+    await stops(server);
+  }
+  const live = await run(...svc('check', '--live', '--skip', 'SVC404'));
+  assert.equal(live.status, 0, live.stdout);
+});
+
+test('the command of the image migrates the database, serves it, and passes SIGTERM on', { skip: process.platform === 'win32' && 'no sh' }, async (t) => {
+  const path = await made(t, ['--link']);
+  const [command, ...args] = JSON.parse(/^CMD (.*)$/m.exec(readFileSync(join(path, 'Dockerfile'), 'utf8'))![1]!) as string[];
+  const env = { ...npmEnvironment(), SVC_AUTH_SECRET: randomBytes(32).toString('hex'), SVC_PORT: '0', SVC_DATABASE_URL: `sqlite://${encodeURI(path)}/data/data.db` };
+  mkdirSync(join(path, 'data'));
+  for (const expected of [/^applied {2}0001_notes /m, /^Nothing to apply$/m]) {
+    const server = start(t, command!, args, { cwd: path, env });
+    await server.printed(expected);
+    await server.printed(/"event":"listening"/);
+    await stops(server);
+  }
+});
+
+test('the backup that README.md of a new project shows is made while it runs, and can be served', async (t) => {
+  const path = await made(t, ['--link']);
+  const env = { SVC_PORT: '0' };
+  const args = [BIN, 'run', 'src/app.ts', '--env-file', '.env'];
+  const server = start(t, process.execPath, args, { cwd: path, env });
+  const [, url] = await server.printed(/"event":"listening","url":"([^"]+)"/);
+  await fetch(`${url!}/api/notes`, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: '{"text":"hello"}' });
+  const [, type, program] = /^node (--input-type=module) -e "([^"]+)"$/m.exec(readFileSync(join(path, 'README.md'), 'utf8'))!;
+  const backup = await run(process.execPath, [type!, '-e', program!], { cwd: path });
+  assert.equal(backup.status, 0, backup.stderr);
+  await stops(server);
+  const restored = start(t, process.execPath, args, { cwd: path, env: { ...env, SVC_DATABASE_URL: 'sqlite:./backup.db' } });
+  const [, again] = await restored.printed(/"event":"listening","url":"([^"]+)"/);
+  assert.match(await (await fetch(`${again!}/api/notes`)).text(), /"text":"hello"/);
+  await stops(restored);
 });
 
 test('the scripts of a new project use options that there are', async (t) => {
@@ -156,8 +216,9 @@ test('.env is for its owner alone, and has a secret of its own in every project'
   assert.equal(secrets.size, 2);
 });
 
-test('git takes neither .env nor node_modules of a new project', async (t) => {
+test('git takes neither .env nor node_modules nor data of a new project', async (t) => {
   const path = await made(t, ['--link']);
+  for (const ending of ['', '-wal', '-shm']) writeFileSync(join(path, `data.db${ending}`), '');
   const git = (...args: string[]): string => spawnSync('git', args, { cwd: path, encoding: 'utf8' }).stdout;
   git('init', '--quiet');
   const added = git('status', '--porcelain', '--untracked-files=all').split('\n').filter((line) => line !== '').map((line) => line.slice(3));

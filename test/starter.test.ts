@@ -51,7 +51,7 @@ test('what the types are checked with is what this repository uses, and is left 
 });
 
 test('the settings that README.md and .env.example name are those that the program reads', () => {
-  const read = ['SVC_PAGE_SIZE', 'SVC_MAX_NOTES', 'SVC_REQUESTS_PER_MINUTE'];
+  const read = ['SVC_DATABASE_URL', 'SVC_PAGE_SIZE', 'SVC_MAX_NOTES', 'SVC_REQUESTS_PER_MINUTE'];
   for (const variable of read) {
     const key = variable.slice('SVC_'.length).toLowerCase().replace(/_(\w)/g, (_all, letter: string) => letter.toUpperCase());
     assert.match(textOf('src/app.ts'), new RegExp(`config\\.get\\('${key}'`));
@@ -66,21 +66,32 @@ test('the settings that README.md and .env.example name are those that the progr
 test('the files that README.md names are there, and every script', () => {
   const readme = textOf('README.md');
   const paths: ReadonlySet<string> = new Set(starterFiles(OPTIONS).map(({ path }: StarterFile) => path));
-  for (const [, path] of readme.matchAll(/`((?:src|test)\/[\w./-]+)`/g)) assert.ok(paths.has(path!), path);
+  for (const [, path] of readme.matchAll(/`((?:src|test|migrations)\/[\w./-]+)`/g)) assert.ok(paths.has(path!), path);
   const { scripts } = JSON.parse(textOf('package.json')) as { scripts: Record<string, string> };
   for (const name of Object.keys(scripts)) assert.match(readme, new RegExp(`\`npm (?:run )?${name}\``), name);
 });
 
-test('the image runs as another user than root, is probed, and gets SIGTERM itself', () => {
+test('the image runs as another user than root, is probed, migrates, and gets SIGTERM itself', () => {
   const lines = textOf('Dockerfile').split('\n');
   assert.ok(lines.indexOf('USER node') > lines.findIndex((line) => line.startsWith('RUN ')));
   const commands = lines.filter((line) => /\bCMD \[/.test(line)).map((line) => JSON.parse(line.slice(line.indexOf('['))) as string[]);
   const [probe, main] = commands;
-  assert.deepEqual(main, ['node', 'node_modules/svc/bin/svc.js', 'run', 'src/app.ts']);
+  const bin = 'node node_modules/svc/bin/svc.js';
+  assert.deepEqual(main, ['sh', '-c', `${bin} migrate up src/app.ts && exec ${bin} run src/app.ts`]);
   assert.deepEqual(probe?.slice(0, 2), ['node', '-e']);
   assert.match(probe?.[2] ?? '', /\/healthz/);
   for (const source of SOURCES) assert.equal(/^COPY vendor /m.test(textOf('Dockerfile', { source })), source === 'vendor');
   assert.match(lines[0]!, /-t shop /); // tags have no scope
+});
+
+test('the image keeps its data in a volume of the user that writes it, and data gets neither into it nor into git', () => {
+  const lines = textOf('Dockerfile').split('\n');
+  const [owned, volume, user] = ['RUN mkdir /data && chown node:node /data', 'VOLUME /data', 'USER node'].map((line) => lines.indexOf(line));
+  assert.ok(owned !== -1 && owned! < volume! && volume! < user!); // what is done to a volume after its declaration is lost
+  assert.ok(lines.includes('COPY migrations ./migrations'));
+  assert.match(textOf('Dockerfile'), /^ENV .*\bSVC_DATABASE_URL=sqlite:\/\/\/data\/data\.db$/m);
+  for (const path of ['.gitignore', '.dockerignore']) assert.match(textOf(path), /^data\.db\*$/m);
+  for (const path of ['README.md', 'Dockerfile']) assert.match(textOf(path), /docker run [^\n]* -v shop-data:\/data shop$/m);
 });
 
 for (const name of ['shop', 'my-app', '@acme/shop', 'a.b_c', '3d', 'x'.repeat(214)]) {
