@@ -54,7 +54,7 @@ function imageOf(name: string): string {
 
 const README: Template = ({ name, source }) => `# ${name}
 
-An HTTP API for notes, and a page that shows them, made with \`svc new\`. TypeScript is run as it is: there is no build.
+An HTTP API for notes, and a page that shows everybody their own, made with \`svc new\`. TypeScript is run as it is: there is no build.
 
 ${source === 'link' ? `\`\`\`sh
 npm run dev          # http://127.0.0.1:8000, restarted whenever a file is saved
@@ -71,7 +71,7 @@ npm run dev          # http://127.0.0.1:8000, restarted whenever a file is saved
 | \`npm run dev\` | serves it with the settings of \`.env\` |
 | \`npm start\` | serves it for production: settings come from the environment alone, \`SVC_AUTH_SECRET\` among them |
 | \`npm run migrate\` | brings the database up to date: before \`npm start\`, which refuses to run on an old one |
-| \`npm test\` | the tests, without a socket |
+| \`npm test\` | the tests, on a database in memory |
 | \`npm run check\` | finds mistakes between declarations, as for production: run it before every deployment |
 | \`npm run typecheck\` | the types |
 ${source === 'registry' ? '' : `
@@ -81,18 +81,32 @@ The types need two packages: \`npm install --save-dev ${Object.entries(TYPE_CHEC
 
 | request | answer |
 |---|---|
-| \`GET /\` | the page; its forms post to \`/\` and \`/delete\` |
+| \`GET /\` | the page; its forms post to \`/\`, \`/delete\`, \`/token\` and \`/logout\` |
+| \`GET /oauth/login\` | begins a login, which ends at \`/oauth/callback\` |
 | \`GET /api/notes?page=1&size=20\` | \`{ items, total, page, size }\`, the newest first |
 | \`POST /api/notes {"text":"hello"}\` | 201 with the note, its address in \`Location\` |
 | \`GET /api/notes/{id}\` | the note, or 404 |
 | \`DELETE /api/notes/{id}\` | 204, or 404 |
 | \`GET /healthz\`, \`GET /readyz\`, \`GET /metrics\` | for probes and Prometheus |
 
-Errors are \`application/problem+json\` (RFC 9457). Everybody may read and write: there is no login yet.
+Errors are \`application/problem+json\` (RFC 9457). Everything under \`/api\` needs \`Authorization: Bearer …\` with a token of scope
+\`notes:read\`, to change something \`notes:write\`: the page makes one that counts for a day. Notes of others are not found.
 
 What protects it is in \`src/app.ts\`, one line each: security headers with a strict Content-Security-Policy, a limit of
-requests for each client (429 with \`Retry-After\`), sessions in a signed cookie, for the messages of the page, and CSRF
-tokens, without which its forms are refused. The JSON interface needs no token: no cookie counts there.
+requests for each client (429 with \`Retry-After\`), sessions in a signed cookie, and CSRF tokens, without which the forms of the
+page are refused. The JSON interface needs none: it asks for a bearer token.
+
+## Login
+
+In development and tests \`src/login.ts\` brings an OpenID provider of its own, below \`/_dev/provider\`: anybody logs in as anybody.
+It is not there in production, where people log in at GitHub:
+
+1. Register an OAuth app there, with the callback \`https://<host>/oauth/callback\`.
+2. Set \`SVC_GITHUB_CLIENT_ID\` and \`SVC_GITHUB_CLIENT_SECRET\` to what it gives, and \`SVC_BASE_URL\` to \`https://<host>\`.
+
+Until then nobody can log in there, and the log says so (\`login_missing\`). Other providers are a line in \`src/login.ts\`:
+\`googleProvider()\`, or \`new OAuthProvider()\` for any that speaks OpenID Connect. Logging out ends all logins of a person, and
+the tokens that the page has made.
 
 ## Data
 
@@ -119,8 +133,11 @@ To go back to it, stop the application, remove all three files, and put the copy
 | \`SVC_HOST\` | \`127.0.0.1\` | address to listen on |
 | \`SVC_PORT\` | \`8000\` | port to listen on |
 | \`SVC_DATABASE_URL\` | \`sqlite:./data.db\` | where notes are kept: \`sqlite:\` and a path, or \`sqlite:///\` and one from the root |
+| \`SVC_BASE_URL\` | none | where people reach it, such as \`https://notes.example\`: needed for logins in production |
+| \`SVC_GITHUB_CLIENT_ID\`, \`SVC_GITHUB_CLIENT_SECRET\` | none | log people in at GitHub |
+| \`SVC_DEV_PROVIDER\` | \`http://127.0.0.1:<SVC_PORT>/_dev/provider\` | who logs people in during development: change the port by \`SVC_PORT\`, not by \`--port\` |
 | \`SVC_PAGE_SIZE\` | \`20\` | notes on a page unless the request says, 1 … 100 |
-| \`SVC_MAX_NOTES\` | \`1000\` | notes that are kept at most, 1 … 1000000 |
+| \`SVC_MAX_NOTES\` | \`1000\` | notes that one person keeps at most, 1 … 1000000 |
 | \`SVC_REQUESTS_PER_MINUTE\` | \`120\` | requests of one client in a minute, 1 … 1000000 |
 | \`SVC_TRUST_PROXY\` | none | the proxies in front, such as \`10.0.0.0/8\`, or how many: they say who the client is, and whether it came with TLS |
 | \`SVC_AUTH_SECRET\` | none | signs sessions and tokens: nothing starts without it, and every deployment has one of its own |
@@ -134,7 +151,7 @@ To go back to it, stop the application, remove all three files, and put the copy
 npm run check
 docker build -t ${imageOf(name)} .
 export SVC_AUTH_SECRET=$(node -p "crypto.randomBytes(32).toString('hex')")    # once: keep it where your secrets are
-docker run --rm -p 8000:8000 -e SVC_AUTH_SECRET -v ${imageOf(name)}-data:/data ${imageOf(name)}
+docker run --rm -p 8000:8000 -e SVC_AUTH_SECRET -e SVC_BASE_URL -e SVC_GITHUB_CLIENT_ID -e SVC_GITHUB_CLIENT_SECRET -v ${imageOf(name)}-data:/data ${imageOf(name)}
 \`\`\`
 
 The image keeps its data in \`/data\`, which is a volume, and applies pending migrations before it serves. Without it the steps
@@ -194,12 +211,18 @@ const APP: Template = ({ name }) => `/**
  */
 import { join } from 'node:path';
 import {
-  CSRFMiddleware, Depends, Field, HTTPException, NotFound, RateLimitMiddleware, RedirectResponse, Schema, SecurityHeadersMiddleware, SessionMiddleware, Svc,
-  datetime, int, list, provide, reply, str,
+  BearerAuth, CSRFMiddleware, Depends, Field, HTTPException, LoginRequired, NotFound, RateLimitMiddleware, RedirectResponse, Schema, SecurityHeadersMiddleware,
+  SessionMiddleware, Svc, createToken, datetime, int, list, provide, reply, requireScopes, requireSession, str,
 } from 'svc';
 import { DatabasePlugin, db } from 'svc/db';
+import { currentUser } from 'svc/oauth';
+import { SCOPES, addLogin } from './login.ts';
 import { Notes } from './notes.ts';
 import { startPage } from './page.ts';
+import { People } from './people.ts';
+import type { HTMLResponse, HttpRequest } from 'svc';
+import type { Person } from './people.ts';
+import type { Shown } from './page.ts';
 
 export const app = new Svc({ title: '${name}', version: '1.0.0', maxBodyBytes: 100_000 });
 
@@ -211,12 +234,14 @@ const databaseUrl = app.config.get('databaseUrl', 'sqlite:./data.db');
 
 // In production it refuses to start before "npm run migrate"; elsewhere it applies what is pending itself.
 app.register(new DatabasePlugin(databaseUrl, { migrationDirectory: join(import.meta.dirname, '../migrations') }));
+const login = await addLogin(app);
 
 // The first is outermost: each of them sees the answers of those below, refusals too.
 app.use(new SecurityHeadersMiddleware({ contentSecurityPolicy: { defaultSrc: ["'none'"], imgSrc: ['data:'] } })); // the page brings a nonce for its style
 app.use(new RateLimitMiddleware({ perMinute }));
 app.use(new SessionMiddleware());
-app.use(new CSRFMiddleware({ exempt: ['/api/{rest:path}'] })); // no cookie counts there, so there is nothing to forge
+app.use(new CSRFMiddleware({ exempt: ['/api/{rest:path}', '/oauth/{rest:path}', '/_dev/{rest:path}'] })); // they look at where a request comes from themselves
+app.exceptionHandler(LoginRequired, () => new RedirectResponse('/', { status: 303 }));
 
 class NewNote extends Schema {
   static extra = 'forbid';
@@ -242,54 +267,94 @@ const paging = provide(
 );
 
 const notes = provide({ db: Depends(db) }, ({ db }) => new Notes(db, app.clock, maxNotes));
+const people = provide({ db: Depends(db) }, ({ db }) => new People(db));
 
-/** Why routes that change something ask for no login. */
-const OPEN = 'Notes belong to nobody: everybody may write and delete them';
+/** Who looks at the page; undefined for somebody who has not logged in. */
+const visitor = provide({ people: Depends(people) }, ({ people, req }) => {
+  const id = req.session.get(currentUser);
+  return id === undefined ? undefined : people.get(id);
+});
+
+/** Who uses its forms. */
+const me = provide({ id: Depends(requireSession(currentUser)), people: Depends(people) }, async ({ id, people }) => {
+  const person = await people.get(id);
+  if (person === undefined) throw new LoginRequired(); // the session is older than the database
+  return person;
+});
+
+/** Who uses the JSON interface: the subject of the token. */
+const bearer = BearerAuth(undefined, { verify: async ({ sub }, { state }) => await new People(state.get(db)).get(sub) !== undefined });
+const reader = requireScopes({ scopes: ['notes:read'], auth: bearer });
+const writer = requireScopes({ scopes: ['notes:write'], auth: bearer });
+
 const FULL = 'There is no room for another note';
 
 // The JSON interface
 
-app.get('/api/notes', { store: Depends(notes), paging: Depends(paging), response: NotePage, tags: ['notes'], summary: 'List notes, the newest first' },
-  async ({ store, paging: { page, size, offset } }) => ({ ...await store.list(offset, size), page, size }));
+app.get('/api/notes', { token: Depends(reader), store: Depends(notes), paging: Depends(paging), response: NotePage, tags: ['notes'], summary: 'List notes, the newest first' },
+  async ({ token, store, paging: { page, size, offset } }) => ({ ...await store.list(token.sub, offset, size), page, size }));
 
-app.post('/api/notes', { body: NewNote, store: Depends(notes), response: StoredNote, status: 201, public: OPEN, tags: ['notes'], summary: 'Write a note' },
-  async ({ body, store }) => {
-    const note = await store.create(body.text);
+app.post('/api/notes', { token: Depends(writer), body: NewNote, store: Depends(notes), response: StoredNote, status: 201, tags: ['notes'], summary: 'Write a note' },
+  async ({ token, body, store }) => {
+    const note = await store.create(token.sub, body.text);
     if (note === undefined) throw new HTTPException(507, FULL);
     return reply(note, 201, { Location: app.urlFor('note', { id: note.id }) });
   });
 
-app.get('/api/notes/{id:int}', { name: 'note', store: Depends(notes), response: StoredNote, tags: ['notes'], summary: 'Read a note' },
-  async ({ params, store }) => await store.get(params.id) ?? missing(params.id));
+app.get('/api/notes/{id:int}', { token: Depends(reader), name: 'note', store: Depends(notes), response: StoredNote, tags: ['notes'], summary: 'Read a note' },
+  async ({ token, params, store }) => await store.get(token.sub, params.id) ?? missing(params.id));
 
-app.delete('/api/notes/{id:int}', { store: Depends(notes), status: 204, public: OPEN, tags: ['notes'], summary: 'Delete a note' },
-  async ({ params, store }) => {
-    if (!await store.delete(params.id)) missing(params.id);
+app.delete('/api/notes/{id:int}', { token: Depends(writer), store: Depends(notes), status: 204, tags: ['notes'], summary: 'Delete a note' },
+  async ({ token, params, store }) => {
+    if (!await store.delete(token.sub, params.id)) missing(params.id);
   });
 
 // The page: forms, and no JavaScript
 
-app.get('/', { store: Depends(notes), paging: Depends(paging), mcp: false, summary: 'The start page' },
-  async ({ store, paging: { page, size, offset }, req }) => startPage(req, { title: app.title, ...await store.list(offset, size), page, size }));
+app.get('/', { visitor: Depends(visitor), store: Depends(notes), paging: Depends(paging), mcp: false, summary: 'The start page' },
+  ({ visitor, store, paging, req }) => show(req, visitor, store, paging));
 
-app.post('/', { form: { text: Field('', { maxLength: 10_000 }) }, store: Depends(notes), public: OPEN, mcp: false, summary: 'Write a note, from the page' },
-  async ({ form, store, req }) => {
+app.post('/', { form: { text: Field('', { maxLength: 10_000 }) }, me: Depends(me), store: Depends(notes), mcp: false, summary: 'Write a note, from the page' },
+  async ({ form, me, store, req }) => {
     const input = NewNote.safeParse({ text: form.text.trim() });
-    const note = input.ok ? await store.create(input.value.text) : undefined;
+    const note = input.ok ? await store.create(me.id, input.value.text) : undefined;
     if (note !== undefined) {
       req.session.flash('info', \`Note \${note.id} is added\`);
       return new RedirectResponse('/', { status: 303 });
     }
     const [problem, status] = input.ok ? [FULL, 507] : ['A note has 1 to 500 characters', 400];
-    return startPage(req, { title: app.title, ...await store.list(0, pageSize), page: 1, size: pageSize, problem, draft: form.text }, status);
+    return show(req, me, store, FIRST_PAGE, { problem, draft: form.text }, status);
   });
 
-app.post('/delete', { form: { id: Field(int, { ge: 1 }) }, store: Depends(notes), public: OPEN, mcp: false, summary: 'Delete a note, from the page' },
-  async ({ form, store, req }) => {
-    await store.delete(form.id); // gone already: what was asked for
+app.post('/delete', { form: { id: Field(int, { ge: 1 }) }, me: Depends(me), store: Depends(notes), mcp: false, summary: 'Delete a note, from the page' },
+  async ({ form, me, store, req }) => {
+    await store.delete(me.id, form.id); // gone already: what was asked for
     req.session.flash('info', \`Note \${form.id} is deleted\`);
     return new RedirectResponse('/', { status: 303 });
   });
+
+app.post('/token', { me: Depends(me), store: Depends(notes), mcp: false, summary: 'Show a token for the JSON interface' },
+  ({ me, store, req }) => {
+    const token = createToken(me.id, app.config.get('authSecret', ''), { expiresInSeconds: 86_400, claims: { scopes: SCOPES }, clock: app.clock });
+    return show(req, me, store, FIRST_PAGE, { token });
+  });
+
+app.post('/logout', { me: Depends(me), mcp: false, summary: 'Log out everywhere' },
+  async ({ me, req }) => {
+    await login?.revokeAll(me.id); // tokens of the page, too
+    req.session.destroy();
+    return new RedirectResponse('/', { status: 303 });
+  });
+
+const FIRST_PAGE = { page: 1, size: pageSize, offset: 0 };
+
+/** The page as somebody sees it. */
+async function show(
+  req: HttpRequest, person: Person | undefined, store: Notes, { page, size, offset }: typeof FIRST_PAGE, more: Partial<Shown> = {}, status = 200,
+): Promise<HTMLResponse> {
+  const listed = person === undefined ? { items: [], total: 0 } : await store.list(person.id, offset, size);
+  return startPage(req, { title: app.title, person, canLogIn: login !== undefined, ...listed, page, size, ...more }, status);
+}
 
 function missing(id: number): never {
   throw new NotFound(\`There is no note \${id}\`);
@@ -300,6 +365,97 @@ function wholeNumber(greatest: number): (text: string) => number {
     const value = Number(text);
     return Number.isInteger(value) && value >= 1 && value <= greatest ? value : Number.NaN; // NaN: it does not fit
   };
+}
+`;
+
+const LOGIN: Template = () => `/**
+ * Logging in: at GitHub where that is configured, in development and tests at a provider that asks for no password.
+ */
+import { HttpResponse } from 'svc';
+import { OAuthPlugin, githubProvider } from 'svc/oauth';
+import { People } from './people.ts';
+import type { Svc } from 'svc';
+import type { OAuthProvider } from 'svc/oauth';
+
+/** What whoever has logged in may do at the JSON interface. */
+export const SCOPES: readonly string[] = ['notes:read', 'notes:write'];
+
+const CALLBACK = '/oauth/callback';
+const DEV_PROVIDER = '/_dev/provider';
+
+/** Lets people log in. Undefined when nobody can: in production, without settings. */
+export async function addLogin(app: Svc): Promise<OAuthPlugin | undefined> {
+  const baseUrl = app.config.get('baseUrl', undefined, { cast: (text) => new URL(text), needs: 'an address such as https://notes.example' });
+  const provider = github(app) ?? (app.env === 'production' ? undefined : await developmentProvider(app));
+  if (provider === undefined) {
+    app.onStartup(() => app.log.warn('login_missing', { remedy: 'Set SVC_GITHUB_CLIENT_ID, SVC_GITHUB_CLIENT_SECRET and SVC_BASE_URL' }));
+    return undefined;
+  }
+  const plugin = new OAuthPlugin({
+    provider,
+    allowedRedirectUris: baseUrl === undefined ? [] : [new URL(CALLBACK, baseUrl).href], // without any: 127.0.0.1 and localhost, and none in production
+    mode: 'cookie',
+    scopes: SCOPES,
+    enforceValidAfter: true, // tokens end with the login
+    limits: app.env === 'test' ? { login: false, callback: false } : {}, // tests log in more often than people
+    onUser: (name, info) => new People(app.state.db).meet(name, info),
+  });
+  app.register(plugin);
+  return plugin;
+}
+
+function github(app: Svc): OAuthProvider | undefined {
+  const [id, secret] = [app.config.get('githubClientId', ''), app.config.get('githubClientSecret', '')];
+  return id === '' && secret === '' ? undefined : githubProvider(id, secret);
+}
+
+/** Anybody logs in as anybody. It is imported here, so that production has no such thing. */
+async function developmentProvider(app: Svc): Promise<OAuthProvider> {
+  const { DevProvider } = await import('svc/testing');
+  const port = app.config.get('port', 8_000);
+  const issuer = app.config.get('devProvider', \`http://127.0.0.1:\${port}\${DEV_PROVIDER}\`);
+  const redirectUris = ['127.0.0.1', 'localhost'].map((host) => \`http://\${host}:\${port}\${CALLBACK}\`);
+  const provider = new DevProvider({ env: app.env, issuer, redirectUris });
+  const isPublic = 'It stands in for a provider that people log in at';
+  app.route(\`\${DEV_PROVIDER}/{rest:path}\`, ['GET', 'POST'], { public: isPublic, mcp: false, rateLimit: false, summary: 'The provider of development' },
+    async ({ req: { method, path, target, headers }, req }) => {
+      const [, query = ''] = target.split('?', 2);
+      const answer = await provider.handle({ method, path: path.slice(DEV_PROVIDER.length), query, headers, body: await req.text() });
+      return new HttpResponse(answer.body, { status: answer.status, headers: answer.headers });
+    });
+  const at = (path: string): string => issuer + path; // named one by one: to look them up this would have to listen already
+  return provider.provider({ authorizeUrl: at('/authorize'), tokenUrl: at('/token'), userinfoUrl: at('/userinfo'), jwksUrl: at('/jwks') });
+}
+`;
+
+const PEOPLE: Template = () => `/**
+ * Who has ever logged in: a table of the database, made by migrations/0001_notes.up.sql.
+ */
+import type { Database } from 'svc/db';
+import type { UserInfo } from 'svc/oauth';
+
+export interface Person {
+  /** The provider and its id for them, such as \`github:583231\`: for ever theirs, unlike names. */
+  readonly id: string;
+  readonly name: string;
+}
+
+export class People {
+  readonly #db: Database;
+
+  constructor(db: Database) { this.#db = db; }
+
+  /** Remembers somebody who logs in, by their latest name, and gives their id. */
+  async meet(provider: string, { subject, name }: Pick<UserInfo, 'subject' | 'name'>): Promise<string> {
+    const id = \`\${provider}:\${subject}\`;
+    const shown = [...(name ?? id).toWellFormed()].slice(0, 100).join('');
+    await this.#db.execute('insert into person (id, name) values (?, ?) on conflict (id) do update set name = excluded.name', [id, shown]);
+    return id;
+  }
+
+  get(id: string): Promise<Person | undefined> {
+    return this.#db.fetchOne<Person>('select id, name from person where id = ?', [id]);
+  }
 }
 `;
 
@@ -320,7 +476,7 @@ export class Notes {
   readonly #clock: Clock;
   readonly #most: number;
 
-  /** \`most\` notes fit at most. */
+  /** A person keeps \`most\` notes at most. */
   constructor(db: Database, clock: Clock, most: number) {
     this.#db = db;
     this.#clock = clock;
@@ -328,29 +484,30 @@ export class Notes {
   }
 
   /** The newest first, and how many there are altogether: both of one moment, which is what the transaction is for. */
-  list(offset: number, limit: number): Promise<{ items: readonly Note[]; total: number }> {
+  list(owner: string, offset: number, limit: number): Promise<{ items: readonly Note[]; total: number }> {
     return this.#db.transaction(async (tx) => ({
-      items: (await tx.fetchAll<Row>(\`\${SELECT} order by created_at desc, id desc limit ? offset ?\`, [limit, offset])).map(noteOf),
-      total: await tx.scalar<number>('select count(*) from note') ?? 0,
+      items: (await tx.fetchAll<Row>(\`\${SELECT} where owner = ? order by created_at desc, id desc limit ? offset ?\`, [owner, limit, offset])).map(noteOf),
+      total: await tx.scalar<number>('select count(*) from note where owner = ?', [owner]) ?? 0,
     }), { readOnly: true });
   }
 
-  async get(id: number): Promise<Note | undefined> {
-    const row = await this.#db.fetchOne<Row>(\`\${SELECT} where id = ?\`, [id]);
+  /** Undefined for a note of somebody else, too. */
+  async get(owner: string, id: number): Promise<Note | undefined> {
+    const row = await this.#db.fetchOne<Row>(\`\${SELECT} where id = ? and owner = ?\`, [id, owner]);
     return row === undefined ? undefined : noteOf(row);
   }
 
   /** Undefined when there is no room. One statement: two that write at once never share the last place. */
-  async create(text: string): Promise<Note | undefined> {
+  async create(owner: string, text: string): Promise<Note | undefined> {
     const createdAt = new Date(this.#clock.nowMs());
     const row = await this.#db.fetchOne<{ id: number }>(
-      'insert into note (text, created_at) select ?, ? where (select count(*) from note) < ? returning id', [text, createdAt, this.#most]);
+      'insert into note (owner, text, created_at) select ?, ?, ? where (select count(*) from note where owner = ?) < ? returning id', [owner, text, createdAt, owner, this.#most]);
     return row === undefined ? undefined : { id: row.id, text, createdAt };
   }
 
-  /** Whether it was there. */
-  async delete(id: number): Promise<boolean> {
-    return (await this.#db.execute('delete from note where id = ?', [id])).affectedRows === 1;
+  /** Whether it was there, and the owner's. */
+  async delete(owner: string, id: number): Promise<boolean> {
+    return (await this.#db.execute('delete from note where id = ? and owner = ?', [id, owner])).affectedRows === 1;
   }
 }
 
@@ -368,18 +525,25 @@ function noteOf({ id, text, createdAt }: Row): Note {
 }
 `;
 
-const MIGRATION_UP: Template = () => `-- Ids are never given twice, so that the address of a note that is gone does not become another's.
+const MIGRATION_UP: Template = () => `create table person (
+  id text primary key,
+  name text not null
+) strict;
+
+-- Ids are never given twice, so that the address of a note that is gone does not become another's.
 create table note (
   id integer primary key autoincrement,
+  owner text not null references person (id) on delete cascade,
   text text not null check (text <> '' and length(text) <= 500),
   created_at text not null
 ) strict;
 
 -- The order in which they are listed.
-create index note_by_age on note (created_at, id);
+create index note_by_age on note (owner, created_at, id);
 `;
 
 const MIGRATION_DOWN: Template = () => `drop table note;
+drop table person;
 `;
 
 const PAGE: Template = () => `/**
@@ -388,9 +552,14 @@ const PAGE: Template = () => `/**
 import { HTMLResponse, cspNonce, csrfField } from 'svc';
 import type { Flash, HttpRequest } from 'svc';
 import type { Note } from './notes.ts';
+import type { Person } from './people.ts';
 
-export interface StartPage {
+/** What the page shows. */
+export interface Shown {
   readonly title: string;
+  /** Who has logged in. */
+  readonly person: Person | undefined;
+  readonly canLogIn: boolean;
   readonly items: readonly Note[];
   readonly total: number;
   readonly page: number;
@@ -398,6 +567,8 @@ export interface StartPage {
   /** Why the draft was not taken. */
   readonly problem?: string;
   readonly draft?: string;
+  /** For the JSON interface; shown once. */
+  readonly token?: string;
 }
 
 const STYLE = \`
@@ -423,7 +594,8 @@ label { display: block; font-weight: 600; margin-bottom: 0.375rem; }
 input { flex: 1; min-width: 0; font: inherit; color: inherit; background: var(--card); border: 1px solid var(--edge); border-radius: 0.5rem; padding: 0.5rem 0.75rem; }
 button { font: inherit; font-weight: 600; cursor: pointer; color: var(--on-accent); background: var(--accent); border: 1px solid transparent; border-radius: 0.5rem; padding: 0.5rem 1.125rem; }
 button.quiet { font-weight: 400; font-size: 0.875rem; color: var(--soft); background: none; border-color: var(--edge); padding: 0.125rem 0.625rem; }
-button:hover { filter: brightness(1.1); }
+a.button { display: inline-block; font-weight: 600; text-decoration: none; color: var(--on-accent); background: var(--accent); border-radius: 0.5rem; padding: 0.5rem 1.125rem; }
+button:hover, a.button:hover { filter: brightness(1.1); }
 button.quiet:hover { color: var(--ink); }
 :focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; }
 [role=alert] { color: var(--alarm); margin-top: 0.5rem; }
@@ -440,7 +612,7 @@ nav { display: flex; gap: 1rem; }
 const ICON = 'data:image/svg+xml,' + encodeURIComponent(
   '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><rect width="16" height="16" rx="4" fill="#0a5bc4"/><path d="M4 5h8M4 8h8M4 11h5" stroke="#fff" stroke-width="1.5" stroke-linecap="round"/></svg>');
 
-/** What a page needs of its request: messages, proof for its forms, leave for its style. */
+/** What a page needs of its request: messages, proof for the forms of whoever has logged in, leave for its style. */
 interface Visit {
   /** Where it is served, for the example. */
   readonly origin: string;
@@ -449,13 +621,14 @@ interface Visit {
   readonly nonce: string;
 }
 
-export function startPage(req: HttpRequest, shown: StartPage, status = 200): HTMLResponse {
+export function startPage(req: HttpRequest, shown: Shown, status = 200): HTMLResponse {
   const flashes = req.session.takeFlashes();
-  const visit = { origin: \`\${req.scheme}://\${req.host}\`, flashes, csrf: new Markup(csrfField(req)), nonce: cspNonce(req) };
+  const visit = { origin: \`\${req.scheme}://\${req.host}\`, flashes, csrf: new Markup(shown.person === undefined ? '' : csrfField(req)), nonce: cspNonce(req) };
   return new HTMLResponse(documentOf(shown, visit).text, { status });
 }
 
-function documentOf({ title, items, total, page, size, problem, draft = '' }: StartPage, { origin, flashes, csrf, nonce }: Visit): Markup {
+function documentOf(shown: Shown, { origin, flashes, csrf, nonce }: Visit): Markup {
+  const { title, person } = shown;
   return html\`<!doctype html>
 <html lang="en">
 <head>
@@ -471,12 +644,36 @@ function documentOf({ title, items, total, page, size, problem, draft = '' }: St
 <h1>\${title}</h1>
 <p>It runs. Its routes are in <code>src/app.ts</code>, this page is <code>src/page.ts</code>.</p>
 </header>
+\${whoOf(shown, csrf)}
 \${flashes.map(({ text }) => html\`<p role="status">\${text}</p>\`)}
-<form method="post" action="/">
+\${person === undefined ? '' : notesOf(shown, csrf)}
+<footer>
+\${person === undefined ? '' : tokenOf(shown.token, origin, csrf)}
+<p class="soft">For operators: <a href="/healthz">/healthz</a>, <a href="/readyz">/readyz</a>, <a href="/metrics">/metrics</a></p>
+</footer>
+</main>
+</body>
+</html>
+\`;
+}
+
+/** A link, not a form: the policy of the page lets forms go to this site alone, and the login leads to another one. */
+function whoOf({ person, canLogIn }: Shown, csrf: Markup): Markup {
+  if (person !== undefined) {
+    return html\`<div class="bar"><span>Logged in as <strong>\${person.name}</strong></span>
+<form method="post" action="/logout">\${csrf}<button class="quiet">Log out</button></form></div>\`;
+  }
+  return canLogIn
+    ? html\`<p>Notes are for those who have logged in.</p><p><a class="button" href="/oauth/login">Log in</a></p>\`
+    : html\`<p role="alert">Nobody can log in yet: see “Login” in README.md.</p>\`;
+}
+
+function notesOf({ items, total, page, size, problem, draft = '' }: Shown, csrf: Markup): Markup {
+  return html\`<form method="post" action="/">
 \${csrf}
 <label for="text">New note</label>
 <div class="row">
-<input id="text" name="text" value="\${draft}" required maxlength="500" pattern=".*\\\\S.*" title="At least one character that can be seen" autocomplete="off">
+<input id="text" name="text" value="\${draft}" required maxlength="500" pattern=".*\\S.*" title="At least one character that can be seen" autocomplete="off">
 <button>Add</button>
 </div>
 \${problem === undefined ? '' : html\`<p role="alert">\${problem}</p>\`}
@@ -488,16 +685,16 @@ function documentOf({ title, items, total, page, size, problem, draft = '' }: St
 </div>
 <ol>\${items.map((note) => noteOf(note, csrf))}</ol>
 </section>
-\${page > 1 || page * size < total ? pagesOf(page, size, total) : ''}
-<footer>
-<p>The same notes as JSON: <a href="/api/notes">/api/notes</a></p>
-<pre><code>curl --json '{"text":"hello"}' \${origin}/api/notes</code></pre>
-<p class="soft">For operators: <a href="/healthz">/healthz</a>, <a href="/readyz">/readyz</a>, <a href="/metrics">/metrics</a></p>
-</footer>
-</main>
-</body>
-</html>
-\`;
+\${page > 1 || page * size < total ? pagesOf(page, size, total) : ''}\`;
+}
+
+function tokenOf(token: string | undefined, origin: string, csrf: Markup): Markup {
+  if (token === undefined) {
+    return html\`<p>The same notes as JSON, at <code>/api/notes</code>, need a token:</p>
+<form method="post" action="/token">\${csrf}<button class="quiet">Make a token</button></form>\`;
+  }
+  return html\`<p>This token counts for a day, or until you log out. It is not shown again.</p>
+<pre><code>curl -H 'Authorization: Bearer \${token}' \${origin}/api/notes</code></pre>\`;
 }
 
 function noteOf({ id, text, createdAt }: Note, csrf: Markup): Markup {
@@ -546,21 +743,49 @@ function textOf(part: Part): string {
 
 const TEST: Template = ({ name }) => `import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { test } from 'node:test';
-import { TestClient } from 'svc/testing';
+import { after, test } from 'node:test';
+import { createToken } from 'svc';
+import { DevProvider, TestClient } from 'svc/testing';
 
-// Before the application is imported, which reads them. A database in memory begins anew, with each client, and empty.
-process.env['SVC_DATABASE_URL'] = 'sqlite::memory:';
-process.env['SVC_AUTH_SECRET'] = randomBytes(32).toString('hex');
+// Where people log in during tests: a provider in this process, on a port of its own.
+const provider = new DevProvider({ redirectUris: ['http://localhost/oauth/callback'] });
+await provider.start();
+after(() => provider.stop());
+
+// Before the application is imported, which reads them. A database in memory begins anew, and empty, when the last client has left.
+const authSecret = randomBytes(32).toString('hex');
+Object.assign(process.env, { SVC_ENV: 'test', SVC_DATABASE_URL: 'sqlite::memory:', SVC_AUTH_SECRET: authSecret, SVC_DEV_PROVIDER: provider.url, SVC_REQUESTS_PER_MINUTE: '300' });
 const { app } = await import('../src/app.ts');
 
+/** Logs somebody in, as their browser does, and gives where it is sent in the end. */
+async function logIn(client: TestClient, sub: string | undefined): Promise<Response> {
+  const begun = await client.get('/oauth/login');
+  return client.get(await provider.pick(begun.headers.get('location') ?? '', sub));
+}
+
+/** The browser of somebody who has logged in. */
+async function browserOf(sub: string): Promise<TestClient> {
+  const client = new TestClient(app);
+  const { status, headers } = await logIn(client, sub);
+  assert.deepEqual([status, headers.get('location')], [303, '/']);
+  return client;
+}
+
 /** What the forms of the page send along. */
-async function tokenOf(client: TestClient): Promise<string> {
+async function csrfOf(client: TestClient): Promise<string> {
   return /name="_csrf_token" value="([^"]+)"/.exec(await (await client.get('/')).text())?.[1] ?? '';
 }
 
+/** A client of the JSON interface, with a token that the page has made for somebody. */
+async function clientOf(sub: string): Promise<TestClient> {
+  await using browser = await browserOf(sub);
+  const page = await (await browser.post('/token', { form: { _csrf_token: await csrfOf(browser) } })).text();
+  const [header] = /Authorization: Bearer [\\w.-]+/.exec(page) ?? assert.fail(page);
+  return new TestClient(app, { headers: { Authorization: header.slice('Authorization: '.length) } });
+}
+
 test('a note is written, read, listed and deleted', async () => {
-  await using client = new TestClient(app);
+  await using client = await clientOf('ada');
   const created = await client.post('/api/notes', { json: { text: 'Buy milk' } });
   assert.equal(created.status, 201);
   const location = created.headers.get('location');
@@ -575,36 +800,104 @@ test('a note is written, read, listed and deleted', async () => {
 });
 
 test('notes are listed page by page, the newest first', async () => {
-  await using client = new TestClient(app);
+  await using client = await clientOf('ada');
   for (const text of ['one', 'two', 'three']) await client.post('/api/notes', { json: { text } });
   const page = await (await client.get('/api/notes', { query: { page: 2, size: 2 } })).json() as { items: { text: string }[]; total: number };
   assert.deepEqual(page.items.map(({ text }) => text), ['one']);
   assert.equal(page.total, 3);
 });
 
-for (const [what, json] of [
-  ['without text', {}], ['of white space', { text: ' \\n' }], ['of more than 500 characters', { text: 'x'.repeat(501) }],
-  ['whose text is a number', { text: 1 }], ['with a member that nobody knows', { text: 'x', colour: 'red' }],
-] as const) {
-  test(\`a note \${what} is refused, and the problem says where\`, async () => {
-    await using client = new TestClient(app);
+test('nobody sees or deletes the notes of somebody else', async () => {
+  await using ada = await clientOf('ada');
+  await using alan = await clientOf('alan');
+  assert.equal((await ada.post('/api/notes', { json: { text: 'Mine' } })).status, 201);
+  assert.equal((await alan.get('/api/notes/1')).status, 404);
+  assert.equal((await alan.delete('/api/notes/1')).status, 404);
+  assert.equal((await (await alan.get('/api/notes')).json() as { total: number }).total, 0);
+  await using browser = await browserOf('alan');
+  await browser.post('/delete', { form: { id: '1', _csrf_token: await csrfOf(browser) } });
+  assert.doesNotMatch(await (await browser.get('/')).text(), /Mine/);
+  assert.equal((await ada.get('/api/notes/1')).status, 200);
+});
+
+test('the JSON interface wants a token: 401 without, 403 where it lacks the scope', async () => {
+  await using browser = await browserOf('ada');
+  const limited = { Authorization: \`Bearer \${createToken('dev:ada', authSecret, { claims: { scopes: ['notes:read'] } })}\` };
+  const ofNobody = { Authorization: \`Bearer \${createToken('dev:nobody', authSecret, { claims: { scopes: ['notes:read', 'notes:write'] } })}\` };
+  await using client = new TestClient(app);
+  for (const [method, path] of [['GET', '/api/notes'], ['POST', '/api/notes'], ['GET', '/api/notes/1'], ['DELETE', '/api/notes/1']] as const) {
+    const body = method === 'POST' ? { json: { text: 'x' } } : {};
+    const refused = await client.request(method, path, body);
+    assert.deepEqual([refused.status, refused.headers.get('www-authenticate')], [401, 'Bearer'], method);
+    assert.equal((await client.request(method, path, { ...body, headers: ofNobody })).status, 401);
+    if (method !== 'GET') assert.equal((await client.request(method, path, { ...body, headers: limited })).status, 403);
+  }
+  assert.equal((await client.get('/api/notes', { headers: limited })).status, 200);
+  const foreign = { 'Sec-Fetch-Site': 'cross-site' };
+  assert.equal((await browser.post('/api/notes', { json: { text: 'x' }, headers: foreign })).status, 401, 'no cookie counts when another site sends it');
+});
+
+test('a note that does not fit is refused, and the problem says where', async () => {
+  await using client = await clientOf('ada');
+  for (const [what, json] of [
+    ['without text', {}], ['of white space', { text: ' \\n' }], ['of more than 500 characters', { text: 'x'.repeat(501) }],
+    ['whose text is a number', { text: 1 }], ['with a member that nobody knows', { text: 'x', colour: 'red' }],
+  ] as const) {
     const response = await client.post('/api/notes', { json });
-    assert.equal(response.status, 400);
+    assert.equal(response.status, 400, what);
     assert.equal(response.headers.get('content-type'), 'application/problem+json');
     const { errors } = await response.json() as { errors: { loc: string[] }[] };
-    assert.equal(errors[0]?.loc[0], 'body');
-  });
-}
+    assert.equal(errors[0]?.loc[0], 'body', what);
+  }
+});
 
-test('a page that is no number is refused', async () => {
-  await using client = new TestClient(app);
+test('pages that are no number are refused, and ids that no note has are not found', async () => {
+  await using client = await clientOf('ada');
   assert.equal((await client.get('/api/notes', { query: { page: 0 } })).status, 400);
   assert.equal((await client.get('/api/notes', { query: { size: 'many' } })).status, 400);
+  for (const id of ['0', '9007199254740993', '9'.repeat(30)]) assert.equal((await client.get(\`/api/notes/\${id}\`)).status, 404, id);
+});
+
+test('people log in at the provider, see who they are, and log out everywhere', async () => {
+  await using client = new TestClient(app);
+  const unknown = await (await client.get('/')).text();
+  assert.match(unknown, /href="\\/oauth\\/login">Log in</);
+  assert.doesNotMatch(unknown, /Logged in as|<form/);
+  assert.equal((await logIn(client, 'ada')).status, 303);
+  const before = client.cookies.headerFor(new URL('http://localhost/'));
+  assert.match(await (await client.get('/')).text(), /Logged in as <strong>Ada Lovelace<\\/strong>/);
+  assert.equal((await client.get('/api/notes')).status, 200, 'by cookie, for the page itself');
+  const gone = await client.post('/logout', { form: { _csrf_token: await csrfOf(client) } });
+  assert.deepEqual([gone.status, gone.headers.get('location')], [303, '/']);
+  assert.match(await (await client.get('/')).text(), /Log in</);
+  assert.equal((await client.get('/api/notes', { headers: { Cookie: before } })).status, 401, 'the token of before');
+});
+
+test('nobody is logged in who cancels at the provider, nor by an answer to a login of somebody else', async () => {
+  await using client = new TestClient(app);
+  assert.equal((await logIn(client, undefined)).status, 400);
+  const begun = await client.get('/oauth/login');
+  const answer = await provider.pick(begun.headers.get('location') ?? '', 'alan');
+  await using victim = new TestClient(app);
+  assert.equal((await victim.get(answer)).status, 400);
+  for (const each of [client, victim]) assert.doesNotMatch(await (await each.get('/')).text(), /Logged in as/);
+});
+
+test('forms of somebody whom the database has forgotten lead back to the page', async () => {
+  const browser = await browserOf('ada');
+  const [_csrf_token, Cookie] = [await csrfOf(browser), browser.cookies.headerFor(new URL('http://localhost/'))];
+  await browser.close();
+  await using client = new TestClient(app, { headers: { Cookie } });
+  for (const path of ['/', '/delete', '/token', '/logout']) {
+    const { status, headers } = await client.post(path, { form: { text: 'x', id: '1', _csrf_token } });
+    assert.deepEqual([status, headers.get('location')], [303, '/'], path);
+  }
+  assert.match(await (await client.get('/')).text(), /Log in</);
 });
 
 test('the page works with forms alone, and escapes what people write', async () => {
-  await using client = new TestClient(app);
-  const _csrf_token = await tokenOf(client);
+  await using client = await browserOf('ada');
+  const _csrf_token = await csrfOf(client);
   const posted = await client.post('/', { form: { text: ' <script>alert(1)</script> ', _csrf_token } });
   assert.deepEqual([posted.status, posted.headers.get('location')], [303, '/']);
   const page = await client.get('/');
@@ -614,20 +907,15 @@ test('the page works with forms alone, and escapes what people write', async () 
   assert.match(text, /<h1>${name.replaceAll('/', '\\/')}<\\/h1>/);
   assert.match(text, /&#60;script&#62;alert\\(1\\)/);
   assert.doesNotMatch(text, /<script/);
-  assert.equal((await client.post('/delete', { form: { id: '1', _csrf_token: await tokenOf(client) } })).status, 303);
+  assert.match(text, /<p role="status">Note 1 is added<\\/p>/);
+  assert.doesNotMatch(await (await client.get('/')).text(), /role="status"/, 'it is said once');
+  assert.equal((await client.post('/delete', { form: { id: '1', _csrf_token: await csrfOf(client) } })).status, 303);
   assert.doesNotMatch(await (await client.get('/')).text(), /alert\\(1\\)/);
 });
 
-test('the page says once what has been done', async () => {
-  await using client = new TestClient(app);
-  await client.post('/', { form: { text: 'hello', _csrf_token: await tokenOf(client) } });
-  assert.match(await (await client.get('/')).text(), /<p role="status">Note 1 is added<\\/p>/);
-  assert.doesNotMatch(await (await client.get('/')).text(), /role="status"/);
-});
-
 test('the page says what is wrong with a note, and keeps the draft', async () => {
-  await using client = new TestClient(app);
-  const response = await client.post('/', { form: { text: 'y'.repeat(501), _csrf_token: await tokenOf(client) } });
+  await using client = await browserOf('ada');
+  const response = await client.post('/', { form: { text: 'y'.repeat(501), _csrf_token: await csrfOf(client) } });
   assert.equal(response.status, 400);
   const text = await response.text();
   assert.match(text, /role="alert">A note has 1 to 500 characters/);
@@ -635,9 +923,9 @@ test('the page says what is wrong with a note, and keeps the draft', async () =>
 });
 
 test('forms of other sites are refused, and forms without a token', async () => {
-  await using client = new TestClient(app);
-  const _csrf_token = await tokenOf(client);
-  for (const path of ['/', '/delete']) {
+  await using client = await browserOf('ada');
+  const _csrf_token = await csrfOf(client);
+  for (const path of ['/', '/delete', '/token', '/logout']) {
     assert.equal((await client.post(path, { form: { text: 'x', id: '1' } })).status, 403);
     assert.equal((await client.post(path, { form: { text: 'x', id: '1', _csrf_token }, headers: { 'Sec-Fetch-Site': 'cross-site' } })).status, 403);
   }
@@ -653,14 +941,6 @@ test('the page runs nothing but its own style, and nothing may frame it', async 
   assert.equal(page.headers.get('x-content-type-options'), 'nosniff');
 });
 
-test('ids that no note can have are not found, or refused', async () => {
-  await using client = new TestClient(app);
-  for (const id of ['0', '9007199254740993', '9'.repeat(30)]) {
-    const { status } = await client.get(\`/api/notes/\${id}\`);
-    assert.ok(status === 400 || status === 404, \`\${id}: \${status}\`);
-  }
-});
-
 test('the probes answer, and readiness has the database', async () => {
   await using client = new TestClient(app);
   assert.equal((await client.get('/healthz')).status, 200);
@@ -673,8 +953,8 @@ test('the probes answer, and readiness has the database', async () => {
 // The last one: it uses up what one client may ask.
 test('a client that asks too much is told when to come back', async () => {
   await using client = new TestClient(app);
-  let response = await client.get('/api/notes');
-  for (let asked = 1; asked < 1_000 && response.status === 200; asked++) response = await client.get('/api/notes');
+  let response = await client.get('/');
+  for (let asked = 1; asked < 1_000 && response.status === 200; asked++) response = await client.get('/');
   assert.equal(response.status, 429);
   assert.match(response.headers.get('retry-after') ?? '', /^[1-9]\\d*$/);
 });
@@ -688,16 +968,20 @@ import { test } from 'node:test';
 import { CheckViolation, Migrator, openDatabase } from 'svc/db';
 import { ManualClock } from 'svc/testing';
 import { Notes } from '../src/notes.ts';
+import { People } from '../src/people.ts';
 import type { Database } from 'svc/db';
 
 const MIGRATIONS = { directory: join(import.meta.dirname, '../migrations') };
 
-/** A database with every table. */
+/** A database with every table, and two people. */
 async function migrated(url: string): Promise<Database> {
   const db = await openDatabase(url);
   await new Migrator(db, MIGRATIONS).up();
+  for (const subject of ['ada', 'alan']) await new People(db).meet('dev', { subject, name: subject });
   return db;
 }
+
+const ADA = 'dev:ada';
 
 test('notes are there again when the database is opened again', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'notes-'));
@@ -706,10 +990,10 @@ test('notes are there again when the database is opened again', async () => {
     const createdAt = new Date('2030-01-31T12:00:00.000Z');
     {
       await using db = await migrated(url);
-      assert.deepEqual(await new Notes(db, new ManualClock(createdAt.getTime()), 10).create('Buy milk'), { id: 1, text: 'Buy milk', createdAt });
+      assert.deepEqual(await new Notes(db, new ManualClock(createdAt.getTime()), 10).create(ADA, 'Buy milk'), { id: 1, text: 'Buy milk', createdAt });
     }
     await using db = await migrated(url);
-    assert.deepEqual(await new Notes(db, new ManualClock(0), 10).list(0, 10), { items: [{ id: 1, text: 'Buy milk', createdAt }], total: 1 });
+    assert.deepEqual(await new Notes(db, new ManualClock(0), 10).list(ADA, 0, 10), { items: [{ id: 1, text: 'Buy milk', createdAt }], total: 1 });
   } finally {
     await rm(folder, { recursive: true });
   }
@@ -719,29 +1003,39 @@ test('the newest are listed first, of one moment too, and the total counts all p
   await using db = await migrated('sqlite::memory:');
   const clock = new ManualClock(0);
   const notes = new Notes(db, clock, 10);
-  for (const text of ['one', 'two', 'three']) await notes.create(text);
+  for (const text of ['one', 'two', 'three']) await notes.create(ADA, text);
   await clock.advance(1_000);
-  await notes.create('four');
-  const { items, total } = await notes.list(1, 2);
+  await notes.create(ADA, 'four');
+  const { items, total } = await notes.list(ADA, 1, 2);
   assert.deepEqual([items.map(({ text }) => text), total], [['three', 'two'], 4]);
-  assert.deepEqual(await notes.list(10, 10), { items: [], total: 4 });
+  assert.deepEqual(await notes.list(ADA, 10, 10), { items: [], total: 4 });
 });
 
-test('no more notes are kept than fit, however many are written at once', async () => {
+test('nobody keeps more notes than fit, however many are written at once', async () => {
   await using db = await migrated('sqlite::memory:');
   const notes = new Notes(db, new ManualClock(0), 3);
-  const written = await Promise.all(Array.from({ length: 10 }, (_, index) => notes.create(\`note \${index}\`)));
+  const written = await Promise.all(Array.from({ length: 10 }, (_, index) => notes.create(ADA, \`note \${index}\`)));
   assert.equal(written.filter((note) => note !== undefined).length, 3);
-  assert.equal((await notes.list(0, 10)).total, 3);
-  assert.equal(await notes.delete(3), true);
-  assert.equal((await notes.create('again'))?.id, 4, 'an id is not given twice');
+  assert.equal((await notes.list(ADA, 0, 10)).total, 3);
+  assert.notEqual(await notes.create('dev:alan', 'the room of somebody else'), undefined);
+  assert.equal(await notes.delete(ADA, 3), true);
+  assert.equal((await notes.create(ADA, 'again'))?.id, 5, 'an id is not given twice');
 });
 
 test('the table itself refuses a note without text, and one that is too long', async () => {
   await using db = await migrated('sqlite::memory:');
   const notes = new Notes(db, new ManualClock(0), 10);
-  for (const text of ['', 'x'.repeat(501)]) await assert.rejects(notes.create(text), CheckViolation);
-  for (const text of ['x'.repeat(500), '\\0']) assert.equal((await notes.create(text))?.text, text);
+  for (const text of ['', 'x'.repeat(501)]) await assert.rejects(notes.create(ADA, text), CheckViolation);
+  for (const text of ['x'.repeat(500), '\\0']) assert.equal((await notes.create(ADA, text))?.text, text);
+});
+
+test('somebody who logs in again has the name of now; a long one is cut, and none is the id', async () => {
+  await using db = await migrated('sqlite::memory:');
+  const people = new People(db);
+  for (const [name, shown] of [['Ada King', 'Ada King'], ['😀'.repeat(200), '😀'.repeat(100)], ['\\ud800', '\\ufffd'], [null, ADA]] as const) {
+    assert.equal(await people.meet('dev', { subject: 'ada', name }), ADA);
+    assert.deepEqual(await people.get(ADA), { id: ADA, name: shown });
+  }
 });
 
 test('every migration can be undone, and applied again', async () => {
@@ -801,6 +1095,10 @@ SVC_AUTH_SECRET=
 # SVC_HOST=127.0.0.1
 # SVC_PORT=8000
 # SVC_DATABASE_URL=sqlite:./data.db
+# SVC_BASE_URL=
+# SVC_GITHUB_CLIENT_ID=
+# SVC_GITHUB_CLIENT_SECRET=
+# SVC_DEV_PROVIDER=
 # SVC_PAGE_SIZE=20
 # SVC_MAX_NOTES=1000
 # SVC_REQUESTS_PER_MINUTE=120
@@ -812,6 +1110,8 @@ const TEMPLATES: Readonly<Record<string, Template>> = {
   'README.md': README,
   'src/app.ts': APP,
   'src/notes.ts': NOTES,
+  'src/people.ts': PEOPLE,
+  'src/login.ts': LOGIN,
   'src/page.ts': PAGE,
   'migrations/0001_notes.up.sql': MIGRATION_UP,
   'migrations/0001_notes.down.sql': MIGRATION_DOWN,

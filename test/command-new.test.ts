@@ -4,19 +4,28 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
 import { lstatSync, mkdirSync, readFileSync, readdirSync, realpathSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
 import { moveEntries } from '../src/command-new.ts';
+import { CookieJar } from '../src/cookie-jar.ts';
+import { openDatabase } from '../src/db/open.ts';
 import { FAULTS } from '../src/errors.ts';
+import { createToken } from '../src/jwt.ts';
 import { starterFiles } from '../src/starter.ts';
 import { BIN, ROOT, build } from './support/build.ts';
 import { folder, run, start } from './support/run.ts';
 import { npmEnvironment } from './support/scratch.ts';
 import type { Ended, RunOptions, Running } from './support/run.ts';
+import type { AddressInfo } from 'node:net';
 import type { TestContext } from 'node:test';
 
 before(build);
+
+/** Settings of logins in production. */
+const GITHUB = { SVC_BASE_URL: 'https://notes.example', SVC_GITHUB_CLIENT_ID: 'client', SVC_GITHUB_CLIENT_SECRET: 'of-nobody' };
 
 const MANIFEST = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { version: string; engines: { node: string }; scripts: Record<string, string> };
 const FILES = starterFiles({ name: 'x', source: 'registry', dependency: '', engine: '', secret: '' }).map(({ path }) => path);
@@ -51,17 +60,71 @@ function manifestOf(path: string): { name: string; engines: object; dependencies
   return JSON.parse(readFileSync(join(path, 'package.json'), 'utf8')) as ReturnType<typeof manifestOf>;
 }
 
-/** Serves the project with a database that is not there yet, writes a note through the JSON interface, and ends it with SIGTERM. */
-async function serves(t: TestContext, path: string, options: RunOptions = {}): Promise<void> {
-  const server = start(t, process.execPath, [join(path, 'node_modules/svc/bin/svc.js'), 'run', 'src/app.ts', '--env-file', '.env', '--port', '0'], { cwd: path, ...options });
+/** Serves the project as development does, on a port that its provider of logins knows. */
+async function serving(t: TestContext, path: string, env: RunOptions['env'] = {}): Promise<{ readonly server: Running; readonly visitor: Visitor }> {
+  const server = start(t, process.execPath, [join(path, 'node_modules/svc/bin/svc.js'), 'run', 'src/app.ts', '--env-file', '.env'], { cwd: path, env: { ...env, SVC_PORT: String(await freePort()) } });
   const [, url] = await server.printed(/"event":"listening","url":"([^"]+)","env":"development"/);
-  const created = await fetch(`${url!}/api/notes`, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: '{"text":"hello"}' });
-  assert.deepEqual([created.status, created.headers.get('location')], [201, '/api/notes/1']);
-  const page = await (await fetch(url!)).text();
-  assert.match(page, /<h1>shop<\/h1>[\s\S]*<p>hello<\/p>/);
-  assert.match(await (await fetch(`${url!}/readyz`)).text(), /"database":\{"status":"up"/);
+  return { server, visitor: new Visitor(url!) };
+}
+
+/** Serves the project with a database that is not there yet, logs in, writes a note on the page and one through the JSON interface, and ends it with SIGTERM. */
+async function serves(t: TestContext, path: string): Promise<void> {
+  const { server, visitor } = await serving(t, path);
+  await visitor.logIn();
+  const page = await visitor.submit('/', { text: 'hello' });
+  assert.match(page, /<h1>shop<\/h1>[\s\S]*Logged in as <strong>Ada Lovelace<[\s\S]*<p>hello<\/p>/);
+  const [, Authorization] = /Authorization: (Bearer [\w.-]+)/.exec(await visitor.submit('/token'))!;
+  const created = await fetch(`${visitor.url}/api/notes`, { method: 'POST', headers: { 'Content-Type': 'application/json', Authorization: Authorization! }, body: '{"text":"by a program"}' });
+  assert.deepEqual([created.status, created.headers.get('location')], [201, '/api/notes/2']);
+  assert.match(await visitor.submit('/logout'), />Log in</);
+  assert.match(await (await fetch(`${visitor.url}/readyz`)).text(), /"database":\{"status":"up"/);
   await stops(server);
   assert.deepEqual(databaseFiles(path), ['data.db'], 'its log is written back');
+}
+
+/** A person with a browser that runs no scripts. */
+class Visitor {
+  readonly url: string;
+  readonly #cookies = new CookieJar(() => Date.now());
+
+  constructor(url: string) { this.url = url; }
+
+  /** An answer that leads nowhere else; `form` is posted. */
+  async visit(address: string, form?: Record<string, string>): Promise<Response> {
+    const url = new URL(address, this.url);
+    const response = await fetch(url, { redirect: 'manual', headers: { Cookie: this.#cookies.headerFor(url) }, ...form === undefined ? {} : { method: 'POST', body: new URLSearchParams(form) } });
+    for (const field of response.headers.getSetCookie()) this.#cookies.take(field, url);
+    const location = response.headers.get('location');
+    return location === null ? response : this.visit(new URL(location, url).href);
+  }
+
+  /** As the first of those whom the provider of development knows. */
+  async logIn(): Promise<void> {
+    const choice = await this.visit('/oauth/login');
+    const address = new URL(choice.url);
+    assert.equal(address.href.split('?')[0], `${this.url}/_dev/provider/authorize`);
+    assert.match(choice.headers.get('content-security-policy')!, /form-action 'self' http:\/\/127\.0\.0\.1:\d+;/); // that of the provider, not of the application
+    const [, action] = /<form method="post" action="([^"]+)"/.exec(await choice.text())!;
+    const home = await this.visit(new URL(action!, address).href, { ...Object.fromEntries(address.searchParams), user: 'ada' });
+    assert.equal(home.url, `${this.url}/`, await home.text());
+  }
+
+  /** Sends a form of the page, and gives the page that follows. */
+  async submit(path: string, fields: Record<string, string> = {}): Promise<string> {
+    const [, token] = /name="_csrf_token" value="([^"]+)"/.exec(await (await this.visit('/')).text())!;
+    const response = await this.visit(path, { ...fields, _csrf_token: token! });
+    assert.equal(response.status, 200);
+    return response.text();
+  }
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, 'close');
+  return port;
 }
 
 async function stops(server: Running): Promise<void> {
@@ -101,21 +164,55 @@ test('a new project does not start without its secret, and says which variable i
 
 test('a new project does not start in production before its database is migrated, and then keeps what is written', async (t) => {
   const path = await made(t, ['--link']);
-  const inProduction: RunOptions = { cwd: path, env: { SVC_AUTH_SECRET: randomBytes(32).toString('hex'), SVC_PORT: '0', SVC_DATABASE_URL: 'sqlite:./kept.db' } };
+  const secret = randomBytes(32).toString('hex');
+  const inProduction: RunOptions = { cwd: path, env: { ...GITHUB, SVC_AUTH_SECRET: secret, SVC_PORT: '0', SVC_DATABASE_URL: 'sqlite:./kept.db' } };
   const svc = (...args: string[]): [string, string[], RunOptions] => [process.execPath, [BIN, ...args, 'src/app.ts'], inProduction];
   const tooEarly = await run(...svc('run'));
   assert.equal(tooEarly.status, 1);
-  assert.match(tooEarly.stderr, /Cannot start: the database "database" lacks 1 migration: 0001_notes\n[^\n]*svc migrate up/);
-  assert.match((await run(...svc('migrate', 'up'))).stdout, /^applied {2}0001_notes /);
+  assert.match(tooEarly.stderr, /Cannot start: the database "database" lacks \d migrations: oauth\/[^\n]*, 0001_notes\n[^\n]*svc migrate up/);
+  assert.match((await run(...svc('migrate', 'up'))).stdout, /^applied {2}oauth\/[^]*^applied {2}0001_notes /m);
+  {
+    await using db = await openDatabase(`sqlite:${join(path, 'kept.db')}`);
+    await db.execute("insert into person (id, name) values ('github:1', 'Ada')");
+  }
+  const headers = { 'Content-Type': 'application/json', Authorization: `Bearer ${createToken('github:1', secret, { claims: { scopes: ['notes:read', 'notes:write'] } })}` };
   for (const time of [1, 2]) {
     const server = start(t, ...svc('run'));
     const [, url] = await server.printed(/"event":"listening","url":"([^"]+)","env":"production"/);
-    if (time === 1) await fetch(`${url!}/api/notes`, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: '{"text":"hello"}' });
-    assert.match(await (await fetch(`${url!}/api/notes/1`)).text(), /"text":"hello"/);
+    if (time === 1) await fetch(`${url!}/api/notes`, { method: 'POST', headers, body: '{"text":"hello"}' });
+    assert.match(await (await fetch(`${url!}/api/notes/1`, { headers })).text(), /"text":"hello"/);
+    const login = await fetch(`${url!}/oauth/login`, { redirect: 'manual' });
+    assert.match(login.headers.get('location')!, /^https:\/\/github\.com\/login\/oauth\/authorize\?[^]*redirect_uri=https%3A%2F%2Fnotes\.example%2Foauth%2Fcallback/);
+    assert.equal((await fetch(`${url!}/_dev/provider/authorize`)).status, 404);
     await stops(server);
   }
   const live = await run(...svc('check', '--live', '--skip', 'SVC404'));
   assert.equal(live.status, 0, live.stdout);
+});
+
+test('a new project in production without a provider lets nobody in, and says so', async (t) => {
+  const path = await made(t, ['--link']);
+  const server = start(t, process.execPath, [BIN, 'run', 'src/app.ts'], { cwd: path, env: { SVC_ENV: 'production', SVC_AUTH_SECRET: randomBytes(32).toString('hex'), SVC_PORT: '0', SVC_DATABASE_URL: 'sqlite::memory:' } });
+  const [, url] = await server.printed(/"event":"listening","url":"([^"]+)","env":"production"/);
+  await server.printed(/"event":"login_missing"/);
+  assert.match(await (await fetch(url!)).text(), /role="alert">Nobody can log in yet/);
+  for (const address of ['oauth/login', '_dev/provider/authorize']) assert.equal((await fetch(`${url!}/${address}`)).status, 404);
+  assert.equal((await fetch(`${url!}/api/notes`)).status, 401);
+  await stops(server);
+});
+
+test('the settings of logins are looked at before a new project serves', async (t) => {
+  const path = await made(t, ['--link']);
+  const check = (env: Record<string, string>): Promise<Ended> => run(process.execPath, [BIN, 'check', 'src/app.ts', '--env', 'production', '--env-file', '.env', '--max-warnings', '0', '--skip', 'SVC404'], { cwd: path, env });
+  assert.equal((await check(GITHUB)).status, 0);
+  for (const [env, expected, failed = 1] of [
+    [{ ...GITHUB, SVC_BASE_URL: undefined }, /SVC209 [^]*no redirect URI is allowed/], [{ ...GITHUB, SVC_BASE_URL: 'http://notes.example' }, /SVC209 [^]*is not https/],
+    [{ ...GITHUB, SVC_BASE_URL: 'notes' }, /SVC_BASE_URL[^]*an address such as/, 3], [{ ...GITHUB, SVC_GITHUB_CLIENT_SECRET: undefined }, /its clientSecret is empty/, 3],
+  ] as const) {
+    const { status, stdout } = await check(Object.fromEntries(Object.entries(env).filter(([, value]) => value !== undefined)) as Record<string, string>);
+    assert.equal(status, failed, stdout);
+    assert.match(stdout, expected);
+  }
 });
 
 test('the command of the image migrates the database, serves it, and passes SIGTERM on', { skip: process.platform === 'win32' && 'no sh' }, async (t) => {
@@ -133,19 +230,17 @@ test('the command of the image migrates the database, serves it, and passes SIGT
 
 test('the backup that README.md of a new project shows is made while it runs, and can be served', async (t) => {
   const path = await made(t, ['--link']);
-  const env = { SVC_PORT: '0' };
-  const args = [BIN, 'run', 'src/app.ts', '--env-file', '.env'];
-  const server = start(t, process.execPath, args, { cwd: path, env });
-  const [, url] = await server.printed(/"event":"listening","url":"([^"]+)"/);
-  await fetch(`${url!}/api/notes`, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: '{"text":"hello"}' });
+  const { server, visitor } = await serving(t, path);
+  await visitor.logIn();
+  await visitor.submit('/', { text: 'hello' });
   const [, type, program] = /^node (--input-type=module) -e "([^"]+)"$/m.exec(readFileSync(join(path, 'README.md'), 'utf8'))!;
   const backup = await run(process.execPath, [type!, '-e', program!], { cwd: path });
   assert.equal(backup.status, 0, backup.stderr);
   await stops(server);
-  const restored = start(t, process.execPath, args, { cwd: path, env: { ...env, SVC_DATABASE_URL: 'sqlite:./backup.db' } });
-  const [, again] = await restored.printed(/"event":"listening","url":"([^"]+)"/);
-  assert.match(await (await fetch(`${again!}/api/notes`)).text(), /"text":"hello"/);
-  await stops(restored);
+  const restored = await serving(t, path, { SVC_DATABASE_URL: 'sqlite:./backup.db' });
+  await restored.visitor.logIn();
+  assert.match(await (await restored.visitor.visit('/')).text(), /<p>hello<\/p>/);
+  await stops(restored.server);
 });
 
 test('the scripts of a new project use options that there are', async (t) => {
