@@ -16,10 +16,21 @@ export interface Clock {
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
 }
 
+/** Beyond it, wall and monotonic time have parted. */
+const STEP_MS = 5;
+/** What monotonic time is added to for microseconds of the wall clock. */
+let originMs = performance.timeOrigin;
+
 /** The machine's time. */
 export const systemClock: Clock = Object.freeze({
   nowMs: () => Date.now(),
-  nowMicros: () => Math.round((performance.timeOrigin + performance.now()) * 1000),
+  nowMicros: () => {
+    const sinceStartMs = performance.now();
+    const wallMs = Date.now();
+    // the system's clock was set, or the machine slept: monotonic time knows nothing of either
+    if (Math.abs(wallMs - originMs - sinceStartMs) > STEP_MS) originMs = wallMs - sinceStartMs;
+    return Math.round((originMs + sinceStartMs) * 1000);
+  },
   monotonicMs: () => performance.now(),
   after(ms: number, fn: () => void): Disposable {
     const timer = setTimeout(fn, ms).unref();

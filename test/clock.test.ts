@@ -94,3 +94,18 @@ test('ManualClock.setWallMs() moves the wall clock only', async () => {
   await clock.advance(10);
   assert.deepEqual([clock.nowMs(), clock.monotonicMs(), calls], [10, 10, 1]);
 });
+
+test('systemClock.nowMicros() follows the system\'s clock when that is set, and is monotonic otherwise', (t) => {
+  const now = Date.now;
+  t.after(() => { Date.now = now; systemClock.nowMicros(); });
+  let last = systemClock.nowMicros();
+  for (let round = 0; round < 1_000; round++) {
+    const next = systemClock.nowMicros();
+    assert.ok(next >= last);
+    last = next;
+  }
+  Date.now = () => now() + 3_600_000;
+  assert.ok(Math.abs(systemClock.nowMicros() / 1_000 - now() - 3_600_000) < 1_000);
+  Date.now = now;
+  assert.ok(Math.abs(systemClock.nowMicros() / 1_000 - now()) < 1_000);
+});

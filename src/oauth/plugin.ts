@@ -202,7 +202,7 @@ export class OAuthPlugin implements Plugin {
   #secrets(config: Config): Secrets {
     const own = this.#options.authSecret;
     if (own === undefined) return authSecrets(config);
-    const [shared] = [config.get('authSecret')].flat();
+    const [shared] = [config.peek('authSecret')].flat();
     if (typeof shared === 'string' && shared !== '' && [own].flat()[0] !== shared) throw new SvcError('E_OAUTH_SECRET', []);
     return own;
   }

@@ -81,7 +81,7 @@ test('D05 An entry with a wildcard, a fragment, user information, or without sch
   assert.match(of('https://*.app.example/cb'), /wildcard/);
   assert.match(of('https://app.example/cb#x'), /fragment/);
   assert.match(of('https://app.example/cb#'), /fragment/);
-  assert.match(of('https://u:p@app.example/cb'), /user information/);
+  for (const user of ['u:p', 'u', ':p']) assert.match(of(`https://${user}@app.example/cb`), /user information/);
   for (const entry of ['/oauth/callback', 'app.example/cb', '', 5, null]) assert.match(of(entry), /no absolute URL/);
   assert.match(of('https://app.example/a b'), /spaces/);
   assert.match(of('https://app.example\\cb'), /backslashes/);

@@ -209,3 +209,28 @@ test('The statement that rotates keeps the previous hash before it sets the next
   assert.ok(asked[0]!.sql.indexOf('prev_hash = cur_hash') < asked[0]!.sql.indexOf('cur_hash = ?'));
   assert.deepEqual(asked[0]!.params, ['c', 1, 1, 2, 2, 'a', 0, 'b', 1, 1]);
 });
+
+test('No statement reads a whole table, but the count of states', async () => {
+  const { database, asked } = failing('sqlite', []);
+  const store = new SqlTokenStore(() => database, new ManualClock());
+  await store.addLogin(loginRow());
+  await store.findLogin('a');
+  await store.rotate({ id: 'a', generation: 0, currentHash: 'b', nextHash: 'c', now: 1, idleExpiresAt: 2 });
+  await store.markDelivered('a', 1, 2);
+  await store.revoke('a', 'logout', 1);
+  await store.revokeOf('a', 'b', 1);
+  await store.revokeAll('a', 1);
+  await store.validAfter('a');
+  await store.listLogins('a', 1);
+  await store.findState('a', 1);
+  await store.cleanUp(1, 1);
+  await store.countStates();
+  await using real = await oauthDatabase('sqlite::memory:');
+  const scans: string[] = [];
+  for (const { sql, params } of asked) {
+    const plan = await real.fetchAll<{ detail: string }>(`EXPLAIN QUERY PLAN ${sql}`, params as []);
+    if (plan.some(({ detail }) => detail.startsWith('SCAN'))) scans.push(sql);
+  }
+  assert.equal(asked.length, 14);
+  assert.deepEqual(scans, ['SELECT COUNT(*) FROM svc_oauth_state']);
+});

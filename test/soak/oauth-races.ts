@@ -16,6 +16,7 @@ import { seeded } from '../support/random.ts';
 import type { Scope } from '../support/run.ts';
 
 const seconds = Number(process.env['SOAK_SECONDS'] ?? 60);
+const ROUNDS = 2;
 const COUNTS: readonly number[] = [2, 5, 20, 100];
 const cleanUps: (() => void | Promise<void>)[] = [];
 const scope: Scope = { after: (fn) => void cleanUps.unshift(fn) };
@@ -27,29 +28,30 @@ async function http(name: string, sites: Sites, counts: readonly number[], round
     const races = await overHttp(sites, count, rounds);
     add(`${name}: ${count} at once, rounds`, races.rounds);
     add(`${name}: ${count} at once, login alive`, races.alive);
+    add(`${name}: ${count} at once, replay afterwards caught`, races.caught);
     add(`${name}: ${count} at once, over the limit`, races.limited);
   }
 }
 
 try {
+  const startedMs = performance.now();
   const [one, six] = [await Fleet.start(scope, 1), await Fleet.start(scope, 6)];
   const sites = { 'http, 1 process': await Sites.start(scope, 1, 'unlimited'), 'http, 6 processes': await Sites.start(scope, 6, 'unlimited'), 'http, default limits': await Sites.start(scope, 1, 'limited') };
-  const startedMs = performance.now();
   for (let cycle = 0; cycle === 0 || performance.now() - startedMs < seconds * 1_000; cycle++) {
     const random = seeded(cycle);
     for (const count of COUNTS) {
-      add(`1 process: ${count} at once, all with one successor, alive, replay caught`, await coalesced(one, count, 5));
-      add(`6 processes: ${count} at once, all with one successor, alive, replay caught`, await coalesced(six, count, 5));
+      add(`1 process: ${count} at once, all with one successor, alive, replay caught`, await coalesced(one, count, ROUNDS));
+      add(`6 processes: ${count} at once, all with one successor, alive, replay caught`, await coalesced(six, count, ROUNDS));
     }
-    add('6 processes, strict: 20 at once, one successor, alive', await strict(six, 20, 5));
-    add('rotations against revokeAll()', await revoked(six, 20, random));
-    add('rounds of revokeAll() against 20 logins', 20);
-    add('logins admitted, then ended by revokeAll()', await begunBefore(six, 10, random));
-    add('states taken once', await takenOnce(six, 10));
-    add('old tokens of six processes, one event each', await replayed(six, 5));
-    for (const [name, of] of Object.entries(sites)) await http(name, of, COUNTS, 5);
-    add('kill -9 between commit and answer', await killed(six, 5, random));
-    add('kill -9 by HTTP', await killedOverHttp(sites['http, 1 process'], 2));
+    add('6 processes, strict: 20 at once, one successor, alive', await strict(six, 20, ROUNDS));
+    add('rotations against revokeAll()', await revoked(six, 5 * ROUNDS, random));
+    add('rounds of revokeAll() against 20 logins', 5 * ROUNDS);
+    add('logins admitted, then ended by revokeAll()', await begunBefore(six, 2 * ROUNDS, random));
+    add('states taken once', await takenOnce(six, 2 * ROUNDS));
+    add('old tokens of six processes, one event each', await replayed(six, ROUNDS));
+    for (const [name, of] of Object.entries(sites)) await http(name, of, COUNTS, ROUNDS);
+    add('kill -9 between commit and answer', await killed(six, ROUNDS, random));
+    add('kill -9 by HTTP', await killedOverHttp(sites['http, 1 process'], 1));
   }
   for (const [what, count] of totals) console.log(`${String(count).padStart(7)}  ${what}`);
   const sum = (end: string): number => [...totals].reduce((total, [what, count]) => what.endsWith(end) ? total + count : total, 0);

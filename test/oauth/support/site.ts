@@ -85,7 +85,13 @@ export class LoginSite implements AsyncDisposable {
   }
 
   static async open(options: LoginSiteOptions = {}): Promise<LoginSite> {
-    return new LoginSite(await FakeProvider.start(), options);
+    const fake = await FakeProvider.start();
+    try {
+      return new LoginSite(fake, options);
+    } catch (error) {
+      await fake[Symbol.asyncDispose](); // its server would keep the process alive
+      throw error;
+    }
   }
 
   /** Another browser. */

@@ -1,0 +1,196 @@
+/**
+ * Tokens in cookies: B25, T23, and what BearerAuth makes of them.
+ */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { CSRFMiddleware, Depends, requireScopes } from 'svc';
+import { currentUser } from 'svc/oauth';
+import { LoginSite, claimsOf, cookiesOf, refusedAs } from './support/site.ts';
+import type { LoginSiteOptions } from './support/site.ts';
+import type { TestClient } from 'svc/testing';
+
+const OWN = { origin: 'https://app.example', 'sec-fetch-site': 'same-origin' };
+const ACCESS = '__Host-svc_access', REFRESH = '__Host-svc_refresh';
+
+function open(options: LoginSiteOptions = {}): Promise<LoginSite> {
+  return LoginSite.open({
+    env: 'production', ...options, plugin: { mode: 'cookie', scopes: ['read'], ...options.plugin },
+    more: (app) => {
+      app.route('/me', ['GET', 'POST'], { me: Depends(requireScopes('read')) }, ({ me }) => me.sub);
+      options.more?.(app);
+    },
+  });
+}
+
+async function login(site: LoginSite, client: TestClient = site.client): Promise<Response> {
+  const { state } = await site.begin({}, { client });
+  const response = await site.back({ code: 'c', state }, { client });
+  assert.equal(response.status, 303, await response.clone().text());
+  return response;
+}
+
+const post = (site: LoginSite, path: string, headers: Record<string, string>, form: Record<string, string> = {}): Promise<Response> => site.settle(site.client.post(path, { form, headers }));
+
+test('B25 A login leads to a local path, and the tokens are in cookies that no script reads', async () => {
+  await using site = await open({ plugin: { afterLogin: '/home?x=1' } });
+  const response = await login(site);
+  assert.deepEqual([response.headers.get('location'), response.headers.get('cache-control')], ['/home?x=1', 'no-store']);
+  const cookies = cookiesOf(response);
+  assert.deepEqual(cookies.get(ACCESS)!.attributes, ['HttpOnly', 'Max-Age=900', 'Path=/', 'SameSite=Lax', 'Secure']);
+  assert.deepEqual(cookies.get(REFRESH)!.attributes, ['HttpOnly', 'Max-Age=7776000', 'Path=/', 'SameSite=Strict', 'Secure']);
+  const body = await response.text();
+  for (const { value } of cookies.values()) assert.ok(value === '' || (!body.includes(value) && !response.headers.get('location')!.includes(value)));
+  assert.match(cookies.get(REFRESH)!.value, /^svcrt_1/);
+});
+
+test('B25 Outside production, without TLS, the cookies have no prefix', async () => {
+  await using site = await open({ env: 'test' });
+  assert.deepEqual([...cookiesOf(await login(site)).keys()].filter((name) => !name.startsWith('svc_oauth')), ['svc_access', 'svc_refresh']);
+});
+
+test('B25 return_to leads back to where the login began, and is nothing in JSON mode', async () => {
+  await using site = await open();
+  const { state } = await site.begin({ return_to: '/cart' });
+  assert.equal((await site.back({ code: 'c', state })).headers.get('location'), '/cart');
+  await using json = await LoginSite.open();
+  const begun = await json.begin({ return_to: 'https://evil.example/' });
+  assert.equal((await json.back({ code: 'c', state: begun.state })).status, 200);
+});
+
+test('B25 Claims that make a token larger than a cookie are a mistake, told before anything is stored', async () => {
+  await using site = await open({ plugin: { onUser: () => ({ sub: 'ada', claims: { list: 'x'.repeat(4_000) } }) } });
+  const { state } = await site.begin();
+  await refusedAs(await site.back({ code: 'c', state }), 500, 'server_error');
+  assert.deepEqual(await site.oauth.listSessions('ada'), []);
+  assert.ok(site.events.some(({ error }) => JSON.stringify(error)?.includes('E_OAUTH_USER')));
+});
+
+test('The access cookie counts where there is no Authorization, which wins where there is', async () => {
+  await using site = await open();
+  assert.equal((await site.client.get('/me')).status, 401);
+  await login(site);
+  assert.equal(await (await site.client.get('/me')).text(), 'user-ada');
+  assert.equal((await site.client.get('/me', { headers: { authorization: 'Bearer nonsense' } })).status, 401);
+  await site.clock.advance(900_000);
+  assert.equal((await site.client.get('/me')).status, 401, 'it is over');
+  await using json = await LoginSite.open({ more: (app) => app.get('/me', { me: Depends(requireScopes('read')) }, ({ me }) => me.sub) });
+  const { access_token: token } = await json.login();
+  assert.equal((await json.client.get('/me', { headers: { cookie: `svc_access=${token}` } })).status, 401, 'in JSON mode there is no such cookie');
+});
+
+test('The access cookie does not count for what changes things, or opens a socket, from another page', async () => {
+  await using site = await open();
+  await login(site);
+  const status = async (method: string, headers: Record<string, string>): Promise<number> => (await site.client.request(method, '/me', { headers })).status;
+  const foreign: Record<string, string>[] = [{ 'sec-fetch-site': 'cross-site' }, { 'sec-fetch-site': 'same-site' }, { origin: 'https://evil.example' }, { origin: 'null' }, { origin: 'http://app.example:81' }, { origin: 'https://sub.app.example' }];
+  for (const headers of foreign) assert.equal(await status('POST', headers), 401, JSON.stringify(headers));
+  for (const headers of [OWN, { origin: 'https://app.example' }, { 'sec-fetch-site': 'none' }, {}]) assert.equal(await status('POST', headers as Record<string, string>), 200);
+  assert.equal(await status('GET', { 'sec-fetch-site': 'cross-site' }), 200, 'a link from elsewhere');
+  assert.equal(await status('GET', { origin: 'https://evil.example', upgrade: 'websocket' }), 401);
+});
+
+test('T23 A page of this origin refreshes by the cookie, and gets new ones', async () => {
+  await using site = await open();
+  await login(site);
+  const [access, refresh] = [site.client.cookies.get(ACCESS)!, site.client.cookies.get(REFRESH)!];
+  await site.clock.advance(60_000);
+  const response = await post(site, '/oauth/token', OWN);
+  assert.equal(response.status, 200);
+  assert.deepEqual(await response.json(), { token_type: 'Cookie', expires_in: 900, scope: 'read' });
+  assert.equal(response.headers.get('cache-control'), 'no-store');
+  assert.notEqual(site.client.cookies.get(ACCESS), access);
+  assert.notEqual(site.client.cookies.get(REFRESH), refresh);
+  assert.equal(claimsOf(site.client.cookies.get(ACCESS)!)['sid'], claimsOf(access)['sid']);
+  assert.ok(cookiesOf(response).get(REFRESH)!.attributes.some((each) => /^Max-Age=77759\d\d$/.test(each)), 'not beyond the absolute end');
+  assert.equal((await post(site, '/oauth/token', { origin: 'https://app.example' })).status, 200);
+});
+
+test('T23 Without proof that the page is of this origin nothing is refreshed, revoked or set, with the cookie or with a token', async () => {
+  await using site = await open();
+  await login(site);
+  const token = site.client.cookies.get(REFRESH)!;
+  const attacker = site.browser();
+  await login(site, attacker);
+  const foreign: Record<string, string>[] = [{ 'sec-fetch-site': 'cross-site' }, { 'sec-fetch-site': 'same-site', origin: 'https://sub.app.example' }, { origin: 'https://evil.example' }, { origin: 'null' }];
+  for (const path of ['/oauth/token', '/oauth/revoke']) {
+    for (const headers of [...foreign, {}]) {
+      const response = await post(site, path, headers);
+      assert.deepEqual(response.headers.getSetCookie(), []);
+      await refusedAs(response, 403, 'invalid_request');
+    }
+    for (const headers of foreign) {
+      const response = await post(site, path, headers, { refresh_token: attacker.cookies.get(REFRESH)! }); // login CSRF
+      assert.deepEqual(response.headers.getSetCookie(), []);
+      await refusedAs(response, 403, 'invalid_request');
+    }
+  }
+  assert.equal(site.client.cookies.get(REFRESH), token);
+  assert.equal((await site.client.get('/me')).status, 200);
+  assert.deepEqual([...new Set(site.audited('token_refused').map(({ category }) => category))], ['malicious_csrf']);
+  assert.equal((await post(site, '/oauth/token', OWN)).status, 200);
+});
+
+test('T23 Whoever loses a race, or comes too late, has no cookie taken away', async () => {
+  await using site = await open({ plugin: { concurrency: 'strict', limits: { token: false } } });
+  await login(site);
+  const answers = await site.settle(Promise.all(Array.from({ length: 5 }, () => site.client.post('/oauth/token', { headers: OWN }))));
+  const losers = answers.filter(({ status }) => status === 400);
+  assert.equal(losers.length, 4);
+  for (const { headers } of losers) assert.deepEqual(headers.getSetCookie(), []);
+  assert.equal((await post(site, '/oauth/token', OWN)).status, 200);
+});
+
+test('T23 An answer that was lost is given again for ten seconds', async () => {
+  await using site = await open();
+  await login(site);
+  const lost = { ...OWN, cookie: `${REFRESH}=${site.client.cookies.get(REFRESH)!}` };
+  const first = cookiesOf(await post(site, '/oauth/token', lost)).get(REFRESH)!.value;
+  await site.clock.advance(5_000);
+  assert.equal(cookiesOf(await post(site, '/oauth/token', lost)).get(REFRESH)!.value, first);
+  await site.clock.advance(10_000);
+  await refusedAs(await post(site, '/oauth/token', lost), 400, 'invalid_grant');
+});
+
+test('Logging out ends the login, the cookies and the session; a token in the body touches neither cookies nor session', async () => {
+  await using site = await open({ hasSession: true, more: (app) => app.get('/look', ({ req }) => ({ user: req.session.get(currentUser) ?? null })) });
+  await login(site);
+  const other = site.browser();
+  await login(site, other);
+  const byToken = await post(site, '/oauth/revoke', {}, { token: other.cookies.get(REFRESH)! });
+  assert.deepEqual([byToken.status, byToken.headers.getSetCookie()], [200, []]);
+  assert.deepEqual(await (await site.client.get('/look')).json(), { user: 'user-ada' });
+
+  const response = await post(site, '/oauth/revoke', OWN);
+  assert.equal(response.status, 200);
+  for (const name of [ACCESS, REFRESH]) assert.ok(cookiesOf(response).get(name)!.attributes.includes('Max-Age=0'));
+  assert.deepEqual(site.client.cookies.names().filter((name) => /access|refresh/.test(name)), []);
+  assert.deepEqual(await (await site.client.get('/look')).json(), { user: null });
+  assert.deepEqual(await site.oauth.listSessions('user-ada'), []);
+  await refusedAs(await post(site, '/oauth/revoke', OWN), 400, 'invalid_request');
+});
+
+test('A cookie that is no token of ours is refused as one, and logging out removes it', async () => {
+  await using site = await open();
+  const headers = { ...OWN, cookie: `${REFRESH}=nonsense` };
+  await refusedAs(await post(site, '/oauth/token', headers), 400, 'invalid_grant');
+  const response = await post(site, '/oauth/revoke', headers);
+  assert.deepEqual([response.status, response.headers.getSetCookie().length], [200, 2]);
+});
+
+test('A login of form_post comes back by the cookie, too, and goes on to a local path', async () => {
+  await using site = await open();
+  const { state } = await site.begin();
+  const response = await site.client.post('/oauth/callback', { form: { code: 'c', state } });
+  assert.deepEqual([response.status, response.headers.get('location')], [303, '/']);
+});
+
+test('With CSRF protection in front, exempting what has its own proof lets tokens and callbacks through', async () => {
+  await using site = await open({ hasSession: true, more: (app) => app.use(new CSRFMiddleware({ exempt: ['/oauth/callback', '/oauth/token', '/oauth/revoke'] })) });
+  const { state } = await site.begin();
+  assert.equal((await site.client.post('/oauth/callback', { form: { code: 'c', state }, headers: { origin: 'https://provider.example', 'sec-fetch-site': 'cross-site' } })).status, 303);
+  assert.equal((await post(site, '/oauth/token', OWN)).status, 200);
+  assert.equal((await post(site, '/oauth/revoke', OWN)).status, 200);
+  await using guarded = await open({ hasSession: true, more: (app) => app.use(new CSRFMiddleware()) });
+  await login(guarded);
+  await refusedAs(await post(guarded, '/oauth/token', OWN), 403, 'invalid_request');
+});

@@ -1,0 +1,42 @@
+/**
+ * src/oauth/README.md says what is so: codes, options, events, metrics.
+ */
+import assert from 'node:assert/strict';
+import { readFileSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { OAUTH_ERRORS } from 'svc/oauth';
+import { ROOT } from '../support/build.ts';
+
+const FOLDER = join(ROOT, 'src', 'oauth');
+const README = readFileSync(join(FOLDER, 'README.md'), 'utf8');
+
+/** The first cells of the rows of the table whose first heading this is, names apart. */
+function namesOf(heading: string, from = README): string[] {
+  const table = from.slice(from.indexOf(`| ${heading} |`)).split('\n\n', 1)[0]!;
+  return table.split('\n').slice(2).flatMap((row) => [...row.split('|')[1]!.matchAll(/`(\w+)`/g)].map(([, name]) => name!));
+}
+
+test('README names every code with its status, and no other', () => {
+  assert.deepEqual(namesOf('Code'), Object.keys(OAUTH_ERRORS).toSorted());
+  for (const [code, { status, description }] of Object.entries(OAUTH_ERRORS)) {
+    assert.match(README, new RegExp(`^\\| \`${code}\` \\| [\\d, ]*\\b${status}\\b`, 'm'));
+    assert.match(description, /^[\x20\x21\x23-\x5b\x5d-\x7e]+$/, 'the characters of RFC 6749 §5.2');
+  }
+});
+
+test('README names every option of the plugin', () => {
+  const source = readFileSync(join(FOLDER, 'plugin-options.ts'), 'utf8');
+  const options = source.slice(source.indexOf('interface OAuthPluginOptions'), source.indexOf('interface ReadOptions'));
+  const names = [...options.matchAll(/^ {2}readonly (\w+)\??:/gm)].map(([, name]) => name!);
+  assert.ok(names.length > 20);
+  assert.deepEqual(namesOf('Option').toSorted(), names.toSorted());
+});
+
+test('README names every event and metric that the source has', () => {
+  const source = readdirSync(FOLDER).filter((file) => file.endsWith('.ts') && !file.startsWith('dev-provider')).map((file) => readFileSync(join(FOLDER, file), 'utf8')).join('\n');
+  const events = [...source.matchAll(/log\.(?:info|warn|error)\([^{\n]*/g)].flatMap(([call]) => [...call.matchAll(/'([a-z]+(?:_[a-z]+)+)'/g)].map(([, name]) => name!));
+  const outcomes = new Set(['provider_failed']); // compared with, not written
+  assert.deepEqual(namesOf('Event').toSorted(), [...new Set(events).difference(outcomes)].toSorted());
+  assert.deepEqual(namesOf('Metric').toSorted(), [...new Set([...source.matchAll(/'(svc_oauth_\w+)'/g)].map(([, name]) => name!))].filter((name) => /_total$|_seconds$/.test(name)).toSorted());
+});

@@ -1,0 +1,393 @@
+/**
+ * `/oauth/token`, `/oauth/revoke`, and what the application does with logins: T01-T05, T15, T17, T21, T22, V01-V10.
+ * The state machine itself is refresh-tokens.test.ts.
+ */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Depends, HTTPException, requireScopes } from 'svc';
+import { ManualClock } from '../../src/manual-clock.ts';
+import { ValidAfterGate } from '../../src/oauth/valid-after.ts';
+import { MemoryTokenStore } from '../../src/oauth/token-store.ts';
+import { LoginSite, SECRET, claimsOf, refusedAs } from './support/site.ts';
+import type { RefreshVerdict } from 'svc/oauth';
+import type { Tokens } from './support/site.ts';
+
+const THE_ONE = 'The refresh token is not valid any more: log in again';
+
+for (const env of ['production', 'test'] as const) {
+  test(`T01 A refresh token is exchanged for a new pair, as JSON that nobody keeps (${env})`, async () => {
+    await using site = await LoginSite.open({ env, plugin: { scopes: ['read', 'write'] } });
+    const first = await site.login();
+    await site.clock.advance(1_000);
+    const response = await site.refresh(first.refresh_token);
+    assert.deepEqual([response.status, response.headers.get('content-type'), response.headers.get('cache-control'), response.headers.get('pragma')], [200, 'application/json', 'no-store', 'no-cache']);
+    const second = await response.json() as Tokens;
+    assert.deepEqual({ ...second, access_token: '', refresh_token: '' }, { access_token: '', token_type: 'Bearer', expires_in: 900, refresh_token: '', scope: 'read write' });
+    assert.notEqual(second.refresh_token, first.refresh_token);
+    assert.notEqual(second.access_token, first.access_token);
+    assert.equal(claimsOf(second.access_token)['sid'], claimsOf(first.access_token)['sid']);
+    assert.deepEqual(response.headers.getSetCookie(), []);
+    await site.refreshed(second.refresh_token);
+  });
+}
+
+test('T01 grant_type may be left out, and the body may be JSON', async () => {
+  await using site = await LoginSite.open();
+  const { refresh_token: token } = await site.login();
+  const response = await site.settle(site.client.post('/oauth/token', { json: { refresh_token: token } }));
+  assert.equal(response.status, 200);
+  const next = await response.json() as Tokens;
+  assert.equal((await site.settle(site.client.post('/oauth/token', { headers: { 'content-type': 'application/json; charset=utf-8' }, body: JSON.stringify({ refresh_token: next.refresh_token, grant_type: 'refresh_token', scope: null }) }))).status, 200);
+});
+
+test('T02 Unknown, malformed, forged, expired, revoked and replayed tokens get one and the same answer', async () => {
+  await using site = await LoginSite.open({ plugin: { refreshIdleTtlSeconds: 3_600 } });
+  const replayed = await site.login();
+  await site.refreshed(replayed.refresh_token);
+  const revoked = await site.login();
+  await site.revoke({ token: revoked.refresh_token });
+  const expired = await site.login();
+  const other = await LoginSite.open({ app: { authSecret: `${SECRET}-another` } });
+  const foreign = await other.login();
+  await other[Symbol.asyncDispose]();
+  await site.clock.advance(3_600_000);
+  const parts = expired.refresh_token.split('.');
+  const swap = (index: number): string => parts.map((part, at) => at === index ? `${part.startsWith('A') ? 'B' : 'A'}${part.slice(1)}` : part).join('.');
+  const bodies: unknown[] = [];
+  for (const token of ['x', 'svcrt_1', 'a'.repeat(4_000), `${expired.refresh_token} `, `${expired.refresh_token}.x`, swap(1), swap(3), swap(4), parts.with(2, '1').join('.'), foreign.refresh_token, expired.access_token, replayed.refresh_token, revoked.refresh_token, expired.refresh_token]) {
+    const { request_id: _, ...body } = await refusedAs(await site.refresh(token), 400, 'invalid_grant');
+    bodies.push(body);
+  }
+  for (const body of bodies) assert.deepEqual(body, { error: 'invalid_grant', error_description: THE_ONE });
+});
+
+test('T03 A refresh token that is missing, empty, repeated or no text is a bad request; another grant_type is named so', async () => {
+  await using site = await LoginSite.open();
+  const post = (form: Record<string, string | readonly string[]>): Promise<Response> => site.client.post('/oauth/token', { form });
+  for (const form of [{}, { refresh_token: '' }, { refresh_token: ['a', 'b'] }, { refresh_token: ['', ''] }, { refresh_token: 'x', grant_type: ['refresh_token', 'refresh_token'] }, { refresh_token: 'x', scope: ['a', 'b'] }, { refresh_token: 'x'.repeat(5_000) }]) {
+    await refusedAs(await post(form), 400, 'invalid_request');
+  }
+  for (const json of [[], 'text', null, 5, { refresh_token: 5 }, { refresh_token: ['a'] }, { refresh_token: {} }, { refresh_token: true }]) await refusedAs(await site.client.post('/oauth/token', { json }), 400, 'invalid_request');
+  await refusedAs(await site.client.post('/oauth/token'), 400, 'invalid_request');
+  await refusedAs(await site.client.post('/oauth/token', { body: '{"refresh_token":', headers: { 'content-type': 'application/json' } }), 400, 'invalid_request');
+  for (const grant of ['authorization_code', 'password', 'client_credentials', 'Refresh_Token']) await refusedAs(await post({ grant_type: grant, refresh_token: 'x' }), 400, 'unsupported_grant_type');
+});
+
+test('T04 Only POST refreshes and revokes; a token in the query counts for nothing', async () => {
+  await using site = await LoginSite.open();
+  const { refresh_token: token } = await site.login();
+  for (const path of ['/oauth/token', '/oauth/revoke']) {
+    for (const method of ['GET', 'PUT', 'DELETE', 'PATCH']) {
+      const response = await site.client.request(method, path, { query: { refresh_token: token, token } });
+      assert.match(response.headers.get('allow')!, /POST/);
+      await refusedAs(response, 405, 'invalid_request');
+    }
+    await refusedAs(await site.client.post(path, { query: { refresh_token: token, token } }), 400, 'invalid_request');
+    await refusedAs(await site.client.post(path, { form: {}, headers: { authorization: `Bearer ${token}` } }), 400, 'invalid_request');
+  }
+  await site.refreshed(token);
+});
+
+test('T05 A body of another type, or of more than 16 KiB, is refused', async () => {
+  await using site = await LoginSite.open();
+  const { refresh_token: token } = await site.login();
+  for (const path of ['/oauth/token', '/oauth/revoke']) {
+    for (const type of ['text/plain', 'application/xml', 'application/octet-stream']) {
+      await refusedAs(await site.client.post(path, { body: `refresh_token=${token}`, headers: { 'content-type': type } }), 415, 'invalid_request');
+    }
+    await refusedAs(await site.client.post(path, { form: { refresh_token: token, more: 'x'.repeat(17_000) } }), 413, 'invalid_request');
+    await refusedAs(await site.client.post(path, { json: { refresh_token: token, more: 'x'.repeat(17_000) } }), 413, 'invalid_request');
+  }
+  await site.refreshed(token);
+});
+
+test('T06 A rotated token that comes again ends its login, with one event, and no other login of the user', async () => {
+  await using site = await LoginSite.open({ env: 'production' });
+  const [stolen, other] = [await site.login(), await site.login(site.browser())];
+  const newest = await site.refreshed(stolen.refresh_token);
+  for (let count = 0; count < 3; count++) await refusedAs(await site.refresh(stolen.refresh_token), 400, 'invalid_grant');
+  await refusedAs(await site.refresh(newest.refresh_token), 400, 'invalid_grant');
+  await site.refreshed(other.refresh_token);
+  assert.equal(site.audited('token_reuse_detected').length, 1);
+  assert.match(await site.metrics(), /svc_oauth_reuse_total 1/);
+});
+
+test('T07 Refreshes at the same moment all get the same successor', async () => {
+  await using site = await LoginSite.open({ env: 'production', plugin: { limits: { token: false } } });
+  let { refresh_token: token } = await site.login();
+  for (const count of [2, 5, 20]) {
+    const answers = await site.settle(Promise.all(Array.from({ length: count }, () => site.client.post('/oauth/token', { form: { refresh_token: token } }))));
+    const tokens = await Promise.all(answers.map(async (answer) => (await answer.json() as Tokens).refresh_token));
+    assert.equal(new Set(tokens).size, 1);
+    token = tokens[0]!;
+  }
+  await site.refreshed(token);
+});
+
+test('T08 In strict mode one of them gets it, the others are refused, and the login goes on', async () => {
+  await using site = await LoginSite.open({ env: 'production', plugin: { concurrency: 'strict', limits: { token: false } } });
+  const { refresh_token: token } = await site.login();
+  const answers = await site.settle(Promise.all(Array.from({ length: 10 }, () => site.client.post('/oauth/token', { form: { refresh_token: token } }))));
+  const winners = answers.filter(({ status }) => status === 200);
+  assert.equal(winners.length, 1);
+  await site.refreshed((await winners[0]!.json() as Tokens).refresh_token);
+});
+
+test('T09 Within the grace an answer that was lost is given again; after it the login ends', async () => {
+  await using site = await LoginSite.open({ plugin: { refreshGraceSeconds: 10 } });
+  const { refresh_token: lost } = await site.login();
+  const answer = await site.refreshed(lost);
+  await site.clock.advance(5_000);
+  const again = await site.refreshed(lost);
+  assert.equal(again.refresh_token, answer.refresh_token);
+  assert.notEqual(again.access_token, answer.access_token);
+  await site.clock.advance(10_000);
+  await refusedAs(await site.refresh(lost), 400, 'invalid_grant');
+  await refusedAs(await site.refresh(answer.refresh_token), 400, 'invalid_grant');
+});
+
+test('T15 A scope parameter narrows the access token, never widens it, and changes nothing for the next one', async () => {
+  await using site = await LoginSite.open({ plugin: { scopes: ['read', 'write'] } });
+  const first = await site.login();
+  await refusedAs(await site.refresh(first.refresh_token, { scope: 'read admin' }), 400, 'invalid_scope');
+  const response = await site.refresh(first.refresh_token, { scope: ' read  ' });
+  const narrow = await response.json() as Tokens;
+  assert.deepEqual([response.status, narrow.scope, claimsOf(narrow.access_token)['scopes']], [200, 'read', ['read']], 'the refusal has not used the token up');
+  assert.equal((await site.refreshed(narrow.refresh_token)).scope, 'read write');
+});
+
+test('T17 A database that is away is 503 with Retry-After, and nothing is lost', async () => {
+  await using site = await LoginSite.open({ env: 'production' });
+  const { refresh_token: token } = await site.login();
+  const db = site.app.state.db;
+  const { state } = await site.begin();
+  await db.execute('ALTER TABLE svc_oauth_login RENAME TO away');
+  await db.execute('ALTER TABLE svc_oauth_state RENAME TO state_away');
+  const responses = [await site.refresh(token), await site.revoke({ token }), await site.client.get('/oauth/login'), await site.back({ code: 'c', state })];
+  for (const response of responses) {
+    assert.equal(response.headers.get('retry-after'), '1');
+    const { error_description: description } = await refusedAs(response, 503, 'temporarily_unavailable');
+    assert.ok(!/table|svc_oauth|sqlite/i.test(description));
+  }
+  assert.equal(site.audited('token_store_failed').length, 4, 'with what the database says');
+  assert.match(await site.metrics(), /svc_oauth_refresh_total\{outcome="unavailable"\} 1/);
+  await db.execute('ALTER TABLE away RENAME TO svc_oauth_login');
+  await db.execute('ALTER TABLE state_away RENAME TO svc_oauth_state');
+  await site.refreshed(token);
+  const back = await site.back({ code: 'c', state });
+  assert.equal(back.status, 200, 'the state was not consumed');
+  await db.execute('ALTER TABLE svc_oauth_login RENAME TO away');
+  const next = await site.begin();
+  await refusedAs(await site.back({ code: 'c', state: next.state }), 503, 'temporarily_unavailable');
+  assert.equal(site.audited('token_store_failed').length, 5, 'one event for each');
+});
+
+test('T21 Access tokens have an id of their own, the scopes of the login, and times by the clock', async () => {
+  await using site = await LoginSite.open({ plugin: { scopes: ['read'], accessTtlSeconds: 60 } });
+  let tokens = await site.login();
+  const ids = new Set<unknown>();
+  for (let count = 0; count < 20; count++) {
+    const { jti, iat, exp, scopes } = claimsOf(tokens.access_token);
+    assert.deepEqual([typeof jti, (exp as number) - (iat as number), scopes], ['string', 60, ['read']]);
+    assert.ok(Math.abs((iat as number) - site.clock.nowMs() / 1_000) <= 1);
+    ids.add(jti);
+    tokens = await site.refreshed(tokens.refresh_token);
+  }
+  assert.equal(ids.size, 20);
+});
+
+test('T22 onRefresh is asked each time: false ends the login, scopes and claims count for this token alone', async () => {
+  let verdict: unknown;
+  const seen: unknown[] = [];
+  await using site = await LoginSite.open({ plugin: { scopes: ['read', 'write'], onRefresh: (login) => { seen.push(login); return verdict as RefreshVerdict; } } });
+  let tokens = await site.login();
+  for (const [answer, scopes, roles] of [[undefined, ['read', 'write'], undefined], [true, ['read', 'write'], undefined], [{ scopes: ['read'], claims: { roles: ['boss'] } }, ['read'], ['boss']], [{}, ['read', 'write'], undefined]] as const) {
+    verdict = answer;
+    tokens = await site.refreshed(tokens.refresh_token);
+    assert.deepEqual([claimsOf(tokens.access_token)['scopes'], claimsOf(tokens.access_token)['roles']], [scopes, roles]);
+  }
+  assert.deepEqual(seen[0], { id: claimsOf(tokens.access_token)['sid'], sub: 'user-ada', provider: 'fake', subject: 'ada', scopes: ['read', 'write'], claims: {} });
+  for (const answer of [null, 'no', { scopes: 'read' }, { scopes: ['a b'] }, { claims: { exp: 1 } }, { claims: 5 }]) {
+    verdict = answer;
+    await refusedAs(await site.refresh(tokens.refresh_token), 500, 'server_error');
+  }
+  verdict = undefined;
+  tokens = await site.refreshed(tokens.refresh_token); // mistakes of the hook have ended nothing
+  verdict = false;
+  await refusedAs(await site.refresh(tokens.refresh_token), 400, 'invalid_grant');
+  verdict = true;
+  await refusedAs(await site.refresh(tokens.refresh_token), 400, 'invalid_grant');
+  assert.deepEqual(site.audited('token_revoked').map(({ reason }) => reason), ['disabled']);
+});
+
+test('T22 A hook that throws an HTTP exception answers with it, and the login goes on', async () => {
+  let status = 503;
+  await using site = await LoginSite.open({ plugin: { onRefresh: () => { if (status !== 200) throw new HTTPException(status, 'the "users" table…'); return true; } } });
+  const { refresh_token: token } = await site.login();
+  await refusedAs(await site.refresh(token), 503, 'temporarily_unavailable');
+  status = 403;
+  const { error_description: description } = await refusedAs(await site.refresh(token), 403, 'invalid_request');
+  assert.equal(description, "the 'users' table?");
+  status = 200;
+  await site.refreshed(token);
+});
+
+test('V01 A revocation answers 200 with an empty body, and ends that login alone', async () => {
+  await using site = await LoginSite.open({ env: 'production' });
+  const [one, other] = [await site.login(), await site.login(site.browser())];
+  const response = await site.revoke({ token: one.refresh_token });
+  assert.deepEqual([response.status, await response.text(), response.headers.get('cache-control')], [200, '', 'no-store']);
+  await refusedAs(await site.refresh(one.refresh_token), 400, 'invalid_grant');
+  await site.refreshed(other.refresh_token);
+  assert.equal(site.audited('token_revoked').length, 1);
+});
+
+test('V02 Whatever is no live token is 200, too, and not to be told from one that is', async () => {
+  await using site = await LoginSite.open();
+  const { refresh_token: token, access_token: access } = await site.login();
+  await site.revoke({ token });
+  for (const text of [token, 'x', 'svcrt_1', access, '"; drop table', 'x'.repeat(4_000)]) {
+    const response = await site.revoke({ token: text });
+    assert.deepEqual([response.status, await response.text()], [200, '']);
+  }
+  assert.equal(site.audited('token_revoked').length, 1);
+});
+
+test('V03 A token that has been rotated ends its login', async () => {
+  await using site = await LoginSite.open();
+  const { refresh_token: stale } = await site.login();
+  const { refresh_token: current } = await site.refreshed(stale);
+  assert.equal((await site.revoke({ token: stale })).status, 200);
+  await refusedAs(await site.refresh(current), 400, 'invalid_grant');
+});
+
+test('V04 Without a token it is a bad request; a hint is not needed and not believed; the name refresh_token will do', async () => {
+  await using site = await LoginSite.open();
+  for (const form of [{}, { token: '' }, { token_type_hint: 'refresh_token' }]) await refusedAs(await site.revoke(form as Record<string, string>), 400, 'invalid_request');
+  await refusedAs(await site.client.post('/oauth/revoke', { form: { token: ['a', 'b'] } }), 400, 'invalid_request');
+  const [one, two] = [await site.login(), await site.login()];
+  assert.equal((await site.revoke({ token: one.refresh_token, token_type_hint: 'access_token_or_so' })).status, 200);
+  assert.equal((await site.client.post('/oauth/revoke', { json: { refresh_token: two.refresh_token } })).status, 200);
+  assert.deepEqual(await site.oauth.listSessions('user-ada'), []);
+});
+
+test('V05 revokeAll() ends every login of a subject, byte for byte that one, and says how many', async () => {
+  await using site = await LoginSite.open({ env: 'production', plugin: { onUser: (_provider, { raw }) => String(raw['sub']) } });
+  const tokens: Record<string, Tokens[]> = {};
+  for (const sub of ['Alice', 'alice', 'Alice', 'alice ']) {
+    site.fake.user = { sub };
+    (tokens[sub] ??= []).push(await site.login());
+  }
+  assert.equal(await site.oauth.revokeAll('Alice'), 2);
+  assert.equal(await site.oauth.revokeAll('Alice'), 0);
+  for (const { refresh_token: token } of tokens['Alice']!) await refusedAs(await site.refresh(token), 400, 'invalid_grant');
+  await site.refreshed(tokens['alice']![0]!.refresh_token);
+  await site.refreshed(tokens['alice ']![0]!.refresh_token);
+  assert.deepEqual(site.audited('revoke_all').map(({ sub, count }) => [sub, count]), [['Alice', 2], ['Alice', 0]]);
+});
+
+test('V06 Twenty clients that rotate do not outrun revokeAll()', async () => {
+  await using site = await LoginSite.open({ env: 'production', plugin: { limits: { login: false, callback: false, token: false } } });
+  for (let round = 0; round < 5; round++) {
+    const tokens = [];
+    for (let client = 0; client < 20; client++) tokens.push((await site.login()).refresh_token);
+    await site.clock.advance(1_000);
+    const answers = site.settle(Promise.all(tokens.map((token) => site.client.post('/oauth/token', { form: { refresh_token: token } }))));
+    await site.oauth.revokeAll('user-ada');
+    for (const answer of await answers) if (answer.status === 200) await refusedAs(await site.refresh((await answer.json() as Tokens).refresh_token), 400, 'invalid_grant');
+    assert.deepEqual(await site.oauth.listSessions('user-ada'), []);
+    await site.clock.advance(1_000);
+  }
+});
+
+for (const env of ['production', 'test'] as const) {
+  test(`V08 With enforceValidAfter access tokens from before revokeAll() are refused at once, later ones are not (${env})`, async () => {
+    await using site = await LoginSite.open({ env, plugin: { enforceValidAfter: true, scopes: ['read'] }, more: (app) => app.get('/me', { me: Depends(requireScopes('read')) }, ({ me }) => me.sub) });
+    const me = async ({ access_token: token }: Tokens): Promise<number> => (await site.client.get('/me', { headers: { authorization: `Bearer ${token}` } })).status;
+    const before = await site.login();
+    await site.clock.advance(1_000);
+    assert.equal(await me(before), 200);
+    await site.oauth.revokeAll('user-ada');
+    const refused = await site.client.get('/me', { headers: { authorization: `Bearer ${before.access_token}` } });
+    assert.deepEqual([refused.status, refused.headers.get('www-authenticate')], [401, 'Bearer error="invalid_token"']);
+    await site.clock.advance(1_000);
+    assert.equal(await me(await site.login()), 200);
+    assert.equal(await me(before), 401);
+    await site.clock.advance(6_000);
+    assert.equal(await me(before), 401, 'after the moment has been read again');
+  });
+}
+
+test('V08 Without it they live as long as they say', async () => {
+  await using site = await LoginSite.open({ plugin: { scopes: ['read'] }, more: (app) => app.get('/me', { me: Depends(requireScopes('read')) }, ({ me }) => me.sub) });
+  const { access_token: token } = await site.login();
+  await site.oauth.revokeAll('user-ada');
+  assert.equal((await site.client.get('/me', { headers: { authorization: `Bearer ${token}` } })).status, 200);
+});
+
+test('V08 A look-up that began before a revocation does not undo it; subjects are asked for once in five seconds, and forgotten in order', async () => {
+  let release: (() => void) | undefined;
+  const asked: string[] = [];
+  const store = new class extends MemoryTokenStore {
+    override async validAfter(sub: string): Promise<number> {
+      asked.push(sub);
+      const moment = await super.validAfter(sub);
+      if (release === undefined) await new Promise<void>((resolve) => { release = resolve; });
+      return moment;
+    }
+  }();
+  const clock = new ManualClock();
+  const gate = new ValidAfterGate(store, clock);
+  const iat = clock.nowMs() / 1_000;
+  const slow = gate.allows({ sub: 'ada', iat } as never);
+  await store.revokeAll('ada', clock.nowMicros());
+  gate.remember('ada', clock.nowMicros());
+  release!();
+  assert.equal(await slow, false);
+  assert.equal(await gate.allows({ sub: 'ada', iat } as never), false);
+  assert.equal(await gate.allows({ sub: 'ada', iat: iat + 1 } as never), true);
+  assert.equal(await gate.allows({ sub: 'ada' } as never), false);
+  assert.deepEqual(asked, ['ada']);
+  await clock.advance(5_000);
+  assert.equal(await gate.allows({ sub: 'ada', iat } as never), false);
+  assert.deepEqual(asked, ['ada', 'ada']);
+  for (let count = 0; count < 10_000; count++) gate.remember(`user ${count}`, 5);
+  assert.equal(await gate.allows({ sub: 'ada', iat } as never), false, 'forgotten, and asked for again');
+  assert.equal(asked.length, 3);
+});
+
+test('V09 listSessions() shows what an owner may see of logins that are not over, never a hash', async () => {
+  await using site = await LoginSite.open({ env: 'production' });
+  const first = await site.login();
+  await site.clock.advance(60_000);
+  const { state } = await site.begin();
+  const response = await site.client.get('/oauth/callback', { query: { code: 'c', state }, headers: { 'user-agent': `Mozilla ${'x'.repeat(300)}` } });
+  const second = await response.json() as Tokens;
+  const ended = await site.login();
+  await site.revoke({ token: ended.refresh_token });
+  await site.clock.advance(60_000);
+  await site.refreshed(first.refresh_token);
+  const currentId = claimsOf(second.access_token)['sid'] as string;
+  const sessions = await site.oauth.listSessions('user-ada', { currentId });
+  assert.deepEqual(sessions.map(({ isCurrent }) => isCurrent), [false, true], 'the latest used first');
+  for (const session of sessions) assert.deepEqual(Object.keys(session), ['id', 'provider', 'createdAt', 'lastUsedAt', 'userAgent', 'ip', 'isCurrent']);
+  const [{ createdAt, lastUsedAt }, { id, provider, userAgent, ip }] = sessions as [typeof sessions[0], typeof sessions[0]];
+  assert.deepEqual([id, provider, userAgent?.length, userAgent?.slice(0, 7), ip], [currentId, 'fake', 255, 'Mozilla', '127.0.0.1']);
+  assert.ok(lastUsedAt.getTime() - createdAt.getTime() >= 120_000);
+  assert.ok(!/[\da-f]{64}/.test(JSON.stringify(sessions)));
+  await using silent = await LoginSite.open({ plugin: { keepAddress: false } });
+  await silent.login();
+  assert.equal((await silent.oauth.listSessions('user-ada'))[0]?.ip, null);
+});
+
+test('V10 revokeSession() ends a login of its owner, and nobody else\'s', async () => {
+  await using site = await LoginSite.open({ env: 'production' });
+  const { refresh_token: token } = await site.login();
+  const { id } = (await site.oauth.listSessions('user-ada'))[0]!;
+  for (const [sub, which] of [['user-eve', id], ['USER-ADA', id], ['user-ada', 'nobody'], ['user-ada', "' OR '1'='1"]] as const) assert.equal(await site.oauth.revokeSession(sub, which), false);
+  const { refresh_token: next } = await site.refreshed(token);
+  assert.equal(await site.oauth.revokeSession('user-ada', id), true);
+  assert.equal(await site.oauth.revokeSession('user-ada', id), false);
+  await refusedAs(await site.refresh(next), 400, 'invalid_grant');
+  assert.deepEqual(site.audited('token_revoked').map(({ reason, sub, login_id: login }) => [reason, sub, login]), [['user', 'user-ada', id]]);
+});
