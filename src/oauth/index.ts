@@ -3,7 +3,7 @@
  */
 export { currentUser } from './current-user.ts';
 export type { UserAnswer } from './access-tokens.ts';
-export type { OnUser } from './endpoints.ts';
+export type { OnUser } from './endpoint-parts.ts';
 export { OAUTH_ERRORS, OAuthError } from './oauth-errors.ts';
 export type { OAuthErrorCode, OAuthErrorOptions } from './oauth-errors.ts';
 export { OAuthPlugin } from './plugin.ts';

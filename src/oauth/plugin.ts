@@ -37,7 +37,7 @@ import type { Logger } from '../log.ts';
 import type { Awaitable, Host, HttpRequest, Plugin } from '../http/contracts.ts';
 import type { HttpResponse } from '../http/response.ts';
 import type { OwnPages } from '../http/same-origin.ts';
-import type { ConnectedProvider } from './endpoints.ts';
+import type { ConnectedProvider } from './endpoint-parts.ts';
 import type { OAuthPluginOptions, ReadOptions } from './plugin-options.ts';
 import type { LoginRow, TokenStore } from './token-store.ts';
 
