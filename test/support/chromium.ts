@@ -1,0 +1,251 @@
+/**
+ * Chromium without a screen, spoken to in the DevTools protocol (tip of tree, flat sessions) over a WebSocket.
+ *
+ *   { id, sessionId, method, params }  →      ← { id, result } or { id, error }      ← { sessionId, method, params }: an event
+ *
+ * Nothing here waits for time to pass: pages are waited for by their events.
+ */
+import assert from 'node:assert/strict';
+import { accessSync, constants } from 'node:fs';
+import { delimiter, join } from 'node:path';
+import { folder, start } from './run.ts';
+import type { TestContext } from 'node:test';
+import type { Scope } from './run.ts';
+
+/** What Debian calls it, the small one first. */
+const PROGRAMS = ['chromium-headless-shell', 'chromium'];
+/** As root it has no sandbox; nothing is fetched that no test asks for; /dev/shm may be small. */
+const FLAGS = [
+  '--headless', '--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync', '--disable-extensions',
+  '--disable-features=Translate,MediaRouter,OptimizationHints', '--no-proxy-server', '--remote-debugging-port=0',
+];
+
+type Params = Readonly<Record<string, unknown>>;
+interface Message { readonly id?: number; readonly sessionId?: string; readonly method?: string; readonly params?: never; readonly result?: never; readonly error?: { readonly message: string } }
+interface Waiting { readonly resolve: (result: never) => void; readonly reject: (error: Error) => void }
+type Listener = (method: string, params: never) => void;
+
+/** A cookie as the browser keeps it. */
+export interface BrowserCookie {
+  readonly name: string;
+  readonly value: string;
+  readonly httpOnly: boolean;
+  readonly sameSite?: 'Strict' | 'Lax' | 'None';
+  readonly path: string;
+  readonly secure: boolean;
+}
+
+/** A request that a page has sent, redirects one by one. */
+export interface SentRequest {
+  readonly method: string;
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+/** Where Chromium is on this machine. */
+export function chromiumProgram(): string | undefined {
+  const paths = (process.env['PATH'] ?? '').split(delimiter).flatMap((path) => PROGRAMS.map((name) => join(path, name)));
+  return PROGRAMS.flatMap((name) => paths.filter((path) => path.endsWith(`/${name}`))).find((path) => {
+    try {
+      accessSync(path, constants.X_OK);
+      return true;
+    } catch {
+      return false;
+    }
+  });
+}
+
+/** Skips a test where there is no Chromium, which REQUIRE_BROWSER=1 turns into a failure. */
+export function needsChromium(t: TestContext): boolean {
+  if (chromiumProgram() !== undefined) return true;
+  const problem = 'there is no Chromium: apt-get install chromium-headless-shell';
+  if (process.env['REQUIRE_BROWSER'] === '1') throw new Error(problem);
+  t.skip(problem);
+  return false;
+}
+
+/** A browser process that does not outlive its scope. */
+export class Chromium {
+  readonly #socket: WebSocket;
+  readonly #answers = new Map<number, Waiting>();
+  readonly #listeners = new Map<string, Listener>();
+  #lastId = 0;
+
+  private constructor(socket: WebSocket) {
+    this.#socket = socket;
+    socket.addEventListener('message', ({ data }) => this.#take(JSON.parse(String(data)) as Message));
+    socket.addEventListener('close', () => {
+      for (const { reject } of this.#answers.values()) reject(new Error('The browser has ended'));
+    });
+  }
+
+  static async start(scope: Scope): Promise<Chromium> {
+    const program = chromiumProgram();
+    assert.ok(program !== undefined, 'needsChromium() is asked first');
+    const removals: (() => void | Promise<void>)[] = [];
+    const profile = folder({ after: (remove) => removals.push(remove) });
+    const running = start({ after: (kill) => removals.unshift(kill) }, program, [...FLAGS, `--user-data-dir=${profile}`, 'about:blank'], { env: { HOME: profile } });
+    const [, address] = await running.printed(/DevTools listening on (ws:\S+)/);
+    const socket = new WebSocket(address!);
+    await new Promise((resolve, reject) => {
+      socket.addEventListener('open', resolve);
+      socket.addEventListener('error', () => reject(new Error(`${address} cannot be opened`)));
+    });
+    const browser = new Chromium(socket);
+    scope.after(async () => {
+      await browser.send('Browser.close'); // Debian's program is a shell script: a signal would end that alone
+      await running.ended;
+      for (const remove of removals) await remove(); // the process before its folder
+    });
+    return browser;
+  }
+
+  /** A page of somebody who shares no cookies with anybody. */
+  async visitor(): Promise<Page> {
+    const { browserContextId } = await this.send<{ browserContextId: string }>('Target.createBrowserContext');
+    return this.page(browserContextId);
+  }
+
+  /** Another page of one visitor. */
+  async page(browserContextId: string): Promise<Page> {
+    const { targetId } = await this.send<{ targetId: string }>('Target.createTarget', { url: 'about:blank', browserContextId });
+    const { sessionId } = await this.send<{ sessionId: string }>('Target.attachToTarget', { targetId, flatten: true });
+    return Page.of(this, { sessionId, browserContextId });
+  }
+
+  /** Sends a command. Rejects with what the browser says is wrong with it. */
+  send<T>(method: string, params: Params = {}, sessionId?: string): Promise<T> {
+    if (this.#socket.readyState !== WebSocket.OPEN) return Promise.reject(new Error('The browser has ended'));
+    const id = ++this.#lastId;
+    this.#socket.send(JSON.stringify({ id, method, params, ...sessionId === undefined ? {} : { sessionId } }));
+    return new Promise<T>((resolve, reject) => { this.#answers.set(id, { resolve, reject: (error) => reject(new Error(`${method}: ${error.message}`)) }); });
+  }
+
+  /** Hears the events of a session. */
+  listen(sessionId: string, listener: Listener): void { this.#listeners.set(sessionId, listener); }
+
+  #take({ id, sessionId, method, params, result, error }: Message): void {
+    if (id === undefined) return this.#listeners.get(sessionId ?? '')?.(method!, params!);
+    const waiting = this.#answers.get(id);
+    this.#answers.delete(id);
+    if (error === undefined) waiting?.resolve(result!);
+    else waiting?.reject(new Error(error.message));
+  }
+}
+
+/** A tab. */
+export class Page {
+  readonly browserContextId: string;
+  readonly requests: SentRequest[] = [];
+  /** What its console says: errors, and what its policies have kept from happening. */
+  readonly complaints: string[] = [];
+  readonly #browser: Chromium;
+  readonly #sessionId: string;
+  readonly #awaited = new Map<string, (params: unknown) => void>();
+  #url = 'about:blank';
+  #onLoad: (url: string) => void = () => undefined;
+
+  private constructor(browser: Chromium, sessionId: string, browserContextId: string) {
+    this.#browser = browser;
+    this.#sessionId = sessionId;
+    this.browserContextId = browserContextId;
+    browser.listen(sessionId, (method, params) => this.#heard(method, params));
+  }
+
+  /** @internal */
+  static async of(browser: Chromium, { sessionId, browserContextId }: { readonly sessionId: string; readonly browserContextId: string }): Promise<Page> {
+    const page = new Page(browser, sessionId, browserContextId);
+    for (const domain of ['Page', 'Network', 'Log', 'Runtime']) await page.send(`${domain}.enable`);
+    await page.send('Emulation.setDeviceMetricsOverride', { width: 800, height: 600, deviceScaleFactor: 1, mobile: false });
+    return page;
+  }
+
+  /** The next event of this name. */
+  next<T>(method: string): Promise<T> {
+    const { promise, resolve } = Promise.withResolvers<T>();
+    this.#awaited.set(method, resolve as (params: unknown) => void);
+    return promise;
+  }
+
+  /** Where it is. */
+  get url(): string { return this.#url; }
+
+  send<T>(method: string, params: Params = {}): Promise<T> { return this.#browser.send<T>(method, params, this.#sessionId); }
+
+  /** Opens an address, and waits until a page has loaded whose address begins with `arrivesAt`, by default any. */
+  open(url: string, arrivesAt?: string): Promise<void> {
+    return this.#arriving(arrivesAt, async () => {
+      const { errorText } = await this.send<{ errorText?: string }>('Page.navigate', { url });
+      if (errorText !== undefined) throw new Error(`${url}: ${errorText}`);
+    });
+  }
+
+  reload(): Promise<void> { return this.#arriving(undefined, () => this.send('Page.reload')); }
+
+  /** Presses the mouse in the middle of an element, and waits as open() does. */
+  click(selector: string, arrivesAt?: string): Promise<void> {
+    return this.#arriving(arrivesAt, async () => {
+      const [x, y] = await this.run<[number, number]>(`(() => { const box = document.querySelector(${JSON.stringify(selector)}).getBoundingClientRect(); return [box.x + box.width / 2, box.y + box.height / 2]; })()`);
+      for (const type of ['mousePressed', 'mouseReleased']) await this.send('Input.dispatchMouseEvent', { type, x, y, button: 'left', clickCount: 1 });
+    });
+  }
+
+  /** Presses keys one by one, for example `Tab` or `Enter`, and waits as open() does when `arrivesAt` is given. */
+  async press(keys: readonly ('Tab' | 'Enter')[], arrivesAt?: string): Promise<void> {
+    const pressAll = async (): Promise<void> => {
+      for (const key of keys) {
+        const codes = { key, code: key, windowsVirtualKeyCode: key === 'Tab' ? 9 : 13, ...key === 'Enter' ? { text: '\r' } : {} };
+        await this.send('Input.dispatchKeyEvent', { type: 'keyDown', ...codes });
+        await this.send('Input.dispatchKeyEvent', { type: 'keyUp', ...codes });
+      }
+    };
+    return arrivesAt === undefined ? pressAll() : this.#arriving(arrivesAt, pressAll);
+  }
+
+  /** The value of an expression in the page, a promise's too, as JSON has it. Rejects with what it throws. */
+  async run<T>(expression: string): Promise<T> {
+    const { result, exceptionDetails } = await this.send<{ result: { value: T }; exceptionDetails?: { exception?: { description?: string }; text: string } }>('Runtime.evaluate', { expression, awaitPromise: true, returnByValue: true });
+    if (exceptionDetails !== undefined) throw new Error(exceptionDetails.exception?.description ?? exceptionDetails.text);
+    return result.value;
+  }
+
+  /** What a person reads there. */
+  text(): Promise<string> { return this.run('document.body.innerText'); }
+
+  /** Every cookie of the visitor, HttpOnly ones too, by name. */
+  async cookies(): Promise<Map<string, BrowserCookie>> {
+    const { cookies } = await this.#browser.send<{ cookies: BrowserCookie[] }>('Storage.getCookies', { browserContextId: this.browserContextId });
+    return new Map(cookies.map((cookie) => [cookie.name, cookie]));
+  }
+
+  /** A PNG. */
+  async screenshot(): Promise<Buffer> {
+    return Buffer.from((await this.send<{ data: string }>('Page.captureScreenshot', { format: 'png' })).data, 'base64');
+  }
+
+  async #arriving(arrivesAt: string = '', act: () => Promise<unknown>): Promise<void> {
+    const arrived = Promise.withResolvers<void>();
+    this.#onLoad = (url) => { if (url.startsWith(arrivesAt)) arrived.resolve(); };
+    await act();
+    await arrived.promise;
+  }
+
+  #heard(method: string, params: never): void {
+    this.#awaited.get(method)?.(params);
+    this.#awaited.delete(method);
+    if (method === 'Page.frameNavigated') {
+      const { frame } = params as { frame: { parentId?: string; url: string } };
+      if (frame.parentId === undefined) this.#url = frame.url;
+    } else if (method === 'Page.loadEventFired') {
+      this.#onLoad(this.#url);
+    } else if (method === 'Network.requestWillBeSent') {
+      const { request: { method: verb, url, headers } } = params as { request: SentRequest };
+      this.requests.push({ method: verb, url, headers });
+    } else if (method === 'Log.entryAdded') {
+      const { entry } = params as { entry: { level: string; text: string; url?: string } };
+      if (entry.level === 'error' || entry.level === 'warning') this.complaints.push(`${entry.text} ${entry.url ?? ''}`);
+    } else if (method === 'Runtime.exceptionThrown') {
+      this.complaints.push((params as { exceptionDetails: { text: string } }).exceptionDetails.text);
+    }
+  }
+}
