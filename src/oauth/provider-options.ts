@@ -205,7 +205,7 @@ function problemOfIssuer(given: ProviderSettings): string | undefined {
 }
 
 function problemOfParts(given: ProviderSettings): string | undefined {
-  const taken = Object.keys(given.authorizeParams).find((name) => PROTOCOL_PARAMETERS.has(name));
+  const taken = Object.entries(given.authorizeParams).find(([name, value]) => PROTOCOL_PARAMETERS.has(name) && !(name === 'response_mode' && value === 'form_post'))?.[0];
   if (taken !== undefined) return `its authorizeParams include "${taken}", which the login sets itself`;
   const odd = given.scopes.find((scope) => !/^[\x21\x23-\x5b\x5d-\x7e]+$/.test(scope)); // RFC 6749 §3.3
   if (odd !== undefined) return 'its scopes include one with spaces, quotes or control characters';

@@ -73,6 +73,7 @@ test('OAuthProvider refuses what cannot work, each with what is wrong', () => {
   refused({ userinfoUrl: undefined }, /nobody says who the user is/);
   refused({ tenants: ['9188040d-6c67-4c5b-b112-36a304b66dad'], issuer: 'https://own.test' }, /without \{tenantid\}/);
   refused({ authorizeParams: { state: 'x' } }, /include "state"/);
+  refused({ authorizeParams: { response_mode: 'fragment' } }, /include "response_mode"/);
   refused({ metadata: { issuer: 'https://other.test' }, issuer: 'https://own.test' }, /issuer is not the one configured/);
   refused({ metadata: { issuer: 'https://own.test', jwks_uri: 'http://own.test' } }, /jwks_uri is not https/);
   refused({ metadata: { issuer: 'https://own.test', token_endpoint: 5 } }, /token_endpoint is no absolute URL/);
