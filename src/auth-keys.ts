@@ -14,8 +14,9 @@ import { Unauthorized } from './errors.ts';
 import { bool, given, readOptions, text } from './options.ts';
 import { isToken } from './http/headers.ts';
 import { isThenable } from './http/pipeline.ts';
-import type { Audit, AuthSource } from './auth-source.ts';
+import type { AuthSource } from './auth-source.ts';
 import type { Awaitable, Context } from './http/contracts.ts';
+import type { SecurityLog } from './http/security-log.ts';
 
 /** Where a key stands, and what is done without one. `undefined` means not given. */
 export interface APIKeyPlace {
@@ -67,7 +68,7 @@ export function APIKeyAuth(options: KnownKeys<string> | LookedUpKeys<unknown>): 
   const place = cookie === undefined ? { in: 'header', name: header ?? 'X-API-Key' } as const : { in: 'cookie', name: cookie } as const;
   const field = place.name.toLowerCase();
   const refusal = { headers: Object.freeze({ 'WWW-Authenticate': challenge(SCHEMES.apiKey, { realm }) }) };
-  const bare = provide({ audit: Depends(audit, { scope: 'app' }) }, named('APIKeyAuth', (context: Context & { readonly audit: Audit }) => {
+  const bare = provide({ audit: Depends(audit, { scope: 'app' }) }, named('APIKeyAuth', (context: Context & { readonly audit: SecurityLog }) => {
     const { req } = context;
     const key = cookie === undefined ? req.headers[field] : req.cookies[cookie];
     if (key === undefined || key === '') {

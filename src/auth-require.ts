@@ -14,10 +14,11 @@ import { Depends, provide } from './di.ts';
 import { Forbidden, Unauthorized } from './errors.ts';
 import { given, readOptions, text } from './options.ts';
 import { isThenable } from './http/pipeline.ts';
-import type { AuthSource, Audit, PrincipalOf } from './auth-source.ts';
+import type { AuthSource, PrincipalOf } from './auth-source.ts';
 import type { DependencySource } from './di.ts';
 import type { Claims } from './jwt.ts';
 import type { Awaitable, Context, HttpRequest } from './http/contracts.ts';
+import type { SecurityLog } from './http/security-log.ts';
 
 /** `A`, or a sentence where it gives nothing that could have claims. */
 type CheckedAuth<A> = A extends DependencySource
@@ -160,14 +161,14 @@ function demand(name: string, auth: DependencySource | undefined, needs: { reado
     code: 'insufficient_scope', // the header is Bearer's alone: RFC 6750 §3
     ...scheme === SCHEMES.bearer ? { headers: { 'WWW-Authenticate': challenge(scheme, { realm, error: 'insufficient_scope', scope }) } } : {},
   };
-  const decide = (lack: Lack | undefined, claims: object, req: HttpRequest, log: Audit): object => {
+  const decide = (lack: Lack | undefined, claims: object, req: HttpRequest, log: SecurityLog): object => {
     if (lack === undefined) return claims;
     log.refused('access_denied', req, { lacks: lack, sub: ownOf(claims, 'sub') });
     throw new Forbidden(detail, forbidden);
   };
   return provide(
     { claims: Depends(bare), audit: Depends(audit, { scope: 'app' }), security: { ...requirement, ...needs } },
-    named(name, (context: Context & { readonly claims: unknown; readonly audit: Audit }) => {
+    named(name, (context: Context & { readonly claims: unknown; readonly audit: SecurityLog }) => {
       const { claims, req } = context;
       if (typeof claims !== 'object' || claims === null) throw new Unauthorized('Nobody has been authenticated', absent);
       const lack = judge(claims, context);

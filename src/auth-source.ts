@@ -8,10 +8,10 @@
  */
 import { Depends, provide, viewOfDependency } from './di.ts';
 import { SvcError } from './errors.ts';
+import { SecurityLog } from './http/security-log.ts';
 import { services } from './http/state.ts';
 import type { DependencySource, Provided } from './di.ts';
-import type { Logger } from './log.ts';
-import type { Awaitable, Context, HttpRequest, SecurityRequirement } from './http/contracts.ts';
+import type { Awaitable, Context, SecurityRequirement } from './http/contracts.ts';
 
 /** A source of a dependency that gives whoever asks: claims, or what the application knows of them. */
 export type AuthSource<P> = (context: Context) => Awaitable<P>;
@@ -62,21 +62,9 @@ export function named<F extends object>(name: string, fn: F): F {
   return Object.defineProperty(fn, 'name', { value: name });
 }
 
-/** Whoever watches for attacks reads these lines. No credential is ever in them. */
-export class Audit {
-  readonly #log: Logger;
-
-  constructor(log: Logger) { this.#log = log.child('svc_security'); }
-
-  /** One line about a request that was refused. */
-  refused(event: string, req: HttpRequest, fields: Readonly<Record<string, unknown>>): void {
-    this.#log.warn(event, { ...fields, request_id: req.id, address: req.ip, method: req.method, route: req.route?.template });
-  }
-}
-
-/** The audit log of an application: made when it starts, for all that depend on it. */
-export function audit({ state }: Context): Audit {
-  return new Audit(state.get(services).log);
+/** The audit log of an application: made when it starts, for all that depend on it. No credential is ever in its lines. */
+export function audit({ state }: Context): SecurityLog {
+  return SecurityLog.of(state.get(services));
 }
 
 /** What a mistake in a declaration becomes. */

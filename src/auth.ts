@@ -7,7 +7,7 @@
  * other sites. Secrets become keys when the application starts; a request costs one HMAC, however often its claims are
  * asked for. See auth-require.ts for what the claims must say.
  */
-import { Audit, SCHEMES, challenge, isRealm, named, wayIn } from './auth-source.ts';
+import { SCHEMES, challenge, isRealm, named, wayIn } from './auth-source.ts';
 import { Depends, provide } from './di.ts';
 import { Unauthorized } from './errors.ts';
 import { InvalidToken, readToken, tokenChecks } from './jwt.ts';
@@ -15,6 +15,7 @@ import { Keyring, authSecrets, weaknessOf } from './keys.ts';
 import { bool, given, readOptions } from './options.ts';
 import { isSchemaClass, planOf } from './schema.ts';
 import { isThenable } from './http/pipeline.ts';
+import { SecurityLog } from './http/security-log.ts';
 import { services, stateKey } from './http/state.ts';
 import type { AuthSource } from './auth-source.ts';
 import type { Claims, TokenChecks, TokenRefusal, TokenRequirements } from './jwt.ts';
@@ -81,14 +82,14 @@ export const tokenIssuer: StateKey<TokenIssuer> = stateKey('tokenIssuer');
 class BearerKeys {
   readonly keyring: Keyring;
   readonly issuer: TokenIssuer | undefined;
-  readonly audit: Audit;
+  readonly audit: SecurityLog;
   readonly #services: Services;
 
   constructor(state: StateMap, own: Keyring | undefined, secret: Secrets | undefined) {
     const lent = state.get(services);
     this.issuer = own === undefined && state.has(tokenIssuer) ? state.get(tokenIssuer) : undefined;
     this.keyring = own ?? Keyring.of(authSecrets(lent.config));
-    this.audit = new Audit(lent.log);
+    this.audit = SecurityLog.of(lent);
     this.#services = lent;
     // those of the settings are looked at by svc check (SVC205)
     for (const problem of [secret ?? []].flat().map(weaknessOf)) if (problem !== undefined) lent.log.warn('secret_weak', { owner: 'BearerAuth()', problem });

@@ -9,13 +9,14 @@ import { findSecrets } from './check-secrets.ts';
 import { viewOfDependency } from './di.ts';
 import { SvcError } from './errors.ts';
 import { closest } from './options.ts';
+import { segmentsOf } from './http/exemptions.ts';
 import { CONVERTERS } from './http/path.ts';
 import { variableOf } from './config.ts';
 import type { ApplicationView, CoreRule, Tell } from './check.ts';
 import type { RouteDetail } from './compile.ts';
 import type { Dependency } from './di.ts';
 import type { Place } from './findings.ts';
-import type { Middleware } from './http/contracts.ts';
+import type { MiddlewareKind, SecurityRequirement } from './http/contracts.ts';
 import type { ParsedTemplate } from './http/path.ts';
 
 /** Every rule of this package, in the order of their ids. */
@@ -76,9 +77,14 @@ export const CORE_RULES: readonly CoreRule[] = [
     remedy: 'Register what is missing, break the circle, or mend what the plugin is made with',
   },
   {
-    id: 'SVC121', severity: 'error', phase: 'graph', run: findUnlimited,
+    id: 'SVC121', severity: 'error', phase: 'graph', run: findMissingLayers,
     why: 'A middleware does its work only in its place of the onion and with settings that fit together',
     remedy: 'Follow what the middleware says of its order and options',
+  },
+  {
+    id: 'SVC202', severity: 'error', phase: 'security', run: findForgeable,
+    why: 'A browser sends the cookie of a session whoever has made it send the request: without protection any page can act as the visitor who is logged in',
+    remedy: 'Register the protection behind the session: app.use(new SessionMiddleware()), then app.use(new CSRFMiddleware())',
   },
   {
     id: 'SVC205', severity: 'error', phase: 'security', run: findSecrets,
@@ -138,12 +144,6 @@ export function coveredBy<T>(path: ParsedTemplate, others: readonly T[], templat
     return word === 'P' || word.includes('X') ? [] : [{ other, word }]; // "P" is the same template: a duplicate
   });
   return leavesGap(rests.map((rest) => rest.word), '') ? [] : rests.map((rest) => rest.other);
-}
-
-/** Literal text as `=text`, a parameter as `:converter`. */
-function segmentsOf({ template, parameters }: ParsedTemplate): string[] {
-  let next = 0;
-  return template.slice(1).split('/').map((segment) => segment.startsWith('{') ? `:${parameters[next++]!.converter.name}` : `=${segment}`);
 }
 
 /** X takes some texts only, so that it never covers. */
@@ -217,13 +217,35 @@ function findRebound(view: ApplicationView, tell: Tell): void {
 
 // ── SVC121 ──
 
-/** A limit that nobody keeps. */
-function findUnlimited(view: ApplicationView, tell: Tell): void {
-  const keeps = (layers: readonly Middleware[]): boolean => layers.some((layer) => layer.kind === 'rate-limit');
-  if (keeps(view.middleware)) return;
+/** What a route asks for, and no layer around it does. */
+function findMissingLayers(view: ApplicationView, tell: Tell): void {
   for (const { route, declared } of view.details) {
-    if (typeof route.rateLimit !== 'object' || keeps(declared.use)) continue;
-    tell(`${route.method} ${route.template}`, 'its rateLimit is kept by nobody: there is no RateLimitMiddleware', route.place, { remedy: 'Add app.use(new RateLimitMiddleware())' });
+    const subject = `${route.method} ${route.template}`;
+    const lacks = (kind: MiddlewareKind): boolean => ![...view.middleware, ...declared.use].some((layer) => layer.kind === kind);
+    if (typeof route.rateLimit === 'object' && lacks('rate-limit')) {
+      tell(subject, 'its rateLimit is kept by nobody: there is no RateLimitMiddleware', route.place, { remedy: 'Add app.use(new RateLimitMiddleware())' });
+    }
+    if (route.security.some(isOwnSession) && lacks('session')) {
+      tell(subject, 'it asks who is logged in by session, and there is no session middleware: every answer would be a 500', route.place, { remedy: 'Register it: app.use(new SessionMiddleware())' });
+    }
+  }
+}
+
+/** That of `req.session`; one with a credential of its own reads another cookie. */
+function isOwnSession({ scheme, credential }: SecurityRequirement): boolean {
+  return scheme === 'session' && credential === undefined;
+}
+
+// ── SVC202 ──
+
+const SAFE_METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS']);
+
+function findForgeable(view: ApplicationView, tell: Tell): void {
+  for (const { route, declared } of view.details) {
+    const isBySession = route.security.some(({ scheme, credential }) => scheme === 'session' && credential?.in !== 'header');
+    if (!isBySession || SAFE_METHODS.has(route.method)) continue;
+    if ([...view.middleware, ...declared.use].some((layer) => layer.kind === 'csrf')) continue;
+    tell(`${route.method} ${route.template}`, 'it is authenticated by session, and any other site can make a browser send it: no CSRF middleware is in force', route.place);
   }
 }
 

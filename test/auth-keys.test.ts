@@ -9,6 +9,7 @@ import { APIKeyAuth } from '../src/auth-keys.ts';
 import { requireRoles } from '../src/auth-require.ts';
 import { LoginRequired, requireSession } from '../src/auth-session.ts';
 import { Depends } from '../src/di.ts';
+import { ManualClock } from '../src/manual-clock.ts';
 import { TestClient } from '../src/testing.ts';
 import { RedirectResponse } from '../src/http/response.ts';
 import { SessionMiddleware, sessionKey } from '../src/http/sessions.ts';
@@ -18,11 +19,12 @@ import type { Context } from '../src/http/contracts.ts';
 
 const BILLING = 'key-of-billing-00000001';
 const REPORTS = ['key-of-reports-00000001', 'key-of-reports-00000002'] as const;
-const serving = (source: DependencySource): { client: TestClient; app: Svc; events: Record<string, unknown>[] } => {
+const serving = (source: DependencySource): { client: TestClient; app: Svc; events: Record<string, unknown>[]; clock: ManualClock } => {
   const { logger, events } = collectedLog();
+  const clock = new ManualClock();
   const app = new Svc({ logger });
   app.get('/', { client: Depends(source) }, ({ client }) => ({ client }));
-  return { app, client: new TestClient(app), events };
+  return { app, client: new TestClient(app, { clock }), events, clock };
 };
 const brief = ({ status, headers }: Response): [number, string | null] => [status, headers.get('www-authenticate')];
 const withKey = (key: string, header = 'X-API-Key'): { headers: Record<string, string> } => ({ headers: { [header]: key } });
@@ -37,12 +39,15 @@ test('APIKeyAuth({ keys }) gives the name of the client whose key it is', async 
 });
 
 test('APIKeyAuth() answers 401 with a challenge without key and with a wrong one, and shows none in the log', async () => {
-  const { client, events } = serving(APIKeyAuth({ keys: { billing: BILLING } }));
+  const { client, events, clock } = serving(APIKeyAuth({ keys: { billing: BILLING } }));
   await using _ = client;
   for (const request of [{}, withKey(''), { query: { 'X-API-Key': BILLING, api_key: BILLING } }, { headers: { authorization: `Bearer ${BILLING}` } }, { headers: { cookie: `X-API-Key=${BILLING}` } }]) assert.deepEqual(brief(await client.get('/', request)), REFUSED);
   assert.deepEqual(events.filter(({ logger }) => logger === 'svc_security'), []);
   const wrong = [BILLING.slice(0, -1), `${BILLING}x`, BILLING.toUpperCase(), 'x', '__proto__', `${BILLING}, ${BILLING}`, 'x'.repeat(8_000)];
-  for (const key of wrong) assert.deepEqual(brief(await client.get('/', withKey(key))), REFUSED, key);
+  for (const key of wrong) {
+    await clock.advance(60_000); // a minute has one line
+    assert.deepEqual(brief(await client.get('/', withKey(key))), REFUSED, key);
+  }
   const lines = events.filter(({ logger }) => logger === 'svc_security');
   assert.deepEqual(lines.map(({ event }) => event), wrong.map(() => 'key_rejected'));
   assert.doesNotMatch(JSON.stringify(lines), /key-of-billing/i);
@@ -126,9 +131,10 @@ test('LoginRequired has a handler of its own where pages lead to the login', asy
   assert.deepEqual([response.status, response.headers.get('location')], [303, '/login']);
 });
 
-test('requireSession() refuses what is no key, and needs its middleware', async () => {
+test('requireSession() refuses what is no key, and an application without session middleware does not start', async () => {
   for (const key of [undefined, null, {}]) assert.throws(() => requireSession(key as never), { code: 'E_AUTH' });
   const app = new Svc({ logger: collectedLog().logger }).get('/', { user: Depends(requireSession(USER)) }, () => 'x');
+  assert.deepEqual(app.check().findings.map(({ rule, severity, subject }) => [rule, severity, subject]), [['SVC121', 'error', 'GET /']]);
   await using client = new TestClient(app);
-  await assert.rejects(client.get('/'), { code: 'E_SESSION_ABSENT' });
+  await assert.rejects(client.get('/'), { code: 'E_COMPILE' });
 });

@@ -25,6 +25,8 @@ const SECRET = 'f3ab8c61d20e94775b1c6a90e8d3f24b';
 const PREVIOUS = '91c0de5577a1b24e83f6d20c4a9e6b18';
 const clock = new ManualClock();
 const tokenOf = (claims: Record<string, unknown> = {}, secret = SECRET): string => createToken('ada', secret, { claims, clock });
+/** A minute has one line of the log. */
+const nextMinute = (): Promise<void> => clock.advance(60_000);
 const bearer = (token: string): { headers: Record<string, string> } => ({ headers: { authorization: `Bearer ${token}` } });
 const make = (options: SvcOptions = {}): { app: Svc; events: Record<string, unknown>[] } => {
   const { logger, events } = collectedLog();
@@ -87,6 +89,7 @@ test('BearerAuth() refuses every bad token alike, and says why in the audit log 
   const bodies = new Set<string>();
   const tokens = { 'form': 'x', 'signature': tokenOf({}, PREVIOUS), 'expired': createToken('ada', SECRET, { clock: new ManualClock(clock.nowMs() - 3_600_000) }), 'audience': createToken('ada', SECRET, { clock, audience: 'other' }) };
   for (const token of Object.values(tokens)) {
+    await nextMinute();
     const response = await client.get('/', bearer(token));
     assert.deepEqual(brief(response), INVALID);
     bodies.add(JSON.stringify({ ...await response.json() as object, request_id: '' }));
@@ -134,7 +137,10 @@ test('BearerAuth({ schema }) gives the claims as the schema reads them, and refu
   await using _ = client;
   const { me } = await (await client.get('/', bearer(tokenOf({ tenant: 'acme', more: 1 })))).json() as { me: Record<string, unknown> };
   assert.deepEqual([me['sub'], me['tenant'], me['tags'], me['more']], ['ada', 'acme', ['none'], 1]);
-  for (const claims of [{}, { tenant: 'x' }, { tenant: 5 }, { tenant: 'acme', tags: 'a' }]) assert.deepEqual(brief(await client.get('/', bearer(tokenOf(claims)))), INVALID);
+  for (const claims of [{}, { tenant: 'x' }, { tenant: 5 }, { tenant: 'acme', tags: 'a' }]) {
+    await nextMinute();
+    assert.deepEqual(brief(await client.get('/', bearer(tokenOf(claims)))), INVALID);
+  }
   assert.deepEqual(audited(events), Array.from({ length: 4 }, () => ['token_rejected', 'schema']));
 });
 
@@ -149,12 +155,15 @@ test('BearerAuth({ verify }) is asked of tokens in order, and anything but true 
     },
   }));
   await using _ = client;
-  const ask = async (name: string, token = tokenOf()): Promise<Response> => client.get('/', { headers: { ...bearer(token).headers, 'x-case': name } });
+  const ask = async (name: string, secret?: string): Promise<Response> => {
+    await nextMinute();
+    return client.get('/', { headers: { ...bearer(tokenOf({}, secret)).headers, 'x-case': name } });
+  };
   for (const name of ['yes', 'later']) assert.equal((await ask(name)).status, 200, name);
   for (const name of ['no', 'no later', 'nothing', 'one', 'one later']) assert.deepEqual(brief(await ask(name)), INVALID, name);
   assert.deepEqual(brief(await ask('throws')), [403, null]);
   assert.equal(asked.length, 8);
-  await ask('yes', tokenOf({}, PREVIOUS));
+  await ask('yes', PREVIOUS);
   await client.get('/');
   assert.deepEqual([asked.length, asked[0]], [8, 'ada GET']);
   assert.deepEqual(audited(events), [...Array.from({ length: 5 }, () => ['token_rejected', 'verify']), ['token_rejected', 'signature']]);
@@ -198,7 +207,10 @@ test('V11 requireScopes("a", "b") needs both: 403 names them, and a missing toke
   await using _ = client;
   assert.deepEqual(brief(await client.get('/')), MISSING);
   assert.deepEqual(brief(await client.get('/', bearer('x'))), INVALID);
-  for (const scopes of [[], ['a'], ['b'], ['a', 'c'], ['A', 'B']]) assert.deepEqual(brief(await client.get('/', bearer(tokenOf({ scopes })))), [403, 'Bearer error="insufficient_scope", scope="a b"']);
+  for (const scopes of [[], ['a'], ['b'], ['a', 'c'], ['A', 'B']]) {
+    await nextMinute();
+    assert.deepEqual(brief(await client.get('/', bearer(tokenOf({ scopes })))), [403, 'Bearer error="insufficient_scope", scope="a b"']);
+  }
   for (const claims of [{ scopes: ['b', 'c', 'a'] }, { scope: 'a b' }, { scope: 'b x a' }]) assert.equal((await client.get('/', bearer(tokenOf(claims)))).status, 200);
   assert.deepEqual(audited(events), [['token_rejected', 'form'], ...Array.from({ length: 5 }, () => ['access_denied', 'scope'])]);
   assert.equal(events.find(({ event }) => event === 'access_denied')!['sub'], 'ada');
@@ -300,7 +312,10 @@ test('requireIf() gives the claims where its predicate answers true, and 403 wit
   const refused = await client.get('/users/eve', bearer(tokenOf()));
   assert.deepEqual([refused.status, (await refused.json() as { detail: string }).detail], [403, 'Only your own']);
   assert.equal((await client.get('/answers/later', bearer(tokenOf()))).status, 200);
-  for (const name of ['no', 'one', 'text', 'nothing']) assert.equal((await client.get(`/answers/${name}`, bearer(tokenOf()))).status, 403, name);
+  for (const name of ['no', 'one', 'text', 'nothing']) {
+    await nextMinute();
+    assert.equal((await client.get(`/answers/${name}`, bearer(tokenOf()))).status, 403, name);
+  }
   assert.deepEqual(audited(events), Array.from({ length: 5 }, () => ['access_denied', 'condition']));
 });
 

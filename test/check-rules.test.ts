@@ -6,12 +6,17 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { Svc } from '../src/app.ts';
+import { BearerAuth } from '../src/auth.ts';
+import { requireRoles } from '../src/auth-require.ts';
+import { requireSession } from '../src/auth-session.ts';
 import { examine } from '../src/check.ts';
 import { CORE_RULES, SUPPORTED_NODE, coveredBy } from '../src/check-rules.ts';
 import { Depends, provide } from '../src/di.ts';
 import { Router } from '../src/route.ts';
+import { CSRFMiddleware } from '../src/http/csrf.ts';
 import { parseTemplate } from '../src/http/path.ts';
 import { RoutingTable } from '../src/http/router.ts';
+import { SessionMiddleware, sessionKey } from '../src/http/sessions.ts';
 import { ROOT } from './support/build.ts';
 import { collectedLog } from './support/collected-log.ts';
 import { seeded } from './support/random.ts';
@@ -173,6 +178,43 @@ test('SVC107 reports a spec that cannot be read yet, at the route', () => {
 // ── SVC205 ──
 
 const SECRETIVE: Plugin = { name: 'login', secrets: ['authSecret'], register: () => undefined };
+
+// ── SVC121, SVC202 ──
+
+const USER = sessionKey<string>('user');
+const SIGNED = { authSecret: 'kR7#vq2Lw9!xTz4mYb8@cN3$fHs6^jDg' };
+
+test('SVC121 finds a route that asks for a session where no session middleware is, and the application does not start', async () => {
+  const app = make(SIGNED);
+  app.get('/me', { user: Depends(requireSession(USER)) }, handler); const bare = line();
+  app.get('/own', { use: [new SessionMiddleware()], user: Depends(requireSession(USER)) }, handler);
+  app.get('/other', { user: Depends(provide({ security: { scheme: 'session', scopes: [], roles: [], credential: { in: 'cookie', name: 'sid' } } }, () => 'ada')) }, handler); // reads a cookie of its own
+  assert.deepEqual(brief(app), [['SVC121', 'GET /me', bare]]);
+  assert.match(about(app)[0]!.remedy, /app\.use\(new SessionMiddleware\(\)\)/);
+  await assert.rejects(app.startup(), { code: 'E_COMPILE' });
+  const whole = make(SIGNED).use(new SessionMiddleware());
+  whole.get('/me', { admin: Depends(requireRoles({ roles: ['admin'], auth: requireSession(sessionKey<{ roles: string[] }>('user')) })) }, handler);
+  assert.deepEqual(brief(whole), []);
+});
+
+test('SVC202 finds routes that write, are authenticated by session and have no CSRF protection in force', async () => {
+  const app = make(SIGNED).use(new SessionMiddleware());
+  const user = Depends(requireSession(USER));
+  app.route('/me', ['GET', 'HEAD', 'OPTIONS', 'POST', 'DELETE'], { user }, handler); const written = line();
+  app.post('/protected', { use: [new CSRFMiddleware()], user }, handler);
+  app.post('/login', handler);
+  app.post('/bearer', { me: Depends(BearerAuth()) }, handler);
+  const by = (place: 'header' | 'cookie') => ({ me: Depends(provide({ security: { scheme: 'session', scopes: [], roles: [], credential: { in: place, name: 'sid' } } }, () => 'ada')) }) as const;
+  app.put('/cookie', by('cookie'), handler); const cookie = line();
+  app.put('/header', by('header'), handler);
+  app.patch('/allowed', { user, allow: [{ rule: 'SVC202', reason: 'served to one network' }] }, handler);
+  assert.deepEqual(brief(app), [['SVC202', 'DELETE /me', written], ['SVC202', 'POST /me', written], ['SVC202', 'PUT /cookie', cookie]]);
+  const { severity, remedy } = about(app)[0]!;
+  assert.deepEqual([severity, /new CSRFMiddleware\(\)/.test(remedy)], ['error', true]);
+  await app.startup(); // the check refuses it, and a start in production
+  await app.shutdown();
+  assert.deepEqual(brief(make(SIGNED).use(new SessionMiddleware()).use(new CSRFMiddleware()).post('/me', { user }, handler)), []);
+});
 
 test('SVC205 finds a secret that a plugin needs and nobody sets, and the application does not start', async () => {
   const app = make();

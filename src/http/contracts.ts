@@ -108,9 +108,12 @@ export interface Session {
   delete(key: string | SessionKey<unknown>): void;
   /** A new id, the old one worth nothing: after a change of privileges. Keeps every value, or only those named in `keep`. */
   regenerate(options?: { readonly keep?: readonly (string | SessionKey<unknown>)[] | undefined }): void;
-  /** Forgets everything, here and at the client. */
+  /**
+   * Forgets everything, here and at the client. Kept in the cookie, a session is not ended by that: a copy counts until its own
+   * time is over, and a request under way that changes it gives the client its cookie back. With a store it is ended at once.
+   */
   destroy(): void;
-  /** Leaves a message for the page after this one. */
+  /** Leaves a message for the page after this one. Cut to 500 characters; where there is no room for all, the oldest are left out. */
   flash(kind: string, text: string): void;
   /** The messages that earlier requests have left, the oldest first; they are gone then. */
   takeFlashes(): readonly Flash[];

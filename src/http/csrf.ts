@@ -14,28 +14,32 @@
  */
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import { Forbidden, HTTPException, SvcError } from '../errors.ts';
-import { bool, given, readOptions } from '../options.ts';
+import { bool, closest, given, readOptions } from '../options.ts';
+import { Exemptions } from './exemptions.ts';
 import { parseParameters } from './headers.ts';
+import { OneApplication } from './one-application.ts';
 import { isThenable } from './pipeline.ts';
 import { readTrustProxy } from './proxy.ts';
-import { RoutingTable } from './router.ts';
 import { foreignPage } from './same-origin.ts';
+import { SecurityLog } from './security-log.ts';
 import { keepPrivate } from './session-caching.ts';
-import { KeptCookie } from './session-cookie.ts';
+import { KeptCookie, MissingTls } from './session-cookie.ts';
 import { RequestSession, randomId } from './session-values.ts';
 import { SessionMiddleware, ringOf } from './sessions.ts';
 import { stateKey } from './state.ts';
 import type { Finding } from '../findings.ts';
 import type { Keyring } from '../keys.ts';
-import type { Logger } from '../log.ts';
-import type { Awaitable, CompiledView, HttpRequest, Middleware, Next, Services, StateKey } from './contracts.ts';
+import type { Awaitable, CompiledRoute, CompiledView, HttpRequest, Middleware, Next, Services, StateKey } from './contracts.ts';
 import type { HttpResponse } from './response.ts';
 import type { OwnPages } from './same-origin.ts';
 import type { SessionCookieOptions } from './session-cookie.ts';
 
 /** What is checked. `undefined` means not given. */
 export interface CSRFOptions {
-  /** Path templates of requests that are not checked, because something else proves who sends them: `['/hooks/{p:path}']`. */
+  /**
+   * Path templates of requests that are not checked, because something else proves who sends them: those of the route that is
+   * written so, of every route below `{p:path}`, and of the very path. `/{tenant}/hook` leaves the route `/account/hook` checked.
+   */
   readonly exempt?: readonly string[] | undefined;
   /** Other origins whose pages may send requests, with a token: `['https://admin.example']`. The application's own need not be named, unless a proxy changes `Host`. */
   readonly trustedOrigins?: readonly string[] | undefined;
@@ -66,7 +70,8 @@ const CSRF: StateKey<RequestProtection> = stateKey('csrf');
 /** Refuses requests that other sites make a browser send. Stands behind the session middleware. */
 export class CSRFMiddleware implements Middleware {
   readonly kind = 'csrf';
-  readonly #exempt = new RoutingTable<true>();
+  readonly #exempt: Exemptions;
+  readonly #application = new OneApplication();
   #own: OwnPages;
   readonly #exemptsBearer: boolean;
   readonly #cookie: KeptCookie;
@@ -74,7 +79,8 @@ export class CSRFMiddleware implements Middleware {
   /** These are there once the application is compiled. */
   #ring!: Keyring;
   #services!: Services;
-  #audit!: Logger;
+  #audit!: SecurityLog;
+  #missingTls!: MissingTls;
 
   /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`, `E_PATH_TEMPLATE`, `E_COOKIE` */
   constructor(options: CSRFOptions = {}) {
@@ -84,8 +90,7 @@ export class CSRFMiddleware implements Middleware {
       trustedOrigins: given<readonly string[]>('a list of origins as browsers send them, such as "https://admin.example"', isOrigins),
       allowSameSite: bool(false), exemptBearer: bool(false), cookie: given<SessionCookieOptions>('an object', (value) => typeof value === 'object' && value !== null),
     });
-    for (const template of exempt) this.#exempt.add(ANY, template, true);
-    this.#exempt.freeze();
+    this.#exempt = new Exemptions(exempt);
     this.#own = { trusted: new Set(trustedOrigins), allowsSameSite: allowSameSite, knowsScheme: false };
     this.#exemptsBearer = exemptBearer;
     this.#cookie = new KeptCookie(`${owner} cookie`, 'svc_csrf', cookie);
@@ -96,6 +101,8 @@ export class CSRFMiddleware implements Middleware {
 
   *compile(view: CompiledView): Generator<Omit<Finding, 'place'>> {
     const subject = 'middleware csrf';
+    const stranger = this.#application.claim(subject, view);
+    if (stranger !== undefined) return yield stranger;
     const session = view.middleware.slice(0, view.middleware.indexOf(this)).find((layer) => layer.kind === 'session');
     if (session === undefined) {
       const isBehind = view.middleware.some((layer) => layer.kind === 'session');
@@ -105,6 +112,7 @@ export class CSRFMiddleware implements Middleware {
         remedy: 'Register the session first: app.use(new SessionMiddleware()), then app.use(new CSRFMiddleware())',
       };
     }
+    yield* this.#unusedExemptions(subject, view.routes);
     yield* this.#cookie.findings(subject, view.env);
     const isOurs = session instanceof SessionMiddleware;
     this.#secrets = session === undefined || isOurs ? undefined : ['authSecret'];
@@ -112,12 +120,13 @@ export class CSRFMiddleware implements Middleware {
     if (ring === undefined) return; // SVC205 says so
     this.#ring = ring.derive('svc csrf');
     this.#services = view.services;
-    this.#audit = view.services.log.child('svc_security');
+    this.#audit = SecurityLog.of(view.services);
+    this.#missingTls ??= new MissingTls(this.#audit);
     this.#own = { ...this.#own, knowsScheme: readTrustProxy(view.config('trustProxy')) !== undefined };
   }
 
   handle(req: HttpRequest, next: Next): Awaitable<HttpResponse> {
-    const protection = new RequestProtection(req, this.#ring, this.#cookie, this.#services);
+    const protection = new RequestProtection(req, { ring: this.#ring, cookie: this.#cookie, services: this.#services, missingTls: this.#missingTls });
     req.state.set(CSRF, protection);
     if (SAFE_METHODS.has(req.method) || this.#isExempt(req)) return this.#pass(protection, next, false);
     const reason = foreignPage(req, this.#own) ?? (protection.hasVisitor ? undefined : 'visitor_unknown');
@@ -142,13 +151,24 @@ export class CSRFMiddleware implements Middleware {
     return isThenable(response) ? response.then(finish) : finish(response);
   }
 
+  *#unusedExemptions(subject: string, routes: readonly CompiledRoute[]): Generator<Omit<Finding, 'place'>> {
+    for (const template of this.#exempt.enter(routes.filter(({ method }) => !SAFE_METHODS.has(method)))) {
+      const near = closest(template, new Set(routes.map((route) => route.template)));
+      yield {
+        rule: 'SVC121', severity: 'warning', subject,
+        message: `the exempt path "${template}" fits no route that is checked` + (near === undefined || near === template ? '' : `: did you mean "${near}"?`),
+        remedy: 'Write the path as the route has it, or end it in {rest:path} for all routes below',
+      };
+    }
+  }
+
   #isExempt(req: HttpRequest): boolean {
-    if (this.#exempt.match(ANY, req.path).kind === 'found') return true;
+    if (this.#exempt.has(req)) return true;
     return this.#exemptsBearer && req.headers['cookie'] === undefined && /^Bearer /i.test(req.headers['authorization'] ?? '');
   }
 
   #refusal(req: HttpRequest, reason: Reason): Forbidden {
-    this.#audit.warn('malicious_csrf', { reason, request_id: req.id, address: req.ip, method: req.method, route: req.route?.template });
+    this.#audit.refused('malicious_csrf', req, { reason });
     return new Forbidden('The request does not prove that a page of this application has sent it', {
       code: 'csrf_failed', headers: { 'Vary': VARYING.join(', '), 'Cache-Control': 'no-store' },
     });
@@ -173,22 +193,26 @@ export function csrfField(req: HttpRequest): string {
   return `<input type="hidden" name="${TOKEN_FIELD}" value="${csrfToken(req)}">`; // base64url needs no escaping
 }
 
+/** What requests are protected with. */
+interface ProtectionTerms {
+  readonly ring: Keyring;
+  readonly cookie: KeptCookie;
+  readonly services: Services;
+  readonly missingTls: MissingTls;
+}
+
 /** What protects one request. */
 class RequestProtection {
   readonly #req: HttpRequest;
-  readonly #ring: Keyring;
-  readonly #cookie: KeptCookie;
-  readonly #services: Services;
+  readonly #terms: ProtectionTerms;
   /** The visitor's id that this request has made up. */
   #mintedId: string | undefined;
   #isAsked = false;
   #isFinished = false;
 
-  constructor(req: HttpRequest, ring: Keyring, cookie: KeptCookie, services: Services) {
+  constructor(req: HttpRequest, terms: ProtectionTerms) {
     this.#req = req;
-    this.#ring = ring;
-    this.#cookie = cookie;
-    this.#services = services;
+    this.#terms = terms;
   }
 
   /** Whether the client has anything that a token could be bound to. */
@@ -201,7 +225,7 @@ class RequestProtection {
     const isKept = session instanceof RequestSession ? session.isKept : !session.isNew;
     const subject = isKept ? ofSession(session.id) : ofVisitor(this.#visitorId() ?? (this.#mintedId ??= randomId()));
     const random = randomBytes(32).toString('base64url');
-    return `${random}.${mac(this.#ring.current, subject, random)}`;
+    return `${random}.${mac(this.#terms.ring.current, subject, random)}`;
   }
 
   /** What is wrong with a token that came with this request. */
@@ -211,20 +235,28 @@ class RequestProtection {
     const visitorId = this.#visitorId();
     const subject = session.isNew ? ofVisitor(visitorId!) : ofSession(session.id); // hasVisitor was asked before
     const given = Buffer.from(token.slice(44));
-    const isKnown = this.#ring.keys.some((key) => timingSafeEqual(Buffer.from(mac(key, subject, token.slice(0, 43))), given));
+    const isKnown = this.#terms.ring.keys.some((key) => timingSafeEqual(Buffer.from(mac(key, subject, token.slice(0, 43))), given));
     return isKnown ? undefined : 'token_wrong';
   }
 
   finish(response: HttpResponse): void {
     this.#isFinished = true;
     if (!this.#isAsked) return;
-    if (this.#mintedId !== undefined) this.#cookie.set(response, this.#cookie.on(this.#req, this.#services.env), this.#mintedId);
+    if (this.#mintedId !== undefined) this.#giveId(response, this.#mintedId);
     response.headers.vary('Cookie');
     keepPrivate(response.headers, 'no-store');
   }
 
+  #giveId(response: HttpResponse, id: string): void {
+    const { cookie, services, missingTls } = this.#terms;
+    const on = cookie.on(this.#req, services.env);
+    cookie.set(response, on, id);
+    missingTls.notice(this.#req, on); // a browser that drops it can send no form
+  }
+
   #visitorId(): string | undefined {
-    const id = this.#req.cookies[this.#cookie.on(this.#req, this.#services.env).name];
+    const { cookie, services } = this.#terms;
+    const id = this.#req.cookies[cookie.on(this.#req, services.env).name];
     return id !== undefined && ID.test(id) ? id : undefined;
   }
 }
@@ -263,9 +295,6 @@ async function fieldsOf(req: HttpRequest): Promise<readonly string[]> {
     throw error;
   }
 }
-
-/** The method under which exempt paths stand in their table: they are exempt for all. */
-const ANY = '*';
 
 function isOrigins(value: unknown): boolean {
   return Array.isArray(value) && value.every((origin) => typeof origin === 'string' && /^https?:/.test(origin) && URL.parse(origin)?.origin === origin);

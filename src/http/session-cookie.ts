@@ -11,10 +11,11 @@ import type { Finding } from '../findings.ts';
 import type { HttpRequest } from './contracts.ts';
 import type { HostCookie } from './cookies.ts';
 import type { HttpResponse } from './response.ts';
+import type { SecurityLog } from './security-log.ts';
 
 /** How the cookie is kept. `undefined` means not given. */
 export interface SessionCookieOptions {
-  /** Without TLS and outside production it loses a prefix `__Host-` or `__Secure-`. Default: the prefix that the other options allow, and a name of our own. */
+  /** A name that does not begin with `__` gets the prefix that the other options allow, `__Host-` or `__Secure-`; without TLS and outside production it is left out. Default: a name of our own. */
   readonly name?: string | undefined;
   /** Default: over TLS, and in production always. `false` is refused in production. */
   readonly secure?: boolean | undefined;
@@ -41,7 +42,8 @@ export class KeptCookie {
       name: text(), secure: given<boolean>('true or false', bool(false).accepts), sameSite: oneOf(['strict', 'lax', 'none'], 'lax'), path: text('/'), domain: text(),
     });
     const isHostOnly = attributes.path === '/' && attributes.domain === undefined;
-    this.#name = name ?? (secure === false ? base : `${isHostOnly ? '__Host-' : '__Secure-'}${base}`);
+    const isPrefixed = secure !== false && name?.startsWith('__') !== true; // no other host, and no page without TLS, can then plant one (RFC 6265bis §4.1.3)
+    this.#name = `${!isPrefixed ? '' : isHostOnly ? '__Host-' : '__Secure-'}${name ?? base}`;
     this.#plainName = this.#name.replace(/^__(?:Host|Secure)-/i, '');
     this.#attributes = attributes;
     serializeCookie(this.#name, '', { ...attributes, secure: secure ?? true });
@@ -53,6 +55,12 @@ export class KeptCookie {
   on(req: Pick<HttpRequest, 'scheme'>, env: Env): HostCookie {
     const secure = this.#secure ?? hostCookie(this.#plainName, req, env).secure;
     return { name: secure ? this.#name : this.#plainName, secure };
+  }
+
+  /** What a value is bound to, so that it counts in this cookie alone: two of one name may have other paths. No name has a `;`. */
+  boundName({ name }: HostCookie): string {
+    const { path, domain } = this.#attributes;
+    return `${name}${path === '/' ? '' : `; Path=${path}`}${domain === undefined ? '' : `; Domain=${domain}`}`;
   }
 
   /** Without `maxAgeSeconds` until the browser is closed. */
@@ -75,5 +83,20 @@ export class KeptCookie {
         remedy: 'Leave out cookie.domain, unless you run all of these hosts',
       };
     }
+  }
+}
+
+/** Says once that browsers may drop a cookie, with which nobody stays logged in and no form is accepted. */
+export class MissingTls {
+  readonly #log: SecurityLog;
+  #isTold = false;
+
+  constructor(log: SecurityLog) { this.#log = log; }
+
+  /** A proxy that speaks TLS says so; without one, browsers drop what is `Secure`. */
+  notice(req: HttpRequest, { name, secure }: HostCookie): void {
+    if (this.#isTold || !secure || req.scheme !== 'http' || req.headers['x-forwarded-proto'] !== undefined || req.headers['forwarded'] !== undefined) return;
+    this.#isTold = true;
+    this.#log.warn('session_cookie_without_tls', { name, message: 'The cookie is Secure, and this request came without TLS: browsers keep the cookie only behind a proxy that speaks TLS' });
   }
 }

@@ -7,16 +7,20 @@
  * Both cookies say when they were issued and when they end. The store knows no id, so that who reads it can use no session.
  */
 import { createHash } from 'node:crypto';
-import { HTTPException, SvcError } from '../errors.ts';
+import { HTTPException, PayloadTooLarge, SvcError } from '../errors.ts';
+import { SecurityLog } from './security-log.ts';
+import { MissingTls } from './session-cookie.ts';
+import { decoded, encoded, fitted } from './session-records.ts';
 import { NO_DATA, RequestSession } from './session-values.ts';
 import { ProtectedValues } from './signed-values.ts';
 import type { Keyring } from '../keys.ts';
-import type { Logger } from '../log.ts';
 import type { RecordStore } from '../stores.ts';
 import type { Awaitable, HttpRequest, Services } from './contracts.ts';
+import type { HostCookie } from './cookies.ts';
 import type { HttpResponse } from './response.ts';
 import type { KeptCookie } from './session-cookie.ts';
-import type { OpenedSession, SessionData } from './session-values.ts';
+import type { Written } from './session-records.ts';
+import type { OpenedSession, SessionData, StoredSession } from './session-values.ts';
 import type { ReadValue, ValueRefusal, ValueTimes } from './signed-values.ts';
 
 /** Opens the session of a request, and keeps it once there is an answer. */
@@ -36,9 +40,6 @@ export interface SessionTerms {
   readonly isSealed: boolean;
 }
 
-/** A session as its text says, before anybody has looked at its times. */
-type StoredSession = Omit<OpenedSession, 'isDue'>;
-
 /** A name and value beyond this are dropped by browsers without a word (RFC 6265bis §5.6). */
 const MAX_COOKIE_BYTES = 4_096;
 const MAX_RECORD_BYTES = 1_000_000;
@@ -53,13 +54,14 @@ const RENEWED_AFTER = 10;
 class SessionCookie {
   readonly #terms: SessionTerms;
   readonly #values: ProtectedValues;
-  readonly #audit: Logger;
-  #hasWarned = false;
+  readonly #audit: SecurityLog;
+  readonly #missingTls: MissingTls;
 
   constructor(terms: SessionTerms, values: ProtectedValues) {
     this.#terms = terms;
     this.#values = values;
-    this.#audit = terms.services.log.child('svc_security');
+    this.#audit = SecurityLog.of(terms.services);
+    this.#missingTls = new MissingTls(this.#audit);
   }
 
   get nowSeconds(): number { return Math.floor(this.#terms.services.clock.nowMs() / 1_000); }
@@ -70,10 +72,10 @@ class SessionCookie {
 
   /** What the cookie of a request says; undefined when there is none, or none that counts. */
   read(req: HttpRequest): Extract<ReadValue, { kind: 'valid' }> | undefined {
-    const { name } = this.#terms.cookie.on(req, this.#terms.services.env);
-    const text = req.cookies[name];
+    const on = this.#terms.cookie.on(req, this.#terms.services.env);
+    const text = req.cookies[on.name];
     if (text === undefined) return undefined;
-    const value = this.#values.read(name, text, this.nowSeconds);
+    const value = this.#values.read(this.#terms.cookie.boundName(on), text, this.nowSeconds);
     if (value.kind === 'valid') return value;
     if (value.reason !== 'expired') this.reject(req, value.reason);
     return undefined;
@@ -97,15 +99,17 @@ class SessionCookie {
     return { issuedSeconds, expiresSeconds: Math.min(issuedSeconds + maxAgeSeconds, bornSeconds + absoluteSeconds) };
   }
 
-  /** @throws SvcError `E_SESSION_SIZE` */
-  set(req: HttpRequest, response: HttpResponse, payload: string, times: ValueTimes): void {
-    const { cookie, services } = this.#terms;
-    const on = cookie.on(req, services.env);
-    const text = this.#values.write(on.name, payload, times);
-    const bytes = on.name.length + text.length;
-    if (bytes > MAX_COOKIE_BYTES) throw new SvcError('E_SESSION_SIZE', [bytes, MAX_COOKIE_BYTES]);
-    cookie.set(response, on, text, times.expiresSeconds - times.issuedSeconds);
-    if (on.secure && req.scheme === 'http') this.#warnWithoutTls(req);
+  /** The text of a cookie, and the bytes of which browsers keep {@link MAX_COOKIE_BYTES}. */
+  written(on: HostCookie, payload: string, times: ValueTimes): Written {
+    const text = this.#values.write(this.#terms.cookie.boundName(on), payload, times);
+    return { text, bytes: on.name.length + text.length };
+  }
+
+  on(req: HttpRequest): HostCookie { return this.#terms.cookie.on(req, this.#terms.services.env); }
+
+  set(req: HttpRequest, response: HttpResponse, on: HostCookie, text: string, times: ValueTimes): void {
+    this.#terms.cookie.set(response, on, text, times.expiresSeconds - times.issuedSeconds);
+    this.#missingTls.notice(req, on);
   }
 
   /** Lets the client forget the cookie, if it has one. */
@@ -115,15 +119,18 @@ class SessionCookie {
   }
 
   /** One line for those who watch. The value is not in it. */
-  reject(req: HttpRequest, reason: ValueRefusal | 'unknown_session'): void {
-    this.#audit.warn('session_rejected', { reason, request_id: req.id, address: req.ip, method: req.method, route: req.route?.template });
-  }
+  reject(req: HttpRequest, reason: ValueRefusal | 'unknown_session'): void { this.#audit.refused('session_rejected', req, { reason }); }
 
-  /** A proxy that speaks TLS says so; without one, browsers drop what is `Secure`, and nobody stays logged in. Once. */
-  #warnWithoutTls(req: HttpRequest): void {
-    if (this.#hasWarned || req.headers['x-forwarded-proto'] !== undefined || req.headers['forwarded'] !== undefined) return;
-    this.#hasWarned = true;
-    this.#audit.warn('session_cookie_without_tls', { message: 'The session cookie is Secure, and this request came without TLS: browsers keep the cookie only behind a proxy that speaks TLS' });
+  /** What the client has sent may be why a session cannot be kept, and so may the program: one line says which mistake it would be. */
+  unkept(req: HttpRequest, mistake: SvcError): void { this.#audit.refused('session_not_kept', req, { error: mistake }); }
+
+  /** The session as `write` writes it, without the oldest messages if need be. @throws PayloadTooLarge, of which `E_SESSION_SIZE` is the cause */
+  fitted(req: HttpRequest, data: SessionData, mostBytes: number, write: (data: SessionData) => Written): string {
+    const { text, bytes } = fitted(data, mostBytes, write);
+    if (bytes <= mostBytes) return text;
+    const cause = new SvcError('E_SESSION_SIZE', [bytes, mostBytes]);
+    this.unkept(req, cause);
+    throw new PayloadTooLarge('There is no room for what this request would have remembered', { code: 'session_too_large', cause });
   }
 }
 
@@ -146,16 +153,20 @@ export class CookieKeeper implements SessionKeeper {
       if (record !== undefined) return this.#cookie.opened(value, record);
       this.#cookie.reject(req, 'malformed');
       return undefined;
-    });
+    }, (mistake) => this.#cookie.unkept(req, mistake));
   }
 
+  /** A session that was only read is renewed by pages, not by what runs beside them: that may answer after a logout, and would undo it. */
   keep(session: RequestSession, req: HttpRequest, response: HttpResponse): void {
     const { opened } = session;
     if (!session.isKept) {
       if (session.isDestroyed) this.#cookie.clear(req, response);
-    } else if (session.isChanged || opened?.isDue === true) {
+    } else if (session.isChanged || opened?.isDue === true && isPage(req)) {
       const bornSeconds = bornOf(session) ?? this.#cookie.nowSeconds;
-      this.#cookie.set(req, response, encoded(session.over(session.base), bornSeconds, session.id), this.#cookie.timesOf(bornSeconds));
+      const times = this.#cookie.timesOf(bornSeconds);
+      const on = this.#cookie.on(req);
+      const text = this.#cookie.fitted(req, session.over(session.base), MAX_COOKIE_BYTES, (data) => this.#cookie.written(on, encoded(data, bornSeconds, session.id), times));
+      this.#cookie.set(req, response, on, text, times);
     }
   }
 }
@@ -179,14 +190,15 @@ export class StoreKeeper implements SessionKeeper {
 
   /** A cookie that counts costs one look into the store before the handler runs, for `session.get()` does not wait. */
   async open(req: HttpRequest): Promise<RequestSession> {
+    const unkept = (mistake: SvcError): void => this.#cookie.unkept(req, mistake);
     const value = this.#cookie.read(req);
     const stored = value === undefined ? undefined : await this.#find(value.payload);
     if (value === undefined || stored === undefined) {
       if (value !== undefined) this.#cookie.reject(req, 'unknown_session'); // logged out, or an id that is worth nothing any more
-      return new RequestSession(() => undefined);
+      return new RequestSession(() => undefined, unkept);
     }
     const opened = this.#cookie.opened(value, stored);
-    return new RequestSession(() => opened);
+    return new RequestSession(() => opened, unkept);
   }
 
   async keep(session: RequestSession, req: HttpRequest, response: HttpResponse): Promise<void> {
@@ -198,20 +210,25 @@ export class StoreKeeper implements SessionKeeper {
       const data = session.over(wasAlive ? session.base : NO_DATA);
       if (!wasAlive && data.values.size === 0 && data.flashes.length === 0) return;
       const times = this.#cookie.timesOf(this.#cookie.nowSeconds);
-      await this.#store.add(keyOf(session.id), this.#encoded(session.id, data, times.issuedSeconds), ttlMs(times));
-      this.#cookie.set(req, response, session.id, times);
+      await this.#store.add(keyOf(session.id), this.#encoded(req, session.id, data, times.issuedSeconds), ttlMs(times));
+      this.#name(req, response, session.id, times);
     } else if (session.isChanged || opened.isDue) {
       const times = this.#cookie.timesOf(opened.bornSeconds);
-      if (await this.#merge(session, opened, ttlMs(times))) this.#cookie.set(req, response, session.id, times);
+      if (await this.#merge(req, session, opened, ttlMs(times))) this.#name(req, response, session.id, times);
     }
   }
 
+  #name(req: HttpRequest, response: HttpResponse, id: string, times: ValueTimes): void {
+    const on = this.#cookie.on(req);
+    this.#cookie.set(req, response, on, this.#cookie.written(on, id, times).text, times); // 43 characters: there is room
+  }
+
   /** Writes what the request has changed over whatever is there now. False when the session has been ended meanwhile. */
-  async #merge(session: RequestSession, read: StoredSession, ttl: number): Promise<boolean> {
+  async #merge(req: HttpRequest, session: RequestSession, read: StoredSession, ttl: number): Promise<boolean> {
     const key = keyOf(session.id);
     let before: StoredSession | undefined = read;
     for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
-      const text: string = session.isChanged ? this.#encoded(session.id, session.over(before.data), before.bornSeconds) : before.text;
+      const text: string = session.isChanged ? this.#encoded(req, session.id, session.over(before.data), before.bornSeconds) : before.text;
       if (await this.#store.replace(key, before.text, text, ttl)) return true;
       before = await this.#find(session.id);
       if (before === undefined) return false;
@@ -229,11 +246,11 @@ export class StoreKeeper implements SessionKeeper {
     return record === undefined ? undefined : { ...record, id, text };
   }
 
-  /** @throws SvcError `E_SESSION_SIZE` */
-  #encoded(id: string, data: SessionData, bornSeconds: number): string {
-    const text = encoded(data, bornSeconds);
-    const bytes = Buffer.byteLength(text);
-    if (bytes > MAX_RECORD_BYTES) throw new SvcError('E_SESSION_SIZE', [bytes, MAX_RECORD_BYTES]);
+  #encoded(req: HttpRequest, id: string, data: SessionData, bornSeconds: number): string {
+    const text = this.#cookie.fitted(req, data, MAX_RECORD_BYTES, (fitting) => {
+      const record = encoded(fitting, bornSeconds);
+      return { text: record, bytes: Buffer.byteLength(record) };
+    });
     if (this.#seal === undefined) return text;
     return this.#seal.write(keyOf(id), text, { issuedSeconds: this.#cookie.nowSeconds, expiresSeconds: bornSeconds + this.#terms.absoluteSeconds });
   }
@@ -252,32 +269,8 @@ function bornOf({ opened, endedId }: RequestSession): number | undefined {
   return endedId === undefined ? opened?.bornSeconds : undefined;
 }
 
-// ── text ──
-
-function encoded({ values, flashes }: SessionData, bornSeconds: number, id?: string): string {
-  return JSON.stringify({
-    i: id, b: bornSeconds, v: Object.fromEntries(values), f: flashes.length === 0 ? undefined : flashes.map(({ kind, text }) => [kind, text]),
-  });
-}
-
-/** What {@link encoded} wrote; undefined for anything else, which only another version of the program can have written. */
-function decoded(text: string): StoredSession | undefined {
-  const { i: id = '', b: bornSeconds, v: values, f: flashes = [] } = jsonObject(text);
-  if (typeof id !== 'string' || typeof bornSeconds !== 'number' || typeof values !== 'object' || values === null || !Array.isArray(flashes)) return undefined;
-  const pairs = flashes.filter((flash) => Array.isArray(flash)) as readonly (readonly unknown[])[];
-  return {
-    id, bornSeconds, text, data: {
-      values: new Map(Object.entries(values)), // members named __proto__ are entries like any other
-      flashes: pairs.map(([kind, message]) => ({ kind: String(kind), text: String(message) })),
-    },
-  };
-}
-
-function jsonObject(text: string): Readonly<Record<string, unknown>> {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === 'object' && value !== null ? value as Readonly<Record<string, unknown>> : {};
-  } catch {
-    return {};
-  }
+/** Whether somebody has opened a page, as browsers tell it; clients that tell nothing are taken at their word. */
+function isPage(req: HttpRequest): boolean {
+  const mode = req.headers['sec-fetch-mode'];
+  return mode === undefined || mode === 'navigate';
 }

@@ -5,7 +5,7 @@
  * requests of one session that run at the same time do not lose each other's keys.
  */
 import { randomBytes } from 'node:crypto';
-import { SvcError } from '../errors.ts';
+import { BadRequest, SvcError } from '../errors.ts';
 import type { Flash, Session, SessionKey } from './contracts.ts';
 
 /** What is kept of a session. */
@@ -27,6 +27,9 @@ export interface OpenedSession {
   readonly isDue: boolean;
 }
 
+/** A session as its text says, before anybody has looked at its times. */
+export type StoredSession = Omit<OpenedSession, 'isDue'>;
+
 /** Nothing. */
 export const NO_DATA: SessionData = Object.freeze({ values: new Map<string, unknown>(), flashes: Object.freeze([]) });
 
@@ -42,12 +45,15 @@ export function sessionKey<T>(name: string): SessionKey<T> {
 
 /** Messages that nobody takes must not add up: of more, the oldest are forgotten. */
 const MAX_FLASHES = 50;
+/** Messages are for people; what clients send often stands in them. */
+const MAX_FLASH_CHARACTERS = 500;
 /** Deeper than any data, and far from the end of the stack. */
 const MAX_DEPTH = 100;
 
 /** The session of one request. */
 export class RequestSession implements Session {
   readonly #open: () => OpenedSession | undefined;
+  readonly #onUnkept: (mistake: SvcError) => void;
   #isRead = false;
   #opened: OpenedSession | undefined;
   /** Whether the client's session goes on, under its own id or a new one. */
@@ -66,8 +72,11 @@ export class RequestSession implements Session {
   #flashed: Flash[] = [];
   #isClosed = false;
 
-  /** `open` is called when the session is first read, and once. */
-  constructor(open: () => OpenedSession | undefined) { this.#open = open; }
+  /** `open` is called when the session is first read, and once; `onUnkept` for values that a client may have sent, and that cannot be kept. */
+  constructor(open: () => OpenedSession | undefined, onUnkept: (mistake: SvcError) => void) {
+    this.#open = open;
+    this.#onUnkept = onUnkept;
+  }
 
   get id(): string {
     this.#read();
@@ -90,7 +99,7 @@ export class RequestSession implements Session {
   set(key: string | SessionKey<unknown>, value: unknown): void {
     this.#change();
     const name = nameOf(key);
-    this.#values.set(name, JSON.parse(JSON.stringify(checked(name, value)))); // a copy: what becomes of the caller's object is the caller's affair
+    this.#values.set(name, JSON.parse(JSON.stringify(this.#checked(name, value)))); // a copy: what becomes of the caller's object is the caller's affair
     this.#changed.add(name);
     this.#lent.delete(name);
   }
@@ -124,7 +133,7 @@ export class RequestSession implements Session {
   flash(kind: string, text: string): void {
     this.#change();
     for (const part of [kind, text]) if (typeof part !== 'string') throw new SvcError('E_SESSION_VALUE', ['a message', `is ${typeof part}, and a message is text of a kind that is text`]);
-    this.#flashed.push({ kind, text });
+    this.#flashed.push({ kind: cut(kind), text: cut(text) });
   }
 
   takeFlashes(): readonly Flash[] {
@@ -162,11 +171,11 @@ export class RequestSession implements Session {
   /** What it began with. @internal */
   get base(): SessionData { return this.#base; }
 
-  /** Takes no changes from now on, and finds what was changed in place. @throws SvcError `E_SESSION_VALUE` @internal */
+  /** Takes no changes from now on, and finds what was changed in place. @throws SvcError `E_SESSION_VALUE`, or BadRequest for what a client may have sent @internal */
   close(): void {
     this.#isClosed = true;
     for (const [name, before] of this.#lent) {
-      if (JSON.stringify(checked(name, this.#values.get(name))) !== before) this.#changed.add(name);
+      if (JSON.stringify(this.#checked(name, this.#values.get(name))) !== before) this.#changed.add(name);
     }
   }
 
@@ -203,6 +212,16 @@ export class RequestSession implements Session {
     this.#read();
   }
 
+  /** The value. @throws SvcError `E_SESSION_VALUE` for what would come back from JSON as something else, or not at all; BadRequest if a body may hold it */
+  #checked(name: string, value: unknown): unknown {
+    const problem = problemOf(value, []);
+    if (problem === undefined) return value;
+    const mistake = new SvcError('E_SESSION_VALUE', [name, problem.text]);
+    if (!problem.isOfInput) throw mistake;
+    this.#onUnkept(mistake);
+    throw new BadRequest('The request holds a number or a nesting that cannot be remembered', { code: 'session_value', cause: mistake });
+  }
+
   /** The id is worth nothing any more; what comes next has another. */
   #end(): void {
     this.#endedId ??= this.#opened?.id;
@@ -220,24 +239,39 @@ function nameOf(key: string | SessionKey<unknown>): string {
   return typeof key === 'string' ? key : key.name;
 }
 
-/** The value. @throws SvcError `E_SESSION_VALUE` for what would come back from JSON as something else, or not at all */
-function checked(name: string, value: unknown): unknown {
-  const problem = problemOf(value, 0);
-  if (problem !== undefined) throw new SvcError('E_SESSION_VALUE', [name, problem]);
-  return value;
+/** In whole characters. */
+function cut(text: string): string {
+  if (text.length <= MAX_FLASH_CHARACTERS) return text;
+  return `${text.slice(0, MAX_FLASH_CHARACTERS - 1).replace(/[\ud800-\udbff]$/, '')}…`;
 }
 
-function problemOf(value: unknown, depth: number): string | undefined {
+/** What is wrong with a value. */
+interface Problem {
+  readonly text: string;
+  /** Whether JSON may hold it, so that the client and not the program is to blame: `1e999`, or a thousand lists inside each other. */
+  readonly isOfInput: boolean;
+}
+
+/** `around`: what the value is nested in. */
+function problemOf(value: unknown, around: object[]): Problem | undefined {
   if (value === null || typeof value === 'string' || typeof value === 'boolean') return undefined;
-  if (typeof value === 'number') return Number.isFinite(value) ? undefined : `is or holds ${value}`;
-  if (typeof value !== 'object') return `is or holds ${typeof value === 'undefined' ? 'undefined' : `a ${typeof value}`}`;
-  if (depth === MAX_DEPTH) return `is nested more than ${MAX_DEPTH} levels deep, or holds itself`;
+  if (typeof value === 'number') return Number.isFinite(value) ? undefined : { text: `is or holds ${value}`, isOfInput: true };
+  if (typeof value !== 'object') return { text: `is or holds ${typeof value === 'undefined' ? 'undefined' : `a ${typeof value}`}`, isOfInput: false };
+  if (around.length === MAX_DEPTH) {
+    return around.includes(value) ? { text: 'holds itself', isOfInput: false } : { text: `is nested more than ${MAX_DEPTH} levels deep`, isOfInput: true };
+  }
   const prototype: unknown = Object.getPrototypeOf(value);
   const isPlain = Array.isArray(value) || prototype === Object.prototype || prototype === null;
-  if (!isPlain) return `is or holds an object of the class ${value.constructor?.name ?? '(anonymous)'}`;
+  if (!isPlain) return { text: `is or holds an object of the class ${classOf(value)}`, isOfInput: false };
+  around.push(value);
   for (const member of Array.isArray(value) ? value as readonly unknown[] : Object.values(value)) { // a hole counts as undefined
-    const problem = problemOf(member, depth + 1);
+    const problem = problemOf(member, around);
     if (problem !== undefined) return problem;
   }
+  around.pop();
   return undefined;
+}
+
+function classOf(value: object): string {
+  return value.constructor?.name ?? '(anonymous)';
 }

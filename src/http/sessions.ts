@@ -10,6 +10,7 @@
 import { SvcError } from '../errors.ts';
 import { Keyring, authSecrets } from '../keys.ts';
 import { bool, given, readOptions } from '../options.ts';
+import { OneApplication } from './one-application.ts';
 import { isThenable } from './pipeline.ts';
 import { keepPrivate } from './session-caching.ts';
 import { KeptCookie } from './session-cookie.ts';
@@ -55,6 +56,7 @@ export class SessionMiddleware implements Middleware {
   readonly #cookie: KeptCookie;
   readonly #store: RecordStore | undefined;
   readonly #isSealed: boolean;
+  readonly #application = new OneApplication();
   #ring: Keyring | undefined;
   /** There once the application is compiled. */
   #keeper!: SessionKeeper;
@@ -84,6 +86,8 @@ export class SessionMiddleware implements Middleware {
 
   *compile(view: CompiledView): Generator<Omit<Finding, 'place'>> {
     const subject = 'middleware session';
+    const stranger = this.#application.claim(subject, view);
+    if (stranger !== undefined) return yield stranger;
     const first = view.middleware.find((layer) => layer.kind === 'session');
     if (first !== this) {
       yield {

@@ -25,8 +25,9 @@ async function tokenFrom(from: Site, act: (req: HttpRequest) => void = () => und
   return await from.ask((req) => { act(req); return csrfToken(req); }) as string;
 }
 
-/** The status of a POST with these fields. */
+/** The status of a POST with these fields, a minute after the last one: the log has a line for each that is refused. */
 async function post(to: Site, headers: Record<string, string> = {}, request: Parameters<Site['visit']>[1] = {}): Promise<number> {
+  await to.wait(60);
   return (await to.visit(ok, { method: 'POST', ...request, headers })).status;
 }
 

@@ -1,0 +1,90 @@
+/**
+ * The logger `svc_security`: lines about requests that were refused, for those who watch for attacks. Few lines, however many
+ * such requests come.
+ *
+ *   a client's address (of IPv6 its /64) and an event     one line a minute; the next one says how many were left out
+ *   clients beyond the 10,000 that are remembered         one line a minute and event for all of them
+ */
+import { LruIndex } from '../lru.ts';
+import { clientOf } from './address.ts';
+import type { Logger } from '../log.ts';
+import type { HttpRequest, Services } from './contracts.ts';
+
+/** What has been said of a client. */
+interface Told {
+  /** Until then nothing more is. Never runs backwards. */
+  untilMs: number;
+  /** Lines left out since. */
+  suppressed: number;
+}
+
+const MINUTE_MS = 60_000;
+const MOST_CLIENTS = 10_000;
+/** One client of IPv6 has a whole network (RFC 6177 §2). */
+const IPV6_BITS = 64;
+
+const logs = new WeakMap<Services, SecurityLog>();
+
+/** What an application says of requests that it refused. */
+export class SecurityLog {
+  readonly #log: Logger;
+  readonly #services: Services;
+  /** In the order in which their minutes end. */
+  readonly #clients = new LruIndex(MOST_CLIENTS);
+  /** By slot. */
+  readonly #told: Told[] = [];
+  /** Of clients that nothing is remembered of, by event: a constant of the program. */
+  readonly #others = new Map<string, Told>();
+
+  private constructor(services: Services) {
+    this.#log = services.log.child('svc_security');
+    this.#services = services;
+  }
+
+  /** The one of an application: its parts share what is remembered. */
+  static of(services: Services): SecurityLog {
+    let log = logs.get(services);
+    if (log === undefined) logs.set(services, log = new SecurityLog(services));
+    return log;
+  }
+
+  /** A line about a request that was refused, unless this minute has had one of its client. No credential may be in `fields`. */
+  refused(event: string, req: HttpRequest, fields: Readonly<Record<string, unknown>> = {}): void {
+    const nowMs = this.#services.clock.monotonicMs();
+    const told = this.#toldOf(event, clientOf(req.ip, IPV6_BITS), nowMs);
+    if (nowMs < told.untilMs) {
+      told.suppressed++;
+      return;
+    }
+    const suppressed = told.suppressed === 0 ? undefined : told.suppressed;
+    told.untilMs = nowMs + MINUTE_MS;
+    told.suppressed = 0;
+    this.#log.warn(event, { ...fields, request_id: req.id, address: req.ip, method: req.method, route: req.route?.template, suppressed });
+  }
+
+  /** A line that is about no request alone. */
+  warn(event: string, fields: Readonly<Record<string, unknown>>): void { this.#log.warn(event, fields); }
+
+  #toldOf(event: string, client: string, nowMs: number): Told {
+    const key = `${event} ${client}`;
+    const found = this.#clients.find(key);
+    if (found !== 0) {
+      const told = this.#told[found]!;
+      if (nowMs >= told.untilMs) this.#clients.use(found); // its next minute begins
+      return told;
+    }
+    if (this.#clients.isFull && nowMs < this.#told[this.#clients.oldest]!.untilMs) return this.#toldOfOthers(event);
+    return this.#told[this.#clients.isFull ? this.#clients.replaceOldest(key) : this.#clients.add(key)] = fresh();
+  }
+
+  #toldOfOthers(event: string): Told {
+    let told = this.#others.get(event);
+    if (told === undefined) this.#others.set(event, told = fresh());
+    return told;
+  }
+}
+
+/** Nothing yet. */
+function fresh(): Told {
+  return { untilMs: -Infinity, suppressed: 0 };
+}
