@@ -69,6 +69,8 @@ function bearerAuth(secret: Secrets | undefined, options: BearerAuthOptions): Au
 
 /** What issues the access tokens of an application, and knows more about them than they say. A plugin provides it. */
 export interface TokenIssuer {
+  /** The name of the key that it signs with. */
+  readonly keyId: string;
   /** The token of a request that has none in `Authorization`: out of a cookie. */
   tokenOf(req: HttpRequest): string | undefined;
   /** Whether a token that is otherwise in order still counts. */
@@ -87,7 +89,8 @@ class BearerKeys {
 
   constructor(state: StateMap, own: Keyring | undefined, secret: Secrets | undefined) {
     const lent = state.get(services);
-    this.issuer = own === undefined && state.has(tokenIssuer) ? state.get(tokenIssuer) : undefined;
+    const issuer = state.has(tokenIssuer) ? state.get(tokenIssuer) : undefined;
+    this.issuer = own === undefined || own.current.id === issuer?.keyId ? issuer : undefined; // the same secret, however it was given
     this.keyring = own ?? Keyring.of(authSecrets(lent.config));
     this.audit = SecurityLog.of(lent);
     this.#services = lent;

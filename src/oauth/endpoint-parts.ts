@@ -31,6 +31,8 @@ export interface EndpointLimits {
   readonly callback: RateLimiter | undefined;
   /** By login. */
   readonly token: RateLimiter | undefined;
+  /** By login. */
+  readonly revoke: RateLimiter | undefined;
   /** By address, for what is no token of ours. */
   readonly forged: RateLimiter | undefined;
 }

@@ -84,7 +84,7 @@ export class Endpoints {
       await this.#take('token', req, token.id);
       const refreshed = await this.#parts.refreshTokens.refresh(token, { arrivedAt, scopes, keyThumbprint: null, req });
       const { login, refreshToken } = refreshed;
-      return this.#answer(req, login, refreshToken, { sub: login.sub, scopes: refreshed.scopes, claims: refreshed.claims });
+      return this.#answer(req, login, refreshToken, { sub: login.sub, scopes: refreshed.scopes, claims: refreshed.claims }, refreshed.issuedAt);
     });
   }
 
@@ -94,7 +94,7 @@ export class Endpoints {
       const parameter = await bodyParameters(req);
       const { token, isCookie } = await this.#presented(req, parameter('token') ?? parameter('refresh_token'));
       if (token !== undefined) {
-        await this.#take('token', req, token.id);
+        await this.#take('revoke', req, token.id); // a limit of its own: whoever has an old token cannot keep its owner from logging out
         await this.#parts.refreshTokens.revoke(token, req);
       }
       const response = new HttpResponse(null, { status: 200 });
@@ -159,13 +159,13 @@ export class Endpoints {
       req.session.set(currentUser, login.sub);
     }
     audit.loginSucceeded(req, login);
-    return this.#answer(req, login, refreshToken, user, row.returnTo ?? afterLogin);
+    return this.#answer(req, login, refreshToken, user, login.createdAt, row.returnTo ?? afterLogin);
   }
 
   /** The tokens: as JSON, or in cookies, with a redirect after a login. */
-  #answer(req: HttpRequest, login: LoginRow, refreshToken: string, user: TokenUser, to?: string): HttpResponse {
+  #answer(req: HttpRequest, login: LoginRow, refreshToken: string, user: TokenUser, issuedAt: number, to?: string): HttpResponse {
     const { access, cookies, clock } = this.#parts;
-    const accessToken = access.make(user, login.id);
+    const accessToken = access.make(user, login.id, issuedAt);
     const common = { expires_in: access.ttlSeconds, scope: user.scopes.join(' ') };
     if (cookies === undefined) return new JSONResponse({ access_token: accessToken, token_type: 'Bearer', refresh_token: refreshToken, ...common });
     const response = to === undefined ? new JSONResponse({ token_type: 'Cookie', ...common }) : new RedirectResponse(to, { status: 303 });

@@ -18,7 +18,7 @@ export interface OAuthLimits {
   readonly login?: number | false | undefined;
   /** Callbacks, by address. Default 20. */
   readonly callback?: number | false | undefined;
-  /** Refreshes and revocations, by login. Default 60. */
+  /** Refreshes, and as many revocations, by login. Default 60. */
   readonly token?: number | false | undefined;
   /** Texts that are no refresh token of ours, by address. Default 600. */
   readonly forged?: number | false | undefined;
@@ -132,7 +132,7 @@ function limitersOf(limits: OAuthLimits): EndpointLimits {
   const limiter = (name: string, perMinute: number | false): RateLimiter | undefined => perMinute === false ? undefined : new RateLimiter({ name, perMinute });
   return {
     login: limiter('oauth-login', values.login), callback: limiter('oauth-callback', values.callback),
-    token: limiter('oauth-token', values.token), forged: limiter('oauth-forged', values.forged),
+    token: limiter('oauth-token', values.token), revoke: limiter('oauth-revoke', values.token), forged: limiter('oauth-forged', values.forged),
   };
 }
 

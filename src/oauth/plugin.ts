@@ -192,6 +192,7 @@ export class OAuthPlugin implements Plugin {
     });
     const gate = options.enforceValidAfter ? new ValidAfterGate(store, clock) : undefined;
     const issuer: TokenIssuer = {
+      keyId: ring.current.id,
       tokenOf: (req) => cookies === undefined || isForeign(req, ownPages) ? undefined : cookies.accessTokenOf(req),
       accepts: (claims) => gate?.allows(claims) ?? true,
     };
