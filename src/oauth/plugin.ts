@@ -109,6 +109,18 @@ export class OAuthPlugin implements Plugin {
     return isEnded;
   }
 
+  /**
+   * Logs out whoever has sent this request, for a route of the application: ends the login of the refresh cookie (cookie mode), takes
+   * the cookies of the plugin out of the browser by `response`, and destroys `req.session` where `SessionMiddleware` is in use. Answers
+   * whether a login was ended; the rest is done in any case. In JSON mode there is no cookie: `revokeSession(me.sub, me.sid)` ends the
+   * login of an access token. Who may call the route is its own to see to: POST, behind `CSRFMiddleware`.
+   *
+   * @throws OAuthError `temporarily_unavailable` when the database does not answer; nothing has been changed then
+   */
+  async logout(req: HttpRequest, response: HttpResponse): Promise<boolean> {
+    return this.#use().endpoints.logout(req, response);
+  }
+
   /** Called by the application. */
   register(host: Host): void {
     const parts = this.#registered = this.#assemble(host);

@@ -128,9 +128,11 @@ export class RefreshTokens {
     return isWinner ? this.#answer(next, row, 'rotated', request) : this.#replay(token, row, request);
   }
 
-  /** Ends the login of a token, whichever of its generations it is (RFC 7009). */
-  async revoke(token: RefreshToken, req: HttpRequest | undefined): Promise<void> {
-    if (await this.#store.revoke(token.id, 'logout', this.#clock.nowMicros())) this.#audit.tokenRevoked(req, token.id, 'logout');
+  /** Ends the login of a token, whichever of its generations it is (RFC 7009). Whether this call did. */
+  async revoke(token: RefreshToken, req: HttpRequest | undefined): Promise<boolean> {
+    const isEnded = await this.#store.revoke(token.id, 'logout', this.#clock.nowMicros());
+    if (isEnded) this.#audit.tokenRevoked(req, token.id, 'logout');
+    return isEnded;
   }
 
   /** What would have to be undone after a rotation is looked at before it. */
