@@ -65,6 +65,11 @@ export class Audit {
     this.#log.info('token_refused', { reason, login_id: loginId, ...fieldsOf(req) });
   }
 
+  /** A bound access token has come without a proof of its key, or an unbound one as if it were bound. */
+  proofRefused(req: HttpRequest, reason: string): void {
+    this.#log.warn('dpop_refused', { reason, ...fieldsOf(req) });
+  }
+
   /** The database does not answer. */
   storeFailed(req: HttpRequest, error: unknown): void {
     if (req.path.endsWith('/token')) this.#refreshes.add(1, 'unavailable');

@@ -82,7 +82,8 @@ export class Endpoints {
       const { token } = await this.#presented(req, parameter('refresh_token'));
       if (token === undefined) throw this.#refuse(req, 'forged');
       await this.#take('token', req, token.id);
-      const refreshed = await this.#parts.refreshTokens.refresh(token, { arrivedAt, scopes, keyThumbprint: null, req });
+      const keyThumbprint = await this.#parts.dpop?.keyOf(req, token.id) ?? null;
+      const refreshed = await this.#parts.refreshTokens.refresh(token, { arrivedAt, scopes, keyThumbprint, req });
       const { login, refreshToken } = refreshed;
       return this.#answer(req, login, refreshToken, { sub: login.sub, scopes: refreshed.scopes, claims: refreshed.claims });
     });
@@ -178,9 +179,9 @@ export class Endpoints {
   /** The tokens: as JSON, or in cookies, with a redirect after a login. */
   #answer(req: HttpRequest, login: LoginRow, refreshToken: string, user: TokenUser, to?: string): HttpResponse {
     const { access, cookies, clock } = this.#parts;
-    const accessToken = access.make(user, login.id);
+    const accessToken = access.make(user, login.id, login.keyThumbprint);
     const common = { expires_in: access.ttlSeconds, scope: user.scopes.join(' ') };
-    if (cookies === undefined) return new JSONResponse({ access_token: accessToken, token_type: 'Bearer', refresh_token: refreshToken, ...common });
+    if (cookies === undefined) return new JSONResponse({ access_token: accessToken, token_type: login.keyThumbprint === null ? 'Bearer' : 'DPoP', refresh_token: refreshToken, ...common });
     const response = to === undefined ? new JSONResponse({ token_type: 'Cookie', ...common }) : new RedirectResponse(to, { status: 303 });
     cookies.set(req, response, { accessToken, refreshToken, login, nowMicros: clock.nowMicros() });
     return response;
