@@ -59,11 +59,15 @@ export class AccessTokens {
 
   get ttlSeconds(): number { return this.#policy.ttlSeconds; }
 
-  /** The token of a login, whose id is its claim `sid`. `issuedAt` in microseconds: from before the login was last seen alive. */
-  make(user: TokenUser, loginId: string, issuedAt: number): string {
+  /**
+   * The token of a login, whose id is its claim `sid`; bound to a key, if there is one (RFC 9449 §6.1). `issuedAt` in
+   * microseconds: from before the login was last seen alive.
+   */
+  make(user: TokenUser, loginId: string, issuedAt: number, keyThumbprint: string | null = null): string {
+    const bound = keyThumbprint === null ? {} : { cnf: { jkt: keyThumbprint } };
     const { secrets, ttlSeconds, issuer, audience, clock } = this.#policy;
     const issuing = { ...clock, nowMs: () => issuedAt / 1_000 };
-    return createToken(user.sub, secrets, { expiresInSeconds: ttlSeconds, issuer, audience, id: true, clock: issuing, claims: { ...user.claims, scopes: [...user.scopes], sid: loginId } });
+    return createToken(user.sub, secrets, { expiresInSeconds: ttlSeconds, issuer, audience, id: true, clock: issuing, claims: { ...user.claims, scopes: [...user.scopes], sid: loginId, ...bound } });
   }
 
   /** What `onUser` has answered about somebody who may log in. @throws SvcError `E_OAUTH_USER` */

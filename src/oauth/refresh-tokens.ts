@@ -117,29 +117,29 @@ export class RefreshTokens {
 
   /** The next token of a login. @throws OAuthError `invalid_grant`, `invalid_scope` */
   async refresh(token: RefreshToken, request: RefreshRequest): Promise<Refreshed> {
-    if (request.scopes !== undefined || request.keyThumbprint !== null) await this.#examine(token, request);
+    if (request.scopes !== undefined) await this.#examine(token, request);
     const next = this.#codec.next(token);
     const now = this.#clock.nowMicros();
     const isWinner = await this.#store.rotate({
-      id: token.id, generation: token.generation, currentHash: hashOf(token), nextHash: hashOf(next), now, idleExpiresAt: now + this.#policy.idleTtl,
+      id: token.id, generation: token.generation, currentHash: hashOf(token), nextHash: hashOf(next), keyThumbprint: request.keyThumbprint, now, idleExpiresAt: now + this.#policy.idleTtl,
     });
     const row = await this.#store.findLogin(token.id);
     if (row === undefined) throw this.#refusal(request, 'unknown_login', token.id);
-    if (row.keyThumbprint !== request.keyThumbprint) throw this.#refusal(request, 'other_key', token.id);
     if (!isLive(row, now)) throw this.#refusal(request, row.revokedAt === null ? 'expired' : `revoked_${row.revokeReason ?? 'before'}`, token.id);
     return isWinner ? this.#answer(next, row, 'rotated', request, now) : this.#replay(token, row, request, now);
   }
 
-  /** Ends the login of a token, whichever of its generations it is (RFC 7009). */
-  async revoke(token: RefreshToken, req: HttpRequest | undefined): Promise<void> {
-    if (await this.#store.revoke(token.id, 'logout', this.#clock.nowMicros())) this.#audit.tokenRevoked(req, token.id, 'logout');
+  /** Ends the login of a token, whichever of its generations it is (RFC 7009). Whether this call did. */
+  async revoke(token: RefreshToken, req: HttpRequest | undefined): Promise<boolean> {
+    const isEnded = await this.#store.revoke(token.id, 'logout', this.#clock.nowMicros());
+    if (isEnded) this.#audit.tokenRevoked(req, token.id, 'logout');
+    return isEnded;
   }
 
   /** What would have to be undone after a rotation is looked at before it. */
   async #examine(token: RefreshToken, request: RefreshRequest): Promise<void> {
     const row = await this.#store.findLogin(token.id);
     if (row === undefined) throw this.#refusal(request, 'unknown_login', token.id);
-    if (row.keyThumbprint !== request.keyThumbprint) throw this.#refusal(request, 'other_key', token.id);
     if (token.generation === row.generation && hashOf(token) === row.currentHash && isLive(row, this.#clock.nowMicros())) this.#mustBeGranted(row, request); // of others it is told nothing
   }
 
@@ -152,7 +152,9 @@ export class RefreshTokens {
   /** The token has been rotated already, or never was this login's. */
   async #replay(token: RefreshToken, row: LoginRow, request: RefreshRequest, now: number): Promise<Refreshed> {
     if (token.generation > row.generation) throw this.#refusal(request, 'ahead_of_store', row.id); // a restored backup, or a lost commit
-    if (token.generation === row.generation) throw this.#refusal(request, 'wrong_secret', row.id); // a valid tag around another secret: the keys have leaked
+    if (token.generation === row.generation) { // another key, or a valid tag around another secret: the keys of the ring have leaked
+      throw this.#refusal(request, hashOf(token) === row.currentHash ? 'other_key' : 'wrong_secret', row.id);
+    }
     if (token.generation < row.generation - 1) return this.#onReuse(row, request);
     if (hashOf(token) !== row.previousHash) throw this.#refusal(request, 'wrong_secret', row.id);
     const successor = this.#codec.nextThatHas(row.currentHash, token);
@@ -162,6 +164,8 @@ export class RefreshTokens {
     const overlaps = row.deliveredAt === null || request.arrivedAt < row.deliveredAt + clockSkew;
     if (concurrency === 'strict' && overlaps && !isAbandoned) throw this.#refusal(request, 'concurrent', row.id);
     if (!overlaps && !(request.arrivedAt < row.deliveredAt + grace + clockSkew)) return this.#onReuse(row, request);
+    // after reuse has been looked for: whoever has bound a stolen token must not be safe from its owner, who has another key
+    if (row.keyThumbprint !== request.keyThumbprint) throw this.#refusal(request, 'other_key', row.id);
     this.#mustBeGranted(row, request);
     return this.#answer(successor, row, 'replayed', request, now);
   }
