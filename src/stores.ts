@@ -244,8 +244,8 @@ const DRIFT_MS = 0.001;
  *
  * When there are as many as there may be, a new one takes the place of the one that is soonest full, and what is missing there
  * is missing in the new one, too (as counters are inherited in Metwally, Agrawal and El Abbadi, "Space-Saving", 2005), but for
- * one attempt. So a flood of keys neither empties the memory of a bucket that is used up, nor finds two that fill each other
- * again; nor does it shut out a client who is new.
+ * one attempt. So no client who is new is shut out; a key that is used up is forgotten only by a flood which uses up every
+ * bucket there is, and wins one attempt for as many as there are buckets, for then all newcomers inherit nearly everything.
  */
 export class MemoryRateLimitStore implements RateLimitStore {
   readonly #clock: Clock;
