@@ -6,6 +6,7 @@
 import { SvcError } from '../errors.ts';
 import { bool, closest, given, readOptions, text } from '../options.ts';
 import { isToken } from './headers.ts';
+import { OneApplication } from './one-application.ts';
 import { parseTemplate } from './path.ts';
 import { isThenable } from './pipeline.ts';
 import { ProxyWatch, readTrustProxy } from './proxy.ts';
@@ -73,6 +74,7 @@ const OTHER = '*';
 /** Refuses clients that send too much, with 429. */
 export class RateLimitMiddleware implements Middleware {
   readonly kind = 'rate-limit';
+  readonly #application = new OneApplication();
   /** What its limit is called. */
   readonly name: string;
   readonly #gate: Gate;
@@ -113,6 +115,8 @@ export class RateLimitMiddleware implements Middleware {
 
   *compile(view: CompiledView): Iterable<Omit<Finding, 'place'>> {
     const { services, routes, middleware } = view;
+    const stranger = this.#application.claim('middleware rate-limit', view);
+    if (stranger !== undefined) return yield stranger;
     this.#gate.attach(services);
     this.#watch = readTrustProxy(view.config('trustProxy')) === undefined ? watchOf(services) : undefined;
     this.#nowMs = () => services.clock.nowMs();
