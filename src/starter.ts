@@ -748,7 +748,7 @@ import { createToken } from 'svc';
 import { DevProvider, TestClient } from 'svc/testing';
 
 // Where people log in during tests: a provider in this process, on a port of its own.
-const provider = new DevProvider({ redirectUris: ['http://localhost/oauth/callback'] });
+const provider = new DevProvider({ env: 'test', redirectUris: ['http://localhost/oauth/callback'] });
 await provider.start();
 after(() => provider.stop());
 

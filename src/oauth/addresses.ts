@@ -43,7 +43,7 @@ export function problemOfUrl(text: string, allowsInsecure: boolean): string | un
 }
 
 /** Names and addresses of this very machine, as `URL.hostname` writes them. */
-function isLoopback(hostname: string): boolean {
+export function isLoopback(hostname: string): boolean {
   return hostname === 'localhost' || hostname === '[::1]' || isIP(hostname) === 4 && hostname.startsWith('127.');
 }
 

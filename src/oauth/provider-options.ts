@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs';
 import { X509Certificate } from 'node:crypto';
 import { SvcError } from '../errors.ts';
 import { bool, given, int, oneOf, readOptions, text } from '../options.ts';
-import { problemOfUrl } from './addresses.ts';
+import { isLoopback, problemOfUrl } from './addresses.ts';
 import { readMetadata } from './provider-metadata.ts';
 import { standardUser, textOr } from './user-info.ts';
 import type { MappedUser } from './user-info.ts';
@@ -138,6 +138,23 @@ export class OAuthProvider {
 /** Everything about a provider, its client secret too: for provider-client.ts alone. */
 export function settingsOf(provider: OAuthProvider): ProviderSettings {
   return settings(provider);
+}
+
+/** Providers that log anybody in as anybody. */
+const forDevelopment = new WeakSet<OAuthProvider>();
+
+/** Marks a provider as one that production must not have: for dev-provider.ts alone. */
+export function markForDevelopment(provider: OAuthProvider): OAuthProvider {
+  forDevelopment.add(provider);
+  return provider;
+}
+
+/** Why a provider may not be had in production; undefined when it may. Known from what is given, before anything is discovered. */
+export function problemInProduction(provider: OAuthProvider): string | undefined {
+  if (forDevelopment.has(provider)) return 'is DevProvider, which logs anybody in as anybody';
+  const { allowInsecure, issuer, ...urls } = settingsOf(provider);
+  const isElsewhere = [issuer, ...URLS.map((name) => urls[name])].some((url) => url !== undefined && !isLoopback(new URL(url.replace(TENANT, 'common')).hostname));
+  return allowInsecure && isElsewhere ? 'is on another machine, and has allowInsecure: what it names may lead to this machine without TLS' : undefined;
 }
 
 function read(options: OAuthProviderOptions): ProviderSettings {
