@@ -54,7 +54,7 @@ export interface OAuthProviderOptions {
   readonly acceptsTextVerified?: boolean | undefined;
   /** Turns what the provider says into a user. Default: the standard claims. */
   readonly mapUser?: ((raw: Readonly<Record<string, unknown>>) => MappedUser) | undefined;
-  /** Added to every authorization URL, for example `{ access_type: 'online' }`. */
+  /** Added to every authorization URL, for example `{ access_type: 'online' }`. `max_age`, in whole seconds, is enforced: the id_token's `auth_time` must be there, and not be older. */
   readonly authorizeParams?: Readonly<Record<string, string>> | undefined;
   /** Whether discovered endpoints must be at the issuer's host or below it. Default false. */
   readonly requireSameSite?: boolean | undefined;
@@ -91,6 +91,8 @@ export interface ProviderSettings {
   readonly tokenAnswer: 'json' | 'form';
   readonly mapUser: (raw: Readonly<Record<string, unknown>>) => MappedUser;
   readonly authorizeParams: Readonly<Record<string, string>>;
+  /** How long ago people may have proven who they are: `max_age` of `authorizeParams`. */
+  readonly maxAgeSeconds: number | undefined;
   readonly requireSameSite: boolean;
   /** The text of `caFile`. */
   readonly ca: string | undefined;
@@ -182,6 +184,7 @@ function read(options: OAuthProviderOptions): ProviderSettings {
     tokenTypes: (values.tokenTypes ?? ['bearer']).map((type) => type.toLowerCase()),
     mapUser: values.mapUser ?? ((raw) => standardUser(raw, acceptsTextVerified)),
     authorizeParams: { ...values.authorizeParams },
+    maxAgeSeconds: values.authorizeParams?.['max_age'] === undefined ? undefined : Number(values.authorizeParams['max_age']),
     ca: caFile === undefined ? undefined : certificates(values.name, caFile),
   };
   const problem = problemOf(result);
@@ -224,6 +227,7 @@ function problemOfIssuer(given: ProviderSettings): string | undefined {
 function problemOfParts(given: ProviderSettings): string | undefined {
   const taken = Object.entries(given.authorizeParams).find(([name, value]) => PROTOCOL_PARAMETERS.has(name) && !(name === 'response_mode' && value === 'form_post'))?.[0];
   if (taken !== undefined) return `its authorizeParams include "${taken}", which the login sets itself`;
+  if (given.authorizeParams['max_age'] !== undefined && !/^\d{1,9}$/.test(given.authorizeParams['max_age'])) return 'its authorizeParams have a max_age that is no whole number of seconds';
   const odd = given.scopes.find((scope) => !/^[\x21\x23-\x5b\x5d-\x7e]+$/.test(scope)); // RFC 6749 §3.3
   if (odd !== undefined) return 'its scopes include one with spaces, quotes or control characters';
   if (given.issuer !== undefined && given.metadata === undefined) return undefined; // discovery tells what is missing here
