@@ -135,7 +135,7 @@ export const FAULTS = {
   },
   E_DEV_PROVIDER: {
     describe: (problem: string): string => `Cannot use DevProvider: ${problem}`,
-    remedy: 'DevProvider logs anybody in as anybody: use it in development and in tests, and a real identity provider elsewhere',
+    remedy: 'DevProvider logs anybody in as anybody: use it in development and in tests, with SVC_ENV or the option env saying so, and a real identity provider elsewhere',
   },
   E_HEADER: {
     describe: (name: string, problem: string): string => `Cannot set the header ${JSON.stringify(name)}: ${problem}`,

@@ -82,7 +82,7 @@ The types need two packages: \`npm install --save-dev ${Object.entries(TYPE_CHEC
 | request | answer |
 |---|---|
 | \`GET /\` | the page; its forms post to \`/\`, \`/delete\`, \`/token\` and \`/logout\` |
-| \`GET /oauth/login\` | begins a login, which ends at \`/oauth/callback\` |
+| \`GET /oauth/login\` | begins a login, which ends at \`/oauth/callback\` and \`/welcome\` |
 | \`GET /api/notes?page=1&size=20\` | \`{ items, total, page, size }\`, the newest first |
 | \`POST /api/notes {"text":"hello"}\` | 201 with the note, its address in \`Location\` |
 | \`GET /api/notes/{id}\` | the note, or 404 |
@@ -90,7 +90,7 @@ The types need two packages: \`npm install --save-dev ${Object.entries(TYPE_CHEC
 | \`GET /healthz\`, \`GET /readyz\`, \`GET /metrics\` | for probes and Prometheus |
 
 Errors are \`application/problem+json\` (RFC 9457). Everything under \`/api\` needs \`Authorization: Bearer …\` with a token of scope
-\`notes:read\`, to change something \`notes:write\`: the page makes one that counts for a day. Notes of others are not found.
+\`notes:read\`, to change something \`notes:write\`: the page makes one that counts for an hour. Notes of others are not found.
 
 What protects it is in \`src/app.ts\`, one line each: security headers with a strict Content-Security-Policy, a limit of
 requests for each client (429 with \`Retry-After\`), sessions in a signed cookie, and CSRF tokens, without which the forms of the
@@ -105,8 +105,9 @@ It is not there in production, where people log in at GitHub:
 2. Set \`SVC_GITHUB_CLIENT_ID\` and \`SVC_GITHUB_CLIENT_SECRET\` to what it gives, and \`SVC_BASE_URL\` to \`https://<host>\`.
 
 Until then nobody can log in there, and the log says so (\`login_missing\`). Other providers are a line in \`src/login.ts\`:
-\`googleProvider()\`, or \`new OAuthProvider()\` for any that speaks OpenID Connect. Logging out ends all logins of a person, and
-the tokens that the page has made.
+\`googleProvider()\`, or \`new OAuthProvider()\` for any that speaks OpenID Connect. Logging out is
+for everywhere: it ends all logins of a person, the sessions of every browser, copies of their cookies too, and the tokens that
+the page has made; where several processes serve it, tokens after five seconds at most. A login that nobody ends lasts two weeks at most.
 
 ## Data
 
@@ -212,7 +213,7 @@ const APP: Template = ({ name }) => `/**
 import { join } from 'node:path';
 import {
   BearerAuth, CSRFMiddleware, Depends, Field, HTTPException, LoginRequired, NotFound, RateLimitMiddleware, RedirectResponse, Schema, SecurityHeadersMiddleware,
-  SessionMiddleware, Svc, createToken, datetime, int, list, provide, reply, requireScopes, requireSession, str,
+  SessionMiddleware, Svc, createToken, datetime, int, list, provide, reply, requireScopes, requireSession, sessionKey, str,
 } from 'svc';
 import { DatabasePlugin, db } from 'svc/db';
 import { currentUser } from 'svc/oauth';
@@ -269,17 +270,21 @@ const paging = provide(
 const notes = provide({ db: Depends(db) }, ({ db }) => new Notes(db, app.clock, maxNotes));
 const people = provide({ db: Depends(db) }, ({ db }) => new People(db));
 
-/** Who looks at the page; undefined for somebody who has not logged in. */
-const visitor = provide({ people: Depends(people) }, ({ people, req }) => {
+/** The login that a session belongs to. A session is a signed cookie, of which there may be copies: it counts until that login ends. */
+const loginId = sessionKey<string>('login');
+
+/** Who looks at the page; undefined for somebody who has not logged in, or whose login has ended. */
+const visitor = provide({ people: Depends(people) }, async ({ people, req }) => {
   const id = req.session.get(currentUser);
-  return id === undefined ? undefined : people.get(id);
+  if (id === undefined) return undefined;
+  const live = await login?.listSessions(id, { currentId: req.session.get(loginId) });
+  return live?.some(({ isCurrent }) => isCurrent) ? people.get(id) : undefined;
 });
 
 /** Who uses its forms. */
-const me = provide({ id: Depends(requireSession(currentUser)), people: Depends(people) }, async ({ id, people }) => {
-  const person = await people.get(id);
-  if (person === undefined) throw new LoginRequired(); // the session is older than the database
-  return person;
+const me = provide({ id: Depends(requireSession(currentUser)), visitor: Depends(visitor) }, ({ visitor }) => {
+  if (visitor === undefined) throw new LoginRequired();
+  return visitor;
 });
 
 /** Who uses the JSON interface: the subject of the token. */
@@ -314,6 +319,12 @@ app.delete('/api/notes/{id:int}', { token: Depends(writer), store: Depends(notes
 app.get('/', { visitor: Depends(visitor), store: Depends(notes), paging: Depends(paging), mcp: false, summary: 'The start page' },
   ({ visitor, store, paging, req }) => show(req, visitor, store, paging));
 
+app.get('/welcome', { token: Depends(BearerAuth<{ sid?: string }>()), mcp: false, summary: 'Where the browser is sent after a login' },
+  ({ token, req }) => {
+    if (token.sid !== undefined && token.sub === req.session.get(currentUser)) req.session.set(loginId, token.sid); // of the cookie that the login has set
+    return new RedirectResponse('/', { status: 303 });
+  });
+
 app.post('/', { form: { text: Field('', { maxLength: 10_000 }) }, me: Depends(me), store: Depends(notes), mcp: false, summary: 'Write a note, from the page' },
   async ({ form, me, store, req }) => {
     const input = NewNote.safeParse({ text: form.text.trim() });
@@ -335,13 +346,13 @@ app.post('/delete', { form: { id: Field(int, { ge: 1 }) }, me: Depends(me), stor
 
 app.post('/token', { me: Depends(me), store: Depends(notes), mcp: false, summary: 'Show a token for the JSON interface' },
   ({ me, store, req }) => {
-    const token = createToken(me.id, app.config.get('authSecret', ''), { expiresInSeconds: 86_400, claims: { scopes: SCOPES }, clock: app.clock });
+    const token = createToken(me.id, app.config.get('authSecret', ''), { expiresInSeconds: 3_600, claims: { scopes: SCOPES }, clock: app.clock });
     return show(req, me, store, FIRST_PAGE, { token });
   });
 
 app.post('/logout', { me: Depends(me), mcp: false, summary: 'Log out everywhere' },
   async ({ me, req }) => {
-    await login?.revokeAll(me.id); // tokens of the page, too
+    await login?.revokeAll(me.id); // and with the logins the sessions of all browsers, and the tokens
     req.session.destroy();
     return new RedirectResponse('/', { status: 303 });
   });
@@ -395,8 +406,9 @@ export async function addLogin(app: Svc): Promise<OAuthPlugin | undefined> {
     provider,
     allowedRedirectUris: baseUrl === undefined ? [] : [new URL(CALLBACK, baseUrl).href], // without any: 127.0.0.1 and localhost, and none in production
     mode: 'cookie',
+    afterLogin: '/welcome',
     scopes: SCOPES,
-    enforceValidAfter: true, // tokens end with the login
+    enforceValidAfter: true, // revokeAll() ends access tokens, too, and those that the page has made
     limits: app.env === 'test' ? { login: false, callback: false } : {}, // tests log in more often than people
     onUser: (name, info) => new People(app.state.db).meet(name, info),
   });
@@ -661,7 +673,7 @@ function documentOf(shown: Shown, { origin, flashes, csrf, nonce }: Visit): Mark
 function whoOf({ person, canLogIn }: Shown, csrf: Markup): Markup {
   if (person !== undefined) {
     return html\`<div class="bar"><span>Logged in as <strong>\${person.name}</strong></span>
-<form method="post" action="/logout">\${csrf}<button class="quiet">Log out</button></form></div>\`;
+<form method="post" action="/logout">\${csrf}<button class="quiet">Log out everywhere</button></form></div>\`;
   }
   return canLogIn
     ? html\`<p>Notes are for those who have logged in.</p><p><a class="button" href="/oauth/login">Log in</a></p>\`
@@ -693,7 +705,7 @@ function tokenOf(token: string | undefined, origin: string, csrf: Markup): Marku
     return html\`<p>The same notes as JSON, at <code>/api/notes</code>, need a token:</p>
 <form method="post" action="/token">\${csrf}<button class="quiet">Make a token</button></form>\`;
   }
-  return html\`<p>This token counts for a day, or until you log out. It is not shown again.</p>
+  return html\`<p>This token counts for an hour, or until you log out. It is not shown again.</p>
 <pre><code>curl -H 'Authorization: Bearer \${token}' \${origin}/api/notes</code></pre>\`;
 }
 
@@ -748,7 +760,7 @@ import { createToken } from 'svc';
 import { DevProvider, TestClient } from 'svc/testing';
 
 // Where people log in during tests: a provider in this process, on a port of its own.
-const provider = new DevProvider({ redirectUris: ['http://localhost/oauth/callback'] });
+const provider = new DevProvider({ env: 'test', redirectUris: ['http://localhost/oauth/callback'] });
 await provider.start();
 after(() => provider.stop());
 
@@ -760,7 +772,8 @@ const { app } = await import('../src/app.ts');
 /** Logs somebody in, as their browser does, and gives where it is sent in the end. */
 async function logIn(client: TestClient, sub: string | undefined): Promise<Response> {
   const begun = await client.get('/oauth/login');
-  return client.get(await provider.pick(begun.headers.get('location') ?? '', sub));
+  const answer = await client.get(await provider.pick(begun.headers.get('location') ?? '', sub));
+  return answer.status === 303 ? client.get(answer.headers.get('location') ?? '') : answer;
 }
 
 /** The browser of somebody who has logged in. */
@@ -776,12 +789,17 @@ async function csrfOf(client: TestClient): Promise<string> {
   return /name="_csrf_token" value="([^"]+)"/.exec(await (await client.get('/')).text())?.[1] ?? '';
 }
 
-/** A client of the JSON interface, with a token that the page has made for somebody. */
-async function clientOf(sub: string): Promise<TestClient> {
-  await using browser = await browserOf(sub);
+/** A client of the JSON interface, with a token that the page has made for a browser. */
+async function programOf(browser: TestClient): Promise<TestClient> {
   const page = await (await browser.post('/token', { form: { _csrf_token: await csrfOf(browser) } })).text();
   const [header] = /Authorization: Bearer [\\w.-]+/.exec(page) ?? assert.fail(page);
   return new TestClient(app, { headers: { Authorization: header.slice('Authorization: '.length) } });
+}
+
+/** The same for somebody, of whom nothing else is needed. */
+async function clientOf(sub: string): Promise<TestClient> {
+  await using browser = await browserOf(sub);
+  return await programOf(browser);
 }
 
 test('a note is written, read, listed and deleted', async () => {
@@ -858,19 +876,41 @@ test('pages that are no number are refused, and ids that no note has are not fou
   for (const id of ['0', '9007199254740993', '9'.repeat(30)]) assert.equal((await client.get(\`/api/notes/\${id}\`)).status, 404, id);
 });
 
-test('people log in at the provider, see who they are, and log out everywhere', async () => {
+test('people log in at the provider, and see who they are', async () => {
   await using client = new TestClient(app);
   const unknown = await (await client.get('/')).text();
   assert.match(unknown, /href="\\/oauth\\/login">Log in</);
   assert.doesNotMatch(unknown, /Logged in as|<form/);
-  assert.equal((await logIn(client, 'ada')).status, 303);
-  const before = client.cookies.headerFor(new URL('http://localhost/'));
-  assert.match(await (await client.get('/')).text(), /Logged in as <strong>Ada Lovelace<\\/strong>/);
+  assert.equal((await logIn(client, 'alan')).status, 303);
+  assert.match(await (await client.get('/')).text(), /Logged in as <strong>Alan Turing<\\/strong>/);
   assert.equal((await client.get('/api/notes')).status, 200, 'by cookie, for the page itself');
-  const gone = await client.post('/logout', { form: { _csrf_token: await csrfOf(client) } });
+});
+
+test('logging out in one browser ends the sessions of the others, copies of their cookies, and the tokens', async () => {
+  await using here = await browserOf('alan');
+  await using there = await browserOf('alan');
+  await using other = await browserOf('ada');
+  await using program = await programOf(there);
+  const copies = [here, there].map((client) => new TestClient(app, { headers: { Cookie: client.cookies.headerFor(new URL('http://localhost/')) } }));
+  const browsers = [here, there, ...copies];
+  for (const client of browsers) assert.match(await (await client.get('/')).text(), /Logged in as <strong>Alan Turing</);
+  assert.equal((await program.get('/api/notes')).status, 200);
+  const _csrf_token = await csrfOf(there);
+  const gone = await here.post('/logout', { form: { _csrf_token: await csrfOf(here) } });
   assert.deepEqual([gone.status, gone.headers.get('location')], [303, '/']);
-  assert.match(await (await client.get('/')).text(), /Log in</);
-  assert.equal((await client.get('/api/notes', { headers: { Cookie: before } })).status, 401, 'the token of before');
+  for (const client of browsers) assert.doesNotMatch(await (await client.get('/')).text(), /Logged in as/);
+  assert.equal((await there.post('/token', { form: { _csrf_token } })).headers.get('location'), '/', 'it makes no token any more');
+  for (const client of [...browsers, program]) assert.equal((await client.get('/api/notes')).status, 401);
+  for (const client of copies) assert.equal((await client.get('/welcome')).status, 401, 'the way back is closed, too');
+  assert.match(await (await other.get('/')).text(), /Logged in as <strong>Ada Lovelace</, 'somebody else stays');
+  for (const client of copies) await client.close();
+});
+
+test('a token that the page has made does not make a session count', async () => {
+  await using browser = await browserOf('ada');
+  await using program = await programOf(browser);
+  assert.equal((await program.get('/welcome')).status, 303);
+  assert.doesNotMatch(await (await program.get('/')).text(), /Logged in as/);
 });
 
 test('nobody is logged in who cancels at the provider, nor by an answer to a login of somebody else', async () => {

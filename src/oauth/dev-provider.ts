@@ -14,7 +14,7 @@ import { given, int, oneOf, readOptions, text } from '../options.ts';
 import { DevKeys } from './dev-provider-keys.ts';
 import { pageHeaders, pickerPage } from './dev-provider-page.ts';
 import { METHODS, authorizationError, badPage, claimsOf, json, metadataOf, tokenError } from './dev-provider-protocol.ts';
-import { OAuthProvider } from './provider-options.ts';
+import { OAuthProvider, markForDevelopment } from './provider-options.ts';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Clock } from '../clock.ts';
@@ -41,7 +41,7 @@ export interface DevProviderOptions {
   readonly issuer?: string | undefined;
   /** Default `RS256`. */
   readonly idTokenAlgorithm?: DevAlgorithm | undefined;
-  /** Where the application believes it runs; `production` is refused. Default: the variable SVC_ENV, else `test`. */
+  /** Where the application believes it runs; `production` is refused. Default: the variable SVC_ENV, else `production`, as applications do. */
   readonly env?: Env | undefined;
   readonly clock?: Clock | undefined;
 }
@@ -88,7 +88,8 @@ export class DevProvider {
       port: int(0, 0, 65_535), issuer: text(), idTokenAlgorithm: oneOf(['RS256', 'ES256'], 'RS256'),
       env: given<Env>('production, development or test', (value) => ['production', 'development', 'test'].includes(value as string)), clock: given<Clock>(),
     });
-    if ((env ?? process.env['SVC_ENV']) === 'production') throw new SvcError('E_DEV_PROVIDER', ['the environment is production']);
+    const named = env ?? process.env['SVC_ENV'];
+    if (named !== 'development' && named !== 'test') throw new SvcError('E_DEV_PROVIDER', [named === undefined ? 'the environment is production, since neither env nor SVC_ENV says otherwise' : 'the environment is production']);
     if (redirectUris === undefined) throw new SvcError('E_DEV_PROVIDER', ['it has no redirectUris']);
     this.#users = users ?? USERS;
     this.clientId = clientId;
@@ -125,10 +126,10 @@ export class DevProvider {
     await new Promise((resolve) => { server.close(resolve); server.closeAllConnections(); });
   }
 
-  /** This provider as an application is given it, called `dev`. `options` take precedence. */
+  /** This provider as an application is given it, called `dev`. `options` take precedence. `svc check` refuses it in production. */
   provider(options: Partial<OAuthProviderOptions> = {}): OAuthProvider {
     const { clientId, clientSecret, url: issuer } = this;
-    return new OAuthProvider({ name: 'dev', clientId, clientSecret, issuer, allowInsecure: true, idTokenAlgorithms: ['RS256', 'ES256'], ...options });
+    return markForDevelopment(new OAuthProvider({ name: 'dev', clientId, clientSecret, issuer, allowInsecure: true, idTokenAlgorithms: ['RS256', 'ES256'], ...options }));
   }
 
   /**

@@ -43,8 +43,10 @@ export interface ReturnedLogin {
 const COOKIE = 'svc_oauth_';
 /** Logins that one browser may have under way: each of its tabs one. */
 const MAX_PENDING = 8;
-/** How many states the store holds at most, of all browsers. */
+/** How many states that are not over the store holds, of all browsers; about, when several processes add to them. */
 const MAX_STATES = 100_000;
+/** How many go at once when there are so many. */
+const DROPPED = 1_000;
 /** For how long the number of states is believed, in microseconds. */
 const COUNT_TTL = 1_000_000;
 
@@ -66,10 +68,10 @@ export class LoginStates {
     this.#ttl = parts.ttlSeconds * 1_000_000;
   }
 
-  /** Stores a new state. @throws OAuthError `temporarily_unavailable` when there are too many */
+  /** Stores a new state. When there are too many, the oldest go: who floods the table shortens logins under way, and keeps nobody from a new one. */
   async begin(req: HttpRequest, login: BegunLogin): Promise<Begun> {
     const now = this.#clock.nowMicros();
-    await this.#mustHaveRoom(now);
+    await this.#makeRoom(now);
     const { id, key } = this.#keys.current;
     const state = `${id}.${randomBytes(32).toString('base64url')}`;
     const secret = randomBytes(32).toString('base64url');
@@ -132,9 +134,11 @@ export class LoginStates {
     return pending.sort(([, left], [, right]) => ageOf(left) - ageOf(right)).slice(0, Math.max(0, pending.length - MAX_PENDING + 1)).map(([name]) => name);
   }
 
-  async #mustHaveRoom(now: number): Promise<void> {
-    if (now - this.#counted.at > COUNT_TTL) this.#counted = { states: await this.#store.countStates(), at: now };
-    if (this.#counted.states >= MAX_STATES) throw new OAuthError('temporarily_unavailable', { reason: 'too_many_states', headers: { 'Retry-After': '60' } });
-    this.#counted.states++;
+  async #makeRoom(now: number): Promise<void> {
+    if (now - this.#counted.at > COUNT_TTL) this.#counted = { states: await this.#store.countStates(now), at: now };
+    if (this.#counted.states++ < MAX_STATES) return;
+    this.#counted.states -= DROPPED; // before anything is waited for: of many logins that begin now, one makes room
+    while (await this.#store.cleanUp(now, DROPPED) >= DROPPED); // those that are over would be taken for the oldest
+    await this.#store.dropOldestStates(DROPPED);
   }
 }

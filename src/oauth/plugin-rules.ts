@@ -1,6 +1,7 @@
 /**
  * What `svc check` says of the plugin.
  */
+import { problemInProduction } from './provider-options.ts';
 import { problemsOfRedirect } from './redirects.ts';
 import type { Env } from '../config.ts';
 import type { Durability } from '../db/plugin.ts';
@@ -21,6 +22,17 @@ export function rulesOf(options: ReadOptions, { env, storage }: { readonly env: 
         allowedRedirectUris.forEach((entry, index) => {
           for (const problem of problemsOfRedirect(entry, { env, allowsLoopback })) report(subject, `entry ${index + 1} of allowedRedirectUris ${problem}`);
         });
+      },
+    },
+    {
+      id: 'oauth/provider', severity: 'error', phase: 'graph',
+      why: 'A provider for development knows no passwords, and one that is reached without TLS is whoever answers',
+      remedy: 'Give production a real identity provider, without allowInsecure; where this is development or a test, say so: SVC_ENV=development',
+      run(_view, report) {
+        for (const provider of env === 'production' ? [...options.provider === undefined ? [] : [options.provider], ...options.providers ?? []] : []) {
+          const problem = problemInProduction(provider);
+          if (problem !== undefined) report(subject, `provider "${provider.name}" ${problem}`);
+        }
       },
     },
     {

@@ -48,7 +48,7 @@ export interface Identification {
   readonly verifier: string;
   readonly nonce: string | undefined;
   readonly signal?: AbortSignal | undefined;
-  /** What `max_age` was asked for. */
+  /** What `max_age` was asked for, where the provider's `authorizeParams` do not fix it. */
   readonly maxAgeSeconds?: number | undefined;
 }
 
@@ -193,10 +193,10 @@ export class ProviderClient {
   }
 
   #verify({ keys }: Endpoints, { idToken, accessToken }: ProviderTokens, { nonce, maxAgeSeconds }: Identification): Promise<IdTokenClaims> {
-    const { issuer, tenants, clientId, idTokenAlgorithms: algorithms, leewaySeconds } = this.#settings;
+    const { issuer, tenants, clientId, idTokenAlgorithms: algorithms, leewaySeconds, maxAgeSeconds: fixedSeconds } = this.#settings;
     if (idToken === undefined) throw new ProviderFailure('provider_error', 'id_token_missing');
     const nowSeconds = Math.floor(this.#parts.clock.nowMs() / 1000);
-    const rules = { issuer: issuer!, tenants, clientId, algorithms, nonce, accessToken, maxAgeSeconds, leewaySeconds, nowSeconds }; // OpenID Connect without an issuer is refused by the constructor
+    const rules = { issuer: issuer!, tenants, clientId, algorithms, nonce, accessToken, maxAgeSeconds: fixedSeconds ?? maxAgeSeconds, leewaySeconds, nowSeconds }; // OpenID Connect without an issuer is refused by the constructor
     return verifyIdToken(idToken, rules, { current: () => this.#keys.current(keys), again: () => this.#keys.again(keys) });
   }
 

@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs';
 import { X509Certificate } from 'node:crypto';
 import { SvcError } from '../errors.ts';
 import { bool, given, int, oneOf, readOptions, text } from '../options.ts';
-import { problemOfUrl } from './addresses.ts';
+import { isLoopback, problemOfUrl } from './addresses.ts';
 import { readMetadata } from './provider-metadata.ts';
 import { standardUser, textOr } from './user-info.ts';
 import type { MappedUser } from './user-info.ts';
@@ -54,7 +54,7 @@ export interface OAuthProviderOptions {
   readonly acceptsTextVerified?: boolean | undefined;
   /** Turns what the provider says into a user. Default: the standard claims. */
   readonly mapUser?: ((raw: Readonly<Record<string, unknown>>) => MappedUser) | undefined;
-  /** Added to every authorization URL, for example `{ access_type: 'online' }`. */
+  /** Added to every authorization URL, for example `{ access_type: 'online' }`. `max_age`, in whole seconds, is enforced: the id_token's `auth_time` must be there, and not be older. */
   readonly authorizeParams?: Readonly<Record<string, string>> | undefined;
   /** Whether discovered endpoints must be at the issuer's host or below it. Default false. */
   readonly requireSameSite?: boolean | undefined;
@@ -91,6 +91,8 @@ export interface ProviderSettings {
   readonly tokenAnswer: 'json' | 'form';
   readonly mapUser: (raw: Readonly<Record<string, unknown>>) => MappedUser;
   readonly authorizeParams: Readonly<Record<string, string>>;
+  /** How long ago people may have proven who they are: `max_age` of `authorizeParams`. */
+  readonly maxAgeSeconds: number | undefined;
   readonly requireSameSite: boolean;
   /** The text of `caFile`. */
   readonly ca: string | undefined;
@@ -140,6 +142,23 @@ export function settingsOf(provider: OAuthProvider): ProviderSettings {
   return settings(provider);
 }
 
+/** Providers that log anybody in as anybody. */
+const forDevelopment = new WeakSet<OAuthProvider>();
+
+/** Marks a provider as one that production must not have: for dev-provider.ts alone. */
+export function markForDevelopment(provider: OAuthProvider): OAuthProvider {
+  forDevelopment.add(provider);
+  return provider;
+}
+
+/** Why a provider may not be had in production; undefined when it may. Known from what is given, before anything is discovered. */
+export function problemInProduction(provider: OAuthProvider): string | undefined {
+  if (forDevelopment.has(provider)) return 'is DevProvider, which logs anybody in as anybody';
+  const { allowInsecure, issuer, ...urls } = settingsOf(provider);
+  const isElsewhere = [issuer, ...URLS.map((name) => urls[name])].some((url) => url !== undefined && !isLoopback(new URL(url.replace(TENANT, 'common')).hostname));
+  return allowInsecure && isElsewhere ? 'is on another machine, and has allowInsecure: what it names may lead to this machine without TLS' : undefined;
+}
+
 function read(options: OAuthProviderOptions): ProviderSettings {
   const url = given<string>('a URL', (value) => typeof value === 'string');
   const record = given<Readonly<Record<string, unknown>>>('an object', isRecord);
@@ -165,6 +184,7 @@ function read(options: OAuthProviderOptions): ProviderSettings {
     tokenTypes: (values.tokenTypes ?? ['bearer']).map((type) => type.toLowerCase()),
     mapUser: values.mapUser ?? ((raw) => standardUser(raw, acceptsTextVerified)),
     authorizeParams: { ...values.authorizeParams },
+    maxAgeSeconds: values.authorizeParams?.['max_age'] === undefined ? undefined : Number(values.authorizeParams['max_age']),
     ca: caFile === undefined ? undefined : certificates(values.name, caFile),
   };
   const problem = problemOf(result);
@@ -207,6 +227,7 @@ function problemOfIssuer(given: ProviderSettings): string | undefined {
 function problemOfParts(given: ProviderSettings): string | undefined {
   const taken = Object.entries(given.authorizeParams).find(([name, value]) => PROTOCOL_PARAMETERS.has(name) && !(name === 'response_mode' && value === 'form_post'))?.[0];
   if (taken !== undefined) return `its authorizeParams include "${taken}", which the login sets itself`;
+  if (given.authorizeParams['max_age'] !== undefined && !/^\d{1,9}$/.test(given.authorizeParams['max_age'])) return 'its authorizeParams have a max_age that is no whole number of seconds';
   const odd = given.scopes.find((scope) => !/^[\x21\x23-\x5b\x5d-\x7e]+$/.test(scope)); // RFC 6749 §3.3
   if (odd !== undefined) return 'its scopes include one with spaces, quotes or control characters';
   if (given.issuer !== undefined && given.metadata === undefined) return undefined; // discovery tells what is missing here

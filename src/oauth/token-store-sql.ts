@@ -59,8 +59,15 @@ export class SqlTokenStore implements TokenStore {
       [row.stateHash, row.browserHash, row.provider, row.redirectUri, row.returnTo, row.nonce, row.createdAt, row.expiresAt]);
   }
 
-  async countStates(): Promise<number> {
-    return Number(await this.#run((database) => database.scalar('SELECT COUNT(*) FROM svc_oauth_state', [])));
+  async countStates(now: number): Promise<number> {
+    return Number(await this.#run((database) => database.scalar('SELECT COUNT(*) FROM svc_oauth_state WHERE expires_at > ?', [now])));
+  }
+
+  /** As `#deleteBatch`, by the index that the clean-up has. */
+  dropOldestStates(count: number): Promise<number> {
+    return this.#execute(this.#limitsInside()
+      ? 'DELETE FROM svc_oauth_state WHERE state_hash IN (SELECT state_hash FROM svc_oauth_state ORDER BY expires_at LIMIT ?)'
+      : 'DELETE FROM svc_oauth_state ORDER BY expires_at LIMIT ?', [count]);
   }
 
   /** Two statements, since MySQL has no RETURNING: the deletion decides. */
@@ -129,10 +136,14 @@ export class SqlTokenStore implements TokenStore {
     return await this.#deleteBatch('svc_oauth_state', 'state_hash', 'expires_at', now, batch) + await this.#deleteBatch('svc_oauth_login', 'id', 'abs_expires_at', now, batch);
   }
 
-  /** MySQL and MariaDB have no LIMIT inside IN; the others none behind DELETE. */
-  #deleteBatch(table: string, key: string, end: string, now: number, batch: number): Promise<number> {
+  /** Whether LIMIT stands inside IN, as MySQL and MariaDB do not have it; the others have none behind DELETE. */
+  #limitsInside(): boolean {
     const { dialect } = this.#database();
-    return this.#execute(dialect === 'sqlite' || dialect === 'postgres'
+    return dialect === 'sqlite' || dialect === 'postgres';
+  }
+
+  #deleteBatch(table: string, key: string, end: string, now: number, batch: number): Promise<number> {
+    return this.#execute(this.#limitsInside()
       ? `DELETE FROM ${table} WHERE ${key} IN (SELECT ${key} FROM ${table} WHERE ${end} <= ? LIMIT ?)`
       : `DELETE FROM ${table} WHERE ${end} <= ? LIMIT ?`, [now, batch]);
   }

@@ -71,8 +71,10 @@ export interface Rotation {
 /** What the plugin keeps. */
 export interface TokenStore {
   addState(row: StateRow): Promise<void>;
-  /** How many states there are, expired ones too. */
-  countStates(): Promise<number>;
+  /** How many states there are that are not over. */
+  countStates(now: number): Promise<number>;
+  /** Removes at most so many states, those first that end first. Answers how many. */
+  dropOldestStates(count: number): Promise<number>;
   /** Takes a state out: of several that try, one gets it. Nothing happens unless browser and provider are right and it is not over. */
   takeState(stateHash: string, browserHash: string, provider: string, now: number): Promise<StateRow | undefined>;
   /** A live state, whoever it belongs to. */
@@ -106,7 +108,17 @@ export class MemoryTokenStore implements TokenStore {
 
   async addState(row: StateRow): Promise<void> { this.#states.set(row.stateHash, row); }
 
-  async countStates(): Promise<number> { return this.#states.size; }
+  async countStates(now: number): Promise<number> {
+    let count = 0;
+    for (const row of this.#states.values()) if (row.expiresAt > now) count++;
+    return count;
+  }
+
+  async dropOldestStates(count: number): Promise<number> {
+    const oldest = [...this.#states.values()].sort((left, right) => left.expiresAt - right.expiresAt).slice(0, count);
+    for (const row of oldest) this.#states.delete(row.stateHash);
+    return oldest.length;
+  }
 
   async takeState(stateHash: string, browserHash: string, provider: string, now: number): Promise<StateRow | undefined> {
     const row = await this.findState(stateHash, now);

@@ -68,7 +68,7 @@ class Site implements AsyncDisposable {
     const exempt = 'exempt' in rest ? rest.exempt : ['/oauth/callback'];
     app.use(new SecurityHeadersMiddleware()).use(new SessionMiddleware());
     if (exempt !== undefined) app.use(new CSRFMiddleware({ exempt }));
-    const stand = new DevProvider({ redirectUris: ['http://unused.example/'], issuer: late.url });
+    const stand = new DevProvider({ env: 'test', redirectUris: ['http://unused.example/'], issuer: late.url });
     const oauth = new OAuthPlugin({ provider: stand.provider(), mode: 'cookie', onUser: (_provider, info) => `user-${info.subject}`, ...plugin });
     app.register(oauth);
     app.get('/app.js', {}, () => new HttpResponse(SCRIPT, { mediaType: 'text/javascript' }));
@@ -79,7 +79,7 @@ class Site implements AsyncDisposable {
 <button id="refresh">Refresh</button><button id="logout">Log out</button><pre id="answer"></pre><script src="/app.js" defer></script>`);
     for (const path of ['/', '/notes', '/refreshed', '/bye']) app.get(path, {}, page);
     const server = stack.adopt(await app.run({ port: 0, handleSignals: false }), (running) => running.close());
-    const dev = new DevProvider({ redirectUris: [`${server.url.replace('127.0.0.1', 'localhost')}/oauth/callback`], issuer: late.url });
+    const dev = new DevProvider({ env: 'test', redirectUris: [`${server.url.replace('127.0.0.1', 'localhost')}/oauth/callback`], issuer: late.url });
     late.answerWith((request, response) => answerAs(dev, responseMode, request, response));
     return new Site(server, stack.move(), { events, provider: late.url, oauth });
   }

@@ -16,7 +16,7 @@ const VERIFIER = 'v'.repeat(43);
 const QUERY = { client_id: 'dev-client', redirect_uri: CALLBACK, response_type: 'code', scope: 'openid email profile', state: 's&1', nonce: 'n-1', code_challenge: challengeOf(VERIFIER), code_challenge_method: 'S256' };
 
 function provider(options: Partial<DevProviderOptions> = {}): DevProvider {
-  return new DevProvider({ redirectUris: [CALLBACK], issuer: 'http://127.0.0.1:8000/_dev/provider', ...options });
+  return new DevProvider({ env: 'test', redirectUris: [CALLBACK], issuer: 'http://127.0.0.1:8000/_dev/provider', ...options });
 }
 
 type Parameters = Readonly<Record<string, string | undefined>> | string;
@@ -58,7 +58,7 @@ function claimsIn(token: unknown): Record<string, unknown> {
 for (const idTokenAlgorithm of ['RS256', 'ES256'] as const) {
   test(`ProviderClient logs in at DevProvider over HTTP, ${idTokenAlgorithm} and all: discovery, code, PKCE, nonce, iss, user info`, async () => {
     const clock = new ManualClock();
-    const dev = new DevProvider({ redirectUris: [CALLBACK], idTokenAlgorithm, clock });
+    const dev = new DevProvider({ env: 'test', redirectUris: [CALLBACK], idTokenAlgorithm, clock });
     await dev.start();
     const client = new ProviderClient(dev.provider(), { clock, log: collectedLog().logger });
     const verifier = randomBytes(32).toString('base64url');
@@ -83,13 +83,17 @@ test('DevProvider refuses production, whoever says so, options it does not know,
   const before = process.env['SVC_ENV'];
   process.env['SVC_ENV'] = 'production';
   try {
-    assert.throws(() => provider(), refused('E_DEV_PROVIDER', /production/));
+    assert.throws(() => provider({ env: undefined }), refused('E_DEV_PROVIDER', /production/));
     assert.ok(provider({ env: 'development' }));
+    delete process.env['SVC_ENV'];
+    assert.throws(() => provider({ env: undefined }), refused('E_DEV_PROVIDER', /neither env nor SVC_ENV/), 'an application without SVC_ENV runs for production');
+    process.env['SVC_ENV'] = 'test';
+    assert.ok(provider({ env: undefined }));
   } finally {
     if (before === undefined) delete process.env['SVC_ENV'];
     else process.env['SVC_ENV'] = before;
   }
-  assert.throws(() => new DevProvider({} as DevProviderOptions), refused('E_DEV_PROVIDER', /redirectUris/));
+  assert.throws(() => new DevProvider({ env: 'test' } as DevProviderOptions), refused('E_DEV_PROVIDER', /redirectUris/));
   assert.throws(() => provider({ redirectUris: [] }), refused('E_OPTION_RANGE', /redirectUris/));
   assert.throws(() => provider({ redirectUris: ['callback'] }), refused('E_OPTION_RANGE', /redirectUris/));
   assert.throws(() => provider({ users: [{ sub: '' }] }), refused('E_OPTION_RANGE', /users/));
@@ -271,7 +275,7 @@ test('DevProvider answers user-info requests without a valid token with 401 (RFC
 });
 
 test('DevProvider serves HTTP on 127.0.0.1 alone, refuses large bodies, answers HEAD, and survives whoever hangs up', async () => {
-  const dev = new DevProvider({ redirectUris: [CALLBACK] });
+  const dev = new DevProvider({ env: 'test', redirectUris: [CALLBACK] });
   await dev.start();
   assert.equal(new URL(dev.url).hostname, '127.0.0.1');
   assert.equal((await fetch(`${dev.url}/token`, { method: 'POST', body: 'x'.repeat(65_537) })).status, 413);
@@ -284,7 +288,7 @@ test('DevProvider serves HTTP on 127.0.0.1 alone, refuses large bodies, answers 
   socket.resume();
   await once(socket, 'close');
   assert.equal((await fetch(`${dev.url}/jwks`)).status, 200);
-  const taken = new DevProvider({ redirectUris: [CALLBACK], port: Number(new URL(dev.url).port) });
+  const taken = new DevProvider({ env: 'test', redirectUris: [CALLBACK], port: Number(new URL(dev.url).port) });
   await assert.rejects(taken.start(), (error: NodeJS.ErrnoException) => error.code === 'EADDRINUSE');
   await dev.stop();
 });

@@ -116,20 +116,31 @@ test('L08 The table of states is bounded, and an address may begin twenty logins
   assert.match(refused.headers.get('retry-after')!, /^[1-9]\d*$/);
   await refusedAs(refused, 429, 'rate_limited');
 
+});
+
+test('L08 When there are too many states, those that are over go, then the oldest: nobody is kept from a login', async () => {
   let rows = 99_999, counted = 0;
+  const asked: string[] = [];
   const store = new class extends MemoryTokenStore {
     override async countStates(): Promise<number> { counted++; return rows; }
     override async addState(row: StateRow): Promise<void> { rows++; return super.addState(row); }
+    override async cleanUp(_now: number, batch: number): Promise<number> { asked.push(`over ${batch}`); return asked.length === 1 ? batch : 7; }
+    override async dropOldestStates(count: number): Promise<number> { asked.push(`oldest ${count}`); rows -= count; return count; }
   }();
   const clock = new ManualClock();
   const states = new LoginStates({ store, clock, env: 'test', keys: Keyring.of(SECRET), ttlSeconds: 600 });
   const begin = (): Promise<unknown> => states.begin({ scheme: 'http', cookies: {} } as never, { provider: 'p', redirectUri: 'r', returnTo: null });
   await begin();
-  for (let count = 0; count < 3; count++) await assert.rejects(begin(), { code: 'temporarily_unavailable', headers: { 'Retry-After': '60' } });
-  assert.deepEqual([rows, counted], [100_000, 1], 'counted once a second');
-  rows = 5;
+  assert.deepEqual([rows, asked], [100_000, []]);
+  await Promise.all(Array.from({ length: 20 }, begin));
+  assert.deepEqual(asked, ['over 1000', 'over 1000', 'oldest 1000'], 'once, however many begin at the same time');
+  assert.deepEqual([rows, counted], [99_020, 1], 'counted once a second');
+  rows = 100_000;
+  await begin();
+  assert.equal(asked.length, 3);
   await clock.advance(1_001);
   await begin();
+  assert.deepEqual([counted, asked.at(-1), rows], [2, 'oldest 1000', 99_002]);
 });
 
 test('L09 Stored are hashes of the state and of the browser\'s secret; the verifier is stored nowhere', async () => {

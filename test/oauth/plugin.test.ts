@@ -6,8 +6,8 @@ import { test } from 'node:test';
 import { inspect } from 'node:util';
 import { CORSMiddleware, HTTPException, JSONResponse, RateLimitMiddleware, Svc, SvcError, createLogger } from 'svc';
 import { DatabasePlugin } from 'svc/db';
-import { OAuthError, OAuthPlugin, githubProvider } from 'svc/oauth';
-import { TestClient } from 'svc/testing';
+import { OAuthError, OAuthPlugin, OAuthProvider, githubProvider } from 'svc/oauth';
+import { DevProvider, TestClient } from 'svc/testing';
 import { MemoryTokenStore } from '../../src/oauth/token-store.ts';
 import { FakeProvider } from './support/fake-provider.ts';
 import { LoginSite, SECRET, fakeProvider, refusedAs } from './support/site.ts';
@@ -63,6 +63,12 @@ test('Z07 svc check names what a production application must not have', async ()
   assert.deepEqual(rules({}, new DatabasePlugin('sqlite:./x.db', { synchronous: 'normal' })), ['oauth/store the database forgets its last commits when the power fails (synchronous "normal"), and clients would be ahead of it']);
   assert.deepEqual(rules({}, new DatabasePlugin('sqlite:./x.db')), []);
   assert.deepEqual(rules({ allowedRedirectUris: [] }, memory()), ['SVC209 no redirect URI is allowed, so that nobody can log in']);
+  const parts = { name: 'dev', clientId: 'id', clientSecret: 'secret', allowInsecure: true, userinfoUrl: 'http://127.0.0.1:9/userinfo', tokenUrl: 'http://[::1]:9/token' };
+  const dev = new DevProvider({ env: 'test', redirectUris: ['https://app.example/cb'], issuer: 'https://login.example' }).provider({ allowInsecure: false });
+  assert.deepEqual(rules({ provider: dev }, memory()), ['oauth/provider provider "dev" is DevProvider, which logs anybody in as anybody']);
+  assert.deepEqual(rules({ provider: undefined, providers: [github, new OAuthProvider({ ...parts, authorizeUrl: 'https://login.example/authorize' })] }, memory()),
+    ['oauth/provider provider "dev" is on another machine, and has allowInsecure: what it names may lead to this machine without TLS']);
+  assert.deepEqual(rules({ provider: new OAuthProvider({ ...parts, authorizeUrl: 'http://localhost:9/authorize' }) }, memory()), [], 'beside it, on the same machine');
   assert.deepEqual(rules({ refreshIdleTtlSeconds: 100, refreshAbsoluteTtlSeconds: 99, accessTtlSeconds: 50 }, memory()), ['oauth/lifetimes refreshIdleTtlSeconds is above refreshAbsoluteTtlSeconds']);
   assert.deepEqual(rules({ refreshIdleTtlSeconds: 10, refreshAbsoluteTtlSeconds: 99, accessTtlSeconds: 100 }, memory()), ['oauth/lifetimes accessTtlSeconds is above refreshAbsoluteTtlSeconds']);
 });

@@ -339,6 +339,17 @@ test('identify() verifies the id_token of a provider with openid: it must be the
   assert.equal((await client.identify({ ...RETURNED, maxAgeSeconds: 60 })).info.subject, 'ada');
 });
 
+test('I10: identify() enforces the max_age that authorizeParams ask for', async () => {
+  await using fake = await FakeProvider.start();
+  const { client } = openId(fake, { authorizeParams: { max_age: '60' } });
+  await refused(client, 'id_token_auth_time');
+  fake.claims = { auth_time: fake.nowSeconds() - 86_400 };
+  await refused(client, 'id_token_auth_time');
+  await refused(client, 'id_token_auth_time', { maxAgeSeconds: 100_000 });
+  fake.claims = { auth_time: fake.nowSeconds() - 30 };
+  assert.equal((await client.identify(RETURNED)).info.subject, 'ada');
+});
+
 test('identify() lives by the id_token alone where there is no user-info endpoint', async () => {
   await using fake = await FakeProvider.start();
   fake.metadata = { userinfo_endpoint: undefined };

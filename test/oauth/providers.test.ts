@@ -74,6 +74,7 @@ test('OAuthProvider refuses what cannot work, each with what is wrong', () => {
   refused({ tenants: ['9188040d-6c67-4c5b-b112-36a304b66dad'], issuer: 'https://own.test' }, /without \{tenantid\}/);
   refused({ authorizeParams: { state: 'x' } }, /include "state"/);
   refused({ authorizeParams: { response_mode: 'fragment' } }, /include "response_mode"/);
+  for (const max_age of ['', '-1', '1.5', '1e3', ' 60', 'day', '9'.repeat(10)]) refused({ authorizeParams: { max_age } }, /max_age that is no whole number/);
   refused({ metadata: { issuer: 'https://other.test' }, issuer: 'https://own.test' }, /issuer is not the one configured/);
   refused({ metadata: { issuer: 'https://own.test', jwks_uri: 'http://own.test' } }, /jwks_uri is not https/);
   refused({ metadata: { issuer: 'https://own.test', token_endpoint: 5 } }, /token_endpoint is no absolute URL/);

@@ -168,7 +168,24 @@ export function tokenStoreContract(name: string, make: () => Awaitable<TokenStor
     await store.addState(stateRow({ returnTo: '/inbox?a=1' }));
     assert.equal((await store.findState(stateRow().stateHash, NOW))?.returnTo, '/inbox?a=1');
     assert.equal(await store.findState(stateRow().stateHash, NOW + 600_000_000), undefined);
-    assert.equal(await store.countStates(), 1);
+  });
+
+  contract('counts the states that are not over', async (store) => {
+    assert.equal(await store.countStates(NOW), 0);
+    for (let index = 0; index < 4; index++) await store.addState(stateRow({ stateHash: String(index).padEnd(64, '0'), expiresAt: NOW + index }));
+    assert.deepEqual([await store.countStates(NOW - 1), await store.countStates(NOW), await store.countStates(NOW + 1), await store.countStates(NOW + 3)], [4, 3, 2, 0]);
+  });
+
+  contract('drops the states that end first, as many as asked for', async (store) => {
+    assert.equal(await store.dropOldestStates(3), 0);
+    const rows = [3, 0, 4, 1, 2].map((index) => stateRow({ stateHash: String(index).padEnd(64, '0'), expiresAt: NOW + 10 + index }));
+    for (const row of rows) await store.addState(row);
+    await store.addLogin(loginRow());
+    assert.equal(await store.dropOldestStates(2), 2);
+    for (const row of rows) assert.equal(await store.findState(row.stateHash, NOW) !== undefined, row.expiresAt >= NOW + 12, row.stateHash[0]);
+    assert.equal(await store.dropOldestStates(100), 3);
+    assert.equal(await store.countStates(NOW), 0);
+    assert.deepEqual(await store.findLogin('login-1'), loginRow());
   });
 
   contract('cleans up what is over in batches, and keeps revoked logins until their absolute end', async (store) => {
@@ -179,7 +196,7 @@ export function tokenStoreContract(name: string, make: () => Awaitable<TokenStor
     assert.equal(await store.cleanUp(NOW + 2, 2), 4);
     assert.equal(await store.cleanUp(NOW + 2, 2), 2);
     assert.equal(await store.cleanUp(NOW + 2, 2), 0);
-    assert.equal(await store.countStates(), 2);
+    assert.equal(await store.countStates(NOW), 2);
     assert.notEqual(await store.findLogin('login-3'), undefined);
     assert.equal(await store.findLogin('login-2'), undefined);
   });
