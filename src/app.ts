@@ -24,7 +24,7 @@ import { endOnSignals } from './signals.ts';
 import { ExceptionHandlers } from './http/exception-handlers.ts';
 import { answerInMemory } from './http/memory.ts';
 import { ErrorRenderer, asMiddleware } from './http/pipeline.ts';
-import { readTrustProxy } from './http/proxy.ts';
+import { FORWARDED_HEADERS, readTrustProxy } from './http/proxy.ts';
 import { HttpServer } from './http/server.ts';
 import { AppState, services } from './http/state.ts';
 import type { ApplicationView, CoreRule, Examination } from './check.ts';
@@ -42,7 +42,7 @@ import type { Routes } from './route.ts';
 import type { Awaitable, CompiledRoute, ContributedMigration, Host, Middleware, Plugin, Rule, Services, StateMap } from './http/contracts.ts';
 import type { ErrorClass, ExceptionHandler } from './http/exception-handlers.ts';
 import type { MiddlewareFunction } from './http/pipeline.ts';
-import type { TrustProxy } from './http/proxy.ts';
+import type { ForwardedHeader, TrustProxy } from './http/proxy.ts';
 import type { Outcome, RequestDefaults, TransportRequest } from './http/request.ts';
 import type { HttpResponse } from './http/response.ts';
 import type { ServedApplication } from './http/server.ts';
@@ -76,6 +76,16 @@ export interface SvcOptions {
    * networks (`10.0.0.0/8`), `loopback`, `private`, `linklocal`. In the variable SVC_TRUST_PROXY with commas. Default: none.
    */
   readonly trustProxy?: TrustProxy | undefined;
+  /**
+   * The one family of fields that these proxies write: `x-forwarded` (default) is `X-Forwarded-For` with `X-Forwarded-Proto`,
+   * `forwarded` is `Forwarded` (RFC 7239). The other is never read, for proxies pass on what clients write into it. SVC_FORWARDED_HEADER.
+   */
+  readonly forwardedHeader?: ForwardedHeader | undefined;
+  /**
+   * Whether `req.host` is what they say in `X-Forwarded-Host`, or in `host=` of `Forwarded`. Default false: it is `Host`. Safe only
+   * where each of them sets the field or removes it, or clients choose the host that links are made of. SVC_TRUST_FORWARDED_HOST.
+   */
+  readonly trustForwardedHost?: boolean | undefined;
   /** Where events go. Default: standard error. */
   readonly logger?: Logger | undefined;
   /** Default: the machine's. */
@@ -182,6 +192,8 @@ export class Svc extends Router implements ServedApplication {
       version: text(), title: text(), env: text(),
       maxBodyBytes: given<number>('an integer 0 or more', (value) => Number.isSafeInteger(value) && (value as number) >= 0),
       trustProxy: given<TrustProxy>(), // read with the other settings
+      forwardedHeader: given<ForwardedHeader>(FORWARDED_NEEDS, (value) => FORWARDED_HEADERS.some((known) => known === value)),
+      trustForwardedHost: given<boolean>('true or false', (value) => typeof value === 'boolean'),
       logger: given<Logger>('a logger', isObject), clock: given<Clock>('a clock', isObject), config: given<Record<string, unknown>>('an object', isObject),
       ops: given<OpsOptions>('an object', isObject),
     });
@@ -616,10 +628,14 @@ class Settings {
     this.debug = config.get('debug', false);
     this.title = config.get('title', 'svc');
     this.version = config.get('version', '1.0.0');
-    const trust = readTrustProxy(config.get('trustProxy', undefined, { cast: (text): unknown => text }));
+    const header = config.get<ForwardedHeader | undefined>('forwardedHeader', 'x-forwarded', { cast: (text) => FORWARDED_HEADERS.find((known) => known === text), needs: FORWARDED_NEEDS })!;
+    const saysHost = config.get('trustForwardedHost', false);
+    const trust = readTrustProxy(config.get('trustProxy', undefined, { cast: (text): unknown => text }), { header, saysHost });
     this.defaults = { state, maxBodyBytes: config.get('maxBodyBytes', Infinity), trust };
   }
 }
+
+const FORWARDED_NEEDS = FORWARDED_HEADERS.map((name) => `"${name}"`).join(' or ');
 
 /** The rules of settings that the framework itself cannot read. */
 const SPOILT: Readonly<Partial<Record<FaultCode, Finding['rule']>>> = { E_CONFIG_CAST: 'SVC401', E_TRUST_PROXY: 'SVC210' };

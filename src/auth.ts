@@ -69,10 +69,12 @@ function bearerAuth(secret: Secrets | undefined, options: BearerAuthOptions): Au
 
 /** What issues the access tokens of an application, and knows more about them than they say. A plugin provides it. */
 export interface TokenIssuer {
-  /** The token of a request that has none in `Authorization`: out of a cookie. */
+  /** The name of the key that it signs with. */
+  readonly keyId: string;
+  /** The token of a request that has no `Bearer` in `Authorization`: out of a cookie, or of another scheme. */
   tokenOf(req: HttpRequest): string | undefined;
-  /** Whether a token that is otherwise in order still counts. */
-  accepts(claims: Claims): Awaitable<boolean>;
+  /** Whether a token that is otherwise in order still counts, as this request has brought it. */
+  accepts(claims: Claims, req: HttpRequest): Awaitable<boolean>;
 }
 
 /** Where the issuer is found, for tokens that are signed with the secret of the application. */
@@ -87,7 +89,8 @@ class BearerKeys {
 
   constructor(state: StateMap, own: Keyring | undefined, secret: Secrets | undefined) {
     const lent = state.get(services);
-    this.issuer = own === undefined && state.has(tokenIssuer) ? state.get(tokenIssuer) : undefined;
+    const issuer = state.has(tokenIssuer) ? state.get(tokenIssuer) : undefined;
+    this.issuer = own === undefined || own.current.id === issuer?.keyId ? issuer : undefined; // the same secret, however it was given
     this.keyring = own ?? Keyring.of(authSecrets(lent.config));
     this.audit = SecurityLog.of(lent);
     this.#services = lent;
@@ -140,7 +143,7 @@ class BearerReader {
     if (typeof found === 'string') throw this.#refusal(found, req, keys);
     const claims = this.#schema === undefined ? found : this.#checked(found);
     if (claims === undefined) throw this.#refusal('schema', req, keys);
-    const standing = keys.issuer?.accepts(claims) ?? true;
+    const standing = keys.issuer?.accepts(claims, req) ?? true;
     if (isThenable(standing)) return standing.then((counts) => this.#verified(counts, claims, context, keys));
     return this.#verified(standing, claims, context, keys);
   }

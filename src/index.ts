@@ -58,7 +58,7 @@ export { localPath } from './http/local-path.ts';
 export type { AllowedOrigins, OriginTest, Origins } from './http/origins.ts';
 export type { PathParams } from './http/path.ts';
 export type { MiddlewareFunction } from './http/pipeline.ts';
-export type { TrustProxy } from './http/proxy.ts';
+export type { ForwardedHeader, TrustProxy } from './http/proxy.ts';
 export type { MultiMap } from './http/query.ts';
 export { RateLimitMiddleware } from './http/rate-limit.ts';
 export type { RateLimitOptions, RateLimitPathRule } from './http/rate-limit.ts';

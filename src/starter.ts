@@ -241,7 +241,7 @@ const login = await addLogin(app);
 app.use(new SecurityHeadersMiddleware({ contentSecurityPolicy: { defaultSrc: ["'none'"], imgSrc: ['data:'] } })); // the page brings a nonce for its style
 app.use(new RateLimitMiddleware({ perMinute }));
 app.use(new SessionMiddleware());
-app.use(new CSRFMiddleware({ exempt: ['/api/{rest:path}', '/oauth/{rest:path}', '/_dev/{rest:path}'] })); // they look at where a request comes from themselves
+app.use(new CSRFMiddleware({ exempt: ['/api/{rest:path}'] })); // it takes tokens, which no other site can send
 app.exceptionHandler(LoginRequired, () => new RedirectResponse('/', { status: 303 }));
 
 class NewNote extends Schema {
@@ -429,7 +429,7 @@ async function developmentProvider(app: Svc): Promise<OAuthProvider> {
   const redirectUris = ['127.0.0.1', 'localhost'].map((host) => \`http://\${host}:\${port}\${CALLBACK}\`);
   const provider = new DevProvider({ env: app.env, issuer, redirectUris });
   const isPublic = 'It stands in for a provider that people log in at';
-  app.route(\`\${DEV_PROVIDER}/{rest:path}\`, ['GET', 'POST'], { public: isPublic, mcp: false, rateLimit: false, summary: 'The provider of development' },
+  app.route(\`\${DEV_PROVIDER}/{rest:path}\`, ['GET', 'POST'], { public: isPublic, mcp: false, rateLimit: false, meta: { csrf: false }, summary: 'The provider of development' },
     async ({ req: { method, path, target, headers }, req }) => {
       const [, query = ''] = target.split('?', 2);
       const answer = await provider.handle({ method, path: path.slice(DEV_PROVIDER.length), query, headers, body: await req.text() });

@@ -3,13 +3,13 @@
  *
  *   CacheBackend     may forget at any time               MemoryCache (cache.ts), Redis (db/redis-stores.ts)
  *   RecordStore      never forgets a live record          sessions, idempotency keys, login states
- *   RateLimitStore   one bucket a client, GCRA            forgets the client longest unseen
+ *   RateLimitStore   one bucket a client, GCRA            forgets the client that has used the least
  *   RoomBus          frames to every process              keeps nothing
  */
+import { ArrivalIndex } from './arrivals.ts';
 import { systemClock, type Clock } from './clock.ts';
 import { HTTPException, type HTTPExceptionOptions } from './errors.ts';
 import { given, int, readOptions } from './options.ts';
-import { LruIndex } from './lru.ts';
 
 /** A value, or a promise of it. */
 export type Awaitable<T> = T | Promise<T>;
@@ -230,28 +230,31 @@ export class MemoryRecordStore implements RecordStore {
 
 /** What a {@link MemoryRateLimitStore} is made from. */
 export interface MemoryRateLimitStoreOptions {
-  /** Clients remembered, 1 … 10_000_000; the one longest unseen goes first. Default 10_000, about 1 MB. */
+  /** Clients remembered, 1 … 10_000_000; the one whose bucket is soonest as good as new goes first. Default 10_000, about 1 MB. */
   readonly maxBuckets?: number | undefined;
   readonly clock?: Clock | undefined;
 }
 
 /** Sums of fractions of a millisecond drift; a microsecond earlier is not early. */
 const DRIFT_MS = 0.001;
-const FIRST_BUCKETS = 64;
 
 /**
  * Buckets of one process, by the generic cell rate algorithm (ITU-T I.371): one number each, the theoretical arrival time
  * at which the bucket is full again. No window, so no double burst at its edge.
+ *
+ * When there are as many as there may be, a new one takes the place of the one that is soonest full, and what is missing there
+ * is missing in the new one, too (as counters are inherited in Metwally, Agrawal and El Abbadi, "Space-Saving", 2005), but for
+ * one attempt. So no client who is new is shut out; a key that is used up is forgotten only by a flood which uses up every
+ * bucket there is, and wins one attempt for as many as there are buckets, for then all newcomers inherit nearly everything.
  */
 export class MemoryRateLimitStore implements RateLimitStore {
   readonly #clock: Clock;
-  readonly #buckets: LruIndex;
-  #arrivalMs: Float64Array = new Float64Array(FIRST_BUCKETS);
+  readonly #buckets: ArrivalIndex;
 
   /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
   constructor(options: MemoryRateLimitStoreOptions = {}) {
     const { maxBuckets, clock } = readOptions('MemoryRateLimitStore', options, { maxBuckets: int(10_000, 1, 10_000_000), clock: given<Clock>() });
-    this.#buckets = new LruIndex(maxBuckets);
+    this.#buckets = new ArrivalIndex(maxBuckets);
     this.#clock = clock ?? systemClock;
   }
 
@@ -261,24 +264,23 @@ export class MemoryRateLimitStore implements RateLimitStore {
   }
 
   take(key: string, rule: RateLimitRule, cost = 1): RateLimitResult {
+    const buckets = this.#buckets;
     const nowMs = this.#clock.monotonicMs();
-    const slot = this.#buckets.find(key);
-    const fromMs = slot === 0 ? nowMs : Math.max(this.#arrivalMs[slot]!, nowMs);
+    const slot = buckets.find(key);
+    const fromMs = Math.max(nowMs, slot !== 0 ? buckets.timeOf(slot) : buckets.isFull ? inherited(buckets.earliestMs, nowMs, rule, cost) : nowMs);
     const result = takeFrom(fromMs - nowMs, rule, cost);
-    if (slot !== 0) this.#buckets.use(slot);
-    if (result.isAllowed && cost > 0) this.#arrivalMs[slot === 0 ? this.#add(key) : slot] = fromMs + cost * rule.periodMs / rule.limit;
+    if (!result.isAllowed || cost === 0) return result;
+    const arrivalMs = fromMs + cost * rule.periodMs / rule.limit;
+    if (slot !== 0) buckets.postpone(slot, arrivalMs);
+    else if (buckets.isFull) buckets.replaceEarliest(key, arrivalMs);
+    else buckets.add(key, arrivalMs);
     return result;
   }
+}
 
-  #add(key: string): number {
-    const slot = this.#buckets.isFull ? this.#buckets.replaceOldest(key) : this.#buckets.add(key);
-    if (slot >= this.#arrivalMs.length) {
-      const grown = new Float64Array(2 * this.#arrivalMs.length);
-      grown.set(this.#arrivalMs);
-      this.#arrivalMs = grown;
-    }
-    return slot;
-  }
+/** The arrival time that a new bucket has from the one it replaces: this attempt, or the next if it only looks, is still allowed. */
+function inherited(earliestMs: number, nowMs: number, { limit, periodMs }: RateLimitRule, cost: number): number {
+  return Math.min(earliestMs, nowMs + periodMs - Math.max(1, cost) * periodMs / limit);
 }
 
 /** One step of GCRA. `usedMs` is how far ahead of now the theoretical arrival time lies: 0 for a fresh bucket. */

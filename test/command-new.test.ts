@@ -444,8 +444,8 @@ test('npm start makes a project once, in a folder that git ignores, and serves i
   const steps = MANIFEST.scripts['start']!.split(' && ');
   assert.equal(steps.shift(), 'npm run -s build');
   assert.match(readFileSync(join(ROOT, '.gitignore'), 'utf8'), /^\.starter\/$/m);
-  const [makes, serves] = steps.map((step) => {
-    assert.match(step, /^node [\w./ -]+$/, 'a command that every shell reads');
+  const [makes, enters, serves] = steps.map((step) => {
+    assert.match(step, /^(?:node|cd) [\w./ -]+$/, 'a command that every shell reads');
     return step.split(' ').slice(1);
   });
   const repository = join(await made(t, ['--vendor']), 'vendor/svc'); // a copy: the folder of this one may be in use
@@ -453,7 +453,7 @@ test('npm start makes a project once, in a folder that git ignores, and serves i
   for (let time = 1; time <= 2; time++) {
     const { status, stderr } = await run(process.execPath, makes!, { cwd: repository });
     assert.equal(status, 0, stderr);
-    const server = start(t, process.execPath, serves!, { cwd: repository, env: { SVC_PORT: '0' } });
+    const server = start(t, process.execPath, serves!, { cwd: join(repository, ...enters!), env: { SVC_PORT: '0' } });
     const [, url] = await server.printed(/"event":"listening","url":"([^"]+)","env":"development"/);
     assert.match(await (await fetch(url!)).text(), /<h1>starter<\/h1>/);
     server.child.kill('SIGTERM');

@@ -145,17 +145,72 @@ test('MemoryRateLimitStore agrees with GCRA in whole numbers, on generated attem
   }
 });
 
-test('MemoryRateLimitStore forgets the client longest unseen, when it has as many as it may', () => {
-  const store = new MemoryRateLimitStore({ maxBuckets: 100, clock: new ManualClock() });
-  const rule = { limit: 2, periodMs: 1_000 };
-  for (let index = 0; index < 100; index++) store.take(`k${index}`, rule, 2);
-  assert.equal(store.take('k0', rule).isAllowed, false); // seen: no longer the oldest
+test('R04: MemoryRateLimitStore gives up the bucket that is soonest as good as new', async () => {
+  const clock = new ManualClock();
+  const store = new MemoryRateLimitStore({ maxBuckets: 100, clock });
+  const rule = { limit: 100, periodMs: 100_000 };
+  for (let index = 0; index < 100; index++) store.take(`k${index}`, rule, index === 40 ? 1 : 50);
   store.take('new', rule);
   assert.equal(store.size, 100);
-  assert.equal(store.take('k0', rule).isAllowed, false);
-  assert.equal(store.take('k1', rule).isAllowed, true);
-  assert.equal(store.take('k2', rule).isAllowed, true);
-  assert.equal(store.take('k99', rule).isAllowed, false);
+  assert.equal(store.take('k0', rule, 0).remaining, 50); // the oldest, and still there
+  assert.equal(store.take('k41', rule, 0).remaining, 50);
+  await clock.advance(100_000);
+  assert.equal(store.take('k40', rule).remaining, 99);
+  assert.equal(store.take('fresh', rule).remaining, 99); // those it may replace are full: nothing to inherit
+  assert.equal(store.size, 100);
+});
+
+test('R04: a flood of other keys resets no bucket that is used up, as long as it has not used up all others', () => {
+  const store = new MemoryRateLimitStore({ maxBuckets: 100, clock: new ManualClock() });
+  const rule = { limit: 5, periodMs: 60_000 };
+  store.take('victim', rule, 5);
+  for (let index = 0; index < 400; index++) assert.equal(store.take(`other ${index}`, rule).isAllowed, true); // new ones are always let in
+  assert.equal(store.take('victim', rule).isAllowed, false);
+});
+
+test('R04: two keys that take turns in a memory full of used buckets do not reset each other', async () => {
+  const clock = new ManualClock();
+  const store = new MemoryRateLimitStore({ maxBuckets: 100, clock });
+  const rule = { limit: 5, periodMs: 60_000 };
+  for (let index = 0; index < 100; index++) store.take(`filler ${index}`, rule, 5);
+  let allowed = 0;
+  for (let turn = 0; turn < 90; turn++) {
+    await clock.advance(1);
+    if (store.take('account', rule).isAllowed) allowed++;
+    assert.equal(store.take(`turn ${turn}`, rule).isAllowed, true);
+  }
+  assert.equal(allowed, 1);
+});
+
+test('R04: a flood that uses up every bucket wins one attempt for as many as there are buckets', async () => {
+  const clock = new ManualClock();
+  const store = new MemoryRateLimitStore({ maxBuckets: 100, clock });
+  const rule = { limit: 5, periodMs: 600_000 };
+  store.take('victim', rule, 5);
+  for (let index = 0; index < 1_000; index++) { await clock.advance(1); store.take(`filler ${index}`, rule); }
+  let allowed = 0;
+  for (let index = 0; index < 2_000; index++) {
+    await clock.advance(1);
+    store.take(`flood ${index}`, rule);
+    if (store.take('victim', rule).isAllowed) allowed++;
+  }
+  assert.ok(allowed <= 2_000 / 100 + 1, `${allowed}`);
+});
+
+test('R04: MemoryRateLimitStore with a bound is as one without while all fit, on generated attempts', async () => {
+  for (let seed = 1; seed <= 20; seed++) {
+    const random = seeded(seed);
+    const clock = new ManualClock();
+    const [bounded, free] = [new MemoryRateLimitStore({ clock, maxBuckets: 12 }), new MemoryRateLimitStore({ clock })];
+    const rule = { limit: 4, periodMs: 4_000 };
+    for (let step = 0; step < 2_000; step++) {
+      if (random(4) === 0) await clock.advance(random(400));
+      const key = `k${random(12)}`;
+      assert.deepEqual(bounded.take(key, rule), free.take(key, rule), `seed ${seed}, step ${step}`);
+    }
+    for (let step = 0; step < 200; step++) bounded.take(`flood ${random(1_000)}`, rule);
+    assert.equal(bounded.size, 12);
+  }
 });
 
 test('MemoryRateLimitStore remembers nobody for an attempt that was refused or only looked', () => {

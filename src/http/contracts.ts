@@ -25,7 +25,7 @@ export interface HttpRequest {
   /** The request target as it was sent. */
   readonly target: string;
   readonly scheme: 'http' | 'https';
-  /** The `Host` of the request, port included; empty when there is none. Behind trusted proxies (`trustProxy`) what they say. */
+  /** The `Host` of the request, port included; empty when there is none. What trusted proxies say only with `trustForwardedHost`. */
   readonly host: string;
   /** The address of the peer; behind trusted proxies that of their client. IPv4 as such, whichever family the socket has. */
   readonly ip: string;

@@ -38,8 +38,7 @@ import type { SessionCookieOptions } from './session-cookie.ts';
 export interface CSRFOptions {
   /**
    * Path templates of requests that are not checked, because something else proves who sends them: those of the route that is
-   * written so, of every route below `{p:path}`, and of the very path. `/{tenant}/hook` leaves the route `/account/hook` checked.
-   */
+   * written so, of every route below `{p:path}`, and of the very path. `/{tenant}/hook` leaves the route `/account/hook` checked. Single routes say it themselves: `meta: { csrf: false }`. */
   readonly exempt?: readonly string[] | undefined;
   /** Other origins whose pages may send requests, with a token: `['https://admin.example']`. The application's own need not be named, unless a proxy changes `Host`. */
   readonly trustedOrigins?: readonly string[] | undefined;

@@ -47,8 +47,9 @@ export class Exemptions {
     return [...unused].map(({ template }) => template);
   }
 
-  /** Whether a request is left out. */
+  /** Whether a request is left out; routes with `meta: { csrf: false }` have a proof of their own. */
   has(req: Pick<HttpRequest, 'route' | 'path'>): boolean {
+    if (req.route?.meta['csrf'] === false) return true;
     const table = req.route === undefined ? this.#all : this.#ofRoutes.get(req.route);
     return table === true || table?.match(ANY, req.path).kind === 'found';
   }

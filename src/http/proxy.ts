@@ -6,16 +6,30 @@
  *                                                                                 that is not trusted; the rest is hearsay
  *
  * Each proxy appends whom it has the request from, so an entry is worth as much as the one to its right. `Forwarded` (RFC 7239)
- * is read in the same way. A proxy that knows one of the two passes on what the client wrote into the other: where they
- * contradict each other, neither counts.
+ * is read in the same way where the setting `forwardedHeader` says that proxies write it. Only one of the two is ever read: a
+ * proxy that writes one passes on what the client wrote into the other, which must not count, and not unsettle the first either.
  */
 import { SvcError } from '../errors.ts';
 import { closest, shown } from '../options.ts';
 import { MAPPED_BITS, contains, formatAddress, isIPv4, parseAddress, parseNetwork, peerAddress, withoutZone } from './address.ts';
+import type { Logger } from '../log.ts';
 import type { Address, Network } from './address.ts';
+import type { HttpRequest } from './contracts.ts';
 
 /** How many proxies stand in front (1 … 32), or which: addresses, networks (`10.0.0.0/8`), `loopback`, `private`, `linklocal`. */
 export type TrustProxy = number | string | readonly string[];
+
+/** The fields that the proxies write: `X-Forwarded-For` with `X-Forwarded-Proto`, or `Forwarded`. The others belong to the client. */
+export type ForwardedHeader = (typeof FORWARDED_HEADERS)[number];
+/** All of them, the default first. @internal */
+export const FORWARDED_HEADERS = ['x-forwarded', 'forwarded'] as const;
+
+/** Which fields of trusted proxies count. @internal */
+export interface ForwardedFields {
+  readonly header: ForwardedHeader;
+  /** Whether they say the host, too: many proxies pass on the `X-Forwarded-Host` of the client. */
+  readonly saysHost: boolean;
+}
 
 /** What trusted proxies say of a request; undefined is as the connection says. */
 export interface Forwarding {
@@ -46,15 +60,15 @@ interface Chain {
 }
 
 /** Reads the setting; undefined means that nobody is trusted. @throws SvcError `E_TRUST_PROXY` */
-export function readTrustProxy(setting: unknown): ProxyTrust | undefined {
+export function readTrustProxy(setting: unknown, fields: ForwardedFields = { header: 'x-forwarded', saysHost: false }): ProxyTrust | undefined {
   if (setting === undefined || setting === null || setting === 0) return undefined;
-  if (typeof setting === 'string') return readTrustProxy(/^\s*\d+\s*$/.test(setting) ? Number(setting) : setting.split(',').map((part) => part.trim()).filter((part) => part !== ''));
+  if (typeof setting === 'string') return readTrustProxy(/^\s*\d+\s*$/.test(setting) ? Number(setting) : setting.split(',').map((part) => part.trim()).filter((part) => part !== ''), fields);
   if (typeof setting === 'number') {
     if (!Number.isInteger(setting) || setting < 1 || setting > MAX_HOPS) throw new SvcError('E_TRUST_PROXY', [`the number of proxies is an integer 1 … ${MAX_HOPS}, found ${setting}`]);
-    return new ProxyTrust(setting, []);
+    return new ProxyTrust(setting, [], fields);
   }
   if (!Array.isArray(setting)) throw new SvcError('E_TRUST_PROXY', [setting === true ? EVERYBODY : `a number or a list of addresses is needed, found ${shown(setting)}`]);
-  return setting.length === 0 ? undefined : new ProxyTrust(0, setting.flatMap(readNetworks));
+  return setting.length === 0 ? undefined : new ProxyTrust(0, setting.flatMap(readNetworks), fields);
 }
 
 const EVERYBODY = 'to trust everybody lets each client choose the address it is known by';
@@ -77,29 +91,34 @@ export class ProxyTrust {
   /** 0: by network. */
   readonly #hops: number;
   readonly #networks: readonly Network[];
+  readonly #fields: ForwardedFields;
 
   /** @internal */
-  constructor(hops: number, networks: readonly Network[]) {
+  constructor(hops: number, networks: readonly Network[], fields: ForwardedFields) {
     this.#hops = hops;
     this.#networks = networks;
+    this.#fields = fields;
   }
 
   /** What is known of a request that came from `peer`. Reads no field unless the peer is trusted. */
   resolve(peer: string, field: ReadField): Forwarding {
     const ip = peerAddress(peer);
     if (!this.#trusts(parseAddress(withoutZone(ip)), 1)) return { ip, scheme: undefined, host: undefined };
+    const { ip: client, scheme, host } = this.#fields.header === 'forwarded' ? this.#readElements(ip, field) : this.#readLists(ip, field);
+    return { ip: client, scheme, host: this.#fields.saysHost ? host : undefined };
+  }
+
+  #readLists(peer: string, field: ReadField): Forwarding {
     const list = field('x-forwarded-for');
+    const { ip, read } = list === undefined ? { ip: peer, read: 1 } : this.#walk(peer, list, readNode);
+    return { ip, scheme: schemeOf(nthFromRight(field('x-forwarded-proto'), read)), host: hostOf(nthFromRight(field('x-forwarded-host'), read)) };
+  }
+
+  #readElements(peer: string, field: ReadField): Forwarding {
     const elements = field('forwarded');
-    const old = list === undefined ? undefined : this.#walk(ip, list, readNode);
-    const told: Told = {};
-    const standard = elements === undefined ? undefined : this.#walk(ip, elements, (element) => readElement(element, told));
-    if (old !== undefined && standard !== undefined && old.ip !== standard.ip) return { ip, scheme: undefined, host: undefined };
-    const read = old?.read ?? 1;
-    return {
-      ip: (old ?? standard)?.ip ?? ip,
-      scheme: agreed(schemeOf(nthFromRight(field('x-forwarded-proto'), read)), told.scheme),
-      host: agreed(hostOf(nthFromRight(field('x-forwarded-host'), read)), told.host),
-    };
+    const told: Told = { scheme: undefined, host: undefined };
+    const ip = elements === undefined ? peer : this.#walk(peer, elements, (element) => readElement(element, told)).ip;
+    return { ip, ...told };
   }
 
   /** Goes from the peer towards the client as long as the hop that was reached is trusted. What cannot be read ends the walk. */
@@ -134,7 +153,7 @@ function readNode(text: string): Address | undefined {
 }
 
 /** What the elements of `Forwarded` say, those of the outer hops last. */
-interface Told { scheme?: 'http' | 'https' | undefined; host?: string | undefined }
+interface Told { scheme: 'http' | 'https' | undefined; host: string | undefined }
 
 /** One element of `Forwarded`, which a trusted hop has written: `for=…;proto=…;host=…` (RFC 7239 §4). */
 function readElement(element: string, told: Told): Address | undefined {
@@ -171,7 +190,39 @@ function hostOf(text: string | undefined): string | undefined {
   return text !== undefined && text.length <= 260 && /^(?:[\w.-]+|\[[0-9a-f:.]+\])(?::\d{1,5})?$/i.test(text) ? text : undefined;
 }
 
-/** What both say, or the one that says anything. */
-function agreed<T>(left: T | undefined, right: T | undefined): T | undefined {
-  return left === undefined || left === right ? right : right === undefined ? left : undefined;
+/** Requests that are looked at: a proxy shows itself with its first one, apart from its probes. */
+const WATCHED_REQUESTS = 1_000;
+/** Written by proxies and, apart from them, by hardly anybody. */
+const PROXY_FIELDS = ['x-forwarded-for', 'x-forwarded-proto', 'forwarded'] as const;
+
+/**
+ * Tells once that requests come through a proxy which nobody has named in `trustProxy`, so that all clients are one. Only peers
+ * nearby count, for others may write what they like; and only the first thousand requests, so that it costs nothing later.
+ */
+export class ProxyWatch {
+  readonly #log: Logger;
+  readonly #nearby: readonly Network[] = [...readNetworks('loopback'), ...readNetworks('private')];
+  #left = WATCHED_REQUESTS;
+
+  /** `log` is that of the application. */
+  constructor(log: Logger) {
+    this.#log = log.child('svc_security');
+  }
+
+  /** Whether it still looks at requests. */
+  get isOver(): boolean { return this.#left === 0; }
+
+  /** Looks at a request of an application that trusts nobody. */
+  look(req: HttpRequest): void {
+    this.#left--;
+    const field = PROXY_FIELDS.find((name) => req.headers[name] !== undefined);
+    if (field === undefined) return;
+    const peer = parseAddress(withoutZone(req.ip));
+    if (peer === undefined || !this.#nearby.some((network) => contains(network, peer))) return;
+    this.#left = 0;
+    this.#log.warn('proxy_not_trusted', {
+      peer: req.ip, field, request_id: req.id, problem: 'all clients behind this proxy share one rate limit, and are known by its address',
+      remedy: "Name the proxy: trustProxy: ['loopback', '10.0.0.0/8'], or SVC_TRUST_PROXY",
+    });
+  }
 }

@@ -6,14 +6,17 @@
 import { SvcError } from '../errors.ts';
 import { bool, closest, given, readOptions, text } from '../options.ts';
 import { isToken } from './headers.ts';
+import { OneApplication } from './one-application.ts';
 import { parseTemplate } from './path.ts';
 import { isThenable } from './pipeline.ts';
+import { ProxyWatch, readTrustProxy } from './proxy.ts';
 import { BURST, Gate, KEY, Limit, PER_MINUTE, STORE_OPTIONS, checkedName } from './rate-limiter.ts';
 import { HttpResponse } from './response.ts';
 import { RoutingTable } from './router.ts';
 import type { Finding } from '../findings.ts';
+import type { Metrics } from '../metrics.ts';
 import type { RateLimitResult } from '../stores.ts';
-import type { Awaitable, CompiledRoute, CompiledView, HttpRequest, Middleware, Next, RateLimitKey } from './contracts.ts';
+import type { Awaitable, CompiledRoute, CompiledView, HttpRequest, Middleware, Next, RateLimitKey, Services } from './contracts.ts';
 import type { ParsedTemplate } from './path.ts';
 import type { RateLimitStoreOptions } from './rate-limiter.ts';
 
@@ -36,10 +39,14 @@ export interface RateLimitOptions extends RateLimitStoreOptions {
   readonly perMinute?: number | undefined;
   /** How many of them at once, 1 … 1_000_000. Default: as many as a minute allows. */
   readonly burst?: number | undefined;
-  /** What a client is known by. Default, and for undefined: its address, of IPv6 its network. */
+  /** What a client is known by, told at once. Default, and for undefined: its address, of IPv6 its network. What clients may choose limits nobody: see `rules`. */
   readonly key?: RateLimitKey | undefined;
   /** Default `default`. A second middleware, with another key, needs another name. */
   readonly name?: string | undefined;
+  /**
+   * Limits in place of this one. One whose `key` a client can choose, such as a field that nobody has verified, leaves those paths without
+   * a limit by address: add a second middleware of another name that has no key.
+   */
   readonly rules?: readonly RateLimitPathRule[] | undefined;
   /** Whether `X-RateLimit-Limit`, `-Remaining` and `-Reset` (seconds of the epoch) are sent, too. Default false. */
   readonly legacyHeaders?: boolean | undefined;
@@ -52,12 +59,22 @@ interface Rule {
   readonly limit: Limit;
 }
 
+/** One for all layers of an application. */
+const watches = new WeakMap<Metrics, ProxyWatch>();
+
+function watchOf({ metrics, log }: Services): ProxyWatch {
+  let watch = watches.get(metrics);
+  if (watch === undefined) watches.set(metrics, watch = new ProxyWatch(log));
+  return watch;
+}
+
 /** Stands for methods that no rule names. */
 const OTHER = '*';
 
 /** Refuses clients that send too much, with 429. */
 export class RateLimitMiddleware implements Middleware {
   readonly kind = 'rate-limit';
+  readonly #application = new OneApplication();
   /** What its limit is called. */
   readonly name: string;
   readonly #gate: Gate;
@@ -69,6 +86,8 @@ export class RateLimitMiddleware implements Middleware {
   /** Of routes that have one of their own; null: none at all. */
   readonly #ofRoutes = new WeakMap<CompiledRoute, Limit | null>();
   #nowMs: () => number = () => 0;
+  /** Until it is known whether there is a proxy that nobody has named. */
+  #watch: ProxyWatch | undefined;
 
   /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`, `E_PATH_TEMPLATE` */
   constructor(options: RateLimitOptions = {}) {
@@ -87,14 +106,19 @@ export class RateLimitMiddleware implements Middleware {
   }
 
   handle(req: HttpRequest, next: Next): Awaitable<HttpResponse> {
+    if (this.#watch !== undefined) this.#look(req, this.#watch);
     const limit = this.#limitFor(req);
     if (limit === null) return next();
-    const result = this.#gate.take(limit, req, limit.key?.(req), 1);
+    const result = this.#gate.take(limit, req, limit.keyOf(req), 1);
     return isThenable(result) ? result.then((settled) => pass(limit, settled, next)) : pass(limit, result, next);
   }
 
-  *compile({ services, routes, middleware }: CompiledView): Iterable<Omit<Finding, 'place'>> {
+  *compile(view: CompiledView): Iterable<Omit<Finding, 'place'>> {
+    const { services, routes, middleware } = view;
+    const stranger = this.#application.claim('middleware rate-limit', view);
+    if (stranger !== undefined) return yield stranger;
     this.#gate.attach(services);
+    this.#watch = readTrustProxy(view.config('trustProxy')) === undefined ? watchOf(services) : undefined;
     this.#nowMs = () => services.clock.nowMs();
     const others = middleware.filter((layer) => layer.kind === 'rate-limit');
     for (const route of routes) this.#enter(route, others[0] === this);
@@ -111,6 +135,11 @@ export class RateLimitMiddleware implements Middleware {
         remedy: 'Write path and methods of the rule as a route has them',
       };
     }
+  }
+
+  #look(req: HttpRequest, watch: ProxyWatch): void {
+    if (!watch.isOver) watch.look(req);
+    if (watch.isOver) this.#watch = undefined;
   }
 
   #limitFor(req: HttpRequest): Limit | null {

@@ -8,6 +8,7 @@
  * n workers allow n times as much, unless they share a store.
  */
 import { createHash } from 'node:crypto';
+import { types } from 'node:util';
 import { HTTPException, SvcError } from '../errors.ts';
 import { given, int, oneOf, readOptions, shown, text } from '../options.ts';
 import { MemoryRateLimitStore } from '../stores.ts';
@@ -31,7 +32,7 @@ export class TooManyRequests extends HTTPException {
 export interface RateLimitStoreOptions {
   /** Where it is counted. Default: in the memory of this process. */
   readonly store?: RateLimitStore | undefined;
-  /** Clients remembered in memory, 1 … 10_000_000; the one longest unseen goes first. Default 10_000, about 1 MB. */
+  /** Clients that each limit remembers in memory, 1 … 10_000_000; the one that has used the least goes first. Default 10_000, about 1 MB. */
   readonly maxBuckets?: number | undefined;
   /** What becomes of requests while the store fails: let through (default), or refused with 503. */
   readonly onStoreError?: 'allow' | 'refuse' | undefined;
@@ -53,9 +54,11 @@ const MINUTE_MS = 60_000;
 /** Beyond it a key is replaced by its digest, so that the number of buckets bounds the memory. */
 const MAX_KEY_LENGTH = 128;
 
+const AT_ONCE = 'answers text, or undefined, at once';
+
 export const PER_MINUTE: OptionKind<number> = int(120, 1, 1_000_000);
 export const BURST: OptionKind<number | undefined> = given<number>('an integer 1 … 1000000', (value) => int(1, 1, 1_000_000).accepts(value));
-export const KEY: OptionKind<RateLimitKey | undefined> = given<RateLimitKey>('a function of the request', (value) => typeof value === 'function');
+export const KEY: OptionKind<RateLimitKey | undefined> = given<RateLimitKey>(`a function of the request that ${AT_ONCE}`, (value) => typeof value === 'function' && !types.isAsyncFunction(value));
 export const STORE_OPTIONS: {
   readonly store: OptionKind<RateLimitStore | undefined>; readonly maxBuckets: OptionKind<number>;
   readonly onStoreError: OptionKind<'allow' | 'refuse'>; readonly ipv6Prefix: OptionKind<number>;
@@ -99,9 +102,10 @@ export class RateLimiter {
 export class Limit {
   readonly name: string;
   readonly rule: RateLimitRule;
-  readonly key: RateLimitKey | undefined;
+  /** What its buckets begin with: no two limits of a gate have the same. */
+  readonly prefix: string;
+  readonly #key: RateLimitKey | undefined;
   readonly #intervalMs: number;
-  readonly #prefix: string;
   readonly #policy: string;
   readonly #item: string;
   readonly #epochMs: (() => number) | undefined;
@@ -113,19 +117,29 @@ export class Limit {
   }) {
     const { name, perMinute, burst = perMinute, key, prefix = `${name} `, epochMs } = given;
     this.name = name;
-    this.key = key;
+    this.#key = key;
     this.#intervalMs = MINUTE_MS / perMinute;
     this.rule = Object.freeze({ limit: burst, periodMs: burst * this.#intervalMs });
-    this.#prefix = prefix;
+    this.prefix = prefix;
     const quoted = `"${name.replace(/["\\]/g, '\\$&')}"`;
     this.#policy = `${quoted};q=${burst};w=${Math.ceil(this.rule.periodMs / 1_000)}`;
     this.#item = `${quoted};r=`;
     this.#epochMs = epochMs;
   }
 
+  /** What the limit knows the client of a request by; undefined: its address. @throws SvcError `E_OPTION_RANGE` for a promise */
+  keyOf(req: HttpRequest): string | undefined {
+    const key: unknown = this.#key?.(req);
+    if (isThenable(key)) {
+      key.then(undefined, () => undefined); // if it fails, nobody else listens
+      throw new SvcError('E_OPTION_RANGE', [`the rate limit "${this.name}"`, 'key', `a function of the request that ${AT_ONCE}`, 'one that answers a promise']);
+    }
+    return typeof key === 'string' ? key : undefined;
+  }
+
   /** The bucket of a key. */
   bucket(key: string): string {
-    return this.#prefix + (key.length > MAX_KEY_LENGTH ? createHash('sha256').update(key).digest('base64url') : key);
+    return this.prefix + (key.length > MAX_KEY_LENGTH ? createHash('sha256').update(key).digest('base64url') : key);
   }
 
   /** Adds the fields of an attempt, name and value in turn. */
@@ -184,19 +198,18 @@ export class Gate {
   attach(services: Services): void {
     const { clock } = services;
     if (services === this.#services && clock === this.#parts?.clock) return;
-    const { clock: before, store, reported } = this.#parts ?? {};
+    const { clock: before, memories, reported } = this.#parts ?? {};
     const isSame = clock === before;
-    const memory = { maxBuckets: this.#maxBuckets, clock };
     this.#services = services;
     this.#parts = {
       clock, log: services.log.child('svc_security'), refusals: refusalsOf(services.metrics),
-      store: isSame ? store! : this.#given ?? new MemoryRateLimitStore(memory), reported: isSame ? reported! : new MemoryRateLimitStore(memory),
+      memories: isSame ? memories! : new Map(), reported: isSame ? reported! : new MemoryRateLimitStore({ maxBuckets: this.#maxBuckets, clock }),
     };
   }
 
   /** Undefined when the store failed and that lets requests through. @throws HTTPException 503 when it does not */
   take(limit: Limit, req: HttpRequest, key: string | undefined, cost: number): Awaitable<RateLimitResult | undefined> {
-    const { store } = this.#parts!; // whoever asks has attached it
+    const store = this.#given ?? this.#memoryOf(limit);
     const bucket = limit.bucket(typeof key === 'string' ? key : clientOf(req.ip, this.#ipv6Prefix));
     try {
       const result = store.take(bucket, limit.rule, cost);
@@ -205,6 +218,14 @@ export class Gate {
     } catch (error) {
       return this.#failed(error);
     }
+  }
+
+  /** One for each limit: who makes up keys for one does not crowd the others. */
+  #memoryOf({ prefix }: Limit): RateLimitStore {
+    const { memories, clock } = this.#parts!; // whoever asks has attached it
+    let memory = memories.get(prefix);
+    if (memory === undefined) memories.set(prefix, memory = new MemoryRateLimitStore({ maxBuckets: this.#maxBuckets, clock }));
+    return memory;
   }
 
   #refused(limit: Limit, req: HttpRequest, bucket: string, result: RateLimitResult): RateLimitResult {
@@ -230,7 +251,8 @@ export class Gate {
 
 interface GateParts {
   readonly clock: Clock;
-  readonly store: RateLimitStore;
+  /** By the prefix of the limit, where no store is given. */
+  readonly memories: Map<string, RateLimitStore>;
   readonly log: Logger;
   readonly refusals: Counter;
   /** Of which clients the log has heard: one event a bucket and minute, in as little memory as the buckets. */

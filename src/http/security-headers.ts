@@ -29,7 +29,10 @@ export interface StrictTransportSecurity {
 export interface SecurityHeadersOptions {
   /** Directives beside and in place of the default ones, or the whole policy as text. Default `default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'`. */
   readonly contentSecurityPolicy?: Directives | string | false | undefined;
-  /** Sent over https only, for browsers ignore it otherwise (RFC 6797 §8.1); behind a proxy `trustProxy` says what is https. */
+  /**
+   * Sent over https, and in production always: there TLS ends in a proxy, which need not be named in `trustProxy` for that, and what
+   * came without TLS after all browsers ignore (RFC 6797 §8.1).
+   */
   readonly strictTransportSecurity?: StrictTransportSecurity | false | undefined;
   /** For browsers that do not know `frame-ancestors`; documents only. Default `DENY`. */
   readonly frameOptions?: 'DENY' | 'SAMEORIGIN' | false | undefined;
@@ -76,6 +79,7 @@ export class SecurityHeadersMiddleware implements Middleware {
   readonly #policy: ContentSecurityPolicy | undefined;
   /** By [is a document][is https]. */
   readonly #fields: readonly (readonly (readonly string[])[])[];
+  #isProduction = false;
 
   /** @throws SvcError `E_CSP`, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
   constructor(options: SecurityHeadersOptions = {}) {
@@ -104,7 +108,8 @@ export class SecurityHeadersMiddleware implements Middleware {
     return response instanceof HttpResponse ? this.#protect(req, response) : response.then((settled) => this.#protect(req, settled));
   }
 
-  *compile({ middleware }: CompiledView): Iterable<Omit<Finding, 'place'>> {
+  *compile({ env, middleware }: CompiledView): Iterable<Omit<Finding, 'place'>> {
+    this.#isProduction = env === 'production';
     const misplaced = middleware.slice(0, middleware.indexOf(this)).find((layer) => INSIDE.has(layer.kind));
     if (misplaced === undefined) return;
     yield {
@@ -115,7 +120,7 @@ export class SecurityHeadersMiddleware implements Middleware {
 
   #protect(req: HttpRequest, response: HttpResponse): HttpResponse {
     const { flat } = response.headers;
-    let fields = this.#fields[isDocument(response) ? 1 : 0]![req.scheme === 'https' ? 1 : 0]!;
+    let fields = this.#fields[isDocument(response) ? 1 : 0]![this.#isProduction || req.scheme === 'https' ? 1 : 0]!;
     const nonce = nonces.get(req);
     if (nonce !== undefined && this.#policy !== undefined) fields = fields.with(1, this.#policy.withNonce(nonce)); // the policy comes first
     for (let index = 0; index < flat.length; index += 2) {

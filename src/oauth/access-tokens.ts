@@ -3,7 +3,8 @@
  * a mistake there costs nobody their login.
  */
 import { createToken } from '../jwt.ts';
-import { SvcError } from '../errors.ts';
+import { HTTPException, SvcError } from '../errors.ts';
+import { OAuthError } from './oauth-errors.ts';
 import type { Clock } from '../clock.ts';
 import type { Secrets } from '../keys.ts';
 import type { RefreshVerdict } from './refresh-tokens.ts';
@@ -58,10 +59,15 @@ export class AccessTokens {
 
   get ttlSeconds(): number { return this.#policy.ttlSeconds; }
 
-  /** The token of a login, whose id is its claim `sid`. */
-  make(user: TokenUser, loginId: string): string {
+  /**
+   * The token of a login, whose id is its claim `sid`; bound to a key, if there is one (RFC 9449 §6.1). `issuedAt` in
+   * microseconds: from before the login was last seen alive.
+   */
+  make(user: TokenUser, loginId: string, issuedAt: number, keyThumbprint: string | null = null): string {
+    const bound = keyThumbprint === null ? {} : { cnf: { jkt: keyThumbprint } };
     const { secrets, ttlSeconds, issuer, audience, clock } = this.#policy;
-    return createToken(user.sub, secrets, { expiresInSeconds: ttlSeconds, issuer, audience, id: true, clock, claims: { ...user.claims, scopes: [...user.scopes], sid: loginId } });
+    const issuing = { ...clock, nowMs: () => issuedAt / 1_000 };
+    return createToken(user.sub, secrets, { expiresInSeconds: ttlSeconds, issuer, audience, id: true, clock: issuing, claims: { ...user.claims, scopes: [...user.scopes], sid: loginId, ...bound } });
   }
 
   /** What `onUser` has answered about somebody who may log in. @throws SvcError `E_OAUTH_USER` */
@@ -78,7 +84,7 @@ export class AccessTokens {
   checked<T>(onRefresh: ((login: T) => RefreshVerdict | PromiseLike<RefreshVerdict>) | undefined): ((login: T) => Promise<RefreshVerdict>) | undefined {
     if (onRefresh === undefined) return undefined;
     return async (login) => {
-      const verdict = await onRefresh(login);
+      const verdict = await answerOf(onRefresh, login);
       if (verdict === undefined || typeof verdict === 'boolean') return verdict;
       if (typeof verdict !== 'object' || (verdict as unknown) === null) throw new SvcError('E_OAUTH_USER', ['onRefresh', 'it is neither a boolean, nor an object, nor undefined']);
       this.#mustFit('onRefresh', { sub: ANY_ID, scopes: verdict.scopes ?? [], claims: verdict.claims ?? {} });
@@ -89,7 +95,17 @@ export class AccessTokens {
   #mustFit(hook: string, user: TokenUser): void {
     if (!isScopes(user.scopes)) throw new SvcError('E_OAUTH_USER', [hook, 'the scopes are no list of words']);
     if (typeof user.claims !== 'object' || (user.claims as unknown) === null || Array.isArray(user.claims)) throw new SvcError('E_OAUTH_USER', [hook, 'the claims are no object']);
-    const { length } = this.make(user, ANY_ID);
+    const { length } = this.make(user, ANY_ID, this.#policy.clock.nowMicros());
     if (this.#policy.isForCookies && length > MAX_COOKIE_TOKEN) throw new SvcError('E_OAUTH_USER', [hook, `the claims make a token of ${length} characters, and a cookie holds ${MAX_COOKIE_TOKEN}`]);
+  }
+}
+
+/** What a hook answers. A 4xx that it throws refuses this refresh and ends nothing; its words are not for the client. */
+async function answerOf<T>(onRefresh: (login: T) => RefreshVerdict | PromiseLike<RefreshVerdict>, login: T): Promise<RefreshVerdict> {
+  try {
+    return await onRefresh(login);
+  } catch (error) {
+    if (error instanceof HTTPException && error.status < 500) throw new OAuthError('invalid_grant', { reason: 'on_refresh', cause: error });
+    throw error;
   }
 }

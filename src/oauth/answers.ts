@@ -68,8 +68,17 @@ export class OAuthAnswers implements Middleware {
 
   handle(req: HttpRequest, next: Next): Awaitable<HttpResponse> {
     const answer = next();
-    if (!req.path.startsWith(this.#prefix)) return answer;
+    if (!req.path.startsWith(this.#prefix) && req.route?.template.startsWith(this.#prefix) !== true && !decoded(req.path).startsWith(this.#prefix)) return answer;
     return answer instanceof HttpResponse ? reformed(answer, req) : answer.then((response) => reformed(response, req));
+  }
+}
+
+/** As the router reads it. */
+function decoded(path: string): string {
+  try {
+    return path.includes('%') ? decodeURIComponent(path) : path;
+  } catch {
+    return path;
   }
 }
 

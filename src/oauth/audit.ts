@@ -4,6 +4,9 @@
  * Never in it: tokens, codes, states, verifiers, cookies, passwords. `sub` is the application's subject, `login_id` the
  * row's id, `ip` the peer's address.
  */
+import { HTTPException } from '../errors.ts';
+import { OAuthError } from './oauth-errors.ts';
+import { ProviderFailure } from './provider-failure.ts';
 import type { Counter, Metrics } from '../metrics.ts';
 import type { Logger } from '../log.ts';
 import type { HttpRequest } from '../http/contracts.ts';
@@ -62,6 +65,11 @@ export class Audit {
     this.#log.info('token_refused', { reason, login_id: loginId, ...fieldsOf(req) });
   }
 
+  /** A bound access token has come without a proof of its key, or an unbound one as if it were bound. */
+  proofRefused(req: HttpRequest, reason: string): void {
+    this.#log.warn('dpop_refused', { reason, ...fieldsOf(req) });
+  }
+
   /** The database does not answer. */
   storeFailed(req: HttpRequest, error: unknown): void {
     if (req.path.endsWith('/token')) this.#refreshes.add(1, 'unavailable');
@@ -103,4 +111,13 @@ const MAX_REASON = 200;
 
 function cut(text: string): string {
   return text.length <= MAX_REASON ? text : `${text.slice(0, MAX_REASON)}…`;
+}
+
+/** What has become of a login that failed. */
+export function outcomeOf(error: unknown): LoginOutcome {
+  if (!(error instanceof OAuthError)) return error instanceof HTTPException && error.status < 500 ? 'refused' : 'failed';
+  if (error.cause instanceof ProviderFailure || error.code === 'provider_error') return 'provider_failed';
+  if (error.code === 'invalid_state' || error.code === 'state_browser_mismatch') return 'state_rejected';
+  if (error.code === 'temporarily_unavailable') return 'failed';
+  return error.code === 'access_denied' && error.reason === 'access_denied' ? 'denied' : 'refused';
 }

@@ -7,6 +7,7 @@ import type { OwnPages } from '../http/same-origin.ts';
 import type { RateLimiter } from '../http/rate-limiter.ts';
 import type { AccessTokens, UserAnswer } from './access-tokens.ts';
 import type { Audit } from './audit.ts';
+import type { DPoP } from './dpop.ts';
 import type { LoginStates } from './login-state.ts';
 import type { ProviderClient } from './provider-client.ts';
 import type { OAuthProvider, UserInfo } from './providers.ts';
@@ -31,6 +32,8 @@ export interface EndpointLimits {
   readonly callback: RateLimiter | undefined;
   /** By login. */
   readonly token: RateLimiter | undefined;
+  /** By login. */
+  readonly revoke: RateLimiter | undefined;
   /** By address, for what is no token of ours. */
   readonly forged: RateLimiter | undefined;
 }
@@ -46,6 +49,8 @@ export interface EndpointParts {
   readonly audit: Audit;
   readonly clock: Clock;
   readonly limits: EndpointLimits;
+  /** Unless the option is `off`. */
+  readonly dpop: DPoP | undefined;
   /** Whose pages may have a browser send the refresh cookie. */
   readonly ownPages: OwnPages;
   /** In cookie mode. */

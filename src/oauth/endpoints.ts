@@ -14,6 +14,7 @@ import { HttpResponse, JSONResponse, RedirectResponse } from '../http/response.t
 import { foreignPage } from '../http/same-origin.ts';
 import { SESSION } from '../http/state.ts';
 import { isRefusal, refusal } from './answers.ts';
+import { outcomeOf } from './audit.ts';
 import { extraOf, isLook, returnToOf, scopesOf } from './login-request.ts';
 import { OAuthError } from './oauth-errors.ts';
 import { bodyParameters, parametersOf } from './parameters.ts';
@@ -22,7 +23,6 @@ import { currentUser } from './current-user.ts';
 import { repostPage } from './repost-page.ts';
 import type { Awaitable, HttpRequest } from '../http/contracts.ts';
 import type { TokenUser, UserAnswer } from './access-tokens.ts';
-import type { LoginOutcome } from './audit.ts';
 import type { ConnectedProvider, EndpointLimits, EndpointParts } from './endpoint-parts.ts';
 import type { ReturnedLogin } from './login-state.ts';
 import type { Parameters } from './parameters.ts';
@@ -82,27 +82,41 @@ export class Endpoints {
       const { token } = await this.#presented(req, parameter('refresh_token'));
       if (token === undefined) throw this.#refuse(req, 'forged');
       await this.#take('token', req, token.id);
-      const refreshed = await this.#parts.refreshTokens.refresh(token, { arrivedAt, scopes, keyThumbprint: null, req });
+      const keyThumbprint = await this.#parts.dpop?.keyOf(req, token.id) ?? null;
+      const refreshed = await this.#parts.refreshTokens.refresh(token, { arrivedAt, scopes, keyThumbprint, req });
       const { login, refreshToken } = refreshed;
-      return this.#answer(req, login, refreshToken, { sub: login.sub, scopes: refreshed.scopes, claims: refreshed.claims });
+      return this.#answer(req, login, refreshToken, { sub: login.sub, scopes: refreshed.scopes, claims: refreshed.claims }, refreshed.issuedAt);
     });
   }
 
-  /** `POST /oauth/revoke` with a refresh token (RFC 7009): 200, whether there was anything to revoke or not. */
+  /**
+   * `POST /oauth/revoke` with a refresh token (RFC 7009): 200, whether there was anything to revoke or not. In cookie mode a page
+   * of this origin may have lost its refresh token, and still wants to be rid of the rest.
+   */
   revoke(req: HttpRequest): Promise<HttpResponse> {
     return this.#watched(req, async () => {
       const parameter = await bodyParameters(req);
-      const { token, isCookie } = await this.#presented(req, parameter('token') ?? parameter('refresh_token'));
+      const given = parameter('token') ?? parameter('refresh_token');
+      const response = new HttpResponse(null, { status: 200 });
+      if (given === undefined && this.#isOwnPageWithoutToken(req)) return this.#forget(req, response);
+      const { token, isCookie } = await this.#presented(req, given);
       if (token !== undefined) {
-        await this.#take('token', req, token.id);
+        await this.#take('revoke', req, token.id); // a limit of its own: whoever has an old token cannot keep its owner from logging out
         await this.#parts.refreshTokens.revoke(token, req);
       }
-      const response = new HttpResponse(null, { status: 200 });
-      if (isCookie) {
-        this.#parts.cookies!.clear(req, response); // it came out of them
-        if (req.state.has(SESSION)) req.session.destroy();
-      }
-      return response;
+      return isCookie ? this.#forget(req, response) : response; // it came out of them
+    });
+  }
+
+  /** For a route of the application: ends the login of the refresh cookie, then as `/oauth/revoke`. Answers whether there was one to end. */
+  logout(req: HttpRequest, response: HttpResponse): Promise<boolean> {
+    return this.#watched(req, async () => {
+      const { cookies, codec, refreshTokens } = this.#parts;
+      const text = cookies?.refreshTokenOf(req);
+      const token = text === undefined ? undefined : codec.parse(text);
+      const isEnded = token !== undefined && await refreshTokens.revoke(token, req);
+      this.#forget(req, response);
+      return isEnded;
     });
   }
 
@@ -159,15 +173,15 @@ export class Endpoints {
       req.session.set(currentUser, login.sub);
     }
     audit.loginSucceeded(req, login);
-    return this.#answer(req, login, refreshToken, user, row.returnTo ?? afterLogin);
+    return this.#answer(req, login, refreshToken, user, login.createdAt, row.returnTo ?? afterLogin);
   }
 
   /** The tokens: as JSON, or in cookies, with a redirect after a login. */
-  #answer(req: HttpRequest, login: LoginRow, refreshToken: string, user: TokenUser, to?: string): HttpResponse {
+  #answer(req: HttpRequest, login: LoginRow, refreshToken: string, user: TokenUser, issuedAt: number, to?: string): HttpResponse {
     const { access, cookies, clock } = this.#parts;
-    const accessToken = access.make(user, login.id);
+    const accessToken = access.make(user, login.id, issuedAt, login.keyThumbprint);
     const common = { expires_in: access.ttlSeconds, scope: user.scopes.join(' ') };
-    if (cookies === undefined) return new JSONResponse({ access_token: accessToken, token_type: 'Bearer', refresh_token: refreshToken, ...common });
+    if (cookies === undefined) return new JSONResponse({ access_token: accessToken, token_type: login.keyThumbprint === null ? 'Bearer' : 'DPoP', refresh_token: refreshToken, ...common });
     const response = to === undefined ? new JSONResponse({ token_type: 'Cookie', ...common }) : new RedirectResponse(to, { status: 303 });
     cookies.set(req, response, { accessToken, refreshToken, login, nowMicros: clock.nowMicros() });
     return response;
@@ -190,11 +204,28 @@ export class Endpoints {
    * and not with a token of its own, which would log somebody in as somebody else.
    */
   #mustBeOwnPage(req: HttpRequest, isCookie: boolean): void {
-    const { origin, 'sec-fetch-site': site } = req.headers;
-    const problem = foreignPage(req, this.#parts.ownPages) ?? (isCookie && origin === undefined && site === undefined ? 'unknown' : undefined);
+    const problem = this.#pageProblem(req, isCookie);
     if (problem === undefined) return;
     this.#parts.audit.foreignPage(req, problem);
     throw new OAuthError('invalid_request', { status: 403, description: 'The request does not come from a page of this origin', reason: problem });
+  }
+
+  /** Cookies count only where something says that the page is ours. */
+  #pageProblem(req: HttpRequest, isCookie: boolean): 'site' | 'origin' | 'unknown' | undefined {
+    const { origin, 'sec-fetch-site': site } = req.headers;
+    return foreignPage(req, this.#parts.ownPages) ?? (isCookie && origin === undefined && site === undefined ? 'unknown' : undefined);
+  }
+
+  #isOwnPageWithoutToken(req: HttpRequest): boolean {
+    const { cookies } = this.#parts;
+    return cookies !== undefined && cookies.refreshTokenOf(req) === undefined && this.#pageProblem(req, true) === undefined;
+  }
+
+  /** Takes tokens and session out of the browser. */
+  #forget(req: HttpRequest, response: HttpResponse): HttpResponse {
+    this.#parts.cookies?.clear(req, response);
+    if (req.state.has(SESSION)) req.session.destroy();
+    return response;
   }
 
   #redirectUri(req: HttpRequest, provider: string): string {
@@ -244,7 +275,7 @@ export class Endpoints {
   }
 
   /** A step of another request. */
-  async #watched(req: HttpRequest, run: () => Promise<HttpResponse>): Promise<HttpResponse> {
+  async #watched<T>(req: HttpRequest, run: () => Promise<T>): Promise<T> {
     try {
       return await run();
     } catch (error) {
@@ -279,12 +310,4 @@ export class Endpoints {
     const { clock } = this.#parts;
     return clock.nowMicros() - Math.round((clock.monotonicMs() - req.startedMs) * 1_000);
   }
-}
-
-function outcomeOf(error: unknown): LoginOutcome {
-  if (!(error instanceof OAuthError)) return error instanceof HTTPException && error.status < 500 ? 'refused' : 'failed';
-  if (error.cause instanceof ProviderFailure || error.code === 'provider_error') return 'provider_failed';
-  if (error.code === 'invalid_state' || error.code === 'state_browser_mismatch') return 'state_rejected';
-  if (error.code === 'temporarily_unavailable') return 'failed';
-  return error.code === 'access_denied' && error.reason === 'access_denied' ? 'denied' : 'refused';
 }

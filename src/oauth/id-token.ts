@@ -39,11 +39,15 @@ export interface IdTokenKeys {
 /** The claims of a verified id_token. */
 export type IdTokenClaims = Readonly<Record<string, unknown>> & { readonly sub: string };
 
-interface Parts {
+/** What a signature is judged by. */
+export interface SignedParts {
   readonly algorithm: IdTokenAlgorithm;
-  readonly keyId: string | undefined;
   readonly signed: Buffer;
   readonly signature: Buffer;
+}
+
+interface Parts extends SignedParts {
+  readonly keyId: string | undefined;
   readonly claims: Record<string, unknown>;
 }
 
@@ -105,7 +109,7 @@ async function isSigned(parts: Parts, set: KeySet): Promise<boolean> {
   if (choice.kind === 'ambiguous') throw refused('duplicate_kid');
   if (choice.kind === 'unknown') return false;
   for (const each of choice.keys.slice(0, MAX_TRIED)) {
-    if ((each.issuer === undefined || isIssuerOf(each.issuer, parts.claims)) && await fits(parts, each)) return true;
+    if ((each.issuer === undefined || isIssuerOf(each.issuer, parts.claims)) && await isSignedBy(parts, each)) return true;
   }
   if (parts.keyId !== undefined) throw refused('signature'); // its key is known: another fetch would bring the same
   return false;
@@ -116,8 +120,8 @@ function isIssuerOf(keyIssuer: string, claims: Readonly<Record<string, unknown>>
   return keyIssuer === claims['iss'] || keyIssuer.includes(TENANT);
 }
 
-/** Off the event loop, in the pool. ECDSA signatures are r and s side by side (RFC 7518 §3.4), never DER, neither of them zero. */
-function fits({ algorithm, signed, signature }: Parts, { key }: VerificationKey): Promise<boolean> {
+/** Whether a key has signed. Off the event loop, in the pool. ECDSA signatures are r and s side by side (RFC 7518 §3.4), never DER, neither of them zero. */
+export function isSignedBy({ algorithm, signed, signature }: SignedParts, { key }: VerificationKey): Promise<boolean> {
   if (SIGNATURE_BYTES[algorithm] !== undefined && signature.length !== SIGNATURE_BYTES[algorithm]) return Promise.resolve(false);
   if (algorithm === 'ES256' && [signature.subarray(0, 32), signature.subarray(32)].some((number) => number.every((byte) => byte === 0))) return Promise.resolve(false);
   const how = algorithm === 'ES256' ? { key, dsaEncoding: 'ieee-p1363' as const }

@@ -1,6 +1,7 @@
 /**
  * What an {@link OAuthPluginOptions} may say, with every default.
  */
+import { SvcError } from '../errors.ts';
 import { bool, given, int, oneOf, readOptions, text } from '../options.ts';
 import { localPath } from '../http/local-path.ts';
 import { RateLimiter } from '../http/rate-limiter.ts';
@@ -18,7 +19,7 @@ export interface OAuthLimits {
   readonly login?: number | false | undefined;
   /** Callbacks, by address. Default 20. */
   readonly callback?: number | false | undefined;
-  /** Refreshes and revocations, by login. Default 60. */
+  /** Refreshes, and as many revocations, by login. Default 60. */
   readonly token?: number | false | undefined;
   /** Texts that are no refresh token of ours, by address. Default 600. */
   readonly forged?: number | false | undefined;
@@ -60,6 +61,8 @@ export interface OAuthPluginOptions {
   readonly clockSkewMs?: number | undefined;
   /** What becomes of refreshes that overlap: `coalesce`, the default, gives all the same answer; `strict` refuses all but one. */
   readonly concurrency?: 'coalesce' | 'strict' | undefined;
+  /** Tokens bound to a key of the client (RFC 9449): `optional` binds the logins of whoever sends proofs, `required` refreshes no other. Not in cookie mode. Default `off`. */
+  readonly dpop?: 'off' | 'optional' | 'required' | undefined;
   /** Whether access tokens from before a `revokeAll()` are refused at once. Costs a look-up per subject every 5 s. Default false. */
   readonly enforceValidAfter?: boolean | undefined;
   readonly limits?: OAuthLimits | undefined;
@@ -99,6 +102,7 @@ export interface ReadOptions {
   readonly refreshGraceSeconds: number;
   readonly clockSkewMs: number;
   readonly concurrency: 'coalesce' | 'strict';
+  readonly dpop: 'off' | 'optional' | 'required';
   readonly enforceValidAfter: boolean;
   readonly limits: EndpointLimits;
   readonly issuer: string | undefined;
@@ -119,9 +123,10 @@ export function readPluginOptions(options: OAuthPluginOptions): ReadOptions {
     mode: oneOf(['json', 'cookie'], 'json'), afterLogin: given<string>('a local path', (value) => localPath(value) !== undefined), scopes: given<readonly string[]>('a list of words', isScopes),
     accessTtlSeconds: int(900, 1, DAY_SECONDS), refreshIdleTtlSeconds: seconds(14 * DAY_SECONDS), refreshAbsoluteTtlSeconds: seconds(90 * DAY_SECONDS), stateTtlSeconds: int(600, 30, 3_600),
     refreshGraceSeconds: given<number>('an integer 0 … 60', int(0, 0, 60).accepts), clockSkewMs: int(0, 0, 5_000), concurrency: oneOf(['coalesce', 'strict'], 'coalesce'),
-    enforceValidAfter: bool(false), limits: given<OAuthLimits>('an object', isObject), issuer: text(), audience: text(),
+    dpop: oneOf(['off', 'optional', 'required'], 'off'), enforceValidAfter: bool(false), limits: given<OAuthLimits>('an object', isObject), issuer: text(), audience: text(),
     keepSession: given<readonly string[]>('a list of names', isList), keepAddress: bool(true),
   });
+  if (read.mode === 'cookie' && read.dpop !== 'off') throw new SvcError('E_OPTION_RANGE', ['OAuthPlugin', 'dpop', 'off in cookie mode: no script can prove tokens that it cannot read', read.dpop]);
   const graceSeconds = refreshGraceSeconds ?? (read.mode === 'cookie' ? 10 : 0); // browsers lose answers, by a page that is left
   return { ...read, allowedRedirectUris, afterLogin, scopes, keepSession, refreshGraceSeconds: graceSeconds, limits: limitersOf(limits ?? {}) };
 }
@@ -132,7 +137,7 @@ function limitersOf(limits: OAuthLimits): EndpointLimits {
   const limiter = (name: string, perMinute: number | false): RateLimiter | undefined => perMinute === false ? undefined : new RateLimiter({ name, perMinute });
   return {
     login: limiter('oauth-login', values.login), callback: limiter('oauth-callback', values.callback),
-    token: limiter('oauth-token', values.token), forged: limiter('oauth-forged', values.forged),
+    token: limiter('oauth-token', values.token), revoke: limiter('oauth-revoke', values.token), forged: limiter('oauth-forged', values.forged),
   };
 }
 

@@ -15,6 +15,7 @@ import { services } from '../http/state.ts';
 import { AccessTokens } from './access-tokens.ts';
 import { OAuthAnswers, answering } from './answers.ts';
 import { Audit } from './audit.ts';
+import { DPoP } from './dpop.ts';
 import { Endpoints } from './endpoints.ts';
 import { LoginStates } from './login-state.ts';
 import { readPluginOptions } from './plugin-options.ts';
@@ -109,6 +110,18 @@ export class OAuthPlugin implements Plugin {
     return isEnded;
   }
 
+  /**
+   * Logs out whoever has sent this request, for a route of the application: ends the login of the refresh cookie (cookie mode), takes
+   * the cookies of the plugin out of the browser by `response`, and destroys `req.session` where `SessionMiddleware` is in use. Answers
+   * whether a login was ended; the rest is done in any case. In JSON mode there is no cookie: `revokeSession(me.sub, me.sid)` ends the
+   * login of an access token. Who may call the route is its own to see to: POST, behind `CSRFMiddleware`.
+   *
+   * @throws OAuthError `temporarily_unavailable` when the database does not answer; nothing has been changed then
+   */
+  async logout(req: HttpRequest, response: HttpResponse): Promise<boolean> {
+    return this.#use().endpoints.logout(req, response);
+  }
+
   /** Called by the application. */
   register(host: Host): void {
     const parts = this.#registered = this.#assemble(host);
@@ -132,7 +145,7 @@ export class OAuthPlugin implements Plugin {
       route('/{provider}/callback', ['GET', 'POST'], (req) => endpoints.callback(req, named(req)));
     }
     host.migration('oauth_logins', OAUTH_TABLES);
-    if (parts.gate !== undefined || parts.cookies !== undefined) host.provide(tokenIssuer, () => parts.issuer);
+    if (parts.hasIssuer) host.provide(tokenIssuer, () => parts.issuer);
     for (const rule of rulesOf(this.#options, { env: host.env, storage: parts.isPersistent ? host.get(durability) : undefined })) host.rule(rule);
     if (!parts.isPersistent && host.env !== 'production') parts.log.warn('logins_in_memory', { remedy: 'Register a DatabasePlugin to keep them' });
   }
@@ -185,17 +198,19 @@ export class OAuthPlugin implements Plugin {
       env, callbackPaths: index === 0 ? [`${PREFIX}/callback`, ...(connected.size > 1 ? [`${PREFIX}/${name}/callback`] : [])] : [`${PREFIX}/${name}/callback`],
     })]));
     const ownPages = { trusted: new Set<string>(), allowsSameSite: false, knowsScheme: readTrustProxy(config.peek('trustProxy')) !== undefined };
+    const dpop = options.dpop === 'off' ? undefined : new DPoP({ isRequired: options.dpop === 'required', clock, audit });
     const endpoints = new Endpoints({
       states: new LoginStates({ store, clock, env, keys: ring.derive('svc-oauth-pkce'), ttlSeconds: options.stateTtlSeconds }),
-      allowlistOf: (provider) => allowlists.get(provider)!, refreshTokens, codec, audit, clock, cookies,
+      allowlistOf: (provider) => allowlists.get(provider)!, refreshTokens, codec, audit, clock, cookies, dpop,
       access, onUser: options.onUser!, limits: options.limits, afterLogin: options.afterLogin, keepSession: options.keepSession, keepsAddress: options.keepAddress, ownPages, // there is an onUser: the constructor has seen to it
     });
     const gate = options.enforceValidAfter ? new ValidAfterGate(store, clock) : undefined;
     const issuer: TokenIssuer = {
-      tokenOf: (req) => cookies === undefined || isForeign(req, ownPages) ? undefined : cookies.accessTokenOf(req),
-      accepts: (claims) => gate?.allows(claims) ?? true,
+      keyId: ring.current.id,
+      tokenOf: (req) => dpop !== undefined ? dpop.tokenOf(req) : cookies === undefined || isForeign(req, ownPages) ? undefined : cookies.accessTokenOf(req),
+      accepts: dpop === undefined ? (claims) => gate?.allows(claims) ?? true : async (claims, req) => await dpop.accepts(claims, req) && (gate?.allows(claims) ?? true),
     };
-    return { store, clock, audit, endpoints, connected, connect, gate, cookies, issuer, isPersistent, log };
+    return { store, clock, audit, endpoints, connected, connect, gate, hasIssuer: gate !== undefined || cookies !== undefined || dpop !== undefined, issuer, isPersistent, log };
   }
 
   /** The plugin's own, else the application's; both, if they say the same. */
@@ -239,7 +254,8 @@ interface Registered {
   readonly connected: ReadonlyMap<string, ConnectedProvider>;
   readonly connect: (provider: OAuthProvider) => ProviderClient;
   readonly gate: ValidAfterGate | undefined;
-  readonly cookies: TokenCookies | undefined;
+  /** Whether `issuer` has anything to say. */
+  readonly hasIssuer: boolean;
   readonly issuer: TokenIssuer;
   readonly isPersistent: boolean;
 }

@@ -68,6 +68,8 @@ export interface Refreshed {
   readonly login: LoginRow;
   readonly scopes: readonly string[];
   readonly claims: Readonly<Record<string, unknown>>;
+  /** From before the login was seen alive, in microseconds: what is revoked later is later than this. */
+  readonly issuedAt: number;
 }
 
 /** A successor that nobody was given within this time belongs to a request that has died, in strict mode too. */
@@ -115,36 +117,44 @@ export class RefreshTokens {
 
   /** The next token of a login. @throws OAuthError `invalid_grant`, `invalid_scope` */
   async refresh(token: RefreshToken, request: RefreshRequest): Promise<Refreshed> {
-    if (request.scopes !== undefined || request.keyThumbprint !== null) await this.#examine(token, request);
+    if (request.scopes !== undefined) await this.#examine(token, request);
     const next = this.#codec.next(token);
     const now = this.#clock.nowMicros();
     const isWinner = await this.#store.rotate({
-      id: token.id, generation: token.generation, currentHash: hashOf(token), nextHash: hashOf(next), now, idleExpiresAt: now + this.#policy.idleTtl,
+      id: token.id, generation: token.generation, currentHash: hashOf(token), nextHash: hashOf(next), keyThumbprint: request.keyThumbprint, now, idleExpiresAt: now + this.#policy.idleTtl,
     });
     const row = await this.#store.findLogin(token.id);
     if (row === undefined) throw this.#refusal(request, 'unknown_login', token.id);
-    if (row.keyThumbprint !== request.keyThumbprint) throw this.#refusal(request, 'other_key', token.id);
     if (!isLive(row, now)) throw this.#refusal(request, row.revokedAt === null ? 'expired' : `revoked_${row.revokeReason ?? 'before'}`, token.id);
-    return isWinner ? this.#answer(next, row, 'rotated', request) : this.#replay(token, row, request);
+    return isWinner ? this.#answer(next, row, 'rotated', request, now) : this.#replay(token, row, request, now);
   }
 
-  /** Ends the login of a token, whichever of its generations it is (RFC 7009). */
-  async revoke(token: RefreshToken, req: HttpRequest | undefined): Promise<void> {
-    if (await this.#store.revoke(token.id, 'logout', this.#clock.nowMicros())) this.#audit.tokenRevoked(req, token.id, 'logout');
+  /** Ends the login of a token, whichever of its generations it is (RFC 7009). Whether this call did. */
+  async revoke(token: RefreshToken, req: HttpRequest | undefined): Promise<boolean> {
+    const isEnded = await this.#store.revoke(token.id, 'logout', this.#clock.nowMicros());
+    if (isEnded) this.#audit.tokenRevoked(req, token.id, 'logout');
+    return isEnded;
   }
 
   /** What would have to be undone after a rotation is looked at before it. */
   async #examine(token: RefreshToken, request: RefreshRequest): Promise<void> {
     const row = await this.#store.findLogin(token.id);
     if (row === undefined) throw this.#refusal(request, 'unknown_login', token.id);
-    if (row.keyThumbprint !== request.keyThumbprint) throw this.#refusal(request, 'other_key', token.id);
-    if (request.scopes?.some((scope) => !row.scopes.includes(scope)) === true) throw new OAuthError('invalid_scope');
+    if (token.generation === row.generation && hashOf(token) === row.currentHash && isLive(row, this.#clock.nowMicros())) this.#mustBeGranted(row, request); // of others it is told nothing
+  }
+
+  #mustBeGranted(row: LoginRow, { scopes, req }: RefreshRequest): void {
+    if (scopes === undefined || scopes.every((scope) => row.scopes.includes(scope))) return;
+    this.#audit.refreshRefused(req, 'scope', row.id);
+    throw new OAuthError('invalid_scope');
   }
 
   /** The token has been rotated already, or never was this login's. */
-  async #replay(token: RefreshToken, row: LoginRow, request: RefreshRequest): Promise<Refreshed> {
+  async #replay(token: RefreshToken, row: LoginRow, request: RefreshRequest, now: number): Promise<Refreshed> {
     if (token.generation > row.generation) throw this.#refusal(request, 'ahead_of_store', row.id); // a restored backup, or a lost commit
-    if (token.generation === row.generation) throw this.#refusal(request, 'wrong_secret', row.id); // a valid tag around another secret: the keys have leaked
+    if (token.generation === row.generation) { // another key, or a valid tag around another secret: the keys of the ring have leaked
+      throw this.#refusal(request, hashOf(token) === row.currentHash ? 'other_key' : 'wrong_secret', row.id);
+    }
     if (token.generation < row.generation - 1) return this.#onReuse(row, request);
     if (hashOf(token) !== row.previousHash) throw this.#refusal(request, 'wrong_secret', row.id);
     const successor = this.#codec.nextThatHas(row.currentHash, token);
@@ -154,7 +164,10 @@ export class RefreshTokens {
     const overlaps = row.deliveredAt === null || request.arrivedAt < row.deliveredAt + clockSkew;
     if (concurrency === 'strict' && overlaps && !isAbandoned) throw this.#refusal(request, 'concurrent', row.id);
     if (!overlaps && !(request.arrivedAt < row.deliveredAt + grace + clockSkew)) return this.#onReuse(row, request);
-    return this.#answer(successor, row, 'replayed', request);
+    // after reuse has been looked for: whoever has bound a stolen token must not be safe from its owner, who has another key
+    if (row.keyThumbprint !== request.keyThumbprint) throw this.#refusal(request, 'other_key', row.id);
+    this.#mustBeGranted(row, request);
+    return this.#answer(successor, row, 'replayed', request, now);
   }
 
   async #onReuse(row: LoginRow, request: RefreshRequest): Promise<never> {
@@ -167,7 +180,7 @@ export class RefreshTokens {
   }
 
   /** Nobody is answered before the mark, and nobody before those who were on their way had their chance to come. */
-  async #answer(next: RefreshToken, row: LoginRow, how: 'rotated' | 'replayed', request: RefreshRequest): Promise<Refreshed> {
+  async #answer(next: RefreshToken, row: LoginRow, how: 'rotated' | 'replayed', request: RefreshRequest, issuedAt: number): Promise<Refreshed> {
     const knownAtMs = this.#clock.monotonicMs(); // not `rotatedAt`, which is from before the commit: a slow disk would use up the hold
     const verdict = await this.#onRefresh?.({ id: row.id, sub: row.sub, provider: row.provider, subject: row.subject, scopes: row.scopes, claims: row.claims });
     if (verdict === false) {
@@ -177,8 +190,10 @@ export class RefreshTokens {
     const { scopes = row.scopes, claims = row.claims } = typeof verdict === 'object' ? verdict : {};
     await this.#hold(knownAtMs);
     await this.#store.markDelivered(row.id, next.generation, this.#clock.nowMicros());
+    const ended = (await this.#store.findLogin(row.id))?.revokeReason;
+    if (ended !== null) throw this.#refusal(request, `revoked_${ended ?? 'before'}`, row.id); // while it was held
     this.#audit.tokenRefreshed(request.req, row, how);
-    return { refreshToken: this.#codec.format(next), login: row, scopes: request.scopes === undefined ? scopes : scopes.filter((scope) => request.scopes!.includes(scope)), claims };
+    return { issuedAt, refreshToken: this.#codec.format(next), login: row, scopes: request.scopes === undefined ? scopes : scopes.filter((scope) => request.scopes!.includes(scope)), claims };
   }
 
   /** In two parts: when the event loop stood still, timers run before what waits on sockets is read; it is read before the second. */

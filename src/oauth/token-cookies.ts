@@ -10,6 +10,7 @@ import type { LoginRow } from './token-store.ts';
 
 const ACCESS = 'svc_access';
 const REFRESH = 'svc_refresh';
+const SAME_SITE = { [ACCESS]: 'lax', [REFRESH]: 'strict' } as const;
 
 /** What goes into the cookies. */
 export interface IssuedTokens {
@@ -30,21 +31,21 @@ export class TokenCookies {
   }
 
   set(req: HttpRequest, response: HttpResponse, { accessToken, refreshToken, login, nowMicros }: IssuedTokens): void {
-    const access = hostCookie(ACCESS, req, this.#env);
-    const refresh = hostCookie(REFRESH, req, this.#env);
-    const leftSeconds = Math.floor((login.absoluteExpiresAt - nowMicros) / 1_000_000);
-    response.setCookie(access.name, accessToken, { path: '/', httpOnly: true, sameSite: 'lax', secure: access.secure, maxAgeSeconds: this.#accessTtlSeconds });
-    response.setCookie(refresh.name, refreshToken, { path: '/', httpOnly: true, sameSite: 'strict', secure: refresh.secure, maxAgeSeconds: leftSeconds });
+    this.#write(ACCESS, accessToken, this.#accessTtlSeconds, req, response);
+    this.#write(REFRESH, refreshToken, Math.floor((login.absoluteExpiresAt - nowMicros) / 1_000_000), req, response);
   }
 
+  /** With the attributes they were set with. */
   clear(req: HttpRequest, response: HttpResponse): void {
-    for (const base of [ACCESS, REFRESH]) {
-      const { name, secure } = hostCookie(base, req, this.#env);
-      response.deleteCookie(name, { path: '/', secure });
-    }
+    for (const base of [ACCESS, REFRESH] as const) this.#write(base, '', 0, req, response);
   }
 
   accessTokenOf(req: HttpRequest): string | undefined { return req.cookies[hostCookie(ACCESS, req, this.#env).name]; }
 
   refreshTokenOf(req: HttpRequest): string | undefined { return req.cookies[hostCookie(REFRESH, req, this.#env).name]; }
+
+  #write(base: keyof typeof SAME_SITE, value: string, maxAgeSeconds: number, req: HttpRequest, response: HttpResponse): void {
+    const { name, secure } = hostCookie(base, req, this.#env);
+    response.setCookie(name, value, { path: '/', httpOnly: true, sameSite: SAME_SITE[base], secure, maxAgeSeconds });
+  }
 }

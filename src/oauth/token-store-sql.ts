@@ -25,7 +25,10 @@ const LOGIN_COLUMNS = `id, sub, provider, subject, gen, cur_hash, prev_hash, sco
 const ROTATE = `UPDATE svc_oauth_login
    SET gen = gen + 1, prev_hash = cur_hash, cur_hash = ?, rotated_at = ?, delivered_at = NULL, last_used_at = ?,
        idle_expires_at = CASE WHEN abs_expires_at < ? THEN abs_expires_at ELSE ? END
- WHERE id = ? AND gen = ? AND cur_hash = ? AND revoked_at IS NULL AND idle_expires_at > ? AND abs_expires_at > ?`;
+ WHERE id = ? AND gen = ? AND cur_hash = ? AND revoked_at IS NULL AND idle_expires_at > ? AND abs_expires_at > ? AND cnf_jkt IS NULL`;
+
+/** The same for a client that has proved a key: the login is bound to it, by whoever wins. */
+const ROTATE_BOUND = ROTATE.replace('SET gen', 'SET cnf_jkt = ?, gen').replace('AND cnf_jkt IS NULL', 'AND (cnf_jkt IS NULL OR cnf_jkt = ?)');
 
 /** A row of svc_oauth_login as the database has it. */
 interface LoginRecord {
@@ -96,8 +99,9 @@ export class SqlTokenStore implements TokenStore {
     return row === undefined ? undefined : loginOf(row);
   }
 
-  async rotate({ id, generation, currentHash, nextHash, now, idleExpiresAt }: Rotation): Promise<boolean> {
-    return await this.#execute(ROTATE, [nextHash, now, now, idleExpiresAt, idleExpiresAt, id, generation, currentHash, now, now]) === 1;
+  async rotate({ id, generation, currentHash, nextHash, keyThumbprint, now, idleExpiresAt }: Rotation): Promise<boolean> {
+    const params = [nextHash, now, now, idleExpiresAt, idleExpiresAt, id, generation, currentHash, now, now];
+    return await (keyThumbprint === null ? this.#execute(ROTATE, params) : this.#execute(ROTATE_BOUND, [keyThumbprint, ...params, keyThumbprint])) === 1;
   }
 
   async markDelivered(id: string, generation: number, now: number): Promise<void> {

@@ -61,6 +61,8 @@ export interface Rotation {
   readonly generation: number;
   readonly currentHash: string;
   readonly nextHash: string;
+  /** The key that was proved: the login is bound to it afterwards, and not to another before. Null: it is bound to none. */
+  readonly keyThumbprint: string | null;
   readonly now: number;
   /** The idle end, unless the absolute end comes first. */
   readonly idleExpiresAt: number;
@@ -80,7 +82,7 @@ export interface TokenStore {
 
   addLogin(row: LoginRow): Promise<void>;
   findLogin(id: string): Promise<LoginRow | undefined>;
-  /** Rotates a live login that is still as presented. Whether it did: of several that try, one gets `true`. */
+  /** Rotates a live login that is still as presented, and binds it to the key that was proved. Whether it did: of several that try, one gets `true`. */
   rotate(rotation: Rotation): Promise<boolean>;
   /** The current token is about to be handed to the network. */
   markDelivered(id: string, generation: number, now: number): Promise<void>;
@@ -133,11 +135,12 @@ export class MemoryTokenStore implements TokenStore {
 
   async findLogin(id: string): Promise<LoginRow | undefined> { return this.#logins.get(id); }
 
-  async rotate({ id, generation, currentHash, nextHash, now, idleExpiresAt }: Rotation): Promise<boolean> {
+  async rotate({ id, generation, currentHash, nextHash, keyThumbprint, now, idleExpiresAt }: Rotation): Promise<boolean> {
     const row = this.#logins.get(id);
     if (row === undefined || row.generation !== generation || row.currentHash !== currentHash || !isLive(row, now)) return false;
+    if (row.keyThumbprint !== null && row.keyThumbprint !== keyThumbprint) return false;
     this.#logins.set(id, {
-      ...row, generation: generation + 1, previousHash: row.currentHash, currentHash: nextHash, rotatedAt: now, deliveredAt: null,
+      ...row, generation: generation + 1, previousHash: row.currentHash, currentHash: nextHash, keyThumbprint, rotatedAt: now, deliveredAt: null,
       lastUsedAt: now, idleExpiresAt: Math.min(row.absoluteExpiresAt, idleExpiresAt),
     });
     return true;

@@ -58,7 +58,7 @@ function bare(path: string, logins: readonly Login[]): (index: number) => unknow
 function overStore({ store }: Tokens, logins: readonly Login[]): (index: number) => Promise<unknown> {
   return async (index) => {
     const { id, generation, now, hash, next } = step(logins, index);
-    if (!await store.rotate({ id, generation, currentHash: hash, nextHash: next, now, idleExpiresAt: now + 1e12 })) throw new Error('not rotated');
+    if (!await store.rotate({ id, generation, currentHash: hash, keyThumbprint: null, nextHash: next, now, idleExpiresAt: now + 1e12 })) throw new Error('not rotated');
     await store.findLogin(id);
     await store.markDelivered(id, generation + 1, now);
   };

@@ -2,7 +2,7 @@
  * What a rate limit costs when its memory is full: CPU per request at the bucket limit and at a tenth of it.
  *
  *   known     clients that come again and again: as many as there are buckets, or a tenth
- *   new       each request from an address never seen: takes the bucket of the one longest unseen, or a free one
+ *   new       each request from an address never seen: takes the bucket of the one that has used the least, or a free one
  *   thrashed  known clients, twice as many as there are buckets: each request takes the bucket of another
  *   refused   one client far above its limit: the exception, the audit event once, the metric
  *

@@ -12,7 +12,7 @@ import type { CompiledRoute } from '../../src/http/contracts.ts';
 
 /** Whether a request for `path`, which the route answers, is exempt; and what fits no route. */
 function judge(exempt: readonly string[], template: string, path: string): [isExempt: boolean, unused: readonly string[]] {
-  const route = { template, method: 'POST' } as CompiledRoute;
+  const route = { template, method: 'POST', meta: {} } as CompiledRoute;
   const exemptions = new Exemptions(exempt);
   const unused = exemptions.enter([route]);
   return [exemptions.has({ route, path }), unused];
@@ -69,4 +69,12 @@ test('CSRF: an exempt template does not exempt the more specific route beside it
   const statuses = [];
   for (const path of ['/acme/webhook', '/account/webhook', '/%61ccount/webhook', '/account/5', '/acount/5']) statuses.push((await client.post(path, { headers: { 'sec-fetch-site': 'cross-site' } })).status);
   assert.deepEqual(statuses, [200, 403, 403, 403, 404]);
+});
+
+test('a route that says so itself is exempt, whatever templates there are', () => {
+  const exemptions = new Exemptions([]);
+  const route = { template: '/hook', method: 'POST', meta: { csrf: false } } as unknown as CompiledRoute;
+  assert.deepEqual(exemptions.enter([route]), []);
+  assert.equal(exemptions.has({ route, path: '/hook' }), true);
+  assert.equal(exemptions.has({ route: { ...route, meta: { csrf: true } }, path: '/hook' }), false);
 });

@@ -3,7 +3,7 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { CSRFMiddleware, SessionMiddleware, Svc } from 'svc';
+import { CSRFMiddleware, RateLimitMiddleware, SessionMiddleware, Svc } from 'svc';
 import { TestClient } from 'svc/testing';
 import { NEXT_SECRET, SECRET } from '../support/session-site.ts';
 import { collectedLog } from '../support/collected-log.ts';
@@ -44,4 +44,11 @@ test('one application compiles its middleware as often as it likes: checks, test
     await using client = new TestClient(app, { overrides });
     for (const path of ['/a', '/b']) assert.deepEqual(await (await client.get(path)).json(), { isNew: true });
   }
+});
+
+test('a rate limit of two applications is refused by the second', () => {
+  const limit = new RateLimitMiddleware();
+  const [first, second] = [SECRET, NEXT_SECRET].map((authSecret) => application([limit, new SessionMiddleware()], { authSecret }));
+  assert.deepEqual(first!.check().findings, []);
+  assert.deepEqual(second!.check().findings.map(({ rule, subject }) => [rule, subject]), [['SVC121', 'middleware rate-limit']]);
 });

@@ -3,18 +3,21 @@ import { isIP } from 'node:net';
 import { test } from 'node:test';
 import { Svc } from '../../src/app.ts';
 import { SvcError } from '../../src/errors.ts';
-import { ProxyTrust, readTrustProxy } from '../../src/http/proxy.ts';
+import { ProxyTrust, ProxyWatch, readTrustProxy } from '../../src/http/proxy.ts';
 import { RateLimitMiddleware } from '../../src/http/rate-limit.ts';
 import { TestClient } from '../../src/testing.ts';
 import { HttpServer } from '../../src/http/server.ts';
+import { collectedLog } from '../support/collected-log.ts';
 import { RawClient } from '../support/raw-http.ts';
 import { seeded } from '../support/random.ts';
-import type { Forwarding } from '../../src/http/proxy.ts';
+import type { HttpRequest } from '../../src/http/contracts.ts';
+import type { ForwardedFields, Forwarding } from '../../src/http/proxy.ts';
 
 type Fields = Readonly<Record<string, string>>;
 
-function resolve(trustProxy: unknown, peer: string, fields: Fields): Forwarding {
-  return readTrustProxy(trustProxy)!.resolve(peer, (name) => fields[name]);
+/** What is known where the fields count that these proxies write, the host too. */
+function resolve(trustProxy: unknown, peer: string, fields: Fields, how: Partial<ForwardedFields> = {}): Forwarding {
+  return readTrustProxy(trustProxy, { header: fields['forwarded'] === undefined ? 'x-forwarded' : 'forwarded', saysHost: true, ...how })!.resolve(peer, (name) => fields[name]);
 }
 
 const ipOf = (trustProxy: unknown, peer: string, fields: Fields): string => resolve(trustProxy, peer, fields).ip;
@@ -94,7 +97,7 @@ test('R09: of 500 entries at most 32 are read', () => {
 });
 
 test('R09: several fields of one name are one list, over a socket too', async () => {
-  const app = mirror({ trustProxy: ['127.0.0.1'] });
+  const app = mirror({ trustProxy: ['127.0.0.1'], trustForwardedHost: true });
   await app.startup();
   const server = new HttpServer(app);
   const { port } = await server.listen({ port: 0 });
@@ -114,11 +117,90 @@ for (const [what, forwarded] of [
   test(`R09: an element of Forwarded with ${what} ends the walk`, () => assert.equal(ipOf(1, '10.0.0.1', { forwarded }), '10.0.0.1'));
 }
 
-test('R09: X-Forwarded-For and Forwarded that contradict each other count for nothing', () => {
-  const both = { 'x-forwarded-for': '203.0.113.9', 'x-forwarded-proto': 'https' };
-  assert.deepEqual(resolve(1, '10.0.0.1', { ...both, forwarded: 'for=198.51.100.1' }), { ip: '10.0.0.1', scheme: undefined, host: undefined });
-  assert.deepEqual(resolve(1, '10.0.0.1', { ...both, forwarded: 'for=203.0.113.9;proto=https;host=a.example' }), { ip: '203.0.113.9', scheme: 'https', host: 'a.example' });
-  assert.deepEqual(resolve(1, '10.0.0.1', { ...both, forwarded: 'for=203.0.113.9;proto=http' }), { ip: '203.0.113.9', scheme: undefined, host: undefined });
+const HONEST = { 'x-forwarded-for': '203.0.113.9', 'x-forwarded-proto': 'https' };
+
+for (const forged of ['junk', '', ',', 'for=198.51.100.1', 'for=203.0.113.9;proto=http;host=evil.test', 'for="203.0.113.9', 'for=203.0.113.9, for=10.0.0.1;proto=http']) {
+  test(`R08: Forwarded: ${JSON.stringify(forged)} of a client changes nothing behind a proxy that writes X-Forwarded-For`, () => {
+    for (const saysHost of [false, true]) {
+      assert.deepEqual(resolve(1, '10.0.0.1', { ...HONEST, forwarded: forged }, { header: 'x-forwarded', saysHost }), { ip: '203.0.113.9', scheme: 'https', host: undefined });
+      assert.deepEqual(resolve(1, '10.0.0.1', { forwarded: forged }, { header: 'x-forwarded', saysHost }), { ip: '10.0.0.1', scheme: undefined, host: undefined });
+    }
+  });
+}
+
+test('R08: X-Forwarded-* of a client change nothing behind a proxy that writes Forwarded', () => {
+  const forged = { 'x-forwarded-for': '198.51.100.1', 'x-forwarded-proto': 'http', 'x-forwarded-host': 'evil.test' };
+  const how: ForwardedFields = { header: 'forwarded', saysHost: true };
+  assert.deepEqual(resolve(1, '10.0.0.1', { ...forged, forwarded: 'for=203.0.113.9;proto=https' }, how), { ip: '203.0.113.9', scheme: 'https', host: undefined });
+  assert.deepEqual(resolve(1, '10.0.0.1', forged, how), { ip: '10.0.0.1', scheme: undefined, host: undefined });
+});
+
+test('X11: X-Forwarded-Host and host= are the host with trustForwardedHost only', async () => {
+  const says = { ...HONEST, 'x-forwarded-host': 'app.example' };
+  assert.equal(resolve(1, '10.0.0.1', says, { saysHost: false }).host, undefined);
+  assert.equal(resolve(1, '10.0.0.1', says, { saysHost: true }).host, 'app.example');
+  assert.equal(resolve(1, '10.0.0.1', { forwarded: 'for=203.0.113.9;host=app.example' }, { saysHost: false }).host, undefined);
+  assert.equal(resolve(1, '10.0.0.1', { forwarded: 'for=203.0.113.9;host=app.example' }, { saysHost: true }).host, 'app.example');
+});
+
+test('R08: an application behind a proxy keeps what the proxy says, whatever else the client adds, and its limit', async () => {
+  const app = mirror({ trustProxy: 'loopback' }).use(new RateLimitMiddleware({ perMinute: 3 }));
+  await using client = new TestClient(app);
+  const statuses: number[] = [];
+  for (const added of [{}, { Forwarded: 'junk' }, { Forwarded: 'for=10.1.1.1;host=evil.test;proto=http', 'X-Forwarded-Host': 'evil.test' }, { Forwarded: 'x' }]) {
+    const response = await client.get('/', { headers: { ...HONEST, ...added } });
+    statuses.push(response.status);
+    if (response.status === 200) assert.deepEqual(await response.json(), { ip: '203.0.113.9', scheme: 'https', host: 'localhost' });
+  }
+  assert.deepEqual(statuses, [200, 200, 200, 429]);
+});
+
+test('forwardedHeader and trustForwardedHost are settings: of the application, or text as variables have it', async () => {
+  const headers = { Forwarded: 'for=203.0.113.9;proto=https;host=app.example' };
+  const expected = { ip: '203.0.113.9', scheme: 'https', host: 'app.example' };
+  await using client = new TestClient(mirror({ trustProxy: 1, forwardedHeader: 'forwarded', trustForwardedHost: true }));
+  assert.deepEqual(await (await client.get('/', { headers })).json(), expected);
+  const app = mirror();
+  app.config.loadDict({ trustProxy: '1', forwarded_header: 'forwarded', trust_forwarded_host: 'true' });
+  await using other = new TestClient(app);
+  assert.deepEqual(await (await other.get('/', { headers })).json(), expected);
+  assert.throws(() => new Svc({ forwardedHeader: 'x-real-ip' as never }), { code: 'E_OPTION_RANGE', message: /"x-forwarded" or "forwarded"/ });
+  assert.throws(() => new Svc({ trustForwardedHost: 'yes' as never }), { code: 'E_OPTION_RANGE' });
+  const spoilt = new Svc();
+  spoilt.config.loadDict({ forwardedHeader: 'both' });
+  assert.deepEqual(spoilt.check().findings.map(({ rule }) => rule), ['SVC401']);
+});
+
+/** The lines about a proxy that nobody has named, of so many requests with these fields. */
+async function watched(options: ConstructorParameters<typeof Svc>[0], ...sent: readonly Readonly<Record<string, string>>[]): Promise<Record<string, unknown>[]> {
+  const { logger, events } = collectedLog();
+  const app = mirror({ logger, ...options }).use(new RateLimitMiddleware({ perMinute: 1_000_000 })).use(new RateLimitMiddleware({ name: 'second', perMinute: 1_000_000 }));
+  await using client = new TestClient(app);
+  for (const headers of sent) await client.get('/', { headers });
+  return events.filter(({ event, logger: name }) => event === 'proxy_not_trusted' && name === 'svc_security');
+}
+
+for (const field of ['X-Forwarded-For', 'X-Forwarded-Proto', 'Forwarded']) {
+  test(`a proxy that nobody has named is told once, by ${field} of a peer nearby`, async () => {
+    const lines = await watched({}, {}, { [field]: 'x' }, { [field]: 'x' });
+    assert.deepEqual(lines.map(({ level, peer, field: by }) => ({ level, peer, by })), [{ level: 'warn', peer: '127.0.0.1', by: field.toLowerCase() }]);
+  });
+}
+
+test('nothing is told of a proxy that is named, nor where there is none, nor after a thousand requests', async () => {
+  assert.deepEqual(await watched({ trustProxy: 'loopback' }, HONEST), []);
+  assert.deepEqual(await watched({}, {}, { 'X-Real-Ip': '203.0.113.9' }), []);
+  assert.deepEqual(await watched({}, ...Array<Fields>(1_000).fill({}), HONEST), []);
+});
+
+test('ProxyWatch believes peers nearby only', () => {
+  for (const [ip, count] of [['127.0.0.1', 1], ['10.0.0.7', 1], ['::1', 1], ['fd00::1', 1], ['203.0.113.9', 0], ['2001:db8::1', 0], ['', 0]] as const) {
+    const { logger, events } = collectedLog();
+    const watch = new ProxyWatch(logger);
+    watch.look({ ip, id: 'r', headers: HONEST } as unknown as HttpRequest);
+    assert.equal(events.length, count, ip);
+    assert.equal(watch.isOver, count === 1);
+  }
 });
 
 test('the scheme and host are those that the hop has written which saw the client', () => {
@@ -173,16 +255,17 @@ test('trustProxy may be text with commas, as a variable has it; nothing and 0 tr
 test('no field makes resolve() throw, take long or answer anything but an address, in 30,000 mutations', () => {
   const random = seeded(23);
   const pieces = ['203.0.113.9', '10.0.0.2', '::1', '[::1]', ':80', ',', ', ', ';', '=', '"', '\\', 'for=', 'For="[2001:db8::1]"', 'proto=https', 'host=', 'unknown', '_x', ' ', '\t', '%', '\0', 'é', '::ffff:10.0.0.3', '1', '.'];
-  const trust = [readTrustProxy(['10.0.0.0/8', 'loopback'])!, readTrustProxy(3)!];
+  const how: readonly ForwardedFields[] = [{ header: 'x-forwarded', saysHost: true }, { header: 'forwarded', saysHost: true }];
+  const trust = how.flatMap((fields) => [readTrustProxy(['10.0.0.0/8', 'loopback'], fields)!, readTrustProxy(3, fields)!]);
   for (let round = 0; round < 30_000; round++) {
     const text = (): string => Array.from({ length: random(9) }, () => pieces[random(pieces.length)]!).join('');
     const fields: Record<string, string> = { 'x-forwarded-for': text(), forwarded: text(), 'x-forwarded-proto': text(), 'x-forwarded-host': text() };
     if (random(3) === 0) delete fields['forwarded'];
-    const { ip, scheme, host } = trust[random(2)]!.resolve('10.0.0.1', (name) => fields[name]);
+    const { ip, scheme, host } = trust[random(4)]!.resolve('10.0.0.1', (name) => fields[name]);
     assert.notEqual(isIP(ip), 0, ip);
     assert.ok(scheme === undefined || scheme === 'http' || scheme === 'https');
     assert.ok(host === undefined || URL.canParse(`http://${host.replace(/:\d+$/, '')}/`) || /^[\w.-]+(?::\d+)?$/.test(host) || host.startsWith('['), host);
   }
-  const long = resolve(['10.0.0.0/8'], '10.0.0.1', { 'x-forwarded-for': '10.0.0.2,'.repeat(1_700), forwarded: 'for="\\'.repeat(2_500), 'x-forwarded-proto': ','.repeat(16_000), 'x-forwarded-host': 'a'.repeat(16_000) });
-  assert.equal(long.ip, '10.0.0.1'); // they contradict each other
+  const long = { 'x-forwarded-for': '10.0.0.2,'.repeat(1_700), forwarded: 'for="\\'.repeat(2_500), 'x-forwarded-proto': ','.repeat(16_000), 'x-forwarded-host': 'a'.repeat(16_000) };
+  for (const { header } of how) assert.equal(resolve(['10.0.0.0/8'], '10.0.0.1', long, { header }).ip, '10.0.0.1');
 });

@@ -112,6 +112,28 @@ test('R04: 200,000 addresses do not grow the memory beyond the bound, and reset 
   assert.ok(allowed <= 60 + 10 + 1, `${allowed} of 2,000`); // the burst, and a refill of one a second for ten seconds
 });
 
+test('R04: who makes up keys for one limit neither crowds the others, nor resets what it has used up', async () => {
+  const { client, send } = setting({ perMinute: 10, maxBuckets: 50, rules: [{ path: '/later', perMinute: 2, key: (req) => req.headers['x-key'] }] });
+  await using _ = client;
+  assert.deepEqual(await send(11), [...Array<number>(10).fill(200), 429]);
+  for (let index = 0; index < 200; index++) assert.equal((await client.get('/later', { headers: { 'X-Key': `k${index}` } })).status, 200);
+  assert.deepEqual(await send(1), [429]);
+  for (let index = 0; index < 200; index++) assert.deepEqual(await send(1, '/', `2001:db8:0:${index.toString(16)}::1`), [200]);
+  assert.deepEqual(await send(1), [429]);
+});
+
+test('a key that is a promise is refused: an async function when the limit is made, another at its request', async () => {
+  assert.throws(() => new RateLimitMiddleware({ key: (async () => 'a') as never }), { code: 'E_OPTION_RANGE', message: /"key" needs a function of the request that answers text, or undefined, at once/ });
+  assert.throws(() => new RateLimitMiddleware({ rules: [{ path: '/', key: (async () => 'a') as never }] }), { code: 'E_OPTION_RANGE' });
+  assert.throws(() => new Svc().get('/', { rateLimit: { perMinute: 1, key: (async () => 'a') as never } }, () => 'x'), { code: 'E_OPTION_RANGE' });
+  for (const key of [() => Promise.resolve('a'), () => Promise.reject(new Error('nobody listens'))]) {
+    const { client, events } = setting({ key: key as never });
+    await using _ = client;
+    assert.equal((await client.get('/')).status, 500);
+    assert.match(JSON.stringify(events), /Cannot configure the rate limit .*default.*one that answers a promise/);
+  }
+});
+
 test('R05: the default key is the peer; X-Forwarded-For is ignored', async () => {
   const { logger } = collectedLog();
   const app = new Svc({ logger }).use(new RateLimitMiddleware({ perMinute: 2 })).get('/', () => 'x');

@@ -88,7 +88,15 @@ test('H03: errors have them too, and nothing tells the software', async () => {
   }
 });
 
-test('H03: HSTS of a year goes out over https only, with the subdomains', async () => {
+test('H03: HSTS goes out in production whatever the scheme, for TLS ends in a proxy there that may not be named', async () => {
+  for (const [env, expected] of [['production', 'max-age=31536000; includeSubDomains'], ['development', null], ['test', null]] as const) {
+    const app = new Svc({ env, logger: collectedLog().logger }).use(new SecurityHeadersMiddleware()).get('/', () => 'x');
+    await using client = new TestClient(app);
+    assert.equal((await client.get('/')).headers.get('strict-transport-security'), expected, env);
+  }
+});
+
+test('H03: HSTS of a year goes out over https, outside production over https only, with the subdomains', async () => {
   const { client } = setting();
   await using _ = client;
   const secure = { headers: { 'X-Forwarded-Proto': 'https' } };

@@ -3,14 +3,21 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { CSRFMiddleware, Depends, requireScopes } from 'svc';
+import { CSRFMiddleware, Depends, RedirectResponse, requireScopes } from 'svc';
 import { currentUser } from 'svc/oauth';
 import { LoginSite, claimsOf, cookiesOf, refusedAs } from './support/site.ts';
 import type { LoginSiteOptions } from './support/site.ts';
+import type { Svc } from 'svc';
 import type { TestClient } from 'svc/testing';
 
 const OWN = { origin: 'https://app.example', 'sec-fetch-site': 'same-origin' };
-const ACCESS = '__Host-svc_access', REFRESH = '__Host-svc_refresh';
+const ACCESS = '__Host-svc_access', REFRESH = '__Host-svc_refresh', SESSION = '__Host-svc_session';
+/** What takes the cookies away: the attributes they were set with. */
+const GONE = [
+  [ACCESS, '', ['HttpOnly', 'Max-Age=0', 'Path=/', 'SameSite=Lax', 'Secure']],
+  [REFRESH, '', ['HttpOnly', 'Max-Age=0', 'Path=/', 'SameSite=Strict', 'Secure']],
+  [SESSION, '', ['HttpOnly', 'Max-Age=0', 'Path=/', 'SameSite=Lax', 'Secure']],
+];
 
 function open(options: LoginSiteOptions = {}): Promise<LoginSite> {
   return LoginSite.open({
@@ -19,6 +26,20 @@ function open(options: LoginSiteOptions = {}): Promise<LoginSite> {
       app.route('/me', ['GET', 'POST'], { me: Depends(requireScopes('read')) }, ({ me }) => me.sub);
       options.more?.(app);
     },
+  });
+}
+
+/** Who the session says is there. */
+function look(app: Svc): void {
+  app.get('/look', ({ req }) => ({ user: req.session.get(currentUser) ?? null }));
+}
+
+/** A route of the application that logs out. */
+function leave(app: Svc, site: () => LoginSite): void {
+  app.post('/leave', async ({ req }) => {
+    const response = new RedirectResponse('/bye', { status: 303 });
+    response.headers.set('X-Ended', String(await site().oauth.logout(req, response)));
+    return response;
   });
 }
 
@@ -152,7 +173,7 @@ test('T23 An answer that was lost is given again for ten seconds', async () => {
 });
 
 test('Logging out ends the login, the cookies and the session; a token in the body touches neither cookies nor session', async () => {
-  await using site = await open({ hasSession: true, more: (app) => app.get('/look', ({ req }) => ({ user: req.session.get(currentUser) ?? null })) });
+  await using site = await open({ hasSession: true, more: look });
   await login(site);
   const other = site.browser();
   await login(site, other);
@@ -166,7 +187,76 @@ test('Logging out ends the login, the cookies and the session; a token in the bo
   assert.deepEqual(site.client.cookies.names().filter((name) => /access|refresh/.test(name)), []);
   assert.deepEqual(await (await site.client.get('/look')).json(), { user: null });
   assert.deepEqual(await site.oauth.listSessions('user-ada'), []);
-  await refusedAs(await post(site, '/oauth/revoke', OWN), 400, 'invalid_request');
+});
+
+test('A page of this origin whose refresh token is gone is rid of the rest; others are told that there is none', async () => {
+  await using site = await open({ hasSession: true, more: look });
+  await login(site);
+  const others: Record<string, string>[] = [{}, { 'sec-fetch-site': 'cross-site' }, { origin: 'https://evil.example' }];
+  const { [ACCESS]: access, [SESSION]: session } = Object.fromEntries([ACCESS, SESSION].map((name) => [name, site.client.cookies.get(name)!]));
+  const left = site.browser();
+  const headers = { cookie: `${ACCESS}=${access}; ${SESSION}=${session}` };
+  for (const foreign of others) {
+    const response = await site.settle(left.post('/oauth/revoke', { headers: { ...headers, ...foreign } }));
+    assert.deepEqual(response.headers.getSetCookie(), []);
+    await refusedAs(response, 400, 'invalid_request');
+  }
+  const response = await site.settle(left.post('/oauth/revoke', { headers: { ...headers, ...OWN } }));
+  assert.deepEqual([response.status, await response.text(), response.headers.get('cache-control')], [200, '', 'no-store']);
+  assert.deepEqual([...cookiesOf(response)].map(([name, { value, attributes }]) => [name, value, attributes]).toSorted(), GONE);
+  assert.equal((await site.oauth.listSessions('user-ada')).length, 1, 'no token, no login to end');
+  assert.deepEqual(site.audited('token_revoked'), []);
+  assert.equal((await site.settle(site.browser().post('/oauth/revoke', { headers: { origin: 'https://app.example' } }))).status, 200, 'nothing at all');
+  await using json = await LoginSite.open();
+  await refusedAs(await json.client.post('/oauth/revoke', { headers: { origin: 'http://localhost', 'sec-fetch-site': 'same-origin' } }), 400, 'invalid_request');
+});
+
+test('logout() in a route of the application ends the login, the cookies and the session, and says whether there was a login', async () => {
+  await using site: LoginSite = await open({ hasSession: true, more: (app) => { look(app); leave(app, () => site); } });
+  await login(site);
+  const other = site.browser();
+  await login(site, other);
+  const before = site.client.cookies.get(REFRESH)!;
+  const response = await post(site, '/leave', OWN);
+  assert.deepEqual([response.status, response.headers.get('x-ended'), response.headers.get('location')], [303, 'true', '/bye']);
+  assert.deepEqual([...cookiesOf(response)].map(([name, { value, attributes }]) => [name, value, attributes]).toSorted(), GONE);
+  assert.deepEqual(site.client.cookies.names().filter((name) => [ACCESS, REFRESH, SESSION].includes(name)), []);
+  assert.deepEqual(await (await site.client.get('/look')).json(), { user: null });
+  assert.deepEqual(site.audited('token_revoked').map(({ reason, request_id: id }) => [reason, id]), [['logout', response.headers.get('x-request-id')]]);
+  assert.equal((await site.oauth.listSessions('user-ada')).length, 1, 'that of the other browser');
+  assert.equal((await other.get('/me')).status, 200);
+  await refusedAs(await post(site, '/oauth/token', { ...OWN, cookie: `${REFRESH}=${before}` }), 400, 'invalid_grant');
+
+  for (const cookie of [`${REFRESH}=${before}`, `${REFRESH}=nonsense`, '']) {
+    const again = await post(site, '/leave', { ...OWN, cookie });
+    assert.deepEqual([again.status, again.headers.get('x-ended'), [...cookiesOf(again).keys()].filter((name) => name !== SESSION).toSorted()], [303, 'false', [ACCESS, REFRESH]], cookie);
+  }
+  assert.equal((await site.oauth.listSessions('user-ada')).length, 1);
+});
+
+test('logout() takes the cookies without a session in use, and in JSON mode the session alone', async () => {
+  await using bare: LoginSite = await open({ more: (app) => leave(app, () => bare) });
+  await login(bare);
+  const response = await post(bare, '/leave', OWN);
+  assert.deepEqual([response.headers.get('x-ended'), [...cookiesOf(response).keys()].toSorted()], ['true', [ACCESS, REFRESH]]);
+  await using json: LoginSite = await LoginSite.open({ hasSession: true, more: (app) => { look(app); leave(app, () => json); } });
+  await json.login();
+  assert.deepEqual(await (await json.client.get('/look')).json(), { user: 'user-ada' });
+  const left = await json.client.post('/leave');
+  assert.deepEqual([left.headers.get('x-ended'), [...cookiesOf(left).keys()]], ['false', ['svc_session']]);
+  assert.deepEqual(await (await json.client.get('/look')).json(), { user: null });
+  assert.equal((await json.oauth.listSessions('user-ada')).length, 1);
+});
+
+test('logout() fails where the database does not answer, and takes nothing away', async () => {
+  await using site: LoginSite = await open({ more: (app) => leave(app, () => site) });
+  await login(site);
+  await site.app.state.db.execute('ALTER TABLE svc_oauth_login RENAME TO elsewhere');
+  const response = await post(site, '/leave', OWN);
+  assert.deepEqual([response.status, response.headers.get('retry-after'), response.headers.getSetCookie()], [503, '1', []]);
+  assert.equal(site.audited('token_store_failed').length, 1);
+  await site.app.state.db.execute('ALTER TABLE elsewhere RENAME TO svc_oauth_login');
+  assert.equal((await post(site, '/leave', OWN)).headers.get('x-ended'), 'true');
 });
 
 test('A cookie that is no token of ours is refused as one, and logging out removes it', async () => {
@@ -184,13 +274,12 @@ test('A login of form_post comes back by the cookie, too, and goes on to a local
   assert.deepEqual([response.status, response.headers.get('location')], [303, '/']);
 });
 
-test('With CSRF protection in front, exempting what has its own proof lets tokens and callbacks through', async () => {
-  await using site = await open({ hasSession: true, more: (app) => app.use(new CSRFMiddleware({ exempt: ['/oauth/callback', '/oauth/token', '/oauth/revoke'] })) });
+test('CSRF protection in front leaves the routes of the plugin to their own proof, and checks all others', async () => {
+  await using site = await open({ hasSession: true, more: (app) => app.use(new CSRFMiddleware()).post('/other', () => 'done') });
   const { state } = await site.begin();
   assert.equal((await site.client.post('/oauth/callback', { form: { code: 'c', state }, headers: { origin: 'https://provider.example', 'sec-fetch-site': 'cross-site' } })).status, 303);
   assert.equal((await post(site, '/oauth/token', OWN)).status, 200);
+  await refusedAs(await post(site, '/oauth/token', { 'sec-fetch-site': 'cross-site' }), 403, 'invalid_request');
+  assert.equal((await post(site, '/other', OWN)).status, 403);
   assert.equal((await post(site, '/oauth/revoke', OWN)).status, 200);
-  await using guarded = await open({ hasSession: true, more: (app) => app.use(new CSRFMiddleware()) });
-  await login(guarded);
-  await refusedAs(await post(guarded, '/oauth/token', OWN), 403, 'invalid_request');
 });

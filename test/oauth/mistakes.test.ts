@@ -3,7 +3,7 @@
  */
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { Svc, SvcError } from 'svc';
+import { BearerAuth, Depends, Svc, SvcError } from 'svc';
 import { OAuthPlugin, githubProvider } from 'svc/oauth';
 import { TestClient } from 'svc/testing';
 import { FakeProvider } from './support/fake-provider.ts';
@@ -43,4 +43,28 @@ test('OAuthPlugin answers 500 when onUser() gives something else than a subject,
     const state = new URL((await client.get('/oauth/login')).headers.get('location')!).searchParams.get('state')!;
     await assert.rejects(client.get(`/oauth/callback?code=c&state=${state}`), code('E_OAUTH_USER'));
   }
+});
+
+test('An encoded path, and OPTIONS, are answered under the paths of the plugin as plain ones are', async () => {
+  const app = new Svc({ authSecret: SECRET }).register(new OAuthPlugin({ provider, onUser }));
+  await using client = new TestClient(app);
+  for (const [method, path] of [['PUT', '/%6fauth/token'], ['GET', '/oauth%2fnothing'], ['GET', '/%6fauth/callback'], ['GET', '/oauth/%zz']] as const) {
+    const response = await client.request(method, path);
+    assert.deepEqual([response.headers.get('content-type'), response.headers.get('cache-control')], ['application/json', 'no-store'], path);
+    assert.deepEqual(Object.keys(await response.json() as object), ['error', 'error_description', 'request_id'], path);
+  }
+});
+
+test('BearerAuth with the very secret of the plugin asks it, too, whether a token still counts', async () => {
+  await using fake = await FakeProvider.start();
+  const own = new OAuthProvider({ name: 'fake', clientId: 'client', clientSecret: 'secret', authorizeUrl: `${fake.url}/authorize`, tokenUrl: `${fake.url}/token`, userinfoUrl: `${fake.url}/userinfo`, allowInsecure: true });
+  const oauth = new OAuthPlugin({ provider: own, onUser, authSecret: SECRET, enforceValidAfter: true });
+  const app = new Svc().register(oauth).get('/me', { me: Depends(BearerAuth(SECRET)) }, ({ me }) => me.sub);
+  await using client = new TestClient(app);
+  const state = new URL((await client.get('/oauth/login')).headers.get('location')!).searchParams.get('state')!;
+  const { access_token: token } = await (await client.get(`/oauth/callback?code=c&state=${state}`)).json() as { access_token: string };
+  const me = async (): Promise<number> => (await client.get('/me', { headers: { authorization: `Bearer ${token}` } })).status;
+  assert.equal(await me(), 200);
+  await oauth.revokeAll('ada');
+  assert.equal(await me(), 401);
 });

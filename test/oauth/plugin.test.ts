@@ -153,10 +153,11 @@ test('R12 Logins, callbacks, tokens and forgeries are limited by themselves, wit
   await refusedAs(await site.refresh('garbage'), 429, 'rate_limited');
   const last = await site.refreshed(next.refresh_token);
   await refusedAs(await site.refresh(last.refresh_token), 429, 'rate_limited');
-  await refusedAs(await site.revoke({ token: last.refresh_token }), 429, 'rate_limited');
   assert.deepEqual(site.audited('rate_limited').map(({ limit }) => limit), ['login', 'callback', 'forged', 'token']);
   await site.clock.advance(60_000);
-  assert.equal((await site.refresh(last.refresh_token)).status, 200, 'the token was not used up');
+  const later = await site.refreshed(last.refresh_token);
+  for (let count = 0; count < 2; count++) assert.equal((await site.revoke({ token: later.refresh_token })).status, 200);
+  await refusedAs(await site.revoke({ token: later.refresh_token }), 429, 'rate_limited');
 });
 
 test('R12 The limits are 20, 20, 60 a login and 600 a minute; false switches one off', async () => {

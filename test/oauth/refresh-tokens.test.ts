@@ -169,7 +169,7 @@ test('T08 With concurrency strict a successor that nobody was given is given to 
   const { login, refresh, clock, store, codec } = machine({ concurrency: 'strict' });
   const { refreshToken, login: row } = await login();
   const token = codec.parse(refreshToken)!;
-  assert.equal(await store.rotate({ id: row.id, generation: 0, currentHash: hashOf(token), nextHash: hashOf(codec.next(token)), now: clock.nowMicros(), idleExpiresAt: row.idleExpiresAt }), true);
+  assert.equal(await store.rotate({ id: row.id, generation: 0, currentHash: hashOf(token), keyThumbprint: null, nextHash: hashOf(codec.next(token)), now: clock.nowMicros(), idleExpiresAt: row.idleExpiresAt }), true);
   await clock.advance(1_000);
   await assert.rejects(refresh(refreshToken), refused('invalid_grant', 'concurrent'));
   await clock.advance(4_001);
@@ -275,7 +275,7 @@ test('T16 A successor that was never delivered is found again at any time, witho
   const { login, refresh, clock, store, codec } = machine();
   const { refreshToken, login: row } = await login();
   const token = codec.parse(refreshToken)!;
-  await store.rotate({ id: row.id, generation: 0, currentHash: hashOf(token), nextHash: hashOf(codec.next(token)), now: clock.nowMicros(), idleExpiresAt: row.idleExpiresAt });
+  await store.rotate({ id: row.id, generation: 0, currentHash: hashOf(token), keyThumbprint: null, nextHash: hashOf(codec.next(token)), now: clock.nowMicros(), idleExpiresAt: row.idleExpiresAt });
   await clock.advance(86_400_000);
   const retried = await refresh(refreshToken);
   assert.equal(retried.refreshToken, codec.format(codec.next(token)));

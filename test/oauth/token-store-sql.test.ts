@@ -65,7 +65,7 @@ for (const Failure of [LockTimeout, Deadlock, SerializationFailure]) {
   test(`T18 A ${Failure.name} is tried again three times, after pauses, and the fourth answer counts`, async () => {
     const clock = new ManualClock();
     const { database, asked } = failing('postgres', [new Failure('1'), new Failure('2'), new Failure('3')]);
-    const work = new SqlTokenStore(() => database, clock).rotate({ id: 'a', generation: 0, currentHash: 'b', nextHash: 'c', now: 1, idleExpiresAt: 2 });
+    const work = new SqlTokenStore(() => database, clock).rotate({ id: 'a', generation: 0, currentHash: 'b', keyThumbprint: null, nextHash: 'c', now: 1, idleExpiresAt: 2 });
     const tookMs = await passed(clock, work);
     assert.equal(await work, true);
     assert.equal(asked.length, 4);
@@ -76,7 +76,7 @@ for (const Failure of [LockTimeout, Deadlock, SerializationFailure]) {
     const clock = new ManualClock();
     const failures = ['1', '2', '3', '4'].map((text) => new Failure(text));
     const { database, asked } = failing('mysql', [...failures]);
-    const work = new SqlTokenStore(() => database, clock).rotate({ id: 'a', generation: 0, currentHash: 'b', nextHash: 'c', now: 1, idleExpiresAt: 2 });
+    const work = new SqlTokenStore(() => database, clock).rotate({ id: 'a', generation: 0, currentHash: 'b', keyThumbprint: null, nextHash: 'c', now: 1, idleExpiresAt: 2 });
     await passed(clock, work);
     await assert.rejects(work, isUnavailable(failures[3]));
     assert.equal(asked.length, 4);
@@ -87,7 +87,7 @@ for (const Failure of [LockTimeout, Deadlock, SerializationFailure]) {
 for (const failure of [new ConnectionLost('gone'), new StorageFailed('disk'), new Error('something else')]) {
   test(`T17 A database that fails with a ${failure.constructor.name} is temporarily_unavailable at once, whatever is asked of it`, async () => {
     const calls: ((store: SqlTokenStore) => Promise<unknown>)[] = [
-      (store) => store.rotate({ id: 'a', generation: 0, currentHash: 'b', nextHash: 'c', now: 1, idleExpiresAt: 2 }), (store) => store.findLogin('a'), (store) => store.addLogin(loginRow()),
+      (store) => store.rotate({ id: 'a', generation: 0, currentHash: 'b', keyThumbprint: null, nextHash: 'c', now: 1, idleExpiresAt: 2 }), (store) => store.findLogin('a'), (store) => store.addLogin(loginRow()),
       (store) => store.markDelivered('a', 1, 2), (store) => store.revoke('a', 'logout', 1), (store) => store.revokeOf('a', 'b', 1), (store) => store.revokeAll('a', 1), (store) => store.validAfter('a'),
       (store) => store.listLogins('a', 1), (store) => store.cleanUp(1, 1), (store) => store.countStates(1), (store) => store.dropOldestStates(1), (store) => store.findState('a', 1), (store) => store.takeState('a', 'b', 'c', 1),
     ];
@@ -205,9 +205,12 @@ test('Each dialect gets the deletions and insertions that it knows', async () =>
 
 test('The statement that rotates keeps the previous hash before it sets the next one, as MySQL evaluates from left to right', async () => {
   const { database, asked } = failing('mysql', []);
-  await new SqlTokenStore(() => database, new ManualClock()).rotate({ id: 'a', generation: 0, currentHash: 'b', nextHash: 'c', now: 1, idleExpiresAt: 2 });
+  await new SqlTokenStore(() => database, new ManualClock()).rotate({ id: 'a', generation: 0, currentHash: 'b', keyThumbprint: null, nextHash: 'c', now: 1, idleExpiresAt: 2 });
   assert.ok(asked[0]!.sql.indexOf('prev_hash = cur_hash') < asked[0]!.sql.indexOf('cur_hash = ?'));
   assert.deepEqual(asked[0]!.params, ['c', 1, 1, 2, 2, 'a', 0, 'b', 1, 1]);
+  await new SqlTokenStore(() => database, new ManualClock()).rotate({ id: 'a', generation: 0, currentHash: 'b', keyThumbprint: 'k', nextHash: 'c', now: 1, idleExpiresAt: 2 });
+  assert.match(asked[1]!.sql, /SET cnf_jkt = \?, gen = [^]* AND \(cnf_jkt IS NULL OR cnf_jkt = \?\)$/);
+  assert.deepEqual(asked[1]!.params, ['k', 'c', 1, 1, 2, 2, 'a', 0, 'b', 1, 1, 'k']);
 });
 
 test('No statement reads a whole table; the oldest states are read off their index, up to the limit', async () => {
@@ -215,7 +218,8 @@ test('No statement reads a whole table; the oldest states are read off their ind
   const store = new SqlTokenStore(() => database, new ManualClock());
   await store.addLogin(loginRow());
   await store.findLogin('a');
-  await store.rotate({ id: 'a', generation: 0, currentHash: 'b', nextHash: 'c', now: 1, idleExpiresAt: 2 });
+  await store.rotate({ id: 'a', generation: 0, currentHash: 'b', keyThumbprint: null, nextHash: 'c', now: 1, idleExpiresAt: 2 });
+  await store.rotate({ id: 'a', generation: 0, currentHash: 'b', keyThumbprint: 'k', nextHash: 'c', now: 1, idleExpiresAt: 2 });
   await store.markDelivered('a', 1, 2);
   await store.revoke('a', 'logout', 1);
   await store.revokeOf('a', 'b', 1);
@@ -232,6 +236,6 @@ test('No statement reads a whole table; the oldest states are read off their ind
     const plan = await real.fetchAll<{ detail: string }>(`EXPLAIN QUERY PLAN ${sql}`, params as []);
     if (plan.some(({ detail }) => detail.startsWith('SCAN') && !detail.endsWith('INDEX svc_oauth_state_end'))) scans.push(sql);
   }
-  assert.equal(asked.length, 15);
+  assert.equal(asked.length, 16);
   assert.deepEqual(scans, []);
 });

@@ -39,7 +39,7 @@ export function tokenStoreContract(name: string, make: () => Awaitable<TokenStor
       try { await run(under.store); } finally { await under.close?.(); }
     });
   }
-  const rotation = { id: 'login-1', generation: 0, currentHash: 'a'.repeat(64), nextHash: 'c'.repeat(64), now: NOW + 1, idleExpiresAt: NOW + 15 * DAY };
+  const rotation = { id: 'login-1', generation: 0, currentHash: 'a'.repeat(64), keyThumbprint: null, nextHash: 'c'.repeat(64), now: NOW + 1, idleExpiresAt: NOW + 15 * DAY };
 
   contract('gives a login back as it was stored, every member', async (store) => {
     await store.addLogin(loginRow());
@@ -81,6 +81,23 @@ export function tokenStoreContract(name: string, make: () => Awaitable<TokenStor
       assert.deepEqual(await store.findLogin(loginRow(row).id), loginRow(row));
     });
   }
+
+  contract('binds a login to the key of the rotation that wins, and rotates it with that key alone', async (store) => {
+    const [key, other] = ['k'.repeat(43), 'K'.repeat(43)];
+    await store.addLogin(loginRow());
+    const wins = await Promise.all([key, other, key, other, null].map((keyThumbprint) => store.rotate({ ...rotation, keyThumbprint })));
+    assert.equal(wins.filter(Boolean).length, 1);
+    assert.equal((await store.findLogin('login-1'))?.keyThumbprint, [key, other, key, other, null][wins.indexOf(true)]);
+    await store.addLogin(loginRow({ id: 'bound', keyThumbprint: key }));
+    for (const keyThumbprint of [other, null]) assert.equal(await store.rotate({ ...rotation, id: 'bound', keyThumbprint }), false);
+    assert.deepEqual(await store.findLogin('bound'), loginRow({ id: 'bound', keyThumbprint: key }));
+    assert.equal(await store.rotate({ ...rotation, id: 'bound', keyThumbprint: key }), true);
+    const { generation, keyThumbprint, currentHash, previousHash } = (await store.findLogin('bound'))!;
+    assert.deepEqual([generation, keyThumbprint, currentHash, previousHash], [1, key, 'c'.repeat(64), 'a'.repeat(64)]);
+    await store.addLogin(loginRow({ id: 'over', revokedAt: NOW, revokeReason: 'logout' }));
+    assert.equal(await store.rotate({ ...rotation, id: 'over', keyThumbprint: key }), false);
+    assert.equal((await store.findLogin('over'))?.keyThumbprint, null);
+  });
 
   contract('marks a delivery once, and only of the generation that is current', async (store) => {
     await store.addLogin(loginRow());
