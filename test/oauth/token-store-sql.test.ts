@@ -200,6 +200,10 @@ test('Each dialect gets the deletions and insertions that it knows', async () =>
     assert.deepEqual([states!.params, logins!.params], [[5, 7], [5, 7]]);
     assert.match(subject!.sql, knowsConflict ? /ON CONFLICT \(sub\) DO NOTHING$/ : /^INSERT IGNORE INTO/);
     assert.equal(rest.length, 1);
+    assert.equal(await store.dropOldestStates(3), 1);
+    const { sql, params } = asked.at(-1)!;
+    assert.match(sql, knowsConflict ? /^DELETE FROM svc_oauth_state WHERE state_hash IN \(SELECT state_hash .* ORDER BY expires_at LIMIT \?\)$/ : /^DELETE FROM svc_oauth_state ORDER BY expires_at LIMIT \?$/);
+    assert.deepEqual(params, [3]);
   }
 });
 
