@@ -75,6 +75,8 @@ export type { SessionCookieOptions, SessionOptions } from './http/sessions.ts';
 export { SecurityHeadersMiddleware, cspNonce } from './http/security-headers.ts';
 export type { ReferrerPolicy, SecurityHeadersOptions, StrictTransportSecurity } from './http/security-headers.ts';
 export { services, stateKey } from './http/state.ts';
+export { RequestTimeout, TimeoutMiddleware } from './http/timeout.ts';
+export type { TimeoutOptions } from './http/timeout.ts';
 export { TrustedHostMiddleware } from './http/trusted-host.ts';
 export type { TrustedHostOptions } from './http/trusted-host.ts';
 export { MemoryRateLimitStore, MemoryRecordStore, StoreFull } from './stores.ts';

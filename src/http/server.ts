@@ -214,8 +214,13 @@ export class HttpServer {
 
   /** The connection is done with the request, and its handler is, too. */
   #end(req: TransportRequest, outgoing: ServerResponse): void {
-    this.#inFlight--;
     void this.#app.finish(req, req.wasDelivered ? undefined : req.failure ?? new ClientDisconnected());
+    if (req.late === undefined) this.#leave();
+    else void req.late.then(() => this.#leave()); // its handler still runs
+  }
+
+  #leave(): void {
+    this.#inFlight--;
     if (this.#isDraining && this.#inFlight === 0) setImmediate(() => this.#whenIdle?.());
   }
 }
