@@ -6,9 +6,9 @@
 import { randomUUID } from 'node:crypto';
 import { createServer } from 'node:http';
 import { ClientDisconnected, SvcError, statusTitle } from '../errors.ts';
-import { findField } from './headers.ts';
 import { PROBLEM_TYPE, problem } from './problem.ts';
 import { TransportRequest } from './request.ts';
+import { judgeHead } from './request-head.ts';
 import { HttpResponse } from './response.ts';
 import { discard, isPieces, send } from './send.ts';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
@@ -46,6 +46,8 @@ const HEADERS_TIMEOUT_MS = 10_000;
 const REQUEST_TIMEOUT_MS = 30_000;
 const KEEP_ALIVE_TIMEOUT_MS = 5_000;
 const CHECK_INTERVAL_MS = 1_000;
+/** Fields of a request. */
+const MAX_FIELDS = 200;
 /** For how long the rest of a body that nobody wants is read, so that its sender gets to see the answer. */
 const LINGER_MS = 5_000;
 
@@ -71,10 +73,17 @@ export class HttpServer {
       keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
       connectionsCheckingInterval: CHECK_INTERVAL_MS,
       optimizeEmptyRequests: true,
-      requireHostHeader: false, // node:http refuses without a body; see hasOneHost()
+      requireHostHeader: false, // node:http refuses without a body; see request-head.ts
+      shouldUpgradeCallback: () => false, // answered as it stands: nobody here speaks another protocol (RFC 9110 §7.8)
     }, (incoming, outgoing) => this.#onRequest(incoming, outgoing));
     this.#server.on('clientError', (error: NodeJS.ErrnoException, socket) => onClientError(error, socket as Socket));
-    this.#server.on('checkExpectation', (incoming: IncomingMessage, outgoing) => this.#onExpectation(incoming, outgoing));
+    this.#server.maxHeadersCount = 0; // beyond it node:http drops fields and says nothing; see request-head.ts
+    this.#server.on('checkContinue', (incoming: IncomingMessage, outgoing) => {
+      continueLater(incoming, outgoing);
+      this.#onRequest(incoming, outgoing);
+    });
+    this.#server.on('checkExpectation', (incoming: IncomingMessage, outgoing) => this.#onRequest(incoming, outgoing));
+    this.#server.on('connect', (incoming: IncomingMessage, socket: Socket) => refuse(socket, 501, 'Not Implemented'));
   }
 
   /** Requests that have come and are not answered yet; those whose client has left count while their handlers run. */
@@ -150,17 +159,14 @@ export class HttpServer {
   }
 
   #onRequest(incoming: IncomingMessage, outgoing: ServerResponse): void {
-    if ((incoming.socket as Connection)[SAID_CLOSE] === true) return; // sent behind our "Connection: close": not to be processed (RFC 9112 §9.6)
+    const socket = incoming.socket as Connection;
+    if (socket[SAID_CLOSE] === true) return void socket.pause(); // sent behind our "Connection: close": not to be processed (RFC 9112 §9.6)
     const req = this.#begin(incoming, outgoing);
-    if (asksForUpgrade(incoming)) (incoming.socket as Connection)[SAID_CLOSE] = true; // node:http stops reading requests behind it: what follows would be misread
-    const response = hasOneHost(incoming) ? this.#app.handle(req) : problem(400, req.id, { detail: 'A request has one Host field' });
+    const verdict = judgeHead(incoming, MAX_FIELDS);
+    if (verdict !== undefined) socket[SAID_CLOSE] = true;
+    const response = verdict === undefined || verdict.status === 0 ? this.#app.handle(req) : problem(verdict.status, req.id, { detail: verdict.detail });
     if (response instanceof HttpResponse) this.#answer(req, incoming, outgoing, response);
     else void response.then((settled) => this.#answer(req, incoming, outgoing, settled));
-  }
-
-  #onExpectation(incoming: IncomingMessage, outgoing: ServerResponse): void {
-    const req = this.#begin(incoming, outgoing);
-    this.#answer(req, incoming, outgoing, problem(417, req.id, { detail: 'Nothing but 100-continue can be expected' }));
   }
 
   #begin(incoming: IncomingMessage, outgoing: ServerResponse): TransportRequest {
@@ -234,19 +240,17 @@ function isLastOf(socket: Connection, outgoing: ServerResponse): boolean {
   return isLast;
 }
 
-/** Whether a request names another protocol, which nobody here speaks: it is answered as it stands (RFC 9110 §7.8). */
-function asksForUpgrade({ rawHeaders }: IncomingMessage): boolean {
-  return findField(rawHeaders, 'upgrade') !== undefined;
-}
-
-/** Two Host fields could be read in two ways, so they are refused; so is an HTTP/1.1 request without one (RFC 9112 §3.2). */
-function hasOneHost({ rawHeaders, httpVersionMinor }: IncomingMessage): boolean {
-  let hosts = 0;
-  for (let index = 0; index < rawHeaders.length; index += 2) {
-    const name = rawHeaders[index]!;
-    if (name.length === 4 && name.toLowerCase() === 'host') hosts++;
-  }
-  return hosts === 1 || (hosts === 0 && httpVersionMinor === 0);
+/**
+ * "100 Continue" when the body is first read, and never before an answer that does without it: a client that waits for it then
+ * need not send what nobody wants (RFC 9110 §10.1.1). Whoever reads goes through `_read`, which node:streams calls first.
+ */
+function continueLater(incoming: IncomingMessage, outgoing: ServerResponse): void {
+  const read = incoming._read;
+  incoming._read = function readAfterContinue(size): void {
+    incoming._read = read;
+    if (!outgoing.headersSent) outgoing.writeContinue();
+    read.call(incoming, size);
+  };
 }
 
 /** Listens, and says where. @throws SvcError `E_LISTEN` */
@@ -281,9 +285,20 @@ function onClientError(error: NodeJS.ErrnoException, socket: Socket): void {
     current.shouldKeepAlive = false;
     return;
   }
-  const status = error.code === 'HPE_HEADER_OVERFLOW' ? 431 : error.code === 'ERR_HTTP_REQUEST_TIMEOUT' ? 408 : 400;
+  const isVersion = error.code === 'HPE_INVALID_VERSION' && (error as { reason?: string }).reason === 'Invalid HTTP version'; // else what stands behind it
+  const status = isVersion ? 505 : STATUSES[error.code ?? ''] ?? 400;
+  refuse(socket, status, statusTitle(status));
+}
+
+/** What the parser says, where that is not 400. */
+const STATUSES: Readonly<Record<string, number>> = {
+  ERR_HTTP_REQUEST_TIMEOUT: 408, HPE_CHUNK_EXTENSIONS_OVERFLOW: 413, HPE_HEADER_OVERFLOW: 431, HPE_PAUSED_H2_UPGRADE: 505,
+};
+
+/** A problem as the last answer of a connection, for what has not become a request. */
+function refuse(socket: Socket, status: number, title: string): void {
   const id = randomUUID();
-  const body = `{"type":"about:blank","title":"${statusTitle(status)}","status":${status},"request_id":"${id}"}`;
-  socket.end(`HTTP/1.1 ${status} ${statusTitle(status)}\r\nContent-Type: ${PROBLEM_TYPE}\r\nX-Request-Id: ${id}\r\n` +
+  const body = `{"type":"about:blank","title":"${title}","status":${status},"request_id":"${id}"}`;
+  socket.end(`HTTP/1.1 ${status} ${title}\r\nContent-Type: ${PROBLEM_TYPE}\r\nX-Request-Id: ${id}\r\n` +
     `Content-Length: ${body.length}\r\nConnection: close\r\n\r\n${body}`, () => socket.destroy());
 }
