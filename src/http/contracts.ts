@@ -31,7 +31,7 @@ export interface HttpRequest {
   readonly ip: string;
   /** When its head was read, by the monotonic clock in milliseconds. */
   readonly startedMs: number;
-  /** The request id: a valid incoming `X-Request-Id`, or a fresh one. */
+  /** The request id: a valid incoming `X-Request-Id`, or a fresh one; see `RequestIDMiddleware`. */
   readonly id: string;
   /** The route that matched, before any middleware ran; undefined for 404 and 405. */
   readonly route: CompiledRoute | undefined;

@@ -3,7 +3,6 @@
  * first read, and once; what nobody reads costs nothing.
  */
 import { isUtf8 } from 'node:buffer';
-import { randomUUID } from 'node:crypto';
 import { BadRequest, ClientDisconnected, HTTPException, SvcError } from '../errors.ts';
 import { shown } from '../options.ts';
 import { inspectAsJson, mask } from '../redact.ts';
@@ -12,12 +11,14 @@ import { chunksOf, collect, tooLarge } from './body.ts';
 import { parseCookies } from './cookies.ts';
 import { findField, parseParameters, viewOf } from './headers.ts';
 import { parsePairs } from './query.ts';
+import { USUAL_IDENTITY } from './request-id.ts';
 import { RequestState, SESSION } from './state.ts';
 import type { BodyReader, BodySource } from './body.ts';
 import type { Awaitable, BodyOptions, CompiledRoute, FormData_, HttpRequest, Session, StateMap, UploadFile } from './contracts.ts';
 import type { HeaderView } from './headers.ts';
 import type { Forwarding, ProxyTrust } from './proxy.ts';
 import type { MultiMap, Pairs } from './query.ts';
+import type { RequestIdentity } from './request-id.ts';
 import type { HttpResponse } from './response.ts';
 import type { Match } from './router.ts';
 
@@ -43,6 +44,8 @@ export interface RequestDefaults {
   readonly maxBodyBytes: number;
   /** Which proxies are believed. */
   readonly trust?: ProxyTrust | undefined;
+  /** How they get their ids. Default: as everywhere. */
+  readonly identity?: RequestIdentity | undefined;
 }
 
 /** Where a match leads. */
@@ -63,9 +66,6 @@ const DEFAULT_MAX_BYTES = 10_000_000;
 const MAX_FORM_FIELDS = 1_000;
 const UNMATCHED: Match<Endpoint> = Object.freeze({ kind: 'none' });
 const NO_PARAMS: Readonly<Record<string, unknown>> = Object.freeze({});
-
-/** Ids that may come from outside: they go into headers, logs and problem bodies as they are. */
-const VALID_ID = /^[A-Za-z0-9][A-Za-z0-9._:+=@/-]{0,127}$/;
 
 /** A request of one transport. */
 export class TransportRequest implements HttpRequest {
@@ -128,10 +128,11 @@ export class TransportRequest implements HttpRequest {
   get ip(): string { return this.#forwarded()?.ip ?? peerAddress(this.#incoming.socket.remoteAddress ?? ''); }
 
   get id(): string {
-    if (this.#id !== undefined) return this.#id;
-    const given = findField(this.#incoming.rawHeaders, 'x-request-id');
-    return this.#id = given !== undefined && VALID_ID.test(given) ? given : randomUUID();
+    return this.#id ??= (this.#defaults.identity ?? USUAL_IDENTITY).idOf(this.#incoming.rawHeaders);
   }
+
+  /** The field that tells the id to the client. @internal */
+  get idField(): string { return (this.#defaults.identity ?? USUAL_IDENTITY).field; }
 
   get route(): CompiledRoute | undefined { return this.match.kind === 'found' ? this.match.endpoint.route : undefined; }
 

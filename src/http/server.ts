@@ -3,12 +3,13 @@
  *
  *   listen → request → handle(req) → send → afterwards(outcome)          close(): stop accepting, let what runs finish
  */
-import { randomUUID } from 'node:crypto';
 import { createServer } from 'node:http';
-import { ClientDisconnected, SvcError, statusTitle } from '../errors.ts';
-import { PROBLEM_TYPE, problem } from './problem.ts';
+import { ClientDisconnected, SvcError } from '../errors.ts';
+import { onClientError, refuseSocket } from './client-errors.ts';
+import { problem } from './problem.ts';
 import { TransportRequest } from './request.ts';
 import { judgeHead } from './request-head.ts';
+import { USUAL_IDENTITY } from './request-id.ts';
 import { HttpResponse } from './response.ts';
 import { discard, isPieces, send } from './send.ts';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
@@ -17,6 +18,7 @@ import type { Clock } from '../clock.ts';
 import type { Logger } from '../log.ts';
 import type { Awaitable } from './contracts.ts';
 import type { Outcome, RequestDefaults } from './request.ts';
+import type { RequestIdentity } from './request-id.ts';
 
 /** What a server serves. */
 export interface ServedApplication {
@@ -76,14 +78,14 @@ export class HttpServer {
       requireHostHeader: false, // node:http refuses without a body; see request-head.ts
       shouldUpgradeCallback: () => false, // answered as it stands: nobody here speaks another protocol (RFC 9110 §7.8)
     }, (incoming, outgoing) => this.#onRequest(incoming, outgoing));
-    this.#server.on('clientError', (error: NodeJS.ErrnoException, socket) => onClientError(error, socket as Socket));
     this.#server.maxHeadersCount = 0; // beyond it node:http drops fields and says nothing; see request-head.ts
+    this.#server.on('clientError', (error, socket) => onClientError(error, socket as Socket, this.#identity));
+    this.#server.on('connect', (_, socket) => refuseSocket(socket as Socket, 501, this.#identity));
+    this.#server.on('checkExpectation', (incoming: IncomingMessage, outgoing) => this.#onRequest(incoming, outgoing));
     this.#server.on('checkContinue', (incoming: IncomingMessage, outgoing) => {
       continueLater(incoming, outgoing);
       this.#onRequest(incoming, outgoing);
     });
-    this.#server.on('checkExpectation', (incoming: IncomingMessage, outgoing) => this.#onRequest(incoming, outgoing));
-    this.#server.on('connect', (incoming: IncomingMessage, socket: Socket) => refuse(socket, 501, 'Not Implemented'));
   }
 
   /** Requests that have come and are not answered yet; those whose client has left count while their handlers run. */
@@ -158,6 +160,8 @@ export class HttpServer {
     this.#server.close();
   }
 
+  get #identity(): RequestIdentity { return this.#app.defaults.identity ?? USUAL_IDENTITY; }
+
   #onRequest(incoming: IncomingMessage, outgoing: ServerResponse): void {
     const socket = incoming.socket as Connection;
     if (socket[SAID_CLOSE] === true) return void socket.pause(); // sent behind our "Connection: close": not to be processed (RFC 9112 §9.6)
@@ -190,14 +194,14 @@ export class HttpServer {
     try {
       if (!incoming.complete) this.#linger(incoming, outgoing);
       const sending = send(outgoing, response, {
-        method: req.method, id: req.id, isLast: (this.#isDraining || !this.keepsAlive || (incoming.socket as Connection)[SAID_CLOSE] === true) && isLastOf(incoming.socket, outgoing), isSecure: this.#app.securesCookies || req.scheme === 'https',
+        method: req.method, id: req.id, idField: req.idField, isLast: (this.#isDraining || !this.keepsAlive || (incoming.socket as Connection)[SAID_CLOSE] === true) && isLastOf(incoming.socket, outgoing), isSecure: this.#app.securesCookies || req.scheme === 'https',
       });
       sending?.catch((error: unknown) => this.#onSourceFailure(req, error));
     } catch (error) { // a field or body that node:http refuses
       req.failure = error;
       this.#app.log.error('response_refused', error, { method: req.method, route: req.route?.template, request_id: req.id });
       if (outgoing.headersSent) outgoing.destroy();
-      else outgoing.writeHead(500, ['Content-Length', '0', 'X-Request-Id', req.id]).end();
+      else outgoing.writeHead(500, ['Content-Length', '0', req.idField, req.id]).end();
     }
   }
 
@@ -272,33 +276,3 @@ export function listenOn(server: NetServer, { host, port }: { readonly host: str
 const LISTEN_PROBLEMS: Readonly<Record<string, string>> = {
   EADDRINUSE: 'the address is in use', EACCES: 'the port needs privileges', EADDRNOTAVAIL: 'this machine has no such address', ENOTFOUND: 'the host is unknown',
 };
-
-/** What the parser refuses never becomes a request: answered here, and the connection ends. */
-function onClientError(error: NodeJS.ErrnoException, socket: Socket): void {
-  // as node:http does itself: an answer that is under way must not get a second head in its middle
-  const current = (socket as Socket & { _httpMessage?: ServerResponse | null })._httpMessage;
-  if (!socket.writable || error.code === 'ECONNRESET' || current?.headersSent === true) {
-    socket.destroy();
-    return;
-  }
-  if (current?.req?.complete === true) { // rubbish behind a request that is being answered: its answer comes first, and is the last
-    current.shouldKeepAlive = false;
-    return;
-  }
-  const isVersion = error.code === 'HPE_INVALID_VERSION' && (error as { reason?: string }).reason === 'Invalid HTTP version'; // else what stands behind it
-  const status = isVersion ? 505 : STATUSES[error.code ?? ''] ?? 400;
-  refuse(socket, status, statusTitle(status));
-}
-
-/** What the parser says, where that is not 400. */
-const STATUSES: Readonly<Record<string, number>> = {
-  ERR_HTTP_REQUEST_TIMEOUT: 408, HPE_CHUNK_EXTENSIONS_OVERFLOW: 413, HPE_HEADER_OVERFLOW: 431, HPE_PAUSED_H2_UPGRADE: 505,
-};
-
-/** A problem as the last answer of a connection, for what has not become a request. */
-function refuse(socket: Socket, status: number, title: string): void {
-  const id = randomUUID();
-  const body = `{"type":"about:blank","title":"${title}","status":${status},"request_id":"${id}"}`;
-  socket.end(`HTTP/1.1 ${status} ${title}\r\nContent-Type: ${PROBLEM_TYPE}\r\nX-Request-Id: ${id}\r\n` +
-    `Content-Length: ${body.length}\r\nConnection: close\r\n\r\n${body}`, () => socket.destroy());
-}
