@@ -27,6 +27,7 @@ import { answerInMemory } from './http/memory.ts';
 import { ErrorRenderer, asMiddleware } from './http/pipeline.ts';
 import { FORWARDED_HEADERS, readTrustProxy } from './http/proxy.ts';
 import { RequestEvent, answerRequest, endRequest } from './http/request-event.ts';
+import { RequestIDMiddleware } from './http/request-id.ts';
 import { HttpServer } from './http/server.ts';
 import { AppState, services } from './http/state.ts';
 import type { ApplicationView, CoreRule, Examination } from './check.ts';
@@ -508,7 +509,7 @@ export class Svc extends Router implements ServedApplication {
   }
 
   #readSettings(): Settings {
-    return this.#settings ?? new Settings(this.config, this.state, this.#pretendedEnv);
+    return this.#settings ?? new Settings(this.config, this.state, this.#pretendedEnv, this.#middleware);
   }
 
   /** Puts the plugins in order and lets each declare what it brings; once. */
@@ -589,8 +590,8 @@ export class Svc extends Router implements ServedApplication {
   #operationRoutes(): Routes {
     const { operations } = this;
     const router = new Router();
-    router.get('/healthz', OPS_SPEC, () => operations.health());
-    router.get('/readyz', OPS_SPEC, () => operations.readiness());
+    router.get('/healthz', PROBE_SPEC, () => operations.health());
+    router.get('/readyz', PROBE_SPEC, () => operations.readiness());
     if (operations.access.port === undefined) router.get('/metrics', OPS_SPEC, ({ req }) => operations.metrics(req));
     return router;
   }
@@ -648,7 +649,7 @@ class Settings {
   readonly accessLog: number;
 
   /** @throws SvcError `E_CONFIG_CAST`, `E_TRUST_PROXY` */
-  constructor(config: Config, state: StateMap, pretendedEnv: Env | undefined) {
+  constructor(config: Config, state: StateMap, pretendedEnv: Env | undefined, middleware: readonly Middleware[]) {
     this.env = pretendedEnv ?? config.env;
     this.debug = config.get('debug', false);
     this.title = config.get('title', 'svc');
@@ -659,7 +660,8 @@ class Settings {
     const header = config.get<ForwardedHeader | undefined>('forwardedHeader', 'x-forwarded', { cast: (text) => FORWARDED_HEADERS.find((known) => known === text), needs: FORWARDED_NEEDS })!;
     const saysHost = config.get('trustForwardedHost', false);
     const trust = readTrustProxy(config.get('trustProxy', undefined, { cast: (text): unknown => text }), { header, saysHost });
-    this.defaults = { state, maxBodyBytes: config.get('maxBodyBytes', Infinity), trust };
+    const identity = middleware.find((layer) => layer instanceof RequestIDMiddleware)?.identity;
+    this.defaults = { state, maxBodyBytes: config.get('maxBodyBytes', Infinity), trust, identity };
   }
 }
 
@@ -686,6 +688,8 @@ const LAST_REQUEST_MS = 100;
 const SHUTDOWN_MS = 10_000;
 
 const OPS_SPEC = { public: 'operations', mcp: false, rateLimit: false } as const; // a probe that is refused restarts what is healthy
+/** Probes come by address, and their answers give nothing away. */
+const PROBE_SPEC = { ...OPS_SPEC, meta: { trustedHost: false } } as const;
 
 /** What was not given does not hide what `config` says of the same name. */
 function withoutUndefined(values: object): Record<string, unknown> {

@@ -66,6 +66,8 @@ export { RateLimiter, TooManyRequests } from './http/rate-limiter.ts';
 export type { RateLimitStoreOptions, RateLimiterOptions } from './http/rate-limiter.ts';
 export { reply } from './http/reply.ts';
 export type { Reply } from './http/reply.ts';
+export { RequestIDMiddleware } from './http/request-id.ts';
+export type { RequestIDOptions } from './http/request-id.ts';
 export { HTMLResponse, HttpResponse, JSONResponse, RedirectResponse, StreamingResponse, TextResponse } from './http/response.ts';
 export type { ResponseOptions, StreamingOptions } from './http/response.ts';
 export type { DependencyEvent, HandlerEvent, RequestEvent } from './http/request-event.ts';
@@ -76,5 +78,7 @@ export type { ReferrerPolicy, SecurityHeadersOptions, StrictTransportSecurity } 
 export { services, stateKey } from './http/state.ts';
 export { traceHeaders } from './http/trace-context.ts';
 export type { TraceContext } from './http/trace-context.ts';
+export { TrustedHostMiddleware } from './http/trusted-host.ts';
+export type { TrustedHostOptions } from './http/trusted-host.ts';
 export { MemoryRateLimitStore, MemoryRecordStore, StoreFull } from './stores.ts';
 export type { CacheBackend, MemoryRateLimitStoreOptions, MemoryRecordStoreOptions, RateLimitResult, RateLimitRule, RateLimitStore, RecordStore } from './stores.ts';

@@ -32,7 +32,7 @@ export interface HttpRequest {
   readonly ip: string;
   /** When its head was read, by the monotonic clock in milliseconds. */
   readonly startedMs: number;
-  /** The request id: a valid incoming `X-Request-Id`, or a fresh one. */
+  /** The request id: a valid incoming `X-Request-Id`, or a fresh one; see `RequestIDMiddleware`. */
   readonly id: string;
   /** Where it stands in its trace (W3C Trace Context): that of a valid `traceparent`, else a new one. */
   readonly trace: TraceContext;

@@ -82,7 +82,7 @@ export async function answerInMemory(app: ServedApplication, request: Request, r
   const headers = new Headers();
   const fields = response.fields(app.securesCookies || req.scheme === 'https');
   for (let index = 0; index < fields.length; index += 2) headers.append(fields[index]!, fields[index + 1]!);
-  headers.set('X-Request-Id', req.id);
+  headers.set(req.idField, req.id);
   const { status } = response;
   const isEmpty = req.method === 'HEAD' || status === 204 || status === 205 || status === 304;
   const length = lengthOf(response, req.method === 'HEAD');

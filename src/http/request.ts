@@ -3,7 +3,6 @@
  * first read, and once; what nobody reads costs nothing.
  */
 import { isUtf8 } from 'node:buffer';
-import { randomUUID } from 'node:crypto';
 import { BadRequest, ClientDisconnected, HTTPException, SvcError } from '../errors.ts';
 import { shown } from '../options.ts';
 import { inspectAsJson, mask } from '../redact.ts';
@@ -12,6 +11,7 @@ import { chunksOf, collect, tooLarge } from './body.ts';
 import { parseCookies } from './cookies.ts';
 import { findField, parseParameters, viewOf } from './headers.ts';
 import { parsePairs } from './query.ts';
+import { USUAL_IDENTITY } from './request-id.ts';
 import { RequestState, SESSION } from './state.ts';
 import { readTraceContext } from './trace-context.ts';
 import type { BodyReader, BodySource } from './body.ts';
@@ -20,6 +20,7 @@ import type { HeaderView } from './headers.ts';
 import type { Forwarding, ProxyTrust } from './proxy.ts';
 import type { MultiMap, Pairs } from './query.ts';
 import type { RequestEvent } from './request-event.ts';
+import type { RequestIdentity } from './request-id.ts';
 import type { HttpResponse } from './response.ts';
 import type { Match } from './router.ts';
 import type { TraceContext } from './trace-context.ts';
@@ -46,6 +47,8 @@ export interface RequestDefaults {
   readonly maxBodyBytes: number;
   /** Which proxies are believed. */
   readonly trust?: ProxyTrust | undefined;
+  /** How they get their ids. Default: as everywhere. */
+  readonly identity?: RequestIdentity | undefined;
 }
 
 /** Where a match leads. */
@@ -66,9 +69,6 @@ const DEFAULT_MAX_BYTES = 10_000_000;
 const MAX_FORM_FIELDS = 1_000;
 const UNMATCHED: Match<Endpoint> = Object.freeze({ kind: 'none' });
 const NO_PARAMS: Readonly<Record<string, unknown>> = Object.freeze({});
-
-/** Ids that may come from outside: they go into headers, logs and problem bodies as they are. */
-const VALID_ID = /^[A-Za-z0-9][A-Za-z0-9._:+=@/-]{0,127}$/;
 
 /** A request of one transport. */
 export class TransportRequest implements HttpRequest {
@@ -134,12 +134,13 @@ export class TransportRequest implements HttpRequest {
   get ip(): string { return this.#forwarded()?.ip ?? peerAddress(this.#incoming.socket.remoteAddress ?? ''); }
 
   get id(): string {
-    if (this.#id !== undefined) return this.#id;
-    const given = findField(this.#incoming.rawHeaders, 'x-request-id');
-    return this.#id = given !== undefined && VALID_ID.test(given) ? given : randomUUID();
+    return this.#id ??= (this.#defaults.identity ?? USUAL_IDENTITY).idOf(this.#incoming.rawHeaders);
   }
 
   get trace(): TraceContext { return this.#trace ??= readTraceContext(this.field('traceparent'), this.field('tracestate')); }
+
+  /** The field that tells the id to the client. @internal */
+  get idField(): string { return (this.#defaults.identity ?? USUAL_IDENTITY).field; }
 
   get route(): CompiledRoute | undefined { return this.match.kind === 'found' ? this.match.endpoint.route : undefined; }
 

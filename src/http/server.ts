@@ -3,12 +3,12 @@
  *
  *   listen → request → handle(req) → send → afterwards(outcome)          close(): stop accepting, let what runs finish
  */
-import { randomUUID } from 'node:crypto';
 import { createServer } from 'node:http';
 import { ClientDisconnected, SvcError, statusTitle } from '../errors.ts';
 import { findField } from './headers.ts';
 import { PROBLEM_TYPE, problem } from './problem.ts';
 import { TransportRequest } from './request.ts';
+import { USUAL_IDENTITY } from './request-id.ts';
 import { HttpResponse } from './response.ts';
 import { discard, isPieces, send } from './send.ts';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
@@ -17,6 +17,7 @@ import type { Clock } from '../clock.ts';
 import type { Logger } from '../log.ts';
 import type { Awaitable } from './contracts.ts';
 import type { Outcome, RequestDefaults } from './request.ts';
+import type { RequestIdentity } from './request-id.ts';
 
 /** What a server serves. */
 export interface ServedApplication {
@@ -73,7 +74,7 @@ export class HttpServer {
       optimizeEmptyRequests: true,
       requireHostHeader: false, // node:http refuses without a body; see hasOneHost()
     }, (incoming, outgoing) => this.#onRequest(incoming, outgoing));
-    this.#server.on('clientError', (error: NodeJS.ErrnoException, socket) => onClientError(error, socket as Socket));
+    this.#server.on('clientError', (error: NodeJS.ErrnoException, socket) => onClientError(error, socket as Socket, this.#app.defaults.identity ?? USUAL_IDENTITY));
     this.#server.on('checkExpectation', (incoming: IncomingMessage, outgoing) => this.#onExpectation(incoming, outgoing));
   }
 
@@ -184,14 +185,14 @@ export class HttpServer {
     try {
       if (!incoming.complete) this.#linger(incoming, outgoing);
       const sending = send(outgoing, response, {
-        method: req.method, id: req.id, isLast: (this.#isDraining || !this.keepsAlive || (incoming.socket as Connection)[SAID_CLOSE] === true) && isLastOf(incoming.socket, outgoing), isSecure: this.#app.securesCookies || req.scheme === 'https',
+        method: req.method, id: req.id, idField: req.idField, isLast: (this.#isDraining || !this.keepsAlive || (incoming.socket as Connection)[SAID_CLOSE] === true) && isLastOf(incoming.socket, outgoing), isSecure: this.#app.securesCookies || req.scheme === 'https',
       });
       sending?.catch((error: unknown) => this.#onSourceFailure(req, error));
     } catch (error) { // a field or body that node:http refuses
       req.failure = error;
       this.#app.log.error('response_refused', error, req.logFields());
       if (outgoing.headersSent) outgoing.destroy();
-      else outgoing.writeHead(500, ['Content-Length', '0', 'X-Request-Id', req.id]).end();
+      else outgoing.writeHead(500, ['Content-Length', '0', req.idField, req.id]).end();
     }
   }
 
@@ -270,7 +271,7 @@ const LISTEN_PROBLEMS: Readonly<Record<string, string>> = {
 };
 
 /** What the parser refuses never becomes a request: answered here, and the connection ends. */
-function onClientError(error: NodeJS.ErrnoException, socket: Socket): void {
+function onClientError(error: NodeJS.ErrnoException, socket: Socket, identity: RequestIdentity): void {
   // as node:http does itself: an answer that is under way must not get a second head in its middle
   const current = (socket as Socket & { _httpMessage?: ServerResponse | null })._httpMessage;
   if (!socket.writable || error.code === 'ECONNRESET' || current?.headersSent === true) {
@@ -282,8 +283,8 @@ function onClientError(error: NodeJS.ErrnoException, socket: Socket): void {
     return;
   }
   const status = error.code === 'HPE_HEADER_OVERFLOW' ? 431 : error.code === 'ERR_HTTP_REQUEST_TIMEOUT' ? 408 : 400;
-  const id = randomUUID();
+  const id = identity.fresh();
   const body = `{"type":"about:blank","title":"${statusTitle(status)}","status":${status},"request_id":"${id}"}`;
-  socket.end(`HTTP/1.1 ${status} ${statusTitle(status)}\r\nContent-Type: ${PROBLEM_TYPE}\r\nX-Request-Id: ${id}\r\n` +
+  socket.end(`HTTP/1.1 ${status} ${statusTitle(status)}\r\nContent-Type: ${PROBLEM_TYPE}\r\n${identity.field}: ${id}\r\n` +
     `Content-Length: ${body.length}\r\nConnection: close\r\n\r\n${body}`, () => socket.destroy());
 }
