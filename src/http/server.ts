@@ -32,7 +32,7 @@ export interface ServedApplication {
   /** Runs what the request left for afterwards; a promise where that takes time. Never throws, never rejects. */
   finish(req: TransportRequest, outcome: Outcome): Awaitable<void>;
   /** Told of every answer and how long it took to make, in milliseconds. */
-  count(req: TransportRequest, status: number, durationMs: number): void;
+  count(req: TransportRequest, response: HttpResponse, durationMs: number): void;
 }
 
 /** Where and how long. Times in milliseconds. */
@@ -185,7 +185,7 @@ export class HttpServer {
   }
 
   #answer(req: TransportRequest, incoming: IncomingMessage, outgoing: ServerResponse, response: HttpResponse): void {
-    this.#app.count(req, response.status, this.#app.clock.monotonicMs() - req.startedMs);
+    this.#app.count(req, response, this.#app.clock.monotonicMs() - req.startedMs);
     req.isAnswered = true;
     if (outgoing.closed) { // the client has left while the handler ran
       if (isPieces(response.body)) discard(response.body).catch((error: unknown) => this.#onSourceFailure(req, error));
@@ -199,7 +199,7 @@ export class HttpServer {
       sending?.catch((error: unknown) => this.#onSourceFailure(req, error));
     } catch (error) { // a field or body that node:http refuses
       req.failure = error;
-      this.#app.log.error('response_refused', error, { method: req.method, route: req.route?.template, request_id: req.id });
+      this.#app.log.error('response_refused', error, req.logFields());
       if (outgoing.headersSent) outgoing.destroy();
       else outgoing.writeHead(500, ['Content-Length', '0', req.idField, req.id]).end();
     }
@@ -208,7 +208,7 @@ export class HttpServer {
   /** The source of a body failed after the head had gone out. */
   #onSourceFailure(req: TransportRequest, error: unknown): void {
     req.failure = error;
-    this.#app.log.error('response_failed', error, { method: req.method, route: req.route?.template, request_id: req.id });
+    this.#app.log.error('response_failed', error, req.logFields());
   }
 
   /** The answer is here before the request: let the rest of its body come for a while, then cut it off. */
