@@ -11,6 +11,7 @@ import { SvcError } from './errors.ts';
 import { FieldType, ValidationError, compileSerializer, compileType, planOf, plansOf, plansWithin, textProblem } from './schema.ts';
 import { guarded, isThenable } from './http/pipeline.ts';
 import { problem } from './http/problem.ts';
+import { observeHandler } from './http/request-event.ts';
 import { toResponse } from './http/reply.ts';
 import { discard, isPieces } from './http/send.ts';
 import type { BackgroundRunner } from './background.ts';
@@ -182,7 +183,10 @@ function isListType(source: TypeSource): boolean {
 
 /** A route that is its handler alone. */
 function plainCall({ handler }: RoutePlan): (req: TransportRequest) => unknown {
-  return (req) => handler(new RequestContext(req));
+  return (req) => {
+    const context = new RequestContext(req);
+    return req.event === undefined ? handler(context) : observeHandler(req.event, handler.name, () => handler(context));
+  };
 }
 
 /** One request on its way through a route. */
@@ -197,7 +201,7 @@ class RouteCall {
     this.#plan = plan;
     this.#req = req;
     this.#context = new RequestContext(req);
-    this.#resolution = plan.size === 0 ? NOTHING_RESOLVED : new Resolution(this.#context, plan.size);
+    this.#resolution = plan.size === 0 ? NOTHING_RESOLVED : new Resolution(this.#context, plan.size, req.event);
   }
 
   /** The answer, or a promise of it where a step has to wait. */
@@ -268,7 +272,7 @@ class RouteCall {
     const options = { maxBytes: maxBodyBytes };
     if (body !== undefined) {
       const use = (value: unknown, isWellFormed: boolean): unknown => this.#validated('body', body.parseJson(value, 'body', isWellFormed), issues);
-      if (!isSurrounded) return this.#req.readJson(options, use);
+      if (!isSurrounded && this.#req.event === undefined) return this.#req.readJson(options, use);
       return this.#req.readJson(options, (...received) => received).then(([value, isWellFormed]) => use(value, isWellFormed)); // only a promise leads back into an AsyncLocalStorage
     }
     return this.#req.form(options).then((fields) => this.#validated('form', form!.parseText(fields, 'form', true), issues));
@@ -290,7 +294,8 @@ class RouteCall {
     if (this.#req.expiry !== undefined) throw this.#req.expiry; // while something was waited for: nothing is begun that nobody reads
     const context = this.#context as unknown as Record<string, unknown>;
     for (const [name, slot] of this.#plan.names) context[name] = this.#resolution.values[slot];
-    const value = this.#plan.handler(context);
+    const { event } = this.#req;
+    const value = event === undefined ? this.#plan.handler(context) : observeHandler(event, this.#plan.handler.name, () => this.#plan.handler(context));
     if (!this.#resolution.hasCleanups && this.#resolution.tasks === undefined) return value; // the pipeline reads it
     return isThenable(value) ? value.then((settled) => this.#finish(settled)) : this.#finish(value);
   }
@@ -335,7 +340,7 @@ class RouteCall {
     if (tasks !== undefined && this.#failure !== undefined) this.#plan.parts.tasks.drop(tasks);
     if (!resolution.hasCleanups && tasks === undefined) return;
     this.#req.afterwards(async (outcome) => {
-      const fields = { method: this.#req.method, route: this.#req.route?.template, request_id: this.#req.id };
+      const fields = this.#req.logFields();
       const failure = this.#failure ?? (outcome === undefined ? undefined : { error: outcome });
       await resolution.cleanUp('request', failure, (error, label) => this.#plan.parts.log.error('cleanup_failed', error, { ...fields, dependency: label }));
       if (tasks !== undefined) await this.#plan.parts.tasks.run(tasks, fields);

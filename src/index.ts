@@ -70,6 +70,7 @@ export { RequestIDMiddleware } from './http/request-id.ts';
 export type { RequestIDOptions } from './http/request-id.ts';
 export { HTMLResponse, HttpResponse, JSONResponse, RedirectResponse, StreamingResponse, TextResponse } from './http/response.ts';
 export type { ResponseOptions, StreamingOptions } from './http/response.ts';
+export type { DependencyEvent, HandlerEvent, RequestEvent } from './http/request-event.ts';
 export { SessionMiddleware, sessionKey } from './http/sessions.ts';
 export type { SessionCookieOptions, SessionOptions } from './http/sessions.ts';
 export { SecurityHeadersMiddleware, cspNonce } from './http/security-headers.ts';
@@ -77,6 +78,8 @@ export type { ReferrerPolicy, SecurityHeadersOptions, StrictTransportSecurity } 
 export { services, stateKey } from './http/state.ts';
 export { RequestTimeout, TimeoutMiddleware } from './http/timeout.ts';
 export type { TimeoutOptions } from './http/timeout.ts';
+export { traceHeaders } from './http/trace-context.ts';
+export type { TraceContext } from './http/trace-context.ts';
 export { TrustedHostMiddleware } from './http/trusted-host.ts';
 export type { TrustedHostOptions } from './http/trusted-host.ts';
 export { MemoryRateLimitStore, MemoryRecordStore, StoreFull } from './stores.ts';

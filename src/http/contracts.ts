@@ -11,6 +11,7 @@ import type { Metrics } from '../metrics.ts';
 import type { HeaderView } from './headers.ts';
 import type { MultiMap } from './query.ts';
 import type { HttpResponse } from './response.ts';
+import type { TraceContext } from './trace-context.ts';
 
 /** A value, or a promise of it. */
 export type Awaitable<T> = T | Promise<T>;
@@ -33,6 +34,8 @@ export interface HttpRequest {
   readonly startedMs: number;
   /** The request id: a valid incoming `X-Request-Id`, or a fresh one; see `RequestIDMiddleware`. */
   readonly id: string;
+  /** Where it stands in its trace (W3C Trace Context): that of a valid `traceparent`, else a new one. */
+  readonly trace: TraceContext;
   /** The route that matched, before any middleware ran; undefined for 404 and 405. */
   readonly route: CompiledRoute | undefined;
   /** The parameters of the path, as their converters read them. */

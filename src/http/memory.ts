@@ -78,7 +78,7 @@ export async function answerInMemory(app: ServedApplication, request: Request, r
   request.signal.addEventListener('abort', () => void close(false), { once: true });
   const response = await app.handle(req);
   req.isAnswered = true;
-  app.count(req, response.status, app.clock.monotonicMs() - req.startedMs);
+  app.count(req, response, app.clock.monotonicMs() - req.startedMs);
   const headers = new Headers();
   const fields = response.fields(app.securesCookies || req.scheme === 'https');
   for (let index = 0; index < fields.length; index += 2) headers.append(fields[index]!, fields[index + 1]!);

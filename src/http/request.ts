@@ -13,14 +13,17 @@ import { findField, parseParameters, viewOf } from './headers.ts';
 import { parsePairs } from './query.ts';
 import { USUAL_IDENTITY } from './request-id.ts';
 import { RequestState, SESSION } from './state.ts';
+import { readTraceContext } from './trace-context.ts';
 import type { BodyReader, BodySource } from './body.ts';
 import type { Awaitable, BodyOptions, CompiledRoute, FormData_, HttpRequest, Session, StateMap, UploadFile } from './contracts.ts';
 import type { HeaderView } from './headers.ts';
 import type { Forwarding, ProxyTrust } from './proxy.ts';
 import type { MultiMap, Pairs } from './query.ts';
+import type { RequestEvent } from './request-event.ts';
 import type { RequestIdentity } from './request-id.ts';
 import type { HttpResponse } from './response.ts';
 import type { Match } from './router.ts';
+import type { TraceContext } from './trace-context.ts';
 
 /** The receiving side of a transport. */
 export interface Incoming extends BodySource {
@@ -84,6 +87,8 @@ export class TransportRequest implements HttpRequest {
   late: Promise<HttpResponse> | undefined;
   /** When it came, by the monotonic clock. Set by the transport. @internal */
   startedMs = 0;
+  /** What those who watch requests are given; undefined while nobody does. Set by the application. @internal */
+  event: RequestEvent | undefined;
   readonly #incoming: Incoming;
   readonly #outgoing: Outgoing;
   readonly #defaults: RequestDefaults;
@@ -92,6 +97,7 @@ export class TransportRequest implements HttpRequest {
   #forwarding: Forwarding | undefined;
   #params: Readonly<Record<string, unknown>> | undefined;
   #id: string | undefined;
+  #trace: TraceContext | undefined;
   #headers: HeaderView | undefined;
   #cookies: Readonly<Record<string, string>> | undefined;
   #query: Pairs | undefined;
@@ -134,6 +140,8 @@ export class TransportRequest implements HttpRequest {
   get id(): string {
     return this.#id ??= (this.#defaults.identity ?? USUAL_IDENTITY).idOf(this.#incoming.rawHeaders);
   }
+
+  get trace(): TraceContext { return this.#trace ??= readTraceContext(this.field('traceparent'), this.field('tracestate')); }
 
   /** The field that tells the id to the client. @internal */
   get idField(): string { return (this.#defaults.identity ?? USUAL_IDENTITY).field; }
@@ -240,6 +248,13 @@ export class TransportRequest implements HttpRequest {
   }
 
   static { inspectAsJson(TransportRequest, 'HttpRequest'); }
+
+  /** What a log line about it has; its trace only when it came with one, or somebody has asked for it. @internal */
+  logFields(): Record<string, unknown> {
+    const { method, route, id } = this;
+    const trace = this.#trace ?? (this.field('traceparent') === undefined ? undefined : this.trace);
+    return { method, route: route?.template, request_id: id, trace_id: trace?.traceId };
+  }
 
   /** Runs `fn` after the answer has gone out, or after whatever ended the request; the last first. @internal */
   afterwards(fn: (outcome: Outcome) => Awaitable<void>): void {
