@@ -21,7 +21,7 @@ import type { Finding, Place } from './findings.ts';
 import type { Logger } from './log.ts';
 import type { FlatRoute, RouteSpec } from './route.ts';
 import type { CompiledType, ObjectPlan, Result, SchemaPlan, Serializer, TypeSource } from './schema.ts';
-import type { Awaitable, CompiledRoute, Context, HttpRequest, RouteRateLimit, SecurityRequirement, StateMap } from './http/contracts.ts';
+import type { Awaitable, CompiledRoute, Context, HttpRequest, Middleware, RouteRateLimit, SecurityRequirement, Services, StateMap } from './http/contracts.ts';
 import type { PathParameter } from './http/path.ts';
 import type { ErrorRenderer, Layer } from './http/pipeline.ts';
 import type { ReplyPlan } from './http/reply.ts';
@@ -35,8 +35,9 @@ export interface RouteParts {
   readonly tasks: BackgroundRunner;
   readonly log: Logger;
   readonly report: (finding: Finding) => void;
-  /** Whether there is middleware around every route. */
-  readonly isWrapped: boolean;
+  /** The layers around every route. */
+  readonly middleware: readonly Middleware[];
+  readonly services: Services;
 }
 
 /** Compiles one method of a route. Mistakes in its dependencies go to the graph's report. @throws SvcError for mistakes in its schemas */
@@ -100,7 +101,7 @@ function planRoute(route: FlatRoute, method: string, parts: RouteParts): RoutePl
     late: planned.filter((dependency) => !isEarly.has(dependency.slot)),
     body, form,
     maxBodyBytes: spec.maxBodyBytes,
-    isSurrounded: parts.isWrapped || route.use.length > 0 || isEarly.size > 0,
+    isSurrounded: parts.middleware.length > 0 || route.use.length > 0 || isEarly.size > 0,
     reply: replyPlan(spec, subject),
     security: [...planned.flatMap((dependency) => dependency.security), ...[spec.security ?? []].flat() as SecurityRequirement[]], // one or a list of them
   };
@@ -290,6 +291,7 @@ class RouteCall {
   }
 
   #handle(): unknown {
+    if (this.#req.expiry !== undefined) throw this.#req.expiry; // while something was waited for: nothing is begun that nobody reads
     const context = this.#context as unknown as Record<string, unknown>;
     for (const [name, slot] of this.#plan.names) context[name] = this.#resolution.values[slot];
     const { event } = this.#req;
@@ -305,6 +307,7 @@ class RouteCall {
   }
 
   #leave(response: HttpResponse): Awaitable<HttpResponse> {
+    if (this.#req.expiry !== undefined) return abandon(response, this.#req.expiry); // too late: the client has been told that it failed
     if (!this.#resolution.mustCleanUp('handler')) {
       this.#leaveLater();
       return response;
@@ -381,6 +384,7 @@ class RouteRecord implements CompiledRoute {
   readonly security: readonly SecurityRequirement[];
   readonly meta: Readonly<Record<string, unknown>>;
   readonly rateLimit: RouteRateLimit | false | undefined;
+  readonly timeoutMs: number | false | undefined;
   readonly #route: FlatRoute;
 
   constructor(route: FlatRoute, method: string, security: readonly SecurityRequirement[]) {
@@ -390,6 +394,7 @@ class RouteRecord implements CompiledRoute {
     this.security = security;
     this.meta = Object.freeze({ ...route.spec.meta });
     this.rateLimit = route.spec.rateLimit;
+    this.timeoutMs = route.spec.timeoutMs;
     this.#route = route;
   }
 

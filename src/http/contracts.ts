@@ -48,7 +48,7 @@ export interface HttpRequest {
   readonly state: StateMap;
   /** @throws SvcError `E_SESSION_ABSENT` without session middleware */
   readonly session: Session;
-  /** Aborts when the client has left before its answer was complete, and at no other time. */
+  /** Aborts when the client has left before its answer was complete (`ClientDisconnected`), or the time of the request is over (`RequestTimeout`), and at no other time. */
   readonly signal: AbortSignal;
   /** The whole body. No cap of its own: `maxBytes`, else the application's `maxBodyBytes`; beyond it 413. */
   body(options?: BodyOptions): Promise<Uint8Array>;
@@ -187,6 +187,8 @@ export interface CompiledRoute {
   readonly meta: Readonly<Record<string, unknown>>;
   /** How often a client may call it, where its spec says so; false: as often as it likes. */
   readonly rateLimit?: RouteRateLimit | false | undefined;
+  /** How long it may take to answer, where its spec says so; false: as long as it likes. */
+  readonly timeoutMs?: number | false | undefined;
 }
 
 /** What a client is counted by; undefined: by its address. */

@@ -49,6 +49,7 @@ export class ErrorRenderer {
 
   /** The answer for an error: of its handler, else as a problem. */
   render(error: unknown, req: TransportRequest): Awaitable<HttpResponse> {
+    if (req.expiry !== undefined && isOf(error, req.expiry)) return problem(req.expiry.status, req.id); // what was told to stop has stopped: nobody reads it
     const handler = this.#handlers.find(error);
     if (handler === undefined) return this.#plain(error, req);
     try {
@@ -97,6 +98,11 @@ export class ErrorRenderer {
       return problem(error.status, req.id, { detail: typeof error.detail === 'string' ? error.detail : undefined });
     }
   }
+}
+
+/** An error as itself, or as the AbortError that Node makes of a signal aborted with it. */
+function isOf(error: unknown, reason: Error): boolean {
+  return error === reason || (error instanceof Error && error.name === 'AbortError' && error.cause === reason);
 }
 
 /** The client has left: as itself, or as the AbortError that Node makes of an aborted signal. */

@@ -81,6 +81,10 @@ export class TransportRequest implements HttpRequest {
   failure: unknown;
   /** Whether there is an answer: until then a client that has left does not end the request. Set by the transport. @internal */
   isAnswered = false;
+  /** Why its time is over, once it is. @internal */
+  expiry: HTTPException | undefined;
+  /** What is answered after that; nobody reads it. @internal */
+  late: Promise<HttpResponse> | undefined;
   /** When it came, by the monotonic clock. Set by the transport. @internal */
   startedMs = 0;
   /** What those who watch requests are given; undefined while nobody does. Set by the application. @internal */
@@ -182,9 +186,18 @@ export class TransportRequest implements HttpRequest {
     const abort = this.#abort = new AbortController();
     const outgoing = this.#outgoing;
     const leave = (): void => { if (!this.wasDelivered && this.failure === undefined) abort.abort(new ClientDisconnected()); };
-    if (outgoing.destroyed) leave(); // the client left before anybody asked
+    if (this.expiry !== undefined) abort.abort(this.expiry);
+    else if (outgoing.destroyed) leave(); // the client left before anybody asked
     else outgoing.once('close', leave);
     return abort.signal;
+  }
+
+  /** Its time is over: whoever listens to the signal stops. Counts once. @internal */
+  expire(reason: HTTPException, late: Promise<HttpResponse>): void {
+    if (this.expiry !== undefined) return;
+    this.expiry = reason;
+    this.late = late;
+    this.#abort?.abort(reason);
   }
 
   /** Whether the whole answer has gone out. Node 24.16 says "finished" of one whose socket broke. @internal */
