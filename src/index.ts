@@ -51,6 +51,8 @@ export type { CORSOptions } from './http/cors.ts';
 export type { CookieOptions } from './http/cookies.ts';
 export { CSRFMiddleware, csrfField, csrfToken } from './http/csrf.ts';
 export type { CSRFOptions } from './http/csrf.ts';
+export { contentDisposition } from './http/disposition.ts';
+export type { DispositionType } from './http/disposition.ts';
 export type { ErrorClass, ExceptionHandler } from './http/exception-handlers.ts';
 export { FileResponse } from './http/files.ts';
 export type { FileOptions } from './http/files.ts';

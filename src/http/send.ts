@@ -5,6 +5,7 @@
  * when the source fails after the head has gone, the connection is cut, so that the client sees a truncated answer.
  */
 import { ClientDisconnected } from '../errors.ts';
+import { FileBody } from './file-body.ts';
 import type { ServerResponse } from 'node:http';
 import type { HttpResponse, Pieces } from './response.ts';
 
@@ -38,7 +39,7 @@ export function send(outgoing: ServerResponse, response: HttpResponse, context: 
   }
   if (isPieces(body)) {
     outgoing.writeHead(status, headOf(response, context, response.contentLength));
-    if (!isHead) return sendPieces(outgoing, body);
+    if (!isHead) return body instanceof FileBody && !outgoing.destroyed ? body.sendTo(outgoing) : sendPieces(outgoing, body);
     outgoing.end();
     return discard(body);
   }

@@ -16,6 +16,7 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { AddressInfo, Server as NetServer, Socket } from 'node:net';
 import type { Clock } from '../clock.ts';
 import type { Logger } from '../log.ts';
+import type { ConnectionMeter } from './connection-meter.ts';
 import type { Awaitable } from './contracts.ts';
 import type { Outcome, RequestDefaults } from './request.ts';
 import type { RequestIdentity } from './request-id.ts';
@@ -27,6 +28,8 @@ export interface ServedApplication {
   readonly log: Logger;
   /** Whether cookies are `Secure` even without TLS: in production. */
   readonly securesCookies: boolean;
+  /** Counts connections and their requests; undefined where nobody does. */
+  readonly connections?: ConnectionMeter | undefined;
   /** Answers. Never throws, never rejects. */
   handle(req: TransportRequest): Awaitable<HttpResponse>;
   /** Runs what the request left for afterwards; a promise where that takes time. Never throws, never rejects. */
@@ -56,6 +59,7 @@ const LINGER_MS = 5_000;
 /** One listening socket and the requests that came over it. */
 export class HttpServer {
   readonly #app: ServedApplication;
+  readonly #connections: ConnectionMeter | undefined;
   readonly #server: Server;
   #inFlight = 0;
   #isDraining = false;
@@ -69,6 +73,7 @@ export class HttpServer {
 
   constructor(app: ServedApplication) {
     this.#app = app;
+    this.#connections = app.connections;
     this.#server = createServer({
       headersTimeout: HEADERS_TIMEOUT_MS,
       requestTimeout: REQUEST_TIMEOUT_MS,
@@ -86,6 +91,7 @@ export class HttpServer {
       continueLater(incoming, outgoing);
       this.#onRequest(incoming, outgoing);
     });
+    app.connections?.watch(this.#server);
   }
 
   /** Requests that have come and are not answered yet; those whose client has left count while their handlers run. */
@@ -176,6 +182,7 @@ export class HttpServer {
   #begin(incoming: IncomingMessage, outgoing: ServerResponse): TransportRequest {
     this.#inFlight++;
     (incoming.socket as Connection)[NEWEST] = outgoing;
+    this.#connections?.request(incoming.socket);
     const req = new TransportRequest(incoming, outgoing, this.#app.defaults);
     req.startedMs = this.#app.clock.monotonicMs();
     outgoing.on('close', () => {
