@@ -325,6 +325,10 @@ export const FAULTS = {
     describe: (name: string): string => `Cannot read the state "${name}": nothing has set it`,
     remedy: 'Register the plugin that provides it, or set it in a middleware before it is read',
   },
+  E_STATIC_DIRECTORY: {
+    describe: (directory: string, problem: string): string => `Cannot serve the directory "${directory}": ${problem}`,
+    remedy: "Make the directory before the application starts, or name it from where the program is: new URL('../public', import.meta.url)",
+  },
   E_TOKEN_CLAIM: {
     describe: (claim: string, problem: string): string => `Cannot create a token: "${claim}" ${problem}`,
     remedy: 'Pass the subject first, times and names by the options expiresInSeconds, issuer, audience and id, and JSON values as claims',

@@ -80,6 +80,8 @@ export type { SessionCookieOptions, SessionOptions } from './http/sessions.ts';
 export { SecurityHeadersMiddleware, cspNonce } from './http/security-headers.ts';
 export type { ReferrerPolicy, SecurityHeadersOptions, StrictTransportSecurity } from './http/security-headers.ts';
 export { services, stateKey } from './http/state.ts';
+export type { StaticOptions } from './http/static.ts';
+export type { DotfilePolicy } from './http/static-path.ts';
 export { RequestTimeout, TimeoutMiddleware } from './http/timeout.ts';
 export type { TimeoutOptions } from './http/timeout.ts';
 export { traceHeaders } from './http/trace-context.ts';
