@@ -71,6 +71,8 @@ export interface SvcOptions {
   readonly env?: Env | undefined;
   /** The cap of every request body in bytes. Default: none but those of `json()`, `text()` and `form()`. */
   readonly maxBodyBytes?: number | undefined;
+  /** Where uploaded files are kept that do not fit in memory, until their requests are over. Default: the system's folder for temporary files. SVC_UPLOAD_DIRECTORY. */
+  readonly uploadDirectory?: string | undefined;
   /**
    * The proxies in front, whose word counts for `req.ip`, `req.scheme` and `req.host`: how many there are, or their addresses,
    * networks (`10.0.0.0/8`), `loopback`, `private`, `linklocal`. In the variable SVC_TRUST_PROXY with commas. Default: none.
@@ -191,6 +193,7 @@ export class Svc extends Router implements ServedApplication {
       authSecret: given<string | readonly string[]>('a string or a list of strings', (value) => [value].flat().every((secret) => typeof secret === 'string')),
       version: text(), title: text(), env: text(),
       maxBodyBytes: given<number>('an integer 0 or more', (value) => Number.isSafeInteger(value) && (value as number) >= 0),
+      uploadDirectory: text(),
       trustProxy: given<TrustProxy>(), // read with the other settings
       forwardedHeader: given<ForwardedHeader>(FORWARDED_NEEDS, (value) => FORWARDED_HEADERS.some((known) => known === value)),
       trustForwardedHost: given<boolean>('true or false', (value) => typeof value === 'boolean'),
@@ -631,7 +634,7 @@ class Settings {
     const header = config.get<ForwardedHeader | undefined>('forwardedHeader', 'x-forwarded', { cast: (text) => FORWARDED_HEADERS.find((known) => known === text), needs: FORWARDED_NEEDS })!;
     const saysHost = config.get('trustForwardedHost', false);
     const trust = readTrustProxy(config.get('trustProxy', undefined, { cast: (text): unknown => text }), { header, saysHost });
-    this.defaults = { state, maxBodyBytes: config.get('maxBodyBytes', Infinity), trust };
+    this.defaults = { state, maxBodyBytes: config.get('maxBodyBytes', Infinity), trust, uploadDirectory: config.get<string | undefined>('uploadDirectory', undefined, { cast: (text) => text, needs: 'a folder' }) };
   }
 }
 

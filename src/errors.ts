@@ -334,6 +334,18 @@ export const FAULTS = {
     remedy: "Name them, trustProxy: ['loopback', '10.0.0.0/8'], or say how many there are, trustProxy: 1",
     rule: 'SVC210',
   },
+  E_UPLOAD_DIRECTORY: {
+    describe: (directory: string, problem: string): string => `Cannot keep an uploaded file in "${directory}": ${problem}`,
+    remedy: 'Set uploadDirectory (SVC_UPLOAD_DIRECTORY) to a folder that is there and may be written to',
+  },
+  E_UPLOAD_EXISTS: {
+    describe: (): string => 'Cannot save an uploaded file: there is a file of that name already',
+    remedy: 'Choose a name of your own, such as a random one, or replace the file: save(path, { overwrite: true })',
+  },
+  E_UPLOAD_GONE: {
+    describe: (what: string): string => `Cannot read ${what} of a form: it is not kept any more`,
+    remedy: 'Read or save a file before its request is over, in its background tasks at the latest; read each part of parts() before the next one',
+  },
   E_URL_NAME: {
     describe: (name: string, suggestion: string | undefined): string =>
       `Cannot build a URL: no route is named "${name}"` + (suggestion === undefined ? '' : `: did you mean "${suggestion}"?`),
