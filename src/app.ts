@@ -634,7 +634,7 @@ class Settings {
     const header = config.get<ForwardedHeader | undefined>('forwardedHeader', 'x-forwarded', { cast: (text) => FORWARDED_HEADERS.find((known) => known === text), needs: FORWARDED_NEEDS })!;
     const saysHost = config.get('trustForwardedHost', false);
     const trust = readTrustProxy(config.get('trustProxy', undefined, { cast: (text): unknown => text }), { header, saysHost });
-    this.defaults = { state, maxBodyBytes: config.get('maxBodyBytes', Infinity), trust, uploadDirectory: config.get<string | undefined>('uploadDirectory', undefined, { cast: (text) => text, needs: 'a folder' }) };
+    this.defaults = { state, maxBodyBytes: config.get('maxBodyBytes', Infinity), trust, uploadDirectory: config.get('uploadDirectory', '') || undefined };
   }
 }
 

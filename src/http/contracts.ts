@@ -58,7 +58,7 @@ export interface HttpRequest {
   text(options?: BodyOptions): Promise<string>;
   /**
    * The fields and files of a form, urlencoded or multipart; 10 MB unless `maxBytes`, or `maxBodyBytes` of the route, says
-   * otherwise. Read once: later calls give the same form. 413 beyond a limit, 400 when malformed, 415 for another type.
+   * otherwise. A multipart one is read once: later calls give the same. 413 beyond a limit, 400 when malformed, 415 for another type.
    */
   form(options?: FormOptions): Promise<FormData_>;
   /**

@@ -19,7 +19,7 @@ import { RequestState, SESSION } from './state.ts';
 import { UploadStore } from './uploads.ts';
 import type { BodyReader, BodySource } from './body.ts';
 import type { Awaitable, BodyOptions, CompiledRoute, FormData_, FormOptions, FormPart, HttpRequest, Session, StateMap } from './contracts.ts';
-import type { FileKeeper } from './form.ts';
+import type { FileKeeper, FormTerms } from './form.ts';
 import type { HeaderView } from './headers.ts';
 import type { Forwarding, ProxyTrust } from './proxy.ts';
 import type { MultiMap, Pairs } from './query.ts';
@@ -231,16 +231,20 @@ export class TransportRequest implements HttpRequest {
   /** `form()`, of whose files only what `keeper` says is kept. @internal */
   readForm(options: FormOptions, keeper?: FileKeeper): Promise<FormData_> {
     if (this.#form !== undefined) return this.#form;
-    const form = this.#form = this.#startForm(options, keeper);
-    form.catch(() => undefined); // told to whoever asks; a handler that has left does not
-    return form;
+    const reading = this.#startForm(options, keeper);
+    reading.catch(() => undefined); // told to whoever waits for it; a handler that has left does not
+    return reading;
   }
 
   async #startForm(options: FormOptions, keeper: FileKeeper | undefined): Promise<FormData_> {
     const terms = readFormOptions('form()', options, this.#defaults.uploadDirectory);
     const { boundary } = formTypeOf(this.field('content-type'));
+    if (boundary === undefined) return this.#read('form()', options, this.#formBytes(), (bytes) => parseUrlencoded(decodeUtf8(bytes), terms));
+    return this.#form = this.#collectForm(boundary, options, terms, keeper);
+  }
+
+  async #collectForm(boundary: string, options: FormOptions, terms: FormTerms, keeper: FileKeeper | undefined): Promise<FormData_> {
     const fallback = this.#formBytes();
-    if (boundary === undefined) return this.#read('form()', options, fallback, (bytes) => parseUrlencoded(decodeUtf8(bytes), terms));
     const chunks = this.#readers === undefined ? this.#chunks('form()', this.#limit(options, fallback)) : [await this.#read('form()', options, fallback, same)];
     const store = new UploadStore(terms.directory, terms.memoryBytes);
     this.afterwards(() => store.close());
