@@ -44,6 +44,7 @@ import type { OpsOptions } from './ops.ts';
 import type { RegisteredPlugin } from './plugin.ts';
 import type { Routes } from './route.ts';
 import type { Awaitable, CompiledRoute, ContributedMigration, Host, Middleware, Plugin, Rule, Services, StateMap } from './http/contracts.ts';
+import type { ConnectionMeter } from './http/connection-meter.ts';
 import type { ErrorClass, ExceptionHandler } from './http/exception-handlers.ts';
 import type { LimitOptions, Limits } from './http/limits.ts';
 import type { MiddlewareFunction } from './http/pipeline.ts';
@@ -459,6 +460,9 @@ export class Svc extends Router implements ServedApplication {
   onConnectionRefused(): void { this.#refusedConnections.add(1); }
 
   /** @internal */
+  get connections(): ConnectionMeter { return this.operations.connections; }
+
+  /** @internal */
   get defaults(): RequestDefaults { return this.#readSettings().defaults; }
 
   /** @internal */
@@ -481,8 +485,8 @@ export class Svc extends Router implements ServedApplication {
   /** The application compiled in another way, for a test client. @internal */
   variant(variant: CompileVariant): ServedApplication & Pick<CompiledApplication, 'start'> {
     const { handle, start } = this.#build(variant).serve();
-    const { defaults, clock, log, securesCookies } = this;
-    return { defaults, clock, log, securesCookies, handle, start, finish: (req, outcome) => this.finish(req, outcome), count: (req, response, durationMs) => this.count(req, response, durationMs) };
+    const { defaults, clock, log, securesCookies, connections } = this;
+    return { defaults, clock, log, securesCookies, connections, handle, start, finish: (req, outcome) => this.finish(req, outcome), count: (req, response, durationMs) => this.count(req, response, durationMs) };
   }
 
   /** @internal */

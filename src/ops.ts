@@ -10,6 +10,7 @@ import { BlockList, isIP } from 'node:net';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { Forbidden, Unauthorized } from './errors.ts';
 import { given, int, readOptions, text } from './options.ts';
+import { ConnectionMeter } from './http/connection-meter.ts';
 import { HttpResponse, JSON_TYPE } from './http/response.ts';
 import type { Clock } from './clock.ts';
 import type { Env } from './config.ts';
@@ -45,6 +46,7 @@ type Probe = (signal: AbortSignal) => Awaitable<void>;
 export class Operations {
   /** Set from the first moment of shutdown. */
   isStopping = false;
+  readonly connections: ConnectionMeter;
   readonly access: { readonly port: number | undefined; readonly host: string };
   /** Apart, where printing does not show it: it may be a token. */
   readonly #auth: MetricsAccess['auth'];
@@ -81,6 +83,7 @@ export class Operations {
     this.renderMetrics = () => parts.metrics.render();
     this.#requests = parts.metrics.counter('svc_requests_total', 'Requests answered, by method, route template and status', ['method', 'route', 'status']);
     this.#durations = parts.metrics.histogram('svc_request_duration_seconds', 'Time from a request to its answer', DURATION_BUCKETS, ['method', 'route']);
+    this.connections = new ConnectionMeter(parts.metrics);
     const startedMs = parts.clock().monotonicMs();
     parts.metrics.gauge('svc_uptime_seconds', 'Seconds since the application was made', () => (parts.clock().monotonicMs() - startedMs) / 1_000, 'max');
     parts.metrics.gauge('svc_requests_in_flight', 'Requests that have come and are not answered yet', () => this.inFlight());

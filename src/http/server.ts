@@ -18,6 +18,7 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { AddressInfo, Server as NetServer, Socket } from 'node:net';
 import type { Clock } from '../clock.ts';
 import type { Logger } from '../log.ts';
+import type { ConnectionMeter } from './connection-meter.ts';
 import type { Awaitable } from './contracts.ts';
 import type { Limits } from './limits.ts';
 import type { Outcome, RequestDefaults } from './request.ts';
@@ -38,6 +39,8 @@ export interface ServedApplication {
   isProbe?(req: TransportRequest): boolean;
   /** Told of each connection that is one too many. */
   onConnectionRefused?(): void;
+  /** Counts connections and their requests; undefined where nobody does. */
+  readonly connections?: ConnectionMeter | undefined;
   /** Answers. Never throws, never rejects. */
   handle(req: TransportRequest): Awaitable<HttpResponse>;
   /** Runs what the request left for afterwards; a promise where that takes time. Never throws, never rejects. */
@@ -62,9 +65,10 @@ const LINGER_MS = 5_000;
 /** One listening socket and the requests that came over it. */
 export class HttpServer {
   readonly #app: ServedApplication;
+  readonly #connections: ConnectionMeter | undefined;
   readonly #server: Server;
   readonly #limits: Limits;
-  readonly #connections: ConnectionLimits;
+  readonly #crowd: ConnectionLimits;
   /** Undefined where all routes give a body the same time. */
   readonly #deadlines: BodyDeadlines | undefined;
   #inFlight = 0;
@@ -81,9 +85,10 @@ export class HttpServer {
     const { clock, log, limits = USUAL_LIMITS, longestRequestMs } = app;
     this.#app = app;
     this.#limits = limits;
-    this.#connections = new ConnectionLimits({ limits, clock, log, onRefused: () => app.onConnectionRefused?.() });
+    this.#crowd = new ConnectionLimits({ limits, clock, log, onRefused: () => app.onConnectionRefused?.() });
     if (longestRequestMs !== undefined) this.#deadlines = new BodyDeadlines(clock, (socket) => onClientError({ code: 'ERR_HTTP_REQUEST_TIMEOUT' }, socket, this.#identity));
     const requestTimeout = longestRequestMs ?? limits.requestTimeoutMs;
+    this.#connections = app.connections;
     this.#server = createServer({
       requestTimeout,
       headersTimeout: Math.min(limits.headersTimeoutMs, requestTimeout), // node:http refuses a longer one
@@ -94,7 +99,7 @@ export class HttpServer {
       requireHostHeader: false, // node:http refuses without a body; see request-head.ts
       shouldUpgradeCallback: () => false, // answered as it stands: nobody here speaks another protocol (RFC 9110 §7.8)
     }, (incoming, outgoing) => this.#onRequest(incoming, outgoing));
-    this.#connections.watch(this.#server, false);
+    this.#crowd.watch(this.#server, false);
     this.#server.maxHeadersCount = 0; // beyond it node:http drops fields and says nothing; see request-head.ts
     this.#server.on('clientError', (error, socket) => onClientError(error, socket as Socket, this.#identity));
     this.#server.on('connect', (_, socket) => refuseSocket(socket as Socket, 501, this.#identity));
@@ -103,6 +108,7 @@ export class HttpServer {
       continueLater(incoming, outgoing);
       this.#onRequest(incoming, outgoing);
     });
+    app.connections?.watch(this.#server);
   }
 
   /** Requests that have come and are not answered yet; those whose client has left count while their handlers run. */
@@ -183,7 +189,7 @@ export class HttpServer {
     const socket = incoming.socket as Connection;
     if (socket[SAID_CLOSE] === true) return void socket.pause(); // sent behind our "Connection: close": not to be processed (RFC 9112 §9.6)
     const req = this.#begin(incoming, outgoing);
-    let verdict = judgeHead(incoming, this.#limits.maxHeaderFields) ?? this.#connections.judge(socket, this.#inFlight);
+    let verdict = judgeHead(incoming, this.#limits.maxHeaderFields) ?? this.#crowd.judge(socket, this.#inFlight);
     if (verdict === BUSY && this.#app.isProbe?.(req) === true) verdict = undefined;
     if (verdict !== undefined && verdict !== BUSY) socket[SAID_CLOSE] = true;
     const response = verdict === undefined || verdict.status === 0 ? this.#app.handle(req) : refusalOf(verdict, req.id);
@@ -195,11 +201,12 @@ export class HttpServer {
   #begin(incoming: IncomingMessage, outgoing: ServerResponse): TransportRequest {
     this.#inFlight++;
     (incoming.socket as Connection)[NEWEST] = outgoing;
-    this.#connections.enter(incoming.socket);
+    this.#crowd.enter(incoming.socket);
+    this.#connections?.request(incoming.socket);
     const req = new TransportRequest(incoming, outgoing, this.#app.defaults);
     req.startedMs = this.#app.clock.monotonicMs();
     outgoing.on('close', () => {
-      this.#connections.settle(incoming.socket);
+      this.#crowd.settle(incoming.socket);
       if (req.isAnswered) this.#end(req, outgoing); // else its handler still runs, and #answer() ends it
     });
     return req;
