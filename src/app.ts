@@ -185,7 +185,6 @@ export class Svc extends Router implements ServedApplication {
   readonly #pending = new Set<Promise<void>>();
   readonly #tasks: BackgroundRunner;
   readonly #errorCounter: Counter;
-  readonly #refusedConnections: Counter;
   readonly #services: Services = lent(this);
   #compiled: CompiledApplication | undefined;
   /** Undefined where there is none. */
@@ -219,7 +218,6 @@ export class Svc extends Router implements ServedApplication {
     Object.defineProperty(this, APP_BRAND, { value: true });
     this.metrics = createMetrics({ log: this.log });
     this.#errorCounter = this.metrics.counter('svc_errors_total', 'Errors that nothing handled, and answers of 500 and above that were thrown');
-    this.#refusedConnections = this.metrics.counter('svc_connections_refused_total', 'Connections beyond maxConnections: answered with 503, or closed');
     this.#tasks = new BackgroundRunner(this.log, this.metrics);
     this.operations = new Operations({ env: () => this.env, clock: () => this.#clock, log: this.log, metrics: this.metrics, options: ops ?? {} });
     this.state = new AppState();
@@ -455,9 +453,6 @@ export class Svc extends Router implements ServedApplication {
 
   /** @internal */
   isProbe({ path }: TransportRequest): boolean { return PROBES.has(path); }
-
-  /** @internal */
-  onConnectionRefused(): void { this.#refusedConnections.add(1); }
 
   /** @internal */
   get connections(): ConnectionMeter { return this.operations.connections; }
@@ -716,9 +711,9 @@ const SHUTDOWN_MS = 10_000;
 /** Answered by a process that is merely busy. */
 const PROBES: ReadonlySet<string> = new Set(['/healthz', '/readyz', '/metrics']);
 
-const OPS_SPEC = { public: 'operations', mcp: false, rateLimit: false } as const; // a probe that is refused restarts what is healthy
+const OPS_SPEC = { public: 'operations', mcp: false, rateLimit: false, timeoutMs: false, meta: { loadShedding: false } } as const; // a probe that is refused restarts what is healthy
 /** Probes come by address, and their answers give nothing away. */
-const PROBE_SPEC = { ...OPS_SPEC, meta: { trustedHost: false } } as const;
+const PROBE_SPEC = { ...OPS_SPEC, meta: { ...OPS_SPEC.meta, trustedHost: false } } as const;
 
 /** What was not given does not hide what `config` says of the same name. */
 function withoutUndefined(values: object): Record<string, unknown> {

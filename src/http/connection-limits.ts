@@ -65,7 +65,7 @@ export class ConnectionLimits {
   watch(server: Server, isSecure: boolean): void {
     server.maxConnections = this.#most; // those beyond cost least; but it does not count what another process has accepted
     const onClose = (): void => { this.#open--; };
-    server.on('drop', () => this.#refuse());
+    server.on('drop', () => this.#tell('maxConnections')); // and counted by whoever counts connections
     server.on('connection', (socket: Limited) => {
       this.#open++;
       socket.on('close', onClose);

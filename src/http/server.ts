@@ -37,8 +37,6 @@ export interface ServedApplication {
   readonly longestRequestMs?: number | undefined;
   /** Whether a request is served however many there are. */
   isProbe?(req: TransportRequest): boolean;
-  /** Told of each connection that is one too many. */
-  onConnectionRefused?(): void;
   /** Counts connections and their requests; undefined where nobody does. */
   readonly connections?: ConnectionMeter | undefined;
   /** Answers. Never throws, never rejects. */
@@ -85,7 +83,7 @@ export class HttpServer {
     const { clock, log, limits = USUAL_LIMITS, longestRequestMs } = app;
     this.#app = app;
     this.#limits = limits;
-    this.#crowd = new ConnectionLimits({ limits, clock, log, onRefused: () => app.onConnectionRefused?.() });
+    this.#crowd = new ConnectionLimits({ limits, clock, log, onRefused: () => app.connections?.refuse() });
     if (longestRequestMs !== undefined) this.#deadlines = new BodyDeadlines(clock, (socket) => onClientError({ code: 'ERR_HTTP_REQUEST_TIMEOUT' }, socket, this.#identity));
     const requestTimeout = longestRequestMs ?? limits.requestTimeoutMs;
     this.#connections = app.connections;

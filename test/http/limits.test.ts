@@ -123,7 +123,7 @@ test('HttpServer answers surplus connections with 503, closes those beyond, coun
   assert.equal(answer.field('connection'), 'close');
   await surplus.ended();
   for (const client of within) assert.equal((await client.send(GET).answer()).status, 200);
-  assert.match(it.app.metrics.render(), /^svc_connections_refused_total 2$/m);
+  assert.match(it.app.metrics.render(), /^svc_connections_refused_total\{reason="limit"\} 2$/m);
   assert.equal(it.events.filter((event) => event['event'] === 'overloaded' && event['setting'] === 'maxConnections').length, 1);
   for (const client of within) await client[Symbol.asyncDispose]();
   for (;;) { // until the server has seen that they are gone
