@@ -691,9 +691,9 @@ const LAST_REQUEST_MS = 100;
 /** How long background tasks, hooks and plugins may take to end after the last request, before a signal ends the process anyway. */
 const SHUTDOWN_MS = 10_000;
 
-const OPS_SPEC = { public: 'operations', mcp: false, rateLimit: false } as const; // a probe that is refused restarts what is healthy
+const OPS_SPEC = { public: 'operations', mcp: false, rateLimit: false, timeoutMs: false, meta: { loadShedding: false } } as const; // a probe that is refused restarts what is healthy
 /** Probes come by address, and their answers give nothing away. */
-const PROBE_SPEC = { ...OPS_SPEC, meta: { trustedHost: false } } as const;
+const PROBE_SPEC = { ...OPS_SPEC, meta: { ...OPS_SPEC.meta, trustedHost: false } } as const;
 
 /** What was not given does not hide what `config` says of the same name. */
 function withoutUndefined(values: object): Record<string, unknown> {

@@ -44,6 +44,8 @@ export type {
   SecurityRequirement, Services, Session, SessionKey, Flash, StateKey, StateMap, UploadFile,
 } from './http/contracts.ts';
 export type { DirectiveName, Directives, Sources } from './http/content-security-policy.ts';
+export { ConcurrencyLimitMiddleware } from './http/concurrency-limit.ts';
+export type { ConcurrencyLimitOptions } from './http/concurrency-limit.ts';
 export { CORSMiddleware } from './http/cors.ts';
 export type { CORSOptions } from './http/cors.ts';
 export type { CookieOptions } from './http/cookies.ts';
