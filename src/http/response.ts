@@ -28,6 +28,10 @@ export interface ResponseOptions {
 export interface Answered {
   readonly method: string;
   readonly headers: HeaderView;
+  /** A field by lower-case name, where that is cheaper than the view of all. */
+  field?(name: string): string | undefined;
+  /** Runs `fn` once the answer has gone, or will never go. */
+  afterwards?(fn: () => Promise<void>): void;
 }
 
 /** The fields of a ready-made response: for the paths that build them themselves. @internal */

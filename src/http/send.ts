@@ -5,6 +5,7 @@
  * when the source fails after the head has gone, the connection is cut, so that the client sees a truncated answer.
  */
 import { ClientDisconnected } from '../errors.ts';
+import { FileBody } from './file-body.ts';
 import type { ServerResponse } from 'node:http';
 import type { HttpResponse, Pieces } from './response.ts';
 
@@ -12,6 +13,8 @@ import type { HttpResponse, Pieces } from './response.ts';
 export interface SendContext {
   readonly method: string;
   readonly id: string;
+  /** The field that tells it. */
+  readonly idField: string;
   /** Whether cookies that wait for it get `Secure`. */
   readonly isSecure: boolean;
   /** Whether this is the connection's last answer. */
@@ -36,7 +39,7 @@ export function send(outgoing: ServerResponse, response: HttpResponse, context: 
   }
   if (isPieces(body)) {
     outgoing.writeHead(status, headOf(response, context, response.contentLength));
-    if (!isHead) return sendPieces(outgoing, body);
+    if (!isHead) return body instanceof FileBody && !outgoing.destroyed ? body.sendTo(outgoing) : sendPieces(outgoing, body);
     outgoing.end();
     return discard(body);
   }
@@ -51,12 +54,13 @@ export function send(outgoing: ServerResponse, response: HttpResponse, context: 
  * upstream has set; a `length` below 0 is not sent.
  */
 function headOf(response: HttpResponse, context: SendContext, length: number): string[] {
-  if (response.headers.has('x-request-id')) response.headers.delete('x-request-id');
+  const { idField } = context;
+  if (response.headers.has(idField)) response.headers.delete(idField);
   const fields = response.fields(context.isSecure);
   let head: (string | number)[];
-  if (fields.length === 2 && length >= 0) head = [fields[0]!, fields[1]!, 'X-Request-Id', context.id, 'Content-Length', length]; // what most answers are: one allocation
+  if (fields.length === 2 && length >= 0) head = [fields[0]!, fields[1]!, idField, context.id, 'Content-Length', length]; // what most answers are: one allocation
   else {
-    head = [...fields, 'X-Request-Id', context.id];
+    head = [...fields, idField, context.id];
     if (length >= 0) head.push('Content-Length', length);
   }
   if (context.isLast) head.push('Connection', 'close');
