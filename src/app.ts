@@ -71,6 +71,8 @@ export interface SvcOptions {
   readonly env?: Env | undefined;
   /** The cap of every request body in bytes. Default: none but those of `json()`, `text()` and `form()`. */
   readonly maxBodyBytes?: number | undefined;
+  /** For how long a client may take no byte of its answer before its connection is cut, in milliseconds, 1_000 … 3_600_000. Default 30_000. SVC_SEND_TIMEOUT_MS. */
+  readonly sendTimeoutMs?: number | undefined;
   /**
    * The proxies in front, whose word counts for `req.ip`, `req.scheme` and `req.host`: how many there are, or their addresses,
    * networks (`10.0.0.0/8`), `loopback`, `private`, `linklocal`. In the variable SVC_TRUST_PROXY with commas. Default: none.
@@ -174,6 +176,7 @@ export class Svc extends Router implements ServedApplication {
   readonly #pending = new Set<Promise<void>>();
   readonly #tasks: BackgroundRunner;
   readonly #errorCounter: Counter;
+  readonly #slowReaders: Counter;
   readonly #services: Services = lent(this);
   #compiled: CompiledApplication | undefined;
   /** The dependencies that live as long as the application: how to leave them. */
@@ -191,6 +194,7 @@ export class Svc extends Router implements ServedApplication {
       authSecret: given<string | readonly string[]>('a string or a list of strings', (value) => [value].flat().every((secret) => typeof secret === 'string')),
       version: text(), title: text(), env: text(),
       maxBodyBytes: given<number>('an integer 0 or more', (value) => Number.isSafeInteger(value) && (value as number) >= 0),
+      sendTimeoutMs: given<number>(SEND_TIMEOUT_NEEDS, isSendTimeout),
       trustProxy: given<TrustProxy>(), // read with the other settings
       forwardedHeader: given<ForwardedHeader>(FORWARDED_NEEDS, (value) => FORWARDED_HEADERS.some((known) => known === value)),
       trustForwardedHost: given<boolean>('true or false', (value) => typeof value === 'boolean'),
@@ -203,6 +207,7 @@ export class Svc extends Router implements ServedApplication {
     Object.defineProperty(this, APP_BRAND, { value: true });
     this.metrics = createMetrics({ log: this.log });
     this.#errorCounter = this.metrics.counter('svc_errors_total', 'Errors that nothing handled, and answers of 500 and above that were thrown');
+    this.#slowReaders = this.metrics.counter('svc_slow_readers_total', 'Connections that were cut because their client took no byte of its answer for sendTimeoutMs');
     this.#tasks = new BackgroundRunner(this.log, this.metrics);
     this.operations = new Operations({ env: () => this.env, clock: () => this.#clock, log: this.log, metrics: this.metrics, options: ops ?? {} });
     this.state = new AppState();
@@ -421,6 +426,12 @@ export class Svc extends Router implements ServedApplication {
   }
 
   /** @internal */
+  countCut(why: 'failed' | 'slow'): void {
+    if (why === 'failed') this.#errorCounter.add(1);
+    else this.#slowReaders.add(1);
+  }
+
+  /** @internal */
   get defaults(): RequestDefaults { return this.#readSettings().defaults; }
 
   /** @internal */
@@ -444,7 +455,7 @@ export class Svc extends Router implements ServedApplication {
   variant(variant: CompileVariant): ServedApplication & Pick<CompiledApplication, 'start'> {
     const { handle, start } = this.#build(variant).serve();
     const { defaults, clock, log, securesCookies } = this;
-    return { defaults, clock, log, securesCookies, handle, start, finish: (req, outcome) => this.finish(req, outcome), count: (req, status, durationMs) => this.count(req, status, durationMs) };
+    return { defaults, clock, log, securesCookies, handle, start, finish: (req, outcome) => this.finish(req, outcome), count: (req, status, durationMs) => this.count(req, status, durationMs), countCut: (why) => this.countCut(why) };
   }
 
   /** @internal */
@@ -630,11 +641,14 @@ class Settings {
     this.version = config.get('version', '1.0.0');
     const header = config.get<ForwardedHeader | undefined>('forwardedHeader', 'x-forwarded', { cast: (text) => FORWARDED_HEADERS.find((known) => known === text), needs: FORWARDED_NEEDS })!;
     const saysHost = config.get('trustForwardedHost', false);
+    const sendTimeoutMs = config.get<number | undefined>('sendTimeoutMs', 30_000, { cast: (text) => isSendTimeout(Number(text)) ? Number(text) : undefined, needs: SEND_TIMEOUT_NEEDS })!;
     const trust = readTrustProxy(config.get('trustProxy', undefined, { cast: (text): unknown => text }), { header, saysHost });
-    this.defaults = { state, maxBodyBytes: config.get('maxBodyBytes', Infinity), trust };
+    this.defaults = { state, maxBodyBytes: config.get('maxBodyBytes', Infinity), sendTimeoutMs, trust };
   }
 }
 
+const SEND_TIMEOUT_NEEDS = 'an integer 1000 … 3600000';
+const isSendTimeout = (value: unknown): boolean => int(1_000, 1_000, 3_600_000).accepts(value);
 const FORWARDED_NEEDS = FORWARDED_HEADERS.map((name) => `"${name}"`).join(' or ');
 
 /** The rules of settings that the framework itself cannot read. */

@@ -7,10 +7,12 @@ import { randomUUID } from 'node:crypto';
 import { createServer } from 'node:http';
 import { ClientDisconnected, SvcError, statusTitle } from '../errors.ts';
 import { findField } from './headers.ts';
+import { discard, isPieces } from './pieces.ts';
 import { PROBLEM_TYPE, problem } from './problem.ts';
 import { TransportRequest } from './request.ts';
 import { HttpResponse } from './response.ts';
-import { discard, isPieces, send } from './send.ts';
+import { send } from './send.ts';
+import { SlowReaders } from './slow-readers.ts';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { AddressInfo, Server as NetServer, Socket } from 'node:net';
 import type { Clock } from '../clock.ts';
@@ -31,6 +33,8 @@ export interface ServedApplication {
   finish(req: TransportRequest, outcome: Outcome): Awaitable<void>;
   /** Told of every answer and how long it took to make, in milliseconds. */
   count(req: TransportRequest, status: number, durationMs: number): void;
+  /** Told of an answer that was not sent whole: its source failed, or its client did not read. */
+  countCut?(why: 'failed' | 'slow'): void;
 }
 
 /** Where and how long. Times in milliseconds. */
@@ -41,11 +45,12 @@ export interface ListenOptions {
   readonly port?: number | undefined;
 }
 
-/** For how long a client may send its fields, its whole request, and stay silent between requests. */
+/** For how long a client may send its fields, its whole request, stay silent between requests, and take no byte of an answer. */
 const HEADERS_TIMEOUT_MS = 10_000;
 const REQUEST_TIMEOUT_MS = 30_000;
 const KEEP_ALIVE_TIMEOUT_MS = 5_000;
 const CHECK_INTERVAL_MS = 1_000;
+const SEND_TIMEOUT_MS = 30_000;
 /** For how long the rest of a body that nobody wants is read, so that its sender gets to see the answer. */
 const LINGER_MS = 5_000;
 
@@ -53,6 +58,7 @@ const LINGER_MS = 5_000;
 export class HttpServer {
   readonly #app: ServedApplication;
   readonly #server: Server;
+  readonly #slow: SlowReaders;
   #inFlight = 0;
   #isDraining = false;
   #endAll: (() => void) | undefined;
@@ -65,6 +71,7 @@ export class HttpServer {
 
   constructor(app: ServedApplication) {
     this.#app = app;
+    this.#slow = new SlowReaders({ clock: app.clock, limitMs: app.defaults.sendTimeoutMs ?? SEND_TIMEOUT_MS, onCut: (outgoing, id) => this.#onSlowReader(outgoing, id) });
     this.#server = createServer({
       headersTimeout: HEADERS_TIMEOUT_MS,
       requestTimeout: REQUEST_TIMEOUT_MS,
@@ -184,11 +191,12 @@ export class HttpServer {
     try {
       if (!incoming.complete) this.#linger(incoming, outgoing);
       const sending = send(outgoing, response, {
-        method: req.method, id: req.id, isLast: (this.#isDraining || !this.keepsAlive || (incoming.socket as Connection)[SAID_CLOSE] === true) && isLastOf(incoming.socket, outgoing), isSecure: this.#app.securesCookies || req.scheme === 'https',
+        method: req.method, id: req.id, isLast: (this.#isDraining || !this.keepsAlive || (incoming.socket as Connection)[SAID_CLOSE] === true) && isLastOf(incoming.socket, outgoing), isSecure: this.#app.securesCookies || req.scheme === 'https', slow: this.#slow,
       });
       sending?.catch((error: unknown) => this.#onSourceFailure(req, error));
     } catch (error) { // a field or body that node:http refuses
       req.failure = error;
+      this.#app.countCut?.('failed');
       this.#app.log.error('response_refused', error, { method: req.method, route: req.route?.template, request_id: req.id });
       if (outgoing.headersSent) outgoing.destroy();
       else outgoing.writeHead(500, ['Content-Length', '0', 'X-Request-Id', req.id]).end();
@@ -198,7 +206,14 @@ export class HttpServer {
   /** The source of a body failed after the head had gone out. */
   #onSourceFailure(req: TransportRequest, error: unknown): void {
     req.failure = error;
+    this.#app.countCut?.('failed');
     this.#app.log.error('response_failed', error, { method: req.method, route: req.route?.template, request_id: req.id });
+  }
+
+  /** The client takes nothing of its answer any more. */
+  #onSlowReader(outgoing: ServerResponse, id: string): void {
+    this.#app.countCut?.('slow');
+    this.#app.log.warn('slow_reader_cut', { method: outgoing.req.method, peer: outgoing.socket?.remoteAddress, request_id: id });
   }
 
   /** The answer is here before the request: let the rest of its body come for a while, then cut it off. */
