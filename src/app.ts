@@ -641,7 +641,7 @@ class Settings {
     this.version = config.get('version', '1.0.0');
     const header = config.get<ForwardedHeader | undefined>('forwardedHeader', 'x-forwarded', { cast: (text) => FORWARDED_HEADERS.find((known) => known === text), needs: FORWARDED_NEEDS })!;
     const saysHost = config.get('trustForwardedHost', false);
-    const sendTimeoutMs = config.get<number | undefined>('sendTimeoutMs', 30_000, { cast: (text) => isSendTimeout(Number(text)) ? Number(text) : undefined, needs: SEND_TIMEOUT_NEEDS })!;
+    const sendTimeoutMs = config.get('sendTimeoutMs', 30_000, { cast: (text) => isSendTimeout(Number(text)) ? Number(text) : undefined, needs: SEND_TIMEOUT_NEEDS })!;
     const trust = readTrustProxy(config.get('trustProxy', undefined, { cast: (text): unknown => text }), { header, saysHost });
     this.defaults = { state, maxBodyBytes: config.get('maxBodyBytes', Infinity), sendTimeoutMs, trust };
   }
