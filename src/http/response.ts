@@ -33,8 +33,10 @@ export interface Answered {
   readonly headers: HeaderView;
   /** Aborts when nobody waits for the answer any more. */
   readonly signal?: AbortSignal | undefined;
-  /** Runs `fn` when the request is over. */
-  afterwards?(fn: () => void): void;
+  /** A field by lower-case name, where that is cheaper than the view of all. */
+  field?(name: string): string | undefined;
+  /** Runs `fn` once the answer has gone, or will never go. */
+  afterwards?(fn: () => Promise<void>): void;
 }
 
 /** The fields of a ready-made response: for the paths that build them themselves. @internal */
@@ -221,7 +223,7 @@ export class StreamingResponse extends HttpResponse {
 
 function withPieces(answer: HttpResponse, primed: Primed, request: Answered): HttpResponse {
   answer.body = primed;
-  request.afterwards?.(() => primed.drop());
+  request.afterwards?.(async () => primed.drop());
   return answer;
 }
 

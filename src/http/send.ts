@@ -5,6 +5,7 @@
  * when the source fails after the head has gone, the connection is cut, so that the client sees a truncated answer.
  */
 import { ClientDisconnected } from '../errors.ts';
+import { FileBody } from './file-body.ts';
 import { checkedPiece, discard, ignore, isPending, isPieces, iterate, lengthError } from './pieces.ts';
 import { hasNoContent } from './response.ts';
 import type { ServerResponse } from 'node:http';
@@ -16,6 +17,8 @@ import type { SlowReaders } from './slow-readers.ts';
 export interface SendContext {
   readonly method: string;
   readonly id: string;
+  /** The field that tells it. */
+  readonly idField: string;
   /** Whether cookies that wait for it get `Secure`. */
   readonly isSecure: boolean;
   /** Whether this is the connection's last answer. */
@@ -42,8 +45,12 @@ export function send(outgoing: ServerResponse, response: HttpResponse, context: 
   }
   if (isPieces(body)) {
     outgoing.writeHead(status, headOf(response, context, response.contentLength));
-    if (!isHead) return sendPieces(outgoing, iterate(body), response.contentLength, context);
-    outgoing.end();
+    if (isHead) outgoing.end();
+    else if (!(body instanceof FileBody) || outgoing.destroyed) return sendPieces(outgoing, iterate(body), response.contentLength, context);
+    else {
+      context.slow.watch(outgoing, context.id);
+      return body.sendTo(outgoing);
+    }
     return discard(body);
   }
   const length = typeof body === 'string' ? Buffer.byteLength(body) : body.byteLength;
@@ -62,33 +69,32 @@ export function send(outgoing: ServerResponse, response: HttpResponse, context: 
  * upstream has set; a `length` below 0 is not sent.
  */
 function headOf(response: HttpResponse, context: SendContext, length: number): string[] {
+  const { idField } = context;
   const fields = withoutRequestId(response, context);
   let head: (string | number)[];
-  if (fields.length === 2 && length >= 0) head = [fields[0]!, fields[1]!, 'X-Request-Id', context.id, 'Content-Length', length]; // what most answers are: one allocation
+  if (fields.length === 2 && length >= 0) head = [fields[0]!, fields[1]!, idField, context.id, 'Content-Length', length]; // what most answers are: one allocation
   else {
-    head = [...fields, 'X-Request-Id', context.id];
+    head = [...fields, idField, context.id];
     if (length >= 0) head.push('Content-Length', length);
   }
   if (context.isLast) head.push('Connection', 'close');
   return head as string[]; // the type has no numbers; node:http takes them
 }
 
-const REQUEST_ID = 'x-request-id';
-
-/** The fields of the answer. `Content-Type` is as long as ours: a look at the first letter keeps it from being copied in lower case. */
-function withoutRequestId(response: HttpResponse, { isSecure }: SendContext): readonly string[] {
+/** The fields of the answer without the id's. Names of its length are common, `Content-Type` is one: their first letters are compared before they are copied in lower case. */
+function withoutRequestId(response: HttpResponse, { idField, isSecure }: SendContext): readonly string[] {
   const fields = response.fields(isSecure);
+  const first = idField.charCodeAt(0) | LOWER_CASE;
   for (let index = 0; index < fields.length; index += 2) {
     const name = fields[index]!;
-    if (name.length !== REQUEST_ID.length || (name.charCodeAt(0) | LOWER_CASE) !== LETTER_X || name.toLowerCase() !== REQUEST_ID) continue;
-    response.headers.delete(REQUEST_ID);
+    if (name.length !== idField.length || (name.charCodeAt(0) | LOWER_CASE) !== first || name.toLowerCase() !== idField.toLowerCase()) continue;
+    response.headers.delete(idField);
     return response.fields(isSecure);
   }
   return fields;
 }
 
 const LOWER_CASE = 32;
-const LETTER_X = 120;
 
 /** Bytes that are sent before others get a turn: a source that is always ready would keep the process to itself. */
 const TURN_BYTES = 1_048_576;
