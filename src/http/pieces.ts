@@ -139,7 +139,6 @@ export class Primed implements PieceIterator {
 export function prime(pieces: Pieces, announced: number, signal: AbortSignal | undefined): Primed | Promise<Primed> {
   if (pieces instanceof Primed) return pieces;
   const source = iterate(pieces);
-  if (signal?.aborted === true) return new Primed(source);
   for (let empty = 0; ; empty++) {
     const step = source.next();
     if (isPending(step)) return unlessLeft(source, primeLater(source, step, announced), signal);

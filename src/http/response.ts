@@ -215,7 +215,7 @@ export class StreamingResponse extends HttpResponse {
   override settle(request: Answered): HttpResponse | Promise<HttpResponse> {
     const answer = super.copy();
     const { body, contentLength } = answer;
-    if (request.method === 'HEAD' || hasNoContent(answer.status) || !isPieces(body)) return answer;
+    if (request.method === 'HEAD' || hasNoContent(answer.status) || !isPieces(body) || request.signal?.aborted === true) return answer; // nobody will read it
     const primed = prime(body, contentLength, request.signal);
     return primed instanceof Promise ? primed.then((ready) => withPieces(answer, ready, request)) : withPieces(answer, primed, request);
   }
