@@ -385,6 +385,7 @@ class RouteRecord implements CompiledRoute {
   readonly meta: Readonly<Record<string, unknown>>;
   readonly rateLimit: RouteRateLimit | false | undefined;
   readonly timeoutMs: number | false | undefined;
+  readonly requestTimeoutMs: number | undefined;
   readonly #route: FlatRoute;
 
   constructor(route: FlatRoute, method: string, security: readonly SecurityRequirement[]) {
@@ -395,6 +396,7 @@ class RouteRecord implements CompiledRoute {
     this.meta = Object.freeze({ ...route.spec.meta });
     this.rateLimit = route.spec.rateLimit;
     this.timeoutMs = route.spec.timeoutMs;
+    this.requestTimeoutMs = route.spec.requestTimeoutMs;
     this.#route = route;
   }
 

@@ -189,6 +189,8 @@ export interface CompiledRoute {
   readonly rateLimit?: RouteRateLimit | false | undefined;
   /** How long it may take to answer, where its spec says so; false: as long as it likes. */
   readonly timeoutMs?: number | false | undefined;
+  /** How long a client may take to send the whole request, in milliseconds, where its spec says so. */
+  readonly requestTimeoutMs?: number | undefined;
 }
 
 /** What a client is counted by; undefined: by its address. */

@@ -45,8 +45,6 @@ export interface RequestDefaults {
   readonly state: StateMap;
   /** The cap of every body, whatever a call asks for. */
   readonly maxBodyBytes: number;
-  /** For how long a client may take no byte of its answer. Default 30_000. */
-  readonly sendTimeoutMs?: number | undefined;
   /** Which proxies are believed. */
   readonly trust?: ProxyTrust | undefined;
   /** How they get their ids. Default: as everywhere. */

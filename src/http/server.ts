@@ -5,9 +5,11 @@
  */
 import { createServer } from 'node:http';
 import { ClientDisconnected, SvcError } from '../errors.ts';
+import { BodyDeadlines } from './body-deadlines.ts';
 import { onClientError, refuseSocket } from './client-errors.ts';
+import { BUSY, ConnectionLimits, refusalOf } from './connection-limits.ts';
+import { USUAL_LIMITS } from './limits.ts';
 import { discard, isPieces } from './pieces.ts';
-import { problem } from './problem.ts';
 import { TransportRequest } from './request.ts';
 import { judgeHead } from './request-head.ts';
 import { USUAL_IDENTITY } from './request-id.ts';
@@ -20,6 +22,7 @@ import type { Clock } from '../clock.ts';
 import type { Logger } from '../log.ts';
 import type { ConnectionMeter } from './connection-meter.ts';
 import type { Awaitable } from './contracts.ts';
+import type { Limits } from './limits.ts';
 import type { Outcome, RequestDefaults } from './request.ts';
 import type { RequestIdentity } from './request-id.ts';
 
@@ -30,6 +33,12 @@ export interface ServedApplication {
   readonly log: Logger;
   /** Whether cookies are `Secure` even without TLS: in production. */
   readonly securesCookies: boolean;
+  /** How much and how long; undefined: as usual. */
+  readonly limits?: Limits | undefined;
+  /** The longest `requestTimeoutMs` of its routes, where any has one of its own. */
+  readonly longestRequestMs?: number | undefined;
+  /** Whether a request is served however many there are. */
+  isProbe?(req: TransportRequest): boolean;
   /** Counts connections and their requests; undefined where nobody does. */
   readonly connections?: ConnectionMeter | undefined;
   /** Answers. Never throws, never rejects. */
@@ -50,14 +59,8 @@ export interface ListenOptions {
   readonly port?: number | undefined;
 }
 
-/** For how long a client may send its fields, its whole request, stay silent between requests, and take no byte of an answer. */
-const HEADERS_TIMEOUT_MS = 10_000;
-const REQUEST_TIMEOUT_MS = 30_000;
-const KEEP_ALIVE_TIMEOUT_MS = 5_000;
+/** How often connections are looked at that take too long. */
 const CHECK_INTERVAL_MS = 1_000;
-const SEND_TIMEOUT_MS = 30_000;
-/** Fields of a request. */
-const MAX_FIELDS = 200;
 /** For how long the rest of a body that nobody wants is read, so that its sender gets to see the answer. */
 const LINGER_MS = 5_000;
 
@@ -67,6 +70,10 @@ export class HttpServer {
   readonly #connections: ConnectionMeter | undefined;
   readonly #server: Server;
   readonly #slow: SlowReaders;
+  readonly #limits: Limits;
+  readonly #crowd: ConnectionLimits;
+  /** Undefined where all routes give a body the same time. */
+  readonly #deadlines: BodyDeadlines | undefined;
   #inFlight = 0;
   #isDraining = false;
   #endAll: (() => void) | undefined;
@@ -78,18 +85,25 @@ export class HttpServer {
   #whenAlone: (() => void) | undefined;
 
   constructor(app: ServedApplication) {
+    const { clock, log, limits = USUAL_LIMITS, longestRequestMs } = app;
     this.#app = app;
-    this.#slow = new SlowReaders({ clock: app.clock, limitMs: app.defaults.sendTimeoutMs ?? SEND_TIMEOUT_MS, onCut: (outgoing, id) => this.#onSlowReader(outgoing, id) });
+    this.#limits = limits;
+    this.#crowd = new ConnectionLimits({ limits, clock, log, onRefused: () => app.connections?.refuse() });
+    if (longestRequestMs !== undefined) this.#deadlines = new BodyDeadlines(clock, (socket) => onClientError({ code: 'ERR_HTTP_REQUEST_TIMEOUT' }, socket, this.#identity));
+    const requestTimeout = longestRequestMs ?? limits.requestTimeoutMs;
+    this.#slow = new SlowReaders({ clock, limitMs: limits.sendTimeoutMs, onCut: (outgoing, id) => this.#onSlowReader(outgoing, id) });
     this.#connections = app.connections;
     this.#server = createServer({
-      headersTimeout: HEADERS_TIMEOUT_MS,
-      requestTimeout: REQUEST_TIMEOUT_MS,
-      keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
-      connectionsCheckingInterval: CHECK_INTERVAL_MS,
+      requestTimeout,
+      headersTimeout: Math.min(limits.headersTimeoutMs, requestTimeout), // node:http refuses a longer one
+      keepAliveTimeout: limits.keepAliveTimeoutMs,
+      connectionsCheckingInterval: Math.min(CHECK_INTERVAL_MS, limits.headersTimeoutMs),
+      maxHeaderSize: limits.maxHeaderBytes,
       optimizeEmptyRequests: true,
       requireHostHeader: false, // node:http refuses without a body; see request-head.ts
       shouldUpgradeCallback: () => false, // answered as it stands: nobody here speaks another protocol (RFC 9110 §7.8)
     }, (incoming, outgoing) => this.#onRequest(incoming, outgoing));
+    this.#crowd.watch(this.#server, false);
     this.#server.maxHeadersCount = 0; // beyond it node:http drops fields and says nothing; see request-head.ts
     this.#server.on('clientError', (error, socket) => onClientError(error, socket as Socket, this.#identity));
     this.#server.on('connect', (_, socket) => refuseSocket(socket as Socket, 501, this.#identity));
@@ -179,9 +193,11 @@ export class HttpServer {
     const socket = incoming.socket as Connection;
     if (socket[SAID_CLOSE] === true) return void socket.pause(); // sent behind our "Connection: close": not to be processed (RFC 9112 §9.6)
     const req = this.#begin(incoming, outgoing);
-    const verdict = judgeHead(incoming, MAX_FIELDS);
-    if (verdict !== undefined) socket[SAID_CLOSE] = true;
-    const response = verdict === undefined || verdict.status === 0 ? this.#app.handle(req) : problem(verdict.status, req.id, { detail: verdict.detail });
+    let verdict = judgeHead(incoming, this.#limits.maxHeaderFields) ?? this.#crowd.judge(socket, this.#inFlight);
+    if (verdict === BUSY && this.#app.isProbe?.(req) === true) verdict = undefined;
+    if (verdict !== undefined && verdict !== BUSY) socket[SAID_CLOSE] = true;
+    const response = verdict === undefined || verdict.status === 0 ? this.#app.handle(req) : refusalOf(verdict, req.id);
+    if (this.#deadlines !== undefined && !incoming.complete) this.#limitBody(req, incoming, this.#deadlines);
     if (response instanceof HttpResponse) this.#answer(req, incoming, outgoing, response);
     else void response.then((settled) => this.#answer(req, incoming, outgoing, settled));
   }
@@ -189,13 +205,20 @@ export class HttpServer {
   #begin(incoming: IncomingMessage, outgoing: ServerResponse): TransportRequest {
     this.#inFlight++;
     (incoming.socket as Connection)[NEWEST] = outgoing;
+    this.#crowd.enter(incoming.socket);
     this.#connections?.request(incoming.socket);
     const req = new TransportRequest(incoming, outgoing, this.#app.defaults);
     req.startedMs = this.#app.clock.monotonicMs();
     outgoing.on('close', () => {
+      this.#crowd.settle(incoming.socket);
       if (req.isAnswered) this.#end(req, outgoing); // else its handler still runs, and #answer() ends it
     });
     return req;
+  }
+
+  #limitBody(req: TransportRequest, incoming: IncomingMessage, deadlines: BodyDeadlines): void {
+    const limitMs = req.route?.requestTimeoutMs ?? this.#limits.requestTimeoutMs;
+    if (limitMs !== this.#app.longestRequestMs) deadlines.watch(incoming, req.startedMs + limitMs); // else node:http does
   }
 
   #answer(req: TransportRequest, incoming: IncomingMessage, outgoing: ServerResponse, response: HttpResponse): void {

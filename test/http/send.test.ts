@@ -191,18 +191,6 @@ test('A client that reads slowly, but reads, and a source that is silent, are no
   assert.equal(metric(it.app, 'svc_slow_readers_total'), 0);
 });
 
-test('sendTimeoutMs is 1 s … 1 h, also as a variable', () => {
-  for (const sendTimeoutMs of [0, 999, 1.5, 3_600_001, Infinity]) assert.throws(() => new Svc({ sendTimeoutMs }), { code: 'E_OPTION_RANGE' });
-  process.env['SVC_SEND_TIMEOUT_MS'] = '5';
-  try {
-    assert.throws(() => new Svc(), { code: 'E_CONFIG_CAST' });
-    process.env['SVC_SEND_TIMEOUT_MS'] = '5000';
-    assert.equal(new Svc().defaults.sendTimeoutMs, 5_000);
-  } finally {
-    delete process.env['SVC_SEND_TIMEOUT_MS'];
-  }
-});
-
 test('An answer with a field as long as X-Request-Id keeps it, and has one id', async () => {
   await using it = await serve((app) => app.get('/', () => new HttpResponse('x', { headers: { 'Content-Type': 'a/b', 'X-Requested-A': '1', 'x-REQUEST-id': 'mine', 'X-Powered-Bye': '2' } })));
   const answer = await it.client.get('/', 'X-Request-Id: theirs\r\n').answer();
