@@ -187,6 +187,7 @@ export class Svc extends Router implements ServedApplication {
   readonly #pending = new Set<Promise<void>>();
   readonly #tasks: BackgroundRunner;
   readonly #errorCounter: Counter;
+  readonly #slowReaders: Counter;
   readonly #services: Services = lent(this);
   #compiled: CompiledApplication | undefined;
   /** Undefined where there is none. */
@@ -221,6 +222,7 @@ export class Svc extends Router implements ServedApplication {
     Object.defineProperty(this, APP_BRAND, { value: true });
     this.metrics = createMetrics({ log: this.log });
     this.#errorCounter = this.metrics.counter('svc_errors_total', 'Errors that nothing handled, and answers of 500 and above that were thrown');
+    this.#slowReaders = this.metrics.counter('svc_slow_readers_total', 'Connections that were cut because their client took no byte of its answer for sendTimeoutMs');
     this.#tasks = new BackgroundRunner(this.log, this.metrics);
     this.operations = new Operations({ env: () => this.env, clock: () => this.#clock, log: this.log, metrics: this.metrics, options: ops ?? {} });
     this.state = new AppState();
@@ -461,6 +463,12 @@ export class Svc extends Router implements ServedApplication {
   get connections(): ConnectionMeter { return this.operations.connections; }
 
   /** @internal */
+  countCut(why: 'failed' | 'slow'): void {
+    if (why === 'failed') this.#errorCounter.add(1);
+    else this.#slowReaders.add(1);
+  }
+
+  /** @internal */
   get defaults(): RequestDefaults { return this.#readSettings().defaults; }
 
   /** @internal */
@@ -484,7 +492,7 @@ export class Svc extends Router implements ServedApplication {
   variant(variant: CompileVariant): ServedApplication & Pick<CompiledApplication, 'start'> {
     const { handle, start } = this.#build(variant).serve();
     const { defaults, clock, log, securesCookies, connections } = this;
-    return { defaults, clock, log, securesCookies, connections, handle, start, finish: (req, outcome) => this.finish(req, outcome), count: (req, response, durationMs) => this.count(req, response, durationMs) };
+    return { defaults, clock, log, securesCookies, connections, handle, start, finish: (req, outcome) => this.finish(req, outcome), count: (req, response, durationMs) => this.count(req, response, durationMs), countCut: (why) => this.countCut(why) };
   }
 
   /** @internal */

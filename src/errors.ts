@@ -325,6 +325,10 @@ export const FAULTS = {
     describe: (name: string): string => `Cannot read the state "${name}": nothing has set it`,
     remedy: 'Register the plugin that provides it, or set it in a middleware before it is read',
   },
+  E_STREAM: {
+    describe: (problem: string): string => `Cannot send the answer in pieces: ${problem}`,
+    remedy: 'Give an iterable, an async iterable or a stream of strings and Uint8Arrays; objects go through NDJSONResponse or EventStreamResponse, and contentLength is left out where it is not known',
+  },
   E_TOKEN_CLAIM: {
     describe: (claim: string, problem: string): string => `Cannot create a token: "${claim}" ${problem}`,
     remedy: 'Pass the subject first, times and names by the options expiresInSeconds, issuer, audience and id, and JSON values as claims',

@@ -1,8 +1,8 @@
 /**
  * The limits of a server: for how long a client may take, and how much there may be of it. Each is a setting of its own.
  *
- *   connection ──headers──→ request ──body──→ answer ──silence──→ next request
- *              headersTimeoutMs                        keepAliveTimeoutMs
+ *   connection ──headers──→ request ──body──→ answer ──────────→ taken ──silence──→ next request
+ *              headersTimeoutMs                    sendTimeoutMs      keepAliveTimeoutMs
  *              └────── requestTimeoutMs ───┘
  */
 import { SvcError } from '../errors.ts';
@@ -19,6 +19,8 @@ export interface LimitOptions {
   readonly requestTimeoutMs?: number | undefined;
   /** How long it may be silent between two requests, 10 … 3_600_000 ms. Default 5_000, with `trustProxy` 65_000: a proxy must be the first to close. */
   readonly keepAliveTimeoutMs?: number | undefined;
+  /** How long it may take no byte of an answer that waits for it, 10 … 3_600_000 ms. Default 30_000; then, or by half as long again, its connection is cut. */
+  readonly sendTimeoutMs?: number | undefined;
   /** Connections of a process, 1 … 1_000_000. Default 20_000; beyond it 503, then they are closed. */
   readonly maxConnections?: number | undefined;
   /** Requests of a process that are not answered yet, 1 … 1_000_000, streams included. Default 10_000; beyond it 503. */
@@ -38,6 +40,7 @@ const KINDS: { readonly [K in keyof Limits]: OptionKind<number> } = {
   headersTimeoutMs: int(10_000, 10, 3_600_000),
   requestTimeoutMs: int(30_000, 10, 86_400_000),
   keepAliveTimeoutMs: int(5_000, 10, 3_600_000),
+  sendTimeoutMs: int(30_000, 10, 3_600_000),
   maxConnections: int(20_000, 1, 1_000_000),
   maxInFlight: int(10_000, 1, 1_000_000),
   maxPipelined: int(100, 1, 10_000),

@@ -9,11 +9,13 @@ import { BodyDeadlines } from './body-deadlines.ts';
 import { onClientError, refuseSocket } from './client-errors.ts';
 import { BUSY, ConnectionLimits, refusalOf } from './connection-limits.ts';
 import { USUAL_LIMITS } from './limits.ts';
+import { discard, isPieces } from './pieces.ts';
 import { TransportRequest } from './request.ts';
 import { judgeHead } from './request-head.ts';
 import { USUAL_IDENTITY } from './request-id.ts';
 import { HttpResponse } from './response.ts';
-import { discard, isPieces, send } from './send.ts';
+import { send } from './send.ts';
+import { SlowReaders } from './slow-readers.ts';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { AddressInfo, Server as NetServer, Socket } from 'node:net';
 import type { Clock } from '../clock.ts';
@@ -45,6 +47,8 @@ export interface ServedApplication {
   finish(req: TransportRequest, outcome: Outcome): Awaitable<void>;
   /** Told of every answer and how long it took to make, in milliseconds. */
   count(req: TransportRequest, response: HttpResponse, durationMs: number): void;
+  /** Told of an answer that was not sent whole: its source failed, or its client did not read. */
+  countCut?(why: 'failed' | 'slow'): void;
 }
 
 /** Where and how long. Times in milliseconds. */
@@ -65,6 +69,7 @@ export class HttpServer {
   readonly #app: ServedApplication;
   readonly #connections: ConnectionMeter | undefined;
   readonly #server: Server;
+  readonly #slow: SlowReaders;
   readonly #limits: Limits;
   readonly #crowd: ConnectionLimits;
   /** Undefined where all routes give a body the same time. */
@@ -86,6 +91,7 @@ export class HttpServer {
     this.#crowd = new ConnectionLimits({ limits, clock, log, onRefused: () => app.connections?.refuse() });
     if (longestRequestMs !== undefined) this.#deadlines = new BodyDeadlines(clock, (socket) => onClientError({ code: 'ERR_HTTP_REQUEST_TIMEOUT' }, socket, this.#identity));
     const requestTimeout = longestRequestMs ?? limits.requestTimeoutMs;
+    this.#slow = new SlowReaders({ clock, limitMs: limits.sendTimeoutMs, onCut: (outgoing, id) => this.#onSlowReader(outgoing, id) });
     this.#connections = app.connections;
     this.#server = createServer({
       requestTimeout,
@@ -225,11 +231,12 @@ export class HttpServer {
     try {
       if (!incoming.complete) this.#linger(incoming, outgoing);
       const sending = send(outgoing, response, {
-        method: req.method, id: req.id, idField: req.idField, isLast: (this.#isDraining || !this.keepsAlive || (incoming.socket as Connection)[SAID_CLOSE] === true) && isLastOf(incoming.socket, outgoing), isSecure: this.#app.securesCookies || req.scheme === 'https',
+        method: req.method, id: req.id, idField: req.idField, isLast: (this.#isDraining || !this.keepsAlive || (incoming.socket as Connection)[SAID_CLOSE] === true) && isLastOf(incoming.socket, outgoing), isSecure: this.#app.securesCookies || req.scheme === 'https', slow: this.#slow,
       });
       sending?.catch((error: unknown) => this.#onSourceFailure(req, error));
     } catch (error) { // a field or body that node:http refuses
       req.failure = error;
+      this.#app.countCut?.('failed');
       this.#app.log.error('response_refused', error, req.logFields());
       if (outgoing.headersSent) outgoing.destroy();
       else outgoing.writeHead(500, ['Content-Length', '0', req.idField, req.id]).end();
@@ -239,7 +246,14 @@ export class HttpServer {
   /** The source of a body failed after the head had gone out. */
   #onSourceFailure(req: TransportRequest, error: unknown): void {
     req.failure = error;
+    this.#app.countCut?.('failed');
     this.#app.log.error('response_failed', error, req.logFields());
+  }
+
+  /** The client takes nothing of its answer any more. */
+  #onSlowReader(outgoing: ServerResponse, id: string): void {
+    this.#app.countCut?.('slow');
+    this.#app.log.warn('slow_reader_cut', { method: outgoing.req.method, peer: outgoing.socket?.remoteAddress, request_id: id });
   }
 
   /** The answer is here before the request: let the rest of its body come for a while, then cut it off. */

@@ -22,7 +22,7 @@ const GET = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
 const POST = 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n';
 
 test('Svc refuses limits out of their range, whoever sets them', () => {
-  for (const options of [{ headersTimeoutMs: 9 }, { requestTimeoutMs: 0 }, { keepAliveTimeoutMs: Infinity }, { maxConnections: 0 }, { maxInFlight: 1.5 }, { maxPipelined: 10_001 }, { maxHeaderBytes: 1_023 }, { maxHeaderFields: 9 }]) {
+  for (const options of [{ headersTimeoutMs: 9 }, { requestTimeoutMs: 0 }, { keepAliveTimeoutMs: Infinity }, { sendTimeoutMs: 9 }, { maxConnections: 0 }, { maxInFlight: 1.5 }, { maxPipelined: 10_001 }, { maxHeaderBytes: 1_023 }, { maxHeaderFields: 9 }]) {
     assert.throws(() => new Svc(options), { code: 'E_OPTION_RANGE' });
     const [key] = Object.keys(options) as ['maxInFlight'];
     const app = new Svc();
