@@ -38,10 +38,10 @@ export type { Allowance, Dependencies, ErrorStatus, Handler, HandlerContext, Han
 export {
   Field, Schema, ValidationError, any, bool, bytes, date, datetime, file, float, int, lazy, list, literal, nullable, record, str, union, uuid,
 } from './schema.ts';
-export type { FieldOptions, Infer, Result, SchemaClass, TypeSource, Wire } from './schema.ts';
+export type { FieldOptions, Infer, Result, SaveOptions, SchemaClass, TypeSource, UploadFile, Wire } from './schema.ts';
 export type {
-  Awaitable, BodyOptions, CompiledRoute, CompiledView, Context, FormData_, Host, HttpRequest, Middleware, MiddlewareKind, Next, Plugin, RateLimitKey, RouteRateLimit, RouterLike, Rule,
-  SecurityRequirement, Services, Session, SessionKey, Flash, StateKey, StateMap, UploadFile,
+  Awaitable, BodyOptions, CompiledRoute, CompiledView, Context, FormData_, FormOptions, FormPart, Host, HttpRequest, Middleware, MiddlewareKind, Next, Plugin, RateLimitKey, RouteRateLimit, RouterLike, Rule,
+  SecurityRequirement, Services, Session, SessionKey, Flash, StateKey, StateMap,
 } from './http/contracts.ts';
 export type { DirectiveName, Directives, Sources } from './http/content-security-policy.ts';
 export { ConcurrencyLimitMiddleware } from './http/concurrency-limit.ts';

@@ -6,6 +6,7 @@ import { Dependency } from './di.ts';
 import { declaredHere } from './findings.ts';
 import { closest, given, int, readOptions, shown, text } from './options.ts';
 import { isToken } from './http/headers.ts';
+import { REQUEST_TIMEOUT } from './http/limits.ts';
 import { fillTemplate, parseTemplate } from './http/path.ts';
 import { asMiddleware } from './http/pipeline.ts';
 import { readRouteRateLimit } from './http/rate-limiter.ts';
@@ -61,6 +62,8 @@ export interface RouteSpec extends TextInputs {
   readonly rateLimit?: RouteRateLimit | false | undefined;
   /** How long it may take to answer, 1 … 86_400_000 ms, in place of what the timeout middleware says, or without any; false: as long as it likes. Beyond it: 503. */
   readonly timeoutMs?: number | false | undefined;
+  /** How long a client may take to send the whole request, 10 … 86_400_000 ms, in place of the setting `requestTimeoutMs`: for large uploads. Beyond it: 408. */
+  readonly requestTimeoutMs?: number | undefined;
   /** What a client must show, where no dependency says it. */
   readonly security?: SecurityRequirement | readonly SecurityRequirement[] | undefined;
   /** Middleware around this route alone, inside the application's. */
@@ -310,6 +313,7 @@ const SPEC = {
   maxBodyBytes: given<number>('an integer 0 or more', (value) => Number.isSafeInteger(value) && (value as number) >= 0),
   rateLimit: given<RouteRateLimit | false>('false or { perMinute, burst, key }', (value) => value === false || isRecord(value)),
   timeoutMs: given<number | false>('false or an integer 1 … 86400000', (value) => value === false || int(1, 1, 86_400_000).accepts(value)),
+  requestTimeoutMs: REQUEST_TIMEOUT,
   security: given<SecurityRequirement | readonly SecurityRequirement[]>('a requirement or a list of them', isRecord),
   use: given<readonly (Middleware | MiddlewareFunction)[]>('a list of middleware', Array.isArray),
 } satisfies Record<keyof RouteSpec, OptionKind<unknown>>;

@@ -26,7 +26,7 @@ import { LoginSite, SECRET as LOGIN_SECRET, claimsOf, refusedAs } from '../oauth
 import { BIN, build } from '../support/build.ts';
 import { RawClient } from '../support/raw-http.ts';
 import { folder, project, run, start, write } from '../support/run.ts';
-import type { CacheBackend, Context, Dependency, HttpRequest, Next, Plugin, RunningServer, SvcOptions } from 'svc';
+import type { CacheBackend, Context, Dependency, HttpRequest, Next, Plugin, RunningServer, SvcOptions, UploadFile } from 'svc';
 import type { LoginSiteOptions } from '../oauth/support/site.ts';
 import type { Running } from '../support/run.ts';
 import type { TestClientOptions } from 'svc/testing';
@@ -652,7 +652,23 @@ row(`${REQUEST} / await form()`, 'reads urlencoded forms', async (t) => {
   const response = await clientOf(t, app).post('/', { form: { one: 'a b&c', many: ['x', 'ü'] } });
   assert.deepEqual(await response.json(), { one: 'a b&c', many: ['x', 'ü'], none: false });
 });
-pending(`${REQUEST} / await form()`, 8, 'multipart forms with UploadFile parts');
+row(`${REQUEST} / await form()`, 'reads multipart forms, whose file parts are UploadFile', async (t) => {
+  const { app } = make();
+  const target = join(folder(t), 'saved.txt');
+  app.post('/', async ({ req }) => {
+    const form = await req.form();
+    const upload: UploadFile = form.file('file')!;
+    await upload.save(target);
+    const streamed: Uint8Array[] = [];
+    for await (const chunk of upload.stream()) streamed.push(chunk);
+    return { one: form.get('one'), name: upload.filename, type: upload.contentType, size: upload.size, bytes: Buffer.from(await upload.bytes()).toString(), streamed: Buffer.concat(streamed).toString() };
+  });
+  const form = new FormData();
+  form.set('one', 'ü');
+  form.set('file', new File(['content'], 'a.txt', { type: 'text/plain' }));
+  assert.deepEqual(await (await clientOf(t, app).post('/', { form })).json(), { one: 'ü', name: 'a.txt', type: 'text/plain', size: 7, bytes: 'content', streamed: 'content' });
+  assert.equal(readFileSync(target, 'utf8'), 'content');
+});
 row(`${REQUEST} / await text()`, 'gives the body as text', async (t) => {
   const { app } = make();
   app.post('/', async ({ req }) => `${await req.text()}!`);
