@@ -53,6 +53,8 @@ export { CSRFMiddleware, csrfField, csrfToken } from './http/csrf.ts';
 export type { CSRFOptions } from './http/csrf.ts';
 export { contentDisposition } from './http/disposition.ts';
 export type { DispositionType } from './http/disposition.ts';
+export { ETagMiddleware } from './http/etag.ts';
+export type { ETagOptions } from './http/etag.ts';
 export type { ErrorClass, ExceptionHandler } from './http/exception-handlers.ts';
 export { FileResponse } from './http/files.ts';
 export type { FileOptions } from './http/files.ts';
