@@ -7,7 +7,7 @@ import { BadRequest, MethodNotAllowed, NotFound, SvcError } from './errors.ts';
 import { closest } from './options.ts';
 import { compose } from './http/pipeline.ts';
 import { problem } from './http/problem.ts';
-import { RequestEvent, beginRequest, isObserved } from './http/request-event.ts';
+import { beginRequest, isObserved } from './http/request-event.ts';
 import { HttpResponse, Prepared } from './http/response.ts';
 import { RoutingTable, allowOf } from './http/router.ts';
 import { TimeLimit, TimeoutMiddleware } from './http/timeout.ts';
@@ -105,8 +105,7 @@ export function compileApplication(declarations: Declarations): Compilation {
         routes,
         handle(req) {
           req.match = table.match(req.method, req.path);
-          if (!isObserved()) return run(req);
-          return beginRequest(req.event = new RequestEvent(req), () => run(req));
+          return isObserved() ? beginRequest(req, run) : run(req);
         },
         async start() {
           const leave = await graph.start(new StartContext(state));
