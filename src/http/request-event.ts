@@ -24,8 +24,8 @@ const requests: TracingChannel<unknown, object> = tracingChannel('svc:request');
 const handlers: TracingChannel<unknown, object> = tracingChannel('svc:handler');
 const dependencies: TracingChannel<unknown, object> = tracingChannel('svc:dependency');
 
-/** A user agent that is longer says no more. */
-const MAX_AGENT_CHARACTERS = 256;
+/** A user agent that is longer says no more. @internal */
+export const MAX_AGENT_CHARACTERS = 256;
 
 /** A request, in the events of `svc:request`. No query, no fields, no body; of `error` whatever was thrown. */
 export class RequestEvent implements Failable {
