@@ -10,13 +10,15 @@ import { viewOfDependency } from './di.ts';
 import { SvcError } from './errors.ts';
 import { closest } from './options.ts';
 import { segmentsOf } from './http/exemptions.ts';
+import { IdempotencyMiddleware } from './http/idempotency.ts';
 import { CONVERTERS } from './http/path.ts';
 import { variableOf } from './config.ts';
 import type { ApplicationView, CoreRule, Tell } from './check.ts';
 import type { RouteDetail } from './compile.ts';
 import type { Dependency } from './di.ts';
 import type { Place } from './findings.ts';
-import type { MiddlewareKind, SecurityRequirement } from './http/contracts.ts';
+import type { FlatRoute } from './route.ts';
+import type { Middleware, MiddlewareKind, SecurityRequirement } from './http/contracts.ts';
 import type { ParsedTemplate } from './http/path.ts';
 
 /** Every rule of this package, in the order of their ids. */
@@ -221,17 +223,27 @@ function findRebound(view: ApplicationView, tell: Tell): void {
 function findMissingLayers(view: ApplicationView, tell: Tell): void {
   for (const { route, declared } of view.details) {
     const subject = `${route.method} ${route.template}`;
-    const lacks = (kind: MiddlewareKind): boolean => ![...view.middleware, ...declared.use].some((layer) => layer.kind === kind);
+    const lacks = (kind: MiddlewareKind): boolean => !layersOf(view, declared).some((layer) => layer.kind === kind);
     if (typeof route.rateLimit === 'object' && lacks('rate-limit')) {
       tell(subject, 'its rateLimit is kept by nobody: there is no RateLimitMiddleware', route.place, { remedy: 'Add app.use(new RateLimitMiddleware())' });
     }
     if (declared.use.some((layer) => layer.kind === 'request-id')) {
       tell(subject, 'its RequestIDMiddleware does nothing: requests get their ids before their routes are known', route.place, { remedy: 'Register it for the application: app.use(new RequestIDMiddleware())' });
     }
+    if (layersOf(view, declared).some((layer) => layer instanceof IdempotencyMiddleware && !layer.knowsPrincipal && layer.covers(route)) && route.security.length === 0 && lacks('session')) {
+      tell(subject, 'nothing says who sends it, so that its idempotency keys belong to whatever client has the same address or cookies', route.place, {
+        severity: 'warning', remedy: 'Say who sends it: new IdempotencyMiddleware({ principal: (req) => … }), or let it ask for a credential',
+      });
+    }
     if (route.security.some(isOwnSession) && lacks('session')) {
       tell(subject, 'it asks who is logged in by session, and there is no session middleware: every answer would be a 500', route.place, { remedy: 'Register it: app.use(new SessionMiddleware())' });
     }
   }
+}
+
+/** Those around a route, the outermost first. */
+function layersOf({ middleware }: ApplicationView, { use }: FlatRoute): readonly Middleware[] {
+  return [...middleware, ...use];
 }
 
 /** That of `req.session`; one with a credential of its own reads another cookie. */

@@ -58,6 +58,8 @@ export { FileResponse } from './http/files.ts';
 export type { FileOptions } from './http/files.ts';
 export { HeaderList } from './http/headers.ts';
 export type { HeaderView } from './http/headers.ts';
+export { IdempotencyMiddleware } from './http/idempotency.ts';
+export type { IdempotencyOptions } from './http/idempotency.ts';
 export { localPath } from './http/local-path.ts';
 export type { AllowedOrigins, OriginTest, Origins } from './http/origins.ts';
 export type { PathParams } from './http/path.ts';
