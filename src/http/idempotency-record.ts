@@ -7,8 +7,8 @@
  *              done       executed, and its answer is not kept: too large, or a stream
  */
 import { createHash } from 'node:crypto';
+import { isPieces } from './pieces.ts';
 import { HttpResponse } from './response.ts';
-import { isPieces } from './send.ts';
 
 /** What is known of a request that has come before. `print` is its fingerprint. */
 export type IdempotencyRecord =

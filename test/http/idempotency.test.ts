@@ -62,6 +62,9 @@ test('handlers still read the body in any way, and are given it whole', async ()
   assert.equal(await (await s.send('/text', { json: { a: 1 } })).text(), '{"a":1}');
   assert.equal(await (await s.send('/bytes', { json: { a: 1 } })).text(), '7');
   assert.equal(await (await s.send('/form', { json: undefined, form: { a: 'x' } })).text(), 'x');
+  const form = new FormData();
+  form.set('a', 'multi');
+  assert.equal(await (await s.send('/form', { json: undefined, form }, '"m"')).text(), 'multi');
 });
 
 test('bytes, empty answers and redirects come back as they were; cookies do not', async () => {
