@@ -417,7 +417,7 @@ export class Svc extends Router implements ServedApplication {
 
   /** @internal */
   count(req: TransportRequest, status: number, durationMs: number): void {
-    this.operations.count(req.method, req.route, status, durationMs);
+    this.operations.count(req, status, durationMs);
   }
 
   /** @internal */
@@ -449,8 +449,13 @@ export class Svc extends Router implements ServedApplication {
 
   /** @internal */
   finish(req: TransportRequest, outcome: Outcome): Awaitable<void> {
-    const hooks = req.takeAfterwards((late) => void this.#afterwards([late], req, outcome));
+    const hooks = req.takeAfterwards(outcome, this);
     return hooks === undefined ? undefined : this.#afterwards(hooks, req, outcome);
+  }
+
+  /** @internal */
+  runLate(req: TransportRequest, hook: (outcome: Outcome) => Awaitable<void>, outcome: Outcome): void {
+    void this.#afterwards([hook], req, outcome);
   }
 
   /** Shutdown waits for it. */

@@ -45,6 +45,11 @@ export interface RequestDefaults {
   readonly trust?: ProxyTrust | undefined;
 }
 
+/** Counts the answers of one method of one route. */
+export interface Tally {
+  count(status: number, durationMs: number): void;
+}
+
 /** Where a match leads. */
 export interface Endpoint {
   readonly route: CompiledRoute;
@@ -52,12 +57,19 @@ export interface Endpoint {
   readParams(captures: readonly string[]): Readonly<Record<string, unknown>>;
   /** The cap of its bodies in bytes, below the application's. */
   readonly maxBodyBytes: number;
+  /** What counts its answers, once that has been found. */
+  tally?: Tally | undefined;
   /** Answers. Never throws, never rejects. */
   run(req: TransportRequest): Awaitable<HttpResponse>;
 }
 
 /** How a request ended: `undefined` when it was answered, else what stopped it. */
 export type Outcome = unknown;
+
+/** Runs what is to happen after a request that has ended already. */
+export interface LateRunner {
+  runLate(req: TransportRequest, fn: (outcome: Outcome) => Awaitable<void>, outcome: Outcome): void;
+}
 
 const DEFAULT_MAX_BYTES = 10_000_000;
 const MAX_FORM_FIELDS = 1_000;
@@ -98,7 +110,9 @@ export class TransportRequest implements HttpRequest {
   #outcome: { readonly bytes: Uint8Array | undefined; readonly error: unknown } | undefined;
   #isStreamed = false;
   #afterwards: ((outcome: Outcome) => Awaitable<void>)[] | undefined;
-  #runLate: ((fn: (outcome: Outcome) => Awaitable<void>) => void) | undefined;
+  /** Who runs what comes after the end, and how the request ended. */
+  #late: LateRunner | undefined;
+  #outcomeTold: Outcome;
 
   constructor(incoming: Incoming, outgoing: Outgoing, defaults: RequestDefaults) {
     this.#incoming = incoming;
@@ -229,15 +243,16 @@ export class TransportRequest implements HttpRequest {
 
   /** Runs `fn` after the answer has gone out, or after whatever ended the request; the last first. @internal */
   afterwards(fn: (outcome: Outcome) => Awaitable<void>): void {
-    if (this.#runLate !== undefined) this.#runLate(fn); // a middleware answered before the handler did
+    if (this.#late !== undefined) this.#late.runLate(this, fn, this.#outcomeTold); // a middleware answered before the handler did
     else (this.#afterwards ??= []).push(fn);
   }
 
-  /** Takes what {@link afterwards} collected; what comes later goes to `runLate`. @internal */
-  takeAfterwards(runLate: (fn: (outcome: Outcome) => Awaitable<void>) => void): ((outcome: Outcome) => Awaitable<void>)[] | undefined {
+  /** Takes what {@link afterwards} collected; what comes later goes to `runner`. @internal */
+  takeAfterwards(outcome: Outcome, runner: LateRunner): ((outcome: Outcome) => Awaitable<void>)[] | undefined {
     const taken = this.#afterwards;
     this.#afterwards = undefined;
-    this.#runLate = runLate;
+    this.#outcomeTold = outcome;
+    this.#late = runner;
     return taken;
   }
 

@@ -5,42 +5,41 @@
  * when the source fails after the head has gone, the connection is cut, so that the client sees a truncated answer.
  */
 import { ClientDisconnected } from '../errors.ts';
+import { findField } from './headers.ts';
 import type { ServerResponse } from 'node:http';
 import type { HttpResponse, Pieces } from './response.ts';
 
-/** What the connection adds to an answer. */
-export interface SendContext {
+/** What is answered, as far as its answer depends on it. */
+export interface SentTo {
   readonly method: string;
   readonly id: string;
-  /** Whether cookies that wait for it get `Secure`. */
-  readonly isSecure: boolean;
-  /** Whether this is the connection's last answer. */
-  readonly isLast: boolean;
+  readonly scheme: 'http' | 'https';
 }
 
 /** Statuses whose answers have no content (RFC 9110 §6.4.1). */
 const hasNoContent = (status: number): boolean => status === 204 || status === 304 || status === 205;
 
 /**
- * Sends the answer. A promise comes back for pieces only: it settles when they are sent, and rejects with what their
+ * Sends the answer. `isLast` says whether it is the connection's last one; `securesCookies` whether cookies that wait for it
+ * get `Secure` even without TLS. A promise comes back for pieces only: it settles when they are sent, and rejects with what their
  * source threw.
  */
-export function send(outgoing: ServerResponse, response: HttpResponse, context: SendContext): Promise<void> | undefined {
+export function send(outgoing: ServerResponse, response: HttpResponse, req: SentTo, isLast: boolean, securesCookies: boolean): Promise<void> | undefined {
   const { status, body } = response;
-  const isHead = context.method === 'HEAD';
+  const isHead = req.method === 'HEAD';
   if (hasNoContent(status) || body === null) {
     const length = hasNoContent(status) ? (status === 205 ? 0 : -1) : isHead ? Math.max(0, response.contentLength) : 0;
-    outgoing.writeHead(status, headOf(response, context, length));
+    outgoing.writeHead(status, headOf(response, req, isLast, securesCookies, length));
     outgoing.end();
     return isPieces(body) ? discard(body) : undefined;
   }
   if (isPieces(body)) {
-    outgoing.writeHead(status, headOf(response, context, response.contentLength));
+    outgoing.writeHead(status, headOf(response, req, isLast, securesCookies, response.contentLength));
     if (!isHead) return sendPieces(outgoing, body);
     outgoing.end();
     return discard(body);
   }
-  outgoing.writeHead(status, headOf(response, context, typeof body === 'string' ? Buffer.byteLength(body) : body.byteLength));
+  outgoing.writeHead(status, headOf(response, req, isLast, securesCookies, typeof body === 'string' ? Buffer.byteLength(body) : body.byteLength));
   if (isHead) outgoing.end();
   else outgoing.end(body);
   return undefined;
@@ -50,16 +49,20 @@ export function send(outgoing: ServerResponse, response: HttpResponse, context: 
  * The fields as node:http takes them, in a copy: an answer may be sent more than once. Its request id is ours, whatever an
  * upstream has set; a `length` below 0 is not sent.
  */
-function headOf(response: HttpResponse, context: SendContext, length: number): string[] {
-  if (response.headers.has('x-request-id')) response.headers.delete('x-request-id');
-  const fields = response.fields(context.isSecure);
+function headOf(response: HttpResponse, req: SentTo, isLast: boolean, securesCookies: boolean, length: number): string[] {
+  const isSecure = response.hasWaitingCookies && (securesCookies || req.scheme === 'https');
+  let fields = response.fields(isSecure);
+  if (findField(fields, 'x-request-id') !== undefined) {
+    response.headers.delete('x-request-id');
+    fields = response.fields(isSecure);
+  }
   let head: (string | number)[];
-  if (fields.length === 2 && length >= 0) head = [fields[0]!, fields[1]!, 'X-Request-Id', context.id, 'Content-Length', length]; // what most answers are: one allocation
+  if (fields.length === 2 && length >= 0) head = [fields[0]!, fields[1]!, 'X-Request-Id', req.id, 'Content-Length', length]; // what most answers are: one allocation
   else {
-    head = [...fields, 'X-Request-Id', context.id];
+    head = [...fields, 'X-Request-Id', req.id];
     if (length >= 0) head.push('Content-Length', length);
   }
-  if (context.isLast) head.push('Connection', 'close');
+  if (isLast) head.push('Connection', 'close');
   return head as string[]; // the type has no numbers; node:http takes them
 }
 

@@ -6,7 +6,9 @@
 import { randomUUID } from 'node:crypto';
 import { createServer } from 'node:http';
 import { ClientDisconnected, SvcError, statusTitle } from '../errors.ts';
+import { hasNoBody } from './body.ts';
 import { findField } from './headers.ts';
+import { ReceivedMessage } from './incoming.ts';
 import { PROBLEM_TYPE, problem } from './problem.ts';
 import { TransportRequest } from './request.ts';
 import { HttpResponse } from './response.ts';
@@ -62,10 +64,15 @@ export class HttpServer {
   /** Connections that another process has accepted; undefined as long as there was none. */
   #adopted: Set<Socket> | undefined;
   #whenAlone: (() => void) | undefined;
+  /** One listener for every answer: it finds the request on the answer that it is called for. */
+  readonly #onClose: (this: ServerResponse) => void;
 
   constructor(app: ServedApplication) {
     this.#app = app;
+    const closed = (outgoing: Exchange): void => this.#closed(outgoing);
+    this.#onClose = function () { closed(this); };
     this.#server = createServer({
+      IncomingMessage: ReceivedMessage,
       headersTimeout: HEADERS_TIMEOUT_MS,
       requestTimeout: REQUEST_TIMEOUT_MS,
       keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
@@ -168,9 +175,8 @@ export class HttpServer {
     (incoming.socket as Connection)[NEWEST] = outgoing;
     const req = new TransportRequest(incoming, outgoing, this.#app.defaults);
     req.startedMs = this.#app.clock.monotonicMs();
-    outgoing.on('close', () => {
-      if (req.isAnswered) this.#end(req, outgoing); // else its handler still runs, and #answer() ends it
-    });
+    (outgoing as Exchange)[REQUEST] = req;
+    outgoing.on('close', this.#onClose);
     return req;
   }
 
@@ -179,13 +185,12 @@ export class HttpServer {
     req.isAnswered = true;
     if (outgoing.closed) { // the client has left while the handler ran
       if (isPieces(response.body)) discard(response.body).catch((error: unknown) => this.#onSourceFailure(req, error));
-      return this.#end(req, outgoing);
+      return this.#end(req);
     }
     try {
-      if (!incoming.complete) this.#linger(incoming, outgoing);
-      const sending = send(outgoing, response, {
-        method: req.method, id: req.id, isLast: (this.#isDraining || !this.keepsAlive || (incoming.socket as Connection)[SAID_CLOSE] === true) && isLastOf(incoming.socket, outgoing), isSecure: this.#app.securesCookies || req.scheme === 'https',
-      });
+      if (!incoming.complete && !hasNoBody(incoming)) this.#linger(incoming, outgoing);
+      const isLast = (this.#isDraining || !this.keepsAlive || (incoming.socket as Connection)[SAID_CLOSE] === true) && isLastOf(incoming.socket, outgoing);
+      const sending = send(outgoing, response, req, isLast, this.#app.securesCookies);
       sending?.catch((error: unknown) => this.#onSourceFailure(req, error));
     } catch (error) { // a field or body that node:http refuses
       req.failure = error;
@@ -211,13 +216,25 @@ export class HttpServer {
     });
   }
 
+  /** Nothing more goes out. A handler that still runs is waited for: #answer() ends its request. */
+  #closed(outgoing: Exchange): void {
+    const req = outgoing[REQUEST]!;
+    if (req.isAnswered) this.#end(req);
+  }
+
   /** The connection is done with the request, and its handler is, too. */
-  #end(req: TransportRequest, outgoing: ServerResponse): void {
+  #end(req: TransportRequest): void {
     this.#inFlight--;
     void this.#app.finish(req, req.wasDelivered ? undefined : req.failure ?? new ClientDisconnected());
     if (this.#isDraining && this.#inFlight === 0) setImmediate(() => this.#whenIdle?.());
   }
 }
+
+/** An answer that knows what it answers. */
+interface Exchange extends ServerResponse {
+  [REQUEST]?: TransportRequest;
+}
+const REQUEST: unique symbol = Symbol('request');
 
 /** What is remembered of a connection while it is used: which of its pipelined requests is the newest, and whether it has been told to close. */
 interface Connection extends Socket {
