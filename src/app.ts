@@ -21,10 +21,13 @@ import { bool, given, int, readOptions, text } from './options.ts';
 import { sortPlugins, startPlugins, stopPlugins } from './plugin.ts';
 import { Router } from './route.ts';
 import { endOnSignals } from './signals.ts';
+import { ACCESS_LOG_NEEDS, AccessLog, readShare } from './http/access-log.ts';
 import { ExceptionHandlers } from './http/exception-handlers.ts';
 import { answerInMemory } from './http/memory.ts';
 import { ErrorRenderer, asMiddleware } from './http/pipeline.ts';
 import { FORWARDED_HEADERS, readTrustProxy } from './http/proxy.ts';
+import { RequestEvent, answerRequest, endRequest } from './http/request-event.ts';
+import { RequestIDMiddleware } from './http/request-id.ts';
 import { HttpServer } from './http/server.ts';
 import { AppState, services } from './http/state.ts';
 import type { ApplicationView, CoreRule, Examination } from './check.ts';
@@ -40,6 +43,7 @@ import type { OpsOptions } from './ops.ts';
 import type { RegisteredPlugin } from './plugin.ts';
 import type { Routes } from './route.ts';
 import type { Awaitable, CompiledRoute, ContributedMigration, Host, Middleware, Plugin, Rule, Services, StateMap } from './http/contracts.ts';
+import type { ConnectionMeter } from './http/connection-meter.ts';
 import type { ErrorClass, ExceptionHandler } from './http/exception-handlers.ts';
 import type { MiddlewareFunction } from './http/pipeline.ts';
 import type { ForwardedHeader, TrustProxy } from './http/proxy.ts';
@@ -86,6 +90,11 @@ export interface SvcOptions {
    * where each of them sets the field or removes it, or clients choose the host that links are made of. SVC_TRUST_FORWARDED_HOST.
    */
   readonly trustForwardedHost?: boolean | undefined;
+  /**
+   * One line for each request, by the logger `svc_access`, event `request`; of a number 0 … 1 that part of all, and every answer
+   * of 500 and above. Default false. The variable SVC_ACCESS_LOG wins.
+   */
+  readonly accessLog?: boolean | number | undefined;
   /** Where events go. Default: standard error. */
   readonly logger?: Logger | undefined;
   /** Default: the machine's. */
@@ -176,6 +185,8 @@ export class Svc extends Router implements ServedApplication {
   readonly #errorCounter: Counter;
   readonly #services: Services = lent(this);
   #compiled: CompiledApplication | undefined;
+  /** Undefined where there is none. */
+  #accessLog: AccessLog | undefined;
   /** The dependencies that live as long as the application: how to leave them. */
   #sharing: Promise<() => Promise<void>> | undefined;
   #starting: Promise<void> | undefined;
@@ -191,6 +202,7 @@ export class Svc extends Router implements ServedApplication {
       authSecret: given<string | readonly string[]>('a string or a list of strings', (value) => [value].flat().every((secret) => typeof secret === 'string')),
       version: text(), title: text(), env: text(),
       maxBodyBytes: given<number>('an integer 0 or more', (value) => Number.isSafeInteger(value) && (value as number) >= 0),
+      accessLog: given<boolean | number>(ACCESS_LOG_NEEDS, (value) => typeof value !== 'string' && readShare(value) !== undefined),
       trustProxy: given<TrustProxy>(), // read with the other settings
       forwardedHeader: given<ForwardedHeader>(FORWARDED_NEEDS, (value) => FORWARDED_HEADERS.some((known) => known === value)),
       trustForwardedHost: given<boolean>('true or false', (value) => typeof value === 'boolean'),
@@ -409,16 +421,26 @@ export class Svc extends Router implements ServedApplication {
     const router = new Router().get('/metrics', OPS_SPEC, ({ req }) => this.operations.metrics(req));
     const compiled = this.#compileRoutes({ routes: router }, {}).serve();
     const { defaults, clock, log, securesCookies } = this;
-    const server = new HttpServer({ defaults, clock, log, securesCookies, handle: compiled.handle, finish: (req, outcome) => this.finish(req, outcome), count: () => undefined });
+    const server = new HttpServer({ defaults, clock, log, securesCookies, handle: compiled.handle, finish: (req, outcome) => this.finish(req, outcome), count: (req, response, durationMs) => this.#tell(req, response, durationMs) });
     const { url } = await server.listen({ host, port });
     this.log.info('listening', { url, what: 'metrics' });
     return server;
   }
 
   /** @internal */
-  count(req: TransportRequest, status: number, durationMs: number): void {
-    this.operations.count(req, status, durationMs);
+  count(req: TransportRequest, response: HttpResponse, durationMs: number): void {
+    this.operations.count(req, response.status, durationMs);
+    if (this.#accessLog !== undefined) req.event ??= new RequestEvent(req);
+    this.#tell(req, response, durationMs);
   }
+
+  /** Those who watch requests. */
+  #tell(req: TransportRequest, response: HttpResponse, durationMs: number): void {
+    if (req.event !== undefined) answerRequest(req.event, response, durationMs);
+  }
+
+  /** @internal */
+  get connections(): ConnectionMeter { return this.operations.connections; }
 
   /** @internal */
   get defaults(): RequestDefaults { return this.#readSettings().defaults; }
@@ -443,12 +465,16 @@ export class Svc extends Router implements ServedApplication {
   /** The application compiled in another way, for a test client. @internal */
   variant(variant: CompileVariant): ServedApplication & Pick<CompiledApplication, 'start'> {
     const { handle, start } = this.#build(variant).serve();
-    const { defaults, clock, log, securesCookies } = this;
-    return { defaults, clock, log, securesCookies, handle, start, finish: (req, outcome) => this.finish(req, outcome), count: (req, status, durationMs) => this.count(req, status, durationMs) };
+    const { defaults, clock, log, securesCookies, connections } = this;
+    return { defaults, clock, log, securesCookies, connections, handle, start, finish: (req, outcome) => this.finish(req, outcome), count: (req, response, durationMs) => this.count(req, response, durationMs) };
   }
 
   /** @internal */
   finish(req: TransportRequest, outcome: Outcome): Awaitable<void> {
+    if (req.event !== undefined) {
+      endRequest(req.event, outcome);
+      this.#accessLog?.write(req, req.event);
+    }
     const hooks = req.takeAfterwards(outcome, this);
     return hooks === undefined ? undefined : this.#afterwards(hooks, req, outcome);
   }
@@ -470,7 +496,7 @@ export class Svc extends Router implements ServedApplication {
       try {
         await hook(outcome);
       } catch (error) {
-        this.log.error('cleanup_failed', error, { method: req.method, route: req.route?.template, request_id: req.id });
+        this.log.error('cleanup_failed', error, req.logFields());
       }
     }
   }
@@ -486,11 +512,13 @@ export class Svc extends Router implements ServedApplication {
     this.freeze();
     this.config.freeze();
     this.#settings = this.#readSettings();
+    const { accessLog } = this.#settings;
+    if (accessLog > 0) this.#accessLog = new AccessLog(this.log, accessLog);
     return this.#compiled = compiled;
   }
 
   #readSettings(): Settings {
-    return this.#settings ?? new Settings(this.config, this.state, this.#pretendedEnv);
+    return this.#settings ?? new Settings(this.config, this.state, this.#pretendedEnv, this.#middleware);
   }
 
   /** Puts the plugins in order and lets each declare what it brings; once. */
@@ -571,8 +599,8 @@ export class Svc extends Router implements ServedApplication {
   #operationRoutes(): Routes {
     const { operations } = this;
     const router = new Router();
-    router.get('/healthz', OPS_SPEC, () => operations.health());
-    router.get('/readyz', OPS_SPEC, () => operations.readiness());
+    router.get('/healthz', PROBE_SPEC, () => operations.health());
+    router.get('/readyz', PROBE_SPEC, () => operations.readiness());
     if (operations.access.port === undefined) router.get('/metrics', OPS_SPEC, ({ req }) => operations.metrics(req));
     return router;
   }
@@ -626,17 +654,23 @@ class Settings {
   readonly title: string;
   readonly version: string;
   readonly defaults: RequestDefaults;
+  /** The part of all requests that has a line in the access log. */
+  readonly accessLog: number;
 
   /** @throws SvcError `E_CONFIG_CAST`, `E_TRUST_PROXY` */
-  constructor(config: Config, state: StateMap, pretendedEnv: Env | undefined) {
+  constructor(config: Config, state: StateMap, pretendedEnv: Env | undefined, middleware: readonly Middleware[]) {
     this.env = pretendedEnv ?? config.env;
     this.debug = config.get('debug', false);
     this.title = config.get('title', 'svc');
     this.version = config.get('version', '1.0.0');
+    const share = readShare(config.get('accessLog', undefined, { cast: readShare, needs: ACCESS_LOG_NEEDS }) ?? false);
+    if (share === undefined) throw new SvcError('E_CONFIG_CAST', ['the setting "accessLog" (SVC_ACCESS_LOG)', ACCESS_LOG_NEEDS, 'another value']);
+    this.accessLog = share;
     const header = config.get<ForwardedHeader | undefined>('forwardedHeader', 'x-forwarded', { cast: (text) => FORWARDED_HEADERS.find((known) => known === text), needs: FORWARDED_NEEDS })!;
     const saysHost = config.get('trustForwardedHost', false);
     const trust = readTrustProxy(config.get('trustProxy', undefined, { cast: (text): unknown => text }), { header, saysHost });
-    this.defaults = { state, maxBodyBytes: config.get('maxBodyBytes', Infinity), trust };
+    const identity = middleware.find((layer) => layer instanceof RequestIDMiddleware)?.identity;
+    this.defaults = { state, maxBodyBytes: config.get('maxBodyBytes', Infinity), trust, identity };
   }
 }
 
@@ -662,7 +696,9 @@ const LAST_REQUEST_MS = 100;
 /** How long background tasks, hooks and plugins may take to end after the last request, before a signal ends the process anyway. */
 const SHUTDOWN_MS = 10_000;
 
-const OPS_SPEC = { public: 'operations', mcp: false, rateLimit: false } as const; // a probe that is refused restarts what is healthy
+const OPS_SPEC = { public: 'operations', mcp: false, rateLimit: false, timeoutMs: false, meta: { loadShedding: false } } as const; // a probe that is refused restarts what is healthy
+/** Probes come by address, and their answers give nothing away. */
+const PROBE_SPEC = { ...OPS_SPEC, meta: { ...OPS_SPEC.meta, trustedHost: false } } as const;
 
 /** What was not given does not hide what `config` says of the same name. */
 function withoutUndefined(values: object): Record<string, unknown> {

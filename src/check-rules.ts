@@ -225,6 +225,9 @@ function findMissingLayers(view: ApplicationView, tell: Tell): void {
     if (typeof route.rateLimit === 'object' && lacks('rate-limit')) {
       tell(subject, 'its rateLimit is kept by nobody: there is no RateLimitMiddleware', route.place, { remedy: 'Add app.use(new RateLimitMiddleware())' });
     }
+    if (declared.use.some((layer) => layer.kind === 'request-id')) {
+      tell(subject, 'its RequestIDMiddleware does nothing: requests get their ids before their routes are known', route.place, { remedy: 'Register it for the application: app.use(new RequestIDMiddleware())' });
+    }
     if (route.security.some(isOwnSession) && lacks('session')) {
       tell(subject, 'it asks who is logged in by session, and there is no session middleware: every answer would be a 500', route.place, { remedy: 'Register it: app.use(new SessionMiddleware())' });
     }

@@ -7,8 +7,10 @@ import { BadRequest, MethodNotAllowed, NotFound, SvcError } from './errors.ts';
 import { closest } from './options.ts';
 import { compose } from './http/pipeline.ts';
 import { problem } from './http/problem.ts';
+import { RequestEvent, beginRequest, isObserved } from './http/request-event.ts';
 import { HttpResponse, Prepared } from './http/response.ts';
 import { RoutingTable, allowOf } from './http/router.ts';
+import { TimeLimit, TimeoutMiddleware } from './http/timeout.ts';
 import type { BackgroundRunner } from './background.ts';
 import type { RouteParts } from './compiled-route.ts';
 import type { Env } from './config.ts';
@@ -84,7 +86,7 @@ export function compileApplication(declarations: Declarations): Compilation {
   const operations = declarations.operations?.flatten(report) ?? [];
   const table = new RoutingTable<Endpoint>();
   const graph = new DependencyGraph({ overrides, tasks, report });
-  const parts: RouteParts = { errors, graph, tasks, log, report, isWrapped: middleware.length > 0 };
+  const parts: RouteParts = { errors, graph, tasks, log, report, middleware, services };
   const details = [...enter(flat, false, table, parts, report), ...enter(operations, true, table, parts, report)];
   const routes = details.map((detail) => detail.route);
   table.freeze();
@@ -103,7 +105,8 @@ export function compileApplication(declarations: Declarations): Compilation {
         routes,
         handle(req) {
           req.match = table.match(req.method, req.path);
-          return run(req);
+          if (!isObserved()) return run(req);
+          return beginRequest(req.event = new RequestEvent(req), () => run(req));
         },
         async start() {
           const leave = await graph.start(new StartContext(state));
@@ -162,7 +165,8 @@ function enter(flat: readonly FlatRoute[], isOperation: boolean, table: RoutingT
 function compiled(route: FlatRoute, method: string, parts: RouteParts, report: (finding: Finding) => void): Endpoint | undefined {
   try {
     const endpoint = compileRoute(route, method, parts);
-    return route.use.length === 0 ? endpoint : { ...endpoint, run: compose(route.use, (req) => endpoint.run(req), parts.errors) };
+    const layers = around(route, parts);
+    return layers.length === 0 ? endpoint : { ...endpoint, run: compose(layers, (req) => endpoint.run(req), parts.errors) };
   } catch (error) {
     report({ // also a getter in a spec that throws: what it names is declared later
       rule: 'SVC107', severity: 'error', subject: `${method} ${route.template.template}`, place: route.declared.place,
@@ -171,6 +175,12 @@ function compiled(route: FlatRoute, method: string, parts: RouteParts, report: (
     });
     return undefined;
   }
+}
+
+/** The route's own middleware, and its time limit where no timeout middleware keeps it. */
+function around({ use, spec: { timeoutMs } }: FlatRoute, { middleware, services }: RouteParts): readonly Middleware[] {
+  const isKept = typeof timeoutMs !== 'number' || [...middleware, ...use].some((layer) => layer instanceof TimeoutMiddleware);
+  return isKept ? use : [new TimeLimit(timeoutMs, services), ...use];
 }
 
 /** The framework answers there itself. */

@@ -11,6 +11,7 @@ import { SvcError } from './errors.ts';
 import { FieldType, ValidationError, compileSerializer, compileType, planOf, plansOf, plansWithin, textProblem } from './schema.ts';
 import { guarded, isThenable } from './http/pipeline.ts';
 import { problem } from './http/problem.ts';
+import { observeHandler } from './http/request-event.ts';
 import { toResponse } from './http/reply.ts';
 import { discard, isPieces } from './http/send.ts';
 import type { BackgroundRunner } from './background.ts';
@@ -20,7 +21,7 @@ import type { Finding, Place } from './findings.ts';
 import type { Logger } from './log.ts';
 import type { FlatRoute, RouteSpec } from './route.ts';
 import type { CompiledType, ObjectPlan, Result, SchemaPlan, Serializer, TypeSource } from './schema.ts';
-import type { Awaitable, CompiledRoute, Context, HttpRequest, RouteRateLimit, SecurityRequirement, StateMap } from './http/contracts.ts';
+import type { Awaitable, CompiledRoute, Context, HttpRequest, Middleware, RouteRateLimit, SecurityRequirement, Services, StateMap } from './http/contracts.ts';
 import type { PathParameter } from './http/path.ts';
 import type { ErrorRenderer, Layer } from './http/pipeline.ts';
 import type { ReplyPlan } from './http/reply.ts';
@@ -34,8 +35,9 @@ export interface RouteParts {
   readonly tasks: BackgroundRunner;
   readonly log: Logger;
   readonly report: (finding: Finding) => void;
-  /** Whether there is middleware around every route. */
-  readonly isWrapped: boolean;
+  /** The layers around every route. */
+  readonly middleware: readonly Middleware[];
+  readonly services: Services;
 }
 
 /** Compiles one method of a route. Mistakes in its dependencies go to the graph's report. @throws SvcError for mistakes in its schemas */
@@ -100,7 +102,7 @@ function planRoute(route: FlatRoute, method: string, parts: RouteParts): RoutePl
     late: planned.filter((dependency) => !isEarly.has(dependency.slot)),
     body, form,
     maxBodyBytes: spec.maxBodyBytes,
-    isSurrounded: parts.isWrapped || route.use.length > 0 || isEarly.size > 0,
+    isSurrounded: parts.middleware.length > 0 || route.use.length > 0 || isEarly.size > 0,
     reply: replyPlan(spec, subject),
     security: [...planned.flatMap((dependency) => dependency.security), ...[spec.security ?? []].flat() as SecurityRequirement[]], // one or a list of them
   };
@@ -182,7 +184,10 @@ function isListType(source: TypeSource): boolean {
 
 /** A route that is its handler alone. */
 function plainCall({ handler }: RoutePlan): (req: TransportRequest) => unknown {
-  return (req) => handler(new RequestContext(req));
+  return (req) => {
+    const context = new RequestContext(req);
+    return req.event === undefined ? handler(context) : observeHandler(req.event, handler.name, () => handler(context));
+  };
 }
 
 /** One request on its way through a route. */
@@ -197,7 +202,7 @@ class RouteCall {
     this.#plan = plan;
     this.#req = req;
     this.#context = new RequestContext(req);
-    this.#resolution = plan.size === 0 ? NOTHING_RESOLVED : new Resolution(this.#context, plan.size);
+    this.#resolution = plan.size === 0 ? NOTHING_RESOLVED : new Resolution(this.#context, plan.size, req.event);
   }
 
   /** The answer, or a promise of it where a step has to wait. */
@@ -268,7 +273,7 @@ class RouteCall {
     const options = { maxBytes: maxBodyBytes };
     if (body !== undefined) {
       const use = (value: unknown, isWellFormed: boolean): unknown => this.#validated('body', body.parseJson(value, 'body', isWellFormed), issues);
-      if (!isSurrounded) return this.#req.readJson(options, use);
+      if (!isSurrounded && this.#req.event === undefined) return this.#req.readJson(options, use);
       return this.#req.readJson(options, (...received) => received).then(([value, isWellFormed]) => use(value, isWellFormed)); // only a promise leads back into an AsyncLocalStorage
     }
     return this.#req.form(options).then((fields) => this.#validated('form', form!.parseText(fields, 'form', true), issues));
@@ -287,9 +292,11 @@ class RouteCall {
   }
 
   #handle(): unknown {
+    if (this.#req.expiry !== undefined) throw this.#req.expiry; // while something was waited for: nothing is begun that nobody reads
     const context = this.#context as unknown as Record<string, unknown>;
     for (const [name, slot] of this.#plan.names) context[name] = this.#resolution.values[slot];
-    const value = this.#plan.handler(context);
+    const { event } = this.#req;
+    const value = event === undefined ? this.#plan.handler(context) : observeHandler(event, this.#plan.handler.name, () => this.#plan.handler(context));
     if (!this.#resolution.hasCleanups && this.#resolution.tasks === undefined) return value; // the pipeline reads it
     return isThenable(value) ? value.then((settled) => this.#finish(settled)) : this.#finish(value);
   }
@@ -301,6 +308,7 @@ class RouteCall {
   }
 
   #leave(response: HttpResponse): Awaitable<HttpResponse> {
+    if (this.#req.expiry !== undefined) return abandon(response, this.#req.expiry); // too late: the client has been told that it failed
     if (!this.#resolution.mustCleanUp('handler')) {
       this.#leaveLater();
       return response;
@@ -333,7 +341,7 @@ class RouteCall {
     if (tasks !== undefined && this.#failure !== undefined) this.#plan.parts.tasks.drop(tasks);
     if (!resolution.hasCleanups && tasks === undefined) return;
     this.#req.afterwards(async (outcome) => {
-      const fields = { method: this.#req.method, route: this.#req.route?.template, request_id: this.#req.id };
+      const fields = this.#req.logFields();
       const failure = this.#failure ?? (outcome === undefined ? undefined : { error: outcome });
       await resolution.cleanUp('request', failure, (error, label) => this.#plan.parts.log.error('cleanup_failed', error, { ...fields, dependency: label }));
       if (tasks !== undefined) await this.#plan.parts.tasks.run(tasks, fields);
@@ -377,6 +385,7 @@ class RouteRecord implements CompiledRoute {
   readonly security: readonly SecurityRequirement[];
   readonly meta: Readonly<Record<string, unknown>>;
   readonly rateLimit: RouteRateLimit | false | undefined;
+  readonly timeoutMs: number | false | undefined;
   readonly #route: FlatRoute;
 
   constructor(route: FlatRoute, method: string, security: readonly SecurityRequirement[]) {
@@ -386,6 +395,7 @@ class RouteRecord implements CompiledRoute {
     this.security = security;
     this.meta = Object.freeze({ ...route.spec.meta });
     this.rateLimit = route.spec.rateLimit;
+    this.timeoutMs = route.spec.timeoutMs;
     this.#route = route;
   }
 

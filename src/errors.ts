@@ -329,6 +329,10 @@ export const FAULTS = {
     describe: (claim: string, problem: string): string => `Cannot create a token: "${claim}" ${problem}`,
     remedy: 'Pass the subject first, times and names by the options expiresInSeconds, issuer, audience and id, and JSON values as claims',
   },
+  E_TRUSTED_HOST: {
+    describe: (problem: string): string => `Cannot tell which hosts are trusted: ${problem}`,
+    remedy: "Name each as clients do, without scheme and port: hosts: ['example.com', '.example.com', '203.0.113.7']",
+  },
   E_TRUST_PROXY: {
     describe: (problem: string): string => `Cannot trust proxies: ${problem}`,
     remedy: "Name them, trustProxy: ['loopback', '10.0.0.0/8'], or say how many there are, trustProxy: 1",

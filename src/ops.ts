@@ -7,9 +7,10 @@
  */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { BlockList, isIP } from 'node:net';
-import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { Forbidden, Unauthorized } from './errors.ts';
+import { EventLoopDelay } from './event-loop.ts';
 import { given, int, readOptions, text } from './options.ts';
+import { ConnectionMeter } from './http/connection-meter.ts';
 import { HttpResponse, JSON_TYPE } from './http/response.ts';
 import type { Clock } from './clock.ts';
 import type { Env } from './config.ts';
@@ -46,6 +47,7 @@ type Probe = (signal: AbortSignal) => Awaitable<void>;
 export class Operations {
   /** Set from the first moment of shutdown. */
   isStopping = false;
+  readonly connections: ConnectionMeter;
   readonly access: { readonly port: number | undefined; readonly host: string };
   /** Apart, where printing does not show it: it may be a token. */
   readonly #auth: MetricsAccess['auth'];
@@ -61,7 +63,6 @@ export class Operations {
   renderMetrics: () => Awaitable<string>;
   inFlight: () => number = () => 0;
   #isDelayRegistered = false;
-  #delay: ReturnType<typeof monitorEventLoopDelay> | undefined;
   #round: Promise<{ readonly isReady: boolean; readonly body: string }> | undefined;
 
   /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
@@ -80,6 +81,7 @@ export class Operations {
     this.renderMetrics = () => parts.metrics.render();
     this.#requests = parts.metrics.counter('svc_requests_total', 'Requests answered, by method, route template and status', ['method', 'route', 'status']);
     this.#durations = parts.metrics.histogram('svc_request_duration_seconds', 'Time from a request to its answer', DURATION_BUCKETS, ['method', 'route']);
+    this.connections = new ConnectionMeter(parts.metrics);
     const startedMs = parts.clock().monotonicMs();
     parts.metrics.gauge('svc_uptime_seconds', 'Seconds since the application was made', () => (parts.clock().monotonicMs() - startedMs) / 1_000, 'max');
     parts.metrics.gauge('svc_requests_in_flight', 'Requests that have come and are not answered yet', () => this.inFlight());
@@ -87,18 +89,12 @@ export class Operations {
 
   /** Measures how late timers are, from now on: while the application listens. */
   watchEventLoop(): Disposable {
-    const delay = this.#delay = monitorEventLoopDelay({ resolution: 20 });
-    delay.enable();
+    const delay = EventLoopDelay.of(this.#metrics);
     if (!this.#isDelayRegistered) {
       this.#isDelayRegistered = true;
-      this.#metrics.gauge('svc_event_loop_delay_seconds', 'The 99th percentile of how late timers were since the last look', () => this.#delaySeconds(), 'max');
+      this.#metrics.gauge('svc_event_loop_delay_seconds', 'The 99th percentile of how late timers were since the last look', () => delay.takePercentile(), 'max');
     }
-    return {
-      [Symbol.dispose]: () => {
-        delay.disable();
-        this.#delay = undefined;
-      },
-    };
+    return delay.watch();
   }
 
   /** Adds a part of `/readyz`. */
@@ -137,12 +133,6 @@ export class Operations {
   async metrics(req: HttpRequest): Promise<HttpResponse> {
     await this.#mayRead(req);
     return new HttpResponse(await this.renderMetrics(), { mediaType: 'text/plain; version=0.0.4; charset=utf-8', headers: NOT_STORED });
-  }
-
-  #delaySeconds(): number {
-    const seconds = this.#delay === undefined ? 0 : this.#delay.percentile(99) / 1e9;
-    this.#delay?.reset();
-    return Number.isFinite(seconds) ? seconds : 0;
   }
 
   async #mayRead(req: HttpRequest): Promise<void> {

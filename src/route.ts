@@ -4,7 +4,7 @@
 import { SvcError } from './errors.ts';
 import { Dependency } from './di.ts';
 import { declaredHere } from './findings.ts';
-import { closest, given, readOptions, shown, text } from './options.ts';
+import { closest, given, int, readOptions, shown, text } from './options.ts';
 import { isToken } from './http/headers.ts';
 import { fillTemplate, parseTemplate } from './http/path.ts';
 import { asMiddleware } from './http/pipeline.ts';
@@ -56,6 +56,8 @@ export interface RouteSpec extends TextInputs {
   readonly maxBodyBytes?: number | undefined;
   /** How often one client may call it, in place of what the rate limit middleware says; false: as often as it likes. */
   readonly rateLimit?: RouteRateLimit | false | undefined;
+  /** How long it may take to answer, 1 … 86_400_000 ms, in place of what the timeout middleware says, or without any; false: as long as it likes. Beyond it: 503. */
+  readonly timeoutMs?: number | false | undefined;
   /** What a client must show, where no dependency says it. */
   readonly security?: SecurityRequirement | readonly SecurityRequirement[] | undefined;
   /** Middleware around this route alone, inside the application's. */
@@ -63,7 +65,7 @@ export interface RouteSpec extends TextInputs {
 }
 
 /** Names that no dependency may take: the parts of the context, and options that are to come. */
-export type ReservedKey = keyof RouteSpec | 'params' | 'req' | 'signal' | 'state' | 'timeoutMs' | 'message' | 'protocols' | 'origins';
+export type ReservedKey = keyof RouteSpec | 'params' | 'req' | 'signal' | 'state' | 'message' | 'protocols' | 'origins';
 /** Dependencies by the name that the handler sees. */
 export type Dependencies = Readonly<Record<string, Dependency<unknown>>>;
 
@@ -286,11 +288,12 @@ const SPEC = {
   meta: given<Readonly<Record<string, unknown>>>('an object', isRecord), tuple: given<boolean>('true or false', isFlag),
   maxBodyBytes: given<number>('an integer 0 or more', (value) => Number.isSafeInteger(value) && (value as number) >= 0),
   rateLimit: given<RouteRateLimit | false>('false or { perMinute, burst, key }', (value) => value === false || isRecord(value)),
+  timeoutMs: given<number | false>('false or an integer 1 … 86400000', (value) => value === false || int(1, 1, 86_400_000).accepts(value)),
   security: given<SecurityRequirement | readonly SecurityRequirement[]>('a requirement or a list of them', isRecord),
   use: given<readonly (Middleware | MiddlewareFunction)[]>('a list of middleware', Array.isArray),
 } satisfies Record<keyof RouteSpec, OptionKind<unknown>>;
 
-const RESERVED: ReadonlySet<string> = new Set<ReservedKey>(['params', 'req', 'signal', 'state', 'timeoutMs', 'message', 'protocols', 'origins']);
+const RESERVED: ReadonlySet<string> = new Set<ReservedKey>(['params', 'req', 'signal', 'state', 'message', 'protocols', 'origins']);
 
 /** Options and dependencies of a spec, told apart. @throws SvcError `E_ROUTE_SPEC`, `E_OPTION_RANGE` */
 function readSpec(subject: string, spec: unknown): { spec: RouteSpec; deps: Dependencies } {

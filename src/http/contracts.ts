@@ -11,6 +11,7 @@ import type { Metrics } from '../metrics.ts';
 import type { HeaderView } from './headers.ts';
 import type { MultiMap } from './query.ts';
 import type { HttpResponse } from './response.ts';
+import type { TraceContext } from './trace-context.ts';
 
 /** A value, or a promise of it. */
 export type Awaitable<T> = T | Promise<T>;
@@ -31,8 +32,10 @@ export interface HttpRequest {
   readonly ip: string;
   /** When its head was read, by the monotonic clock in milliseconds. */
   readonly startedMs: number;
-  /** The request id: a valid incoming `X-Request-Id`, or a fresh one. */
+  /** The request id: a valid incoming `X-Request-Id`, or a fresh one; see `RequestIDMiddleware`. */
   readonly id: string;
+  /** Where it stands in its trace (W3C Trace Context): that of a valid `traceparent`, else a new one. */
+  readonly trace: TraceContext;
   /** The route that matched, before any middleware ran; undefined for 404 and 405. */
   readonly route: CompiledRoute | undefined;
   /** The parameters of the path, as their converters read them. */
@@ -45,7 +48,7 @@ export interface HttpRequest {
   readonly state: StateMap;
   /** @throws SvcError `E_SESSION_ABSENT` without session middleware */
   readonly session: Session;
-  /** Aborts when the client has left before its answer was complete, and at no other time. */
+  /** Aborts when the client has left before its answer was complete (`ClientDisconnected`), or the time of the request is over (`RequestTimeout`), and at no other time. */
   readonly signal: AbortSignal;
   /** The whole body. No cap of its own: `maxBytes`, else the application's `maxBodyBytes`; beyond it 413. */
   body(options?: BodyOptions): Promise<Uint8Array>;
@@ -155,7 +158,7 @@ export interface Services {
 export type Next = () => Awaitable<HttpResponse>;
 
 /** What a middleware is for, where its order matters. */
-export type MiddlewareKind = 'request-id' | 'trusted-host' | 'security-headers' | 'cors' | 'rate-limit' | 'compression' | 'timeout' | 'session' | 'csrf' | 'idempotency';
+export type MiddlewareKind = 'request-id' | 'trusted-host' | 'security-headers' | 'cors' | 'rate-limit' | 'concurrency-limit' | 'compression' | 'timeout' | 'session' | 'csrf' | 'idempotency';
 
 /** A layer of the onion around handlers and error rendering. */
 export interface Middleware {
@@ -184,6 +187,8 @@ export interface CompiledRoute {
   readonly meta: Readonly<Record<string, unknown>>;
   /** How often a client may call it, where its spec says so; false: as often as it likes. */
   readonly rateLimit?: RouteRateLimit | false | undefined;
+  /** How long it may take to answer, where its spec says so; false: as long as it likes. */
+  readonly timeoutMs?: number | false | undefined;
 }
 
 /** What a client is counted by; undefined: by its address. */

@@ -78,11 +78,11 @@ export async function answerInMemory(app: ServedApplication, request: Request, r
   request.signal.addEventListener('abort', () => void close(false), { once: true });
   const response = await app.handle(req);
   req.isAnswered = true;
-  app.count(req, response.status, app.clock.monotonicMs() - req.startedMs);
+  app.count(req, response, app.clock.monotonicMs() - req.startedMs);
   const headers = new Headers();
   const fields = response.fields(app.securesCookies || req.scheme === 'https');
   for (let index = 0; index < fields.length; index += 2) headers.append(fields[index]!, fields[index + 1]!);
-  headers.set('X-Request-Id', req.id);
+  headers.set(req.idField, req.id);
   const { status } = response;
   const isEmpty = req.method === 'HEAD' || status === 204 || status === 205 || status === 304;
   const length = lengthOf(response, req.method === 'HEAD');

@@ -3,7 +3,6 @@
  * first read, and once; what nobody reads costs nothing.
  */
 import { isUtf8 } from 'node:buffer';
-import { randomUUID } from 'node:crypto';
 import { BadRequest, ClientDisconnected, HTTPException, SvcError } from '../errors.ts';
 import { shown } from '../options.ts';
 import { inspectAsJson, mask } from '../redact.ts';
@@ -12,14 +11,19 @@ import { chunksOf, collect, tooLarge } from './body.ts';
 import { parseCookies } from './cookies.ts';
 import { findField, parseParameters, viewOf } from './headers.ts';
 import { parsePairs } from './query.ts';
+import { USUAL_IDENTITY } from './request-id.ts';
 import { RequestState, SESSION } from './state.ts';
+import { readTraceContext } from './trace-context.ts';
 import type { BodyReader, BodySource } from './body.ts';
 import type { Awaitable, BodyOptions, CompiledRoute, FormData_, HttpRequest, Session, StateMap, UploadFile } from './contracts.ts';
 import type { HeaderView } from './headers.ts';
 import type { Forwarding, ProxyTrust } from './proxy.ts';
 import type { MultiMap, Pairs } from './query.ts';
+import type { RequestEvent } from './request-event.ts';
+import type { RequestIdentity } from './request-id.ts';
 import type { HttpResponse } from './response.ts';
 import type { Match } from './router.ts';
+import type { TraceContext } from './trace-context.ts';
 
 /** The receiving side of a transport. */
 export interface Incoming extends BodySource {
@@ -43,6 +47,8 @@ export interface RequestDefaults {
   readonly maxBodyBytes: number;
   /** Which proxies are believed. */
   readonly trust?: ProxyTrust | undefined;
+  /** How they get their ids. Default: as everywhere. */
+  readonly identity?: RequestIdentity | undefined;
 }
 
 /** Counts the answers of one method of one route. */
@@ -76,9 +82,6 @@ const MAX_FORM_FIELDS = 1_000;
 const UNMATCHED: Match<Endpoint> = Object.freeze({ kind: 'none' });
 const NO_PARAMS: Readonly<Record<string, unknown>> = Object.freeze({});
 
-/** Ids that may come from outside: they go into headers, logs and problem bodies as they are. */
-const VALID_ID = /^[A-Za-z0-9][A-Za-z0-9._:+=@/-]{0,127}$/;
-
 /** A request of one transport. */
 export class TransportRequest implements HttpRequest {
   readonly method: string;
@@ -90,8 +93,14 @@ export class TransportRequest implements HttpRequest {
   failure: unknown;
   /** Whether there is an answer: until then a client that has left does not end the request. Set by the transport. @internal */
   isAnswered = false;
+  /** Why its time is over, once it is. @internal */
+  expiry: HTTPException | undefined;
+  /** What is answered after that; nobody reads it. @internal */
+  late: Promise<HttpResponse> | undefined;
   /** When it came, by the monotonic clock. Set by the transport. @internal */
   startedMs = 0;
+  /** What those who watch requests are given; undefined while nobody does. Set by the application. @internal */
+  event: RequestEvent | undefined;
   readonly #incoming: Incoming;
   readonly #outgoing: Outgoing;
   readonly #defaults: RequestDefaults;
@@ -100,6 +109,7 @@ export class TransportRequest implements HttpRequest {
   #forwarding: Forwarding | undefined;
   #params: Readonly<Record<string, unknown>> | undefined;
   #id: string | undefined;
+  #trace: TraceContext | undefined;
   #headers: HeaderView | undefined;
   #cookies: Readonly<Record<string, string>> | undefined;
   #query: Pairs | undefined;
@@ -142,10 +152,16 @@ export class TransportRequest implements HttpRequest {
   get ip(): string { return this.#forwarded()?.ip ?? peerAddress(this.#incoming.socket.remoteAddress ?? ''); }
 
   get id(): string {
-    if (this.#id !== undefined) return this.#id;
-    const given = findField(this.#incoming.rawHeaders, 'x-request-id');
-    return this.#id = given !== undefined && VALID_ID.test(given) ? given : randomUUID();
+    return this.#id ??= this.identity.idOf(this.#incoming.rawHeaders);
   }
+
+  get trace(): TraceContext { return this.#trace ??= readTraceContext(this.field('traceparent'), this.field('tracestate')); }
+
+  /** The field that tells the id to the client. @internal */
+  get idField(): string { return this.identity.field; }
+
+  /** How it gets its id. @internal */
+  get identity(): RequestIdentity { return this.#defaults.identity ?? USUAL_IDENTITY; }
 
   get route(): CompiledRoute | undefined { return this.match.kind === 'found' ? this.match.endpoint.route : undefined; }
 
@@ -187,9 +203,18 @@ export class TransportRequest implements HttpRequest {
     const abort = this.#abort = new AbortController();
     const outgoing = this.#outgoing;
     const leave = (): void => { if (!this.wasDelivered && this.failure === undefined) abort.abort(new ClientDisconnected()); };
-    if (outgoing.destroyed) leave(); // the client left before anybody asked
+    if (this.expiry !== undefined) abort.abort(this.expiry);
+    else if (outgoing.destroyed) leave(); // the client left before anybody asked
     else outgoing.once('close', leave);
     return abort.signal;
+  }
+
+  /** Its time is over: whoever listens to the signal stops. Counts once. @internal */
+  expire(reason: HTTPException, late: Promise<HttpResponse>): void {
+    if (this.expiry !== undefined) return;
+    this.expiry = reason;
+    this.late = late;
+    this.#abort?.abort(reason);
   }
 
   /** Whether the whole answer has gone out. Node 24.16 says "finished" of one whose socket broke. @internal */
@@ -240,6 +265,13 @@ export class TransportRequest implements HttpRequest {
   }
 
   static { inspectAsJson(TransportRequest, 'HttpRequest'); }
+
+  /** What a log line about it has; its trace only when it came with one, or somebody has asked for it. @internal */
+  logFields(): Record<string, unknown> {
+    const { method, route, id } = this;
+    const trace = this.#trace ?? (this.field('traceparent') === undefined ? undefined : this.trace);
+    return { method, route: route?.template, request_id: id, trace_id: trace?.traceId };
+  }
 
   /** Runs `fn` after the answer has gone out, or after whatever ended the request; the last first. @internal */
   afterwards(fn: (outcome: Outcome) => Awaitable<void>): void {

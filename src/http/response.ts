@@ -28,6 +28,10 @@ export interface ResponseOptions {
 export interface Answered {
   readonly method: string;
   readonly headers: HeaderView;
+  /** A field by lower-case name, where that is cheaper than the view of all. */
+  field?(name: string): string | undefined;
+  /** Runs `fn` once the answer has gone, or will never go. */
+  afterwards?(fn: () => Promise<void>): void;
 }
 
 /** Status and fields of a ready-made response, checked by whoever made them. One of these serves many responses. @internal */

@@ -5,14 +5,18 @@
  * when the source fails after the head has gone, the connection is cut, so that the client sees a truncated answer.
  */
 import { ClientDisconnected } from '../errors.ts';
+import { FileBody } from './file-body.ts';
 import { findField } from './headers.ts';
 import type { ServerResponse } from 'node:http';
+import type { RequestIdentity } from './request-id.ts';
 import type { HttpResponse, Pieces } from './response.ts';
 
 /** What is answered, as far as its answer depends on it. */
 export interface SentTo {
   readonly method: string;
   readonly id: string;
+  /** The field that tells it. */
+  readonly identity: Pick<RequestIdentity, 'field' | 'name'>;
   readonly scheme: 'http' | 'https';
 }
 
@@ -35,7 +39,7 @@ export function send(outgoing: ServerResponse, response: HttpResponse, req: Sent
   }
   if (isPieces(body)) {
     outgoing.writeHead(status, headOf(response, req, isLast, securesCookies, response.contentLength));
-    if (!isHead) return sendPieces(outgoing, body);
+    if (!isHead) return body instanceof FileBody && !outgoing.destroyed ? body.sendTo(outgoing) : sendPieces(outgoing, body);
     outgoing.end();
     return discard(body);
   }
@@ -50,16 +54,17 @@ export function send(outgoing: ServerResponse, response: HttpResponse, req: Sent
  * upstream has set; a `length` below 0 is not sent.
  */
 function headOf(response: HttpResponse, req: SentTo, isLast: boolean, securesCookies: boolean, length: number): string[] {
+  const { field: idField, name } = req.identity;
   const isSecure = response.hasWaitingCookies && (securesCookies || req.scheme === 'https');
   let fields = response.fields(isSecure);
-  if (findField(fields, 'x-request-id') !== undefined) {
-    response.headers.delete('x-request-id');
+  if (findField(fields, name) !== undefined) {
+    response.headers.delete(idField);
     fields = response.fields(isSecure);
   }
   let head: (string | number)[];
-  if (fields.length === 2 && length >= 0) head = [fields[0]!, fields[1]!, 'X-Request-Id', req.id, 'Content-Length', length]; // what most answers are: one allocation
+  if (fields.length === 2 && length >= 0) head = [fields[0]!, fields[1]!, idField, req.id, 'Content-Length', length]; // what most answers are: one allocation
   else {
-    head = [...fields, 'X-Request-Id', req.id];
+    head = [...fields, idField, req.id];
     if (length >= 0) head.push('Content-Length', length);
   }
   if (isLast) head.push('Connection', 'close');

@@ -3,22 +3,25 @@
  *
  *   listen → request → handle(req) → send → afterwards(outcome)          close(): stop accepting, let what runs finish
  */
-import { randomUUID } from 'node:crypto';
 import { createServer } from 'node:http';
-import { ClientDisconnected, SvcError, statusTitle } from '../errors.ts';
+import { ClientDisconnected, SvcError } from '../errors.ts';
+import { onClientError, refuseSocket } from './client-errors.ts';
 import { hasNoBody } from './body.ts';
-import { findField } from './headers.ts';
 import { ReceivedMessage } from './incoming.ts';
-import { PROBLEM_TYPE, problem } from './problem.ts';
+import { problem } from './problem.ts';
 import { TransportRequest } from './request.ts';
+import { judgeHead } from './request-head.ts';
+import { USUAL_IDENTITY } from './request-id.ts';
 import { HttpResponse } from './response.ts';
 import { discard, isPieces, send } from './send.ts';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { AddressInfo, Server as NetServer, Socket } from 'node:net';
 import type { Clock } from '../clock.ts';
 import type { Logger } from '../log.ts';
+import type { ConnectionMeter } from './connection-meter.ts';
 import type { Awaitable } from './contracts.ts';
 import type { Outcome, RequestDefaults } from './request.ts';
+import type { RequestIdentity } from './request-id.ts';
 
 /** What a server serves. */
 export interface ServedApplication {
@@ -27,12 +30,14 @@ export interface ServedApplication {
   readonly log: Logger;
   /** Whether cookies are `Secure` even without TLS: in production. */
   readonly securesCookies: boolean;
+  /** Counts connections and their requests; undefined where nobody does. */
+  readonly connections?: ConnectionMeter | undefined;
   /** Answers. Never throws, never rejects. */
   handle(req: TransportRequest): Awaitable<HttpResponse>;
   /** Runs what the request left for afterwards; a promise where that takes time. Never throws, never rejects. */
   finish(req: TransportRequest, outcome: Outcome): Awaitable<void>;
   /** Told of every answer and how long it took to make, in milliseconds. */
-  count(req: TransportRequest, status: number, durationMs: number): void;
+  count(req: TransportRequest, response: HttpResponse, durationMs: number): void;
 }
 
 /** Where and how long. Times in milliseconds. */
@@ -48,12 +53,15 @@ const HEADERS_TIMEOUT_MS = 10_000;
 const REQUEST_TIMEOUT_MS = 30_000;
 const KEEP_ALIVE_TIMEOUT_MS = 5_000;
 const CHECK_INTERVAL_MS = 1_000;
+/** Fields of a request. */
+const MAX_FIELDS = 200;
 /** For how long the rest of a body that nobody wants is read, so that its sender gets to see the answer. */
 const LINGER_MS = 5_000;
 
 /** One listening socket and the requests that came over it. */
 export class HttpServer {
   readonly #app: ServedApplication;
+  readonly #connections: ConnectionMeter | undefined;
   readonly #server: Server;
   #inFlight = 0;
   #isDraining = false;
@@ -71,6 +79,7 @@ export class HttpServer {
     this.#app = app;
     const closed = (outgoing: Exchange): void => this.#closed(outgoing);
     this.#onClose = function () { closed(this); };
+    this.#connections = app.connections;
     this.#server = createServer({
       IncomingMessage: ReceivedMessage,
       headersTimeout: HEADERS_TIMEOUT_MS,
@@ -78,10 +87,18 @@ export class HttpServer {
       keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
       connectionsCheckingInterval: CHECK_INTERVAL_MS,
       optimizeEmptyRequests: true,
-      requireHostHeader: false, // node:http refuses without a body; see hasOneHost()
+      requireHostHeader: false, // node:http refuses without a body; see request-head.ts
+      shouldUpgradeCallback: () => false, // answered as it stands: nobody here speaks another protocol (RFC 9110 §7.8)
     }, (incoming, outgoing) => this.#onRequest(incoming, outgoing));
-    this.#server.on('clientError', (error: NodeJS.ErrnoException, socket) => onClientError(error, socket as Socket));
-    this.#server.on('checkExpectation', (incoming: IncomingMessage, outgoing) => this.#onExpectation(incoming, outgoing));
+    this.#server.maxHeadersCount = 0; // beyond it node:http drops fields and says nothing; see request-head.ts
+    this.#server.on('clientError', (error, socket) => onClientError(error, socket as Socket, this.#identity));
+    this.#server.on('connect', (_, socket) => refuseSocket(socket as Socket, 501, this.#identity));
+    this.#server.on('checkExpectation', (incoming: IncomingMessage, outgoing) => this.#onRequest(incoming, outgoing));
+    this.#server.on('checkContinue', (incoming: IncomingMessage, outgoing) => {
+      continueLater(incoming, outgoing);
+      this.#onRequest(incoming, outgoing);
+    });
+    app.connections?.watch(this.#server);
   }
 
   /** Requests that have come and are not answered yet; those whose client has left count while their handlers run. */
@@ -156,23 +173,23 @@ export class HttpServer {
     this.#server.close();
   }
 
+  get #identity(): RequestIdentity { return this.#app.defaults.identity ?? USUAL_IDENTITY; }
+
   #onRequest(incoming: IncomingMessage, outgoing: ServerResponse): void {
-    if ((incoming.socket as Connection)[SAID_CLOSE] === true) return; // sent behind our "Connection: close": not to be processed (RFC 9112 §9.6)
+    const socket = incoming.socket as Connection;
+    if (socket[SAID_CLOSE] === true) return void socket.pause(); // sent behind our "Connection: close": not to be processed (RFC 9112 §9.6)
     const req = this.#begin(incoming, outgoing);
-    if (asksForUpgrade(incoming)) (incoming.socket as Connection)[SAID_CLOSE] = true; // node:http stops reading requests behind it: what follows would be misread
-    const response = hasOneHost(incoming) ? this.#app.handle(req) : problem(400, req.id, { detail: 'A request has one Host field' });
+    const verdict = judgeHead(incoming, MAX_FIELDS);
+    if (verdict !== undefined) socket[SAID_CLOSE] = true;
+    const response = verdict === undefined || verdict.status === 0 ? this.#app.handle(req) : problem(verdict.status, req.id, { detail: verdict.detail });
     if (response instanceof HttpResponse) this.#answer(req, incoming, outgoing, response);
     else void response.then((settled) => this.#answer(req, incoming, outgoing, settled));
-  }
-
-  #onExpectation(incoming: IncomingMessage, outgoing: ServerResponse): void {
-    const req = this.#begin(incoming, outgoing);
-    this.#answer(req, incoming, outgoing, problem(417, req.id, { detail: 'Nothing but 100-continue can be expected' }));
   }
 
   #begin(incoming: IncomingMessage, outgoing: ServerResponse): TransportRequest {
     this.#inFlight++;
     (incoming.socket as Connection)[NEWEST] = outgoing;
+    this.#connections?.request(incoming.socket);
     const req = new TransportRequest(incoming, outgoing, this.#app.defaults);
     req.startedMs = this.#app.clock.monotonicMs();
     (outgoing as Exchange)[REQUEST] = req;
@@ -181,7 +198,7 @@ export class HttpServer {
   }
 
   #answer(req: TransportRequest, incoming: IncomingMessage, outgoing: ServerResponse, response: HttpResponse): void {
-    this.#app.count(req, response.status, this.#app.clock.monotonicMs() - req.startedMs);
+    this.#app.count(req, response, this.#app.clock.monotonicMs() - req.startedMs);
     req.isAnswered = true;
     if (outgoing.closed) { // the client has left while the handler ran
       if (isPieces(response.body)) discard(response.body).catch((error: unknown) => this.#onSourceFailure(req, error));
@@ -194,16 +211,16 @@ export class HttpServer {
       sending?.catch((error: unknown) => this.#onSourceFailure(req, error));
     } catch (error) { // a field or body that node:http refuses
       req.failure = error;
-      this.#app.log.error('response_refused', error, { method: req.method, route: req.route?.template, request_id: req.id });
+      this.#app.log.error('response_refused', error, req.logFields());
       if (outgoing.headersSent) outgoing.destroy();
-      else outgoing.writeHead(500, ['Content-Length', '0', 'X-Request-Id', req.id]).end();
+      else outgoing.writeHead(500, ['Content-Length', '0', req.idField, req.id]).end();
     }
   }
 
   /** The source of a body failed after the head had gone out. */
   #onSourceFailure(req: TransportRequest, error: unknown): void {
     req.failure = error;
-    this.#app.log.error('response_failed', error, { method: req.method, route: req.route?.template, request_id: req.id });
+    this.#app.log.error('response_failed', error, req.logFields());
   }
 
   /** The answer is here before the request: let the rest of its body come for a while, then cut it off. */
@@ -224,8 +241,13 @@ export class HttpServer {
 
   /** The connection is done with the request, and its handler is, too. */
   #end(req: TransportRequest): void {
-    this.#inFlight--;
     void this.#app.finish(req, req.wasDelivered ? undefined : req.failure ?? new ClientDisconnected());
+    if (req.late === undefined) this.#leave();
+    else void req.late.then(() => this.#leave()); // its handler still runs
+  }
+
+  #leave(): void {
+    this.#inFlight--;
     if (this.#isDraining && this.#inFlight === 0) setImmediate(() => this.#whenIdle?.());
   }
 }
@@ -251,19 +273,17 @@ function isLastOf(socket: Connection, outgoing: ServerResponse): boolean {
   return isLast;
 }
 
-/** Whether a request names another protocol, which nobody here speaks: it is answered as it stands (RFC 9110 §7.8). */
-function asksForUpgrade({ rawHeaders }: IncomingMessage): boolean {
-  return findField(rawHeaders, 'upgrade') !== undefined;
-}
-
-/** Two Host fields could be read in two ways, so they are refused; so is an HTTP/1.1 request without one (RFC 9112 §3.2). */
-function hasOneHost({ rawHeaders, httpVersionMinor }: IncomingMessage): boolean {
-  let hosts = 0;
-  for (let index = 0; index < rawHeaders.length; index += 2) {
-    const name = rawHeaders[index]!;
-    if (name.length === 4 && name.toLowerCase() === 'host') hosts++;
-  }
-  return hosts === 1 || (hosts === 0 && httpVersionMinor === 0);
+/**
+ * "100 Continue" when the body is first read, and never before an answer that does without it: a client that waits for it then
+ * need not send what nobody wants (RFC 9110 §10.1.1). Whoever reads goes through `_read`, which node:streams calls first.
+ */
+function continueLater(incoming: IncomingMessage, outgoing: ServerResponse): void {
+  const read = incoming._read;
+  incoming._read = function readAfterContinue(size): void {
+    incoming._read = read;
+    if (!outgoing.headersSent) outgoing.writeContinue();
+    read.call(incoming, size);
+  };
 }
 
 /** Listens, and says where. @throws SvcError `E_LISTEN` */
@@ -285,22 +305,3 @@ export function listenOn(server: NetServer, { host, port }: { readonly host: str
 const LISTEN_PROBLEMS: Readonly<Record<string, string>> = {
   EADDRINUSE: 'the address is in use', EACCES: 'the port needs privileges', EADDRNOTAVAIL: 'this machine has no such address', ENOTFOUND: 'the host is unknown',
 };
-
-/** What the parser refuses never becomes a request: answered here, and the connection ends. */
-function onClientError(error: NodeJS.ErrnoException, socket: Socket): void {
-  // as node:http does itself: an answer that is under way must not get a second head in its middle
-  const current = (socket as Socket & { _httpMessage?: ServerResponse | null })._httpMessage;
-  if (!socket.writable || error.code === 'ECONNRESET' || current?.headersSent === true) {
-    socket.destroy();
-    return;
-  }
-  if (current?.req?.complete === true) { // rubbish behind a request that is being answered: its answer comes first, and is the last
-    current.shouldKeepAlive = false;
-    return;
-  }
-  const status = error.code === 'HPE_HEADER_OVERFLOW' ? 431 : error.code === 'ERR_HTTP_REQUEST_TIMEOUT' ? 408 : 400;
-  const id = randomUUID();
-  const body = `{"type":"about:blank","title":"${statusTitle(status)}","status":${status},"request_id":"${id}"}`;
-  socket.end(`HTTP/1.1 ${status} ${statusTitle(status)}\r\nContent-Type: ${PROBLEM_TYPE}\r\nX-Request-Id: ${id}\r\n` +
-    `Content-Length: ${body.length}\r\nConnection: close\r\n\r\n${body}`, () => socket.destroy());
-}

@@ -83,7 +83,7 @@ app.post('/x', { bdoy: User }, () => 1);
 app.post('/x', { db: connection }, () => 1);
 // @ts-expect-error "params" is reserved
 app.post('/x', { params: Depends(connection) }, () => 1);
-// @ts-expect-error "timeoutMs" is reserved
+// @ts-expect-error timeoutMs is a number, or false
 app.post('/x', { timeoutMs: Depends(connection) }, () => 1);
 // @ts-expect-error status is a number
 app.post('/x', { status: 'created' }, () => 1);
