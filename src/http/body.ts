@@ -105,11 +105,19 @@ class Collector implements BodyTaker {
   }
 }
 
-/** The body as it arrives. Errors as {@link collect}; leaving the loop early leaves the rest unread. */
-export async function* chunksOf(source: BodySource, declared: number, maxBytes: number): AsyncGenerator<Uint8Array, void, undefined> {
+/**
+ * The body as it arrives, behind what has been read `ahead` of it. Errors as {@link collect}; leaving the loop early leaves
+ * the rest unread.
+ */
+export async function* chunksOf(source: BodySource, declared: number, maxBytes: number, ahead: readonly Uint8Array[] = []): AsyncGenerator<Uint8Array, void, undefined> {
   if (declared > maxBytes) throw tooLarge(maxBytes);
-  if (hasNoBody(source)) return;
   let length = 0;
+  for (const chunk of ahead) {
+    length += chunk.length;
+    if (length > maxBytes) throw tooLarge(maxBytes);
+    yield chunk;
+  }
+  if (hasNoBody(source)) return;
   try {
     for await (const chunk of source.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
       length += chunk.length;
@@ -119,4 +127,45 @@ export async function* chunksOf(source: BodySource, declared: number, maxBytes: 
   } catch (error) {
     throw source.destroyed && !source.readableEnded ? new ClientDisconnected() : error;
   }
+}
+
+/**
+ * Reads the beginning of a body until `isEnough`, which sees each chunk, says so or throws, or until its end; then the source
+ * is paused. What it gives goes to {@link chunksOf}, so that the body is as good as unread.
+ */
+export function readAhead(source: BodySource, isEnough: (chunk: Uint8Array) => boolean): Promise<readonly Uint8Array[]> {
+  const ahead: Uint8Array[] = [];
+  if (hasNoBody(source)) return Promise.resolve(ahead);
+  if (source.destroyed) return Promise.reject(new ClientDisconnected());
+  return new Promise((resolve, reject) => {
+    const leave = (): void => void source.off('data', onData).off('end', onEnd).off('close', onClose);
+    const onEnd = (): void => {
+      leave();
+      resolve(ahead);
+    };
+    const onClose = (): void => {
+      leave();
+      reject(new ClientDisconnected());
+    };
+    const onData = (chunk: Buffer): void => {
+      ahead.push(chunk);
+      try {
+        if (!isEnough(chunk)) return;
+        source.pause();
+        onEnd();
+      } catch (error) {
+        source.pause();
+        leave();
+        reject(error);
+      }
+    };
+    source.on('data', onData).on('end', onEnd).on('close', onClose);
+  });
+}
+
+/** All chunks in one. */
+export async function joined(chunks: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
+  const all: Uint8Array[] = [];
+  for await (const chunk of chunks) all.push(chunk);
+  return all.length === 1 ? all[0]! : Buffer.concat(all);
 }

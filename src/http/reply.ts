@@ -10,7 +10,7 @@
  */
 import { SvcError } from '../errors.ts';
 import { toJson } from './json.ts';
-import { BYTES_TYPE, HttpResponse, JSON_TYPE, Prepared, PreparedType, TEXT_TYPE, checkedStatus } from './response.ts';
+import { BYTES_TYPE, HttpResponse, JSON_TYPE, Prepared, PreparedType, StreamingResponse, TEXT_TYPE, checkedStatus } from './response.ts';
 
 /** A body with its status and fields. Made by {@link reply}. */
 export class Reply<T = unknown, S extends number = number> {
@@ -118,7 +118,9 @@ const HOP_BY_HOP = new Set(['connection', 'keep-alive', 'proxy-connection', 'te'
 
 /** A web `Response` as ours; its body is streamed. What fetch() gave has been decoded, so its coding and length are no longer true. */
 export function fromWeb(web: Response): HttpResponse {
-  const response = new HttpResponse(web.body, { status: web.status });
+  const { body, status } = web;
+  const response = body === null ? new HttpResponse(null, { status }) : new StreamingResponse(body, { status });
+  response.headers.delete('Content-Type'); // its own, or none
   const isDecoded = web.type !== 'default' && web.headers.has('content-encoding');
   web.headers.forEach((value, name) => {
     if (HOP_BY_HOP.has(name) || (isDecoded && name === 'content-encoding')) return;

@@ -1,16 +1,19 @@
 /**
  * Responses: a status, fields and a body, until the server writes them. Six classes for what people answer with.
  */
+import { Readable } from 'node:stream';
+import { SvcError } from '../errors.ts';
+import { shown } from '../options.ts';
 import { inspectAsJson } from '../redact.ts';
 import { HeaderList } from './headers.ts';
 import { needsSecure, serializeCookie } from './cookies.ts';
 import { toJson } from './json.ts';
 import { encodeLocation } from './path.ts';
+import { ignore, isPieces, prime } from './pieces.ts';
 import type { CookieOptions } from './cookies.ts';
 import type { HeaderView } from './headers.ts';
+import type { Pieces, Primed } from './pieces.ts';
 
-/** What can be sent piece by piece: strings as UTF-8, bytes as they are. */
-export type Pieces = AsyncIterable<string | Uint8Array> | Iterable<string | Uint8Array>;
 /** What a response holds: text, bytes, nothing, or pieces that are pulled while they are sent. */
 export type ResponseBody = string | Uint8Array | null | Pieces;
 
@@ -28,6 +31,8 @@ export interface ResponseOptions {
 export interface Answered {
   readonly method: string;
   readonly headers: HeaderView;
+  /** Aborts when nobody waits for the answer any more. */
+  readonly signal?: AbortSignal | undefined;
   /** A field by lower-case name, where that is cheaper than the view of all. */
   field?(name: string): string | undefined;
   /** Runs `fn` once the answer has gone, or will never go. */
@@ -156,6 +161,11 @@ export class HttpResponse {
   }
 }
 
+/** Statuses whose answers have no content (RFC 9110 §6.4.1). */
+export function hasNoContent(status: number): boolean {
+  return status === 204 || status === 304 || status === 205;
+}
+
 /** The status, if a final response can have it. @throws RangeError */
 export function checkedStatus(status: number): number {
   if (!Number.isInteger(status) || status < 200 || status > 599) throw new RangeError(`A response status is an integer 200 … 599, found ${String(status)}`);
@@ -200,18 +210,46 @@ export interface StreamingOptions extends ResponseOptions {
 }
 
 /**
- * A body in pieces, pulled only as fast as the client reads. Its source is ended (`return()`) when the client leaves.
- * Default media type `application/octet-stream`.
+ * A body in pieces, pulled only as fast as the client reads. Sources: iterables, async iterables, web streams, Node's
+ * `Readable`. Default media type `application/octet-stream`.
+ *
+ * The first piece is pulled before the answer begins, so a source that fails by then is an error like any other (500); a
+ * later failure ends the connection, and the client sees that the answer is not whole. The source is ended (`return()`,
+ * `cancel()`, `destroy()`) when the client leaves, also while a piece is awaited.
  */
 export class StreamingResponse extends HttpResponse {
+  /** @throws SvcError `E_STREAM` for what gives no pieces, and for a `contentLength` that is no length */
   constructor(pieces: Pieces | ReadableStream<string | Uint8Array>, options: StreamingOptions = {}) {
     const { contentLength = -1, ...rest } = options;
-    if (typeof pieces !== 'object' || pieces === null || !(Symbol.asyncIterator in pieces || Symbol.iterator in pieces)) {
-      throw new TypeError('StreamingResponse needs an iterable, an async iterable or a stream');
+    if (!isPieces(pieces) || !(Symbol.asyncIterator in pieces || Symbol.iterator in pieces)) {
+      throw new SvcError('E_STREAM', [`${shown(pieces)} is no iterable, async iterable or stream`]);
     }
+    if (contentLength !== -1 && !(Number.isSafeInteger(contentLength) && contentLength >= 0)) throw new SvcError('E_STREAM', [`contentLength is ${shown(contentLength)}, a number of bytes is needed`]);
     super(pieces, { ...rest, mediaType: options.mediaType ?? BYTES_TYPE });
     this.contentLength = contentLength;
+    if (pieces instanceof Readable) pieces.on('error', ignore); // it may fail before anybody pulls, who is told then
   }
+
+  /** @internal */
+  override copy(): StreamingResponse {
+    const copy = this.fill(new StreamingResponse([], { status: this.status }));
+    copy.body = this.body;
+    return copy;
+  }
+
+  override settle(request: Answered): HttpResponse | Promise<HttpResponse> {
+    const answer = super.copy();
+    const { body, contentLength } = answer;
+    if (request.method === 'HEAD' || hasNoContent(answer.status) || !isPieces(body) || request.signal?.aborted === true) return answer; // nobody will read it
+    const primed = prime(body, contentLength, request.signal);
+    return primed instanceof Promise ? primed.then((ready) => withPieces(answer, ready, request)) : withPieces(answer, primed, request);
+  }
+}
+
+function withPieces(answer: HttpResponse, primed: Primed, request: Answered): HttpResponse {
+  answer.body = primed;
+  request.afterwards?.(async () => primed.drop());
+  return answer;
 }
 
 export const JSON_TYPE = 'application/json';

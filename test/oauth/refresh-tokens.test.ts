@@ -388,6 +388,15 @@ test('V07 A login that was under way when everything was revoked is not admitted
   assert.ok((await login()).refreshToken);
 });
 
+test('V07 Where clocks may differ, a login that was begun so shortly after a revocation may have been begun before it', async () => {
+  const { login, store, clock } = machine({ clockSkew: 2 * SECOND });
+  await store.revokeAll('alice', clock.nowMicros());
+  await clock.advance(2_000);
+  await assert.rejects(login(), refused('access_denied', 'revoked_meanwhile'));
+  await clock.advance(1);
+  assert.ok((await login()).refreshToken);
+});
+
 test('A commit that took longer than the hold does not use it up', async () => {
   const clock = new ManualClock();
   const memory = new MemoryTokenStore();
