@@ -51,9 +51,12 @@ export class ReceivedMessage extends IncomingMessage {
     });
   }
 
-  /** Gives the body to `taker` as it comes. False when some of it has come already: then it is read as a stream. */
+  /**
+   * Gives the body to `taker` as it comes. False when some of it has come already, and when its sender waits for 100 Continue,
+   * which is not sent for a body that comes in the same breath: then it is read as a stream.
+   */
   handTo(taker: BodyTaker): boolean {
-    if (this.complete || this.readableLength > 0 || this.readableFlowing !== null) return false;
+    if (this.complete || this.readableLength > 0 || this.readableFlowing !== null || findField(this.rawHeaders, 'expect') !== undefined) return false;
     this.bodyTaker = taker;
     this._read(0); // as its stream would: node:http dumps a body that nobody has begun to read
     return true;
