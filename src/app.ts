@@ -437,7 +437,7 @@ export class Svc extends Router implements ServedApplication {
 
   /** @internal */
   count(req: TransportRequest, response: HttpResponse, durationMs: number): void {
-    this.operations.count(req.method, req.route, response.status, durationMs);
+    this.operations.count(req, response.status, durationMs);
     if (this.#accessLog !== undefined) req.event ??= new RequestEvent(req);
     this.#tell(req, response, durationMs);
   }
@@ -501,8 +501,13 @@ export class Svc extends Router implements ServedApplication {
       endRequest(req.event, outcome);
       this.#accessLog?.write(req, req.event);
     }
-    const hooks = req.takeAfterwards((late) => void this.#afterwards([late], req, outcome));
+    const hooks = req.takeAfterwards(outcome, this);
     return hooks === undefined ? undefined : this.#afterwards(hooks, req, outcome);
+  }
+
+  /** @internal */
+  runLate(req: TransportRequest, hook: (outcome: Outcome) => Awaitable<void>, outcome: Outcome): void {
+    void this.#afterwards([hook], req, outcome);
   }
 
   /** Shutdown waits for it. */
