@@ -18,42 +18,51 @@ const MAX_KEPT_CHARACTERS = 15 * 1024;
 /** Rows read before the loop may turn. */
 export const BATCH_ROWS = 256;
 
+/** What a connection counts beside its statements. */
+interface Counters {
+  /** Rows changed by all statements so far. */
+  totalChanges(): number;
+  /** The key that was made last, with all its digits. */
+  lastInsertId(): number | bigint | string;
+}
+
 /** One statement, prepared. */
 export class SqliteStatement {
   readonly scanned: ScannedText;
   readonly #statement: StatementSync;
   readonly #int8: Int8;
+  readonly #counters: Counters;
   #names: readonly string[] | undefined;
-  #readsBigInts: boolean;
+  /** How its rows are read; not how it runs: there a bigint for either count would be 15 % of an insert. */
+  #needsBigInts: boolean;
+  #readsBigInts = false;
   #returnsArrays = true;
 
-  constructor(statement: StatementSync, scanned: ScannedText, int8: Int8) {
+  constructor(statement: StatementSync, scanned: ScannedText, int8: Int8, counters: Counters) {
     this.#statement = statement;
     this.scanned = scanned;
     this.#int8 = int8;
-    this.#readsBigInts = int8 !== 'auto' || scanned.kind !== 'select';
+    this.#counters = counters;
+    this.#needsBigInts = int8 !== 'auto' || scanned.kind !== 'select';
     statement.setReturnArrays(true);
-    if (this.#readsBigInts) statement.setReadBigInts(true);
   }
 
   encode(params: Params, row?: number): SqliteInput[] {
     return encodeParams(params, this.scanned.placeholders, row);
   }
 
-  execute(inputs: readonly SqliteInput[], totalChanges: () => number): ExecuteResult {
+  execute(inputs: readonly SqliteInput[]): ExecuteResult {
     const { kind } = this.scanned;
-    const before = kind === 'with' ? totalChanges() : 0;
-    const { changes, lastInsertRowid } = this.#statement.run(...inputs);
-    // SQLite remembers both from the last statement that wrote: others must not report them as their own
-    const affectedRows = kind === 'insert' || kind === 'update' ? Number(changes) : kind === 'with' && totalChanges() !== before ? Number(changes) : 0;
-    const lastInsertId = kind === 'insert' && affectedRows > 0 ? decodeValue(BigInt(lastInsertRowid), this.#int8) as number | bigint | string : undefined;
-    return { affectedRows, lastInsertId };
+    if (kind === 'insert') return this.#insert(inputs);
+    if (kind === 'with') return this.#with(inputs);
+    const { changes } = this.#run(inputs);
+    return { affectedRows: kind === 'update' ? changes : 0, lastInsertId: undefined }; // SQLite remembers both from the last statement that wrote: others must not report them as their own
   }
 
   /** The rows affected only: for many rows, one after the other. */
-  affect(inputs: readonly SqliteInput[], totalChanges: () => number): number {
+  affect(inputs: readonly SqliteInput[]): number {
     const { kind } = this.scanned;
-    return kind === 'insert' || kind === 'update' ? Number(this.#statement.run(...inputs).changes) : this.execute(inputs, totalChanges).affectedRows;
+    return kind === 'insert' || kind === 'update' ? this.#run(inputs).changes : this.execute(inputs).affectedRows;
   }
 
   fetchOne(inputs: readonly SqliteInput[]): Row | undefined {
@@ -94,7 +103,7 @@ export class SqliteStatement {
   /** Rows in batches. The statement must not be used for anything else meanwhile. */
   *batches(inputs: readonly SqliteInput[]): Generator<Row[], void, undefined> {
     this.#returnArrays(true);
-    this.#readBigInts();
+    this.#readBigInts(true);
     const rows = this.#statement.iterate(...inputs) as unknown as Iterator<unknown[]>;
     let names: readonly string[] | undefined;
     let batch: Row[] = [];
@@ -124,22 +133,43 @@ export class SqliteStatement {
     }
   }
 
+  #insert(inputs: readonly SqliteInput[]): ExecuteResult {
+    const { changes, lastInsertRowid } = this.#run(inputs);
+    if (changes === 0) return { affectedRows: 0, lastInsertId: undefined };
+    const isExact = this.#int8 === 'auto' && Number.isSafeInteger(lastInsertRowid);
+    return { affectedRows: changes, lastInsertId: isExact ? lastInsertRowid : this.#counters.lastInsertId() };
+  }
+
+  /** It may write, or only read; then what it says of changes is old. */
+  #with(inputs: readonly SqliteInput[]): ExecuteResult {
+    const before = this.#counters.totalChanges();
+    const { changes } = this.#run(inputs);
+    return { affectedRows: this.#counters.totalChanges() === before ? 0 : changes, lastInsertId: undefined };
+  }
+
+  #run(inputs: readonly SqliteInput[]): { readonly changes: number; readonly lastInsertRowid: number } {
+    this.#readBigInts(false);
+    return this.#statement.run(...inputs) as { changes: number; lastInsertRowid: number }; // numbers, for that is how it reads
+  }
+
   /** A number that does not fit throws; the statement has only read, so it may be run again. */
   #read<T>(run: () => T): T {
-    if (this.#readsBigInts) return run();
+    this.#readBigInts(this.#needsBigInts);
+    if (this.#needsBigInts) return run();
     try {
       return run();
     } catch (error) {
       if ((error as { code?: unknown }).code !== 'ERR_OUT_OF_RANGE') throw error;
-      this.#readBigInts();
+      this.#needsBigInts = true;
+      this.#readBigInts(true);
       return run();
     }
   }
 
-  #readBigInts(): void {
-    if (this.#readsBigInts) return;
-    this.#readsBigInts = true;
-    this.#statement.setReadBigInts(true);
+  #readBigInts(isWanted: boolean): void {
+    if (this.#readsBigInts === isWanted) return;
+    this.#readsBigInts = isWanted;
+    this.#statement.setReadBigInts(isWanted);
   }
 
   #returnArrays(isWanted: boolean): void {
@@ -154,7 +184,7 @@ export class SqliteStatement {
 }
 
 /** The statements of a connection: the least recently used one goes first. */
-export class SqliteStatements {
+export class SqliteStatements implements Counters {
   readonly #db: DatabaseSync;
   readonly #int8: Int8;
   readonly #index: LruIndex;
@@ -184,7 +214,15 @@ export class SqliteStatements {
   /** One that is not kept, for whoever reads it slowly. */
   prepare(text: string): SqliteStatement {
     const scanned = checkedText(text);
-    return new SqliteStatement(this.#db.prepare(text), scanned, this.#int8);
+    return new SqliteStatement(this.#db.prepare(text), scanned, this.#int8, this);
+  }
+
+  totalChanges(): number {
+    return Number(this.get('select total_changes()').scalar([]));
+  }
+
+  lastInsertId(): number | bigint | string {
+    return this.get('select last_insert_rowid()').scalar([]) as number | bigint | string; // an integer, as `int8` has it
   }
 
   /** Forgets all: what they mean may have changed. */
