@@ -7,7 +7,7 @@
  */
 import { SvcError } from '../errors.ts';
 import { LruIndex } from '../lru.ts';
-import { decodeValue, encodeParams, rowFrom, rowOf, type SqliteInput } from './sqlite-values.ts';
+import { decodeValue, encodeParams, rowOf, type SqliteInput } from './sqlite-values.ts';
 import { scanSqlite, type ScannedText } from './sqlite-text.ts';
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import type { Column, ExecuteResult, Int8, Row, Table } from './driver.ts';
@@ -15,11 +15,14 @@ import type { Params } from './values.ts';
 
 /** Texts longer than this are not kept: they are generated, and rarely twice the same. */
 const MAX_KEPT_CHARACTERS = 15 * 1024;
+const SQLITE_OK = 0;
 /** Rows read before the loop may turn. */
 export const BATCH_ROWS = 256;
 
 /** What a connection counts beside its statements. */
 interface Counters {
+  /** Texts compiled so far. */
+  readonly compilations: number;
   /** Rows changed by all statements so far. */
   totalChanges(): number;
   /** The key that was made last, with all its digits. */
@@ -36,7 +39,6 @@ export class SqliteStatement {
   /** How its rows are read; not how it runs: there a bigint for either count would be 15 % of an insert. */
   #needsBigInts: boolean;
   #readsBigInts = false;
-  #returnsArrays = true;
 
   constructor(statement: StatementSync, scanned: ScannedText, int8: Int8, counters: Counters) {
     this.#statement = statement;
@@ -66,17 +68,13 @@ export class SqliteStatement {
   }
 
   fetchOne(inputs: readonly SqliteInput[]): Row | undefined {
-    if (this.scanned.hasStar) return this.#fetchOneByName(inputs);
-    this.#returnArrays(true);
-    const values = this.#read(() => this.#statement.get(...inputs) as unknown[] | undefined);
+    const values = this.#read(get, inputs) as unknown[] | undefined;
     return values === undefined ? undefined : rowOf(this.#names ??= this.#readNames(), values, this.#int8);
   }
 
   fetchAll(inputs: readonly SqliteInput[]): Row[] {
-    this.#returnArrays(true);
-    const rows = this.#read(() => this.#statement.all(...inputs) as unknown as unknown[][]);
+    const rows = this.#read(all, inputs) as unknown[][];
     if (rows.length === 0) return [];
-    if (this.scanned.hasStar) this.#names = this.#readNames();
     const names = this.#names ??= this.#readNames();
     const int8 = this.#int8;
     for (let index = 0; index < rows.length; index++) (rows as unknown[])[index] = rowOf(names, rows[index]!, int8);
@@ -84,15 +82,13 @@ export class SqliteStatement {
   }
 
   fetchArrays(inputs: readonly SqliteInput[]): Table {
-    this.#returnArrays(true);
-    const rows = this.#read(() => this.#statement.all(...inputs) as unknown as unknown[][]);
+    const rows = this.#read(all, inputs) as unknown[][];
     for (const row of rows) this.#decode(row);
     return { columns: this.columns(), rows };
   }
 
   scalar(inputs: readonly SqliteInput[]): unknown {
-    this.#returnArrays(true);
-    const values = this.#read(() => this.#statement.get(...inputs) as unknown[] | undefined);
+    const values = this.#read(get, inputs) as unknown[] | undefined;
     return values === undefined ? undefined : decodeValue(values[0], this.#int8);
   }
 
@@ -102,7 +98,6 @@ export class SqliteStatement {
 
   /** Rows in batches. The statement must not be used for anything else meanwhile. */
   *batches(inputs: readonly SqliteInput[]): Generator<Row[], void, undefined> {
-    this.#returnArrays(true);
     this.#readBigInts(true);
     const rows = this.#statement.iterate(...inputs) as unknown as Iterator<unknown[]>;
     let names: readonly string[] | undefined;
@@ -118,13 +113,6 @@ export class SqliteStatement {
       rows.return?.();
     }
     if (batch.length > 0) yield batch;
-  }
-
-  /** Names of columns behind a `*` may change at any time, by another process too: node:sqlite looks each time. */
-  #fetchOneByName(inputs: readonly SqliteInput[]): Row | undefined {
-    this.#returnArrays(false);
-    const found = this.#read(() => this.#statement.get(...inputs) as Row | undefined);
-    return found === undefined ? undefined : rowFrom(found, this.#int8);
   }
 
   #decode(values: unknown[]): void {
@@ -149,20 +137,30 @@ export class SqliteStatement {
 
   #run(inputs: readonly SqliteInput[]): { readonly changes: number; readonly lastInsertRowid: number } {
     this.#readBigInts(false);
-    return this.#statement.run(...inputs) as { changes: number; lastInsertRowid: number }; // numbers, for that is how it reads
+    return this.#step(run, inputs) as { changes: number; lastInsertRowid: number }; // numbers, for that is how it reads
   }
 
   /** A number that does not fit throws; the statement has only read, so it may be run again. */
-  #read<T>(run: () => T): T {
+  #read(how: Step, inputs: readonly SqliteInput[]): unknown {
     this.#readBigInts(this.#needsBigInts);
-    if (this.#needsBigInts) return run();
+    if (this.#needsBigInts) return this.#step(how, inputs);
     try {
-      return run();
+      return this.#step(how, inputs);
     } catch (error) {
       if ((error as { code?: unknown }).code !== 'ERR_OUT_OF_RANGE') throw error;
       this.#needsBigInts = true;
       this.#readBigInts(true);
-      return run();
+      return this.#step(how, inputs);
+    }
+  }
+
+  /** SQLite compiles it again when the schema has changed, by another process too: then the columns behind a `*` are others. */
+  #step(how: Step, inputs: readonly SqliteInput[]): unknown {
+    const before = this.#counters.compilations;
+    try {
+      return how(this.#statement, inputs);
+    } finally {
+      if (this.#counters.compilations !== before) this.#names = undefined;
     }
   }
 
@@ -172,15 +170,32 @@ export class SqliteStatement {
     this.#statement.setReadBigInts(isWanted);
   }
 
-  #returnArrays(isWanted: boolean): void {
-    if (this.#returnsArrays === isWanted) return;
-    this.#returnsArrays = isWanted;
-    this.#statement.setReturnArrays(isWanted);
-  }
-
   #readNames(): readonly string[] {
     return this.#statement.columns().map(({ name }) => name);
   }
+}
+
+type Step = (statement: StatementSync, inputs: readonly SqliteInput[]) => unknown;
+
+/** A list that is spread is copied on its way: 8 % of an insert, by test/bench/db.ts. Few have more than six values. */
+function run(statement: StatementSync, inputs: readonly SqliteInput[]): unknown {
+  switch (inputs.length) {
+    case 1: return statement.run(inputs[0]!);
+    case 2: return statement.run(inputs[0]!, inputs[1]!);
+    case 3: return statement.run(inputs[0]!, inputs[1]!, inputs[2]!);
+    case 4: return statement.run(inputs[0]!, inputs[1]!, inputs[2]!, inputs[3]!);
+    case 5: return statement.run(inputs[0]!, inputs[1]!, inputs[2]!, inputs[3]!, inputs[4]!);
+    case 6: return statement.run(inputs[0]!, inputs[1]!, inputs[2]!, inputs[3]!, inputs[4]!, inputs[5]!);
+    default: return statement.run(...inputs);
+  }
+}
+
+function get(statement: StatementSync, inputs: readonly SqliteInput[]): unknown {
+  return inputs.length === 1 ? statement.get(inputs[0]!) : statement.get(...inputs); // most often by the key
+}
+
+function all(statement: StatementSync, inputs: readonly SqliteInput[]): unknown {
+  return statement.all(...inputs);
 }
 
 /** The statements of a connection: the least recently used one goes first. */
@@ -189,12 +204,19 @@ export class SqliteStatements implements Counters {
   readonly #int8: Int8;
   readonly #index: LruIndex;
   readonly #kept: (SqliteStatement | undefined)[] = [];
+  #compilations = 0;
 
   constructor(db: DatabaseSync, capacity: number, int8: Int8) {
     this.#db = db;
     this.#int8 = int8;
     this.#index = new LruIndex(capacity);
+    db.setAuthorizer(() => { // it allows everything: SQLite asks whenever it compiles, which nothing else tells
+      this.#compilations++;
+      return SQLITE_OK;
+    });
   }
+
+  get compilations(): number { return this.#compilations; }
 
   /** How many are kept. */
   get size(): number { return this.#index.size; }

@@ -68,17 +68,6 @@ export function rowOf(names: readonly string[], values: readonly unknown[], int8
   return row;
 }
 
-/** The same from the object that node:sqlite makes, which has no prototype. */
-export function rowFrom(found: Row, int8: Int8): Row {
-  const row: Row = {};
-  for (const name in found) {
-    const value = typeof found[name] === 'bigint' ? decodeValue(found[name], int8) : found[name];
-    if (name === '__proto__') define(row, value);
-    else row[name] = value;
-  }
-  return row;
-}
-
 /** A column of this name is a column, not the prototype. */
 function define(row: Row, value: unknown): void {
   Object.defineProperty(row, '__proto__', { value, enumerable: true, configurable: true, writable: true });
