@@ -5,6 +5,7 @@
  *   integer → number, or bigint beyond 2^53 - 1: no digit is lost · real → number · blob → Uint8Array
  */
 import { endianness } from 'node:os';
+import { isoText } from './iso-time.ts';
 import { Json, parameterProblem, refuseCount, refuseParameter, type Parameter, type Params } from './values.ts';
 import type { Int8, Row } from './driver.ts';
 
@@ -42,8 +43,9 @@ function integer(value: number): bigint {
 function encode(value: Parameter, index: number, row: number | undefined): SqliteInput {
   const problem = parameterProblem(value);
   if (problem !== undefined) refuseParameter(index + 1, problem, row);
+  if (typeof value === 'string' || typeof value !== 'object' && typeof value !== 'boolean') return value;
   if (typeof value === 'boolean') return value ? 1n : 0n;
-  if (value instanceof Date) return value.toISOString();
+  if (value instanceof Date) return isoText(value);
   return value instanceof Json ? value.text : value;
 }
 
