@@ -1,6 +1,6 @@
 /**
  * SQLite through `svc/db`, beside bare node:sqlite statements, and better-sqlite3 where a folder has it. CPU per operation,
- * medians of fresh processes that take turns, each with a file of its own.
+ * medians of fresh processes that take turns, one workload and a file of its own for each.
  *
  *   node --conditions=svc-source test/bench/db.ts [--rounds=7] [--better=<folder with node_modules/better-sqlite3>]
  *
@@ -30,7 +30,7 @@ import { prepareDatabase } from '../../src/db/open.ts';
 import { createLogger } from '../../src/index.ts';
 import type { Connection } from '../../src/db/driver.ts';
 
-const { values } = parseArgs({ options: { rounds: { type: 'string' }, better: { type: 'string' }, client: { type: 'string' } } });
+const { values } = parseArgs({ options: { rounds: { type: 'string' }, better: { type: 'string' }, client: { type: 'string' }, what: { type: 'string' } } });
 
 /** What each client does, how often, where; and the least speed of ours: beside bare statements, and beside better-sqlite3. */
 const WORKLOADS = {
@@ -41,8 +41,8 @@ const WORKLOADS = {
   'ten inserts, sync part': { where: 'memory', operations: 36_000, bare: 0, better: 1.3 },
   'ten inserts, executeMany': { where: 'memory', operations: 36_000, bare: 0, better: 1.3 },
   'ten inserts, each awaited': { where: 'memory', operations: 36_000, bare: 0, better: 0 },
-  'ten inserts in a file, executeMany': { where: 'file', operations: 3_000, bare: 0, better: 0 },
-  'ten inserts in a file, each awaited': { where: 'file', operations: 3_000, bare: 0, better: 0 },
+  'ten inserts in a file, executeMany': { where: 'file', operations: 960, bare: 0, better: 0 },
+  'ten inserts in a file, each awaited': { where: 'file', operations: 960, bare: 0, better: 0 },
 } as const;
 /** The table is emptied between them. */
 const BATCHES = 24;
@@ -128,17 +128,13 @@ async function clientOf(name: string, path: string): Promise<Client> {
   return bareClient(db);
 }
 
-/** All workloads of one client, each on a fresh database. */
-async function child(name: string): Promise<void> {
+/** One workload of one client on a fresh database, in a process that has done nothing else. */
+async function child(name: string, what: Name): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'svc-bench-'));
   try {
-    const result: Record<string, number> = {};
-    for (const [index, what] of (Object.keys(WORKLOADS) as Name[]).entries()) {
-      const path = WORKLOADS[what].where === 'memory' ? ':memory:' : join(folder, `${index}.db`);
-      if (path !== ':memory:') new DatabaseSync(path).exec(`pragma journal_mode = wal; ${SCHEMA}`);
-      result[what] = await measured(what, await clientOf(name, path), name === 'svc');
-    }
-    console.log(`RESULT ${JSON.stringify(result)}`);
+    const path = WORKLOADS[what].where === 'memory' ? ':memory:' : join(folder, 'data.db');
+    if (path !== ':memory:') new DatabaseSync(path).exec(`pragma journal_mode = wal; ${SCHEMA}`);
+    console.log(`RESULT ${await measured(what, await clientOf(name, path), name === 'svc')}`);
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
@@ -162,29 +158,35 @@ async function measured(what: Name, { work, clear }: Client, isAsync: boolean): 
 }
 
 function parent(): number {
-  const clients = ['bare', 'svc', ...values.better === undefined ? [] : ['better']];
-  const samples = new Map<string, Record<Name, number>[]>(clients.map((client) => [client, []]));
-  for (let round = 0; round < Number(values.rounds ?? 7); round++) for (const client of clients) samples.get(client)!.push(measure(client));
-  const median = (client: string, name: Name): number => samples.get(client)!.map((each) => each[name]).toSorted((left, right) => left - right)[samples.get(client)!.length >> 1]!;
-  console.log(`| µs | svc | node:sqlite | speed × | needed |${values.better === undefined ? '' : ' better-sqlite3 | speed × | needed |'}\n|---|---:|---:|---:|---:|${values.better === undefined ? '' : '---:|---:|---:|'}`);
+  const others = ['bare', ...values.better === undefined ? [] : ['better']] as const;
+  console.log(`| µs | svc |${others.map((client) => ` ${client === 'bare' ? 'node:sqlite' : 'better-sqlite3'} | speed × | needed |`).join('')}\n|---|---:|${'---:|---:|---:|'.repeat(others.length)}`);
   let isSlow = false;
-  for (const name of Object.keys(WORKLOADS) as Name[]) {
-    const { bare, better } = WORKLOADS[name];
-    const ours = median('svc', name);
-    const ratios = clients.filter((client) => client !== 'svc').map((client) => ({ theirs: median(client, name), bound: client === 'bare' ? bare : better }));
-    isSlow ||= ratios.some(({ theirs, bound }) => theirs / ours < bound);
-    console.log(`| ${name} | ${ours.toFixed(2)} | ${ratios.map(({ theirs, bound }) => `${theirs.toFixed(2)} | ${(theirs / ours).toFixed(2)} | ${bound === 0 ? '' : `≥ ${bound}`}`).join(' | ')} |`);
+  for (const what of Object.keys(WORKLOADS) as Name[]) {
+    const micros = medians(what, ['svc', ...others]);
+    const ours = micros.get('svc')!;
+    const cells = others.map((client) => {
+      const [theirs, bound] = [micros.get(client)!, WORKLOADS[what][client as 'bare' | 'better']];
+      isSlow ||= theirs / ours < bound;
+      return `${theirs.toFixed(2)} | ${(theirs / ours).toFixed(2)} | ${bound === 0 ? '' : `≥ ${bound}`}`;
+    });
+    console.log(`| ${what} | ${ours.toFixed(2)} | ${cells.join(' | ')} |`);
   }
   return isSlow ? 1 : 0;
 }
 
-function measure(client: string): Record<Name, number> {
-  const args = ['--conditions=svc-source', fileURLToPath(import.meta.url), `--client=${client}`, ...values.better === undefined ? [] : [`--better=${values.better}`]];
+function medians(what: Name, clients: readonly string[]): Map<string, number> {
+  const samples = new Map<string, number[]>(clients.map((client) => [client, []]));
+  for (let round = 0; round < Number(values.rounds ?? 7); round++) for (const client of clients) samples.get(client)!.push(measure(client, what));
+  return new Map([...samples].map(([client, all]) => [client, all.toSorted((left, right) => left - right)[all.length >> 1]!]));
+}
+
+function measure(client: string, what: Name): number {
+  const args = ['--conditions=svc-source', fileURLToPath(import.meta.url), `--client=${client}`, `--what=${what}`, ...values.better === undefined ? [] : [`--better=${values.better}`]];
   const { stdout, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8' });
   const result = /RESULT (.*)/.exec(stdout)?.[1];
   if (result === undefined) throw new Error(`${client}: ${stderr}`);
-  return JSON.parse(result) as Record<Name, number>;
+  return Number(result);
 }
 
 if (values.client === undefined) process.exitCode = parent();
-else await child(values.client);
+else await child(values.client, values.what as Name); // the parent names one of them
