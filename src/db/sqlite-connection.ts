@@ -42,6 +42,8 @@ export class SqliteConnection implements Connection {
   /** Open cursors: they end with the transaction, else they would keep its snapshot. */
   readonly #streams = new Set<{ end(): void }>();
   #hasBegun = false;
+  /** Something failed in this transaction: only with an error does SQLite roll one back by itself. */
+  #hasFailed = false;
   /** By us, for a read-only transaction. */
   #refusesWrites = false;
   /** A statement that waits for a lock: those that come later wait for it. */
@@ -142,6 +144,7 @@ export class SqliteConnection implements Connection {
         throw error;
       }
       this.#hasBegun = true;
+      this.#hasFailed = false;
     });
   }
 
@@ -196,7 +199,7 @@ export class SqliteConnection implements Connection {
   /** Runs something once; for as long as another process holds the lock, again and again. */
   #attempt<T>(sql: string, limit: Limit | undefined, work: () => T): Awaitable<T> {
     if (this.#waiting !== undefined) return this.#waiting.then(() => this.#attempt(sql, limit, work));
-    if (this.#hasBegun && !this.#db.isTransaction) throw new TransactionAborted('SQLite has rolled the transaction back after an earlier error', { sqlstate: '25P02', sql });
+    if (this.#hasFailed && this.#hasBegun && !this.#db.isTransaction) throw new TransactionAborted('SQLite has rolled the transaction back after an earlier error', { sqlstate: '25P02', sql });
     const { clock, log } = this.#options;
     if (limit !== undefined) {
       const reached = limitReached(limit, clock, sql);
@@ -206,6 +209,7 @@ export class SqliteConnection implements Connection {
     try {
       return work();
     } catch (error) {
+      this.#hasFailed = true;
       if (isSqliteFailure(error) && isBusy(error)) return this.#waitFor(error, sql, limit, work);
       throw sqliteError(error, sql);
     } finally {
@@ -241,6 +245,7 @@ export class SqliteConnection implements Connection {
       try {
         return work();
       } catch (error) {
+        this.#hasFailed = true;
         if (!isSqliteFailure(error) || !isBusy(error)) throw sqliteError(error, sql);
       }
     }
@@ -251,6 +256,7 @@ export class SqliteConnection implements Connection {
     try {
       return work();
     } catch (error) {
+      this.#hasFailed = true;
       throw sqliteError(error, sql);
     }
   }
@@ -262,7 +268,7 @@ export class SqliteConnection implements Connection {
   }
 
   #end(): void {
-    this.#hasBegun = false;
+    this.#hasBegun = this.#hasFailed = false;
     if (this.#refusesWrites) this.#refuseWrites(false);
   }
 
