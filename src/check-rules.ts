@@ -4,7 +4,7 @@
  * An id is for ever. What has no `run` is found where it happens: while loading (command-load-child.ts) or compiling
  * (compile.ts, di.ts, plugin.ts, route.ts).
  */
-import { findMigrations } from './check-live.ts';
+import { findCertificates, findMigrations } from './check-live.ts';
 import { findSecrets } from './check-secrets.ts';
 import { viewOfDependency } from './di.ts';
 import { SvcError } from './errors.ts';
@@ -120,6 +120,11 @@ export const CORE_RULES: readonly CoreRule[] = [
     id: 'SVC404', severity: 'warning', phase: 'environment', run: findOldNode,
     why: 'Node.js below its last security release has published holes that a server shows to everybody; a line past its end of life gets no more fixes',
     remedy: 'Run the newest release of a supported line: 24 or 26',
+  },
+  {
+    id: 'SVC405', severity: 'warning', phase: 'live', run: findCertificates,
+    why: 'Clients refuse a certificate that has ended, and a server does not start with one that is not of its key',
+    remedy: 'Renew the certificate, and name its chain and its key: SVC_TLS_CERT, SVC_TLS_KEY',
   },
 ];
 
@@ -255,7 +260,7 @@ function findForgeable(view: ApplicationView, tell: Tell): void {
 // ── SVC401 ──
 
 /** Settings that the framework reads when it needs them, and how. */
-const LATER: Readonly<Record<string, NumberConstructor | BooleanConstructor | StringConstructor>> = { host: String, port: Number, enableDocs: Boolean };
+const LATER: Readonly<Record<string, NumberConstructor | BooleanConstructor | StringConstructor>> = { host: String, port: Number, enableDocs: Boolean, tlsCert: String, tlsKey: String };
 /** Variables that are no settings of an application. */
 const FOREIGN: ReadonlySet<string> = new Set(['SVC_DEBUG']);
 const CASTS = { number: Number, boolean: Boolean, string: String } as const;

@@ -58,6 +58,7 @@ export { FileResponse } from './http/files.ts';
 export type { FileOptions } from './http/files.ts';
 export { HeaderList } from './http/headers.ts';
 export type { HeaderView } from './http/headers.ts';
+export type { LimitOptions } from './http/limits.ts';
 export { localPath } from './http/local-path.ts';
 export type { AllowedOrigins, OriginTest, Origins } from './http/origins.ts';
 export type { PathParams } from './http/path.ts';
@@ -82,6 +83,7 @@ export type { ReferrerPolicy, SecurityHeadersOptions, StrictTransportSecurity } 
 export { services, stateKey } from './http/state.ts';
 export { RequestTimeout, TimeoutMiddleware } from './http/timeout.ts';
 export type { TimeoutOptions } from './http/timeout.ts';
+export type { TlsOptions } from './http/tls-options.ts';
 export { traceHeaders } from './http/trace-context.ts';
 export type { TraceContext } from './http/trace-context.ts';
 export { TrustedHostMiddleware } from './http/trusted-host.ts';
