@@ -6,7 +6,7 @@
  */
 import { ClientDisconnected } from '../errors.ts';
 import { FileBody } from './file-body.ts';
-import { checkedPiece, discard, ignore, isPending, isPieces, iterate, lengthError } from './pieces.ts';
+import { EndlessPieces, checkedPiece, discard, ignore, isPending, isPieces, iterate, lengthError } from './pieces.ts';
 import { hasNoContent } from './response.ts';
 import type { ServerResponse } from 'node:http';
 import type { Piece, PieceIterator } from './pieces.ts';
@@ -25,6 +25,8 @@ export interface SendContext {
   readonly isLast: boolean;
   /** Watches the answers that are not taken at once. */
   readonly slow: SlowReaders;
+  /** The streams that have no end of their own: for a server that stops. */
+  readonly endless: Set<EndlessPieces>;
 }
 
 /** The most bytes that are written at once: what a client has taken of more than that could not be told. */
@@ -46,6 +48,7 @@ export function send(outgoing: ServerResponse, response: HttpResponse, context: 
   if (isPieces(body)) {
     outgoing.writeHead(status, headOf(response, context, response.contentLength));
     if (isHead) outgoing.end();
+    else if (body instanceof EndlessPieces) return sendEndless(outgoing, body, context);
     else if (!(body instanceof FileBody) || outgoing.destroyed) return sendPieces(outgoing, iterate(body), response.contentLength, context);
     else {
       context.slow.watch(outgoing, context.id);
@@ -95,6 +98,17 @@ function withoutRequestId(response: HttpResponse, { idField, isSecure }: SendCon
 }
 
 const LOWER_CASE = 32;
+
+function sendEndless(outgoing: ServerResponse, pieces: EndlessPieces, context: SendContext): Promise<void> | undefined {
+  const { endless, slow, id } = context;
+  endless.add(pieces);
+  outgoing.once('close', () => endless.delete(pieces));
+  const source = pieces[Symbol.asyncIterator]() as unknown as PieceIterator; // itself, which is taken now
+  if (outgoing.destroyed || !pieces.attach(outgoing)) return sendPieces(outgoing, source, -1, context);
+  slow.watch(outgoing, id);
+  outgoing.once('close', () => pieces.return());
+  return undefined;
+}
 
 /** Bytes that are sent before others get a turn: a source that is always ready would keep the process to itself. */
 const TURN_BYTES = 1_048_576;

@@ -23,6 +23,7 @@ import type { Logger } from '../log.ts';
 import type { ConnectionMeter } from './connection-meter.ts';
 import type { Awaitable } from './contracts.ts';
 import type { Limits } from './limits.ts';
+import type { EndlessPieces } from './pieces.ts';
 import type { Outcome, RequestDefaults } from './request.ts';
 import type { RequestIdentity } from './request-id.ts';
 
@@ -70,6 +71,7 @@ export class HttpServer {
   readonly #connections: ConnectionMeter | undefined;
   readonly #server: Server;
   readonly #slow: SlowReaders;
+  readonly #endless = new Set<EndlessPieces>();
   readonly #limits: Limits;
   readonly #crowd: ConnectionLimits;
   /** Undefined where all routes give a body the same time. */
@@ -155,6 +157,7 @@ export class HttpServer {
     const adopted = this.#adopted;
     if (!this.#server.listening && adopted === undefined) return 0;
     this.#isDraining = true;
+    this.#finishEndless();
     const closed = adopted === undefined ? new Promise<void>((resolve) => { this.#server.close(() => resolve()); }) : this.#left(adopted);
     const idle = Promise.withResolvers<void>();
     this.#endAll = () => {
@@ -231,9 +234,10 @@ export class HttpServer {
     try {
       if (!incoming.complete) this.#linger(incoming, outgoing);
       const sending = send(outgoing, response, {
-        method: req.method, id: req.id, idField: req.idField, isLast: (this.#isDraining || !this.keepsAlive || (incoming.socket as Connection)[SAID_CLOSE] === true) && isLastOf(incoming.socket, outgoing), isSecure: this.#app.securesCookies || req.scheme === 'https', slow: this.#slow,
+        method: req.method, id: req.id, idField: req.idField, isLast: (this.#isDraining || !this.keepsAlive || (incoming.socket as Connection)[SAID_CLOSE] === true) && isLastOf(incoming.socket, outgoing), isSecure: this.#app.securesCookies || req.scheme === 'https', slow: this.#slow, endless: this.#endless,
       });
       sending?.catch((error: unknown) => this.#onSourceFailure(req, error));
+      if (this.#isDraining) this.#finishEndless();
     } catch (error) { // a field or body that node:http refuses
       req.failure = error;
       this.#app.countCut?.('failed');
@@ -241,6 +245,11 @@ export class HttpServer {
       if (outgoing.headersSent) outgoing.destroy();
       else outgoing.writeHead(500, ['Content-Length', '0', req.idField, req.id]).end();
     }
+  }
+
+  /** Streams without an end of their own would hold a server up that stops. */
+  #finishEndless(): void {
+    for (const pieces of this.#endless) pieces.finish();
   }
 
   /** The source of a body failed after the head had gone out. */
