@@ -77,6 +77,8 @@ export interface SvcOptions extends LimitOptions {
   readonly env?: Env | undefined;
   /** The cap of every request body in bytes. Default: none but those of `json()`, `text()` and `form()`. */
   readonly maxBodyBytes?: number | undefined;
+  /** Where uploaded files are kept that do not fit in memory, until their requests are over. Default: the system's folder for temporary files. SVC_UPLOAD_DIRECTORY. */
+  readonly uploadDirectory?: string | undefined;
   /**
    * The proxies in front, whose word counts for `req.ip`, `req.scheme` and `req.host`: how many there are, or their addresses,
    * networks (`10.0.0.0/8`), `loopback`, `private`, `linklocal`. In the variable SVC_TRUST_PROXY with commas. Default: none.
@@ -205,6 +207,7 @@ export class Svc extends Router implements ServedApplication {
       authSecret: given<string | readonly string[]>('a string or a list of strings', (value) => [value].flat().every((secret) => typeof secret === 'string')),
       version: text(), title: text(), env: text(),
       maxBodyBytes: given<number>('an integer 0 or more', (value) => Number.isSafeInteger(value) && (value as number) >= 0),
+      uploadDirectory: text(),
       accessLog: given<boolean | number>(ACCESS_LOG_NEEDS, (value) => typeof value !== 'string' && readShare(value) !== undefined),
       ...LIMIT_OPTIONS,
       trustProxy: given<TrustProxy>(), // read with the other settings
@@ -434,7 +437,7 @@ export class Svc extends Router implements ServedApplication {
 
   /** @internal */
   count(req: TransportRequest, response: HttpResponse, durationMs: number): void {
-    this.operations.count(req.method, req.route, response.status, durationMs);
+    this.operations.count(req, response.status, durationMs);
     if (this.#accessLog !== undefined) req.event ??= new RequestEvent(req);
     this.#tell(req, response, durationMs);
   }
@@ -498,8 +501,13 @@ export class Svc extends Router implements ServedApplication {
       endRequest(req.event, outcome);
       this.#accessLog?.write(req, req.event);
     }
-    const hooks = req.takeAfterwards((late) => void this.#afterwards([late], req, outcome));
+    const hooks = req.takeAfterwards(outcome, this);
     return hooks === undefined ? undefined : this.#afterwards(hooks, req, outcome);
+  }
+
+  /** @internal */
+  runLate(req: TransportRequest, hook: (outcome: Outcome) => Awaitable<void>, outcome: Outcome): void {
+    void this.#afterwards([hook], req, outcome);
   }
 
   /** Shutdown waits for it. */
@@ -690,7 +698,7 @@ class Settings {
     const trust = readTrustProxy(config.get('trustProxy', undefined, { cast: (text): unknown => text }), { header, saysHost });
     const identity = middleware.find((layer) => layer instanceof RequestIDMiddleware)?.identity;
     this.limits = readLimits(config, trust !== undefined);
-    this.defaults = { state, maxBodyBytes: config.get('maxBodyBytes', Infinity), trust, identity };
+    this.defaults = { state, maxBodyBytes: config.get('maxBodyBytes', Infinity), trust, identity, uploadDirectory: config.get('uploadDirectory', '') || undefined };
   }
 }
 

@@ -5,9 +5,11 @@
  */
 import { createServer } from 'node:http';
 import { ClientDisconnected, SvcError } from '../errors.ts';
+import { hasNoBody } from './body.ts';
 import { BodyDeadlines } from './body-deadlines.ts';
 import { onClientError, refuseSocket } from './client-errors.ts';
 import { BUSY, ConnectionLimits, refusalOf } from './connection-limits.ts';
+import { ReceivedMessage } from './incoming.ts';
 import { USUAL_LIMITS } from './limits.ts';
 import { discard, isPieces } from './pieces.ts';
 import { TransportRequest } from './request.ts';
@@ -23,9 +25,9 @@ import type { Logger } from '../log.ts';
 import type { ConnectionMeter } from './connection-meter.ts';
 import type { Awaitable } from './contracts.ts';
 import type { Limits } from './limits.ts';
-import type { EndlessPieces } from './pieces.ts';
 import type { Outcome, RequestDefaults } from './request.ts';
 import type { RequestIdentity } from './request-id.ts';
+import type { Sending } from './send.ts';
 
 /** What a server serves. */
 export interface ServedApplication {
@@ -70,8 +72,6 @@ export class HttpServer {
   readonly #app: ServedApplication;
   readonly #connections: ConnectionMeter | undefined;
   readonly #server: Server;
-  readonly #slow: SlowReaders;
-  readonly #endless = new Set<EndlessPieces>();
   readonly #limits: Limits;
   readonly #crowd: ConnectionLimits;
   /** Undefined where all routes give a body the same time. */
@@ -85,17 +85,24 @@ export class HttpServer {
   /** Connections that another process has accepted; undefined as long as there was none. */
   #adopted: Set<Socket> | undefined;
   #whenAlone: (() => void) | undefined;
+  /** One listener for every answer: it finds the request on the answer that it is called for. */
+  readonly #onClose: (this: ServerResponse) => void;
+  readonly #sending: Sending;
 
   constructor(app: ServedApplication) {
     const { clock, log, limits = USUAL_LIMITS, longestRequestMs } = app;
     this.#app = app;
+    const closed = (outgoing: Exchange): void => this.#closed(outgoing);
+    this.#onClose = function () { closed(this); };
     this.#limits = limits;
     this.#crowd = new ConnectionLimits({ limits, clock, log, onRefused: () => app.connections?.refuse() });
     if (longestRequestMs !== undefined) this.#deadlines = new BodyDeadlines(clock, (socket) => onClientError({ code: 'ERR_HTTP_REQUEST_TIMEOUT' }, socket, this.#identity));
     const requestTimeout = longestRequestMs ?? limits.requestTimeoutMs;
-    this.#slow = new SlowReaders({ clock, limitMs: limits.sendTimeoutMs, onCut: (outgoing, id) => this.#onSlowReader(outgoing, id) });
+    const slow = new SlowReaders({ clock, limitMs: limits.sendTimeoutMs, onCut: (outgoing, id) => this.#onSlowReader(outgoing, id) });
+    this.#sending = { slow, endless: new Set(), securesCookies: app.securesCookies };
     this.#connections = app.connections;
     this.#server = createServer({
+      IncomingMessage: ReceivedMessage,
       requestTimeout,
       headersTimeout: Math.min(limits.headersTimeoutMs, requestTimeout), // node:http refuses a longer one
       keepAliveTimeout: limits.keepAliveTimeoutMs,
@@ -200,7 +207,7 @@ export class HttpServer {
     if (verdict === BUSY && this.#app.isProbe?.(req) === true) verdict = undefined;
     if (verdict !== undefined && verdict !== BUSY) socket[SAID_CLOSE] = true;
     const response = verdict === undefined || verdict.status === 0 ? this.#app.handle(req) : refusalOf(verdict, req.id);
-    if (this.#deadlines !== undefined && !incoming.complete) this.#limitBody(req, incoming, this.#deadlines);
+    if (this.#deadlines !== undefined && !incoming.complete && !hasNoBody(incoming)) this.#limitBody(req, incoming, this.#deadlines);
     if (response instanceof HttpResponse) this.#answer(req, incoming, outgoing, response);
     else void response.then((settled) => this.#answer(req, incoming, outgoing, settled));
   }
@@ -212,10 +219,8 @@ export class HttpServer {
     this.#connections?.request(incoming.socket);
     const req = new TransportRequest(incoming, outgoing, this.#app.defaults);
     req.startedMs = this.#app.clock.monotonicMs();
-    outgoing.on('close', () => {
-      this.#crowd.settle(incoming.socket);
-      if (req.isAnswered) this.#end(req, outgoing); // else its handler still runs, and #answer() ends it
-    });
+    (outgoing as Exchange)[REQUEST] = req;
+    outgoing.on('close', this.#onClose);
     return req;
   }
 
@@ -229,13 +234,12 @@ export class HttpServer {
     req.isAnswered = true;
     if (outgoing.closed) { // the client has left while the handler ran
       if (isPieces(response.body)) discard(response.body).catch((error: unknown) => this.#onSourceFailure(req, error));
-      return this.#end(req, outgoing);
+      return this.#end(req);
     }
     try {
-      if (!incoming.complete) this.#linger(incoming, outgoing);
-      const sending = send(outgoing, response, {
-        method: req.method, id: req.id, idField: req.idField, isLast: (this.#isDraining || !this.keepsAlive || (incoming.socket as Connection)[SAID_CLOSE] === true) && isLastOf(incoming.socket, outgoing), isSecure: this.#app.securesCookies || req.scheme === 'https', slow: this.#slow, endless: this.#endless,
-      });
+      if (!incoming.complete && !hasNoBody(incoming)) this.#linger(incoming, outgoing);
+      const isLast = (this.#isDraining || !this.keepsAlive || (incoming.socket as Connection)[SAID_CLOSE] === true) && isLastOf(incoming.socket, outgoing);
+      const sending = send(outgoing, response, req, isLast, this.#sending);
       sending?.catch((error: unknown) => this.#onSourceFailure(req, error));
       if (this.#isDraining) this.#finishEndless();
     } catch (error) { // a field or body that node:http refuses
@@ -249,7 +253,7 @@ export class HttpServer {
 
   /** Streams without an end of their own would hold a server up that stops. */
   #finishEndless(): void {
-    for (const pieces of this.#endless) pieces.finish();
+    for (const pieces of this.#sending.endless) pieces.finish();
   }
 
   /** The source of a body failed after the head had gone out. */
@@ -275,8 +279,15 @@ export class HttpServer {
     });
   }
 
+  /** Nothing more goes out. A handler that still runs is waited for: #answer() ends its request. */
+  #closed(outgoing: Exchange): void {
+    const req = outgoing[REQUEST]!;
+    this.#crowd.settle(outgoing.req.socket);
+    if (req.isAnswered) this.#end(req);
+  }
+
   /** The connection is done with the request, and its handler is, too. */
-  #end(req: TransportRequest, outgoing: ServerResponse): void {
+  #end(req: TransportRequest): void {
     void this.#app.finish(req, req.wasDelivered ? undefined : req.failure ?? new ClientDisconnected());
     if (req.late === undefined) this.#leave();
     else void req.late.then(() => this.#leave()); // its handler still runs
@@ -287,6 +298,12 @@ export class HttpServer {
     if (this.#isDraining && this.#inFlight === 0) setImmediate(() => this.#whenIdle?.());
   }
 }
+
+/** An answer that knows what it answers. */
+interface Exchange extends ServerResponse {
+  [REQUEST]?: TransportRequest;
+}
+const REQUEST: unique symbol = Symbol('request');
 
 /** What is remembered of a connection while it is used: which of its pipelined requests is the newest, and whether it has been told to close. */
 interface Connection extends Socket {
