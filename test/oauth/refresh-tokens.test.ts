@@ -397,6 +397,24 @@ test('V07 Where clocks may differ, a login that was begun so shortly after a rev
   assert.ok((await login()).refreshToken);
 });
 
+test('Nobody is answered before the mark is committed: until then a retry is no theft', async () => {
+  const marking = Promise.withResolvers<void>();
+  const store = new class extends MemoryTokenStore {
+    override async markDelivered(...row: Parameters<MemoryTokenStore['markDelivered']>): Promise<void> {
+      await marking.promise;
+      return super.markDelivered(...row);
+    }
+  }();
+  const { login, refresh } = machine({}, { store });
+  const { refreshToken } = await login();
+  let isAnswered = false;
+  const answer = refresh(refreshToken).finally(() => { isAnswered = true; });
+  for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve));
+  assert.equal(isAnswered, false);
+  marking.resolve();
+  assert.ok((await answer).refreshToken);
+});
+
 test('A commit that took longer than the hold does not use it up', async () => {
   const clock = new ManualClock();
   const memory = new MemoryTokenStore();
