@@ -23,6 +23,7 @@ import { Router } from './route.ts';
 import { endOnSignals } from './signals.ts';
 import { ACCESS_LOG_NEEDS, AccessLog, readShare } from './http/access-log.ts';
 import { ExceptionHandlers } from './http/exception-handlers.ts';
+import { LIMIT_OPTIONS, readLimits } from './http/limits.ts';
 import { answerInMemory } from './http/memory.ts';
 import { ErrorRenderer, asMiddleware } from './http/pipeline.ts';
 import { FORWARDED_HEADERS, readTrustProxy } from './http/proxy.ts';
@@ -45,6 +46,7 @@ import type { Routes } from './route.ts';
 import type { Awaitable, CompiledRoute, ContributedMigration, Host, Middleware, Plugin, Rule, Services, StateMap } from './http/contracts.ts';
 import type { ConnectionMeter } from './http/connection-meter.ts';
 import type { ErrorClass, ExceptionHandler } from './http/exception-handlers.ts';
+import type { LimitOptions, Limits } from './http/limits.ts';
 import type { MiddlewareFunction } from './http/pipeline.ts';
 import type { ForwardedHeader, TrustProxy } from './http/proxy.ts';
 import type { Outcome, RequestDefaults, TransportRequest } from './http/request.ts';
@@ -56,7 +58,7 @@ import type { Leave } from './supervision.ts';
 export const APP_BRAND: symbol = Symbol.for('svc.app');
 
 /** What an application is made from. `undefined` means not given. Settings of your own go under `config`. */
-export interface SvcOptions {
+export interface SvcOptions extends LimitOptions {
   /** Stack traces in 5xx answers. Default false. */
   readonly debug?: boolean | undefined;
   /** `/docs` and `/openapi.json`. Default: true outside production. */
@@ -75,6 +77,8 @@ export interface SvcOptions {
   readonly env?: Env | undefined;
   /** The cap of every request body in bytes. Default: none but those of `json()`, `text()` and `form()`. */
   readonly maxBodyBytes?: number | undefined;
+  /** Where uploaded files are kept that do not fit in memory, until their requests are over. Default: the system's folder for temporary files. SVC_UPLOAD_DIRECTORY. */
+  readonly uploadDirectory?: string | undefined;
   /**
    * The proxies in front, whose word counts for `req.ip`, `req.scheme` and `req.host`: how many there are, or their addresses,
    * networks (`10.0.0.0/8`), `loopback`, `private`, `linklocal`. In the variable SVC_TRUST_PROXY with commas. Default: none.
@@ -183,6 +187,7 @@ export class Svc extends Router implements ServedApplication {
   readonly #pending = new Set<Promise<void>>();
   readonly #tasks: BackgroundRunner;
   readonly #errorCounter: Counter;
+  readonly #slowReaders: Counter;
   readonly #services: Services = lent(this);
   #compiled: CompiledApplication | undefined;
   /** Undefined where there is none. */
@@ -202,7 +207,9 @@ export class Svc extends Router implements ServedApplication {
       authSecret: given<string | readonly string[]>('a string or a list of strings', (value) => [value].flat().every((secret) => typeof secret === 'string')),
       version: text(), title: text(), env: text(),
       maxBodyBytes: given<number>('an integer 0 or more', (value) => Number.isSafeInteger(value) && (value as number) >= 0),
+      uploadDirectory: text(),
       accessLog: given<boolean | number>(ACCESS_LOG_NEEDS, (value) => typeof value !== 'string' && readShare(value) !== undefined),
+      ...LIMIT_OPTIONS,
       trustProxy: given<TrustProxy>(), // read with the other settings
       forwardedHeader: given<ForwardedHeader>(FORWARDED_NEEDS, (value) => FORWARDED_HEADERS.some((known) => known === value)),
       trustForwardedHost: given<boolean>('true or false', (value) => typeof value === 'boolean'),
@@ -215,6 +222,7 @@ export class Svc extends Router implements ServedApplication {
     Object.defineProperty(this, APP_BRAND, { value: true });
     this.metrics = createMetrics({ log: this.log });
     this.#errorCounter = this.metrics.counter('svc_errors_total', 'Errors that nothing handled, and answers of 500 and above that were thrown');
+    this.#slowReaders = this.metrics.counter('svc_slow_readers_total', 'Connections that were cut because their client took no byte of its answer for sendTimeoutMs');
     this.#tasks = new BackgroundRunner(this.log, this.metrics);
     this.operations = new Operations({ env: () => this.env, clock: () => this.#clock, log: this.log, metrics: this.metrics, options: ops ?? {} });
     this.state = new AppState();
@@ -429,7 +437,7 @@ export class Svc extends Router implements ServedApplication {
 
   /** @internal */
   count(req: TransportRequest, response: HttpResponse, durationMs: number): void {
-    this.operations.count(req.method, req.route, response.status, durationMs);
+    this.operations.count(req, response.status, durationMs);
     if (this.#accessLog !== undefined) req.event ??= new RequestEvent(req);
     this.#tell(req, response, durationMs);
   }
@@ -440,7 +448,25 @@ export class Svc extends Router implements ServedApplication {
   }
 
   /** @internal */
+  get limits(): Limits { return this.#readSettings().limits; }
+
+  /** @internal */
+  get longestRequestMs(): number | undefined {
+    const own = this.routes.flatMap(({ requestTimeoutMs }) => requestTimeoutMs ?? []);
+    return own.length === 0 ? undefined : Math.max(this.limits.requestTimeoutMs, ...own);
+  }
+
+  /** @internal */
+  isProbe({ path }: TransportRequest): boolean { return PROBES.has(path); }
+
+  /** @internal */
   get connections(): ConnectionMeter { return this.operations.connections; }
+
+  /** @internal */
+  countCut(why: 'failed' | 'slow'): void {
+    if (why === 'failed') this.#errorCounter.add(1);
+    else this.#slowReaders.add(1);
+  }
 
   /** @internal */
   get defaults(): RequestDefaults { return this.#readSettings().defaults; }
@@ -466,7 +492,7 @@ export class Svc extends Router implements ServedApplication {
   variant(variant: CompileVariant): ServedApplication & Pick<CompiledApplication, 'start'> {
     const { handle, start } = this.#build(variant).serve();
     const { defaults, clock, log, securesCookies, connections } = this;
-    return { defaults, clock, log, securesCookies, connections, handle, start, finish: (req, outcome) => this.finish(req, outcome), count: (req, response, durationMs) => this.count(req, response, durationMs) };
+    return { defaults, clock, log, securesCookies, connections, handle, start, finish: (req, outcome) => this.finish(req, outcome), count: (req, response, durationMs) => this.count(req, response, durationMs), countCut: (why) => this.countCut(why) };
   }
 
   /** @internal */
@@ -475,8 +501,13 @@ export class Svc extends Router implements ServedApplication {
       endRequest(req.event, outcome);
       this.#accessLog?.write(req, req.event);
     }
-    const hooks = req.takeAfterwards((late) => void this.#afterwards([late], req, outcome));
+    const hooks = req.takeAfterwards(outcome, this);
     return hooks === undefined ? undefined : this.#afterwards(hooks, req, outcome);
+  }
+
+  /** @internal */
+  runLate(req: TransportRequest, hook: (outcome: Outcome) => Awaitable<void>, outcome: Outcome): void {
+    void this.#afterwards([hook], req, outcome);
   }
 
   /** Shutdown waits for it. */
@@ -649,6 +680,7 @@ class Settings {
   readonly title: string;
   readonly version: string;
   readonly defaults: RequestDefaults;
+  readonly limits: Limits;
   /** The part of all requests that has a line in the access log. */
   readonly accessLog: number;
 
@@ -665,7 +697,8 @@ class Settings {
     const saysHost = config.get('trustForwardedHost', false);
     const trust = readTrustProxy(config.get('trustProxy', undefined, { cast: (text): unknown => text }), { header, saysHost });
     const identity = middleware.find((layer) => layer instanceof RequestIDMiddleware)?.identity;
-    this.defaults = { state, maxBodyBytes: config.get('maxBodyBytes', Infinity), trust, identity };
+    this.limits = readLimits(config, trust !== undefined);
+    this.defaults = { state, maxBodyBytes: config.get('maxBodyBytes', Infinity), trust, identity, uploadDirectory: config.get('uploadDirectory', '') || undefined };
   }
 }
 
@@ -690,6 +723,9 @@ const LAST_REQUEST_MS = 100;
 
 /** How long background tasks, hooks and plugins may take to end after the last request, before a signal ends the process anyway. */
 const SHUTDOWN_MS = 10_000;
+
+/** Answered by a process that is merely busy. */
+const PROBES: ReadonlySet<string> = new Set(['/healthz', '/readyz', '/metrics']);
 
 const OPS_SPEC = { public: 'operations', mcp: false, rateLimit: false, timeoutMs: false, meta: { loadShedding: false } } as const; // a probe that is refused restarts what is healthy
 /** Probes come by address, and their answers give nothing away. */

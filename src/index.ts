@@ -38,10 +38,10 @@ export type { Allowance, Dependencies, ErrorStatus, Handler, HandlerContext, Han
 export {
   Field, Schema, ValidationError, any, bool, bytes, date, datetime, file, float, int, lazy, list, literal, nullable, record, str, union, uuid,
 } from './schema.ts';
-export type { FieldOptions, Infer, Result, SchemaClass, TypeSource, Wire } from './schema.ts';
+export type { FieldOptions, Infer, Result, SaveOptions, SchemaClass, TypeSource, UploadFile, Wire } from './schema.ts';
 export type {
-  Awaitable, BodyOptions, CompiledRoute, CompiledView, Context, FormData_, Host, HttpRequest, Middleware, MiddlewareKind, Next, Plugin, RateLimitKey, RouteRateLimit, RouterLike, Rule,
-  SecurityRequirement, Services, Session, SessionKey, Flash, StateKey, StateMap, UploadFile,
+  Awaitable, BodyOptions, CompiledRoute, CompiledView, Context, FormData_, FormOptions, FormPart, Host, HttpRequest, Middleware, MiddlewareKind, Next, Plugin, RateLimitKey, RouteRateLimit, RouterLike, Rule,
+  SecurityRequirement, Services, Session, SessionKey, Flash, StateKey, StateMap,
 } from './http/contracts.ts';
 export type { DirectiveName, Directives, Sources } from './http/content-security-policy.ts';
 export { ConcurrencyLimitMiddleware } from './http/concurrency-limit.ts';
@@ -58,6 +58,8 @@ export { FileResponse } from './http/files.ts';
 export type { FileOptions } from './http/files.ts';
 export { HeaderList } from './http/headers.ts';
 export type { HeaderView } from './http/headers.ts';
+export { IdempotencyMiddleware } from './http/idempotency.ts';
+export type { IdempotencyOptions } from './http/idempotency.ts';
 export { localPath } from './http/local-path.ts';
 export type { AllowedOrigins, OriginTest, Origins } from './http/origins.ts';
 export type { PathParams } from './http/path.ts';
@@ -80,6 +82,8 @@ export type { SessionCookieOptions, SessionOptions } from './http/sessions.ts';
 export { SecurityHeadersMiddleware, cspNonce } from './http/security-headers.ts';
 export type { ReferrerPolicy, SecurityHeadersOptions, StrictTransportSecurity } from './http/security-headers.ts';
 export { services, stateKey } from './http/state.ts';
+export type { StaticOptions } from './http/static.ts';
+export type { DotfilePolicy } from './http/static-path.ts';
 export { RequestTimeout, TimeoutMiddleware } from './http/timeout.ts';
 export type { TimeoutOptions } from './http/timeout.ts';
 export { traceHeaders } from './http/trace-context.ts';

@@ -13,7 +13,9 @@ const STATUSES: Readonly<Record<string, number>> = {
 };
 
 /** An error as node:http's parser tells of it. */
-export interface ParserError extends NodeJS.ErrnoException {
+export interface ParserError {
+  readonly message?: string;
+  readonly code?: string;
   readonly reason?: string;
 }
 

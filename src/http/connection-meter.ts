@@ -5,7 +5,6 @@
  *   svc_connection_requests                      a histogram, counted when a connection closes: one request each is a client without keep-alive
  *   svc_connections_refused_total{reason}        malformed, overflow (head too large), timeout, tls, limit (too many connections)
  */
-import { Server as TlsServer } from 'node:tls';
 import type { Server, Socket } from 'node:net';
 import type { CounterMetric, HistogramSlot, MetricsRegistry } from '../metrics.ts';
 
@@ -41,7 +40,7 @@ export class ConnectionMeter {
   watch(server: Server): void {
     const meter = this;
     function onClose(this: Metered): void { meter.#close(this); } // one for all: a closure each would cost memory for as long as a connection is idle
-    server.on(server instanceof TlsServer ? 'secureConnection' : 'connection', (socket: Socket) => { // that which requests come over
+    server.on('setSecureContext' in server ? 'secureConnection' : 'connection', (socket: Socket) => { // that which requests come over
       this.#open++;
       socket.on('close', onClose);
     });
@@ -49,8 +48,11 @@ export class ConnectionMeter {
       if (!GONE.has(error.code)) this.#refused.add(1, REASONS[error.code ?? ''] ?? 'malformed');
     });
     server.on('tlsClientError', () => this.#refused.add(1, 'tls'));
-    server.on('drop', () => this.#refused.add(1, 'limit'));
+    server.on('drop', () => this.refuse());
   }
+
+  /** A connection is one too many. */
+  refuse(): void { this.#refused.add(1, 'limit'); }
 
   /** A request has come over it. */
   request(socket: Socket): void {

@@ -5,21 +5,29 @@
  */
 import { createServer } from 'node:http';
 import { ClientDisconnected, SvcError } from '../errors.ts';
+import { hasNoBody } from './body.ts';
+import { BodyDeadlines } from './body-deadlines.ts';
 import { onClientError, refuseSocket } from './client-errors.ts';
-import { problem } from './problem.ts';
+import { BUSY, ConnectionLimits, refusalOf } from './connection-limits.ts';
+import { ReceivedMessage } from './incoming.ts';
+import { USUAL_LIMITS } from './limits.ts';
+import { discard, isPieces } from './pieces.ts';
 import { TransportRequest } from './request.ts';
 import { judgeHead } from './request-head.ts';
 import { USUAL_IDENTITY } from './request-id.ts';
 import { HttpResponse } from './response.ts';
-import { discard, isPieces, send } from './send.ts';
+import { send } from './send.ts';
+import { SlowReaders } from './slow-readers.ts';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { AddressInfo, Server as NetServer, Socket } from 'node:net';
 import type { Clock } from '../clock.ts';
 import type { Logger } from '../log.ts';
 import type { ConnectionMeter } from './connection-meter.ts';
 import type { Awaitable } from './contracts.ts';
+import type { Limits } from './limits.ts';
 import type { Outcome, RequestDefaults } from './request.ts';
 import type { RequestIdentity } from './request-id.ts';
+import type { Sending } from './send.ts';
 
 /** What a server serves. */
 export interface ServedApplication {
@@ -28,6 +36,12 @@ export interface ServedApplication {
   readonly log: Logger;
   /** Whether cookies are `Secure` even without TLS: in production. */
   readonly securesCookies: boolean;
+  /** How much and how long; undefined: as usual. */
+  readonly limits?: Limits | undefined;
+  /** The longest `requestTimeoutMs` of its routes, where any has one of its own. */
+  readonly longestRequestMs?: number | undefined;
+  /** Whether a request is served however many there are. */
+  isProbe?(req: TransportRequest): boolean;
   /** Counts connections and their requests; undefined where nobody does. */
   readonly connections?: ConnectionMeter | undefined;
   /** Answers. Never throws, never rejects. */
@@ -36,6 +50,8 @@ export interface ServedApplication {
   finish(req: TransportRequest, outcome: Outcome): Awaitable<void>;
   /** Told of every answer and how long it took to make, in milliseconds. */
   count(req: TransportRequest, response: HttpResponse, durationMs: number): void;
+  /** Told of an answer that was not sent whole: its source failed, or its client did not read. */
+  countCut?(why: 'failed' | 'slow'): void;
 }
 
 /** Where and how long. Times in milliseconds. */
@@ -46,13 +62,8 @@ export interface ListenOptions {
   readonly port?: number | undefined;
 }
 
-/** For how long a client may send its fields, its whole request, and stay silent between requests. */
-const HEADERS_TIMEOUT_MS = 10_000;
-const REQUEST_TIMEOUT_MS = 30_000;
-const KEEP_ALIVE_TIMEOUT_MS = 5_000;
+/** How often connections are looked at that take too long. */
 const CHECK_INTERVAL_MS = 1_000;
-/** Fields of a request. */
-const MAX_FIELDS = 200;
 /** For how long the rest of a body that nobody wants is read, so that its sender gets to see the answer. */
 const LINGER_MS = 5_000;
 
@@ -61,6 +72,10 @@ export class HttpServer {
   readonly #app: ServedApplication;
   readonly #connections: ConnectionMeter | undefined;
   readonly #server: Server;
+  readonly #limits: Limits;
+  readonly #crowd: ConnectionLimits;
+  /** Undefined where all routes give a body the same time. */
+  readonly #deadlines: BodyDeadlines | undefined;
   #inFlight = 0;
   #isDraining = false;
   #endAll: (() => void) | undefined;
@@ -70,19 +85,34 @@ export class HttpServer {
   /** Connections that another process has accepted; undefined as long as there was none. */
   #adopted: Set<Socket> | undefined;
   #whenAlone: (() => void) | undefined;
+  /** One listener for every answer: it finds the request on the answer that it is called for. */
+  readonly #onClose: (this: ServerResponse) => void;
+  readonly #sending: Sending;
 
   constructor(app: ServedApplication) {
+    const { clock, log, limits = USUAL_LIMITS, longestRequestMs } = app;
     this.#app = app;
+    const closed = (outgoing: Exchange): void => this.#closed(outgoing);
+    this.#onClose = function () { closed(this); };
+    this.#limits = limits;
+    this.#crowd = new ConnectionLimits({ limits, clock, log, onRefused: () => app.connections?.refuse() });
+    if (longestRequestMs !== undefined) this.#deadlines = new BodyDeadlines(clock, (socket) => onClientError({ code: 'ERR_HTTP_REQUEST_TIMEOUT' }, socket, this.#identity));
+    const requestTimeout = longestRequestMs ?? limits.requestTimeoutMs;
+    const slow = new SlowReaders({ clock, limitMs: limits.sendTimeoutMs, onCut: (outgoing, id) => this.#onSlowReader(outgoing, id) });
+    this.#sending = { slow, securesCookies: app.securesCookies };
     this.#connections = app.connections;
     this.#server = createServer({
-      headersTimeout: HEADERS_TIMEOUT_MS,
-      requestTimeout: REQUEST_TIMEOUT_MS,
-      keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
-      connectionsCheckingInterval: CHECK_INTERVAL_MS,
+      IncomingMessage: ReceivedMessage,
+      requestTimeout,
+      headersTimeout: Math.min(limits.headersTimeoutMs, requestTimeout), // node:http refuses a longer one
+      keepAliveTimeout: limits.keepAliveTimeoutMs,
+      connectionsCheckingInterval: Math.min(CHECK_INTERVAL_MS, limits.headersTimeoutMs),
+      maxHeaderSize: limits.maxHeaderBytes,
       optimizeEmptyRequests: true,
       requireHostHeader: false, // node:http refuses without a body; see request-head.ts
       shouldUpgradeCallback: () => false, // answered as it stands: nobody here speaks another protocol (RFC 9110 §7.8)
     }, (incoming, outgoing) => this.#onRequest(incoming, outgoing));
+    this.#crowd.watch(this.#server, false);
     this.#server.maxHeadersCount = 0; // beyond it node:http drops fields and says nothing; see request-head.ts
     this.#server.on('clientError', (error, socket) => onClientError(error, socket as Socket, this.#identity));
     this.#server.on('connect', (_, socket) => refuseSocket(socket as Socket, 501, this.#identity));
@@ -172,9 +202,11 @@ export class HttpServer {
     const socket = incoming.socket as Connection;
     if (socket[SAID_CLOSE] === true) return void socket.pause(); // sent behind our "Connection: close": not to be processed (RFC 9112 §9.6)
     const req = this.#begin(incoming, outgoing);
-    const verdict = judgeHead(incoming, MAX_FIELDS);
-    if (verdict !== undefined) socket[SAID_CLOSE] = true;
-    const response = verdict === undefined || verdict.status === 0 ? this.#app.handle(req) : problem(verdict.status, req.id, { detail: verdict.detail });
+    let verdict = judgeHead(incoming, this.#limits.maxHeaderFields) ?? this.#crowd.judge(socket, this.#inFlight);
+    if (verdict === BUSY && this.#app.isProbe?.(req) === true) verdict = undefined;
+    if (verdict !== undefined && verdict !== BUSY) socket[SAID_CLOSE] = true;
+    const response = verdict === undefined || verdict.status === 0 ? this.#app.handle(req) : refusalOf(verdict, req.id);
+    if (this.#deadlines !== undefined && !incoming.complete && !hasNoBody(incoming)) this.#limitBody(req, incoming, this.#deadlines);
     if (response instanceof HttpResponse) this.#answer(req, incoming, outgoing, response);
     else void response.then((settled) => this.#answer(req, incoming, outgoing, settled));
   }
@@ -182,13 +214,18 @@ export class HttpServer {
   #begin(incoming: IncomingMessage, outgoing: ServerResponse): TransportRequest {
     this.#inFlight++;
     (incoming.socket as Connection)[NEWEST] = outgoing;
+    this.#crowd.enter(incoming.socket);
     this.#connections?.request(incoming.socket);
     const req = new TransportRequest(incoming, outgoing, this.#app.defaults);
     req.startedMs = this.#app.clock.monotonicMs();
-    outgoing.on('close', () => {
-      if (req.isAnswered) this.#end(req, outgoing); // else its handler still runs, and #answer() ends it
-    });
+    (outgoing as Exchange)[REQUEST] = req;
+    outgoing.on('close', this.#onClose);
     return req;
+  }
+
+  #limitBody(req: TransportRequest, incoming: IncomingMessage, deadlines: BodyDeadlines): void {
+    const limitMs = req.route?.requestTimeoutMs ?? this.#limits.requestTimeoutMs;
+    if (limitMs !== this.#app.longestRequestMs) deadlines.watch(incoming, req.startedMs + limitMs); // else node:http does
   }
 
   #answer(req: TransportRequest, incoming: IncomingMessage, outgoing: ServerResponse, response: HttpResponse): void {
@@ -196,16 +233,16 @@ export class HttpServer {
     req.isAnswered = true;
     if (outgoing.closed) { // the client has left while the handler ran
       if (isPieces(response.body)) discard(response.body).catch((error: unknown) => this.#onSourceFailure(req, error));
-      return this.#end(req, outgoing);
+      return this.#end(req);
     }
     try {
-      if (!incoming.complete) this.#linger(incoming, outgoing);
-      const sending = send(outgoing, response, {
-        method: req.method, id: req.id, idField: req.idField, isLast: (this.#isDraining || !this.keepsAlive || (incoming.socket as Connection)[SAID_CLOSE] === true) && isLastOf(incoming.socket, outgoing), isSecure: this.#app.securesCookies || req.scheme === 'https',
-      });
+      if (!incoming.complete && !hasNoBody(incoming)) this.#linger(incoming, outgoing);
+      const isLast = (this.#isDraining || !this.keepsAlive || (incoming.socket as Connection)[SAID_CLOSE] === true) && isLastOf(incoming.socket, outgoing);
+      const sending = send(outgoing, response, req, isLast, this.#sending);
       sending?.catch((error: unknown) => this.#onSourceFailure(req, error));
     } catch (error) { // a field or body that node:http refuses
       req.failure = error;
+      this.#app.countCut?.('failed');
       this.#app.log.error('response_refused', error, req.logFields());
       if (outgoing.headersSent) outgoing.destroy();
       else outgoing.writeHead(500, ['Content-Length', '0', req.idField, req.id]).end();
@@ -215,7 +252,14 @@ export class HttpServer {
   /** The source of a body failed after the head had gone out. */
   #onSourceFailure(req: TransportRequest, error: unknown): void {
     req.failure = error;
+    this.#app.countCut?.('failed');
     this.#app.log.error('response_failed', error, req.logFields());
+  }
+
+  /** The client takes nothing of its answer any more. */
+  #onSlowReader(outgoing: ServerResponse, id: string): void {
+    this.#app.countCut?.('slow');
+    this.#app.log.warn('slow_reader_cut', { method: outgoing.req.method, peer: outgoing.socket?.remoteAddress, request_id: id });
   }
 
   /** The answer is here before the request: let the rest of its body come for a while, then cut it off. */
@@ -228,8 +272,15 @@ export class HttpServer {
     });
   }
 
+  /** Nothing more goes out. A handler that still runs is waited for: #answer() ends its request. */
+  #closed(outgoing: Exchange): void {
+    const req = outgoing[REQUEST]!;
+    this.#crowd.settle(outgoing.req.socket);
+    if (req.isAnswered) this.#end(req);
+  }
+
   /** The connection is done with the request, and its handler is, too. */
-  #end(req: TransportRequest, outgoing: ServerResponse): void {
+  #end(req: TransportRequest): void {
     void this.#app.finish(req, req.wasDelivered ? undefined : req.failure ?? new ClientDisconnected());
     if (req.late === undefined) this.#leave();
     else void req.late.then(() => this.#leave()); // its handler still runs
@@ -240,6 +291,12 @@ export class HttpServer {
     if (this.#isDraining && this.#inFlight === 0) setImmediate(() => this.#whenIdle?.());
   }
 }
+
+/** An answer that knows what it answers. */
+interface Exchange extends ServerResponse {
+  [REQUEST]?: TransportRequest;
+}
+const REQUEST: unique symbol = Symbol('request');
 
 /** What is remembered of a connection while it is used: which of its pipelined requests is the newest, and whether it has been told to close. */
 interface Connection extends Socket {

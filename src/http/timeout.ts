@@ -13,7 +13,7 @@ import { number, readOptions } from '../options.ts';
 import { Deadlines } from './deadlines.ts';
 import { OneApplication } from './one-application.ts';
 import { HttpResponse } from './response.ts';
-import { discard, isPieces } from './send.ts';
+import { discard, isPieces } from './pieces.ts';
 import { TransportRequest } from './request.ts';
 import type { HTTPExceptionOptions } from '../errors.ts';
 import type { Finding } from '../findings.ts';

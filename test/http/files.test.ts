@@ -6,10 +6,10 @@ import { join } from 'node:path';
 import test, { after } from 'node:test';
 import { Svc } from '../../src/app.ts';
 import { FileResponse } from '../../src/http/files.ts';
-import { discard } from '../../src/http/send.ts';
+import { discard } from '../../src/http/pieces.ts';
 import { collectedLog } from '../support/collected-log.ts';
 import { RawClient } from '../support/raw-http.ts';
-import type { Pieces } from '../../src/http/response.ts';
+import type { Pieces } from '../../src/http/pieces.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'svc-files-'));
 after(() => rmSync(directory, { recursive: true }));

@@ -455,7 +455,7 @@ for (const [what, source, contentLength] of [
   ['gives less than it announced', function* (): Generator<string> { yield 'head'; }, 9],
   ['gives more than it announced', function* (): Generator<string> { yield 'head'; yield 'HTTP/1.1 200 OK'; }, 4],
   ['gives what is neither text nor bytes', function* (): Generator<string> { yield 'head'; yield 5 as unknown as string; }, undefined],
-  ['fails when it is ended', () => ({ [Symbol.iterator]: () => ({ next: () => ({ done: false as const, value: 5 as unknown as string }), return: () => { throw new Error('return'); } }) }), undefined],
+  ['fails when it is ended', () => { const values: unknown[] = ['head', 5]; return { [Symbol.iterator]: () => ({ next: () => ({ done: false as const, value: values.shift() as string }), return: () => { throw new Error('return'); } }) }; }, undefined],
 ] as const) {
   test(`HttpServer cuts the connection when a source ${what} after the head has gone, and logs it once`, async () => {
     const outcome = gate<unknown>();
