@@ -137,6 +137,10 @@ export const FAULTS = {
     describe: (problem: string): string => `Cannot use DevProvider: ${problem}`,
     remedy: 'DevProvider logs anybody in as anybody: use it in development and in tests, with SVC_ENV or the option env saying so, and a real identity provider elsewhere',
   },
+  E_EVENT: {
+    describe: (problem: string): string => `Cannot send the event: ${problem}`,
+    remedy: "Write { event: 'name', id: '7', data: { … } }: whatever is to be sent goes under data, and event and id are texts of one line",
+  },
   E_HEADER: {
     describe: (name: string, problem: string): string => `Cannot set the header ${JSON.stringify(name)}: ${problem}`,
     remedy: 'Names are RFC 9110 tokens; values hold no CR, LF or NUL and nothing above U+00FF: encode file names by RFC 8187',

@@ -102,7 +102,7 @@ export class HttpServer {
     if (longestRequestMs !== undefined) this.#deadlines = new BodyDeadlines(clock, (socket) => onClientError({ code: 'ERR_HTTP_REQUEST_TIMEOUT' }, socket, this.#identity));
     const requestTimeout = longestRequestMs ?? limits.requestTimeoutMs;
     const slow = new SlowReaders({ clock, limitMs: limits.sendTimeoutMs, onCut: (outgoing, id) => this.#onSlowReader(outgoing, id) });
-    this.#sending = { slow, securesCookies: app.securesCookies };
+    this.#sending = { slow, endless: new Set(), securesCookies: app.securesCookies };
     this.#connections = app.connections;
     const options: ServerOptions<typeof ReceivedMessage> = {
       IncomingMessage: ReceivedMessage,
@@ -173,6 +173,7 @@ export class HttpServer {
     const adopted = this.#adopted;
     if (!this.#server.listening && adopted === undefined) return 0;
     this.#isDraining = true;
+    this.#finishEndless();
     const closed = adopted === undefined ? new Promise<void>((resolve) => { this.#server.close(() => resolve()); }) : this.#left(adopted);
     const idle = Promise.withResolvers<void>();
     this.#endAll = () => {
@@ -250,6 +251,7 @@ export class HttpServer {
       const isLast = (this.#isDraining || !this.keepsAlive || (incoming.socket as Connection)[SAID_CLOSE] === true) && isLastOf(incoming.socket, outgoing);
       const sending = send(outgoing, response, req, isLast, this.#sending);
       sending?.catch((error: unknown) => this.#onSourceFailure(req, error));
+      if (this.#isDraining) this.#finishEndless();
     } catch (error) { // a field or body that node:http refuses
       req.failure = error;
       this.#app.countCut?.('failed');
@@ -257,6 +259,11 @@ export class HttpServer {
       if (outgoing.headersSent) outgoing.destroy();
       else outgoing.writeHead(500, ['Content-Length', '0', req.idField, req.id]).end();
     }
+  }
+
+  /** Streams without an end of their own would hold a server up that stops. */
+  #finishEndless(): void {
+    for (const pieces of this.#sending.endless) pieces.finish();
   }
 
   /** The source of a body failed after the head had gone out. */
