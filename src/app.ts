@@ -21,12 +21,17 @@ import { bool, given, int, readOptions, text } from './options.ts';
 import { sortPlugins, startPlugins, stopPlugins } from './plugin.ts';
 import { Router } from './route.ts';
 import { endOnSignals } from './signals.ts';
+import { ACCESS_LOG_NEEDS, AccessLog, readShare } from './http/access-log.ts';
 import { ExceptionHandlers } from './http/exception-handlers.ts';
+import { LIMIT_OPTIONS, readLimits } from './http/limits.ts';
 import { answerInMemory } from './http/memory.ts';
 import { ErrorRenderer, asMiddleware } from './http/pipeline.ts';
 import { FORWARDED_HEADERS, readTrustProxy } from './http/proxy.ts';
+import { RequestEvent, answerRequest, endRequest } from './http/request-event.ts';
+import { RequestIDMiddleware } from './http/request-id.ts';
 import { HttpServer } from './http/server.ts';
 import { AppState, services } from './http/state.ts';
+import { TLS_OPTION, readTlsOptions } from './http/tls-options.ts';
 import type { ApplicationView, CoreRule, Examination } from './check.ts';
 import type { Clock } from './clock.ts';
 import type { Compilation, CompiledApplication } from './compile.ts';
@@ -40,19 +45,23 @@ import type { OpsOptions } from './ops.ts';
 import type { RegisteredPlugin } from './plugin.ts';
 import type { Routes } from './route.ts';
 import type { Awaitable, CompiledRoute, ContributedMigration, Host, Middleware, Plugin, Rule, Services, StateMap } from './http/contracts.ts';
+import type { ConnectionMeter } from './http/connection-meter.ts';
 import type { ErrorClass, ExceptionHandler } from './http/exception-handlers.ts';
+import type { LimitOptions, Limits } from './http/limits.ts';
 import type { MiddlewareFunction } from './http/pipeline.ts';
 import type { ForwardedHeader, TrustProxy } from './http/proxy.ts';
 import type { Outcome, RequestDefaults, TransportRequest } from './http/request.ts';
 import type { HttpResponse } from './http/response.ts';
 import type { ServedApplication } from './http/server.ts';
+import type { SecureTransport } from './http/tls.ts';
+import type { TlsOptions, TlsWishes } from './http/tls-options.ts';
 import type { Leave } from './supervision.ts';
 
 /** Marks applications, whichever copy of the package made them. */
 export const APP_BRAND: symbol = Symbol.for('svc.app');
 
 /** What an application is made from. `undefined` means not given. Settings of your own go under `config`. */
-export interface SvcOptions {
+export interface SvcOptions extends LimitOptions {
   /** Stack traces in 5xx answers. Default false. */
   readonly debug?: boolean | undefined;
   /** `/docs` and `/openapi.json`. Default: true outside production. */
@@ -71,6 +80,8 @@ export interface SvcOptions {
   readonly env?: Env | undefined;
   /** The cap of every request body in bytes. Default: none but those of `json()`, `text()` and `form()`. */
   readonly maxBodyBytes?: number | undefined;
+  /** Where uploaded files are kept that do not fit in memory, until their requests are over. Default: the system's folder for temporary files. SVC_UPLOAD_DIRECTORY. */
+  readonly uploadDirectory?: string | undefined;
   /**
    * The proxies in front, whose word counts for `req.ip`, `req.scheme` and `req.host`: how many there are, or their addresses,
    * networks (`10.0.0.0/8`), `loopback`, `private`, `linklocal`. In the variable SVC_TRUST_PROXY with commas. Default: none.
@@ -86,6 +97,11 @@ export interface SvcOptions {
    * where each of them sets the field or removes it, or clients choose the host that links are made of. SVC_TRUST_FORWARDED_HOST.
    */
   readonly trustForwardedHost?: boolean | undefined;
+  /**
+   * One line for each request, by the logger `svc_access`, event `request`; of a number 0 … 1 that part of all, and every answer
+   * of 500 and above. Default false. The variable SVC_ACCESS_LOG wins.
+   */
+  readonly accessLog?: boolean | number | undefined;
   /** Where events go. Default: standard error. */
   readonly logger?: Logger | undefined;
   /** Default: the machine's. */
@@ -106,6 +122,8 @@ export interface RunOptions {
   readonly drainSeconds?: number | undefined;
   /** Whether SIGTERM and SIGINT drain and end the process. Default true. */
   readonly handleSignals?: boolean | undefined;
+  /** Speaks TLS. Default: where SVC_TLS_CERT and SVC_TLS_KEY name a certificate and its key. */
+  readonly tls?: TlsOptions | undefined;
   /** Serves with so many processes that each run this program, 1 … 1024, or with one for each core. Default: with this one. */
   readonly workers?: number | 'auto' | undefined;
   /** Serves with another process that runs this program, and starts it anew when a file that it imports is saved. Default false. */
@@ -174,8 +192,11 @@ export class Svc extends Router implements ServedApplication {
   readonly #pending = new Set<Promise<void>>();
   readonly #tasks: BackgroundRunner;
   readonly #errorCounter: Counter;
+  readonly #slowReaders: Counter;
   readonly #services: Services = lent(this);
   #compiled: CompiledApplication | undefined;
+  /** Undefined where there is none. */
+  #accessLog: AccessLog | undefined;
   /** The dependencies that live as long as the application: how to leave them. */
   #sharing: Promise<() => Promise<void>> | undefined;
   #starting: Promise<void> | undefined;
@@ -191,6 +212,9 @@ export class Svc extends Router implements ServedApplication {
       authSecret: given<string | readonly string[]>('a string or a list of strings', (value) => [value].flat().every((secret) => typeof secret === 'string')),
       version: text(), title: text(), env: text(),
       maxBodyBytes: given<number>('an integer 0 or more', (value) => Number.isSafeInteger(value) && (value as number) >= 0),
+      uploadDirectory: text(),
+      accessLog: given<boolean | number>(ACCESS_LOG_NEEDS, (value) => typeof value !== 'string' && readShare(value) !== undefined),
+      ...LIMIT_OPTIONS,
       trustProxy: given<TrustProxy>(), // read with the other settings
       forwardedHeader: given<ForwardedHeader>(FORWARDED_NEEDS, (value) => FORWARDED_HEADERS.some((known) => known === value)),
       trustForwardedHost: given<boolean>('true or false', (value) => typeof value === 'boolean'),
@@ -203,6 +227,7 @@ export class Svc extends Router implements ServedApplication {
     Object.defineProperty(this, APP_BRAND, { value: true });
     this.metrics = createMetrics({ log: this.log });
     this.#errorCounter = this.metrics.counter('svc_errors_total', 'Errors that nothing handled, and answers of 500 and above that were thrown');
+    this.#slowReaders = this.metrics.counter('svc_slow_readers_total', 'Connections that were cut because their client took no byte of its answer for sendTimeoutMs');
     this.#tasks = new BackgroundRunner(this.log, this.metrics);
     this.operations = new Operations({ env: () => this.env, clock: () => this.#clock, log: this.log, metrics: this.metrics, options: ops ?? {} });
     this.state = new AppState();
@@ -351,38 +376,61 @@ export class Svc extends Router implements ServedApplication {
    *
    * With `workers` or `reload` this process only supervises others that run the same program, in which the same call serves.
    *
-   * @throws SvcError `E_LISTEN`, `E_COMPILE`, `E_WORKERS`, and whatever a startup hook throws
+   * @throws SvcError `E_LISTEN`, `E_COMPILE`, `E_WORKERS`, `E_TLS`, and whatever a startup hook throws
    */
   async run(options: RunOptions = {}): Promise<RunningServer> {
-    const { host, port, drainSeconds, handleSignals, workers, reload } = readOptions('run()', options, {
+    const { host, port, drainSeconds, handleSignals, workers, reload, tls } = readOptions('run()', options, {
       host: given<string>('a string', (value) => typeof value === 'string'),
       port: given<number>('an integer 0 … 65535', (value) => Number.isInteger(value) && (value as number) >= 0 && (value as number) <= 65_535),
-      drainSeconds: int(30, 0, 3_600), handleSignals: bool(true), reload: bool(false),
+      drainSeconds: int(30, 0, 3_600), handleSignals: bool(true), reload: bool(false), tls: TLS_OPTION,
       workers: given<number | 'auto'>('an integer 1 … 1024, or "auto"', (value) => value === 'auto' || int(1, 1, 1_024).accepts(value)),
     });
     if (workers !== undefined && reload) throw new SvcError('E_OPTION_RANGE', ['run()', 'reload', 'to be left out where "workers" is given', 'both']);
-    const wishes = { host: host ?? this.config.get('host', '127.0.0.1'), port: port ?? this.config.get('port', 8000), drainMs: drainSeconds * 1_000, handleSignals };
+    const wishes = { host: host ?? this.config.get('host', '127.0.0.1'), port: port ?? this.config.get('port', 8000), drainMs: drainSeconds * 1_000, handleSignals, tls: readTlsOptions(tls, this.config) };
     if (workers !== undefined || reload) {
       if (isStartDenied) throw new SvcError('E_START_DENIED', []);
       const { runSupervised } = await import('./supervise.ts');
       return runSupervised(this, workers === undefined ? { reload: true } : { workers }, wishes);
     }
+    return this.#runAlone(wishes);
+  }
+
+  /** Starts, listens and serves in this process. From the first moment a signal ends it in order: what had started is stopped. */
+  async #runAlone(wishes: Omit<ServeOptions, 'url'> & { readonly tls: TlsWishes | undefined }): Promise<RunningServer> {
     const isFirst = this.#starting === undefined;
-    await this.startup();
-    const server = new HttpServer(this);
-    const address = await server.listen(wishes).catch(async (error: unknown) => {
+    const secure = await this.secure(wishes.tls);
+    let server: HttpServer | undefined;
+    let running: RunningServer | undefined;
+    const close = async (): Promise<void> => {
+      await (running === undefined ? this.shutdown() : running.close());
+      signals?.[Symbol.dispose]();
+    };
+    const signals = !wishes.handleSignals ? undefined : endOnSignals({
+      clock: this.#clock, log: this.log, deadlineMs: wishes.drainMs + SHUTDOWN_MS, close, renew: secure === undefined ? undefined : () => secure.reload(),
+    });
+    try {
+      await this.startup();
+      server = new HttpServer(this, secure);
+      running = await this.serve(server, { ...wishes, ...await server.listen(wishes) });
+      return signals?.isEnding === true ? await never() : { ...running, close };
+    } catch (error) {
+      if (signals?.isEnding === true) return never(); // that is why it failed
+      signals?.[Symbol.dispose]();
+      await server?.close(0);
       if (isFirst) await this.shutdown(); // what had started would keep the process alive
       throw error;
-    });
-    return this.serve(server, { ...wishes, ...address }).catch(async (error: unknown) => {
-      await server.close(0);
-      if (isFirst) await this.shutdown();
-      throw error;
-    });
+    }
+  }
+
+  /** What speaks TLS. @throws SvcError `E_TLS` @internal */
+  async secure(wishes: TlsWishes | undefined): Promise<SecureTransport | undefined> {
+    if (wishes === undefined) return undefined;
+    const { SecureTransport } = await import('./http/tls.ts');
+    return new SecureTransport(wishes, { clock: this.#clock, log: this.log });
   }
 
   /** Goes on with a server that accepts requests, however they reach it. @internal */
-  async serve(server: HttpServer, { drainMs, handleSignals, isSupervised = false, host, port, url }: ServeOptions): Promise<RunningServer & { close(how?: Leave): Promise<void> }> {
+  async serve(server: HttpServer, { drainMs, isSupervised = false, host, port, url }: ServeOptions): Promise<RunningServer & { close(how?: Leave): Promise<void> }> {
     const { operations } = this;
     operations.inFlight = () => server.inFlight;
     const metrics = await this.#listenForMetrics();
@@ -395,10 +443,8 @@ export class Svc extends Router implements ServedApplication {
       return closing ??= this.#drain(server, drainMs, how === 'retire' ? drainMs : LAST_REQUEST_MS).finally(async () => {
         await metrics?.close(0);
         watch[Symbol.dispose]();
-        signals?.[Symbol.dispose]();
       });
     };
-    const signals = handleSignals ? endOnSignals({ clock: this.#clock, log: this.log, deadlineMs: drainMs + SHUTDOWN_MS, close }) : undefined;
     return { host, port, url, close };
   }
 
@@ -409,15 +455,43 @@ export class Svc extends Router implements ServedApplication {
     const router = new Router().get('/metrics', OPS_SPEC, ({ req }) => this.operations.metrics(req));
     const compiled = this.#compileRoutes({ routes: router }, {}).serve();
     const { defaults, clock, log, securesCookies } = this;
-    const server = new HttpServer({ defaults, clock, log, securesCookies, handle: compiled.handle, finish: (req, outcome) => this.finish(req, outcome), count: () => undefined });
+    const server = new HttpServer({ defaults, clock, log, securesCookies, handle: compiled.handle, finish: (req, outcome) => this.finish(req, outcome), count: (req, response, durationMs) => this.#tell(req, response, durationMs) });
     const { url } = await server.listen({ host, port });
     this.log.info('listening', { url, what: 'metrics' });
     return server;
   }
 
   /** @internal */
-  count(req: TransportRequest, status: number, durationMs: number): void {
-    this.operations.count(req.method, req.route, status, durationMs);
+  count(req: TransportRequest, response: HttpResponse, durationMs: number): void {
+    this.operations.count(req, response.status, durationMs);
+    if (this.#accessLog !== undefined) req.event ??= new RequestEvent(req);
+    this.#tell(req, response, durationMs);
+  }
+
+  /** Those who watch requests. */
+  #tell(req: TransportRequest, response: HttpResponse, durationMs: number): void {
+    if (req.event !== undefined) answerRequest(req.event, response, durationMs);
+  }
+
+  /** @internal */
+  get limits(): Limits { return this.#readSettings().limits; }
+
+  /** @internal */
+  get longestRequestMs(): number | undefined {
+    const own = this.routes.flatMap(({ requestTimeoutMs }) => requestTimeoutMs ?? []);
+    return own.length === 0 ? undefined : Math.max(this.limits.requestTimeoutMs, ...own);
+  }
+
+  /** @internal */
+  isProbe({ path }: TransportRequest): boolean { return PROBES.has(path); }
+
+  /** @internal */
+  get connections(): ConnectionMeter { return this.operations.connections; }
+
+  /** @internal */
+  countCut(why: 'failed' | 'slow'): void {
+    if (why === 'failed') this.#errorCounter.add(1);
+    else this.#slowReaders.add(1);
   }
 
   /** @internal */
@@ -443,14 +517,23 @@ export class Svc extends Router implements ServedApplication {
   /** The application compiled in another way, for a test client. @internal */
   variant(variant: CompileVariant): ServedApplication & Pick<CompiledApplication, 'start'> {
     const { handle, start } = this.#build(variant).serve();
-    const { defaults, clock, log, securesCookies } = this;
-    return { defaults, clock, log, securesCookies, handle, start, finish: (req, outcome) => this.finish(req, outcome), count: (req, status, durationMs) => this.count(req, status, durationMs) };
+    const { defaults, clock, log, securesCookies, connections } = this;
+    return { defaults, clock, log, securesCookies, connections, handle, start, finish: (req, outcome) => this.finish(req, outcome), count: (req, response, durationMs) => this.count(req, response, durationMs), countCut: (why) => this.countCut(why) };
   }
 
   /** @internal */
   finish(req: TransportRequest, outcome: Outcome): Awaitable<void> {
-    const hooks = req.takeAfterwards((late) => void this.#afterwards([late], req, outcome));
+    if (req.event !== undefined) {
+      endRequest(req.event, outcome);
+      this.#accessLog?.write(req, req.event);
+    }
+    const hooks = req.takeAfterwards(outcome, this);
     return hooks === undefined ? undefined : this.#afterwards(hooks, req, outcome);
+  }
+
+  /** @internal */
+  runLate(req: TransportRequest, hook: (outcome: Outcome) => Awaitable<void>, outcome: Outcome): void {
+    void this.#afterwards([hook], req, outcome);
   }
 
   /** Shutdown waits for it. */
@@ -465,7 +548,7 @@ export class Svc extends Router implements ServedApplication {
       try {
         await hook(outcome);
       } catch (error) {
-        this.log.error('cleanup_failed', error, { method: req.method, route: req.route?.template, request_id: req.id });
+        this.log.error('cleanup_failed', error, req.logFields());
       }
     }
   }
@@ -481,11 +564,13 @@ export class Svc extends Router implements ServedApplication {
     this.freeze();
     this.config.freeze();
     this.#settings = this.#readSettings();
+    const { accessLog } = this.#settings;
+    if (accessLog > 0) this.#accessLog = new AccessLog(this.log, accessLog);
     return this.#compiled = compiled;
   }
 
   #readSettings(): Settings {
-    return this.#settings ?? new Settings(this.config, this.state, this.#pretendedEnv);
+    return this.#settings ?? new Settings(this.config, this.state, this.#pretendedEnv, this.#middleware);
   }
 
   /** Puts the plugins in order and lets each declare what it brings; once. */
@@ -566,8 +651,8 @@ export class Svc extends Router implements ServedApplication {
   #operationRoutes(): Routes {
     const { operations } = this;
     const router = new Router();
-    router.get('/healthz', OPS_SPEC, () => operations.health());
-    router.get('/readyz', OPS_SPEC, () => operations.readiness());
+    router.get('/healthz', PROBE_SPEC, () => operations.health());
+    router.get('/readyz', PROBE_SPEC, () => operations.readiness());
     if (operations.access.port === undefined) router.get('/metrics', OPS_SPEC, ({ req }) => operations.metrics(req));
     return router;
   }
@@ -621,17 +706,25 @@ class Settings {
   readonly title: string;
   readonly version: string;
   readonly defaults: RequestDefaults;
+  readonly limits: Limits;
+  /** The part of all requests that has a line in the access log. */
+  readonly accessLog: number;
 
   /** @throws SvcError `E_CONFIG_CAST`, `E_TRUST_PROXY` */
-  constructor(config: Config, state: StateMap, pretendedEnv: Env | undefined) {
+  constructor(config: Config, state: StateMap, pretendedEnv: Env | undefined, middleware: readonly Middleware[]) {
     this.env = pretendedEnv ?? config.env;
     this.debug = config.get('debug', false);
     this.title = config.get('title', 'svc');
     this.version = config.get('version', '1.0.0');
+    const share = readShare(config.get('accessLog', undefined, { cast: readShare, needs: ACCESS_LOG_NEEDS }) ?? false);
+    if (share === undefined) throw new SvcError('E_CONFIG_CAST', ['the setting "accessLog" (SVC_ACCESS_LOG)', ACCESS_LOG_NEEDS, 'another value']);
+    this.accessLog = share;
     const header = config.get<ForwardedHeader | undefined>('forwardedHeader', 'x-forwarded', { cast: (text) => FORWARDED_HEADERS.find((known) => known === text), needs: FORWARDED_NEEDS })!;
     const saysHost = config.get('trustForwardedHost', false);
     const trust = readTrustProxy(config.get('trustProxy', undefined, { cast: (text): unknown => text }), { header, saysHost });
-    this.defaults = { state, maxBodyBytes: config.get('maxBodyBytes', Infinity), trust };
+    const identity = middleware.find((layer) => layer instanceof RequestIDMiddleware)?.identity;
+    this.limits = readLimits(config, trust !== undefined);
+    this.defaults = { state, maxBodyBytes: config.get('maxBodyBytes', Infinity), trust, identity, uploadDirectory: config.get('uploadDirectory', '') || undefined };
   }
 }
 
@@ -651,13 +744,21 @@ function lent(app: Svc): Services {
   };
 }
 
+/** A process that is about to end answers nobody any more. */
+function never(): Promise<never> { return new Promise(() => undefined); }
+
 /** How long a connection that a parent has just handed over may take to send its first request while the application stops. */
 const LAST_REQUEST_MS = 100;
 
 /** How long background tasks, hooks and plugins may take to end after the last request, before a signal ends the process anyway. */
 const SHUTDOWN_MS = 10_000;
 
-const OPS_SPEC = { public: 'operations', mcp: false, rateLimit: false } as const; // a probe that is refused restarts what is healthy
+/** Answered by a process that is merely busy. */
+const PROBES: ReadonlySet<string> = new Set(['/healthz', '/readyz', '/metrics']);
+
+const OPS_SPEC = { public: 'operations', mcp: false, rateLimit: false, timeoutMs: false, meta: { loadShedding: false } } as const; // a probe that is refused restarts what is healthy
+/** Probes come by address, and their answers give nothing away. */
+const PROBE_SPEC = { ...OPS_SPEC, meta: { ...OPS_SPEC.meta, trustedHost: false } } as const;
 
 /** What was not given does not hide what `config` says of the same name. */
 function withoutUndefined(values: object): Record<string, unknown> {

@@ -157,14 +157,15 @@ function demand(name: string, auth: DependencySource | undefined, needs: { reado
   const { bare, requirement, scheme, realm } = wayOf(auth ?? BearerAuth());
   const absent = { headers: { 'WWW-Authenticate': challenge(scheme, { realm }) } };
   const scope = needs.scopes.length === 0 ? undefined : needs.scopes.join(' ');
-  const forbidden = scope === undefined ? {} : {
-    code: 'insufficient_scope', // the header is Bearer's alone: RFC 6750 §3
-    ...scheme === SCHEMES.bearer ? { headers: { 'WWW-Authenticate': challenge(scheme, { realm, error: 'insufficient_scope', scope }) } } : {},
+  const forbidden = (by: string): { readonly code?: string; readonly headers?: Readonly<Record<string, string>> } => scope === undefined ? {} : {
+    code: 'insufficient_scope', // the header is that of access tokens alone: RFC 6750 §3, RFC 9449 §7.1
+    ...scheme === SCHEMES.bearer ? { headers: { 'WWW-Authenticate': challenge(by, { realm, error: 'insufficient_scope', scope }) } } : {},
   };
+  const forBearer = forbidden(scheme), forDPoP = forbidden('DPoP');
   const decide = (lack: Lack | undefined, claims: object, req: HttpRequest, log: SecurityLog): object => {
     if (lack === undefined) return claims;
     log.refused('access_denied', req, { lacks: lack, sub: ownOf(claims, 'sub') });
-    throw new Forbidden(detail, forbidden);
+    throw new Forbidden(detail, /^dpop /i.test(req.headers['authorization'] ?? '') ? forDPoP : forBearer);
   };
   return provide(
     { claims: Depends(bare), audit: Depends(audit, { scope: 'app' }), security: { ...requirement, ...needs } },

@@ -75,6 +75,8 @@ export interface TokenIssuer {
   tokenOf(req: HttpRequest): string | undefined;
   /** Whether a token that is otherwise in order still counts, as this request has brought it. */
   accepts(claims: Claims, req: HttpRequest): Awaitable<boolean>;
+  /** The challenge of another scheme than `Bearer` that it takes tokens by; with the error, if there is one and the request has come by that scheme. */
+  challenge?(req: HttpRequest, error: 'invalid_token' | undefined): string;
 }
 
 /** Where the issuer is found, for tokens that are signed with the secret of the application. */
@@ -111,8 +113,8 @@ class BearerReader {
   readonly #schema: SchemaPlan | undefined;
   readonly #verify: BearerAuthOptions['verify'];
   readonly #isOptional: boolean;
-  readonly #absent: { readonly headers: Readonly<Record<string, string>> };
-  readonly #refused: Readonly<Record<string, string>>;
+  readonly #absent: Challenge;
+  readonly #refused: Challenge;
 
   constructor({ realm, schema, verify, optional, ...requirements }: BearerAuthOptions) {
     const owner = 'BearerAuth()';
@@ -125,7 +127,7 @@ class BearerReader {
     this.#schema = read.schema === undefined ? undefined : planOf(read.schema);
     this.#verify = read.verify;
     this.#isOptional = read.optional;
-    this.#absent = { headers: Object.freeze({ 'WWW-Authenticate': challenge(SCHEMES.bearer, { realm }) }) };
+    this.#absent = Object.freeze({ 'WWW-Authenticate': challenge(SCHEMES.bearer, { realm }) });
     this.#refused = Object.freeze({ 'WWW-Authenticate': challenge(SCHEMES.bearer, { realm, error: 'invalid_token' }) });
   }
 
@@ -137,7 +139,7 @@ class BearerReader {
     const token = isBearer ? CREDENTIALS.exec(field)?.[1] : keys.issuer?.tokenOf(req);
     if (token === undefined && !isBearer) { // RFC 6750 §3.1: no error code for whoever did not know, or has tried another scheme
       if (this.#isOptional) return undefined;
-      throw new Unauthorized('An access token is needed', this.#absent);
+      throw new Unauthorized('An access token is needed', { headers: this.#challenges(undefined, req, keys) });
     }
     const found = readToken(keys.keyring, token, this.#checks, keys.nowSeconds);
     if (typeof found === 'string') throw this.#refusal(found, req, keys);
@@ -166,17 +168,28 @@ class BearerReader {
     return result.ok ? Object.assign(claims, result.value) : undefined;
   }
 
-  #refusal(reason: TokenRefusal, req: HttpRequest, { audit }: BearerKeys): RefusedToken {
-    audit.refused('token_rejected', req, { reason });
-    return new RefusedToken(reason, this.#refused);
+  #refusal(reason: TokenRefusal, req: HttpRequest, keys: BearerKeys): RefusedToken {
+    keys.audit.refused('token_rejected', req, { reason });
+    return new RefusedToken(reason, this.#challenges('invalid_token', req, keys));
+  }
+
+  /** An error belongs to the scheme that was tried (RFC 9449 §7.1); the other one is said to be there. */
+  #challenges(error: 'invalid_token' | undefined, req: HttpRequest, { issuer }: BearerKeys): Challenge {
+    const own = error === undefined ? this.#absent : this.#refused;
+    const other = issuer?.challenge?.(req, error);
+    if (other === undefined) return own;
+    const bearer = SCHEME.test(req.headers['authorization'] ?? '') ? own : this.#absent;
+    return { 'WWW-Authenticate': `${bearer['WWW-Authenticate']}, ${other}` };
   }
 }
 
+type Challenge = Readonly<Record<'WWW-Authenticate', string>>;
+
 /** With the realm in its challenge. */
 class RefusedToken extends InvalidToken {
-  override readonly headers: Readonly<Record<string, string>>;
+  override readonly headers: Challenge;
 
-  constructor(reason: TokenRefusal, headers: Readonly<Record<string, string>>) {
+  constructor(reason: TokenRefusal, headers: Challenge) {
     super(reason);
     this.headers = headers;
     this.name = 'InvalidToken';

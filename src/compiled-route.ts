@@ -8,11 +8,12 @@
  */
 import { Resolution, planOfShape, readTextInputs } from './di.ts';
 import { SvcError } from './errors.ts';
-import { FieldType, ValidationError, compileSerializer, compileType, planOf, plansOf, plansWithin, textProblem } from './schema.ts';
+import { FieldType, ValidationError, compileSerializer, compileType, fileLimit, planOf, plansOf, plansWithin, textProblem } from './schema.ts';
 import { guarded, isThenable } from './http/pipeline.ts';
 import { problem } from './http/problem.ts';
+import { discard, isPieces } from './http/pieces.ts';
+import { observeHandler } from './http/request-event.ts';
 import { toResponse } from './http/reply.ts';
-import { discard, isPieces } from './http/send.ts';
 import type { BackgroundRunner } from './background.ts';
 import type { DependencyGraph, PlannedDependency, TextInputPlan } from './di.ts';
 import type { Issue } from './errors.ts';
@@ -20,7 +21,8 @@ import type { Finding, Place } from './findings.ts';
 import type { Logger } from './log.ts';
 import type { FlatRoute, RouteSpec } from './route.ts';
 import type { CompiledType, ObjectPlan, Result, SchemaPlan, Serializer, TypeSource } from './schema.ts';
-import type { Awaitable, CompiledRoute, Context, HttpRequest, RouteRateLimit, SecurityRequirement, StateMap } from './http/contracts.ts';
+import type { Awaitable, CompiledRoute, Context, HttpRequest, Middleware, RouteRateLimit, SecurityRequirement, Services, StateMap } from './http/contracts.ts';
+import type { FileKeeper } from './http/form.ts';
 import type { PathParameter } from './http/path.ts';
 import type { ErrorRenderer, Layer } from './http/pipeline.ts';
 import type { ReplyPlan } from './http/reply.ts';
@@ -34,8 +36,9 @@ export interface RouteParts {
   readonly tasks: BackgroundRunner;
   readonly log: Logger;
   readonly report: (finding: Finding) => void;
-  /** Whether there is middleware around every route. */
-  readonly isWrapped: boolean;
+  /** The layers around every route. */
+  readonly middleware: readonly Middleware[];
+  readonly services: Services;
 }
 
 /** Compiles one method of a route. Mistakes in its dependencies go to the graph's report. @throws SvcError for mistakes in its schemas */
@@ -45,6 +48,7 @@ export function compileRoute(route: FlatRoute, method: string, parts: RouteParts
     route: new RouteRecord(route, method, plan.security),
     readParams: paramsReader(route.template.parameters),
     maxBodyBytes: route.spec.maxBodyBytes ?? Infinity,
+    tally: undefined,
     run: guarded(plan.isPlain ? plainCall(plan) : (req) => new RouteCall(plan, req).start(), plan.reply, parts.errors),
   } satisfies Endpoint & { run: Layer };
 }
@@ -61,6 +65,8 @@ interface RoutePlan {
   readonly inputs: readonly TextInputPlan[];
   readonly body: CompiledType | undefined;
   readonly form: SchemaPlan | undefined;
+  /** Which files of a form are kept: those of its fields, as far as they may be large. */
+  readonly keeper: FileKeeper | undefined;
   readonly maxBodyBytes: number | undefined;
   /** Whether code of the application runs before the body is read. It may have entered an AsyncLocalStorage. */
   readonly isSurrounded: boolean;
@@ -98,8 +104,9 @@ function planRoute(route: FlatRoute, method: string, parts: RouteParts): RoutePl
     early: planned.filter((dependency) => isEarly.has(dependency.slot)),
     late: planned.filter((dependency) => !isEarly.has(dependency.slot)),
     body, form,
+    keeper: form === undefined ? undefined : keeperOf(form),
     maxBodyBytes: spec.maxBodyBytes,
-    isSurrounded: parts.isWrapped || route.use.length > 0 || isEarly.size > 0,
+    isSurrounded: parts.middleware.length > 0 || route.use.length > 0 || isEarly.size > 0,
     reply: replyPlan(spec, subject),
     security: [...planned.flatMap((dependency) => dependency.security), ...[spec.security ?? []].flat() as SecurityRequirement[]], // one or a list of them
   };
@@ -108,10 +115,15 @@ function planRoute(route: FlatRoute, method: string, parts: RouteParts): RoutePl
 /** Refuses fields that no request could ever fill. @throws SvcError `E_ROUTE_SPEC` */
 function mustBeText(subject: string, key: string, plan: SchemaPlan): void {
   for (const field of plan.fields) {
-    const problem = textProblem(field.node, false); // forms come urlencoded only, so far
+    const problem = textProblem(field.node, key === 'form');
     if (problem === undefined || !field.isRequired) continue;
-    throw new SvcError('E_ROUTE_SPEC', [subject, key, `cannot have the field "${field.name}": ${problem}` + (key === 'form' ? ', and multipart forms are not read yet' : '')]);
+    throw new SvcError('E_ROUTE_SPEC', [subject, key, `cannot have the field "${field.name}": ${problem}`]);
   }
+}
+
+function keeperOf(form: SchemaPlan): FileKeeper {
+  const limits = new Map(form.fields.filter((field) => !field.isReadOnly).map((field) => [field.wireName, fileLimit(field.node)]));
+  return (field) => limits.get(field);
 }
 
 /** Patterns that can backtrack without bound. What they are tested on is kept short, which the author should know. */
@@ -181,7 +193,10 @@ function isListType(source: TypeSource): boolean {
 
 /** A route that is its handler alone. */
 function plainCall({ handler }: RoutePlan): (req: TransportRequest) => unknown {
-  return (req) => handler(new RequestContext(req));
+  return (req) => {
+    const context = new RequestContext(req);
+    return req.event === undefined ? handler(context) : observeHandler(req.event, handler, context);
+  };
 }
 
 /** One request on its way through a route. */
@@ -196,7 +211,7 @@ class RouteCall {
     this.#plan = plan;
     this.#req = req;
     this.#context = new RequestContext(req);
-    this.#resolution = plan.size === 0 ? NOTHING_RESOLVED : new Resolution(this.#context, plan.size);
+    this.#resolution = plan.size === 0 ? NOTHING_RESOLVED : new Resolution(this.#context, plan.size, req.event);
   }
 
   /** The answer, or a promise of it where a step has to wait. */
@@ -263,14 +278,14 @@ class RouteCall {
   }
 
   #readBody(issues: Issue[] | undefined): Promise<unknown> {
-    const { body, form, maxBodyBytes, isSurrounded } = this.#plan;
+    const { body, form, keeper, maxBodyBytes, isSurrounded } = this.#plan;
     const options = { maxBytes: maxBodyBytes };
     if (body !== undefined) {
       const use = (value: unknown, isWellFormed: boolean): unknown => this.#validated('body', body.parseJson(value, 'body', isWellFormed), issues);
-      if (!isSurrounded) return this.#req.readJson(options, use);
+      if (!isSurrounded && this.#req.event === undefined) return this.#req.readJson(options, use);
       return this.#req.readJson(options, (...received) => received).then(([value, isWellFormed]) => use(value, isWellFormed)); // only a promise leads back into an AsyncLocalStorage
     }
-    return this.#req.form(options).then((fields) => this.#validated('form', form!.parseText(fields, 'form', true), issues));
+    return this.#req.readForm(options, keeper).then((fields) => this.#validated('form', form!.parseText(fields, 'form', true), issues));
   }
 
   #validated(key: 'body' | 'form', result: Result<unknown>, issues: Issue[] | undefined): unknown {
@@ -286,9 +301,11 @@ class RouteCall {
   }
 
   #handle(): unknown {
+    if (this.#req.expiry !== undefined) throw this.#req.expiry; // while something was waited for: nothing is begun that nobody reads
     const context = this.#context as unknown as Record<string, unknown>;
     for (const [name, slot] of this.#plan.names) context[name] = this.#resolution.values[slot];
-    const value = this.#plan.handler(context);
+    const { event } = this.#req;
+    const value = event === undefined ? this.#plan.handler(context) : observeHandler(event, this.#plan.handler, context);
     if (!this.#resolution.hasCleanups && this.#resolution.tasks === undefined) return value; // the pipeline reads it
     return isThenable(value) ? value.then((settled) => this.#finish(settled)) : this.#finish(value);
   }
@@ -300,6 +317,7 @@ class RouteCall {
   }
 
   #leave(response: HttpResponse): Awaitable<HttpResponse> {
+    if (this.#req.expiry !== undefined) return abandon(response, this.#req.expiry); // too late: the client has been told that it failed
     if (!this.#resolution.mustCleanUp('handler')) {
       this.#leaveLater();
       return response;
@@ -332,7 +350,7 @@ class RouteCall {
     if (tasks !== undefined && this.#failure !== undefined) this.#plan.parts.tasks.drop(tasks);
     if (!resolution.hasCleanups && tasks === undefined) return;
     this.#req.afterwards(async (outcome) => {
-      const fields = { method: this.#req.method, route: this.#req.route?.template, request_id: this.#req.id };
+      const fields = this.#req.logFields();
       const failure = this.#failure ?? (outcome === undefined ? undefined : { error: outcome });
       await resolution.cleanUp('request', failure, (error, label) => this.#plan.parts.log.error('cleanup_failed', error, { ...fields, dependency: label }));
       if (tasks !== undefined) await this.#plan.parts.tasks.run(tasks, fields);
@@ -376,6 +394,8 @@ class RouteRecord implements CompiledRoute {
   readonly security: readonly SecurityRequirement[];
   readonly meta: Readonly<Record<string, unknown>>;
   readonly rateLimit: RouteRateLimit | false | undefined;
+  readonly timeoutMs: number | false | undefined;
+  readonly requestTimeoutMs: number | undefined;
   readonly #route: FlatRoute;
 
   constructor(route: FlatRoute, method: string, security: readonly SecurityRequirement[]) {
@@ -385,6 +405,8 @@ class RouteRecord implements CompiledRoute {
     this.security = security;
     this.meta = Object.freeze({ ...route.spec.meta });
     this.rateLimit = route.spec.rateLimit;
+    this.timeoutMs = route.spec.timeoutMs;
+    this.requestTimeoutMs = route.spec.requestTimeoutMs;
     this.#route = route;
   }
 

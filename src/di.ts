@@ -15,10 +15,12 @@ import { SvcError } from './errors.ts';
 import { BackgroundTasks } from './background.ts';
 import { bool, oneOf, readOptions, shown } from './options.ts';
 import { isThenable } from './http/pipeline.ts';
+import { observeDependency } from './http/request-event.ts';
 import { fieldsOf, isSchemaClass, planOf } from './schema.ts';
 import type { BackgroundRunner } from './background.ts';
 import type { Finding, Place } from './findings.ts';
 import type { Context, HttpRequest, SecurityRequirement, StateMap } from './http/contracts.ts';
+import type { RequestEvent } from './http/request-event.ts';
 import type { Result, SchemaClass, SchemaPlan } from './schema.ts';
 
 /** How long a dependency lives. */
@@ -150,6 +152,8 @@ export interface Failure {
 /** What the dependencies of one request share while they are resolved. */
 export class Resolution {
   readonly context: Context;
+  /** Of the request, where somebody watches it. */
+  readonly #event: RequestEvent | undefined;
   readonly values: unknown[];
   /** Validated inputs by slot. */
   readonly inputs: (Readonly<Record<string, unknown>> | undefined)[];
@@ -162,8 +166,9 @@ export class Resolution {
   #settle: PromiseWithResolvers<void> | undefined;
   #cleanups: Partial<Record<Scope, Cleanup[]>> | undefined;
 
-  constructor(context: Context, size: number) {
+  constructor(context: Context, size: number, event?: RequestEvent) {
     this.context = context;
+    this.#event = event;
     this.values = new Array<unknown>(size);
     this.inputs = new Array<undefined>(size);
   }
@@ -232,6 +237,16 @@ export class Resolution {
   }
 
   #enter(dependency: PlannedDependency): unknown {
+    return this.#event === undefined ? this.#call(dependency) : this.#callObserved(dependency, this.#event);
+  }
+
+  /** Those of scope `app` are there already. */
+  #callObserved(dependency: PlannedDependency, event: RequestEvent): unknown {
+    const { scope, label } = dependency;
+    return scope === 'app' ? this.#call(dependency) : observeDependency(event, label, scope, () => this.#call(dependency));
+  }
+
+  #call(dependency: PlannedDependency): unknown {
     const value = dependency.call(this);
     return dependency.mayYield && isGenerator(value) ? this.#enterGenerator(dependency, value) : value;
   }

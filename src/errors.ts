@@ -137,6 +137,10 @@ export const FAULTS = {
     describe: (problem: string): string => `Cannot use DevProvider: ${problem}`,
     remedy: 'DevProvider logs anybody in as anybody: use it in development and in tests, with SVC_ENV or the option env saying so, and a real identity provider elsewhere',
   },
+  E_EVENT: {
+    describe: (problem: string): string => `Cannot send the event: ${problem}`,
+    remedy: "Write { event: 'name', id: '7', data: { … } }: whatever is to be sent goes under data, and event and id are texts of one line",
+  },
   E_HEADER: {
     describe: (name: string, problem: string): string => `Cannot set the header ${JSON.stringify(name)}: ${problem}`,
     remedy: 'Names are RFC 9110 tokens; values hold no CR, LF or NUL and nothing above U+00FF: encode file names by RFC 8187',
@@ -325,14 +329,42 @@ export const FAULTS = {
     describe: (name: string): string => `Cannot read the state "${name}": nothing has set it`,
     remedy: 'Register the plugin that provides it, or set it in a middleware before it is read',
   },
+  E_STATIC_DIRECTORY: {
+    describe: (directory: string, problem: string): string => `Cannot serve the directory "${directory}": ${problem}`,
+    remedy: "Make the directory before the application starts, or name it from where the program is: new URL('../public', import.meta.url)",
+  },
+  E_STREAM: {
+    describe: (problem: string): string => `Cannot send the answer in pieces: ${problem}`,
+    remedy: 'Give an iterable, an async iterable or a stream of strings and Uint8Arrays; objects go through NDJSONResponse or EventStreamResponse, and contentLength is left out where it is not known',
+  },
+  E_TLS: {
+    describe: (problem: string): string => `Cannot serve TLS: ${problem}`,
+    remedy: "Name PEM files of one pair: run({ tls: { cert: 'fullchain.pem', key: 'privkey.pem' } }), or SVC_TLS_CERT and SVC_TLS_KEY",
+  },
   E_TOKEN_CLAIM: {
     describe: (claim: string, problem: string): string => `Cannot create a token: "${claim}" ${problem}`,
     remedy: 'Pass the subject first, times and names by the options expiresInSeconds, issuer, audience and id, and JSON values as claims',
+  },
+  E_TRUSTED_HOST: {
+    describe: (problem: string): string => `Cannot tell which hosts are trusted: ${problem}`,
+    remedy: "Name each as clients do, without scheme and port: hosts: ['example.com', '.example.com', '203.0.113.7']",
   },
   E_TRUST_PROXY: {
     describe: (problem: string): string => `Cannot trust proxies: ${problem}`,
     remedy: "Name them, trustProxy: ['loopback', '10.0.0.0/8'], or say how many there are, trustProxy: 1",
     rule: 'SVC210',
+  },
+  E_UPLOAD_DIRECTORY: {
+    describe: (directory: string, problem: string): string => `Cannot keep an uploaded file in "${directory}": ${problem}`,
+    remedy: 'Set uploadDirectory (SVC_UPLOAD_DIRECTORY) to a folder that is there and may be written to',
+  },
+  E_UPLOAD_EXISTS: {
+    describe: (): string => 'Cannot save an uploaded file: there is a file of that name already',
+    remedy: 'Choose a name of your own, such as a random one, or replace the file: save(path, { overwrite: true })',
+  },
+  E_UPLOAD_GONE: {
+    describe: (what: string): string => `Cannot read ${what} of a form: it is not kept any more`,
+    remedy: 'Read or save a file before its request is over, in its background tasks at the latest; read each part of parts() before the next one',
   },
   E_URL_NAME: {
     describe: (name: string, suggestion: string | undefined): string =>

@@ -38,23 +38,37 @@ export type { Allowance, Dependencies, ErrorStatus, Handler, HandlerContext, Han
 export {
   Field, Schema, ValidationError, any, bool, bytes, date, datetime, file, float, int, lazy, list, literal, nullable, record, str, union, uuid,
 } from './schema.ts';
-export type { FieldOptions, Infer, Result, SchemaClass, TypeSource, Wire } from './schema.ts';
+export type { FieldOptions, Infer, Result, SaveOptions, SchemaClass, TypeSource, UploadFile, Wire } from './schema.ts';
 export type {
-  Awaitable, BodyOptions, CompiledRoute, CompiledView, Context, FormData_, Host, HttpRequest, Middleware, MiddlewareKind, Next, Plugin, RateLimitKey, RouteRateLimit, RouterLike, Rule,
-  SecurityRequirement, Services, Session, SessionKey, Flash, StateKey, StateMap, UploadFile,
+  Awaitable, BodyOptions, CompiledRoute, CompiledView, Context, FormData_, FormOptions, FormPart, Host, HttpRequest, Middleware, MiddlewareKind, Next, Plugin, RateLimitKey, RouteRateLimit, RouterLike, Rule,
+  SecurityRequirement, Services, Session, SessionKey, Flash, StateKey, StateMap,
 } from './http/contracts.ts';
 export type { DirectiveName, Directives, Sources } from './http/content-security-policy.ts';
+export { ConcurrencyLimitMiddleware } from './http/concurrency-limit.ts';
+export type { ConcurrencyLimitOptions } from './http/concurrency-limit.ts';
 export { CORSMiddleware } from './http/cors.ts';
 export type { CORSOptions } from './http/cors.ts';
 export type { CookieOptions } from './http/cookies.ts';
 export { CSRFMiddleware, csrfField, csrfToken } from './http/csrf.ts';
 export type { CSRFOptions } from './http/csrf.ts';
+export { contentDisposition } from './http/disposition.ts';
+export type { DispositionType } from './http/disposition.ts';
+export { EventBroadcast } from './http/event-broadcast.ts';
+export type { EventBroadcastOptions } from './http/event-broadcast.ts';
+export { lastEventId } from './http/event-format.ts';
+export type { ServerSentEvent } from './http/event-format.ts';
+export { EventStreamResponse } from './http/event-stream.ts';
+export type { EventStreamOptions, Events } from './http/event-stream.ts';
 export type { ErrorClass, ExceptionHandler } from './http/exception-handlers.ts';
 export { FileResponse } from './http/files.ts';
 export type { FileOptions } from './http/files.ts';
 export { HeaderList } from './http/headers.ts';
 export type { HeaderView } from './http/headers.ts';
+export { IdempotencyMiddleware } from './http/idempotency.ts';
+export type { IdempotencyOptions } from './http/idempotency.ts';
+export type { LimitOptions } from './http/limits.ts';
 export { localPath } from './http/local-path.ts';
+export { NDJSONResponse } from './http/ndjson.ts';
 export type { AllowedOrigins, OriginTest, Origins } from './http/origins.ts';
 export type { PathParams } from './http/path.ts';
 export type { MiddlewareFunction } from './http/pipeline.ts';
@@ -66,12 +80,24 @@ export { RateLimiter, TooManyRequests } from './http/rate-limiter.ts';
 export type { RateLimitStoreOptions, RateLimiterOptions } from './http/rate-limiter.ts';
 export { reply } from './http/reply.ts';
 export type { Reply } from './http/reply.ts';
+export { RequestIDMiddleware } from './http/request-id.ts';
+export type { RequestIDOptions } from './http/request-id.ts';
 export { HTMLResponse, HttpResponse, JSONResponse, RedirectResponse, StreamingResponse, TextResponse } from './http/response.ts';
 export type { ResponseOptions, StreamingOptions } from './http/response.ts';
+export type { DependencyEvent, HandlerEvent, RequestEvent } from './http/request-event.ts';
 export { SessionMiddleware, sessionKey } from './http/sessions.ts';
 export type { SessionCookieOptions, SessionOptions } from './http/sessions.ts';
 export { SecurityHeadersMiddleware, cspNonce } from './http/security-headers.ts';
 export type { ReferrerPolicy, SecurityHeadersOptions, StrictTransportSecurity } from './http/security-headers.ts';
 export { services, stateKey } from './http/state.ts';
+export type { StaticOptions } from './http/static.ts';
+export type { DotfilePolicy } from './http/static-path.ts';
+export { RequestTimeout, TimeoutMiddleware } from './http/timeout.ts';
+export type { TimeoutOptions } from './http/timeout.ts';
+export type { TlsOptions } from './http/tls-options.ts';
+export { traceHeaders } from './http/trace-context.ts';
+export type { TraceContext } from './http/trace-context.ts';
+export { TrustedHostMiddleware } from './http/trusted-host.ts';
+export type { TrustedHostOptions } from './http/trusted-host.ts';
 export { MemoryRateLimitStore, MemoryRecordStore, StoreFull } from './stores.ts';
 export type { CacheBackend, MemoryRateLimitStoreOptions, MemoryRecordStoreOptions, RateLimitResult, RateLimitRule, RateLimitStore, RecordStore } from './stores.ts';

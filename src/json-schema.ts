@@ -131,7 +131,7 @@ export class JsonSchemas {
       case 'date': case 'uuid': return { type: 'string', format: node.kind };
       case 'datetime': return { type: 'string', format: 'date-time', maxLength: FORMATS['date-time'].maxLength };
       case 'bytes': return bytesSchema(constraints);
-      case 'file': return { type: 'string', contentMediaType: 'application/octet-stream' };
+      case 'file': return { type: 'string', contentMediaType: fileType(constraints) };
       case 'literal': return literalSchema(node.values);
       case 'list': return defined({ type: 'array', items: this.type(node.item, direction), minItems: constraints.minLength, maxItems: constraints.maxLength });
       case 'record': return defined({ type: 'object', additionalProperties: this.type(node.item, direction), minProperties: constraints.minLength, maxProperties: constraints.maxLength });
@@ -213,6 +213,12 @@ function numberSchema(type: 'integer' | 'number', { ge, le, gt, lt, multipleOf }
 function bytesSchema({ minLength, maxLength }: Constraints): JsonSchema {
   const encoded = (count: number | undefined): number | undefined => (count === undefined ? undefined : Math.ceil(count / 3) * 4);
   return defined({ type: 'string', contentEncoding: 'base64', pattern: BASE64_PATTERN, minLength: encoded(minLength), maxLength: encoded(maxLength) });
+}
+
+/** One type can be named, a choice cannot. Size is in bytes, which no keyword counts. */
+function fileType({ contentTypes = [] }: Constraints): string {
+  const [type] = contentTypes;
+  return type === undefined || contentTypes.length > 1 || type.endsWith('*') ? 'application/octet-stream' : type;
 }
 
 function literalSchema(values: readonly Literal[]): JsonSchema {

@@ -7,15 +7,17 @@
  */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { BlockList, isIP } from 'node:net';
-import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { Forbidden, Unauthorized } from './errors.ts';
+import { EventLoopDelay } from './event-loop.ts';
 import { given, int, readOptions, text } from './options.ts';
+import { ConnectionMeter } from './http/connection-meter.ts';
 import { HttpResponse, JSON_TYPE } from './http/response.ts';
 import type { Clock } from './clock.ts';
 import type { Env } from './config.ts';
 import type { Logger } from './log.ts';
 import type { CounterSlot, HistogramSlot, MetricsRegistry } from './metrics.ts';
-import type { Awaitable, CompiledRoute, HttpRequest } from './http/contracts.ts';
+import type { Awaitable, HttpRequest } from './http/contracts.ts';
+import type { Tally, TransportRequest } from './http/request.ts';
 
 /** Who may read `/metrics`, and where. */
 export interface MetricsAccess {
@@ -45,6 +47,7 @@ type Probe = (signal: AbortSignal) => Awaitable<void>;
 export class Operations {
   /** Set from the first moment of shutdown. */
   isStopping = false;
+  readonly connections: ConnectionMeter;
   readonly access: { readonly port: number | undefined; readonly host: string };
   /** Apart, where printing does not show it: it may be a token. */
   readonly #auth: MetricsAccess['auth'];
@@ -56,13 +59,10 @@ export class Operations {
   readonly #requests: ReturnType<MetricsRegistry['counter']>;
   readonly #durations: ReturnType<MetricsRegistry['histogram']>;
   readonly #series = new Map<string, RouteSeries>();
-  /** The same by route, for the path that every request takes. */
-  readonly #ofRoute = new Map<CompiledRoute, RouteSeries>();
   /** Renders for the whole application: replaced where several processes serve it. */
   renderMetrics: () => Awaitable<string>;
   inFlight: () => number = () => 0;
   #isDelayRegistered = false;
-  #delay: ReturnType<typeof monitorEventLoopDelay> | undefined;
   #round: Promise<{ readonly isReady: boolean; readonly body: string }> | undefined;
 
   /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
@@ -81,6 +81,7 @@ export class Operations {
     this.renderMetrics = () => parts.metrics.render();
     this.#requests = parts.metrics.counter('svc_requests_total', 'Requests answered, by method, route template and status', ['method', 'route', 'status']);
     this.#durations = parts.metrics.histogram('svc_request_duration_seconds', 'Time from a request to its answer', DURATION_BUCKETS, ['method', 'route']);
+    this.connections = new ConnectionMeter(parts.metrics);
     const startedMs = parts.clock().monotonicMs();
     parts.metrics.gauge('svc_uptime_seconds', 'Seconds since the application was made', () => (parts.clock().monotonicMs() - startedMs) / 1_000, 'max');
     parts.metrics.gauge('svc_requests_in_flight', 'Requests that have come and are not answered yet', () => this.inFlight());
@@ -88,33 +89,24 @@ export class Operations {
 
   /** Measures how late timers are, from now on: while the application listens. */
   watchEventLoop(): Disposable {
-    const delay = this.#delay = monitorEventLoopDelay({ resolution: 20 });
-    delay.enable();
+    const delay = EventLoopDelay.of(this.#metrics);
     if (!this.#isDelayRegistered) {
       this.#isDelayRegistered = true;
-      this.#metrics.gauge('svc_event_loop_delay_seconds', 'The 99th percentile of how late timers were since the last look', () => this.#delaySeconds(), 'max');
+      this.#metrics.gauge('svc_event_loop_delay_seconds', 'The 99th percentile of how late timers were since the last look', () => delay.takePercentile(), 'max');
     }
-    return {
-      [Symbol.dispose]: () => {
-        delay.disable();
-        this.#delay = undefined;
-      },
-    };
+    return delay.watch();
   }
 
   /** Adds a part of `/readyz`. */
   probe(name: string, probe: Probe): void { this.#probes.set(name, probe); }
 
   /** Counts an answer. Paths that match no route share one series. */
-  count(method: string, route: CompiledRoute | undefined, status: number, durationMs: number): void {
-    const series = route !== undefined && route.method === method ? this.#ofRoute.get(route) ?? this.#remember(route) : this.#seriesOf(method, route?.template ?? '');
-    series.count(status, durationMs);
-  }
-
-  #remember(route: CompiledRoute): RouteSeries {
-    const series = this.#seriesOf(route.method, route.template);
-    this.#ofRoute.set(route, series);
-    return series;
+  count({ method, match }: Pick<TransportRequest, 'method' | 'match'>, status: number, durationMs: number): void {
+    if (match.kind !== 'found') return this.#seriesOf(method, '').count(status, durationMs);
+    const { endpoint } = match;
+    const { route } = endpoint;
+    const tally = route.method === method ? endpoint.tally ??= this.#seriesOf(method, route.template) : this.#seriesOf(method, route.template);
+    tally.count(status, durationMs);
   }
 
   #seriesOf(method: string, template: string): RouteSeries {
@@ -141,12 +133,6 @@ export class Operations {
   async metrics(req: HttpRequest): Promise<HttpResponse> {
     await this.#mayRead(req);
     return new HttpResponse(await this.renderMetrics(), { mediaType: 'text/plain; version=0.0.4; charset=utf-8', headers: NOT_STORED });
-  }
-
-  #delaySeconds(): number {
-    const seconds = this.#delay === undefined ? 0 : this.#delay.percentile(99) / 1e9;
-    this.#delay?.reset();
-    return Number.isFinite(seconds) ? seconds : 0;
   }
 
   async #mayRead(req: HttpRequest): Promise<void> {
@@ -192,7 +178,7 @@ export class Operations {
 const NOT_STORED = { 'Cache-Control': 'no-store' };
 
 /** What is counted for one method of one route: label sets are looked up once per status, not per request. */
-class RouteSeries {
+class RouteSeries implements Tally {
   readonly #duration: HistogramSlot;
   readonly #slotOf: (status: number) => CounterSlot;
   readonly #byStatus = new Map<number, CounterSlot>();

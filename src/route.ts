@@ -4,11 +4,14 @@
 import { SvcError } from './errors.ts';
 import { Dependency } from './di.ts';
 import { declaredHere } from './findings.ts';
-import { closest, given, readOptions, shown, text } from './options.ts';
+import { closest, given, int, readOptions, shown, text } from './options.ts';
 import { isToken } from './http/headers.ts';
+import { REQUEST_TIMEOUT } from './http/limits.ts';
 import { fillTemplate, parseTemplate } from './http/path.ts';
 import { asMiddleware } from './http/pipeline.ts';
 import { readRouteRateLimit } from './http/rate-limiter.ts';
+import { services } from './http/state.ts';
+import { MOUNT_PARAMETER, StaticMount } from './http/static.ts';
 import type { InputOf, InputShape, TextInputs } from './di.ts';
 import type { Declared, Finding } from './findings.ts';
 import type { OptionKind } from './options.ts';
@@ -18,6 +21,7 @@ import type { ParsedTemplate, PathParams, PathTemplate } from './http/path.ts';
 import type { MiddlewareFunction } from './http/pipeline.ts';
 import type { Reply } from './http/reply.ts';
 import type { HttpResponse } from './http/response.ts';
+import type { StaticOptions } from './http/static.ts';
 
 /** A finding of `svc check` that is meant to be there. */
 export interface Allowance {
@@ -56,6 +60,10 @@ export interface RouteSpec extends TextInputs {
   readonly maxBodyBytes?: number | undefined;
   /** How often one client may call it, in place of what the rate limit middleware says; false: as often as it likes. */
   readonly rateLimit?: RouteRateLimit | false | undefined;
+  /** How long it may take to answer, 1 … 86_400_000 ms, in place of what the timeout middleware says, or without any; false: as long as it likes. Beyond it: 503. */
+  readonly timeoutMs?: number | false | undefined;
+  /** How long a client may take to send the whole request, 10 … 86_400_000 ms, in place of the setting `requestTimeoutMs`: for large uploads. Beyond it: 408. */
+  readonly requestTimeoutMs?: number | undefined;
   /** What a client must show, where no dependency says it. */
   readonly security?: SecurityRequirement | readonly SecurityRequirement[] | undefined;
   /** Middleware around this route alone, inside the application's. */
@@ -63,7 +71,7 @@ export interface RouteSpec extends TextInputs {
 }
 
 /** Names that no dependency may take: the parts of the context, and options that are to come. */
-export type ReservedKey = keyof RouteSpec | 'params' | 'req' | 'signal' | 'state' | 'timeoutMs' | 'message' | 'protocols' | 'origins';
+export type ReservedKey = keyof RouteSpec | 'params' | 'req' | 'signal' | 'state' | 'message' | 'protocols' | 'origins';
 /** Dependencies by the name that the handler sees. */
 export type Dependencies = Readonly<Record<string, Dependency<unknown>>>;
 
@@ -115,6 +123,8 @@ export interface DeclaredRoute {
   readonly deps: Dependencies;
   readonly handler: (context: never) => unknown;
   readonly declared: Declared;
+  /** The static files that it is a part of. */
+  readonly mount?: StaticMount | undefined;
 }
 
 /** A declared route with the prefixes, tags and dependencies of the routers around it. */
@@ -212,7 +222,7 @@ export class Routes {
   }
 
   /** @internal */
-  protected addRoute(methods: readonly string[], path: string, rest: readonly unknown[]): this {
+  protected addRoute(methods: readonly string[], path: string, rest: readonly unknown[], mount?: StaticMount): this {
     const subject = `${methods.join(', ')} ${path}`;
     this.mustNotBeFrozen(`register ${subject}`);
     if (methods.length === 0) throw new SvcError('E_ROUTE_METHOD', ['']);
@@ -221,8 +231,24 @@ export class Routes {
     if (typeof handler !== 'function') throw new SvcError('E_ROUTE_HANDLER', [subject]);
     if (path !== '') parseTemplate(path);
     const { spec, deps } = readSpec(subject, given);
-    this.#routes.push({ methods: [...methods], path, spec, deps, handler: handler as DeclaredRoute['handler'], declared: declaredHere() });
+    this.#routes.push({ methods: [...methods], path, spec, deps, handler: handler as DeclaredRoute['handler'], declared: declaredHere(), mount });
     return this;
+  }
+
+  /**
+   * The files of a directory, for GET and HEAD: `app.mountStatic('/static', 'public')`. A relative path counts from where the
+   * program was started, a URL from the module that makes it. Each route of yours that matches a path, too, goes before.
+   *
+   * @throws SvcError `E_PATH_TEMPLATE`, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`; a directory that is not there is a finding
+   */
+  mountStatic(urlPath: string, directory: string | URL, options: StaticOptions = {}): this {
+    const prefix = urlPath === '/' ? '' : checkedPrefix(urlPath);
+    const mount = new StaticMount(directory, options);
+    const below = (name: string | undefined) => [{ name, mcp: false }, ({ req, state }: Context) => mount.answer(req, (req.pathParams as { file?: string })[MOUNT_PARAMETER] ?? '', state.get(services).clock)];
+    this.addRoute(['GET'], `${prefix}/{${MOUNT_PARAMETER}:path}`, below(mount.name), mount);
+    this.addRoute(['GET'], `${prefix}/`, below(undefined), mount);
+    if (prefix === '') return this;
+    return this.addRoute(['GET'], prefix, [{ mcp: false }, ({ req, state }: Context) => mount.answer(req, undefined, state.get(services).clock)], mount);
   }
 
   /** @throws SvcError `E_APP_FROZEN` once compiled @internal */
@@ -286,11 +312,13 @@ const SPEC = {
   meta: given<Readonly<Record<string, unknown>>>('an object', isRecord), tuple: given<boolean>('true or false', isFlag),
   maxBodyBytes: given<number>('an integer 0 or more', (value) => Number.isSafeInteger(value) && (value as number) >= 0),
   rateLimit: given<RouteRateLimit | false>('false or { perMinute, burst, key }', (value) => value === false || isRecord(value)),
+  timeoutMs: given<number | false>('false or an integer 1 … 86400000', (value) => value === false || int(1, 1, 86_400_000).accepts(value)),
+  requestTimeoutMs: REQUEST_TIMEOUT,
   security: given<SecurityRequirement | readonly SecurityRequirement[]>('a requirement or a list of them', isRecord),
   use: given<readonly (Middleware | MiddlewareFunction)[]>('a list of middleware', Array.isArray),
 } satisfies Record<keyof RouteSpec, OptionKind<unknown>>;
 
-const RESERVED: ReadonlySet<string> = new Set<ReservedKey>(['params', 'req', 'signal', 'state', 'timeoutMs', 'message', 'protocols', 'origins']);
+const RESERVED: ReadonlySet<string> = new Set<ReservedKey>(['params', 'req', 'signal', 'state', 'message', 'protocols', 'origins']);
 
 /** Options and dependencies of a spec, told apart. @throws SvcError `E_ROUTE_SPEC`, `E_OPTION_RANGE` */
 function readSpec(subject: string, spec: unknown): { spec: RouteSpec; deps: Dependencies } {

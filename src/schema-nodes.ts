@@ -26,6 +26,8 @@ export interface Constraints {
   /** Set where the pattern can backtrack without bound. */
   readonly hazard?: PatternHazard;
   readonly format?: FormatName;
+  /** Of files, in lower case: `type/subtype` or `type/*`. */
+  readonly contentTypes?: readonly string[];
 }
 
 /** What documents say about a type or a field. */
@@ -112,6 +114,7 @@ const NUMBERS = {
   ge: finite, le: finite, gt: finite, lt: finite,
   multipleOf: given<number>('a number above 0', (value) => Number.isFinite(value) && (value as number) > 0),
 };
+const FILES = { ...COUNTS, contentTypes: given<readonly string[]>('a list of media types such as "image/png" or "image/*"', isMediaTypes) };
 const ABOUT = { title: given<string>('a string', isText), description: given<string>('a string', isText), example: given<unknown>() };
 const PRESENCE = {
   alias: given<string>('a string that is not empty', (value) => isText(value) && value !== ''),
@@ -119,11 +122,14 @@ const PRESENCE = {
   optional: given<boolean>('true or false', isFlag), default: given<unknown>(),
 };
 const BY_KIND: Readonly<Partial<Record<string, Readonly<Record<string, OptionKind<unknown>>>>>> = {
-  str: TEXTS, int: NUMBERS, float: NUMBERS, list: COUNTS, record: COUNTS, bytes: COUNTS, file: COUNTS,
+  str: TEXTS, int: NUMBERS, float: NUMBERS, list: COUNTS, record: COUNTS, bytes: COUNTS, file: FILES,
 };
 
 function isFlag(value: unknown): boolean {
   return typeof value === 'boolean';
+}
+function isMediaTypes(value: unknown): boolean {
+  return Array.isArray(value) && value.length > 0 && value.every((type) => isText(type) && /^[a-z0-9][a-z0-9!#$&^_.+-]*\/(?:\*|[a-z0-9][a-z0-9!#$&^_.+-]*)$/i.test(type as string));
 }
 function isCount(value: unknown): boolean {
   return int(0, 0, Number.MAX_SAFE_INTEGER).accepts(value);
@@ -212,6 +218,7 @@ function constraintsOf(read: Read, owner: string): Constraints {
   const pattern = read['pattern'] === undefined ? undefined : patternOf(read['pattern'] as string | RegExp, owner);
   const found: Record<string, unknown> = { pattern, format, hazard: pattern && analysePattern(pattern) };
   for (const name of ['minLength', 'maxLength', 'ge', 'le', 'gt', 'lt', 'multipleOf']) found[name] = read[name];
+  found['contentTypes'] = (read['contentTypes'] as readonly string[] | undefined)?.map((type) => type.toLowerCase()); // checked by FILES
   const constraints = Object.freeze(Object.fromEntries(Object.entries(found).filter(([, value]) => value !== undefined)) as Constraints);
   const { minLength = 0, maxLength = Infinity, ge = -Infinity, gt = -Infinity, le = Infinity, lt = Infinity } = constraints;
   if (minLength > maxLength || Math.max(ge, gt) > Math.min(le, lt)) throw wrong(owner, 'its least value is above its greatest: nothing could satisfy both');

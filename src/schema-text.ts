@@ -152,10 +152,30 @@ function textLiteralCheck(values: readonly Literal[]): Check {
 
 function fileCheck(node: TypeNode): Check {
   const count = countCheck(node.constraints, 'byte');
+  const { contentTypes } = node.constraints;
   return (raw, run) => {
     if (!run.isForm || typeof raw !== 'object' || raw === null) return run.fail('type', 'must be a file, sent as multipart/form-data');
-    return count((raw as FileLike).size, run) ?? raw; // objects in a form source are files
+    const { size, contentType } = raw as FileLike; // objects in a form source are files
+    if (contentTypes !== undefined && !isOfType(contentType, contentTypes)) return run.fail('content_type', `must be of the type ${contentTypes.join(' or ')}`);
+    return count(size, run) ?? raw;
   };
+}
+
+/** Whether a declared media type is one of those named; parameters say nothing. */
+function isOfType(declared: string, types: readonly string[]): boolean {
+  const type = declared.split(';', 1)[0]!.trim().toLowerCase();
+  return types.includes(type) || types.includes(`${type.split('/', 1)[0]!}/*`);
+}
+
+/** The most bytes of a file in this field, without bound Infinity; undefined where it takes no file at all. */
+export function fileLimit(node: TypeNode): number | undefined {
+  switch (node.kind) {
+    case 'file': return node.constraints.maxLength ?? Infinity;
+    case 'list': return fileLimit(node.item);
+    case 'nullable': return fileLimit(node.inner);
+    case 'lazy': return fileLimit(node.resolve());
+    default: return undefined;
+  }
 }
 
 /** Why a text source cannot hold a type, in words, or undefined: for whoever compiles routes. */

@@ -32,6 +32,33 @@ export interface FileLike {
   readonly size: number;
 }
 
+/** How a file is saved. */
+export interface SaveOptions {
+  /** Whether a file that is there already is replaced. Default false: `E_UPLOAD_EXISTS`. */
+  readonly overwrite?: boolean | undefined;
+}
+
+/** A file that came with a form. It is there until its request is over, background tasks included; then reading it is `E_UPLOAD_GONE`. */
+export interface UploadFile extends FileLike {
+  /** The field that it came in. */
+  readonly name: string;
+  /** What the client calls it, for people to read: its last segment, without control characters; may be empty. Not a path to save to. */
+  readonly filename: string;
+  /** What the client says it is. Whoever depends on it looks at the bytes. */
+  readonly contentType: string;
+  /** Bytes. */
+  readonly size: number;
+  /** Its content in pieces; can be called again. */
+  stream(): AsyncIterable<Uint8Array>;
+  /** Its content in memory: not for large files. */
+  bytes(): Promise<Uint8Array>;
+  /**
+   * Copies it to `path`, whose folder exists: written under another name beside it and put there whole, or not at all. The
+   * process's umask decides who may read it. @throws SvcError `E_UPLOAD_EXISTS`, or what the file system says
+   */
+  save(path: string, options?: SaveOptions): Promise<void>;
+}
+
 /** What may stand where a type is expected. `Number` is {@link float}, `Date` is {@link datetime}. */
 export type TypeSource = StringConstructor | NumberConstructor | BooleanConstructor | DateConstructor | FieldType<unknown, object> | SchemaClass;
 /** What `Field()` takes first: a type (required), or a default, which is the type too. */
@@ -107,6 +134,11 @@ export interface CountOptions {
   readonly minLength?: number | undefined;
   readonly maxLength?: number | undefined;
 }
+/** Files: lengths are in bytes; what is beyond `maxLength` is read over, and not kept. */
+export interface FileFieldOptions extends CountOptions {
+  /** The types that the client may say it is: `['image/png', 'image/*']`. It may lie: look at the bytes before you depend on it. */
+  readonly contentTypes?: readonly string[] | undefined;
+}
 /** Kinds without constraints. */
 export type PlainOptions = Record<never, never>;
 
@@ -138,7 +170,7 @@ export const uuid: FieldType<string, PlainOptions> = new FieldType({ kind: 'uuid
 /** Bytes; on the wire base64 with `+ / =` (RFC 4648 §4), padding required, no white space. base64url is refused. */
 export const bytes: FieldType<Uint8Array, CountOptions> = new FieldType({ kind: 'bytes' });
 /** A file part of a multipart form; valid in no other source. `minLength`/`maxLength` bound its size in bytes. */
-export const file: FieldType<FileLike, CountOptions> = new FieldType({ kind: 'file' });
+export const file: FieldType<UploadFile, FileFieldOptions> = new FieldType({ kind: 'file' });
 
 /** A list; `itemOptions` constrain each item, the options of the field the number of items. */
 export function list<S extends TypeSource>(item: S, itemOptions?: ItemOptions<S>): FieldType<Infer<S>[], CountOptions> {

@@ -32,11 +32,11 @@ import { apart, called, construct, enter, enterDirectly, FieldMarker, learn } fr
 import type { Constructed, Learnt } from './schema-construct.ts';
 
 export { any, bool, bytes, date, datetime, FieldType, file, float, int, lazy, list, literal, nullable, record, str, union, uuid } from './schema-types.ts';
-export type { ConstraintsOf, CountOptions, Extra, FieldOptions, FieldSource, FileLike, FormatName, Infer, ItemOptions, Literal, NumberOptions, OptionsOf,
-  PlainOptions, ScalarKind, SchemaClass, TextOptions, TypeSource, Wire } from './schema-types.ts';
+export type { ConstraintsOf, CountOptions, Extra, FieldOptions, FieldSource, FileFieldOptions, FileLike, FormatName, Infer, ItemOptions, Literal, NumberOptions, OptionsOf,
+  PlainOptions, SaveOptions, ScalarKind, SchemaClass, TextOptions, TypeSource, UploadFile, Wire } from './schema-types.ts';
 export { isSchemaClass, plansOf, plansWithin } from './schema-nodes.ts';
 export type { About, Constraints, FieldPlan, ObjectPlan, TypeNode, Variant } from './schema-nodes.ts';
-export { textProblem } from './schema-text.ts';
+export { fileLimit, textProblem } from './schema-text.ts';
 export type { TextInput, TextMap } from './schema-text.ts';
 export type { Result } from './schema-run.ts';
 export type { Serializer } from './schema-output.ts';

@@ -136,7 +136,6 @@ To go back to it, stop the application, remove all three files, and put the copy
 | \`SVC_DATABASE_URL\` | \`sqlite:./data.db\` | where notes are kept: \`sqlite:\` and a path, or \`sqlite:///\` and one from the root |
 | \`SVC_BASE_URL\` | none | where people reach it, such as \`https://notes.example\`: needed for logins in production |
 | \`SVC_GITHUB_CLIENT_ID\`, \`SVC_GITHUB_CLIENT_SECRET\` | none | log people in at GitHub |
-| \`SVC_DEV_PROVIDER\` | \`http://127.0.0.1:<SVC_PORT>/_dev/provider\` | who logs people in during development: change the port by \`SVC_PORT\`, not by \`--port\` |
 | \`SVC_PAGE_SIZE\` | \`20\` | notes on a page unless the request says, 1 … 100 |
 | \`SVC_MAX_NOTES\` | \`1000\` | notes that one person keeps at most, 1 … 1000000 |
 | \`SVC_REQUESTS_PER_MINUTE\` | \`120\` | requests of one client in a minute, 1 … 1000000 |
@@ -382,7 +381,6 @@ function wholeNumber(greatest: number): (text: string) => number {
 const LOGIN: Template = () => `/**
  * Logging in: at GitHub where that is configured, in development and tests at a provider that asks for no password.
  */
-import { HttpResponse } from 'svc';
 import { OAuthPlugin, githubProvider } from 'svc/oauth';
 import { People } from './people.ts';
 import type { Svc } from 'svc';
@@ -392,19 +390,19 @@ import type { OAuthProvider } from 'svc/oauth';
 export const SCOPES: readonly string[] = ['notes:read', 'notes:write'];
 
 const CALLBACK = '/oauth/callback';
-const DEV_PROVIDER = '/_dev/provider';
 
 /** Lets people log in. Undefined when nobody can: in production, without settings. */
 export async function addLogin(app: Svc): Promise<OAuthPlugin | undefined> {
   const baseUrl = app.config.get('baseUrl', undefined, { cast: (text) => new URL(text), needs: 'an address such as https://notes.example' });
-  const provider = github(app) ?? (app.env === 'production' ? undefined : await developmentProvider(app));
+  const callback = baseUrl === undefined ? undefined : new URL(CALLBACK, baseUrl).href;
+  const provider = github(app) ?? (app.env === 'production' ? undefined : await developmentProvider(app, callback ?? CALLBACK));
   if (provider === undefined) {
     app.onStartup(() => app.log.warn('login_missing', { remedy: 'Set SVC_GITHUB_CLIENT_ID, SVC_GITHUB_CLIENT_SECRET and SVC_BASE_URL' }));
     return undefined;
   }
   const plugin = new OAuthPlugin({
     provider,
-    allowedRedirectUris: baseUrl === undefined ? [] : [new URL(CALLBACK, baseUrl).href], // without any: 127.0.0.1 and localhost, and none in production
+    allowedRedirectUris: callback === undefined ? [] : [callback], // without any: 127.0.0.1 and localhost, and none in production
     mode: 'cookie',
     afterLogin: '/welcome',
     scopes: SCOPES,
@@ -422,21 +420,9 @@ function github(app: Svc): OAuthProvider | undefined {
 }
 
 /** Anybody logs in as anybody. It is imported here, so that production has no such thing. */
-async function developmentProvider(app: Svc): Promise<OAuthProvider> {
+async function developmentProvider(app: Svc, callback: string): Promise<OAuthProvider> {
   const { DevProvider } = await import('svc/testing');
-  const port = app.config.get('port', 8_000);
-  const issuer = app.config.get('devProvider', \`http://127.0.0.1:\${port}\${DEV_PROVIDER}\`);
-  const redirectUris = ['127.0.0.1', 'localhost'].map((host) => \`http://\${host}:\${port}\${CALLBACK}\`);
-  const provider = new DevProvider({ env: app.env, issuer, redirectUris });
-  const isPublic = 'It stands in for a provider that people log in at';
-  app.route(\`\${DEV_PROVIDER}/{rest:path}\`, ['GET', 'POST'], { public: isPublic, mcp: false, rateLimit: false, meta: { csrf: false }, summary: 'The provider of development' },
-    async ({ req: { method, path, target, headers }, req }) => {
-      const [, query = ''] = target.split('?', 2);
-      const answer = await provider.handle({ method, path: path.slice(DEV_PROVIDER.length), query, headers, body: await req.text() });
-      return new HttpResponse(answer.body, { status: answer.status, headers: answer.headers });
-    });
-  const at = (path: string): string => issuer + path; // named one by one: to look them up this would have to listen already
-  return provider.provider({ authorizeUrl: at('/authorize'), tokenUrl: at('/token'), userinfoUrl: at('/userinfo'), jwksUrl: at('/jwks') });
+  return new DevProvider({ env: app.env, redirectUris: [callback] }).mount(app); // below /_dev/provider
 }
 `;
 
@@ -685,7 +671,7 @@ function notesOf({ items, total, page, size, problem, draft = '' }: Shown, csrf:
 \${csrf}
 <label for="text">New note</label>
 <div class="row">
-<input id="text" name="text" value="\${draft}" required maxlength="500" pattern=".*\\S.*" title="At least one character that can be seen" autocomplete="off">
+<input id="text" name="text" value="\${draft}" required maxlength="500" pattern=".*\\\\S.*" title="At least one character that can be seen" autocomplete="off">
 <button>Add</button>
 </div>
 \${problem === undefined ? '' : html\`<p role="alert">\${problem}</p>\`}
@@ -755,24 +741,26 @@ function textOf(part: Part): string {
 
 const TEST: Template = ({ name }) => `import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { after, test } from 'node:test';
+import { test } from 'node:test';
 import { createToken } from 'svc';
-import { DevProvider, TestClient } from 'svc/testing';
-
-// Where people log in during tests: a provider in this process, on a port of its own.
-const provider = new DevProvider({ env: 'test', redirectUris: ['http://localhost/oauth/callback'] });
-await provider.start();
-after(() => provider.stop());
+import { TestClient } from 'svc/testing';
 
 // Before the application is imported, which reads them. A database in memory begins anew, and empty, when the last client has left.
 const authSecret = randomBytes(32).toString('hex');
-Object.assign(process.env, { SVC_ENV: 'test', SVC_DATABASE_URL: 'sqlite::memory:', SVC_AUTH_SECRET: authSecret, SVC_DEV_PROVIDER: provider.url, SVC_REQUESTS_PER_MINUTE: '300' });
+Object.assign(process.env, { SVC_ENV: 'test', SVC_DATABASE_URL: 'sqlite::memory:', SVC_AUTH_SECRET: authSecret, SVC_REQUESTS_PER_MINUTE: '300' });
 const { app } = await import('../src/app.ts');
+
+/** Begins a login, and presses a button of the provider of development: where the browser is sent then. */
+async function pick(client: TestClient, sub: string | undefined): Promise<string> {
+  const begun = new URL((await client.get('/oauth/login')).headers.get('location') ?? '');
+  const pressed = sub === undefined ? { deny: '1' } : { user: sub };
+  const chosen = await client.post(begun.pathname, { form: { ...Object.fromEntries(begun.searchParams), ...pressed } });
+  return chosen.headers.get('location') ?? assert.fail(await chosen.text());
+}
 
 /** Logs somebody in, as their browser does, and gives where it is sent in the end. */
 async function logIn(client: TestClient, sub: string | undefined): Promise<Response> {
-  const begun = await client.get('/oauth/login');
-  const answer = await client.get(await provider.pick(begun.headers.get('location') ?? '', sub));
+  const answer = await client.get(await pick(client, sub));
   return answer.status === 303 ? client.get(answer.headers.get('location') ?? '') : answer;
 }
 
@@ -916,8 +904,7 @@ test('a token that the page has made does not make a session count', async () =>
 test('nobody is logged in who cancels at the provider, nor by an answer to a login of somebody else', async () => {
   await using client = new TestClient(app);
   assert.equal((await logIn(client, undefined)).status, 400);
-  const begun = await client.get('/oauth/login');
-  const answer = await provider.pick(begun.headers.get('location') ?? '', 'alan');
+  const answer = await pick(client, 'alan');
   await using victim = new TestClient(app);
   assert.equal((await victim.get(answer)).status, 400);
   for (const each of [client, victim]) assert.doesNotMatch(await (await each.get('/')).text(), /Logged in as/);
@@ -1138,7 +1125,6 @@ SVC_AUTH_SECRET=
 # SVC_BASE_URL=
 # SVC_GITHUB_CLIENT_ID=
 # SVC_GITHUB_CLIENT_SECRET=
-# SVC_DEV_PROVIDER=
 # SVC_PAGE_SIZE=20
 # SVC_MAX_NOTES=1000
 # SVC_REQUESTS_PER_MINUTE=120

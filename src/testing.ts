@@ -8,6 +8,7 @@
 import { CookieJar } from './cookie-jar.ts';
 import { bool, given, readOptions, text } from './options.ts';
 import { answerInMemory } from './http/memory.ts';
+import { USUAL_IDENTITY } from './http/request-id.ts';
 import { HttpServer } from './http/server.ts';
 import type { Svc } from './app.ts';
 import type { Clock } from './clock.ts';
@@ -154,7 +155,7 @@ export class TestClient implements AsyncDisposable {
   }
 
   #rethrow(response: Response): void {
-    const id = response.headers.get('x-request-id') ?? '';
+    const id = response.headers.get((this.#app.defaults.identity ?? USUAL_IDENTITY).field) ?? '';
     if (!this.#errors.has(id)) return;
     const error = this.#errors.get(id);
     this.#errors.delete(id);

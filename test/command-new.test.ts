@@ -4,13 +4,10 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { once } from 'node:events';
 import { lstatSync, mkdirSync, readFileSync, readdirSync, realpathSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
 import { moveEntries } from '../src/command-new.ts';
-import { CookieJar } from '../src/cookie-jar.ts';
 import { openDatabase } from '../src/db/open.ts';
 import { FAULTS } from '../src/errors.ts';
 import { createToken } from '../src/jwt.ts';
@@ -18,8 +15,8 @@ import { starterFiles } from '../src/starter.ts';
 import { BIN, ROOT, build } from './support/build.ts';
 import { folder, run, start } from './support/run.ts';
 import { npmEnvironment } from './support/scratch.ts';
+import { Visitor } from './support/visitor.ts';
 import type { Ended, RunOptions, Running } from './support/run.ts';
-import type { AddressInfo } from 'node:net';
 import type { TestContext } from 'node:test';
 
 before(build);
@@ -60,9 +57,9 @@ function manifestOf(path: string): { name: string; engines: object; dependencies
   return JSON.parse(readFileSync(join(path, 'package.json'), 'utf8')) as ReturnType<typeof manifestOf>;
 }
 
-/** Serves the project as development does, on a port that its provider of logins knows. */
+/** Serves the project as development does, on a port that nobody knows before. */
 async function serving(t: TestContext, path: string, env: RunOptions['env'] = {}): Promise<{ readonly server: Running; readonly visitor: Visitor }> {
-  const server = start(t, process.execPath, [join(path, 'node_modules/svc/bin/svc.js'), 'run', 'src/app.ts', '--env-file', '.env'], { cwd: path, env: { ...env, SVC_PORT: String(await freePort()) } });
+  const server = start(t, process.execPath, [join(path, 'node_modules/svc/bin/svc.js'), 'run', 'src/app.ts', '--env-file', '.env'], { cwd: path, env: { ...env, SVC_PORT: '0' } });
   const [, url] = await server.printed(/"event":"listening","url":"([^"]+)","env":"development"/);
   return { server, visitor: new Visitor(url!) };
 }
@@ -71,6 +68,7 @@ async function serving(t: TestContext, path: string, env: RunOptions['env'] = {}
 async function serves(t: TestContext, path: string): Promise<void> {
   const { server, visitor } = await serving(t, path);
   await visitor.logIn();
+  assert.ok((await (await visitor.visit('/')).text()).includes(String.raw` pattern=".*\S.*" `), 'what browsers take for a note');
   const page = await visitor.submit('/', { text: 'hello' });
   assert.match(page, /<h1>shop<\/h1>[\s\S]*Logged in as <strong>Ada Lovelace<[\s\S]*<p>hello<\/p>/);
   const [, Authorization] = /Authorization: (Bearer [\w.-]+)/.exec(await visitor.submit('/token'))!;
@@ -80,51 +78,6 @@ async function serves(t: TestContext, path: string): Promise<void> {
   assert.match(await (await fetch(`${visitor.url}/readyz`)).text(), /"database":\{"status":"up"/);
   await stops(server);
   assert.deepEqual(databaseFiles(path), ['data.db'], 'its log is written back');
-}
-
-/** A person with a browser that runs no scripts. */
-class Visitor {
-  readonly url: string;
-  readonly #cookies = new CookieJar(() => Date.now());
-
-  constructor(url: string) { this.url = url; }
-
-  /** An answer that leads nowhere else; `form` is posted. */
-  async visit(address: string, form?: Record<string, string>): Promise<Response> {
-    const url = new URL(address, this.url);
-    const response = await fetch(url, { redirect: 'manual', headers: { Cookie: this.#cookies.headerFor(url) }, ...form === undefined ? {} : { method: 'POST', body: new URLSearchParams(form) } });
-    for (const field of response.headers.getSetCookie()) this.#cookies.take(field, url);
-    const location = response.headers.get('location');
-    return location === null ? response : this.visit(new URL(location, url).href);
-  }
-
-  /** As the first of those whom the provider of development knows. */
-  async logIn(): Promise<void> {
-    const choice = await this.visit('/oauth/login');
-    const address = new URL(choice.url);
-    assert.equal(address.href.split('?')[0], `${this.url}/_dev/provider/authorize`);
-    assert.match(choice.headers.get('content-security-policy')!, /form-action 'self' http:\/\/127\.0\.0\.1:\d+;/); // that of the provider, not of the application
-    const [, action] = /<form method="post" action="([^"]+)"/.exec(await choice.text())!;
-    const home = await this.visit(new URL(action!, address).href, { ...Object.fromEntries(address.searchParams), user: 'ada' });
-    assert.equal(home.url, `${this.url}/`, await home.text());
-  }
-
-  /** Sends a form of the page, and gives the page that follows. */
-  async submit(path: string, fields: Record<string, string> = {}): Promise<string> {
-    const [, token] = /name="_csrf_token" value="([^"]+)"/.exec(await (await this.visit('/')).text())!;
-    const response = await this.visit(path, { ...fields, _csrf_token: token! });
-    assert.equal(response.status, 200);
-    return response.text();
-  }
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
 }
 
 async function stops(server: Running): Promise<void> {

@@ -388,9 +388,9 @@ test('A pattern that can backtrack without bound is SVC304 at its route, a warni
   assert.match(found[0]!.message, /"code" in Inner/);
 });
 
-test('A text input that no request can fill is SVC107, and so is a file in a form', () => {
+test('A text input that no request can fill is SVC107, and so is a file in a query', () => {
   class Inner extends Schema { a = Field(int); }
-  for (const spec of [{ query: { inner: Field(Inner) } }, { form: { upload: Field(file) } }, { page: Depends(provide({ headers: { x: Field(record(str)) } }, () => 1)) }]) {
+  for (const spec of [{ query: { inner: Field(Inner) } }, { query: { upload: Field(file) } }, { form: { inner: Field(Inner) } }, { page: Depends(provide({ headers: { x: Field(record(str)) } }, () => 1)) }]) {
     const app = new Svc({ env: 'test' });
     app.post('/', spec as object, () => 1);
     assert.deepEqual(app.check().findings.filter(({ severity }) => severity === 'error').map(({ rule }) => rule), ['SVC107'], JSON.stringify(Object.keys(spec)));

@@ -62,6 +62,12 @@ test('JsonSchemas publishes a pattern only where JSON Schema reads it alike', ()
   assert.deepEqual(published(Field(str, { pattern: /^(a+)+$/ })), { type: 'string', pattern: '^(a+)+$', maxLength: 16 });
 });
 
+test('JsonSchemas names the content type of a file where there is one to name', () => {
+  for (const [types, named] of [[['image/png'], 'image/png'], [['image/*'], 'application/octet-stream'], [['image/png', 'image/gif'], 'application/octet-stream']] as const) {
+    assert.deepEqual(published(Field(file, { contentTypes: types, maxLength: 10 })), { type: 'string', contentMediaType: named });
+  }
+});
+
 test('JsonSchemas publishes e-mail addresses by format and by the very pattern that is tested', () => {
   const schema = published(Field(str, { email: true, maxLength: 300 }));
   assert.deepEqual({ ...schema, pattern: '' }, { type: 'string', format: 'email', maxLength: 254, pattern: '' });

@@ -666,9 +666,15 @@ test('text is read from maps with getAll(), and forms have files and ticked boxe
   assert.ok(result.ok && result.value.ok && result.value.photo === photo);
   assert.deepEqual(readText(Field(file), { x: photo }), 'x type');
   assert.deepEqual(readText(Field(file, { maxLength: 4 }), { x: photo }, true), 'x max_length');
+  for (const [types, result] of [[['image/png'], photo], [['text/*', 'IMAGE/*'], photo], [['image/jpeg'], 'x content_type'], [['text/*'], 'x content_type']] as const) assert.equal(readText(Field(file, { contentTypes: types }), { x: photo }, true), result);
+  assert.equal(readText(Field(file, { contentTypes: ['image/png'] }), { x: { ...photo, contentType: ' Image/PNG; x=y' } }, true) === 'x content_type', false);
   assert.deepEqual(readText(Field(file), { x: 'text' }, true), 'x type');
   assert.deepEqual(readText(Field(int), { x: photo }, true), 'x type');
   assert.deepEqual(readText(Field(list(file)), { x: [photo, photo] }, true), [photo, photo]);
+});
+
+test('Field(file) refuses content types that are none', () => {
+  for (const contentTypes of [[], ['png'], ['*/*'], ['image/'], ['image/png; q=1'], 'image/png']) assert.throws(() => fieldsOf({ x: Field(file, { contentTypes: contentTypes as string[] }) }), { code: 'E_OPTION_RANGE' });
 });
 
 test('text sources follow static extra', () => {

@@ -51,7 +51,7 @@ test('what the types are checked with is what this repository uses, and is left 
 });
 
 test('the settings that README.md and .env.example name are those that the program reads', () => {
-  const read = ['SVC_DATABASE_URL', 'SVC_BASE_URL', 'SVC_GITHUB_CLIENT_ID', 'SVC_GITHUB_CLIENT_SECRET', 'SVC_DEV_PROVIDER', 'SVC_PAGE_SIZE', 'SVC_MAX_NOTES', 'SVC_REQUESTS_PER_MINUTE'];
+  const read = ['SVC_DATABASE_URL', 'SVC_BASE_URL', 'SVC_GITHUB_CLIENT_ID', 'SVC_GITHUB_CLIENT_SECRET', 'SVC_PAGE_SIZE', 'SVC_MAX_NOTES', 'SVC_REQUESTS_PER_MINUTE'];
   for (const variable of read) {
     const key = variable.slice('SVC_'.length).toLowerCase().replace(/_(\w)/g, (_all, letter: string) => letter.toUpperCase());
     assert.match(textOf('src/app.ts') + textOf('src/login.ts'), new RegExp(`config\\.get\\('${key}'`));

@@ -9,6 +9,19 @@ export interface BodySource extends Readable {
   readonly rawHeaders: readonly string[];
   /** Whether the message was received whole. */
   readonly complete: boolean;
+  /** Gives the body to `taker` past the stream; false when it must be read as a stream. */
+  handTo?(taker: BodyTaker): boolean;
+  /** Lets what follows go into the stream again. */
+  takeBack?(): void;
+}
+
+/** Who gets a body part by part. */
+export interface BodyTaker {
+  take(chunk: Buffer): void;
+  /** The body is whole. */
+  end(): void;
+  /** The sender left before. */
+  lose(): void;
 }
 
 const EMPTY: Uint8Array = Buffer.alloc(0);
@@ -40,33 +53,71 @@ export function collect(source: BodySource, declared: number, maxBytes: number, 
   if (declared > maxBytes) return done(undefined, tooLarge(maxBytes));
   if (hasNoBody(source)) return done(EMPTY, undefined);
   if (source.destroyed) return done(undefined, new ClientDisconnected());
-  let first: Buffer | undefined;
-  let chunks: Buffer[] | undefined; // made with the second chunk: most bodies are one
-  let length = 0;
-  let isDone = false;
-  const onData = (chunk: Buffer): void => {
-    length += chunk.length;
-    if (length > maxBytes) {
-      isDone = true;
-      source.off('data', onData).pause();
-      done(undefined, tooLarge(maxBytes));
-    } else if (first === undefined) first = chunk;
-    else (chunks ??= [first]).push(chunk);
-  };
+  const collector = new Collector(source, maxBytes, done);
+  if (source.handTo?.(collector) === true) return;
   // the listeners stay: the source ends with its request, and taking them off costs more than they do
-  source.on('data', onData).on('end', () => {
-    isDone = true;
-    done(chunks === undefined ? first ?? EMPTY : Buffer.concat(chunks, length), undefined);
-  }).on('close', () => {
-    if (!isDone) done(undefined, new ClientDisconnected());
-  });
+  source.on('data', (chunk: Buffer) => collector.take(chunk)).on('end', () => collector.end()).on('close', () => collector.lose());
 }
 
-/** The body as it arrives. Errors as {@link collect}; leaving the loop early leaves the rest unread. */
-export async function* chunksOf(source: BodySource, declared: number, maxBytes: number): AsyncGenerator<Uint8Array, void, undefined> {
+/** The parts of one body, until it is whole. */
+class Collector implements BodyTaker {
+  readonly #source: BodySource;
+  readonly #maxBytes: number;
+  /** Undefined when it has been told. */
+  #done: BodyReader | undefined;
+  #first: Buffer | undefined;
+  /** Made with the second part: most bodies are one. */
+  #parts: Buffer[] | undefined;
+  #length = 0;
+
+  constructor(source: BodySource, maxBytes: number, done: BodyReader) {
+    this.#source = source;
+    this.#maxBytes = maxBytes;
+    this.#done = done;
+  }
+
+  take(chunk: Buffer): void {
+    if (this.#done === undefined) return;
+    this.#length += chunk.length;
+    if (this.#length > this.#maxBytes) this.#refuse();
+    else if (this.#first === undefined) this.#first = chunk;
+    else (this.#parts ??= [this.#first]).push(chunk);
+  }
+
+  end(): void {
+    this.#tell(this.#parts === undefined ? this.#first ?? EMPTY : Buffer.concat(this.#parts, this.#length), undefined);
+  }
+
+  lose(): void { this.#tell(undefined, new ClientDisconnected()); }
+
+  /** What still comes is for whoever lets it go. */
+  #refuse(): void {
+    this.#first = this.#parts = undefined;
+    this.#source.takeBack?.();
+    this.#source.pause();
+    this.#tell(undefined, tooLarge(this.#maxBytes));
+  }
+
+  #tell(bytes: Uint8Array | undefined, error: unknown): void {
+    const done = this.#done;
+    this.#done = undefined;
+    done?.(bytes, error);
+  }
+}
+
+/**
+ * The body as it arrives, behind what has been read `ahead` of it. Errors as {@link collect}; leaving the loop early leaves
+ * the rest unread.
+ */
+export async function* chunksOf(source: BodySource, declared: number, maxBytes: number, ahead: readonly Uint8Array[] = []): AsyncGenerator<Uint8Array, void, undefined> {
   if (declared > maxBytes) throw tooLarge(maxBytes);
-  if (hasNoBody(source)) return;
   let length = 0;
+  for (const chunk of ahead) {
+    length += chunk.length;
+    if (length > maxBytes) throw tooLarge(maxBytes);
+    yield chunk;
+  }
+  if (hasNoBody(source)) return;
   try {
     for await (const chunk of source.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
       length += chunk.length;
@@ -76,4 +127,45 @@ export async function* chunksOf(source: BodySource, declared: number, maxBytes: 
   } catch (error) {
     throw source.destroyed && !source.readableEnded ? new ClientDisconnected() : error;
   }
+}
+
+/**
+ * Reads the beginning of a body until `isEnough`, which sees each chunk, says so or throws, or until its end; then the source
+ * is paused. What it gives goes to {@link chunksOf}, so that the body is as good as unread.
+ */
+export function readAhead(source: BodySource, isEnough: (chunk: Uint8Array) => boolean): Promise<readonly Uint8Array[]> {
+  const ahead: Uint8Array[] = [];
+  if (hasNoBody(source)) return Promise.resolve(ahead);
+  if (source.destroyed) return Promise.reject(new ClientDisconnected());
+  return new Promise((resolve, reject) => {
+    const leave = (): void => void source.off('data', onData).off('end', onEnd).off('close', onClose);
+    const onEnd = (): void => {
+      leave();
+      resolve(ahead);
+    };
+    const onClose = (): void => {
+      leave();
+      reject(new ClientDisconnected());
+    };
+    const onData = (chunk: Buffer): void => {
+      ahead.push(chunk);
+      try {
+        if (!isEnough(chunk)) return;
+        source.pause();
+        onEnd();
+      } catch (error) {
+        source.pause();
+        leave();
+        reject(error);
+      }
+    };
+    source.on('data', onData).on('end', onEnd).on('close', onClose);
+  });
+}
+
+/** All chunks in one. */
+export async function joined(chunks: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
+  const all: Uint8Array[] = [];
+  for await (const chunk of chunks) all.push(chunk);
+  return all.length === 1 ? all[0]! : Buffer.concat(all);
 }

@@ -8,9 +8,11 @@ import type { Config, Env } from '../config.ts';
 import type { Finding, Place, Severity } from '../findings.ts';
 import type { Logger } from '../log.ts';
 import type { Metrics } from '../metrics.ts';
+import type { UploadFile } from '../schema-types.ts';
 import type { HeaderView } from './headers.ts';
 import type { MultiMap } from './query.ts';
 import type { HttpResponse } from './response.ts';
+import type { TraceContext } from './trace-context.ts';
 
 /** A value, or a promise of it. */
 export type Awaitable<T> = T | Promise<T>;
@@ -31,8 +33,10 @@ export interface HttpRequest {
   readonly ip: string;
   /** When its head was read, by the monotonic clock in milliseconds. */
   readonly startedMs: number;
-  /** The request id: a valid incoming `X-Request-Id`, or a fresh one. */
+  /** The request id: a valid incoming `X-Request-Id`, or a fresh one; see `RequestIDMiddleware`. */
   readonly id: string;
+  /** Where it stands in its trace (W3C Trace Context): that of a valid `traceparent`, else a new one. */
+  readonly trace: TraceContext;
   /** The route that matched, before any middleware ran; undefined for 404 and 405. */
   readonly route: CompiledRoute | undefined;
   /** The parameters of the path, as their converters read them. */
@@ -45,7 +49,7 @@ export interface HttpRequest {
   readonly state: StateMap;
   /** @throws SvcError `E_SESSION_ABSENT` without session middleware */
   readonly session: Session;
-  /** Aborts when the client has left before its answer was complete, and at no other time. */
+  /** Aborts when the client has left before its answer was complete (`ClientDisconnected`), or the time of the request is over (`RequestTimeout`), and at no other time. */
   readonly signal: AbortSignal;
   /** The whole body. No cap of its own: `maxBytes`, else the application's `maxBodyBytes`; beyond it 413. */
   body(options?: BodyOptions): Promise<Uint8Array>;
@@ -55,8 +59,18 @@ export interface HttpRequest {
   json(options?: BodyOptions): Promise<unknown>;
   /** The body as UTF-8 text; 10 MB unless `maxBytes` says otherwise. */
   text(options?: BodyOptions): Promise<string>;
-  /** The fields of a form; 10 MB unless `maxBytes` says otherwise. */
-  form(options?: BodyOptions): Promise<FormData_>;
+  /**
+   * The fields and files of a form, urlencoded or multipart; 10 MB unless `maxBytes`, or `maxBodyBytes` of the route, says
+   * otherwise. A multipart one is read once: later calls give the same. 413 beyond a limit, 400 when malformed, 415 for another type.
+   */
+  form(options?: FormOptions): Promise<FormData_>;
+  /**
+   * The parts of a multipart form as they arrive, under the limits of `form()`: read each before you ask for the next one; what
+   * you leave of it is read over. Nothing is kept, in memory or elsewhere. Not to be combined with the others.
+   */
+  parts(options?: FormOptions): AsyncIterable<FormPart>;
+  /** The fields of a multipart form that stand before its first file, within its first 64 KiB. The body stays unread for the others. @internal */
+  leadingFields(): Promise<MultiMap>;
 }
 
 /** How much of a body may be read. */
@@ -65,20 +79,42 @@ export interface BodyOptions {
   readonly maxBytes?: number | undefined;
 }
 
-/** The fields and files of a form. */
+/** How much of a form may be read; one more is 413. Bytes, unless it says otherwise. */
+export interface FormOptions extends BodyOptions {
+  /** Fields, 0 … 1_000_000. Default 1_000. */
+  readonly maxFields?: number | undefined;
+  /** Files, 0 … 1_000_000. Default 100. */
+  readonly maxFiles?: number | undefined;
+  /** One field. Default 1_000_000. */
+  readonly maxFieldBytes?: number | undefined;
+  /** All fields of a multipart form together, with the heads of all parts. Default 10_000_000. */
+  readonly maxTextBytes?: number | undefined;
+  /** One file. Default: what `maxBytes` leaves. */
+  readonly maxFileBytes?: number | undefined;
+  /** The head of one part, 64 … 1_048_576. Default 16_384. */
+  readonly maxHeaderBytes?: number | undefined;
+  /** What files may take in memory, all together; the rest goes to a temporary file. Default 1_048_576. */
+  readonly memoryBytes?: number | undefined;
+  /** Where the temporary file goes. Default: the setting `uploadDirectory`. */
+  readonly directory?: string | undefined;
+}
+
+/** The fields and files of a form. `has()` and `keys()` know both, `get()` and `getAll()` fields alone. */
 export interface FormData_ extends MultiMap {
+  /** The first file of that name. */
   file(name: string): UploadFile | undefined;
   files(name: string): readonly UploadFile[];
 }
 
-/** A file that came with a form. */
-export interface UploadFile {
-  readonly filename: string;
+/** One part of a multipart form, its content to be read once. */
+export interface FormPart extends AsyncIterable<Uint8Array> {
+  readonly name: string;
+  /** There for files only; see {@link UploadFile}. */
+  readonly filename: string | undefined;
+  /** What the client says it is. */
   readonly contentType: string;
-  readonly size: number;
-  stream(): AsyncIterable<Uint8Array>;
-  bytes(): Promise<Uint8Array>;
-  save(path: string): Promise<void>;
+  /** The content as UTF-8 text; 400 for other bytes. */
+  text(): Promise<string>;
 }
 
 /** Names a value of a session and its type: made by `sessionKey<T>(name)`. */
@@ -155,7 +191,7 @@ export interface Services {
 export type Next = () => Awaitable<HttpResponse>;
 
 /** What a middleware is for, where its order matters. */
-export type MiddlewareKind = 'request-id' | 'trusted-host' | 'security-headers' | 'cors' | 'rate-limit' | 'compression' | 'timeout' | 'session' | 'csrf' | 'idempotency';
+export type MiddlewareKind = 'request-id' | 'trusted-host' | 'security-headers' | 'cors' | 'rate-limit' | 'concurrency-limit' | 'compression' | 'timeout' | 'session' | 'csrf' | 'idempotency';
 
 /** A layer of the onion around handlers and error rendering. */
 export interface Middleware {
@@ -184,6 +220,10 @@ export interface CompiledRoute {
   readonly meta: Readonly<Record<string, unknown>>;
   /** How often a client may call it, where its spec says so; false: as often as it likes. */
   readonly rateLimit?: RouteRateLimit | false | undefined;
+  /** How long it may take to answer, where its spec says so; false: as long as it likes. */
+  readonly timeoutMs?: number | false | undefined;
+  /** How long a client may take to send the whole request, in milliseconds, where its spec says so. */
+  readonly requestTimeoutMs?: number | undefined;
 }
 
 /** What a client is counted by; undefined: by its address. */

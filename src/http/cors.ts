@@ -38,7 +38,7 @@ export interface CORSOptions {
 const METHODS: readonly string[] = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'];
 const HEADERS: readonly string[] = ['Authorization', 'Content-Type', 'X-CSRF-Token', 'X-Request-Id'];
 /** Layers that answer by themselves: what they refuse must pass through this one, or no script can read the refusal. */
-const INSIDE: ReadonlySet<MiddlewareKind | undefined> = new Set(['rate-limit', 'session', 'csrf', 'timeout', 'idempotency']);
+const INSIDE: ReadonlySet<MiddlewareKind | undefined> = new Set(['rate-limit', 'concurrency-limit', 'session', 'csrf', 'timeout', 'idempotency']);
 
 /** Cross-origin headers. */
 export class CORSMiddleware implements Middleware {

@@ -13,7 +13,7 @@
  * and not before; so logging in is covered, too. Each token has a random part of its own: compressed pages give nothing away.
  */
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
-import { Forbidden, HTTPException, SvcError } from '../errors.ts';
+import { Forbidden, SvcError } from '../errors.ts';
 import { bool, closest, given, readOptions } from '../options.ts';
 import { Exemptions } from './exemptions.ts';
 import { parseParameters } from './headers.ts';
@@ -176,7 +176,7 @@ export class CSRFMiddleware implements Middleware {
 
 /**
  * A CSRF token for pages and clients of this request's visitor: to be sent back in the field `X-CSRF-Token`, or as the form
- * field `_csrf_token`. Each call gives another one; all are valid as long as the session is the same, so ask for it behind
+ * field `_csrf_token`; in a multipart form before its first file. Each call gives another one; all are valid as long as the session is the same, so ask for it behind
  * whatever changes the session: `regenerate()`, or the first `set()`. Its answer gets `Cache-Control: no-store` unless it
  * says otherwise, and is never public.
  *
@@ -272,27 +272,21 @@ type FoundToken = { readonly kind: 'found'; readonly text: string } | { readonly
 
 /**
  * The token of a request: header or form field, and where both are there, one and the same. A token in the query would stand
- * in logs and histories. A multipart body is read only when there is no header: what a handler streams stays unread.
+ * in logs and histories.
+ *
+ * Of a multipart body only what stands before its first file is looked at, and no more than 64 KiB, so that nobody uploads
+ * for nothing; what has been read is read again by the handler, which may stream it. Beside a header it is not looked at.
  */
 async function tokenOf(req: HttpRequest): Promise<FoundToken> {
   const header = req.headers[TOKEN_HEADER];
-  const type = parseParameters(req.headers['content-type'] ?? '').value;
-  const isForm = type === 'application/x-www-form-urlencoded' || type === 'multipart/form-data' && header === undefined;
-  const fields = isForm ? await fieldsOf(req) : [];
+  const { value: type } = parseParameters(req.headers['content-type'] ?? '');
+  let fields: readonly string[] = [];
+  if (type === 'application/x-www-form-urlencoded') fields = (await req.form()).getAll(TOKEN_FIELD); // the body is kept
+  else if (type === 'multipart/form-data' && header === undefined) fields = (await req.leadingFields()).getAll(TOKEN_FIELD);
   const tokens = header === undefined ? fields : [header, ...fields];
   const [text] = tokens;
   if (text === undefined) return { kind: 'none', reason: 'token_absent' };
   return fields.length > 1 || tokens.some((token) => token !== text) ? { kind: 'none', reason: 'token_twice' } : { kind: 'found', text };
-}
-
-/** The body is kept: the handler reads the same form. One that is too large or no text is the client's mistake as ever. */
-async function fieldsOf(req: HttpRequest): Promise<readonly string[]> {
-  try {
-    return (await req.form()).getAll(TOKEN_FIELD);
-  } catch (error) {
-    if (error instanceof HTTPException && error.status === 415) return []; // a form that nobody here can read proves nothing
-    throw error;
-  }
 }
 
 function isOrigins(value: unknown): boolean {

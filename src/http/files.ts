@@ -1,11 +1,21 @@
 /**
  * Files as responses: looked up before the answer passes back through the middleware, read while it is sent.
+ *
+ *   open → validators → preconditions (304, 412) → ranges (206, 416) → bytes at once, or a body that reads as it is sent
  */
-import { constants } from 'node:fs';
-import { open, stat } from 'node:fs/promises';
-import { basename, extname } from 'node:path';
-import { NotFound } from '../errors.ts';
-import { BYTES_TYPE, HTML_TYPE, HttpResponse, JSON_TYPE, TEXT_TYPE } from './response.ts';
+import { systemClock } from '../clock.ts';
+import { HTTPException, NotFound } from '../errors.ts';
+import { httpDate } from './dates.ts';
+import { contentDisposition } from './disposition.ts';
+import { FileBody } from './file-body.ts';
+import { mediaTypeOf } from './media-types.ts';
+import { openFile } from './open-file.ts';
+import { fieldOf, isSameForRange, judge } from './preconditions.ts';
+import { contentRange, layOut, readRanges } from './ranges.ts';
+import { HttpResponse } from './response.ts';
+import type { FileState, OpenFile } from './open-file.ts';
+import type { Validators } from './preconditions.ts';
+import type { Slice } from './ranges.ts';
 import type { Answered, ResponseOptions } from './response.ts';
 
 /** What may accompany a {@link FileResponse}. */
@@ -14,31 +24,40 @@ export interface FileOptions extends ResponseOptions {
   readonly filename?: string | undefined;
 }
 
-const MEDIA_TYPES: Readonly<Record<string, string>> = {
-  '.html': HTML_TYPE, '.htm': HTML_TYPE, '.txt': TEXT_TYPE, '.md': 'text/markdown; charset=utf-8', '.css': 'text/css; charset=utf-8',
-  '.csv': 'text/csv; charset=utf-8', '.js': 'text/javascript; charset=utf-8', '.mjs': 'text/javascript; charset=utf-8', '.json': JSON_TYPE,
-  '.map': JSON_TYPE, '.webmanifest': 'application/manifest+json', '.xml': 'application/xml', '.pdf': 'application/pdf', '.zip': 'application/zip',
-  '.gz': 'application/gzip', '.tar': 'application/x-tar', '.wasm': 'application/wasm', '.svg': 'image/svg+xml', '.png': 'image/png',
-  '.jpg': 'image/jpeg', '.jpeg': 'image/jpeg', '.gif': 'image/gif', '.webp': 'image/webp', '.avif': 'image/avif', '.ico': 'image/vnd.microsoft.icon',
-  '.woff': 'font/woff', '.woff2': 'font/woff2', '.ttf': 'font/ttf', '.otf': 'font/otf', '.mp3': 'audio/mpeg', '.ogg': 'audio/ogg', '.wav': 'audio/wav',
-  '.mp4': 'video/mp4', '.webm': 'video/webm',
-};
+/** Files up to this size are read at once: a stream costs more than all of their bytes. */
+export const SMALL_BYTES = 65_536;
+/** Two writes within it may leave the same time of modification: the coarsest file systems count in steps of 2 s. */
+const YOUNG_MS = 2_000;
 
-/** The media type that a file name suggests; `application/octet-stream` for an unknown one. */
-export function mediaTypeOf(path: string): string {
-  return MEDIA_TYPES[extname(path).toLowerCase()] ?? BYTES_TYPE;
+/** What the answers to one state of a file have in common. */
+export interface Content extends Validators {
+  readonly size: number;
+  /** In memory, or to be read; HEAD needs none. */
+  readonly source: Buffer | OpenFile | undefined;
+  /** Whether no change can hide behind these validators. */
+  readonly isStrong: boolean;
 }
 
-/** `attachment` with the name in the two forms that clients read (RFC 6266 §4.3, RFC 8187). */
-export function attachment(filename: string): string {
-  const plain = filename.toWellFormed().replace(/[^\x20-\x7e]|["\\%]/g, '_');
-  const encoded = encodeURIComponent(filename.toWellFormed()).replace(/['()*]/g, (char) => `%${char.charCodeAt(0).toString(16).toUpperCase()}`);
-  return plain === filename ? `attachment; filename="${plain}"` : `attachment; filename="${plain}"; filename*=UTF-8''${encoded}`;
+/** Whether a file was written to so lately that another write may leave the same time behind (RFC 9110 §8.8.2.2). */
+export function isYoung({ mtimeMs }: FileState, nowMs: number): boolean {
+  return nowMs - mtimeMs < YOUNG_MS;
 }
 
 /**
- * The content of a file of yours. The path is trusted: never build it from a request (a static mount does that safely).
- * 404 when there is no such regular file.
+ * The validators of a file: a tag of its size and time, weak while the file is young, and that time, never one to come.
+ * A `coding` has a tag of its own: its bytes are others (§8.8.3.3).
+ */
+export function validatorsOf(state: FileState, nowMs: number, coding?: string): { readonly etag: string; readonly lastModified: string; readonly isStrong: boolean } {
+  const isStrong = !isYoung(state, nowMs);
+  const opaque = `"${state.size.toString(36)}-${Math.round(state.mtimeMs * 1_000).toString(36)}${coding === undefined ? '' : `-${coding}`}"`;
+  return { etag: isStrong ? opaque : `W/${opaque}`, lastModified: httpDate(Math.min(state.mtimeMs, nowMs)), isStrong };
+}
+
+/**
+ * The content of a file of yours. The path is trusted: never build it from a request (`mountStatic` does that safely).
+ * 404 when there is no such regular file that can be read.
+ *
+ * With status 200 and GET or HEAD it has validators, and answers preconditions and ranges (RFC 9110 §13, §14).
  */
 export class FileResponse extends HttpResponse {
   readonly #path: string;
@@ -47,49 +66,100 @@ export class FileResponse extends HttpResponse {
     const { filename, ...rest } = options;
     super(null, { ...rest, mediaType: options.mediaType ?? mediaTypeOf(filename ?? path) });
     this.#path = path;
-    if (filename !== undefined) this.headers.set('Content-Disposition', attachment(basename(filename)));
+    if (filename !== undefined) this.headers.set('Content-Disposition', contentDisposition(filename));
   }
 
   /** @internal */
   override copy(): FileResponse { return this.fill(new FileResponse(this.#path, { status: this.status })); }
 
-  override async settle(_request: Answered): Promise<HttpResponse> {
-    const size = await sizeOf(this.#path);
-    const answer = super.copy();
-    answer.contentLength = size;
-    answer.body = size === 0 ? null : { [Symbol.asyncIterator]: () => blocksOf(this.#path, size) };
-    return answer;
-  }
-}
-
-/** The size of a regular file. @throws NotFound for anything else */
-async function sizeOf(path: string): Promise<number> {
-  try {
-    const found = await stat(path);
-    if (found.isFile()) return found.size;
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    if (code !== 'ENOENT' && code !== 'ENOTDIR' && code !== 'ENAMETOOLONG') throw error;
-  }
-  throw new NotFound();
-}
-
-const BLOCK_BYTES = 262_144;
-
-/**
- * The first `size` bytes, block by block. Opened when the first is asked for: an answer that is never sent holds nothing.
- * A file that became shorter ends the connection, so that the client sees it.
- */
-async function* blocksOf(path: string, size: number): AsyncGenerator<Uint8Array, void, undefined> {
-  const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK); // a pipe put in its place blocks nobody
-  try {
-    for (let at = 0; at < size;) {
-      const { bytesRead, buffer } = await file.read(Buffer.allocUnsafe(Math.min(BLOCK_BYTES, size - at)), 0, undefined, at);
-      if (bytesRead === 0) throw new Error(`The file ended after ${at} of ${size} bytes`);
-      at += bytesRead;
-      yield bytesRead === buffer.length ? buffer : buffer.subarray(0, bytesRead);
+  override async settle(request: Answered): Promise<HttpResponse> {
+    const file = await openFile(this.#path);
+    if (file === undefined) throw new NotFound();
+    let body: HttpResponse['body'] = null;
+    try {
+      const answer = await this.#answer(file, request);
+      body = answer.body;
+      return answer;
+    } finally {
+      if (body instanceof FileBody) request.afterwards?.(() => file.close()); // also of an answer that is never sent
+      else await file.close();
     }
-  } finally {
-    await file.close();
   }
+
+  async #answer(file: OpenFile, request: Answered): Promise<HttpResponse> {
+    const answer = super.copy();
+    const source = file.size <= SMALL_BYTES ? await file.readAll() : file;
+    const isSelected = this.status === 200 && (request.method === 'GET' || request.method === 'HEAD');
+    if (!isSelected) return whole(request, answer, { size: sizeOf(source), source, etag: undefined, lastModified: undefined, isStrong: false });
+    const { isStrong, ...own } = validatorsOf(file, systemClock.nowMs());
+    for (const [name, value] of [['ETag', own.etag], ['Last-Modified', own.lastModified], ['Accept-Ranges', 'bytes']] as const) {
+      if (!answer.headers.has(name)) answer.headers.set(name, value);
+    }
+    return select(request, answer, { size: sizeOf(source), source, isStrong, etag: answer.headers.get('etag'), lastModified: answer.headers.get('last-modified') });
+  }
+}
+
+function sizeOf(source: Buffer | OpenFile): number {
+  return source instanceof Uint8Array ? source.length : source.size;
+}
+
+/** What a GET or HEAD asks of content; `answer` has the fields of the whole. @throws HTTPException 412, 416 */
+function select(request: Answered, answer: HttpResponse, content: Content): HttpResponse {
+  const verdict = judge(request, content);
+  if (verdict === 'failed') throw preconditionFailed();
+  return verdict === 'not-modified' ? notModified(answer) : deliver(request, answer, content);
+}
+
+export function preconditionFailed(): HTTPException {
+  return new HTTPException(412, 'The content is not the one that the request was made for');
+}
+
+/** The part of it that `Range` asks for, or all of it. @throws HTTPException 416 */
+export function deliver(request: Answered, answer: HttpResponse, content: Content): HttpResponse {
+  const field = request.method === 'GET' ? fieldOf(request, 'range') : undefined; // defined for GET alone (§14.2)
+  if (field === undefined || !isSameForRange(request, content, content.isStrong)) return whole(request, answer, content);
+  const ranges = readRanges(field, content.size);
+  if (ranges === 'whole') return whole(request, answer, content);
+  if (ranges === 'unsatisfiable') throw new HTTPException(416, 'No such range of bytes is there', { headers: { 'Content-Range': contentRange(undefined, content.size) } });
+  return partial(answer, content, ranges);
+}
+
+/** Everything, or for HEAD its length. */
+function whole(request: Answered, answer: HttpResponse, { size, source }: Content): HttpResponse {
+  answer.contentLength = size;
+  if (request.method !== 'HEAD' && size > 0) answer.body = source instanceof Uint8Array ? source : new FileBody(source!, [{ start: 0, end: size }]); // HEAD alone has none
+  return answer;
+}
+
+/** One slice as it is, several as multipart/byteranges (§15.3.7). */
+function partial(answer: HttpResponse, { size, source }: Content, ranges: readonly Slice[]): HttpResponse {
+  answer.status = 206;
+  let parts: readonly (Uint8Array | Slice)[] = ranges;
+  if (ranges.length === 1) answer.headers.set('Content-Range', contentRange(ranges[0], size));
+  else {
+    const multipart = layOut(ranges, size, answer.headers.get('content-type'));
+    answer.headers.set('Content-Type', multipart.mediaType);
+    parts = multipart.parts;
+  }
+  if (source instanceof Uint8Array) {
+    const pieces = parts.map((part) => part instanceof Uint8Array ? part : source.subarray(part.start, part.end));
+    answer.body = pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces);
+  } else {
+    const body = answer.body = new FileBody(source!, parts); // ranges are for GET
+    answer.contentLength = body.length;
+  }
+  return answer;
+}
+
+/** Fields that a 304 leaves out: the client has them (§15.4.5). */
+const OF_CONTENT: ReadonlySet<string> = new Set(['content-type', 'content-encoding', 'content-language', 'content-disposition', 'content-range', 'accept-ranges']);
+
+/** The answer as 304: what is about the content goes, everything else stays. */
+export function notModified(answer: HttpResponse): HttpResponse {
+  answer.status = 304;
+  answer.body = null;
+  answer.contentLength = -1;
+  for (const [name] of [...answer.headers]) if (OF_CONTENT.has(name.toLowerCase())) answer.headers.delete(name);
+  if (answer.headers.has('etag')) answer.headers.delete('last-modified');
+  return answer;
 }

@@ -5,10 +5,11 @@
 import { EventEmitter } from 'node:events';
 import { Readable } from 'node:stream';
 import { ClientDisconnected } from '../errors.ts';
+import { checkedPiece, discard, ignore, isPieces, iterate } from './pieces.ts';
 import { TransportRequest } from './request.ts';
-import { discard, isPieces } from './send.ts';
+import type { Pieces } from './pieces.ts';
 import type { Incoming, Outgoing } from './request.ts';
-import type { HttpResponse, Pieces } from './response.ts';
+import type { HttpResponse } from './response.ts';
 import type { ServedApplication } from './server.ts';
 
 /** A received message made from a web `Request`. */
@@ -78,11 +79,11 @@ export async function answerInMemory(app: ServedApplication, request: Request, r
   request.signal.addEventListener('abort', () => void close(false), { once: true });
   const response = await app.handle(req);
   req.isAnswered = true;
-  app.count(req, response.status, app.clock.monotonicMs() - req.startedMs);
+  app.count(req, response, app.clock.monotonicMs() - req.startedMs);
   const headers = new Headers();
   const fields = response.fields(app.securesCookies || req.scheme === 'https');
   for (let index = 0; index < fields.length; index += 2) headers.append(fields[index]!, fields[index + 1]!);
-  headers.set('X-Request-Id', req.id);
+  headers.set(req.idField, req.id);
   const { status } = response;
   const isEmpty = req.method === 'HEAD' || status === 204 || status === 205 || status === 304;
   const length = lengthOf(response, req.method === 'HEAD');
@@ -106,12 +107,12 @@ function lengthOf(response: HttpResponse, isHead: boolean): number {
 
 /** Pieces as a web stream; `close` is told how it ended. Aborting ends the source, as a client that leaves does. */
 function streamOf(pieces: Pieces, signal: AbortSignal, close: Close): ReadableStream<Uint8Array> {
-  const iterator = Symbol.asyncIterator in pieces ? pieces[Symbol.asyncIterator]() : pieces[Symbol.iterator]();
+  const iterator = iterate(pieces);
   return new ReadableStream<Uint8Array>({
     start(controller) {
       const abort = (): void => {
         controller.error(signal.reason);
-        Promise.try(() => iterator.return?.()).catch(() => undefined); // nobody is there to be told
+        Promise.try(() => iterator.return?.()).catch(ignore);
       };
       if (signal.aborted) abort();
       else signal.addEventListener('abort', abort, { once: true });
@@ -119,10 +120,14 @@ function streamOf(pieces: Pieces, signal: AbortSignal, close: Close): ReadableSt
     async pull(controller) {
       try {
         const { done, value } = await iterator.next();
-        if (done !== true) return controller.enqueue(typeof value === 'string' ? Buffer.from(value) : value);
+        if (done !== true) {
+          const piece = checkedPiece(value);
+          return controller.enqueue(typeof piece === 'string' ? Buffer.from(piece) : piece);
+        }
         await close(true);
         controller.close();
       } catch (error) {
+        Promise.try(() => iterator.return?.()).catch(ignore); // `error` is the one to tell
         await close(false, error);
         controller.error(error);
       }

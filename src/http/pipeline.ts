@@ -7,8 +7,10 @@
  * still add its fields. A layer that answers synchronously costs no promise.
  */
 import { ClientDisconnected, HTTPException, SvcError } from '../errors.ts';
+import { isThenable } from '../thenable.ts';
 import { problem, problemOf } from './problem.ts';
 import { DEFAULT_PLAN, toResponse } from './reply.ts';
+import { failRequest } from './request-event.ts';
 import { HttpResponse } from './response.ts';
 import type { Logger } from '../log.ts';
 import type { Counter } from '../metrics.ts';
@@ -16,6 +18,8 @@ import type { Awaitable, HttpRequest, Middleware, Next } from './contracts.ts';
 import type { ExceptionHandlers } from './exception-handlers.ts';
 import type { ReplyPlan } from './reply.ts';
 import type { TransportRequest } from './request.ts';
+
+export { isThenable };
 
 /** Answers a request. Never throws, never rejects. */
 export type Layer = (req: TransportRequest) => Awaitable<HttpResponse>;
@@ -45,6 +49,7 @@ export class ErrorRenderer {
 
   /** The answer for an error: of its handler, else as a problem. */
   render(error: unknown, req: TransportRequest): Awaitable<HttpResponse> {
+    if (req.expiry !== undefined && isOf(error, req.expiry)) return problem(req.expiry.status, req.id); // what was told to stop has stopped: nobody reads it
     const handler = this.#handlers.find(error);
     if (handler === undefined) return this.#plain(error, req);
     try {
@@ -72,12 +77,13 @@ export class ErrorRenderer {
   #plain(error: unknown, req: TransportRequest): HttpResponse {
     if (error instanceof HTTPException && error.status < 500) return this.#problemOf(error, req);
     if (isDisconnect(error)) {
-      this.#log.debug('client_disconnected', { method: req.method, route: req.route?.template, request_id: req.id });
+      this.#log.debug('client_disconnected', req.logFields());
       return problem(400, req.id, { detail: 'The request was not received whole' });
     }
     this.#errors.add(1);
     const status = error instanceof HTTPException ? error.status : 500;
-    this.#log.error('unhandled_error', error, { method: req.method, route: req.route?.template, status, request_id: req.id });
+    this.#log.error('unhandled_error', error, { ...req.logFields(), status });
+    if (req.event !== undefined) failRequest(req.event, error);
     const trace = this.#debug ? stackOf(error) : undefined;
     if (error instanceof HTTPException) return this.#problemOf(error, req, trace);
     this.#onUnhandled?.(error, req.id);
@@ -88,10 +94,15 @@ export class ErrorRenderer {
     try {
       return problemOf(error, req.id, trace);
     } catch (failure) { // a header that cannot be sent, a detail that is no text
-      this.#log.error('unhandled_error', failure, { method: req.method, route: req.route?.template, status: error.status, request_id: req.id });
+      this.#log.error('unhandled_error', failure, { ...req.logFields(), status: error.status });
       return problem(error.status, req.id, { detail: typeof error.detail === 'string' ? error.detail : undefined });
     }
   }
+}
+
+/** An error as itself, or as the AbortError that Node makes of a signal aborted with it. */
+function isOf(error: unknown, reason: Error): boolean {
+  return error === reason || (error instanceof Error && error.name === 'AbortError' && error.cause === reason);
 }
 
 /** The client has left: as itself, or as the AbortError that Node makes of an aborted signal. */
@@ -106,11 +117,6 @@ function stackOf(error: unknown, depth = 0): string {
   if (!(error instanceof Error)) return `Thrown: ${typeof error}`;
   const stack = error.stack ?? `${error.name}: ${error.message}`;
   return error.cause === undefined || depth === MAX_CAUSES ? stack : `${stack}\nCaused by: ${stackOf(error.cause, depth + 1)}`;
-}
-
-/** Whether a value must be awaited. */
-export function isThenable(value: unknown): value is PromiseLike<unknown> {
-  return typeof value === 'object' && value !== null && typeof (value as { then?: unknown }).then === 'function';
 }
 
 /**

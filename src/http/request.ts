@@ -3,23 +3,32 @@
  * first read, and once; what nobody reads costs nothing.
  */
 import { isUtf8 } from 'node:buffer';
-import { randomUUID } from 'node:crypto';
 import { BadRequest, ClientDisconnected, HTTPException, SvcError } from '../errors.ts';
 import { shown } from '../options.ts';
 import { inspectAsJson, mask } from '../redact.ts';
 import { peerAddress } from './address.ts';
-import { chunksOf, collect, tooLarge } from './body.ts';
+import { chunksOf, collect, joined, readAhead, tooLarge } from './body.ts';
 import { parseCookies } from './cookies.ts';
+import { DEFAULT_FORM_BYTES, formTypeOf, parseUrlencoded, readFormOptions, readMultipart } from './form.ts';
+import { partsOf } from './form-parts.ts';
 import { findField, parseParameters, viewOf } from './headers.ts';
+import { LeadingFields } from './leading-fields.ts';
 import { parsePairs } from './query.ts';
+import { USUAL_IDENTITY } from './request-id.ts';
 import { RequestState, SESSION } from './state.ts';
+import { readTraceContext } from './trace-context.ts';
+import { UploadStore } from './uploads.ts';
 import type { BodyReader, BodySource } from './body.ts';
-import type { Awaitable, BodyOptions, CompiledRoute, FormData_, HttpRequest, Session, StateMap, UploadFile } from './contracts.ts';
+import type { Awaitable, BodyOptions, CompiledRoute, FormData_, FormOptions, FormPart, HttpRequest, Session, StateMap } from './contracts.ts';
+import type { FileKeeper, FormTerms } from './form.ts';
 import type { HeaderView } from './headers.ts';
 import type { Forwarding, ProxyTrust } from './proxy.ts';
 import type { MultiMap, Pairs } from './query.ts';
+import type { RequestEvent } from './request-event.ts';
+import type { RequestIdentity } from './request-id.ts';
 import type { HttpResponse } from './response.ts';
 import type { Match } from './router.ts';
+import type { TraceContext } from './trace-context.ts';
 
 /** The receiving side of a transport. */
 export interface Incoming extends BodySource {
@@ -43,6 +52,15 @@ export interface RequestDefaults {
   readonly maxBodyBytes: number;
   /** Which proxies are believed. */
   readonly trust?: ProxyTrust | undefined;
+  /** Where the temporary files of forms go. Default: the system's folder. */
+  readonly uploadDirectory?: string | undefined;
+  /** How they get their ids. Default: as everywhere. */
+  readonly identity?: RequestIdentity | undefined;
+}
+
+/** Counts the answers of one method of one route. */
+export interface Tally {
+  count(status: number, durationMs: number): void;
 }
 
 /** Where a match leads. */
@@ -52,6 +70,8 @@ export interface Endpoint {
   readParams(captures: readonly string[]): Readonly<Record<string, unknown>>;
   /** The cap of its bodies in bytes, below the application's. */
   readonly maxBodyBytes: number;
+  /** What counts its answers, once that has been found. */
+  tally?: Tally | undefined;
   /** Answers. Never throws, never rejects. */
   run(req: TransportRequest): Awaitable<HttpResponse>;
 }
@@ -59,13 +79,14 @@ export interface Endpoint {
 /** How a request ended: `undefined` when it was answered, else what stopped it. */
 export type Outcome = unknown;
 
+/** Runs what is to happen after a request that has ended already. */
+export interface LateRunner {
+  runLate(req: TransportRequest, fn: (outcome: Outcome) => Awaitable<void>, outcome: Outcome): void;
+}
+
 const DEFAULT_MAX_BYTES = 10_000_000;
-const MAX_FORM_FIELDS = 1_000;
 const UNMATCHED: Match<Endpoint> = Object.freeze({ kind: 'none' });
 const NO_PARAMS: Readonly<Record<string, unknown>> = Object.freeze({});
-
-/** Ids that may come from outside: they go into headers, logs and problem bodies as they are. */
-const VALID_ID = /^[A-Za-z0-9][A-Za-z0-9._:+=@/-]{0,127}$/;
 
 /** A request of one transport. */
 export class TransportRequest implements HttpRequest {
@@ -78,8 +99,14 @@ export class TransportRequest implements HttpRequest {
   failure: unknown;
   /** Whether there is an answer: until then a client that has left does not end the request. Set by the transport. @internal */
   isAnswered = false;
+  /** Why its time is over, once it is. @internal */
+  expiry: HTTPException | undefined;
+  /** What is answered after that; nobody reads it. @internal */
+  late: Promise<HttpResponse> | undefined;
   /** When it came, by the monotonic clock. Set by the transport. @internal */
   startedMs = 0;
+  /** What those who watch requests are given; undefined while nobody does. Set by the application. @internal */
+  event: RequestEvent | undefined;
   readonly #incoming: Incoming;
   readonly #outgoing: Outgoing;
   readonly #defaults: RequestDefaults;
@@ -88,6 +115,7 @@ export class TransportRequest implements HttpRequest {
   #forwarding: Forwarding | undefined;
   #params: Readonly<Record<string, unknown>> | undefined;
   #id: string | undefined;
+  #trace: TraceContext | undefined;
   #headers: HeaderView | undefined;
   #cookies: Readonly<Record<string, string>> | undefined;
   #query: Pairs | undefined;
@@ -97,8 +125,14 @@ export class TransportRequest implements HttpRequest {
   #readers: BodyReader[] | undefined;
   #outcome: { readonly bytes: Uint8Array | undefined; readonly error: unknown } | undefined;
   #isStreamed = false;
+  #form: Promise<FormData_> | undefined;
+  #leading: Promise<MultiMap> | undefined;
+  /** What has been read of the body to look at its beginning. */
+  #ahead: readonly Uint8Array[] | undefined;
   #afterwards: ((outcome: Outcome) => Awaitable<void>)[] | undefined;
-  #runLate: ((fn: (outcome: Outcome) => Awaitable<void>) => void) | undefined;
+  /** Who runs what comes after the end, and how the request ended. */
+  #late: LateRunner | undefined;
+  #outcomeTold: Outcome;
 
   constructor(incoming: Incoming, outgoing: Outgoing, defaults: RequestDefaults) {
     this.#incoming = incoming;
@@ -128,10 +162,16 @@ export class TransportRequest implements HttpRequest {
   get ip(): string { return this.#forwarded()?.ip ?? peerAddress(this.#incoming.socket.remoteAddress ?? ''); }
 
   get id(): string {
-    if (this.#id !== undefined) return this.#id;
-    const given = findField(this.#incoming.rawHeaders, 'x-request-id');
-    return this.#id = given !== undefined && VALID_ID.test(given) ? given : randomUUID();
+    return this.#id ??= this.identity.idOf(this.#incoming.rawHeaders);
   }
+
+  get trace(): TraceContext { return this.#trace ??= readTraceContext(this.field('traceparent'), this.field('tracestate')); }
+
+  /** The field that tells the id to the client. @internal */
+  get idField(): string { return this.identity.field; }
+
+  /** How it gets its id. @internal */
+  get identity(): RequestIdentity { return this.#defaults.identity ?? USUAL_IDENTITY; }
 
   get route(): CompiledRoute | undefined { return this.match.kind === 'found' ? this.match.endpoint.route : undefined; }
 
@@ -173,9 +213,18 @@ export class TransportRequest implements HttpRequest {
     const abort = this.#abort = new AbortController();
     const outgoing = this.#outgoing;
     const leave = (): void => { if (!this.wasDelivered && this.failure === undefined) abort.abort(new ClientDisconnected()); };
-    if (outgoing.destroyed) leave(); // the client left before anybody asked
+    if (this.expiry !== undefined) abort.abort(this.expiry);
+    else if (outgoing.destroyed) leave(); // the client left before anybody asked
     else outgoing.once('close', leave);
     return abort.signal;
+  }
+
+  /** Its time is over: whoever listens to the signal stops. Counts once. @internal */
+  expire(reason: HTTPException, late: Promise<HttpResponse>): void {
+    if (this.expiry !== undefined) return;
+    this.expiry = reason;
+    this.late = late;
+    this.#abort?.abort(reason);
   }
 
   /** Whether the whole answer has gone out. Node 24.16 says "finished" of one whose socket broke. @internal */
@@ -188,10 +237,13 @@ export class TransportRequest implements HttpRequest {
   }
 
   stream(options: BodyOptions = {}): AsyncIterable<Uint8Array> {
-    const maxBytes = this.#limit(options, Infinity);
-    if (this.#isStreamed || this.#readers !== undefined) throw new SvcError('E_BODY_CONSUMED', ['stream()']);
+    return this.#chunks('stream()', this.#limit(options, Infinity));
+  }
+
+  #chunks(what: string, maxBytes: number): AsyncIterable<Uint8Array> {
+    if (this.#isStreamed || this.#readers !== undefined) throw new SvcError('E_BODY_CONSUMED', [what]);
     this.#isStreamed = true;
-    return chunksOf(this.#incoming, this.#declaredLength(), maxBytes);
+    return chunksOf(this.#incoming, this.#declaredLength(), maxBytes, this.#ahead);
   }
 
   text(options: BodyOptions = {}): Promise<string> {
@@ -213,10 +265,56 @@ export class TransportRequest implements HttpRequest {
     });
   }
 
-  async form(options: BodyOptions = {}): Promise<FormData_> {
-    const type = parseParameters(this.headers['content-type'] ?? '').value;
-    if (type !== 'application/x-www-form-urlencoded') throw new HTTPException(415, 'The request body must be application/x-www-form-urlencoded');
-    return this.#read('form()', options, DEFAULT_MAX_BYTES, parseForm);
+  form(options: FormOptions = {}): Promise<FormData_> { return this.readForm(options); }
+
+  /** `form()`, of whose files only what `keeper` says is kept. @internal */
+  readForm(options: FormOptions, keeper?: FileKeeper): Promise<FormData_> {
+    if (this.#form !== undefined) return this.#form;
+    const reading = this.#startForm(options, keeper);
+    reading.catch(() => undefined); // told to whoever waits for it; a handler that has left does not
+    return reading;
+  }
+
+  async #startForm(options: FormOptions, keeper: FileKeeper | undefined): Promise<FormData_> {
+    const terms = readFormOptions('form()', options, this.#defaults.uploadDirectory);
+    const { boundary } = formTypeOf(this.field('content-type'));
+    if (boundary === undefined) return this.#read('form()', options, this.#formBytes(), (bytes) => parseUrlencoded(decodeUtf8(bytes), terms));
+    return this.#form = this.#collectForm(boundary, options, terms, keeper);
+  }
+
+  async #collectForm(boundary: string, options: FormOptions, terms: FormTerms, keeper: FileKeeper | undefined): Promise<FormData_> {
+    const fallback = this.#formBytes();
+    const chunks = this.#readers === undefined ? this.#chunks('form()', this.#limit(options, fallback)) : [await this.#read('form()', options, fallback, same)];
+    const store = new UploadStore(terms.directory, terms.memoryBytes);
+    this.afterwards(() => store.close());
+    return readMultipart(chunks, boundary, terms, store, keeper);
+  }
+
+  async *parts(options: FormOptions = {}): AsyncGenerator<FormPart, void, undefined> {
+    const terms = readFormOptions('parts()', options, this.#defaults.uploadDirectory);
+    const { boundary } = formTypeOf(this.field('content-type'));
+    if (boundary === undefined) throw new HTTPException(415, 'The request body must be multipart/form-data');
+    yield* partsOf(this.#chunks('parts()', this.#limit(options, this.#formBytes())), boundary, terms);
+  }
+
+  leadingFields(): Promise<MultiMap> { return this.#leading ??= this.#readLeading(); }
+
+  async #readLeading(): Promise<MultiMap> {
+    if (this.#form !== undefined) return this.#form;
+    const { boundary } = formTypeOf(this.field('content-type'));
+    const leading = new LeadingFields(boundary ?? '-');
+    if (boundary === undefined || this.#isStreamed) return leading.fields;
+    const maxBytes = this.#limit({}, Infinity);
+    if (this.#declaredLength() > maxBytes) throw tooLarge(maxBytes);
+    if (this.#readers !== undefined) leading.push(await this.body());
+    else this.#ahead = await readAhead(this.#incoming, (chunk) => leading.push(chunk));
+    return leading.fields;
+  }
+
+  /** What a form may have that does not say: as much as its route reads, or else not much. */
+  #formBytes(): number {
+    const { match } = this;
+    return match.kind === 'found' && match.endpoint.maxBodyBytes !== Infinity ? match.endpoint.maxBodyBytes : DEFAULT_FORM_BYTES;
   }
 
   /** What may be shown of it, in logs for example: no query, no fields, no body. */
@@ -227,17 +325,30 @@ export class TransportRequest implements HttpRequest {
 
   static { inspectAsJson(TransportRequest, 'HttpRequest'); }
 
+  /** Its trace's id, when it came with a trace, or somebody has asked for it. @internal */
+  get knownTraceId(): string | undefined {
+    if (this.#trace === undefined && findField(this.#incoming.rawHeaders, 'traceparent') === undefined) return undefined;
+    return this.trace.traceId;
+  }
+
+  /** What a log line about it has. @internal */
+  logFields(): Record<string, unknown> {
+    const { method, route, id, knownTraceId } = this;
+    return { method, route: route?.template, request_id: id, trace_id: knownTraceId };
+  }
+
   /** Runs `fn` after the answer has gone out, or after whatever ended the request; the last first. @internal */
   afterwards(fn: (outcome: Outcome) => Awaitable<void>): void {
-    if (this.#runLate !== undefined) this.#runLate(fn); // a middleware answered before the handler did
+    if (this.#late !== undefined) this.#late.runLate(this, fn, this.#outcomeTold); // a middleware answered before the handler did
     else (this.#afterwards ??= []).push(fn);
   }
 
-  /** Takes what {@link afterwards} collected; what comes later goes to `runLate`. @internal */
-  takeAfterwards(runLate: (fn: (outcome: Outcome) => Awaitable<void>) => void): ((outcome: Outcome) => Awaitable<void>)[] | undefined {
+  /** Takes what {@link afterwards} collected; what comes later goes to `runner`. @internal */
+  takeAfterwards(outcome: Outcome, runner: LateRunner): ((outcome: Outcome) => Awaitable<void>)[] | undefined {
     const taken = this.#afterwards;
     this.#afterwards = undefined;
-    this.#runLate = runLate;
+    this.#outcomeTold = outcome;
+    this.#late = runner;
     return taken;
   }
 
@@ -272,10 +383,12 @@ export class TransportRequest implements HttpRequest {
       else if (this.#readers !== undefined) this.#readers.push(reader);
       else {
         this.#readers = [reader];
-        collect(this.#incoming, this.#declaredLength(), maxBytes, (bytes, error) => {
+        const done: BodyReader = (bytes, error) => {
           this.#outcome = { bytes, error };
           for (const waiting of this.#readers!) waiting(bytes, error);
-        });
+        };
+        if (this.#ahead === undefined) collect(this.#incoming, this.#declaredLength(), maxBytes, done);
+        else joined(chunksOf(this.#incoming, this.#declaredLength(), maxBytes, this.#ahead)).then((bytes) => done(bytes, undefined), (error: unknown) => done(undefined, error));
       }
     });
   }
@@ -286,27 +399,7 @@ export class TransportRequest implements HttpRequest {
   }
 }
 
-/** A form without files: urlencoded ones cannot carry any. */
-class UrlencodedForm implements FormData_ {
-  readonly #pairs: Pairs;
-
-  constructor(pairs: Pairs) { this.#pairs = pairs; }
-
-  get(name: string): string | undefined { return this.#pairs.get(name); }
-  getAll(name: string): readonly string[] { return this.#pairs.getAll(name); }
-  has(name: string): boolean { return this.#pairs.has(name); }
-  keys(): Iterable<string> { return this.#pairs.keys(); }
-  file(): UploadFile | undefined { return undefined; }
-  files(): readonly UploadFile[] { return []; }
-}
-
 function same<T>(value: T): T { return value; }
-
-function parseForm(bytes: Uint8Array): FormData_ {
-  const pairs = parsePairs(decodeUtf8(bytes), MAX_FORM_FIELDS);
-  if (pairs === undefined) throw new HTTPException(413, `The form has more than ${MAX_FORM_FIELDS} fields`);
-  return new UrlencodedForm(pairs);
-}
 
 /** @throws BadRequest for an empty body, and for bytes that are no UTF-8 */
 function jsonText(bytes: Uint8Array): string {

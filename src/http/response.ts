@@ -1,16 +1,19 @@
 /**
  * Responses: a status, fields and a body, until the server writes them. Six classes for what people answer with.
  */
+import { Readable } from 'node:stream';
+import { SvcError } from '../errors.ts';
+import { shown } from '../options.ts';
 import { inspectAsJson } from '../redact.ts';
 import { HeaderList } from './headers.ts';
 import { needsSecure, serializeCookie } from './cookies.ts';
 import { toJson } from './json.ts';
 import { encodeLocation } from './path.ts';
+import { ignore, isPieces, prime } from './pieces.ts';
 import type { CookieOptions } from './cookies.ts';
 import type { HeaderView } from './headers.ts';
+import type { Pieces, Primed } from './pieces.ts';
 
-/** What can be sent piece by piece: strings as UTF-8, bytes as they are. */
-export type Pieces = AsyncIterable<string | Uint8Array> | Iterable<string | Uint8Array>;
 /** What a response holds: text, bytes, nothing, or pieces that are pulled while they are sent. */
 export type ResponseBody = string | Uint8Array | null | Pieces;
 
@@ -28,26 +31,50 @@ export interface ResponseOptions {
 export interface Answered {
   readonly method: string;
   readonly headers: HeaderView;
+  /** Aborts when nobody waits for the answer any more. */
+  readonly signal?: AbortSignal | undefined;
+  /** A field by lower-case name, where that is cheaper than the view of all. */
+  field?(name: string): string | undefined;
+  /** Runs `fn` once the answer has gone, or will never go. */
+  afterwards?(fn: () => Promise<void>): void;
 }
 
-/** The fields of a ready-made response: for the paths that build them themselves. @internal */
+/** Status and fields of a ready-made response, checked by whoever made them. One of these serves many responses. @internal */
 export class Prepared {
   readonly status: number;
-  readonly flat: string[];
+  readonly flat: readonly string[];
 
-  constructor(status: number, flat: string[]) {
+  constructor(status: number, flat: readonly string[]) {
     this.status = status;
     this.flat = flat;
   }
 }
 
+/** What responses of one media type begin with, made once for each status. @internal */
+export class PreparedType {
+  readonly #flat: readonly string[];
+  readonly #byStatus = new Map<number, Prepared>();
+
+  constructor(mediaType: string) { this.#flat = ['Content-Type', mediaType]; }
+
+  get(status: number): Prepared {
+    let prepared = this.#byStatus.get(status);
+    if (prepared === undefined) this.#byStatus.set(status, prepared = new Prepared(status, this.#flat));
+    return prepared;
+  }
+}
+
+const NO_FIELDS: readonly string[] = Object.freeze([]);
+
 /** A response. Middleware may change its status, fields and body until it is sent. */
 export class HttpResponse {
-  readonly headers: HeaderList;
   body: ResponseBody;
   /** The length of a body given in pieces, when it is known; else -1. */
   contentLength = -1;
   #status: number;
+  /** The fields, as long as nobody has asked for them as a list: shared with other responses. */
+  readonly #flat: readonly string[];
+  #headers: HeaderList | undefined;
   /** `Set-Cookie` values that get `Secure` when the answer leaves over TLS, or in production. */
   #securedLater: Set<string> | undefined;
   /** Made for one answer. A response that a program made may be kept and returned for many: each gets a copy. */
@@ -59,15 +86,18 @@ export class HttpResponse {
     this.#isForOne = options instanceof Prepared;
     if (options instanceof Prepared) {
       this.#status = options.status;
-      this.headers = new HeaderList(options.flat);
+      this.#flat = options.flat;
       return;
     }
     const { status = 200, headers, mediaType } = options;
     this.#status = checkedStatus(status);
-    this.headers = new HeaderList();
+    this.#flat = NO_FIELDS;
     if (mediaType !== undefined) this.headers.set('Content-Type', mediaType);
     if (headers !== undefined) for (const [name, value] of Object.entries(headers)) this.headers.set(name, value);
   }
+
+  /** The fields, to be read and changed. */
+  get headers(): HeaderList { return this.#headers ??= new HeaderList([...this.#flat]); }
 
   /** An integer 200 … 599. @throws RangeError when set to anything else: a final response has no other */
   get status(): number { return this.#status; }
@@ -97,14 +127,14 @@ export class HttpResponse {
 
   /** A response of the same content, for one answer. @internal */
   copy(): HttpResponse {
-    const copy = this.fill(new HttpResponse(null, new Prepared(this.#status, [])));
+    const copy = this.fill(new HttpResponse(null, new Prepared(this.#status, NO_FIELDS)));
     copy.body = this.body;
     return copy;
   }
 
   /** Gives another response the fields of this one. @internal */
   protected fill<T extends HttpResponse>(other: T): T {
-    other.headers.flat.splice(0, Infinity, ...this.headers.flat);
+    other.#headers = new HeaderList([...this.fields(false)]);
     other.contentLength = this.contentLength;
     if (this.#securedLater !== undefined) other.#securedLater = new Set(this.#securedLater);
     return other;
@@ -119,12 +149,21 @@ export class HttpResponse {
 
   static { inspectAsJson(HttpResponse); }
 
-  /** The fields as they go out: the cookies that wait for it secured. @internal */
+  /** Whether there are cookies that get `Secure` where the answer leaves protected. @internal */
+  get hasWaitingCookies(): boolean { return this.#securedLater !== undefined; }
+
+  /** The fields as they go out: the cookies that wait for it secured. Not to be written to. @internal */
   fields(isSecure: boolean): readonly string[] {
+    const flat = this.#headers === undefined ? this.#flat : this.#headers.flat;
     const later = this.#securedLater;
-    if (later === undefined || !isSecure) return this.headers.flat;
-    return this.headers.flat.map((value) => later.has(value) ? `${value}; Secure` : value);
+    if (later === undefined || !isSecure) return flat;
+    return flat.map((value) => later.has(value) ? `${value}; Secure` : value);
   }
+}
+
+/** Statuses whose answers have no content (RFC 9110 §6.4.1). */
+export function hasNoContent(status: number): boolean {
+  return status === 204 || status === 304 || status === 205;
 }
 
 /** The status, if a final response can have it. @throws RangeError */
@@ -170,19 +209,50 @@ export interface StreamingOptions extends ResponseOptions {
   readonly contentLength?: number | undefined;
 }
 
+/** What pieces or events can be pulled from. @throws SvcError `E_STREAM` @internal */
+export function checkedSource<T>(source: T): T & Pieces {
+  if (!isPieces(source) || !(Symbol.asyncIterator in source || Symbol.iterator in source)) throw new SvcError('E_STREAM', [`${shown(source)} is no iterable, async iterable or stream`]);
+  if (source instanceof Readable) source.on('error', ignore); // it may fail before anybody pulls, who is told then
+  return source as T & Pieces; // what each piece is shows when it comes
+}
+
 /**
- * A body in pieces, pulled only as fast as the client reads. Its source is ended (`return()`) when the client leaves.
- * Default media type `application/octet-stream`.
+ * A body in pieces, pulled only as fast as the client reads. Sources: iterables, async iterables, web streams, Node's
+ * `Readable`. Default media type `application/octet-stream`.
+ *
+ * The first piece is pulled before the answer begins, so a source that fails by then is an error like any other (500); a
+ * later failure ends the connection, and the client sees that the answer is not whole. The source is ended (`return()`,
+ * `cancel()`, `destroy()`) when the client leaves, also while a piece is awaited.
  */
 export class StreamingResponse extends HttpResponse {
+  /** @throws SvcError `E_STREAM` for what gives no pieces, and for a `contentLength` that is no length */
   constructor(pieces: Pieces | ReadableStream<string | Uint8Array>, options: StreamingOptions = {}) {
     const { contentLength = -1, ...rest } = options;
-    if (typeof pieces !== 'object' || pieces === null || !(Symbol.asyncIterator in pieces || Symbol.iterator in pieces)) {
-      throw new TypeError('StreamingResponse needs an iterable, an async iterable or a stream');
-    }
-    super(pieces, { ...rest, mediaType: options.mediaType ?? BYTES_TYPE });
+    if (contentLength !== -1 && !(Number.isSafeInteger(contentLength) && contentLength >= 0)) throw new SvcError('E_STREAM', [`contentLength is ${shown(contentLength)}, a number of bytes is needed`]);
+    super(checkedSource(pieces), { ...rest, mediaType: options.mediaType ?? BYTES_TYPE });
     this.contentLength = contentLength;
   }
+
+  /** @internal */
+  override copy(): StreamingResponse {
+    const copy = this.fill(new StreamingResponse([], { status: this.status }));
+    copy.body = this.body;
+    return copy;
+  }
+
+  override settle(request: Answered): HttpResponse | Promise<HttpResponse> {
+    const answer = super.copy();
+    const { body, contentLength } = answer;
+    if (request.method === 'HEAD' || hasNoContent(answer.status) || !isPieces(body) || request.signal?.aborted === true) return answer; // nobody will read it
+    const primed = prime(body, contentLength, request.signal);
+    return primed instanceof Promise ? primed.then((ready) => withPieces(answer, ready, request)) : withPieces(answer, primed, request);
+  }
+}
+
+function withPieces(answer: HttpResponse, primed: Primed, request: Answered): HttpResponse {
+  answer.body = primed;
+  request.afterwards?.(async () => primed.drop());
+  return answer;
 }
 
 export const JSON_TYPE = 'application/json';

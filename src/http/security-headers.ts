@@ -58,7 +58,7 @@ const PERMISSIONS = 'camera=(), display-capture=(), geolocation=(), microphone=(
 const YEAR_SECONDS = 31_536_000;
 const CSP = 'Content-Security-Policy';
 /** Layers that answer by themselves, but for browsers. */
-const INSIDE: ReadonlySet<MiddlewareKind | undefined> = new Set(['trusted-host', 'cors', 'rate-limit', 'session', 'csrf', 'timeout', 'idempotency']);
+const INSIDE: ReadonlySet<MiddlewareKind | undefined> = new Set(['trusted-host', 'cors', 'rate-limit', 'concurrency-limit', 'session', 'csrf', 'timeout', 'idempotency']);
 
 /** Of requests whose page asked for one. */
 const nonces = new WeakMap<HttpRequest, string>();

@@ -3,20 +3,32 @@
  *
  *   listen → request → handle(req) → send → afterwards(outcome)          close(): stop accepting, let what runs finish
  */
-import { randomUUID } from 'node:crypto';
 import { createServer } from 'node:http';
-import { ClientDisconnected, SvcError, statusTitle } from '../errors.ts';
-import { findField } from './headers.ts';
-import { PROBLEM_TYPE, problem } from './problem.ts';
+import { ClientDisconnected, SvcError } from '../errors.ts';
+import { hasNoBody } from './body.ts';
+import { BodyDeadlines } from './body-deadlines.ts';
+import { onClientError, refuseSocket } from './client-errors.ts';
+import { BUSY, ConnectionLimits, refusalOf } from './connection-limits.ts';
+import { ReceivedMessage } from './incoming.ts';
+import { USUAL_LIMITS } from './limits.ts';
+import { discard, isPieces } from './pieces.ts';
 import { TransportRequest } from './request.ts';
+import { judgeHead } from './request-head.ts';
+import { USUAL_IDENTITY } from './request-id.ts';
 import { HttpResponse } from './response.ts';
-import { discard, isPieces, send } from './send.ts';
-import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import { send } from './send.ts';
+import { SlowReaders } from './slow-readers.ts';
+import type { IncomingMessage, RequestListener, Server, ServerOptions, ServerResponse } from 'node:http';
 import type { AddressInfo, Server as NetServer, Socket } from 'node:net';
 import type { Clock } from '../clock.ts';
 import type { Logger } from '../log.ts';
+import type { ConnectionMeter } from './connection-meter.ts';
 import type { Awaitable } from './contracts.ts';
+import type { Limits } from './limits.ts';
 import type { Outcome, RequestDefaults } from './request.ts';
+import type { RequestIdentity } from './request-id.ts';
+import type { Sending } from './send.ts';
+import type { SecureTransport } from './tls.ts';
 
 /** What a server serves. */
 export interface ServedApplication {
@@ -25,12 +37,22 @@ export interface ServedApplication {
   readonly log: Logger;
   /** Whether cookies are `Secure` even without TLS: in production. */
   readonly securesCookies: boolean;
+  /** How much and how long; undefined: as usual. */
+  readonly limits?: Limits | undefined;
+  /** The longest `requestTimeoutMs` of its routes, where any has one of its own. */
+  readonly longestRequestMs?: number | undefined;
+  /** Whether a request is served however many there are. */
+  isProbe?(req: TransportRequest): boolean;
+  /** Counts connections and their requests; undefined where nobody does. */
+  readonly connections?: ConnectionMeter | undefined;
   /** Answers. Never throws, never rejects. */
   handle(req: TransportRequest): Awaitable<HttpResponse>;
   /** Runs what the request left for afterwards; a promise where that takes time. Never throws, never rejects. */
   finish(req: TransportRequest, outcome: Outcome): Awaitable<void>;
   /** Told of every answer and how long it took to make, in milliseconds. */
-  count(req: TransportRequest, status: number, durationMs: number): void;
+  count(req: TransportRequest, response: HttpResponse, durationMs: number): void;
+  /** Told of an answer that was not sent whole: its source failed, or its client did not read. */
+  countCut?(why: 'failed' | 'slow'): void;
 }
 
 /** Where and how long. Times in milliseconds. */
@@ -41,10 +63,7 @@ export interface ListenOptions {
   readonly port?: number | undefined;
 }
 
-/** For how long a client may send its fields, its whole request, and stay silent between requests. */
-const HEADERS_TIMEOUT_MS = 10_000;
-const REQUEST_TIMEOUT_MS = 30_000;
-const KEEP_ALIVE_TIMEOUT_MS = 5_000;
+/** How often connections are looked at that take too long. */
 const CHECK_INTERVAL_MS = 1_000;
 /** For how long the rest of a body that nobody wants is read, so that its sender gets to see the answer. */
 const LINGER_MS = 5_000;
@@ -52,7 +71,13 @@ const LINGER_MS = 5_000;
 /** One listening socket and the requests that came over it. */
 export class HttpServer {
   readonly #app: ServedApplication;
+  readonly #connections: ConnectionMeter | undefined;
   readonly #server: Server;
+  readonly #secure: SecureTransport | undefined;
+  readonly #limits: Limits;
+  readonly #crowd: ConnectionLimits;
+  /** Undefined where all routes give a body the same time. */
+  readonly #deadlines: BodyDeadlines | undefined;
   #inFlight = 0;
   #isDraining = false;
   #endAll: (() => void) | undefined;
@@ -62,23 +87,54 @@ export class HttpServer {
   /** Connections that another process has accepted; undefined as long as there was none. */
   #adopted: Set<Socket> | undefined;
   #whenAlone: (() => void) | undefined;
+  /** One listener for every answer: it finds the request on the answer that it is called for. */
+  readonly #onClose: (this: ServerResponse) => void;
+  readonly #sending: Sending;
 
-  constructor(app: ServedApplication) {
+  /** `secure` where it speaks TLS. */
+  constructor(app: ServedApplication, secure?: SecureTransport) {
+    const { clock, log, limits = USUAL_LIMITS, longestRequestMs } = app;
     this.#app = app;
-    this.#server = createServer({
-      headersTimeout: HEADERS_TIMEOUT_MS,
-      requestTimeout: REQUEST_TIMEOUT_MS,
-      keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
-      connectionsCheckingInterval: CHECK_INTERVAL_MS,
+    const closed = (outgoing: Exchange): void => this.#closed(outgoing);
+    this.#onClose = function () { closed(this); };
+    this.#limits = limits;
+    this.#crowd = new ConnectionLimits({ limits, clock, log, onRefused: () => app.connections?.refuse() });
+    if (longestRequestMs !== undefined) this.#deadlines = new BodyDeadlines(clock, (socket) => onClientError({ code: 'ERR_HTTP_REQUEST_TIMEOUT' }, socket, this.#identity));
+    const requestTimeout = longestRequestMs ?? limits.requestTimeoutMs;
+    const slow = new SlowReaders({ clock, limitMs: limits.sendTimeoutMs, onCut: (outgoing, id) => this.#onSlowReader(outgoing, id) });
+    this.#sending = { slow, endless: new Set(), securesCookies: app.securesCookies };
+    this.#connections = app.connections;
+    const options: ServerOptions<typeof ReceivedMessage> = {
+      IncomingMessage: ReceivedMessage,
+      requestTimeout,
+      headersTimeout: Math.min(limits.headersTimeoutMs, requestTimeout), // node:http refuses a longer one
+      keepAliveTimeout: limits.keepAliveTimeoutMs,
+      connectionsCheckingInterval: Math.min(CHECK_INTERVAL_MS, limits.headersTimeoutMs),
+      maxHeaderSize: limits.maxHeaderBytes,
       optimizeEmptyRequests: true,
-      requireHostHeader: false, // node:http refuses without a body; see hasOneHost()
-    }, (incoming, outgoing) => this.#onRequest(incoming, outgoing));
-    this.#server.on('clientError', (error: NodeJS.ErrnoException, socket) => onClientError(error, socket as Socket));
-    this.#server.on('checkExpectation', (incoming: IncomingMessage, outgoing) => this.#onExpectation(incoming, outgoing));
+      requireHostHeader: false, // node:http refuses without a body; see request-head.ts
+      shouldUpgradeCallback: () => false, // answered as it stands: nobody here speaks another protocol (RFC 9110 §7.8)
+    };
+    const listener: RequestListener = (incoming, outgoing) => this.#onRequest(incoming, outgoing);
+    this.#secure = secure;
+    this.#server = secure?.createServer(options, listener) ?? createServer(options, listener);
+    this.#crowd.watch(this.#server, this.isSecure);
+    this.#server.maxHeadersCount = 0; // beyond it node:http drops fields and says nothing; see request-head.ts
+    this.#server.on('clientError', (error, socket) => onClientError(error, socket as Socket, this.#identity));
+    this.#server.on('connect', (_, socket) => refuseSocket(socket as Socket, 501, this.#identity));
+    this.#server.on('checkExpectation', (incoming: IncomingMessage, outgoing) => this.#onRequest(incoming, outgoing));
+    this.#server.on('checkContinue', (incoming: IncomingMessage, outgoing) => {
+      continueLater(incoming, outgoing);
+      this.#onRequest(incoming, outgoing);
+    });
+    app.connections?.watch(this.#server);
   }
 
   /** Requests that have come and are not answered yet; those whose client has left count while their handlers run. */
   get inFlight(): number { return this.#inFlight; }
+
+  /** Whether it speaks TLS. */
+  get isSecure(): boolean { return this.#secure !== undefined; }
 
   /** The node:http server, for tests and benchmarks that bring their own sockets. @internal */
   get node(): Server { return this.#server; }
@@ -86,7 +142,7 @@ export class HttpServer {
   /** Listens. Answers where. @throws SvcError `E_LISTEN` */
   listen(options: ListenOptions = {}): Promise<{ readonly host: string; readonly port: number; readonly url: string }> {
     const { host = '127.0.0.1', port = 8000 } = options;
-    return listenOn(this.#server, { host, port }).then((address) => {
+    return listenOn(this.#server, { host, port, isSecure: this.isSecure }).then((address) => {
       this.#server.on('error', (error) => this.#app.log.error('server_error', error));
       return address;
     });
@@ -105,7 +161,7 @@ export class HttpServer {
     });
     socket.allowHalfOpen = true; // as node:http has those that it accepts itself
     this.#server.emit('connection', socket);
-    socket.resume();
+    if (!this.isSecure) socket.resume(); // else whoever decrypts reads it
   }
 
   /**
@@ -117,9 +173,11 @@ export class HttpServer {
     const adopted = this.#adopted;
     if (!this.#server.listening && adopted === undefined) return 0;
     this.#isDraining = true;
+    this.#finishEndless();
     const closed = adopted === undefined ? new Promise<void>((resolve) => { this.#server.close(() => resolve()); }) : this.#left(adopted);
     const idle = Promise.withResolvers<void>();
     this.#endAll = () => {
+      this.#secure?.closeAllConnections();
       this.#server.closeAllConnections(); // those that never sent a request hold close() up otherwise
       idle.resolve();
     };
@@ -149,56 +207,76 @@ export class HttpServer {
     this.#server.close();
   }
 
+  get #identity(): RequestIdentity { return this.#app.defaults.identity ?? USUAL_IDENTITY; }
+
   #onRequest(incoming: IncomingMessage, outgoing: ServerResponse): void {
-    if ((incoming.socket as Connection)[SAID_CLOSE] === true) return; // sent behind our "Connection: close": not to be processed (RFC 9112 §9.6)
+    const socket = incoming.socket as Connection;
+    if (socket[SAID_CLOSE] === true) return void socket.pause(); // sent behind our "Connection: close": not to be processed (RFC 9112 §9.6)
     const req = this.#begin(incoming, outgoing);
-    if (asksForUpgrade(incoming)) (incoming.socket as Connection)[SAID_CLOSE] = true; // node:http stops reading requests behind it: what follows would be misread
-    const response = hasOneHost(incoming) ? this.#app.handle(req) : problem(400, req.id, { detail: 'A request has one Host field' });
+    let verdict = judgeHead(incoming, this.#limits.maxHeaderFields) ?? this.#crowd.judge(socket, this.#inFlight);
+    if (verdict === BUSY && this.#app.isProbe?.(req) === true) verdict = undefined;
+    if (verdict !== undefined && verdict !== BUSY) socket[SAID_CLOSE] = true;
+    const response = verdict === undefined || verdict.status === 0 ? this.#app.handle(req) : refusalOf(verdict, req.id);
+    if (this.#deadlines !== undefined && !incoming.complete && !hasNoBody(incoming)) this.#limitBody(req, incoming, this.#deadlines);
     if (response instanceof HttpResponse) this.#answer(req, incoming, outgoing, response);
     else void response.then((settled) => this.#answer(req, incoming, outgoing, settled));
-  }
-
-  #onExpectation(incoming: IncomingMessage, outgoing: ServerResponse): void {
-    const req = this.#begin(incoming, outgoing);
-    this.#answer(req, incoming, outgoing, problem(417, req.id, { detail: 'Nothing but 100-continue can be expected' }));
   }
 
   #begin(incoming: IncomingMessage, outgoing: ServerResponse): TransportRequest {
     this.#inFlight++;
     (incoming.socket as Connection)[NEWEST] = outgoing;
+    this.#crowd.enter(incoming.socket);
+    this.#connections?.request(incoming.socket);
     const req = new TransportRequest(incoming, outgoing, this.#app.defaults);
     req.startedMs = this.#app.clock.monotonicMs();
-    outgoing.on('close', () => {
-      if (req.isAnswered) this.#end(req, outgoing); // else its handler still runs, and #answer() ends it
-    });
+    (outgoing as Exchange)[REQUEST] = req;
+    outgoing.on('close', this.#onClose);
     return req;
   }
 
+  #limitBody(req: TransportRequest, incoming: IncomingMessage, deadlines: BodyDeadlines): void {
+    const limitMs = req.route?.requestTimeoutMs ?? this.#limits.requestTimeoutMs;
+    if (limitMs !== this.#app.longestRequestMs) deadlines.watch(incoming, req.startedMs + limitMs); // else node:http does
+  }
+
   #answer(req: TransportRequest, incoming: IncomingMessage, outgoing: ServerResponse, response: HttpResponse): void {
-    this.#app.count(req, response.status, this.#app.clock.monotonicMs() - req.startedMs);
+    this.#app.count(req, response, this.#app.clock.monotonicMs() - req.startedMs);
     req.isAnswered = true;
     if (outgoing.closed) { // the client has left while the handler ran
       if (isPieces(response.body)) discard(response.body).catch((error: unknown) => this.#onSourceFailure(req, error));
-      return this.#end(req, outgoing);
+      return this.#end(req);
     }
     try {
-      if (!incoming.complete) this.#linger(incoming, outgoing);
-      const sending = send(outgoing, response, {
-        method: req.method, id: req.id, isLast: (this.#isDraining || !this.keepsAlive || (incoming.socket as Connection)[SAID_CLOSE] === true) && isLastOf(incoming.socket, outgoing), isSecure: this.#app.securesCookies || req.scheme === 'https',
-      });
+      if (!incoming.complete && !hasNoBody(incoming)) this.#linger(incoming, outgoing);
+      const isLast = (this.#isDraining || !this.keepsAlive || (incoming.socket as Connection)[SAID_CLOSE] === true) && isLastOf(incoming.socket, outgoing);
+      const sending = send(outgoing, response, req, isLast, this.#sending);
       sending?.catch((error: unknown) => this.#onSourceFailure(req, error));
+      if (this.#isDraining) this.#finishEndless();
     } catch (error) { // a field or body that node:http refuses
       req.failure = error;
-      this.#app.log.error('response_refused', error, { method: req.method, route: req.route?.template, request_id: req.id });
+      this.#app.countCut?.('failed');
+      this.#app.log.error('response_refused', error, req.logFields());
       if (outgoing.headersSent) outgoing.destroy();
-      else outgoing.writeHead(500, ['Content-Length', '0', 'X-Request-Id', req.id]).end();
+      else outgoing.writeHead(500, ['Content-Length', '0', req.idField, req.id]).end();
     }
+  }
+
+  /** Streams without an end of their own would hold a server up that stops. */
+  #finishEndless(): void {
+    for (const pieces of this.#sending.endless) pieces.finish();
   }
 
   /** The source of a body failed after the head had gone out. */
   #onSourceFailure(req: TransportRequest, error: unknown): void {
     req.failure = error;
-    this.#app.log.error('response_failed', error, { method: req.method, route: req.route?.template, request_id: req.id });
+    this.#app.countCut?.('failed');
+    this.#app.log.error('response_failed', error, req.logFields());
+  }
+
+  /** The client takes nothing of its answer any more. */
+  #onSlowReader(outgoing: ServerResponse, id: string): void {
+    this.#app.countCut?.('slow');
+    this.#app.log.warn('slow_reader_cut', { method: outgoing.req.method, peer: outgoing.socket?.remoteAddress, request_id: id });
   }
 
   /** The answer is here before the request: let the rest of its body come for a while, then cut it off. */
@@ -211,13 +289,31 @@ export class HttpServer {
     });
   }
 
+  /** Nothing more goes out. A handler that still runs is waited for: #answer() ends its request. */
+  #closed(outgoing: Exchange): void {
+    const req = outgoing[REQUEST]!;
+    this.#crowd.settle(outgoing.req.socket);
+    if (req.isAnswered) this.#end(req);
+  }
+
   /** The connection is done with the request, and its handler is, too. */
-  #end(req: TransportRequest, outgoing: ServerResponse): void {
-    this.#inFlight--;
+  #end(req: TransportRequest): void {
     void this.#app.finish(req, req.wasDelivered ? undefined : req.failure ?? new ClientDisconnected());
+    if (req.late === undefined) this.#leave();
+    else void req.late.then(() => this.#leave()); // its handler still runs
+  }
+
+  #leave(): void {
+    this.#inFlight--;
     if (this.#isDraining && this.#inFlight === 0) setImmediate(() => this.#whenIdle?.());
   }
 }
+
+/** An answer that knows what it answers. */
+interface Exchange extends ServerResponse {
+  [REQUEST]?: TransportRequest;
+}
+const REQUEST: unique symbol = Symbol('request');
 
 /** What is remembered of a connection while it is used: which of its pipelined requests is the newest, and whether it has been told to close. */
 interface Connection extends Socket {
@@ -234,23 +330,21 @@ function isLastOf(socket: Connection, outgoing: ServerResponse): boolean {
   return isLast;
 }
 
-/** Whether a request names another protocol, which nobody here speaks: it is answered as it stands (RFC 9110 §7.8). */
-function asksForUpgrade({ rawHeaders }: IncomingMessage): boolean {
-  return findField(rawHeaders, 'upgrade') !== undefined;
-}
-
-/** Two Host fields could be read in two ways, so they are refused; so is an HTTP/1.1 request without one (RFC 9112 §3.2). */
-function hasOneHost({ rawHeaders, httpVersionMinor }: IncomingMessage): boolean {
-  let hosts = 0;
-  for (let index = 0; index < rawHeaders.length; index += 2) {
-    const name = rawHeaders[index]!;
-    if (name.length === 4 && name.toLowerCase() === 'host') hosts++;
-  }
-  return hosts === 1 || (hosts === 0 && httpVersionMinor === 0);
+/**
+ * "100 Continue" when the body is first read, and never before an answer that does without it: a client that waits for it then
+ * need not send what nobody wants (RFC 9110 §10.1.1). Whoever reads goes through `_read`, which node:streams calls first.
+ */
+function continueLater(incoming: IncomingMessage, outgoing: ServerResponse): void {
+  const read = incoming._read;
+  incoming._read = function readAfterContinue(size): void {
+    incoming._read = read;
+    if (!outgoing.headersSent) outgoing.writeContinue();
+    read.call(incoming, size);
+  };
 }
 
 /** Listens, and says where. @throws SvcError `E_LISTEN` */
-export function listenOn(server: NetServer, { host, port }: { readonly host: string; readonly port: number }): Promise<{ readonly host: string; readonly port: number; readonly url: string }> {
+export function listenOn(server: NetServer, { host, port, isSecure = false }: { readonly host: string; readonly port: number; readonly isSecure?: boolean }): Promise<{ readonly host: string; readonly port: number; readonly url: string }> {
   return new Promise((resolve, reject) => {
     const onError = (error: NodeJS.ErrnoException): void => {
       reject(new SvcError('E_LISTEN', [`${host}:${port}`, LISTEN_PROBLEMS[error.code ?? ''] ?? error.message], { cause: error }));
@@ -260,7 +354,7 @@ export function listenOn(server: NetServer, { host, port }: { readonly host: str
       server.off('error', onError);
       const address = server.address() as AddressInfo; // a host and port were asked for, not a pipe
       const shown = address.family === 'IPv6' ? `[${address.address}]` : address.address;
-      resolve({ host: address.address, port: address.port, url: `http://${shown}:${address.port}` });
+      resolve({ host: address.address, port: address.port, url: `${isSecure ? 'https' : 'http'}://${shown}:${address.port}` });
     });
   });
 }
@@ -268,22 +362,3 @@ export function listenOn(server: NetServer, { host, port }: { readonly host: str
 const LISTEN_PROBLEMS: Readonly<Record<string, string>> = {
   EADDRINUSE: 'the address is in use', EACCES: 'the port needs privileges', EADDRNOTAVAIL: 'this machine has no such address', ENOTFOUND: 'the host is unknown',
 };
-
-/** What the parser refuses never becomes a request: answered here, and the connection ends. */
-function onClientError(error: NodeJS.ErrnoException, socket: Socket): void {
-  // as node:http does itself: an answer that is under way must not get a second head in its middle
-  const current = (socket as Socket & { _httpMessage?: ServerResponse | null })._httpMessage;
-  if (!socket.writable || error.code === 'ECONNRESET' || current?.headersSent === true) {
-    socket.destroy();
-    return;
-  }
-  if (current?.req?.complete === true) { // rubbish behind a request that is being answered: its answer comes first, and is the last
-    current.shouldKeepAlive = false;
-    return;
-  }
-  const status = error.code === 'HPE_HEADER_OVERFLOW' ? 431 : error.code === 'ERR_HTTP_REQUEST_TIMEOUT' ? 408 : 400;
-  const id = randomUUID();
-  const body = `{"type":"about:blank","title":"${statusTitle(status)}","status":${status},"request_id":"${id}"}`;
-  socket.end(`HTTP/1.1 ${status} ${statusTitle(status)}\r\nContent-Type: ${PROBLEM_TYPE}\r\nX-Request-Id: ${id}\r\n` +
-    `Content-Length: ${body.length}\r\nConnection: close\r\n\r\n${body}`, () => socket.destroy());
-}

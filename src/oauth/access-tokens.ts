@@ -5,6 +5,7 @@
 import { createToken } from '../jwt.ts';
 import { HTTPException, SvcError } from '../errors.ts';
 import { OAuthError } from './oauth-errors.ts';
+import { EXACT_TIME } from './valid-after.ts';
 import type { Clock } from '../clock.ts';
 import type { Secrets } from '../keys.ts';
 import type { RefreshVerdict } from './refresh-tokens.ts';
@@ -35,6 +36,8 @@ export interface AccessPolicy {
   readonly scopes: readonly string[];
   /** Whether they have to fit into a cookie. */
   readonly isForCookies: boolean;
+  /** Whether they say to the microsecond when they were made. */
+  readonly isExact: boolean;
   readonly clock: Clock;
 }
 
@@ -65,9 +68,10 @@ export class AccessTokens {
    */
   make(user: TokenUser, loginId: string, issuedAt: number, keyThumbprint: string | null = null): string {
     const bound = keyThumbprint === null ? {} : { cnf: { jkt: keyThumbprint } };
-    const { secrets, ttlSeconds, issuer, audience, clock } = this.#policy;
+    const { secrets, ttlSeconds, issuer, audience, isExact, clock } = this.#policy;
+    const exact = isExact ? { [EXACT_TIME]: issuedAt } : {};
     const issuing = { ...clock, nowMs: () => issuedAt / 1_000 };
-    return createToken(user.sub, secrets, { expiresInSeconds: ttlSeconds, issuer, audience, id: true, clock: issuing, claims: { ...user.claims, scopes: [...user.scopes], sid: loginId, ...bound } });
+    return createToken(user.sub, secrets, { expiresInSeconds: ttlSeconds, issuer, audience, id: true, clock: issuing, claims: { ...user.claims, scopes: [...user.scopes], sid: loginId, ...exact, ...bound } });
   }
 
   /** What `onUser` has answered about somebody who may log in. @throws SvcError `E_OAUTH_USER` */

@@ -7,6 +7,7 @@ import { PROBLEM_TYPE } from '../http/problem.ts';
 import { HttpResponse, JSONResponse } from '../http/response.ts';
 import { OAUTH_ERRORS, OAuthError } from './oauth-errors.ts';
 import type { Awaitable, Context, HttpRequest, Middleware, Next } from '../http/contracts.ts';
+import type { FailurePages } from './failure-page.ts';
 
 const JSON_TYPE = 'application/json';
 
@@ -63,13 +64,25 @@ function codeOf(status: number): string {
  */
 export class OAuthAnswers implements Middleware {
   readonly #prefix: string;
+  readonly #pages: FailurePages | undefined;
 
-  constructor(prefix: string) { this.#prefix = `${prefix}/`; }
+  /** `pages`: for people; default: everybody gets JSON. */
+  constructor(prefix: string, pages?: FailurePages) {
+    this.#prefix = `${prefix}/`;
+    this.#pages = pages;
+  }
 
   handle(req: HttpRequest, next: Next): Awaitable<HttpResponse> {
     const answer = next();
     if (!req.path.startsWith(this.#prefix) && req.route?.template.startsWith(this.#prefix) !== true && !decoded(req.path).startsWith(this.#prefix)) return answer;
-    return answer instanceof HttpResponse ? reformed(answer, req) : answer.then((response) => reformed(response, req));
+    return answer instanceof HttpResponse ? this.#answer(answer, req) : answer.then((response) => this.#answer(response, req));
+  }
+
+  #answer(response: HttpResponse, req: HttpRequest): HttpResponse {
+    if (response.status < 400) return response;
+    const answer = reformed(response, req);
+    this.#pages?.show(answer, req);
+    return answer;
   }
 }
 
@@ -84,7 +97,7 @@ function decoded(path: string): string {
 
 function reformed(response: HttpResponse, req: HttpRequest): HttpResponse {
   const type = response.headers.get('Content-Type');
-  if (response.status < 400 || (refused.has(req) && type === JSON_TYPE)) return response;
+  if (refused.has(req) && type === JSON_TYPE) return response;
   const { detail, code } = type === PROBLEM_TYPE && typeof response.body === 'string' ? JSON.parse(response.body) as { readonly detail?: string; readonly code?: string } : {}; // made by problem.ts
   const known = code !== undefined && Object.hasOwn(OAUTH_ERRORS, code) ? code : codeOf(response.status);
   for (const name of ['Content-Encoding', 'Content-Length', 'Content-Language', 'ETag', 'Last-Modified']) response.headers.delete(name);

@@ -26,6 +26,8 @@ export interface DevRequest {
   /** By name in lower case. */
   readonly headers: Readonly<Record<string, string | undefined>>;
   readonly body: string;
+  /** Where the application was asked, for example `http://localhost:8000`: `redirectUris` that are paths are of this origin. */
+  readonly origin?: string | undefined;
 }
 
 /** An answer of `handle()`. Names of headers are in lower case. */
@@ -38,10 +40,10 @@ export interface DevResponse {
 /** Claims by the scope that asks for them (OpenID Connect Core §5.4). */
 const PROFILES: Readonly<Record<string, readonly string[]>> = { email: ['email', 'email_verified'], profile: ['name', 'picture'] };
 
-/** The discovery document (OpenID Connect Discovery §3, RFC 8414 §2, RFC 9207 §3). */
-export function metadataOf(url: string, algorithm: DevAlgorithm): Readonly<Record<string, unknown>> {
+/** The discovery document (OpenID Connect Discovery §3, RFC 8414 §2, RFC 9207 §3); the endpoints are below `url`. */
+export function metadataOf(issuer: string, algorithm: DevAlgorithm, url: string): Readonly<Record<string, unknown>> {
   return {
-    issuer: url, authorization_endpoint: `${url}/authorize`, token_endpoint: `${url}/token`, userinfo_endpoint: `${url}/userinfo`, jwks_uri: `${url}/jwks`,
+    issuer, authorization_endpoint: `${url}/authorize`, token_endpoint: `${url}/token`, userinfo_endpoint: `${url}/userinfo`, jwks_uri: `${url}/jwks`,
     response_types_supported: ['code'], response_modes_supported: ['query'], grant_types_supported: ['authorization_code'], subject_types_supported: ['public'],
     id_token_signing_alg_values_supported: [algorithm], token_endpoint_auth_methods_supported: ['client_secret_basic', 'client_secret_post'],
     code_challenge_methods_supported: ['S256'], scopes_supported: ['openid', 'email', 'profile'], authorization_response_iss_parameter_supported: true,

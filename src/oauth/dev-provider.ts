@@ -4,23 +4,27 @@
  *
  *   GET /.well-known/openid-configuration   GET /jwks   GET|POST /authorize   POST /token   GET|POST /userinfo
  *
- * It listens on 127.0.0.1 by itself, or answers requests that an application hands to `handle()`. Not in production.
+ * It listens on 127.0.0.1 by itself, is mounted on an application, or answers what is handed to `handle()`. Not in production.
  */
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { createServer } from 'node:http';
 import { systemClock } from '../clock.ts';
 import { SvcError } from '../errors.ts';
+import { localPath } from '../http/local-path.ts';
 import { given, int, oneOf, readOptions, text } from '../options.ts';
 import { DevKeys } from './dev-provider-keys.ts';
+import { inProcess, serve, serveOn } from './dev-provider-serving.ts';
 import { pageHeaders, pickerPage } from './dev-provider-page.ts';
 import { METHODS, authorizationError, badPage, claimsOf, json, metadataOf, tokenError } from './dev-provider-protocol.ts';
 import { OAuthProvider, markForDevelopment } from './provider-options.ts';
-import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Clock } from '../clock.ts';
 import type { Env } from '../config.ts';
+import type { Router } from '../route.ts';
 import type { DevAlgorithm } from './dev-provider-keys.ts';
 import type { DevRequest, DevResponse, DevUser } from './dev-provider-protocol.ts';
+import type { Handle } from './dev-provider-serving.ts';
 import type { OAuthProviderOptions } from './provider-options.ts';
 
 export { type DevRequest, type DevResponse, type DevUser } from './dev-provider-protocol.ts';
@@ -33,7 +37,7 @@ export interface DevProviderOptions {
   readonly clientId?: string | undefined;
   /** Default `dev-secret`. */
   readonly clientSecret?: string | undefined;
-  /** Where logins may return to, byte for byte. */
+  /** Where logins may return to, byte for byte; paths are of the application that it is mounted on. */
   readonly redirectUris: readonly string[];
   /** What start() listens on. Default 0: a free one. */
   readonly port?: number | undefined;
@@ -61,7 +65,6 @@ interface Grant {
 const CODE_TTL_MS = 60_000;
 const TOKEN_TTL_SECONDS = 3_600;
 const MAX_GRANTS = 1_000;
-const MAX_BODY_BYTES = 65_536;
 const USERS: readonly DevUser[] = [{ sub: 'ada', name: 'Ada Lovelace', email: 'ada@example.test' }, { sub: 'alan', name: 'Alan Turing', email: 'alan@example.test' }];
 
 /** An OpenID provider for development and tests. */
@@ -74,8 +77,10 @@ export class DevProvider {
   readonly #algorithm: DevAlgorithm;
   readonly #clock: Clock;
   #issuer: string | undefined;
+  #mountedAt: string | undefined;
   #keys: Promise<DevKeys> | undefined;
   #server: Server | undefined;
+  readonly #handling: Handle = (request) => this.handle(request);
   readonly #codes = new Map<string, Grant>();
   readonly #tokens = new Map<string, Grant>();
 
@@ -84,7 +89,7 @@ export class DevProvider {
     const { users, clientId, clientSecret, redirectUris, port, issuer, idTokenAlgorithm, env, clock } = readOptions('DevProvider', options, {
       users: given<readonly DevUser[]>('a list of users, each with a sub', (value) => isListOf(value, (user: DevUser | undefined) => typeof user?.sub === 'string' && user.sub !== '')),
       clientId: text('dev-client'), clientSecret: text('dev-secret'),
-      redirectUris: given<readonly string[]>('a list of URLs', (value) => isListOf(value, (url: string) => URL.canParse(url))),
+      redirectUris: given<readonly string[]>('a list of URLs, or of paths', (value) => isListOf(value, (url: string) => URL.canParse(url) || localPath(url) !== undefined)),
       port: int(0, 0, 65_535), issuer: text(), idTokenAlgorithm: oneOf(['RS256', 'ES256'], 'RS256'),
       env: given<Env>('production, development or test', (value) => ['production', 'development', 'test'].includes(value as string)), clock: given<Clock>(),
     });
@@ -109,7 +114,7 @@ export class DevProvider {
 
   /** Listens on 127.0.0.1. Rejects when the port is taken. */
   async start(): Promise<void> {
-    const server = createServer((request, response) => void this.#serve(request, response));
+    const server = createServer((request, response) => void serve(request, response, this.#handling));
     await new Promise<void>((resolve, reject) => server.once('error', reject).listen(this.#port, '127.0.0.1', resolve));
     this.#server = server;
     this.#issuer ??= `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
@@ -133,6 +138,21 @@ export class DevProvider {
   }
 
   /**
+   * Lets an application serve it below `path`, and gives it as provider(): browsers find it wherever they find the application,
+   * on any port and by any name, and the application asks it without a connection. `redirectUris` may be paths. Without the
+   * option `issuer` it calls itself `http://localhost` and the path, wherever that is.
+   *
+   * @throws SvcError `E_PATH_TEMPLATE` for a path that is none
+   */
+  mount(router: Router, path: string = '/_dev/provider'): OAuthProvider {
+    this.#issuer ??= `http://localhost${path}`;
+    this.#mountedAt = path;
+    serveOn(router, path, this.#handling);
+    const authorizeUrl = `http://localhost${path}/authorize`; // of which the path counts
+    return markForDevelopment(this.provider({ ...pathsBelow(this.#issuer), authorizeUrl }), inProcess(this.#issuer, this.#handling));
+  }
+
+  /**
    * What a browser does: opens an authorization URL of this provider, picks the user `sub` or cancels, and is sent to the URL
    * that this gives, the application's callback. For tests. @throws Error when the provider shows an error page
    */
@@ -141,7 +161,7 @@ export class DevProvider {
     if (sub === undefined) body.set('deny', '1');
     else body.set('user', sub);
     const headers = { 'content-type': 'application/x-www-form-urlencoded' };
-    const { status, headers: { location } } = await this.handle({ method: 'POST', path: '/authorize', query: '', headers, body: body.toString() });
+    const { status, headers: { location } } = await this.handle({ method: 'POST', path: '/authorize', query: '', headers, body: body.toString(), origin: new URL(authorizationUrl).origin });
     if (location === undefined) throw new Error(`DevProvider answers ${status} to this authorization request`);
     return location;
   }
@@ -152,10 +172,10 @@ export class DevProvider {
     const form = new URLSearchParams(request.method === 'POST' && isForm ? request.body : '');
     const route = `${request.method === 'HEAD' ? 'GET' : request.method} ${request.path}`;
     switch (route) {
-      case 'GET /.well-known/openid-configuration': return json(200, metadataOf(this.url, this.#algorithm));
+      case 'GET /.well-known/openid-configuration': return json(200, metadataOf(this.url, this.#algorithm, request.origin === undefined ? this.url : request.origin + (this.#mountedAt ?? '')));
       case 'GET /jwks': return json(200, (await this.#ready()).jwks);
-      case 'GET /authorize': return this.#authorize(new URLSearchParams(request.query), false);
-      case 'POST /authorize': return this.#authorize(form, true);
+      case 'GET /authorize': return this.#authorize(new URLSearchParams(request.query), false, request.origin);
+      case 'POST /authorize': return this.#authorize(form, true, request.origin);
       case 'POST /token': return this.#token(form, request.headers['authorization']);
       case 'GET /userinfo': case 'POST /userinfo': return this.#userinfo(request.headers['authorization']);
     }
@@ -171,11 +191,11 @@ export class DevProvider {
    * RFC 6749 §4.1.1: who asks wrongly for whom is told so here; every other mistake goes back to the application. Only a form
    * picks somebody: a link does not log anyone in.
    */
-  #authorize(given: URLSearchParams, isForm: boolean): DevResponse {
+  #authorize(given: URLSearchParams, isForm: boolean, origin: string | undefined): DevResponse {
     const one = (name: string): string | undefined => given.getAll(name).length === 1 ? given.get(name)! : undefined;
     const redirectUri = one('redirect_uri');
     if (one('client_id') !== this.clientId) return badPage('The client_id is unknown, or there more than once.');
-    if (redirectUri === undefined || !this.#redirectUris.includes(redirectUri)) return badPage('The redirect_uri is not one of those registered with DevProvider.');
+    if (redirectUri === undefined || !this.#mayReturnTo(redirectUri, origin)) return badPage('The redirect_uri is not one of those registered with DevProvider.');
     const state = one('state');
     const back = (answer: Readonly<Record<string, string>>): DevResponse => this.#redirect(redirectUri, { ...answer, ...(state === undefined ? {} : { state }) });
     const error = authorizationError(given, one);
@@ -187,6 +207,10 @@ export class DevProvider {
     const asked = Object.fromEntries([...given].filter(([name]) => name !== 'user' && name !== 'deny'));
     const users = this.#users.map(({ sub, name, email }) => ({ sub, name: name ?? sub, email }));
     return { status: 200, headers: pageHeaders([new URL(redirectUri).origin]), body: pickerPage('authorize', asked, users) };
+  }
+
+  #mayReturnTo(redirectUri: string, origin: string | undefined): boolean {
+    return this.#redirectUris.some((each) => each.startsWith('/') ? origin !== undefined && redirectUri === origin + each : redirectUri === each);
   }
 
   #redirect(redirectUri: string, answer: Readonly<Record<string, string>>): DevResponse {
@@ -250,24 +274,11 @@ export class DevProvider {
     }
     return json(200, claimsOf(grant.user, grant.scopes), { 'cache-control': 'no-store' });
   }
+}
 
-  async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const chunks: Buffer[] = [];
-    let length = 0;
-    try {
-      for await (const chunk of request.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
-        length += chunk.length;
-        if (length > MAX_BODY_BYTES) return void response.writeHead(413, { connection: 'close' }).end();
-        chunks.push(chunk);
-      }
-      const [path, query = ''] = (request.url ?? '/').split('?', 2) as [string, string?];
-      const headers = request.headers as Readonly<Record<string, string | undefined>>; // none that is read here is ever a list
-      const answer = await this.handle({ method: request.method ?? '', path, query, headers, body: Buffer.concat(chunks).toString() });
-      response.writeHead(answer.status, answer.headers).end(request.method === 'HEAD' ? undefined : answer.body);
-    } catch {
-      response.destroy(); // the client has left, or there are no keys
-    }
-  }
+/** Its endpoints, one by one: to look them up the application would have to listen already. */
+function pathsBelow(url: string): Partial<OAuthProviderOptions> {
+  return { tokenUrl: `${url}/token`, userinfoUrl: `${url}/userinfo`, jwksUrl: `${url}/jwks` };
 }
 
 function isListOf<T>(value: unknown, accepts: (each: T) => boolean): boolean {

@@ -39,6 +39,7 @@ interface Opened extends SignedParts {
 }
 
 const ALGORITHMS = ['ES256', 'EdDSA', 'RS256'] as const;
+const ALGS = `algs="${ALGORITHMS.join(' ')}"`;
 /** An RSA key of 8,192 bits and its signature take 3,000. */
 const MAX_CHARACTERS = 8_192;
 const MAX_JTI_CHARACTERS = 256;
@@ -60,6 +61,8 @@ export class DPoP {
   readonly #used: MemoryRecordStore;
   /** Several dependencies may ask about one request, whose proof counts once. */
   readonly #judged = new WeakMap<HttpRequest, Promise<boolean>>();
+  /** Whose proof was refused, whatever their token is worth. */
+  readonly #unproven = new WeakSet<HttpRequest>();
 
   /** `isRequired`: nobody refreshes without a proof. */
   constructor(parts: { readonly isRequired: boolean; readonly clock: Clock; readonly audit: Audit }) {
@@ -83,6 +86,12 @@ export class DPoP {
     return CREDENTIALS.exec(req.headers['authorization'] ?? '')?.[1];
   }
 
+  /** The challenge of a resource (§7.1). The error is that of the scheme that was tried; a proof that is none has its own. */
+  challengeOf(req: HttpRequest, error: string | undefined): string {
+    if (error === undefined || this.tokenOf(req) === undefined) return `DPoP ${ALGS}`;
+    return `DPoP error="${this.#unproven.has(req) ? 'invalid_dpop_proof' : error}", ${ALGS}`;
+  }
+
   /** Whether an access token counts here: one that is bound with a proof of its key, one that is not as `Bearer`. */
   accepts(claims: Claims, req: HttpRequest): Promise<boolean> {
     let judged = this.#judged.get(req);
@@ -97,6 +106,7 @@ export class DPoP {
     const thumbprint = isObject(bound) ? bound['jkt'] : undefined;
     const proven = accessToken === undefined || typeof thumbprint !== 'string' ? 'other_scheme' : await this.#prove(req, { accessToken, thumbprint });
     if (typeof proven === 'object') return true;
+    if (proven !== 'other_scheme' && proven !== 'other_key') this.#unproven.add(req);
     this.#audit.proofRefused(req, proven);
     return false;
   }

@@ -6,8 +6,9 @@
  * Nothing of it is believed before its signature fits. It names no key of its own: `jwk`, `jku`, `x5u`, `x5c` and `crit` are
  * refused. Every refusal is a ProviderFailure `provider_error` whose reason says which check; the client never learns it.
  */
+import { isUtf8 } from 'node:buffer';
 import { constants, hash, verify } from 'node:crypto';
-import { isObject } from './json-answer.ts';
+import { parseObject } from '../jwt-json.ts';
 import { chooseKeys } from './jwks.ts';
 import { ProviderFailure } from './provider-failure.ts';
 import { GUID, TENANT } from './provider-options.ts';
@@ -59,7 +60,7 @@ const BASE64URL = /^[\w-]+$/;
 const FORBIDDEN_HEADERS = ['crit', 'b64', 'jwk', 'jku', 'x5u', 'x5c', 'cty', 'zip', 'enc'];
 const HASHES: Readonly<Record<IdTokenAlgorithm, string>> = { RS256: 'sha256', ES256: 'sha256', PS256: 'sha256', EdDSA: 'sha512' };
 const SIGNATURE_BYTES: Partial<Record<IdTokenAlgorithm, number>> = { ES256: 64, EdDSA: 64 };
-const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+const utf8 = new TextDecoder('utf-8', { ignoreBOM: true });
 
 /** Verifies, and gives the claims. @throws ProviderFailure `provider_error`, or what fetching keys throws */
 export async function verifyIdToken(token: string, rules: IdTokenRules, keys: IdTokenKeys): Promise<IdTokenClaims> {
@@ -93,15 +94,11 @@ function bytesOf(segment: string): Buffer {
   return bytes;
 }
 
+/** No name twice at any depth (RFC 7515 §4, RFC 7519 §4): parsers differ in which one they believe. */
 function objectOf(bytes: Buffer): Record<string, unknown> {
-  let value: unknown;
-  try {
-    value = JSON.parse(utf8.decode(bytes));
-  } catch {
-    throw refused('json');
-  }
-  if (!isObject(value)) throw refused('json');
-  return value;
+  const object = isUtf8(bytes) ? parseObject(utf8.decode(bytes)) : undefined;
+  if (object === undefined) throw refused('json');
+  return object;
 }
 
 async function isSigned(parts: Parts, set: KeySet): Promise<boolean> {

@@ -1,6 +1,7 @@
 /**
  * Parameters of the OAuth endpoints: each at most once (RFC 6749 §3.1, §3.2), and bounded.
  */
+import { parseObject } from '../jwt-json.ts';
 import { OAuthError } from './oauth-errors.ts';
 import type { HttpRequest } from '../http/contracts.ts';
 import type { MultiMap } from '../http/query.ts';
@@ -28,10 +29,11 @@ export async function bodyParameters(req: HttpRequest): Promise<Parameters> {
   const options = { maxBytes: MAX_BODY_BYTES };
   if (type === undefined && (await req.body(options)).length === 0) return () => undefined;
   if (type === undefined || !/^application\/(?:[\w.+-]*\+)?json\s*(?:;|$)/i.test(type)) return parametersOf(await req.form(options));
-  const body = await req.json(options);
-  if (typeof body !== 'object' || body === null || Array.isArray(body)) throw new OAuthError('invalid_request', { description: 'The body is a JSON object' });
+  await req.json(options); // which says what is wrong with one that is no JSON
+  const body = parseObject(await req.text(options));
+  if (body === undefined) throw new OAuthError('invalid_request', { description: 'The body is a JSON object that has no member twice' });
   return (name) => {
-    const value: unknown = Object.hasOwn(body, name) ? (body as Record<string, unknown>)[name] : undefined;
+    const value: unknown = Object.hasOwn(body, name) ? body[name] : undefined;
     if (value === undefined || value === null || value === '') return undefined;
     if (typeof value !== 'string' || value.length > MAX_LENGTH) throw new OAuthError('invalid_request', { description: `The parameter ${name} is a string of at most ${MAX_LENGTH} characters` });
     return value;

@@ -45,6 +45,8 @@ export interface OAuthPluginOptions {
   readonly mode?: 'json' | 'cookie' | undefined;
   /** In cookie mode: where the browser goes after a login that named no `return_to`. A local path. Default `/`. */
   readonly afterLogin?: string | undefined;
+  /** In cookie mode: where the browser goes when a login fails, with `error` and `request_id` in the query. A local path outside `/oauth`. Default: a plain page says it. */
+  readonly errorPath?: string | undefined;
   /** Scopes of access tokens, unless `onUser` says others. Default none. */
   readonly scopes?: readonly string[] | undefined;
   /** 1 … 86_400. Default 900. */
@@ -94,6 +96,7 @@ export interface ReadOptions {
   readonly allowLoopbackRedirects: boolean;
   readonly mode: 'json' | 'cookie';
   readonly afterLogin: string;
+  readonly errorPath: string | undefined;
   readonly scopes: readonly string[];
   readonly accessTtlSeconds: number;
   readonly refreshIdleTtlSeconds: number;
@@ -120,7 +123,8 @@ export function readPluginOptions(options: OAuthPluginOptions): ReadOptions {
     onUser: given<OnUser>('a function (provider, info) => subject', isFunction),
     onRefresh: given<NonNullable<OAuthPluginOptions['onRefresh']>>('a function', isFunction),
     allowedRedirectUris: given<readonly string[]>('a list of URLs', isList), allowLoopbackRedirects: bool(false),
-    mode: oneOf(['json', 'cookie'], 'json'), afterLogin: given<string>('a local path', (value) => localPath(value) !== undefined), scopes: given<readonly string[]>('a list of words', isScopes),
+    mode: oneOf(['json', 'cookie'], 'json'), afterLogin: given<string>('a local path', (value) => localPath(value) !== undefined),
+    errorPath: given<string>('a local path outside /oauth', (value) => localPath(value) !== undefined && !/^\/oauth(?:\/|$)/.test(value as string)), scopes: given<readonly string[]>('a list of words', isScopes),
     accessTtlSeconds: int(900, 1, DAY_SECONDS), refreshIdleTtlSeconds: seconds(14 * DAY_SECONDS), refreshAbsoluteTtlSeconds: seconds(90 * DAY_SECONDS), stateTtlSeconds: int(600, 30, 3_600),
     refreshGraceSeconds: given<number>('an integer 0 … 60', int(0, 0, 60).accepts), clockSkewMs: int(0, 0, 5_000), concurrency: oneOf(['coalesce', 'strict'], 'coalesce'),
     dpop: oneOf(['off', 'optional', 'required'], 'off'), enforceValidAfter: bool(false), limits: given<OAuthLimits>('an object', isObject), issuer: text(), audience: text(),

@@ -17,6 +17,7 @@ import { OAuthAnswers, answering } from './answers.ts';
 import { Audit } from './audit.ts';
 import { DPoP } from './dpop.ts';
 import { Endpoints } from './endpoints.ts';
+import { FailurePages } from './failure-page.ts';
 import { LoginStates } from './login-state.ts';
 import { readPluginOptions } from './plugin-options.ts';
 import { rulesOf } from './plugin-rules.ts';
@@ -126,7 +127,7 @@ export class OAuthPlugin implements Plugin {
   register(host: Host): void {
     const parts = this.#registered = this.#assemble(host);
     const { endpoints, connected } = parts;
-    host.use(new OAuthAnswers(PREFIX), 'outside');
+    host.use(new OAuthAnswers(PREFIX, this.#options.mode === 'cookie' ? new FailurePages(PREFIX, this.#options.errorPath) : undefined), 'outside');
     const route = (path: string, methods: readonly string[], run: (req: HttpRequest) => Awaitable<HttpResponse>): void => {
       host.routes.route(PREFIX + path, methods, ROUTE, answering(run));
     };
@@ -181,7 +182,7 @@ export class OAuthPlugin implements Plugin {
     const store: TokenStore = isPersistent ? new SqlTokenStore(() => host.get(db), clock) : new MemoryTokenStore();
     const codec = new RefreshTokenCodec(ring);
     const access = new AccessTokens({
-      secrets, clock, ttlSeconds: options.accessTtlSeconds, issuer: options.issuer, audience: options.audience, scopes: options.scopes, isForCookies: options.mode === 'cookie',
+      secrets, clock, ttlSeconds: options.accessTtlSeconds, issuer: options.issuer, audience: options.audience, scopes: options.scopes, isForCookies: options.mode === 'cookie', isExact: options.enforceValidAfter,
     });
     const cookies = options.mode === 'cookie' ? new TokenCookies(env, options.accessTtlSeconds) : undefined;
     const refreshTokens = new RefreshTokens({
@@ -204,12 +205,13 @@ export class OAuthPlugin implements Plugin {
       allowlistOf: (provider) => allowlists.get(provider)!, refreshTokens, codec, audit, clock, cookies, dpop,
       access, onUser: options.onUser!, limits: options.limits, afterLogin: options.afterLogin, keepSession: options.keepSession, keepsAddress: options.keepAddress, ownPages, // there is an onUser: the constructor has seen to it
     });
-    const gate = options.enforceValidAfter ? new ValidAfterGate(store, clock) : undefined;
+    const gate = options.enforceValidAfter ? new ValidAfterGate(store, clock, options.clockSkewMs * 1_000) : undefined;
     const issuer: TokenIssuer = {
       keyId: ring.current.id,
       tokenOf: (req) => dpop !== undefined ? dpop.tokenOf(req) : cookies === undefined || isForeign(req, ownPages) ? undefined : cookies.accessTokenOf(req),
       accepts: dpop === undefined ? (claims) => gate?.allows(claims) ?? true : async (claims, req) => await dpop.accepts(claims, req) && (gate?.allows(claims) ?? true),
     };
+    if (dpop !== undefined) issuer.challenge = (req, error) => dpop.challengeOf(req, error);
     return { store, clock, audit, endpoints, connected, connect, gate, hasIssuer: gate !== undefined || cookies !== undefined || dpop !== undefined, issuer, isPersistent, log };
   }
 

@@ -10,7 +10,7 @@ import { isObject, jsonObject, jsonValue } from './json-answer.ts';
 import { KeySource } from './jwks.ts';
 import { Outbound } from './outbound.ts';
 import { ProviderFailure } from './provider-failure.ts';
-import { PROTOCOL_PARAMETERS, TENANT, settingsOf } from './provider-options.ts';
+import { PROTOCOL_PARAMETERS, TENANT, inProcessOf, settingsOf } from './provider-options.ts';
 import { readTokenAnswer } from './token-answer.ts';
 import { joinClaims, userInfoOf } from './user-info.ts';
 import type { Clock } from '../clock.ts';
@@ -20,7 +20,7 @@ import type { Awaitable } from '../stores.ts';
 import type { Endpoints, Target } from './discovery.ts';
 import type { IdTokenClaims } from './id-token.ts';
 import type { OutboundAnswer, OutboundCall, Resolve } from './outbound.ts';
-import type { OAuthProvider, ProviderSettings } from './provider-options.ts';
+import type { InProcess, OAuthProvider, ProviderSettings } from './provider-options.ts';
 import type { ProviderTokens } from './token-answer.ts';
 import type { MappedUser, UserInfo } from './user-info.ts';
 
@@ -86,7 +86,9 @@ export const EXTRA_PARAMETERS: readonly string[] = ['login_hint', 'prompt', 'max
 export class ProviderClient {
   readonly #settings: ProviderSettings;
   readonly #parts: ProviderClientParts;
-  readonly #outbound: Outbound;
+  /** This application serves the provider itself: browsers find it where they find the callback. */
+  readonly #isServedHere: boolean;
+  readonly #outbound: InProcess;
   readonly #discovery: Discovery;
   readonly #keys: KeySource;
   readonly #seconds: Histogram | undefined;
@@ -96,7 +98,9 @@ export class ProviderClient {
     this.#parts = parts;
     this.#seconds = parts.metrics === undefined ? undefined : secondsOf(parts.metrics);
     const { timeoutMs, ca, jwks } = this.#settings;
-    this.#outbound = new Outbound({ clock: parts.clock, timeoutMs, ca, resolve: parts.resolve });
+    const inProcess = inProcessOf(provider);
+    this.#isServedHere = inProcess !== undefined;
+    this.#outbound = inProcess ?? new Outbound({ clock: parts.clock, timeoutMs, ca, resolve: parts.resolve });
     const measured = { call: (call: OutboundCall): Promise<OutboundAnswer> => this.#call(call.url === this.#settings.discoveryUrl ? 'discovery' : 'jwks', call) };
     this.#discovery = new Discovery(this.#settings, measured);
     this.#keys = new KeySource(measured, parts.clock, jwks?.keys);
@@ -132,7 +136,7 @@ export class ProviderClient {
     if (usesOpenId && nonce === undefined) throw new TypeError('A login by OpenID Connect needs a nonce'); // our bug: nothing else could notice a replayed id_token
     const asked = (scopes ?? this.#settings.scopes).filter((scope) => scope !== 'openid');
     const scope = [...usesOpenId ? ['openid'] : [], ...asked].join(' ');
-    const [address, query = ''] = authorizeUrl.split('?', 2) as [string, string?];
+    const [address, query = ''] = (this.#isServedHere ? new URL(new URL(authorizeUrl).pathname, redirectUri).href : authorizeUrl).split('?', 2) as [string, string?];
     const kept = query.split('&').filter((pair) => pair !== '' && !PROTOCOL_PARAMETERS.has(nameOf(pair)));
     const fixed = new Set([...kept.map(nameOf), ...Object.keys(authorizeParams)]);
     const ours = new URLSearchParams({

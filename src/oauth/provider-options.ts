@@ -8,6 +8,7 @@ import { bool, given, int, oneOf, readOptions, text } from '../options.ts';
 import { isLoopback, problemOfUrl } from './addresses.ts';
 import { readMetadata } from './provider-metadata.ts';
 import { standardUser, textOr } from './user-info.ts';
+import type { Outbound } from './outbound.ts';
 import type { MappedUser } from './user-info.ts';
 
 /** Signatures that an id_token may be accepted with. Nothing symmetric, never `none` (RFC 8725 §3.1). */
@@ -142,13 +143,21 @@ export function settingsOf(provider: OAuthProvider): ProviderSettings {
   return settings(provider);
 }
 
-/** Providers that log anybody in as anybody. */
-const forDevelopment = new WeakSet<OAuthProvider>();
+/** Answers calls to a provider in this process, in place of a connection. */
+export type InProcess = Pick<Outbound, 'call' | 'close'>;
+
+/** Providers that log anybody in as anybody, and how those are called that the application serves itself. */
+const forDevelopment = new WeakMap<OAuthProvider, InProcess | undefined>();
 
 /** Marks a provider as one that production must not have: for dev-provider.ts alone. */
-export function markForDevelopment(provider: OAuthProvider): OAuthProvider {
-  forDevelopment.add(provider);
+export function markForDevelopment(provider: OAuthProvider, inProcess?: InProcess): OAuthProvider {
+  forDevelopment.set(provider, inProcess);
   return provider;
+}
+
+/** How a provider is called that the application serves itself; undefined for every other. */
+export function inProcessOf(provider: OAuthProvider): InProcess | undefined {
+  return forDevelopment.get(provider);
 }
 
 /** Why a provider may not be had in production; undefined when it may. Known from what is given, before anything is discovered. */

@@ -108,7 +108,7 @@ export class RefreshTokens {
       revokedAt: null, revokeReason: null,
     };
     await this.#store.addLogin(row);
-    if (await this.#store.validAfter(row.sub) >= startedAt) { // it writes, then looks; revokeAll() does, too: one of them sees the other
+    if (await this.#store.validAfter(row.sub) + this.#policy.clockSkew >= startedAt) { // it writes, then looks; revokeAll() does, too: one of them sees the other
       await this.#store.revoke(row.id, 'all', this.#clock.nowMicros());
       throw new OAuthError('access_denied', { reason: 'revoked_meanwhile' });
     }

@@ -10,6 +10,11 @@ import type { TokenStore } from './token-store.ts';
 
 const TTL_MS = 5_000;
 const MAX_SUBJECTS = 10_000;
+/** In microseconds: by how much the clocks of two processes of one machine differ at most, which is 5 ms each. */
+const DRIFT = 10_000;
+
+/** The claim by which a token says when it was made in microseconds; `iat` has whole seconds. */
+export const EXACT_TIME = 'iat_us';
 
 /** Asks the store for each subject at most every five seconds. */
 export class ValidAfterGate {
@@ -20,21 +25,31 @@ export class ValidAfterGate {
   readonly #moments: number[] = [0];
   readonly #deadlines: number[] = [0];
 
-  constructor(store: TokenStore, clock: Clock) {
+  /** In microseconds. */
+  readonly #margin: number;
+
+  /** `clockSkew`: by how much the clocks of several hosts may differ, in microseconds. */
+  constructor(store: TokenStore, clock: Clock, clockSkew: number) {
     this.#store = store;
     this.#clock = clock;
+    this.#margin = clockSkew + DRIFT;
   }
 
-  /** Whether a token still counts. `iat` has whole seconds, so those of the same second as a revocation are refused, too. */
-  allows({ sub, iat }: Claims): Awaitable<boolean> {
+  /**
+   * Whether a token still counts: one of this plugin to the microsecond. Of one that says its `iat` alone, such as those that
+   * an application makes itself, the whole second of a revocation is refused.
+   */
+  allows(claims: Claims): Awaitable<boolean> {
+    const { sub } = claims;
+    const made = this.#madeAt(claims);
     const slot = this.#index.find(sub);
     if (slot !== 0 && this.#deadlines[slot]! > this.#clock.monotonicMs()) {
       this.#index.use(slot);
-      return isAfter(iat, this.#moments[slot]!);
+      return made > this.#moments[slot]!;
     }
     return this.#store.validAfter(sub).then((moment) => {
       this.remember(sub, moment);
-      return isAfter(iat, this.#moments[this.#index.find(sub)]!);
+      return made > this.#moments[this.#index.find(sub)]!;
     });
   }
 
@@ -45,8 +60,11 @@ export class ValidAfterGate {
     this.#moments[slot] = known === 0 ? moment : Math.max(moment, this.#moments[slot]!); // a look-up from before a revocation must not undo it
     this.#deadlines[slot] = this.#clock.monotonicMs() + TTL_MS;
   }
-}
 
-function isAfter(iat: unknown, moment: number): boolean {
-  return typeof iat === 'number' && iat * 1_000_000 > moment;
+  /** The earliest moment at which a token can have been made, in microseconds. */
+  #madeAt(claims: Claims): number {
+    const exact = (claims as Readonly<Record<string, unknown>>)[EXACT_TIME];
+    const { iat } = claims;
+    return typeof exact === 'number' ? exact - this.#margin : typeof iat === 'number' ? iat * 1_000_000 : 0;
+  }
 }

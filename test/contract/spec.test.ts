@@ -27,7 +27,7 @@ import { LoginSite, SECRET as LOGIN_SECRET, claimsOf, refusedAs } from '../oauth
 import { BIN, build } from '../support/build.ts';
 import { RawClient } from '../support/raw-http.ts';
 import { folder, project, run, start, write } from '../support/run.ts';
-import type { CacheBackend, Context, Dependency, HttpRequest, Next, Plugin, RunningServer, SvcOptions } from 'svc';
+import type { CacheBackend, Context, Dependency, HttpRequest, Next, Plugin, RunningServer, SvcOptions, UploadFile } from 'svc';
 import type { LoginSiteOptions } from '../oauth/support/site.ts';
 import type { Running } from '../support/run.ts';
 import type { TestClientOptions } from 'svc/testing';
@@ -222,7 +222,21 @@ row(`${INTERFACE} / Sub-routers`, 'are included below a prefix, which is empty b
   assert.equal(await (await client.get('/v1/inner/deep/7')).json(), 7);
   assert.equal((await client.get('/inner/here')).status, 404);
 });
-pending(`${INTERFACE} / Static files`, 8);
+row(`${INTERFACE} / Static files`, 'are served below a path, with types, validators and ranges, and nothing beside their directory is', async (t) => {
+  const cwd = folder(t, { 'public/index.html': '<p>home', 'public/css/site.css': 'p { color: red }', 'secret.txt': 'secret' });
+  const { app } = make();
+  app.mountStatic('/static', join(cwd, 'public')).get('/static/own', () => 'a route goes before');
+  const client = clientOf(t, app);
+  const css = await client.get('/static/css/site.css');
+  assert.deepEqual([css.status, await css.text(), css.headers.get('content-type')], [200, 'p { color: red }', 'text/css; charset=utf-8']);
+  assert.equal((await client.get('/static/css/site.css', { headers: { 'if-none-match': css.headers.get('etag')! } })).status, 304);
+  const part = await client.get('/static/css/site.css', { headers: { range: 'bytes=0-0' } });
+  assert.deepEqual([part.status, await part.text()], [206, 'p']);
+  assert.equal(await (await client.get('/static/')).text(), '<p>home');
+  assert.equal(await (await client.get('/static/own')).text(), 'a route goes before');
+  for (const path of ['/static/../secret.txt', '/static/%2e%2e/secret.txt', '/static/..%2fsecret.txt', '/static/absent']) assert.equal((await client.get(path)).status, 404);
+  assert.equal((await client.put('/static/index.html')).status, 405);
+});
 row(`${INTERFACE} / Middleware`, 'is an onion in order of use, and may answer by itself', async (t) => {
   const { app } = make();
   const seen: string[] = [];
@@ -647,7 +661,23 @@ row(`${REQUEST} / await form()`, 'reads urlencoded forms', async (t) => {
   const response = await clientOf(t, app).post('/', { form: { one: 'a b&c', many: ['x', 'ü'] } });
   assert.deepEqual(await response.json(), { one: 'a b&c', many: ['x', 'ü'], none: false });
 });
-pending(`${REQUEST} / await form()`, 8, 'multipart forms with UploadFile parts');
+row(`${REQUEST} / await form()`, 'reads multipart forms, whose file parts are UploadFile', async (t) => {
+  const { app } = make();
+  const target = join(folder(t), 'saved.txt');
+  app.post('/', async ({ req }) => {
+    const form = await req.form();
+    const upload: UploadFile = form.file('file')!;
+    await upload.save(target);
+    const streamed: Uint8Array[] = [];
+    for await (const chunk of upload.stream()) streamed.push(chunk);
+    return { one: form.get('one'), name: upload.filename, type: upload.contentType, size: upload.size, bytes: Buffer.from(await upload.bytes()).toString(), streamed: Buffer.concat(streamed).toString() };
+  });
+  const form = new FormData();
+  form.set('one', 'ü');
+  form.set('file', new File(['content'], 'a.txt', { type: 'text/plain' }));
+  assert.deepEqual(await (await clientOf(t, app).post('/', { form })).json(), { one: 'ü', name: 'a.txt', type: 'text/plain', size: 7, bytes: 'content', streamed: 'content' });
+  assert.equal(readFileSync(target, 'utf8'), 'content');
+});
 row(`${REQUEST} / await text()`, 'gives the body as text', async (t) => {
   const { app } = make();
   app.post('/', async ({ req }) => `${await req.text()}!`);

@@ -231,6 +231,72 @@ test('X14 a multipart body proves nothing before its field is found; with a toke
   assert.deepEqual(await streamed.json(), { isWhole: true });
 });
 
+/** A multipart form of fields and a file, in this order. */
+function multipart(...entries: readonly (readonly [name: string, value: string | File])[]): FormData {
+  const form = new FormData();
+  for (const [name, value] of entries) form.append(name, value as File);
+  return form;
+}
+const largeFile = (bytes: number): File => new File(['x'.repeat(bytes)], 'a.txt');
+
+test('X14 a token in a field of a multipart form counts before the first file, and the handler reads the whole form however it likes', async () => {
+  await using protectedSite = site();
+  const token = await tokenFrom(protectedSite, login);
+  const form = multipart(['name', 'Ada'], ['_csrf_token', token], ['file', largeFile(300_000)], ['after', 'x']);
+  const ways: Readonly<Record<string, (req: HttpRequest) => Promise<unknown>>> = {
+    form: async (req) => [(await req.form()).get('name'), (await req.form()).get('after'), (await req.form()).file('file')!.size],
+    parts: async (req) => {
+      const seen: unknown[] = [];
+      for await (const part of req.parts()) {
+        let bytes = 0;
+        for await (const chunk of part) bytes += chunk.length;
+        if (part.name !== '_csrf_token') seen.push(part.name === 'file' ? bytes : part.name);
+      }
+      return [seen[0] === 'name' ? 'Ada' : '', seen[2] === 'after' ? 'x' : '', seen[1]];
+    },
+    body: async (req) => ['Ada', 'x', (await req.body()).length > 300_000 ? 300_000 : 0],
+    stream: async (req) => {
+      let bytes = 0;
+      for await (const chunk of req.stream()) bytes += chunk.length;
+      return ['Ada', 'x', bytes > 300_000 ? 300_000 : 0];
+    },
+  };
+  for (const [way, read] of Object.entries(ways)) {
+    const response = await protectedSite.visit(read, { method: 'POST', form });
+    assert.equal(response.status, 200, way);
+    assert.deepEqual(await response.json(), ['Ada', 'x', 300_000], way);
+  }
+  const small = await protectedSite.visit(async (req) => (await req.form()).get('a'), { method: 'POST', form: multipart(['_csrf_token', token], ['a', 'b']) });
+  assert.equal(await small.text(), 'b');
+});
+
+test('X14 a token behind a file, behind 64 KiB, as a file, twice or wrong is none', async () => {
+  await using protectedSite = site();
+  const token = await tokenFrom(protectedSite, login);
+  for (const [form, status] of [
+    [multipart(['file', largeFile(10)], ['_csrf_token', token]), 403], [multipart(['a', 'x'.repeat(65_536)], ['_csrf_token', token]), 403], [multipart(['a', 'x'.repeat(60_000)], ['_csrf_token', token]), 200],
+    [multipart(['_csrf_token', new File([token], 'a')]), 403], [multipart(['_csrf_token', token], ['_csrf_token', token]), 403], [multipart(['_csrf_token', `${token}x`]), 403], [multipart(), 403],
+  ] as const) assert.equal(await post(protectedSite, {}, { form }), status);
+  const type = { 'content-type': 'multipart/form-data; boundary=b' };
+  assert.equal(await post(protectedSite, type, { body: '--b\r\nbad\r\n\r\n\r\n--b--' }), 400);
+  assert.equal(await post(protectedSite, { 'content-type': 'multipart/form-data' }, { body: '--b--' }), 400);
+  assert.deepEqual(reasons(protectedSite), ['token_absent', 'token_absent', 'token_absent', 'token_twice', 'token_malformed', 'token_absent']);
+});
+
+test('X14 a refused upload is not read: its client has sent 64 KiB and more to come, and is answered', async () => {
+  await using protectedSite = site();
+  await tokenFrom(protectedSite, login);
+  let pulled = 0;
+  const endless = new ReadableStream<Uint8Array>({
+    pull(controller) {
+      if (pulled++ === 0) controller.enqueue(Buffer.from('--b\r\nContent-Disposition: form-data; name="f"; filename="f"\r\n\r\n'));
+      else controller.enqueue(Buffer.alloc(16_384, 'x'));
+    },
+  });
+  assert.equal(await post(protectedSite, { 'content-type': 'multipart/form-data; boundary=b' }, { body: endless }), 403);
+  assert.ok(pulled < 20, `${pulled} pieces were taken`);
+});
+
 test('X14 a form that is too large or no text is refused as ever, not as CSRF', async () => {
   await using protectedSite = site();
   const token = await tokenFrom(protectedSite, login);

@@ -54,7 +54,8 @@ test('RedirectResponse encodes its location, and takes the five statuses of a re
 
 test('StreamingResponse takes iterables, async iterables and streams, nothing else', () => {
   for (const source of [[], new Set(['a']), (function* () { yield 'a'; })(), (async function* () { yield 'a'; })(), new Blob(['a']).stream()]) assert.equal(new StreamingResponse(source).body, source);
-  for (const source of [null, undefined, 5, 'text', {}, () => []]) assert.throws(() => new StreamingResponse(source as unknown as string[]), TypeError);
+  for (const source of [null, undefined, 5, 'text', {}, () => []]) assert.throws(() => new StreamingResponse(source as unknown as string[]), { code: 'E_STREAM' });
+  for (const contentLength of [-2, 1.5, NaN, '5' as unknown as number]) assert.throws(() => new StreamingResponse([], { contentLength }), { code: 'E_STREAM' });
 });
 
 test('HttpResponse.setCookie() adds fields, and deleteCookie() one that ends it', () => {

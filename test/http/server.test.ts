@@ -4,7 +4,7 @@ import { connect } from 'node:net';
 import test from 'node:test';
 import { Svc } from '../../src/app.ts';
 import { ManualClock } from '../../src/manual-clock.ts';
-import { ClientDisconnected } from '../../src/errors.ts';
+import { ClientDisconnected, Unauthorized } from '../../src/errors.ts';
 import { HttpServer } from '../../src/http/server.ts';
 import { HttpResponse, StreamingResponse } from '../../src/http/response.ts';
 import { collectedLog } from '../support/collected-log.ts';
@@ -144,7 +144,7 @@ test('HttpServer reads a target in absolute form (RFC 9112 §3.2.2), whose host 
 
 for (const [target, status] of [
   ['/%', 400], ['/%zz', 400], ['/a%2', 400], ['/%c3%28', 400], ['/%ff', 400], ['/%2e%2e/', 404], ['/%2e%2e/%2e%2e/etc/passwd', 404],
-  ['//', 404], ['///', 404], ['/..', 200], ['/%00', 200], ['/%2F', 200], ['/?%', 404], ['/a?%zz', 200], ['/a#b', 200],
+  ['//', 404], ['///', 404], ['/..', 200], ['/%00', 200], ['/%2F', 200], ['/?%', 404], ['/a?%zz', 200], ['/a#b', 400],
 ] as const) {
   test(`HttpServer answers ${status} to the target ${target}`, async () => {
     await using it = await serve((app) => app.get('/{x}', ({ params }) => params.x));
@@ -158,42 +158,6 @@ test('HttpServer answers a path of 15,000 characters, and of 7,000 segments', as
   assert.equal((await it.client.get('/a'.repeat(7_000)).answer()).text(), '13997');
 });
 
-for (const [what, bytes, status] of [
-  ['an unknown method', 'FROB / HTTP/1.1\r\nHost: a\r\n\r\n', 400],
-  ['no HTTP at all', '\x16\x03\x01\x02\r\n\r\n', 400],
-  ['a bare line feed in a field', 'GET / HTTP/1.1\r\nHost: a\r\nX: a\nY: b\r\n\r\n', 400],
-  ['Content-Length beside Transfer-Encoding', 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n', 400],
-  ['two lengths', 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd', 400],
-  ['a space before the colon', 'GET / HTTP/1.1\r\nHost : a\r\n\r\n', 400],
-  ['fields of 17 KiB', `GET / HTTP/1.1\r\nHost: a\r\nX: ${'x'.repeat(17_000)}\r\n\r\n`, 431],
-  ['a target of 17 KiB', `GET /${'x'.repeat(17_000)} HTTP/1.1\r\nHost: a\r\n\r\n`, 431],
-] as const) {
-  test(`HttpServer refuses ${what} with ${status}, a problem and a request id, and closes`, async () => {
-    await using it = await serve((app) => app.get('/', () => 'ok'));
-    const answer = await it.client.send(bytes).answer();
-    assert.equal(answer.status, status);
-    assert.equal(answer.field('content-type'), 'application/problem+json');
-    assert.equal(answer.json()['status'], status);
-    assert.equal(answer.json()['request_id'], answer.field('x-request-id'));
-    assert.equal(answer.field('connection'), 'close');
-    await it.client.ended();
-  });
-}
-
-for (const [what, bytes] of [
-  ['two Host fields', 'GET / HTTP/1.1\r\nHost: a\r\nhost: b\r\n\r\n'],
-  ['two equal Host fields', 'GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n'],
-  ['HTTP/1.1 without Host', 'GET / HTTP/1.1\r\n\r\n'],
-] as const) {
-  test(`HttpServer refuses ${what} (RFC 9112 §3.2)`, async () => {
-    await using it = await serve((app) => app.get('/', () => 'ok'));
-    const answer = await it.client.send(bytes).answer();
-    assert.equal(answer.status, 400);
-    assert.equal(answer.field('content-type'), 'application/problem+json');
-    assert.equal(answer.json()['request_id'], answer.field('x-request-id'));
-  });
-}
-
 test('HttpServer answers HTTP/1.0 without Host, closes after it, and sends a stream unchunked', async () => {
   await using it = await serve((app) => app.get('/', ({ req }) => `[${req.host}]`).get('/stream', () => new StreamingResponse(['a', 'b'])));
   const answer = await it.client.send('GET / HTTP/1.0\r\n\r\n').answer();
@@ -205,14 +169,38 @@ test('HttpServer answers HTTP/1.0 without Host, closes after it, and sends a str
   assert.equal(stream.text(), 'ab');
 });
 
-test('HttpServer refuses an expectation it cannot meet with 417, and meets 100-continue', async () => {
+test('HttpServer sends 100 Continue when the body is first read, and serves on', async () => {
+  await using it = await serve((app) => app.post('/', async ({ req }) => await req.text()).post('/stream', async ({ req }) => {
+    let text = '';
+    for await (const chunk of req.stream()) text += Buffer.from(chunk).toString();
+    return text;
+  }));
+  for (const path of ['/', '/stream']) {
+    it.client.send(`POST ${path} HTTP/1.1\r\nHost: a\r\nExpect: 100-Continue\r\nContent-Length: 2\r\n\r\n`);
+    assert.equal((await it.client.answer()).status, 100);
+    assert.equal((await it.client.send('hi').answer()).text(), 'hi');
+  }
+});
+
+test('HttpServer sends no 100 Continue before an answer that does without the body', async () => {
+  await using it = await serve((app) => app.post('/', () => 'unread').post('/small', async ({ req }) => await req.text({ maxBytes: 1 })).use((req, next) => {
+    if (req.path === '/secret') throw new Unauthorized();
+    return next();
+  }));
+  for (const [path, status] of [['/', 200], ['/small', 413], ['/none', 404], ['/secret', 401]] as const) {
+    await using client = await RawClient.open(it.port);
+    const answer = await client.send(`POST ${path} HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n`).answer();
+    assert.equal(answer.status, status);
+    assert.equal(answer.field('connection'), 'close'); // whether a body follows is not known
+    assert.equal((await client.ended()).length, 0);
+  }
+});
+
+test('HttpServer does without 100 Continue for HTTP/1.0 (RFC 9110 §10.1.1) and for a body that is there', async () => {
   await using it = await serve((app) => app.post('/', async ({ req }) => await req.text()));
-  const refused = await it.client.send('POST / HTTP/1.1\r\nHost: a\r\nExpect: a-miracle\r\nContent-Length: 0\r\n\r\n').answer();
-  assert.equal(refused.status, 417);
-  assert.equal(refused.json()['request_id'], refused.field('x-request-id'));
-  it.client.send('POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n');
-  assert.equal((await it.client.answer()).status, 100);
-  assert.equal((await it.client.send('hi').answer()).text(), 'hi');
+  assert.equal((await it.client.send('POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 0\r\n\r\n').answer()).status, 200);
+  await using early = await RawClient.open(it.port);
+  assert.equal((await early.send('POST / HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\nhi').answer()).text(), 'hi');
 });
 
 test('HttpServer serves a request to upgrade as any other', async () => {
@@ -467,7 +455,7 @@ for (const [what, source, contentLength] of [
   ['gives less than it announced', function* (): Generator<string> { yield 'head'; }, 9],
   ['gives more than it announced', function* (): Generator<string> { yield 'head'; yield 'HTTP/1.1 200 OK'; }, 4],
   ['gives what is neither text nor bytes', function* (): Generator<string> { yield 'head'; yield 5 as unknown as string; }, undefined],
-  ['fails when it is ended', () => ({ [Symbol.iterator]: () => ({ next: () => ({ done: false as const, value: 5 as unknown as string }), return: () => { throw new Error('return'); } }) }), undefined],
+  ['fails when it is ended', () => { const values: unknown[] = ['head', 5]; return { [Symbol.iterator]: () => ({ next: () => ({ done: false as const, value: values.shift() as string }), return: () => { throw new Error('return'); } }) }; }, undefined],
 ] as const) {
   test(`HttpServer cuts the connection when a source ${what} after the head has gone, and logs it once`, async () => {
     const outcome = gate<unknown>();

@@ -208,15 +208,17 @@ test('Who cancels is told so; a callback in another browser is refused, and stil
   await using site = await Site.open();
   await page.open(`${site.url}/oauth/login`, site.provider);
   await page.click('button[name="deny"]', site.url);
-  assert.match(await page.text(), /"error":"access_denied"/);
+  assert.match(await page.text(), /^You are not logged in\n+The login was cancelled[^\n]*\n+Log in again, or go to the start page\.\n+access_denied, request [\w-]+$/);
+  await pictured(page, 'cancelled');
+  assert.equal(await page.run('getComputedStyle(document.body).maxWidth'), '512px', 'its style counts');
 
-  await page.open(`${site.url}/oauth/login`, site.provider);
+  await page.click('a[href="/oauth/login"]', site.provider);
   await page.send('Fetch.enable', { patterns: [{ urlPattern: `${site.url}/oauth/callback*` }] });
   const held = page.next<{ requestId: string; request: { url: string } }>('Fetch.requestPaused');
   const clicked = page.click('button[value="ada"]', `${site.url}/`);
   const { requestId, request } = await held;
   await other.open(request.url);
-  assert.match(await other.text(), /"error":"state_browser_mismatch"/);
+  assert.match(await other.text(), /The login was begun in another browser[\s\S]*state_browser_mismatch/);
   await page.send('Fetch.continueRequest', { requestId });
   await clicked;
   assert.match(await page.text(), /user-ada is logged in/);

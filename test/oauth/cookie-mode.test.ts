@@ -4,8 +4,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { CSRFMiddleware, Depends, RedirectResponse, requireScopes } from 'svc';
-import { currentUser } from 'svc/oauth';
-import { LoginSite, claimsOf, cookiesOf, refusedAs } from './support/site.ts';
+import { OAuthPlugin, currentUser } from 'svc/oauth';
+import { LoginSite, claimsOf, cookiesOf, fakeProvider, refusedAs } from './support/site.ts';
 import type { LoginSiteOptions } from './support/site.ts';
 import type { Svc } from 'svc';
 import type { TestClient } from 'svc/testing';
@@ -282,4 +282,56 @@ test('CSRF protection in front leaves the routes of the plugin to their own proo
   await refusedAs(await post(site, '/oauth/token', { 'sec-fetch-site': 'cross-site' }), 403, 'invalid_request');
   assert.equal((await post(site, '/other', OWN)).status, 403);
   assert.equal((await post(site, '/oauth/revoke', OWN)).status, 200);
+});
+
+const BROWSER = { accept: 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8' };
+
+test('A login that fails shows people a page with what to do, and programs JSON', async () => {
+  await using site = await open({ hasSession: true });
+  const { state } = await site.begin();
+  const cancelled = { error: 'access_denied', state };
+  const page = await site.client.get('/oauth/callback', { query: cancelled, headers: BROWSER });
+  const text = await page.text();
+  assert.deepEqual([page.status, page.headers.get('content-type'), page.headers.get('cache-control')], [400, 'text/html; charset=utf-8', 'no-store']);
+  assert.match(text, /<p>The login was cancelled, or this account may not log in\.<\/p>[^]*href="\/oauth\/login"[^]*href="\/"[^]*access_denied, request [\w-]+</);
+  assert.match(page.headers.get('content-security-policy')!, /^default-src 'none'; style-src 'sha256-[^']+'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'$/);
+  assert.ok([...cookiesOf(page).values()].some(({ attributes }) => attributes.includes('Max-Age=0')), 'the cookie of the login goes all the same');
+  for (const accept of ['*/*', 'application/json', 'text/html;q=0', 'application/json, text/html;q=0.0, */*', 'text/htmlx', 'x-text/html']) {
+    await refusedAs(await site.client.get('/oauth/callback', { query: { code: 'c', state }, headers: { accept } }), 400, 'invalid_state');
+  }
+  for (const path of ['/oauth/token', '/oauth/nothing', '/oauth/nothing/login']) {
+    const response = await site.client.get(path, { headers: BROWSER });
+    assert.deepEqual([response.status >= 400, response.headers.get('content-type')], [true, 'application/json'], path);
+  }
+  const mistaken = await site.client.get('/oauth/login', { query: { redirect_uri: 'https://evil.example/<script>' }, headers: BROWSER });
+  assert.deepEqual([mistaken.status, /<script|evil/.test(await mistaken.text())], [400, false]);
+});
+
+test('With errorPath a login that fails leads there, whatever has failed', async () => {
+  await using site = await open({ env: 'test', plugin: { errorPath: '/sorry?from=login#top', onUser: () => { throw new Error('a mistake'); }, limits: { login: 2 } } });
+  const { state } = await site.begin();
+  const { state: second } = await site.begin();
+  const led = async (response: Response, code: string): Promise<void> => {
+    assert.equal(response.status, 303);
+    assert.match(response.headers.get('location')!, new RegExp(`^/sorry\\?from=login&error=${code}&request_id=[\\w-]+#top$`));
+    assert.deepEqual([await response.text(), response.headers.get('content-type'), response.headers.get('cache-control')], ['', null, 'no-store']);
+  };
+  const back = (query: Record<string, string>): Promise<Response> => site.client.get('/oauth/callback', { query, headers: BROWSER });
+  await led(await back({ error: 'access_denied', state }), 'access_denied');
+  await led(await back({ code: 'c', state: second }), 'server_error');
+  await led(await back({ code: 'c', state: second }), 'invalid_state');
+  await led(await site.client.get('/oauth/login', { headers: BROWSER }), 'rate_limited');
+  await refusedAs(await site.client.get('/oauth/callback', { query: { code: 'c', state } }), 400, 'invalid_state');
+});
+
+test('In JSON mode a login that fails is JSON, also for a browser', async () => {
+  await using site = await LoginSite.open({ plugin: { errorPath: '/sorry' } });
+  await refusedAs(await site.client.get('/oauth/callback', { query: { code: 'c', state: 'x' }, headers: BROWSER }), 400, 'invalid_state');
+});
+
+test('errorPath is a local path, and none of the plugin', async () => {
+  await using site = await LoginSite.open();
+  for (const errorPath of ['https://app.example/sorry', '//evil.example', 'sorry', '/oauth', '/oauth/login', '/\\evil.example']) {
+    assert.throws(() => new OAuthPlugin({ provider: fakeProvider(site.fake), onUser: () => 'x', mode: 'cookie', errorPath }), { code: 'E_OPTION_RANGE' }, errorPath);
+  }
 });

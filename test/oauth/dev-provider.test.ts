@@ -3,12 +3,17 @@ import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { test } from 'node:test';
+import { CSRFMiddleware, SessionMiddleware, Svc } from 'svc';
+import { OAuthPlugin, currentUser } from 'svc/oauth';
+import { TestClient } from 'svc/testing';
 import { SvcError } from '../../src/errors.ts';
 import { ManualClock } from '../../src/manual-clock.ts';
 import { DevProvider } from '../../src/oauth/dev-provider.ts';
 import { ProviderClient, ProviderFailure } from '../../src/oauth/provider-client.ts';
 import { collectedLog } from '../support/collected-log.ts';
 import { challengeOf } from './support/fake-provider.ts';
+import { SECRET } from './support/site.ts';
+import type { Env } from 'svc';
 import type { DevProviderOptions, DevResponse } from '../../src/oauth/dev-provider.ts';
 
 const CALLBACK = 'http://127.0.0.1:8000/oauth/callback';
@@ -291,4 +296,75 @@ test('DevProvider serves HTTP on 127.0.0.1 alone, refuses large bodies, answers 
   const taken = new DevProvider({ env: 'test', redirectUris: [CALLBACK], port: Number(new URL(dev.url).port) });
   await assert.rejects(taken.start(), (error: NodeJS.ErrnoException) => error.code === 'EADDRINUSE');
   await dev.stop();
+});
+
+/** An application that serves its own provider, in cookie mode. */
+function mounted(redirectUris: readonly string[], path?: string, env: Env = 'test'): { readonly app: Svc; readonly dev: DevProvider } {
+  const app = new Svc({ authSecret: SECRET, logger: collectedLog().logger, env });
+  const dev = new DevProvider({ env: 'test', redirectUris });
+  const options = redirectUris.every((each) => each.startsWith('/')) ? {} : { allowedRedirectUris: redirectUris };
+  app.register(new OAuthPlugin({ provider: dev.mount(app, path), mode: 'cookie', onUser: (_provider, info) => info.subject, ...options }));
+  app.use(new SessionMiddleware()).use(new CSRFMiddleware());
+  app.get('/', ({ req }) => req.session.get(currentUser) ?? 'nobody');
+  return { app, dev };
+}
+
+/** Begins a login, presses a button, and gives what the callback answers. */
+async function presses(client: TestClient, user: string): Promise<Response> {
+  const page = new URL((await client.get('/oauth/login')).headers.get('location')!);
+  assert.equal((await client.get(page.href)).status, 200);
+  const answer = await client.post(page.origin + page.pathname, { form: { ...Object.fromEntries(page.searchParams), user } });
+  assert.equal(answer.status, 303, await answer.text());
+  return client.get(answer.headers.get('location')!);
+}
+
+for (const path of [undefined, '/who/are/you']) {
+  test(`DevProvider mounted ${path ?? 'by default'} logs people in without a socket, and wherever the application listens, by either name`, async (t) => {
+    const { app } = mounted(['/oauth/callback'], path);
+    await using client = new TestClient(app);
+    assert.equal((await presses(client, 'ada')).headers.get('location'), '/');
+    assert.equal(await (await client.get('/')).text(), 'ada');
+    const server = await mounted(['/oauth/callback'], path).app.run({ port: 0, handleSignals: false });
+    t.after(() => server.close());
+    for (const url of [server.url, server.url.replace('127.0.0.1', 'localhost')]) {
+      const begun = await fetch(`${url}/oauth/login`, { redirect: 'manual' });
+      const page = new URL(begun.headers.get('location')!);
+      assert.equal(page.href.split('?')[0], `${url}${path ?? '/_dev/provider'}/authorize`);
+      const picked = await fetch(page.origin + page.pathname, { method: 'POST', body: new URLSearchParams({ ...Object.fromEntries(page.searchParams), user: 'alan' }), redirect: 'manual' });
+      const cookie = begun.headers.getSetCookie().map((each) => each.split(';', 1)[0]).join('; ');
+      const back = await fetch(picked.headers.get('location')!, { headers: { cookie }, redirect: 'manual' });
+      assert.deepEqual([back.status, back.headers.get('location')], [303, '/']);
+      assert.ok(back.headers.getSetCookie().some((each) => each.startsWith('svc_access=ey')));
+      const metadata = await (await fetch(`${url}${path ?? '/_dev/provider'}/.well-known/openid-configuration`)).json() as Record<string, string>;
+      assert.equal(metadata['token_endpoint'], `${url}${path ?? '/_dev/provider'}/token`);
+    }
+  });
+}
+
+test('DevProvider mounted sends nobody to a path of another origin, nor to another path; URLs stay what they are', async () => {
+  const { app, dev } = mounted(['/oauth/callback']);
+  await using client = new TestClient(app);
+  const ask = async (redirect_uri: string): Promise<number> => (await client.get('/_dev/provider/authorize', { query: { ...QUERY, redirect_uri } })).status;
+  assert.equal(await ask('http://localhost/oauth/callback'), 200);
+  for (const other of ['http://evil.example/oauth/callback', 'http://localhost.evil/oauth/callback', 'https://localhost/oauth/callback', 'http://localhost:81/oauth/callback', 'http://localhost/other', '/oauth/callback', 'http://localhost//oauth/callback']) {
+    assert.equal(await ask(other), 400, other);
+  }
+  assert.equal((await get(dev, '/authorize', { ...QUERY, redirect_uri: '/oauth/callback' })).status, 400, 'handle() without an origin');
+  const { app: elsewhere } = mounted(['http://127.0.0.1:8000/oauth/callback']);
+  await using visitor = new TestClient(elsewhere, { baseUrl: 'http://127.0.0.1:8000' });
+  assert.equal((await presses(visitor, 'ada')).status, 303);
+  const page = (await visitor.get('/oauth/login')).headers.get('location')!;
+  assert.ok(page.startsWith('http://127.0.0.1:8000/_dev/provider/authorize?'));
+  for (const redirectUris of [['//evil.example/'], ['/\\evil'], ['callback']]) assert.throws(() => new DevProvider({ env: 'test', redirectUris }), { code: 'E_OPTION_RANGE' });
+});
+
+test('DevProvider mounted is refused in production by svc check, takes no large bodies, and gives a code once', async () => {
+  const { app } = mounted(['/oauth/callback']);
+  await using client = new TestClient(app);
+  assert.equal((await client.post('/_dev/provider/token', { body: 'x'.repeat(65_537) })).status, 413);
+  assert.equal((await client.get('/_dev/provider/nothing')).status, 404);
+  const first = await presses(client, 'ada');
+  assert.equal(first.status, 303);
+  const findings = mounted(['https://app.example/oauth/callback'], undefined, 'production').app.check().findings.map(({ rule }) => rule);
+  assert.ok(findings.includes('oauth/provider'), findings.join());
 });

@@ -44,6 +44,7 @@ function open(dpop: 'off' | 'optional' | 'required' = 'optional', options: Login
     ...options, plugin: { dpop, scopes: ['read'], limits: { token: false }, ...options.plugin },
     more: (app) => {
       app.route('/me', ['GET', 'POST'], { me: Depends(requireScopes('read')), again: Depends(BearerAuth()) }, ({ me, again }) => `${me.sub} ${again.sub}`);
+      app.get('/admin', { me: Depends(requireScopes('admin')) }, ({ me }) => me.sub);
       app.get('/maybe', { me: Depends(BearerAuth(undefined, { optional: true })) }, ({ me }) => me?.sub ?? 'nobody');
     },
   });
@@ -240,6 +241,29 @@ test('T24 A bound access token counts with a proof of its key for the request an
   assert.deepEqual(site.audited('dpop_refused').map(({ reason }) => reason), ['replayed', 'absent', 'other_scheme', 'other_scheme', 'other_key', 'ath', 'ath', 'htm']);
   await site.oauth.revokeAll('user-ada');
   assert.equal(await statusOf({ authorization: `DPoP ${token}`, dpop: proof(site.clock, EC, { claims }) }), 401, 'revoked');
+});
+
+test('T24 A refusal names both schemes, and the error with the one that was tried (RFC 9449 §7.1)', async () => {
+  await using site = await open();
+  const { access_token: token } = await bound(site);
+  const claims = { htm: 'GET', htu: 'http://localhost/me', ath: athOf(token) };
+  const algs = 'algs="ES256 EdDSA RS256"';
+  for (const [headers, expected] of [
+    [{}, `Bearer, DPoP ${algs}`],
+    [{ authorization: 'DPoP' }, `Bearer, DPoP ${algs}`],
+    [{ authorization: `Bearer ${token}` }, `Bearer error="invalid_token", DPoP ${algs}`],
+    [{ authorization: `DPoP ${token}` }, `Bearer, DPoP error="invalid_dpop_proof", ${algs}`],
+    [{ authorization: `DPoP ${token}`, dpop: proof(site.clock, EC, { claims: { ...claims, htm: 'PUT' } }) }, `Bearer, DPoP error="invalid_dpop_proof", ${algs}`],
+    [{ authorization: `DPoP ${token}`, dpop: proof(site.clock, OTHER, { claims }) }, `Bearer, DPoP error="invalid_token", ${algs}`],
+    [{ authorization: `DPoP ${token}x`, dpop: proof(site.clock, EC, { claims }) }, `Bearer, DPoP error="invalid_token", ${algs}`],
+  ] as [Record<string, string>, string][]) {
+    const response = await site.client.get('/me', { headers });
+    assert.deepEqual([response.status, response.headers.get('www-authenticate')], [401, expected]);
+  }
+  const narrow = await site.client.get('/admin', { headers: { authorization: `DPoP ${token}`, dpop: proof(site.clock, EC, { claims: { ...claims, htu: 'http://localhost/admin' } }) } });
+  assert.deepEqual([narrow.status, narrow.headers.get('www-authenticate')], [403, 'DPoP error="insufficient_scope", scope="admin"']);
+  await using without = await open('off');
+  assert.equal((await without.client.get('/me')).headers.get('www-authenticate'), 'Bearer');
 });
 
 test('T24 An access token that is not bound counts as Bearer alone', async () => {

@@ -62,6 +62,20 @@ test('verifyIdToken() agrees with the signature of RFC 7515 §A.3 (ES256)', asyn
   await refused('signature', `${token.slice(0, -2)}AQ`, 'another signature', given);
 });
 
+test('verifyIdToken() refuses a name that comes twice, in header or claims, at any depth and however it is escaped (RFC 7515 §4, RFC 7519 §4)', async () => {
+  const signed = (header: string, claims: string): string => {
+    const text = [header, claims].map((part) => Buffer.from(part).toString('base64url')).join('.');
+    return `${text}.${sign('sha256', Buffer.from(text), RSA.privateKey).toString('base64url')}`;
+  };
+  const [header, claims] = [JSON.stringify(HEADER), JSON.stringify(CLAIMS)];
+  const more = (object: string, members: string): string => `${object.slice(0, -1)},${members}}`;
+  assert.equal((await verified(signed(header, more(claims, '"x":{"sub":1}')))).sub, 'ada');
+  for (const [head, body] of [
+    [more(header, '"alg":"RS256"'), claims], [more(header, '"\\u0061lg":"RS256"'), claims], [header, more(claims, '"sub":"eve"')], [header, more(claims, '"s\\u0075b":"ada"')],
+    [header, more(claims, '"x":[{"a":1,"a":1}]')], [header, more(claims, '"__proto__":{}')],
+  ] as const) await refused('json', signed(head, body), head + body);
+});
+
 test('I01: verifyIdToken() refuses algorithms that are not listed, none, and HS256 by the client secret or the public key', async () => {
   const body = Buffer.from(JSON.stringify(CLAIMS)).toString('base64url');
   for (const alg of ['none', 'None', 'HS256', 'RS384', 'rs256', 'RS256 ', '', null, undefined, 5, ['RS256'], {}]) {

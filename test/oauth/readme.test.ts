@@ -6,7 +6,9 @@ import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { OAUTH_ERRORS } from 'svc/oauth';
+import { systemClock } from '../../src/clock.ts';
 import { ROOT } from '../support/build.ts';
+import { oauthDatabase, tokensIn } from '../support/oauth-tokens.ts';
 
 const FOLDER = join(ROOT, 'src', 'oauth');
 const README = readFileSync(join(FOLDER, 'README.md'), 'utf8');
@@ -39,4 +41,21 @@ test('README names every event and metric that the source has', () => {
   const outcomes = new Set(['provider_failed']); // compared with, not written
   assert.deepEqual(namesOf('Event').toSorted(), [...new Set(events).difference(outcomes)].toSorted());
   assert.deepEqual(namesOf('Metric').toSorted(), [...new Set([...source.matchAll(/'(svc_oauth_\w+)'/g)].map(([, name]) => name!))].filter((name) => /_total$|_seconds$/.test(name)).toSorted());
+});
+
+test('The statements that README gives for a restored backup end every login, and the tokens from before', async () => {
+  const [, sql] = /```sql\n([^]*?)```/.exec(README)!;
+  const database = await oauthDatabase('sqlite::memory:');
+  const { store, issue, refresh } = tokensIn(database, { holdMs: 0 });
+  const { refreshToken } = await issue('ada');
+  await issue('alan');
+  await store.revokeAll('alan', 1);
+  const next = await refresh(refreshToken);
+  for (const statement of sql!.split(';\n').filter((each) => each.trim() !== '')) await database.execute(statement);
+  for (const sub of ['ada', 'alan']) {
+    assert.deepEqual(await store.listLogins(sub, systemClock.nowMicros()), []);
+    assert.ok(Math.abs(await store.validAfter(sub) - systemClock.nowMicros()) < 60_000_000);
+  }
+  await assert.rejects(refresh(next), { code: 'invalid_grant' });
+  await database.close();
 });

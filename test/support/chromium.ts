@@ -3,7 +3,7 @@
  *
  *   { id, sessionId, method, params }  →      ← { id, result } or { id, error }      ← { sessionId, method, params }: an event
  *
- * Nothing here waits for time to pass: pages are waited for by their events.
+ * Nothing here waits for time to pass: pages are waited for by their events, with a deadline that says where they are instead.
  */
 import assert from 'node:assert/strict';
 import { accessSync, constants } from 'node:fs';
@@ -19,6 +19,9 @@ const FLAGS = [
   '--headless', '--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync', '--disable-extensions',
   '--disable-features=Translate,MediaRouter,OptimizationHints', '--no-proxy-server', '--remote-debugging-port=0',
 ];
+
+/** A page that has not arrived by then does not. */
+const DEADLINE_MS = 30_000;
 
 type Params = Readonly<Record<string, unknown>>;
 interface Message { readonly id?: number; readonly sessionId?: string; readonly method?: string; readonly params?: never; readonly result?: never; readonly error?: { readonly message: string } }
@@ -144,6 +147,7 @@ export class Page {
   readonly #awaited = new Map<string, (params: unknown) => void>();
   #url = 'about:blank';
   #onLoad: (url: string) => void = () => undefined;
+  #onFailure: (problem: string) => void = () => undefined;
 
   private constructor(browser: Chromium, sessionId: string, browserContextId: string) {
     this.#browser = browser;
@@ -182,10 +186,10 @@ export class Page {
 
   reload(): Promise<void> { return this.#arriving(undefined, () => this.send('Page.reload')); }
 
-  /** Presses the mouse in the middle of an element, and waits as open() does. */
+  /** Scrolls to an element, presses the mouse in its middle, and waits as open() does. */
   click(selector: string, arrivesAt?: string): Promise<void> {
     return this.#arriving(arrivesAt, async () => {
-      const [x, y] = await this.run<[number, number]>(`(() => { const box = document.querySelector(${JSON.stringify(selector)}).getBoundingClientRect(); return [box.x + box.width / 2, box.y + box.height / 2]; })()`);
+      const [x, y] = await this.run<[number, number]>(`(() => { const element = document.querySelector(${JSON.stringify(selector)}); element.scrollIntoView({ block: 'nearest', behavior: 'instant' }); const box = element.getBoundingClientRect(); return [box.x + box.width / 2, box.y + box.height / 2]; })()`);
       for (const type of ['mousePressed', 'mouseReleased']) await this.send('Input.dispatchMouseEvent', { type, x, y, button: 'left', clickCount: 1 });
     });
   }
@@ -225,9 +229,15 @@ export class Page {
 
   async #arriving(arrivesAt: string = '', act: () => Promise<unknown>): Promise<void> {
     const arrived = Promise.withResolvers<void>();
+    const fail = (problem: string): void => arrived.reject(new Error(`${problem}: at ${this.#url}, not ${arrivesAt}\n${[...this.requests.map(({ method, url }) => `${method} ${url}`), ...this.complaints].join('\n')}`));
+    const deadline = setTimeout(fail, DEADLINE_MS, 'The page has not arrived');
     this.#onLoad = (url) => { if (url.startsWith(arrivesAt)) arrived.resolve(); };
-    await act();
-    await arrived.promise;
+    this.#onFailure = fail;
+    try {
+      await Promise.all([act(), arrived.promise]);
+    } finally {
+      clearTimeout(deadline);
+    }
   }
 
   #heard(method: string, params: never): void {
@@ -241,6 +251,9 @@ export class Page {
     } else if (method === 'Network.requestWillBeSent') {
       const { request: { method: verb, url, headers } } = params as { request: SentRequest };
       this.requests.push({ method: verb, url, headers });
+    } else if (method === 'Network.loadingFailed') {
+      const { type, errorText, canceled } = params as { type: string; errorText: string; canceled?: boolean };
+      if (type === 'Document' && canceled !== true) this.#onFailure(errorText);
     } else if (method === 'Log.entryAdded') {
       const { entry } = params as { entry: { level: string; text: string; url?: string } };
       if (entry.level === 'error' || entry.level === 'warning') this.complaints.push(`${entry.text} ${entry.url ?? ''}`);

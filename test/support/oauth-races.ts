@@ -248,9 +248,11 @@ export class Sites {
     assert.equal((await exit)[1], 'SIGKILL');
   }
 
+  /** Again where the connection was an old one: its server may have closed it just now. */
   #get(url: string): Promise<void> {
     return new Promise((resolve, reject) => {
-      request(`${url}/oauth/token`, { agent: this.#agent }, (answer) => answer.resume().on('end', resolve)).on('error', reject).end();
+      const asked = request(`${url}/oauth/token`, { agent: this.#agent }, (answer) => answer.resume().on('end', resolve));
+      asked.on('error', (error) => asked.reusedSocket ? this.#get(url).then(resolve, reject) : reject(error)).end();
     });
   }
 

@@ -1,9 +1,9 @@
 /** Type assertions for routes: compiled, never run. */
 import {
-  BackgroundTasks, Depends, Field, HttpResponse, JSONResponse, Router, Schema, Svc, ValidationError, any, bool, datetime, float, int, list, literal, nullable, provide, record, reply, stateKey, str, union,
+  BackgroundTasks, Depends, Field, HttpResponse, JSONResponse, Router, Schema, Svc, ValidationError, any, bool, datetime, file, float, int, list, literal, nullable, provide, record, reply, stateKey, str, union,
 } from 'svc';
 import { TestClient } from 'svc/testing';
-import type { Context, Dependency, HttpRequest, Infer, PathParams, Provided, ReplyOf, StateMap, UploadFile, Wire } from 'svc';
+import type { Context, Dependency, FormPart, HttpRequest, Infer, PathParams, Provided, ReplyOf, StateMap, UploadFile, Wire } from 'svc';
 
 type Equal<A, B> = (<T>() => T extends A ? 1 : 2) extends (<T>() => T extends B ? 1 : 2) ? true : false;
 function is<_T extends true>(): void { /* for the compiler */ }
@@ -83,7 +83,7 @@ app.post('/x', { bdoy: User }, () => 1);
 app.post('/x', { db: connection }, () => 1);
 // @ts-expect-error "params" is reserved
 app.post('/x', { params: Depends(connection) }, () => 1);
-// @ts-expect-error "timeoutMs" is reserved
+// @ts-expect-error timeoutMs is a number, or false
 app.post('/x', { timeoutMs: Depends(connection) }, () => 1);
 // @ts-expect-error status is a number
 app.post('/x', { status: 'created' }, () => 1);
@@ -182,6 +182,15 @@ app.route('/files/{path:path}/{n:float}', ['GET', 'POST'], {
 app.post('/form', { form: { name: Field(str), on: Field(bool), score: Field(float), role: Field(literal('a', 'b'), { default: 'a' }) } }, ({ form }) => {
   is<Equal<typeof form, { readonly name: string; readonly on: boolean; readonly score: number; readonly role: 'a' | 'b' }>>();
 });
+app.post('/upload', { form: { title: Field(str), photo: Field(file, { maxLength: 5, contentTypes: ['image/*'] }), papers: Field(list(file)), more: Field(file, { optional: true }) } }, async ({ form, req }) => {
+  is<Equal<typeof form, { readonly title: string; readonly photo: UploadFile; readonly papers: UploadFile[]; readonly more: UploadFile | undefined }>>();
+  await form.photo.save('/tmp/x', { overwrite: true });
+  for await (const part of req.parts({ maxBytes: 5 })) is<Equal<typeof part, FormPart>>();
+  // @ts-expect-error the option is called maxFiles
+  await req.form({ maxFile: 1 });
+});
+// @ts-expect-error files have no pattern
+app.post('/upload', { form: { photo: Field(file, { pattern: 'a' }) } }, () => 1);
 app.post('/record', { body: record(int), meta: { owner: 'me' }, tags: ['x'], use: [async (_req, next) => next()] }, ({ body }) => { is<Equal<typeof body, Record<string, number>>>(); });
 app.post('/raw', { maxBodyBytes: 10, tuple: false, public: 'a reason', security: [{ scheme: 'session', scopes: [], roles: ['admin'] }] }, async ({ req }) => {
   const upload = (await req.form()).file('a');

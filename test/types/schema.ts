@@ -3,7 +3,7 @@
  */
 import { any, bool, bytes, compileSerializer, compileType, date, datetime, Field, fieldsOf, file, float, int, lazy, list, literal, nullable, planOf, record, Schema,
   str, union, uuid } from '../../src/schema.ts';
-import type { FieldType, FileLike, Infer, PlainOptions, Result, SchemaPlan, Wire } from '../../src/schema.ts';
+import type { FieldType, Infer, PlainOptions, Result, SchemaPlan, UploadFile, Wire } from '../../src/schema.ts';
 
 type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends (<T>() => T extends B ? 1 : 2) ? true : false;
 /** Compiles only when both types are the same. */
@@ -88,7 +88,7 @@ same<User['maybe'], number | null | undefined>();
 same<User['pet'], Cat | Dog>();
 same<User['extra'], Record<string, number>>();
 same<User['blob'], Uint8Array>();
-same<User['photo'], FileLike>();
+same<User['photo'], UploadFile>();
 same<User['anything'], unknown>();
 same<User['full'], string>();
 same<User['domain'], string>();

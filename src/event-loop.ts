@@ -1,0 +1,89 @@
+/**
+ * How late the event loop is: by how much timers miss their time, because something else keeps the process busy.
+ *
+ *   node:perf_hooks has a timer every 20 ms whose distances it keeps    distance - 20 ms = lateness
+ *
+ * Measured while somebody watches (the application listens); one measurement for the metric and for those who shed load.
+ */
+import { monitorEventLoopDelay } from 'node:perf_hooks';
+import type { Metrics } from './metrics.ts';
+
+const RESOLUTION_MS = 20;
+/** Over how long a mean is taken, at least. */
+const WINDOW_MS = 250;
+const NS_PER_MS = 1e6;
+
+const delays = new WeakMap<Metrics, EventLoopDelay>();
+
+/** What is measured of an event loop: the part of node:perf_hooks that is used. @internal */
+export interface DelayMonitor {
+  readonly count: number;
+  /** Nanoseconds; NaN without samples. */
+  readonly mean: number;
+  percentile(percentile: number): number;
+  enable(): unknown;
+  disable(): unknown;
+  reset(): void;
+}
+
+/** The lateness of this process's event loop, for one application. */
+export class EventLoopDelay {
+  readonly #make: () => DelayMonitor;
+  #monitor: DelayMonitor | undefined;
+  #meanMs = 0;
+  /** When the mean was taken, and what had been measured by then. */
+  #takenMs = -Infinity;
+  #count = 0;
+  #sumNs = 0;
+
+  constructor(make: () => DelayMonitor = () => monitorEventLoopDelay({ resolution: RESOLUTION_MS })) {
+    this.#make = make;
+  }
+
+  /** The one of an application, which is known by its metrics. */
+  static of(metrics: Metrics): EventLoopDelay {
+    let delay = delays.get(metrics);
+    if (delay === undefined) delays.set(metrics, delay = new EventLoopDelay());
+    return delay;
+  }
+
+  /** Measures from now on. Of several who watch, the first to leave ends it. */
+  watch(): Disposable {
+    this.#monitor ??= this.#make();
+    this.#monitor.enable();
+    return { [Symbol.dispose]: () => this.#end() };
+  }
+
+  /** The 99th percentile since the last time it was asked for, in seconds; 0 while nobody watches. */
+  takePercentile(): number {
+    const monitor = this.#monitor;
+    if (monitor === undefined || monitor.count === 0) return 0;
+    const ms = monitor.percentile(99) / NS_PER_MS - RESOLUTION_MS;
+    monitor.reset();
+    return Math.max(0, ms) / 1_000;
+  }
+
+  /** The mean of the last quarter of a second or, if nobody has asked for so long, of the time since; in milliseconds. */
+  recentMs(nowMs: number): number {
+    if (nowMs - this.#takenMs >= WINDOW_MS) this.#take(nowMs);
+    return this.#meanMs;
+  }
+
+  #take(nowMs: number): void {
+    const monitor = this.#monitor;
+    if (monitor === undefined) return;
+    const { count } = monitor;
+    const sumNs = count === 0 ? 0 : count * monitor.mean;
+    if (count < this.#count) this.#count = this.#sumNs = 0; // the other reader has begun anew
+    if (count > this.#count) this.#meanMs = Math.max(0, (sumNs - this.#sumNs) / (count - this.#count) / NS_PER_MS - RESOLUTION_MS);
+    this.#takenMs = nowMs;
+    this.#count = count;
+    this.#sumNs = sumNs;
+  }
+
+  #end(): void {
+    this.#monitor?.disable();
+    this.#monitor = undefined;
+    this.#meanMs = this.#count = this.#sumNs = 0;
+  }
+}

@@ -1,0 +1,53 @@
+/**
+ * What never becomes a request: bytes that the parser refuses, and CONNECT. Answered on the socket, which ends with it.
+ */
+import { statusTitle } from '../errors.ts';
+import { PROBLEM_TYPE } from './problem.ts';
+import type { ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import type { RequestIdentity } from './request-id.ts';
+
+/** What the parser says, where that is not 400. */
+const STATUSES: Readonly<Record<string, number>> = {
+  ERR_HTTP_REQUEST_TIMEOUT: 408, HPE_CHUNK_EXTENSIONS_OVERFLOW: 413, HPE_HEADER_OVERFLOW: 431, HPE_PAUSED_H2_UPGRADE: 505,
+};
+
+/** An error as node:http's parser tells of it. */
+export interface ParserError {
+  readonly message?: string;
+  readonly code?: string;
+  readonly reason?: string;
+}
+
+/** Answers what the parser has refused, unless an answer is under way. */
+export function onClientError(error: ParserError, socket: Socket, identity: RequestIdentity): void {
+  // as node:http does itself: an answer that is under way must not get a second head in its middle
+  const current = (socket as Socket & { _httpMessage?: ServerResponse | null })._httpMessage;
+  if (!socket.writable || error.code === 'ECONNRESET' || current?.headersSent === true || isOfTls(error)) {
+    socket.destroy();
+    return;
+  }
+  if (current?.req?.complete === true) { // rubbish behind a request that is being answered: its answer comes first, and is the last
+    current.shouldKeepAlive = false;
+    return;
+  }
+  refuseSocket(socket, statusOf(error), identity);
+}
+
+/** No handshake, no words that the client could read: HTTP on a port for TLS, for example. */
+function isOfTls({ code = '' }: ParserError): boolean {
+  return code.startsWith('ERR_SSL_') || code.startsWith('ERR_TLS_') || code === 'EPROTO';
+}
+
+function statusOf({ code = '', reason }: ParserError): number {
+  if (code === 'HPE_INVALID_VERSION' && reason === 'Invalid HTTP version') return 505; // else it is what stands behind the version
+  return STATUSES[code] ?? 400;
+}
+
+/** A problem as the last answer of a connection. */
+export function refuseSocket(socket: Socket, status: number, identity: RequestIdentity, fields = ''): void {
+  const id = identity.fresh();
+  const body = `{"type":"about:blank","title":"${statusTitle(status)}","status":${status},"request_id":"${id}"}`;
+  socket.end(`HTTP/1.1 ${status} ${statusTitle(status)}\r\nContent-Type: ${PROBLEM_TYPE}\r\n${identity.field}: ${id}\r\n` +
+    `Content-Length: ${body.length}\r\n${fields}Connection: close\r\n\r\n${body}`, () => socket.destroy());
+}

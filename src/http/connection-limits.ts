@@ -1,0 +1,124 @@
+/**
+ * What is too much: connections of a server, requests in flight, requests of one connection that wait for each other.
+ *
+ *   connections  1 … maxConnections          served
+ *                … a tenth more              the first request is answered with 503, and the connection ends
+ *                beyond                      closed without an answer
+ *   in flight    beyond maxInFlight          503, but for probes: an orchestrator would restart what is merely busy
+ *   pipelined    beyond maxPipelined         one more is answered, and the connection ends: a client sends the rest again (RFC 9112 §9.3.2)
+ */
+import { problem } from './problem.ts';
+import type { Server } from 'node:http';
+import type { Socket } from 'node:net';
+import type { Clock } from '../clock.ts';
+import type { Logger } from '../log.ts';
+import type { Limits } from './limits.ts';
+import type { HeadVerdict } from './request-head.ts';
+import type { HttpResponse } from './response.ts';
+
+/** Who is told. */
+export interface LimitParts {
+  readonly limits: Limits;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** Told of each connection that is one too many. */
+  readonly onRefused: () => void;
+}
+
+const MOST_SPARE = 1_000;
+/** How often it is told that there is too much. */
+const TELL_MS = 60_000;
+/** Seconds after which a client that was refused may try again. */
+const RETRY_AFTER = '1';
+
+/** Too many connections: this one ends with its answer. */
+const SURPLUS: HeadVerdict = Object.freeze({ status: 503, detail: 'The server has too many connections' });
+/** Too many requests: the connection stays. */
+export const BUSY: HeadVerdict = Object.freeze({ status: 503, detail: 'The server has too many requests' });
+/** Too many requests of one connection: served, as its last. */
+const LAST_PIPELINED: HeadVerdict = Object.freeze({ status: 0, detail: '' });
+
+const IS_SURPLUS: unique symbol = Symbol('surplus');
+const WAITING: unique symbol = Symbol('waiting');
+
+/** What is remembered of a connection. */
+interface Limited extends Socket {
+  [IS_SURPLUS]?: boolean;
+  /** Requests that have come and whose answers have not gone. */
+  [WAITING]?: number;
+}
+
+/** The connections of one server. */
+export class ConnectionLimits {
+  readonly #parts: LimitParts;
+  readonly #most: number;
+  #open = 0;
+  #toldMs = -Infinity;
+
+  constructor(parts: LimitParts) {
+    this.#parts = parts;
+    const { maxConnections } = parts.limits;
+    this.#most = maxConnections + Math.min(MOST_SPARE, Math.ceil(maxConnections / 10));
+  }
+
+  /** Counts the connections of a server; those that come by TLS become requests of another socket. */
+  watch(server: Server, isSecure: boolean): void {
+    server.maxConnections = this.#most; // those beyond cost least; but it does not count what another process has accepted
+    const onClose = (): void => { this.#open--; };
+    server.on('drop', () => this.#tell('maxConnections')); // and counted by whoever counts connections
+    server.on('connection', (socket: Limited) => {
+      this.#open++;
+      socket.on('close', onClose);
+      if (this.#open > this.#most) {
+        this.#refuse();
+        socket.destroy();
+      } else if (!isSecure) this.#mark(socket);
+    });
+    if (isSecure) server.on('secureConnection', (socket: Limited) => this.#mark(socket));
+  }
+
+  /** A request has come over the connection. */
+  enter(socket: Limited): void {
+    socket[WAITING] = (socket[WAITING] ?? 0) + 1;
+  }
+
+  /** Whether that is too much; `inFlight` counts it. */
+  judge(socket: Limited, inFlight: number): HeadVerdict | undefined {
+    if (socket[IS_SURPLUS] === true) return SURPLUS;
+    if (inFlight > this.#parts.limits.maxInFlight) {
+      this.#tell('maxInFlight');
+      return BUSY;
+    }
+    return socket[WAITING]! > this.#parts.limits.maxPipelined ? LAST_PIPELINED : undefined; // enter() has counted it
+  }
+
+  /** Its answer has gone, or never will. */
+  settle(socket: Limited): void {
+    socket[WAITING]!--; // as above
+  }
+
+  #mark(socket: Limited): void {
+    if (this.#open <= this.#parts.limits.maxConnections) return;
+    socket[IS_SURPLUS] = true;
+    this.#refuse();
+  }
+
+  #refuse(): void {
+    this.#parts.onRefused();
+    this.#tell('maxConnections');
+  }
+
+  #tell(setting: 'maxConnections' | 'maxInFlight'): void {
+    const nowMs = this.#parts.clock.monotonicMs();
+    if (nowMs - this.#toldMs < TELL_MS) return;
+    this.#toldMs = nowMs;
+    this.#parts.log.warn('overloaded', { setting, limit: this.#parts.limits[setting], connections: this.#open, problem: 'clients are refused with 503, or without an answer', remedy: `Add processes or machines, or raise the setting "${setting}" where this one has memory left` });
+  }
+}
+
+/** The answer to what is refused. */
+export function refusalOf({ status, detail }: HeadVerdict, id: string): HttpResponse {
+  const response = problem(status, id, { detail });
+  if (status === 503) response.headers.set('Retry-After', RETRY_AFTER);
+  return response;
+}

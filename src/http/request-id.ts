@@ -1,0 +1,122 @@
+/**
+ * Request ids: how a request gets its one, and the field that carries it. Every answer, log line and problem has it.
+ *
+ *   X-Request-Id of the request, where it is well-formed        else a random UUID
+ *
+ * The application has one way for all its requests, those that no middleware sees included; {@link RequestIDMiddleware}
+ * changes it.
+ */
+import { randomUUID } from 'node:crypto';
+import { bool, given, readOptions, text } from '../options.ts';
+import { SvcError } from '../errors.ts';
+import { findField, isToken } from './headers.ts';
+import type { Finding } from '../findings.ts';
+import type { Awaitable, CompiledView, HttpRequest, Middleware, Next, Services } from './contracts.ts';
+import type { HttpResponse } from './response.ts';
+
+/** How requests get their ids. `undefined` means not given. */
+export interface RequestIDOptions {
+  /** The field of the request that may bring an id, and of the answer that tells it. Default `X-Request-Id`. */
+  readonly header?: string | undefined;
+  /**
+   * Whether an id that comes with a request is taken over: letters, digits and `._:+=@/-`, 128 of them at most. Default true: it
+   * joins the lines of several services. False where clients reach the server directly and its logs must not repeat ids.
+   */
+  readonly acceptIncoming?: boolean | undefined;
+  /** Makes an id of the same form, at once. One of another form, or a failure, is logged once, and a UUID takes its place. Default: a random UUID. */
+  readonly generate?: (() => string) | undefined;
+}
+
+/** Ids that may come from outside: they go into fields, logs and problem bodies as they are. */
+const VALID_ID = /^[A-Za-z0-9][A-Za-z0-9._:+=@/-]{0,127}$/;
+/** Fields with a meaning of their own. */
+const TAKEN: ReadonlySet<string> = new Set([
+  'authorization', 'connection', 'content-encoding', 'content-length', 'content-type', 'cookie', 'date', 'host', 'location', 'retry-after', 'set-cookie', 'transfer-encoding', 'upgrade', 'vary',
+]);
+
+/** One way of getting ids. @internal */
+export class RequestIdentity {
+  /** The field's name as it is sent. */
+  readonly field: string;
+  /** The same in lower case. */
+  readonly name: string;
+  readonly #acceptsIncoming: boolean;
+  readonly #generate: (() => string) | undefined;
+  /** Told once that an id of the application's own making is none. */
+  onInvalid: ((error: unknown) => void) | undefined;
+
+  constructor({ header = 'X-Request-Id', acceptIncoming = true, generate }: RequestIDOptions = {}) {
+    this.field = header;
+    this.name = header.toLowerCase();
+    this.#acceptsIncoming = acceptIncoming;
+    this.#generate = generate;
+  }
+
+  /** The id of a request with these fields. Never throws: errors are rendered with it. */
+  idOf(rawHeaders: readonly string[]): string {
+    if (this.#acceptsIncoming) {
+      const incoming = findField(rawHeaders, this.name);
+      if (incoming !== undefined && VALID_ID.test(incoming)) return incoming;
+    }
+    return this.fresh();
+  }
+
+  /** An id for what is no request yet, or has none. */
+  fresh(): string {
+    return this.#generate === undefined ? randomUUID() : this.#made(this.#generate);
+  }
+
+  #made(generate: () => string): string {
+    try {
+      const id: unknown = generate();
+      if (typeof id === 'string' && VALID_ID.test(id)) return id;
+      this.#complain(new TypeError('generate() must return 1 … 128 letters, digits and ._:+=@/-, the first a letter or digit'));
+    } catch (error) {
+      this.#complain(error);
+    }
+    return randomUUID();
+  }
+
+  #complain(error: unknown): void {
+    this.onInvalid?.(error);
+    this.onInvalid = undefined;
+  }
+}
+
+/** What an application has that says nothing else. @internal */
+export const USUAL_IDENTITY: RequestIdentity = new RequestIdentity();
+
+/**
+ * Says how the application's requests get their ids. Wherever it stands among the layers, it counts for every request and
+ * answer: what the server itself refuses has the field, too.
+ */
+export class RequestIDMiddleware implements Middleware {
+  readonly kind = 'request-id';
+  /** What the application takes over. @internal */
+  readonly identity: RequestIdentity;
+  #services: Services | undefined;
+
+  /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`: a header that has another meaning */
+  constructor(options: RequestIDOptions = {}) {
+    const read = readOptions('RequestIDMiddleware', options, {
+      header: text('X-Request-Id'), acceptIncoming: bool(true), generate: given<() => string>('a function', (value) => typeof value === 'function'),
+    });
+    if (!isToken(read.header) || TAKEN.has(read.header.toLowerCase())) {
+      throw new SvcError('E_OPTION_RANGE', ['RequestIDMiddleware', 'header', 'the name of a field that means nothing else', JSON.stringify(read.header)]);
+    }
+    this.identity = new RequestIdentity(read);
+  }
+
+  /** Passes on: the id was there before. */
+  handle(_req: HttpRequest, next: Next): Awaitable<HttpResponse> { return next(); }
+
+  *compile({ middleware, services }: CompiledView): Iterable<Omit<Finding, 'place'>> {
+    if (this.#services === undefined) this.identity.onInvalid = (error) => services.log.error('request_id_invalid', error);
+    this.#services = services;
+    if (middleware.find((layer) => layer.kind === 'request-id') === this) return;
+    yield {
+      rule: 'SVC121', severity: 'error', subject: 'middleware request-id', message: 'there is another one before it, and an application has one way to get ids',
+      remedy: 'Keep one RequestIDMiddleware',
+    };
+  }
+}

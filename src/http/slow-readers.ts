@@ -1,0 +1,78 @@
+/**
+ * Slow readers: a client that takes no byte of an answer for a while loses its connection. Otherwise whoever asks for much
+ * and reads nothing holds an answer, a file or a database's cursor for as long as it likes (the slow-read attack).
+ *
+ * Watched are only answers that the kernel did not take at once. One timer looks at all of them: what was taken since the
+ * last look is told by the socket's own counts. An answer that waits behind another one, or for its source, is not slow.
+ */
+import type { ServerResponse } from 'node:http';
+import type { Clock } from '../clock.ts';
+
+/** How often each is looked at within its limit. */
+const LOOKS = 4;
+
+interface Reading {
+  /** Bytes that the client's side had taken at the last look; -1 when nothing waited for it. */
+  taken: number;
+  sinceMs: number;
+  /** Of its request. */
+  readonly id: string;
+}
+
+/** The answers of one server that are not taken yet. */
+export class SlowReaders {
+  readonly #clock: Clock;
+  readonly #limitMs: number;
+  readonly #onCut: (outgoing: ServerResponse, id: string) => void;
+  readonly #readings = new Map<ServerResponse, Reading>();
+  #timer: Disposable | undefined;
+
+  /** `limitMs`: without progress for so long, and at most half as long again, a connection is cut; `onCut` is told before. */
+  constructor({ clock, limitMs, onCut }: { readonly clock: Clock; readonly limitMs: number; readonly onCut: (outgoing: ServerResponse, id: string) => void }) {
+    this.#clock = clock;
+    this.#limitMs = limitMs;
+    this.#onCut = onCut;
+  }
+
+  /** Watches the answer to the request of that id until it is over. */
+  watch(outgoing: ServerResponse, id: string): void {
+    if (outgoing.closed || this.#readings.has(outgoing)) return;
+    this.#readings.set(outgoing, { taken: takenOf(outgoing), sinceMs: this.#clock.monotonicMs(), id });
+    outgoing.once('close', () => this.#forget(outgoing));
+    this.#timer ??= this.#nextLook();
+  }
+
+  #nextLook(): Disposable {
+    return this.#clock.after(this.#limitMs / LOOKS, () => {
+      this.#timer = this.#nextLook();
+      this.#look();
+    });
+  }
+
+  #look(): void {
+    const nowMs = this.#clock.monotonicMs();
+    for (const [outgoing, reading] of this.#readings) {
+      const taken = takenOf(outgoing);
+      if (taken === -1 || taken !== reading.taken) {
+        reading.taken = taken;
+        reading.sinceMs = nowMs;
+      } else if (nowMs - reading.sinceMs >= this.#limitMs) {
+        this.#onCut(outgoing, reading.id);
+        outgoing.destroy();
+      }
+    }
+  }
+
+  #forget(outgoing: ServerResponse): void {
+    this.#readings.delete(outgoing);
+    if (this.#readings.size > 0) return;
+    this.#timer?.[Symbol.dispose]();
+    this.#timer = undefined;
+  }
+}
+
+/** What the kernel has taken of everything that was written to the connection; -1 when nothing waits there. */
+function takenOf({ socket }: ServerResponse): number {
+  if (socket === null || socket.writableLength === 0) return -1; // not its turn yet, or nothing to take
+  return socket.bytesWritten - socket.writableLength;
+}

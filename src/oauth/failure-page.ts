@@ -1,0 +1,79 @@
+/**
+ * What a person sees of a login that has failed, in cookie mode: a page, or one of the application's own. Programs, which do not
+ * ask for HTML, get the JSON of answers.ts.
+ */
+import { hash } from 'node:crypto';
+import type { HttpRequest } from '../http/contracts.ts';
+import type { HttpResponse } from '../http/response.ts';
+
+/** A refusal as answers.ts has written it. */
+export interface Failure {
+  readonly error: string;
+  readonly error_description: string;
+  readonly request_id: string;
+}
+
+const STYLE = 'body{font:1rem/1.5 system-ui,sans-serif;max-width:32rem;margin:4rem auto;padding:0 1rem;color:#1b1b1b;background:#fff}a{color:#0a5bc4}small{color:#475467}'
+  + '@media(prefers-color-scheme:dark){body{color:#f2f4f7;background:#16181d}a{color:#93c5fd}small{color:#d0d5dd}}';
+const POLICY = `default-src 'none'; style-src 'sha256-${hash('sha256', STYLE, 'base64')}'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'`;
+
+/** A media range for HTML that is not refused by `q=0` (RFC 9110 §12.5.1); no program sends it by default. */
+const WANTS_HTML = /(?:^|,)\s*text\/html\s*(?!;\s*q=0(?:\.0*)?\s*(?:,|$))(?:[;,]|$)/i;
+
+/** Shows people what has gone wrong. */
+export class FailurePages {
+  readonly #routes: RegExp;
+  readonly #errorPath: string | undefined;
+
+  /** `errorPath`: a local path in place of the page. It gets `error` and `request_id` added to its query. */
+  constructor(prefix: string, errorPath: string | undefined) {
+    this.#routes = new RegExp(`^${prefix}(?:/[^/]+)?/(?:login|callback)$`);
+    this.#errorPath = errorPath;
+  }
+
+  /** Makes a refusal one for people, if a person has asked. */
+  show(response: HttpResponse, req: HttpRequest): void {
+    if (req.route === undefined || !this.#routes.test(req.path) || !WANTS_HTML.test(req.headers['accept'] ?? '')) return;
+    const failure = JSON.parse(response.body as string) as Failure; // answers.ts has just made it
+    if (this.#errorPath === undefined) showPage(response, failure, req.path);
+    else redirect(response, failure, this.#errorPath);
+  }
+}
+
+function redirect(response: HttpResponse, { error, request_id: id }: Failure, errorPath: string): void {
+  const [beforeHash, fragment] = errorPath.split('#', 2) as [string, string?];
+  response.status = 303;
+  response.body = null;
+  response.headers.delete('Content-Type');
+  const query = new URLSearchParams({ error, request_id: id });
+  response.headers.set('Location', `${beforeHash}${beforeHash.includes('?') ? '&' : '?'}${query}${fragment === undefined ? '' : `#${fragment}`}`);
+}
+
+function showPage(response: HttpResponse, { error, error_description: text, request_id: id }: Failure, path: string): void {
+  const again = path.replace(/callback$/, 'login');
+  response.headers.set('Content-Type', 'text/html; charset=utf-8');
+  response.headers.set('Content-Security-Policy', POLICY);
+  response.headers.set('X-Content-Type-Options', 'nosniff');
+  response.body = `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>You are not logged in</title>
+<style>${STYLE}</style>
+</head>
+<body>
+<main>
+<h1>You are not logged in</h1>
+<p>${escaped(text)}.</p>
+<p><a href="${escaped(again)}">Log in again</a>, or go to the <a href="/">start page</a>.</p>
+<p><small>${escaped(error)}, request ${escaped(id)}</small></p>
+</main>
+</body>
+</html>
+`;
+}
+
+function escaped(text: string): string {
+  return text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
+}

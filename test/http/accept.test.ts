@@ -1,0 +1,80 @@
+/**
+ * Negotiation of content codings: the examples of RFC 9110 §12.5.3, what is malformed, and generated fields against a plain reading.
+ */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { negotiateEncoding } from '../../src/http/accept.ts';
+import { seeded } from '../support/random.ts';
+
+const ALL = ['zstd', 'br', 'gzip'] as const;
+
+for (const [header, expected, why] of [
+  [undefined, undefined, 'no field: nothing was asked for'],
+  ['', undefined, 'an empty field wants no coding'],
+  ['compress, gzip', 'gzip', 'RFC 9110 §12.5.3, first example'],
+  ['*', 'zstd', 'anything'],
+  ['compress;q=0.5, gzip;q=1.0', 'gzip', 'fourth example'],
+  ['gzip;q=1.0, identity; q=0.5, *;q=0', 'gzip', 'fifth example'],
+  ['gzip, deflate, br, zstd', 'zstd', 'what browsers send: our order decides'],
+  ['gzip;q=0.9, br;q=0.8', 'gzip', 'the greater weight wins over our order'],
+  ['gzip;q=0.001', 'gzip', 'the smallest weight is one'],
+  ['gzip;q=0', undefined, 'refused by name'],
+  ['gzip;q=0.000, *', 'zstd', 'refused by name, the others not'],
+  ['*;q=0', undefined, 'all refused'],
+  ['identity;q=0', undefined, 'nothing fits, so it is sent as it is'],
+  ['identity;q=0, *', 'zstd', 'identity is refused, another fits'],
+  ['identity, gzip;q=0.5', undefined, 'identity is wanted more'],
+  ['identity;q=0.5, gzip;q=0.5', 'gzip', 'of equal weights the coding is smaller'],
+  ['identity;q=0.6, gzip;q=0.5', undefined, 'identity is wanted a little more'],
+  ['GZIP', 'gzip', 'names have no case'],
+  ['x-gzip', 'gzip', 'an old name of gzip, §8.4.1.3'],
+  ['\tbr\t;\tq=1.000\t', 'br', 'white space around each part'],
+  ['br;Q=1', 'br', 'the weight has no case'],
+  ['br;q=0.', undefined, 'a point without decimals is allowed: none'],
+  [',, ,br,', 'br', 'empty members are skipped, §5.6.1.2'],
+  ['br;q=1.1', undefined, 'a weight above 1 is malformed'],
+  ['br;q=0.1234', undefined, 'four decimals are malformed'],
+  ['br;q=-1', undefined, 'a sign is malformed'],
+  ['br;level=4', undefined, 'a parameter that is none'],
+  ['br;q=0.5;q=1', undefined, 'two weights are malformed'],
+  ['br gzip', undefined, 'two names in one member are malformed'],
+  ['gzip;q=0, gzip;q=1', undefined, 'of two the first counts'],
+  ['"br"', undefined, 'a quoted name is none'],
+] as const) {
+  test(`negotiateEncoding() answers ${String(expected)} to ${JSON.stringify(header)}: ${why}`, () => {
+    assert.equal(negotiateEncoding(header, ALL), expected);
+  });
+}
+
+test('negotiateEncoding() chooses among what is offered alone', () => {
+  assert.equal(negotiateEncoding('zstd, br, gzip;q=0.1', ['gzip']), 'gzip');
+  assert.equal(negotiateEncoding('gzip', []), undefined);
+  assert.equal(negotiateEncoding('*;q=0.5, zstd;q=0', ['zstd', 'br']), 'br');
+});
+
+test('negotiateEncoding() reads 32 members of a field, however long it is', () => {
+  assert.equal(negotiateEncoding(`${'a,'.repeat(31)}gzip`, ALL), 'gzip');
+  assert.equal(negotiateEncoding(`${'a,'.repeat(32)}gzip`, ALL), undefined);
+  assert.equal(negotiateEncoding(`gzip${';'.repeat(50_000)}${' \t'.repeat(50_000)}`, ALL), undefined);
+});
+
+/** The definition once more, in other words: every offer with its weight, sorted. */
+function reference(header: string, offered: readonly string[]): string | undefined {
+  const said = header.split(',').map((member) => member.split(';').map((part) => part.trim().toLowerCase()))
+    .filter(([name = '', weight, ...more]) => /^[\w*-]+$/.test(name) && more.length === 0 && (weight === undefined || /^q=(1(\.0{0,3})?|0(\.\d{0,3})?)$/.test(weight)))
+    .map(([name, weight]) => [name, weight === undefined ? 1 : Number(weight.slice(2))] as const);
+  const weightOf = (coding: string): number | undefined => said.find(([name]) => name === coding)?.[1];
+  const offers = offered.map((coding, rank) => ({ coding, rank, weight: weightOf(coding) ?? weightOf('*') ?? 0 }));
+  const [best] = offers.filter(({ weight }) => weight > 0 && weight >= (weightOf('identity') ?? 0)).sort((left, right) => right.weight - left.weight || left.rank - right.rank);
+  return best?.coding;
+}
+
+test('negotiateEncoding() agrees with a plain reading of generated fields', () => {
+  const random = seeded(9110);
+  const parts = ['gzip', 'br', 'zstd', 'identity', '*', 'deflate', ',', ',', ', ', ';', ';q=', ';q=0', ';q=1', '; q=0.5', ';q=0.75', ';q=1.001', ' ', '.5', 'q', '0'];
+  for (let round = 0; round < 20_000; round++) {
+    const header = Array.from({ length: 1 + random(12) }, () => parts[random(parts.length)]!).join('');
+    const offered = ALL.filter(() => random(3) > 0);
+    assert.equal(negotiateEncoding(header, offered), reference(header, offered), JSON.stringify({ header, offered, round }));
+  }
+});

@@ -1,0 +1,71 @@
+/**
+ * What is said of large numbers, counted once, whatever SOAK_SECONDS says (some 30 s).
+ *
+ *   node --conditions=svc-source test/soak/oauth-numbers.ts
+ *
+ * A million access tokens have a million ids. 100,000 logins begun from one address within a minute leave twenty states, and
+ * no more than 100,000 where nothing limits them; the latest can still be finished.
+ */
+import assert from 'node:assert/strict';
+import { Svc, createLogger } from '../../src/index.ts';
+import { Keyring } from '../../src/keys.ts';
+import { ManualClock } from '../../src/manual-clock.ts';
+import { TestClient } from '../../src/testing.ts';
+import { AccessTokens } from '../../src/oauth/access-tokens.ts';
+import { OAuthPlugin, githubProvider } from '../../src/oauth/index.ts';
+import { LoginStates } from '../../src/oauth/login-state.ts';
+import { SqlTokenStore } from '../../src/oauth/token-store-sql.ts';
+import { DatabasePlugin, db } from '../../src/db/index.ts';
+import { OAUTH_SECRET, oauthDatabase } from '../support/oauth-tokens.ts';
+
+const MILLION = 1_000_000;
+const STARTS = 100_000;
+const clock = new ManualClock();
+
+function manyIds(): void {
+  const tokens = new AccessTokens({ secrets: OAUTH_SECRET, ttlSeconds: 900, issuer: undefined, audience: undefined, scopes: [], isForCookies: false, isExact: false, clock });
+  const user = { sub: 'ada', scopes: [], claims: {} };
+  const ids = new Set<string>();
+  for (let count = 0; count < MILLION; count++) {
+    const [, payload] = tokens.make(user, 'login', clock.nowMicros()).split('.');
+    ids.add((JSON.parse(Buffer.from(payload!, 'base64url').toString()) as { jti: string }).jti);
+  }
+  assert.equal(ids.size, MILLION);
+  console.log(`${MILLION} access tokens, ${ids.size} ids`);
+}
+
+async function manyStarts(): Promise<void> {
+  const app = new Svc({ authSecret: OAUTH_SECRET, env: 'test', logger: createLogger({ level: 'silent' }) });
+  app.register(new DatabasePlugin('sqlite::memory:')).register(new OAuthPlugin({ provider: githubProvider('id', 'secret'), onUser: () => 'ada' }));
+  app.get('/states', async ({ req }) => String(await req.state.get(db).scalar('select count(*) from svc_oauth_state')));
+  await using client = new TestClient(app, { clock });
+  const answers = new Map<number, number>();
+  for (let count = 0; count < STARTS; count++) {
+    const { status } = await client.get('/oauth/login');
+    answers.set(status, (answers.get(status) ?? 0) + 1);
+  }
+  const states = await (await client.get('/states')).text();
+  assert.deepEqual([states, [...answers]], ['20', [[302, 20], [429, STARTS - 20]]]);
+  console.log(`${STARTS} logins begun from one address within a minute: ${states} states`);
+}
+
+async function manyStates(): Promise<void> {
+  await using database = await oauthDatabase('sqlite::memory:');
+  const states = new LoginStates({ store: new SqlTokenStore(() => database, clock), clock, env: 'test', keys: Keyring.of(OAUTH_SECRET), ttlSeconds: 600 });
+  const begin = (): ReturnType<LoginStates['begin']> => states.begin({ scheme: 'http', cookies: {} } as never, { provider: 'p', redirectUri: 'r', returnTo: null });
+  let most = 0;
+  for (let count = 1; count <= STARTS + 5_000; count++) {
+    await begin();
+    if (count % 500 === 0) most = Math.max(most, await database.scalar<number>('select count(*) from svc_oauth_state') ?? 0);
+    if (count % 100 === 0) await clock.advance(10);
+  }
+  assert.ok(most > 0.98 * STARTS && most <= STARTS, `${most} states`);
+  const { state } = await begin();
+  assert.ok(state.length > 43);
+  console.log(`${STARTS + 5_000} without a limit: ${most} states at most`);
+}
+
+manyIds();
+await manyStarts();
+await manyStates();
+console.log('ok');

@@ -1,0 +1,49 @@
+/**
+ * What a multipart body means, read in the plainest way: split at the delimiters, then each part into head and content. And
+ * bodies to read, made by hand.
+ */
+import { isUtf8 } from 'node:buffer';
+import { parsePartHead } from '../../src/http/part-head.ts';
+
+/** A part: name, file name, type, and content as Latin-1 text. */
+export type PlainPart = readonly [name: string, filename: string | undefined, contentType: string, content: string];
+
+/** The parts of a body, Latin-1 text; undefined when it is malformed. */
+export function partsByReference(body: string, boundary: string): PlainPart[] | undefined {
+  const delimiter = `\r\n--${boundary}`;
+  const [, ...segments] = `\r\n${body}`.split(delimiter);
+  const parts: PlainPart[] = [];
+  for (const [index, segment] of segments.entries()) {
+    if (segment.startsWith('--')) return /^--[ \t]*(?:\r?$|\r\n)/.test(segments.slice(index).join(delimiter)) ? parts : undefined;
+    const start = /^[ \t]*\r\n/.exec(segment)?.[0].length;
+    if (start === undefined) return undefined;
+    const rest = segment.slice(start);
+    const end = `${rest}\r\n`.indexOf('\r\n\r\n');
+    const bytes = Buffer.from(rest.slice(0, end), 'latin1');
+    const head = end === -1 || !isUtf8(bytes) ? 'none' : parsePartHead(bytes.toString());
+    if (typeof head === 'string') return undefined;
+    parts.push([head.name, head.filename, head.contentType, rest.slice(end + 4)]);
+  }
+  return undefined;
+}
+
+/** One part of a body that is made by hand. */
+export interface WrittenPart {
+  /** What stands behind `form-data`, such as `; name="a"`; or a whole head, when it has a colon. */
+  readonly head: string;
+  readonly content: string | Uint8Array;
+}
+
+/** A field. */
+export function field(name: string, content: string | Uint8Array = ''): WrittenPart { return { head: `; name="${name}"`, content }; }
+
+/** A file. */
+export function fileOf(name: string, filename: string, content: string | Uint8Array, type = 'application/octet-stream'): WrittenPart {
+  return { head: `Content-Disposition: form-data; name="${name}"; filename="${filename}"\r\nContent-Type: ${type}`, content };
+}
+
+/** A body. */
+export function written(parts: readonly WrittenPart[], boundary = 'b'): Buffer {
+  const pieces = parts.flatMap(({ head, content }) => [`--${boundary}\r\n${head.includes(':') ? head : `Content-Disposition: form-data${head}`}\r\n\r\n`, content, '\r\n']);
+  return Buffer.concat([...pieces, `--${boundary}--\r\n`].map((piece) => Buffer.from(piece)));
+}
