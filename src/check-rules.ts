@@ -6,19 +6,21 @@
  */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { findMigrations } from './check-live.ts';
+import { findCertificates, findMigrations } from './check-live.ts';
 import { findSecrets } from './check-secrets.ts';
 import { viewOfDependency } from './di.ts';
 import { SvcError } from './errors.ts';
 import { closest } from './options.ts';
 import { segmentsOf } from './http/exemptions.ts';
+import { IdempotencyMiddleware } from './http/idempotency.ts';
 import { CONVERTERS } from './http/path.ts';
 import { variableOf } from './config.ts';
 import type { ApplicationView, CoreRule, Tell } from './check.ts';
 import type { RouteDetail } from './compile.ts';
 import type { Dependency } from './di.ts';
 import type { Place } from './findings.ts';
-import type { MiddlewareKind, SecurityRequirement } from './http/contracts.ts';
+import type { FlatRoute } from './route.ts';
+import type { Middleware, MiddlewareKind, SecurityRequirement } from './http/contracts.ts';
 import type { ParsedTemplate } from './http/path.ts';
 
 /** Every rule of this package, in the order of their ids. */
@@ -128,6 +130,11 @@ export const CORE_RULES: readonly CoreRule[] = [
     why: 'Node.js below its last security release has published holes that a server shows to everybody; a line past its end of life gets no more fixes',
     remedy: 'Run the newest release of a supported line: 24 or 26',
   },
+  {
+    id: 'SVC405', severity: 'warning', phase: 'live', run: findCertificates,
+    why: 'Clients refuse a certificate that has ended, and a server does not start with one that is not of its key',
+    remedy: 'Renew the certificate, and name its chain and its key: SVC_TLS_CERT, SVC_TLS_KEY',
+  },
 ];
 
 // ── SVC102 ──
@@ -228,17 +235,27 @@ function findRebound(view: ApplicationView, tell: Tell): void {
 function findMissingLayers(view: ApplicationView, tell: Tell): void {
   for (const { route, declared } of view.details) {
     const subject = `${route.method} ${route.template}`;
-    const lacks = (kind: MiddlewareKind): boolean => ![...view.middleware, ...declared.use].some((layer) => layer.kind === kind);
+    const lacks = (kind: MiddlewareKind): boolean => !layersOf(view, declared).some((layer) => layer.kind === kind);
     if (typeof route.rateLimit === 'object' && lacks('rate-limit')) {
       tell(subject, 'its rateLimit is kept by nobody: there is no RateLimitMiddleware', route.place, { remedy: 'Add app.use(new RateLimitMiddleware())' });
     }
     if (declared.use.some((layer) => layer.kind === 'request-id')) {
       tell(subject, 'its RequestIDMiddleware does nothing: requests get their ids before their routes are known', route.place, { remedy: 'Register it for the application: app.use(new RequestIDMiddleware())' });
     }
+    if (layersOf(view, declared).some((layer) => layer instanceof IdempotencyMiddleware && !layer.knowsPrincipal && layer.covers(route)) && route.security.length === 0 && lacks('session')) {
+      tell(subject, 'nothing says who sends it, so that its idempotency keys belong to whatever client has the same address or cookies', route.place, {
+        severity: 'warning', remedy: 'Say who sends it: new IdempotencyMiddleware({ principal: (req) => … }), or let it ask for a credential',
+      });
+    }
     if (route.security.some(isOwnSession) && lacks('session')) {
       tell(subject, 'it asks who is logged in by session, and there is no session middleware: every answer would be a 500', route.place, { remedy: 'Register it: app.use(new SessionMiddleware())' });
     }
   }
+}
+
+/** Those around a route, the outermost first. */
+function layersOf({ middleware }: ApplicationView, { use }: FlatRoute): readonly Middleware[] {
+  return [...middleware, ...use];
 }
 
 /** That of `req.session`; one with a credential of its own reads another cookie. */
@@ -278,7 +295,7 @@ function findExposed(view: ApplicationView, tell: Tell): void {
 // ── SVC401 ──
 
 /** Settings that the framework reads when it needs them, and how. */
-const LATER: Readonly<Record<string, NumberConstructor | BooleanConstructor | StringConstructor>> = { host: String, port: Number, enableDocs: Boolean };
+const LATER: Readonly<Record<string, NumberConstructor | BooleanConstructor | StringConstructor>> = { host: String, port: Number, enableDocs: Boolean, tlsCert: String, tlsKey: String };
 /** Variables that are no settings of an application. */
 const FOREIGN: ReadonlySet<string> = new Set(['SVC_DEBUG']);
 const CASTS = { number: Number, boolean: Boolean, string: String } as const;

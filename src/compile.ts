@@ -8,7 +8,7 @@ import { closest } from './options.ts';
 import { CONVERTERS } from './http/path.ts';
 import { compose } from './http/pipeline.ts';
 import { problem } from './http/problem.ts';
-import { RequestEvent, beginRequest, isObserved } from './http/request-event.ts';
+import { beginRequest, isObserved } from './http/request-event.ts';
 import { HttpResponse, Prepared } from './http/response.ts';
 import { RoutingTable, allowOf } from './http/router.ts';
 import { TimeLimit, TimeoutMiddleware } from './http/timeout.ts';
@@ -106,8 +106,7 @@ export function compileApplication(declarations: Declarations): Compilation {
         routes,
         handle(req) {
           req.match = table.match(req.method, req.path);
-          if (!isObserved()) return run(req);
-          return beginRequest(req.event = new RequestEvent(req), () => run(req));
+          return isObserved() ? beginRequest(req, run) : run(req);
         },
         async start() {
           const leave = await graph.start(new StartContext(state));

@@ -16,6 +16,9 @@ import { tracingChannel, type TracingChannel } from 'node:diagnostics_channel';
 import { ClientDisconnected } from '../errors.ts';
 import { inspectAsJson, mask } from '../redact.ts';
 import { fail, traced, type Failable } from '../traced.ts';
+import { CountedPieces } from './counted-pieces.ts';
+import { isPieces } from './pieces.ts';
+import { hasNoContent } from './response.ts';
 import type { HttpRequest } from './contracts.ts';
 import type { HttpResponse } from './response.ts';
 import type { TraceContext } from './trace-context.ts';
@@ -24,8 +27,8 @@ const requests: TracingChannel<unknown, object> = tracingChannel('svc:request');
 const handlers: TracingChannel<unknown, object> = tracingChannel('svc:handler');
 const dependencies: TracingChannel<unknown, object> = tracingChannel('svc:dependency');
 
-/** A user agent that is longer says no more. */
-const MAX_AGENT_CHARACTERS = 256;
+/** A user agent that is longer says no more. @internal */
+export const MAX_AGENT_CHARACTERS = 256;
 
 /** A request, in the events of `svc:request`. No query, no fields, no body; of `error` whatever was thrown. */
 export class RequestEvent implements Failable {
@@ -35,7 +38,7 @@ export class RequestEvent implements Failable {
   status = 0;
   /** From its head to the decision about its answer, in milliseconds; before `asyncStart` 0. */
   durationMs = 0;
-  /** Of the content that was sent; undefined before `asyncStart`, and where it comes in pieces of unknown length. */
+  /** Of the content; undefined before `asyncStart`. Of pieces without a known length those that were sent so far. */
   bytes: number | undefined = undefined;
   /** Whether the whole answer has gone out: true or false from `asyncEnd` on. */
   isDelivered: boolean | undefined = undefined;
@@ -82,16 +85,17 @@ export interface DependencyEvent extends Failable {
   readonly scope: 'request' | 'handler';
 }
 
-/** Whether anybody watches requests, or what is inside of them. Some 2 ns. @internal */
+/** Whether anybody watches requests, or what is inside of them. Some 2 ns. Closures for those who do are made elsewhere: they would cost every request a context. @internal */
 export function isObserved(): boolean {
   return requests.hasSubscribers || handlers.hasSubscribers || dependencies.hasSubscribers;
 }
 
-/** Answers between `start` and `end`. `answer` never throws. @internal */
-export function beginRequest<T>(event: RequestEvent, answer: () => T): T {
+/** Answers between `start` and `end`, for those who watch. `answer` never throws. @internal */
+export function beginRequest<R extends HttpRequest & { event: RequestEvent | undefined }, T>(req: R, answer: (req: R) => T): T {
+  const event = req.event = new RequestEvent(req);
   event.hasBegun = true;
   return requests.start.runStores(event, () => {
-    const response = answer();
+    const response = answer(req);
     requests.end.publish(event);
     return response;
   });
@@ -101,16 +105,23 @@ export function beginRequest<T>(event: RequestEvent, answer: () => T): T {
 export function answerRequest(event: RequestEvent, response: HttpResponse, durationMs: number): void {
   event.status = response.status;
   event.durationMs = durationMs;
-  event.bytes = event.method === 'HEAD' ? 0 : lengthOf(response);
+  event.bytes = event.method === 'HEAD' ? 0 : lengthOf(response) ?? countBytes(event, response);
   if (event.hasBegun) requests.asyncStart.publish(event);
 }
 
 /** Of the content as it is sent; undefined where nobody knows before. */
 function lengthOf({ status, body, contentLength }: HttpResponse): number | undefined {
-  if (body === null || status === 204 || status === 205 || status === 304) return 0;
+  if (body === null || hasNoContent(status)) return 0;
   if (typeof body === 'string') return Buffer.byteLength(body);
   if (body instanceof Uint8Array) return body.byteLength;
   return contentLength < 0 ? undefined : contentLength;
+}
+
+/** Counts the pieces of the body while they are sent. */
+function countBytes(event: RequestEvent, response: HttpResponse): number {
+  const { body } = response;
+  if (isPieces(body)) response.body = new CountedPieces(body, (bytes) => { event.bytes! += bytes; }); // 0 by then: it is what this gives
+  return 0;
 }
 
 /** It has gone out, or what stopped it is the `outcome`. @internal */
@@ -125,12 +136,12 @@ export function failRequest(event: RequestEvent, error: unknown): void {
   if (event.hasBegun) fail(requests, event, error);
 }
 
-/** @internal */
-export function observeHandler<T>(request: RequestEvent, name: string, call: () => T): T {
-  return handlers.hasSubscribers ? traced<HandlerEvent, T>(handlers, { request, name }, call) : call();
+/** Calls a handler, for those who watch. @internal */
+export function observeHandler<C, T>(request: RequestEvent, handler: (context: C) => T, context: C): T {
+  return handlers.hasSubscribers ? traced<HandlerEvent, T>(handlers, { request, name: handler.name }, () => handler(context)) : handler(context);
 }
 
-/** @internal */
+/** Resolves a dependency, for those who watch. @internal */
 export function observeDependency<T>(request: RequestEvent, name: string, scope: DependencyEvent['scope'], resolve: () => T): T {
   return dependencies.hasSubscribers ? traced<DependencyEvent, T>(dependencies, { request, name, scope }, resolve) : resolve();
 }
