@@ -4,19 +4,23 @@
  * An id is for ever. What has no `run` is found where it happens: while loading (command-load-child.ts) or compiling
  * (compile.ts, di.ts, plugin.ts, route.ts).
  */
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
 import { findMigrations } from './check-live.ts';
 import { findSecrets } from './check-secrets.ts';
 import { viewOfDependency } from './di.ts';
 import { SvcError } from './errors.ts';
 import { closest } from './options.ts';
 import { segmentsOf } from './http/exemptions.ts';
+import { IdempotencyMiddleware } from './http/idempotency.ts';
 import { CONVERTERS } from './http/path.ts';
 import { variableOf } from './config.ts';
 import type { ApplicationView, CoreRule, Tell } from './check.ts';
 import type { RouteDetail } from './compile.ts';
 import type { Dependency } from './di.ts';
 import type { Place } from './findings.ts';
-import type { MiddlewareKind, SecurityRequirement } from './http/contracts.ts';
+import type { FlatRoute } from './route.ts';
+import type { Middleware, MiddlewareKind, SecurityRequirement } from './http/contracts.ts';
 import type { ParsedTemplate } from './http/path.ts';
 
 /** Every rule of this package, in the order of their ids. */
@@ -102,6 +106,11 @@ export const CORE_RULES: readonly CoreRule[] = [
     remedy: "Name the proxies: trustProxy: ['loopback', '10.0.0.0/8'], or say how many there are: trustProxy: 1",
   },
   {
+    id: 'SVC213', severity: 'warning', phase: 'security', run: findExposed,
+    why: 'Whatever lies in a directory of static files can be read by everybody who knows, or guesses, its name',
+    remedy: 'Serve a directory that holds nothing but what is meant to be public, and leave links and names with a dot out of it',
+  },
+  {
     id: 'SVC304', severity: 'warning', phase: 'graph',
     why: 'A pattern that backtracks without bound lets a short text keep the process busy for minutes',
     remedy: 'Write it without repetitions inside repetitions',
@@ -185,7 +194,7 @@ function findTwins(view: ApplicationView, tell: Tell): void {
     const key = `${route.method} ${segments.join('/').toLowerCase()}`;
     const twin = first.get(key);
     if (twin === undefined) first.set(key, detail);
-    else if (shapeOf(twin) !== shapeOf(detail)) {
+    else if (shapeOf(twin) !== shapeOf(detail) && (declared.mount === undefined || declared.mount !== twin.declared.mount)) { // a mount redirects itself
       const what = shapeOf(twin).toLowerCase() === shapeOf(detail).toLowerCase() ? 'in case' : 'in a slash at the end';
       tell(`${route.method} ${route.template}`, `it differs from ${twin.route.template}${at(twin.route.place)} only ${what}`, route.place);
     }
@@ -221,17 +230,27 @@ function findRebound(view: ApplicationView, tell: Tell): void {
 function findMissingLayers(view: ApplicationView, tell: Tell): void {
   for (const { route, declared } of view.details) {
     const subject = `${route.method} ${route.template}`;
-    const lacks = (kind: MiddlewareKind): boolean => ![...view.middleware, ...declared.use].some((layer) => layer.kind === kind);
+    const lacks = (kind: MiddlewareKind): boolean => !layersOf(view, declared).some((layer) => layer.kind === kind);
     if (typeof route.rateLimit === 'object' && lacks('rate-limit')) {
       tell(subject, 'its rateLimit is kept by nobody: there is no RateLimitMiddleware', route.place, { remedy: 'Add app.use(new RateLimitMiddleware())' });
     }
     if (declared.use.some((layer) => layer.kind === 'request-id')) {
       tell(subject, 'its RequestIDMiddleware does nothing: requests get their ids before their routes are known', route.place, { remedy: 'Register it for the application: app.use(new RequestIDMiddleware())' });
     }
+    if (layersOf(view, declared).some((layer) => layer instanceof IdempotencyMiddleware && !layer.knowsPrincipal && layer.covers(route)) && route.security.length === 0 && lacks('session')) {
+      tell(subject, 'nothing says who sends it, so that its idempotency keys belong to whatever client has the same address or cookies', route.place, {
+        severity: 'warning', remedy: 'Say who sends it: new IdempotencyMiddleware({ principal: (req) => … }), or let it ask for a credential',
+      });
+    }
     if (route.security.some(isOwnSession) && lacks('session')) {
       tell(subject, 'it asks who is logged in by session, and there is no session middleware: every answer would be a 500', route.place, { remedy: 'Register it: app.use(new SessionMiddleware())' });
     }
   }
+}
+
+/** Those around a route, the outermost first. */
+function layersOf({ middleware }: ApplicationView, { use }: FlatRoute): readonly Middleware[] {
+  return [...middleware, ...use];
 }
 
 /** That of `req.session`; one with a credential of its own reads another cookie. */
@@ -249,6 +268,22 @@ function findForgeable(view: ApplicationView, tell: Tell): void {
     if (!isBySession || SAFE_METHODS.has(route.method)) continue;
     if ([...view.middleware, ...declared.use].some((layer) => layer.kind === 'csrf')) continue;
     tell(`${route.method} ${route.template}`, 'it is authenticated by session, and any other site can make a browser send it: no CSRF middleware is in force', route.place);
+  }
+}
+
+// ── SVC213 ──
+
+/** What shows that a directory holds a program rather than what is meant for everybody. */
+const PRIVATE = ['package.json', 'node_modules'];
+
+function findExposed(view: ApplicationView, tell: Tell): void {
+  for (const { route, declared: { mount, template } } of view.details) {
+    if (mount === undefined || template.parameters.at(-1)?.converter !== CONVERTERS.path) continue; // once for each mount
+    const subject = `GET ${route.template}`;
+    if (mount.followsSymlinks) tell(subject, 'it follows links out of its directory: followSymlinks', route.place);
+    if (mount.dotfiles === 'allow') tell(subject, "it serves names that begin with a dot: dotfiles: 'allow'", route.place);
+    const found = PRIVATE.filter((name) => existsSync(join(mount.folder.directory, name)));
+    if (found.length > 0) tell(subject, `its directory ${mount.folder.directory} has ${found.join(', ')}`, route.place);
   }
 }
 

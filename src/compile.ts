@@ -5,9 +5,10 @@ import { compileRoute } from './compiled-route.ts';
 import { DependencyGraph } from './di.ts';
 import { BadRequest, MethodNotAllowed, NotFound, SvcError } from './errors.ts';
 import { closest } from './options.ts';
+import { CONVERTERS } from './http/path.ts';
 import { compose } from './http/pipeline.ts';
 import { problem } from './http/problem.ts';
-import { RequestEvent, beginRequest, isObserved } from './http/request-event.ts';
+import { beginRequest, isObserved } from './http/request-event.ts';
 import { HttpResponse, Prepared } from './http/response.ts';
 import { RoutingTable, allowOf } from './http/router.ts';
 import { TimeLimit, TimeoutMiddleware } from './http/timeout.ts';
@@ -105,8 +106,7 @@ export function compileApplication(declarations: Declarations): Compilation {
         routes,
         handle(req) {
           req.match = table.match(req.method, req.path);
-          if (!isObserved()) return run(req);
-          return beginRequest(req.event = new RequestEvent(req), () => run(req));
+          return isObserved() ? beginRequest(req, run) : run(req);
         },
         async start() {
           const leave = await graph.start(new StartContext(state));
@@ -149,11 +149,13 @@ class StartContext implements Context {
 /** Every route's methods into the table. */
 function enter(flat: readonly FlatRoute[], isOperation: boolean, table: RoutingTable<Endpoint>, parts: RouteParts, report: (finding: Finding) => void): RouteDetail[] {
   const details: RouteDetail[] = [];
-  for (const declared of flat) {
+  // static files come last: a route for the very path of their folder goes before
+  for (const declared of [...flat.filter((route) => route.mount === undefined), ...flat.filter((route) => route.mount !== undefined)]) {
     for (const method of declared.methods) {
       const endpoint = compiled(declared, method, parts, report);
       if (endpoint === undefined) continue;
       const existing = table.add(method, declared.template, endpoint);
+      if (existing !== undefined && isFolderOfMount(declared)) continue;
       details.push({ route: endpoint.route, declared, isOperation });
       if (existing !== undefined) report(isOperation ? hidden(existing.route) : duplicate(endpoint.route, existing.route));
     }
@@ -161,9 +163,15 @@ function enter(flat: readonly FlatRoute[], isOperation: boolean, table: RoutingT
   return details;
 }
 
+/** Whether it is the path of a static folder itself, which may be answered by somebody else. */
+function isFolderOfMount({ mount, template }: FlatRoute): boolean {
+  return mount !== undefined && template.parameters.at(-1)?.converter !== CONVERTERS.path;
+}
+
 /** One route; a mistake in its schemas or dependencies is a finding like any other. */
 function compiled(route: FlatRoute, method: string, parts: RouteParts, report: (finding: Finding) => void): Endpoint | undefined {
   try {
+    if (!isFolderOfMount(route)) route.mount?.folder.open();
     const endpoint = compileRoute(route, method, parts);
     const layers = around(route, parts);
     return layers.length === 0 ? endpoint : { ...endpoint, run: compose(layers, (req) => endpoint.run(req), parts.errors) };

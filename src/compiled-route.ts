@@ -194,7 +194,7 @@ function isListType(source: TypeSource): boolean {
 function plainCall({ handler }: RoutePlan): (req: TransportRequest) => unknown {
   return (req) => {
     const context = new RequestContext(req);
-    return req.event === undefined ? handler(context) : observeHandler(req.event, handler.name, () => handler(context));
+    return req.event === undefined ? handler(context) : observeHandler(req.event, handler, context);
   };
 }
 
@@ -304,7 +304,7 @@ class RouteCall {
     const context = this.#context as unknown as Record<string, unknown>;
     for (const [name, slot] of this.#plan.names) context[name] = this.#resolution.values[slot];
     const { event } = this.#req;
-    const value = event === undefined ? this.#plan.handler(context) : observeHandler(event, this.#plan.handler.name, () => this.#plan.handler(context));
+    const value = event === undefined ? this.#plan.handler(context) : observeHandler(event, this.#plan.handler, context);
     if (!this.#resolution.hasCleanups && this.#resolution.tasks === undefined) return value; // the pipeline reads it
     return isThenable(value) ? value.then((settled) => this.#finish(settled)) : this.#finish(value);
   }

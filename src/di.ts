@@ -237,9 +237,13 @@ export class Resolution {
   }
 
   #enter(dependency: PlannedDependency): unknown {
+    return this.#event === undefined ? this.#call(dependency) : this.#callObserved(dependency, this.#event);
+  }
+
+  /** Those of scope `app` are there already. */
+  #callObserved(dependency: PlannedDependency, event: RequestEvent): unknown {
     const { scope, label } = dependency;
-    if (this.#event === undefined || scope === 'app') return this.#call(dependency);
-    return observeDependency(this.#event, label, scope, () => this.#call(dependency));
+    return scope === 'app' ? this.#call(dependency) : observeDependency(event, label, scope, () => this.#call(dependency));
   }
 
   #call(dependency: PlannedDependency): unknown {

@@ -325,6 +325,10 @@ export const FAULTS = {
     describe: (name: string): string => `Cannot read the state "${name}": nothing has set it`,
     remedy: 'Register the plugin that provides it, or set it in a middleware before it is read',
   },
+  E_STATIC_DIRECTORY: {
+    describe: (directory: string, problem: string): string => `Cannot serve the directory "${directory}": ${problem}`,
+    remedy: "Make the directory before the application starts, or name it from where the program is: new URL('../public', import.meta.url)",
+  },
   E_STREAM: {
     describe: (problem: string): string => `Cannot send the answer in pieces: ${problem}`,
     remedy: 'Give an iterable, an async iterable or a stream of strings and Uint8Arrays; objects go through NDJSONResponse or EventStreamResponse, and contentLength is left out where it is not known',

@@ -10,6 +10,8 @@ import { REQUEST_TIMEOUT } from './http/limits.ts';
 import { fillTemplate, parseTemplate } from './http/path.ts';
 import { asMiddleware } from './http/pipeline.ts';
 import { readRouteRateLimit } from './http/rate-limiter.ts';
+import { services } from './http/state.ts';
+import { MOUNT_PARAMETER, StaticMount } from './http/static.ts';
 import type { InputOf, InputShape, TextInputs } from './di.ts';
 import type { Declared, Finding } from './findings.ts';
 import type { OptionKind } from './options.ts';
@@ -19,6 +21,7 @@ import type { ParsedTemplate, PathParams, PathTemplate } from './http/path.ts';
 import type { MiddlewareFunction } from './http/pipeline.ts';
 import type { Reply } from './http/reply.ts';
 import type { HttpResponse } from './http/response.ts';
+import type { StaticOptions } from './http/static.ts';
 
 /** A finding of `svc check` that is meant to be there. */
 export interface Allowance {
@@ -120,6 +123,8 @@ export interface DeclaredRoute {
   readonly deps: Dependencies;
   readonly handler: (context: never) => unknown;
   readonly declared: Declared;
+  /** The static files that it is a part of. */
+  readonly mount?: StaticMount | undefined;
 }
 
 /** A declared route with the prefixes, tags and dependencies of the routers around it. */
@@ -217,7 +222,7 @@ export class Routes {
   }
 
   /** @internal */
-  protected addRoute(methods: readonly string[], path: string, rest: readonly unknown[]): this {
+  protected addRoute(methods: readonly string[], path: string, rest: readonly unknown[], mount?: StaticMount): this {
     const subject = `${methods.join(', ')} ${path}`;
     this.mustNotBeFrozen(`register ${subject}`);
     if (methods.length === 0) throw new SvcError('E_ROUTE_METHOD', ['']);
@@ -226,8 +231,24 @@ export class Routes {
     if (typeof handler !== 'function') throw new SvcError('E_ROUTE_HANDLER', [subject]);
     if (path !== '') parseTemplate(path);
     const { spec, deps } = readSpec(subject, given);
-    this.#routes.push({ methods: [...methods], path, spec, deps, handler: handler as DeclaredRoute['handler'], declared: declaredHere() });
+    this.#routes.push({ methods: [...methods], path, spec, deps, handler: handler as DeclaredRoute['handler'], declared: declaredHere(), mount });
     return this;
+  }
+
+  /**
+   * The files of a directory, for GET and HEAD: `app.mountStatic('/static', 'public')`. A relative path counts from where the
+   * program was started, a URL from the module that makes it. Each route of yours that matches a path, too, goes before.
+   *
+   * @throws SvcError `E_PATH_TEMPLATE`, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`; a directory that is not there is a finding
+   */
+  mountStatic(urlPath: string, directory: string | URL, options: StaticOptions = {}): this {
+    const prefix = urlPath === '/' ? '' : checkedPrefix(urlPath);
+    const mount = new StaticMount(directory, options);
+    const below = (name: string | undefined) => [{ name, mcp: false }, ({ req, state }: Context) => mount.answer(req, (req.pathParams as { file?: string })[MOUNT_PARAMETER] ?? '', state.get(services).clock)];
+    this.addRoute(['GET'], `${prefix}/{${MOUNT_PARAMETER}:path}`, below(mount.name), mount);
+    this.addRoute(['GET'], `${prefix}/`, below(undefined), mount);
+    if (prefix === '') return this;
+    return this.addRoute(['GET'], prefix, [{ mcp: false }, ({ req, state }: Context) => mount.answer(req, undefined, state.get(services).clock)], mount);
   }
 
   /** @throws SvcError `E_APP_FROZEN` once compiled @internal */

@@ -11,6 +11,7 @@ export {
 export { Migrator } from './migrations.ts';
 export { openDatabase } from './open.ts';
 export { DatabasePlugin, database, db } from './plugin.ts';
+export type { QueryEvent } from './query-event.ts';
 export { DatabaseRecordStore, recordStoreMigration } from './record-store.ts';
 export { Session } from './session.ts';
 export { sql } from './sql.ts';

@@ -5,6 +5,7 @@ import { systemClock, type Clock } from '../clock.ts';
 import { bool, given, int, oneOf, readOptions } from '../options.ts';
 import { Database } from './database.ts';
 import { MAX_TIMEOUT_MS } from './limits.ts';
+import { ObservedDriver } from './observed-driver.ts';
 import { SqliteDriver } from './sqlite.ts';
 import { parseDatabaseUrl } from './url.ts';
 import type { Logger } from '../log.ts';
@@ -40,6 +41,8 @@ export interface DatabaseOptions {
   readonly log?: Logger | undefined;
 }
 
+const UNNAMED: DatabaseObserver = { name: 'database' };
+
 /** A database that has a driver, and is not open yet. @internal */
 export interface PreparedDatabase {
   readonly driver: Driver;
@@ -48,8 +51,18 @@ export interface PreparedDatabase {
   readonly isInMemory: boolean;
 }
 
+/** Who counts what a database does. @internal */
+export interface DatabaseObserver {
+  /** Of the database, for those who watch its statements. */
+  readonly name: string;
+  /** Seconds, of each statement. */
+  readonly onStatement?: ((seconds: number) => void) | undefined;
+  /** Seconds, of each caller who did not get a connection at once. */
+  readonly onWait?: ((seconds: number) => void) | undefined;
+}
+
 /** Reads address and options, and opens nothing. @internal */
-export function prepareDatabase(url: string, options: DatabaseOptions): PreparedDatabase {
+export function prepareDatabase(url: string, options: DatabaseOptions, { name, onWait }: DatabaseObserver = UNNAMED): PreparedDatabase {
   const address = parseDatabaseUrl(url);
   const read = readOptions('the database', options, {
     int8: oneOf(['auto', 'bigint', 'string'], 'auto'), statementTimeoutMs: int(0, 0, MAX_TIMEOUT_MS), statementCache: int(256, 1, 10_000), pool: given<PoolOptions>('an object', isObject),
@@ -59,7 +72,8 @@ export function prepareDatabase(url: string, options: DatabaseOptions): Prepared
   const { acquireTimeoutMs, maxWaiting } = readOptions('the database\'s pool', read.pool ?? {}, { acquireTimeoutMs: int(5_000, 1, MAX_TIMEOUT_MS), maxWaiting: int(1_000, 0, 1_000_000) });
   const clock = read.clock ?? systemClock;
   const { int8, statementCache, readOnly: isReadOnly, synchronous, busyTimeoutMs, readers, log } = read;
-  const driver = new SqliteDriver({ path: address.path, isReadOnly, synchronous, busyTimeoutMs, readers, int8, statementCache, acquireTimeoutMs, maxWaiting, clock, log });
+  const sqlite = new SqliteDriver({ path: address.path, isReadOnly, synchronous, busyTimeoutMs, readers, int8, statementCache, acquireTimeoutMs, maxWaiting, clock, log });
+  const driver = new ObservedDriver(sqlite, { name, clock, onWait });
   return { driver, database: new Database(driver, { clock, statementTimeoutMs: read.statementTimeoutMs }), synchronous, isInMemory: address.path === ':memory:' };
 }
 

@@ -14,6 +14,7 @@ import { existsSync } from 'node:fs';
 import { SvcError } from '../errors.ts';
 import { AppState, stateKey } from '../http/state.ts';
 import { oneOf, readOptions, text } from '../options.ts';
+import { DatabaseMetrics } from './database-metrics.ts';
 import { Migrator } from './migrations.ts';
 import { migrateAtStart, type MigrationPolicy, type OpenMigrator } from './migrations-start.ts';
 import { prepareDatabase, type DatabaseOptions, type PreparedDatabase } from './open.ts';
@@ -75,6 +76,7 @@ export class DatabasePlugin implements Plugin {
   /** As the address and the options say, before the application's clock and log are known. */
   readonly #described: PreparedDatabase;
   #host: Host | undefined;
+  #metrics: DatabaseMetrics | undefined;
   #running: PreparedDatabase | undefined;
 
   /** @throws SvcError `E_DB_URL`, `E_DB_DRIVER`, `E_DB_OPTION`, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
@@ -99,6 +101,8 @@ export class DatabasePlugin implements Plugin {
 
   register(host: Host): void {
     this.#host = host;
+    this.#metrics = DatabaseMetrics.of(host.metrics);
+    this.#metrics.add(() => this.#running?.driver.load);
     host.provide(database(this.name), () => this.database);
     if (this.name === DEFAULT_NAME) host.provide(durability, () => this.#described);
     host.readiness(this.name, (signal) => this.database.ping({ signal }));
@@ -134,7 +138,11 @@ export class DatabasePlugin implements Plugin {
 
   #prepare(): PreparedDatabase {
     const { clock, log } = this.#host!; // register() comes before whatever opens it
-    return prepareDatabase(this.#url, { clock, log, ...this.#options });
+    const { waits, statements } = this.#metrics!;
+    const { name } = this;
+    return prepareDatabase(this.#url, { clock, log, ...this.#options }, {
+      name, onWait: (seconds) => waits.observe(seconds, name), onStatement: (seconds) => statements.observe(seconds, name),
+    });
   }
 
   /** What plugins contribute is for the database without a name of its own. */

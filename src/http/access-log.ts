@@ -8,10 +8,10 @@
  * path. Probes have no lines. `aborted` stands there when the answer has not gone out whole.
  */
 import { safeField } from '../redact.ts';
+import { MAX_AGENT_CHARACTERS, type RequestEvent } from './request-event.ts';
 import type { Logger } from '../log.ts';
 import type { CompiledRoute } from './contracts.ts';
 import type { TransportRequest } from './request.ts';
-import type { RequestEvent } from './request-event.ts';
 
 /** What the setting `accessLog` may be. */
 export const ACCESS_LOG_NEEDS = 'true, false or a number 0 … 1, the part of all requests that has a line';
@@ -53,9 +53,10 @@ export class AccessLog {
     const { route } = req;
     const view = route === undefined ? 'whole' : this.#views.get(route) ?? this.#look(route);
     if (view === 'none' || !this.#isDue(event.status)) return;
+    const { status, durationMs, bytes, isDelivered } = event;
     this.#log.info('request', {
-      ...req.logFields(), path: view === 'whole' ? req.path : route!.template, status: event.status, duration_ms: Math.round(event.durationMs * 100) / 100,
-      bytes: event.bytes, ip: req.ip, user_agent: event.userAgent, aborted: event.isDelivered === true ? undefined : true,
+      method: req.method, route: route?.template, path: view === 'whole' ? req.path : route!.template, status, duration_ms: Math.round(durationMs * 100) / 100, bytes,
+      request_id: req.id, trace_id: req.knownTraceId, ip: req.ip, user_agent: req.field('user-agent')?.slice(0, MAX_AGENT_CHARACTERS), aborted: isDelivered === true ? undefined : true,
     });
   }
 

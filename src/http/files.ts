@@ -32,8 +32,8 @@ const YOUNG_MS = 2_000;
 /** What the answers to one state of a file have in common. */
 export interface Content extends Validators {
   readonly size: number;
-  /** In memory, or to be read. */
-  readonly source: Buffer | OpenFile;
+  /** In memory, or to be read; HEAD needs none. */
+  readonly source: Buffer | OpenFile | undefined;
   /** Whether no change can hide behind these validators. */
   readonly isStrong: boolean;
 }
@@ -104,10 +104,18 @@ function sizeOf(source: Buffer | OpenFile): number {
 }
 
 /** What a GET or HEAD asks of content; `answer` has the fields of the whole. @throws HTTPException 412, 416 */
-export function select(request: Answered, answer: HttpResponse, content: Content): HttpResponse {
+function select(request: Answered, answer: HttpResponse, content: Content): HttpResponse {
   const verdict = judge(request, content);
-  if (verdict === 'failed') throw new HTTPException(412, 'The content is not the one that the request was made for');
-  if (verdict === 'not-modified') return notModified(answer);
+  if (verdict === 'failed') throw preconditionFailed();
+  return verdict === 'not-modified' ? notModified(answer) : deliver(request, answer, content);
+}
+
+export function preconditionFailed(): HTTPException {
+  return new HTTPException(412, 'The content is not the one that the request was made for');
+}
+
+/** The part of it that `Range` asks for, or all of it. @throws HTTPException 416 */
+export function deliver(request: Answered, answer: HttpResponse, content: Content): HttpResponse {
   const field = request.method === 'GET' ? fieldOf(request, 'range') : undefined; // defined for GET alone (§14.2)
   if (field === undefined || !isSameForRange(request, content, content.isStrong)) return whole(request, answer, content);
   const ranges = readRanges(field, content.size);
@@ -119,7 +127,7 @@ export function select(request: Answered, answer: HttpResponse, content: Content
 /** Everything, or for HEAD its length. */
 function whole(request: Answered, answer: HttpResponse, { size, source }: Content): HttpResponse {
   answer.contentLength = size;
-  if (request.method !== 'HEAD' && size > 0) answer.body = source instanceof Uint8Array ? source : new FileBody(source, [{ start: 0, end: size }]);
+  if (request.method !== 'HEAD' && size > 0) answer.body = source instanceof Uint8Array ? source : new FileBody(source!, [{ start: 0, end: size }]); // HEAD alone has none
   return answer;
 }
 
@@ -137,7 +145,7 @@ function partial(answer: HttpResponse, { size, source }: Content, ranges: readon
     const pieces = parts.map((part) => part instanceof Uint8Array ? part : source.subarray(part.start, part.end));
     answer.body = pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces);
   } else {
-    const body = answer.body = new FileBody(source, parts);
+    const body = answer.body = new FileBody(source!, parts); // ranges are for GET
     answer.contentLength = body.length;
   }
   return answer;

@@ -24,8 +24,8 @@ const requests: TracingChannel<unknown, object> = tracingChannel('svc:request');
 const handlers: TracingChannel<unknown, object> = tracingChannel('svc:handler');
 const dependencies: TracingChannel<unknown, object> = tracingChannel('svc:dependency');
 
-/** A user agent that is longer says no more. */
-const MAX_AGENT_CHARACTERS = 256;
+/** A user agent that is longer says no more. @internal */
+export const MAX_AGENT_CHARACTERS = 256;
 
 /** A request, in the events of `svc:request`. No query, no fields, no body; of `error` whatever was thrown. */
 export class RequestEvent implements Failable {
@@ -82,16 +82,17 @@ export interface DependencyEvent extends Failable {
   readonly scope: 'request' | 'handler';
 }
 
-/** Whether anybody watches requests, or what is inside of them. Some 2 ns. @internal */
+/** Whether anybody watches requests, or what is inside of them. Some 2 ns. Closures for those who do are made elsewhere: they would cost every request a context. @internal */
 export function isObserved(): boolean {
   return requests.hasSubscribers || handlers.hasSubscribers || dependencies.hasSubscribers;
 }
 
-/** Answers between `start` and `end`. `answer` never throws. @internal */
-export function beginRequest<T>(event: RequestEvent, answer: () => T): T {
+/** Answers between `start` and `end`, for those who watch. `answer` never throws. @internal */
+export function beginRequest<R extends HttpRequest & { event: RequestEvent | undefined }, T>(req: R, answer: (req: R) => T): T {
+  const event = req.event = new RequestEvent(req);
   event.hasBegun = true;
   return requests.start.runStores(event, () => {
-    const response = answer();
+    const response = answer(req);
     requests.end.publish(event);
     return response;
   });
@@ -125,12 +126,12 @@ export function failRequest(event: RequestEvent, error: unknown): void {
   if (event.hasBegun) fail(requests, event, error);
 }
 
-/** @internal */
-export function observeHandler<T>(request: RequestEvent, name: string, call: () => T): T {
-  return handlers.hasSubscribers ? traced<HandlerEvent, T>(handlers, { request, name }, call) : call();
+/** Calls a handler, for those who watch. @internal */
+export function observeHandler<C, T>(request: RequestEvent, handler: (context: C) => T, context: C): T {
+  return handlers.hasSubscribers ? traced<HandlerEvent, T>(handlers, { request, name: handler.name }, () => handler(context)) : handler(context);
 }
 
-/** @internal */
+/** Resolves a dependency, for those who watch. @internal */
 export function observeDependency<T>(request: RequestEvent, name: string, scope: DependencyEvent['scope'], resolve: () => T): T {
   return dependencies.hasSubscribers ? traced<DependencyEvent, T>(dependencies, { request, name, scope }, resolve) : resolve();
 }

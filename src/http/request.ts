@@ -308,11 +308,16 @@ export class TransportRequest implements HttpRequest {
 
   static { inspectAsJson(TransportRequest, 'HttpRequest'); }
 
-  /** What a log line about it has; its trace only when it came with one, or somebody has asked for it. @internal */
+  /** Its trace's id, when it came with a trace, or somebody has asked for it. @internal */
+  get knownTraceId(): string | undefined {
+    if (this.#trace === undefined && findField(this.#incoming.rawHeaders, 'traceparent') === undefined) return undefined;
+    return this.trace.traceId;
+  }
+
+  /** What a log line about it has. @internal */
   logFields(): Record<string, unknown> {
-    const { method, route, id } = this;
-    const trace = this.#trace ?? (this.field('traceparent') === undefined ? undefined : this.trace);
-    return { method, route: route?.template, request_id: id, trace_id: trace?.traceId };
+    const { method, route, id, knownTraceId } = this;
+    return { method, route: route?.template, request_id: id, trace_id: knownTraceId };
   }
 
   /** Runs `fn` after the answer has gone out, or after whatever ended the request; the last first. @internal */

@@ -6,8 +6,10 @@
  *
  *   npm run bench [-- --rounds=5 --only=json,param --headers=browser]       exits 1 when a ratio is above its bound
  */
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
+import { tracingChannel } from 'node:diagnostics_channel';
 import { createServer } from 'node:http';
 import { Duplex } from 'node:stream';
 import { fileURLToPath } from 'node:url';
@@ -41,6 +43,9 @@ const post = (path: string, value: unknown): string => {
 const SCENARIOS: Readonly<Record<string, Scenario>> = {
   json: { request: get('/json'), status: 200, bound: 1 },
   text: { request: get('/text'), status: 200, bound: 1 },
+  /** The same with somebody who subscribes to each event of svc:request and svc:handler, a store bound to both; and with the access log. */
+  watched: { request: get('/json'), status: 200, bound: 1.6 },
+  logged: { request: get('/json'), status: 200, bound: 1.8 },
   param: { request: get('/api/v1/r100/12345'), status: 200, bound: 1 },
   param2: { request: get('/api/v1/r151/12345/items/77?x=1'), status: 200, bound: 1 },
   notFound: { request: get('/nothing/here'), status: 404, bound: 1 },
@@ -72,7 +77,7 @@ function parent(): number {
 
 function measure(side: string, scenario: string): number {
   const args = [fileURLToPath(import.meta.url), `--child=${side}`, `--scenario=${scenario}`, ...values.headers === undefined ? [] : [`--headers=${values.headers}`], ...values.dist === undefined ? [] : [`--dist=${values.dist}`]];
-  const { stdout, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8' });
+  const { stdout, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8', stdio: ['ignore', 'pipe', scenario === 'logged' ? 'ignore' : 'pipe'] });
   const result = /RESULT ([\d.]+)/.exec(stdout);
   if (result === null) throw new Error(`${side} ${scenario}: ${stderr}`);
   return Number(result[1]);
@@ -95,7 +100,8 @@ async function svc(): Promise<Server> {
   const dist = new URL(values.dist ?? '../../dist/', import.meta.url);
   const { CORSMiddleware, Field, RateLimitMiddleware, Schema, SecurityHeadersMiddleware, Svc, float, int, list, literal, reply, str } = await import(new URL('index.js', dist).href) as typeof import('svc');
   const { HttpServer } = await import(new URL('http/server.js', dist).href) as { HttpServer: new (app: object) => { node: Server } };
-  const app = new Svc();
+  const app = new Svc({ accessLog: name() === 'logged' });
+  if (name() === 'watched') watch();
   const counts = new WeakMap<object, number>();
   app.get('/json', payload);
   app.get('/text', () => 'Hello, World!');
@@ -134,6 +140,17 @@ async function svc(): Promise<Server> {
   }
   await app.startup();
   return new HttpServer(app).node;
+}
+
+/** What an instrumentation does at least: an object for each part, the one around it out of a store. */
+function watch(): void {
+  const store = new AsyncLocalStorage<object>();
+  for (const channel of ['svc:request', 'svc:handler']) {
+    const tracing = tracingChannel<unknown, object>(channel);
+    tracing.start.bindStore(store, (event) => ({ event, parent: store.getStore() }));
+    tracing.end.subscribe(() => undefined);
+    tracing.asyncEnd.subscribe((event) => void (event as { status?: number }).status);
+  }
 }
 
 /** Layers are there for the scenario that measures them. */

@@ -213,7 +213,21 @@ row(`${INTERFACE} / Sub-routers`, 'are included below a prefix, which is empty b
   assert.equal(await (await client.get('/v1/inner/deep/7')).json(), 7);
   assert.equal((await client.get('/inner/here')).status, 404);
 });
-pending(`${INTERFACE} / Static files`, 8);
+row(`${INTERFACE} / Static files`, 'are served below a path, with types, validators and ranges, and nothing beside their directory is', async (t) => {
+  const cwd = folder(t, { 'public/index.html': '<p>home', 'public/css/site.css': 'p { color: red }', 'secret.txt': 'secret' });
+  const { app } = make();
+  app.mountStatic('/static', join(cwd, 'public')).get('/static/own', () => 'a route goes before');
+  const client = clientOf(t, app);
+  const css = await client.get('/static/css/site.css');
+  assert.deepEqual([css.status, await css.text(), css.headers.get('content-type')], [200, 'p { color: red }', 'text/css; charset=utf-8']);
+  assert.equal((await client.get('/static/css/site.css', { headers: { 'if-none-match': css.headers.get('etag')! } })).status, 304);
+  const part = await client.get('/static/css/site.css', { headers: { range: 'bytes=0-0' } });
+  assert.deepEqual([part.status, await part.text()], [206, 'p']);
+  assert.equal(await (await client.get('/static/')).text(), '<p>home');
+  assert.equal(await (await client.get('/static/own')).text(), 'a route goes before');
+  for (const path of ['/static/../secret.txt', '/static/%2e%2e/secret.txt', '/static/..%2fsecret.txt', '/static/absent']) assert.equal((await client.get(path)).status, 404);
+  assert.equal((await client.put('/static/index.html')).status, 405);
+});
 row(`${INTERFACE} / Middleware`, 'is an onion in order of use, and may answer by itself', async (t) => {
   const { app } = make();
   const seen: string[] = [];
