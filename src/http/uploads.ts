@@ -9,6 +9,7 @@
  */
 import { randomBytes } from 'node:crypto';
 import { link, open, rename, rm, unlink } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { ByteQueue } from '../bytes.ts';
 import { HTTPException, SvcError } from '../errors.ts';
@@ -34,8 +35,9 @@ export class UploadStore {
   #flushing: Promise<void> | undefined;
   #isClosed = false;
 
-  constructor(directory: string, memoryBytes: number) {
-    this.#directory = directory;
+  /** `directory` undefined: that of the system. */
+  constructor(directory: string | undefined, memoryBytes: number) {
+    this.#directory = directory ?? tmpdir();
     this.#memoryLeft = memoryBytes;
   }
 

@@ -153,11 +153,13 @@ async function main(): Promise<void> {
   }
   const random = seeded(SEED);
   let broken = 0;
-  const before = (await inside(port)).rss;
-  while (performance.now() < endMs || broken === 0) {
+  const breakOff = async (): Promise<void> => {
     await Promise.all(Array.from({ length: 8 }, () => brokenOff(port, random(2) === 0 ? '/form' : '/parts', 1 + random(8_000_000), random(2) === 0)));
     broken += 8;
-  }
+  };
+  while (broken < 200) await breakOff(); // eight at once have not been there before
+  const before = (await inside(port)).rss;
+  while (performance.now() < endMs || broken < 400) await breakOff();
   const settledMs = performance.now() + SETTLE_MS;
   let after = await inside(port);
   while (after.left.length > 0 && performance.now() < settledMs) {
