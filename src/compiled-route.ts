@@ -48,6 +48,7 @@ export function compileRoute(route: FlatRoute, method: string, parts: RouteParts
     route: new RouteRecord(route, method, plan.security),
     readParams: paramsReader(route.template.parameters),
     maxBodyBytes: route.spec.maxBodyBytes ?? Infinity,
+    tally: undefined,
     run: guarded(plan.isPlain ? plainCall(plan) : (req) => new RouteCall(plan, req).start(), plan.reply, parts.errors),
   } satisfies Endpoint & { run: Layer };
 }

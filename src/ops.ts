@@ -16,7 +16,8 @@ import type { Clock } from './clock.ts';
 import type { Env } from './config.ts';
 import type { Logger } from './log.ts';
 import type { CounterSlot, HistogramSlot, MetricsRegistry } from './metrics.ts';
-import type { Awaitable, CompiledRoute, HttpRequest } from './http/contracts.ts';
+import type { Awaitable, HttpRequest } from './http/contracts.ts';
+import type { Tally, TransportRequest } from './http/request.ts';
 
 /** Who may read `/metrics`, and where. */
 export interface MetricsAccess {
@@ -58,8 +59,6 @@ export class Operations {
   readonly #requests: ReturnType<MetricsRegistry['counter']>;
   readonly #durations: ReturnType<MetricsRegistry['histogram']>;
   readonly #series = new Map<string, RouteSeries>();
-  /** The same by route, for the path that every request takes. */
-  readonly #ofRoute = new Map<CompiledRoute, RouteSeries>();
   /** Renders for the whole application: replaced where several processes serve it. */
   renderMetrics: () => Awaitable<string>;
   inFlight: () => number = () => 0;
@@ -102,15 +101,12 @@ export class Operations {
   probe(name: string, probe: Probe): void { this.#probes.set(name, probe); }
 
   /** Counts an answer. Paths that match no route share one series. */
-  count(method: string, route: CompiledRoute | undefined, status: number, durationMs: number): void {
-    const series = route !== undefined && route.method === method ? this.#ofRoute.get(route) ?? this.#remember(route) : this.#seriesOf(method, route?.template ?? '');
-    series.count(status, durationMs);
-  }
-
-  #remember(route: CompiledRoute): RouteSeries {
-    const series = this.#seriesOf(route.method, route.template);
-    this.#ofRoute.set(route, series);
-    return series;
+  count({ method, match }: Pick<TransportRequest, 'method' | 'match'>, status: number, durationMs: number): void {
+    if (match.kind !== 'found') return this.#seriesOf(method, '').count(status, durationMs);
+    const { endpoint } = match;
+    const { route } = endpoint;
+    const tally = route.method === method ? endpoint.tally ??= this.#seriesOf(method, route.template) : this.#seriesOf(method, route.template);
+    tally.count(status, durationMs);
   }
 
   #seriesOf(method: string, template: string): RouteSeries {
@@ -182,7 +178,7 @@ export class Operations {
 const NOT_STORED = { 'Cache-Control': 'no-store' };
 
 /** What is counted for one method of one route: label sets are looked up once per status, not per request. */
-class RouteSeries {
+class RouteSeries implements Tally {
   readonly #duration: HistogramSlot;
   readonly #slotOf: (status: number) => CounterSlot;
   readonly #byStatus = new Map<number, CounterSlot>();

@@ -9,6 +9,19 @@ export interface BodySource extends Readable {
   readonly rawHeaders: readonly string[];
   /** Whether the message was received whole. */
   readonly complete: boolean;
+  /** Gives the body to `taker` past the stream; false when it must be read as a stream. */
+  handTo?(taker: BodyTaker): boolean;
+  /** Lets what follows go into the stream again. */
+  takeBack?(): void;
+}
+
+/** Who gets a body part by part. */
+export interface BodyTaker {
+  take(chunk: Buffer): void;
+  /** The body is whole. */
+  end(): void;
+  /** The sender left before. */
+  lose(): void;
 }
 
 const EMPTY: Uint8Array = Buffer.alloc(0);
@@ -40,26 +53,56 @@ export function collect(source: BodySource, declared: number, maxBytes: number, 
   if (declared > maxBytes) return done(undefined, tooLarge(maxBytes));
   if (hasNoBody(source)) return done(EMPTY, undefined);
   if (source.destroyed) return done(undefined, new ClientDisconnected());
-  let first: Buffer | undefined;
-  let chunks: Buffer[] | undefined; // made with the second chunk: most bodies are one
-  let length = 0;
-  let isDone = false;
-  const onData = (chunk: Buffer): void => {
-    length += chunk.length;
-    if (length > maxBytes) {
-      isDone = true;
-      source.off('data', onData).pause();
-      done(undefined, tooLarge(maxBytes));
-    } else if (first === undefined) first = chunk;
-    else (chunks ??= [first]).push(chunk);
-  };
+  const collector = new Collector(source, maxBytes, done);
+  if (source.handTo?.(collector) === true) return;
   // the listeners stay: the source ends with its request, and taking them off costs more than they do
-  source.on('data', onData).on('end', () => {
-    isDone = true;
-    done(chunks === undefined ? first ?? EMPTY : Buffer.concat(chunks, length), undefined);
-  }).on('close', () => {
-    if (!isDone) done(undefined, new ClientDisconnected());
-  });
+  source.on('data', (chunk: Buffer) => collector.take(chunk)).on('end', () => collector.end()).on('close', () => collector.lose());
+}
+
+/** The parts of one body, until it is whole. */
+class Collector implements BodyTaker {
+  readonly #source: BodySource;
+  readonly #maxBytes: number;
+  /** Undefined when it has been told. */
+  #done: BodyReader | undefined;
+  #first: Buffer | undefined;
+  /** Made with the second part: most bodies are one. */
+  #parts: Buffer[] | undefined;
+  #length = 0;
+
+  constructor(source: BodySource, maxBytes: number, done: BodyReader) {
+    this.#source = source;
+    this.#maxBytes = maxBytes;
+    this.#done = done;
+  }
+
+  take(chunk: Buffer): void {
+    if (this.#done === undefined) return;
+    this.#length += chunk.length;
+    if (this.#length > this.#maxBytes) this.#refuse();
+    else if (this.#first === undefined) this.#first = chunk;
+    else (this.#parts ??= [this.#first]).push(chunk);
+  }
+
+  end(): void {
+    this.#tell(this.#parts === undefined ? this.#first ?? EMPTY : Buffer.concat(this.#parts, this.#length), undefined);
+  }
+
+  lose(): void { this.#tell(undefined, new ClientDisconnected()); }
+
+  /** What still comes is for whoever lets it go. */
+  #refuse(): void {
+    this.#first = this.#parts = undefined;
+    this.#source.takeBack?.();
+    this.#source.pause();
+    this.#tell(undefined, tooLarge(this.#maxBytes));
+  }
+
+  #tell(bytes: Uint8Array | undefined, error: unknown): void {
+    const done = this.#done;
+    this.#done = undefined;
+    done?.(bytes, error);
+  }
 }
 
 /**

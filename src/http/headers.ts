@@ -47,11 +47,16 @@ export function viewOf(rawHeaders: readonly string[]): HeaderView {
   return view;
 }
 
+/** The bit that tells a letter's cases apart. */
+const LOWER = 0x20;
+
 /** The first field of that name; `name` in lower case. Cheaper than a view when one field is wanted. */
 export function findField(rawHeaders: readonly string[], name: string): string | undefined {
+  const { length } = name;
+  const first = name.charCodeAt(0) | LOWER; // most names of the same length differ in it, and need no copy in lower case
   for (let index = 0; index < rawHeaders.length; index += 2) {
     const candidate = rawHeaders[index]!;
-    if (candidate.length === name.length && (candidate === name || candidate.toLowerCase() === name)) return rawHeaders[index + 1];
+    if (candidate.length === length && (candidate.charCodeAt(0) | LOWER) === first && (candidate === name || candidate.toLowerCase() === name)) return rawHeaders[index + 1];
   }
   return undefined;
 }

@@ -2,10 +2,11 @@
  * Problems: what a client reads when a request fails (RFC 9457), the same shape for every 4xx and 5xx.
  */
 import { statusTitle } from '../errors.ts';
-import { HttpResponse, Prepared } from './response.ts';
+import { HttpResponse, PreparedType } from './response.ts';
 import type { HTTPException, Issue } from '../errors.ts';
 
 export const PROBLEM_TYPE = 'application/problem+json';
+const PROBLEM = new PreparedType(PROBLEM_TYPE);
 
 /** What a problem says besides its status. Nothing here comes from the request but issues' places and the request id. */
 export interface ProblemDetails {
@@ -25,7 +26,7 @@ export function problem(status: number, requestId: string, details: ProblemDetai
   if (issues !== undefined) text += `,"errors":${JSON.stringify(issues)}`;
   text += `,"request_id":"${requestId}"`;
   if (trace !== undefined) text += `,"trace":${JSON.stringify(trace)}`;
-  return new HttpResponse(`${text}}`, new Prepared(status, ['Content-Type', PROBLEM_TYPE]));
+  return new HttpResponse(`${text}}`, PROBLEM.get(status));
 }
 
 /** The problem of an exception, its headers included. */

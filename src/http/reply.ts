@@ -10,7 +10,7 @@
  */
 import { SvcError } from '../errors.ts';
 import { toJson } from './json.ts';
-import { BYTES_TYPE, HttpResponse, JSON_TYPE, Prepared, StreamingResponse, TEXT_TYPE, checkedStatus } from './response.ts';
+import { BYTES_TYPE, HttpResponse, JSON_TYPE, Prepared, PreparedType, StreamingResponse, TEXT_TYPE, checkedStatus } from './response.ts';
 
 /** A body with its status and fields. Made by {@link reply}. */
 export class Reply<T = unknown, S extends number = number> {
@@ -45,10 +45,14 @@ export interface ReplyPlan {
 /** For everything that is no route's reply: what exception handlers and middleware return. */
 export const DEFAULT_PLAN: ReplyPlan = Object.freeze({ status: undefined, readsTuples: true, encode: undefined });
 
+const JSON_ = new PreparedType(JSON_TYPE);
+const TEXT = new PreparedType(TEXT_TYPE);
+const BYTES = new PreparedType(BYTES_TYPE);
+
 /** The response of a return value. @throws SvcError `E_REPLY` for what has no form on the wire */
 export function toResponse(value: unknown, plan: ReplyPlan): HttpResponse {
   if (plan.encode !== undefined) return declared(value, plan, plan.encode);
-  if (typeof value === 'string') return new HttpResponse(value, new Prepared(plan.status ?? 200, ['Content-Type', TEXT_TYPE]));
+  if (typeof value === 'string') return new HttpResponse(value, TEXT.get(plan.status ?? 200));
   if (value === undefined || value === null) return new HttpResponse(null, new Prepared(plan.status ?? 204, []));
   if (typeof value !== 'object') return json(value, plan);
   const prototype: unknown = Object.getPrototypeOf(value);
@@ -69,13 +73,13 @@ function declared(value: unknown, plan: ReplyPlan, encode: NonNullable<ReplyPlan
   const body = given === undefined ? value : given.body;
   const text = status === 204 || status === 304 ? undefined : encode(body, status);
   if (text === undefined) return withStatus(body, status, given?.headers, plan);
-  const response = new HttpResponse(text, new Prepared(status, ['Content-Type', JSON_TYPE]));
+  const response = new HttpResponse(text, JSON_.get(status));
   if (given?.headers !== undefined) for (const [name, field] of Object.entries(given.headers)) response.headers.set(name, field);
   return response;
 }
 
 function json(value: unknown, plan: ReplyPlan): HttpResponse {
-  return new HttpResponse(toJson(value), new Prepared(plan.status ?? 200, ['Content-Type', JSON_TYPE]));
+  return new HttpResponse(toJson(value), JSON_.get(plan.status ?? 200));
 }
 
 /** `[body, status]` or `[body, status, headers]`: the status an integer 200 … 599, the body neither number nor array. */
@@ -97,7 +101,7 @@ function withStatus(body: unknown, status: number | undefined, headers: Readonly
 
 /** Bytes, web responses, class instances; and what people return by mistake, which would become `{}`. */
 function unusual(value: object, plan: ReplyPlan): HttpResponse {
-  if (value instanceof Uint8Array) return new HttpResponse(value, new Prepared(plan.status ?? 200, ['Content-Type', BYTES_TYPE]));
+  if (value instanceof Uint8Array) return new HttpResponse(value, BYTES.get(plan.status ?? 200));
   if (value instanceof Response) return fromWeb(value);
   const refuse = (what: string, remedy: string): never => { throw new SvcError('E_REPLY', [`it is ${what}: ${remedy}`]); };
   if (Symbol.asyncIterator in value || value instanceof ReadableStream || typeof (value as Iterator<unknown>).next === 'function') {

@@ -16,6 +16,9 @@ import { tracingChannel, type TracingChannel } from 'node:diagnostics_channel';
 import { ClientDisconnected } from '../errors.ts';
 import { inspectAsJson, mask } from '../redact.ts';
 import { fail, traced, type Failable } from '../traced.ts';
+import { CountedPieces } from './counted-pieces.ts';
+import { isPieces } from './pieces.ts';
+import { hasNoContent } from './response.ts';
 import type { HttpRequest } from './contracts.ts';
 import type { HttpResponse } from './response.ts';
 import type { TraceContext } from './trace-context.ts';
@@ -35,7 +38,7 @@ export class RequestEvent implements Failable {
   status = 0;
   /** From its head to the decision about its answer, in milliseconds; before `asyncStart` 0. */
   durationMs = 0;
-  /** Of the content that was sent; undefined before `asyncStart`, and where it comes in pieces of unknown length. */
+  /** Of the content; undefined before `asyncStart`. Of pieces without a known length those that were sent so far. */
   bytes: number | undefined = undefined;
   /** Whether the whole answer has gone out: true or false from `asyncEnd` on. */
   isDelivered: boolean | undefined = undefined;
@@ -102,16 +105,23 @@ export function beginRequest<R extends HttpRequest & { event: RequestEvent | und
 export function answerRequest(event: RequestEvent, response: HttpResponse, durationMs: number): void {
   event.status = response.status;
   event.durationMs = durationMs;
-  event.bytes = event.method === 'HEAD' ? 0 : lengthOf(response);
+  event.bytes = event.method === 'HEAD' ? 0 : lengthOf(response) ?? countBytes(event, response);
   if (event.hasBegun) requests.asyncStart.publish(event);
 }
 
 /** Of the content as it is sent; undefined where nobody knows before. */
 function lengthOf({ status, body, contentLength }: HttpResponse): number | undefined {
-  if (body === null || status === 204 || status === 205 || status === 304) return 0;
+  if (body === null || hasNoContent(status)) return 0;
   if (typeof body === 'string') return Buffer.byteLength(body);
   if (body instanceof Uint8Array) return body.byteLength;
   return contentLength < 0 ? undefined : contentLength;
+}
+
+/** Counts the pieces of the body while they are sent. */
+function countBytes(event: RequestEvent, response: HttpResponse): number {
+  const { body } = response;
+  if (isPieces(body)) response.body = new CountedPieces(body, (bytes) => { event.bytes! += bytes; }); // 0 by then: it is what this gives
+  return 0;
 }
 
 /** It has gone out, or what stopped it is the `outcome`. @internal */

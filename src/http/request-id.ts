@@ -38,7 +38,8 @@ const TAKEN: ReadonlySet<string> = new Set([
 export class RequestIdentity {
   /** The field's name as it is sent. */
   readonly field: string;
-  readonly #name: string;
+  /** The same in lower case. */
+  readonly name: string;
   readonly #acceptsIncoming: boolean;
   readonly #generate: (() => string) | undefined;
   /** Told once that an id of the application's own making is none. */
@@ -46,7 +47,7 @@ export class RequestIdentity {
 
   constructor({ header = 'X-Request-Id', acceptIncoming = true, generate }: RequestIDOptions = {}) {
     this.field = header;
-    this.#name = header.toLowerCase();
+    this.name = header.toLowerCase();
     this.#acceptsIncoming = acceptIncoming;
     this.#generate = generate;
   }
@@ -54,7 +55,7 @@ export class RequestIdentity {
   /** The id of a request with these fields. Never throws: errors are rendered with it. */
   idOf(rawHeaders: readonly string[]): string {
     if (this.#acceptsIncoming) {
-      const incoming = findField(rawHeaders, this.#name);
+      const incoming = findField(rawHeaders, this.name);
       if (incoming !== undefined && VALID_ID.test(incoming)) return incoming;
     }
     return this.fresh();

@@ -58,6 +58,11 @@ export interface RequestDefaults {
   readonly identity?: RequestIdentity | undefined;
 }
 
+/** Counts the answers of one method of one route. */
+export interface Tally {
+  count(status: number, durationMs: number): void;
+}
+
 /** Where a match leads. */
 export interface Endpoint {
   readonly route: CompiledRoute;
@@ -65,12 +70,19 @@ export interface Endpoint {
   readParams(captures: readonly string[]): Readonly<Record<string, unknown>>;
   /** The cap of its bodies in bytes, below the application's. */
   readonly maxBodyBytes: number;
+  /** What counts its answers, once that has been found. */
+  tally?: Tally | undefined;
   /** Answers. Never throws, never rejects. */
   run(req: TransportRequest): Awaitable<HttpResponse>;
 }
 
 /** How a request ended: `undefined` when it was answered, else what stopped it. */
 export type Outcome = unknown;
+
+/** Runs what is to happen after a request that has ended already. */
+export interface LateRunner {
+  runLate(req: TransportRequest, fn: (outcome: Outcome) => Awaitable<void>, outcome: Outcome): void;
+}
 
 const DEFAULT_MAX_BYTES = 10_000_000;
 const UNMATCHED: Match<Endpoint> = Object.freeze({ kind: 'none' });
@@ -118,7 +130,9 @@ export class TransportRequest implements HttpRequest {
   /** What has been read of the body to look at its beginning. */
   #ahead: readonly Uint8Array[] | undefined;
   #afterwards: ((outcome: Outcome) => Awaitable<void>)[] | undefined;
-  #runLate: ((fn: (outcome: Outcome) => Awaitable<void>) => void) | undefined;
+  /** Who runs what comes after the end, and how the request ended. */
+  #late: LateRunner | undefined;
+  #outcomeTold: Outcome;
 
   constructor(incoming: Incoming, outgoing: Outgoing, defaults: RequestDefaults) {
     this.#incoming = incoming;
@@ -148,13 +162,16 @@ export class TransportRequest implements HttpRequest {
   get ip(): string { return this.#forwarded()?.ip ?? peerAddress(this.#incoming.socket.remoteAddress ?? ''); }
 
   get id(): string {
-    return this.#id ??= (this.#defaults.identity ?? USUAL_IDENTITY).idOf(this.#incoming.rawHeaders);
+    return this.#id ??= this.identity.idOf(this.#incoming.rawHeaders);
   }
 
   get trace(): TraceContext { return this.#trace ??= readTraceContext(this.field('traceparent'), this.field('tracestate')); }
 
   /** The field that tells the id to the client. @internal */
-  get idField(): string { return (this.#defaults.identity ?? USUAL_IDENTITY).field; }
+  get idField(): string { return this.identity.field; }
+
+  /** How it gets its id. @internal */
+  get identity(): RequestIdentity { return this.#defaults.identity ?? USUAL_IDENTITY; }
 
   get route(): CompiledRoute | undefined { return this.match.kind === 'found' ? this.match.endpoint.route : undefined; }
 
@@ -322,15 +339,16 @@ export class TransportRequest implements HttpRequest {
 
   /** Runs `fn` after the answer has gone out, or after whatever ended the request; the last first. @internal */
   afterwards(fn: (outcome: Outcome) => Awaitable<void>): void {
-    if (this.#runLate !== undefined) this.#runLate(fn); // a middleware answered before the handler did
+    if (this.#late !== undefined) this.#late.runLate(this, fn, this.#outcomeTold); // a middleware answered before the handler did
     else (this.#afterwards ??= []).push(fn);
   }
 
-  /** Takes what {@link afterwards} collected; what comes later goes to `runLate`. @internal */
-  takeAfterwards(runLate: (fn: (outcome: Outcome) => Awaitable<void>) => void): ((outcome: Outcome) => Awaitable<void>)[] | undefined {
+  /** Takes what {@link afterwards} collected; what comes later goes to `runner`. @internal */
+  takeAfterwards(outcome: Outcome, runner: LateRunner): ((outcome: Outcome) => Awaitable<void>)[] | undefined {
     const taken = this.#afterwards;
     this.#afterwards = undefined;
-    this.#runLate = runLate;
+    this.#outcomeTold = outcome;
+    this.#late = runner;
     return taken;
   }
 

@@ -39,24 +39,42 @@ export interface Answered {
   afterwards?(fn: () => Promise<void>): void;
 }
 
-/** The fields of a ready-made response: for the paths that build them themselves. @internal */
+/** Status and fields of a ready-made response, checked by whoever made them. One of these serves many responses. @internal */
 export class Prepared {
   readonly status: number;
-  readonly flat: string[];
+  readonly flat: readonly string[];
 
-  constructor(status: number, flat: string[]) {
+  constructor(status: number, flat: readonly string[]) {
     this.status = status;
     this.flat = flat;
   }
 }
 
+/** What responses of one media type begin with, made once for each status. @internal */
+export class PreparedType {
+  readonly #flat: readonly string[];
+  readonly #byStatus = new Map<number, Prepared>();
+
+  constructor(mediaType: string) { this.#flat = ['Content-Type', mediaType]; }
+
+  get(status: number): Prepared {
+    let prepared = this.#byStatus.get(status);
+    if (prepared === undefined) this.#byStatus.set(status, prepared = new Prepared(status, this.#flat));
+    return prepared;
+  }
+}
+
+const NO_FIELDS: readonly string[] = Object.freeze([]);
+
 /** A response. Middleware may change its status, fields and body until it is sent. */
 export class HttpResponse {
-  readonly headers: HeaderList;
   body: ResponseBody;
   /** The length of a body given in pieces, when it is known; else -1. */
   contentLength = -1;
   #status: number;
+  /** The fields, as long as nobody has asked for them as a list: shared with other responses. */
+  readonly #flat: readonly string[];
+  #headers: HeaderList | undefined;
   /** `Set-Cookie` values that get `Secure` when the answer leaves over TLS, or in production. */
   #securedLater: Set<string> | undefined;
   /** Made for one answer. A response that a program made may be kept and returned for many: each gets a copy. */
@@ -68,15 +86,18 @@ export class HttpResponse {
     this.#isForOne = options instanceof Prepared;
     if (options instanceof Prepared) {
       this.#status = options.status;
-      this.headers = new HeaderList(options.flat);
+      this.#flat = options.flat;
       return;
     }
     const { status = 200, headers, mediaType } = options;
     this.#status = checkedStatus(status);
-    this.headers = new HeaderList();
+    this.#flat = NO_FIELDS;
     if (mediaType !== undefined) this.headers.set('Content-Type', mediaType);
     if (headers !== undefined) for (const [name, value] of Object.entries(headers)) this.headers.set(name, value);
   }
+
+  /** The fields, to be read and changed. */
+  get headers(): HeaderList { return this.#headers ??= new HeaderList([...this.#flat]); }
 
   /** An integer 200 … 599. @throws RangeError when set to anything else: a final response has no other */
   get status(): number { return this.#status; }
@@ -106,14 +127,14 @@ export class HttpResponse {
 
   /** A response of the same content, for one answer. @internal */
   copy(): HttpResponse {
-    const copy = this.fill(new HttpResponse(null, new Prepared(this.#status, [])));
+    const copy = this.fill(new HttpResponse(null, new Prepared(this.#status, NO_FIELDS)));
     copy.body = this.body;
     return copy;
   }
 
   /** Gives another response the fields of this one. @internal */
   protected fill<T extends HttpResponse>(other: T): T {
-    other.headers.flat.splice(0, Infinity, ...this.headers.flat);
+    other.#headers = new HeaderList([...this.fields(false)]);
     other.contentLength = this.contentLength;
     if (this.#securedLater !== undefined) other.#securedLater = new Set(this.#securedLater);
     return other;
@@ -128,11 +149,15 @@ export class HttpResponse {
 
   static { inspectAsJson(HttpResponse); }
 
-  /** The fields as they go out: the cookies that wait for it secured. @internal */
+  /** Whether there are cookies that get `Secure` where the answer leaves protected. @internal */
+  get hasWaitingCookies(): boolean { return this.#securedLater !== undefined; }
+
+  /** The fields as they go out: the cookies that wait for it secured. Not to be written to. @internal */
   fields(isSecure: boolean): readonly string[] {
+    const flat = this.#headers === undefined ? this.#flat : this.#headers.flat;
     const later = this.#securedLater;
-    if (later === undefined || !isSecure) return this.headers.flat;
-    return this.headers.flat.map((value) => later.has(value) ? `${value}; Secure` : value);
+    if (later === undefined || !isSecure) return flat;
+    return flat.map((value) => later.has(value) ? `${value}; Secure` : value);
   }
 }
 
@@ -184,6 +209,13 @@ export interface StreamingOptions extends ResponseOptions {
   readonly contentLength?: number | undefined;
 }
 
+/** What pieces or events can be pulled from. @throws SvcError `E_STREAM` @internal */
+export function checkedSource<T>(source: T): T & Pieces {
+  if (!isPieces(source) || !(Symbol.asyncIterator in source || Symbol.iterator in source)) throw new SvcError('E_STREAM', [`${shown(source)} is no iterable, async iterable or stream`]);
+  if (source instanceof Readable) source.on('error', ignore); // it may fail before anybody pulls, who is told then
+  return source as T & Pieces; // what each piece is shows when it comes
+}
+
 /**
  * A body in pieces, pulled only as fast as the client reads. Sources: iterables, async iterables, web streams, Node's
  * `Readable`. Default media type `application/octet-stream`.
@@ -196,13 +228,9 @@ export class StreamingResponse extends HttpResponse {
   /** @throws SvcError `E_STREAM` for what gives no pieces, and for a `contentLength` that is no length */
   constructor(pieces: Pieces | ReadableStream<string | Uint8Array>, options: StreamingOptions = {}) {
     const { contentLength = -1, ...rest } = options;
-    if (!isPieces(pieces) || !(Symbol.asyncIterator in pieces || Symbol.iterator in pieces)) {
-      throw new SvcError('E_STREAM', [`${shown(pieces)} is no iterable, async iterable or stream`]);
-    }
     if (contentLength !== -1 && !(Number.isSafeInteger(contentLength) && contentLength >= 0)) throw new SvcError('E_STREAM', [`contentLength is ${shown(contentLength)}, a number of bytes is needed`]);
-    super(pieces, { ...rest, mediaType: options.mediaType ?? BYTES_TYPE });
+    super(checkedSource(pieces), { ...rest, mediaType: options.mediaType ?? BYTES_TYPE });
     this.contentLength = contentLength;
-    if (pieces instanceof Readable) pieces.on('error', ignore); // it may fail before anybody pulls, who is told then
   }
 
   /** @internal */

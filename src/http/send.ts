@@ -6,60 +6,68 @@
  */
 import { ClientDisconnected } from '../errors.ts';
 import { FileBody } from './file-body.ts';
-import { checkedPiece, discard, ignore, isPending, isPieces, iterate, lengthError } from './pieces.ts';
+import { findField } from './headers.ts';
+import { EndlessPieces, checkedPiece, discard, ignore, isPending, isPieces, iterate, lengthError } from './pieces.ts';
 import { hasNoContent } from './response.ts';
 import type { ServerResponse } from 'node:http';
 import type { Piece, PieceIterator } from './pieces.ts';
+import type { RequestIdentity } from './request-id.ts';
 import type { HttpResponse } from './response.ts';
 import type { SlowReaders } from './slow-readers.ts';
 
-/** What the connection adds to an answer. */
-export interface SendContext {
+/** What is answered, as far as its answer depends on it. */
+export interface SentTo {
   readonly method: string;
   readonly id: string;
   /** The field that tells it. */
-  readonly idField: string;
-  /** Whether cookies that wait for it get `Secure`. */
-  readonly isSecure: boolean;
-  /** Whether this is the connection's last answer. */
-  readonly isLast: boolean;
+  readonly identity: Pick<RequestIdentity, 'field' | 'name'>;
+  readonly scheme: 'http' | 'https';
+}
+
+/** What holds for every answer of a server. */
+export interface Sending {
+  /** Whether cookies that wait for it get `Secure` even without TLS. */
+  readonly securesCookies: boolean;
   /** Watches the answers that are not taken at once. */
   readonly slow: SlowReaders;
+  /** The streams that have no end of their own: for a server that stops. */
+  readonly endless: Set<EndlessPieces>;
 }
 
 /** The most bytes that are written at once: what a client has taken of more than that could not be told. */
 const SLICE_BYTES = 131_072;
 
 /**
- * Sends the answer. A promise comes back for pieces and large bodies: it settles when they are sent, and rejects with what
+ * Sends the answer; `isLast` says whether it is the connection's last one. A promise comes back for pieces and large bodies: it settles when they are sent, and rejects with what
  * their source threw.
  */
-export function send(outgoing: ServerResponse, response: HttpResponse, context: SendContext): Promise<void> | undefined {
+export function send(outgoing: ServerResponse, response: HttpResponse, req: SentTo, isLast: boolean, sending: Sending): Promise<void> | undefined {
   const { status, body } = response;
-  const isHead = context.method === 'HEAD';
+  const isHead = req.method === 'HEAD';
   if (hasNoContent(status) || body === null) {
     const length = hasNoContent(status) ? (status === 205 ? 0 : -1) : isHead ? Math.max(0, response.contentLength) : 0;
-    outgoing.writeHead(status, headOf(response, context, length));
+    outgoing.writeHead(status, headOf(response, req, isLast, sending, length));
     outgoing.end();
     return isPieces(body) ? discard(body) : undefined;
   }
   if (isPieces(body)) {
-    outgoing.writeHead(status, headOf(response, context, response.contentLength));
+    outgoing.writeHead(status, headOf(response, req, isLast, sending, response.contentLength));
     if (isHead) outgoing.end();
-    else if (!(body instanceof FileBody) || outgoing.destroyed) return sendPieces(outgoing, iterate(body), response.contentLength, context);
+    else if (body instanceof EndlessPieces) return sendEndless(outgoing, body, sending, req.id);
+    else if (!(body instanceof FileBody) || outgoing.destroyed) return sendPieces(outgoing, iterate(body), response.contentLength, sending.slow, req.id);
     else {
-      context.slow.watch(outgoing, context.id);
+      sending.slow.watch(outgoing, req.id);
       return body.sendTo(outgoing);
     }
     return discard(body);
   }
   const length = typeof body === 'string' ? Buffer.byteLength(body) : body.byteLength;
-  outgoing.writeHead(status, headOf(response, context, length));
+  outgoing.writeHead(status, headOf(response, req, isLast, sending, length));
   if (isHead) outgoing.end();
-  else if (length > SLICE_BYTES) return sendPieces(outgoing, [body].values(), length, context);
+  else if (length > SLICE_BYTES) return sendPieces(outgoing, [body].values(), length, sending.slow, req.id);
   else {
     outgoing.end(body);
-    if (outgoing.writableLength !== 0) context.slow.watch(outgoing, context.id);
+    if (outgoing.writableLength !== 0) sending.slow.watch(outgoing, req.id);
   }
   return undefined;
 }
@@ -68,40 +76,40 @@ export function send(outgoing: ServerResponse, response: HttpResponse, context: 
  * The fields as node:http takes them, in a copy: an answer may be sent more than once. Its request id is ours, whatever an
  * upstream has set; a `length` below 0 is not sent.
  */
-function headOf(response: HttpResponse, context: SendContext, length: number): string[] {
-  const { idField } = context;
-  const fields = withoutRequestId(response, context);
+function headOf(response: HttpResponse, req: SentTo, isLast: boolean, { securesCookies }: Sending, length: number): string[] {
+  const { field: idField, name } = req.identity;
+  const isSecure = response.hasWaitingCookies && (securesCookies || req.scheme === 'https');
+  let fields = response.fields(isSecure);
+  if (findField(fields, name) !== undefined) {
+    response.headers.delete(idField);
+    fields = response.fields(isSecure);
+  }
   let head: (string | number)[];
-  if (fields.length === 2 && length >= 0) head = [fields[0]!, fields[1]!, idField, context.id, 'Content-Length', length]; // what most answers are: one allocation
+  if (fields.length === 2 && length >= 0) head = [fields[0]!, fields[1]!, idField, req.id, 'Content-Length', length]; // what most answers are: one allocation
   else {
-    head = [...fields, idField, context.id];
+    head = [...fields, idField, req.id];
     if (length >= 0) head.push('Content-Length', length);
   }
-  if (context.isLast) head.push('Connection', 'close');
+  if (isLast) head.push('Connection', 'close');
   return head as string[]; // the type has no numbers; node:http takes them
 }
 
-/** The fields of the answer without the id's. Names of its length are common, `Content-Type` is one: their first letters are compared before they are copied in lower case. */
-function withoutRequestId(response: HttpResponse, { idField, isSecure }: SendContext): readonly string[] {
-  const fields = response.fields(isSecure);
-  const first = idField.charCodeAt(0) | LOWER_CASE;
-  for (let index = 0; index < fields.length; index += 2) {
-    const name = fields[index]!;
-    if (name.length !== idField.length || (name.charCodeAt(0) | LOWER_CASE) !== first || name.toLowerCase() !== idField.toLowerCase()) continue;
-    response.headers.delete(idField);
-    return response.fields(isSecure);
-  }
-  return fields;
+function sendEndless(outgoing: ServerResponse, pieces: EndlessPieces, { endless, slow }: Sending, id: string): Promise<void> | undefined {
+  endless.add(pieces);
+  outgoing.once('close', () => endless.delete(pieces));
+  const source = pieces[Symbol.asyncIterator]() as unknown as PieceIterator; // itself, which is taken now
+  if (outgoing.destroyed || !pieces.attach(outgoing)) return sendPieces(outgoing, source, -1, slow, id);
+  slow.watch(outgoing, id);
+  outgoing.once('close', () => pieces.return());
+  return undefined;
 }
-
-const LOWER_CASE = 32;
 
 /** Bytes that are sent before others get a turn: a source that is always ready would keep the process to itself. */
 const TURN_BYTES = 1_048_576;
 /** What a piece counts for besides its bytes. */
 const PIECE_COST = 64;
 
-async function sendPieces(outgoing: ServerResponse, source: PieceIterator, announced: number, { slow, id }: SendContext): Promise<void> {
+async function sendPieces(outgoing: ServerResponse, source: PieceIterator, announced: number, slow: SlowReaders, id: string): Promise<void> {
   let ending: Promise<unknown> | undefined;
   const end = (): void => {
     ending ??= Promise.try(() => source.return?.());

@@ -5,9 +5,11 @@
  */
 import { createServer } from 'node:http';
 import { ClientDisconnected, SvcError } from '../errors.ts';
+import { hasNoBody } from './body.ts';
 import { BodyDeadlines } from './body-deadlines.ts';
 import { onClientError, refuseSocket } from './client-errors.ts';
 import { BUSY, ConnectionLimits, refusalOf } from './connection-limits.ts';
+import { ReceivedMessage } from './incoming.ts';
 import { USUAL_LIMITS } from './limits.ts';
 import { discard, isPieces } from './pieces.ts';
 import { TransportRequest } from './request.ts';
@@ -16,7 +18,7 @@ import { USUAL_IDENTITY } from './request-id.ts';
 import { HttpResponse } from './response.ts';
 import { send } from './send.ts';
 import { SlowReaders } from './slow-readers.ts';
-import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import type { IncomingMessage, RequestListener, Server, ServerOptions, ServerResponse } from 'node:http';
 import type { AddressInfo, Server as NetServer, Socket } from 'node:net';
 import type { Clock } from '../clock.ts';
 import type { Logger } from '../log.ts';
@@ -25,6 +27,8 @@ import type { Awaitable } from './contracts.ts';
 import type { Limits } from './limits.ts';
 import type { Outcome, RequestDefaults } from './request.ts';
 import type { RequestIdentity } from './request-id.ts';
+import type { Sending } from './send.ts';
+import type { SecureTransport } from './tls.ts';
 
 /** What a server serves. */
 export interface ServedApplication {
@@ -69,7 +73,7 @@ export class HttpServer {
   readonly #app: ServedApplication;
   readonly #connections: ConnectionMeter | undefined;
   readonly #server: Server;
-  readonly #slow: SlowReaders;
+  readonly #secure: SecureTransport | undefined;
   readonly #limits: Limits;
   readonly #crowd: ConnectionLimits;
   /** Undefined where all routes give a body the same time. */
@@ -83,17 +87,25 @@ export class HttpServer {
   /** Connections that another process has accepted; undefined as long as there was none. */
   #adopted: Set<Socket> | undefined;
   #whenAlone: (() => void) | undefined;
+  /** One listener for every answer: it finds the request on the answer that it is called for. */
+  readonly #onClose: (this: ServerResponse) => void;
+  readonly #sending: Sending;
 
-  constructor(app: ServedApplication) {
+  /** `secure` where it speaks TLS. */
+  constructor(app: ServedApplication, secure?: SecureTransport) {
     const { clock, log, limits = USUAL_LIMITS, longestRequestMs } = app;
     this.#app = app;
+    const closed = (outgoing: Exchange): void => this.#closed(outgoing);
+    this.#onClose = function () { closed(this); };
     this.#limits = limits;
     this.#crowd = new ConnectionLimits({ limits, clock, log, onRefused: () => app.connections?.refuse() });
     if (longestRequestMs !== undefined) this.#deadlines = new BodyDeadlines(clock, (socket) => onClientError({ code: 'ERR_HTTP_REQUEST_TIMEOUT' }, socket, this.#identity));
     const requestTimeout = longestRequestMs ?? limits.requestTimeoutMs;
-    this.#slow = new SlowReaders({ clock, limitMs: limits.sendTimeoutMs, onCut: (outgoing, id) => this.#onSlowReader(outgoing, id) });
+    const slow = new SlowReaders({ clock, limitMs: limits.sendTimeoutMs, onCut: (outgoing, id) => this.#onSlowReader(outgoing, id) });
+    this.#sending = { slow, endless: new Set(), securesCookies: app.securesCookies };
     this.#connections = app.connections;
-    this.#server = createServer({
+    const options: ServerOptions<typeof ReceivedMessage> = {
+      IncomingMessage: ReceivedMessage,
       requestTimeout,
       headersTimeout: Math.min(limits.headersTimeoutMs, requestTimeout), // node:http refuses a longer one
       keepAliveTimeout: limits.keepAliveTimeoutMs,
@@ -102,8 +114,11 @@ export class HttpServer {
       optimizeEmptyRequests: true,
       requireHostHeader: false, // node:http refuses without a body; see request-head.ts
       shouldUpgradeCallback: () => false, // answered as it stands: nobody here speaks another protocol (RFC 9110 §7.8)
-    }, (incoming, outgoing) => this.#onRequest(incoming, outgoing));
-    this.#crowd.watch(this.#server, false);
+    };
+    const listener: RequestListener = (incoming, outgoing) => this.#onRequest(incoming, outgoing);
+    this.#secure = secure;
+    this.#server = secure?.createServer(options, listener) ?? createServer(options, listener);
+    this.#crowd.watch(this.#server, this.isSecure);
     this.#server.maxHeadersCount = 0; // beyond it node:http drops fields and says nothing; see request-head.ts
     this.#server.on('clientError', (error, socket) => onClientError(error, socket as Socket, this.#identity));
     this.#server.on('connect', (_, socket) => refuseSocket(socket as Socket, 501, this.#identity));
@@ -118,13 +133,16 @@ export class HttpServer {
   /** Requests that have come and are not answered yet; those whose client has left count while their handlers run. */
   get inFlight(): number { return this.#inFlight; }
 
+  /** Whether it speaks TLS. */
+  get isSecure(): boolean { return this.#secure !== undefined; }
+
   /** The node:http server, for tests and benchmarks that bring their own sockets. @internal */
   get node(): Server { return this.#server; }
 
   /** Listens. Answers where. @throws SvcError `E_LISTEN` */
   listen(options: ListenOptions = {}): Promise<{ readonly host: string; readonly port: number; readonly url: string }> {
     const { host = '127.0.0.1', port = 8000 } = options;
-    return listenOn(this.#server, { host, port }).then((address) => {
+    return listenOn(this.#server, { host, port, isSecure: this.isSecure }).then((address) => {
       this.#server.on('error', (error) => this.#app.log.error('server_error', error));
       return address;
     });
@@ -143,7 +161,7 @@ export class HttpServer {
     });
     socket.allowHalfOpen = true; // as node:http has those that it accepts itself
     this.#server.emit('connection', socket);
-    socket.resume();
+    if (!this.isSecure) socket.resume(); // else whoever decrypts reads it
   }
 
   /**
@@ -155,9 +173,11 @@ export class HttpServer {
     const adopted = this.#adopted;
     if (!this.#server.listening && adopted === undefined) return 0;
     this.#isDraining = true;
+    this.#finishEndless();
     const closed = adopted === undefined ? new Promise<void>((resolve) => { this.#server.close(() => resolve()); }) : this.#left(adopted);
     const idle = Promise.withResolvers<void>();
     this.#endAll = () => {
+      this.#secure?.closeAllConnections();
       this.#server.closeAllConnections(); // those that never sent a request hold close() up otherwise
       idle.resolve();
     };
@@ -197,7 +217,7 @@ export class HttpServer {
     if (verdict === BUSY && this.#app.isProbe?.(req) === true) verdict = undefined;
     if (verdict !== undefined && verdict !== BUSY) socket[SAID_CLOSE] = true;
     const response = verdict === undefined || verdict.status === 0 ? this.#app.handle(req) : refusalOf(verdict, req.id);
-    if (this.#deadlines !== undefined && !incoming.complete) this.#limitBody(req, incoming, this.#deadlines);
+    if (this.#deadlines !== undefined && !incoming.complete && !hasNoBody(incoming)) this.#limitBody(req, incoming, this.#deadlines);
     if (response instanceof HttpResponse) this.#answer(req, incoming, outgoing, response);
     else void response.then((settled) => this.#answer(req, incoming, outgoing, settled));
   }
@@ -209,10 +229,8 @@ export class HttpServer {
     this.#connections?.request(incoming.socket);
     const req = new TransportRequest(incoming, outgoing, this.#app.defaults);
     req.startedMs = this.#app.clock.monotonicMs();
-    outgoing.on('close', () => {
-      this.#crowd.settle(incoming.socket);
-      if (req.isAnswered) this.#end(req, outgoing); // else its handler still runs, and #answer() ends it
-    });
+    (outgoing as Exchange)[REQUEST] = req;
+    outgoing.on('close', this.#onClose);
     return req;
   }
 
@@ -226,14 +244,14 @@ export class HttpServer {
     req.isAnswered = true;
     if (outgoing.closed) { // the client has left while the handler ran
       if (isPieces(response.body)) discard(response.body).catch((error: unknown) => this.#onSourceFailure(req, error));
-      return this.#end(req, outgoing);
+      return this.#end(req);
     }
     try {
-      if (!incoming.complete) this.#linger(incoming, outgoing);
-      const sending = send(outgoing, response, {
-        method: req.method, id: req.id, idField: req.idField, isLast: (this.#isDraining || !this.keepsAlive || (incoming.socket as Connection)[SAID_CLOSE] === true) && isLastOf(incoming.socket, outgoing), isSecure: this.#app.securesCookies || req.scheme === 'https', slow: this.#slow,
-      });
+      if (!incoming.complete && !hasNoBody(incoming)) this.#linger(incoming, outgoing);
+      const isLast = (this.#isDraining || !this.keepsAlive || (incoming.socket as Connection)[SAID_CLOSE] === true) && isLastOf(incoming.socket, outgoing);
+      const sending = send(outgoing, response, req, isLast, this.#sending);
       sending?.catch((error: unknown) => this.#onSourceFailure(req, error));
+      if (this.#isDraining) this.#finishEndless();
     } catch (error) { // a field or body that node:http refuses
       req.failure = error;
       this.#app.countCut?.('failed');
@@ -241,6 +259,11 @@ export class HttpServer {
       if (outgoing.headersSent) outgoing.destroy();
       else outgoing.writeHead(500, ['Content-Length', '0', req.idField, req.id]).end();
     }
+  }
+
+  /** Streams without an end of their own would hold a server up that stops. */
+  #finishEndless(): void {
+    for (const pieces of this.#sending.endless) pieces.finish();
   }
 
   /** The source of a body failed after the head had gone out. */
@@ -266,8 +289,15 @@ export class HttpServer {
     });
   }
 
+  /** Nothing more goes out. A handler that still runs is waited for: #answer() ends its request. */
+  #closed(outgoing: Exchange): void {
+    const req = outgoing[REQUEST]!;
+    this.#crowd.settle(outgoing.req.socket);
+    if (req.isAnswered) this.#end(req);
+  }
+
   /** The connection is done with the request, and its handler is, too. */
-  #end(req: TransportRequest, outgoing: ServerResponse): void {
+  #end(req: TransportRequest): void {
     void this.#app.finish(req, req.wasDelivered ? undefined : req.failure ?? new ClientDisconnected());
     if (req.late === undefined) this.#leave();
     else void req.late.then(() => this.#leave()); // its handler still runs
@@ -278,6 +308,12 @@ export class HttpServer {
     if (this.#isDraining && this.#inFlight === 0) setImmediate(() => this.#whenIdle?.());
   }
 }
+
+/** An answer that knows what it answers. */
+interface Exchange extends ServerResponse {
+  [REQUEST]?: TransportRequest;
+}
+const REQUEST: unique symbol = Symbol('request');
 
 /** What is remembered of a connection while it is used: which of its pipelined requests is the newest, and whether it has been told to close. */
 interface Connection extends Socket {
@@ -308,7 +344,7 @@ function continueLater(incoming: IncomingMessage, outgoing: ServerResponse): voi
 }
 
 /** Listens, and says where. @throws SvcError `E_LISTEN` */
-export function listenOn(server: NetServer, { host, port }: { readonly host: string; readonly port: number }): Promise<{ readonly host: string; readonly port: number; readonly url: string }> {
+export function listenOn(server: NetServer, { host, port, isSecure = false }: { readonly host: string; readonly port: number; readonly isSecure?: boolean }): Promise<{ readonly host: string; readonly port: number; readonly url: string }> {
   return new Promise((resolve, reject) => {
     const onError = (error: NodeJS.ErrnoException): void => {
       reject(new SvcError('E_LISTEN', [`${host}:${port}`, LISTEN_PROBLEMS[error.code ?? ''] ?? error.message], { cause: error }));
@@ -318,7 +354,7 @@ export function listenOn(server: NetServer, { host, port }: { readonly host: str
       server.off('error', onError);
       const address = server.address() as AddressInfo; // a host and port were asked for, not a pipe
       const shown = address.family === 'IPv6' ? `[${address.address}]` : address.address;
-      resolve({ host: address.address, port: address.port, url: `http://${shown}:${address.port}` });
+      resolve({ host: address.address, port: address.port, url: `${isSecure ? 'https' : 'http'}://${shown}:${address.port}` });
     });
   });
 }

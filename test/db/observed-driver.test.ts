@@ -5,7 +5,7 @@ import test from 'node:test';
 import { Svc } from '../../src/app.ts';
 import { DatabasePlugin, db } from '../../src/db/plugin.ts';
 import { openDatabase } from '../../src/db/open.ts';
-import { Depends } from '../../src/di.ts';
+import { Depends, provide } from '../../src/di.ts';
 import { TestClient } from '../../src/testing.ts';
 import { collectedLog } from '../support/collected-log.ts';
 import type { TestContext } from 'node:test';
@@ -92,6 +92,36 @@ test('statements of a request are told inside of its spans', async (t) => {
   t.after(() => client.close());
   await Promise.all([client.get('/a'), client.get('/b')]);
   assert.deepEqual(seen.toSorted(), [['/a', 'database', 'select 1'], ['/b', 'database', 'select 2']]);
+});
+
+test('a subscriber in the manner of OpenTelemetry has statements below the dependency or handler that runs them', async (t) => {
+  const app = new Svc({ logger: collectedLog().logger });
+  app.register(new DatabasePlugin('sqlite::memory:'));
+  const client = new TestClient(app);
+  t.after(() => client.close());
+  const account = provide({ db: Depends(db) }, function account({ db }) { return db.scalar('select 1'); });
+  app.get('/{id}', { account: Depends(account), db: Depends(db) }, async function show({ db }) {
+    await new Promise((resolve) => setImmediate(resolve));
+    return db.transaction((tx) => tx.scalar('select 2'));
+  });
+  await client.get('/warm'); // the start of the application is over
+  const store = new AsyncLocalStorage<string>();
+  const paths: string[] = [];
+  for (const [channel, nameOf] of [
+    ['svc:request', ({ path }: { path: string }) => path], ['svc:dependency', ({ name }: { name: string }) => name], ['svc:handler', ({ name }: { name: string }) => name], ['svc:db:query', ({ text }: { text: string }) => text],
+  ] as const) {
+    const { start } = tracingChannel<unknown, object>(channel);
+    start.bindStore(store, (event) => {
+      const path = `${store.getStore() ?? ''} > ${nameOf(event as never)}`;
+      paths.push(path);
+      return path;
+    });
+    t.after(() => start.unbindStore(store));
+  }
+  await Promise.all([client.get('/a'), client.get('/b')]);
+  const below = (id: string): string[] => paths.filter((path) => path.startsWith(` > /${id}`)).map((path) => path.slice(` > /${id}`.length));
+  for (const id of ['a', 'b']) assert.deepEqual(below(id), ['', ' > db', ' > account', ' > account > select 1', ' > show', ' > show > begin immediate', ' > show > select 2', ' > show > commit'].map((path) => path.replace('begin immediate', 'begin')));
+  assert.equal(paths.length, 16);
 });
 
 test('the metrics of databases: connections, callers that wait, how long, and statements', async (t) => {

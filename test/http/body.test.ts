@@ -58,7 +58,6 @@ test('collect() refuses the first byte too many while they arrive, whatever was 
     incoming.push('def');
     await assert.rejects(body, { status: 413 });
     assert.ok(incoming.isPaused());
-    assert.equal(incoming.listenerCount('data'), 0);
     incoming.destroy(); // and nobody is told twice
   }
 });

@@ -98,7 +98,7 @@ test('svc:request tells over a socket what broke an answer off after its head, a
   await arrived.promise;
   await client[Symbol.asyncDispose]();
   await ended.promise;
-  assert.deepEqual(ends, [[false, 'source', undefined], [false, undefined, 4]]);
+  assert.deepEqual(ends, [[false, 'source', 1], [false, undefined, 4]]);
 });
 
 test('svc:dependency and svc:handler tell what runs for a request, with its event, and what fails there', async (t) => {

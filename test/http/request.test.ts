@@ -179,8 +179,10 @@ test('TransportRequest.takeAfterwards() gives what was left, and hands on what c
   const fn = (): void => undefined;
   const late: unknown[] = [];
   req.afterwards(fn);
-  assert.deepEqual(req.takeAfterwards((hook) => { late.push(hook); }), [fn]);
+  const runner = { runLate: (...told: unknown[]) => void late.push(...told) };
+  const outcome = new Error('left');
+  assert.deepEqual(req.takeAfterwards(outcome, runner), [fn]);
   req.afterwards(fn);
-  assert.deepEqual(late, [fn]);
-  assert.equal(req.takeAfterwards(() => undefined), undefined);
+  assert.deepEqual(late, [req, fn, outcome]);
+  assert.equal(req.takeAfterwards(undefined, runner), undefined);
 });

@@ -512,11 +512,16 @@ test('ProviderClient counts the time of each call by provider and call, in one h
   await using fake = await FakeProvider.start();
   const { logger } = collectedLog();
   const metrics = createMetrics({ log: logger });
-  const parts = { clock: new ManualClock(), log: logger, metrics };
+  const slow = new class extends ManualClock {
+    #reads = 0;
+    override monotonicMs(): number { return 250 * this.#reads++; }
+  }();
+  const parts = { clock: slow, log: logger, metrics };
   for (const name of ['one', 'two']) {
     const provider = new OAuthProvider({ name, clientId: 'c', clientSecret: 's', authorizeUrl: `${fake.url}/authorize`, tokenUrl: `${fake.url}/token`, userinfoUrl: `${fake.url}/userinfo`, allowInsecure: true });
     await new ProviderClient(provider, parts).identify(RETURNED);
   }
   const [histogram] = metrics.snapshot().filter(({ name }) => name === 'svc_oauth_provider_seconds');
   assert.deepEqual(histogram?.series.map(([labels]) => labels), [['one', 'token'], ['one', 'userinfo'], ['two', 'token'], ['two', 'userinfo']]);
+  assert.deepEqual([...metrics.render().matchAll(/provider_seconds_sum{.*} (.*)/g)].map(([, seconds]) => seconds), ['0.25', '0.25', '0.25', '0.25']);
 });

@@ -297,6 +297,14 @@ test('T22 A login whose user may not come any more ends at its next refresh', as
   assert.ok(names().includes('token_revoked'));
 });
 
+test('T22 Of refreshes at once that the hook ends, one is said to have ended the login', async () => {
+  const { login, refresh, names } = machine({}, { onRefresh: () => false });
+  const { refreshToken } = await login();
+  const ended = await Promise.allSettled([1, 2, 3, 4].map(() => refresh(refreshToken)));
+  assert.ok(ended.every(({ status }) => status === 'rejected'));
+  assert.deepEqual(names().filter((name) => name === 'token_revoked'), ['token_revoked']);
+});
+
 test('A hook that fails leaves the login as it was for the retry', async () => {
   let fails = true;
   const { login, refresh, clock } = machine({}, { onRefresh: () => { if (fails) throw new Error('directory down'); return true; } });
@@ -388,6 +396,21 @@ test('V07 A login that was under way when everything was revoked is not admitted
   assert.ok((await login()).refreshToken);
 });
 
+test('V07 It has been ended when its owner is told so', async () => {
+  const isRevoked: boolean[] = [];
+  const store = new class extends MemoryTokenStore {
+    override async revoke(...row: Parameters<MemoryTokenStore['revoke']>): Promise<boolean> {
+      await new Promise((resolve) => setImmediate(resolve));
+      isRevoked.push(true);
+      return super.revoke(...row);
+    }
+  }();
+  const { login, clock } = machine({}, { store });
+  await store.revokeAll('alice', clock.nowMicros());
+  await assert.rejects(login(clock.nowMicros()), refused('access_denied', 'revoked_meanwhile'));
+  assert.deepEqual(isRevoked, [true]);
+});
+
 test('V07 Where clocks may differ, a login that was begun so shortly after a revocation may have been begun before it', async () => {
   const { login, store, clock } = machine({ clockSkew: 2 * SECOND });
   await store.revokeAll('alice', clock.nowMicros());
@@ -395,6 +418,24 @@ test('V07 Where clocks may differ, a login that was begun so shortly after a rev
   await assert.rejects(login(), refused('access_denied', 'revoked_meanwhile'));
   await clock.advance(1);
   assert.ok((await login()).refreshToken);
+});
+
+test('Nobody is answered before the mark is committed: until then a retry is no theft', async () => {
+  const marking = Promise.withResolvers<void>();
+  const store = new class extends MemoryTokenStore {
+    override async markDelivered(...row: Parameters<MemoryTokenStore['markDelivered']>): Promise<void> {
+      await marking.promise;
+      return super.markDelivered(...row);
+    }
+  }();
+  const { login, refresh } = machine({}, { store });
+  const { refreshToken } = await login();
+  let isAnswered = false;
+  const answer = refresh(refreshToken).finally(() => { isAnswered = true; });
+  for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve));
+  assert.equal(isAnswered, false);
+  marking.resolve();
+  assert.ok((await answer).refreshToken);
 });
 
 test('A commit that took longer than the hold does not use it up', async () => {

@@ -18,7 +18,7 @@ export function formRequest(parts?: readonly WrittenPart[] | Buffer, type: strin
   const body = parts === undefined || Buffer.isBuffer(parts) ? parts : written(parts);
   const { req, incoming } = fakeRequest({ method: 'POST', headers: ['content-type', type, ...headers], ...(body === undefined ? {} : { body }) });
   const end = async (): Promise<void> => {
-    for (const fn of (req.takeAfterwards(() => undefined) ?? []).toReversed()) await fn(undefined);
+    for (const fn of (req.takeAfterwards(undefined, { runLate: () => undefined }) ?? []).toReversed()) await fn(undefined);
   };
   return { req, incoming, end };
 }

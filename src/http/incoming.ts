@@ -1,0 +1,87 @@
+/**
+ * Received messages, cheaper than node:http makes them (`createServer({ IncomingMessage })`).
+ *
+ * The field map is made only for those who want it: node:http asks `headers` for three names, and this package reads
+ * `rawHeaders` itself. Whoever else may look, through a diagnostics channel or a patched `emit`, finds the whole map.
+ *
+ * A body that is wanted whole goes from the parser to its taker, past the stream's buffer, events and ticks. One that is
+ * asked for late, when parts of it are waiting in the stream, is read as a stream.
+ */
+import { channel } from 'node:diagnostics_channel';
+import { EventEmitter } from 'node:events';
+import { IncomingMessage, Server } from 'node:http';
+import { Readable } from 'node:stream';
+import { findField } from './headers.ts';
+import type { IncomingHttpHeaders } from 'node:http';
+import type { BodyTaker } from './body.ts';
+
+/** Where tracing tools get hold of messages. */
+const OBSERVED = ['http.server.request.start', 'http.server.response.created', 'http.server.response.finish'].map((name) => channel(name));
+
+const mapOf = Object.getOwnPropertyDescriptor(IncomingMessage.prototype, 'headers') as { get(this: IncomingMessage): IncomingHttpHeaders; set(this: IncomingMessage, headers: IncomingHttpHeaders): void };
+const hasEnded = Object.getOwnPropertyDescriptor(Readable.prototype, 'readableEnded') as { get(this: Readable): boolean };
+
+/** Answers to `'content-length' in headers` and the like, which is how node:http tells whether a body follows. */
+const WITHOUT_BODY: IncomingHttpHeaders = Object.freeze(Object.create(null) as IncomingHttpHeaders);
+const WITH_BODY: IncomingHttpHeaders = Object.freeze(Object.assign(Object.create(null) as IncomingHttpHeaders, { 'content-length': '' }));
+
+function isObserved(): boolean {
+  return OBSERVED[0]!.hasSubscribers || OBSERVED[1]!.hasSubscribers || OBSERVED[2]!.hasSubscribers || Server.prototype.emit !== EventEmitter.prototype.emit;
+}
+
+/** A request message of a server that reads `rawHeaders`, also to require a Host: with `requireHostHeader: false`. */
+export class ReceivedMessage extends IncomingMessage {
+  /** Who gets the body; and whether somebody has got all of it. On the prototype: most messages have none. @internal */
+  declare bodyTaker: BodyTaker | undefined;
+  declare isBodyTaken: boolean;
+
+  static {
+    this.prototype.bodyTaker = undefined;
+    this.prototype.isBodyTaken = false;
+    Object.defineProperty(this.prototype, 'headers', { // for TypeScript a property, which an accessor cannot override
+      get(this: IncomingMessage): IncomingHttpHeaders {
+        const { rawHeaders } = this;
+        if (isObserved() || findField(rawHeaders, 'expect') !== undefined) return mapOf.get.call(this);
+        return findField(rawHeaders, 'content-length') === undefined && findField(rawHeaders, 'transfer-encoding') === undefined ? WITHOUT_BODY : WITH_BODY;
+      },
+      set(this: IncomingMessage, headers: IncomingHttpHeaders) { mapOf.set.call(this, headers); },
+    });
+    Object.defineProperty(this.prototype, 'readableEnded', {
+      get(this: ReceivedMessage): boolean { return this.isBodyTaken || hasEnded.get.call(this); },
+    });
+  }
+
+  /**
+   * Gives the body to `taker` as it comes. False when some of it has come already, and when its sender waits for 100 Continue,
+   * which is not sent for a body that comes in the same breath: then it is read as a stream.
+   */
+  handTo(taker: BodyTaker): boolean {
+    if (this.complete || this.readableLength > 0 || this.readableFlowing !== null || findField(this.rawHeaders, 'expect') !== undefined) return false;
+    this.bodyTaker = taker;
+    this._read(0); // as its stream would: node:http dumps a body that nobody has begun to read
+    return true;
+  }
+
+  /** Lets the rest of the body go into the stream. */
+  takeBack(): void { this.bodyTaker = undefined; }
+
+  /** What the parser calls with each part, and with null at the end. */
+  override push(chunk: Buffer | null, encoding?: BufferEncoding): boolean {
+    const taker = this.bodyTaker;
+    if (taker === undefined) return super.push(chunk, encoding);
+    if (chunk !== null) taker.take(chunk);
+    else {
+      this.bodyTaker = undefined;
+      this.isBodyTaken = true;
+      taker.end();
+    }
+    return true;
+  }
+
+  override _destroy(error: Error | null, done: (error?: Error | null) => void): void {
+    const taker = this.bodyTaker;
+    this.bodyTaker = undefined;
+    super._destroy(error, done);
+    taker?.lose();
+  }
+}
