@@ -8,6 +8,7 @@
  * that a process that is killed leaves nothing behind. Where a system cannot unlink an open file, close() removes it.
  */
 import { randomBytes } from 'node:crypto';
+import { unlinkSync } from 'node:fs';
 import { link, open, rename, rm, unlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -215,7 +216,11 @@ class Spool {
   async #open(): Promise<FileHandle> {
     const path = join(this.#directory, `svc-upload-${randomBytes(16).toString('hex')}`);
     const handle = await open(path, 'wx+', 0o600);
-    await unlink(path).catch(() => { this.#path = path; });
+    try {
+      unlinkSync(path); // at once: a process that is killed before leaves an empty file
+    } catch {
+      this.#path = path;
+    }
     return handle;
   }
 
