@@ -53,6 +53,8 @@ export { CSRFMiddleware, csrfField, csrfToken } from './http/csrf.ts';
 export type { CSRFOptions } from './http/csrf.ts';
 export { contentDisposition } from './http/disposition.ts';
 export type { DispositionType } from './http/disposition.ts';
+export { ETagMiddleware } from './http/etag.ts';
+export type { ETagOptions } from './http/etag.ts';
 export { EventBroadcast } from './http/event-broadcast.ts';
 export type { EventBroadcastOptions } from './http/event-broadcast.ts';
 export { lastEventId } from './http/event-format.ts';
