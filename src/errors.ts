@@ -137,6 +137,10 @@ export const FAULTS = {
     describe: (problem: string): string => `Cannot use DevProvider: ${problem}`,
     remedy: 'DevProvider logs anybody in as anybody: use it in development and in tests, with SVC_ENV or the option env saying so, and a real identity provider elsewhere',
   },
+  E_EVENT: {
+    describe: (problem: string): string => `Cannot send the event: ${problem}`,
+    remedy: "Write { event: 'name', id: '7', data: { … } }: whatever is to be sent goes under data, and event and id are texts of one line",
+  },
   E_HEADER: {
     describe: (name: string, problem: string): string => `Cannot set the header ${JSON.stringify(name)}: ${problem}`,
     remedy: 'Names are RFC 9110 tokens; values hold no CR, LF or NUL and nothing above U+00FF: encode file names by RFC 8187',
@@ -332,6 +336,10 @@ export const FAULTS = {
   E_STREAM: {
     describe: (problem: string): string => `Cannot send the answer in pieces: ${problem}`,
     remedy: 'Give an iterable, an async iterable or a stream of strings and Uint8Arrays; objects go through NDJSONResponse or EventStreamResponse, and contentLength is left out where it is not known',
+  },
+  E_TLS: {
+    describe: (problem: string): string => `Cannot serve TLS: ${problem}`,
+    remedy: "Name PEM files of one pair: run({ tls: { cert: 'fullchain.pem', key: 'privkey.pem' } }), or SVC_TLS_CERT and SVC_TLS_KEY",
   },
   E_TOKEN_CLAIM: {
     describe: (claim: string, problem: string): string => `Cannot create a token: "${claim}" ${problem}`,

@@ -90,6 +90,38 @@ class NodePieces implements PieceIterator {
   }
 }
 
+/** Where pieces are written that do not wait to be pulled: node:http's ServerResponse. */
+export interface PieceSink {
+  write(piece: Piece): boolean;
+  /** Bytes that wait for the client. */
+  readonly writableLength: number;
+  end(): unknown;
+  destroy(): unknown;
+}
+
+/** Pieces of a stream that has no end of its own. */
+export abstract class EndlessPieces implements PieceIterator {
+  #isTaken = false;
+
+  /** Pulls them. */
+  [Symbol.asyncIterator](): AsyncIterator<Piece, unknown> {
+    this.#isTaken = true;
+    return this as unknown as AsyncIterator<Piece, unknown>; // `for await` takes steps without promises, too
+  }
+
+  abstract next(): PieceStep | PromiseLike<PieceStep>;
+  abstract return(): unknown;
+  /** Ends it between two pieces, which is no failure: the server stops. */
+  abstract finish(): void;
+  /** Whether they write to `sink` by themselves from now on, so that nobody has to pull. */
+  attach(_sink: PieceSink): boolean { return false; }
+
+  /** Ends the source if nobody has begun to read: a layer has answered with something else. */
+  drop(): void {
+    if (!this.#isTaken) Promise.try(() => this.return()).catch(ignore);
+  }
+}
+
 /** Empty pieces in a row that are pulled without looking for anything else to do. */
 const MOST_EMPTY = 1_000;
 

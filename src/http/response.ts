@@ -209,6 +209,13 @@ export interface StreamingOptions extends ResponseOptions {
   readonly contentLength?: number | undefined;
 }
 
+/** What pieces or events can be pulled from. @throws SvcError `E_STREAM` @internal */
+export function checkedSource<T>(source: T): T & Pieces {
+  if (!isPieces(source) || !(Symbol.asyncIterator in source || Symbol.iterator in source)) throw new SvcError('E_STREAM', [`${shown(source)} is no iterable, async iterable or stream`]);
+  if (source instanceof Readable) source.on('error', ignore); // it may fail before anybody pulls, who is told then
+  return source as T & Pieces; // what each piece is shows when it comes
+}
+
 /**
  * A body in pieces, pulled only as fast as the client reads. Sources: iterables, async iterables, web streams, Node's
  * `Readable`. Default media type `application/octet-stream`.
@@ -221,13 +228,9 @@ export class StreamingResponse extends HttpResponse {
   /** @throws SvcError `E_STREAM` for what gives no pieces, and for a `contentLength` that is no length */
   constructor(pieces: Pieces | ReadableStream<string | Uint8Array>, options: StreamingOptions = {}) {
     const { contentLength = -1, ...rest } = options;
-    if (!isPieces(pieces) || !(Symbol.asyncIterator in pieces || Symbol.iterator in pieces)) {
-      throw new SvcError('E_STREAM', [`${shown(pieces)} is no iterable, async iterable or stream`]);
-    }
     if (contentLength !== -1 && !(Number.isSafeInteger(contentLength) && contentLength >= 0)) throw new SvcError('E_STREAM', [`contentLength is ${shown(contentLength)}, a number of bytes is needed`]);
-    super(pieces, { ...rest, mediaType: options.mediaType ?? BYTES_TYPE });
+    super(checkedSource(pieces), { ...rest, mediaType: options.mediaType ?? BYTES_TYPE });
     this.contentLength = contentLength;
-    if (pieces instanceof Readable) pieces.on('error', ignore); // it may fail before anybody pulls, who is told then
   }
 
   /** @internal */

@@ -7,7 +7,7 @@
 import { ClientDisconnected } from '../errors.ts';
 import { FileBody } from './file-body.ts';
 import { findField } from './headers.ts';
-import { checkedPiece, discard, ignore, isPending, isPieces, iterate, lengthError } from './pieces.ts';
+import { EndlessPieces, checkedPiece, discard, ignore, isPending, isPieces, iterate, lengthError } from './pieces.ts';
 import { hasNoContent } from './response.ts';
 import type { ServerResponse } from 'node:http';
 import type { Piece, PieceIterator } from './pieces.ts';
@@ -30,6 +30,8 @@ export interface Sending {
   readonly securesCookies: boolean;
   /** Watches the answers that are not taken at once. */
   readonly slow: SlowReaders;
+  /** The streams that have no end of their own: for a server that stops. */
+  readonly endless: Set<EndlessPieces>;
 }
 
 /** The most bytes that are written at once: what a client has taken of more than that could not be told. */
@@ -51,6 +53,7 @@ export function send(outgoing: ServerResponse, response: HttpResponse, req: Sent
   if (isPieces(body)) {
     outgoing.writeHead(status, headOf(response, req, isLast, sending, response.contentLength));
     if (isHead) outgoing.end();
+    else if (body instanceof EndlessPieces) return sendEndless(outgoing, body, sending, req.id);
     else if (!(body instanceof FileBody) || outgoing.destroyed) return sendPieces(outgoing, iterate(body), response.contentLength, sending.slow, req.id);
     else {
       sending.slow.watch(outgoing, req.id);
@@ -89,6 +92,16 @@ function headOf(response: HttpResponse, req: SentTo, isLast: boolean, { securesC
   }
   if (isLast) head.push('Connection', 'close');
   return head as string[]; // the type has no numbers; node:http takes them
+}
+
+function sendEndless(outgoing: ServerResponse, pieces: EndlessPieces, { endless, slow }: Sending, id: string): Promise<void> | undefined {
+  endless.add(pieces);
+  outgoing.once('close', () => endless.delete(pieces));
+  const source = pieces[Symbol.asyncIterator]() as unknown as PieceIterator; // itself, which is taken now
+  if (outgoing.destroyed || !pieces.attach(outgoing)) return sendPieces(outgoing, source, -1, slow, id);
+  slow.watch(outgoing, id);
+  outgoing.once('close', () => pieces.return());
+  return undefined;
 }
 
 /** Bytes that are sent before others get a turn: a source that is always ready would keep the process to itself. */

@@ -1,0 +1,183 @@
+/**
+ * One source of events for many clients: each event is encoded once, and the same text is written to every connection.
+ *
+ *   send(event) → text ─┬→ connection        a client that leaves more than maxBufferedBytes unread is cut, and comes back
+ *                       ├→ connection
+ *                       └→ queue             where something stands between: compression, or no socket
+ */
+import { HTTPException } from '../errors.ts';
+import { int, readOptions } from '../options.ts';
+import { COMMENT, encodeEvent } from './event-format.ts';
+import { eventBody, eventFields, readEventTerms } from './event-stream.ts';
+import { Heartbeat } from './heartbeat.ts';
+import { EndlessPieces } from './pieces.ts';
+import { HttpResponse } from './response.ts';
+import { services } from './state.ts';
+import type { ServerSentEvent } from './event-format.ts';
+import type { EventStreamOptions, EventTerms, Streamed } from './event-stream.ts';
+import type { PieceSink, PieceStep } from './pieces.ts';
+
+/** How events go to many. `undefined` means not given. */
+export interface EventBroadcastOptions extends Pick<EventStreamOptions, 'heartbeatSeconds' | 'retryMs'> {
+  /** What may wait for one client, in bytes, 1_024 … 1_073_741_824. Default 1_048_576; beyond it the client is cut. */
+  readonly maxBufferedBytes?: number | undefined;
+  /** Clients at a time, 1 … 1_000_000. Default 10_000; one more is 503. */
+  readonly maxStreams?: number | undefined;
+}
+
+/** Sends the same events to all who listen. */
+export class EventBroadcast {
+  readonly #terms: EventTerms;
+  readonly #maxBufferedBytes: number;
+  readonly #maxStreams: number;
+  readonly #listeners = new Set<Listener>();
+
+  /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+  constructor(options: EventBroadcastOptions = {}) {
+    const { heartbeatSeconds, retryMs, ...bounds } = options;
+    const { maxBufferedBytes, maxStreams } = readOptions('EventBroadcast', bounds, { maxBufferedBytes: int(1_048_576, 1_024, 1_073_741_824), maxStreams: int(10_000, 1, 1_000_000) });
+    this.#terms = readEventTerms('EventBroadcast', { heartbeatSeconds, retryMs });
+    this.#maxBufferedBytes = maxBufferedBytes;
+    this.#maxStreams = maxStreams;
+  }
+
+  /** How many listen. */
+  get size(): number { return this.#listeners.size; }
+
+  /**
+   * An answer that has every event from now on. `missed` come first: what a client that comes back has not had, see
+   * `lastEventId()`. @throws SvcError `E_EVENT`, `E_REPLY`
+   */
+  stream(missed: Iterable<ServerSentEvent | string> = [], options: Pick<EventStreamOptions, 'headers'> = {}): HttpResponse {
+    const earlier = Array.from(missed, encodeEvent).join('');
+    return new BroadcastResponse(options.headers, (request) => this.#listen(earlier, request));
+  }
+
+  /** Sends an event, or text as its data. Answers to how many. @throws SvcError `E_EVENT`, `E_REPLY` */
+  send(event: ServerSentEvent | string): number {
+    const text = encodeEvent(event);
+    const { size } = this.#listeners;
+    for (const listener of this.#listeners) listener.push(text);
+    return size;
+  }
+
+  /** Ends every stream; who comes afterwards is served again. */
+  close(): void {
+    for (const listener of this.#listeners) listener.finish();
+  }
+
+  #listen(earlier: string, request: Streamed): Listener {
+    if (this.#listeners.size >= this.#maxStreams) throw new HTTPException(503, 'There are too many streams', { headers: { 'Retry-After': '5' } });
+    const { clock } = request.state.get(services);
+    const listener: Listener = new Listener(this.#terms.prelude + earlier, this.#maxBufferedBytes, () => {
+      this.#listeners.delete(listener);
+      leave();
+    });
+    const leave = Heartbeat.join(clock, this.#terms.heartbeatMs, listener);
+    this.#listeners.add(listener);
+    return listener;
+  }
+}
+
+class BroadcastResponse extends HttpResponse {
+  readonly #given: Readonly<Record<string, string>> | undefined;
+  readonly #listen: (request: Streamed) => Listener;
+
+  constructor(headers: Readonly<Record<string, string>> | undefined, listen: (request: Streamed) => Listener) {
+    super(null, eventFields(headers));
+    this.#given = headers;
+    this.#listen = listen;
+  }
+
+  override copy(): BroadcastResponse {
+    const copy = this.fill(new BroadcastResponse(this.#given, this.#listen));
+    copy.status = this.status;
+    return copy;
+  }
+
+  override settle(request: Streamed): HttpResponse {
+    const answer = super.copy();
+    answer.body = eventBody(this.#listen(request), request);
+    return answer;
+  }
+}
+
+const DONE: PieceStep = Object.freeze({ done: true, value: undefined });
+
+/** One client. */
+class Listener extends EndlessPieces {
+  readonly #maxBufferedBytes: number;
+  readonly #onEnd: () => void;
+  #sink: PieceSink | undefined;
+  /** What has not been pulled, nor written. */
+  #queue: string;
+  #waiting: ((step: PieceStep) => void) | undefined;
+  #isOver = false;
+  #isQuiet = true;
+
+  constructor(queue: string, maxBufferedBytes: number, onEnd: () => void) {
+    super();
+    this.#queue = queue;
+    this.#maxBufferedBytes = maxBufferedBytes;
+    this.#onEnd = onEnd;
+  }
+
+  override attach(sink: PieceSink): boolean {
+    this.#sink = sink;
+    sink.write(this.#queue);
+    this.#queue = '';
+    if (this.#isOver) sink.end();
+    return true;
+  }
+
+  push(text: string): void {
+    this.#isQuiet = false;
+    const sink = this.#sink;
+    if (sink === undefined) return this.#keep(text);
+    if (sink.write(text) || sink.writableLength <= this.#maxBufferedBytes) return;
+    this.#end();
+    sink.destroy(); // what waits there is too old for whoever reads it some day
+  }
+
+  beat(): void {
+    if (this.#isQuiet) this.push(COMMENT);
+    this.#isQuiet = true;
+  }
+
+  next(): PieceStep | Promise<PieceStep> {
+    if (this.#queue !== '') {
+      const value = this.#queue;
+      this.#queue = '';
+      return { done: false, value };
+    }
+    if (this.#isOver) return DONE;
+    return new Promise((resolve) => { this.#waiting = resolve; });
+  }
+
+  return(): void {
+    this.#queue = '';
+    this.finish();
+  }
+
+  finish(): void {
+    if (this.#isOver) return;
+    this.#end();
+    this.#sink?.end();
+    this.#waiting?.(DONE);
+    this.#waiting = undefined;
+  }
+
+  /** For whoever pulls; one who does not in time has the stream end behind what it has had, and comes back. */
+  #keep(text: string): void {
+    if (this.#waiting !== undefined) {
+      this.#waiting({ done: false, value: text });
+      this.#waiting = undefined;
+    } else if (this.#queue.length + text.length <= this.#maxBufferedBytes) this.#queue += text;
+    else this.return();
+  }
+
+  #end(): void {
+    this.#isOver = true;
+    this.#onEnd();
+  }
+}

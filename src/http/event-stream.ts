@@ -1,0 +1,187 @@
+/**
+ * Server-sent events as an answer: a source of events, read as fast as the client takes them, with comments in between that
+ * keep the connection alive.
+ *
+ *   source ─ next() ─ encodeEvent() ─┐
+ *                       heartbeat ───┴→ piece → the client               a server that stops ends the stream between two events
+ */
+import { given, int, readOptions } from '../options.ts';
+import { COMMENT, encodeEvent, retryOf } from './event-format.ts';
+import { Heartbeat } from './heartbeat.ts';
+import { EndlessPieces, ignore, isPending, iterate } from './pieces.ts';
+import { HttpResponse, checkedSource } from './response.ts';
+import { services } from './state.ts';
+import type { Clock } from '../clock.ts';
+import type { HttpRequest } from './contracts.ts';
+import type { ServerSentEvent } from './event-format.ts';
+import type { Beating } from './heartbeat.ts';
+import type { Piece, PieceIterator, PieceStep, Pieces } from './pieces.ts';
+import type { Answered, ResponseOptions } from './response.ts';
+
+/** What events are read from: an iterable, an async iterable or a stream of events; text is an event's data. */
+export type Events = Iterable<ServerSentEvent | string> | AsyncIterable<ServerSentEvent | string>;
+
+/** What may accompany a stream of events. */
+export interface EventStreamOptions extends Omit<ResponseOptions, 'mediaType' | 'status'> {
+  /** After how long without an event a comment is sent, in seconds, 1 … 3_600. Default 15. */
+  readonly heartbeatSeconds?: number | undefined;
+  /** How long the client waits before it comes back when the connection has ended, 0 … 2^31-1 ms. Default: as it likes, browsers some seconds. */
+  readonly retryMs?: number | undefined;
+}
+
+/** Both, read. @internal */
+export interface EventTerms {
+  readonly heartbeatMs: number;
+  /** Sent at once, so that the client knows it is connected. */
+  readonly prelude: string;
+}
+
+/** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` @internal */
+export function readEventTerms(owner: string, options: Pick<EventStreamOptions, 'heartbeatSeconds' | 'retryMs'>): EventTerms {
+  const { heartbeatSeconds, retryMs } = readOptions(owner, options, {
+    heartbeatSeconds: int(15, 1, 3_600), retryMs: given<number>('an integer 0 … 2147483647', (value) => int(0, 0, 2_147_483_647).accepts(value)),
+  });
+  return { heartbeatMs: heartbeatSeconds * 1_000, prelude: retryMs === undefined ? COMMENT : `${retryOf(retryMs)}\n` };
+}
+
+/** Proxies neither keep it, nor compress it, which would hold events back; nginx does not collect it first. */
+const FIELDS = { 'Cache-Control': 'no-store, no-transform', 'X-Accel-Buffering': 'no' };
+
+/** The options of a response to which events are sent. @internal */
+export function eventFields(headers: Readonly<Record<string, string>> | undefined): ResponseOptions {
+  return { headers: { ...FIELDS, ...headers }, mediaType: 'text/event-stream' };
+}
+
+/**
+ * Server-sent events (`text/event-stream`) for `EventSource`, one at a time as the client takes them. The source is ended when
+ * the client leaves, also while an event is awaited; a failure of it ends the connection, and clients come back.
+ */
+export class EventStreamResponse extends HttpResponse {
+  readonly #source: Events;
+  readonly #options: EventStreamOptions;
+  readonly #terms: EventTerms;
+
+  /** @throws SvcError `E_STREAM` for what gives no events, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+  constructor(source: Events | ReadableStream<ServerSentEvent | string>, options: EventStreamOptions = {}) {
+    const { headers, ...terms } = options;
+    super(null, eventFields(headers));
+    this.#source = checkedSource(source) as Events; // each is read as an event when it comes
+    this.#options = { ...options };
+    this.#terms = readEventTerms('EventStreamResponse', terms);
+  }
+
+  /** @internal */
+  override copy(): EventStreamResponse {
+    const copy = this.fill(new EventStreamResponse(this.#source, this.#options));
+    copy.status = this.status;
+    return copy;
+  }
+
+  override settle(request: Streamed): HttpResponse {
+    const answer = super.copy();
+    answer.body = eventBody(new EventPieces(iterate(this.#source as Pieces), this.#terms, request.state.get(services).clock), request);
+    return answer;
+  }
+}
+
+/** What a stream of events asks of its request. @internal */
+export type Streamed = Answered & Pick<HttpRequest, 'state'>;
+
+/** Ends the stream with its request, if it was never read. @internal */
+export function eventBody(pieces: EndlessPieces & AsyncIterable<Piece>, request: Streamed): EndlessPieces & AsyncIterable<Piece> {
+  request.afterwards?.(async () => pieces.drop());
+  return pieces;
+}
+
+const DONE: PieceStep = Object.freeze({ done: true, value: undefined });
+
+/** Events pulled from a source, and heartbeats while it has none. */
+class EventPieces extends EndlessPieces implements Beating {
+  readonly #source: PieceIterator;
+  readonly #leave: () => void;
+  #prelude: string | undefined;
+  /** Whoever waits for the next piece. */
+  #waiting: PromiseWithResolvers<PieceStep> | undefined;
+  #isPulling = false;
+  /** What the source gave after a heartbeat had gone to whoever waited. */
+  #kept: Promise<PieceStep> | undefined;
+  #isOver = false;
+
+  constructor(source: PieceIterator, { prelude, heartbeatMs }: EventTerms, clock: Clock) {
+    super();
+    this.#source = source;
+    this.#prelude = prelude;
+    this.#leave = Heartbeat.join(clock, heartbeatMs, this);
+  }
+
+  next(): PieceStep | Promise<PieceStep> {
+    if (this.#prelude !== undefined) {
+      const value = this.#prelude;
+      this.#prelude = undefined;
+      return { done: false, value };
+    }
+    const kept = this.#kept;
+    this.#kept = undefined;
+    if (kept !== undefined) return kept;
+    if (this.#isOver) return DONE;
+    const { promise } = this.#waiting = Promise.withResolvers<PieceStep>();
+    if (!this.#isPulling) this.#pull();
+    return promise;
+  }
+
+  beat(): void {
+    this.#waiting?.resolve({ done: false, value: COMMENT });
+    this.#waiting = undefined;
+  }
+
+  return(): unknown {
+    if (this.#isOver) return undefined;
+    this.finish();
+    return this.#source.return?.();
+  }
+
+  finish(): void {
+    this.#over();
+    this.#waiting?.resolve(DONE);
+    this.#waiting = undefined;
+  }
+
+  #pull(): void {
+    this.#isPulling = true;
+    try {
+      const step = this.#source.next();
+      if (isPending(step)) step.then((settled) => this.#take(settled), (error: unknown) => this.#give(Promise.reject(error)));
+      else this.#take(step);
+    } catch (error) {
+      this.#give(Promise.reject(error));
+    }
+  }
+
+  #take(step: PieceStep): void {
+    this.#isPulling = false;
+    if (step.done === true) {
+      this.#over();
+      return this.#give(DONE);
+    }
+    try {
+      this.#give({ done: false, value: encodeEvent(step.value) });
+    } catch (error) {
+      this.#give(Promise.reject(error));
+    }
+  }
+
+  /** To whoever waits, or kept for whoever comes. */
+  #give(step: PieceStep | Promise<PieceStep>): void {
+    if (this.#waiting !== undefined) this.#waiting.resolve(step);
+    else if (!this.#isOver) {
+      this.#kept = Promise.resolve(step);
+      this.#kept.catch(ignore); // told with the next pull
+    } else if (step instanceof Promise) step.catch(ignore); // nobody wants it any more
+    this.#waiting = undefined;
+  }
+
+  #over(): void {
+    this.#isOver = true;
+    this.#leave();
+  }
+}
