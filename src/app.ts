@@ -31,6 +31,7 @@ import { RequestEvent, answerRequest, endRequest } from './http/request-event.ts
 import { RequestIDMiddleware } from './http/request-id.ts';
 import { HttpServer } from './http/server.ts';
 import { AppState, services } from './http/state.ts';
+import { TLS_OPTION, readTlsOptions } from './http/tls-options.ts';
 import type { ApplicationView, CoreRule, Examination } from './check.ts';
 import type { Clock } from './clock.ts';
 import type { Compilation, CompiledApplication } from './compile.ts';
@@ -52,6 +53,8 @@ import type { ForwardedHeader, TrustProxy } from './http/proxy.ts';
 import type { Outcome, RequestDefaults, TransportRequest } from './http/request.ts';
 import type { HttpResponse } from './http/response.ts';
 import type { ServedApplication } from './http/server.ts';
+import type { SecureTransport } from './http/tls.ts';
+import type { TlsOptions, TlsWishes } from './http/tls-options.ts';
 import type { Leave } from './supervision.ts';
 
 /** Marks applications, whichever copy of the package made them. */
@@ -119,6 +122,8 @@ export interface RunOptions {
   readonly drainSeconds?: number | undefined;
   /** Whether SIGTERM and SIGINT drain and end the process. Default true. */
   readonly handleSignals?: boolean | undefined;
+  /** Speaks TLS. Default: where SVC_TLS_CERT and SVC_TLS_KEY name a certificate and its key. */
+  readonly tls?: TlsOptions | undefined;
   /** Serves with so many processes that each run this program, 1 … 1024, or with one for each core. Default: with this one. */
   readonly workers?: number | 'auto' | undefined;
   /** Serves with another process that runs this program, and starts it anew when a file that it imports is saved. Default false. */
@@ -371,38 +376,61 @@ export class Svc extends Router implements ServedApplication {
    *
    * With `workers` or `reload` this process only supervises others that run the same program, in which the same call serves.
    *
-   * @throws SvcError `E_LISTEN`, `E_COMPILE`, `E_WORKERS`, and whatever a startup hook throws
+   * @throws SvcError `E_LISTEN`, `E_COMPILE`, `E_WORKERS`, `E_TLS`, and whatever a startup hook throws
    */
   async run(options: RunOptions = {}): Promise<RunningServer> {
-    const { host, port, drainSeconds, handleSignals, workers, reload } = readOptions('run()', options, {
+    const { host, port, drainSeconds, handleSignals, workers, reload, tls } = readOptions('run()', options, {
       host: given<string>('a string', (value) => typeof value === 'string'),
       port: given<number>('an integer 0 … 65535', (value) => Number.isInteger(value) && (value as number) >= 0 && (value as number) <= 65_535),
-      drainSeconds: int(30, 0, 3_600), handleSignals: bool(true), reload: bool(false),
+      drainSeconds: int(30, 0, 3_600), handleSignals: bool(true), reload: bool(false), tls: TLS_OPTION,
       workers: given<number | 'auto'>('an integer 1 … 1024, or "auto"', (value) => value === 'auto' || int(1, 1, 1_024).accepts(value)),
     });
     if (workers !== undefined && reload) throw new SvcError('E_OPTION_RANGE', ['run()', 'reload', 'to be left out where "workers" is given', 'both']);
-    const wishes = { host: host ?? this.config.get('host', '127.0.0.1'), port: port ?? this.config.get('port', 8000), drainMs: drainSeconds * 1_000, handleSignals };
+    const wishes = { host: host ?? this.config.get('host', '127.0.0.1'), port: port ?? this.config.get('port', 8000), drainMs: drainSeconds * 1_000, handleSignals, tls: readTlsOptions(tls, this.config) };
     if (workers !== undefined || reload) {
       if (isStartDenied) throw new SvcError('E_START_DENIED', []);
       const { runSupervised } = await import('./supervise.ts');
       return runSupervised(this, workers === undefined ? { reload: true } : { workers }, wishes);
     }
+    return this.#runAlone(wishes);
+  }
+
+  /** Starts, listens and serves in this process. From the first moment a signal ends it in order: what had started is stopped. */
+  async #runAlone(wishes: Omit<ServeOptions, 'url'> & { readonly tls: TlsWishes | undefined }): Promise<RunningServer> {
     const isFirst = this.#starting === undefined;
-    await this.startup();
-    const server = new HttpServer(this);
-    const address = await server.listen(wishes).catch(async (error: unknown) => {
+    const secure = await this.secure(wishes.tls);
+    let server: HttpServer | undefined;
+    let running: RunningServer | undefined;
+    const close = async (): Promise<void> => {
+      await (running === undefined ? this.shutdown() : running.close());
+      signals?.[Symbol.dispose]();
+    };
+    const signals = !wishes.handleSignals ? undefined : endOnSignals({
+      clock: this.#clock, log: this.log, deadlineMs: wishes.drainMs + SHUTDOWN_MS, close, renew: secure === undefined ? undefined : () => secure.reload(),
+    });
+    try {
+      await this.startup();
+      server = new HttpServer(this, secure);
+      running = await this.serve(server, { ...wishes, ...await server.listen(wishes) });
+      return signals?.isEnding === true ? await never() : { ...running, close };
+    } catch (error) {
+      if (signals?.isEnding === true) return never(); // that is why it failed
+      signals?.[Symbol.dispose]();
+      await server?.close(0);
       if (isFirst) await this.shutdown(); // what had started would keep the process alive
       throw error;
-    });
-    return this.serve(server, { ...wishes, ...address }).catch(async (error: unknown) => {
-      await server.close(0);
-      if (isFirst) await this.shutdown();
-      throw error;
-    });
+    }
+  }
+
+  /** What speaks TLS. @throws SvcError `E_TLS` @internal */
+  async secure(wishes: TlsWishes | undefined): Promise<SecureTransport | undefined> {
+    if (wishes === undefined) return undefined;
+    const { SecureTransport } = await import('./http/tls.ts');
+    return new SecureTransport(wishes, { clock: this.#clock, log: this.log });
   }
 
   /** Goes on with a server that accepts requests, however they reach it. @internal */
-  async serve(server: HttpServer, { drainMs, handleSignals, isSupervised = false, host, port, url }: ServeOptions): Promise<RunningServer & { close(how?: Leave): Promise<void> }> {
+  async serve(server: HttpServer, { drainMs, isSupervised = false, host, port, url }: ServeOptions): Promise<RunningServer & { close(how?: Leave): Promise<void> }> {
     const { operations } = this;
     operations.inFlight = () => server.inFlight;
     const metrics = await this.#listenForMetrics();
@@ -415,10 +443,8 @@ export class Svc extends Router implements ServedApplication {
       return closing ??= this.#drain(server, drainMs, how === 'retire' ? drainMs : LAST_REQUEST_MS).finally(async () => {
         await metrics?.close(0);
         watch[Symbol.dispose]();
-        signals?.[Symbol.dispose]();
       });
     };
-    const signals = handleSignals ? endOnSignals({ clock: this.#clock, log: this.log, deadlineMs: drainMs + SHUTDOWN_MS, close }) : undefined;
     return { host, port, url, close };
   }
 
@@ -717,6 +743,9 @@ function lent(app: Svc): Services {
     get config() { return app.config; },
   };
 }
+
+/** A process that is about to end answers nobody any more. */
+function never(): Promise<never> { return new Promise(() => undefined); }
 
 /** How long a connection that a parent has just handed over may take to send its first request while the application stops. */
 const LAST_REQUEST_MS = 100;

@@ -1,7 +1,8 @@
 /**
- * The checks that ask: whether databases can be reached, and have all their migrations.
+ * The checks that ask: whether databases can be reached, and have all their migrations; whether certificates can be read, and last.
  */
 import { thrown } from './compile.ts';
+import { readTlsOptions } from './http/tls-options.ts';
 import { isMigratable, labelOf, type OpenMigrator } from './db/migrations-start.ts';
 import type { ApplicationView, Tell } from './check.ts';
 
@@ -16,7 +17,7 @@ export async function findMigrations(view: ApplicationView, tell: Tell): Promise
     const subject = `database ${plugin.name}`;
     let open: OpenMigrator;
     try {
-      open = await plugin.openMigrator();
+      open = await plugin.openMigrator({ onlyReads: true });
     } catch (error) {
       tell(subject, `it cannot be opened: ${thrown(error)}`, undefined, { remedy: 'Mend the address, start the database, or give this user the rights' });
       continue;
@@ -31,5 +32,17 @@ export async function findMigrations(view: ApplicationView, tell: Tell): Promise
     } finally {
       await open[Symbol.asyncDispose]();
     }
+  }
+}
+
+/** SVC405: the certificate that the settings name. One that a program hands to run() is not known before it runs. */
+export async function findCertificates({ settings, nowMs }: ApplicationView, tell: Tell): Promise<void> {
+  const [cert, key] = [settings.peek('tlsCert'), settings.peek('tlsKey')];
+  if (cert === undefined && key === undefined) return;
+  try {
+    const { examinePair } = await import('./http/tls.ts');
+    for (const problem of examinePair(readTlsOptions({}, settings)!, nowMs)) tell('SVC_TLS_CERT', problem); // one of the two is there
+  } catch (error) {
+    tell('SVC_TLS_CERT', thrown(error));
   }
 }

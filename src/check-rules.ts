@@ -6,7 +6,7 @@
  */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { findMigrations } from './check-live.ts';
+import { findCertificates, findMigrations } from './check-live.ts';
 import { findSecrets } from './check-secrets.ts';
 import { viewOfDependency } from './di.ts';
 import { SvcError } from './errors.ts';
@@ -129,6 +129,11 @@ export const CORE_RULES: readonly CoreRule[] = [
     id: 'SVC404', severity: 'warning', phase: 'environment', run: findOldNode,
     why: 'Node.js below its last security release has published holes that a server shows to everybody; a line past its end of life gets no more fixes',
     remedy: 'Run the newest release of a supported line: 24 or 26',
+  },
+  {
+    id: 'SVC405', severity: 'warning', phase: 'live', run: findCertificates,
+    why: 'Clients refuse a certificate that has ended, and a server does not start with one that is not of its key',
+    remedy: 'Renew the certificate, and name its chain and its key: SVC_TLS_CERT, SVC_TLS_KEY',
   },
 ];
 
@@ -290,7 +295,7 @@ function findExposed(view: ApplicationView, tell: Tell): void {
 // ── SVC401 ──
 
 /** Settings that the framework reads when it needs them, and how. */
-const LATER: Readonly<Record<string, NumberConstructor | BooleanConstructor | StringConstructor>> = { host: String, port: Number, enableDocs: Boolean };
+const LATER: Readonly<Record<string, NumberConstructor | BooleanConstructor | StringConstructor>> = { host: String, port: Number, enableDocs: Boolean, tlsCert: String, tlsKey: String };
 /** Variables that are no settings of an application. */
 const FOREIGN: ReadonlySet<string> = new Set(['SVC_DEBUG']);
 const CASTS = { number: Number, boolean: Boolean, string: String } as const;

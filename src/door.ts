@@ -6,7 +6,7 @@
  *                     └──── the child has died before ────┘        a connection is read by nobody before it is taken: none is lost
  *
  * While there is no child connections wait, for as long as a client is likely to; past that, and where an answer is known
- * already, they are answered here with 503.
+ * already, they are answered here with 503; those that speak TLS are closed.
  */
 import { createServer } from 'node:net';
 import { HttpServer, listenOn } from './http/server.ts';
@@ -51,6 +51,8 @@ export class Door {
   #lastId = 0;
   #isApologising = false;
   #isShut = false;
+  /** Whether those who come speak TLS, which nobody here does. */
+  #isSecure = false;
 
   /** `apologise` makes the answer for those who wait in vain. */
   constructor({ clock, log, apologise }: { readonly clock: Clock; readonly log: Logger; readonly apologise: Apology }) {
@@ -68,22 +70,23 @@ export class Door {
   get waiting(): number { return this.#waiting.size; }
 
   /** Listens there; a door that is open somewhere else moves, one that is open there stays. @throws SvcError `E_LISTEN` */
-  open(host: string, port: number): Promise<Address> {
-    const key = `${host} ${port}`;
+  open(host: string, port: number, isSecure = false): Promise<Address> {
+    const key = `${host} ${port} ${isSecure}`;
     if (this.#opened?.key === key) return this.#opened.address;
     const before = this.#opened;
-    const address = this.#listen(host, port);
+    const address = this.#listen(host, port, isSecure);
     this.#opened = { key, address };
     address.catch(() => { if (this.#opened?.address === address) this.#opened = before; });
     return address;
   }
 
-  async #listen(host: string, port: number): Promise<Address> {
+  async #listen(host: string, port: number, isSecure: boolean): Promise<Address> {
     const server = createServer({ pauseOnConnect: true, noDelay: true }, (socket) => this.#onConnection(socket));
-    const address = await listenOn(server, { host, port });
+    const address = await listenOn(server, { host, port, isSecure });
     server.on('error', (error) => this.#log.error('server_error', error));
     this.#server?.close();
     this.#server = server;
+    this.#isSecure = isSecure;
     if (this.#isShut) server.close();
     return address;
   }
@@ -159,7 +162,8 @@ export class Door {
 
   #answer(waiting: Waiting): void {
     this.#remove(waiting);
-    if (!waiting.socket.destroyed) this.#own.adopt(waiting.socket);
+    if (this.#isSecure) waiting.socket.destroy();
+    else if (!waiting.socket.destroyed) this.#own.adopt(waiting.socket);
   }
 
   #remove(waiting: Waiting): void {

@@ -337,6 +337,10 @@ export const FAULTS = {
     describe: (problem: string): string => `Cannot send the answer in pieces: ${problem}`,
     remedy: 'Give an iterable, an async iterable or a stream of strings and Uint8Arrays; objects go through NDJSONResponse or EventStreamResponse, and contentLength is left out where it is not known',
   },
+  E_TLS: {
+    describe: (problem: string): string => `Cannot serve TLS: ${problem}`,
+    remedy: "Name PEM files of one pair: run({ tls: { cert: 'fullchain.pem', key: 'privkey.pem' } }), or SVC_TLS_CERT and SVC_TLS_KEY",
+  },
   E_TOKEN_CLAIM: {
     describe: (claim: string, problem: string): string => `Cannot create a token: "${claim}" ${problem}`,
     remedy: 'Pass the subject first, times and names by the options expiresInSeconds, issuer, audience and id, and JSON values as claims',

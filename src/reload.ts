@@ -121,16 +121,16 @@ class Reloader {
     this.#watch.add(path, this.#startedMs);
   }
 
-  async #open(child: Child, { host, port }: { readonly host: string; readonly port: number }): Promise<void> {
-    const address = await this.#openDoor(host, port);
+  async #open(child: Child, { host, port, isSecure }: { readonly host: string; readonly port: number; readonly isSecure: boolean }): Promise<void> {
+    const address = await this.#openDoor(host, port, isSecure);
     if (address !== undefined) child.send({ svc: 'address', address });
     else child.kill('SIGKILL');
   }
 
-  async #openDoor(host: string, port: number): Promise<Address | undefined> {
+  async #openDoor(host: string, port: number, isSecure = false): Promise<Address | undefined> {
     const { log } = this.#options;
     try {
-      const address = await this.#door.open(host, port);
+      const address = await this.#door.open(host, port, isSecure);
       if (this.#url !== address.url) log.info('listening', { url: address.url, reload: true });
       this.#url = address.url;
       this.#started.resolve(address);

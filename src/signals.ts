@@ -1,7 +1,9 @@
 /**
- * Signals of the process: the first SIGTERM or SIGINT ends it in order, the second at once.
+ * Signals of the process: the first SIGTERM or SIGINT ends it in order, the second at once. SIGHUP renews what can be renewed,
+ * unless it means that the terminal is gone; without anything to renew it ends the process, as it does by itself.
  */
 import { constants } from 'node:os';
+import { isatty } from 'node:tty';
 import type { Clock } from './clock.ts';
 import type { Logger } from './log.ts';
 
@@ -12,10 +14,19 @@ export interface Ending {
   /** After which the process ends with 1 whatever still runs: a hook that hangs, a task that never settles. */
   readonly deadlineMs: number;
   close(): Promise<void>;
+  /** On SIGHUP. */
+  readonly renew?: (() => void) | undefined;
 }
 
-/** Closes and ends the process with 0 when told to end. Disposing takes the listeners off again. */
-export function endOnSignals({ clock, log, deadlineMs, close }: Ending): Disposable {
+/** Listeners for the signals of a process; disposing takes them off again. */
+export interface SignalWatch extends Disposable {
+  /** Whether the process is about to end. */
+  readonly isEnding: boolean;
+}
+
+/** Closes and ends the process with 0 when told to end. */
+export function endOnSignals({ clock, log, deadlineMs, close, renew }: Ending): SignalWatch {
+  const hadTerminal = isatty(0);
   let isEnding = false;
   const onSignal = (signal: NodeJS.Signals): void => {
     if (isEnding) process.exit(128 + constants.signals[signal]);
@@ -30,6 +41,15 @@ export function endOnSignals({ clock, log, deadlineMs, close }: Ending): Disposa
       process.exit(1);
     });
   };
+  const onHangUp = (signal: NodeJS.Signals): void => {
+    if (hadTerminal && !isatty(0)) return onSignal(signal);
+    log.info('signal', { signal });
+    renew!(); // or it would not be listened for
+  };
   process.on('SIGTERM', onSignal).on('SIGINT', onSignal);
-  return { [Symbol.dispose]: () => void process.off('SIGTERM', onSignal).off('SIGINT', onSignal) };
+  if (renew !== undefined) process.on('SIGHUP', onHangUp);
+  return {
+    get isEnding() { return isEnding; },
+    [Symbol.dispose]: () => void process.off('SIGTERM', onSignal).off('SIGINT', onSignal).off('SIGHUP', onHangUp),
+  };
 }

@@ -16,6 +16,8 @@ import type { Env } from './config.ts';
 import type { MetricSnapshot, MetricsRegistry } from './metrics.ts';
 import type { Operations } from './ops.ts';
 import type { ServedApplication } from './http/server.ts';
+import type { SecureTransport } from './http/tls.ts';
+import type { TlsWishes } from './http/tls-options.ts';
 import type { Address, Leave, Role, ToChild } from './supervision.ts';
 
 /** A server that runs. */
@@ -31,6 +33,7 @@ export interface SupervisedApplication extends ServedApplication {
   readonly operations: Operations;
   startup(): Promise<void>;
   shutdown(): Promise<void>;
+  secure(wishes: TlsWishes | undefined): Promise<SecureTransport | undefined>;
   serve(server: HttpServer, options: Address & { readonly drainMs: number; readonly handleSignals: boolean; readonly isSupervised: boolean }): Promise<SupervisedServer>;
 }
 
@@ -40,6 +43,8 @@ export interface ServeWishes {
   readonly port: number;
   readonly drainMs: number;
   readonly handleSignals: boolean;
+  /** Undefined: no TLS. */
+  readonly tls: TlsWishes | undefined;
 }
 
 /** How long a child that is started anew for a change may answer what it has begun: its successor waits for it. */
@@ -58,7 +63,8 @@ class SupervisedChild {
   readonly #app: SupervisedApplication;
   readonly #role: Role;
   readonly #wishes: ServeWishes;
-  readonly #server: HttpServer;
+  /** Undefined until the application has started. */
+  #server: HttpServer | undefined;
   readonly #address = Promise.withResolvers<Address>();
   readonly #asked = new Map<number, (metrics: readonly MetricSnapshot[] | undefined) => void>();
   #lastId = 0;
@@ -69,19 +75,23 @@ class SupervisedChild {
     this.#app = app;
     this.#role = role;
     this.#wishes = role === 'reload' ? { ...wishes, drainMs: Math.min(wishes.drainMs, RELOAD_DRAIN_MS) } : wishes;
-    this.#server = new HttpServer(app);
-    this.#server.keepsAlive = role === 'worker'; // a connection kept alive to a child that goes would fail its next request
   }
 
   async serve(): Promise<SupervisedServer> {
-    const { host, port, drainMs, handleSignals } = this.#wishes;
-    await this.#app.startup();
+    const { host, port, drainMs, handleSignals, tls } = this.#wishes;
+    if (handleSignals) this.#leaveOnSignal();
+    const secure = await this.#app.secure(tls);
+    await this.#app.startup().catch((error: unknown) => {
+      if (this.#ending === undefined) throw error;
+      return this.#ending; // that is why it failed
+    });
+    const server = this.#server = new HttpServer(this.#app, secure);
+    server.keepsAlive = this.#role === 'worker'; // a connection kept alive to a child that goes would fail its next request
     if (cluster.worker !== undefined) cluster.worker.exitedAfterDisconnect = true; // node:cluster ends an orphan at once unless it believes so
     attend(() => this.#onParentGone());
     hear((message, socket) => this.#onMessage(message, socket));
-    if (handleSignals) this.#leaveOnSignal();
-    void tell({ svc: 'wants', host, port, env: this.#app.env, drainMs });
-    const running = await this.#app.serve(this.#server, { ...await this.#address.promise, drainMs, handleSignals: false, isSupervised: true });
+    void tell({ svc: 'wants', host, port, isSecure: server.isSecure, env: this.#app.env, drainMs });
+    const running = await this.#app.serve(server, { ...await this.#address.promise, drainMs, handleSignals: false, isSupervised: true });
     this.#running = running;
     if (this.#role === 'worker') this.#app.operations.renderMetrics = () => this.#renderAll();
     void tell({ svc: 'ready' });
@@ -102,7 +112,7 @@ class SupervisedChild {
   #onSocket(id: number, socket: Socket | undefined): void {
     socket?.pause();
     void tell({ svc: 'took', id }).then(() => {
-      if (socket !== undefined) this.#server.adopt(socket); // undefined: it was closed on its way
+      if (socket !== undefined) this.#server!.adopt(socket); // undefined: it was closed on its way
     });
   }
 
@@ -130,7 +140,7 @@ class SupervisedChild {
     process.on('SIGTERM', () => {
       if (isLeaving) process.exit(128 + constants.signals.SIGTERM);
       isLeaving = true;
-      void this.#leave();
+      void (this.#running === undefined ? this.#end('stop') : this.#leave()); // until it serves there is nothing that others could take over
     });
     process.on('SIGINT', () => { /* from the terminal: the parent has it, too */ });
     process.on('SIGHUP', () => { /* likewise */ });

@@ -37,7 +37,7 @@ export type ToChild =
 export type ToParent =
   | { readonly svc: 'file'; readonly path: string }
   | { readonly svc: 'failed'; readonly text: string }
-  | { readonly svc: 'wants'; readonly host: string; readonly port: number; readonly env: Env; readonly drainMs: number }
+  | { readonly svc: 'wants'; readonly host: string; readonly port: number; readonly isSecure: boolean; readonly env: Env; readonly drainMs: number }
   | { readonly svc: 'ready' }
   | { readonly svc: 'took'; readonly id: number }
   | { readonly svc: 'leaving' }

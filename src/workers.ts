@@ -151,11 +151,11 @@ export class Workers {
     }
   }
 
-  async #open(worker: Worker, { host, port, env, drainMs }: Extract<ToParent, { svc: 'wants' }>): Promise<void> {
+  async #open(worker: Worker, { host, port, isSecure, env, drainMs }: Extract<ToParent, { svc: 'wants' }>): Promise<void> {
     worker.drainMs = drainMs;
     const { log } = this.#options;
     try {
-      const address = await this.#door.open(host, port);
+      const address = await this.#door.open(host, port, isSecure);
       this.#place = { address, env };
       worker.child.send({ svc: 'address', address });
     } catch (error) {

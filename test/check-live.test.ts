@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
+import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { Svc, createLogger } from 'svc';
 import { DatabasePlugin } from 'svc/db';
+import { FIRST, SECOND } from './support/certificates.ts';
 import { folder, write } from './support/run.ts';
 import type { Plugin } from 'svc';
 
@@ -20,6 +22,7 @@ test('app.checkLive() finds nothing without a database, and nothing when all is 
   const plugin = new DatabasePlugin(`sqlite:///${cwd}/data.db`, { migrationDirectory: join(cwd, 'changes') });
   const app = application(plugin);
   assert.deepEqual(await found(app), ['SVC402 error database database: 0001_a has not been applied']);
+  assert.deepEqual(readdirSync(cwd), ['changes']); // looking makes no database
   {
     await using open = await plugin.openMigrator();
     await open.migrator.up();
@@ -48,4 +51,17 @@ test('app.checkLive() names each database by its plugin, and goes on after one t
   assert.match(misnamed!, /^SVC402 error database misnamed: its migrations cannot be read: .*"1\.sql" is no name of a migration/);
   assert.equal(begun, 'SVC402 error database unfinished: 0001_a was begun without a transaction, and has not ended');
   assert.deepEqual(more, []);
+});
+
+test('app.checkLive() tells of a certificate of the settings that cannot be used', async () => {
+  const configured = (config: Record<string, string>): Svc => new Svc({ logger: createLogger({ level: 'silent' }), config });
+  assert.deepEqual(await found(configured({ tlsCert: FIRST.cert, tlsKey: FIRST.key })), []);
+  for (const [config, message] of [
+    [{ tlsCert: FIRST.cert, tlsKey: SECOND.key }, /the key is not that of the certificate/], [{ tlsCert: FIRST.cert }, /there is no key/], [{ tlsCert: '/nowhere.pem', tlsKey: FIRST.key }, /cannot be read: ENOENT/],
+  ] as const) {
+    const [finding, ...more] = await found(configured(config));
+    assert.match(finding!, /^SVC405 warning SVC_TLS_CERT: Cannot serve TLS: /);
+    assert.match(finding!, message);
+    assert.deepEqual(more, []);
+  }
 });

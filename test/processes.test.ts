@@ -3,10 +3,14 @@
  */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
+import { X509Certificate } from 'node:crypto';
 import { once } from 'node:events';
+import { text } from 'node:stream/consumers';
 import { before, test } from 'node:test';
+import { connect } from 'node:tls';
 import { BIN, build } from './support/build.ts';
-import { project, run, start } from './support/run.ts';
+import { FIRST, SECOND } from './support/certificates.ts';
+import { project, run, start, write } from './support/run.ts';
 
 before(build);
 
@@ -55,3 +59,64 @@ for (const [what, isClosed] of [['is closed', true], ['is full and read by nobod
     assert.deepEqual(await ended, [0, null]);
   });
 }
+
+for (const [mode, args] of [['alone', []], ['as a worker', ['--workers', '1']]] as const) {
+  test(`a process that is told to end while it starts, ${mode}, stops what had started and ends with 0`, async (t) => {
+    const cwd = project(t, {
+      'app.ts': `${HEAD}app.register({ name: 'a', register() {}, startup() { console.log('start a'); }, shutdown() { console.log('stop a'); } });
+app.register({ name: 'b', requires: ['a'], register() {}, async startup(signal) { console.log('start b'); await new Promise((_, reject) => { const timer = setInterval(() => undefined, 1_000); signal.addEventListener('abort', () => { clearInterval(timer); reject(signal.reason); }); }); } });
+app.onStartup(() => { console.log('never'); });\n`,
+    });
+    const server = start(t, process.execPath, [BIN, 'run', 'app.ts', '--port', '0', ...args], { cwd });
+    await server.printed(/start b/);
+    server.child.kill('SIGTERM');
+    const { status, stdout } = await server.ended;
+    assert.deepEqual([status, stdout.trim().split('\n')], [0, ['start a', 'start b', 'stop a']]);
+  });
+}
+
+test('a second signal ends a process at once, while it starts and while it drains', async (t) => {
+  const cwd = project(t, {
+    'starts.ts': `${HEAD}app.onStartup(() => { console.log('hook'); return new Promise(() => setInterval(() => undefined, 1_000)); });\n`,
+    'drains.ts': `${HEAD}app.get('/', () => { console.log('hook'); return new Promise(() => undefined); });\n`,
+  });
+  for (const name of ['starts', 'drains']) {
+    const server = start(t, process.execPath, [BIN, 'run', `${name}.ts`, '--port', '0'], { cwd });
+    if (name === 'drains') fetch((await server.printed(/"event":"listening","url":"([^"]+)"/))[1]!).catch(() => undefined);
+    await server.printed(/hook/);
+    server.child.kill('SIGTERM');
+    await server.printed(/"event":"signal"/);
+    server.child.kill('SIGTERM');
+    const { status, signal } = await server.ended;
+    assert.deepEqual([status, signal], [143, null]);
+  }
+});
+
+test('SIGHUP renews the certificate of a process and of workers, whose connections go on', async (t) => {
+  const cwd = project(t, { 'app.ts': `${HEAD}app.get('/', () => String(process.pid));\n`, 'cert.pem': FIRST.cert, 'key.pem': FIRST.key });
+  const env = { SVC_TLS_CERT: 'cert.pem', SVC_TLS_KEY: 'key.pem' };
+  for (const args of [[], ['--workers', '2']]) {
+    write(cwd, { 'cert.pem': FIRST.cert, 'key.pem': FIRST.key });
+    const server = start(t, process.execPath, [BIN, 'run', 'app.ts', '--port', '0', ...args], { cwd, env });
+    const url = new URL((await server.printed(/"event":"listening","url":"(https:[^"]+)"/))[1]!);
+    const shown = async (): Promise<string> => {
+      const socket = connect({ port: Number(url.port), host: '127.0.0.1', rejectUnauthorized: false });
+      await once(socket, 'secureConnect');
+      socket.write('GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n');
+      const { fingerprint256 } = socket.getPeerCertificate();
+      assert.match(await text(socket), /^HTTP\/1\.1 200 /);
+      return fingerprint256;
+    };
+    assert.equal(await shown(), new X509Certificate(FIRST.cert).fingerprint256);
+    write(cwd, { 'cert.pem': SECOND.cert });
+    server.child.kill('SIGHUP'); // its key is still the old one
+    await server.printed(/E_TLS[^]*"event":"(?:tls_reload_failed|rolling_restart_failed)"|"event":"(?:tls_reload_failed|rolling_restart_failed)"[^]*E_TLS|rolling_restart_failed/);
+    assert.equal(await shown(), new X509Certificate(FIRST.cert).fingerprint256);
+    write(cwd, { 'key.pem': SECOND.key });
+    server.child.kill('SIGHUP');
+    await server.printed(/"event":"(?:tls_reloaded|rolling_restart_done)"/);
+    assert.equal(await shown(), new X509Certificate(SECOND.cert).fingerprint256);
+    server.child.kill('SIGTERM');
+    assert.equal((await server.ended).status, 0);
+  }
+});

@@ -242,7 +242,7 @@ class FakeChild implements Child {
     this.#end.resolve(end);
   }
 
-  serve(): void { this.say({ svc: 'wants', host: '127.0.0.1', port: 0, env: 'test', drainMs: 1_000 }); }
+  serve(): void { this.say({ svc: 'wants', host: '127.0.0.1', port: 0, isSecure: false, env: 'test', drainMs: 1_000 }); }
 }
 
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));

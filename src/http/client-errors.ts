@@ -23,7 +23,7 @@ export interface ParserError {
 export function onClientError(error: ParserError, socket: Socket, identity: RequestIdentity): void {
   // as node:http does itself: an answer that is under way must not get a second head in its middle
   const current = (socket as Socket & { _httpMessage?: ServerResponse | null })._httpMessage;
-  if (!socket.writable || error.code === 'ECONNRESET' || current?.headersSent === true) {
+  if (!socket.writable || error.code === 'ECONNRESET' || current?.headersSent === true || isOfTls(error)) {
     socket.destroy();
     return;
   }
@@ -32,6 +32,11 @@ export function onClientError(error: ParserError, socket: Socket, identity: Requ
     return;
   }
   refuseSocket(socket, statusOf(error), identity);
+}
+
+/** No handshake, no words that the client could read: HTTP on a port for TLS, for example. */
+function isOfTls({ code = '' }: ParserError): boolean {
+  return code.startsWith('ERR_SSL_') || code.startsWith('ERR_TLS_') || code === 'EPROTO';
 }
 
 function statusOf({ code = '', reason }: ParserError): number {

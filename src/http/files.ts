@@ -10,6 +10,7 @@ import { contentDisposition } from './disposition.ts';
 import { FileBody } from './file-body.ts';
 import { mediaTypeOf } from './media-types.ts';
 import { openFile } from './open-file.ts';
+import { isPieces } from './pieces.ts';
 import { fieldOf, isSameForRange, judge } from './preconditions.ts';
 import { contentRange, layOut, readRanges } from './ranges.ts';
 import { HttpResponse } from './response.ts';
@@ -154,10 +155,10 @@ function partial(answer: HttpResponse, { size, source }: Content, ranges: readon
 /** Fields that a 304 leaves out: the client has them (§15.4.5). */
 const OF_CONTENT: ReadonlySet<string> = new Set(['content-type', 'content-encoding', 'content-language', 'content-disposition', 'content-range', 'accept-ranges']);
 
-/** The answer as 304: what is about the content goes, everything else stays. */
+/** The answer as 304: what is about the content goes, everything else stays. Pieces stay, too: who sends it ends their source. */
 export function notModified(answer: HttpResponse): HttpResponse {
   answer.status = 304;
-  answer.body = null;
+  if (!isPieces(answer.body)) answer.body = null;
   answer.contentLength = -1;
   for (const [name] of [...answer.headers]) if (OF_CONTENT.has(name.toLowerCase())) answer.headers.delete(name);
   if (answer.headers.has('etag')) answer.headers.delete('last-modified');

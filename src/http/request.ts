@@ -125,6 +125,8 @@ export class TransportRequest implements HttpRequest {
   #readers: BodyReader[] | undefined;
   #outcome: { readonly bytes: Uint8Array | undefined; readonly error: unknown } | undefined;
   #isStreamed = false;
+  /** Whether a layer has read it, which is not to be noticed. */
+  #isWhole = false;
   #form: Promise<FormData_> | undefined;
   #leading: Promise<MultiMap> | undefined;
   /** What has been read of the body to look at its beginning. */
@@ -236,12 +238,20 @@ export class TransportRequest implements HttpRequest {
     return this.#read('body()', options, Infinity, same);
   }
 
+  /** The body for a layer that looks at it: the handler reads it in whatever way it likes, as its stream too. @internal */
+  async wholeBody(options: BodyOptions): Promise<Uint8Array> {
+    const bytes = await this.body(options);
+    this.#isWhole = true;
+    this.#ahead = [bytes];
+    return bytes;
+  }
+
   stream(options: BodyOptions = {}): AsyncIterable<Uint8Array> {
     return this.#chunks('stream()', this.#limit(options, Infinity));
   }
 
   #chunks(what: string, maxBytes: number): AsyncIterable<Uint8Array> {
-    if (this.#isStreamed || this.#readers !== undefined) throw new SvcError('E_BODY_CONSUMED', [what]);
+    if (this.#isStreamed || (this.#readers !== undefined && !this.#isWhole)) throw new SvcError('E_BODY_CONSUMED', [what]);
     this.#isStreamed = true;
     return chunksOf(this.#incoming, this.#declaredLength(), maxBytes, this.#ahead);
   }

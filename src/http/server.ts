@@ -18,7 +18,7 @@ import { USUAL_IDENTITY } from './request-id.ts';
 import { HttpResponse } from './response.ts';
 import { send } from './send.ts';
 import { SlowReaders } from './slow-readers.ts';
-import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import type { IncomingMessage, RequestListener, Server, ServerOptions, ServerResponse } from 'node:http';
 import type { AddressInfo, Server as NetServer, Socket } from 'node:net';
 import type { Clock } from '../clock.ts';
 import type { Logger } from '../log.ts';
@@ -28,6 +28,7 @@ import type { Limits } from './limits.ts';
 import type { Outcome, RequestDefaults } from './request.ts';
 import type { RequestIdentity } from './request-id.ts';
 import type { Sending } from './send.ts';
+import type { SecureTransport } from './tls.ts';
 
 /** What a server serves. */
 export interface ServedApplication {
@@ -72,6 +73,7 @@ export class HttpServer {
   readonly #app: ServedApplication;
   readonly #connections: ConnectionMeter | undefined;
   readonly #server: Server;
+  readonly #secure: SecureTransport | undefined;
   readonly #limits: Limits;
   readonly #crowd: ConnectionLimits;
   /** Undefined where all routes give a body the same time. */
@@ -89,7 +91,8 @@ export class HttpServer {
   readonly #onClose: (this: ServerResponse) => void;
   readonly #sending: Sending;
 
-  constructor(app: ServedApplication) {
+  /** `secure` where it speaks TLS. */
+  constructor(app: ServedApplication, secure?: SecureTransport) {
     const { clock, log, limits = USUAL_LIMITS, longestRequestMs } = app;
     this.#app = app;
     const closed = (outgoing: Exchange): void => this.#closed(outgoing);
@@ -101,7 +104,7 @@ export class HttpServer {
     const slow = new SlowReaders({ clock, limitMs: limits.sendTimeoutMs, onCut: (outgoing, id) => this.#onSlowReader(outgoing, id) });
     this.#sending = { slow, endless: new Set(), securesCookies: app.securesCookies };
     this.#connections = app.connections;
-    this.#server = createServer({
+    const options: ServerOptions<typeof ReceivedMessage> = {
       IncomingMessage: ReceivedMessage,
       requestTimeout,
       headersTimeout: Math.min(limits.headersTimeoutMs, requestTimeout), // node:http refuses a longer one
@@ -111,8 +114,11 @@ export class HttpServer {
       optimizeEmptyRequests: true,
       requireHostHeader: false, // node:http refuses without a body; see request-head.ts
       shouldUpgradeCallback: () => false, // answered as it stands: nobody here speaks another protocol (RFC 9110 §7.8)
-    }, (incoming, outgoing) => this.#onRequest(incoming, outgoing));
-    this.#crowd.watch(this.#server, false);
+    };
+    const listener: RequestListener = (incoming, outgoing) => this.#onRequest(incoming, outgoing);
+    this.#secure = secure;
+    this.#server = secure?.createServer(options, listener) ?? createServer(options, listener);
+    this.#crowd.watch(this.#server, this.isSecure);
     this.#server.maxHeadersCount = 0; // beyond it node:http drops fields and says nothing; see request-head.ts
     this.#server.on('clientError', (error, socket) => onClientError(error, socket as Socket, this.#identity));
     this.#server.on('connect', (_, socket) => refuseSocket(socket as Socket, 501, this.#identity));
@@ -127,13 +133,16 @@ export class HttpServer {
   /** Requests that have come and are not answered yet; those whose client has left count while their handlers run. */
   get inFlight(): number { return this.#inFlight; }
 
+  /** Whether it speaks TLS. */
+  get isSecure(): boolean { return this.#secure !== undefined; }
+
   /** The node:http server, for tests and benchmarks that bring their own sockets. @internal */
   get node(): Server { return this.#server; }
 
   /** Listens. Answers where. @throws SvcError `E_LISTEN` */
   listen(options: ListenOptions = {}): Promise<{ readonly host: string; readonly port: number; readonly url: string }> {
     const { host = '127.0.0.1', port = 8000 } = options;
-    return listenOn(this.#server, { host, port }).then((address) => {
+    return listenOn(this.#server, { host, port, isSecure: this.isSecure }).then((address) => {
       this.#server.on('error', (error) => this.#app.log.error('server_error', error));
       return address;
     });
@@ -152,7 +161,7 @@ export class HttpServer {
     });
     socket.allowHalfOpen = true; // as node:http has those that it accepts itself
     this.#server.emit('connection', socket);
-    socket.resume();
+    if (!this.isSecure) socket.resume(); // else whoever decrypts reads it
   }
 
   /**
@@ -168,6 +177,7 @@ export class HttpServer {
     const closed = adopted === undefined ? new Promise<void>((resolve) => { this.#server.close(() => resolve()); }) : this.#left(adopted);
     const idle = Promise.withResolvers<void>();
     this.#endAll = () => {
+      this.#secure?.closeAllConnections();
       this.#server.closeAllConnections(); // those that never sent a request hold close() up otherwise
       idle.resolve();
     };
@@ -334,7 +344,7 @@ function continueLater(incoming: IncomingMessage, outgoing: ServerResponse): voi
 }
 
 /** Listens, and says where. @throws SvcError `E_LISTEN` */
-export function listenOn(server: NetServer, { host, port }: { readonly host: string; readonly port: number }): Promise<{ readonly host: string; readonly port: number; readonly url: string }> {
+export function listenOn(server: NetServer, { host, port, isSecure = false }: { readonly host: string; readonly port: number; readonly isSecure?: boolean }): Promise<{ readonly host: string; readonly port: number; readonly url: string }> {
   return new Promise((resolve, reject) => {
     const onError = (error: NodeJS.ErrnoException): void => {
       reject(new SvcError('E_LISTEN', [`${host}:${port}`, LISTEN_PROBLEMS[error.code ?? ''] ?? error.message], { cause: error }));
@@ -344,7 +354,7 @@ export function listenOn(server: NetServer, { host, port }: { readonly host: str
       server.off('error', onError);
       const address = server.address() as AddressInfo; // a host and port were asked for, not a pipe
       const shown = address.family === 'IPv6' ? `[${address.address}]` : address.address;
-      resolve({ host: address.address, port: address.port, url: `http://${shown}:${address.port}` });
+      resolve({ host: address.address, port: address.port, url: `${isSecure ? 'https' : 'http'}://${shown}:${address.port}` });
     });
   });
 }

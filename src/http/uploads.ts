@@ -8,7 +8,9 @@
  * that a process that is killed leaves nothing behind. Where a system cannot unlink an open file, close() removes it.
  */
 import { randomBytes } from 'node:crypto';
+import { unlinkSync } from 'node:fs';
 import { link, open, rename, rm, unlink } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { ByteQueue } from '../bytes.ts';
 import { HTTPException, SvcError } from '../errors.ts';
@@ -20,6 +22,8 @@ import type { PartHead } from './part-head.ts';
 
 /** What is written, and read, at once. */
 const BLOCK_BYTES = 262_144;
+/** How many pieces are written at once: fewer than any system's IOV_MAX. */
+const MAX_PIECES = 256;
 /** A stretch of a chunk that is this much smaller than the chunk is copied, for it would keep all of it. */
 const WASTE = 2;
 
@@ -32,8 +36,9 @@ export class UploadStore {
   #flushing: Promise<void> | undefined;
   #isClosed = false;
 
-  constructor(directory: string, memoryBytes: number) {
-    this.#directory = directory;
+  /** `directory` undefined: that of the system. */
+  constructor(directory: string | undefined, memoryBytes: number) {
+    this.#directory = directory ?? tmpdir();
     this.#memoryLeft = memoryBytes;
   }
 
@@ -156,28 +161,40 @@ class Spool {
   /** There where the open file could not be unlinked. */
   #path: string | undefined;
   #written = 0;
+  /** Written or pending. */
+  length = 0;
 
   constructor(directory: string) { this.#directory = directory; }
 
   get pending(): number { return this.#pending.length; }
 
-  get length(): number { return this.#written + this.#pending.length; }
-
-  push(piece: Uint8Array): void { this.#pending.push(piece); }
+  push(piece: Uint8Array): void {
+    this.#pending.push(piece);
+    this.length += piece.length;
+  }
 
   async flush(isAll: boolean): Promise<void> {
     try {
       const handle = this.#handle ??= await this.#open();
-      while (this.#pending.length >= BLOCK_BYTES || (isAll && this.#pending.length > 0)) {
-        let block = this.#pending.take(Math.min(BLOCK_BYTES, this.#pending.length))!;
-        while (block.length > 0) {
-          const { bytesWritten } = await handle.write(block, 0, block.length, this.#written);
-          this.#written += bytesWritten;
-          block = block.subarray(bytesWritten);
-        }
-      }
+      while (this.#pending.length >= BLOCK_BYTES || (isAll && this.#pending.length > 0)) await this.#writeBlock(handle);
     } catch (error) {
       throw this.#failure(error as NodeJS.ErrnoException);
+    }
+  }
+
+  /** Chunks are written as they are: joining them would make as much garbage again. */
+  async #writeBlock(handle: FileHandle): Promise<void> {
+    let pieces: Uint8Array[] = [];
+    let length = 0;
+    while (length < BLOCK_BYTES && pieces.length < MAX_PIECES && this.#pending.length > 0) {
+      const piece = this.#pending.takeChunk()!;
+      pieces.push(piece);
+      length += piece.length;
+    }
+    while (pieces.length > 0) {
+      const { bytesWritten } = await handle.writev(pieces, this.#written);
+      this.#written += bytesWritten;
+      pieces = behind(pieces, bytesWritten);
     }
   }
 
@@ -199,7 +216,11 @@ class Spool {
   async #open(): Promise<FileHandle> {
     const path = join(this.#directory, `svc-upload-${randomBytes(16).toString('hex')}`);
     const handle = await open(path, 'wx+', 0o600);
-    await unlink(path).catch(() => { this.#path = path; });
+    try {
+      unlinkSync(path); // at once: a process that is killed before leaves an empty file
+    } catch {
+      this.#path = path;
+    }
     return handle;
   }
 
@@ -209,6 +230,16 @@ class Spool {
     if (error.code === 'EMFILE' || error.code === 'ENFILE') return new HTTPException(503, 'There are too many uploads at the moment', { cause: error, headers: { 'Retry-After': '5' } });
     return this.#handle === undefined ? new SvcError('E_UPLOAD_DIRECTORY', [this.#directory, error.code ?? error.message], { cause: error }) : error;
   }
+}
+
+/** What is left of the pieces when so many bytes have been written. */
+function behind(pieces: readonly Uint8Array[], written: number): Uint8Array[] {
+  let left = written;
+  return pieces.flatMap((piece) => {
+    const skipped = Math.min(left, piece.length);
+    left -= skipped;
+    return skipped === piece.length ? [] : [piece.subarray(skipped)];
+  });
 }
 
 /** Writes a file beside its place, and puts it there whole or not at all. @throws SvcError `E_UPLOAD_EXISTS` */
