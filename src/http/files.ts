@@ -3,6 +3,7 @@
  *
  *   open → validators → preconditions (304, 412) → ranges (206, 416) → bytes at once, or a body that reads as it is sent
  */
+import { fileURLToPath } from 'node:url';
 import { systemClock } from '../clock.ts';
 import { HTTPException, NotFound } from '../errors.ts';
 import { httpDate } from './dates.ts';
@@ -55,7 +56,7 @@ export function validatorsOf(state: FileState, nowMs: number, coding?: string): 
 }
 
 /**
- * The content of a file of yours. The path is trusted: never build it from a request (`mountStatic` does that safely).
+ * The content of a file of yours, by its path or `file:` URL. The path is trusted: never build it from a request (`mountStatic` does that safely).
  * 404 when there is no such regular file that can be read.
  *
  * With status 200 and GET or HEAD it has validators, and answers preconditions and ranges (RFC 9110 §13, §14).
@@ -63,8 +64,9 @@ export function validatorsOf(state: FileState, nowMs: number, coding?: string): 
 export class FileResponse extends HttpResponse {
   readonly #path: string;
 
-  constructor(path: string, options: FileOptions = {}) {
+  constructor(file: string | URL, options: FileOptions = {}) {
     const { filename, ...rest } = options;
+    const path = file instanceof URL ? fileURLToPath(file) : file;
     super(null, { ...rest, mediaType: options.mediaType ?? mediaTypeOf(filename ?? path) });
     this.#path = path;
     if (filename !== undefined) this.headers.set('Content-Disposition', contentDisposition(filename));
