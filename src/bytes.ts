@@ -51,6 +51,12 @@ export class ByteQueue {
     return bytes;
   }
 
+  /** The next bytes as far as they lie together, not copied; undefined when none wait. */
+  takeChunk(): Uint8Array | undefined {
+    const chunk = this.#chunks[this.#head];
+    return chunk === undefined ? undefined : this.take(chunk.length - this.#offset);
+  }
+
   /** The next `count` bytes, which stay, or undefined while there are fewer. */
   peek(count: number): Uint8Array | undefined {
     const bytes = this.#first(count);

@@ -145,9 +145,22 @@ const RESERVED: ReadonlySet<string> = new Set(['time', 'level', 'logger', 'event
 
 function jsonLine({ timeMs, level, logger, event, fields }: LogEvent): string {
   let line = `{"time":"${isoTime(timeMs)}","level":"${level}","logger":${safeText(logger)},"event":${safeText(event)}`;
-  // a field must not pass for the line's own: it gets an underscore
-  for (const [key, json] of fields) line += `,${RESERVED.has(key) ? `"${key}_"` : safeText(key)}:${json}`;
+  for (const [key, json] of fields) line += memberStart(key) + json;
   return `${line}}`;
+}
+
+/** Names of fields are written in programs, so they are few; those that a client made up must not fill the memory. */
+const MOST_REMEMBERED = 1_000;
+const MEMBER_STARTS = new Map<string, string>();
+
+/** `,"name":`; a field must not pass for the line's own: it gets an underscore. */
+function memberStart(key: string): string {
+  let start = MEMBER_STARTS.get(key);
+  if (start === undefined) {
+    start = `,${RESERVED.has(key) ? `"${key}_"` : safeText(key)}:`;
+    if (MEMBER_STARTS.size < MOST_REMEMBERED) MEMBER_STARTS.set(key, start);
+  }
+  return start;
 }
 
 const COLOURS: Readonly<Record<EventLevel, string>> = { debug: '\x1b[2m', info: '\x1b[36m', warn: '\x1b[33m', error: '\x1b[31m' };

@@ -49,6 +49,17 @@ test('ByteQueue.take() joins bytes of several chunks, large and small', () => {
   assert.deepEqual([...queue.take(1_001)!], [...new Uint8Array(999).fill(7), 4, 5]);
 });
 
+test('ByteQueue.takeChunk() hands out what lies together, as it is', () => {
+  const queue = new ByteQueue();
+  const chunks = [Buffer.alloc(600, 'a'), Buffer.alloc(700, 'b')];
+  for (const chunk of chunks) queue.push(chunk);
+  queue.take(100);
+  const first = queue.takeChunk()!;
+  assert.deepEqual([first.length, first.buffer === chunks[0]!.buffer, queue.length], [500, true, 700]);
+  assert.equal(queue.takeChunk(), chunks[1]);
+  assert.deepEqual([queue.takeChunk(), queue.length], [undefined, 0]);
+});
+
 test('ByteQueue does not change what it has handed out, when more arrives', () => {
   const queue = new ByteQueue();
   queue.push(bytes(0));

@@ -18,6 +18,15 @@ const MAX_PAUSE_MS = 1_000;
 
 const WRITING: BeginOptions = { isolation: undefined, isReadOnly: false };
 
+/** How one transaction runs. */
+interface TransactionPlan {
+  readonly begin: BeginOptions;
+  readonly retries: number;
+  readonly limit: Limit | undefined;
+}
+
+const PLAIN: TransactionPlan = { begin: WRITING, retries: 0, limit: undefined };
+
 /** What a database is made from, beside its driver. @internal */
 export interface DatabaseSetup {
   readonly clock: Clock;
@@ -53,13 +62,8 @@ export class Database extends Session {
    *
    * @throws SvcError `E_DB_NESTED` inside a transaction of this database: use its handle's `transaction`
    */
-  async transaction<T>(fn: (tx: Transaction) => Awaitable<T>, options: TransactionOptions = {}): Promise<T> {
-    const { isolation, readOnly, retries, signal, timeoutMs } = readOptions('transaction', options, {
-      isolation: oneOf<'' | NonNullable<TransactionOptions['isolation']>>(['read committed', 'repeatable read', 'serializable'], ''),
-      readOnly: bool(false), retries: int(0, 0, 100), signal: given<AbortSignal>(), timeoutMs: int(0, 0, MAX_TIMEOUT_MS),
-    });
-    const begin: BeginOptions = { isolation: isolation === '' ? undefined : isolation, isReadOnly: readOnly };
-    const limit = limitOf({ signal, timeoutMs }, 0, this.#clock);
+  async transaction<T>(fn: (tx: Transaction) => Awaitable<T>, options?: TransactionOptions): Promise<T> {
+    const { begin, retries, limit } = options === undefined ? PLAIN : transactionOf(options, this.#clock);
     for (let attempt = 0; ; attempt++) {
       try {
         return await this.#transact(fn, begin, limit);
@@ -121,8 +125,10 @@ export class Database extends Session {
     try {
       const limit = options === undefined && this.#statementTimeoutMs === 0 ? undefined : limitOf(options, this.#statementTimeoutMs, this.#clock);
       connection = await this.#begin(WRITING, limit);
-      const result = await work(connection, limit);
-      await connection.commit();
+      const working = work(connection, limit);
+      const result = working instanceof Promise ? await working : working;
+      const committing = connection.commit();
+      if (committing instanceof Promise) await committing;
       return result;
     } catch (error) {
       if (connection !== undefined) await undo(connection);
@@ -158,8 +164,10 @@ export class Database extends Session {
     let connection: Connection | undefined;
     try {
       if (this.#openTransactions > 0) refuseInsideTransaction(this);
-      connection = await this.#driver.acquire(begin.isReadOnly ? 'read' : 'transaction', limit);
-      await connection.begin(begin, limit);
+      const acquired = this.#driver.acquire(begin.isReadOnly ? 'read' : 'transaction', limit);
+      connection = acquired instanceof Promise ? await acquired : acquired;
+      const beginning = connection.begin(begin, limit);
+      if (beginning instanceof Promise) await beginning;
       return connection;
     } catch (error) {
       if (connection !== undefined) this.#driver.release(connection);
@@ -180,4 +188,12 @@ export class Database extends Session {
     const longestMs = Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** attempt);
     await sleepWithin(longestMs - randomInt(0, 1_000) / 2_000 * longestMs, limit, this.#clock);
   }
+}
+
+function transactionOf(options: TransactionOptions, clock: Clock): TransactionPlan {
+  const { isolation, readOnly, retries, signal, timeoutMs } = readOptions('transaction', options, {
+    isolation: oneOf<'' | NonNullable<TransactionOptions['isolation']>>(['read committed', 'repeatable read', 'serializable'], ''),
+    readOnly: bool(false), retries: int(0, 0, 100), signal: given<AbortSignal>(), timeoutMs: int(0, 0, MAX_TIMEOUT_MS),
+  });
+  return { begin: { isolation: isolation === '' ? undefined : isolation, isReadOnly: readOnly }, retries, limit: limitOf({ signal, timeoutMs }, 0, clock) };
 }

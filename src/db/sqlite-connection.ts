@@ -14,6 +14,7 @@ import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import type { Awaitable } from '../stores.ts';
 import type { BeginOptions, Connection, ExecuteResult, Limit, Row, Table } from './driver.ts';
 import type { SqliteConnectionOptions } from './sqlite-options.ts';
+import type { SqliteInput } from './sqlite-values.ts';
 import type { Params } from './values.ts';
 
 /** SQLite's own pauses of its busy handler; the last one repeats. Each is shortened by up to half, so that waiters spread. */
@@ -22,6 +23,15 @@ const BUSY_PAUSES_MS: readonly number[] = [1, 2, 5, 10, 15, 20, 25];
 const SLOW_MS = 50;
 /** Rows of executeMany() between two turns of the loop: some 2 ms. */
 const MANY_ROWS = 4 * BATCH_ROWS;
+
+/** What is done with a statement once its values are encoded. */
+type Verb<T> = (statement: SqliteStatement, inputs: readonly SqliteInput[]) => T;
+
+const EXECUTE: Verb<ExecuteResult> = (statement, inputs) => statement.execute(inputs);
+const FETCH_ONE: Verb<Row | undefined> = (statement, inputs) => statement.fetchOne(inputs);
+const FETCH_ALL: Verb<Row[]> = (statement, inputs) => statement.fetchAll(inputs);
+const FETCH_ARRAYS: Verb<Table> = (statement, inputs) => statement.fetchArrays(inputs);
+const SCALAR: Verb<unknown> = (statement, inputs) => statement.scalar(inputs);
 
 /** See {@link Connection}. */
 export class SqliteConnection implements Connection {
@@ -32,6 +42,8 @@ export class SqliteConnection implements Connection {
   /** Open cursors: they end with the transaction, else they would keep its snapshot. */
   readonly #streams = new Set<{ end(): void }>();
   #hasBegun = false;
+  /** Something failed in this transaction: only with an error does SQLite roll one back by itself. */
+  #hasFailed = false;
   /** By us, for a read-only transaction. */
   #refusesWrites = false;
   /** A statement that waits for a lock: those that come later wait for it. */
@@ -46,28 +58,27 @@ export class SqliteConnection implements Connection {
   get isInTransaction(): boolean { return this.#db.isTransaction; }
 
   execute(sql: string, params: Params, limit: Limit | undefined): Awaitable<ExecuteResult> {
-    return this.#run(sql, params, limit, (statement, inputs) => statement.execute(inputs, () => this.#totalChanges()));
+    return this.#run(sql, params, limit, EXECUTE);
   }
 
   fetchOne(sql: string, params: Params, limit: Limit | undefined): Awaitable<Row | undefined> {
-    return this.#run(sql, params, limit, (statement, inputs) => statement.fetchOne(inputs));
+    return this.#run(sql, params, limit, FETCH_ONE);
   }
 
   fetchAll(sql: string, params: Params, limit: Limit | undefined): Awaitable<Row[]> {
-    return this.#run(sql, params, limit, (statement, inputs) => statement.fetchAll(inputs));
+    return this.#run(sql, params, limit, FETCH_ALL);
   }
 
   fetchArrays(sql: string, params: Params, limit: Limit | undefined): Awaitable<Table> {
-    return this.#run(sql, params, limit, (statement, inputs) => statement.fetchArrays(inputs));
+    return this.#run(sql, params, limit, FETCH_ARRAYS);
   }
 
   scalar(sql: string, params: Params, limit: Limit | undefined): Awaitable<unknown> {
-    return this.#run(sql, params, limit, (statement, inputs) => statement.scalar(inputs));
+    return this.#run(sql, params, limit, SCALAR);
   }
 
   async executeMany(sql: string, rows: Iterable<Params>, limit: Limit | undefined): Promise<number> {
     const statement = this.#prepared(sql);
-    const totalChanges = (): number => this.#totalChanges();
     const source = rows[Symbol.iterator]();
     let next: IteratorResult<Params, unknown> = source.next();
     let affectedRows = 0;
@@ -77,7 +88,7 @@ export class SqliteConnection implements Connection {
         const until = count + MANY_ROWS;
         const done = this.#attempt(sql, limit, () => { // tried again, it goes on with the row that failed
           for (; next.done !== true && count < until; next = source.next()) {
-            affectedRows += statement.affect(statement.encode(next.value, count + 1), totalChanges);
+            affectedRows += statement.affect(statement.encode(next.value, count + 1));
             count++;
           }
         });
@@ -133,6 +144,7 @@ export class SqliteConnection implements Connection {
         throw error;
       }
       this.#hasBegun = true;
+      this.#hasFailed = false;
     });
   }
 
@@ -168,10 +180,10 @@ export class SqliteConnection implements Connection {
   /** Ends what reads. The file is closed by whoever opened it. */
   end(): void { this.#endStreams(); }
 
-  #run<T>(sql: string, params: Params, limit: Limit | undefined, work: (statement: SqliteStatement, inputs: ReturnType<SqliteStatement['encode']>) => T): Awaitable<T> {
+  #run<T>(sql: string, params: Params, limit: Limit | undefined, verb: Verb<T>): Awaitable<T> {
     const statement = this.#prepared(sql);
     const inputs = statement.encode(params);
-    const result = this.#attempt(sql, limit, () => work(statement, inputs));
+    const result = this.#attempt(sql, limit, () => verb(statement, inputs));
     if (statement.scanned.kind === 'other') this.#statements.clear();
     return result;
   }
@@ -187,22 +199,28 @@ export class SqliteConnection implements Connection {
   /** Runs something once; for as long as another process holds the lock, again and again. */
   #attempt<T>(sql: string, limit: Limit | undefined, work: () => T): Awaitable<T> {
     if (this.#waiting !== undefined) return this.#waiting.then(() => this.#attempt(sql, limit, work));
-    if (this.#hasBegun && !this.#db.isTransaction) throw new TransactionAborted('SQLite has rolled the transaction back after an earlier error', { sqlstate: '25P02', sql });
+    if (this.#hasFailed && this.#hasBegun && !this.#db.isTransaction) throw new TransactionAborted('SQLite has rolled the transaction back after an earlier error', { sqlstate: '25P02', sql });
     const { clock, log } = this.#options;
     if (limit !== undefined) {
       const reached = limitReached(limit, clock, sql);
       if (reached !== undefined) throw reached;
     }
-    const startedMs = clock.monotonicMs();
+    const startedMs = log === undefined ? 0 : clock.monotonicMs();
     try {
       return work();
     } catch (error) {
+      this.#hasFailed = true;
       if (isSqliteFailure(error) && isBusy(error)) return this.#waitFor(error, sql, limit, work);
       throw sqliteError(error, sql);
     } finally {
-      const tookMs = clock.monotonicMs() - startedMs;
-      if (tookMs > SLOW_MS) log?.warn('slow_statement', { sql, took_ms: Math.round(tookMs) });
+      if (log !== undefined) this.#tell(sql, clock.monotonicMs() - startedMs);
     }
+  }
+
+  /** How long a statement has held the loop. */
+  #tell(sql: string, tookMs: number): void {
+    this.#options.onStatement?.(tookMs / 1_000);
+    if (tookMs > SLOW_MS) this.#options.log?.warn('slow_statement', { sql, took_ms: Math.round(tookMs) });
   }
 
   async #waitFor<T>(failure: SqliteFailure, sql: string, limit: Limit | undefined, work: () => T): Promise<T> {
@@ -229,6 +247,7 @@ export class SqliteConnection implements Connection {
       try {
         return work();
       } catch (error) {
+        this.#hasFailed = true;
         if (!isSqliteFailure(error) || !isBusy(error)) throw sqliteError(error, sql);
       }
     }
@@ -239,6 +258,7 @@ export class SqliteConnection implements Connection {
     try {
       return work();
     } catch (error) {
+      this.#hasFailed = true;
       throw sqliteError(error, sql);
     }
   }
@@ -250,7 +270,7 @@ export class SqliteConnection implements Connection {
   }
 
   #end(): void {
-    this.#hasBegun = false;
+    this.#hasBegun = this.#hasFailed = false;
     if (this.#refusesWrites) this.#refuseWrites(false);
   }
 
@@ -262,10 +282,6 @@ export class SqliteConnection implements Connection {
   #endStreams(): void {
     for (const stream of this.#streams) stream.end();
     this.#streams.clear();
-  }
-
-  #totalChanges(): number {
-    return this.#statements.get('select total_changes()').scalar([]) as number; // an integer, and never past 2^53
   }
 }
 

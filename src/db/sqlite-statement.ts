@@ -7,7 +7,7 @@
  */
 import { SvcError } from '../errors.ts';
 import { LruIndex } from '../lru.ts';
-import { decodeValue, encodeParams, rowFrom, rowOf, type SqliteInput } from './sqlite-values.ts';
+import { decodeValue, encodeParams, rowOf, type SqliteInput } from './sqlite-values.ts';
 import { scanSqlite, type ScannedText } from './sqlite-text.ts';
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import type { Column, ExecuteResult, Int8, Row, Table } from './driver.ts';
@@ -15,59 +15,66 @@ import type { Params } from './values.ts';
 
 /** Texts longer than this are not kept: they are generated, and rarely twice the same. */
 const MAX_KEPT_CHARACTERS = 15 * 1024;
+const SQLITE_OK = 0;
 /** Rows read before the loop may turn. */
 export const BATCH_ROWS = 256;
+
+/** What a connection counts beside its statements. */
+interface Counters {
+  /** Texts compiled so far. */
+  readonly compilations: number;
+  /** Rows changed by all statements so far. */
+  totalChanges(): number;
+  /** The key that was made last, with all its digits. */
+  lastInsertId(): number | bigint | string;
+}
 
 /** One statement, prepared. */
 export class SqliteStatement {
   readonly scanned: ScannedText;
   readonly #statement: StatementSync;
   readonly #int8: Int8;
+  readonly #counters: Counters;
   #names: readonly string[] | undefined;
-  #readsBigInts: boolean;
-  #returnsArrays = true;
+  /** How its rows are read; not how it runs: there a bigint for either count would be 15 % of an insert. */
+  #needsBigInts: boolean;
+  #readsBigInts = false;
 
-  constructor(statement: StatementSync, scanned: ScannedText, int8: Int8) {
+  constructor(statement: StatementSync, scanned: ScannedText, int8: Int8, counters: Counters) {
     this.#statement = statement;
     this.scanned = scanned;
     this.#int8 = int8;
-    this.#readsBigInts = int8 !== 'auto' || scanned.kind !== 'select';
+    this.#counters = counters;
+    this.#needsBigInts = int8 !== 'auto' || scanned.kind !== 'select';
     statement.setReturnArrays(true);
-    if (this.#readsBigInts) statement.setReadBigInts(true);
   }
 
   encode(params: Params, row?: number): SqliteInput[] {
     return encodeParams(params, this.scanned.placeholders, row);
   }
 
-  execute(inputs: readonly SqliteInput[], totalChanges: () => number): ExecuteResult {
+  execute(inputs: readonly SqliteInput[]): ExecuteResult {
     const { kind } = this.scanned;
-    const before = kind === 'with' ? totalChanges() : 0;
-    const { changes, lastInsertRowid } = this.#statement.run(...inputs);
-    // SQLite remembers both from the last statement that wrote: others must not report them as their own
-    const affectedRows = kind === 'insert' || kind === 'update' ? Number(changes) : kind === 'with' && totalChanges() !== before ? Number(changes) : 0;
-    const lastInsertId = kind === 'insert' && affectedRows > 0 ? decodeValue(BigInt(lastInsertRowid), this.#int8) as number | bigint | string : undefined;
-    return { affectedRows, lastInsertId };
+    if (kind === 'insert') return this.#insert(inputs);
+    if (kind === 'with') return this.#with(inputs);
+    const { changes } = this.#run(inputs);
+    return { affectedRows: kind === 'update' ? changes : 0, lastInsertId: undefined }; // SQLite remembers both from the last statement that wrote: others must not report them as their own
   }
 
   /** The rows affected only: for many rows, one after the other. */
-  affect(inputs: readonly SqliteInput[], totalChanges: () => number): number {
+  affect(inputs: readonly SqliteInput[]): number {
     const { kind } = this.scanned;
-    return kind === 'insert' || kind === 'update' ? Number(this.#statement.run(...inputs).changes) : this.execute(inputs, totalChanges).affectedRows;
+    return kind === 'insert' || kind === 'update' ? this.#run(inputs).changes : this.execute(inputs).affectedRows;
   }
 
   fetchOne(inputs: readonly SqliteInput[]): Row | undefined {
-    if (this.scanned.hasStar) return this.#fetchOneByName(inputs);
-    this.#returnArrays(true);
-    const values = this.#read(() => this.#statement.get(...inputs) as unknown[] | undefined);
+    const values = this.#read(get, inputs) as unknown[] | undefined;
     return values === undefined ? undefined : rowOf(this.#names ??= this.#readNames(), values, this.#int8);
   }
 
   fetchAll(inputs: readonly SqliteInput[]): Row[] {
-    this.#returnArrays(true);
-    const rows = this.#read(() => this.#statement.all(...inputs) as unknown as unknown[][]);
+    const rows = this.#read(all, inputs) as unknown[][];
     if (rows.length === 0) return [];
-    if (this.scanned.hasStar) this.#names = this.#readNames();
     const names = this.#names ??= this.#readNames();
     const int8 = this.#int8;
     for (let index = 0; index < rows.length; index++) (rows as unknown[])[index] = rowOf(names, rows[index]!, int8);
@@ -75,15 +82,13 @@ export class SqliteStatement {
   }
 
   fetchArrays(inputs: readonly SqliteInput[]): Table {
-    this.#returnArrays(true);
-    const rows = this.#read(() => this.#statement.all(...inputs) as unknown as unknown[][]);
+    const rows = this.#read(all, inputs) as unknown[][];
     for (const row of rows) this.#decode(row);
     return { columns: this.columns(), rows };
   }
 
   scalar(inputs: readonly SqliteInput[]): unknown {
-    this.#returnArrays(true);
-    const values = this.#read(() => this.#statement.get(...inputs) as unknown[] | undefined);
+    const values = this.#read(get, inputs) as unknown[] | undefined;
     return values === undefined ? undefined : decodeValue(values[0], this.#int8);
   }
 
@@ -93,8 +98,7 @@ export class SqliteStatement {
 
   /** Rows in batches. The statement must not be used for anything else meanwhile. */
   *batches(inputs: readonly SqliteInput[]): Generator<Row[], void, undefined> {
-    this.#returnArrays(true);
-    this.#readBigInts();
+    this.#readBigInts(true);
     const rows = this.#statement.iterate(...inputs) as unknown as Iterator<unknown[]>;
     let names: readonly string[] | undefined;
     let batch: Row[] = [];
@@ -111,41 +115,59 @@ export class SqliteStatement {
     if (batch.length > 0) yield batch;
   }
 
-  /** Names of columns behind a `*` may change at any time, by another process too: node:sqlite looks each time. */
-  #fetchOneByName(inputs: readonly SqliteInput[]): Row | undefined {
-    this.#returnArrays(false);
-    const found = this.#read(() => this.#statement.get(...inputs) as Row | undefined);
-    return found === undefined ? undefined : rowFrom(found, this.#int8);
-  }
-
   #decode(values: unknown[]): void {
     for (let index = 0; index < values.length; index++) {
       if (typeof values[index] === 'bigint') values[index] = decodeValue(values[index], this.#int8);
     }
   }
 
+  #insert(inputs: readonly SqliteInput[]): ExecuteResult {
+    const { changes, lastInsertRowid } = this.#run(inputs);
+    if (changes === 0) return { affectedRows: 0, lastInsertId: undefined };
+    const isExact = this.#int8 === 'auto' && Number.isSafeInteger(lastInsertRowid);
+    return { affectedRows: changes, lastInsertId: isExact ? lastInsertRowid : this.#counters.lastInsertId() };
+  }
+
+  /** It may write, or only read; then what it says of changes is old. */
+  #with(inputs: readonly SqliteInput[]): ExecuteResult {
+    const before = this.#counters.totalChanges();
+    const { changes } = this.#run(inputs);
+    return { affectedRows: this.#counters.totalChanges() === before ? 0 : changes, lastInsertId: undefined };
+  }
+
+  #run(inputs: readonly SqliteInput[]): { readonly changes: number; readonly lastInsertRowid: number } {
+    this.#readBigInts(false);
+    return this.#step(run, inputs) as { changes: number; lastInsertRowid: number }; // numbers, for that is how it reads
+  }
+
   /** A number that does not fit throws; the statement has only read, so it may be run again. */
-  #read<T>(run: () => T): T {
-    if (this.#readsBigInts) return run();
+  #read(how: Step, inputs: readonly SqliteInput[]): unknown {
+    this.#readBigInts(this.#needsBigInts);
+    if (this.#needsBigInts) return this.#step(how, inputs);
     try {
-      return run();
+      return this.#step(how, inputs);
     } catch (error) {
       if ((error as { code?: unknown }).code !== 'ERR_OUT_OF_RANGE') throw error;
-      this.#readBigInts();
-      return run();
+      this.#needsBigInts = true;
+      this.#readBigInts(true);
+      return this.#step(how, inputs);
     }
   }
 
-  #readBigInts(): void {
-    if (this.#readsBigInts) return;
-    this.#readsBigInts = true;
-    this.#statement.setReadBigInts(true);
+  /** SQLite compiles it again when the schema has changed, by another process too: then the columns behind a `*` are others. */
+  #step(how: Step, inputs: readonly SqliteInput[]): unknown {
+    const before = this.#counters.compilations;
+    try {
+      return how(this.#statement, inputs);
+    } finally {
+      if (this.#counters.compilations !== before) this.#names = undefined;
+    }
   }
 
-  #returnArrays(isWanted: boolean): void {
-    if (this.#returnsArrays === isWanted) return;
-    this.#returnsArrays = isWanted;
-    this.#statement.setReturnArrays(isWanted);
+  #readBigInts(isWanted: boolean): void {
+    if (this.#readsBigInts === isWanted) return;
+    this.#readsBigInts = isWanted;
+    this.#statement.setReadBigInts(isWanted);
   }
 
   #readNames(): readonly string[] {
@@ -153,18 +175,48 @@ export class SqliteStatement {
   }
 }
 
+type Step = (statement: StatementSync, inputs: readonly SqliteInput[]) => unknown;
+
+/** A list that is spread is copied on its way: 8 % of an insert, by test/bench/db.ts. Few have more than six values. */
+function run(statement: StatementSync, inputs: readonly SqliteInput[]): unknown {
+  switch (inputs.length) {
+    case 1: return statement.run(inputs[0]!);
+    case 2: return statement.run(inputs[0]!, inputs[1]!);
+    case 3: return statement.run(inputs[0]!, inputs[1]!, inputs[2]!);
+    case 4: return statement.run(inputs[0]!, inputs[1]!, inputs[2]!, inputs[3]!);
+    case 5: return statement.run(inputs[0]!, inputs[1]!, inputs[2]!, inputs[3]!, inputs[4]!);
+    case 6: return statement.run(inputs[0]!, inputs[1]!, inputs[2]!, inputs[3]!, inputs[4]!, inputs[5]!);
+    default: return statement.run(...inputs);
+  }
+}
+
+function get(statement: StatementSync, inputs: readonly SqliteInput[]): unknown {
+  return inputs.length === 1 ? statement.get(inputs[0]!) : statement.get(...inputs); // most often by the key
+}
+
+function all(statement: StatementSync, inputs: readonly SqliteInput[]): unknown {
+  return statement.all(...inputs);
+}
+
 /** The statements of a connection: the least recently used one goes first. */
-export class SqliteStatements {
+export class SqliteStatements implements Counters {
   readonly #db: DatabaseSync;
   readonly #int8: Int8;
   readonly #index: LruIndex;
   readonly #kept: (SqliteStatement | undefined)[] = [];
+  #compilations = 0;
 
   constructor(db: DatabaseSync, capacity: number, int8: Int8) {
     this.#db = db;
     this.#int8 = int8;
     this.#index = new LruIndex(capacity);
+    db.setAuthorizer(() => { // it allows everything: SQLite asks whenever it compiles, which nothing else tells
+      this.#compilations++;
+      return SQLITE_OK;
+    });
   }
+
+  get compilations(): number { return this.#compilations; }
 
   /** How many are kept. */
   get size(): number { return this.#index.size; }
@@ -184,7 +236,15 @@ export class SqliteStatements {
   /** One that is not kept, for whoever reads it slowly. */
   prepare(text: string): SqliteStatement {
     const scanned = checkedText(text);
-    return new SqliteStatement(this.#db.prepare(text), scanned, this.#int8);
+    return new SqliteStatement(this.#db.prepare(text), scanned, this.#int8, this);
+  }
+
+  totalChanges(): number {
+    return Number(this.get('select total_changes()').scalar([]));
+  }
+
+  lastInsertId(): number | bigint | string {
+    return this.get('select last_insert_rowid()').scalar([]) as number | bigint | string; // an integer, as `int8` has it
   }
 
   /** Forgets all: what they mean may have changed. */

@@ -28,8 +28,6 @@ export interface ScannedText {
   readonly named: string | undefined;
   /** Whether something other than comments follows the first statement. */
   readonly hasMore: boolean;
-  /** Whether `*` may stand for columns: their names can change without the text. */
-  readonly hasStar: boolean;
   /** The word it begins with, in small letters. */
   readonly keyword: string;
   /** Where the first statement ends, its `;` included. */
@@ -48,7 +46,6 @@ export function scanSqlite(text: string): ScannedText {
   const words: string[] = [];
   let placeholders = 0;
   let named: string | undefined;
-  let hasStar = false;
   let hasMore = false;
   let before = '';
   let end = 0;
@@ -65,13 +62,12 @@ export function scanSqlite(text: string): ScannedText {
     if (word !== undefined && words.length < 4) words.push(word.toLowerCase());
     if (placeholder === '?') placeholders++;
     else if (placeholder !== undefined) named ??= placeholder;
-    if (other === '*' && before !== '(') hasStar = true; // count(*) stands for no columns
     before = match[0];
     end = TOKEN.lastIndex;
     trigger.next(word?.toLowerCase() ?? other ?? '', words);
   }
   const keyword = words[0] ?? '';
-  return { kind: before === '' || before === ';' && keyword === '' ? 'empty' : Object.hasOwn(KINDS, keyword) ? KINDS[keyword]! : 'other', placeholders, named, hasMore, hasStar, keyword, end };
+  return { kind: before === '' || before === ';' && keyword === '' ? 'empty' : Object.hasOwn(KINDS, keyword) ? KINDS[keyword]! : 'other', placeholders, named, hasMore, keyword, end };
 }
 
 /** The statements of a script, each with what was found in it. */

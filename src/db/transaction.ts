@@ -85,12 +85,12 @@ export class Transaction extends Session {
    * @throws SvcError `E_DB_OVER`, `E_DB_NESTED`
    */
   transaction<T>(fn: (tx: Transaction) => Awaitable<T>, options?: QueryOptions): Promise<T> {
-    return this.#enter(options, (limit) => this.#nest(fn, limit));
+    return this.#enter(options, (_connection, limit) => this.#nest(fn, limit));
   }
 
   /** @internal */
   run<T>(_purpose: Purpose, work: Work<T>, options: QueryOptions | undefined): Promise<T> {
-    return this.#enter(options, (limit) => work(this.#setup.connection, limit));
+    return this.#enter(options, work);
   }
 
   /** @internal */
@@ -100,7 +100,7 @@ export class Transaction extends Session {
 
   /** @internal */
   async *batches(open: OpenStream, options: QueryOptions | undefined): AsyncGenerator<readonly Row[], void, undefined> {
-    const rows = await this.#enter(options, (limit) => open(this.#setup.connection, limit)[Symbol.asyncIterator]());
+    const rows = await this.#enter(options, (connection, limit) => open(connection, limit)[Symbol.asyncIterator]());
     let isDone = false;
     try {
       for (;;) {
@@ -126,9 +126,11 @@ export class Transaction extends Session {
       await undo(end);
       throw error;
     }
-    await this.#settle();
+    this.#isOver = true;
+    if (this.#inFlight > 0) await this.#settle();
     try {
-      await end.commit();
+      const committing = end.commit();
+      if (committing instanceof Promise) await committing;
     } catch (error) {
       await undo(end);
       throw atCaller(error);
@@ -136,16 +138,16 @@ export class Transaction extends Session {
     return value;
   }
 
-  async #enter<T>(options: QueryOptions | undefined, work: (limit: Limit | undefined) => Awaitable<T>): Promise<T> {
+  async #enter<T>(options: QueryOptions | undefined, work: Work<T>): Promise<T> {
     if (this.#isOver) throw atCaller(new SvcError('E_DB_OVER', []));
     this.#inFlight++;
     try {
-      const { clock, limit: outer } = this.#setup;
+      const { clock, connection, limit: outer } = this.#setup;
       const limit = options === undefined && outer === undefined ? undefined : limitOf(options, 0, clock, outer);
       while (this.#nested !== undefined) await this.#waitFor(this.#nested); // looked at again: whoever waited longer may have begun another
       const reached = limitReached(limit, clock);
       if (reached !== undefined) throw reached;
-      const result = work(limit);
+      const result = work(connection, limit);
       return result instanceof Promise ? await result : result;
     } catch (error) {
       throw atCaller(error);

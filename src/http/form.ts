@@ -7,7 +7,6 @@
  * No body is ever in memory as a whole: what a form may take there is the bound of its fields and that of its files. An empty
  * file without a name is what browsers send for an input that nobody has used: it is left out.
  */
-import { tmpdir } from 'node:os';
 import { BadRequest, HTTPException, PayloadTooLarge } from '../errors.ts';
 import { given, int, readOptions, text } from '../options.ts';
 import { NO_TEXT, TextPart, isOtherText, mustBeSound } from './form-text.ts';
@@ -29,23 +28,27 @@ const PENDING_BYTES = 262_144;
 /** Options as they are read, defaults filled in. */
 export interface FormTerms extends MultipartLimits {
   readonly memoryBytes: number;
-  readonly directory: string;
+  readonly directory: string | undefined;
 }
 
 /** How much of the file of a field is kept, in bytes; undefined: the form has no such file, it is read over. */
 export type FileKeeper = (field: string) => number | undefined;
 const KEEP_ALL: FileKeeper = () => Infinity;
 
+const MOST = Number.MAX_SAFE_INTEGER;
+const OPTIONS = {
+  maxBytes: given<number>(), // read with those of all bodies
+  maxFields: int(1_000, 0, 1_000_000), maxFiles: int(100, 0, 1_000_000),
+  maxFieldBytes: int(1_000_000, 0, MOST), maxTextBytes: int(10_000_000, 0, MOST), maxFileBytes: int(MOST, 0, MOST),
+  maxHeaderBytes: int(16_384, 64, 1_048_576), memoryBytes: int(1_048_576, 0, MOST), directory: text(),
+};
+const USUAL: FormTerms = readOptions('form()', {}, OPTIONS);
+
 /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
 export function readFormOptions(owner: string, options: FormOptions, directory: string | undefined): FormTerms {
-  const most = Number.MAX_SAFE_INTEGER;
-  const read = readOptions(owner, options, {
-    maxBytes: given<number>(), // read with those of all bodies
-    maxFields: int(1_000, 0, 1_000_000), maxFiles: int(100, 0, 1_000_000),
-    maxFieldBytes: int(1_000_000, 0, most), maxTextBytes: int(10_000_000, 0, most), maxFileBytes: int(most, 0, most),
-    maxHeaderBytes: int(16_384, 64, 1_048_576), memoryBytes: int(1_048_576, 0, most), directory: text(directory ?? tmpdir()),
-  });
-  return read;
+  const isUsual = Object.keys(options).every((name) => name === 'maxBytes'); // nearly always
+  const terms = isUsual ? USUAL : readOptions(owner, options, OPTIONS);
+  return directory === undefined || terms.directory !== undefined ? terms : { ...terms, directory };
 }
 
 /** Of which of the two types a body is. @throws HTTPException 415 for neither, 400 for a multipart body without a boundary */
@@ -83,14 +86,19 @@ class ReceivedForm implements FormData_ {
 export function parseUrlencoded(body: string, { maxFields, maxFieldBytes }: FormTerms): FormData_ {
   const pairs = parsePairs(body, maxFields);
   if (pairs === undefined) throw new PayloadTooLarge(`The form is too large: there are more than ${maxFields} fields`, { code: 'max_fields' });
-  if (body.length > maxFieldBytes) {
-    for (const [, value] of pairs) if (Buffer.byteLength(value) > maxFieldBytes) throw new PayloadTooLarge(`The form is too large: a field is larger than ${maxFieldBytes} bytes`, { code: 'max_field_bytes' });
+  if (3 * body.length > maxFieldBytes) { // else none of them can be: three bytes a character
+    for (const [, value] of pairs) {
+      if (Buffer.byteLength(value) <= maxFieldBytes) continue;
+      throw new PayloadTooLarge(`The form is too large: a field is larger than ${maxFieldBytes} bytes`, { code: 'max_field_bytes' });
+    }
   }
   return new ReceivedForm(pairs);
 }
 
 /** Reads a multipart form whole. The caller closes the `store` when nobody needs its files any more. */
-export async function readMultipart(chunks: AsyncIterable<Uint8Array> | Iterable<Uint8Array>, boundary: string, terms: FormTerms, store: UploadStore, keeper: FileKeeper = KEEP_ALL): Promise<FormData_> {
+export async function readMultipart(
+  chunks: AsyncIterable<Uint8Array> | Iterable<Uint8Array>, boundary: string, terms: FormTerms, store: UploadStore, keeper: FileKeeper = KEEP_ALL,
+): Promise<FormData_> {
   const collected = new CollectedParts(store, keeper);
   const parser = new MultipartParser(boundary, collected, terms);
   try {

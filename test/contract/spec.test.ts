@@ -10,7 +10,7 @@
  */
 import assert from 'node:assert/strict';
 import { createHash, createHmac, createSign, generateKeyPairSync, pbkdf2Sync } from 'node:crypto';
-import { readFileSync } from 'node:fs';
+import { readFileSync, renameSync } from 'node:fs';
 import { join } from 'node:path';
 import test from 'node:test';
 import {
@@ -20,6 +20,7 @@ import {
   TextResponse, Unauthorized, cached, checkPassword, createLogger, createToken, csrfToken, float, hashPassword, int, list, provide, requireRoles,
   requireScopes, sessionKey, stateKey, str, systemClock, verifyToken,
 } from 'svc';
+import { DatabasePlugin, UniqueViolation, openDatabase } from 'svc/db';
 import { OAuthPlugin, OAuthProvider, currentUser, githubProvider, googleProvider } from 'svc/oauth';
 import { TestClient } from 'svc/testing';
 import { LoginSite, SECRET as LOGIN_SECRET, claimsOf, refusedAs } from '../oauth/support/site.ts';
@@ -51,6 +52,14 @@ function pending(id: string, issue: number, what = ''): void {
 function make(options: SvcOptions = {}): { readonly app: Svc; readonly lines: string[] } {
   const lines: string[] = [];
   return { app: new Svc({ logger: createLogger({ level: 'debug', format: 'json', sink: (line) => void lines.push(line) }), ...options }), lines };
+}
+
+/** An application with a database in a file: down while the file is away. */
+function databaseSite(t: TestContext): { readonly app: Svc; readonly client: TestClient; readonly path: string } {
+  const path = join(folder(t), 'data.db');
+  const { app } = make();
+  app.register(new DatabasePlugin(`sqlite:${path}`));
+  return { app, client: clientOf(t, app), path };
 }
 
 /** A client that is closed with the test. Errors of handlers are answers, as they are for real clients. */
@@ -817,7 +826,19 @@ row(`${STATES} / sentence 3`, 'a state is verified once', async (t) => {
   assert.equal((await site.back({ code: 'c', state })).status, 200);
   await refusedAs(await site.back({ code: 'c', state }), 400, 'invalid_state');
 });
-pending(`${STATES} / sentence 4`, 6);
+row(`${STATES} / sentence 4`, 'readiness follows the database: down with it, and up again with it', async (t) => {
+  const { client, path } = databaseSite(t);
+  const statuses: number[] = [];
+  const ask = async (): Promise<void> => void statuses.push((await client.get('/readyz')).status);
+  await ask();
+  for (let round = 0; round < 2; round++) {
+    renameSync(path, `${path}.away`);
+    await ask();
+    renameSync(`${path}.away`, path);
+    await ask();
+  }
+  assert.deepEqual(statuses, [200, 503, 200, 503, 200]);
+});
 
 // ── §4 ──
 
@@ -884,7 +905,14 @@ row(`${OPERATIONS} / GET · /metrics`, 'has the counters of requests and errors,
   assert.match(text, /^svc_errors_total 1$/m);
   assert.match(text, /^svc_uptime_seconds \d+(?:\.\d+)?(?:e-\d+)?$/m);
 });
-pending(`${OPERATIONS} / GET · /readyz`, 6, '503 while the database is down');
+row(`${OPERATIONS} / GET · /readyz`, '503 while the database is down, which it names, and is alive all the same', async (t) => {
+  const { client, path } = databaseSite(t);
+  assert.equal((await client.get('/readyz')).status, 200);
+  renameSync(path, `${path}.away`);
+  const response = await client.get('/readyz');
+  assert.deepEqual([response.status, Object.keys((await response.json() as { checks: object }).checks)], [503, ['database']]);
+  assert.equal((await client.get('/healthz')).status, 200);
+});
 for (const path of ['/openapi.json', '/docs']) pending(`${OPERATIONS} / GET · ${path}`, 11);
 const FACILITIES = '§4 Supporting facilities';
 row(`${FACILITIES} / Cache`, 'cached() keeps what a function returns, in memory or in a CacheBackend that takes its place', async () => {
@@ -904,7 +932,23 @@ row(`${FACILITIES} / Cache`, 'cached() keeps what a function returns, in memory 
   }
   assert.equal(kept.size, 2);
 });
-pending(`${FACILITIES} / Database plugin DatabasePlugin(url)`, 6, 'the embedded database');
+row(`${FACILITIES} / Database plugin DatabasePlugin(url)`, 'the embedded database has the five verbs, and what was committed is in its file', async (t) => {
+  const { app, client, path } = databaseSite(t);
+  await client.get('/readyz'); // it has started
+  const { db } = app.state;
+  await db.execute('create table note (id integer primary key, title text unique)');
+  assert.deepEqual(await db.execute('insert into note (title) values (?)', ['a']), { affectedRows: 1, lastInsertId: 1 });
+  assert.equal(await db.executeMany('insert into note (title) values (?)', [['b'], ['c']]), 2);
+  assert.deepEqual(await db.fetchOne('select title from note where id = ?', [2]), { title: 'b' });
+  await assert.rejects(db.transaction(async (tx) => {
+    await tx.execute('delete from note');
+    await tx.executeMany('insert into note (title) values (?)', [['d'], ['d']]);
+  }), UniqueViolation);
+  await db.transaction((tx) => tx.execute('update note set title = ? where id = ?', ['e', 1]));
+  await client.close();
+  await using again = await openDatabase(`sqlite:${path}`);
+  assert.deepEqual(await again.fetchAll('select id, title from note order by id'), [{ id: 1, title: 'e' }, { id: 2, title: 'b' }, { id: 3, title: 'c' }]);
+});
 pending(`${FACILITIES} / Database plugin DatabasePlugin(url)`, 9, 'PostgreSQL');
 pending(`${FACILITIES} / Database plugin DatabasePlugin(url)`, 10, 'MySQL and MariaDB');
 
@@ -1167,7 +1211,12 @@ row(`${RULES} / Rate limit exceeded`, 'is 429 as a problem, with Retry-After', a
   const seconds = Number(response.headers.get('retry-after'));
   assert.ok(Number.isInteger(seconds) && seconds >= 1 && seconds <= 60);
 });
-pending(`${RULES} / Database down on /readyz`, 6);
+row(`${RULES} / Database down on /readyz`, '503', async (t) => {
+  const { client, path } = databaseSite(t);
+  assert.equal((await client.get('/readyz')).status, 200);
+  renameSync(path, `${path}.away`);
+  assert.equal((await client.get('/readyz')).status, 503);
+});
 row(`${RULES} / Token endpoint: invalid, expired or replayed grant`, '400 with the error invalid_grant', async (t) => {
   const site = await loginSite(t, { plugin: { refreshIdleTtlSeconds: 60, accessTtlSeconds: 60 } });
   await refusedAs(await site.refresh('invalid'), 400, 'invalid_grant');

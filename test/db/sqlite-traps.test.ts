@@ -93,6 +93,23 @@ test('SQLite takes the statements in the body of a trigger for one', async (t) =
   assert.equal(await db.scalar('select a from log'), 10);
 });
 
+test('SQLite columns behind a * have the names of now, whoever has renamed them', async (t) => {
+  const { db, path } = await inFile(t);
+  await db.script('create table t (a integer, b integer); insert into t values (1, 9007199254740993)');
+  const other = new DatabaseSync(path);
+  t.after(() => other.close());
+  const read = async (): Promise<unknown[]> => [await db.fetchOne('select * from t'), ...await db.fetchAll('select * from t where ?', [1]), ...await db.fetchAll('update t set rowid = rowid returning *')];
+  const changes: readonly (readonly [string, object])[] = [
+    ['select 1', { a: 1, b: 9007199254740993n }], ['alter table t rename column a to z', { z: 1, b: 9007199254740993n }], ['alter table t add column c', { z: 1, b: 9007199254740993n, c: null }],
+    ['alter table t drop column b', { z: 1, c: null }], ['drop table t; create table t (z, y); insert into t values (2, 9007199254740995)', { z: 2, y: 9007199254740995n }],
+  ];
+  for (const [change, row] of changes) {
+    other.exec(change);
+    for (let round = 0; round < 2; round++) assert.deepEqual(await read(), [row, row, row], change);
+    await db.execute('select * from t'); // running it must not hide the next change
+  }
+});
+
 test('SQLite gives integers beyond 2^53 whole, where node:sqlite throws, by each verb and in the same statement again', async (t) => {
   const db = await memory(t);
   await db.script('create table t (id integer primary key, v integer); insert into t values (1, 5), (2, 9007199254740993), (3, -9223372036854775808)');

@@ -158,11 +158,26 @@ test('A disk that is full is 507, a process without descriptors 503, anything el
   const uploads = new UploadFolder(t);
   await using probe = await open(import.meta.filename);
   for (const [code, status] of [['ENOSPC', 507], ['EDQUOT', 507], ['EMFILE', 503], ['EIO', undefined]] as const) {
-    const write = t.mock.method(Object.getPrototypeOf(probe) as FileHandle, 'write', () => Promise.reject(Object.assign(new Error(code), { code })));
+    const writev = t.mock.method(Object.getPrototypeOf(probe) as FileHandle, 'writev', () => Promise.reject(Object.assign(new Error(code), { code })));
     await assert.rejects(received(['x'], { directory: uploads.path, memoryBytes: 0 }), (error: { status?: number; message: string }) => error.status === status && (status !== undefined || error.message === code));
-    write.mock.restore();
+    writev.mock.restore();
     assert.deepEqual(uploads.left, []);
   }
+});
+
+test('UploadStore writes on where a write has stopped short', async (t) => {
+  const uploads = new UploadFolder(t);
+  await using probe = await open(import.meta.filename);
+  type Writev = (pieces: readonly Uint8Array[], position: number) => Promise<unknown>;
+  const prototype = Object.getPrototypeOf(probe) as { writev: Writev };
+  const whole = prototype.writev;
+  t.mock.method(prototype, 'writev', function (this: unknown, pieces: readonly Uint8Array[], position: number) {
+    return whole.call(this, [Buffer.concat(pieces).subarray(0, 1_000)], position);
+  });
+  const content = Array.from({ length: 9_000 }, (_, n) => n % 10).join('');
+  const { files: [file], end } = await received([content], { directory: uploads.path, memoryBytes: 0 });
+  assert.equal(await textOf(file!.stream()), content);
+  await end();
 });
 
 test('UploadStore.close() waits for a temporary file that is being opened', async (t) => {

@@ -1,0 +1,130 @@
+/**
+ * Three times as many requests as a server can answer, for half of the time: what it takes on is answered in time, the rest is
+ * refused at once, its probes answer throughout, and afterwards it is as before.
+ *
+ *   node --conditions=svc-source test/soak/overload.ts          SOAK_SECONDS in all, default 30
+ *
+ *   calm        one request after another: what the server can do
+ *   overload    a request every so often, whether the earlier ones are answered or not
+ *   after       one request after another again
+ *
+ * Each request keeps the server busy for WORK_MS, so that the event loop is what is late. Without the layer the same overload
+ * makes each answer later than the one before it: CONTROL_SECONDS of it are run for comparison, and must be later.
+ */
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { Agent, get } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { ConcurrencyLimitMiddleware, Svc, createLogger } from 'svc';
+import type { ChildProcess } from 'node:child_process';
+
+const SECONDS = Number(process.env['SOAK_SECONDS'] ?? 30);
+const CONTROL_SECONDS = Math.max(2, SECONDS / 6);
+const WORK_MS = 4;
+const FACTOR = 3;
+/** Bounds for a machine that does other things, too. */
+const ANSWER_MS = 2_000;
+const REFUSAL_MS = 2_000;
+const PROBE_MS = 2_000;
+const LEAST_USE = 0.25;
+
+async function serve(isLimited: boolean): Promise<void> {
+  const app = new Svc({ logger: createLogger({ level: 'error' }) });
+  if (isLimited) app.use(new ConcurrencyLimitMiddleware({ max: 25, maxEventLoopDelayMs: 100 }));
+  app.get('/', async () => {
+    await new Promise((resolve) => setImmediate(resolve));
+    for (const until = performance.now() + WORK_MS; performance.now() < until;);
+    return 'x';
+  });
+  const { port } = await app.run({ port: 0 });
+  process.send!(port);
+}
+
+interface Answer { readonly status: number; readonly ms: number }
+
+/** The port of the server, and the agent that keeps its connections. */
+interface Target { readonly child: ChildProcess; readonly port: number; readonly agent: Agent }
+
+async function start(isLimited: boolean): Promise<Target> {
+  const child = fork(fileURLToPath(import.meta.url), [isLimited ? 'limited' : 'open'], { execArgv: ['--conditions=svc-source'] });
+  const [port] = await once(child, 'message') as [number];
+  return { child, port, agent: new Agent({ keepAlive: true, maxSockets: 2_000 }) };
+}
+
+function request({ port, agent }: Target, path = '/'): Promise<Answer> {
+  const startedMs = performance.now();
+  return new Promise((resolve, reject) => {
+    get({ port, path, agent }, (response) => {
+      response.resume().on('end', () => resolve({ status: response.statusCode!, ms: performance.now() - startedMs })).on('error', reject);
+    }).on('error', reject);
+  });
+}
+
+/** One after another. */
+async function calm(target: Target, seconds: number): Promise<Answer[]> {
+  const answers: Answer[] = [];
+  for (const until = performance.now() + seconds * 1_000; performance.now() < until;) answers.push(await request(target));
+  return answers;
+}
+
+async function overload(target: Target, perSecond: number, seconds: number): Promise<{ answers: Answer[]; probes: Answer[] }> {
+  const [answers, probes]: [Promise<Answer>[], Promise<Answer>[]] = [[], []];
+  const startedMs = performance.now();
+  let probeMs = 0;
+  for (let ms = 0; ms < seconds * 1_000; ms = performance.now() - startedMs) {
+    while (answers.length < ms / 1_000 * perSecond) answers.push(request(target));
+    if (ms >= probeMs) {
+      probes.push(request(target, '/healthz'));
+      probeMs += 250;
+    }
+    await sleep(2);
+  }
+  return { answers: await Promise.all(answers), probes: await Promise.all(probes) };
+}
+
+function percentile(answers: readonly Answer[], part: number): number {
+  const sorted = answers.map(({ ms }) => ms).toSorted((left, right) => left - right);
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))] ?? NaN;
+}
+
+async function stop({ child, agent }: Target): Promise<void> {
+  agent.destroy();
+  child.kill('SIGKILL');
+  await once(child, 'close');
+}
+
+async function main(): Promise<number> {
+  const failures: string[] = [];
+  const must = (isTrue: boolean, what: string): void => { if (!isTrue) failures.push(what); };
+  const target = await start(true);
+  const before = await calm(target, SECONDS / 6);
+  const perSecond = before.length / (SECONDS / 6);
+  const seconds = SECONDS / 2;
+  const { answers, probes } = await overload(target, FACTOR * perSecond, seconds);
+  const taken = answers.filter(({ status }) => status === 200);
+  const refused = answers.filter(({ status }) => status === 503);
+  await sleep(1_000);
+  const after = await calm(target, SECONDS / 6);
+  await stop(target);
+  const open = await start(false);
+  const control = await overload(open, FACTOR * perSecond, CONTROL_SECONDS);
+  await stop(open);
+  console.log(`calm ${perSecond.toFixed(0)}/s; overload ${(answers.length / seconds).toFixed(0)}/s: ${(taken.length / seconds).toFixed(0)}/s answered, p99 ${percentile(taken, 0.99).toFixed(0)} ms; ` +
+    `${(refused.length / seconds).toFixed(0)}/s refused, p99 ${percentile(refused, 0.99).toFixed(0)} ms; ${probes.length} probes, worst ${percentile(probes, 1).toFixed(0)} ms; ` +
+    `after ${(after.length / (SECONDS / 6)).toFixed(0)}/s; without the layer p99 ${percentile(control.answers, 0.99).toFixed(0)} ms after ${CONTROL_SECONDS.toFixed(0)} s`);
+  must(before.every(({ status }) => status === 200), 'a calm server refuses nothing');
+  must(taken.length + refused.length === answers.length, 'an overloaded server answers 200 or 503');
+  must(refused.length > 0, 'an overloaded server refuses something');
+  must(taken.length / seconds >= LEAST_USE * perSecond, 'what it can do it does');
+  must(percentile(taken, 0.99) <= ANSWER_MS, `p99 of what it takes on is at most ${ANSWER_MS} ms`);
+  must(percentile(refused, 0.99) <= REFUSAL_MS, `p99 of refusals is at most ${REFUSAL_MS} ms`);
+  must(probes.every(({ status, ms }) => status === 200 && ms <= PROBE_MS), `probes are answered within ${PROBE_MS} ms`);
+  must(after.every(({ status }) => status === 200), 'afterwards it refuses nothing');
+  must(percentile(control.answers, 0.99) > percentile(taken, 0.99), 'without the layer answers are later');
+  for (const failure of failures) console.error(`FAILED: ${failure}`);
+  return failures.length === 0 ? 0 : 1;
+}
+
+if (process.argv[2] === undefined) process.exitCode = await main();
+else await serve(process.argv[2] === 'limited');

@@ -1,0 +1,181 @@
+/**
+ * Uploads of 2 GB into a server of its own: through `form()`, which keeps the file until the request is over, and through
+ * `parts()`; then uploads that break off, until SOAK_SECONDS (default 60) are over.
+ *
+ *   node --conditions=svc-source test/soak/uploads.ts            with fewer than 60 seconds, as in CI, bodies have 64 MB
+ *
+ * Asserted: no upload adds more than 64 MB to what the server has resident after smaller ones of its kind (until V8 collects what was
+ * received, up to 64 MB of chunks that nobody needs lie about, with any server), every byte arrives, what is read back is what was
+ * sent, and when all is over the folder is empty and no descriptor of it is open.
+ */
+import { spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { once } from 'node:events';
+import { mkdtempSync, readdirSync, readlinkSync, rmSync } from 'node:fs';
+import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Svc } from 'svc';
+import { seeded } from '../support/random.ts';
+import { RawClient } from '../support/raw-http.ts';
+
+const SECONDS = Number(process.env['SOAK_SECONDS'] ?? 60);
+const BODY_BYTES = SECONDS < 60 ? 64_000_000 : 2_000_000_000;
+const MAX_ADDED_BYTES = 64_000_000;
+const WARM_UP_BYTES = 100_000_000;
+const MAX_BODY_BYTES = 2_100_000_000;
+const SEED = Number(process.env['SOAK_SEED'] ?? Date.now() % 1_000_000_000);
+const SETTLE_MS = 15_000;
+
+// ── the server ──
+
+/** What the server tells about itself. Bytes. */
+interface Inside {
+  readonly rss: number;
+  /** The most that was resident since it was last asked. */
+  readonly peak: number;
+  /** What there is in the folder for uploads, by name or by descriptor. */
+  readonly left: readonly string[];
+}
+
+async function serve(uploadDirectory: string): Promise<void> {
+  const app = new Svc({ uploadDirectory });
+  let peak = 0;
+  setInterval(() => { peak = Math.max(peak, process.memoryUsage.rss()); }, 10).unref();
+  const openFiles = (): string[] => process.platform !== 'linux' ? [] : readdirSync('/proc/self/fd').map((fd) => {
+    try {
+      return readlinkSync(`/proc/self/fd/${fd}`);
+    } catch {
+      return '';
+    }
+  }).filter((path) => path.startsWith(uploadDirectory));
+  app.get('/inside', () => {
+    globalThis.gc!();
+    const inside: Inside = { rss: process.memoryUsage.rss(), peak, left: [...readdirSync(uploadDirectory), ...openFiles()] };
+    peak = inside.rss;
+    return { ...inside };
+  });
+  app.post('/form', { maxBodyBytes: MAX_BODY_BYTES, requestTimeoutMs: 600_000 }, async ({ req }) => {
+    const file = (await req.form()).file('file')!;
+    const hash = createHash('sha1');
+    for await (const chunk of file.stream()) hash.update(chunk);
+    return { size: file.size, hash: hash.digest('hex') };
+  });
+  app.post('/parts', { requestTimeoutMs: 600_000 }, async ({ req }) => {
+    const hash = createHash('sha1');
+    let size = 0;
+    for await (const part of req.parts({ maxBytes: MAX_BODY_BYTES })) {
+      for await (const chunk of part) {
+        hash.update(chunk);
+        size += chunk.length;
+      }
+    }
+    return { size, hash: hash.digest('hex') };
+  });
+  setTimeout(() => process.exit(9), (SECONDS + 300) * 1_000).unref(); // whoever started it has gone
+  const { port } = await app.run({ port: 0 });
+  process.stdout.write(`${port}\n`);
+}
+
+// ── the client ──
+
+const HEAD = Buffer.from('--b\r\nContent-Disposition: form-data; name="file"; filename="large.bin"\r\nContent-Type: application/octet-stream\r\n\r\n');
+const TAIL = Buffer.from('\r\n--b--\r\n');
+const BLOCK = Buffer.from(Array.from({ length: 1_000_000 }, ((random) => () => random(256))(seeded(SEED))));
+
+function requestHead(path: string, bytes: number): string {
+  return `POST ${path} HTTP/1.1\r\nHost: a\r\nContent-Type: multipart/form-data; boundary=b\r\nContent-Length: ${HEAD.length + bytes + TAIL.length}\r\n\r\n`;
+}
+
+/** Sends one upload of so many bytes as fast as it is taken. Answers what the server has read, and the hash of what was sent. */
+async function upload(port: number, path: string, bytes: number): Promise<{ answered: { size: number; hash: string }; sent: string }> {
+  await using client = await RawClient.open(port);
+  const { socket } = client;
+  const hash = createHash('sha1');
+  const answer = client.answer();
+  socket.write(requestHead(path, bytes));
+  socket.write(HEAD);
+  for (let sent = 0; sent < bytes; sent += BLOCK.length) {
+    const block = BLOCK.subarray(0, Math.min(BLOCK.length, bytes - sent));
+    hash.update(block);
+    if (!socket.write(block)) await Promise.race([once(socket, 'drain'), answer]);
+  }
+  socket.write(TAIL);
+  const { status, json, text } = await answer;
+  if (status !== 200) throw new Error(`${path}: ${status} ${text()}`);
+  return { answered: json() as unknown as { size: number; hash: string }, sent: hash.digest('hex') };
+}
+
+/** Sends some of an upload, and leaves. */
+async function brokenOff(port: number, path: string, bytes: number, hasReset: boolean): Promise<void> {
+  const socket = connect(port, '127.0.0.1');
+  socket.on('error', () => undefined);
+  await once(socket, 'connect');
+  socket.write(requestHead(path, BODY_BYTES));
+  socket.write(HEAD);
+  for (let sent = 0; sent < bytes && !socket.destroyed; sent += BLOCK.length) {
+    if (!socket.write(BLOCK.subarray(0, Math.min(BLOCK.length, bytes - sent)))) await Promise.race([once(socket, 'drain'), once(socket, 'close')]);
+  }
+  if (hasReset) socket.resetAndDestroy();
+  else socket.destroy();
+  if (!socket.closed) await once(socket, 'close');
+}
+
+async function inside(port: number): Promise<Inside> {
+  await using client = await RawClient.open(port);
+  return (await client.get('/inside').answer()).json() as unknown as Inside;
+}
+
+const mega = (bytes: number): string => `${(bytes / 1e6).toFixed(1)} MB`;
+
+async function main(): Promise<void> {
+  console.log(`uploads: ${mega(BODY_BYTES)} each, then ones that break off for ${SECONDS} s in all, seed ${SEED}`);
+  const directory = mkdtempSync(join(tmpdir(), 'svc-uploads-'));
+  process.on('exit', () => rmSync(directory, { recursive: true, force: true }));
+  const child = spawn(process.execPath, ['--conditions=svc-source', '--expose-gc', import.meta.filename, 'serve', directory], { stdio: ['ignore', 'pipe', 'inherit'] });
+  process.on('exit', () => child.kill('SIGKILL'));
+  const exited = once(child, 'exit');
+  const port = await Promise.race([once(createInterface({ input: child.stdout }), 'line').then(([line]) => Number(line)), exited.then(() => { throw new Error('The server did not start'); })]);
+  const failures: string[] = [];
+  const endMs = performance.now() + SECONDS * 1_000;
+  for (const path of ['/form', '/parts']) {
+    for (let round = 0; round < 2; round++) await upload(port, path, WARM_UP_BYTES);
+    const before = (await inside(port)).rss;
+    const startMs = performance.now();
+    const { answered, sent } = await upload(port, path, BODY_BYTES);
+    const seconds = (performance.now() - startMs) / 1_000;
+    const { peak } = await inside(port);
+    console.log(`${path}: ${seconds.toFixed(1)} s, ${mega(BODY_BYTES / seconds)}/s, resident ${mega(before)} → ${mega(peak)} at most`);
+    if (answered.size !== BODY_BYTES || answered.hash !== sent) failures.push(`${path}: ${answered.size} bytes came, or others`);
+    if (peak - before > MAX_ADDED_BYTES) failures.push(`${path}: ${mega(peak - before)} were added to memory`);
+  }
+  const random = seeded(SEED);
+  let broken = 0;
+  const breakOff = async (): Promise<void> => {
+    await Promise.all(Array.from({ length: 8 }, () => brokenOff(port, random(2) === 0 ? '/form' : '/parts', 1 + random(8_000_000), random(2) === 0)));
+    broken += 8;
+  };
+  while (broken < 200) await breakOff(); // eight at once have not been there before
+  const before = (await inside(port)).rss;
+  while (performance.now() < endMs || broken < 400) await breakOff();
+  const settledMs = performance.now() + SETTLE_MS;
+  let after = await inside(port);
+  while (after.left.length > 0 && performance.now() < settledMs) {
+    await sleep(50);
+    after = await inside(port);
+  }
+  console.log(`${broken} uploads broken off; resident ${mega(before)} → ${mega(after.rss)}`);
+  if (after.left.length > 0) failures.push(`left behind: ${after.left.join(', ')}`);
+  if (after.rss - before > MAX_ADDED_BYTES) failures.push(`${mega(after.rss - before)} more are resident after uploads that broke off`);
+  child.kill('SIGTERM');
+  const [status] = await exited as [number | null];
+  if (status !== 0) failures.push(`SIGTERM ended the server with ${String(status)}`);
+  if (failures.length > 0) {
+    console.error(`\nFAILED, seed ${SEED}:\n  ${failures.join('\n  ')}`);
+    process.exitCode = 1;
+  } else console.log('passed');
+}
+
+await (process.argv[2] === 'serve' ? serve(process.argv[3]!) : main());
