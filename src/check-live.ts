@@ -17,7 +17,7 @@ export async function findMigrations(view: ApplicationView, tell: Tell): Promise
     const subject = `database ${plugin.name}`;
     let open: OpenMigrator;
     try {
-      open = await plugin.openMigrator();
+      open = await plugin.openMigrator({ onlyReads: true });
     } catch (error) {
       tell(subject, `it cannot be opened: ${thrown(error)}`, undefined, { remedy: 'Mend the address, start the database, or give this user the rights' });
       continue;

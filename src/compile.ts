@@ -171,7 +171,7 @@ function isFolderOfMount({ mount, template }: FlatRoute): boolean {
 /** One route; a mistake in its schemas or dependencies is a finding like any other. */
 function compiled(route: FlatRoute, method: string, parts: RouteParts, report: (finding: Finding) => void): Endpoint | undefined {
   try {
-    if (!isFolderOfMount(route)) route.mount?.folder.open();
+    if (!isFolderOfMount(route)) route.mount?.open(parts.services.clock);
     const endpoint = compileRoute(route, method, parts);
     const layers = around(route, parts);
     return layers.length === 0 ? endpoint : { ...endpoint, run: compose(layers, (req) => endpoint.run(req), parts.errors) };

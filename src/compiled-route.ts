@@ -194,6 +194,7 @@ function isListType(source: TypeSource): boolean {
 /** A route that is its handler alone. */
 function plainCall({ handler }: RoutePlan): (req: TransportRequest) => unknown {
   return (req) => {
+    if (req.expiry !== undefined) throw req.expiry; // while a layer waited for something
     const context = new RequestContext(req);
     return req.event === undefined ? handler(context) : observeHandler(req.event, handler, context);
   };

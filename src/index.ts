@@ -43,6 +43,9 @@ export type {
   Awaitable, BodyOptions, CompiledRoute, CompiledView, Context, FormData_, FormOptions, FormPart, Host, HttpRequest, Middleware, MiddlewareKind, Next, Plugin, RateLimitKey, RouteRateLimit, RouterLike, Rule,
   SecurityRequirement, Services, Session, SessionKey, Flash, StateKey, StateMap,
 } from './http/contracts.ts';
+export { CompressionMiddleware } from './http/compression.ts';
+export type { CompressionOptions } from './http/compression.ts';
+export type { ContentCoding } from './http/content-codings.ts';
 export type { DirectiveName, Directives, Sources } from './http/content-security-policy.ts';
 export { ConcurrencyLimitMiddleware } from './http/concurrency-limit.ts';
 export type { ConcurrencyLimitOptions } from './http/concurrency-limit.ts';
@@ -53,6 +56,8 @@ export { CSRFMiddleware, csrfField, csrfToken } from './http/csrf.ts';
 export type { CSRFOptions } from './http/csrf.ts';
 export { contentDisposition } from './http/disposition.ts';
 export type { DispositionType } from './http/disposition.ts';
+export { ETagMiddleware } from './http/etag.ts';
+export type { ETagOptions } from './http/etag.ts';
 export { EventBroadcast } from './http/event-broadcast.ts';
 export type { EventBroadcastOptions } from './http/event-broadcast.ts';
 export { lastEventId } from './http/event-format.ts';

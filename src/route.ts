@@ -10,7 +10,6 @@ import { REQUEST_TIMEOUT } from './http/limits.ts';
 import { fillTemplate, parseTemplate } from './http/path.ts';
 import { asMiddleware } from './http/pipeline.ts';
 import { readRouteRateLimit } from './http/rate-limiter.ts';
-import { services } from './http/state.ts';
 import { MOUNT_PARAMETER, StaticMount } from './http/static.ts';
 import type { InputOf, InputShape, TextInputs } from './di.ts';
 import type { Declared, Finding } from './findings.ts';
@@ -244,11 +243,10 @@ export class Routes {
   mountStatic(urlPath: string, directory: string | URL, options: StaticOptions = {}): this {
     const prefix = urlPath === '/' ? '' : checkedPrefix(urlPath);
     const mount = new StaticMount(directory, options);
-    const below = (name: string | undefined) => [{ name, mcp: false }, ({ req, state }: Context) => mount.answer(req, (req.pathParams as { file?: string })[MOUNT_PARAMETER] ?? '', state.get(services).clock)];
-    this.addRoute(['GET'], `${prefix}/{${MOUNT_PARAMETER}:path}`, below(mount.name), mount);
-    this.addRoute(['GET'], `${prefix}/`, below(undefined), mount);
-    if (prefix === '') return this;
-    return this.addRoute(['GET'], prefix, [{ mcp: false }, ({ req, state }: Context) => mount.answer(req, undefined, state.get(services).clock)], mount);
+    const handler = ({ req }: Context): unknown => mount.answer(req, (req.pathParams as { readonly [MOUNT_PARAMETER]?: string })[MOUNT_PARAMETER] ?? '');
+    this.addRoute(['GET'], `${prefix}/{${MOUNT_PARAMETER}:path}`, [{ name: mount.name, mcp: false }, handler], mount);
+    this.addRoute(['GET'], `${prefix}/`, [{ mcp: false }, handler], mount);
+    return prefix === '' ? this : this.addRoute(['GET'], prefix, [{ mcp: false }, ({ req }: Context) => mount.answer(req, undefined)], mount);
   }
 
   /** @throws SvcError `E_APP_FROZEN` once compiled @internal */

@@ -245,10 +245,11 @@ test('requireRoles() takes any of its roles, and its 403 is no challenge', async
   assert.deepEqual(brief(await client.get('/', bearer(tokenOf({ roles: ['x'] })))), [403, null]);
 });
 
-test('V14 a token is taken from the Authorization field alone, once, in any case of its scheme', async () => {
+test('V14 a token is taken from the Authorization field alone, once, in any case of its scheme', async (t) => {
   const { app } = make();
   app.route('/', ['GET', 'POST'], { me: Depends(BearerAuth()) }, ({ me }) => me.sub);
   const server = await app.run({ port: 0, handleSignals: false });
+  t.after(() => server.close());
   const token = tokenOf();
   const ask = async (head: string, method = 'GET', target = '/', body = ''): Promise<[number, string | undefined]> => {
     await using client = await RawClient.open(server.port);
@@ -264,12 +265,11 @@ test('V14 a token is taken from the Authorization field alone, once, in any case
   for (const value of ['Bearer', 'Bearer ', `Bearer ${token} more`, `Bearer more ${token}`, `Bearer "${token}"`, `Bearer ${token},`, `Bearer ${token}, Bearer ${token}`, `Bearer token=${token}`, `Bearer\t${token}`.replace('\t', ' \t'), `Bearer ${token}=`]) {
     assert.deepEqual(await ask(`Authorization: ${value}\r\n`), INVALID, value);
   }
-  assert.deepEqual(await ask(`Authorization: Bearer ${token}\r\nAuthorization: Bearer ${token}\r\n`), INVALID);
-  assert.deepEqual(await ask(`Authorization: Bearer ${token}\r\nauthorization: Basic YTpi\r\n`), INVALID);
-  assert.deepEqual(await ask(`Authorization: Basic YTpi\r\nAuthorization: Bearer ${token}\r\n`), MISSING);
+  for (const [first, second] of [[`Bearer ${token}`, `Bearer ${token}`], [`Bearer ${token}`, 'Basic YTpi'], ['Basic YTpi', `Bearer ${token}`]]) {
+    assert.equal((await ask(`Authorization: ${first}\r\nauthorization: ${second}\r\n`))[0], 400, 'twice: the head can be understood in two ways');
+  }
   assert.deepEqual(await ask('', 'GET', `/?access_token=${token}&token=${token}&authorization=Bearer%20${token}`), MISSING);
   assert.deepEqual(await ask('', 'POST', '/', `access_token=${token}`), MISSING);
-  await server.close();
 });
 
 test('V15 401 for whoever is not known, 403 for whoever may not, and HEAD as GET', async () => {

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { Svc, createLogger } from 'svc';
@@ -21,6 +22,7 @@ test('app.checkLive() finds nothing without a database, and nothing when all is 
   const plugin = new DatabasePlugin(`sqlite:///${cwd}/data.db`, { migrationDirectory: join(cwd, 'changes') });
   const app = application(plugin);
   assert.deepEqual(await found(app), ['SVC402 error database database: 0001_a has not been applied']);
+  assert.deepEqual(readdirSync(cwd), ['changes']); // looking makes no database
   {
     await using open = await plugin.openMigrator();
     await open.migrator.up();

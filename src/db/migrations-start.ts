@@ -19,8 +19,11 @@ export type MigrationPolicy = 'check' | 'apply' | 'ignore';
 /** A plugin whose database has migrations. `svc migrate` and `svc check --live` ask it. */
 export interface Migratable {
   readonly name: string;
-  /** The database opened by itself, without the application, until it is disposed of. Rejects when it cannot be reached. */
-  openMigrator(): Promise<OpenMigrator>;
+  /**
+   * The database opened by itself, without the application, until it is disposed of; with `onlyReads` neither made nor written to.
+   * Rejects when it cannot be reached.
+   */
+  openMigrator(options?: { readonly onlyReads?: boolean }): Promise<OpenMigrator>;
 }
 
 /** A migrator, and how to leave its database. */

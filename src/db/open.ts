@@ -62,7 +62,7 @@ export interface DatabaseObserver {
 }
 
 /** Reads address and options, and opens nothing. @internal */
-export function prepareDatabase(url: string, options: DatabaseOptions, { name, onWait }: DatabaseObserver = UNNAMED): PreparedDatabase {
+export function prepareDatabase(url: string, options: DatabaseOptions, { name, onStatement, onWait }: DatabaseObserver = UNNAMED): PreparedDatabase {
   const address = parseDatabaseUrl(url);
   const read = readOptions('the database', options, {
     int8: oneOf(['auto', 'bigint', 'string'], 'auto'), statementTimeoutMs: int(0, 0, MAX_TIMEOUT_MS), statementCache: int(256, 1, 10_000), pool: given<PoolOptions>('an object', isObject),
@@ -72,7 +72,7 @@ export function prepareDatabase(url: string, options: DatabaseOptions, { name, o
   const { acquireTimeoutMs, maxWaiting } = readOptions('the database\'s pool', read.pool ?? {}, { acquireTimeoutMs: int(5_000, 1, MAX_TIMEOUT_MS), maxWaiting: int(1_000, 0, 1_000_000) });
   const clock = read.clock ?? systemClock;
   const { int8, statementCache, readOnly: isReadOnly, synchronous, busyTimeoutMs, readers, log } = read;
-  const sqlite = new SqliteDriver({ path: address.path, isReadOnly, synchronous, busyTimeoutMs, readers, int8, statementCache, acquireTimeoutMs, maxWaiting, clock, log });
+  const sqlite = new SqliteDriver({ path: address.path, isReadOnly, synchronous, busyTimeoutMs, readers, int8, statementCache, acquireTimeoutMs, maxWaiting, clock, log, onStatement });
   const driver = new ObservedDriver(sqlite, { name, clock, onWait });
   return { driver, database: new Database(driver, { clock, statementTimeoutMs: read.statementTimeoutMs }), synchronous, isInMemory: address.path === ':memory:' };
 }

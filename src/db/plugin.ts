@@ -11,6 +11,7 @@
  * imports `svc/db` has neither. Read before the plugin is registered it throws `E_STATE_UNSET`.
  */
 import { existsSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { SvcError } from '../errors.ts';
 import { AppState, stateKey } from '../http/state.ts';
 import { oneOf, readOptions, text } from '../options.ts';
@@ -18,7 +19,7 @@ import { DatabaseMetrics } from './database-metrics.ts';
 import { Migrator } from './migrations.ts';
 import { migrateAtStart, type MigrationPolicy, type OpenMigrator } from './migrations-start.ts';
 import { prepareDatabase, type DatabaseOptions, type PreparedDatabase } from './open.ts';
-import { shownUrl } from './url.ts';
+import { parseDatabaseUrl, shownUrl } from './url.ts';
 import type { Host, Plugin, Rule, StateKey } from '../http/contracts.ts';
 import type { Database } from './database.ts';
 import type { MigrationSources } from './migrations-source.ts';
@@ -130,8 +131,8 @@ export class DatabasePlugin implements Plugin {
   }
 
   /** The database opened by itself, for `svc migrate` and `svc check --live`. */
-  async openMigrator(): Promise<OpenMigrator> {
-    const opened = this.#prepare();
+  async openMigrator({ onlyReads = false }: { readonly onlyReads?: boolean } = {}): Promise<OpenMigrator> {
+    const opened = onlyReads ? this.#prepareToRead() : this.#prepare();
     await opened.driver.open();
     return { migrator: new Migrator(opened.database, this.#sources(), { clock: this.#options.clock ?? this.#host!.clock }), [Symbol.asyncDispose]: () => opened.database.close() };
   }
@@ -143,6 +144,15 @@ export class DatabasePlugin implements Plugin {
     return prepareDatabase(this.#url, { clock, log, ...this.#options }, {
       name, onWait: (seconds) => waits.observe(seconds, name), onStatement: (seconds) => statements.observe(seconds, name),
     });
+  }
+
+  /** Makes no file: in one that is not there nothing has been applied, as in an empty one in memory. */
+  #prepareToRead(): PreparedDatabase {
+    const { path } = parseDatabaseUrl(this.#url);
+    if (this.#described.isInMemory) return this.#prepare();
+    const { clock, log } = this.#host!; // as in #prepare()
+    if (!existsSync(path) && existsSync(dirname(path))) return prepareDatabase('sqlite::memory:', { clock, log });
+    return prepareDatabase(this.#url, { clock, log, ...this.#options, readOnly: true, readers: 0 });
   }
 
   /** What plugins contribute is for the database without a name of its own. */

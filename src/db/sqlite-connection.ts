@@ -213,11 +213,13 @@ export class SqliteConnection implements Connection {
       if (isSqliteFailure(error) && isBusy(error)) return this.#waitFor(error, sql, limit, work);
       throw sqliteError(error, sql);
     } finally {
-      if (log !== undefined) this.#warnWhenSlow(sql, clock.monotonicMs() - startedMs);
+      if (log !== undefined) this.#tell(sql, clock.monotonicMs() - startedMs);
     }
   }
 
-  #warnWhenSlow(sql: string, tookMs: number): void {
+  /** How long a statement has held the loop. */
+  #tell(sql: string, tookMs: number): void {
+    this.#options.onStatement?.(tookMs / 1_000);
     if (tookMs > SLOW_MS) this.#options.log?.warn('slow_statement', { sql, took_ms: Math.round(tookMs) });
   }
 

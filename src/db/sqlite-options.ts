@@ -11,7 +11,10 @@ export const MEMORY = ':memory:';
 /** What a connection needs beside the open file. */
 export interface SqliteConnectionOptions {
   readonly clock: Clock;
+  /** Without one no statement is timed. */
   readonly log: Logger | undefined;
+  /** Told in seconds how long each statement has run that is timed. */
+  readonly onStatement?: ((seconds: number) => void) | undefined;
   readonly busyTimeoutMs: number;
   readonly statementCache: number;
   readonly int8: Int8;

@@ -3,6 +3,7 @@
  *
  *   open → validators → preconditions (304, 412) → ranges (206, 416) → bytes at once, or a body that reads as it is sent
  */
+import { fileURLToPath } from 'node:url';
 import { systemClock } from '../clock.ts';
 import { HTTPException, NotFound } from '../errors.ts';
 import { httpDate } from './dates.ts';
@@ -10,6 +11,7 @@ import { contentDisposition } from './disposition.ts';
 import { FileBody } from './file-body.ts';
 import { mediaTypeOf } from './media-types.ts';
 import { openFile } from './open-file.ts';
+import { isPieces } from './pieces.ts';
 import { fieldOf, isSameForRange, judge } from './preconditions.ts';
 import { contentRange, layOut, readRanges } from './ranges.ts';
 import { HttpResponse } from './response.ts';
@@ -54,7 +56,7 @@ export function validatorsOf(state: FileState, nowMs: number, coding?: string): 
 }
 
 /**
- * The content of a file of yours. The path is trusted: never build it from a request (`mountStatic` does that safely).
+ * The content of a file of yours, by its path or `file:` URL. The path is trusted: never build it from a request (`mountStatic` does that safely).
  * 404 when there is no such regular file that can be read.
  *
  * With status 200 and GET or HEAD it has validators, and answers preconditions and ranges (RFC 9110 §13, §14).
@@ -62,8 +64,9 @@ export function validatorsOf(state: FileState, nowMs: number, coding?: string): 
 export class FileResponse extends HttpResponse {
   readonly #path: string;
 
-  constructor(path: string, options: FileOptions = {}) {
+  constructor(file: string | URL, options: FileOptions = {}) {
     const { filename, ...rest } = options;
+    const path = file instanceof URL ? fileURLToPath(file) : file;
     super(null, { ...rest, mediaType: options.mediaType ?? mediaTypeOf(filename ?? path) });
     this.#path = path;
     if (filename !== undefined) this.headers.set('Content-Disposition', contentDisposition(filename));
@@ -154,10 +157,10 @@ function partial(answer: HttpResponse, { size, source }: Content, ranges: readon
 /** Fields that a 304 leaves out: the client has them (§15.4.5). */
 const OF_CONTENT: ReadonlySet<string> = new Set(['content-type', 'content-encoding', 'content-language', 'content-disposition', 'content-range', 'accept-ranges']);
 
-/** The answer as 304: what is about the content goes, everything else stays. */
+/** The answer as 304: what is about the content goes, everything else stays. Pieces stay, too: who sends it ends their source. */
 export function notModified(answer: HttpResponse): HttpResponse {
   answer.status = 304;
-  answer.body = null;
+  if (!isPieces(answer.body)) answer.body = null;
   answer.contentLength = -1;
   for (const [name] of [...answer.headers]) if (OF_CONTENT.has(name.toLowerCase())) answer.headers.delete(name);
   if (answer.headers.has('etag')) answer.headers.delete('last-modified');

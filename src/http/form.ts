@@ -35,11 +35,12 @@ export interface FormTerms extends MultipartLimits {
 export type FileKeeper = (field: string) => number | undefined;
 const KEEP_ALL: FileKeeper = () => Infinity;
 
+const MOST = Number.MAX_SAFE_INTEGER;
 const OPTIONS = {
   maxBytes: given<number>(), // read with those of all bodies
   maxFields: int(1_000, 0, 1_000_000), maxFiles: int(100, 0, 1_000_000),
-  maxFieldBytes: int(1_000_000, 0, Number.MAX_SAFE_INTEGER), maxTextBytes: int(10_000_000, 0, Number.MAX_SAFE_INTEGER), maxFileBytes: int(Number.MAX_SAFE_INTEGER, 0, Number.MAX_SAFE_INTEGER),
-  maxHeaderBytes: int(16_384, 64, 1_048_576), memoryBytes: int(1_048_576, 0, Number.MAX_SAFE_INTEGER), directory: text(),
+  maxFieldBytes: int(1_000_000, 0, MOST), maxTextBytes: int(10_000_000, 0, MOST), maxFileBytes: int(MOST, 0, MOST),
+  maxHeaderBytes: int(16_384, 64, 1_048_576), memoryBytes: int(1_048_576, 0, MOST), directory: text(),
 };
 const USUAL: FormTerms = readOptions('form()', {}, OPTIONS);
 
@@ -85,14 +86,19 @@ class ReceivedForm implements FormData_ {
 export function parseUrlencoded(body: string, { maxFields, maxFieldBytes }: FormTerms): FormData_ {
   const pairs = parsePairs(body, maxFields);
   if (pairs === undefined) throw new PayloadTooLarge(`The form is too large: there are more than ${maxFields} fields`, { code: 'max_fields' });
-  if (body.length > maxFieldBytes) {
-    for (const [, value] of pairs) if (Buffer.byteLength(value) > maxFieldBytes) throw new PayloadTooLarge(`The form is too large: a field is larger than ${maxFieldBytes} bytes`, { code: 'max_field_bytes' });
+  if (3 * body.length > maxFieldBytes) { // else none of them can be: three bytes a character
+    for (const [, value] of pairs) {
+      if (Buffer.byteLength(value) <= maxFieldBytes) continue;
+      throw new PayloadTooLarge(`The form is too large: a field is larger than ${maxFieldBytes} bytes`, { code: 'max_field_bytes' });
+    }
   }
   return new ReceivedForm(pairs);
 }
 
 /** Reads a multipart form whole. The caller closes the `store` when nobody needs its files any more. */
-export async function readMultipart(chunks: AsyncIterable<Uint8Array> | Iterable<Uint8Array>, boundary: string, terms: FormTerms, store: UploadStore, keeper: FileKeeper = KEEP_ALL): Promise<FormData_> {
+export async function readMultipart(
+  chunks: AsyncIterable<Uint8Array> | Iterable<Uint8Array>, boundary: string, terms: FormTerms, store: UploadStore, keeper: FileKeeper = KEEP_ALL,
+): Promise<FormData_> {
   const collected = new CollectedParts(store, keeper);
   const parser = new MultipartParser(boundary, collected, terms);
   try {

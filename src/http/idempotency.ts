@@ -80,7 +80,7 @@ interface Claim {
   readonly text: string;
 }
 
-/** Executes requests with a key once. A route with `meta: { idempotency: false }` is left out: one that streams its body, for example. */
+/** Executes requests with a key once. A route with `meta: { idempotency: false }` is left out: one with large bodies, for example. */
 export class IdempotencyMiddleware implements Middleware {
   readonly kind = 'idempotency';
   /** Whether the application says who sends a request. */
@@ -166,7 +166,8 @@ export class IdempotencyMiddleware implements Middleware {
   }
 
   async #once(req: HttpRequest, route: CompiledRoute, clientKey: string, next: Next): Promise<HttpResponse> {
-    const body = await req.body({ maxBytes: this.#limits.maxBodyBytes });
+    const { maxBodyBytes: maxBytes } = this.#limits;
+    const body = await (req instanceof TransportRequest ? req.wholeBody({ maxBytes }) : req.body({ maxBytes }));
     const print = fingerprint(req.target, fieldOf(req, 'content-type') ?? '', body);
     const key = recordKey([route.method, route.template, clientKey, ...await this.#senderOf(req, route)]);
     const text = encodeRecord({ kind: 'claimed', print, owner: randomUUID() });

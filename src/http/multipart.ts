@@ -162,7 +162,8 @@ export class MultipartParser {
       if (!this.#isFile) this.#textBytes += this.#limits.maxFieldBytes - this.#room;
       this.#isInPart = false;
       this.#sink.onPartEnd();
-      if (this.#textBytes > this.#limits.maxTextBytes) return this.#tooMuch('max_text_bytes', `all fields together are larger than ${this.#limits.maxTextBytes} bytes`);
+      const { maxTextBytes } = this.#limits;
+      if (this.#textBytes > maxTextBytes) return this.#tooMuch('max_text_bytes', `all fields together are larger than ${maxTextBytes} bytes`);
     }
     this.#state = this.#boundaryEnd;
     return true;
@@ -240,7 +241,9 @@ export class MultipartParser {
     if (typeof head === 'string') return this.#malformed(head);
     const { maxFields, maxFiles, maxFieldBytes, maxFileBytes } = this.#limits;
     this.#isFile = head.filename !== undefined;
-    if (head.name.length > MAX_NAME_LENGTH || (head.filename?.length ?? 0) > MAX_NAME_LENGTH) return this.#tooMuch('max_name_length', `a name has more than ${MAX_NAME_LENGTH} characters`);
+    if (head.name.length > MAX_NAME_LENGTH || (head.filename?.length ?? 0) > MAX_NAME_LENGTH) {
+      return this.#tooMuch('max_name_length', `a name has more than ${MAX_NAME_LENGTH} characters`);
+    }
     if (this.#isFile && ++this.#files > maxFiles) return this.#tooMuch('max_files', `there are more than ${maxFiles} files`);
     if (!this.#isFile && ++this.#fields > maxFields) return this.#tooMuch('max_fields', `there are more than ${maxFields} fields`);
     this.#textBytes += end - start;
@@ -254,7 +257,8 @@ export class MultipartParser {
 
   #tooLong(): boolean {
     const { maxFileBytes, maxFieldBytes } = this.#limits;
-    return this.#isFile ? this.#tooMuch('max_file_bytes', `a file is larger than ${maxFileBytes} bytes`) : this.#tooMuch('max_field_bytes', `a field is larger than ${maxFieldBytes} bytes`);
+    if (this.#isFile) return this.#tooMuch('max_file_bytes', `a file is larger than ${maxFileBytes} bytes`);
+    return this.#tooMuch('max_field_bytes', `a field is larger than ${maxFieldBytes} bytes`);
   }
 
   #headTooLong(): boolean { return this.#tooMuch('max_header_bytes', `a part has a head of more than ${this.#limits.maxHeaderBytes} bytes`); }

@@ -3,6 +3,7 @@
  *
  *   path → names that may be looked up → entry → form by Accept-Encoding → 304, 412, 206, 416, 200; else 301, 403, 404
  */
+import { systemClock } from '../clock.ts';
 import { Forbidden, NotFound } from '../errors.ts';
 import { bool, given, int, oneOf, readOptions, text } from '../options.ts';
 import { negotiateEncoding } from './accept.ts';
@@ -50,6 +51,7 @@ export class StaticMount {
   readonly dotfiles: DotfilePolicy;
   readonly followsSymlinks: boolean;
   readonly #fallback: readonly string[] | undefined;
+  #clock: Clock = systemClock;
 
   /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
   constructor(directory: string | URL, options: StaticOptions) {
@@ -69,34 +71,40 @@ export class StaticMount {
     });
   }
 
+  /** Called when the application compiles. @throws SvcError `E_STATIC_DIRECTORY` */
+  open(clock: Clock): void {
+    this.#clock = clock;
+    this.folder.open();
+  }
+
   /** Answers GET and HEAD for what follows the mount's own path; undefined: that path without a slash. @throws HTTPException */
-  answer(req: HttpRequest, rest: string | undefined, clock: Clock): Awaitable<HttpResponse> {
+  answer(req: HttpRequest, rest: string | undefined): Awaitable<HttpResponse> {
     if (hidesSeparator(req.path)) throw new NotFound();
-    const recent = this.folder.recent(rest ?? '', clock);
-    if (recent !== undefined) return this.#reply(req, rest, recent, clock);
+    const recent = this.folder.recent(rest ?? '', this.#clock);
+    if (recent !== undefined) return this.#reply(req, rest, recent);
     const path = readStaticPath(rest ?? '', this.dotfiles);
-    if (path.kind === 'path') return this.#look(req, rest, path.segments, clock);
+    if (path.kind === 'path') return this.#look(req, rest, path.segments);
     throw path.kind === 'denied' ? new Forbidden() : new NotFound();
   }
 
-  async #look(req: HttpRequest, rest: string | undefined, segments: readonly string[], clock: Clock): Promise<HttpResponse> {
-    const entry = await this.folder.look(rest ?? '', segments, clock) ?? await this.#lookFallback(segments, clock);
+  async #look(req: HttpRequest, rest: string | undefined, segments: readonly string[]): Promise<HttpResponse> {
+    const entry = await this.folder.look(rest ?? '', segments, this.#clock) ?? await this.#lookFallback(segments);
     if (entry === undefined) throw new NotFound();
-    return this.#reply(req, rest, entry, clock);
+    return this.#reply(req, rest, entry);
   }
 
-  async #lookFallback(segments: readonly string[], clock: Clock): Promise<StaticEntry | undefined> {
+  async #lookFallback(segments: readonly string[]): Promise<StaticEntry | undefined> {
     const fallback = this.#fallback;
     if (fallback === undefined || segments.at(-1)?.includes('.') === true) return undefined;
     const key = fallback.join('/');
-    return this.folder.recent(key, clock) ?? this.folder.look(key, fallback, clock);
+    return this.folder.recent(key, this.#clock) ?? this.folder.look(key, fallback, this.#clock);
   }
 
-  #reply(req: HttpRequest, rest: string | undefined, entry: StaticEntry, clock: Clock): Awaitable<HttpResponse> {
-    return entry.kind === 'folder' || rest === undefined ? withSlash(req) : this.#send(req, entry, clock);
+  #reply(req: HttpRequest, rest: string | undefined, entry: StaticEntry): Awaitable<HttpResponse> {
+    return entry.kind === 'folder' || rest === undefined ? withSlash(req) : this.#send(req, entry);
   }
 
-  #send(req: HttpRequest, entry: FileEntry, clock: Clock): Awaitable<HttpResponse> {
+  #send(req: HttpRequest, entry: FileEntry): Awaitable<HttpResponse> {
     const coding = entry.codings.length === 0 ? undefined : negotiateEncoding(fieldOf(req, 'accept-encoding'), entry.codings);
     const form = coding === undefined ? entry.plain : entry.coded.get(coding)!; // one of codings
     const { content } = form;
@@ -104,15 +112,15 @@ export class StaticMount {
     if (verdict === 'failed') throw preconditionFailed();
     if (verdict === 'not-modified') return new HttpResponse(null, new Prepared(304, form.knownFields.slice()));
     if (content.source !== undefined || req.method === 'HEAD') return deliver(req, answerOf(form), content);
-    return this.#sendLarge(req, entry, form, clock);
+    return this.#sendLarge(req, entry, form);
   }
 
   /** A large file is read as it is sent: from the file that is there now, with the fields of that one. */
-  async #sendLarge(req: Answered, entry: FileEntry, known: Representation, clock: Clock): Promise<HttpResponse> {
+  async #sendLarge(req: Answered, entry: FileEntry, known: Representation): Promise<HttpResponse> {
     const file = await openStatic(known.path);
     if (file === undefined) throw new NotFound();
     req.afterwards?.(() => file.close());
-    const form = this.folder.reopened(known, entry, file, clock);
+    const form = this.folder.reopened(known, entry, file, this.#clock);
     return deliver(req, answerOf(form), { ...form.content, source: file });
   }
 }

@@ -3,7 +3,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { tracingChannel } from 'node:diagnostics_channel';
 import test from 'node:test';
 import { Svc } from '../../src/app.ts';
-import { DatabasePlugin, db } from '../../src/db/plugin.ts';
+import { DatabasePlugin, database, db } from '../../src/db/plugin.ts';
 import { openDatabase } from '../../src/db/open.ts';
 import { Depends, provide } from '../../src/di.ts';
 import { TestClient } from '../../src/testing.ts';
@@ -143,6 +143,9 @@ test('the metrics of databases: connections, callers that wait, how long, and st
   release.resolve();
   await Promise.all([first, second]);
   assert.equal(value('svc_db_wait_seconds_count{database="database"}'), 1);
+  const before = value('svc_db_statement_seconds_count{database="reporting"}');
+  await app.state.get(database('reporting')).fetchAll('select 1');
+  assert.equal(value('svc_db_statement_seconds_count{database="reporting"}'), before + 1);
   await app.shutdown();
   assert.equal(value('svc_db_connections_idle'), 0);
 });

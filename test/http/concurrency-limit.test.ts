@@ -3,8 +3,10 @@ import { test } from 'node:test';
 import { CORSMiddleware, ConcurrencyLimitMiddleware, StreamingResponse, SessionMiddleware, Svc, TimeoutMiddleware } from 'svc';
 import { ManualClock, TestClient } from 'svc/testing';
 import { EventLoopDelay } from '../../src/event-loop.ts';
+import { HttpServer } from '../../src/http/server.ts';
 import { collectedLog } from '../support/collected-log.ts';
 import { seeded } from '../support/random.ts';
+import { RawClient } from '../support/raw-http.ts';
 import type { ConcurrencyLimitOptions } from 'svc';
 
 interface Site {
@@ -121,6 +123,29 @@ test('a client that leaves while it waits is taken out: its handler never runs, 
   await s.answer('c');
   assert.equal(s.events.filter(({ level }) => level === 'error').length, 0);
   assert.deepEqual(await metrics(client, 'svc_requests_queued '), ['svc_requests_queued 0']);
+});
+
+test('over sockets a client that closes its connection while it waits is taken out', async () => {
+  const { logger } = collectedLog();
+  const gate = Promise.withResolvers<string>();
+  const begun: string[] = [];
+  const app = new Svc({ logger }).use(new ConcurrencyLimitMiddleware({ max: 1, queue: 5, maxQueueMs: 60_000 })).get('/{name}', ({ params }) => { begun.push(params.name); return gate.promise; });
+  await app.startup();
+  const server = new HttpServer(app);
+  const { port } = await server.listen({ port: 0 });
+  const clients = await Promise.all(['a', 'b', 'c'].map(() => RawClient.open(port)));
+  const queued = (): number => Number(/^svc_requests_queued (\d+)$/m.exec(app.metrics.render())![1]);
+  for (const [index, name] of ['a', 'b', 'c'].entries()) {
+    clients[index]!.get(`/${name}`);
+    while (begun.length + queued() < index + 1) await turn();
+  }
+  clients[1]!.socket.destroy();
+  while (queued() > 1) await turn();
+  gate.resolve('x');
+  assert.deepEqual([(await clients[0]!.answer()).status, (await clients[2]!.answer()).status, begun], [200, 200, ['a', 'c']]);
+  for (const client of clients) client.socket.destroy();
+  assert.equal(await server.close(60_000), 0);
+  await app.shutdown();
 });
 
 test('a handler whose client has left, or whose time is over, keeps its place until it has answered', async () => {

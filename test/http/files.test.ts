@@ -4,10 +4,12 @@ import { appendFileSync, mkdtempSync, readFileSync, readdirSync, readlinkSync, r
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import test, { after } from 'node:test';
+import { pathToFileURL } from 'node:url';
 import { Svc } from '../../src/app.ts';
 import { FileResponse } from '../../src/http/files.ts';
 import { discard } from '../../src/http/pieces.ts';
 import { collectedLog } from '../support/collected-log.ts';
+import { seeded } from '../support/random.ts';
 import { RawClient } from '../support/raw-http.ts';
 import type { Pieces } from '../../src/http/pieces.ts';
 
@@ -254,6 +256,32 @@ test('FileResponse closes its file when the client leaves in the middle, and whe
     while (openPaths(path) > 0) await new Promise((resolve) => setImmediate(resolve));
   }
   assert.deepEqual(it.events.filter((event) => event['level'] === 'error'), []);
+});
+
+test('FileResponse sends the very bytes of generated ranges, in memory and through a socket', async () => {
+  const random = seeded(206);
+  for (const [size, path, length] of smallAndLarge) {
+    const content = size === 'small' ? Buffer.from(digits) : big;
+    const app = new Svc({ logger: collectedLog().logger }).get('/', () => new FileResponse(pathToFileURL(path)));
+    const server = await app.run({ port: 0, handleSignals: false });
+    await using client = await RawClient.open(server.port);
+    for (let round = 0; round < 60; round++) {
+      const cuts = Array.from({ length: 2 * (1 + random(3)) }, () => random(length)).sort((left, right) => left - right);
+      const wanted = cuts.flatMap((start, index) => index % 2 === 0 && start <= cuts[index + 1]! && start > (cuts[index - 1] ?? -1) ? [[start, cuts[index + 1]!] as const] : []);
+      const range = `bytes=${wanted.map(([first, last]) => `${first}-${last}`).join(', ')}`;
+      const inMemory = await app.fetch(new Request('http://a.example/', { headers: { range } }));
+      const answer = await client.get('/', `Range: ${range}\r\n`).answer();
+      const bodies = [[Buffer.from(await inMemory.arrayBuffer()), inMemory.headers.get('content-type')!], [answer.body, answer.field('content-type')!]] as const;
+      for (const [body, type] of bodies) {
+        const boundary = /boundary=(\S+)/.exec(type)?.[1];
+        const parts = boundary === undefined ? [body.toString('latin1')] : body.toString('latin1').split(`--${boundary}`).slice(1, -1).map((part) => part.slice(part.indexOf('\r\n\r\n') + 4, -2));
+        assert.deepEqual(parts.map((part) => part.length), wanted.map(([first, last]) => last - first + 1), range);
+        assert.ok(parts.every((part, index) => part === content.toString('latin1', wanted[index]![0], wanted[index]![1] + 1)), range);
+      }
+      assert.deepEqual([inMemory.status, answer.status, answer.isWhole], [206, 206, true]);
+    }
+    await server.close();
+  }
 });
 
 test('FileResponse is read by curl: whole, in ranges, and resumed where it was left', async (t) => {

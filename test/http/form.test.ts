@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
 import { test } from 'node:test';
-import { Field, Schema, Svc, bool, file, int, list, nullable, str } from '../../src/index.ts';
+import { Field, Schema, Svc, bool, file, int, lazy, list, nullable, str } from '../../src/index.ts';
 import { TestClient } from '../../src/testing.ts';
-import { UploadFolder, formRequest, textOf } from '../support/form-requests.ts';
+import { MULTIPART, UploadFolder, formRequest, textOf } from '../support/form-requests.ts';
 import { field, fileOf, written } from '../support/multipart-reference.ts';
 import type { FormData_, FormOptions, HttpRequest } from '../../src/index.ts';
 import type { WrittenPart } from '../support/multipart-reference.ts';
@@ -103,6 +103,8 @@ test('form() and parts() answer 413 to what is beyond a limit, and keep nothing 
   const urlencoded = (options: FormOptions): Promise<unknown> => formRequest(Buffer.from('a=12345&b=%C3%BC'), 'application/x-www-form-urlencoded').req.form(options);
   assert.deepEqual([await refusal(urlencoded({ maxFields: 1 })), await refusal(urlencoded({ maxFieldBytes: 4 })), await refusal(urlencoded({ maxBytes: 10 })), await refusal(urlencoded({ maxFields: 2, maxFieldBytes: 5, maxBytes: 16 }))],
     [[413, 'max_fields'], [413, 'max_field_bytes'], [413, undefined], []]);
+  const raw = (maxFieldBytes: number): Promise<unknown> => formRequest(Buffer.from('a=漢字'), 'application/x-www-form-urlencoded').req.form({ maxFieldBytes });
+  assert.deepEqual([await refusal(raw(5)), await refusal(raw(6))], [[413, 'max_field_bytes'], []]);
 });
 
 test('form() refuses 1,001 fields, 101 files and a field of more than 1 MB where nothing else is said', async () => {
@@ -229,6 +231,61 @@ test('parts() waits for whoever reads: no chunk is taken before the last one is 
   await parts.return!();
 });
 
+// ── leadingFields() ──
+
+test('leadingFields() gives what stands before the first file within 64 KiB, whatever the chunks, and leaves the body to be read', async () => {
+  const before = [field('a', '1'), field('a', 'ü'), field('b', 'x'.repeat(60_000))];
+  const inside = written([...before, fileOf('f', 'f', 'y'.repeat(80_000)), field('c', 'late')]);
+  const room = 65_536 - (written(before).length - '--b--\r\n'.length) - field('d').head.length - 'Content-Disposition: form-data'.length - '--b\r\n\r\n\r\n\r\n--b'.length;
+  const cases: readonly (readonly [body: Buffer, names: readonly string[]])[] = [
+    [inside, ['a', 'b']], [written(before), ['a', 'b']], [written([]), []], [written([fileOf('f', 'f', 'x'), field('a')]), []],
+    [written([...before, field('d', 'z'.repeat(room)), field('e')]), ['a', 'b', 'd']], [written([...before, field('d', 'z'.repeat(room + 1)), field('e')]), ['a', 'b']],
+  ];
+  for (const [index, [body, names]] of cases.entries()) {
+    for (const size of [997, 16_384, 65_536, 65_537, body.length]) {
+      const { req, incoming } = formRequest();
+      for (let at = 0; at < body.length; at += size) incoming.push(body.subarray(at, at + size));
+      incoming.complete = true;
+      incoming.push(null);
+      const fields = await req.leadingFields();
+      assert.deepEqual([...fields.keys()], names, `case ${index}, chunks of ${size}`);
+      assert.equal(await req.leadingFields(), fields);
+      if (index === 0 && size === 997) assert.deepEqual([fields.getAll('a'), (await req.form()).get('c')], [['1', 'ü'], 'late']);
+      else if (size === 16_384) assert.deepEqual(await req.body(), body);
+      else assert.equal(await textOf(req.stream()), body.toString());
+    }
+  }
+});
+
+test('leadingFields() reads what body() has read, and what form() has; nothing of a body that is streamed, or urlencoded', async () => {
+  const read = formRequest(PARTS).req;
+  await read.body();
+  assert.deepEqual((await read.leadingFields()).getAll('tag'), ['x']);
+  const formed = formRequest(PARTS).req;
+  await formed.form();
+  assert.deepEqual((await formed.leadingFields()).getAll('tag'), ['x', 'ü👋']);
+  const streamed = formRequest(PARTS).req;
+  await textOf(streamed.stream());
+  assert.deepEqual([...(await streamed.leadingFields()).keys()], []);
+  assert.deepEqual([...(await formRequest(Buffer.from('a=1'), 'application/x-www-form-urlencoded').req.leadingFields()).keys()], []);
+});
+
+test('leadingFields() tells of a client that has left, and of a body that is too large or malformed', async () => {
+  const { req, incoming } = formRequest();
+  const reading = req.leadingFields();
+  incoming.push('--b\r\n');
+  incoming.destroy();
+  await assert.rejects(reading, { name: 'ClientDisconnected' });
+  const gone = formRequest();
+  gone.incoming.destroy();
+  await assert.rejects(gone.req.leadingFields(), { name: 'ClientDisconnected' });
+  assert.deepEqual(await refusal(formRequest(Buffer.from('--bad')).req.leadingFields()), [400, 'multipart']);
+  const app = new Svc({ env: 'test' });
+  app.post('/', { maxBodyBytes: 100 }, async ({ req: large }) => { await large.leadingFields(); });
+  await using client = new TestClient(app);
+  assert.equal((await client.post('/', { body: written(PARTS), headers: { 'content-type': MULTIPART, 'content-length': String(written(PARTS).length) } })).status, 413);
+});
+
 // ── schemas ──
 
 class Profile extends Schema {
@@ -294,6 +351,16 @@ test('form: a file that no field of the schema takes is read over, whatever its 
   await using client = new TestClient(app);
   assert.equal((await client.post('/', { form: filled({ large: png('x'.repeat(3_000_000)), a: 'x' }) })).status, 204);
   assert.deepEqual(seen, ['x', [], true, undefined]);
+});
+
+test('form: a schema that forbids what it does not declare refuses such files', async () => {
+  class Strict extends Schema { static extra = 'forbid'; f = Field(lazy(() => file), { optional: true }); }
+  const app = new Svc({ env: 'test' });
+  app.post('/', { form: Strict }, ({ form }) => ({ size: form.f!.size }));
+  await using client = new TestClient(app);
+  assert.deepEqual(await (await client.post('/', { form: filled({ f: png('123') }) })).json(), { size: 3 });
+  const refused = await client.post('/', { form: filled({ f: png('123'), g: png('x') }) });
+  assert.deepEqual((await refused.json() as { errors: { loc: unknown }[] }).errors.map(({ loc }) => loc), [['form', 'g']]);
 });
 
 test('form: an optional file may be missing from either kind of form', async () => {

@@ -56,7 +56,10 @@ test('a repeated request gets the first answer again, marked, and its handler ru
 });
 
 test('handlers still read the body in any way, and are given it whole', async () => {
-  const s = site({}, { '/json': async (req) => req.json(), '/text': async (req) => req.text(), '/bytes': async (req) => (await req.body()).length, '/form': async (req) => (await req.form()).get('a') });
+  const s = site({}, { '/json': async (req) => req.json(), '/text': async (req) => req.text(), '/bytes': async (req) => (await req.body()).length, '/form': async (req) => (await req.form()).get('a'),
+    '/stream': async (req) => { let text = ''; for await (const chunk of req.stream()) text += Buffer.from(chunk).toString(); return text; },
+    '/parts': async (req) => { const names: string[] = []; for await (const part of req.parts()) names.push(part.name); return names.join(); },
+  });
   await using _ = s.client;
   assert.deepEqual(await (await s.send('/json', { json: { a: 1 } })).json(), { a: 1 });
   assert.equal(await (await s.send('/text', { json: { a: 1 } })).text(), '{"a":1}');
@@ -64,7 +67,8 @@ test('handlers still read the body in any way, and are given it whole', async ()
   assert.equal(await (await s.send('/form', { json: undefined, form: { a: 'x' } })).text(), 'x');
   const form = new FormData();
   form.set('a', 'multi');
-  assert.equal(await (await s.send('/form', { json: undefined, form }, '"m"')).text(), 'multi');
+  for (const [path, text] of [['/form', 'multi'], ['/parts', 'a']] as const) assert.equal(await (await s.send(path, { json: undefined, form }, '"m"')).text(), text);
+  for (const body of ['streamed', '']) assert.equal(await (await s.send('/stream', { json: undefined, body }, `"s${body}"`)).text(), body);
 });
 
 test('bytes, empty answers and redirects come back as they were; cookies do not', async () => {

@@ -13,6 +13,7 @@ import { SvcError } from '../../src/errors.ts';
 import { ManualClock } from '../../src/manual-clock.ts';
 import { Router } from '../../src/route.ts';
 import { isServed } from '../../src/http/static-folder.ts';
+import { Chromium, needsChromium } from '../support/chromium.ts';
 import { collectedLog } from '../support/collected-log.ts';
 import { RawClient } from '../support/raw-http.ts';
 import type { RawAnswer } from '../support/raw-http.ts';
@@ -324,15 +325,55 @@ test('mountStatic() sends a large file as it is when it is opened, with the fiel
 });
 
 test('mountStatic() takes a file that it may not read for one that is not there', async (t) => {
-  if (process.getuid?.() === 0) return t.skip('root may read everything');
   await using it = await site();
+  chmodSync(area, 0o755);
   chmodSync(put('public/locked.txt', 'x'), 0o000);
-  assert.equal((await it.get('/static/locked.txt')).status, 404);
-  rmSync(join(root, 'locked.txt'));
+  mkdirSync(join(root, 'locked'), { mode: 0o700 });
+  put('public/locked/x.txt', 'x');
+  chmodSync(join(root, 'locked'), 0o000);
+  t.after(() => rmSync(join(root, 'locked'), { recursive: true }));
+  const isRoot = process.geteuid!() === 0;
+  if (isRoot) process.seteuid!(65_534); // root may read everything
+  try {
+    for (const path of ['/static/locked.txt', '/static/locked/x.txt', '/static/locked', '/static/locked/']) assert.equal((await it.get(path)).status, 404, path);
+    assert.equal((await it.get('/static/hello.txt')).status, 200);
+  } finally {
+    if (isRoot) process.seteuid!(0);
+    chmodSync(join(root, 'locked'), 0o700);
+  }
+  assert.deepEqual(it.events.filter((event) => event['level'] === 'error'), []);
 });
 
 test('mountStatic() answers many requests for a file at once with one look-up', async () => {
   await using it = await site();
   const answers = await Promise.all(Array.from({ length: 200 }, () => it.app.fetch(new Request('http://a.example/static/hello.txt'))));
   assert.deepEqual([...new Set(await Promise.all(answers.map((answer) => answer.text())))], ['hello']);
+});
+
+test('Chromium opens a page of a folder, takes coded forms, asks again with what it has, and fetches ranges', async (t) => {
+  if (!needsChromium(t)) return;
+  put('public/site/index.html', '<!doctype html><title>site</title><link rel="stylesheet" href="site.css"><script type="module" src="../app2.js"></script><p>page');
+  put('public/site/site.css', 'p { color: rgb(1, 2, 3) }');
+  put('public/app2.js', 'document.title = "script";');
+  put('public/app2.js.br', brotliCompressSync('document.title = "coded";'));
+  const seen: string[] = [];
+  await using it = await site({}, '/', (app) => app.use(async (req, next) => {
+    const answer = await next();
+    seen.push(`${answer.status} ${req.path}`);
+    return answer;
+  }));
+  const page = await (await Chromium.start(t)).visitor();
+  const url = `http://127.0.0.1:${it.client.socket.remotePort!}`;
+  await page.open(`${url}/site?a=1`, `${url}/site/?a=1`);
+  assert.deepEqual(await page.run('[document.title, getComputedStyle(document.querySelector("p")).color]'), ['coded', 'rgb(1, 2, 3)']);
+  assert.deepEqual(seen.filter((line) => !line.endsWith('favicon.ico')).toSorted(), ['200 /app2.js', '200 /site/', '200 /site/site.css', '301 /site']);
+  seen.length = 0;
+  await page.reload();
+  assert.ok(seen.includes('304 /site/') && seen.includes('304 /app2.js'), seen.join());
+  const fetched = await page.run<unknown[]>(`(async () => {
+    const part = await fetch('/big.bin', { headers: { Range: 'bytes=7-13' } });
+    const whole = await (await fetch('/big.bin')).arrayBuffer();
+    return [part.status, await part.text(), part.headers.get('content-range'), whole.byteLength];
+  })()`);
+  assert.deepEqual(fetched, [206, 'abcdefg', `bytes 7-13/${big.length}`, big.length]);
 });

@@ -155,6 +155,21 @@ test('a handler that has not begun when the time is over never begins: its body 
   assert.equal(calls, 0);
 });
 
+test('a handler behind a layer that came too late never begins, however plain it is', async () => {
+  const s = site();
+  let calls = 0;
+  s.app.use(new TimeoutMiddleware({ seconds: 1 })).use(async (_req, next) => { await s.gate.promise; return next(); }).get('/', () => { calls++; });
+  await using client = clientOf(s);
+  const answer = client.get('/');
+  await turn();
+  await s.clock.advance(1_000);
+  assert.equal((await answer).status, 503);
+  s.gate.resolve(1);
+  await turn();
+  assert.equal(calls, 0);
+  assert.equal(s.events.filter(({ event }) => event === 'unhandled_error').length, 1);
+});
+
 test('a stream that has begun is not cut', async () => {
   const s = site();
   s.app.use(new TimeoutMiddleware({ seconds: 1 })).get('/', () => new StreamingResponse((async function* () { yield 'a'; await s.gate.promise; yield 'b'; })()));

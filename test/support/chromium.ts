@@ -96,7 +96,7 @@ export class Chromium {
     });
     const browser = new Chromium(socket);
     scope.after(async () => {
-      await browser.send('Browser.close'); // Debian's program is a shell script: a signal would end that alone
+      await browser.send('Browser.close').catch(() => undefined); // it may end before it answers. Debian's program is a shell script: a signal would end that alone
       await running.ended;
       for (const remove of removals) await remove(); // the process before its folder
     });

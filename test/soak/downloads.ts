@@ -1,0 +1,213 @@
+/**
+ * Downloads of a file of 2 GiB, whole and in ranges, beside clients that read slowly and others that leave in the middle.
+ *
+ *   node --conditions=svc-source test/soak/downloads.ts
+ *
+ *   SOAK_SECONDS    for how long slow and leaving clients go on; default 60. Below 60 the file has 64 MiB
+ *   SOAK_SEED       repeats what each client does; default from the time, and printed
+ *
+ * The file is sparse, with its offset written every 4 MiB: every byte that comes is counted, every mark compared. Asserted:
+ * the whole file comes through a mount and through FileResponse, honest ranges are answered all the time, the server's memory
+ * grows by no more than 64 MiB, and at the end it has the descriptors and sockets that it had at the start.
+ */
+import { spawn } from 'node:child_process';
+import { closeSync, ftruncateSync, mkdtempSync, openSync, readdirSync, rmSync, utimesSync, writeSync } from 'node:fs';
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { FileResponse, Svc, createLogger } from 'svc';
+import { seeded } from '../support/random.ts';
+import type { ChildProcess } from 'node:child_process';
+
+const SECONDS = Number(process.env['SOAK_SECONDS'] ?? 60);
+const SEED = Number(process.env['SOAK_SEED'] ?? Date.now() % 1_000_000_000);
+const SIZE = SECONDS < 60 ? 67_108_864 : 2_147_483_648;
+const MARK_EVERY = 4_194_304;
+const ADDED_BYTES = 67_108_864;
+const SLOW = 24;
+const LEAVING = 8;
+const HONEST = 4;
+const SETTLE_MS = 15_000;
+
+/** What the server tells about itself. */
+interface Inside {
+  readonly rss: number;
+  /** The most since the last time it was asked. */
+  readonly peak: number;
+  readonly descriptors: number;
+  readonly sockets: number;
+}
+
+// ── the server ──
+
+async function serve(folder: string): Promise<void> {
+  const path = join(folder, 'large.bin');
+  const app = new Svc({ logger: createLogger({ level: 'error' }) }).mountStatic('/static', folder);
+  app.get('/file', () => new FileResponse(path));
+  const { port } = await app.run({ port: 0, handleSignals: false });
+  let peak = 0;
+  const look = (): void => { peak = Math.max(peak, process.memoryUsage.rss()); };
+  setInterval(look, 20);
+  console.log(port);
+  for await (const _line of createInterface({ input: process.stdin })) {
+    look();
+    const descriptors = readdirSync('/proc/self/fd').length;
+    const sockets = process.getActiveResourcesInfo().filter((kind) => kind === 'TCPSocketWrap').length;
+    console.log(JSON.stringify({ rss: process.memoryUsage.rss(), peak, descriptors, sockets } satisfies Inside));
+    peak = 0;
+  }
+}
+
+// ── the clients ──
+
+/** One request; `onChunk` answers false to leave. Resolves with status and length of the body once it is whole, or left. */
+function download(port: number, path: string, range: readonly [number, number] | undefined, onChunk: (bytes: Buffer, offset: number) => boolean | Promise<boolean>): Promise<{ status: number; received: number }> {
+  return new Promise((resolve, reject) => {
+    const socket = connect(port, '127.0.0.1');
+    socket.write(`GET ${path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n${range === undefined ? '' : `Range: bytes=${range[0]}-${range[1]}\r\n`}\r\n`);
+    let head = '';
+    let status = 0;
+    let received = 0;
+    socket.on('error', reject).on('close', () => resolve({ status, received }));
+    const take = async (body: Buffer): Promise<void> => {
+      const offset = received;
+      received += body.length;
+      const answer = onChunk(body, offset);
+      if (answer === true) return;
+      socket.pause();
+      if (answer === false || !await answer) socket.destroy();
+      else socket.resume();
+    };
+    socket.on('data', (chunk: Buffer) => {
+      if (status !== 0) return void take(chunk);
+      head += chunk.toString('latin1');
+      const end = head.indexOf('\r\n\r\n');
+      if (end === -1) return;
+      status = Number(head.slice(9, 12));
+      void take(Buffer.from(head.slice(end + 4), 'latin1'));
+    });
+  });
+}
+
+/** Compares the marks of what comes, from `start` on. */
+class Marks {
+  wrong = 0;
+  #carry = Buffer.alloc(0);
+  #at: number;
+
+  constructor(start: number) { this.#at = start; }
+
+  take(bytes: Buffer): void {
+    const all = this.#carry.length === 0 ? bytes : Buffer.concat([this.#carry, bytes]);
+    const from = this.#at - this.#carry.length;
+    let mark = Math.ceil(from / MARK_EVERY) * MARK_EVERY;
+    for (; mark + 8 <= from + all.length; mark += MARK_EVERY) if (all.readBigUInt64BE(mark - from) !== BigInt(mark)) this.wrong++;
+    this.#at += bytes.length;
+    const isCut = mark < from + all.length;
+    this.#carry = isCut ? Buffer.from(all.subarray(mark - from)) : Buffer.alloc(0);
+  }
+}
+
+async function whole(port: number, path: string): Promise<string[]> {
+  const marks = new Marks(0);
+  const startedMs = performance.now();
+  const { status, received } = await download(port, path, undefined, (bytes) => { marks.take(bytes); return true; });
+  console.log(`${path}: ${(received / 1_048_576).toFixed(0)} MiB in ${((performance.now() - startedMs) / 1_000).toFixed(1)} s`);
+  return status === 200 && received === SIZE && marks.wrong === 0 ? [] : [`${path}: status ${status}, ${received} of ${SIZE} bytes, ${marks.wrong} wrong marks`];
+}
+
+interface Counts { honest: number; left: number; slowBytes: number; readonly failures: string[] }
+
+async function honest(port: number, random: (below: number) => number, untilMs: number, counts: Counts): Promise<void> {
+  while (performance.now() < untilMs) {
+    const start = random(SIZE / 4_096 - 1) * 4_096;
+    const end = Math.min(SIZE, start + 1 + random(4 * MARK_EVERY));
+    const marks = new Marks(start);
+    const { status, received } = await download(port, random(2) === 0 ? '/file' : '/static/large.bin', [start, end - 1], (bytes) => { marks.take(bytes); return true; });
+    counts.honest++;
+    if (status !== 206 || received !== end - start || marks.wrong > 0) counts.failures.push(`range ${start}-${end - 1}: status ${status}, ${received} bytes, ${marks.wrong} wrong marks`);
+  }
+}
+
+async function leaving(port: number, random: (below: number) => number, untilMs: number, counts: Counts): Promise<void> {
+  while (performance.now() < untilMs) {
+    const most = random(3) === 0 ? 0 : random(2_000_000);
+    await download(port, random(2) === 0 ? '/file' : '/static/large.bin', undefined, (_bytes, offset) => offset < most);
+    counts.left++;
+    await sleep(random(20));
+  }
+}
+
+async function slow(port: number, random: (below: number) => number, untilMs: number, counts: Counts): Promise<void> {
+  while (performance.now() < untilMs) {
+    await download(port, random(2) === 0 ? '/file' : '/static/large.bin', undefined, async (bytes) => {
+      counts.slowBytes += bytes.length;
+      await sleep(20 + random(80));
+      return performance.now() < untilMs;
+    });
+  }
+}
+
+// ── the round ──
+
+async function ask(child: ChildProcess, lines: AsyncIterator<string>): Promise<Inside> {
+  child.stdin!.write('look\n');
+  return JSON.parse((await lines.next()).value as string) as Inside;
+}
+
+async function main(): Promise<string[]> {
+  console.log(`seed ${SEED}, ${SIZE / 1_048_576} MiB, ${SECONDS} s`);
+  const folder = mkdtempSync(join(tmpdir(), 'svc-downloads-'));
+  const random = seeded(SEED);
+  const counts: Counts = { honest: 0, left: 0, slowBytes: 0, failures: [] };
+  sparse(join(folder, 'large.bin'));
+  const child = spawn(process.execPath, ['--conditions=svc-source', import.meta.filename, 'serve', folder], { stdio: ['pipe', 'pipe', 'inherit'], env: { ...process.env, NODE_V8_COVERAGE: '' } });
+  try {
+    const lines = createInterface({ input: child.stdout! })[Symbol.asyncIterator]();
+    const port = Number((await lines.next()).value);
+    for (const path of ['/file', '/static/large.bin']) await download(port, path, [0, 999_999], () => true); // what is loaded once
+    await sleep(200);
+    const before = await ask(child, lines);
+    for (const path of ['/file', '/static/large.bin']) counts.failures.push(...await whole(port, path));
+    const alone = await ask(child, lines);
+    const untilMs = performance.now() + SECONDS * 1_000;
+    await Promise.all([[HONEST, honest], [LEAVING, leaving], [SLOW, slow]].flatMap(([count, run]) => Array.from({ length: count as number }, () => (run as typeof honest)(port, random, untilMs, counts))));
+    const crowd = await ask(child, lines);
+    let after = crowd;
+    for (const endMs = performance.now() + SETTLE_MS; performance.now() < endMs && (after.descriptors > before.descriptors || after.sockets > before.sockets); after = await ask(child, lines)) await sleep(100);
+    const added = (inside: Inside): string => `${((inside.peak - before.rss) / 1_048_576).toFixed(1)} MiB`;
+    console.log(`memory added: ${added(alone)} by two whole downloads, ${added(crowd)} by ${SLOW} slow, ${LEAVING} leaving and ${HONEST} honest clients`);
+    console.log(`${counts.honest} honest ranges, ${counts.left} left, ${(counts.slowBytes / 1_048_576).toFixed(0)} MiB read slowly; descriptors ${before.descriptors} → ${after.descriptors}`);
+    for (const [when, inside] of [['alone', alone], ['in a crowd', crowd]] as const) if (inside.peak - before.rss > ADDED_BYTES) counts.failures.push(`memory ${when} grew by ${added(inside)}`);
+    if (after.descriptors > before.descriptors || after.sockets > before.sockets) counts.failures.push(`left open: ${JSON.stringify({ before, after })}`);
+    if (counts.honest === 0 || counts.left === 0) counts.failures.push('nothing was tried');
+  } finally {
+    child.kill('SIGKILL');
+    await once(child, 'exit');
+    rmSync(folder, { recursive: true });
+  }
+  return counts.failures;
+}
+
+/** Takes up no room but for its marks. */
+function sparse(path: string): void {
+  const file = openSync(path, 'w');
+  ftruncateSync(file, SIZE);
+  const mark = Buffer.alloc(8);
+  for (let at = 0; at < SIZE; at += MARK_EVERY) {
+    mark.writeBigUInt64BE(BigInt(at));
+    writeSync(file, mark, 0, 8, at);
+  }
+  closeSync(file);
+  utimesSync(path, 784_111_777, 784_111_777);
+}
+
+if (process.argv[2] === 'serve') await serve(process.argv[3]!);
+else {
+  const failures = await main();
+  for (const failure of failures.slice(0, 20)) console.error(`FAILED ${failure}`);
+  process.exitCode = failures.length === 0 ? 0 : 1;
+}
