@@ -9,6 +9,7 @@ import { hasNoBody } from './body.ts';
 import { BodyDeadlines } from './body-deadlines.ts';
 import { onClientError, refuseSocket } from './client-errors.ts';
 import { BUSY, ConnectionLimits, refusalOf } from './connection-limits.ts';
+import { allowHalfClose } from './half-close.ts';
 import { ReceivedMessage } from './incoming.ts';
 import { USUAL_LIMITS } from './limits.ts';
 import { discard, isPieces } from './pieces.ts';
@@ -128,6 +129,7 @@ export class HttpServer {
       this.#onRequest(incoming, outgoing);
     });
     app.connections?.watch(this.#server);
+    allowHalfClose(this.#server, this.isSecure ? 'secureConnection' : 'connection', clock);
   }
 
   /** Requests that have come and are not answered yet; those whose client has left count while their handlers run. */
