@@ -294,7 +294,9 @@ export class HttpServer {
   /** Nothing more goes out. A handler that still runs is waited for: #answer() ends its request. */
   #closed(outgoing: Exchange): void {
     const req = outgoing[REQUEST]!;
-    this.#crowd.settle(outgoing.req.socket);
+    const socket: Connection = outgoing.req.socket;
+    if (socket[NEWEST] === outgoing) socket[NEWEST] = undefined; // an idle connection keeps nothing of its last request
+    this.#crowd.settle(socket);
     if (req.isAnswered) this.#end(req);
   }
 
@@ -319,7 +321,7 @@ const REQUEST: unique symbol = Symbol('request');
 
 /** What is remembered of a connection while it is used: which of its pipelined requests is the newest, and whether it has been told to close. */
 interface Connection extends Socket {
-  [NEWEST]?: ServerResponse;
+  [NEWEST]?: ServerResponse | undefined;
   [SAID_CLOSE]?: boolean;
 }
 const NEWEST: unique symbol = Symbol('newest');
