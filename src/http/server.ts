@@ -9,6 +9,7 @@ import { hasNoBody } from './body.ts';
 import { BodyDeadlines } from './body-deadlines.ts';
 import { onClientError, refuseSocket } from './client-errors.ts';
 import { BUSY, ConnectionLimits, refusalOf } from './connection-limits.ts';
+import { allowHalfClose } from './half-close.ts';
 import { ReceivedMessage } from './incoming.ts';
 import { USUAL_LIMITS } from './limits.ts';
 import { discard, isPieces } from './pieces.ts';
@@ -128,6 +129,7 @@ export class HttpServer {
       this.#onRequest(incoming, outgoing);
     });
     app.connections?.watch(this.#server);
+    allowHalfClose(this.#server, this.isSecure ? 'secureConnection' : 'connection', clock);
   }
 
   /** Requests that have come and are not answered yet; those whose client has left count while their handlers run. */
@@ -292,7 +294,9 @@ export class HttpServer {
   /** Nothing more goes out. A handler that still runs is waited for: #answer() ends its request. */
   #closed(outgoing: Exchange): void {
     const req = outgoing[REQUEST]!;
-    this.#crowd.settle(outgoing.req.socket);
+    const socket: Connection = outgoing.req.socket;
+    if (socket[NEWEST] === outgoing) socket[NEWEST] = undefined; // an idle connection keeps nothing of its last request
+    this.#crowd.settle(socket);
     if (req.isAnswered) this.#end(req);
   }
 
@@ -317,7 +321,7 @@ const REQUEST: unique symbol = Symbol('request');
 
 /** What is remembered of a connection while it is used: which of its pipelined requests is the newest, and whether it has been told to close. */
 interface Connection extends Socket {
-  [NEWEST]?: ServerResponse;
+  [NEWEST]?: ServerResponse | undefined;
   [SAID_CLOSE]?: boolean;
 }
 const NEWEST: unique symbol = Symbol('newest');
