@@ -300,8 +300,8 @@ export class HttpServer {
   /** Nothing more goes out. A handler that still runs is waited for: #answer() ends its request. */
   #closed(outgoing: Exchange): void {
     const req = outgoing[REQUEST]!;
-    const socket = outgoing.req.socket as Connection;
-    if (socket[NEWEST] === outgoing) socket[NEWEST] = undefined; // an idle connection keeps nothing of what it has brought
+    const socket: Connection = outgoing.req.socket;
+    if (socket[NEWEST] === outgoing) socket[NEWEST] = undefined; // an idle connection keeps nothing of its last request
     this.#crowd.settle(socket);
     if (req.isAnswered) this.#end(req);
   }
