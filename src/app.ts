@@ -393,8 +393,8 @@ export class Svc extends Router implements ServedApplication {
     });
     if (workers !== undefined && reload) throw new SvcError('E_OPTION_RANGE', ['run()', 'reload', 'to be left out where "workers" is given', 'both']);
     const wishes = { host: host ?? this.config.get('host', '127.0.0.1'), port: port ?? this.config.get('port', 8000), drainMs: drainSeconds * 1_000, handleSignals, tls: readTlsOptions(tls, this.config) };
+    if (isStartDenied) throw new SvcError('E_START_DENIED', []); // before anything is awaited: its place is the caller's
     if (workers !== undefined || reload) {
-      if (isStartDenied) throw new SvcError('E_START_DENIED', []);
       const { runSupervised } = await import('./supervise.ts');
       return runSupervised(this, workers === undefined ? { reload: true } : { workers }, wishes);
     }

@@ -8,12 +8,12 @@
  * his choice into a page beside a secret guesses the secret by the page's size (BREACH); answers to a login are the likeliest
  * to hold one. A route says it better: `meta: { compress: false }`, or `true` where a cookie is no secret.
  */
-import { int, oneOf, given, readOptions } from '../options.ts';
+import { given, int, oneOf, readOptions } from '../options.ts';
 import { negotiateEncoding } from './accept.ts';
 import { CompressedPieces } from './compressed-pieces.ts';
 import { codersOf } from './content-codings.ts';
 import { isThenable } from './pipeline.ts';
-import { isPieces } from './pieces.ts';
+import { gather, isPieces } from './pieces.ts';
 import { TransportRequest } from './request.ts';
 import { hasNoContent } from './response.ts';
 import type { Finding } from '../findings.ts';
@@ -43,6 +43,8 @@ const CODINGS: readonly ContentCoding[] = ['zstd', 'br', 'gzip'];
 const COMPRESSIBLE = /^(?:text\/[^;]+|application\/(?:[^;]+\+)?(?:json|xml|yaml)|application\/(?:x-ndjson|jsonl|javascript|x-javascript|graphql|wasm|sql|rtf|x-tar|x-sh|vnd\.ms-fontobject)|[^;/]+\/[^;]+\+(?:json|xml|text)|image\/(?:bmp|x-icon|vnd\.microsoft\.icon)|font\/(?:ttf|otf|collection))[ \t]*(?:;|$)/i;
 /** Types of which each piece is a message that somebody waits for. */
 const MESSAGES = /^(?:text\/event-stream|application\/(?:x-ndjson|jsonl))\b/i;
+/** Pieces of at most so many bytes are put together first. */
+const WHOLE_BYTES = 65_536;
 /** Layers that do what can no longer be seen, or what would be kept coded, where they stand around this one. */
 const INSIDE: ReadonlySet<MiddlewareKind | undefined> = new Set(['session', 'csrf', 'idempotency', 'compression']);
 
@@ -89,7 +91,10 @@ export class CompressionMiddleware implements Middleware {
     response.headers.vary('Accept-Encoding');
     const coding = negotiateEncoding(req.headers['accept-encoding'], this.#encodings);
     if (coding === undefined) return response;
-    if (isPieces(body)) return this.#compressPieces(req, response, body, coding);
+    if (isPieces(body)) {
+      const isSmall = response.contentLength !== -1 && response.contentLength <= WHOLE_BYTES && req.method !== 'HEAD';
+      return isSmall ? this.#compressWhole(req, response, body, coding) : this.#compressPieces(req, response, body, coding);
+    }
     return this.#compress(req, response, typeof body === 'string' ? Buffer.from(body) : body, coding);
   }
 
@@ -109,6 +114,13 @@ export class CompressionMiddleware implements Middleware {
         resolve(error === null ? withContent(response, bytes, content, coding) : response); // as it is, which is as good
       });
     });
+  }
+
+  /** Small files, mostly: a stream for each would cost more than its content. */
+  async #compressWhole(req: HttpRequest, response: HttpResponse, body: Pieces, coding: ContentCoding): Promise<HttpResponse> {
+    const bytes = await gather(body, response.contentLength);
+    response.body = bytes;
+    return this.#compress(req, response, bytes, coding);
   }
 
   #compressPieces(req: HttpRequest, response: HttpResponse, body: Pieces, coding: ContentCoding): HttpResponse {

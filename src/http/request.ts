@@ -36,6 +36,7 @@ import type { TraceContext } from './trace-context.ts';
 export interface Incoming extends BodySource {
   readonly method?: string | undefined;
   readonly url?: string | undefined;
+  readonly httpVersionMinor?: number;
   readonly socket: { readonly remoteAddress?: string | undefined; readonly encrypted?: boolean; readonly errored?: Error | null };
 }
 
@@ -44,7 +45,10 @@ export interface Outgoing {
   readonly writableFinished: boolean;
   /** Whether it is over, well or not. */
   readonly destroyed: boolean;
+  readonly headersSent?: boolean;
   once(event: 'close', listener: () => void): unknown;
+  /** Absent where there are no interim answers. */
+  writeEarlyHints?(hints: { link: string[] }): void;
 }
 
 /** What requests have from their application. */
@@ -91,6 +95,9 @@ export interface LateRunner {
 const DEFAULT_MAX_BYTES = 10_000_000;
 const UNMATCHED: Match<Endpoint> = Object.freeze({ kind: 'none' });
 const NO_PARAMS: Readonly<Record<string, unknown>> = Object.freeze({});
+
+/** `<address>; name=value; …`, as node:http takes it. */
+const HINT = /^<[!#-;=?-~]+>(?:[ \t]*;[ \t]*[\w!#$%&'*+.^`|~-]+(?:=(?:[\w!#$%&'*+./:^`|~-]+|"[!#-:<-~]*"))?)+$/;
 
 /** A request of one transport. */
 export class TransportRequest implements HttpRequest {
@@ -357,6 +364,15 @@ export class TransportRequest implements HttpRequest {
   logFields(): Record<string, unknown> {
     const { method, route, id, knownTraceId } = this;
     return { method, route: route?.template, request_id: id, trace_id: knownTraceId };
+  }
+
+  earlyHints(links: string | readonly string[]): boolean {
+    const link = typeof links === 'string' ? [links] : [...links];
+    if (!link.every((value) => typeof value === 'string' && HINT.test(value))) throw new SvcError('E_HEADER', ['Link', 'an early hint is an address in <> with parameters behind it: </app.css>; rel=preload; as=style']);
+    const outgoing = this.#outgoing;
+    if (link.length === 0 || outgoing.writeEarlyHints === undefined || outgoing.headersSent === true || outgoing.destroyed || this.#incoming.httpVersionMinor === 0) return false;
+    outgoing.writeEarlyHints({ link });
+    return true;
   }
 
   /** Runs `fn` after the answer has gone out, or after whatever ended the request; the last first. @internal */

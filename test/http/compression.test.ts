@@ -1,14 +1,16 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';
+import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
 import { brotliDecompressSync, constants, createBrotliDecompress, createGunzip, createZstdDecompress, gunzipSync, zstdDecompressSync } from 'node:zlib';
-import { CSRFMiddleware, CompressionMiddleware, EventBroadcast, EventStreamResponse, HttpResponse, IdempotencyMiddleware, MemoryRecordStore, NDJSONResponse, SessionMiddleware, StreamingResponse, Svc, TextResponse } from 'svc';
+import { CSRFMiddleware, CompressionMiddleware, EventBroadcast, EventStreamResponse, FileResponse, HttpResponse, IdempotencyMiddleware, MemoryRecordStore, NDJSONResponse, SessionMiddleware, StreamingResponse, Svc, TextResponse } from 'svc';
 import { TestClient } from 'svc/testing';
 import { negotiateEncoding } from '../../src/http/accept.ts';
 import { CompressedPieces } from '../../src/http/compressed-pieces.ts';
 import { codersOf } from '../../src/http/content-codings.ts';
+import { collectedLog } from '../support/collected-log.ts';
 import { RawClient } from '../support/raw-http.ts';
 import type { ContentCoding } from 'svc';
 import type { Coder } from '../../src/http/content-codings.ts';
@@ -52,6 +54,26 @@ for (const coding of CODINGS) {
     assert.equal(DECODE[coding](Buffer.from(await (await get(client, '/none', coding)).arrayBuffer())).length, 0);
   });
 }
+
+test('Pieces of a small known length are compressed whole, with their length; more or less than announced is a 500', async () => {
+  const app = new Svc({ logger: collectedLog().logger }).use(new CompressionMiddleware());
+  const half = TEXT.slice(0, 1_000);
+  for (const [path, contentLength] of [['/right', 2_000], ['/less', 2_001], ['/more', 1_999]] as const) {
+    app.get(path, () => new StreamingResponse((async function* (): AsyncGenerator<string | Uint8Array> { yield half; yield new Uint8Array(Buffer.from(half)); })(), { mediaType: 'text/plain', contentLength }));
+  }
+  app.get('/file', () => new FileResponse(new URL(import.meta.url).pathname, { mediaType: 'text/plain' }));
+  await using client = new TestClient(app, { raiseErrors: false });
+  const right = await get(client, '/right', 'gzip');
+  const bytes = Buffer.from(await right.arrayBuffer());
+  assert.equal(right.headers.get('content-length'), String(bytes.length));
+  assert.equal(gunzipSync(bytes).toString(), half + half);
+  for (const path of ['/less', '/more']) assert.equal((await get(client, path, 'gzip')).status, 500);
+  const file = await get(client, '/file', 'gzip');
+  assert.equal(file.headers.get('content-encoding'), 'gzip');
+  assert.match(file.headers.get('etag') ?? 'W/', /^W\//);
+  assert.equal(gunzipSync(Buffer.from(await file.arrayBuffer())).toString(), await readFile(new URL(import.meta.url), 'utf8'));
+  assert.equal((await client.get('/file', { headers: { 'accept-encoding': 'gzip', 'if-none-match': file.headers.get('etag')! } })).status, 304);
+});
 
 for (const [accept, expected] of [
   [undefined, null], ['', null], ['identity', null], ['compress', null], ['gzip', 'gzip'], ['gzip, br', 'br'], ['gzip, br, zstd', 'zstd'], ['*', 'zstd'], ['gzip;q=1, br;q=0.5', 'gzip'], ['br;q=0, *', 'zstd'],
