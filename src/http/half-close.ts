@@ -17,16 +17,26 @@ import type { Clock } from '../clock.ts';
 interface Connection extends Socket {
   readonly encrypted?: boolean;
   readonly _httpMessage?: ServerResponse | null;
+  [IS_WATCHED]?: boolean;
 }
 
 /** Between two questions whether a client is still there. */
 const PROBE_MS = 1_000;
 
-/** Lets clients of a server end their side and still be answered; `event` tells of the sockets that requests come over. */
-export function allowHalfClose(server: Server, event: 'connection' | 'secureConnection', clock: Clock): void {
+const IS_WATCHED: unique symbol = Symbol('watched');
+
+/**
+ * Lets clients of a server end their side and still be answered. What it answers is to be called with the connection of each
+ * request that is not answered at once: a listener costs an idle connection memory, so that those without one have none.
+ */
+export function allowHalfClose(server: Server, clock: Clock): (socket: Socket) => void {
   (server as Server & { httpAllowHalfOpen: boolean }).httpAllowHalfOpen = true; // else node:http ends our side, too
   function onEnd(this: Connection): void { onHalfClose(this, clock); }
-  server.on(event, (socket: Socket) => socket.on('end', onEnd)); // one for all, behind that of node:http
+  return (socket: Connection) => {
+    if (socket[IS_WATCHED] === true) return;
+    socket[IS_WATCHED] = true;
+    socket.on('end', onEnd); // behind that of node:http
+  };
 }
 
 function onHalfClose(socket: Connection, clock: Clock): void {

@@ -91,6 +91,8 @@ export class HttpServer {
   /** One listener for every answer: it finds the request on the answer that it is called for. */
   readonly #onClose: (this: ServerResponse) => void;
   readonly #sending: Sending;
+  /** Tells clients that leave from those that have ended their side only. */
+  readonly #watchEnd: (socket: Socket) => void;
 
   /** `secure` where it speaks TLS. */
   constructor(app: ServedApplication, secure?: SecureTransport) {
@@ -99,7 +101,7 @@ export class HttpServer {
     const closed = (outgoing: Exchange): void => this.#closed(outgoing);
     this.#onClose = function () { closed(this); };
     this.#limits = limits;
-    this.#crowd = new ConnectionLimits({ limits, clock, log, onRefused: () => app.connections?.refuse() });
+    this.#crowd = new ConnectionLimits({ limits, clock, log, meter: app.connections });
     if (longestRequestMs !== undefined) this.#deadlines = new BodyDeadlines(clock, (socket) => onClientError({ code: 'ERR_HTTP_REQUEST_TIMEOUT' }, socket, this.#identity));
     const requestTimeout = longestRequestMs ?? limits.requestTimeoutMs;
     const slow = new SlowReaders({ clock, limitMs: limits.sendTimeoutMs, onCut: (outgoing, id) => this.#onSlowReader(outgoing, id) });
@@ -119,7 +121,6 @@ export class HttpServer {
     const listener: RequestListener = (incoming, outgoing) => this.#onRequest(incoming, outgoing);
     this.#secure = secure;
     this.#server = secure?.createServer(options, listener) ?? createServer(options, listener);
-    this.#crowd.watch(this.#server, this.isSecure);
     this.#server.maxHeadersCount = 0; // beyond it node:http drops fields and says nothing; see request-head.ts
     this.#server.on('clientError', (error, socket) => onClientError(error, socket as Socket, this.#identity));
     this.#server.on('connect', (_, socket) => refuseSocket(socket as Socket, 501, this.#identity));
@@ -129,7 +130,8 @@ export class HttpServer {
       this.#onRequest(incoming, outgoing);
     });
     app.connections?.watch(this.#server);
-    allowHalfClose(this.#server, this.isSecure ? 'secureConnection' : 'connection', clock);
+    this.#crowd.watch(this.#server, this.isSecure ? 'secureConnection' : 'connection');
+    this.#watchEnd = allowHalfClose(this.#server, clock);
   }
 
   /** Requests that have come and are not answered yet; those whose client has left count while their handlers run. */
@@ -221,7 +223,10 @@ export class HttpServer {
     const response = verdict === undefined || verdict.status === 0 ? this.#app.handle(req) : refusalOf(verdict, req.id);
     if (this.#deadlines !== undefined && !incoming.complete && !hasNoBody(incoming)) this.#limitBody(req, incoming, this.#deadlines);
     if (response instanceof HttpResponse) this.#answer(req, incoming, outgoing, response);
-    else void response.then((settled) => this.#answer(req, incoming, outgoing, settled));
+    else {
+      this.#watchEnd(socket);
+      void response.then((settled) => this.#answer(req, incoming, outgoing, settled));
+    }
   }
 
   #begin(incoming: IncomingMessage, outgoing: ServerResponse): TransportRequest {
@@ -244,6 +249,7 @@ export class HttpServer {
   #answer(req: TransportRequest, incoming: IncomingMessage, outgoing: ServerResponse, response: HttpResponse): void {
     this.#app.count(req, response, this.#app.clock.monotonicMs() - req.startedMs);
     req.isAnswered = true;
+    if (isPieces(response.body)) this.#watchEnd(incoming.socket);
     if (outgoing.closed) { // the client has left while the handler ran
       if (isPieces(response.body)) discard(response.body).catch((error: unknown) => this.#onSourceFailure(req, error));
       return this.#end(req);
