@@ -83,6 +83,11 @@ export interface SvcOptions extends LimitOptions {
   /** Where uploaded files are kept that do not fit in memory, until their requests are over. Default: the system's folder for temporary files. SVC_UPLOAD_DIRECTORY. */
   readonly uploadDirectory?: string | undefined;
   /**
+   * Whether bodies that come with `Content-Encoding` gzip, deflate, br or zstd are read as what they stand for. Default false:
+   * 415. What comes out counts for every limit, and is at most 100 times what went in where that is more than 1 MiB.
+   */
+  readonly decompressBodies?: boolean | undefined;
+  /**
    * The proxies in front, whose word counts for `req.ip`, `req.scheme` and `req.host`: how many there are, or their addresses,
    * networks (`10.0.0.0/8`), `loopback`, `private`, `linklocal`. In the variable SVC_TRUST_PROXY with commas. Default: none.
    */
@@ -214,6 +219,7 @@ export class Svc extends Router implements ServedApplication {
       maxBodyBytes: given<number>('an integer 0 or more', (value) => Number.isSafeInteger(value) && (value as number) >= 0),
       uploadDirectory: text(),
       accessLog: given<boolean | number>(ACCESS_LOG_NEEDS, (value) => typeof value !== 'string' && readShare(value) !== undefined),
+      decompressBodies: given<boolean>('true or false', (value) => typeof value === 'boolean'),
       ...LIMIT_OPTIONS,
       trustProxy: given<TrustProxy>(), // read with the other settings
       forwardedHeader: given<ForwardedHeader>(FORWARDED_NEEDS, (value) => FORWARDED_HEADERS.some((known) => known === value)),
@@ -387,8 +393,8 @@ export class Svc extends Router implements ServedApplication {
     });
     if (workers !== undefined && reload) throw new SvcError('E_OPTION_RANGE', ['run()', 'reload', 'to be left out where "workers" is given', 'both']);
     const wishes = { host: host ?? this.config.get('host', '127.0.0.1'), port: port ?? this.config.get('port', 8000), drainMs: drainSeconds * 1_000, handleSignals, tls: readTlsOptions(tls, this.config) };
+    if (isStartDenied) throw new SvcError('E_START_DENIED', []); // before anything is awaited: its place is the caller's
     if (workers !== undefined || reload) {
-      if (isStartDenied) throw new SvcError('E_START_DENIED', []);
       const { runSupervised } = await import('./supervise.ts');
       return runSupervised(this, workers === undefined ? { reload: true } : { workers }, wishes);
     }
@@ -724,7 +730,7 @@ class Settings {
     const trust = readTrustProxy(config.get('trustProxy', undefined, { cast: (text): unknown => text }), { header, saysHost });
     const identity = middleware.find((layer) => layer instanceof RequestIDMiddleware)?.identity;
     this.limits = readLimits(config, trust !== undefined);
-    this.defaults = { state, maxBodyBytes: config.get('maxBodyBytes', Infinity), trust, identity, uploadDirectory: config.get('uploadDirectory', '') || undefined };
+    this.defaults = { state, maxBodyBytes: config.get('maxBodyBytes', Infinity), decompressBodies: config.get('decompressBodies', false), trust, identity, uploadDirectory: config.get('uploadDirectory', '') || undefined };
   }
 }
 

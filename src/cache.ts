@@ -29,7 +29,7 @@ export interface MemoryCacheOptions {
 
 /** Map entry, slot, deadline and size of one entry. */
 const ENTRY_BYTES = 96;
-const FIRST_FIGURES = 128;
+const FIRST_SLOTS = 64;
 const UNKNOWN_BYTES = 1_024;
 /** The clock is read once in this time, and once a turn of the event loop: reading it costs more than the look-up. */
 const CLOCK_STALE_MS = 1;
@@ -43,11 +43,12 @@ export class MemoryCache implements CacheBackend {
   #index: LruIndex;
   /** By slot; no slot is 0. */
   #values: unknown[] = [undefined];
-  /** By slot, two numbers side by side: when it expires, how many bytes it takes. Grown by doubling. */
-  #figures: Float64Array = new Float64Array(FIRST_FIGURES);
+  /** By slot: when it expires, and how many bytes it takes. Grown by doubling. */
+  #deadlines: Float64Array = new Float64Array(FIRST_SLOTS);
+  #sizes: Float64Array = new Float64Array(FIRST_SLOTS);
   #bytes = 0;
-  #nowMs = 0;
-  #isClockFresh = false;
+  /** The time, as long as it is known: beyond every deadline else. */
+  #knownMs = Infinity;
 
   /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
   constructor(options: MemoryCacheOptions = {}) {
@@ -75,15 +76,14 @@ export class MemoryCache implements CacheBackend {
   }
 
   get(key: string): unknown {
-    const slot = this.#index.find(key);
+    const slot = this.#index.touch(key);
     if (slot === 0) return undefined;
-    if (this.#figures[2 * slot]! <= this.#now()) {
+    if (!(this.#deadlines[slot]! > this.#knownMs) && this.#deadlines[slot]! <= this.#now()) {
       this.#remove(slot);
       return undefined;
     }
-    this.#index.use(slot);
     const value = this.#values[slot];
-    return typeof value === 'object' && value !== null ? (value as Cloned | Shared).read() : value; // no other object is kept
+    return typeof value === 'object' ? readKept(value) : value;
   }
 
   /**
@@ -101,17 +101,17 @@ export class MemoryCache implements CacheBackend {
     }
     if (slot === 0) slot = this.#slotFor(key);
     else this.#index.use(slot);
-    this.#bytes += size - this.#figures[2 * slot + 1]!;
+    this.#bytes += size - this.#sizes[slot]!;
     this.#values[slot] = kept;
-    this.#figures[2 * slot + 1] = size;
-    this.#figures[2 * slot] = this.#now() + ttlMs;
+    this.#sizes[slot] = size;
+    this.#deadlines[slot] = this.#now() + ttlMs;
     while (this.#bytes > this.#maxBytes) this.#remove(this.#index.oldest); // never this one: it fits
   }
 
   delete(key: string): boolean {
     const slot = this.#index.find(key);
     if (slot === 0) return false;
-    const isLive = this.#now() < this.#figures[2 * slot]!;
+    const isLive = this.#now() < this.#deadlines[slot]!;
     this.#remove(slot);
     return isLive;
   }
@@ -120,7 +120,8 @@ export class MemoryCache implements CacheBackend {
     if (prefix === '') {
       this.#index = new LruIndex(this.#maxEntries);
       this.#values = [undefined];
-      this.#figures = new Float64Array(FIRST_FIGURES);
+      this.#deadlines = new Float64Array(FIRST_SLOTS);
+      this.#sizes = new Float64Array(FIRST_SLOTS);
       this.#bytes = 0;
       return;
     }
@@ -143,31 +144,35 @@ export class MemoryCache implements CacheBackend {
     if (this.#index.isFull) return this.#index.replaceOldest(key); // its size is still that of the entry that goes
     const slot = this.#index.add(key);
     if (slot === this.#values.length) this.#values.push(undefined); // so that set() only ever writes inside: a store that may grow is slower
-    if (2 * slot >= this.#figures.length) {
-      const grown = new Float64Array(2 * this.#figures.length);
-      grown.set(this.#figures);
-      this.#figures = grown;
+    if (slot >= this.#sizes.length) {
+      this.#deadlines = grown(this.#deadlines);
+      this.#sizes = grown(this.#sizes);
     }
     return slot;
   }
 
   #remove(slot: number): void {
     this.#index.remove(slot);
-    this.#bytes -= this.#figures[2 * slot + 1]!;
-    this.#figures[2 * slot + 1] = 0;
+    this.#bytes -= this.#sizes[slot]!;
+    this.#sizes[slot] = 0;
     this.#values[slot] = undefined;
   }
 
   #now(): number {
-    if (!this.#isClockFresh) {
-      this.#isClockFresh = true;
-      this.#nowMs = this.#clock.monotonicMs();
-      this.#clock.after(CLOCK_STALE_MS, this.#onStale);
+    if (this.#knownMs === Infinity) {
+      this.#knownMs = this.#clock.monotonicMs();
+      this.#clock.after(CLOCK_STALE_MS, this.#forgetTime);
     }
-    return this.#nowMs;
+    return this.#knownMs;
   }
 
-  readonly #onStale = (): void => { this.#isClockFresh = false; };
+  readonly #forgetTime = (): void => { this.#knownMs = Infinity; };
+}
+
+function grown(numbers: Float64Array): Float64Array {
+  const larger = new Float64Array(2 * numbers.length);
+  larger.set(numbers);
+  return larger;
 }
 
 /** The structured clone of a value, as bytes. */
@@ -176,6 +181,10 @@ class Cloned {
   constructor(bytes: Uint8Array) { this.bytes = bytes; }
   get size(): number { return this.bytes.length; }
   read(): unknown { return fromBytes(this.bytes); }
+}
+
+function readKept(value: object | null): unknown {
+  return value === null ? null : (value as Cloned | Shared).read(); // no other object is kept
 }
 
 /** A value handed out by reference. */

@@ -43,6 +43,9 @@ export type {
   Awaitable, BodyOptions, CompiledRoute, CompiledView, Context, FormData_, FormOptions, FormPart, Host, HttpRequest, Middleware, MiddlewareKind, Next, Plugin, RateLimitKey, RouteRateLimit, RouterLike, Rule,
   SecurityRequirement, Services, Session, SessionKey, Flash, StateKey, StateMap,
 } from './http/contracts.ts';
+export { CompressionMiddleware } from './http/compression.ts';
+export type { CompressionOptions } from './http/compression.ts';
+export type { ContentCoding } from './http/content-codings.ts';
 export type { DirectiveName, Directives, Sources } from './http/content-security-policy.ts';
 export { ConcurrencyLimitMiddleware } from './http/concurrency-limit.ts';
 export type { ConcurrencyLimitOptions } from './http/concurrency-limit.ts';

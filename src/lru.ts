@@ -1,7 +1,7 @@
 /**
  * Keys in order of use, each with a slot number: the index under every bounded store that forgets the least recently used.
  *
- *   Map: key → slot        next/previous: a ring of slots through slot 0        whoever uses it keeps values by slot
+ *   Map: key → slot        links: a ring of slots through slot 0        whoever uses it keeps values by slot
  *
  * Every operation is O(1). Links are numbers in typed arrays, grown by doubling: a Map that is deleted from and added to in
  * order of use walks its own tombstones, and list nodes cost twice as much (shared/bench/cookie-cache.mjs).
@@ -15,9 +15,9 @@ export class LruIndex {
   readonly #capacity: number;
   readonly #slots = new Map<string, number>();
   readonly #keys: string[] = [''];
-  #next: Int32Array = new Int32Array(FIRST_SLOTS);
-  #previous: Int32Array = new Int32Array(FIRST_SLOTS);
-  /** Freed slots, linked by `#next`. */
+  /** Next and previous of each slot, side by side: a slot's two links come with one line of the processor's cache. */
+  #links: Int32Array = new Int32Array(2 * FIRST_SLOTS);
+  /** Freed slots, linked by their next. */
   #free = 0;
 
   constructor(capacity: number) {
@@ -34,7 +34,7 @@ export class LruIndex {
 
   /** The least recently used slot, or 0. */
   get oldest(): number {
-    return this.#previous[HEAD]!;
+    return this.#links[HEAD + 1]!;
   }
 
   /** The slot of a key, or 0. Not a use. */
@@ -42,22 +42,39 @@ export class LruIndex {
     return this.#slots.get(key) ?? 0;
   }
 
+  /** The slot of a key as the most recently used, or 0. */
+  touch(key: string): number {
+    const slot = this.#slots.get(key);
+    if (slot === undefined) return 0;
+    this.use(slot);
+    return slot;
+  }
+
   /** Makes a slot the most recently used. */
   use(slot: number): void {
-    if (this.#next[HEAD] === slot) return;
-    this.#unlink(slot);
-    this.#linkFirst(slot);
+    const links = this.#links;
+    const first = links[HEAD]!;
+    if (first === slot) return;
+    const at = slot << 1;
+    const next = links[at]!;
+    const previous = links[at | 1]!;
+    links[previous << 1] = next;
+    links[next << 1 | 1] = previous;
+    links[at] = first;
+    links[at | 1] = HEAD;
+    links[first << 1 | 1] = slot;
+    links[HEAD] = slot;
   }
 
   /** A slot for a key that has none, as the most recently used. The index must not be full. */
   add(key: string): number {
     let slot = this.#free;
     if (slot !== 0) {
-      this.#free = this.#next[slot]!;
+      this.#free = this.#links[slot << 1]!;
       this.#keys[slot] = key;
     } else {
       slot = this.#keys.push(key) - 1;
-      if (slot >= this.#next.length) this.#grow();
+      if (2 * slot >= this.#links.length) this.#grow();
     }
     this.#slots.set(key, slot);
     this.#linkFirst(slot);
@@ -69,13 +86,13 @@ export class LruIndex {
     this.#slots.delete(this.#keys[slot]!);
     this.#keys[slot] = '';
     this.#unlink(slot);
-    this.#next[slot] = this.#free;
+    this.#links[slot << 1] = this.#free;
     this.#free = slot;
   }
 
   /** Gives the slot of the least recently used key to another, as the most recently used. The index must not be empty. */
   replaceOldest(key: string): number {
-    const slot = this.#previous[HEAD]!;
+    const slot = this.#links[HEAD + 1]!;
     this.#slots.delete(this.#keys[slot]!);
     this.#keys[slot] = key;
     this.#slots.set(key, slot);
@@ -89,24 +106,25 @@ export class LruIndex {
   }
 
   #unlink(slot: number): void {
-    const next = this.#next[slot]!;
-    const previous = this.#previous[slot]!;
-    this.#next[previous] = next;
-    this.#previous[next] = previous;
+    const links = this.#links;
+    const next = links[slot << 1]!;
+    const previous = links[slot << 1 | 1]!;
+    links[previous << 1] = next;
+    links[next << 1 | 1] = previous;
   }
 
   #linkFirst(slot: number): void {
-    const first = this.#next[HEAD]!;
-    this.#next[slot] = first;
-    this.#previous[slot] = HEAD;
-    this.#previous[first] = slot;
-    this.#next[HEAD] = slot;
+    const links = this.#links;
+    const first = links[HEAD]!;
+    links[slot << 1] = first;
+    links[slot << 1 | 1] = HEAD;
+    links[first << 1 | 1] = slot;
+    links[HEAD] = slot;
   }
 
   #grow(): void {
-    const [next, previous] = [new Int32Array(2 * this.#next.length), new Int32Array(2 * this.#next.length)];
-    next.set(this.#next);
-    previous.set(this.#previous);
-    [this.#next, this.#previous] = [next, previous];
+    const links = new Int32Array(2 * this.#links.length);
+    links.set(this.#links);
+    this.#links = links;
   }
 }

@@ -9,6 +9,7 @@
  *                 ├ ConnectionLost CommitOutcomeUnknown TransactionAborted
  *                 └ DiskFull StorageFailed Corrupt                        an operator is needed
  */
+import type { DriverLoad } from './driver.ts';
 
 /** A stable word for each class, to switch on. */
 export type DatabaseErrorCode =
@@ -85,8 +86,17 @@ export class LockTimeout extends DatabaseError {
 export class QueryCanceled extends DatabaseError { override readonly code = 'canceled'; }
 /** `timeoutMs` was over. */
 export class QueryTimeout extends DatabaseError { override readonly code = 'timeout'; }
-/** No connection became free in time, or too many callers wait already. */
-export class PoolTimeout extends DatabaseError { override readonly code = 'pool_timeout'; }
+/** No connection became free in time, or too many callers wait already; `cause` is why none could be made, if that is so. */
+export class PoolTimeout extends DatabaseError {
+  override readonly code = 'pool_timeout';
+  /** How busy the connections were at that moment, where several are kept. */
+  readonly load: DriverLoad | undefined;
+
+  constructor(message: string, details: DatabaseErrorDetails & { readonly load?: DriverLoad | undefined } = {}) {
+    super(message, details);
+    this.load = details.load;
+  }
+}
 
 /** The statement is wrong: syntax, or names that are not there. */
 export class StatementError extends DatabaseError { override readonly code = 'statement'; }
@@ -120,8 +130,27 @@ export function atCaller(error: unknown): unknown {
   if (!(error instanceof Error)) return error;
   const here: { stack?: string } = {};
   Error.captureStackTrace(here, atCaller);
-  const frames = here.stack!.split('\n').slice(1).filter((frame) => !frame.includes(OURS) && !frame.includes('node:sqlite') && !/^\s+at new Promise|async_hooks|AsyncLocalStorage/.test(frame));
+  const frames = foreign(here.stack!);
   if (frames.length === 0) return error; // the caller does not await: what there is, is better than nothing
   Object.defineProperty(error, 'stack', { value: `${error.name}: ${error.message}\n${frames.join('\n')}`, configurable: true, writable: true });
   return error;
+}
+
+/** Who calls, kept cheaply: worked out only if somebody wants to know. */
+export class Caller {
+  readonly stack?: string;
+
+  /** The frames outside of this folder, one a line. */
+  get frames(): string { return foreign(this.stack ?? '').join('\n'); }
+}
+
+/** Who calls the verb that is being run. */
+export function callerHere(): Caller {
+  const caller = new Caller();
+  Error.captureStackTrace(caller, callerHere);
+  return caller;
+}
+
+function foreign(stack: string): string[] {
+  return stack.split('\n').slice(1).filter((frame) => !frame.includes(OURS) && !frame.includes('node:sqlite') && !/^\s+at new Promise|async_hooks|AsyncLocalStorage/.test(frame));
 }

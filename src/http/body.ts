@@ -25,6 +25,10 @@ export interface BodyTaker {
 }
 
 const EMPTY: Uint8Array = Buffer.alloc(0);
+/** Beyond a few, parts below the one size are copied together, into pieces of the other. */
+const FEW_PARTS = 8;
+const SMALL_BYTES = 4_096;
+const GATHER_BYTES = 16_384;
 
 /** 413, with the limit in its detail. */
 export function tooLarge(maxBytes: number): PayloadTooLarge {
@@ -69,6 +73,9 @@ class Collector implements BodyTaker {
   /** Made with the second part: most bodies are one. */
   #parts: Buffer[] | undefined;
   #length = 0;
+  /** Small parts, one behind the other. */
+  #gathered: Buffer | undefined;
+  #gatheredLength = 0;
 
   constructor(source: BodySource, maxBytes: number, done: BodyReader) {
     this.#source = source;
@@ -81,18 +88,44 @@ class Collector implements BodyTaker {
     this.#length += chunk.length;
     if (this.#length > this.#maxBytes) this.#refuse();
     else if (this.#first === undefined) this.#first = chunk;
-    else (this.#parts ??= [this.#first]).push(chunk);
+    else this.#add(chunk);
   }
 
   end(): void {
-    this.#tell(this.#parts === undefined ? this.#first ?? EMPTY : Buffer.concat(this.#parts, this.#length), undefined);
+    this.#tell(this.#parts === undefined ? this.#first ?? EMPTY : this.#whole(this.#parts), undefined);
+  }
+
+  /** A Buffer of its own costs a hundred bytes: small parts are gathered, or a body of one-byte chunks would take a hundred times its size. */
+  #add(chunk: Buffer): void {
+    const parts = this.#parts ??= [this.#first!]; // there is one: take() has seen to it
+    if (chunk.length >= SMALL_BYTES || parts.length < FEW_PARTS) {
+      this.#closeGathered(parts);
+      parts.push(chunk);
+      return;
+    }
+    if (this.#gathered === undefined || this.#gatheredLength + chunk.length > GATHER_BYTES) {
+      this.#closeGathered(parts);
+      this.#gathered = Buffer.allocUnsafeSlow(GATHER_BYTES);
+    }
+    this.#gatheredLength += chunk.copy(this.#gathered, this.#gatheredLength);
+  }
+
+  #closeGathered(parts: Buffer[]): void {
+    if (this.#gathered !== undefined) parts.push(this.#gathered.subarray(0, this.#gatheredLength));
+    this.#gathered = undefined;
+    this.#gatheredLength = 0;
+  }
+
+  #whole(parts: Buffer[]): Buffer {
+    this.#closeGathered(parts);
+    return Buffer.concat(parts, this.#length);
   }
 
   lose(): void { this.#tell(undefined, new ClientDisconnected()); }
 
   /** What still comes is for whoever lets it go. */
   #refuse(): void {
-    this.#first = this.#parts = undefined;
+    this.#first = this.#parts = this.#gathered = undefined;
     this.#source.takeBack?.();
     this.#source.pause();
     this.#tell(undefined, tooLarge(this.#maxBytes));

@@ -12,17 +12,18 @@ import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Clock } from '../clock.ts';
 import type { Logger } from '../log.ts';
+import type { ConnectionMeter } from './connection-meter.ts';
 import type { Limits } from './limits.ts';
 import type { HeadVerdict } from './request-head.ts';
 import type { HttpResponse } from './response.ts';
 
-/** Who is told. */
+/** What they are, and who is told. */
 export interface LimitParts {
   readonly limits: Limits;
   readonly clock: Clock;
   readonly log: Logger;
-  /** Told of each connection that is one too many. */
-  readonly onRefused: () => void;
+  /** Counts the connections, those refused as well. */
+  readonly meter: ConnectionMeter | undefined;
 }
 
 const MOST_SPARE = 1_000;
@@ -61,20 +62,24 @@ export class ConnectionLimits {
     this.#most = maxConnections + Math.min(MOST_SPARE, Math.ceil(maxConnections / 10));
   }
 
-  /** Counts the connections of a server; those that come by TLS become requests of another socket. */
-  watch(server: Server, isSecure: boolean): void {
+  /** Counts the connections of a server; `event` tells of the sockets that requests come over. */
+  watch(server: Server, event: 'connection' | 'secureConnection'): void {
+    const limits = this;
+    function onClose(this: Socket): void { limits.#close(this); } // one listener for all connections, and one for each: more would cost idle ones memory
     server.maxConnections = this.#most; // those beyond cost least; but it does not count what another process has accepted
-    const onClose = (): void => { this.#open--; };
     server.on('drop', () => this.#tell('maxConnections')); // and counted by whoever counts connections
-    server.on('connection', (socket: Limited) => {
+    server.on(event, (socket: Limited) => {
       this.#open++;
+      this.#parts.meter?.enter();
       socket.on('close', onClose);
       if (this.#open > this.#most) {
         this.#refuse();
         socket.destroy();
-      } else if (!isSecure) this.#mark(socket);
+      } else if (this.#open > this.#parts.limits.maxConnections) {
+        socket[IS_SURPLUS] = true;
+        this.#refuse();
+      }
     });
-    if (isSecure) server.on('secureConnection', (socket: Limited) => this.#mark(socket));
   }
 
   /** A request has come over the connection. */
@@ -97,14 +102,13 @@ export class ConnectionLimits {
     socket[WAITING]!--; // as above
   }
 
-  #mark(socket: Limited): void {
-    if (this.#open <= this.#parts.limits.maxConnections) return;
-    socket[IS_SURPLUS] = true;
-    this.#refuse();
+  #close(socket: Socket): void {
+    this.#open--;
+    this.#parts.meter?.leave(socket);
   }
 
   #refuse(): void {
-    this.#parts.onRefused();
+    this.#parts.meter?.refuse();
     this.#tell('maxConnections');
   }
 

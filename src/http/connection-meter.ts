@@ -36,14 +36,8 @@ export class ConnectionMeter {
 
   get open(): number { return this.#open; }
 
-  /** Counts the connections of a server from now on. */
+  /** Counts what a server would not have, from now on. */
   watch(server: Server): void {
-    const meter = this;
-    function onClose(this: Metered): void { meter.#close(this); } // one for all: a closure each would cost memory for as long as a connection is idle
-    server.on('setSecureContext' in server ? 'secureConnection' : 'connection', (socket: Socket) => { // that which requests come over
-      this.#open++;
-      socket.on('close', onClose);
-    });
     server.on('clientError', (error: NodeJS.ErrnoException) => {
       if (!GONE.has(error.code)) this.#refused.add(1, REASONS[error.code ?? ''] ?? 'malformed');
     });
@@ -60,8 +54,12 @@ export class ConnectionMeter {
     metered[REQUESTS] = (metered[REQUESTS] ?? 0) + 1;
   }
 
-  #close(socket: Metered): void {
+  /** A connection has come that requests may come over. */
+  enter(): void { this.#open++; }
+
+  /** It is gone. */
+  leave(socket: Socket): void {
     this.#open--;
-    this.#requests.observe(socket[REQUESTS] ?? 0);
+    this.#requests.observe((socket as Metered)[REQUESTS] ?? 0);
   }
 }

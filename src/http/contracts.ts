@@ -51,6 +51,11 @@ export interface HttpRequest {
   readonly session: Session;
   /** Aborts when the client has left before its answer was complete (`ClientDisconnected`), or the time of the request is over (`RequestTimeout`), and at no other time. */
   readonly signal: AbortSignal;
+  /**
+   * Tells a browser what it will need while the answer is made (103, RFC 8297): `'</app.css>; rel=preload; as=style'`. False where
+   * nothing was sent: to HTTP/1.0, behind the head of the answer, and without a socket. @throws SvcError `E_HEADER`
+   */
+  earlyHints(links: string | readonly string[]): boolean;
   /** The whole body. No cap of its own: `maxBytes`, else the application's `maxBodyBytes`; beyond it 413. */
   body(options?: BodyOptions): Promise<Uint8Array>;
   /** The body as it arrives, capped as `body()`. Not to be combined with the others. */

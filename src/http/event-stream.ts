@@ -77,6 +77,7 @@ export class EventStreamResponse extends HttpResponse {
     return copy;
   }
 
+  /** @internal */
   override settle(request: Streamed): HttpResponse {
     const answer = super.copy();
     answer.body = eventBody(new EventPieces(iterate(this.#source as Pieces), this.#terms, request.state.get(services).clock), request);
@@ -136,14 +137,14 @@ class EventPieces extends EndlessPieces implements Beating {
 
   return(): unknown {
     if (this.#isOver) return undefined;
-    this.finish();
+    this.#over();
+    this.#waiting?.resolve(DONE);
+    this.#waiting = undefined;
     return this.#source.return?.();
   }
 
   finish(): void {
-    this.#over();
-    this.#waiting?.resolve(DONE);
-    this.#waiting = undefined;
+    Promise.try(() => this.return()).catch(ignore); // the answer is whole, however its source ends
   }
 
   #pull(): void {

@@ -143,10 +143,14 @@ class BlockWriter {
     return !this.#outgoing.destroyed;
   }
 
-  /** Gives the blocks back; not those of a connection that broke: the kernel may still read them. */
+  /** Gives the blocks back; those of a connection that broke once it is closed: until then the kernel may read them. */
   release(): void {
     this.#outgoing.off('close', this.#leave);
-    if (this.#outgoing.destroyed) return;
+    if (this.#outgoing.destroyed && !this.#outgoing.closed) this.#outgoing.once('close', () => this.#giveBack());
+    else this.#giveBack();
+  }
+
+  #giveBack(): void {
     for (const block of this.#blocks) if (freeBlocks.length < MAX_FREE_BLOCKS) freeBlocks.push(block);
   }
 }

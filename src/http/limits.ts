@@ -25,7 +25,7 @@ export interface LimitOptions {
   readonly maxConnections?: number | undefined;
   /** Requests of a process that are not answered yet, 1 … 1_000_000, streams included. Default 10_000; beyond it 503. */
   readonly maxInFlight?: number | undefined;
-  /** Requests of one connection that are not answered yet, 1 … 10_000. Default 100; one more is answered, and is the last of the connection. */
+  /** Requests of one connection that are not answered yet, 1 … 10_000. Default 20; one more is answered, and is the last of the connection. */
   readonly maxPipelined?: number | undefined;
   /** The most bytes of the fields and the target of a request, 1_024 … 1_048_576. Default 16_384; beyond it 431. */
   readonly maxHeaderBytes?: number | undefined;
@@ -43,7 +43,7 @@ const KINDS: { readonly [K in keyof Limits]: OptionKind<number> } = {
   sendTimeoutMs: int(30_000, 10, 3_600_000),
   maxConnections: int(20_000, 1, 1_000_000),
   maxInFlight: int(10_000, 1, 1_000_000),
-  maxPipelined: int(100, 1, 10_000),
+  maxPipelined: int(20, 1, 10_000),
   maxHeaderBytes: int(16_384, 1_024, 1_048_576),
   maxHeaderFields: int(200, 10, 10_000),
 };

@@ -213,6 +213,21 @@ function isFirst(source: PieceIterator, step: PieceStep, announced: number): boo
   }
 }
 
+/** All pieces in one. Their source is ended if they are no pieces. @throws what the source throws, and SvcError `E_STREAM`, as when more or less comes than was `announced` */
+export async function gather(pieces: Pieces, announced: number): Promise<Buffer> {
+  const all: Buffer[] = [];
+  let length = 0;
+  for await (const piece of { [Symbol.asyncIterator]: () => iterate(pieces) as AsyncIterator<Piece> }) { // `for await` takes steps without promises, too
+    const checked = checkedPiece(piece);
+    const bytes = typeof checked === 'string' ? Buffer.from(checked) : Buffer.from(checked.buffer, checked.byteOffset, checked.byteLength);
+    length += bytes.length;
+    if (length > announced) throw lengthError(announced, length);
+    all.push(bytes);
+  }
+  if (length < announced) throw lengthError(announced, length);
+  return all.length === 1 ? all[0]! : Buffer.concat(all, length);
+}
+
 /** A source that gives more or less than was announced. */
 export function lengthError(announced: number, found: number): SvcError {
   return new SvcError('E_STREAM', [`contentLength announced ${announced} bytes, and its source gave ${found > announced ? `${found} or more` : found}`]);

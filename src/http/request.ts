@@ -7,6 +7,7 @@ import { BadRequest, ClientDisconnected, HTTPException, SvcError } from '../erro
 import { shown } from '../options.ts';
 import { inspectAsJson, mask } from '../redact.ts';
 import { peerAddress } from './address.ts';
+import { bodyCodingOf, decodeWhole, decodedChunks } from './body-codings.ts';
 import { chunksOf, collect, joined, readAhead, tooLarge } from './body.ts';
 import { parseCookies } from './cookies.ts';
 import { DEFAULT_FORM_BYTES, formTypeOf, parseUrlencoded, readFormOptions, readMultipart } from './form.ts';
@@ -18,6 +19,7 @@ import { USUAL_IDENTITY } from './request-id.ts';
 import { RequestState, SESSION } from './state.ts';
 import { readTraceContext } from './trace-context.ts';
 import { UploadStore } from './uploads.ts';
+import type { BodyCoding } from './body-codings.ts';
 import type { BodyReader, BodySource } from './body.ts';
 import type { Awaitable, BodyOptions, CompiledRoute, FormData_, FormOptions, FormPart, HttpRequest, Session, StateMap } from './contracts.ts';
 import type { FileKeeper, FormTerms } from './form.ts';
@@ -34,6 +36,7 @@ import type { TraceContext } from './trace-context.ts';
 export interface Incoming extends BodySource {
   readonly method?: string | undefined;
   readonly url?: string | undefined;
+  readonly httpVersionMinor?: number;
   readonly socket: { readonly remoteAddress?: string | undefined; readonly encrypted?: boolean; readonly errored?: Error | null };
 }
 
@@ -42,7 +45,10 @@ export interface Outgoing {
   readonly writableFinished: boolean;
   /** Whether it is over, well or not. */
   readonly destroyed: boolean;
+  readonly headersSent?: boolean;
   once(event: 'close', listener: () => void): unknown;
+  /** Absent where there are no interim answers. */
+  writeEarlyHints?(hints: { link: string[] }): void;
 }
 
 /** What requests have from their application. */
@@ -50,6 +56,8 @@ export interface RequestDefaults {
   readonly state: StateMap;
   /** The cap of every body, whatever a call asks for. */
   readonly maxBodyBytes: number;
+  /** Whether content codings of bodies are taken off; if not, they are refused. */
+  readonly decompressBodies?: boolean | undefined;
   /** Which proxies are believed. */
   readonly trust?: ProxyTrust | undefined;
   /** Where the temporary files of forms go. Default: the system's folder. */
@@ -87,6 +95,9 @@ export interface LateRunner {
 const DEFAULT_MAX_BYTES = 10_000_000;
 const UNMATCHED: Match<Endpoint> = Object.freeze({ kind: 'none' });
 const NO_PARAMS: Readonly<Record<string, unknown>> = Object.freeze({});
+
+/** `<address>; name=value; …`, as node:http takes it. */
+const HINT = /^<[!#-;=?-~]+>(?:[ \t]*;[ \t]*[\w!#$%&'*+.^`|~-]+(?:=(?:[\w!#$%&'*+./:^`|~-]+|"[!#-:<-~]*"))?)+$/;
 
 /** A request of one transport. */
 export class TransportRequest implements HttpRequest {
@@ -252,8 +263,16 @@ export class TransportRequest implements HttpRequest {
 
   #chunks(what: string, maxBytes: number): AsyncIterable<Uint8Array> {
     if (this.#isStreamed || (this.#readers !== undefined && !this.#isWhole)) throw new SvcError('E_BODY_CONSUMED', [what]);
+    const coding = this.#coding();
     this.#isStreamed = true;
-    return chunksOf(this.#incoming, this.#declaredLength(), maxBytes, this.#ahead);
+    const chunks = chunksOf(this.#incoming, this.#declaredLength(), maxBytes, this.#ahead);
+    return coding === undefined ? chunks : decodedChunks(chunks, coding, maxBytes);
+  }
+
+  /** @throws HTTPException 415 for a coding that is not taken off */
+  #coding(): BodyCoding | undefined {
+    const field = this.field('content-encoding');
+    return field === undefined ? undefined : bodyCodingOf(field, this.#defaults.decompressBodies === true);
   }
 
   text(options: BodyOptions = {}): Promise<string> {
@@ -313,7 +332,7 @@ export class TransportRequest implements HttpRequest {
     if (this.#form !== undefined) return this.#form;
     const { boundary } = formTypeOf(this.field('content-type'));
     const leading = new LeadingFields(boundary ?? '-');
-    if (boundary === undefined || this.#isStreamed) return leading.fields;
+    if (boundary === undefined || this.#isStreamed || this.#coding() !== undefined) return leading.fields;
     const maxBytes = this.#limit({}, Infinity);
     if (this.#declaredLength() > maxBytes) throw tooLarge(maxBytes);
     if (this.#readers !== undefined) leading.push(await this.body());
@@ -345,6 +364,15 @@ export class TransportRequest implements HttpRequest {
   logFields(): Record<string, unknown> {
     const { method, route, id, knownTraceId } = this;
     return { method, route: route?.template, request_id: id, trace_id: knownTraceId };
+  }
+
+  earlyHints(links: string | readonly string[]): boolean {
+    const link = typeof links === 'string' ? [links] : [...links];
+    if (!link.every((value) => typeof value === 'string' && HINT.test(value))) throw new SvcError('E_HEADER', ['Link', 'an early hint is an address in <> with parameters behind it: </app.css>; rel=preload; as=style']);
+    const outgoing = this.#outgoing;
+    if (link.length === 0 || outgoing.writeEarlyHints === undefined || outgoing.headersSent === true || outgoing.destroyed || this.#incoming.httpVersionMinor === 0) return false;
+    outgoing.writeEarlyHints({ link });
+    return true;
   }
 
   /** Runs `fn` after the answer has gone out, or after whatever ended the request; the last first. @internal */
@@ -392,11 +420,13 @@ export class TransportRequest implements HttpRequest {
       if (this.#outcome !== undefined) reader(this.#outcome.bytes, this.#outcome.error);
       else if (this.#readers !== undefined) this.#readers.push(reader);
       else {
+        const coding = this.#coding();
         this.#readers = [reader];
-        const done: BodyReader = (bytes, error) => {
+        const tell: BodyReader = (bytes, error) => {
           this.#outcome = { bytes, error };
           for (const waiting of this.#readers!) waiting(bytes, error);
         };
+        const done: BodyReader = coding === undefined ? tell : (bytes, error) => bytes === undefined ? tell(bytes, error) : decodeWhole(bytes, coding, maxBytes, tell);
         if (this.#ahead === undefined) collect(this.#incoming, this.#declaredLength(), maxBytes, done);
         else joined(chunksOf(this.#incoming, this.#declaredLength(), maxBytes, this.#ahead)).then((bytes) => done(bytes, undefined), (error: unknown) => done(undefined, error));
       }

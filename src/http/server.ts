@@ -9,6 +9,7 @@ import { hasNoBody } from './body.ts';
 import { BodyDeadlines } from './body-deadlines.ts';
 import { onClientError, refuseSocket } from './client-errors.ts';
 import { BUSY, ConnectionLimits, refusalOf } from './connection-limits.ts';
+import { allowHalfClose } from './half-close.ts';
 import { ReceivedMessage } from './incoming.ts';
 import { USUAL_LIMITS } from './limits.ts';
 import { discard, isPieces } from './pieces.ts';
@@ -90,6 +91,8 @@ export class HttpServer {
   /** One listener for every answer: it finds the request on the answer that it is called for. */
   readonly #onClose: (this: ServerResponse) => void;
   readonly #sending: Sending;
+  /** Tells clients that leave from those that have ended their side only. */
+  readonly #watchEnd: (socket: Socket) => void;
 
   /** `secure` where it speaks TLS. */
   constructor(app: ServedApplication, secure?: SecureTransport) {
@@ -98,7 +101,7 @@ export class HttpServer {
     const closed = (outgoing: Exchange): void => this.#closed(outgoing);
     this.#onClose = function () { closed(this); };
     this.#limits = limits;
-    this.#crowd = new ConnectionLimits({ limits, clock, log, onRefused: () => app.connections?.refuse() });
+    this.#crowd = new ConnectionLimits({ limits, clock, log, meter: app.connections });
     if (longestRequestMs !== undefined) this.#deadlines = new BodyDeadlines(clock, (socket) => onClientError({ code: 'ERR_HTTP_REQUEST_TIMEOUT' }, socket, this.#identity));
     const requestTimeout = longestRequestMs ?? limits.requestTimeoutMs;
     const slow = new SlowReaders({ clock, limitMs: limits.sendTimeoutMs, onCut: (outgoing, id) => this.#onSlowReader(outgoing, id) });
@@ -118,7 +121,6 @@ export class HttpServer {
     const listener: RequestListener = (incoming, outgoing) => this.#onRequest(incoming, outgoing);
     this.#secure = secure;
     this.#server = secure?.createServer(options, listener) ?? createServer(options, listener);
-    this.#crowd.watch(this.#server, this.isSecure);
     this.#server.maxHeadersCount = 0; // beyond it node:http drops fields and says nothing; see request-head.ts
     this.#server.on('clientError', (error, socket) => onClientError(error, socket as Socket, this.#identity));
     this.#server.on('connect', (_, socket) => refuseSocket(socket as Socket, 501, this.#identity));
@@ -128,6 +130,8 @@ export class HttpServer {
       this.#onRequest(incoming, outgoing);
     });
     app.connections?.watch(this.#server);
+    this.#crowd.watch(this.#server, this.isSecure ? 'secureConnection' : 'connection');
+    this.#watchEnd = allowHalfClose(this.#server, clock);
   }
 
   /** Requests that have come and are not answered yet; those whose client has left count while their handlers run. */
@@ -219,7 +223,10 @@ export class HttpServer {
     const response = verdict === undefined || verdict.status === 0 ? this.#app.handle(req) : refusalOf(verdict, req.id);
     if (this.#deadlines !== undefined && !incoming.complete && !hasNoBody(incoming)) this.#limitBody(req, incoming, this.#deadlines);
     if (response instanceof HttpResponse) this.#answer(req, incoming, outgoing, response);
-    else void response.then((settled) => this.#answer(req, incoming, outgoing, settled));
+    else {
+      this.#watchEnd(socket);
+      void response.then((settled) => this.#answer(req, incoming, outgoing, settled));
+    }
   }
 
   #begin(incoming: IncomingMessage, outgoing: ServerResponse): TransportRequest {
@@ -242,6 +249,7 @@ export class HttpServer {
   #answer(req: TransportRequest, incoming: IncomingMessage, outgoing: ServerResponse, response: HttpResponse): void {
     this.#app.count(req, response, this.#app.clock.monotonicMs() - req.startedMs);
     req.isAnswered = true;
+    if (isPieces(response.body)) this.#watchEnd(incoming.socket);
     if (outgoing.closed) { // the client has left while the handler ran
       if (isPieces(response.body)) discard(response.body).catch((error: unknown) => this.#onSourceFailure(req, error));
       return this.#end(req);
@@ -249,6 +257,7 @@ export class HttpServer {
     try {
       if (!incoming.complete && !hasNoBody(incoming)) this.#linger(incoming, outgoing);
       const isLast = (this.#isDraining || !this.keepsAlive || (incoming.socket as Connection)[SAID_CLOSE] === true) && isLastOf(incoming.socket, outgoing);
+      if (isLast && !incoming.complete && !hasNoBody(incoming)) this.#lingerLast(incoming);
       const sending = send(outgoing, response, req, isLast, this.#sending);
       sending?.catch((error: unknown) => this.#onSourceFailure(req, error));
       if (this.#isDraining) this.#finishEndless();
@@ -289,10 +298,28 @@ export class HttpServer {
     });
   }
 
+  /**
+   * The same for the last answer of a connection: node:http would close it with bytes unread, and the reset that follows from
+   * that may overtake the answer (RFC 9112 §9.6).
+   */
+  #lingerLast(incoming: IncomingMessage): void {
+    const { socket } = incoming;
+    const close = socket.destroySoon;
+    socket.destroySoon = () => {
+      if (incoming.complete || incoming.destroyed) return close.call(socket);
+      socket.end();
+      const timer = this.#app.clock.after(LINGER_MS, () => socket.destroy());
+      socket.once('close', () => timer[Symbol.dispose]());
+      incoming.once('close', () => close.call(socket)).resume();
+    };
+  }
+
   /** Nothing more goes out. A handler that still runs is waited for: #answer() ends its request. */
   #closed(outgoing: Exchange): void {
     const req = outgoing[REQUEST]!;
-    this.#crowd.settle(outgoing.req.socket);
+    const socket: Connection = outgoing.req.socket;
+    if (socket[NEWEST] === outgoing) socket[NEWEST] = undefined; // an idle connection keeps nothing of its last request
+    this.#crowd.settle(socket);
     if (req.isAnswered) this.#end(req);
   }
 
@@ -317,7 +344,7 @@ const REQUEST: unique symbol = Symbol('request');
 
 /** What is remembered of a connection while it is used: which of its pipelined requests is the newest, and whether it has been told to close. */
 interface Connection extends Socket {
-  [NEWEST]?: ServerResponse;
+  [NEWEST]?: ServerResponse | undefined;
   [SAID_CLOSE]?: boolean;
 }
 const NEWEST: unique symbol = Symbol('newest');

@@ -3,6 +3,7 @@ import test from 'node:test';
 import { ClientDisconnected } from '../../src/errors.ts';
 import { chunksOf, collect as collectInto } from '../../src/http/body.ts';
 import { fakeRequest } from '../support/transport.ts';
+import { seeded } from '../support/random.ts';
 import type { RequestParts } from '../support/transport.ts';
 import type { BodySource } from '../../src/http/body.ts';
 
@@ -116,4 +117,14 @@ test('chunksOf() passes on what its reader throws, and other errors of the sourc
   const incoming = source({ body: 'abc' });
   const failure = new Error('mine');
   await assert.rejects((async () => { for await (const chunk of chunksOf(incoming, -1, 100)) throw chunk.length > 0 ? failure : new Error('empty'); })(), (error) => error === failure);
+});
+
+test('collect() gathers small chunks among large ones, in order and without a Buffer for each', async () => {
+  const random = seeded(7);
+  const chunks = Array.from({ length: 3_000 }, (_, index) => Buffer.alloc(index % 500 === 499 ? 4_096 + random(5_000) : 1 + random(40), index));
+  const incoming = source();
+  const body = collect(incoming, -1, Infinity);
+  for (const chunk of chunks) incoming.push(chunk);
+  incoming.push(null);
+  assert.deepEqual(await body, Buffer.concat(chunks));
 });

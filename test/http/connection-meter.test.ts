@@ -3,10 +3,14 @@ import { createServer } from 'node:https';
 import { Socket } from 'node:net';
 import test from 'node:test';
 import { Svc } from '../../src/app.ts';
+import { systemClock } from '../../src/clock.ts';
+import { ConnectionLimits } from '../../src/http/connection-limits.ts';
 import { ConnectionMeter } from '../../src/http/connection-meter.ts';
+import { USUAL_LIMITS } from '../../src/http/limits.ts';
 import { createMetrics } from '../../src/metrics.ts';
 import { collectedLog } from '../support/collected-log.ts';
 import { RawClient } from '../support/raw-http.ts';
+import type { Server } from 'node:http';
 import type { TLSSocket } from 'node:tls';
 
 /** The value of a line of the metrics. */
@@ -49,11 +53,12 @@ test('svc_connections_refused_total tells why a connection was refused', async (
   assert.deepEqual(['malformed', 'timeout'].map((reason) => value(app, `svc_connections_refused_total{reason="${reason}"}`)), [1, Number.NaN]);
 });
 
-test('ConnectionMeter counts the requests of a TLS server by its own connections, and handshakes that fail', () => {
+test('ConnectionMeter counts the requests of a TLS server by the connections above TLS, and handshakes that fail', () => {
   const metrics = createMetrics({ log: collectedLog().logger });
   const meter = new ConnectionMeter(metrics);
   const server = createServer();
   meter.watch(server);
+  new ConnectionLimits({ limits: USUAL_LIMITS, clock: systemClock, log: collectedLog().logger, meter }).watch(server as unknown as Server, 'secureConnection'); // https.Server has no other parts that count
   const [raw, secure] = [new Socket(), new Socket()];
   server.emit('connection', raw);
   assert.equal(meter.open, 0);

@@ -1,13 +1,18 @@
 import assert from 'node:assert/strict';
-import { createReadStream } from 'node:fs';
 import { once } from 'node:events';
+import { createReadStream, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { test } from 'node:test';
+import { connect as connectTls } from 'node:tls';
 import { CORSMiddleware, HttpResponse, StreamingResponse, Svc, reply } from 'svc';
 import { ManualClock } from '../../src/manual-clock.ts';
+import { FIRST } from '../support/certificates.ts';
 import { collectedLog } from '../support/collected-log.ts';
 import { RawClient } from '../support/raw-http.ts';
+import type { TLSSocket } from 'node:tls';
 import type { SvcOptions } from 'svc';
 
 /** An application on a free port, and one connection to it. */
@@ -153,6 +158,41 @@ for (const [what, body] of [
     while (clock.pending > 0) await turn(); // nothing is left to look at
   });
 }
+
+test('Over TLS a client that takes no byte is cut, and one that reads slowly is not', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'svc-send-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const [cert, key] = [join(folder, 'cert.pem'), join(folder, 'key.pem')];
+  writeFileSync(cert, FIRST.cert);
+  writeFileSync(key, FIRST.key);
+  const clock = new ManualClock();
+  const app = new Svc({ logger: collectedLog().logger, clock, sendTimeoutMs: 10_000 });
+  app.get('/', () => new StreamingResponse((function* (): Generator<Uint8Array> { for (let n = 0; n < 400; n++) yield Buffer.alloc(100_000); })(), { contentLength: 40_000_000 }));
+  const { port, close } = await app.run({ port: 0, handleSignals: false, drainSeconds: 1, tls: { cert, key } });
+  const open = async (): Promise<TLSSocket> => {
+    const socket = connectTls({ port, host: '127.0.0.1', rejectUnauthorized: false });
+    await once(socket, 'secureConnect');
+    socket.write('GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n');
+    return socket;
+  };
+  let taken = 0;
+  for await (const chunk of await open() as AsyncIterable<Buffer>) {
+    taken += chunk.length;
+    await clock.advance(chunk.length / 1_000);
+  }
+  assert.ok(taken > 40_000_000);
+  assert.equal(metric(app, 'svc_slow_readers_total'), 0);
+  const stuck = (await open()).on('error', () => undefined);
+  await once(stuck, 'data');
+  stuck.pause();
+  for (let moved = 0; moved < 40_000 && metric(app, 'svc_slow_readers_total') === 0; moved += 1_000) {
+    for (let turns = 0; turns < 20; turns++) await turn();
+    await clock.advance(1_000);
+  }
+  assert.equal(metric(app, 'svc_slow_readers_total'), 1);
+  stuck.destroy();
+  await close();
+});
 
 test('A client that pipelines requests and reads nothing is cut, whichever of the answers is stuck', async () => {
   const clock = new ManualClock();

@@ -1,0 +1,113 @@
+/**
+ * What 10,000 idle keep-alive connections cost, by svc and by a bare node:http server: each has asked once, and is silent.
+ *
+ *   node --conditions=svc-source test/soak/idle-connections.ts          exits 1 when the median is above 1.05 × bare
+ *
+ *   SOAK_CONNECTIONS    default 10,000, or what the limit of open files allows
+ *
+ * Each sample is a fresh process, the two alternate, three of each. Measured is the resident memory after gc, with the
+ * connections and without; what they cost is the difference. The total counts the package's own code, too, and is printed.
+ */
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import { connect } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Svc, createLogger } from 'svc';
+import type { ChildProcess } from 'node:child_process';
+import type { AddressInfo, Socket } from 'node:net';
+
+const ROUNDS = 3;
+const BOUND = 1.05;
+const LONG_MS = 3_600_000;
+/** Files that a process has open besides. */
+const OTHER_FILES = 200;
+const MOST_AT_ONCE = 200;
+const COUNT = Math.min(Number(process.env['SOAK_CONNECTIONS'] ?? 10_000), openFiles() - OTHER_FILES);
+const HEAD = 'GET / HTTP/1.1\r\nHost: localhost\r\n\r\n';
+
+/** The limit of this process, which its children inherit. */
+function openFiles(): number {
+  const { userLimits } = process.report.getReport() as unknown as { userLimits: Record<string, { soft: number | 'unlimited' }> };
+  const soft = userLimits['open_files']?.soft ?? 'unlimited';
+  return soft === 'unlimited' ? Infinity : soft;
+}
+
+// ── the server ──
+
+async function serve(kind: string): Promise<void> {
+  let port: number;
+  if (kind === 'svc') {
+    const app = new Svc({ logger: createLogger({ level: 'silent' }), keepAliveTimeoutMs: LONG_MS }).get('/', () => 'hello');
+    ({ port } = await app.run({ port: 0 }));
+  } else {
+    const server = createServer({ keepAliveTimeout: LONG_MS }, (_, response) => response.writeHead(200, ['Content-Type', 'text/plain; charset=utf-8', 'Content-Length', '5']).end('hello'));
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    ({ port } = server.address() as AddressInfo);
+  }
+  process.on('message', () => void measure().then((rss) => process.send!({ rss })));
+  process.on('disconnect', () => process.exit());
+  process.send!({ port });
+}
+
+async function measure(): Promise<number> {
+  for (let round = 0; round < 4; round++) {
+    await globalThis.gc!({ type: 'major', execution: 'async', flavor: 'last-resort' }); // gives free pages back: what requests have left behind is not what connections hold
+    await sleep(100);
+  }
+  return process.memoryUsage.rss();
+}
+
+// ── the clients ──
+
+async function ask<T>(child: ChildProcess): Promise<T> {
+  child.send({});
+  return (await once(child, 'message') as [T])[0];
+}
+
+/** A connection that has been answered once. */
+function open(port: number): Promise<Socket> {
+  return new Promise((resolve, reject) => {
+    const socket = connect(port, '127.0.0.1', () => socket.write(HEAD));
+    socket.once('data', (bytes: Buffer) => {
+      if (bytes.includes('HTTP/1.1 200 ')) resolve(socket);
+      else reject(new Error(`Answered with: ${bytes.toString().slice(0, 80)}`));
+    });
+    socket.once('error', reject);
+  });
+}
+
+async function sample(kind: string): Promise<{ costMb: number; totalMb: number }> {
+  const child = fork(import.meta.filename, ['serve', kind], { execArgv: ['--conditions=svc-source', '--expose-gc'] });
+  try {
+    const [{ port }] = await once(child, 'message') as [{ port: number }];
+    (await open(port)).destroy(); // what the first request alone needs is there
+    const { rss: before } = await ask<{ rss: number }>(child);
+    const sockets: Socket[] = [];
+    while (sockets.length < COUNT) sockets.push(...await Promise.all(Array.from({ length: Math.min(MOST_AT_ONCE, COUNT - sockets.length) }, () => open(port))));
+    const { rss: after } = await ask<{ rss: number }>(child);
+    const lost = sockets.filter((socket) => socket.readableEnded || socket.destroyed).length;
+    for (const socket of sockets) socket.destroy();
+    if (lost > 0) throw new Error(`${lost} idle connections were closed by ${kind}`);
+    return { costMb: (after - before) / 1_048_576, totalMb: after / 1_048_576 };
+  } finally {
+    child.kill();
+    await once(child, 'exit');
+  }
+}
+
+const median = (values: readonly number[]): number => values.toSorted((left, right) => left - right)[values.length >> 1]!;
+
+async function main(): Promise<void> {
+  console.log(`idle connections: ${COUNT}, median of ${ROUNDS} fresh processes each`);
+  const samples: Record<string, { costMb: number; totalMb: number }[]> = { bare: [], svc: [] };
+  for (let round = 0; round < ROUNDS; round++) for (const kind of ['bare', 'svc']) samples[kind]!.push(await sample(kind));
+  const of = (kind: string, what: 'costMb' | 'totalMb'): number => median(samples[kind]!.map((each) => each[what]));
+  for (const kind of ['bare', 'svc']) console.log(`${kind.padEnd(5)} ${of(kind, 'costMb').toFixed(1)} MB for the connections, ${(of(kind, 'costMb') / COUNT * 1_024).toFixed(2)} KB each; ${of(kind, 'totalMb').toFixed(1)} MB in all`);
+  const ratio = of('svc', 'costMb') / of('bare', 'costMb');
+  console.log(`ratio ${ratio.toFixed(3)} (in all ${(of('svc', 'totalMb') / of('bare', 'totalMb')).toFixed(3)}), bound ${BOUND}`);
+  if (!(ratio <= BOUND)) process.exitCode = 1;
+}
+
+await (process.argv[2] === 'serve' ? serve(process.argv[3]!) : main());

@@ -1,0 +1,212 @@
+/**
+ * Clients that are slow on purpose, and clients that break off, against a server of its own, under honest load.
+ *
+ *   node --conditions=svc-source test/soak/slowloris.ts
+ *
+ *   SOAK_SECONDS    how long; default 60
+ *
+ * Slow heads send a byte now and then, slow bodies too, slow readers ask for much and read nothing, silent ones send nothing,
+ * abusers pipeline without end, and others break off anywhere. Asserted: no honest request is refused or fails, the slow are
+ * cut (with 408 where they can be told), nothing of any of them is left a while later, and the heap is what it was before.
+ */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { createInterface } from 'node:readline';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { StreamingResponse, Svc } from 'svc';
+import { Load } from '../support/load.ts';
+import { seeded } from '../support/random.ts';
+import type { Socket } from 'node:net';
+
+const SECONDS = Number(process.env['SOAK_SECONDS'] ?? 60);
+/** Of each kind, at any time. */
+const ATTACKERS = 60;
+/** Each fills some 10 MB of the kernel's buffers; more of them would measure how it fares without any. */
+const READERS = 12;
+const HONEST = 8;
+const DRIP_MS = 100;
+/** What the server is given, so that a short run sees many ends of each kind. */
+const LIMITS = { headersTimeoutMs: 1_500, requestTimeoutMs: 2_500, sendTimeoutMs: 1_500, keepAliveTimeoutMs: 1_000 };
+/** After which nothing may be left. */
+const SETTLE_MS = 10_000;
+/** Between two measurements: code that was compiled, buffers that are kept. */
+const SLACK_BYTES = 4 * 1_048_576;
+/** A machine that does other work besides is allowed for. */
+const WORST_MS = 10_000;
+
+/** What the server tells about itself. */
+interface Inside { readonly heapUsed: number; readonly external: number; readonly sockets: number; readonly unfinished: number }
+
+// ── the server ──
+
+async function serve(): Promise<void> {
+  let unfinished = 0;
+  const block = Buffer.alloc(65_536, 'x');
+  async function* endless(): AsyncGenerator<Buffer> {
+    unfinished++;
+    try {
+      for (;;) yield block;
+    } finally {
+      unfinished--;
+    }
+  }
+  const app = new Svc(LIMITS);
+  app.get('/', () => 'hello');
+  app.get('/wait', ({ signal }) => new Promise((resolve) => {
+    unfinished++;
+    signal.addEventListener('abort', () => { unfinished--; resolve('gone'); }, { once: true });
+  }));
+  app.post('/bytes', async ({ req }) => {
+    unfinished++;
+    try {
+      return { length: (await req.body({ maxBytes: 1_000_000 })).length };
+    } finally {
+      unfinished--;
+    }
+  });
+  app.get('/endless', () => new StreamingResponse(endless()));
+  app.get('/large', () => 'x'.repeat(4_000_000));
+  app.get('/_inside', async () => {
+    for (let round = 0; round < 4; round++) {
+      globalThis.gc!();
+      await sleep(10);
+    }
+    const { heapUsed, external } = process.memoryUsage();
+    return { heapUsed, external, unfinished, sockets: process.getActiveResourcesInfo().filter((kind) => kind === 'TCPSocketWrap').length } satisfies Inside;
+  });
+  setTimeout(() => process.exit(9), (SECONDS + 120) * 1_000).unref(); // whoever started it has gone
+  process.stdout.write(`${(await app.run({ port: 0 })).port}\n`);
+}
+
+// ── attackers ──
+
+const HEAD = 'Host: a\r\n';
+
+/** Each does its worst until its connection has ended. Answers nothing: how it ended is told by the bytes that came. */
+const ATTACKS: Readonly<Record<string, (socket: Socket, random: (below: number) => number) => Promise<void>>> = {
+  async silent() { /* it only stays */ },
+  async head(socket) {
+    socket.write(`GET / HTTP/1.1\r\n${HEAD}X: `);
+    await drip(socket, 'x');
+  },
+  async body(socket) {
+    socket.write(`POST /bytes HTTP/1.1\r\n${HEAD}Content-Length: 100000\r\n\r\n`);
+    await drip(socket, 'x');
+  },
+  async chunks(socket) {
+    socket.write(`POST /bytes HTTP/1.1\r\n${HEAD}Transfer-Encoding: chunked\r\n\r\n`);
+    await drip(socket, '1\r\nx\r\n');
+  },
+  async reader(socket, random) {
+    socket.pause();
+    socket.write(`GET /${random(2) === 0 ? 'endless' : 'large'} HTTP/1.1\r\n${HEAD}\r\n`);
+  },
+  async pipeliner(socket) {
+    socket.pause();
+    for (let round = 0; round < 20 && !socket.destroyed; round++) {
+      socket.write(`GET /${round === 0 ? 'wait' : ''} HTTP/1.1\r\n${HEAD}\r\n`.repeat(100));
+      await sleep(DRIP_MS);
+    }
+    socket.destroy();
+  },
+  async aborter(socket, random) {
+    const bytes = [`GET /wait HTTP/1.1\r\n${HEAD}\r\n`, `GET /endless HTTP/1.1\r\n${HEAD}\r\n`, `POST /bytes HTTP/1.1\r\n${HEAD}Content-Length: 1000\r\n\r\nabc`, `POST /bytes HTTP/1.1\r\n${HEAD}Expect: 100-continue\r\nContent-Length: 10\r\n\r\n`, 'RUBBISH\r\n\r\n'][random(5)]!;
+    await sleep(random(400)); // or it would be a flood, which is another matter
+    socket.write(bytes.slice(0, 1 + random(2 * bytes.length)));
+    await sleep(random(50));
+    if (random(2) === 0) socket.resetAndDestroy();
+    else socket.destroy();
+  },
+};
+
+async function drip(socket: Socket, bytes: string): Promise<void> {
+  while (!socket.destroyed && socket.writable) {
+    socket.write(bytes);
+    await sleep(DRIP_MS);
+  }
+}
+
+/** How often each kind was cut, and told so. */
+const tallies = new Map<string, { ended: number; told: number }>(Object.keys(ATTACKS).map((kind) => [kind, { ended: 0, told: 0 }]));
+let isOver = false;
+
+/** One attacker after the other. */
+async function line(kind: string, port: number, random: (below: number) => number): Promise<void> {
+  const tally = tallies.get(kind)!;
+  while (!isOver) {
+    const socket = connect(port, '127.0.0.1');
+    socket.on('error', () => { /* cut, as it must be */ });
+    socket.once('data', (bytes: Buffer) => { if (bytes.includes(' 408 ')) tally.told++; });
+    const closed = new Promise((resolve) => { socket.once('close', resolve); });
+    const stop = setInterval(() => { if (isOver) socket.destroy(); }, DRIP_MS);
+    await ATTACKS[kind]!(socket, random);
+    if (kind === 'reader') await Promise.race([closed, sleep(LIMITS.sendTimeoutMs * 4)]).then(() => { socket.resume(); }); // a paused one learns nothing of its end
+    await closed;
+    clearInterval(stop);
+    if (!isOver) tally.ended++;
+  }
+}
+
+// ── the run ──
+
+async function inside(port: number): Promise<Inside> {
+  return (await fetch(`http://127.0.0.1:${port}/_inside`, { headers: { connection: 'close' } })).json() as Promise<Inside>;
+}
+
+/** What is inside once nothing but the question is, or after a while. */
+async function settled(port: number): Promise<Inside> {
+  const endMs = performance.now() + SETTLE_MS;
+  for (;;) {
+    const now = await inside(port);
+    if ((now.sockets <= 1 && now.unfinished === 0) || performance.now() > endMs) return now;
+    await sleep(200);
+  }
+}
+
+/** Honest clients, for a while. Answers what failed. */
+async function honest(url: string, seconds: number): Promise<{ answered: number; worstMs: number; failures: string[] }> {
+  const load = new Load(url, HONEST, (status, body) => status === 200 && body === 'hello');
+  await sleep(seconds * 1_000);
+  await load.stop();
+  return { answered: load.answered, worstMs: load.worstMs, failures: load.failures.map(({ what }) => what) };
+}
+
+async function main(): Promise<void> {
+  console.log(`slowloris: ${SECONDS} s, ${ATTACKERS} attackers of each of ${tallies.size} kinds, ${READERS} of readers, ${HONEST} honest clients`);
+  const child = spawn(process.execPath, ['--conditions=svc-source', '--expose-gc', '--no-flush-bytecode', import.meta.filename, 'serve'], { stdio: ['ignore', 'pipe', 'inherit'] });
+  process.on('exit', () => child.kill('SIGKILL'));
+  const [text] = await once(createInterface({ input: child.stdout }), 'line') as [string];
+  const port = Number(text);
+  const url = `http://127.0.0.1:${port}/`;
+  const attack = async (seconds: number): Promise<Awaited<ReturnType<typeof honest>>> => {
+    isOver = false;
+    const lines = Object.keys(ATTACKS).flatMap((kind, index) => Array.from({ length: kind === 'reader' ? READERS : ATTACKERS }, (_, n) => line(kind, port, seeded(1_000 * index + n))));
+    const result = await honest(url, seconds);
+    isOver = true;
+    await Promise.all(lines);
+    return result;
+  };
+  const failures: string[] = [];
+  failures.push(...(await attack(Math.max(4, SECONDS / 5))).failures); // compiles what is compiled, and fills what is kept
+  const before = await settled(port);
+  const { answered, worstMs, failures: refused } = await attack(SECONDS);
+  failures.push(...refused);
+  const after = await settled(port);
+  console.log(`${answered} honest requests answered, the slowest in ${worstMs.toFixed(0)} ms; ${[...tallies].map(([kind, { ended, told }]) => `${kind} ${ended}${told === 0 ? '' : ` (${told} with 408)`}`).join(', ')}`);
+  console.log(`heap ${(before.heapUsed / 1_048_576).toFixed(1)} → ${(after.heapUsed / 1_048_576).toFixed(1)} MB, external ${(before.external / 1_048_576).toFixed(1)} → ${(after.external / 1_048_576).toFixed(1)} MB`);
+  if (worstMs > WORST_MS) failures.push(`an honest client waited ${worstMs.toFixed(0)} ms`);
+  for (const [kind, { ended }] of tallies) if (ended === 0) failures.push(`no ${kind} was ever cut`);
+  for (const kind of ['head', 'body', 'chunks']) if (tallies.get(kind)!.told === 0) failures.push(`no ${kind} was told 408`);
+  if (after.sockets > 1 || after.unfinished > 0) failures.push(`left behind: ${after.sockets - 1} sockets, ${after.unfinished} handlers`);
+  if (after.heapUsed - before.heapUsed > SLACK_BYTES || after.external - before.external > SLACK_BYTES) failures.push('the heap has grown');
+  child.kill('SIGTERM');
+  const [status] = await once(child, 'exit');
+  if (status !== 0) failures.push(`the server ended with ${String(status)}`);
+  if (failures.length > 0) {
+    console.error(`\nFAILED:\n  ${[...new Set(failures)].slice(0, 20).join('\n  ')}${failures.length > 20 ? `\n  … ${failures.length} in all` : ''}`);
+    process.exitCode = 1;
+  } else console.log('passed');
+}
+
+await (process.argv[2] === 'serve' ? serve() : main());

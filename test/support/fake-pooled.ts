@@ -1,0 +1,105 @@
+/**
+ * A server that is none, for tests of the pool: its connections answer when they are told to, break, stay silent, and refuse.
+ */
+import { ConnectionLost } from '../../src/db/index.ts';
+import type { Limit } from '../../src/db/driver.ts';
+import type { PooledConnection } from '../../src/db/pooled-connection.ts';
+
+type Unused = 'execute' | 'fetchOne' | 'fetchAll' | 'fetchArrays' | 'scalar' | 'executeMany' | 'stream' | 'script' | 'begin' | 'commit' | 'savepoint' | 'releaseSavepoint' | 'rollbackTo';
+
+/** A connection to {@link FakeServer}. */
+export class FakeConnection implements Omit<PooledConnection, Unused> {
+  isBroken = false;
+  isStale = false;
+  isInTransaction = false;
+  /** Statements that nobody has waited for. */
+  inFlight = 0;
+  onLost: ((error: Error) => void) | undefined;
+  readonly id: number;
+  readonly #server: FakeServer;
+  readonly calls: string[] = [];
+
+  constructor(server: FakeServer, id: number) {
+    this.#server = server;
+    this.id = id;
+  }
+
+  get isIdle(): boolean { return !this.isBroken && !this.isInTransaction && this.inFlight === 0; }
+
+  async ping(): Promise<void> {
+    this.calls.push('ping');
+    await this.#answer();
+    this.inFlight = 0;
+  }
+
+  async rollback(): Promise<void> {
+    this.calls.push('rollback');
+    await this.#answer();
+    this.isInTransaction = false;
+  }
+
+  async reset(): Promise<void> {
+    this.calls.push('reset');
+    await this.#answer();
+  }
+
+  async close(): Promise<void> {
+    this.calls.push('close');
+    this.#end();
+    await Promise.resolve();
+  }
+
+  destroy(): void { this.#end(); }
+
+  /** The server, or what is between, ends it. */
+  lose(): void {
+    if (this.isBroken) return;
+    this.#end();
+    this.onLost?.(new ConnectionLost('it is gone'));
+  }
+
+  async #answer(): Promise<void> {
+    await Promise.race([this.#server.answers(this), this.#ended.promise]);
+    if (this.isBroken) throw new ConnectionLost('it is gone');
+  }
+
+  readonly #ended: PromiseWithResolvers<void> = Promise.withResolvers();
+
+  #end(): void {
+    this.isBroken = true;
+    this.#server.open.delete(this);
+    this.#ended.resolve();
+  }
+}
+
+/** What the connections talk to. */
+export class FakeServer {
+  readonly open: Set<FakeConnection> = new Set();
+  /** Each attempt, when it was made. */
+  readonly attempts: number[] = [];
+  /** What an attempt meets; undefined lets it in. */
+  refusal: (() => Error | undefined) = () => undefined;
+  /** How attempts and answers are held up. */
+  delay: () => Promise<void> = async () => undefined;
+  answers: (connection: FakeConnection) => Promise<void> = async () => undefined;
+  #lastId = 0;
+
+  /** The function `connect` of a pool. */
+  connect(nowMs: () => number): (limit: Limit) => Promise<PooledConnection> {
+    return async (limit) => {
+      this.attempts.push(nowMs());
+      await Promise.race([this.delay(), new Promise((resolve) => limit.signal?.addEventListener('abort', resolve))]);
+      if (limit.signal?.aborted === true) throw new ConnectionLost('given up');
+      const refused = this.refusal();
+      if (refused !== undefined) throw refused;
+      const connection = new FakeConnection(this, ++this.#lastId);
+      this.open.add(connection);
+      return connection as unknown as PooledConnection; // the pool runs no statement
+    };
+  }
+
+  /** Ends all connections, as a server does that is killed. */
+  die(): void {
+    for (const connection of [...this.open]) connection.lose();
+  }
+}
