@@ -9,6 +9,7 @@
  */
 import { SvcError } from '../errors.ts';
 import { LruIndex } from '../lru.ts';
+import { ScriptProblem, splitStatements } from './migrations-split.ts';
 
 /** What was found in the text of one statement. */
 export interface ScannedStatement {
@@ -40,6 +41,8 @@ const QUESTION_MARKS = /\?+/y;
 
 const CONTROL: ReadonlySet<string> = new Set(['begin', 'start', 'commit', 'end', 'rollback', 'abort', 'savepoint', 'release']);
 
+const NUL = 'the text has a NUL, which would end it';
+
 const index = new LruIndex(MAX_KEPT);
 const kept: (ScannedStatement | undefined)[] = [];
 
@@ -60,6 +63,19 @@ export function checkedStatement(text: string): ScannedStatement {
   const scanned = scanPostgres(text);
   if (scanned.problem !== undefined) throw new SvcError('E_DB_STATEMENT', [scanned.problem]);
   return scanned;
+}
+
+/** The statements of a script, each to be run as it is. @throws SvcError `E_DB_STATEMENT` for one that ends the transaction around it, and for quotes without an end */
+export function scriptStatements(script: string): readonly string[] {
+  try {
+    return splitStatements(script, 'postgres').map(({ text, words: [first = '', second] }) => {
+      if (isControl(first, second)) throw new SvcError('E_DB_STATEMENT', [`${first.toUpperCase()} in a script would end or hide the transaction around it`]);
+      if (text.includes('\0')) throw new SvcError('E_DB_STATEMENT', [NUL]);
+      return text;
+    });
+  } catch (error) {
+    throw error instanceof ScriptProblem ? new SvcError('E_DB_STATEMENT', [`in line ${error.line} ${error.message}`]) : error;
+  }
 }
 
 /** One pass over a text. */
@@ -184,8 +200,8 @@ class Scanner {
     if (!this.#hasBegun) return 'the text has none';
     if (this.#hasMore) return 'the text has more than one';
     const [first = '', second] = this.#words;
-    if (CONTROL.has(first) || first === 'prepare' && second === 'transaction') return `${first.toUpperCase()} would change the transaction of whoever uses the connection next`;
-    if (this.#source.includes('\0')) return 'the text has a NUL, which would end it';
+    if (isControl(first, second)) return `${first.toUpperCase()} would change the transaction of whoever uses the connection next`;
+    if (this.#source.includes('\0')) return NUL;
     if (!this.#source.isWellFormed()) return 'the text has half a surrogate pair, which no encoding can send';
     if (this.#questionMarks > 0 && this.#largestNumber > 0) return 'it has placeholders of both kinds, ? and $1: use one of them, and write ?? for an operator that is spelled ?';
     if (Math.max(this.#questionMarks, this.#largestNumber) > MAX_NUMBER) return 'it has more than 65535 placeholders: use executeMany() or insertMany(), or pass a list for "= any (?)"';
@@ -203,4 +219,8 @@ class Scanner {
     if (match !== undefined) this.#at += match.length;
     return match;
   }
+}
+
+function isControl(first: string, second: string | undefined): boolean {
+  return CONTROL.has(first) || first === 'prepare' && second === 'transaction';
 }

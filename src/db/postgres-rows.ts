@@ -1,7 +1,6 @@
 /**
  * DataRow → objects or lists, by a plan that is made once for each statement and format.
  */
-import { SvcError } from '../errors.ts';
 import { widthOf, utf8, type Decoder, type FoundType, type PostgresTypes } from './postgres-types.ts';
 import { ProtocolViolation } from './postgres-wire.ts';
 import type { WireColumn } from './postgres-messages.ts';
@@ -84,13 +83,13 @@ export function rereadRows(plan: RowPlan, types: PostgresTypes, rows: readonly (
   }
 }
 
-/** Asks for types that are not built in. Domains need not be asked for: the server tells their base. */
-export const FIND_TYPES = `select t.oid::int8, t.typname, case when t.typsubscript = 'array_subscript_handler'::regproc then t.typelem else 0 end::int8, coalesce(e.typdelim, t.typdelim)
+/** Asks for types that are not built in. Of columns the server tells the base of a domain; of parameters, and of what is in an array, it does not. */
+export const FIND_TYPES = `select t.oid::int8, t.typname, case when t.typsubscript = 'array_subscript_handler'::regproc then coalesce(nullif(e.typbasetype, 0), t.typelem) else 0 end::int8, coalesce(e.typdelim, t.typdelim), t.typbasetype::int8
   from pg_catalog.pg_type t left join pg_catalog.pg_type e on e.oid = t.typelem where t.oid = any ($1::oid[])`;
 
 /** A row of {@link FIND_TYPES}. */
-export function foundType([oid, name, elementOid, delimiter]: readonly unknown[]): FoundType {
-  return { oid: Number(oid), name: String(name), elementOid: Number(elementOid), delimiter: String(delimiter) };
+export function foundType([oid, name, elementOid, delimiter, baseOid]: readonly unknown[]): FoundType {
+  return { oid: Number(oid), name: String(name), elementOid: Number(elementOid), delimiter: String(delimiter), baseOid: Number(baseOid) };
 }
 
 function firstValue(columns: number, bytes: Buffer, at: number, end: number): number {
@@ -110,7 +109,6 @@ function decode(decoder: Decoder, width: number, bytes: Buffer, at: number, leng
   return decoder(bytes, at, at + length);
 }
 
-/** Refuses more values than one statement can have. */
-export function refuseTooMany(count: number): never {
-  throw new SvcError('E_DB_PARAMETER', [`${count} values`, 'more than the 65535 that one statement takes: use executeMany() or insertMany(), or pass a list for "= any (?)"']);
-}
+/** Asks which tables and types columns are of. */
+export const FIND_COLUMNS = `select r.relname, pg_catalog.format_type(c.type_oid, c.modifier) from unnest($1::oid[], $2::oid[], $3::int4[]) with ordinality as c (rel, type_oid, modifier, n)
+  left join pg_catalog.pg_class r on r.oid = c.rel order by c.n`;

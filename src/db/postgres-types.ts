@@ -18,6 +18,7 @@ export type Decoder = (bytes: Buffer, at: number, end: number) => unknown;
 /** How the values of a type are read. */
 export interface PostgresType {
   readonly name: string;
+  /** Of a domain that of its base. */
   readonly oid: number;
   readonly fromText: (text: string) => unknown;
   readonly decodeText: Decoder;
@@ -36,6 +37,8 @@ export interface FoundType {
   /** Of an array that PostgreSQL writes as one: the oid of its elements, else 0. */
   readonly elementOid: number;
   readonly delimiter: string;
+  /** Of a domain: what it is made from, else 0. */
+  readonly baseOid: number;
 }
 
 /** The types that parameters are encoded for. */
@@ -76,7 +79,9 @@ export class PostgresTypes {
   /** Remembers what the database said about types. */
   learn(found: readonly FoundType[]): void {
     if (this.#known.size - this.#builtIn + found.length > MAX_FOUND) this.#forget();
-    for (const { oid, name, delimiter } of found.filter(({ elementOid }) => elementOid === 0)) this.#known.set(oid, textual(name, oid, asIs, undefined, utf8, delimiter));
+    for (const { oid, name, delimiter, baseOid } of found.filter(({ elementOid }) => elementOid === 0)) {
+      this.#known.set(oid, this.#known.get(baseOid) ?? textual(name, oid, asIs, undefined, utf8, delimiter)); // a domain is read and written as its base
+    }
     for (const { oid, name, elementOid } of found.filter((type) => type.elementOid !== 0)) {
       this.#known.set(oid, arrayOf(oid, name, this.#known.get(elementOid) ?? textual('', elementOid, asIs)));
     }

@@ -15,6 +15,8 @@ import type { MessageWriter } from './postgres-writer.ts';
 const TWO_32 = 2 ** 32;
 /** The type of a parameter that was not described. */
 const UNDESCRIBED = 0;
+/** Types that are not built in begin there; domains are among them. */
+const FIRST_OWN_OID = 16_384;
 /** Of lists in lists. */
 const MAX_LEVELS = 6;
 
@@ -33,7 +35,8 @@ export function needsTypes(params: Params): boolean {
  */
 export function writeParams(writer: MessageWriter, params: Params, oids: readonly number[] | undefined, types: PostgresTypes, row?: number): void {
   for (let index = 0; index < params.length; index++) {
-    const problem = writeParam(writer, params[index], index, oids === undefined ? UNDESCRIBED : oids[index]!, types); // as many as parameters: checkCount()
+    const oid = oids === undefined ? UNDESCRIBED : oids[index]!; // as many as parameters: checkCount()
+    const problem = writeParam(writer, params[index], index, oid < FIRST_OWN_OID ? oid : types.get(oid)?.oid ?? oid, types);
     if (problem !== undefined) refuseParameter(index + 1, problem, row);
   }
 }
@@ -105,7 +108,7 @@ function writeObject(writer: MessageWriter, value: object, index: number, oid: n
 function writeDate(writer: MessageWriter, value: Date, index: number, oid: number): string | undefined {
   if (Number.isNaN(value.getTime())) return parameterProblem(value);
   if (oid === OID.timestamptz || oid === OID.timestamp) return isBinary(writer, index, writer.valueInt64(...microsOf(value)));
-  writer.valueText(dateAsText(value, oid));
+  writer.valueText(oid === OID.date ? dateTextOf(value) : instantText(value)); // for JSON too: there only json() can mean it, on the first use as on the others
   return undefined;
 }
 

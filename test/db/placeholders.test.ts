@@ -107,7 +107,7 @@ test('scanPostgres() agrees with a plain reference on generated texts', () => {
       assert.ok(placeholders >= plain.placeholders, JSON.stringify(source));
     }
   }
-  assert.ok(translated > 20_000, String(translated));
+  assert.ok(translated > 5_000, String(translated));
 });
 
 test('scanPostgres() reads a long text in time that grows as it does', () => {
