@@ -41,7 +41,12 @@ export async function connectPostgres(host: PostgresHost, options: PostgresConne
     socket.on('data', (chunk: Buffer) => conversation.onBytes(chunk));
     socket.off('close', onEnd);
     const connection = new PostgresConnection(conversation, options, types);
-    login.handOver((type, bytes, at, end) => conversation.onMessage(type, bytes, at, end));
+    try {
+      login.handOver((type, bytes, at, end) => conversation.onMessage(type, bytes, at, end));
+    } catch (error) {
+      conversation.violated(error);
+    }
+    conversation.check();
     return connection;
   } catch (error) {
     socket.destroy();
