@@ -10,6 +10,7 @@ import { HttpResponse, StreamingResponse } from '../../src/http/response.ts';
 import { collectedLog } from '../support/collected-log.ts';
 import { RawClient } from '../support/raw-http.ts';
 import type { SvcOptions } from '../../src/app.ts';
+import type { HttpRequest } from '../../src/http/contracts.ts';
 import type { TransportRequest } from '../../src/http/request.ts';
 
 /** An application on a free port, and one connection to it. */
@@ -308,6 +309,32 @@ test('HttpServer rejects the body of an upload that is broken off with ClientDis
   await it.close();
   assert.deepEqual(it.events.filter((event) => event['level'] === 'error'), []);
 });
+
+for (const [how, read] of [
+  ['body()', (req) => req.body()], ['stream()', async (req) => { for await (const chunk of req.stream()) assert.ok(chunk.length > 0); }], ['form()', (req) => req.form()],
+] as [string, (req: HttpRequest) => Promise<unknown>][]) {
+  for (const [end, leave] of [
+    ['its client has left', async (it) => void it.client.socket.destroy()],
+    ['it was cut, for it went on too long', async (_, clock) => {
+      while (clock.pending === 0) await clock.advance(0);
+      await clock.advance(5_000);
+    }],
+  ] as [string, (it: { client: RawClient }, clock: ManualClock) => Promise<void>][]) {
+    test(`HttpServer rejects ${how} of a handler that reads on behind its answer when ${end}`, async () => {
+      const clock = new ManualClock();
+      const failed = gate<unknown>();
+      await using it = await serve((app) => app.use((req, next) => {
+        void next();
+        return 'answered before';
+      }).post('/', async ({ req }) => { await read(req).catch(failed.resolve); }), { clock });
+      it.client.send('POST / HTTP/1.1\r\nHost: a\r\nContent-Type: multipart/form-data; boundary=b\r\nContent-Length: 1000\r\n\r\n--b\r\n');
+      assert.equal((await it.client.answer()).text(), 'answered before');
+      await leave(it, clock);
+      assert.ok(await failed.promise instanceof ClientDisconnected);
+      while (clock.pending > 0) await clock.advance(0);
+    });
+  }
+}
 
 // ── the client's going ──
 
