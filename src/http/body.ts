@@ -1,6 +1,7 @@
 /**
  * Request bodies: a stream collected into bytes under a limit that holds while they arrive.
  */
+import { ByteQueue } from '../bytes.ts';
 import { ClientDisconnected, PayloadTooLarge } from '../errors.ts';
 import type { Readable } from 'node:stream';
 
@@ -167,14 +168,14 @@ export async function* chunksOf(source: BodySource, declared: number, maxBytes: 
  * is paused. What it gives goes to {@link chunksOf}, so that the body is as good as unread.
  */
 export function readAhead(source: BodySource, isEnough: (chunk: Uint8Array) => boolean): Promise<readonly Uint8Array[]> {
-  const ahead: Uint8Array[] = [];
-  if (hasNoBody(source)) return Promise.resolve(ahead);
+  if (hasNoBody(source)) return Promise.resolve([]);
   if (source.destroyed) return Promise.reject(new ClientDisconnected());
+  const ahead = new ByteQueue(); // small chunks are copied together
   return new Promise((resolve, reject) => {
     const leave = (): void => void source.off('data', onData).off('end', onEnd).off('close', onClose);
     const onEnd = (): void => {
       leave();
-      resolve(ahead);
+      resolve(chunksIn(ahead));
     };
     const onClose = (): void => {
       leave();
@@ -196,9 +197,15 @@ export function readAhead(source: BodySource, isEnough: (chunk: Uint8Array) => b
   });
 }
 
-/** All chunks in one. */
+function chunksIn(queue: ByteQueue): readonly Uint8Array[] {
+  const chunks: Uint8Array[] = [];
+  for (let chunk = queue.takeChunk(); chunk !== undefined; chunk = queue.takeChunk()) chunks.push(chunk);
+  return chunks;
+}
+
+/** All chunks in one; small ones are copied together as they come, as {@link collect} does. */
 export async function joined(chunks: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
-  const all: Uint8Array[] = [];
+  const all = new ByteQueue();
   for await (const chunk of chunks) all.push(chunk);
-  return all.length === 1 ? all[0]! : Buffer.concat(all);
+  return all.take(all.length)!; // it has as many
 }
