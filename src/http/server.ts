@@ -257,6 +257,7 @@ export class HttpServer {
     try {
       if (!incoming.complete && !hasNoBody(incoming)) this.#linger(incoming, outgoing);
       const isLast = (this.#isDraining || !this.keepsAlive || connection.hasSaidClose) && connection.endsWith(outgoing);
+      if (isLast && !incoming.complete && !hasNoBody(incoming)) this.#lingerLast(incoming);
       const sending = send(outgoing, response, req, isLast, this.#sending);
       sending?.catch((error: unknown) => this.#onSourceFailure(req, error));
       if (this.#isDraining) this.#finishEndless();
@@ -295,6 +296,22 @@ export class HttpServer {
       incoming.once('close', () => timer[Symbol.dispose]());
       incoming.resume();
     });
+  }
+
+  /**
+   * The same for the last answer of a connection: node:http would close it with bytes unread, and the reset that follows from
+   * that may overtake the answer (RFC 9112 §9.6).
+   */
+  #lingerLast(incoming: IncomingMessage): void {
+    const { socket } = incoming;
+    const close = socket.destroySoon;
+    socket.destroySoon = () => {
+      if (incoming.complete || incoming.destroyed) return close.call(socket);
+      socket.end();
+      const timer = this.#app.clock.after(LINGER_MS, () => socket.destroy());
+      socket.once('close', () => timer[Symbol.dispose]());
+      incoming.once('close', () => close.call(socket)).resume();
+    };
   }
 
   /** Nothing more goes out. A handler that still runs is waited for: #answer() ends its request. */
