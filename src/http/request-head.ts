@@ -59,7 +59,7 @@ export function judgeHead(head: RequestHead, maxFields: number): HeadVerdict | u
     let bit = 0;
     switch (name.length) { // few other fields have one of these lengths, so few names are compared
       case 4:
-        if (isNamed(name, 'host')) {
+        if (name === 'Host' || isNamed(name, 'host')) { // as nearly all write it: no copy in lower case
           bit = SEEN.host;
           if (value !== lastHost && !isNewHost(value)) refused ??= HOST;
         }

@@ -6,9 +6,9 @@
  * The application has one way for all its requests, those that no middleware sees included; {@link RequestIDMiddleware}
  * changes it.
  */
-import { randomUUID } from 'node:crypto';
 import { bool, given, readOptions, text } from '../options.ts';
 import { SvcError } from '../errors.ts';
+import { uuid } from '../uuid.ts';
 import { findField, isToken } from './headers.ts';
 import type { Finding } from '../findings.ts';
 import type { Awaitable, CompiledView, HttpRequest, Middleware, Next, Services } from './contracts.ts';
@@ -63,7 +63,7 @@ export class RequestIdentity {
 
   /** An id for what is no request yet, or has none. */
   fresh(): string {
-    return this.#generate === undefined ? randomUUID() : this.#made(this.#generate);
+    return this.#generate === undefined ? uuid() : this.#made(this.#generate);
   }
 
   #made(generate: () => string): string {
@@ -74,7 +74,7 @@ export class RequestIdentity {
     } catch (error) {
       this.#complain(error);
     }
-    return randomUUID();
+    return uuid();
   }
 
   #complain(error: unknown): void {
