@@ -25,6 +25,9 @@ const hasEnded = Object.getOwnPropertyDescriptor(Readable.prototype, 'readableEn
 const WITHOUT_BODY: IncomingHttpHeaders = Object.freeze(Object.create(null) as IncomingHttpHeaders);
 const WITH_BODY: IncomingHttpHeaders = Object.freeze(Object.assign(Object.create(null) as IncomingHttpHeaders, { 'content-length': '' }));
 
+/** A map of so few names and values costs less than doing without it. */
+const FEW = 8;
+
 function isObserved(): boolean {
   return OBSERVED[0]!.hasSubscribers || OBSERVED[1]!.hasSubscribers || OBSERVED[2]!.hasSubscribers || Server.prototype.emit !== EventEmitter.prototype.emit;
 }
@@ -41,7 +44,7 @@ export class ReceivedMessage extends IncomingMessage {
     Object.defineProperty(this.prototype, 'headers', { // for TypeScript a property, which an accessor cannot override
       get(this: IncomingMessage): IncomingHttpHeaders {
         const { rawHeaders } = this;
-        if (isObserved() || findField(rawHeaders, 'expect') !== undefined) return mapOf.get.call(this);
+        if (rawHeaders.length <= FEW || isObserved() || findField(rawHeaders, 'expect') !== undefined) return mapOf.get.call(this);
         return findField(rawHeaders, 'content-length') === undefined && findField(rawHeaders, 'transfer-encoding') === undefined ? WITHOUT_BODY : WITH_BODY;
       },
       set(this: IncomingMessage, headers: IncomingHttpHeaders) { mapOf.set.call(this, headers); },

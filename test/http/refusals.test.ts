@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import test, { after, before } from 'node:test';
 import { Svc } from '../../src/app.ts';
 import { collectedLog } from '../support/collected-log.ts';
@@ -173,4 +174,18 @@ test('HttpServer answers random bytes with 4xx or 5xx, or waits for more, and se
   await using client = await RawClient.open(server.port);
   assert.equal((await client.send(get('/x')).answer()).status, 200);
   assert.deepEqual(events.filter((event) => event['level'] === 'error'), []);
+});
+
+test('HttpServer lets a refused client send its body to the end, so that it sees the answer (RFC 9112 §9.6)', async () => {
+  for (let round = 0; round < 5; round++) {
+    await using client = await RawClient.open(server.port);
+    client.socket.pause();
+    client.send(`POST /x HTTP/1.1\r\n${HOST}Content-Type: a/b\r\nContent-Type: a/b\r\nContent-Length: 4000000\r\n\r\n`);
+    const sent = once(client.socket, 'drain');
+    client.send(Buffer.alloc(4_000_000));
+    await sent; // a reset would have ended it, and what was not read by then would be lost
+    client.socket.resume();
+    assert.equal((await client.answer()).status, 400);
+    await client.ended();
+  }
 });

@@ -22,6 +22,8 @@ import type { Socket } from 'node:net';
 const SECONDS = Number(process.env['SOAK_SECONDS'] ?? 60);
 /** Of each kind, at any time. */
 const ATTACKERS = 60;
+/** Each fills some 10 MB of the kernel's buffers; more of them would measure how it fares without any. */
+const READERS = 12;
 const HONEST = 8;
 const DRIP_MS = 100;
 /** What the server is given, so that a short run sees many ends of each kind. */
@@ -64,7 +66,7 @@ async function serve(): Promise<void> {
     }
   });
   app.get('/endless', () => new StreamingResponse(endless()));
-  app.get('/large', () => 'x'.repeat(8_000_000));
+  app.get('/large', () => 'x'.repeat(4_000_000));
   app.get('/_inside', async () => {
     for (let round = 0; round < 4; round++) {
       globalThis.gc!();
@@ -171,7 +173,7 @@ async function honest(url: string, seconds: number): Promise<{ answered: number;
 }
 
 async function main(): Promise<void> {
-  console.log(`slowloris: ${SECONDS} s, ${ATTACKERS} attackers of each of ${tallies.size} kinds, ${HONEST} honest clients`);
+  console.log(`slowloris: ${SECONDS} s, ${ATTACKERS} attackers of each of ${tallies.size} kinds, ${READERS} of readers, ${HONEST} honest clients`);
   const child = spawn(process.execPath, ['--conditions=svc-source', '--expose-gc', '--no-flush-bytecode', import.meta.filename, 'serve'], { stdio: ['ignore', 'pipe', 'inherit'] });
   process.on('exit', () => child.kill('SIGKILL'));
   const [text] = await once(createInterface({ input: child.stdout }), 'line') as [string];
@@ -179,7 +181,7 @@ async function main(): Promise<void> {
   const url = `http://127.0.0.1:${port}/`;
   const attack = async (seconds: number): Promise<Awaited<ReturnType<typeof honest>>> => {
     isOver = false;
-    const lines = Object.keys(ATTACKS).flatMap((kind, index) => Array.from({ length: ATTACKERS }, (_, n) => line(kind, port, seeded(1_000 * index + n))));
+    const lines = Object.keys(ATTACKS).flatMap((kind, index) => Array.from({ length: kind === 'reader' ? READERS : ATTACKERS }, (_, n) => line(kind, port, seeded(1_000 * index + n))));
     const result = await honest(url, seconds);
     isOver = true;
     await Promise.all(lines);
