@@ -10,6 +10,8 @@ export interface BodySource extends Readable {
   readonly rawHeaders: readonly string[];
   /** Whether the message was received whole. */
   readonly complete: boolean;
+  /** Whether it was thrown away, for its answer had been sent before anybody asked for it. */
+  readonly isLetGo?: boolean;
   /** Gives the body to `taker` past the stream; false when it must be read as a stream. */
   handTo?(taker: BodyTaker): boolean;
   /** Lets what follows go into the stream again. */
@@ -44,6 +46,11 @@ export function hasNoBody(source: BodySource): boolean {
   return source.readableEnded;
 }
 
+/** Whether it can no longer be read: its sender has left, or it was thrown away. */
+function isGone(source: BodySource): boolean {
+  return source.isLetGo === true || (source.destroyed && !hasNoBody(source));
+}
+
 /** Told of the whole body, or of why there is none. */
 export type BodyReader = (bytes: Uint8Array | undefined, error: unknown) => void;
 
@@ -52,12 +59,12 @@ export type BodyReader = (bytes: Uint8Array | undefined, error: unknown) => void
  * of the body needs one promise, not two.
  *
  * Fails with PayloadTooLarge before the first byte is kept when `declared` is too large, else with the first byte too many;
- * with ClientDisconnected when the sender left first. Nothing is allocated by what a client announces.
+ * with ClientDisconnected when the sender left first, or had its answer before anybody asked for the body. Nothing is allocated by what a client announces.
  */
 export function collect(source: BodySource, declared: number, maxBytes: number, done: BodyReader): void {
   if (declared > maxBytes) return done(undefined, tooLarge(maxBytes));
+  if (isGone(source)) return done(undefined, new ClientDisconnected());
   if (hasNoBody(source)) return done(EMPTY, undefined);
-  if (source.destroyed) return done(undefined, new ClientDisconnected());
   const collector = new Collector(source, maxBytes, done);
   if (source.handTo?.(collector) === true) return;
   // the listeners stay: the source ends with its request, and taking them off costs more than they do
@@ -151,6 +158,7 @@ export async function* chunksOf(source: BodySource, declared: number, maxBytes: 
     if (length > maxBytes) throw tooLarge(maxBytes);
     yield chunk;
   }
+  if (source.isLetGo === true) throw new ClientDisconnected();
   if (hasNoBody(source)) return;
   try {
     for await (const chunk of source.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
@@ -168,8 +176,8 @@ export async function* chunksOf(source: BodySource, declared: number, maxBytes: 
  * is paused. What it gives goes to {@link chunksOf}, so that the body is as good as unread.
  */
 export function readAhead(source: BodySource, isEnough: (chunk: Uint8Array) => boolean): Promise<readonly Uint8Array[]> {
+  if (isGone(source)) return Promise.reject(new ClientDisconnected());
   if (hasNoBody(source)) return Promise.resolve([]);
-  if (source.destroyed) return Promise.reject(new ClientDisconnected());
   const ahead = new ByteQueue(); // small chunks are copied together
   return new Promise((resolve, reject) => {
     const leave = (): void => void source.off('data', onData).off('end', onEnd).off('close', onClose);

@@ -336,6 +336,45 @@ for (const [how, read] of [
   }
 }
 
+for (const [how, read] of [
+  ['text()', (req) => req.text()], ['stream()', async (req) => { for await (const chunk of req.stream()) assert.ok(chunk.length > 0); }], ['leadingFields()', (req) => req.leadingFields()],
+] as [string, (req: HttpRequest) => Promise<unknown>][]) {
+  for (const [what, body] of [['whole', 'whole'], ['under way', 'who']]) {
+    test(`HttpServer rejects ${how} of a handler that asks for a body, ${what}, behind its answer, in place of an empty one`, async () => {
+      const answered = gate();
+      const failed = gate<unknown>();
+      await using it = await serve((app) => app.use((req, next) => {
+        void next();
+        return 'answered before';
+      }).post('/', async ({ req }) => {
+        await answered.promise;
+        failed.resolve(await read(req).catch((error: unknown) => error));
+      }));
+      it.client.send(`POST / HTTP/1.1\r\nHost: a\r\nContent-Type: multipart/form-data; boundary=b\r\nContent-Length: 5\r\n\r\n${body}`);
+      assert.equal((await it.client.answer()).text(), 'answered before');
+      it.client.send('whole'.slice(body!.length)).get('/none');
+      assert.equal((await it.client.answer()).text(), 'answered before');
+      answered.resolve();
+      assert.ok(await failed.promise instanceof ClientDisconnected);
+    });
+  }
+}
+
+test('HttpServer gives a handler behind its answer the empty body of a request that has none', async () => {
+  const answered = gate();
+  const late = gate<unknown>();
+  await using it = await serve((app) => app.use((req, next) => {
+    void next();
+    return 'answered before';
+  }).get('/', async ({ req }) => {
+    await answered.promise;
+    late.resolve(await req.text());
+  }));
+  assert.equal((await it.client.get('/').answer()).text(), 'answered before');
+  answered.resolve();
+  assert.equal(await late.promise, '');
+});
+
 // ── the client's going ──
 
 test('HttpServer aborts the signal and ends the source when the client leaves amid an answer', async () => {
