@@ -300,7 +300,7 @@ export class HttpServer {
         timer[Symbol.dispose]();
         socket.off('close', lose);
       });
-      incoming.resume();
+      (incoming as ReceivedMessage).letGo(); // every one of this server is
     });
   }
 

@@ -360,6 +360,28 @@ for (const [how, read] of [
   }
 }
 
+test('HttpServer rejects a body of which a handler has read the leading fields before its answer, and the rest behind it', async () => {
+  const [ahead, answered] = [gate(), gate()];
+  const failed = gate<unknown>();
+  await using it = await serve((app) => app.use(async (req, next) => {
+    void next();
+    await ahead.promise;
+    return 'answered before';
+  }).post('/', async ({ req }) => {
+    await req.leadingFields();
+    ahead.resolve();
+    await answered.promise;
+    failed.resolve(await req.body().catch((error: unknown) => error));
+  }));
+  const head = '--b\r\nContent-Disposition: form-data; name="f"; filename="f"\r\n\r\n';
+  it.client.send(`POST / HTTP/1.1\r\nHost: a\r\nContent-Type: multipart/form-data; boundary=b\r\nContent-Length: ${head.length + 4}\r\n\r\n${head}`);
+  assert.equal((await it.client.answer()).text(), 'answered before');
+  it.client.send('rest').get('/none');
+  assert.equal((await it.client.answer()).text(), 'answered before');
+  answered.resolve();
+  assert.ok(await failed.promise instanceof ClientDisconnected);
+});
+
 test('HttpServer gives a handler behind its answer the empty body of a request that has none', async () => {
   const answered = gate();
   const late = gate<unknown>();
