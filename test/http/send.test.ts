@@ -197,7 +197,7 @@ test('Over TLS a client that takes no byte is cut, and one that reads slowly is 
 test('A client that pipelines requests and reads nothing is cut, whichever of the answers is stuck', async () => {
   const clock = new ManualClock();
   const page = 'x'.repeat(100_000);
-  await using it = await serve((app) => app.get('/', () => page), { clock, sendTimeoutMs: 8_000 });
+  await using it = await serve((app) => app.get('/', () => page), { clock, sendTimeoutMs: 8_000, maxPipelined: 1_000 });
   it.client.socket.pause();
   for (let n = 0; n < 200; n++) it.client.get('/');
   for (let moved = 0; moved < 40_000 && metric(it.app, 'svc_slow_readers_total') === 0; moved += 1_000) {
