@@ -12,6 +12,7 @@ import { randomBytes } from 'node:crypto';
 import { DatabaseError } from './db-errors.ts';
 import { limitReached } from './limits.ts';
 import { checkedStatement } from './placeholders.ts';
+import { CAN_COPY, copyRows } from './postgres-copy.ts';
 import { isStalePlan } from './postgres-errors.ts';
 import { Exchange, STEP, type RowsWanted, type Step } from './postgres-exchange.ts';
 import { FIND_COLUMNS, FIND_TYPES, foundType, planRows, rereadRows, type RowPlan } from './postgres-rows.ts';
@@ -29,6 +30,9 @@ const DESCRIBE_AND_RUN: readonly Step[] = [STEP.parameters, STEP.rows, ...RUN];
 const PARSE_AND_RUN: readonly Step[] = [STEP.parse, ...DESCRIBE_AND_RUN];
 const PREPARE: readonly Step[] = [STEP.parse, STEP.parameters, STEP.rows, STEP.ready];
 const SIMPLE: readonly Step[] = [STEP.simple];
+
+/** So few rows are inserted without asking what else could be done. */
+const FEW_ROWS = 64;
 
 /** What is run, and how. */
 export interface Request {
@@ -130,6 +134,31 @@ export class PostgresRunner {
       if (this.#writing !== undefined) await this.turn();
       this.#check(text, limit);
       return await this.exclusively(() => this.#writeMany({ text, placeholders, known, first: first.value, source, limit }));
+    } finally {
+      source.return?.();
+    }
+  }
+
+  /**
+   * Inserts rows of values, all of them or none: many by COPY, where that does what INSERT does. `table` and `columns` are quoted
+   * already.
+   */
+  async insert(table: string, columns: readonly string[], rows: Iterable<Params>, limit: Limit | undefined): Promise<number> {
+    const text = `insert into ${table} (${columns.join(', ')}) values (${columns.map((_, index) => `$${index + 1}`).join(', ')})`;
+    const source = rows[Symbol.iterator]();
+    try {
+      const first: Params[] = [];
+      while (first.length < FEW_ROWS) {
+        const next = source.next();
+        if (next.done === true) break;
+        first.push(next.value);
+      }
+      const all = chained(first, source);
+      if (first.length < FEW_ROWS || (await this.run(CAN_COPY, [table], limit, 'lists')).rows.some((row) => (row as unknown[])[0] !== true)) return await this.many(text, all, limit);
+      const { oids } = await this.#described(text, limit); // INSERT says by it what it would refuse
+      await this.turn();
+      this.#check(text, limit);
+      return await this.exclusively(() => copyRows(this.conversation, this.types, { text: `copy ${table} (${columns.join(', ')}) from stdin`, oids, rows: all, limit }));
     } finally {
       source.return?.();
     }
@@ -334,6 +363,11 @@ interface Many {
   readonly first: Params;
   readonly source: Iterator<Params>;
   readonly limit: Limit | undefined;
+}
+
+function* chained(first: readonly Params[], rest: Iterator<Params>): Generator<Params, void, undefined> {
+  yield* first;
+  for (let next = rest.next(); next.done !== true; next = rest.next()) yield next.value;
 }
 
 function withClosing(closing: readonly string[], steps: readonly Step[]): readonly Step[] {

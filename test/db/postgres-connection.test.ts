@@ -207,6 +207,42 @@ withPostgres('executeMany() of statements that answer much does not hang', async
   assert.equal(await connection.executeMany('select repeat(\'x\', ?)', Array.from({ length: 3_000 }, () => [20_000]), undefined), 0);
 });
 
+withPostgres('insertMany() inserts all rows or none, however many, and what INSERT would refuse is refused', async (t) => {
+  const connection = await connected(t);
+  await connection.script(`create temp table "odd ""table" (id int primary key, "te xt" text default 'd', at timestamptz, list text[], doc jsonb, raw bytea, n float8, big int8, day date, yes bool);
+    create temp table always (id int generated always as identity, label text); create temp view seen as select * from always`, undefined);
+  const awkward = ['', '\\', '\\N', '\t', 'a\nb\rc', '\\.', 'grüße 😀', '\b\f\v', 'NULL'];
+  const row = (id: number): unknown[] => [id, awkward[id % awkward.length], new Date(id * 86_400_000), ['a\t"', null, '\\'], { a: [id, 'x\ny'] }, new Uint8Array([0, 92, id % 256]), id / 7, 2n ** 60n + BigInt(id), new Date(id * 86_400_000), id % 2 === 0];
+  const columns = ['id', 'te xt', 'at', 'list', 'doc', 'raw', 'n', 'big', 'day', 'yes'];
+  for (const count of [3, 63, 64, 5_000]) {
+    assert.equal(await connection.insertMany('odd "table', columns, Array.from({ length: count }, (_, id) => row(id)) as never, undefined), count);
+    const rows = (await connection.fetchArrays('select * from "odd ""table" order by id', [], undefined)).rows;
+    assert.deepEqual(rows, Array.from({ length: count }, (_, id) => row(id).with(8, new Date(id * 86_400_000).toISOString().slice(0, 10))));
+    await connection.execute('delete from "odd ""table"', [], undefined);
+  }
+  const broken = function* (): Generator<Params> {
+    for (let id = 0; id < 500; id++) yield [id];
+    throw new RangeError('mine');
+  };
+  await assert.rejects(connection.insertMany('odd "table', ['id'], broken(), undefined), RangeError);
+  const ids = (last: unknown): Params[] => [...Array.from({ length: 500 }, (_, id) => [id]), last as Params];
+  await assert.rejects(connection.insertMany('odd "table', ['id'], ids([7]), undefined), UniqueViolation);
+  await assert.rejects(connection.insertMany('odd "table', ['id'], ids([null]), undefined), NotNullViolation);
+  await assert.rejects(connection.insertMany('odd "table', ['id'], ids(['secret']), undefined), (error) => error instanceof DatabaseError && error.sqlstate === '22P02' && !error.message.includes('secret'));
+  await assert.rejects(connection.insertMany('odd "table', ['id'], ids([undefined]), undefined), (error) => fault('E_DB_PARAMETER')(error) && /parameter 1 of row 501/.test((error as Error).message));
+  await assert.rejects(connection.insertMany('odd "table', ['id'], ids([[1]]), undefined), fault('E_DB_PARAMETER'));
+  await assert.rejects(connection.insertMany('odd "table', ['id'], ids([]), undefined), fault('E_DB_PARAMETER_COUNT'));
+  await assert.rejects(connection.insertMany('always', ['id'], ids([1]), undefined), DatabaseError);
+  assert.equal(await connection.insertMany('seen', ['label'], Array.from({ length: 100 }, () => ['x']), undefined), 100);
+  assert.equal(await connection.insertMany('always', ['label'], [], undefined), 0);
+  await assert.rejects(connection.insertMany('nowhere', ['label'], ids([1]), undefined), StatementError);
+  const slow = function* (): Generator<Params> {
+    for (let id = 0; ; id++) yield [id, 'x'.repeat(1_000)];
+  };
+  await assert.rejects(connection.insertMany('odd "table', ['id', 'te xt'], slow(), soon(100)), QueryTimeout);
+  assert.deepEqual([await connection.scalar('select count(*) from "odd ""table"', [], undefined), connection.isIdle], [0, true]);
+});
+
 // ── streams ──
 
 withPostgres('a stream reads rows in batches, and ends its transaction when the loop ends, is left or throws', async (t) => {
