@@ -69,8 +69,8 @@ export class PostgresConnection implements PostgresSession {
   }
 
   async scalar(sql: string, params: Params, limit: Limit | undefined): Promise<unknown> {
-    const { rows, plan } = await this.#run(this.#runner.run(sql, params, limit, 'first'));
-    return rows.length === 0 ? undefined : (rows[0] as Row)[plan!.names[0]!]; // a row has a plan
+    const { rows } = await this.#run(this.#runner.run(sql, params, limit, 'firstList'));
+    return rows.length === 0 ? undefined : (rows[0] as unknown[])[0];
   }
 
   executeMany(sql: string, rows: Iterable<Params>, limit: Limit | undefined): Promise<number> {

@@ -15,6 +15,7 @@ import { checkedStatement } from './placeholders.ts';
 import { CAN_COPY, copyRows } from './postgres-copy.ts';
 import { isStalePlan } from './postgres-errors.ts';
 import { Exchange, STEP, type RowsWanted, type Step } from './postgres-exchange.ts';
+import { writeMany, type Many } from './postgres-many.ts';
 import { FIND_COLUMNS, FIND_TYPES, foundType, planRows, rereadRows, type RowPlan } from './postgres-rows.ts';
 import { PostgresStatements, type KnownStatement } from './postgres-statements.ts';
 import { checkCount, needsTypes, writeParams } from './postgres-values.ts';
@@ -133,7 +134,9 @@ export class PostgresRunner {
       const known = this.#isCaching ? await this.#described(text, limit) : undefined;
       if (this.#writing !== undefined) await this.turn();
       this.#check(text, limit);
-      return await this.exclusively(() => this.#writeMany({ text, placeholders, known, first: first.value, source, limit }));
+      const { name } = this.statements.seen(text) ?? { name: '' };
+      const many: Many = { text, name, placeholders, oids: known?.oids, first: first.value, source, limit };
+      return await this.exclusively(() => writeMany(this.conversation, this.types, many));
     } finally {
       source.return?.();
     }
@@ -310,59 +313,6 @@ export class PostgresRunner {
   #reread(exchange: Exchange): void {
     if (exchange.plan !== undefined && exchange.plan.unknown.length > 0) rereadRows(exchange.plan, this.types, exchange.rows as Row[]);
   }
-
-  async #writeMany({ text, placeholders, known, first, source, limit }: Many): Promise<number> {
-    const { conversation, statements } = this;
-    const { writer } = conversation;
-    const name = statements.seen(text)?.isDescribed === true ? statements.seen(text)!.name : ''; // a text too long to be kept is not
-    const wasIdle = conversation.status === 'I';
-    if (name === '') writer.parse('', text);
-    const exchange = new Exchange({ sql: text, steps: name === '' ? [STEP.parse] : [], wanted: 'none', types: this.types });
-    conversation.add(exchange);
-    const finished = conversation.finish(exchange, limit);
-    finished.catch(() => undefined); // looked at below
-    let failure: { readonly error: unknown } | undefined;
-    try {
-      for (let next: IteratorResult<Params, unknown> = { done: false, value: first }, row = 1; next.done !== true && exchange.error === undefined && !conversation.isEnded; next = source.next(), row++) {
-        this.#writePair(exchange, name, next.value, placeholders, known?.oids, row);
-        const room = conversation.room();
-        if (room !== undefined) await room;
-      }
-    } catch (error) {
-      failure = { error };
-      if (wasIdle) writer.execute('svc_undo', 0); // there is no such portal: the error undoes what came before the Sync
-    }
-    writer.sync();
-    conversation.flushSoon();
-    if (failure === undefined) return (await finished).affectedRows;
-    await finished.catch(() => undefined); // that of the value, or of whoever made it, came first
-    throw failure.error;
-  }
-
-  #writePair(exchange: Exchange, name: string, params: Params, placeholders: number, oids: readonly number[] | undefined, row: number): void {
-    const { writer } = this.conversation;
-    const before = writer.length;
-    try {
-      checkCount(params, placeholders, row);
-      writer.beginBind('', name, params.length);
-      writeParams(writer, params, oids, this.types, row);
-      writer.endBind(TEXT_FORMATS);
-      writer.execute('', 0);
-      exchange.pairsWritten++;
-    } catch (error) {
-      writer.rewind(before);
-      throw error;
-    }
-  }
-}
-
-interface Many {
-  readonly text: string;
-  readonly placeholders: number;
-  readonly known: Description | undefined;
-  readonly first: Params;
-  readonly source: Iterator<Params>;
-  readonly limit: Limit | undefined;
 }
 
 function* chained(first: readonly Params[], rest: Iterator<Params>): Generator<Params, void, undefined> {

@@ -43,6 +43,7 @@ withPostgres('a statement gives the same on its first use, its second and those 
 withPostgres('rows with a column named __proto__ are plain objects, and of two columns with one name the last counts', async (t) => {
   const connection = await connected(t);
   const row = (await connection.fetchOne('select 1 as a, 2 as a, 3 as __proto__, 4 as constructor', [], undefined))!;
+  assert.equal(await connection.scalar('select 1 as a, 2 as a', [], undefined), 1);
   assert.deepEqual([Object.keys(row), Object.getPrototypeOf(row), row['a'], Object.getOwnPropertyDescriptor(row, '__proto__')?.value, row['constructor']], [['a', '__proto__', 'constructor'], Object.prototype, 2, 3, 4]);
 });
 
