@@ -122,8 +122,8 @@ function postgresDriver(address: PostgresUrl, shown: string, read: ReadOptions, 
     if (poolEvents.hasSubscribers) poolEvents.publish({ kind, database: name, error });
   };
   return new DeferredDriver('postgres', async () => {
-    const [{ PostgresDriver }, { connectPostgres }] = await Promise.all([import('./postgres.ts'), import('./postgres-connection.ts')]);
-    return new PostgresDriver({ address, shown, pool, session, connect: connectPostgres, clock, log, onPoolEvent: tell });
+    const { PostgresDriver } = await import('./postgres.ts');
+    return new PostgresDriver({ address, shown, pool, session, clock, log, onPoolEvent: tell });
   });
 }
 
