@@ -294,6 +294,7 @@ export class Pool<C extends PooledConnection> {
   #lost(slot: Slot<C>, error: Error): void {
     if (!this.#slots.has(slot.connection)) return;
     this.#reports.lost(error, slot.place);
+    this.#backoff.suspect();
     if (slot.place !== 'idle') return; // whoever has it gives it back
     this.#idle.splice(this.#idle.indexOf(slot), 1);
     this.#drop(slot);
