@@ -294,7 +294,6 @@ export class Pool<C extends PooledConnection> {
   #lost(slot: Slot<C>, error: Error): void {
     if (!this.#slots.has(slot.connection)) return;
     this.#reports.lost(error, slot.place);
-    this.#backoff.suspect();
     if (slot.place !== 'idle') return; // whoever has it gives it back
     this.#idle.splice(this.#idle.indexOf(slot), 1);
     this.#drop(slot);
@@ -306,8 +305,12 @@ export class Pool<C extends PooledConnection> {
     slot.place = 'busy';
     this.#slots.delete(connection);
     this.#reports.closed();
-    if (connection.isBroken) connection.destroy();
-    else this.#end(connection);
+    if (connection.isBroken) {
+      connection.destroy();
+      this.#backoff.suspect();
+    } else {
+      this.#end(connection);
+    }
     this.#pump();
   }
 
