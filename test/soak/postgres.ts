@@ -9,8 +9,7 @@
 import assert from 'node:assert/strict';
 import { openDatabase } from '../../src/db/index.ts';
 import { canceled, interleaved, restarted, terminated } from '../support/postgres-chaos.ts';
-import { PostgresServer } from '../support/postgres-server.ts';
-import { postgresProblem } from '../support/postgres-database.ts';
+import { PostgresServer, postgresProblem } from '../support/postgres-server.ts';
 import { seeded } from '../support/random.ts';
 import type { Random } from '../support/postgres-chaos.ts';
 

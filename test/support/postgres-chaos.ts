@@ -173,9 +173,9 @@ export async function canceled(url: string, statements: number, random: Random):
       const nonce = next++;
       const abort = new AbortController();
       const isByTime = random(2) === 0;
-      if (!isByTime) void systemClock.sleep(random(12)).then(() => abort.abort());
+      if (!isByTime) void systemClock.sleep(random(30)).then(() => abort.abort());
       try {
-        const options = isByTime ? { timeoutMs: 1 + random(12) } : { signal: abort.signal };
+        const options = isByTime ? { timeoutMs: 1 + random(30) } : { signal: abort.signal };
         const sleep = random(3) === 0 ? 0 : random(10) / 1_000;
         const rows = await db.fetchAll<{ nonce: number }>('select ?::int as nonce, pg_sleep(?::float8) from generate_series(1, ?::int)', [nonce, sleep, 1 + random(3)], options);
         assert.ok(rows.length > 0 && rows.every((row) => row.nonce === nonce), 'rows of another statement');

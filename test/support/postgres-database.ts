@@ -6,16 +6,8 @@
  */
 import { after, type TestContext } from 'node:test';
 import { openDatabase, type Database, type DatabaseOptions } from '../../src/db/index.ts';
-import { PostgresServer, postgresPrograms } from './postgres-server.ts';
+import { PostgresServer, postgresProblem } from './postgres-server.ts';
 import type { Scope } from './run.ts';
-
-/** Why there is no server, if there is none. */
-export function postgresProblem(): string | undefined {
-  if (process.env['POSTGRES_URL'] !== undefined || postgresPrograms() !== undefined) return undefined;
-  const problem = 'there is no PostgreSQL: apt-get install postgresql-15, or name a server by POSTGRES_URL';
-  if (process.env['REQUIRE_POSTGRES'] === '1') throw new Error(problem);
-  return problem;
-}
 
 /** Skips a test where there is no server, which REQUIRE_POSTGRES=1 turns into a failure. */
 export function needsPostgres(t: TestContext): boolean {
