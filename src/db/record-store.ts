@@ -13,6 +13,7 @@ import { StoreFull, type RecordStore } from '../stores.ts';
 import { quotedName } from './dialects.ts';
 import type { Database } from './database.ts';
 import type { Dialect } from './driver.ts';
+import type { Parameter, Params } from './values.ts';
 
 /** What a {@link DatabaseRecordStore} is made from, beside its database. */
 export interface DatabaseRecordStoreOptions {
@@ -41,7 +42,7 @@ export function recordStoreMigration(table: string = TABLE): Readonly<Record<Dia
     ];
   };
   const binary: readonly [string, string] = ['varchar(255) character set utf8mb4 collate utf8mb4_bin', 'longtext character set utf8mb4 collate utf8mb4_bin'];
-  return { sqlite: of('sqlite', ['text', 'text']), postgres: of('postgres', ['text', 'text']), mysql: of('mysql', binary), mariadb: of('mariadb', binary) };
+  return { sqlite: of('sqlite', ['text', 'text']), postgres: of('postgres', ['bytea', 'bytea']), mysql: of('mysql', binary), mariadb: of('mariadb', binary) };
 }
 
 /** Records of every process that opens the same table. Full means StoreFull, never silent loss. */
@@ -64,7 +65,7 @@ export class DatabaseRecordStore implements RecordStore {
     this.#clock = clock ?? systemClock;
     this.#table = table;
     this.#maxRecords = maxRecords;
-    this.#sql = statements(quotedName(db.dialect, table));
+    this.#sql = statements(quotedName(db.dialect, table), db.dialect === 'postgres' ? ' for update skip locked' : '');
   }
 
   /** Makes the table if it is not there: for programs that have no migrations. */
@@ -75,13 +76,14 @@ export class DatabaseRecordStore implements RecordStore {
   }
 
   async get(key: string): Promise<string | undefined> {
-    return this.#db.scalar<string>(this.#sql.get, [key, this.#now()]);
+    const found = await this.#db.scalar<string | Uint8Array>(this.#sql.get, [this.#stored(key), this.#now()]);
+    return found instanceof Uint8Array ? Buffer.from(found.buffer, found.byteOffset, found.byteLength).toString() : found;
   }
 
   async set(key: string, value: string, ttlMs: number): Promise<void> {
-    if (!(ttlMs > 0)) return void await this.#db.execute(this.#sql.delete, [key, Number.MIN_SAFE_INTEGER]);
+    if (!(ttlMs > 0)) return void await this.#db.execute(this.#sql.delete, [this.#stored(key), Number.MIN_SAFE_INTEGER]);
     const deadlineMs = this.#now() + Math.ceil(ttlMs);
-    if ((await this.#db.execute(this.#sql.set, [value, deadlineMs, key])).affectedRows === 0) await this.#insert(key, value, deadlineMs, true);
+    if ((await this.#db.execute(this.#sql.set, [this.#stored(value), deadlineMs, this.#stored(key)])).affectedRows === 0) await this.#insert(key, value, deadlineMs, true);
     await this.#sweep();
   }
 
@@ -95,11 +97,11 @@ export class DatabaseRecordStore implements RecordStore {
   async replace(key: string, expected: string, value: string, ttlMs: number): Promise<boolean> {
     const nowMs = this.#now();
     const deadlineMs = ttlMs > 0 ? nowMs + Math.ceil(ttlMs) : nowMs; // without time to live it has expired
-    return (await this.#db.execute(this.#sql.replace, [value, deadlineMs, key, expected, nowMs])).affectedRows === 1;
+    return (await this.#db.execute(this.#sql.replace, [this.#stored(value), deadlineMs, this.#stored(key), this.#stored(expected), nowMs])).affectedRows === 1;
   }
 
   async delete(key: string): Promise<boolean> {
-    return (await this.#db.execute(this.#sql.delete, [key, this.#now()])).affectedRows === 1;
+    return (await this.#db.execute(this.#sql.delete, [this.#stored(key), this.#now()])).affectedRows === 1;
   }
 
   /** Whether it was written. With `overwrites` a live record of that key, which another process has just made, is. */
@@ -108,11 +110,25 @@ export class DatabaseRecordStore implements RecordStore {
     if (this.#headroom <= 0) await this.#count();
     if (this.#headroom > 0) {
       this.#headroom--;
-      return (await this.#db.execute(this.#sql.add, [key, value, deadlineMs, expiredMs])).affectedRows === 1;
+      return (await this.#db.execute(this.#sql.add, [this.#stored(key), this.#stored(value), deadlineMs, expiredMs])).affectedRows === 1;
     }
-    const { affectedRows } = await this.#db.execute(this.#sql.addBelow, [key, value, deadlineMs, this.#maxRecords, key, expiredMs]);
+    const affectedRows = await this.#addBelow([this.#stored(key), this.#stored(value), deadlineMs, this.#maxRecords, this.#stored(key), expiredMs]);
     if (affectedRows === 0 && await this.get(key) === undefined) throw new StoreFull();
     return affectedRows === 1;
+  }
+
+  /** Where others write beside it each would count the same, so there they do it one after the other. */
+  async #addBelow(params: Params): Promise<number> {
+    if (this.#db.dialect !== 'postgres') return (await this.#db.execute(this.#sql.addBelow, params)).affectedRows;
+    return this.#db.transaction(async (tx) => {
+      await tx.execute('select pg_advisory_xact_lock(hashtextextended(?, 0))', [`svc_records ${this.#table}`]);
+      return (await tx.execute(this.#sql.addBelow, params)).affectedRows;
+    }, { isolation: 'read committed' });
+  }
+
+  /** PostgreSQL's text has no NUL, so there texts are kept as their bytes. What has no bytes is refused where it is bound. */
+  #stored(text: string): Parameter {
+    return this.#db.dialect === 'postgres' && text.isWellFormed() ? Buffer.from(text) : text;
   }
 
   /** Counting costs as much as there are records: the next count is due when a sixteenth of the room may be used up. */
@@ -135,7 +151,8 @@ export class DatabaseRecordStore implements RecordStore {
   }
 }
 
-function statements(table: string): Readonly<Record<'get' | 'set' | 'add' | 'addBelow' | 'replace' | 'delete' | 'sweep' | 'count', string>> {
+/** `unlessSwept`: leaves out what somebody else is just sweeping. */
+function statements(table: string, unlessSwept: string): Readonly<Record<'get' | 'set' | 'add' | 'addBelow' | 'replace' | 'delete' | 'sweep' | 'count', string>> {
   const overwrite = `on conflict (record_key) do update set record_value = excluded.record_value, deadline_ms = excluded.deadline_ms where ${table}.deadline_ms <= ?`;
   return {
     get: `select record_value from ${table} where record_key = ? and deadline_ms > ?`,
@@ -144,7 +161,7 @@ function statements(table: string): Readonly<Record<'get' | 'set' | 'add' | 'add
     addBelow: `insert into ${table} (record_key, record_value, deadline_ms) select ?, ?, ? where (select count(*) from ${table}) < ? or exists (select 1 from ${table} where record_key = ?) ${overwrite}`,
     replace: `update ${table} set record_value = ?, deadline_ms = ? where record_key = ? and record_value = ? and deadline_ms > ?`,
     delete: `delete from ${table} where record_key = ? and deadline_ms > ?`,
-    sweep: `delete from ${table} where record_key in (select record_key from ${table} where deadline_ms <= ? limit ?)`,
+    sweep: `delete from ${table} where record_key in (select record_key from ${table} where deadline_ms <= ? limit ?${unlessSwept})`,
     count: `select count(*) from ${table}`,
   };
 }
