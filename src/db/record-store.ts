@@ -53,6 +53,8 @@ export class DatabaseRecordStore implements RecordStore {
   readonly #maxRecords: number;
   /** Inserts before the records are counted again. */
   #headroom = 0;
+  #counting: Promise<void> | undefined;
+  readonly #adding = new Set<Promise<unknown>>();
   #writes = 0;
   readonly #sql: Readonly<Record<'get' | 'set' | 'add' | 'addBelow' | 'replace' | 'delete' | 'sweep' | 'count', string>>;
 
@@ -107,11 +109,12 @@ export class DatabaseRecordStore implements RecordStore {
   /** Whether it was written. With `overwrites` a live record of that key, which another process has just made, is. */
   async #insert(key: string, value: string, deadlineMs: number, overwrites: boolean): Promise<boolean> {
     const expiredMs = overwrites ? Number.MAX_SAFE_INTEGER : this.#now();
-    if (this.#headroom <= 0) await this.#count();
+    if (this.#headroom <= 0) await (this.#counting ??= this.#count());
     if (this.#headroom > 0) {
       this.#headroom--;
-      return (await this.#db.execute(this.#sql.add, [this.#stored(key), this.#stored(value), deadlineMs, expiredMs])).affectedRows === 1;
+      return await this.#add([this.#stored(key), this.#stored(value), deadlineMs, expiredMs]) === 1;
     }
+    await Promise.allSettled(this.#adding); // they are not counted before they are there
     const affectedRows = await this.#addBelow([this.#stored(key), this.#stored(value), deadlineMs, this.#maxRecords, this.#stored(key), expiredMs]);
     if (affectedRows === 0 && await this.get(key) === undefined) throw new StoreFull();
     return affectedRows === 1;
@@ -131,11 +134,29 @@ export class DatabaseRecordStore implements RecordStore {
     return this.#db.dialect === 'postgres' && text.isWellFormed() ? Buffer.from(text) : text;
   }
 
-  /** Counting costs as much as there are records: the next count is due when a sixteenth of the room may be used up. */
+  async #add(params: Params): Promise<number> {
+    const adding = this.#db.execute(this.#sql.add, params);
+    this.#adding.add(adding);
+    try {
+      return (await adding).affectedRows;
+    } finally {
+      this.#adding.delete(adding);
+    }
+  }
+
+  /**
+   * Counting costs as much as there are records: the next count is due when a sixteenth of the room may be used up. One count is
+   * enough for all who wait for it, and what is being written counts as if it were there.
+   */
   async #count(): Promise<void> {
-    while (await this.#sweepSome() === SWEPT_AT_ONCE); // full means full of live records
-    const count = await this.#db.scalar<number>(this.#sql.count);
-    this.#headroom = Math.floor((this.#maxRecords - count!) / PROCESSES); // count(*) always has a row
+    try {
+      while (await this.#sweepSome() === SWEPT_AT_ONCE); // full means full of live records
+      const underWay = this.#adding.size;
+      const count = await this.#db.scalar<number>(this.#sql.count);
+      this.#headroom = Math.floor((this.#maxRecords - count! - underWay) / PROCESSES); // count(*) always has a row
+    } finally {
+      this.#counting = undefined;
+    }
   }
 
   async #sweep(): Promise<void> {

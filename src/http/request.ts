@@ -266,7 +266,7 @@ export class TransportRequest implements HttpRequest {
 
   #chunks(what: string, maxBytes: number): AsyncIterable<Uint8Array> {
     if (this.#isStreamed || (this.#readers !== undefined && !this.#isWhole)) throw new SvcError('E_BODY_CONSUMED', [what]);
-    const coding = this.#coding();
+    const coding = this.#isWhole ? undefined : this.#coding(); // what a layer has read is decoded
     this.#isStreamed = true;
     const chunks = chunksOf(this.#incoming, this.#declaredLength(), maxBytes, this.#ahead);
     return coding === undefined ? chunks : decodedChunks(chunks, coding, maxBytes);

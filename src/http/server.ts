@@ -292,9 +292,15 @@ export class HttpServer {
   #linger(incoming: IncomingMessage, outgoing: ServerResponse): void {
     outgoing.once('finish', () => {
       if (incoming.complete || incoming.destroyed) return;
-      const timer = this.#app.clock.after(LINGER_MS, () => incoming.socket.destroy());
-      incoming.once('close', () => timer[Symbol.dispose]());
-      incoming.resume();
+      const { socket } = incoming;
+      const timer = this.#app.clock.after(LINGER_MS, () => socket.destroy());
+      const lose = (): void => void incoming.destroy(); // node:http does so for requests without an answer only: whoever still reads would wait for ever
+      socket.once('close', lose);
+      incoming.once('close', () => {
+        timer[Symbol.dispose]();
+        socket.off('close', lose);
+      });
+      (incoming as ReceivedMessage).letGo(); // every one of this server is
     });
   }
 

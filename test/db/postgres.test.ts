@@ -128,11 +128,11 @@ test('a statement on PostgreSQL ends on the server when its time is over', async
 test('migrations on PostgreSQL are applied once by processes that start together, and undone', async (t) => {
   if (!needsPostgres(t)) return;
   const directory = folder(t, {
-    '0001_notes.sql': 'create table note (id integer primary key, title text);\ninsert into note values (1, $$a;b$$);',
+    '0001_notes.up.sql': 'create table note (id integer primary key, title text);\ninsert into note values (1, $$a;b$$);',
     '0001_notes.down.sql': 'drop table note;',
-    '0002_index.sql': '-- svc: no-transaction\ncreate index concurrently note_title on note (title);',
+    '0002_index.up.sql': '-- svc: no-transaction\ncreate index concurrently note_title on note (title);',
     '0002_index.down.sql': 'drop index note_title;',
-    '0003_function.sql': 'create function one() returns integer language plpgsql as $body$ begin return 1; end; $body$;',
+    '0003_function.up.sql': 'create function one() returns integer language plpgsql as $body$ begin return 1; end; $body$;',
     '0003_function.down.sql': 'drop function one();',
   });
   const url = await postgresUrl(t);
@@ -150,7 +150,7 @@ test('migrations on PostgreSQL are applied once by processes that start together
 test('a migration on PostgreSQL that fails leaves nothing, and says where', async (t) => {
   const db = await postgresDatabase(t);
   if (db === undefined) return;
-  const directory = folder(t, { '0001_half.sql': 'create table half (id integer);\nselect nonsense from half;' });
+  const directory = folder(t, { '0001_half.up.sql': 'create table half (id integer);\nselect nonsense from half;' });
   await assert.rejects(new Migrator(db, { directory }).up(), (error) => fault('E_MIGRATION_FAILED')(error) && /line 2/.test((error as Error).message));
   assert.equal(await db.scalar("select 1 where to_regclass('half') is not null"), undefined);
 });
@@ -165,13 +165,13 @@ test('DatabasePlugin serves an application from PostgreSQL, is ready while it is
   app.get('/two', () => app.state.db.scalar(sql`select ${1}::int + 1`));
   const client = new TestClient(app, { raiseErrors: false });
   t.after(() => client.close());
-  assert.equal((await client.get('/two')).text(), '2');
+  assert.equal(await (await client.get('/two')).text(), '2');
   assert.equal((await client.get('/readyz')).status, 200);
   await server.stop();
   assert.equal((await client.get('/readyz')).status, 503);
   await server.start();
   while ((await client.get('/two')).status !== 200) await systemClock.sleep(20);
-  const metrics = (await client.get('/metrics')).text();
+  const metrics = await (await client.get('/metrics')).text();
   for (const line of [/svc_db_connections_idle 1/, /svc_db_pool_events_total\{database="database",event="lost"\} \d/, /svc_db_statement_seconds_count\{database="database"\} \d/]) assert.match(metrics, line);
 });
 

@@ -44,12 +44,7 @@ async function soak(): Promise<void> {
 function phases(server: PostgresServer, part: number, random: Random): readonly (readonly [string, () => Promise<string>])[] {
   const { url } = server;
   const times = (full: number): number => Math.max(1, Math.round(full * part));
-  const fresh = async (): Promise<void> => {
-    await using db = await openDatabase(url);
-    await db.script('drop table if exists nonce');
-  };
   const back = async (how: 'kill' | 'stop', count: number): Promise<string> => {
-    await fresh();
     const { backMs, attempts } = await restarted(server, url, count, how, random);
     assert.ok(backMs <= 2_000, `back after ${backMs} ms`);
     assert.ok(attempts < 20, `${attempts} attempts in a second`);
@@ -57,12 +52,11 @@ function phases(server: PostgresServer, part: number, random: Random): readonly 
   };
   return [
     ['interleaved', async () => {
-      await fresh();
-      await using db = await openDatabase(url, { pool: { acquireTimeoutMs: 60_000 } });
+        await using db = await openDatabase(url, { pool: { acquireTimeoutMs: 60_000 } });
       await interleaved(db, times(10_000), random);
       return `${times(10_000)} transactions`;
     }],
-    ['pg_terminate_backend', async () => { await fresh(); return `${times(200)} times, ${await terminated(url, times(200), random)}`; }],
+    ['pg_terminate_backend', async () => `${times(200)} times, ${await terminated(url, times(200), random)}`],
     ['kill -9', () => back('kill', times(10))],
     ['restart', () => back('stop', times(5))],
     ['cancel', async () => {

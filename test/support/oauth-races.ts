@@ -153,7 +153,7 @@ export async function killed(fleet: Fleet, kills: number, random: (below: number
     const { own } = fleet;
     const { refreshToken, login } = await own.issue('alice');
     await fleet.sacrifice({ kind: 'die', token: refreshToken, afterMs: kill % 2 === 0 ? 0 : 1 + random(23) });
-    assert.equal(await fleet.database.scalar('pragma integrity_check'), 'ok');
+    if (fleet.database.dialect === 'sqlite') assert.equal(await fleet.database.scalar('pragma integrity_check'), 'ok');
     const row = await own.store.findLogin(login.id);
     assert.deepEqual([row?.generation, row?.deliveredAt, row?.revokedAt], [1, null, null]);
     const retried = await own.refresh(refreshToken);

@@ -32,8 +32,9 @@ export class Ledger {
     this.#random = random;
   }
 
+  /** With an empty table. */
   static async open(db: Database, random: Random): Promise<Ledger> {
-    await db.script('create table if not exists nonce (id bigint generated always as identity, tx integer not null, step integer not null, value text not null); create index if not exists nonce_tx on nonce (tx)');
+    await db.script('drop table if exists nonce; create table nonce (id bigint generated always as identity, tx integer not null, step integer not null, value text not null); create index nonce_tx on nonce (tx)');
     return new Ledger(db, random);
   }
 
