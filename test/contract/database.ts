@@ -53,8 +53,8 @@ export function fault(code: FaultCode): (error: unknown) => boolean {
   };
 }
 
-/** Registers the contract's tests for one kind of database. */
-export function databaseContract(name: string, open: OpenDatabase): void {
+/** Registers the contract's tests for one kind of database. `knowsTypes`: it asks the engine for the types of parameters, so that it can refuse a list where none belongs. */
+export function databaseContract(name: string, open: OpenDatabase, { knowsTypes = true }: { readonly knowsTypes?: boolean } = {}): void {
   function contract(does: string, run: (db: Database, t: TestContext) => Promise<void>): void {
     test(`${name} ${does}`, async (t) => {
       const db = await open(t);
@@ -214,7 +214,7 @@ export function databaseContract(name: string, open: OpenDatabase): void {
   contract('refuses values that would arrive as something else, by their place', async (db) => {
     const circle: unknown[] = [];
     circle.push(circle);
-    const values: unknown[] = [undefined, NaN, Infinity, { secret: 'hidden' }, ['secret'], new Map(), new Date(NaN), 'half \ud800', () => 'secret', Symbol('secret'), 2n ** 63n, Promise.resolve('secret'), new (class Secret { })()];
+    const values: unknown[] = [undefined, NaN, Infinity, { secret: 'hidden' }, ...knowsTypes ? [['secret']] : [], new Map(), new Date(NaN), 'half \ud800', () => 'secret', Symbol('secret'), 2n ** 63n, Promise.resolve('secret'), new (class Secret { })()];
     for (const value of values) {
       await assert.rejects(db.fetchOne('select ?, ?', [1, value as never]), (error) => {
         assert.ok(fault('E_DB_PARAMETER')(error));

@@ -17,7 +17,7 @@ import { folder } from '../support/run.ts';
 import type { PoolEvent } from '../../src/db/index.ts';
 
 databaseContract('PostgreSQL', (t) => postgresDatabase(t));
-databaseContract('PostgreSQL without a cache of statements, reset in full', (t) => postgresDatabase(t, { statementCache: 0, pool: { max: 3, reset: 'full' } }));
+databaseContract('PostgreSQL without a cache of statements, reset in full', (t) => postgresDatabase(t, { statementCache: 0, pool: { max: 3, reset: 'full' } }), { knowsTypes: false });
 
 // ── the pool, by what the server sees ──
 
