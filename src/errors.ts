@@ -81,6 +81,10 @@ export const FAULTS = {
     describe: (what: string): string => `Cannot ${what}: the database is closed`,
     remedy: 'Use it between startup and shutdown; a task that outlives the application needs a database of its own',
   },
+  E_DB_CONNECT: {
+    describe: (server: string, problem: string): string => `Cannot connect to the database server ${server}: ${problem}`,
+    remedy: 'Correct the address or the account; for a certificate name who has signed it (sslrootcert), or choose another sslmode knowing what it gives up',
+  },
   E_DB_DRIVER: {
     describe: (scheme: string): string => `Cannot open a "${scheme}" database: this version speaks SQLite only`,
     remedy: 'Use sqlite:./data.db, or a version whose README lists the engine',

@@ -345,7 +345,7 @@ app.post('/delete', { form: { id: Field(int, { ge: 1 }) }, me: Depends(me), stor
 
 app.post('/token', { me: Depends(me), store: Depends(notes), mcp: false, summary: 'Show a token for the JSON interface' },
   ({ me, store, req }) => {
-    const token = createToken(me.id, app.config.get('authSecret', ''), { expiresInSeconds: 3_600, claims: { scopes: SCOPES }, clock: app.clock });
+    const token = createToken(me.id, app.config.get('authSecret', ''), { expiresInSeconds: 3_600, claims: { scopes: SCOPES, iat_us: app.clock.nowMicros() }, clock: app.clock }); // iat_us: logging out ends tokens from before it, to the microsecond
     return show(req, me, store, FIRST_PAGE, { token });
   });
 

@@ -168,14 +168,16 @@ test('K07 secrets and random values come from randomBytes()', () => {
 
 test('K08 no secret comes from Math.random(), the time, or a UUID', () => {
   for (const [file, text] of sources()) {
-    if (file !== 'workers.ts') assert.doesNotMatch(text, /\bMath\.random\b/, `${file}: pauses between restarts are spread by it, nothing else`);
+    if (!SPREAD.has(file)) assert.doesNotMatch(text, /\bMath\.random\b/, `${file}: pauses and lifetimes are spread by it, nothing else`);
     if (file !== 'clock.ts') assert.doesNotMatch(text, /\bDate\.now\(/, file);
     if (!NAMES_BY_UUID.has(file)) assert.doesNotMatch(text, /\brandomUUID\b/, file);
   }
 });
 
-/** Request ids, and the mark by which a parent knows its child's messages. */
-const NAMES_BY_UUID: ReadonlySet<string> = new Set(['http/request.ts', 'http/server.ts', 'command-load.ts']);
+/** Pauses between restarts and attempts to connect, and how long a connection lives. */
+const SPREAD: ReadonlySet<string> = new Set(['db/backoff.ts', 'db/pool-settings.ts', 'db/pool.ts', 'db/postgres-listener.ts', 'workers.ts']);
+/** Boundaries, traces, leases, and the mark by which a parent knows its child's messages. Request ids are of uuid.ts. */
+const NAMES_BY_UUID: ReadonlySet<string> = new Set(['command-load.ts', 'http/idempotency.ts', 'http/ranges.ts', 'http/trace-context.ts']);
 
 /** The sources without their comments. */
 function sources(): [file: string, text: string][] {

@@ -27,6 +27,8 @@ export interface DatabaseErrorDetails {
   readonly columns?: readonly string[] | undefined;
   /** The statement as it was sent: placeholders, no values. */
   readonly sql?: string | undefined;
+  /** The character of `sql` where the mistake is, counted from 1; PostgreSQL tells it. */
+  readonly position?: number | undefined;
   readonly cause?: unknown;
 }
 
@@ -39,6 +41,8 @@ export class DatabaseError extends Error {
   readonly table: string | undefined;
   readonly columns: readonly string[];
   readonly sql: string | undefined;
+  /** The character of `sql` where the mistake is, counted from 1. */
+  readonly position: number | undefined;
 
   constructor(message: string, details: DatabaseErrorDetails = {}) {
     super(message, 'cause' in details ? { cause: details.cause } : undefined);
@@ -49,6 +53,7 @@ export class DatabaseError extends Error {
     this.table = details.table;
     this.columns = details.columns ?? [];
     this.sql = details.sql;
+    this.position = details.position;
   }
 
   /** Whether the same transaction may succeed when it is run again. */

@@ -11,7 +11,7 @@
 import type { Awaitable } from '../stores.ts';
 import type { Params } from './values.ts';
 
-/** The SQL that is spoken. Servers come with later versions: this one speaks SQLite. */
+/** The SQL that is spoken. MySQL and MariaDB come with later versions. */
 export type Dialect = 'sqlite' | 'postgres' | 'mysql' | 'mariadb';
 
 /** How integers wider than 53 bits arrive: see DatabaseOptions.int8. */
@@ -92,6 +92,15 @@ export interface Connection {
   rollbackTo(name: string): Awaitable<void>;
 }
 
+/** What a channel has brought: what was sent, and from which process of the server. */
+export type Notified = (payload: string, notification: { readonly channel: string; readonly processId: number }) => unknown;
+
+/** How a channel is listened to. */
+export interface ListenOptions {
+  /** Told when the connection was lost and is there again: what was sent in between is lost, so look at what there is. */
+  readonly onReconnect?: (() => unknown) | undefined;
+}
+
 /** How busy a driver is. */
 export interface DriverLoad {
   readonly inUse: number;
@@ -115,6 +124,8 @@ export interface Driver {
   ping(limit: Limit | undefined): Awaitable<void>;
   /** Writes a consistent copy to a file, while others read and write. Where the engine can. */
   backup?(path: string, limit: Limit | undefined): Promise<void>;
+  /** Hears of what is sent to a channel, until it is disposed of. Where the engine can. */
+  listen?(channel: string, notified: Notified, options: ListenOptions): Promise<AsyncDisposable>;
   /** Waits for what is under way, refuses what comes, and closes. May be called again. */
   close(): Promise<void>;
 }

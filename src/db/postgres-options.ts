@@ -66,7 +66,7 @@ export interface PostgresSession extends PooledConnection {
 }
 
 /**
- * Connects to one server: the socket, TLS and log-in, until it is ready. `connectPostgres` of postgres-connection.ts.
+ * Connects to one server: the socket, TLS and log-in, until it is ready. `connectPostgres` of postgres-connect.ts.
  *
  * @throws ConnectionLost when it cannot be reached, or not now; QueryTimeout, QueryCanceled; a DatabaseError with the server's
  * SQLSTATE when it refuses; SvcError for what no other attempt can change

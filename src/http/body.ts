@@ -1,6 +1,7 @@
 /**
  * Request bodies: a stream collected into bytes under a limit that holds while they arrive.
  */
+import { ByteQueue } from '../bytes.ts';
 import { ClientDisconnected, PayloadTooLarge } from '../errors.ts';
 import type { Readable } from 'node:stream';
 
@@ -9,6 +10,8 @@ export interface BodySource extends Readable {
   readonly rawHeaders: readonly string[];
   /** Whether the message was received whole. */
   readonly complete: boolean;
+  /** Whether it was thrown away, for its answer had been sent before anybody asked for it. */
+  readonly isLetGo?: boolean;
   /** Gives the body to `taker` past the stream; false when it must be read as a stream. */
   handTo?(taker: BodyTaker): boolean;
   /** Lets what follows go into the stream again. */
@@ -43,6 +46,11 @@ export function hasNoBody(source: BodySource): boolean {
   return source.readableEnded;
 }
 
+/** Whether it can no longer be read: its sender has left, or it was thrown away. */
+function isGone(source: BodySource): boolean {
+  return source.isLetGo === true || (source.destroyed && !hasNoBody(source));
+}
+
 /** Told of the whole body, or of why there is none. */
 export type BodyReader = (bytes: Uint8Array | undefined, error: unknown) => void;
 
@@ -51,12 +59,12 @@ export type BodyReader = (bytes: Uint8Array | undefined, error: unknown) => void
  * of the body needs one promise, not two.
  *
  * Fails with PayloadTooLarge before the first byte is kept when `declared` is too large, else with the first byte too many;
- * with ClientDisconnected when the sender left first. Nothing is allocated by what a client announces.
+ * with ClientDisconnected when the sender left first, or had its answer before anybody asked for the body. Nothing is allocated by what a client announces.
  */
 export function collect(source: BodySource, declared: number, maxBytes: number, done: BodyReader): void {
   if (declared > maxBytes) return done(undefined, tooLarge(maxBytes));
+  if (isGone(source)) return done(undefined, new ClientDisconnected());
   if (hasNoBody(source)) return done(EMPTY, undefined);
-  if (source.destroyed) return done(undefined, new ClientDisconnected());
   const collector = new Collector(source, maxBytes, done);
   if (source.handTo?.(collector) === true) return;
   // the listeners stay: the source ends with its request, and taking them off costs more than they do
@@ -150,6 +158,7 @@ export async function* chunksOf(source: BodySource, declared: number, maxBytes: 
     if (length > maxBytes) throw tooLarge(maxBytes);
     yield chunk;
   }
+  if (source.isLetGo === true) throw new ClientDisconnected();
   if (hasNoBody(source)) return;
   try {
     for await (const chunk of source.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
@@ -167,14 +176,14 @@ export async function* chunksOf(source: BodySource, declared: number, maxBytes: 
  * is paused. What it gives goes to {@link chunksOf}, so that the body is as good as unread.
  */
 export function readAhead(source: BodySource, isEnough: (chunk: Uint8Array) => boolean): Promise<readonly Uint8Array[]> {
-  const ahead: Uint8Array[] = [];
-  if (hasNoBody(source)) return Promise.resolve(ahead);
-  if (source.destroyed) return Promise.reject(new ClientDisconnected());
+  if (isGone(source)) return Promise.reject(new ClientDisconnected());
+  if (hasNoBody(source)) return Promise.resolve([]);
+  const ahead = new ByteQueue(); // small chunks are copied together
   return new Promise((resolve, reject) => {
     const leave = (): void => void source.off('data', onData).off('end', onEnd).off('close', onClose);
     const onEnd = (): void => {
       leave();
-      resolve(ahead);
+      resolve(chunksIn(ahead));
     };
     const onClose = (): void => {
       leave();
@@ -196,9 +205,15 @@ export function readAhead(source: BodySource, isEnough: (chunk: Uint8Array) => b
   });
 }
 
-/** All chunks in one. */
+function chunksIn(queue: ByteQueue): readonly Uint8Array[] {
+  const chunks: Uint8Array[] = [];
+  for (let chunk = queue.takeChunk(); chunk !== undefined; chunk = queue.takeChunk()) chunks.push(chunk);
+  return chunks;
+}
+
+/** All chunks in one; small ones are copied together as they come, as {@link collect} does. */
 export async function joined(chunks: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
-  const all: Uint8Array[] = [];
+  const all = new ByteQueue();
   for await (const chunk of chunks) all.push(chunk);
-  return all.length === 1 ? all[0]! : Buffer.concat(all);
+  return all.take(all.length)!; // it has as many
 }

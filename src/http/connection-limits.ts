@@ -7,11 +7,13 @@
  *   in flight    beyond maxInFlight          503, but for probes: an orchestrator would restart what is merely busy
  *   pipelined    beyond maxPipelined         one more is answered, and the connection ends: a client sends the rest again (RFC 9112 §9.3.2)
  */
+import { connectionOf } from './connection.ts';
 import { problem } from './problem.ts';
 import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Clock } from '../clock.ts';
 import type { Logger } from '../log.ts';
+import type { Connection } from './connection.ts';
 import type { ConnectionMeter } from './connection-meter.ts';
 import type { Limits } from './limits.ts';
 import type { HeadVerdict } from './request-head.ts';
@@ -39,16 +41,6 @@ export const BUSY: HeadVerdict = Object.freeze({ status: 503, detail: 'The serve
 /** Too many requests of one connection: served, as its last. */
 const LAST_PIPELINED: HeadVerdict = Object.freeze({ status: 0, detail: '' });
 
-const IS_SURPLUS: unique symbol = Symbol('surplus');
-const WAITING: unique symbol = Symbol('waiting');
-
-/** What is remembered of a connection. */
-interface Limited extends Socket {
-  [IS_SURPLUS]?: boolean;
-  /** Requests that have come and whose answers have not gone. */
-  [WAITING]?: number;
-}
-
 /** The connections of one server. */
 export class ConnectionLimits {
   readonly #parts: LimitParts;
@@ -68,7 +60,7 @@ export class ConnectionLimits {
     function onClose(this: Socket): void { limits.#close(this); } // one listener for all connections, and one for each: more would cost idle ones memory
     server.maxConnections = this.#most; // those beyond cost least; but it does not count what another process has accepted
     server.on('drop', () => this.#tell('maxConnections')); // and counted by whoever counts connections
-    server.on(event, (socket: Limited) => {
+    server.on(event, (socket: Socket) => {
       this.#open++;
       this.#parts.meter?.enter();
       socket.on('close', onClose);
@@ -76,35 +68,25 @@ export class ConnectionLimits {
         this.#refuse();
         socket.destroy();
       } else if (this.#open > this.#parts.limits.maxConnections) {
-        socket[IS_SURPLUS] = true;
+        connectionOf(socket).isSurplus = true;
         this.#refuse();
       }
     });
   }
 
-  /** A request has come over the connection. */
-  enter(socket: Limited): void {
-    socket[WAITING] = (socket[WAITING] ?? 0) + 1;
-  }
-
-  /** Whether that is too much; `inFlight` counts it. */
-  judge(socket: Limited, inFlight: number): HeadVerdict | undefined {
-    if (socket[IS_SURPLUS] === true) return SURPLUS;
+  /** Whether a request is too much that has come over this connection; `inFlight` counts it. */
+  judge(connection: Connection, inFlight: number): HeadVerdict | undefined {
+    if (connection.isSurplus) return SURPLUS;
     if (inFlight > this.#parts.limits.maxInFlight) {
       this.#tell('maxInFlight');
       return BUSY;
     }
-    return socket[WAITING]! > this.#parts.limits.maxPipelined ? LAST_PIPELINED : undefined; // enter() has counted it
-  }
-
-  /** Its answer has gone, or never will. */
-  settle(socket: Limited): void {
-    socket[WAITING]!--; // as above
+    return connection.waiting > this.#parts.limits.maxPipelined ? LAST_PIPELINED : undefined;
   }
 
   #close(socket: Socket): void {
     this.#open--;
-    this.#parts.meter?.leave(socket);
+    this.#parts.meter?.leave(connectionOf(socket).requests);
   }
 
   #refuse(): void {

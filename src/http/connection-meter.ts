@@ -5,7 +5,7 @@
  *   svc_connection_requests                      a histogram, counted when a connection closes: one request each is a client without keep-alive
  *   svc_connections_refused_total{reason}        malformed, overflow (head too large), timeout, tls, limit (too many connections)
  */
-import type { Server, Socket } from 'node:net';
+import type { Server } from 'node:net';
 import type { CounterMetric, HistogramSlot, MetricsRegistry } from '../metrics.ts';
 
 const REQUEST_BUCKETS = [0, 1, 2, 5, 10, 50, 100, 1_000, 10_000];
@@ -14,12 +14,6 @@ const REQUEST_BUCKETS = [0, 1, 2, 5, 10, 50, 100, 1_000, 10_000];
 const REASONS: Readonly<Record<string, string | undefined>> = { HPE_HEADER_OVERFLOW: 'overflow', HPE_CHUNK_EXTENSIONS_OVERFLOW: 'overflow', ERR_HTTP_REQUEST_TIMEOUT: 'timeout' };
 /** The client's end, not ours. */
 const GONE: ReadonlySet<string | undefined> = new Set(['ECONNRESET', 'EPIPE']);
-
-/** What is remembered of a connection. */
-interface Metered extends Socket {
-  [REQUESTS]?: number;
-}
-const REQUESTS: unique symbol = Symbol('requests');
 
 /** The connections of one application, over all its servers. */
 export class ConnectionMeter {
@@ -48,18 +42,12 @@ export class ConnectionMeter {
   /** A connection is one too many. */
   refuse(): void { this.#refused.add(1, 'limit'); }
 
-  /** A request has come over it. */
-  request(socket: Socket): void {
-    const metered: Metered = socket;
-    metered[REQUESTS] = (metered[REQUESTS] ?? 0) + 1;
-  }
-
   /** A connection has come that requests may come over. */
   enter(): void { this.#open++; }
 
-  /** It is gone. */
-  leave(socket: Socket): void {
+  /** It is gone, and has brought so many requests. */
+  leave(requests: number): void {
     this.#open--;
-    this.#requests.observe((socket as Metered)[REQUESTS] ?? 0);
+    this.#requests.observe(requests);
   }
 }

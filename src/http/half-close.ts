@@ -12,34 +12,32 @@
 import type { Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Clock } from '../clock.ts';
+import type { Connection } from './connection.ts';
 
 /** A connection, and the answer that goes over it now. */
-interface Connection extends Socket {
+interface AnswerableSocket extends Socket {
   readonly encrypted?: boolean;
   readonly _httpMessage?: ServerResponse | null;
-  [IS_WATCHED]?: boolean;
 }
 
 /** Between two questions whether a client is still there. */
 const PROBE_MS = 1_000;
 
-const IS_WATCHED: unique symbol = Symbol('watched');
-
 /**
  * Lets clients of a server end their side and still be answered. What it answers is to be called with the connection of each
  * request that is not answered at once: a listener costs an idle connection memory, so that those without one have none.
  */
-export function allowHalfClose(server: Server, clock: Clock): (socket: Socket) => void {
+export function allowHalfClose(server: Server, clock: Clock): (socket: Socket, connection: Connection) => void {
   (server as Server & { httpAllowHalfOpen: boolean }).httpAllowHalfOpen = true; // else node:http ends our side, too
-  function onEnd(this: Connection): void { onHalfClose(this, clock); }
-  return (socket: Connection) => {
-    if (socket[IS_WATCHED] === true) return;
-    socket[IS_WATCHED] = true;
+  function onEnd(this: AnswerableSocket): void { onHalfClose(this, clock); }
+  return (socket, connection) => {
+    if (connection.isWatched) return;
+    connection.isWatched = true;
     socket.on('end', onEnd); // behind that of node:http
   };
 }
 
-function onHalfClose(socket: Connection, clock: Clock): void {
+function onHalfClose(socket: AnswerableSocket, clock: Clock): void {
   const current = socket._httpMessage ?? undefined;
   if (current === undefined || current.writableEnded) return;
   if (current.headersSent || socket.encrypted === true || current.req.httpVersionMinor === 0) socket.destroy();
@@ -47,7 +45,7 @@ function onHalfClose(socket: Connection, clock: Clock): void {
 }
 
 /** Asks at once, when one that is near has had the time to reset, and then once in a while. */
-function watchClient(socket: Connection, clock: Clock): void {
+function watchClient(socket: AnswerableSocket, clock: Clock): void {
   let timer: Disposable | undefined;
   const ask = (): void => {
     if (socket.destroyed) return;

@@ -5,7 +5,8 @@
  * `rawHeaders` itself. Whoever else may look, through a diagnostics channel or a patched `emit`, finds the whole map.
  *
  * A body that is wanted whole goes from the parser to its taker, past the stream's buffer, events and ticks. One that is
- * asked for late, when parts of it are waiting in the stream, is read as a stream.
+ * asked for late, when parts of it are waiting in the stream, is read as a stream; later still, when its answer has been
+ * sent, it is gone, which must not look like an empty one.
  */
 import { channel } from 'node:diagnostics_channel';
 import { EventEmitter } from 'node:events';
@@ -25,6 +26,12 @@ const hasEnded = Object.getOwnPropertyDescriptor(Readable.prototype, 'readableEn
 const WITHOUT_BODY: IncomingHttpHeaders = Object.freeze(Object.create(null) as IncomingHttpHeaders);
 const WITH_BODY: IncomingHttpHeaders = Object.freeze(Object.assign(Object.create(null) as IncomingHttpHeaders, { 'content-length': '' }));
 
+/** A map of so few names and values costs less than doing without it. */
+const FEW = 8;
+
+/** How node:http throws a body away that nobody has begun to read by the time its answer is sent. */
+const dump = (IncomingMessage.prototype as unknown as { _dump(): void })._dump;
+
 function isObserved(): boolean {
   return OBSERVED[0]!.hasSubscribers || OBSERVED[1]!.hasSubscribers || OBSERVED[2]!.hasSubscribers || Server.prototype.emit !== EventEmitter.prototype.emit;
 }
@@ -34,14 +41,17 @@ export class ReceivedMessage extends IncomingMessage {
   /** Who gets the body; and whether somebody has got all of it. On the prototype: most messages have none. @internal */
   declare bodyTaker: BodyTaker | undefined;
   declare isBodyTaken: boolean;
+  /** Whether what nobody had read of it by the end of its answer was thrown away. @internal */
+  declare isLetGo: boolean;
 
   static {
     this.prototype.bodyTaker = undefined;
     this.prototype.isBodyTaken = false;
+    this.prototype.isLetGo = false;
     Object.defineProperty(this.prototype, 'headers', { // for TypeScript a property, which an accessor cannot override
       get(this: IncomingMessage): IncomingHttpHeaders {
         const { rawHeaders } = this;
-        if (isObserved() || findField(rawHeaders, 'expect') !== undefined) return mapOf.get.call(this);
+        if (rawHeaders.length <= FEW || isObserved() || findField(rawHeaders, 'expect') !== undefined) return mapOf.get.call(this);
         return findField(rawHeaders, 'content-length') === undefined && findField(rawHeaders, 'transfer-encoding') === undefined ? WITHOUT_BODY : WITH_BODY;
       },
       set(this: IncomingMessage, headers: IncomingHttpHeaders) { mapOf.set.call(this, headers); },
@@ -64,6 +74,18 @@ export class ReceivedMessage extends IncomingMessage {
 
   /** Lets the rest of the body go into the stream. */
   takeBack(): void { this.bodyTaker = undefined; }
+
+  /** Throws away what still comes, but what somebody reads already. */
+  letGo(): void {
+    this.isLetGo = true;
+    this.resume();
+  }
+
+  /** @internal */
+  _dump(): void {
+    if (!this.readableEnded) this.isLetGo = true;
+    dump.call(this);
+  }
 
   /** What the parser calls with each part, and with null at the end. */
   override push(chunk: Buffer | null, encoding?: BufferEncoding): boolean {

@@ -21,6 +21,7 @@ import { readTraceContext } from './trace-context.ts';
 import { UploadStore } from './uploads.ts';
 import type { BodyCoding } from './body-codings.ts';
 import type { BodyReader, BodySource } from './body.ts';
+import type { Connection } from './connection.ts';
 import type { Awaitable, BodyOptions, CompiledRoute, FormData_, FormOptions, FormPart, HttpRequest, Session, StateMap } from './contracts.ts';
 import type { FileKeeper, FormTerms } from './form.ts';
 import type { HeaderView } from './headers.ts';
@@ -114,6 +115,8 @@ export class TransportRequest implements HttpRequest {
   expiry: HTTPException | undefined;
   /** What is answered after that; nobody reads it. @internal */
   late: Promise<HttpResponse> | undefined;
+  /** What it came over, where that is a server's connection. @internal */
+  connection: Connection | undefined;
   /** When it came, by the monotonic clock. Set by the transport. @internal */
   startedMs = 0;
   /** What those who watch requests are given; undefined while nobody does. Set by the application. @internal */
@@ -263,7 +266,7 @@ export class TransportRequest implements HttpRequest {
 
   #chunks(what: string, maxBytes: number): AsyncIterable<Uint8Array> {
     if (this.#isStreamed || (this.#readers !== undefined && !this.#isWhole)) throw new SvcError('E_BODY_CONSUMED', [what]);
-    const coding = this.#coding();
+    const coding = this.#isWhole ? undefined : this.#coding(); // what a layer has read is decoded
     this.#isStreamed = true;
     const chunks = chunksOf(this.#incoming, this.#declaredLength(), maxBytes, this.#ahead);
     return coding === undefined ? chunks : decodedChunks(chunks, coding, maxBytes);

@@ -8,6 +8,7 @@ import { ClientDisconnected, SvcError } from '../errors.ts';
 import { hasNoBody } from './body.ts';
 import { BodyDeadlines } from './body-deadlines.ts';
 import { onClientError, refuseSocket } from './client-errors.ts';
+import { connectionOf } from './connection.ts';
 import { BUSY, ConnectionLimits, refusalOf } from './connection-limits.ts';
 import { allowHalfClose } from './half-close.ts';
 import { ReceivedMessage } from './incoming.ts';
@@ -23,6 +24,7 @@ import type { IncomingMessage, RequestListener, Server, ServerOptions, ServerRes
 import type { AddressInfo, Server as NetServer, Socket } from 'node:net';
 import type { Clock } from '../clock.ts';
 import type { Logger } from '../log.ts';
+import type { Connection } from './connection.ts';
 import type { ConnectionMeter } from './connection-meter.ts';
 import type { Awaitable } from './contracts.ts';
 import type { Limits } from './limits.ts';
@@ -72,7 +74,6 @@ const LINGER_MS = 5_000;
 /** One listening socket and the requests that came over it. */
 export class HttpServer {
   readonly #app: ServedApplication;
-  readonly #connections: ConnectionMeter | undefined;
   readonly #server: Server;
   readonly #secure: SecureTransport | undefined;
   readonly #limits: Limits;
@@ -92,7 +93,7 @@ export class HttpServer {
   readonly #onClose: (this: ServerResponse) => void;
   readonly #sending: Sending;
   /** Tells clients that leave from those that have ended their side only. */
-  readonly #watchEnd: (socket: Socket) => void;
+  readonly #watchEnd: ReturnType<typeof allowHalfClose>;
 
   /** `secure` where it speaks TLS. */
   constructor(app: ServedApplication, secure?: SecureTransport) {
@@ -106,7 +107,6 @@ export class HttpServer {
     const requestTimeout = longestRequestMs ?? limits.requestTimeoutMs;
     const slow = new SlowReaders({ clock, limitMs: limits.sendTimeoutMs, onCut: (outgoing, id) => this.#onSlowReader(outgoing, id) });
     this.#sending = { slow, endless: new Set(), securesCookies: app.securesCookies };
-    this.#connections = app.connections;
     const options: ServerOptions<typeof ReceivedMessage> = {
       IncomingMessage: ReceivedMessage,
       requestTimeout,
@@ -214,27 +214,26 @@ export class HttpServer {
   get #identity(): RequestIdentity { return this.#app.defaults.identity ?? USUAL_IDENTITY; }
 
   #onRequest(incoming: IncomingMessage, outgoing: ServerResponse): void {
-    const socket = incoming.socket as Connection;
-    if (socket[SAID_CLOSE] === true) return void socket.pause(); // sent behind our "Connection: close": not to be processed (RFC 9112 §9.6)
-    const req = this.#begin(incoming, outgoing);
-    let verdict = judgeHead(incoming, this.#limits.maxHeaderFields) ?? this.#crowd.judge(socket, this.#inFlight);
+    const connection = connectionOf(incoming.socket);
+    if (connection.hasSaidClose) return void incoming.socket.pause(); // sent behind our "Connection: close": not to be processed (RFC 9112 §9.6)
+    const req = this.#begin(incoming, outgoing, connection);
+    let verdict = judgeHead(incoming, this.#limits.maxHeaderFields) ?? this.#crowd.judge(connection, this.#inFlight);
     if (verdict === BUSY && this.#app.isProbe?.(req) === true) verdict = undefined;
-    if (verdict !== undefined && verdict !== BUSY) socket[SAID_CLOSE] = true;
+    if (verdict !== undefined && verdict !== BUSY) connection.hasSaidClose = true;
     const response = verdict === undefined || verdict.status === 0 ? this.#app.handle(req) : refusalOf(verdict, req.id);
     if (this.#deadlines !== undefined && !incoming.complete && !hasNoBody(incoming)) this.#limitBody(req, incoming, this.#deadlines);
     if (response instanceof HttpResponse) this.#answer(req, incoming, outgoing, response);
     else {
-      this.#watchEnd(socket);
+      this.#watchEnd(incoming.socket, connection);
       void response.then((settled) => this.#answer(req, incoming, outgoing, settled));
     }
   }
 
-  #begin(incoming: IncomingMessage, outgoing: ServerResponse): TransportRequest {
+  #begin(incoming: IncomingMessage, outgoing: ServerResponse, connection: Connection): TransportRequest {
     this.#inFlight++;
-    (incoming.socket as Connection)[NEWEST] = outgoing;
-    this.#crowd.enter(incoming.socket);
-    this.#connections?.request(incoming.socket);
+    connection.enter(outgoing);
     const req = new TransportRequest(incoming, outgoing, this.#app.defaults);
+    req.connection = connection;
     req.startedMs = this.#app.clock.monotonicMs();
     (outgoing as Exchange)[REQUEST] = req;
     outgoing.on('close', this.#onClose);
@@ -249,14 +248,15 @@ export class HttpServer {
   #answer(req: TransportRequest, incoming: IncomingMessage, outgoing: ServerResponse, response: HttpResponse): void {
     this.#app.count(req, response, this.#app.clock.monotonicMs() - req.startedMs);
     req.isAnswered = true;
-    if (isPieces(response.body)) this.#watchEnd(incoming.socket);
+    const connection = req.connection!; // #begin() has set it
+    if (isPieces(response.body)) this.#watchEnd(incoming.socket, connection);
     if (outgoing.closed) { // the client has left while the handler ran
       if (isPieces(response.body)) discard(response.body).catch((error: unknown) => this.#onSourceFailure(req, error));
       return this.#end(req);
     }
     try {
       if (!incoming.complete && !hasNoBody(incoming)) this.#linger(incoming, outgoing);
-      const isLast = (this.#isDraining || !this.keepsAlive || (incoming.socket as Connection)[SAID_CLOSE] === true) && isLastOf(incoming.socket, outgoing);
+      const isLast = (this.#isDraining || !this.keepsAlive || connection.hasSaidClose) && connection.endsWith(outgoing);
       if (isLast && !incoming.complete && !hasNoBody(incoming)) this.#lingerLast(incoming);
       const sending = send(outgoing, response, req, isLast, this.#sending);
       sending?.catch((error: unknown) => this.#onSourceFailure(req, error));
@@ -292,9 +292,15 @@ export class HttpServer {
   #linger(incoming: IncomingMessage, outgoing: ServerResponse): void {
     outgoing.once('finish', () => {
       if (incoming.complete || incoming.destroyed) return;
-      const timer = this.#app.clock.after(LINGER_MS, () => incoming.socket.destroy());
-      incoming.once('close', () => timer[Symbol.dispose]());
-      incoming.resume();
+      const { socket } = incoming;
+      const timer = this.#app.clock.after(LINGER_MS, () => socket.destroy());
+      const lose = (): void => void incoming.destroy(); // node:http does so for requests without an answer only: whoever still reads would wait for ever
+      socket.once('close', lose);
+      incoming.once('close', () => {
+        timer[Symbol.dispose]();
+        socket.off('close', lose);
+      });
+      (incoming as ReceivedMessage).letGo(); // every one of this server is
     });
   }
 
@@ -317,9 +323,7 @@ export class HttpServer {
   /** Nothing more goes out. A handler that still runs is waited for: #answer() ends its request. */
   #closed(outgoing: Exchange): void {
     const req = outgoing[REQUEST]!;
-    const socket: Connection = outgoing.req.socket;
-    if (socket[NEWEST] === outgoing) socket[NEWEST] = undefined; // an idle connection keeps nothing of its last request
-    this.#crowd.settle(socket);
+    req.connection!.leave(outgoing); // as above
     if (req.isAnswered) this.#end(req);
   }
 
@@ -341,21 +345,6 @@ interface Exchange extends ServerResponse {
   [REQUEST]?: TransportRequest;
 }
 const REQUEST: unique symbol = Symbol('request');
-
-/** What is remembered of a connection while it is used: which of its pipelined requests is the newest, and whether it has been told to close. */
-interface Connection extends Socket {
-  [NEWEST]?: ServerResponse | undefined;
-  [SAID_CLOSE]?: boolean;
-}
-const NEWEST: unique symbol = Symbol('newest');
-const SAID_CLOSE: unique symbol = Symbol('said close');
-
-/** Whether nothing is pipelined behind this answer: "Connection: close" on an earlier one would leave the others unanswered. */
-function isLastOf(socket: Connection, outgoing: ServerResponse): boolean {
-  const isLast = socket[NEWEST] === outgoing;
-  if (isLast) socket[SAID_CLOSE] = true;
-  return isLast;
-}
 
 /**
  * "100 Continue" when the body is first read, and never before an answer that does without it: a client that waits for it then

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib';
-import { Field, Schema, Svc, str } from 'svc';
+import { Field, IdempotencyMiddleware, Schema, Svc, str } from 'svc';
 import { TestClient } from 'svc/testing';
 import { decodedChunks } from '../../src/http/body-codings.ts';
 import { RawClient } from '../support/raw-http.ts';
 import type { BodyCoding } from '../../src/http/body-codings.ts';
-import type { SvcOptions } from 'svc';
+import type { Middleware, SvcOptions } from 'svc';
 
 const ENCODE: Readonly<Record<BodyCoding, (bytes: Uint8Array) => Buffer>> = { gzip: gzipSync, deflate: deflateSync, br: brotliCompressSync, zstd: zstdCompressSync };
 const CODINGS = Object.keys(ENCODE) as BodyCoding[];
@@ -15,8 +15,9 @@ class Note extends Schema {
   text = Field(str);
 }
 
-function site(options: SvcOptions = { decompressBodies: true }): TestClient {
+function site(options: SvcOptions = { decompressBodies: true }, layer?: Middleware): TestClient {
   const app = new Svc(options);
+  if (layer !== undefined) app.use(layer);
   app.post('/json', async ({ req }) => await req.json());
   app.post('/text', async ({ req }) => await req.text());
   app.post('/body', async ({ req }) => String((await req.body()).length));
@@ -26,6 +27,7 @@ function site(options: SvcOptions = { decompressBodies: true }): TestClient {
   app.post('/stream-limited', async ({ req }) => { let length = 0; for await (const chunk of req.stream({ maxBytes: 1_000 })) length += chunk.length; return String(length); });
   app.post('/early', async ({ req }) => { for await (const chunk of req.stream()) return String(chunk.length > 0); return 'none'; });
   app.post('/form', async ({ req }) => (await req.form()).get('a') ?? 'none');
+  app.post('/parts', async ({ req }) => { const names: string[] = []; for await (const part of req.parts()) names.push(part.name); return names.join(); });
   app.post('/schema', { body: Note }, ({ body }) => body.text);
   return new TestClient(app);
 }
@@ -46,6 +48,19 @@ for (const coding of CODINGS) {
     assert.equal(await (await post(client, '/form', coding, ENCODE[coding](Buffer.from('a=1%20b')), 'application/x-www-form-urlencoded')).text(), '1 b');
     const multipart = Buffer.from('--x\r\nContent-Disposition: form-data; name="a"\r\n\r\nparts\r\n--x--\r\n');
     assert.equal(await (await post(client, '/form', coding, ENCODE[coding](multipart), 'multipart/form-data; boundary=x')).text(), 'parts');
+  });
+
+  test(`A body in ${coding} that a layer has read whole is decoded once for its handler, also as a stream`, async () => {
+    await using client = site({ decompressBodies: true }, new IdempotencyMiddleware({ methods: ['POST'] }));
+    const send = async (path: string, bytes: Uint8Array, type?: string): Promise<string> => {
+      const answer = await client.post(path, { headers: { 'content-encoding': coding, 'content-type': type ?? 'application/json', 'idempotency-key': path }, body: bytes });
+      return `${answer.status} ${await answer.text()}`;
+    };
+    const json = ENCODE[coding](Buffer.from('{"text":"once"}'));
+    for (const [path, text] of [['/stream', '15'], ['/stream-limited', '15'], ['/early', 'true'], ['/text', '{"text":"once"}']] as const) assert.equal(await send(path, json), `200 ${text}`);
+    const multipart = Buffer.from('--x\r\nContent-Disposition: form-data; name="a"\r\n\r\nparts\r\n--x--\r\n');
+    assert.equal(await send('/parts', ENCODE[coding](multipart), 'multipart/form-data; boundary=x'), '200 a');
+    assert.equal(await send('/body', ENCODE[coding](json)), `200 ${json.length}`);
   });
 
   test(`A malformed, truncated or padded body in ${coding} is 400, as a stream, too`, async () => {

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { ClientDisconnected } from '../../src/errors.ts';
-import { chunksOf, collect as collectInto } from '../../src/http/body.ts';
+import { chunksOf, collect as collectInto, joined, readAhead } from '../../src/http/body.ts';
 import { fakeRequest } from '../support/transport.ts';
 import { seeded } from '../support/random.ts';
 import type { RequestParts } from '../support/transport.ts';
@@ -127,4 +129,24 @@ test('collect() gathers small chunks among large ones, in order and without a Bu
   for (const chunk of chunks) incoming.push(chunk);
   incoming.push(null);
   assert.deepEqual(await body, Buffer.concat(chunks));
+});
+
+test('readAhead() and joined() keep small chunks together, in order and without an object for each', async () => {
+  setFlagsFromString('--expose-gc');
+  const collectGarbage = runInNewContext('gc') as () => void;
+  const incoming = source();
+  const reading = readAhead(incoming, (chunk) => chunk[0] === 0x7a);
+  for (const text of ['ab', ...Array.from({ length: 60_000 }, (_, index) => String(index % 10)), 'z']) incoming.push(text);
+  const ahead = await reading;
+  assert.equal(Buffer.concat(ahead).toString(), `ab${'0123456789'.repeat(6_000)}z`);
+  assert.ok(ahead.length < 30, String(ahead.length));
+  let grown = 0;
+  const bytes = await joined((async function* () {
+    const used = (): number => { collectGarbage(); return process.memoryUsage().heapUsed; };
+    const before = used();
+    for (let index = 0; index < 100_000; index++) yield Buffer.of(index);
+    grown = used() - before;
+  })());
+  assert.deepEqual(Buffer.from(bytes), Buffer.from(Array.from({ length: 100_000 }, (_, index) => index)));
+  assert.ok(grown < 2_000_000, `${grown}`);
 });

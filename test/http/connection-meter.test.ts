@@ -4,6 +4,7 @@ import { Socket } from 'node:net';
 import test from 'node:test';
 import { Svc } from '../../src/app.ts';
 import { systemClock } from '../../src/clock.ts';
+import { connectionOf } from '../../src/http/connection.ts';
 import { ConnectionLimits } from '../../src/http/connection-limits.ts';
 import { ConnectionMeter } from '../../src/http/connection-meter.ts';
 import { USUAL_LIMITS } from '../../src/http/limits.ts';
@@ -63,7 +64,7 @@ test('ConnectionMeter counts the requests of a TLS server by the connections abo
   server.emit('connection', raw);
   assert.equal(meter.open, 0);
   server.emit('secureConnection', secure as TLSSocket);
-  meter.request(secure);
+  connectionOf(secure).requests++;
   assert.equal(meter.open, 1);
   secure.emit('close', false);
   server.emit('tlsClientError', new Error('handshake'), secure as TLSSocket);

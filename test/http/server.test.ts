@@ -10,6 +10,7 @@ import { HttpResponse, StreamingResponse } from '../../src/http/response.ts';
 import { collectedLog } from '../support/collected-log.ts';
 import { RawClient } from '../support/raw-http.ts';
 import type { SvcOptions } from '../../src/app.ts';
+import type { HttpRequest } from '../../src/http/contracts.ts';
 import type { TransportRequest } from '../../src/http/request.ts';
 
 /** An application on a free port, and one connection to it. */
@@ -307,6 +308,93 @@ test('HttpServer rejects the body of an upload that is broken off with ClientDis
   assert.ok(await failed.promise instanceof ClientDisconnected);
   await it.close();
   assert.deepEqual(it.events.filter((event) => event['level'] === 'error'), []);
+});
+
+for (const [how, read] of [
+  ['body()', (req) => req.body()], ['stream()', async (req) => { for await (const chunk of req.stream()) assert.ok(chunk.length > 0); }], ['form()', (req) => req.form()],
+] as [string, (req: HttpRequest) => Promise<unknown>][]) {
+  for (const [end, leave] of [
+    ['its client has left', async (it) => void it.client.socket.destroy()],
+    ['it was cut, for it went on too long', async (_, clock) => {
+      while (clock.pending === 0) await clock.advance(0);
+      await clock.advance(5_000);
+    }],
+  ] as [string, (it: { client: RawClient }, clock: ManualClock) => Promise<void>][]) {
+    test(`HttpServer rejects ${how} of a handler that reads on behind its answer when ${end}`, async () => {
+      const clock = new ManualClock();
+      const failed = gate<unknown>();
+      await using it = await serve((app) => app.use((req, next) => {
+        void next();
+        return 'answered before';
+      }).post('/', async ({ req }) => { await read(req).catch(failed.resolve); }), { clock });
+      it.client.send('POST / HTTP/1.1\r\nHost: a\r\nContent-Type: multipart/form-data; boundary=b\r\nContent-Length: 1000\r\n\r\n--b\r\n');
+      assert.equal((await it.client.answer()).text(), 'answered before');
+      await leave(it, clock);
+      assert.ok(await failed.promise instanceof ClientDisconnected);
+      while (clock.pending > 0) await clock.advance(0);
+    });
+  }
+}
+
+for (const [how, read] of [
+  ['text()', (req) => req.text()], ['stream()', async (req) => { for await (const chunk of req.stream()) assert.ok(chunk.length > 0); }], ['leadingFields()', (req) => req.leadingFields()],
+] as [string, (req: HttpRequest) => Promise<unknown>][]) {
+  for (const [what, body] of [['whole', 'whole'], ['under way', 'who']]) {
+    test(`HttpServer rejects ${how} of a handler that asks for a body, ${what}, behind its answer, in place of an empty one`, async () => {
+      const answered = gate();
+      const failed = gate<unknown>();
+      await using it = await serve((app) => app.use((req, next) => {
+        void next();
+        return 'answered before';
+      }).post('/', async ({ req }) => {
+        await answered.promise;
+        failed.resolve(await read(req).catch((error: unknown) => error));
+      }));
+      it.client.send(`POST / HTTP/1.1\r\nHost: a\r\nContent-Type: multipart/form-data; boundary=b\r\nContent-Length: 5\r\n\r\n${body}`);
+      assert.equal((await it.client.answer()).text(), 'answered before');
+      it.client.send('whole'.slice(body!.length)).get('/none');
+      assert.equal((await it.client.answer()).text(), 'answered before');
+      answered.resolve();
+      assert.ok(await failed.promise instanceof ClientDisconnected);
+    });
+  }
+}
+
+test('HttpServer rejects a body of which a handler has read the leading fields before its answer, and the rest behind it', async () => {
+  const [ahead, answered] = [gate(), gate()];
+  const failed = gate<unknown>();
+  await using it = await serve((app) => app.use(async (req, next) => {
+    void next();
+    await ahead.promise;
+    return 'answered before';
+  }).post('/', async ({ req }) => {
+    await req.leadingFields();
+    ahead.resolve();
+    await answered.promise;
+    failed.resolve(await req.body().catch((error: unknown) => error));
+  }));
+  const head = '--b\r\nContent-Disposition: form-data; name="f"; filename="f"\r\n\r\n';
+  it.client.send(`POST / HTTP/1.1\r\nHost: a\r\nContent-Type: multipart/form-data; boundary=b\r\nContent-Length: ${head.length + 4}\r\n\r\n${head}`);
+  assert.equal((await it.client.answer()).text(), 'answered before');
+  it.client.send('rest').get('/none');
+  assert.equal((await it.client.answer()).text(), 'answered before');
+  answered.resolve();
+  assert.ok(await failed.promise instanceof ClientDisconnected);
+});
+
+test('HttpServer gives a handler behind its answer the empty body of a request that has none', async () => {
+  const answered = gate();
+  const late = gate<unknown>();
+  await using it = await serve((app) => app.use((req, next) => {
+    void next();
+    return 'answered before';
+  }).get('/', async ({ req }) => {
+    await answered.promise;
+    late.resolve(await req.text());
+  }));
+  assert.equal((await it.client.get('/').answer()).text(), 'answered before');
+  answered.resolve();
+  assert.equal(await late.promise, '');
 });
 
 // ── the client's going ──

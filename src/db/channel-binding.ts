@@ -1,0 +1,82 @@
+/**
+ * tls-server-end-point (RFC 5929 §4.1): the digest of the server's certificate, by the hash of the certificate's signature.
+ *
+ *   Certificate = SEQUENCE { tbsCertificate SEQUENCE, signatureAlgorithm SEQUENCE { OID, parameters }, signature }
+ *
+ * Read from DER: not every Node.js that we run on tells the algorithm.
+ */
+import { createHash } from 'node:crypto';
+
+const SEQUENCE = 0x30;
+const OID = 0x06;
+/** [0] EXPLICIT, in RSASSA-PSS-params the hash (RFC 4055 §3.1). */
+const CONTEXT_0 = 0xa0;
+
+/** The hash that goes with a signature; MD5 and SHA-1 are replaced by SHA-256. Ed25519 and Ed448 have none. */
+const SIGNATURES: Readonly<Record<string, string>> = {
+  '1.2.840.113549.1.1.4': 'sha256', '1.2.840.113549.1.1.5': 'sha256', '1.2.840.113549.1.1.11': 'sha256', '1.2.840.113549.1.1.12': 'sha384', '1.2.840.113549.1.1.13': 'sha512',
+  '1.2.840.113549.1.1.14': 'sha224', '1.2.840.113549.1.1.15': 'sha512-224', '1.2.840.113549.1.1.16': 'sha512-256', '1.2.840.10040.4.3': 'sha256', '2.16.840.1.101.3.4.3.2': 'sha256',
+  '1.2.840.10045.4.1': 'sha256', '1.2.840.10045.4.3.1': 'sha224', '1.2.840.10045.4.3.2': 'sha256', '1.2.840.10045.4.3.3': 'sha384', '1.2.840.10045.4.3.4': 'sha512',
+};
+const RSA_PSS = '1.2.840.113549.1.1.10';
+const HASHES: Readonly<Record<string, string>> = { '1.3.14.3.2.26': 'sha256', '2.16.840.1.101.3.4.2.1': 'sha256', '2.16.840.1.101.3.4.2.2': 'sha384', '2.16.840.1.101.3.4.2.3': 'sha512', '2.16.840.1.101.3.4.2.4': 'sha224' };
+
+interface Element {
+  readonly tag: number;
+  readonly body: Uint8Array;
+  /** What comes after it. */
+  readonly rest: Uint8Array;
+}
+
+/** The digest, or undefined when the certificate's signature has no hash, or cannot be read. */
+export function serverEndPoint(der: Uint8Array): Uint8Array | undefined {
+  const hash = signatureHash(der);
+  return hash === undefined ? undefined : createHash(hash).update(der).digest();
+}
+
+/** The hash of a certificate's signature by Node's name; exported for its tests. @internal */
+export function signatureHash(der: Uint8Array): string | undefined {
+  const certificate = element(der);
+  const tbs = certificate?.tag === SEQUENCE ? element(certificate.body) : undefined;
+  const algorithm = tbs === undefined ? undefined : element(tbs.rest);
+  const id = algorithm?.tag === SEQUENCE ? element(algorithm.body) : undefined;
+  if (id?.tag !== OID) return undefined;
+  const name = oidText(id.body);
+  return name === RSA_PSS ? pssHash(id.rest) : Object.hasOwn(SIGNATURES, name) ? SIGNATURES[name] : undefined;
+}
+
+/** SHA-1 where none is said (RFC 4055 §3.1), which is replaced by SHA-256. */
+function pssHash(parameters: Uint8Array): string | undefined {
+  const sequence = element(parameters);
+  const explicit = sequence?.tag === SEQUENCE ? element(sequence.body) : undefined;
+  if (explicit?.tag !== CONTEXT_0) return sequence?.tag === SEQUENCE ? 'sha256' : undefined;
+  const algorithm = element(explicit.body);
+  const id = algorithm?.tag === SEQUENCE ? element(algorithm.body) : undefined;
+  const name = id?.tag === OID ? oidText(id.body) : '';
+  return Object.hasOwn(HASHES, name) ? HASHES[name] : undefined;
+}
+
+/** Tag, length, value; undefined when they do not fit in. */
+function element(bytes: Uint8Array): Element | undefined {
+  const [tag, first] = bytes;
+  if (tag === undefined || first === undefined) return undefined;
+  const lengthBytes = first < 0x80 ? 0 : first & 0x7f;
+  if (first === 0x80 || lengthBytes > 4 || bytes.length < 2 + lengthBytes) return undefined;
+  let length = first < 0x80 ? first : 0;
+  for (let index = 0; index < lengthBytes; index++) length = length * 256 + bytes[2 + index]!; // as many are there
+  const start = 2 + lengthBytes;
+  return start + length > bytes.length ? undefined : { tag, body: bytes.subarray(start, start + length), rest: bytes.subarray(start + length) };
+}
+
+function oidText(body: Uint8Array): string {
+  const numbers: number[] = [];
+  let number = 0;
+  for (const byte of body) {
+    number = number * 128 + (byte & 0x7f);
+    if (byte >= 0x80) continue;
+    if (numbers.length === 0) numbers.push(Math.min(2, Math.floor(number / 40)), number - 40 * Math.min(2, Math.floor(number / 40)));
+    else numbers.push(number);
+    number = 0;
+  }
+  return numbers.join('.');
+}

@@ -1,0 +1,200 @@
+/**
+ * One connection to PostgreSQL, lent to one owner at a time: the verbs, transactions, and what a pool needs to know.
+ */
+import { CommitOutcomeUnknown, ConnectionLost, DatabaseError, TransactionAborted } from './db-errors.ts';
+import { beginTexts } from './dialects.ts';
+import { limitReached } from './limits.ts';
+import { scriptStatements } from './placeholders.ts';
+import { PostgresRunner } from './postgres-runner.ts';
+import type { BeginOptions, ExecuteResult, Limit, Row, Table } from './driver.ts';
+import type { Conversation } from './postgres-conversation.ts';
+import type { Exchange } from './postgres-exchange.ts';
+import type { PostgresConnectionOptions, PostgresSession } from './postgres-options.ts';
+import type { PostgresTypes } from './postgres-types.ts';
+import type { Params } from './values.ts';
+
+/** Rows of a stream that are read at once. */
+const BATCH_ROWS = 256;
+const READ_WRITE: BeginOptions = { isolation: undefined, isReadOnly: false };
+
+/** See {@link PostgresSession}. */
+export class PostgresConnection implements PostgresSession {
+  readonly #conversation: Conversation;
+  readonly #runner: PostgresRunner;
+  readonly #options: PostgresConnectionOptions;
+  #isStale = false;
+  #isReadOnly = false;
+  /** A transaction that we have begun and not ended. */
+  #hasBegun = false;
+  /** Transactions so far: what was opened in one is gone with it. */
+  #transactions = 0;
+  #portals = 0;
+
+  constructor(conversation: Conversation, options: PostgresConnectionOptions, types: PostgresTypes) {
+    this.#conversation = conversation;
+    this.#options = options;
+    this.#runner = new PostgresRunner(conversation, options, types);
+    conversation.onParameter = (name, value) => this.#onParameter(name, value);
+    for (const [name, value] of conversation.parameters) this.#onParameter(name, value);
+  }
+
+  get isInTransaction(): boolean { return this.#conversation.status !== 'I'; }
+  get isBroken(): boolean { return this.#conversation.isEnded; }
+  get isStale(): boolean { return this.#isStale; }
+  get isIdle(): boolean { return this.#conversation.isQuiet && !this.#runner.isWriting && !this.isInTransaction; }
+  /** What the server says of itself: `server_version`, `in_hot_standby`, `default_transaction_read_only`, … */
+  get parameters(): ReadonlyMap<string, string> { return this.#conversation.parameters; }
+
+  get onLost(): ((error: Error) => void) | undefined { return this.#conversation.onLost; }
+  set onLost(listener: ((error: Error) => void) | undefined) { this.#conversation.onLost = listener; }
+  get onNotification(): ((channel: string, payload: string, processId: number) => void) | undefined { return this.#conversation.onNotification; }
+  set onNotification(listener: ((channel: string, payload: string, processId: number) => void) | undefined) { this.#conversation.onNotification = listener; }
+
+  async execute(sql: string, params: Params, limit: Limit | undefined): Promise<ExecuteResult> {
+    const { affectedRows } = await this.#run(this.#runner.run(sql, params, limit, 'none'));
+    return { affectedRows, lastInsertId: undefined }; // `returning` tells it
+  }
+
+  async fetchOne(sql: string, params: Params, limit: Limit | undefined): Promise<Row | undefined> {
+    return (await this.#run(this.#runner.run(sql, params, limit, 'first'))).rows[0] as Row | undefined;
+  }
+
+  async fetchAll(sql: string, params: Params, limit: Limit | undefined): Promise<Row[]> {
+    return (await this.#run(this.#runner.run(sql, params, limit, 'objects'))).rows as Row[];
+  }
+
+  async fetchArrays(sql: string, params: Params, limit: Limit | undefined): Promise<Table> {
+    const exchange = await this.#run(this.#runner.run(sql, params, limit, 'lists'));
+    return { columns: await this.#runner.columns(sql, exchange), rows: exchange.rows as unknown[][] };
+  }
+
+  async scalar(sql: string, params: Params, limit: Limit | undefined): Promise<unknown> {
+    const { rows, plan } = await this.#run(this.#runner.run(sql, params, limit, 'first'));
+    return rows.length === 0 ? undefined : (rows[0] as Row)[plan!.names[0]!]; // a row has a plan
+  }
+
+  executeMany(sql: string, rows: Iterable<Params>, limit: Limit | undefined): Promise<number> {
+    return this.#run(this.#runner.many(sql, rows, limit));
+  }
+
+  /** By a portal, which lives as long as its transaction: one is begun where none is open, and ends with the stream. */
+  async *stream(sql: string, params: Params, limit: Limit | undefined): AsyncGenerator<readonly Row[], void, undefined> {
+    const isOurs = !this.isInTransaction;
+    if (isOurs) await this.begin(READ_WRITE, limit);
+    const transaction = this.#transactions;
+    const portal = `svc_p${++this.#portals}`;
+    let hasFailed = true;
+    let isOpen = false;
+    try {
+      const first = await this.#run(this.#runner.run(sql, params, limit, 'objects', portal, BATCH_ROWS));
+      isOpen = true;
+      for (let exchange = first; ; exchange = await this.#run(this.#runner.more(portal, first, BATCH_ROWS, limit))) {
+        hasFailed = false;
+        if (exchange.rows.length > 0) yield exchange.rows as Row[];
+        hasFailed = true;
+        if (!exchange.isSuspended) break;
+        const reached = limitReached(limit, this.#options.clock, sql);
+        if (reached !== undefined) throw reached;
+      }
+      hasFailed = false;
+    } finally {
+      if (!this.isBroken && transaction === this.#transactions) await this.#endStream(portal, isOpen, isOurs, hasFailed);
+    }
+  }
+
+  async script(sql: string, limit: Limit | undefined): Promise<void> {
+    for (const text of scriptStatements(sql)) await this.#run(this.#runner.simple(text, limit));
+    this.#runner.statements.clear(false); // what they mean may have changed
+  }
+
+  async begin(options: BeginOptions, limit: Limit | undefined): Promise<void> {
+    const [text] = beginTexts('postgres', options);
+    this.#transactions++;
+    await this.#run(this.#runner.simple(text!, limit)); // there is one
+    this.#isReadOnly = options.isReadOnly;
+    this.#hasBegun = true;
+  }
+
+  async commit(): Promise<void> {
+    if (this.#hasBegun && this.#conversation.isQuiet && !this.isInTransaction && !this.isBroken) {
+      this.#over();
+      throw new TransactionAborted('The transaction was ended before it could be committed', { sqlstate: '25P01', sql: 'commit' });
+    }
+    const isSent = !this.isBroken;
+    let tag: string;
+    try {
+      ({ tag } = await this.#runner.simple('commit', undefined));
+    } catch (error) {
+      if (isSent && error instanceof ConnectionLost) throw new CommitOutcomeUnknown('The connection broke during COMMIT', { sqlstate: '08007', sql: 'commit', cause: error });
+      throw error;
+    } finally {
+      this.#over();
+    }
+    if (tag === 'ROLLBACK') throw new TransactionAborted('PostgreSQL has rolled the transaction back after an earlier error', { sqlstate: '25P02', sql: 'commit' });
+  }
+
+  async rollback(): Promise<void> {
+    const isOpen = this.isInTransaction || !this.#conversation.isQuiet;
+    this.#over();
+    if (this.isBroken || !isOpen) return;
+    await this.#runner.simple('rollback', undefined);
+  }
+
+  async savepoint(name: string): Promise<void> { await this.#runner.simple(`savepoint ${name}`, undefined); }
+  async releaseSavepoint(name: string): Promise<void> { await this.#runner.simple(`release savepoint ${name}`, undefined); }
+
+  async rollbackTo(name: string): Promise<void> {
+    if (this.isBroken || !this.isInTransaction) return; // all of it has ended
+    await this.#runner.simple(`rollback to savepoint ${name}`, undefined);
+    await this.#runner.simple(`release savepoint ${name}`, undefined);
+  }
+
+  /** An empty query: the server answers it, and nothing runs. */
+  async ping(limit: Limit | undefined): Promise<void> {
+    try {
+      await this.#runner.simple('', limit);
+    } catch (error) {
+      this.destroy();
+      throw error;
+    }
+  }
+
+  async reset(): Promise<void> {
+    await this.rollback();
+    await this.#runner.simple('discard all', undefined);
+    this.#runner.statements.clear(true);
+  }
+
+  close(): Promise<void> { return this.#conversation.close(); }
+  destroy(): void { this.#conversation.destroy(); }
+
+  async #endStream(portal: string, isOpen: boolean, isOurs: boolean, hasFailed: boolean): Promise<void> {
+    if (!isOurs) {
+      if (isOpen && this.#conversation.status === 'T') await this.#runner.closePortal(portal);
+    } else if (hasFailed || this.#conversation.status === 'E') await this.rollback();
+    else await this.commit();
+  }
+
+  /** Looks at what goes wrong. */
+  async #run<T extends Exchange | number>(running: Promise<T>): Promise<T> {
+    try {
+      return await running;
+    } catch (error) {
+      if (this.#options.mustWrite && !this.#isReadOnly && error instanceof DatabaseError && error.sqlstate === '25006') this.#isStale = true;
+      throw error;
+    }
+  }
+
+  #over(): void {
+    this.#hasBegun = this.#isReadOnly = false;
+    this.#transactions++;
+  }
+
+  #onParameter(name: string, value: string): void {
+    if (name === 'search_path') this.#runner.statements.clear(false);
+    else if (name === 'in_hot_standby' || name === 'default_transaction_read_only') {
+      const { parameters } = this.#conversation;
+      this.#isStale = this.#options.mustWrite && (value === 'on' || parameters.get('in_hot_standby') === 'on' || parameters.get('default_transaction_read_only') === 'on');
+    }
+  }
+}

@@ -1,0 +1,145 @@
+/**
+ * PostgreSQL's days and microseconds since 2000-01-01 ↔ ISO text and Date, by arithmetic alone: no zone of this process is asked.
+ *
+ *   date 2024-03-10 · timestamp 2024-03-10T02:30:00.5 · 0044-03-15 BC · infinity, -infinity
+ *
+ * BC and years of more than four digits are as the server writes them: it takes back what it gave.
+ */
+
+const DAY_MS = 86_400_000;
+const SECOND_MICROS = 1_000_000;
+const DAY_SECONDS = 86_400;
+/** 2000-01-01 in days since 0000-03-01, the first day of an era of 400 years. */
+const EPOCH_IN_ERA_DAYS = 730_425;
+const ERA_DAYS = 146_097;
+/** 2000-01-01 since 1970-01-01. */
+const EPOCH_DAYS = 10_957;
+const EPOCH_MS = EPOCH_DAYS * DAY_MS;
+const MAX_DATE_MS = 8.64e15;
+const TWO_32 = 2 ** 32;
+const MAX_INT32 = 2 ** 31 - 1;
+const MIN_INT32 = -(2 ** 31);
+
+const TWO: readonly string[] = Array.from({ length: 100 }, (_, value) => String(value).padStart(2, '0'));
+const TIMESTAMP = /^(\d{4,})-(\d\d)-(\d\d)[ T](\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?(?:([+-])(\d\d)(?::?(\d\d))?(?::?(\d\d))?)?( BC)?$/;
+
+let lastDay = NaN;
+let lastText = '';
+
+/** `YYYY-MM-DD`, or with ` BC` behind it. */
+export function dateText(days: number): string {
+  if (days === lastDay) return lastText; // rows that are read together are often of one day
+  lastDay = days;
+  const [year, month, day] = civil(days);
+  return lastText = `${String(year > 0 ? year : 1 - year).padStart(4, '0')}-${TWO[month]!}-${TWO[day]!}${year > 0 ? '' : ' BC'}`;
+}
+
+/** A binary date: days since 2000-01-01. */
+export function dateOf(days: number): string {
+  if (days === MAX_INT32) return 'infinity';
+  return days === MIN_INT32 ? '-infinity' : dateText(days);
+}
+
+/** A binary timestamp, in two halves of 64 bits: no zone, so text. */
+export function timestampOf(high: number, low: number): string {
+  return infinity(high, low) ?? timestampText(...splitMicros(high, low), '');
+}
+
+/** A binary timestamptz: an instant, so a Date; microseconds are cut. Text beyond the years that a Date can have. */
+export function instantOf(high: number, low: number): Date | string {
+  const micros = high * TWO_32 + low; // exact for 285 years around 2000
+  if (Number.isSafeInteger(micros)) return new Date(EPOCH_MS + Math.floor(micros / 1_000));
+  const endless = infinity(high, low);
+  if (endless !== undefined) return endless;
+  const [days, inDay] = splitMicros(high, low);
+  const ms = EPOCH_MS + days * DAY_MS + Math.floor(inDay / 1_000);
+  return Math.abs(ms) <= MAX_DATE_MS ? new Date(ms) : timestampText(days, inDay, '+00');
+}
+
+/** What the server writes for a timestamp, as ISO 8601 has it. */
+export function timestampFromText(text: string): string {
+  return text.replace(' ', 'T');
+}
+
+/** What the server writes for a timestamptz, in whatever zone. */
+export function instantFromText(text: string): Date | string {
+  const match = TIMESTAMP.exec(text);
+  if (match === null) return text;
+  const [, year, month, day, hour, minute, second, fraction = '', sign, offsetHours = 0, offsetMinutes = 0, offsetSeconds = 0, bc] = match;
+  const days = daysOf(bc === undefined ? Number(year) : 1 - Number(year), Number(month), Number(day));
+  const offset = (Number(offsetHours) * 60 + Number(offsetMinutes)) * 60 + Number(offsetSeconds);
+  const seconds = (Number(hour) * 60 + Number(minute)) * 60 + Number(second) - (sign === '-' ? -offset : offset);
+  const ms = EPOCH_MS + days * DAY_MS + seconds * 1_000 + Number(fraction.slice(0, 3).padEnd(3, '0'));
+  return Math.abs(ms) <= MAX_DATE_MS ? new Date(ms) : timestampFromText(text);
+}
+
+/** A Date as the binary timestamp and timestamptz have it, in two halves. */
+export function microsOf(date: Date): readonly [high: number, low: number] {
+  const ms = date.getTime() - EPOCH_MS;
+  const micros = ms * 1_000;
+  if (!Number.isSafeInteger(micros)) {
+    const exact = BigInt(ms) * 1_000n;
+    return [Number(exact >> 32n), Number(exact & 0xffff_ffffn)];
+  }
+  const high = Math.floor(micros / TWO_32);
+  return [high, micros - high * TWO_32];
+}
+
+/** The day of a Date, in UTC. */
+export function dateTextOf(date: Date): string {
+  return dateText(Math.floor(date.getTime() / DAY_MS) - EPOCH_DAYS);
+}
+
+/** A Date as the server reads it, in UTC. */
+export function instantText(date: Date): string {
+  const days = Math.floor(date.getTime() / DAY_MS);
+  return timestampText(days - EPOCH_DAYS, (date.getTime() - days * DAY_MS) * 1_000, 'Z');
+}
+
+function timestampText(days: number, inDay: number, zone: string): string {
+  const seconds = Math.floor(inDay / SECOND_MICROS);
+  const micros = inDay - seconds * SECOND_MICROS;
+  const fraction = micros === 0 ? '' : `.${String(micros).padStart(6, '0').replace(/0+$/, '')}`;
+  const time = `${TWO[Math.floor(seconds / 3_600)]!}:${TWO[Math.floor(seconds / 60) % 60]!}:${TWO[seconds % 60]!}${fraction}${zone}`;
+  const date = dateText(days);
+  return date.endsWith(' BC') ? `${date.slice(0, -3)}T${time} BC` : `${date}T${time}`;
+}
+
+function infinity(high: number, low: number): string | undefined {
+  if (high === MAX_INT32 && low === TWO_32 - 1) return 'infinity';
+  return high === MIN_INT32 && low === 0 ? '-infinity' : undefined;
+}
+
+/** Days, and microseconds in the day; both exact. */
+function splitMicros(high: number, low: number): readonly [days: number, inDay: number] {
+  const micros = high * TWO_32 + low;
+  const perDay = DAY_SECONDS * SECOND_MICROS;
+  if (Number.isSafeInteger(micros)) {
+    const days = Math.floor(micros / perDay);
+    return [days, micros - days * perDay];
+  }
+  const exact = (BigInt(high) << 32n) + BigInt(low);
+  const rest = ((exact % BigInt(perDay)) + BigInt(perDay)) % BigInt(perDay);
+  return [Number((exact - rest) / BigInt(perDay)), Number(rest)];
+}
+
+/** Year (0 is 1 BC), month and day of a day since 2000-01-01. Years are counted from March: then the leap day is the last. */
+function civil(days: number): readonly [year: number, month: number, day: number] {
+  const shifted = days + EPOCH_IN_ERA_DAYS;
+  const era = Math.floor(shifted / ERA_DAYS);
+  const ofEra = shifted - era * ERA_DAYS;
+  const yearOfEra = Math.floor((ofEra - Math.floor(ofEra / 1_460) + Math.floor(ofEra / 36_524) - Math.floor(ofEra / 146_096)) / 365);
+  const ofYear = ofEra - (365 * yearOfEra + Math.floor(yearOfEra / 4) - Math.floor(yearOfEra / 100));
+  const fromMarch = Math.floor((5 * ofYear + 2) / 153);
+  const month = fromMarch < 10 ? fromMarch + 3 : fromMarch - 9;
+  return [yearOfEra + era * 400 + (month <= 2 ? 1 : 0), month, ofYear - Math.floor((153 * fromMarch + 2) / 5) + 1];
+}
+
+/** The way back. */
+function daysOf(year: number, month: number, day: number): number {
+  const fromMarch = month > 2 ? year : year - 1;
+  const era = Math.floor(fromMarch / 400);
+  const yearOfEra = fromMarch - era * 400;
+  const ofYear = Math.floor((153 * (month > 2 ? month - 3 : month + 9) + 2) / 5) + day - 1;
+  return era * ERA_DAYS + yearOfEra * 365 + Math.floor(yearOfEra / 4) - Math.floor(yearOfEra / 100) + ofYear - EPOCH_IN_ERA_DAYS;
+}

@@ -1,0 +1,341 @@
+/**
+ * Runs statements on a conversation with PostgreSQL: which of them is prepared, in which form values and rows travel.
+ *
+ *   seen first    Parse Describe Bind Execute, unnamed, all as text           one flight
+ *   seen again    the same with a name, and what it wants and gives is kept   one flight
+ *   from then on  Bind Execute, binary where that is better
+ *   values that need to know their type (lists, objects, bytes): described first, in a flight of its own
+ *
+ * Without a cache everything is unnamed text: whoever pools connections between us and the server may change them under us.
+ */
+import { randomBytes } from 'node:crypto';
+import { DatabaseError } from './db-errors.ts';
+import { limitReached } from './limits.ts';
+import { checkedStatement } from './placeholders.ts';
+import { isStalePlan } from './postgres-errors.ts';
+import { Exchange, STEP, type RowsWanted, type Step } from './postgres-exchange.ts';
+import { FIND_COLUMNS, FIND_TYPES, foundType, planRows, rereadRows, type RowPlan } from './postgres-rows.ts';
+import { PostgresStatements, type KnownStatement } from './postgres-statements.ts';
+import { checkCount, needsTypes, writeParams } from './postgres-values.ts';
+import type { Column, Limit, Row } from './driver.ts';
+import type { Conversation } from './postgres-conversation.ts';
+import type { PostgresConnectionOptions } from './postgres-options.ts';
+import type { PostgresTypes } from './postgres-types.ts';
+import type { Params } from './values.ts';
+
+const TEXT_FORMATS = new Uint8Array(0);
+const RUN: readonly Step[] = [STEP.bind, STEP.execute, STEP.ready];
+const DESCRIBE_AND_RUN: readonly Step[] = [STEP.parameters, STEP.rows, ...RUN];
+const PARSE_AND_RUN: readonly Step[] = [STEP.parse, ...DESCRIBE_AND_RUN];
+const PREPARE: readonly Step[] = [STEP.parse, STEP.parameters, STEP.rows, STEP.ready];
+const SIMPLE: readonly Step[] = [STEP.simple];
+
+/** What is run, and how. */
+export interface Request {
+  readonly text: string;
+  readonly params: Params;
+  readonly wanted: RowsWanted;
+  readonly limit: Limit | undefined;
+  /** Where rows are read piece by piece: the name of the portal, and how many at once. */
+  readonly portal: string;
+  readonly maxRows: number;
+}
+
+/** What a statement wants and gives. */
+interface Description {
+  readonly oids: readonly number[];
+  readonly plan: RowPlan | undefined;
+}
+
+/** See above. */
+export class PostgresRunner {
+  readonly conversation: Conversation;
+  readonly statements: PostgresStatements;
+  readonly types: PostgresTypes;
+  readonly #options: PostgresConnectionOptions;
+  /** Somebody writes a request that is not complete yet: whoever comes later waits. */
+  #writing: Promise<void> | undefined;
+
+  constructor(conversation: Conversation, options: PostgresConnectionOptions, types: PostgresTypes) {
+    this.conversation = conversation;
+    this.types = types;
+    this.#options = options;
+    this.statements = new PostgresStatements(options.statementCache, `svc_${randomBytes(3).toString('hex')}_`);
+  }
+
+  get isWriting(): boolean { return this.#writing !== undefined; }
+
+  /** Runs a statement that is in one piece. @throws what the server says, SvcError for what cannot be sent */
+  async run(sql: string, params: Params, limit: Limit | undefined, wanted: RowsWanted, portal: string = '', maxRows: number = 0): Promise<Exchange> {
+    const { text, placeholders } = checkedStatement(sql);
+    checkCount(params, placeholders);
+    const { onStatement, clock } = this.#options;
+    if (this.#writing !== undefined) await this.turn();
+    this.#check(text, limit);
+    const request: Request = { text, params, wanted, limit, portal, maxRows };
+    if (onStatement === undefined) return this.#withRetry(request);
+    const startedMs = clock.monotonicMs();
+    try {
+      return await this.#withRetry(request);
+    } finally {
+      onStatement((clock.monotonicMs() - startedMs) / 1_000);
+    }
+  }
+
+  /** Runs text as it is: one statement without values. */
+  async simple(text: string, limit: Limit | undefined): Promise<Exchange> {
+    if (this.#writing !== undefined) await this.turn();
+    this.#check(text, limit);
+    this.conversation.writer.query(text);
+    const exchange = new Exchange({ sql: text, steps: SIMPLE, wanted: 'none', types: this.types });
+    this.conversation.add(exchange);
+    return this.conversation.finish(exchange, limit);
+  }
+
+  /** The next piece of a portal. */
+  async more(portal: string, first: Exchange, maxRows: number, limit: Limit | undefined): Promise<Exchange> {
+    if (this.#writing !== undefined) await this.turn();
+    this.#check(first.sql, limit);
+    const { writer } = this.conversation;
+    writer.execute(portal, maxRows);
+    writer.sync();
+    const exchange = new Exchange({ sql: first.sql, steps: [STEP.execute, STEP.ready], wanted: 'objects', types: this.types, plan: first.plan });
+    this.conversation.add(exchange);
+    await this.conversation.finish(exchange, limit);
+    this.#reread(exchange);
+    return exchange;
+  }
+
+  /** Ends a portal that was not read to its end. */
+  async closePortal(portal: string): Promise<void> {
+    if (this.#writing !== undefined) await this.turn();
+    const { writer } = this.conversation;
+    writer.close('portal', portal);
+    writer.sync();
+    const exchange = new Exchange({ sql: 'close', steps: [STEP.close, STEP.ready], wanted: 'none', types: this.types });
+    this.conversation.add(exchange);
+    await this.conversation.finish(exchange, undefined);
+  }
+
+  /** One statement for many rows, with one Sync: all of them or none, whether a transaction is open or not. */
+  async many(sql: string, rows: Iterable<Params>, limit: Limit | undefined): Promise<number> {
+    const { text, placeholders } = checkedStatement(sql);
+    if (this.#writing !== undefined) await this.turn();
+    this.#check(text, limit);
+    const source = rows[Symbol.iterator]();
+    try {
+      const first = source.next();
+      if (first.done === true) return 0;
+      const known = this.#isCaching ? await this.#described(text, limit) : undefined;
+      if (this.#writing !== undefined) await this.turn();
+      this.#check(text, limit);
+      return await this.exclusively(() => this.#writeMany({ text, placeholders, known, first: first.value, source, limit }));
+    } finally {
+      source.return?.();
+    }
+  }
+
+  /** Lets nobody else write until `work` is done, which writes a request in several pieces. */
+  async exclusively<T>(work: () => Promise<T>): Promise<T> {
+    const done = Promise.withResolvers<void>();
+    this.#writing = done.promise;
+    try {
+      return await work();
+    } finally {
+      this.#writing = undefined;
+      done.resolve();
+    }
+  }
+
+  /** Waits until nobody is writing. */
+  async turn(): Promise<void> {
+    while (this.#writing !== undefined) await this.#writing;
+  }
+
+  /** The columns of a result, by the names of their tables and types. */
+  async columns(sql: string, { plan }: Exchange): Promise<readonly Column[]> {
+    if (plan === undefined) return [];
+    const known = this.statements.seen(checkedStatement(sql).text);
+    if (known?.columns !== undefined && known.plan?.columns === plan.columns) return known.columns;
+    const list = (of: (column: RowPlan['columns'][number]) => number): string => `{${plan.columns.map(of).join(',')}}`;
+    const found = await this.run(FIND_COLUMNS, [list(({ tableOid }) => tableOid), list(({ typeOid }) => typeOid), list(({ typeModifier }) => typeModifier)], undefined, 'lists');
+    const columns = plan.columns.map(({ name }, index) => {
+      const [table, type] = (found.rows[index] ?? []) as (string | null)[];
+      return { name, table: table ?? undefined, type: type ?? undefined };
+    });
+    if (known !== undefined) known.columns = columns;
+    return columns;
+  }
+
+  get #isCaching(): boolean { return this.#options.statementCache > 0; }
+
+  #check(text: string, limit: Limit | undefined): void {
+    this.conversation.check(text);
+    const reached = limit === undefined ? undefined : limitReached(limit, this.#options.clock, text);
+    if (reached !== undefined) throw reached;
+  }
+
+  /** Once more where nothing has happened but that a plan was found to be stale. */
+  async #withRetry(request: Request): Promise<Exchange> {
+    const wasIdle = this.conversation.status === 'I' && this.conversation.isQuiet;
+    const wasDescribed = this.statements.seen(request.text)?.isDescribed === true;
+    try {
+      return await this.#attempt(request);
+    } catch (error) {
+      if (!wasDescribed || !(error instanceof DatabaseError) || !isStalePlan(error)) throw error;
+      this.statements.drop(request.text);
+      if (!wasIdle || this.conversation.isEnded || this.conversation.status !== 'I') throw error;
+      return this.#attempt(request);
+    }
+  }
+
+  async #attempt(request: Request): Promise<Exchange> {
+    const { text, params, limit } = request;
+    let known = this.statements.get(text);
+    let oids: readonly number[] | undefined;
+    if (known?.isDescribed !== true && this.#isCaching && needsTypes(params)) {
+      const described = await this.#described(text, limit);
+      oids = described.oids;
+      known = this.statements.seen(text);
+    }
+    const wasNamed = known === undefined || known.name !== '';
+    const exchange = this.#send(request, known, oids);
+    try {
+      await this.conversation.finish(exchange, limit);
+    } catch (error) {
+      if (!wasNamed && !exchange.isParsed) known!.name = ''; // it is there, or it would count as named
+      throw error;
+    }
+    if (exchange.parameterOids !== undefined) await this.#learn(exchange.parameterOids, exchange.plan);
+    if (known !== undefined && !known.isDescribed) this.#remember(known, exchange.parameterOids, exchange.plan);
+    this.#reread(exchange);
+    return exchange;
+  }
+
+  /** Writes all of a request, or nothing. */
+  #send({ text, params, wanted, portal, maxRows }: Request, known: KnownStatement | undefined, described: readonly number[] | undefined): Exchange {
+    const { writer } = this.conversation;
+    const before = writer.length;
+    const closing = this.statements.takeClosing();
+    const isNew = known === undefined || known.name === '';
+    const isKnown = known?.isDescribed === true;
+    const name = known === undefined ? '' : known.name === '' ? this.statements.nextName() : known.name;
+    try {
+      for (const each of closing) writer.close('statement', each);
+      if (isNew) writer.parse(name, text);
+      if (!isKnown) writer.describe('statement', name);
+      writer.beginBind(portal, name, params.length);
+      writeParams(writer, params, isKnown ? known.oids : described, this.types);
+      writer.endBind(isKnown ? known.plan?.formats ?? TEXT_FORMATS : TEXT_FORMATS);
+      writer.execute(portal, maxRows);
+      writer.sync();
+    } catch (error) {
+      writer.rewind(before);
+      this.statements.putBack(closing);
+      throw error;
+    }
+    if (known !== undefined) known.name = name;
+    const steps = isKnown ? RUN : isNew ? PARSE_AND_RUN : DESCRIBE_AND_RUN;
+    const exchange = new Exchange({ sql: text, steps: withClosing(closing, steps), wanted, types: this.types, plan: isKnown ? known.plan : undefined });
+    this.conversation.add(exchange);
+    return exchange;
+  }
+
+  /** What a statement wants and gives. A text that is kept has a name afterwards. */
+  async #described(text: string, limit: Limit | undefined): Promise<Description> {
+    const known = this.statements.get(text) ?? this.statements.seen(text);
+    if (known?.isDescribed === true) return { oids: known.oids!, plan: known.plan }; // it is described
+    const name = known === undefined ? '' : this.statements.nextName();
+    const { writer } = this.conversation;
+    writer.parse(name, text);
+    writer.describe('statement', name);
+    writer.sync();
+    const exchange = new Exchange({ sql: text, steps: PREPARE, wanted: 'none', types: this.types });
+    this.conversation.add(exchange);
+    await this.conversation.finish(exchange, limit);
+    await this.#learn(exchange.parameterOids!, exchange.plan); // it came before ReadyForQuery
+    if (known === undefined) return { oids: exchange.parameterOids!, plan: exchange.plan };
+    if (known.name !== '') this.statements.putBack([known.name]); // somebody else was faster
+    known.name = name;
+    return this.#remember(known, exchange.parameterOids, exchange.plan);
+  }
+
+  #remember(known: KnownStatement, oids: readonly number[] | undefined, plan: RowPlan | undefined): Description {
+    known.oids = oids ?? [];
+    known.plan = plan === undefined ? undefined : planRows(plan.columns, this.types, false);
+    known.isDescribed = oids !== undefined;
+    return { oids: known.oids, plan: known.plan };
+  }
+
+  /** Asks for the types that nobody knows. */
+  async #learn(oids: readonly number[], plan: RowPlan | undefined): Promise<void> {
+    if (plan === undefined && oids.length === 0) return;
+    const unknown = [...oids, ...plan?.columns.map(({ typeOid }) => typeOid) ?? []].filter((oid) => this.types.get(oid) === undefined);
+    if (unknown.length === 0 || this.conversation.status === 'E') return;
+    const { rows } = await this.run(FIND_TYPES, [`{${unknown.join(',')}}`], undefined, 'lists');
+    const found = (rows as unknown[][]).map(foundType);
+    const missing = unknown.filter((oid) => !found.some((type) => type.oid === oid)); // dropped meanwhile: text, and not asked for again
+    this.types.learn([...found, ...missing.map((oid) => ({ oid, name: '', elementOid: 0, delimiter: ',', baseOid: 0 }))]);
+  }
+
+  #reread(exchange: Exchange): void {
+    if (exchange.plan !== undefined && exchange.plan.unknown.length > 0) rereadRows(exchange.plan, this.types, exchange.rows as Row[]);
+  }
+
+  async #writeMany({ text, placeholders, known, first, source, limit }: Many): Promise<number> {
+    const { conversation, statements } = this;
+    const { writer } = conversation;
+    const name = statements.seen(text)?.isDescribed === true ? statements.seen(text)!.name : ''; // a text too long to be kept is not
+    const wasIdle = conversation.status === 'I';
+    if (name === '') writer.parse('', text);
+    const exchange = new Exchange({ sql: text, steps: name === '' ? [STEP.parse] : [], wanted: 'none', types: this.types });
+    conversation.add(exchange);
+    const finished = conversation.finish(exchange, limit);
+    finished.catch(() => undefined); // looked at below
+    let failure: { readonly error: unknown } | undefined;
+    try {
+      for (let next: IteratorResult<Params, unknown> = { done: false, value: first }, row = 1; next.done !== true && exchange.error === undefined && !conversation.isEnded; next = source.next(), row++) {
+        this.#writePair(exchange, name, next.value, placeholders, known?.oids, row);
+        const room = conversation.room();
+        if (room !== undefined) await room;
+      }
+    } catch (error) {
+      failure = { error };
+      if (wasIdle) writer.execute('svc_undo', 0); // there is no such portal: the error undoes what came before the Sync
+    }
+    writer.sync();
+    conversation.flushSoon();
+    if (failure === undefined) return (await finished).affectedRows;
+    await finished.catch(() => undefined); // that of the value, or of whoever made it, came first
+    throw failure.error;
+  }
+
+  #writePair(exchange: Exchange, name: string, params: Params, placeholders: number, oids: readonly number[] | undefined, row: number): void {
+    const { writer } = this.conversation;
+    const before = writer.length;
+    try {
+      checkCount(params, placeholders, row);
+      writer.beginBind('', name, params.length);
+      writeParams(writer, params, oids, this.types, row);
+      writer.endBind(TEXT_FORMATS);
+      writer.execute('', 0);
+      exchange.pairsWritten++;
+    } catch (error) {
+      writer.rewind(before);
+      throw error;
+    }
+  }
+}
+
+interface Many {
+  readonly text: string;
+  readonly placeholders: number;
+  readonly known: Description | undefined;
+  readonly first: Params;
+  readonly source: Iterator<Params>;
+  readonly limit: Limit | undefined;
+}
+
+function withClosing(closing: readonly string[], steps: readonly Step[]): readonly Step[] {
+  return closing.length === 0 ? steps : [...closing.map(() => STEP.close), ...steps];
+}

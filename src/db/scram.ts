@@ -1,0 +1,150 @@
+/**
+ * SCRAM-SHA-256 and SCRAM-SHA-256-PLUS (RFC 5802, RFC 7677), the client's side, without I/O; and md5 for old accounts.
+ *
+ *   begin() → client-first → server-first → client-final → server-final → the server is proved, and only then
+ *
+ * Each step gives the object that knows the next one. `ScramDone` can be had from nothing but a signature that was verified,
+ * so that whoever asks for one cannot be told "ok" by a server which never knew the password.
+ */
+import { createHash, createHmac, pbkdf2, randomBytes, timingSafeEqual } from 'node:crypto';
+import { promisify } from 'node:util';
+import { preparedPassword } from './saslprep.ts';
+
+const derive = promisify(pbkdf2);
+
+/** Fewer make it too cheap to try passwords (RFC 7677 §4). */
+export const MIN_ITERATIONS = 4_096;
+/** More would let a server that nobody has proved yet take our processor, some 5 s of it. */
+export const MAX_ITERATIONS = 10_000_000;
+
+const NONCE_BYTES = 18;
+const KEY_BYTES = 32;
+/** Salted passwords that are kept: one for each account and server. */
+const MAX_SALTED = 64;
+
+/** Why a server is not believed. Never shows what was exchanged. */
+export class ScramRefusal extends Error {
+  override readonly name = 'ScramRefusal';
+}
+
+/** What binds the exchange to the TLS connection (RFC 5802 §6). */
+export type ChannelBinding =
+  /** No TLS. */
+  | { readonly kind: 'none' }
+  /** We could, but the server did not offer it: if it did, and somebody removed that, the server sees it by this. */
+  | { readonly kind: 'unused' }
+  /** The digest of the server's certificate, as RFC 5929 §4.1 has it. */
+  | { readonly kind: 'tls-server-end-point'; readonly digest: Uint8Array };
+
+/** The exchange succeeded: the server knows the password too. */
+export interface ScramDone { readonly kind: 'verified' }
+
+const DONE: ScramDone = Object.freeze({ kind: 'verified' });
+
+/** What is waited for after the first message. */
+export class ScramFirst {
+  readonly message: string;
+  readonly mechanism: 'SCRAM-SHA-256' | 'SCRAM-SHA-256-PLUS';
+  readonly #password: string;
+  readonly #gs2: Buffer;
+  readonly #nonce: string;
+  readonly #bare: string;
+  readonly #salted: SaltedPasswords;
+
+  /** `nonce`: printable ASCII without a comma; only tests say which. */
+  constructor(password: string, binding: ChannelBinding, salted: SaltedPasswords, nonce: string = randomBytes(NONCE_BYTES).toString('base64'), user: string = '') {
+    const header = gs2Header(binding);
+    this.mechanism = binding.kind === 'tls-server-end-point' ? 'SCRAM-SHA-256-PLUS' : 'SCRAM-SHA-256';
+    this.#password = password;
+    this.#gs2 = Buffer.concat([Buffer.from(header), binding.kind === 'tls-server-end-point' ? binding.digest : new Uint8Array(0)]);
+    this.#nonce = nonce;
+    this.#bare = `n=${user},r=${nonce}`; // PostgreSQL takes the name of the start-up message
+    this.#salted = salted;
+    this.message = header + this.#bare;
+  }
+
+  /** Answers server-first. @throws ScramRefusal */
+  async answer(serverFirst: string): Promise<ScramFinal> {
+    const { nonce, salt, iterations } = readServerFirst(serverFirst, this.#nonce);
+    const salted = await this.#salted.get(this.#password, salt, iterations);
+    const withoutProof = `c=${this.#gs2.toString('base64')},r=${nonce}`;
+    const authMessage = `${this.#bare},${serverFirst},${withoutProof}`;
+    const clientKey = hmac(salted, 'Client Key');
+    const signature = hmac(createHash('sha256').update(clientKey).digest(), authMessage);
+    const proof = clientKey.map((byte, index) => byte ^ signature[index]!); // both have 32
+    return new ScramFinal(`${withoutProof},p=${Buffer.from(proof).toString('base64')}`, hmac(hmac(salted, 'Server Key'), authMessage));
+  }
+}
+
+/** What is waited for after the proof. */
+export class ScramFinal {
+  readonly message: string;
+  readonly #expected: Buffer;
+
+  constructor(message: string, expected: Buffer) {
+    this.message = message;
+    this.#expected = expected;
+  }
+
+  /** Checks server-final. @throws ScramRefusal */
+  verify(serverFinal: string): ScramDone {
+    const [, kind, value = ''] = /^([ve])=([^,]*)(?:,|$)/.exec(serverFinal) ?? [];
+    if (kind === 'e') throw new ScramRefusal('the server ended the exchange with an error');
+    const signature = kind === 'v' ? fromBase64(value) : undefined;
+    if (signature === undefined) throw new ScramRefusal('the last message has no signature');
+    if (signature.length !== this.#expected.length || !timingSafeEqual(signature, this.#expected)) throw new ScramRefusal('the signature is wrong: this server does not know the password');
+    return DONE;
+  }
+}
+
+/** Salted passwords, each computed once: all connections of a pool log in for the price of one. Shared by whoever has the account. */
+export class SaltedPasswords {
+  readonly #kept = new Map<string, Promise<Buffer>>();
+
+  get(password: string, salt: Buffer, iterations: number): Promise<Buffer> {
+    const key = `${iterations},${salt.toString('base64')},${createHash('sha256').update(password).digest('base64')}`;
+    const kept = this.#kept.get(key);
+    if (kept !== undefined) return kept;
+    const oldest = this.#kept.size >= MAX_SALTED ? this.#kept.keys().next().value : undefined;
+    if (oldest !== undefined) this.#kept.delete(oldest);
+    const computing = derive(preparedPassword(password), salt, iterations, KEY_BYTES, 'sha256');
+    this.#kept.set(key, computing);
+    computing.catch(() => this.#kept.delete(key));
+    return computing;
+  }
+}
+
+/** AuthenticationMD5Password (55.2.1): `md5` + md5hex(md5hex(password + user) + salt), all of it in bytes. */
+export function md5Password(user: string, password: string, salt: Uint8Array): string {
+  const inner = createHash('md5').update(password).update(user).digest('hex');
+  return `md5${createHash('md5').update(inner).update(salt).digest('hex')}`;
+}
+
+function gs2Header(binding: ChannelBinding): string {
+  switch (binding.kind) {
+    case 'none': return 'n,,';
+    case 'unused': return 'y,,';
+    case 'tls-server-end-point': return 'p=tls-server-end-point,,';
+  }
+}
+
+function readServerFirst(message: string, ours: string): { readonly nonce: string; readonly salt: Buffer; readonly iterations: number } {
+  const [, nonce, salt64 = '', digits = ''] = /^r=([\x21-\x2b\x2d-\x7e]+),s=([^,]+),i=([1-9]\d{0,9})(?:,|$)/.exec(message) ?? [];
+  if (nonce === undefined) throw new ScramRefusal('its first message cannot be read');
+  if (!nonce.startsWith(ours) || nonce.length === ours.length) throw new ScramRefusal('its nonce does not continue ours');
+  const salt = fromBase64(salt64);
+  if (salt === undefined) throw new ScramRefusal('its salt is no base64');
+  const iterations = Number(digits);
+  if (iterations < MIN_ITERATIONS || iterations > MAX_ITERATIONS) throw new ScramRefusal(`it asks for ${iterations} iterations, where ${MIN_ITERATIONS} … ${MAX_ITERATIONS} are taken`);
+  return { nonce, salt, iterations };
+}
+
+/** Strictly: Node skips what it does not know. */
+function fromBase64(text: string): Buffer | undefined {
+  const bytes = Buffer.from(text, 'base64');
+  return bytes.length > 0 && bytes.toString('base64') === text ? bytes : undefined;
+}
+
+function hmac(key: Uint8Array, data: string): Buffer {
+  return createHmac('sha256', key).update(data).digest();
+}

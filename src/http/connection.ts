@@ -1,0 +1,49 @@
+/**
+ * What a server remembers of a connection, in one object that each request looks up once: a field for each on the socket
+ * would be looked up ten times.
+ */
+import type { ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+
+/** A connection as far as its requests depend on each other. */
+export class Connection {
+  /** The answer to the newest of its requests, until that has gone: an idle connection keeps nothing of them. */
+  newest: ServerResponse | undefined;
+  /** Whether the client has been told that this is the end: what it sends behind is not processed (RFC 9112 §9.6). */
+  hasSaidClose = false;
+  /** Whether it is one too many. */
+  isSurplus = false;
+  /** Whether its end is listened for: see half-close.ts. */
+  isWatched = false;
+  /** Requests that have come and whose answers have not gone. */
+  waiting = 0;
+  /** All requests that have come. */
+  requests = 0;
+
+  /** A request has come, and this will answer it. */
+  enter(outgoing: ServerResponse): void {
+    this.newest = outgoing;
+    this.waiting++;
+    this.requests++;
+  }
+
+  /** An answer has gone, or never will. */
+  leave(outgoing: ServerResponse): void {
+    if (this.newest === outgoing) this.newest = undefined;
+    this.waiting--;
+  }
+
+  /** Whether this answer is the last one: "Connection: close" on an earlier one would leave those pipelined behind it unanswered. */
+  endsWith(outgoing: ServerResponse): boolean {
+    if (this.newest !== outgoing) return false;
+    this.hasSaidClose = true;
+    return true;
+  }
+}
+
+const CONNECTION: unique symbol = Symbol('connection');
+
+/** What is remembered of the connection over this socket. */
+export function connectionOf(socket: Socket & { [CONNECTION]?: Connection }): Connection {
+  return socket[CONNECTION] ??= new Connection();
+}

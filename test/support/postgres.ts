@@ -1,0 +1,56 @@
+/**
+ * A real PostgreSQL for tests: the one that POSTGRES_URL names, with an account that may log in by its password.
+ */
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import { systemClock } from '../../src/clock.ts';
+import { connectPostgres } from '../../src/db/postgres-connect.ts';
+import type { PostgresConnection } from '../../src/db/postgres-connection.ts';
+import type { PostgresConnectionOptions, PostgresHost, PostgresTls } from '../../src/db/postgres-options.ts';
+import type { Limit } from '../../src/db/driver.ts';
+
+export const POSTGRES_URL: string | undefined = process.env['POSTGRES_URL'];
+
+/** Why the tests that need a server do not run; false when they do. */
+export const WITHOUT_POSTGRES: string | false = POSTGRES_URL === undefined && process.env['REQUIRE_POSTGRES'] === undefined && 'needs a PostgreSQL server: set POSTGRES_URL';
+
+/** No encryption. */
+export const PLAIN: PostgresTls = {
+  mode: 'disable', negotiation: 'postgres', channelBinding: 'prefer', rootCertificate: undefined, certificate: undefined, key: undefined, keyPassword: undefined, sendsServerName: true, leastVersion: 'TLSv1.2',
+};
+
+/** What a test changes. */
+export type Changes = Partial<Omit<PostgresConnectionOptions, 'tls'>> & { readonly tls?: Partial<PostgresTls> };
+
+/** Ten seconds. */
+export function soon(ms: number = 10_000): Limit {
+  return { signal: undefined, deadlineMs: systemClock.monotonicMs() + ms, timeoutMs: ms };
+}
+
+/** Address and options by an URL: user, password, host, port, database, sslmode and the files. */
+export function optionsOf(url: string, { tls, ...changes }: Changes = {}): readonly [PostgresHost, PostgresConnectionOptions] {
+  const [, user = '', password, at = '', database = '', query] = /^postgres(?:ql)?:\/\/(?:([^:@]*)(?::([^@]*))?@)?([^/]*)\/([^?]*)(?:\?(.*))?$/.exec(url) ?? assert.fail(`no address of PostgreSQL: ${url}`);
+  const keys = new URLSearchParams(query);
+  const [, host = '', port] = /^(.*?)(?::(\d+))?$/.exec(at)!;
+  const file = (name: string): string | undefined => keys.get(name) ?? undefined;
+  return [{ host: keys.get('host') ?? decodeURIComponent(host), port: Number(keys.get('port') ?? port ?? 5432) }, {
+    user: keys.get('user') ?? decodeURIComponent(user), password: password === undefined ? undefined : decodeURIComponent(password), database, parameters: {}, hasPlainStartup: false, mustWrite: false,
+    statementCache: 256, int8: 'auto', clock: systemClock, log: undefined, ...changes,
+    tls: {
+      ...PLAIN, mode: (keys.get('sslmode') ?? 'disable') as PostgresTls['mode'], negotiation: (keys.get('sslnegotiation') ?? 'postgres') as PostgresTls['negotiation'],
+      rootCertificate: file('sslrootcert'), certificate: file('sslcert'), key: file('sslkey'), ...tls,
+    },
+  }];
+}
+
+/** A connection by an URL, closed after the test. */
+export async function connected(t: TestContext, changes: Changes = {}, url: string = POSTGRES_URL ?? assert.fail('REQUIRE_POSTGRES is set, and POSTGRES_URL is not')): Promise<PostgresConnection> {
+  const connection = await connectPostgres(...optionsOf(url, changes), soon());
+  t.after(() => connection.close());
+  return connection;
+}
+
+/** A test that needs the server. */
+export function withPostgres(does: string, run: (t: TestContext) => Promise<void>): void {
+  test(`PostgreSQL: ${does}`, { skip: WITHOUT_POSTGRES }, run);
+}
