@@ -969,7 +969,7 @@ row(`${FACILITIES} / Database plugin DatabasePlugin(url)`, 'PostgreSQL has the f
     await tx.executeMany('insert into note (title) values (?)', [['e'], ['e']]);
   }), UniqueViolation);
   await notes.transaction((tx) => tx.execute('update note set title = ? where id = ?', ['f', 1]));
-  assert.deepEqual((await client.get('/titles')).json(), [{ title: 'f' }, { title: 'b' }, { title: 'c' }, { title: 'd' }]);
+  assert.deepEqual(await (await client.get('/titles')).json(), [{ title: 'f' }, { title: 'b' }, { title: 'c' }, { title: 'd' }]);
   await using again = await openDatabase(url);
   assert.equal(await again.scalar('select count(*) from note'), 4);
 });
