@@ -20,7 +20,7 @@ import type { Issue } from './errors.ts';
 import type { Finding, Place } from './findings.ts';
 import type { Logger } from './log.ts';
 import type { FlatRoute, RouteSpec } from './route.ts';
-import type { CompiledType, ObjectPlan, Result, SchemaPlan, Serializer, TypeSource } from './schema.ts';
+import type { CompiledType, ObjectPlan, Result, SchemaPlan, Serializer, TypeNode, TypeSource } from './schema.ts';
 import type { Awaitable, CompiledRoute, Context, HttpRequest, Middleware, RouteRateLimit, SecurityRequirement, Services, StateMap } from './http/contracts.ts';
 import type { FileKeeper } from './http/form.ts';
 import type { PathParameter } from './http/path.ts';
@@ -95,7 +95,7 @@ function planRoute(route: FlatRoute, method: string, parts: RouteParts): RoutePl
   const read = new Set<ObjectPlan>();
   for (const { plan } of texts) plansOf(plan, read);
   if (form !== undefined) plansOf(form, read);
-  if (body !== undefined) plansWithin(body.node, read);
+  if (body !== undefined) for (const plan of mustBeJson(subject, body.node)) read.add(plan);
   reportHazards(read, subject, route.declared.place, parts.report);
   return {
     parts, names, inputs, size: planned.length,
@@ -119,6 +119,14 @@ function mustBeText(subject: string, key: string, plan: SchemaPlan): void {
     if (problem === undefined || !field.isRequired) continue;
     throw new SvcError('E_ROUTE_SPEC', [subject, key, `cannot have the field "${field.name}": ${problem}`]);
   }
+}
+
+/** The schemas of a body. @throws SvcError `E_ROUTE_SPEC` when it needs a file, which JSON cannot hold */
+function mustBeJson(subject: string, body: TypeNode): ReadonlySet<ObjectPlan> {
+  const plans = plansWithin(body);
+  const needsFile = fileLimit(body) !== undefined || [...plans].some((plan) => plan.fields.some((field) => field.isRequired && fileLimit(field.node) !== undefined));
+  if (needsFile) throw new SvcError('E_ROUTE_SPEC', [subject, 'body', 'cannot have a file, which only a form can hold: write "form" in its place']);
+  return plans;
 }
 
 function keeperOf(form: SchemaPlan): FileKeeper {

@@ -396,3 +396,16 @@ test('A text input that no request can fill is SVC107, and so is a file in a que
     assert.deepEqual(app.check().findings.filter(({ severity }) => severity === 'error').map(({ rule }) => rule), ['SVC107'], JSON.stringify(Object.keys(spec)));
   }
 });
+
+test('A JSON body that no request can fill, for it needs a file, is SVC107; a file that may be absent is none', () => {
+  class Photo extends Schema { image = Field(file); }
+  class Album extends Schema { photos = Field(list(Photo)); }
+  class Post extends Schema { text = Field(str); photo = Field(file, { optional: true }); }
+  const errorsOf = (body: unknown): string[] => {
+    const app = new Svc({ env: 'test' });
+    app.post('/', { body } as object, () => 1);
+    return app.check().findings.filter(({ severity }) => severity === 'error').map(({ rule }) => rule);
+  };
+  for (const body of [Photo, Album, list(Photo), nullable(Photo), file, list(file)]) assert.deepEqual(errorsOf(body), ['SVC107']);
+  assert.deepEqual(errorsOf(Post), []);
+});

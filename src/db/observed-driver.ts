@@ -24,6 +24,7 @@ export class ObservedDriver implements Driver {
   readonly dialect: Dialect;
   /** Absent where the driver has none. */
   readonly backup?: (path: string, limit: Limit | undefined) => Promise<void>;
+  readonly listen?: NonNullable<Driver['listen']>;
   readonly #driver: Driver;
   readonly #watched: Watched;
 
@@ -32,6 +33,7 @@ export class ObservedDriver implements Driver {
     this.#driver = driver;
     this.#watched = watched;
     if (driver.backup !== undefined) this.backup = driver.backup.bind(driver);
+    if (driver.listen !== undefined) this.listen = driver.listen.bind(driver);
   }
 
   get load(): DriverLoad { return this.#driver.load; }

@@ -70,12 +70,11 @@ export class CompressionMiddleware implements Middleware {
   }
 
   *compile({ middleware }: CompiledView): Iterable<Omit<Finding, 'place'>> {
-    const around = middleware.slice(0, middleware.indexOf(this)).find((layer) => INSIDE.has(layer.kind));
-    if (around === undefined) return;
-    const problem = around.kind === 'compression' ? 'there is another one around it, which has nothing left to compress'
-      : around.kind === 'idempotency' ? 'the layer "idempotency" around it keeps answers as they are coded for one client, and repeats them to others'
-      : `it does not see the cookies that the layer "${around.kind}" around it sets`;
-    yield { rule: 'SVC121', severity: 'error', subject: 'middleware compression', message: problem, remedy: around.kind === 'compression' ? 'Keep one CompressionMiddleware' : `Register CompressionMiddleware before ${around.constructor.name}` };
+    const around = middleware.slice(0, middleware.indexOf(this));
+    const wrong = around.find(({ kind }) => INSIDE.has(kind));
+    if (wrong !== undefined) yield misplaced(wrong, 'error');
+    const tags = around.find(({ kind }) => kind === 'etag');
+    if (tags !== undefined) yield misplaced(tags, 'warning');
   }
 
   handle(req: HttpRequest, next: Next): Awaitable<HttpResponse> {
@@ -131,6 +130,16 @@ export class CompressionMiddleware implements Middleware {
     if (req instanceof TransportRequest) req.afterwards(() => pieces.drop()); // where nobody reads them
     return coded(response, pieces, coding);
   }
+}
+
+/** Another layer that belongs inside of compression, or a second one of its kind. */
+function misplaced({ kind, constructor }: Middleware, severity: Finding['severity']): Omit<Finding, 'place'> {
+  const message = kind === 'compression' ? 'there is another one around it, which has nothing left to compress'
+    : kind === 'idempotency' ? 'the layer "idempotency" around it keeps answers as they are coded for one client, and repeats them to others'
+    : kind === 'etag' ? 'the layer "etag" around it makes another tag for each coding, and what the client turns out to have is compressed first'
+    : `it does not see the cookies that the layer "${kind}" around it sets`;
+  const remedy = kind === 'compression' ? 'Keep one CompressionMiddleware' : `Register CompressionMiddleware before ${constructor.name}`;
+  return { rule: 'SVC121', severity, subject: 'middleware compression', message, remedy };
 }
 
 /** Whether the fields of an answer allow for it. */

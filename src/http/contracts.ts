@@ -196,7 +196,7 @@ export interface Services {
 export type Next = () => Awaitable<HttpResponse>;
 
 /** What a middleware is for, where its order matters. */
-export type MiddlewareKind = 'request-id' | 'trusted-host' | 'security-headers' | 'cors' | 'rate-limit' | 'concurrency-limit' | 'compression' | 'timeout' | 'session' | 'csrf' | 'idempotency';
+export type MiddlewareKind = 'request-id' | 'trusted-host' | 'security-headers' | 'cors' | 'rate-limit' | 'concurrency-limit' | 'compression' | 'etag' | 'timeout' | 'session' | 'csrf' | 'idempotency';
 
 /** A layer of the onion around handlers and error rendering. */
 export interface Middleware {

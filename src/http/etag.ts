@@ -26,6 +26,7 @@ export interface ETagOptions {
  * `maxBytes`, answers that set a cookie, and those with `Cache-Control: no-store`.
  */
 export class ETagMiddleware implements Middleware {
+  readonly kind = 'etag';
   readonly #maxBytes: number;
 
   /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */

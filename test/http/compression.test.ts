@@ -5,7 +5,7 @@ import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
 import { brotliDecompressSync, constants, createBrotliDecompress, createGunzip, createZstdDecompress, gunzipSync, zstdDecompressSync } from 'node:zlib';
-import { CSRFMiddleware, CompressionMiddleware, EventBroadcast, EventStreamResponse, FileResponse, HttpResponse, IdempotencyMiddleware, MemoryRecordStore, NDJSONResponse, SessionMiddleware, StreamingResponse, Svc, TextResponse } from 'svc';
+import { CSRFMiddleware, CompressionMiddleware, ETagMiddleware, EventBroadcast, EventStreamResponse, FileResponse, HttpResponse, IdempotencyMiddleware, MemoryRecordStore, NDJSONResponse, SessionMiddleware, StreamingResponse, Svc, TextResponse } from 'svc';
 import { TestClient } from 'svc/testing';
 import { negotiateEncoding } from '../../src/http/accept.ts';
 import { CompressedPieces } from '../../src/http/compressed-pieces.ts';
@@ -243,6 +243,13 @@ test('SVC121 compression behind a layer that sets cookies, keeps answers, or com
   }
   const right = new Svc({ authSecret: 'y'.repeat(43) }).use(new CompressionMiddleware()).use(new SessionMiddleware()).use(new CSRFMiddleware());
   assert.deepEqual(right.check().findings.filter((finding) => finding.subject === 'middleware compression'), []);
+});
+
+test('SVC121 compression behind a layer of tags is a warning: each 304 would be compressed first', () => {
+  const severities = (app: Svc): string[] => app.check().findings.filter(({ rule }) => rule === 'SVC121').map(({ severity }) => severity);
+  assert.deepEqual(severities(new Svc().use(new ETagMiddleware()).use(new CompressionMiddleware())), ['warning']);
+  assert.deepEqual(severities(new Svc({ authSecret: 'y'.repeat(43) }).use(new ETagMiddleware()).use(new SessionMiddleware()).use(new CompressionMiddleware())), ['error', 'warning']);
+  assert.deepEqual(severities(new Svc().use(new CompressionMiddleware()).use(new ETagMiddleware())), []);
 });
 
 test('Whatever Accept-Encoding says, an answer comes, in a coding that it allows', async () => {

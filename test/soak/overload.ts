@@ -8,6 +8,10 @@
  *   overload    a request every so often, whether the earlier ones are answered or not
  *   after       one request after another again
  *
+ * The connections are there before, as those of a proxy are: node:http accepts one a turn of its event loop, and what waits to be
+ * accepted nobody can refuse. With a new connection for each request the later ones wait for seconds in the kernel's queue, before
+ * any layer sees them, and so do probes.
+ *
  * Each request keeps the server busy for WORK_MS, so that the event loop is what is late. Without the layer the same overload
  * makes each answer later than the one before it: CONTROL_SECONDS of it are run for comparison, and must be later.
  */
@@ -23,6 +27,7 @@ const SECONDS = Number(process.env['SOAK_SECONDS'] ?? 30);
 const CONTROL_SECONDS = Math.max(2, SECONDS / 6);
 const WORK_MS = 4;
 const FACTOR = 3;
+const CONNECTIONS = 1_500;
 /** Bounds for a machine that does other things, too. */
 const ANSWER_MS = 2_000;
 const REFUSAL_MS = 2_000;
@@ -30,13 +35,14 @@ const PROBE_MS = 2_000;
 const LEAST_USE = 0.25;
 
 async function serve(isLimited: boolean): Promise<void> {
-  const app = new Svc({ logger: createLogger({ level: 'error' }) });
+  const app = new Svc({ logger: createLogger({ level: 'error' }), keepAliveTimeoutMs: 120_000 });
   if (isLimited) app.use(new ConcurrencyLimitMiddleware({ max: 25, maxEventLoopDelayMs: 100 }));
   app.get('/', async () => {
     await new Promise((resolve) => setImmediate(resolve));
     for (const until = performance.now() + WORK_MS; performance.now() < until;);
     return 'x';
   });
+  process.on('disconnect', () => process.exit()); // whoever started it has gone
   const { port } = await app.run({ port: 0 });
   process.send!(port);
 }
@@ -49,15 +55,22 @@ interface Target { readonly child: ChildProcess; readonly port: number; readonly
 async function start(isLimited: boolean): Promise<Target> {
   const child = fork(fileURLToPath(import.meta.url), [isLimited ? 'limited' : 'open'], { execArgv: ['--conditions=svc-source'] });
   const [port] = await once(child, 'message') as [number];
-  return { child, port, agent: new Agent({ keepAlive: true, maxSockets: 2_000 }) };
+  const target: Target = { child, port, agent: new Agent({ keepAlive: true, maxSockets: 2_000, maxFreeSockets: 2_000 }) };
+  await Promise.all(Array.from({ length: CONNECTIONS }, () => request(target, '/healthz')));
+  return target;
 }
 
-function request({ port, agent }: Target, path = '/'): Promise<Answer> {
-  const startedMs = performance.now();
+/** As proper clients do, it asks again when a connection was closed for its silence just when it was used. */
+function request(target: Target, path = '/', startedMs = performance.now()): Promise<Answer> {
+  const { port, agent } = target;
   return new Promise((resolve, reject) => {
-    get({ port, path, agent }, (response) => {
+    const sent = get({ port, path, agent }, (response) => {
       response.resume().on('end', () => resolve({ status: response.statusCode!, ms: performance.now() - startedMs })).on('error', reject);
-    }).on('error', reject);
+    });
+    sent.on('error', (error: NodeJS.ErrnoException) => {
+      if (sent.reusedSocket && error.code === 'ECONNRESET') resolve(request(target, path, startedMs));
+      else reject(error);
+    });
   });
 }
 
