@@ -86,8 +86,8 @@ export const FAULTS = {
     remedy: 'Correct the address or the account; for a certificate name who has signed it (sslrootcert), or choose another sslmode knowing what it gives up',
   },
   E_DB_DRIVER: {
-    describe: (scheme: string): string => `Cannot open a "${scheme}" database: this version speaks SQLite only`,
-    remedy: 'Use sqlite:./data.db, or a version whose README lists the engine',
+    describe: (scheme: string): string => `Cannot open a "${scheme}" database: this version speaks SQLite and PostgreSQL`,
+    remedy: 'Use sqlite:./data.db or postgres://user@host/database, or a version whose README lists the engine',
   },
   E_DB_IDENTIFIER: {
     describe: (found: string): string => `Cannot quote a name: found ${found}, 1 … 63 bytes of text without NUL are needed`,
@@ -103,7 +103,7 @@ export const FAULTS = {
   },
   E_DB_OPEN: {
     describe: (path: string, problem: string): string => `Cannot open the database "${path}": ${problem}`,
-    remedy: 'Correct the address, make its directory, or give this user the rights; a file that is damaged comes back from a backup',
+    remedy: 'Correct the address, start the server or make the directory, or give this user the rights; a file that is damaged comes back from a backup',
   },
   E_DB_OPTION: {
     describe: (problem: string): string => `Cannot open the database with these options: ${problem}`,
@@ -127,7 +127,7 @@ export const FAULTS = {
   },
   E_DB_URL: {
     describe: (shown: string, problem: string): string => `Cannot read the database address "${shown}": ${problem}`,
-    remedy: 'Write sqlite:./data.db for a file beside the program, sqlite:///var/lib/app/data.db, or sqlite::memory:',
+    remedy: 'Write sqlite:./data.db for a file beside the program, sqlite:///var/lib/app/data.db, sqlite::memory:, or postgres://user:password@host:5432/database',
   },
   E_DEPENDENCY_YIELD: {
     describe: (label: string, problem: string): string => `Cannot use the dependency ${label}: its generator ${problem}`,

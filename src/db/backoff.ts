@@ -2,7 +2,7 @@
  * When a server that could not be reached may be tried again: pauses that double, the same for all who want it.
  *
  *   failure 1, 2, 3, …     50, 100, 200, 400, 800, 900, 900 … ms, each shortened by up to half at random
- *   while it fails         one attempt at a time; each success doubles how many there may be
+ *   while it fails         one attempt at a time, and also once connections have broken; each success doubles how many there may be
  *
  * So a server that returns is found within a second, and meets neither a storm before nor a herd after.
  */
@@ -38,6 +38,9 @@ export class Backoff {
     this.#most = 1;
     this.#untilMs = nowMs + longestMs * (1 - this.#random() / 2);
   }
+
+  /** Something has ended that should have lasted: the server may be gone, so one attempt shall find out. */
+  suspect(): void { this.#most = 1; }
 
   /** An attempt has succeeded. */
   succeed(): void {

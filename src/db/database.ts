@@ -10,7 +10,7 @@ import { Session, type OpenStream, type Work } from './session.ts';
 import { Transaction, refuseInsideTransaction, undo, type TransactionOptions } from './transaction.ts';
 import type { Clock } from '../clock.ts';
 import type { Awaitable } from '../stores.ts';
-import type { BeginOptions, Connection, Dialect, Driver, DriverLoad, Limit, Purpose, Row } from './driver.ts';
+import type { BeginOptions, Connection, Dialect, Driver, DriverLoad, Limit, ListenOptions, Notified, Purpose, Row } from './driver.ts';
 
 /** The first pause before a transaction is run again; each further one is twice as long. */
 const FIRST_PAUSE_MS = 5;
@@ -90,6 +90,24 @@ export class Database extends Session {
       if (this.#driver.backup === undefined) throw new SvcError('E_DB_OPTION', [`${this.dialect} has no backup() here: use the tools of the server`]);
       return this.#driver.backup(path, limit);
     });
+  }
+
+  /**
+   * Hears of what is sent to a channel by NOTIFY, whoever sends it, on a connection of its own; until it is disposed of, or the
+   * database closed. A lost connection is made again; what was sent meanwhile is lost, which `onReconnect` is for.
+   *
+   *   await using orders = await db.listen('orders', (payload) => { … }, { onReconnect: () => readThemAll() });
+   *
+   * @throws SvcError `E_DB_OPTION` for an engine without it, `E_DB_IDENTIFIER`; ConnectionLost when it cannot be reached
+   */
+  async listen(channel: string, notified: Notified, options: ListenOptions = {}): Promise<AsyncDisposable> {
+    try {
+      const read = readOptions('listen', options, { onReconnect: given<() => unknown>('a function', (value) => typeof value === 'function') });
+      if (this.#driver.listen === undefined) throw new SvcError('E_DB_OPTION', [`${this.dialect} has no LISTEN and NOTIFY`]);
+      return await this.#driver.listen(channel, notified, read);
+    } catch (error) {
+      throw atCaller(error);
+    }
   }
 
   /** Waits for what is under way, refuses what comes, and closes. May be called again. */

@@ -157,5 +157,5 @@ export function callerHere(): Caller {
 }
 
 function foreign(stack: string): string[] {
-  return stack.split('\n').slice(1).filter((frame) => !frame.includes(OURS) && !frame.includes('node:sqlite') && !/^\s+at new Promise|async_hooks|AsyncLocalStorage/.test(frame));
+  return stack.split('\n').slice(1).filter((frame) => !frame.includes(OURS) && !frame.includes('node:sqlite') && !/^\s+at new Promise|async_hooks|AsyncLocalStorage|processTicksAndRejections/.test(frame));
 }

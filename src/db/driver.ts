@@ -76,6 +76,8 @@ export interface Connection {
   scalar(sql: string, params: Params, limit: Limit | undefined): Awaitable<unknown>;
   /** One statement for many rows, all inside the transaction that is open: the rows affected. */
   executeMany(sql: string, rows: Iterable<Params>, limit: Limit | undefined): Awaitable<number>;
+  /** The same for rows of one table, where the engine has a faster way than `insert`. Names are not quoted yet. */
+  insertMany?(table: string, columns: readonly string[], rows: Iterable<Params>, limit: Limit | undefined): Awaitable<number>;
   /** Rows in batches, read as they are asked for. Leaving the loop early ends the statement. */
   stream(sql: string, params: Params, limit: Limit | undefined): AsyncIterable<readonly Row[]>;
   /** Several statements without parameters, for migrations. Stops at the first that fails. */

@@ -19,7 +19,7 @@ export { Transaction } from './transaction.ts';
 export { json } from './values.ts';
 export type { CacheBackend, RateLimitStore, RecordStore, RoomBus } from '../stores.ts';
 export type { DatabaseErrorCode } from './db-errors.ts';
-export type { Column, Connection, Dialect, Driver, DriverLoad, ExecuteResult, Int8, Isolation, Row, Table } from './driver.ts';
+export type { Column, Connection, Dialect, Driver, DriverLoad, ExecuteResult, Int8, Isolation, ListenOptions, Notified, Row, Table } from './driver.ts';
 export type { QueryOptions } from './limits.ts';
 export type { MigrationDone, MigratorOptions } from './migrations.ts';
 export type { ContributedMigration, MigrationSources } from './migrations-source.ts';
@@ -27,6 +27,7 @@ export type { Migratable, MigrationPolicy, OpenMigrator } from './migrations-sta
 export type { MigrationState } from './migrations-state.ts';
 export type { DatabaseOptions, PoolOptions } from './open.ts';
 export type { DatabasePluginOptions } from './plugin.ts';
+export type { PoolEvent, PoolEventKind } from './pool-event.ts';
 export type { DatabaseRecordStoreOptions } from './record-store.ts';
 export type { Sql } from './sql.ts';
 export type { TransactionOptions } from './transaction.ts';

@@ -2,7 +2,7 @@
  * What a database has been through, against what there is: what comes next, what came last, and what does not fit.
  */
 import { SvcError } from '../errors.ts';
-import type { Connection } from './driver.ts';
+import type { Connection, Dialect } from './driver.ts';
 import type { Migration, Script } from './migrations-source.ts';
 
 /** What has become of a migration in this database. */
@@ -37,12 +37,15 @@ export type Choose = (rows: readonly Applied[]) => Task | undefined;
 
 /** Text is what every engine has; the time is ISO 8601 in UTC. */
 export const CREATE_TABLE = 'create table if not exists svc_migrations (id text not null primary key, name text not null, checksum text not null, applied_at text)';
-const TABLE_EXISTS = "select 1 from sqlite_master where type = 'table' and name = 'svc_migrations'";
 
 /** The rows of the table, by id; none where there is no table. */
-export async function readApplied(connection: Connection): Promise<readonly Applied[]> {
-  if (await connection.scalar(TABLE_EXISTS, [], undefined) === undefined) return [];
+export async function readApplied(connection: Connection, dialect: Dialect): Promise<readonly Applied[]> {
+  if (await connection.scalar(tableExists(dialect), [], undefined) === undefined) return [];
   return await connection.fetchAll('select id, name, checksum, applied_at from svc_migrations order by id', [], undefined) as unknown as Applied[]; // the columns of CREATE_TABLE
+}
+
+function tableExists(dialect: Dialect): string {
+  return dialect === 'postgres' ? "select 1 where to_regclass('svc_migrations') is not null" : "select 1 from sqlite_master where type = 'table' and name = 'svc_migrations'";
 }
 
 /** Every migration in order, then what no source knows. */

@@ -4,7 +4,8 @@
  *   svc_migrations(id, name, checksum, applied_at)
  *   begin immediate → look what has been applied → run the next one → note it → commit          for each anew
  *
- * The lock is that transaction: of several processes that migrate at once one runs a migration, and the others find it applied.
+ * The lock is that transaction, in PostgreSQL with an advisory lock: of several processes that migrate at once one runs a migration,
+ * and the others find it applied.
  * An interrupted one leaves nothing. Without a transaction (`-- svc: no-transaction`) it is noted first, with no time, and gets
  * its time at the end: one that has none is running elsewhere, or was interrupted, and is waited for, then reported.
  */
@@ -17,7 +18,7 @@ import { readMigrations, type Migration, type MigrationSources, type Script } fr
 import { CREATE_TABLE, lastOf, nextOf, readApplied, statesOf, type Applied, type Choose, type MigrationState, type Task } from './migrations-state.ts';
 import type { Awaitable } from '../stores.ts';
 import type { Database } from './database.ts';
-import type { Connection, Limit } from './driver.ts';
+import type { Connection, Dialect, Limit } from './driver.ts';
 import type { Statement } from './migrations-split.ts';
 
 /** How a migrator works. */
@@ -36,6 +37,9 @@ export interface MigrationDone {
   readonly name: string;
   readonly durationMs: number;
 }
+
+/** Until the end of the transaction; the number is `svc_migr` in ASCII. One for the whole database, whatever schema. */
+const LOCK = 'select pg_advisory_xact_lock(8319946623122237298)';
 
 /** How often to look whether somebody else has ended an unfinished one. */
 const POLL_MS = 200;
@@ -65,7 +69,7 @@ export class Migrator {
    */
   async status(): Promise<MigrationState[]> {
     const migrations = this.#migrations();
-    const rows = await this.#database.run('statement', readApplied, undefined);
+    const rows = await this.#database.run('statement', (connection) => readApplied(connection, this.#database.dialect), undefined);
     return statesOf(migrations, rows);
   }
 
@@ -139,7 +143,7 @@ export class Migrator {
   async #chosen(connection: Connection, limit: Limit, choose: Choose): Promise<Task | undefined> {
     for (;;) {
       try {
-        return choose(await readApplied(connection));
+        return choose(await readApplied(connection, this.#database.dialect));
       } catch (error) {
         if (!(error instanceof SvcError && error.code === 'E_MIGRATION_UNFINISHED') || this.#clock.monotonicMs() + POLL_MS > limit.deadlineMs) throw error;
         await this.#clock.sleep(POLL_MS, limit.signal);
@@ -150,16 +154,17 @@ export class Migrator {
   /** Whether it was done here. */
   async #run(connection: Connection, limit: Limit, direction: 'up' | 'down', task: Task, choose: Choose): Promise<boolean> {
     const { migration, script } = task;
+    const { dialect } = this.#database;
     const note = (isFinished: boolean): Awaitable<unknown> => this.#note(connection, migration, direction, isFinished);
     const isStill = (rows: readonly Applied[]): boolean => !rows.some((row) => row.applied_at === null) && choose(rows)?.migration === migration; // one that somebody has begun meanwhile is waited for
     if (script.hasTransaction) {
-      return withoutForeignKeys(connection, script, () => locked(connection, limit, isStill, async () => {
+      return withoutForeignKeys(connection, dialect, script, () => locked(connection, dialect, limit, isStill, async () => {
         for (const statement of script.statements) await runStatement(connection, script, statement);
-        if (!script.hasForeignKeys) await checkForeignKeys(connection, script);
+        if (!script.hasForeignKeys && dialect === 'sqlite') await checkForeignKeys(connection, script);
         await note(true);
       }));
     }
-    if (!await locked(connection, limit, isStill, async () => { await note(false); })) return false;
+    if (!await locked(connection, dialect, limit, isStill, async () => { await note(false); })) return false;
     await this.#runBare(connection, task, direction);
     await note(true);
     return true;
@@ -189,11 +194,12 @@ export class Migrator {
 // ── on a connection ──
 
 /** Runs `work` in a transaction that nobody else can be in, if what was chosen `isStill` to be done. Whether it was. */
-async function locked(connection: Connection, limit: Limit, isStill: (rows: readonly Applied[]) => boolean, work: () => Promise<void>): Promise<boolean> {
+async function locked(connection: Connection, dialect: Dialect, limit: Limit, isStill: (rows: readonly Applied[]) => boolean, work: () => Promise<void>): Promise<boolean> {
   await begin(connection, limit);
   try {
+    if (dialect === 'postgres') await connection.execute(LOCK, [], limit);
     await connection.script(CREATE_TABLE, undefined);
-    const isWanted = isStill(await readApplied(connection));
+    const isWanted = isStill(await readApplied(connection, dialect));
     if (isWanted) await work();
     await connection.commit();
     return isWanted;
@@ -207,7 +213,7 @@ async function locked(connection: Connection, limit: Limit, isStill: (rows: read
 async function begin(connection: Connection, limit: Limit): Promise<void> {
   for (;;) {
     try {
-      return await connection.begin({ isolation: undefined, isReadOnly: false }, limit);
+      return await connection.begin({ isolation: 'read committed', isReadOnly: false }, limit); // else nothing would be seen of what was committed while it waited
     } catch (error) {
       if (!(error instanceof LockTimeout)) throw error; // the limit ends the next attempt
     }
@@ -215,8 +221,8 @@ async function begin(connection: Connection, limit: Limit): Promise<void> {
 }
 
 /** SQLite changes this outside transactions only. */
-async function withoutForeignKeys(connection: Connection, { hasForeignKeys }: Script, work: () => Promise<boolean>): Promise<boolean> {
-  if (hasForeignKeys) return work();
+async function withoutForeignKeys(connection: Connection, dialect: Dialect, { hasForeignKeys }: Script, work: () => Promise<boolean>): Promise<boolean> {
+  if (hasForeignKeys || dialect !== 'sqlite') return work();
   const before = await connection.scalar('pragma foreign_keys', [], undefined);
   await connection.script('pragma foreign_keys = off', undefined);
   try {

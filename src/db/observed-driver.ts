@@ -3,6 +3,7 @@
  * those of the driver itself; and counts how long callers wait for one.
  */
 import { traced } from '../traced.ts';
+import { quotedName } from './dialects.ts';
 import { QueryEvent, queries } from './query-event.ts';
 import type { Clock } from '../clock.ts';
 import type { Awaitable } from '../stores.ts';
@@ -23,6 +24,7 @@ export class ObservedDriver implements Driver {
   readonly dialect: Dialect;
   /** Absent where the driver has none. */
   readonly backup?: (path: string, limit: Limit | undefined) => Promise<void>;
+  readonly listen?: NonNullable<Driver['listen']>;
   readonly #driver: Driver;
   readonly #watched: Watched;
 
@@ -31,6 +33,7 @@ export class ObservedDriver implements Driver {
     this.#driver = driver;
     this.#watched = watched;
     if (driver.backup !== undefined) this.backup = driver.backup.bind(driver);
+    if (driver.listen !== undefined) this.listen = driver.listen.bind(driver);
   }
 
   get load(): DriverLoad { return this.#driver.load; }
@@ -74,6 +77,8 @@ export class ObservedDriver implements Driver {
 /** A connection that tells of each statement. */
 class ObservedConnection implements Connection {
   readonly inner: Connection;
+  /** Absent where the connection has none. */
+  readonly insertMany?: (table: string, columns: readonly string[], rows: Iterable<Params>, limit: Limit | undefined) => Awaitable<number>;
   readonly #dialect: Dialect;
   readonly #name: string;
 
@@ -81,6 +86,9 @@ class ObservedConnection implements Connection {
     this.inner = inner;
     this.#dialect = dialect;
     this.#name = name;
+    if (inner.insertMany !== undefined) {
+      this.insertMany = (table, columns, rows, limit) => this.#tell(`insert into ${quotedName(dialect, table)}`, () => inner.insertMany!(table, columns, rows, limit)); // it was there a line above
+    }
   }
 
   get isInTransaction(): boolean { return this.inner.isInTransaction; }

@@ -2,17 +2,40 @@
  * An address and options → a database.
  */
 import { systemClock, type Clock } from '../clock.ts';
+import { SvcError } from '../errors.ts';
 import { bool, given, int, oneOf, readOptions } from '../options.ts';
 import { Database } from './database.ts';
+import { DeferredDriver } from './deferred-driver.ts';
 import { MAX_TIMEOUT_MS } from './limits.ts';
 import { ObservedDriver } from './observed-driver.ts';
+import { poolEvents, type PoolEventKind } from './pool-event.ts';
+import { isLocalHost, type PostgresUrl } from './postgres-url.ts';
 import { SqliteDriver } from './sqlite.ts';
-import { parseDatabaseUrl } from './url.ts';
+import { MEMORY } from './sqlite-options.ts';
+import { parseDatabaseUrl, shownUrl, type DatabaseUrl, type SqliteUrl } from './url.ts';
 import type { Logger } from '../log.ts';
 import type { Driver, Int8 } from './driver.ts';
+import type { PoolSettings } from './pool-settings.ts';
+import type { SslMode } from './postgres-options.ts';
 
-/** How long callers wait for a connection, and how many of them. */
+const BUSY_MS = 5_000;
+/** What is still under way when a database is closed has so long; then it is closed all the same. */
+const CLOSE_MS = 10_000;
+
+/** How many connections there are to a server, and how long callers wait for one. SQLite has one that writes, and heeds the last two only. */
 export interface PoolOptions {
+  /** Connections at most, 1 … 10_000. Default 10. */
+  readonly max?: number | undefined;
+  /** Connections that are always kept, made in the background, 0 … 10_000. Default 0. */
+  readonly min?: number | undefined;
+  /** How long those beyond `min` may be idle, 1 … 86_400. Default 60. */
+  readonly idleSeconds?: number | undefined;
+  /** How old one becomes, give or take a tenth; it ends when nobody has it. 10 … 604_800. Default 1_800. */
+  readonly maxLifetimeSeconds?: number | undefined;
+  /** What is done before a connection is lent to somebody else: a transaction that is open is rolled back; `full`: settings, temporary tables and all else are undone too, for a round trip each time. Default `transaction`. */
+  readonly reset?: 'transaction' | 'full' | undefined;
+  /** Reports, with its stack, whoever holds a connection for longer, 1 … 86_400; 0 for nobody. Default 0; of a DatabasePlugin 30, but 0 in production. */
+  readonly leakSeconds?: number | undefined;
   /** 1 … 2_147_483_647. Default 5_000; then PoolTimeout. */
   readonly acquireTimeoutMs?: number | undefined;
   /** Callers that wait at most, 0 … 1_000_000; one more gets a PoolTimeout at once. Default 1_000. */
@@ -25,16 +48,16 @@ export interface DatabaseOptions {
   readonly int8?: Int8 | undefined;
   /** `timeoutMs` of every verb that says none, 0 … 2_147_483_647; 0, the default, is no limit. */
   readonly statementTimeoutMs?: number | undefined;
-  /** Prepared statements kept for each connection, 1 … 10_000. Default 256. */
+  /** Prepared statements kept for each connection, 0 … 10_000; 0, for poolers between, is for servers only. Default 256. */
   readonly statementCache?: number | undefined;
   readonly pool?: PoolOptions | undefined;
-  /** Opens the file for reading only; it must be there. Default false. */
+  /** Nothing is written: opens the file for reading only, which must be there; transactions on a server refuse writes. Default false. */
   readonly readOnly?: boolean | undefined;
   /** `full`, the default: what is committed survives a power failure. `normal`: it survives a crash of the process only, and commits cost less. */
   readonly synchronous?: 'full' | 'normal' | undefined;
-  /** How long to wait for the lock of another process, 0 … 2_147_483_647. Default 5_000; then LockTimeout. */
+  /** SQLite: how long to wait for the lock of another process, 0 … 2_147_483_647. Default 5_000; then LockTimeout. */
   readonly busyTimeoutMs?: number | undefined;
-  /** Processes for long reads, read-only transactions and streams, 0 … 64. Default 0: those run in this one, beside the writing connection, and hold the loop. */
+  /** SQLite: processes for long reads, read-only transactions and streams, 0 … 64. Default 0: those run in this one, beside the writing connection, and hold the loop. */
   readonly readers?: number | undefined;
   readonly clock?: Clock | undefined;
   /** Gets warnings: slow statements, transactions left open. */
@@ -49,6 +72,8 @@ export interface PreparedDatabase {
   readonly database: Database;
   readonly synchronous: 'full' | 'normal';
   readonly isInMemory: boolean;
+  /** How a server that is another machine is reached, if it need not prove that it is the right one. */
+  readonly unproved: SslMode | undefined;
 }
 
 /** Who counts what a database does. @internal */
@@ -59,28 +84,79 @@ export interface DatabaseObserver {
   readonly onStatement?: ((seconds: number) => void) | undefined;
   /** Seconds, of each caller who did not get a connection at once. */
   readonly onWait?: ((seconds: number) => void) | undefined;
+  /** What befalls connections to a server. */
+  readonly onPoolEvent?: ((kind: PoolEventKind) => void) | undefined;
 }
 
 /** Reads address and options, and opens nothing. @internal */
-export function prepareDatabase(url: string, options: DatabaseOptions, { name, onStatement, onWait }: DatabaseObserver = UNNAMED): PreparedDatabase {
+export function prepareDatabase(url: string, options: DatabaseOptions, observer: DatabaseObserver = UNNAMED): PreparedDatabase {
   const address = parseDatabaseUrl(url);
-  const read = readOptions('the database', options, {
-    int8: oneOf(['auto', 'bigint', 'string'], 'auto'), statementTimeoutMs: int(0, 0, MAX_TIMEOUT_MS), statementCache: int(256, 1, 10_000), pool: given<PoolOptions>('an object', isObject),
-    readOnly: bool(address.isReadOnly), synchronous: oneOf(['full', 'normal'], address.synchronous ?? 'full'), busyTimeoutMs: int(5_000, 0, MAX_TIMEOUT_MS), readers: int(0, 0, 64),
+  const read = readDatabaseOptions(options, address);
+  const isSqlite = address.dialect === 'sqlite';
+  const { clock } = read;
+  const inner = isSqlite ? sqliteDriver(address, read, observer) : postgresDriver(address, shownUrl(url), read, observer);
+  const driver = new ObservedDriver(inner, { name: observer.name, clock, onWait: observer.onWait });
+  return { driver, database: new Database(driver, { clock, statementTimeoutMs: read.statementTimeoutMs }), synchronous: read.synchronous, isInMemory: isSqlite && address.path === MEMORY, unproved: isSqlite ? undefined : unprovedMode(address) };
+}
+
+function unprovedMode({ hosts, tls: { mode } }: PostgresUrl): SslMode | undefined {
+  return mode === 'verify-full' || hosts.every(({ host }) => isLocalHost(host)) ? undefined : mode;
+}
+
+function sqliteDriver({ path }: SqliteUrl, read: ReadOptions, { onStatement }: DatabaseObserver): Driver {
+  const { int8, statementCache, readOnly: isReadOnly, synchronous, busyTimeoutMs, readers, clock, log, pool: { acquireTimeoutMs, maxWaiting } } = read;
+  if (statementCache === 0) throw new SvcError('E_DB_OPTION', ['"statementCache" 0 is for poolers between a program and its server']);
+  return new SqliteDriver({ path, isReadOnly, synchronous, busyTimeoutMs, readers, int8, statementCache, acquireTimeoutMs, maxWaiting, clock, log, onStatement });
+}
+
+/** Its modules are loaded when it is opened. */
+function postgresDriver(address: PostgresUrl, shown: string, read: ReadOptions, { name, onStatement, onPoolEvent }: DatabaseObserver): Driver {
+  const { int8, statementCache, readOnly, synchronous, readers, busyTimeoutMs, clock, log, pool } = read;
+  if (readers > 0) throw new SvcError('E_DB_OPTION', ['"readers" are processes for SQLite, and a server has its own']);
+  if (busyTimeoutMs !== BUSY_MS) throw new SvcError('E_DB_OPTION', ['"busyTimeoutMs" is for SQLite: write set.lock_timeout=… into the address']);
+  const { user, password, database, tls, hasPlainStartup, target } = address;
+  const parameters = { ...address.parameters, ...readOnly ? { default_transaction_read_only: 'on' } : {}, ...synchronous === 'normal' ? { synchronous_commit: 'off' } : {} };
+  const session = { user, password, database, tls, parameters, hasPlainStartup, mustWrite: target === 'read-write' || target === 'primary', statementCache, int8, clock, log, onStatement };
+  const tell = (kind: PoolEventKind, error?: unknown): void => {
+    onPoolEvent?.(kind);
+    if (poolEvents.hasSubscribers) poolEvents.publish({ kind, database: name, error });
+  };
+  return new DeferredDriver('postgres', async () => {
+    const { PostgresDriver } = await import('./postgres.ts');
+    return new PostgresDriver({ address, shown, pool, session, clock, log, onPoolEvent: tell });
+  });
+}
+
+/** Every option, checked. */
+type ReadOptions = ReturnType<typeof readDatabaseOptions>;
+
+// the address says what the options leave open
+function readDatabaseOptions(options: DatabaseOptions, address: DatabaseUrl) {
+  const isReadOnly = address.dialect === 'sqlite' && address.isReadOnly;
+  const synchronous = address.dialect === 'sqlite' ? address.synchronous : undefined;
+  const statementCache = address.dialect === 'postgres' ? address.statementCache : undefined;
+  const { pool, clock, ...read } = readOptions('the database', options, {
+    int8: oneOf(['auto', 'bigint', 'string'], 'auto'), statementTimeoutMs: int(0, 0, MAX_TIMEOUT_MS), statementCache: int(statementCache ?? 256, 0, 10_000), pool: given<PoolOptions>('an object', isObject),
+    readOnly: bool(isReadOnly), synchronous: oneOf(['full', 'normal'], synchronous ?? 'full'), busyTimeoutMs: int(BUSY_MS, 0, MAX_TIMEOUT_MS), readers: int(0, 0, 64),
     clock: given<Clock>(), log: given<Logger>(),
   });
-  const { acquireTimeoutMs, maxWaiting } = readOptions('the database\'s pool', read.pool ?? {}, { acquireTimeoutMs: int(5_000, 1, MAX_TIMEOUT_MS), maxWaiting: int(1_000, 0, 1_000_000) });
-  const clock = read.clock ?? systemClock;
-  const { int8, statementCache, readOnly: isReadOnly, synchronous, busyTimeoutMs, readers, log } = read;
-  const sqlite = new SqliteDriver({ path: address.path, isReadOnly, synchronous, busyTimeoutMs, readers, int8, statementCache, acquireTimeoutMs, maxWaiting, clock, log, onStatement });
-  const driver = new ObservedDriver(sqlite, { name, clock, onWait });
-  return { driver, database: new Database(driver, { clock, statementTimeoutMs: read.statementTimeoutMs }), synchronous, isInMemory: address.path === ':memory:' };
+  return { ...read, clock: clock ?? systemClock, pool: poolSettings(pool ?? {}) };
+}
+
+function poolSettings(options: PoolOptions): Omit<PoolSettings, 'connectTimeoutMs'> {
+  const { max, min, idleSeconds, maxLifetimeSeconds, reset, leakSeconds, acquireTimeoutMs, maxWaiting } = readOptions('the database\'s pool', options, {
+    max: int(10, 1, 10_000), min: int(0, 0, 10_000), idleSeconds: int(60, 1, 86_400), maxLifetimeSeconds: int(1_800, 10, 604_800), reset: oneOf(['transaction', 'full'], 'transaction'),
+    leakSeconds: int(0, 0, 86_400), acquireTimeoutMs: int(5_000, 1, MAX_TIMEOUT_MS), maxWaiting: int(1_000, 0, 1_000_000),
+  });
+  if (min > max) throw new SvcError('E_DB_OPTION', [`"pool.min" ${min} is more than "pool.max" ${max}`]);
+  return { max, min, idleMs: idleSeconds * 1_000, maxLifetimeMs: maxLifetimeSeconds * 1_000, reset, leakAfterMs: leakSeconds * 1_000, acquireTimeoutMs, maxWaiting, closeMs: CLOSE_MS };
 }
 
 /**
  * Opens a database. Close it at the end, or declare it by `await using`.
  *
  *   await using db = await openDatabase('sqlite:./data.db');
+ *   await using db = await openDatabase('postgres://app:secret@db.example/shop');
  *
  * @throws SvcError `E_DB_URL`, `E_DB_DRIVER`, `E_DB_OPEN`, `E_DB_OPTION`, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
  */

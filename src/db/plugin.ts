@@ -1,7 +1,7 @@
 /**
  * A database as a part of an application: opened before everything else starts, closed after everything else has stopped.
  *
- *   app.register(new DatabasePlugin('sqlite:./data.db'));
+ *   app.register(new DatabasePlugin('sqlite:./data.db'));                              or postgres://user:password@host/database
  *   app.get('/notes', { db: Depends(db) }, ({ db }) => db.fetchAll('select id, title from notes'));
  *   app.state.db.execute(…)                                                          the same database, outside of requests
  *
@@ -33,6 +33,7 @@ declare module '../http/state.ts' {
 
 const DEFAULT_NAME = 'database';
 const MIGRATIONS = 'migrations';
+const LEAK_SECONDS = 30;
 const keys = new Map<string, StateKey<Database>>();
 
 /** The key of a database by the `name` of its plugin: for `Depends()` and `app.state.get()`. */
@@ -139,19 +140,24 @@ export class DatabasePlugin implements Plugin {
 
   #prepare(): PreparedDatabase {
     const { clock, log } = this.#host!; // register() comes before whatever opens it
-    const { waits, statements } = this.#metrics!;
+    const { waits, statements, poolEvents } = this.#metrics!;
     const { name } = this;
-    return prepareDatabase(this.#url, { clock, log, ...this.#options }, {
-      name, onWait: (seconds) => waits.observe(seconds, name), onStatement: (seconds) => statements.observe(seconds, name),
+    return prepareDatabase(this.#url, { clock, log, ...this.#options, pool: this.#pool() }, {
+      name, onWait: (seconds) => waits.observe(seconds, name), onStatement: (seconds) => statements.observe(seconds, name), onPoolEvent: (kind) => poolEvents.add(1, name, kind),
     });
+  }
+
+  /** Stacks for those who keep connections cost a little: not in production. */
+  #pool(): DatabaseOptions['pool'] {
+    return { leakSeconds: this.#host!.env === 'production' ? 0 : LEAK_SECONDS, ...this.#options.pool };
   }
 
   /** Makes no file: in one that is not there nothing has been applied, as in an empty one in memory. */
   #prepareToRead(): PreparedDatabase {
-    const { path } = parseDatabaseUrl(this.#url);
+    const address = parseDatabaseUrl(this.#url);
     if (this.#described.isInMemory) return this.#prepare();
     const { clock, log } = this.#host!; // as in #prepare()
-    if (!existsSync(path) && existsSync(dirname(path))) return prepareDatabase('sqlite::memory:', { clock, log });
+    if (address.dialect === 'sqlite' && !existsSync(address.path) && existsSync(dirname(address.path))) return prepareDatabase('sqlite::memory:', { clock, log });
     return prepareDatabase(this.#url, { clock, log, ...this.#options, readOnly: true, readers: 0 });
   }
 
@@ -167,7 +173,7 @@ export class DatabasePlugin implements Plugin {
   }
 
   #rules(): Rule[] {
-    const { isInMemory, synchronous } = this.#described;
+    const { isInMemory, synchronous, unproved } = this.#described;
     const rule = (id: `${string}/${string}`, why: string, remedy: string, message: string): Rule => ({
       id, severity: 'warning', phase: 'environment', why, remedy,
       run: (view, report) => { if (view.env === 'production') report(`plugin ${this.name}`, message); },
@@ -175,6 +181,7 @@ export class DatabasePlugin implements Plugin {
     return [
       ...isInMemory ? [rule(`${this.name}/memory`, 'A database in memory is gone with its process, and each worker has another', 'Use a file: sqlite:./data.db', 'its data is in memory: each worker has its own, and none survives')] : [],
       ...synchronous === 'normal' && !isInMemory ? [rule(`${this.name}/synchronous`, 'With synchronous "normal" the last transactions may be undone when the power fails', 'Leave the option "synchronous" out: "full" is the default', 'commits do not wait for the disk (synchronous "normal")')] : [],
+      ...unproved !== undefined ? [rule(`${this.name}/tls`, 'A server that need not prove itself may be anybody on the way, who then reads and changes everything', 'Write sslmode=verify-full into the address, and sslrootcert=… if its authority is your own', `its server is not proved (sslmode "${unproved}")`)] : [],
     ];
   }
 }

@@ -305,8 +305,12 @@ export class Pool<C extends PooledConnection> {
     slot.place = 'busy';
     this.#slots.delete(connection);
     this.#reports.closed();
-    if (connection.isBroken) connection.destroy();
-    else this.#end(connection);
+    if (connection.isBroken) {
+      connection.destroy();
+      this.#backoff.suspect();
+    } else {
+      this.#end(connection);
+    }
     this.#pump();
   }
 

@@ -2,7 +2,7 @@
  * One connection to PostgreSQL, lent to one owner at a time: the verbs, transactions, and what a pool needs to know.
  */
 import { CommitOutcomeUnknown, ConnectionLost, DatabaseError, TransactionAborted } from './db-errors.ts';
-import { beginTexts } from './dialects.ts';
+import { beginTexts, quotedName } from './dialects.ts';
 import { limitReached } from './limits.ts';
 import { scriptStatements } from './placeholders.ts';
 import { PostgresRunner } from './postgres-runner.ts';
@@ -69,12 +69,16 @@ export class PostgresConnection implements PostgresSession {
   }
 
   async scalar(sql: string, params: Params, limit: Limit | undefined): Promise<unknown> {
-    const { rows, plan } = await this.#run(this.#runner.run(sql, params, limit, 'first'));
-    return rows.length === 0 ? undefined : (rows[0] as Row)[plan!.names[0]!]; // a row has a plan
+    const { rows } = await this.#run(this.#runner.run(sql, params, limit, 'firstList'));
+    return rows.length === 0 ? undefined : (rows[0] as unknown[])[0];
   }
 
   executeMany(sql: string, rows: Iterable<Params>, limit: Limit | undefined): Promise<number> {
     return this.#run(this.#runner.many(sql, rows, limit));
+  }
+
+  insertMany(table: string, columns: readonly string[], rows: Iterable<Params>, limit: Limit | undefined): Promise<number> {
+    return this.#run(this.#runner.insert(quotedName('postgres', table), columns.map((name) => quotedName('postgres', name)), rows, limit));
   }
 
   /** By a portal, which lives as long as its transaction: one is begun where none is open, and ends with the stream. */

@@ -16,8 +16,8 @@ export const STEP = { parse: 0, parameters: 1, rows: 2, bind: 3, execute: 4, clo
 /** One of {@link STEP}. */
 export type Step = (typeof STEP)[keyof typeof STEP];
 
-/** What becomes of rows: `first` keeps one, `none` keeps none. */
-export type RowsWanted = 'none' | 'first' | 'objects' | 'lists';
+/** What becomes of rows: `first` keeps one, as an object, `firstList` as a list; `none` keeps none. */
+export type RowsWanted = 'none' | 'first' | 'firstList' | 'objects' | 'lists';
 
 const TAG_COUNT = /^(?:INSERT \d+|UPDATE|DELETE|MERGE|COPY) (\d+)$/;
 
@@ -154,6 +154,7 @@ export class Exchange {
       case 'objects': rows.push(readRow(plan, bytes, at, end)); break;
       case 'lists': rows.push(readValues(plan, bytes, at, end)); break;
       case 'first': if (rows.length === 0) rows.push(readRow(plan, bytes, at, end)); break;
+      case 'firstList': if (rows.length === 0) rows.push(readValues(plan, bytes, at, end)); break;
     }
   }
 

@@ -12,8 +12,10 @@ import { randomBytes } from 'node:crypto';
 import { DatabaseError } from './db-errors.ts';
 import { limitReached } from './limits.ts';
 import { checkedStatement } from './placeholders.ts';
+import { CAN_COPY, copyRows } from './postgres-copy.ts';
 import { isStalePlan } from './postgres-errors.ts';
 import { Exchange, STEP, type RowsWanted, type Step } from './postgres-exchange.ts';
+import { writeMany, type Many } from './postgres-many.ts';
 import { FIND_COLUMNS, FIND_TYPES, foundType, planRows, rereadRows, type RowPlan } from './postgres-rows.ts';
 import { PostgresStatements, type KnownStatement } from './postgres-statements.ts';
 import { checkCount, needsTypes, writeParams } from './postgres-values.ts';
@@ -29,6 +31,9 @@ const DESCRIBE_AND_RUN: readonly Step[] = [STEP.parameters, STEP.rows, ...RUN];
 const PARSE_AND_RUN: readonly Step[] = [STEP.parse, ...DESCRIBE_AND_RUN];
 const PREPARE: readonly Step[] = [STEP.parse, STEP.parameters, STEP.rows, STEP.ready];
 const SIMPLE: readonly Step[] = [STEP.simple];
+
+/** So few rows are inserted without asking what else could be done. */
+const FEW_ROWS = 64;
 
 /** What is run, and how. */
 export interface Request {
@@ -129,7 +134,34 @@ export class PostgresRunner {
       const known = this.#isCaching ? await this.#described(text, limit) : undefined;
       if (this.#writing !== undefined) await this.turn();
       this.#check(text, limit);
-      return await this.exclusively(() => this.#writeMany({ text, placeholders, known, first: first.value, source, limit }));
+      const { name } = this.statements.seen(text) ?? { name: '' };
+      const many: Many = { text, name, placeholders, oids: known?.oids, first: first.value, source, limit };
+      return await this.exclusively(() => writeMany(this.conversation, this.types, many));
+    } finally {
+      source.return?.();
+    }
+  }
+
+  /**
+   * Inserts rows of values, all of them or none: many by COPY, where that does what INSERT does. `table` and `columns` are quoted
+   * already.
+   */
+  async insert(table: string, columns: readonly string[], rows: Iterable<Params>, limit: Limit | undefined): Promise<number> {
+    const text = `insert into ${table} (${columns.join(', ')}) values (${columns.map((_, index) => `$${index + 1}`).join(', ')})`;
+    const source = rows[Symbol.iterator]();
+    try {
+      const first: Params[] = [];
+      while (first.length < FEW_ROWS) {
+        const next = source.next();
+        if (next.done === true) break;
+        first.push(next.value);
+      }
+      const all = chained(first, source);
+      if (first.length < FEW_ROWS || (await this.run(CAN_COPY, [table], limit, 'lists')).rows.some((row) => (row as unknown[])[0] !== true)) return await this.many(text, all, limit);
+      const { oids } = await this.#described(text, limit); // INSERT says by it what it would refuse
+      await this.turn();
+      this.#check(text, limit);
+      return await this.exclusively(() => copyRows(this.conversation, this.types, { text: `copy ${table} (${columns.join(', ')}) from stdin`, oids, rows: all, limit }));
     } finally {
       source.return?.();
     }
@@ -281,59 +313,11 @@ export class PostgresRunner {
   #reread(exchange: Exchange): void {
     if (exchange.plan !== undefined && exchange.plan.unknown.length > 0) rereadRows(exchange.plan, this.types, exchange.rows as Row[]);
   }
-
-  async #writeMany({ text, placeholders, known, first, source, limit }: Many): Promise<number> {
-    const { conversation, statements } = this;
-    const { writer } = conversation;
-    const name = statements.seen(text)?.isDescribed === true ? statements.seen(text)!.name : ''; // a text too long to be kept is not
-    const wasIdle = conversation.status === 'I';
-    if (name === '') writer.parse('', text);
-    const exchange = new Exchange({ sql: text, steps: name === '' ? [STEP.parse] : [], wanted: 'none', types: this.types });
-    conversation.add(exchange);
-    const finished = conversation.finish(exchange, limit);
-    finished.catch(() => undefined); // looked at below
-    let failure: { readonly error: unknown } | undefined;
-    try {
-      for (let next: IteratorResult<Params, unknown> = { done: false, value: first }, row = 1; next.done !== true && exchange.error === undefined && !conversation.isEnded; next = source.next(), row++) {
-        this.#writePair(exchange, name, next.value, placeholders, known?.oids, row);
-        const room = conversation.room();
-        if (room !== undefined) await room;
-      }
-    } catch (error) {
-      failure = { error };
-      if (wasIdle) writer.execute('svc_undo', 0); // there is no such portal: the error undoes what came before the Sync
-    }
-    writer.sync();
-    conversation.flushSoon();
-    if (failure === undefined) return (await finished).affectedRows;
-    await finished.catch(() => undefined); // that of the value, or of whoever made it, came first
-    throw failure.error;
-  }
-
-  #writePair(exchange: Exchange, name: string, params: Params, placeholders: number, oids: readonly number[] | undefined, row: number): void {
-    const { writer } = this.conversation;
-    const before = writer.length;
-    try {
-      checkCount(params, placeholders, row);
-      writer.beginBind('', name, params.length);
-      writeParams(writer, params, oids, this.types, row);
-      writer.endBind(TEXT_FORMATS);
-      writer.execute('', 0);
-      exchange.pairsWritten++;
-    } catch (error) {
-      writer.rewind(before);
-      throw error;
-    }
-  }
 }
 
-interface Many {
-  readonly text: string;
-  readonly placeholders: number;
-  readonly known: Description | undefined;
-  readonly first: Params;
-  readonly source: Iterator<Params>;
-  readonly limit: Limit | undefined;
+function* chained(first: readonly Params[], rest: Iterator<Params>): Generator<Params, void, undefined> {
+  yield* first;
+  for (let next = rest.next(); next.done !== true; next = rest.next()) yield next.value;
 }
 
 function withClosing(closing: readonly string[], steps: readonly Step[]): readonly Step[] {

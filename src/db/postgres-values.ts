@@ -41,6 +41,14 @@ export function writeParams(writer: MessageWriter, params: Params, oids: readonl
   }
 }
 
+/** The text of a value for a column of this type, null for NULL. @throws SvcError `E_DB_PARAMETER` */
+export function textOf(value: unknown, index: number, oid: number, types: PostgresTypes, row: number): string | null {
+  const base = oid < FIRST_OWN_OID ? oid : types.get(oid)?.oid ?? oid;
+  const text = typeof value === 'object' && value !== null && !(value instanceof Date || value instanceof Json || value instanceof Uint8Array) ? structureText(value, base, types) : elementText(value, base);
+  if (text !== undefined && (text === null || !text.includes('\0'))) return text;
+  return refuseParameter(index + 1, parameterProblem(value) ?? `a value that a column of type ${types.get(oid)?.name ?? oid} cannot hold`, row);
+}
+
 /** @throws SvcError `E_DB_PARAMETER_COUNT` */
 export function checkCount(params: Params, needed: number, row?: number): void {
   if (params.length !== needed) refuseCount(needed, params.length, row);
@@ -99,10 +107,15 @@ function writeObject(writer: MessageWriter, value: object, index: number, oid: n
   if (value instanceof Date) return writeDate(writer, value, index, oid);
   if (value instanceof Json) return writeString(writer, value.text);
   if (value instanceof Uint8Array) return writeBytes(writer, value, index, oid, types);
+  const text = structureText(value, oid, types);
+  return text === undefined ? parameterProblem(value) : writeString(writer, text);
+}
+
+/** A list or an object: JSON where that is wanted, a list of values where such are. Undefined where neither is. */
+function structureText(value: object, oid: number, types: PostgresTypes): string | undefined {
+  if (oid === OID.json || oid === OID.jsonb) return jsonText(value);
   const type = types.get(oid);
-  const text = oid === OID.json || oid === OID.jsonb ? jsonText(value) : Array.isArray(value) && (type?.element !== undefined || oid === UNDESCRIBED) ? listText(value, type) : undefined;
-  if (text === undefined) return parameterProblem(value);
-  return writeString(writer, text);
+  return Array.isArray(value) && (type?.element !== undefined || oid === UNDESCRIBED) ? listText(value, type) : undefined;
 }
 
 function writeDate(writer: MessageWriter, value: Date, index: number, oid: number): string | undefined {

@@ -4,8 +4,10 @@
 import { SvcError } from '../errors.ts';
 import { DatabaseError, PoolTimeout } from './db-errors.ts';
 import { Pool } from './pool.ts';
+import { connectPostgres } from './postgres-connect.ts';
 import { findServer, searchMs } from './postgres-hosts.ts';
 import { PostgresListener } from './postgres-listener.ts';
+import { PostgresTypes } from './postgres-types.ts';
 import type { Clock } from '../clock.ts';
 import type { Logger } from '../log.ts';
 import type { Awaitable } from '../stores.ts';
@@ -23,7 +25,6 @@ export interface PostgresOptions {
   readonly shown: string;
   readonly pool: Omit<PoolSettings, 'connectTimeoutMs'>;
   readonly session: PostgresConnectionOptions;
-  readonly connect: ConnectPostgres;
   readonly clock: Clock;
   readonly log: Logger | undefined;
   readonly onPoolEvent?: ((kind: PoolEventKind, error?: unknown) => void) | undefined;
@@ -36,8 +37,10 @@ export class PostgresDriver implements Driver {
   readonly #listener: PostgresListener;
   readonly #shown: string;
 
-  constructor({ address, shown, pool, session, connect, clock, log, onPoolEvent }: PostgresOptions) {
+  constructor({ address, shown, pool, session, clock, log, onPoolEvent }: PostgresOptions) {
     const { hosts, target, connectTimeoutMs } = address;
+    const types = new PostgresTypes(session.int8); // the database is asked once for those that are not built in
+    const connect: ConnectPostgres = (host, options, limit) => connectPostgres(host, options, limit, types);
     const search = { hosts, target, connectTimeoutMs, connect, options: session, clock };
     const find = (limit: Limit): Promise<PostgresSession> => findServer(search, limit);
     const longestMs = searchMs(search);

@@ -13,6 +13,7 @@ import { StoreFull, type RecordStore } from '../stores.ts';
 import { quotedName } from './dialects.ts';
 import type { Database } from './database.ts';
 import type { Dialect } from './driver.ts';
+import type { Parameter, Params } from './values.ts';
 
 /** What a {@link DatabaseRecordStore} is made from, beside its database. */
 export interface DatabaseRecordStoreOptions {
@@ -41,7 +42,7 @@ export function recordStoreMigration(table: string = TABLE): Readonly<Record<Dia
     ];
   };
   const binary: readonly [string, string] = ['varchar(255) character set utf8mb4 collate utf8mb4_bin', 'longtext character set utf8mb4 collate utf8mb4_bin'];
-  return { sqlite: of('sqlite', ['text', 'text']), postgres: of('postgres', ['text', 'text']), mysql: of('mysql', binary), mariadb: of('mariadb', binary) };
+  return { sqlite: of('sqlite', ['text', 'text']), postgres: of('postgres', ['bytea', 'bytea']), mysql: of('mysql', binary), mariadb: of('mariadb', binary) };
 }
 
 /** Records of every process that opens the same table. Full means StoreFull, never silent loss. */
@@ -52,6 +53,8 @@ export class DatabaseRecordStore implements RecordStore {
   readonly #maxRecords: number;
   /** Inserts before the records are counted again. */
   #headroom = 0;
+  #counting: Promise<void> | undefined;
+  readonly #adding = new Set<Promise<unknown>>();
   #writes = 0;
   readonly #sql: Readonly<Record<'get' | 'set' | 'add' | 'addBelow' | 'replace' | 'delete' | 'sweep' | 'count', string>>;
 
@@ -64,7 +67,7 @@ export class DatabaseRecordStore implements RecordStore {
     this.#clock = clock ?? systemClock;
     this.#table = table;
     this.#maxRecords = maxRecords;
-    this.#sql = statements(quotedName(db.dialect, table));
+    this.#sql = statements(quotedName(db.dialect, table), db.dialect === 'postgres' ? ' for update skip locked' : '');
   }
 
   /** Makes the table if it is not there: for programs that have no migrations. */
@@ -75,13 +78,14 @@ export class DatabaseRecordStore implements RecordStore {
   }
 
   async get(key: string): Promise<string | undefined> {
-    return this.#db.scalar<string>(this.#sql.get, [key, this.#now()]);
+    const found = await this.#db.scalar<string | Uint8Array>(this.#sql.get, [this.#stored(key), this.#now()]);
+    return found instanceof Uint8Array ? Buffer.from(found.buffer, found.byteOffset, found.byteLength).toString() : found;
   }
 
   async set(key: string, value: string, ttlMs: number): Promise<void> {
-    if (!(ttlMs > 0)) return void await this.#db.execute(this.#sql.delete, [key, Number.MIN_SAFE_INTEGER]);
+    if (!(ttlMs > 0)) return void await this.#db.execute(this.#sql.delete, [this.#stored(key), Number.MIN_SAFE_INTEGER]);
     const deadlineMs = this.#now() + Math.ceil(ttlMs);
-    if ((await this.#db.execute(this.#sql.set, [value, deadlineMs, key])).affectedRows === 0) await this.#insert(key, value, deadlineMs, true);
+    if ((await this.#db.execute(this.#sql.set, [this.#stored(value), deadlineMs, this.#stored(key)])).affectedRows === 0) await this.#insert(key, value, deadlineMs, true);
     await this.#sweep();
   }
 
@@ -95,31 +99,64 @@ export class DatabaseRecordStore implements RecordStore {
   async replace(key: string, expected: string, value: string, ttlMs: number): Promise<boolean> {
     const nowMs = this.#now();
     const deadlineMs = ttlMs > 0 ? nowMs + Math.ceil(ttlMs) : nowMs; // without time to live it has expired
-    return (await this.#db.execute(this.#sql.replace, [value, deadlineMs, key, expected, nowMs])).affectedRows === 1;
+    return (await this.#db.execute(this.#sql.replace, [this.#stored(value), deadlineMs, this.#stored(key), this.#stored(expected), nowMs])).affectedRows === 1;
   }
 
   async delete(key: string): Promise<boolean> {
-    return (await this.#db.execute(this.#sql.delete, [key, this.#now()])).affectedRows === 1;
+    return (await this.#db.execute(this.#sql.delete, [this.#stored(key), this.#now()])).affectedRows === 1;
   }
 
   /** Whether it was written. With `overwrites` a live record of that key, which another process has just made, is. */
   async #insert(key: string, value: string, deadlineMs: number, overwrites: boolean): Promise<boolean> {
     const expiredMs = overwrites ? Number.MAX_SAFE_INTEGER : this.#now();
-    if (this.#headroom <= 0) await this.#count();
+    if (this.#headroom <= 0) await (this.#counting ??= this.#count());
     if (this.#headroom > 0) {
       this.#headroom--;
-      return (await this.#db.execute(this.#sql.add, [key, value, deadlineMs, expiredMs])).affectedRows === 1;
+      return await this.#add([this.#stored(key), this.#stored(value), deadlineMs, expiredMs]) === 1;
     }
-    const { affectedRows } = await this.#db.execute(this.#sql.addBelow, [key, value, deadlineMs, this.#maxRecords, key, expiredMs]);
+    await Promise.allSettled(this.#adding); // they are not counted before they are there
+    const affectedRows = await this.#addBelow([this.#stored(key), this.#stored(value), deadlineMs, this.#maxRecords, this.#stored(key), expiredMs]);
     if (affectedRows === 0 && await this.get(key) === undefined) throw new StoreFull();
     return affectedRows === 1;
   }
 
-  /** Counting costs as much as there are records: the next count is due when a sixteenth of the room may be used up. */
+  /** Where others write beside it each would count the same, so there they do it one after the other. */
+  async #addBelow(params: Params): Promise<number> {
+    if (this.#db.dialect !== 'postgres') return (await this.#db.execute(this.#sql.addBelow, params)).affectedRows;
+    return this.#db.transaction(async (tx) => {
+      await tx.execute('select pg_advisory_xact_lock(hashtextextended(?, 0))', [`svc_records ${this.#table}`]);
+      return (await tx.execute(this.#sql.addBelow, params)).affectedRows;
+    }, { isolation: 'read committed' });
+  }
+
+  /** PostgreSQL's text has no NUL, so there texts are kept as their bytes. What has no bytes is refused where it is bound. */
+  #stored(text: string): Parameter {
+    return this.#db.dialect === 'postgres' && text.isWellFormed() ? Buffer.from(text) : text;
+  }
+
+  async #add(params: Params): Promise<number> {
+    const adding = this.#db.execute(this.#sql.add, params);
+    this.#adding.add(adding);
+    try {
+      return (await adding).affectedRows;
+    } finally {
+      this.#adding.delete(adding);
+    }
+  }
+
+  /**
+   * Counting costs as much as there are records: the next count is due when a sixteenth of the room may be used up. One count is
+   * enough for all who wait for it, and what is being written counts as if it were there.
+   */
   async #count(): Promise<void> {
-    while (await this.#sweepSome() === SWEPT_AT_ONCE); // full means full of live records
-    const count = await this.#db.scalar<number>(this.#sql.count);
-    this.#headroom = Math.floor((this.#maxRecords - count!) / PROCESSES); // count(*) always has a row
+    try {
+      while (await this.#sweepSome() === SWEPT_AT_ONCE); // full means full of live records
+      const underWay = this.#adding.size;
+      const count = await this.#db.scalar<number>(this.#sql.count);
+      this.#headroom = Math.floor((this.#maxRecords - count! - underWay) / PROCESSES); // count(*) always has a row
+    } finally {
+      this.#counting = undefined;
+    }
   }
 
   async #sweep(): Promise<void> {
@@ -135,7 +172,8 @@ export class DatabaseRecordStore implements RecordStore {
   }
 }
 
-function statements(table: string): Readonly<Record<'get' | 'set' | 'add' | 'addBelow' | 'replace' | 'delete' | 'sweep' | 'count', string>> {
+/** `unlessSwept`: leaves out what somebody else is just sweeping. */
+function statements(table: string, unlessSwept: string): Readonly<Record<'get' | 'set' | 'add' | 'addBelow' | 'replace' | 'delete' | 'sweep' | 'count', string>> {
   const overwrite = `on conflict (record_key) do update set record_value = excluded.record_value, deadline_ms = excluded.deadline_ms where ${table}.deadline_ms <= ?`;
   return {
     get: `select record_value from ${table} where record_key = ? and deadline_ms > ?`,
@@ -144,7 +182,7 @@ function statements(table: string): Readonly<Record<'get' | 'set' | 'add' | 'add
     addBelow: `insert into ${table} (record_key, record_value, deadline_ms) select ?, ?, ? where (select count(*) from ${table}) < ? or exists (select 1 from ${table} where record_key = ?) ${overwrite}`,
     replace: `update ${table} set record_value = ?, deadline_ms = ? where record_key = ? and record_value = ? and deadline_ms > ?`,
     delete: `delete from ${table} where record_key = ? and deadline_ms > ?`,
-    sweep: `delete from ${table} where record_key in (select record_key from ${table} where deadline_ms <= ? limit ?)`,
+    sweep: `delete from ${table} where record_key in (select record_key from ${table} where deadline_ms <= ? limit ?${unlessSwept})`,
     count: `select count(*) from ${table}`,
   };
 }

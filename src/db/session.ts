@@ -75,7 +75,8 @@ export abstract class Session {
   async insertMany(table: string, columns: readonly string[], rows: Iterable<readonly Parameter[]>, options?: QueryOptions): Promise<number> {
     if (columns.length === 0) throw new SvcError('E_DB_STATEMENT', ['insertMany() names no columns']);
     const names = columns.map((name) => quotedName(this.dialect, name)).join(', ');
-    return this.executeMany(`insert into ${quotedName(this.dialect, table)} (${names}) values (${columns.map(() => '?').join(', ')})`, rows, options);
+    const text = `insert into ${quotedName(this.dialect, table)} (${names}) values (${columns.map(() => '?').join(', ')})`;
+    return this.whole((connection, limit) => connection.insertMany?.(table, columns, rows, limit) ?? connection.executeMany(text, rows, limit), options);
   }
 
   /**

@@ -46,7 +46,7 @@ function encode(value: Parameter, index: number, row: number | undefined): Sqlit
   if (typeof value === 'string' || typeof value !== 'object' && typeof value !== 'boolean') return value;
   if (typeof value === 'boolean') return value ? 1n : 0n;
   if (value instanceof Date) return isoText(value);
-  return value instanceof Json ? value.text : value;
+  return value instanceof Json ? value.text : value as Uint8Array | null; // a list was refused above
 }
 
 /** A value as callers get it. Integers come as bigint, or as number when the statement was read so. */

@@ -5,17 +5,22 @@
  *   sqlite:///abs/path.db                   an absolute path; percent-encoding is undone
  *   sqlite::memory:                         gone with the process
  *   …?mode=ro&synchronous=normal            ro: like the option readOnly
+ *   postgres://user:password@host/database  see postgres-url.ts
  *
- * postgres://, mysql:// and mariadb:// are recognised and refused: this version speaks SQLite only.
+ * mysql:// and mariadb:// are recognised and refused: this version does not speak to them.
  */
 import { resolve } from 'node:path';
 import { SvcError } from '../errors.ts';
 import { closest } from '../options.ts';
+import { parsePostgresUrl, type PostgresUrl } from './postgres-url.ts';
 import { MEMORY } from './sqlite-options.ts';
 import type { Dialect } from './driver.ts';
 
 /** What an address says. */
-export interface DatabaseUrl {
+export type DatabaseUrl = SqliteUrl | PostgresUrl;
+
+/** Where a database of SQLite is. */
+export interface SqliteUrl {
   readonly dialect: 'sqlite';
   /** An absolute path, or `:memory:`. */
   readonly path: string;
@@ -29,9 +34,10 @@ const SQLITE_KEYS: Readonly<Record<string, readonly string[]>> = { mode: ['ro', 
 /** Reads an address. @throws SvcError `E_DB_URL`, and `E_DB_DRIVER` for an engine of a later version */
 export function parseDatabaseUrl(url: string): DatabaseUrl {
   const [, scheme = '', rest = ''] = /^([A-Za-z][A-Za-z\d+.-]*):(.*)$/s.exec(url) ?? [];
-  if (scheme === '') refuse(url, 'it does not begin with "sqlite:"');
+  if (scheme === '') refuse(url, 'it does not begin with "sqlite:" or "postgres:"');
   const dialect = Object.hasOwn(SCHEMES, scheme.toLowerCase()) ? SCHEMES[scheme.toLowerCase()] : undefined;
   if (dialect === undefined) refuse(url, `there is no database "${scheme}"${meant(scheme.toLowerCase(), Object.keys(SCHEMES))}`);
+  if (dialect === 'postgres') return parsePostgresUrl(rest, (problem) => refuse(url, problem));
   if (dialect !== 'sqlite') throw new SvcError('E_DB_DRIVER', [dialect]);
   if (scheme !== 'sqlite') refuse(url, `the scheme is "sqlite", found "${scheme}"`);
   const [place = '', query] = split(rest);

@@ -4,8 +4,11 @@
 import { SvcError } from '../errors.ts';
 import { shown } from '../options.ts';
 
-/** A value that any engine can bind. `undefined` is almost always a mistake: write `null`. */
-export type Parameter = null | string | number | bigint | boolean | Date | Uint8Array | Json;
+/**
+ * A value that any engine can bind, and a list, which PostgreSQL takes for an array or for JSON, as the statement wants, and the
+ * others refuse. `undefined` is almost always a mistake: write `null`.
+ */
+export type Parameter = null | string | number | bigint | boolean | Date | Uint8Array | Json | readonly Parameter[];
 
 /** Values for the placeholders of one statement, in their order. */
 export type Params = readonly Parameter[];

@@ -113,7 +113,7 @@ test('DatabasePlugin refuses to start in production while migrations are pending
 
 test('DatabasePlugin refuses a bad address or option where it is made, and a missing directory at start', async (t) => {
   assert.throws(() => new DatabasePlugin('sqlite:'), fault('E_DB_URL'));
-  assert.throws(() => new DatabasePlugin('postgres://u:secret@h/d'), (error) => fault('E_DB_DRIVER')(error) && !(error as SvcError).message.includes('secret'));
+  assert.throws(() => new DatabasePlugin('mysql://u:secret@h/d'), (error) => fault('E_DB_DRIVER')(error) && !(error as SvcError).message.includes('secret'));
   assert.throws(() => new DatabasePlugin('sqlite::memory:', { sync: 'full' } as never), fault('E_OPTION_UNKNOWN'));
   assert.throws(() => new DatabasePlugin('sqlite::memory:', { migrations: 'never' as never }), fault('E_OPTION_RANGE'));
   const app = new Svc({ env: 'test', ...quiet });
@@ -132,4 +132,15 @@ test('check() warns in production of a database in memory, and of commits that d
   assert.deepEqual(rules(file, 'production', { synchronous: 'normal' }), ['database/synchronous']);
   assert.deepEqual(rules(file, 'production'), []);
   assert.deepEqual(rules('sqlite::memory:', 'development'), []);
+});
+
+test('check() warns in production of a server that need not prove itself', () => {
+  for (const [url, expected] of [
+    ['postgres://app@db.example/app', []], ['postgres://app@db.example/app?sslmode=verify-full', []], ['postgres://app@localhost/app', []], ['postgres://app@/app?host=/run/postgresql', []],
+    ['postgres://app@db.example/app?sslmode=require', ['database/tls']], ['postgres://app@localhost,db.example/app?sslmode=disable', ['database/tls']],
+  ] as const) {
+    const app = new Svc({ env: 'production', ...quiet });
+    app.register(new DatabasePlugin(url));
+    assert.deepEqual(app.check().findings.map(({ rule }) => rule).filter((rule) => rule.startsWith('database/')), expected, url);
+  }
 });

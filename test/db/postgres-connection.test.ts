@@ -6,7 +6,8 @@ import {
 } from '../../src/db/index.ts';
 import { connectPostgres } from '../../src/db/postgres-connect.ts';
 import { collectedLog } from '../support/collected-log.ts';
-import { POSTGRES_URL, connected, optionsOf, soon, withPostgres } from '../support/postgres.ts';
+import { connected, optionsOf, soon, withPostgres } from '../support/postgres.ts';
+import { sharedPostgres } from '../support/postgres-database.ts';
 import type { Params } from '../../src/db/index.ts';
 import type { PostgresConnection } from '../../src/db/postgres-connection.ts';
 
@@ -43,6 +44,7 @@ withPostgres('a statement gives the same on its first use, its second and those 
 withPostgres('rows with a column named __proto__ are plain objects, and of two columns with one name the last counts', async (t) => {
   const connection = await connected(t);
   const row = (await connection.fetchOne('select 1 as a, 2 as a, 3 as __proto__, 4 as constructor', [], undefined))!;
+  assert.equal(await connection.scalar('select 1 as a, 2 as a', [], undefined), 1);
   assert.deepEqual([Object.keys(row), Object.getPrototypeOf(row), row['a'], Object.getOwnPropertyDescriptor(row, '__proto__')?.value, row['constructor']], [['a', '__proto__', 'constructor'], Object.prototype, 2, 3, 4]);
 });
 
@@ -205,6 +207,42 @@ withPostgres('executeMany() does not fill the memory while the server is slow, a
 withPostgres('executeMany() of statements that answer much does not hang', async (t) => {
   const connection = await connected(t);
   assert.equal(await connection.executeMany('select repeat(\'x\', ?)', Array.from({ length: 3_000 }, () => [20_000]), undefined), 0);
+});
+
+withPostgres('insertMany() inserts all rows or none, however many, and what INSERT would refuse is refused', async (t) => {
+  const connection = await connected(t);
+  await connection.script(`create temp table "odd ""table" (id int primary key, "te xt" text default 'd', at timestamptz, list text[], doc jsonb, raw bytea, n float8, big int8, day date, yes bool);
+    create temp table always (id int generated always as identity, label text); create temp view seen as select * from always`, undefined);
+  const awkward = ['', '\\', '\\N', '\t', 'a\nb\rc', '\\.', 'grüße 😀', '\b\f\v', 'NULL'];
+  const row = (id: number): unknown[] => [id, awkward[id % awkward.length], new Date(id * 86_400_000), ['a\t"', null, '\\'], { a: [id, 'x\ny'] }, new Uint8Array([0, 92, id % 256]), id / 7, 2n ** 60n + BigInt(id), new Date(id * 86_400_000), id % 2 === 0];
+  const columns = ['id', 'te xt', 'at', 'list', 'doc', 'raw', 'n', 'big', 'day', 'yes'];
+  for (const count of [3, 63, 64, 5_000]) {
+    assert.equal(await connection.insertMany('odd "table', columns, Array.from({ length: count }, (_, id) => row(id)) as never, undefined), count);
+    const rows = (await connection.fetchArrays('select * from "odd ""table" order by id', [], undefined)).rows;
+    assert.deepEqual(rows, Array.from({ length: count }, (_, id) => row(id).with(8, new Date(id * 86_400_000).toISOString().slice(0, 10))));
+    await connection.execute('delete from "odd ""table"', [], undefined);
+  }
+  const broken = function* (): Generator<Params> {
+    for (let id = 0; id < 500; id++) yield [id];
+    throw new RangeError('mine');
+  };
+  await assert.rejects(connection.insertMany('odd "table', ['id'], broken(), undefined), RangeError);
+  const ids = (last: unknown): Params[] => [...Array.from({ length: 500 }, (_, id) => [id]), last as Params];
+  await assert.rejects(connection.insertMany('odd "table', ['id'], ids([7]), undefined), UniqueViolation);
+  await assert.rejects(connection.insertMany('odd "table', ['id'], ids([null]), undefined), NotNullViolation);
+  await assert.rejects(connection.insertMany('odd "table', ['id'], ids(['secret']), undefined), (error) => error instanceof DatabaseError && error.sqlstate === '22P02' && !error.message.includes('secret'));
+  await assert.rejects(connection.insertMany('odd "table', ['id'], ids([undefined]), undefined), (error) => fault('E_DB_PARAMETER')(error) && /parameter 1 of row 501/.test((error as Error).message));
+  await assert.rejects(connection.insertMany('odd "table', ['id'], ids([[1]]), undefined), fault('E_DB_PARAMETER'));
+  await assert.rejects(connection.insertMany('odd "table', ['id'], ids([]), undefined), fault('E_DB_PARAMETER_COUNT'));
+  await assert.rejects(connection.insertMany('always', ['id'], ids([1]), undefined), DatabaseError);
+  assert.equal(await connection.insertMany('seen', ['label'], Array.from({ length: 100 }, () => ['x']), undefined), 100);
+  assert.equal(await connection.insertMany('always', ['label'], [], undefined), 0);
+  await assert.rejects(connection.insertMany('nowhere', ['label'], ids([1]), undefined), StatementError);
+  const slow = function* (): Generator<Params> {
+    for (let id = 0; ; id++) yield [id, 'x'.repeat(1_000)];
+  };
+  await assert.rejects(connection.insertMany('odd "table', ['id', 'te xt'], slow(), soon(100)), QueryTimeout);
+  assert.deepEqual([await connection.scalar('select count(*) from "odd ""table"', [], undefined), connection.isIdle], [0, true]);
 });
 
 // ── streams ──
@@ -421,7 +459,7 @@ withPostgres('a connection that must write is stale once the server refuses to',
 });
 
 withPostgres('an account that is refused, and a server that is not there, are told apart', async () => {
-  const url = POSTGRES_URL!;
+  const url = await sharedPostgres();
   await assert.rejects(connectPostgres(...optionsOf(url, { password: 'wrong' }), soon()), (error) => error instanceof DatabaseError && error.sqlstate === '28P01' && !/wrong/.test(error.message));
   await assert.rejects(connectPostgres(...optionsOf(url, { database: 'svc_nowhere' }), soon()), (error) => error instanceof DatabaseError && error.sqlstate === '3D000');
   await assert.rejects(connectPostgres(...optionsOf(url, { password: undefined }), soon()), fault('E_DB_CONNECT'));

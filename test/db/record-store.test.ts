@@ -6,6 +6,7 @@ import { ManualClock } from '../../src/manual-clock.ts';
 import { recordStoreContract } from '../contract/record-store.ts';
 import { fault } from '../contract/database.ts';
 import { ROOT } from '../support/build.ts';
+import { postgresDatabase } from '../support/postgres-database.ts';
 import { folder, start } from '../support/run.ts';
 
 for (const [where, maxRecords] of [['in memory', undefined], ['near its limit', 12]] as const) {
@@ -17,6 +18,28 @@ for (const [where, maxRecords] of [['in memory', undefined], ['near its limit', 
     return { store, pass: (ms) => clock.advance(ms), close: () => db.close() };
   });
 }
+
+for (const [where, maxRecords] of [['', undefined], [' near its limit', 12]] as const) {
+  recordStoreContract(`DatabaseRecordStore on PostgreSQL${where}`, async (t) => {
+    const clock = new ManualClock();
+    const db = await postgresDatabase(t);
+    if (db === undefined) return undefined;
+    const store = new DatabaseRecordStore(db, { clock, maxRecords });
+    await store.createTable();
+    return { store, pass: (ms) => clock.advance(ms) };
+  });
+}
+
+test('DatabaseRecordStore on PostgreSQL never holds more than it may when many write at once', async (t) => {
+  const db = await postgresDatabase(t);
+  if (db === undefined) return;
+  const store = new DatabaseRecordStore(db, { maxRecords: 50 });
+  await store.createTable();
+  const all = await Promise.allSettled(Array.from({ length: 200 }, (_, index) => store.add(`${index}`, 'x', 60_000)));
+  assert.equal(all.filter(({ status }) => status === 'fulfilled').length, 50);
+  assert.ok(all.every((each) => each.status === 'fulfilled' || each.reason instanceof StoreFull));
+  assert.equal(await db.scalar('select count(*) from svc_records'), 50);
+});
 
 async function made(t: TestContext, maxRecords: number): Promise<{ db: Database; store: DatabaseRecordStore; clock: ManualClock }> {
   const clock = new ManualClock();

@@ -13,7 +13,7 @@ test('parseDatabaseUrl() reads paths beside the program, absolute ones, and memo
     if (url.startsWith('SQLITE')) assert.throws(() => parseDatabaseUrl(url), fault('E_DB_URL'));
     else assert.deepEqual(parseDatabaseUrl(url), { dialect: 'sqlite', path, isReadOnly: false, synchronous: undefined });
   }
-  assert.equal(parseDatabaseUrl('sqlite::memory:').path, ':memory:');
+  assert.deepEqual(parseDatabaseUrl('sqlite::memory:'), { dialect: 'sqlite', path: ':memory:', isReadOnly: false, synchronous: undefined });
   assert.deepEqual(parseDatabaseUrl('sqlite:a.db?mode=ro&synchronous=normal'), { dialect: 'sqlite', path: resolve('a.db'), isReadOnly: true, synchronous: 'normal' });
 });
 
@@ -28,11 +28,25 @@ test('parseDatabaseUrl() refuses what it does not know, with a suggestion', () =
 });
 
 test('parseDatabaseUrl() recognises the engines of later versions, and shows no password', async () => {
-  for (const url of ['postgres://app:hunter2@db/app', 'postgresql://db/app', 'mysql://app:hunter2@db/app', 'mariadb://db']) {
+  for (const url of ['mysql://app:hunter2@db/app', 'mariadb://db']) {
     await assert.rejects(openDatabase(url), (error) => fault('E_DB_DRIVER')(error) && !(error as Error).message.includes('hunter2'));
   }
   assert.equal(shownUrl('postgres://app:hunter2@db/app?password=x&sslmode=require'), 'postgres://app:…@db/app?password=…&sslmode=…');
   assert.equal(shownUrl('redis://app:p@ss:w@db/0'), 'redis://app:…@db/0');
   assert.equal(shownUrl('sqlite:./data.db'), 'sqlite:./data.db');
   assert.throws(() => parseDatabaseUrl('redis://app:hunter2@db'), (error) => fault('E_DB_URL')(error) && !(error as Error).message.includes('hunter2'));
+});
+
+test('parseDatabaseUrl() reads addresses of PostgreSQL, and refuses them without their password', () => {
+  const address = parseDatabaseUrl('postgresql://app:hunter2@db,other/shop');
+  assert.ok(address.dialect === 'postgres' && address.hosts.length === 2 && address.password === 'hunter2');
+  assert.throws(() => parseDatabaseUrl('postgres://app:hunter2@db/shop?sslmod=x'), (error) => fault('E_DB_URL')(error) && /did you mean "sslmode"/.test((error as Error).message) && !(error as Error).message.includes('hunter2'));
+});
+
+test('openDatabase() refuses options that the engine does not have', async () => {
+  for (const options of [{ readers: 1 }, { busyTimeoutMs: 1 }, { pool: { min: 5, max: 4 } }]) await assert.rejects(openDatabase('postgres://app@localhost/app', options), fault('E_DB_OPTION'));
+  await assert.rejects(openDatabase('sqlite::memory:', { statementCache: 0 }), fault('E_DB_OPTION'));
+  await assert.rejects(openDatabase('sqlite::memory:', { pool: { maximum: 1 } as never }), fault('E_OPTION_UNKNOWN'));
+  await using db = await openDatabase('sqlite::memory:', { pool: { max: 3 } }); // the same options for a test and a server
+  await assert.rejects(db.listen('a', () => undefined), fault('E_DB_OPTION'));
 });

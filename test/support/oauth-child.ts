@@ -4,7 +4,7 @@
 import { systemClock } from '../../src/clock.ts';
 import { OAuthError } from '../../src/oauth/oauth-errors.ts';
 import { SqlTokenStore } from '../../src/oauth/token-store-sql.ts';
-import { oauthDatabase, tokensIn, tokensOver } from './oauth-tokens.ts';
+import { oauthDatabase, patient, tokensIn, tokensOver } from './oauth-tokens.ts';
 import type { Clock } from '../../src/clock.ts';
 
 /** What a process may be told. */
@@ -28,7 +28,7 @@ export interface Outcome {
   readonly reuses: number;
 }
 
-const database = await oauthDatabase(process.argv[2]!, { busyTimeoutMs: 60_000, pool: { acquireTimeoutMs: 60_000, maxWaiting: 100_000 } });
+const database = await oauthDatabase(process.argv[2]!, patient(process.argv[2]!));
 const machines = { coalesce: tokensIn(database), strict: tokensIn(database, { concurrency: 'strict' }), quick: tokensIn(database, { holdMs: 0 }) };
 
 async function resultOf(work: Promise<string>): Promise<string> {

@@ -9,7 +9,7 @@ import { Agent, request } from 'node:http';
 import { join } from 'node:path';
 import { systemClock } from '../../src/clock.ts';
 import { ROOT } from './build.ts';
-import { oauthDatabase, tokensIn } from './oauth-tokens.ts';
+import { oauthDatabase, patient, tokensIn } from './oauth-tokens.ts';
 import { folder } from './run.ts';
 import type { ChildProcess } from 'node:child_process';
 import type { Database } from '../../src/db/index.ts';
@@ -49,9 +49,9 @@ export class Fleet {
     this.#children = children;
   }
 
-  static async start(scope: Scope, processes: number): Promise<Fleet> {
-    const url = `sqlite:${join(folder(scope), 'data.db')}`;
-    const database = await oauthDatabase(url, { busyTimeoutMs: 60_000 });
+  /** On a file of SQLite, unless there is another database. */
+  static async start(scope: Scope, processes: number, url: string = `sqlite:${join(folder(scope), 'data.db')}`): Promise<Fleet> {
+    const database = await oauthDatabase(url, patient(url));
     scope.after(() => database.close());
     const children = await Promise.all(Array.from({ length: processes }, () => forked(scope, 'oauth-child.ts', [url])));
     return new Fleet(url, database, scope, children.map(({ child }) => child));
@@ -153,7 +153,7 @@ export async function killed(fleet: Fleet, kills: number, random: (below: number
     const { own } = fleet;
     const { refreshToken, login } = await own.issue('alice');
     await fleet.sacrifice({ kind: 'die', token: refreshToken, afterMs: kill % 2 === 0 ? 0 : 1 + random(23) });
-    assert.equal(await fleet.database.scalar('pragma integrity_check'), 'ok');
+    if (fleet.database.dialect === 'sqlite') assert.equal(await fleet.database.scalar('pragma integrity_check'), 'ok');
     const row = await own.store.findLogin(login.id);
     assert.deepEqual([row?.generation, row?.deliveredAt, row?.revokedAt], [1, null, null]);
     const retried = await own.refresh(refreshToken);
@@ -223,9 +223,9 @@ export class Sites {
     scope.after(() => this.#agent.destroy());
   }
 
-  static async start(scope: Scope, processes: number, limits: 'limited' | 'unlimited' | 'no limits'): Promise<Sites> {
-    const url = `sqlite:${join(folder(scope), 'data.db')}`;
-    const database = await oauthDatabase(url, { busyTimeoutMs: 60_000 });
+  /** As {@link Fleet.start}. */
+  static async start(scope: Scope, processes: number, limits: 'limited' | 'unlimited' | 'no limits', url: string = `sqlite:${join(folder(scope), 'data.db')}`): Promise<Sites> {
+    const database = await oauthDatabase(url, patient(url));
     scope.after(() => database.close());
     const sites = await Promise.all(Array.from({ length: processes }, () => forked(scope, 'oauth-site.ts', [url, limits])));
     return new Sites(scope, url, database, sites.map(({ said }) => String(said)));

@@ -6,12 +6,12 @@ import { Svc } from '../../src/index.ts';
 import { DatabasePlugin } from '../../src/db/index.ts';
 import { OAuthPlugin, OAuthProvider } from '../../src/oauth/index.ts';
 import { collectedLog } from './collected-log.ts';
-import { OAUTH_SECRET } from './oauth-tokens.ts';
+import { OAUTH_SECRET, patient } from './oauth-tokens.ts';
 
 const [url, limits, mortality] = process.argv.slice(2);
 const { logger } = collectedLog();
 const app = new Svc({ authSecret: OAUTH_SECRET, logger, config: { env: 'test' } });
-app.register(new DatabasePlugin(url!, { busyTimeoutMs: 60_000, migrations: 'apply' }));
+app.register(new DatabasePlugin(url!, { ...patient(url!), migrations: 'apply' }));
 app.register(new OAuthPlugin({
   provider: new OAuthProvider({ name: 'dev', clientId: 'id', clientSecret: 'secret', authorizeUrl: 'https://id.example/a', tokenUrl: 'https://id.example/t', userinfoUrl: 'https://id.example/u' }),
   onUser: (_provider, { subject }) => subject,

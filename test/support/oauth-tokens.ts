@@ -25,6 +25,11 @@ export function policyOf(policy: Partial<RefreshPolicy> = {}): RefreshPolicy {
   return { idleTtl: 14 * DAY, absoluteTtl: 90 * DAY, grace: 0, clockSkew: 0, concurrency: 'coalesce', holdMs: 25, ...policy };
 }
 
+/** Options by which a database waits for other processes as long as a test takes: SQLite has locks that are waited for, a server callers. */
+export function patient(url: string): DatabaseOptions {
+  return { ...url.startsWith('sqlite:') ? { busyTimeoutMs: 60_000 } : {}, pool: { acquireTimeoutMs: 60_000, maxWaiting: 100_000 } };
+}
+
 /** A database with the plugin's tables, brought up as the plugin's migration does it. */
 export async function oauthDatabase(url: string, options: DatabaseOptions = {}): Promise<Database> {
   const database = await openDatabase(url, options);

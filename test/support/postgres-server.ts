@@ -36,6 +36,14 @@ export function postgresPrograms(): string | undefined {
   });
 }
 
+/** Why there is no server, if there is none. */
+export function postgresProblem(): string | undefined {
+  if (process.env['POSTGRES_URL'] !== undefined || postgresPrograms() !== undefined) return undefined;
+  const problem = 'there is no PostgreSQL: apt-get install postgresql-15, or name a server by POSTGRES_URL';
+  if (process.env['REQUIRE_POSTGRES'] === '1') throw new Error(problem);
+  return problem;
+}
+
 /** A server, its data, and how to be unkind to it. */
 export class PostgresServer {
   readonly folder: string;

@@ -1,0 +1,206 @@
+/**
+ * PostgreSQL through the public verbs: the contract of every database, and what only it has.
+ */
+import assert from 'node:assert/strict';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import { test } from 'node:test';
+import { Svc, systemClock } from '../../src/index.ts';
+import { ConnectionLost, DatabasePlugin, Migrator, PoolTimeout, QueryTimeout, ReadOnly, openDatabase, sql } from '../../src/db/index.ts';
+import { TestClient } from '../../src/testing.ts';
+import { databaseContract, fault } from '../contract/database.ts';
+import { collectedLog } from '../support/collected-log.ts';
+import { canceled, interleaved, restarted, terminated } from '../support/postgres-chaos.ts';
+import { needsPostgres, postgresDatabase, postgresUrl } from '../support/postgres-database.ts';
+import { PostgresServer } from '../support/postgres-server.ts';
+import { seeded } from '../support/random.ts';
+import { folder } from '../support/run.ts';
+import type { PoolEvent } from '../../src/db/index.ts';
+
+databaseContract('PostgreSQL', (t) => postgresDatabase(t));
+databaseContract('PostgreSQL without a cache of statements, reset in full', (t) => postgresDatabase(t, { statementCache: 0, pool: { max: 3, reset: 'full' } }), { knowsTypes: false });
+
+// ── the pool, by what the server sees ──
+
+test('a database of PostgreSQL rolls back what was left open, and gives the next owner a connection without it', async (t) => {
+  const { logger, events } = collectedLog();
+  const db = await postgresDatabase(t, { pool: { max: 1, leakSeconds: 30 }, log: logger });
+  if (db === undefined) return;
+  await db.execute('create table left_open (id integer)');
+  await db.run('statement', async (connection) => { // what no verb lets anybody do
+    await connection.begin({ isolation: undefined, isReadOnly: false }, undefined);
+    await connection.execute('insert into left_open values (1)', [], undefined);
+  }, undefined);
+  assert.equal(await db.scalar('select count(*) from left_open'), 0);
+  const warning = events.find(({ event }) => event === 'connection_left_in_use');
+  assert.match(String(warning?.['acquired']), /postgres\.test\.ts/);
+});
+
+test('a database of PostgreSQL makes no more connections than max, and sends away who waits too long', async (t) => {
+  const db = await postgresDatabase(t, { pool: { max: 2, acquireTimeoutMs: 200 } });
+  if (db === undefined) return;
+  const pids = await Promise.all(Array.from({ length: 50 }, () => db.scalar('select pg_backend_pid()')));
+  assert.ok(new Set(pids).size <= 2);
+  const [first, second] = [db.execute('select pg_sleep(0.4)'), db.execute('select pg_sleep(0.4)')];
+  await assert.rejects(db.scalar('select 1'), (error) => error instanceof PoolTimeout && error.load?.inUse === 2 && error.load.waiting === 1);
+  await Promise.all([first, second]);
+});
+
+test('a database of PostgreSQL notices connections that were ended while they were idle, and bothers nobody', async (t) => {
+  if (!needsPostgres(t)) return;
+  const url = await postgresUrl(t, '&application_name=svc_idle');
+  await using db = await openDatabase(url, { pool: { max: 3 } });
+  await Promise.all([1, 2, 3].map(() => db.execute('select pg_sleep(0.05)')));
+  assert.equal(db.load.idle, 3);
+  const seen: unknown[] = [];
+  const note = (event: unknown): void => void seen.push((event as PoolEvent).kind);
+  subscribe('svc:db:pool', note);
+  await using admin = await openDatabase(url.replace('svc_idle', 'svc_admin'));
+  await admin.execute("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'svc_idle'");
+  while (db.load.idle > 0) await systemClock.sleep(5);
+  unsubscribe('svc:db:pool', note);
+  assert.deepEqual(seen.filter((kind) => kind === 'lost').length, 3);
+  assert.equal(await db.scalar('select 1'), 1);
+});
+
+test('a database of PostgreSQL leaves a server that no longer takes writes when it was asked for one that does', async (t) => {
+  if (!needsPostgres(t)) return;
+  await using db = await openDatabase(await postgresUrl(t, '&target_session_attrs=read-write'), { pool: { max: 1 } });
+  await db.execute('create table item (id integer)');
+  const before = await db.scalar('select pg_backend_pid()');
+  await assert.rejects(db.transaction((tx) => tx.execute('insert into item values (1)'), { readOnly: true }), ReadOnly);
+  assert.equal(await db.scalar('select pg_backend_pid()'), before, 'it was asked for');
+  await db.execute('set default_transaction_read_only = on'); // as after a failover, for this connection
+  await assert.rejects(db.execute('insert into item values (1)'), ReadOnly).catch(() => undefined); // some versions tell it before
+  await db.execute('insert into item values (2)');
+  assert.notEqual(await db.scalar('select pg_backend_pid()'), before);
+});
+
+test('openDatabase() says why a server of PostgreSQL cannot be used, without the password', async (t) => {
+  if (!needsPostgres(t)) return;
+  const url = new URL(await postgresUrl(t));
+  const refused = (change: (url: URL) => void, options = {}) => {
+    const other = new URL(url);
+    change(other);
+    return assert.rejects(openDatabase(other.href, options), (error) => !(error as Error).message.includes('hunter2') && fault('E_DB_OPEN')(error));
+  };
+  if (process.env['POSTGRES_URL'] === undefined) await refused((other) => { other.password = 'hunter2'; });
+  await refused((other) => { other.pathname = '/there_is_none'; });
+  await refused((other) => { other.port = '1'; other.password = 'hunter2'; }, { pool: { acquireTimeoutMs: 100 } });
+});
+
+test('readOnly makes every transaction on PostgreSQL refuse writes', async (t) => {
+  const db = await postgresDatabase(t, { readOnly: true });
+  if (db !== undefined) await assert.rejects(db.execute('create table item (id integer)'), ReadOnly);
+});
+
+// ── what only it has ──
+
+test('db.listen() hears what others send, also after its connection was ended', async (t) => {
+  const db = await postgresDatabase(t);
+  if (db === undefined) return;
+  const heard: string[] = [];
+  let reconnects = 0;
+  const until = async (isSo: () => boolean): Promise<void> => { while (!isSo()) await systemClock.sleep(2); };
+  const listening = await db.listen('Orders "1"', (payload, { channel }) => heard.push(`${channel}: ${payload}`), { onReconnect: () => reconnects++ });
+  await db.execute('select pg_notify(?, ?)', ['Orders "1"', 'one']);
+  await db.transaction(async (tx) => { await tx.execute('select pg_notify(?, ?)', ['Orders "1"', 'never']); throw new Error('undone'); }).catch(() => undefined);
+  await until(() => heard.length === 1);
+  const pid = await db.scalar<number>("select pid from pg_stat_activity where query like 'listen %' and datname = current_database() order by backend_start desc limit 1");
+  await db.execute('select pg_terminate_backend(?)', [pid!]);
+  await until(() => reconnects === 1);
+  await db.execute('select pg_notify(?, ?)', ['Orders "1"', 'two']);
+  await until(() => heard.length === 2);
+  assert.deepEqual(heard, ['Orders "1": one', 'Orders "1": two']);
+  await listening[Symbol.asyncDispose]();
+  await assert.rejects(db.listen('', () => undefined), fault('E_DB_IDENTIFIER'));
+  await assert.rejects(db.listen('a', () => undefined, { onreconnect: () => 1 } as never), fault('E_OPTION_UNKNOWN'));
+});
+
+test('a statement on PostgreSQL ends on the server when its time is over', async (t) => {
+  const db = await postgresDatabase(t, { pool: { max: 1 } });
+  if (db === undefined) return;
+  await assert.rejects(db.execute('select pg_sleep(60)', [], { timeoutMs: 50 }), QueryTimeout);
+  assert.equal(await db.scalar("select count(*) from pg_stat_activity where query like 'select pg_sleep(60)%' and state = 'active' and pid <> pg_backend_pid()"), 0);
+});
+
+// ── migrations ──
+
+test('migrations on PostgreSQL are applied once by processes that start together, and undone', async (t) => {
+  if (!needsPostgres(t)) return;
+  const directory = folder(t, {
+    '0001_notes.up.sql': 'create table note (id integer primary key, title text);\ninsert into note values (1, $$a;b$$);',
+    '0001_notes.down.sql': 'drop table note;',
+    '0002_index.up.sql': '-- svc: no-transaction\ncreate index concurrently note_title on note (title);',
+    '0002_index.down.sql': 'drop index note_title;',
+    '0003_function.up.sql': 'create function one() returns integer language plpgsql as $body$ begin return 1; end; $body$;',
+    '0003_function.down.sql': 'drop function one();',
+  });
+  const url = await postgresUrl(t);
+  const databases = await Promise.all(Array.from({ length: 6 }, () => openDatabase(url, { pool: { max: 2 } })));
+  const done = await Promise.all(databases.map((db) => new Migrator(db, { directory }).up()));
+  assert.deepEqual(done.flat().map(({ id }) => id).sort(), ['0001', '0002', '0003']);
+  const [db] = databases;
+  assert.deepEqual([await db!.scalar('select title from note'), await db!.scalar('select one()')], ['a;b', 1]);
+  assert.deepEqual((await new Migrator(db!, { directory }).status()).map(({ state }) => state), ['applied', 'applied', 'applied']);
+  assert.equal((await new Migrator(db!, { directory }).down({ steps: 3 })).length, 3);
+  assert.equal(await db!.scalar("select 1 where to_regclass('note') is not null"), undefined);
+  await Promise.all(databases.map((each) => each.close()));
+});
+
+test('a migration on PostgreSQL that fails leaves nothing, and says where', async (t) => {
+  const db = await postgresDatabase(t);
+  if (db === undefined) return;
+  const directory = folder(t, { '0001_half.up.sql': 'create table half (id integer);\nselect nonsense from half;' });
+  await assert.rejects(new Migrator(db, { directory }).up(), (error) => fault('E_MIGRATION_FAILED')(error) && /line 2/.test((error as Error).message));
+  assert.equal(await db.scalar("select 1 where to_regclass('half') is not null"), undefined);
+});
+
+// ── in an application ──
+
+test('DatabasePlugin serves an application from PostgreSQL, is ready while it is there, and counts', async (t) => {
+  if (!needsPostgres(t)) return;
+  const server = await PostgresServer.start(t);
+  const app = new Svc({ logger: collectedLog().logger, config: { env: 'test' } });
+  app.register(new DatabasePlugin(server.url, { pool: { acquireTimeoutMs: 300 } }));
+  app.get('/two', () => app.state.db.scalar(sql`select ${1}::int + 1`));
+  const client = new TestClient(app, { raiseErrors: false });
+  t.after(() => client.close());
+  assert.equal(await (await client.get('/two')).text(), '2');
+  assert.equal((await client.get('/readyz')).status, 200);
+  await server.stop();
+  assert.equal((await client.get('/readyz')).status, 503);
+  await server.start();
+  while ((await client.get('/two')).status !== 200) await systemClock.sleep(20);
+  const metrics = await (await client.get('/metrics')).text();
+  for (const line of [/svc_db_connections_idle 1/, /svc_db_pool_events_total\{database="database",event="lost"\} \d/, /svc_db_statement_seconds_count\{database="database"\} \d/]) assert.match(metrics, line);
+});
+
+// ── shortly, what test/soak/postgres.ts does at length ──
+
+test('transactions on PostgreSQL interleave, and no row comes from another', async (t) => {
+  const db = await postgresDatabase(t, { pool: { acquireTimeoutMs: 60_000 } });
+  if (db !== undefined) await interleaved(db, 500, seeded(1));
+});
+
+test('connections to PostgreSQL are cut, its server is killed, and what was committed is there, once', async (t) => {
+  if (!needsPostgres(t)) return;
+  const server = await PostgresServer.start(t, ['synchronous_commit = on']); // what was answered survives a kill
+  await terminated(server.url, 10, seeded(2));
+  const outage = await restarted(server, server.url, 1, 'kill', seeded(3));
+  assert.ok(outage.backMs <= 2_000 && outage.attempts < 20, JSON.stringify(outage));
+});
+
+test('callers on PostgreSQL give up at any moment, and no connection is spoilt', async (t) => {
+  if (needsPostgres(t)) await canceled(await postgresUrl(t), 300, seeded(4));
+});
+
+test('what is sent to a server of PostgreSQL that is gone says so', async (t) => {
+  if (!needsPostgres(t)) return;
+  const server = await PostgresServer.start(t);
+  await using db = await openDatabase(server.url, { pool: { acquireTimeoutMs: 300 } });
+  const running = assert.rejects(db.execute('select pg_sleep(60)'), ConnectionLost);
+  await systemClock.sleep(50);
+  await server.kill();
+  await running;
+  await assert.rejects(db.scalar('select 1'), (error) => error instanceof PoolTimeout && error.cause instanceof ConnectionLost);
+});
