@@ -133,3 +133,14 @@ test('check() warns in production of a database in memory, and of commits that d
   assert.deepEqual(rules(file, 'production'), []);
   assert.deepEqual(rules('sqlite::memory:', 'development'), []);
 });
+
+test('check() warns in production of a server that need not prove itself', () => {
+  for (const [url, expected] of [
+    ['postgres://app@db.example/app', []], ['postgres://app@db.example/app?sslmode=verify-full', []], ['postgres://app@localhost/app', []], ['postgres://app@/app?host=/run/postgresql', []],
+    ['postgres://app@db.example/app?sslmode=require', ['database/tls']], ['postgres://app@localhost,db.example/app?sslmode=disable', ['database/tls']],
+  ] as const) {
+    const app = new Svc({ env: 'production', ...quiet });
+    app.register(new DatabasePlugin(url));
+    assert.deepEqual(app.check().findings.map(({ rule }) => rule).filter((rule) => rule.startsWith('database/')), expected, url);
+  }
+});

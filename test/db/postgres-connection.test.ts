@@ -6,7 +6,8 @@ import {
 } from '../../src/db/index.ts';
 import { connectPostgres } from '../../src/db/postgres-connect.ts';
 import { collectedLog } from '../support/collected-log.ts';
-import { POSTGRES_URL, connected, optionsOf, soon, withPostgres } from '../support/postgres.ts';
+import { connected, optionsOf, soon, withPostgres } from '../support/postgres.ts';
+import { sharedPostgres } from '../support/postgres-database.ts';
 import type { Params } from '../../src/db/index.ts';
 import type { PostgresConnection } from '../../src/db/postgres-connection.ts';
 
@@ -458,7 +459,7 @@ withPostgres('a connection that must write is stale once the server refuses to',
 });
 
 withPostgres('an account that is refused, and a server that is not there, are told apart', async () => {
-  const url = POSTGRES_URL!;
+  const url = await sharedPostgres();
   await assert.rejects(connectPostgres(...optionsOf(url, { password: 'wrong' }), soon()), (error) => error instanceof DatabaseError && error.sqlstate === '28P01' && !/wrong/.test(error.message));
   await assert.rejects(connectPostgres(...optionsOf(url, { database: 'svc_nowhere' }), soon()), (error) => error instanceof DatabaseError && error.sqlstate === '3D000');
   await assert.rejects(connectPostgres(...optionsOf(url, { password: undefined }), soon()), fault('E_DB_CONNECT'));

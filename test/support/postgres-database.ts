@@ -16,26 +16,27 @@ export function needsPostgres(t: TestContext): boolean {
   return problem === undefined;
 }
 
-interface Shared {
-  readonly url: string;
-  readonly admin: Database;
-}
-
-let shared: Promise<Shared> | undefined;
+let server: Promise<string> | undefined;
+let shared: Promise<Database> | undefined;
 let schemas = 0;
 const ends: (() => void | Promise<void>)[] = [];
 after(async () => { for (const end of ends.reverse()) await end(); });
 
-async function share(): Promise<Shared> {
-  const url = process.env['POSTGRES_URL'] ?? (await PostgresServer.start({ after: (end) => void ends.push(end) })).url;
-  const admin = await openDatabase(url, { pool: { max: 2 } });
+/** The address of the server that the tests of this process share. `needsPostgres` is asked first. */
+export function sharedPostgres(): Promise<string> {
+  const named = process.env['POSTGRES_URL'];
+  return server ??= named === undefined ? PostgresServer.start({ after: (end) => void ends.push(end) }).then(({ url }) => url) : Promise.resolve(named);
+}
+
+async function opened(): Promise<Database> {
+  const admin = await openDatabase(await sharedPostgres(), { pool: { max: 2 } });
   ends.push(() => admin.close());
-  return { url, admin };
+  return admin;
 }
 
 /** The address of an empty schema, which is gone after the test. `needsPostgres` is asked first. */
 export async function postgresUrl(scope: Scope, query = ''): Promise<string> {
-  const { url, admin } = await (shared ??= share());
+  const [url, admin] = [await sharedPostgres(), await (shared ??= opened())];
   const schema = `svc_test_${process.pid}_${++schemas}`;
   await admin.script(`create schema ${schema}`);
   scope.after(() => admin.script(`drop schema ${schema} cascade`));

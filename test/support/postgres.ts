@@ -1,18 +1,18 @@
 /**
- * A real PostgreSQL for tests: the one that POSTGRES_URL names, with an account that may log in by its password.
+ * Single connections to the PostgreSQL of tests: the one that POSTGRES_URL names, else our own.
  */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { systemClock } from '../../src/clock.ts';
 import { connectPostgres } from '../../src/db/postgres-connect.ts';
+import { sharedPostgres } from './postgres-database.ts';
+import { postgresProblem } from './postgres-server.ts';
 import type { PostgresConnection } from '../../src/db/postgres-connection.ts';
 import type { PostgresConnectionOptions, PostgresHost, PostgresTls } from '../../src/db/postgres-options.ts';
 import type { Limit } from '../../src/db/driver.ts';
 
-export const POSTGRES_URL: string | undefined = process.env['POSTGRES_URL'];
-
 /** Why the tests that need a server do not run; false when they do. */
-export const WITHOUT_POSTGRES: string | false = POSTGRES_URL === undefined && process.env['REQUIRE_POSTGRES'] === undefined && 'needs a PostgreSQL server: set POSTGRES_URL';
+export const WITHOUT_POSTGRES: string | false = postgresProblem() ?? false;
 
 /** No encryption. */
 export const PLAIN: PostgresTls = {
@@ -44,8 +44,8 @@ export function optionsOf(url: string, { tls, ...changes }: Changes = {}): reado
 }
 
 /** A connection by an URL, closed after the test. */
-export async function connected(t: TestContext, changes: Changes = {}, url: string = POSTGRES_URL ?? assert.fail('REQUIRE_POSTGRES is set, and POSTGRES_URL is not')): Promise<PostgresConnection> {
-  const connection = await connectPostgres(...optionsOf(url, changes), soon());
+export async function connected(t: TestContext, changes: Changes = {}, url?: string): Promise<PostgresConnection> {
+  const connection = await connectPostgres(...optionsOf(url ?? await sharedPostgres(), changes), soon());
   t.after(() => connection.close());
   return connection;
 }
