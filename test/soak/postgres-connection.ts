@@ -1,21 +1,27 @@
 /**
  * Connections to PostgreSQL that are canceled at any moment and ended by the server, for SOAK_SECONDS (default 30): every answer
- * must be that of its own question, and a connection either goes on in order or is known to be broken. Needs POSTGRES_URL.
+ * must be that of its own question, and a connection either goes on in order or is known to be broken. On the server that
+ * POSTGRES_URL names, else on one of its own.
  *
- *   POSTGRES_URL=… SOAK_SECONDS=600 node --conditions=svc-source test/soak/postgres-connection.ts
+ *   SOAK_SECONDS=600 node --conditions=svc-source test/soak/postgres-connection.ts
  */
 import assert from 'node:assert/strict';
 import { ConnectionLost, QueryCanceled, TransactionAborted } from '../../src/db/index.ts';
 import { connectPostgres } from '../../src/db/postgres-connect.ts';
-import { POSTGRES_URL, optionsOf, soon } from '../support/postgres.ts';
+import { optionsOf, soon } from '../support/postgres.ts';
+import { PostgresServer, postgresProblem } from '../support/postgres-server.ts';
 import { seeded } from '../support/random.ts';
 import type { PostgresConnection } from '../../src/db/postgres-connection.ts';
 
 const WORKERS = 8;
-const endMs = performance.now() + Number(process.env['SOAK_SECONDS'] ?? 30) * 1_000;
+const seconds = Number(process.env['SOAK_SECONDS'] ?? 30);
+let endMs = 0;
 const counts = { answers: 0, canceled: 0, lost: 0, transactions: 0 };
 
-const open = (): Promise<PostgresConnection> => connectPostgres(...optionsOf(POSTGRES_URL!), soon());
+const ends: (() => void | Promise<void>)[] = [];
+let url = process.env['POSTGRES_URL'] ?? '';
+
+const open = (): Promise<PostgresConnection> => connectPostgres(...optionsOf(url), soon());
 
 /** One question of several kinds, each with a number that must come back. */
 async function ask(connection: PostgresConnection, nonce: number, kind: number, signal: AbortSignal): Promise<void> {
@@ -70,13 +76,18 @@ async function work(worker: number, killer: PostgresConnection): Promise<void> {
   await connection.close();
 }
 
-if (POSTGRES_URL === undefined) {
-  assert.equal(process.env['REQUIRE_POSTGRES'], undefined, 'REQUIRE_POSTGRES is set, and POSTGRES_URL is not');
-  console.log('skipped: needs a PostgreSQL server: set POSTGRES_URL');
-} else {
-  const killer = await open();
-  await Promise.all(Array.from({ length: WORKERS }, (_, worker) => work(worker, killer)));
-  await killer.close();
-  assert.ok(counts.answers > 100, JSON.stringify(counts));
-  console.log(`ok: ${JSON.stringify(counts)}`);
+const problem = postgresProblem();
+if (problem !== undefined) console.log(`SKIPPED: ${problem}`);
+else {
+  try {
+    if (url === '') ({ url } = await PostgresServer.start({ after: (end) => void ends.push(end) }));
+    const killer = await open();
+    endMs = performance.now() + seconds * 1_000;
+    await Promise.all(Array.from({ length: WORKERS }, (_, worker) => work(worker, killer)));
+    await killer.close();
+    assert.ok(counts.answers > 100, JSON.stringify(counts));
+    console.log(`ok: ${JSON.stringify(counts)}`);
+  } finally {
+    for (const end of ends.reverse()) await end();
+  }
 }
