@@ -2,8 +2,8 @@
  * A conversation with PostgreSQL over a socket that is logged in: what is asked joins a queue in the same step in which its bytes
  * are written, and what comes back belongs to the first of the queue. Whatever does not fit ends the conversation.
  */
-import { ConnectionLost, StatementError, type DatabaseError } from './db-errors.ts';
-import { watchLimit } from './limits.ts';
+import { ConnectionLost, StatementError } from './db-errors.ts';
+import { Canceling } from './postgres-canceling.ts';
 import { isFatal, postgresError } from './postgres-errors.ts';
 import { MAX_MESSAGE_BYTES, MessageReader, ProtocolViolation, SERVER } from './postgres-wire.ts';
 import { MessageWriter } from './postgres-writer.ts';
@@ -23,8 +23,6 @@ export interface Login {
   readonly cancel: () => Promise<void>;
 }
 
-/** How long a statement that was told to end may take to, before the connection is given up. */
-const CANCEL_GRACE_MS = 5_000;
 /** How long the socket may take to close after we took leave. */
 const CLOSE_MS = 1_000;
 /** Once so much is written, it is sent before there is more. */
@@ -255,52 +253,5 @@ export class Conversation {
       exchange.onProgress?.();
     }
     this.#first = this.#last = undefined;
-  }
-}
-
-/** Watches over one exchange, and makes the server give it up in time. */
-class Canceling {
-  /** Why, once the limit is reached. */
-  reached: DatabaseError | undefined;
-  readonly #cancel: () => Promise<void>;
-  readonly #clock: Clock;
-  readonly #watched: Disposable | undefined;
-  readonly #giveUp: (error: Error) => void;
-  #isFirst = false;
-  #telling: Promise<void> | undefined;
-  #grace: Disposable | undefined;
-
-  constructor(exchange: Exchange, limit: Limit, clock: Clock, cancel: () => Promise<void>, giveUp: (error: Error) => void) {
-    this.#cancel = cancel;
-    this.#clock = clock;
-    this.#giveUp = giveUp;
-    this.#watched = watchLimit(limit, clock, (error) => {
-      this.reached = error;
-      this.#tell();
-    }, exchange.sql);
-  }
-
-  /** It is the one that the server works on, so that no other is hit. */
-  begin(): void {
-    this.#isFirst = true;
-    this.#tell();
-  }
-
-  /** The exchange is over. A request to cancel that is still on its way would hit the next one: it is waited for. */
-  async end(): Promise<void> {
-    this.#watched?.[Symbol.dispose]();
-    await this.#telling;
-    this.#grace?.[Symbol.dispose]();
-  }
-
-  #tell(): void {
-    if (!this.#isFirst || this.reached === undefined || this.#telling !== undefined) return;
-    const { reached } = this;
-    const given = Promise.withResolvers<void>();
-    this.#grace = this.#clock.after(CANCEL_GRACE_MS, () => {
-      this.#giveUp(new ConnectionLost('The server did not end a statement that it was told to', { sqlstate: '08006', cause: reached }));
-      given.resolve();
-    });
-    this.#telling = Promise.race([given.promise, this.#cancel().catch(() => undefined)]); // when nobody can be told, the grace ends it
   }
 }

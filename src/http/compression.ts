@@ -173,11 +173,13 @@ function coded(response: HttpResponse, body: Uint8Array | Pieces, coding: Conten
   return response;
 }
 
-/** The tag of an answer that was compressed is known to its client as a weak one, and goes back as that. */
+/**
+ * The tag of an answer that was compressed is known to its client as a weak one, and goes back as that. What it varied by is
+ * said again (RFC 9110 §15.4.5): of every 304, since nothing tells what type its content has.
+ */
 function revalidated(req: HttpRequest, response: HttpResponse): HttpResponse {
-  const tag = response.headers.get('etag');
-  if (tag?.startsWith('"') !== true || req.headers['if-none-match']?.includes(`W/${tag}`) !== true) return response;
-  response.headers.set('ETag', `W/${tag}`);
   response.headers.vary('Accept-Encoding');
+  const tag = response.headers.get('etag');
+  if (tag?.startsWith('"') === true && req.headers['if-none-match']?.includes(`W/${tag}`) === true) response.headers.set('ETag', `W/${tag}`);
   return response;
 }

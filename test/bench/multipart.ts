@@ -7,8 +7,9 @@
  *   file      one file of 50 MiB of random bytes         near      one file of 12.5 MiB that is "\r\n-" all through
  *   fields    200 small fields                           files     20 files of 1 KiB
  *
- * `form` is the same body through `readMultipart()`, its files kept; that is for information. busboy is installed in the
- * scratch folder of test/support/scratch.ts; without a registry only our own figures are printed.
+ * `node` is what bare Node has, `Response.formData()`, which holds the whole body; `form` is the same body through
+ * `readMultipart()`, its files kept: both are for information. busboy is installed in the scratch folder of
+ * test/support/scratch.ts; without a registry only the other figures are printed.
  */
 import { spawnSync } from 'node:child_process';
 import { createRequire } from 'node:module';
@@ -56,6 +57,12 @@ function chunksOf(body: Buffer): Buffer[] {
 type Reader = (chunks: readonly Buffer[]) => number | Promise<number>;
 
 const READERS: Readonly<Record<string, () => Reader>> = {
+  node: () => async (chunks) => {
+    const response = new Response(new Blob(chunks as Buffer<ArrayBuffer>[]), { headers: { 'Content-Type': `multipart/form-data; boundary=${BOUNDARY}` } });
+    let total = 0;
+    for (const [, value] of await response.formData()) total += typeof value === 'string' ? value.length : value.size;
+    return total;
+  },
   busboy: () => {
     const busboy = createRequire(join(values.folder, 'package.json'))('busboy') as (options: object) => EventEmitter & { write(chunk: Buffer): void; end(): void };
     return (chunks) => new Promise((resolve, reject) => {

@@ -133,6 +133,13 @@ test('A strong ETag becomes weak where the answer is coded, and 304 repeats what
   assert.equal((await get(client, '/', 'br', { 'if-none-match': '"a"' })).headers.get('etag'), '"a"');
 });
 
+test('304 says what the answer would vary by (RFC 9110 §15.4.5), whatever the client has asked with', async () => {
+  await using client = site((app) => app.get('/', () => new HttpResponse(null, { status: 304, headers: { 'Last-Modified': 'Sat, 21 Nov 2026 00:00:00 GMT' } })));
+  for (const headers of [{ 'if-modified-since': 'Sat, 21 Nov 2026 00:00:00 GMT' }, { 'if-none-match': '"a"' }]) {
+    assert.equal((await client.get('/', { headers })).headers.get('vary'), 'Accept-Encoding');
+  }
+});
+
 test('HEAD says of the coding what GET does', async () => {
   await using client = site((app) => app.get('/', () => TEXT).get('/long', () => TEXT.repeat(500)).get('/pieces', () => new StreamingResponse([TEXT], { mediaType: 'text/plain' })));
   for (const path of ['/', '/long', '/pieces']) {

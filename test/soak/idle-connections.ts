@@ -6,14 +6,14 @@
  *   SOAK_CONNECTIONS    default 10,000, or what the limit of open files allows
  *
  * Each sample is a fresh process, the two alternate, three of each. Measured is the resident memory after gc, with the
- * connections and without; what they cost is the difference. The total counts the package's own code, too, and is printed.
+ * connections and without; what they cost is the difference. FIRST others are open before, which take the room that loading has
+ * left behind, more or less of it by what was loaded. The total counts the package's own code, too, and is printed.
  */
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Svc, createLogger } from 'svc';
 import type { ChildProcess } from 'node:child_process';
 import type { AddressInfo, Socket } from 'node:net';
 
@@ -23,7 +23,9 @@ const LONG_MS = 3_600_000;
 /** Files that a process has open besides. */
 const OTHER_FILES = 200;
 const MOST_AT_ONCE = 200;
-const COUNT = Math.min(Number(process.env['SOAK_CONNECTIONS'] ?? 10_000), openFiles() - OTHER_FILES);
+const ROOM = openFiles() - OTHER_FILES;
+const FIRST = Math.min(4_000, Math.floor(ROOM / 4));
+const COUNT = Math.min(Number(process.env['SOAK_CONNECTIONS'] ?? 10_000), ROOM - FIRST);
 const HEAD = 'GET / HTTP/1.1\r\nHost: localhost\r\n\r\n';
 
 /** The limit of this process, which its children inherit. */
@@ -38,6 +40,7 @@ function openFiles(): number {
 async function serve(kind: string): Promise<void> {
   let port: number;
   if (kind === 'svc') {
+    const { Svc, createLogger } = await import('svc'); // not by the bare one
     const app = new Svc({ logger: createLogger({ level: 'silent' }), keepAliveTimeoutMs: LONG_MS }).get('/', () => 'hello');
     ({ port } = await app.run({ port: 0 }));
   } else {
@@ -82,10 +85,13 @@ async function sample(kind: string): Promise<{ costMb: number; totalMb: number }
   const child = fork(import.meta.filename, ['serve', kind], { execArgv: ['--conditions=svc-source', '--expose-gc'] });
   try {
     const [{ port }] = await once(child, 'message') as [{ port: number }];
-    (await open(port)).destroy(); // what the first request alone needs is there
-    const { rss: before } = await ask<{ rss: number }>(child);
     const sockets: Socket[] = [];
-    while (sockets.length < COUNT) sockets.push(...await Promise.all(Array.from({ length: Math.min(MOST_AT_ONCE, COUNT - sockets.length) }, () => open(port))));
+    const openUpTo = async (count: number): Promise<void> => {
+      while (sockets.length < count) sockets.push(...await Promise.all(Array.from({ length: Math.min(MOST_AT_ONCE, count - sockets.length) }, () => open(port))));
+    };
+    await openUpTo(FIRST);
+    const { rss: before } = await ask<{ rss: number }>(child);
+    await openUpTo(FIRST + COUNT);
     const { rss: after } = await ask<{ rss: number }>(child);
     const lost = sockets.filter((socket) => socket.readableEnded || socket.destroyed).length;
     for (const socket of sockets) socket.destroy();
