@@ -76,6 +76,20 @@ test('a database of PostgreSQL leaves a server that no longer takes writes when 
   assert.notEqual(await db.scalar('select pg_backend_pid()'), before);
 });
 
+test('a database of several servers of PostgreSQL uses the first that is there and of the wanted kind', async (t) => {
+  if (!needsPostgres(t)) return;
+  const [reading, writing] = await Promise.all([PostgresServer.start(t, ['default_transaction_read_only = on']), PostgresServer.start(t)]);
+  const hosts = `127.0.0.1:1,127.0.0.1:${reading.port},127.0.0.1:${writing.port}`;
+  const portFor = async (target: string): Promise<number> => {
+    await using db = await openDatabase(`${writing.url.replace(`127.0.0.1:${writing.port}`, hosts)}?target_session_attrs=${target}`);
+    return Number(await db.scalar("select current_setting('port')"));
+  };
+  assert.deepEqual([await portFor('any'), await portFor('read-write'), await portFor('read-only'), await portFor('primary')], [reading.port, writing.port, reading.port, reading.port]);
+  await assert.rejects(openDatabase(`${reading.url}?target_session_attrs=read-write`, { pool: { acquireTimeoutMs: 100 } }), (error) => fault('E_DB_OPEN')(error) && /only reads/.test((error as Error).message));
+  await reading.kill();
+  assert.equal(await portFor('any'), writing.port);
+});
+
 test('openDatabase() says why a server of PostgreSQL cannot be used, without the password', async (t) => {
   if (!needsPostgres(t)) return;
   const url = new URL(await postgresUrl(t));
