@@ -115,8 +115,9 @@ function postgresDriver(address: PostgresUrl, shown: string, read: ReadOptions, 
   if (readers > 0) throw new SvcError('E_DB_OPTION', ['"readers" are processes for SQLite, and a server has its own']);
   if (busyTimeoutMs !== BUSY_MS) throw new SvcError('E_DB_OPTION', ['"busyTimeoutMs" is for SQLite: write set.lock_timeout=… into the address']);
   const { user, password, database, tls, hasPlainStartup, target } = address;
+  if (readOnly && target === 'read-write') throw new SvcError('E_DB_OPTION', ['"readOnly" and target_session_attrs=read-write contradict each other']);
   const parameters = { ...address.parameters, ...readOnly ? { default_transaction_read_only: 'on' } : {}, ...synchronous === 'normal' ? { synchronous_commit: 'off' } : {} };
-  const session = { user, password, database, tls, parameters, hasPlainStartup, mustWrite: target === 'read-write' || target === 'primary', statementCache, int8, clock, log, onStatement };
+  const session = { user, password, database, tls, parameters, hasPlainStartup, mustWrite: target === 'read-write', mustBePrimary: target === 'read-write' || target === 'primary', statementCache, int8, clock, log, onStatement };
   const tell = (kind: PoolEventKind, error?: unknown): void => {
     onPoolEvent?.(kind);
     if (poolEvents.hasSubscribers) poolEvents.publish({ kind, database: name, error });

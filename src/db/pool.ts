@@ -195,7 +195,9 @@ export class Pool<C extends PooledConnection> {
       return;
     }
     this.#opening--;
-    this.#opened(connection);
+    if (!connection.isBroken && !connection.isStale) return this.#opened(connection);
+    connection.destroy(); // it would be dropped at once, and made anew at once
+    this.#failed(new ConnectionLost('The server was reached, and is not one that can be used', { sqlstate: '08001' }), startedMs);
   }
 
   #opened(connection: C): void {

@@ -34,8 +34,8 @@ export class PostgresConnection implements PostgresSession {
     this.#conversation = conversation;
     this.#options = options;
     this.#runner = new PostgresRunner(conversation, options, types);
-    conversation.onParameter = (name, value) => this.#onParameter(name, value);
-    for (const [name, value] of conversation.parameters) this.#onParameter(name, value);
+    conversation.onParameter = (name) => this.#onParameter(name);
+    for (const name of conversation.parameters.keys()) this.#onParameter(name);
   }
 
   get isInTransaction(): boolean { return this.#conversation.status !== 'I'; }
@@ -194,11 +194,12 @@ export class PostgresConnection implements PostgresSession {
     this.#transactions++;
   }
 
-  #onParameter(name: string, value: string): void {
+  #onParameter(name: string): void {
     if (name === 'search_path') this.#runner.statements.clear(false);
     else if (name === 'in_hot_standby' || name === 'default_transaction_read_only') {
       const { parameters } = this.#conversation;
-      this.#isStale = this.#options.mustWrite && (value === 'on' || parameters.get('in_hot_standby') === 'on' || parameters.get('default_transaction_read_only') === 'on');
+      const { mustWrite, mustBePrimary = mustWrite } = this.#options;
+      this.#isStale = mustBePrimary && parameters.get('in_hot_standby') === 'on' || mustWrite && parameters.get('default_transaction_read_only') === 'on';
     }
   }
 }

@@ -50,6 +50,8 @@ export interface PostgresConnectionOptions {
   readonly hasPlainStartup: boolean;
   /** The server must accept writes: one that answers 25006 outside a read-only transaction makes the connection stale. */
   readonly mustWrite: boolean;
+  /** The server must be a primary, whether it takes writes or not: one that becomes a standby makes the connection stale. */
+  readonly mustBePrimary?: boolean | undefined;
   /** Prepared statements kept; 0 for poolers in transaction mode. */
   readonly statementCache: number;
   readonly int8: Int8;

@@ -301,6 +301,17 @@ test('Pool tries a server that is away less than 20 times a second, and is back 
   }
 });
 
+test('Pool takes a connection that is stale from its beginning for an attempt that failed', async () => {
+  const { pool, server, clock, events } = bench({ acquireTimeoutMs: 1_000 });
+  server.areStale = true;
+  const refused = assert.rejects(async () => pool.acquire(undefined), (error) => error instanceof PoolTimeout && error.cause instanceof ConnectionLost);
+  await turn();
+  await clock.advance(1_000);
+  await refused;
+  assert.ok(server.attempts.length < 20, `${server.attempts.length} attempts`);
+  assert.deepEqual([server.open.size, events.includes('opened')], [0, false]);
+});
+
 test('Pool asks nobody while nobody waits', async () => {
   const { pool, server, clock } = bench({ acquireTimeoutMs: 100 });
   server.refusal = () => new ConnectionLost('connection refused');

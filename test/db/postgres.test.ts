@@ -13,7 +13,8 @@ import { canceled, interleaved, restarted, terminated } from '../support/postgre
 import { needsPostgres, postgresDatabase, postgresUrl } from '../support/postgres-database.ts';
 import { PostgresServer } from '../support/postgres-server.ts';
 import { seeded } from '../support/random.ts';
-import { folder } from '../support/run.ts';
+import { ROOT } from '../support/build.ts';
+import { folder, run } from '../support/run.ts';
 import type { PoolEvent } from '../../src/db/index.ts';
 
 databaseContract('PostgreSQL', (t) => postgresDatabase(t));
@@ -73,6 +74,20 @@ test('a database of PostgreSQL leaves a server that no longer takes writes when 
   await assert.rejects(db.execute('insert into item values (1)'), ReadOnly).catch(() => undefined); // some versions tell it before
   await db.execute('insert into item values (2)');
   assert.notEqual(await db.scalar('select pg_backend_pid()'), before);
+});
+
+test('a database of several servers of PostgreSQL uses the first that is there and of the wanted kind', async (t) => {
+  if (!needsPostgres(t)) return;
+  const [reading, writing] = await Promise.all([PostgresServer.start(t, ['default_transaction_read_only = on']), PostgresServer.start(t)]);
+  const hosts = `127.0.0.1:1,127.0.0.1:${reading.port},127.0.0.1:${writing.port}`;
+  const portFor = async (target: string): Promise<number> => {
+    await using db = await openDatabase(`${writing.url.replace(`127.0.0.1:${writing.port}`, hosts)}?target_session_attrs=${target}`);
+    return Number(await db.scalar("select current_setting('port')"));
+  };
+  assert.deepEqual([await portFor('any'), await portFor('read-write'), await portFor('read-only'), await portFor('primary')], [reading.port, writing.port, reading.port, reading.port]);
+  await assert.rejects(openDatabase(`${reading.url}?target_session_attrs=read-write`, { pool: { acquireTimeoutMs: 100 } }), (error) => fault('E_DB_OPEN')(error) && /only reads/.test((error as Error).message));
+  await reading.kill();
+  assert.equal(await portFor('any'), writing.port);
 });
 
 test('openDatabase() says why a server of PostgreSQL cannot be used, without the password', async (t) => {
@@ -155,7 +170,32 @@ test('a migration on PostgreSQL that fails leaves nothing, and says where', asyn
   assert.equal(await db.scalar("select 1 where to_regclass('half') is not null"), undefined);
 });
 
+test('DatabasePlugin.openMigrator() looks at PostgreSQL, and writes nothing', async (t) => {
+  if (!needsPostgres(t)) return;
+  const url = await postgresUrl(t);
+  const directory = folder(t, { '0001_notes.up.sql': 'create table note (id integer)' });
+  const app = new Svc({ logger: collectedLog().logger, config: { env: 'test' } });
+  const plugin = new DatabasePlugin(url, { migrationDirectory: directory });
+  app.register(plugin);
+  app.check(); // plugins are registered when the application is compiled
+  await using open = await plugin.openMigrator({ onlyReads: true });
+  assert.deepEqual((await open.migrator.status()).map(({ state }) => state), ['pending']);
+  await assert.rejects(open.migrator.up(), ReadOnly);
+  await using db = await openDatabase(url);
+  assert.equal(await db.scalar("select count(*) from pg_tables where schemaname = current_schema()"), 0);
+});
+
 // ── in an application ──
+
+test('who opens SQLite loads nothing of PostgreSQL but how its addresses are read', async () => {
+  const program = `import { registerHooks } from 'node:module';
+    registerHooks({ load(url, context, next) { const file = url.split('/').at(-1); if (/postgres|pool/.test(file)) console.log(file); return next(url, context); } });
+    const { openDatabase } = await import('svc/db');
+    await (await openDatabase('sqlite::memory:')).close();`;
+  const { status, stdout, stderr } = await run(process.execPath, ['--conditions=svc-source', '--input-type=module', '-e', program], { cwd: ROOT });
+  assert.equal(status, 0, stderr);
+  assert.deepEqual(stdout.trim().split('\n'), ['pool-event.ts', 'postgres-url.ts']);
+});
 
 test('DatabasePlugin serves an application from PostgreSQL, is ready while it is there, and counts', async (t) => {
   if (!needsPostgres(t)) return;

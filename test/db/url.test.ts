@@ -45,6 +45,7 @@ test('parseDatabaseUrl() reads addresses of PostgreSQL, and refuses them without
 
 test('openDatabase() refuses options that the engine does not have', async () => {
   for (const options of [{ readers: 1 }, { busyTimeoutMs: 1 }, { pool: { min: 5, max: 4 } }]) await assert.rejects(openDatabase('postgres://app@localhost/app', options), fault('E_DB_OPTION'));
+  await assert.rejects(openDatabase('postgres://app@localhost/app?target_session_attrs=read-write', { readOnly: true }), fault('E_DB_OPTION'));
   await assert.rejects(openDatabase('sqlite::memory:', { statementCache: 0 }), fault('E_DB_OPTION'));
   await assert.rejects(openDatabase('sqlite::memory:', { pool: { maximum: 1 } as never }), fault('E_OPTION_UNKNOWN'));
   await using db = await openDatabase('sqlite::memory:', { pool: { max: 3 } }); // the same options for a test and a server

@@ -75,6 +75,8 @@ export class FakeConnection implements Omit<PooledConnection, Unused> {
 /** What the connections talk to. */
 export class FakeServer {
   readonly open: Set<FakeConnection> = new Set();
+  /** Whether new connections are of no use. */
+  areStale = false;
   /** Each attempt, when it was made. */
   readonly attempts: number[] = [];
   /** What an attempt meets; undefined lets it in. */
@@ -93,6 +95,7 @@ export class FakeServer {
       const refused = this.refusal();
       if (refused !== undefined) throw refused;
       const connection = new FakeConnection(this, ++this.#lastId);
+      connection.isStale = this.areStale;
       this.open.add(connection);
       return connection as unknown as PooledConnection; // the pool runs no statement
     };
