@@ -9,6 +9,7 @@ import { test, type TestContext } from 'node:test';
 import { openDatabase, sql, Corrupt, DataError, DatabaseError, LockTimeout, PoolTimeout, QueryCanceled, QueryTimeout, ReadOnly, SerializationFailure, StorageFailed, TransactionAborted, UniqueViolation, ConnectionLost } from '../../src/db/index.ts';
 import { ManualClock } from '../../src/manual-clock.ts';
 import { fault } from '../contract/database.ts';
+import { IS_OLDER_NODE } from '../support/node-age.ts';
 import { collectedLog } from '../support/collected-log.ts';
 import { folder } from '../support/run.ts';
 import type { Database, DatabaseOptions } from '../../src/db/index.ts';
@@ -94,6 +95,7 @@ test('SQLite takes the statements in the body of a trigger for one', async (t) =
 });
 
 test('SQLite columns behind a * have the names of now, whoever has renamed them', async (t) => {
+  if (IS_OLDER_NODE) return t.skip('node:sqlite counts the columns before SQLite compiles again: a new one is missing once');
   const { db, path } = await inFile(t);
   await db.script('create table t (a integer, b integer); insert into t values (1, 9007199254740993)');
   const other = new DatabaseSync(path);
