@@ -266,7 +266,7 @@ export class SqliteConnection implements Connection {
   #control(text: string): void {
     let statement = this.#controls.get(text);
     if (statement === undefined) this.#controls.set(text, statement = this.#db.prepare(text));
-    statement.run();
+    statement.get(); // run() would tell a key, which Node 26 refuses where it is no exact number
   }
 
   #end(): void {

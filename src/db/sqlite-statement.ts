@@ -23,6 +23,8 @@ export const BATCH_ROWS = 256;
 interface Counters {
   /** Texts compiled so far. */
   readonly compilations: number;
+  /** Rows that the last statement inserted, updated or deleted. */
+  changes(): number;
   /** Rows changed by all statements so far. */
   totalChanges(): number;
   /** The key that was made last, with all its digits. */
@@ -137,7 +139,12 @@ export class SqliteStatement {
 
   #run(inputs: readonly SqliteInput[]): { readonly changes: number; readonly lastInsertRowid: number } {
     this.#readBigInts(false);
-    return this.#step(run, inputs) as { changes: number; lastInsertRowid: number }; // numbers, for that is how it reads
+    try {
+      return this.#step(run, inputs) as { changes: number; lastInsertRowid: number }; // numbers, for that is how it reads
+    } catch (error) {
+      if ((error as { code?: unknown }).code !== 'ERR_OUT_OF_RANGE') throw error;
+      return { changes: this.#counters.changes(), lastInsertRowid: NaN }; // it has run: Node 26 refuses to tell a key that is no exact number
+    }
   }
 
   /** A number that does not fit throws; the statement has only read, so it may be run again. */
@@ -237,6 +244,10 @@ export class SqliteStatements implements Counters {
   prepare(text: string): SqliteStatement {
     const scanned = checkedText(text);
     return new SqliteStatement(this.#db.prepare(text), scanned, this.#int8, this);
+  }
+
+  changes(): number {
+    return Number(this.get('select changes()').scalar([]));
   }
 
   totalChanges(): number {

@@ -127,6 +127,8 @@ test('SQLite gives integers beyond 2^53 whole, where node:sqlite throws, by each
     assert.deepEqual(streamed, expected);
   }
   assert.deepEqual(await db.execute('insert into t values (9007199254740995, 1)'), { affectedRows: 1, lastInsertId: 9007199254740995n });
+  assert.deepEqual(await db.execute('update t set v = 7 where id in (1, 9007199254740995)'), { affectedRows: 2, lastInsertId: undefined }); // the key is still the connection's last one
+  await db.executeMany('insert into t values (?, 1)', [[9007199254740996n], [9007199254740997n]]);
   assert.deepEqual(await db.fetchAll('update t set v = v + 1 where id = 2 returning v'), [{ v: 9007199254740994n }]);
   assert.equal(await db.scalar('with x as (select v from t where id = 2) select v from x'), 9007199254740994n);
 });

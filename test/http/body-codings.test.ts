@@ -67,8 +67,8 @@ for (const coding of CODINGS) {
   test(`A malformed, truncated or padded body in ${coding} is 400, as a stream, too`, async (t) => {
     await using client = site();
     const whole = ENCODE[coding](Buffer.from('{"text":"some text that is long enough to be cut"}'));
-    if (IS_OLDER_NODE && (coding === 'gzip' || coding === 'zstd')) return t.skip('this Node takes a second gzip member, and a zstd frame that is cut, for whole');
-    for (const [what, bytes] of [['other bytes', Buffer.from('{"plain":"json"}')], ['cut', whole.subarray(0, -4)], ['padded', Buffer.concat([whole, Buffer.from('padding')])], ['twice', Buffer.concat([whole, whole])]] as const) {
+    if (IS_OLDER_NODE && coding === 'zstd') return t.skip('this Node takes a frame that is cut for whole');
+    for (const [what, bytes] of [['other bytes', Buffer.from('{"plain":"json"}')], ['cut', whole.subarray(0, -4)], ['padded', Buffer.concat([whole, Buffer.from('padding')])], ...coding === 'gzip' || coding === 'zstd' ? [] : [['twice', Buffer.concat([whole, whole])] as const]] as const) { // of those two formats one may follow another
       for (const path of ['/json', '/body', '/stream']) assert.equal((await post(client, path, coding, bytes)).status, 400, `${what} ${path}`);
     }
     for (let cut = 1; cut < whole.length; cut++) assert.equal((await post(client, '/body', coding, whole.subarray(0, cut))).status, 400, `cut at ${cut}`);
