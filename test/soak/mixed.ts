@@ -384,8 +384,9 @@ const KINDS: Readonly<Record<string, Kind>> = {
   } },
   'invalid head': { weight: 16, run: async (line) => {
     await line.leave(false);
-    await line.send(line.pick(BAD_HEADS));
-    refused(await line.answer(), 400);
+    const head = line.pick(BAD_HEADS);
+    await line.send(head);
+    refused(await line.answer(), /^GET \/\r\n| HTTP\/9/.test(head) ? 505 : 400); // 0.9 and 9.1 are other versions
     await line.closed();
   } },
   'fields too large': { weight: 3, run: async (line) => {
