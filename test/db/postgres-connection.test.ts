@@ -242,7 +242,6 @@ withPostgres('insertMany() inserts all rows or none, however many, and what INSE
     for (let id = 0; ; id++) yield [id, 'x'.repeat(1_000)];
   };
   await assert.rejects(connection.insertMany('odd "table', ['id', 'te xt'], slow(), soon(100)), QueryTimeout);
-  if (connection.isBroken) return; // the server did not answer the cancelling within its grace: on a busy machine
   assert.deepEqual([await connection.scalar('select count(*) from "odd ""table"', [], undefined), connection.isIdle], [0, true]);
 });
 
