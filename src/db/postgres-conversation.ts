@@ -125,9 +125,13 @@ export class Conversation {
     return this.#socket.write(this.writer.take());
   }
 
-  /** For whoever writes much: sends what is enough, and waits while the socket has too much. The server reads no more while we do not read: we always do. */
+  /**
+   * For whoever writes much: sends what is enough, and waits while the socket has too much, or for a turn of the loop: a system that
+   * takes all at once would keep limits, and everybody else, from theirs. The server reads no more while we do not read: we always do.
+   */
   room(): Promise<void> | undefined {
-    if (this.writer.length < FLUSH_BYTES || this.flush()) return undefined;
+    if (this.writer.length < FLUSH_BYTES) return undefined;
+    if (this.flush()) return new Promise((resolve) => setImmediate(resolve));
     this.#drained ??= Promise.withResolvers();
     return this.#drained.promise;
   }

@@ -64,9 +64,8 @@ async function writeRows(conversation: Conversation, types: PostgresTypes, { oid
   for (let next = rows.next(), row = 1; next.done !== true && exchange.error === undefined && !conversation.isEnded; next = rows.next(), row++) {
     checkCount(next.value, oids.length, row);
     chunk += lineOf(next.value, oids, types, row);
-    if (chunk.length < CHUNK_CHARACTERS) continue;
-    await send();
-    await new Promise((resolve) => setImmediate(resolve)); // a system that takes all at once would keep limits, and everybody else, from their turn
+    const room = chunk.length < CHUNK_CHARACTERS ? undefined : send();
+    if (room !== undefined) await room;
   }
   if (chunk !== '' && exchange.error === undefined) send();
 }
