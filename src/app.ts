@@ -12,11 +12,16 @@ import { neededSecrets } from './check-secrets.ts';
 import { systemClock } from './clock.ts';
 import { compileApplication, thrown } from './compile.ts';
 import { Config } from './config.ts';
+import { DocsPage } from './docs-page.ts';
 import { SvcError } from './errors.ts';
 import { declaredHere } from './findings.ts';
 import { createLogger } from './log.ts';
+import { McpServer, callTool, listTools } from './mcp.ts';
+import { mcpRoutes } from './mcp-http.ts';
+import { Toolbox } from './mcp-toolbox.ts';
 import { createMetrics } from './metrics.ts';
 import { Operations } from './ops.ts';
+import { OpenApiAnswer, readOpenApiOptions } from './openapi-answer.ts';
 import { bool, given, int, readOptions, text } from './options.ts';
 import { sortPlugins, startPlugins, stopPlugins } from './plugin.ts';
 import { Router } from './route.ts';
@@ -30,20 +35,30 @@ import { FORWARDED_HEADERS, readTrustProxy } from './http/proxy.ts';
 import { RequestEvent, answerRequest, endRequest } from './http/request-event.ts';
 import { RequestIDMiddleware } from './http/request-id.ts';
 import { HttpServer } from './http/server.ts';
+import { Rooms, rooms } from './http/rooms.ts';
 import { AppState, services } from './http/state.ts';
 import { TLS_OPTION, readTlsOptions } from './http/tls-options.ts';
+import { WebSocketMeter } from './http/ws-meter.ts';
 import type { ApplicationView, CoreRule, Examination } from './check.ts';
 import type { Clock } from './clock.ts';
-import type { Compilation, CompiledApplication } from './compile.ts';
+import type { Compilation, CompilationView, CompiledApplication } from './compile.ts';
 import type { Env } from './config.ts';
 import type { DependencySource } from './di.ts';
 import type { FaultCode } from './errors.ts';
 import type { Declared, Finding, Place, Report } from './findings.ts';
 import type { Logger } from './log.ts';
+import type { McpCallOptions, StdioOptions } from './mcp.ts';
+import type { McpApplication } from './mcp-calls.ts';
+import type { McpMountOptions } from './mcp-http.ts';
+import type { ToolResult } from './mcp-results.ts';
+import type { CheckedTool, PromptReply, PromptSpec, ToolContext, ToolSpec } from './mcp-toolbox.ts';
+import type { Tool } from './mcp-tools.ts';
 import type { Counter, MetricsRegistry } from './metrics.ts';
+import type { OpenApiOptions } from './openapi.ts';
+import type { OpenApiDocument } from './openapi-parts.ts';
 import type { OpsOptions } from './ops.ts';
 import type { RegisteredPlugin } from './plugin.ts';
-import type { Routes } from './route.ts';
+import type { HandlerResult, Routes } from './route.ts';
 import type { Awaitable, CompiledRoute, ContributedMigration, Host, Middleware, Plugin, Rule, Services, StateMap } from './http/contracts.ts';
 import type { ConnectionMeter } from './http/connection-meter.ts';
 import type { ErrorClass, ExceptionHandler } from './http/exception-handlers.ts';
@@ -55,6 +70,7 @@ import type { HttpResponse } from './http/response.ts';
 import type { ServedApplication } from './http/server.ts';
 import type { SecureTransport } from './http/tls.ts';
 import type { TlsOptions, TlsWishes } from './http/tls-options.ts';
+import type { RoomBus } from './stores.ts';
 import type { Leave } from './supervision.ts';
 
 /** Marks applications, whichever copy of the package made them. */
@@ -66,6 +82,8 @@ export interface SvcOptions extends LimitOptions {
   readonly debug?: boolean | undefined;
   /** `/docs` and `/openapi.json`. Default: true outside production. */
   readonly enableDocs?: boolean | undefined;
+  /** What the document at `/openapi.json` says of the application as a whole. */
+  readonly openapi?: OpenApiOptions | undefined;
   /**
    * What tokens, sessions and the like are signed with unless they have a secret of their own: at least 32 bytes; of a list
    * the first signs, the others are still accepted. To be kept in the variable SVC_AUTH_SECRET instead (and the one before
@@ -111,6 +129,8 @@ export interface SvcOptions extends LimitOptions {
   readonly logger?: Logger | undefined;
   /** Default: the machine's. */
   readonly clock?: Clock | undefined;
+  /** What carries messages to the rooms of WebSockets in other processes. Default: the workers of this program among each other. */
+  readonly roomBus?: RoomBus | undefined;
   /** Who may read `/metrics`, and where. */
   readonly ops?: OpsOptions | undefined;
   /** Settings of your own, below loadDict() and the variables `SVC_*`. */
@@ -172,15 +192,20 @@ let isStartDenied = false;
 export function denyStart(): void { isStartDenied = true; }
 
 /** A web application. */
-export class Svc extends Router implements ServedApplication {
+export class Svc extends Router implements ServedApplication, McpApplication {
   readonly config: Config;
   readonly log: Logger;
   readonly metrics: MetricsRegistry;
   readonly state: AppState;
+  /** The rooms of its WebSockets. */
+  readonly rooms: Rooms;
   /** @internal */
   readonly operations: Operations;
   /** As they are once compiled; until then loadDict() may change them. */
+  /** Where it was made. */
+  readonly #declared: Declared = declaredHere();
   #settings: Settings | undefined;
+  readonly #openapi: OpenApiOptions;
   #pretendedEnv: Env | undefined;
   #clock: Clock;
   readonly #middleware: Middleware[] = [];
@@ -190,14 +215,17 @@ export class Svc extends Router implements ServedApplication {
   readonly #rules: Rule[] = [];
   readonly #migrations: ContributedMigration[] = [];
   #plugins: readonly Plugin[] | undefined;
-  /** What went wrong when the plugins were registered. */
-  readonly #pluginFindings: Finding[] = [];
+  /** Of declarations and plugins, each found where it happened. */
+  readonly #declaredFindings: Finding[] = [];
+  readonly #toolbox = new Toolbox();
   readonly #startupHooks: LifecycleHook[] = [];
   readonly #shutdownHooks: LifecycleHook[] = [];
   readonly #pending = new Set<Promise<void>>();
   readonly #tasks: BackgroundRunner;
   readonly #errorCounter: Counter;
   readonly #slowReaders: Counter;
+  readonly #sockets: WebSocketMeter;
+  readonly #roomBus: RoomBus | undefined;
   readonly #services: Services = lent(this);
   #compiled: CompiledApplication | undefined;
   /** Undefined where there is none. */
@@ -211,7 +239,7 @@ export class Svc extends Router implements ServedApplication {
   /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`, `E_CONFIG_CAST`, `E_TRUST_PROXY` */
   constructor(options: SvcOptions = {}) {
     super();
-    const { logger, clock, config, ops, ...settings } = readOptions('Svc', options, {
+    const { logger, clock, config, ops, roomBus, openapi, ...settings } = readOptions('Svc', options, {
       debug: given<boolean>('true or false', (value) => typeof value === 'boolean'),
       enableDocs: given<boolean>('true or false', (value) => typeof value === 'boolean'),
       authSecret: given<string | readonly string[]>('a string or a list of strings', (value) => [value].flat().every((secret) => typeof secret === 'string')),
@@ -224,11 +252,12 @@ export class Svc extends Router implements ServedApplication {
       trustProxy: given<TrustProxy>(), // read with the other settings
       forwardedHeader: given<ForwardedHeader>(FORWARDED_NEEDS, (value) => FORWARDED_HEADERS.some((known) => known === value)),
       trustForwardedHost: given<boolean>('true or false', (value) => typeof value === 'boolean'),
-      logger: given<Logger>('a logger', isObject), clock: given<Clock>('a clock', isObject), config: given<Record<string, unknown>>('an object', isObject),
-      ops: given<OpsOptions>('an object', isObject),
+      logger: given<Logger>('a logger', isObject), clock: given<Clock>('a clock', isObject), roomBus: given<RoomBus>('a RoomBus', isObject), config: given<Record<string, unknown>>('an object', isObject),
+      ops: given<OpsOptions>('an object', isObject), openapi: given<OpenApiOptions>('an object', isObject),
     });
     this.config = new Config({ values: { ...config, ...withoutUndefined(settings) } });
     this.#clock = clock ?? systemClock;
+    this.#openapi = readOpenApiOptions(openapi ?? {});
     this.log = logger ?? createLogger({ clock: this.#clock });
     Object.defineProperty(this, APP_BRAND, { value: true });
     this.metrics = createMetrics({ log: this.log });
@@ -236,7 +265,11 @@ export class Svc extends Router implements ServedApplication {
     this.#slowReaders = this.metrics.counter('svc_slow_readers_total', 'Connections that were cut because their client took no byte of its answer for sendTimeoutMs');
     this.#tasks = new BackgroundRunner(this.log, this.metrics);
     this.operations = new Operations({ env: () => this.env, clock: () => this.#clock, log: this.log, metrics: this.metrics, options: ops ?? {} });
+    this.#sockets = new WebSocketMeter(this.metrics);
     this.state = new AppState();
+    this.rooms = new Rooms(this.log);
+    this.#roomBus = roomBus;
+    this.state.set(rooms, this.rooms);
     this.state.set(services, this.#services);
     this.#readSettings(); // a variable that does not cast is told here, not at the first request
   }
@@ -262,7 +295,12 @@ export class Svc extends Router implements ServedApplication {
   /** Answers what is thrown of this class, or of a class below it that has no handler of its own. */
   exceptionHandler<E>(errorClass: ErrorClass<E>, handler: ExceptionHandler<E>): this {
     this.mustNotBeFrozen('register an exception handler');
-    this.#handlers.add(errorClass, handler);
+    if (!this.#handlers.add(errorClass, handler)) {
+      this.#declaredFindings.push({
+        rule: 'SVC123', severity: 'info', subject: `exception handler of ${errorClass.name}`, place: declaredHere().place,
+        message: 'there is another one of this class, which never runs', remedy: 'Keep one handler for each class',
+      });
+    }
     return this;
   }
 
@@ -288,6 +326,46 @@ export class Svc extends Router implements ServedApplication {
   onShutdown(hook: LifecycleHook): this {
     this.mustNotBeFrozen('register a shutdown hook');
     this.#shutdownHooks.push(hook);
+    return this;
+  }
+
+  /**
+   * A tool for MCP clients that is no route: its `args` are fields, every other key of the spec is as a route has it. A call goes
+   * through the middleware as a request does. @throws SvcError `E_MCP_NAME`, `E_ROUTE_SPEC`
+   */
+  tool<const S extends object, const R extends HandlerResult<S>>(name: string, spec: S & CheckedTool<S, ToolSpec>, fn: (context: ToolContext<S>) => R | Promise<R>): this {
+    this.mustNotBeFrozen(`add the tool "${name}"`);
+    this.#toolbox.tool(name, spec, fn);
+    return this;
+  }
+
+  /** A prompt for MCP clients: what a person picks, and a model reads. Its `args` come as text. @throws SvcError `E_MCP_NAME`, `E_ROUTE_SPEC` */
+  prompt<const S extends object>(name: string, spec: S & CheckedTool<S, PromptSpec>, fn: (context: ToolContext<S>) => Awaitable<PromptReply>): this {
+    this.mustNotBeFrozen(`add the prompt "${name}"`);
+    this.#toolbox.prompt(name, spec, fn);
+    return this;
+  }
+
+  /** The tools that MCP clients see: every route but those with `mcp: false`, and what tool() has added. Compiles the application. */
+  mcpTools(): readonly Tool[] { return listTools(this); }
+
+  /**
+   * Calls a tool as a client would, in process: through middleware, guards and validation, with the fields in `headers` and no others.
+   * What the route refuses is a result with `isError`. @throws SvcError `E_MCP_TOOL`
+   */
+  mcpCall(name: string, args: Readonly<Record<string, unknown>> = {}, options: McpCallOptions = {}): Promise<ToolResult> {
+    return callTool(this, name, args, options);
+  }
+
+  /** An MCP server over standard input and output: `await app.mcpServer().serve()`. @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+  mcpServer(options: StdioOptions = {}): McpServer { return new McpServer(this, this.config.get('mcpToken', ''), options); }
+
+  /**
+   * An MCP endpoint over HTTP: `app.mountMcp('/mcp')`. Calls bring the credentials of the client's request, and go through everything
+   * that a request does. @throws SvcError `E_PATH_TEMPLATE`, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`, `E_CORS`
+   */
+  mountMcp(path: string, options: McpMountOptions = {}): this {
+    for (const { methods, path: at, spec, handler } of mcpRoutes(this, path, options)) this.addRoute(methods, at, [spec, handler]);
     return this;
   }
 
@@ -325,6 +403,9 @@ export class Svc extends Router implements ServedApplication {
   /** What the checks of the phase `live` find, which may ask databases and other services. */
   async checkLive(): Promise<Report> { return examineLive(this.inspect(), this.rules); }
 
+  /** The OpenAPI 3.1 document of the application as it is declared now: what `/openapi.json` serves and `svc openapi` prints. */
+  openapi(): OpenApiDocument { return new OpenApiAnswer(() => this.inspect(), this.#openapi).document; }
+
   /** The application as checks and commands see it. @internal */
   inspect(): ApplicationView { return this.#viewOf(this.#build({})); }
 
@@ -339,7 +420,7 @@ export class Svc extends Router implements ServedApplication {
     return this;
   }
 
-  /** Every route after compilation, one per method. */
+  /** Every route after compilation, one per method; a WebSocket's is `WEBSOCKET`. */
   get routes(): readonly CompiledRoute[] { return this.#compile().routes; }
 
   /**
@@ -369,6 +450,18 @@ export class Svc extends Router implements ServedApplication {
   shutdown(): Promise<void> {
     if (this.#starting === undefined && this.#sharing === undefined) return Promise.resolve();
     return this.#stopping ??= this.#stop().finally(() => { this.#starting = this.#sharing = this.#stopping = undefined; });
+  }
+
+  /** @internal */
+  mcpView(): Pick<CompilationView, 'details' | 'middleware' | 'tools'> { return this.#compile().view; }
+
+  /** The route that answers to a method at a path. @internal */
+  routeAt(method: string, path: string): CompiledRoute | undefined { return this.#compile().routeAt(method, path); }
+
+  /** Answers a call of a tool. @internal */
+  answerCall(request: Request, remoteAddress: string, isFunction: boolean, prepare: (req: TransportRequest) => void): Promise<Response> {
+    const { handle, handleTool } = this.#compile();
+    return answerInMemory({ ...this.#served(), handle: isFunction ? handleTool : handle }, request, remoteAddress, prepare);
   }
 
   /** Answers a web request in process, starting the application if need be. */
@@ -511,6 +604,12 @@ export class Svc extends Router implements ServedApplication {
     return this.#compiled!.handle(req); // run(), fetch() and test clients start the application first
   }
 
+  /** @internal */
+  upgrade(req: TransportRequest): Awaitable<HttpResponse> { return this.#compiled!.upgrade(req); } // as above
+
+  /** @internal */
+  hasSocketAt(path: string): boolean { return this.#compiled!.hasSocketAt(path); }
+
   /** Lets a test say where the application runs, and what time it is. @throws SvcError `E_APP_FROZEN` @internal */
   pretend(conditions: { readonly env?: Env | undefined; readonly clock?: Clock | undefined }): void {
     const { env = this.env, clock = this.#clock } = conditions;
@@ -522,9 +621,14 @@ export class Svc extends Router implements ServedApplication {
 
   /** The application compiled in another way, for a test client. @internal */
   variant(variant: CompileVariant): ServedApplication & Pick<CompiledApplication, 'start'> {
-    const { handle, start } = this.#build(variant).serve();
+    const { handle, upgrade, hasSocketAt, start } = this.#build(variant).serve();
+    return { ...this.#served(), handle, upgrade, hasSocketAt, start };
+  }
+
+  /** All that serves but what answers. */
+  #served(): Omit<ServedApplication, 'handle'> {
     const { defaults, clock, log, securesCookies, connections } = this;
-    return { defaults, clock, log, securesCookies, connections, handle, start, finish: (req, outcome) => this.finish(req, outcome), count: (req, response, durationMs) => this.count(req, response, durationMs), countCut: (why) => this.countCut(why) };
+    return { defaults, clock, log, securesCookies, connections, finish: (req, outcome) => this.finish(req, outcome), count: (req, response, durationMs) => this.count(req, response, durationMs), countCut: (why) => this.countCut(why) };
   }
 
   /** @internal */
@@ -562,12 +666,16 @@ export class Svc extends Router implements ServedApplication {
   #compile(): CompiledApplication {
     if (this.#compiled !== undefined) return this.#compiled;
     const compilation = this.#build({});
-    const { report, refuses } = this.#examine(compilation);
-    if (refuses) throw new SvcError('E_COMPILE', [report.findings], { findings: report.findings });
+    const { report, refuses } = this.#examine(compilation, this.rules.filter(({ id, phase }) => phase === 'graph' || id === 'SVC205')); // the others keep nothing from starting
+    if (refuses) {
+      const { findings } = this.#examine(compilation).report;
+      throw new SvcError('E_COMPILE', [findings], { findings });
+    }
     // others can wait for the next deployment; a secret that can be guessed is no protection from this moment on
     for (const { rule, message, remedy } of report.findings) if (rule === 'SVC205') this.log.warn('secret_weak', { message, remedy });
     const compiled = compilation.serve();
     this.freeze();
+    this.#toolbox.freeze();
     this.config.freeze();
     this.#settings = this.#readSettings();
     const { accessLog } = this.#settings;
@@ -591,7 +699,7 @@ export class Svc extends Router implements ServedApplication {
       try {
         plugin.register(this.#hostFor(plugin));
       } catch (error) {
-        this.#pluginFindings.push({
+        this.#declaredFindings.push({
           rule: 'SVC114', severity: 'error', subject: `plugin ${plugin.name}`, place: this.#placeOfPlugin(plugin), message: `its register() threw ${thrown(error)}`,
           remedy: error instanceof SvcError ? error.remedy : 'Mend the plugin, or what it is made with',
         });
@@ -619,7 +727,10 @@ export class Svc extends Router implements ServedApplication {
       has: (key) => this.state.has(key),
       provide: (key, read) => this.state.provide(key, read),
       readiness: (name, probe) => this.operations.probe(name, probe),
-      rule: (rule) => void this.addCheck(rule),
+      rule: (rule) => {
+        this.mustNotBeFrozen(`add the check "${rule.id}"`);
+        this.#rules.push(checkedRule(rule, this.rules, { mayExtend: true }));
+      },
       migration: (id, sql) => void this.#migrations.push({ plugin: plugin.name, id, sql }),
       migrations: this.#migrations,
     };
@@ -628,44 +739,53 @@ export class Svc extends Router implements ServedApplication {
   #build(variant: CompileVariant): Compilation {
     const findings: Finding[] = [];
     this.#registerPlugins((finding) => findings.push(finding));
-    return this.#compileRoutes({ routes: this, operations: this.#operationRoutes() }, variant, this.#middleware, [...findings, ...this.#pluginFindings]);
+    const openapi = new OpenApiAnswer(() => compilation.view, this.#openapi);
+    const compilation = this.#compileRoutes({ routes: this, operations: this.#operationRoutes(openapi), tools: this.#toolbox }, variant, this.#middleware, [...findings, ...this.#declaredFindings]);
+    return compilation;
   }
 
-  #examine(compilation: Compilation): Examination {
-    return examine(this.#viewOf(compilation), compilation.findings, this.rules);
+  #examine(compilation: Compilation, rules: readonly (CoreRule | Rule)[] = this.rules): Examination {
+    return examine(this.#viewOf(compilation), compilation.findings, rules);
   }
 
   #viewOf({ view }: Compilation): ApplicationView {
     return {
-      ...view, settings: this.config, nowMs: this.clock.nowMs(), nodeVersion: process.versions.node,
+      ...view, place: this.#declared.place, placeOfMiddleware: (layer) => this.#middlewarePlaces.get(layer)?.place,
+      placeOfPlugin: (name) => this.#registered.find(({ plugin }) => plugin.name === name)?.place, metricsGuard: this.operations.guard, hasPublicDocs: this.operations.hasPublicDocs, settings: this.config, nowMs: this.clock.nowMs(), nodeVersion: process.versions.node,
       secrets: neededSecrets(view, (plugin) => this.#placeOfPlugin(plugin)),
     };
   }
 
-  #compileRoutes(routes: { routes: Routes; operations?: Routes }, variant: CompileVariant, middleware: readonly Middleware[] = [], findings: readonly Finding[] = []): Compilation {
+  #compileRoutes(routes: { routes: Routes; operations?: Routes; tools?: Routes }, variant: CompileVariant, middleware: readonly Middleware[] = [], findings: readonly Finding[] = []): Compilation {
     const errors = new ErrorRenderer({
       handlers: this.#handlers, log: this.log, errors: this.#errorCounter, debug: this.#readSettings().debug, onUnhandled: variant.onUnhandled,
     });
     return compileApplication({
       ...routes, middleware, plugins: this.#plugins ?? [], findings, services: this.#services, config: (key) => this.config.peek(key), errors,
       placeOfMiddleware: (layer) => this.#middlewarePlaces.get(layer)?.place,
-      tasks: this.#tasks, state: this.state, overrides: variant.overrides ?? new Map(),
+      tasks: this.#tasks, state: this.state, overrides: variant.overrides ?? new Map(), sockets: { rooms: this.rooms, meter: this.#sockets },
     });
   }
 
-  /** The probes, and the metrics where they have no port of their own. */
-  #operationRoutes(): Routes {
+  /** The probes, the metrics where they have no port of their own, and the documents where they are shown. */
+  #operationRoutes(openapi: OpenApiAnswer): Routes {
     const { operations } = this;
     const router = new Router();
     router.get('/healthz', PROBE_SPEC, () => operations.health());
     router.get('/readyz', PROBE_SPEC, () => operations.readiness());
     if (operations.access.port === undefined) router.get('/metrics', OPS_SPEC, ({ req }) => operations.metrics(req));
+    if (this.config.get('enableDocs', this.env !== 'production')) {
+      const page = new DocsPage(() => openapi.document);
+      router.get('/openapi.json', DOCS_SPEC, ({ req }) => operations.document(req, () => openapi.answer(req)));
+      router.get('/docs', DOCS_SPEC, ({ req }) => operations.document(req, () => page.respond(req)));
+    }
     return router;
   }
 
   async #start(): Promise<void> {
     this.#compile();
     const plugins = this.#plugins!; // compiling has put them in order
+    if (this.#roomBus !== undefined) this.rooms.connect(this.#roomBus);
     const abort = this.#startAbort = new AbortController();
     await startPlugins(plugins, abort.signal, this.log);
     try {
@@ -685,6 +805,7 @@ export class Svc extends Router implements ServedApplication {
     while (this.#pending.size > 0) await Promise.all(this.#pending);
     const leave = await this.#sharing?.catch(() => undefined);
     await leave?.();
+    this.rooms.disconnect();
     if (!hasStarted) return;
     for (const hook of this.#shutdownHooks.toReversed()) {
       try {
@@ -763,6 +884,8 @@ const SHUTDOWN_MS = 10_000;
 const PROBES: ReadonlySet<string> = new Set(['/healthz', '/readyz', '/metrics']);
 
 const OPS_SPEC = { public: 'operations', mcp: false, rateLimit: false, timeoutMs: false, meta: { loadShedding: false } } as const; // a probe that is refused restarts what is healthy
+/** They are read by people, or by programs at their desks. */
+const DOCS_SPEC = { public: 'documentation', mcp: false } as const;
 /** Probes come by address, and their answers give nothing away. */
 const PROBE_SPEC = { ...OPS_SPEC, meta: { ...OPS_SPEC.meta, trustedHost: false } } as const;
 

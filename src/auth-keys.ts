@@ -83,7 +83,7 @@ export function APIKeyAuth(options: KnownKeys<string> | LookedUpKeys<unknown>): 
     const client = find(key, context);
     return isThenable(client) ? client.then(settle) : settle(client);
   }));
-  return wayIn('APIKeyAuth', { bare, requirement: { scheme: 'apiKey', scopes: [], roles: [], credential: place }, scheme: SCHEMES.apiKey, realm });
+  return wayIn('APIKeyAuth', { bare, requirement: { scheme: 'apiKey', scopes: [], roles: [], credential: place, ...optional ? { isOptional: true } : {} }, scheme: SCHEMES.apiKey, realm });
 }
 
 const OWNER = 'APIKeyAuth()';

@@ -154,7 +154,7 @@ type Lack = 'role' | 'scope' | 'condition';
 
 /** A source that gives what `auth` has found, if `judge` finds no lack in it. */
 function demand(name: string, auth: DependencySource | undefined, needs: { readonly roles: readonly string[]; readonly scopes: readonly string[] }, judge: (claims: object, context: Context) => Awaitable<Lack | undefined>, detail: string = DETAIL): AuthSource<object> {
-  const { bare, requirement, scheme, realm } = wayOf(auth ?? BearerAuth());
+  const { bare, requirement: { isOptional: _, ...requirement }, scheme, realm } = wayOf(auth ?? BearerAuth());
   const absent = { headers: { 'WWW-Authenticate': challenge(scheme, { realm }) } };
   const scope = needs.scopes.length === 0 ? undefined : needs.scopes.join(' ');
   const forbidden = (by: string): { readonly code?: string; readonly headers?: Readonly<Record<string, string>> } => scope === undefined ? {} : {

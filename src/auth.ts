@@ -64,7 +64,7 @@ function bearerAuth(secret: Secrets | undefined, options: BearerAuthOptions): Au
     { keys: Depends(keys, { scope: 'app' }), secrets: ring === undefined ? ['authSecret'] : [] },
     named('BearerAuth', (context: Context & { readonly keys: BearerKeys }) => reader.read(context, context.keys)),
   );
-  return wayIn('BearerAuth', { bare, requirement: { scheme: 'bearer', scopes: [], roles: [] }, scheme: SCHEMES.bearer, realm: options.realm });
+  return wayIn('BearerAuth', { bare, requirement: { scheme: 'bearer', scopes: [], roles: [], ...options.optional === true ? { isOptional: true } : {} }, scheme: SCHEMES.bearer, realm: options.realm });
 }
 
 /** What issues the access tokens of an application, and knows more about them than they say. A plugin provides it. */

@@ -93,6 +93,6 @@ export function relativeFile(file: string, cwd: string): string {
 }
 
 /** A message without the working folder in front of its files. */
-function relativeText(text: string, cwd: string): string {
+export function relativeText(text: string, cwd: string): string {
   return text.replaceAll(`${pathToFileURL(cwd).href}/`, '').replaceAll(`${cwd}${sep}`, '');
 }

@@ -6,7 +6,13 @@
  */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
+import { findForgeable, findGuessable, findUnguarded, findWeaker } from './check-access-rules.ts';
+import { findBlocking, findLostCleanUp, findOutlived, findUnknownNames, findUnused } from './check-code-rules.ts';
+import { findImpossibleReplies, findUnbounded, findUndescribedBodies, findUndescribedReplies } from './check-contract-rules.ts';
+import { findDocumentFlaws } from './check-document-rules.ts';
+import { findExposedInsides, findMissingHeaders, findUnlimited } from './check-deploy-rules.ts';
 import { findCertificates, findMigrations } from './check-live.ts';
+import { layersOf, shapeOf } from './check-routes.ts';
 import { findSecrets } from './check-secrets.ts';
 import { viewOfDependency } from './di.ts';
 import { SvcError } from './errors.ts';
@@ -15,12 +21,12 @@ import { segmentsOf } from './http/exemptions.ts';
 import { IdempotencyMiddleware } from './http/idempotency.ts';
 import { CONVERTERS } from './http/path.ts';
 import { variableOf } from './config.ts';
+import { enginesOf, satisfies } from './node-range.ts';
 import type { ApplicationView, CoreRule, Tell } from './check.ts';
 import type { RouteDetail } from './compile.ts';
 import type { Dependency } from './di.ts';
 import type { Place } from './findings.ts';
-import type { FlatRoute } from './route.ts';
-import type { Middleware, MiddlewareKind, SecurityRequirement } from './http/contracts.ts';
+import type { MiddlewareKind, SecurityRequirement } from './http/contracts.ts';
 import type { ParsedTemplate } from './http/path.ts';
 
 /** Every rule of this package, in the order of their ids. */
@@ -46,9 +52,14 @@ export const CORE_RULES: readonly CoreRule[] = [
     remedy: 'Keep one spelling, and let the other redirect to it',
   },
   {
-    id: 'SVC104', severity: 'error', phase: 'graph',
+    id: 'SVC104', severity: 'error', phase: 'graph', run: findUnknownNames,
     why: 'A name belongs to one route: urlFor() and documents find it by that',
     remedy: 'Give each route a name of its own',
+  },
+  {
+    id: 'SVC105', severity: 'info', phase: 'graph', run: findContradictions,
+    why: 'HEAD is answered as GET without a body, and OPTIONS from the table of routes: a handler that says something else tells clients what is not so',
+    remedy: 'Leave the handler out, unless it answers what GET and the preflight would',
   },
   {
     id: 'SVC106', severity: 'error', phase: 'graph',
@@ -66,12 +77,12 @@ export const CORE_RULES: readonly CoreRule[] = [
     remedy: 'Break the circle: let one of them take what it needs from the request or the application',
   },
   {
-    id: 'SVC112', severity: 'error', phase: 'graph',
+    id: 'SVC112', severity: 'error', phase: 'graph', run: findOutlived,
     why: 'What lives longer cannot hold what lives shorter: it would use a value that has been cleaned up, or that belongs to another request',
     remedy: 'Give the outer dependency the narrower scope, or the inner one the wider',
   },
   {
-    id: 'SVC113', severity: 'warning', phase: 'graph', run: findRebound,
+    id: 'SVC113', severity: 'warning', phase: 'graph', run: findIdle,
     why: 'The handler sees the dependency of the innermost declaration; the other of that name runs for every request, and nobody sees what it gives',
     remedy: 'Give one of the two another name, or leave out the one that is not meant',
   },
@@ -86,9 +97,29 @@ export const CORE_RULES: readonly CoreRule[] = [
     remedy: 'Follow what the middleware says of its order and options',
   },
   {
+    id: 'SVC123', severity: 'info', phase: 'graph',
+    why: 'Of two handlers for one class of exceptions the second takes all: the first never runs',
+    remedy: 'Keep one handler for each class',
+  },
+  {
+    id: 'SVC201', severity: 'error', phase: 'security', run: findUnguarded,
+    why: 'Whoever finds a route that changes something can use it, unless it asks who they are',
+    remedy: 'Let it depend on who is there: me: Depends(BearerAuth()); where everybody may, say so and why: public: "anybody may sign up"',
+  },
+  {
     id: 'SVC202', severity: 'error', phase: 'security', run: findForgeable,
     why: 'A browser sends the cookie of a session whoever has made it send the request: without protection any page can act as the visitor who is logged in',
     remedy: 'Register the protection behind the session: app.use(new SessionMiddleware()), then app.use(new CSRFMiddleware())',
+  },
+  {
+    id: 'SVC203', severity: 'warning', phase: 'security', run: findWeaker,
+    why: 'Who may not read or change something should not be able to delete it: a guard is most often forgotten where a method was added later',
+    remedy: 'Ask for the same, or for more, wherever more is changed',
+  },
+  {
+    id: 'SVC204', severity: 'error', phase: 'security', run: findGuessable,
+    why: 'A password, a code or a token that can be tried as often as somebody likes is found in the end',
+    remedy: 'Limit it: app.use(new RateLimitMiddleware()), and for the route rateLimit: { perMinute: 5 }',
   },
   {
     id: 'SVC205', severity: 'error', phase: 'security', run: findSecrets,
@@ -96,9 +127,19 @@ export const CORE_RULES: readonly CoreRule[] = [
     remedy: `Set the variable to the output of: node -p "crypto.randomBytes(32).toString('hex')"`,
   },
   {
+    id: 'SVC206', severity: 'error', phase: 'security',
+    why: 'A site that may call with the cookies of its visitors acts for them: it must be one you know, over TLS',
+    remedy: 'Name the origins that may call: new CORSMiddleware({ origins: ["https://app.example"], credentials: true })',
+  },
+  {
     id: 'SVC207', severity: 'error', phase: 'graph',
     why: 'A cookie that says who somebody is must go over TLS only, and to no other host',
     remedy: 'Leave the attributes of the cookie to their defaults',
+  },
+  {
+    id: 'SVC208', severity: 'error', phase: 'security', run: findExposedInsides,
+    why: 'What helps to develop helps to attack: traces, routes and metrics tell how an application is built',
+    remedy: 'Turn it off in production, or ask for a credential',
   },
   {
     id: 'SVC210', severity: 'error', phase: 'security',
@@ -106,14 +147,49 @@ export const CORE_RULES: readonly CoreRule[] = [
     remedy: "Name the proxies: trustProxy: ['loopback', '10.0.0.0/8'], or say how many there are: trustProxy: 1",
   },
   {
+    id: 'SVC211', severity: 'warning', phase: 'security', run: findMissingHeaders,
+    why: 'A browser protects visitors only as far as headers tell it to',
+    remedy: 'Add app.use(new SecurityHeadersMiddleware()) before other middleware',
+  },
+  {
+    id: 'SVC212', severity: 'error', phase: 'security', run: findUnlimited,
+    why: 'Whatever a client may send, or wait for, without limit, a few clients can take the whole process with; a WebSocket that any page may open acts for its visitor',
+    remedy: 'Keep limits and guards to their defaults, or to what your largest request needs',
+  },
+  {
     id: 'SVC213', severity: 'warning', phase: 'security', run: findExposed,
     why: 'Whatever lies in a directory of static files can be read by everybody who knows, or guesses, its name',
     remedy: 'Serve a directory that holds nothing but what is meant to be public, and leave links and names with a dot out of it',
   },
   {
-    id: 'SVC304', severity: 'warning', phase: 'graph',
-    why: 'A pattern that backtracks without bound lets a short text keep the process busy for minutes',
-    remedy: 'Write it without repetitions inside repetitions',
+    id: 'SVC301', severity: 'warning', phase: 'contract', run: findUndescribedBodies,
+    why: 'A body without a schema reaches the handler unchecked, and no document tells what it should be',
+    remedy: 'Declare it: body: User, or form: { name: Field(str, { maxLength: 40 }) }',
+  },
+  {
+    id: 'SVC302', severity: 'error', phase: 'contract', run: findUndescribedReplies,
+    why: 'A reply without a schema sends whatever the object has, now and after the next change; a secret that it names is sent to every client',
+    remedy: 'Declare it: response: User; leave secrets out of it, or mark them: Field(str, { secret: true })',
+  },
+  {
+    id: 'SVC303', severity: 'error', phase: 'contract', run: findImpossibleReplies,
+    why: 'What a route declares and can never send is wrong in every document and every client made of it',
+    remedy: 'Declare the status and the schema that it replies with',
+  },
+  {
+    id: 'SVC304', severity: 'warning', phase: 'contract', run: findUnbounded,
+    why: 'A pattern that backtracks without bound lets a short text keep the process busy for minutes; a text or a list without bound fills memory and databases',
+    remedy: 'Write patterns without repetitions inside repetitions; give texts and lists a maxLength',
+  },
+  {
+    id: 'SVC305', severity: 'error', phase: 'contract', run: findDocumentFlaws,
+    why: 'Clients are made from documents, and choose tools by them: what a document cannot say, or says in two ways, they get wrong',
+    remedy: 'Give each route a path, and each schema a name, that no other has',
+  },
+  {
+    id: 'SVC306', severity: 'error', phase: 'contract',
+    why: 'Clients that were written against the interface as it was stop working when it takes less, or gives less, than it did',
+    remedy: 'Keep what was, beside what is new; or publish a new version of the interface',
   },
   {
     id: 'SVC401', severity: 'error', phase: 'environment', run: findSettings,
@@ -126,7 +202,12 @@ export const CORE_RULES: readonly CoreRule[] = [
     remedy: 'Apply the migrations before the new version starts: svc migrate up <module>',
   },
   {
-    id: 'SVC404', severity: 'warning', phase: 'environment', run: findOldNode,
+    id: 'SVC403', severity: 'warning', phase: 'environment',
+    why: 'What is in the memory of one process is not in that of another: limits count several times, sessions are lost, requests are executed again',
+    remedy: 'Give it a store that all processes share, or serve with one process',
+  },
+  {
+    id: 'SVC404', severity: 'warning', phase: 'environment', run: findMachine,
     why: 'Node.js below its last security release has published holes that a server shows to everybody; a line past its end of life gets no more fixes',
     remedy: 'Run the newest release of a supported line: 24 or 26',
   },
@@ -134,6 +215,21 @@ export const CORE_RULES: readonly CoreRule[] = [
     id: 'SVC405', severity: 'warning', phase: 'live', run: findCertificates,
     why: 'Clients refuse a certificate that has ended, and a server does not start with one that is not of its key',
     remedy: 'Renew the certificate, and name its chain and its key: SVC_TLS_CERT, SVC_TLS_KEY',
+  },
+  {
+    id: 'SVC501', severity: 'warning', phase: 'contract', run: findBlocking,
+    why: 'A call that waits for a file, a process or a computation in place stops the whole process: every other request waits, too',
+    remedy: 'Use the asynchronous form, or a worker',
+  },
+  {
+    id: 'SVC502', severity: 'warning', phase: 'contract', run: findLostCleanUp,
+    why: 'Clean-up that does not run, or that nobody waits for, leaks connections and loses the errors of commits',
+    remedy: 'Put it into finally { … }, and await it',
+  },
+  {
+    id: 'SVC503', severity: 'info', phase: 'load',
+    why: 'Every process that starts, each worker and each rolling deploy, waits for the import',
+    remedy: 'Import what is needed later when it is needed, and do what takes long in app.onStartup()',
   },
 ];
 
@@ -206,15 +302,31 @@ function findTwins(view: ApplicationView, tell: Tell): void {
   }
 }
 
-function shapeOf({ declared }: RouteDetail): string {
-  return segmentsOf(declared.template).join('/');
-}
-
 function at(place: Place): string {
   return place.line === 0 ? '' : ` at ${place.file}:${place.line}`;
 }
 
+// ── SVC105 ──
+
+function findContradictions(view: ApplicationView, tell: Tell): void {
+  if (!view.details.some(({ route }) => route.method === 'HEAD' || route.method === 'OPTIONS')) return;
+  const gets = new Map(view.details.filter(({ route }) => route.method === 'GET').map((detail) => [shapeOf(detail), detail]));
+  for (const { route, declared, isOperation } of view.details) {
+    if (isOperation || declared.mount !== undefined || !declared.methods.includes(route.method)) continue;
+    const subject = `${route.method} ${route.template}`;
+    const get = gets.get(shapeOf({ declared }));
+    if (route.method === 'HEAD' && get === undefined) tell(subject, 'there is no GET whose head it could be', route.place);
+    else if (route.method === 'HEAD' && get!.declared !== declared) tell(subject, `it is another handler than that of GET${at(get!.route.place)}, whose head it should be`, route.place);
+    if (route.method === 'OPTIONS' && layersOf(view, declared).some((layer) => layer.kind === 'cors')) tell(subject, 'preflights never reach it: the CORS middleware answers them', route.place);
+  }
+}
+
 // ── SVC113 ──
+
+function findIdle(view: ApplicationView, tell: Tell): void {
+  findRebound(view, tell);
+  findUnused(view, tell);
+}
 
 function findRebound(view: ApplicationView, tell: Tell): void {
   for (const declared of new Set(view.details.map((detail) => detail.declared))) {
@@ -253,27 +365,9 @@ function findMissingLayers(view: ApplicationView, tell: Tell): void {
   }
 }
 
-/** Those around a route, the outermost first. */
-function layersOf({ middleware }: ApplicationView, { use }: FlatRoute): readonly Middleware[] {
-  return [...middleware, ...use];
-}
-
 /** That of `req.session`; one with a credential of its own reads another cookie. */
 function isOwnSession({ scheme, credential }: SecurityRequirement): boolean {
   return scheme === 'session' && credential === undefined;
-}
-
-// ── SVC202 ──
-
-const SAFE_METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS']);
-
-function findForgeable(view: ApplicationView, tell: Tell): void {
-  for (const { route, declared } of view.details) {
-    const isBySession = route.security.some(({ scheme, credential }) => scheme === 'session' && credential?.in !== 'header');
-    if (!isBySession || SAFE_METHODS.has(route.method)) continue;
-    if ([...view.middleware, ...declared.use].some((layer) => layer.kind === 'csrf')) continue;
-    tell(`${route.method} ${route.template}`, 'it is authenticated by session, and any other site can make a browser send it: no CSRF middleware is in force', route.place);
-  }
 }
 
 // ── SVC213 ──
@@ -295,9 +389,9 @@ function findExposed(view: ApplicationView, tell: Tell): void {
 // ── SVC401 ──
 
 /** Settings that the framework reads when it needs them, and how. */
-const LATER: Readonly<Record<string, NumberConstructor | BooleanConstructor | StringConstructor>> = { host: String, port: Number, enableDocs: Boolean, tlsCert: String, tlsKey: String };
+const LATER: Readonly<Record<string, NumberConstructor | BooleanConstructor | StringConstructor>> = { host: String, port: Number, enableDocs: Boolean, mcpToken: String, tlsCert: String, tlsKey: String };
 /** Variables that are no settings of an application. */
-const FOREIGN: ReadonlySet<string> = new Set(['SVC_DEBUG']);
+const FOREIGN: ReadonlySet<string> = new Set(['SVC_DEBUG', 'SVC_WORKERS']);
 const CASTS = { number: Number, boolean: Boolean, string: String } as const;
 
 function findSettings({ settings, secrets }: ApplicationView, tell: Tell): void {
@@ -339,6 +433,14 @@ const LINES: Readonly<Record<number, { readonly floor: readonly [minor: number, 
 };
 /** As `engines` of package.json says it. */
 export const SUPPORTED_NODE = '^24.18.1 || >=26.5.1';
+
+function findMachine(view: ApplicationView, tell: Tell): void {
+  findOldNode(view, tell);
+  const wanted = enginesOf(process.cwd());
+  if (wanted !== undefined && satisfies(view.nodeVersion, wanted) === false) {
+    tell(`Node.js ${view.nodeVersion}`, `the package asks for another one: engines.node is "${wanted}"`, undefined, { remedy: 'Run the application with a Node.js that its package.json asks for, or change engines.node there' });
+  }
+}
 
 function findOldNode({ nodeVersion, nowMs }: ApplicationView, tell: Tell): void {
   const [major = 0, minor = 0, patch = 0] = nodeVersion.split(/[.-]/).map(Number);

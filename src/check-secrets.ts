@@ -4,6 +4,8 @@
  *   absent, under 32 bytes, a public key   an error that keeps the application from starting
  *   a placeholder, repeated, counted up    an error of the check, and a warning in the log of each start
  */
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
 import { viewOfDependency } from './di.ts';
 import { Keyring, weaknessOf } from './keys.ts';
 import { variableOf } from './config.ts';
@@ -43,7 +45,32 @@ export function findSecrets(view: ApplicationView, tell: Tell): void {
     const variable = variableOf(key);
     if (isAbsent(view.settings.peek(key))) tell(`setting ${key}`, `${neededBy} needs the secret "${key}" (${variable}), and there is none`, place, { remedy: remedyFor(key), refuses: true });
     // what others need may be given by others, who decide on its form
-    if (variable === variableOf('authSecret')) for (const setting of ['authSecret', 'authSecretPrevious']) judgeSecret(setting, view.settings.peek(setting), place, tell);
+    if (variable === variableOf('authSecret')) {
+      for (const setting of ['authSecret', 'authSecretPrevious']) {
+        const isArgument = view.settings.sourceOf(setting) === 'argument';
+        judgeSecret(setting, view.settings.peek(setting), isArgument ? view.place : place, tell);
+        if (isArgument) findWritten(setting, view, tell);
+      }
+    }
+  }
+}
+
+/** A secret that stands in the file where the application is made: everybody who has the sources has it. */
+function findWritten(setting: string, { settings, place, env }: ApplicationView, tell: Tell): void {
+  if (env !== 'production') return;
+  const source = sourceAt(place);
+  for (const text of [settings.peek(setting)].flat()) {
+    if (typeof text !== 'string' || weaknessOf(text) !== undefined || !source.includes(text)) continue;
+    tell(`setting ${setting}`, `the secret "${setting}" (${variableOf(setting)}) stands in the source`, place, { remedy: remedyFor(setting) });
+  }
+}
+
+function sourceAt({ file, line }: Place): string {
+  if (line === 0) return '';
+  try {
+    return readFileSync(file.startsWith('file:') ? fileURLToPath(file) : file, 'utf8');
+  } catch { // code that is in no file
+    return '';
   }
 }
 

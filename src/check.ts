@@ -13,11 +13,21 @@ import { thrown } from './compile.ts';
 import type { CompilationView, RouteDetail } from './compile.ts';
 import type { Config } from './config.ts';
 import type { Finding, Place, Report, Severity } from './findings.ts';
-import type { Awaitable, Plugin, Rule } from './http/contracts.ts';
+import type { Awaitable, Middleware, Plugin, Rule } from './http/contracts.ts';
 import type { Allowance } from './route.ts';
 
 /** What rules of this package read. Those of others see a `CompiledView` of it. */
 export interface ApplicationView extends CompilationView {
+  /** Where the application was made. */
+  readonly place: Place;
+  /** Where a middleware of the application was put to use. */
+  placeOfMiddleware(middleware: Middleware): Place | undefined;
+  /** Where a plugin of this name was registered. */
+  placeOfPlugin(name: string): Place | undefined;
+  /** Whether whoever asks may read the documents, where they are served. */
+  readonly hasPublicDocs: boolean;
+  /** What lets clients read the metrics, where that is a function. */
+  readonly metricsGuard: ((...args: never[]) => unknown) | undefined;
   readonly settings: Config;
   /** Settings that a part of the application cannot do without, and must keep secret. */
   readonly secrets: readonly NeededSecret[];
@@ -97,12 +107,12 @@ export async function examineLive(view: ApplicationView, rules: readonly (CoreRu
   return reportOf(view, entries).report;
 }
 
-/** Whether a rule may join others. @throws SvcError `E_RULE` */
-export function checkedRule(rule: Rule, others: readonly RuleText[]): Rule {
+/** Whether a rule may join others. `mayExtend`: it may have the id of one of the catalogue, which then looks at more. @throws SvcError `E_RULE` */
+export function checkedRule(rule: Rule, others: readonly RuleText[], { mayExtend = false }: { readonly mayExtend?: boolean } = {}): Rule {
   const { id, severity, why, remedy, phase, run } = rule;
   const refuse = (problem: string): never => { throw new SvcError('E_RULE', [String(id), problem]); };
   if (typeof id !== 'string' || !/^(?:SVC\d+|[\w.@-]+\/[\w.-]+)$/.test(id)) refuse('its id is neither "area/name" nor SVC and a number');
-  if (others.some((other) => other.id === id)) refuse('there is a rule of that id already');
+  if (others.some((other) => other.id === id) && !(mayExtend && id.startsWith('SVC'))) refuse('there is a rule of that id already');
   if (!SEVERITIES.includes(severity)) refuse('its severity is none of error, warning, info');
   if (phase !== 'live' && !PHASES.includes(phase)) refuse(`its phase is none of ${PHASES.join(', ')}, live`);
   if (typeof why !== 'string' || typeof remedy !== 'string' || typeof run !== 'function') refuse('it needs why and remedy, which are text, and run(view, report)');
@@ -131,9 +141,16 @@ function teller(rule: RuleText, view: ApplicationView, entries: Entry[]): Tell {
   };
 }
 
-/** A subject that names a route has the route's place. */
+/** By subject, for each view: there may be thousands of routes, and of findings. */
+const placesOf = new WeakMap<ApplicationView, ReadonlyMap<string, Place>>();
+
+/** A subject that names a route, or a plugin, has its place. */
 function placeOfSubject(view: ApplicationView, subject: string): Place | undefined {
-  return view.routes.find((route) => `${route.method} ${route.template}` === subject)?.place;
+  const plugin = /^(?:plugin|database) (.+)$/.exec(subject)?.[1];
+  if (plugin !== undefined) return view.placeOfPlugin(plugin);
+  let places = placesOf.get(view);
+  if (places === undefined) placesOf.set(view, places = new Map(view.routes.toReversed().map((route) => [`${route.method} ${route.template}`, route.place]))); // of two, the first
+  return places.get(subject);
 }
 
 function reportOf(view: ApplicationView, entries: readonly Entry[]): Examination {

@@ -9,7 +9,10 @@ import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
 import { newCommand } from './command-new.ts';
 import { checkCommand } from './command-check.ts';
+import { mcpCommand } from './command-mcp.ts';
+import { completionCommand } from './command-completion.ts';
 import { migrateCommand } from './command-migrate.ts';
+import { openapiCommand } from './command-openapi.ts';
 import { routesCommand } from './command-routes.ts';
 import { runCommand } from './command-run.ts';
 import { SvcError } from './errors.ts';
@@ -22,8 +25,11 @@ import type { FaultCode } from './errors.ts';
 
 const COMMANDS: Readonly<Record<string, Command>> = {
   check: checkCommand,
+  mcp: mcpCommand,
+  completion: completionCommand(() => COMMANDS),
   migrate: migrateCommand,
   new: newCommand,
+  openapi: openapiCommand,
   routes: routesCommand,
   run: runCommand,
 };

@@ -5,6 +5,7 @@
  */
 import { systemClock } from './clock.ts';
 import { makeReport } from './check.ts';
+import { findBreakingChanges } from './check-document-rules.ts';
 import { CORE_RULES } from './check-rules.ts';
 import { denyStart } from './app.ts';
 import { Denied, HandleWatch, denyNetwork, isDenied } from './command-quarantine.ts';
@@ -12,6 +13,7 @@ import { FAULTS, SvcError } from './errors.ts';
 import { placeOf } from './findings.ts';
 import { isFault, loadApplication } from './load.ts';
 import { flush } from './log.ts';
+import { openapiProblems } from './openapi.ts';
 import type { Svc } from './app.ts';
 import type { RuleText } from './check.ts';
 import type { Answer, Job, ListedRoute } from './command-load.ts';
@@ -20,6 +22,7 @@ import type { Trespass } from './command-quarantine.ts';
 
 const { remedy: SVC001_REMEDY } = CORE_RULES.find((rule) => rule.id === 'SVC001')!; // the catalogue begins with it
 const STACK_FRAMES = 50;
+const SLOW_IMPORT_MS = 1_500;
 
 process.once('message', (job: Job) => {
   const send = process.send!.bind(process); // fork() gives it; the application may take it away
@@ -35,6 +38,7 @@ process.once('disconnect', () => process.exit(1)); // the parent is gone
 async function work(job: Job): Promise<Answer> {
   process.channel?.unref(); // what never settles is to be noticed
   Error.stackTraceLimit = STACK_FRAMES;
+  process.setSourceMapsEnabled(true); // places of compiled code are those of its sources
   void process.stdout.writable; // opened now, so that it is not taken for the application's
   void process.stderr.writable;
   denyStart();
@@ -43,7 +47,10 @@ async function work(job: Job): Promise<Answer> {
   process.on('uncaughtException', (error) => { escaped.push(error); });
   process.on('unhandledRejection', (error) => { escaped.push(error); });
   const watch = new HandleWatch();
+  const startedMs = systemClock.monotonicMs();
   const loaded = await load(job);
+  const importMs = systemClock.monotonicMs() - startedMs;
+  if ('app' in loaded) await systemClock.sleep(0); // promises that nobody caught are told when the import's turn is over
   const open = 'app' in loaded ? await watch.leftOpen() : [];
   const trespassed = (): Finding[] => [...trespasses(job, [...network.tried, ...open]), ...escaped.filter((error) => !isDenied(error)).map((error) => loadFinding(job, error))];
   if (!('app' in loaded)) {
@@ -51,13 +58,15 @@ async function work(job: Job): Promise<Answer> {
     return { token: job.token, kind: 'failed', isLate: 'isLate' in loaded, report, rules: texts(CORE_RULES) };
   }
   const { app } = loaded;
+  const more = [...slow(job, importMs), ...job.baseline === undefined ? [] : findBreakingChanges(app.inspect(), job.baseline)];
   if (job.wants === 'routes') return { token: job.token, kind: 'routes', routes: routesOf(app) };
   const checked = app.check();
+  if (job.wants === 'openapi' && !checked.findings.some(({ rule, severity }) => severity === 'error' && rule.startsWith('SVC1'))) return openapiOf(job, app); // a route that cannot be compiled would be missing
   const found = trespassed();
   if (job.wants === 'live') network.allow();
   const live = job.wants === 'live' ? await app.checkLive() : undefined;
   const report = live === undefined ? checked : makeReport([...checked.findings, ...live.findings], [...checked.suppressed, ...live.suppressed]);
-  return { token: job.token, kind: 'checked', report: found.length === 0 ? report : makeReport([...found, ...report.findings], report.suppressed), rules: texts(app.rules) };
+  return { token: job.token, kind: 'checked', report: found.length + more.length === 0 ? report : makeReport([...found, ...more, ...report.findings], report.suppressed), rules: texts(app.rules) };
 }
 
 type Loaded = { readonly app: Svc } | { readonly error: unknown } | { readonly hung: string; readonly isLate?: true };
@@ -85,6 +94,13 @@ async function load({ target, module, timeoutMs }: Job): Promise<Loaded> {
   return loaded;
 }
 
+/** SVC503: time is lost with every start of every process, and whoever waits for it waits that long. */
+function slow({ given }: Job, importMs: number): readonly Finding[] {
+  if (importMs < SLOW_IMPORT_MS) return [];
+  const { severity, remedy } = CORE_RULES.find(({ id }) => id === 'SVC503')!; // the catalogue ends with it
+  return [{ rule: 'SVC503', severity, subject: given, message: `importing it takes ${(importMs / 1_000).toFixed(1)} s`, remedy }];
+}
+
 function trespasses({ given }: Job, found: readonly Trespass[]): Finding[] {
   return found.map(({ what, place }) => ({ rule: 'SVC001', severity: 'error', subject: given, message: `the import ${what}`, remedy: SVC001_REMEDY, place: known(place) }));
 }
@@ -105,8 +121,14 @@ function known(place: Place): Place | undefined {
   return place.line === 0 ? undefined : place;
 }
 
+/** Without what they do, each id once. */
 function texts(rules: readonly RuleText[]): RuleText[] {
-  return rules.map(({ id, severity, why, remedy, phase }) => ({ id, severity, why, remedy, phase }));
+  return [...Map.groupBy(rules, ({ id }) => id).values()].map(([first]) => first!).map(({ id, severity, why, remedy, phase }) => ({ id, severity, why, remedy, phase }));
+}
+
+function openapiOf({ token }: Job, app: Svc): Answer {
+  const problems = openapiProblems(app.inspect()).map(({ subject, message }) => `${subject}: ${message}`);
+  return { token, kind: 'openapi', document: JSON.stringify(app.openapi(), null, 2), problems };
 }
 
 function routesOf(app: Svc): ListedRoute[] {

@@ -19,12 +19,14 @@ import type { SecurityRequirement } from './http/contracts.ts';
 export interface Job {
   /** Comes back with the answer: the application may send messages of its own. */
   readonly token: string;
-  readonly wants: 'report' | 'live' | 'routes';
+  readonly wants: 'report' | 'live' | 'routes' | 'openapi';
   readonly given: string;
   readonly target: Target;
   /** The URL of the module. */
   readonly module: string;
   readonly timeoutMs: number;
+  /** An earlier document, which the application is compared with. */
+  readonly baseline?: Readonly<Record<string, unknown>> | undefined;
 }
 
 /** A route as it is listed. */
@@ -42,13 +44,15 @@ export interface ListedRoute {
 export type Answer = { readonly token: string } & (
   | { readonly kind: 'checked'; readonly report: Report; readonly rules: readonly RuleText[] }
   | { readonly kind: 'routes'; readonly routes: readonly ListedRoute[] }
+  /** JSON, and what it leaves out, a line each. */
+  | { readonly kind: 'openapi'; readonly document: string; readonly problems: readonly string[] }
   /** The module was not imported. */
   | { readonly kind: 'failed'; readonly isLate: boolean; readonly report: Report; readonly rules: readonly RuleText[] }
   /** Our own fault. */
   | { readonly kind: 'crashed'; readonly stack: string });
 
 /** How long the child may take beyond its own limit to say what keeps it. */
-const GRACE_MS = 1_000;
+const GRACE_MS = 3_000;
 
 /** How an application is asked. */
 export interface Asking {
@@ -56,11 +60,12 @@ export interface Asking {
   readonly timeoutMs: number;
   /** Instead of SVC_ENV. */
   readonly env?: string | undefined;
+  readonly baseline?: Job['baseline'];
 }
 
 /** Imports an application in a child process and asks about it. Never rejects for anything that the application does. */
-export async function ask(subject: Subject, { wants, timeoutMs, env }: Asking): Promise<Answer> {
-  const job: Job = { token: randomUUID(), wants, given: subject.given, target: subject.target, module: subject.module.href, timeoutMs };
+export async function ask(subject: Subject, { wants, timeoutMs, env, baseline }: Asking): Promise<Answer> {
+  const job: Job = { token: randomUUID(), wants, given: subject.given, target: subject.target, module: subject.module.href, timeoutMs, baseline };
   const child = fork(fileURLToPath(new URL(`./command-load-child${extname(import.meta.url)}`, import.meta.url)), {
     stdio: ['ignore', 2, 2, 'ipc'], // what the application prints goes to standard error
     env: { ...process.env, ...env === undefined ? {} : { SVC_ENV: env }, NODE_DISABLE_COMPILE_CACHE: '1' }, // nothing is written to disk

@@ -20,8 +20,8 @@ const DEFAULT_DIRECTORY = 'migrations';
 type Action = (migrator: Migrator, values: Invocation['values']) => Promise<number>;
 
 const ACTIONS: Readonly<Record<string, Action>> = {
-  up: async (migrator, values) => tellDone(await migrator.up({ to: values['to'] as string | undefined }), 'Nothing to apply'), // parseArgs was told that it is a string
-  down: async (migrator, values) => tellDone(await migrator.down({ steps: readSteps(values) }), 'Nothing to undo'),
+  up: async (migrator, values) => tellRest(await migrator.up({ to: values['to'] as string | undefined }), 'Nothing to apply'), // parseArgs was told that it is a string
+  down: async (migrator, values) => tellRest(await migrator.down({ steps: readSteps(values) }), 'Nothing to undo'),
   status: tellStatus,
 };
 
@@ -45,6 +45,7 @@ export const migrateCommand: Command = {
     'Status: 0 done, 1 failed or, for status, something is to be done, 2 not understood, 3 the application did not load',
   ].join('\n'),
   options: { to: { type: 'string' }, steps: { type: 'string' }, directory: { type: 'string' }, database: { type: 'string' }, 'env-file': { type: 'string' } },
+  verbs: ['up', 'down', 'status', 'new'],
   words: 1,
   takesModule: (_values, positionals) => actionOf(positionals) !== 'new',
   check: (values) => void readSteps(values),
@@ -61,7 +62,7 @@ function actionOf([word]: readonly string[]): string {
 
 async function migrate({ positionals, values, subject }: Invocation): Promise<number> {
   const plugin = await pluginOf(subject!, values['database'] as string | undefined); // takesModule; parseArgs was told that it is a string
-  await using open = await plugin.openMigrator();
+  await using open = await plugin.openMigrator({ onDone: tellDone });
   return await ACTIONS[actionOf(positionals)]!(open.migrator, values);
 }
 
@@ -78,9 +79,18 @@ async function pluginOf(subject: Subject, name: string | undefined): Promise<Mig
 
 // ── what is done ──
 
-function tellDone(done: readonly MigrationDone[], none: string): number {
-  const lines = done.map((each) => `${each.direction === 'up' ? 'applied' : 'undone '}  ${labelOf(each)}  ${each.durationMs} ms`);
-  process.stdout.write(`${lines.length === 0 ? none : lines.join('\n')}\n`);
+/** Those that have been told of: a plugin may tell of none while it works. */
+const told = new Set<MigrationDone>();
+
+/** At once: the next one may take its time, or fail. */
+function tellDone(done: MigrationDone): void {
+  told.add(done);
+  process.stdout.write(`${done.direction === 'up' ? 'applied' : 'undone '}  ${labelOf(done)}  ${done.durationMs} ms\n`);
+}
+
+function tellRest(done: readonly MigrationDone[], none: string): number {
+  for (const each of done) if (!told.has(each)) tellDone(each);
+  if (done.length === 0) process.stdout.write(`${none}\n`);
   return 0;
 }
 

@@ -14,7 +14,7 @@ import { SvcError } from './errors.ts';
 import { ownPackage } from './load.ts';
 import { isPackageName, starterFiles } from './starter.ts';
 import type { Command, Invocation } from './command.ts';
-import type { PackageSource, StarterOptions } from './starter.ts';
+import type { PackageSource, StarterOptions } from './starter-template.ts';
 
 export const newCommand: Command = {
   usage: 'svc new <dir> [--name <name>] [--vendor | --link] [--if-absent]',
@@ -25,7 +25,7 @@ export const newCommand: Command = {
     '  --link          uses the copy of svc that runs, through a link: for trying things out',
     '  --if-absent     does nothing where a project is already',
     '',
-    'The folder must be absent or empty. Its .env has a secret of its own, which only you can read.',
+    'The folder must be absent or empty. Its .env has secrets of its own, which only you can read.',
   ].join('\n'),
   options: { name: { type: 'string' }, vendor: { type: 'boolean' }, link: { type: 'boolean' }, 'if-absent': { type: 'boolean' } },
   takesModule: false,
@@ -124,7 +124,7 @@ function write(folder: string, place: string, name: string, source: PackageSourc
   const { version, engines, files } = JSON.parse(readFileSync(join(own, 'package.json'), 'utf8')) as Manifest;
   const toOwn = relative(place, own);
   const dependency: Readonly<Record<PackageSource, string>> = { registry: version, vendor: 'file:vendor/svc', link: `file:${toOwn.split(sep).join('/')}` };
-  const options: StarterOptions = { name, source, dependency: dependency[source], engine: engines.node, secret: randomBytes(32).toString('hex') };
+  const options: StarterOptions = { name, source, dependency: dependency[source], engine: engines.node, secret: randomBytes(32).toString('hex'), password: randomBytes(16).toString('hex') };
   const texts = starterFiles(options);
   for (const { path, text, isPrivate } of texts) {
     mkdirSync(dirname(join(folder, path)), { recursive: true });

@@ -23,6 +23,7 @@ export const routesCommand: Command = {
     'The module is imported in a process of its own, without network; no startup hook runs.',
   ].join('\n'),
   options: { format: { type: 'string' }, 'env-file': { type: 'string' }, 'no-color': { type: 'boolean' } },
+  choices: { format: ['human', 'json'] },
   takesModule: true,
   check: (values) => void readFormat(values),
   run,
@@ -31,6 +32,7 @@ export const routesCommand: Command = {
 async function run({ values, subject }: Invocation): Promise<number> {
   const answer = withoutCrash(await ask(subject!, { wants: 'routes', timeoutMs: TIMEOUT_MS })); // takesModule
   const cwd = process.cwd();
+  if (answer.kind === 'openapi') throw new Error('The child process answered another question');
   if (answer.kind !== 'routes') {
     process.stderr.write(`${humanReport(answer.report, { target: subject!.given, cwd, rules: answer.rules }, false)}\n`);
     return 3;

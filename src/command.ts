@@ -33,6 +33,10 @@ export interface Command {
   readonly summary: string;
   readonly details: string;
   readonly options: ParseArgsOptionsConfig;
+  /** The words that options can be, for shells that complete them. */
+  readonly choices?: Readonly<Record<string, readonly string[]>>;
+  /** The words that its first argument can be, for the same. */
+  readonly verbs?: readonly string[];
   /** Whether its one argument names an application, with these options or always: then `--env-file` is read first, and the application's own copy of the package takes over. */
   readonly takesModule: boolean | ((values: Invocation['values'], positionals: readonly string[]) => boolean);
   /** How many words come before the module. Default 0. */
@@ -51,10 +55,12 @@ export const ENV_FILE_HELP = '  --env-file <file>   reads variables from a file 
 /** How long a module may take to load before it is said to hang. */
 const LOAD_TIMEOUT_MS = 30_000;
 
-/** Imports the application. In production it must pass its checks. @throws SvcError `E_LOAD`, `E_COMPILE` */
-export async function openApplication(subject: Subject): Promise<Svc> {
+/** Imports the application. In production it must pass its checks, unless nobody wants that: then what they find is logged. @throws SvcError `E_LOAD`, `E_COMPILE` */
+export async function openApplication(subject: Subject, { isChecked = true }: { readonly isChecked?: boolean } = {}): Promise<Svc> {
   const app = await settling(loadApplication(subject.target, subject.module), subject.given, 'a top-level await', LOAD_TIMEOUT_MS);
-  if (app.env === 'production') app.mustPass();
+  if (app.env !== 'production') return app;
+  if (isChecked) app.mustPass();
+  else for (const { rule, severity, subject: about, message } of app.check().findings) if (severity === 'error') app.log.warn('check_failed', { rule, subject: about, message });
   return app;
 }
 

@@ -3,7 +3,7 @@
  */
 import { compileRoute } from './compiled-route.ts';
 import { DependencyGraph } from './di.ts';
-import { BadRequest, MethodNotAllowed, NotFound, SvcError } from './errors.ts';
+import { BadRequest, FAULTS, MethodNotAllowed, NotFound, SvcError } from './errors.ts';
 import { closest } from './options.ts';
 import { CONVERTERS } from './http/path.ts';
 import { compose } from './http/pipeline.ts';
@@ -12,22 +12,29 @@ import { beginRequest, isObserved } from './http/request-event.ts';
 import { HttpResponse, Prepared } from './http/response.ts';
 import { RoutingTable, allowOf } from './http/router.ts';
 import { TimeLimit, TimeoutMiddleware } from './http/timeout.ts';
+import { refusePlain } from './http/ws-handshake.ts';
 import type { BackgroundRunner } from './background.ts';
-import type { RouteParts } from './compiled-route.ts';
+import type { RouteInputs, RouteParts, RoutedEndpoint } from './compiled-route.ts';
 import type { Env } from './config.ts';
 import type { DependencySource } from './di.ts';
+import type { FaultCode } from './errors.ts';
 import type { Finding, Place } from './findings.ts';
 import type { Logger } from './log.ts';
 import type { Awaitable, CompiledRoute, CompiledView, Context, HttpRequest, Middleware, Plugin, Services, StateMap } from './http/contracts.ts';
 import type { ErrorRenderer, Layer } from './http/pipeline.ts';
 import type { Endpoint, TransportRequest } from './http/request.ts';
 import type { FlatRoute, Routes } from './route.ts';
+import type { SocketHub } from './ws-route.ts';
 
 /** What there is to compile. */
 export interface Declarations {
   readonly routes: Routes;
   /** The framework's own: a route of the application that has one of their paths is hidden by it. */
   readonly operations?: Routes | undefined;
+  /** What WebSockets share. */
+  readonly sockets: SocketHub;
+  /** What only the application itself may call: nothing that comes over a transport leads there. */
+  readonly tools?: Routes | undefined;
   readonly middleware: readonly Middleware[];
   /** Where a middleware was put to use. */
   placeOfMiddleware(middleware: Middleware): Place | undefined;
@@ -50,12 +57,15 @@ export interface RouteDetail {
   /** One for all methods of a declaration. */
   readonly declared: FlatRoute;
   readonly isOperation: boolean;
+  readonly inputs: RouteInputs;
 }
 
 /** Everything that was declared, as far as it could be compiled. */
 export interface CompilationView extends CompiledView {
   /** `routes`, in the same order. */
   readonly details: readonly RouteDetail[];
+  /** What only the application itself may call. */
+  readonly tools: readonly RouteDetail[];
 }
 
 /** Compiled as far as it goes: what was found, and what serves if that is nothing grave. */
@@ -69,10 +79,19 @@ export interface Compilation {
 
 /** What serves. */
 export interface CompiledApplication {
-  /** Every route, one per method. */
+  /** Every route, one per method; a WebSocket's is `WEBSOCKET`. */
   readonly routes: readonly CompiledRoute[];
+  readonly view: CompilationView;
   /** Matches the request and answers it. Never throws, never rejects. */
   readonly handle: Layer;
+  /** The same for a request that asks for a WebSocket: the answer 101 is `SwitchingProtocols`, any other one refuses. */
+  readonly upgrade: Layer;
+  /** The route that answers to a method at a path. */
+  routeAt(method: string, path: string): CompiledRoute | undefined;
+  /** Whether a WebSocket can be opened at a path. */
+  hasSocketAt(path: string): boolean;
+  /** The same for what only the application itself may call. */
+  readonly handleTool: Layer;
   /** Resolves the dependencies that live as long as the application. Answers how to leave them; that never rejects. */
   start(): Promise<() => Promise<void>>;
 }
@@ -88,14 +107,24 @@ export function compileApplication(declarations: Declarations): Compilation {
   const table = new RoutingTable<Endpoint>();
   const graph = new DependencyGraph({ overrides, tasks, report });
   const parts: RouteParts = { errors, graph, tasks, log, report, middleware, services };
-  const details = [...enter(flat, false, table, parts, report), ...enter(operations, true, table, parts, report)];
+  const isSocket = (route: FlatRoute): boolean => route.socket !== undefined;
+  const socketTable = new RoutingTable<Endpoint>();
+  const details = [
+    ...enter(flat.filter((route) => !isSocket(route)), false, table, parts, report), ...enter(operations, true, table, parts, report),
+    ...enterSockets(flat.filter(isSocket), socketTable, table, declarations, parts),
+  ];
   const routes = details.map((detail) => detail.route);
   table.freeze();
+  socketTable.freeze();
+  const toolTable = new RoutingTable<Endpoint>();
+  const tools = enter(declarations.tools?.flatten(report) ?? [], false, toolTable, parts, report);
+  toolTable.freeze();
   reportDuplicateNames(flat, report);
-  const view: CompilationView = { env, services, routes, middleware, plugins, config, details };
-  for (const layer of middleware) askMiddleware(layer, view, declarations.placeOfMiddleware(layer), report);
-  for (const { use, declared } of new Set(details.map((detail) => detail.declared))) {
-    for (const layer of use) askMiddleware(layer, { ...view, middleware: [...middleware, ...use] }, declared.place, report);
+  const view: CompilationView = { env, services, routes, middleware, plugins, config, details, tools };
+  const whole = tools.length === 0 ? view : { ...view, routes: [...routes, ...tools.map((detail) => detail.route)] };
+  for (const layer of middleware) askMiddleware(layer, whole, declarations.placeOfMiddleware(layer), report);
+  for (const { use, declared } of new Set([...details, ...tools].map((detail) => detail.declared))) {
+    for (const layer of use) askMiddleware(layer, { ...whole, middleware: [...middleware, ...use] }, declared.place, report);
   }
   return {
     view, findings,
@@ -103,9 +132,22 @@ export function compileApplication(declarations: Declarations): Compilation {
       if (findings.some((finding) => finding.severity === 'error')) throw new SvcError('E_COMPILE', [findings], { findings });
       const run = compose(middleware, core(routes, env, errors), errors);
       return {
-        routes,
+        routes, view,
         handle(req) {
           req.match = table.match(req.method, req.path);
+          return isObserved() ? beginRequest(req, run) : run(req);
+        },
+        upgrade(req) {
+          req.match = socketTable.match(SOCKET, req.path);
+          return isObserved() ? beginRequest(req, run) : run(req);
+        },
+        routeAt(method, path) {
+          const match = table.match(method, path);
+          return match.kind === 'found' ? match.endpoint.route : undefined;
+        },
+        hasSocketAt: (path) => socketTable.match(SOCKET, path).kind === 'found',
+        handleTool(req) {
+          req.match = toolTable.match(req.method, req.path);
           return isObserved() ? beginRequest(req, run) : run(req);
         },
         async start() {
@@ -152,15 +194,45 @@ function enter(flat: readonly FlatRoute[], isOperation: boolean, table: RoutingT
   // static files come last: a route for the very path of their folder goes before
   for (const declared of [...flat.filter((route) => route.mount === undefined), ...flat.filter((route) => route.mount !== undefined)]) {
     for (const method of declared.methods) {
-      const endpoint = compiled(declared, method, parts, report);
-      if (endpoint === undefined) continue;
+      const routed = compiled(declared, method, parts, report);
+      if (routed === undefined) continue;
+      const { endpoint, inputs } = routed;
       const existing = table.add(method, declared.template, endpoint);
       if (existing !== undefined && isFolderOfMount(declared)) continue;
-      details.push({ route: endpoint.route, declared, isOperation });
-      if (existing !== undefined) report(isOperation ? hidden(existing.route) : duplicate(endpoint.route, existing.route));
+      details.push({ route: endpoint.route, declared, isOperation, inputs });
+      if (existing !== undefined) report(isOperation ? hidden(existing.route) : declared.mount !== undefined ? mounted(existing.route, endpoint.route) : duplicate(endpoint.route, existing.route));
     }
   }
   return details;
+}
+
+/** What a WebSocket has in place of a method. */
+const SOCKET = 'WEBSOCKET';
+
+/** WebSockets into a table of their own; in the other one, requests that ask for none are told so, where nobody else answers them. */
+function enterSockets(flat: readonly FlatRoute[], sockets: RoutingTable<Endpoint>, table: RoutingTable<Endpoint>, declarations: Declarations, parts: RouteParts): RouteDetail[] {
+  const details: RouteDetail[] = [];
+  for (const declared of flat) {
+    const routed = compiledSocket(declared, declarations, parts);
+    if (routed === undefined) continue;
+    const { endpoint, inputs } = routed;
+    const existing = sockets.add(SOCKET, declared.template, endpoint);
+    details.push({ route: endpoint.route, declared, isOperation: false, inputs });
+    if (existing !== undefined) parts.report(duplicate(endpoint.route, existing.route));
+    table.add('GET', declared.template, { ...endpoint, tally: undefined, run: (req) => parts.errors.render(refusePlain(req), req) });
+  }
+  return details;
+}
+
+function compiledSocket(flat: FlatRoute, { sockets, services }: Declarations, parts: RouteParts): RoutedEndpoint | undefined {
+  const socket = flat.socket!; // asked before
+  if (!socket.isHandled) {
+    parts.report({
+      rule: 'SVC107', severity: 'error', subject: `${SOCKET} ${flat.template.template}`, place: flat.declared.place,
+      message: 'nothing handles its sockets', remedy: 'Add .onOpen(…) or .onMessage(…), or give websocket() a handler as its last argument',
+    });
+  }
+  return compiled(flat, SOCKET, parts, parts.report, () => ({ ...flat, handler: socket.compile(sockets, services, (error, req) => parts.errors.tell(error, req)) }));
 }
 
 /** Whether it is the path of a static folder itself, which may be answered by somebody else. */
@@ -169,20 +241,25 @@ function isFolderOfMount({ mount, template }: FlatRoute): boolean {
 }
 
 /** One route; a mistake in its schemas or dependencies is a finding like any other. */
-function compiled(route: FlatRoute, method: string, parts: RouteParts, report: (finding: Finding) => void): Endpoint | undefined {
+function compiled(route: FlatRoute, method: string, parts: RouteParts, report: (finding: Finding) => void, complete = (): FlatRoute => route): RoutedEndpoint | undefined {
   try {
     if (!isFolderOfMount(route)) route.mount?.open(parts.services.clock);
-    const endpoint = compileRoute(route, method, parts);
+    const { endpoint, inputs } = compileRoute(complete(), method, parts);
     const layers = around(route, parts);
-    return layers.length === 0 ? endpoint : { ...endpoint, run: compose(layers, (req) => endpoint.run(req), parts.errors) };
+    return { inputs, endpoint: layers.length === 0 ? endpoint : { ...endpoint, run: compose(layers, (req) => endpoint.run(req), parts.errors) } };
   } catch (error) {
     report({ // also a getter in a spec that throws: what it names is declared later
-      rule: 'SVC107', severity: 'error', subject: `${method} ${route.template.template}`, place: route.declared.place,
+      rule: ruleOf(error), severity: 'error', subject: `${method} ${route.template.template}`, place: route.declared.place,
       message: error instanceof SvcError ? error.message : `reading its declaration threw ${thrown(error)}`,
       remedy: error instanceof SvcError ? error.remedy : 'Mend what its spec, schemas and dependencies name; a getter may name only what exists when the application compiles',
     });
     return undefined;
   }
+}
+
+/** A fault that belongs to another rule says so itself. */
+function ruleOf(error: unknown): Finding['rule'] {
+  return error instanceof SvcError ? (FAULTS[error.code as FaultCode] as { rule?: Finding['rule'] }).rule ?? 'SVC107' : 'SVC107';
 }
 
 /** The route's own middleware, and its time limit where no timeout middleware keeps it. */
@@ -191,12 +268,26 @@ function around({ use, spec: { timeoutMs } }: FlatRoute, { middleware, services 
   return isKept ? use : [new TimeLimit(timeoutMs, services), ...use];
 }
 
+/** What else may be done where the framework and a route want the same path. */
+const OTHER_WAYS: Readonly<Record<string, string>> = {
+  '/metrics': ', or the metrics a port of their own: ops: { metrics: { port } }', '/docs': ', or do without the page: enableDocs: false', '/openapi.json': ', or do without the document: enableDocs: false',
+};
+
 /** The framework answers there itself. */
 function hidden(route: CompiledRoute): Finding {
   return {
     rule: 'SVC102', severity: 'error', subject: `${route.method} ${route.template}`, place: route.place,
     message: `it can never be reached: ${route.template} belongs to the operations endpoints`,
-    remedy: route.template === '/metrics' ? 'Give the route another path, or the metrics a port of their own: ops: { metrics: { port } }' : 'Give the route another path',
+    remedy: `Give the route another path${OTHER_WAYS[route.template] ?? ''}`,
+  };
+}
+
+/** A static folder and a route of the very same paths: one of them is in vain. */
+function mounted(route: CompiledRoute, { template, place }: CompiledRoute): Finding {
+  return {
+    rule: 'SVC102', severity: 'error', subject: `${route.method} ${route.template}`, place: route.place,
+    message: `the static folder mounted as ${template} at ${place.file}:${place.line} has the same paths, and one of the two is never reached`,
+    remedy: 'Give the route another path, or mount the folder elsewhere',
   };
 }
 
@@ -226,7 +317,7 @@ function reportDuplicateNames(flat: readonly FlatRoute[], report: (finding: Find
 
 /** The innermost layer: the endpoint that matched, or the answer to what did not. */
 function core(routes: readonly CompiledRoute[], env: Env, errors: ErrorRenderer): Layer {
-  const allMethods = allowOf(routes.map((route) => route.method));
+  const allMethods = allowOf(routes.map((route) => route.method === SOCKET ? 'GET' : route.method));
   const suggest = env === 'production' ? () => undefined : suggester(routes);
   return (req) => {
     const { match } = req;

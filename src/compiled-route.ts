@@ -13,6 +13,7 @@ import { guarded, isThenable } from './http/pipeline.ts';
 import { problem } from './http/problem.ts';
 import { discard, isPieces } from './http/pieces.ts';
 import { observeHandler } from './http/request-event.ts';
+import { paramsReader } from './http/path-params.ts';
 import { toResponse } from './http/reply.ts';
 import type { BackgroundRunner } from './background.ts';
 import type { DependencyGraph, PlannedDependency, TextInputPlan } from './di.ts';
@@ -23,7 +24,6 @@ import type { FlatRoute, RouteSpec } from './route.ts';
 import type { CompiledType, ObjectPlan, Result, SchemaPlan, Serializer, TypeNode, TypeSource } from './schema.ts';
 import type { Awaitable, CompiledRoute, Context, HttpRequest, Middleware, RouteRateLimit, SecurityRequirement, Services, StateMap } from './http/contracts.ts';
 import type { FileKeeper } from './http/form.ts';
-import type { PathParameter } from './http/path.ts';
 import type { ErrorRenderer, Layer } from './http/pipeline.ts';
 import type { ReplyPlan } from './http/reply.ts';
 import type { Endpoint, TransportRequest } from './http/request.ts';
@@ -41,15 +41,35 @@ export interface RouteParts {
   readonly services: Services;
 }
 
+/** What a route reads of a request besides its path: for documents, and for whoever makes requests of them. */
+export interface RouteInputs {
+  /** Query, headers and cookies: its own, and those of everything that it depends on. */
+  readonly texts: readonly TextInputPlan[];
+  readonly body: CompiledType | undefined;
+  readonly form: SchemaPlan | undefined;
+}
+
+/** A route that can be entered into the table. */
+export interface RoutedEndpoint {
+  readonly endpoint: Endpoint;
+  readonly inputs: RouteInputs;
+}
+
 /** Compiles one method of a route. Mistakes in its dependencies go to the graph's report. @throws SvcError for mistakes in its schemas */
-export function compileRoute(route: FlatRoute, method: string, parts: RouteParts): Endpoint {
+export function compileRoute(route: FlatRoute, method: string, parts: RouteParts): RoutedEndpoint {
   const plan = planRoute(route, method, parts);
+  const { early, late, inputs, body, form } = plan;
+  const planned = [...early, ...late].sort((left, right) => left.slot - right.slot);
+  return { endpoint: endpointOf(route, method, plan), inputs: { texts: [...planned.flatMap((dependency) => dependency.inputs), ...inputs], body, form } };
+}
+
+function endpointOf(route: FlatRoute, method: string, plan: RoutePlan): Endpoint {
   return {
     route: new RouteRecord(route, method, plan.security),
     readParams: paramsReader(route.template.parameters),
     maxBodyBytes: route.spec.maxBodyBytes ?? Infinity,
     tally: undefined,
-    run: guarded(plan.isPlain ? plainCall(plan) : (req) => new RouteCall(plan, req).start(), plan.reply, parts.errors),
+    run: guarded(plan.isPlain ? plainCall(plan) : (req) => new RouteCall(plan, req).start(), plan.reply, plan.parts.errors),
   } satisfies Endpoint & { run: Layer };
 }
 
@@ -290,9 +310,9 @@ class RouteCall {
     const { body, form, keeper, maxBodyBytes, isSurrounded } = this.#plan;
     const options = { maxBytes: maxBodyBytes };
     if (body !== undefined) {
-      const use = (value: unknown, isWellFormed: boolean): unknown => this.#validated('body', body.parseJson(value, 'body', isWellFormed), issues);
+      const use = (value: unknown, isPlainJson: boolean): unknown => this.#validated('body', body.parseJson(value, 'body', isPlainJson), issues);
       if (!isSurrounded && this.#req.event === undefined) return this.#req.readJson(options, use);
-      return this.#req.readJson(options, (...received) => received).then(([value, isWellFormed]) => use(value, isWellFormed)); // only a promise leads back into an AsyncLocalStorage
+      return this.#req.readJson(options, (...received) => received).then(([value, isPlainJson]) => use(value, isPlainJson)); // only a promise leads back into an AsyncLocalStorage
     }
     return this.#req.readForm(options, keeper).then((fields) => this.#validated('form', form!.parseText(fields, 'form', true), issues));
   }
@@ -420,31 +440,4 @@ class RouteRecord implements CompiledRoute {
   }
 
   get place(): Place { return this.#route.declared.place; }
-}
-
-const NO_PARAMS: Readonly<Record<string, unknown>> = Object.freeze({});
-
-/**
- * Captures → parameters. A constructor of its own per route gives each one hidden class; an object literal with a computed
- * key cost four times as much, 93 ns against 23 (routes `param` of test/bench/http.ts). Its prototype is Object's: these are plain objects to everybody.
- */
-function paramsReader(parameters: readonly PathParameter[]): Endpoint['readParams'] {
-  if (parameters.length === 0) return () => NO_PARAMS;
-  const names = parameters.map((parameter) => parameter.name);
-  const reads = parameters.map((parameter) => parameter.converter.read);
-  const [name0, name1] = names as [string, string];
-  const [read0, read1] = reads as [PathParameter['converter']['read'], PathParameter['converter']['read']];
-  function One(this: Record<string, unknown>, captures: readonly string[]): void {
-    this[name0] = read0(captures[0]!);
-  }
-  function Two(this: Record<string, unknown>, captures: readonly string[]): void {
-    this[name0] = read0(captures[0]!);
-    this[name1] = read1(captures[1]!);
-  }
-  function More(this: Record<string, unknown>, captures: readonly string[]): void {
-    for (let index = 0; index < names.length; index++) this[names[index]!] = reads[index]!(captures[index]!);
-  }
-  const Params = (names.length === 1 ? One : names.length === 2 ? Two : More) as unknown as new (captures: readonly string[]) => Record<string, unknown>; // functions used as constructors have no type of their own
-  Params.prototype = Object.prototype;
-  return (captures) => new Params(captures);
 }

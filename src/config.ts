@@ -146,6 +146,11 @@ export class Config {
     return this.#find(variableOf(key)).value;
   }
 
+  /** Where the value of a setting comes from. */
+  sourceOf(key: string): ConfigSource {
+    return this.#find(variableOf(key)).source;
+  }
+
   /** The variables `SVC_*` of the environment that belong to no key read, defaulted, passed in or loaded: misspelt, most likely. */
   unknownVariables(): readonly UnknownVariable[] {
     const known = new Set([`${PREFIX}ENV`, ...this.#defaults.keys(), ...this.#values.keys(), ...this.#dict.keys()]);

@@ -462,6 +462,11 @@ export function viewOfDependency({ source }: Dependency<unknown>): DependencyVie
   return { label, security, secrets: spec['secrets'] as ProviderSpec['secrets'] ?? [], needs: Object.keys(spec).map((key) => spec[key]).filter(Dependency.is) }; // provide() types it
 }
 
+/** The function that somebody wrote: for rules that read its code. */
+export function functionOf({ source }: Dependency<unknown>): (...args: never[]) => unknown {
+  return readSource(source).run;
+}
+
 /** What stands in for another source has the security of that: it is resolved as early. */
 function readSource(source: DependencySource, declared: DependencySource = source): ReadSource {
   const provider = PROVIDERS.get(source);

@@ -64,10 +64,12 @@ export const FAULTS = {
   E_COOKIE: {
     describe: (name: string, problem: string): string => `Cannot set the cookie "${name}": ${problem}`,
     remedy: 'Names are RFC 9110 tokens, values RFC 6265 cookie-octets: encode others, for example with encodeURIComponent()',
+    rule: 'SVC207',
   },
   E_CORS: {
     describe: (problem: string): string => `Cannot allow other origins: ${problem}`,
     remedy: "Name each site as browsers send it: origins: ['https://app.example']; for whole groups of them give a function",
+    rule: 'SVC206',
   },
   E_CSP: {
     describe: (directive: string, problem: string): string => `Cannot build the Content-Security-Policy: "${directive}" ${problem}`,
@@ -84,10 +86,6 @@ export const FAULTS = {
   E_DB_CONNECT: {
     describe: (server: string, problem: string): string => `Cannot connect to the database server ${server}: ${problem}`,
     remedy: 'Correct the address or the account; for a certificate name who has signed it (sslrootcert), or choose another sslmode knowing what it gives up',
-  },
-  E_DB_DRIVER: {
-    describe: (scheme: string): string => `Cannot open a "${scheme}" database: this version speaks SQLite and PostgreSQL`,
-    remedy: 'Use sqlite:./data.db or postgres://user@host/database, or a version whose README lists the engine',
   },
   E_DB_IDENTIFIER: {
     describe: (found: string): string => `Cannot quote a name: found ${found}, 1 … 63 bytes of text without NUL are needed`,
@@ -156,6 +154,14 @@ export const FAULTS = {
   E_LOAD: {
     describe: (target: string, problem: string): string => `Cannot load "${target}": ${problem}`,
     remedy: 'Name a module and its export, for example: svc run src/app.ts:app',
+  },
+  E_MCP_NAME: {
+    describe: (name: string, problem: string): string => `Cannot declare a tool or prompt: the name "${name}" ${problem}`,
+    remedy: 'Give each tool and each prompt a name of its own: app.tool("add_note", { … }, fn)',
+  },
+  E_MCP_TOOL: {
+    describe: (name: string, near: string | undefined): string => `Cannot call the tool "${name}": there is none of that name` + (near === undefined ? '' : `; did you mean "${near}"?`),
+    remedy: 'See the names in app.mcpTools(), or: svc mcp <module> --list',
   },
   E_METRIC: {
     describe: (name: string, problem: string): string => `Cannot register the metric "${name}": ${problem}`,
@@ -253,6 +259,26 @@ export const FAULTS = {
     describe: (template: string, problem: string): string => `Cannot read the path template "${template}": ${problem}`,
     remedy: 'Write "/users/{id:int}": a leading slash, parameters that fill a whole segment, converters str, int, float, uuid, path',
   },
+  E_REDIS_ARGUMENT: {
+    describe: (where: string, problem: string): string => `Cannot send ${where} to Redis: found ${problem}`,
+    remedy: 'Pass text, bytes (Uint8Array), a finite number or bigint; anything else as JSON.stringify(value), and at least the name of the command',
+  },
+  E_REDIS_CLOSED: {
+    describe: (): string => 'Cannot use Redis: the client is not open',
+    remedy: 'Await redis.open(), or register new RedisPlugin(redis), and use it before the application has stopped',
+  },
+  E_REDIS_COMMAND: {
+    describe: (name: string): string => `Cannot run ${name}: it would hold up or change what all others get over the same connection`,
+    remedy: 'Use subscribe(), transaction() or the address (user, password, database) in its place; commands that wait are not for a shared connection',
+  },
+  E_REDIS_OPEN: {
+    describe: (shown: string, problem: string): string => `Cannot open Redis at "${shown}": ${problem}`,
+    remedy: 'Correct the address, start the server, or give this user the rights',
+  },
+  E_REDIS_URL: {
+    describe: (shown: string, problem: string): string => `Cannot read the address of Redis "${shown}": ${problem}`,
+    remedy: 'Write redis://user:password@host:6379/0, rediss:// for TLS, or redis+unix:///run/redis.sock?db=0',
+  },
   E_REPLY: {
     describe: (problem: string): string => `Cannot turn the handler's return value into a response: ${problem}`,
     remedy: 'Return a JSON value, a string, bytes, [body, status], reply(…) or a response object',
@@ -264,6 +290,10 @@ export const FAULTS = {
   E_RESPONSE_MISMATCH: {
     describe: (route: string, problems: string): string => `Cannot send the reply of ${route}: it does not fit the declared response: ${problems}`,
     remedy: 'Return what "response" of the route describes, or describe what the handler returns',
+  },
+  E_ROOM: {
+    describe: (problem: string): string => `Cannot join or address a room: found ${problem}`,
+    remedy: 'Name rooms with text of 1 … 256 characters; leave those that are over, or raise maxRooms of the WebSocket route',
   },
   E_ROUTE_HANDLER: {
     describe: (route: string): string => `Cannot register ${route}: there is no handler function`,
@@ -280,6 +310,11 @@ export const FAULTS = {
   E_RULE: {
     describe: (id: string, problem: string): string => `Cannot add the check "${id}": ${problem}`,
     remedy: 'Write app.addCheck({ id: "shop/owner", severity: "error", why, remedy, phase: "security", run(view, report) { … } })',
+  },
+  E_SCHEMA_DEFAULT: {
+    describe: (field: string, problem: string): string => `Cannot declare the field ${field}: its default does not fit: it ${problem}`,
+    remedy: 'Give a default that the field itself would take',
+    rule: 'SVC303',
   },
   E_SCHEMA_FIELD: {
     describe: (field: string, problem: string): string => `Cannot declare the field ${field}: ${problem}`,
@@ -378,6 +413,22 @@ export const FAULTS = {
   E_URL_PARAM: {
     describe: (name: string, param: string, problem: string): string => `Cannot build the URL of "${name}": parameter "${param}" ${problem}`,
     remedy: 'Pass every parameter of the template, each as its converter reads it',
+  },
+  E_WEBSOCKET_CLOSE: {
+    describe: (code: unknown): string => `Cannot close the WebSocket with the code ${String(code)}: no close frame has it`,
+    remedy: 'Use 1000, a code of your own between 4000 and 4999, or another one that RFC 6455 §7.4 lets be sent',
+  },
+  E_WEBSOCKET_DATA: {
+    describe: (found: string): string => `Cannot send: a message is a string or a Uint8Array, found ${found}`,
+    remedy: 'Send other values as JSON: socket.sendJson(value)',
+  },
+  E_WEBSOCKET_FULL: {
+    describe: (most: number): string => `Cannot send: the client reads too slowly, and ${most} bytes wait for it already`,
+    remedy: 'Await socket.drain() between messages, or let the route choose another policy: slowConsumer',
+  },
+  E_WEBSOCKET_ITERATED: {
+    describe: (): string => 'Cannot iterate over the messages of the WebSocket: something takes them already',
+    remedy: 'Take messages either with one "for await" loop or with onMessage()',
   },
   E_WORKERS: {
     describe: (problem: string): string => `Cannot run workers: ${problem}`,

@@ -38,8 +38,8 @@ export interface Declared {
   readonly place: Place;
 }
 
-const PACKAGE_URL = new URL('.', import.meta.url).href;
-const PACKAGE_PATH = decodeURIComponent(new URL('.', import.meta.url).pathname);
+/** Where the package's own frames are: its folder, and, where source maps are on, the sources that it was built from. */
+const OWN_FOLDERS: readonly string[] = [new URL('.', import.meta.url), new URL('../src/', import.meta.url)].flatMap(({ href, pathname }) => [href, decodeURIComponent(pathname)]);
 const UNKNOWN: Place = Object.freeze({ file: '<unknown>', line: 0, column: 0 });
 
 /** Remembers the caller's place: the innermost stack frame that is not of this package. */
@@ -66,7 +66,7 @@ export function placeOf(stack: string): Place {
     const frame = /^\s+at (?:.*? \()?((?:file:\/\/|\/|[A-Za-z]:\\).+?):(\d+):(\d+)\)?$/.exec(line);
     if (frame === null) continue;
     const file = frame[1]!;
-    if (file.startsWith(PACKAGE_URL) || file.startsWith(PACKAGE_PATH)) continue;
+    if (OWN_FOLDERS.some((folder) => file.startsWith(folder))) continue;
     return Object.freeze({ file, line: Number(frame[2]), column: Number(frame[3]) });
   }
   return UNKNOWN;

@@ -30,11 +30,28 @@ export type { Claims, CreateTokenOptions, TokenRefusal, TokenRequirements, Verif
 export type { Secrets } from './keys.ts';
 export { createLogger } from './log.ts';
 export type { LogLevel, LogSink, Logger, LoggerOptions } from './log.ts';
+export { McpServer } from './mcp.ts';
+export type { McpCallOptions, StdioOptions, StdioStreams } from './mcp.ts';
+export { ToolContent } from './mcp-content.ts';
+export type { ToolAudience, ToolContentPart } from './mcp-content.ts';
+export type { McpConversation } from './mcp-conversation.ts';
+export type { PromptMessage } from './mcp-prompts.ts';
+export type { McpMountOptions } from './mcp-http.ts';
+export { toolLog, toolProgress } from './mcp-reporting.ts';
+export type { ToolLog, ToolLogLevel, ToolProgress } from './mcp-reporting.ts';
+export type { ToolResult } from './mcp-results.ts';
+export type { McpServerOptions } from './mcp-server.ts';
+export type { CheckedTool, PromptReply, PromptSpec, ToolContext, ToolSpec } from './mcp-toolbox.ts';
+export type { Tool } from './mcp-tools.ts';
 export type { Counter, Histogram, Metrics } from './metrics.ts';
+export type { OpenApiOptions } from './openapi.ts';
+export type {
+  Contact, DocumentedMethod, DocumentedResponse, DocumentedServer, License, MediaType, OpenApiDocument, Operation, Parameter, PathItem, Reference, RequestBody, SecurityAlternatives,
+} from './openapi-parts.ts';
 export { checkPassword, hashPassword, needsRehash } from './password.ts';
 export type { CheckPasswordOptions, PasswordOptions, Pepper } from './password.ts';
 export { Router } from './route.ts';
-export type { Allowance, Dependencies, ErrorStatus, Handler, HandlerContext, HandlerResult, ReplyOf, RouteSpec, RouterOptions, Routes } from './route.ts';
+export type { Allowance, Dependencies, ErrorStatus, Handler, HandlerContext, HandlerResult, ReplyOf, RouteSpec, RouterOptions, Routes, ToolDescription, ToolHints } from './route.ts';
 export {
   Field, Schema, ValidationError, any, bool, bytes, date, datetime, file, float, int, lazy, list, literal, nullable, record, str, union, uuid,
 } from './schema.ts';
@@ -90,6 +107,8 @@ export type { RequestIDOptions } from './http/request-id.ts';
 export { HTMLResponse, HttpResponse, JSONResponse, RedirectResponse, StreamingResponse, TextResponse } from './http/response.ts';
 export type { ResponseOptions, StreamingOptions } from './http/response.ts';
 export type { DependencyEvent, HandlerEvent, RequestEvent } from './http/request-event.ts';
+export { rooms } from './http/rooms.ts';
+export type { BroadcastOptions, RoomSender } from './http/rooms.ts';
 export { SessionMiddleware, sessionKey } from './http/sessions.ts';
 export type { SessionCookieOptions, SessionOptions } from './http/sessions.ts';
 export { SecurityHeadersMiddleware, cspNonce } from './http/security-headers.ts';
@@ -104,5 +123,12 @@ export { traceHeaders } from './http/trace-context.ts';
 export type { TraceContext } from './http/trace-context.ts';
 export { TrustedHostMiddleware } from './http/trusted-host.ts';
 export type { TrustedHostOptions } from './http/trusted-host.ts';
-export { MemoryRateLimitStore, MemoryRecordStore, StoreFull } from './stores.ts';
-export type { CacheBackend, MemoryRateLimitStoreOptions, MemoryRecordStoreOptions, RateLimitResult, RateLimitRule, RateLimitStore, RecordStore } from './stores.ts';
+export type { WebSocketClose } from './http/websocket.ts';
+export type { WebSocketCompression } from './http/ws-deflate.ts';
+export type { SlowConsumerPolicy } from './http/ws-sender.ts';
+export { MemoryRateLimitStore, MemoryRecordStore, MemoryRoomBus, StoreFull } from './stores.ts';
+export type {
+  CacheBackend, MemoryRateLimitStoreOptions, MemoryRecordStoreOptions, RateLimitResult, RateLimitRule, RateLimitStore, RecordStore, RoomBus, RoomSubscriber,
+} from './stores.ts';
+export { WebSocketRouter } from './ws-route.ts';
+export type { MessageOf, Socket, SocketContext, SocketHandler, WebSocketSpec } from './ws-route.ts';

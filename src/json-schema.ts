@@ -44,12 +44,17 @@ export class JsonSchemas {
   /** By plan or recursive type, then by direction; the same entry for both directions where they agree. */
   readonly #found = new Map<ObjectPlan | TypeNode, Map<Direction, Component>>();
   readonly #mappings: (() => void)[] = [];
+  /** What has another name than its own, because that was taken: there once components() was called. */
+  readonly renamed: Map<ObjectPlan | TypeNode, { readonly wanted: string; readonly name: string }> = new Map();
   #components: Readonly<Record<string, JsonSchema>> | undefined;
 
   constructor({ prefix = '#/components/schemas/', isOpenApi = false }: JsonSchemaOptions = {}) {
     this.#prefix = prefix;
     this.#isOpenApi = isOpenApi;
   }
+
+  /** What is going to be defined by name, in order of first use. */
+  get named(): ReadonlyMap<ObjectPlan | TypeNode, unknown> { return this.#found; }
 
   /** The schema of a type: a new object; its `$ref`s have their text once {@link components} was called. */
   type(node: TypeNode, direction: Direction): JsonSchema {
@@ -60,7 +65,7 @@ export class JsonSchemas {
   field(field: FieldPlan, direction: Direction): JsonSchema {
     const about = field.isSecret ? { ...field.about, example: undefined } : field.about;
     if (field.isReadOnly && direction === 'input') return { ...described(field.node, { ...about, example: undefined }), readOnly: true };
-    const schema = Object.assign(this.type(field.node, direction), described(field.node, about));
+    const schema = Object.assign(this.type(field.node, direction), isEmpty(about) ? undefined : described(field.node, about));
     if (field.hasDefault && typeof field.default !== 'function' && !field.isSecret) schema['default'] = field.default;
     if (field.isSecret) schema['writeOnly'] = true;
     if (field.isReadOnly) schema['readOnly'] = true;
@@ -70,23 +75,24 @@ export class JsonSchemas {
   /** The schema of an object: a reference for a class, written out for a shape. */
   object(plan: ObjectPlan, direction: Direction): JsonSchema {
     if (plan.schema === undefined) return this.#members(plan, direction);
-    return this.#reference(plan, plan.name, direction, () => this.#members(plan, direction), plansOf(plan));
+    return this.#reference(plan, plan.name, direction, () => this.#members(plan, direction), () => plansOf(plan));
   }
 
-  /** All definitions by name. Nothing can be added afterwards. */
-  components(): Readonly<Record<string, JsonSchema>> {
-    return (this.#components ??= this.#named());
+  /** All definitions by name, none of which is among those `taken`. Nothing can be added afterwards. */
+  components(taken: ReadonlySet<string> = new Set()): Readonly<Record<string, JsonSchema>> {
+    return (this.#components ??= this.#named(taken));
   }
 
-  #named(): Readonly<Record<string, JsonSchema>> {
+  #named(taken: ReadonlySet<string>): Readonly<Record<string, JsonSchema>> {
     const named: Record<string, JsonSchema> = {};
-    for (const byDirection of this.#found.values()) {
+    for (const [key, byDirection] of this.#found) {
       const components = new Set(byDirection.values());
       for (const { base, direction, schema, refs } of components) {
         const wanted = components.size > 1 && direction === 'output' ? `${base}Output` : base;
         let name = wanted;
-        for (let n = 2; Object.hasOwn(named, name); n++) name = `${wanted}${n}`;
+        for (let n = 2; Object.hasOwn(named, name) || taken.has(name); n++) name = `${wanted}${n}`;
         named[name] = schema;
+        if (name !== wanted) this.renamed.set(key, { wanted, name });
         for (const ref of refs) ref['$ref'] = this.#prefix + name;
       }
     }
@@ -94,11 +100,12 @@ export class JsonSchemas {
     return named;
   }
 
-  #reference(key: ObjectPlan | TypeNode, name: string, direction: Direction, make: () => JsonSchema, within: ReadonlySet<ObjectPlan>): JsonSchema {
+  #reference(key: ObjectPlan | TypeNode, name: string, direction: Direction, make: () => JsonSchema, within: () => ReadonlySet<ObjectPlan>): JsonSchema {
     if (this.#components !== undefined) throw new Error('JsonSchemas: components() has been called, nothing can be added');
     let byDirection = this.#found.get(key);
     if (byDirection === undefined) this.#found.set(key, (byDirection = new Map()));
-    let component = byDirection.get(direction) ?? ([...within].some(differs) ? undefined : [...byDirection.values()][0]);
+    const [other] = byDirection.values();
+    let component = byDirection.get(direction) ?? (other === undefined || [...within()].some(differs) ? undefined : other);
     if (component === undefined) {
       component = { base: name.replace(/[^A-Za-z0-9._-]/g, '_'), direction, refs: [], schema: {} };
       byDirection.set(direction, component); // before it is made: it may refer to itself
@@ -113,7 +120,8 @@ export class JsonSchemas {
   #members(plan: ObjectPlan, direction: Direction): JsonSchema {
     const fields = direction === 'output' ? plan.fields.filter((field) => !field.isSecret) : plan.fields;
     const required = fields.filter((field) => (direction === 'input' ? field.isRequired : isAlwaysSent(field))).map((field) => field.wireName);
-    const properties = Object.fromEntries(fields.map((field) => [field.wireName, this.field(field, direction)] as const));
+    const properties: Record<string, JsonSchema> = {}; // no member is called __proto__
+    for (const field of fields) properties[field.wireName] = this.field(field, direction);
     const schema: JsonSchema = { type: 'object', properties };
     if (required.length > 0) schema['required'] = required;
     if (plan.extra === 'forbid') schema['additionalProperties'] = false;
@@ -146,7 +154,7 @@ export class JsonSchemas {
   #lazy(node: Extract<TypeNode, { kind: 'lazy' }>, direction: Direction): JsonSchema {
     const target = node.resolve();
     if (!contains(target, target)) return this.type(target, direction);
-    return this.#reference(target, 'Type', direction, () => this.type(target, direction), plansWithin(target));
+    return this.#reference(target, 'Type', direction, () => this.type(target, direction), () => plansWithin(target));
   }
 
   #union(node: Extract<TypeNode, { kind: 'union' }>, direction: Direction): JsonSchema {
@@ -188,7 +196,13 @@ function described(node: TypeNode, about: About): JsonSchema {
 
 /** The object without its undefined members. */
 function defined(schema: JsonSchema): JsonSchema {
-  return Object.fromEntries(Object.entries(schema).filter(([, value]) => value !== undefined));
+  const found: JsonSchema = {};
+  for (const keyword in schema) if (schema[keyword] !== undefined) found[keyword] = schema[keyword];
+  return found;
+}
+
+function isEmpty({ title, description, example }: About): boolean {
+  return title === undefined && description === undefined && example === undefined;
 }
 
 function textSchema({ minLength, maxLength = Infinity, format, pattern, hazard }: Constraints): JsonSchema {
@@ -201,11 +215,12 @@ function textSchema({ minLength, maxLength = Infinity, format, pattern, hazard }
   });
 }
 
-function numberSchema(type: 'integer' | 'number', { ge, le, gt, lt, multipleOf }: Constraints): JsonSchema {
-  const isInt = type === 'integer';
+/** Of two bounds at one end the narrower: both say no more, and linters take them for a mistake. */
+function numberSchema(type: 'integer' | 'number', { ge = -Infinity, le = Infinity, gt = -Infinity, lt = Infinity, multipleOf }: Constraints): JsonSchema {
+  const [least, most] = type === 'integer' ? [Math.max(ge, Number.MIN_SAFE_INTEGER), Math.min(le, Number.MAX_SAFE_INTEGER)] : [ge, le];
   return defined({
-    type, minimum: isInt ? Math.max(ge ?? -Infinity, Number.MIN_SAFE_INTEGER) : ge, maximum: isInt ? Math.min(le ?? Infinity, Number.MAX_SAFE_INTEGER) : le,
-    exclusiveMinimum: gt, exclusiveMaximum: lt, multipleOf,
+    type, minimum: gt < least ? least : undefined, maximum: lt > most ? most : undefined,
+    exclusiveMinimum: gt >= least && gt !== -Infinity ? gt : undefined, exclusiveMaximum: lt <= most && lt !== Infinity ? lt : undefined, multipleOf,
   });
 }
 
@@ -228,6 +243,7 @@ function literalSchema(values: readonly Literal[]): JsonSchema {
 
 /** A type name can be a list; anything that says more about its values cannot, for `null` is not among them. */
 function orNull(schema: JsonSchema): JsonSchema {
+  if (Object.keys(schema).length === 0) return schema; // anything, null too
   if (typeof schema['type'] !== 'string' || 'const' in schema || 'enum' in schema || 'oneOf' in schema) return { anyOf: [schema, { type: 'null' }] };
   schema['type'] = [schema['type'], 'null'];
   return schema;

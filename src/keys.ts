@@ -77,6 +77,11 @@ export class Keyring {
     return this.#byId.get(id);
   }
 
+  /** Whether another ring has one of its keys. */
+  sharesWith(other: Keyring | undefined): boolean {
+    return other !== undefined && this.#keys.some(({ id }) => other.find(id) !== undefined);
+  }
+
   /** Keys of 32 bytes for one purpose, under the same names. Labels are constants of the program, such as `'svc cookie'`. */
   derive(label: string): Keyring {
     return this.#derived.get(label) ?? remember(this.#derived, MOST_LABELS, label, new Keyring(this.#keys.map(({ id, key }) => ({ id, key: hkdf(key, '', label, KEY_BYTES) }))));

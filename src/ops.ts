@@ -29,9 +29,16 @@ export interface MetricsAccess {
   readonly host?: string | undefined;
 }
 
+/** Who may read `/docs` and `/openapi.json`, where they are shown at all. */
+export interface DocsAccess {
+  /** A bearer token (16 characters or more), or a function that says yes: it may look at the session. Default: everybody. */
+  readonly auth?: string | ((req: HttpRequest) => Awaitable<boolean>) | undefined;
+}
+
 /** What {@link SvcOptions.ops} takes. */
 export interface OpsOptions {
   readonly metrics?: MetricsAccess | undefined;
+  readonly docs?: DocsAccess | undefined;
 }
 
 /** How long a probe may take. */
@@ -51,6 +58,7 @@ export class Operations {
   readonly access: { readonly port: number | undefined; readonly host: string };
   /** Apart, where printing does not show it: it may be a token. */
   readonly #auth: MetricsAccess['auth'];
+  readonly #docsAuth: DocsAccess['auth'];
   readonly #env: () => Env;
   readonly #clock: () => Clock;
   readonly #log: Logger;
@@ -67,13 +75,14 @@ export class Operations {
 
   /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
   constructor(parts: { env: () => Env; clock: () => Clock; log: Logger; metrics: MetricsRegistry; options: OpsOptions }) {
-    const { metrics: access } = readOptions('ops', parts.options, { metrics: given<MetricsAccess>('an object', isObject) });
+    const { metrics: access, docs } = readOptions('ops', parts.options, { metrics: given<MetricsAccess>('an object', isObject), docs: given<DocsAccess>('an object', isObject) });
     const { auth, port, host } = readOptions('ops.metrics', access ?? {}, {
-      auth: given<NonNullable<MetricsAccess['auth']>>('a token of 16 characters or more, or a function', (value) => typeof value === 'function' || (typeof value === 'string' && value.length >= 16)),
+      auth: AUTH,
       port: given<number>('an integer 0 … 65535', (value) => int(0, 0, 65_535).accepts(value)), host: text('127.0.0.1'),
     });
     this.access = { port, host };
     this.#auth = auth;
+    this.#docsAuth = readOptions('ops.docs', docs ?? {}, { auth: AUTH }).auth;
     this.#env = parts.env;
     this.#clock = parts.clock;
     this.#log = parts.log;
@@ -96,6 +105,9 @@ export class Operations {
     }
     return delay.watch();
   }
+
+  /** What lets clients read the metrics, where that is a function. */
+  get guard(): ((...args: never[]) => unknown) | undefined { return typeof this.#auth === 'function' ? this.#auth : undefined; }
 
   /** Adds a part of `/readyz`. */
   probe(name: string, probe: Probe): void { this.#probes.set(name, probe); }
@@ -135,14 +147,19 @@ export class Operations {
     return new HttpResponse(await this.renderMetrics(), { mediaType: 'text/plain; version=0.0.4; charset=utf-8', headers: NOT_STORED });
   }
 
+  /** `/docs`, `/openapi.json` @throws Unauthorized, Forbidden */
+  document(req: HttpRequest, answer: () => Awaitable<HttpResponse>): Awaitable<HttpResponse> {
+    const auth = this.#docsAuth;
+    return auth === undefined ? answer() : mustPass(req, auth).then(answer);
+  }
+
+  /** Whether everybody may read the documents. */
+  get hasPublicDocs(): boolean { return this.#docsAuth === undefined; }
+
   async #mayRead(req: HttpRequest): Promise<void> {
     const auth = this.#auth;
-    if (typeof auth === 'string') {
-      const token = /^Bearer +(.+)$/i.exec(req.headers['authorization'] ?? '')?.[1];
-      if (token === undefined || !isSameSecret(token, auth)) throw new Unauthorized(undefined, { headers: { 'WWW-Authenticate': 'Bearer' } });
-    } else if (auth !== undefined) {
-      if (!await auth(req)) throw new Forbidden();
-    } else if (this.#env() === 'production' && this.access.port === undefined && !isPrivateRequest(req)) {
+    if (auth !== undefined) return mustPass(req, auth);
+    if (this.#env() === 'production' && this.access.port === undefined && !isPrivateRequest(req)) {
       throw new Forbidden('Metrics are for loopback and private peers');
     }
   }
@@ -173,6 +190,18 @@ export class Operations {
       return { status: 'down', latency_ms: latency() };
     }
   }
+}
+
+const AUTH = given<NonNullable<MetricsAccess['auth']>>('a token of 16 characters or more, or a function', (value) => typeof value === 'function' || (typeof value === 'string' && value.length >= 16));
+
+/** @throws Unauthorized, Forbidden */
+async function mustPass(req: HttpRequest, auth: NonNullable<MetricsAccess['auth']>): Promise<void> {
+  if (typeof auth !== 'string') {
+    if (!await auth(req)) throw new Forbidden();
+    return;
+  }
+  const token = /^Bearer +(.+)$/i.exec(req.headers['authorization'] ?? '')?.[1];
+  if (token === undefined || !isSameSecret(token, auth)) throw new Unauthorized(undefined, { headers: { 'WWW-Authenticate': 'Bearer' } });
 }
 
 const NOT_STORED = { 'Cache-Control': 'no-store' };

@@ -11,6 +11,7 @@ import { fillTemplate, parseTemplate } from './http/path.ts';
 import { asMiddleware } from './http/pipeline.ts';
 import { readRouteRateLimit } from './http/rate-limiter.ts';
 import { MOUNT_PARAMETER, StaticMount } from './http/static.ts';
+import { DeclaredSocket } from './ws-route.ts';
 import type { InputOf, InputShape, TextInputs } from './di.ts';
 import type { Declared, Finding } from './findings.ts';
 import type { OptionKind } from './options.ts';
@@ -21,6 +22,7 @@ import type { MiddlewareFunction } from './http/pipeline.ts';
 import type { Reply } from './http/reply.ts';
 import type { HttpResponse } from './http/response.ts';
 import type { StaticOptions } from './http/static.ts';
+import type { CheckedSocketSpec, MessageOf, SocketContext, SocketHandler, WebSocketRouter } from './ws-route.ts';
 
 /** A finding of `svc check` that is meant to be there. */
 export interface Allowance {
@@ -28,6 +30,30 @@ export interface Allowance {
   readonly reason: string;
   /** A date (`2027-01-31`) after which the finding is an error again. */
   readonly until?: string | undefined;
+}
+
+/** What clients of MCP are told about a route that is a tool, in place of what its spec says. */
+export interface ToolDescription {
+  /** 1 … 128 characters out of `A-Z a-z 0-9 _ - .`. Default: the name of the route, else its method and path. */
+  readonly name?: string | undefined;
+  /** For people. Default: `summary`. */
+  readonly title?: string | undefined;
+  /** For models: what it does and when to use it. Default: `description`, else `summary`. */
+  readonly description?: string | undefined;
+  /** What clients may believe of it. Default: by its method. */
+  readonly annotations?: ToolHints | undefined;
+}
+
+/** What a call does. Hints: clients decide by them whether to ask their user first. */
+export interface ToolHints {
+  /** It changes nothing. Default: true for GET. */
+  readonly readOnlyHint?: boolean | undefined;
+  /** It may overwrite or delete. Default: false for GET. */
+  readonly destructiveHint?: boolean | undefined;
+  /** Calling it again with the same arguments changes nothing more. Default: true for GET, PUT and DELETE. */
+  readonly idempotentHint?: boolean | undefined;
+  /** It reaches beyond this application. Default: not told. */
+  readonly openWorldHint?: boolean | undefined;
 }
 
 /** What a route asks for and says about itself. Every other key of a spec is a dependency, named as the handler sees it. */
@@ -46,8 +72,8 @@ export interface RouteSpec extends TextInputs {
   readonly description?: string | undefined;
   readonly tags?: readonly string[] | undefined;
   readonly deprecated?: boolean | undefined;
-  /** Whether it is a tool for MCP clients. Default true. */
-  readonly mcp?: boolean | undefined;
+  /** Whether it is a tool for MCP clients, or what they are told about it. Default true. */
+  readonly mcp?: boolean | ToolDescription | undefined;
   /** Meant to be open to everybody; text says why. */
   readonly public?: boolean | string | undefined;
   readonly allow?: readonly Allowance[] | undefined;
@@ -124,6 +150,8 @@ export interface DeclaredRoute {
   readonly declared: Declared;
   /** The static files that it is a part of. */
   readonly mount?: StaticMount | undefined;
+  /** What opens as a WebSocket. */
+  readonly socket?: DeclaredSocket | undefined;
 }
 
 /** A declared route with the prefixes, tags and dependencies of the routers around it. */
@@ -249,6 +277,20 @@ export class Routes {
     return prefix === '' ? this : this.addRoute(['GET'], prefix, [{ mcp: false }, ({ req }: Context) => mount.answer(req, undefined)], mount);
   }
 
+  /** @internal */
+  protected addSocket(path: string, rest: readonly unknown[]): DeclaredSocket {
+    this.mustNotBeFrozen(`register WEBSOCKET ${path}`);
+    if (path !== '') parseTemplate(path);
+    const socket = new DeclaredSocket(path, rest);
+    const { query, headers, cookies, name, summary, description, tags, deprecated, public: isPublic, allow, meta, rateLimit, timeoutMs, security, use = [] } = socket.settings;
+    const spec: RouteSpec = {
+      query, headers, cookies, name, summary, description, tags, deprecated, public: isPublic, allow, meta, timeoutMs, security, mcp: false, use: [...use, socket.guard],
+      rateLimit: typeof rateLimit === 'object' ? readRouteRateLimit(socket.subject, rateLimit) : rateLimit,
+    };
+    this.#routes.push({ methods: ['WEBSOCKET'], path, spec, deps: socket.deps, handler: notCalled, declared: declaredHere(), socket });
+    return socket;
+  }
+
   /** @throws SvcError `E_APP_FROZEN` once compiled @internal */
   protected mustNotBeFrozen(what: string): void {
     if (this.#isFrozen) throw new SvcError('E_APP_FROZEN', [what]);
@@ -294,7 +336,22 @@ export class Router<const D extends Dependencies = Record<never, never>> extends
   route<const P extends string>(path: PathTemplate<P>, methods: readonly string[], handler: Handler<P, object, D>): this;
   route<const P extends string, const S extends object, const R extends HandlerResult<S>>(path: PathTemplate<P>, methods: readonly string[], spec: S & CheckedSpec<S>, handler: Handler<P, S, D, R>): this;
   route(path: string, methods: readonly string[], ...rest: never[]): this { return this.addRoute(methods, path, rest); }
+
+  /**
+   * A WebSocket (RFC 6455): what happens on it is told to the handlers of the router that this answers, or a handler takes each
+   * socket from its opening to its end. A request that asks for none is answered with 426, unless a GET route has the path.
+   */
+  websocket<const P extends string>(path: PathTemplate<P>, handler: SocketHandler<SocketContext<P, object, D>>): this;
+  websocket<const P extends string, const S extends object>(path: PathTemplate<P>, spec: S & CheckedSocketSpec<S>, handler: SocketHandler<SocketContext<P, S, D>, MessageOf<S>>): this;
+  websocket<const P extends string, const S extends object = object>(path: PathTemplate<P>, spec?: S & CheckedSocketSpec<S>): WebSocketRouter<SocketContext<P, S, D>, MessageOf<S>>;
+  websocket(path: string, ...rest: never[]): unknown {
+    const socket = this.addSocket(path, rest);
+    return typeof rest.at(-1) === 'function' ? this : socket.router;
+  }
 }
+
+/** The handler of a WebSocket route is made when the application compiles. */
+function notCalled(): undefined { return undefined; }
 
 const isFlag = (value: unknown): boolean => typeof value === 'boolean';
 const isRecord = (value: unknown): boolean => typeof value === 'object' && value !== null;
@@ -304,7 +361,7 @@ const SPEC = {
   body: given<TypeSource>(), form: given<InputShape>(), query: given<InputShape>(), headers: given<InputShape>(), cookies: given<InputShape>(), response: given<NonNullable<RouteSpec['response']>>(),
   status: given<number>('an integer 200 … 599', (value) => Number.isInteger(value) && (value as number) >= 200 && (value as number) <= 599),
   name: text(), summary: text(), description: text(), tags: given<readonly string[]>('a list of strings', Array.isArray),
-  deprecated: given<boolean>('true or false', isFlag), mcp: given<boolean>('true or false', isFlag),
+  deprecated: given<boolean>('true or false', isFlag), mcp: given<boolean | ToolDescription>('true, false or { name, title, description, annotations }', (value) => isFlag(value) || isRecord(value)),
   public: given<boolean | string>('true, false or a reason', (value) => isFlag(value) || typeof value === 'string'),
   allow: given<readonly Allowance[]>('a list of { rule, reason }', Array.isArray),
   meta: given<Readonly<Record<string, unknown>>>('an object', isRecord), tuple: given<boolean>('true or false', isFlag),
@@ -324,8 +381,25 @@ function readSpec(subject: string, spec: unknown): { spec: RouteSpec; deps: Depe
   const options: Record<string, unknown> = {};
   const deps: Record<string, unknown> = {};
   for (const [key, value] of Object.entries(spec)) (Object.hasOwn(SPEC, key) ? options : deps)[key] = value;
-  const { rateLimit, ...rest } = readOptions(subject, options, SPEC);
-  return { spec: { ...rest, rateLimit: typeof rateLimit === 'object' ? readRouteRateLimit(subject, rateLimit) : rateLimit }, deps: readDependencies(subject, deps) };
+  const { rateLimit, mcp, ...rest } = readOptions(subject, options, SPEC);
+  return {
+    spec: { ...rest, rateLimit: typeof rateLimit === 'object' ? readRouteRateLimit(subject, rateLimit) : rateLimit, mcp: typeof mcp === 'object' ? readTool(subject, mcp) : mcp },
+    deps: readDependencies(subject, deps),
+  };
+}
+
+/** What the names of tools are made of. */
+const TOOL_NAME = /^[A-Za-z0-9_.-]{1,128}$/;
+const HINT = given<boolean>('true or false', isFlag);
+
+/** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+function readTool(subject: string, tool: ToolDescription): ToolDescription {
+  const { annotations, ...rest } = readOptions(`mcp of ${subject}`, tool, {
+    name: given<string>('1 … 128 characters out of A-Z a-z 0-9 _ - .', (value) => typeof value === 'string' && TOOL_NAME.test(value)),
+    title: text(), description: text(), annotations: given<ToolHints>('an object', isRecord),
+  });
+  if (annotations === undefined) return rest;
+  return { ...rest, annotations: readOptions(`mcp.annotations of ${subject}`, annotations, { readOnlyHint: HINT, destructiveHint: HINT, idempotentHint: HINT, openWorldHint: HINT }) };
 }
 
 function readDependencies(subject: string, given: Readonly<Record<string, unknown>>): Dependencies {

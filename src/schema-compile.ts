@@ -7,13 +7,14 @@
  */
 import type { Literal } from './schema-types.ts';
 import type { FieldPlan, ObjectPlan, TypeNode } from './schema-nodes.ts';
-import { anyCheck, boolCheck, bytesCheck, countCheck, datetimeCheck, FAIL, floatCheck, formatCheck, integerCheck, isPlainObject, isWellFormed, keyProblem, literalCheck,
+import { anyCheck, boolCheck, bytesCheck, countCheck, datetimeCheck, FAIL, floatCheck, formatCheck, integerCheck, isInputObject, keyProblem, literalCheck,
   literalMessage, MAX_DEPTH, Run, stringCheck, tooDeep } from './schema-run.ts';
 import type { Check, Result } from './schema-run.ts';
+import { Plain } from './schema-plain.ts';
 
 /** Runs a check over one whole input. `at` is the first item of every path, such as `body`. */
-export function runCheck<T>(check: Check, input: unknown, at: string | undefined, isForm = false, isWellFormed = false): Result<T> {
-  const run = new Run(isForm, isWellFormed);
+export function runCheck<T>(check: Check, input: unknown, at: string | undefined, isForm = false, isPlainJson = false): Result<T> {
+  const run = new Run(isForm, isPlainJson);
   const value = check(input, run);
   return value === FAIL ? { ok: false, issues: run.issues(at) } : { ok: true, value: value as T }; // the check's own type
 }
@@ -49,7 +50,7 @@ export function jsonCheck(node: TypeNode): Check {
     case 'bytes': return bytesCheck(node.constraints);
     case 'file': return (_, run) => run.fail('type', 'must be a file, sent as multipart/form-data');
     case 'literal': return literalCheck(node.values);
-    case 'list': return listCheck(jsonCheck(node.item), node);
+    case 'list': return listCheck(jsonCheck(node.item), node, new Plain(node.item));
     case 'record': return recordCheck(jsonCheck(node.item), node);
     case 'nullable': return nullableCheck(jsonCheck(node.inner));
     case 'lazy': return deferred(() => jsonCheck(node.resolve()));
@@ -70,7 +71,7 @@ export function nullableCheck(inner: Check): Check {
 }
 
 /** A list; the number of items is checked first, so that a list too long is not walked. */
-export function listCheck(item: Check, node: TypeNode): Check {
+export function listCheck(item: Check, node: TypeNode, plain: Plain = Plain.nothing): Check {
   const count = countCheck(node.constraints, 'item');
   return (value, run) => {
     if (!Array.isArray(value)) return run.fail('type', 'must be a list');
@@ -80,6 +81,7 @@ export function listCheck(item: Check, node: TypeNode): Check {
     let mark = run.count, isGood = true;
     const items: unknown[] = [...value]; // copies faster than new Array(n) is made, and leaves no holes
     for (let i = 0; i < items.length; i++) {
+      if (plain.accepts(items[i], run)) continue;
       const out = item(items[i], run);
       if (out === FAIL) {
         mark = run.place(mark, i);
@@ -96,7 +98,7 @@ export function listCheck(item: Check, node: TypeNode): Check {
 export function recordCheck(item: Check, node: TypeNode): Check {
   const count = countCheck(node.constraints, 'member');
   return (value, run) => {
-    if (!isPlainObject(value)) return run.fail('type', 'must be an object');
+    if (!isInputObject(value, run)) return run.fail('type', 'must be an object');
     const keys = Object.keys(value);
     if (count(keys.length, run) === FAIL) return FAIL;
     if (run.depth >= MAX_DEPTH) return tooDeep(run);
@@ -128,7 +130,7 @@ function unionCheck(node: Extract<TypeNode, { kind: 'union' }>): Check {
     const tagWire = variants[0]!.tagWire;
     const message = literalMessage([...byTag.keys()] as Literal[]);
     return (value, run) => {
-      if (!isPlainObject(value)) return variants.some(({ plan }) => value instanceof plan.schema!) ? value : run.fail('type', 'must be an object');
+      if (!isInputObject(value, run)) return variants.some(({ plan }) => value instanceof plan.schema!) ? value : run.fail('type', 'must be an object');
       const tag = Object.hasOwn(value, tagWire) ? value[tagWire] : undefined;
       const check = byTag.get(tag);
       if (check !== undefined) return check(value, run);
@@ -154,7 +156,7 @@ function compileObject(plan: ObjectPlan): Check {
   const unknown = plan.extra === 'ignore' ? undefined : unknownMembers(plan);
   return (value, run) => {
     // An instance has been validated: it is taken as it is.
-    if (!isPlainObject(value)) return schema !== undefined && value instanceof schema ? value : run.fail('type', 'must be an object');
+    if (!isInputObject(value, run)) return schema !== undefined && value instanceof schema ? value : run.fail('type', 'must be an object');
     if (run.depth >= MAX_DEPTH) return tooDeep(run);
     run.depth++;
     const before = run.count;
@@ -197,7 +199,7 @@ class Members {
       }
       const member = members[at]!;
       const raw = input[key];
-      values[at++] = member.isPlainly(raw, run) ? raw : member.checked(raw, run);
+      values[at++] = member.plain.accepts(raw, run) ? raw : member.checked(raw, run);
     }
     while (at < count) values[at] = this.#lookedUp(at++, input, run);
     return values;
@@ -209,42 +211,19 @@ class Members {
   }
 }
 
-/** Kinds of value that {@link Member.isPlainly} knows. */
-const PLAIN = { none: 0, text: 1, integer: 2, number: 3, flag: 4 } as const;
-
 /** One compiled field. Members are read some hundred million times: their properties are public, in one shape. */
 class Member {
   readonly wire: string;
-  readonly plain: number;
-  readonly low: number;
-  readonly high: number;
+  readonly plain: Plain;
   readonly check: Check;
   readonly absent: (run: Run) => unknown;
 
   constructor(field: FieldPlan) {
-    const { kind, constraints } = field.node;
     this.wire = field.wireName;
-    this.plain = plainKind(field);
-    // n UTF-16 units are at least n / 2 code points, and at most n
-    this.low = kind === 'str' ? 2 * (constraints.minLength ?? 0) - 1 : (constraints.ge ?? -Number.MAX_VALUE);
-    this.high = (kind === 'str' ? constraints.maxLength : constraints.le) ?? Number.MAX_VALUE;
     this.absent = absence(field);
     // A read-only member of the input is passed over, as OpenAPI lets a server do.
+    this.plain = field.isReadOnly ? Plain.nothing : new Plain(field.node);
     this.check = field.isReadOnly ? (_, run) => this.absent(run) : jsonCheck(field.node);
-  }
-
-  /**
-   * Whether it is one of the plainest values, without calling the check: a call of some 10 ns through a closure that could
-   * be any of twenty (test/bench/validate.ts). Decides nothing: what this does not accept, the check accepts or refuses.
-   */
-  isPlainly(value: unknown, run: Run): boolean {
-    switch (this.plain) {
-      case PLAIN.text: return typeof value === 'string' && value.length >= this.low && value.length <= this.high && (run.isWellFormed || isWellFormed(value));
-      case PLAIN.integer: return typeof value === 'number' && value >= this.low && value <= this.high && Number.isSafeInteger(value);
-      case PLAIN.number: return typeof value === 'number' && value >= this.low && value <= this.high; // neither NaN nor Infinity
-      case PLAIN.flag: return value === true || value === false;
-      default: return false;
-    }
   }
 
   checked(raw: unknown, run: Run): unknown {
@@ -253,12 +232,6 @@ class Member {
     if (out === FAIL) run.place(mark, this.wire);
     return out;
   }
-}
-
-function plainKind({ node: { kind, constraints }, isReadOnly }: FieldPlan): number {
-  const { pattern, format, gt, lt, multipleOf } = constraints;
-  if (isReadOnly || pattern !== undefined || format !== undefined || gt !== undefined || lt !== undefined || multipleOf !== undefined) return PLAIN.none;
-  return kind === 'str' ? PLAIN.text : kind === 'int' ? PLAIN.integer : kind === 'float' ? PLAIN.number : kind === 'bool' ? PLAIN.flag : PLAIN.none;
 }
 
 /** The members of an object. */

@@ -27,8 +27,13 @@ export type Result<T> = { readonly ok: true; readonly value: T } | { readonly ok
 interface Draft {
   readonly code: string;
   readonly message: string;
-  /** From the inside out. */
-  readonly path: (string | number)[];
+  path: Path | undefined;
+}
+/** A path, the outermost key first: a key is put in front of what is known already. */
+interface Path {
+  readonly key: string | number;
+  readonly within: Path | undefined;
+  readonly length: number;
 }
 
 /** The state of one validation. */
@@ -39,45 +44,58 @@ export class Run {
   /** More than {@link MAX_ISSUES} were met: loops may stop. */
   isFull = false;
   readonly isForm: boolean;
-  /** The input is known to have no lone surrogates, so strings are not looked through. */
-  readonly isWellFormed: boolean;
+  /** The input is what JSON.parse() made of a text without `\\u`: no string has a lone surrogate, no object a class. */
+  readonly isPlainJson: boolean;
   #issues: Draft[] | undefined;
 
-  constructor(isForm: boolean, isWellFormed: boolean) {
+  constructor(isForm: boolean, isPlainJson: boolean) {
     this.isForm = isForm;
-    this.isWellFormed = isWellFormed;
+    this.isPlainJson = isPlainJson;
   }
 
   fail(code: string, message: string): typeof FAIL {
-    if (this.count >= MAX_ISSUES) this.isFull = true;
-    else {
-      (this.#issues ??= []).push({ code, message, path: [] });
-      this.count++;
+    if (this.count >= MAX_ISSUES) {
+      this.isFull = true;
+      return FAIL;
     }
+    const draft: Draft = { code, message, path: undefined };
+    if (this.#issues === undefined) this.#issues = [draft]; // most inputs have one problem: to push makes room for seventeen
+    else this.#issues.push(draft);
+    this.count++;
     return FAIL;
   }
 
   /** Puts `key` in front of the paths of all issues from number `mark` on; returns the mark for the next part. */
   place(mark: number, key: string | number): number {
     const shown = typeof key === 'number' ? key : clipped(key);
-    for (let i = mark; i < this.count; i++) this.#issues![i]!.path.push(shown);
+    for (let i = mark; i < this.count; i++) {
+      const draft = this.#issues![i]!;
+      draft.path = { key: shown, within: draft.path, length: draft.path === undefined ? 1 : draft.path.length + 1 };
+    }
     return this.count;
   }
 
   /** The issues in full; `at` is the first item of every path. */
   issues(at: string | undefined): readonly Issue[] {
-    const issues = (this.#issues ?? []).map(({ code, message, path }): Issue => {
-      if (at !== undefined) path.push(at);
-      return { loc: path.reverse(), code, message };
-    });
+    const issues = (this.#issues ?? []).map(({ code, message, path }): Issue => ({ loc: locationOf(path, at), code, message }));
     if (this.isFull) issues.push({ loc: at === undefined ? [] : [at], code: 'more', message: `has more than ${MAX_ISSUES} problems: the others are not listed` });
     return issues;
   }
 }
 
+/** The items of a path in an array that is not too large, which one that grows would be. */
+function locationOf(path: Path | undefined, at: string | undefined): (string | number)[] {
+  if (path === undefined) return at === undefined ? [] : [at];
+  const items: (string | number)[] = new Array(path.length + (at === undefined ? 0 : 1));
+  let count = 0;
+  if (at !== undefined) items[count++] = at;
+  for (let part: Path | undefined = path; part !== undefined; part = part.within) items[count++] = part.key;
+  return items;
+}
+
 /** A member name of the input as a path may show it. */
 function clipped(key: string): string {
-  return key.length <= MAX_KEY_LENGTH && key.isWellFormed() ? key : `${key.slice(0, MAX_KEY_LENGTH).toWellFormed()}…`;
+  return key.length <= MAX_KEY_LENGTH && isWellFormed(key) ? key : `${key.slice(0, MAX_KEY_LENGTH).toWellFormed()}…`;
 }
 
 function counted(count: number, one: string): string {
@@ -100,7 +118,7 @@ export function stringCheck(constraints: Constraints): Check {
     if (typeof value !== 'string') return run.fail('type', 'must be a string');
     if (!hasAtLeast(value, minLength)) return run.fail('min_length', tooShort);
     if (!hasAtMost(value, maxLength)) return run.fail('max_length', tooLong);
-    if (needsLook && !run.isWellFormed && !isWellFormed(value)) return run.fail('unicode', 'must not contain lone surrogates');
+    if (needsLook && !run.isPlainJson && !isWellFormed(value)) return run.fail('unicode', 'must not contain lone surrogates');
     return rest === undefined ? value : (rest(value, run) ?? value);
   };
 }
@@ -225,6 +243,11 @@ export function isPlainObject(value: unknown): value is Record<string, unknown> 
   if (typeof value !== 'object' || value === null) return false;
   const prototype: unknown = getPrototypeOf(value);
   return prototype === OBJECT_PROTOTYPE || prototype === null || isForeignPrototype(prototype);
+}
+
+/** The same of a part of an input; to ask for a prototype costs 6 ns (test/bench/validate.ts), which JSON has no need of. */
+export function isInputObject(value: unknown, run: Run): value is Record<string, unknown> {
+  return run.isPlainJson ? typeof value === 'object' && value !== null && !Array.isArray(value) : isPlainObject(value);
 }
 
 /** Whether it is the Object.prototype of another realm, such as a vm context. */

@@ -62,10 +62,10 @@ export interface SchemaPlan<T = unknown> extends ObjectPlan {
   /** Patterns of its own fields that can backtrack without bound; those of schemas within are theirs. */
   readonly hazards: readonly FieldHazard[];
   /**
-   * Strict: what JSON.parse made. `at` is the first item of every path, such as `body`. `isWellFormed` says that the input
-   * cannot hold lone surrogates, which saves looking for them: text decoded from UTF-8 in which no `\\u` occurs has none.
+   * Strict: what JSON.parse made. `at` is the first item of every path, such as `body`. `isPlainJson` says that the input
+   * is what JSON.parse() made of a text without `\\u`: it can hold no lone surrogate and no class, which saves looking for them.
    */
-  parseJson(input: unknown, at?: string, isWellFormed?: boolean): Result<T>;
+  parseJson(input: unknown, at?: string, isPlainJson?: boolean): Result<T>;
   /** Texts converted: query, headers, cookies, path; `isForm` where files and `on` are welcome. */
   parseText(input: TextInput, at?: string, isForm?: boolean): Result<T>;
 }
@@ -74,7 +74,7 @@ export interface SchemaPlan<T = unknown> extends ObjectPlan {
 export interface CompiledType<T = unknown> {
   readonly node: TypeNode;
   /** As {@link SchemaPlan.parseJson}. */
-  parseJson(input: unknown, at?: string, isWellFormed?: boolean): Result<T>;
+  parseJson(input: unknown, at?: string, isPlainJson?: boolean): Result<T>;
 }
 
 /**
@@ -190,8 +190,8 @@ export function compileType<S extends TypeSource>(source: S, owner = 'a type'): 
   const check = node.kind === 'object' ? undefined : jsonCheck(node);
   return Object.freeze({
     node,
-    parseJson: (input: unknown, at?: string, isWellFormed = false) =>
-      (check === undefined ? (planOf(source as SchemaClass).parseJson(input, at, isWellFormed) as Result<Infer<S>>) : runCheck<Infer<S>>(check, input, at, false, isWellFormed)),
+    parseJson: (input: unknown, at?: string, isPlainJson = false) =>
+      (check === undefined ? (planOf(source as SchemaClass).parseJson(input, at, isPlainJson) as Result<Infer<S>>) : runCheck<Infer<S>>(check, input, at, false, isPlainJson)),
   });
 }
 
@@ -210,10 +210,20 @@ function readFields(owner: string, declared: ReadonlyMap<string, Declaration>): 
     wires.add(field.wireName);
     if (field.hasDefault && typeof field.default !== 'function') {
       const fitting = runCheck(jsonCheck(field.node), field.default, undefined);
-      if (!fitting.ok) throw new SvcError('E_SCHEMA_FIELD', [subject, `its default does not fit: it ${fitting.issues[0]!.message}`]);
+      if (!fitting.ok) throw new SvcError('E_SCHEMA_DEFAULT', [subject, fitting.issues[0]!.message]);
     }
     return field;
   }));
+}
+
+/** What is wrong with the examples of fields, by their names: documents would show what no request may have. */
+export function misfitsOf({ fields }: ObjectPlan): readonly FieldHazard[] {
+  return fields.flatMap((field) => {
+    const example = field.about?.example;
+    if (example === undefined) return [];
+    const fitting = runCheck(jsonCheck(field.node), example instanceof Date ? example.toJSON() : example, undefined);
+    return fitting.ok ? [] : [{ field: field.name, message: fitting.issues[0]!.message }];
+  });
 }
 
 function hazardsOf(fields: readonly FieldPlan[]): readonly FieldHazard[] {
@@ -266,8 +276,8 @@ class Plan implements SchemaPlan<object>, Constructed {
     this.#slots = calls.length === this.fields.length ? undefined : calls.map((call) => byName.get(call.name)!);
   }
 
-  parseJson(input: unknown, at?: string, isWellFormed = false): Result<object> {
-    return runCheck((this.#check ??= objectCheck(this)), this.#asInput(input), at, false, isWellFormed);
+  parseJson(input: unknown, at?: string, isPlainJson = false): Result<object> {
+    return runCheck((this.#check ??= objectCheck(this)), isPlainJson ? input : this.#asInput(input), at, false, isPlainJson);
   }
 
   parseText(input: TextInput, at?: string, isForm = false): Result<object> {
@@ -342,8 +352,8 @@ class ShapePlan implements SchemaPlan<object> {
     this.hazards = hazardsOf(this.fields);
   }
 
-  parseJson(input: unknown, at?: string, isWellFormed = false): Result<object> {
-    return runCheck(objectCheck(this), input, at, false, isWellFormed);
+  parseJson(input: unknown, at?: string, isPlainJson = false): Result<object> {
+    return runCheck(objectCheck(this), input, at, false, isPlainJson);
   }
 
   parseText(input: TextInput, at?: string, isForm = false): Result<object> {

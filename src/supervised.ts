@@ -11,10 +11,12 @@ import { constants } from 'node:os';
 import { renderMetrics } from './metrics.ts';
 import { HttpServer } from './http/server.ts';
 import { attend, hear, tell } from './supervision.ts';
+import { WorkerRoomBus } from './worker-rooms.ts';
 import type { Socket } from 'node:net';
 import type { Env } from './config.ts';
 import type { MetricSnapshot, MetricsRegistry } from './metrics.ts';
 import type { Operations } from './ops.ts';
+import type { Rooms } from './http/rooms.ts';
 import type { ServedApplication } from './http/server.ts';
 import type { SecureTransport } from './http/tls.ts';
 import type { TlsWishes } from './http/tls-options.ts';
@@ -31,6 +33,7 @@ export interface SupervisedApplication extends ServedApplication {
   readonly env: Env;
   readonly metrics: MetricsRegistry;
   readonly operations: Operations;
+  readonly rooms: Rooms;
   startup(): Promise<void>;
   shutdown(): Promise<void>;
   secure(wishes: TlsWishes | undefined): Promise<SecureTransport | undefined>;
@@ -93,6 +96,7 @@ class SupervisedChild {
     void tell({ svc: 'wants', host, port, isSecure: server.isSecure, env: this.#app.env, drainMs });
     const running = await this.#app.serve(server, { ...await this.#address.promise, drainMs, handleSignals: false, isSupervised: true });
     this.#running = running;
+    if (this.#role === 'worker' && !this.#app.rooms.isConnected) this.#app.rooms.connect(new WorkerRoomBus(this.#app.log));
     if (this.#role === 'worker') this.#app.operations.renderMetrics = () => this.#renderAll();
     void tell({ svc: 'ready' });
     return { ...running, close: () => this.#leave() };

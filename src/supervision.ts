@@ -1,8 +1,8 @@
 /**
  * Supervision: a parent that owns the port, children that own the application, and what they say to each other.
  *
- *   child → parent    file* → wants (address) → [address] → ready → took* … snapshot, metrics, leaving → final        or: failed
- *   parent → child    address, socket*, snapshot, metrics, drain
+ *   child → parent    file* → wants (address) → [address] → ready → took* … room*, snapshot, metrics, leaving → final        or: failed
+ *   parent → child    address, socket*, room*, snapshot, metrics, drain
  *
  * Messages are plain JSON marked by the key `svc`: a program's own messages on the same channel are let through.
  */
@@ -31,7 +31,8 @@ export type ToChild =
   | { readonly svc: 'socket'; readonly id: number }
   | { readonly svc: 'drain'; readonly how: Leave }
   | { readonly svc: 'snapshot'; readonly id: number }
-  | { readonly svc: 'metrics'; readonly id: number; readonly metrics: readonly MetricSnapshot[] };
+  | { readonly svc: 'metrics'; readonly id: number; readonly metrics: readonly MetricSnapshot[] }
+  | RoomMessage;
 
 /** What a child says. */
 export type ToParent =
@@ -43,7 +44,16 @@ export type ToParent =
   | { readonly svc: 'leaving' }
   | { readonly svc: 'snapshot'; readonly id: number; readonly metrics: readonly MetricSnapshot[] }
   | { readonly svc: 'metrics'; readonly id: number }
-  | { readonly svc: 'final'; readonly metrics: readonly MetricSnapshot[] };
+  | { readonly svc: 'final'; readonly metrics: readonly MetricSnapshot[] }
+  | RoomMessage;
+
+/** What is sent to a room of WebSockets; bytes in base64. From a child to all others. */
+export interface RoomMessage {
+  readonly svc: 'room';
+  readonly room: string;
+  readonly frame: string;
+  readonly isText: boolean;
+}
 
 /** How a process ended. */
 export interface ProcessEnd {
@@ -59,8 +69,8 @@ export interface Child {
   /** Whether it can be spoken to. */
   readonly isConnected: boolean;
   listen(onMessage: (message: ToParent) => void): void;
-  /** Says something; in vain where the child is gone, which `ended` tells. */
-  send(message: ToChild, socket?: Socket): void;
+  /** Says something; in vain where the child is gone, which `ended` tells. `onSent`: it is on its way. */
+  send(message: ToChild, socket?: Socket, onSent?: () => void): void;
   kill(signal: NodeJS.Signals): void;
 }
 
@@ -90,8 +100,8 @@ export class ChildLink implements Child {
     this.#process.on('message', (message) => { if (isOurs(message)) onMessage(message as ToParent); }); // it is this package that speaks at the other end
   }
 
-  send(message: ToChild, socket?: Socket): void {
-    if (this.#process.connected) this.#process.send(message, socket, { keepOpen: true }, () => { /* a child that is gone is told of by 'exit' */ });
+  send(message: ToChild, socket?: Socket, onSent?: () => void): void {
+    if (this.#process.connected) this.#process.send(message, socket, { keepOpen: true }, () => onSent?.()); // a child that is gone is told of by 'exit'
   }
 
   kill(signal: NodeJS.Signals): void {

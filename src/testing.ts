@@ -5,21 +5,28 @@
  *   const response = await client.post('/users', { json: { name: 'Ada' } });
  *   assert.equal(response.status, 201);
  */
+import { request as requestHttp } from 'node:http';
 import { CookieJar } from './cookie-jar.ts';
 import { bool, given, readOptions, text } from './options.ts';
-import { answerInMemory } from './http/memory.ts';
+import { answerInMemory, upgradeInMemory } from './http/memory.ts';
 import { USUAL_IDENTITY } from './http/request-id.ts';
 import { HttpServer } from './http/server.ts';
+import { CLOSE } from './http/ws-frames.ts';
+import { TestWebSocket, WebSocketRefused } from './testing-websocket.ts';
 import type { Svc } from './app.ts';
 import type { Clock } from './clock.ts';
 import type { Env } from './config.ts';
 import type { Context } from './http/contracts.ts';
 import type { ServedApplication } from './http/server.ts';
+import type { WebSocketConnection } from './http/websocket.ts';
+import type { TestWebSocketOptions } from './testing-websocket.ts';
 
 export { CookieJar } from './cookie-jar.ts';
 export { ManualClock } from './manual-clock.ts';
 export { DevProvider } from './oauth/dev-provider.ts';
 export type { DevProviderOptions, DevRequest, DevResponse, DevUser } from './oauth/dev-provider.ts';
+export { TestWebSocket, WebSocketRefused } from './testing-websocket.ts';
+export type { TestWebSocketOptions } from './testing-websocket.ts';
 
 /** How a {@link TestClient} talks to its application. `undefined` means not given. */
 export interface TestClientOptions {
@@ -72,6 +79,8 @@ export class TestClient implements AsyncDisposable {
   readonly #raises: boolean;
   readonly #overrides: ReadonlyMap<unknown, (context: Context) => unknown>;
   readonly #errors = new Map<string, unknown>();
+  /** The application's ends of the sockets that are open. */
+  readonly #sockets = new Set<WebSocketConnection>();
   #baseUrl: string;
   #server: HttpServer | undefined;
   #ready: Promise<ServedApplication> | undefined;
@@ -129,6 +138,40 @@ export class TestClient implements AsyncDisposable {
     return response;
   }
 
+  /**
+   * Opens a WebSocket, with the Origin of the application unless `headers` has another. @throws WebSocketRefused with the answer
+   * when that is not 101; and what the application has thrown instead, unless `raiseErrors` is false
+   */
+  async websocket(path: string, options: TestWebSocketOptions = {}): Promise<TestWebSocket> {
+    if (this.#closing !== undefined) throw new Error('The test client is closed');
+    const { headers: own, protocols, compression } = readOptions('websocket()', options, {
+      headers: given<Readonly<Record<string, string>>>('an object', isObject), protocols: given<readonly string[]>('a list of strings', Array.isArray), compression: bool(false),
+    });
+    const served = await (this.#ready ??= this.#start());
+    const url = new URL(path, this.#baseUrl);
+    const headers = new Headers({
+      origin: url.origin, connection: 'Upgrade', upgrade: 'websocket', 'sec-websocket-version': '13', 'sec-websocket-key': Buffer.from(crypto.getRandomValues(new Uint8Array(16))).toString('base64'),
+      ...protocols === undefined ? {} : { 'sec-websocket-protocol': protocols.join(', ') }, ...compression ? { 'sec-websocket-extensions': 'permessage-deflate; client_max_window_bits' } : {},
+    });
+    for (const fields of [this.#headers, own ?? {}]) for (const [name, value] of Object.entries(fields)) headers.set(name, value);
+    if (headers.get('origin') === '') headers.delete('origin');
+    const cookie = this.cookies.headerFor(url);
+    if (cookie !== '' && !headers.has('cookie')) headers.set('cookie', cookie);
+    const answer = this.#listens ? await openSocket(url, headers) : await this.#openInMemory(served, new Request(url, { headers }));
+    for (const field of answer.headers.getSetCookie()) this.cookies.take(field, url);
+    if (answer instanceof TestWebSocket) return answer;
+    this.#rethrow(answer);
+    throw new WebSocketRefused(answer);
+  }
+
+  async #openInMemory(served: ServedApplication, request: Request): Promise<Response | TestWebSocket> {
+    const opened = await upgradeInMemory(served, request, '127.0.0.1');
+    if (opened instanceof Response) return opened;
+    this.#sockets.add(opened.socket);
+    opened.stream.once('close', () => this.#sockets.delete(opened.socket));
+    return new TestWebSocket(opened.stream, opened.headers);
+  }
+
   /** Stops listening, and shuts the application down when no other client uses it. Closing again changes nothing. */
   close(): Promise<void> { return this.#closing ??= this.#close(); }
 
@@ -136,6 +179,7 @@ export class TestClient implements AsyncDisposable {
 
   async #close(): Promise<void> {
     await this.#ready?.catch(() => { /* told to whoever sent the request */ });
+    for (const socket of this.#sockets) socket.close(CLOSE.goingAway, 'the server stops');
     await this.#server?.close(CLOSE_DEADLINE_MS);
     const others = clientsOf.get(this.#app)! - 1; // counted by the constructor
     clientsOf.set(this.#app, others);
@@ -161,6 +205,27 @@ export class TestClient implements AsyncDisposable {
     this.#errors.delete(id);
     throw error;
   }
+}
+
+/** Over a real socket. */
+function openSocket(url: URL, headers: Headers): Promise<Response | TestWebSocket> {
+  return new Promise((resolve, reject) => {
+    const outgoing = requestHttp(url, { headers: Object.fromEntries(headers), agent: false });
+    outgoing.once('error', reject);
+    outgoing.once('upgrade', (incoming, socket, head) => resolve(new TestWebSocket(socket, headersOf(incoming.rawHeaders), head)));
+    outgoing.once('response', (incoming) => {
+      const chunks: Buffer[] = [];
+      incoming.on('data', (chunk: Buffer) => chunks.push(chunk)).once('error', reject);
+      incoming.once('end', () => resolve(new Response(Buffer.concat(chunks), { status: incoming.statusCode!, headers: headersOf(incoming.rawHeaders) })));
+    });
+    outgoing.end();
+  });
+}
+
+function headersOf(rawHeaders: readonly string[]): Headers {
+  const headers = new Headers();
+  for (let index = 0; index < rawHeaders.length; index += 2) headers.append(rawHeaders[index]!, rawHeaders[index + 1]!);
+  return headers;
 }
 
 function bodyOf(request: TestRequest): { body: WebBody; type?: string } {

@@ -1,6 +1,8 @@
 /**
  * Random UUIDs (version 4, RFC 9562 §5.4), a batch at a time. Those of node:crypto are ropes of twenty texts, which whoever
- * writes them has to join: each request has one, and reads it twice (175 against 104 ns with the joining).
+ * writes them has to join: each request has one, and reads it twice (175 against 104 ns with the joining). One text of the
+ * whole batch is cut in V8: a call of Node for each was 2 % of a plain answer (test/bench/http.ts). Who keeps an id keeps its
+ * batch, of 4,608 bytes.
  */
 import { randomFillSync } from 'node:crypto';
 
@@ -12,18 +14,20 @@ const DIGITS: Buffer = Buffer.from('0123456789abcdef', 'latin1');
 
 const random = Buffer.allocUnsafeSlow(BATCH * BYTES);
 const text = Buffer.allocUnsafeSlow(BATCH * CHARACTERS);
+let batch = '';
 let next = BATCH;
 
 /** A UUID that nobody has had before and nobody can foretell, in lower case. */
 export function uuid(): string {
   if (next === BATCH) refill();
   const start = CHARACTERS * next++;
-  return text.toString('latin1', start, start + CHARACTERS);
+  return batch.slice(start, start + CHARACTERS);
 }
 
 function refill(): void {
   randomFillSync(random);
   for (let index = 0, at = 0; index < BATCH; index++) at = write(BYTES * index, at);
+  batch = text.toString('latin1');
   next = 0;
 }
 

@@ -17,11 +17,12 @@ import { SvcError } from './errors.ts';
 import { flush } from './log.ts';
 import { ChildLink, preload, roleEnvironment } from './supervision.ts';
 import { WorkerMetrics } from './worker-metrics.ts';
+import { MOST_ON_THE_WAY } from './worker-rooms.ts';
 import type { Clock } from './clock.ts';
 import type { Env } from './config.ts';
 import type { Logger } from './log.ts';
 import type { SupervisedServer } from './supervised.ts';
-import type { Address, Child, Leave, ProcessEnd, ToParent } from './supervision.ts';
+import type { Address, Child, Leave, ProcessEnd, RoomMessage, ToParent } from './supervision.ts';
 
 /** What workers are supervised with. */
 export interface WorkersOptions {
@@ -59,6 +60,8 @@ interface Worker {
   readyAtMs: number;
   /** True when it serves; false when it ended before. */
   readonly settled: PromiseWithResolvers<boolean>;
+  /** Messages to rooms that are on their way to it. */
+  onTheWay: number;
 }
 
 /** The workers of one application. */
@@ -127,7 +130,7 @@ export class Workers {
 
   #fork(): Worker {
     const child = this.#options.fork();
-    const worker: Worker = { id: ++this.#lastId, child, state: 'starting', drainMs: DEFAULT_DRAIN_MS, readyAtMs: 0, settled: Promise.withResolvers() };
+    const worker: Worker = { id: ++this.#lastId, child, state: 'starting', drainMs: DEFAULT_DRAIN_MS, readyAtMs: 0, settled: Promise.withResolvers(), onTheWay: 0 };
     this.#workers.set(worker.id, worker);
     child.listen((message) => this.#onMessage(worker, message));
     void child.ended.then((end) => this.#onEnd(worker, end));
@@ -141,6 +144,7 @@ export class Workers {
       case 'ready': return this.#onReady(worker);
       case 'took': return this.#door.onTaken(child, message.id);
       case 'leaving': return void this.#end(worker, 'retire');
+      case 'room': return this.#passOn(worker, message);
       case 'snapshot': return this.#metrics.onSnapshot(child, message.id, message.metrics);
       case 'final': return this.#metrics.onFinal(child, message.metrics);
       case 'metrics': {
@@ -148,6 +152,15 @@ export class Workers {
         const running = [...this.#workers.values()].filter(({ state }) => state !== 'starting').map((other) => other.child);
         return void this.#metrics.collect(running).then((metrics) => child.send({ svc: 'metrics', id, metrics }));
       }
+    }
+  }
+
+  /** What is sent to a room, to all others that have sockets, but those that do not keep up. */
+  #passOn(from: Worker, message: RoomMessage): void {
+    for (const worker of this.#workers.values()) {
+      if (worker === from || worker.state === 'starting' || worker.onTheWay >= MOST_ON_THE_WAY) continue;
+      worker.onTheWay++;
+      worker.child.send(message, undefined, () => { worker.onTheWay--; });
     }
   }
 

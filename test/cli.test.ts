@@ -9,10 +9,10 @@ import { once } from 'node:events';
 import { delimiter, join } from 'node:path';
 import { before, test } from 'node:test';
 import { BIN, ROOT, build } from './support/build.ts';
-import { folder, project, run, start } from './support/run.ts';
+import { Running, folder, project, run, start } from './support/run.ts';
 import type { AddressInfo, Socket } from 'node:net';
 import type { TestContext } from 'node:test';
-import type { Ended, RunOptions, Running } from './support/run.ts';
+import type { Ended, RunOptions } from './support/run.ts';
 
 before(build);
 
@@ -211,7 +211,7 @@ test('svc run --env-file refuses a file that is not there', async (t) => {
 /** An application that says when a request has reached its handler, and answers when its body is complete. */
 const ECHO = `import { Svc } from 'svc';
 export const app = new Svc();
-app.post('/', async ({ req }) => { console.log('reading'); return await req.text(); });
+app.post('/', { public: true }, async ({ req }) => { console.log('reading'); return await req.text(); });
 app.onShutdown(() => { console.log('shut down'); });
 `;
 
@@ -332,4 +332,18 @@ test('bin/svc.js and need-node.cjs refuse an old Node with status 2 and a line t
   const guard = await run(old.path, [join(ROOT, 'bin/need-node.cjs')]);
   assert.equal(guard.status, 2);
   assert.match(guard.stderr, /^svc needs Node\.js 24\.18\.1 [^\n]+\nIf npm refused [^\n]+ npm rebuild node\n$/);
+});
+
+test('svc run in production refuses what svc check finds an error in, and with --no-check logs it and starts', async (t) => {
+  const files = { 'app.ts': "import { Svc } from 'svc';\nexport const app = new Svc();\napp.post('/', () => 'done');\n" };
+  const refused = await run(process.execPath, [BIN, 'run', 'app.ts', '--port', '0'], { cwd: project(t, files) });
+  assert.equal(refused.status, 3);
+  assert.match(refused.stderr, /SVC201 POST \//);
+  const server = new Running(process.execPath, [BIN, 'run', 'app.ts', '--port', '0', '--no-check'], { cwd: project(t, files) });
+  t.after(() => server.child.kill('SIGKILL'));
+  const [, url] = await server.printed(/"event":"listening","url":"([^"]+)"/);
+  await server.printed(/"event":"check_failed","rule":"SVC201","subject":"POST \/"/);
+  assert.equal(await (await fetch(url!, { method: 'POST' })).text(), 'done');
+  server.child.kill('SIGTERM');
+  assert.equal((await server.ended).status, 0);
 });

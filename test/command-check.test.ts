@@ -4,10 +4,10 @@
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import { once } from 'node:events';
-import { chmodSync, readdirSync, statSync } from 'node:fs';
+import { chmodSync, readdirSync, readFileSync, statSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
-import { BIN, build } from './support/build.ts';
+import { BIN, ROOT, build } from './support/build.ts';
 import { project, run } from './support/run.ts';
 import type { AddressInfo } from 'node:net';
 import type { TestContext } from 'node:test';
@@ -16,8 +16,8 @@ import type { Ended, RunOptions } from './support/run.ts';
 before(build);
 
 const APP = "import { Svc } from 'svc';\nexport const app = new Svc();\n";
-/** SVC404 speaks of the Node that runs the tests. */
-const SKIP = ['--skip', 'SVC404'];
+/** SVC404 speaks of the Node that runs the tests; the applications here are too small for SVC211 and SVC302. */
+const SKIP = ['--skip', 'SVC404,SVC211,SVC302'];
 
 interface Document {
   readonly ok: boolean;
@@ -77,6 +77,41 @@ for (const [args, expected] of [
   });
 }
 
+test('svc check --output writes forms into files besides, makes their folders, and tells of them in no other way', async (t) => {
+  const cwd = project(t, { 'app.ts': MISTAKEN });
+  const { status, stdout } = await svc(['check', 'app.ts', ...SKIP, '--output', 'sarif=out/check.sarif', '--output', 'junit=out/check.xml', '--output', 'gitlab=quality.json', '--output', 'human=check.txt'], { cwd });
+  assert.equal(status, 1);
+  const { results } = JSON.parse(readFileSync(join(cwd, 'out/check.sarif'), 'utf8')).runs[0] as { results: { ruleId: string; locations: { physicalLocation: { artifactLocation: object; region: object } }[] }[] };
+  assert.deepEqual(results.map(({ ruleId }) => ruleId), ['SVC101', 'SVC103', 'shop/note']);
+  assert.deepEqual(results[0]!.locations[0]!.physicalLocation, { artifactLocation: { uri: 'app.ts', uriBaseId: '%SRCROOT%' }, region: { startLine: 5, startColumn: 5 } });
+  assert.match(readFileSync(join(cwd, 'out/check.xml'), 'utf8'), /<failure type="error"/);
+  assert.equal((JSON.parse(readFileSync(join(cwd, 'quality.json'), 'utf8')) as unknown[]).length, 3);
+  assert.equal(readFileSync(join(cwd, 'check.txt'), 'utf8'), stdout);
+});
+
+test('svc check --format junit fails the cases at or above --fail-level', async (t) => {
+  const { stdout } = await svc(['check', 'app.ts', ...SKIP, '--format', 'junit', '--fail-level', 'warning'], { cwd: project(t, { 'app.ts': MISTAKEN }) });
+  assert.match(stdout, /^<\?xml [^]*<testsuites name="svc check app\.ts" tests="\d+" failures="2">/);
+});
+
+test('svc check under GITHUB_ACTIONS prints workflow commands and adds to the summary of the step, unless another form is asked for', async (t) => {
+  const cwd = project(t, { 'app.ts': MISTAKEN });
+  const env = { GITHUB_ACTIONS: 'true', GITHUB_STEP_SUMMARY: join(cwd, 'summary.md') };
+  const annotated = await svc(['check', 'app.ts', ...SKIP], { cwd, env });
+  assert.match(annotated.stdout, /^::error file=app\.ts,line=5,col=5,title=SVC101 GET \/a::[^]*\n::warning file=app\.ts,line=4,[^]*\n::notice /);
+  assert.match(readFileSync(join(cwd, 'summary.md'), 'utf8'), /\| error \| SVC101 \| GET \/a \| app\.ts:5 \|/);
+  assert.match((await svc(['check', 'app.ts', ...SKIP, '--format', 'human'], { cwd, env })).stdout, /^Errors\n/);
+  const unwritable = await svc(['check', 'app.ts', ...SKIP], { cwd, env: { ...env, GITHUB_STEP_SUMMARY: join(cwd, 'no/such/folder.md') } });
+  assert.deepEqual([unwritable.status, unwritable.stderr.includes('GITHUB_STEP_SUMMARY cannot be written: ENOENT')], [1, true]);
+});
+
+for (const [output, expected] of [['sarif', 'needs a form and a file'], ['sarif=', 'needs a form and a file'], ['pdf=a', 'needs human, json, sarif, github, gitlab or junit, found "pdf"'], ['json=app.ts/x', '--output app.ts/x cannot be written: E']] as const) {
+  test(`svc check --output ${output} is not understood`, async (t) => {
+    const { status, stderr } = await svc(['check', 'app.ts', '--output', output], { cwd: project(t, { 'app.ts': APP }) });
+    assert.deepEqual([status, stderr.includes(expected)], [2, true], stderr);
+  });
+}
+
 test('svc check --format json is one document with places relative to the working folder', async (t) => {
   const { document } = await check(t, { 'app.ts': MISTAKEN });
   assert.deepEqual(brief(document), [['SVC101', 'app.ts:5'], ['SVC103', 'app.ts:4'], ['shop/note', null]]);
@@ -133,7 +168,7 @@ test('svc check names the start while being imported E_START_DENIED', async (t) 
 test('svc check prints what compileAll() throws at import', async (t) => {
   const { status, document } = await check(t, { 'app.ts': `${APP}app.get('/', () => 1);\napp.get('/', () => 2);\napp.compileAll();` });
   assert.equal(status, 3);
-  assert.deepEqual(document.findings.filter(({ rule }) => rule !== 'SVC404').map(({ rule, place }) => [rule, place!.line]), [['SVC101', 4]]);
+  assert.deepEqual(document.findings.filter(({ rule }) => !['SVC404', 'SVC201', 'SVC211', 'SVC302', 'SVC305'].includes(rule)).map(({ rule, place }) => [rule, place!.line]), [['SVC101', 4]]);
 });
 
 for (const [what, code, message] of [
@@ -146,6 +181,7 @@ for (const [what, code, message] of [
   ['a request that nobody awaits', "void fetch('http://example.com/');", /^the import connects to example\.com:80$/],
   ['a name that was looked up', "(await import('node:dns')).resolve4('example.com', () => {});", /./],
   ['an error that comes later', "queueMicrotask(() => { throw new TypeError('later'); });", /^later$/],
+  ['a promise that fails and nobody catches', "void Promise.reject(new TypeError('later'));", /^later$/],
 ] as const) {
   test(`svc check reports ${what} that an import leaves behind at its line, with status 1`, async (t) => {
     if (what === 'a name that was looked up') return void assert.equal((await check(t, { 'app.ts': `${APP}\n${code}\n` })).status, 3); // thrown at once
@@ -231,7 +267,7 @@ test('svc check --explain tells why a rule is there and what to do', async (t) =
 
 for (const [what, args, message] of [
   ['no module', [], /check needs a module/],
-  ['an unknown format', ['app.ts', '--format', 'xml'], /--format needs human or json, found "xml"/],
+  ['an unknown format', ['app.ts', '--format', 'xml'], /--format needs human, json, sarif, github, gitlab or junit, found "xml"/],
   ['an unknown level', ['app.ts', '--fail-level', 'fatal'], /--fail-level needs error, warning or info, found "fatal"/],
   ['an unknown environment', ['app.ts', '--env', 'staging'], /--env needs production, development or test/],
   ['a number that is none', ['app.ts', '--max-warnings', 'few'], /--max-warnings needs a number/],
@@ -278,3 +314,37 @@ test('svc run refuses in production what svc check calls an error, and starts it
   assert.match(refused.stderr, /^svc: Cannot compile the application: 1 mistake\n {2}a\/b all: open\n/);
   assert.equal((await svc(['run', 'app.ts', '--port', '0'], { cwd, env: { SVC_ENV: 'development' } })).status, 9);
 });
+
+const TYPED = `import { Svc } from 'svc';
+
+interface Thing {
+  readonly a: string;
+}
+
+const thing = (): Thing => ({
+  a: 'x',
+});
+
+export const app: Svc = new Svc();
+
+app.get('/a', () => thing().a);
+app.get(
+  '/a',
+  () => thing(),
+);
+`;
+for (const [how, args, env] of [
+  ['by type stripping', ['src/app.ts'], {}], ['compiled, with source maps', ['out/app.js'], {}], ['through tsx', ['src/app.ts'], { NODE_OPTIONS: '--import tsx' }],
+] as const) {
+  test(`svc check names the line of the source ${how}`, async (t) => {
+    const cwd = project(t, { 'src/app.ts': TYPED });
+    const modules = join(ROOT, 'node_modules');
+    if (how === 'compiled, with source maps') {
+      const { status, stdout } = await run(process.execPath, [join(modules, 'typescript/bin/tsc'), '--module', 'nodenext', '--target', 'es2024', '--sourceMap', '--skipLibCheck', '--outDir', 'out', 'src/app.ts', '--ignoreConfig', '--types', ''], { cwd });
+      assert.match(readFileSync(join(cwd, 'out/app.js'), 'utf8'), /sourceMappingURL/, `${status} ${stdout}`);
+    }
+    if (how === 'through tsx') symlinkSync(join(modules, 'tsx'), join(cwd, 'node_modules/tsx'));
+    const { stdout, stderr } = await svc(['check', ...args, '--format', 'json', ...SKIP], { cwd, env });
+    assert.deepEqual(brief(JSON.parse(stdout) as Document), [['SVC101', 'src/app.ts:14']], stderr);
+  });
+}

@@ -174,7 +174,7 @@ test('an application with a DatabasePlugin refuses to start in production while 
   assert.match(refused.stderr, /Cannot start: the database "database" lacks 2 migrations: shop\/v1, 0001_notes\n {5}Apply them before/); // E_MIGRATION_PENDING
   const pending = await svc(['check', 'app.ts', '--live', '--skip', 'SVC404'], options);
   assert.equal(pending.status, 1);
-  assert.match(pending.stdout, /SVC402 {2}database database\n {6}shop\/v1 has not been applied/);
+  assert.match(pending.stdout, /SVC402 {2}database database {2}app\.ts:\d+:5\n {6}shop\/v1 has not been applied/);
   assert.equal((await svc(['migrate', 'up', 'app.ts'], options)).status, 0);
   assert.equal((await svc(['check', 'app.ts', '--live', '--skip', 'SVC404'], options)).status, 0);
   const server = start(t, process.execPath, [BIN, 'run', 'app.ts'], options);

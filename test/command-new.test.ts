@@ -13,6 +13,7 @@ import { FAULTS } from '../src/errors.ts';
 import { createToken } from '../src/jwt.ts';
 import { starterFiles } from '../src/starter.ts';
 import { BIN, ROOT, build } from './support/build.ts';
+import { needsPostgres, postgresUrl, sharedPostgres } from './support/postgres-database.ts';
 import { folder, run, start } from './support/run.ts';
 import { npmEnvironment } from './support/scratch.ts';
 import { Visitor } from './support/visitor.ts';
@@ -25,7 +26,7 @@ before(build);
 const GITHUB = { SVC_BASE_URL: 'https://notes.example', SVC_GITHUB_CLIENT_ID: 'client', SVC_GITHUB_CLIENT_SECRET: 'of-nobody' };
 
 const MANIFEST = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { version: string; engines: { node: string }; scripts: Record<string, string> };
-const FILES = starterFiles({ name: 'x', source: 'registry', dependency: '', engine: '', secret: '' }).map(({ path }) => path);
+const FILES = starterFiles({ name: 'x', source: 'registry', dependency: '', engine: '', secret: '', password: '' }).map(({ path }) => path);
 
 function svcNew(cwd: string, args: readonly string[], bin = BIN): Promise<Ended> {
   return run(process.execPath, [bin, 'new', ...args], { cwd });
@@ -179,6 +180,52 @@ test('the command of the image migrates the database, serves it, and passes SIGT
     await server.printed(/"event":"listening"/);
     await stops(server);
   }
+});
+
+test('a new project keeps its notes in PostgreSQL where an address says so, by the same migrations and the same code', async (t) => {
+  if (!needsPostgres(t)) return;
+  const path = await made(t, ['--link']);
+  const ends: (() => void | Promise<void>)[] = [];
+  t.after(async () => { for (const end of ends.reverse()) await end(); }); // the schema after whoever uses it
+  const scope = { after: (end: () => void | Promise<void>) => void ends.push(end) };
+  const url = await postgresUrl(scope);
+  const inProduction: RunOptions = { cwd: path, env: { ...GITHUB, SVC_AUTH_SECRET: randomBytes(32).toString('hex'), DATABASE_URL: url } };
+  const svc = (...args: string[]): Promise<Ended> => run(process.execPath, [BIN, ...args], inProduction);
+  assert.match((await svc('migrate', 'up', 'src/app.ts')).stdout, /^applied {2}0001_notes /m);
+  const live = await svc('check', 'src/app.ts', '--live', '--max-warnings', '0', '--skip', 'SVC404');
+  assert.equal(live.status, 0, live.stdout + live.stderr);
+  const { server, visitor } = await serving(scope as TestContext, path, { DATABASE_URL: url });
+  await visitor.logIn();
+  for (const text of ['hello', 'again']) await visitor.submit('/', { text });
+  assert.match(await (await visitor.visit('/')).text(), /<p>again<\/p>[^]*<p>hello<\/p>/);
+  await stops(server);
+  await using db = await openDatabase(url);
+  assert.deepEqual(await db.fetchAll('select id, text from note order by id'), [{ id: 1, text: 'hello' }, { id: 2, text: 'again' }]);
+  assert.deepEqual(databaseFiles(path), []);
+});
+
+test('the tests of a new project pass on PostgreSQL, too', async (t) => {
+  if (!needsPostgres(t)) return;
+  const path = await made(t, ['--link']);
+  const tests = await run(process.execPath, ['--test', 'test/notes.test.ts'], { cwd: path, env: { POSTGRES_URL: await sharedPostgres() } });
+  assert.equal(tests.status, 0, tests.stdout);
+  assert.match(tests.stdout, /PostgreSQL: nobody keeps more notes than fit/);
+});
+
+test('with GitHub and Google a new project offers both, each with a callback of its own', async (t) => {
+  const path = await made(t, ['--link']);
+  const env = { ...GITHUB, SVC_GOOGLE_CLIENT_ID: 'google-client', SVC_GOOGLE_CLIENT_SECRET: 'of-nobody', SVC_AUTH_SECRET: randomBytes(32).toString('hex'), SVC_PORT: '0', SVC_DATABASE_URL: 'sqlite:./both.db' };
+  assert.equal((await run(process.execPath, [BIN, 'migrate', 'up', 'src/app.ts'], { cwd: path, env })).status, 0);
+  const server = start(t, process.execPath, [BIN, 'run', 'src/app.ts'], { cwd: path, env });
+  const [, url] = await server.printed(/"event":"listening","url":"([^"]+)"/);
+  const page = await (await fetch(url!)).text();
+  for (const [name, label] of [['github', 'GitHub'], ['google', 'Google']] as const) {
+    const [, address] = new RegExp(`href="([^"]+)">Log in with ${label}<`).exec(page) ?? assert.fail(page);
+    const begun = await fetch(new URL(address!.replaceAll('&#38;', '&'), url), { redirect: 'manual' });
+    const wanted = new URL(begun.headers.get('location')!).searchParams.get('redirect_uri');
+    assert.equal(wanted, `https://notes.example/oauth/${name}/callback`);
+  }
+  await stops(server);
 });
 
 test('the backup that README.md of a new project shows is made while it runs, and can be served', async (t) => {

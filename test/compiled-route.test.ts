@@ -378,7 +378,7 @@ test('Middleware of a route is inside the application\'s and around its dependen
 
 test('A pattern that can backtrack without bound is SVC304 at its route, a warning, wherever it stands', () => {
   class Inner extends Schema { code = Field(str, { pattern: /^(a+)+$/ }); }
-  class Outer extends Schema { inner = Field(list(Inner)); }
+  class Outer extends Schema { inner = Field(list(Inner), { maxLength: 9 }); }
   const app = new Svc({ env: 'test' });
   app.post('/body', { body: Outer }, () => 1);
   app.get('/query', { query: { q: Field(str, { pattern: /^(a+)+$/ }) } }, () => 1);
@@ -404,7 +404,7 @@ test('A JSON body that no request can fill, for it needs a file, is SVC107; a fi
   const errorsOf = (body: unknown): string[] => {
     const app = new Svc({ env: 'test' });
     app.post('/', { body } as object, () => 1);
-    return app.check().findings.filter(({ severity }) => severity === 'error').map(({ rule }) => rule);
+    return app.check().findings.filter(({ severity }) => severity === 'error').map(({ rule }) => rule).filter((rule) => rule !== 'SVC201');
   };
   for (const body of [Photo, Album, list(Photo), nullable(Photo), file, list(file)]) assert.deepEqual(errorsOf(body), ['SVC107']);
   assert.deepEqual(errorsOf(Post), []);

@@ -58,7 +58,7 @@ function findings(app: Svc): readonly Finding[] {
   try {
     app.compileAll();
   } catch (error) {
-    if (error instanceof SvcError && error.findings !== undefined) return error.findings.filter(({ rule }) => rule !== 'SVC404'); // of the Node that runs the tests
+    if (error instanceof SvcError && error.findings !== undefined) return error.findings.filter(({ rule }) => !['SVC404', 'SVC113', 'SVC201', 'SVC211', 'SVC302'].includes(rule)); // of the Node that runs the tests, and of what they leave out
     throw error;
   }
   return [];

@@ -175,7 +175,7 @@ test('K08 no secret comes from Math.random(), the time, or a UUID', () => {
 });
 
 /** Pauses between restarts and attempts to connect, and how long a connection lives. */
-const SPREAD: ReadonlySet<string> = new Set(['db/backoff.ts', 'db/pool-settings.ts', 'db/pool.ts', 'db/postgres-listener.ts', 'workers.ts']);
+const SPREAD: ReadonlySet<string> = new Set(['db/backoff.ts', 'db/pool-settings.ts', 'db/pool.ts', 'db/postgres-listener.ts', 'db/redis-link.ts', 'workers.ts']);
 /** Boundaries, traces, leases, and the mark by which a parent knows its child's messages. Request ids are of uuid.ts. */
 const NAMES_BY_UUID: ReadonlySet<string> = new Set(['command-load.ts', 'http/idempotency.ts', 'http/ranges.ts', 'http/trace-context.ts']);
 

@@ -120,3 +120,34 @@ test('SIGHUP renews the certificate of a process and of workers, whose connectio
     assert.equal((await server.ended).status, 0);
   }
 });
+
+test('what is sent to a room reaches the sockets of every worker', async (t) => {
+  const cwd = project(t, {
+    'app.ts': `${HEAD}app.websocket('/room', { allowMissingOrigin: true }).onOpen((socket) => { socket.join('all'); socket.send('pid ' + process.pid); }).onMessage((socket, message) => socket.broadcast('all', message));\n`,
+  });
+  const server = start(t, process.execPath, [BIN, 'run', 'app.ts', '--port', '0', '--workers', '2'], { cwd });
+  const [, url] = await server.printed(/"event":"listening","url":"([^"]+)"/);
+  await server.printed(/(?:"event":"worker_ready"[\s\S]*){2}/);
+  const sockets = new Map<string, { readonly socket: WebSocket; readonly got: string[] }>();
+  while (sockets.size < 2) { // one of each worker
+    const socket = new WebSocket(`${url!.replace('http', 'ws')}/room`);
+    const got: string[] = [];
+    const [{ data }] = await once(socket, 'message') as [{ data: string }];
+    socket.onmessage = (event) => void got.push(String(event.data));
+    if (sockets.has(data)) socket.close();
+    else sockets.set(data, { socket, got });
+  }
+  const [one, two] = [...sockets.values()];
+  const arrived = once(two!.socket, 'message');
+  one!.socket.send('hello from the other process €');
+  await arrived;
+  const back = once(one!.socket, 'message');
+  two!.socket.send('and back');
+  await back;
+  assert.deepEqual([one!.got, two!.got], [['and back'], ['hello from the other process €']]);
+  const closed = once(one!.socket, 'close');
+  server.child.kill('SIGTERM');
+  const [{ code }] = await closed as [{ code: number }];
+  assert.equal(code, 1001);
+  assert.equal((await server.ended).status, 0);
+});

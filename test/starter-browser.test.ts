@@ -9,6 +9,7 @@ import { after, test } from 'node:test';
 import { BIN, build } from './support/build.ts';
 import { Chromium, chromiumProgram, needsChromium } from './support/chromium.ts';
 import { folder, run, start } from './support/run.ts';
+import { Visitor } from './support/visitor.ts';
 import type { Page } from './support/chromium.ts';
 
 /** One project and one browser for all tests: hooks of a test would end them with that test. */
@@ -68,6 +69,57 @@ for (const [host, who, name] of [['127.0.0.1', 'ada', 'Ada Lovelace'], ['localho
     assert.deepEqual(page.complaints, [], 'no policy was in the way');
   });
 }
+
+test('A programmer reads the interface of a new project at /docs, and writes a note there with a token of the page', async (t) => {
+  if (!needsChromium(t)) return;
+  const page = await visitor(url);
+  await page.click('a.button', `${url}/_dev/provider`);
+  await page.click('button[value="ada"]', url);
+  await page.click('form[action="/token"] button', `${url}/token`);
+  const [, token] = /Authorization: Bearer ([\w.-]+)/.exec(await page.text())!;
+  await page.click('a[href="/docs"]', `${url}/docs`);
+  await pictured(page, 'starter-docs');
+  assert.match(await page.run('document.body.textContent'), /List notes, the newest first[^]*Write a note[^]*Delete a note/);
+  const until = (expression: string): Promise<string> => page.run(`new Promise((resolve) => { const look = () => { const value = (${expression}); if (value) resolve(value); else setTimeout(look, 20); }; look(); })`);
+  await page.run('document.getElementById("authorize").click()');
+  await until('document.querySelector("dialog[open]")?.id !== undefined');
+  await page.run(`(document.getElementById(':proof-bearer').value = ${JSON.stringify(token)}, document.querySelector('dialog .main').click(), location.hash = 'postApiNotes')`);
+  await until('document.querySelector("#postApiNotes .y form")?.id !== undefined');
+  await page.run('document.querySelector("#postApiNotes .y form").requestSubmit()');
+  assert.match(await until('document.querySelector("#postApiNotes .out pre")?.textContent'), /"text": "Buy milk"/);
+  await pictured(page, 'starter-docs-called');
+  assert.ok(!page.requests.some(({ url: address }) => !address.startsWith(url) && !address.startsWith('data:')), 'nothing is fetched from elsewhere');
+  assert.deepEqual(page.complaints, [], 'no policy was in the way');
+});
+
+test('Notes of a new project are in every window as they are written, and a logout closes them all', async (t) => {
+  if (!needsChromium(t)) return;
+  const here = await visitor(url);
+  await here.click('a.button', `${url}/_dev/provider`);
+  await here.click('button[value="alan"]', url);
+  await here.click('a[href="/live"]', `${url}/live`);
+  const until = async (expression: string): Promise<string> => {
+    for (;;) {
+      try {
+        return await here.run(`new Promise((resolve) => { const look = () => { const value = (${expression}); if (value) resolve(value); else setTimeout(look, 20); }; look(); })`);
+      } catch (error) {
+        if (!/navigated or closed/.test(String(error))) throw error; // the page has moved on by itself: the next one is asked
+      }
+    }
+  };
+  await until('document.querySelector("[role=status]").textContent === "Connected"');
+  await here.run('(document.querySelector("#text").value = "<b>Hello</b> from here", document.querySelector("form").requestSubmit())');
+  assert.equal(await until('document.querySelector("li p")?.textContent'), '<b>Hello</b> from here');
+  const program = new Visitor(url);
+  await program.logIn('alan');
+  await program.submit('/', { text: 'Hello from elsewhere' });
+  assert.equal(await until('document.querySelectorAll("li p").length === 2 && document.querySelector("li p").textContent'), 'Hello from elsewhere');
+  await pictured(here, 'starter-live');
+  assert.deepEqual(here.complaints, [], 'no policy was in the way');
+  await program.submit('/logout');
+  await until('location.pathname === "/"');
+  assert.match(await here.text(), /Notes are for those who have logged in/);
+});
 
 test('Logging out in one browser logs out the others of that person, and nobody else', async (t) => {
   if (!needsChromium(t)) return;

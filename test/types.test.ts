@@ -45,7 +45,17 @@ function project(t: TestContext, compiler: string): string {
   cpSync(join(ROOT, 'package.json'), join(installed, 'package.json'));
   cpSync(join(ROOT, 'dist'), join(installed, 'dist'), { recursive: true });
   symlinkSync(join(compiler, 'node_modules/@types'), join(cwd, 'node_modules/@types'), 'dir');
-  // what a file takes from a source it takes from what was built of it
-  FILES.forEach((file, index) => writeFileSync(join(cwd, file), TEXTS[index]!.replace(/'\.\.\/\.\.\/src\/(.+)\.ts'/g, "'./node_modules/svc/dist/$1.js'")));
+  FILES.forEach((file, index) => writeFileSync(join(cwd, file), fromNamespaces(TEXTS[index]!)));
   return cwd;
+}
+
+/** What a file takes from a source it takes from the namespace that was built of it. */
+function fromNamespaces(text: string): string {
+  const ids = new Set<string>();
+  const rewritten = text.replace(/^import (?:type )?\{([^}]+)\} from '\.\.\/\.\.\/src\/(.+)\.ts';$/gm, (_all, names: string, path: string) => {
+    const id = `$${path.replace(/\W/g, '_')}`;
+    ids.add(id);
+    return names.split(',').map((name) => name.trim()).filter((name) => name !== '').map((name) => `import ${name} = ${id}.${name};`).join('\n');
+  });
+  return ids.size === 0 ? text : `import { ${[...ids].join(', ')} } from './node_modules/svc/dist/types.js';\n${rewritten}`;
 }

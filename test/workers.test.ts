@@ -26,7 +26,7 @@ before(build);
 const APP = `import { Svc } from 'svc';
 export const app = new Svc();
 app.get('/', () => String(process.pid));
-app.post('/', async ({ req }) => { console.log('reading'); return await req.text(); });
+app.post('/', { public: true }, async ({ req }) => { console.log('reading'); return await req.text(); });
 app.onShutdown(() => { console.log('shut down ' + process.pid); });
 `;
 const READY = /"event":"worker_ready"/g;

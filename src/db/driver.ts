@@ -11,7 +11,7 @@
 import type { Awaitable } from '../stores.ts';
 import type { Params } from './values.ts';
 
-/** The SQL that is spoken. MySQL and MariaDB come with later versions. */
+/** The SQL that is spoken. */
 export type Dialect = 'sqlite' | 'postgres' | 'mysql' | 'mariadb';
 
 /** How integers wider than 53 bits arrive: see DatabaseOptions.int8. */

@@ -6,7 +6,7 @@
  *   ignore   looks at nothing
  */
 import { SvcError } from '../errors.ts';
-import { Migrator } from './migrations.ts';
+import { Migrator, type MigrationDone } from './migrations.ts';
 import type { Clock } from '../clock.ts';
 import type { Logger } from '../log.ts';
 import type { Database } from './database.ts';
@@ -21,9 +21,9 @@ export interface Migratable {
   readonly name: string;
   /**
    * The database opened by itself, without the application, until it is disposed of; with `onlyReads` neither made nor written to.
-   * Rejects when it cannot be reached.
+   * Rejects when it cannot be reached. `onDone` is told of each migration when it has been applied or undone.
    */
-  openMigrator(options?: { readonly onlyReads?: boolean }): Promise<OpenMigrator>;
+  openMigrator(options?: { readonly onlyReads?: boolean; readonly onDone?: (done: MigrationDone) => void }): Promise<OpenMigrator>;
 }
 
 /** A migrator, and how to leave its database. */

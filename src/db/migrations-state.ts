@@ -35,8 +35,11 @@ export interface Task {
 /** Finds it by what has been applied. Throws where that does not fit the sources. */
 export type Choose = (rows: readonly Applied[]) => Task | undefined;
 
-/** Text is what every engine has; the time is ISO 8601 in UTC. */
-export const CREATE_TABLE = 'create table if not exists svc_migrations (id text not null primary key, name text not null, checksum text not null, applied_at text)';
+/** Makes the table. Text is what every engine has, but for keys of MySQL; the time is ISO 8601 in UTC. */
+export function createTable(dialect: Dialect): string {
+  const key = dialect === 'mysql' || dialect === 'mariadb' ? 'varchar(190) character set utf8mb4 collate utf8mb4_bin' : 'text';
+  return `create table if not exists svc_migrations (id ${key} not null primary key, name text not null, checksum text not null, applied_at text)`;
+}
 
 /** The rows of the table, by id; none where there is no table. */
 export async function readApplied(connection: Connection, dialect: Dialect): Promise<readonly Applied[]> {
@@ -45,7 +48,11 @@ export async function readApplied(connection: Connection, dialect: Dialect): Pro
 }
 
 function tableExists(dialect: Dialect): string {
-  return dialect === 'postgres' ? "select 1 where to_regclass('svc_migrations') is not null" : "select 1 from sqlite_master where type = 'table' and name = 'svc_migrations'";
+  switch (dialect) {
+    case 'sqlite': return "select 1 from sqlite_master where type = 'table' and name = 'svc_migrations'";
+    case 'postgres': return "select 1 where to_regclass('svc_migrations') is not null";
+    default: return "select 1 from information_schema.tables where table_schema = database() and table_name = 'svc_migrations'";
+  }
 }
 
 /** Every migration in order, then what no source knows. */

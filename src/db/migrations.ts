@@ -4,18 +4,18 @@
  *   svc_migrations(id, name, checksum, applied_at)
  *   begin immediate → look what has been applied → run the next one → note it → commit          for each anew
  *
- * The lock is that transaction, in PostgreSQL with an advisory lock: of several processes that migrate at once one runs a migration,
- * and the others find it applied.
- * An interrupted one leaves nothing. Without a transaction (`-- svc: no-transaction`) it is noted first, with no time, and gets
+ * The lock is that transaction, or what migrations-lock.ts has for the engine: of several processes that migrate at once one runs a
+ * migration, and the others find it applied.
+ * An interrupted one leaves nothing, but in MySQL and MariaDB, where statements that change tables commit by themselves. Without a transaction (`-- svc: no-transaction`) it is noted first, with no time, and gets
  * its time at the end: one that has none is running elsewhere, or was interrupted, and is waited for, then reported.
  */
 import { systemClock, type Clock } from '../clock.ts';
 import { SvcError } from '../errors.ts';
 import { given, int, readOptions, shown } from '../options.ts';
-import { LockTimeout } from './db-errors.ts';
 import { limitOf } from './limits.ts';
+import { commitsByItself, isUndoneTogether, locked } from './migrations-lock.ts';
 import { readMigrations, type Migration, type MigrationSources, type Script } from './migrations-source.ts';
-import { CREATE_TABLE, lastOf, nextOf, readApplied, statesOf, type Applied, type Choose, type MigrationState, type Task } from './migrations-state.ts';
+import { lastOf, nextOf, readApplied, statesOf, type Applied, type Choose, type MigrationState, type Task } from './migrations-state.ts';
 import type { Awaitable } from '../stores.ts';
 import type { Database } from './database.ts';
 import type { Connection, Dialect, Limit } from './driver.ts';
@@ -37,9 +37,6 @@ export interface MigrationDone {
   readonly name: string;
   readonly durationMs: number;
 }
-
-/** Until the end of the transaction; the number is `svc_migr` in ASCII. One for the whole database, whatever schema. */
-const LOCK = 'select pg_advisory_xact_lock(8319946623122237298)';
 
 /** How often to look whether somebody else has ended an unfinished one. */
 const POLL_MS = 200;
@@ -157,16 +154,20 @@ export class Migrator {
     const { dialect } = this.#database;
     const note = (isFinished: boolean): Awaitable<unknown> => this.#note(connection, migration, direction, isFinished);
     const isStill = (rows: readonly Applied[]): boolean => !rows.some((row) => row.applied_at === null) && choose(rows)?.migration === migration; // one that somebody has begun meanwhile is waited for
-    if (script.hasTransaction) {
-      return withoutForeignKeys(connection, dialect, script, () => locked(connection, dialect, limit, isStill, async () => {
+    if (isUndoneTogether(dialect, script)) {
+      return withoutForeignKeys(connection, dialect, script, () => locked(connection, dialect, limit, true, isStill, async () => {
         for (const statement of script.statements) await runStatement(connection, script, statement);
         if (!script.hasForeignKeys && dialect === 'sqlite') await checkForeignKeys(connection, script);
         await note(true);
       }));
     }
-    if (!await locked(connection, dialect, limit, isStill, async () => { await note(false); })) return false;
-    await this.#runBare(connection, task, direction);
-    await note(true);
+    const bare = async (): Promise<void> => {
+      await this.#runBare(connection, task, direction);
+      await note(true);
+    };
+    if (commitsByItself(dialect)) return locked(connection, dialect, limit, false, isStill, async () => { await note(false); await bare(); });
+    if (!await locked(connection, dialect, limit, true, isStill, async () => { await note(false); })) return false;
+    await bare();
     return true;
   }
 
@@ -192,33 +193,6 @@ export class Migrator {
 }
 
 // ── on a connection ──
-
-/** Runs `work` in a transaction that nobody else can be in, if what was chosen `isStill` to be done. Whether it was. */
-async function locked(connection: Connection, dialect: Dialect, limit: Limit, isStill: (rows: readonly Applied[]) => boolean, work: () => Promise<void>): Promise<boolean> {
-  await begin(connection, limit);
-  try {
-    if (dialect === 'postgres') await connection.execute(LOCK, [], limit);
-    await connection.script(CREATE_TABLE, undefined);
-    const isWanted = isStill(await readApplied(connection, dialect));
-    if (isWanted) await work();
-    await connection.commit();
-    return isWanted;
-  } catch (error) {
-    await connection.rollback();
-    throw error;
-  }
-}
-
-/** Waits longer for the lock than statements do: another process's migration may take its time. */
-async function begin(connection: Connection, limit: Limit): Promise<void> {
-  for (;;) {
-    try {
-      return await connection.begin({ isolation: 'read committed', isReadOnly: false }, limit); // else nothing would be seen of what was committed while it waited
-    } catch (error) {
-      if (!(error instanceof LockTimeout)) throw error; // the limit ends the next attempt
-    }
-  }
-}
 
 /** SQLite changes this outside transactions only. */
 async function withoutForeignKeys(connection: Connection, dialect: Dialect, { hasForeignKeys }: Script, work: () => Promise<boolean>): Promise<boolean> {

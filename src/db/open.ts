@@ -9,16 +9,19 @@ import { DeferredDriver } from './deferred-driver.ts';
 import { MAX_TIMEOUT_MS } from './limits.ts';
 import { ObservedDriver } from './observed-driver.ts';
 import { poolEvents, type PoolEventKind } from './pool-event.ts';
-import { isLocalHost, type PostgresUrl } from './postgres-url.ts';
+import { isLocalHost, type SslMode } from './server-options.ts';
 import { SqliteDriver } from './sqlite.ts';
 import { MEMORY } from './sqlite-options.ts';
 import { parseDatabaseUrl, shownUrl, type DatabaseUrl, type SqliteUrl } from './url.ts';
 import type { Logger } from '../log.ts';
 import type { Driver, Int8 } from './driver.ts';
 import type { PoolSettings } from './pool-settings.ts';
-import type { SslMode } from './postgres-options.ts';
+import type { MySqlUrl } from './mysql-url.ts';
+import type { PostgresUrl } from './postgres-url.ts';
 
 const BUSY_MS = 5_000;
+/** Half of what others keep: a server of MySQL has room for 16,382 statements of all its connections. */
+const MYSQL_STATEMENTS = 128;
 /** What is still under way when a database is closed has so long; then it is closed all the same. */
 const CLOSE_MS = 10_000;
 
@@ -48,7 +51,7 @@ export interface DatabaseOptions {
   readonly int8?: Int8 | undefined;
   /** `timeoutMs` of every verb that says none, 0 … 2_147_483_647; 0, the default, is no limit. */
   readonly statementTimeoutMs?: number | undefined;
-  /** Prepared statements kept for each connection, 0 … 10_000; 0, for poolers between, is for servers only. Default 256. */
+  /** Prepared statements kept for each connection, 0 … 10_000; 0, for poolers between, is for servers only. Default 256, and 128 for MySQL and MariaDB. */
   readonly statementCache?: number | undefined;
   readonly pool?: PoolOptions | undefined;
   /** Nothing is written: opens the file for reading only, which must be there; transactions on a server refuse writes. Default false. */
@@ -92,14 +95,13 @@ export interface DatabaseObserver {
 export function prepareDatabase(url: string, options: DatabaseOptions, observer: DatabaseObserver = UNNAMED): PreparedDatabase {
   const address = parseDatabaseUrl(url);
   const read = readDatabaseOptions(options, address);
-  const isSqlite = address.dialect === 'sqlite';
   const { clock } = read;
-  const inner = isSqlite ? sqliteDriver(address, read, observer) : postgresDriver(address, shownUrl(url), read, observer);
+  const inner = address.dialect === 'sqlite' ? sqliteDriver(address, read, observer) : address.dialect === 'postgres' ? postgresDriver(address, shownUrl(url), read, observer) : mySqlDriver(address, shownUrl(url), read, observer);
   const driver = new ObservedDriver(inner, { name: observer.name, clock, onWait: observer.onWait });
-  return { driver, database: new Database(driver, { clock, statementTimeoutMs: read.statementTimeoutMs }), synchronous: read.synchronous, isInMemory: isSqlite && address.path === MEMORY, unproved: isSqlite ? undefined : unprovedMode(address) };
+  return { driver, database: new Database(driver, { clock, statementTimeoutMs: read.statementTimeoutMs }), synchronous: read.synchronous, isInMemory: address.dialect === 'sqlite' && address.path === MEMORY, unproved: address.dialect === 'sqlite' ? undefined : unprovedMode(address) };
 }
 
-function unprovedMode({ hosts, tls: { mode } }: PostgresUrl): SslMode | undefined {
+function unprovedMode({ hosts, tls: { mode } }: PostgresUrl | MySqlUrl): SslMode | undefined {
   return mode === 'verify-full' || hosts.every(({ host }) => isLocalHost(host)) ? undefined : mode;
 }
 
@@ -110,22 +112,47 @@ function sqliteDriver({ path }: SqliteUrl, read: ReadOptions, { onStatement }: D
 }
 
 /** Its modules are loaded when it is opened. */
-function postgresDriver(address: PostgresUrl, shown: string, read: ReadOptions, { name, onStatement, onPoolEvent }: DatabaseObserver): Driver {
-  const { int8, statementCache, readOnly, synchronous, readers, busyTimeoutMs, clock, log, pool } = read;
-  if (readers > 0) throw new SvcError('E_DB_OPTION', ['"readers" are processes for SQLite, and a server has its own']);
-  if (busyTimeoutMs !== BUSY_MS) throw new SvcError('E_DB_OPTION', ['"busyTimeoutMs" is for SQLite: write set.lock_timeout=… into the address']);
-  const { user, password, database, tls, hasPlainStartup, target } = address;
+function postgresDriver(address: PostgresUrl, shown: string, read: ReadOptions, observer: DatabaseObserver): Driver {
+  refuseThoseOfSqlite(read, 'set.lock_timeout');
+  const { int8, statementCache, readOnly, synchronous, clock, log, pool } = read;
+  const { user, password, database, tls, hasPlainStartup, protocol, target } = address;
   if (readOnly && target === 'read-write') throw new SvcError('E_DB_OPTION', ['"readOnly" and target_session_attrs=read-write contradict each other']);
   const parameters = { ...address.parameters, ...readOnly ? { default_transaction_read_only: 'on' } : {}, ...synchronous === 'normal' ? { synchronous_commit: 'off' } : {} };
-  const session = { user, password, database, tls, parameters, hasPlainStartup, mustWrite: target === 'read-write', mustBePrimary: target === 'read-write' || target === 'primary', statementCache, int8, clock, log, onStatement };
-  const tell = (kind: PoolEventKind, error?: unknown): void => {
+  const session = { user, password, database, tls, parameters, hasPlainStartup, protocol, mustWrite: target === 'read-write', mustBePrimary: target === 'read-write' || target === 'primary', statementCache, int8, clock, log, onStatement: observer.onStatement };
+  return new DeferredDriver('postgres', async () => {
+    const { PostgresDriver } = await import('./postgres.ts');
+    return new PostgresDriver({ address, shown, pool, session, clock, log, onPoolEvent: teller(observer) });
+  });
+}
+
+/** As above. */
+function mySqlDriver(address: MySqlUrl, shown: string, read: ReadOptions, observer: DatabaseObserver): Driver {
+  refuseThoseOfSqlite(read, 'set.innodb_lock_wait_timeout');
+  const { int8, statementCache, readOnly, synchronous, clock, log, pool } = read;
+  const { dialect, user, password, database, tls, plugins, serverPublicKey, allowsKeyRetrieval, applicationName, parameters, isStrict, pipelines, target } = address;
+  if (readOnly && target === 'read-write') throw new SvcError('E_DB_OPTION', ['"readOnly" and target_session_attrs=read-write contradict each other']);
+  if (synchronous === 'normal') throw new SvcError('E_DB_OPTION', ['"synchronous" is for SQLite and PostgreSQL: here the server decides for all (innodb_flush_log_at_trx_commit)']);
+  const session = {
+    dialect, user, password, database, tls, plugins, serverPublicKey, allowsKeyRetrieval, applicationName, parameters, isStrict, pipelines, isReadOnly: readOnly, mustWrite: target === 'read-write', statementCache,
+    values: { ...address.values, int8 }, clock, log, onStatement: observer.onStatement,
+  };
+  return new DeferredDriver(dialect, async () => {
+    const { MySqlDriver } = await import('./mysql.ts');
+    return new MySqlDriver({ address, shown, pool, session, clock, log, onPoolEvent: teller(observer) });
+  });
+}
+
+function refuseThoseOfSqlite({ readers, busyTimeoutMs }: ReadOptions, setting: string): void {
+  if (readers > 0) throw new SvcError('E_DB_OPTION', ['"readers" are processes for SQLite, and a server has its own']);
+  if (busyTimeoutMs !== BUSY_MS) throw new SvcError('E_DB_OPTION', [`"busyTimeoutMs" is for SQLite: write ${setting}=… into the address`]);
+}
+
+/** Counts what befalls connections, and tells whoever listens. */
+function teller({ name, onPoolEvent }: DatabaseObserver): (kind: PoolEventKind, error?: unknown) => void {
+  return (kind, error) => {
     onPoolEvent?.(kind);
     if (poolEvents.hasSubscribers) poolEvents.publish({ kind, database: name, error });
   };
-  return new DeferredDriver('postgres', async () => {
-    const { PostgresDriver } = await import('./postgres.ts');
-    return new PostgresDriver({ address, shown, pool, session, clock, log, onPoolEvent: tell });
-  });
 }
 
 /** Every option, checked. */
@@ -135,7 +162,7 @@ type ReadOptions = ReturnType<typeof readDatabaseOptions>;
 function readDatabaseOptions(options: DatabaseOptions, address: DatabaseUrl) {
   const isReadOnly = address.dialect === 'sqlite' && address.isReadOnly;
   const synchronous = address.dialect === 'sqlite' ? address.synchronous : undefined;
-  const statementCache = address.dialect === 'postgres' ? address.statementCache : undefined;
+  const statementCache = address.dialect === 'sqlite' ? undefined : address.statementCache ?? (address.dialect === 'postgres' ? undefined : MYSQL_STATEMENTS);
   const { pool, clock, ...read } = readOptions('the database', options, {
     int8: oneOf(['auto', 'bigint', 'string'], 'auto'), statementTimeoutMs: int(0, 0, MAX_TIMEOUT_MS), statementCache: int(statementCache ?? 256, 0, 10_000), pool: given<PoolOptions>('an object', isObject),
     readOnly: bool(isReadOnly), synchronous: oneOf(['full', 'normal'], synchronous ?? 'full'), busyTimeoutMs: int(BUSY_MS, 0, MAX_TIMEOUT_MS), readers: int(0, 0, 64),
@@ -159,7 +186,7 @@ function poolSettings(options: PoolOptions): Omit<PoolSettings, 'connectTimeoutM
  *   await using db = await openDatabase('sqlite:./data.db');
  *   await using db = await openDatabase('postgres://app:secret@db.example/shop');
  *
- * @throws SvcError `E_DB_URL`, `E_DB_DRIVER`, `E_DB_OPEN`, `E_DB_OPTION`, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
+ * @throws SvcError `E_DB_URL`, `E_DB_OPEN`, `E_DB_OPTION`, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
  */
 export async function openDatabase(url: string, options: DatabaseOptions = {}): Promise<Database> {
   const { driver, database } = prepareDatabase(url, options);

@@ -10,6 +10,8 @@
 import { SvcError } from '../errors.ts';
 import { LruIndex } from '../lru.ts';
 import { ScriptProblem, splitStatements } from './migrations-split.ts';
+import { isTransactionControl } from './mysql-statement.ts';
+import type { Dialect } from './driver.ts';
 
 /** What was found in the text of one statement. */
 export interface ScannedStatement {
@@ -66,11 +68,11 @@ export function checkedStatement(text: string): ScannedStatement {
 }
 
 /** The statements of a script, each to be run as it is. @throws SvcError `E_DB_STATEMENT` for one that ends the transaction around it, and for quotes without an end */
-export function scriptStatements(script: string): readonly string[] {
+export function scriptStatements(script: string, dialect: Dialect = 'postgres'): readonly string[] {
   try {
-    return splitStatements(script, 'postgres').map(({ text, words: [first = '', second] }) => {
-      if (isControl(first, second)) throw new SvcError('E_DB_STATEMENT', [`${first.toUpperCase()} in a script would end or hide the transaction around it`]);
-      if (text.includes('\0')) throw new SvcError('E_DB_STATEMENT', [NUL]);
+    return splitStatements(script, dialect).map(({ text, words: [first = '', second] }) => {
+      if (dialect === 'postgres' ? isControl(first, second) : isTransactionControl(first, second)) throw new SvcError('E_DB_STATEMENT', [`${first.toUpperCase()} in a script would end or hide the transaction around it`]);
+      if (dialect === 'postgres' && text.includes('\0')) throw new SvcError('E_DB_STATEMENT', [NUL]);
       return text;
     });
   } catch (error) {

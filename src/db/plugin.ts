@@ -13,10 +13,11 @@
 import { existsSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { SvcError } from '../errors.ts';
+import { isServedByMany } from '../http/processes.ts';
 import { AppState, stateKey } from '../http/state.ts';
 import { oneOf, readOptions, text } from '../options.ts';
 import { DatabaseMetrics } from './database-metrics.ts';
-import { Migrator } from './migrations.ts';
+import { Migrator, type MigratorOptions } from './migrations.ts';
 import { migrateAtStart, type MigrationPolicy, type OpenMigrator } from './migrations-start.ts';
 import { prepareDatabase, type DatabaseOptions, type PreparedDatabase } from './open.ts';
 import { parseDatabaseUrl, shownUrl } from './url.ts';
@@ -34,6 +35,7 @@ declare module '../http/state.ts' {
 const DEFAULT_NAME = 'database';
 const MIGRATIONS = 'migrations';
 const LEAK_SECONDS = 30;
+const ONE_FILE = 'A file of SQLite has one writer at a time, whoever serves: several processes wait for each other, and all must be on one machine';
 const keys = new Map<string, StateKey<Database>>();
 
 /** The key of a database by the `name` of its plugin: for `Depends()` and `app.state.get()`. */
@@ -81,7 +83,7 @@ export class DatabasePlugin implements Plugin {
   #metrics: DatabaseMetrics | undefined;
   #running: PreparedDatabase | undefined;
 
-  /** @throws SvcError `E_DB_URL`, `E_DB_DRIVER`, `E_DB_OPTION`, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+  /** @throws SvcError `E_DB_URL`, `E_DB_OPTION`, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
   constructor(url: string, options: DatabasePluginOptions = {}) {
     const { name, migrations, migrationDirectory, ...rest } = options;
     const read = readOptions('DatabasePlugin', { name, migrations, migrationDirectory }, {
@@ -131,11 +133,11 @@ export class DatabasePlugin implements Plugin {
     await running?.database.close();
   }
 
-  /** The database opened by itself, for `svc migrate` and `svc check --live`. */
-  async openMigrator({ onlyReads = false }: { readonly onlyReads?: boolean } = {}): Promise<OpenMigrator> {
+  /** The database opened by itself, for `svc migrate` and `svc check --live`; `onDone` is told of each migration. */
+  async openMigrator({ onlyReads = false, onDone }: { readonly onlyReads?: boolean; readonly onDone?: MigratorOptions['onDone'] } = {}): Promise<OpenMigrator> {
     const opened = onlyReads ? this.#prepareToRead() : this.#prepare();
     await opened.driver.open();
-    return { migrator: new Migrator(opened.database, this.#sources(), { clock: this.#options.clock ?? this.#host!.clock }), [Symbol.asyncDispose]: () => opened.database.close() };
+    return { migrator: new Migrator(opened.database, this.#sources(), { clock: this.#options.clock ?? this.#host!.clock, onDone }), [Symbol.asyncDispose]: () => opened.database.close() };
   }
 
   #prepare(): PreparedDatabase {
@@ -178,7 +180,12 @@ export class DatabasePlugin implements Plugin {
       id, severity: 'warning', phase: 'environment', why, remedy,
       run: (view, report) => { if (view.env === 'production') report(`plugin ${this.name}`, message); },
     });
+    const isFile = parseDatabaseUrl(this.#url).dialect === 'sqlite' && !isInMemory;
     return [
+      ...isFile ? [{
+        id: 'SVC403', severity: 'warning', phase: 'environment', why: ONE_FILE, remedy: 'Use a server: postgres://…; or one process',
+        run: (view, report) => { if (isServedByMany(view)) report(`plugin ${this.name}`, 'several processes write to one file of SQLite: each waits for the others'); },
+      } satisfies Rule] : [],
       ...isInMemory ? [rule(`${this.name}/memory`, 'A database in memory is gone with its process, and each worker has another', 'Use a file: sqlite:./data.db', 'its data is in memory: each worker has its own, and none survives')] : [],
       ...synchronous === 'normal' && !isInMemory ? [rule(`${this.name}/synchronous`, 'With synchronous "normal" the last transactions may be undone when the power fails', 'Leave the option "synchronous" out: "full" is the default', 'commits do not wait for the disk (synchronous "normal")')] : [],
       ...unproved !== undefined ? [rule(`${this.name}/tls`, 'A server that need not prove itself may be anybody on the way, who then reads and changes everything', 'Write sslmode=verify-full into the address, and sslrootcert=… if its authority is your own', `its server is not proved (sslmode "${unproved}")`)] : [],

@@ -26,6 +26,8 @@ const PING_MS = 2_000;
 const CLEAN_UP_MS = 3_000;
 /** How often idle times, ages and loans are looked at. */
 const TICK_MS = 1_000;
+/** One that ends by itself before it is so old, and was never lent, was not worth making: others are not made at once in its place. */
+const YOUNG_MS = 5_000;
 /** Ages differ by up to this part, so that connections made together do not end together. */
 const JITTER = 0.1;
 
@@ -35,9 +37,11 @@ type Place = 'idle' | 'lent' | 'busy';
 interface Slot<C> {
   readonly connection: C;
   readonly retireMs: number;
+  readonly openedMs: number;
   place: Place;
   /** Since when it is there. */
   sinceMs: number;
+  wasLent: boolean;
   caller: Caller | undefined;
   isReported: boolean;
 }
@@ -47,6 +51,8 @@ export class Pool<C extends PooledConnection> {
   readonly #setup: PoolSetup<C>;
   readonly #random: () => number;
   readonly #backoff: Backoff;
+  /** Of those that nobody has asked for: they pause while the server ends them as soon as they are idle. Callers do not. */
+  readonly #filling: Backoff;
   readonly #reports: PoolReports;
   readonly #waiters: Waiters<C>;
   readonly #slots = new Map<C, Slot<C>>();
@@ -60,6 +66,7 @@ export class Pool<C extends PooledConnection> {
   #busy = 0;
   #asking = 0;
   #ticking: Disposable | undefined;
+  #fillingLater: Disposable | undefined;
   #isPausing = false;
   /** Why the last attempt has failed, if it has. */
   #failure: unknown;
@@ -71,6 +78,7 @@ export class Pool<C extends PooledConnection> {
     this.#setup = setup;
     this.#random = setup.random ?? Math.random;
     this.#backoff = new Backoff(this.#random);
+    this.#filling = new Backoff(this.#random);
     this.#reports = new PoolReports(setup);
     this.#waiters = new Waiters({ clock: setup.clock, timeoutMs: setup.acquireTimeoutMs, timedOut: () => this.#reports.timedOut(this.#state()), onLeave: () => this.#settle() });
   }
@@ -121,6 +129,7 @@ export class Pool<C extends PooledConnection> {
 
   #lend(slot: Slot<C>, nowMs: number, caller: Caller | undefined): C {
     slot.place = 'lent';
+    slot.wasLent = true;
     slot.sinceMs = nowMs;
     slot.caller = caller;
     slot.isReported = false;
@@ -177,7 +186,18 @@ export class Pool<C extends PooledConnection> {
   }
 
   #wantsMore(): boolean {
-    return this.#waiters.size > this.#coming() || (this.size < this.#setup.min && this.#drained === undefined && this.#isWorthTrying());
+    return this.#waiters.size > this.#coming() || (this.size < this.#setup.min && this.#drained === undefined && this.#isWorthTrying() && this.#mayFill());
+  }
+
+  /** Whether one may be made that nobody waits for. Where those have ended at once, one after the other, when the one before has lasted. */
+  #mayFill(): boolean {
+    if (this.#filling.failures === 0) return true;
+    const { clock } = this.#setup;
+    const nowMs = clock.monotonicMs();
+    if (this.#opening > 0 || this.#idle.some(({ openedMs }) => nowMs - openedMs < YOUNG_MS)) return false; // #tick() goes on when it has lasted
+    const waitMs = this.#filling.waitMs(nowMs);
+    if (waitMs > 0) this.#fillingLater ??= clock.after(Math.ceil(waitMs), () => { this.#fillingLater = undefined; this.#pump(); });
+    return waitMs === 0;
   }
 
   // ── making ──
@@ -207,7 +227,7 @@ export class Pool<C extends PooledConnection> {
     this.#failure = undefined;
     const nowMs = clock.monotonicMs();
     const retireMs = nowMs + maxLifetimeMs * (1 + JITTER * (2 * this.#random() - 1));
-    const slot: Slot<C> = { connection, retireMs, place: 'busy', sinceMs: nowMs, caller: undefined, isReported: false };
+    const slot: Slot<C> = { connection, retireMs, openedMs: nowMs, place: 'busy', sinceMs: nowMs, wasLent: false, caller: undefined, isReported: false };
     this.#slots.set(connection, slot);
     connection.onLost = (error) => this.#lost(slot, error);
     if (this.#abort.signal.aborted) return this.#drop(slot);
@@ -297,6 +317,8 @@ export class Pool<C extends PooledConnection> {
     if (!this.#slots.has(slot.connection)) return;
     this.#reports.lost(error, slot.place);
     if (slot.place !== 'idle') return; // whoever has it gives it back
+    const nowMs = this.#setup.clock.monotonicMs();
+    if (!slot.wasLent && nowMs - slot.openedMs < YOUNG_MS) this.#filling.fail(slot.openedMs, nowMs);
     this.#idle.splice(this.#idle.indexOf(slot), 1);
     this.#drop(slot);
   }
@@ -340,6 +362,10 @@ export class Pool<C extends PooledConnection> {
       this.#idle.splice(this.#idle.indexOf(slot), 1);
       this.#drop(slot);
     }
+    if (this.#filling.failures > 0 && this.#idle.some(({ openedMs }) => nowMs - openedMs >= YOUNG_MS)) {
+      this.#filling.succeed();
+      this.#pump();
+    }
     if (leakAfterMs > 0) for (const slot of this.#slots.values()) this.#reportLeak(slot, nowMs);
   }
 
@@ -365,6 +391,7 @@ export class Pool<C extends PooledConnection> {
     await Promise.all(this.#ending);
     this.#waiters.end();
     this.#ticking?.[Symbol.dispose]();
+    this.#fillingLater?.[Symbol.dispose]();
   }
 
   #giveUp(): void {

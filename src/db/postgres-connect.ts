@@ -36,7 +36,7 @@ export async function connectPostgres(host: PostgresHost, options: PostgresConne
   const watched = watchLimit(limit, options.clock, (error) => login.end(error));
   try {
     const loggedIn = await login.run();
-    const conversation = new Conversation({ socket, reader: login.reader, parameters: loggedIn.parameters, cancel: () => cancel(link, host, options, loggedIn) }, options.clock, options.log);
+    const conversation = new Conversation({ socket, reader: login.reader, parameters: loggedIn.parameters, processId: loggedIn.processId, cancel: () => cancel(link, host, options, loggedIn) }, options.clock, options.log);
     socket.off('data', onBytes);
     socket.on('data', (chunk: Buffer) => conversation.onBytes(chunk));
     socket.off('close', onEnd);

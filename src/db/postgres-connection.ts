@@ -42,6 +42,7 @@ export class PostgresConnection implements PostgresSession {
   get isBroken(): boolean { return this.#conversation.isEnded; }
   get isStale(): boolean { return this.#isStale; }
   get isIdle(): boolean { return this.#conversation.isQuiet && !this.#runner.isWriting && !this.isInTransaction; }
+  get processId(): number { return this.#conversation.processId; }
   /** What the server says of itself: `server_version`, `in_hot_standby`, `default_transaction_read_only`, … */
   get parameters(): ReadonlyMap<string, string> { return this.#conversation.parameters; }
 

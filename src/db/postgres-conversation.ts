@@ -2,11 +2,12 @@
  * A conversation with PostgreSQL over a socket that is logged in: what is asked joins a queue in the same step in which its bytes
  * are written, and what comes back belongs to the first of the queue. Whatever does not fit ends the conversation.
  */
+import { Canceling } from './canceling.ts';
 import { ConnectionLost, StatementError } from './db-errors.ts';
-import { Canceling } from './postgres-canceling.ts';
 import { isFatal, postgresError } from './postgres-errors.ts';
-import { MAX_MESSAGE_BYTES, MessageReader, ProtocolViolation, SERVER } from './postgres-wire.ts';
+import { MAX_MESSAGE_BYTES, MessageReader, SERVER } from './postgres-wire.ts';
 import { MessageWriter } from './postgres-writer.ts';
+import { ProtocolViolation } from './protocol-violation.ts';
 import * as read from './postgres-messages.ts';
 import type { Socket } from 'node:net';
 import type { Clock } from '../clock.ts';
@@ -19,6 +20,7 @@ export interface Login {
   readonly socket: Socket;
   readonly reader: MessageReader;
   readonly parameters: Map<string, string>;
+  readonly processId: number;
   /** Asks the server to give up what this connection does; resolves when it has been told. */
   readonly cancel: () => Promise<void>;
 }
@@ -27,6 +29,7 @@ export interface Login {
 const CLOSE_MS = 1_000;
 /** Once so much is written, it is sent before there is more. */
 const FLUSH_BYTES = 64 * 1024;
+const UTF8 = /^(?:utf-?8|unicode)$/i;
 /** Settings of which we are told that are kept. The server has some 15. */
 const MAX_PARAMETERS = 200;
 
@@ -34,6 +37,7 @@ const MAX_PARAMETERS = 200;
 export class Conversation {
   readonly writer: MessageWriter = new MessageWriter();
   readonly parameters: Map<string, string>;
+  readonly processId: number;
   readonly #socket: Socket;
   readonly #reader: MessageReader;
   readonly #cancel: () => Promise<void>;
@@ -52,13 +56,14 @@ export class Conversation {
   onNotification: ((channel: string, payload: string, processId: number) => void) | undefined;
   onParameter: ((name: string, value: string) => void) | undefined;
 
-  constructor({ socket, reader, parameters, cancel }: Login, clock: Clock, log: Logger | undefined) {
+  constructor({ socket, reader, parameters, processId, cancel }: Login, clock: Clock, log: Logger | undefined) {
     this.#socket = socket;
     this.#reader = reader;
     this.#cancel = cancel;
     this.#clock = clock;
     this.#log = log;
     this.parameters = parameters;
+    this.processId = processId;
     reader.maxBytes = MAX_MESSAGE_BYTES;
     socket.on('drain', () => this.#onDrain());
     socket.on('close', () => {
@@ -95,7 +100,7 @@ export class Conversation {
       if (exchange.error !== undefined) throw exchange.error;
       return exchange;
     }
-    const canceling = new Canceling(exchange, limit, this.#clock, this.#cancel, (error) => this.destroy(error));
+    const canceling = new Canceling(exchange.sql, limit, this.#clock, this.#cancel, (error) => this.destroy(error));
     try {
       if (this.#first === exchange) canceling.begin();
       else exchange.onFirst = () => canceling.begin();
@@ -223,6 +228,11 @@ export class Conversation {
   #onParameterStatus(name: string, value: string): void {
     if (!this.parameters.has(name) && this.parameters.size >= MAX_PARAMETERS) throw new ProtocolViolation('too many settings');
     this.parameters.set(name, value);
+    if (name === 'client_encoding' && !UTF8.test(value)) { // what we escape for COPY ends elsewhere in encodings like SJIS
+      this.#lose(new ConnectionLost(`The client_encoding of the connection was changed to "${value}", and text is UTF-8 here: use convert_from() and convert_to() for others`, { sqlstate: '08P01' }));
+      this.#socket.destroy();
+      return;
+    }
     this.onParameter?.(name, value);
   }
 

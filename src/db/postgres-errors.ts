@@ -25,14 +25,20 @@ const CLASSES: Readonly<Record<string, ErrorClass>> = {
   '58': StorageFailed, 'XX001': Corrupt, 'XX002': Corrupt,
 };
 
+/** Whose messages may quote a value: of data, and of names that were looked up by value, as in `?::regclass` or set_config(?, …). */
+const QUOTES_VALUES = /^(?:22|58|42601|42602|42704|42883|42P01|42703|3F000|0A)/;
+
+/** Encodings are named beside the bytes that they cannot have. */
+const ENCODING = /^(?:UTF8|LATIN\d+|WIN\d+|SQL_ASCII|EUC_\w{2,3}|ISO_8859_\d|KOI8[RU])$/;
+
 /** Of named statements whose plan is no longer any good: prepared once more, they may run. */
 const STALE: ReadonlySet<string> = new Set(['0A000', '26000', '42P05']);
 
 /** The error of a statement, or of a connection when there was none. */
 export function postgresError(fields: ErrorFields, sql: string | undefined): DatabaseError {
-  const { sqlstate, message, position, constraint, table } = fields;
+  const { sqlstate, position, constraint, table } = fields;
   const Class = CLASSES[sqlstate] ?? CLASSES[sqlstate.slice(0, 2)] ?? DatabaseError;
-  return new Class(shownMessage(message, sqlstate), { sqlstate, sql, position, constraint, table, columns: columnsOf(fields) });
+  return new Class(shownMessage(fields, sql), { sqlstate, sql, position, constraint, table, columns: columnsOf(fields) });
 }
 
 /** Whether a statement may run when it is prepared once more. */
@@ -45,10 +51,16 @@ export function isFatal({ severity }: ErrorFields): boolean {
   return severity === 'FATAL' || severity === 'PANIC';
 }
 
-/** `invalid input syntax for type integer: "secret"` without what is quoted; names of columns and constraints stay. */
-function shownMessage(message: string, sqlstate: string): string {
-  if (!sqlstate.startsWith('22')) return message;
-  return message.replace(/(:\s*|\bvalue )(["'])[\s\S]*\2/, '$1$2…$2').replace(/(: )0x[\da-fx ]+/i, '$10x…');
+/** `invalid input syntax for type integer: "secret"` without what is quoted; names of columns and constraints stay, and what the statement has itself. */
+function shownMessage({ message, sqlstate, ...named }: ErrorFields, sql: string | undefined): string {
+  const cut = sqlstate.startsWith('22') ? message.replace(/(:\s*|\bvalue )(["'])[\s\S]*\2/, '$1$2…$2').replace(/(: )0x[\da-fx ]+/i, '$10x…') : message;
+  if (sql === undefined || !QUOTES_VALUES.test(sqlstate)) return cut;
+  const known = [named.column, named.table, named.constraint, named.type, named.schema];
+  for (const { 0: quoted, 1: text, index } of cut.matchAll(/"([^"]*)"/g)) {
+    if (text === '…' || sql.includes(text!) || known.includes(text) || ENCODING.test(text!)) continue;
+    return `${cut.slice(0, index)}"…"${cut.slice(Math.max(cut.lastIndexOf('"') + 1, index + quoted.length))}`; // a value may have quotes, too
+  }
+  return cut;
 }
 
 /** The column that is NULL; of a key those in `Key (a, b)=(1, 2) already exists.`, if they are plain names. */

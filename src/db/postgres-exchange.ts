@@ -5,9 +5,10 @@
  *
  * A message that is not the one to come is a violation: the connection ends, for what follows cannot be told apart any more.
  */
-import { ProtocolViolation, SERVER } from './postgres-wire.ts';
+import { SERVER } from './postgres-wire.ts';
 import * as read from './postgres-messages.ts';
 import { planRows, readRow, readValues, type RowPlan } from './postgres-rows.ts';
+import { ProtocolViolation } from './protocol-violation.ts';
 import type { DatabaseError } from './db-errors.ts';
 import type { PostgresTypes } from './postgres-types.ts';
 

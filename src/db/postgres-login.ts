@@ -10,10 +10,12 @@ import { SvcError } from '../errors.ts';
 import { serverEndPoint } from './channel-binding.ts';
 import { ConnectionLost, type DatabaseError } from './db-errors.ts';
 import { postgresError } from './postgres-errors.ts';
-import { isLocal, shownHost, type PostgresSocket } from './postgres-socket.ts';
-import { MessageReader, ProtocolViolation, SERVER } from './postgres-wire.ts';
-import { MessageWriter, PROTOCOL_3_0 } from './postgres-writer.ts';
+import { shownHost, type PostgresSocket } from './postgres-socket.ts';
+import { MessageReader, SERVER } from './postgres-wire.ts';
+import { MessageWriter, PROTOCOL_3_0, PROTOCOL_3_2 } from './postgres-writer.ts';
+import { ProtocolViolation } from './protocol-violation.ts';
 import { SaltedPasswords, ScramFirst, ScramRefusal, md5Password, type ChannelBinding } from './scram.ts';
+import { isLocalHost } from './server-options.ts';
 import * as read from './postgres-messages.ts';
 import type { PostgresConnectionOptions, PostgresHost } from './postgres-options.ts';
 
@@ -45,6 +47,7 @@ export class PostgresLogin {
   readonly #host: PostgresHost;
   readonly #options: PostgresConnectionOptions;
   readonly #writer = new MessageWriter();
+  readonly #version: number;
   readonly #inbox: Message[] = [];
   #count = 0;
   #waiting: PromiseWithResolvers<void> | undefined;
@@ -59,6 +62,7 @@ export class PostgresLogin {
     this.#link = link;
     this.#host = host;
     this.#options = options;
+    this.#version = options.protocol === '3.2' ? PROTOCOL_3_2 : PROTOCOL_3_0; // as libpq: poolers and proxies have refused 3.2
     this.reader = new MessageReader((type, bytes, at, end) => {
       if (this.#onMessage !== undefined) this.#onMessage(type, bytes, at, end);
       else this.#receive(type, bytes, at, end);
@@ -89,7 +93,7 @@ export class PostgresLogin {
   /** @throws DatabaseError with the server's state; ConnectionLost; SvcError `E_DB_CONNECT` for what no other attempt changes */
   async run(): Promise<LoggedIn> {
     const { user, database, parameters, hasPlainStartup } = this.#options;
-    this.#writer.startUp(PROTOCOL_3_0, { user, database, ...hasPlainStartup ? POOLER_PARAMETERS : OUR_PARAMETERS, ...parameters });
+    this.#writer.startUp(this.#version, { user, database, ...hasPlainStartup ? POOLER_PARAMETERS : OUR_PARAMETERS, ...parameters });
     this.#send();
     try {
       await this.#authenticate();
@@ -118,7 +122,7 @@ export class PostgresLogin {
 
   async #cleartext(): Promise<void> {
     const password = this.#password('a password in the clear');
-    if (this.#link.tls?.authorized !== true && !isLocal(this.#host)) {
+    if (this.#link.tls?.authorized !== true && !isLocalHost(this.#host.host)) {
       throw this.#refusal('it asks for the password in the clear, which is sent through TLS only whose certificate was checked (sslmode=verify-full), or on this machine');
     }
     this.#writer.password(password);
@@ -181,7 +185,7 @@ export class PostgresLogin {
       if (type === SERVER.authentication) return read.readAuthentication(body, 0, body.length);
       if (type !== SERVER.negotiateVersion) throw new ProtocolViolation('a message that does not belong to a log-in');
       const { version, unknown } = read.readNegotiation(body, 0, body.length);
-      if (version > PROTOCOL_3_0 || unknown.length > 0) throw new ProtocolViolation('an answer to a version that was not asked for');
+      if (version > this.#version || version < PROTOCOL_3_0 || unknown.length > 0) throw new ProtocolViolation('an answer to a version that was not asked for');
     }
   }
 

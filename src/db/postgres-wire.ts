@@ -7,6 +7,7 @@
  * Messages are handed out as places in the chunk they came in: only one that lies in two chunks is copied.
  */
 import { ByteQueue } from '../bytes.ts';
+import { ProtocolViolation } from './protocol-violation.ts';
 
 /** What the server says, by the first byte of the message. */
 export const SERVER = {
@@ -22,11 +23,6 @@ export const MAX_MESSAGE_BYTES: number = 1024 ** 3;
 
 const HEADER_BYTES = 5;
 const LENGTH_BYTES = 4;
-
-/** The peer said what the protocol does not allow: nothing that comes after it can be understood. Never shows the bytes. */
-export class ProtocolViolation extends Error {
-  override readonly name = 'ProtocolViolation';
-}
 
 /** Told of each message: its type, and where its body begins and ends in `bytes`, which are the reader's: copy what is to stay. */
 export type OnMessage = (type: number, bytes: Buffer, at: number, end: number) => void;

@@ -4,12 +4,16 @@
  *   set       insert … on conflict update                    add       the same, where the one that is there has expired
  *   replace   update … where value = expected                delete    delete … where it is live
  *
+ * MySQL and MariaDB have no such insert, so there it is two statements: whoever inserts has won, else whoever updates what has expired.
+ *
  * Times are those of the clock that is handed in, not of the database: one on each machine, so they must agree to within what
  * a record's life may be off by. Expired records leave with later writes, some at a time.
  */
+import { randomInt } from 'node:crypto';
 import { systemClock, type Clock } from '../clock.ts';
 import { given, int, readOptions, text } from '../options.ts';
 import { StoreFull, type RecordStore } from '../stores.ts';
+import { DatabaseError, UniqueViolation } from './db-errors.ts';
 import { quotedName } from './dialects.ts';
 import type { Database } from './database.ts';
 import type { Dialect } from './driver.ts';
@@ -31,6 +35,11 @@ const WRITES_PER_SWEEP = 16;
 const SWEPT_AT_ONCE = 256;
 /** So many processes may insert beside each other, after each has counted, without passing the limit together. */
 const PROCESSES = 16;
+/** How often what met others is tried; pauses are up to twice as long each time. */
+const ATTEMPTS = 5;
+const PAUSE_MS = 5;
+/** One for each table of each database; names have 64 characters at most. */
+const LOCK_NAME = "concat('svc_records_', left(sha2(concat(database(), '.', ?), 256), 40))";
 
 /** The table of a {@link DatabaseRecordStore}, for `host.migration()` or a migration of one's own. */
 export function recordStoreMigration(table: string = TABLE): Readonly<Record<Dialect, readonly string[]>> {
@@ -41,8 +50,9 @@ export function recordStoreMigration(table: string = TABLE): Readonly<Record<Dia
       `create index ${index} on ${name} (deadline_ms)`,
     ];
   };
-  const binary: readonly [string, string] = ['varchar(255) character set utf8mb4 collate utf8mb4_bin', 'longtext character set utf8mb4 collate utf8mb4_bin'];
-  return { sqlite: of('sqlite', ['text', 'text']), postgres: of('postgres', ['bytea', 'bytea']), mysql: of('mysql', binary), mariadb: of('mariadb', binary) };
+  const [name, index] = [quotedName('mysql', table), quotedName('mysql', `${table}_deadline`)];
+  const mysql = [`create table ${name} (record_key varbinary(700) not null primary key, record_value longblob not null, deadline_ms bigint not null, index ${index} (deadline_ms)) engine = InnoDB`];
+  return { sqlite: of('sqlite', ['text', 'text']), postgres: of('postgres', ['bytea', 'bytea']), mysql, mariadb: mysql };
 }
 
 /** Records of every process that opens the same table. Full means StoreFull, never silent loss. */
@@ -51,12 +61,13 @@ export class DatabaseRecordStore implements RecordStore {
   readonly #clock: Clock;
   readonly #table: string;
   readonly #maxRecords: number;
+  readonly #isMySql: boolean;
   /** Inserts before the records are counted again. */
   #headroom = 0;
   #counting: Promise<void> | undefined;
   readonly #adding = new Set<Promise<unknown>>();
   #writes = 0;
-  readonly #sql: Readonly<Record<'get' | 'set' | 'add' | 'addBelow' | 'replace' | 'delete' | 'sweep' | 'count', string>>;
+  readonly #sql: Readonly<Record<Text, string>>;
 
   /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`, `E_DB_IDENTIFIER` */
   constructor(db: Database, options: DatabaseRecordStoreOptions = {}) {
@@ -67,14 +78,15 @@ export class DatabaseRecordStore implements RecordStore {
     this.#clock = clock ?? systemClock;
     this.#table = table;
     this.#maxRecords = maxRecords;
-    this.#sql = statements(quotedName(db.dialect, table), db.dialect === 'postgres' ? ' for update skip locked' : '');
+    this.#isMySql = db.dialect === 'mysql' || db.dialect === 'mariadb';
+    this.#sql = statements(quotedName(db.dialect, table), db.dialect);
   }
 
   /** Makes the table if it is not there: for programs that have no migrations. */
   async createTable(): Promise<void> {
     const [table, index] = recordStoreMigration(this.#table)[this.#db.dialect];
     await this.#db.execute(table!.replace('create table', 'create table if not exists'));
-    await this.#db.execute(index!.replace('create index', 'create index if not exists'));
+    if (index !== undefined) await this.#db.execute(index.replace('create index', 'create index if not exists'));
   }
 
   async get(key: string): Promise<string | undefined> {
@@ -83,9 +95,9 @@ export class DatabaseRecordStore implements RecordStore {
   }
 
   async set(key: string, value: string, ttlMs: number): Promise<void> {
-    if (!(ttlMs > 0)) return void await this.#db.execute(this.#sql.delete, [this.#stored(key), Number.MIN_SAFE_INTEGER]);
+    if (!(ttlMs > 0)) return void await this.#execute(this.#sql.delete, [this.#stored(key), Number.MIN_SAFE_INTEGER]);
     const deadlineMs = this.#now() + Math.ceil(ttlMs);
-    if ((await this.#db.execute(this.#sql.set, [this.#stored(value), deadlineMs, this.#stored(key)])).affectedRows === 0) await this.#insert(key, value, deadlineMs, true);
+    if (await this.#execute(this.#sql.set, [this.#stored(value), deadlineMs, this.#stored(key)]) === 0) await this.#insert(key, value, deadlineMs, true);
     await this.#sweep();
   }
 
@@ -99,11 +111,11 @@ export class DatabaseRecordStore implements RecordStore {
   async replace(key: string, expected: string, value: string, ttlMs: number): Promise<boolean> {
     const nowMs = this.#now();
     const deadlineMs = ttlMs > 0 ? nowMs + Math.ceil(ttlMs) : nowMs; // without time to live it has expired
-    return (await this.#db.execute(this.#sql.replace, [this.#stored(value), deadlineMs, this.#stored(key), this.#stored(expected), nowMs])).affectedRows === 1;
+    return await this.#execute(this.#sql.replace, [this.#stored(value), deadlineMs, this.#stored(key), this.#stored(expected), nowMs]) === 1;
   }
 
   async delete(key: string): Promise<boolean> {
-    return (await this.#db.execute(this.#sql.delete, [this.#stored(key), this.#now()])).affectedRows === 1;
+    return await this.#execute(this.#sql.delete, [this.#stored(key), this.#now()]) === 1;
   }
 
   /** Whether it was written. With `overwrites` a live record of that key, which another process has just made, is. */
@@ -122,6 +134,7 @@ export class DatabaseRecordStore implements RecordStore {
 
   /** Where others write beside it each would count the same, so there they do it one after the other. */
   async #addBelow(params: Params): Promise<number> {
+    if (this.#isMySql) return this.#addBelowInMySql(params);
     if (this.#db.dialect !== 'postgres') return (await this.#db.execute(this.#sql.addBelow, params)).affectedRows;
     return this.#db.transaction(async (tx) => {
       await tx.execute('select pg_advisory_xact_lock(hashtextextended(?, 0))', [`svc_records ${this.#table}`]);
@@ -129,16 +142,43 @@ export class DatabaseRecordStore implements RecordStore {
     }, { isolation: 'read committed' });
   }
 
-  /** PostgreSQL's text has no NUL, so there texts are kept as their bytes. What has no bytes is refused where it is bound. */
+  /** The lock is of the connection, and so are its statements. */
+  async #addBelowInMySql([key, value, deadlineMs, most, , expiredMs]: Params): Promise<number> {
+    const params = [key!, value!, deadlineMs!, expiredMs!]; // as #insert() puts them together
+    return this.#db.run('statement', async (connection, limit) => {
+      await connection.scalar(`select get_lock(${LOCK_NAME}, 10)`, [this.#table], limit); // without it there may be a few too many
+      try {
+        const isThere = await connection.scalar(this.#sql.exists, [key!], limit) !== undefined;
+        if (!isThere && Number(await connection.scalar(this.#sql.count, [], limit)) >= Number(most)) return 0;
+        return await insertOrUpdate(this.#sql, params, async (sql, values) => (await connection.execute(sql, values, limit)).affectedRows);
+      } finally {
+        await connection.scalar(`select release_lock(${LOCK_NAME})`, [this.#table], undefined);
+      }
+    }, undefined);
+  }
+
+  /** PostgreSQL's text has no NUL, and MySQL's ends with no space: there texts are kept as their bytes. What has no bytes is refused where it is bound. */
   #stored(text: string): Parameter {
-    return this.#db.dialect === 'postgres' && text.isWellFormed() ? Buffer.from(text) : text;
+    return this.#db.dialect !== 'sqlite' && text.isWellFormed() ? Buffer.from(text) : text;
+  }
+
+  /** The rows affected. What the engine asks to try again is tried again. */
+  async #execute(sql: string, params: Params): Promise<number> {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return (await this.#db.execute(sql, params)).affectedRows;
+      } catch (error) {
+        if (!(error instanceof DatabaseError && error.isRetryable) || this.#db.dialect === 'sqlite' || attempt === ATTEMPTS) throw error;
+        await this.#clock.sleep(1 + randomInt(PAUSE_MS * 2 ** attempt));
+      }
+    }
   }
 
   async #add(params: Params): Promise<number> {
-    const adding = this.#db.execute(this.#sql.add, params);
+    const adding = this.#isMySql ? insertOrUpdate(this.#sql, params, (sql, values) => this.#execute(sql, values)) : this.#execute(this.#sql.add, params);
     this.#adding.add(adding);
     try {
-      return (await adding).affectedRows;
+      return await adding;
     } finally {
       this.#adding.delete(adding);
     }
@@ -164,7 +204,7 @@ export class DatabaseRecordStore implements RecordStore {
   }
 
   async #sweepSome(): Promise<number> {
-    return (await this.#db.execute(this.#sql.sweep, [this.#now(), SWEPT_AT_ONCE])).affectedRows;
+    return this.#execute(this.#sql.sweep, [this.#now(), SWEPT_AT_ONCE]);
   }
 
   #now(): number {
@@ -172,17 +212,33 @@ export class DatabaseRecordStore implements RecordStore {
   }
 }
 
-/** `unlessSwept`: leaves out what somebody else is just sweeping. */
-function statements(table: string, unlessSwept: string): Readonly<Record<'get' | 'set' | 'add' | 'addBelow' | 'replace' | 'delete' | 'sweep' | 'count', string>> {
+type Text = 'get' | 'set' | 'add' | 'addBelow' | 'replace' | 'delete' | 'sweep' | 'count' | 'exists' | 'insert' | 'update';
+
+/** Whoever inserts has won; else whoever updates what has expired. `params`: key, value, deadline, and when it has expired. */
+async function insertOrUpdate(sql: Readonly<Record<Text, string>>, [key, value, deadlineMs, expiredMs]: Params, execute: (sql: string, params: Params) => Promise<number>): Promise<number> {
+  try {
+    return await execute(sql.insert, [key!, value!, deadlineMs!]);
+  } catch (error) {
+    if (!(error instanceof UniqueViolation)) throw error;
+    return execute(sql.update, [value!, deadlineMs!, key!, expiredMs!]);
+  }
+}
+
+function statements(table: string, dialect: Dialect): Readonly<Record<Text, string>> {
   const overwrite = `on conflict (record_key) do update set record_value = excluded.record_value, deadline_ms = excluded.deadline_ms where ${table}.deadline_ms <= ?`;
+  const insert = `insert into ${table} (record_key, record_value, deadline_ms) values (?, ?, ?)`;
+  const unlessSwept = dialect === 'postgres' ? ' for update skip locked' : ''; // leaves out what somebody else is just sweeping
   return {
     get: `select record_value from ${table} where record_key = ? and deadline_ms > ?`,
     set: `update ${table} set record_value = ?, deadline_ms = ? where record_key = ?`,
-    add: `insert into ${table} (record_key, record_value, deadline_ms) values (?, ?, ?) ${overwrite}`,
+    add: `${insert} ${overwrite}`,
     addBelow: `insert into ${table} (record_key, record_value, deadline_ms) select ?, ?, ? where (select count(*) from ${table}) < ? or exists (select 1 from ${table} where record_key = ?) ${overwrite}`,
     replace: `update ${table} set record_value = ?, deadline_ms = ? where record_key = ? and record_value = ? and deadline_ms > ?`,
     delete: `delete from ${table} where record_key = ? and deadline_ms > ?`,
-    sweep: `delete from ${table} where record_key in (select record_key from ${table} where deadline_ms <= ? limit ?${unlessSwept})`,
+    sweep: dialect === 'mysql' || dialect === 'mariadb' ? `delete from ${table} where deadline_ms <= ? limit ?` : `delete from ${table} where record_key in (select record_key from ${table} where deadline_ms <= ? limit ?${unlessSwept})`,
     count: `select count(*) from ${table}`,
+    exists: `select 1 from ${table} where record_key = ?`,
+    insert,
+    update: `update ${table} set record_value = ?, deadline_ms = ? where record_key = ? and deadline_ms <= ?`,
   };
 }

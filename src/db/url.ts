@@ -6,18 +6,18 @@
  *   sqlite::memory:                         gone with the process
  *   …?mode=ro&synchronous=normal            ro: like the option readOnly
  *   postgres://user:password@host/database  see postgres-url.ts
- *
- * mysql:// and mariadb:// are recognised and refused: this version does not speak to them.
+ *   mysql://… mariadb://…                   see mysql-url.ts
  */
 import { resolve } from 'node:path';
 import { SvcError } from '../errors.ts';
 import { closest } from '../options.ts';
+import { parseMySqlUrl, type MySqlUrl } from './mysql-url.ts';
 import { parsePostgresUrl, type PostgresUrl } from './postgres-url.ts';
 import { MEMORY } from './sqlite-options.ts';
 import type { Dialect } from './driver.ts';
 
 /** What an address says. */
-export type DatabaseUrl = SqliteUrl | PostgresUrl;
+export type DatabaseUrl = SqliteUrl | PostgresUrl | MySqlUrl;
 
 /** Where a database of SQLite is. */
 export interface SqliteUrl {
@@ -31,14 +31,14 @@ export interface SqliteUrl {
 const SCHEMES: Readonly<Record<string, Dialect>> = { sqlite: 'sqlite', sqlite3: 'sqlite', file: 'sqlite', postgres: 'postgres', postgresql: 'postgres', mysql: 'mysql', mariadb: 'mariadb' };
 const SQLITE_KEYS: Readonly<Record<string, readonly string[]>> = { mode: ['ro', 'rw'], synchronous: ['full', 'normal'] };
 
-/** Reads an address. @throws SvcError `E_DB_URL`, and `E_DB_DRIVER` for an engine of a later version */
+/** Reads an address. @throws SvcError `E_DB_URL` */
 export function parseDatabaseUrl(url: string): DatabaseUrl {
   const [, scheme = '', rest = ''] = /^([A-Za-z][A-Za-z\d+.-]*):(.*)$/s.exec(url) ?? [];
-  if (scheme === '') refuse(url, 'it does not begin with "sqlite:" or "postgres:"');
+  if (scheme === '') refuse(url, 'it does not begin with "sqlite:", "postgres:", "mysql:" or "mariadb:"');
   const dialect = Object.hasOwn(SCHEMES, scheme.toLowerCase()) ? SCHEMES[scheme.toLowerCase()] : undefined;
   if (dialect === undefined) refuse(url, `there is no database "${scheme}"${meant(scheme.toLowerCase(), Object.keys(SCHEMES))}`);
   if (dialect === 'postgres') return parsePostgresUrl(rest, (problem) => refuse(url, problem));
-  if (dialect !== 'sqlite') throw new SvcError('E_DB_DRIVER', [dialect]);
+  if (dialect === 'mysql' || dialect === 'mariadb') return parseMySqlUrl(dialect, rest, (problem) => refuse(url, problem));
   if (scheme !== 'sqlite') refuse(url, `the scheme is "sqlite", found "${scheme}"`);
   const [place = '', query] = split(rest);
   const keys = queryOf(url, query);

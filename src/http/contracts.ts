@@ -217,6 +217,7 @@ export interface Middleware {
 
 /** One route after compilation; also `req.route`. */
 export interface CompiledRoute {
+  /** In capitals; of a WebSocket `WEBSOCKET`. */
   readonly method: string;
   readonly template: string;
   readonly name: string | undefined;
@@ -250,6 +251,8 @@ export interface SecurityRequirement {
   readonly roles: readonly string[];
   /** Where the key of the scheme `apiKey` stands, or the cookie of `session`. */
   readonly credential?: { readonly in: 'header' | 'cookie'; readonly name: string } | undefined;
+  /** Whether requests without it pass, too. */
+  readonly isOptional?: true | undefined;
 }
 
 /** Everything that was declared, compiled. */

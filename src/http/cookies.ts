@@ -80,27 +80,31 @@ export function serializeCookie(name: string, value: string, options: CookieOpti
   const refuse = (problem: string): never => { throw new SvcError('E_COOKIE', [String(name), problem]); };
   const { path = '/', domain, maxAgeSeconds, httpOnly = true, secure, sameSite = 'lax' } = options;
   if (typeof name !== 'string' || !isToken(name)) return refuse('the name is not a token');
-  if (typeof value !== 'string' || !value.isWellFormed()) return refuse('the value is not a well-formed string');
-  if (!/^\/[\x20-\x3a\x3c-\x7e]*$/.test(path)) return refuse('the path does not begin with "/", or has ";" or a control character');
+  const encoded = typeof value === 'string' ? encodeValue(value) : undefined;
+  if (encoded === undefined) return refuse('the value is not a well-formed string');
+  if (path !== '/' && !/^\/[\x20-\x3a\x3c-\x7e]*$/.test(path)) return refuse('the path does not begin with "/", or has ";" or a control character');
   if (domain !== undefined && !/^\.?[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/i.test(domain)) return refuse('the domain is not a host name');
   if (maxAgeSeconds !== undefined && !Number.isSafeInteger(maxAgeSeconds)) return refuse('maxAgeSeconds is not an integer');
   if (sameSite === 'none' && secure === false) return refuse('sameSite "none" needs secure');
-  if (/^__(host|secure)-/i.test(name) && secure === false) return refuse('its prefix needs secure');
-  if (/^__host-/i.test(name) && (path !== '/' || domain !== undefined)) return refuse('the prefix __Host- needs path "/" and no domain');
-  let field = `${name}=${encodeValue(value)}`;
+  if (name.startsWith('__')) {
+    if (/^__(host|secure)-/i.test(name) && secure === false) return refuse('its prefix needs secure');
+    if (/^__host-/i.test(name) && (path !== '/' || domain !== undefined)) return refuse('the prefix __Host- needs path "/" and no domain');
+  }
+  let field = `${name}=${encoded}`;
   if (field.length > MAX_PAIR_BYTES) return refuse(`name and value are ${field.length - 1} bytes, of which browsers keep 4,096: keep the data in a store on the server, and its key in the cookie`);
   field += `; Path=${path}`;
   if (domain !== undefined) field += `; Domain=${domain}`;
   if (maxAgeSeconds !== undefined) field += `; Max-Age=${Math.max(0, maxAgeSeconds)}`;
   if (httpOnly) field += '; HttpOnly';
-  field += Object.hasOwn(SAME_SITE, sameSite) ? SAME_SITE[sameSite] : refuse('sameSite is none of "strict", "lax", "none"');
+  field += sameSite === 'lax' ? LAX : SAME_SITE.get(sameSite) ?? refuse('sameSite is none of "strict", "lax", "none"');
   return secure === true ? `${field}; Secure` : field;
 }
 
 /** The "=" between the two is not counted. */
 const MAX_PAIR_BYTES = 4_097;
 
-const SAME_SITE: Readonly<Record<string, string>> = { strict: '; SameSite=Strict', lax: '; SameSite=Lax', none: '; SameSite=None' };
+const LAX = '; SameSite=Lax';
+const SAME_SITE: ReadonlyMap<string, string> = new Map([['strict', '; SameSite=Strict'], ['none', '; SameSite=None']]);
 
 /** Whether a cookie cannot do without `Secure`, wherever it is sent. */
 export function needsSecure(name: string, options: CookieOptions): boolean {
@@ -123,7 +127,9 @@ export function hostCookie(base: string, req: { readonly scheme: 'http' | 'https
   return { name: secure ? `__Host-${base}` : base, secure };
 }
 
-function encodeValue(value: string): string {
+/** Undefined for what is not well-formed. */
+function encodeValue(value: string): string | undefined {
   // cookie-octet (§4.1.1) without "%", which decoding would take for an escape
-  return /^[\x21\x23\x24\x26-\x2b\x2d-\x3a\x3c-\x5b\x5d-\x7e]*$/.test(value) ? value : encodeURIComponent(value);
+  if (/^[\x21\x23\x24\x26-\x2b\x2d-\x3a\x3c-\x5b\x5d-\x7e]*$/.test(value)) return value;
+  return value.isWellFormed() ? encodeURIComponent(value) : undefined;
 }

@@ -13,6 +13,7 @@ import { isToken } from './headers.ts';
 import { AllowedOrigins, fieldOf } from './origins.ts';
 import { isThenable } from './pipeline.ts';
 import { HttpResponse, Prepared } from './response.ts';
+import type { Env } from '../config.ts';
 import type { Finding } from '../findings.ts';
 import type { Awaitable, CompiledView, HttpRequest, Middleware, MiddlewareKind, Next } from './contracts.ts';
 import type { Origins } from './origins.ts';
@@ -35,6 +36,7 @@ export interface CORSOptions {
   readonly privateNetwork?: boolean | undefined;
 }
 
+const LOOPBACK = /^http:\/\/(?:localhost|127(?:\.\d+){3}|\[::1\])(?::\d+)?$/;
 const METHODS: readonly string[] = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'];
 const HEADERS: readonly string[] = ['Authorization', 'Content-Type', 'X-CSRF-Token', 'X-Request-Id'];
 /** Layers that answer by themselves: what they refuse must pass through this one, or no script can read the refusal. */
@@ -45,6 +47,8 @@ export class CORSMiddleware implements Middleware {
   readonly kind = 'cors';
   /** For other guards that follow the same list: a WebSocket's handshake. */
   readonly allowed: AllowedOrigins;
+  /** Whether they may send cookies. */
+  get allowsCredentials(): boolean { return this.#options.credentials; }
   readonly #options: { readonly credentials: boolean; readonly privateNetwork: boolean };
   /** What an answer without a known origin gets. */
   readonly #anonymous: readonly string[];
@@ -100,7 +104,8 @@ export class CORSMiddleware implements Middleware {
     return isThenable(fields) ? fields.then((settled) => pass(settled, next)) : pass(fields, next);
   }
 
-  *compile({ middleware }: CompiledView): Iterable<Omit<Finding, 'place'>> {
+  *compile({ middleware, env }: CompiledView): Iterable<Omit<Finding, 'place'>> {
+    yield* this.#strangers(env);
     const mine = { rule: 'SVC121', severity: 'error', subject: 'middleware cors' } as const;
     const outer = middleware.slice(0, middleware.indexOf(this));
     const misplaced = outer.find((layer) => INSIDE.has(layer.kind));
@@ -113,6 +118,28 @@ export class CORSMiddleware implements Middleware {
     if (outer.some((layer) => layer.kind === 'cors')) yield { ...mine, message: 'there is another one around it, and one answer has room for one', remedy: 'Keep one CORSMiddleware that has all origins' };
     if (this.allowed.list?.size === 0) {
       yield { ...mine, severity: 'warning', message: 'it allows no origin', remedy: `Name the sites that may call: new CORSMiddleware({ origins: ['https://app.example'] })` };
+    }
+  }
+
+  /** Origins that anybody on the way can be, or anybody at all. */
+  *#strangers(env: Env): Generator<Omit<Finding, 'place'>> {
+    const mine = { rule: 'SVC206', severity: 'error', subject: 'middleware cors', remedy: "Name each site as browsers send it, with https: origins: ['https://app.example']" } as const;
+    const { list } = this.allowed;
+    const may = this.#options.credentials ? ' may call with the cookies of its visitors' : ' may read its answers';
+    for (const origin of env === 'production' ? list ?? [] : []) {
+      if (origin.startsWith('http:') && !LOOPBACK.test(origin)) yield { ...mine, message: `${origin}${may}: it comes without TLS, so that anybody on the way is that site`, severity: this.#options.credentials ? 'error' : 'warning' };
+    }
+    if (this.#options.credentials && list === undefined && this.#allowsAnybody()) yield { ...mine, message: 'its function allows an origin that nobody can know, so that every site may call with the cookies of its visitors' };
+  }
+
+  /** Asks the function for an origin that is reserved (RFC 2606). One that needs more of a request than its origin is not judged. */
+  #allowsAnybody(): boolean {
+    try {
+      const isAllowed = this.allowed.allows('https://svc-check.invalid', undefined as never);
+      if (isThenable(isAllowed)) isAllowed.then(undefined, () => undefined); // what it comes to is not waited for
+      return isAllowed === true;
+    } catch {
+      return false;
     }
   }
 

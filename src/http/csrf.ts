@@ -124,6 +124,12 @@ export class CSRFMiddleware implements Middleware {
     this.#own = { ...this.#own, knowsScheme: readTrustProxy(view.config('trustProxy')) !== undefined };
   }
 
+  /** Whether requests of a route need a token, whoever sends them. @internal */
+  covers(route: CompiledRoute): boolean {
+    if (SAFE_METHODS.has(route.method) || this.#exempt.hasAll(route)) return false;
+    return !(this.#exemptsBearer && route.security.some(({ scheme }) => scheme === 'bearer'));
+  }
+
   handle(req: HttpRequest, next: Next): Awaitable<HttpResponse> {
     const protection = new RequestProtection(req, { ring: this.#ring, cookie: this.#cookie, services: this.#services, missingTls: this.#missingTls });
     req.state.set(CSRF, protection);
@@ -185,6 +191,11 @@ export class CSRFMiddleware implements Middleware {
 export function csrfToken(req: HttpRequest): string {
   if (!req.state.has(CSRF)) throw new SvcError('E_CSRF_ABSENT', []);
   return req.state.get(CSRF).token();
+}
+
+/** As {@link csrfToken}; undefined where nothing asks for one. @internal */
+export function csrfTokenIfAny(req: HttpRequest): string | undefined {
+  return req.state.has(CSRF) ? req.state.get(CSRF).token() : undefined;
 }
 
 /** The token as a hidden input of a form. @throws SvcError as {@link csrfToken} */

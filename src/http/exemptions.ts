@@ -47,6 +47,9 @@ export class Exemptions {
     return [...unused].map(({ template }) => template);
   }
 
+  /** Whether every request of a route is left out. */
+  hasAll(route: CompiledRoute): boolean { return route.meta['csrf'] === false || this.#ofRoutes.get(route) === true; }
+
   /** Whether a request is left out; routes with `meta: { csrf: false }` have a proof of their own. */
   has(req: Pick<HttpRequest, 'route' | 'path'>): boolean {
     if (req.route?.meta['csrf'] === false) return true;

@@ -26,20 +26,26 @@ export class Heartbeat {
 
   /** Adds a stream; the answer takes it off again. */
   static join(clock: Clock, intervalMs: number, stream: Beating): () => void {
+    const heart = Heartbeat.of(clock, intervalMs).add(stream);
+    return () => heart.remove(stream);
+  }
+
+  /** The heart of a clock that beats so often, for those who {@link add} and {@link remove} themselves. */
+  static of(clock: Clock, intervalMs: number): Heartbeat {
     let ofClock = hearts.get(clock);
     if (ofClock === undefined) hearts.set(clock, ofClock = new Map());
     let heart = ofClock.get(intervalMs);
     if (heart === undefined) ofClock.set(intervalMs, heart = new Heartbeat(clock, intervalMs));
-    heart.#add(stream);
-    return () => heart.#remove(stream);
+    return heart;
   }
 
-  #add(stream: Beating): void {
+  add(stream: Beating): this {
     this.#streams.add(stream);
     this.#timer ??= this.#next();
+    return this;
   }
 
-  #remove(stream: Beating): void {
+  remove(stream: Beating): void {
     if (!this.#streams.delete(stream) || this.#streams.size > 0) return;
     this.#timer?.[Symbol.dispose]();
     this.#timer = undefined;

@@ -20,6 +20,7 @@ import { clientOf } from './address.ts';
 import { isToken } from './headers.ts';
 import { decodeRecord, encodeRecord, fingerprint, isFinal, readIdempotencyKey, recordKey, recordOf, replay } from './idempotency-record.ts';
 import { OneApplication } from './one-application.ts';
+import { isServedByMany } from './processes.ts';
 import { fieldOf } from './origins.ts';
 import { TransportRequest } from './request.ts';
 import { SESSION } from './state.ts';
@@ -86,11 +87,13 @@ export class IdempotencyMiddleware implements Middleware {
   /** Whether the application says who sends a request. */
   readonly knowsPrincipal: boolean;
   readonly #application = new OneApplication();
-  readonly #header: string;
+  /** The field that brings the key. */
+  readonly header: string;
   readonly #field: string;
   readonly #principal: IdempotencyOptions['principal'];
   readonly #methods: ReadonlySet<string>;
-  readonly #isRequired: boolean;
+  /** Whether a request without a key is refused. */
+  readonly isRequired: boolean;
   readonly #limits: { readonly ttlMs: number; readonly leaseMs: number; readonly maxBodyBytes: number; readonly maxAnswerBytes: number };
   #store: RecordStore | undefined;
   readonly #isShared: boolean;
@@ -109,12 +112,12 @@ export class IdempotencyMiddleware implements Middleware {
       maxBodyBytes: int(1_000_000, 0, 1_000_000_000), maxAnswerBytes: int(65_536, 0, 16_777_216),
     });
     if (!isToken(header)) throw new SvcError('E_OPTION_RANGE', [owner, 'header', 'the name of a field', JSON.stringify(header)]);
-    this.#header = header;
+    this.header = header;
     this.#field = header.toLowerCase();
     this.#principal = principal;
     this.knowsPrincipal = principal !== undefined;
     this.#methods = new Set(methods ?? ['POST', 'PATCH']);
-    this.#isRequired = required;
+    this.isRequired = required;
     this.#limits = { ttlMs: ttlSeconds * 1_000, leaseMs: leaseSeconds * 1_000, maxBodyBytes, maxAnswerBytes };
     this.#store = store;
     this.#isShared = store !== undefined;
@@ -128,11 +131,11 @@ export class IdempotencyMiddleware implements Middleware {
     if (route === undefined || !this.covers(route)) return next();
     const field = fieldOf(req, this.#field);
     if (field === undefined) {
-      if (!this.#isRequired) return next();
-      throw new BadRequest(`This request needs the field ${this.#header}: a string of your choice, the same when it is sent again`, { code: 'idempotency_key_absent' });
+      if (!this.isRequired) return next();
+      throw new BadRequest(`This request needs the field ${this.header}: a string of your choice, the same when it is sent again`, { code: 'idempotency_key_absent' });
     }
     const key = readIdempotencyKey(field);
-    if (key === undefined) throw new BadRequest(`${this.#header} must be one string of 1 … 255 characters in quotation marks`, { code: 'idempotency_key_malformed' });
+    if (key === undefined) throw new BadRequest(`${this.header} must be one string of 1 … 255 characters in quotation marks`, { code: 'idempotency_key_malformed' });
     return this.#once(req, route, key, next);
   }
 
@@ -143,9 +146,9 @@ export class IdempotencyMiddleware implements Middleware {
     this.#services = view.services;
     this.#counter = counterOf(view.services.metrics);
     this.#store ??= new MemoryRecordStore({ maxRecords: MEMORY_RECORDS, clock: view.services.clock });
-    if (!this.#isShared && view.env === 'production') {
+    if (!this.#isShared && isServedByMany(view)) {
       yield {
-        rule: 'SVC121', severity: 'warning', subject, message: 'its records are in the memory of one process: another worker executes the same request again, and so does this one after a restart',
+        rule: 'SVC403', severity: 'warning', subject, message: 'its records are in the memory of one process: another worker executes the same request again',
         remedy: 'Give it a store that all processes share: new IdempotencyMiddleware({ store: new DatabaseRecordStore(db) })',
       };
     }
@@ -201,7 +204,7 @@ export class IdempotencyMiddleware implements Middleware {
     const record = decodeRecord(text);
     if (record !== undefined && record.print !== print) {
       this.#count('mismatch');
-      throw new HTTPException(422, `${this.#header} has been used for another request`, { code: 'idempotency_key_reused' });
+      throw new HTTPException(422, `${this.header} has been used for another request`, { code: 'idempotency_key_reused' });
     }
     if (record?.kind === 'claimed') throw this.#inProgress();
     if (record?.kind === 'answered') {

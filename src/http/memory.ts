@@ -3,14 +3,18 @@
  * For tests, and for runtimes that speak fetch.
  */
 import { EventEmitter } from 'node:events';
-import { Readable } from 'node:stream';
+import { Readable, duplexPair } from 'node:stream';
 import { ClientDisconnected } from '../errors.ts';
 import { checkedPiece, discard, ignore, isPieces, iterate } from './pieces.ts';
 import { TransportRequest } from './request.ts';
+import { asksForWebSocket } from './ws-handshake.ts';
+import { SwitchingProtocols } from './ws-upgrade.ts';
+import type { Duplex } from 'node:stream';
 import type { Pieces } from './pieces.ts';
 import type { Incoming, Outgoing } from './request.ts';
 import type { HttpResponse } from './response.ts';
 import type { ServedApplication } from './server.ts';
+import type { WebSocketConnection } from './websocket.ts';
 
 /** A received message made from a web `Request`. */
 class MemoryIncoming extends Readable implements Incoming {
@@ -64,12 +68,13 @@ type Close = (isFinished: boolean, failure?: unknown) => Promise<void>;
 
 /**
  * Answers a web request. The promise resolves with the head; what the request left for afterwards has run by then, unless
- * the body comes in pieces: then it runs when they are read, or cancelled.
+ * the body comes in pieces: then it runs when they are read, or cancelled. `prepare` sees the request before anybody else.
  */
-export async function answerInMemory(app: ServedApplication, request: Request, remoteAddress = ''): Promise<Response> {
+export async function answerInMemory(app: ServedApplication, request: Request, remoteAddress = '', prepare?: (req: TransportRequest) => void): Promise<Response> {
   const outgoing = new MemoryOutgoing();
   const req = new TransportRequest(new MemoryIncoming(request, remoteAddress), outgoing, app.defaults);
   req.startedMs = app.clock.monotonicMs();
+  prepare?.(req);
   const close: Close = async (isFinished, failure) => {
     if (outgoing.destroyed) return;
     req.failure = failure;
@@ -77,7 +82,10 @@ export async function answerInMemory(app: ServedApplication, request: Request, r
     if (req.isAnswered) await app.finish(req, isFinished ? undefined : failure ?? new ClientDisconnected());
   };
   request.signal.addEventListener('abort', () => void close(false), { once: true });
-  const response = await app.handle(req);
+  return respond(app, request, req, outgoing, await app.handle(req), close);
+}
+
+async function respond(app: ServedApplication, request: Request, req: TransportRequest, outgoing: MemoryOutgoing, response: HttpResponse, close: Close): Promise<Response> {
   req.isAnswered = true;
   app.count(req, response, app.clock.monotonicMs() - req.startedMs);
   const headers = new Headers();
@@ -96,6 +104,41 @@ export async function answerInMemory(app: ServedApplication, request: Request, r
   }
   await close(true);
   return new Response(isEmpty ? null : body as string | Uint8Array<ArrayBuffer> | null, { status, headers }); // pieces have left above
+}
+
+/** A WebSocket that is open, as its client has it. */
+export interface OpenedInMemory {
+  readonly headers: Headers;
+  readonly stream: Duplex;
+  readonly socket: WebSocketConnection;
+}
+
+/** Answers a request that asks for a WebSocket: with the client's end of an open one, or an ordinary answer. */
+export async function upgradeInMemory(app: ServedApplication, request: Request, remoteAddress = ''): Promise<Response | OpenedInMemory> {
+  const outgoing = new MemoryOutgoing();
+  const incoming = new MemoryIncoming(request, remoteAddress);
+  const req = new TransportRequest(incoming, outgoing, app.defaults);
+  if (app.upgrade === undefined || !asksForWebSocket({ method: req.method, rawHeaders: incoming.rawHeaders, httpVersionMajor: 1, httpVersionMinor: 1 }) || app.hasSocketAt?.(req.path) !== true) return answerInMemory(app, request, remoteAddress);
+  req.startedMs = app.clock.monotonicMs();
+  const end = async (isFinished: boolean, failure?: unknown): Promise<void> => {
+    if (outgoing.destroyed) return;
+    outgoing.close(isFinished);
+    await app.finish(req, failure);
+  };
+  const response = await app.upgrade(req);
+  if (!(response instanceof SwitchingProtocols)) return respond(app, request, req, outgoing, response, end);
+  req.isAnswered = true;
+  app.count(req, response, app.clock.monotonicMs() - req.startedMs);
+  const headers = new Headers();
+  const fields = response.fields(app.securesCookies || req.scheme === 'https');
+  for (let index = 0; index < fields.length; index += 2) headers.append(fields[index]!, fields[index + 1]!);
+  headers.set(req.idField, req.id);
+  const [server, client] = duplexPair();
+  const socket = response.open(server, { req, onClosed: () => outgoing.close(false), onOver: (_socket, failure) => void app.finish(req, failure) });
+  server.once('close', () => setImmediate(() => client.destroy())); // behind what was sent before
+  client.once('close', () => server.destroy());
+  socket.start(Buffer.alloc(0)); // what it sends waits in the stream until the client listens
+  return { headers, stream: client, socket };
 }
 
 function lengthOf(response: HttpResponse, isHead: boolean): number {

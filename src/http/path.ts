@@ -218,7 +218,8 @@ export function fillTemplate(name: string, parsed: ParsedTemplate, params: Reado
   return path;
 }
 
-function encodeLiteral(literal: string): string {
+/** Literal text of a template as it stands in a path. */
+export function encodeLiteral(literal: string): string {
   return encodeURI(literal).replaceAll('?', '%3F').replaceAll('#', '%23');
 }
 

@@ -90,6 +90,14 @@ export class ErrorRenderer {
     return problem(500, req.id, { trace });
   }
 
+  /** An error that nothing handled behind the answer: on a WebSocket. */
+  tell(error: unknown, req: TransportRequest): void {
+    this.#errors.add(1);
+    this.#log.error('unhandled_error', error, req.logFields());
+    if (req.event !== undefined) failRequest(req.event, error);
+    this.#onUnhandled?.(error, req.id);
+  }
+
   #problemOf(error: HTTPException, req: TransportRequest, trace?: string): HttpResponse {
     try {
       return problemOf(error, req.id, trace);

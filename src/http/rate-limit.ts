@@ -7,6 +7,7 @@ import { SvcError } from '../errors.ts';
 import { bool, closest, given, readOptions, text } from '../options.ts';
 import { isToken } from './headers.ts';
 import { OneApplication } from './one-application.ts';
+import { isServedByMany } from './processes.ts';
 import { parseTemplate } from './path.ts';
 import { isThenable } from './pipeline.ts';
 import { ProxyWatch, readTrustProxy } from './proxy.ts';
@@ -78,6 +79,9 @@ export class RateLimitMiddleware implements Middleware {
   /** What its limit is called. */
   readonly name: string;
   readonly #gate: Gate;
+  readonly #isShared: boolean;
+  /** The functions that tell clients apart. */
+  readonly #keys: readonly RateLimitKey[];
   readonly #limit: Limit;
   readonly #epochMs: (() => number) | undefined;
   readonly #rules: readonly Rule[];
@@ -96,6 +100,8 @@ export class RateLimitMiddleware implements Middleware {
       legacyHeaders: bool(false), ...STORE_OPTIONS,
     });
     this.name = checkedName('RateLimitMiddleware', name);
+    this.#isShared = store.store !== undefined;
+    this.#keys = [key, ...(rules ?? []).map((rule) => rule.key)].filter((each) => typeof each === 'function');
     this.#gate = new Gate(store);
     this.#epochMs = legacyHeaders ? () => this.#nowMs() : undefined;
     // an address has no blank, so these buckets need no name to be told from the others: one string less a request
@@ -123,6 +129,10 @@ export class RateLimitMiddleware implements Middleware {
     const others = middleware.filter((layer) => layer.kind === 'rate-limit');
     for (const route of routes) this.#enter(route, others[0] === this);
     const subject = 'middleware rate-limit';
+    if (!this.#isShared && isServedByMany(view)) {
+      yield { rule: 'SVC403', severity: 'warning', subject, message: 'each process counts for itself, so that clients may do so many times as much as there are workers', remedy: 'Give it a store that all processes share: new RateLimitMiddleware({ store: new RedisRateLimitStore(redis) })' };
+    }
+    yield* this.#misplaced(subject, view);
     const twin = others.slice(0, others.indexOf(this)).find((layer) => layer instanceof RateLimitMiddleware && layer.name === this.name);
     if (twin !== undefined) {
       yield { rule: 'SVC121', severity: 'error', subject, message: `another one around it is named "${this.name}", too`, remedy: `Give one of the two a name of its own: new RateLimitMiddleware({ name: 'account', … })` };
@@ -133,6 +143,23 @@ export class RateLimitMiddleware implements Middleware {
       yield {
         rule: 'SVC121', severity: 'warning', subject, message: `the rule "${limit.name}" fits no route` + (near === undefined || near === template ? '' : `: did you mean "${near}"?`),
         remedy: 'Write path and methods of the rule as a route has them',
+      };
+    }
+  }
+
+  /** What clients could make work, or choose, before they are counted. */
+  *#misplaced(subject: string, { middleware }: CompiledView): Generator<Omit<Finding, 'place'>> {
+    const outer = middleware.slice(0, middleware.indexOf(this)).find(({ kind }) => kind === 'idempotency' || kind === 'session' && this.#keys.length === 0);
+    if (outer !== undefined) {
+      yield {
+        rule: 'SVC121', severity: 'warning', subject, message: `the layer "${outer.kind}" around it does its work for requests that are refused, too`,
+        remedy: `Register RateLimitMiddleware before ${outer.constructor.name}`,
+      };
+    }
+    if (this.#keys.some((key) => /x-forwarded-for|x-real-ip|true-client-ip|x-client-ip|['"`]forwarded['"`]/i.test(Function.prototype.toString.call(key)))) {
+      yield {
+        rule: 'SVC210', severity: 'error', subject, message: 'its key is a field that every client can write: whoever changes it is somebody else each time',
+        remedy: 'Name the proxies instead (trustProxy), and leave out the key: req.ip is the address of the client then',
       };
     }
   }

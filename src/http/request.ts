@@ -285,10 +285,10 @@ export class TransportRequest implements HttpRequest {
   json(options: BodyOptions = {}): Promise<unknown> { return this.readJson(options, same); }
 
   /**
-   * `json()` together with what is made of the value. Without escapes in the text no string can have a lone surrogate:
-   * `isWellFormed` saves the validator the search. @internal
+   * `json()` together with what is made of the value. `isPlainJson`: without escapes in the text no string can
+   * have a lone surrogate, which saves the validator the search. @internal
    */
-  readJson<T>(options: BodyOptions, use: (value: unknown, isWellFormed: boolean) => T | PromiseLike<T>): Promise<T> {
+  readJson<T>(options: BodyOptions, use: (value: unknown, isPlainJson: boolean) => T | PromiseLike<T>): Promise<T> {
     const declared = findField(this.#incoming.rawHeaders, 'content-type');
     if (declared !== undefined && declared !== 'application/json' && !isJsonType(declared)) return Promise.reject(new HTTPException(415, 'The request body must be application/json'));
     return this.#read('json()', options, DEFAULT_MAX_BYTES, (bytes) => {
@@ -443,6 +443,13 @@ export class TransportRequest implements HttpRequest {
 }
 
 function same<T>(value: T): T { return value; }
+
+/** The path of a request target, as {@link TransportRequest} has it. @internal */
+export function pathOf(target: string): string {
+  const start = target.charCodeAt(0) === 47 ? 0 : /^https?:\/\/[^/?#]*/i.exec(target)?.[0].length ?? 0;
+  const question = target.indexOf('?', start);
+  return target.slice(start, question === -1 ? target.length : question) || '/';
+}
 
 /** @throws BadRequest for an empty body, and for bytes that are no UTF-8 */
 function jsonText(bytes: Uint8Array): string {

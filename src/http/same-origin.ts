@@ -19,11 +19,11 @@ export function foreignPage(req: HttpRequest, { trusted, allowsSameSite, knowsSc
   const { origin, 'sec-fetch-site': site } = req.headers;
   if (origin !== undefined && trusted.has(origin)) return undefined;
   if (site !== undefined) return site === 'same-origin' || site === 'none' || site === 'same-site' && allowsSameSite ? undefined : 'site';
-  return origin === undefined || isOwn(origin, req, knowsScheme) ? undefined : 'origin';
+  return origin === undefined || isOwnOrigin(origin, req, knowsScheme) ? undefined : 'origin';
 }
 
-/** A proxy may speak TLS for us: without word from a trusted one, a request without TLS may come from either page of its host. */
-function isOwn(origin: string, req: HttpRequest, knowsScheme: boolean): boolean {
+/** Whether an origin is the application's own. A proxy may speak TLS for us: without word from a trusted one, a request without TLS may come from either page of its host. */
+export function isOwnOrigin(origin: string, req: HttpRequest, knowsScheme: boolean): boolean {
   const scheme = origin.slice(0, origin.indexOf(':'));
   if (scheme !== req.scheme && (knowsScheme || scheme !== 'https')) return false;
   const own = `${scheme}://${req.host}`;

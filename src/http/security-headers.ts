@@ -10,6 +10,7 @@ import { bool, given, int, oneOf, readOptions, shown } from '../options.ts';
 import { ContentSecurityPolicy } from './content-security-policy.ts';
 import { isFieldValue } from './headers.ts';
 import { HttpResponse, JSON_TYPE } from './response.ts';
+import { readTrustProxy } from './proxy.ts';
 import type { Finding } from '../findings.ts';
 import type { OptionKind } from '../options.ts';
 import type { Directives } from './content-security-policy.ts';
@@ -79,6 +80,8 @@ export class SecurityHeadersMiddleware implements Middleware {
   readonly #policy: ContentSecurityPolicy | undefined;
   /** By [is a document][is https]. */
   readonly #fields: readonly (readonly (readonly string[])[])[];
+  /** Whether somebody has asked for it by name. */
+  readonly #asksForTls: boolean;
   #isProduction = false;
 
   /** @throws SvcError `E_CSP`, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
@@ -94,6 +97,7 @@ export class SecurityHeadersMiddleware implements Middleware {
       contentTypeOptions: bool(true),
     });
     const { contentSecurityPolicy = {}, strictTransportSecurity = {}, permissionsPolicy = PERMISSIONS } = read;
+    this.#asksForTls = typeof read.strictTransportSecurity === 'object';
     this.#policy = contentSecurityPolicy === false ? undefined : new ContentSecurityPolicy(contentSecurityPolicy);
     const everywhere = fieldsOf([[CSP, this.#policy?.text ?? false], ['X-Content-Type-Options', read.contentTypeOptions && 'nosniff'],
       ['Referrer-Policy', read.referrerPolicy], ['Cross-Origin-Resource-Policy', read.crossOriginResourcePolicy]]);
@@ -108,8 +112,21 @@ export class SecurityHeadersMiddleware implements Middleware {
     return response instanceof HttpResponse ? this.#protect(req, response) : response.then((settled) => this.#protect(req, settled));
   }
 
-  *compile({ env, middleware }: CompiledView): Iterable<Omit<Finding, 'place'>> {
+  *compile(view: CompiledView): Iterable<Omit<Finding, 'place'>> {
+    const { env, middleware } = view;
     this.#isProduction = env === 'production';
+    if (this.#isProduction && this.#asksForTls && view.config('tlsCert') === undefined && readTrustProxy(view.config('trustProxy')) === undefined) {
+      yield {
+        rule: 'SVC211', severity: 'warning', subject: 'middleware security-headers', message: 'browsers are told to come with TLS only, and neither a certificate nor a proxy that speaks TLS is known here',
+        remedy: 'Name the proxy (trustProxy), or the certificate (SVC_TLS_CERT, SVC_TLS_KEY); or leave out strictTransportSecurity',
+      };
+    }
+    if (this.#isProduction && this.#policy === undefined) {
+      yield {
+        rule: 'SVC211', severity: 'warning', subject: 'middleware security-headers', message: 'it sends no content security policy, so that a script that gets into a page may do anything',
+        remedy: "Leave out contentSecurityPolicy: false; an API's answers need none but the default",
+      };
+    }
     const misplaced = middleware.slice(0, middleware.indexOf(this)).find((layer) => INSIDE.has(layer.kind));
     if (misplaced === undefined) return;
     yield {

@@ -34,6 +34,8 @@ export interface Sending {
   readonly endless: Set<EndlessPieces>;
 }
 
+const UPGRADE_REQUIRED = 426;
+
 /** The most bytes that are written at once: what a client has taken of more than that could not be told. */
 const SLICE_BYTES = 131_072;
 
@@ -90,7 +92,8 @@ function headOf(response: HttpResponse, req: SentTo, isLast: boolean, { securesC
     head = [...fields, idField, req.id];
     if (length >= 0) head.push('Content-Length', length);
   }
-  if (isLast) head.push('Connection', 'close');
+  if (response.status === UPGRADE_REQUIRED) head.push('Connection', isLast ? 'Upgrade, close' : 'Upgrade'); // it names its Upgrade (RFC 9110 §7.8)
+  else if (isLast) head.push('Connection', 'close');
   return head as string[]; // the type has no numbers; node:http takes them
 }
 

@@ -20,6 +20,7 @@ import { USUAL_IDENTITY } from './request-id.ts';
 import { HttpResponse } from './response.ts';
 import { send } from './send.ts';
 import { SlowReaders } from './slow-readers.ts';
+import { OpenSockets } from './ws-server.ts';
 import type { IncomingMessage, RequestListener, Server, ServerOptions, ServerResponse } from 'node:http';
 import type { AddressInfo, Server as NetServer, Socket } from 'node:net';
 import type { Clock } from '../clock.ts';
@@ -29,6 +30,7 @@ import type { ConnectionMeter } from './connection-meter.ts';
 import type { Awaitable } from './contracts.ts';
 import type { Limits } from './limits.ts';
 import type { Outcome, RequestDefaults } from './request.ts';
+import type { HeadVerdict } from './request-head.ts';
 import type { RequestIdentity } from './request-id.ts';
 import type { Sending } from './send.ts';
 import type { SecureTransport } from './tls.ts';
@@ -50,6 +52,10 @@ export interface ServedApplication {
   readonly connections?: ConnectionMeter | undefined;
   /** Answers. Never throws, never rejects. */
   handle(req: TransportRequest): Awaitable<HttpResponse>;
+  /** Whether a WebSocket can be opened at a path; undefined where there are none. */
+  hasSocketAt?(path: string): boolean;
+  /** Answers a request that asks for one: with 101, or any other answer to refuse it. Never throws, never rejects. */
+  upgrade?(req: TransportRequest): Awaitable<HttpResponse>;
   /** Runs what the request left for afterwards; a promise where that takes time. Never throws, never rejects. */
   finish(req: TransportRequest, outcome: Outcome): Awaitable<void>;
   /** Told of every answer and how long it took to make, in milliseconds. */
@@ -66,6 +72,8 @@ export interface ListenOptions {
   readonly port?: number | undefined;
 }
 
+/** What a server answers that is about to stop, where it cannot go on with a connection. */
+const LEAVING: HeadVerdict = Object.freeze({ status: 503, detail: 'The server is about to stop' });
 /** How often connections are looked at that take too long. */
 const CHECK_INTERVAL_MS = 1_000;
 /** For how long the rest of a body that nobody wants is read, so that its sender gets to see the answer. */
@@ -92,6 +100,7 @@ export class HttpServer {
   /** One listener for every answer: it finds the request on the answer that it is called for. */
   readonly #onClose: (this: ServerResponse) => void;
   readonly #sending: Sending;
+  readonly #sockets: OpenSockets;
   /** Tells clients that leave from those that have ended their side only. */
   readonly #watchEnd: ReturnType<typeof allowHalfClose>;
 
@@ -116,7 +125,7 @@ export class HttpServer {
       maxHeaderSize: limits.maxHeaderBytes,
       optimizeEmptyRequests: true,
       requireHostHeader: false, // node:http refuses without a body; see request-head.ts
-      shouldUpgradeCallback: () => false, // answered as it stands: nobody here speaks another protocol (RFC 9110 §7.8)
+      shouldUpgradeCallback: (incoming) => this.#sockets.isAskedFor(incoming), // others are answered as they stand: nobody here speaks another protocol (RFC 9110 §7.8)
     };
     const listener: RequestListener = (incoming, outgoing) => this.#onRequest(incoming, outgoing);
     this.#secure = secure;
@@ -124,6 +133,13 @@ export class HttpServer {
     this.#server.maxHeadersCount = 0; // beyond it node:http drops fields and says nothing; see request-head.ts
     this.#server.on('clientError', (error, socket) => onClientError(error, socket as Socket, this.#identity));
     this.#server.on('connect', (_, socket) => refuseSocket(socket as Socket, 501, this.#identity));
+    this.#sockets = new OpenSockets(app, {
+      begin: (req, incoming) => this.#beginUpgrade(req, incoming),
+      refuse: (req, outgoing, response) => this.#refuseUpgrade(req, outgoing, response),
+      answered: () => this.#leave(),
+      closed: () => this.#leaveSocket(),
+    });
+    this.#server.on('upgrade', (incoming, socket, head) => this.#sockets.onUpgrade(incoming, socket as Socket, head));
     this.#server.on('checkExpectation', (incoming: IncomingMessage, outgoing) => this.#onRequest(incoming, outgoing));
     this.#server.on('checkContinue', (incoming: IncomingMessage, outgoing) => {
       continueLater(incoming, outgoing);
@@ -178,9 +194,11 @@ export class HttpServer {
     if (!this.#server.listening && adopted === undefined) return 0;
     this.#isDraining = true;
     this.#finishEndless();
+    this.#sockets.goAway();
     const closed = adopted === undefined ? new Promise<void>((resolve) => { this.#server.close(() => resolve()); }) : this.#left(adopted);
     const idle = Promise.withResolvers<void>();
     this.#endAll = () => {
+      this.#sockets.terminate();
       this.#secure?.closeAllConnections();
       this.#server.closeAllConnections(); // those that never sent a request hold close() up otherwise
       idle.resolve();
@@ -195,6 +213,7 @@ export class HttpServer {
     await closed;
     this.closeIdle();
     await idle.promise;
+    await this.#sockets.ended();
     return cut;
   }
 
@@ -202,8 +221,10 @@ export class HttpServer {
   closeIdle(): void {
     this.#server.closeIdleConnections();
     this.#whenIdle = this.#endAll;
-    if (this.#inFlight === 0) this.#whenIdle?.();
+    if (this.#isIdle) this.#whenIdle?.();
   }
+
+  get #isIdle(): boolean { return this.#inFlight === 0 && this.#sockets.size === 0; }
 
   /** Resolves when no adopted connection is left: node:http counts only those that it accepts itself. */
   async #left(adopted: ReadonlySet<Socket>): Promise<void> {
@@ -336,7 +357,37 @@ export class HttpServer {
 
   #leave(): void {
     this.#inFlight--;
-    if (this.#isDraining && this.#inFlight === 0) setImmediate(() => this.#whenIdle?.());
+    this.#leaveSocket();
+  }
+
+  #leaveSocket(): void {
+    if (this.#isDraining && this.#isIdle) setImmediate(() => this.#whenIdle?.());
+  }
+
+  /** A request that asks for a WebSocket. Answers what refuses it before the application sees it. */
+  #beginUpgrade(req: TransportRequest, incoming: IncomingMessage): HttpResponse | undefined {
+    const connection = connectionOf(incoming.socket);
+    this.#inFlight++;
+    connection.requests++;
+    req.connection = connection;
+    req.startedMs = this.#app.clock.monotonicMs();
+    const verdict = judgeHead(incoming, this.#limits.maxHeaderFields) ?? this.#crowd.judge(connection, this.#inFlight);
+    if (verdict !== undefined && verdict.status !== 0) return refusalOf(verdict, req.id);
+    return this.#isDraining ? refusalOf(LEAVING, req.id) : undefined;
+  }
+
+  /** An ordinary answer, the last of its connection. */
+  #refuseUpgrade(req: TransportRequest, outgoing: Exchange, response: HttpResponse): void {
+    outgoing[REQUEST] = req;
+    req.connection!.hasSaidClose = true; // #beginUpgrade() has set it
+    try {
+      send(outgoing, response, req, true, this.#sending)?.catch((error: unknown) => this.#onSourceFailure(req, error));
+    } catch (error) { // as in #answer()
+      req.failure = error;
+      this.#app.countCut?.('failed');
+      this.#app.log.error('response_refused', error, req.logFields());
+      outgoing.destroy();
+    }
   }
 }
 

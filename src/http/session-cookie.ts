@@ -57,6 +57,12 @@ export class KeptCookie {
     return { name: secure ? this.#name : this.#plainName, secure };
   }
 
+  /** What it is called over TLS, or in production. */
+  get secureName(): string { return this.#secure === false ? this.#plainName : this.#name; }
+
+  /** What it is called elsewhere. */
+  get plainName(): string { return this.#secure === true ? this.#name : this.#plainName; }
+
   /** What a value is bound to, so that it counts in this cookie alone: two of one name may have other paths. No name has a `;`. */
   boundName({ name }: HostCookie): string {
     const { path, domain } = this.#attributes;

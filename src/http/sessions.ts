@@ -10,12 +10,15 @@
 import { SvcError } from '../errors.ts';
 import { Keyring, authSecrets } from '../keys.ts';
 import { bool, given, readOptions } from '../options.ts';
+import { MemoryRecordStore } from '../stores.ts';
 import { OneApplication } from './one-application.ts';
+import { isServedByMany } from './processes.ts';
 import { isThenable } from './pipeline.ts';
 import { keepPrivate } from './session-caching.ts';
 import { KeptCookie } from './session-cookie.ts';
 import { CookieKeeper, StoreKeeper } from './session-keepers.ts';
 import { SESSION } from './state.ts';
+import type { Env } from '../config.ts';
 import type { Finding } from '../findings.ts';
 import type { Secrets } from '../keys.ts';
 import type { RecordStore } from '../stores.ts';
@@ -84,6 +87,9 @@ export class SessionMiddleware implements Middleware {
   /** The keys that sessions are signed with, for whatever is bound to them; undefined while there is no secret. @internal */
   get ring(): Keyring | undefined { return this.#ring; }
 
+  /** What the cookie is called where the application runs. @internal */
+  cookieNameIn(env: Env): string { return env === 'production' ? this.#cookie.secureName : this.#cookie.plainName; }
+
   *compile(view: CompiledView): Generator<Omit<Finding, 'place'>> {
     const subject = 'middleware session';
     const stranger = this.#application.claim(subject, view);
@@ -96,6 +102,15 @@ export class SessionMiddleware implements Middleware {
       };
     }
     yield* this.#cookie.findings(subject, view.env);
+    if (this.#store instanceof MemoryRecordStore && isServedByMany(view)) {
+      yield { rule: 'SVC403', severity: 'warning', subject, message: 'its sessions are in the memory of one process: the next request of a visitor may reach another, which does not know them', remedy: 'Leave out the store, and sessions are in signed cookies; or give it one that all processes share: new DatabaseRecordStore(db)' };
+    }
+    if (this.#own !== undefined && this.#own.sharesWith(ringOf(view))) {
+      yield {
+        rule: 'SVC205', severity: 'warning', subject, message: 'its secret is the authSecret of the application: a leak of either opens both',
+        remedy: 'Leave out secrets, and the keys are derived from authSecret; or give it a secret of its own',
+      };
+    }
     const ring = this.#ring = this.#own ?? ringOf(view);
     if (ring === undefined) return; // SVC205 says so
     const terms = { services: view.services, ring, cookie: this.#cookie, maxAgeSeconds: this.#maxAgeSeconds, absoluteSeconds: this.#absoluteSeconds, isSealed: this.#isSealed };

@@ -54,6 +54,9 @@ export class TrustedHostMiddleware implements Middleware {
     this.#own = this.#exact = new Set(names.map((name) => name.startsWith('.') ? name.slice(1) : name));
   }
 
+  /** The first of its names: what it lets pass wherever it runs. @internal */
+  get usualHost(): string { return this.#own.values().next().value!; } // there is one
+
   handle(req: HttpRequest, next: Next): Awaitable<HttpResponse> {
     const { host } = req;
     if (this.#exact.has(host) || req.route?.meta['trustedHost'] === false) return next(); // most requests name no port, and are as they are written here

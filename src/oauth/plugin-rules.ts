@@ -25,6 +25,15 @@ export function rulesOf(options: ReadOptions, { env, storage }: { readonly env: 
       },
     },
     {
+      id: 'SVC204', severity: 'error', phase: 'security',
+      why: 'A password, a code or a token that can be tried as often as somebody likes is found in the end',
+      remedy: 'Leave out limits, or give each a number: limits: { login: 20, token: 60 }',
+      run(_view, report) {
+        const open = (['login', 'callback', 'token', 'forged'] as const).filter((name) => options.limits[name] === undefined);
+        if (open.length > 0) report(subject, `its limits are off: ${open.join(', ')}`);
+      },
+    },
+    {
       id: 'oauth/provider', severity: 'error', phase: 'graph',
       why: 'A provider for development knows no passwords, and one that is reached without TLS is whoever answers',
       remedy: 'Give production a real identity provider, without allowInsecure; where this is development or a test, say so: SVC_ENV=development',

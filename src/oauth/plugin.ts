@@ -15,6 +15,7 @@ import { services } from '../http/state.ts';
 import { AccessTokens } from './access-tokens.ts';
 import { OAuthAnswers, answering } from './answers.ts';
 import { Audit } from './audit.ts';
+import { describeEndpoint } from './document.ts';
 import { DPoP } from './dpop.ts';
 import { Endpoints } from './endpoints.ts';
 import { FailurePages } from './failure-page.ts';
@@ -39,6 +40,7 @@ import type { Logger } from '../log.ts';
 import type { Awaitable, Host, HttpRequest, Plugin } from '../http/contracts.ts';
 import type { HttpResponse } from '../http/response.ts';
 import type { OwnPages } from '../http/same-origin.ts';
+import type { EndpointName } from './document.ts';
 import type { ConnectedProvider } from './endpoint-parts.ts';
 import type { OAuthPluginOptions, ReadOptions } from './plugin-options.ts';
 import type { LoginRow, TokenStore } from './token-store.ts';
@@ -60,7 +62,7 @@ const HOLD_MS = 25;
 const SAFE_METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS']);
 const CLEAN_UP_MS = 600_000;
 const CLEAN_UP_BATCH = 1_000;
-const ROUTE = { public: 'people log in here', mcp: false, tags: ['oauth'], meta: { csrf: false } } as const; // they look at where a request comes from themselves
+const ROUTE = { public: 'people log in here', mcp: false, tags: ['oauth'], meta: { csrf: false, rateLimit: 'own' } } as const; // they look at where a request comes from themselves
 
 /** Login through identity providers; see the README of this folder. */
 export class OAuthPlugin implements Plugin {
@@ -128,8 +130,11 @@ export class OAuthPlugin implements Plugin {
     const parts = this.#registered = this.#assemble(host);
     const { endpoints, connected } = parts;
     host.use(new OAuthAnswers(PREFIX, this.#options.mode === 'cookie' ? new FailurePages(PREFIX, this.#options.errorPath) : undefined), 'outside');
-    const route = (path: string, methods: readonly string[], run: (req: HttpRequest) => Awaitable<HttpResponse>): void => {
-      host.routes.route(PREFIX + path, methods, ROUTE, answering(run));
+    const route = (path: string, methods: readonly ('GET' | 'POST')[], run: (req: HttpRequest) => Awaitable<HttpResponse>): void => {
+      for (const method of methods) {
+        const { meta, ...texts } = describeEndpoint(path.slice(path.lastIndexOf('/') + 1) as EndpointName, method, this.#options); // each ends in its name
+        host.routes.route(PREFIX + path, [method], { ...ROUTE, ...texts, meta: { ...ROUTE.meta, ...meta } }, answering(run));
+      }
     };
     const [first] = [...connected.values()] as [ConnectedProvider]; // there is one at least
     route('/login', ['GET'], (req) => endpoints.login(req, first));

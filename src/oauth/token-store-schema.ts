@@ -46,9 +46,10 @@ export const OAUTH_TABLES: Readonly<Record<'sqlite' | 'postgres' | 'mysql' | 'ma
 function tablesOfMySql(): readonly string[] {
   const ascii = 'CHARACTER SET ascii COLLATE ascii_bin';
   const exact = 'CHARACTER SET utf8mb4 COLLATE utf8mb4_bin';
+  const subject = 'VARBINARY(767)'; // collations of text do not see spaces at the end; and longer keys MySQL 5.6 does not have
   return [
     `CREATE TABLE svc_oauth_login (
-  id VARCHAR(32) ${ascii} NOT NULL PRIMARY KEY, sub VARCHAR(255) ${exact} NOT NULL, provider VARCHAR(64) ${exact} NOT NULL, subject VARCHAR(255) ${exact} NOT NULL,
+  id VARCHAR(32) ${ascii} NOT NULL PRIMARY KEY, sub ${subject} NOT NULL, provider VARCHAR(64) ${exact} NOT NULL, subject VARCHAR(255) ${exact} NOT NULL,
   gen BIGINT NOT NULL, cur_hash CHAR(64) ${ascii} NOT NULL, prev_hash CHAR(64) ${ascii}, scopes TEXT ${exact} NOT NULL, claims TEXT ${exact} NOT NULL,
   auth_time BIGINT NOT NULL, created_at BIGINT NOT NULL, last_used_at BIGINT NOT NULL, rotated_at BIGINT, delivered_at BIGINT,
   idle_expires_at BIGINT NOT NULL, abs_expires_at BIGINT NOT NULL, revoked_at BIGINT, revoke_reason VARCHAR(16) ${ascii},
@@ -60,6 +61,6 @@ function tablesOfMySql(): readonly string[] {
   return_to TEXT ${exact}, nonce VARCHAR(64) ${ascii} NOT NULL, created_at BIGINT NOT NULL, expires_at BIGINT NOT NULL,
   INDEX svc_oauth_state_end (expires_at)
 ) ENGINE=InnoDB`,
-    `CREATE TABLE svc_oauth_subject (sub VARCHAR(255) ${exact} NOT NULL PRIMARY KEY, valid_after BIGINT NOT NULL) ENGINE=InnoDB`,
+    `CREATE TABLE svc_oauth_subject (sub ${subject} NOT NULL PRIMARY KEY, valid_after BIGINT NOT NULL) ENGINE=InnoDB`,
   ];
 }

@@ -32,7 +32,7 @@ const ROTATE_BOUND = ROTATE.replace('SET gen', 'SET cnf_jkt = ?, gen').replace('
 
 /** A row of svc_oauth_login as the database has it. */
 interface LoginRecord {
-  readonly id: string; readonly sub: string; readonly provider: string; readonly subject: string; readonly gen: number;
+  readonly id: string; readonly sub: string | Uint8Array; readonly provider: string; readonly subject: string; readonly gen: number;
   readonly cur_hash: string; readonly prev_hash: string | null; readonly scopes: string; readonly claims: string;
   readonly auth_time: number; readonly created_at: number; readonly last_used_at: number; readonly rotated_at: number | null; readonly delivered_at: number | null;
   readonly idle_expires_at: number; readonly abs_expires_at: number; readonly revoked_at: number | null; readonly revoke_reason: RevokeReason | null;
@@ -175,7 +175,8 @@ export class SqlTokenStore implements TokenStore {
 
 function loginOf(row: LoginRecord): LoginRow {
   return {
-    id: row.id, sub: row.sub, provider: row.provider, subject: row.subject, generation: row.gen, currentHash: row.cur_hash, previousHash: row.prev_hash,
+    id: row.id, sub: typeof row.sub === 'string' ? row.sub : Buffer.from(row.sub).toString(), provider: row.provider, // bytes in MySQL and MariaDB
+    subject: row.subject, generation: row.gen, currentHash: row.cur_hash, previousHash: row.prev_hash,
     scopes: row.scopes === '' ? [] : row.scopes.split(' '), claims: JSON.parse(row.claims) as Record<string, unknown>, // written by addLogin()
     authenticatedAt: row.auth_time, createdAt: row.created_at, lastUsedAt: row.last_used_at, rotatedAt: row.rotated_at, deliveredAt: row.delivered_at,
     idleExpiresAt: row.idle_expires_at, absoluteExpiresAt: row.abs_expires_at, revokedAt: row.revoked_at, revokeReason: row.revoke_reason,

@@ -11,9 +11,9 @@ import { spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { tracingChannel } from 'node:diagnostics_channel';
 import { createServer } from 'node:http';
-import { Duplex } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { inject, serverOf } from '../support/inject.ts';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 
 const { values } = parseArgs({
@@ -99,7 +99,6 @@ async function child(side: string, name: string): Promise<void> {
 async function svc(): Promise<Server> {
   const dist = new URL(values.dist ?? '../../dist/', import.meta.url);
   const { CORSMiddleware, Field, RateLimitMiddleware, Schema, SecurityHeadersMiddleware, Svc, float, int, list, literal, reply, str } = await import(new URL('index.js', dist).href) as typeof import('svc');
-  const { HttpServer } = await import(new URL('http/server.js', dist).href) as { HttpServer: new (app: object) => { node: Server } };
   const app = new Svc({ accessLog: name() === 'logged' });
   if (name() === 'watched') watch();
   const counts = new WeakMap<object, number>();
@@ -138,8 +137,7 @@ async function svc(): Promise<Server> {
   if (name() === 'stack') {
     app.use(new SecurityHeadersMiddleware()).use(new CORSMiddleware({ origins: ['https://app.example'] })).use(new RateLimitMiddleware({ perMinute: 1_000_000 }));
   }
-  await app.startup();
-  return new HttpServer(app).node;
+  return serverOf(() => app.run({ port: 0, handleSignals: false }));
 }
 
 /** What an instrumentation does at least: an object for each part, the one around it out of a store. */
@@ -249,83 +247,6 @@ const STACK_FIELDS = [
   'Content-Security-Policy', "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'", 'X-Content-Type-Options', 'nosniff',
   'Referrer-Policy', 'strict-origin-when-cross-origin', 'Cross-Origin-Resource-Policy', 'same-origin',
 ];
-
-/** A connection without a kernel below it. */
-class FakeSocket extends Duplex {
-  bytes = 0;
-  first = '';
-  was = 0;
-  readonly remoteAddress = '127.0.0.1';
-
-  constructor() { super({ allowHalfOpen: true }); }
-
-  override _read(): void { /* pushed into from outside */ }
-
-  #take(chunk: Buffer): void {
-    if (this.first.length < 1_000) this.first += chunk.toString('latin1');
-    this.bytes += chunk.length;
-  }
-
-  override _write(chunk: Buffer, _encoding: string, done: () => void): void {
-    this.#take(chunk);
-    done();
-  }
-
-  override _writev(chunks: { chunk: Buffer }[], done: () => void): void {
-    for (const { chunk } of chunks) this.#take(chunk);
-    done();
-  }
-
-  setTimeout(): this { return this; }
-  setNoDelay(): this { return this; }
-  setKeepAlive(): this { return this; }
-  ref(): this { return this; }
-  unref(): this { return this; }
-}
-
-const SOCKETS = 64;
-const WARM_MS = 600;
-const SLICES = 6;
-const SLICE_MS = 100;
-
-/** CPU nanoseconds per request: the best of several slices. */
-async function inject(server: Server, request: Buffer, status: number): Promise<number> {
-  const turn = (): Promise<void> => new Promise((resolve) => { setImmediate(resolve); });
-  const sockets = Array.from({ length: SOCKETS }, () => new FakeSocket());
-  for (const socket of sockets) {
-    server.emit('connection', socket);
-    socket.resume();
-  }
-  await turn();
-  let answered = 0;
-  const step = async (): Promise<void> => {
-    for (const socket of sockets) {
-      socket.was = socket.bytes;
-      socket.push(request);
-    }
-    let count = 0;
-    for (let turns = 0; turns < 200 && count < SOCKETS; turns++) {
-      await turn();
-      count = 0;
-      for (const socket of sockets) if (socket.bytes > socket.was) count++;
-    }
-    if (count < SOCKETS) throw new Error('no answer');
-    answered += SOCKETS;
-  };
-  await step();
-  await turn();
-  if (!sockets[0]!.first.startsWith(`HTTP/1.1 ${status} `)) throw new Error(`wrong answer: ${sockets[0]!.first.slice(0, 300)}`);
-  for (const until = performance.now() + WARM_MS; performance.now() < until;) await step();
-  let best = Infinity;
-  for (let slice = 0; slice < SLICES; slice++) {
-    answered = 0;
-    const before = process.cpuUsage();
-    for (const until = performance.now() + SLICE_MS; performance.now() < until;) await step();
-    const { user, system } = process.cpuUsage(before);
-    best = Math.min(best, (user + system) * 1_000 / answered);
-  }
-  return best;
-}
 
 if (values.child !== undefined) await child(values.child, values.scenario!);
 else process.exitCode = parent();

@@ -113,7 +113,7 @@ test('DatabasePlugin refuses to start in production while migrations are pending
 
 test('DatabasePlugin refuses a bad address or option where it is made, and a missing directory at start', async (t) => {
   assert.throws(() => new DatabasePlugin('sqlite:'), fault('E_DB_URL'));
-  assert.throws(() => new DatabasePlugin('mysql://u:secret@h/d'), (error) => fault('E_DB_DRIVER')(error) && !(error as SvcError).message.includes('secret'));
+  assert.throws(() => new DatabasePlugin('mysql://u:secret@h/d?tls=1'), (error) => fault('E_DB_URL')(error) && !(error as SvcError).message.includes('secret'));
   assert.throws(() => new DatabasePlugin('sqlite::memory:', { sync: 'full' } as never), fault('E_OPTION_UNKNOWN'));
   assert.throws(() => new DatabasePlugin('sqlite::memory:', { migrations: 'never' as never }), fault('E_OPTION_RANGE'));
   const app = new Svc({ env: 'test', ...quiet });

@@ -476,3 +476,24 @@ for (let seed = 1; seed <= 60; seed++) {
     assert.deepEqual([settled, server.open.size, pool.load], [next, 0, { inUse: 0, idle: 0, waiting: 0 }]);
   });
 }
+
+test('Pool makes the connections that it keeps without haste where a server ends them as soon as they are idle, and callers do not wait for that', async () => {
+  const { pool, server, clock } = bench({ min: 5 });
+  pool.fill();
+  for (let step = 0; step < 600; step++) {
+    await clock.advance(100);
+    server.die();
+  }
+  const { attempts } = server;
+  const most = Math.max(...attempts.map((atMs) => attempts.filter((other) => other >= atMs && other < atMs + 1_000).length));
+  assert.ok(most < 20, `${most} attempts within a second`);
+  assert.ok(attempts.length > 30 && attempts.length < 120, `${attempts.length} attempts in a minute: it goes on, slowly`);
+  const beforeMs = clock.monotonicMs();
+  const [connection] = await lend(pool, 1);
+  assert.equal(clock.monotonicMs(), beforeMs, 'a caller is served at once');
+  pool.release(connection!);
+  for (let step = 0; step < 100 && pool.load.idle < 5; step++) await clock.advance(100);
+  assert.equal(pool.load.idle, 5, 'all of them, once they last');
+  await pool.close();
+  assert.equal(clock.pending, 0);
+});

@@ -39,6 +39,20 @@ for (const [sqlstate, message, shown] of [
   test(`the message of ${sqlstate} names what is wrong and not the value: ${shown}`, () => assert.equal(postgresError(fields({ C: sqlstate, M: message }), undefined).message, shown));
 }
 
+for (const [sqlstate, message, shown] of [
+  ['22003', '"secret" is out of range for type double precision', '"…" is out of range for type double precision'],
+  ['22023', 'time zone "sec"ret" not recognized', 'time zone "…" not recognized'],
+  ['42883', 'function "secret" does not exist', 'function "…" does not exist'],
+  ['42601', 'syntax error in tsquery: "secret"', 'syntax error in tsquery: "…"'],
+  ['42704', 'unrecognized configuration parameter "secret"', 'unrecognized configuration parameter "…"'],
+  ['58P01', 'could not open file "/secret" for reading: No such file or directory', 'could not open file "…" for reading: No such file or directory'],
+  ['42P01', 'relation "note" does not exist', 'relation "note" does not exist'],
+  ['42703', 'column "x" of relation "secret" does not exist', 'column "x" of relation "…" does not exist'],
+  ['23505', 'duplicate key value violates unique constraint "a_key"', 'duplicate key value violates unique constraint "a_key"'],
+] as const) {
+  test(`the message of ${sqlstate} quotes what the statement has, and no value: ${shown}`, () => assert.equal(postgresError(fields({ C: sqlstate, M: message }), 'select x from note where a = $1').message, shown));
+}
+
 for (const [what, letters, columns] of [
   ['the column that is NULL', { C: '23502', c: 'a', D: 'Failing row contains (1, secret).' }, ['a']],
   ['those of a key', { C: '23505', D: 'Key (a, "B c")=(1, secret) already exists.' }, ['a', 'B c']],

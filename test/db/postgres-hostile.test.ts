@@ -244,6 +244,41 @@ test('an older server may say so, and a notice or two may come before the end', 
   (await connect(host)).destroy();
 });
 
+test('protocol 3.2 is asked for where the address says so: the key to cancel by is long, and an older server may answer by 3.0', async (t) => {
+  const long = Buffer.alloc(32, 7);
+  for (const [answer, key] of [[Buffer.alloc(0), long], [write.message('v', write.int32(196_608), write.int32(0)), Buffer.from('0badcafe', 'hex')]] as const) {
+    const seen: Buffer[] = [];
+    const canceled = Promise.withResolvers<Buffer>();
+    const host = await serving(t, async (socket, next) => {
+      const first = await next();
+      if (first.readInt32BE(4) === 80_877_102) {
+        canceled.resolve(first);
+        return void socket.end();
+      }
+      seen.push(first);
+      socket.write(Buffer.concat([answer, write.authentication(0), write.backendKey(7, key), write.ready()]));
+      await next();
+      await canceled.promise;
+      socket.write(Buffer.concat([write.failure({ S: 'ERROR', C: '57014', M: 'canceled' }), write.ready()]));
+    });
+    const connection = await connect(host, { protocol: '3.2' });
+    assert.equal(seen[0]!.readInt32BE(4), 196_610);
+    await assert.rejects(connection.execute('select pg_sleep(9)', [], { signal: undefined, deadlineMs: systemClock.monotonicMs() + 20, timeoutMs: 20 }), QueryTimeout);
+    assert.deepEqual((await canceled.promise).subarray(8), Buffer.concat([write.int32(7), key]));
+    connection.destroy();
+  }
+});
+
+for (const [what, version, unknown] of [['a newer version than was asked for', 196_611, 0], ['version 2', 131_072, 0], ['a parameter that was not sent', 196_608, 1]] as const) {
+  test(`a log-in by 3.2 is refused in which the server answers by ${what}`, async (t) => {
+    const host = await serving(t, async (socket, next) => {
+      await next();
+      socket.write(Buffer.concat([write.message('v', write.int32(version), write.int32(unknown), ...unknown === 1 ? [write.text('_pq_.x')] : []), WELCOME]));
+    });
+    await assert.rejects(connect(host, { protocol: '3.2' }), lost);
+  });
+}
+
 test('a server that closes, or says why it refuses, is told apart', async (t) => {
   const closing = await serving(t, async (socket, next) => {
     await next();
@@ -342,6 +377,18 @@ for (const [what, bytes] of [['a reply to nothing', ANSWER], ['an error about no
     await assert.rejects(connect(host), lost);
   });
 }
+
+test('a connection ends whose encoding is no longer UTF-8: what is escaped for COPY ends elsewhere in others', async (t) => {
+  const connection = await welcomed(t, async (socket, next) => {
+    await next();
+    socket.write(Buffer.concat([write.parameterStatus('client_encoding', 'utf-8'), PONG]));
+    await next();
+    socket.write(Buffer.concat([write.commandComplete('SET'), write.parameterStatus('client_encoding', 'SJIS'), write.ready()]));
+  });
+  await connection.ping(undefined);
+  await assert.rejects(connection.script("set client_encoding to 'SJIS'", undefined), /client_encoding/);
+  assert.equal(connection.isBroken, true);
+});
 
 test('an answer is read wherever it is split', async (t) => {
   for (let at = 1; at < ANSWER.length; at += 3) {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { isLocalHost, parsePostgresUrl, type PostgresUrl } from '../../src/db/postgres-url.ts';
+import { parsePostgresUrl, type PostgresUrl } from '../../src/db/postgres-url.ts';
+import { isLocalHost } from '../../src/db/server-options.ts';
 
 class Refused extends Error {}
 const refuse = (problem: string): never => { throw new Refused(problem); };
@@ -46,6 +47,7 @@ test('parsePostgresUrl() reads run-time parameters only where they are said to b
   assert.deepEqual(parameters, { application_name: 'my app', options: '-c geqo=off', search_path: 'app,public', 'my.flag': '1' });
   assert.deepEqual([target, connectTimeoutMs, statementCache, hasPlainStartup], ['read-write', 3_000, 0, true]);
   const plain = parse('postgres://u@db/d');
+  assert.deepEqual(['', '?max_protocol_version=3.0', '?max_protocol_version=3.2', '?max_protocol_version=latest'].map((query) => parse(`postgres://u@db/d${query}`).protocol), ['3.0', '3.0', '3.2', '3.2']);
   assert.deepEqual([plain.parameters, plain.target, plain.connectTimeoutMs, plain.statementCache, plain.hasPlainStartup], [{}, 'any', 10_000, undefined, false]);
 });
 

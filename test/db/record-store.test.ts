@@ -6,6 +6,7 @@ import { ManualClock } from '../../src/manual-clock.ts';
 import { recordStoreContract } from '../contract/record-store.ts';
 import { fault } from '../contract/database.ts';
 import { ROOT } from '../support/build.ts';
+import { mysqlDatabase } from '../support/mysql-database.ts';
 import { postgresDatabase } from '../support/postgres-database.ts';
 import { folder, start } from '../support/run.ts';
 
@@ -27,6 +28,30 @@ for (const [where, maxRecords] of [['', undefined], [' near its limit', 12]] as 
     const store = new DatabaseRecordStore(db, { clock, maxRecords });
     await store.createTable();
     return { store, pass: (ms) => clock.advance(ms) };
+  });
+}
+
+for (const [name, engine] of [['MariaDB', 'mariadb'], ['MySQL', 'mysql']] as const) {
+  for (const [where, maxRecords] of [['', undefined], [' near its limit', 12]] as const) {
+    recordStoreContract(`DatabaseRecordStore on ${name}${where}`, async (t) => {
+      const clock = new ManualClock();
+      const db = await mysqlDatabase(t, engine);
+      if (db === undefined) return undefined;
+      const store = new DatabaseRecordStore(db, { clock, maxRecords });
+      await store.createTable();
+      return { store, pass: (ms) => clock.advance(ms) };
+    });
+  }
+
+  test(`DatabaseRecordStore on ${name} never holds more than it may when many write at once, and keys differ by a space`, async (t) => {
+    const db = await mysqlDatabase(t, engine);
+    if (db === undefined) return;
+    const store = new DatabaseRecordStore(db, { maxRecords: 50 });
+    await store.createTable();
+    const all = await Promise.allSettled(Array.from({ length: 200 }, (_, index) => store.add(index % 2 === 0 ? `${index}` : `${index - 1} `, 'x', 60_000)));
+    assert.equal(all.filter(({ status }) => status === 'fulfilled').length, 50);
+    assert.ok(all.every((each) => each.status === 'fulfilled' ? each.value : each.reason instanceof StoreFull));
+    assert.equal(await db.scalar('select count(*) from svc_records'), 50);
   });
 }
 
@@ -94,7 +119,7 @@ test('recordStoreMigration() has statements for every engine, and quotes the tab
   const migration = recordStoreMigration('my "records"');
   assert.deepEqual(Object.keys(migration), ['sqlite', 'postgres', 'mysql', 'mariadb']);
   assert.match(migration.sqlite[0]!, /^create table "my ""records"""/);
-  assert.match(migration.mysql[0]!, /^create table `my "records"` .*utf8mb4_bin/);
+  assert.match(migration.mysql[0]!, /^create table `my "records"` .*varbinary/);
   assert.throws(() => recordStoreMigration(''), fault('E_DB_IDENTIFIER'));
 });
 

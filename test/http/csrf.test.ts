@@ -465,10 +465,10 @@ test("another session middleware will do, with the application's secret, without
   }
   const app = new Svc();
   app.use(new OtherSessions(false)).use(new CSRFMiddleware());
-  assert.deepEqual(app.check().findings.filter(({ rule }) => rule !== 'SVC404').map(({ rule }) => rule), ['SVC205']);
+  assert.deepEqual(app.check().findings.filter(({ rule }) => !['SVC404', 'SVC201', 'SVC211', 'SVC302', 'SVC305'].includes(rule)).map(({ rule }) => rule), ['SVC205']);
   const both = new Svc();
   both.use(new SessionMiddleware({ secrets: SECRET })).use(new CSRFMiddleware()); // the session's secret is enough
-  assert.deepEqual(both.check().findings.filter(({ rule }) => rule !== 'SVC404'), []);
+  assert.deepEqual(both.check().findings.filter(({ rule }) => !['SVC404', 'SVC201', 'SVC211', 'SVC302', 'SVC305'].includes(rule)), []);
 });
 
 for (const env of ['production', 'test'] as const) {

@@ -316,7 +316,7 @@ test('two middleware limit by two keys; routes keep their limits by the first, a
 });
 
 test('SVC121: a rateLimit that nobody keeps, two layers of one name, and rules that fit no route', () => {
-  const messages = (app: Svc): string[] => app.check().findings.filter(({ rule }) => rule !== 'SVC404').map(({ rule, severity, subject, message }) => `${rule} ${severity} ${subject}: ${message}`);
+  const messages = (app: Svc): string[] => app.check().findings.filter(({ rule }) => !['SVC404', 'SVC201', 'SVC211', 'SVC302', 'SVC305'].includes(rule)).map(({ rule, severity, subject, message }) => `${rule} ${severity} ${subject}: ${message}`);
   const limited = (): Svc => new Svc().get('/login', { rateLimit: { perMinute: 5 } }, () => 'x');
   assert.deepEqual(messages(limited()), ['SVC121 error GET /login: its rateLimit is kept by nobody: there is no RateLimitMiddleware']);
   assert.deepEqual(messages(limited().use(new RateLimitMiddleware())), []);

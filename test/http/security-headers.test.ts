@@ -157,9 +157,9 @@ test('H03: a response that a program keeps does not collect fields', async () =>
 
 test('H04: a page that asks for a nonce gets it into its policy, without unsafe-inline; others get none', async () => {
   const { app, client } = setting();
-  app.get('/docs', ({ req }) => new HTMLResponse(`<script nonce="${cspNonce(req)}">1</script><style nonce="${cspNonce(req)}"></style>`));
+  app.get('/help', ({ req }) => new HTMLResponse(`<script nonce="${cspNonce(req)}">1</script><style nonce="${cspNonce(req)}"></style>`));
   await using _ = client;
-  const [first, second] = [await client.get('/docs'), await client.get('/docs')];
+  const [first, second] = [await client.get('/help'), await client.get('/help')];
   const nonces = [...(await first.text()).matchAll(/nonce="([A-Za-z0-9+/]{22}==)"/g)].map((match) => match[1]!);
   assert.equal(nonces.length, 2);
   assert.equal(nonces[0], nonces[1]);
@@ -171,13 +171,13 @@ test('H04: a page that asks for a nonce gets it into its policy, without unsafe-
 
 test('H04: without a policy of the middleware a nonce goes nowhere, and a policy of the handler stays', async () => {
   const { app, client } = setting({ contentSecurityPolicy: false });
-  app.get('/docs', ({ req }) => new HTMLResponse(cspNonce(req)));
+  app.get('/help', ({ req }) => new HTMLResponse(cspNonce(req)));
   await using _ = client;
-  assert.equal((await client.get('/docs')).headers.get('content-security-policy'), null);
+  assert.equal((await client.get('/help')).headers.get('content-security-policy'), null);
   const { app: other, client: client2 } = setting();
-  other.get('/docs', ({ req }) => new HTMLResponse(cspNonce(req), { headers: { 'Content-Security-Policy': "script-src 'none'" } }));
+  other.get('/help', ({ req }) => new HTMLResponse(cspNonce(req), { headers: { 'Content-Security-Policy': "script-src 'none'" } }));
   await using _2 = client2;
-  assert.equal((await client2.get('/docs')).headers.get('content-security-policy'), "script-src 'none'");
+  assert.equal((await client2.get('/help')).headers.get('content-security-policy'), "script-src 'none'");
 });
 
 test('H05: text has a charset, JSON errors are no HTML', async () => {

@@ -209,7 +209,7 @@ test('A provider that cannot be discovered is 502 for whoever logs in, and nothi
   await using site = await LoginSite.open();
   const { fake } = site;
   fake.failNext('discovery', { status: 500 }); // the login waits for the call that began with the application
-  await using discovering = await LoginSite.open({ plugin: { provider: fakeProvider(fake, { issuer: fake.url }) } });
+  await using discovering = await LoginSite.open({ hasDatabase: false, plugin: { provider: fakeProvider(fake, { issuer: fake.url }) } }); // starts at once
   const refused = await discovering.client.get('/oauth/login');
   await refusedAs(refused, 502, 'provider_error');
   assert.equal(discovering.audited('provider_unreachable').length, 1, 'discovery begins with the application');

@@ -2,10 +2,10 @@
  * The built package, for tests that run it as its users do: compiled when a source is newer, by one process at a time.
  */
 import { createHash } from 'node:crypto';
-import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
+import { build as compileAndJoin } from '../../bin/build.ts';
 
 /** The repository. */
 export const ROOT: string = resolve(import.meta.dirname, '../..');
@@ -17,28 +17,23 @@ export function build(): void {
   exclusively(`svc-build-${createHash('sha256').update(ROOT).digest('hex').slice(0, 12)}`, () => {
     if (isFresh()) return;
     const startedMs = Date.now();
-    const compiler = join(ROOT, 'node_modules/typescript/bin/tsc');
-    const { NODE_V8_COVERAGE: _, NODE_OPTIONS: __, ...env } = process.env;
-    const { status, stdout, stderr } = spawnSync(process.execPath, [compiler, '-p', 'src/tsconfig.json'], { cwd: ROOT, env, encoding: 'utf8' });
-    if (status !== 0) throw new Error(`The package does not compile:\n${stdout}${stderr}`);
-    for (const file of orphans()) rmSync(join(ROOT, 'dist', file));
+    compileAndJoin();
     utimesSync(join(ROOT, 'dist/index.js'), startedMs / 1_000, startedMs / 1_000); // what was saved meanwhile is newer
   });
 }
 
+/** Whether every source is older than what was built, and none is gone since. */
 function isFresh(): boolean {
   const index = join(ROOT, 'dist/index.js');
   if (!existsSync(index)) return false;
   const builtMs = statSync(index).mtimeMs;
-  const sources = readdirSync(join(ROOT, 'src'), { recursive: true, encoding: 'utf8' });
-  return orphans().length === 0 && sources.every((file) => statSync(join(ROOT, 'src', file)).mtimeMs <= builtMs &&
-    (!file.endsWith('.ts') || existsSync(join(ROOT, 'dist', file.replace(/ts$/, 'js')))));
+  const sources = [...readdirSync(join(ROOT, 'src'), { recursive: true, encoding: 'utf8' }).map((file) => join('src', file)), 'bin/build.ts', 'package.json'];
+  return sources.every((file) => statSync(join(ROOT, file)).mtimeMs <= builtMs) &&
+    namesOf('.build', /\.js$/).join() === namesOf('src', /(?<!\.d)\.ts$/).join();
 }
 
-/** Files whose source is gone. */
-function orphans(): string[] {
-  return readdirSync(join(ROOT, 'dist'), { recursive: true, encoding: 'utf8' })
-    .filter((file) => /\.(?:js|d\.ts|js\.map)$/.test(file) && !existsSync(join(ROOT, 'src', file.replace(/\.(?:js|d\.ts|js\.map)$/, '.ts'))));
+function namesOf(folder: string, ending: RegExp): string[] {
+  return readdirSync(join(ROOT, folder), { recursive: true, encoding: 'utf8' }).filter((file) => ending.test(file)).map((file) => file.replace(ending, '')).sort();
 }
 
 const POLL_MS = 50;

@@ -87,7 +87,7 @@ export class Chromium {
     assert.ok(program !== undefined, 'needsChromium() is asked first');
     const removals: (() => void | Promise<void>)[] = [];
     const profile = folder({ after: (remove) => removals.push(remove) });
-    const running = start({ after: (kill) => removals.unshift(kill) }, program, [...FLAGS, `--user-data-dir=${profile}`, 'about:blank'], { env: { HOME: profile } });
+    const running = start({ after: (kill) => removals.unshift(kill) }, program, [...FLAGS, `--user-data-dir=${profile}`, 'about:blank'], { env: { HOME: profile, LC_ALL: 'C.UTF-8' } });
     const [, address] = await running.printed(/DevTools listening on (ws:\S+)/);
     const socket = new WebSocket(address!);
     await new Promise((resolve, reject) => {

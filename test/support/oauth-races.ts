@@ -22,7 +22,7 @@ const LEAD_MS = 15;
 const isToken = (text: string): boolean => text.startsWith('svcrt_');
 
 /** A process of ours. One that is killed while it writes its coverage leaves half a file. */
-async function forked(scope: Scope, file: string, args: readonly string[]): Promise<{ readonly child: ChildProcess; readonly said: unknown }> {
+export async function forked(scope: Scope, file: string, args: readonly string[]): Promise<{ readonly child: ChildProcess; readonly said: unknown }> {
   const child = fork(join(ROOT, 'test/support', file), args, { execArgv: ['--conditions=svc-source'], env: { ...process.env, NODE_V8_COVERAGE: '', NODE_TEST_CONTEXT: undefined }, stdio: ['ignore', 'ignore', 'inherit', 'ipc'] });
   scope.after(() => void child.kill('SIGKILL'));
   const ended = once(child, 'exit').then(() => { throw new Error(`${file} has ended`); });

@@ -163,9 +163,10 @@ export class PostgresServer {
   }
 }
 
-interface Account { readonly uid?: number; readonly gid?: number }
+export interface Account { readonly uid?: number; readonly gid?: number }
 
-function account(): Account {
+/** Whom a server runs as that refuses root. */
+export function account(): Account {
   if (process.getuid?.() !== 0) return {};
   for (const name of ['postgres', 'nobody']) {
     try {
@@ -177,7 +178,8 @@ function account(): Account {
   throw new Error('PostgreSQL does not run as root, and there is no user "postgres" or "nobody"');
 }
 
-async function freePort(): Promise<number> {
+/** A port that nobody uses. */
+export async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;

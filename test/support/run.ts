@@ -107,7 +107,7 @@ export function run(command: string, args: readonly string[], options?: RunOptio
 }
 
 function environment(env: RunOptions['env'] = {}): NodeJS.ProcessEnv {
-  const own = Object.entries(process.env).filter(([name]) => !/^(?:SVC_|NODE_OPTIONS$|NODE_TEST_CONTEXT$|npm_|NO_COLOR$|FORCE_COLOR$)/i.test(name) || /^npm_config_(?:cache|registry|userconfig)$/i.test(name));
+  const own = Object.entries(process.env).filter(([name]) => !/^(?:SVC_|GITHUB_|NODE_OPTIONS$|NODE_TEST_CONTEXT$|npm_|NO_COLOR$|FORCE_COLOR$)/i.test(name) || /^npm_config_(?:cache|registry|userconfig)$/i.test(name));
   return Object.fromEntries([...own, ...Object.entries(env)].filter(([, value]) => value !== undefined));
 }
 

@@ -20,14 +20,14 @@ export class Visitor {
     return location === null ? response : this.visit(new URL(location, url).href);
   }
 
-  /** As the first of those whom the provider of development knows. */
-  async logIn(): Promise<void> {
+  /** As somebody whom the provider of development knows. */
+  async logIn(user = 'ada'): Promise<void> {
     const choice = await this.visit('/oauth/login');
     const address = new URL(choice.url);
     assert.equal(address.href.split('?')[0], `${this.url}/_dev/provider/authorize`);
     assert.match(choice.headers.get('content-security-policy')!, /form-action 'self' http:\/\/127\.0\.0\.1:\d+;/); // that of the provider, not of the application
     const [, action] = /<form method="post" action="([^"]+)"/.exec(await choice.text())!;
-    const home = await this.visit(new URL(action!, address).href, { ...Object.fromEntries(address.searchParams), user: 'ada' });
+    const home = await this.visit(new URL(action!, address).href, { ...Object.fromEntries(address.searchParams), user });
     assert.equal(home.url, `${this.url}/`, await home.text());
   }
 

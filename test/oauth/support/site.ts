@@ -6,6 +6,7 @@ import { SessionMiddleware, Svc } from 'svc';
 import { DatabasePlugin } from 'svc/db';
 import { OAuthPlugin, OAuthProvider } from 'svc/oauth';
 import { ManualClock, TestClient } from 'svc/testing';
+import { systemClock } from '../../../src/clock.ts';
 import { collectedLog } from '../../support/collected-log.ts';
 import { FakeProvider } from './fake-provider.ts';
 import type { Env, SvcOptions } from 'svc';
@@ -55,8 +56,17 @@ export function fakeProvider(fake: FakeProvider, options: Partial<OAuthProviderO
   });
 }
 
+/** The database of one application, and what is done when that has ended. */
+export interface SiteDatabase {
+  readonly plugin: DatabasePlugin;
+  readonly end?: () => Promise<void>;
+}
+
 /** One application, any number of browsers. */
 export class LoginSite implements AsyncDisposable {
+  /** Whose databases there are instead of SQLite in memory: then every application has one, but where a test says that it has none. */
+  static databases: (() => Promise<SiteDatabase>) | undefined;
+  readonly #end: (() => Promise<void>) | undefined;
   readonly fake: FakeProvider;
   readonly clock: ManualClock = new ManualClock();
   readonly events: Record<string, unknown>[];
@@ -66,9 +76,10 @@ export class LoginSite implements AsyncDisposable {
   readonly #client: TestClientOptions;
   readonly #others: TestClient[] = [];
 
-  private constructor(fake: FakeProvider, options: LoginSiteOptions) {
-    const { env = 'test', plugin = {}, provider = {}, names, app = {}, hasDatabase = env === 'production', hasSession = false, more, listen = false } = options;
+  private constructor(fake: FakeProvider, database: SiteDatabase | undefined, options: LoginSiteOptions) {
+    const { env = 'test', plugin = {}, provider = {}, names, app = {}, hasSession = false, more, listen = false } = options;
     this.fake = fake;
+    this.#end = database?.end;
     const { logger, events } = collectedLog();
     this.events = events;
     this.app = new Svc({ authSecret: SECRET, logger, env, ...app });
@@ -78,7 +89,7 @@ export class LoginSite implements AsyncDisposable {
     });
     if (hasSession) this.app.use(new SessionMiddleware());
     this.app.register(this.oauth);
-    if (hasDatabase) this.app.register(new DatabasePlugin('sqlite::memory:'));
+    if (database !== undefined) this.app.register(database.plugin);
     more?.(this.app);
     this.#client = { clock: this.clock, env, raiseErrors: false, baseUrl: env === 'production' ? 'https://app.example' : 'http://localhost', ...listen ? { listen, baseUrl: undefined } : {} };
     this.client = new TestClient(this.app, this.#client);
@@ -86,9 +97,12 @@ export class LoginSite implements AsyncDisposable {
 
   static async open(options: LoginSiteOptions = {}): Promise<LoginSite> {
     const fake = await FakeProvider.start();
+    const { env = 'test', hasDatabase = env === 'production' || LoginSite.databases !== undefined } = options;
+    const database = !hasDatabase ? undefined : await LoginSite.databases?.() ?? { plugin: new DatabasePlugin('sqlite::memory:') };
     try {
-      return new LoginSite(fake, options);
+      return new LoginSite(fake, database, options);
     } catch (error) {
+      await database?.end?.();
       await fake[Symbol.asyncDispose](); // its server would keep the process alive
       throw error;
     }
@@ -127,7 +141,10 @@ export class LoginSite implements AsyncDisposable {
     let isSettled = false;
     const settled = promise.finally(() => { isSettled = true; });
     settled.catch(() => undefined);
-    while (!isSettled) await this.clock.advance(5);
+    while (!isSettled) {
+      await this.clock.advance(5);
+      if (LoginSite.databases !== undefined) await systemClock.sleep(1); // a server takes its time, whatever the clock of the test says
+    }
     return settled;
   }
 
@@ -155,6 +172,7 @@ export class LoginSite implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     for (const client of [...this.#others, this.client]) await client.close();
+    await this.#end?.();
     await this.fake[Symbol.asyncDispose]();
   }
 }

@@ -1,0 +1,213 @@
+/**
+ * One connection to MySQL or MariaDB, lent to one owner at a time: the verbs, transactions, and what a pool needs to know.
+ */
+import { CommitOutcomeUnknown, ConnectionLost, DatabaseError, TransactionAborted } from './db-errors.ts';
+import { beginTexts } from './dialects.ts';
+import { limitReached } from './limits.ts';
+import { isOfReadingServer } from './mysql-errors.ts';
+import { insertRows, runMany } from './mysql-many.ts';
+import { MySqlRunner, type Cursor } from './mysql-runner.ts';
+import { sessionTexts } from './mysql-session.ts';
+import { COMMAND, STATUS } from './mysql-wire.ts';
+import { scriptStatements } from './placeholders.ts';
+import type { BeginOptions, ExecuteResult, Limit, Row, Table } from './driver.ts';
+import type { MySqlConversation } from './mysql-conversation.ts';
+import type { Exchange, RowsWanted } from './mysql-exchange.ts';
+import type { MySqlConnectionOptions } from './mysql-options.ts';
+import type { PooledConnection } from './pooled-connection.ts';
+import type { Params } from './values.ts';
+
+/** Rows of a stream that are read at once. */
+const BATCH_ROWS = 256;
+/** What is said of a transaction that is no longer there. */
+const OVER = 'The server has ended the transaction: an error did, or a statement that commits by itself, as those do that change tables';
+
+/** See {@link PooledConnection}. */
+export class MySqlConnection implements PooledConnection {
+  readonly #conversation: MySqlConversation;
+  readonly #runner: MySqlRunner;
+  readonly #options: MySqlConnectionOptions;
+  #isStale = false;
+  #isReadOnly = false;
+  /** A transaction that we have begun and not ended. */
+  #hasBegun = false;
+
+  /** `pinsTypes`: see mysql-pinned-types.ts. */
+  constructor(conversation: MySqlConversation, options: MySqlConnectionOptions, pinsTypes: boolean) {
+    this.#conversation = conversation;
+    this.#options = options;
+    this.#runner = new MySqlRunner(conversation, options, pinsTypes);
+  }
+
+  /** Sets up the session, and asks how much the server takes at once. */
+  async setUp(limit: Limit | undefined): Promise<void> { await this.#setUp(limit, false); }
+
+  get isInTransaction(): boolean { return this.#conversation.isInTransaction; }
+  get isBroken(): boolean { return this.#conversation.isEnded; }
+  get isStale(): boolean { return this.#isStale; }
+  get isIdle(): boolean { return this.#conversation.isQuiet && !this.#runner.isWriting && !this.isInTransaction && this.#conversation.hasAutocommit; }
+
+  get onLost(): ((error: Error) => void) | undefined { return this.#conversation.onLost; }
+  set onLost(listener: ((error: Error) => void) | undefined) { this.#conversation.onLost = listener; }
+
+  async execute(sql: string, params: Params, limit: Limit | undefined): Promise<ExecuteResult> {
+    const { affectedRows, lastInsertId } = await this.#run(sql, params, limit, 'none');
+    return { affectedRows, lastInsertId: lastInsertId === 0 ? undefined : lastInsertId };
+  }
+
+  async fetchOne(sql: string, params: Params, limit: Limit | undefined): Promise<Row | undefined> {
+    return (await this.#run(sql, params, limit, 'first')).rows[0] as Row | undefined;
+  }
+
+  async fetchAll(sql: string, params: Params, limit: Limit | undefined): Promise<Row[]> {
+    return (await this.#run(sql, params, limit, 'objects')).rows as Row[];
+  }
+
+  async fetchArrays(sql: string, params: Params, limit: Limit | undefined): Promise<Table> {
+    const exchange = await this.#run(sql, params, limit, 'lists');
+    return { columns: this.#runner.columns(exchange), rows: exchange.rows as unknown[][] };
+  }
+
+  async scalar(sql: string, params: Params, limit: Limit | undefined): Promise<unknown> {
+    const { rows } = await this.#run(sql, params, limit, 'firstList');
+    return rows.length === 0 ? undefined : (rows[0] as unknown[])[0];
+  }
+
+  async executeMany(sql: string, rows: Iterable<Params>, limit: Limit | undefined): Promise<number> {
+    this.#checkTransaction(sql);
+    return this.#watched(runMany(this.#runner, sql, rows, limit));
+  }
+
+  async insertMany(table: string, columns: readonly string[], rows: Iterable<Params>, limit: Limit | undefined): Promise<number> {
+    this.#checkTransaction('insert');
+    return this.#watched(insertRows(this.#runner, this.#options.dialect, table, columns, rows, limit));
+  }
+
+  /** By a cursor on the server, which has all of the rows from its beginning: nobody else waits, and later writes are not seen. */
+  async *stream(sql: string, params: Params, limit: Limit | undefined): AsyncGenerator<readonly Row[], void, undefined> {
+    this.#checkTransaction(sql);
+    const cursor = await this.#watched(this.#runner.open(sql, params, limit));
+    try {
+      if (cursor.opened.rows.length > 0) yield cursor.opened.rows as Row[]; // of a statement that takes no cursor
+      if (hasMore(cursor.opened)) yield* this.#pieces(cursor, limit);
+    } finally {
+      this.#runner.statements.close({ id: cursor.id === 0 ? undefined : cursor.id });
+    }
+  }
+
+  async script(sql: string, limit: Limit | undefined): Promise<void> {
+    for (const text of scriptStatements(sql, this.#options.dialect)) {
+      this.#checkTransaction(text);
+      await this.#watched(this.#runner.query(text, limit));
+    }
+  }
+
+  async begin(options: BeginOptions, limit: Limit | undefined): Promise<void> {
+    try {
+      await this.#runner.flight(beginTexts(this.#options.dialect, options), limit);
+    } catch (error) {
+      if (options.isolation !== undefined) this.destroy(); // or the next statement would have it
+      throw error;
+    }
+    this.#isReadOnly = options.isReadOnly;
+    this.#hasBegun = true;
+  }
+
+  async commit(): Promise<void> {
+    const wasOver = this.#hasBegun && this.#conversation.isQuiet && !this.isInTransaction && !this.isBroken;
+    const isSent = !this.isBroken;
+    this.#over();
+    if (wasOver) throw aborted('commit');
+    try {
+      await this.#runner.query('commit', undefined);
+    } catch (error) {
+      if (isSent && error instanceof ConnectionLost) throw new CommitOutcomeUnknown('The connection broke during COMMIT', { sqlstate: '08007', sql: 'commit', cause: error });
+      throw error;
+    }
+  }
+
+  async rollback(): Promise<void> {
+    const isOpen = this.isInTransaction || !this.#conversation.isQuiet || this.#runner.isWriting;
+    this.#over();
+    if (this.isBroken) return;
+    if (isOpen) await this.#runner.query('rollback', undefined);
+    if (!this.#conversation.hasAutocommit) await this.#runner.query('set autocommit = 1', undefined);
+  }
+
+  async savepoint(name: string): Promise<void> {
+    this.#checkTransaction('savepoint');
+    await this.#runner.query(`savepoint ${name}`, undefined);
+  }
+
+  async releaseSavepoint(name: string): Promise<void> {
+    this.#checkTransaction('release savepoint');
+    await this.#runner.query(`release savepoint ${name}`, undefined);
+  }
+
+  async rollbackTo(name: string): Promise<void> {
+    if (this.isBroken || !this.isInTransaction) return; // all of it has ended
+    await this.#runner.flight([`rollback to savepoint ${name}`, `release savepoint ${name}`], undefined);
+  }
+
+  async ping(limit: Limit | undefined): Promise<void> {
+    try {
+      await this.#runner.command(COMMAND.ping, 'ping', limit);
+    } catch (error) {
+      this.destroy();
+      throw error;
+    }
+  }
+
+  /** COM_RESET_CONNECTION, of which MySQL 5.6 knows nothing: there the connection ends, and another one is made. */
+  async reset(): Promise<void> {
+    await this.rollback();
+    await this.#runner.command(COMMAND.resetConnection, 'reset', undefined);
+    this.#runner.statements.clear(true);
+    await this.#setUp(undefined, true);
+  }
+
+  close(): Promise<void> { return this.#conversation.leave(); }
+  destroy(): void { this.#conversation.destroy(); }
+
+  async *#pieces(cursor: Cursor, limit: Limit | undefined): AsyncGenerator<readonly Row[], void, undefined> {
+    for (;;) {
+      const reached = limitReached(limit, this.#options.clock, cursor.sql);
+      if (reached !== undefined) throw reached;
+      const piece = await this.#watched(this.#runner.fetch(cursor, BATCH_ROWS, limit));
+      if (piece.rows.length > 0) yield piece.rows as Row[];
+      if (((piece.status ?? 0) & STATUS.lastRowSent) !== 0) return;
+    }
+  }
+
+  async #setUp(limit: Limit | undefined, isReset: boolean): Promise<void> {
+    await this.#runner.flight(sessionTexts(this.#options, isReset), limit);
+    const { rows } = await this.#runner.query('select @@max_allowed_packet', limit, 'firstList');
+    this.#runner.maxPacketBytes = Number((rows[0] as unknown[])[0]); // one row of one column
+  }
+
+  async #run(sql: string, params: Params, limit: Limit | undefined, wanted: RowsWanted): Promise<Exchange> {
+    if (this.#hasBegun) this.#checkTransaction(sql);
+    return this.#watched(this.#runner.run(sql, params, limit, wanted));
+  }
+
+  /** After some errors nothing would be part of the transaction any more: each statement would be committed by itself. */
+  #checkTransaction(sql: string): void {
+    if (this.#hasBegun && !this.isInTransaction && this.#conversation.isQuiet && !this.isBroken) throw aborted(sql);
+  }
+
+  /** Looks at what goes wrong. */
+  async #watched<T>(running: Promise<T>): Promise<T> {
+    try {
+      return await running;
+    } catch (error) {
+      if (this.#options.mustWrite && !this.#isReadOnly && error instanceof DatabaseError && isOfReadingServer(error)) this.#isStale = true;
+      throw error;
+    }
+  }
+
+  #over(): void { this.#hasBegun = this.#isReadOnly = false; }
+}
+
+function hasMore({ status }: Exchange): boolean { return ((status ?? 0) & STATUS.cursorExists) !== 0 && (status! & STATUS.lastRowSent) === 0; }
+
+function aborted(sql: string): TransactionAborted { return new TransactionAborted(OVER, { sqlstate: '25P01', sql }); }

@@ -1,0 +1,267 @@
+/**
+ * An OpenAPI 3.1 document as the page wants it: operations under their tags, with parameters merged and references followed.
+ *
+ * Any document will do, also one that somebody else has made: what is missing or of another type is passed over.
+ */
+
+/** A JSON object. */
+export type JsonObject = { readonly [key: string]: unknown };
+
+/** A parameter of an operation. */
+export interface Parameter {
+  readonly name: string;
+  readonly in: string;
+  readonly isRequired: boolean;
+  readonly isDeprecated: boolean;
+  readonly description: string | undefined;
+  readonly schema: unknown;
+  readonly examples: readonly unknown[];
+}
+
+/** What a body or an answer holds in one media type. */
+export interface MediaContent {
+  readonly type: string;
+  readonly schema: unknown;
+  readonly examples: readonly unknown[];
+}
+
+/** The body of a request. */
+export interface RequestBody {
+  readonly isRequired: boolean;
+  readonly description: string | undefined;
+  readonly contents: readonly MediaContent[];
+}
+
+/** One of the answers. */
+export interface DocumentedResponse {
+  /** `200`, `4XX` or `default`. */
+  readonly status: string;
+  readonly description: string;
+  readonly contents: readonly MediaContent[];
+  readonly headers: readonly (readonly [name: string, description: string | undefined, schema: unknown])[];
+}
+
+/** One method of one path. */
+export interface Operation {
+  /** What links name it by; unique in the page. */
+  readonly id: string;
+  /** In lower case. */
+  readonly method: string;
+  readonly path: string;
+  readonly summary: string | undefined;
+  readonly description: string | undefined;
+  readonly isDeprecated: boolean;
+  readonly parameters: readonly Parameter[];
+  readonly body: RequestBody | undefined;
+  readonly responses: readonly DocumentedResponse[];
+  /** Alternatives, each of schemes with their scopes; none: open to everybody. */
+  readonly security: readonly (readonly (readonly [scheme: string, scopes: readonly string[]])[])[];
+}
+
+/** Operations that belong together. */
+export interface Section {
+  readonly id: string;
+  readonly name: string;
+  readonly description: string | undefined;
+  readonly operations: readonly Operation[];
+}
+
+/** A schema with a name. */
+export interface NamedSchema {
+  readonly id: string;
+  readonly name: string;
+  readonly schema: unknown;
+}
+
+/** All that the page shows. */
+export interface ReadDocument {
+  readonly root: JsonObject;
+  readonly title: string;
+  readonly version: string;
+  readonly summary: string | undefined;
+  readonly description: string | undefined;
+  readonly servers: readonly string[];
+  /** Links of the author: licence, contact, further documents. */
+  readonly links: readonly (readonly [text: string, url: string])[];
+  readonly sections: readonly Section[];
+  readonly schemas: ReadonlyMap<string, NamedSchema>;
+  readonly operationCount: number;
+  readonly hasSecurity: boolean;
+}
+
+const METHODS: ReadonlySet<string> = new Set(['get', 'put', 'post', 'delete', 'options', 'head', 'patch', 'trace']);
+/** References to references end somewhere. */
+const MOST_HOPS = 16;
+
+/** Reads a document. Throws for none. */
+export function readDocument(document: object): ReadDocument {
+  const root = document as JsonObject;
+  const info = record(root['info']);
+  const ids = new Ids();
+  const sections = sectionsOf(root, ids);
+  const named = Object.entries(record(record(root['components'])['schemas']));
+  return {
+    root, sections,
+    title: text(info['title']) ?? 'Interface', version: text(info['version']) ?? '', summary: text(info['summary']), description: text(info['description']),
+    servers: list(root['servers']).flatMap((server) => text(record(server)['url']) ?? []),
+    links: linksOf(root, info),
+    schemas: new Map(named.map(([name, schema]) => [name, { id: ids.of(`schema-${name}`), name, schema }])),
+    operationCount: sections.reduce((sum, { operations }) => sum + operations.length, 0),
+    hasSecurity: Object.keys(record(record(root['components'])['securitySchemes'])).length > 0,
+  };
+}
+
+/** A JSON object; what is none is an empty one. */
+export function record(value: unknown): JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? value as JsonObject : {};
+}
+
+/** A JSON array; what is none is an empty one. */
+export function list(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : [];
+}
+
+/** Text that is not empty. */
+export function text(value: unknown): string | undefined {
+  return typeof value === 'string' && value !== '' ? value : undefined;
+}
+
+/** What a value is, or what its `$ref` leads to within the document. */
+export function resolve(root: JsonObject, value: unknown): JsonObject {
+  let found = record(value);
+  for (let hops = 0; hops < MOST_HOPS; hops++) {
+    const ref = text(found['$ref']);
+    if (ref === undefined) return found;
+    found = record(target(root, ref));
+  }
+  return {};
+}
+
+/** The member of the document that a reference names (RFC 6901). */
+function target(root: JsonObject, ref: string): unknown {
+  if (!ref.startsWith('#/')) return undefined;
+  let found: unknown = root;
+  for (const part of ref.slice(2).split('/')) {
+    const key = unescaped(part).replaceAll('~1', '/').replaceAll('~0', '~');
+    if (typeof found !== 'object' || found === null || !Object.hasOwn(found, key)) return undefined;
+    found = (found as JsonObject)[key];
+  }
+  return found;
+}
+
+/** Percent signs decoded, where that can be. */
+export function unescaped(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
+/** Gives out ids: each once, none with a space, which HTML forbids, and none that begins with a colon: those are the script's. */
+class Ids {
+  /** The page's own. */
+  readonly #taken = new Set(['', 'authorize', 'count', 'main', 'menu', 'nav', 'none', 'say', 'schemas', 'search', 'theme', 'top']);
+
+  of(wanted: string): string {
+    const base = wanted.replace(/\s+/g, '-').replace(/^:/, '-:');
+    let id = base;
+    for (let number = 2; this.#taken.has(id); number++) id = `${base}-${number}`;
+    this.#taken.add(id);
+    return id;
+  }
+}
+
+/** Tags in the order in which the document lists them, others as they are met; operations without one come first. */
+function sectionsOf(root: JsonObject, ids: Ids): Section[] {
+  const described = new Map(list(root['tags']).map((tag) => [text(record(tag)['name']) ?? '', text(record(tag)['description'])]));
+  const byTag = new Map<string, Operation[]>([['', []], ...[...described.keys()].map((name) => [name, []] as [string, Operation[]])]);
+  for (const [path, entry] of Object.entries(record(root['paths']))) {
+    const item = resolve(root, entry);
+    for (const method of Object.keys(item)) {
+      if (!METHODS.has(method) || typeof item[method] !== 'object' || item[method] === null) continue;
+      const declared = record(item[method]);
+      const tag = text(list(declared['tags'])[0]) ?? '';
+      const operations = byTag.get(tag) ?? [];
+      byTag.set(tag, operations);
+      operations.push(operationOf(root, { path, method, item, declared }, ids));
+    }
+  }
+  return [...byTag].filter(([, operations]) => operations.length > 0).map(([name, operations]) => ({
+    id: ids.of(name === '' ? 'operations' : `tag/${name}`), name: name === '' ? 'Operations' : name, description: described.get(name), operations,
+  }));
+}
+
+interface Declared {
+  readonly path: string;
+  readonly method: string;
+  readonly item: JsonObject;
+  readonly declared: JsonObject;
+}
+
+function operationOf(root: JsonObject, { path, method, item, declared }: Declared, ids: Ids): Operation {
+  const summary = text(declared['summary']) ?? text(item['summary']);
+  return {
+    id: ids.of(text(declared['operationId']) ?? `${method}${path.replace(/[^\w]+/g, '-')}`),
+    method, path,
+    summary: summary === `${method.toUpperCase()} ${path}` ? undefined : summary, // that says nothing new
+    description: text(declared['description']) ?? text(item['description']), isDeprecated: declared['deprecated'] === true,
+    parameters: parametersOf(root, [...list(item['parameters']), ...list(declared['parameters'])]),
+    body: bodyOf(root, declared['requestBody']),
+    responses: Object.entries(record(declared['responses'])).map(([status, response]) => responseOf(root, status, response)),
+    security: list(declared['security'] ?? root['security']).map((alternative) => Object.entries(record(alternative)).map(([scheme, scopes]) => [scheme, list(scopes).map(String)] as const)),
+  };
+}
+
+/** Of one name in one place, the last counts: those of an operation stand behind those of its path. */
+function parametersOf(root: JsonObject, declared: readonly unknown[]): Parameter[] {
+  const byName = new Map<string, Parameter>();
+  for (const entry of declared) {
+    const parameter = resolve(root, entry);
+    const [name, place] = [text(parameter['name']), text(parameter['in'])];
+    if (name === undefined || place === undefined) continue;
+    const [content] = contentsOf(parameter['content']);
+    byName.set(`${place} ${name}`, {
+      name, in: place, isRequired: parameter['required'] === true, isDeprecated: parameter['deprecated'] === true, description: text(parameter['description']),
+      schema: parameter['schema'] ?? content?.schema, examples: content?.examples ?? examplesOf(parameter),
+    });
+  }
+  return [...byName.values()];
+}
+
+function bodyOf(root: JsonObject, declared: unknown): RequestBody | undefined {
+  if (declared === undefined) return undefined;
+  const body = resolve(root, declared);
+  return { isRequired: body['required'] === true, description: text(body['description']), contents: contentsOf(body['content']) };
+}
+
+function responseOf(root: JsonObject, status: string, declared: unknown): DocumentedResponse {
+  const response = resolve(root, declared);
+  return {
+    status, description: text(response['description']) ?? '', contents: contentsOf(response['content']),
+    headers: Object.entries(record(response['headers'])).map(([name, header]) => {
+      const { description, schema } = resolve(root, header);
+      return [name, text(description), schema] as const;
+    }),
+  };
+}
+
+function contentsOf(content: unknown): MediaContent[] {
+  return Object.entries(record(content)).map(([type, media]) => ({ type, schema: record(media)['schema'], examples: examplesOf(record(media)) }));
+}
+
+/** One example, or those with names. */
+function examplesOf(owner: JsonObject): readonly unknown[] {
+  if (owner['example'] !== undefined) return [owner['example']];
+  return Object.values(record(owner['examples'])).flatMap((example) => record(example)['value'] ?? []);
+}
+
+/** Only what leads to a page: a `javascript:` address in somebody's document stays text. */
+function linksOf(root: JsonObject, info: JsonObject): [string, string][] {
+  const [contact, license, external] = [record(info['contact']), record(info['license']), record(root['externalDocs'])];
+  const links: readonly (readonly [string, unknown])[] = [
+    [text(external['description']) ?? 'Further documents', external['url']], ['Terms of service', info['termsOfService']],
+    [text(contact['name']) ?? 'Contact', contact['url']], [text(license['name']) ?? 'Licence', license['url']],
+  ];
+  return links.flatMap(([name, url]): [string, string][] => typeof url === 'string' && /^https?:$/.test(URL.parse(url)?.protocol ?? '') ? [[name, url]] : []);
+}

@@ -1,0 +1,591 @@
+/**
+ * One open WebSocket: what its peer says, in order; pings, closing, and both kinds of back-pressure.
+ *
+ *   stream → FrameReader → inbox → handler          handler → FrameSender → stream
+ *
+ *   open → closing (we have said so) → closed       a peer that says so first is answered, and the connection ends
+ *
+ * Messages are handed over one at a time: the next when the handler of the one before has settled. Those that come meanwhile
+ * wait, up to 64 KiB; beyond, nothing more is read. Nor is it from a peer that does not read what it is sent.
+ */
+import { Socket as NetSocket } from 'node:net';
+import { ClientDisconnected, HTTPException, SvcError } from '../errors.ts';
+import { isThenable } from '../thenable.ts';
+import { Heartbeat } from './heartbeat.ts';
+import { toJson } from './json.ts';
+import { MessageDeflater, MessageInflater } from './ws-deflate.ts';
+import { CLOSE, FrameReader, OPCODE, closePayload, copyOf, isCloseCode } from './ws-frames.ts';
+import { FrameSender } from './ws-sender.ts';
+import type { Duplex } from 'node:stream';
+import type { Clock } from '../clock.ts';
+import type { Logger } from '../log.ts';
+import type { Awaitable } from './contracts.ts';
+import type { Beating } from './heartbeat.ts';
+import type { TransportRequest } from './request.ts';
+import type { RoomMember, Rooms } from './rooms.ts';
+import type { DeflateAgreement } from './ws-deflate.ts';
+import type { FrameSink } from './ws-frames.ts';
+import type { SenderOwner, SenderTerms } from './ws-sender.ts';
+import type { SharedMessage } from './ws-shared.ts';
+
+/** How a WebSocket ended. */
+export interface WebSocketClose {
+  /** 1005: closed without a code; 1006: the connection was lost. */
+  readonly code: number;
+  readonly reason: string;
+  /** Whether both sides have said so. */
+  readonly wasClean: boolean;
+}
+
+/** Who is told what happens on a socket, one thing after the other. */
+export interface SocketListener {
+  /** Before any message. */
+  onOpen(socket: WebSocketConnection): Awaitable<void>;
+  /** Undefined where messages are taken out of the inbox. */
+  readonly onMessage?: ((socket: WebSocketConnection, message: unknown) => Awaitable<void>) | undefined;
+  /** After the last message. */
+  onClose(socket: WebSocketConnection, close: WebSocketClose): Awaitable<void>;
+  /** Something that one of them, or {@link decode}, has thrown; the socket stays open. Undefined: it is closed, see {@link closeFor}. */
+  readonly onError?: ((socket: WebSocketConnection, error: unknown) => Awaitable<void>) | undefined;
+  /** A message as its handler gets it. What it throws goes to {@link onError}. */
+  decode(data: string | Buffer): unknown;
+}
+
+/** What holds for the sockets of a route. */
+export interface SocketTerms extends SenderTerms {
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly rooms: Rooms;
+  readonly listener: SocketListener;
+  readonly maxMessageBytes: number;
+  /** Between a ping and the next; 0: none. */
+  readonly heartbeatMs: number;
+  /** Without a message from the peer; 0: for ever. */
+  readonly idleTimeoutMs: number;
+  /** How long the peer may take to answer a close frame. */
+  readonly closeTimeoutMs: number;
+  readonly maxRooms: number;
+  /** Told of what nobody handles. */
+  readonly onUnhandled: (error: unknown, req: TransportRequest) => void;
+}
+
+/** What holds for one socket. */
+export interface SocketParts {
+  readonly protocol: string;
+  readonly deflate: DeflateAgreement | undefined;
+  /** What its handlers get beside it. */
+  readonly context: unknown;
+  /** What it was opened with. */
+  readonly req: TransportRequest;
+  /** No message will come or go any more, though handlers may still run. One function for many sockets. */
+  readonly onClosed: (socket: WebSocketConnection) => void;
+  /** Everything is over: its stream is closed, and nothing of it runs any more. `failure` is what ended it early. One function for many sockets. */
+  readonly onOver: (socket: WebSocketConnection, failure: unknown) => void;
+}
+
+/** What may wait in the inbox before nothing more is read; each message costs some bytes more than it has. */
+const INBOX_BYTES = 65_536;
+const MESSAGE_COST = 128;
+/** A second of a socket's life, in parts of its shortest interval: pings of many sockets do not fall together. */
+const TICKS = 8;
+/** How long a peer may leave its side of an ended connection open. */
+const LINGER_MS = 2_000;
+
+/** Why nothing is read. */
+const HOLD = { inbox: 1, pressure: 2 } as const;
+
+type State = 'open' | 'closing' | 'closed';
+
+interface Waiter {
+  resolve(result: IteratorResult<unknown, undefined>): void;
+  reject(error: unknown): void;
+}
+
+const NONE: (string | Buffer)[] = [];
+
+const SOCKET: unique symbol = Symbol('websocket');
+interface OwnedStream extends Duplex { [SOCKET]?: WebSocketConnection }
+
+// one listener of each kind for all sockets: a closure for each would cost idle ones memory
+function onData(this: OwnedStream, chunk: Buffer): void { this[SOCKET]!.receive(chunk); }
+function onDrain(this: OwnedStream): void { this[SOCKET]!.onDrain(); }
+function onEnd(this: OwnedStream): void {
+  if (this.writableEnded && !this.writableFinished) this.once('finish', () => this.destroy()); // our last words are on their way
+  else this.destroy();
+}
+function onClose(this: OwnedStream): void { this[SOCKET]!.onStreamClose(); }
+function onError(): void { /* "close" follows */ }
+
+let lastPhase = 0;
+
+/** A WebSocket as its handlers see it. */
+export class WebSocketConnection implements FrameSink, SenderOwner, RoomMember, Beating, AsyncIterable<unknown> {
+  /** What its handlers get beside it. @internal */
+  readonly context: unknown;
+  /** What it was opened with. @internal */
+  readonly req: TransportRequest;
+  /** The subprotocol that both speak; empty when none was agreed upon. */
+  readonly protocol: string;
+  readonly #stream: OwnedStream;
+  readonly #terms: SocketTerms;
+  readonly #reader: FrameReader;
+  readonly #sender: FrameSender;
+  readonly #onClosed: SocketParts['onClosed'];
+  readonly #onOver: SocketParts['onOver'];
+  #state: State = 'open';
+  #close: WebSocketClose | undefined;
+  #failure: unknown;
+  #holds = 0;
+  /** Whether a handler runs. */
+  #isBusy = true;
+  /** None of its own as long as nothing waits. */
+  #inbox: (string | Buffer)[] = NONE;
+  #inboxBytes = 0;
+  /** Whether messages are taken by iteration. */
+  #isIterated = false;
+  #waiter: Waiter | undefined;
+  /** Whether onClose has been called; and whether it has settled. */
+  #isTellingClosed = false;
+  #isToldClosed = false;
+  /** Whether the stream has closed; and whether that, too, was told. */
+  #isGone = false;
+  #isOver = false;
+  #heart: Heartbeat | undefined;
+  #timer: Disposable | undefined;
+  #isAlive = true;
+  #isPinged = false;
+  #quietTicks = 0;
+  #beatTicks: number;
+  #taken = -1;
+  #rooms: Set<string> | undefined;
+  #ping: { readonly sentMs: number; readonly answer: PromiseWithResolvers<number | undefined> } | undefined;
+
+  /** Takes the stream over. Call {@link start} when the handshake has been answered. @internal */
+  constructor(stream: Duplex, terms: SocketTerms, { protocol, deflate, context, req, onClosed, onOver }: SocketParts) {
+    this.#stream = stream;
+    this.#terms = terms;
+    this.protocol = protocol;
+    this.context = context;
+    this.req = req;
+    this.#onClosed = onClosed;
+    this.#onOver = onOver;
+    const { compression } = terms;
+    const inflater = deflate === undefined ? undefined : new MessageInflater(deflate.clientBits, deflate.clientTakesOver);
+    const deflater = deflate === undefined ? undefined : new MessageDeflater(deflate.serverBits, compression!.level, deflate.serverTakesOver); // agreed upon by these settings
+    this.#reader = new FrameReader({ isMasked: true, maxMessageBytes: terms.maxMessageBytes, inflate: inflater === undefined ? undefined : (bytes, most) => inflater.inflate(bytes, most) }, this);
+    this.#sender = new FrameSender(stream, terms, this, deflater, stream instanceof NetSocket && !('encrypted' in stream));
+    this.#beatTicks = lastPhase = (lastPhase + 1) % TICKS;
+    this.#stream[SOCKET] = this;
+  }
+
+  /** Begins: `head` has come with the handshake. @internal */
+  start(head: Buffer): void {
+    const { clock, heartbeatMs, idleTimeoutMs, listener, meter } = this.#terms;
+    meter?.enter();
+    const shortest = Math.min(heartbeatMs || Infinity, idleTimeoutMs || Infinity);
+    if (shortest !== Infinity) this.#heart = Heartbeat.of(clock, Math.max(1, shortest / TICKS)).add(this);
+    this.#stream.on('data', onData).on('drain', onDrain).on('end', onEnd).on('error', onError).on('close', onClose);
+    if (this.#stream.destroyed) { // its peer has left already: no handler need know
+      this.#isBusy = false;
+      this.#isTellingClosed = this.#isToldClosed = true;
+      return this.onStreamClose();
+    }
+    this.#run(() => listener.onOpen(this), () => this.#proceed());
+    if (head.length > 0) this.receive(Buffer.from(head)); // a copy: it is a part of the chunk that the handshake came in
+    if (this.#holds === 0) this.#stream.resume();
+  }
+
+  // ── what handlers call ──
+
+  /** Whether messages can be sent: neither side has begun to close. */
+  get isOpen(): boolean { return this.#state === 'open'; }
+
+  /** Bytes that were sent and that the system has not taken yet. */
+  get bufferedAmount(): number { return this.#sender.bufferedAmount; }
+
+  /**
+   * Sends text as a text message, bytes as a binary one. Bytes must not be written to afterwards. What is sent to a socket that
+   * is closed, or closing, is left out. @throws SvcError `E_WEBSOCKET_FULL` with the policy `wait`, when there is no room
+   */
+  send(data: string | Uint8Array): void {
+    if (this.#state !== 'open') return;
+    if (typeof data === 'string') this.#sender.sendText(data);
+    else if (data instanceof Uint8Array) this.#sender.sendBytes(data);
+    else throw new SvcError('E_WEBSOCKET_DATA', [data === null ? 'null' : typeof data]);
+  }
+
+  /** Sends a value as JSON text. @throws SvcError `E_REPLY` for what has no JSON form */
+  sendJson(value: unknown): void {
+    if (this.#state === 'open') this.#sender.sendText(toJson(value));
+  }
+
+  /** Resolves when there is room for more; see {@link bufferedAmount}. */
+  drain(): Promise<void> { return this.#sender.drain(); }
+
+  /** Asks whether the peer is there. Resolves with the time that took, in milliseconds, or undefined when the socket has closed before. */
+  ping(): Promise<number | undefined> {
+    if (this.#state !== 'open') return Promise.resolve(undefined);
+    if (this.#ping === undefined) {
+      this.#ping = { sentMs: this.#terms.clock.monotonicMs(), answer: Promise.withResolvers() };
+      this.#sender.sendControl(OPCODE.ping, EMPTY);
+    }
+    return this.#ping.answer.promise;
+  }
+
+  /** Closes: what was sent goes out first. `reason` is cut to 123 bytes. @throws SvcError `E_WEBSOCKET_CLOSE` for a code that is not sent */
+  close(code: number = CLOSE.normal, reason = ''): void {
+    if (!isCloseCode(code)) throw new SvcError('E_WEBSOCKET_CLOSE', [code]);
+    if (this.#state === 'open') this.#sayClose(code, reason);
+  }
+
+  /** Gets what is sent to a room from now on. @throws SvcError `E_ROOM` beyond `maxRooms`, and for what is no name */
+  join(room: string): void {
+    if (this.#state !== 'open') return;
+    const rooms = this.#rooms ??= new Set();
+    if (!rooms.has(room) && rooms.size >= this.#terms.maxRooms) throw new SvcError('E_ROOM', [`a socket that is in ${rooms.size} rooms already`]);
+    this.#terms.rooms.join(room, this);
+    rooms.add(room);
+  }
+
+  /** Gets nothing more of a room. */
+  leave(room: string): void {
+    if (this.#rooms?.delete(room) === true) this.#terms.rooms.leave(room, this);
+  }
+
+  /** Sends to every member of a room but this one, in every process. It need not be a member. */
+  broadcast(room: string, data: string | Uint8Array): void { this.#terms.rooms.broadcast(room, data, { except: this }); }
+
+  /** The same with a value as JSON. */
+  broadcastJson(room: string, value: unknown): void { this.#terms.rooms.broadcastJson(room, value, { except: this }); }
+
+  /** The messages, one after the other; ends with the socket. @throws SvcError `E_WEBSOCKET_ITERATED` when something else takes them already */
+  [Symbol.asyncIterator](): AsyncIterator<unknown, undefined> {
+    if (this.#isIterated || this.#terms.listener.onMessage !== undefined) throw new SvcError('E_WEBSOCKET_ITERATED', []);
+    this.#isIterated = true;
+    return {
+      next: () => this.#take(),
+      return: () => { // whoever stops reading parts with the peer
+        this.close();
+        return Promise.resolve({ done: true, value: undefined });
+      },
+    };
+  }
+
+  /** Ends the connection without a word. @internal */
+  terminate(): void { this.#stream.destroy(); }
+
+  /** What a room sends. @internal */
+  deliver(message: SharedMessage): void {
+    if (this.#state === 'open') this.#sender.deliver(message);
+  }
+
+  // ── what comes ──
+
+  /** @internal */
+  receive(chunk: Buffer): void {
+    this.#isAlive = true;
+    this.#terms.meter?.bytesIn.add(chunk.length);
+    this.#sender.hold();
+    this.#reader.push(chunk);
+    this.#sender.flush();
+  }
+
+  /** @internal */
+  onText(text: string): void { this.#onMessage(text, 2 * text.length); }
+
+  /** @internal */
+  onBinary(bytes: Buffer): void { this.#onMessage(bytes, bytes.length); }
+
+  /** @internal */
+  onPing(payload: Buffer): void {
+    if (this.#state === 'open') this.#sender.sendControl(OPCODE.pong, payload);
+  }
+
+  /** @internal */
+  onPong(): void {
+    const ping = this.#ping;
+    this.#ping = undefined;
+    ping?.answer.resolve(this.#terms.clock.monotonicMs() - ping.sentMs);
+  }
+
+  /** @internal */
+  onClose(code: number, reason: string): void {
+    if (this.#state === 'open') this.#sender.sendControl(OPCODE.close, code === CLOSE.noStatus ? EMPTY : closePayload(code, '')); // §5.5.1: the code is echoed
+    this.#closed({ code, reason, wasClean: true });
+    this.#endStream();
+  }
+
+  /** @internal */
+  onViolation(code: number, reason: string): void {
+    if (this.#state === 'open') this.#sender.sendControl(OPCODE.close, closePayload(code, reason));
+    this.#terms.log.debug('websocket_violation', { ...this.req.logFields(), code, reason });
+    this.#closed({ code, reason, wasClean: false });
+    this.#endStream();
+  }
+
+  /** @internal */
+  onDrain(): void { this.#sender.onDrain(); }
+
+  /** @internal */
+  onStreamClose(): void {
+    this.#reader.end();
+    this.#isGone = true;
+    this.#closed({ code: CLOSE.abnormal, reason: '', wasClean: false });
+    this.#timer?.[Symbol.dispose]();
+    this.#leaveForGood();
+  }
+
+  /** The client does not take what it is sent. @internal */
+  onTooSlow(): void {
+    if (this.#state !== 'open') return;
+    this.#terms.log.warn('websocket_slow_consumer', { ...this.req.logFields(), buffered_bytes: this.bufferedAmount });
+    this.#terms.meter?.dropped.add(1);
+    this.#sender.forget();
+    this.#sayClose(CLOSE.policyViolation, 'messages are not taken in time');
+  }
+
+  /** @internal */
+  onPressure(isHigh: boolean): void { this.#hold(HOLD.pressure, isHigh); }
+
+  /** One of the parts of its shortest interval. @internal */
+  beat(): void {
+    const { heartbeatMs, idleTimeoutMs } = this.#terms;
+    if (this.#state !== 'open') return;
+    const tickMs = Math.min(heartbeatMs || Infinity, idleTimeoutMs || Infinity) / TICKS;
+    if (idleTimeoutMs > 0 && ++this.#quietTicks * tickMs > idleTimeoutMs) return this.close(CLOSE.normal, 'nothing was sent for too long');
+    if (heartbeatMs > 0 && ++this.#beatTicks * tickMs >= heartbeatMs) {
+      this.#beatTicks = 0;
+      this.#checkPeer();
+    }
+  }
+
+  /** Whether anything has come since the last time, or at least something was taken of what waits to be sent. */
+  #checkPeer(): void {
+    const taken = this.#takenBytes();
+    const isStuck = taken !== -1 && taken === this.#taken;
+    const isSilent = !this.#isAlive && this.#isPinged && (this.#holds & HOLD.inbox) === 0 && taken === -1; // whom we do not read, we do not hear
+    this.#taken = taken;
+    if (isStuck || isSilent) {
+      this.#terms.log.debug('websocket_peer_lost', this.req.logFields());
+      return this.terminate();
+    }
+    this.#isPinged = !this.#isAlive;
+    this.#isAlive = false;
+    if (this.#isPinged) this.#sender.sendControl(OPCODE.ping, EMPTY);
+  }
+
+  /** What the system has taken of all that was written; -1 when nothing waits. */
+  #takenBytes(): number {
+    const stream = this.#stream as OwnedStream & { readonly bytesWritten?: number };
+    return stream.writableLength === 0 ? -1 : (stream.bytesWritten ?? 0) - stream.writableLength;
+  }
+
+  // ── messages ──
+
+  #onMessage(data: string | Buffer, bytes: number): void {
+    this.#quietTicks = 0;
+    this.#terms.meter?.messagesIn.add(1);
+    if (this.#state !== 'open') return; // §7.1.6: nothing that comes behind our close frame is handled
+    if (this.#isBusy || this.#isIterated) {
+      if (this.#inbox === NONE) this.#inbox = [];
+      this.#inbox.push(this.#waiter === undefined && typeof data !== 'string' && 2 * data.length < data.buffer.byteLength ? copyOf(data) : data); // one byte that waits must not hold all of its chunk
+      this.#inboxBytes += bytes + MESSAGE_COST;
+      if (this.#waiter !== undefined) this.#proceed();
+      else if (this.#inboxBytes > INBOX_BYTES) this.#hold(HOLD.inbox, true);
+    } else this.#handle(data);
+  }
+
+  #handle(data: string | Buffer): void {
+    const { listener } = this.#terms;
+    if (listener.onMessage === undefined) return; // nobody asks for it
+    try {
+      const running = listener.onMessage(this, listener.decode(data));
+      if (!isThenable(running)) return;
+      this.#isBusy = true;
+      running.then(() => this.#settled(), (error: unknown) => this.#failed(error, () => this.#settled()));
+    } catch (error) {
+      this.#failed(error, () => this.#settled());
+    }
+  }
+
+  #settled(): void {
+    this.#isBusy = false;
+    this.#proceed();
+  }
+
+  /** Runs a handler; what it throws goes to onError, and then on. */
+  #run(handler: () => Awaitable<void>, then: () => void): void {
+    this.#isBusy = true;
+    const done = (): void => {
+      this.#isBusy = false;
+      then();
+    };
+    try {
+      const running = handler();
+      if (isThenable(running)) running.then(done, (error: unknown) => this.#failed(error, done));
+      else done();
+    } catch (error) {
+      this.#failed(error, done);
+    }
+  }
+
+  #failed(error: unknown, then: () => void): void {
+    this.#isBusy = true;
+    const done = (): void => {
+      this.#isBusy = false;
+      then();
+    };
+    const giveUp = (failure: unknown): void => {
+      this.#giveUp(failure);
+      done();
+    };
+    const { onError: handle } = this.#terms.listener;
+    if (handle === undefined) return giveUp(error);
+    try {
+      const running = handle(this, error);
+      if (isThenable(running)) running.then(done, giveUp);
+      else done();
+    } catch (failure) {
+      giveUp(failure);
+    }
+  }
+
+  /** Nobody handles it: the socket closes. */
+  #giveUp(error: unknown): void {
+    this.#failure ??= error;
+    const close = closeFor(error);
+    if (close.code === CLOSE.internalError) this.#terms.onUnhandled(error, this.req);
+    if (this.#state === 'open') this.#sayClose(close.code, close.reason);
+  }
+
+  /** What waits, as far as somebody takes it; then the end. */
+  #proceed(): void {
+    while (!this.#isBusy && !this.#isIterated && this.#inbox.length > 0) this.#handle(this.#shift());
+    while (this.#waiter !== undefined && this.#inbox.length > 0) this.#answer(this.#waiter);
+    if (this.#inboxBytes <= INBOX_BYTES / 2) this.#hold(HOLD.inbox, false);
+    if (this.#close === undefined || (this.#inbox.length > 0 && !this.#isIterated)) return;
+    if (this.#waiter !== undefined) this.#settle(this.#waiter, { done: true, value: undefined });
+    if (!this.#isBusy) this.#tellClosed();
+  }
+
+  #shift(): string | Buffer {
+    const data = this.#inbox.shift()!;
+    this.#inboxBytes -= (typeof data === 'string' ? 2 : 1) * data.length + MESSAGE_COST;
+    return data;
+  }
+
+  #take(): Promise<IteratorResult<unknown, undefined>> {
+    if (this.#waiter !== undefined) return Promise.reject(new SvcError('E_WEBSOCKET_ITERATED', [])); // one message is awaited already
+    return new Promise((resolve, reject) => {
+      this.#waiter = { resolve, reject };
+      this.#proceed();
+    });
+  }
+
+  #answer(waiter: Waiter): void {
+    try {
+      this.#settle(waiter, { done: false, value: this.#terms.listener.decode(this.#shift()) });
+    } catch (error) {
+      this.#waiter = undefined;
+      waiter.reject(error);
+    }
+  }
+
+  #settle(waiter: Waiter, result: IteratorResult<unknown, undefined>): void {
+    this.#waiter = undefined;
+    waiter.resolve(result);
+  }
+
+  #hold(why: number, isHeld: boolean): void {
+    if (this.#state !== 'open') return; // read up to the end, whatever there is
+    const before = this.#holds;
+    this.#holds = isHeld ? before | why : before & ~why;
+    if ((before === 0) === (this.#holds === 0)) return;
+    if (this.#holds !== 0) {
+      this.#reader.stop();
+      this.#stream.pause();
+    } else this.#read();
+  }
+
+  /** Goes on reading: what was left of the last chunk first. */
+  #read(): void {
+    this.#sender.hold();
+    this.#reader.resume();
+    this.#sender.flush();
+    if (this.#holds === 0) this.#stream.resume();
+  }
+
+  // ── the end ──
+
+  #sayClose(code: number, reason: string): void {
+    this.#state = 'closing';
+    this.#close = { code, reason, wasClean: false }; // until the peer has agreed
+    this.#timer = this.#terms.clock.after(this.#terms.closeTimeoutMs, () => this.terminate());
+    this.#inbox = NONE;
+    this.#inboxBytes = this.#holds = 0;
+    this.#leave();
+    this.#sender.sendControl(OPCODE.close, closePayload(code, reason));
+    this.#sender.flush();
+    if (this.#waiter !== undefined) this.#settle(this.#waiter, { done: true, value: undefined });
+    queueMicrotask(() => { if (this.#state === 'closing') this.#read(); }); // up to its close frame; not now, for we may be within a message
+  }
+
+  /** No message will come any more. */
+  #closed(close: WebSocketClose): void {
+    if (this.#state === 'closed') return;
+    this.#close = this.#state === 'closing' && this.#close !== undefined ? { ...this.#close, wasClean: close.wasClean } : close;
+    this.#state = 'closed';
+    this.#holds = 0;
+    this.#leave();
+    this.#sender.end();
+    this.#ping?.answer.resolve(undefined);
+    this.#terms.meter?.leave(this.#close.code);
+    this.#onClosed(this);
+    this.#proceed();
+  }
+
+  #leave(): void {
+    this.#heart?.remove(this);
+    this.#heart = undefined;
+    for (const room of this.#rooms ?? []) this.#terms.rooms.leave(room, this);
+    this.#rooms = undefined;
+  }
+
+  /** Both have said what there was to say. The server ends the connection first (§7.1.1). */
+  #endStream(): void {
+    this.#timer?.[Symbol.dispose]();
+    if (this.#stream.destroyed) return;
+    this.#stream.end();
+    this.#stream.resume(); // up to the end of its side
+    this.#timer = this.#terms.clock.after(LINGER_MS, () => this.terminate());
+  }
+
+  #tellClosed(): void {
+    if (this.#isTellingClosed || this.#state !== 'closed') return;
+    this.#isTellingClosed = true;
+    const close = this.#close!; // it is closed
+    this.#run(() => this.#terms.listener.onClose(this, close), () => {
+      this.#isToldClosed = true;
+      this.#leaveForGood();
+    });
+  }
+
+  #leaveForGood(): void {
+    if (!this.#isToldClosed || !this.#isGone || this.#isOver) return;
+    this.#isOver = true;
+    this.#onOver(this, this.#failure ?? (this.#close!.wasClean ? undefined : new ClientDisconnected())); // told how
+  }
+}
+
+const EMPTY: Buffer = Buffer.alloc(0);
+
+/**
+ * How a socket closes for what a handler has thrown. What is meant for clients, an HTTPException below 500, is told them: 1007
+ * for input that does not fit, 1003 for the wrong kind of message, else 1008. Anything else is 1011, without a word.
+ */
+export function closeFor(error: unknown): { readonly code: number; readonly reason: string } {
+  if (!(error instanceof HTTPException) || error.status >= 500) return { code: CLOSE.internalError, reason: '' };
+  const [issue] = error.issues ?? [];
+  const reason = issue === undefined ? error.message : `${issue.loc.join('.')} ${issue.message}`;
+  return { code: error.status === 400 ? CLOSE.invalidData : error.status === 415 ? CLOSE.unsupportedData : CLOSE.policyViolation, reason };
+}

@@ -1,0 +1,334 @@
+/**
+ * The sending half of a WebSocket: messages → frames → the stream, in batches and no faster than its peer takes them.
+ *
+ *   batch   what is sent within one turn leaves in one write
+ *   stream  up to 64 KiB that the kernel has not taken
+ *   queue   whole frames behind that, up to maxBufferedBytes; then the policy for slow consumers decides
+ *
+ *   disconnect    1008, and the connection ends: who cannot follow may come again
+ *   drop-oldest   what waits longest is left out: who gets state does not miss what is out of date
+ *   wait          nothing that was taken is lost; one more is refused: whoever sends awaits drain()
+ */
+import { SvcError } from '../errors.ts';
+import { Batch } from './ws-batch.ts';
+import { OPCODE, encodeFrame, firstByte, frameHeadBytes, writeFrameHead } from './ws-frames.ts';
+import type { Duplex } from 'node:stream';
+import type { CompressionSettings, MessageDeflater } from './ws-deflate.ts';
+import type { WebSocketMeter } from './ws-meter.ts';
+import type { SharedMessage } from './ws-shared.ts';
+
+/** What becomes of messages for a client that does not take them in time. */
+export type SlowConsumerPolicy = 'disconnect' | 'drop-oldest' | 'wait';
+
+/** What a sender goes by. */
+export interface SenderTerms {
+  readonly maxBufferedBytes: number;
+  readonly slowConsumer: SlowConsumerPolicy;
+  readonly compression: CompressionSettings | undefined;
+  readonly meter: WebSocketMeter | undefined;
+}
+
+/** Who has to know. */
+export interface SenderOwner {
+  /** The client is too slow, and the policy is to part with it. */
+  onTooSlow(): void;
+  /** Whether half of what may wait does: a client that does not read is not read from either. */
+  onPressure(isHigh: boolean): void;
+}
+
+/** Below it drain() resolves, and the stream is given more. */
+export const HIGH_WATER_BYTES = 65_536;
+/** Shorter messages are copied behind each other; longer ones leave as they are. */
+const SHORT_CHARACTERS = 1_024, SHORT_BYTES = 2_048;
+/** What a frame that waits costs besides its bytes. */
+const FRAME_COST = 128;
+/** Places of frames that have gone are let go of when they are this many, and more than are left. */
+const MOST_EMPTY = 64;
+
+/** Sends the frames of one connection. */
+export class FrameSender {
+  readonly #stream: Duplex;
+  readonly #terms: SenderTerms;
+  readonly #owner: SenderOwner;
+  readonly #deflater: MessageDeflater | undefined;
+  /** Whether a piece of memory that was written can be used again: a socket's, once nothing waits. */
+  readonly #canReuse: boolean;
+  readonly #batch: Batch = new Batch();
+  #isScheduled = false;
+  #isHeld = false;
+  #isOver = false;
+  /** Frames that wait for the stream, from #first on; undefined while none does. */
+  #queue: Buffer[] | undefined;
+  #first = 0;
+  #queueBytes = 0;
+  /** The answer to the newest ping, while others wait: older ones need none (RFC 6455 §5.5.3). */
+  #pong: Buffer | undefined;
+  /** A ping that was asked for while others wait: without it a client would be gone that was never asked. */
+  #ping: Buffer | undefined;
+  #isHigh = false;
+  #waiters: (() => void)[] | undefined;
+
+  constructor(stream: Duplex, terms: SenderTerms, owner: SenderOwner, deflater: MessageDeflater | undefined, canReuse: boolean) {
+    this.#stream = stream;
+    this.#terms = terms;
+    this.#owner = owner;
+    this.#deflater = deflater;
+    this.#canReuse = canReuse;
+  }
+
+  /** Bytes that the kernel has not taken. */
+  get bufferedAmount(): number { return this.#batch.bytes + this.#queueBytes + this.#stream.writableLength; }
+
+  /** Sends nothing more, and forgets what waits. */
+  end(): void {
+    this.flush();
+    this.#isOver = true;
+    this.#forgetQueue();
+    this.#release();
+  }
+
+  /** Until {@link flush} everything waits: what is sent meanwhile leaves together. */
+  hold(): void { this.#isHeld = true; }
+
+  /** @throws SvcError `E_WEBSOCKET_FULL` with the policy `wait`, when there is no room */
+  sendText(text: string): void {
+    const { compression } = this.#terms;
+    if (this.#deflater !== undefined && text.length >= compression!.thresholdBytes) return this.#sendDeflated(OPCODE.text, Buffer.from(text, 'utf8'));
+    this.#terms.meter?.messagesOut.add(1);
+    if (this.#isBlocked()) return this.#mustWait(encodeFrame(OPCODE.text, text));
+    if (text.length > SHORT_CHARACTERS) this.#batch.add(encodeFrame(OPCODE.text, text));
+    else this.#writeShortText(text);
+    this.#wrote();
+  }
+
+  /** The same for bytes: they must not be written to afterwards. */
+  sendBytes(bytes: Uint8Array): void {
+    const { compression } = this.#terms;
+    if (this.#deflater !== undefined && bytes.length >= compression!.thresholdBytes) return this.#sendDeflated(OPCODE.binary, bytes);
+    this.#terms.meter?.messagesOut.add(1);
+    this.#sendFrame(firstByte(OPCODE.binary), bytes);
+  }
+
+  /** Sends what many get. Never throws: where there is no room it is left out. */
+  deliver(message: SharedMessage): void {
+    if (this.#isOver) return;
+    this.#terms.meter?.messagesOut.add(1);
+    const { compression } = this.#terms;
+    const deflater = message.payload.length >= (compression?.thresholdBytes ?? Infinity) ? this.#deflater : undefined;
+    const deflated = deflater === undefined ? undefined : message.deflated(deflater.bits, compression!.level);
+    if (deflated !== undefined) deflater!.forget();
+    const frame = deflated ?? message.plain;
+    if (this.#isBlocked()) this.#wait(frame);
+    else {
+      this.#batch.add(frame);
+      this.#wrote();
+    }
+  }
+
+  /** Sends a control frame, before what waits in the queue; but not a close frame, which is the last. */
+  sendControl(opcode: number, payload: Buffer): void {
+    const frame = encodeFrame(opcode, payload);
+    if (this.#isOver) return;
+    if (!this.#isBlocked()) {
+      this.#batch.add(frame);
+      this.#wrote();
+    } else if (opcode === OPCODE.pong) this.#pong = frame;
+    else if (opcode === OPCODE.ping) this.#ping = frame;
+    else if (opcode === OPCODE.close) this.#enqueue(frame);
+  }
+
+  /** Writes what has been sent in this turn. */
+  flush(): void {
+    this.#isHeld = false;
+    const stream = this.#stream;
+    if (this.#batch.bytes === 0 || stream.destroyed || stream.writableEnded) return;
+    this.#terms.meter?.bytesOut.add(this.#batch.bytes);
+    const one = this.#batch.takeOne();
+    if (one === undefined) this.#writeAll(this.#batch.take());
+    else {
+      stream.write(one);
+      if (this.#canReuse && stream.writableLength === 0) Batch.release(one);
+    }
+    if (stream.writableLength > 0) this.#feel();
+  }
+
+  /** The stream takes more. */
+  onDrain(): void {
+    const stream = this.#stream;
+    if (!stream.writableNeedDrain) {
+      if (this.#pong !== undefined) this.#batch.add(this.#pong);
+      if (this.#ping !== undefined) this.#batch.add(this.#ping);
+      this.#pong = this.#ping = undefined;
+    }
+    do {
+      this.#takeFromQueue();
+      this.flush();
+    } while (this.#queue !== undefined && !stream.writableNeedDrain && !stream.destroyed);
+    this.#feel();
+    if (this.bufferedAmount < HIGH_WATER_BYTES) this.#release();
+  }
+
+  /** Resolves when less waits than a client should have open, or when nothing is sent any more. */
+  drain(): Promise<void> {
+    this.flush();
+    if (this.#isOver || this.bufferedAmount < HIGH_WATER_BYTES) return Promise.resolve();
+    return new Promise((resolve) => { (this.#waiters ??= []).push(resolve); });
+  }
+
+  /** What waits is not worth being sent any more. */
+  forget(): void { this.#forgetQueue(); }
+
+  #sendDeflated(opcode: number, bytes: Uint8Array): void {
+    this.#terms.meter?.messagesOut.add(1);
+    const mayBeLost = this.#terms.slowConsumer !== 'disconnect' && this.#isBlocked(); // dropped from the queue, or refused
+    const deflated = this.#deflater!.deflate(bytes, mayBeLost); // asked before
+    this.#sendFrame(firstByte(opcode, deflated !== undefined), deflated ?? bytes);
+  }
+
+  #sendFrame(first: number, bytes: Uint8Array): void {
+    const { length } = bytes;
+    if (this.#isBlocked()) {
+      const frame = Buffer.allocUnsafe(frameHeadBytes(length) + length);
+      frame.set(bytes, writeFrameHead(frame, 0, first, length));
+      return this.#mustWait(frame);
+    }
+    const batch = this.#batch;
+    const isShort = length <= SHORT_BYTES;
+    let at = batch.reserve(isShort ? length + 4 : 10);
+    at = writeFrameHead(batch.memory, at, first, length);
+    if (isShort) batch.memory.set(bytes, at);
+    batch.wrote(isShort ? at + length : at);
+    if (!isShort) batch.add(Buffer.from(bytes.buffer, bytes.byteOffset, length));
+    this.#wrote();
+  }
+
+  /** The size of the head is known when the text has been written: as short as its characters, unless some take more bytes. */
+  #writeShortText(text: string): void {
+    const batch = this.#batch;
+    const at = batch.reserve(3 * text.length + 4);
+    const { memory } = batch;
+    const guessed = at + frameHeadBytes(text.length);
+    const length = memory.write(text, guessed, 'utf8');
+    const start = at + frameHeadBytes(length);
+    if (start !== guessed) memory.copyWithin(start, guessed, guessed + length);
+    writeFrameHead(memory, at, firstByte(OPCODE.text), length);
+    batch.wrote(start + length);
+  }
+
+  /** Something has been added to the batch. */
+  #wrote(): void {
+    if (this.#batch.bytes >= HIGH_WATER_BYTES) {
+      const isHeld = this.#isHeld;
+      this.flush();
+      this.#isHeld = isHeld;
+    } else if (!this.#isHeld && !this.#isScheduled) {
+      this.#isScheduled = true;
+      process.nextTick(flushLater, this);
+    }
+  }
+
+  /** @internal */
+  onTick(): void {
+    this.#isScheduled = false;
+    if (!this.#isHeld) this.flush();
+  }
+
+  #writeAll(pieces: readonly Buffer[]): void {
+    const stream = this.#stream;
+    if (pieces.length === 1) return void stream.write(pieces[0]!);
+    stream.cork();
+    for (const piece of pieces) stream.write(piece);
+    stream.uncork();
+  }
+
+  /** Whether what comes now has to wait. What was sent before goes first. */
+  #isBlocked(): boolean {
+    if (this.#queue !== undefined) return true;
+    return this.#stream.writableNeedDrain;
+  }
+
+  #mustWait(frame: Buffer): void {
+    if (!this.#wait(frame)) throw new SvcError('E_WEBSOCKET_FULL', [this.#terms.maxBufferedBytes]);
+  }
+
+  /** Puts a frame behind those that wait, as far as the policy lets it. False where it was refused. */
+  #wait(frame: Buffer): boolean {
+    const { maxBufferedBytes, slowConsumer, meter } = this.#terms;
+    if (this.#isOver) return true;
+    if (this.#cost(frame) > maxBufferedBytes) {
+      if (slowConsumer === 'disconnect') {
+        this.#owner.onTooSlow();
+        return true;
+      }
+      if (slowConsumer === 'drop-oldest') {
+        while (this.#queue !== undefined && this.#cost(frame) > maxBufferedBytes) this.#drop();
+      }
+      if (this.#cost(frame) > maxBufferedBytes) {
+        meter?.dropped.add(1);
+        return slowConsumer === 'drop-oldest';
+      }
+    }
+    this.#enqueue(frame);
+    return true;
+  }
+
+  /** What waits, memory for its administration included, with one frame more. */
+  #cost(frame: Buffer): number {
+    const count = this.#queue === undefined ? 0 : this.#queue.length - this.#first;
+    return this.bufferedAmount + frame.length + (count + 1) * FRAME_COST;
+  }
+
+  #enqueue(frame: Buffer): void {
+    this.flush(); // what was sent before
+    (this.#queue ??= []).push(frame);
+    this.#queueBytes += frame.length;
+    this.#feel();
+  }
+
+  #takeFromQueue(): void {
+    const queue = this.#queue;
+    if (queue === undefined) return;
+    while (this.#first < queue.length && this.#stream.writableLength + this.#batch.bytes < HIGH_WATER_BYTES) this.#batch.add(this.#shift(queue));
+    if (this.#first === queue.length) this.#forgetQueue();
+  }
+
+  #drop(): void {
+    const queue = this.#queue!;
+    this.#shift(queue);
+    this.#terms.meter?.dropped.add(1);
+    if (this.#first === queue.length) this.#forgetQueue();
+  }
+
+  #shift(queue: Buffer[]): Buffer {
+    const frame = queue[this.#first]!;
+    queue[this.#first++] = EMPTY; // lets go of its memory
+    this.#queueBytes -= frame.length;
+    if (this.#first > MOST_EMPTY && 2 * this.#first > queue.length) {
+      queue.splice(0, this.#first);
+      this.#first = 0;
+    }
+    return frame;
+  }
+
+  #forgetQueue(): void {
+    this.#queue = undefined;
+    this.#first = this.#queueBytes = 0;
+  }
+
+  #feel(): void {
+    const isHigh = this.bufferedAmount >= Math.max(HIGH_WATER_BYTES, this.#terms.maxBufferedBytes / 2);
+    if (isHigh === this.#isHigh) return;
+    this.#isHigh = isHigh;
+    this.#owner.onPressure(isHigh);
+  }
+
+  #release(): void {
+    const waiters = this.#waiters;
+    this.#waiters = undefined;
+    waiters?.forEach((resolve) => resolve());
+  }
+}
+
+const EMPTY: Buffer = Buffer.alloc(0);
+
+function flushLater(sender: FrameSender): void { sender.onTick(); }

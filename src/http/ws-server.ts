@@ -1,0 +1,203 @@
+/**
+ * The WebSockets of one server: node:http's `upgrade` → the application → 101 and an open socket, or an ordinary answer.
+ *
+ *   upgrade → begin(req) → app.upgrade(req) → 101 → WebSocketConnection → closed → finish(req)
+ *                                          └→ any other answer, with "Connection: close"
+ *
+ * What an open socket keeps of its request is its fields: node:http's objects, several KB, are let go of.
+ */
+import { ServerResponse } from 'node:http';
+import { ClientDisconnected } from '../errors.ts';
+import { connectionOf } from './connection.ts';
+import { TransportRequest, pathOf } from './request.ts';
+import { HttpResponse } from './response.ts';
+import { CLOSE } from './ws-frames.ts';
+import { asksForWebSocket } from './ws-handshake.ts';
+import { SwitchingProtocols, headOf } from './ws-upgrade.ts';
+import type { IncomingMessage } from 'node:http';
+import type { Socket } from 'node:net';
+import type { Clock } from '../clock.ts';
+import type { Awaitable } from './contracts.ts';
+import type { Incoming, Outcome, Outgoing, RequestDefaults } from './request.ts';
+import type { SocketParts, WebSocketConnection } from './websocket.ts';
+
+/** What a server serves, as far as sockets need it. */
+export interface SocketApplication {
+  readonly defaults: RequestDefaults;
+  readonly clock: Clock;
+  readonly securesCookies: boolean;
+  hasSocketAt?(path: string): boolean;
+  upgrade?(req: TransportRequest): Awaitable<HttpResponse>;
+  finish(req: TransportRequest, outcome: Outcome): Awaitable<void>;
+  count(req: TransportRequest, response: HttpResponse, durationMs: number): void;
+}
+
+/** What the server does itself. */
+export interface UpgradeHost {
+  /** Counts a request. Answers what refuses it, before the application sees it. */
+  begin(req: TransportRequest, incoming: IncomingMessage): HttpResponse | undefined;
+  /** Sends an ordinary answer, the last of its connection. */
+  refuse(req: TransportRequest, outgoing: ServerResponse, response: HttpResponse): void;
+  /** A request that has begun is answered. */
+  answered(): void;
+  /** A socket is gone. */
+  closed(): void;
+}
+
+/** What of a request an open socket keeps: no stream, for a handshake has no body, and one would cost more than all the rest. */
+class UpgradeIncoming {
+  readonly url: string | undefined;
+  readonly httpVersionMinor: number;
+  readonly rawHeaders: readonly string[];
+  readonly socket: Socket;
+  declare readonly method: string;
+  declare readonly complete: boolean;
+  declare readonly readableEnded: boolean;
+
+  static {
+    Object.assign(this.prototype, { method: 'GET', complete: true, readableEnded: true });
+  }
+
+  private constructor({ url, httpVersionMinor, rawHeaders, socket }: IncomingMessage) {
+    this.url = url;
+    this.httpVersionMinor = httpVersionMinor;
+    this.rawHeaders = rawHeaders;
+    this.socket = socket;
+  }
+
+  static of(incoming: IncomingMessage): Incoming {
+    return new UpgradeIncoming(incoming) as unknown as Incoming; // whoever reads bodies asks first whether there is one
+  }
+}
+
+/** The answer as its request sees it: over when the socket is. */
+class UpgradeOutgoing implements Outgoing {
+  writableFinished = false;
+  destroyed = false;
+  #listeners: (() => void)[] | undefined;
+
+  once(_event: 'close', listener: () => void): this {
+    (this.#listeners ??= []).push(listener);
+    return this;
+  }
+
+  close(isFinished: boolean): void {
+    this.destroyed = true;
+    this.writableFinished = isFinished;
+    const listeners = this.#listeners;
+    this.#listeners = undefined;
+    listeners?.forEach((listener) => listener());
+  }
+}
+
+/** How long handlers of sockets that were cut may take to see it. */
+const LAST_WORDS_MS = 1_000;
+
+/** The WebSockets of one server, and the requests that ask for more. */
+export class OpenSockets {
+  readonly #app: SocketApplication;
+  readonly #host: UpgradeHost;
+  readonly #open = new Map<WebSocketConnection, UpgradeOutgoing>();
+  /** Sockets whose requests are being decided about. */
+  readonly #pending = new Set<Socket>();
+  #isClosing = false;
+  #whenEmpty: (() => void) | undefined;
+  readonly #onClosed: SocketParts['onClosed'];
+  readonly #onOver: SocketParts['onOver'];
+
+  constructor(app: SocketApplication, host: UpgradeHost) {
+    this.#app = app;
+    this.#host = host;
+    this.#onClosed = (socket) => this.#open.get(socket)!.close(false); // #accept() has put it there
+    this.#onOver = (socket, failure) => this.#over(socket, failure);
+  }
+
+  /** How many are open. */
+  get size(): number { return this.#open.size; }
+
+  /** Whether node:http is to give a connection up for this request. One behind another that waits for its answer stays a request. */
+  isAskedFor(incoming: IncomingMessage): boolean {
+    return asksForWebSocket(incoming) && connectionOf(incoming.socket).waiting === 0 && this.#app.hasSocketAt?.(pathOf(incoming.url ?? '/')) === true;
+  }
+
+  onUpgrade(incoming: IncomingMessage, socket: Socket, head: Buffer): void {
+    socket.on('error', ignore); // "close" follows
+    if (connectionOf(socket).hasSaidClose) return void socket.destroy();
+    const outgoing = new UpgradeOutgoing();
+    const req = new TransportRequest(UpgradeIncoming.of(incoming), outgoing, this.#app.defaults);
+    const response = this.#host.begin(req, incoming) ?? this.#app.upgrade!(req); // hasSocketAt() has said so
+    if (response instanceof HttpResponse) return this.#answer(req, outgoing, incoming, socket, head, response);
+    this.#pending.add(socket);
+    void response.then((settled) => {
+      this.#pending.delete(socket);
+      this.#answer(req, outgoing, incoming, socket, head, settled);
+    });
+  }
+
+  /** The server stops: 1001 to all. */
+  goAway(): void {
+    this.#isClosing = true;
+    for (const socket of this.#open.keys()) if (socket.isOpen) socket.close(CLOSE.goingAway, 'the server stops');
+  }
+
+  /** Resolves when no socket is left and their handlers have seen the end, or have had the time to. */
+  async ended(): Promise<void> {
+    if (this.#open.size === 0) return;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#whenEmpty = resolve;
+    using _limit = this.#app.clock.after(LAST_WORDS_MS, resolve);
+    await promise;
+  }
+
+  /** Ends every connection at once. */
+  terminate(): void {
+    for (const socket of this.#open.keys()) socket.terminate();
+    for (const socket of this.#pending) socket.destroy();
+  }
+
+  #answer(req: TransportRequest, outgoing: UpgradeOutgoing, incoming: IncomingMessage, socket: Socket, head: Buffer, response: HttpResponse): void {
+    this.#app.count(req, response, this.#app.clock.monotonicMs() - req.startedMs);
+    req.isAnswered = true;
+    if (socket.destroyed) this.#end(req, outgoing, new ClientDisconnected());
+    else if (response instanceof SwitchingProtocols) this.#accept(req, outgoing, socket, head, response);
+    else this.#refuse(req, outgoing, incoming, socket, response);
+    this.#host.answered();
+  }
+
+  #accept(req: TransportRequest, outgoing: UpgradeOutgoing, stream: Socket, head: Buffer, response: SwitchingProtocols): void {
+    stream.setTimeout(0);
+    stream.write(headOf(response, req, this.#app.securesCookies || req.scheme === 'https'), 'latin1');
+    const socket = response.open(stream, { req, onClosed: this.#onClosed, onOver: this.#onOver });
+    this.#open.set(socket, outgoing);
+    socket.start(head);
+    if (this.#isClosing) socket.close(CLOSE.goingAway, 'the server stops');
+  }
+
+  #refuse(req: TransportRequest, outgoing: UpgradeOutgoing, incoming: IncomingMessage, socket: Socket, response: HttpResponse): void {
+    const answer = new ServerResponse(incoming);
+    answer.assignSocket(socket);
+    answer.once('finish', () => {
+      answer.detachSocket(socket);
+      socket.destroySoon();
+      this.#end(req, outgoing, undefined);
+    });
+    socket.once('close', () => this.#end(req, outgoing, new ClientDisconnected()));
+    socket.resume(); // what comes is not read, and no end of it is to be missed
+    this.#host.refuse(req, answer, response);
+  }
+
+  #end(req: TransportRequest, outgoing: UpgradeOutgoing, outcome: unknown): void {
+    if (outgoing.destroyed) return;
+    outgoing.close(outcome === undefined);
+    void this.#app.finish(req, req.failure ?? outcome);
+  }
+
+  #over(socket: WebSocketConnection, failure: unknown): void {
+    this.#open.delete(socket);
+    if (this.#open.size === 0) this.#whenEmpty?.();
+    void this.#app.finish(socket.req, failure);
+    this.#host.closed();
+  }
+}
+
+function ignore(): void { /* see above */ }

@@ -1,0 +1,58 @@
+/**
+ * UTF-8 that comes in parts (RFC 3629 §4), refused at the first byte that no text can have there: RFC 6455 §8.1 need not
+ * wait for the end of a message that is wrong already.
+ *
+ * What is whole is judged by node:buffer; only the up to three bytes at the end of a part, and those that complete them, one
+ * by one.
+ */
+import { isUtf8 } from 'node:buffer';
+
+/** One text, part by part. */
+export class Utf8Check {
+  /** Bytes that the character at the end still needs. */
+  #missing = 0;
+  /** What the next of them may be. */
+  #least = 0x80;
+  #most = 0xbf;
+
+  /** Whether the text ends here between two characters. */
+  get isComplete(): boolean { return this.#missing === 0; }
+
+  /** Whether the text may go on like this. After a false there is no more to ask. */
+  push(bytes: Uint8Array): boolean {
+    let at = 0;
+    for (; at < bytes.length && this.#missing > 0; at++) if (!this.#continue(bytes[at]!)) return false;
+    const whole = endOfWhole(bytes, at);
+    if (whole > at && !isUtf8(at === 0 && whole === bytes.length ? bytes : bytes.subarray(at, whole))) return false;
+    for (let tail = whole; tail < bytes.length; tail++) if (!(tail === whole ? this.#begin(bytes[tail]!) : this.#continue(bytes[tail]!))) return false;
+    return true;
+  }
+
+  /** The first byte of a character of several. Shortest forms only, no surrogates, nothing above U+10FFFF: table 3-7 of Unicode. */
+  #begin(byte: number): boolean {
+    if (byte < 0xc2 || byte > 0xf4) return false;
+    this.#missing = byte < 0xe0 ? 1 : byte < 0xf0 ? 2 : 3;
+    this.#least = byte === 0xe0 ? 0xa0 : byte === 0xf0 ? 0x90 : 0x80;
+    this.#most = byte === 0xed ? 0x9f : byte === 0xf4 ? 0x8f : 0xbf;
+    return true;
+  }
+
+  #continue(byte: number): boolean {
+    if (byte < this.#least || byte > this.#most) return false;
+    this.#missing--;
+    this.#least = 0x80;
+    this.#most = 0xbf;
+    return true;
+  }
+}
+
+/** Where the character begins that the bytes from `from` on break off in; their end when they break off in none. */
+function endOfWhole(bytes: Uint8Array, from: number): number {
+  const end = bytes.length;
+  for (let back = 1; back <= 3 && end - back >= from; back++) {
+    const byte = bytes[end - back]!;
+    if (byte < 0x80) return end;
+    if (byte >= 0xc0) return back < (byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : 2) ? end - back : end;
+  }
+  return end;
+}

@@ -1,0 +1,86 @@
+/**
+ * Who may speak to an MCP endpoint from a browser, and by which name: the protection against other sites, and against names that
+ * are made to point here (DNS rebinding). A layer around the endpoint alone.
+ *
+ *   Host     one of `hosts`; those of TrustedHostMiddleware where there is one; else localhost and the loopback addresses
+ *   Origin   none, its own, or one of `origins`; outside production also pages of this machine where the host is this machine
+ *
+ * Anything else is 403. On a 401 it tells clients where the endpoint's authorization is described (RFC 9728 §5.1).
+ */
+import { failure, INVALID_REQUEST, RpcError } from './mcp-messages.ts';
+import { NEWEST } from './mcp-versions.ts';
+import { AllowedOrigins } from './http/origins.ts';
+import { JSONResponse } from './http/response.ts';
+import { SecurityLog } from './http/security-log.ts';
+import { hostnameOf } from './http/trusted-host.ts';
+import type { Awaitable, CompiledView, HttpRequest, Middleware, Next } from './http/contracts.ts';
+import type { Origins } from './http/origins.ts';
+import type { HttpResponse } from './http/response.ts';
+
+/** What it lets in. */
+export interface GuardTerms {
+  readonly hosts: readonly string[] | undefined;
+  readonly origins: Origins;
+  /** Where the authorization of the endpoint is described: a path of this application. */
+  readonly metadataPath: string | undefined;
+}
+
+const LOCAL: ReadonlySet<string> = new Set(['localhost', '127.0.0.1', '[::1]']);
+
+/** The layer around an MCP endpoint. */
+export class McpGuard implements Middleware {
+  readonly #hosts: ReadonlySet<string> | undefined;
+  readonly #origins: AllowedOrigins;
+  readonly #metadataPath: string | undefined;
+  #hasTrustedHosts = false;
+  #isProduction = true;
+  #log: SecurityLog | undefined;
+
+  /** @throws SvcError `E_CORS` for an origin that no browser sends */
+  constructor({ hosts, origins, metadataPath }: GuardTerms) {
+    this.#hosts = hosts === undefined ? undefined : new Set(hosts.map((host) => host.toLowerCase()));
+    this.#origins = new AllowedOrigins(origins);
+    this.#metadataPath = metadataPath;
+  }
+
+  compile({ env, middleware, services }: CompiledView): Iterable<never> {
+    this.#isProduction = env === 'production';
+    this.#hasTrustedHosts = middleware.some(({ kind }) => kind === 'trusted-host');
+    this.#log = SecurityLog.of(services);
+    return [];
+  }
+
+  async handle(req: HttpRequest, next: Next): Promise<HttpResponse> {
+    const name = hostnameOf(req.host);
+    if (name === undefined || !this.#answersFor(name)) return this.#refuse(req, 'host', 'This endpoint does not answer for the host that the request names: name it with mountMcp(path, { hosts })');
+    const { origin } = req.headers;
+    if (origin !== undefined && !await this.#allows(origin, name, req)) return this.#refuse(req, 'origin', 'Pages of this origin may not speak to this endpoint');
+    const response = await next();
+    if (response.status === 401 && this.#metadataPath !== undefined) describe(response, `${req.scheme}://${req.host}${this.#metadataPath}`);
+    return response;
+  }
+
+  #answersFor(name: string): boolean {
+    if (this.#hosts !== undefined) return this.#hosts.has(name) || !this.#isProduction && LOCAL.has(name);
+    return this.#hasTrustedHosts || LOCAL.has(name);
+  }
+
+  #allows(origin: string, name: string, req: HttpRequest): Awaitable<boolean> {
+    if (origin === `${req.scheme}://${req.host}`.toLowerCase()) return true;
+    if (!this.#isProduction && LOCAL.has(name) && LOCAL.has(URL.parse(origin)?.hostname ?? '')) return true;
+    return this.#origins.allows(origin, req);
+  }
+
+  #refuse(req: HttpRequest, what: 'host' | 'origin', problem: string): HttpResponse {
+    this.#log?.refused('mcp_refused', req, { reason: what });
+    return new JSONResponse(failure(undefined, new RpcError(INVALID_REQUEST, problem), NEWEST), { status: 403 });
+  }
+}
+
+/** Adds the place to each challenge for a bearer token. */
+function describe(response: HttpResponse, url: string): void {
+  const challenge = response.headers.get('www-authenticate');
+  if (challenge === undefined || !/^bearer\b/i.test(challenge)) return;
+  const hasParameters = /^bearer\s+\S/i.test(challenge);
+  response.headers.set('WWW-Authenticate', `${challenge}${hasParameters ? ',' : ''} resource_metadata="${url}"`);
+}

@@ -1,0 +1,366 @@
+/**
+ * MCP over HTTP: one endpoint, `app.mountMcp('/mcp')`, for both eras of Streamable HTTP.
+ *
+ *   POST     a message. Modern: its fields say what it does, and must not differ. Legacy: `initialize`, or one of a session
+ *   GET      legacy: a stream of a session, on which nothing is ever told, for nothing changes; else 405
+ *   DELETE   legacy: ends a session
+ *
+ * An answer is JSON, or a stream of events once there is progress or a message to tell before it, or it takes long.
+ */
+import { ClientDisconnected } from './errors.ts';
+import { McpGuard } from './mcp-guard.ts';
+import { problemOfFields } from './mcp-fields.ts';
+import { INTERNAL_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, RpcError, UNSUPPORTED_VERSION, failure, notification, readMessage } from './mcp-messages.ts';
+import { McpDispatcher, comesAlone, readModern } from './mcp-server.ts';
+import { McpSessions } from './mcp-sessions.ts';
+import { MessageStream, streamed } from './mcp-stream.ts';
+import { NEWEST, SUPPORTED, UNSAID, legacyDialect } from './mcp-versions.ts';
+import { SERVER_OPTIONS } from './mcp.ts';
+import { bool, given, int, readOptions } from './options.ts';
+import { Field, Schema, list, str } from './schema.ts';
+import { isToken } from './http/headers.ts';
+import { HttpResponse, JSONResponse } from './http/response.ts';
+import { services } from './http/state.ts';
+import type { RouteDetail } from './compile.ts';
+import type { Caller, McpApplication } from './mcp-calls.ts';
+import type { JsonObject, Message, RequestId, RpcRequest } from './mcp-messages.ts';
+import type { Exchange, McpServerOptions, McpSession } from './mcp-server.ts';
+import type { HttpSession } from './mcp-sessions.ts';
+import type { Dialect } from './mcp-versions.ts';
+import type { Dependencies } from './route.ts';
+import type { Awaitable, Context, HttpRequest, RouteRateLimit, Services } from './http/contracts.ts';
+import type { Origins } from './http/origins.ts';
+
+/** How an endpoint is mounted. `undefined` means not given. */
+export interface McpMountOptions extends Omit<McpServerOptions, 'resources'> {
+  /** Guards of the endpoint, as a route has them: `{ me: Depends(BearerAuth()) }`. Without any the tools are guarded as their routes are, and anybody may list them. */
+  readonly deps?: Dependencies | undefined;
+  /** The names that it answers to, without ports. Default: those of TrustedHostMiddleware, without it `localhost` and the loopback addresses alone. */
+  readonly hosts?: readonly string[] | undefined;
+  /** Origins of pages that may speak to it besides its own. Default: none. */
+  readonly origins?: Origins | undefined;
+  /** Fields of the client's request that calls bring along besides credentials, language and trace: `['x-tenant']`. Those that a route reads come along anyway. */
+  readonly headers?: readonly string[] | undefined;
+  /** `svc://routes` and `svc://openapi.json`. Default: where `/openapi.json` is, too. */
+  readonly resources?: boolean | undefined;
+  /** Whether legacy clients get sessions; without, each of their requests stands alone. Several processes need the setting `authSecret` for it. Default true. */
+  readonly sessions?: boolean | undefined;
+  /** How long a session lasts, in seconds, 60 … 2_592_000. Default 86_400. */
+  readonly sessionSeconds?: number | undefined;
+  /** Whose a session is: nobody else's requests may use it. Default: the subject of the claims among `deps`, else what `Authorization` and the fields of API keys say. */
+  readonly principal?: ((context: Context) => string) | undefined;
+  /** Who issues tokens for the endpoint: adds the document of RFC 9728, and names it on each 401. */
+  readonly authorization?: { readonly servers: readonly string[]; readonly scopes?: readonly string[] | undefined } | undefined;
+  /** How often a client may call the endpoint, in place of what the rate limit middleware says. A call counts for its route as well. */
+  readonly rateLimit?: RouteRateLimit | false | undefined;
+  /** The longest message, in bytes, 1_000 … 1_000_000_000. Default 10_000_000. */
+  readonly maxBodyBytes?: number | undefined;
+}
+
+/** A route of the endpoint. @internal */
+export interface McpRoute {
+  readonly methods: readonly string[];
+  readonly path: string;
+  readonly spec: object;
+  readonly handler: (context: Context) => Awaitable<unknown>;
+}
+
+/** What stands in requests of their own, and may be passed on. */
+const PASSED: readonly string[] = ['authorization', 'cookie', 'origin', 'referer', 'sec-fetch-site', 'x-csrf-token', 'accept-language', 'user-agent', 'traceparent', 'tracestate', 'baggage'];
+
+const isList = (value: unknown): boolean => Array.isArray(value) && value.every((item) => typeof item === 'string');
+const isRecord = (value: unknown): boolean => typeof value === 'object' && value !== null;
+
+/** The routes that make up an endpoint. @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`, `E_CORS` @internal */
+export function mcpRoutes(app: McpApplication, path: string, options: McpMountOptions): readonly McpRoute[] {
+  const { deps, hosts, origins, headers, sessions, sessionSeconds, principal, authorization, rateLimit, maxBodyBytes, resources, ...terms } = readOptions('mountMcp()', options, {
+    ...SERVER_OPTIONS, resources: given<boolean>('true or false', (value) => typeof value === 'boolean'), deps: given<Dependencies>('an object of Depends(…)', isRecord),
+    hosts: given<readonly string[]>('a list of names', isList), origins: given<Origins>('"*", a list of origins or a function', (value) => value === '*' || isList(value) || typeof value === 'function'),
+    headers: given<readonly string[]>('a list of field names', (value) => isList(value) && (value as readonly string[]).every(isToken)),
+    sessions: bool(true), sessionSeconds: int(86_400, 60, 2_592_000), principal: given<NonNullable<McpMountOptions['principal']>>('a function', (value) => typeof value === 'function'),
+    authorization: given<NonNullable<McpMountOptions['authorization']>>('{ servers, scopes }', (value) => isRecord(value) && isList((value as { servers?: unknown }).servers)),
+    rateLimit: given<RouteRateLimit | false>('false or { perMinute, burst, key }', (value) => value === false || isRecord(value)), maxBodyBytes: int(10_000_000, 1_000, 1_000_000_000),
+  });
+  const metadataPath = authorization === undefined ? undefined : `/.well-known/oauth-protected-resource${path === '/' ? '' : path}`;
+  const guard = new McpGuard({ hosts, origins: origins ?? [], metadataPath });
+  const names = Object.keys(deps ?? {});
+  const endpoint = new McpEndpoint(app, {
+    dispatcher: (lent) => new McpDispatcher(app, { ...terms, resources: resources ?? lent.config.get('enableDocs', lent.env !== 'production'), cacheScope: names.length > 0 ? 'private' : 'public' }),
+    headers: (headers ?? []).map((name) => name.toLowerCase()), hasSessions: sessions, sessionSeconds, maxBodyBytes, principal: principal ?? ((context) => usualPrincipal(context, names)),
+  });
+  const shared = { mcp: false, use: [guard], timeoutMs: false };
+  const isOpen = names.length === 0;
+  const routes: McpRoute[] = [{
+    methods: ['POST', 'GET', 'DELETE'], path, handler: (context) => endpoint.answer(context),
+    spec: {
+      ...shared, ...deps, maxBodyBytes, ...rateLimit === undefined ? {} : { rateLimit }, summary: 'The MCP endpoint: JSON-RPC messages of the Model Context Protocol', tags: ['mcp'],
+      ...isOpen ? { public: 'The tools are guarded as their routes are' } : {}, meta: { csrf: false, loadShedding: false, idempotency: false },
+    },
+  }];
+  if (metadataPath === undefined) return routes;
+  return [...routes, {
+    methods: ['GET'], path: metadataPath, spec: { ...shared, public: 'Clients read it before they have a token', summary: 'Where tokens for the MCP endpoint come from (RFC 9728)', tags: ['mcp'], response: ResourceMetadata },
+    handler: ({ req }) => ({
+      resource: `${req.scheme}://${req.host}${path}`, authorization_servers: authorization!.servers, bearer_methods_supported: ['header'], // metadataPath is there with it
+      ...authorization!.scopes === undefined ? {} : { scopes_supported: authorization!.scopes },
+    }),
+  }];
+}
+
+/** RFC 9728 §2. */
+class ResourceMetadata extends Schema {
+  resource = Field(str);
+  authorization_servers = Field(list(str));
+  bearer_methods_supported = Field(list(str));
+  scopes_supported = Field(list(str), { optional: true });
+}
+
+/** What an endpoint is made of. */
+interface EndpointParts {
+  dispatcher(lent: Services): McpDispatcher;
+  readonly headers: readonly string[];
+  readonly hasSessions: boolean;
+  readonly sessionSeconds: number;
+  readonly maxBodyBytes: number;
+  principal(context: Context): string;
+}
+
+/** How long a client waits for an answer before it is told that there will be one. */
+const PATIENCE_MS = 10_000;
+/** Messages in one array. */
+const MAX_BATCH = 1_000;
+/** Requests of sessions that are not answered yet, of all clients of an endpoint: those of a client that has left go on. */
+const MAX_UNANSWERED = 1_000;
+
+/** One endpoint. */
+class McpEndpoint {
+  readonly #app: McpApplication;
+  readonly #parts: EndpointParts;
+  #dispatcher: McpDispatcher | undefined;
+  #sessions: McpSessions | undefined;
+  /** Of requests over HTTP nothing goes on when the server stops: its streams are ended. */
+  readonly #closing = new AbortController();
+  /** Requests of sessions that are not answered yet. */
+  #unanswered = 0;
+
+  constructor(app: McpApplication, parts: EndpointParts) {
+    this.#app = app;
+    this.#parts = parts;
+  }
+
+  /** Answers a request of any of its methods. */
+  answer(context: Context): Awaitable<HttpResponse> {
+    const { req } = context;
+    if (req.method === 'POST') return this.#post(context);
+    const session = this.#sessionOf(context);
+    if (session instanceof HttpResponse) return session;
+    if (session === undefined) return new JSONResponse(failure(undefined, new RpcError(INVALID_REQUEST, 'This endpoint takes POST'), NEWEST), { status: 405, headers: { Allow: 'POST' } });
+    if (req.method === 'DELETE') {
+      this.#sessionsOf(context).end(session);
+      return new HttpResponse(null, { status: 204 });
+    }
+    if (!accepts(req, 'text/event-stream')) return refused(406, undefined, new RpcError(INVALID_REQUEST, 'A client that listens accepts text/event-stream'));
+    return streamed(new MessageStream(() => undefined));
+  }
+
+  async #post(context: Context): Promise<HttpResponse> {
+    const { req } = context;
+    const type = (req.headers['content-type'] ?? '').split(';', 1)[0]!.trim().toLowerCase();
+    if (type !== 'application/json') return refused(415, undefined, new RpcError(INVALID_REQUEST, 'A message is application/json'));
+    if (!accepts(req, 'application/json') && !accepts(req, 'text/event-stream')) return refused(406, undefined, new RpcError(INVALID_REQUEST, 'A client accepts application/json and text/event-stream'));
+    const text = await req.text({ maxBytes: this.#parts.maxBodyBytes });
+    let value: unknown;
+    try {
+      value = JSON.parse(text);
+    } catch {
+      return refused(400, undefined, new RpcError(PARSE_ERROR, 'Parse error: the body is one message of JSON'), saidDialect(req));
+    }
+    if (Array.isArray(value)) return this.#postBatch(context, value);
+    const message = readMessage(value);
+    if (message.kind === 'invalid') return refused(400, message.id, message.error, saidDialect(req));
+    return isModern(req, message) ? this.#postModern(context, message) : this.#postLegacy(context, message);
+  }
+
+  #postModern(context: Context, message: Message): Awaitable<HttpResponse> {
+    if (message.kind !== 'request') return new HttpResponse(null, { status: 202 });
+    const problem = problemOfFields(context.req.headers, message) ?? problemOfMeta(message);
+    if (problem !== undefined) return refused(400, message.id, problem, NEWEST);
+    return this.#respond(context, message, undefined);
+  }
+
+  #postLegacy(context: Context, message: Message): Awaitable<HttpResponse> {
+    const { req } = context;
+    const said = req.headers['mcp-protocol-version'];
+    const id = message.kind === 'request' ? message.id : undefined;
+    if (said !== undefined && legacyDialect(said) === undefined) return refused(400, id, new RpcError(UNSUPPORTED_VERSION, 'Unsupported protocol version', { supported: SUPPORTED, requested: said }), NEWEST);
+    if (message.kind === 'request' && message.method === 'initialize' && req.headers['mcp-session-id'] === undefined) return this.#respond(context, message, undefined);
+    const session = this.#parts.hasSessions ? this.#sessionOf(context, id) : alone(legacyDialect(said) ?? UNSAID);
+    if (session instanceof HttpResponse) return session;
+    if (session === undefined) return refused(400, id, new RpcError(INVALID_REQUEST, 'A request belongs to a session: begin with "initialize", and send its Mcp-Session-Id'), saidDialect(req));
+    if (message.kind === 'request') return this.#respond(context, message, session);
+    if (message.kind === 'notification' && message.method === 'notifications/cancelled') session.inFlight.get(message.params['requestId'] as RequestId)?.abort(new ClientDisconnected());
+    return new HttpResponse(null, { status: 202 });
+  }
+
+  /** Several messages, until 2025-03-26. */
+  async #postBatch(context: Context, values: readonly unknown[]): Promise<HttpResponse> {
+    const { req } = context;
+    const session = this.#parts.hasSessions ? this.#sessionOf(context) : alone(legacyDialect(req.headers['mcp-protocol-version']) ?? UNSAID);
+    if (session instanceof HttpResponse) return session;
+    const problem = session?.dialect.hasBatches !== true ? 'This version has no batches: one message at a time' : values.length === 0 ? 'A batch has at least one message' : values.length > MAX_BATCH ? `A batch has at most ${MAX_BATCH} messages` : undefined;
+    if (session === undefined || problem !== undefined) return refused(400, undefined, new RpcError(INVALID_REQUEST, problem ?? ''), session?.dialect ?? saidDialect(req));
+    const leaving = new AbortController(); // what is answered as one array cannot be taken up again: nobody waits for it any more
+    context.signal.addEventListener('abort', () => leaving.abort(new ClientDisconnected()), { once: true });
+    const answers = await Promise.all(values.map((value) => this.#answerOf(context, readMessage(value), session, leaving.signal)));
+    const told = answers.filter((answer) => answer !== undefined);
+    return told.length === 0 ? new HttpResponse(null, { status: 202 }) : new JSONResponse(told, { headers: NO_STORE });
+  }
+
+  /** The answer to one message of several. */
+  async #answerOf(context: Context, message: Message, session: HttpSession, leaving: AbortSignal): Promise<JsonObject | undefined> {
+    if (message.kind === 'invalid') return failure(message.id, message.error, session.dialect);
+    if (message.kind !== 'request') return undefined;
+    if (comesAlone(message)) return failure(message.id, new RpcError(INVALID_REQUEST, `"${message.method}" comes alone`), session.dialect);
+    const abort = new AbortController();
+    const signal = AbortSignal.any([abort.signal, leaving]);
+    return this.#inSession(session, message, abort, () => this.#dispatch(context).answer(message, this.#exchange(context, session, signal, () => undefined, () => undefined)));
+  }
+
+  /** The answer to one request: JSON, or events. */
+  async #respond(context: Context, message: RpcRequest, session: HttpSession | undefined): Promise<HttpResponse> {
+    const { req, signal } = context;
+    const mayStream = accepts(req, 'text/event-stream');
+    if (!mayStream && message.method === 'subscriptions/listen') return refused(406, message.id, new RpcError(INVALID_REQUEST, 'A client that listens accepts text/event-stream'));
+    const abort = new AbortController();
+    const leave = (): void => abort.abort(new ClientDisconnected());
+    if (session === undefined) signal.addEventListener('abort', leave, { once: true }); // a legacy client that leaves may not have cancelled (2025-11-25, transports)
+    const stream = new MessageStream(session === undefined ? leave : () => undefined);
+    const early = Promise.withResolvers<undefined>();
+    let begun: HttpSession | undefined;
+    const exchange = this.#exchange(context, session, abort.signal, (method, params) => {
+      if (!mayStream) return;
+      stream.push(notification(method, params));
+      early.resolve(undefined);
+    }, (agreed) => {
+      if (this.#parts.hasSessions) begun = this.#sessionsOf(context).begin(agreed, this.#parts.principal(context));
+    });
+    const answering = this.#inSession(session, message, abort, () => this.#dispatch(context).answer(message, exchange));
+    using _patience = mayStream ? this.#app.clock.after(PATIENCE_MS, () => early.resolve(undefined)) : undefined;
+    const answer = await Promise.race([answering, early.promise]);
+    if (answer === undefined && !abort.signal.aborted) {
+      void answering.then((last) => stream.end(last));
+      return streamed(stream);
+    }
+    if (answer === undefined) return new HttpResponse(null, { status: 202, headers: NO_STORE }); // cancelled: there is no answer
+    return new JSONResponse(answer, { status: statusOf(answer, session === undefined && message.method !== 'initialize'), headers: begun === undefined ? NO_STORE : { ...NO_STORE, 'Mcp-Session-Id': begun.id } });
+  }
+
+  /** The answer, undefined once it is cancelled; meanwhile the session knows of the request. */
+  async #inSession(session: HttpSession | undefined, { id }: RpcRequest, abort: AbortController, answer: () => Promise<JsonObject>): Promise<JsonObject | undefined> {
+    if (session?.inFlight.has(id) === true) return failure(id, new RpcError(INVALID_REQUEST, 'The id belongs to a request that is not answered yet'), session.dialect);
+    if (session !== undefined && this.#unanswered >= MAX_UNANSWERED) return failure(id, new RpcError(INTERNAL_ERROR, 'Too many requests are not answered yet: send it again later'), session.dialect);
+    session?.inFlight.set(id, abort);
+    if (session !== undefined) this.#unanswered++;
+    const gone = Promise.withResolvers<undefined>();
+    abort.signal.addEventListener('abort', () => gone.resolve(undefined), { once: true });
+    const answering = answer().finally(() => { if (session !== undefined) this.#unanswered--; }); // also one that nobody waits for any more
+    try {
+      return await Promise.race([answering, gone.promise]);
+    } finally {
+      session?.inFlight.delete(id);
+    }
+  }
+
+  #exchange(context: Context, session: McpSession | undefined, signal: AbortSignal, notify: Exchange['notify'], begin: Exchange['begin']): Exchange {
+    return { session, caller: this.#callerOf(context.req), signal, closing: this.#closing.signal, notify, begin };
+  }
+
+  /** Fields that a call brings along: credentials, those that its route reads, and those that the mount names. */
+  #callerOf(req: HttpRequest): Caller {
+    const { headers } = this.#parts;
+    return {
+      remoteAddress: req.ip, origin: `${req.scheme}://${req.host}`,
+      fieldsFor: ({ route: { security } }: RouteDetail, fields) => {
+        const keys = security.flatMap(({ credential }) => credential?.in === 'header' ? [credential.name.toLowerCase()] : []);
+        const passed: Record<string, string> = {};
+        for (const name of [...PASSED, ...headers, ...keys, ...fields]) {
+          const value = req.headers[name];
+          if (value !== undefined) passed[name] = value;
+        }
+        return passed;
+      },
+    };
+  }
+
+  /** The session that a request names; undefined when it names none, an answer when it is not there. */
+  #sessionOf(context: Context, id?: RequestId): HttpSession | HttpResponse | undefined {
+    const named = context.req.headers['mcp-session-id'];
+    if (named === undefined || !this.#parts.hasSessions) return undefined;
+    return this.#sessionsOf(context).find(named, this.#parts.principal(context)) ?? refused(404, id, new RpcError(INVALID_REQUEST, 'The session is not there: it has expired, has been ended, or is somebody else\'s. Begin with "initialize"'), saidDialect(context.req));
+  }
+
+  #sessionsOf({ state }: Context): McpSessions { return this.#sessions ??= new McpSessions(state.get(services), this.#parts.sessionSeconds); }
+
+  #dispatch({ state }: Context): McpDispatcher { return this.#dispatcher ??= this.#parts.dispatcher(state.get(services)); }
+}
+
+const NO_STORE: Readonly<Record<string, string>> = { 'Cache-Control': 'no-store' };
+
+/** An error that is no answer to a request that could be served. */
+function refused(status: number, id: RequestId | undefined, error: RpcError, dialect: Dialect = NEWEST): HttpResponse {
+  return new JSONResponse(failure(id, error, dialect), { status, headers: NO_STORE });
+}
+
+/** What a modern request lacks that every one has. */
+function problemOfMeta({ params }: RpcRequest): RpcError | undefined {
+  try {
+    readModern(params);
+    return undefined;
+  } catch (error) {
+    return error as RpcError; // it throws nothing else
+  }
+}
+
+/** A legacy request without a session. */
+function alone(dialect: Dialect): HttpSession {
+  return { id: '', dialect, logLevel: 'info', inFlight: new Map() };
+}
+
+/** Whether a message is of the modern era: it says so itself, or its field does. */
+function isModern({ headers }: HttpRequest, message: Message): boolean {
+  const said = headers['mcp-protocol-version'];
+  if (said !== undefined && legacyDialect(said) === undefined) return true;
+  return message.kind === 'request' && McpDispatcher.isModern(message.method, message.params);
+}
+
+/** The version that the field says, as far as it decides how errors are written. */
+function saidDialect({ headers }: HttpRequest): Dialect {
+  return legacyDialect(headers['mcp-protocol-version']) ?? (headers['mcp-protocol-version'] === undefined ? UNSAID : NEWEST);
+}
+
+/** Modern clients read the kind of an error off the status. */
+function statusOf({ error }: JsonObject, isModernRequest: boolean): number {
+  if (error === undefined || !isModernRequest) return 200;
+  const { code } = error as { readonly code: number };
+  return code === METHOD_NOT_FOUND ? 404 : 200;
+}
+
+/** Whether a client takes a type; without the field it takes all. */
+function accepts({ headers }: HttpRequest, type: string): boolean {
+  const { accept } = headers;
+  if (accept === undefined) return true;
+  const wanted = accept.split(',').map((member) => member.split(';', 1)[0]!.trim().toLowerCase());
+  return wanted.includes(type) || wanted.includes('*/*') || wanted.includes(`${type.split('/', 1)[0]!}/*`);
+}
+
+/** The subject of the first claims among the guards, else who the fields say it is. */
+function usualPrincipal(context: Context, names: readonly string[]): string {
+  for (const name of names) {
+    const value = (context as unknown as Readonly<Record<string, unknown>>)[name]; // a guard's
+    const subject = typeof value === 'object' && value !== null ? (value as { readonly sub?: unknown }).sub : undefined;
+    if (typeof subject === 'string') return `sub ${subject}`;
+  }
+  const { headers, route } = context.req;
+  const keys = route?.security.flatMap(({ credential }) => credential?.in === 'header' ? [credential.name.toLowerCase()] : []) ?? [];
+  return JSON.stringify(['authorization', ...keys].map((name) => headers[name] ?? null));
+}

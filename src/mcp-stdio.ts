@@ -1,0 +1,91 @@
+/**
+ * MCP over standard input and output: a message a line. Nothing but messages reaches standard output: while it serves, what
+ * anybody prints goes to standard error.
+ *
+ *   stdin  ─ LineReader ─ McpConversation ─┬─ stdout         slow readers: stdin is not read until they have caught up
+ *                                          └─ calls
+ *
+ * The end of the input is the end: what runs is answered within a few seconds, then the application shuts down.
+ */
+import { INVALID_REQUEST, PARSE_ERROR, RpcError } from './mcp-messages.ts';
+import { McpConversation } from './mcp-conversation.ts';
+import { LineReader } from './mcp-lines.ts';
+import type { Readable, Writable } from 'node:stream';
+import type { Clock } from './clock.ts';
+import type { ConversationParts } from './mcp-conversation.ts';
+
+/** Where messages come from and go to. */
+export interface StdioParts extends Omit<ConversationParts, 'send'> {
+  readonly input: Readable;
+  readonly output: Writable;
+  readonly clock: Clock;
+  readonly maxLineBytes: number;
+  /** How long what runs at the end of the input may take. */
+  readonly graceMs: number;
+  /** Ends it as the end of the input does. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** Serves until the input ends, and all that it asked for is answered. */
+export async function serveStdio({ input, output, clock, maxLineBytes, graceMs, signal, ...parts }: StdioParts): Promise<void> {
+  const ended = Promise.withResolvers<void>();
+  const end = (): void => ended.resolve();
+  const write = RESERVED.get(output) ?? output.write.bind(output);
+  let isGone = false;
+  const onGone = (): void => {
+    isGone = true;
+    end();
+  };
+  const conversation = new McpConversation({
+    ...parts,
+    send: (text) => {
+      if (isGone || write(`${text}\n`) || input.isPaused()) return;
+      input.pause();
+      output.once('drain', () => input.resume());
+    },
+  });
+  const lines = new LineReader(maxLineBytes, {
+    onLine: (text) => conversation.receive(text),
+    onBadLine: (problem) => conversation.refuse(problem === 'long' ? new RpcError(INVALID_REQUEST, `A line has at most ${maxLineBytes} bytes`) : new RpcError(PARSE_ERROR, 'Parse error: a line is UTF-8')),
+  });
+  const onData = (piece: Uint8Array | string): void => lines.push(typeof piece === 'string' ? Buffer.from(piece) : piece);
+  const onEnd = (): void => {
+    lines.end();
+    end();
+  };
+  output.on('error', onGone).on('close', onGone);
+  input.on('data', onData).on('end', onEnd).on('error', end).on('close', end);
+  signal?.addEventListener('abort', end, { once: true });
+  if (signal?.aborted === true) end();
+  await ended.promise;
+  input.off('data', onData).off('end', onEnd).pause();
+  if (!isGone) await within(clock, graceMs, Promise.race([conversation.finish(), new Promise<void>((resolve) => output.once('close', resolve))]));
+  conversation.abort();
+  if (!isGone) await new Promise<void>((resolve) => write('', () => resolve()));
+  output.off('error', onGone).off('close', onGone);
+  input.off('error', end).off('close', end);
+}
+
+async function within(clock: Clock, ms: number, wanted: Promise<void>): Promise<void> {
+  const over = new AbortController();
+  await Promise.race([wanted, clock.sleep(ms, over.signal).catch(() => undefined)]); // which keeps the process alive meanwhile
+  over.abort();
+}
+
+/** What writes to a stream that is reserved. */
+const RESERVED = new WeakMap<object, Writable['write']>();
+
+/** Sends what is printed to a stream elsewhere, messages excepted. Disposing gives the stream back; reserving it twice changes nothing. */
+export function reserveOutput(output: Writable, elsewhere: Writable): Disposable {
+  if (RESERVED.has(output)) return { [Symbol.dispose]: () => undefined };
+  const own = Object.getOwnPropertyDescriptor(output, 'write');
+  RESERVED.set(output, output.write.bind(output));
+  Object.defineProperty(output, 'write', { configurable: true, writable: true, value: elsewhere.write.bind(elsewhere) });
+  return {
+    [Symbol.dispose]() {
+      RESERVED.delete(output);
+      if (own === undefined) delete (output as { write?: unknown }).write; // its class has one
+      else Object.defineProperty(output, 'write', own);
+    },
+  };
+}

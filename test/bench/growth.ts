@@ -1,0 +1,263 @@
+/**
+ * How cost grows with size, ours beside bare node:http: no row may have a knee.
+ *
+ *   routes        10 → 10,000     ms to build, MiB of heap, ms to the first answer, CPU ns of a request to the last route
+ *   layers        0 → 50          CPU ns of a request, and what each asynchronous middleware adds
+ *   connections   10 → 10,000     KiB of memory for each that is idle after one exchange
+ *   workers       1 → 2           CPU µs of a request in all processes together, and requests a second
+ *
+ *   npm run build && node test/bench/growth.ts [--parts=routes,layers] [--rounds=3]
+ *
+ * Routes and layers go through in-memory streams, as in http.ts; every figure is the median of fresh processes. The number of
+ * connections is bounded by the open files that the system allows.
+ */
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { connect } from 'node:net';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { Svc, stateKey } from 'svc';
+import { inject, serverOf } from '../support/inject.ts';
+import type { ChildProcess } from 'node:child_process';
+import type { Server } from 'node:http';
+import type { AddressInfo, Socket } from 'node:net';
+import type { HttpRequest, Next } from 'svc';
+
+const SELF = fileURLToPath(import.meta.url);
+const { values } = parseArgs({
+  options: { parts: { type: 'string' }, rounds: { type: 'string', default: '3' }, child: { type: 'string' }, side: { type: 'string', default: 'svc' }, size: { type: 'string', default: '0' }, port: { type: 'string' } },
+});
+const size = Number(values.size);
+const SIDES = ['bare', 'svc'] as const;
+const SIZES = { routes: [10, 100, 1_000, 10_000], layers: [0, 5, 20, 50], connections: [10, 1_000, 10_000], workers: [1, 2] } as const;
+type Part = keyof typeof SIZES;
+
+// ── what is measured, each in a process of its own ──
+
+interface Sample { readonly buildMs?: number; readonly heapMiB?: number; readonly firstMs?: number; readonly ns?: number }
+const request = (path: string): Buffer => Buffer.from(`GET ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n`);
+const layer = stateKey<{ count: number }>('layers');
+
+async function routes(): Promise<Sample> {
+  const startedMs = performance.now();
+  let server: Server;
+  if (values.side === 'svc') {
+    const app = new Svc();
+    for (let index = 0; index < size; index++) app.get(`/api/v1/r${index}/{id}`, ({ params }) => params);
+    server = await serverOf(() => app.run({ port: 0, handleSignals: false }));
+  } else {
+    const table = new Map(Array.from({ length: size }, (_, index) => [`r${index}`, 'id']));
+    server = createServer((req, res) => {
+      const parts = req.url!.split('/');
+      const body = JSON.stringify({ [table.get(parts[3]!)!]: parts[4] });
+      res.writeHead(200, ['Content-Type', 'application/json', 'Content-Length', String(body.length)]).end(body);
+    });
+  }
+  const buildMs = performance.now() - startedMs;
+  const heapMiB = process.memoryUsage().heapUsed / 1_048_576;
+  const path = request(`/api/v1/r${size - 1}/12345`);
+  const askedMs = performance.now();
+  let firstMs = 0;
+  server.once('request', (_, res: NodeJS.EventEmitter) => res.once('finish', () => { firstMs = performance.now() - askedMs; }));
+  const ns = await inject(server, path, 200);
+  return { buildMs, heapMiB, firstMs, ns };
+}
+
+async function layers(): Promise<Sample> {
+  if (values.side === 'svc') {
+    const app = new Svc();
+    const use = Array.from({ length: size }, (_, index) => async ({ state }: HttpRequest, next: Next) => {
+      if (index === 0) state.set(layer, { count: 0 });
+      state.get(layer).count++;
+      return await next();
+    });
+    app.get('/', { use }, ({ req }) => ({ n: size === 0 ? 0 : req.state.get(layer).count }));
+    return { ns: await inject(await serverOf(() => app.run({ port: 0, handleSignals: false })), request('/'), 200) };
+  }
+  const own = Array.from({ length: size }, () => async (context: { n: number }, next: () => Promise<void>): Promise<void> => {
+    context.n++;
+    await next();
+  });
+  const run = (context: { n: number }, at: number, last: () => Promise<void>): Promise<void> => at === own.length ? last() : own[at]!(context, () => run(context, at + 1, last));
+  const server = createServer((_, res) => {
+    const context = { n: 0 };
+    void run(context, 0, async () => {
+      const body = JSON.stringify(context);
+      res.writeHead(200, ['Content-Type', 'application/json', 'Content-Length', String(body.length)]).end(body);
+    });
+  });
+  return { ns: await inject(server, request('/'), 200) };
+}
+
+/** A server over sockets: tells its port, then answers each line with what it takes. */
+async function listen(): Promise<void> {
+  let port: number;
+  if (values.side === 'svc') {
+    const app = new Svc();
+    app.get('/', () => ({ ok: true }));
+    port = (await app.run({ port: Number(values.port ?? 0), handleSignals: false, ...(size > 1 ? { workers: size } : {}) })).port;
+  } else {
+    const server = createServer((_, res) => { res.writeHead(200, ['Content-Type', 'application/json', 'Content-Length', '11']).end('{"ok":true}'); });
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    ({ port } = server.address() as AddressInfo);
+  }
+  console.log(`PORT ${port}`);
+}
+
+/** Opens connections, one exchange on each, and keeps them; or keeps each of a few busy for two seconds. */
+async function clients(isBusy: boolean): Promise<void> {
+  const line = request('/');
+  let answers = 0;
+  const open = async (): Promise<Socket> => {
+    const socket = connect(Number(values.port), '127.0.0.1');
+    socket.write(line);
+    await once(socket, 'data');
+    return socket;
+  };
+  const sockets: Socket[] = [];
+  while (sockets.length < size) sockets.push(...await Promise.all(Array.from({ length: Math.min(100, size - sockets.length) }, open)));
+  if (isBusy) {
+    for (const socket of sockets) {
+      socket.on('data', () => {
+        answers++;
+        socket.write(line);
+      }).write(line);
+    }
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    answers = 0;
+    console.log('BUSY');
+    await new Promise((resolve) => setTimeout(resolve, 2_000));
+  }
+  console.log(`DONE ${answers}`);
+  setTimeout(() => undefined, 60_000);
+}
+
+// ── the parent ──
+
+function sampled(part: Part, side: string, count: number): Sample {
+  const { stdout, stderr } = spawnSync(process.execPath, [SELF, `--child=${part}`, `--side=${side}`, `--size=${count}`], { encoding: 'utf8' });
+  const result = /RESULT (.*)/.exec(stdout)?.[1];
+  if (result === undefined) throw new Error(`${part}, ${side}, ${count}: ${stderr}`);
+  return JSON.parse(result) as Sample;
+}
+
+const started = new Set<ChildProcess>();
+function start(args: readonly string[]): { readonly pid: number; line(pattern: RegExp): Promise<string> } {
+  const child = spawn(process.execPath, [SELF, ...args], { stdio: ['ignore', 'pipe', 'ignore'] });
+  started.add(child);
+  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+  return {
+    pid: child.pid!,
+    async line(pattern) {
+      for (;;) {
+        const { value, done } = await lines.next();
+        if (done === true) throw new Error(`${args.join(' ')} has ended`);
+        const found = pattern.exec(value as string);
+        if (found !== null) return found[1] ?? '';
+      }
+    },
+  };
+}
+function endAll(): void {
+  for (const child of started) child.kill('SIGKILL');
+  started.clear();
+}
+
+const rssKiB = (pid: number): number => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))![1]);
+/** Of a process and its children, in seconds. */
+function cpuSeconds(pid: number): number {
+  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').replace(/^.*\) /, '').split(' ');
+  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter((child) => child.trim() !== '');
+  return (Number(fields[11]) + Number(fields[12])) / 100 + children.reduce((sum, child) => sum + cpuSeconds(Number(child)), 0);
+}
+
+async function connectionsOf(side: string, count: number): Promise<number> {
+  const server = start(['--child=listen', `--side=${side}`]);
+  const port = await server.line(/PORT (\d+)/);
+  await start(['--child=idle', '--size=50', `--port=${port}`]).line(/DONE/); // what the first ones cost is not theirs
+  const before = rssKiB(server.pid);
+  await start(['--child=idle', `--size=${count}`, `--port=${port}`]).line(/DONE/);
+  await new Promise((resolve) => setTimeout(resolve, 1_000));
+  const each = (rssKiB(server.pid) - before) / count;
+  endAll();
+  return each;
+}
+
+async function workersOf(count: number): Promise<{ readonly us: number; readonly rate: number }> {
+  const server = start(['--child=listen', '--side=svc', `--size=${count}`, '--port=18431']);
+  const port = count === 1 ? await server.line(/PORT (\d+)/) : '18431';
+  if (count > 1) await new Promise((resolve) => setTimeout(resolve, 3_000)); // the parent of workers does not come back from run()
+  const busy = start(['--child=busy', '--size=32', `--port=${port}`]);
+  await busy.line(/BUSY/);
+  const before = cpuSeconds(server.pid);
+  const answers = Number(await busy.line(/DONE (\d+)/));
+  const us = (cpuSeconds(server.pid) - before) * 1e6 / answers;
+  endAll();
+  return { us, rate: answers / 2 };
+}
+
+const middle = (samples: readonly number[]): number => samples.toSorted((left, right) => left - right)[samples.length >> 1]!;
+const ROUNDS = Number(values.rounds);
+function medians(part: Part, side: string, count: number): Required<Sample> {
+  const samples = Array.from({ length: ROUNDS }, () => sampled(part, side, count));
+  const of = (what: keyof Sample): number => middle(samples.map((sample) => sample[what] ?? NaN));
+  return { buildMs: of('buildMs'), heapMiB: of('heapMiB'), firstMs: of('firstMs'), ns: of('ns') };
+}
+
+function heading(title: string, sizes: readonly number[]): void {
+  console.log(`\n### ${title}, ${process.version}\n\n| | ${sizes.map((count) => count.toLocaleString('en')).join(' | ')} |\n|---|${sizes.map(() => '---:').join('|')}|`);
+}
+
+const PARTS: Readonly<Record<Part, () => void | Promise<void>>> = {
+  routes() {
+    heading('Routes: ms to build, MiB of heap, ms to the first answer, CPU ns of a request to the last', SIZES.routes);
+    for (const side of SIDES) console.log(`| ${side} | ${SIZES.routes.map((count) => medians('routes', side, count)).map(({ buildMs, heapMiB, firstMs, ns }) => `${buildMs.toFixed(0)} ms, ${heapMiB.toFixed(1)} MiB, ${firstMs.toFixed(1)} ms, ${ns.toFixed(0)} ns`).join(' | ')} |`);
+  },
+  layers() {
+    heading('Asynchronous middleware: CPU ns of a request', SIZES.layers);
+    for (const side of SIDES) {
+      let least = 0;
+      console.log(`| ${side} | ${SIZES.layers.map((count) => {
+        const { ns } = medians('layers', side, count);
+        if (count === 0) least = ns;
+        return count === 0 ? ns.toFixed(0) : `${ns.toFixed(0)} (+${((ns - least) / count).toFixed(0)} each)`;
+      }).join(' | ')} |`);
+    }
+  },
+  async connections() {
+    heading('Idle connections: KiB each', SIZES.connections);
+    for (const side of SIDES) {
+      const cells: string[] = [];
+      for (const count of SIZES.connections) cells.push((await connectionsOf(side, count)).toFixed(1));
+      console.log(`| ${side} | ${cells.join(' | ')} |`);
+    }
+  },
+  async workers() {
+    heading('Worker processes, load from the same machine: CPU µs of a request, requests a second', SIZES.workers);
+    const cells: string[] = [];
+    for (const count of SIZES.workers) {
+      const { us, rate } = await workersOf(count);
+      cells.push(`${us.toFixed(1)} µs, ${rate.toFixed(0)}`);
+    }
+    console.log(`| svc | ${cells.join(' | ')} |`);
+  },
+};
+
+switch (values.child) {
+  case undefined:
+    try {
+      for (const part of (values.parts?.split(',') ?? Object.keys(PARTS)) as Part[]) await PARTS[part]();
+    } finally {
+      endAll();
+    }
+    break;
+  case 'listen': await listen(); break;
+  case 'idle': case 'busy': await clients(values.child === 'busy'); break;
+  default:
+    console.log(`RESULT ${JSON.stringify(await (values.child === 'routes' ? routes() : layers()))}`);
+    process.exit(0);
+}

@@ -1,0 +1,14 @@
+// imports: listens
+/** A server of its own beside the application, started at import. */
+import { createServer } from 'node:http';
+import { Field, Schema, SecurityHeadersMiddleware, Svc, str } from 'svc';
+
+class Status extends Schema {
+  state = Field(str, { maxLength: 20 });
+}
+
+export const app: Svc = new Svc({ title: 'Status page', trustProxy: 1 });
+app.use(new SecurityHeadersMiddleware());
+app.get('/status', { response: Status }, () => ({ state: 'green' }));
+
+createServer((_request, response) => { response.end('ok'); }).listen(0, '127.0.0.1'); // SVC001

@@ -1,0 +1,14 @@
+// imports: stays-open // SVC001
+/** A timer that is started at import keeps the process alive for ever. */
+import { Field, Schema, SecurityHeadersMiddleware, Svc, int } from 'svc';
+
+class Visits extends Schema {
+  today = Field(int, { ge: 0 });
+}
+
+let today = 0;
+setInterval(() => { today = 0; }, 86_400_000);
+
+export const app: Svc = new Svc({ title: 'Counter', trustProxy: 1 });
+app.use(new SecurityHeadersMiddleware());
+app.get('/visits', { response: Visits }, () => ({ today: ++today }));

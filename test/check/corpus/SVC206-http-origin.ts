@@ -1,0 +1,13 @@
+// env: SVC_ENV=production SVC_AUTH_SECRET={secret}
+/** A page that comes without TLS may call in production: whoever is on its way may, too. */
+import { BearerAuth, CORSMiddleware, Depends, Field, Schema, SecurityHeadersMiddleware, Svc, str } from 'svc';
+
+class Weather extends Schema {
+  text = Field(str, { maxLength: 80 });
+}
+
+export const app: Svc = new Svc({ title: 'Weather', trustProxy: 1, maxBodyBytes: 1_000 });
+app.use(new SecurityHeadersMiddleware());
+app.use(new CORSMiddleware({ origins: ['https://weather.example', 'http://old.weather.example'] })); // SVC206
+app.get('/weather', { response: Weather }, () => ({ text: 'rain' }));
+app.put('/weather', { me: Depends(BearerAuth()), body: Weather, response: Weather, description: 'Says how it is.' }, ({ me, body }) => ({ text: `${body.text} (${me.sub})` }));

@@ -1,0 +1,12 @@
+// env: SVC_AUTH_SECRET={secret}
+// imports: throws
+/** SameSite=None without Secure: browsers drop it, and what takes it is open to every site. */
+import { CSRFMiddleware, Depends, HTMLResponse, SecurityHeadersMiddleware, SessionMiddleware, Svc, requireSession, sessionKey } from 'svc';
+
+const user = sessionKey<string>('user');
+
+export const app: Svc = new Svc({ title: 'Widget', trustProxy: 1 });
+app.use(new SecurityHeadersMiddleware());
+app.use(new SessionMiddleware({ cookie: { sameSite: 'none', secure: false } })); // SVC207
+app.use(new CSRFMiddleware());
+app.get('/mine', { me: Depends(requireSession(user)) }, ({ me }) => new HTMLResponse(`<h1>${me.length}</h1>`));

@@ -1,0 +1,8 @@
+// env: SVC_ENV=production
+/** Browsers are told never to come without TLS again, by a server that speaks none and knows of no proxy that does. */
+import { HTMLResponse, SecurityHeadersMiddleware, Svc } from 'svc';
+
+export const app: Svc = new Svc({ title: 'Site' });
+app.use(new SecurityHeadersMiddleware({ strictTransportSecurity: { maxAgeSeconds: 63_072_000, preload: true } })); // SVC211
+app.get('/', () => new HTMLResponse('<h1>Welcome</h1>'));
+app.get('/about', () => new HTMLResponse('<h1>About us</h1>'));

@@ -1,0 +1,1 @@
+create table notes (id integer primary key, text text not null);

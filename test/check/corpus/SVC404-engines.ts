@@ -1,0 +1,11 @@
+// files: package.json=SVC404-engines.json // SVC404
+/** The package says that it runs with a Node.js that is not the one that runs it. */
+import { Field, Schema, SecurityHeadersMiddleware, Svc, str } from 'svc';
+
+class Status extends Schema {
+  state = Field(str, { maxLength: 20 });
+}
+
+export const app: Svc = new Svc({ title: 'Status page', trustProxy: 1 });
+app.use(new SecurityHeadersMiddleware());
+app.get('/status', { response: Status }, () => ({ state: 'green' }));

@@ -1,0 +1,20 @@
+// env: SVC_AUTH_SECRET={secret}
+/** Guards that no handler looks at, and a context that is passed on whole. */
+import { Depends, Field, Router, Schema, SecurityHeadersMiddleware, Svc, int, list, provide, requireRoles, str } from 'svc';
+
+class Song extends Schema {
+  title = Field(str, { maxLength: 100 });
+}
+
+const paging = provide({ query: { page: Field(1, { ge: 1, le: 1_000 }), size: Field(int, { default: 20, ge: 1, le: 100 }) } }, ({ query }) => ({ offset: (query.page - 1) * query.size, limit: query.size }));
+const songs = (): readonly string[] => ['Gloria', 'Lola'];
+const show = (context: { readonly songs: readonly string[]; readonly page: { readonly offset: number; readonly limit: number } }): { title: string }[] => context.songs.slice(context.page.offset).map((title) => ({ title }));
+
+const admin = new Router({ deps: { me: Depends(requireRoles('admin')) } });
+admin.delete('/songs/{id:int}', { status: 204, description: 'Removes a song.' }, () => undefined);
+admin.get('/songs', { songs: Depends(songs), response: list(Song) }, ({ songs: all }) => all.map((title) => ({ title })));
+
+export const app: Svc = new Svc({ title: 'Songs', trustProxy: 1 });
+app.use(new SecurityHeadersMiddleware());
+app.get('/songs', { songs: Depends(songs), page: Depends(paging), response: list(Song) }, (context) => show(context));
+app.includeRouter(admin, '/admin');

@@ -1,0 +1,21 @@
+// env: SVC_AUTH_SECRET={secret} PARTNER_KEY={secret2}
+/** Writing is guarded by the router, by a key, by a dependency of a dependency, by the spec itself, or open with a reason. */
+import { APIKeyAuth, BearerAuth, Depends, Field, Router, Schema, SecurityHeadersMiddleware, Svc, provide, requireScopes, str } from 'svc';
+
+class Note extends Schema {
+  text = Field(str, { minLength: 1, maxLength: 500 });
+}
+
+const claims = provide({ claims: Depends(BearerAuth()) }, ({ claims }) => claims);
+const author = provide({ claims: Depends(claims) }, ({ claims }) => ({ name: claims.sub }));
+
+const notes = new Router({ deps: { me: Depends(requireScopes('notes')) } });
+notes.post('/', { body: Note, response: Note, description: 'Adds a note.' }, ({ me, body }) => ({ text: me.sub + body.text }));
+
+export const app: Svc = new Svc({ title: 'Notes', trustProxy: 1, maxBodyBytes: 10_000 });
+app.use(new SecurityHeadersMiddleware());
+app.includeRouter(notes, '/notes');
+app.put('/motto', { author: Depends(author), body: Note, response: Note, description: 'Changes the motto.' }, ({ author, body }) => ({ text: author.name + body.text }));
+app.post('/partner/notes', { partner: Depends(APIKeyAuth({ keys: { partner: process.env['PARTNER_KEY'] ?? '' } })), body: Note, response: Note, description: 'Adds a note of a partner.' }, ({ partner, body }) => ({ text: partner + body.text }));
+app.post('/echo', { public: 'keeps nothing', body: Note, response: Note, description: 'Answers what it is told.' }, ({ body }) => body);
+app.route('/state', ['GET', 'HEAD', 'OPTIONS'], { response: Note }, () => ({ text: 'open' }));

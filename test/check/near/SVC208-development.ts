@@ -1,0 +1,11 @@
+// env: SVC_ENV=development
+/** Traces and documents for the one who works on it. */
+import { Field, Schema, SecurityHeadersMiddleware, Svc, str } from 'svc';
+
+class Status extends Schema {
+  state = Field(str, { maxLength: 20 });
+}
+
+export const app: Svc = new Svc({ title: 'Status page', trustProxy: 1, debug: true, enableDocs: true });
+app.use(new SecurityHeadersMiddleware());
+app.get('/status', { response: Status }, () => ({ state: 'green' }));

@@ -1,0 +1,14 @@
+// args: --live
+// files: notes.db=
+/** The database is there, and there is nothing to be done in it. */
+import { Depends, Field, Schema, SecurityHeadersMiddleware, Svc, int } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+
+class Answer extends Schema {
+  value = Field(int);
+}
+
+export const app: Svc = new Svc({ title: 'Notes', trustProxy: 1 });
+app.use(new SecurityHeadersMiddleware());
+app.register(new DatabasePlugin('sqlite:./notes.db'));
+app.get('/answer', { db: Depends(db), response: Answer }, async ({ db }) => ({ value: await db.scalar<number>('select 42') ?? 0 }));

@@ -1,0 +1,124 @@
+/**
+ * Servers of MySQL and MariaDB that mean no good: what they ask for is refused, and what they learn is nothing.
+ */
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer, type AddressInfo, type Socket } from 'node:net';
+import { test, type TestContext } from 'node:test';
+import { SvcError } from '../../src/errors.ts';
+import { ConnectionLost, openDatabase } from '../../src/db/index.ts';
+
+const CAPABILITIES = 0xffff_f7ff & ~0x80_0000; // all but TLS and session tracking
+const OK = Buffer.from([0, 0, 0, 2, 0, 0, 0]);
+const NONCE = 'abcdefghijklmnopqrst';
+
+function packet(sequence: number, ...parts: readonly (Buffer | string)[]): Buffer {
+  const body = Buffer.concat(parts.map((part) => Buffer.from(part)));
+  return Buffer.concat([Buffer.from([body.length & 0xff, body.length >> 8 & 0xff, body.length >> 16, sequence]), body]);
+}
+
+function greeting(capabilities: number = CAPABILITIES, plugin = 'mysql_native_password'): Buffer {
+  const flags = Buffer.alloc(4);
+  flags.writeUInt32LE(capabilities >>> 0);
+  return packet(0, Buffer.of(10), '8.0.0-fake\0', Buffer.from([1, 0, 0, 0]), `${NONCE.slice(0, 8)}\0`, flags.subarray(0, 2), Buffer.from([45, 2, 0]), flags.subarray(2), Buffer.of(21), Buffer.alloc(10), `${NONCE.slice(8)}\0`, `${plugin}\0`);
+}
+
+/** A server that says its greeting, and to what it hears what `answer` gives; what it has heard. */
+async function fake(t: TestContext, first: Buffer, answer: (heard: Buffer, count: number) => Buffer | undefined): Promise<{ readonly url: string; readonly heard: Buffer[] }> {
+  const heard: Buffer[] = [];
+  const sockets = new Set<Socket>();
+  const server = createServer((socket) => {
+    sockets.add(socket);
+    socket.on('error', () => undefined);
+    socket.write(first);
+    let count = 0;
+    socket.on('data', (chunk: Buffer) => {
+      heard.push(chunk);
+      const said = answer(chunk, count++);
+      if (said !== undefined) socket.write(said);
+    });
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => { for (const socket of sockets) socket.destroy(); server.close(); });
+  return { url: `mysql://app:hunter2@127.0.0.1:${(server.address() as AddressInfo).port}/shop`, heard };
+}
+
+const opens = (url: string) => openDatabase(url, { pool: { acquireTimeoutMs: 300 } });
+const tells = (pattern: RegExp) => (error: unknown): boolean => error instanceof Error && pattern.test(error.message) || assert.fail(String(error));
+
+for (const [what, first, said, pattern] of [
+  ['wants the password of before MySQL 4.1', greeting(), packet(2, Buffer.of(0xfe)), /before MySQL 4\.1/],
+  ['wants a plugin that is not allowed', greeting(), packet(2, Buffer.of(0xfe), 'mysql_clear_password\0'), /mysql_clear_password/],
+  ['wants a plugin that nobody knows', greeting(), packet(2, Buffer.of(0xfe), 'dialog\0', 'Password: '), /dialog/],
+  ['switches without end', greeting(), Buffer.concat([2, 4, 6, 8].map((sequence) => packet(sequence, Buffer.of(0xfe), 'mysql_native_password\0', `${NONCE}\0`))), /broke the protocol/],
+  ['counts its packets wrongly', greeting(), packet(3, OK), /packet number 3, where 2/],
+  ['sends a packet that belongs to no log-in', greeting(), packet(2, Buffer.of(0xfb), '/etc/passwd'), /does not belong to a log-in/],
+  ['says more than anybody needs', greeting(), Buffer.concat([Buffer.from([0xff, 0xff, 0xff, 2]), Buffer.alloc(10)]), /more than 65536 bytes/],
+  ['sends no nonce for ed25519', greeting(), packet(2, Buffer.of(0xfe), 'client_ed25519\0', 'short'), /nonce of ed25519/],
+] as const) {
+  test(`a server is refused that ${what}, and does not get the password`, async (t) => {
+    const { url, heard } = await fake(t, first, (_, count) => count === 0 ? said : undefined);
+    await assert.rejects(opens(url), tells(pattern));
+    assert.ok(!Buffer.concat(heard).includes('hunter2'));
+  });
+}
+
+test('a server that wants endless work for parsec is refused', async (t) => {
+  const { url } = await fake(t, greeting(), (_, count) => count === 0 ? packet(2, Buffer.of(0xfe), 'parsec\0', 'n'.repeat(32)) : packet(4, Buffer.of(1), Buffer.from([0x50, 30]), 's'.repeat(18)));
+  await assert.rejects(opens(url), tells(/factor of 30/));
+});
+
+test('a server without TLS learns nothing, not even the name, when the address asks for TLS', async (t) => {
+  const { url, heard } = await fake(t, greeting(), () => undefined);
+  await assert.rejects(opens(`${url}?sslmode=require`), (error) => error instanceof SvcError && error.code === 'E_DB_CONNECT' && /does not offer TLS/.test(error.message));
+  assert.equal(Buffer.concat(heard).length, 0);
+});
+
+test('what comes with the greeting, before TLS, ends the connection', async (t) => {
+  const { url, heard } = await fake(t, Buffer.concat([greeting(CAPABILITIES | 0x800), packet(1, OK)]), () => undefined);
+  await assert.rejects(opens(`${url}?sslmode=require`), tells(/more than a greeting/));
+  assert.equal(Buffer.concat(heard).length, 0);
+});
+
+test('a key that is sent is believed on this machine only, or by name', async (t) => {
+  const { url, heard } = await fake(t, greeting(CAPABILITIES, 'caching_sha2_password'), (_, count) => count === 0 ? packet(2, Buffer.from([1, 4])) : packet(4, Buffer.of(1), 'no key'));
+  await assert.rejects(opens(url), tells(/public key that is none/));
+  assert.ok(!Buffer.concat(heard).includes('hunter2'));
+});
+
+for (const [what, said, pattern] of [
+  ['a request for a file', packet(1, Buffer.of(0xfb), '/etc/passwd'), /LOCAL INFILE/],
+  ['an answer with another number', packet(2, OK), /packet number 2, where 1/],
+  ['too many columns', packet(1, Buffer.from([0xfd, 0xff, 0xff, 0xff])), /columns/],
+  ['a packet that is empty', packet(1), /empty packet/],
+  ['an answer that ends too early', packet(1, Buffer.from([0, 0xfc, 1])), /ends too early/],
+] as const) {
+  test(`a connection ends when comes ${what}`, async (t) => {
+    const { url } = await fake(t, greeting(), (_, count) => count === 0 ? packet(2, OK) : said);
+    await assert.rejects(opens(url), (error) => error instanceof SvcError && error.cause instanceof ConnectionLost && tells(pattern)(error));
+  });
+}
+
+test('an answer is read wherever it is split', async (t) => {
+  const column = (name: string): Buffer => Buffer.concat([...['def', '', '', '', name, ''].map((text) => Buffer.from([text.length, ...Buffer.from(text)])), Buffer.from([0x0c, 63, 0, 20, 0, 0, 0, 8, 0, 0, 0])]);
+  const end = Buffer.from([0xfe, 0, 0, 2, 0, 0, 0]);
+  const answer = Buffer.concat([packet(1, Buffer.of(1)), packet(2, column('@@max_allowed_packet')), packet(3, Buffer.from([7]), '1000000'), packet(4, end)]);
+  for (let cut = 1; cut < answer.length; cut++) {
+    const server = createServer((socket) => {
+      let count = 0;
+      socket.on('error', () => undefined);
+      socket.write(greeting());
+      socket.on('data', (chunk: Buffer) => {
+        if (count++ === 0) socket.write(packet(2, OK));
+        else if (chunk.includes('max_allowed_packet')) {
+          socket.write(answer.subarray(0, cut));
+          setImmediate(() => setImmediate(() => socket.write(answer.subarray(cut))));
+        } else if (chunk[4] !== 1) socket.write(packet(1, OK));
+      });
+    }).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const db = await openDatabase(`mysql://app@127.0.0.1:${(server.address() as AddressInfo).port}/shop`);
+    await db.close();
+    server.close();
+  }
+});

@@ -1,0 +1,455 @@
+/**
+ * MCP over HTTP, request by request: fields, sessions, streams and who may speak to it, in both eras.
+ */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import {
+  APIKeyAuth, BearerAuth, CSRFMiddleware, ConcurrencyLimitMiddleware, Depends, Field, RateLimitMiddleware, SessionMiddleware, Svc, TrustedHostMiddleware, createLogger, createToken, str,
+  toolProgress,
+} from 'svc';
+import { ManualClock, TestClient } from 'svc/testing';
+import type { McpMountOptions, SvcOptions } from 'svc';
+import type { TestClientOptions } from 'svc/testing';
+import type { TestContext } from 'node:test';
+
+type Json = Record<string, unknown>;
+
+const SECRET = '3f0a9c7d5e1b48263f0a9c7d5e1b4826';
+const META = { 'io.modelcontextprotocol/protocolVersion': '2026-07-28', 'io.modelcontextprotocol/clientCapabilities': {} };
+const BOTH = 'application/json, text/event-stream';
+
+interface Site { readonly app: Svc; readonly client: TestClient; readonly lines: string[]; readonly gate: PromiseWithResolvers<void>; readonly aborted: PromiseWithResolvers<void>; readonly entered: PromiseWithResolvers<void> }
+
+function site(t: TestContext, options: McpMountOptions = {}, { prepare, app: appOptions, client: clientOptions }: { prepare?: (app: Svc) => void; app?: SvcOptions; client?: TestClientOptions } = {}): Site {
+  const lines: string[] = [];
+  const gate = Promise.withResolvers<void>(), aborted = Promise.withResolvers<void>(), entered = Promise.withResolvers<void>();
+  const app = new Svc({ title: 'shop', env: 'test', authSecret: SECRET, logger: createLogger({ level: 'debug', format: 'json', sink: (line) => void lines.push(line) }), ...appOptions });
+  prepare?.(app);
+  app.get('/items', () => ({ items: [1] })).get('/me', { me: Depends(BearerAuth()) }, ({ me }) => ({ sub: me.sub }));
+  app.get('/key', { client: Depends(APIKeyAuth({ keys: { shop: 'a-long-enough-key-1' } })) }, ({ client }) => ({ client }));
+  app.get('/fields', { headers: { tenant: Field(str, { optional: true }), other: Field(str, { optional: true }) } }, ({ headers, req }) => ({ ...headers, ip: req.ip, host: req.host, scheme: req.scheme, custom: req.headers['x-custom'], hop: req.headers['x-hop'] }));
+  app.get('/wait', async ({ signal }) => {
+    signal.addEventListener('abort', () => aborted.resolve());
+    entered.resolve();
+    await gate.promise;
+    return 'waited';
+  });
+  app.get('/work', { progress: Depends(toolProgress) }, async ({ progress }) => {
+    progress(1, 2, 'half');
+    await gate.promise;
+    progress(2, 2);
+    return 'done';
+  });
+  app.post('/write', { public: true }, () => ({ written: true }));
+  app.mountMcp('/mcp', options);
+  const client = new TestClient(app, { raiseErrors: false, ...clientOptions });
+  t.after(() => client.close());
+  return { app, client, lines, gate, aborted, entered };
+}
+
+function post({ client }: Site, message: unknown, headers: Record<string, string> = {}, signal?: AbortSignal): Promise<Response> {
+  return client.post('/mcp', { body: typeof message === 'string' ? message : JSON.stringify(message), headers: { 'content-type': 'application/json', accept: BOTH, ...headers }, signal });
+}
+
+/** A modern request with its fields. */
+function modern(of: Site, method: string, params: Json = {}, headers: Record<string, string> = {}, signal?: AbortSignal): Promise<Response> {
+  const name = params['name'] ?? params['uri'];
+  const own = { 'mcp-protocol-version': '2026-07-28', 'mcp-method': method, ...typeof name === 'string' ? { 'mcp-name': name } : {} };
+  return post(of, { jsonrpc: '2.0', id: 1, method, params: { _meta: META, ...params } }, { ...own, ...headers }, signal);
+}
+
+const initialize = (version = '2025-11-25'): Json => ({ jsonrpc: '2.0', id: 0, method: 'initialize', params: { protocolVersion: version, capabilities: {}, clientInfo: { name: 't', version: '1' } } });
+
+/** A legacy client that has a session: sends messages of it. */
+async function legacy(of: Site, headers: Record<string, string> = {}, version = '2025-11-25'): Promise<{ readonly id: string; send(message: unknown, more?: Record<string, string>, signal?: AbortSignal): Promise<Response> }> {
+  const response = await post(of, initialize(version), headers);
+  assert.equal(response.status, 200);
+  await response.body?.cancel();
+  const id = response.headers.get('mcp-session-id')!;
+  return { id, send: (message, more, signal) => post(of, message, { 'mcp-session-id': id, 'mcp-protocol-version': version, ...headers, ...more }, signal) };
+}
+
+async function codeOf(response: Response): Promise<[status: number, code: unknown, id: unknown]> {
+  const { error, id } = await response.json() as { error?: { code: number }; id?: unknown };
+  return [response.status, error?.code, id];
+}
+
+/** The messages of a stream of events. */
+async function* messages(response: Response): AsyncGenerator<Json> {
+  assert.match(response.headers.get('content-type')!, /^text\/event-stream/);
+  let text = '';
+  for await (const piece of response.body!.pipeThrough(new TextDecoderStream())) {
+    text += piece;
+    for (let end = text.indexOf('\n\n'); end !== -1; end = text.indexOf('\n\n')) {
+      const data = /^data: (.*)$/m.exec(text.slice(0, end))?.[1];
+      text = text.slice(end + 2);
+      if (data !== undefined) yield JSON.parse(data) as Json;
+    }
+  }
+}
+
+const call = (id: unknown, name: string, args: Json = {}, meta?: Json): Json => ({ jsonrpc: '2.0', id, method: 'tools/call', params: { name, arguments: args, ...meta === undefined ? {} : { _meta: meta } } });
+
+test('modern: a request is answered as JSON, without a session', async (t) => {
+  const response = await modern(site(t), 'tools/call', { name: 'get_items' });
+  assert.deepEqual([response.status, response.headers.get('mcp-session-id'), response.headers.get('cache-control')], [200, null, 'no-store']);
+  const { result } = await response.json() as { result: Json };
+  assert.deepEqual([result['resultType'], result['structuredContent']], ['complete', { items: [1] }]);
+});
+
+test('modern: fields that are missing or say something else are 400 with -32020', async (t) => {
+  const of = site(t);
+  const body = (params: Json, method = 'tools/call'): Json => ({ jsonrpc: '2.0', id: 1, method, params: { _meta: META, ...params } });
+  const good = { 'mcp-protocol-version': '2026-07-28', 'mcp-method': 'tools/call', 'mcp-name': 'get_items' };
+  const without = (name: keyof typeof good): Record<string, string> => Object.fromEntries(Object.entries(good).filter(([key]) => key !== name));
+  assert.equal((await post(of, body({ name: 'get_items' }), good)).status, 200);
+  for (const headers of [without('mcp-protocol-version'), without('mcp-method'), without('mcp-name'), { ...good, 'mcp-method': 'Tools/Call' }, { ...good, 'mcp-name': 'other' }, { ...good, 'mcp-protocol-version': '2025-11-25' },
+    { ...good, 'mcp-name': '=?base64?%?=' }, { ...good, 'mcp-name': '=?base64?Z2V0X2l0ZW1z' }, { ...good, 'mcp-name': '=?BASE64?Z2V0X2l0ZW1z?=' }]) {
+    assert.deepEqual(await codeOf(await post(of, body({ name: 'get_items' }), headers)), [400, -32_020, 1], JSON.stringify(headers));
+  }
+  assert.equal((await post(of, body({ name: 'get_items' }), { ...good, 'mcp-name': '=?base64?Z2V0X2l0ZW1z?=' })).status, 200);
+});
+
+test('modern: what each request must say is 400, an unknown version 400 with -32022, an unknown method 404', async (t) => {
+  const of = site(t);
+  const fields = { 'mcp-protocol-version': '2026-07-28', 'mcp-method': 'tools/list' };
+  const ask = (meta: unknown, headers: Record<string, string> = fields): Promise<Response> => post(of, { jsonrpc: '2.0', id: 1, method: 'tools/list', params: { _meta: meta } }, headers);
+  assert.deepEqual(await codeOf(await ask({})), [400, -32_602, 1]);
+  assert.deepEqual(await codeOf(await ask({ 'io.modelcontextprotocol/protocolVersion': '2026-07-28' })), [400, -32_602, 1]);
+  assert.deepEqual(await codeOf(await ask({ ...META, 'io.modelcontextprotocol/protocolVersion': { toString: 1 } })), [400, -32_602, 1]);
+  assert.deepEqual(await codeOf(await modern(of, 'completion/complete', { ref: { type: 'ref/prompt', name: { toString: 1 } }, argument: { name: 'a', value: '' } })), [200, -32_602, 1]);
+  const old = { ...META, 'io.modelcontextprotocol/protocolVersion': '1900-01-01' };
+  const response = await ask(old, { ...fields, 'mcp-protocol-version': '1900-01-01' });
+  assert.equal(response.status, 400);
+  assert.deepEqual((await response.json() as { error: unknown }).error, {
+    code: -32_022, message: 'Unsupported protocol version', data: { supported: ['2026-07-28', '2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05'], requested: '1900-01-01' },
+  });
+  assert.deepEqual(await codeOf(await modern(of, 'nope')), [404, -32_601, 1]);
+  assert.deepEqual(await codeOf(await modern(of, 'ping')), [404, -32_601, 1]);
+  assert.deepEqual(await codeOf(await modern(of, 'tools/call', { name: 'nope' })), [200, -32_602, 1]);
+  assert.equal((await post(of, { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 1 } }, fields)).status, 202);
+});
+
+test('modern: progress before the answer makes it a stream, whose last message is the answer', async (t) => {
+  const of = site(t);
+  const params = { name: 'get_work', _meta: { ...META, progressToken: 'p' } };
+  const told = messages(await modern(of, 'tools/call', params));
+  assert.deepEqual((await told.next()).value, { jsonrpc: '2.0', method: 'notifications/progress', params: { progressToken: 'p', progress: 1, total: 2, message: 'half' } });
+  of.gate.resolve();
+  assert.equal(((await told.next()).value as Json)['method'], 'notifications/progress');
+  assert.equal(((await told.next()).value as Json)['id'], 1);
+  assert.equal((await told.next()).done, true);
+  const json = await modern(of, 'tools/call', params, { accept: 'application/json' });
+  assert.match(json.headers.get('content-type')!, /^application\/json/);
+});
+
+test('modern: a client that leaves cancels its request, whether it waits for JSON or reads a stream', async (t) => {
+  const first = site(t);
+  const abort = new AbortController();
+  modern(first, 'tools/call', { name: 'get_wait' }, {}, abort.signal).catch(() => undefined);
+  await first.entered.promise;
+  abort.abort();
+  await first.aborted.promise;
+  first.gate.resolve();
+
+  const second = site(t, {}, { prepare: (app) => app.get('/streamed', { progress: Depends(toolProgress) }, async ({ progress, signal }) => {
+    signal.addEventListener('abort', () => second.aborted.resolve());
+    progress(1);
+    await second.gate.promise;
+    return 1;
+  }) });
+  const response = await modern(second, 'tools/call', { name: 'get_streamed', _meta: { ...META, progressToken: 1 } });
+  const told = messages(response);
+  await told.next();
+  await told.return(undefined);
+  await second.aborted.promise;
+  second.gate.resolve();
+});
+
+test('modern: over a socket, too, a client that leaves cancels its request', async (t) => {
+  const of = site(t, {}, { client: { listen: true } });
+  const abort = new AbortController();
+  const waiting = modern(of, 'tools/call', { name: 'get_wait' }, {}, abort.signal).catch(() => undefined);
+  await of.entered.promise;
+  abort.abort();
+  await of.aborted.promise;
+  of.gate.resolve();
+  await waiting;
+});
+
+test('check: two tools of one name, and writes at an endpoint that do not say what they do, are SVC305', () => {
+  const app = new Svc({ env: 'test' });
+  app.get('/a', { mcp: { name: 'same' } }, () => 1).get('/b', { mcp: { name: 'same' } }, () => 1).get('/u/{id}', () => 1).get('/u/by/id', () => 1);
+  app.post('/silent', { public: true }, () => 1).post('/explained', { public: true, mcp: { description: 'Writes' } }, () => 1).post('/told', { public: true, summary: 'Writes' }, () => 1).post('/no-tool', { public: true, mcp: false }, () => 1);
+  app.prompt('same', {}, () => 'x').tool('get_a', { description: 'x' }, () => 1).tool('same', { description: 'x' }, () => 1).tool('undescribed', {}, () => 1);
+  const found = (): unknown[] => app.check().findings.filter(({ rule }) => rule === 'SVC305').map(({ subject, severity, place }) => [subject, severity, place?.file.endsWith('mcp-http.test.ts')]);
+  const twins = [['GET /b', 'error', true], ['POST /mcp/tools/same', 'error', true], ['POST /mcp/tools/undescribed', 'warning', true]];
+  const sorted = (all: unknown[]): unknown[] => all.toSorted((left, right) => String(left).localeCompare(String(right)));
+  assert.deepEqual(sorted(found()), sorted(twins));
+  app.mountMcp('/mcp');
+  assert.deepEqual(sorted(found()), sorted([...twins, ['GET /u/by/id', 'warning', true], ['POST /silent', 'warning', true]]));
+  assert.deepEqual(app.mcpTools().map(({ name }) => name), ['same', 'same_2', 'get_u_by_id', 'get_u_by_id_2', 'post_silent', 'post_explained', 'post_told', 'get_a', 'same_3', 'undescribed']);
+});
+
+test('modern: an answer that takes long becomes a stream, which keeps the connection alive', async (t) => {
+  const clock = new ManualClock();
+  const of = site(t, {}, { client: { clock } });
+  const waiting = modern(of, 'tools/call', { name: 'get_wait' });
+  await of.entered.promise;
+  await clock.advance(10_000);
+  const told = messages(await waiting);
+  of.gate.resolve();
+  assert.equal(((await told.next()).value as Json)['id'], 1);
+});
+
+test('modern: subscriptions/listen is acknowledged on its stream', async (t) => {
+  const of = site(t);
+  const response = await modern(of, 'subscriptions/listen', { notifications: { toolsListChanged: true } });
+  const told = messages(response);
+  assert.deepEqual((await told.next()).value, { jsonrpc: '2.0', method: 'notifications/subscriptions/acknowledged', params: { _meta: { 'io.modelcontextprotocol/subscriptionId': 1 }, notifications: {} } });
+  await told.return(undefined);
+  assert.equal((await modern(of, 'subscriptions/listen', { notifications: {} }, { accept: 'application/json' })).status, 406, 'it would wait for ever');
+});
+
+test('legacy: initialize gives a session, whose requests name it', async (t) => {
+  const of = site(t);
+  for (const version of ['2024-11-05', '2025-03-26', '2025-06-18', '2025-11-25']) {
+    const { id, send } = await legacy(of, {}, version);
+    assert.match(id, /^[\x21-\x7e]+$/);
+    assert.equal((await send({ jsonrpc: '2.0', method: 'notifications/initialized' })).status, 202);
+    assert.equal((await send({ jsonrpc: '2.0', id: 5, result: {} })).status, 202);
+    const response = await send({ jsonrpc: '2.0', id: 1, method: 'ping' });
+    assert.deepEqual([response.status, await response.json()], [200, { jsonrpc: '2.0', id: 1, result: {} }]);
+    assert.deepEqual(await codeOf(await send({ jsonrpc: '2.0', id: 1, method: 'nope' })), [200, -32_601, 1]);
+    assert.deepEqual(await codeOf(await send(initialize())), [200, -32_600, 0]);
+  }
+});
+
+test('legacy: without a session 400, with one that is changed, expired, ended or somebody else\'s 404', async (t) => {
+  const clock = new ManualClock();
+  const of = site(t, { sessionSeconds: 60 }, { client: { clock } });
+  const ping = { jsonrpc: '2.0', id: 1, method: 'ping' };
+  const { id, send } = await legacy(of, { authorization: 'Bearer a' });
+  assert.equal((await send(ping)).status, 200);
+  assert.deepEqual(await codeOf(await post(of, ping)), [400, -32_600, 1]);
+  assert.deepEqual(await codeOf(await post(of, ping, { 'mcp-session-id': id, authorization: 'Bearer b' })), [404, -32_600, 1]);
+  assert.equal((await post(of, ping, { 'mcp-session-id': `${id.slice(0, -2)}AA`, authorization: 'Bearer a' })).status, 404);
+  assert.equal((await post(of, ping, { 'mcp-session-id': 'x', authorization: 'Bearer a' })).status, 404);
+  const other = await legacy(of, { authorization: 'Bearer a' });
+  assert.equal((await of.client.delete('/mcp', { headers: { 'mcp-session-id': other.id, authorization: 'Bearer a' } })).status, 204);
+  assert.equal((await other.send(ping)).status, 404);
+  assert.equal((await of.client.delete('/mcp', { headers: { 'mcp-session-id': other.id, authorization: 'Bearer a' } })).status, 404);
+  assert.equal((await send(ping)).status, 200);
+  await clock.advance(60_000);
+  assert.equal((await send(ping)).status, 404);
+});
+
+test('legacy: a session is known to another process that has the same secret', async (t) => {
+  const { id } = await legacy(site(t));
+  assert.equal((await post(site(t), { jsonrpc: '2.0', id: 1, method: 'ping' }, { 'mcp-session-id': id })).status, 200);
+  assert.equal((await post(site(t, {}, { app: { authSecret: `${SECRET}x` } }), { jsonrpc: '2.0', id: 1, method: 'ping' }, { 'mcp-session-id': id })).status, 404);
+});
+
+test('legacy: with guards the session belongs to the subject, whichever token it brings', async (t) => {
+  const of = site(t, { deps: { me: Depends(BearerAuth()) } });
+  const token = (sub: string): { authorization: string } => ({ authorization: `Bearer ${createToken(sub, SECRET, { claims: { n: Math.trunc(performance.now() * 1_000) } })}` });
+  assert.equal((await post(of, initialize())).status, 401);
+  const { send } = await legacy(of, token('ada'));
+  assert.equal((await send({ jsonrpc: '2.0', id: 1, method: 'ping' }, token('ada'))).status, 200);
+  assert.equal((await send({ jsonrpc: '2.0', id: 1, method: 'ping' }, token('bob'))).status, 404);
+});
+
+test('legacy: an unknown version in the field is 400; without sessions each request stands alone', async (t) => {
+  const of = site(t);
+  const { send } = await legacy(of);
+  assert.deepEqual((await codeOf(await send({ jsonrpc: '2.0', id: 1, method: 'ping' }, { 'mcp-protocol-version': '1900-01-01' }))).slice(0, 2), [400, -32_022]);
+  const bare = site(t, { sessions: false });
+  const response = await post(bare, initialize());
+  assert.equal(response.headers.get('mcp-session-id'), null);
+  const { result } = await (await post(bare, call(1, 'get_items'), { 'mcp-protocol-version': '2025-06-18' })).json() as { result: Json };
+  assert.deepEqual(result['structuredContent'], { items: [1] });
+  const older = await (await post(bare, call(1, 'get_items'))).json() as { result: Json };
+  assert.equal(older.result['structuredContent'], undefined, 'no field: 2025-03-26');
+  assert.equal((await bare.client.get('/mcp', { headers: { accept: 'text/event-stream' } })).status, 405);
+});
+
+test('legacy: batches until 2025-03-26', async (t) => {
+  const of = site(t);
+  const { send } = await legacy(of, {}, '2025-03-26');
+  const response = await send([{ jsonrpc: '2.0', id: 1, method: 'ping' }, { jsonrpc: '2.0', method: 'x' }, 7, { ...initialize(), id: 2 }, call(3, 'get_items')]);
+  assert.deepEqual((await response.json() as Json[]).map(({ id, error }) => [id, (error as Json | undefined)?.['code']]), [[1, undefined], [null, -32_600], [2, -32_600], [3, undefined]]);
+  assert.equal((await send([{ jsonrpc: '2.0', method: 'x' }])).status, 202);
+  assert.deepEqual((await (await send([{ jsonrpc: '2.0', id: 4, method: 'subscriptions/listen', params: { _meta: META, notifications: {} } }])).json() as Json[]).map(({ id, error }) => [id, (error as Json)['code']]), [[4, -32_600]], 'it would never be answered');
+  assert.equal((await send([])).status, 400);
+  assert.equal((await (await legacy(of)).send([{ jsonrpc: '2.0', id: 1, method: 'ping' }])).status, 400);
+  assert.equal((await post(of, [{ jsonrpc: '2.0', id: 1, method: 'ping' }])).status, 400);
+});
+
+test('legacy: notifications/cancelled of the session ends a request; leaving alone does not', async (t) => {
+  const of = site(t);
+  const { send } = await legacy(of);
+  const waiting = send(call('w', 'get_wait'));
+  await of.entered.promise;
+  assert.deepEqual(await codeOf(await send(call('w', 'get_items'))), [200, -32_600, 'w']);
+  assert.equal((await send({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 'w' } })).status, 202);
+  await of.aborted.promise;
+  assert.equal((await waiting).status, 202);
+  of.gate.resolve();
+
+  const other = site(t);
+  const session = await legacy(other);
+  const abort = new AbortController();
+  let isAborted = false;
+  void other.aborted.promise.then(() => { isAborted = true; });
+  const left = session.send(call('w', 'get_wait'), {}, abort.signal).catch(() => undefined);
+  await other.entered.promise;
+  abort.abort();
+  await session.send({ jsonrpc: '2.0', id: 1, method: 'ping' });
+  assert.equal(isAborted, false);
+  other.gate.resolve();
+  await left;
+});
+
+test('legacy: GET opens a stream of the session, DELETE ends it', async (t) => {
+  const of = site(t);
+  const { id } = await legacy(of);
+  const headers = { 'mcp-session-id': id, accept: 'text/event-stream' };
+  const response = await of.client.get('/mcp', { headers });
+  assert.deepEqual([response.status, response.headers.get('content-type')!.split(';')[0]], [200, 'text/event-stream']);
+  await response.body!.cancel();
+  assert.equal((await of.client.get('/mcp', { headers: { ...headers, accept: 'application/json' } })).status, 406);
+  assert.equal((await of.client.get('/mcp', { headers: { accept: 'text/event-stream' } })).status, 405);
+  assert.equal((await of.client.delete('/mcp')).status, 405);
+  assert.equal((await of.client.get('/mcp', { headers: { ...headers, 'mcp-session-id': 'x' } })).status, 404);
+});
+
+test('bodies: what is no JSON, no message, too large or of another type is refused', async (t) => {
+  const of = site(t, { maxBodyBytes: 1_000 });
+  assert.deepEqual(await codeOf(await post(of, 'garbage')), [400, -32_700, null]);
+  assert.deepEqual(await codeOf(await post(of, 'garbage', { 'mcp-protocol-version': '2026-07-28' })), [400, -32_700, undefined]);
+  assert.deepEqual(await codeOf(await post(of, { jsonrpc: '2.0', id: 3 })), [400, -32_600, 3]);
+  assert.equal((await post(of, { a: 'x'.repeat(1_000) })).status, 413);
+  assert.equal((await post(of, initialize(), { 'content-type': 'text/plain' })).status, 415);
+  assert.equal((await post(of, initialize(), { accept: 'text/html' })).status, 406);
+  assert.equal((await of.client.put('/mcp')).status, 405);
+});
+
+test('Origin and Host: other sites and other names are 403, its own and those that are named are not', async (t) => {
+  const ok = (of: Site, headers: Record<string, string>): Promise<number> => post(of, initialize(), headers).then((response) => response.status);
+  const of = site(t, { origins: ['https://app.example'] });
+  assert.equal(await ok(of, { origin: 'http://localhost' }), 200);
+  assert.equal(await ok(of, { origin: 'http://localhost:6274' }), 200, 'a page of this machine');
+  assert.equal(await ok(of, { origin: 'https://app.example' }), 200);
+  for (const origin of ['https://evil.example', 'null', 'http://localhost.evil.example', 'http://evil.example:80']) assert.equal(await ok(of, { origin }), 403, origin);
+  assert.equal(await ok(of, { host: 'evil.example', origin: 'http://evil.example' }), 403, 'a name that is made to point here');
+  for (const host of ['evil.example', 'localhost.evil.example', '10.0.0.1']) assert.equal(await ok(of, { host }), 403, host);
+  for (const host of ['localhost:9', '127.0.0.1:80', '[::1]:80']) assert.equal(await ok(of, { host }), 200, host);
+  const named = site(t, { hosts: ['api.example'] }, { app: { env: 'production' }, client: { env: 'production' } });
+  assert.deepEqual([await ok(named, { host: 'api.example:443' }), await ok(named, { host: 'localhost' })], [200, 403]);
+  const trusted = site(t, {}, { prepare: (app) => app.use(new TrustedHostMiddleware({ hosts: ['api.example'] })), app: { env: 'production' }, client: { env: 'production' } });
+  assert.deepEqual([await ok(trusted, { host: 'api.example' }), await ok(trusted, { host: 'evil.example' })], [200, 421]);
+  const production = site(t, {}, { app: { env: 'production' }, client: { env: 'production' } });
+  assert.equal(await ok(production, { origin: 'http://localhost:6274' }), 403);
+  assert.ok(of.lines.some((line) => line.includes('"mcp_refused"')));
+});
+
+test('calls bring the credentials of the client, the fields that the route reads and those that are named, and nothing else', async (t) => {
+  const of = site(t, { headers: ['X-Custom'] });
+  const structure = async (name: string, headers: Record<string, string> = {}): Promise<unknown> => (await (await modern(of, 'tools/call', { name }, headers)).json() as { result: Json }).result['structuredContent'];
+  assert.equal((await structure('get_me') as Json | undefined)?.['status'], undefined);
+  assert.deepEqual(await structure('get_me', { authorization: `Bearer ${createToken('ada', SECRET)}` }), { sub: 'ada' });
+  assert.deepEqual(await structure('get_key', { 'x-api-key': 'a-long-enough-key-1' }), { client: 'shop' });
+  assert.deepEqual(await structure('get_fields', { tenant: 't1', 'x-custom': 'c', 'x-hop': 'h', 'x-forwarded-for': '9.9.9.9' }), { tenant: 't1', ip: '127.0.0.1', host: 'localhost', scheme: 'http', custom: 'c' });
+});
+
+test('a guarded tool without a token is refused as its route is; a call counts for its route in log, metrics and rate limit', async (t) => {
+  const of = site(t, { rateLimit: false }, { prepare: (app) => app.use(new RateLimitMiddleware({ perMinute: 2 })), app: { accessLog: true } });
+  const { result } = await (await modern(of, 'tools/call', { name: 'get_me' })).json() as { result: { isError: boolean; _meta: Json } };
+  assert.deepEqual([result.isError, result._meta['svc/status']], [true, 401]);
+  await modern(of, 'tools/call', { name: 'get_items' });
+  const third = await (await modern(of, 'tools/call', { name: 'get_items' })).json() as { result: { _meta: Json } };
+  assert.equal(third.result._meta['svc/status'], 429);
+  assert.equal((await of.client.get('/items')).status, 429, 'the same bucket');
+  const logged = of.lines.map((line) => JSON.parse(line) as Json).filter(({ event }) => event === 'request').map(({ method, route, status }) => `${String(method)} ${String(route)} ${String(status)}`);
+  assert.deepEqual(logged.slice(0, 4), ['GET /me 401', 'POST /mcp 200', 'GET /items 200', 'POST /mcp 200']);
+  assert.match(of.app.metrics.render(), /svc_requests_total\{method="GET",route="\/me",status="401"\} 1/);
+});
+
+test('an application that sheds load answers calls as well: the endpoint takes no place of its own', async (t) => {
+  const of = site(t, {}, { prepare: (app) => app.use(new ConcurrencyLimitMiddleware({ max: 1 })) });
+  const { result } = await (await modern(of, 'tools/call', { name: 'get_items' })).json() as { result: Json };
+  assert.deepEqual(result['structuredContent'], { items: [1] });
+});
+
+test('a session cookie brings no call past the CSRF protection of its route', async (t) => {
+  const of = site(t, {}, { prepare: (app) => {
+    app.use(new SessionMiddleware()).use(new CSRFMiddleware());
+    app.get('/login', { mcp: false }, ({ req }) => {
+      req.session.set('user', 1);
+      return 1;
+    });
+  } });
+  await of.client.get('/login');
+  const { result } = await (await modern(of, 'tools/call', { name: 'post_write' })).json() as { result: { _meta: Json } };
+  assert.equal(result._meta['svc/status'], 403);
+});
+
+test('authorization: the document of RFC 9728 is there, and a 401 says where', async (t) => {
+  const of = site(t, { deps: { me: Depends(BearerAuth()) }, authorization: { servers: ['https://login.example'], scopes: ['notes'] } });
+  const refused = await post(of, initialize());
+  assert.deepEqual([refused.status, refused.headers.get('www-authenticate')], [401, 'Bearer resource_metadata="http://localhost/.well-known/oauth-protected-resource/mcp"']);
+  const wrong = await post(of, initialize(), { authorization: 'Bearer x' });
+  assert.equal(wrong.headers.get('www-authenticate'), 'Bearer error="invalid_token", resource_metadata="http://localhost/.well-known/oauth-protected-resource/mcp"');
+  assert.deepEqual(await (await of.client.get('/.well-known/oauth-protected-resource/mcp')).json(), {
+    resource: 'http://localhost/mcp', authorization_servers: ['https://login.example'], bearer_methods_supported: ['header'], scopes_supported: ['notes'],
+  });
+});
+
+test('lists may be kept by everybody where nobody needs a token for them, else by each for himself; resources are where the document is', async (t) => {
+  const scope = async (of: Site, headers = {}): Promise<unknown> => (await (await modern(of, 'tools/list', {}, headers)).json() as { result: Json }).result['cacheScope'];
+  assert.equal(await scope(site(t)), 'public');
+  assert.equal(await scope(site(t, { deps: { me: Depends(BearerAuth()) } }), { authorization: `Bearer ${createToken('ada', SECRET)}` }), 'private');
+  const capabilities = async (of: Site): Promise<Json> => (await (await modern(of, 'server/discover')).json() as { result: { capabilities: Json } }).result.capabilities;
+  assert.ok('resources' in await capabilities(site(t)));
+  assert.ok(!('resources' in await capabilities(site(t, {}, { app: { env: 'production' }, client: { env: 'production' } }))));
+});
+
+test('mountMcp(): neither the endpoint nor its document is a tool; check finds nothing wrong with it; options are read', (t) => {
+  const { app } = site(t, { authorization: { servers: ['https://login.example'] } });
+  assert.ok(app.mcpTools().every(({ name }) => !name.includes('mcp') && !name.includes('well')));
+  assert.deepEqual(app.check().findings.filter(({ subject, rule }) => !['SVC404', 'SVC201', 'SVC211', 'SVC302', 'SVC305'].includes(rule) && subject.includes('mcp')), []);
+  for (const options of [{ host: [] }, { hosts: 'x' }, { headers: ['a b'] }, { sessionSeconds: 1 }, { authorization: {} }] as object[]) assert.throws(() => new Svc().mountMcp('/mcp', options), { name: 'SvcError' });
+  assert.throws(() => new Svc().mountMcp('/mcp', { origins: ['https://a.example/x'] }), { code: 'E_CORS' });
+});
+
+test('legacy: the requests of a batch end when its client leaves, and an endpoint has no more than a thousand that are not answered', async (t) => {
+  const running = new Set<number>();
+  let count = 0;
+  const ended = Promise.withResolvers<void>();
+  const of = site(t, { rateLimit: false }, { prepare: (app) => void app.get('/hang', ({ signal }) => new Promise((resolve) => {
+    const own = ++count;
+    running.add(own);
+    const end = (): void => { running.delete(own); if (running.size === 0) ended.resolve(); resolve('over'); };
+    signal.addEventListener('abort', end);
+    of.gate.promise.then(end);
+  })) });
+  const { send } = await legacy(of, {}, '2025-03-26');
+  const call = (id: number): Json => ({ jsonrpc: '2.0', id, method: 'tools/call', params: { name: 'get_hang', arguments: {} } });
+  const leaving = new AbortController();
+  const left = send(Array.from({ length: 600 }, (_, id) => call(id + 1)), {}, leaving.signal);
+  const other = send(Array.from({ length: 390 }, (_, id) => call(id + 1_001)));
+  while (running.size < 990) await new Promise((resolve) => setImmediate(resolve));
+  const answers = await (async () => {
+    const more = send(Array.from({ length: 20 }, (_, id) => call(id + 2_001)));
+    while (running.size < 1_000) await new Promise((resolve) => setImmediate(resolve));
+    leaving.abort();
+    await left.catch(() => undefined); // whatever became of it
+    while (running.size > 400) await new Promise((resolve) => setImmediate(resolve));
+    of.gate.resolve();
+    return await (await more).json() as { error?: { message: string } }[];
+  })();
+  assert.equal(answers.filter(({ error }) => /^Too many requests/.test(error?.message ?? '')).length, 10);
+  assert.equal((await (await other).json() as unknown[]).length, 390);
+  await ended.promise;
+  assert.equal(((await (await send(call(9_000))).json()) as { error?: unknown }).error, undefined, 'there is room again');
+});

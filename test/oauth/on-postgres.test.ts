@@ -1,0 +1,25 @@
+/**
+ * What visitors of an application see, once more: with every login, state and refresh token in PostgreSQL. The tests are those of
+ * the files named below, as they are.
+ */
+import { after, test } from 'node:test';
+import { systemClock } from '../../src/clock.ts';
+import { DatabasePlugin } from '../../src/db/index.ts';
+import { postgresUrl } from '../support/postgres-database.ts';
+import { postgresProblem } from '../support/postgres-server.ts';
+import { LoginSite } from './support/site.ts';
+
+const problem = postgresProblem();
+if (problem !== undefined) test('Logins on PostgreSQL', { skip: problem }, () => undefined);
+else {
+  LoginSite.databases = async () => {
+    const ends: (() => void | Promise<void>)[] = [];
+    const url = await postgresUrl({ after: (end) => void ends.push(end) });
+    return { // the time of the test is not that of its database
+      plugin: new DatabasePlugin(url, { clock: systemClock, migrations: 'apply', pool: { max: 5 } }),
+      end: async () => { for (const end of ends) await end(); },
+    };
+  };
+  after(() => { LoginSite.databases = undefined; });
+  for (const file of ['callback', 'cookie-mode', 'defects', 'dpop', 'login', 'plugin', 'token-endpoint']) await import(`./${file}.test.ts`);
+}

@@ -1,0 +1,185 @@
+/**
+ * Many WebSockets of one process: 10,000 with a heartbeat, and slow readers, whose memory has a bound.
+ *
+ *   node --conditions=svc-source test/soak/websocket.ts         exits 1 when a bound is missed
+ *
+ *   SOAK_SECONDS       default 20; a quarter of it for each of the policies for slow readers
+ *   SOAK_CONNECTIONS   default 10,000, or what the limit of open files allows
+ *
+ * The server is a process of its own. Asserted: every socket that answers stays open over several heartbeats, and every one that
+ * does not is gone; 50 clients that read nothing while they are sent to hold no more than their policy lets them;
+ * those that read lose nothing, in order; afterwards nobody is left.
+ */
+import assert from 'node:assert/strict';
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { FrameReader, encodeMaskedFrame } from '../../src/http/ws-frames.ts';
+import type { Socket } from 'node:net';
+import type { Socket as WebSocketOfServer } from 'svc';
+
+const SECONDS = Number(process.env['SOAK_SECONDS'] ?? 20);
+const HEARTBEAT_MS = 2_500;
+const SLOW = 50;
+const BUFFERED_BYTES = 262_144;
+const OTHER_FILES = 200;
+const KEY = Buffer.of(1, 2, 3, 4);
+const COUNT = Math.min(Number(process.env['SOAK_CONNECTIONS'] ?? 10_000), openFiles() - OTHER_FILES);
+
+function openFiles(): number {
+  const { userLimits } = process.report.getReport() as unknown as { userLimits: Record<string, { soft: number | 'unlimited' }> };
+  const soft = userLimits['open_files']?.soft ?? 'unlimited';
+  return soft === 'unlimited' ? Infinity : soft;
+}
+
+type Answers = Readonly<Record<string, number>>;
+
+async function serve(): Promise<void> {
+  const { Svc, createLogger } = await import('svc');
+  const app = new Svc({ logger: createLogger({ level: 'silent' }) });
+  const sockets = new Set<WebSocketOfServer>();
+  app.websocket('/beat', { allowMissingOrigin: true, heartbeatMs: HEARTBEAT_MS }).onOpen(() => undefined);
+  for (const slowConsumer of ['disconnect', 'drop-oldest', 'wait'] as const) {
+    app.websocket(`/${slowConsumer}`, { allowMissingOrigin: true, slowConsumer, maxBufferedBytes: BUFFERED_BYTES, heartbeatMs: false, idleTimeoutMs: 3_600_000, closeTimeoutMs: 500 }).onOpen((socket) => void sockets.add(socket)).onClose((socket) => void sockets.delete(socket));
+  }
+  const { port } = await app.run({ port: 0, handleSignals: false });
+  let sending: string | undefined;
+  let sent = 0;
+  process.on('message', (what: string) => {
+    if (what === 'stop') sending = undefined;
+    else if (what !== 'numbers') {
+      sending = what;
+      sent = 0;
+      void send(what);
+    }
+    process.send!(numbers());
+  });
+  process.on('disconnect', () => process.exit());
+  process.send!({ port });
+
+  function numbers(): Answers {
+    for (let round = 0; round < 2; round++) globalThis.gc!();
+    const value = (name: string): number => app.metrics.snapshot().find((metric) => metric.name === name)?.series.reduce((sum, [, [first]]) => sum + first!, 0) ?? 0;
+    const { rss, heapUsed, arrayBuffers, external } = process.memoryUsage();
+    const { user, system } = process.cpuUsage();
+    return { open: value('svc_websockets'), dropped: value('svc_websocket_dropped_total'), sent, rss, memory: heapUsed + arrayBuffers + external, cpuMs: (user + system) / 1_000 };
+  }
+
+  /** Numbered messages of 40 KB, to each socket one of its own: what is kept is kept for each. */
+  async function send(policy: string): Promise<void> {
+    const padding = '*'.repeat(40_000);
+    while (sending === policy) {
+      for (const socket of sockets) {
+        try {
+          socket.send(`${sent} ${padding}`);
+        } catch (error) {
+          assert.equal((error as { code?: string }).code, 'E_WEBSOCKET_FULL');
+        }
+      }
+      sent++;
+      await sleep(5);
+    }
+  }
+}
+
+class Client {
+  readonly socket: Socket;
+  readonly got: number[] = [];
+  isClosed = false;
+
+  private constructor(socket: Socket, answersPings: boolean) {
+    this.socket = socket;
+    socket.on('error', () => undefined).on('close', () => { this.isClosed = true; });
+    const reader = new FrameReader({ isMasked: false, maxMessageBytes: 1_000_000 }, {
+      onText: (text) => void this.got.push(parseInt(text, 10)), onBinary: () => undefined, onPong: () => undefined, onViolation: (_code, reason) => assert.fail(reason),
+      onPing: (payload) => { if (answersPings) socket.write(encodeMaskedFrame(10, payload, KEY)); },
+      onClose: () => { socket.end(encodeMaskedFrame(8, '', KEY)); },
+    });
+    socket.on('data', (chunk: Buffer) => reader.push(Buffer.from(chunk)));
+  }
+
+  static async open(port: number, path: string, answersPings = true): Promise<Client> {
+    const socket = connect(port, '127.0.0.1');
+    socket.write(`GET ${path} HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n`);
+    const [head] = await once(socket, 'data') as [Buffer];
+    const end = head.indexOf('\r\n\r\n') + 4;
+    assert.match(head.toString('latin1'), /^HTTP\/1\.1 101/);
+    const client = new Client(socket, answersPings);
+    if (end < head.length) socket.unshift(head.subarray(end));
+    return client;
+  }
+
+  stopReading(): this {
+    this.socket.pause();
+    return this;
+  }
+}
+
+async function soak(): Promise<void> {
+  const child = fork(import.meta.filename, ['serve'], { execArgv: ['--conditions=svc-source', '--expose-gc'], env: { ...process.env, NODE_V8_COVERAGE: '' } });
+  const [{ port }] = await once(child, 'message') as [{ port: number }];
+  const ask = async (what: string): Promise<Answers> => {
+    child.send(what);
+    return (await once(child, 'message') as [Answers])[0];
+  };
+  const mb = (bytes: number): string => `${(bytes / 1_048_576).toFixed(1)} MiB`;
+  try {
+    // ── heartbeats ──
+    const silent = await Promise.all(Array.from({ length: 100 }, () => Client.open(port, '/beat', false)));
+    const clients: Client[] = [];
+    while (clients.length < COUNT - silent.length) clients.push(...await Promise.all(Array.from({ length: Math.min(200, COUNT - silent.length - clients.length) }, () => Client.open(port, '/beat'))));
+    const before = await ask('numbers');
+    const waitMs = Math.max(4 * HEARTBEAT_MS, SECONDS * 250);
+    await sleep(waitMs);
+    const after = await ask('numbers');
+    assert.equal(after['open'], clients.length, 'sockets that answer stay, those that do not are gone');
+    assert.ok(silent.every(({ isClosed }) => isClosed), 'silent clients were parted with');
+    assert.ok(clients.every(({ isClosed }) => !isClosed));
+    console.log(`${clients.length} sockets with a heartbeat of ${HEARTBEAT_MS} ms: ${mb(after['rss']!)} resident, ${((after['cpuMs']! - before['cpuMs']!) / (waitMs / 1_000)).toFixed(0)} ms of CPU a second`);
+    for (const { socket } of clients) socket.destroy();
+    while ((await ask('numbers'))['open']! > 0) await sleep(100);
+
+    // ── slow readers ──
+    for (const policy of ['disconnect', 'drop-oldest', 'wait']) {
+      const readers = await Promise.all(Array.from({ length: 5 }, () => Client.open(port, `/${policy}`)));
+      const slow = (await Promise.all(Array.from({ length: SLOW }, () => Client.open(port, `/${policy}`)))).map((client) => client.stopReading());
+      const start = await ask('numbers');
+      await ask(policy);
+      const endMs = performance.now() + SECONDS * 250;
+      let most = 0;
+      while (performance.now() < endMs) {
+        await sleep(100);
+        most = Math.max(most, (await ask('numbers'))['memory']! - start['memory']!);
+      }
+      const { sent, dropped, open } = await ask('stop');
+      // a slow reader may have its bound, what the stream has taken before, and one frame
+      const bound = SLOW * (BUFFERED_BYTES + 2 * 65_536 + 65_536) + 16_777_216;
+      console.log(`${policy}: ${sent} messages of 40 KB, ${dropped! - start['dropped']!} left out, at most ${mb(most)} more memory (bound ${mb(bound)}, unbounded ${mb(SLOW * sent! * 40_000)}), ${open} open`);
+      assert.ok(most < bound, `${policy}: ${mb(most)} more memory`);
+      assert.ok(SLOW * sent! * 40_000 > 2 * bound, 'enough was sent to tell');
+      if (policy === 'disconnect') assert.equal(open, readers.length, 'slow readers were parted with');
+      else {
+        assert.equal(open, readers.length + SLOW);
+        assert.ok(dropped! > start['dropped']!);
+      }
+      await sleep(300);
+      for (const { got } of readers) assert.deepEqual(got, Array.from({ length: sent! }, (_, index) => index), 'who reads loses nothing');
+      if (policy === 'drop-oldest') {
+        for (const { socket } of slow) socket.resume();
+        await sleep(1_000);
+        for (const { got } of slow) {
+          assert.equal(got.at(-1), sent! - 1, 'the newest came');
+          assert.deepEqual(got, got.toSorted((left, right) => left - right));
+        }
+      }
+      for (const { socket } of [...readers, ...slow]) socket.destroy();
+      while ((await ask('numbers'))['open']! > 0) await sleep(100);
+    }
+  } finally {
+    child.disconnect();
+  }
+}
+
+if (process.argv[2] === 'serve') await serve();
+else await soak();

@@ -1,0 +1,21 @@
+/**
+ * What checks find in an application, by rule, as short text: for tests of single rules.
+ */
+import { Svc } from '../../src/app.ts';
+import { collectedLog } from './collected-log.ts';
+import type { SvcOptions } from '../../src/app.ts';
+
+/** An application that logs nowhere. */
+export function quiet(options: SvcOptions = {}): Svc {
+  return new Svc({ logger: collectedLog().logger, ...options });
+}
+
+/** `subject: message` of what the rules of these ids find, in the order of the report. */
+export function found(app: Svc, ...ids: readonly string[]): string[] {
+  return app.check().findings.filter(({ rule }) => ids.includes(rule)).map(({ subject, message }) => `${subject}: ${message}`);
+}
+
+/** The subjects alone. */
+export function subjects(app: Svc, ...ids: readonly string[]): string[] {
+  return app.check().findings.filter(({ rule }) => ids.includes(rule)).map(({ subject }) => subject);
+}

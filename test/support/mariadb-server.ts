@@ -1,0 +1,176 @@
+/**
+ * A MariaDB server of one's own: made in a scratch folder from the programs that Debian installs, killed and started at will.
+ *
+ * The server is a child of a shell that waits for the end of its standard input: whatever becomes of the test, it does not
+ * outlive it. As root it runs as another user, since it refuses root.
+ */
+import assert from 'node:assert/strict';
+import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { accessSync, chmodSync, chownSync, constants, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import { connect, createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { delimiter, join } from 'node:path';
+import { systemClock } from '../../src/clock.ts';
+import type { AddressInfo } from 'node:net';
+import type { Scope } from './run.ts';
+
+const USER = 'svc';
+const PASSWORD = 'only for tests';
+const START_MS = 60_000;
+/** Whoever holds the shell holds the server. */
+const SHELL = '"$@" & server=$!; cat > /dev/null; kill -TERM "$server" 2> /dev/null; wait "$server"';
+
+function programOf(name: string): string | undefined {
+  return [...(process.env['PATH'] ?? '').split(delimiter), '/usr/sbin', '/usr/bin'].map((folder) => join(folder, name)).find((path) => {
+    try {
+      accessSync(path, constants.X_OK);
+      return true;
+    } catch {
+      return false;
+    }
+  });
+}
+
+/** Why there is no server, if there is none. */
+export function mariadbProblem(): string | undefined {
+  if (process.env['MARIADB_URL'] !== undefined || programOf('mariadbd') !== undefined && programOf('mariadb-install-db') !== undefined) return undefined;
+  const problem = 'there is no MariaDB: apt-get install mariadb-server, or name a server by MARIADB_URL';
+  if (process.env['REQUIRE_MARIADB'] === '1') throw new Error(problem);
+  return problem;
+}
+
+/** A server, its data, and how to be unkind to it. */
+export class MariaDbServer {
+  readonly folder: string;
+  readonly port: number;
+  readonly #as: Account;
+  readonly #settings: readonly string[];
+  #child: ChildProcess | undefined;
+  /** The end of its log. */
+  #said = '';
+
+  private constructor(folder: string, port: number, as: Account, settings: readonly string[]) {
+    this.folder = folder;
+    this.port = port;
+    this.#as = as;
+    this.#settings = settings;
+  }
+
+  /** Makes and starts one. `settings` are further arguments; `statements` are run by its administrator at each start. */
+  static async start(scope: Scope, settings: readonly string[] = [], statements: readonly string[] = []): Promise<MariaDbServer> {
+    const as = account();
+    const folder = realpathSync(mkdtempSync(join(tmpdir(), 'svc-ma-')));
+    chmodSync(folder, 0o755);
+    if (as.uid !== undefined) chownSync(folder, as.uid, as.gid!);
+    const server = new MariaDbServer(folder, await freePort(), as, settings);
+    scope.after(async () => { await server.kill(); rmSync(folder, { recursive: true, force: true }); });
+    server.#initialize(statements);
+    await server.start();
+    return server;
+  }
+
+  /** Its address over TCP. */
+  get url(): string { return `mariadb://${USER}:${encodeURIComponent(PASSWORD)}@127.0.0.1:${this.port}/svc`; }
+
+  /** Its address by the unix socket. */
+  get socketUrl(): string { return `mariadb://${USER}:${encodeURIComponent(PASSWORD)}@localhost/svc?socket=${encodeURIComponent(join(this.folder, 's'))}`; }
+
+  /** Starts it and waits until it takes connections. */
+  async start(): Promise<void> {
+    const endMs = systemClock.monotonicMs() + START_MS;
+    while (!await this.#started(endMs)) assert.ok(systemClock.monotonicMs() < endMs, `MariaDB does not start:\n${this.#said}`);
+  }
+
+  /** Ends it at once, as a power failure does. */
+  async kill(): Promise<void> {
+    const child = this.#child;
+    this.#child = undefined;
+    if (child?.pid === undefined || child.exitCode !== null || child.signalCode !== null) return;
+    child.ref();
+    const ended = once(child, 'exit');
+    process.kill(-child.pid, 'SIGKILL'); // a group of its own
+    await ended;
+    while (await this.#isListening()) await systemClock.sleep(5);
+  }
+
+  /** Ends it as an administrator does: connections are told, and closed. */
+  async stop(): Promise<void> {
+    const child = this.#child;
+    this.#child = undefined;
+    if (child?.pid === undefined) return;
+    child.ref();
+    const ended = once(child, 'exit');
+    child.stdin!.end();
+    await ended;
+  }
+
+  /** The folder for temporary files is its own, too: servers that start clear theirs of what looks left over. */
+  #initialize(statements: readonly string[]): void {
+    execFileSync(programOf('mariadb-install-db')!, ['--no-defaults', `--datadir=${join(this.folder, 'data')}`, `--tmpdir=${this.folder}`, '--auth-root-authentication-method=normal', '--skip-test-db'], {
+      ...this.#as, cwd: this.folder, stdio: ['ignore', 'ignore', 'pipe'],
+    });
+    writeFileSync(join(this.folder, 'init.sql'), [
+      'create database if not exists svc character set utf8mb4;',
+      `create user if not exists ${USER}@'%' identified by '${PASSWORD}';`,
+      `grant all on *.* to ${USER}@'%' with grant option;`, ...statements, '',
+    ].join('\n')); // one statement a line
+  }
+
+  async #started(endMs: number): Promise<boolean> {
+    this.#said = '';
+    const child = spawn('/bin/sh', ['-c', SHELL, 'sh', programOf('mariadbd')!,
+      '--no-defaults', `--datadir=${join(this.folder, 'data')}`, `--tmpdir=${this.folder}`, `--socket=${join(this.folder, 's')}`, `--pid-file=${join(this.folder, 'pid')}`, `--port=${this.port}`, '--bind-address=127.0.0.1',
+      `--init-file=${join(this.folder, 'init.sql')}`, '--character-set-server=utf8mb4', '--max-connections=200', '--max-allowed-packet=64M', '--skip-name-resolve', '--local-infile=1',
+      '--innodb-buffer-pool-size=32M', '--innodb-flush-log-at-trx-commit=0', '--innodb-flush-method=nosync', '--sync-binlog=0', ...this.#settings,
+    ], { ...this.#as, cwd: this.folder, detached: true, stdio: ['pipe', 'ignore', 'pipe'], env: { PATH: process.env['PATH'] ?? '' } });
+    child.stderr!.setEncoding('utf8').on('data', (text: string) => { this.#said = (this.#said + text).slice(-10_000); });
+    child.unref();
+    (child.stdin as unknown as { unref?(): void }).unref?.(); // pipes of child processes are sockets
+    (child.stderr as unknown as { unref?(): void }).unref?.();
+    this.#child = child;
+    while (systemClock.monotonicMs() < endMs) {
+      if (/ready for connections/.test(this.#said) && await this.#isListening()) return true;
+      if (/\[ERROR\] Aborting/.test(this.#said)) break;
+      await systemClock.sleep(10);
+    }
+    await this.kill();
+    await systemClock.sleep(50);
+    return false;
+  }
+
+  async #isListening(): Promise<boolean> {
+    const socket = connect(this.port, '127.0.0.1');
+    try {
+      await once(socket, 'connect');
+      return true;
+    } catch {
+      return false;
+    } finally {
+      socket.destroy();
+    }
+  }
+}
+
+interface Account { readonly uid?: number; readonly gid?: number }
+
+function account(): Account {
+  if (process.getuid?.() !== 0) return {};
+  for (const name of ['mysql', 'nobody']) {
+    try {
+      return { uid: Number(execFileSync('id', ['-u', name])), gid: Number(execFileSync('id', ['-g', name])) };
+    } catch {
+      // the next one
+    }
+  }
+  throw new Error('MariaDB does not run as root, and there is no user "mysql" or "nobody"');
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, 'close');
+  return port;
+}

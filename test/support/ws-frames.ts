@@ -1,0 +1,62 @@
+/**
+ * Frames for tests, and what a reader says of them.
+ */
+import { FrameReader, OPCODE } from '../../src/http/ws-frames.ts';
+import type { FrameReaderOptions } from '../../src/http/ws-frames.ts';
+import type { Told } from './ws-reference.ts';
+
+/** What a frame is made of: anything that a client may get wrong. */
+export interface FrameParts {
+  readonly opcode?: number;
+  readonly isFinal?: boolean;
+  /** RSV1 is 4, RSV2 2, RSV3 1. */
+  readonly rsv?: number;
+  readonly payload?: string | Uint8Array;
+  /** Undefined: not masked. */
+  readonly key?: readonly number[] | undefined;
+  /** The size of the length field: 7, 16 or 64 bits; as short as it can be unless said. */
+  readonly lengthBits?: 7 | 16 | 64;
+  /** What it says of its length, if that is not true. */
+  readonly length?: bigint;
+}
+
+/** A frame of a client, byte by byte. */
+export function frame(parts: FrameParts): Buffer {
+  const { opcode = OPCODE.text, isFinal = true, rsv = 0, payload = '' } = parts;
+  const key = 'key' in parts ? parts.key : [0x37, 0xfa, 0x21, 0x3d];
+  const bytes = Buffer.from(payload as string);
+  const length = parts.length ?? BigInt(bytes.length);
+  const bits = parts.lengthBits ?? (length < 126n ? 7 : length < 65_536n ? 16 : 64);
+  const field = Buffer.alloc(8);
+  field.writeBigUInt64BE(length);
+  const masked = key === undefined ? 0 : 0x80;
+  const head = [(isFinal ? 0x80 : 0) | rsv << 4 | opcode, ...bits === 7 ? [masked | Number(length)] : bits === 16 ? [masked | 126, ...field.subarray(6)] : [masked | 127, ...field]];
+  return Buffer.from([...head, ...key ?? [], ...bytes.map((byte, index) => byte ^ (key?.[index % 4] ?? 0))]);
+}
+
+/** The payload of a close frame. */
+export function closing(code: number, reason: string | Uint8Array = ''): Buffer {
+  return Buffer.concat([Buffer.of(code >> 8, code & 255), Buffer.from(reason as string)]);
+}
+
+/** What a reader tells of these chunks, which it is given copies of. */
+export function read(chunks: readonly Uint8Array[], options: Partial<FrameReaderOptions> = {}): Told[] {
+  const told: Told[] = [];
+  const reader = new FrameReader({ isMasked: true, maxMessageBytes: 1_048_576, ...options }, {
+    onText: (text) => void told.push(['text', text]),
+    onBinary: (bytes) => void told.push(['binary', bytes.toString('hex')]),
+    onPing: (payload) => void told.push(['ping', payload.toString('hex')]),
+    onPong: (payload) => void told.push(['pong', payload.toString('hex')]),
+    onClose: (code, reason) => void told.push(['close', code, reason]),
+    onViolation: (code) => void told.push(['violation', code]),
+  });
+  for (const chunk of chunks) reader.push(Buffer.from(chunk));
+  return told;
+}
+
+/** The bytes whole, cut in two at every position, and one by one. */
+export function* everySplit(bytes: Uint8Array): Generator<readonly [how: string, chunks: readonly Uint8Array[]]> {
+  yield ['whole', [bytes]];
+  for (let at = 1; at < bytes.length; at++) yield [`cut at ${at}`, [bytes.subarray(0, at), bytes.subarray(at)]];
+  yield ['byte by byte', [...bytes].map((byte) => Uint8Array.of(byte))];
+}
