@@ -183,12 +183,15 @@ export class Migrator {
     }
   }
 
-  /** Writes down that a migration is applied or undone, or that this has begun. */
+  /**
+   * Writes down that a migration is applied or undone, or that this has begun. One statement does it, also where there
+   * is no transaction: another process sees the row as it was or as it will be, and never none.
+   */
   async #note(connection: Connection, { id, name, checksum }: Migration, direction: 'up' | 'down', isFinished: boolean): Promise<void> {
-    await connection.execute('delete from svc_migrations where id = ?', [id], undefined);
-    if (direction === 'down' && isFinished) return;
+    if (direction === 'down' && isFinished) return void await connection.execute('delete from svc_migrations where id = ?', [id], undefined);
     const now = isFinished ? new Date(this.#clock.nowMs()).toISOString() : null;
-    await connection.execute('insert into svc_migrations (id, name, checksum, applied_at) values (?, ?, ?, ?)', [id, name, checksum, now], undefined);
+    const { affectedRows } = await connection.execute('update svc_migrations set name = ?, checksum = ?, applied_at = ? where id = ?', [name, checksum, now, id], undefined);
+    if (affectedRows === 0) await connection.execute('insert into svc_migrations (id, name, checksum, applied_at) values (?, ?, ?, ?)', [id, name, checksum, now], undefined);
   }
 }
 

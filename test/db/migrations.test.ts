@@ -273,6 +273,14 @@ test('six processes that migrate one file at once apply each migration once', as
   assert.equal(await db.scalar('select count(*) from log'), 11);
 });
 
+test('a migration without a transaction never leaves the table while it is noted as ended, so that nobody takes it for pending', async (t) => {
+  const { db, migrator } = await open(t, { '0001_a.up.sql': 'create table a (id);', '0002_b.up.sql': '-- svc: no-transaction\ncreate table b (id);' });
+  assert.deepEqual(ids(await migrator.up({ to: '0001' })), ['0001']);
+  await db.execute("create trigger gone after delete on svc_migrations begin select raise(abort, 'a row has gone'); end");
+  assert.deepEqual(ids(await migrator.up()), ['0002']);
+  assert.deepEqual(await states(migrator), ['0001 applied', '0002 applied']);
+});
+
 test('a process that is killed in the middle of a migration leaves nothing of it, and the next one completes', async (t) => {
   const long = 'insert into b with recursive n (i) as (select 1 union all select i + 1 from n where i < 400000) select i from n;';
   const { path, directory, migrator, db } = await open(t, { '0001_a.up.sql': 'create table a (id);', '0002_b.up.sql': `create table b (id);\n${long}\n${long}\n${long}`, '0003_c.up.sql': 'create table c (id);' });
