@@ -44,6 +44,12 @@ export class ByteQueue {
     this.#length += chunk.length;
   }
 
+  /** Adds bytes that are lent: they may be written to afterwards. */
+  pushCopy(bytes: Uint8Array): void {
+    const isGathered = this.#length > 0 && bytes.length <= SMALL_BYTES;
+    this.push(isGathered ? bytes : Buffer.from(bytes));
+  }
+
   /** The next `count` bytes, or undefined while there are fewer. */
   take(count: number): Uint8Array | undefined {
     const bytes = this.#first(count) ?? (count <= this.#length ? this.#joined(count) : undefined);

@@ -25,8 +25,8 @@ import type { FaultCode } from './errors.ts';
 
 const COMMANDS: Readonly<Record<string, Command>> = {
   check: checkCommand,
-  mcp: mcpCommand,
   completion: completionCommand(() => COMMANDS),
+  mcp: mcpCommand,
   migrate: migrateCommand,
   new: newCommand,
   openapi: openapiCommand,
@@ -36,7 +36,7 @@ const COMMANDS: Readonly<Record<string, Command>> = {
 
 /** Runs a command. Ends the process with its status, unless a server keeps it alive. */
 export async function main(argv: readonly string[]): Promise<void> {
-  const status = await dispatch(argv).catch(report);
+  const status = await dispatch(argv).catch((error: unknown) => report(error, argv[0]));
   if (status === undefined) return;
   flush();
   process.exit(status);
@@ -66,12 +66,20 @@ function readArguments(command: Command, args: readonly string[]): { positionals
   try {
     return parseArgs({ args: [...args], options: command.options, allowPositionals: true, strict: true });
   } catch (error) {
-    const option = /'(--?[\w-]+)/.exec((error as Error).message)?.[1];
-    const isUnknown = (error as NodeJS.ErrnoException).code === 'ERR_PARSE_ARGS_UNKNOWN_OPTION';
-    const near = isUnknown && option !== undefined ? closest(option.replace(/^-+/, ''), Object.keys(command.options)) : undefined;
-    const problem = isUnknown ? `unknown option "${option ?? ''}"` + (near === undefined ? '' : `: did you mean "--${near}"?`) : (error as Error).message.split(/\. |\.?\n/)[0]!;
-    throw new SvcError('E_CLI_USAGE', [problem]);
+    const option = /'(--?[\w-]+)/.exec((error as Error).message)?.[1] ?? '';
+    if ((error as NodeJS.ErrnoException).code !== 'ERR_PARSE_ARGS_UNKNOWN_OPTION') throw new SvcError('E_CLI_USAGE', [valueProblem(command, option, args)]);
+    const near = closest(option.replace(/^-+/, ''), Object.keys(command.options));
+    throw new SvcError('E_CLI_USAGE', [`unknown option "${option}"` + (near === undefined ? '' : `: did you mean "--${near}"?`)]);
   }
+}
+
+/** An option without its value, or with one that it has no use for. What begins with a dash is taken for the next option. */
+function valueProblem({ options, choices }: Command, option: string, args: readonly string[]): string {
+  const name = option.slice(2);
+  if (options[name]?.type === 'boolean') return `${option} takes no value`;
+  const found = args[args.indexOf(option) + 1];
+  const words = choices?.[name] ?? [];
+  return `${option} needs ${words.length > 0 && words.length < 10 ? `one of ${words.join(', ')}` : 'a value'}` + (found === undefined ? '' : `, found "${found}"`);
 }
 
 /** Runs a command, or lets the copy of the package run it that the application brings. */
@@ -116,15 +124,20 @@ function loadEnvironment(file: string): void {
 const STATUS: Partial<Record<FaultCode, number>> = { E_CLI_USAGE: 2, E_LOAD: 3, E_COMPILE: 3 };
 
 /** One line about what is wrong, one about what to do; a stack only where it is our fault or the application's. */
-function report(error: unknown): number {
-  const text = isFault(error) ? `${error.message}\n     ${adviceOn(error)}` : error instanceof Error ? error.stack ?? error.message : String(error);
+function report(error: unknown, command: string | undefined): number {
+  const text = isFault(error) ? `${error.message}\n     ${adviceOn(error, command)}` : error instanceof Error ? error.stack ?? error.message : String(error);
   process.stderr.write(`svc: ${text}\n`);
   void tell({ svc: 'failed', text });
   return isFault(error) ? STATUS[error.code] ?? 1 : 1;
 }
 
-/** What the application's module threw has its own remedy, or its stack. */
-function adviceOn({ code, cause, remedy }: SvcError): string {
+/** A command has a help of its own; a single mistake between declarations, and what the application's module threw, their own remedy, or its stack. */
+function adviceOn({ code, cause, remedy, findings }: SvcError, command: string | undefined): string {
+  if (code === 'E_CLI_USAGE') return command !== undefined && Object.hasOwn(COMMANDS, command) ? `See: svc ${command} --help` : remedy;
+  if (code === 'E_COMPILE') {
+    const [only, ...more] = new Set(findings.filter(({ severity }) => severity === 'error').map((finding) => finding.remedy));
+    return only === undefined || more.length > 0 ? remedy : only;
+  }
   if (code !== 'E_LOAD' || cause === undefined) return remedy;
   if (isFault(cause)) return cause.remedy;
   return process.env['SVC_DEBUG'] === '1' ? (cause instanceof Error ? cause.stack : undefined) ?? String(cause) : 'Set SVC_DEBUG=1 to see the stack';

@@ -59,10 +59,10 @@ export const checkCommand: Command = {
     format: { type: 'string' }, output: { type: 'string', multiple: true }, 'fail-level': { type: 'string' }, 'max-warnings': { type: 'string' }, baseline: { type: 'string' }, only: { type: 'string', multiple: true }, skip: { type: 'string', multiple: true },
     env: { type: 'string' }, 'env-file': { type: 'string' }, timeout: { type: 'string' }, 'no-color': { type: 'boolean' }, live: { type: 'boolean' }, list: { type: 'boolean' }, explain: { type: 'string' },
   },
-  choices: { format: FORMATS, output: FORMATS.map((format) => `${format}=`), 'fail-level': SEVERITIES, env: ENVIRONMENTS, only: RULE_IDS, skip: RULE_IDS, explain: RULE_IDS },
+  choices: { format: FORMATS, output: FORMATS.map((format) => `${format}=`), 'fail-level': SEVERITIES, env: ENVIRONMENTS, only: RULE_IDS, skip: RULE_IDS, explain: RULE_IDS, 'max-warnings': [], timeout: [] },
   takesModule: (values, positionals) => positionals.length > 0 || !isAboutRules(values),
   check: (values) => void readSettings(values),
-  absent: ({ values }, given, error) => print(failed({ token: '', given }, error.message.replace(/^Cannot load "[^"]*": /, ''), false), given, values),
+  absent: ({ values }, given, error) => print(failed({ token: '', given }, error.message.replace(/^Cannot load "[^"]*": /, ''), { remedy: error.remedy }), given, values),
   run: (invocation) => check(invocation).catch((error: unknown) => {
     if (error instanceof SvcError) throw error;
     process.stderr.write(`svc: ${String((error as Error | null)?.cause ?? (error as Error | null)?.stack ?? error)}\n`);

@@ -15,8 +15,8 @@ interface Option {
   readonly name: string;
   readonly summary: string;
   readonly takesValue: boolean;
-  /** The words that its value can be; none where it is free, or a file. */
-  readonly choices: readonly string[];
+  /** The words that its value can be, none where it is free; undefined where it is a file. */
+  readonly choices: readonly string[] | undefined;
 }
 
 /** What a shell is told of a command. */
@@ -66,7 +66,7 @@ export function completionScript(shell: Shell, commands: Readonly<Record<string,
 
 function describe(name: string, { summary, details, options, verbs = [], choices = {} }: Command): Completed {
   const own = Object.entries(options).map(([option, { type }]): Option => ({
-    name: option, takesValue: type === 'string', choices: choices[option] ?? [],
+    name: option, takesValue: type === 'string', choices: choices[option],
     summary: new RegExp(`^ +--${option}(?![\\w-])(?: <[^>]*>(?:=<[^>]*>)?)?\\s+(.*)$`, 'm').exec(details)?.[1]?.split(/[;:] /)[0] ?? '',
   }));
   return { name, summary, words: verbs, options: [...own, { name: 'help', takesValue: false, choices: [], summary: 'tells of the command' }] };
@@ -75,9 +75,9 @@ function describe(name: string, { summary, details, options, verbs = [], choices
 function bash(commands: readonly Completed[]): string {
   const names = commands.map(({ name }) => name);
   const cases = commands.map(({ name, words, options }) => {
-    const valued = options.filter(({ choices }) => choices.length > 0).map((option) => `      ${name}:--${option.name}) COMPREPLY=($(compgen -W '${option.choices.join(' ')}' -- "$current")); return ;;`);
-    const free = options.filter(({ takesValue, choices }) => takesValue && choices.length === 0).map((option) => `${name}:--${option.name}`);
-    return { words: `      ${name}) options='${options.map((option) => `--${option.name}`).join(' ')}'; words='${words.join(' ')}' ;;`, valued, free };
+    const valued = options.flatMap(({ name: option, takesValue, choices }) => takesValue && choices !== undefined ? [`      ${name}:--${option}) COMPREPLY=($(compgen -W '${choices.join(' ')}' -- "$current")); return ;;`] : []);
+    const files = options.flatMap(({ name: option, takesValue, choices }) => takesValue && choices === undefined ? [`${name}:--${option}`] : []);
+    return { words: `      ${name}) options='${options.map((option) => `--${option.name}`).join(' ')}'; words='${words.join(' ')}' ;;`, valued, files };
   });
   return `# bash completion of svc
 _svc() {
@@ -89,7 +89,7 @@ _svc() {
   fi
   case "$command:$previous" in
 ${cases.flatMap(({ valued }) => valued).join('\n')}
-      ${cases.flatMap(({ free }) => free).join('|')}) COMPREPLY=($(compgen -f -- "$current")); return ;;
+      ${cases.flatMap(({ files }) => files).join('|')}) COMPREPLY=($(compgen -f -- "$current")); return ;;
   esac
   case "$command" in
 ${cases.map(({ words }) => words).join('\n')}
@@ -108,7 +108,7 @@ function zsh(commands: readonly Completed[]): string {
   const quoted = (text: string): string => text.replaceAll("'", `'\\''`);
   const bracketed = (text: string): string => quoted(text.replace(/[[\]\\:]/g, '\\$&'));
   const cases = commands.map(({ name, words, options }) => {
-    const specs = options.map((option) => `'*--${option.name}[${bracketed(option.summary)}]${!option.takesValue ? '' : option.choices.length > 0 ? `:value:(${option.choices.join(' ')})` : ':value:_files'}'`);
+    const specs = options.map((option) => `'*--${option.name}[${bracketed(option.summary)}]${!option.takesValue ? '' : option.choices === undefined ? ':value:_files' : option.choices.length > 0 ? `:value:(${option.choices.join(' ')})` : ':value: '}'`);
     return `    ${name}) _arguments ${[...specs, words.length > 0 ? `'1:action:(${words.join(' ')})'` : "'1:module:_files'", "'*:module:_files'"].join(' ')} ;;`;
   });
   return `#compdef svc
@@ -139,7 +139,7 @@ function fish(commands: readonly Completed[]): string {
     return [
       `complete -c svc -n 'not __fish_seen_subcommand_from ${names}' -f -a ${name} -d ${quoted(summary)}`,
       ...words.map((word) => `complete -c svc ${when} -a ${word}`),
-      ...options.map((option) => `complete -c svc ${when} -l ${option.name} -d ${quoted(option.summary)}${!option.takesValue ? '' : option.choices.length > 0 ? ` -x -a ${quoted(option.choices.join(' '))}` : ' -r'}`),
+      ...options.map((option) => `complete -c svc ${when} -l ${option.name} -d ${quoted(option.summary)}${!option.takesValue ? '' : option.choices === undefined ? ' -r' : option.choices.length > 0 ? ` -x -a ${quoted(option.choices.join(' '))}` : ' -x'}`),
     ];
   });
   return `# fish completion of svc\n${lines.join('\n')}\n`;

@@ -71,10 +71,10 @@ export async function ask(subject: Subject, { wants, timeoutMs, env, baseline }:
     env: { ...process.env, ...env === undefined ? {} : { SVC_ENV: env }, NODE_DISABLE_COMPILE_CACHE: '1' }, // nothing is written to disk
   });
   const { promise, resolve, reject } = Promise.withResolvers<Answer>();
-  using _deadline = systemClock.after(timeoutMs + GRACE_MS, () => resolve(failed(job, `it did not finish within ${timeoutMs / 1_000} s`, true)));
+  using _deadline = systemClock.after(timeoutMs + GRACE_MS, () => resolve(failed(job, `it did not finish within ${timeoutMs / 1_000} s`, { isLate: true })));
   child.on('message', (message: Answer) => { if (message?.token === job.token) resolve(message); });
   child.on('error', reject);
-  child.on('exit', (status, signal) => resolve(failed(job, `it ended the process with ${signal === null ? `status ${status}` : signal} while it was imported`, false)));
+  child.on('exit', (status, signal) => resolve(failed(job, `it ended the process with ${signal === null ? `status ${status}` : signal} while it was imported`)));
   child.send(job);
   try {
     return await promise;
@@ -84,9 +84,9 @@ export async function ask(subject: Subject, { wants, timeoutMs, env, baseline }:
 }
 
 /** Nothing came of it: there is no application to ask. */
-export function failed({ token, given }: Pick<Job, 'token' | 'given'>, message: string, isLate: boolean): Extract<Answer, { kind: 'failed' }> {
-  const { id: rule, severity, remedy } = CORE_RULES.find((candidate) => candidate.id === 'SVC001')!; // the catalogue begins with it
-  return { token, kind: 'failed', isLate, report: makeReport([{ rule, severity, subject: given, message, remedy }]), rules: CORE_RULES.map(({ run: _, ...text }) => text) };
+export function failed({ token, given }: Pick<Job, 'token' | 'given'>, message: string, { isLate = false, remedy }: { readonly isLate?: boolean; readonly remedy?: string } = {}): Extract<Answer, { kind: 'failed' }> {
+  const { id: rule, severity, remedy: usual } = CORE_RULES.find((candidate) => candidate.id === 'SVC001')!; // the catalogue begins with it
+  return { token, kind: 'failed', isLate, report: makeReport([{ rule, severity, subject: given, message, remedy: remedy ?? usual }]), rules: CORE_RULES.map(({ run: _, ...text }) => text) };
 }
 
 /** The answer, unless it is our own fault. @throws an Error with the child's stack */

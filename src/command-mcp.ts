@@ -2,7 +2,7 @@
  * `svc mcp`: the routes of an application as tools of an MCP server over standard input and output.
  */
 import { systemClock } from './clock.ts';
-import { printAll } from './command-load.ts';
+import { printAll, readWord } from './command-load.ts';
 import { ENV_FILE_HELP, openApplication } from './command.ts';
 import { SvcError } from './errors.ts';
 import { isToken } from './http/headers.ts';
@@ -10,6 +10,8 @@ import { reserveOutput } from './mcp-stdio.ts';
 import { endOnSignals } from './signals.ts';
 import type { Command, Invocation } from './command.ts';
 import type { Tool } from './mcp-tools.ts';
+
+const FORMATS = ['human', 'json'] as const;
 
 export const mcpCommand: Command = {
   usage: 'svc mcp <module>[:<app>] [--list] [--format human|json] [--header <name>=<variable>] [--env-file <file>]',
@@ -24,6 +26,7 @@ export const mcpCommand: Command = {
     'Standard output carries messages only: what the application prints goes to standard error. The end of the input ends it.',
   ].join('\n'),
   options: { list: { type: 'boolean' }, format: { type: 'string' }, header: { type: 'string', multiple: true }, 'env-file': { type: 'string' } },
+  choices: { format: FORMATS, header: [] },
   takesModule: true,
   check: (values) => {
     readFormat(values);
@@ -58,9 +61,7 @@ async function run({ values, subject }: Invocation): Promise<number> {
 const SHUTDOWN_MS = 20_000;
 
 function readFormat(values: Invocation['values']): 'human' | 'json' {
-  const { format = 'human' } = values;
-  if (format !== 'human' && format !== 'json') throw new SvcError('E_CLI_USAGE', [`--format is human or json, found "${String(format)}"`]);
-  return format;
+  return readWord('format', values['format'], FORMATS, 'human');
 }
 
 function headersOf(values: Invocation['values']): readonly string[] {

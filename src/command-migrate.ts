@@ -27,15 +27,16 @@ const ACTIONS: Readonly<Record<string, Action>> = {
 
 export const migrateCommand: Command = {
   usage: [
-    'svc migrate up <module>[:<app>] [--to <id>]', 'svc migrate down <module>[:<app>] [--steps <number>]', 'svc migrate status <module>[:<app>]',
-    'svc migrate new <name> [--directory <folder>]',
+    'svc migrate up <module>[:<app>] [--to <id>] [--database <name>] [--env-file <file>]', 'svc migrate down <module>[:<app>] [--steps <number>] [--database <name>] [--env-file <file>]',
+    'svc migrate status <module>[:<app>] [--database <name>] [--env-file <file>]',
+    'svc migrate new <name> [--directory <path>]',
   ].join('\n       '),
   summary: 'applies, undoes, lists and creates migrations of a database',
   details: [
-    '  --to <id>             up: stops after this one, for example 0003',
-    '  --steps <number>      down: how many to undo, the last one first; default 1',
-    `  --directory <folder>  new: where to write the two files; default ${DEFAULT_DIRECTORY}`,
-    '  --database <name>     the plugin whose database it is, where there are several; default "database"',
+    '  --to <id>           up: stops after this one, for example 0003',
+    '  --steps <number>    down: how many to undo, the last one first; default 1',
+    `  --directory <path>  new: the folder to write the two files into; default ${DEFAULT_DIRECTORY}`,
+    '  --database <name>   the plugin whose database it is, where there are several; default "database"',
     ENV_FILE_HELP,
     '',
     'Files are migrations/0001_create_users.up.sql and .down.sql, numbered without gaps. Each runs once, in a transaction,',
@@ -45,6 +46,7 @@ export const migrateCommand: Command = {
     'Status: 0 done, 1 failed or, for status, something is to be done, 2 not understood, 3 the application did not load',
   ].join('\n'),
   options: { to: { type: 'string' }, steps: { type: 'string' }, directory: { type: 'string' }, database: { type: 'string' }, 'env-file': { type: 'string' } },
+  choices: { to: [], steps: [], database: [] },
   verbs: ['up', 'down', 'status', 'new'],
   words: 1,
   takesModule: (_values, positionals) => actionOf(positionals) !== 'new',

@@ -28,6 +28,7 @@ export const newCommand: Command = {
     'The folder must be absent or empty. Its .env has secrets of its own, which only you can read.',
   ].join('\n'),
   options: { name: { type: 'string' }, vendor: { type: 'boolean' }, link: { type: 'boolean' }, 'if-absent': { type: 'boolean' } },
+  choices: { name: [] },
   takesModule: false,
   check: sourceOf,
   run,

@@ -26,6 +26,7 @@ export const runCommand: Command = {
     'With --workers, SIGHUP replaces one process after the other, without a request that fails.',
   ].join('\n'),
   options: { 'no-check': { type: 'boolean' }, host: { type: 'string' }, port: { type: 'string' }, workers: { type: 'string' }, reload: { type: 'boolean' }, 'env-file': { type: 'string' } },
+  choices: { host: [], port: [], workers: ['auto'] },
   takesModule: true,
   check: readChoices,
   run,

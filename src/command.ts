@@ -33,7 +33,7 @@ export interface Command {
   readonly summary: string;
   readonly details: string;
   readonly options: ParseArgsOptionsConfig;
-  /** The words that options can be, for shells that complete them. */
+  /** The words that options can be, for shells that complete them: none where nobody can know, as of numbers. Those that are not named are files. */
   readonly choices?: Readonly<Record<string, readonly string[]>>;
   /** The words that its first argument can be, for the same. */
   readonly verbs?: readonly string[];

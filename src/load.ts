@@ -5,9 +5,9 @@
  * translated into what to do.
  */
 import { spawnSync } from 'node:child_process';
-import { existsSync, readFileSync, realpathSync } from 'node:fs';
+import { existsSync, readFileSync, readdirSync, realpathSync } from 'node:fs';
 import { findPackageJSON, registerHooks } from 'node:module';
-import { dirname, resolve } from 'node:path';
+import { basename, dirname, resolve } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { SvcError } from './errors.ts';
 import { placeOf } from './findings.ts';
@@ -33,8 +33,16 @@ export function locate(target: Target, cwd: string): URL {
   const found = [path, `${path}.ts`, `${path}.mts`, `${path}.js`, `${path}.mjs`].find((candidate) => existsSync(candidate) && !existsSync(`${candidate}/.`));
   if (found !== undefined) return pathToFileURL(realpathSync(found));
   const inPackage = /^[./\\]/.test(target.module) ? undefined : resolvedFrom(cwd, target.module);
-  if (inPackage?.protocol !== 'file:') throw new SvcError('E_LOAD', [target.module, `there is no such file in ${cwd}, and no such package`]);
+  if (inPackage?.protocol !== 'file:') throw new SvcError('E_LOAD', [target.module, `there is no such file in ${cwd}, and no such package${hint(path, target.module)}`]);
   return inPackage;
+}
+
+/** What was meant, as far as it can be seen: a file beside it that is called nearly the same. */
+function hint(path: string, module: string): string {
+  if (existsSync(path)) return '; it is a folder';
+  const folder = dirname(path);
+  const near = existsSync(folder) ? closest(basename(path), readdirSync(folder).filter((name) => /\.[mc]?[jt]s$/.test(name))) : undefined;
+  return near === undefined ? '' : `: did you mean "${module.slice(0, module.length - basename(path).length)}${near}"?`;
 }
 
 /** What an import of the specifier in a module of the folder would mean: `exports` and `imports` of package.json count. */

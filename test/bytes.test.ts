@@ -79,6 +79,21 @@ test('ByteQueue.push() leaves the caller\'s chunks as they are', () => {
   assert.ok(chunks.every((chunk, index) => chunk.every((byte) => byte === index)));
 });
 
+test('ByteQueue.pushCopy() keeps the bytes of a chunk that is written to afterwards, alone or behind others', () => {
+  for (const size of [1, 300, 600, 5_000]) {
+    const queue = new ByteQueue();
+    const expected: number[] = [];
+    const lent = new Uint8Array(size);
+    for (let value = 1; value <= 3; value++) {
+      lent.fill(value);
+      queue.pushCopy(lent);
+      expected.push(...lent);
+    }
+    lent.fill(0);
+    assert.deepEqual([...queue.take(3 * size)!], expected);
+  }
+});
+
 test('ByteQueue.indexOf() counts from the next byte, begins at "from", and looks no further than "max"', () => {
   const queue = new ByteQueue();
   queue.push(bytes(9, 1, 2));

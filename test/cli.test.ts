@@ -66,8 +66,10 @@ for (const [what, args, message] of [
   ['an unknown option', ['run', 'app.ts', '--prot', '1'], /unknown option "--prot": did you mean "--port"\?/],
   ['no module', ['run'], /run needs a module/],
   ['two modules', ['run', 'a.ts', 'b.ts'], /run takes one module, found also "b\.ts"/],
-  ['an option without its value', ['run', 'app.ts', '--port'], /'--port <value>' argument missing$/m],
-  ['an option whose value looks like one', ['run', 'app.ts', '--port', '-1'], /'--port' argument is ambiguous$/m],
+  ['an option without its value', ['run', 'app.ts', '--port'], /--port needs a value$/m],
+  ['an option whose value looks like one', ['run', 'app.ts', '--port', '-1'], /--port needs a value, found "-1"$/m],
+  ['an option of few words without one', ['routes', 'app.ts', '--format'], /--format needs one of human, json$/m],
+  ['a switch with a value', ['run', 'app.ts', '--reload=yes'], /--reload takes no value$/m],
   ['a port that is no number', ['run', 'app.ts', '--port', 'http'], /--port needs a number 0 … 65535, found "http"/],
   ['a port beyond 65535', ['run', 'app.ts', '--port=65536'], /found "65536"/],
 ] as const) {
@@ -76,14 +78,16 @@ for (const [what, args, message] of [
     assert.equal(status, 2, stderr);
     assert.equal(stdout, '');
     assert.match(stderr, message);
-    assert.match(stderr, /^svc: Cannot understand the command line: [^\n]+\n {5}See: svc --help\n$/);
+    assert.match(stderr, /^svc: Cannot understand the command line: [^\n]+\n {5}See: svc (?:(?:run|routes) )?--help\n$/);
+    assert.equal(stderr.includes(`See: svc ${args[0]} --help`), ['run', 'routes'].includes(args[0]), stderr);
   });
 }
 
 for (const [what, files, target, message] of [
   ['a module that is not there', {}, 'nope.ts', /^svc: Cannot load "nope\.ts": there is no such file in .+, and no such package\n {5}Name a module/],
   ['a path that is not there', {}, './nope.ts', /there is no such file/],
-  ['a folder', { 'lib/x.ts': '' }, 'lib', /there is no such file/],
+  ['a folder', { 'lib/x.ts': '' }, 'lib', /there is no such file in .+, and no such package; it is a folder$/m],
+  ['a file whose name is misspelt', { 'src/app.ts': APP }, 'src/ap.ts', /no such package: did you mean "src\/app\.ts"\?$/m],
   ['a module without the export', { 'app.ts': 'export const server = 1;' }, 'app.ts', /Cannot load "app\.ts:app": the module exports server$/m],
   ['an export that is nearly right', { 'app.ts': APP }, 'app.ts:ap', /Cannot load "app\.ts:ap": the module exports app; did you mean ":app"\?/],
   ['an application of another name', { 'app.ts': APP.replaceAll('app', 'server') }, 'app.ts', /did you mean ":server"\?/],
@@ -117,7 +121,7 @@ for (const [what, files, target, message] of [
 test('svc run prints every mistake between declarations with file and line, status 3', async (t) => {
   const { status, stderr } = await runOver(t, { 'app.ts': `${APP}app.get('/', () => 'twice');\napp.get('/a', { name: 'x' }, () => 1);\napp.get('/b', { name: 'x' }, () => 2);\n` });
   assert.equal(status, 3);
-  assert.match(stderr, /^svc: Cannot compile the application: 2 mistakes\n {2}SVC101 GET \/: .*app\.ts:4:\d+\)\n {2}SVC104 GET \/b: .*app\.ts:6:\d+\)\n/);
+  assert.match(stderr, /^svc: Cannot compile the application: 2 mistakes\n {2}SVC101 GET \/: .*app\.ts:4:\d+\)\n {2}SVC104 GET \/b: .*app\.ts:6:\d+\)\n {5}Mend what each finding names; "svc check" prints the same list with remedies\n$/);
 });
 
 test('svc run shows the stack of what a module throws with SVC_DEBUG=1', async (t) => {
@@ -183,6 +187,12 @@ test('svc run in production refuses a SVC_PORT that is no number with status 3, 
   const { status, stderr } = await runOver(t, { 'app.ts': APP }, ['app.ts'], { env: { SVC_PORT: 'http' } });
   assert.equal(status, 3);
   assert.match(stderr, /^svc: Cannot compile the application: 1 mistake\n {2}SVC401 setting port: Cannot read SVC_PORT: a finite decimal number is needed/);
+});
+
+test('svc run says what to do about a mistake between declarations that is the only one', async (t) => {
+  const { status, stderr } = await runOver(t, { 'app.ts': `${APP.replace('{ Svc', '{ SessionMiddleware, Svc')}app.use(new SessionMiddleware());\n` });
+  assert.equal(status, 3);
+  assert.match(stderr, /^svc: Cannot compile the application: 1 mistake\n {2}SVC205 setting authSecret: [^\n]+\n {5}Set SVC_AUTH_SECRET to the output of: node -p "crypto\.randomBytes\(32\)\.toString\('hex'\)"\n$/);
 });
 
 test('svc run --env-file reads variables before the application is loaded; those that are set win', async (t) => {

@@ -159,6 +159,11 @@ for (const [what, files, message, place, options] of [
   });
 }
 
+test('svc check says of a module that is not there how to name one', async (t) => {
+  const { document } = await check(t, {});
+  assert.equal(document.findings[0]!.remedy, 'Name a module and its export, for example: svc run src/app.ts:app');
+});
+
 test('svc check names the start while being imported E_START_DENIED', async (t) => {
   const { status, document } = await check(t, { 'app.ts': `${APP}try { await app.startup(); } catch (error) { console.error(error.code); throw error; }` });
   assert.equal(status, 3);

@@ -34,6 +34,7 @@ for (const shell of ['bash', 'zsh', 'fish']) {
 for (const [line, expected] of [
   ['svc ch', ['check']], ['svc check --fail', ['--fail-level']], ['svc check --fail-level w', ['warning']], ['svc check --explain SVC404', ['SVC404']],
   ['svc migrate ', ['up', 'down', 'status', 'new']], ['svc routes ap', ['app.ts']], ['svc run app.ts --p', ['--port']], ['svc run app.ts --env-file ap', ['app.ts']], ['svc help ro', ['routes']], ['svc completion z', ['zsh']],
+  ['svc mcp app.ts --format ', ['human', 'json']], ['svc run app.ts --port ', ['']], ['svc run app.ts --workers a', ['auto']], ['svc check --max-warnings ', ['']],
 ] as const) {
   test(`bash completes "${line}"`, { skip: !has('bash') && 'no bash here' }, async (t) => {
     const cwd = folder(t, { 'app.ts': '' });

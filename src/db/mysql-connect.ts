@@ -56,10 +56,9 @@ async function converse(at: ServerHost, options: MySqlConnectionOptions, limit: 
   const login = new MySqlLogin({ host: name, port: at.port }, shownEndpoint(endpoint), options);
   const { link, isUnproved } = await openLink(endpoint, login, options, limit, name);
   if (options.tls.mode === 'prefer' && link.tls === undefined && endpoint.path === undefined) options.log?.warn('database_not_encrypted', { host: at.host, remedy: 'Ask for TLS by sslmode=verify-full, or say sslmode=disable' });
-  const { socket } = link;
-  const onBytes = (chunk: Buffer): void => login.onBytes(chunk);
+  const { socket, incoming } = link;
   const onEnd = (cause?: Error): void => login.end(new ConnectionLost('The server closed the connection during the log-in', { sqlstate: '08006', ...cause instanceof Error && { cause } }));
-  socket.on('data', onBytes);
+  incoming.listen((bytes) => login.onBytes(bytes));
   socket.on('error', onEnd);
   socket.on('close', onEnd);
   socket.resume();
@@ -68,8 +67,7 @@ async function converse(at: ServerHost, options: MySqlConnectionOptions, limit: 
     const { greeting, capabilities, extended, status } = await login.run(link, isUnproved);
     const dialogue = { capabilities, extended, values: options.values };
     const conversation = new MySqlConversation({ socket, reader: login.reader, dialogue, status, cancel: () => cancel(link, name, options, greeting) }, options.clock);
-    socket.off('data', onBytes);
-    socket.on('data', (chunk: Buffer) => conversation.onBytes(chunk));
+    incoming.listen((bytes) => conversation.onBytes(bytes));
     socket.off('close', onEnd);
     try {
       login.handOver((bytes, from, end, sequence) => conversation.onPacket(bytes, from, end, sequence));
@@ -94,21 +92,21 @@ interface Link {
 
 async function openLink(endpoint: Endpoint, login: MySqlLogin, { tls, password, clock }: MySqlConnectionOptions, limit: Limit, name: string): Promise<Link> {
   const options = endpoint.path !== undefined || tls.mode === 'disable' ? undefined : await tlsOptions(tls, name, shownEndpoint(endpoint));
-  const opening = new Opening(endpoint, limit, clock);
+  const opening = new Opening(endpoint, limit, clock, options === undefined);
   try {
     await opening.until('connect');
     const { capabilities, isMariaDb } = await login.greet(() => opening.bytes());
     const { socket, address } = opening;
     const isOffered = (capabilities & CAPABILITY.ssl) !== 0;
     if (options !== undefined && !isOffered && tls.mode !== 'prefer') throw opening.refusal('it does not offer TLS, and the address asks for it (sslmode)');
-    if (options === undefined || !isOffered) return opening.finished({ link: { socket, tls: undefined, address }, isUnproved: false });
+    if (options === undefined || !isOffered) return opening.finished({ link: { socket, incoming: opening.streamed(), tls: undefined, address }, isUnproved: false });
     if (socket.readableLength > 0) throw opening.refusal('it sent more than its greeting before encryption, as somebody does who is in between');
     socket.write(login.sslRequest());
     const mayProve = isMariaDb && checksChain(tls) && tls.rootCertificate === undefined && (password ?? '') !== '';
     const secure = await opening.encrypt({ ...options, ...mayProve && { rejectUnauthorized: false } });
     const problem = secure.authorizationError as Error | string | undefined; // Node says the code, and its types an Error
     if (mayProve && !secure.authorized && problem !== SELF_SIGNED) throw opening.refusal(`its TLS is not accepted (${String(problem)})`);
-    return opening.finished({ link: { socket: secure, tls: secure, address }, isUnproved: mayProve && !secure.authorized });
+    return opening.finished({ link: { socket: secure, incoming: opening.streamed(), tls: secure, address }, isUnproved: mayProve && !secure.authorized });
   } catch (error) {
     opening.abandon();
     throw error;

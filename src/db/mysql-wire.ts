@@ -6,6 +6,7 @@
  *
  * All integers begin with their last byte. The sequence begins anew with each command and counts packets of both sides: whoever is
  * told of a packet looks whether it is the next. Packets are handed out as places in the chunk they came in: only what lies in two is copied.
+ * Chunks are lent: the socket's buffer is read into again.
  */
 import { ByteQueue } from '../bytes.ts';
 import { ProtocolViolation } from './protocol-violation.ts';
@@ -81,7 +82,7 @@ export class PacketReader {
       this.#onPiece(chunk, at, end);
       at = end;
     }
-    if (!this.#isStopped && at < chunk.length) this.#partial.push(chunk.subarray(at));
+    if (!this.#isStopped && at < chunk.length) this.#partial.pushCopy(chunk.subarray(at));
   }
 
   /** Tells of nothing any more, from the midst of a chunk on. */
@@ -96,13 +97,13 @@ export class PacketReader {
     let at = 0;
     if (this.#partial.length < HEADER_BYTES) {
       at = Math.min(chunk.length, HEADER_BYTES - this.#partial.length);
-      this.#partial.push(chunk.subarray(0, at));
+      this.#partial.pushCopy(chunk.subarray(0, at));
     }
     const header = this.#partial.peek(HEADER_BYTES);
     if (header === undefined) return at;
     const total = HEADER_BYTES + this.#lengthOf(header, 0);
     const lacking = Math.min(chunk.length - at, total - this.#partial.length);
-    this.#partial.push(chunk.subarray(at, at + lacking));
+    this.#partial.pushCopy(chunk.subarray(at, at + lacking));
     if (this.#partial.length === total) {
       const packet = asBuffer(this.#partial.take(total)!); // there are as many
       this.#onPiece(packet, 0, total);

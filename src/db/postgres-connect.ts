@@ -26,10 +26,9 @@ export async function connectPostgres(host: PostgresHost, options: PostgresConne
   const link = await openSocket(host, options.tls, limit, options.clock);
   if (options.tls.mode === 'prefer' && link.tls === undefined && !host.host.startsWith('/')) options.log?.warn('database_not_encrypted', { host: host.host, remedy: 'Ask for TLS by sslmode=verify-full, or say sslmode=disable' });
   const login = new PostgresLogin(link, host, options);
-  const { socket } = link;
-  const onBytes = (chunk: Buffer): void => login.onBytes(chunk);
+  const { socket, incoming } = link;
   const onEnd = (cause?: Error): void => login.end(new ConnectionLost('The server closed the connection during the log-in', { sqlstate: '08006', ...cause instanceof Error && { cause } }));
-  socket.on('data', onBytes);
+  incoming.listen((bytes) => login.onBytes(bytes));
   socket.on('error', onEnd);
   socket.on('close', onEnd);
   socket.resume();
@@ -37,8 +36,7 @@ export async function connectPostgres(host: PostgresHost, options: PostgresConne
   try {
     const loggedIn = await login.run();
     const conversation = new Conversation({ socket, reader: login.reader, parameters: loggedIn.parameters, processId: loggedIn.processId, cancel: () => cancel(link, host, options, loggedIn) }, options.clock, options.log);
-    socket.off('data', onBytes);
-    socket.on('data', (chunk: Buffer) => conversation.onBytes(chunk));
+    incoming.listen((bytes) => conversation.onBytes(bytes));
     socket.off('close', onEnd);
     const connection = new PostgresConnection(conversation, options, types);
     try {
@@ -60,7 +58,8 @@ export async function connectPostgres(host: PostgresHost, options: PostgresConne
 async function cancel({ address }: PostgresSocket, { host }: PostgresHost, { tls, clock }: PostgresConnectionOptions, { processId, key }: LoggedIn): Promise<void> {
   if (key.length === 0) return;
   const limit: Limit = { signal: undefined, deadlineMs: clock.monotonicMs() + CANCEL_MS, timeoutMs: CANCEL_MS };
-  const { socket } = await openSocket(address, tls, limit, clock, host);
+  const { socket, incoming } = await openSocket(address, tls, limit, clock, host);
+  incoming.listen(() => undefined); // nothing is to come
   const closed = Promise.withResolvers<void>();
   const late = clock.after(CANCEL_MS, () => socket.destroy());
   socket.on('error', () => socket.destroy());

@@ -1,7 +1,7 @@
 /**
  * One connection to PostgreSQL, lent to one owner at a time: the verbs, transactions, and what a pool needs to know.
  */
-import { CommitOutcomeUnknown, ConnectionLost, DatabaseError, TransactionAborted } from './db-errors.ts';
+import { CommitOutcomeUnknown, ConnectionLost, TransactionAborted, type DatabaseError } from './db-errors.ts';
 import { beginTexts, quotedName } from './dialects.ts';
 import { limitReached } from './limits.ts';
 import { scriptStatements } from './placeholders.ts';
@@ -35,6 +35,7 @@ export class PostgresConnection implements PostgresSession {
     this.#options = options;
     this.#runner = new PostgresRunner(conversation, options, types);
     conversation.onParameter = (name) => this.#onParameter(name);
+    conversation.onRefusal = (error) => this.#onRefusal(error);
     for (const name of conversation.parameters.keys()) this.#onParameter(name);
   }
 
@@ -51,35 +52,33 @@ export class PostgresConnection implements PostgresSession {
   get onNotification(): ((channel: string, payload: string, processId: number) => void) | undefined { return this.#conversation.onNotification; }
   set onNotification(listener: ((channel: string, payload: string, processId: number) => void) | undefined) { this.#conversation.onNotification = listener; }
 
-  async execute(sql: string, params: Params, limit: Limit | undefined): Promise<ExecuteResult> {
-    const { affectedRows } = await this.#run(this.#runner.run(sql, params, limit, 'none'));
-    return { affectedRows, lastInsertId: undefined }; // `returning` tells it
+  execute(sql: string, params: Params, limit: Limit | undefined): Promise<ExecuteResult> {
+    return this.#runner.run(sql, params, limit, 'none', result);
   }
 
-  async fetchOne(sql: string, params: Params, limit: Limit | undefined): Promise<Row | undefined> {
-    return (await this.#run(this.#runner.run(sql, params, limit, 'first'))).rows[0] as Row | undefined;
+  fetchOne(sql: string, params: Params, limit: Limit | undefined): Promise<Row | undefined> {
+    return this.#runner.run(sql, params, limit, 'first', firstRow);
   }
 
-  async fetchAll(sql: string, params: Params, limit: Limit | undefined): Promise<Row[]> {
-    return (await this.#run(this.#runner.run(sql, params, limit, 'objects'))).rows as Row[];
+  fetchAll(sql: string, params: Params, limit: Limit | undefined): Promise<Row[]> {
+    return this.#runner.run(sql, params, limit, 'objects', allRows);
   }
 
   async fetchArrays(sql: string, params: Params, limit: Limit | undefined): Promise<Table> {
-    const exchange = await this.#run(this.#runner.run(sql, params, limit, 'lists'));
+    const exchange = await this.#runner.run(sql, params, limit, 'lists', asItIs);
     return { columns: await this.#runner.columns(sql, exchange), rows: exchange.rows as unknown[][] };
   }
 
-  async scalar(sql: string, params: Params, limit: Limit | undefined): Promise<unknown> {
-    const { rows } = await this.#run(this.#runner.run(sql, params, limit, 'firstList'));
-    return rows.length === 0 ? undefined : (rows[0] as unknown[])[0];
+  scalar(sql: string, params: Params, limit: Limit | undefined): Promise<unknown> {
+    return this.#runner.run(sql, params, limit, 'firstList', firstValue);
   }
 
   executeMany(sql: string, rows: Iterable<Params>, limit: Limit | undefined): Promise<number> {
-    return this.#run(this.#runner.many(sql, rows, limit));
+    return this.#runner.many(sql, rows, limit);
   }
 
   insertMany(table: string, columns: readonly string[], rows: Iterable<Params>, limit: Limit | undefined): Promise<number> {
-    return this.#run(this.#runner.insert(quotedName('postgres', table), columns.map((name) => quotedName('postgres', name)), rows, limit));
+    return this.#runner.insert(quotedName('postgres', table), columns.map((name) => quotedName('postgres', name)), rows, limit);
   }
 
   /** By a portal, which lives as long as its transaction: one is begun where none is open, and ends with the stream. */
@@ -91,9 +90,9 @@ export class PostgresConnection implements PostgresSession {
     let hasFailed = true;
     let isOpen = false;
     try {
-      const first = await this.#run(this.#runner.run(sql, params, limit, 'objects', portal, BATCH_ROWS));
+      const first = await this.#runner.run(sql, params, limit, 'objects', asItIs, portal, BATCH_ROWS);
       isOpen = true;
-      for (let exchange = first; ; exchange = await this.#run(this.#runner.more(portal, first, BATCH_ROWS, limit))) {
+      for (let exchange = first; ; exchange = await this.#runner.more(portal, first, BATCH_ROWS, limit)) {
         hasFailed = false;
         if (exchange.rows.length > 0) yield exchange.rows as Row[];
         hasFailed = true;
@@ -108,14 +107,14 @@ export class PostgresConnection implements PostgresSession {
   }
 
   async script(sql: string, limit: Limit | undefined): Promise<void> {
-    for (const text of scriptStatements(sql)) await this.#run(this.#runner.simple(text, limit));
+    for (const text of scriptStatements(sql)) await this.#runner.simple(text, limit);
     this.#runner.statements.clear(false); // what they mean may have changed
   }
 
   async begin(options: BeginOptions, limit: Limit | undefined): Promise<void> {
     const [text] = beginTexts('postgres', options);
     this.#transactions++;
-    await this.#run(this.#runner.simple(text!, limit)); // there is one
+    await this.#runner.simple(text!, limit); // there is one
     this.#isReadOnly = options.isReadOnly;
     this.#hasBegun = true;
   }
@@ -180,14 +179,8 @@ export class PostgresConnection implements PostgresSession {
     else await this.commit();
   }
 
-  /** Looks at what goes wrong. */
-  async #run<T extends Exchange | number>(running: Promise<T>): Promise<T> {
-    try {
-      return await running;
-    } catch (error) {
-      if (this.#options.mustWrite && !this.#isReadOnly && error instanceof DatabaseError && error.sqlstate === '25006') this.#isStale = true;
-      throw error;
-    }
+  #onRefusal(error: DatabaseError): void {
+    if (this.#options.mustWrite && !this.#isReadOnly && error.sqlstate === '25006') this.#isStale = true;
   }
 
   #over(): void {
@@ -204,3 +197,9 @@ export class PostgresConnection implements PostgresSession {
     }
   }
 }
+
+function asItIs(exchange: Exchange): Exchange { return exchange; }
+function result({ affectedRows }: Exchange): ExecuteResult { return { affectedRows, lastInsertId: undefined }; } // `returning` tells it
+function firstRow({ rows }: Exchange): Row | undefined { return rows[0] as Row | undefined; } // as was wanted, like those that follow
+function allRows({ rows }: Exchange): Row[] { return rows as Row[]; }
+function firstValue({ rows }: Exchange): unknown { return rows.length === 0 ? undefined : (rows[0] as unknown[])[0]; }

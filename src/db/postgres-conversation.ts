@@ -3,7 +3,7 @@
  * are written, and what comes back belongs to the first of the queue. Whatever does not fit ends the conversation.
  */
 import { Canceling } from './canceling.ts';
-import { ConnectionLost, StatementError } from './db-errors.ts';
+import { ConnectionLost, StatementError, type DatabaseError } from './db-errors.ts';
 import { isFatal, postgresError } from './postgres-errors.ts';
 import { MAX_MESSAGE_BYTES, MessageReader, SERVER } from './postgres-wire.ts';
 import { MessageWriter } from './postgres-writer.ts';
@@ -54,6 +54,8 @@ export class Conversation {
   /** Told once, when it ends other than by us. */
   onLost: ((error: Error) => void) | undefined;
   onNotification: ((channel: string, payload: string, processId: number) => void) | undefined;
+  /** Told of each error that the server answers with. */
+  onRefusal: ((error: DatabaseError) => void) | undefined;
   onParameter: ((name: string, value: string) => void) | undefined;
 
   constructor({ socket, reader, parameters, processId, cancel }: Login, clock: Clock, log: Logger | undefined) {
@@ -87,10 +89,22 @@ export class Conversation {
 
   /** Queues what has just been written, and sends it at the end of this turn, together with what else is. */
   add(exchange: Exchange): void {
+    this.#queue(exchange);
+    this.flushSoon();
+  }
+
+  /** Queues what has just been written in one piece. It is sent now when the server has nothing to do, else together with what else is. */
+  send(exchange: Exchange): void {
+    const isFirst = this.#first === undefined;
+    this.#queue(exchange);
+    if (isFirst) this.flush();
+    else this.flushSoon();
+  }
+
+  #queue(exchange: Exchange): void {
     if (this.#last === undefined) this.#first = exchange;
     else this.#last.next = exchange;
     this.#last = exchange;
-    this.flushSoon();
   }
 
   /** Waits for an exchange that was added. When the limit is reached, the server is told to give up. @throws its error, or the limit's */
@@ -216,6 +230,7 @@ export class Conversation {
     const error = this.#first?.unasked === 'refused' ? new StatementError('COPY FROM STDIN is not run as a statement: use insertMany()', { sqlstate: fields.sqlstate, sql: this.#first.sql }) : postgresError(fields, this.#first?.sql);
     if (this.#first === undefined && !isFatal(fields)) throw new ProtocolViolation('an error about nothing');
     this.#first?.fail(error);
+    this.onRefusal?.(error);
     if (!isFatal(fields)) return;
     this.#lose(error instanceof ConnectionLost ? error : new ConnectionLost('The server ended the connection', { sqlstate: error.sqlstate, cause: error }));
     this.#socket.destroy();

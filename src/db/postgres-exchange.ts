@@ -9,6 +9,7 @@ import { SERVER } from './postgres-wire.ts';
 import * as read from './postgres-messages.ts';
 import { planRows, readRow, readValues, type RowPlan } from './postgres-rows.ts';
 import { ProtocolViolation } from './protocol-violation.ts';
+import type { Awaitable } from '../stores.ts';
 import type { DatabaseError } from './db-errors.ts';
 import type { PostgresTypes } from './postgres-types.ts';
 
@@ -32,6 +33,9 @@ export interface ExchangeSetup {
   /** How rows are read that are not described first. */
   readonly plan?: RowPlan | undefined;
 }
+
+/** Makes of an exchange that has ended what its owner wants. `error`: why it has failed, else undefined; to be thrown. */
+export type Answer<T> = (exchange: Exchange, error: unknown) => Awaitable<T>;
 
 /** See above. */
 export class Exchange {
@@ -62,7 +66,8 @@ export class Exchange {
   error: DatabaseError | undefined;
   /** A request that the exchange did not ask for, to be answered at once. */
   unasked: 'copy-in' | 'copy-out' | 'refused' | undefined;
-  readonly #done: PromiseWithResolvers<Exchange> = Promise.withResolvers();
+  readonly #done: PromiseWithResolvers<unknown> = Promise.withResolvers();
+  #answer: Answer<unknown> | undefined;
   /** Told when an error came or copying may begin: whoever still writes looks again. */
   onProgress: (() => void) | undefined;
   /** Told when it becomes the one that the server works on. */
@@ -80,12 +85,31 @@ export class Exchange {
   get isSimple(): boolean { return this.#steps[0] === STEP.simple; }
 
   /** Resolves at ReadyForQuery, whether an error came or not; rejects when the connection ends before. */
-  get done(): Promise<Exchange> { return this.#done.promise; }
-  resolve(): void { this.#done.resolve(this); }
+  get done(): Promise<unknown> { return this.#done.promise; }
+
+  /** Instead of {@link done}: what `answer` makes of it once it has ended, however that was. One promise, where each that awaits another is one more. */
+  answered<T>(answer: Answer<T>): Promise<T> {
+    this.#answer = answer;
+    return this.#done.promise as Promise<T>; // what #end() resolves it with
+  }
+
+  resolve(): void {
+    if (this.#answer === undefined) this.#done.resolve(undefined);
+    else this.#end(this.#answer, this.error);
+  }
 
   reject(error: unknown): void {
     this.#done.promise.catch(() => undefined); // whoever still writes will look later
-    this.#done.reject(error);
+    if (this.#answer === undefined) this.#done.reject(error);
+    else this.#end(this.#answer, error);
+  }
+
+  #end(answer: Answer<unknown>, error: unknown): void {
+    try {
+      this.#done.resolve(answer(this, error));
+    } catch (failure) {
+      this.#done.reject(failure);
+    }
   }
 
   /** The server said no: only ReadyForQuery is to come. */

@@ -70,20 +70,19 @@ export class PostgresRunner {
 
   get isWriting(): boolean { return this.#writing !== undefined; }
 
-  /** Runs a statement that is in one piece. @throws what the server says, SvcError for what cannot be sent */
-  async run(sql: string, params: Params, limit: Limit | undefined, wanted: RowsWanted, portal: string = '', maxRows: number = 0): Promise<Exchange> {
-    const { text, placeholders } = checkedStatement(sql);
-    checkCount(params, placeholders);
-    const { onStatement, clock } = this.#options;
-    if (this.#writing !== undefined) await this.turn();
-    this.#check(text, limit);
-    const request: Request = { text, params, wanted, limit, portal, maxRows };
-    if (onStatement === undefined) return this.#withRetry(request);
-    const startedMs = clock.monotonicMs();
+  /**
+   * Runs a statement that is in one piece, and gives what `answer` makes of its rows. Rejects with what the server says, and with an
+   * SvcError for what cannot be sent.
+   */
+  run<T>(sql: string, params: Params, limit: Limit | undefined, wanted: RowsWanted, answer: (exchange: Exchange) => T, portal: string = '', maxRows: number = 0): Promise<T> {
     try {
-      return await this.#withRetry(request);
-    } finally {
-      onStatement((clock.monotonicMs() - startedMs) / 1_000);
+      const { text, placeholders } = checkedStatement(sql);
+      checkCount(params, placeholders);
+      const request: Request = { text, params, wanted, limit, portal, maxRows };
+      const known = limit === undefined && this.#writing === undefined ? this.statements.described(text) : undefined;
+      return known === undefined ? this.#stepByStep(request, answer) : this.#atOnce(request, known, answer);
+    } catch (error) {
+      return Promise.reject(error);
     }
   }
 
@@ -93,7 +92,7 @@ export class PostgresRunner {
     this.#check(text, limit);
     this.conversation.writer.query(text);
     const exchange = new Exchange({ sql: text, steps: SIMPLE, wanted: 'none', types: this.types });
-    this.conversation.add(exchange);
+    this.conversation.send(exchange);
     return this.conversation.finish(exchange, limit);
   }
 
@@ -105,7 +104,7 @@ export class PostgresRunner {
     writer.execute(portal, maxRows);
     writer.sync();
     const exchange = new Exchange({ sql: first.sql, steps: [STEP.execute, STEP.ready], wanted: 'objects', types: this.types, plan: first.plan });
-    this.conversation.add(exchange);
+    this.conversation.send(exchange);
     await this.conversation.finish(exchange, limit);
     this.#reread(exchange);
     return exchange;
@@ -118,7 +117,7 @@ export class PostgresRunner {
     writer.close('portal', portal);
     writer.sync();
     const exchange = new Exchange({ sql: 'close', steps: [STEP.close, STEP.ready], wanted: 'none', types: this.types });
-    this.conversation.add(exchange);
+    this.conversation.send(exchange);
     await this.conversation.finish(exchange, undefined);
   }
 
@@ -157,7 +156,7 @@ export class PostgresRunner {
         first.push(next.value);
       }
       const all = chained(first, source);
-      if (first.length < FEW_ROWS || (await this.run(CAN_COPY, [table], limit, 'lists')).rows.some((row) => (row as unknown[])[0] !== true)) return await this.many(text, all, limit);
+      if (first.length < FEW_ROWS || (await this.run(CAN_COPY, [table], limit, 'lists', asLists)).some(([can]) => can !== true)) return await this.many(text, all, limit);
       const { oids } = await this.#described(text, limit); // INSERT says by it what it would refuse
       await this.turn();
       this.#check(text, limit);
@@ -190,15 +189,17 @@ export class PostgresRunner {
     const known = this.statements.seen(checkedStatement(sql).text);
     if (known?.columns !== undefined && known.plan?.columns === plan.columns) return known.columns;
     const list = (of: (column: RowPlan['columns'][number]) => number): string => `{${plan.columns.map(of).join(',')}}`;
-    const found = await this.run(FIND_COLUMNS, [list(({ tableOid }) => tableOid), list(({ typeOid }) => typeOid), list(({ typeModifier }) => typeModifier)], undefined, 'lists');
+    const found = await this.run(FIND_COLUMNS, [list(({ tableOid }) => tableOid), list(({ typeOid }) => typeOid), list(({ typeModifier }) => typeModifier)], undefined, 'lists', asLists);
     const columns = plan.columns.map(({ name }, index) => {
-      const [table, type] = (found.rows[index] ?? []) as (string | null)[];
+      const [table, type] = (found[index] ?? []) as (string | null)[];
       return { name, table: table ?? undefined, type: type ?? undefined };
     });
     if (known !== undefined) known.columns = columns;
     return columns;
   }
 
+  /** Nothing is under way, and no transaction is open. */
+  get #isIdle(): boolean { return this.conversation.status === 'I' && this.conversation.isQuiet; }
   get #isCaching(): boolean { return this.#options.statementCache > 0; }
 
   #check(text: string, limit: Limit | undefined): void {
@@ -207,18 +208,58 @@ export class PostgresRunner {
     if (reached !== undefined) throw reached;
   }
 
-  /** Once more where nothing has happened but that a plan was found to be stale. */
+  /** A statement that the server knows: one write, one promise. */
+  #atOnce<T>(request: Request, known: KnownStatement, answer: (exchange: Exchange) => T): Promise<T> {
+    const { onStatement, clock } = this.#options;
+    this.#check(request.text, undefined);
+    const wasIdle = this.#isIdle;
+    const startedMs = onStatement === undefined ? 0 : clock.monotonicMs();
+    return this.#send(request, known, undefined).answered((exchange, error) => {
+      if (error !== undefined) return this.#recovered(request, error, wasIdle, startedMs, answer);
+      if (onStatement !== undefined) onStatement((clock.monotonicMs() - startedMs) / 1_000);
+      this.#reread(exchange);
+      return answer(exchange);
+    });
+  }
+
+  async #recovered<T>(request: Request, error: unknown, wasIdle: boolean, startedMs: number, answer: (exchange: Exchange) => T): Promise<T> {
+    const { onStatement, clock } = this.#options;
+    try {
+      return answer(await this.#onceMore(request, error, wasIdle));
+    } finally {
+      onStatement?.((clock.monotonicMs() - startedMs) / 1_000);
+    }
+  }
+
+  async #stepByStep<T>(request: Request, answer: (exchange: Exchange) => T): Promise<T> {
+    const { onStatement, clock } = this.#options;
+    if (this.#writing !== undefined) await this.turn();
+    this.#check(request.text, request.limit);
+    const startedMs = clock.monotonicMs();
+    try {
+      return answer(await this.#withRetry(request));
+    } finally {
+      onStatement?.((clock.monotonicMs() - startedMs) / 1_000);
+    }
+  }
+
   async #withRetry(request: Request): Promise<Exchange> {
-    const wasIdle = this.conversation.status === 'I' && this.conversation.isQuiet;
+    const wasIdle = this.#isIdle;
     const wasDescribed = this.statements.seen(request.text)?.isDescribed === true;
     try {
       return await this.#attempt(request);
     } catch (error) {
-      if (!wasDescribed || !(error instanceof DatabaseError) || !isStalePlan(error)) throw error;
-      this.statements.drop(request.text);
-      if (!wasIdle || this.conversation.isEnded || this.conversation.status !== 'I') throw error;
-      return this.#attempt(request);
+      if (!wasDescribed) throw error;
+      return this.#onceMore(request, error, wasIdle);
     }
+  }
+
+  /** Once more where nothing has happened but that a plan was found to be stale. */
+  async #onceMore(request: Request, error: unknown, wasIdle: boolean): Promise<Exchange> {
+    if (!(error instanceof DatabaseError) || !isStalePlan(error)) throw error;
+    this.statements.drop(request.text);
+    if (!wasIdle || this.conversation.isEnded || this.conversation.status !== 'I') throw error;
+    return this.#attempt(request);
   }
 
   async #attempt(request: Request): Promise<Exchange> {
@@ -269,7 +310,7 @@ export class PostgresRunner {
     if (known !== undefined) known.name = name;
     const steps = isKnown ? RUN : isNew ? PARSE_AND_RUN : DESCRIBE_AND_RUN;
     const exchange = new Exchange({ sql: text, steps: withClosing(closing, steps), wanted, types: this.types, plan: isKnown ? known.plan : undefined });
-    this.conversation.add(exchange);
+    this.conversation.send(exchange);
     return exchange;
   }
 
@@ -283,7 +324,7 @@ export class PostgresRunner {
     writer.describe('statement', name);
     writer.sync();
     const exchange = new Exchange({ sql: text, steps: PREPARE, wanted: 'none', types: this.types });
-    this.conversation.add(exchange);
+    this.conversation.send(exchange);
     await this.conversation.finish(exchange, limit);
     await this.#learn(exchange.parameterOids!, exchange.plan); // it came before ReadyForQuery
     if (known === undefined) return { oids: exchange.parameterOids!, plan: exchange.plan };
@@ -304,8 +345,7 @@ export class PostgresRunner {
     if (plan === undefined && oids.length === 0) return;
     const unknown = [...oids, ...plan?.columns.map(({ typeOid }) => typeOid) ?? []].filter((oid) => this.types.get(oid) === undefined);
     if (unknown.length === 0 || this.conversation.status === 'E') return;
-    const { rows } = await this.run(FIND_TYPES, [`{${unknown.join(',')}}`], undefined, 'lists');
-    const found = (rows as unknown[][]).map(foundType);
+    const found = (await this.run(FIND_TYPES, [`{${unknown.join(',')}}`], undefined, 'lists', asLists)).map(foundType);
     const missing = unknown.filter((oid) => !found.some((type) => type.oid === oid)); // dropped meanwhile: text, and not asked for again
     this.types.learn([...found, ...missing.map((oid) => ({ oid, name: '', elementOid: 0, delimiter: ',', baseOid: 0 }))]);
   }
@@ -314,6 +354,9 @@ export class PostgresRunner {
     if (exchange.plan !== undefined && exchange.plan.unknown.length > 0) rereadRows(exchange.plan, this.types, exchange.rows as Row[]);
   }
 }
+
+/** Of rows that were wanted as lists. */
+function asLists({ rows }: Exchange): unknown[][] { return rows as unknown[][]; }
 
 function* chained(first: readonly Params[], rest: Iterator<Params>): Generator<Params, void, undefined> {
   yield* first;

@@ -33,16 +33,16 @@ export function shownHost(at: PostgresHost): string { return shownEndpoint(endpo
 export async function openSocket(at: PostgresHost, tls: PostgresTls, limit: Limit, clock: Clock, name: string = at.host): Promise<PostgresSocket> {
   const endpoint = endpointOf(at);
   const options = endpoint.path !== undefined || tls.mode === 'disable' ? undefined : await tlsOptions(tls, name, shownEndpoint(endpoint));
-  const opening = new Opening(endpoint, limit, clock);
+  const opening = new Opening(endpoint, limit, clock, options === undefined);
   try {
     await opening.until('connect');
     const { socket, address } = opening;
-    if (options === undefined) return opening.finished({ socket, tls: undefined, address });
+    if (options === undefined) return opening.finished({ socket, incoming: opening.streamed(), tls: undefined, address });
     const isDirect = tls.negotiation === 'direct';
-    if (!isDirect && !await asksForTls(opening, tls.mode === 'prefer')) return opening.finished({ socket, tls: undefined, address });
+    if (!isDirect && !await asksForTls(opening, tls.mode === 'prefer')) return opening.finished({ socket, incoming: opening.streamed(), tls: undefined, address });
     const secure = await opening.encrypt({ ...options, ...isDirect && { ALPNProtocols: [ALPN] } });
     if (isDirect && secure.alpnProtocol !== ALPN) throw opening.refusal('it did not negotiate the protocol "postgresql" (ALPN), which direct TLS needs: PostgreSQL 17 or newer is needed');
-    return opening.finished({ socket: secure, tls: secure, address });
+    return opening.finished({ socket: secure, incoming: opening.streamed(), tls: secure, address });
   } catch (error) {
     opening.abandon();
     throw error;

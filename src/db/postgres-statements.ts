@@ -56,6 +56,15 @@ export class PostgresStatements {
     return undefined;
   }
 
+  /** The one of a text that is prepared, and known to want and give what it does: a use of it. */
+  described(text: string): KnownStatement | undefined {
+    const slot = this.#index.find(text);
+    const statement = this.#kept[slot];
+    if (statement?.isDescribed !== true) return undefined;
+    this.#index.use(slot);
+    return statement;
+  }
+
   /** The one that get() has made. */
   seen(text: string): KnownStatement | undefined {
     return this.#kept[this.#index.find(text)];

@@ -4,7 +4,8 @@
  *   message = type:1  length:4 (counts itself, not the type)  body
  *
  * A length is judged before a byte of its body is kept, and memory is taken for what has arrived, not for what was announced.
- * Messages are handed out as places in the chunk they came in: only one that lies in two chunks is copied.
+ * Messages are handed out as places in the chunk they came in: only one that lies in two chunks is copied. Chunks are lent: the
+ * socket's buffer is read into again.
  */
 import { ByteQueue } from '../bytes.ts';
 import { ProtocolViolation } from './protocol-violation.ts';
@@ -53,7 +54,7 @@ export class MessageReader {
       this.#onMessage(chunk[at]!, chunk, at + HEADER_BYTES, end);
       at = end;
     }
-    if (!this.#isStopped && at < chunk.length) this.#partial.push(chunk.subarray(at));
+    if (!this.#isStopped && at < chunk.length) this.#partial.pushCopy(chunk.subarray(at));
   }
 
   /** Tells of nothing any more, from the midst of a chunk on. */
@@ -67,13 +68,13 @@ export class MessageReader {
     let at = 0;
     if (this.#partial.length < HEADER_BYTES) {
       at = Math.min(chunk.length, HEADER_BYTES - this.#partial.length);
-      this.#partial.push(chunk.subarray(0, at));
+      this.#partial.pushCopy(chunk.subarray(0, at));
     }
     const header = this.#partial.peek(HEADER_BYTES);
     if (header === undefined) return at;
     if (this.#total === 0) this.#total = this.#totalOf(asBuffer(header), 0);
     const lacking = Math.min(chunk.length - at, this.#total - this.#partial.length);
-    this.#partial.push(chunk.subarray(at, at + lacking));
+    this.#partial.pushCopy(chunk.subarray(at, at + lacking));
     if (this.#partial.length === this.#total) this.#emit();
     return at + lacking;
   }

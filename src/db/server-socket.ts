@@ -12,9 +12,14 @@ import type { Clock } from '../clock.ts';
 import type { Limit } from './driver.ts';
 import type { ServerHost, ServerTls } from './server-options.ts';
 
+/** Told of bytes, which are lent: they are others when it has returned. Copy what is to stay. */
+export type OnBytes = (bytes: Buffer) => void;
+
 /** A socket that is ready for the log-in. */
 export interface ServerSocket {
   readonly socket: Socket;
+  /** Who is told of what comes: one at a time. */
+  readonly incoming: Incoming;
   /** Undefined without TLS. */
   readonly tls: TLSSocket | undefined;
   /** The address that the name stood for: the same server is to be asked to cancel. */
@@ -29,26 +34,65 @@ export interface Endpoint {
 }
 
 const KEEP_ALIVE_MS = 30_000;
+/** What Node would make anew for each read. */
+const READ_BYTES = 64 * 1024;
+/** One for all sockets that are read into it: what is in it is dealt with before the next of them is read. */
+let readBuffer: Buffer | undefined;
 
 /** `host:port`, or the path of the socket. */
 export function shownEndpoint({ at: { host, port }, path }: Endpoint): string {
   return path ?? (host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`);
 }
 
+/** What comes through a socket. Before somebody listens it is kept. */
+export class Incoming {
+  #listener: OnBytes | undefined;
+  #early: Buffer[] = [];
+
+  /** The next bytes, as they come. What comes behind them is kept. */
+  next(): Promise<Buffer> {
+    return new Promise((resolve) => {
+      const early = this.#early.shift();
+      if (early !== undefined) return resolve(early);
+      this.#listener = (bytes) => {
+        this.#listener = undefined;
+        resolve(Buffer.from(bytes));
+      };
+    });
+  }
+
+  /** From now on, and with what has come already. */
+  listen(listener: OnBytes): void {
+    this.#listener = listener;
+    for (const bytes of this.#early.splice(0)) listener(bytes);
+  }
+
+  /** Bytes that have come. */
+  readonly take = (bytes: Buffer): void => {
+    if (this.#listener !== undefined) this.#listener(bytes);
+    else this.#early.push(Buffer.from(bytes));
+  };
+}
+
 /** One attempt, until the socket is handed over. */
 export class Opening {
+  readonly incoming: Incoming = new Incoming();
   #socket: Socket;
   readonly #endpoint: Endpoint;
   readonly #failed: PromiseWithResolvers<never> = Promise.withResolvers();
   readonly #watched: Disposable | undefined;
   readonly #onError = (cause: Error): void => this.#failed.reject(this.#failure(cause));
   readonly #onClose = (): void => this.#failed.reject(new ConnectionLost(`${this.shown} closed the connection before the log-in`, { sqlstate: '08006' }));
+  readonly #isPlain: boolean;
   #isEncrypting = false;
 
-  constructor(endpoint: Endpoint, limit: Limit, clock: Clock) {
+  /** `isPlain`: it will not be encrypted, and what comes goes to `incoming` from the beginning. */
+  constructor(endpoint: Endpoint, limit: Limit, clock: Clock, isPlain: boolean = false) {
     const { at: { host, port }, path } = endpoint;
+    const reading = isPlain ? { onread: intoOneBuffer(this.incoming) } : {};
     this.#endpoint = endpoint;
-    this.#socket = path !== undefined ? connect(path) : connect({ host, port, keepAlive: true, keepAliveInitialDelay: KEEP_ALIVE_MS, noDelay: true });
+    this.#isPlain = isPlain;
+    this.#socket = connect(path !== undefined ? { path, ...reading } : { host, port, keepAlive: true, keepAliveInitialDelay: KEEP_ALIVE_MS, noDelay: true, ...reading });
     this.#failed.promise.catch(() => undefined); // whoever waits is told
     this.#listen(this.#socket);
     this.#watched = watchLimit(limit, clock, (error: DatabaseError) => this.#failed.reject(error));
@@ -67,8 +111,9 @@ export class Opening {
     return this.#or(new Promise((resolve) => this.#socket.once(event, resolve)));
   }
 
-  /** The next bytes, as they come. Nothing is read behind them: that may be for TLS. */
+  /** The next bytes, as they come. Nothing is read behind them that may be for TLS. */
   bytes(): Promise<Buffer> {
+    if (this.#isPlain) return this.#or(this.incoming.next());
     return this.#or(new Promise<Buffer>((resolve) => {
       this.#socket.once('data', (chunk: Buffer) => {
         this.#socket.pause();
@@ -90,6 +135,12 @@ export class Opening {
 
   refusal(problem: string, cause?: unknown): SvcError<'E_DB_CONNECT'> {
     return new SvcError('E_DB_CONNECT', [this.shown, problem], { cause });
+  }
+
+  /** What comes from now on. */
+  streamed(): Incoming {
+    if (!this.#isPlain) this.#socket.on('data', this.incoming.take);
+    return this.incoming;
   }
 
   finished<T>(result: T): T {
@@ -118,6 +169,18 @@ export class Opening {
     if (this.#isEncrypting && !/^E(?:CONN|PIPE|TIMEDOUT|HOST|NET)/.test(code)) return this.refusal(`its TLS is not accepted (${code})`, cause);
     return new ConnectionLost(`${this.shown} cannot be reached (${code})`, { sqlstate: '08001', cause });
   }
+}
+
+/** Reads without a buffer and a stream's event for each read: a third of what a short answer costs. */
+function intoOneBuffer(incoming: Incoming): { readonly buffer: Buffer; readonly callback: (count: number, buffer: Uint8Array) => boolean } {
+  const buffer = readBuffer ??= Buffer.allocUnsafeSlow(READ_BYTES);
+  return {
+    buffer,
+    callback: (count) => {
+      incoming.take(buffer.subarray(0, count));
+      return true; // reads on
+    },
+  };
 }
 
 /** Whether the server's certificate must come from somebody we believe: as libpq has it. */

@@ -127,10 +127,12 @@ export class SecurityHeadersMiddleware implements Middleware {
         remedy: "Leave out contentSecurityPolicy: false; an API's answers need none but the default",
       };
     }
-    const misplaced = middleware.slice(0, middleware.indexOf(this)).find((layer) => INSIDE.has(layer.kind));
+    const around = middleware.slice(0, middleware.indexOf(this)).filter((layer) => INSIDE.has(layer.kind));
+    const misplaced = around.find((layer) => layer.kind !== 'trusted-host') ?? around[0];
     if (misplaced === undefined) return;
     yield {
-      rule: 'SVC121', severity: 'error', subject: 'middleware security-headers', message: `what the layer "${misplaced.kind}" around it answers has no security headers`,
+      // Around it a check of hosts answers those alone who have come for another site: no page of this one is without its fields.
+      rule: 'SVC121', severity: misplaced.kind === 'trusted-host' ? 'warning' : 'error', subject: 'middleware security-headers', message: `what the layer "${misplaced.kind}" around it answers has no security headers`,
       remedy: `Register SecurityHeadersMiddleware before ${misplaced.constructor.name}`,
     };
   }

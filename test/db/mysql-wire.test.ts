@@ -12,12 +12,16 @@ function packet(sequence: number, body: Uint8Array): Buffer {
   return Buffer.concat([Buffer.from([body.length & 0xff, body.length >> 8 & 0xff, body.length >> 16, sequence]), body]);
 }
 
-/** Numbers and payloads of the packets in these chunks. */
+/** Numbers and payloads of the packets in these chunks, which are others once the reader has had them. */
 function packetsOf(chunks: readonly Buffer[], maxBytes = 1024 ** 3): [sequence: number, payload: string][] {
   const found: [number, string][] = [];
   const reader = new PacketReader((bytes, at, end, sequence) => found.push([sequence, hex(bytes.subarray(at, end))]));
   reader.maxBytes = maxBytes;
-  for (const chunk of chunks) reader.push(chunk);
+  for (const chunk of chunks) {
+    const lent = Buffer.from(chunk);
+    reader.push(lent);
+    lent.fill(0xee);
+  }
   return found;
 }
 

@@ -9,6 +9,7 @@ import { SvcError } from '../../src/errors.ts';
 import { ConnectionLost, DatabaseError, QueryTimeout } from '../../src/db/index.ts';
 import { connectPostgres } from '../../src/db/postgres-connect.ts';
 import { MAX_ITERATIONS } from '../../src/db/scram.ts';
+import { Incoming } from '../../src/db/server-socket.ts';
 import { ManualClock } from '../../src/manual-clock.ts';
 import { FIRST } from '../support/certificates.ts';
 import { collectedLog } from '../support/collected-log.ts';
@@ -183,7 +184,7 @@ test('a password goes in the clear to no other machine', { skip: process.platfor
   const written: Buffer[] = [];
   const socket = { write: (bytes: Buffer) => written.push(bytes) } as unknown as Socket;
   for (const tls of [undefined, { authorized: false } as TLSSocket]) {
-    const login = new PostgresLogin({ socket, tls, address: server }, { host: 'db.example', port: 5432 }, { user: 'u', password: SECRET, database: 'd', parameters: {}, hasPlainStartup: false, mustWrite: false, statementCache: 0, int8: 'auto', log: undefined, clock: systemClock, tls: PLAIN });
+    const login = new PostgresLogin({ socket, incoming: new Incoming(), tls, address: server }, { host: 'db.example', port: 5432 }, { user: 'u', password: SECRET, database: 'd', parameters: {}, hasPlainStartup: false, mustWrite: false, statementCache: 0, int8: 'auto', log: undefined, clock: systemClock, tls: PLAIN });
     const running = login.run();
     login.onBytes(write.authentication(3));
     await assert.rejects(running, refused);

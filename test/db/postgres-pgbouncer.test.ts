@@ -6,8 +6,9 @@ import { test, type TestContext } from 'node:test';
 import { Migrator, QueryTimeout, openDatabase } from '../../src/db/index.ts';
 import { databaseContract, fault } from '../contract/database.ts';
 import { pgbouncerProblem, sharedPgbouncer } from '../support/pgbouncer.ts';
-import { canceled, interleaved } from '../support/postgres-chaos.ts';
+import { POSTGRES } from '../support/postgres-chaos.ts';
 import { seeded } from '../support/random.ts';
+import { canceled, interleaved } from '../support/server-chaos.ts';
 import { folder } from '../support/run.ts';
 import type { Database, DatabaseOptions } from '../../src/db/index.ts';
 
@@ -32,14 +33,14 @@ else databaseContract('PostgreSQL behind PgBouncer', (t) => emptied(t), { knowsT
 
 test('transactions behind PgBouncer interleave on fewer sessions than connections, and no row comes from another', { skip }, async (t) => {
   const db = await emptied(t, { pool: { max: 10, acquireTimeoutMs: 60_000 } });
-  await interleaved(db, 300, seeded(1));
+  await interleaved(db, POSTGRES, 300, seeded(1));
   const pids = new Set(await Promise.all(Array.from({ length: 50 }, () => db.scalar('select pg_backend_pid()'))));
   assert.ok(pids.size <= 2 || process.env['PGBOUNCER_URL'] !== undefined, `${pids.size} sessions`);
 });
 
 test('callers behind PgBouncer give up at any moment, and no connection is spoilt', { skip }, async (t) => {
   await emptied(t);
-  await canceled(await address(), 200, seeded(2));
+  await canceled(await address(), POSTGRES, 200, seeded(2));
 });
 
 test('a statement behind PgBouncer ends on the server when its time is over', { skip }, async (t) => {

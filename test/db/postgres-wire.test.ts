@@ -9,12 +9,16 @@ import { seeded } from '../support/random.ts';
 
 const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
 
-/** Types and bodies of the messages in these chunks. */
+/** Types and bodies of the messages in these chunks, which are others once the reader has had them. */
 function messagesOf(chunks: readonly Buffer[], maxBytes: number = MAX_MESSAGE_BYTES): [type: string, body: string][] {
   const found: [string, string][] = [];
   const reader = new MessageReader((type, bytes, at, end) => found.push([String.fromCharCode(type), hex(bytes.subarray(at, end))]));
   reader.maxBytes = maxBytes;
-  for (const chunk of chunks) reader.push(chunk);
+  for (const chunk of chunks) {
+    const lent = Buffer.from(chunk);
+    reader.push(lent);
+    lent.fill(0xee);
+  }
   return found;
 }
 

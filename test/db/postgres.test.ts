@@ -9,10 +9,11 @@ import { ConnectionLost, DatabasePlugin, Migrator, PoolTimeout, QueryTimeout, Re
 import { TestClient } from '../../src/testing.ts';
 import { databaseContract, fault } from '../contract/database.ts';
 import { collectedLog } from '../support/collected-log.ts';
-import { canceled, interleaved, restarted, terminated } from '../support/postgres-chaos.ts';
+import { POSTGRES } from '../support/postgres-chaos.ts';
 import { needsPostgres, postgresDatabase, postgresUrl } from '../support/postgres-database.ts';
 import { PostgresServer } from '../support/postgres-server.ts';
 import { seeded } from '../support/random.ts';
+import { canceled, interleaved, restarted, terminated } from '../support/server-chaos.ts';
 import { ROOT } from '../support/build.ts';
 import { folder, run } from '../support/run.ts';
 import type { PoolEvent } from '../../src/db/index.ts';
@@ -219,19 +220,19 @@ test('DatabasePlugin serves an application from PostgreSQL, is ready while it is
 
 test('transactions on PostgreSQL interleave, and no row comes from another', async (t) => {
   const db = await postgresDatabase(t, { pool: { acquireTimeoutMs: 60_000 } });
-  if (db !== undefined) await interleaved(db, 500, seeded(1));
+  if (db !== undefined) await interleaved(db, POSTGRES, 500, seeded(1));
 });
 
 test('connections to PostgreSQL are cut, its server is killed, and what was committed is there, once', async (t) => {
   if (!needsPostgres(t)) return;
   const server = await PostgresServer.start(t, ['synchronous_commit = on']); // what was answered survives a kill
-  await terminated(server.url, 10, seeded(2));
-  const outage = await restarted(server, server.url, 1, 'kill', seeded(3));
+  await terminated(server.url, POSTGRES, 10, seeded(2));
+  const outage = await restarted(server, server.url, POSTGRES, 1, 'kill', seeded(3));
   assert.ok(outage.backMs <= 2_000 && outage.attempts < 20, JSON.stringify(outage));
 });
 
 test('callers on PostgreSQL give up at any moment, and no connection is spoilt', async (t) => {
-  if (needsPostgres(t)) await canceled(await postgresUrl(t), 300, seeded(4));
+  if (needsPostgres(t)) await canceled(await postgresUrl(t), POSTGRES, 300, seeded(4));
 });
 
 test('what is sent to a server of PostgreSQL that is gone says so', async (t) => {

@@ -7,6 +7,7 @@ import { RateLimitMiddleware } from '../../src/http/rate-limit.ts';
 import { HTMLResponse, HttpResponse, RedirectResponse, StreamingResponse } from '../../src/http/response.ts';
 import { SecurityHeadersMiddleware, cspNonce } from '../../src/http/security-headers.ts';
 import { HttpServer } from '../../src/http/server.ts';
+import { TrustedHostMiddleware } from '../../src/http/trusted-host.ts';
 import { TestClient } from '../../src/testing.ts';
 import { collectedLog } from '../support/collected-log.ts';
 import { RawClient } from '../support/raw-http.ts';
@@ -236,4 +237,11 @@ test('a security layer inside of one that answers by itself is SVC121', () => {
   const { ok, findings } = app.check();
   assert.equal(ok, false);
   assert.match(`${findings[0]!.rule} ${findings[0]!.message} ${findings[0]!.remedy}`, /^SVC121 what the layer "rate-limit" around it answers has no security headers Register SecurityHeadersMiddleware before RateLimitMiddleware$/);
+});
+
+test('a security layer inside of a check of hosts is a warning of SVC121, and an error where another layer is around it, too', () => {
+  const hosts = (): TrustedHostMiddleware => new TrustedHostMiddleware({ hosts: ['example.com'] });
+  const found = (app: Svc): unknown[] => app.check().findings.filter(({ rule }) => rule === 'SVC121').map(({ severity, message }) => `${severity}: ${message}`);
+  assert.deepEqual(found(new Svc().use(hosts()).use(new SecurityHeadersMiddleware())), ['warning: what the layer "trusted-host" around it answers has no security headers']);
+  assert.deepEqual(found(new Svc().use(hosts()).use(new RateLimitMiddleware()).use(new SecurityHeadersMiddleware())), ['error: what the layer "rate-limit" around it answers has no security headers']);
 });

@@ -1,0 +1,36 @@
+/**
+ * MariaDB, or the MySQL that MYSQL_URL names, under transactions that interleave, connections that are cut, a server that is killed
+ * and restarted, and callers who give up, for SOAK_SECONDS (default 60); each kind once at least, and in full when there is time:
+ *
+ *   10,000 interleaved transactions, 200 × KILL CONNECTION, 10 × kill -9 of the server, 5 restarts, 5,000 cancellations (KILL QUERY)
+ *
+ * A server that MYSQL_URL or MARIADB_URL names is not taken down; its database must be ours to write to, and its user may end
+ * connections of its own.
+ *
+ *   SOAK_SECONDS=600 node --conditions=svc-source test/soak/mysql.ts
+ */
+import { MYSQL_KINDS } from '../support/mysql-chaos.ts';
+import { MariaDbServer, mariadbProblem } from '../support/mariadb-server.ts';
+import { soakServer } from '../support/server-soak.ts';
+
+const seconds = Number(process.env['SOAK_SECONDS'] ?? 60);
+const { MYSQL_URL, MARIADB_URL } = process.env;
+const ENDING = 'KILL CONNECTION';
+
+if (MYSQL_URL !== undefined) await soakServer(MYSQL_URL, MYSQL_KINDS.mysql, ENDING, undefined, seconds);
+else if (MARIADB_URL !== undefined) await soakServer(MARIADB_URL, MYSQL_KINDS.mariadb, ENDING, undefined, seconds);
+else {
+  const problem = mariadbProblem();
+  if (problem === undefined) await soakOurs();
+  else console.log(`SKIPPED: ${problem}`);
+}
+
+async function soakOurs(): Promise<void> {
+  const ends: (() => void | Promise<void>)[] = [];
+  try {
+    const server = await MariaDbServer.start({ after: (end) => void ends.push(end) }, ['--innodb-flush-log-at-trx-commit=2']); // what was answered survives a kill
+    await soakServer(server.url, MYSQL_KINDS.mariadb, ENDING, server, seconds);
+  } finally {
+    for (const end of ends.reverse()) await end();
+  }
+}

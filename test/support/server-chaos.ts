@@ -1,0 +1,228 @@
+/**
+ * What must hold of a database server whoever interleaves, is cut off, or cancels: run shortly by the suite, at length by
+ * test/soak/postgres.ts and test/soak/mysql.ts. What servers say differently is in postgres-chaos.ts and mysql-chaos.ts.
+ *
+ * Each transaction writes two rows that name it, and notes what it was told: `committed` must be there whole, `undone` must not be
+ * there, and what nobody knows is there whole or not at all.
+ */
+import assert from 'node:assert/strict';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import { systemClock } from '../../src/clock.ts';
+import { CommitOutcomeUnknown, ConnectionLost, DatabaseError, PoolTimeout, QueryCanceled, QueryTimeout, openDatabase } from '../../src/db/index.ts';
+import type { Database, DatabaseOptions, PoolEvent, Transaction } from '../../src/db/index.ts';
+
+/** Integers of 0 … below - 1. */
+export type Random = (below: number) => number;
+type Outcome = 'committed' | 'undone' | 'unknown';
+
+/** A row that a transaction has written. */
+export interface Written {
+  readonly tx: number;
+  readonly step: number;
+  readonly value: string;
+  /** What no other transaction has, as the server tells it. */
+  readonly mark: string;
+}
+
+/** What servers say differently. */
+export interface ServerKind {
+  /** Makes an empty table `nonce`. */
+  readonly table: string;
+  /** What no other transaction has. */
+  mark(handle: Transaction, tx: number): Promise<string>;
+  /** Writes a row, and reads it and the mark back. */
+  insert(handle: Transaction, tx: number, step: number, value: string): Promise<Written>;
+  /** Whether a caller may meet this whose server ends its connection, or itself. */
+  isCutOff(error: DatabaseError): boolean;
+  /** All other connections to this database. */
+  connections(admin: Database): Promise<readonly number[]>;
+  /** Ends one. False when it was gone. */
+  end(admin: Database, id: number): Promise<boolean>;
+  /** Statements that give back what they are given: a number; a number, after so many seconds, in so many rows. */
+  readonly echo: string;
+  readonly slowEcho: string;
+}
+
+/** A server that can be taken down. */
+export interface Restartable {
+  start(): Promise<void>;
+  stop(): Promise<void>;
+  kill(): Promise<void>;
+}
+
+const MINE = new Error('undone');
+/** Callers at once: more than there are connections, fewer than are refused. */
+const CALLERS = 100;
+
+/** Transactions that note how they ended. */
+export class Ledger {
+  readonly #db: Database;
+  readonly #kind: ServerKind;
+  readonly #random: Random;
+  readonly #outcomes = new Map<number, Outcome>();
+  #last = 0;
+
+  constructor(db: Database, kind: ServerKind, random: Random) {
+    this.#db = db;
+    this.#kind = kind;
+    this.#random = random;
+  }
+
+  /** With an empty table. */
+  static async open(db: Database, kind: ServerKind, random: Random): Promise<Ledger> {
+    await db.script(kind.table);
+    return new Ledger(db, kind, random);
+  }
+
+  get size(): number { return this.#outcomes.size; }
+  count(outcome: Outcome): number { return [...this.#outcomes.values()].filter((each) => each === outcome).length; }
+
+  /** One transaction. Rejects only for what must never happen. */
+  async transact(): Promise<Outcome> {
+    const tx = ++this.#last;
+    const outcome = await this.#outcomeOf(tx);
+    this.#outcomes.set(tx, outcome);
+    return outcome;
+  }
+
+  /** Callers who go on while `goesOn` says so. */
+  async load(goesOn: () => boolean, callers: number = CALLERS): Promise<void> {
+    await Promise.all(Array.from({ length: callers }, async () => { while (goesOn()) await this.transact(); }));
+  }
+
+  /** Looks at every row. */
+  async check(): Promise<void> {
+    const rows = await this.#db.fetchAll<{ tx: number; step: number; value: string }>('select tx, step, value from nonce order by tx, step');
+    const byTx = Map.groupBy(rows, ({ tx }) => tx);
+    for (const { tx, step, value } of rows) assert.equal(value, `${tx}:${step}`);
+    for (const [tx, outcome] of this.#outcomes) {
+      const steps = (byTx.get(tx) ?? []).map(({ step }) => step);
+      const isWhole = steps.length === 2 && steps[0] === 0 && steps[1] === 1;
+      if (outcome === 'committed') assert.ok(isWhole, `${tx} was committed, and has the steps ${steps.join()}`);
+      else if (outcome === 'undone') assert.equal(steps.length, 0, `${tx} was undone, and is there`);
+      else assert.ok(isWhole || steps.length === 0, `${tx} is half there`);
+    }
+    assert.ok([...byTx.keys()].every((tx) => this.#outcomes.has(tx)), 'a row of nobody');
+  }
+
+  async #outcomeOf(tx: number): Promise<Outcome> {
+    try {
+      await this.#db.transaction(async (handle) => {
+        const mark = await this.#kind.mark(handle, tx);
+        for (const step of [0, 1]) {
+          const value = `${tx}:${step}`;
+          assert.deepEqual(await this.#kind.insert(handle, tx, step, value), { tx, step, value, mark }, 'another row, or in another transaction');
+          if (this.#random(3) === 0) await new Promise(setImmediate);
+        }
+        if (tx % 4 === 0) throw MINE;
+      });
+      return 'committed';
+    } catch (error) {
+      if (error === MINE || error instanceof PoolTimeout) return 'undone';
+      if (error instanceof CommitOutcomeUnknown) return 'unknown';
+      if (error instanceof ConnectionLost || error instanceof DatabaseError && this.#kind.isCutOff(error)) return 'undone';
+      throw error;
+    }
+  }
+}
+
+/** 10,000 transactions that interleave on ten connections. */
+export async function interleaved(db: Database, kind: ServerKind, transactions: number, random: Random): Promise<void> {
+  const ledger = await Ledger.open(db, kind, random);
+  await ledger.load(() => ledger.size < transactions, 400);
+  assert.equal(ledger.count('unknown'), 0);
+  await ledger.check();
+}
+
+/** Connections that are ended one after the other, by an administrator, under load. */
+export async function terminated(url: string, kind: ServerKind, kills: number, random: Random): Promise<string> {
+  await using db = await openDatabase(url, PATIENT);
+  await using admin = await openDatabase(url, { pool: { max: 1 } });
+  const ledger = await Ledger.open(db, kind, random);
+  let done = 0;
+  const loading = ledger.load(() => done < kills);
+  while (done < kills) {
+    const before = ledger.size;
+    const ids = await kind.connections(admin);
+    if (ids.length > 0 && await kind.end(admin, ids[random(ids.length)]!)) done++;
+    while (ledger.size < before + 20) await systemClock.sleep(1);
+  }
+  await loading;
+  await ledger.check();
+  assert.ok(ledger.count('committed') > kills, 'others go on');
+  return `${ledger.size} transactions, ${ledger.count('unknown')} of unknown outcome`;
+}
+
+/** The server goes down and comes back under load: how long until it serves again, and the most attempts in a second. */
+export async function restarted(server: Restartable, url: string, kind: ServerKind, times: number, how: 'kill' | 'stop', random: Random): Promise<{ readonly backMs: number; readonly attempts: number; readonly unknown: number }> {
+  await using db = await openDatabase(url, PATIENT);
+  const ledger = await Ledger.open(db, kind, random);
+  let attempts: number[] = [];
+  let most = 0;
+  const note = (event: unknown): void => {
+    if (['opened', 'connect_failed'].includes((event as PoolEvent).kind)) attempts.push(systemClock.monotonicMs());
+  };
+  subscribe('svc:db:pool', note);
+  let isOver = false;
+  let backMs = 0;
+  const loading = ledger.load(() => !isOver);
+  try {
+    for (let round = 0; round < times; round++) {
+      await advanced(ledger, 100);
+      attempts = []; // those that belong to this time
+      await server[how]();
+      await systemClock.sleep(200 + random(800));
+      await server.start();
+      const startedMs = systemClock.monotonicMs();
+      await advanced(ledger, 1);
+      backMs = Math.max(backMs, systemClock.monotonicMs() - startedMs);
+      await advanced(ledger, 100);
+      most = Math.max(most, ...attempts.map((atMs) => attempts.filter((other) => other >= atMs && other < atMs + 1_000).length));
+    }
+  } finally {
+    isOver = true;
+    unsubscribe('svc:db:pool', note);
+  }
+  await loading;
+  await ledger.check();
+  return { backMs, attempts: most, unknown: ledger.count('unknown') };
+}
+
+/** Waits until so many more have committed. */
+async function advanced(ledger: Ledger, more: number): Promise<void> {
+  const wanted = ledger.count('committed') + more;
+  while (ledger.count('committed') < wanted) await systemClock.sleep(2);
+}
+
+/** Callers who give up at any moment: nobody gets what was meant for another, and every connection stays fit for use. */
+export async function canceled(url: string, kind: ServerKind, statements: number, random: Random): Promise<{ readonly canceled: number; readonly answered: number }> {
+  const counts = { canceled: 0, answered: 0 };
+  await using db = await openDatabase(url, PATIENT);
+  let next = 0;
+  async function caller(): Promise<void> {
+    while (next < statements) {
+      const nonce = next++;
+      const abort = new AbortController();
+      const isByTime = random(2) === 0;
+      if (!isByTime) void systemClock.sleep(random(30)).then(() => abort.abort());
+      try {
+        const options = isByTime ? { timeoutMs: 1 + random(30) } : { signal: abort.signal };
+        const sleep = random(3) === 0 ? 0 : random(10) / 1_000;
+        const rows = await db.fetchAll<{ nonce: number }>(kind.slowEcho, [nonce, sleep, 1 + random(3)], options);
+        assert.ok(rows.length > 0 && rows.every((row) => row.nonce === nonce), 'rows of another statement');
+        counts.answered++;
+      } catch (error) {
+        if (!(error instanceof QueryCanceled || error instanceof QueryTimeout)) throw error;
+        counts.canceled++;
+      }
+    }
+  }
+  await Promise.all(Array.from({ length: 50 }, caller));
+  const checks = await Promise.all(Array.from({ length: 100 }, (_, index) => db.scalar(kind.echo, [index])));
+  assert.deepEqual(checks, Array.from({ length: 100 }, (_, index) => index));
+  assert.deepEqual([db.load.inUse, db.load.waiting], [0, 0]);
+  return counts;
+}
+
+/** Nobody is sent away who would be served in the end. */
+const PATIENT: DatabaseOptions = { pool: { acquireTimeoutMs: 60_000, maxWaiting: 10_000 } };
