@@ -68,6 +68,9 @@ export function fault(code: FaultCode): (error: unknown) => boolean {
   };
 }
 
+/** MySQL before 8.0.16 reads a CHECK, and forgets it. */
+async function hasChecks(db: Database): Promise<boolean> { return db.dialect !== 'mysql' || !/^(?:5\.|8\.0\.(?:\d|1[0-5])(?:\D|$))/.test(String(await db.scalar('select version()'))); }
+
 /** Registers the contract's tests for one kind of database. `knowsTypes`: it asks the engine for the types of parameters, so that it can refuse a list where none belongs. */
 export function databaseContract(name: string, open: OpenDatabase, { knowsTypes = true }: { readonly knowsTypes?: boolean } = {}): void {
   function contract(does: string, run: (db: Database, t: TestContext) => Promise<void>): void {
@@ -265,7 +268,7 @@ export function databaseContract(name: string, open: OpenDatabase, { knowsTypes 
       [UniqueViolation, 'unique', '23505', 'insert into parent (id, name) values (?, ?)', [1, 'secret']],
       [NotNullViolation, 'not_null', '23502', 'insert into parent (id, name) values (?, ?)', [3, null]],
       [ForeignKeyViolation, 'foreign_key', '23503', 'insert into child (id, parent) values (?, ?)', [1, 987_654]],
-      [CheckViolation, 'check', '23514', 'insert into child (id, parent, rank_no) values (?, ?, ?)', [1, 1, 987_654]],
+      ...await hasChecks(db) ? [[CheckViolation, 'check', '23514', 'insert into child (id, parent, rank_no) values (?, ?, ?)', [1, 1, 987_654]] as const] : [],
     ] as const;
     for (const [Class, code, sqlstate, text, params] of cases) {
       await assert.rejects(db.execute(text, params), (error) => {
