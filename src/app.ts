@@ -789,6 +789,7 @@ export class Svc extends Router implements ServedApplication, McpApplication {
     const abort = this.#startAbort = new AbortController();
     await startPlugins(plugins, abort.signal, this.log);
     try {
+      await this.#roomBus?.settled?.(); // whoever comes after this hears what others send
       for (const hook of this.#startupHooks) {
         abort.signal.throwIfAborted();
         await hook(this);

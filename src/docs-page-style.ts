@@ -89,9 +89,10 @@ section{margin-bottom:2.5rem}
 
 .m{display:inline-block;min-width:4rem;padding:.0625rem .5rem;border-radius:.375rem;text-align:center;font-size:.6875rem;font-weight:700;letter-spacing:.02em;line-height:1.375rem;color:var(--c,var(--soft));background:color-mix(in srgb,var(--c,var(--soft)) 11%,var(--bg))}
 .get{--c:var(--get)}.post{--c:var(--post)}.put{--c:var(--put)}.patch{--c:var(--patch)}.delete{--c:var(--delete)}
-.op{content-visibility:auto;contain-intrinsic-size:auto 3rem;border-bottom:1px solid var(--line)}
+.many .op,.many .sc{content-visibility:auto;contain-intrinsic-size:auto 3rem}
+.op{border-bottom:1px solid var(--line)}
 .op:last-child{border-bottom:0}
-.op[open],.sc[open]{content-visibility:visible}
+.many .op[open],.many .sc[open]{content-visibility:visible}
 .op>summary,.sc>summary{display:flex;flex-wrap:wrap;align-items:center;gap:.25rem .75rem;padding:.75rem 1rem;list-style:none}
 .op>summary::-webkit-details-marker,.sc>summary::-webkit-details-marker{display:none}
 .op>summary:hover,.sc>summary:hover{background:var(--hover)}
@@ -139,7 +140,7 @@ p.r,.r>summary{padding:.4375rem .75rem}
 .e{margin-top:.5rem;font-size:.875rem}
 .e summary{color:var(--soft);font-size:.8125rem}
 .e pre{margin-top:.375rem}
-.sc{border-bottom:1px solid var(--line);content-visibility:auto;contain-intrinsic-size:auto 3rem}
+.sc{border-bottom:1px solid var(--line)}
 .sc:last-child{border-bottom:0}
 .sc h3{font-family:ui-monospace,"SF Mono",SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace;font-size:.875rem}
 
@@ -196,7 +197,7 @@ h1{font-size:1.5rem}
 }
 @media (prefers-reduced-motion:no-preference){nav summary::before{transition:transform .12s}.button,.x{transition:background .12s}}
 @media (forced-colors:active){.m,.button{border:1px solid}.l{background:CanvasText}}
-@media print{.top,nav,.y,.x{display:none!important}.shell{display:block}.op,.sc{content-visibility:visible}}
+@media print{.top,nav,.y,.x{display:none!important}.shell{display:block}.many .op,.many .sc{content-visibility:visible}}
 `;
 
 /** The style sheet, in as few lines as it has rules. */

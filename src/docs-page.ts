@@ -83,6 +83,9 @@ export function pageParts(document: ReadDocument, documentUrl: string): readonly
 /** 16 × 16, made by hand, so that no name of another site is in the page. */
 const ICON = 'data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAABAAAAAQAQMAAAAlPW0iAAAABlBMVEUKW8T///+yrjswAAAAFklEQVR42mNgQALyP0AIjS3fAEIwAACCuQWbb4DS2QAAAABJRU5ErkJggg==';
 
+/** From so many rows on a browser lays out those alone that are in view: of fewer a picture of the whole page has them all. */
+const MANY_ROWS = 100;
+
 function bodyMarkup(document: ReadDocument, documentUrl: string): Markup {
   const { title, sections, schemas, operationCount, hasSecurity } = document;
   const writer = new SchemaWriter(document);
@@ -100,7 +103,7 @@ ${hasSecurity && html`<button class="button j" id="authorize" type="button"><spa
 ${sections.map(({ id, name }) => html`<a class="h" href="#${encodeURIComponent(id)}">${name}</a>`)}
 ${schemas.size > 0 && html`<a class="h" href="#schemas">Schemas</a>`}
 </nav>
-<main id="main" tabindex="-1">
+<main id="main" tabindex="-1"${operationCount + schemas.size >= MANY_ROWS && html` class="many"`}>
 ${introMarkup(document, documentUrl)}
 <p class="v" id="count" role="status"></p>
 ${operationCount === 0 && html`<p class="none">This interface has no operations yet.</p>`}

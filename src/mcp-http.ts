@@ -11,16 +11,15 @@ import { ClientDisconnected } from './errors.ts';
 import { McpGuard } from './mcp-guard.ts';
 import { problemOfFields } from './mcp-fields.ts';
 import { INTERNAL_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, RpcError, UNSUPPORTED_VERSION, failure, notification, readMessage } from './mcp-messages.ts';
-import { McpDispatcher, comesAlone, readModern } from './mcp-server.ts';
+import { McpDispatcher, comesAlone, readModern, serverOptions } from './mcp-server.ts';
 import { McpSessions } from './mcp-sessions.ts';
 import { MessageStream, streamed } from './mcp-stream.ts';
 import { NEWEST, SUPPORTED, UNSAID, legacyDialect } from './mcp-versions.ts';
-import { SERVER_OPTIONS } from './mcp.ts';
 import { bool, given, int, readOptions } from './options.ts';
 import { Field, Schema, list, str } from './schema.ts';
 import { isToken } from './http/headers.ts';
 import { HttpResponse, JSONResponse } from './http/response.ts';
-import { services } from './http/state.ts';
+import { SESSION, services } from './http/state.ts';
 import type { RouteDetail } from './compile.ts';
 import type { Caller, McpApplication } from './mcp-calls.ts';
 import type { JsonObject, Message, RequestId, RpcRequest } from './mcp-messages.ts';
@@ -47,7 +46,7 @@ export interface McpMountOptions extends Omit<McpServerOptions, 'resources'> {
   readonly sessions?: boolean | undefined;
   /** How long a session lasts, in seconds, 60 … 2_592_000. Default 86_400. */
   readonly sessionSeconds?: number | undefined;
-  /** Whose a session is: nobody else's requests may use it. Default: the subject of the claims among `deps`, else what `Authorization` and the fields of API keys say. */
+  /** Whose a session is: nobody else's requests may use it. Default: the subject of the claims among `deps`, else `Authorization` and what the client shows of the API keys, cookies and sessions that they ask for. */
   readonly principal?: ((context: Context) => string) | undefined;
   /** Who issues tokens for the endpoint: adds the document of RFC 9728, and names it on each 401. */
   readonly authorization?: { readonly servers: readonly string[]; readonly scopes?: readonly string[] | undefined } | undefined;
@@ -74,7 +73,7 @@ const isRecord = (value: unknown): boolean => typeof value === 'object' && value
 /** The routes that make up an endpoint. @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`, `E_CORS` @internal */
 export function mcpRoutes(app: McpApplication, path: string, options: McpMountOptions): readonly McpRoute[] {
   const { deps, hosts, origins, headers, sessions, sessionSeconds, principal, authorization, rateLimit, maxBodyBytes, resources, ...terms } = readOptions('mountMcp()', options, {
-    ...SERVER_OPTIONS, resources: given<boolean>('true or false', (value) => typeof value === 'boolean'), deps: given<Dependencies>('an object of Depends(…)', isRecord),
+    ...serverOptions(), resources: given<boolean>('true or false', (value) => typeof value === 'boolean'), deps: given<Dependencies>('an object of Depends(…)', isRecord),
     hosts: given<readonly string[]>('a list of names', isList), origins: given<Origins>('"*", a list of origins or a function', (value) => value === '*' || isList(value) || typeof value === 'function'),
     headers: given<readonly string[]>('a list of field names', (value) => isList(value) && (value as readonly string[]).every(isToken)),
     sessions: bool(true), sessionSeconds: int(86_400, 60, 2_592_000), principal: given<NonNullable<McpMountOptions['principal']>>('a function', (value) => typeof value === 'function'),
@@ -138,8 +137,6 @@ class McpEndpoint {
   readonly #parts: EndpointParts;
   #dispatcher: McpDispatcher | undefined;
   #sessions: McpSessions | undefined;
-  /** Of requests over HTTP nothing goes on when the server stops: its streams are ended. */
-  readonly #closing = new AbortController();
   /** Requests of sessions that are not answered yet. */
   #unanswered = 0;
 
@@ -160,7 +157,8 @@ class McpEndpoint {
       return new HttpResponse(null, { status: 204 });
     }
     if (!accepts(req, 'text/event-stream')) return refused(406, undefined, new RpcError(INVALID_REQUEST, 'A client that listens accepts text/event-stream'));
-    return streamed(new MessageStream(() => undefined));
+    const stream = new MessageStream(() => undefined, () => stream.end(undefined));
+    return streamed(stream);
   }
 
   async #post(context: Context): Promise<HttpResponse> {
@@ -223,7 +221,7 @@ class McpEndpoint {
     if (comesAlone(message)) return failure(message.id, new RpcError(INVALID_REQUEST, `"${message.method}" comes alone`), session.dialect);
     const abort = new AbortController();
     const signal = AbortSignal.any([abort.signal, leaving]);
-    return this.#inSession(session, message, abort, () => this.#dispatch(context).answer(message, this.#exchange(context, session, signal, () => undefined, () => undefined)));
+    return this.#inSession(session, message, abort, () => this.#dispatch(context).answer(message, this.#exchange(context, session, { signal, closing: NEVER, notify: () => undefined, begin: () => undefined })));
   }
 
   /** The answer to one request: JSON, or events. */
@@ -234,15 +232,20 @@ class McpEndpoint {
     const abort = new AbortController();
     const leave = (): void => abort.abort(new ClientDisconnected());
     if (session === undefined) signal.addEventListener('abort', leave, { once: true }); // a legacy client that leaves may not have cancelled (2025-11-25, transports)
-    const stream = new MessageStream(session === undefined ? leave : () => undefined);
+    const closing = new AbortController(); // what listens ends when the server stops; a call has its time to answer
+    const stream = new MessageStream(session === undefined ? leave : () => undefined, () => closing.abort());
     const early = Promise.withResolvers<undefined>();
     let begun: HttpSession | undefined;
-    const exchange = this.#exchange(context, session, abort.signal, (method, params) => {
-      if (!mayStream) return;
-      stream.push(notification(method, params));
-      early.resolve(undefined);
-    }, (agreed) => {
-      if (this.#parts.hasSessions) begun = this.#sessionsOf(context).begin(agreed, this.#parts.principal(context));
+    const exchange = this.#exchange(context, session, {
+      signal: abort.signal, closing: closing.signal,
+      notify: (method, params) => {
+        if (!mayStream) return;
+        stream.push(notification(method, params));
+        early.resolve(undefined);
+      },
+      begin: (agreed) => {
+        if (this.#parts.hasSessions) begun = this.#sessionsOf(context).begin(agreed, this.#parts.principal(context));
+      },
     });
     const answering = this.#inSession(session, message, abort, () => this.#dispatch(context).answer(message, exchange));
     using _patience = mayStream ? this.#app.clock.after(PATIENCE_MS, () => early.resolve(undefined)) : undefined;
@@ -271,8 +274,8 @@ class McpEndpoint {
     }
   }
 
-  #exchange(context: Context, session: McpSession | undefined, signal: AbortSignal, notify: Exchange['notify'], begin: Exchange['begin']): Exchange {
-    return { session, caller: this.#callerOf(context.req), signal, closing: this.#closing.signal, notify, begin };
+  #exchange(context: Context, session: McpSession | undefined, ways: Pick<Exchange, 'signal' | 'closing' | 'notify' | 'begin'>): Exchange {
+    return { session, caller: this.#callerOf(context.req), ...ways };
   }
 
   /** Fields that a call brings along: credentials, those that its route reads, and those that the mount names. */
@@ -303,6 +306,9 @@ class McpEndpoint {
 
   #dispatch({ state }: Context): McpDispatcher { return this.#dispatcher ??= this.#parts.dispatcher(state.get(services)); }
 }
+
+/** The members of a batch: none of them listens. */
+const NEVER: AbortSignal = new AbortController().signal;
 
 const NO_STORE: Readonly<Record<string, string>> = { 'Cache-Control': 'no-store' };
 
@@ -353,14 +359,17 @@ function accepts({ headers }: HttpRequest, type: string): boolean {
   return wanted.includes(type) || wanted.includes('*/*') || wanted.includes(`${type.split('/', 1)[0]!}/*`);
 }
 
-/** The subject of the first claims among the guards, else who the fields say it is. */
+/** The subject of the first claims among the guards, else what the client shows of what they ask for. */
 function usualPrincipal(context: Context, names: readonly string[]): string {
   for (const name of names) {
     const value = (context as unknown as Readonly<Record<string, unknown>>)[name]; // a guard's
     const subject = typeof value === 'object' && value !== null ? (value as { readonly sub?: unknown }).sub : undefined;
     if (typeof subject === 'string') return `sub ${subject}`;
   }
-  const { headers, route } = context.req;
-  const keys = route?.security.flatMap(({ credential }) => credential?.in === 'header' ? [credential.name.toLowerCase()] : []) ?? [];
-  return JSON.stringify(['authorization', ...keys].map((name) => headers[name] ?? null));
+  const { req } = context;
+  const shown = req.route?.security.map(({ scheme, credential }) => {
+    if (credential !== undefined) return credential.in === 'header' ? req.headers[credential.name.toLowerCase()] : req.cookies[credential.name];
+    return scheme === 'session' && req.state.has(SESSION) ? req.session.id : undefined;
+  });
+  return JSON.stringify([req.headers['authorization'] ?? null, ...shown ?? []]);
 }

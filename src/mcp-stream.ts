@@ -2,21 +2,26 @@
  * The messages of one answer over HTTP: told as they come where there is something to tell before the answer is there, else the
  * answer alone as JSON.
  */
-import { EventStreamResponse } from './http/event-stream.ts';
+import { EventStreamResponse, FiniteEvents } from './http/event-stream.ts';
 import type { ServerSentEvent } from './http/event-format.ts';
 
 /** Messages that wait for a client that does not read: further ones are left out, but for the last. */
 const MAX_WAITING = 1_000;
 
 /** Messages as a source of events; read by one. */
-export class MessageStream implements AsyncIterableIterator<ServerSentEvent> {
+export class MessageStream extends FiniteEvents implements AsyncIterableIterator<ServerSentEvent> {
   readonly #onLeave: () => void;
+  readonly #onStop: () => void;
   #waiting: string[] = [];
   #reader: PromiseWithResolvers<IteratorResult<ServerSentEvent, undefined>> | undefined;
   #isOver = false;
 
-  /** `onLeave` is called when nobody reads any more before the end. */
-  constructor(onLeave: () => void) { this.#onLeave = onLeave; }
+  /** `onLeave` is called when nobody reads any more before the end; `onStop` when the server stops, which waits for the end as for any answer. */
+  constructor(onLeave: () => void, onStop: () => void) {
+    super();
+    this.#onLeave = onLeave;
+    this.#onStop = onStop;
+  }
 
   /** The next message. */
   push(message: object): void {
@@ -49,6 +54,8 @@ export class MessageStream implements AsyncIterableIterator<ServerSentEvent> {
   }
 
   [Symbol.asyncIterator](): this { return this; }
+
+  finish(): void { this.#onStop(); }
 
   #give(data: string): void {
     const reader = this.#reader;

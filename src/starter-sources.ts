@@ -490,7 +490,7 @@ header p { margin-top: 0.375rem; }
 a { color: var(--accent); text-underline-offset: 0.2em; }
 code, pre { font: 0.875em/1.5 ui-monospace, monospace; }
 pre code { font-size: 1em; }
-pre { background: var(--card); border: 1px solid var(--line); border-radius: 0.625rem; padding: 0.875rem 1rem; overflow-x: auto; }
+pre { background: var(--card); border: 1px solid var(--line); border-radius: 0.625rem; padding: 0.875rem 1rem; white-space: pre-wrap; overflow-wrap: anywhere; }
 label { display: block; font-weight: 600; margin-bottom: 0.375rem; }
 .row { display: flex; flex-wrap: wrap; gap: 0.625rem; }
 input { flex: 1; min-width: 0; font: inherit; color: inherit; background: var(--card); border: 1px solid var(--edge); border-radius: 0.5rem; padding: 0.5rem 0.75rem; }

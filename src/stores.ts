@@ -70,6 +70,8 @@ export interface RoomBus {
   publish(room: string, frame: Uint8Array, isText: boolean): void;
   /** Calls `fn` for each frame of each room, in the order of its publisher, until it is disposed. */
   subscribe(fn: RoomSubscriber): Disposable;
+  /** Resolves when what has been asked for so far is so, or is put off because the others are away: an application waits for it before it serves. */
+  settled?(): Promise<void>;
 }
 
 /** Gets each frame of each room. */

@@ -7,6 +7,7 @@ import { CORE_RULES } from '../src/check-rules.ts';
 import { SvcError } from '../src/errors.ts';
 import { Router } from '../src/route.ts';
 import { ManualClock } from '../src/manual-clock.ts';
+import { cpuMs } from './support/cpu-time.ts';
 import { collectedLog } from './support/collected-log.ts';
 import type { SvcOptions } from '../src/app.ts';
 import type { Finding, Report } from '../src/findings.ts';
@@ -256,8 +257,8 @@ test('300 routes are checked in less than 300 ms', () => {
   const app = make();
   for (let index = 0; index < 100; index++) app.get(`/api/r${index}/{id:int}` as '/api/{id:int}', handler).post(`/api/r${index}` as '/api', { public: true }, handler).get(`/files/${index % 10}/{a}/${index}/{rest:path}` as '/f/{rest:path}', handler);
   app.check();
-  const startedMs = performance.now();
+  const startedMs = cpuMs();
   assert.equal(app.check().ok, true);
-  const tookMs = performance.now() - startedMs;
+  const tookMs = cpuMs() - startedMs;
   assert.ok(tookMs < 300, `${tookMs} ms`);
 });

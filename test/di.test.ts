@@ -3,6 +3,7 @@ import test from 'node:test';
 import { BackgroundTasks, Depends, Field, NotFound, Router, Schema, Svc, SvcError, Unauthorized, int, list, provide, stateKey, str } from '../src/index.ts';
 import { HttpServer } from '../src/http/server.ts';
 import { TestClient } from '../src/testing.ts';
+import { cpuMs } from './support/cpu-time.ts';
 import { collectedLog } from './support/collected-log.ts';
 import { RawClient } from './support/raw-http.ts';
 import type { Context, DependencySource, Finding, SvcOptions } from '../src/index.ts';
@@ -144,9 +145,9 @@ test('provide() reports problems of its inputs beside those of the route, by the
 
 test('A comma list of 16,000 blanks is split in no time', async () => {
   await using it = setUp((app) => app.get('/', { headers: { xIds: Field(list(str)) } }, ({ headers }) => headers.xIds));
-  const before = performance.now();
+  const before = cpuMs();
   assert.deepEqual(await json(it.client, '/', { 'X-Ids': `a${' '.repeat(16_000)}b` }), [`a${' '.repeat(16_000)}b`]);
-  assert.ok(performance.now() - before < 1_000);
+  assert.ok(cpuMs() - before < 1_000);
 });
 
 test('provide() gives its own dependencies, nested and async ones too, and no input of the route', async () => {

@@ -3,7 +3,7 @@
  * SCREENSHOTS names a folder for pictures of it. With a registry axe-core looks at it, too.
  */
 import assert from 'node:assert/strict';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import {
@@ -11,10 +11,10 @@ import {
   list, requireScopes, requireSession, sessionKey, str,
 } from 'svc';
 import { DocsPage } from '../src/docs-page.ts';
+import { assertAccessible, axeSource } from './support/axe.ts';
 import { Chromium, chromiumProgram, needsChromium } from './support/chromium.ts';
 import { collectedLog } from './support/collected-log.ts';
 import { HOSTILE, LIBRARY, largeDocument } from './support/openapi-documents.ts';
-import { scratch } from './support/scratch.ts';
 import type { TestContext } from 'node:test';
 import type { Page } from './support/chromium.ts';
 
@@ -365,9 +365,8 @@ test('/docs in Chromium is there within a second for 500 operations, and fits in
 
 test('/docs in Chromium gives axe-core nothing to find: folded, unfolded and called, in the dialog, light and dark, wide and narrow', async (t) => {
   if (!needsChromium(t)) return;
-  const folder = scratch(t, 'axe', { 'axe-core': '~4.11.0' });
-  if (folder === undefined) return;
-  const source = readFileSync(join(folder, 'node_modules', 'axe-core', 'axe.min.js'), 'utf8');
+  const source = axeSource(t);
+  if (source === undefined) return;
   for (const isDark of [false, true]) {
     for (const width of isDark ? [1280] : [1280, 360]) {
       const page = await opened('/everything/docs', { isDark, width, height: 1_000 });
@@ -389,12 +388,3 @@ test('/docs in Chromium gives axe-core nothing to find: folded, unfolded and cal
     }
   }
 });
-
-/** Fails with what is wrong and where. */
-async function assertAccessible(page: Page, t: TestContext, when: string): Promise<void> {
-  await page.run('new Promise((resolve) => { document.documentElement.style.setProperty("transition", "none"); requestAnimationFrame(() => requestAnimationFrame(resolve)); })');
-  const { violations, passes } = await page.run<{ violations: string[]; passes: number }>(`axe.run(document, { resultTypes: ['violations'], runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'] }).then(({ violations, passes }) => ({ passes: passes.length, violations: violations.flatMap(({ id, nodes }) => nodes.map((node) => id + ': ' + node.target.join(' ') + ' ' + node.html.slice(0, 150) + ' ' + (node.any[0]?.message ?? node.all[0]?.message ?? node.none[0]?.message ?? ''))) }))`);
-  assert.ok(passes > 20, 'the checker has looked');
-  assert.deepEqual(violations, [], when);
-  t.diagnostic(`${when}: ${passes} rules pass`);
-}

@@ -139,3 +139,8 @@ test('pageParts() names no address outside of the application', () => {
   assert.doesNotMatch(page, /https?:\/\/|(?:href|src|url\()=?["']?\/\//);
   assert.doesNotMatch(page, /innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function|\sstyle=/);
 });
+
+test('pageParts() leaves it to browsers to lay out rows that are out of view only where there are many', () => {
+  const isLazy = (document: object): boolean => pageParts(readDocument(document), '/openapi.json').join('N').includes('class="many"');
+  assert.deepEqual([isLazy(largeDocument(20)), isLazy(largeDocument(500))], [false, true]);
+});

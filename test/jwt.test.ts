@@ -5,12 +5,15 @@ import net from 'node:net';
 import { after, test } from 'node:test';
 import { inspect } from 'node:util';
 import { SvcError, Unauthorized } from '../src/errors.ts';
-import { createToken, InvalidToken, readToken, tokenChecks, verifyToken } from '../src/jwt.ts';
+import { createToken, readToken, tokenChecks, verifyToken } from '../src/jwt.ts';
+import { InvalidToken } from '../src/jwt-refusal.ts';
 import { Keyring } from '../src/keys.ts';
 import { ManualClock } from '../src/manual-clock.ts';
 import { problemOf } from '../src/http/problem.ts';
+import { cpuMs } from './support/cpu-time.ts';
 import { seeded } from './support/random.ts';
-import type { TokenRefusal, VerifyTokenOptions } from '../src/jwt.ts';
+import type { VerifyTokenOptions } from '../src/jwt.ts';
+import type { TokenRefusal } from '../src/jwt-refusal.ts';
 import type { Secrets } from '../src/keys.ts';
 
 const SECRET = 'a secret of these tests, with more than 32 bytes';
@@ -393,9 +396,9 @@ test('J28 verifyToken() refuses a token that is too long before it decodes anyth
   assert.equal(verify(long(12_000), { maxLength: 12_000 })['sub'], 'ada');
   const megabyte = 'a'.repeat(1_000_000);
   const checks = tokenChecks('test', {});
-  const startedMs = performance.now();
+  const startedMs = cpuMs();
   for (let index = 0; index < 1_000; index++) assert.equal(readToken(Keyring.of(SECRET), megabyte, checks, now), 'length');
-  assert.ok(performance.now() - startedMs < 1_000, 'one takes less than a millisecond');
+  assert.ok(cpuMs() - startedMs < 1_000, 'one takes less than a millisecond');
 });
 
 test('J29 verifyToken() refuses nesting beyond 32 levels, however deep, without overflowing the stack', () => {

@@ -11,6 +11,7 @@ import { SvcError } from '../src/errors.ts';
 import { LineQueue, type LogDevice } from '../src/log-sink.ts';
 import { createLogger, type LoggerOptions } from '../src/log.ts';
 import { ManualClock } from '../src/manual-clock.ts';
+import { cpuMs } from './support/cpu-time.ts';
 import { seeded } from './support/random.ts';
 
 function collect(options: LoggerOptions = {}) {
@@ -201,9 +202,9 @@ test('a body of several megabytes that masks badly is logged in the time of one 
     const text = part.repeat(Math.ceil(7_168 / part.length));
     const body = Array.from({ length: 10 }, () => Array.from({ length: 99 }, () => text));
     logged(body); // compiled
-    const startedMs = performance.now();
+    const startedMs = cpuMs();
     const line = JSON.stringify(logged(body));
-    assert.ok(performance.now() - startedMs < 100, part);
+    assert.ok(cpuMs() - startedMs < 100, part);
     assert.ok(line.length < 100_000, `${part} ${line.length}`);
   }
 });

@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {
-  APIKeyAuth, BearerAuth, CSRFMiddleware, ConcurrencyLimitMiddleware, Depends, Field, RateLimitMiddleware, SessionMiddleware, Svc, TrustedHostMiddleware, createLogger, createToken, str,
+  APIKeyAuth, BearerAuth, CSRFMiddleware, ConcurrencyLimitMiddleware, Depends, Field, RateLimitMiddleware, SessionMiddleware, Svc, TrustedHostMiddleware, createLogger, createToken, requireSession, sessionKey, str,
   toolProgress,
 } from 'svc';
 import { ManualClock, TestClient } from 'svc/testing';
@@ -211,6 +211,30 @@ test('modern: subscriptions/listen is acknowledged on its stream', async (t) => 
   assert.equal((await modern(of, 'subscriptions/listen', { notifications: {} }, { accept: 'application/json' })).status, 406, 'it would wait for ever');
 });
 
+test('a server that stops waits for the answer of a call that has begun to tell of its progress, and ends what listens', async (t) => {
+  const of = site(t);
+  const { url, close } = await of.app.run({ port: 0, handleSignals: false, drainSeconds: 20 });
+  const send = (method: string, params: Json): Promise<Response> => fetch(`${url}/mcp`, {
+    method: 'POST', body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params: { _meta: META, ...params } }),
+    headers: { 'content-type': 'application/json', accept: BOTH, 'mcp-protocol-version': '2026-07-28', 'mcp-method': method, ...params['name'] === undefined ? {} : { 'mcp-name': String(params['name']) } },
+  });
+  const working = messages(await send('tools/call', { name: 'get_work', _meta: { ...META, progressToken: 'p' } }));
+  assert.equal(((await working.next()).value as Json)['method'], 'notifications/progress');
+  const listening = messages(await send('subscriptions/listen', { notifications: {} }));
+  assert.equal(((await listening.next()).value as Json)['method'], 'notifications/subscriptions/acknowledged');
+  const { id } = await legacy(of);
+  const idle = await fetch(`${url}/mcp`, { headers: { 'mcp-session-id': id, accept: 'text/event-stream' } });
+  const closing = close();
+  assert.deepEqual([await listening.next(), (await listening.next()).done], [{ done: false, value: { jsonrpc: '2.0', id: 1, result: { resultType: 'complete', _meta: { 'io.modelcontextprotocol/subscriptionId': 1, 'io.modelcontextprotocol/serverInfo': { name: 'shop', title: 'shop', version: '1.0.0' } } } } }, true]);
+  assert.equal((await idle.text()).replaceAll(/^:?\n/gm, ''), '');
+  of.gate.resolve();
+  assert.equal(((await working.next()).value as Json)['method'], 'notifications/progress');
+  assert.deepEqual(((await working.next()).value as { result: Json }).result['content'], [{ type: 'text', text: 'done' }]);
+  assert.equal((await working.next()).done, true);
+  await closing;
+  assert.deepEqual(of.lines.filter((line) => line.includes('drain_deadline_exceeded')), []);
+});
+
 test('legacy: initialize gives a session, whose requests name it', async (t) => {
   const of = site(t);
   for (const version of ['2024-11-05', '2025-03-26', '2025-06-18', '2025-11-25']) {
@@ -257,6 +281,25 @@ test('legacy: with guards the session belongs to the subject, whichever token it
   const { send } = await legacy(of, token('ada'));
   assert.equal((await send({ jsonrpc: '2.0', id: 1, method: 'ping' }, token('ada'))).status, 200);
   assert.equal((await send({ jsonrpc: '2.0', id: 1, method: 'ping' }, token('bob'))).status, 404);
+});
+
+test('legacy: a session of those who come with a cookie belongs to whoever it says, and to nobody else', async (t) => {
+  const user = sessionKey<string>('user');
+  const of = site(t, { deps: { me: Depends(requireSession(user)) } }, {
+    prepare: (app) => void app.use(new SessionMiddleware()).post('/login/{name}', { public: 'test', mcp: false }, ({ params, req }) => { req.session.regenerate(); req.session.set(user, params.name); }),
+  });
+  const login = async (name: string): Promise<string> => (await of.client.post(`/login/${name}`)).headers.getSetCookie()[0]!.split(';', 1)[0]!;
+  const ada = await login('ada'), bob = await login('bob');
+  assert.notEqual(ada, bob);
+  const began = await post(of, { jsonrpc: '2.0', id: 0, method: 'initialize', params: { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'x', version: '1' } } }, { cookie: ada });
+  const session = { 'mcp-session-id': began.headers.get('mcp-session-id')! };
+  const list = { jsonrpc: '2.0', id: 1, method: 'tools/list' };
+  assert.deepEqual([(await post(of, list, { ...session, cookie: ada })).status, (await post(of, list, { ...session, cookie: bob })).status], [200, 404]);
+
+  const keyed = site(t, { deps: { me: Depends(APIKeyAuth({ cookie: 'key', keys: { one: 'the-first-key-0001', two: 'another-key-0002' } })) } });
+  const first = await post(keyed, { jsonrpc: '2.0', id: 0, method: 'initialize', params: { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'x', version: '1' } } }, { cookie: 'key=the-first-key-0001' });
+  const id = { 'mcp-session-id': first.headers.get('mcp-session-id')! };
+  assert.deepEqual([(await post(keyed, list, { ...id, cookie: 'key=the-first-key-0001' })).status, (await post(keyed, list, { ...id, cookie: 'key=another-key-0002' })).status], [200, 404]);
 });
 
 test('legacy: an unknown version in the field is 400; without sessions each request stands alone', async (t) => {

@@ -32,10 +32,10 @@ test('/readyz of a process is 503 when a probe hangs, after 2 s, and everything 
   const cwd = project(t, { 'app.ts': `${HEAD}app.register({ name: 'p', register(host) { host.readiness('stuck', () => new Promise(() => undefined)); } });\napp.get('/', () => 'served');\n` });
   const server = start(t, process.execPath, [BIN, 'run', 'app.ts', '--port', '0'], { cwd });
   const [, url] = await server.printed(/"event":"listening","url":"([^"]+)"/);
-  const startedMs = performance.now();
-  const ready = fetch(`${url!}/readyz`);
+  let isAnswered = false;
+  const ready = fetch(`${url!}/readyz`).finally(() => { isAnswered = true; });
   assert.equal(await (await fetch(url!)).text(), 'served');
-  assert.ok(performance.now() - startedMs < 1_900);
+  assert.equal(isAnswered, false);
   const response = await ready;
   assert.equal(response.status, 503);
   const { checks } = await response.json() as { checks: Record<string, { status: string; latency_ms: number }> };

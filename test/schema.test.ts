@@ -7,6 +7,7 @@ import { any, bool, bytes, compileSerializer, compileType, date, datetime, Field
   planOf, plansOf, record, Schema, str, textProblem, union, uuid, ValidationError } from '../src/schema.ts';
 import type { FieldType, Infer, PlainOptions, TextInput, TypeSource } from '../src/schema.ts';
 import { analysePattern } from '../src/schema-pattern.ts';
+import { cpuMs } from './support/cpu-time.ts';
 import { describe, invent, isWrapped, judge, Random, realise } from './support/schema-reference.ts';
 
 class Address extends Schema {
@@ -557,15 +558,15 @@ test('members in any order, at any depth, are read once', () => {
   class Chain extends Schema { a = Field(int); next: Chain | undefined = Field(lazy(() => Chain), { optional: true }); b = Field(int); c = Field(int); }
   let chain: object = { c: 3, a: 1, b: 2 };
   for (let i = 0; i < 62; i++) chain = { c: 3, next: chain, b: 2, a: 1 };
-  const startedMs = performance.now();
+  const startedMs = cpuMs();
   assert.deepEqual(issuesOf(Chain, chain), []);
-  assert.ok(performance.now() - startedMs < 200);
+  assert.ok(cpuMs() - startedMs < 200);
   assert.deepEqual(issuesOf(Chain, { c: 'x', b: 'x', a: 'x', z: 1 }), ['a type', 'b type', 'c type']);
 });
 
 test('no more than 100 issues are listed, and one says that there are others', () => {
   const many = Array.from({ length: 100_000 }, () => 'x');
-  const startedMs = performance.now();
+  const startedMs = cpuMs();
   for (const source of [list(int), any]) {
     const value = source === any ? many.map(() => NaN) : many;
     const result = compileType(source).parseJson(value, 'body');
@@ -578,11 +579,11 @@ test('no more than 100 issues are listed, and one says that there are others', (
   class Forbidding extends Schema { static extra = 'forbid'; }
   for (const source of [record(int), any, Forbidding]) assert.equal(issuesOf(source, members).length, 101);
   assert.deepEqual(issuesOf(list(int), many.slice(0, 100)).length, 100);
-  assert.ok(performance.now() - startedMs < 1_500);
+  assert.ok(cpuMs() - startedMs < 1_500);
 });
 
 test('large input is read in good time', () => {
-  const startedMs = performance.now();
+  const startedMs = cpuMs();
   assert.equal(valueOf(list(int), Array.from({ length: 100_000 }, (_, i) => i)).length, 100_000);
   const long = 'x'.repeat(1_000_000);
   assert.deepEqual(issuesOf(str, long), []);
@@ -590,7 +591,7 @@ test('large input is read in good time', () => {
   for (const format of ['email', 'uri', 'uuid', 'date', 'date-time', 'hostname', 'ipv6', 'time'] as const) assert.equal(issuesOfField(Field(str, { format }), long).length, 1);
   for (const text of [`a@${'a.'.repeat(125)}`, `a@${'a-'.repeat(125)}`, `${'a.'.repeat(126)}@`, `http://${'a'.repeat(8_000)} `, `${'a.'.repeat(125)}-`]) for (const format of ['email', 'uri', 'hostname'] as const) assert.equal(issuesOfField(Field(str, { format }), text).length, 1, text.slice(0, 20));
   assert.equal(valueOf(bytes, 'QUJD'.repeat(250_000)).length, 750_000);
-  assert.ok(performance.now() - startedMs < 1_500);
+  assert.ok(cpuMs() - startedMs < 1_500);
 });
 
 test('a path shows a long or broken member name cut short and well formed', () => {
@@ -827,9 +828,9 @@ test('the length that is tested falls with what a pattern can cost', () => {
   assert.ok(tested(/^(a+){3}$/) < 250 && tested(/^(a+){4}$/) < 100 && tested(/^(a+){4}$/) > 16);
   for (const pattern of [/^(a+){2}$/, /^(a+){3}$/, /^(a+){4}$/, /^(a+){6}$/, /^(a*?){9}$/, /^(a+){11}$/, /^a*a*a*a*a*a*$/, /(a+)+$/, /^(?=(a+)+$)/, /^(a{1,11}){1,11}$/]) {
     const text = `${'a'.repeat(tested(pattern) - 1)}!`;
-    const startedMs = performance.now();
+    const startedMs = cpuMs();
     assert.equal(pattern.test(text), false);
-    assert.ok(performance.now() - startedMs < 500, String(pattern));
+    assert.ok(cpuMs() - startedMs < 500, String(pattern));
   }
 });
 
@@ -841,10 +842,10 @@ test('patternHazard() leaves the built-in formats alone', async () => {
 test('a hazardous pattern is reported by the plan and tested on short texts only', () => {
   class Risky extends Schema { a = Field(str, { pattern: /^(a+)+$/ }); b = Field(nullable(list(str, { pattern: /\s+$/ })), { optional: true }); c = Field(str, { pattern: /^a+$/ }); }
   assert.deepEqual(planOf(Risky).hazards.map(({ field }) => field), ['a', 'b']);
-  const startedMs = performance.now();
+  const startedMs = cpuMs();
   assert.deepEqual(issuesOf(Risky, { a: `${'a'.repeat(50)}!`, c: 'a'.repeat(50) }), ['a pattern']);
   assert.deepEqual(issuesOf(Risky, { a: 'aaa', b: [' '.repeat(500), ' '.repeat(501)], c: 'a' }), ['b.1 pattern']);
-  assert.ok(performance.now() - startedMs < 500);
+  assert.ok(cpuMs() - startedMs < 500);
 });
 
 // ── fast against plain ──

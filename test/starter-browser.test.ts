@@ -6,6 +6,7 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
+import { assertAccessible, axeSource } from './support/axe.ts';
 import { BIN, build } from './support/build.ts';
 import { Chromium, chromiumProgram, needsChromium } from './support/chromium.ts';
 import { folder, run, start } from './support/run.ts';
@@ -147,4 +148,37 @@ test('A person who cancels at the provider is told so, and logs in with the next
   await page.click('a[href="/oauth/login"]', `${url}/_dev/provider`);
   await page.click('button[value="ada"]', url);
   assert.match(await page.text(), /Logged in as Ada Lovelace/);
+});
+
+test('The pages of a new project give axe-core nothing to find, light and dark, wide and narrow', async (t) => {
+  if (!needsChromium(t)) return;
+  const source = axeSource(t);
+  if (source === undefined) return;
+  for (const [scheme, width] of [['light', 800], ['dark', 360]] as const) {
+    const page = await chromium!.visitor();
+    await page.send('Emulation.setDeviceMetricsOverride', { width, height: 800, deviceScaleFactor: 1, mobile: false });
+    await page.send('Emulation.setEmulatedMedia', { features: [{ name: 'prefers-color-scheme', value: scheme }] });
+    await page.send('Page.setBypassCSP', { enabled: true }); // the policy would not let the checker in
+    const look = async (what: string): Promise<void> => {
+      await pictured(page, `starter-${what}-${scheme}`);
+      await page.run(`void ${source}`);
+      await assertAccessible(page, t, `${what}, ${scheme}, ${width}`, 10);
+      assert.equal(await page.run('document.scrollingElement.scrollWidth <= innerWidth'), true, `${what} has to be scrolled sideways`);
+    };
+    await page.open(url);
+    await look('start');
+    await page.click('a.button', `${url}/_dev/provider`);
+    await look('provider');
+    await page.click('button[name="deny"]', `${url}/oauth/callback`);
+    await look('cancelled');
+    await page.click('a[href="/oauth/login"]', `${url}/_dev/provider`);
+    await page.click('button[value="ada"]', url);
+    await page.run('document.querySelector("#text").value = "Buy milk"');
+    await page.click('form[action="/"] button', url);
+    await look('notes');
+    await page.click('form[action="/token"] button', `${url}/token`);
+    await look('token');
+    await page.click('a[href="/live"]', `${url}/live`);
+    await look('live');
+  }
 });

@@ -163,7 +163,7 @@ function scriptOf(directory: string, file: string, text: string, dialect: Dialec
   const refuse = (problem: string): SvcError => new SvcError('E_MIGRATION_FILES', [origin, problem]);
   const directives = directivesOf(text, refuse);
   const { statements } = read(text, dialect, refuse);
-  if (statements.length === 0) throw refuse('there is no statement in it');
+  if (statements.length === 0) throw refuse('there is no statement in it: write one, or remove the file and its other half');
   const script = { origin, statements, hasTransaction: !directives.includes('no-transaction'), hasForeignKeys: !directives.includes('no-foreign-keys') };
   if (script.hasTransaction) {
     const idle = statements.find(({ words }) => dialect === 'sqlite' && words[0] === 'pragma' && words[1] === 'foreign_keys');

@@ -62,7 +62,7 @@ export class RedisRoomBus implements RoomBus {
     };
   }
 
-  /** Resolves when what has been asked for so far is so. */
+  /** Resolves when what has been asked for so far is so, or is put off until the server is back. */
   async settled(): Promise<void> { await this.#work; }
 
   #message(room: string, frame: Uint8Array, isText: boolean): Uint8Array {

@@ -21,6 +21,12 @@ import type { Answered, ResponseOptions } from './response.ts';
 /** What events are read from: an iterable, an async iterable or a stream of events; text is an event's data. */
 export type Events = Iterable<ServerSentEvent | string> | AsyncIterable<ServerSentEvent | string>;
 
+/** A source that ends by itself with what it still has to say, and is told when the server stops. @internal */
+export abstract class FiniteEvents {
+  /** The server stops; it may say so more than once. */
+  abstract finish(): void;
+}
+
 /** What may accompany a stream of events. */
 export interface EventStreamOptions extends Omit<ResponseOptions, 'mediaType' | 'status'> {
   /** After how long without an event a comment is sent, in seconds, 1 … 3_600. Default 15. */
@@ -144,6 +150,7 @@ class EventPieces extends EndlessPieces implements Beating {
   }
 
   finish(): void {
+    if (this.#source instanceof FiniteEvents) return this.#source.finish();
     Promise.try(() => this.return()).catch(ignore); // the answer is whole, however its source ends
   }
 

@@ -120,7 +120,7 @@ export class IdempotencyMiddleware implements Middleware {
     this.isRequired = required;
     this.#limits = { ttlMs: ttlSeconds * 1_000, leaseMs: leaseSeconds * 1_000, maxBodyBytes, maxAnswerBytes };
     this.#store = store;
-    this.#isShared = store !== undefined;
+    this.#isShared = store !== undefined && !(store instanceof MemoryRecordStore);
   }
 
   /** Whether requests of a route are looked at. @internal */

@@ -5,6 +5,7 @@
  */
 import { SvcError } from '../errors.ts';
 import { bool, closest, given, readOptions, text } from '../options.ts';
+import { MemoryRateLimitStore } from '../stores.ts';
 import { isToken } from './headers.ts';
 import { OneApplication } from './one-application.ts';
 import { isServedByMany } from './processes.ts';
@@ -100,7 +101,7 @@ export class RateLimitMiddleware implements Middleware {
       legacyHeaders: bool(false), ...STORE_OPTIONS,
     });
     this.name = checkedName('RateLimitMiddleware', name);
-    this.#isShared = store.store !== undefined;
+    this.#isShared = store.store !== undefined && !(store.store instanceof MemoryRateLimitStore);
     this.#keys = [key, ...(rules ?? []).map((rule) => rule.key)].filter((each) => typeof each === 'function');
     this.#gate = new Gate(store);
     this.#epochMs = legacyHeaders ? () => this.#nowMs() : undefined;

@@ -149,6 +149,9 @@ export class HttpResponse {
 
   static { inspectAsJson(HttpResponse); }
 
+  /** Whether nobody has asked for its fields since it was made, of which none goes beyond ASCII then. @internal */
+  get isAsMade(): boolean { return this.#headers === undefined; }
+
   /** Whether there are cookies that get `Secure` where the answer leaves protected. @internal */
   get hasWaitingCookies(): boolean { return this.#securedLater !== undefined; }
 

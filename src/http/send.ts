@@ -10,6 +10,7 @@ import { findField } from './headers.ts';
 import { EndlessPieces, checkedPiece, discard, ignore, isPending, isPieces, iterate, lengthError } from './pieces.ts';
 import { hasNoContent } from './response.ts';
 import type { ServerResponse } from 'node:http';
+import type { SentMessage } from './outgoing.ts';
 import type { Piece, PieceIterator } from './pieces.ts';
 import type { RequestIdentity } from './request-id.ts';
 import type { HttpResponse } from './response.ts';
@@ -43,7 +44,7 @@ const SLICE_BYTES = 131_072;
  * Sends the answer; `isLast` says whether it is the connection's last one. A promise comes back for pieces and large bodies: it settles when they are sent, and rejects with what
  * their source threw.
  */
-export function send(outgoing: ServerResponse, response: HttpResponse, req: SentTo, isLast: boolean, sending: Sending): Promise<void> | undefined {
+export function send(outgoing: SentMessage, response: HttpResponse, req: SentTo, isLast: boolean, sending: Sending): Promise<void> | undefined {
   const { status, body } = response;
   const isHead = req.method === 'HEAD';
   if (hasNoContent(status) || body === null) {
@@ -64,13 +65,17 @@ export function send(outgoing: ServerResponse, response: HttpResponse, req: Sent
     return discard(body);
   }
   const length = typeof body === 'string' ? Buffer.byteLength(body) : body.byteLength;
-  outgoing.writeHead(status, headOf(response, req, isLast, sending, length));
-  if (isHead) outgoing.end();
-  else if (length > SLICE_BYTES) return sendPieces(outgoing, [body].values(), length, sending.slow, req.id);
-  else {
-    outgoing.end(body);
-    if (outgoing.writableLength !== 0) sending.slow.watch(outgoing, req.id);
+  if (isHead || length > SLICE_BYTES) {
+    outgoing.writeHead(status, headOf(response, req, isLast, sending, length));
+    if (!isHead) return sendPieces(outgoing, [body].values(), length, sending.slow, req.id);
+    outgoing.end();
+    return undefined;
   }
+  const isAscii = length === body.length && response.isAsMade;
+  const head = headOf(response, req, isLast, sending, -1);
+  if (isDisposed(head)) sendCounted(outgoing, status, head, body, length);
+  else outgoing.sendWhole(status, head, body, isAscii);
+  if (outgoing.writableLength !== 0) sending.slow.watch(outgoing, req.id);
   return undefined;
 }
 
@@ -87,7 +92,7 @@ function headOf(response: HttpResponse, req: SentTo, isLast: boolean, { securesC
     fields = response.fields(isSecure);
   }
   let head: (string | number)[];
-  if (fields.length === 2 && length >= 0) head = [fields[0]!, fields[1]!, idField, req.id, 'Content-Length', length]; // what most answers are: one allocation
+  if (fields.length === 2 && length < 0) head = [fields[0]!, fields[1]!, idField, req.id]; // what most answers are: one allocation
   else {
     head = [...fields, idField, req.id];
     if (length >= 0) head.push('Content-Length', length);
@@ -95,6 +100,18 @@ function headOf(response: HttpResponse, req: SentTo, isLast: boolean, { securesC
   if (response.status === UPGRADE_REQUIRED) head.push('Connection', isLast ? 'Upgrade, close' : 'Upgrade'); // it names its Upgrade (RFC 9110 §7.8)
   else if (isLast) head.push('Connection', 'close');
   return head as string[]; // the type has no numbers; node:http takes them
+}
+
+/** Whether it names a file: node:http, once it knows the length, takes the characters of that field for bytes in UTF-8. */
+function isDisposed(head: readonly string[]): boolean {
+  return findField(head, 'content-disposition') !== undefined;
+}
+
+/** The length comes last, when the other fields have been written. */
+function sendCounted(outgoing: ServerResponse, status: number, head: string[], body: string | Uint8Array, length: number): void {
+  head.push('Content-Length', String(length));
+  outgoing.writeHead(status, head);
+  outgoing.end(body);
 }
 
 function sendEndless(outgoing: ServerResponse, pieces: EndlessPieces, { endless, slow }: Sending, id: string): Promise<void> | undefined {

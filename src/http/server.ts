@@ -13,6 +13,7 @@ import { BUSY, ConnectionLimits, refusalOf } from './connection-limits.ts';
 import { allowHalfClose } from './half-close.ts';
 import { ReceivedMessage } from './incoming.ts';
 import { USUAL_LIMITS } from './limits.ts';
+import { SentMessage } from './outgoing.ts';
 import { discard, isPieces } from './pieces.ts';
 import { TransportRequest } from './request.ts';
 import { judgeHead } from './request-head.ts';
@@ -98,7 +99,7 @@ export class HttpServer {
   #adopted: Set<Socket> | undefined;
   #whenAlone: (() => void) | undefined;
   /** One listener for every answer: it finds the request on the answer that it is called for. */
-  readonly #onClose: (this: ServerResponse) => void;
+  readonly #onClose: (this: SentMessage) => void;
   readonly #sending: Sending;
   readonly #sockets: OpenSockets;
   /** Tells clients that leave from those that have ended their side only. */
@@ -108,7 +109,7 @@ export class HttpServer {
   constructor(app: ServedApplication, secure?: SecureTransport) {
     const { clock, log, limits = USUAL_LIMITS, longestRequestMs } = app;
     this.#app = app;
-    const closed = (outgoing: Exchange): void => this.#closed(outgoing);
+    const closed = (outgoing: SentMessage): void => this.#closed(outgoing);
     this.#onClose = function () { closed(this); };
     this.#limits = limits;
     this.#crowd = new ConnectionLimits({ limits, clock, log, meter: app.connections });
@@ -118,6 +119,7 @@ export class HttpServer {
     this.#sending = { slow, endless: new Set(), securesCookies: app.securesCookies };
     const options: ServerOptions<typeof ReceivedMessage> = {
       IncomingMessage: ReceivedMessage,
+      ServerResponse: SentMessage as never, // it does not say what it answers, as the type would have it
       requestTimeout,
       headersTimeout: Math.min(limits.headersTimeoutMs, requestTimeout), // node:http refuses a longer one
       keepAliveTimeout: limits.keepAliveTimeoutMs,
@@ -127,7 +129,7 @@ export class HttpServer {
       requireHostHeader: false, // node:http refuses without a body; see request-head.ts
       shouldUpgradeCallback: (incoming) => this.#sockets.isAskedFor(incoming), // others are answered as they stand: nobody here speaks another protocol (RFC 9110 §7.8)
     };
-    const listener: RequestListener = (incoming, outgoing) => this.#onRequest(incoming, outgoing);
+    const listener: RequestListener = (incoming, outgoing) => this.#onRequest(incoming, outgoing as SentMessage);
     this.#secure = secure;
     this.#server = secure?.createServer(options, listener) ?? createServer(options, listener);
     this.#server.maxHeadersCount = 0; // beyond it node:http drops fields and says nothing; see request-head.ts
@@ -140,10 +142,10 @@ export class HttpServer {
       closed: () => this.#leaveSocket(),
     });
     this.#server.on('upgrade', (incoming, socket, head) => this.#sockets.onUpgrade(incoming, socket as Socket, head));
-    this.#server.on('checkExpectation', (incoming: IncomingMessage, outgoing) => this.#onRequest(incoming, outgoing));
+    this.#server.on('checkExpectation', (incoming: IncomingMessage, outgoing) => this.#onRequest(incoming, outgoing as SentMessage));
     this.#server.on('checkContinue', (incoming: IncomingMessage, outgoing) => {
       continueLater(incoming, outgoing);
-      this.#onRequest(incoming, outgoing);
+      this.#onRequest(incoming, outgoing as SentMessage);
     });
     app.connections?.watch(this.#server);
     this.#crowd.watch(this.#server, this.isSecure ? 'secureConnection' : 'connection');
@@ -234,7 +236,7 @@ export class HttpServer {
 
   get #identity(): RequestIdentity { return this.#app.defaults.identity ?? USUAL_IDENTITY; }
 
-  #onRequest(incoming: IncomingMessage, outgoing: ServerResponse): void {
+  #onRequest(incoming: IncomingMessage, outgoing: SentMessage): void {
     const connection = connectionOf(incoming.socket);
     if (connection.hasSaidClose) return void incoming.socket.pause(); // sent behind our "Connection: close": not to be processed (RFC 9112 §9.6)
     const req = this.#begin(incoming, outgoing, connection);
@@ -250,13 +252,13 @@ export class HttpServer {
     }
   }
 
-  #begin(incoming: IncomingMessage, outgoing: ServerResponse, connection: Connection): TransportRequest {
+  #begin(incoming: IncomingMessage, outgoing: SentMessage, connection: Connection): TransportRequest {
     this.#inFlight++;
     connection.enter(outgoing);
     const req = new TransportRequest(incoming, outgoing, this.#app.defaults);
     req.connection = connection;
     req.startedMs = this.#app.clock.monotonicMs();
-    (outgoing as Exchange)[REQUEST] = req;
+    outgoing.request = req;
     outgoing.on('close', this.#onClose);
     return req;
   }
@@ -266,7 +268,7 @@ export class HttpServer {
     if (limitMs !== this.#app.longestRequestMs) deadlines.watch(incoming, req.startedMs + limitMs); // else node:http does
   }
 
-  #answer(req: TransportRequest, incoming: IncomingMessage, outgoing: ServerResponse, response: HttpResponse): void {
+  #answer(req: TransportRequest, incoming: IncomingMessage, outgoing: SentMessage, response: HttpResponse): void {
     this.#app.count(req, response, this.#app.clock.monotonicMs() - req.startedMs);
     req.isAnswered = true;
     const connection = req.connection!; // #begin() has set it
@@ -342,9 +344,9 @@ export class HttpServer {
   }
 
   /** Nothing more goes out. A handler that still runs is waited for: #answer() ends its request. */
-  #closed(outgoing: Exchange): void {
-    const req = outgoing[REQUEST]!;
-    req.connection!.leave(outgoing); // as above
+  #closed(outgoing: SentMessage): void {
+    const req = outgoing.request!; // as above
+    req.connection!.leave(outgoing);
     if (req.isAnswered) this.#end(req);
   }
 
@@ -377,8 +379,8 @@ export class HttpServer {
   }
 
   /** An ordinary answer, the last of its connection. */
-  #refuseUpgrade(req: TransportRequest, outgoing: Exchange, response: HttpResponse): void {
-    outgoing[REQUEST] = req;
+  #refuseUpgrade(req: TransportRequest, outgoing: SentMessage, response: HttpResponse): void {
+    outgoing.request = req;
     req.connection!.hasSaidClose = true; // #beginUpgrade() has set it
     try {
       send(outgoing, response, req, true, this.#sending)?.catch((error: unknown) => this.#onSourceFailure(req, error));
@@ -390,12 +392,6 @@ export class HttpServer {
     }
   }
 }
-
-/** An answer that knows what it answers. */
-interface Exchange extends ServerResponse {
-  [REQUEST]?: TransportRequest;
-}
-const REQUEST: unique symbol = Symbol('request');
 
 /**
  * "100 Continue" when the body is first read, and never before an answer that does without it: a client that waits for it then

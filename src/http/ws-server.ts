@@ -6,12 +6,12 @@
  *
  * What an open socket keeps of its request is its fields: node:http's objects, several KB, are let go of.
  */
-import { ServerResponse } from 'node:http';
 import { ClientDisconnected } from '../errors.ts';
 import { connectionOf } from './connection.ts';
+import { SentMessage } from './outgoing.ts';
 import { TransportRequest, pathOf } from './request.ts';
 import { HttpResponse } from './response.ts';
-import { CLOSE } from './ws-frames.ts';
+import { CLOSE } from './ws-codes.ts';
 import { asksForWebSocket } from './ws-handshake.ts';
 import { SwitchingProtocols, headOf } from './ws-upgrade.ts';
 import type { IncomingMessage } from 'node:http';
@@ -37,7 +37,7 @@ export interface UpgradeHost {
   /** Counts a request. Answers what refuses it, before the application sees it. */
   begin(req: TransportRequest, incoming: IncomingMessage): HttpResponse | undefined;
   /** Sends an ordinary answer, the last of its connection. */
-  refuse(req: TransportRequest, outgoing: ServerResponse, response: HttpResponse): void;
+  refuse(req: TransportRequest, outgoing: SentMessage, response: HttpResponse): void;
   /** A request that has begun is answered. */
   answered(): void;
   /** A socket is gone. */
@@ -174,7 +174,7 @@ export class OpenSockets {
   }
 
   #refuse(req: TransportRequest, outgoing: UpgradeOutgoing, incoming: IncomingMessage, socket: Socket, response: HttpResponse): void {
-    const answer = new ServerResponse(incoming);
+    const answer = new SentMessage(incoming);
     answer.assignSocket(socket);
     answer.once('finish', () => {
       answer.detachSocket(socket);

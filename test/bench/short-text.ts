@@ -17,7 +17,7 @@ interface Slices {
 type Way = (bytes: Buffer, at: number, end: number) => string;
 
 const WAYS: Readonly<Record<string, Way>> = {
-  toString: (bytes, at, end) => bytes.toString('utf8', at, end),
+  'toString()': (bytes, at, end) => bytes.toString('utf8', at, end),
   utf8Slice: (bytes, at, end) => (bytes as unknown as Slices).utf8Slice(at, end),
   latin1Slice: (bytes, at, end) => (bytes as unknown as Slices).latin1Slice(at, end),
   shortAscii: (bytes, at, end) => shortAscii(bytes, at, end) ?? (bytes as unknown as Slices).utf8Slice(at, end),

@@ -50,7 +50,7 @@ for (const [what, files, message] of [
   ['a number twice', { '0001_a.up.sql': UP, '0001_b.up.sql': UP }, /0001_a\.up\.sql and 0001_b\.up\.sql have the same number/],
   ['a down file alone', { '0001_a.up.sql': UP, '0002_b.down.sql': UP }, /0002_b\.down\.sql has no 0002_b\.up\.sql beside it/],
   ['a down file of another name', { '0001_a.up.sql': UP, '0001_b.down.sql': UP }, /0001_b\.down\.sql has no 0001_b\.up\.sql/],
-  ['a file without a statement', { '0001_a.up.sql': '-- nothing yet\n' }, /0001_a\.up\.sql": there is no statement in it/],
+  ['a file without a statement', { '0001_a.up.sql': '-- nothing yet\n' }, /0001_a\.up\.sql": there is no statement in it: write one, or remove/],
   ['a quote without an end', { '0001_a.up.sql': "\n\nselect 'a;" }, /0001_a\.up\.sql": line 3: the quote ' has no end/],
   ['a transaction of its own', { '0001_a.up.sql': `${UP}\nBEGIN;\n${UP}\nCOMMIT;` }, /line 2: "begin" begins or ends a transaction/],
   ['a pragma that does nothing in a transaction', { '0001_a.up.sql': 'pragma foreign_keys = off;' }, /line 1: "pragma foreign_keys" does nothing inside a transaction: write "-- svc: no-foreign-keys"/],

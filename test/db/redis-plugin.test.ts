@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { Depends, IdempotencyMiddleware, RateLimitMiddleware, SessionMiddleware, Svc, cached, systemClock } from '../../src/index.ts';
-import { RedisCache, RedisPlugin, RedisRateLimitStore, RedisRecordStore, redis } from '../../src/db/index.ts';
+import { Redis, RedisCache, RedisPlugin, RedisRateLimitStore, RedisRecordStore, RedisRoomBus, redis } from '../../src/db/index.ts';
 import { TestClient } from '../../src/testing.ts';
 import { fault } from '../contract/database.ts';
 import { collectedLog } from '../support/collected-log.ts';
@@ -40,6 +40,23 @@ test('RedisPlugin gives handlers its client, is ready while the server is there,
   const metrics = await (await client.get('/metrics')).text();
   for (const line of [/svc_redis_command_seconds_count\{redis="redis"\} \d/, /svc_redis_events_total\{redis="redis",event="lost"\} 1/, /svc_redis_events_total\{redis="redis",event="connected"\} 2/, /svc_redis_disconnected 0/, /svc_redis_pending 0/]) assert.match(metrics, line);
   for (const event of ['redis_opened', 'redis_not_reached', 'redis_reached_again']) assert.equal(events.filter((line) => line['event'] === event).length, 1, event);
+});
+
+test('an application that has started hears at once what others send to rooms', async (t) => {
+  if (!needsRedis(t)) return;
+  const server = await RedisServer.start(t);
+  await using other = new Redis(server.url);
+  await other.open();
+  const elsewhere = new RedisRoomBus(other);
+  const plugin = new RedisPlugin(server.url);
+  const app = new Svc({ logger: collectedLog().logger, env: 'test', roomBus: new RedisRoomBus(plugin.client) });
+  app.register(plugin);
+  t.after(() => app.shutdown());
+  await app.startup();
+  const heard = Promise.withResolvers<string>();
+  app.rooms.join('tea', { deliver: (message) => heard.resolve(message.payload.toString()) });
+  elsewhere.publish('tea', Buffer.from(`${'o'.repeat(12)}hello`), true); // as Rooms writes it: who sends, then the text
+  assert.equal(await heard.promise, 'hello');
 });
 
 test('an application does not start without its Redis, unless it is told to', async (t) => {

@@ -7,6 +7,7 @@ import { inspect } from 'node:util';
 import { CSRFMiddleware, HttpResponse, JSONResponse, SessionMiddleware, StreamingResponse, Svc, csrfField, csrfToken } from 'svc';
 import { ManualClock } from 'svc/testing';
 import { SESSION } from '../../src/http/state.ts';
+import { cpuMs } from '../support/cpu-time.ts';
 import { NEXT_SECRET, SECRET, Site, cookieParts, stored } from '../support/session-site.ts';
 import { seeded } from '../support/random.ts';
 import type { CSRFOptions, HttpRequest, Middleware, Session } from 'svc';
@@ -203,10 +204,10 @@ test('X11 X-Forwarded-Host and X-Forwarded-Proto of anybody do not make an origi
 test('X12 a token of 10 kB, an empty one and one of other characters are refused at once', async () => {
   await using protectedSite = site();
   await tokenFrom(protectedSite, login);
-  const startedMs = performance.now();
+  const startedMs = cpuMs();
   for (const text of ['x'.repeat(10_000), '', '.', 'x'.repeat(87), `${'é'.repeat(43)}.${'a'.repeat(43)}`]) assert.equal(await post(protectedSite, {}, { form: { _csrf_token: text } }), 403);
   assert.equal(await post(protectedSite, { 'x-csrf-token': 'x'.repeat(10_000) }), 403);
-  assert.ok(performance.now() - startedMs < 1_000);
+  assert.ok(cpuMs() - startedMs < 1_000);
   assert.deepEqual([...new Set(reasons(protectedSite))], ['token_malformed']);
 });
 

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { HeaderList, bare, findField, isFieldValue, isToken, parseParameters, viewOf } from '../../src/http/headers.ts';
+import { cpuMs } from '../support/cpu-time.ts';
 
 test('isToken() takes the characters of RFC 9110 §5.6.2 and no others', () => {
   const tchar = "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
@@ -120,7 +121,7 @@ for (const [field, value, parameters] of [
 }
 
 test('parseParameters() takes time in proportion to what it reads', () => {
-  const started = performance.now();
+  const started = cpuMs();
   for (const field of [`a;${' '.repeat(50_000)}`, `a;x="${'\\'.repeat(50_001)}`, `a${';'.repeat(50_000)}`, `a;x="${'\\a'.repeat(25_000)}`]) parseParameters(field);
-  assert.ok(performance.now() - started < 500);
+  assert.ok(cpuMs() - started < 500);
 });

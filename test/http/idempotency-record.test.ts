@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { HttpResponse, StreamingResponse } from 'svc';
 import { decodeRecord, encodeRecord, fingerprint, isFinal, readIdempotencyKey, recordKey, recordOf, replay } from '../../src/http/idempotency-record.ts';
+import { cpuMs } from '../support/cpu-time.ts';
 import { seeded } from '../support/random.ts';
 import type { IdempotencyRecord } from '../../src/http/idempotency-record.ts';
 
@@ -48,9 +49,9 @@ test('readIdempotencyKey() agrees with the algorithm of RFC 9651 on generated st
   }
   assert.ok(keys > 1_000, String(keys));
   for (const hostile of [`"a"${' ;a'.repeat(340)}!`, `"a"${';a="'.repeat(250)}!`, `"${'\\\\'.repeat(511)}`, `"a";${' '.repeat(1_000)}!`]) {
-    const startedMs = performance.now();
+    const startedMs = cpuMs();
     assert.equal(readIdempotencyKey(hostile), undefined);
-    assert.ok(performance.now() - startedMs < 50, hostile.slice(0, 10));
+    assert.ok(cpuMs() - startedMs < 50, hostile.slice(0, 10));
   }
 });
 

@@ -356,7 +356,9 @@ test('order, place and principal are findings', () => {
   assert.deepEqual(findings(app().use(once()).use({ kind: 'compression', handle: (_req, next) => next() })), [['warning', mine]]);
   assert.deepEqual(findings(app().use(once()).use(new CORSMiddleware({ origins: '*' }))), [['error', 'middleware cors']]);
   const inMemory = (workers: number, options: object): string[] => new Svc({ authSecret: SECRET, config: { workers } }).use(new IdempotencyMiddleware({ principal: () => 'x', ...options })).check().findings.filter(({ rule }) => rule === 'SVC403').map(({ subject }) => subject);
-  assert.deepEqual([inMemory(2, {}), inMemory(1, {}), inMemory(2, { store: new MemoryRecordStore() })], [[mine], [], []]);
+  const memory = new MemoryRecordStore();
+  const elsewhere = Object.fromEntries((['get', 'set', 'add', 'replace', 'delete'] as const).map((name) => [name, () => undefined])); // of another class: nothing is known of it
+  assert.deepEqual([inMemory(2, {}), inMemory(1, {}), inMemory(2, { store: memory }), inMemory(1, { store: memory }), inMemory(2, { store: elsewhere })], [[mine], [], [mine], [], []]);
   const routes = (made: Svc): Svc => made.post('/open', { public: true }, () => 1).get('/read', () => 1).post('/out', { public: true, meta: { idempotency: false } }, () => 1)
     .post('/keyed', { security: { scheme: 'bearer', scopes: [], roles: [] } }, () => 1);
   assert.deepEqual(findings(routes(app().use(new IdempotencyMiddleware()))), [['warning', 'POST /open']]);

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { parsePairs } from '../../src/http/query.ts';
+import { cpuMs } from '../support/cpu-time.ts';
 import { seeded } from '../support/random.ts';
 
 test('parsePairs() agrees with URLSearchParams on generated input', () => {
@@ -43,8 +44,8 @@ test('parsePairs() answers undefined beyond maxPairs, and not at it', () => {
 
 test('parsePairs() reads many names before one long name in a time that grows with the text', () => {
   const text = `${'a&'.repeat(999)}${'a'.repeat(9_900_000)}`;
-  const startedMs = performance.now();
+  const startedMs = cpuMs();
   assert.equal(parsePairs(text)!.size, 1_000);
   assert.equal(parsePairs(`${text}=b`)!.getAll('a').length, 999);
-  assert.ok(performance.now() - startedMs < 1_000);
+  assert.ok(cpuMs() - startedMs < 1_000);
 });

@@ -330,6 +330,12 @@ test('SVC121: a rateLimit that nobody keeps, two layers of one name, and rules t
   assert.deepEqual(rules({ path: '/a/b/c/d/e' }, { path: '/files/{name}' }, { path: '/login/x' }).length, 3);
 });
 
+test('SVC403: limits in the memory of each of several processes, also in a store that was given', () => {
+  const found = (workers: number, options: RateLimitOptions): number => new Svc({ config: { workers } }).use(new RateLimitMiddleware(options)).check().findings.filter(({ rule }) => rule === 'SVC403').length;
+  const store = new MemoryRateLimitStore();
+  assert.deepEqual([found(2, {}), found(2, { store }), found(1, {}), found(1, { store }), found(2, { store: { take: (...args) => store.take(...args) } })], [1, 1, 0, 0, 0]);
+});
+
 for (const [options, code] of [
   [{ perMin: 5 }, 'E_OPTION_UNKNOWN'], [{ perMinute: 0 }, 'E_OPTION_RANGE'], [{ perMinute: 1_000_001 }, 'E_OPTION_RANGE'], [{ burst: 0 }, 'E_OPTION_RANGE'], [{ key: 'ip' }, 'E_OPTION_RANGE'], [{ name: 'a b' }, 'E_OPTION_RANGE'], [{ rules: {} }, 'E_OPTION_RANGE'],
   [{ rules: [{ path: 'login' }] }, 'E_PATH_TEMPLATE'], [{ rules: [{}] }, 'E_PATH_TEMPLATE'], [{ rules: [{ path: '/', perMinutes: 5 }] }, 'E_OPTION_UNKNOWN'], [{ rules: [{ path: '/', methods: ['get'] }] }, 'E_OPTION_RANGE'], [{ rules: [{ path: '/', methods: [] }] }, 'E_OPTION_RANGE'],

@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { Svc } from '../../src/app.ts';
 import { MemoryRoomBus } from '../../src/stores.ts';
 import { Rooms } from '../../src/http/rooms.ts';
 import { collectedLog } from '../support/collected-log.ts';
 import type { RoomMember } from '../../src/http/rooms.ts';
+import type { RoomBus } from '../../src/stores.ts';
 
 function member(): RoomMember & { readonly got: string[] } {
   const got: string[] = [];
@@ -75,4 +77,21 @@ test('Rooms send nothing on that came over the bus and is no message', () => {
   bus.publish('a', frame([0xff]), false);
   bus.publish('a', frame([0x6f, 0x6b]), true);
   assert.deepEqual(one.got, [`bytes ${Buffer.of(0xff).toString()}`, 'text ok']);
+});
+
+test('an application serves once its bus has settled', async () => {
+  const settled = Promise.withResolvers<void>();
+  const steps: string[] = [];
+  const bus: RoomBus = {
+    publish: () => undefined, subscribe: () => (steps.push('subscribed'), { [Symbol.dispose]: () => undefined }),
+    settled: () => (steps.push('asked'), settled.promise.then(() => void steps.push('settled'))),
+  };
+  const app = new Svc({ logger: collectedLog().logger, env: 'test', roomBus: bus });
+  app.onStartup(() => void steps.push('hook'));
+  const starting = app.startup().then(() => steps.push('started'));
+  while (!steps.includes('asked')) await new Promise((resolve) => setImmediate(resolve));
+  settled.resolve();
+  await starting;
+  await app.shutdown();
+  assert.deepEqual(steps, ['subscribed', 'asked', 'settled', 'hook', 'started']);
 });

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { RoutingTable, allowOf } from '../../src/http/router.ts';
+import { cpuMs } from '../support/cpu-time.ts';
 import { referenceMatch } from '../support/router-reference.ts';
 import { seeded } from '../support/random.ts';
 import type { ReferenceRoute } from '../support/router-reference.ts';
@@ -126,9 +127,9 @@ test('RoutingTable agrees with the reference on generated tables, paths and meth
 
 test('RoutingTable takes 10,000 routes in 150 ms, and finds each', () => {
   const templates = Array.from({ length: 10_000 }, (_, n) => [`/s${n}/list`, `/r${n}/{id:int}`, `/r${n}/{id:int}/part/{part}`, `/x/${n}/{rest:path}`, `/{a}/y${n}`][n % 5]!);
-  const started = performance.now();
+  const started = cpuMs();
   const table = tableOf(...templates.map((template) => ['GET', template] as const));
-  const elapsedMs = performance.now() - started;
+  const elapsedMs = cpuMs() - started;
   assert.ok(elapsedMs < 150 * 3, `${elapsedMs} ms`); // three times the aim: other things run beside it
   for (const template of templates) assert.ok(found(table, 'GET', template.replace('{id:int}', '1').replace('{part}', 'p').replace('{rest:path}', 'r/s').replace('{a}', 'q')).startsWith(`GET ${template}`));
 });
@@ -138,8 +139,8 @@ test('RoutingTable.match() is fast on pathological paths in a branching table', 
   const templates = Array.from({ length: 4 ** 5 }, (_, code) => `/${Array.from({ length: 5 }, (_, at) => kinds[Math.floor(code / 4 ** at) % 4]!.replace('a', `a${at}`)).join('/')}/end`);
   const table = tableOf(...templates.map((template) => ['GET', template] as const));
   const paths = ['/1/1/1/1/1/never', `/${'1'.repeat(16_000)}`, '/1'.repeat(8_000), '/'.repeat(16_000), '/%2F'.repeat(4_000), `/1/1/1/1/${'1'.repeat(15_000)}/no`];
-  const started = performance.now();
+  const started = cpuMs();
   for (const path of paths) assert.equal(table.match('GET', path).kind, 'none');
-  const elapsedMs = performance.now() - started;
+  const elapsedMs = cpuMs() - started;
   assert.ok(elapsedMs < 500, `${elapsedMs} ms`);
 });

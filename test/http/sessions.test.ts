@@ -8,6 +8,7 @@ import { ManualClock } from 'svc/testing';
 import { parseCookies, serializeCookie } from '../../src/http/cookies.ts';
 import { ProtectedValues } from '../../src/http/signed-values.ts';
 import { Keyring } from '../../src/keys.ts';
+import { cpuMs } from '../support/cpu-time.ts';
 import { NEXT_SECRET, SECRET, Site, cookieParts, stored } from '../support/session-site.ts';
 import type { CookieOptions, HttpRequest, SessionCookieOptions, SessionOptions } from 'svc';
 import type { SiteOptions } from '../support/session-site.ts';
@@ -266,9 +267,9 @@ test('S14 of several cookies of one name the first counts, and only the one with
 });
 
 test('S15 64 kB of cookies, 1,000 cookies and __proto__ cost little and mean nothing', async () => {
-  const startedMs = performance.now();
+  const startedMs = cpuMs();
   for (const field of ['a=1;'.repeat(16_000), Array.from({ length: 1_000 }, (_, index) => `c${index}=${'x'.repeat(50)}`).join('; '), `svc_session=${'s1.a.1.1.'.repeat(7_000)}`, '='.repeat(64_000), ';'.repeat(64_000)]) parseCookies(field);
-  assert.ok(performance.now() - startedMs < 500);
+  assert.ok(cpuMs() - startedMs < 500);
   await using site = new Site();
   await site.visit(setUser);
   const good = site.client.cookies.get('svc_session')!;

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import { Keyring } from '../../src/keys.ts';
 import { ProtectedValues } from '../../src/http/signed-values.ts';
+import { cpuMs } from '../support/cpu-time.ts';
 import { seeded } from '../support/random.ts';
 import type { Protection, ValueRefusal } from '../../src/http/signed-values.ts';
 
@@ -89,9 +90,9 @@ for (const protection of BOTH) {
     const text = values(protection).write('a', 'x'.repeat(4_000), TIMES);
     assert.equal(reasonOf(values(protection), 'a', text), 'malformed');
     assert.equal(reasonOf(new ProtectedValues(Keyring.of(NEW), 'test', protection, 10_000), 'a', text), 'valid');
-    const startedMs = performance.now();
+    const startedMs = cpuMs();
     assert.equal(reasonOf(values(protection), 'a', `${protection === 'signed' ? 's1' : 'e1'}.${'a.'.repeat(10_000_000)}`), 'malformed');
-    assert.ok(performance.now() - startedMs < 100);
+    assert.ok(cpuMs() - startedMs < 100);
   });
 }
 

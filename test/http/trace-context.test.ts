@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { readTraceContext, traceHeaders } from '../../src/http/trace-context.ts';
+import { cpuMs } from '../support/cpu-time.ts';
 import { seeded } from '../support/random.ts';
 import { fakeRequest } from '../support/transport.ts';
 
@@ -91,12 +92,12 @@ test('readTraceContext() takes from random texts what it would send itself, and 
     const again = readTraceContext(sent, tracestate);
     assert.deepEqual([again.traceId, again.isSampled, again.state], [context.traceId, context.isSampled, context.state]);
   }
-  const begunMs = performance.now();
+  const begunMs = cpuMs();
   for (const long of [' '.repeat(16_000), ','.repeat(16_000), `foo=${' '.repeat(16_000)}x\x01`, `foo=1${' '.repeat(16_000)}\x01`, `${'a'.repeat(16_000)}`, `${VALID}-${'-'.repeat(16_000)}`]) {
     readTraceContext(long, long);
     readTraceContext(VALID, long);
   }
-  assert.ok(performance.now() - begunMs < 1_000);
+  assert.ok(cpuMs() - begunMs < 1_000);
 });
 
 test('traceHeaders() gives each call a span of its own, in the trace of the request', () => {

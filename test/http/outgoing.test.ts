@@ -1,0 +1,68 @@
+import assert from 'node:assert/strict';
+import { ServerResponse } from 'node:http';
+import { test } from 'node:test';
+import { HttpResponse, Svc, reply } from 'svc';
+import { collectedLog } from '../support/collected-log.ts';
+import { RawClient } from '../support/raw-http.ts';
+
+/** An application on a free port, and one connection to it. */
+async function serve(declare: (app: Svc) => void): Promise<{ client: RawClient; events: Record<string, unknown>[] } & AsyncDisposable> {
+  const { logger, events } = collectedLog();
+  const app = new Svc({ logger });
+  declare(app);
+  const { port, close } = await app.run({ port: 0, handleSignals: false, drainSeconds: 1 });
+  const client = await RawClient.open(port);
+  return { client, events, async [Symbol.asyncDispose]() { await client[Symbol.asyncDispose](); await close(); } };
+}
+
+for (const [what, body, bytes] of [
+  ['text in ASCII', 'plain', 'plain'], ['text in Latin-1', 'café', 'café'], ['other text', '☕ and 🍵', '☕ and 🍵'], ['a lone surrogate', 'a\ud800b', 'a\ufffdb'],
+  ['bytes', Buffer.from('☕'), '☕'], ['control characters', '\0\x7f\r\n\r\n', '\0\x7f\r\n\r\n'],
+] as const) {
+  test(`SentMessage sends ${what} whole, with its length in bytes, also to a second request and with fields`, async () => {
+    await using it = await serve((app) => app.get('/', () => body).get('/fields', () => reply(body, 201, { 'X-Other': 'one' })));
+    for (const path of ['/', '/fields', '/']) {
+      const answer = await it.client.get(path).answer();
+      assert.equal(answer.text(), bytes);
+      assert.equal(answer.field('content-length'), String(Buffer.byteLength(bytes)));
+      assert.equal(answer.field('transfer-encoding'), undefined);
+      assert.equal(answer.field('x-other'), path === '/fields' ? 'one' : undefined);
+      assert.match(answer.field('x-request-id') ?? '', /^[\da-f-]{36}$/);
+    }
+  });
+}
+
+test('SentMessage sends the characters of a Content-Disposition as those of other fields, whatever node:http makes of them with a known length', async () => {
+  const fields = { 'Content-Disposition': 'inline; filename="caf\xe9"', 'X-Other': 'caf\xe9' };
+  await using it = await serve((app) => app.get('/', () => reply('text', 200, fields)));
+  const answer = await it.client.get('/').answer();
+  assert.equal(answer.field('content-disposition'), `inline; filename="${answer.field('x-other')!}"`);
+  assert.equal(answer.text(), 'text');
+});
+
+test('SentMessage whose fields node:http refuses becomes a 500 of the same connection, which serves on', async () => {
+  await using it = await serve((app) => app.get('/', () => {
+    const response = new HttpResponse('text');
+    response.headers.flat.push('X-Broken', 'a\nb');
+    return response;
+  }).get('/good', () => 'good'));
+  const answer = await it.client.get('/').answer();
+  assert.equal(answer.status, 500);
+  assert.equal(answer.field('x-broken'), undefined);
+  assert.equal(answer.field('content-length'), '0');
+  assert.equal((await it.client.get('/good').answer()).text(), 'good');
+  assert.deepEqual(it.events.filter(({ level }) => level === 'error').map(({ event }) => event), ['response_refused']);
+});
+
+test('SentMessage asks for its head through writeHead(), where tools that patch it find the status', async (context) => {
+  const { writeHead } = ServerResponse.prototype;
+  const seen: number[] = [];
+  ServerResponse.prototype.writeHead = function (this: ServerResponse, ...args: never[]) {
+    seen.push(args[0]!);
+    return Reflect.apply(writeHead, this, args) as ServerResponse;
+  } as typeof writeHead;
+  context.after(() => { ServerResponse.prototype.writeHead = writeHead; });
+  await using it = await serve((app) => app.get('/', () => reply({ ok: true }, 202)));
+  assert.equal((await it.client.get('/').answer()).status, 202);
+  assert.deepEqual(seen, [202]);
+});
