@@ -3,11 +3,14 @@
  *
  *   src/**.ts ─ tsc ─→ .build/**.js, .d.ts      a file of each source: for stack traces of this repository, tests and benches
  *   .build    ─ join → dist/index.js …          the entry points, and whatever else is loaded by its own name
- *                      dist/part-1.js …         what they share: modules that the same entry points need are in one file
+ *                      dist/core.js             what every program needs that imports the package
+ *                      dist/part-1.js …         what other entry points share: modules that the same of them need are in one file
+ *                      dist/later-1.cjs …       what a program loads when it calls one of its functions first: see LATER
  *                      dist/types.d.ts          the declarations that the entry points reach
  *
- * A module becomes a function that runs once, with its text as it was: names never meet, and nothing is renamed. Parts lie in the
- * folder of their modules, so that `import.meta.url` means what it meant. A line that this file does not understand ends it.
+ * A module becomes a function that runs once: names never meet, and nothing is renamed. Comments stay behind, and texts are in
+ * ASCII: V8 keeps the source of what it runs, in one byte a character instead of two. What is of db/ lies in db/, for stack
+ * traces are told from those of applications by the folder. A line that this file does not understand ends it.
  */
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
@@ -56,48 +59,83 @@ interface Module {
   readonly imports: readonly Import[];
   /** What it offers, by the name inside of it. */
   readonly exports: readonly (readonly [local: string, exported: string])[];
-  /** Its text without imports and the word `export`. */
+  /** Its text without imports, comments and the word `export`. */
   readonly body: string;
+  /** That, with blanks in the place of texts. */
+  readonly mask: string;
   /** Files that it names: loaded when they are needed, or processes of their own. */
   readonly later: readonly string[];
 }
 
-/** The same text with blanks in the place of comments and of what is in strings and templates: as long, line by line. */
-export function masked(text: string): string {
-  const out: string[] = [];
-  const blank = (part: string): void => { out.push(part.replace(/[^\n]/g, ' ')); };
-  const depths: number[] = []; // of braces, where a template goes on
+interface Token {
+  readonly kind: 'comment' | 'space' | 'string' | 'regex' | 'word' | 'sign' | 'template' | 'tagged';
+  readonly text: string;
+}
+
+/** Signs and words that a value comes after. */
+const BEFORE_VALUES = /^(?:|[([{,;:=!&|?+\-*%~^<>]|return|typeof|case|in|of|yield|await|void|delete|=>)$/;
+
+/** A text in its parts, in order. A template comes in pieces: backticks and what encloses an expression are signs. A tag sees how it is written. */
+function* tokensOf(text: string): Generator<Token, void> {
+  const outer: { depth: number; kind: 'template' | 'tagged' }[] = []; // where a template goes on, at which depth of braces
   let at = 0;
   let depth = 0;
   let last = ''; // the last word or sign
-  const template = (): void => { // from behind ` or }
+  const template = function* (kind: 'template' | 'tagged'): Generator<Token, void> { // from behind ` or }
     const start = at;
     while (at < text.length && text[at] !== '`' && !(text[at] === '$' && text[at + 1] === '{')) at += text[at] === '\\' ? 2 : 1;
-    blank(text.slice(start, at));
-    if (text[at] === '`') { out.push('`'); at += 1; } else { out.push('${'); at += 2; depths.push(depth); depth = 0; }
+    yield { kind, text: text.slice(start, at) };
+    if (text[at] === '`') { yield { kind: 'sign', text: '`' }; at += 1; } else { yield { kind: 'sign', text: '${' }; at += 2; outer.push({ depth, kind }); depth = 0; }
   };
   while (at < text.length) {
     const rest = (pattern: RegExp): string | undefined => { pattern.lastIndex = at; return pattern.exec(text)?.[0]; };
     const comment = rest(/\/\/[^\n]*|\/\*[^]*?\*\//y);
+    if (comment !== undefined) { yield { kind: 'comment', text: comment }; at += comment.length; continue; }
     const space = rest(/\s+/y);
+    if (space !== undefined) { yield { kind: 'space', text: space }; at += space.length; continue; }
     const string = rest(/'(?:\\[^]|[^'\\\n])*'|"(?:\\[^]|[^"\\\n])*"/y);
+    if (string !== undefined) { yield { kind: 'string', text: string }; at += string.length; last = "'"; continue; }
+    const regex = text[at] === '/' && BEFORE_VALUES.test(last) ? rest(/\/(?:\\.|\[(?:\\.|[^\]\\\n])*\]|[^/\\[\n])+\/[a-z]*/y) : undefined;
+    if (regex !== undefined) { yield { kind: 'regex', text: regex }; at += regex.length; last = "'"; continue; }
     const word = rest(/[\w$#]+/y);
-    const regex = text[at] === '/' && /^(?:|[([{,;:=!&|?+\-*%~^<>]|return|typeof|case|in|of|yield|await|void|delete|=>)$/.test(last) ? rest(/\/(?:\\.|\[(?:\\.|[^\]\\\n])*\]|[^/\\[\n])+\/[a-z]*/y) : undefined;
-    if (comment !== undefined) { blank(comment); at += comment.length; continue; }
-    if (space !== undefined) { out.push(space); at += space.length; continue; }
-    if (string !== undefined || regex !== undefined) { const part = (string ?? regex)!; out.push(part[0]!); blank(part.slice(1, -1)); out.push(part.at(-1)!); at += part.length; last = "'"; continue; }
-    if (word !== undefined) { out.push(word); at += word.length; last = word; continue; }
+    if (word !== undefined) { yield { kind: 'word', text: word }; at += word.length; last = word; continue; }
     const sign = text[at]!;
     at += 1;
-    if (sign === '`') { out.push(sign); template(); last = '`'; continue; }
-    if (sign === '}' && depth === 0 && depths.length > 0) { out.push(sign); depth = depths.pop()!; template(); last = '`'; continue; }
+    if (sign === '`') { yield { kind: 'sign', text: sign }; yield* template(/[\w$)\]]$/.test(last) && !BEFORE_VALUES.test(last) ? 'tagged' : 'template'); last = '`'; continue; }
+    const from = sign === '}' && depth === 0 ? outer.pop() : undefined;
+    if (from !== undefined) { yield { kind: 'sign', text: sign }; depth = from.depth; yield* template(from.kind); last = '`'; continue; }
     if (sign === '{') depth += 1;
     if (sign === '}') depth -= 1;
-    out.push(sign);
+    yield { kind: 'sign', text: sign };
     last = sign;
+  }
+}
+
+/** The same text with blanks in the place of comments and of what is in strings and templates: as long, line by line. */
+export function masked(text: string): string {
+  const blank = (part: string): string => part.replace(/[^\n]/g, ' ');
+  return [...tokensOf(text)].map(({ kind, text: part }) => {
+    if (kind === 'comment' || kind === 'template' || kind === 'tagged') return blank(part);
+    return kind === 'string' || kind === 'regex' ? part[0]! + blank(part.slice(1, -1)) + part.at(-1)! : part;
+  }).join('');
+}
+
+/** The same program without comments and empty lines, its texts in ASCII. */
+export function bare(text: string): string {
+  const out: string[] = [];
+  for (const { kind, text: part } of tokensOf(text)) {
+    if (kind === 'comment' || kind === 'space') {
+      const line = part.lastIndexOf('\n');
+      let last = '';
+      while (/^\s*$/.test(out.at(-1) ?? 'x')) last = out.pop()! + last;
+      if (line !== -1) out.push(kind === 'space' ? part.slice(line) : '\n'); // a statement may end there
+      else out.push(last === '' ? kind === 'space' ? part : ' ' : last);
+    } else out.push(kind === 'string' || kind === 'regex' || kind === 'template' ? inAscii(part) : part);
   }
   return out.join('');
 }
+
+const inAscii = (text: string): string => text.replace(/[^\0-\x7f]/g, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`);
 
 /** The statements at the left edge that begin with one of these words, with where they begin and end. */
 function statements(text: string, mask: string, pattern: RegExp): { start: number; end: number; text: string }[] {
@@ -149,7 +187,8 @@ function readModule(path: string): Module {
   for (const cut of cuts.reverse()) body = body.slice(0, cut) + body.slice(cut + 'export '.length);
   if (/^(?:import|export)\b(?!\s*[.(])|^(?:await|for await)\b|^(?:const|let) .*= await\b/m.test(masked(body))) fail(`${path}: a statement that cannot be joined`);
   const later = [...body.matchAll(/\bimport\('(\.[^']+)'\)|new URL\([`'](\.\/[\w-]+)/g)].map(([, dynamic, file]) => posix.join(posix.dirname(path), dynamic ?? `${file!}.js`));
-  return { path, imports, exports, body: body.trim(), later };
+  const text_ = bare(body).trim();
+  return { path, imports, exports, body: text_, mask: masked(text_), later };
 }
 
 function fail(problem: string): never {
@@ -158,79 +197,173 @@ function fail(problem: string): never {
 
 // ── programs ──
 
-/** Modules that one set of roots needs, in one folder. */
-interface Part {
-  readonly path: string;
-  readonly modules: Module[];
-}
-
 function joinedModules(): Output[] {
   const modules = new Map(filesOf('.js').map((path) => [path, readModule(path)]));
-  const roots = rootsOf(modules);
-  const order = sorted(modules, roots);
-  const parts = partsOf(order, roots, modules);
+  const { entries, processes } = rootsOf(modules);
+  const features = Object.entries(LATER).map(([feature, pattern]): Root => ({ name: feature, modules: [...modules.keys()].filter((path) => pattern.test(path)) }));
+  const edges = new Edges(modules, new Map(features.flatMap(({ name, modules: of }) => of.map((path) => [path, name] as const))));
+  const roots = [...entries.map((path): Root => ({ name: path, modules: [path] })), ...features];
+  const parts = partsOf(sorted(modules, roots.flatMap((root) => root.modules), edges), roots, features, edges);
+  const alone = processes.map((path): Part => ({ path, kind: 'process', modules: sorted(modules, [path], EVERYTHING(modules)) }));
   const partOf = new Map(parts.flatMap((part) => part.modules.map(({ path }) => [path, part] as const)));
-  return [...parts.map((part) => ({ path: part.path, text: partText(part, partOf) })), ...[...roots, ...MEASURED].map((path) => ({ path, text: rootText(modules.get(path)!, partOf.get(path)!) }))];
+  return [
+    ...[...parts, ...alone].map((part) => ({ path: part.path, text: partText(part, partOf, part.kind === 'process' ? EVERYTHING(modules) : edges) })),
+    ...[...entries, ...MEASURED].map((path) => ({ path, text: rootText(modules.get(path)!, partOf.get(path)!) })),
+  ];
+}
+
+/**
+ * What a server that is started need not have: a line is a file, which is loaded when one of its functions is first called, or one
+ * of its classes first made. For the others such a name is a function until then, so they must do nothing else with it; nor may
+ * anything in there be needed by what is imported at once. The end of the build tells what does not fit.
+ */
+const LATER: Readonly<Record<string, RegExp>> = {
+  docs: /^docs-page/,
+  openapi: /^(?:openapi(?!-answer)|json-schema)/,
+  mcp: /^mcp-(?:arguments|calls|conversation|fields|guard|http|lines|messages|output|prompts|resources|results|server|sessions|stdio|stream|tools)\.js$/,
+  checks: /^(?:check-(?:access|blocking|contract|document|tool|deploy|live)|node-range)/,
+  migrations: /^db\/migrations/,
+  schemas: /^schema-(?:compile|text|run|output|pattern|builder|construct)\.js$/,
+  sockets: /^http\/(?:websocket|ws-(?:frames|mask|text|deflate|sender|batch|handshake|origin))\.js$/,
+  forms: /^http\/(?:form|form-parts|form-text|multipart|part-head|spool|save-file)\.js$/,
+  sessions: /^http\/(?:session-(?:keepers|records|caching|cookie)|signed-values|idempotency-record)\.js$/,
+  files: /^http\/(?:static-(?:folder|cache|path)|ranges|preconditions|media-types|disposition)\.js$/,
+  auth: /^(?:auth|auth-(?:keys|require)|jwt|jwt-json|password)\.js$/,
+  cached: /^(?:cached|cache-key|flights|clone)\.js$/,
+  memory: /^http\/memory\.js$/,
+  bodies: /^http\/(?:compressed-pieces|body-codings|trace-context)\.js$/,
+};
+
+/** A file, or a line of LATER. */
+interface Root {
+  readonly name: string;
+  readonly modules: readonly string[];
 }
 
 /** Loaded by name by test/bench/http.ts, which measures what is published. */
 const MEASURED: readonly string[] = ['http/server.js'];
 
-/** Entry points of the package, of the command, and whatever a module names. */
-function rootsOf(modules: ReadonlyMap<string, Module>): string[] {
+/** Entry points of the package and of the command; what modules load by name; and programs of their own. */
+function rootsOf(modules: ReadonlyMap<string, Module>): { entries: readonly string[]; processes: readonly string[] } {
   const { exports } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as Manifest;
   const entries = Object.values(exports).flatMap((entry) => typeof entry === 'string' ? [] : [entry.default.replace('./dist/', '')]);
-  const later = [...modules.values()].flatMap((each) => each.later).filter((path) => modules.has(path));
-  return [...new Set([...entries, 'cli.js', ...later])].sort();
+  const named = [...modules.values()].flatMap((each) => each.later).filter((path) => modules.has(path));
+  return { entries: [...new Set([...entries, 'cli.js', ...named])].filter((path) => !PROCESSES.includes(path)).sort(), processes: PROCESSES };
 }
 
-function dependenciesOf({ path, imports }: Module): string[] {
-  return imports.filter(({ specifier }) => specifier.startsWith('.')).map(({ specifier }) => posix.join(posix.dirname(path), specifier));
+/** Programs that run where nothing else of the package does: each is a whole file. */
+const PROCESSES: readonly string[] = ['db/sqlite-reader-process.js'];
+
+const targetOf = ({ path }: Module, { specifier }: Import): string => posix.join(posix.dirname(path), specifier);
+
+/** Which modules a module has at once, and which ones later. */
+class Edges {
+  readonly #modules: ReadonlyMap<string, Module>;
+  readonly #features: ReadonlyMap<string, string>;
+
+  constructor(modules: ReadonlyMap<string, Module>, features: ReadonlyMap<string, string>) {
+    this.#modules = modules;
+    this.#features = features;
+  }
+
+  /** Modules that it needs when it is made. */
+  of(each: Module): Module[] {
+    return each.imports.filter((one) => one.specifier.startsWith('.') && !this.isLater(each, one)).map((one) => this.#modules.get(targetOf(each, one)) ?? fail(`${each.path}: there is no ${one.specifier}`));
+  }
+
+  isLater(each: Module, one: Import): boolean {
+    const feature = this.#features.get(targetOf(each, one));
+    return feature !== undefined && feature !== this.#features.get(each.path) && one.names.length > 0 && one.names.every(([imported, local]) => this.#obstacle(each, one, imported, local) === undefined);
+  }
+
+  /** `function` or `class` when that is what the module exports under a name. */
+  kindOf(path: string, exported: string): string | undefined {
+    const { exports, imports, mask } = this.#modules.get(path)!;
+    const local = exports.find(([, name]) => name === exported)?.[0];
+    const from = imports.find(({ isReexport, names }) => isReexport && names.some(([, name]) => name === exported));
+    if (from !== undefined) return this.kindOf(targetOf(this.#modules.get(path)!, from), from.names.find(([, name]) => name === exported)![0]);
+    return new RegExp(String.raw`^(?:async )?(function|class)\*? ${local?.replaceAll('$', '\\$')}\b`, 'm').exec(mask)?.[1];
+  }
+
+  /** Why a name cannot be loaded later; undefined when it can. */
+  #obstacle(each: Module, one: Import, imported: string, local: string): string | undefined {
+    const kind = this.kindOf(targetOf(each, one), imported);
+    if (kind === undefined) return 'is neither function nor class';
+    if (kind === 'function') return undefined;
+    if (one.isReexport) return 'is a class that is passed on';
+    const uses = [...each.mask.matchAll(new RegExp(String.raw`(?<![\w$.#])${local.replaceAll('$', '\\$')}(?![\w$])`, 'g'))];
+    return uses.every(({ index }) => /\bnew $/.test(each.mask.slice(0, index))) ? undefined : 'is a class that more is done with than "new"';
+  }
+
+  /** Why a module of a feature is needed at once by another one, a line for each name. */
+  obstacles(each: Module): string[] {
+    return each.imports.filter((one) => one.specifier.startsWith('.') && this.#features.has(targetOf(each, one)) && this.#features.get(targetOf(each, one)) !== this.#features.get(each.path))
+      .flatMap((one) => one.names.flatMap(([imported, local]) => {
+        const obstacle = this.#obstacle(each, one, imported, local);
+        return obstacle === undefined ? [] : [`${each.path}: ${imported} of ${targetOf(each, one)} ${obstacle}`];
+      }));
+  }
 }
 
-/** Each module behind those that it imports. */
-function sorted(modules: ReadonlyMap<string, Module>, roots: readonly string[]): Module[] {
+/** Of a program of its own: it has all at once. */
+const EVERYTHING = (modules: ReadonlyMap<string, Module>): Edges => new Edges(modules, new Map());
+
+/** Each module behind those that it needs. */
+function sorted(modules: ReadonlyMap<string, Module>, roots: readonly string[], edges: Edges): Module[] {
   const order: Module[] = [];
   const state = new Map<string, 'open' | 'done'>();
-  const visit = (path: string): void => {
-    if (state.get(path) === 'done') return;
-    if (state.get(path) === 'open') fail(`${path} imports itself in a circle`);
-    const each = modules.get(path) ?? fail(`there is no ${path}`);
-    state.set(path, 'open');
-    dependenciesOf(each).forEach(visit);
-    state.set(path, 'done');
+  const visit = (each: Module): void => {
+    if (state.get(each.path) === 'done') return;
+    if (state.get(each.path) === 'open') fail(`${each.path} imports itself in a circle`);
+    state.set(each.path, 'open');
+    edges.of(each).forEach(visit);
+    state.set(each.path, 'done');
     order.push(each);
   };
-  roots.forEach(visit);
+  for (const path of roots) visit(modules.get(path) ?? fail(`there is no ${path}`));
   return order;
 }
 
-/** By folder, by the roots that need them, and by how often folders change on the way down: so parts never import each other in a circle. */
-function partsOf(order: readonly Module[], roots: readonly string[], modules: ReadonlyMap<string, Module>): Part[] {
-  const needed = new Map<string, Set<string>>();
-  const mark = (path: string, root: string): void => {
-    const by = needed.get(path) ?? new Set();
+/** Modules in one file. */
+interface Part {
+  readonly path: string;
+  readonly kind: 'core' | 'part' | 'later' | 'process';
+  readonly modules: Module[];
+}
+
+const MAIN = 'index.js';
+
+/** By the roots that need them, and by how often db/ is entered or left on the way down: so parts never import each other in a circle. */
+function partsOf(order: readonly Module[], roots: readonly Root[], features: readonly Root[], edges: Edges): Part[] {
+  const needed = new Map<Module, Set<string>>(order.map((each) => [each, new Set()]));
+  const byPath = new Map(order.map((each) => [each.path, each]));
+  const mark = (each: Module, root: string): void => {
+    const by = needed.get(each)!;
     if (by.has(root)) return;
-    needed.set(path, by.add(root));
-    for (const next of dependenciesOf(modules.get(path)!)) mark(next, root);
+    by.add(root);
+    for (const next of edges.of(each)) mark(next, root);
   };
-  for (const root of roots) mark(root, root);
-  const setOf = (path: string): string => [...needed.get(path)!].sort().join(' ');
-  const layers = new Map<string, number>();
-  for (const each of order) {
-    const below = dependenciesOf(each).filter((path) => setOf(path) === setOf(each.path)).map((path) => layers.get(path)! + (posix.dirname(path) === posix.dirname(each.path) ? 0 : 1));
-    layers.set(each.path, Math.max(0, ...below));
-  }
+  for (const { name, modules } of roots) for (const path of modules) mark(byPath.get(path)!, name);
+  const lazy = new Set(features.flatMap(({ modules }) => modules));
+  const tooEarly = order.filter((each) => lazy.has(each.path) && needed.get(each)!.has(MAIN));
+  if (tooEarly.length > 0) fail(`${tooEarly.map(({ path }) => path).join(', ')} should be loaded later, but\n${order.filter((each) => needed.get(each)!.has(MAIN)).flatMap((each) => edges.obstacles(each)).join('\n')}`);
+  const names = new Set(features.map(({ name }) => name));
+  const setOf = (each: Module): string => needed.get(each)!.has(MAIN) ? 'core' : [...needed.get(each)!].sort().join(' ');
+  const folderOf = ({ path }: Module): string => path.startsWith('db/') ? 'db' : '.';
+  const layers = new Map<Module, number>();
   const parts = new Map<string, Part>();
   const counts = new Map<string, number>();
   for (const each of order) {
-    const folder = posix.dirname(each.path);
-    const key = [folder, layers.get(each.path), setOf(each.path)].join('|');
+    const [set, folder] = [setOf(each), folderOf(each)];
+    const isCore = set === 'core';
+    layers.set(each, Math.max(0, ...edges.of(each).filter((one) => setOf(one) === set).map((one) => layers.get(one)! + (folderOf(one) === folder ? 0 : 1))));
+    const key = isCore ? set : [folder, layers.get(each), set].join('|');
     let part = parts.get(key);
     if (part === undefined) {
-      const number = (counts.get(folder) ?? 0) + 1;
-      counts.set(folder, number);
-      parts.set(key, part = { path: posix.join(folder, `part-${number}.js`), modules: [] });
+      const kind = isCore ? 'core' : [...needed.get(each)!].some((root) => names.has(root)) ? 'later' : 'part';
+      const number = (counts.get(folder + kind) ?? 0) + 1;
+      counts.set(folder + kind, number);
+      parts.set(key, part = { path: posix.join(folder, isCore ? 'core.js' : `${kind}-${number}.${kind === 'later' ? 'cjs' : 'js'}`), kind, modules: [] });
     }
     part.modules.push(each);
   }
@@ -239,26 +372,53 @@ function partsOf(order: readonly Module[], roots: readonly string[], modules: Re
 
 const idOf = (path: string): string => `$${path.replace(/\.(?:js|d\.ts)$/, '').replace(/\W/g, '_')}`;
 const relative = (from: string, to: string): string => posix.relative(posix.dirname(from), to).replace(/^(?!\.)/, './');
+/** What `$later()` knows a file by. */
+const laterName = ({ path }: Part): string => path.replace(/\.cjs$/, '');
 
-function partText(part: Part, partOf: ReadonlyMap<string, Part>): string {
+/**
+ *   core.js     also offers `$later`, which loads the file of a name, once
+ *   later-*.cjs is a function of `$core`, all that is in core.js, and `$later`: so there is one of each module, however it is loaded
+ */
+function partText(part: Part, partOf: ReadonlyMap<string, Part>, edges: Edges): string {
   const own = new Set(part.modules.map(({ path }) => path));
-  const outside = new Map<string, Set<string>>();
+  const outside = new Map<Part, Set<string>>();
+  let usesLater = false;
   for (const each of part.modules) {
-    for (const path of dependenciesOf(each)) {
+    usesLater ||= each.imports.some((one) => edges.isLater(each, one));
+    for (const { path } of edges.of(each)) {
       if (own.has(path)) continue;
-      const from = partOf.get(path)!.path;
+      const from = partOf.get(path)!;
       outside.set(from, (outside.get(from) ?? new Set()).add(idOf(path)));
     }
   }
   const builtins = builtinsOf(part);
-  const offered = new Set<string>(part.modules.map(({ path }) => path));
-  const imports = [...builtins.lines, ...[...outside].map(([from, ids]) => `import { ${[...ids].sort().join(', ')} } from '${relative(part.path, from)}';`)];
-  const bodies = part.modules.map((each) => moduleText(each, builtins));
-  return `${imports.join('\n')}\n\n${bodies.join('\n\n')}\n\nexport { ${[...offered].map(idOf).join(', ')} };\n`;
+  const bodies = part.modules.map((each) => moduleText(each, part, builtins, edges, partOf));
+  const ids = part.modules.map(({ path }) => idOf(path));
+  const listed = (names: Iterable<string>): string => `{ ${[...names].sort().join(', ')} }`;
+  const later = [...outside].filter(([{ kind }]) => kind === 'later').map(([from, names]) => `const ${listed(names)} = $later('${laterName(from)}');`);
+  if (part.kind === 'later') {
+    const core = [...outside].filter(([{ kind }]) => kind === 'core').map(([, names]) => `const ${listed(names)} = $core;`);
+    const url = part.modules.some(({ mask }) => /\bimport\.meta\b/.test(mask)) ? [`const $url = require('node:url').pathToFileURL(__filename).href;`] : [];
+    return `'use strict';\n${[...builtins.lines, ...url, `module.exports = (($core, $later) => {`, ...core, ...later, ...bodies, `return { ${ids.join(', ')} };`, '});'].join('\n')}\n`;
+  }
+  if (part.kind !== 'core' && (usesLater || later.length > 0)) {
+    const core = [...partOf.values()].find(({ kind }) => kind === 'core')!;
+    outside.set(core, (outside.get(core) ?? new Set()).add('$later'));
+  }
+  const imports = [...outside].filter(([{ kind }]) => kind !== 'later').map(([from, names]) => `import ${listed(names)} from '${relative(part.path, from.path)}';`);
+  const require = part.kind === 'core' || builtins.lines.some((line) => line.includes('$require(')) ? [`import { createRequire } from 'node:module';`, 'const $require = createRequire(import.meta.url);'] : [];
+  const loader = part.kind !== 'core' ? [] : [`const $loaded = new Map();
+const $later = (name) => {
+let all = $loaded.get(name);
+if (all === undefined) $loaded.set(name, all = $require(\`./\${name}.cjs\`)($core, $later));
+return all;
+};`];
+  const end = part.kind === 'process' ? [] : part.kind === 'core' ? [`const $core = { ${ids.join(', ')} };`, `export { $later, ${ids.join(', ')} };`] : [`export { ${ids.join(', ')} };`];
+  return `${[...imports, ...require, ...builtins.lines, ...loader, ...later, ...bodies, ...end].join('\n')}\n`;
 }
 
 /** What the quarantine of `svc check` replaces while it imports an application: whoever has it must see that. */
-const REPLACED: ReadonlySet<string> = new Set(['net', 'tls', 'dgram', 'dns', 'dns/promises', 'http', 'https', 'http2', 'child_process', 'worker_threads', 'cluster'].map((name) => `node:${name}`));
+const REPLACED: ReadonlySet<string> = new Set(['net', 'tls', 'dgram', 'dns', 'dns/promises', 'https', 'http2', 'child_process', 'worker_threads', 'cluster'].map((name) => `node:${name}`));
 
 /** What a part imports from Node. */
 interface Builtins {
@@ -268,10 +428,11 @@ interface Builtins {
 }
 
 /**
- * What modules take from Node is imported by the part under the same name: such imports see what somebody puts in the place
- * of it (`syncBuiltinESMExports`). A name that would be two things in the part, or hide a global one, gets another there.
+ * What modules take from Node is taken by the part under the same name. What may be replaced is imported, for imports see that
+ * (`syncBuiltinESMExports`). All else is required: an import reads every property, and of node:http one loads all of `fetch`,
+ * 25 ms and 13 MB. A name that would be two things in the part, or hide a global one, gets another there.
  */
-function builtinsOf({ path, modules }: Part): Builtins {
+function builtinsOf({ path, kind, modules }: Part): Builtins {
   const meanings = new Map<string, Set<string>>();
   const all = modules.flatMap(({ imports }) => imports.filter(({ specifier }) => !specifier.startsWith('.')).flatMap(({ specifier, whole, names }) => (whole === undefined ? names : [['*', whole] as const]).map(([imported, local]) => ({ specifier, imported, local }))));
   for (const { specifier, imported, local } of all) meanings.set(local, (meanings.get(local) ?? new Set()).add(`${specifier} ${imported}`));
@@ -281,16 +442,18 @@ function builtinsOf({ path, modules }: Part): Builtins {
     if (REPLACED.has(specifier)) fail(`${path}: "${local}" of ${specifier} is another thing elsewhere: give it another name where it is imported`);
     return `${nodeId(specifier)}_${imported === '*' ? 'all' : imported}`;
   };
-  const lines = new Map<string, Set<string>>();
-  for (const { specifier, imported, local } of all) {
-    const name = renamed(specifier, imported, local) ?? local;
-    lines.set(specifier, (lines.get(specifier) ?? new Set()).add(imported === '*' ? `* as ${name}` : imported === name ? name : `${imported} as ${name}`));
-  }
+  const specifiers = [...new Set(all.map(({ specifier }) => specifier))].sort();
   return {
     renamed,
-    lines: [...lines].sort(([one], [other]) => one < other ? -1 : 1).flatMap(([specifier, items]) => {
-      const [wholes, names] = [[...items].filter((item) => item.startsWith('*')), [...items].filter((item) => !item.startsWith('*')).sort()];
-      return [...wholes.map((item) => `import ${item} from '${specifier}';`), ...names.length === 0 ? [] : [`import { ${names.join(', ')} } from '${specifier}';`]];
+    lines: specifiers.flatMap((specifier) => {
+      const isLive = REPLACED.has(specifier) && kind !== 'later';
+      const taken = new Map(all.filter((one) => one.specifier === specifier).map(({ imported, local }) => [renamed(specifier, imported, local) ?? local, imported] as const));
+      const items = [...taken].filter(([, imported]) => imported !== '*' && (isLive || imported !== 'default')).map(([name, imported]) => imported === name ? name : `${imported}${isLive ? ' as' : ':'} ${name}`).sort();
+      const wholes = [...taken].filter(([, imported]) => imported === '*' || !isLive && imported === 'default').map(([name]) => name);
+      const from = isLive ? `from '${specifier}'` : `= ${kind === 'later' ? '' : '$'}require('${specifier}')`;
+      if (kind === 'later' && REPLACED.has(specifier) && items.some((item) => !/^(?:isIP|BlockList|Socket: NetSocket|isMainThread|STATUS_CODES)$/.test(item))) fail(`${path}: ${items.join(', ')} of ${specifier} may be replaced: take all of it, by its own name`);
+      const verb = isLive ? 'import' : 'const';
+      return [...wholes.map((name) => `${verb} ${isLive ? '* as ' : ''}${name} ${from};`), ...items.length === 0 ? [] : [`${verb} { ${items.join(', ')} } ${from};`]];
     }),
   };
 }
@@ -298,7 +461,9 @@ function builtinsOf({ path, modules }: Part): Builtins {
 /** Globals that a module imports by name, and that are the same thing. */
 const SAME: ReadonlySet<string> = new Set(['Buffer', 'URL', 'performance', 'crypto']);
 
-function moduleText({ path, imports, exports, body }: Module, builtins: Builtins): string {
+function moduleText(each: Module, part: Part, builtins: Builtins, edges: Edges, partOf: ReadonlyMap<string, Part>): string {
+  const { path, imports, exports } = each;
+  const passedOn = new Map<string, string>();
   const lines = imports.flatMap((one) => {
     if (!one.specifier.startsWith('.')) {
       return (one.whole === undefined ? one.names : [['*', one.whole] as const]).flatMap(([imported, local]) => {
@@ -306,14 +471,29 @@ function moduleText({ path, imports, exports, body }: Module, builtins: Builtins
         return name === undefined ? [] : [`const ${local} = ${name};`];
       });
     }
-    const from = idOf(posix.join(posix.dirname(path), one.specifier));
+    const target = targetOf(each, one);
+    const isLater = edges.isLater(each, one);
+    const from = isLater ? `$later('${laterName(partOf.get(target)!)}').${idOf(target)}` : idOf(target);
     if (one.whole !== undefined) return [`const ${one.whole} = ${from};`];
-    const names = one.names.map(([imported, local]) => imported === local ? local : `${imported}: ${local}`);
-    return names.length === 0 || one.isReexport ? [] : [`const { ${names.join(', ')} } = ${from};`];
+    if (one.isReexport) {
+      for (const [imported, exported] of one.names) passedOn.set(exported, isLater ? `(...given) => ${from}.${imported}(...given)` : `${from}.${imported}`);
+      return [];
+    }
+    if (!isLater) return one.names.length === 0 ? [] : [`const { ${one.names.map(([imported, local]) => imported === local ? local : `${imported}: ${local}`).join(', ')} } = ${from};`];
+    return one.names.map(([imported, local]) => {
+      const loaded = `(${local} = ${from}.${imported})(...given)`; // from then on the name is the thing itself
+      return edges.kindOf(target, imported) === 'class' ? `let ${local} = function (...given) { return new ${loaded}; };` : `let ${local} = (...given) => ${loaded};`;
+    });
   });
-  const passedOn = new Map(imports.filter(({ isReexport }) => isReexport).flatMap((one) => one.names.map(([imported, exported]) => [exported, `${idOf(posix.join(posix.dirname(path), one.specifier))}.${imported}`] as const)));
   const offered = exports.map(([local, exported]) => passedOn.has(exported) ? `${exported}: ${passedOn.get(exported)!}` : local === exported ? exported : `${exported}: ${local}`);
-  return `// ── ${path.replace(/\.js$/, '.ts')} ──\nconst ${idOf(path)} = (() => {\n${[...lines, body, `return { ${offered.join(', ')} };`].filter((line) => line !== '').join('\n')}\n})();`;
+  return `// ${path.replace(/\.js$/, '.ts')}\nconst ${idOf(path)} = (() => {\n${[...lines, placed(each, part), `return { ${offered.join(', ')} };`].filter((line) => line !== '').join('\n')}\n})();`;
+}
+
+/** What a module says of its own place, as seen from where it now is. */
+function placed({ path, body, mask }: Module, part: Part): string {
+  if (posix.dirname(path) === posix.dirname(part.path)) return part.kind === 'later' ? body.replace(/\bimport\.meta\.url\b/g, '$url') : body;
+  if (/\bimport\.meta\b/.test(mask)) fail(`${path} asks where it is, and will be in ${part.path}`);
+  return body.replace(/\bimport\('(\.[^']+)'\)/g, (_all, specifier: string) => `import('${relative(part.path, posix.join(posix.dirname(path), specifier))}')`);
 }
 
 function rootText({ path, exports }: Module, part: Part): string {

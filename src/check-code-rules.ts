@@ -2,10 +2,7 @@
  * Rules that read the code of handlers, dependencies and middleware: calls that stop the whole process while they work,
  * clean-up that may never run, dependencies that nobody uses.
  */
-import * as childProcess from 'node:child_process';
-import * as crypto from 'node:crypto';
-import * as fs from 'node:fs';
-import * as zlib from 'node:zlib';
+import { isBlocking } from './check-blocking.ts';
 import { codeOf } from './check-source.ts';
 import { givesNothing, takenBy } from './check-handler.ts';
 import { ownRoutes, subjectOf } from './check-routes.ts';
@@ -19,8 +16,6 @@ type AnyFunction = (...args: never[]) => unknown;
 
 /** Calls that may be of those below: `readFileSync(`, `crypto.pbkdf2Sync(`. */
 const BLOCKING = /\b([a-z]\w*Sync)\s*\(/g;
-/** Functions by which everybody waits: those of Node, and of libraries that hash passwords. Others are called so for what they synchronize. */
-const BLOCKING_NAMES: ReadonlySet<string> = new Set([...[fs, crypto, zlib, childProcess].flatMap((module) => Object.keys(module)).filter((name) => name.endsWith('Sync')), 'hashSync', 'compareSync', 'genSaltSync']);
 
 /** SVC501 */
 export function findBlocking(view: ApplicationView, tell: Tell): void {
@@ -34,7 +29,7 @@ export function findBlocking(view: ApplicationView, tell: Tell): void {
 }
 
 function tellOf(fn: AnyFunction, subject: string, who: string, place: Parameters<Tell>[2], tell: Tell): void {
-  const calls = new Set([...codeOf(fn).matchAll(BLOCKING)].map(([, name]) => name!).filter((name) => BLOCKING_NAMES.has(name)));
+  const calls = new Set([...codeOf(fn).matchAll(BLOCKING)].map(([, name]) => name!).filter((name) => isBlocking(name)));
   if (calls.size > 0) tell(subject, `${who} calls ${[...calls].join(', ')}, for which every other request waits`, place);
 }
 

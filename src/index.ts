@@ -25,8 +25,10 @@ export type { Dependency, DependencySource, DependsOptions, Provided, ProviderCo
 export { BadRequest, ClientDisconnected, Forbidden, HTTPException, InternalError, MethodNotAllowed, NotFound, PayloadTooLarge, SvcError, Unauthorized } from './errors.ts';
 export type { FaultCode, HTTPExceptionOptions, Issue } from './errors.ts';
 export type { Finding, Place, Report, Severity } from './findings.ts';
-export { InvalidToken, createToken, verifyToken } from './jwt.ts';
-export type { Claims, CreateTokenOptions, TokenRefusal, TokenRequirements, VerifyTokenOptions } from './jwt.ts';
+export { createToken, verifyToken } from './jwt.ts';
+export { InvalidToken } from './jwt-refusal.ts';
+export type { Claims, CreateTokenOptions, TokenRequirements, VerifyTokenOptions } from './jwt.ts';
+export type { TokenRefusal } from './jwt-refusal.ts';
 export type { Secrets } from './keys.ts';
 export { createLogger } from './log.ts';
 export type { LogLevel, LogSink, Logger, LoggerOptions } from './log.ts';

@@ -62,6 +62,11 @@ export const DEFAULT_RESULT_BYTES = 1_000_000;
 
 const toolsets = new WeakMap<McpApplication, Toolset>();
 
+/** The tools and prompts of an application, made once. */
+export function toolsetOf(app: McpApplication): Toolset {
+  return Toolset.of(app);
+}
+
 /** The tools and prompts of an application, and the way to call them. */
 export class Toolset {
   readonly tools: readonly PlannedTool[];
@@ -91,7 +96,7 @@ export class Toolset {
   find(name: string): PlannedTool | undefined { return this.#byName.get(name); }
 
   /** Calls a tool. What goes wrong in it is a result, too. */
-  async call(tool: PlannedTool, given: JsonObject, terms: CallTerms, maxBytes: number): Promise<ToolResult> {
+  async call(tool: PlannedTool, given: JsonObject, terms: CallTerms, maxBytes: number = DEFAULT_RESULT_BYTES): Promise<ToolResult> {
     const parts = partsOf(tool, given);
     if ('issues' in parts) return misunderstood(parts.issues, tool);
     if (this.#leadsElsewhere(tool, parts.target)) return misunderstood([{ loc: ['path', tool.detail.declared.template.parameters.at(-1)!.name], code: 'path', message: 'leads to another route' }], tool); // one without is where it is

@@ -11,11 +11,10 @@ import { ClientDisconnected } from './errors.ts';
 import { McpGuard } from './mcp-guard.ts';
 import { problemOfFields } from './mcp-fields.ts';
 import { INTERNAL_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, RpcError, UNSUPPORTED_VERSION, failure, notification, readMessage } from './mcp-messages.ts';
-import { McpDispatcher, comesAlone, readModern } from './mcp-server.ts';
+import { McpDispatcher, comesAlone, readModern, serverOptions } from './mcp-server.ts';
 import { McpSessions } from './mcp-sessions.ts';
 import { MessageStream, streamed } from './mcp-stream.ts';
 import { NEWEST, SUPPORTED, UNSAID, legacyDialect } from './mcp-versions.ts';
-import { SERVER_OPTIONS } from './mcp.ts';
 import { bool, given, int, readOptions } from './options.ts';
 import { Field, Schema, list, str } from './schema.ts';
 import { isToken } from './http/headers.ts';
@@ -74,7 +73,7 @@ const isRecord = (value: unknown): boolean => typeof value === 'object' && value
 /** The routes that make up an endpoint. @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`, `E_CORS` @internal */
 export function mcpRoutes(app: McpApplication, path: string, options: McpMountOptions): readonly McpRoute[] {
   const { deps, hosts, origins, headers, sessions, sessionSeconds, principal, authorization, rateLimit, maxBodyBytes, resources, ...terms } = readOptions('mountMcp()', options, {
-    ...SERVER_OPTIONS, resources: given<boolean>('true or false', (value) => typeof value === 'boolean'), deps: given<Dependencies>('an object of Depends(…)', isRecord),
+    ...serverOptions(), resources: given<boolean>('true or false', (value) => typeof value === 'boolean'), deps: given<Dependencies>('an object of Depends(…)', isRecord),
     hosts: given<readonly string[]>('a list of names', isList), origins: given<Origins>('"*", a list of origins or a function', (value) => value === '*' || isList(value) || typeof value === 'function'),
     headers: given<readonly string[]>('a list of field names', (value) => isList(value) && (value as readonly string[]).every(isToken)),
     sessions: bool(true), sessionSeconds: int(86_400, 60, 2_592_000), principal: given<NonNullable<McpMountOptions['principal']>>('a function', (value) => typeof value === 'function'),

@@ -13,11 +13,13 @@ import { messagesOf } from './mcp-prompts.ts';
 import { TOOL_LOG_LEVELS } from './mcp-reporting.ts';
 import { resourcesOf } from './mcp-resources.ts';
 import { MODERN, NEWEST_LEGACY, SUPPORTED, legacyDialect, modernDialect } from './mcp-versions.ts';
+import { bool, int, text } from './options.ts';
 import type { CallTerms, Caller, McpApplication } from './mcp-calls.ts';
 import type { JsonObject, RpcRequest } from './mcp-messages.ts';
 import type { ToolListener, ToolLogLevel } from './mcp-reporting.ts';
 import type { Resource } from './mcp-resources.ts';
 import type { Dialect } from './mcp-versions.ts';
+import type { OptionKind } from './options.ts';
 
 /** What `initialize` has agreed on: for a process over stdio, for a session over HTTP. */
 export interface McpSession {
@@ -51,6 +53,13 @@ export interface McpServerOptions {
   readonly maxResultBytes?: number | undefined;
   /** `svc://routes` and `svc://openapi.json`. Default true. */
   readonly resources?: boolean | undefined;
+}
+
+/** The options of every way to serve. */
+export function serverOptions(): {
+  readonly instructions: OptionKind<string | undefined>; readonly pageSize: OptionKind<number>; readonly maxResultBytes: OptionKind<number>; readonly resources: OptionKind<boolean>;
+} {
+  return { instructions: text(), pageSize: int(100, 1, 10_000), maxResultBytes: int(DEFAULT_RESULT_BYTES, 1_000, 1_000_000_000), resources: bool(true) };
 }
 
 /** The same, and whether lists are the same for everybody. @internal */

@@ -5,7 +5,7 @@
 import { SvcError } from './errors.ts';
 import { Routes } from './route.ts';
 import { Field, FieldType, Schema, isSchemaClass } from './schema.ts';
-import { FieldMarker } from './schema-construct.ts';
+import { FieldMarker } from './schema-nodes.ts';
 import { JSONResponse, HttpResponse } from './http/response.ts';
 import type { InputOf, InputShape } from './di.ts';
 import type { PromptMessage } from './mcp-prompts.ts';

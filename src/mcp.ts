@@ -4,12 +4,12 @@
  *   await app.mcpServer().serve()      over standard input and output, until the input ends
  */
 import { SvcError } from './errors.ts';
-import { DEFAULT_RESULT_BYTES, Toolset, fixedCaller } from './mcp-calls.ts';
+import { fixedCaller, toolsetOf } from './mcp-calls.ts';
 import { McpConversation } from './mcp-conversation.ts';
-import { McpDispatcher } from './mcp-server.ts';
+import { McpDispatcher, serverOptions } from './mcp-server.ts';
 import { reserveOutput, serveStdio } from './mcp-stdio.ts';
 import { NEWEST } from './mcp-versions.ts';
-import { bool, closest, given, int, number, readOptions, text } from './options.ts';
+import { closest, given, int, number, readOptions } from './options.ts';
 import { isToken } from './http/headers.ts';
 import type { OptionKind } from './options.ts';
 import type { Caller, McpApplication } from './mcp-calls.ts';
@@ -53,11 +53,6 @@ export interface McpCallOptions {
   readonly onLog?: ((level: ToolLogLevel, data: unknown, logger: string | undefined) => void) | undefined;
 }
 
-/** The options of every way to serve. @internal */
-export const SERVER_OPTIONS: {
-  readonly instructions: OptionKind<string | undefined>; readonly pageSize: OptionKind<number>; readonly maxResultBytes: OptionKind<number>; readonly resources: OptionKind<boolean>;
-} = { instructions: text(), pageSize: int(100, 1, 10_000), maxResultBytes: int(DEFAULT_RESULT_BYTES, 1_000, 1_000_000_000), resources: bool(true) };
-
 /** An MCP server for one client on one channel. */
 export class McpServer {
   readonly #app: McpApplication;
@@ -69,7 +64,7 @@ export class McpServer {
   /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` @internal */
   constructor(app: McpApplication, usualToken: string, options: StdioOptions) {
     const { token, headers, maxLineBytes, graceSeconds, ...terms } = readOptions('mcpServer()', options, {
-      ...SERVER_OPTIONS, token: given<string>('a token: printable ASCII without blanks', (value) => typeof value === 'string' && TOKEN.test(value)),
+      ...serverOptions(), token: given<string>('a token: printable ASCII without blanks', (value) => typeof value === 'string' && TOKEN.test(value)),
       headers: FIELDS, maxLineBytes: int(10_000_000, 1_000, 1_000_000_000), graceSeconds: number(5, 0, 3_600),
     });
     const bearer = token ?? (usualToken === '' ? undefined : checkedToken(usualToken));
@@ -108,7 +103,7 @@ export class McpServer {
 
 /** `app.mcpTools()`: the tools as clients of the newest version see them. @internal */
 export function listTools(app: McpApplication): readonly Tool[] {
-  return Toolset.of(app).tools.map((tool) => tool.definition(NEWEST));
+  return toolsetOf(app).tools.map((tool) => tool.definition(NEWEST));
 }
 
 /** `app.mcpCall()`: calls a tool as a client would. @throws SvcError `E_MCP_TOOL` with the nearest name @internal */
@@ -117,11 +112,11 @@ export async function callTool(app: McpApplication, name: string, args: Readonly
     headers: FIELDS, signal: given<AbortSignal>('an AbortSignal', isObject),
     onProgress: given<NonNullable<McpCallOptions['onProgress']>>('a function', isFunction), onLog: given<NonNullable<McpCallOptions['onLog']>>('a function', isFunction),
   });
-  const toolset = Toolset.of(app);
+  const toolset = toolsetOf(app);
   const tool = toolset.find(name);
   if (tool === undefined) throw new SvcError('E_MCP_TOOL', [name, closest(name, toolset.tools.map((known) => known.name))]);
   const listener: ToolListener = { progress: (...told) => onProgress?.(...told), log: (...told) => onLog?.(...told) };
-  return toolset.call(tool, args, { caller: fixedCaller(headers ?? {}), dialect: NEWEST, signal: signal ?? new AbortController().signal, listener }, DEFAULT_RESULT_BYTES);
+  return toolset.call(tool, args, { caller: fixedCaller(headers ?? {}), dialect: NEWEST, signal: signal ?? new AbortController().signal, listener });
 }
 
 const TOKEN = /^[\x21-\x7e]{1,8192}$/;

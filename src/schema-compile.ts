@@ -7,8 +7,9 @@
  */
 import type { Literal } from './schema-types.ts';
 import type { FieldPlan, ObjectPlan, TypeNode } from './schema-nodes.ts';
-import { anyCheck, boolCheck, bytesCheck, countCheck, datetimeCheck, FAIL, floatCheck, formatCheck, integerCheck, isInputObject, keyProblem, literalCheck,
+import { anyCheck, boolCheck, bytesCheck, countCheck, datetimeCheck, floatCheck, formatCheck, integerCheck, isInputObject, keyProblem, literalCheck,
   literalMessage, MAX_DEPTH, Run, stringCheck, tooDeep } from './schema-run.ts';
+import { FAIL } from './schema-types.ts';
 import type { Check, Result } from './schema-run.ts';
 import { Plain } from './schema-plain.ts';
 

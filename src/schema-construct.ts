@@ -11,21 +11,10 @@
  */
 import { SvcError } from './errors.ts';
 import { builderOf } from './schema-builder.ts';
+import { FieldMarker } from './schema-nodes.ts';
 import type { Builder } from './schema-builder.ts';
 import type { FieldSource, SchemaClass } from './schema-types.ts';
 import type { Declaration } from './schema-nodes.ts';
-
-/** What a call of `Field()` returns outside a construction, though typed as the value. */
-export class FieldMarker implements Declaration {
-  readonly source: FieldSource;
-  readonly options: object | undefined;
-
-  constructor(source: FieldSource, options: object | undefined) {
-    this.source = source;
-    this.options = options;
-    Object.freeze(this);
-  }
-}
 
 /** One call of `Field()` as the probe saw it. */
 export interface Call extends Declaration {

@@ -98,6 +98,18 @@ export interface Declaration {
   readonly source: FieldSource;
   readonly options: object | undefined;
 }
+
+/** What a call of `Field()` returns outside a construction, though typed as the value. */
+export class FieldMarker implements Declaration {
+  readonly source: FieldSource;
+  readonly options: object | undefined;
+
+  constructor(source: FieldSource, options: object | undefined) {
+    this.source = source;
+    this.options = options;
+    Object.freeze(this);
+  }
+}
 /** The way from a class to its plan. */
 export type Resolve = (schema: SchemaClass) => ObjectPlan;
 

@@ -7,7 +7,8 @@
  */
 import type { FieldPlan, ObjectPlan, TypeNode } from './schema-nodes.ts';
 import { toBase64 } from './schema-formats.ts';
-import { anyCheck, bytesCheck, datetimeCheck, FAIL, integerCheck, keyProblem, literalMessage, MAX_DEPTH, tooDeep } from './schema-run.ts';
+import { anyCheck, bytesCheck, datetimeCheck, integerCheck, keyProblem, literalMessage, MAX_DEPTH, tooDeep } from './schema-run.ts';
+import { FAIL } from './schema-types.ts';
 import type { Check, Result, Run } from './schema-run.ts';
 import { builderOf } from './schema-builder.ts';
 import { absence, deferred, jsonCheck, listCheck, nullableCheck, recordCheck, runCheck } from './schema-compile.ts';

@@ -6,6 +6,7 @@
  * An issue is noted without a path. Whoever holds the part that failed puts its key behind the issues that are new, so
  * that a path costs nothing until something is wrong; it is turned round at the end.
  */
+import { FAIL } from './schema-types.ts';
 import type { Issue } from './errors.ts';
 import type { Literal } from './schema-types.ts';
 import type { Constraints } from './schema-nodes.ts';
@@ -17,8 +18,6 @@ export const MAX_DEPTH = 64;
 export const MAX_ISSUES = 100;
 const MAX_KEY_LENGTH = 128;
 
-/** What a check returns instead of a value. */
-export const FAIL: unique symbol = Symbol('fail');
 /** One compiled check. Sync, never throws; `run` has at least one new issue when the answer is {@link FAIL}. */
 export type Check = (value: unknown, run: Run) => unknown;
 /** A value, or every problem of it. */

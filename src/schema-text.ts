@@ -6,7 +6,8 @@
  */
 import type { FileLike, Literal } from './schema-types.ts';
 import type { ObjectPlan, TypeNode } from './schema-nodes.ts';
-import { anyCheck, countCheck, FAIL, literalMessage } from './schema-run.ts';
+import { anyCheck, countCheck, literalMessage } from './schema-run.ts';
+import { FAIL } from './schema-types.ts';
 import type { Check } from './schema-run.ts';
 import { absence, deferred, jsonCheck, listCheck, unknownMembers } from './schema-compile.ts';
 import type { Input } from './schema-compile.ts';

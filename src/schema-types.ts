@@ -17,6 +17,9 @@ export type FormatName = 'email' | 'uuid' | 'date' | 'date-time' | 'time' | 'uri
 /** What becomes of members that a schema does not declare: dropped (default), refused, or kept as own data members. */
 export type Extra = 'ignore' | 'forbid' | 'allow';
 
+/** What a check returns instead of a value. */
+export const FAIL: unique symbol = Symbol('fail');
+
 /** The constructor of a schema: any class that extends `Schema`. */
 export interface SchemaClass<T extends object = object> {
   new (data: never): T;

@@ -36,12 +36,16 @@ function metrics(): string[] {
 
 function events(): string[] {
   const said = new Map<string, { levels: Set<string>; files: Set<string> }>();
-  for (const { file, match: [, level, event] } of found(/\.(info|warn|error)\(\s*'([a-z]+(?:_[a-z]+)*)'/g)) {
-    const one = said.get(event!) ?? { levels: new Set(), files: new Set() };
-    said.set(event!, one);
-    one.levels.add(level!);
+  const add = (event: string, level: string, file: string): void => {
+    const one = said.get(event) ?? { levels: new Set(), files: new Set() };
+    said.set(event, one);
+    one.levels.add(level);
     one.files.add(file);
-  }
+  };
+  for (const { file, match: [, level, event] } of found(/\.(info|warn|error)\(\s*'([a-z]+(?:_[a-z]+)*)'/g)) add(event!, level!, file);
+  for (const { file, match: [, level, choice] } of found(/[lL]og\.(info|warn|error)\(([^'][^,\n]* \? '[^,\n]*),/g)) for (const [, event] of choice!.matchAll(/[?:] '([a-z_]+)'/g)) add(event!, level!, file); // one of several
+  for (const { file, match: [, event] } of found(/(?:audit|[lL]og)\??\.refused\('([a-z_]+)'/g)) add(event!, 'warn', file); // SecurityLog
+  for (const { file, match: [, event] } of found(/#tell\('([a-z_]+)'/g)) if (file === 'cached.ts') add(event!, 'error', file);
   return ['| event | level | said by |', '|---|---|---|', ...[...said].sort(([a], [b]) => a < b ? -1 : 1).map(([event, { levels, files }]) => `| \`${event}\` | ${[...levels].sort().join(', ')} | ${[...files].join(', ')} |`)];
 }
 

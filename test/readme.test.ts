@@ -4,11 +4,12 @@
  */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, readFileSync, symlinkSync } from 'node:fs';
+import { mkdirSync, readFileSync, readdirSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { TestClient } from 'svc/testing';
+import { USUAL_LIMITS } from '../src/http/limits.ts';
 import { ROOT } from './support/build.ts';
 import { folder, project, run, write } from './support/run.ts';
 import type { Svc } from 'svc';
@@ -27,6 +28,8 @@ const BLOCKS: readonly Block[] = [...README.matchAll(/^```ts\n([\s\S]*?)^```\n((
   code: match[1]!,
   requests: [...match[2]!.matchAll(/^<!-- (.*) -->$/gm)].map((comment) => comment[1]!),
 }));
+/** The rows of tables that begin with a variable. */
+const ROWS: readonly string[] = [...README.matchAll(/^\| (`SVC_[^|]*)\|/gm)].map(([, cell]) => cell!);
 const programs = project({ after }, Object.fromEntries(BLOCKS.map(({ line, code }) => [`line-${line}.ts`, code])));
 
 test('README.md has programs', () => {
@@ -74,10 +77,32 @@ test('every file that README.md names is there', () => {
   for (const [, path] of README.matchAll(/`((?:test|src|bin|\.ci)\/[\w./-]+)`/g)) assert.doesNotThrow(() => readFileSync(join(ROOT, path!)), path);
 });
 
+/** But for those of new projects. */
+const SOURCES: readonly string[] = readdirSync(join(ROOT, 'src'), { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.ts') && !file.includes('starter-')).map((file) => readFileSync(join(ROOT, 'src', file), 'utf8'));
+
+/** `SVC_PAGE_SIZE` → `pageSize` */
+function settingOf(variable: string): string {
+  return variable.slice('SVC_'.length).toLowerCase().replace(/_(\w)/g, (_all, letter: string) => letter.toUpperCase());
+}
+
 test('every variable that README.md names is read by the sources, by the name of its setting', () => {
-  const sources = ['app.ts', 'config.ts', 'load.ts', 'cli.ts', 'command-run.ts'].map((file) => { try { return readFileSync(join(ROOT, 'src', file), 'utf8'); } catch { return ''; } }).join('\n');
-  for (const [, variable] of README.matchAll(/^\| `SVC_([A-Z_]+)` \|/gm)) {
-    const key = variable!.toLowerCase().replace(/_(\w)/g, (_all, letter: string) => letter.toUpperCase());
-    assert.ok(sources.includes(`get('${key}'`), `SVC_${variable!}: nobody reads "${key}"`);
+  const sources = SOURCES.join('\n');
+  for (const [variable] of ROWS.join('\n').matchAll(/(?<=`)SVC_[A-Z_]+(?=`)/g)) {
+    const key = settingOf(variable);
+    assert.ok(new RegExp(`get(?:<[^(]*>)?\\('${key}'`).test(sources), `${variable}: nobody reads "${key}"`);
   }
+});
+
+test('every setting that the sources read is a variable in a table of README.md, or a limit', () => {
+  const read = new Set(SOURCES.flatMap((text) => [...text.matchAll(/[cC]onfig(?:\(\))?\.get(?:<[^(]*>)?\('([a-zA-Z]+)'/g)].map(([, key]) => key!)));
+  assert.ok(read.size >= 18, [...read].join(' '));
+  const told = new Set([...ROWS.join('\n').matchAll(/(?<=`)SVC_[A-Z_]+(?=`)/g)].map(([variable]) => settingOf(variable)));
+  assert.deepEqual([...read].filter((key) => !told.has(key)), []);
+  for (const limit of Object.keys(USUAL_LIMITS)) assert.match(README, new RegExp(`^\\| \`${limit}\` \\|`, 'm'), limit);
+});
+
+test('README.md names the file that npm pack makes, and never has npx look for the command elsewhere', () => {
+  const { name, version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { name: string; version: string };
+  for (const [, file] of README.matchAll(/\b(svc-\d[\w.-]*\.tgz)/g)) assert.equal(file, `${name}-${version}.tgz`);
+  assert.deepEqual(README.match(/npx svc\b.*/g), null, 'of the public registry that is another package');
 });

@@ -9,6 +9,7 @@
  *                 ├ ConnectionLost CommitOutcomeUnknown TransactionAborted
  *                 └ DiskFull StorageFailed Corrupt                        an operator is needed
  */
+import { fileURLToPath } from 'node:url';
 import type { DriverLoad } from './driver.ts';
 
 /** A stable word for each class, to switch on. */
@@ -124,8 +125,8 @@ export class StorageFailed extends DatabaseError { override readonly code = 'sto
 /** The file is damaged, or is no database. */
 export class Corrupt extends DatabaseError { override readonly code = 'corrupt'; }
 
-/** Frames of this folder say nothing to whoever reads the stack. */
-const OURS = new URL('.', import.meta.url).href;
+/** Frames of this folder say nothing to whoever reads the stack: by its address, and by its path where a file is no ES module. */
+const OURS: readonly string[] = [new URL('.', import.meta.url).href, fileURLToPath(new URL('.', import.meta.url))];
 
 /**
  * The error with a stack that begins at the caller of the verb. To be called where that caller still awaits: V8 then finds its
@@ -157,5 +158,5 @@ export function callerHere(): Caller {
 }
 
 function foreign(stack: string): string[] {
-  return stack.split('\n').slice(1).filter((frame) => !frame.includes(OURS) && !frame.includes('node:sqlite') && !/^\s+at new Promise|async_hooks|AsyncLocalStorage|processTicksAndRejections/.test(frame));
+  return stack.split('\n').slice(1).filter((frame) => !OURS.some((folder) => frame.includes(folder)) && !frame.includes('node:sqlite') && !/^\s+at new Promise|async_hooks|AsyncLocalStorage|processTicksAndRejections/.test(frame));
 }

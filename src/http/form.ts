@@ -20,8 +20,6 @@ import type { MultipartLimits, MultipartProblem, MultipartSink } from './multipa
 import type { PartHead } from './part-head.ts';
 import type { ReceivedFile } from './uploads.ts';
 
-/** The most bytes of a form that does not say otherwise. */
-export const DEFAULT_FORM_BYTES = 10_000_000;
 /** So much may wait to be written before reading waits, too. */
 const PENDING_BYTES = 262_144;
 

@@ -10,7 +10,7 @@ import { peerAddress } from './address.ts';
 import { bodyCodingOf, decodeWhole, decodedChunks } from './body-codings.ts';
 import { chunksOf, collect, joined, readAhead, tooLarge } from './body.ts';
 import { parseCookies } from './cookies.ts';
-import { DEFAULT_FORM_BYTES, formTypeOf, parseUrlencoded, readFormOptions, readMultipart } from './form.ts';
+import { formTypeOf, parseUrlencoded, readFormOptions, readMultipart } from './form.ts';
 import { partsOf } from './form-parts.ts';
 import { findField, parseParameters, viewOf } from './headers.ts';
 import { LeadingFields } from './leading-fields.ts';
@@ -94,6 +94,8 @@ export interface LateRunner {
 }
 
 const DEFAULT_MAX_BYTES = 10_000_000;
+/** The most bytes of a form that does not say otherwise. */
+const DEFAULT_FORM_BYTES = 10_000_000;
 const UNMATCHED: Match<Endpoint> = Object.freeze({ kind: 'none' });
 const NO_PARAMS: Readonly<Record<string, unknown>> = Object.freeze({});
 

@@ -12,17 +12,9 @@
  */
 import { constants, isUtf8 } from 'node:buffer';
 import { ByteQueue } from '../bytes.ts';
+import { CLOSE, OPCODE } from './ws-codes.ts';
 import { applyMask, readMask, rotateMask } from './ws-mask.ts';
 import { Utf8Check } from './ws-text.ts';
-
-/** Opcodes (§5.2, §11.8). */
-export const OPCODE = { continuation: 0, text: 1, binary: 2, close: 8, ping: 9, pong: 10 } as const;
-
-/** Close codes (§7.4.1, and the registry of §11.7). Never sent: 1005, 1006 and 1015, which only name what was not said. */
-export const CLOSE = {
-  normal: 1000, goingAway: 1001, protocolError: 1002, unsupportedData: 1003, noStatus: 1005, abnormal: 1006, invalidData: 1007,
-  policyViolation: 1008, messageTooBig: 1009, internalError: 1011, serviceRestart: 1012, tryAgainLater: 1013,
-} as const;
 
 /** Who is told what the bytes say. */
 export interface FrameSink {

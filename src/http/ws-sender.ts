@@ -11,7 +11,8 @@
  */
 import { SvcError } from '../errors.ts';
 import { Batch } from './ws-batch.ts';
-import { OPCODE, encodeFrame, firstByte, frameHeadBytes, writeFrameHead } from './ws-frames.ts';
+import { OPCODE } from './ws-codes.ts';
+import { encodeFrame, firstByte, frameHeadBytes, writeFrameHead } from './ws-frames.ts';
 import type { Duplex } from 'node:stream';
 import type { CompressionSettings, MessageDeflater } from './ws-deflate.ts';
 import type { WebSocketMeter } from './ws-meter.ts';

@@ -11,7 +11,7 @@ import { connectionOf } from './connection.ts';
 import { SentMessage } from './outgoing.ts';
 import { TransportRequest, pathOf } from './request.ts';
 import { HttpResponse } from './response.ts';
-import { CLOSE } from './ws-frames.ts';
+import { CLOSE } from './ws-codes.ts';
 import { asksForWebSocket } from './ws-handshake.ts';
 import { SwitchingProtocols, headOf } from './ws-upgrade.ts';
 import type { IncomingMessage } from 'node:http';

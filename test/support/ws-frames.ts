@@ -1,7 +1,8 @@
 /**
  * Frames for tests, and what a reader says of them.
  */
-import { FrameReader, OPCODE } from '../../src/http/ws-frames.ts';
+import { OPCODE } from '../../src/http/ws-codes.ts';
+import { FrameReader } from '../../src/http/ws-frames.ts';
 import type { FrameReaderOptions } from '../../src/http/ws-frames.ts';
 import type { Told } from './ws-reference.ts';
 
