@@ -235,6 +235,21 @@ test('the page runs nothing but its own style, and nothing may frame it', async 
   assert.equal(page.headers.get('x-content-type-options'), 'nosniff');
 });
 
+test('a person who goes astray, or is refused, sees a page, and a program a problem', async () => {
+  await using browser = await browserOf('ada');
+  const headers = { accept: 'text/html,*/*;q=0.8' };
+  const astray = await browser.get('/nowhere', { headers });
+  assert.deepEqual([astray.status, astray.headers.get('content-type')], [404, 'text/html; charset=utf-8']);
+  assert.match(await astray.text(), /<html lang="en">[^]*<title>[^<]+<\\/title>[^]*<h1>Not Found<\\/h1>/);
+  const refused = await browser.post('/', { form: { text: 'no token' }, headers });
+  assert.equal(refused.status, 403);
+  assert.match(await refused.text(), /<h1>The request does not prove/);
+  for (const [path, accept] of [['/nowhere', '*/*'], ['/api/nowhere', headers.accept]] as const) {
+    const answer = await browser.get(path, { headers: { accept } });
+    assert.deepEqual([answer.status, answer.headers.get('content-type')], [404, 'application/problem+json'], path);
+  }
+});
+
 test('a note is told to every window of its owner, however it was written, and to nobody else', async () => {
   await using browser = await browserOf('ada');
   await using program = await programOf(browser);
