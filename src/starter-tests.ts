@@ -290,9 +290,9 @@ test('a socket is for somebody who has logged in, and for pages of this site', a
 });
 
 test('logging out ends the sockets of that person at once, and nobody else\\'s', async () => {
-  await using browser = await browserOf('ada');
+  await using browser = await browserOf('alan'); // not the one of the next test: for ten milliseconds a login after a logout may count as one before it
   await using window = await browser.websocket('/live/notes');
-  await using other = await browserOf('alan');
+  await using other = await browserOf('ada');
   await using untouched = await other.websocket('/live/notes');
   await browser.post('/logout', { form: { _csrf_token: await csrfOf(browser) } });
   assert.deepEqual((await window.closed).code, 1008);
