@@ -42,7 +42,8 @@ export class RequestState implements StateMap {
   constructor(app: StateMap) { this.#app = app; }
 
   get<T>(key: StateKey<T>): T {
-    return this.#values.has(key) ? this.#values.get(key) as T : this.#app.get(key); // set takes the value that the key is typed with
+    const value = this.#values.get(key);
+    return value !== undefined || this.#values.has(key) ? value as T : this.#app.get(key); // set takes the value that the key is typed with
   }
 
   set<T>(key: StateKey<T>, value: T): void { this.#values.set(key, value); }
