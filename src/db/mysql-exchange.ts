@@ -12,6 +12,7 @@ import { Fields, readColumn, readEof, readError, readOk, readPrepared, type Wire
 import { planRows, readRow, readValues, type RowPlan } from './mysql-rows.ts';
 import { CAPABILITY, MARIADB, MAX_PAYLOAD, REPLY, STATUS } from './mysql-wire.ts';
 import { ProtocolViolation } from './protocol-violation.ts';
+import type { Awaitable } from '../stores.ts';
 import type { DatabaseError } from './db-errors.ts';
 import type { MySqlValueOptions } from './mysql-options.ts';
 
@@ -44,6 +45,9 @@ export interface ExchangeSetup {
   /** How rows are read that are not described. */
   readonly plan?: RowPlan | undefined;
 }
+
+/** Makes of an exchange that has ended what its owner wants. `error`: why it has failed, else undefined; to be thrown. */
+export type Answer<T> = (exchange: Exchange, error: unknown) => Awaitable<T>;
 
 type Step = 'head' | 'definitions' | 'definitions-end' | 'rows';
 
@@ -94,7 +98,8 @@ export class Exchange {
   /** By the last packet that told it; undefined after an error. */
   status: number | undefined;
   error: DatabaseError | undefined;
-  readonly #done: PromiseWithResolvers<Exchange> = Promise.withResolvers();
+  readonly #done: PromiseWithResolvers<unknown> = Promise.withResolvers();
+  #answer: Answer<unknown> | undefined;
   /** Told when an error came: whoever still writes looks again. */
   onProgress: (() => void) | undefined;
   /** Told when it becomes the one that the server works on. */
@@ -113,12 +118,23 @@ export class Exchange {
   }
 
   /** Resolves at the end of the answer, whether it was an error or not; rejects when the connection ends before. */
-  get done(): Promise<Exchange> { return this.#done.promise; }
-  resolve(): void { this.#done.resolve(this); }
+  get done(): Promise<unknown> { return this.#done.promise; }
+
+  /** Instead of {@link done}: what `answer` makes of it once it has ended, however that was. One promise, where each that awaits another is one more. */
+  answered<T>(answer: Answer<T>): Promise<T> {
+    this.#answer = answer;
+    return this.#done.promise as Promise<T>; // what #end() resolves it with
+  }
+
+  resolve(): void {
+    if (this.#answer === undefined) this.#done.resolve(undefined);
+    else this.#end(this.#answer, this.error);
+  }
 
   reject(error: unknown): void {
     this.#done.promise.catch(() => undefined); // whoever still writes will look later
-    this.#done.reject(error);
+    if (this.#answer === undefined) this.#done.reject(error);
+    else this.#end(this.#answer, error);
   }
 
   /** One more request of the same kind was written. */
@@ -151,6 +167,14 @@ export class Exchange {
       case 'head': return this.#onHead(bytes, at, end);
       case 'definitions': return this.#onDefinition(bytes, at, end);
       case 'definitions-end': return this.#onDefinitionsEnd(bytes, at, end);
+    }
+  }
+
+  #end(answer: Answer<unknown>, error: unknown): void {
+    try {
+      this.#done.resolve(answer(this, error));
+    } catch (failure) {
+      this.#done.reject(failure);
     }
   }
 
