@@ -55,7 +55,7 @@ The types need two packages: \`npm install --save-dev ${Object.entries(TYPE_CHEC
 | \`GET /openapi.json\` | the same for programs |
 | \`GET /healthz\`, \`GET /readyz\`, \`GET /metrics\` | for probes and Prometheus |
 
-Errors are \`application/problem+json\` (RFC 9457). Everything under \`/api\` needs \`Authorization: Bearer …\` with a token of scope
+Errors are \`application/problem+json\` (RFC 9457), and pages for browsers outside of \`/api\`. Everything under \`/api\` needs \`Authorization: Bearer …\` with a token of scope
 \`notes:read\`, to change something \`notes:write\`: the page makes one that counts for an hour. Notes of others are not found.
 
 \`/metrics\` counts, beside what the framework does, \`svc_notes_written_total\` by how notes were written.
@@ -176,7 +176,7 @@ export const TSCONFIG: Template = () => `{
   // What Node can run by stripping the types, and the strictest reading of it. Nothing is emitted.
   "compilerOptions": {
     "target": "esnext",
-    "lib": ["es2025", "esnext.disposable", "esnext.error"],
+    "lib": ["esnext"],
     "types": ["node"],
     "module": "nodenext",
     "verbatimModuleSyntax": true,

@@ -20,7 +20,7 @@ import { Live } from './live.ts';
 import { livePage } from './live-page.ts';
 import { SCOPES, addLogin } from './login.ts';
 import { Notes } from './notes.ts';
-import { startPage } from './page.ts';
+import { problemPage, startPage } from './page.ts';
 import { People } from './people.ts';
 import { readSettings } from './settings.ts';
 import type { HTMLResponse, HttpRequest } from 'svc';
@@ -48,6 +48,10 @@ app.use(new RateLimitMiddleware({ perMinute: settings.requestsPerMinute }));
 app.use(new SessionMiddleware());
 app.use(new CSRFMiddleware({ exempt: ['/api/{rest:path}'] })); // it takes tokens, which no other site can send
 app.exceptionHandler(LoginRequired, () => new RedirectResponse('/', { status: 303 }));
+app.exceptionHandler(HTTPException, (error, req) => {
+  if (req.path.startsWith('/api/') || req.headers['accept']?.includes('text/html') !== true) throw error; // programs get it as a problem (RFC 9457)
+  return problemPage(req, app.title, error);
+});
 
 class NewNote extends Schema {
   static extra = 'forbid';
@@ -448,7 +452,7 @@ export const PAGE: Template = () => `/**
  * The start page, without a script, and what every page is made of: nothing comes from elsewhere.
  */
 import { HTMLResponse, cspNonce, csrfField } from 'svc';
-import type { HttpRequest } from 'svc';
+import type { HTTPException, HttpRequest } from 'svc';
 import type { LoginChoice } from './login.ts';
 import type { Note } from './notes.ts';
 import type { Person } from './people.ts';
@@ -531,6 +535,17 @@ export function startPage(req: HttpRequest, shown: Shown, status = 200): HTMLRes
 <p class="soft">For operators: <a href="/healthz">/healthz</a>, <a href="/readyz">/readyz</a>, <a href="/metrics">/metrics</a></p>
 </footer>\`;
   return documentOf(req, title, main, status);
+}
+
+/** What a person sees who went astray, or was refused. */
+export function problemPage(req: HttpRequest, title: string, { status, message, headers = {} }: HTTPException): HTMLResponse {
+  const page = documentOf(req, \`\${message}: \${title}\`, html\`<header>
+<h1>\${message}</h1>
+<p>Error \${status}, request <code>\${req.id}</code></p>
+</header>
+<p><a href="/">To the start page</a></p>\`, status);
+  for (const [name, value] of Object.entries(headers)) page.headers.set(name, value);
+  return page;
 }
 
 /** A whole document. Its style has the nonce of the answer, and so has a script. */

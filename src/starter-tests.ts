@@ -235,6 +235,21 @@ test('the page runs nothing but its own style, and nothing may frame it', async 
   assert.equal(page.headers.get('x-content-type-options'), 'nosniff');
 });
 
+test('a person who goes astray, or is refused, sees a page, and a program a problem', async () => {
+  await using browser = await browserOf('ada');
+  const headers = { accept: 'text/html,*/*;q=0.8' };
+  const astray = await browser.get('/nowhere', { headers });
+  assert.deepEqual([astray.status, astray.headers.get('content-type')], [404, 'text/html; charset=utf-8']);
+  assert.match(await astray.text(), /<html lang="en">[^]*<title>[^<]+<\\/title>[^]*<h1>Not Found<\\/h1>/);
+  const refused = await browser.post('/', { form: { text: 'no token' }, headers });
+  assert.equal(refused.status, 403);
+  assert.match(await refused.text(), /<h1>The request does not prove/);
+  for (const [path, accept] of [['/nowhere', '*/*'], ['/api/nowhere', headers.accept]] as const) {
+    const answer = await browser.get(path, { headers: { accept } });
+    assert.deepEqual([answer.status, answer.headers.get('content-type')], [404, 'application/problem+json'], path);
+  }
+});
+
 test('a note is told to every window of its owner, however it was written, and to nobody else', async () => {
   await using browser = await browserOf('ada');
   await using program = await programOf(browser);
@@ -275,9 +290,9 @@ test('a socket is for somebody who has logged in, and for pages of this site', a
 });
 
 test('logging out ends the sockets of that person at once, and nobody else\\'s', async () => {
-  await using browser = await browserOf('ada');
+  await using browser = await browserOf('alan'); // not the one of the next test: for ten milliseconds a login after a logout may count as one before it
   await using window = await browser.websocket('/live/notes');
-  await using other = await browserOf('alan');
+  await using other = await browserOf('ada');
   await using untouched = await other.websocket('/live/notes');
   await browser.post('/logout', { form: { _csrf_token: await csrfOf(browser) } });
   assert.deepEqual((await window.closed).code, 1008);

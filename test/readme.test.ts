@@ -100,3 +100,9 @@ test('every setting that the sources read is a variable in a table of README.md,
   assert.deepEqual([...read].filter((key) => !told.has(key)), []);
   for (const limit of Object.keys(USUAL_LIMITS)) assert.match(README, new RegExp(`^\\| \`${limit}\` \\|`, 'm'), limit);
 });
+
+test('README.md names the file that npm pack makes, and never has npx look for the command elsewhere', () => {
+  const { name, version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { name: string; version: string };
+  for (const [, file] of README.matchAll(/\b(svc-\d[\w.-]*\.tgz)/g)) assert.equal(file, `${name}-${version}.tgz`);
+  assert.deepEqual(README.match(/npx svc\b.*/g), null, 'of the public registry that is another package');
+});

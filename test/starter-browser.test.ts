@@ -180,5 +180,8 @@ test('The pages of a new project give axe-core nothing to find, light and dark, 
     await look('token');
     await page.click('a[href="/live"]', `${url}/live`);
     await look('live');
+    await page.open(`${url}/nowhere`);
+    assert.match(await page.text(), /^Not Found/);
+    await look('astray');
   }
 });

@@ -1,7 +1,7 @@
 /**
  * One connection to MySQL or MariaDB, lent to one owner at a time: the verbs, transactions, and what a pool needs to know.
  */
-import { CommitOutcomeUnknown, ConnectionLost, DatabaseError, TransactionAborted } from './db-errors.ts';
+import { CommitOutcomeUnknown, ConnectionLost, TransactionAborted, type DatabaseError } from './db-errors.ts';
 import { beginTexts } from './dialects.ts';
 import { limitReached } from './limits.ts';
 import { isOfReadingServer } from './mysql-errors.ts';
@@ -37,6 +37,7 @@ export class MySqlConnection implements PooledConnection {
     this.#conversation = conversation;
     this.#options = options;
     this.#runner = new MySqlRunner(conversation, options, pinsTypes);
+    conversation.onRefusal = (error) => this.#onRefusal(error);
   }
 
   /** Sets up the session, and asks how much the server takes at once. */
@@ -50,43 +51,40 @@ export class MySqlConnection implements PooledConnection {
   get onLost(): ((error: Error) => void) | undefined { return this.#conversation.onLost; }
   set onLost(listener: ((error: Error) => void) | undefined) { this.#conversation.onLost = listener; }
 
-  async execute(sql: string, params: Params, limit: Limit | undefined): Promise<ExecuteResult> {
-    const { affectedRows, lastInsertId } = await this.#run(sql, params, limit, 'none');
-    return { affectedRows, lastInsertId: lastInsertId === 0 ? undefined : lastInsertId };
+  execute(sql: string, params: Params, limit: Limit | undefined): Promise<ExecuteResult> {
+    return this.#run(sql, params, limit, 'none', result);
   }
 
-  async fetchOne(sql: string, params: Params, limit: Limit | undefined): Promise<Row | undefined> {
-    return (await this.#run(sql, params, limit, 'first')).rows[0] as Row | undefined;
+  fetchOne(sql: string, params: Params, limit: Limit | undefined): Promise<Row | undefined> {
+    return this.#run(sql, params, limit, 'first', firstRow);
   }
 
-  async fetchAll(sql: string, params: Params, limit: Limit | undefined): Promise<Row[]> {
-    return (await this.#run(sql, params, limit, 'objects')).rows as Row[];
+  fetchAll(sql: string, params: Params, limit: Limit | undefined): Promise<Row[]> {
+    return this.#run(sql, params, limit, 'objects', allRows);
   }
 
-  async fetchArrays(sql: string, params: Params, limit: Limit | undefined): Promise<Table> {
-    const exchange = await this.#run(sql, params, limit, 'lists');
-    return { columns: this.#runner.columns(exchange), rows: exchange.rows as unknown[][] };
+  fetchArrays(sql: string, params: Params, limit: Limit | undefined): Promise<Table> {
+    return this.#run(sql, params, limit, 'lists', (exchange) => ({ columns: this.#runner.columns(exchange), rows: exchange.rows as unknown[][] }));
   }
 
-  async scalar(sql: string, params: Params, limit: Limit | undefined): Promise<unknown> {
-    const { rows } = await this.#run(sql, params, limit, 'firstList');
-    return rows.length === 0 ? undefined : (rows[0] as unknown[])[0];
+  scalar(sql: string, params: Params, limit: Limit | undefined): Promise<unknown> {
+    return this.#run(sql, params, limit, 'firstList', firstValue);
   }
 
   async executeMany(sql: string, rows: Iterable<Params>, limit: Limit | undefined): Promise<number> {
     this.#checkTransaction(sql);
-    return this.#watched(runMany(this.#runner, sql, rows, limit));
+    return runMany(this.#runner, sql, rows, limit);
   }
 
   async insertMany(table: string, columns: readonly string[], rows: Iterable<Params>, limit: Limit | undefined): Promise<number> {
     this.#checkTransaction('insert');
-    return this.#watched(insertRows(this.#runner, this.#options.dialect, table, columns, rows, limit));
+    return insertRows(this.#runner, this.#options.dialect, table, columns, rows, limit);
   }
 
   /** By a cursor on the server, which has all of the rows from its beginning: nobody else waits, and later writes are not seen. */
   async *stream(sql: string, params: Params, limit: Limit | undefined): AsyncGenerator<readonly Row[], void, undefined> {
     this.#checkTransaction(sql);
-    const cursor = await this.#watched(this.#runner.open(sql, params, limit));
+    const cursor = await this.#runner.open(sql, params, limit);
     try {
       if (cursor.opened.rows.length > 0) yield cursor.opened.rows as Row[]; // of a statement that takes no cursor
       if (hasMore(cursor.opened)) yield* this.#pieces(cursor, limit);
@@ -98,7 +96,7 @@ export class MySqlConnection implements PooledConnection {
   async script(sql: string, limit: Limit | undefined): Promise<void> {
     for (const text of scriptStatements(sql, this.#options.dialect)) {
       this.#checkTransaction(text);
-      await this.#watched(this.#runner.query(text, limit));
+      await this.#runner.query(text, limit);
     }
   }
 
@@ -173,7 +171,7 @@ export class MySqlConnection implements PooledConnection {
     for (;;) {
       const reached = limitReached(limit, this.#options.clock, cursor.sql);
       if (reached !== undefined) throw reached;
-      const piece = await this.#watched(this.#runner.fetch(cursor, BATCH_ROWS, limit));
+      const piece = await this.#runner.fetch(cursor, BATCH_ROWS, limit);
       if (piece.rows.length > 0) yield piece.rows as Row[];
       if (((piece.status ?? 0) & STATUS.lastRowSent) !== 0) return;
     }
@@ -185,9 +183,13 @@ export class MySqlConnection implements PooledConnection {
     this.#runner.maxPacketBytes = Number((rows[0] as unknown[])[0]); // one row of one column
   }
 
-  async #run(sql: string, params: Params, limit: Limit | undefined, wanted: RowsWanted): Promise<Exchange> {
-    if (this.#hasBegun) this.#checkTransaction(sql);
-    return this.#watched(this.#runner.run(sql, params, limit, wanted));
+  #run<T>(sql: string, params: Params, limit: Limit | undefined, wanted: RowsWanted, answer: (exchange: Exchange) => T): Promise<T> {
+    try {
+      if (this.#hasBegun) this.#checkTransaction(sql);
+    } catch (error) {
+      return Promise.reject(error);
+    }
+    return this.#runner.run(sql, params, limit, wanted, answer);
   }
 
   /** After some errors nothing would be part of the transaction any more: each statement would be committed by itself. */
@@ -195,14 +197,8 @@ export class MySqlConnection implements PooledConnection {
     if (this.#hasBegun && !this.isInTransaction && this.#conversation.isQuiet && !this.isBroken) throw aborted(sql);
   }
 
-  /** Looks at what goes wrong. */
-  async #watched<T>(running: Promise<T>): Promise<T> {
-    try {
-      return await running;
-    } catch (error) {
-      if (this.#options.mustWrite && !this.#isReadOnly && error instanceof DatabaseError && isOfReadingServer(error)) this.#isStale = true;
-      throw error;
-    }
+  #onRefusal(error: DatabaseError): void {
+    if (this.#options.mustWrite && !this.#isReadOnly && isOfReadingServer(error)) this.#isStale = true;
   }
 
   #over(): void { this.#hasBegun = this.#isReadOnly = false; }
@@ -211,3 +207,8 @@ export class MySqlConnection implements PooledConnection {
 function hasMore({ status }: Exchange): boolean { return ((status ?? 0) & STATUS.cursorExists) !== 0 && (status! & STATUS.lastRowSent) === 0; }
 
 function aborted(sql: string): TransactionAborted { return new TransactionAborted(OVER, { sqlstate: '25P01', sql }); }
+
+function result({ affectedRows, lastInsertId }: Exchange): ExecuteResult { return { affectedRows, lastInsertId: lastInsertId === 0 ? undefined : lastInsertId }; }
+function firstRow({ rows }: Exchange): Row | undefined { return rows[0] as Row | undefined; } // as was wanted, like those that follow
+function allRows({ rows }: Exchange): Row[] { return rows as Row[]; }
+function firstValue({ rows }: Exchange): unknown { return rows.length === 0 ? undefined : (rows[0] as unknown[])[0]; }

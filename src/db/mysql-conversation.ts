@@ -54,6 +54,8 @@ export class MySqlConversation {
   #closing: Disposable | undefined;
   /** Told once, when it ends other than by us. */
   onLost: ((error: Error) => void) | undefined;
+  /** Told of each error that the server answers with. */
+  onRefusal: ((error: DatabaseError) => void) | undefined;
 
   constructor({ socket, reader, dialogue, status, cancel }: MySqlStart, clock: Clock) {
     this.#socket = socket;
@@ -90,11 +92,17 @@ export class MySqlConversation {
 
   /** Queues what has just been written, and sends it at the end of this turn, together with what else is. */
   add(setup: ExchangeSetup): Exchange {
-    const exchange = new Exchange(setup, this.dialogue);
-    if (this.#last === undefined) this.#first = exchange;
-    else this.#last.next = exchange;
-    this.#last = exchange;
+    const exchange = this.#queue(setup);
     this.flushSoon();
+    return exchange;
+  }
+
+  /** Queues what has just been written in one piece. It is sent now when the server has nothing to do, else together with what else is. */
+  send(setup: ExchangeSetup): Exchange {
+    const isFirst = this.#first === undefined;
+    const exchange = this.#queue(setup);
+    if (isFirst) this.flush();
+    else this.flushSoon();
     return exchange;
   }
 
@@ -125,9 +133,14 @@ export class MySqlConversation {
       await canceling?.end();
     }
     const { error } = exchange;
-    if (canceling?.wasTold === true && error?.errno !== INTERRUPTED || error !== undefined && (this.isInTransaction || MAY_BEGIN.test(exchange.sql))) await this.#settle();
+    if (canceling?.wasTold === true && error?.errno !== INTERRUPTED || this.#isUncertain(exchange)) await this.#settle();
     if (error !== undefined) throw error.errno === INTERRUPTED ? canceling?.reached ?? error : error;
     return exchange;
+  }
+
+  /** What finish() does behind an error, for whoever did not wait by it. */
+  async settled(exchange: Exchange): Promise<void> {
+    if (this.#isUncertain(exchange)) await this.#settle();
   }
 
   flushSoon(): void {
@@ -203,12 +216,24 @@ export class MySqlConversation {
     this.#socket.destroy();
   }
 
+  #queue(setup: ExchangeSetup): Exchange {
+    const exchange = new Exchange(setup, this.dialogue);
+    if (this.#last === undefined) this.#first = exchange;
+    else this.#last.next = exchange;
+    this.#last = exchange;
+    return exchange;
+  }
+
+  /** Whether its error may have ended a transaction. */
+  #isUncertain({ error, sql }: Exchange): boolean { return error !== undefined && (this.isInTransaction || MAY_BEGIN.test(sql)); }
+
   #finish(exchange: Exchange): void {
     if (exchange.status !== undefined) this.#status = exchange.status;
     this.#first = exchange.next;
     if (this.#first === undefined) this.#last = undefined;
     else this.#first.onFirst?.();
     exchange.next = undefined; // a finished one must not keep those that came after it
+    if (exchange.error !== undefined) this.onRefusal?.(exchange.error);
     exchange.resolve();
     if (exchange.error !== undefined && isFatal(exchange.error)) this.#leaveAlone(exchange.error);
   }

@@ -182,9 +182,11 @@ function hasBulk({ dialogue }: MySqlConversation): boolean { return (dialogue.ex
 
 async function oneByOne({ runner, sql, source, next }: Many, limit: Limit | undefined): Promise<number> {
   let affected = 0;
-  for (let each = next; each.done !== true; each = source.next()) affected += (await runner.run(sql, each.value, limit, 'none')).affectedRows;
+  for (let each = next; each.done !== true; each = source.next()) affected += await runner.run(sql, each.value, limit, 'none', affectedRows);
   return affected;
 }
+
+function affectedRows(exchange: Exchange): number { return exchange.affectedRows; }
 
 /** Requests that are answered one after the other, and waited for together. */
 class Batch {

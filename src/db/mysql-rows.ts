@@ -3,7 +3,7 @@
  *
  *   binary  0  bitmap of NULLs, from its third bit on  values             text  values with their lengths; 0xfb is NULL
  */
-import { readerOf, typeName, type Decoder } from './mysql-types.ts';
+import { double, latin1, readerOf, signed32, signed8, typeName, utf8, wide, type Decoder } from './mysql-types.ts';
 import { ProtocolViolation } from './protocol-violation.ts';
 import type { Column, Row } from './driver.ts';
 import type { WireColumn } from './mysql-messages.ts';
@@ -15,6 +15,8 @@ export interface RowPlan {
   readonly columns: readonly WireColumn[];
   readonly names: readonly string[];
   readonly decoders: readonly Decoder[];
+  /** The kinds of the decoders, by FORM. */
+  readonly forms: readonly number[];
   /** The bytes of a binary value; 0 where they have their length before them. */
   readonly widths: readonly number[];
   /** A column of this name must not become the prototype. */
@@ -26,11 +28,15 @@ export interface RowPlan {
 const NULL_LENGTH = -1;
 const NULL_MARK = 0xfb;
 
+/** Decoders that most columns have. A call of what stands in the plan, another function each time, costs more than most of them do. */
+const FORM = { other: 0, text: 1, ascii: 2, int32: 3, int8: 4, float64: 5, int64: 6 } as const;
+const FORMS: ReadonlyMap<Decoder, number> = new Map<Decoder, number>([[utf8, FORM.text], [latin1, FORM.ascii], [signed32, FORM.int32], [signed8, FORM.int8], [double, FORM.float64], [wide, FORM.int64]]);
+
 /** A plan for rows of these columns. */
 export function planRows(columns: readonly WireColumn[], described: readonly Buffer[], options: MySqlValueOptions, isText: boolean): RowPlan {
   const readers = columns.map((column) => readerOf(column, options, isText));
   return {
-    isText, columns, described, names: columns.map(({ name }) => name), decoders: readers.map(({ decode }) => decode), widths: readers.map(({ width }) => width),
+    isText, columns, described, names: columns.map(({ name }) => name), decoders: readers.map(({ decode }) => decode), forms: readers.map(({ decode }) => FORMS.get(decode) ?? FORM.other), widths: readers.map(({ width }) => width),
     hasProto: columns.some(({ name }) => name === '__proto__'),
   };
 }
@@ -50,26 +56,39 @@ export function readValues(plan: RowPlan, bytes: Buffer, at: number, end: number
   return plan.isText ? readTextValues(plan, bytes, at, end) : readBinaryValues(plan, bytes, at, end);
 }
 
+/** Values lie behind one another, so that one look at the end shows whether all of them were there; before memory is taken for a long one there is another. */
 function readBinaryRow(plan: RowPlan, bytes: Buffer, at: number, end: number): Row {
-  const { names, decoders, widths, hasProto } = plan;
-  if (hasProto) return toObject(plan, readBinaryValues(plan, bytes, at, end));
+  if (plan.hasProto) return toObject(plan, readBinaryValues(plan, bytes, at, end));
+  const { names, forms, widths, decoders } = plan;
   const row: Row = {};
   let from = firstValue(names.length, bytes, at, end);
   for (let index = 0; index < names.length; index++) {
-    if ((bytes[at + 1 + (index + 2 >> 3)]! & 1 << (index + 2 & 7)) !== 0) { // firstValue() has looked
-      row[names[index]!] = null;
-      continue;
+    let value: unknown = null;
+    if (!isNull(bytes, at, index)) {
+      switch (forms[index]) {
+        case FORM.int32: value = signed32(bytes, from); from += 4; break;
+        case FORM.int8: value = signed8(bytes, from++); break;
+        case FORM.float64: value = double(bytes, from); from += 8; break;
+        case FORM.int64:
+          if (end - from < 8) throw new ProtocolViolation('a value that is longer than its row');
+          value = wide(bytes, from);
+          from += 8;
+          break;
+        default: {
+          const width = widths[index]!; // as many as names, like the decoders
+          let to = from + width;
+          if (width === 0) {
+            const length = bytes[from]!;
+            if (length < NULL_MARK) to = ++from + length;
+            else [from, to] = longValue(bytes, from, end);
+          }
+          if (to > end) throw new ProtocolViolation('a value that is longer than its row');
+          value = forms[index] === FORM.text ? utf8(bytes, from, to) : forms[index] === FORM.ascii ? latin1(bytes, from, to) : decoders[index]!(bytes, from, to);
+          from = to;
+        }
+      }
     }
-    const width = widths[index]!; // as many as names, like the decoders
-    let to = from + width;
-    if (width === 0) {
-      const length = bytes[from]!;
-      if (length < NULL_MARK) to = ++from + length;
-      else [from, to] = longValue(bytes, from, end);
-    }
-    if (to > end) throw new ProtocolViolation('a value that is longer than its row');
-    row[names[index]!] = decoders[index]!(bytes, from, to);
-    from = to;
+    row[names[index]!] = value;
   }
   if (from !== end) throw new ProtocolViolation('a row with bytes behind its last value');
   return row;
@@ -79,7 +98,7 @@ function readBinaryValues({ decoders, widths }: RowPlan, bytes: Buffer, at: numb
   const values = new Array<unknown>(decoders.length);
   let from = firstValue(values.length, bytes, at, end);
   for (let index = 0; index < values.length; index++) {
-    if ((bytes[at + 1 + (index + 2 >> 3)]! & 1 << (index + 2 & 7)) !== 0) {
+    if (isNull(bytes, at, index)) {
       values[index] = null;
       continue;
     }
@@ -97,6 +116,9 @@ function readBinaryValues({ decoders, widths }: RowPlan, bytes: Buffer, at: numb
   if (from !== end) throw new ProtocolViolation('a row with bytes behind its last value');
   return values;
 }
+
+/** In the bitmap of a binary row, which firstValue() has looked at. */
+function isNull(bytes: Buffer, at: number, index: number): boolean { return (bytes[at + 1 + (index + 2 >> 3)]! & 1 << (index + 2 & 7)) !== 0; }
 
 function readTextValues({ decoders }: RowPlan, bytes: Buffer, at: number, end: number): unknown[] {
   const values = new Array<unknown>(decoders.length);

@@ -19,7 +19,7 @@ import { COMMAND } from './mysql-wire.ts';
 import { refuseCount, parameterProblem, refuseParameter, type Params } from './values.ts';
 import type { Column, Limit } from './driver.ts';
 import type { MySqlConversation } from './mysql-conversation.ts';
-import type { Exchange, RowsWanted } from './mysql-exchange.ts';
+import type { Exchange, ExchangeSetup, RowsWanted } from './mysql-exchange.ts';
 import type { MySqlConnectionOptions } from './mysql-options.ts';
 
 /** What is run, and how. */
@@ -65,18 +65,19 @@ export class MySqlRunner {
   get pipelines(): boolean { return this.#options.pipelines; }
   get isWriting(): boolean { return this.#writing !== undefined; }
 
-  /** Runs a statement that is in one piece. @throws what the server says, SvcError for what cannot be sent */
-  async run(text: string, params: Params, limit: Limit | undefined, wanted: RowsWanted): Promise<Exchange> {
-    const { placeholders } = checkedMySql(text, this.conversation.hasPlainBackslashes);
-    if (params.length !== placeholders) refuseCount(placeholders, params.length);
-    const { onStatement, clock } = this.#options;
-    const request: Request = { text, params, wanted, limit };
-    if (onStatement === undefined) return this.#withRetry(request);
-    const startedMs = clock.monotonicMs();
+  /**
+   * Runs a statement that is in one piece, and gives what `answer` makes of its rows. Rejects with what the server says, and with an
+   * SvcError for what cannot be sent.
+   */
+  run<T>(text: string, params: Params, limit: Limit | undefined, wanted: RowsWanted, answer: (exchange: Exchange) => T): Promise<T> {
     try {
-      return await this.#withRetry(request);
-    } finally {
-      onStatement((clock.monotonicMs() - startedMs) / 1_000);
+      const { placeholders } = checkedMySql(text, this.conversation.hasPlainBackslashes);
+      if (params.length !== placeholders) refuseCount(placeholders, params.length);
+      const request: Request = { text, params, wanted, limit };
+      const known = limit === undefined && this.#writing === undefined && this.#options.pipelines ? this.#known(text, params) : undefined;
+      return known?.id === undefined || hasLarge(params) ? this.#stepByStep(request, answer) : this.#atOnce(request, known, answer);
+    } catch (error) {
+      return Promise.reject(error);
     }
   }
 
@@ -95,7 +96,7 @@ export class MySqlRunner {
       for (const text of texts) await this.conversation.finish(this.#writeQuery(text, 'none'), limit);
       return;
     }
-    const exchanges = texts.map((text) => this.#writeQuery(text, 'none'));
+    const exchanges = texts.map((text) => this.#writeQuery(text, 'none', false));
     const results = await Promise.allSettled(exchanges.map((exchange) => this.conversation.finish(exchange, limit)));
     for (const result of results) if (result.status === 'rejected') throw result.reason;
   }
@@ -212,19 +213,54 @@ export class MySqlRunner {
     throw new DataError(`The statement and its values take ${length} bytes, and the server takes less than ${this.maxPacketBytes} at once (max_allowed_packet)`, { sqlstate: '54000', errno: 1153, sql: text });
   }
 
-  /** Once more where nothing has happened but that a statement was found to be stale. */
+  /** A statement that the server knows: one write, one promise. */
+  #atOnce<T>(request: Request, known: KnownStatement, answer: (exchange: Exchange) => T): Promise<T> {
+    const { onStatement, clock } = this.#options;
+    this.check(request.text, undefined);
+    const startedMs = onStatement === undefined ? 0 : clock.monotonicMs();
+    return this.#send(request, known, NO_CURSOR).answered((exchange, error) => {
+      if (error !== undefined) return this.#recovered(request, exchange, error, startedMs, answer);
+      if (onStatement !== undefined) onStatement((clock.monotonicMs() - startedMs) / 1_000);
+      return answer(exchange);
+    });
+  }
+
+  async #recovered<T>(request: Request, failed: Exchange, error: unknown, startedMs: number, answer: (exchange: Exchange) => T): Promise<T> {
+    const { onStatement, clock } = this.#options;
+    try {
+      await this.conversation.settled(failed);
+      return answer(await this.#onceMore(request, error, true));
+    } finally {
+      onStatement?.((clock.monotonicMs() - startedMs) / 1_000);
+    }
+  }
+
+  async #stepByStep<T>(request: Request, answer: (exchange: Exchange) => T): Promise<T> {
+    const { onStatement, clock } = this.#options;
+    const startedMs = clock.monotonicMs();
+    try {
+      return answer(await this.#withRetry(request));
+    } finally {
+      onStatement?.((clock.monotonicMs() - startedMs) / 1_000);
+    }
+  }
+
   async #withRetry(request: Request): Promise<Exchange> {
-    const { text } = request;
-    const wasKnown = this.#known(text, request.params) !== undefined;
+    const wasKnown = this.#known(request.text, request.params) !== undefined;
     try {
       return await this.#attempt(request);
     } catch (error) {
-      if (!(error instanceof DatabaseError) || this.conversation.isEnded) throw error;
-      if (isOutOfStatements(error)) this.statements.clear(false);
-      else if (wasKnown && isStaleStatement(error)) this.#forget(text, request.params);
-      else throw error;
-      return this.#attempt(request);
+      return this.#onceMore(request, error, wasKnown);
     }
+  }
+
+  /** Once more where nothing has happened but that a statement was found to be stale. */
+  async #onceMore(request: Request, error: unknown, wasKnown: boolean): Promise<Exchange> {
+    if (!(error instanceof DatabaseError) || this.conversation.isEnded) throw error;
+    if (isOutOfStatements(error)) this.statements.clear(false);
+    else if (wasKnown && isStaleStatement(error)) this.#forget(request.text, request.params);
+    else throw error;
+    return this.#attempt(request);
   }
 
   async #attempt(request: Request): Promise<Exchange> {
@@ -232,7 +268,7 @@ export class MySqlRunner {
     if (this.#writing !== undefined || !this.#options.pipelines) await this.turn();
     this.check(text, limit);
     const known = this.#known(text, params);
-    const exchange = known !== undefined && !params.some(isLarge) ? this.#send(request, known, NO_CURSOR) : await this.exclusively(() => this.#prepareAndSend(request));
+    const exchange = known !== undefined && !hasLarge(params) ? this.#send(request, known, NO_CURSOR) : await this.exclusively(() => this.#prepareAndSend(request));
     await this.conversation.finish(exchange, limit);
     return exchange;
   }
@@ -241,7 +277,7 @@ export class MySqlRunner {
     const { text, params } = request;
     const statement = await this.prepared(text, params, request.limit);
     try {
-      if (statement.id !== undefined && params.some(isLarge)) await this.#sendLarge(statement.id, params);
+      if (statement.id !== undefined && hasLarge(params)) await this.#sendLarge(statement.id, params);
       return this.#send(request, statement, NO_CURSOR);
     } finally {
       this.release(text, params, statement);
@@ -301,7 +337,7 @@ export class MySqlRunner {
       throw error;
     }
     this.checkLength(before, text);
-    return this.conversation.add({ sql: text, kind: 'execute', wanted, sequence: writer.end(), memory: statement });
+    return this.conversation.send({ sql: text, kind: 'execute', wanted, sequence: writer.end(), memory: statement });
   }
 
   /** Large values, in pieces; they are not answered. All values are looked at before. */
@@ -328,14 +364,21 @@ export class MySqlRunner {
     }
   }
 
-  #writeQuery(text: string, wanted: RowsWanted): Exchange {
+  /** `isAlone`: nothing follows that is to be sent together with it. */
+  #writeQuery(text: string, wanted: RowsWanted, isAlone: boolean = true): Exchange {
     const { writer } = this.conversation;
     const before = writer.length;
     writer.command(COMMAND.query);
     writer.text(text);
     this.checkLength(before, text);
-    return this.conversation.add({ sql: text, kind: 'query', wanted, sequence: writer.end() });
+    const setup: ExchangeSetup = { sql: text, kind: 'query', wanted, sequence: writer.end() };
+    return isAlone ? this.conversation.send(setup) : this.conversation.add(setup);
   }
+}
+
+function hasLarge(params: Params): boolean {
+  for (let index = 0; index < params.length; index++) if (isLarge(params[index])) return true;
+  return false;
 }
 
 /** The key of a statement for values of these kinds; no text has a NUL in that place. */

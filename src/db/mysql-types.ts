@@ -11,6 +11,7 @@
 import { BINARY_CHARSET, type WireColumn } from './mysql-messages.ts';
 import { TYPE } from './mysql-wire.ts';
 import { ProtocolViolation } from './protocol-violation.ts';
+import { shortAscii } from './short-text.ts';
 import type { Int8 } from './driver.ts';
 import type { MySqlValueOptions } from './mysql-options.ts';
 
@@ -29,6 +30,8 @@ const TWO_32 = 2 ** 32;
 /** Up to here a FLOAT has every integer. */
 const EXACT_FLOAT = 2 ** 24;
 const DAY_HOURS = 24;
+/** Of a DATETIME. */
+const MAX_YEAR = 9_999;
 /** A scale beyond this stands for none in particular. */
 const MAX_SCALE = 6;
 const TWO: readonly string[] = Array.from({ length: 100 }, (_, value) => String(value).padStart(2, '0'));
@@ -38,13 +41,13 @@ export function readerOf(column: WireColumn, options: MySqlValueOptions, isText:
   const { type, flags, charset, length, decimals, extended } = column;
   const isUnsigned = (flags & UNSIGNED) !== 0;
   switch (type) {
-    case TYPE.tiny: return options.hasBooleans && length === 1 ? fixed(1, (bytes, at) => bytes[at] !== 0, (text) => text !== '0', isText) : fixed(1, isUnsigned ? (bytes, at) => bytes[at] : (bytes, at) => bytes.readInt8(at), Number, isText);
+    case TYPE.tiny: return options.hasBooleans && length === 1 ? fixed(1, (bytes, at) => bytes[at] !== 0, (text) => text !== '0', isText) : fixed(1, isUnsigned ? (bytes, at) => bytes[at] : signed8, Number, isText);
     case TYPE.short: return fixed(2, isUnsigned ? (bytes, at) => bytes.readUInt16LE(at) : (bytes, at) => bytes.readInt16LE(at), Number, isText);
     case TYPE.year: return fixed(2, (bytes, at) => bytes.readUInt16LE(at), Number, isText);
     case TYPE.long: case TYPE.int24: return fixed(4, isUnsigned ? unsigned32 : signed32, Number, isText);
     case TYPE.longlong: return fixed(8, (isUnsigned ? WIDE_UNSIGNED : WIDE)[options.int8], WIDE_TEXT[options.int8], isText);
     case TYPE.float: return fixed(4, (bytes, at) => shortest(bytes.readFloatLE(at)), Number, isText);
-    case TYPE.double: return fixed(8, (bytes, at) => bytes.readDoubleLE(at), Number, isText);
+    case TYPE.double: return fixed(8, double, Number, isText);
     case TYPE.decimal: case TYPE.newDecimal: return { decode: latin1, width: 0 };
     case TYPE.date: case TYPE.newDate: return { decode: isText ? textual((text) => dateFromText(text, options)) : (bytes, at, end) => dateOf(bytes, at, end, options), width: 0 };
     case TYPE.datetime: return { decode: isText ? textual((text) => isZero(text, options) ? null : text.replace(' ', 'T')) : (bytes, at, end) => dateTimeOf(bytes, at, end, decimals, options), width: 0 };
@@ -90,8 +93,9 @@ const SIZES: readonly (readonly [most: number, name: string])[] = [[4 * 0xff, 't
 const TEXTS_OF_MARIADB: ReadonlySet<string> = new Set(['uuid', 'inet4', 'inet6']);
 
 /** Text in UTF-8. The method is Node's own and not in its manual: `toString()` takes a third longer. */
-export function utf8(bytes: Buffer, at: number, end: number): string { return (bytes as unknown as Slices).utf8Slice(at, end); }
-function latin1(bytes: Buffer, at: number, end: number): string { return (bytes as unknown as Slices).latin1Slice(at, end); }
+export function utf8(bytes: Buffer, at: number, end: number): string { return shortAscii(bytes, at, end) ?? (bytes as unknown as Slices).utf8Slice(at, end); }
+/** Digits and their kin. */
+export function latin1(bytes: Buffer, at: number, end: number): string { return shortAscii(bytes, at, end) ?? (bytes as unknown as Slices).latin1Slice(at, end); }
 
 interface Slices {
   utf8Slice(at: number, end: number): string;
@@ -109,14 +113,29 @@ function textual(fromText: (text: string) => unknown): Decoder {
 function copied(bytes: Buffer, at: number, end: number): Uint8Array { return new Uint8Array(bytes.subarray(at, end)); }
 function json(bytes: Buffer, at: number, end: number): unknown { return JSON.parse(utf8(bytes, at, end)); }
 function isSet(bytes: Buffer, at: number, end: number): boolean { return end > at && bytes[end - 1] !== 0; }
-function signed32(bytes: Buffer, at: number): number { return bytes[at]! | bytes[at + 1]! << 8 | bytes[at + 2]! << 16 | bytes[at + 3]! << 24; } // a row is looked at before
+export function signed8(bytes: Buffer, at: number): number { return bytes[at]! << 24 >> 24; }
+export function signed32(bytes: Buffer, at: number): number { return bytes[at]! | bytes[at + 1]! << 8 | bytes[at + 2]! << 16 | bytes[at + 3]! << 24; } // a row is looked at before
 function unsigned32(bytes: Buffer, at: number): number { return signed32(bytes, at) >>> 0; }
 
+/** A double, by memory that is seen in two ways: Node's own method puts it there byte by byte. */
+export function double(bytes: Buffer, at: number): number {
+  HALVES[LOW] = signed32(bytes, at);
+  HALVES[1 - LOW] = signed32(bytes, at + 4);
+  return WHOLE[0]!; // it has one
+}
+
+const WHOLE = new Float64Array(1);
+const HALVES = new Int32Array(WHOLE.buffer);
+const LOW = new Uint8Array(Uint16Array.of(1).buffer)[0] === 1 ? 0 : 1;
+
+/** A BIGINT: a number as long as no digit is lost. */
+export function wide(bytes: Buffer, at: number): number | bigint {
+  const value = signed32(bytes, at + 4) * TWO_32 + unsigned32(bytes, at);
+  return Number.isSafeInteger(value) ? value : bytes.readBigInt64LE(at);
+}
+
 const WIDE: Readonly<Record<Int8, Decoder>> = {
-  auto: (bytes, at) => {
-    const value = signed32(bytes, at + 4) * TWO_32 + unsigned32(bytes, at);
-    return Number.isSafeInteger(value) ? value : bytes.readBigInt64LE(at);
-  },
+  auto: wide,
   bigint: (bytes, at) => bytes.readBigInt64LE(at),
   string: (bytes, at) => String(bytes.readBigInt64LE(at)),
 };
@@ -157,10 +176,28 @@ function dateOf(bytes: Buffer, at: number, end: number, { zeroDates }: MySqlValu
 }
 
 function dateTimeOf(bytes: Buffer, at: number, end: number, decimals: number, { zeroDates }: MySqlValueOptions): string | null {
+  if (end - at === 7 && decimals === 0) return isoOf(bytes, at);
   const date = dateText(bytes, at, end);
   if (end - at < 7) return date === ZERO_DATE && zeroDates === 'null' ? null : `${date}T00:00:00${fraction(0, decimals)}`;
   return `${date}T${clockText(bytes, at + 4)}${fraction(end - at < 11 ? 0 : unsigned32(bytes, at + 7), decimals)}`;
 }
+
+/** Both halves at once: as one text of 19 characters, and not as several that are put together when it is used. */
+function isoOf(bytes: Buffer, at: number): string {
+  const year = bytes[at]! | bytes[at + 1]! << 8;
+  if (year > MAX_YEAR) throw new ProtocolViolation(`the year ${year}`);
+  const century = Math.trunc(year / 100);
+  const rest = year % 100;
+  const [month, day, hour, minute, second] = [bytes[at + 2]!, bytes[at + 3]!, bytes[at + 4]!, bytes[at + 5]!, bytes[at + 6]!];
+  return String.fromCharCode(
+    tens(century), ones(century), tens(rest), ones(rest), HYPHEN, tens(month), ones(month), HYPHEN, tens(day), ones(day),
+    LETTER_T, tens(hour), ones(hour), COLON, tens(minute), ones(minute), COLON, tens(second), ones(second),
+  );
+}
+
+const [ZERO, HYPHEN, COLON, LETTER_T] = [0x30, 0x2d, 0x3a, 0x54];
+function tens(value: number): number { return ZERO + Math.trunc(value / 10); }
+function ones(value: number): number { return ZERO + value % 10; }
 
 /** An instant, since the session is in UTC; microseconds are cut. */
 function instantOf(bytes: Buffer, at: number, end: number, decimals: number, options: MySqlValueOptions): Date | string | null {

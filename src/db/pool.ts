@@ -404,7 +404,7 @@ export class Pool<C extends PooledConnection> {
   /** When it is being closed: whether that is done. Nobody waits any more for those who are still on their way. */
   #settle(): void {
     if (this.#drained === undefined || this.#waiters.size > 0) return;
-    this.#abort.abort(closed());
+    if (!this.#abort.signal.aborted) this.#abort.abort(closed());
     if (this.#slots.size === 0 && this.#opening === 0) this.#drained.resolve();
   }
 

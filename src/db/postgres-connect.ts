@@ -35,7 +35,7 @@ export async function connectPostgres(host: PostgresHost, options: PostgresConne
   const watched = watchLimit(limit, options.clock, (error) => login.end(error));
   try {
     const loggedIn = await login.run();
-    const conversation = new Conversation({ socket, reader: login.reader, parameters: loggedIn.parameters, processId: loggedIn.processId, cancel: () => cancel(link, host, options, loggedIn) }, options.clock, options.log);
+    const conversation = new Conversation({ socket, reader: login.reader, writer: login.writer, parameters: loggedIn.parameters, processId: loggedIn.processId, cancel: () => cancel(link, host, options, loggedIn) }, options.clock, options.log);
     incoming.listen((bytes) => conversation.onBytes(bytes));
     socket.off('close', onEnd);
     const connection = new PostgresConnection(conversation, options, types);

@@ -6,7 +6,6 @@ import { Canceling } from './canceling.ts';
 import { ConnectionLost, StatementError, type DatabaseError } from './db-errors.ts';
 import { isFatal, postgresError } from './postgres-errors.ts';
 import { MAX_MESSAGE_BYTES, MessageReader, SERVER } from './postgres-wire.ts';
-import { MessageWriter } from './postgres-writer.ts';
 import { ProtocolViolation } from './protocol-violation.ts';
 import * as read from './postgres-messages.ts';
 import type { Socket } from 'node:net';
@@ -14,11 +13,13 @@ import type { Clock } from '../clock.ts';
 import type { Logger } from '../log.ts';
 import type { Limit } from './driver.ts';
 import type { Exchange } from './postgres-exchange.ts';
+import type { MessageWriter } from './postgres-writer.ts';
 
 /** What the log-in has brought. */
 export interface Login {
   readonly socket: Socket;
   readonly reader: MessageReader;
+  readonly writer: MessageWriter;
   readonly parameters: Map<string, string>;
   readonly processId: number;
   /** Asks the server to give up what this connection does; resolves when it has been told. */
@@ -35,7 +36,7 @@ const MAX_PARAMETERS = 200;
 
 /** See above. */
 export class Conversation {
-  readonly writer: MessageWriter = new MessageWriter();
+  readonly writer: MessageWriter;
   readonly parameters: Map<string, string>;
   readonly processId: number;
   readonly #socket: Socket;
@@ -58,9 +59,10 @@ export class Conversation {
   onRefusal: ((error: DatabaseError) => void) | undefined;
   onParameter: ((name: string, value: string) => void) | undefined;
 
-  constructor({ socket, reader, parameters, processId, cancel }: Login, clock: Clock, log: Logger | undefined) {
+  constructor({ socket, reader, writer, parameters, processId, cancel }: Login, clock: Clock, log: Logger | undefined) {
     this.#socket = socket;
     this.#reader = reader;
+    this.writer = writer;
     this.#cancel = cancel;
     this.#clock = clock;
     this.#log = log;
@@ -69,7 +71,7 @@ export class Conversation {
     reader.maxBytes = MAX_MESSAGE_BYTES;
     socket.on('drain', () => this.#onDrain());
     socket.on('close', () => {
-      this.#lose(new ConnectionLost('The server closed the connection', { sqlstate: '08006' }));
+      if (this.#ended === undefined) this.#lose(new ConnectionLost('The server closed the connection', { sqlstate: '08006' }));
       this.#closing?.[Symbol.dispose]();
       this.#closed.resolve();
     });

@@ -14,7 +14,7 @@ import { shownHost, type PostgresSocket } from './postgres-socket.ts';
 import { MessageReader, SERVER } from './postgres-wire.ts';
 import { MessageWriter, PROTOCOL_3_0, PROTOCOL_3_2 } from './postgres-writer.ts';
 import { ProtocolViolation } from './protocol-violation.ts';
-import { SaltedPasswords, ScramFirst, ScramRefusal, md5Password, type ChannelBinding } from './scram.ts';
+import { ScramFirst, ScramKeyring, ScramRefusal, md5Password, type ChannelBinding } from './scram.ts';
 import { isLocalHost } from './server-options.ts';
 import * as read from './postgres-messages.ts';
 import type { PostgresConnectionOptions, PostgresHost } from './postgres-options.ts';
@@ -33,20 +33,20 @@ const POOLER_PARAMETERS: Readonly<Record<string, string>> = { client_encoding: '
 const MAX_MESSAGES = 500;
 
 /** Shared by all connections of this process: pools to one account log in for the price of one. */
-const salted = new SaltedPasswords();
+const keys = new ScramKeyring();
 
 interface Message {
   readonly type: number;
   readonly body: Buffer;
 }
 
-/** One log-in. Its reader goes on in the conversation. */
+/** One log-in. Its reader and its writer go on in the conversation. */
 export class PostgresLogin {
   readonly reader: MessageReader;
+  readonly writer: MessageWriter = new MessageWriter();
   readonly #link: PostgresSocket;
   readonly #host: PostgresHost;
   readonly #options: PostgresConnectionOptions;
-  readonly #writer = new MessageWriter();
   readonly #version: number;
   readonly #inbox: Message[] = [];
   #count = 0;
@@ -93,7 +93,7 @@ export class PostgresLogin {
   /** @throws DatabaseError with the server's state; ConnectionLost; SvcError `E_DB_CONNECT` for what no other attempt changes */
   async run(): Promise<LoggedIn> {
     const { user, database, parameters, hasPlainStartup } = this.#options;
-    this.#writer.startUp(this.#version, { user, database, ...hasPlainStartup ? POOLER_PARAMETERS : OUR_PARAMETERS, ...parameters });
+    this.writer.startUp(this.#version, { user, database, ...hasPlainStartup ? POOLER_PARAMETERS : OUR_PARAMETERS, ...parameters });
     this.#send();
     try {
       await this.#authenticate();
@@ -125,13 +125,13 @@ export class PostgresLogin {
     if (this.#link.tls?.authorized !== true && !isLocalHost(this.#host.host)) {
       throw this.#refusal('it asks for the password in the clear, which is sent through TLS only whose certificate was checked (sslmode=verify-full), or on this machine');
     }
-    this.#writer.password(password);
+    this.writer.password(password);
     this.#send();
     await this.#expectOk();
   }
 
   async #md5(salt: Buffer): Promise<void> {
-    this.#writer.password(md5Password(this.#options.user, this.#password('an md5 password'), salt));
+    this.writer.password(md5Password(this.#options.user, this.#password('an md5 password'), salt));
     this.#send();
     await this.#expectOk();
   }
@@ -139,12 +139,12 @@ export class PostgresLogin {
   async #scram(mechanisms: readonly string[]): Promise<void> {
     const binding = this.#binding(mechanisms);
     if (binding.kind !== 'tls-server-end-point' && this.#options.tls.channelBinding === 'require') throw this.#refusal('SCRAM-SHA-256-PLUS is not possible, and channel_binding=require wants it');
-    const first = new ScramFirst(this.#password('SCRAM', true), binding, salted);
+    const first = new ScramFirst(this.#password('SCRAM', true), binding, keys);
     if (!mechanisms.includes(first.mechanism)) throw this.#refusal(`it offers ${mechanisms.join(', ') || 'nothing'}, and we speak SCRAM-SHA-256`);
-    this.#writer.saslInitial(first.mechanism, first.message);
+    this.writer.saslInitial(first.mechanism, first.message);
     this.#send();
     const final = await first.answer(await this.#data('sasl-continue'));
-    this.#writer.saslResponse(final.message);
+    this.writer.saslResponse(final.message);
     this.#send();
     final.verify(await this.#data('sasl-final')); // throws: nobody gets past it who has not proved to know the password
     const asked = await this.#asked();
@@ -181,7 +181,7 @@ export class PostgresLogin {
 
   async #asked(): Promise<read.Authentication> {
     for (;;) {
-      const { type, body } = await this.#next();
+      const { type, body } = this.#arrived() ?? await this.#next();
       if (type === SERVER.authentication) return read.readAuthentication(body, 0, body.length);
       if (type !== SERVER.negotiateVersion) throw new ProtocolViolation('a message that does not belong to a log-in');
       const { version, unknown } = read.readNegotiation(body, 0, body.length);
@@ -192,7 +192,7 @@ export class PostgresLogin {
   /** What comes after AuthenticationOk. */
   async #settle(): Promise<void> {
     for (;;) {
-      const { type, body } = await this.#next();
+      const { type, body } = this.#arrived() ?? await this.#next();
       switch (type) {
         case SERVER.parameterStatus: this.#parameters.set(...read.readParameterStatus(body, 0, body.length)); break;
         case SERVER.backendKeyData: ({ processId: this.#processId, key: this.#key } = read.readBackendKey(body, 0, body.length)); break;
@@ -204,16 +204,23 @@ export class PostgresLogin {
     }
   }
 
+  /** The next message that matters. Those that have come already are not waited for: some twenty come together. */
   async #next(): Promise<Message> {
     for (;;) {
-      const message = this.#inbox.shift();
-      if (message === undefined) {
-        if (this.#ended !== undefined) throw this.#ended;
-        this.#waiting = Promise.withResolvers();
-        await this.#waiting.promise;
-      } else if (message.type === SERVER.error) throw this.#serverError(read.readErrorFields(message.body, 0, message.body.length));
-      else if (message.type !== SERVER.notice) return message;
+      const message = this.#arrived();
+      if (message !== undefined) return message;
+      if (this.#ended !== undefined) throw this.#ended;
+      this.#waiting = Promise.withResolvers();
+      await this.#waiting.promise;
     }
+  }
+
+  #arrived(): Message | undefined {
+    for (let message = this.#inbox.shift(); message !== undefined; message = this.#inbox.shift()) {
+      if (message.type === SERVER.error) throw this.#serverError(read.readErrorFields(message.body, 0, message.body.length));
+      if (message.type !== SERVER.notice) return message;
+    }
+    return undefined;
   }
 
   #receive(type: number, bytes: Buffer, at: number, end: number): void {
@@ -232,5 +239,5 @@ export class PostgresLogin {
     return new SvcError('E_DB_CONNECT', [shownHost(this.#host), problem]);
   }
 
-  #send(): void { this.#link.socket.write(this.#writer.take()); }
+  #send(): void { this.#link.socket.write(this.writer.take()); }
 }

@@ -8,7 +8,7 @@
  *
  * Without a cache everything is unnamed text: whoever pools connections between us and the server may change them under us.
  */
-import { randomBytes } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import { DatabaseError } from './db-errors.ts';
 import { limitReached } from './limits.ts';
 import { checkedStatement } from './placeholders.ts';
@@ -65,7 +65,7 @@ export class PostgresRunner {
     this.conversation = conversation;
     this.types = types;
     this.#options = options;
-    this.statements = new PostgresStatements(options.statementCache, `svc_${randomBytes(3).toString('hex')}_`);
+    this.statements = new PostgresStatements(options.statementCache, `svc_${randomUUID().slice(0, 6)}_`);
   }
 
   get isWriting(): boolean { return this.#writing !== undefined; }

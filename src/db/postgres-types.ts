@@ -10,6 +10,7 @@
  */
 import { arrayFromText } from './postgres-arrays.ts';
 import { dateOf, instantFromText, instantOf, timestampFromText, timestampOf } from './postgres-dates.ts';
+import { shortAscii } from './short-text.ts';
 import type { Int8 } from './driver.ts';
 
 /** A value out of the bytes of a message. */
@@ -93,13 +94,8 @@ export class PostgresTypes {
 }
 
 /** Text in UTF-8. The method is Node's own and not in its manual: `toString()` takes a third longer. */
-export function utf8(bytes: Buffer, at: number, end: number): string {
-  return (bytes as unknown as Slices).utf8Slice(at, end);
-}
-
-function latin1(bytes: Buffer, at: number, end: number): string {
-  return (bytes as unknown as Slices).latin1Slice(at, end);
-}
+export function utf8(bytes: Buffer, at: number, end: number): string { return shortAscii(bytes, at, end) ?? (bytes as unknown as Slices).utf8Slice(at, end); }
+function latin1(bytes: Buffer, at: number, end: number): string { return shortAscii(bytes, at, end) ?? (bytes as unknown as Slices).latin1Slice(at, end); }
 
 interface Slices {
   utf8Slice(at: number, end: number): string;

@@ -19,7 +19,8 @@ const CANCEL_REQUEST = 80_877_102;
 /** Values of one statement: an Int16 counts them. */
 export const MAX_PARAMETERS = 65_535;
 const MAX_INT32 = 2 ** 31 - 1;
-const FIRST_BYTES = 16 * 1024;
+/** Enough for most statements; who writes more has more from then on. */
+const FIRST_BYTES = 2 * 1024;
 /** A buffer that a large value has made larger is let go of. */
 const KEPT_BYTES = 1024 * 1024;
 /** Text up to here is written character by character as long as it is ASCII: half the time of a call into Node. */

@@ -11,6 +11,7 @@
  * Tolerated, because RFC 2046 says so: preamble, epilogue, padding. Everything else that does not fit is malformed.
  */
 import { isUtf8 } from 'node:buffer';
+import { DelimiterSearch } from './delimiter-search.ts';
 import { parsePartHead } from './part-head.ts';
 import type { PartHead } from './part-head.ts';
 
@@ -73,6 +74,7 @@ export class MultipartParser {
   readonly #sink: MultipartSink;
   readonly #limits: MultipartLimits;
   readonly #delimiter: Buffer;
+  readonly #search: DelimiterSearch;
   #state: () => boolean;
   #chunk: Buffer = EMPTY_LINE;
   #at = 0;
@@ -94,6 +96,7 @@ export class MultipartParser {
 
   constructor(boundary: string, sink: MultipartSink, limits: MultipartLimits) {
     this.#delimiter = Buffer.from(`\r\n--${boundary}`, 'latin1');
+    this.#search = new DelimiterSearch(this.#delimiter);
     this.#sink = sink;
     this.#limits = limits;
     this.#state = this.#content;
@@ -131,7 +134,7 @@ export class MultipartParser {
       if (this.#matched > this.#implied && !this.#emit(Buffer.from(delimiter), this.#implied, this.#matched)) return false;
       this.#matched = this.#implied = 0;
     }
-    const found = chunk.indexOf(delimiter, at);
+    const found = this.#search.indexIn(chunk, at);
     if (found !== -1) return this.#emit(chunk, start, found) && this.#onDelimiter(found + delimiter.length);
     const kept = this.#beginning(at);
     this.#matched = chunk.length - kept;

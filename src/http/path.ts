@@ -150,6 +150,9 @@ export interface ParsedTemplate {
   readonly parameters: readonly PathParameter[];
 }
 
+/** What makes a template more than text. */
+const SPECIAL = /[{}?#%]/;
+
 /**
  * Reads a template.
  *
@@ -160,6 +163,7 @@ export function parseTemplate(template: string): ParsedTemplate {
   const refuse = (problem: string): never => { throw new SvcError('E_PATH_TEMPLATE', [String(template), problem]); };
   if (typeof template !== 'string' || template[0] !== '/') return refuse('it does not begin with "/"');
   if (!template.isWellFormed()) return refuse('it has a lone surrogate');
+  if (!SPECIAL.test(template)) return { template, literals: [template], parameters: [] };
   const literals: string[] = [];
   const parameters: PathParameter[] = [];
   let literal = '';

@@ -1,32 +1,26 @@
 /**
  * The request, read from a transport: node:http's IncomingMessage, or memory.ts's stand-in. Each part is parsed when it is
- * first read, and once; what nobody reads costs nothing.
+ * first read, and once; what nobody reads costs nothing. Its body is request-body.ts's.
  */
-import { isUtf8 } from 'node:buffer';
-import { BadRequest, ClientDisconnected, HTTPException, SvcError } from '../errors.ts';
-import { shown } from '../options.ts';
+import { ClientDisconnected, SvcError } from '../errors.ts';
 import { inspectAsJson, mask } from '../redact.ts';
 import { peerAddress } from './address.ts';
-import { bodyCodingOf, decodeWhole, decodedChunks } from './body-codings.ts';
-import { chunksOf, collect, joined, readAhead, tooLarge } from './body.ts';
 import { parseCookies } from './cookies.ts';
-import { formTypeOf, parseUrlencoded, readFormOptions, readMultipart } from './form.ts';
-import { partsOf } from './form-parts.ts';
-import { findField, parseParameters, viewOf } from './headers.ts';
-import { LeadingFields } from './leading-fields.ts';
+import { findField, viewOf } from './headers.ts';
 import { parsePairs } from './query.ts';
+import { RequestBody } from './request-body.ts';
 import { USUAL_IDENTITY } from './request-id.ts';
 import { RequestState, SESSION } from './state.ts';
 import { readTraceContext } from './trace-context.ts';
-import { UploadStore } from './uploads.ts';
-import type { BodyCoding } from './body-codings.ts';
-import type { BodyReader, BodySource } from './body.ts';
+import type { HTTPException } from '../errors.ts';
+import type { BodySource } from './body.ts';
 import type { Connection } from './connection.ts';
 import type { Awaitable, BodyOptions, CompiledRoute, FormData_, FormOptions, FormPart, HttpRequest, Session, StateMap } from './contracts.ts';
-import type { FileKeeper, FormTerms } from './form.ts';
+import type { FileKeeper } from './form.ts';
 import type { HeaderView } from './headers.ts';
 import type { Forwarding, ProxyTrust } from './proxy.ts';
 import type { MultiMap, Pairs } from './query.ts';
+import type { BodyDefaults } from './request-body.ts';
 import type { RequestEvent } from './request-event.ts';
 import type { RequestIdentity } from './request-id.ts';
 import type { HttpResponse } from './response.ts';
@@ -53,16 +47,10 @@ export interface Outgoing {
 }
 
 /** What requests have from their application. */
-export interface RequestDefaults {
+export interface RequestDefaults extends BodyDefaults {
   readonly state: StateMap;
-  /** The cap of every body, whatever a call asks for. */
-  readonly maxBodyBytes: number;
-  /** Whether content codings of bodies are taken off; if not, they are refused. */
-  readonly decompressBodies?: boolean | undefined;
   /** Which proxies are believed. */
   readonly trust?: ProxyTrust | undefined;
-  /** Where the temporary files of forms go. Default: the system's folder. */
-  readonly uploadDirectory?: string | undefined;
   /** How they get their ids. Default: as everywhere. */
   readonly identity?: RequestIdentity | undefined;
 }
@@ -93,9 +81,6 @@ export interface LateRunner {
   runLate(req: TransportRequest, fn: (outcome: Outcome) => Awaitable<void>, outcome: Outcome): void;
 }
 
-const DEFAULT_MAX_BYTES = 10_000_000;
-/** The most bytes of a form that does not say otherwise. */
-const DEFAULT_FORM_BYTES = 10_000_000;
 const UNMATCHED: Match<Endpoint> = Object.freeze({ kind: 'none' });
 const NO_PARAMS: Readonly<Record<string, unknown>> = Object.freeze({});
 
@@ -137,16 +122,8 @@ export class TransportRequest implements HttpRequest {
   #query: Pairs | undefined;
   #state: RequestState | undefined;
   #abort: AbortController | undefined;
-  /** Who waits for the body; undefined until somebody does. */
-  #readers: BodyReader[] | undefined;
-  #outcome: { readonly bytes: Uint8Array | undefined; readonly error: unknown } | undefined;
-  #isStreamed = false;
-  /** Whether a layer has read it, which is not to be noticed. */
-  #isWhole = false;
-  #form: Promise<FormData_> | undefined;
-  #leading: Promise<MultiMap> | undefined;
-  /** What has been read of the body to look at its beginning. */
-  #ahead: readonly Uint8Array[] | undefined;
+  /** What reads its body; undefined until somebody does. */
+  #body: RequestBody | undefined;
   #afterwards: ((outcome: Outcome) => Awaitable<void>)[] | undefined;
   /** Who runs what comes after the end, and how the request ended. */
   #late: LateRunner | undefined;
@@ -250,106 +227,39 @@ export class TransportRequest implements HttpRequest {
     return this.#outgoing.writableFinished && (this.#incoming.socket.errored ?? null) === null;
   }
 
-  body(options: BodyOptions = {}): Promise<Uint8Array> {
-    return this.#read('body()', options, Infinity, same);
-  }
+  body(options: BodyOptions = {}): Promise<Uint8Array> { return this.#content.bytes(options); }
 
   /** The body for a layer that looks at it: the handler reads it in whatever way it likes, as its stream too. @internal */
-  async wholeBody(options: BodyOptions): Promise<Uint8Array> {
-    const bytes = await this.body(options);
-    this.#isWhole = true;
-    this.#ahead = [bytes];
-    return bytes;
-  }
+  wholeBody(options: BodyOptions): Promise<Uint8Array> { return this.#content.whole(options); }
 
-  stream(options: BodyOptions = {}): AsyncIterable<Uint8Array> {
-    return this.#chunks('stream()', this.#limit(options, Infinity));
-  }
+  stream(options: BodyOptions = {}): AsyncIterable<Uint8Array> { return this.#content.stream(options); }
 
-  #chunks(what: string, maxBytes: number): AsyncIterable<Uint8Array> {
-    if (this.#isStreamed || (this.#readers !== undefined && !this.#isWhole)) throw new SvcError('E_BODY_CONSUMED', [what]);
-    const coding = this.#isWhole ? undefined : this.#coding(); // what a layer has read is decoded
-    this.#isStreamed = true;
-    const chunks = chunksOf(this.#incoming, this.#declaredLength(), maxBytes, this.#ahead);
-    return coding === undefined ? chunks : decodedChunks(chunks, coding, maxBytes);
-  }
+  text(options: BodyOptions = {}): Promise<string> { return this.#content.text(options); }
 
-  /** @throws HTTPException 415 for a coding that is not taken off */
-  #coding(): BodyCoding | undefined {
-    const field = this.field('content-encoding');
-    return field === undefined ? undefined : bodyCodingOf(field, this.#defaults.decompressBodies === true);
-  }
-
-  text(options: BodyOptions = {}): Promise<string> {
-    return this.#read('text()', options, DEFAULT_MAX_BYTES, decodeUtf8);
-  }
-
-  json(options: BodyOptions = {}): Promise<unknown> { return this.readJson(options, same); }
+  json(options: BodyOptions = {}): Promise<unknown> { return this.#content.json(options, (value) => value); }
 
   /**
    * `json()` together with what is made of the value. `isPlainJson`: without escapes in the text no string can
    * have a lone surrogate, which saves the validator the search. @internal
    */
-  readJson<T>(options: BodyOptions, use: (value: unknown, isPlainJson: boolean) => T | PromiseLike<T>): Promise<T> {
-    const declared = findField(this.#incoming.rawHeaders, 'content-type');
-    if (declared !== undefined && declared !== 'application/json' && !isJsonType(declared)) return Promise.reject(new HTTPException(415, 'The request body must be application/json'));
-    return this.#read('json()', options, DEFAULT_MAX_BYTES, (bytes) => {
-      const text = jsonText(bytes);
-      return use(parseJson(text), !text.includes('\\u'));
-    });
-  }
+  readJson<T>(options: BodyOptions, use: (value: unknown, isPlainJson: boolean) => T | PromiseLike<T>): Promise<T> { return this.#content.json(options, use); }
 
-  form(options: FormOptions = {}): Promise<FormData_> { return this.readForm(options); }
+  form(options: FormOptions = {}): Promise<FormData_> { return this.#content.form(options); }
 
   /** `form()`, of whose files only what `keeper` says is kept. @internal */
-  readForm(options: FormOptions, keeper?: FileKeeper): Promise<FormData_> {
-    if (this.#form !== undefined) return this.#form;
-    const reading = this.#startForm(options, keeper);
-    reading.catch(() => undefined); // told to whoever waits for it; a handler that has left does not
-    return reading;
-  }
+  readForm(options: FormOptions, keeper?: FileKeeper): Promise<FormData_> { return this.#content.form(options, keeper); }
 
-  async #startForm(options: FormOptions, keeper: FileKeeper | undefined): Promise<FormData_> {
-    const terms = readFormOptions('form()', options, this.#defaults.uploadDirectory);
-    const { boundary } = formTypeOf(this.field('content-type'));
-    if (boundary === undefined) return this.#read('form()', options, this.#formBytes(), (bytes) => parseUrlencoded(decodeUtf8(bytes), terms));
-    return this.#form = this.#collectForm(boundary, options, terms, keeper);
-  }
+  parts(options: FormOptions = {}): AsyncGenerator<FormPart, void, undefined> { return this.#content.parts(options); }
 
-  async #collectForm(boundary: string, options: FormOptions, terms: FormTerms, keeper: FileKeeper | undefined): Promise<FormData_> {
-    const fallback = this.#formBytes();
-    const chunks = this.#readers === undefined ? this.#chunks('form()', this.#limit(options, fallback)) : [await this.#read('form()', options, fallback, same)];
-    const store = new UploadStore(terms.directory, terms.memoryBytes);
-    this.afterwards(() => store.close());
-    return readMultipart(chunks, boundary, terms, store, keeper);
-  }
+  leadingFields(): Promise<MultiMap> { return this.#content.leadingFields(); }
 
-  async *parts(options: FormOptions = {}): AsyncGenerator<FormPart, void, undefined> {
-    const terms = readFormOptions('parts()', options, this.#defaults.uploadDirectory);
-    const { boundary } = formTypeOf(this.field('content-type'));
-    if (boundary === undefined) throw new HTTPException(415, 'The request body must be multipart/form-data');
-    yield* partsOf(this.#chunks('parts()', this.#limit(options, this.#formBytes())), boundary, terms);
-  }
-
-  leadingFields(): Promise<MultiMap> { return this.#leading ??= this.#readLeading(); }
-
-  async #readLeading(): Promise<MultiMap> {
-    if (this.#form !== undefined) return this.#form;
-    const { boundary } = formTypeOf(this.field('content-type'));
-    const leading = new LeadingFields(boundary ?? '-');
-    if (boundary === undefined || this.#isStreamed || this.#coding() !== undefined) return leading.fields;
-    const maxBytes = this.#limit({}, Infinity);
-    if (this.#declaredLength() > maxBytes) throw tooLarge(maxBytes);
-    if (this.#readers !== undefined) leading.push(await this.body());
-    else this.#ahead = await readAhead(this.#incoming, (chunk) => leading.push(chunk));
-    return leading.fields;
-  }
-
-  /** What a form may have that does not say: as much as its route reads, or else not much. */
-  #formBytes(): number {
+  /** The cap of its body below the application's: that of its route. @internal */
+  get maxBodyBytes(): number {
     const { match } = this;
-    return match.kind === 'found' && match.endpoint.maxBodyBytes !== Infinity ? match.endpoint.maxBodyBytes : DEFAULT_FORM_BYTES;
+    return match.kind === 'found' ? match.endpoint.maxBodyBytes : Infinity;
   }
+
+  get #content(): RequestBody { return this.#body ??= new RequestBody(this, this.#incoming, this.#defaults); }
 
   /** What may be shown of it, in logs for example: no query, no fields, no body. */
   toJSON(): Readonly<Record<string, unknown>> {
@@ -401,82 +311,11 @@ export class TransportRequest implements HttpRequest {
     return trust === undefined ? undefined : this.#forwarding ??= trust.resolve(this.#incoming.socket.remoteAddress ?? '', (name) => this.field(name));
   }
 
-  #limit(options: BodyOptions, fallback: number): number {
-    const { maxBytes = fallback } = options;
-    if (typeof maxBytes !== 'number' || !(maxBytes >= 0)) throw new SvcError('E_OPTION_RANGE', ['a body reader', 'maxBytes', 'a number of bytes, 0 or more', shown(maxBytes)]);
-    const { match } = this;
-    return Math.min(maxBytes, this.#defaults.maxBodyBytes, match.kind === 'found' ? match.endpoint.maxBodyBytes : Infinity);
-  }
-
-  /** The body, read once for all that ask for it, and what `use` makes of it. */
-  #read<T>(what: string, options: BodyOptions, fallback: number, use: (bytes: Uint8Array) => T | PromiseLike<T>): Promise<T> {
-    return new Promise((resolve, reject) => {
-      if (this.#isStreamed) throw new SvcError('E_BODY_CONSUMED', [what]);
-      const maxBytes = this.#limit(options, fallback);
-      const reader: BodyReader = (bytes, error) => {
-        if (bytes === undefined) return reject(error);
-        if (bytes.length > maxBytes) return reject(tooLarge(maxBytes)); // read with a higher limit
-        try {
-          resolve(use(bytes));
-        } catch (failure) {
-          reject(failure);
-        }
-      };
-      if (this.#outcome !== undefined) reader(this.#outcome.bytes, this.#outcome.error);
-      else if (this.#readers !== undefined) this.#readers.push(reader);
-      else {
-        const coding = this.#coding();
-        this.#readers = [reader];
-        const tell: BodyReader = (bytes, error) => {
-          this.#outcome = { bytes, error };
-          for (const waiting of this.#readers!) waiting(bytes, error);
-        };
-        const done: BodyReader = coding === undefined ? tell : (bytes, error) => bytes === undefined ? tell(bytes, error) : decodeWhole(bytes, coding, maxBytes, tell);
-        if (this.#ahead === undefined) collect(this.#incoming, this.#declaredLength(), maxBytes, done);
-        else joined(chunksOf(this.#incoming, this.#declaredLength(), maxBytes, this.#ahead)).then((bytes) => done(bytes, undefined), (error: unknown) => done(undefined, error));
-      }
-    });
-  }
-
-  #declaredLength(): number {
-    const length = findField(this.#incoming.rawHeaders, 'content-length');
-    return length === undefined ? -1 : Number(length);
-  }
 }
-
-function same<T>(value: T): T { return value; }
 
 /** The path of a request target, as {@link TransportRequest} has it. @internal */
 export function pathOf(target: string): string {
   const start = target.charCodeAt(0) === 47 ? 0 : /^https?:\/\/[^/?#]*/i.exec(target)?.[0].length ?? 0;
   const question = target.indexOf('?', start);
   return target.slice(start, question === -1 ? target.length : question) || '/';
-}
-
-/** @throws BadRequest for an empty body, and for bytes that are no UTF-8 */
-function jsonText(bytes: Uint8Array): string {
-  if (bytes.length === 0) throw new BadRequest('The request body is empty, JSON is expected', { code: 'json' });
-  return decodeUtf8(bytes);
-}
-
-/** @throws BadRequest for what is no JSON */
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text) as unknown;
-  } catch {
-    throw new BadRequest('The request body is not valid JSON', { code: 'json' });
-  }
-}
-
-function isJsonType(declared: string): boolean {
-  const { value } = parseParameters(declared);
-  return value === 'application/json' || /^application\/[\w!#$&^.+-]+\+json$/.test(value);
-}
-
-/** Text of UTF-8 bytes, a byte order mark left out. @throws BadRequest for other bytes */
-function decodeUtf8(bytes: Uint8Array): string {
-  if (!isUtf8(bytes)) throw new BadRequest('The request body is not valid UTF-8', { code: 'utf8' });
-  const hasMark = bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf;
-  const buffer = Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  return buffer.toString('utf8', hasMark ? 3 : 0);
 }

@@ -16,14 +16,23 @@ export type Match<T> =
   | { readonly kind: 'none' }
   | { readonly kind: 'malformed' };
 
-interface Leaf<T> {
-  readonly byMethod: Map<string, T>;
-  /** What it answers to other methods, ready made; before freeze() without a method. */
-  missed: Extract<Match<T>, { kind: 'wrong-method' }>;
+type WrongMethod = Extract<Match<never>, { kind: 'wrong-method' }>;
+/** What leaves with the same methods share: one list of them stays in the processor's cache, thousands do not. */
+interface Methods {
+  readonly methods: string[];
+  readonly missed: WrongMethod;
 }
-/** A leaf of the static table, with its matches ready made. */
+
+/** What one path has: its methods, and beside each its endpoint. They are few: a list is faster than a Map, and smaller. */
+interface Leaf<T> {
+  methods: string[];
+  readonly endpoints: T[];
+  /** What it answers to other methods, ready made; before freeze() without a method. */
+  missed: WrongMethod;
+}
+/** A leaf of the static table, with its matches ready made, beside the methods. */
 interface StaticLeaf<T> extends Leaf<T> {
-  readonly matches: Map<string, Match<T>>;
+  matches: readonly Match<T>[];
 }
 interface Edge<T> {
   readonly converter: Converter;
@@ -43,16 +52,19 @@ class Node<T> {
 
 /** Up to this length texts are compared character by character. */
 const SHORT = 12;
+const SLASH = 47, PERCENT = 37;
 const NO_CAPTURES: readonly string[] = Object.freeze([]);
 const NONE: Match<never> = Object.freeze({ kind: 'none' });
 const MALFORMED: Match<never> = Object.freeze({ kind: 'malformed' });
-const UNFINISHED = Object.freeze({ kind: 'wrong-method', allow: '' } as const);
+const UNFINISHED: WrongMethod = Object.freeze({ kind: 'wrong-method', allow: '' });
 
 /** One walk's state: kept apart from the tree, so that a walk that is left again costs nothing to undo. */
 class Walk<T> {
   readonly path: string;
   readonly method: string;
   captures: string[] = NO_CAPTURES as string[]; // not written to: a walk that finds something has its own
+  /** A segment that was looked at has an escape: what was found may not be what the decoded path leads to. */
+  isEscaped = false;
   missed: Leaf<T> | null = null;
   missedMore: Leaf<T>[] | null = null;
 
@@ -71,27 +83,33 @@ class Walk<T> {
 export class RoutingTable<T> {
   readonly #static = new Map<string, StaticLeaf<T>>();
   readonly #root = new Node<T>('');
+  /** Whether a template has the character that begins an escape. */
+  #hasPercent = false;
 
   /** Enters an endpoint. Answers the one that has the same method and path already: a duplicate, which is not replaced. */
   add(method: string, template: string | ParsedTemplate, endpoint: T): T | undefined {
     const parsed = typeof template === 'string' ? parseTemplate(template) : template;
     // the Map is asked with the path as it came, so a text with "%", which always comes as an escape, belongs in the tree
-    const isStatic = parsed.parameters.length === 0 && !parsed.template.includes('%');
+    const hasPercent = parsed.template.includes('%');
+    this.#hasPercent ||= hasPercent;
+    const isStatic = parsed.parameters.length === 0 && !hasPercent;
     const leaf = isStatic ? this.#staticLeaf(parsed.template) : this.#treeLeaf(parsed);
-    const existing = leaf.byMethod.get(method);
-    if (existing !== undefined) return existing;
-    leaf.byMethod.set(method, endpoint);
+    const index = leaf.methods.indexOf(method);
+    if (index !== -1) return leaf.endpoints[index];
+    leaf.methods.push(method);
+    leaf.endpoints.push(endpoint);
     return undefined;
   }
 
   /** Lets HEAD follow GET (RFC 9110 §9.3.2), and writes down what each leaf allows. */
   freeze(): void {
-    for (const [, leaf] of this.#static) {
-      finish(leaf);
-      for (const [method, endpoint] of leaf.byMethod) leaf.matches.set(method, { kind: 'found', endpoint, captures: NO_CAPTURES });
+    const shared = new Map<string, Methods>();
+    for (const leaf of this.#static.values()) {
+      finish(leaf, shared);
+      leaf.matches = leaf.endpoints.map((endpoint) => ({ kind: 'found', endpoint, captures: NO_CAPTURES }));
     }
     const finishBelow = (node: Node<T>): void => {
-      if (node.leaf !== null) finish(node.leaf);
+      if (node.leaf !== null) finish(node.leaf, shared);
       node.children.forEach(finishBelow);
       node.edges?.forEach((edge) => finishBelow(edge.node));
     };
@@ -101,33 +119,30 @@ export class RoutingTable<T> {
   match(method: string, path: string): Match<T> {
     const leaf = this.#static.get(path);
     if (leaf !== undefined) {
-      const match = leaf.matches.get(method);
-      if (match !== undefined) return match;
+      const index = indexOfMethod(leaf, method);
+      if (index !== -1) return leaf.matches[index]!;
     }
-    return path.includes('%') ? this.#matchEncoded(method, path) : this.#matchTree(method, path, leaf);
+    if (this.#hasPercent && path.includes('%')) return this.#matchEncoded(method, path);
+    const walk = new Walk<T>(path, method);
+    const endpoint = descend(this.#root, walk, 0, 0);
+    if (endpoint !== undefined && !walk.isEscaped) return { kind: 'found', endpoint, captures: walk.captures }; // so every character has been seen, and none is "%"
+    return path.includes('%') ? this.#matchEncoded(method, path) : missed(walk, leaf);
   }
 
   #matchEncoded(method: string, path: string): Match<T> {
     const decoded = decodePath(path);
     if (decoded === undefined) return MALFORMED;
     const leaf = this.#static.get(decoded);
-    const match = leaf?.matches.get(method) ?? this.#matchTree(method, decoded, leaf);
-    return match.kind === 'found' && match.captures.length > 0 ? { ...match, captures: match.captures.map(restoreSlashes) } : match;
-  }
-
-  #matchTree(method: string, path: string, staticLeaf: StaticLeaf<T> | undefined): Match<T> {
-    const walk = new Walk<T>(path, method);
+    const index = leaf === undefined ? -1 : indexOfMethod(leaf, method);
+    if (index !== -1) return leaf!.matches[index]!;
+    const walk = new Walk<T>(decoded, method);
     const endpoint = descend(this.#root, walk, 0, 0);
-    if (endpoint !== undefined) return { kind: 'found', endpoint, captures: walk.captures };
-    if (staticLeaf !== undefined) walk.miss(staticLeaf);
-    if (walk.missed === null) return NONE;
-    if (walk.missedMore === null) return walk.missed.missed;
-    return { kind: 'wrong-method', allow: allowOf([walk.missed, ...walk.missedMore].flatMap((leaf) => [...leaf.byMethod.keys()])) };
+    return endpoint === undefined ? missed(walk, leaf) : { kind: 'found', endpoint, captures: walk.captures.map(restoreSlashes) };
   }
 
   #staticLeaf(path: string): StaticLeaf<T> {
     let leaf = this.#static.get(path);
-    if (leaf === undefined) this.#static.set(path, leaf = { byMethod: new Map(), matches: new Map(), missed: UNFINISHED });
+    if (leaf === undefined) this.#static.set(path, leaf = { methods: [], endpoints: [], missed: UNFINISHED, matches: [] });
     return leaf;
   }
 
@@ -137,8 +152,16 @@ export class RoutingTable<T> {
       node = edgeOf(literalOf(node, parsed.literals[index]!), parameter.converter);
     });
     node = literalOf(node, parsed.literals.at(-1)!);
-    return node.leaf ??= { byMethod: new Map(), missed: UNFINISHED };
+    return node.leaf ??= { methods: [], endpoints: [], missed: UNFINISHED };
   }
+}
+
+/** What is answered when no endpoint is found. */
+function missed<T>(walk: Walk<T>, staticLeaf: StaticLeaf<T> | undefined): Match<T> {
+  if (staticLeaf !== undefined) walk.miss(staticLeaf);
+  if (walk.missed === null) return NONE;
+  if (walk.missedMore === null) return walk.missed.missed;
+  return { kind: 'wrong-method', allow: allowOf([walk.missed, ...walk.missedMore].flatMap((leaf) => leaf.methods)) };
 }
 
 /** The endpoint below `node`, whose own text has been matched up to `at`; `depth` captures have been taken. */
@@ -168,27 +191,50 @@ function hasAt(path: string, text: string, at: number): boolean {
 /** Tries the converters of a segment that begins at `at`, the most specific first. */
 function follow<T>(edges: readonly Edge<T>[], walk: Walk<T>, at: number, depth: number): T | undefined {
   const { path } = walk;
-  const slash = path.indexOf('/', at);
-  const end = slash === -1 ? path.length : slash;
-  for (const edge of edges) {
+  const end = endOfSegment(walk, at);
+  for (let index = 0; index < edges.length; index++) {
+    const edge = edges[index]!;
     const takesRest = edge.converter === CONVERTERS.path;
     const stop = takesRest ? path.length : end;
     if (!edge.converter.test(path, at, stop)) continue;
     const endpoint = takesRest ? endpointOf(edge.node.leaf, walk, depth + 1) : descend(edge.node, walk, end, depth + 1);
     if (endpoint === undefined) continue;
+    if (takesRest && path.includes('%', end)) walk.isEscaped = true;
     walk.captures[depth] = path.slice(at, stop);
     return endpoint;
   }
   return undefined;
 }
 
+/** Where the next slash is, or the end. A call of indexOf() costs as much as a dozen characters, and most segments are shorter. */
+function endOfSegment<T>(walk: Walk<T>, at: number): number {
+  const { path } = walk;
+  for (const near = Math.min(at + SHORT, path.length); at < near; at++) {
+    const code = path.charCodeAt(at);
+    if (code === SLASH) return at;
+    if (code === PERCENT) walk.isEscaped = true;
+  }
+  if (at === path.length) return at;
+  if (path.includes('%', at)) walk.isEscaped = true;
+  const slash = path.indexOf('/', at);
+  return slash === -1 ? path.length : slash;
+}
+
 /** Makes room for the captures of an endpoint that is found: at once, for they are filled in from the last. */
 function endpointOf<T>(leaf: Leaf<T> | null, walk: Walk<T>, depth: number): T | undefined {
   if (leaf === null) return undefined;
-  const endpoint = leaf.byMethod.get(walk.method);
-  if (endpoint === undefined) walk.miss(leaf);
-  else walk.captures = depth === 1 ? [''] : depth === 2 ? ['', ''] : depth === 3 ? ['', '', ''] : new Array<string>(depth).fill('');
-  return endpoint;
+  const index = indexOfMethod(leaf, walk.method);
+  if (index === -1) {
+    walk.miss(leaf);
+    return undefined;
+  }
+  walk.captures = depth === 1 ? [''] : depth === 2 ? ['', ''] : depth === 3 ? ['', '', ''] : new Array<string>(depth).fill('');
+  return leaf.endpoints[index];
+}
+
+function indexOfMethod({ methods }: Leaf<unknown>, method: string): number {
+  for (let index = 0; index < methods.length; index++) if (methods[index] === method) return index;
+  return -1;
 }
 
 /** The node that ends with `text` below `from`, made by splitting where another text shares only its beginning. */
@@ -225,10 +271,17 @@ function edgeOf<T>(node: Node<T>, converter: Converter): Node<T> {
   return edge.node;
 }
 
-function finish<T>(leaf: Leaf<T>): void {
-  const get = leaf.byMethod.get('GET');
-  if (get !== undefined && !leaf.byMethod.has('HEAD')) leaf.byMethod.set('HEAD', get);
-  leaf.missed = { kind: 'wrong-method', allow: allowOf(leaf.byMethod.keys()) };
+function finish<T>(leaf: Leaf<T>, shared: Map<string, Methods>): void {
+  const get = leaf.methods.indexOf('GET');
+  if (get !== -1 && !leaf.methods.includes('HEAD')) {
+    leaf.methods.push('HEAD');
+    leaf.endpoints.push(leaf.endpoints[get]!);
+  }
+  const key = leaf.methods.join(' ');
+  let same = shared.get(key);
+  if (same === undefined) shared.set(key, same = { methods: leaf.methods, missed: { kind: 'wrong-method', allow: allowOf(leaf.methods) } });
+  leaf.methods = same.methods;
+  leaf.missed = same.missed;
 }
 
 const ORDER = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'];

@@ -160,10 +160,18 @@ export async function metrics(): Promise<object> {
   return { inc: (method: string, status: number) => requests.add(1, method, texts.get(status)!), observe: (value: number) => seconds.observe(value), text: () => registry.render() };
 }
 
-/** The codec: every field as text, every byte of a file handed on. */
-export async function multipart(contentType: string): Promise<object> {
+let multipartParts: ReturnType<typeof loadMultipart> | undefined;
+
+/** What an application has from its start: importing is no part of reading a body. */
+async function loadMultipart() { // what it answers is what the modules export
   const { MultipartParser, boundaryOf } = await built<typeof import('../../src/http/multipart.ts')>('http/multipart');
   const { readFormOptions } = await built<typeof import('../../src/http/form.ts')>('http/form');
+  return { MultipartParser, boundaryOf, limits: readFormOptions('bench', {}, '') };
+}
+
+/** The codec: every field as text, every byte of a file handed on. */
+export async function multipart(contentType: string): Promise<object> {
+  const { MultipartParser, boundaryOf, limits } = await (multipartParts ??= loadMultipart());
   const counts = { fields: 0, files: 0, bytes: 0 };
   let isFile = false;
   const parser = new MultipartParser(boundaryOf(contentType)!, {
@@ -173,7 +181,7 @@ export async function multipart(contentType: string): Promise<object> {
     },
     onData: (bytes, start, end) => { if (isFile) counts.bytes += bytes.subarray(start, end).length; else bytes.toString('utf8', start, end); },
     onPartEnd: () => undefined,
-  }, readFormOptions('bench', {}, ''));
+  }, limits);
   return {
     write: (chunk: Buffer) => parser.push(chunk),
     end() {

@@ -11,6 +11,7 @@
  *   1,000 rows       nine columns each
  *   executeMany      10,000 rows, an insert each, in one transaction; theirs row by row
  *   insertMany       10,000 rows; theirs by COPY with pg-copy-streams, or a list of values
+ *   10 log-ins       a pool of ten connections, in a process that has made others, but none with a password of that spelling
  */
 import { spawnSync } from 'node:child_process';
 import { createRequire } from 'node:module';
@@ -32,7 +33,7 @@ const CONNECTIONS = 10;
 
 /** Least speed and most CPU beside `pg named`. */
 const BOUNDS = {
-  'one@1': [1.1, 0.75], 'one@10': [1.5, 0.55], 'one@64': [1.25, 0.7], '1,000 rows': [2.5, 0.4], 'executeMany 10,000': [8, 0.05], 'insertMany 10,000': [1, 0.7],
+  'one@1': [1.1, 0.75], 'one@10': [1.5, 0.55], 'one@64': [1.25, 0.7], '1,000 rows': [2.5, 0.4], 'executeMany 10,000': [8, 0.05], 'insertMany 10,000': [1, 0.7], '10 log-ins': [0, 0.5],
 } as const;
 type Workload = keyof typeof BOUNDS;
 const WORKLOADS = Object.keys(BOUNDS) as Workload[];
@@ -42,6 +43,12 @@ const ROWS: readonly Values[] = Array.from({ length: 10_000 }, (_, index) => [in
 const ONE = 'select * from bench_item where id = ';
 const ALL = 'select * from bench_item where id <= 1000 order by id';
 const INSERT = 'insert into bench_added (a, b, c, d) values ';
+const SLEEP = 'select pg_sleep(0.05)';
+/** Pools that are made, and those of them that are not counted: until then it is compiling that is measured. */
+const POOLS = 100;
+const FIRST_POOLS = 60;
+/** Left out of passwords before they are hashed. */
+const SOFT_HYPHEN = '%C2%AD';
 
 interface Client {
   one(id: number): Promise<{ readonly email: string } | undefined>;
@@ -49,6 +56,9 @@ interface Client {
   loop(): Promise<unknown>;
   bulk(): Promise<unknown>;
   clear(): Promise<unknown>;
+  /** Takes so long that nobody else has the connection meanwhile. */
+  sleep(): Promise<unknown>;
+  end(): Promise<unknown>;
 }
 
 /** What is measured of one workload: operations a second, and µs of the client's CPU for each. */
@@ -61,12 +71,12 @@ async function svcClient(url: string): Promise<Client> {
   return {
     one: (id) => db.fetchOne(`${ONE}?`, [id]), all: () => db.fetchAll(ALL),
     loop: () => db.executeMany(`${INSERT}(?, ?, ?, ?)`, ROWS), bulk: () => db.insertMany('bench_added', ['a', 'b', 'c', 'd'], ROWS),
-    clear: () => db.script('truncate bench_added'),
+    clear: () => db.script('truncate bench_added'), sleep: () => db.fetchOne(SLEEP), end: () => db.close(),
   };
 }
 
 interface PgClient { query(query: unknown, params?: readonly unknown[]): Promise<{ readonly rows: never[] }>; release(): void }
-interface PgPool extends PgClient { connect(): Promise<PgClient> }
+interface PgPool extends PgClient { connect(): Promise<PgClient>; end(): Promise<void> }
 
 async function pgClient(url: string, load: NodeJS.Require): Promise<Client> {
   const pool = new (load('pg') as { Pool: new (options: object) => PgPool }).Pool({ connectionString: url, max: CONNECTIONS });
@@ -88,7 +98,7 @@ async function pgClient(url: string, load: NodeJS.Require): Promise<Client> {
       const target = client.query(copy('copy bench_added (a, b, c, d) from stdin')) as unknown as NodeJS.WritableStream; // what pg-copy-streams makes of it
       await pipeline(Readable.from(lines()), target);
     }),
-    clear: () => pool.query('truncate bench_added'),
+    clear: () => pool.query('truncate bench_added'), sleep: () => pool.query(SLEEP), end: () => pool.end(),
   };
 }
 
@@ -96,7 +106,7 @@ function* lines(): Generator<string> {
   for (const [a, b, c, d] of ROWS) yield `${a}\t${b}\t${c}\t${d.toISOString()}\n`;
 }
 
-type PostgresSql = ((strings: TemplateStringsArray | readonly unknown[], ...values: readonly unknown[]) => Promise<never[]>) & { begin(work: (tx: PostgresSql) => Promise<unknown>): Promise<unknown> };
+type PostgresSql = ((strings: TemplateStringsArray | readonly unknown[], ...values: readonly unknown[]) => Promise<never[]>) & { begin(work: (tx: PostgresSql) => Promise<unknown>): Promise<unknown>; unsafe(text: string): Promise<unknown>; end(): Promise<void> };
 
 async function postgresClient(url: string, load: NodeJS.Require): Promise<Client> {
   const tag = (load('postgres') as (url: string, options: object) => PostgresSql)(url, { max: CONNECTIONS });
@@ -106,7 +116,7 @@ async function postgresClient(url: string, load: NodeJS.Require): Promise<Client
     bulk: () => tag.begin(async (tx) => {
       for (let from = 0; from < ROWS.length; from += 1_000) await tx`insert into bench_added ${tx(ROWS.slice(from, from + 1_000).map(([a, b, c, d]) => ({ a, b, c, d })), 'a', 'b', 'c', 'd')}`;
     }),
-    clear: () => tag`truncate bench_added`,
+    clear: () => tag`truncate bench_added`, sleep: () => tag.unsafe(SLEEP), end: () => tag.end(),
   };
 }
 
@@ -142,8 +152,24 @@ async function batch(client: Client, work: () => Promise<unknown>): Promise<Figu
   return { speed: Math.max(...all.map(({ speed }) => speed)), cpu: Math.min(...all.map(({ cpu }) => cpu)) };
 }
 
+/** The CPU of making pools, each by a password that is spelled otherwise: nothing of it has been derived yet. */
+async function logIns(name: ClientName, url: string, load: NodeJS.Require): Promise<Figures> {
+  const spent: number[] = [];
+  for (let index = 0; index < POOLS; index++) {
+    const spelling = name === 'postgres.js' ? url : url.replace('@', `${SOFT_HYPHEN.repeat(index)}@`); // it knows no SASLprep, and derives anew each time
+    const startCpu = cpuMicros();
+    const client = await MAKERS[name](spelling, load);
+    await Promise.all(Array.from({ length: CONNECTIONS }, () => client.sleep()));
+    spent.push(cpuMicros() - startCpu);
+    await client.end();
+  }
+  const counted = spent.slice(FIRST_POOLS).sort((a, b) => a - b);
+  return { speed: 1, cpu: counted[counted.length >> 1]! }; // the server's pace is that of all
+}
+
 async function child(name: ClientName, url: string, modules: string, ms: number): Promise<Record<Workload, Figures>> {
-  const client = await MAKERS[name](url, createRequire(join(modules, 'package.json')));
+  const load = createRequire(join(modules, 'package.json'));
+  const client = await MAKERS[name](url, load);
   let last = 1;
   const one = async (): Promise<void> => {
     const id = 1 + (last = (last * 7 + 3) % 2_000);
@@ -154,7 +180,9 @@ async function child(name: ClientName, url: string, modules: string, ms: number)
   await driven(1, ms / 2, one);
   const single = { 'one@1': await driven(1, ms, one), 'one@10': await driven(10, ms, one), 'one@64': await driven(64, ms, one) };
   await driven(1, ms / 2, all);
-  return { ...single, '1,000 rows': await driven(1, ms, all), 'executeMany 10,000': await batch(client, client.loop), 'insertMany 10,000': await batch(client, client.bulk) };
+  const many = { '1,000 rows': await driven(1, ms, all), 'executeMany 10,000': await batch(client, client.loop), 'insertMany 10,000': await batch(client, client.bulk) };
+  await client.end();
+  return { ...single, ...many, '10 log-ins': await logIns(name, url, load) };
 }
 
 // ── all of them ──

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { X509Certificate, createHash, createHmac, pbkdf2Sync } from 'node:crypto';
 import { test } from 'node:test';
 import { serverEndPoint, signatureHash } from '../../src/db/channel-binding.ts';
-import { MAX_ITERATIONS, MIN_ITERATIONS, SaltedPasswords, ScramFirst, ScramRefusal, md5Password, type ChannelBinding } from '../../src/db/scram.ts';
+import { MAX_ITERATIONS, MIN_ITERATIONS, ScramFirst, ScramKeyring, ScramRefusal, md5Password, type ChannelBinding, type ScramKeys } from '../../src/db/scram.ts';
 import { FIRST, SECOND } from '../support/certificates.ts';
 import { seeded } from '../support/random.ts';
 
@@ -12,7 +12,7 @@ const SERVER_FIRST = `r=${NONCE}%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEs
 const SERVER_FINAL = 'v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=';
 
 test('SCRAM-SHA-256 says and accepts what RFC 7677 §3 has', async () => {
-  const first = new ScramFirst('pencil', NONE, new SaltedPasswords(), NONCE, 'user');
+  const first = new ScramFirst('pencil', NONE, new ScramKeyring(), NONCE, 'user');
   assert.equal(first.mechanism, 'SCRAM-SHA-256');
   assert.equal(first.message, `n,,n=user,r=${NONCE}`);
   const final = await first.answer(SERVER_FIRST);
@@ -52,7 +52,7 @@ for (const [what, binding, mechanism, header, bound] of [
   ['bound to TLS', { kind: 'tls-server-end-point', digest: DIGEST }, 'SCRAM-SHA-256-PLUS', 'p=tls-server-end-point,,', Buffer.concat([Buffer.from('p=tls-server-end-point,,'), DIGEST])],
 ] as const) {
   test(`SCRAM proves itself to a plain server, and the server to it, ${what}`, async () => {
-    const first = new ScramFirst('pa\u00adss', binding, new SaltedPasswords());
+    const first = new ScramFirst('pa\u00adss', binding, new ScramKeyring());
     assert.equal(first.mechanism, mechanism);
     assert.ok(first.message.startsWith(`${header}n=,r=`));
     const peer = server('pass', Buffer.from('some salt'), MIN_ITERATIONS, bound);
@@ -77,23 +77,27 @@ for (const [what, message] of [
   ['an error', 'e=other-error'],
   ['nothing', ''],
 ] as const) {
-  test(`SCRAM refuses a first message with ${what}`, () => assert.rejects(new ScramFirst('pencil', NONE, new SaltedPasswords(), NONCE).answer(message), ScramRefusal));
+  test(`SCRAM refuses a first message with ${what}`, () => assert.rejects(new ScramFirst('pencil', NONE, new ScramKeyring(), NONCE).answer(message), ScramRefusal));
 }
 
 test('SCRAM refuses a last message without the right signature', async () => {
-  const final = await new ScramFirst('pencil', NONE, new SaltedPasswords(), NONCE, 'user').answer(SERVER_FIRST);
+  const final = await new ScramFirst('pencil', NONE, new ScramKeyring(), NONCE, 'user').answer(SERVER_FIRST);
   for (const message of ['', 'v=', 'v', 'e=invalid-proof', 'x=1', `${SERVER_FINAL.slice(0, -4)}AA==`, SERVER_FINAL.replace('6', '7'), `${SERVER_FINAL}=`, `v=${Buffer.alloc(32).toString('base64')}`, 'v=QQ==']) {
     assert.throws(() => final.verify(message), ScramRefusal, message);
   }
   assert.equal(final.verify(`${SERVER_FINAL},ext=1`).kind, 'verified');
 });
 
+/** Answers at once: what is derived does not matter here. */
+const KEYS = await new ScramKeyring().get('pencil', Buffer.alloc(1), 1);
+const AT_ONCE = new (class extends ScramKeyring { override get(): Promise<ScramKeys> { return Promise.resolve(KEYS); } })();
+
 test('SCRAM answers or refuses a mutated first message, and never anything else', async () => {
   const random = seeded(11);
   for (let run = 0; run < 300; run++) {
     const bytes = Buffer.from(SERVER_FIRST);
     bytes[random(bytes.length)] = random(128);
-    const first = new ScramFirst('pencil', NONE, SALTED, NONCE, 'user');
+    const first = new ScramFirst('pencil', NONE, AT_ONCE, NONCE, 'user');
     try {
       const final = await first.answer(bytes.toString());
       assert.throws(() => bytes.toString() === SERVER_FIRST ? assert.fail() : final.verify(SERVER_FINAL));
@@ -103,18 +107,19 @@ test('SCRAM answers or refuses a mutated first message, and never anything else'
   }
 });
 
-/** Answers at once: what is derived does not matter here. */
-const SALTED = new (class extends SaltedPasswords { override get(): Promise<Buffer> { return Promise.resolve(Buffer.alloc(32)); } })();
-
-test('SaltedPasswords derives once for equal password, salt and iterations, and forgets the oldest', async () => {
-  const salted = new SaltedPasswords();
+test('ScramKeyring derives once for equal password, salt and iterations, and forgets the oldest', async () => {
+  const keys = new ScramKeyring();
   const salt = Buffer.from('salt');
-  const one = salted.get('a', salt, 1);
-  assert.equal(salted.get('a', Buffer.from('salt'), 1), one);
-  for (const other of [salted.get('b', salt, 1), salted.get('a', salt, 2), salted.get('a', Buffer.from('other'), 1)]) assert.notEqual(other, one);
-  assert.deepEqual(await one, pbkdf2Sync('a', salt, 1, 32, 'sha256'));
-  for (let index = 0; index < 64; index++) await salted.get(`p${index}`, salt, 1);
-  assert.notEqual(salted.get('a', salt, 1), one);
+  const one = keys.get('a', salt, 1);
+  assert.equal(keys.get('a', Buffer.from('salt'), 1), one);
+  for (const other of [keys.get('b', salt, 1), keys.get('a', salt, 2), keys.get('a', Buffer.from('other'), 1)]) assert.notEqual(other, one);
+  const { clientKey, storedKey, serverKey } = await one;
+  const salted = pbkdf2Sync('a', salt, 1, 32, 'sha256');
+  assert.deepEqual(clientKey, createHmac('sha256', salted).update('Client Key').digest());
+  assert.deepEqual(storedKey.export(), createHash('sha256').update(clientKey).digest());
+  assert.deepEqual(serverKey.export(), createHmac('sha256', salted).update('Server Key').digest());
+  for (let index = 0; index < 64; index++) await keys.get(`p${index}`, salt, 1);
+  assert.notEqual(keys.get('a', salt, 1), one);
 });
 
 test('md5Password() hashes bytes: md5(md5(password + user) + salt)', () => {

@@ -91,8 +91,9 @@ test('RoutingTable agrees with the reference on generated tables, paths and meth
   const methods = ['GET', 'POST', 'HEAD', 'OPTIONS', 'PURGE'];
   const texts = [...literals, 'a%62', '%61', 'a%2Fb', '%2F', '%2f%2F', '%C3%A9', '%', '%4', '%zz', '%ff', '%2', '0', '01', '-1', '1.', '9007199254740991', '9007199254740992', '1e3',
     '%31', '1%2E5', '0190163d-8694-739b-aea5-966c26f8ad91', '0190163D-8694-739B-AEA5-966C26F8AD91', '..', 'zzz', '100%25', 'x%20y', 'constructor', '__proto__'];
-  const template = (): string => {
-    const segments = Array.from({ length: 1 + below(4) }, (_, index) => below(2) === 0 ? pick(literals) : pick(parameters)(`p${index}`));
+  const plain = literals.filter((literal) => !literal.includes('%'));
+  const template = (from: readonly string[]): string => {
+    const segments = Array.from({ length: 1 + below(4) }, (_, index) => below(2) === 0 ? pick(from) : pick(parameters)(`p${index}`));
     if (below(6) === 0) segments.push('{rest:path}');
     return `/${segments.join('/')}`;
   };
@@ -101,7 +102,7 @@ test('RoutingTable agrees with the reference on generated tables, paths and meth
     const routes: ReferenceRoute[] = [];
     const table = new RoutingTable<ReferenceRoute>();
     for (let count = 1 + below(14); count > 0; count--) {
-      const route = { method: pick(methods), template: template() };
+      const route = { method: pick(methods), template: template(round % 2 === 0 ? plain : literals) }; // a table without a "%" asks for escapes later
       if (table.add(route.method, route.template, route) === undefined) routes.push(route);
     }
     table.freeze();

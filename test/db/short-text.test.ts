@@ -1,0 +1,26 @@
+/**
+ * Short text beside what Buffer makes of the same bytes.
+ */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { shortAscii } from '../../src/db/short-text.ts';
+
+test('shortAscii() gives up to eight ASCII characters as Buffer does, wherever they lie', () => {
+  const bytes = Buffer.from(Array.from({ length: 128 }, (_, code) => code));
+  for (let length = 0; length <= 8; length++) {
+    for (let at = 0; at + length <= bytes.length; at++) assert.equal(shortAscii(bytes, at, at + length), bytes.toString('utf8', at, at + length));
+  }
+});
+
+test('shortAscii() gives nothing of what is longer, or has a byte beyond ASCII in any place', () => {
+  assert.equal(shortAscii(Buffer.from('123456789'), 0, 9), undefined);
+  for (let length = 1; length <= 8; length++) {
+    for (let place = 0; place < length; place++) {
+      for (const byte of [0x80, 0xc3, 0xff]) {
+        const bytes = Buffer.alloc(length, 'a');
+        bytes[place] = byte;
+        assert.equal(shortAscii(bytes, 0, length), undefined);
+      }
+    }
+  }
+});
