@@ -176,8 +176,8 @@ test('K08 no secret comes from Math.random(), the time, or a UUID', () => {
 
 /** Pauses between restarts and attempts to connect, and how long a connection lives. */
 const SPREAD: ReadonlySet<string> = new Set(['db/backoff.ts', 'db/pool-settings.ts', 'db/pool.ts', 'db/postgres-listener.ts', 'db/redis-link.ts', 'workers.ts']);
-/** Boundaries, traces, leases, and the mark by which a parent knows its child's messages. Request ids are of uuid.ts. */
-const NAMES_BY_UUID: ReadonlySet<string> = new Set(['command-load.ts', 'http/idempotency.ts', 'http/ranges.ts', 'http/trace-context.ts']);
+/** Boundaries, traces, leases, names of prepared statements, and the mark by which a parent knows its child's messages. Request ids are of uuid.ts. */
+const NAMES_BY_UUID: ReadonlySet<string> = new Set(['command-load.ts', 'db/postgres-runner.ts', 'http/idempotency.ts', 'http/ranges.ts', 'http/trace-context.ts']);
 
 /** The sources without their comments. */
 function sources(): [file: string, text: string][] {

@@ -730,6 +730,26 @@ test('ping() answers with the time that the peer took', async (t) => {
   assert.equal(times[2], undefined);
 });
 
+test('ping() takes no pong for its answer that has not its payload (RFC 6455 §5.5.3)', async (t) => {
+  const { app } = make();
+  const answers: (number | undefined)[] = [];
+  const answersSoFar = Promise.withResolvers<number>();
+  app.websocket('/chat', { allowMissingOrigin: true })
+    .onOpen((socket) => { void socket.ping().then((answer) => { answers.push(answer); }); })
+    .onMessage((socket) => {
+      answersSoFar.resolve(answers.length);
+      socket.close();
+    });
+  const { raw, answer } = await shake(t, app);
+  assert.equal(answer.status, 101);
+  for (const payload of ['', 'nobody asked', '\0\0\0']) raw.send(frame({ opcode: 10, payload }));
+  raw.send(frame({ payload: 'and now?' })).send(frame({ opcode: 8, payload: '' }));
+  assert.equal(await answersSoFar.promise, 0);
+  const bytes = await raw.ended();
+  assert.deepEqual([bytes[0], bytes[1]], [0x89, 4], 'a ping with a payload');
+  assert.deepEqual(answers, [undefined], 'closed before it was answered');
+});
+
 test('what cannot be sent or closed with is a mistake of the program', async (t) => {
   const { app } = make();
   const errors: unknown[] = [];

@@ -49,6 +49,12 @@ export interface ExchangeSetup {
 /** Makes of an exchange that has ended what its owner wants. `error`: why it has failed, else undefined; to be thrown. */
 export type Answer<T> = (exchange: Exchange, error: unknown) => Awaitable<T>;
 
+/** Columns of a result, and the packets that described them. */
+interface Definitions {
+  readonly columns: WireColumn[];
+  readonly described: Buffer[];
+}
+
 type Step = 'head' | 'definitions' | 'definitions-end' | 'rows';
 
 /** The end of columns or rows, as servers before MySQL 5.7 say it. */
@@ -82,9 +88,11 @@ export class Exchange {
   #lacking = 0;
   #columnsLater = 0;
   #areParameters = false;
-  #columns: WireColumn[] = [];
-  #described: Buffer[] = [];
+  /** So far all are described as they are in the plan, and these are so many. */
   #isSame = true;
+  #same = 0;
+  /** Those that are not. */
+  #definitions: Definitions | undefined;
   /** Whether rows of this result are wanted: those of the first that has any. */
   #isFirstResult = true;
   #hasResult = false;
@@ -206,7 +214,9 @@ export class Exchange {
 
   #describe(count: number): void {
     this.#lacking = count;
-    [this.#columns, this.#described, this.#isSame] = [[], [], this.plan !== undefined && this.plan.columns.length === count && this.plan.isText === (this.#kind === 'query')];
+    this.#same = 0;
+    this.#isSame = this.plan !== undefined && this.plan.columns.length === count && this.plan.isText === (this.#kind === 'query');
+    this.#definitions = undefined;
     this.#step = 'definitions';
   }
 
@@ -214,7 +224,7 @@ export class Exchange {
     if (bytes[at] === REPLY.error) return this.#onError(bytes, at, end);
     if (!this.#areParameters) this.#onColumn(bytes, at, end); // of a parameter nothing is told
     if (--this.#lacking > 0) return false;
-    if (!this.#areParameters && !this.#isSame && this.#isFirstResult) this.#remember(planRows(this.#columns, this.#described, this.#dialogue.values, this.#kind === 'query'));
+    if (!this.#areParameters && !this.#isSame && this.#isFirstResult) this.#remember(planRows(this.#definitions!.columns, this.#definitions!.described, this.#dialogue.values, this.#kind === 'query')); // one is there that is not the same
     if (!this.#hasEnds) return this.#afterDefinitions();
     this.#step = 'definitions-end';
     return false;
@@ -225,18 +235,20 @@ export class Exchange {
     if (this.#memory !== undefined) this.#memory.plan = plan;
   }
 
-  /** One that is described as before is not read again. */
+  /** Those that are described as before are not read again, nor kept once more. */
   #onColumn(bytes: Buffer, at: number, end: number): void {
-    const packet = bytes.subarray(at, end);
-    const before = this.#isSame ? this.plan!.described[this.#described.length] : undefined; // the same only where there is a plan
-    if (before?.equals(packet) === true) {
-      this.#columns.push(this.plan!.columns[this.#described.length]!); // as many as descriptions
-      this.#described.push(before);
-      return;
+    if (this.#isSame) {
+      const { columns, described } = this.plan!; // the same only where there is a plan
+      if (holds(bytes, at, end, described[this.#same]!)) { // as many as columns
+        this.#same++;
+        return;
+      }
+      this.#isSame = false;
+      this.#definitions = { columns: columns.slice(0, this.#same), described: described.slice(0, this.#same) };
     }
-    this.#isSame = false;
-    this.#described.push(Buffer.from(packet));
-    this.#columns.push(readColumn(bytes, at, end, (this.#dialogue.extended & MARIADB.extendedMetadata) !== 0));
+    const definitions = this.#definitions ??= { columns: [], described: [] };
+    definitions.described.push(Buffer.from(bytes.subarray(at, end)));
+    definitions.columns.push(readColumn(bytes, at, end, (this.#dialogue.extended & MARIADB.extendedMetadata) !== 0));
   }
 
   #onDefinitionsEnd(bytes: Buffer, at: number, end: number): boolean {
@@ -332,4 +344,11 @@ export class Exchange {
 
 function unexpected(first: number): ProtocolViolation {
   return new ProtocolViolation(`a packet that begins with ${first}, which was not to come`);
+}
+
+/** Whether these bytes are there. One by one: for so few a method of Buffer takes longer. */
+function holds(bytes: Buffer, at: number, end: number, known: Buffer): boolean {
+  if (end - at !== known.length) return false;
+  for (let index = 0; index < known.length; index++) if (bytes[at + index] !== known[index]) return false;
+  return true;
 }

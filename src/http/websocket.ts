@@ -118,6 +118,7 @@ function onClose(this: OwnedStream): void { this[SOCKET]!.onStreamClose(); }
 function onError(): void { /* "close" follows */ }
 
 let lastPhase = 0;
+let lastPing = 0;
 
 /** A WebSocket as its handlers see it. */
 export class WebSocketConnection implements FrameSink, SenderOwner, RoomMember, Beating, AsyncIterable<unknown> {
@@ -159,7 +160,7 @@ export class WebSocketConnection implements FrameSink, SenderOwner, RoomMember, 
   #beatTicks: number;
   #taken = -1;
   #rooms: Set<string> | undefined;
-  #ping: { readonly sentMs: number; readonly answer: PromiseWithResolvers<number | undefined> } | undefined;
+  #ping: { readonly sentMs: number; readonly payload: Buffer; readonly answer: PromiseWithResolvers<number | undefined> } | undefined;
 
   /** Takes the stream over. Call {@link start} when the handshake has been answered. @internal */
   constructor(stream: Duplex, terms: SocketTerms, { protocol, deflate, context, req, onClosed, onOver }: SocketParts) {
@@ -173,8 +174,9 @@ export class WebSocketConnection implements FrameSink, SenderOwner, RoomMember, 
     const { compression } = terms;
     const inflater = deflate === undefined ? undefined : new MessageInflater(deflate.clientBits, deflate.clientTakesOver);
     const deflater = deflate === undefined ? undefined : new MessageDeflater(deflate.serverBits, compression!.level, deflate.serverTakesOver); // agreed upon by these settings
-    this.#reader = new FrameReader({ isMasked: true, maxMessageBytes: terms.maxMessageBytes, inflate: inflater === undefined ? undefined : (bytes, most) => inflater.inflate(bytes, most) }, this);
-    this.#sender = new FrameSender(stream, terms, this, deflater, stream instanceof NetSocket && !('encrypted' in stream));
+    const isSocket = stream instanceof NetSocket && !('encrypted' in stream);
+    this.#reader = new FrameReader({ isMasked: true, maxMessageBytes: terms.maxMessageBytes, ownsChunks: isSocket, inflate: inflater === undefined ? undefined : (bytes, most) => inflater.inflate(bytes, most) }, this);
+    this.#sender = new FrameSender(stream, terms, this, deflater, isSocket);
     this.#beatTicks = lastPhase = (lastPhase + 1) % TICKS;
     this.#stream[SOCKET] = this;
   }
@@ -227,8 +229,10 @@ export class WebSocketConnection implements FrameSink, SenderOwner, RoomMember, 
   ping(): Promise<number | undefined> {
     if (this.#state !== 'open') return Promise.resolve(undefined);
     if (this.#ping === undefined) {
-      this.#ping = { sentMs: this.#terms.clock.monotonicMs(), answer: Promise.withResolvers() };
-      this.#sender.sendControl(OPCODE.ping, EMPTY);
+      const payload = Buffer.allocUnsafeSlow(4);
+      payload.writeUInt32BE(lastPing = lastPing + 1 >>> 0);
+      this.#ping = { sentMs: this.#terms.clock.monotonicMs(), payload, answer: Promise.withResolvers() };
+      this.#sender.sendControl(OPCODE.ping, payload);
     }
     return this.#ping.answer.promise;
   }
@@ -302,11 +306,12 @@ export class WebSocketConnection implements FrameSink, SenderOwner, RoomMember, 
     if (this.#state === 'open') this.#sender.sendControl(OPCODE.pong, payload);
   }
 
-  /** @internal */
-  onPong(): void {
+  /** A pong is the answer to the ping whose payload it has (RFC 6455 §5.5.3); others only say that the peer is there. @internal */
+  onPong(payload: Buffer): void {
     const ping = this.#ping;
+    if (ping === undefined || !ping.payload.equals(payload)) return;
     this.#ping = undefined;
-    ping?.answer.resolve(this.#terms.clock.monotonicMs() - ping.sentMs);
+    ping.answer.resolve(this.#terms.clock.monotonicMs() - ping.sentMs);
   }
 
   /** @internal */
@@ -372,7 +377,7 @@ export class WebSocketConnection implements FrameSink, SenderOwner, RoomMember, 
     }
     this.#isPinged = !this.#isAlive;
     this.#isAlive = false;
-    if (this.#isPinged) this.#sender.sendControl(OPCODE.ping, EMPTY);
+    if (this.#isPinged) this.#sender.sendControl(OPCODE.ping, this.#ping?.payload ?? EMPTY); // a peer may answer the newest ping alone
   }
 
   /** What the system has taken of all that was written; -1 when nothing waits. */

@@ -5,7 +5,7 @@
  *   message = text or binary frame, then continuation frames up to the one with FIN; control frames may lie between
  *
  * Frames are read where they lie in the chunk from the socket, and unmasked there: a chunk that is pushed belongs to the
- * reader. Bytes of a binary message may share its memory.
+ * reader. Bytes of a binary message may share its memory. Long messages, of many chunks, have memory of their own.
  *
  * Refused before it is buffered: frames and messages above maxMessageBytes. A fragment costs no less than 64 bytes of
  * that, however short it is: one object for each byte would be a hundred times what was sent.
@@ -39,6 +39,8 @@ export interface FrameReaderOptions {
   readonly isMasked: boolean;
   /** The most bytes of a message, inflated. */
   readonly maxMessageBytes: number;
+  /** Whether nobody else has the chunks: memory of one that is copied goes back at once. Default false. */
+  readonly ownsChunks?: boolean | undefined;
   /** Takes the compression off whole messages, where it was negotiated. */
   readonly inflate?: ((bytes: Uint8Array, maxBytes: number) => Inflated) | undefined;
 }
@@ -50,6 +52,12 @@ const MOST_CONTROL_BYTES = 125;
 /** What a fragment costs at least of its message's budget; and the least budget, for messages that may be short. */
 const FRAGMENT_COST = 64;
 const LEAST_BUDGET = 16_384;
+/**
+ * A frame of so many bytes is gathered in one piece of memory, as soon as a thirty-second part of it is there: whoever only
+ * says that much is coming costs what has come. Each chunk is copied while the processor still has it at hand, and its memory
+ * goes back before the next one is read (test/bench/websocket.ts: 1 MiB).
+ */
+const LONG_BYTES = 131_072, SHARE_THERE = 32;
 /** Up to here text is judged while it is unmasked: two calls into native code cost more. */
 const SHORT_TEXT_BYTES = 96;
 const NOTHING: Buffer = Buffer.alloc(0);
@@ -60,6 +68,7 @@ export class FrameReader {
   readonly #isMasked: boolean;
   readonly #maxMessageBytes: number;
   readonly #inflate: FrameReaderOptions['inflate'];
+  readonly #ownsChunks: boolean;
   #state: () => boolean = this.#header;
   #chunk: Buffer = NOTHING;
   #at = 0;
@@ -82,6 +91,8 @@ export class FrameReader {
   #messageBytes = 0;
   #cost = 0;
   #parts: ByteQueue | undefined;
+  /** The memory of a long frame that is a message, once enough of it has come. */
+  #room: Buffer | undefined;
   #text: Utf8Check | undefined;
 
   constructor(options: FrameReaderOptions, sink: FrameSink) {
@@ -89,6 +100,7 @@ export class FrameReader {
     this.#isMasked = options.isMasked;
     this.#maxMessageBytes = options.maxMessageBytes;
     this.#inflate = options.inflate;
+    this.#ownsChunks = options.ownsChunks === true;
   }
 
   /** Whether nothing is read any more: the peer has closed, or broken the protocol. */
@@ -119,7 +131,7 @@ export class FrameReader {
     this.#isOver = true;
     this.#chunk = NOTHING;
     this.#at = 0;
-    this.#later = this.#parts = this.#text = this.#gathered = undefined;
+    this.#later = this.#parts = this.#room = this.#text = this.#gathered = undefined;
   }
 
   #read(): void {
@@ -238,7 +250,7 @@ export class FrameReader {
     const to = Math.min(this.#chunk.length, from + this.#left);
     const isWhole = to - from === this.#left;
     this.#at = to;
-    if (isWhole && this.#isFinal && this.#opcode !== OPCODE.continuation && this.#parts === undefined) {
+    if (isWhole && this.#isFinal && this.#opcode !== OPCODE.continuation && this.#parts === undefined && this.#room === undefined) {
       this.#state = this.#header;
       return this.#deliverInPlace(from, to);
     }
@@ -249,18 +261,54 @@ export class FrameReader {
     return !this.#isFinal || this.#deliverParts();
   }
 
-  /** Adds to the parts of the message. */
+  /** Adds to the message. */
   #keep(from: number, to: number): boolean {
-    const chunk = this.#chunk;
-    applyMask(chunk, from, to, this.#mask);
+    const kept = this.#isRoomy(to - from) ? this.#moveIn(from, to) : this.#addPart(from, to);
     this.#mask = rotateMask(this.#mask, to - from);
     this.#left -= to - from;
+    if (this.#messageOpcode !== OPCODE.text || this.#isCompressed) return true;
+    this.#text ??= new Utf8Check();
+    return this.#text.push(kept) || this.#fail(CLOSE.invalidData, 'a text is not UTF-8'); // §8.1
+  }
+
+  /** Whether the frame is a long message, and enough of it there, for one piece of memory. */
+  #isRoomy(there: number): boolean {
+    if (this.#room !== undefined) return true;
+    const length = this.#messageBytes;
+    return length >= LONG_BYTES && this.#isFinal && this.#opcode !== OPCODE.continuation && (length - this.#left + there) * SHARE_THERE >= length;
+  }
+
+  /** Copies to where it stays, and lets go of the chunk: nothing of it has been handed out where this frame has all of it. */
+  #moveIn(from: number, to: number): Buffer {
+    const chunk = this.#chunk;
+    const room = this.#room ??= this.#makeRoom();
+    const at = room.length - this.#left;
+    chunk.copy(room, at, from, to);
+    applyMask(room, at, at + to - from, this.#mask);
+    if (this.#ownsChunks && from === 0 && to === chunk.length && chunk.buffer.byteLength === to) {
+      this.#chunk = NOTHING;
+      this.#at = 0;
+      (chunk.buffer as ArrayBuffer).transfer(0); // what a socket reads into is not shared
+    }
+    return room.subarray(at, at + to - from);
+  }
+
+  /** With what is there already. */
+  #makeRoom(): Buffer {
+    const room = Buffer.allocUnsafeSlow(this.#messageBytes);
+    const parts = this.#parts;
+    if (parts !== undefined) room.set(parts.take(parts.length)!, 0);
+    this.#parts = undefined;
+    return room;
+  }
+
+  #addPart(from: number, to: number): Buffer {
+    const chunk = this.#chunk;
+    applyMask(chunk, from, to, this.#mask);
     const part = chunk.subarray(from, to);
     this.#parts ??= new ByteQueue();
     this.#parts.push(part.length * 2 < chunk.length ? copyOf(part) : part);
-    if (this.#messageOpcode !== OPCODE.text || this.#isCompressed) return true;
-    this.#text ??= new Utf8Check();
-    return this.#text.push(part) || this.#fail(CLOSE.invalidData, 'a text is not UTF-8'); // §8.1
+    return part;
   }
 
   /** A message of one frame that lies in one chunk. */
@@ -278,14 +326,13 @@ export class FrameReader {
   }
 
   #deliverParts(): boolean {
-    const parts = this.#parts;
+    const [parts, room] = [this.#parts, this.#room];
     const isChecked = this.#text !== undefined;
     if (this.#text?.isComplete === false) return this.#fail(CLOSE.invalidData, 'a text ends within a character');
     const opcode = this.#messageOpcode;
     this.#messageOpcode = 0;
-    this.#text = this.#parts = undefined;
-    const bytes = parts?.take(parts.length) ?? NOTHING;
-    return this.#deliver(opcode, asBuffer(bytes), isChecked);
+    this.#text = this.#parts = this.#room = undefined;
+    return this.#deliver(opcode, room ?? asBuffer(parts?.take(parts.length) ?? NOTHING), isChecked);
   }
 
   #deliver(opcode: number, payload: Buffer, isChecked: boolean): boolean {

@@ -66,6 +66,8 @@ export class FrameSender {
   #pong: Buffer | undefined;
   /** A ping that was asked for while others wait: without it a client would be gone that was never asked. */
   #ping: Buffer | undefined;
+  /** A close frame that others kept waiting. */
+  #close: Buffer | undefined;
   #isHigh = false;
   #waiters: (() => void)[] | undefined;
 
@@ -80,9 +82,14 @@ export class FrameSender {
   /** Bytes that the kernel has not taken. */
   get bufferedAmount(): number { return this.#batch.bytes + this.#queueBytes + this.#stream.writableLength; }
 
-  /** Sends nothing more, and forgets what waits. */
+  /** Sends nothing more, and forgets what waits; but not a close frame: whoever has closed, too, wants nothing of what is before it. */
   end(): void {
     this.flush();
+    if (this.#close !== undefined && this.#queue !== undefined) {
+      this.#forgetQueue();
+      this.#batch.add(this.#close);
+      this.flush();
+    }
     this.#isOver = true;
     this.#forgetQueue();
     this.#release();
@@ -135,7 +142,7 @@ export class FrameSender {
       this.#wrote();
     } else if (opcode === OPCODE.pong) this.#pong = frame;
     else if (opcode === OPCODE.ping) this.#ping = frame;
-    else if (opcode === OPCODE.close) this.#enqueue(frame);
+    else if (opcode === OPCODE.close) this.#enqueue(this.#close = frame);
   }
 
   /** Writes what has been sent in this turn. */

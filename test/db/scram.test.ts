@@ -88,6 +88,10 @@ test('SCRAM refuses a last message without the right signature', async () => {
   assert.equal(final.verify(`${SERVER_FINAL},ext=1`).kind, 'verified');
 });
 
+/** Answers at once: what is derived does not matter here. */
+const KEYS = await new ScramKeyring().get('pencil', Buffer.alloc(1), 1);
+const AT_ONCE = new (class extends ScramKeyring { override get(): Promise<ScramKeys> { return Promise.resolve(KEYS); } })();
+
 test('SCRAM answers or refuses a mutated first message, and never anything else', async () => {
   const random = seeded(11);
   for (let run = 0; run < 300; run++) {
@@ -102,10 +106,6 @@ test('SCRAM answers or refuses a mutated first message, and never anything else'
     }
   }
 });
-
-/** Answers at once: what is derived does not matter here. */
-const KEYS = await new ScramKeyring().get('pencil', Buffer.alloc(1), 1);
-const AT_ONCE = new (class extends ScramKeyring { override get(): Promise<ScramKeys> { return Promise.resolve(KEYS); } })();
 
 test('ScramKeyring derives once for equal password, salt and iterations, and forgets the oldest', async () => {
   const keys = new ScramKeyring();

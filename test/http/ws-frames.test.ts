@@ -169,6 +169,48 @@ describe('FrameReader', () => {
     assert.equal(reader.isOver, false);
   });
 
+  for (const ownsChunks of [false, true]) {
+    test(`reads a long message out of chunks of any size, ${ownsChunks ? 'and gives back those that nobody else has' : 'and leaves them to whoever has them'}`, () => {
+      const random = seeded(131_072);
+      const words = Array.from({ length: 60_000 }, (_, index) => `${index} \u20ac `).join('');
+      const bytes = Buffer.from(words);
+      const told: (string | Buffer)[] = [];
+      const reader = new FrameReader({ isMasked: true, maxMessageBytes: 2 ** 21, ownsChunks }, { ...SILENT, onText: (message) => void told.push(message), onBinary: (message) => void told.push(message) });
+      const stream = frames(text(words, { key: [1, 2, 3, 4] }), { opcode: OPCODE.binary, payload: 'short' }, { opcode: OPCODE.binary, payload: bytes, key: [0x80, 0, 9, 255] }, text('end'));
+      const chunks: Buffer[] = [];
+      for (let at = 0; at < stream.length;) {
+        const size = random(4) === 0 ? 1 + random(40) : 20_000 + random(45_536);
+        const chunk = Buffer.allocUnsafeSlow(Math.min(size, stream.length - at));
+        stream.copy(chunk, 0, at);
+        chunks.push(chunk);
+        at += chunk.length;
+      }
+      const sizes = chunks.map(({ length }) => length);
+      for (const chunk of chunks) reader.push(chunk);
+      assert.equal(told.length, 4);
+      assert.equal(told[0], words);
+      assert.equal(String(told[1]), 'short'); // lies in a chunk that is not given back
+      assert.ok(bytes.equals(told[2] as Buffer));
+      assert.equal(told[3], 'end');
+      const kept = chunks.filter((chunk, index) => chunk.length === sizes[index]);
+      if (ownsChunks) assert.ok(kept.length < chunks.length / 2, `${kept.length} of ${chunks.length}`);
+      else assert.equal(kept.length, chunks.length);
+    });
+  }
+
+  test('refuses a long text at its first bad byte, when it has memory of its own already', () => {
+    const long = frame(text(Buffer.concat([Buffer.alloc(150_000, 'a'), hex('eda080'), Buffer.alloc(50_000, 'a')])));
+    assert.deepEqual(read([long.subarray(0, 100_000), long.subarray(100_000, 150_020)]), [NOT_TEXT]);
+  });
+
+  test('takes no memory for a message that only says it is long', () => {
+    const before = process.memoryUsage().arrayBuffers;
+    const readers = Array.from({ length: 20 }, () => new FrameReader({ isMasked: true, maxMessageBytes: 2 ** 24, ownsChunks: true }, SILENT));
+    for (const reader of readers) reader.push(frame(text('x'.repeat(200), { lengthBits: 64, length: 2n ** 24n })));
+    assert.ok(process.memoryUsage().arrayBuffers - before < 2_000_000);
+    assert.ok(readers.every(({ isOver }) => !isOver));
+  });
+
   test('reads frames of a server, which are not masked, where it is told to', () => {
     for (const [how, chunks] of everySplit(Buffer.concat([encodeFrame(OPCODE.text, 'Hello'), encodeFrame(OPCODE.binary, Buffer.alloc(200, 1))]))) {
       assert.deepEqual(read(chunks, { isMasked: false }), [['text', 'Hello'], ['binary', '01'.repeat(200)]], how);

@@ -5,7 +5,7 @@ import { createMetrics } from '../../src/metrics.ts';
 import { createLogger } from '../../src/log.ts';
 import { MessageDeflater, readCompression } from '../../src/http/ws-deflate.ts';
 import { OPCODE } from '../../src/http/ws-codes.ts';
-import { FrameReader } from '../../src/http/ws-frames.ts';
+import { FrameReader, closePayload } from '../../src/http/ws-frames.ts';
 import { WebSocketMeter } from '../../src/http/ws-meter.ts';
 import { FrameSender, HIGH_WATER_BYTES } from '../../src/http/ws-sender.ts';
 import { SharedMessage } from '../../src/http/ws-shared.ts';
@@ -264,6 +264,31 @@ describe('FrameSender', () => {
     sender.sendControl(OPCODE.ping, Buffer.alloc(0));
     await client.go();
     assert.deepEqual(client.messages().slice(1), ['PONG one', 'PING']);
+  });
+
+  test('says that it closes, where others kept that waiting, before it ends; what was before it is left out', async () => {
+    const { client, sender } = bench();
+    client.stop();
+    sender.sendBytes(Buffer.alloc(HIGH_WATER_BYTES));
+    sender.flush();
+    sender.sendText('waits');
+    sender.sendControl(OPCODE.close, closePayload(1000, ''));
+    sender.end();
+    await client.go();
+    assert.deepEqual(client.messages().slice(1), ['CLOSE 1000']);
+  });
+
+  test('says once that it closes, where nothing kept that waiting', async () => {
+    const { client, sender } = bench();
+    client.stop();
+    sender.sendBytes(Buffer.alloc(HIGH_WATER_BYTES));
+    sender.flush();
+    sender.sendText('waits');
+    sender.sendControl(OPCODE.close, closePayload(1000, ''));
+    await client.go();
+    sender.end();
+    await client.go();
+    assert.deepEqual(client.messages().slice(1), ['waits', 'CLOSE 1000']);
   });
 
   test('sends nothing once it has ended', async () => {
