@@ -43,9 +43,9 @@ const ROWS: readonly Values[] = Array.from({ length: 10_000 }, (_, index) => [in
 const ONE = 'select * from bench_item where id = ';
 const ALL = 'select * from bench_item where id <= 1000 order by id';
 const INSERT = 'insert into bench_added (a, b, c, d) values ';
-const SLEEP = 'select pg_sleep(0.05)';
+const SLEEP = 'select pg_sleep(0.02)';
 /** Pools that are made, and those of them that are not counted: until then it is compiling that is measured. */
-const POOLS = 100;
+const POOLS = 80;
 const FIRST_POOLS = 60;
 /** Left out of passwords before they are hashed. */
 const SOFT_HYPHEN = '%C2%AD';
