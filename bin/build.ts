@@ -6,6 +6,7 @@
  *                      dist/core.js             what every program needs that imports the package
  *                      dist/part-1.js …         what other entry points share: modules that the same of them need are in one file
  *                      dist/later-1.cjs …       what a program loads when it calls one of its functions first: see LATER
+ *                      dist/*.bundled.js        the entry points for bundlers
  *                      dist/types.d.ts          the declarations that the entry points reach
  *
  * A module becomes a function that runs once: names never meet, and nothing is renamed. Comments stay behind, and texts are in
@@ -209,6 +210,22 @@ function joinedModules(): Output[] {
   return [
     ...[...parts, ...alone].map((part) => ({ path: part.path, text: partText(part, partOf, part.kind === 'process' ? EVERYTHING(modules) : edges) })),
     ...[...entries, ...MEASURED].map((path) => ({ path, text: rootText(modules.get(path)!, partOf.get(path)!) })),
+    ...bundled(parts),
+  ];
+}
+
+/**
+ * What bundlers take in place of the entry points (the condition `module` of package.json, which Node has not): they follow imports,
+ * and a file that is loaded by its name would not be in what they write. So all of them are imported, and handed in.
+ */
+function bundled(parts: readonly Part[]): Output[] {
+  const later = parts.filter(({ kind }) => kind === 'later');
+  const given = [...later.map(({ path }, index) => `import later${index} from './${path}';`), `import { $give } from './core.js';`, `$give({ ${later.map((part, index) => `'${laterName(part)}': later${index}`).join(', ')} });`];
+  const { exports } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as Manifest;
+  const entries = Object.values(exports).flatMap((target) => typeof target === 'string' ? [] : [posix.relative('./dist', target.default)]);
+  return [
+    { path: 'bundled.js', text: `${given.join('\n')}\n` },
+    ...entries.map((path) => ({ path: path.replace(/\.js$/, '.bundled.js'), text: `import '${relative(path, 'bundled.js')}';\nexport * from './${posix.basename(path)}';\n` })),
   ];
 }
 
@@ -225,7 +242,7 @@ const LATER: Readonly<Record<string, RegExp>> = {
   migrations: /^db\/migrations/,
   schemas: /^schema-(?:compile|text|run|output|pattern|builder|construct)\.js$/,
   sockets: /^http\/(?:websocket|ws-(?:frames|mask|text|deflate|sender|batch|handshake|origin))\.js$/,
-  forms: /^http\/(?:form|form-parts|form-text|multipart|part-head|spool|save-file)\.js$/,
+  forms: /^http\/(?:form|form-parts|form-text|multipart|part-head|delimiter-search|spool|save-file)\.js$/,
   sessions: /^http\/(?:session-(?:keepers|records|caching|cookie)|signed-values|idempotency-record)\.js$/,
   files: /^http\/(?:static-(?:folder|cache|path)|ranges|preconditions|media-types|disposition)\.js$/,
   auth: /^(?:auth|auth-(?:keys|require)|jwt|jwt-json|password)\.js$/,
@@ -376,8 +393,9 @@ const relative = (from: string, to: string): string => posix.relative(posix.dirn
 const laterName = ({ path }: Part): string => path.replace(/\.cjs$/, '');
 
 /**
- *   core.js     also offers `$later`, which loads the file of a name, once
- *   later-*.cjs is a function of `$core`, all that is in core.js, and `$later`: so there is one of each module, however it is loaded
+ *   core.js     also offers `$later`, which loads the file of a name, once, and `$give`, which hands it the files instead
+ *   later-*.cjs is a function of `$core`, all that is in core.js, of `$later`, and of where it lies: so there is one of each
+ *               module, however it is loaded
  */
 function partText(part: Part, partOf: ReadonlyMap<string, Part>, edges: Edges): string {
   const own = new Set(part.modules.map(({ path }) => path));
@@ -398,23 +416,28 @@ function partText(part: Part, partOf: ReadonlyMap<string, Part>, edges: Edges): 
   const later = [...outside].filter(([{ kind }]) => kind === 'later').map(([from, names]) => `const ${listed(names)} = $later('${laterName(from)}');`);
   if (part.kind === 'later') {
     const core = [...outside].filter(([{ kind }]) => kind === 'core').map(([, names]) => `const ${listed(names)} = $core;`);
-    const url = part.modules.some(({ mask }) => /\bimport\.meta\b/.test(mask)) ? [`const $url = require('node:url').pathToFileURL(__filename).href;`] : [];
-    return `'use strict';\n${[...builtins.lines, ...url, `module.exports = (($core, $later) => {`, ...core, ...later, ...bodies, `return { ${ids.join(', ')} };`, '});'].join('\n')}\n`;
+    return `'use strict';\n${[...builtins.lines, `module.exports = (($core, $later, $url) => {`, ...core, ...later, ...bodies, `return { ${ids.join(', ')} };`, '});'].join('\n')}\n`;
   }
   if (part.kind !== 'core' && (usesLater || later.length > 0)) {
     const core = [...partOf.values()].find(({ kind }) => kind === 'core')!;
     outside.set(core, (outside.get(core) ?? new Set()).add('$later'));
   }
   const imports = [...outside].filter(([{ kind }]) => kind !== 'later').map(([from, names]) => `import ${listed(names)} from '${relative(part.path, from.path)}';`);
-  const require = part.kind === 'core' || builtins.lines.some((line) => line.includes('$require(')) ? [`import { createRequire } from 'node:module';`, 'const $require = createRequire(import.meta.url);'] : [];
-  const loader = part.kind !== 'core' ? [] : [`const $loaded = new Map();
+  const loader = part.kind !== 'core' ? [] : [`import { createRequire as $createRequire } from 'node:module';
+const $loaded = new Map();
+let $given = {};
+const $give = (files) => { $given = files; };
 const $later = (name) => {
 let all = $loaded.get(name);
-if (all === undefined) $loaded.set(name, all = $require(\`./\${name}.cjs\`)($core, $later));
+if (all === undefined) {
+const file = \`./\${name}.cjs\`;
+const { url } = import.meta;
+$loaded.set(name, all = ($given[name] ?? $createRequire(url)(file))($core, $later, url === undefined ? '' : new URL(file, url).href));
+}
 return all;
 };`];
-  const end = part.kind === 'process' ? [] : part.kind === 'core' ? [`const $core = { ${ids.join(', ')} };`, `export { $later, ${ids.join(', ')} };`] : [`export { ${ids.join(', ')} };`];
-  return `${[...imports, ...require, ...builtins.lines, ...loader, ...later, ...bodies, ...end].join('\n')}\n`;
+  const end = part.kind === 'process' ? [] : part.kind === 'core' ? [`const $core = { ${ids.join(', ')} };`, `export { $give, $later, ${ids.join(', ')} };`] : [`export { ${ids.join(', ')} };`];
+  return `${[...imports, ...builtins.lines, ...loader, ...later, ...bodies, ...end].join('\n')}\n`;
 }
 
 /** What the quarantine of `svc check` replaces while it imports an application: whoever has it must see that. */
@@ -429,7 +452,7 @@ interface Builtins {
 
 /**
  * What modules take from Node is taken by the part under the same name. What may be replaced is imported, for imports see that
- * (`syncBuiltinESMExports`). All else is required: an import reads every property, and of node:http one loads all of `fetch`,
+ * (`syncBuiltinESMExports`). All else is asked for: an import reads every property, and of node:http one loads all of `fetch`,
  * 25 ms and 13 MB. A name that would be two things in the part, or hide a global one, gets another there.
  */
 function builtinsOf({ path, kind, modules }: Part): Builtins {
@@ -450,7 +473,7 @@ function builtinsOf({ path, kind, modules }: Part): Builtins {
       const taken = new Map(all.filter((one) => one.specifier === specifier).map(({ imported, local }) => [renamed(specifier, imported, local) ?? local, imported] as const));
       const items = [...taken].filter(([, imported]) => imported !== '*' && (isLive || imported !== 'default')).map(([name, imported]) => imported === name ? name : `${imported}${isLive ? ' as' : ':'} ${name}`).sort();
       const wholes = [...taken].filter(([, imported]) => imported === '*' || !isLive && imported === 'default').map(([name]) => name);
-      const from = isLive ? `from '${specifier}'` : `= ${kind === 'later' ? '' : '$'}require('${specifier}')`;
+      const from = isLive ? `from '${specifier}'` : `= process.getBuiltinModule('${specifier}')`;
       if (kind === 'later' && REPLACED.has(specifier) && items.some((item) => !/^(?:isIP|BlockList|Socket: NetSocket|isMainThread|STATUS_CODES)$/.test(item))) fail(`${path}: ${items.join(', ')} of ${specifier} may be replaced: take all of it, by its own name`);
       const verb = isLive ? 'import' : 'const';
       return [...wholes.map((name) => `${verb} ${isLive ? '* as ' : ''}${name} ${from};`), ...items.length === 0 ? [] : [`${verb} { ${items.join(', ')} } ${from};`]];

@@ -186,3 +186,28 @@ function typeCheck(t: TestContext, compiler: string, options: object): void {
   const { status, stdout, stderr } = spawnSync(process.execPath, [join(compiler, 'node_modules/typescript/bin/tsc'), '-p', '.'], { cwd, encoding: 'utf8' });
   assert.equal(status, 0, `${JSON.stringify(options)}\n${stdout}${stderr}`);
 }
+
+test('a program that a bundler has put into one file runs without the package', async (t) => {
+  const tools = scratch(t, 'esbuild', { esbuild: '^0.25.0' });
+  if (tools === undefined) return;
+  write(consumer, { 'one-file.js': `
+import { Field, Schema, Svc, str } from 'svc';
+import { openDatabase } from 'svc/db';
+import { OAuthPlugin } from 'svc/oauth';
+import { TestClient } from 'svc/testing';
+class Note extends Schema { text = Field(str); }
+const app = new Svc();
+app.post('/notes', { body: Note, public: true }, ({ body }) => body);
+const client = new TestClient(app);
+const answer = await client.post('/notes', { json: { text: 'kept' } });
+await using db = await openDatabase('sqlite::memory:');
+console.log(JSON.stringify([answer.status, await answer.json(), Object.keys(app.openapi().paths), await db.scalar('select 7'), typeof OAuthPlugin]));
+` });
+  const elsewhere = folder(t);
+  const bundled = await run(join(tools, 'node_modules/.bin/esbuild'), ['one-file.js', '--bundle', '--platform=node', '--format=esm', '--minify', `--outfile=${elsewhere}/program.mjs`], { cwd: consumer });
+  assert.equal(bundled.status, 0, bundled.stderr);
+  assert.doesNotMatch(bundled.stderr, /warning/i);
+  const { status, stdout, stderr } = await run(process.execPath, ['program.mjs'], { cwd: elsewhere });
+  assert.equal(status, 0, stderr);
+  assert.deepEqual(JSON.parse(stdout.trim().split('\n').at(-1)!), [200, { text: 'kept' }, ['/notes'], 7, 'function']);
+});
