@@ -60,7 +60,11 @@ const echo: Answer = (command) => `$${Buffer.byteLength(command[1] ?? '')}\r\n${
 
 test('a caller who gives up costs nobody else his reply', async (t) => {
   const held: (() => void)[] = [];
-  const { redis } = await opened(t, (command, socket) => { held.push(() => socket.write(`+${command[1]}\r\n`)); return undefined; });
+  const arrived = Promise.withResolvers<void>();
+  const { redis } = await opened(t, (command, socket) => {
+    if (held.push(() => socket.write(`+${command[1]}\r\n`)) === 3) arrived.resolve();
+    return undefined;
+  });
   const abort = new AbortController();
   const first = redis.command(['GET', 'a'], { signal: abort.signal });
   const second = redis.command(['GET', 'b'], { timeoutMs: 5 });
@@ -69,6 +73,7 @@ test('a caller who gives up costs nobody else his reply', async (t) => {
   await assert.rejects(first, (error) => error instanceof QueryCanceled && (error.cause as Error).message === 'enough');
   await assert.rejects(second, QueryTimeout);
   assert.equal(redis.load.pending, 3, 'their places stay');
+  await arrived.promise; // 5 ms may be over before the server has read
   for (const answer of held) answer();
   assert.equal(await third, 'c');
   assert.equal(redis.load.pending, 0);
