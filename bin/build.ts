@@ -3,7 +3,7 @@
  *
  *   src/**.ts ─ tsc ─→ .build/**.js, .d.ts      a file of each source: for stack traces of this repository, tests and benches
  *   .build    ─ join → dist/index.js …          the entry points, and whatever else is loaded by its own name
- *                      dist/core.js             what every program needs that imports the package
+ *                      dist/core.js, core-2.js …   what every program needs that imports the package
  *                      dist/part-1.js …         what other entry points share: modules that the same of them need are in one file
  *                      dist/later-1.cjs …       what a program loads when it calls one of its functions first: see LATER
  *                      dist/*.bundled.js        the entry points for bundlers
@@ -121,7 +121,7 @@ export function masked(text: string): string {
   }).join('');
 }
 
-/** The same program without comments and empty lines, its texts in ASCII. */
+/** The same program without comments and empty lines, indented by one space where the compiler has four, its texts in ASCII. */
 export function bare(text: string): string {
   const out: string[] = [];
   for (const { kind, text: part } of tokensOf(text)) {
@@ -129,7 +129,7 @@ export function bare(text: string): string {
       const line = part.lastIndexOf('\n');
       let last = '';
       while (/^\s*$/.test(out.at(-1) ?? 'x')) last = out.pop()! + last;
-      if (line !== -1) out.push(kind === 'space' ? part.slice(line) : '\n'); // a statement may end there
+      if (line !== -1) out.push(kind === 'space' ? `\n${part.slice(line + 1).replaceAll('    ', ' ')}` : '\n'); // a statement may end there
       else out.push(last === '' ? kind === 'space' ? part : ' ' : last);
     } else out.push(kind === 'string' || kind === 'regex' || kind === 'template' ? inAscii(part) : part);
   }
@@ -231,23 +231,44 @@ function bundled(parts: readonly Part[]): Output[] {
 
 /**
  * What a server that is started need not have: a line is a file, which is loaded when one of its functions is first called, or one
- * of its classes first made. For the others such a name is a function until then, so they must do nothing else with it; nor may
- * anything in there be needed by what is imported at once. The end of the build tells what does not fit.
+ * of its classes first made. For the others such a name stands for it until then, so a function can be called, and a class be made,
+ * extended and asked for by `instanceof`; nor may anything in there be needed by what is imported at once. The end of the build
+ * tells what does not fit.
  */
 const LATER: Readonly<Record<string, RegExp>> = {
   docs: /^docs-page/,
-  openapi: /^(?:openapi(?!-answer)|json-schema)/,
+  openapi: /^(?:openapi|json-schema)/,
   mcp: /^mcp-(?:arguments|calls|conversation|fields|guard|http|lines|messages|output|prompts|resources|results|server|sessions|stdio|stream|tools)\.js$/,
-  checks: /^(?:check-(?:access|blocking|contract|document|tool|deploy|live)|node-range)/,
+  checks: /^(?:check\.js|check-(?:access|blocking|code|contract|deploy|document|handler|live|rules|secrets|source|tool)|node-range)/,
+  rules: /^(?:check-(?:graph-rules|needed-secrets|routes)|http\/exemptions)\.js$/,
   migrations: /^db\/migrations/,
-  schemas: /^schema-(?:compile|text|run|output|pattern|builder|construct)\.js$/,
-  sockets: /^http\/(?:websocket|ws-(?:frames|mask|text|deflate|sender|batch|handshake|origin))\.js$/,
+  schemas: /^schema-(?:builder|compile|construct|formats|nodes|output|pattern|plan|run|text)\.js$/,
+  sockets: /^(?:ws-route|http\/(?:websocket|ws-(?:frames|mask|text|deflate|sender|batch|handshake|origin)))\.js$/,
   forms: /^http\/(?:form|form-parts|form-text|multipart|part-head|delimiter-search|spool|save-file)\.js$/,
   sessions: /^http\/(?:session-(?:keepers|records|caching|cookie)|signed-values|idempotency-record)\.js$/,
   files: /^http\/(?:static-(?:folder|cache|path)|ranges|preconditions|media-types|disposition)\.js$/,
   auth: /^(?:auth|auth-(?:keys|require)|jwt|jwt-json|password)\.js$/,
-  cached: /^(?:cached|cache-key|flights|clone)\.js$/,
+  cached: /^(?:cached|cache-key|flights|clone|cache|lru)\.js$/,
+  middleware: /^http\/(?:cors|origins|security-headers|content-security-policy|trusted-host|timeout|etag|compression|concurrency-limit|rate-limit|rate-limiter|idempotency|csrf|sessions|session-values)\.js$/,
+  faults: /^faults\.js$/,
+  stores: /^stores\.js$/,
+  events: /^http\/(?:event-stream|event-format|event-broadcast|ndjson|heartbeat)\.js$/,
+  addresses: /^(?:ops-private|http\/(?:address|proxy))\.js$/,
+  dependencies: /^di-(?:plan|resolution|text)\.js$/,
+  calls: /^(?:route-(?:call|spec|steps)|reply-plan)\.js$/,
+  mounts: /^(?:mcp|http\/(?:ws-upgrade|accept|client-errors|traced|static))\.js$/,
+  sending: /^http\/(?:files|file-body|open-file)\.js$/,
+  requests: /^http\/(?:request-body|body|counted-pieces|uploads|cookies|query)\.js$/,
   memory: /^http\/memory\.js$/,
+  pieces: /^http\/(?:pull|send)-pieces\.js$/,
+  upgrades: /^http\/ws-server\.js$/,
+  tools: /^mcp-toolbox\.js$/,
+  plugins: /^plugin\.js$/,
+  unmatched: /^(?:closest|compile-(?:findings|unmatched)|http\/problem)\.js$/,
+  locations: /^http\/local-path\.js$/,
+  watched: /^(?:traced|http\/request-event)\.js$/,
+  numbers: /^metrics-text\.js$/,
+  deadlines: /^http\/body-deadlines\.js$/,
   bodies: /^http\/(?:compressed-pieces|body-codings|trace-context)\.js$/,
 };
 
@@ -306,10 +327,21 @@ class Edges {
   #obstacle(each: Module, one: Import, imported: string, local: string): string | undefined {
     const kind = this.kindOf(targetOf(each, one), imported);
     if (kind === undefined) return 'is neither function nor class';
-    if (kind === 'function') return undefined;
-    if (one.isReexport) return 'is a class that is passed on';
+    if (kind === 'function' || !one.isReexport && this.isOnlyMade(each, local)) return undefined;
+    return this.#hasStatics(targetOf(each, one), imported) ? 'is a class with static members, which may be asked for before one is made' : undefined;
+  }
+
+  /** Whether nothing is done with a class but to make it: then no stand-in for it is needed. */
+  isOnlyMade(each: Module, local: string): boolean {
     const uses = [...each.mask.matchAll(new RegExp(String.raw`(?<![\w$.#])${local.replaceAll('$', '\\$')}(?![\w$])`, 'g'))];
-    return uses.every(({ index }) => /\bnew $/.test(each.mask.slice(0, index))) ? undefined : 'is a class that more is done with than "new"';
+    return uses.every(({ index }) => /\bnew $/.test(each.mask.slice(0, index)));
+  }
+
+  #hasStatics(path: string, exported: string): boolean {
+    const { exports, mask } = this.#modules.get(path)!;
+    const local = exports.find(([, name]) => name === exported)![0];
+    const text = new RegExp(String.raw`^class ${local.replaceAll('$', '\\$')}\b[^]*?^\}`, 'm').exec(mask)?.[0] ?? fail(`${path}: ${exported} is a class of another module`);
+    return /^ +static (?![{#])/m.test(text);
   }
 
   /** Why a module of a feature is needed at once by another one, a line for each name. */
@@ -349,6 +381,12 @@ interface Part {
 }
 
 const MAIN = 'index.js';
+const CORE = 'core.js';
+/**
+ * How long a file of the core is, about. V8 keeps what it needs to compile a file until all of it is compiled; each file costs 0.3 ms
+ * to find and read. Of 230 KB, two files start 1.5 ms sooner than three or four, and keep as much memory.
+ */
+const CORE_BYTES = 120_000;
 
 /** By the roots that need them, and by how often db/ is entered or left on the way down: so parts never import each other in a circle. */
 function partsOf(order: readonly Module[], roots: readonly Root[], features: readonly Root[], edges: Edges): Part[] {
@@ -370,17 +408,20 @@ function partsOf(order: readonly Module[], roots: readonly Root[], features: rea
   const layers = new Map<Module, number>();
   const parts = new Map<string, Part>();
   const counts = new Map<string, number>();
+  let coreBytes = 0;
   for (const each of order) {
     const [set, folder] = [setOf(each), folderOf(each)];
     const isCore = set === 'core';
     layers.set(each, Math.max(0, ...edges.of(each).filter((one) => setOf(one) === set).map((one) => layers.get(one)! + (folderOf(one) === folder ? 0 : 1))));
-    const key = isCore ? set : [folder, layers.get(each), set].join('|');
+    const key = isCore ? `core ${Math.floor(coreBytes / CORE_BYTES)}` : [folder, layers.get(each), set].join('|'); // in this order, those behind need those before only
+    if (isCore) coreBytes += each.body.length;
     let part = parts.get(key);
     if (part === undefined) {
       const kind = isCore ? 'core' : [...needed.get(each)!].some((root) => names.has(root)) ? 'later' : 'part';
-      const number = (counts.get(folder + kind) ?? 0) + 1;
-      counts.set(folder + kind, number);
-      parts.set(key, part = { path: posix.join(folder, isCore ? 'core.js' : `${kind}-${number}.${kind === 'later' ? 'cjs' : 'js'}`), kind, modules: [] });
+      const row = isCore ? kind : folder + kind;
+      const number = (counts.get(row) ?? 0) + 1;
+      counts.set(row, number);
+      parts.set(key, part = { path: isCore ? number === 1 ? CORE : `core-${number}.js` : posix.join(folder, `${kind}-${number}.${kind === 'later' ? 'cjs' : 'js'}`), kind, modules: [] });
     }
     part.modules.push(each);
   }
@@ -393,9 +434,11 @@ const relative = (from: string, to: string): string => posix.relative(posix.dirn
 const laterName = ({ path }: Part): string => path.replace(/\.cjs$/, '');
 
 /**
- *   core.js     also offers `$later`, which loads the file of a name, once, and `$give`, which hands it the files instead
- *   later-*.cjs is a function of `$core`, all that is in core.js, of `$later`, and of where it lies: so there is one of each
- *               module, however it is loaded
+ *   core*.js    put what they have into `$core`, too; the first of them
+ *   core.js     also offers `$later`, which loads the file of a name, once, `$give`, which hands it the files instead, and `$class`,
+ *               which makes what stands for a class of such a file
+ *   later-*.cjs is a function of `$core`, all that is in core.js, of `$later` and `$class`, and of where it lies: so there is one of
+ *               each module, however it is loaded
  */
 function partText(part: Part, partOf: ReadonlyMap<string, Part>, edges: Edges): string {
   const own = new Set(part.modules.map(({ path }) => path));
@@ -416,32 +459,83 @@ function partText(part: Part, partOf: ReadonlyMap<string, Part>, edges: Edges): 
   const later = [...outside].filter(([{ kind }]) => kind === 'later').map(([from, names]) => `const ${listed(names)} = $later('${laterName(from)}');`);
   if (part.kind === 'later') {
     const core = [...outside].filter(([{ kind }]) => kind === 'core').map(([, names]) => `const ${listed(names)} = $core;`);
-    return `'use strict';\n${[...builtins.lines, `module.exports = (($core, $later, $url) => {`, ...core, ...later, ...bodies, `return { ${ids.join(', ')} };`, '});'].join('\n')}\n`;
+    return `'use strict';\n${[...builtins.lines, `module.exports = (($core, $later, $class, $url) => {`, ...core, ...later, ...bodies, `return { ${ids.join(', ')} };`, '});'].join('\n')}\n`;
   }
-  if (part.kind !== 'core' && (usesLater || later.length > 0)) {
-    const core = [...partOf.values()].find(({ kind }) => kind === 'core')!;
-    outside.set(core, (outside.get(core) ?? new Set()).add('$later'));
+  const isFirst = part.path === CORE;
+  const shared = [...part.kind === 'core' ? ['$core'] : [], ...usesLater || later.length > 0 ? ['$later', '$class'] : []];
+  if (!isFirst && part.kind !== 'process' && shared.length > 0) {
+    const core = [...partOf.values()].find(({ path }) => path === CORE)!;
+    for (const name of shared) outside.set(core, (outside.get(core) ?? new Set()).add(name));
   }
   const imports = [...outside].filter(([{ kind }]) => kind !== 'later').map(([from, names]) => `import ${listed(names)} from '${relative(part.path, from.path)}';`);
-  const loader = part.kind !== 'core' ? [] : [`import { createRequire as $createRequire } from 'node:module';
+  const loader = isFirst ? [LOADER] : [];
+  const end = part.kind === 'process' ? [] : [...part.kind === 'core' ? [`Object.assign($core, { ${ids.join(', ')} });`] : [], `export { ${isFirst ? '$class, $core, $give, $later, ' : ''}${ids.join(', ')} };`];
+  return `${[...imports, ...builtins.lines, ...loader, ...later, ...bodies, ...end].join('\n')}\n`;
+}
+
+/**
+ * What is in core.js to load others. `$class` makes a class that is another one from when one is made: the prototype that it has had
+ * from the start, and others may have extended, then stands before that of the other one. Whoever has both, inside of the file and
+ * outside, finds that what is of one is of the other, too.
+ *
+ * A file may be asked for first while a server has no descriptor left, by the first request that is none, for example: whoever
+ * opens as many connections as there may be files would end the process. So one descriptor is kept for that, as libuv keeps one to
+ * refuse connections. Where /dev/null cannot be opened (Windows, the permission model) there is none.
+ */
+const LOADER: string = `const $core = {};
 const $loaded = new Map();
 let $given = {};
 const $give = (files) => { $given = files; };
+const { closeSync, openSync } = process.getBuiltinModule('node:fs');
+const $spared = () => { try { return openSync('/dev/null'); } catch { return undefined; } };
+let $spare = $spared();
+const $read = (read) => {
+try {
+return read();
+} catch (error) {
+if ($spare === undefined || error?.code !== 'EMFILE' && error?.code !== 'ENFILE') throw error;
+closeSync($spare);
+$spare = undefined;
+return read();
+} finally {
+$spare ??= $spared();
+}
+};
 const $later = (name) => {
 let all = $loaded.get(name);
 if (all === undefined) {
 const file = \`./\${name}.cjs\`;
 const { url } = import.meta;
-$loaded.set(name, all = ($given[name] ?? $createRequire(url)(file))($core, $later, url === undefined ? '' : new URL(file, url).href));
+$loaded.set(name, all = ($given[name] ?? $read(() => process.getBuiltinModule('node:module').createRequire(url)(file)))($core, $later, $class, url === undefined ? '' : new URL(file, url).href));
 }
 return all;
-};`];
-  const end = part.kind === 'process' ? [] : part.kind === 'core' ? [`const $core = { ${ids.join(', ')} };`, `export { $give, $later, ${ids.join(', ')} };`] : [`export { ${ids.join(', ')} };`];
-  return `${[...imports, ...builtins.lines, ...loader, ...later, ...bodies, ...end].join('\n')}\n`;
+};
+const $classes = new Map();
+const $class = (name, module, exported) => {
+const key = \`\${module} \${exported}\`;
+let it = $classes.get(key);
+if (it === undefined) {
+let real;
+const load = () => {
+real = $later(name)[module][exported];
+Object.setPrototypeOf(it, real);
+Object.setPrototypeOf(it.prototype, real.prototype);
+return real;
+};
+it = { [exported]: class {
+constructor(...given) { return Reflect.construct(real ?? load(), given, new.target); }
+static [Symbol.hasInstance](value) { return Function.prototype[Symbol.hasInstance].call(this, value) || this === it && (real !== undefined || $loaded.has(name)) && value instanceof (real ?? load()); }
+} }[exported];
+$classes.set(key, it);
 }
+return it;
+};`;
 
 /** What the quarantine of `svc check` replaces while it imports an application: whoever has it must see that. */
 const REPLACED: ReadonlySet<string> = new Set(['net', 'tls', 'dgram', 'dns', 'dns/promises', 'https', 'http2', 'child_process', 'worker_threads', 'cluster'].map((name) => `node:${name}`));
+
+/** What of those modules it leaves alone. */
+const LASTING: ReadonlySet<string> = new Set(['BlockList', 'isIP', 'isMainThread', 'STATUS_CODES']);
 
 /** What a part imports from Node. */
 interface Builtins {
@@ -469,7 +563,7 @@ function builtinsOf({ path, kind, modules }: Part): Builtins {
   return {
     renamed,
     lines: specifiers.flatMap((specifier) => {
-      const isLive = REPLACED.has(specifier) && kind !== 'later';
+      const isLive = REPLACED.has(specifier) && kind !== 'later' && all.some((one) => one.specifier === specifier && !LASTING.has(one.imported));
       const taken = new Map(all.filter((one) => one.specifier === specifier).map(({ imported, local }) => [renamed(specifier, imported, local) ?? local, imported] as const));
       const items = [...taken].filter(([, imported]) => imported !== '*' && (isLive || imported !== 'default')).map(([name, imported]) => imported === name ? name : `${imported}${isLive ? ' as' : ':'} ${name}`).sort();
       const wholes = [...taken].filter(([, imported]) => imported === '*' || !isLive && imported === 'default').map(([name]) => name);
@@ -497,15 +591,17 @@ function moduleText(each: Module, part: Part, builtins: Builtins, edges: Edges, 
     const target = targetOf(each, one);
     const isLater = edges.isLater(each, one);
     const from = isLater ? `$later('${laterName(partOf.get(target)!)}').${idOf(target)}` : idOf(target);
+    const standIn = (imported: string): string => `$class('${laterName(partOf.get(target)!)}', '${idOf(target)}', '${imported}')`;
     if (one.whole !== undefined) return [`const ${one.whole} = ${from};`];
     if (one.isReexport) {
-      for (const [imported, exported] of one.names) passedOn.set(exported, isLater ? `(...given) => ${from}.${imported}(...given)` : `${from}.${imported}`);
+      for (const [imported, exported] of one.names) passedOn.set(exported, !isLater ? `${from}.${imported}` : edges.kindOf(target, imported) === 'class' ? standIn(imported) : `(...given) => ${from}.${imported}(...given)`);
       return [];
     }
     if (!isLater) return one.names.length === 0 ? [] : [`const { ${one.names.map(([imported, local]) => imported === local ? local : `${imported}: ${local}`).join(', ')} } = ${from};`];
     return one.names.map(([imported, local]) => {
       const loaded = `(${local} = ${from}.${imported})(...given)`; // from then on the name is the thing itself
-      return edges.kindOf(target, imported) === 'class' ? `let ${local} = function (...given) { return new ${loaded}; };` : `let ${local} = (...given) => ${loaded};`;
+      if (edges.kindOf(target, imported) !== 'class') return `let ${local} = (...given) => ${loaded};`;
+      return edges.isOnlyMade(each, local) ? `let ${local} = function (...given) { return new ${loaded}; };` : `const ${local} = ${standIn(imported)};`;
     });
   });
   const offered = exports.map(([local, exported]) => passedOn.has(exported) ? `${exported}: ${passedOn.get(exported)!}` : local === exported ? exported : `${exported}: ${local}`);

@@ -7,8 +7,9 @@
  */
 import { BackgroundRunner } from './background.ts';
 import { checkedRule, examine, examineLive, makeReport } from './check.ts';
-import { CORE_RULES } from './check-rules.ts';
-import { neededSecrets } from './check-secrets.ts';
+import { neededSecrets } from './check-needed-secrets.ts';
+import { coreRules } from './check-rules.ts';
+import { passesAtStart } from './check-start.ts';
 import { systemClock } from './clock.ts';
 import { compileApplication, thrown } from './compile.ts';
 import { Config } from './config.ts';
@@ -31,7 +32,8 @@ import { ExceptionHandlers } from './http/exception-handlers.ts';
 import { LIMIT_OPTIONS, readLimits } from './http/limits.ts';
 import { answerInMemory } from './http/memory.ts';
 import { ErrorRenderer, asMiddleware } from './http/pipeline.ts';
-import { FORWARDED_HEADERS, readTrustProxy } from './http/proxy.ts';
+import { readTrustProxy } from './http/proxy.ts';
+import { FORWARDED_HEADERS } from './http/proxy-settings.ts';
 import { RequestEvent, answerRequest, endRequest } from './http/request-event.ts';
 import { RequestIDMiddleware } from './http/request-id.ts';
 import { HttpServer } from './http/server.ts';
@@ -44,7 +46,7 @@ import type { Clock } from './clock.ts';
 import type { Compilation, CompilationView, CompiledApplication } from './compile.ts';
 import type { Env } from './config.ts';
 import type { DependencySource } from './di.ts';
-import type { FaultCode } from './errors.ts';
+import type { FaultCode } from './faults.ts';
 import type { Declared, Finding, Place, Report } from './findings.ts';
 import type { Logger } from './log.ts';
 import type { McpCallOptions, StdioOptions } from './mcp.ts';
@@ -62,9 +64,10 @@ import type { HandlerResult, Routes } from './route.ts';
 import type { Awaitable, CompiledRoute, ContributedMigration, Host, Middleware, Plugin, Rule, Services, StateMap } from './http/contracts.ts';
 import type { ConnectionMeter } from './http/connection-meter.ts';
 import type { ErrorClass, ExceptionHandler } from './http/exception-handlers.ts';
+import type { Answer } from './http/late-answer.ts';
 import type { LimitOptions, Limits } from './http/limits.ts';
 import type { MiddlewareFunction } from './http/pipeline.ts';
-import type { ForwardedHeader, TrustProxy } from './http/proxy.ts';
+import type { ForwardedHeader, TrustProxy } from './http/proxy-settings.ts';
 import type { Outcome, RequestDefaults, TransportRequest } from './http/request.ts';
 import type { HttpResponse } from './http/response.ts';
 import type { ServedApplication } from './http/server.ts';
@@ -217,7 +220,8 @@ export class Svc extends Router implements ServedApplication, McpApplication {
   #plugins: readonly Plugin[] | undefined;
   /** Of declarations and plugins, each found where it happened. */
   readonly #declaredFindings: Finding[] = [];
-  readonly #toolbox = new Toolbox();
+  /** Undefined as long as there are no tools and prompts but its routes. */
+  #toolbox: Toolbox | undefined;
   readonly #startupHooks: LifecycleHook[] = [];
   readonly #shutdownHooks: LifecycleHook[] = [];
   readonly #pending = new Set<Promise<void>>();
@@ -257,7 +261,7 @@ export class Svc extends Router implements ServedApplication, McpApplication {
     });
     this.config = new Config({ values: { ...config, ...withoutUndefined(settings) } });
     this.#clock = clock ?? systemClock;
-    this.#openapi = readOpenApiOptions(openapi ?? {});
+    this.#openapi = openapi === undefined ? {} : readOpenApiOptions(openapi);
     this.log = logger ?? createLogger({ clock: this.#clock });
     Object.defineProperty(this, APP_BRAND, { value: true });
     this.metrics = createMetrics({ log: this.log });
@@ -275,7 +279,7 @@ export class Svc extends Router implements ServedApplication, McpApplication {
   }
 
   /** Where it runs; decides what is protected and what is shown. */
-  get env(): Env { return this.#readSettings().env; }
+  get env(): Env { return this.#settings?.env ?? this.#pretendedEnv ?? this.config.env; }
 
   get title(): string { return this.#readSettings().title; }
 
@@ -335,14 +339,14 @@ export class Svc extends Router implements ServedApplication, McpApplication {
    */
   tool<const S extends object, const R extends HandlerResult<S>>(name: string, spec: S & CheckedTool<S, ToolSpec>, fn: (context: ToolContext<S>) => R | Promise<R>): this {
     this.mustNotBeFrozen(`add the tool "${name}"`);
-    this.#toolbox.tool(name, spec, fn);
+    (this.#toolbox ??= new Toolbox()).tool(name, spec, fn);
     return this;
   }
 
   /** A prompt for MCP clients: what a person picks, and a model reads. Its `args` come as text. @throws SvcError `E_MCP_NAME`, `E_ROUTE_SPEC` */
   prompt<const S extends object>(name: string, spec: S & CheckedTool<S, PromptSpec>, fn: (context: ToolContext<S>) => Awaitable<PromptReply>): this {
     this.mustNotBeFrozen(`add the prompt "${name}"`);
-    this.#toolbox.prompt(name, spec, fn);
+    (this.#toolbox ??= new Toolbox()).prompt(name, spec, fn);
     return this;
   }
 
@@ -377,7 +381,7 @@ export class Svc extends Router implements ServedApplication, McpApplication {
   }
 
   /** Every check: those of the package, then those that were added. @internal */
-  get rules(): readonly (CoreRule | Rule)[] { return [...CORE_RULES, ...this.#rules]; }
+  get rules(): readonly (CoreRule | Rule)[] { return [...coreRules(), ...this.#rules]; }
 
   /**
    * Everything that is wrong with the application, as far as it can be known without starting it: what `svc check` prints.
@@ -532,7 +536,7 @@ export class Svc extends Router implements ServedApplication, McpApplication {
   async serve(server: HttpServer, { drainMs, isSupervised = false, host, port, url }: ServeOptions): Promise<RunningServer & { close(how?: Leave): Promise<void> }> {
     const { operations } = this;
     operations.inFlight = () => server.inFlight;
-    const metrics = await this.#listenForMetrics();
+    const metrics = operations.access.port === undefined ? undefined : await this.#listenForMetrics(operations.access.port);
     const watch = operations.watchEventLoop();
     if (!isSupervised) this.log.info('listening', { url, env: this.env });
     let closing: Promise<void> | undefined;
@@ -548,10 +552,9 @@ export class Svc extends Router implements ServedApplication, McpApplication {
   }
 
   /** `/metrics` on the port of its own that `ops.metrics.port` asks for. */
-  async #listenForMetrics(): Promise<HttpServer | undefined> {
-    const { port, host } = this.operations.access;
-    if (port === undefined) return undefined;
-    const router = new Router().get('/metrics', OPS_SPEC, ({ req }) => this.operations.metrics(req));
+  async #listenForMetrics(port: number): Promise<HttpServer> {
+    const { host } = this.operations.access;
+    const router = new Router().getOwn('/metrics', OPS_SPEC, ({ req }) => this.operations.metrics(req));
     const compiled = this.#compileRoutes({ routes: router }, {}).serve();
     const { defaults, clock, log, securesCookies } = this;
     const server = new HttpServer({ defaults, clock, log, securesCookies, handle: compiled.handle, finish: (req, outcome) => this.finish(req, outcome), count: (req, response, durationMs) => this.#tell(req, response, durationMs) });
@@ -577,8 +580,9 @@ export class Svc extends Router implements ServedApplication, McpApplication {
 
   /** @internal */
   get longestRequestMs(): number | undefined {
-    const own = this.routes.flatMap(({ requestTimeoutMs }) => requestTimeoutMs ?? []);
-    return own.length === 0 ? undefined : Math.max(this.limits.requestTimeoutMs, ...own);
+    let longest: number | undefined;
+    for (const { requestTimeoutMs } of this.routes) if (requestTimeoutMs !== undefined) longest = Math.max(requestTimeoutMs, longest ?? this.limits.requestTimeoutMs);
+    return longest;
   }
 
   /** @internal */
@@ -600,12 +604,12 @@ export class Svc extends Router implements ServedApplication, McpApplication {
   get securesCookies(): boolean { return this.#readSettings().env === 'production'; }
 
   /** @internal */
-  handle(req: TransportRequest): Awaitable<HttpResponse> {
+  handle(req: TransportRequest): Answer {
     return this.#compiled!.handle(req); // run(), fetch() and test clients start the application first
   }
 
   /** @internal */
-  upgrade(req: TransportRequest): Awaitable<HttpResponse> { return this.#compiled!.upgrade(req); } // as above
+  upgrade(req: TransportRequest): Answer { return this.#compiled!.upgrade(req); } // as above
 
   /** @internal */
   hasSocketAt(path: string): boolean { return this.#compiled!.hasSocketAt(path); }
@@ -666,16 +670,10 @@ export class Svc extends Router implements ServedApplication, McpApplication {
   #compile(): CompiledApplication {
     if (this.#compiled !== undefined) return this.#compiled;
     const compilation = this.#build({});
-    const { report, refuses } = this.#examine(compilation, this.rules.filter(({ id, phase }) => phase === 'graph' || id === 'SVC205')); // the others keep nothing from starting
-    if (refuses) {
-      const { findings } = this.#examine(compilation).report;
-      throw new SvcError('E_COMPILE', [findings], { findings });
-    }
-    // others can wait for the next deployment; a secret that can be guessed is no protection from this moment on
-    for (const { rule, message, remedy } of report.findings) if (rule === 'SVC205') this.log.warn('secret_weak', { message, remedy });
+    if (!this.#isFlawless(compilation)) this.#mustStart(compilation);
     const compiled = compilation.serve();
     this.freeze();
-    this.#toolbox.freeze();
+    this.#toolbox?.freeze();
     this.config.freeze();
     this.#settings = this.#readSettings();
     const { accessLog } = this.#settings;
@@ -683,13 +681,33 @@ export class Svc extends Router implements ServedApplication, McpApplication {
     return this.#compiled = compiled;
   }
 
+  /** Whether no rule that counts at a start finds anything: then none of their texts is needed. */
+  #isFlawless(compilation: Compilation): boolean {
+    return compilation.findings.length === 0 && !this.#rules.some(countsAtStart) && passesAtStart(this.#viewOf(compilation));
+  }
+
+  /** @throws SvcError `E_COMPILE` with all that check() reports, when something keeps it from starting */
+  #mustStart(compilation: Compilation): void {
+    const { report, refuses } = this.#examine(compilation, this.rules.filter(countsAtStart));
+    if (refuses) {
+      const { findings } = this.#examine(compilation).report;
+      throw new SvcError('E_COMPILE', [findings], { findings });
+    }
+    // others can wait for the next deployment; a secret that can be guessed is no protection from this moment on
+    for (const { rule, message, remedy } of report.findings) if (rule === 'SVC205') this.log.warn('secret_weak', { message, remedy });
+  }
+
   #readSettings(): Settings {
-    return this.#settings ?? new Settings(this.config, this.state, this.#pretendedEnv, this.#middleware);
+    return this.#settings ?? this.config.together(() => new Settings(this.config, this.state, this.#pretendedEnv, this.#middleware));
   }
 
   /** Puts the plugins in order and lets each declare what it brings; once. */
   #registerPlugins(report: (finding: Finding) => void): void {
     if (this.#plugins !== undefined) return;
+    if (this.#registered.length === 0) {
+      this.#plugins = [];
+      return;
+    }
     const findings: Finding[] = [];
     const sorted = sortPlugins(this.#registered, (finding) => findings.push(finding));
     findings.forEach(report);
@@ -739,8 +757,7 @@ export class Svc extends Router implements ServedApplication, McpApplication {
   #build(variant: CompileVariant): Compilation {
     const findings: Finding[] = [];
     this.#registerPlugins((finding) => findings.push(finding));
-    const openapi = new OpenApiAnswer(() => compilation.view, this.#openapi);
-    const compilation = this.#compileRoutes({ routes: this, operations: this.#operationRoutes(openapi), tools: this.#toolbox }, variant, this.#middleware, [...findings, ...this.#declaredFindings]);
+    const compilation = this.#compileRoutes({ routes: this, operations: this.#operationRoutes(() => compilation.view), tools: this.#toolbox }, variant, this.#middleware, [...findings, ...this.#declaredFindings]);
     return compilation;
   }
 
@@ -749,14 +766,16 @@ export class Svc extends Router implements ServedApplication, McpApplication {
   }
 
   #viewOf({ view }: Compilation): ApplicationView {
+    const declared = this.#declared;
+    const placeOfPlugin = (plugin: Plugin): Place | undefined => this.#placeOfPlugin(plugin);
     return {
-      ...view, place: this.#declared.place, placeOfMiddleware: (layer) => this.#middlewarePlaces.get(layer)?.place,
+      ...view, get place() { return declared.place; }, placeOfMiddleware: (layer) => this.#middlewarePlaces.get(layer)?.place,
       placeOfPlugin: (name) => this.#registered.find(({ plugin }) => plugin.name === name)?.place, metricsGuard: this.operations.guard, hasPublicDocs: this.operations.hasPublicDocs, settings: this.config, nowMs: this.clock.nowMs(), nodeVersion: process.versions.node,
-      secrets: neededSecrets(view, (plugin) => this.#placeOfPlugin(plugin)),
+      get secrets() { return neededSecrets(view, placeOfPlugin); },
     };
   }
 
-  #compileRoutes(routes: { routes: Routes; operations?: Routes; tools?: Routes }, variant: CompileVariant, middleware: readonly Middleware[] = [], findings: readonly Finding[] = []): Compilation {
+  #compileRoutes(routes: { routes: Routes; operations?: Routes; tools?: Routes | undefined }, variant: CompileVariant, middleware: readonly Middleware[] = [], findings: readonly Finding[] = []): Compilation {
     const errors = new ErrorRenderer({
       handlers: this.#handlers, log: this.log, errors: this.#errorCounter, debug: this.#readSettings().debug, onUnhandled: variant.onUnhandled,
     });
@@ -768,16 +787,17 @@ export class Svc extends Router implements ServedApplication, McpApplication {
   }
 
   /** The probes, the metrics where they have no port of their own, and the documents where they are shown. */
-  #operationRoutes(openapi: OpenApiAnswer): Routes {
+  #operationRoutes(view: () => CompilationView): Routes {
     const { operations } = this;
     const router = new Router();
-    router.get('/healthz', PROBE_SPEC, () => operations.health());
-    router.get('/readyz', PROBE_SPEC, () => operations.readiness());
-    if (operations.access.port === undefined) router.get('/metrics', OPS_SPEC, ({ req }) => operations.metrics(req));
+    router.getOwn('/healthz', PROBE_SPEC, () => operations.health());
+    router.getOwn('/readyz', PROBE_SPEC, () => operations.readiness());
+    if (operations.access.port === undefined) router.getOwn('/metrics', OPS_SPEC, ({ req }) => operations.metrics(req));
     if (this.config.get('enableDocs', this.env !== 'production')) {
+      const openapi = new OpenApiAnswer(view, this.#openapi);
       const page = new DocsPage(() => openapi.document);
-      router.get('/openapi.json', DOCS_SPEC, ({ req }) => operations.document(req, () => openapi.answer(req)));
-      router.get('/docs', DOCS_SPEC, ({ req }) => operations.document(req, () => page.respond(req)));
+      router.getOwn('/openapi.json', DOCS_SPEC, ({ req }) => operations.document(req, () => openapi.answer(req)));
+      router.getOwn('/docs', DOCS_SPEC, ({ req }) => operations.document(req, () => page.respond(req)));
     }
     return router;
   }
@@ -787,7 +807,7 @@ export class Svc extends Router implements ServedApplication, McpApplication {
     const plugins = this.#plugins!; // compiling has put them in order
     if (this.#roomBus !== undefined) this.rooms.connect(this.#roomBus);
     const abort = this.#startAbort = new AbortController();
-    await startPlugins(plugins, abort.signal, this.log);
+    if (plugins.length > 0) await startPlugins(plugins, abort.signal, this.log);
     try {
       await this.#roomBus?.settled?.(); // whoever comes after this hears what others send
       for (const hook of this.#startupHooks) {
@@ -795,7 +815,7 @@ export class Svc extends Router implements ServedApplication, McpApplication {
         await hook(this);
       }
     } catch (error) {
-      await stopPlugins(plugins, this.log);
+      if (plugins.length > 0) await stopPlugins(plugins, this.log);
       throw error;
     }
   }
@@ -815,7 +835,7 @@ export class Svc extends Router implements ServedApplication, McpApplication {
         this.log.error('shutdown_hook_failed', error);
       }
     }
-    await stopPlugins(this.#plugins!, this.log); // it has started, so they are in order
+    if (this.#plugins!.length > 0) await stopPlugins(this.#plugins!, this.log); // it has started, so they are in order
   }
 
   async #drain(server: HttpServer, deadlineMs: number, graceMs: number): Promise<void> {
@@ -849,7 +869,8 @@ class Settings {
     this.accessLog = share;
     const header = config.get<ForwardedHeader | undefined>('forwardedHeader', 'x-forwarded', { cast: (text) => FORWARDED_HEADERS.find((known) => known === text), needs: FORWARDED_NEEDS })!;
     const saysHost = config.get('trustForwardedHost', false);
-    const trust = readTrustProxy(config.get('trustProxy', undefined, { cast: (text): unknown => text }), { header, saysHost });
+    const trusted = config.get('trustProxy', undefined, { cast: (text): unknown => text });
+    const trust = trusted === undefined ? undefined : readTrustProxy(trusted, { header, saysHost });
     const identity = middleware.find((layer) => layer instanceof RequestIDMiddleware)?.identity;
     this.limits = readLimits(config, trust !== undefined);
     this.defaults = { state, maxBodyBytes: config.get('maxBodyBytes', Infinity), decompressBodies: config.get('decompressBodies', false), trust, identity, uploadDirectory: config.get('uploadDirectory', '') || undefined };
@@ -857,6 +878,9 @@ class Settings {
 }
 
 const FORWARDED_NEEDS = FORWARDED_HEADERS.map((name) => `"${name}"`).join(' or ');
+
+/** Others keep nothing from starting. */
+function countsAtStart({ id, phase }: CoreRule | Rule): boolean { return phase === 'graph' || id === 'SVC205'; }
 
 /** The rules of settings that the framework itself cannot read. */
 const SPOILT: Readonly<Partial<Record<FaultCode, Finding['rule']>>> = { E_CONFIG_CAST: 'SVC401', E_TRUST_PROXY: 'SVC210' };

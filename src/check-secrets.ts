@@ -1,43 +1,15 @@
 /**
- * Secrets as checks see them (SVC205): who needs which, whether it is there, and whether it could be guessed. None is ever shown.
+ * Secrets as checks see them (SVC205): whether what is needed is there, and whether it could be guessed. None is ever shown.
  *
  *   absent, under 32 bytes, a public key   an error that keeps the application from starting
  *   a placeholder, repeated, counted up    an error of the check, and a warning in the log of each start
  */
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { viewOfDependency } from './di.ts';
 import { Keyring, weaknessOf } from './keys.ts';
 import { variableOf } from './config.ts';
-import type { ApplicationView, NeededSecret, Tell } from './check.ts';
-import type { CompilationView } from './compile.ts';
-import type { Dependency } from './di.ts';
+import type { ApplicationView, Tell } from './check.ts';
 import type { Place } from './findings.ts';
-import type { Plugin } from './http/contracts.ts';
-
-/** The secret settings that plugins, middleware and dependencies cannot do without, each with whoever needs it first. */
-export function neededSecrets(view: CompilationView, placeOfPlugin: (plugin: Plugin) => Place | undefined): NeededSecret[] {
-  const needed = new Map<string, NeededSecret>();
-  const need = (key: string, neededBy: string, place: Place | undefined): void => {
-    if (!needed.has(variableOf(key))) needed.set(variableOf(key), { key, neededBy, place });
-  };
-  for (const plugin of view.plugins) for (const key of plugin.secrets ?? []) need(key, `the plugin ${plugin.name}`, placeOfPlugin(plugin));
-  const layers = new Map(view.middleware.map((layer) => [layer, undefined as Place | undefined]));
-  for (const { declared, route } of view.details) for (const layer of declared.use) layers.set(layer, route.place);
-  for (const [layer, place] of layers) for (const key of layer.secrets ?? []) need(key, `the middleware ${layer.constructor.name}`, place);
-  const seen = new Set<unknown>();
-  const visit = (dependency: Dependency<unknown>, place: Place): void => {
-    if (seen.has(dependency.source)) return;
-    seen.add(dependency.source);
-    const { label, secrets, needs } = viewOfDependency(dependency);
-    for (const key of secrets) need(key, `the dependency ${label}`, place);
-    for (const inner of needs) visit(inner, place);
-  };
-  for (const { declared, route } of view.details) {
-    for (const [, dependency] of [...declared.routerDeps, ...Object.entries(declared.deps)]) visit(dependency, route.place);
-  }
-  return [...needed.values()];
-}
 
 /** SVC205: those that are missing, and those that could be guessed. What would be refused when it is first used keeps the application from starting. */
 export function findSecrets(view: ApplicationView, tell: Tell): void {

@@ -14,7 +14,7 @@ import type { CompilationView, RouteDetail } from './compile.ts';
 import type { Config } from './config.ts';
 import type { Finding, Place, Report, Severity } from './findings.ts';
 import type { Awaitable, Middleware, Plugin, Rule } from './http/contracts.ts';
-import type { Allowance } from './route.ts';
+import type { Allowance } from './route-spec.ts';
 
 /** What rules of this package read. Those of others see a `CompiledView` of it. */
 export interface ApplicationView extends CompilationView {

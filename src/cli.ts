@@ -21,7 +21,7 @@ import { closest } from './options.ts';
 import { isFault, locate, ownPackage, packageSeenBy, parseTarget } from './load.ts';
 import { tell } from './supervision.ts';
 import type { Command } from './command.ts';
-import type { FaultCode } from './errors.ts';
+import type { FaultCode } from './faults.ts';
 
 const COMMANDS: Readonly<Record<string, Command>> = {
   check: checkCommand,

@@ -32,7 +32,7 @@ export const systemClock: Clock = Object.freeze({
     if (Math.abs(wallMs - originMs - sinceStartMs) > STEP_MS) originMs = wallMs - sinceStartMs;
     return Math.round((originMs + sinceStartMs) * 1000);
   },
-  monotonicMs: () => performance.now(),
+  monotonicMs: performance.now.bind(performance), // read twice a request: a function around it is a sixth of it
   after(ms: number, fn: () => void): Disposable {
     const timer = setTimeout(fn, ms).unref();
     return { [Symbol.dispose]: () => clearTimeout(timer) };

@@ -9,7 +9,8 @@ import { findBreakingChanges } from './check-document-rules.ts';
 import { CORE_RULES } from './check-rules.ts';
 import { denyStart } from './app.ts';
 import { Denied, HandleWatch, denyNetwork, isDenied } from './command-quarantine.ts';
-import { FAULTS, SvcError } from './errors.ts';
+import { SvcError } from './errors.ts';
+import { faultOf } from './faults.ts';
 import { placeOf } from './findings.ts';
 import { isFault, loadApplication } from './load.ts';
 import { flush } from './log.ts';
@@ -17,6 +18,7 @@ import { openapiProblems } from './openapi.ts';
 import type { Svc } from './app.ts';
 import type { RuleText } from './check.ts';
 import type { Answer, Job, ListedRoute } from './command-load.ts';
+import type { Fault } from './faults.ts';
 import type { Finding, Place } from './findings.ts';
 import type { Trespass } from './command-quarantine.ts';
 
@@ -112,7 +114,7 @@ function loadFinding({ given }: Job, error: unknown): Finding {
   const located = /^((?:file:|\/|[A-Za-z]:\\).*?):(\d+): (.*)$/s.exec(said);
   const place = (cause instanceof Error ? known(placeOf(cause.stack ?? '')) : undefined) ?? (located === null ? undefined : { file: located[1]!, line: Number(located[2]), column: 1 });
   return {
-    rule: isFault(cause) ? (FAULTS[cause.code] as { rule?: Finding['rule'] } | undefined)?.rule ?? 'SVC001' : 'SVC001', severity: 'error', subject: given,
+    rule: isFault(cause) ? faultOf(cause.code)?.rule ?? 'SVC001' : 'SVC001', severity: 'error', subject: given,
     message: located === null ? said : located[3]!, remedy: isFault(cause) && !(cause instanceof Denied) ? cause.remedy : 'Mend what the message names, so that the module can be imported', place,
   };
 }

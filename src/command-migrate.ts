@@ -1,7 +1,7 @@
 /**
  * `svc migrate`: brings the database of an application up to date, or back, and tells where it is.
  */
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { denyStart } from './app.ts';
 import { ENV_FILE_HELP, readCount, settling } from './command.ts';
@@ -109,13 +109,15 @@ function readSteps(values: Invocation['values']): number {
   return readCount('steps', values['steps'], 1, 9_999) ?? 1;
 }
 
-/** Writes the next two files. @throws SvcError `E_CLI_USAGE`, `E_MIGRATION_FILES` */
+/** Writes the next two files; no two migrations have one name. @throws SvcError `E_CLI_USAGE`, `E_MIGRATION_FILES` */
 async function create({ positionals: [, given, ...surplus], values }: Invocation): Promise<number> {
   if (given === undefined || surplus.length > 0) throw new SvcError('E_CLI_USAGE', [given === undefined ? 'migrate new needs a name, for example create_users' : `migrate new takes one name, found also "${surplus[0]!}"`]);
   const name = given.toLowerCase().replace(/[^a-z0-9]+/g, '_').replace(/^_+|_+$/g, '');
   if (name === '') throw new SvcError('E_CLI_USAGE', [`migrate new needs letters or digits, found "${given}"`]);
   const directory = values['directory'] as string | undefined ?? DEFAULT_DIRECTORY; // parseArgs was told that it is a string
   const number = nextNumber(directory);
+  const earlier = number === '0001' ? undefined : readdirSync(directory).find((file) => /^\d+_(.*)\.up\.sql$/.exec(file)?.[1] === name);
+  if (earlier !== undefined) throw new SvcError('E_CLI_USAGE', [`migrate new needs a name of its own: ${join(directory, earlier)} is there already`]);
   const files = (['up', 'down'] as const).map((direction) => join(directory, `${number}_${name}.${direction}.sql`));
   const texts = [`-- What changes. It runs in a transaction, once for each database.\n`, `-- What undoes ${number}_${name}.up.sql.\n`];
   try {

@@ -1,9 +1,11 @@
 /**
  * `svc new`: writes a project that runs.
  *
- *   (neither)   depends on the package at the running version: npm install fetches it
- *   --vendor    depends on a copy in vendor/svc: npm install --offline is enough
+ *   --vendor    depends on a copy in vendor/svc: npm install --offline is enough. The default
+ *   --registry  depends on the package at the running version: npm install fetches it
  *   --link      depends on the running copy, through links in node_modules: nothing to install
+ *
+ * The public registry has another package of this name: a project must not ask for it because nobody said otherwise.
  *
  * Everything is written beside its place and then moved there, so that a project is there whole or not at all.
  */
@@ -17,17 +19,18 @@ import type { Command, Invocation } from './command.ts';
 import type { PackageSource, StarterOptions } from './starter-template.ts';
 
 export const newCommand: Command = {
-  usage: 'svc new <dir> [--name <name>] [--vendor | --link] [--if-absent]',
+  usage: 'svc new <dir> [--name <name>] [--vendor | --registry | --link] [--if-absent]',
   summary: 'creates a production starter project',
   details: [
     '  --name <name>   name of its package; default the name of the folder',
-    '  --vendor        puts a copy of svc into the project: it then installs without a network',
+    '  --vendor        puts a copy of svc into the project, which then installs without a network; the default',
+    '  --registry      asks a registry for svc at this version: one of yours that has it, the public one has another package',
     '  --link          uses the copy of svc that runs, through a link: for trying things out',
     '  --if-absent     does nothing where a project is already',
     '',
     'The folder must be absent or empty. Its .env has secrets of its own, which only you can read.',
   ].join('\n'),
-  options: { name: { type: 'string' }, vendor: { type: 'boolean' }, link: { type: 'boolean' }, 'if-absent': { type: 'boolean' } },
+  options: { name: { type: 'string' }, vendor: { type: 'boolean' }, registry: { type: 'boolean' }, link: { type: 'boolean' }, 'if-absent': { type: 'boolean' } },
   choices: { name: [] },
   takesModule: false,
   check: sourceOf,
@@ -58,11 +61,14 @@ async function run({ positionals, values }: Invocation): Promise<number> {
   return 0;
 }
 
-/** @throws SvcError `E_CLI_USAGE` for both */
-function sourceOf({ vendor, link }: Invocation['values']): PackageSource {
-  if (vendor === true && link === true) throw new SvcError('E_CLI_USAGE', ['--vendor and --link exclude each other']);
-  return vendor === true ? 'vendor' : link === true ? 'link' : 'registry';
+/** @throws SvcError `E_CLI_USAGE` for more than one */
+function sourceOf(values: Invocation['values']): PackageSource {
+  const [source = 'vendor', other] = SOURCES.filter((each) => values[each] === true);
+  if (other !== undefined) throw new SvcError('E_CLI_USAGE', [`--${source} and --${other} exclude each other`]);
+  return source;
 }
+
+const SOURCES: readonly PackageSource[] = ['vendor', 'registry', 'link'];
 
 /** The name asked for, or what npm allows of the folder's. @throws SvcError `E_CLI_USAGE` */
 function nameFor(target: string, asked: string | undefined): string {

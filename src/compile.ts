@@ -1,29 +1,31 @@
 /**
  * Declared → compiled: routes into the table, middleware around the core, mistakes between declarations into findings.
  */
+import { duplicate, hidden, mounted } from './compile-findings.ts';
+import { suggester, unmatched } from './compile-unmatched.ts';
 import { compileRoute } from './compiled-route.ts';
-import { DependencyGraph } from './di.ts';
-import { BadRequest, FAULTS, MethodNotAllowed, NotFound, SvcError } from './errors.ts';
-import { closest } from './options.ts';
+import { DependencyGraph } from './di-graph.ts';
+import { SvcError } from './errors.ts';
+import { faultOf } from './faults.ts';
+import { isObserved } from './http/observed.ts';
 import { CONVERTERS } from './http/path.ts';
-import { compose } from './http/pipeline.ts';
-import { problem } from './http/problem.ts';
-import { beginRequest, isObserved } from './http/request-event.ts';
-import { HttpResponse, Prepared } from './http/response.ts';
+import { CoreEdge, compose } from './http/pipeline.ts';
+import { DEFAULT_PLAN } from './http/reply.ts';
+import { beginRequest } from './http/request-event.ts';
 import { RoutingTable, allowOf } from './http/router.ts';
 import { TimeLimit, TimeoutMiddleware } from './http/timeout.ts';
 import { refusePlain } from './http/ws-handshake.ts';
 import type { BackgroundRunner } from './background.ts';
-import type { RouteInputs, RouteParts, RoutedEndpoint } from './compiled-route.ts';
+import type { RouteInputs, RoutedEndpoint } from './compiled-route.ts';
 import type { Env } from './config.ts';
 import type { DependencySource } from './di.ts';
-import type { FaultCode } from './errors.ts';
 import type { Finding, Place } from './findings.ts';
 import type { Logger } from './log.ts';
-import type { Awaitable, CompiledRoute, CompiledView, Context, HttpRequest, Middleware, Plugin, Services, StateMap } from './http/contracts.ts';
-import type { ErrorRenderer, Layer } from './http/pipeline.ts';
-import type { Endpoint, TransportRequest } from './http/request.ts';
+import type { CompiledRoute, CompiledView, Context, HttpRequest, Middleware, Plugin, Services, StateMap } from './http/contracts.ts';
+import type { Core, ErrorRenderer } from './http/pipeline.ts';
+import type { Endpoint } from './http/request.ts';
 import type { FlatRoute, Routes } from './route.ts';
+import type { RouteParts } from './route-steps.ts';
 import type { SocketHub } from './ws-route.ts';
 
 /** What there is to compile. */
@@ -83,15 +85,15 @@ export interface CompiledApplication {
   readonly routes: readonly CompiledRoute[];
   readonly view: CompilationView;
   /** Matches the request and answers it. Never throws, never rejects. */
-  readonly handle: Layer;
+  readonly handle: Core;
   /** The same for a request that asks for a WebSocket: the answer 101 is `SwitchingProtocols`, any other one refuses. */
-  readonly upgrade: Layer;
+  readonly upgrade: Core;
   /** The route that answers to a method at a path. */
   routeAt(method: string, path: string): CompiledRoute | undefined;
   /** Whether a WebSocket can be opened at a path. */
   hasSocketAt(path: string): boolean;
   /** The same for what only the application itself may call. */
-  readonly handleTool: Layer;
+  readonly handleTool: Core;
   /** Resolves the dependencies that live as long as the application. Answers how to leave them; that never rejects. */
   start(): Promise<() => Promise<void>>;
 }
@@ -106,12 +108,12 @@ export function compileApplication(declarations: Declarations): Compilation {
   const operations = declarations.operations?.flatten(report) ?? [];
   const table = new RoutingTable<Endpoint>();
   const graph = new DependencyGraph({ overrides, tasks, report });
-  const parts: RouteParts = { errors, graph, tasks, log, report, middleware, services };
+  const parts: RouteParts = { errors, graph, tasks, log, report, middleware, services, usualEdge: new CoreEdge(DEFAULT_PLAN, errors) };
   const isSocket = (route: FlatRoute): boolean => route.socket !== undefined;
   const socketTable = new RoutingTable<Endpoint>();
   const details = [
     ...enter(flat.filter((route) => !isSocket(route)), false, table, parts, report), ...enter(operations, true, table, parts, report),
-    ...enterSockets(flat.filter(isSocket), socketTable, table, declarations, parts),
+    ...flat.some(isSocket) ? enterSockets(flat.filter(isSocket), socketTable, table, declarations, parts) : [],
   ];
   const routes = details.map((detail) => detail.route);
   table.freeze();
@@ -123,7 +125,7 @@ export function compileApplication(declarations: Declarations): Compilation {
   const view: CompilationView = { env, services, routes, middleware, plugins, config, details, tools };
   const whole = tools.length === 0 ? view : { ...view, routes: [...routes, ...tools.map((detail) => detail.route)] };
   for (const layer of middleware) askMiddleware(layer, whole, declarations.placeOfMiddleware(layer), report);
-  for (const { use, declared } of new Set([...details, ...tools].map((detail) => detail.declared))) {
+  for (const { use, declared } of new Set([...details, ...tools].flatMap((detail) => detail.declared.use.length === 0 ? [] : detail.declared))) {
     for (const layer of use) askMiddleware(layer, { ...whole, middleware: [...middleware, ...use] }, declared.place, report);
   }
   return {
@@ -259,44 +261,13 @@ function compiled(route: FlatRoute, method: string, parts: RouteParts, report: (
 
 /** A fault that belongs to another rule says so itself. */
 function ruleOf(error: unknown): Finding['rule'] {
-  return error instanceof SvcError ? (FAULTS[error.code as FaultCode] as { rule?: Finding['rule'] }).rule ?? 'SVC107' : 'SVC107';
+  return error instanceof SvcError ? faultOf(error.code).rule ?? 'SVC107' : 'SVC107';
 }
 
 /** The route's own middleware, and its time limit where no timeout middleware keeps it. */
 function around({ use, spec: { timeoutMs } }: FlatRoute, { middleware, services }: RouteParts): readonly Middleware[] {
   const isKept = typeof timeoutMs !== 'number' || [...middleware, ...use].some((layer) => layer instanceof TimeoutMiddleware);
   return isKept ? use : [new TimeLimit(timeoutMs, services), ...use];
-}
-
-/** What else may be done where the framework and a route want the same path. */
-const OTHER_WAYS: Readonly<Record<string, string>> = {
-  '/metrics': ', or the metrics a port of their own: ops: { metrics: { port } }', '/docs': ', or do without the page: enableDocs: false', '/openapi.json': ', or do without the document: enableDocs: false',
-};
-
-/** The framework answers there itself. */
-function hidden(route: CompiledRoute): Finding {
-  return {
-    rule: 'SVC102', severity: 'error', subject: `${route.method} ${route.template}`, place: route.place,
-    message: `it can never be reached: ${route.template} belongs to the operations endpoints`,
-    remedy: `Give the route another path${OTHER_WAYS[route.template] ?? ''}`,
-  };
-}
-
-/** A static folder and a route of the very same paths: one of them is in vain. */
-function mounted(route: CompiledRoute, { template, place }: CompiledRoute): Finding {
-  return {
-    rule: 'SVC102', severity: 'error', subject: `${route.method} ${route.template}`, place: route.place,
-    message: `the static folder mounted as ${template} at ${place.file}:${place.line} has the same paths, and one of the two is never reached`,
-    remedy: 'Give the route another path, or mount the folder elsewhere',
-  };
-}
-
-function duplicate(route: CompiledRoute, first: CompiledRoute): Finding {
-  return {
-    rule: 'SVC101', severity: 'error', subject: `${route.method} ${route.template}`, place: route.place,
-    message: `the same path and method are registered as ${first.template} at ${first.place.file}:${first.place.line}`,
-    remedy: 'Remove one of the two, or give it another path or method; parameter names do not tell paths apart',
-  };
 }
 
 function reportDuplicateNames(flat: readonly FlatRoute[], report: (finding: Finding) => void): void {
@@ -316,47 +287,11 @@ function reportDuplicateNames(flat: readonly FlatRoute[], report: (finding: Find
 }
 
 /** The innermost layer: the endpoint that matched, or the answer to what did not. */
-function core(routes: readonly CompiledRoute[], env: Env, errors: ErrorRenderer): Layer {
+function core(routes: readonly CompiledRoute[], env: Env, errors: ErrorRenderer): Core {
   const allMethods = allowOf(routes.map((route) => route.method === SOCKET ? 'GET' : route.method));
   const suggest = env === 'production' ? () => undefined : suggester(routes);
   return (req) => {
     const { match } = req;
     return match.kind === 'found' ? match.endpoint.run(req) : unmatched(req, errors, allMethods, suggest);
-  };
-}
-
-/** 404, 405, OPTIONS from the table, and what is no path. */
-function unmatched(req: TransportRequest, errors: ErrorRenderer, allMethods: string, suggest: (path: string) => string | undefined): Awaitable<HttpResponse> {
-  const { match } = req;
-  if (match.kind === 'wrong-method') {
-    if (req.method === 'OPTIONS') return options(match.allow);
-    return refuse(MethodNotAllowed, 405, `This path has ${match.allow}`, req, errors, match.allow);
-  }
-  if (match.kind === 'malformed') return refuse(BadRequest, 400, 'The path has a malformed percent escape', req, errors);
-  if (req.path.charCodeAt(0) === SLASH) return refuse(NotFound, 404, suggest(req.path), req, errors);
-  return req.path === '*' && req.method === 'OPTIONS' ? options(allMethods) : refuse(BadRequest, 400, 'The request target is no path', req, errors);
-}
-
-const SLASH = 47;
-
-function options(allow: string): HttpResponse {
-  return new HttpResponse(null, new Prepared(204, ['Allow', allow]));
-}
-
-/** A refusal is a value; it becomes an exception only where a handler of the application's may want to see it. */
-function refuse(Exception: typeof NotFound, status: number, detail: string | undefined, req: TransportRequest, errors: ErrorRenderer, allow?: string): Awaitable<HttpResponse> {
-  if (errors.hasHandlers) return errors.render(new Exception(detail, allow === undefined ? {} : { headers: { Allow: allow } }), req);
-  const response = problem(status, req.id, { detail });
-  if (allow !== undefined) response.headers.flat.push('Allow', allow);
-  return response;
-}
-
-/** Outside production a 404 names a close path: the table is no secret there. */
-function suggester(routes: readonly CompiledRoute[]): (path: string) => string | undefined {
-  const templates = [...new Set(routes.map((route) => route.template))].slice(0, 1_000);
-  return (path) => {
-    if (path.length > 200) return undefined;
-    const near = closest(path, templates);
-    return near === undefined ? undefined : `Nothing is here; did you mean ${near}?`;
   };
 }

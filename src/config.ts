@@ -70,6 +70,8 @@ export class Config {
   readonly #environment: Layer = new Map();
   readonly #reads = new Map<string, ConfigRead>();
   readonly #places = new Map<string, Declared>();
+  /** Where all keys are read that are read now. */
+  #here: Declared | undefined;
   #isFrozen = false;
 
   constructor({ defaults = {}, values = {}, environment = process.env }: ConfigOptions = {}) {
@@ -103,6 +105,16 @@ export class Config {
     const result = typeof value === 'string' ? fromText(value, kind, fallback, options?.cast) : fromValue(value, kind);
     if (result === REFUSED) throw this.#refusal(variable, source, options?.needs ?? needed(kind, fallback), value);
     return result;
+  }
+
+  /** Reads several settings in one place: it is looked for once. */
+  together<T>(read: () => T): T {
+    this.#here = declaredHere();
+    try {
+      return read();
+    } finally {
+      this.#here = undefined;
+    }
   }
 
   /** The environment that decides everything else; `production` unless set. @throws SvcError `E_CONFIG_CAST` for any other word */
@@ -172,7 +184,7 @@ export class Config {
     const key = keyOf(variable);
     const before = this.#reads.get(key);
     if (before !== undefined && before.source === source && (before.cast ?? cast) === before.cast && (before.fallback ?? fallback) === before.fallback) return;
-    if (before === undefined) this.#places.set(key, declaredHere());
+    if (before === undefined) this.#places.set(key, this.#here ?? declaredHere());
     this.#reads.set(key, { key, variable, cast: before?.cast ?? cast, fallback: before?.fallback ?? fallback, source });
   }
 

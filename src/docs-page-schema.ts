@@ -217,9 +217,11 @@ function rangesOf(given: JsonObject): Content[] {
   return [...counts, ...bounds, typeof above === 'number' && `> ${grouped(above)}`, typeof below === 'number' && `< ${grouped(below)}`];
 }
 
-const GROUPED = new Intl.NumberFormat('en', { maximumFractionDigits: 20 });
+let groups: Intl.NumberFormat | undefined; // made when a page is: it takes longer to make than all that is loaded here
 
 /** 1,000,000 is read faster. */
 function grouped(value: unknown): string {
-  return typeof value === 'number' && Math.abs(value) < 1e15 ? GROUPED.format(value) : String(value);
+  if (typeof value !== 'number' || Math.abs(value) >= 1e15) return String(value);
+  groups ??= new Intl.NumberFormat('en', { maximumFractionDigits: 20 });
+  return groups.format(value);
 }

@@ -42,14 +42,34 @@ export interface Declared {
 const OWN_FOLDERS: readonly string[] = [new URL('.', import.meta.url), new URL('../src/', import.meta.url)].flatMap(({ href, pathname }) => [href, decodeURIComponent(pathname)]);
 const UNKNOWN: Place = Object.freeze({ file: '<unknown>', line: 0, column: 0 });
 
-/** Remembers the caller's place: the innermost stack frame that is not of this package. */
-export function declaredHere(): Declared {
-  return new CapturedPlace();
+/**
+ * Remembers the caller's place: the innermost stack frame that is not of this package. `by` is a function of this package that only
+ * programs call, and is being called: there may be thousands of such calls, and few frames need to be kept of each.
+ */
+export function declaredHere(by?: AnyFunction): Declared {
+  return new CapturedPlace(by === undefined ? new Error('place') : framesBelow(by));
+}
+
+type AnyFunction = (...args: never[]) => unknown;
+
+/** Who calls, and one more: who calls may be a function of V8's, as in `Reflect.apply(app.get, app, args)`. */
+const FRAMES = 2;
+
+/** Half the time of a whole stack, and half its memory (part `routes` of test/bench/growth.ts). */
+function framesBelow(by: AnyFunction): { readonly stack?: string } {
+  const { stackTraceLimit } = Error;
+  const frames = {};
+  Reflect.set(Error, 'stackTraceLimit', FRAMES); // false where intrinsics are frozen
+  Error.captureStackTrace(frames, by);
+  Reflect.set(Error, 'stackTraceLimit', stackTraceLimit);
+  return frames;
 }
 
 class CapturedPlace implements Declared {
-  #stack: Error | undefined = new Error('place');
+  #stack: { readonly stack?: string | undefined } | undefined;
   #place: Place = UNKNOWN;
+
+  constructor(stack: { readonly stack?: string | undefined }) { this.#stack = stack; }
 
   get place(): Place {
     if (this.#stack !== undefined) {

@@ -23,7 +23,8 @@ export type { CastOptions, Env } from './config.ts';
 export { Depends, provide } from './di.ts';
 export type { Dependency, DependencySource, DependsOptions, Provided, ProviderContext, ProviderSpec, Scope } from './di.ts';
 export { BadRequest, ClientDisconnected, Forbidden, HTTPException, InternalError, MethodNotAllowed, NotFound, PayloadTooLarge, SvcError, Unauthorized } from './errors.ts';
-export type { FaultCode, HTTPExceptionOptions, Issue } from './errors.ts';
+export type { HTTPExceptionOptions, Issue } from './errors.ts';
+export type { FaultCode } from './faults.ts';
 export type { Finding, Place, Report, Severity } from './findings.ts';
 export { createToken, verifyToken } from './jwt.ts';
 export { InvalidToken } from './jwt-refusal.ts';
@@ -53,7 +54,8 @@ export type {
 export { checkPassword, hashPassword, needsRehash } from './password.ts';
 export type { CheckPasswordOptions, PasswordOptions, Pepper } from './password.ts';
 export { Router } from './route.ts';
-export type { Allowance, Dependencies, ErrorStatus, Handler, HandlerContext, HandlerResult, ReplyOf, RouteSpec, RouterOptions, Routes, ToolDescription, ToolHints } from './route.ts';
+export type { ErrorStatus, Handler, HandlerContext, HandlerResult, ReplyOf, RouterOptions, Routes } from './route.ts';
+export type { Allowance, Dependencies, RouteSpec, ToolDescription, ToolHints } from './route-spec.ts';
 export {
   Field, Schema, ValidationError, any, bool, bytes, date, datetime, file, float, int, lazy, list, literal, nullable, record, str, union, uuid,
 } from './schema.ts';
@@ -96,7 +98,7 @@ export { NDJSONResponse } from './http/ndjson.ts';
 export type { AllowedOrigins, OriginTest, Origins } from './http/origins.ts';
 export type { PathParams } from './http/path.ts';
 export type { MiddlewareFunction } from './http/pipeline.ts';
-export type { ForwardedHeader, TrustProxy } from './http/proxy.ts';
+export type { ForwardedHeader, TrustProxy } from './http/proxy-settings.ts';
 export type { MultiMap } from './http/query.ts';
 export { RateLimitMiddleware } from './http/rate-limit.ts';
 export type { RateLimitOptions, RateLimitPathRule } from './http/rate-limit.ts';

@@ -26,7 +26,7 @@ import type { JsonObject, Message, RequestId, RpcRequest } from './mcp-messages.
 import type { Exchange, McpServerOptions, McpSession } from './mcp-server.ts';
 import type { HttpSession } from './mcp-sessions.ts';
 import type { Dialect } from './mcp-versions.ts';
-import type { Dependencies } from './route.ts';
+import type { Dependencies } from './route-spec.ts';
 import type { Awaitable, Context, HttpRequest, RouteRateLimit, Services } from './http/contracts.ts';
 import type { Origins } from './http/origins.ts';
 

@@ -10,7 +10,7 @@ import { isObject } from './mcp-messages.ts';
 import { FieldType, compileType } from './schema.ts';
 import type { JsonSchema } from './json-schema.ts';
 import type { Dialect } from './mcp-versions.ts';
-import type { RouteSpec } from './route.ts';
+import type { RouteSpec } from './route-spec.ts';
 import type { TypeSource } from './schema.ts';
 
 /** The result of one tool. */

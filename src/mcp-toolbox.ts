@@ -9,7 +9,8 @@ import { FieldMarker } from './schema-nodes.ts';
 import { JSONResponse, HttpResponse } from './http/response.ts';
 import type { InputOf, InputShape } from './di.ts';
 import type { PromptMessage } from './mcp-prompts.ts';
-import type { CheckedSpec, HandlerResult, Injected, RouteSpec, ToolHints } from './route.ts';
+import type { CheckedSpec, HandlerResult, Injected } from './route.ts';
+import type { RouteSpec, ToolHints } from './route-spec.ts';
 import type { FieldOptions, Infer, TypeSource } from './schema.ts';
 import type { Awaitable, Context } from './http/contracts.ts';
 

@@ -9,7 +9,7 @@ import { OutputPlan } from './mcp-output.ts';
 import type { RouteDetail } from './compile.ts';
 import type { JsonSchema } from './json-schema.ts';
 import type { Dialect } from './mcp-versions.ts';
-import type { ToolDescription, ToolHints } from './route.ts';
+import type { ToolDescription, ToolHints } from './route-spec.ts';
 
 /** A tool as clients see it. */
 export interface Tool {

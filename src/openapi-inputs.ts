@@ -6,7 +6,7 @@
  */
 import { fileLimit, textProblem } from './schema.ts';
 import type { RouteDetail } from './compile.ts';
-import type { TextInputPlan } from './di.ts';
+import type { TextInputPlan } from './di-text.ts';
 import type { JsonSchema, JsonSchemas } from './json-schema.ts';
 import type { MediaType, Parameter, RequestBody } from './openapi-parts.ts';
 import type { FieldPlan, SchemaPlan, TypeNode } from './schema.ts';

@@ -15,7 +15,7 @@ import { PROBLEM_TYPE } from './http/problem.ts';
 import type { RouteDetail } from './compile.ts';
 import type { JsonSchema, JsonSchemas } from './json-schema.ts';
 import type { DocumentedResponse, Operation, Reference } from './openapi-parts.ts';
-import type { RouteSpec } from './route.ts';
+import type { RouteSpec } from './route-spec.ts';
 import type { TypeSource } from './schema.ts';
 import type { Middleware } from './http/contracts.ts';
 

@@ -4,101 +4,24 @@
 import { SvcError } from './errors.ts';
 import { Dependency } from './di.ts';
 import { declaredHere } from './findings.ts';
-import { closest, given, int, readOptions, shown, text } from './options.ts';
+import { closest, given, readOptions, shown, text } from './options.ts';
+import { readDependencies, readSpec } from './route-spec.ts';
 import { isToken } from './http/headers.ts';
-import { REQUEST_TIMEOUT } from './http/limits.ts';
 import { fillTemplate, parseTemplate } from './http/path.ts';
 import { asMiddleware } from './http/pipeline.ts';
 import { readRouteRateLimit } from './http/rate-limiter.ts';
-import { MOUNT_PARAMETER, StaticMount } from './http/static.ts';
+import { StaticMount } from './http/static.ts';
 import { DeclaredSocket } from './ws-route.ts';
-import type { InputOf, InputShape, TextInputs } from './di.ts';
+import type { InputOf } from './di.ts';
 import type { Declared, Finding } from './findings.ts';
-import type { OptionKind } from './options.ts';
+import type { Dependencies, ReservedKey, RouteSpec } from './route-spec.ts';
 import type { Infer, TypeSource, Wire } from './schema.ts';
-import type { Context, Middleware, RouteRateLimit, SecurityRequirement } from './http/contracts.ts';
+import type { Context, Middleware } from './http/contracts.ts';
 import type { ParsedTemplate, PathParams, PathTemplate } from './http/path.ts';
-import type { MiddlewareFunction } from './http/pipeline.ts';
 import type { Reply } from './http/reply.ts';
 import type { HttpResponse } from './http/response.ts';
 import type { StaticOptions } from './http/static.ts';
 import type { CheckedSocketSpec, MessageOf, SocketContext, SocketHandler, WebSocketRouter } from './ws-route.ts';
-
-/** A finding of `svc check` that is meant to be there. */
-export interface Allowance {
-  readonly rule: Finding['rule'];
-  readonly reason: string;
-  /** A date (`2027-01-31`) after which the finding is an error again. */
-  readonly until?: string | undefined;
-}
-
-/** What clients of MCP are told about a route that is a tool, in place of what its spec says. */
-export interface ToolDescription {
-  /** 1 … 128 characters out of `A-Z a-z 0-9 _ - .`. Default: the name of the route, else its method and path. */
-  readonly name?: string | undefined;
-  /** For people. Default: `summary`. */
-  readonly title?: string | undefined;
-  /** For models: what it does and when to use it. Default: `description`, else `summary`. */
-  readonly description?: string | undefined;
-  /** What clients may believe of it. Default: by its method. */
-  readonly annotations?: ToolHints | undefined;
-}
-
-/** What a call does. Hints: clients decide by them whether to ask their user first. */
-export interface ToolHints {
-  /** It changes nothing. Default: true for GET. */
-  readonly readOnlyHint?: boolean | undefined;
-  /** It may overwrite or delete. Default: false for GET. */
-  readonly destructiveHint?: boolean | undefined;
-  /** Calling it again with the same arguments changes nothing more. Default: true for GET, PUT and DELETE. */
-  readonly idempotentHint?: boolean | undefined;
-  /** It reaches beyond this application. Default: not told. */
-  readonly openWorldHint?: boolean | undefined;
-}
-
-/** What a route asks for and says about itself. Every other key of a spec is a dependency, named as the handler sees it. */
-export interface RouteSpec extends TextInputs {
-  /** The type of the JSON body: a schema class, or a type such as `list(Item)`. */
-  readonly body?: TypeSource | undefined;
-  /** The fields of a form. */
-  readonly form?: InputShape | undefined;
-  /** What the handler replies with; by status where there are several. What does not fit is a 500, never sent. */
-  readonly response?: TypeSource | Readonly<Record<number, TypeSource>> | undefined;
-  /** The status of a reply that names none: 200 … 599. Default 200, or 204 for nothing. */
-  readonly status?: number | undefined;
-  /** What `urlFor` knows the route by. Unique in an application. */
-  readonly name?: string | undefined;
-  readonly summary?: string | undefined;
-  readonly description?: string | undefined;
-  readonly tags?: readonly string[] | undefined;
-  readonly deprecated?: boolean | undefined;
-  /** Whether it is a tool for MCP clients, or what they are told about it. Default true. */
-  readonly mcp?: boolean | ToolDescription | undefined;
-  /** Meant to be open to everybody; text says why. */
-  readonly public?: boolean | string | undefined;
-  readonly allow?: readonly Allowance[] | undefined;
-  /** Yours: anything that middleware or rules want to know about the route, at `req.route.meta`. */
-  readonly meta?: Readonly<Record<string, unknown>> | undefined;
-  /** `false`: an array `[body, status]` is a list, never a reply with a status. */
-  readonly tuple?: boolean | undefined;
-  /** The most bytes of a body that this route reads. Default 10,000,000. */
-  readonly maxBodyBytes?: number | undefined;
-  /** How often one client may call it, in place of what the rate limit middleware says; false: as often as it likes. */
-  readonly rateLimit?: RouteRateLimit | false | undefined;
-  /** How long it may take to answer, 1 … 86_400_000 ms, in place of what the timeout middleware says, or without any; false: as long as it likes. Beyond it: 503. */
-  readonly timeoutMs?: number | false | undefined;
-  /** How long a client may take to send the whole request, 10 … 86_400_000 ms, in place of the setting `requestTimeoutMs`: for large uploads. Beyond it: 408. */
-  readonly requestTimeoutMs?: number | undefined;
-  /** What a client must show, where no dependency says it. */
-  readonly security?: SecurityRequirement | readonly SecurityRequirement[] | undefined;
-  /** Middleware around this route alone, inside the application's. */
-  readonly use?: readonly (Middleware | MiddlewareFunction)[] | undefined;
-}
-
-/** Names that no dependency may take: the parts of the context, and options that are to come. */
-export type ReservedKey = keyof RouteSpec | 'params' | 'req' | 'signal' | 'state' | 'message' | 'protocols' | 'origins';
-/** Dependencies by the name that the handler sees. */
-export type Dependencies = Readonly<Record<string, Dependency<unknown>>>;
 
 /** `S`, or a sentence at each key that is neither option nor dependency. */
 export type CheckedSpec<S> = {
@@ -144,6 +67,8 @@ export interface RouterOptions<D = Dependencies> {
 export interface DeclaredRoute {
   readonly methods: readonly string[];
   readonly path: string;
+  /** The path, read; undefined where it is empty: there is one only with what is before it. */
+  readonly own: ParsedTemplate | undefined;
   readonly spec: RouteSpec;
   readonly deps: Dependencies;
   readonly handler: (context: never) => unknown;
@@ -176,7 +101,13 @@ interface Surroundings {
   readonly deps: FlatRoute['routerDeps'];
   readonly within: readonly Routes[];
 }
+/** The parameter of a mount's template. */
+const MOUNT_PARAMETER = 'file';
+
 const NOTHING_AROUND: Surroundings = { prefix: '', tags: [], deps: [], within: [] };
+/** What routes that ask for nothing share: there may be thousands. */
+const NOTHING_ASKED: { readonly spec: RouteSpec; readonly deps: Dependencies } = Object.freeze({ spec: Object.freeze({}), deps: Object.freeze({}) });
+const NO_LAYERS: readonly Middleware[] = Object.freeze([]);
 
 /** Routes without their types: what routers of any dependencies have in common. */
 export class Routes {
@@ -196,7 +127,7 @@ export class Routes {
     });
     this.#prefix = checkedPrefix(prefix);
     this.#tags = [...tags ?? []];
-    this.#deps = readDependencies('Router', deps ?? {});
+    this.#deps = deps === undefined ? NOTHING_ASKED.deps : readDependencies('Router', deps);
   }
 
   /** Makes the routes of another router, present and future, routes of this one, below `prefix`. */
@@ -222,13 +153,16 @@ export class Routes {
   flatten(report: (finding: Finding) => void, around: Surroundings = NOTHING_AROUND): FlatRoute[] {
     const prefix = around.prefix + this.#prefix;
     const tags = [...around.tags, ...this.#tags];
-    const deps = [...around.deps, ...Object.entries(this.#deps)];
+    const routerDeps = [...around.deps, ...Object.entries(this.#deps)];
     const flat: FlatRoute[] = [];
     for (const route of this.#routes) {
-      const template = readWhole(prefix + route.path, route, report);
+      const template = prefix === '' && route.own !== undefined ? route.own : readWhole(prefix + route.path, route, report);
       if (template === undefined) continue;
-      const { spec } = route;
-      flat.push({ ...route, template, tags: [...tags, ...spec.tags ?? []], routerDeps: deps, use: (spec.use ?? []).map(asMiddleware) });
+      const { methods, path, own, spec, deps, handler, declared, mount, socket } = route; // one by one: a tenth of what `...route` takes
+      flat.push({
+        methods, path, own, spec, deps, handler, declared, mount, socket, template, routerDeps,
+        tags: spec.tags === undefined ? tags : [...tags, ...spec.tags], use: spec.use === undefined ? NO_LAYERS : spec.use.map(asMiddleware),
+      });
     }
     for (const mount of this.#mounts) {
       if (mount.routes === this || around.within.includes(mount.routes)) {
@@ -236,7 +170,10 @@ export class Routes {
           rule: 'SVC106', severity: 'error', subject: `includeRouter(${mount.prefix || "''"})`, place: mount.declared.place,
           message: 'a router is included in itself', remedy: 'Include each router below routers that do not lead back to it',
         });
-      } else flat.push(...mount.routes.flatten(report, { prefix: prefix + mount.prefix, tags, deps, within: [...around.within, this] }));
+        continue;
+      }
+      const mounted = mount.routes.flatten(report, { prefix: prefix + mount.prefix, tags, deps: routerDeps, within: [...around.within, this] });
+      for (const route of mounted) flat.push(route); // as arguments of one call they could be too many for the stack
     }
     return flat;
   }
@@ -248,17 +185,21 @@ export class Routes {
     for (const mount of this.#mounts) mount.routes.freeze();
   }
 
-  /** @internal */
-  protected addRoute(methods: readonly string[], path: string, rest: readonly unknown[], mount?: StaticMount): this {
-    const subject = `${methods.join(', ')} ${path}`;
-    this.mustNotBeFrozen(`register ${subject}`);
-    if (methods.length === 0) throw new SvcError('E_ROUTE_METHOD', ['']);
-    for (const method of methods) if (typeof method !== 'string' || !isToken(method) || method !== method.toUpperCase()) throw new SvcError('E_ROUTE_METHOD', [method]);
-    const [given, handler] = rest.length > 1 ? rest : [{}, rest[0]];
-    if (typeof handler !== 'function') throw new SvcError('E_ROUTE_HANDLER', [subject]);
-    if (path !== '') parseTemplate(path);
-    const { spec, deps } = readSpec(subject, given);
-    this.#routes.push({ methods: [...methods], path, spec, deps, handler: handler as DeclaredRoute['handler'], declared: declaredHere(), mount });
+  /** `by` is the function that a program declares it with. @internal */
+  protected addRoute(methods: readonly string[], path: string, rest: readonly unknown[], mount?: StaticMount, by?: (...args: never[]) => unknown): this {
+    if (this.#isFrozen) this.mustNotBeFrozen(`register ${subjectOf(methods, path)}`);
+    const known = readMethods(methods);
+    const handler = rest.length > 1 ? rest[1] : rest[0];
+    if (typeof handler !== 'function') throw new SvcError('E_ROUTE_HANDLER', [subjectOf(methods, path)]);
+    const template = path === '' ? undefined : parseTemplate(path);
+    const { spec, deps } = rest.length > 1 ? readSpec(subjectOf(methods, path), rest[0]) : NOTHING_ASKED;
+    this.#routes.push({ methods: known, path, own: template, spec, deps, handler: handler as DeclaredRoute['handler'], declared: declaredHere(by), mount, socket: undefined });
+    return this;
+  }
+
+  /** A route of the package itself, for GET: its spec is as readSpec() gives it. @internal */
+  getOwn(path: string, spec: RouteSpec, handler: (context: Context) => unknown): this {
+    this.#routes.push({ methods: GET, path, own: parseTemplate(path), spec, deps: NOTHING_ASKED.deps, handler, declared: declaredHere(), mount: undefined, socket: undefined });
     return this;
   }
 
@@ -280,14 +221,14 @@ export class Routes {
   /** @internal */
   protected addSocket(path: string, rest: readonly unknown[]): DeclaredSocket {
     this.mustNotBeFrozen(`register WEBSOCKET ${path}`);
-    if (path !== '') parseTemplate(path);
+    const template = path === '' ? undefined : parseTemplate(path);
     const socket = new DeclaredSocket(path, rest);
     const { query, headers, cookies, name, summary, description, tags, deprecated, public: isPublic, allow, meta, rateLimit, timeoutMs, security, use = [] } = socket.settings;
     const spec: RouteSpec = {
       query, headers, cookies, name, summary, description, tags, deprecated, public: isPublic, allow, meta, timeoutMs, security, mcp: false, use: [...use, socket.guard],
       rateLimit: typeof rateLimit === 'object' ? readRouteRateLimit(socket.subject, rateLimit) : rateLimit,
     };
-    this.#routes.push({ methods: ['WEBSOCKET'], path, spec, deps: socket.deps, handler: notCalled, declared: declaredHere(), socket });
+    this.#routes.push({ methods: ['WEBSOCKET'], path, own: template, spec, deps: socket.deps, handler: notCalled, declared: declaredHere(), mount: undefined, socket });
     return socket;
   }
 
@@ -314,28 +255,28 @@ export class Router<const D extends Dependencies = Record<never, never>> extends
 
   get<const P extends string>(path: PathTemplate<P>, handler: Handler<P, object, D>): this;
   get<const P extends string, const S extends object, const R extends HandlerResult<S>>(path: PathTemplate<P>, spec: S & CheckedSpec<S>, handler: Handler<P, S, D, R>): this;
-  get(path: string, ...rest: never[]): this { return this.addRoute(['GET'], path, rest); }
+  get(path: string, ...rest: never[]): this { return this.addRoute(GET, path, rest, undefined, get); }
 
   post<const P extends string>(path: PathTemplate<P>, handler: Handler<P, object, D>): this;
   post<const P extends string, const S extends object, const R extends HandlerResult<S>>(path: PathTemplate<P>, spec: S & CheckedSpec<S>, handler: Handler<P, S, D, R>): this;
-  post(path: string, ...rest: never[]): this { return this.addRoute(['POST'], path, rest); }
+  post(path: string, ...rest: never[]): this { return this.addRoute(POST, path, rest, undefined, post); }
 
   put<const P extends string>(path: PathTemplate<P>, handler: Handler<P, object, D>): this;
   put<const P extends string, const S extends object, const R extends HandlerResult<S>>(path: PathTemplate<P>, spec: S & CheckedSpec<S>, handler: Handler<P, S, D, R>): this;
-  put(path: string, ...rest: never[]): this { return this.addRoute(['PUT'], path, rest); }
+  put(path: string, ...rest: never[]): this { return this.addRoute(PUT, path, rest, undefined, put); }
 
   patch<const P extends string>(path: PathTemplate<P>, handler: Handler<P, object, D>): this;
   patch<const P extends string, const S extends object, const R extends HandlerResult<S>>(path: PathTemplate<P>, spec: S & CheckedSpec<S>, handler: Handler<P, S, D, R>): this;
-  patch(path: string, ...rest: never[]): this { return this.addRoute(['PATCH'], path, rest); }
+  patch(path: string, ...rest: never[]): this { return this.addRoute(PATCH, path, rest, undefined, patch); }
 
   delete<const P extends string>(path: PathTemplate<P>, handler: Handler<P, object, D>): this;
   delete<const P extends string, const S extends object, const R extends HandlerResult<S>>(path: PathTemplate<P>, spec: S & CheckedSpec<S>, handler: Handler<P, S, D, R>): this;
-  delete(path: string, ...rest: never[]): this { return this.addRoute(['DELETE'], path, rest); }
+  delete(path: string, ...rest: never[]): this { return this.addRoute(DELETE, path, rest, undefined, remove); }
 
   /** A route of any methods, each in capitals. */
   route<const P extends string>(path: PathTemplate<P>, methods: readonly string[], handler: Handler<P, object, D>): this;
   route<const P extends string, const S extends object, const R extends HandlerResult<S>>(path: PathTemplate<P>, methods: readonly string[], spec: S & CheckedSpec<S>, handler: Handler<P, S, D, R>): this;
-  route(path: string, methods: readonly string[], ...rest: never[]): this { return this.addRoute(methods, path, rest); }
+  route(path: string, methods: readonly string[], ...rest: never[]): this { return this.addRoute(methods, path, rest, undefined, route); }
 
   /**
    * A WebSocket (RFC 6455): what happens on it is told to the handlers of the router that this answers, or a handler takes each
@@ -350,71 +291,24 @@ export class Router<const D extends Dependencies = Record<never, never>> extends
   }
 }
 
+/** What programs declare routes with: their places are below these on the stack. */
+const { get, post, put, patch, delete: remove, route } = Router.prototype;
+const only = (method: string): readonly string[] => Object.freeze([method]);
+const GET = only('GET'), POST = only('POST'), PUT = only('PUT'), PATCH = only('PATCH'), DELETE = only('DELETE');
+const VERBS: ReadonlySet<readonly string[]> = new Set([GET, POST, PUT, PATCH, DELETE]);
+
+/** As a route keeps them: those of verbs are shared by thousands. @throws SvcError `E_ROUTE_METHOD` */
+function readMethods(methods: readonly string[]): readonly string[] {
+  if (VERBS.has(methods)) return methods;
+  if (!Array.isArray(methods) || methods.length === 0) throw new SvcError('E_ROUTE_METHOD', ['']);
+  for (const method of methods) if (typeof method !== 'string' || !isToken(method) || method !== method.toUpperCase()) throw new SvcError('E_ROUTE_METHOD', [method]);
+  return [...methods];
+}
+
+function subjectOf(methods: readonly string[], path: string): string { return `${methods.join(', ')} ${path}`; }
+
 /** The handler of a WebSocket route is made when the application compiles. */
 function notCalled(): undefined { return undefined; }
-
-const isFlag = (value: unknown): boolean => typeof value === 'boolean';
-const isRecord = (value: unknown): boolean => typeof value === 'object' && value !== null;
-
-/** The options of a route by name. */
-const SPEC = {
-  body: given<TypeSource>(), form: given<InputShape>(), query: given<InputShape>(), headers: given<InputShape>(), cookies: given<InputShape>(), response: given<NonNullable<RouteSpec['response']>>(),
-  status: given<number>('an integer 200 … 599', (value) => Number.isInteger(value) && (value as number) >= 200 && (value as number) <= 599),
-  name: text(), summary: text(), description: text(), tags: given<readonly string[]>('a list of strings', Array.isArray),
-  deprecated: given<boolean>('true or false', isFlag), mcp: given<boolean | ToolDescription>('true, false or { name, title, description, annotations }', (value) => isFlag(value) || isRecord(value)),
-  public: given<boolean | string>('true, false or a reason', (value) => isFlag(value) || typeof value === 'string'),
-  allow: given<readonly Allowance[]>('a list of { rule, reason }', Array.isArray),
-  meta: given<Readonly<Record<string, unknown>>>('an object', isRecord), tuple: given<boolean>('true or false', isFlag),
-  maxBodyBytes: given<number>('an integer 0 or more', (value) => Number.isSafeInteger(value) && (value as number) >= 0),
-  rateLimit: given<RouteRateLimit | false>('false or { perMinute, burst, key }', (value) => value === false || isRecord(value)),
-  timeoutMs: given<number | false>('false or an integer 1 … 86400000', (value) => value === false || int(1, 1, 86_400_000).accepts(value)),
-  requestTimeoutMs: REQUEST_TIMEOUT,
-  security: given<SecurityRequirement | readonly SecurityRequirement[]>('a requirement or a list of them', isRecord),
-  use: given<readonly (Middleware | MiddlewareFunction)[]>('a list of middleware', Array.isArray),
-} satisfies Record<keyof RouteSpec, OptionKind<unknown>>;
-
-const RESERVED: ReadonlySet<string> = new Set<ReservedKey>(['params', 'req', 'signal', 'state', 'message', 'protocols', 'origins']);
-
-/** Options and dependencies of a spec, told apart. @throws SvcError `E_ROUTE_SPEC`, `E_OPTION_RANGE` */
-function readSpec(subject: string, spec: unknown): { spec: RouteSpec; deps: Dependencies } {
-  if (typeof spec !== 'object' || spec === null) throw new SvcError('E_ROUTE_HANDLER', [subject]);
-  const options: Record<string, unknown> = {};
-  const deps: Record<string, unknown> = {};
-  for (const [key, value] of Object.entries(spec)) (Object.hasOwn(SPEC, key) ? options : deps)[key] = value;
-  const { rateLimit, mcp, ...rest } = readOptions(subject, options, SPEC);
-  return {
-    spec: { ...rest, rateLimit: typeof rateLimit === 'object' ? readRouteRateLimit(subject, rateLimit) : rateLimit, mcp: typeof mcp === 'object' ? readTool(subject, mcp) : mcp },
-    deps: readDependencies(subject, deps),
-  };
-}
-
-/** What the names of tools are made of. */
-const TOOL_NAME = /^[A-Za-z0-9_.-]{1,128}$/;
-const HINT = given<boolean>('true or false', isFlag);
-
-/** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
-function readTool(subject: string, tool: ToolDescription): ToolDescription {
-  const { annotations, ...rest } = readOptions(`mcp of ${subject}`, tool, {
-    name: given<string>('1 … 128 characters out of A-Z a-z 0-9 _ - .', (value) => typeof value === 'string' && TOOL_NAME.test(value)),
-    title: text(), description: text(), annotations: given<ToolHints>('an object', isRecord),
-  });
-  if (annotations === undefined) return rest;
-  return { ...rest, annotations: readOptions(`mcp.annotations of ${subject}`, annotations, { readOnlyHint: HINT, destructiveHint: HINT, idempotentHint: HINT, openWorldHint: HINT }) };
-}
-
-function readDependencies(subject: string, given: Readonly<Record<string, unknown>>): Dependencies {
-  const deps: Record<string, Dependency<unknown>> = {};
-  for (const [key, value] of Object.entries(given)) {
-    if (value === undefined) continue;
-    if (RESERVED.has(key) || key === '__proto__') throw new SvcError('E_ROUTE_SPEC', [subject, key, 'is reserved']);
-    if (!Dependency.is(value)) {
-      const near = closest(key, Object.keys(SPEC));
-      throw new SvcError('E_ROUTE_SPEC', [subject, key, near === undefined ? `is ${shown(value)}, no Depends(…)` : `is no route option; did you mean "${near}"?`]);
-    }
-    deps[key] = value;
-  }
-  return deps;
-}
 
 /** A prefix and a path read together: a parameter that both have is a mistake between two declarations. */
 function readWhole(path: string, route: DeclaredRoute, report: (finding: Finding) => void): ParsedTemplate | undefined {

@@ -7,7 +7,7 @@
 import { SvcError } from './errors.ts';
 import { given, int, readOptions, shown } from './options.ts';
 import type { OptionKind } from './options.ts';
-import { FieldType } from './schema-types.ts';
+import { FieldType, isSchemaClass } from './schema-types.ts';
 import type { Extra, FieldSource, FormatName, Literal, ScalarKind, SchemaClass, TypeSource } from './schema-types.ts';
 import { FORMATS } from './schema-formats.ts';
 import { analysePattern } from './schema-pattern.ts';
@@ -145,11 +145,6 @@ function isMediaTypes(value: unknown): boolean {
 }
 function isCount(value: unknown): boolean {
   return int(0, 0, Number.MAX_SAFE_INTEGER).accepts(value);
-}
-
-/** Whether a value is a class that extends `Schema`. */
-export function isSchemaClass(value: unknown): value is SchemaClass {
-  return typeof value === 'function' && (value as Partial<SchemaClass>)['~schema'] === true;
 }
 
 /**

@@ -42,6 +42,8 @@ export class Run {
   count = 0;
   /** More than {@link MAX_ISSUES} were met: loops may stop. */
   isFull = false;
+  /** The object read last may have members that are no fields. */
+  isMore = false;
   readonly isForm: boolean;
   /** The input is what JSON.parse() made of a text without `\\u`: no string has a lone surrogate, no object a class. */
   readonly isPlainJson: boolean;

@@ -28,6 +28,11 @@ export interface SchemaClass<T extends object = object> {
   readonly '~schema': true;
 }
 
+/** Whether a value is a class that extends `Schema`. */
+export function isSchemaClass(value: unknown): value is SchemaClass {
+  return typeof value === 'function' && (value as Partial<SchemaClass>)['~schema'] === true;
+}
+
 /** A file of a multipart form, as far as a schema looks at it. `size` is in bytes. */
 export interface FileLike {
   readonly filename: string;

@@ -10,7 +10,7 @@ import { isMainThread } from 'node:worker_threads';
 import type { ChildProcess } from 'node:child_process';
 import type { Socket } from 'node:net';
 import type { Env } from './config.ts';
-import type { MetricSnapshot } from './metrics.ts';
+import type { MetricSnapshot } from './metrics-text.ts';
 
 /** Where a server listens. */
 export interface Address {

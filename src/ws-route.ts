@@ -16,6 +16,7 @@ import { isToken } from './http/headers.ts';
 import { readCompression, negotiateDeflate } from './http/ws-deflate.ts';
 import { readHandshake } from './http/ws-handshake.ts';
 import { OriginGuard } from './http/ws-origin.ts';
+import { SpareReaders } from './http/ws-readers.ts';
 import { SwitchingProtocols } from './http/ws-upgrade.ts';
 import type { InputOf, TextInputs } from './di.ts';
 import type { Infer, TypeSource } from './schema.ts';
@@ -266,6 +267,7 @@ export class DeclaredSocket {
     const terms: SocketTerms = {
       maxMessageBytes, maxBufferedBytes, slowConsumer, closeTimeoutMs, maxRooms, heartbeatMs: heartbeatMs || 0, idleTimeoutMs: idleTimeoutMs || 0,
       compression: this.guard.compression, listener: this.#listener(), clock: services.clock, log: services.log, rooms: hub.rooms, meter: hub.meter, onUnhandled,
+      readers: new SpareReaders(maxMessageBytes),
     };
     return (context) => new SwitchingProtocols(this.guard.takeAgreement(context.req), terms, context);
   }
@@ -308,13 +310,14 @@ class HandshakeGuard implements Middleware {
 
   *compile(view: CompiledView): Generator<never> { this.origin.compile(view); }
 
-  async handle(req: HttpRequest, next: Next): Promise<HttpResponse> {
+  /** At once where nothing has to be waited for: promises for each of many sockets that come together are memory to be cleaned up. */
+  handle(req: HttpRequest, next: Next): Awaitable<HttpResponse> {
     const handshake = readHandshake(req);
     const deflate = this.compression === undefined ? undefined : negotiateDeflate(handshake.extensions, this.compression);
     if (deflate === 'malformed') throw new BadRequest('Sec-WebSocket-Extensions is not a list of extensions');
-    await this.origin.mustAdmit(req);
+    const admission = this.origin.mustAdmit(req);
     this.#agreements.set(req, { handshake, deflate, protocol: handshake.protocols.find((offered) => this.#protocols.has(offered)) ?? '' });
-    return next();
+    return admission === undefined ? next() : admission.then(next);
   }
 
   /** What was agreed upon, once. */

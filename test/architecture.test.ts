@@ -9,12 +9,12 @@ import { ROOT } from './support/build.ts';
 
 /** Each row imports from rows above it in this list, or from its own folder in its own row. The first pattern that fits counts. */
 const ROWS: readonly (readonly [row: number, pattern: RegExp, what: string])[] = [
-  [0, /^(?:errors|options|bytes|clock|uuid|manual-clock|log|log-sink|redact|findings|thenable|traced)\.ts$/, 'import nothing but node:* and each other'],
-  [1, /^(?:arrivals|schema(?:-[a-z]+)*|json-schema|jwt(?:-json|-refusal)?|keys|password|stores|cache|cache-key|cached|clone|event-loop|flights|lru|config|metrics|cookie-jar|node-range)\.ts$/, 'values and algorithms'],
+  [0, /^(?:closest|errors|faults|options|bytes|clock|uuid|manual-clock|log|log-sink|redact|findings|thenable|traced)\.ts$/, 'import nothing but node:* and each other'],
+  [1, /^(?:arrivals|schema(?:-[a-z]+)*|json-schema|jwt(?:-json|-refusal)?|keys|password|stores|cache|cache-key|cached|clone|event-loop|flights|lru|config|metrics(?:-text)?|cookie-jar|node-range)\.ts$/, 'values and algorithms'],
   [3, /^db\/(?:redis-)?plugin\.ts$/, 'a database as a part of an application'],
   [6, /^(?:db\/|oauth\/)?index\.ts$/, 'what programs import'],
   [2, /^(?:http|db)\/[a-z-]+\.ts$/, 'protocols; neither knows an app, nor the other'],
-  [3, /^(?:route|compiled-route|compile|di|auth(?:-[a-z]+)*|ws-route|plugin|background)\.ts$/, 'what a route is; where its arguments come from'],
+  [3, /^(?:route(?:-[a-z]+)?|request-context|reply-plan|compiled-route|compile(?:-[a-z]+)?|di(?:-[a-z]+)*|auth(?:-[a-z]+)*|ws-route|plugin|background)\.ts$/, 'what a route is; where its arguments come from'],
   [4, /^(?:(?:openapi|docs-page|mcp|ops|check)(?:-[a-z]+)*\.ts|oauth\/[a-z-]+\.ts)$/, 'read compiled routes'],
   [5, /^(?:app|apology|door|reload|supervis[a-z]+(?:-preload)?|signals|watch|workers|worker-[a-z]+)\.ts$/, 'assembles the rows below, in one process or several'],
   [6, /^(?:cli|command(?:-[a-z]+)*|load|starter(?:-[a-z]+)*|testing(?:-[a-z]+)*)\.ts$/, 'what operators and tests touch'],

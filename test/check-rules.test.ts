@@ -10,7 +10,8 @@ import { BearerAuth } from '../src/auth.ts';
 import { requireRoles } from '../src/auth-require.ts';
 import { requireSession } from '../src/auth-session.ts';
 import { examine } from '../src/check.ts';
-import { CORE_RULES, SUPPORTED_NODE, coveredBy } from '../src/check-rules.ts';
+import { coveredBy } from '../src/check-graph-rules.ts';
+import { CORE_RULES, SUPPORTED_NODE } from '../src/check-rules.ts';
 import { Depends, provide } from '../src/di.ts';
 import { Router } from '../src/route.ts';
 import { CSRFMiddleware } from '../src/http/csrf.ts';
@@ -27,7 +28,7 @@ import type { Context, Plugin } from '../src/http/contracts.ts';
 
 const make = (options: SvcOptions = {}): Svc => new Svc({ logger: collectedLog().logger, ...options });
 /** Where that is: the place of a secret that is given there. */
-const MADE_AT = 28;
+const MADE_AT = 29;
 const handler = (): string => 'x';
 /** The line that called it. */
 const line = (): number => Number(/:(\d+):\d+\)?$/.exec(new Error('here').stack!.split('\n')[2]!)![1]);

@@ -57,6 +57,18 @@ test('compileAll() throws exactly what check() reports', () => {
   });
 });
 
+test('what only warns is looked for where it counts: by check(), and at a start only where an allowance may have ended', () => {
+  const twins = (until?: string): Svc => {
+    const app = make({ clock: new ManualClock(Date.UTC(2026, 10, 22)) }).get('/a', handler).get('/A', { allow: [{ rule: until === undefined ? 'SVC999' : 'SVC103', reason: 'old clients', until }] }, handler);
+    assert.equal(about(app).some(({ rule: id }) => id === 'SVC103'), until !== '2026-12-31');
+    return app;
+  };
+  assert.ok(make().get('/a', handler).get('/A', handler).compileAll());
+  assert.ok(twins().compileAll());
+  assert.ok(twins('2026-12-31').compileAll());
+  assert.throws(() => twins('2026-11-21').compileAll(), { code: 'E_COMPILE', message: /SVC103 GET \/A: .*it was allowed until 2026-11-21/ });
+});
+
 test('findings are sorted by severity, place and rule, whatever order they are found in', () => {
   const app = make();
   app.addCheck(rule({ id: 'z/info', severity: 'info', phase: 'graph' })).addCheck(rule({ id: 'a/warning' })).get('/a', handler).get('/A', handler);

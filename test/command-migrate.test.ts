@@ -112,6 +112,10 @@ test('svc migrate new writes the next two files, and reads no application', asyn
   assert.match((await svc(['migrate', 'new', 'add-age'], { cwd })).stdout, /^migrations\/0002_add_age\.up\.sql\n/);
   assert.match((await svc(['migrate', 'new', 'x', '--directory', 'db/changes'], { cwd })).stdout, /^db\/changes\/0001_x\.up\.sql\n/);
   assert.equal(existsSync(join(cwd, 'db/changes/0001_x.down.sql')), true);
+  const again = await svc(['migrate', 'new', 'create users'], { cwd });
+  assert.equal(again.status, 2);
+  assert.match(again.stderr, /migrate new needs a name of its own: migrations\/0001_create_users\.up\.sql is there already/);
+  assert.equal(existsSync(join(cwd, 'migrations/0003_create_users.up.sql')), false);
   write(cwd, { file: '' });
   const refused = await svc(['migrate', 'new', 'x', '--directory', 'file/inside'], { cwd });
   assert.equal(refused.status, 1);

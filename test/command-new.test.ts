@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { before, test } from 'node:test';
 import { moveEntries } from '../src/command-new.ts';
 import { openDatabase } from '../src/db/open.ts';
-import { FAULTS } from '../src/errors.ts';
+import { FAULTS } from '../src/faults.ts';
 import { createToken } from '../src/jwt.ts';
 import { starterFiles } from '../src/starter.ts';
 import { BIN, ROOT, build } from './support/build.ts';
@@ -293,8 +293,14 @@ test('svc new --vendor copies what is published, and names no development packag
   for (const key of ['version', 'exports', 'bin', 'engines', 'type']) assert.equal(key in manifest, true, key);
 });
 
-test('svc new depends on the version that runs', async (t) => {
+test('svc new depends on a copy in the project: the public registry has another package of the name', async (t) => {
   const path = await made(t, []);
+  assert.deepEqual(manifestOf(path).dependencies, { svc: 'file:vendor/svc' });
+  assert.ok(statSync(join(path, 'vendor/svc/dist/index.js')).isFile());
+});
+
+test('svc new --registry depends on the version that runs', async (t) => {
+  const path = await made(t, ['--registry']);
   const { name, engines, dependencies, devDependencies } = manifestOf(path);
   assert.deepEqual([name, engines, dependencies], ['shop', MANIFEST.engines, { svc: MANIFEST.version }]);
   assert.ok(devDependencies !== undefined);
@@ -320,7 +326,7 @@ test('git takes neither .env nor node_modules nor data of a new project', async 
   assert.deepEqual(added.sort(), FILES.filter((file) => file !== '.env').sort());
 });
 
-for (const [mode, install] of [['--link', 'npm test'], ['--vendor', 'npm install --offline'], ['', 'npm install']] as const) {
+for (const [mode, install] of [['--link', 'npm test'], ['--vendor', 'npm install --offline'], ['', 'npm install --offline'], ['--registry', 'npm install']] as const) {
   test(`svc new ${mode} says in three lines what to do next`, async (t) => {
     const { stdout } = await svcNew(folder(t), ['my shop', ...mode === '' ? [] : [mode]]);
     assert.match(stdout, /^Created "my-shop" in my shop: \d+ files\. Next:\n\n/);
@@ -382,7 +388,7 @@ test('svc new that fails half-way says why and leaves nothing behind (E_NEW_FOLD
 
 test('of several svc new into one empty folder one wins, and the others touch nothing of it (E_NEW_FOLDER)', async (t) => {
   const cwd = folder(t);
-  const all = await Promise.all(Array.from({ length: 4 }, () => svcNew(cwd, ['.', '--name', 'shop'])));
+  const all = await Promise.all(Array.from({ length: 4 }, () => svcNew(cwd, ['.', '--name', 'shop', '--registry'])));
   assert.deepEqual(all.map(({ status }) => status).sort(), [0, 1, 1, 1], all.map(({ stderr }) => stderr).join(''));
   for (const { status, stderr } of all) if (status === 1) assert.match(stderr, /it is not empty|somebody else has filled it meanwhile \(EEXIST\); none of this project is left behind/);
   assert.deepEqual(readdirSync(cwd, { recursive: true, encoding: 'utf8' }).filter((entry) => statSync(join(cwd, entry)).isFile()).sort(), [...FILES].sort());
@@ -407,6 +413,7 @@ for (const [what, args, message] of [
   ['an empty name of a folder', [''], /new needs a folder$/m],
   ['two folders', ['a', 'b'], /new takes one folder, found also "b"$/m],
   ['--vendor with --link', ['a', '--vendor', '--link'], /--vendor and --link exclude each other$/m],
+  ['--registry with --link', ['a', '--registry', '--link'], /--registry and --link exclude each other$/m],
   ['a name with capitals', ['a', '--name', 'Shop'], /--name needs small letters, .*; found "Shop"$/m],
   ['a name that leaves the string it is put in', ['a', '--name', "x', y: '"], /--name needs small letters/],
   ['the name of the package itself', ['a', '--name', 'svc'], /and not "svc"; found "svc"$/m],

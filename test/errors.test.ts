@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as errors from '../src/errors.ts';
-import { BadRequest, ClientDisconnected, FAULTS, Forbidden, HTTPException, InternalError, MethodNotAllowed, NotFound, PayloadTooLarge, statusTitle, SvcError, Unauthorized, type FaultArguments, type FaultCode } from '../src/errors.ts';
+import { BadRequest, ClientDisconnected, Forbidden, HTTPException, InternalError, MethodNotAllowed, NotFound, PayloadTooLarge, statusTitle, SvcError, Unauthorized } from '../src/errors.ts';
+import { FAULTS, type FaultArguments, type FaultCode } from '../src/faults.ts';
 
 test('SvcError carries code, message and remedy of its fault, and what caused it', () => {
   const cause = new Error('why');

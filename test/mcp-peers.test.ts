@@ -5,9 +5,9 @@
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { test } from 'node:test';
+import { before, test } from 'node:test';
 import { createToken } from 'svc';
-import { ROOT } from './support/build.ts';
+import { ROOT, build } from './support/build.ts';
 import { run } from './support/run.ts';
 import { scratch } from './support/scratch.ts';
 import { everything } from './support/mcp-everything.ts';
@@ -15,7 +15,10 @@ import type { TestContext } from 'node:test';
 
 const FIXTURE = join(ROOT, 'test/support/mcp-everything.ts');
 const SECRET = '3f0a9c7d5e1b48263f0a9c7d5e1b4826';
-const STDIO = { command: process.execPath, args: ['--conditions=svc-source', FIXTURE] };
+/** The built package: clients pass no environment on, so that sources would be compiled anew each time. */
+const STDIO = { command: process.execPath, args: [FIXTURE] };
+
+before(build);
 
 /** What the two generations of the client have in common: calls of every kind, printed as one object. `connect` is theirs. */
 const CONVERSATION = `

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { SvcError } from '../src/errors.ts';
 import { createLogger } from '../src/log.ts';
-import { createMetrics, mergeMetrics, renderMetrics, type MetricSnapshot, type MetricsRegistry } from '../src/metrics.ts';
+import { createMetrics, type MetricsRegistry } from '../src/metrics.ts';
+import { mergeMetrics, renderMetrics, type MetricSnapshot } from '../src/metrics-text.ts';
 
 function setUp(): { metrics: MetricsRegistry; events: string[] } {
   const lines: string[] = [];

@@ -11,6 +11,7 @@ import { SCOPE, SECRET, generatedApp } from './support/openapi-app.ts';
 import { Referee, inventFrom, placeOf, undocumented, writeTexts } from './support/openapi-referee.ts';
 import { Random } from './support/schema-reference.ts';
 import { scratch } from './support/scratch.ts';
+import { told } from './support/told.ts';
 import type { OpenApiDocument, Operation } from '../src/index.ts';
 import type { Written } from './support/openapi-referee.ts';
 
@@ -142,10 +143,10 @@ for (const seed of [1, 2]) {
           const { status } = response;
           const shown = (): string => inspect({ method, url, headers, body, answer: [status, text], operation }, { depth: 12 });
           const isGood = expected === 2 ? status < 300 || status === 409 : status === expected;
-          assert.ok(isGood, `${expected} was expected: ${shown()}`);
+          if (!isGood) assert.fail(`${expected} was expected: ${shown()}`);
           const type = response.headers.get('content-type');
           const missing = undocumented(operation, place, { status, type, body: text === '' ? undefined : JSON.parse(text) as unknown, hasBody: text !== '' }, referee);
-          assert.equal(missing, undefined, shown());
+          told(() => assert.equal(missing, undefined), shown);
           outcomes.set(expected, (outcomes.get(expected) ?? 0) + 1);
         }
       }

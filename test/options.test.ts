@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { SvcError, type FaultCode } from '../src/errors.ts';
-import { bool, closest, given, int, number, oneOf, readOptions, shown, text } from '../src/options.ts';
+import { SvcError } from '../src/errors.ts';
+import type { FaultCode } from '../src/faults.ts';
+import { bool, closest, given, int, number, oneOf, readGiven, readOptions, shown, text } from '../src/options.ts';
 
 const KINDS = { max: int(5, 1, 10), ratio: number(0.5, 0, 1), on: bool(false), name: text('x'), note: text(), mode: oneOf(['fast', 'safe'], 'safe'), fn: given<() => void>('a function', (value) => typeof value === 'function'), any: given<object>() };
 
@@ -52,4 +53,14 @@ test('closest() finds the nearest candidate, and none when all are far', () => {
   assert.equal(closest('a', ['b']), 'b');
   assert.equal(closest('abc', ['xyz']), undefined);
   assert.equal(closest('abc', []), undefined);
+});
+
+test('readGiven() has what is given and nothing else, and refuses what readOptions() does', () => {
+  const values = readGiven('Thing', { max: 3, note: undefined, fn: undefined, name: '' }, KINDS);
+  assert.deepEqual(Object.keys(values), ['max', 'name']);
+  assert.deepEqual(values, { max: 3, name: '' });
+  assert.deepEqual(readGiven('Thing', {}, KINDS), {});
+  assert.throws(() => readGiven('Thing', { maxx: 1 }, KINDS), fault('E_OPTION_UNKNOWN', /"maxx": did you mean "max"\?/));
+  assert.throws(() => readGiven('Thing', { toString: undefined }, KINDS), fault('E_OPTION_UNKNOWN', /"toString"/));
+  assert.throws(() => readGiven('Thing', { max: 11 }, KINDS), fault('E_OPTION_RANGE', /an integer 1 … 10/));
 });

@@ -179,7 +179,7 @@ for (const typescript of ['5.9', '6.0', '7.0']) {
 }
 
 function typeCheck(t: TestContext, compiler: string, options: object): void {
-  const compilerOptions = { target: 'es2024', types: ['node'], strict: true, exactOptionalPropertyTypes: true, noUncheckedIndexedAccess: true, skipLibCheck: false, noEmit: true, ...options };
+  const compilerOptions = { target: 'es2024', types: ['node'], strict: true, exactOptionalPropertyTypes: true, noUncheckedIndexedAccess: true, skipLibCheck: false, skipDefaultLibCheck: true, noEmit: true, ...options }; // the compiler's own library is none of ours, and a quarter of the time
   const cwd = folder(t, { 'package.json': '{"private":true,"type":"module"}', 'typed.ts': TYPED, 'tsconfig.json': JSON.stringify({ compilerOptions, files: ['typed.ts'] }) });
   mkdirSync(join(cwd, 'node_modules'));
   for (const [name, target] of [['svc', join(consumer, 'node_modules/svc')], ['@types', join(compiler, 'node_modules/@types')]] as const) symlinkSync(target, join(cwd, 'node_modules', name), 'dir');

@@ -6,11 +6,11 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, readdirSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
-import { after, test } from 'node:test';
+import { after, before, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { TestClient } from 'svc/testing';
 import { USUAL_LIMITS } from '../src/http/limits.ts';
-import { ROOT } from './support/build.ts';
+import { ROOT, build } from './support/build.ts';
 import { folder, project, run, write } from './support/run.ts';
 import type { Svc } from 'svc';
 
@@ -32,6 +32,8 @@ const BLOCKS: readonly Block[] = [...README.matchAll(/^```ts\n([\s\S]*?)^```\n((
 const ROWS: readonly string[] = [...README.matchAll(/^\| (`SVC_[^|]*)\|/gm)].map(([, cell]) => cell!);
 const programs = project({ after }, Object.fromEntries(BLOCKS.map(({ line, code }) => [`line-${line}.ts`, code])));
 
+before(build);
+
 test('README.md has programs', () => {
   assert.ok(BLOCKS.length >= 4);
 });
@@ -49,7 +51,7 @@ for (const { line, requests } of BLOCKS) {
   const file = join(programs, `line-${line}.ts`);
 
   test(`the program in line ${line} of README.md runs and ends`, async () => {
-    const { status, stderr } = await run(process.execPath, ['--conditions=svc-source', file], { cwd: programs });
+    const { status, stderr } = await run(process.execPath, [file], { cwd: programs }); // by the built package, as its users do
     assert.equal(status, 0, stderr);
   });
 

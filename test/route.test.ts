@@ -27,6 +27,14 @@ for (const method of ['get', 'GE T', '', 'Get', 'GET\r\n', 5]) {
   });
 }
 
+test('Router.route() refuses methods that are no list, and an empty one; those it takes are its own', () => {
+  for (const methods of ['GET', [], undefined]) assert.throws(() => new Router().route('/', methods as unknown as string[], handler), { code: 'E_ROUTE_METHOD' });
+  const methods = ['GET'];
+  const router = new Router().route('/', methods, handler);
+  methods.push('POST');
+  assert.deepEqual(flattened(router).routes, ['GET /']);
+});
+
 test('Router refuses what is no handler', () => {
   for (const rest of [[], [undefined], [{}], [handler, {}], [{}, undefined], ['x', 'y']]) assert.throws(() => loose(new Router()).get('/', ...rest), { code: 'E_ROUTE_HANDLER' });
 });

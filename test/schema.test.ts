@@ -2,13 +2,14 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import { inspect } from 'node:util';
 import { BadRequest, SvcError } from '../src/errors.ts';
-import type { FaultCode } from '../src/errors.ts';
+import type { FaultCode } from '../src/faults.ts';
 import { any, bool, bytes, compileSerializer, compileType, date, datetime, Field, fieldsOf, file, float, int, isSchemaClass, lazy, list, literal, nullable, patternHazard,
   planOf, plansOf, record, Schema, str, textProblem, union, uuid, ValidationError } from '../src/schema.ts';
 import type { FieldType, Infer, PlainOptions, TextInput, TypeSource } from '../src/schema.ts';
 import { analysePattern } from '../src/schema-pattern.ts';
 import { cpuMs } from './support/cpu-time.ts';
 import { describe, invent, isWrapped, judge, Random, realise } from './support/schema-reference.ts';
+import { told } from './support/told.ts';
 
 class Address extends Schema {
   city = Field(str, { minLength: 1 });
@@ -871,11 +872,11 @@ test('compiled validators agree with the reference on 50,000 generated pairs', (
       const where = (): string => `${JSON.stringify(type)}\n${inspect(value, { depth: 9 })}\n${inspect(actual, { depth: 9 })}\n${inspect(expected, { depth: 9 })}`;
       if (value === undefined) continue;
       if (expected.found.length === 0) {
-        assert.ok(actual.ok, where());
-        assert.deepEqual(plain(wrapped ? (actual.value as { value: unknown }).value : actual.value), expected.value, where());
+        if (!actual.ok) assert.fail(where());
+        told(() => assert.deepEqual(plain(wrapped ? (actual.value as { value: unknown }).value : actual.value), expected.value), where);
         fitting++;
       } else {
-        assert.ok(!actual.ok, where());
+        if (actual.ok) assert.fail(where());
         const listed = actual.issues.filter(({ code }) => code !== 'more').map(({ loc, code }) => ({ path: wrapped ? loc.slice(1) : loc, code }));
         if (inspect(listed) !== inspect(expected.found)) assert.deepEqual(listed, expected.found.slice(0, 100), where());
       }
@@ -893,7 +894,7 @@ test('parseJson() makes the same of plain JSON whether or not it is told that it
       if (text.includes('\\u')) continue;
       const { value } = JSON.parse(text) as { value?: unknown };
       const input = isWrapped(type) ? { value } : value;
-      assert.deepEqual(compiled.parseJson(input, 'body', true), compiled.parseJson(input, 'body'), `${JSON.stringify(type)} ${text}`);
+      told(() => assert.deepEqual(compiled.parseJson(input, 'body', true), compiled.parseJson(input, 'body')), () => `${JSON.stringify(type)} ${text}`);
     }
   }
 });
@@ -908,9 +909,9 @@ test('what input accepts, output writes and input accepts again, on generated pa
       const first = compiled.parseJson(wrapped ? { value } : value);
       if (!first.ok) continue;
       const written = out.toJson(first.value);
-      assert.ok(written.ok, `${JSON.stringify(type)} ${inspect(value)} ${inspect(written, { depth: 5 })}`);
+      if (!written.ok) assert.fail(`${JSON.stringify(type)} ${inspect(value)} ${inspect(written, { depth: 5 })}`);
       const second = compiled.parseJson(JSON.parse(written.value));
-      assert.ok(second.ok, `${JSON.stringify(type)} ${written.value}`);
+      if (!second.ok) assert.fail(`${JSON.stringify(type)} ${written.value}`);
       assert.deepEqual(plain(JSON.parse(JSON.stringify(second.value))), plain(JSON.parse(JSON.stringify(first.value))));
     }
   }

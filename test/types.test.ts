@@ -37,6 +37,7 @@ for (const typescript of ['5.9', '6.0', '7.0']) {
 function project(t: TestContext, compiler: string): string {
   const compilerOptions = {
     target: 'es2024', module: 'nodenext', types: ['node'], noEmit: true, strict: true, exactOptionalPropertyTypes: true, noUncheckedIndexedAccess: true, skipLibCheck: false,
+    skipDefaultLibCheck: true, // what comes with the compiler
     noPropertyAccessFromIndexSignature: true, lib: ['es2024', 'esnext.disposable'],
   };
   const cwd = folder(t, { 'package.json': '{"private":true,"type":"module"}', 'tsconfig.json': JSON.stringify({ compilerOptions, include: ['*.ts'] }) });

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { request } from 'node:https';
 import { describe, test } from 'node:test';
 import {
-  BearerAuth, CORSMiddleware, ConcurrencyLimitMiddleware, Depends, Field, Forbidden, JSONResponse, RateLimitMiddleware, Router, Schema, SessionMiddleware, Svc, TimeoutMiddleware, createLogger, createToken, int,
+  BearerAuth, CORSMiddleware, ConcurrencyLimitMiddleware, Depends, Field, Forbidden, JSONResponse, RateLimitMiddleware, Router, Schema, SessionMiddleware, Svc, TextResponse, TimeoutMiddleware, createLogger, createToken, int,
   requireRoles, rooms, sessionKey, str,
 } from 'svc';
 import { ManualClock, TestClient, TestWebSocket, WebSocketRefused } from 'svc/testing';
@@ -773,3 +773,70 @@ test('what cannot be sent or closed with is a mistake of the program', async (t)
 async function turn(): Promise<void> {
   for (let count = 0; count < 3; count++) await new Promise((resolve) => setImmediate(resolve));
 }
+
+/** The bytes of a handshake at `path`. */
+function bytesOf(path: string): string {
+  return `GET ${path} HTTP/1.1\r\n${Object.entries(HANDSHAKE).map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n`;
+}
+
+test('a handshake may be refused with an answer of any length', async (t) => {
+  const { app } = make();
+  const text = 'x'.repeat(3_000_000);
+  app.websocket('/x', { use: [() => new TextResponse(text, { status: 403 })] }).onOpen(() => undefined);
+  const raw = await rawClient(t, app);
+  raw.send(bytesOf('/x'));
+  const answer = await raw.answer();
+  assert.equal(answer.status, 403);
+  assert.ok(answer.text() === text);
+  assert.equal((await raw.ended()).length, 0);
+});
+
+test('a server that stops lets an answer to a handshake out, but waits no longer than its deadline for a client that does not take it', async (t) => {
+  const { app } = make();
+  app.websocket('/x', { use: [() => new TextResponse('x'.repeat(12_000_000), { status: 403 })] }).onOpen(() => undefined);
+  const server = await app.run({ port: 0, handleSignals: false, drainSeconds: 3 });
+  const [taking, silent] = [await RawClient.open(server.port), await RawClient.open(server.port)];
+  t.after(async () => { await taking[Symbol.asyncDispose](); await silent[Symbol.asyncDispose](); });
+  silent.socket.pause();
+  silent.send(bytesOf('/x'));
+  taking.send(bytesOf('/x'));
+  while (taking.unread === 0) await turn();
+  const startedMs = performance.now();
+  const closing = server.close();
+  assert.equal((await taking.answer()).body.length, 12_000_000);
+  await closing;
+  const tookMs = performance.now() - startedMs;
+  assert.ok(tookMs >= 2_900 && tookMs < 20_000, `${tookMs} ms`);
+});
+
+test('a client that leaves while its handshake is decided about opens nothing, unless it has said something', async (t) => {
+  const { app } = make();
+  const heard: unknown[] = [];
+  const gate = Promise.withResolvers<void>();
+  let left = 0;
+  const scoped = Depends(async function* () {
+    await gate.promise;
+    try {
+      yield 1;
+    } finally {
+      left++;
+    }
+  }, { scope: 'request' });
+  app.websocket('/x', { scoped, heartbeatMs: false }).onOpen(() => void heard.push('open')).onMessage((_socket, message) => void heard.push(message)).onClose((_socket, { code }) => void heard.push(code));
+  const server = await app.run({ port: 0, handleSignals: false, drainSeconds: 60 });
+  t.after(() => server.close());
+  const [silent, talking] = [await RawClient.open(server.port), await RawClient.open(server.port)];
+  t.after(async () => { await silent[Symbol.asyncDispose](); await talking[Symbol.asyncDispose](); });
+  silent.send(bytesOf('/x')).socket.end();
+  talking.send(Buffer.concat([Buffer.from(bytesOf('/x'), 'latin1'), frame({ payload: 'last words' })])).socket.end();
+  while (app.operations.inFlight() < 2) await turn();
+  await new Promise((resolve) => setTimeout(resolve, 50)); // both ends have come
+  gate.resolve();
+  assert.equal((await silent.answer()).status, 101, 'it is open for its peer to read');
+  assert.equal((await silent.ended()).length, 0);
+  assert.equal((await talking.answer()).status, 101);
+  await talking.ended();
+  while (left < 2) await turn();
+  assert.deepEqual(heard, ['open', 'last words', 1006]);
+  await server.close(); // nothing is left to wait for
+});

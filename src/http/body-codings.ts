@@ -47,12 +47,12 @@ export function bodyCodingOf(field: string, isWanted: boolean): BodyCoding | und
 }
 
 /** Takes the coding off a whole body of which at most `maxBytes` may come. Fails with PayloadTooLarge, and BadRequest for what is malformed. */
-export function decodeWhole(bytes: Uint8Array, coding: BodyCoding, maxBytes: number, done: BodyReader): void {
-  if (bytes.length === 0) return done(bytes, undefined);
+export function decodeWhole(bytes: Uint8Array, coding: BodyCoding, maxBytes: number, reader: BodyReader): void {
+  if (bytes.length === 0) return reader.told(bytes, undefined);
   const limit = Math.min(maxBytes === Infinity ? MAX_WHOLE_BYTES : maxBytes, mostOf(bytes.length));
   DECODERS[coding].whole(bytes, { ...STRICT, maxOutputLength: Math.max(1, limit) }, (error, decoded) => {
-    if (error === null) return decoded.length > limit ? done(undefined, decodedTooLarge()) : done(decoded, undefined);
-    done(undefined, (error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE' ? decodedTooLarge() : malformed(coding));
+    if (error === null) return decoded.length > limit ? reader.told(undefined, decodedTooLarge()) : reader.told(decoded, undefined);
+    reader.told(undefined, (error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE' ? decodedTooLarge() : malformed(coding));
   });
 }
 

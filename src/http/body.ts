@@ -3,29 +3,8 @@
  */
 import { ByteQueue } from '../bytes.ts';
 import { ClientDisconnected, PayloadTooLarge } from '../errors.ts';
-import type { Readable } from 'node:stream';
-
-/** What a body is read from: node:http's IncomingMessage, or memory.ts's stand-in. */
-export interface BodySource extends Readable {
-  readonly rawHeaders: readonly string[];
-  /** Whether the message was received whole. */
-  readonly complete: boolean;
-  /** Whether it was thrown away, for its answer had been sent before anybody asked for it. */
-  readonly isLetGo?: boolean;
-  /** Gives the body to `taker` past the stream; false when it must be read as a stream. */
-  handTo?(taker: BodyTaker): boolean;
-  /** Lets what follows go into the stream again. */
-  takeBack?(): void;
-}
-
-/** Who gets a body part by part. */
-export interface BodyTaker {
-  take(chunk: Buffer): void;
-  /** The body is whole. */
-  end(): void;
-  /** The sender left before. */
-  lose(): void;
-}
+import { hasNoBody } from './body-source.ts';
+import type { BodySource, BodyTaker } from './body-source.ts';
 
 const EMPTY: Uint8Array = Buffer.alloc(0);
 /** Beyond a few, parts below the one size are copied together, into pieces of the other. */
@@ -38,34 +17,28 @@ export function tooLarge(maxBytes: number): PayloadTooLarge {
   return new PayloadTooLarge(`The request body is larger than ${maxBytes} bytes`);
 }
 
-/**
- * Whether there is nothing to read. A request without Content-Length and Transfer-Encoding never emits an event under
- * `optimizeEmptyRequests`, so this must be asked first.
- */
-export function hasNoBody(source: BodySource): boolean {
-  return source.readableEnded;
-}
-
 /** Whether it can no longer be read: its sender has left, or it was thrown away. */
 function isGone(source: BodySource): boolean {
   return source.isLetGo === true || (source.destroyed && !hasNoBody(source));
 }
 
 /** Told of the whole body, or of why there is none. */
-export type BodyReader = (bytes: Uint8Array | undefined, error: unknown) => void;
+export interface BodyReader {
+  told(bytes: Uint8Array | undefined, error: unknown): void;
+}
 
 /**
- * Reads the whole body. `declared` is its Content-Length, or -1. A callback, not a promise: whoever waits for what is made
+ * Reads the whole body. `declared` is its Content-Length, or -1. A reader, not a promise: whoever waits for what is made
  * of the body needs one promise, not two.
  *
  * Fails with PayloadTooLarge before the first byte is kept when `declared` is too large, else with the first byte too many;
  * with ClientDisconnected when the sender left first, or had its answer before anybody asked for the body. Nothing is allocated by what a client announces.
  */
-export function collect(source: BodySource, declared: number, maxBytes: number, done: BodyReader): void {
-  if (declared > maxBytes) return done(undefined, tooLarge(maxBytes));
-  if (isGone(source)) return done(undefined, new ClientDisconnected());
-  if (hasNoBody(source)) return done(EMPTY, undefined);
-  const collector = new Collector(source, maxBytes, done);
+export function collect(source: BodySource, declared: number, maxBytes: number, reader: BodyReader): void {
+  if (declared > maxBytes) return reader.told(undefined, tooLarge(maxBytes));
+  if (isGone(source)) return reader.told(undefined, new ClientDisconnected());
+  if (hasNoBody(source)) return reader.told(EMPTY, undefined);
+  const collector = new Collector(source, maxBytes, reader);
   if (source.handTo?.(collector) === true) return;
   // the listeners stay: the source ends with its request, and taking them off costs more than they do
   source.on('data', (chunk: Buffer) => collector.take(chunk)).on('end', () => collector.end()).on('close', () => collector.lose());
@@ -76,7 +49,7 @@ class Collector implements BodyTaker {
   readonly #source: BodySource;
   readonly #maxBytes: number;
   /** Undefined when it has been told. */
-  #done: BodyReader | undefined;
+  #reader: BodyReader | undefined;
   #first: Buffer | undefined;
   /** Made with the second part: most bodies are one. */
   #parts: Buffer[] | undefined;
@@ -85,14 +58,14 @@ class Collector implements BodyTaker {
   #gathered: Buffer | undefined;
   #gatheredLength = 0;
 
-  constructor(source: BodySource, maxBytes: number, done: BodyReader) {
+  constructor(source: BodySource, maxBytes: number, reader: BodyReader) {
     this.#source = source;
     this.#maxBytes = maxBytes;
-    this.#done = done;
+    this.#reader = reader;
   }
 
   take(chunk: Buffer): void {
-    if (this.#done === undefined) return;
+    if (this.#reader === undefined) return;
     this.#length += chunk.length;
     if (this.#length > this.#maxBytes) this.#refuse();
     else if (this.#first === undefined) this.#first = chunk;
@@ -140,9 +113,9 @@ class Collector implements BodyTaker {
   }
 
   #tell(bytes: Uint8Array | undefined, error: unknown): void {
-    const done = this.#done;
-    this.#done = undefined;
-    done?.(bytes, error);
+    const reader = this.#reader;
+    this.#reader = undefined;
+    reader?.told(bytes, error);
   }
 }
 

@@ -19,10 +19,20 @@ export interface ParserError {
   readonly reason?: string;
 }
 
+/** The answer that goes over a connection now. */
+interface CurrentAnswer extends ServerResponse {
+  /** Whether node:http ends the connection behind it. */
+  _last?: boolean;
+}
+
 /** Answers what the parser has refused, unless an answer is under way. */
 export function onClientError(error: ParserError, socket: Socket, identity: RequestIdentity): void {
   // as node:http does itself: an answer that is under way must not get a second head in its middle
-  const current = (socket as Socket & { _httpMessage?: ServerResponse | null })._httpMessage;
+  const current = (socket as Socket & { _httpMessage?: CurrentAnswer | null })._httpMessage;
+  if (current?.headersSent === true && isBehind(error, current) && socket.writable) {
+    current._last = true;
+    return;
+  }
   if (!socket.writable || error.code === 'ECONNRESET' || current?.headersSent === true || isOfTls(error)) {
     socket.destroy();
     return;
@@ -32,6 +42,14 @@ export function onClientError(error: ParserError, socket: Socket, identity: Requ
     return;
   }
   refuseSocket(socket, statusOf(error), identity);
+}
+
+/**
+ * Whether it is rubbish behind a request that has come whole, and whose answer ends by itself: its length is told. Of a stream
+ * nobody knows when that will be.
+ */
+function isBehind({ code = '' }: ParserError, answer: CurrentAnswer): boolean {
+  return code.startsWith('HPE_') && answer.req?.complete === true && !answer.chunkedEncoding;
 }
 
 /** No handshake, no words that the client could read: HTTP on a port for TLS, for example. */

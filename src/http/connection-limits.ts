@@ -57,13 +57,17 @@ export class ConnectionLimits {
   /** Counts the connections of a server; `event` tells of the sockets that requests come over. */
   watch(server: Server, event: 'connection' | 'secureConnection'): void {
     const limits = this;
-    function onClose(this: Socket): void { limits.#close(this); } // one listener for all connections, and one for each: more would cost idle ones memory
+    function countAndDestroy(this: Socket, ...how: Parameters<Socket['_destroy']>): void { // one for all connections
+      limits.#close(this);
+      (Object.getPrototypeOf(this) as Socket)._destroy.apply(this, how);
+    }
     server.maxConnections = this.#most; // those beyond cost least; but it does not count what another process has accepted
     server.on('drop', () => this.#tell('maxConnections')); // and counted by whoever counts connections
     server.on(event, (socket: Socket) => {
+      if (socket.destroyed) return; // another listener was before us, or it was on its way from another process: nothing would tell of its end
       this.#open++;
       this.#parts.meter?.enter();
-      socket.on('close', onClose);
+      socket._destroy = countAndDestroy; // a second listener of 'close' costs an idle connection 208 bytes: node:http adds one for each answer, and the room for three stays
       if (this.#open > this.#most) {
         this.#refuse();
         socket.destroy();

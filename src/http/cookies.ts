@@ -28,13 +28,17 @@ export interface CookieOptions {
 export function parseCookies(field: string | undefined): Readonly<Record<string, string>> {
   const cookies = bare<Record<string, string>>();
   if (field === undefined) return cookies;
+  let isEmpty = true; // then no name can be there already, and most requests have one cookie at most
   let equals = -1; // kept from pair to pair: one that is far off is looked for once, not once a pair
   for (let start = 0; start < field.length;) {
     const end = indexFrom(field, ';', start);
     if (equals < start) equals = indexFrom(field, '=', start);
     if (equals < end) {
       const name = stripped(field, start, equals);
-      if (name !== '' && cookies[name] === undefined) cookies[name] = decodeValue(stripped(field, equals + 1, end));
+      if (name !== '' && (isEmpty || cookies[name] === undefined)) {
+        cookies[name] = decodeValue(stripped(field, equals + 1, end));
+        isEmpty = false;
+      }
     }
     start = end + 1;
   }

@@ -1,7 +1,7 @@
 /**
  * A body in pieces whose bytes are counted while it is sent.
  */
-import { isPending, iterate } from './pieces.ts';
+import { isPending, iterate } from './pull-pieces.ts';
 import type { Piece, PieceIterator, PieceStep, Pieces } from './pieces.ts';
 
 /** The pieces as they are; `onBytes` is told of each how many bytes it has. To be read once. */

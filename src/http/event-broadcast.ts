@@ -10,12 +10,13 @@ import { int, readOptions } from '../options.ts';
 import { COMMENT, encodeEvent } from './event-format.ts';
 import { eventBody, eventFields, readEventTerms } from './event-stream.ts';
 import { Heartbeat } from './heartbeat.ts';
-import { EndlessPieces } from './pieces.ts';
+import { EndlessPieces } from './pull-pieces.ts';
 import { HttpResponse } from './response.ts';
 import { services } from './state.ts';
 import type { ServerSentEvent } from './event-format.ts';
 import type { EventStreamOptions, EventTerms, Streamed } from './event-stream.ts';
-import type { PieceSink, PieceStep } from './pieces.ts';
+import type { PieceStep } from './pieces.ts';
+import type { PieceSink } from './pull-pieces.ts';
 
 /** How events go to many. `undefined` means not given. */
 export interface EventBroadcastOptions extends Pick<EventStreamOptions, 'heartbeatSeconds' | 'retryMs'> {

@@ -8,7 +8,7 @@
 import { given, int, readOptions } from '../options.ts';
 import { COMMENT, encodeEvent, retryOf } from './event-format.ts';
 import { Heartbeat } from './heartbeat.ts';
-import { EndlessPieces, ignore, isPending, iterate } from './pieces.ts';
+import { EndlessPieces, ignore, isPending, iterate } from './pull-pieces.ts';
 import { HttpResponse, checkedSource } from './response.ts';
 import { services } from './state.ts';
 import type { Clock } from '../clock.ts';

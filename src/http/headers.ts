@@ -50,14 +50,14 @@ export function viewOf(rawHeaders: readonly string[]): HeaderView {
 /** The bit that tells a letter's cases apart. */
 const LOWER = 0x20;
 
+/** Whether two texts differ in case at most; `lower` is in lower case. */
+export function isNamed(text: string, lower: string): boolean {
+  return text === lower || (text.length === lower.length && (text.charCodeAt(0) | LOWER) === (lower.charCodeAt(0) | LOWER) && text.toLowerCase() === lower);
+}
+
 /** The first field of that name; `name` in lower case. Cheaper than a view when one field is wanted. */
 export function findField(rawHeaders: readonly string[], name: string): string | undefined {
-  const { length } = name;
-  const first = name.charCodeAt(0) | LOWER; // most names of the same length differ in it, and need no copy in lower case
-  for (let index = 0; index < rawHeaders.length; index += 2) {
-    const candidate = rawHeaders[index]!;
-    if (candidate.length === length && (candidate.charCodeAt(0) | LOWER) === first && (candidate === name || candidate.toLowerCase() === name)) return rawHeaders[index + 1];
-  }
+  for (let index = 0; index < rawHeaders.length; index += 2) if (isNamed(rawHeaders[index]!, name)) return rawHeaders[index + 1];
   return undefined;
 }
 

@@ -14,7 +14,7 @@ import { IncomingMessage, Server } from 'node:http';
 import { Readable } from 'node:stream';
 import { findField } from './headers.ts';
 import type { IncomingHttpHeaders } from 'node:http';
-import type { BodyTaker } from './body.ts';
+import type { BodyTaker } from './body-source.ts';
 
 /** Where tracing tools get hold of messages. */
 const OBSERVED = ['http.server.request.start', 'http.server.response.created', 'http.server.response.finish'].map((name) => channel(name));
@@ -43,11 +43,14 @@ export class ReceivedMessage extends IncomingMessage {
   declare isBodyTaken: boolean;
   /** Whether what nobody had read of it by the end of its answer was thrown away. @internal */
   declare isLetGo: boolean;
+  /** Whether its sender waits for 100 Continue. Set by the server. @internal */
+  declare awaitsContinue: boolean;
 
   static {
     this.prototype.bodyTaker = undefined;
     this.prototype.isBodyTaken = false;
     this.prototype.isLetGo = false;
+    this.prototype.awaitsContinue = false;
     Object.defineProperty(this.prototype, 'headers', { // for TypeScript a property, which an accessor cannot override
       get(this: IncomingMessage): IncomingHttpHeaders {
         const { rawHeaders } = this;
@@ -66,7 +69,7 @@ export class ReceivedMessage extends IncomingMessage {
    * which is not sent for a body that comes in the same breath: then it is read as a stream.
    */
   handTo(taker: BodyTaker): boolean {
-    if (this.complete || this.readableLength > 0 || this.readableFlowing !== null || findField(this.rawHeaders, 'expect') !== undefined) return false;
+    if (this.complete || this.readableLength > 0 || this.readableFlowing !== null || this.awaitsContinue) return false;
     this.bodyTaker = taker;
     this._read(0); // as its stream would: node:http dumps a body that nobody has begun to read
     return true;

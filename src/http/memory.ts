@@ -5,7 +5,8 @@
 import { EventEmitter } from 'node:events';
 import { Readable, duplexPair } from 'node:stream';
 import { ClientDisconnected } from '../errors.ts';
-import { checkedPiece, discard, ignore, isPieces, iterate } from './pieces.ts';
+import { isPieces } from './pieces.ts';
+import { checkedPiece, discard, ignore, iterate } from './pull-pieces.ts';
 import { TransportRequest } from './request.ts';
 import { asksForWebSocket } from './ws-handshake.ts';
 import { SwitchingProtocols } from './ws-upgrade.ts';
@@ -134,7 +135,7 @@ export async function upgradeInMemory(app: ServedApplication, request: Request, 
   for (let index = 0; index < fields.length; index += 2) headers.append(fields[index]!, fields[index + 1]!);
   headers.set(req.idField, req.id);
   const [server, client] = duplexPair();
-  const socket = response.open(server, { req, onClosed: () => outgoing.close(false), onOver: (_socket, failure) => void app.finish(req, failure) });
+  const socket = response.open(server, req, { onClosed: () => outgoing.close(false), onOver: (_socket, failure) => void app.finish(req, failure) });
   server.once('close', () => setImmediate(() => client.destroy())); // behind what was sent before
   client.once('close', () => server.destroy());
   socket.start(Buffer.alloc(0)); // what it sends waits in the stream until the client listens

@@ -152,6 +152,10 @@ export interface ParsedTemplate {
 
 /** What makes a template more than text. */
 const SPECIAL = /[{}?#%]/;
+/** A segment that is a parameter: what stands between its braces. */
+const PARAMETER = /(?<=\/)\{([^{}/]*)\}(?=\/|$)/;
+/** What no literal has. */
+const UNREADABLE = /[{}?#]|%[0-9a-f]{2}/i;
 
 /**
  * Reads a template.
@@ -164,29 +168,47 @@ export function parseTemplate(template: string): ParsedTemplate {
   if (typeof template !== 'string' || template[0] !== '/') return refuse('it does not begin with "/"');
   if (!template.isWellFormed()) return refuse('it has a lone surrogate');
   if (!SPECIAL.test(template)) return { template, literals: [template], parameters: [] };
-  const literals: string[] = [];
+  const parts = template.split(PARAMETER);
+  if (parts.some((part, index) => index % 2 === 0 && UNREADABLE.test(part))) mustBeReadable(template, refuse);
+  const parameters = readParameters(everySecond(parts, 1), refuse);
+  const literals = everySecond(parts, 0);
+  if (literals.at(-1) !== '' && parameters.at(-1)?.converter === CONVERTERS.path) return refuse(NOT_LAST);
+  return { template, literals, parameters };
+}
+
+/** In a list that has no room for more, as one that is pushed to has: there may be thousands of templates. */
+function everySecond(parts: readonly string[], from: 0 | 1): string[] {
+  const taken = new Array<string>((parts.length + 1 - from) >> 1);
+  for (let index = 0; index < taken.length; index++) taken[index] = parts[2 * index + from]!;
+  return taken;
+}
+
+/** Names the first segment that is not. */
+function mustBeReadable(template: string, refuse: (problem: string) => never): void {
+  const segment = template.slice(1).split('/').find((part) => UNREADABLE.test(part) && !/^\{[^{}]*\}$/.test(part))!; // a literal has it
+  if (/[{}]/.test(segment)) refuse(`the segment "${segment}" mixes a parameter with text, or lacks a brace`);
+  refuse(`the segment "${segment}" has "?", "#" or an escape: write it decoded`);
+}
+
+const NOT_LAST = 'a path parameter takes the rest of the path, so it must be last';
+/** By what stands between the braces. There may be thousands of routes, and few names for their parameters: equal lists are one. */
+const PARAMETERS = new Map<string, readonly PathParameter[]>();
+
+function readParameters(texts: readonly string[], refuse: (problem: string) => never): readonly PathParameter[] {
+  if (texts.length === 0) return [];
+  const key = texts.join('/');
+  const known = PARAMETERS.get(key);
+  if (known !== undefined) return known;
   const parameters: PathParameter[] = [];
-  let literal = '';
-  for (const segment of template.slice(1).split('/')) {
-    literal += '/';
-    const parameter = /^\{([^{}]*)\}$/.exec(segment);
-    if (parameter === null) {
-      if (/[{}]/.test(segment)) return refuse(`the segment "${segment}" mixes a parameter with text, or lacks a brace`);
-      if (/[?#]|%[0-9a-f]{2}/i.test(segment)) return refuse(`the segment "${segment}" has "?", "#" or an escape: write it decoded`);
-      literal += segment;
-      continue;
-    }
-    if (parameters.at(-1)?.converter === CONVERTERS.path) return refuse('a path parameter takes the rest of the path, so it must be last');
-    parameters.push(readParameter(parameter[1]!, refuse));
-    literals.push(literal);
-    literal = '';
+  for (const text of texts) {
+    if (parameters.at(-1)?.converter === CONVERTERS.path) return refuse(NOT_LAST);
+    parameters.push(readParameter(text, refuse));
   }
-  if (literal !== '' && parameters.at(-1)?.converter === CONVERTERS.path) return refuse('a path parameter takes the rest of the path, so it must be last');
-  literals.push(literal);
   const names = parameters.map((parameter) => parameter.name);
   const twice = names.find((name, index) => names.indexOf(name) !== index);
   if (twice !== undefined) return refuse(`the parameter "${twice}" is there twice`);
-  return { template, literals, parameters };
+  PARAMETERS.set(key, parameters);
+  return parameters;
 }
 
 function readParameter(text: string, refuse: (problem: string) => never): PathParameter {

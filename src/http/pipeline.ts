@@ -8,6 +8,7 @@
  */
 import { ClientDisconnected, HTTPException, SvcError } from '../errors.ts';
 import { isThenable } from '../thenable.ts';
+import { LateAnswer } from './late-answer.ts';
 import { problem, problemOf } from './problem.ts';
 import { DEFAULT_PLAN, toResponse } from './reply.ts';
 import { failRequest } from './request-event.ts';
@@ -16,6 +17,7 @@ import type { Logger } from '../log.ts';
 import type { Counter } from '../metrics.ts';
 import type { Awaitable, HttpRequest, Middleware, Next } from './contracts.ts';
 import type { ExceptionHandlers } from './exception-handlers.ts';
+import type { Answer } from './late-answer.ts';
 import type { ReplyPlan } from './reply.ts';
 import type { TransportRequest } from './request.ts';
 
@@ -23,6 +25,9 @@ export { isThenable };
 
 /** Answers a request. Never throws, never rejects. */
 export type Layer = (req: TransportRequest) => Awaitable<HttpResponse>;
+
+/** The innermost one, or all of them around it. */
+export type Core = (req: TransportRequest) => Answer;
 
 /** Middleware as people write it: an object, or a function alone. A function may return what a handler may. */
 export type MiddlewareFunction = (req: HttpRequest, next: Next) => unknown;
@@ -127,22 +132,45 @@ function stackOf(error: unknown, depth = 0): string {
   return error.cause === undefined || depth === MAX_CAUSES ? stack : `${stack}\nCaused by: ${stackOf(error.cause, depth + 1)}`;
 }
 
-/** A core: what it returns is read as its plan says. */
-export function guarded(run: (req: TransportRequest) => unknown, plan: ReplyPlan, errors: ErrorRenderer): Layer {
-  const read: Reading = (value) => toResponse(value, plan);
+/** What becomes of what a core returns or throws: it is read as its plan says, or rendered. Nothing of it throws or rejects. */
+export class CoreEdge {
+  readonly #read: Reading;
+  readonly #errors: ErrorRenderer;
+
+  constructor(plan: ReplyPlan, errors: ErrorRenderer) {
+    this.#read = (value) => toResponse(value, plan);
+    this.#errors = errors;
+  }
+
+  answer(value: unknown, req: TransportRequest): Awaitable<HttpResponse> {
+    return isThenable(value) ? settle(value, this.#read, req, this.#errors) : answerOf(value, this.#read, req, this.#errors);
+  }
+
+  fail(error: unknown, req: TransportRequest): Awaitable<HttpResponse> { return this.#errors.render(error, req); }
+}
+
+/** A core with its edge. */
+export function guarded(run: (req: TransportRequest) => unknown, edge: CoreEdge): Layer {
   return (req) => {
     try {
-      const value = run(req);
-      return isThenable(value) ? settle(value, read, req, errors) : answerOf(value, read, req, errors);
+      return edge.answer(run(req), req);
     } catch (error) {
-      return errors.render(error, req);
+      return edge.fail(error, req);
     }
   };
 }
 
 /** The layers around the core, the first outermost, as one function. */
-export function compose(layers: readonly Middleware[], core: Layer, errors: ErrorRenderer): Layer {
-  return layers.reduceRight((inner, middleware) => wrap(middleware, inner, errors), core);
+export function compose(layers: readonly Middleware[], core: Core, errors: ErrorRenderer): Core {
+  return layers.length === 0 ? core : layers.reduceRight((inner, middleware) => wrap(middleware, inner, errors), promising(core));
+}
+
+/** For whoever looks whether it is a promise. */
+function promising(core: Core): Layer {
+  return (req) => {
+    const answer = core(req);
+    return answer instanceof LateAnswer ? answer.promise : answer;
+  };
 }
 
 function wrap(middleware: Middleware, inner: Layer, errors: ErrorRenderer): Layer {

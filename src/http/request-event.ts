@@ -12,23 +12,16 @@
  * Every request that has a `start` has all of them but `error`, in this order, with one and the same event object. Requests
  * that are refused before they are matched, for lack of a Host for example, have none.
  */
-import { tracingChannel, type TracingChannel } from 'node:diagnostics_channel';
 import { ClientDisconnected } from '../errors.ts';
 import { inspectAsJson, mask } from '../redact.ts';
 import { fail, traced, type Failable } from '../traced.ts';
 import { CountedPieces } from './counted-pieces.ts';
+import { MAX_AGENT_CHARACTERS, dependencies, handlers, requests } from './observed.ts';
 import { isPieces } from './pieces.ts';
 import { hasNoContent } from './response.ts';
 import type { HttpRequest } from './contracts.ts';
 import type { HttpResponse } from './response.ts';
 import type { TraceContext } from './trace-context.ts';
-
-const requests: TracingChannel<unknown, object> = tracingChannel('svc:request');
-const handlers: TracingChannel<unknown, object> = tracingChannel('svc:handler');
-const dependencies: TracingChannel<unknown, object> = tracingChannel('svc:dependency');
-
-/** A user agent that is longer says no more. @internal */
-export const MAX_AGENT_CHARACTERS = 256;
 
 /** A request, in the events of `svc:request`. No query, no fields, no body; of `error` whatever was thrown. */
 export class RequestEvent implements Failable {
@@ -83,11 +76,6 @@ export interface DependencyEvent extends Failable {
   /** The name of its function, class or state key. */
   readonly name: string;
   readonly scope: 'request' | 'handler';
-}
-
-/** Whether anybody watches requests, or what is inside of them. Some 2 ns. Closures for those who do are made elsewhere: they would cost every request a context. @internal */
-export function isObserved(): boolean {
-  return requests.hasSubscribers || handlers.hasSubscribers || dependencies.hasSubscribers;
 }
 
 /** Answers between `start` and `end`, for those who watch. `answer` never throws. @internal */

@@ -7,6 +7,7 @@
  * What two readers could understand in two ways is refused, not mended: one of the two may be the proxy in front.
  */
 import { parseAddress } from './address.ts';
+import { isNamed } from './headers.ts';
 
 /** The parts of a head, as node:http's IncomingMessage has them. */
 export interface RequestHead {
@@ -81,7 +82,7 @@ export function judgeHead(head: RequestHead, maxFields: number): HeadVerdict | u
         if (isNamed(name, '__proto__')) refused ??= PROTO; // whoever copies the fields into an object would set its prototype
         break;
       case 12:
-        if (isNamed(name, 'content-type')) bit = SEEN.contentType;
+        if (name === 'Content-Type' || isNamed(name, 'content-type')) bit = SEEN.contentType;
         break;
       case 13:
         if (isNamed(name, 'authorization')) bit = SEEN.authorization;
@@ -111,11 +112,6 @@ function judgeCoding(value: string, httpVersionMinor: number): HeadVerdict | und
   if (httpVersionMinor === 0) return CODING_EARLY;
   if (isNamed(value, 'chunked')) return undefined;
   return /[ \t,]chunked$/i.test(value) ? CODING : CODING_LAST;
-}
-
-/** Whether two texts differ in case at most; `lower` is in lower case. */
-function isNamed(text: string, lower: string): boolean {
-  return text === lower || (text.length === lower.length && (text.charCodeAt(0) | 0x20) === (lower.charCodeAt(0) | 0x20) && text.toLowerCase() === lower);
 }
 
 const SLASH = 0x2f, COLON = 0x3a, OPENING = 0x5b;

@@ -13,14 +13,15 @@ import { USUAL_IDENTITY } from './request-id.ts';
 import { RequestState, SESSION } from './state.ts';
 import { readTraceContext } from './trace-context.ts';
 import type { HTTPException } from '../errors.ts';
-import type { BodySource } from './body.ts';
+import type { BodySource } from './body-source.ts';
 import type { Connection } from './connection.ts';
 import type { Awaitable, BodyOptions, CompiledRoute, FormData_, FormOptions, FormPart, HttpRequest, Session, StateMap } from './contracts.ts';
 import type { FileKeeper } from './form.ts';
+import type { Answer } from './late-answer.ts';
 import type { HeaderView } from './headers.ts';
 import type { Forwarding, ProxyTrust } from './proxy.ts';
 import type { MultiMap, Pairs } from './query.ts';
-import type { BodyDefaults } from './request-body.ts';
+import type { BodyDefaults, JsonTaker } from './request-body.ts';
 import type { RequestEvent } from './request-event.ts';
 import type { RequestIdentity } from './request-id.ts';
 import type { HttpResponse } from './response.ts';
@@ -70,7 +71,7 @@ export interface Endpoint {
   /** What counts its answers, once that has been found. */
   tally?: Tally | undefined;
   /** Answers. Never throws, never rejects. */
-  run(req: TransportRequest): Awaitable<HttpResponse>;
+  run(req: TransportRequest): Answer;
 }
 
 /** How a request ended: `undefined` when it was answered, else what stopped it. */
@@ -238,11 +239,11 @@ export class TransportRequest implements HttpRequest {
 
   json(options: BodyOptions = {}): Promise<unknown> { return this.#content.json(options, (value) => value); }
 
-  /**
-   * `json()` together with what is made of the value. `isPlainJson`: without escapes in the text no string can
-   * have a lone surrogate, which saves the validator the search. @internal
-   */
+  /** `json()` together with what is made of the value; see {@link JsonTaker}. @internal */
   readJson<T>(options: BodyOptions, use: (value: unknown, isPlainJson: boolean) => T | PromiseLike<T>): Promise<T> { return this.#content.json(options, use); }
+
+  /** The same without a promise. @internal */
+  takeJson(options: BodyOptions, taker: JsonTaker): void { this.#content.takeJson(options, taker); }
 
   form(options: FormOptions = {}): Promise<FormData_> { return this.#content.form(options); }
 

@@ -9,10 +9,12 @@ import { HeaderList } from './headers.ts';
 import { needsSecure, serializeCookie } from './cookies.ts';
 import { toJson } from './json.ts';
 import { encodeLocation } from './path.ts';
-import { ignore, isPieces, prime } from './pieces.ts';
+import { isPieces } from './pieces.ts';
+import { ignore, prime } from './pull-pieces.ts';
 import type { CookieOptions } from './cookies.ts';
 import type { HeaderView } from './headers.ts';
-import type { Pieces, Primed } from './pieces.ts';
+import type { Pieces } from './pieces.ts';
+import type { Primed } from './pull-pieces.ts';
 
 /** What a response holds: text, bytes, nothing, or pieces that are pulled while they are sent. */
 export type ResponseBody = string | Uint8Array | null | Pieces;

@@ -2,7 +2,7 @@
  * The router: method and path → found | wrong method | none.
  *
  * A path without parameters is one look-up in a Map, at any table size. The others live in a radix tree over characters:
- * a node holds literal text, its children by first character, and, where a segment begins, one edge per converter in
+ * a node holds literal text, its children by first character, and, where a segment begins, one child per converter in
  * order of specificity. Matching goes depth first, literal before uuid, int, float, str, path; a branch that dead-ends is
  * left again, and so is one whose template lacks the method. What was passed by makes up `Allow`.
  */
@@ -17,16 +17,18 @@ export type Match<T> =
   | { readonly kind: 'malformed' };
 
 type WrongMethod = Extract<Match<never>, { kind: 'wrong-method' }>;
-/** What leaves with the same methods share: one list of them stays in the processor's cache, thousands do not. */
+/** What a list of methods comes to once it is final. */
 interface Methods {
-  readonly methods: string[];
+  readonly methods: readonly string[];
   readonly missed: WrongMethod;
+  /** Whose endpoint answers HEAD as well, or -1. */
+  readonly get: number;
 }
 
 /** What one path has: its methods, and beside each its endpoint. They are few: a list is faster than a Map, and smaller. */
 interface Leaf<T> {
-  methods: string[];
-  readonly endpoints: T[];
+  methods: readonly string[];
+  endpoints: readonly T[];
   /** What it answers to other methods, ready made; before freeze() without a method. */
   missed: WrongMethod;
 }
@@ -34,20 +36,33 @@ interface Leaf<T> {
 interface StaticLeaf<T> extends Leaf<T> {
   matches: readonly Match<T>[];
 }
-interface Edge<T> {
-  readonly converter: Converter;
-  readonly node: Node<T>;
-}
 
+/**
+ * What every list is until something is in it. Then concat() makes it anew for each entry: a list that is pushed to, or spread into
+ * another, has room for 16 more, which were two thirds of a large table.
+ */
+const EMPTY: readonly never[] = [];
+
+/** Most nodes have one child at most, and those hang on the node itself: in a large table each list is one more miss of the processor's cache. */
 class Node<T> {
   text: string;
-  /** The first character code of each child, beside `children`. */
-  codes: number[] = [];
-  children: Node<T>[] = [];
-  edges: Edge<T>[] | null = null;
+  /** The literal child where there is one alone. */
+  only: Node<T> | null = null;
+  /** Where there are several: the first character code of each, beside `children`. */
+  codes: readonly number[] = EMPTY;
+  children: readonly Node<T>[] = EMPTY;
+  /** The child of the most specific converter; the others follow it by `next`. */
+  parameter: Node<T> | null = null;
+  /** What takes the segment before it; null where literal text does. */
+  readonly converter: Converter | null;
+  next: Node<T> | null;
   leaf: Leaf<T> | null = null;
 
-  constructor(text: string) { this.text = text; }
+  constructor(text: string, converter: Converter | null = null, next: Node<T> | null = null) {
+    this.text = text;
+    this.converter = converter;
+    this.next = next;
+  }
 }
 
 /** Up to this length texts are compared character by character. */
@@ -62,7 +77,8 @@ const UNFINISHED: WrongMethod = Object.freeze({ kind: 'wrong-method', allow: '' 
 class Walk<T> {
   readonly path: string;
   readonly method: string;
-  captures: string[] = NO_CAPTURES as string[]; // not written to: a walk that finds something has its own
+  /** How many segments have been captured where the endpoint was found. */
+  depth = 0;
   /** A segment that was looked at has an escape: what was found may not be what the decoded path leads to. */
   isEscaped = false;
   missed: Leaf<T> | null = null;
@@ -83,6 +99,8 @@ class Walk<T> {
 export class RoutingTable<T> {
   readonly #static = new Map<string, StaticLeaf<T>>();
   readonly #root = new Node<T>('');
+  /** Leaves with the same methods share one list of them: one stays in the processor's cache, thousands do not. */
+  readonly #lists = new Map<string, readonly string[]>();
   /** Whether a template has the character that begins an escape. */
   #hasPercent = false;
 
@@ -96,22 +114,23 @@ export class RoutingTable<T> {
     const leaf = isStatic ? this.#staticLeaf(parsed.template) : this.#treeLeaf(parsed);
     const index = leaf.methods.indexOf(method);
     if (index !== -1) return leaf.endpoints[index];
-    leaf.methods.push(method);
-    leaf.endpoints.push(endpoint);
+    leaf.methods = this.#listWith(leaf.methods, method);
+    leaf.endpoints = leaf.endpoints.concat([endpoint]);
     return undefined;
   }
 
   /** Lets HEAD follow GET (RFC 9110 §9.3.2), and writes down what each leaf allows. */
   freeze(): void {
-    const shared = new Map<string, Methods>();
+    const final = new Map<readonly string[], Methods>();
     for (const leaf of this.#static.values()) {
-      finish(leaf, shared);
+      finish(leaf, final);
       leaf.matches = leaf.endpoints.map((endpoint) => ({ kind: 'found', endpoint, captures: NO_CAPTURES }));
     }
     const finishBelow = (node: Node<T>): void => {
-      if (node.leaf !== null) finish(node.leaf, shared);
+      if (node.leaf !== null) finish(node.leaf, final);
+      if (node.only !== null) finishBelow(node.only);
       node.children.forEach(finishBelow);
-      node.edges?.forEach((edge) => finishBelow(edge.node));
+      for (let child = node.parameter; child !== null; child = child.next) finishBelow(child);
     };
     finishBelow(this.#root);
   }
@@ -125,8 +144,9 @@ export class RoutingTable<T> {
     if (this.#hasPercent && path.includes('%')) return this.#matchEncoded(method, path);
     const walk = new Walk<T>(path, method);
     const endpoint = descend(this.#root, walk, 0, 0);
-    if (endpoint !== undefined && !walk.isEscaped) return { kind: 'found', endpoint, captures: walk.captures }; // so every character has been seen, and none is "%"
-    return path.includes('%') ? this.#matchEncoded(method, path) : missed(walk, leaf);
+    const isClear = (endpoint !== undefined || walk.missed !== null) && !walk.isEscaped; // every character has been seen, and none is "%"
+    if (!isClear && path.includes('%')) return this.#matchEncoded(method, path);
+    return endpoint === undefined ? missed(walk, leaf) : { kind: 'found', endpoint, captures: capturesOf(walk) };
   }
 
   #matchEncoded(method: string, path: string): Match<T> {
@@ -137,22 +157,29 @@ export class RoutingTable<T> {
     if (index !== -1) return leaf!.matches[index]!;
     const walk = new Walk<T>(decoded, method);
     const endpoint = descend(this.#root, walk, 0, 0);
-    return endpoint === undefined ? missed(walk, leaf) : { kind: 'found', endpoint, captures: walk.captures.map(restoreSlashes) };
+    return endpoint === undefined ? missed(walk, leaf) : { kind: 'found', endpoint, captures: capturesOf(walk).map(restoreSlashes) };
+  }
+
+  #listWith(methods: readonly string[], method: string): readonly string[] {
+    const key = methods.length === 0 ? method : `${methods.join(' ')} ${method}`;
+    let list = this.#lists.get(key);
+    if (list === undefined) this.#lists.set(key, list = methods.concat(method));
+    return list;
   }
 
   #staticLeaf(path: string): StaticLeaf<T> {
     let leaf = this.#static.get(path);
-    if (leaf === undefined) this.#static.set(path, leaf = { methods: [], endpoints: [], missed: UNFINISHED, matches: [] });
+    if (leaf === undefined) this.#static.set(path, leaf = { methods: EMPTY, endpoints: EMPTY, missed: UNFINISHED, matches: EMPTY });
     return leaf;
   }
 
   #treeLeaf(parsed: ParsedTemplate): Leaf<T> {
     let node = this.#root;
     parsed.parameters.forEach((parameter, index) => {
-      node = edgeOf(literalOf(node, parsed.literals[index]!), parameter.converter);
+      node = parameterOf(literalOf(node, parsed.literals[index]!), parameter.converter);
     });
     node = literalOf(node, parsed.literals.at(-1)!);
-    return node.leaf ??= { methods: [], endpoints: [], missed: UNFINISHED };
+    return node.leaf ??= { methods: EMPTY, endpoints: EMPTY, missed: UNFINISHED };
   }
 }
 
@@ -164,44 +191,77 @@ function missed<T>(walk: Walk<T>, staticLeaf: StaticLeaf<T> | undefined): Match<
   return { kind: 'wrong-method', allow: allowOf([walk.missed, ...walk.missedMore].flatMap((leaf) => leaf.methods)) };
 }
 
-/** The endpoint below `node`, whose own text has been matched up to `at`; `depth` captures have been taken. */
+/**
+ * Where each captured segment begins and ends, by depth: written on the way down, so a branch that is left again needs no undoing.
+ * One pair of lists serves every walk, for none begins before another has ended. Up to eight captures a store finds room.
+ */
+const STARTS = [0, 0, 0, 0, 0, 0, 0, 0];
+const STOPS = [0, 0, 0, 0, 0, 0, 0, 0];
+
+/** The endpoint below `node`, whose own text has been matched up to `at`; `depth` segments have been captured. Goes round while there is one way on. */
 function descend<T>(node: Node<T>, walk: Walk<T>, at: number, depth: number): T | undefined {
   const { path } = walk;
-  if (at === path.length) return endpointOf(node.leaf, walk, depth);
-  const next = childOf(node, path.charCodeAt(at));
-  if (next !== undefined && hasAt(path, next.text, at)) {
-    const endpoint = descend(next, walk, at + next.text.length, depth);
-    if (endpoint !== undefined) return endpoint;
+  while (at < path.length) {
+    const { parameter } = node;
+    const literal = literalAt(node, path, at);
+    if (literal === null) {
+      if (parameter === null) return undefined;
+      if (parameter.next !== null || parameter.converter === CONVERTERS.path) return follow(parameter, walk, at, depth);
+      const end = endOfSegment(walk, at);
+      if (!parameter.converter!.test(path, at, end)) return undefined; // it has been entered for one
+      STARTS[depth] = at;
+      STOPS[depth++] = at = end;
+      node = parameter;
+    } else if (parameter === null) {
+      node = literal;
+      at += literal.text.length;
+    } else {
+      const endpoint = descend(literal, walk, at + literal.text.length, depth);
+      return endpoint === undefined ? follow(parameter, walk, at, depth) : endpoint;
+    }
   }
-  return node.edges === null ? undefined : follow(node.edges, walk, at, depth);
+  return endpointOf(node.leaf, walk, depth);
 }
 
-function childOf<T>({ codes, children }: Node<T>, code: number): Node<T> | undefined {
+/** The one child whose text may come next. */
+function childOf<T>({ only, codes, children }: Node<T>, code: number): Node<T> | undefined {
+  if (only !== null) return only;
   for (let index = 0; index < codes.length; index++) if (codes[index] === code) return children[index];
   return undefined;
 }
 
-/** `path.startsWith(text, at)`, whose first character has been compared: two thirds of the time for texts as short as most are. */
-function hasAt(path: string, text: string, at: number): boolean {
+/** The literal child whose text comes next. */
+function literalAt<T>({ only, codes, children }: Node<T>, path: string, at: number): Node<T> | null {
+  if (only !== null) return hasAt(path, only.text, at, 0) ? only : null;
+  if (codes.length === 0) return null;
+  const code = path.charCodeAt(at);
+  for (let index = 0; index < codes.length; index++) {
+    if (codes[index] === code) return hasAt(path, children[index]!.text, at, 1) ? children[index]! : null;
+  }
+  return null;
+}
+
+/** `path.startsWith(text, at)`, where the characters before `from` are known to: two thirds of the time for texts as short as most are. */
+function hasAt(path: string, text: string, at: number, from: number): boolean {
   if (text.length > SHORT || path.length < at + text.length) return path.startsWith(text, at);
-  for (let index = 1; index < text.length; index++) if (path.charCodeAt(at + index) !== text.charCodeAt(index)) return false;
+  for (let index = from; index < text.length; index++) if (path.charCodeAt(at + index) !== text.charCodeAt(index)) return false;
   return true;
 }
 
 /** Tries the converters of a segment that begins at `at`, the most specific first. */
-function follow<T>(edges: readonly Edge<T>[], walk: Walk<T>, at: number, depth: number): T | undefined {
+function follow<T>(first: Node<T>, walk: Walk<T>, at: number, depth: number): T | undefined {
   const { path } = walk;
   const end = endOfSegment(walk, at);
-  for (let index = 0; index < edges.length; index++) {
-    const edge = edges[index]!;
-    const takesRest = edge.converter === CONVERTERS.path;
+  for (let node: Node<T> | null = first; node !== null; node = node.next) {
+    const converter = node.converter!; // it has been entered for one
+    const takesRest = converter === CONVERTERS.path;
     const stop = takesRest ? path.length : end;
-    if (!edge.converter.test(path, at, stop)) continue;
-    const endpoint = takesRest ? endpointOf(edge.node.leaf, walk, depth + 1) : descend(edge.node, walk, end, depth + 1);
-    if (endpoint === undefined) continue;
+    if (!converter.test(path, at, stop)) continue;
     if (takesRest && path.includes('%', end)) walk.isEscaped = true;
-    walk.captures[depth] = path.slice(at, stop);
-    return endpoint;
+    STARTS[depth] = at;
+    STOPS[depth] = stop;
+    const endpoint = descend(node, walk, stop, depth + 1);
+    if (endpoint !== undefined) return endpoint;
   }
   return undefined;
 }
@@ -220,7 +280,6 @@ function endOfSegment<T>(walk: Walk<T>, at: number): number {
   return slash === -1 ? path.length : slash;
 }
 
-/** Makes room for the captures of an endpoint that is found: at once, for they are filled in from the last. */
 function endpointOf<T>(leaf: Leaf<T> | null, walk: Walk<T>, depth: number): T | undefined {
   if (leaf === null) return undefined;
   const index = indexOfMethod(leaf, walk.method);
@@ -228,8 +287,20 @@ function endpointOf<T>(leaf: Leaf<T> | null, walk: Walk<T>, depth: number): T | 
     walk.miss(leaf);
     return undefined;
   }
-  walk.captures = depth === 1 ? [''] : depth === 2 ? ['', ''] : depth === 3 ? ['', '', ''] : new Array<string>(depth).fill('');
+  walk.depth = depth;
   return leaf.endpoints[index];
+}
+
+/** The segments that a walk has captured. Lists that are written out are made in one go, with room for what is in them. */
+function capturesOf<T>({ path, depth }: Walk<T>): string[] {
+  if (depth === 1) return [captureAt(path, 0)];
+  if (depth === 2) return [captureAt(path, 0), captureAt(path, 1)];
+  if (depth === 3) return [captureAt(path, 0), captureAt(path, 1), captureAt(path, 2)];
+  return Array.from({ length: depth }, (_, index) => captureAt(path, index));
+}
+
+function captureAt(path: string, index: number): string {
+  return path.slice(STARTS[index], STOPS[index]);
 }
 
 function indexOfMethod({ methods }: Leaf<unknown>, method: string): number {
@@ -237,51 +308,61 @@ function indexOfMethod({ methods }: Leaf<unknown>, method: string): number {
   return -1;
 }
 
-/** The node that ends with `text` below `from`, made by splitting where another text shares only its beginning. */
-function literalOf<T>(from: Node<T>, text: string): Node<T> {
-  if (text === '') return from;
-  const index = from.codes.indexOf(text.charCodeAt(0));
-  if (index === -1) {
-    const node = new Node<T>(text);
-    from.codes.push(text.charCodeAt(0));
-    from.children.push(node);
-    return node;
-  }
-  const child = from.children[index]!;
-  let shared = 1;
-  while (shared < text.length && shared < child.text.length && text.charCodeAt(shared) === child.text.charCodeAt(shared)) shared++;
-  if (shared < child.text.length) {
-    const upper = new Node<T>(child.text.slice(0, shared));
-    child.text = child.text.slice(shared);
-    upper.codes = [child.text.charCodeAt(0)];
-    upper.children = [child];
-    from.children[index] = upper;
-    return literalOf(upper, text.slice(shared));
-  }
-  return literalOf(child, text.slice(shared));
+/** The node that ends with what `text` has from `at` on, below `from`; made by splitting where another text shares only its beginning. */
+function literalOf<T>(from: Node<T>, text: string, at = 0): Node<T> {
+  if (at === text.length) return from;
+  const child = childOf(from, text.charCodeAt(at));
+  let shared = 0;
+  while (child !== undefined && at + shared < text.length && shared < child.text.length && text.charCodeAt(at + shared) === child.text.charCodeAt(shared)) shared++;
+  if (child === undefined || shared === 0) return adopt(from, new Node<T>(text.slice(at)));
+  if (shared === child.text.length) return literalOf(child, text, at + shared);
+  const upper = new Node<T>(child.text.slice(0, shared));
+  if (from.only === child) from.only = upper;
+  else from.children = from.children.with(from.children.indexOf(child), upper);
+  child.text = child.text.slice(shared);
+  upper.only = child;
+  return literalOf(upper, text, at + shared);
 }
 
-function edgeOf<T>(node: Node<T>, converter: Converter): Node<T> {
-  const edges = node.edges ??= [];
-  const existing = edges.find((edge) => edge.converter === converter);
-  if (existing !== undefined) return existing.node;
-  const edge = { converter, node: new Node<T>('') };
-  edges.push(edge);
-  edges.sort((left, right) => left.converter.rank - right.converter.rank);
-  return edge.node;
+function adopt<T>(node: Node<T>, child: Node<T>): Node<T> {
+  if (node.only === null && node.children.length === 0) {
+    node.only = child;
+    return child;
+  }
+  if (node.only !== null) {
+    node.codes = [node.only.text.charCodeAt(0)];
+    node.children = [node.only];
+    node.only = null;
+  }
+  node.codes = node.codes.concat(child.text.charCodeAt(0));
+  node.children = node.children.concat(child);
+  return child;
 }
 
-function finish<T>(leaf: Leaf<T>, shared: Map<string, Methods>): void {
-  const get = leaf.methods.indexOf('GET');
-  if (get !== -1 && !leaf.methods.includes('HEAD')) {
-    leaf.methods.push('HEAD');
-    leaf.endpoints.push(leaf.endpoints[get]!);
-  }
-  const key = leaf.methods.join(' ');
-  let same = shared.get(key);
-  if (same === undefined) shared.set(key, same = { methods: leaf.methods, missed: { kind: 'wrong-method', allow: allowOf(leaf.methods) } });
-  leaf.methods = same.methods;
-  leaf.missed = same.missed;
+/** The child that a segment of this converter leads to. */
+function parameterOf<T>(node: Node<T>, converter: Converter): Node<T> {
+  let before: Node<T> | null = null;
+  let after = node.parameter;
+  while (after !== null && after.converter!.rank < converter.rank) [before, after] = [after, after.next];
+  if (after?.converter === converter) return after;
+  const child = new Node<T>('', converter, after);
+  if (before === null) node.parameter = child;
+  else before.next = child;
+  return child;
+}
+
+function finish<T>(leaf: Leaf<T>, final: Map<readonly string[], Methods>): void {
+  let methods = final.get(leaf.methods);
+  if (methods === undefined) final.set(leaf.methods, methods = finalOf(leaf.methods));
+  leaf.methods = methods.methods;
+  leaf.missed = methods.missed;
+  if (methods.get !== -1) leaf.endpoints = leaf.endpoints.concat([leaf.endpoints[methods.get]!]);
+}
+
+function finalOf(given: readonly string[]): Methods {
+  const get = given.includes('HEAD') ? -1 : given.indexOf('GET');
+  const methods = get === -1 ? given : given.concat('HEAD');
+  return { methods, get, missed: { kind: 'wrong-method', allow: allowOf(methods) } };
 }
 
 const ORDER = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'];

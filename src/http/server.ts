@@ -5,16 +5,18 @@
  */
 import { createServer } from 'node:http';
 import { ClientDisconnected, SvcError } from '../errors.ts';
-import { hasNoBody } from './body.ts';
+import { hasNoBody } from './body-source.ts';
 import { BodyDeadlines } from './body-deadlines.ts';
 import { onClientError, refuseSocket } from './client-errors.ts';
 import { connectionOf } from './connection.ts';
 import { BUSY, ConnectionLimits, refusalOf } from './connection-limits.ts';
 import { allowHalfClose } from './half-close.ts';
 import { ReceivedMessage } from './incoming.ts';
+import { LateAnswer } from './late-answer.ts';
 import { USUAL_LIMITS } from './limits.ts';
 import { SentMessage } from './outgoing.ts';
-import { discard, isPieces } from './pieces.ts';
+import { isPieces } from './pieces.ts';
+import { discard } from './pull-pieces.ts';
 import { TransportRequest } from './request.ts';
 import { judgeHead } from './request-head.ts';
 import { USUAL_IDENTITY } from './request-id.ts';
@@ -29,11 +31,12 @@ import type { Logger } from '../log.ts';
 import type { Connection } from './connection.ts';
 import type { ConnectionMeter } from './connection-meter.ts';
 import type { Awaitable } from './contracts.ts';
+import type { Answer } from './late-answer.ts';
 import type { Limits } from './limits.ts';
 import type { Outcome, RequestDefaults } from './request.ts';
 import type { HeadVerdict } from './request-head.ts';
 import type { RequestIdentity } from './request-id.ts';
-import type { Sending } from './send.ts';
+import type { Sending } from './send-pieces.ts';
 import type { SecureTransport } from './tls.ts';
 
 /** What a server serves. */
@@ -52,11 +55,11 @@ export interface ServedApplication {
   /** Counts connections and their requests; undefined where nobody does. */
   readonly connections?: ConnectionMeter | undefined;
   /** Answers. Never throws, never rejects. */
-  handle(req: TransportRequest): Awaitable<HttpResponse>;
+  handle(req: TransportRequest): Answer;
   /** Whether a WebSocket can be opened at a path; undefined where there are none. */
   hasSocketAt?(path: string): boolean;
   /** Answers a request that asks for one: with 101, or any other answer to refuse it. Never throws, never rejects. */
-  upgrade?(req: TransportRequest): Awaitable<HttpResponse>;
+  upgrade?(req: TransportRequest): Answer;
   /** Runs what the request left for afterwards; a promise where that takes time. Never throws, never rejects. */
   finish(req: TransportRequest, outcome: Outcome): Awaitable<void>;
   /** Told of every answer and how long it took to make, in milliseconds. */
@@ -98,10 +101,11 @@ export class HttpServer {
   /** Connections that another process has accepted; undefined as long as there was none. */
   #adopted: Set<Socket> | undefined;
   #whenAlone: (() => void) | undefined;
-  /** One listener for every answer: it finds the request on the answer that it is called for. */
-  readonly #onClose: (this: SentMessage) => void;
+  /** One for every answer: it finds the request on the answer that it is called for. */
+  readonly #onClose = (outgoing: SentMessage): void => this.#closed(outgoing);
   readonly #sending: Sending;
-  readonly #sockets: OpenSockets;
+  /** Made when a request first asks for another protocol: most programs have none. */
+  #sockets: OpenSockets | undefined;
   /** Tells clients that leave from those that have ended their side only. */
   readonly #watchEnd: ReturnType<typeof allowHalfClose>;
 
@@ -109,8 +113,6 @@ export class HttpServer {
   constructor(app: ServedApplication, secure?: SecureTransport) {
     const { clock, log, limits = USUAL_LIMITS, longestRequestMs } = app;
     this.#app = app;
-    const closed = (outgoing: SentMessage): void => this.#closed(outgoing);
-    this.#onClose = function () { closed(this); };
     this.#limits = limits;
     this.#crowd = new ConnectionLimits({ limits, clock, log, meter: app.connections });
     if (longestRequestMs !== undefined) this.#deadlines = new BodyDeadlines(clock, (socket) => onClientError({ code: 'ERR_HTTP_REQUEST_TIMEOUT' }, socket, this.#identity));
@@ -127,24 +129,18 @@ export class HttpServer {
       maxHeaderSize: limits.maxHeaderBytes,
       optimizeEmptyRequests: true,
       requireHostHeader: false, // node:http refuses without a body; see request-head.ts
-      shouldUpgradeCallback: (incoming) => this.#sockets.isAskedFor(incoming), // others are answered as they stand: nobody here speaks another protocol (RFC 9110 §7.8)
+      shouldUpgradeCallback: (incoming) => this.#guard(incoming.socket, () => this.#openSockets().isAskedFor(incoming)) === true, // others are answered as they stand: nobody here speaks another protocol (RFC 9110 §7.8)
     };
     const listener: RequestListener = (incoming, outgoing) => this.#onRequest(incoming, outgoing as SentMessage);
     this.#secure = secure;
     this.#server = secure?.createServer(options, listener) ?? createServer(options, listener);
     this.#server.maxHeadersCount = 0; // beyond it node:http drops fields and says nothing; see request-head.ts
-    this.#server.on('clientError', (error, socket) => onClientError(error, socket as Socket, this.#identity));
-    this.#server.on('connect', (_, socket) => refuseSocket(socket as Socket, 501, this.#identity));
-    this.#sockets = new OpenSockets(app, {
-      begin: (req, incoming) => this.#beginUpgrade(req, incoming),
-      refuse: (req, outgoing, response) => this.#refuseUpgrade(req, outgoing, response),
-      answered: () => this.#leave(),
-      closed: () => this.#leaveSocket(),
-    });
-    this.#server.on('upgrade', (incoming, socket, head) => this.#sockets.onUpgrade(incoming, socket as Socket, head));
+    this.#server.on('clientError', (error, socket) => this.#guard(socket as Socket, () => onClientError(error, socket as Socket, this.#identity)));
+    this.#server.on('connect', (_, socket) => this.#guard(socket as Socket, () => refuseSocket(socket as Socket, 501, this.#identity)));
+    this.#server.on('upgrade', (incoming, socket, head) => this.#guard(socket as Socket, () => this.#openSockets().onUpgrade(incoming, socket as Socket, head)));
     this.#server.on('checkExpectation', (incoming: IncomingMessage, outgoing) => this.#onRequest(incoming, outgoing as SentMessage));
     this.#server.on('checkContinue', (incoming: IncomingMessage, outgoing) => {
-      continueLater(incoming, outgoing);
+      continueLater(incoming as ReceivedMessage, outgoing); // every one of this server is
       this.#onRequest(incoming, outgoing as SentMessage);
     });
     app.connections?.watch(this.#server);
@@ -196,11 +192,11 @@ export class HttpServer {
     if (!this.#server.listening && adopted === undefined) return 0;
     this.#isDraining = true;
     this.#finishEndless();
-    this.#sockets.goAway();
+    this.#sockets?.goAway();
     const closed = adopted === undefined ? new Promise<void>((resolve) => { this.#server.close(() => resolve()); }) : this.#left(adopted);
     const idle = Promise.withResolvers<void>();
     this.#endAll = () => {
-      this.#sockets.terminate();
+      this.#sockets?.terminate();
       this.#secure?.closeAllConnections();
       this.#server.closeAllConnections(); // those that never sent a request hold close() up otherwise
       idle.resolve();
@@ -215,7 +211,7 @@ export class HttpServer {
     await closed;
     this.closeIdle();
     await idle.promise;
-    await this.#sockets.ended();
+    await this.#sockets?.ended();
     return cut;
   }
 
@@ -226,7 +222,7 @@ export class HttpServer {
     if (this.#isIdle) this.#whenIdle?.();
   }
 
-  get #isIdle(): boolean { return this.#inFlight === 0 && this.#sockets.size === 0; }
+  get #isIdle(): boolean { return this.#inFlight === 0 && (this.#sockets === undefined || this.#sockets.size === 0); }
 
   /** Resolves when no adopted connection is left: node:http counts only those that it accepts itself. */
   async #left(adopted: ReadonlySet<Socket>): Promise<void> {
@@ -235,6 +231,17 @@ export class HttpServer {
   }
 
   get #identity(): RequestIdentity { return this.#app.defaults.identity ?? USUAL_IDENTITY; }
+
+  /** What happens on a connection outside of a request. Where it fails, as the first of its kind may when the package has been replaced meanwhile, the connection ends, and not the process. */
+  #guard<T>(socket: Socket, happen: () => T): T | undefined {
+    try {
+      return happen();
+    } catch (error) {
+      this.#app.log.error('server_error', error);
+      socket.destroy();
+      return undefined;
+    }
+  }
 
   #onRequest(incoming: IncomingMessage, outgoing: SentMessage): void {
     const connection = connectionOf(incoming.socket);
@@ -248,7 +255,9 @@ export class HttpServer {
     if (response instanceof HttpResponse) this.#answer(req, incoming, outgoing, response);
     else {
       this.#watchEnd(incoming.socket, connection);
-      void response.then((settled) => this.#answer(req, incoming, outgoing, settled));
+      const answer = (settled: HttpResponse): void => this.#answer(req, incoming, outgoing, settled);
+      if (response instanceof LateAnswer) response.giveTo(answer);
+      else void response.then(answer);
     }
   }
 
@@ -259,7 +268,7 @@ export class HttpServer {
     req.connection = connection;
     req.startedMs = this.#app.clock.monotonicMs();
     outgoing.request = req;
-    outgoing.on('close', this.#onClose);
+    outgoing.onClose = this.#onClose;
     return req;
   }
 
@@ -366,6 +375,15 @@ export class HttpServer {
     if (this.#isDraining && this.#isIdle) setImmediate(() => this.#whenIdle?.());
   }
 
+  #openSockets(): OpenSockets {
+    return this.#sockets ??= new OpenSockets(this.#app, {
+      begin: (req, incoming) => this.#beginUpgrade(req, incoming),
+      refuse: (req, outgoing, response) => this.#refuseUpgrade(req, outgoing, response),
+      answered: () => this.#leave(),
+      closed: () => this.#leaveSocket(),
+    });
+  }
+
   /** A request that asks for a WebSocket. Answers what refuses it before the application sees it. */
   #beginUpgrade(req: TransportRequest, incoming: IncomingMessage): HttpResponse | undefined {
     const connection = connectionOf(incoming.socket);
@@ -397,8 +415,9 @@ export class HttpServer {
  * "100 Continue" when the body is first read, and never before an answer that does without it: a client that waits for it then
  * need not send what nobody wants (RFC 9110 §10.1.1). Whoever reads goes through `_read`, which node:streams calls first.
  */
-function continueLater(incoming: IncomingMessage, outgoing: ServerResponse): void {
+function continueLater(incoming: ReceivedMessage, outgoing: ServerResponse): void {
   const read = incoming._read;
+  incoming.awaitsContinue = true;
   incoming._read = function readAfterContinue(size): void {
     incoming._read = read;
     if (!outgoing.headersSent) outgoing.writeContinue();

@@ -11,6 +11,9 @@ import type { Clock } from '../clock.ts';
 /** How often each is looked at within its limit. */
 const LOOKS = 4;
 
+/** The most bytes that are written at once: what a client has taken of more than that could not be told. */
+export const SLICE_BYTES = 131_072;
+
 interface Reading {
   /** Bytes that the client's side had taken at the last look; -1 when nothing waited for it. */
   taken: number;

@@ -41,9 +41,6 @@ export interface StaticOptions {
   readonly name?: string | undefined;
 }
 
-/** The parameter of a mount's template. */
-export const MOUNT_PARAMETER = 'file';
-
 /** One folder below one path. */
 export class StaticMount {
   readonly name: string | undefined;

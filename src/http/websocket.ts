@@ -26,6 +26,7 @@ import type { TransportRequest } from './request.ts';
 import type { RoomMember, Rooms } from './rooms.ts';
 import type { DeflateAgreement } from './ws-deflate.ts';
 import type { FrameSink } from './ws-frames.ts';
+import type { SpareReaders } from './ws-readers.ts';
 import type { SenderOwner, SenderTerms } from './ws-sender.ts';
 import type { SharedMessage } from './ws-shared.ts';
 
@@ -58,6 +59,7 @@ export interface SocketTerms extends SenderTerms {
   readonly log: Logger;
   readonly rooms: Rooms;
   readonly listener: SocketListener;
+  readonly readers: SpareReaders;
   readonly maxMessageBytes: number;
   /** Between a ping and the next; 0: none. */
   readonly heartbeatMs: number;
@@ -78,10 +80,15 @@ export interface SocketParts {
   readonly context: unknown;
   /** What it was opened with. */
   readonly req: TransportRequest;
-  /** No message will come or go any more, though handlers may still run. One function for many sockets. */
-  readonly onClosed: (socket: WebSocketConnection) => void;
-  /** Everything is over: its stream is closed, and nothing of it runs any more. `failure` is what ended it early. One function for many sockets. */
-  readonly onOver: (socket: WebSocketConnection, failure: unknown) => void;
+  readonly host: SocketHost;
+}
+
+/** Who has opened sockets, and how many of them. */
+export interface SocketHost {
+  /** No message will come or go any more, though handlers may still run. */
+  onClosed(socket: WebSocketConnection): void;
+  /** Everything is over: its stream is closed, and nothing of it runs any more. `failure` is what ended it early. */
+  onOver(socket: WebSocketConnection, failure: unknown): void;
 }
 
 /** What may wait in the inbox before nothing more is read; each message costs some bytes more than it has. */
@@ -102,7 +109,27 @@ interface Waiter {
   reject(error: unknown): void;
 }
 
-const NONE: (string | Buffer)[] = [];
+/** Messages that wait, for a handler or for whoever iterates: made when one does. */
+class Inbox {
+  readonly messages: (string | Buffer)[] = [];
+  bytes = 0;
+  /** Whether messages are taken by iteration. */
+  isIterated = false;
+  waiter: Waiter | undefined;
+}
+
+/** How a socket ends: made when it begins to. */
+class Ending {
+  close: WebSocketClose | undefined;
+  failure: unknown;
+  timer: Disposable | undefined;
+  /** Whether onClose has been called; and whether it has settled. */
+  isTellingClosed = false;
+  isToldClosed = false;
+  /** Whether the stream has closed; and whether that, too, was told. */
+  isGone = false;
+  isOver = false;
+}
 
 const SOCKET: unique symbol = Symbol('websocket');
 interface OwnedStream extends Duplex { [SOCKET]?: WebSocketConnection }
@@ -120,7 +147,10 @@ function onError(): void { /* "close" follows */ }
 let lastPhase = 0;
 let lastPing = 0;
 
-/** A WebSocket as its handlers see it. */
+/**
+ * A WebSocket as its handlers see it. Of many most are idle: what only some need is an object of its own, made when it is
+ * needed (test/bench/websocket.ts: idle).
+ */
 export class WebSocketConnection implements FrameSink, SenderOwner, RoomMember, Beating, AsyncIterable<unknown> {
   /** What its handlers get beside it. @internal */
   readonly context: unknown;
@@ -130,30 +160,17 @@ export class WebSocketConnection implements FrameSink, SenderOwner, RoomMember, 
   readonly protocol: string;
   readonly #stream: OwnedStream;
   readonly #terms: SocketTerms;
-  readonly #reader: FrameReader;
+  readonly #host: SocketHost;
+  /** Undefined while nothing has come that is not read; see {@link SpareReaders}. */
+  #reader: FrameReader | undefined;
   readonly #sender: FrameSender;
-  readonly #onClosed: SocketParts['onClosed'];
-  readonly #onOver: SocketParts['onOver'];
   #state: State = 'open';
-  #close: WebSocketClose | undefined;
-  #failure: unknown;
+  #end: Ending | undefined;
   #holds = 0;
   /** Whether a handler runs. */
   #isBusy = true;
-  /** None of its own as long as nothing waits. */
-  #inbox: (string | Buffer)[] = NONE;
-  #inboxBytes = 0;
-  /** Whether messages are taken by iteration. */
-  #isIterated = false;
-  #waiter: Waiter | undefined;
-  /** Whether onClose has been called; and whether it has settled. */
-  #isTellingClosed = false;
-  #isToldClosed = false;
-  /** Whether the stream has closed; and whether that, too, was told. */
-  #isGone = false;
-  #isOver = false;
+  #inbox: Inbox | undefined;
   #heart: Heartbeat | undefined;
-  #timer: Disposable | undefined;
   #isAlive = true;
   #isPinged = false;
   #quietTicks = 0;
@@ -163,19 +180,19 @@ export class WebSocketConnection implements FrameSink, SenderOwner, RoomMember, 
   #ping: { readonly sentMs: number; readonly payload: Buffer; readonly answer: PromiseWithResolvers<number | undefined> } | undefined;
 
   /** Takes the stream over. Call {@link start} when the handshake has been answered. @internal */
-  constructor(stream: Duplex, terms: SocketTerms, { protocol, deflate, context, req, onClosed, onOver }: SocketParts) {
+  constructor(stream: Duplex, terms: SocketTerms, { protocol, deflate, context, req, host }: SocketParts) {
     this.#stream = stream;
     this.#terms = terms;
     this.protocol = protocol;
     this.context = context;
     this.req = req;
-    this.#onClosed = onClosed;
-    this.#onOver = onOver;
-    const { compression } = terms;
-    const inflater = deflate === undefined ? undefined : new MessageInflater(deflate.clientBits, deflate.clientTakesOver);
-    const deflater = deflate === undefined ? undefined : new MessageDeflater(deflate.serverBits, compression!.level, deflate.serverTakesOver); // agreed upon by these settings
+    this.#host = host;
     const isSocket = stream instanceof NetSocket && !('encrypted' in stream);
-    this.#reader = new FrameReader({ isMasked: true, maxMessageBytes: terms.maxMessageBytes, ownsChunks: isSocket, inflate: inflater === undefined ? undefined : (bytes, most) => inflater.inflate(bytes, most) }, this);
+    if (deflate !== undefined) {
+      const inflater = new MessageInflater(deflate.clientBits, deflate.clientTakesOver);
+      this.#reader = new FrameReader({ isMasked: true, maxMessageBytes: terms.maxMessageBytes, ownsChunks: isSocket, inflate: (bytes, most) => inflater.inflate(bytes, most) }, this);
+    }
+    const deflater = deflate === undefined ? undefined : new MessageDeflater(deflate.serverBits, terms.compression!.level, deflate.serverTakesOver); // agreed upon by these settings
     this.#sender = new FrameSender(stream, terms, this, deflater, isSocket);
     this.#beatTicks = lastPhase = (lastPhase + 1) % TICKS;
     this.#stream[SOCKET] = this;
@@ -183,19 +200,25 @@ export class WebSocketConnection implements FrameSink, SenderOwner, RoomMember, 
 
   /** Begins: `head` has come with the handshake. @internal */
   start(head: Buffer): void {
-    const { clock, heartbeatMs, idleTimeoutMs, listener, meter } = this.#terms;
+    const { clock, heartbeatMs, idleTimeoutMs, meter } = this.#terms;
     meter?.enter();
     const shortest = Math.min(heartbeatMs || Infinity, idleTimeoutMs || Infinity);
     if (shortest !== Infinity) this.#heart = Heartbeat.of(clock, Math.max(1, shortest / TICKS)).add(this);
-    this.#stream.on('data', onData).on('drain', onDrain).on('end', onEnd).on('error', onError).on('close', onClose);
-    if (this.#stream.destroyed) { // its peer has left already: no handler need know
+    const stream = this.#stream;
+    stream.on('drain', onDrain).on('end', onEnd).on('close', onClose);
+    if (stream.listenerCount('error') === 0) stream.on('error', onError); // two of a kind are a list of their own
+    stream.on('data', onData);
+    const isOver = stream.readableEnded; // while its handshake was decided about, when nobody listened
+    if (isOver && head.length === 0) stream.destroy();
+    if (stream.destroyed) { // its peer has left already: no handler need know
       this.#isBusy = false;
-      this.#isTellingClosed = this.#isToldClosed = true;
+      this.#ending.isTellingClosed = this.#ending.isToldClosed = true;
       return this.onStreamClose();
     }
-    this.#run(() => listener.onOpen(this), () => this.#proceed());
+    this.#begin();
     if (head.length > 0) this.receive(Buffer.from(head)); // a copy: it is a part of the chunk that the handshake came in
-    if (this.#holds === 0) this.#stream.resume();
+    if (isOver) onEnd.call(stream);
+    else if (this.#holds === 0) stream.resume();
   }
 
   // ── what handlers call ──
@@ -265,8 +288,8 @@ export class WebSocketConnection implements FrameSink, SenderOwner, RoomMember, 
 
   /** The messages, one after the other; ends with the socket. @throws SvcError `E_WEBSOCKET_ITERATED` when something else takes them already */
   [Symbol.asyncIterator](): AsyncIterator<unknown, undefined> {
-    if (this.#isIterated || this.#terms.listener.onMessage !== undefined) throw new SvcError('E_WEBSOCKET_ITERATED', []);
-    this.#isIterated = true;
+    if (this.#inbox?.isIterated === true || this.#terms.listener.onMessage !== undefined) throw new SvcError('E_WEBSOCKET_ITERATED', []);
+    (this.#inbox ??= new Inbox()).isIterated = true;
     return {
       next: () => this.#take(),
       return: () => { // whoever stops reading parts with the peer
@@ -290,9 +313,12 @@ export class WebSocketConnection implements FrameSink, SenderOwner, RoomMember, 
   receive(chunk: Buffer): void {
     this.#isAlive = true;
     this.#terms.meter?.bytesIn.add(chunk.length);
+    if (this.#end?.isGone === true) return;
+    const reader = this.#reader ??= this.#terms.readers.take(this, this.#sender.canReuse);
     this.#sender.hold();
-    this.#reader.push(chunk);
+    reader.push(chunk);
     this.#sender.flush();
+    this.#letReaderGo(reader);
   }
 
   /** @internal */
@@ -334,10 +360,11 @@ export class WebSocketConnection implements FrameSink, SenderOwner, RoomMember, 
 
   /** @internal */
   onStreamClose(): void {
-    this.#reader.end();
-    this.#isGone = true;
+    this.#reader?.end();
+    this.#reader = undefined;
+    this.#ending.isGone = true;
     this.#closed({ code: CLOSE.abnormal, reason: '', wasClean: false });
-    this.#timer?.[Symbol.dispose]();
+    this.#ending.timer?.[Symbol.dispose]();
     this.#leaveForGood();
   }
 
@@ -392,13 +419,16 @@ export class WebSocketConnection implements FrameSink, SenderOwner, RoomMember, 
     this.#quietTicks = 0;
     this.#terms.meter?.messagesIn.add(1);
     if (this.#state !== 'open') return; // §7.1.6: nothing that comes behind our close frame is handled
-    if (this.#isBusy || this.#isIterated) {
-      if (this.#inbox === NONE) this.#inbox = [];
-      this.#inbox.push(this.#waiter === undefined && typeof data !== 'string' && 2 * data.length < data.buffer.byteLength ? copyOf(data) : data); // one byte that waits must not hold all of its chunk
-      this.#inboxBytes += bytes + MESSAGE_COST;
-      if (this.#waiter !== undefined) this.#proceed();
-      else if (this.#inboxBytes > INBOX_BYTES) this.#hold(HOLD.inbox, true);
-    } else this.#handle(data);
+    if (this.#isBusy || this.#inbox?.isIterated === true) this.#keep(data, bytes);
+    else this.#handle(data);
+  }
+
+  #keep(data: string | Buffer, bytes: number): void {
+    const inbox = this.#inbox ??= new Inbox();
+    inbox.messages.push(inbox.waiter === undefined && typeof data !== 'string' && 2 * data.length < data.buffer.byteLength ? copyOf(data) : data); // one byte that waits must not hold all of its chunk
+    inbox.bytes += bytes + MESSAGE_COST;
+    if (inbox.waiter !== undefined) this.#proceed();
+    else if (inbox.bytes > INBOX_BYTES) this.#hold(HOLD.inbox, true);
   }
 
   #handle(data: string | Buffer): void {
@@ -409,6 +439,16 @@ export class WebSocketConnection implements FrameSink, SenderOwner, RoomMember, 
       if (!isThenable(running)) return;
       this.#isBusy = true;
       running.then(() => this.#settled(), (error: unknown) => this.#failed(error, () => this.#settled()));
+    } catch (error) {
+      this.#failed(error, () => this.#settled());
+    }
+  }
+
+  #begin(): void {
+    try {
+      const running = this.#terms.listener.onOpen(this);
+      if (isThenable(running)) running.then(() => this.#settled(), (error: unknown) => this.#failed(error, () => this.#settled()));
+      else this.#settled();
     } catch (error) {
       this.#failed(error, () => this.#settled());
     }
@@ -458,7 +498,7 @@ export class WebSocketConnection implements FrameSink, SenderOwner, RoomMember, 
 
   /** Nobody handles it: the socket closes. */
   #giveUp(error: unknown): void {
-    this.#failure ??= error;
+    this.#ending.failure ??= error;
     const close = closeFor(error);
     if (close.code === CLOSE.internalError) this.#terms.onUnhandled(error, this.req);
     if (this.#state === 'open') this.#sayClose(close.code, close.reason);
@@ -466,40 +506,33 @@ export class WebSocketConnection implements FrameSink, SenderOwner, RoomMember, 
 
   /** What waits, as far as somebody takes it; then the end. */
   #proceed(): void {
-    while (!this.#isBusy && !this.#isIterated && this.#inbox.length > 0) this.#handle(this.#shift());
-    while (this.#waiter !== undefined && this.#inbox.length > 0) this.#answer(this.#waiter);
-    if (this.#inboxBytes <= INBOX_BYTES / 2) this.#hold(HOLD.inbox, false);
-    if (this.#close === undefined || (this.#inbox.length > 0 && !this.#isIterated)) return;
-    if (this.#waiter !== undefined) this.#settle(this.#waiter, { done: true, value: undefined });
+    const inbox = this.#inbox;
+    if (inbox !== undefined) {
+      while (!this.#isBusy && !inbox.isIterated && inbox.messages.length > 0) this.#handle(shift(inbox));
+      while (inbox.waiter !== undefined && inbox.messages.length > 0) this.#answer(inbox, inbox.waiter);
+      if (inbox.bytes <= INBOX_BYTES / 2) this.#hold(HOLD.inbox, false);
+    }
+    if (this.#end?.close === undefined || (inbox !== undefined && inbox.messages.length > 0 && !inbox.isIterated)) return;
+    if (inbox !== undefined) settle(inbox, { done: true, value: undefined });
     if (!this.#isBusy) this.#tellClosed();
   }
 
-  #shift(): string | Buffer {
-    const data = this.#inbox.shift()!;
-    this.#inboxBytes -= (typeof data === 'string' ? 2 : 1) * data.length + MESSAGE_COST;
-    return data;
-  }
-
   #take(): Promise<IteratorResult<unknown, undefined>> {
-    if (this.#waiter !== undefined) return Promise.reject(new SvcError('E_WEBSOCKET_ITERATED', [])); // one message is awaited already
+    const inbox = this.#inbox!; // whoever iterates has made it
+    if (inbox.waiter !== undefined) return Promise.reject(new SvcError('E_WEBSOCKET_ITERATED', [])); // one message is awaited already
     return new Promise((resolve, reject) => {
-      this.#waiter = { resolve, reject };
+      inbox.waiter = { resolve, reject };
       this.#proceed();
     });
   }
 
-  #answer(waiter: Waiter): void {
+  #answer(inbox: Inbox, waiter: Waiter): void {
     try {
-      this.#settle(waiter, { done: false, value: this.#terms.listener.decode(this.#shift()) });
+      settle(inbox, { done: false, value: this.#terms.listener.decode(shift(inbox)) });
     } catch (error) {
-      this.#waiter = undefined;
+      inbox.waiter = undefined;
       waiter.reject(error);
     }
-  }
-
-  #settle(waiter: Waiter, result: IteratorResult<unknown, undefined>): void {
-    this.#waiter = undefined;
-    waiter.resolve(result);
   }
 
   #hold(why: number, isHeld: boolean): void {
@@ -508,7 +541,7 @@ export class WebSocketConnection implements FrameSink, SenderOwner, RoomMember, 
     this.#holds = isHeld ? before | why : before & ~why;
     if ((before === 0) === (this.#holds === 0)) return;
     if (this.#holds !== 0) {
-      this.#reader.stop();
+      (this.#reader ??= this.#terms.readers.take(this, this.#sender.canReuse)).stop();
       this.#stream.pause();
     } else this.#read();
   }
@@ -516,37 +549,53 @@ export class WebSocketConnection implements FrameSink, SenderOwner, RoomMember, 
   /** Goes on reading: what was left of the last chunk first. */
   #read(): void {
     this.#sender.hold();
-    this.#reader.resume();
+    const reader = this.#reader;
+    reader?.resume();
     this.#sender.flush();
+    if (reader !== undefined) this.#letReaderGo(reader);
     if (this.#holds === 0) this.#stream.resume();
+  }
+
+  /**
+   * When nothing is left of what has come, whoever reads next may have the reader, but for one that inflates. Once: a stream in
+   * memory may be answered within flush(), and then the answer has been read with it, and it is another socket's, perhaps.
+   */
+  #letReaderGo(reader: FrameReader): void {
+    if (this.#reader !== reader || !reader.isAtRest || reader.inflates) return;
+    this.#reader = undefined;
+    this.#terms.readers.give(reader);
   }
 
   // ── the end ──
 
+  get #ending(): Ending { return this.#end ??= new Ending(); }
+
   #sayClose(code: number, reason: string): void {
+    const inbox = this.#inbox;
     this.#state = 'closing';
-    this.#close = { code, reason, wasClean: false }; // until the peer has agreed
-    this.#timer = this.#terms.clock.after(this.#terms.closeTimeoutMs, () => this.terminate());
-    this.#inbox = NONE;
-    this.#inboxBytes = this.#holds = 0;
+    this.#ending.close = { code, reason, wasClean: false }; // until the peer has agreed
+    this.#ending.timer = this.#terms.clock.after(this.#terms.closeTimeoutMs, () => this.terminate());
+    if (inbox !== undefined) inbox.messages.length = inbox.bytes = 0;
+    this.#holds = 0;
     this.#leave();
     this.#sender.sendControl(OPCODE.close, closePayload(code, reason));
     this.#sender.flush();
-    if (this.#waiter !== undefined) this.#settle(this.#waiter, { done: true, value: undefined });
+    if (inbox !== undefined) settle(inbox, { done: true, value: undefined });
     queueMicrotask(() => { if (this.#state === 'closing') this.#read(); }); // up to its close frame; not now, for we may be within a message
   }
 
   /** No message will come any more. */
   #closed(close: WebSocketClose): void {
     if (this.#state === 'closed') return;
-    this.#close = this.#state === 'closing' && this.#close !== undefined ? { ...this.#close, wasClean: close.wasClean } : close;
+    const said = this.#state === 'closing' ? this.#ending.close : undefined;
+    const how = this.#ending.close = said === undefined ? close : { ...said, wasClean: close.wasClean };
     this.#state = 'closed';
     this.#holds = 0;
     this.#leave();
     this.#sender.end();
     this.#ping?.answer.resolve(undefined);
-    this.#terms.meter?.leave(this.#close.code);
-    this.#onClosed(this);
+    this.#terms.meter?.leave(how.code);
+    this.#host.onClosed(this);
     this.#proceed();
   }
 
@@ -559,28 +608,44 @@ export class WebSocketConnection implements FrameSink, SenderOwner, RoomMember, 
 
   /** Both have said what there was to say. The server ends the connection first (§7.1.1). */
   #endStream(): void {
-    this.#timer?.[Symbol.dispose]();
+    const ending = this.#ending;
+    ending.timer?.[Symbol.dispose]();
     if (this.#stream.destroyed) return;
     this.#stream.end();
     this.#stream.resume(); // up to the end of its side
-    this.#timer = this.#terms.clock.after(LINGER_MS, () => this.terminate());
+    ending.timer = this.#terms.clock.after(LINGER_MS, () => this.terminate());
   }
 
   #tellClosed(): void {
-    if (this.#isTellingClosed || this.#state !== 'closed') return;
-    this.#isTellingClosed = true;
-    const close = this.#close!; // it is closed
+    const ending = this.#ending;
+    if (ending.isTellingClosed || this.#state !== 'closed') return;
+    ending.isTellingClosed = true;
+    const close = ending.close!; // it is closed
     this.#run(() => this.#terms.listener.onClose(this, close), () => {
-      this.#isToldClosed = true;
+      ending.isToldClosed = true;
       this.#leaveForGood();
     });
   }
 
   #leaveForGood(): void {
-    if (!this.#isToldClosed || !this.#isGone || this.#isOver) return;
-    this.#isOver = true;
-    this.#onOver(this, this.#failure ?? (this.#close!.wasClean ? undefined : new ClientDisconnected())); // told how
+    const ending = this.#ending;
+    if (!ending.isToldClosed || !ending.isGone || ending.isOver) return;
+    ending.isOver = true;
+    this.#host.onOver(this, ending.failure ?? (ending.close!.wasClean ? undefined : new ClientDisconnected())); // told how
   }
+}
+
+function shift(inbox: Inbox): string | Buffer {
+  const data = inbox.messages.shift()!;
+  inbox.bytes -= (typeof data === 'string' ? 2 : 1) * data.length + MESSAGE_COST;
+  return data;
+}
+
+/** Answers whoever waits for a message, if anybody does. */
+function settle(inbox: Inbox, result: IteratorResult<unknown, undefined>): void {
+  const { waiter } = inbox;
+  inbox.waiter = undefined;
+  waiter?.resolve(result);
 }
 
 const EMPTY: Buffer = Buffer.alloc(0);

@@ -13,8 +13,20 @@ let slab: Buffer = Buffer.allocUnsafeSlow(SLAB_BYTES);
 let end = 0;
 let owner: Batch | undefined;
 
+/** More batches than these that nobody writes to are let go of. */
+const MOST_SPARE = 64;
+const spare: Batch[] = [];
+
 /** What one socket has written and not sent. */
 export class Batch {
+  /** One for a socket that writes: those that do not have none (test/bench/websocket.ts: idle). */
+  static take(): Batch { return spare.pop() ?? new Batch(); }
+
+  /** Takes one back whose pieces have been taken. */
+  static give(batch: Batch): void {
+    if (spare.length < MOST_SPARE) spare.push(batch);
+  }
+
   /** None of its own as long as there is none. */
   #pieces: Buffer[] = NONE;
   #start = 0;

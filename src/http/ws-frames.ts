@@ -64,11 +64,11 @@ const NOTHING: Buffer = Buffer.alloc(0);
 
 /** Reads frames out of chunks, however they are cut. */
 export class FrameReader {
-  readonly #sink: FrameSink;
+  #sink: FrameSink;
   readonly #isMasked: boolean;
   readonly #maxMessageBytes: number;
   readonly #inflate: FrameReaderOptions['inflate'];
-  readonly #ownsChunks: boolean;
+  #ownsChunks: boolean;
   #state: () => boolean = this.#header;
   #chunk: Buffer = NOTHING;
   #at = 0;
@@ -105,6 +105,21 @@ export class FrameReader {
 
   /** Whether nothing is read any more: the peer has closed, or broken the protocol. */
   get isOver(): boolean { return this.#isOver; }
+
+  /** Whether it takes compression off: then what it has read says how to read what follows. */
+  get inflates(): boolean { return this.#inflate !== undefined; }
+
+  /** Whether it is between two messages and knows nothing of what has come: whoever has it next finds it like new. */
+  get isAtRest(): boolean {
+    return this.#state === this.#header && this.#messageOpcode === 0 && this.#gatheredBytes === 0 && !this.#isStopped && !this.#isReading && !this.#isOver;
+  }
+
+  /** Goes on for somebody else, at rest; `ownsChunks` as in its options. */
+  serve(sink: FrameSink, ownsChunks: boolean): this {
+    this.#sink = sink;
+    this.#ownsChunks = ownsChunks;
+    return this;
+  }
 
   /** Reads what can be read, and keeps the rest. */
   push(chunk: Buffer): void {

@@ -25,6 +25,7 @@ export interface Handshake {
 }
 
 const VERSION = '13';
+const NONE: readonly string[] = Object.freeze([]);
 /** §1.3 */
 const GUID = '258EAFA5-E914-47DA-95CA-C5AB0DC85B11';
 /** 16 bytes in base64. */
@@ -43,7 +44,8 @@ export function asksForWebSocket({ method, httpVersionMajor, httpVersionMinor, r
   if (method !== 'GET' || httpVersionMajor !== 1 || httpVersionMinor < 1) return false;
   if (findField(rawHeaders, 'transfer-encoding') !== undefined || (findField(rawHeaders, 'content-length') ?? '0') !== '0') return false;
   for (let index = 0; index < rawHeaders.length; index += 2) {
-    if (rawHeaders[index]!.toLowerCase() === 'upgrade' && hasToken(rawHeaders[index + 1]!, 'websocket')) return true;
+    const name = rawHeaders[index]!;
+    if (name.length === 7 && name.toLowerCase() === 'upgrade' && hasToken(rawHeaders[index + 1]!, 'websocket')) return true;
   }
   return false;
 }
@@ -72,7 +74,7 @@ function upgradeRequired(detail: string): HTTPException {
 
 /** Tokens, each once (§4.1 item 10). @throws HTTPException 400 */
 function readProtocols(field: string | undefined): readonly string[] {
-  if (field === undefined) return [];
+  if (field === undefined) return NONE;
   const protocols = field.split(',').map((part) => part.trim());
   if (!protocols.every(isToken) || new Set(protocols).size < protocols.length) throw new HTTPException(400, 'Sec-WebSocket-Protocol is not a list of tokens, each once');
   return protocols;
@@ -80,7 +82,7 @@ function readProtocols(field: string | undefined): readonly string[] {
 
 /** Whether a list of tokens has this one, given in lower case. */
 function hasToken(list: string, token: string): boolean {
-  return list.toLowerCase().split(',').some((part) => part.trim() === token);
+  return list === token || list.toLowerCase().split(',').some((part) => part.trim() === token);
 }
 
 /** The value of `Sec-WebSocket-Accept` for a key (§4.2.2 item 5.4). */

@@ -46,6 +46,26 @@ const FRAME_COST = 128;
 /** Places of frames that have gone are let go of when they are this many, and more than are left. */
 const MOST_EMPTY = 64;
 
+/** What waits for a client that does not take it at once: made when something does, for of many sockets most are idle. */
+class Backlog {
+  /** Frames that wait for the stream, from `first` on; undefined while none does. */
+  queue: Buffer[] | undefined;
+  first = 0;
+  bytes = 0;
+  /** The answer to the newest ping, while others wait: older ones need none (RFC 6455 §5.5.3). */
+  pong: Buffer | undefined;
+  /** A ping that was asked for while others wait: without it a client would be gone that was never asked. */
+  ping: Buffer | undefined;
+  /** A close frame that others kept waiting. */
+  close: Buffer | undefined;
+  isHigh = false;
+  waiters: (() => void)[] | undefined;
+
+  get isEmpty(): boolean {
+    return this.queue === undefined && this.waiters === undefined && !this.isHigh && this.pong === undefined && this.ping === undefined && this.close === undefined;
+  }
+}
+
 /** Sends the frames of one connection. */
 export class FrameSender {
   readonly #stream: Duplex;
@@ -53,41 +73,37 @@ export class FrameSender {
   readonly #owner: SenderOwner;
   readonly #deflater: MessageDeflater | undefined;
   /** Whether a piece of memory that was written can be used again: a socket's, once nothing waits. */
-  readonly #canReuse: boolean;
-  readonly #batch: Batch = new Batch();
+  readonly canReuse: boolean;
+  /** Undefined while nothing is being written. */
+  #batch: Batch | undefined;
+  #backlog: Backlog | undefined;
   #isScheduled = false;
   #isHeld = false;
   #isOver = false;
-  /** Frames that wait for the stream, from #first on; undefined while none does. */
-  #queue: Buffer[] | undefined;
-  #first = 0;
-  #queueBytes = 0;
-  /** The answer to the newest ping, while others wait: older ones need none (RFC 6455 §5.5.3). */
-  #pong: Buffer | undefined;
-  /** A ping that was asked for while others wait: without it a client would be gone that was never asked. */
-  #ping: Buffer | undefined;
-  /** A close frame that others kept waiting. */
-  #close: Buffer | undefined;
-  #isHigh = false;
-  #waiters: (() => void)[] | undefined;
 
   constructor(stream: Duplex, terms: SenderTerms, owner: SenderOwner, deflater: MessageDeflater | undefined, canReuse: boolean) {
     this.#stream = stream;
     this.#terms = terms;
     this.#owner = owner;
     this.#deflater = deflater;
-    this.#canReuse = canReuse;
+    this.canReuse = canReuse;
   }
 
   /** Bytes that the kernel has not taken. */
-  get bufferedAmount(): number { return this.#batch.bytes + this.#queueBytes + this.#stream.writableLength; }
+  get bufferedAmount(): number { return this.#batchBytes + (this.#backlog?.bytes ?? 0) + this.#stream.writableLength; }
+
+  get #batchBytes(): number { return this.#batch === undefined ? 0 : this.#batch.bytes; }
+
+  /** What is written to: given back when it has been sent. */
+  get #open(): Batch { return this.#batch ??= Batch.take(); }
 
   /** Sends nothing more, and forgets what waits; but not a close frame: whoever has closed, too, wants nothing of what is before it. */
   end(): void {
     this.flush();
-    if (this.#close !== undefined && this.#queue !== undefined) {
+    const backlog = this.#backlog;
+    if (backlog?.close !== undefined && backlog.queue !== undefined) {
       this.#forgetQueue();
-      this.#batch.add(this.#close);
+      this.#open.add(backlog.close);
       this.flush();
     }
     this.#isOver = true;
@@ -104,7 +120,7 @@ export class FrameSender {
     if (this.#deflater !== undefined && text.length >= compression!.thresholdBytes) return this.#sendDeflated(OPCODE.text, Buffer.from(text, 'utf8'));
     this.#terms.meter?.messagesOut.add(1);
     if (this.#isBlocked()) return this.#mustWait(encodeFrame(OPCODE.text, text));
-    if (text.length > SHORT_CHARACTERS) this.#batch.add(encodeFrame(OPCODE.text, text));
+    if (text.length > SHORT_CHARACTERS) this.#open.add(encodeFrame(OPCODE.text, text));
     else this.#writeShortText(text);
     this.#wrote();
   }
@@ -128,7 +144,7 @@ export class FrameSender {
     const frame = deflated ?? message.plain;
     if (this.#isBlocked()) this.#wait(frame);
     else {
-      this.#batch.add(frame);
+      this.#open.add(frame);
       this.#wrote();
     }
   }
@@ -138,24 +154,33 @@ export class FrameSender {
     const frame = encodeFrame(opcode, payload);
     if (this.#isOver) return;
     if (!this.#isBlocked()) {
-      this.#batch.add(frame);
+      this.#open.add(frame);
       this.#wrote();
-    } else if (opcode === OPCODE.pong) this.#pong = frame;
-    else if (opcode === OPCODE.ping) this.#ping = frame;
-    else if (opcode === OPCODE.close) this.#enqueue(this.#close = frame);
+      return;
+    }
+    const backlog = this.#backlog ??= new Backlog();
+    if (opcode === OPCODE.pong) backlog.pong = frame;
+    else if (opcode === OPCODE.ping) backlog.ping = frame;
+    else if (opcode === OPCODE.close) this.#enqueue(backlog.close = frame);
   }
 
   /** Writes what has been sent in this turn. */
   flush(): void {
     this.#isHeld = false;
     const stream = this.#stream;
-    if (this.#batch.bytes === 0 || stream.destroyed || stream.writableEnded) return;
-    this.#terms.meter?.bytesOut.add(this.#batch.bytes);
-    const one = this.#batch.takeOne();
-    if (one === undefined) this.#writeAll(this.#batch.take());
-    else {
+    const batch = this.#batch;
+    if (batch === undefined || batch.bytes === 0 || stream.destroyed || stream.writableEnded) return;
+    this.#terms.meter?.bytesOut.add(batch.bytes);
+    const one = batch.takeOne();
+    this.#batch = undefined; // before anything is written: a stream in memory may be answered within write(), and that answer is another batch
+    if (one === undefined) {
+      const pieces = batch.take();
+      Batch.give(batch);
+      this.#writeAll(pieces);
+    } else {
+      Batch.give(batch);
       stream.write(one);
-      if (this.#canReuse && stream.writableLength === 0) Batch.release(one);
+      if (this.canReuse && stream.writableLength === 0) Batch.release(one);
     }
     if (stream.writableLength > 0) this.#feel();
   }
@@ -163,24 +188,27 @@ export class FrameSender {
   /** The stream takes more. */
   onDrain(): void {
     const stream = this.#stream;
+    const backlog = this.#backlog;
+    if (backlog === undefined) return;
     if (!stream.writableNeedDrain) {
-      if (this.#pong !== undefined) this.#batch.add(this.#pong);
-      if (this.#ping !== undefined) this.#batch.add(this.#ping);
-      this.#pong = this.#ping = undefined;
+      if (backlog.pong !== undefined) this.#open.add(backlog.pong);
+      if (backlog.ping !== undefined) this.#open.add(backlog.ping);
+      backlog.pong = backlog.ping = undefined;
     }
     do {
-      this.#takeFromQueue();
+      this.#takeFromQueue(backlog);
       this.flush();
-    } while (this.#queue !== undefined && !stream.writableNeedDrain && !stream.destroyed);
+    } while (backlog.queue !== undefined && !stream.writableNeedDrain && !stream.destroyed);
     this.#feel();
     if (this.bufferedAmount < HIGH_WATER_BYTES) this.#release();
+    if (backlog.isEmpty) this.#backlog = undefined;
   }
 
   /** Resolves when less waits than a client should have open, or when nothing is sent any more. */
   drain(): Promise<void> {
     this.flush();
     if (this.#isOver || this.bufferedAmount < HIGH_WATER_BYTES) return Promise.resolve();
-    return new Promise((resolve) => { (this.#waiters ??= []).push(resolve); });
+    return new Promise((resolve) => { ((this.#backlog ??= new Backlog()).waiters ??= []).push(resolve); });
   }
 
   /** What waits is not worth being sent any more. */
@@ -200,7 +228,7 @@ export class FrameSender {
       frame.set(bytes, writeFrameHead(frame, 0, first, length));
       return this.#mustWait(frame);
     }
-    const batch = this.#batch;
+    const batch = this.#open;
     const isShort = length <= SHORT_BYTES;
     let at = batch.reserve(isShort ? length + 4 : 10);
     at = writeFrameHead(batch.memory, at, first, length);
@@ -212,7 +240,7 @@ export class FrameSender {
 
   /** The size of the head is known when the text has been written: as short as its characters, unless some take more bytes. */
   #writeShortText(text: string): void {
-    const batch = this.#batch;
+    const batch = this.#open;
     const at = batch.reserve(3 * text.length + 4);
     const { memory } = batch;
     const guessed = at + frameHeadBytes(text.length);
@@ -225,7 +253,7 @@ export class FrameSender {
 
   /** Something has been added to the batch. */
   #wrote(): void {
-    if (this.#batch.bytes >= HIGH_WATER_BYTES) {
+    if (this.#batchBytes >= HIGH_WATER_BYTES) {
       const isHeld = this.#isHeld;
       this.flush();
       this.#isHeld = isHeld;
@@ -251,7 +279,7 @@ export class FrameSender {
 
   /** Whether what comes now has to wait. What was sent before goes first. */
   #isBlocked(): boolean {
-    if (this.#queue !== undefined) return true;
+    if (this.#backlog?.queue !== undefined) return true;
     return this.#stream.writableNeedDrain;
   }
 
@@ -269,7 +297,7 @@ export class FrameSender {
         return true;
       }
       if (slowConsumer === 'drop-oldest') {
-        while (this.#queue !== undefined && this.#cost(frame) > maxBufferedBytes) this.#drop();
+        while (this.#backlog?.queue !== undefined && this.#cost(frame) > maxBufferedBytes) this.#drop(this.#backlog);
       }
       if (this.#cost(frame) > maxBufferedBytes) {
         meter?.dropped.add(1);
@@ -282,59 +310,64 @@ export class FrameSender {
 
   /** What waits, memory for its administration included, with one frame more. */
   #cost(frame: Buffer): number {
-    const count = this.#queue === undefined ? 0 : this.#queue.length - this.#first;
+    const backlog = this.#backlog;
+    const count = backlog?.queue === undefined ? 0 : backlog.queue.length - backlog.first;
     return this.bufferedAmount + frame.length + (count + 1) * FRAME_COST;
   }
 
   #enqueue(frame: Buffer): void {
     this.flush(); // what was sent before
-    (this.#queue ??= []).push(frame);
-    this.#queueBytes += frame.length;
+    const backlog = this.#backlog ??= new Backlog();
+    (backlog.queue ??= []).push(frame);
+    backlog.bytes += frame.length;
     this.#feel();
   }
 
-  #takeFromQueue(): void {
-    const queue = this.#queue;
+  #takeFromQueue(backlog: Backlog): void {
+    const { queue } = backlog;
     if (queue === undefined) return;
-    while (this.#first < queue.length && this.#stream.writableLength + this.#batch.bytes < HIGH_WATER_BYTES) this.#batch.add(this.#shift(queue));
-    if (this.#first === queue.length) this.#forgetQueue();
+    while (backlog.first < queue.length && this.#stream.writableLength + this.#batchBytes < HIGH_WATER_BYTES) this.#open.add(shift(backlog, queue));
+    if (backlog.first === queue.length) this.#forgetQueue();
   }
 
-  #drop(): void {
-    const queue = this.#queue!;
-    this.#shift(queue);
+  #drop(backlog: Backlog): void {
+    const queue = backlog.queue!; // asked before
+    shift(backlog, queue);
     this.#terms.meter?.dropped.add(1);
-    if (this.#first === queue.length) this.#forgetQueue();
-  }
-
-  #shift(queue: Buffer[]): Buffer {
-    const frame = queue[this.#first]!;
-    queue[this.#first++] = EMPTY; // lets go of its memory
-    this.#queueBytes -= frame.length;
-    if (this.#first > MOST_EMPTY && 2 * this.#first > queue.length) {
-      queue.splice(0, this.#first);
-      this.#first = 0;
-    }
-    return frame;
+    if (backlog.first === queue.length) this.#forgetQueue();
   }
 
   #forgetQueue(): void {
-    this.#queue = undefined;
-    this.#first = this.#queueBytes = 0;
+    const backlog = this.#backlog;
+    if (backlog === undefined) return;
+    backlog.queue = undefined;
+    backlog.first = backlog.bytes = 0;
   }
 
   #feel(): void {
     const isHigh = this.bufferedAmount >= Math.max(HIGH_WATER_BYTES, this.#terms.maxBufferedBytes / 2);
-    if (isHigh === this.#isHigh) return;
-    this.#isHigh = isHigh;
+    if (isHigh === (this.#backlog?.isHigh ?? false)) return;
+    (this.#backlog ??= new Backlog()).isHigh = isHigh;
     this.#owner.onPressure(isHigh);
   }
 
   #release(): void {
-    const waiters = this.#waiters;
-    this.#waiters = undefined;
-    waiters?.forEach((resolve) => resolve());
+    const waiters = this.#backlog?.waiters;
+    if (waiters === undefined) return;
+    this.#backlog!.waiters = undefined; // it has just been there
+    for (const resolve of waiters) resolve();
   }
+}
+
+function shift(backlog: Backlog, queue: Buffer[]): Buffer {
+  const frame = queue[backlog.first]!;
+  queue[backlog.first++] = EMPTY; // lets go of its memory
+  backlog.bytes -= frame.length;
+  if (backlog.first > MOST_EMPTY && 2 * backlog.first > queue.length) {
+    queue.splice(0, backlog.first);
+    backlog.first = 0;
+  }
+  return frame;
 }
 
 const EMPTY: Buffer = Buffer.alloc(0);

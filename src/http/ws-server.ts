@@ -18,8 +18,9 @@ import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Clock } from '../clock.ts';
 import type { Awaitable } from './contracts.ts';
+import type { Answer } from './late-answer.ts';
 import type { Incoming, Outcome, Outgoing, RequestDefaults } from './request.ts';
-import type { SocketParts, WebSocketConnection } from './websocket.ts';
+import type { SocketHost, WebSocketConnection } from './websocket.ts';
 
 /** What a server serves, as far as sockets need it. */
 export interface SocketApplication {
@@ -27,7 +28,7 @@ export interface SocketApplication {
   readonly clock: Clock;
   readonly securesCookies: boolean;
   hasSocketAt?(path: string): boolean;
-  upgrade?(req: TransportRequest): Awaitable<HttpResponse>;
+  upgrade?(req: TransportRequest): Answer;
   finish(req: TransportRequest, outcome: Outcome): Awaitable<void>;
   count(req: TransportRequest, response: HttpResponse, durationMs: number): void;
 }
@@ -38,43 +39,46 @@ export interface UpgradeHost {
   begin(req: TransportRequest, incoming: IncomingMessage): HttpResponse | undefined;
   /** Sends an ordinary answer, the last of its connection. */
   refuse(req: TransportRequest, outgoing: SentMessage, response: HttpResponse): void;
-  /** A request that has begun is answered. */
+  /** A request that has begun is answered: its socket is open, or the last byte of another answer is out. */
   answered(): void;
   /** A socket is gone. */
   closed(): void;
 }
 
-/** What of a request an open socket keeps: no stream, for a handshake has no body, and one would cost more than all the rest. */
-class UpgradeIncoming {
+/** Texts that most handshakes have: one of each for all open sockets, which keep their fields. */
+const USUAL_TEXTS: ReadonlyMap<string, string> = new Map([
+  'Host', 'Connection', 'Upgrade', 'websocket', 'Sec-WebSocket-Version', '13', 'Sec-WebSocket-Key', 'Sec-WebSocket-Extensions', 'Sec-WebSocket-Protocol', 'Origin',
+  'User-Agent', 'Accept-Encoding', 'Accept-Language', 'Cache-Control', 'no-cache', 'Pragma', 'Cookie', 'Authorization', 'permessage-deflate; client_max_window_bits', 'gzip, deflate, br, zstd',
+].map((text) => [text, text]));
+
+/**
+ * What of a request an open socket keeps, and its answer as the request sees it: over when the socket is. No streams, for a
+ * handshake has no body, and one of node:http's would cost more than all the rest.
+ */
+class UpgradeExchange implements Outgoing {
   readonly url: string | undefined;
-  readonly httpVersionMinor: number;
   readonly rawHeaders: readonly string[];
   readonly socket: Socket;
+  writableFinished = false;
+  destroyed = false;
+  #listeners: (() => void)[] | undefined;
   declare readonly method: string;
+  declare readonly httpVersionMinor: number;
   declare readonly complete: boolean;
   declare readonly readableEnded: boolean;
 
   static {
-    Object.assign(this.prototype, { method: 'GET', complete: true, readableEnded: true });
+    Object.assign(this.prototype, { method: 'GET', httpVersionMinor: 1, complete: true, readableEnded: true }); // see asksForWebSocket()
   }
 
-  private constructor({ url, httpVersionMinor, rawHeaders, socket }: IncomingMessage) {
+  constructor({ url, rawHeaders, socket }: IncomingMessage) {
     this.url = url;
-    this.httpVersionMinor = httpVersionMinor;
-    this.rawHeaders = rawHeaders;
+    this.rawHeaders = rawHeaders.map((text) => USUAL_TEXTS.get(text) ?? text);
     this.socket = socket;
   }
 
-  static of(incoming: IncomingMessage): Incoming {
-    return new UpgradeIncoming(incoming) as unknown as Incoming; // whoever reads bodies asks first whether there is one
-  }
-}
-
-/** The answer as its request sees it: over when the socket is. */
-class UpgradeOutgoing implements Outgoing {
-  writableFinished = false;
-  destroyed = false;
-  #listeners: (() => void)[] | undefined;
+  /** As what comes: whoever reads bodies asks first whether there is one. */
+  get incoming(): Incoming { return this as unknown as Incoming; }
 
   once(_event: 'close', listener: () => void): this {
     (this.#listeners ??= []).push(listener);
@@ -97,19 +101,21 @@ const LAST_WORDS_MS = 1_000;
 export class OpenSockets {
   readonly #app: SocketApplication;
   readonly #host: UpgradeHost;
-  readonly #open = new Map<WebSocketConnection, UpgradeOutgoing>();
-  /** Sockets whose requests are being decided about. */
+  readonly #open = new Map<WebSocketConnection, UpgradeExchange>();
+  /** Sockets whose requests are being decided about, or refused. */
   readonly #pending = new Set<Socket>();
   #isClosing = false;
   #whenEmpty: (() => void) | undefined;
-  readonly #onClosed: SocketParts['onClosed'];
-  readonly #onOver: SocketParts['onOver'];
+  /** One for all sockets. */
+  readonly #socketHost: SocketHost;
 
   constructor(app: SocketApplication, host: UpgradeHost) {
     this.#app = app;
     this.#host = host;
-    this.#onClosed = (socket) => this.#open.get(socket)!.close(false); // #accept() has put it there
-    this.#onOver = (socket, failure) => this.#over(socket, failure);
+    this.#socketHost = {
+      onClosed: (socket) => this.#open.get(socket)!.close(false), // #accept() has put it there
+      onOver: (socket, failure) => this.#over(socket, failure),
+    };
   }
 
   /** How many are open. */
@@ -123,8 +129,8 @@ export class OpenSockets {
   onUpgrade(incoming: IncomingMessage, socket: Socket, head: Buffer): void {
     socket.on('error', ignore); // "close" follows
     if (connectionOf(socket).hasSaidClose) return void socket.destroy();
-    const outgoing = new UpgradeOutgoing();
-    const req = new TransportRequest(UpgradeIncoming.of(incoming), outgoing, this.#app.defaults);
+    const outgoing = new UpgradeExchange(incoming);
+    const req = new TransportRequest(outgoing.incoming, outgoing, this.#app.defaults);
     const response = this.#host.begin(req, incoming) ?? this.#app.upgrade!(req); // hasSocketAt() has said so
     if (response instanceof HttpResponse) return this.#answer(req, outgoing, incoming, socket, head, response);
     this.#pending.add(socket);
@@ -155,25 +161,25 @@ export class OpenSockets {
     for (const socket of this.#pending) socket.destroy();
   }
 
-  #answer(req: TransportRequest, outgoing: UpgradeOutgoing, incoming: IncomingMessage, socket: Socket, head: Buffer, response: HttpResponse): void {
+  #answer(req: TransportRequest, outgoing: UpgradeExchange, incoming: IncomingMessage, socket: Socket, head: Buffer, response: HttpResponse): void {
     this.#app.count(req, response, this.#app.clock.monotonicMs() - req.startedMs);
     req.isAnswered = true;
     if (socket.destroyed) this.#end(req, outgoing, new ClientDisconnected());
     else if (response instanceof SwitchingProtocols) this.#accept(req, outgoing, socket, head, response);
     else this.#refuse(req, outgoing, incoming, socket, response);
-    this.#host.answered();
   }
 
-  #accept(req: TransportRequest, outgoing: UpgradeOutgoing, stream: Socket, head: Buffer, response: SwitchingProtocols): void {
+  #accept(req: TransportRequest, outgoing: UpgradeExchange, stream: Socket, head: Buffer, response: SwitchingProtocols): void {
     stream.setTimeout(0);
     stream.write(headOf(response, req, this.#app.securesCookies || req.scheme === 'https'), 'latin1');
-    const socket = response.open(stream, { req, onClosed: this.#onClosed, onOver: this.#onOver });
+    const socket = response.open(stream, req, this.#socketHost);
     this.#open.set(socket, outgoing);
     socket.start(head);
     if (this.#isClosing) socket.close(CLOSE.goingAway, 'the server stops');
+    this.#host.answered();
   }
 
-  #refuse(req: TransportRequest, outgoing: UpgradeOutgoing, incoming: IncomingMessage, socket: Socket, response: HttpResponse): void {
+  #refuse(req: TransportRequest, outgoing: UpgradeExchange, incoming: IncomingMessage, socket: Socket, response: HttpResponse): void {
     const answer = new SentMessage(incoming);
     answer.assignSocket(socket);
     answer.once('finish', () => {
@@ -181,15 +187,21 @@ export class OpenSockets {
       socket.destroySoon();
       this.#end(req, outgoing, undefined);
     });
-    socket.once('close', () => this.#end(req, outgoing, new ClientDisconnected()));
+    this.#pending.add(socket); // no server of node:http knows it any more
+    socket.once('close', () => {
+      this.#pending.delete(socket);
+      this.#end(req, outgoing, new ClientDisconnected());
+    });
+    socket.on('drain', () => answer.emit('drain')); // as node:http does for sockets that it has not given up: a long answer waits for it
     socket.resume(); // what comes is not read, and no end of it is to be missed
     this.#host.refuse(req, answer, response);
   }
 
-  #end(req: TransportRequest, outgoing: UpgradeOutgoing, outcome: unknown): void {
+  #end(req: TransportRequest, outgoing: UpgradeExchange, outcome: unknown): void {
     if (outgoing.destroyed) return;
     outgoing.close(outcome === undefined);
     void this.#app.finish(req, req.failure ?? outcome);
+    this.#host.answered();
   }
 
   #over(socket: WebSocketConnection, failure: unknown): void {

@@ -10,7 +10,7 @@ import type { Duplex } from 'node:stream';
 import type { TransportRequest } from './request.ts';
 import type { DeflateAgreement } from './ws-deflate.ts';
 import type { Handshake } from './ws-handshake.ts';
-import type { SocketParts, SocketTerms } from './websocket.ts';
+import type { SocketHost, SocketTerms } from './websocket.ts';
 
 /** What was agreed upon. */
 export interface Agreement {
@@ -28,10 +28,10 @@ export class SwitchingProtocols extends HttpResponse {
 
   constructor(agreement: Agreement, terms: SocketTerms, context: unknown) {
     const { handshake, protocol, deflate } = agreement;
-    super(null, new Prepared(101, [
-      'Upgrade', 'websocket', 'Connection', 'Upgrade', 'Sec-WebSocket-Accept', acceptKey(handshake.key),
-      ...protocol === '' ? [] : ['Sec-WebSocket-Protocol', protocol], ...deflate === undefined ? [] : ['Sec-WebSocket-Extensions', deflate.field],
-    ]));
+    const fields = ['Upgrade', 'websocket', 'Connection', 'Upgrade', 'Sec-WebSocket-Accept', acceptKey(handshake.key)];
+    if (protocol !== '') fields.push('Sec-WebSocket-Protocol', protocol);
+    if (deflate !== undefined) fields.push('Sec-WebSocket-Extensions', deflate.field);
+    super(null, new Prepared(101, fields));
     this.#agreement = agreement;
     this.#terms = terms;
     this.#context = context;
@@ -41,12 +41,14 @@ export class SwitchingProtocols extends HttpResponse {
   get protocol(): string { return this.#agreement.protocol; }
 
   /** Makes the socket. */
-  open(stream: Duplex, { req, onClosed, onOver }: Pick<SocketParts, 'req' | 'onClosed' | 'onOver'>): WebSocketConnection {
+  open(stream: Duplex, req: TransportRequest, host: SocketHost): WebSocketConnection {
     const { protocol, deflate } = this.#agreement;
-    return new WebSocketConnection(stream, this.#terms, { protocol, deflate, context: this.#context, req, onClosed, onOver });
+    return new WebSocketConnection(stream, this.#terms, { protocol, deflate, context: this.#context, req, host });
   }
 }
 
+/** Fields that each answer has. */
+const SENT: ReadonlySet<string> = new Set(['Upgrade', 'Connection', 'Sec-WebSocket-Accept', 'Sec-WebSocket-Protocol', 'Sec-WebSocket-Extensions']);
 /** Fields that belong to a body, or to the connection. */
 const NOT_SENT: ReadonlySet<string> = new Set(['content-length', 'content-type', 'transfer-encoding', 'keep-alive']);
 
@@ -54,10 +56,13 @@ const NOT_SENT: ReadonlySet<string> = new Set(['content-length', 'content-type',
 export function headOf(response: SwitchingProtocols, req: TransportRequest, isSecure: boolean): string {
   let text = 'HTTP/1.1 101 Switching Protocols\r\n';
   const fields = response.fields(isSecure);
-  const ownId = req.idField.toLowerCase();
   for (let index = 0; index < fields.length; index += 2) {
-    const name = fields[index]!.toLowerCase();
-    if (!NOT_SENT.has(name) && name !== ownId) text += `${fields[index]!}: ${fields[index + 1]!}\r\n`;
+    const name = fields[index]!;
+    if (SENT.has(name) || isSent(name.toLowerCase(), req)) text += `${name}: ${fields[index + 1]!}\r\n`;
   }
   return `${text}${req.idField}: ${req.id}\r\n\r\n`;
+}
+
+function isSent(name: string, req: TransportRequest): boolean {
+  return !NOT_SENT.has(name) && name !== req.idField.toLowerCase();
 }

@@ -10,6 +10,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { tracingChannel } from 'node:diagnostics_channel';
+import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
@@ -90,7 +91,7 @@ function median(samples: readonly number[]): number {
 
 async function child(side: string, name: string): Promise<void> {
   const { request, status } = SCENARIOS[name]!;
-  const server = side === 'bare' ? bare() : await svc();
+  const server = side === 'bare' ? await bare() : await svc();
   console.log(`RESULT ${await inject(server, Buffer.from(request), status)}`);
   process.exit(0);
 }
@@ -154,8 +155,8 @@ function watch(): void {
 /** Layers are there for the scenario that measures them. */
 function name(): string { return values.scenario!; }
 
-/** What a developer writes by hand without a framework, giving the same bytes. */
-function bare(): Server {
+/** What a developer writes by hand without a framework, giving the same bytes. It listens, as every server does: node:http keeps no list of its connections before. */
+async function bare(): Promise<Server> {
   const send = (res: ServerResponse, status: number, type: string, body: string, extra: Record<string, string> = {}, id: string = randomUUID()): void => {
     res.writeHead(status, { 'Content-Type': type, ...extra, 'X-Request-Id': id, 'Content-Length': Buffer.byteLength(body) });
     res.end(body);
@@ -205,7 +206,7 @@ function bare(): Server {
     await next();
   });
   const run = (req: IncomingMessage, at: number, last: () => Promise<void>): Promise<void> => at === layers.length ? last() : layers[at]!(req, () => run(req, at + 1, last));
-  return createServer((req, res) => {
+  const server = createServer((req, res) => {
     const url = req.url!;
     const question = url.indexOf('?');
     const path = question < 0 ? url : url.slice(0, question);
@@ -238,7 +239,9 @@ function bare(): Server {
     }
     if (path === '/json') return problem(res, 405, 'Method Not Allowed', 'This path has GET, HEAD, OPTIONS', { Allow: 'GET, HEAD, OPTIONS' });
     problem(res, 404, 'Not Found', undefined);
-  });
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return server;
 }
 
 /** What the layers of the scenario `stack` add. */

@@ -32,7 +32,7 @@ for (const [what, text, expected] of [
 }
 
 for (const [what, text, expected] of [
-  ['comments, and lines that are empty without them', 'a; // b\n/* c */\n\n  d /* e */ + f', 'a;\n  d + f'],
+  ['comments, and lines that are empty without them', 'a; // b\n/* c */\n\n        d /* e */ + f', 'a;\n  d + f'],
   ['nothing of strings, templates and regular expressions that look like comments', 'f("//", `/* */`, /[/]*/)', 'f("//", `/* */`, /[/]*/)'],
   ['the end of a line behind which a statement may end', 'return /* a\n */\n b', 'return\n b'],
 ] as const) {
@@ -58,16 +58,81 @@ async function exportsOf(folder: string, entry: string): Promise<[string, string
   const { $later } = folder === 'dist' ? await import(pathToFileURL(join(ROOT, 'dist/core.js')).href) as { $later(part: string): Record<string, Record<string, unknown>> } : { $later: (): Record<string, Record<string, unknown>> => ({}) };
   return Object.entries(await import(pathToFileURL(join(ROOT, folder, entry)).href) as object).map(([name, value]) => {
     const [, part, module, original] = /^\(\.\.\.given\) => \$later\('([^']+)'\)\.(\S+?)\.(\w+)\(\.\.\.given\)$/.exec(String(value)) ?? [];
-    const thing = part === undefined ? value as unknown : $later(part)[module!]![original!];
-    return [name, typeof thing === 'function' ? bare(String(thing)) : typeof thing];
+    const thing = part === undefined ? behind(value) : $later(part)[module!]![original!];
+    return [name, typeof thing === 'function' ? bare(String(thing)).replace(/\n +/g, '\n') : typeof thing];
   });
 }
 
-test('every entry point that is joined offers what the module of it does, by the same text but for comments', async () => {
+/** The class that another one stands for until one is made; anything else as it is. */
+function behind(value: unknown): unknown {
+  if (typeof value !== 'function' || !/^class \{\nconstructor\(\.\.\.given\)/.test(String(value))) return value;
+  try {
+    Reflect.construct(value, []);
+  } catch { // it needs arguments
+  }
+  return Object.getPrototypeOf(value);
+}
+
+test('every entry point that is joined offers what the module of it does, by the same text but for comments and indentation', async () => {
   for (const entry of ['index.js', 'db/index.js', 'oauth/index.js', 'testing.js', 'cli.js', 'db/postgres.js', 'db/mysql.js', 'http/tls.js', 'workers.js']) {
     assert.deepEqual(await exportsOf('dist', entry), (await exportsOf('.build', entry)).sort(), entry);
   }
 });
+
+/** What a class of the package must do before one is made of it, and after: a program that prints nothing. */
+const CLASSES = `
+  import assert from 'node:assert/strict';
+  const { CORSMiddleware, HTTPException, IdempotencyMiddleware, MemoryRecordStore, RateLimiter, SessionMiddleware, Svc, TooManyRequests, createLogger } = await import('DIST/index.js');
+  const early = [CORSMiddleware, MemoryRecordStore, TooManyRequests].map((it) => Object.create(null) instanceof it || {} instanceof it || it.prototype instanceof it);
+  assert.deepEqual(early, [false, false, false]);
+  class Kept extends MemoryRecordStore {
+    static made = 0;
+    constructor(options) { super(options); Kept.made++; }
+    async get(key) { return ['kept', await super.get(key)]; }
+  }
+  assert.ok(Kept.prototype instanceof MemoryRecordStore);
+  assert.match(String(CORSMiddleware), /^class/); // a dependency of that class is made, not called
+  assert.throws(() => CORSMiddleware(), TypeError);
+  const kept = new Kept();
+  assert.deepEqual([kept instanceof Kept, kept instanceof MemoryRecordStore, kept instanceof SessionMiddleware, kept.constructor, Kept.made], [true, true, false, Kept, 1]);
+  assert.deepEqual(await kept.get('x'), ['kept', undefined]);
+  const store = new MemoryRecordStore();
+  assert.deepEqual([store instanceof MemoryRecordStore, store instanceof Kept, store.constructor, store.constructor.name], [true, false, MemoryRecordStore, 'MemoryRecordStore']);
+  const late = new TooManyRequests('slowly');
+  assert.deepEqual([late instanceof TooManyRequests, late instanceof HTTPException, late instanceof Error, late.name, late.status], [true, true, true, 'TooManyRequests', 429]);
+  const limiter = new RateLimiter({ name: 'x', perMinute: 1, burst: 1 }); // what it throws is made where the class itself is known
+  const caught = [];
+  const app = new Svc({ logger: createLogger({ level: 'silent' }) });
+  app.get('/', async ({ req }) => { try { return (await limiter.take(req, 'a')).remaining; } catch (error) { caught.push(error); return 'over'; } });
+  for (let count = 0; count < 2; count++) await (await app.fetch(new Request('http://localhost/'))).text();
+  assert.deepEqual(caught.map((error) => [error instanceof TooManyRequests, error instanceof HTTPException, error.name]), [[true, true, 'TooManyRequests']]);
+`;
+
+test('a class that is loaded when one is made can be extended and asked for before, and what is of it is so inside and outside', () => {
+  assert.deepEqual(loadedBy(CLASSES).filter((file) => !/^later-\d+\.cjs$/.test(file)), ['index.js', ...CORE]);
+});
+
+test('a class is asked for that was made where it itself is known: a WebSocket opens', () => {
+  const loaded = loadedBy(`
+    import assert from 'node:assert/strict';
+    import { once } from 'node:events';
+    const { Svc, createLogger } = await import('DIST/index.js');
+    const app = new Svc({ logger: createLogger({ level: 'silent' }) });
+    app.websocket('/', { allowMissingOrigin: true }).onMessage((socket, message) => socket.send(message));
+    const server = await app.run({ port: 0, handleSignals: false });
+    const client = new WebSocket(server.url.replace('http', 'ws'));
+    await once(client, 'open');
+    client.send('back');
+    assert.equal((await once(client, 'message'))[0].data, 'back');
+    client.close();
+    await server.close();
+  `);
+  assert.ok(loaded.length > 1 + CORE.length);
+});
+
+/** The files of the core, in the order in which Node reads them: as the last one imports them. */
+const CORE: string[] = [];
+before(() => { CORE.push(...loadedBy("await import('DIST/index.js'); process.exit(0);").slice(1)); });
 
 /** What a new process loads of dist, in order, while it runs a program. */
 function loadedBy(program: string): string[] {
@@ -78,16 +143,43 @@ function loadedBy(program: string): string[] {
   return stdout.split('\n').slice(0, -1);
 }
 
-test('a server of a few routes loads two files, and what comes later when it is called first', () => {
+test('a server of a few routes loads the core, and what comes later when it is called first', () => {
   const serve = `const { Svc, hashPassword, verifyToken } = await import('DIST/index.js');
     const app = new Svc(); app.get('/u/{id:int}', ({ params }) => params.id);
     const { port, close } = await app.run({ port: 0, handleSignals: false, host: '127.0.0.1' });
     const socket = process.getBuiltinModule('node:net').connect(port, '127.0.0.1').end('GET /u/1 HTTP/1.1\\r\\nHost: x\\r\\nConnection: close\\r\\n\\r\\n');
     await new Promise((resolve) => socket.on('close', resolve).resume());`;
-  assert.deepEqual(loadedBy(`${serve} process.exit(0);`), ['index.js', 'core.js']);
+  for (const file of CORE) assert.match(file, /^core(?:-\d)?\.js$/);
+  assert.deepEqual(loadedBy(`${serve} process.exit(0);`), ['index.js', ...CORE]);
   const more = loadedBy(`${serve} await hashPassword('a secret that is long'); process.exit(0);`);
-  assert.ok(more.length > 2);
-  for (const file of more.slice(2)) assert.match(file, /^later-\d+\.cjs$/);
+  const others = more.slice(1 + CORE.length);
+  assert.ok(others.length > 0);
+  for (const file of others) assert.match(file, /^later-\d+\.cjs$/);
+});
+
+test('a file that comes later is loaded though no other descriptor is left, as often as there is a file', { skip: process.platform === 'win32' }, () => {
+  const program = `
+    import { closeSync, openSync } from 'node:fs';
+    const { RateLimiter, Svc, createLogger, hashPassword } = await import('DIST/index.js');
+    const app = new Svc({ logger: createLogger({ level: 'silent' }) }).get('/', () => 'hello');
+    const { port, close } = await app.run({ port: 0, handleSignals: false, host: '127.0.0.1' });
+    const socket = process.getBuiltinModule('node:net').connect(port, '127.0.0.1');
+    await new Promise((resolve) => socket.once('connect', resolve));
+    socket.write('GET / HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n');
+    await new Promise((resolve) => socket.once('data', resolve)); // it is accepted
+    const open = [];
+    try { for (;;) open.push(openSync('/dev/null')); } catch (error) { if (error.code !== 'EMFILE') throw error; }
+    let answer = '';
+    socket.on('data', (data) => { answer += data; });
+    socket.write('this is no request\\r\\n\\r\\n');
+    await new Promise((resolve) => socket.once('close', resolve));
+    const hash = await hashPassword('a secret that is long', { iterations: 1_000 }).catch((error) => error.code);
+    new RateLimiter({ name: 'x', perMinute: 1 });
+    for (const file of open) closeSync(file);
+    await close();
+    console.log(answer.split('\\r\\n')[0], typeof hash);`;
+  const limited = spawnSync('sh', ['-c', 'ulimit -n 60 && exec "$@"', 'sh', process.execPath, '--input-type=module', '--eval', program.replaceAll('DIST', join(ROOT, 'dist'))], { encoding: 'utf8' });
+  assert.deepEqual([limited.stderr, limited.stdout, limited.status], ['', 'HTTP/1.1 400 Bad Request string\n', 0]);
 });
 
 test('what loads the package has not loaded fetch with it', () => {
@@ -96,6 +188,7 @@ test('what loads the package has not loaded fetch with it', () => {
 });
 
 test('every file that comes later can be loaded on its own, by the name that others have for it', async () => {
+  await import(pathToFileURL(join(ROOT, 'dist/index.js')).href); // all of the core
   const { $later } = await import(pathToFileURL(join(ROOT, 'dist/core.js')).href) as { $later(part: string): Record<string, object> };
   const files = readdirSync(join(ROOT, 'dist'), { recursive: true, encoding: 'utf8' }).map((file) => file.replaceAll('\\', '/'));
   const later = files.filter((file) => file.endsWith('.cjs')).map((file) => file.slice(0, -4));
@@ -111,7 +204,7 @@ test('every file that comes later can be loaded on its own, by the name that oth
 });
 
 test('what every program loads is one byte a character', () => {
-  for (const file of ['index.js', 'core.js']) assert.doesNotMatch(readFileSync(join(ROOT, 'dist', file), 'utf8'), /[^\0-\x7f]/, file);
+  for (const file of ['index.js', ...CORE]) assert.doesNotMatch(readFileSync(join(ROOT, 'dist', file), 'utf8'), /[^\0-\x7f]/, file);
 });
 
 test('the texts of a new project are the same when they are joined', async () => {

@@ -7,7 +7,7 @@ import { chunksOf, collect as collectInto, joined, readAhead } from '../../src/h
 import { fakeRequest } from '../support/transport.ts';
 import { seeded } from '../support/random.ts';
 import type { RequestParts } from '../support/transport.ts';
-import type { BodySource } from '../../src/http/body.ts';
+import type { BodySource } from '../../src/http/body-source.ts';
 
 const source = (parts: RequestParts = {}): ReturnType<typeof fakeRequest>['incoming'] => fakeRequest(parts).incoming;
 async function drained(chunks: AsyncIterable<Uint8Array>): Promise<string[]> {
@@ -19,7 +19,7 @@ async function drained(chunks: AsyncIterable<Uint8Array>): Promise<string[]> {
 /** collect() as a promise. */
 function collect(source: BodySource, declared: number, maxBytes: number): Promise<Uint8Array> {
   return new Promise((resolve, reject) => {
-    collectInto(source, declared, maxBytes, (bytes, error) => bytes === undefined ? reject(error as Error) : resolve(bytes));
+    collectInto(source, declared, maxBytes, { told: (bytes, error) => bytes === undefined ? reject(error as Error) : resolve(bytes) });
   });
 }
 

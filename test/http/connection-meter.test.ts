@@ -66,10 +66,21 @@ test('ConnectionMeter counts the requests of a TLS server by the connections abo
   server.emit('secureConnection', secure as TLSSocket);
   connectionOf(secure).requests++;
   assert.equal(meter.open, 1);
-  secure.emit('close', false);
+  secure.destroy();
   server.emit('tlsClientError', new Error('handshake'), secure as TLSSocket);
   server.emit('drop');
   const text = metrics.render();
   for (const line of ['svc_connections 0', 'svc_connection_requests_sum 1', 'svc_connections_refused_total{reason="tls"} 1', 'svc_connections_refused_total{reason="limit"} 1']) assert.ok(text.includes(`${line}\n`), line);
   raw.destroy();
+});
+
+test('ConnectionLimits does not count a connection that is destroyed before the server hears of it: nothing would tell of its end', () => {
+  const metrics = createMetrics({ log: collectedLog().logger });
+  const meter = new ConnectionMeter(metrics);
+  const server = createServer();
+  new ConnectionLimits({ limits: USUAL_LIMITS, clock: systemClock, log: collectedLog().logger, meter }).watch(server as unknown as Server, 'secureConnection');
+  const socket = new Socket();
+  socket.destroy();
+  server.emit('secureConnection', socket as TLSSocket);
+  assert.equal(meter.open, 0);
 });

@@ -3,7 +3,7 @@ import { Readable } from 'node:stream';
 import test from 'node:test';
 import { Svc } from '../../src/app.ts';
 import { CountedPieces } from '../../src/http/counted-pieces.ts';
-import { iterate } from '../../src/http/pieces.ts';
+import { iterate } from '../../src/http/pull-pieces.ts';
 import { StreamingResponse } from '../../src/http/response.ts';
 import { TestClient } from '../../src/testing.ts';
 import { collectedLog } from '../support/collected-log.ts';

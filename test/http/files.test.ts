@@ -7,7 +7,7 @@ import test, { after } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { Svc } from '../../src/app.ts';
 import { FileResponse } from '../../src/http/files.ts';
-import { discard } from '../../src/http/pieces.ts';
+import { discard } from '../../src/http/pull-pieces.ts';
 import { collectedLog } from '../support/collected-log.ts';
 import { seeded } from '../support/random.ts';
 import { RawClient } from '../support/raw-http.ts';

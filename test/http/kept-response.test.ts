@@ -5,7 +5,7 @@ import { connect } from 'node:net';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import test from 'node:test';
-import { BackgroundTasks, Depends, FileResponse, JSONResponse, NotFound, Svc, TextResponse, createLogger, reply } from '../../src/index.ts';
+import { BackgroundTasks, Depends, FileResponse, JSONResponse, NotFound, Svc, TextResponse, any, createLogger, reply } from '../../src/index.ts';
 import { TestClient } from '../../src/testing.ts';
 import { folder } from '../support/run.ts';
 
@@ -94,6 +94,17 @@ test('a request that asks for an upgrade is answered as it stands, and is the la
   assert.deepEqual(seen, ['u']);
 });
 
+test('an answer 426 ends the connection of a client that has asked for that', async () => {
+  const app = make().get('/', () => new TextResponse('old', { status: 426, headers: { Upgrade: 'h2c' } }));
+  const server = await app.run({ port: 0, handleSignals: false });
+  const beganMs = performance.now();
+  const answer = await exchange(server.url, 'GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n');
+  const tookMs = performance.now() - beganMs;
+  await server.close();
+  assert.match(answer, /^HTTP\/1\.1 426 [\s\S]*Connection: Upgrade, close\r\n[\s\S]*old$/);
+  assert.ok(tookMs < 4_000, `after ${tookMs} ms, which is when a connection that is kept ends`);
+});
+
 test('rubbish behind a request that is being answered does not take its answer away', async () => {
   const app = make();
   const entered = Promise.withResolvers<void>();
@@ -110,6 +121,21 @@ test('rubbish behind a request that is being answered does not take its answer a
   assert.match(await answer, /^HTTP\/1\.1 200 OK\r\n[\s\S]*Connection: close\r\n[\s\S]*done$/);
   await server.close();
 });
+
+for (const method of ['GET', 'POST']) {
+  for (const size of [10, 1_000_000]) {
+    for (const [fields, behind] of [['', 'RUBBISH\r\n\r\n'], ['Connection: close\r\n', 'GET /x HTTP/1.1\r\nHost: a\r\n\r\n']] as const) {
+      test(`rubbish in the same packet as a ${method} ${fields.trim()} that is answered at once with ${size} bytes leaves its answer whole`, async () => {
+        const app = make().get('/', () => 'x'.repeat(size)).post('/', { body: any }, () => 'x'.repeat(size));
+        const server = await app.run({ port: 0, handleSignals: false });
+        const answer = await exchange(server.url, `${method} / HTTP/1.1\r\nHost: a\r\n${fields}${method === 'POST' ? 'Content-Length: 2\r\n\r\n{}' : '\r\n'}${behind}`);
+        await server.close();
+        assert.match(answer, /^HTTP\/1\.1 200 OK\r\n/);
+        assert.equal(answer.split('\r\n\r\n')[1]!.length, size);
+      });
+    }
+  }
+}
 
 test('run() that cannot open the port of the metrics serves nothing and leaves nothing started', async () => {
   const other = await make().run({ port: 0, handleSignals: false });

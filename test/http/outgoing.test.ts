@@ -66,3 +66,16 @@ test('SentMessage asks for its head through writeHead(), where tools that patch 
   assert.equal((await it.client.get('/').answer()).status, 202);
   assert.deepEqual(seen, [202]);
 });
+test('SentMessage tells its events through emit() of ServerResponse, also where tools have patched it since', async (context) => {
+  const { prototype } = ServerResponse;
+  const { emit } = prototype;
+  const seen: unknown[] = [];
+  prototype.emit = function (this: ServerResponse, ...args: never[]) {
+    seen.push(args[0]);
+    return Reflect.apply(emit, this, args) as boolean;
+  } as typeof emit;
+  context.after(() => { Reflect.deleteProperty(prototype, 'emit'); });
+  await using it = await serve((app) => app.get('/', () => 'ok'));
+  assert.equal((await it.client.get('/').answer()).status, 200);
+  assert.ok(seen.includes('finish'), String(seen));
+});

@@ -35,6 +35,11 @@ for (const [template, why] of [
   });
 }
 
+test('templates of the same parameters share one list of them', () => {
+  assert.equal(parseTemplate('/a/{id:int}/b/{name}').parameters, parseTemplate('/{id:int}/{name}').parameters);
+  assert.notEqual(parseTemplate('/{name}/{id:int}').parameters, parseTemplate('/{id:int}/{name}').parameters);
+});
+
 test('parseTemplate() refuses what is no string, and suggests a converter', () => {
   for (const value of [undefined, null, 5, {}]) assert.throws(() => parseTemplate(value as unknown as string), { code: 'E_PATH_TEMPLATE' });
   assert.throws(() => parseTemplate('/{a:itn}'), { code: 'E_PATH_TEMPLATE', message: /did you mean "int"/ });

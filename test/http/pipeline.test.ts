@@ -3,7 +3,8 @@ import test from 'node:test';
 import { BadRequest, ClientDisconnected, HTTPException, InternalError, NotFound, SvcError } from '../../src/errors.ts';
 import { createMetrics } from '../../src/metrics.ts';
 import { ExceptionHandlers } from '../../src/http/exception-handlers.ts';
-import { ErrorRenderer, asMiddleware, compose, guarded, isThenable } from '../../src/http/pipeline.ts';
+import { LateAnswer } from '../../src/http/late-answer.ts';
+import { CoreEdge, ErrorRenderer, asMiddleware, compose, guarded, isThenable } from '../../src/http/pipeline.ts';
 import { DEFAULT_PLAN } from '../../src/http/reply.ts';
 import { HttpResponse } from '../../src/http/response.ts';
 import { collectedLog } from '../support/collected-log.ts';
@@ -28,7 +29,7 @@ async function run(layers: readonly MiddlewareFunction[], core: (req: TransportR
     handlers, log: logger, debug: options.debug ?? false, onUnhandled: (error) => void unhandled.push(error),
     errors: createMetrics({ log: logger }).counter('svc_test_total', 'errors'),
   });
-  const layer = compose(layers.map(asMiddleware), guarded(core, DEFAULT_PLAN, errors), errors);
+  const layer = compose(layers.map(asMiddleware), guarded(core, new CoreEdge(DEFAULT_PLAN, errors)), errors);
   const result = layer(fakeRequest({ url: '/x' }).req);
   return { wasSync: result instanceof HttpResponse, response: await result, events, unhandled };
 }
@@ -224,4 +225,24 @@ test('asMiddleware() takes functions and objects with handle(), which keep their
 
 test('isThenable() is true for promises and what looks like one', () => {
   assert.deepEqual([Promise.resolve(), { then() { /* nothing */ } }, { then: 1 }, null, undefined, 'x', () => 1].map(isThenable), [true, true, false, false, false, false, false]);
+});
+
+test('compose() gives a layer a promise of an answer that is made later, and a server that has no layers the answer itself', async () => {
+  class Later extends LateAnswer {
+    constructor() {
+      super();
+      this.settle(new HttpResponse('late'));
+    }
+  }
+  const errors = new ErrorRenderer({ handlers: new ExceptionHandlers(), log: collectedLog().logger, debug: false, errors: createMetrics({ log: collectedLog().logger }).counter('svc_late_total', 'errors') });
+  const seen: unknown[] = [];
+  const layer = asMiddleware((_req, next) => {
+    const answer = next();
+    seen.push(answer instanceof Promise);
+    return answer;
+  });
+  const answer = compose([layer], () => new Later(), errors)(fakeRequest({ url: '/x' }).req);
+  assert.equal((await answer).body, 'late');
+  assert.deepEqual(seen, [true]);
+  assert.ok(compose([], () => new Later(), errors)(fakeRequest({ url: '/x' }).req) instanceof LateAnswer);
 });

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect } from 'node:net';
+import { PassThrough } from 'node:stream';
 import test from 'node:test';
 import { Svc } from '../../src/app.ts';
 import { ManualClock } from '../../src/manual-clock.ts';
@@ -9,6 +10,7 @@ import { HttpServer } from '../../src/http/server.ts';
 import { HttpResponse, StreamingResponse } from '../../src/http/response.ts';
 import { collectedLog } from '../support/collected-log.ts';
 import { RawClient } from '../support/raw-http.ts';
+import type { Duplex } from 'node:stream';
 import type { SvcOptions } from '../../src/app.ts';
 import type { HttpRequest } from '../../src/http/contracts.ts';
 import type { TransportRequest } from '../../src/http/request.ts';
@@ -65,6 +67,21 @@ test('HttpServer leaves no listener on a keep-alive socket, whatever its request
   }
   assert.equal(counts.at(-1), counts[2]);
   await server.close(0);
+});
+
+test('HttpServer ends a connection, and not the process, where what refuses it fails', async () => {
+  const { logger, events } = collectedLog();
+  const server = new HttpServer(new Svc({ logger }));
+  const failure = new Error('a file is gone');
+  const fail = (): never => { throw failure; };
+  const failing = (): Duplex => Object.assign(Object.defineProperty(new PassThrough(), 'writable', { get: fail }), { write: fail, end: fail });
+  for (const event of ['clientError', 'connect', 'upgrade']) {
+    const socket = failing();
+    const given = event === 'clientError' ? [failure, socket] : [{ socket, method: 'GET', url: '/', httpVersion: '1.1', httpVersionMajor: 1, httpVersionMinor: 1, headers: {}, rawHeaders: [] }, socket, Buffer.alloc(0)];
+    server.node.emit(event, ...given);
+    assert.equal(socket.destroyed, true, event);
+  }
+  assert.deepEqual(events.filter(({ event }) => event === 'server_error').map(({ level }) => level), ['error', 'error', 'error']);
 });
 
 test('HttpServer answers pipelined requests in their order', async () => {

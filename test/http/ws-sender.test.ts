@@ -72,6 +72,27 @@ function bench({ slowConsumer = 'disconnect' as SlowConsumerPolicy, maxBufferedB
 const tick = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 describe('FrameSender', () => {
+  test('keeps what is sent within a write apart from what others send', async () => {
+    const [one, other, third] = [bench(), bench(), bench()];
+    for (const isFlushed of [true, false]) {
+      const write = one.client._write.bind(one.client);
+      one.client._write = (chunk, encoding, callback) => { // as a stream in memory is answered
+        one.client._write = write;
+        one.sender.sendText('again');
+        if (isFlushed) one.sender.flush();
+        write(chunk, encoding, callback);
+      };
+      one.sender.sendText('first');
+      one.sender.flush();
+      other.sender.sendText('for the other');
+      third.sender.sendText('for the third');
+      await tick();
+    }
+    assert.deepEqual([one, other, third].map(({ client }) => client.messages()), [
+      ['first', 'again', 'first', 'again'], ['for the other', 'for the other'], ['for the third', 'for the third'],
+    ]);
+  });
+
   test('sends what is sent in one turn with one write, in order', async () => {
     const { client, sender } = bench();
     sender.sendText('a');

@@ -5,9 +5,10 @@
  *
  *   SOAK_CONNECTIONS    default 10,000, or what the limit of open files allows
  *
- * Each sample is a fresh process, the two alternate, three of each. Measured is the resident memory after gc, with the
- * connections and without; what they cost is the difference. FIRST others are open before, which take the room that loading has
- * left behind, more or less of it by what was loaded. The total counts the package's own code, too, and is printed.
+ * Each sample is a fresh process and is printed, the two alternate, three of each. Where their medians are above the bound, four
+ * more of each are taken, and the medians of all seven count: an odd sample or two decide nothing. Measured is the resident memory
+ * after gc, with the connections and without; what they cost is the difference. FIRST others are open before, which take the room
+ * that loading has left behind, more or less of it by what was loaded. The total counts the package's own code, too, and is printed.
  */
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
@@ -18,6 +19,7 @@ import type { ChildProcess } from 'node:child_process';
 import type { AddressInfo, Socket } from 'node:net';
 
 const ROUNDS = 3;
+const MORE_ROUNDS = 4;
 const BOUND = 1.05;
 const LONG_MS = 3_600_000;
 /** Files that a process has open besides. */
@@ -105,14 +107,33 @@ async function sample(kind: string): Promise<{ costMb: number; totalMb: number }
 
 const median = (values: readonly number[]): number => values.toSorted((left, right) => left - right)[values.length >> 1]!;
 
+type Samples = Readonly<Record<'bare' | 'svc', { costMb: number; totalMb: number }[]>>;
+const KINDS = ['bare', 'svc'] as const;
+
+async function take(samples: Samples, rounds: number): Promise<void> {
+  for (let round = 0; round < rounds; round++) {
+    for (const kind of KINDS) {
+      const taken = await sample(kind);
+      samples[kind].push(taken);
+      console.log(`  ${kind.padEnd(5)} ${taken.costMb.toFixed(1)} MB for the connections, ${taken.totalMb.toFixed(1)} MB in all`);
+    }
+  }
+}
+
+const middle = (samples: Samples, kind: keyof Samples, what: 'costMb' | 'totalMb'): number => median(samples[kind].map((each) => each[what]));
+const ratioOf = (samples: Samples, what: 'costMb' | 'totalMb'): number => middle(samples, 'svc', what) / middle(samples, 'bare', what);
+
 async function main(): Promise<void> {
-  console.log(`idle connections: ${COUNT}, median of ${ROUNDS} fresh processes each`);
-  const samples: Record<string, { costMb: number; totalMb: number }[]> = { bare: [], svc: [] };
-  for (let round = 0; round < ROUNDS; round++) for (const kind of ['bare', 'svc']) samples[kind]!.push(await sample(kind));
-  const of = (kind: string, what: 'costMb' | 'totalMb'): number => median(samples[kind]!.map((each) => each[what]));
-  for (const kind of ['bare', 'svc']) console.log(`${kind.padEnd(5)} ${of(kind, 'costMb').toFixed(1)} MB for the connections, ${(of(kind, 'costMb') / COUNT * 1_024).toFixed(2)} KB each; ${of(kind, 'totalMb').toFixed(1)} MB in all`);
-  const ratio = of('svc', 'costMb') / of('bare', 'costMb');
-  console.log(`ratio ${ratio.toFixed(3)} (in all ${(of('svc', 'totalMb') / of('bare', 'totalMb')).toFixed(3)}), bound ${BOUND}`);
+  console.log(`idle connections: ${COUNT}, medians of ${ROUNDS} fresh processes each, of ${ROUNDS + MORE_ROUNDS} where those are above the bound`);
+  const samples: Samples = { bare: [], svc: [] };
+  await take(samples, ROUNDS);
+  if (!(ratioOf(samples, 'costMb') <= BOUND)) {
+    console.log(`ratio ${ratioOf(samples, 'costMb').toFixed(3)}: ${MORE_ROUNDS} more of each`);
+    await take(samples, MORE_ROUNDS);
+  }
+  for (const kind of KINDS) console.log(`${kind.padEnd(5)} ${middle(samples, kind, 'costMb').toFixed(1)} MB for the connections, ${(middle(samples, kind, 'costMb') / COUNT * 1_024).toFixed(2)} KB each; ${middle(samples, kind, 'totalMb').toFixed(1)} MB in all`);
+  const ratio = ratioOf(samples, 'costMb');
+  console.log(`ratio ${ratio.toFixed(3)} (in all ${ratioOf(samples, 'totalMb').toFixed(3)}), bound ${BOUND}`);
   if (!(ratio <= BOUND)) process.exitCode = 1;
 }
 

@@ -13,7 +13,8 @@
  * any layer sees them, and so do probes.
  *
  * Each request keeps the server busy for WORK_MS, so that the event loop is what is late. Without the layer the same overload
- * makes each answer later than the one before it: CONTROL_SECONDS of it are run for comparison, and must be later.
+ * makes each answer later than the one before it: CONTROL_SECONDS of it are run for comparison, and must be later. What is too
+ * late is measured once more, and must be so again to count.
  */
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
@@ -21,6 +22,7 @@ import { Agent, get } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { ConcurrencyLimitMiddleware, Svc, createLogger } from 'svc';
+import { confirmed } from '../support/confirmed.ts';
 import type { ChildProcess } from 'node:child_process';
 
 const SECONDS = Number(process.env['SOAK_SECONDS'] ?? 30);
@@ -107,9 +109,11 @@ async function stop({ child, agent }: Target): Promise<void> {
   await once(child, 'close');
 }
 
-async function main(): Promise<number> {
-  const failures: string[] = [];
+/** What must hold at any speed goes to `failures`; answered is what was too late. */
+async function measured(failures: string[]): Promise<readonly string[]> {
+  const late: string[] = [];
   const must = (isTrue: boolean, what: string): void => { if (!isTrue) failures.push(what); };
+  const inTime = (isTrue: boolean, what: string): void => { if (!isTrue) late.push(what); };
   const target = await start(true);
   const before = await calm(target, SECONDS / 6);
   const perSecond = before.length / (SECONDS / 6);
@@ -126,15 +130,22 @@ async function main(): Promise<number> {
   console.log(`calm ${perSecond.toFixed(0)}/s; overload ${(answers.length / seconds).toFixed(0)}/s: ${(taken.length / seconds).toFixed(0)}/s answered, p99 ${percentile(taken, 0.99).toFixed(0)} ms; ` +
     `${(refused.length / seconds).toFixed(0)}/s refused, p99 ${percentile(refused, 0.99).toFixed(0)} ms; ${probes.length} probes, worst ${percentile(probes, 1).toFixed(0)} ms; ` +
     `after ${(after.length / (SECONDS / 6)).toFixed(0)}/s; without the layer p99 ${percentile(control.answers, 0.99).toFixed(0)} ms after ${CONTROL_SECONDS.toFixed(0)} s`);
-  must(before.every(({ status }) => status === 200), 'a calm server refuses nothing');
   must(taken.length + refused.length === answers.length, 'an overloaded server answers 200 or 503');
-  must(refused.length > 0, 'an overloaded server refuses something');
-  must(taken.length / seconds >= LEAST_USE * perSecond, 'what it can do it does');
-  must(percentile(taken, 0.99) <= ANSWER_MS, `p99 of what it takes on is at most ${ANSWER_MS} ms`);
-  must(percentile(refused, 0.99) <= REFUSAL_MS, `p99 of refusals is at most ${REFUSAL_MS} ms`);
-  must(probes.every(({ status, ms }) => status === 200 && ms <= PROBE_MS), `probes are answered within ${PROBE_MS} ms`);
-  must(after.every(({ status }) => status === 200), 'afterwards it refuses nothing');
-  must(percentile(control.answers, 0.99) > percentile(taken, 0.99), 'without the layer answers are later');
+  must(probes.every(({ status }) => status === 200), 'probes are answered with 200');
+  inTime(before.every(({ status }) => status === 200), 'a calm server refuses nothing'); // it does where its event loop stands still
+  inTime(refused.length > 0, 'an overloaded server refuses something');
+  inTime(taken.length / seconds >= LEAST_USE * perSecond, 'what it can do it does');
+  inTime(percentile(taken, 0.99) <= ANSWER_MS, `p99 of what it takes on is at most ${ANSWER_MS} ms`);
+  inTime(percentile(refused, 0.99) <= REFUSAL_MS, `p99 of refusals is at most ${REFUSAL_MS} ms`);
+  inTime(probes.every(({ ms }) => ms <= PROBE_MS), `probes are answered within ${PROBE_MS} ms`);
+  inTime(after.every(({ status }) => status === 200), 'afterwards it refuses nothing');
+  inTime(percentile(control.answers, 0.99) > percentile(taken, 0.99), 'without the layer answers are later');
+  return late;
+}
+
+async function main(): Promise<number> {
+  const failures: string[] = [];
+  failures.push(...await confirmed(() => measured(failures)));
   for (const failure of failures) console.error(`FAILED: ${failure}`);
   return failures.length === 0 ? 0 : 1;
 }

@@ -15,6 +15,7 @@ import { connect } from 'node:net';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { StreamingResponse, Svc } from 'svc';
+import { confirmed } from '../support/confirmed.ts';
 import { Load } from '../support/load.ts';
 import { seeded } from '../support/random.ts';
 import type { Socket } from 'node:net';
@@ -75,7 +76,7 @@ async function serve(): Promise<void> {
     const { heapUsed, external } = process.memoryUsage();
     return { heapUsed, external, unfinished, sockets: process.getActiveResourcesInfo().filter((kind) => kind === 'TCPSocketWrap').length } satisfies Inside;
   });
-  setTimeout(() => process.exit(9), (SECONDS + 120) * 1_000).unref(); // whoever started it has gone
+  setTimeout(() => process.exit(9), (2 * SECONDS + 120) * 1_000).unref(); // whoever started it has gone
   process.stdout.write(`${(await app.run({ port: 0 })).port}\n`);
 }
 
@@ -190,12 +191,16 @@ async function main(): Promise<void> {
   const failures: string[] = [];
   failures.push(...(await attack(Math.max(4, SECONDS / 5))).failures); // compiles what is compiled, and fills what is kept
   const before = await settled(port);
-  const { answered, worstMs, failures: refused } = await attack(SECONDS);
-  failures.push(...refused);
+  const late = await confirmed(async () => {
+    const { answered, worstMs, failures: refused } = await attack(SECONDS);
+    failures.push(...refused);
+    console.log(`${answered} honest requests answered, the slowest in ${worstMs.toFixed(0)} ms`);
+    return worstMs > WORST_MS ? [`an honest client waited ${worstMs.toFixed(0)} ms`] : [];
+  });
   const after = await settled(port);
-  console.log(`${answered} honest requests answered, the slowest in ${worstMs.toFixed(0)} ms; ${[...tallies].map(([kind, { ended, told }]) => `${kind} ${ended}${told === 0 ? '' : ` (${told} with 408)`}`).join(', ')}`);
+  console.log(`cut: ${[...tallies].map(([kind, { ended, told }]) => `${kind} ${ended}${told === 0 ? '' : ` (${told} with 408)`}`).join(', ')}`);
   console.log(`heap ${(before.heapUsed / 1_048_576).toFixed(1)} → ${(after.heapUsed / 1_048_576).toFixed(1)} MB, external ${(before.external / 1_048_576).toFixed(1)} → ${(after.external / 1_048_576).toFixed(1)} MB`);
-  if (worstMs > WORST_MS) failures.push(`an honest client waited ${worstMs.toFixed(0)} ms`);
+  failures.push(...late);
   for (const [kind, { ended }] of tallies) if (ended === 0) failures.push(`no ${kind} was ever cut`);
   for (const kind of ['head', 'body', 'chunks']) if (tallies.get(kind)!.told === 0) failures.push(`no ${kind} was told 408`);
   if (after.sockets > 1 || after.unfinished > 0) failures.push(`left behind: ${after.sockets - 1} sockets, ${after.unfinished} handlers`);

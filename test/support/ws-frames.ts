@@ -3,7 +3,8 @@
  */
 import { OPCODE } from '../../src/http/ws-codes.ts';
 import { FrameReader } from '../../src/http/ws-frames.ts';
-import type { FrameReaderOptions } from '../../src/http/ws-frames.ts';
+import { SpareReaders } from '../../src/http/ws-readers.ts';
+import type { FrameReaderOptions, FrameSink } from '../../src/http/ws-frames.ts';
 import type { Told } from './ws-reference.ts';
 
 /** What a frame is made of: anything that a client may get wrong. */
@@ -43,16 +44,36 @@ export function closing(code: number, reason: string | Uint8Array = ''): Buffer 
 /** What a reader tells of these chunks, which it is given copies of. */
 export function read(chunks: readonly Uint8Array[], options: Partial<FrameReaderOptions> = {}): Told[] {
   const told: Told[] = [];
-  const reader = new FrameReader({ isMasked: true, maxMessageBytes: 1_048_576, ...options }, {
+  const reader = new FrameReader({ isMasked: true, maxMessageBytes: 1_048_576, ...options }, sinkInto(told));
+  for (const chunk of chunks) reader.push(Buffer.from(chunk));
+  return told;
+}
+
+/** The same of two sockets that get them in turn, each with a reader that it has from a store as long as it needs one. */
+export function readInTurn(chunks: readonly Uint8Array[], readers: SpareReaders): readonly [Told[], Told[]] {
+  const both: [Told[], Told[]] = [[], []];
+  const sockets = both.map((told): { readonly sink: FrameSink; reader: FrameReader | undefined } => ({ sink: sinkInto(told), reader: undefined }));
+  for (const chunk of chunks) {
+    for (const socket of sockets) {
+      const reader = socket.reader ??= readers.take(socket.sink, false);
+      reader.push(Buffer.from(chunk));
+      if (!reader.isAtRest) continue;
+      socket.reader = undefined;
+      readers.give(reader);
+    }
+  }
+  return both;
+}
+
+function sinkInto(told: Told[]): FrameSink {
+  return {
     onText: (text) => void told.push(['text', text]),
     onBinary: (bytes) => void told.push(['binary', bytes.toString('hex')]),
     onPing: (payload) => void told.push(['ping', payload.toString('hex')]),
     onPong: (payload) => void told.push(['pong', payload.toString('hex')]),
     onClose: (code, reason) => void told.push(['close', code, reason]),
     onViolation: (code) => void told.push(['violation', code]),
-  });
-  for (const chunk of chunks) reader.push(Buffer.from(chunk));
-  return told;
+  };
 }
 
 /** The bytes whole, cut in two at every position, and one by one. */

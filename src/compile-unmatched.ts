@@ -1,0 +1,46 @@
+/**
+ * Answers to requests that no route answers.
+ */
+import { BadRequest, MethodNotAllowed, NotFound } from './errors.ts';
+import { closest } from './options.ts';
+import { problem } from './http/problem.ts';
+import { HttpResponse, Prepared } from './http/response.ts';
+import type { Awaitable, CompiledRoute } from './http/contracts.ts';
+import type { ErrorRenderer } from './http/pipeline.ts';
+import type { TransportRequest } from './http/request.ts';
+
+/** 404, 405, OPTIONS from the table, and what is no path. */
+export function unmatched(req: TransportRequest, errors: ErrorRenderer, allMethods: string, suggest: (path: string) => string | undefined): Awaitable<HttpResponse> {
+  const { match } = req;
+  if (match.kind === 'wrong-method') {
+    if (req.method === 'OPTIONS') return options(match.allow);
+    return refuse(MethodNotAllowed, 405, `This path has ${match.allow}`, req, errors, match.allow);
+  }
+  if (match.kind === 'malformed') return refuse(BadRequest, 400, 'The path has a malformed percent escape', req, errors);
+  if (req.path.charCodeAt(0) === SLASH) return refuse(NotFound, 404, suggest(req.path), req, errors);
+  return req.path === '*' && req.method === 'OPTIONS' ? options(allMethods) : refuse(BadRequest, 400, 'The request target is no path', req, errors);
+}
+
+const SLASH = 47;
+
+function options(allow: string): HttpResponse {
+  return new HttpResponse(null, new Prepared(204, ['Allow', allow]));
+}
+
+/** A refusal is a value; it becomes an exception only where a handler of the application's may want to see it. */
+function refuse(Exception: typeof NotFound, status: number, detail: string | undefined, req: TransportRequest, errors: ErrorRenderer, allow?: string): Awaitable<HttpResponse> {
+  if (errors.hasHandlers) return errors.render(new Exception(detail, allow === undefined ? {} : { headers: { Allow: allow } }), req);
+  const response = problem(status, req.id, { detail });
+  if (allow !== undefined) response.headers.flat.push('Allow', allow);
+  return response;
+}
+
+/** Outside production a 404 names a close path: the table is no secret there. */
+export function suggester(routes: readonly CompiledRoute[]): (path: string) => string | undefined {
+  const templates = [...new Set(routes.map((route) => route.template))].slice(0, 1_000);
+  return (path) => {
+    if (path.length > 200) return undefined;
+    const near = closest(path, templates);
+    return near === undefined ? undefined : `Nothing is here; did you mean ${near}?`;
+  };
+}

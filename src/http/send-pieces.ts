@@ -1,0 +1,120 @@
+/**
+ * Sending bodies in pieces: they are pulled one at a time and wait for the client (back-pressure). When the client leaves, their
+ * source is ended; when the source fails after the head has gone, the connection is cut, so that the client sees a truncated answer.
+ */
+import { ClientDisconnected } from '../errors.ts';
+import { FileBody } from './file-body.ts';
+import { EndlessPieces, checkedPiece, ignore, isPending, iterate, lengthError } from './pull-pieces.ts';
+import { SLICE_BYTES } from './slow-readers.ts';
+import type { ServerResponse } from 'node:http';
+import type { SentMessage } from './outgoing.ts';
+import type { Piece, PieceIterator, Pieces } from './pieces.ts';
+import type { SlowReaders } from './slow-readers.ts';
+
+/** What holds for every answer of a server. */
+export interface Sending {
+  /** Whether cookies that wait for it get `Secure` even without TLS. */
+  readonly securesCookies: boolean;
+  /** Watches the answers that are not taken at once. */
+  readonly slow: SlowReaders;
+  /** The streams that have no end of their own: for a server that stops. */
+  readonly endless: Set<EndlessPieces>;
+}
+
+/** Sends pieces whose head has gone. Settles when they are sent, and rejects with what their source threw. */
+export function sendStream(outgoing: SentMessage, body: Pieces, announced: number, sending: Sending, id: string): Promise<void> | undefined {
+  if (body instanceof EndlessPieces) return sendEndless(outgoing, body, sending, id);
+  if (!(body instanceof FileBody) || outgoing.destroyed) return sendPieces(outgoing, iterate(body), announced, sending.slow, id);
+  sending.slow.watch(outgoing, id);
+  return body.sendTo(outgoing);
+}
+
+function sendEndless(outgoing: ServerResponse, pieces: EndlessPieces, { endless, slow }: Sending, id: string): Promise<void> | undefined {
+  endless.add(pieces);
+  outgoing.once('close', () => endless.delete(pieces));
+  const source = pieces[Symbol.asyncIterator]() as unknown as PieceIterator; // itself, which is taken now
+  if (outgoing.destroyed || !pieces.attach(outgoing)) return sendPieces(outgoing, source, -1, slow, id);
+  slow.watch(outgoing, id);
+  outgoing.once('close', () => pieces.return());
+  return undefined;
+}
+
+/** Bytes that are sent before others get a turn: a source that is always ready would keep the process to itself. */
+const TURN_BYTES = 1_048_576;
+/** What a piece counts for besides its bytes. */
+const PIECE_COST = 64;
+
+/** Sends what a source gives: `announced` bytes, or -1 where that is not known. */
+export async function sendPieces(outgoing: ServerResponse, source: PieceIterator, announced: number, slow: SlowReaders, id: string): Promise<void> {
+  let ending: Promise<unknown> | undefined;
+  const end = (): void => {
+    ending ??= Promise.try(() => source.return?.());
+    ending.catch(ignore); // awaited below, unless the source never answers
+  };
+  if (outgoing.destroyed) {
+    end();
+    await ending;
+    return;
+  }
+  slow.watch(outgoing, id);
+  outgoing.once('close', end); // at once, not with the next piece, which may never come
+  try {
+    await writeAll(outgoing, source, announced);
+    outgoing.off('close', end);
+    if (outgoing.destroyed) end();
+    else outgoing.end();
+  } catch (error) {
+    if (outgoing.destroyed && isAbort(error)) return;
+    end();
+    outgoing.destroy();
+    throw error;
+  }
+  await ending;
+}
+
+/** Every piece, each when there is room for it. @throws SvcError `E_STREAM` for what is no piece, and for more or less than was announced */
+async function writeAll(outgoing: ServerResponse, source: PieceIterator, announced: number): Promise<void> {
+  let sent = 0;
+  for (let burst = 0; ;) {
+    const next = source.next();
+    const step = isPending(next) ? await next : next;
+    if (outgoing.destroyed) return;
+    if (step.done === true) break;
+    const piece = checkedPiece(step.value);
+    if (announced >= 0) {
+      sent += typeof piece === 'string' ? Buffer.byteLength(piece) : piece.length;
+      if (sent > announced) throw lengthError(announced, sent); // the rest would be read as the next answer
+    }
+    if (piece.length > SLICE_BYTES) await writeSlices(outgoing, piece);
+    else if (piece.length !== 0 && !outgoing.write(piece)) await writable(outgoing);
+    burst += piece.length + PIECE_COST;
+    if (burst < TURN_BYTES) continue;
+    burst = 0;
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  if (sent < announced) throw lengthError(announced, sent); // the client would wait for the rest
+}
+
+async function writeSlices(outgoing: ServerResponse, piece: Piece): Promise<void> {
+  const bytes = typeof piece === 'string' ? Buffer.from(piece) : piece;
+  for (let at = 0; at < bytes.length && !outgoing.destroyed; at += SLICE_BYTES) {
+    if (!outgoing.write(bytes.subarray(at, at + SLICE_BYTES))) await writable(outgoing);
+  }
+}
+
+/** How a source stops that listens to `req.signal`: no failure once the client has left. */
+function isAbort(error: unknown): boolean {
+  return error instanceof ClientDisconnected || (error instanceof Error && error.name === 'AbortError');
+}
+
+/** Resolves when more can be written, or when nothing can any more. */
+function writable(outgoing: ServerResponse): Promise<void> {
+  if (outgoing.destroyed) return Promise.resolve(); // "close" may have been told already
+  return new Promise((resolve) => {
+    const done = (): void => {
+      outgoing.off('drain', done).off('close', done);
+      resolve();
+    };
+    outgoing.on('drain', done).on('close', done);
+  });
+}
