@@ -372,7 +372,9 @@ export class HttpServer {
   }
 
   #leaveSocket(): void {
-    if (this.#isDraining && this.#isIdle) setImmediate(() => this.#whenIdle?.());
+    if (this.#isDraining && this.#isIdle) setImmediate(() => { // what was sent is on its way by then
+      if (this.#isIdle) this.#whenIdle?.(); // an answer that began before has no "Connection: close": its client may have sent the next request
+    });
   }
 
   #openSockets(): OpenSockets {

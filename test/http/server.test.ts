@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect } from 'node:net';
-import { PassThrough } from 'node:stream';
+import { Duplex, PassThrough } from 'node:stream';
 import test from 'node:test';
 import { Svc } from '../../src/app.ts';
 import { ManualClock } from '../../src/manual-clock.ts';
@@ -10,7 +10,6 @@ import { HttpServer } from '../../src/http/server.ts';
 import { HttpResponse, StreamingResponse } from '../../src/http/response.ts';
 import { collectedLog } from '../support/collected-log.ts';
 import { RawClient } from '../support/raw-http.ts';
-import type { Duplex } from 'node:stream';
 import type { SvcOptions } from '../../src/app.ts';
 import type { HttpRequest } from '../../src/http/contracts.ts';
 import type { TransportRequest } from '../../src/http/request.ts';
@@ -656,6 +655,44 @@ test('HttpServer.close() ends with the last request, not with the keep-alive tim
   release.resolve();
   assert.equal((await it.client.answer()).text(), 'headtail');
   await closed;
+});
+
+test('HttpServer.close() answers what comes right behind the last answer that began before it', async () => {
+  const started = gate();
+  const release = gate();
+  const app = new Svc();
+  app.get('/', () => new StreamingResponse((async function* (): AsyncGenerator<string> {
+    yield 'head';
+    started.resolve();
+    await release.promise;
+  })()));
+  app.get('/next', async () => {
+    await new Promise((resolve) => { setImmediate(resolve); }); // answered later than the server, idle for a moment, looks again
+    return 'next';
+  });
+  const server = new HttpServer(app);
+  await server.listen({ port: 0 });
+  const ask = (path: string): boolean => socket.push(`GET ${path} HTTP/1.1\r\nHost: a\r\n\r\n`);
+  let sent = '';
+  const same = (): Duplex => socket;
+  const socket: Duplex = Object.assign(new Duplex({
+    read() { /* pushed into */ },
+    write(bytes: Buffer, _encoding, done) {
+      sent += bytes.toString('latin1');
+      if (bytes.includes('0\r\n\r\n')) setImmediate(() => ask('/next')); // before whatever the server does then
+      done();
+    },
+  }), { setTimeout: same, setNoDelay: same, setKeepAlive: same });
+  server.node.emit('connection', socket);
+  ask('/');
+  await started.promise;
+  const closed = server.close(5_000, 5_000);
+  await once(server.node, 'close'); // it has closed what was idle: this connection is none that it accepted
+  release.resolve();
+  assert.equal(await closed, 0);
+  const [first, second] = sent.split(/(?<=0\r\n\r\n)/);
+  assert.match(first!, /^HTTP\/1\.1 200 OK\r\n[^]*head/);
+  assert.match(second!, /^HTTP\/1\.1 200 OK\r\n[^]*Connection: close\r\n[^]*next$/);
 });
 
 test('HttpServer.close() cuts what is left at its deadline, says how much, and aborts the signal', async () => {
