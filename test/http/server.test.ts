@@ -300,6 +300,24 @@ test('HttpServer leaves no timer when the rest of an unwanted body has come', as
   assert.equal(clock.pending, 0);
 });
 
+test('HttpServer leaves no timer when the rest of a body has come that a handler waits for beyond its time', async () => {
+  const clock = new ManualClock();
+  const read = gate<string>();
+  await using it = await serve((app) => app.post('/', { timeoutMs: 100 }, async ({ req }) => {
+    clock.after(0, () => undefined);
+    read.resolve(await req.text());
+    return 'late';
+  }), { clock });
+  it.client.send('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\n');
+  while (clock.pending < 2) await turn(); // its time, and what the handler has left
+  await clock.advance(100);
+  assert.equal((await it.client.answer()).status, 503);
+  it.client.send('rest').get('/none');
+  assert.equal((await it.client.answer()).status, 404);
+  assert.equal(await read.promise, 'rest');
+  assert.equal(clock.pending, 0); // else what comes over this connection next would be cut
+});
+
 test('HttpServer reads a body that comes with GET, and ignores one that nobody asks for', async () => {
   await using it = await serve((app) => app.get('/read', ({ req }) => req.text()).get('/not', () => 'not'));
   assert.equal((await it.client.send('GET /read HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbody').answer()).text(), 'body');
