@@ -36,20 +36,20 @@ export function send(outgoing: SentMessage, response: HttpResponse, req: SentTo,
   if (hasNoContent(status) || body === null) {
     const length = hasNoContent(status) ? (status === 205 ? 0 : -1) : isHead ? Math.max(0, response.contentLength) : 0;
     outgoing.writeHead(status, headOf(response, req, isLast, sending, length));
-    outgoing.end();
+    endEmpty(outgoing, req.id, sending);
     return isPieces(body) ? discard(body) : undefined;
   }
   if (isPieces(body)) {
     outgoing.writeHead(status, headOf(response, req, isLast, sending, response.contentLength));
     if (!isHead) return sendStream(outgoing, body, response.contentLength, sending, req.id);
-    outgoing.end();
+    endEmpty(outgoing, req.id, sending);
     return discard(body);
   }
   const length = typeof body === 'string' ? Buffer.byteLength(body) : body.byteLength;
   if (isHead || length > SLICE_BYTES) {
     outgoing.writeHead(status, headOf(response, req, isLast, sending, length));
     if (!isHead) return sendPieces(outgoing, [body].values(), length, sending.slow, req.id);
-    outgoing.end();
+    endEmpty(outgoing, req.id, sending);
     return undefined;
   }
   const { isAsMade } = response;
@@ -60,6 +60,12 @@ export function send(outgoing: SentMessage, response: HttpResponse, req: SentTo,
   else outgoing.sendWhole(status, head, body, isAscii);
   if (outgoing.writableLength !== 0) sending.slow.watch(outgoing, req.id);
   return undefined;
+}
+
+/** Ends an answer that is all head: behind an answer that its client has not taken yet it waits, too. */
+function endEmpty(outgoing: SentMessage, id: string, { slow }: Sending): void {
+  outgoing.end();
+  if (outgoing.writableLength !== 0) slow.watch(outgoing, id);
 }
 
 /** The fields of what most answers are, made with their type alone: it is not looked at, and one array is made (test/bench/http.ts). */

@@ -134,6 +134,8 @@ export class HttpServer {
     const listener: RequestListener = (incoming, outgoing) => this.#onRequest(incoming, outgoing as SentMessage);
     this.#secure = secure;
     this.#server = secure?.createServer(options, listener) ?? createServer(options, listener);
+    const endIdle = this.#server.closeIdleConnections;
+    this.#server.closeIdleConnections = () => slow.spare(() => endIdle.call(this.#server)); // close() of node:http calls it, too
     this.#server.maxHeadersCount = 0; // beyond it node:http drops fields and says nothing; see request-head.ts
     this.#server.on('clientError', (error, socket) => this.#guard(socket as Socket, () => onClientError(error, socket as Socket, this.#identity)));
     this.#server.on('connect', (_, socket) => this.#guard(socket as Socket, () => refuseSocket(socket as Socket, 501, this.#identity)));

@@ -45,6 +45,17 @@ export class SlowReaders {
     this.#timer ??= this.#nextLook();
   }
 
+  /**
+   * Does what ends idle connections. For node:http a connection is idle as soon as its answer has been handed over whole, whatever
+   * of that its client has yet to take.
+   */
+  spare(endIdle: () => void): void {
+    const ended = [...this.#readings.keys()].filter(({ finished }) => finished);
+    for (const outgoing of ended) outgoing.finished = false; // what it goes by
+    endIdle();
+    for (const outgoing of ended) outgoing.finished = true;
+  }
+
   #nextLook(): Disposable {
     return this.#clock.after(this.#limitMs / LOOKS, () => {
       this.#timer = this.#nextLook();

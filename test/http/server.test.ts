@@ -32,6 +32,18 @@ async function serve(declare: (app: Svc) => void, options: SvcOptions = {}): Pro
   };
 }
 
+/** A connection whose client is the test: pushes what it sends, and is told of what it is sent, which it has taken once that is `done`. */
+function inMemory(onSent: (bytes: Buffer, done: () => void) => void): Duplex {
+  const same = (): Duplex => socket;
+  const socket: Duplex = Object.assign(new Duplex({
+    read() { /* pushed into */ },
+    write: (bytes: Buffer, _encoding, done) => onSent(bytes, done),
+  }), { setTimeout: same, setNoDelay: same, setKeepAlive: same });
+  return socket;
+}
+
+const turn = (): Promise<void> => new Promise((resolve) => { setImmediate(resolve); });
+
 /** A promise and what settles it. */
 const gate = <T = void>(): PromiseWithResolvers<T> => Promise.withResolvers<T>();
 
@@ -694,6 +706,34 @@ test('HttpServer.close() answers what comes right behind the last answer that be
   assert.match(first!, /^HTTP\/1\.1 200 OK\r\n[^]*head/);
   assert.match(second!, /^HTTP\/1\.1 200 OK\r\n[^]*Connection: close\r\n[^]*next$/);
 });
+
+for (const [what, head, answer] of [
+  ['a body', 'GET /', 'x'.repeat(100_000)],
+  ['a head alone', 'HEAD /', 'x'],
+  ['no content', 'GET /none', null],
+] as const) {
+  test(`HttpServer.close() lets an answer of ${what} go out that its client has yet to take`, async () => {
+    const app = new Svc();
+    app.get('/', () => answer);
+    app.get('/none', { status: 204 }, () => answer);
+    const server = new HttpServer(app.compileAll());
+    await server.listen({ port: 0 });
+    const taken = gate();
+    const socket = inMemory((_bytes, done) => void taken.promise.then(() => done()));
+    server.node.emit('connection', socket);
+    socket.push(`${head} HTTP/1.1\r\nHost: a\r\n\r\n`);
+    await turn();
+    assert.equal(server.inFlight, 1);
+    const closed = server.close(5_000);
+    assert.equal(socket.destroyed, false);
+    server.closeIdle();
+    assert.equal(socket.destroyed, false);
+    taken.resolve();
+    assert.equal(await closed, 0);
+    await once(socket, 'close'); // it was the last
+    assert.equal(server.inFlight, 0);
+  });
+}
 
 test('HttpServer.close() cuts what is left at its deadline, says how much, and aborts the signal', async () => {
   const clock = new ManualClock();
