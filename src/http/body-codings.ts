@@ -30,8 +30,13 @@ const MAX_RATIO = 100;
 const FREE_BYTES = 1_048_576;
 /** Of whole bodies without a limit. */
 const MAX_WHOLE_BYTES = 10_000_000;
-/** What follows the coded body is no part of it, and nobody would see it. */
-const STRICT = { rejectGarbageAfterEnd: true };
+/**
+ * What follows the coded body is no part of it, and nobody would see it. Not so gzip, of which several may stand one after the
+ * other (RFC 1952 §2.2): Node reads them all, and refuses other bytes than zeros behind them by itself.
+ */
+function strictness(coding: BodyCoding): DecoderOptions {
+  return { rejectGarbageAfterEnd: coding !== 'gzip' };
+}
 
 /**
  * The coding that a field Content-Encoding says; undefined for none. `isWanted`: whether codings are taken off at all.
@@ -50,7 +55,7 @@ export function bodyCodingOf(field: string, isWanted: boolean): BodyCoding | und
 export function decodeWhole(bytes: Uint8Array, coding: BodyCoding, maxBytes: number, reader: BodyReader): void {
   if (bytes.length === 0) return reader.told(bytes, undefined);
   const limit = Math.min(maxBytes === Infinity ? MAX_WHOLE_BYTES : maxBytes, mostOf(bytes.length));
-  DECODERS[coding].whole(bytes, { ...STRICT, maxOutputLength: Math.max(1, limit) }, (error, decoded) => {
+  DECODERS[coding].whole(bytes, { ...strictness(coding), maxOutputLength: Math.max(1, limit) }, (error, decoded) => {
     if (error === null) return decoded.length > limit ? reader.told(undefined, decodedTooLarge()) : reader.told(decoded, undefined);
     reader.told(undefined, (error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE' ? decodedTooLarge() : malformed(coding));
   });
@@ -58,7 +63,7 @@ export function decodeWhole(bytes: Uint8Array, coding: BodyCoding, maxBytes: num
 
 /** Takes the coding off a body as it arrives; errors as {@link decodeWhole}, and those of `coded`. */
 export async function* decodedChunks(coded: AsyncIterable<Uint8Array>, coding: BodyCoding, maxBytes: number): AsyncGenerator<Uint8Array, void, undefined> {
-  const decoder = DECODERS[coding].stream(STRICT);
+  const decoder = DECODERS[coding].stream(strictness(coding));
   const received = { bytes: 0 };
   let given = 0;
   void feed(coded, decoder, received);

@@ -85,12 +85,15 @@ export class CompressionMiddleware implements Middleware {
 
   #finish(req: HttpRequest, response: HttpResponse): Awaitable<HttpResponse> {
     if (response.status === 304) return revalidated(req, response);
-    const { body } = response;
-    if (body === null || response.status === 206 || hasNoContent(response.status) || req.route?.meta['compress'] === false) return response;
+    const { body, status } = response;
+    if (hasNoContent(status) || req.route?.meta['compress'] === false) return response;
+    if (status === 206) return partOf(response);
+    if (body === null && (req.method !== 'HEAD' || response.contentLength === -1)) return response; // HEAD of a file has its length alone
     if (!this.#isLongEnough(response) || !isFit(response, req.route?.meta['compress'] === true)) return response;
     response.headers.vary('Accept-Encoding');
     const coding = negotiateEncoding(req.headers['accept-encoding'], this.#encodings);
     if (coding === undefined) return response;
+    if (body === null) return coded(response, [], coding); // its length would be that of other bytes (RFC 9110 §8.6)
     if (isPieces(body)) {
       const isSmall = response.contentLength !== -1 && response.contentLength <= WHOLE_BYTES && req.method !== 'HEAD';
       return isSmall ? this.#compressWhole(req, response, body, coding) : this.#compressPieces(req, response, body, coding);
@@ -171,6 +174,13 @@ function coded(response: HttpResponse, body: Uint8Array | Pieces, coding: Conten
   headers.delete('Accept-Ranges'); // of other bytes
   const tag = headers.get('etag');
   if (tag?.startsWith('"') === true) headers.set('ETag', `W/${tag}`); // the same content, other bytes (RFC 9110 §8.8.3)
+  return response;
+}
+
+/** Ranges are of the bytes as they are; what the whole would have varied by is said with them (RFC 9110 §15.3.7). */
+function partOf(response: HttpResponse): HttpResponse {
+  const type = response.headers.get('content-type') ?? '';
+  if (response.headers.has('content-range') ? COMPRESSIBLE.test(type) : type.startsWith('multipart/byteranges')) response.headers.vary('Accept-Encoding');
   return response;
 }
 

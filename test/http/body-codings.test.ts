@@ -110,6 +110,17 @@ for (const [coding, status] of [['compress', 415], ['gzip, br', 415], ['gzip,', 
   });
 }
 
+test('gzip of several members is read whole, and what follows the last one is refused (RFC 1952 §2.2)', async () => {
+  await using client = site();
+  const members = Buffer.concat([gzipSync('{"a"'), gzipSync(':1}')]);
+  assert.equal(await (await post(client, '/json', 'gzip', members)).text(), '{"a":1}');
+  for (const path of ['/body', '/stream', '/limited', '/stream-limited']) {
+    assert.equal(await (await post(client, path, 'gzip', members)).text(), '7', path);
+    assert.equal((await post(client, path, 'gzip', Buffer.concat([members, Buffer.from('junk')]))).status, 400, path);
+  }
+  assert.equal((await post(client, '/limited', 'gzip', Buffer.concat(Array.from({ length: 3 }, () => gzipSync('x'.repeat(400)))))).status, 413);
+});
+
 test('Raw deflate is no deflate (RFC 9110 §8.4.1.2)', async () => {
   await using client = site();
   assert.equal((await post(client, '/json', 'deflate', deflateRawSync('{}'))).status, 400);

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';
-import { readFile } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
 import { brotliDecompressSync, constants, createBrotliDecompress, createGunzip, createZstdDecompress, gunzipSync, zstdDecompressSync } from 'node:zlib';
@@ -146,6 +148,33 @@ test('HEAD says of the coding what GET does', async () => {
     const [head, whole] = [await client.request('HEAD', path, { headers: { 'accept-encoding': 'gzip' } }), await get(client, path, 'gzip')];
     assert.deepEqual(['content-encoding', 'vary', 'content-type'].map((name) => head.headers.get(name)), ['content-encoding', 'vary', 'content-type'].map((name) => whole.headers.get(name)), path);
     assert.equal(head.headers.get('content-length'), null); // its length is not known without the work
+  }
+});
+
+test('HEAD of a file says no length that GET would not have, and what it varies by', async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), 'svc-compression-'));
+  t.after(() => rm(folder, { recursive: true }));
+  for (const [name, text] of [['small.txt', TEXT], ['large.txt', TEXT.repeat(500)]] as const) await writeFile(`${folder}/${name}`, text);
+  await using client = site((app) => app.get('/file', () => new FileResponse(join(folder, 'large.txt'))).mountStatic('/static', folder));
+  for (const path of ['/file', '/static/small.txt', '/static/large.txt']) {
+    for (const coding of ['gzip', 'identity']) {
+      const [head, whole] = [await client.request('HEAD', path, { headers: { 'accept-encoding': coding } }), await get(client, path, coding)];
+      const said = (answer: Response): unknown => ['content-encoding', 'vary', 'etag', 'accept-ranges', 'last-modified'].map((name) => answer.headers.get(name));
+      assert.deepEqual(said(head), said(whole), `${path} ${coding}`);
+      assert.equal(head.headers.get('content-length'), coding === 'gzip' ? null : whole.headers.get('content-length'), path);
+      await whole.arrayBuffer();
+    }
+  }
+});
+
+test('A part says by what the whole would have varied (RFC 9110 §15.3.7)', async () => {
+  const file = new URL('compression.test.ts', import.meta.url);
+  await using client = site((app) => app.get('/file', () => new FileResponse(file, { mediaType: 'text/plain' })).get('/image', () => new FileResponse(file, { mediaType: 'image/png' }))
+    .get('/plain', { meta: { compress: false } }, () => new FileResponse(file, { mediaType: 'text/plain' })));
+  for (const [path, range, vary] of [['/file', 'bytes=0-9', 'Accept-Encoding'], ['/file', 'bytes=0-9,20-29', 'Accept-Encoding'], ['/image', 'bytes=0-9', null], ['/plain', 'bytes=0-9', null]] as const) {
+    const answer = await get(client, path, 'gzip', { range });
+    assert.deepEqual([answer.status, answer.headers.get('vary'), answer.headers.get('content-encoding')], [206, vary, null], `${path} ${range}`);
+    await answer.arrayBuffer();
   }
 });
 

@@ -161,7 +161,7 @@ test('HttpServer tells 404, 405 and OPTIONS apart, and answers OPTIONS *', async
   assert.equal(options.field('content-length'), undefined);
   const star = await it.client.send('OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n').answer();
   assert.equal(star.status, 204);
-  assert.equal(star.field('allow'), 'GET, POST, DELETE, OPTIONS');
+  assert.equal(star.field('allow'), 'GET, HEAD, POST, DELETE, OPTIONS');
 });
 
 test('HttpServer reads a target in absolute form (RFC 9112 §3.2.2), whose host counts', async () => {
