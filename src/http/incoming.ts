@@ -99,6 +99,7 @@ export class ReceivedMessage extends IncomingMessage {
       this.bodyTaker = undefined;
       this.isBodyTaken = true;
       taker.end();
+      if (this.isLetGo) super.push(null); // its answer has gone: who waits for its end to serve on hears of "close"
     }
     return true;
   }

@@ -93,6 +93,8 @@ export class HttpServer {
   /** Undefined where all routes give a body the same time. */
   readonly #deadlines: BodyDeadlines | undefined;
   #inFlight = 0;
+  /** Requests that are answered, and whose bodies still come. */
+  #lingering = 0;
   #isDraining = false;
   #endAll: (() => void) | undefined;
   #whenIdle: (() => void) | undefined;
@@ -224,7 +226,7 @@ export class HttpServer {
     if (this.#isIdle) this.#whenIdle?.();
   }
 
-  get #isIdle(): boolean { return this.#inFlight === 0 && (this.#sockets === undefined || this.#sockets.size === 0); }
+  get #isIdle(): boolean { return this.#inFlight === 0 && this.#lingering === 0 && (this.#sockets === undefined || this.#sockets.size === 0); }
 
   /** Resolves when no adopted connection is left: node:http counts only those that it accepts itself. */
   async #left(adopted: ReadonlySet<Socket>): Promise<void> {
@@ -330,9 +332,12 @@ export class HttpServer {
       const timer = this.#app.clock.after(LINGER_MS, () => socket.destroy());
       const lose = (): void => void incoming.destroy(); // node:http does so for requests without an answer only: whoever still reads would wait for ever
       socket.once('close', lose);
+      this.#lingering++;
       incoming.once('close', () => {
         timer[Symbol.dispose]();
         socket.off('close', lose);
+        this.#lingering--;
+        this.#leaveSocket();
       });
       (incoming as ReceivedMessage).letGo(); // every one of this server is
     });

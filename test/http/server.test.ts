@@ -38,7 +38,7 @@ function inMemory(onSent: (bytes: Buffer, done: () => void) => void): Duplex {
   const socket: Duplex = Object.assign(new Duplex({
     read() { /* pushed into */ },
     write: (bytes: Buffer, _encoding, done) => onSent(bytes, done),
-  }), { setTimeout: same, setNoDelay: same, setKeepAlive: same });
+  }), { setTimeout: same, setNoDelay: same, setKeepAlive: same, destroySoon: () => socket.end(() => socket.destroy()) });
   return socket;
 }
 
@@ -298,6 +298,24 @@ test('HttpServer leaves no timer when the rest of an unwanted body has come', as
   it.client.send('rest').get('/none');
   assert.equal((await it.client.answer()).status, 404);
   assert.equal(clock.pending, 0);
+});
+
+test('HttpServer leaves no timer when the rest of a body has come that a handler waits for beyond its time', async () => {
+  const clock = new ManualClock();
+  const read = gate<string>();
+  await using it = await serve((app) => app.post('/', { timeoutMs: 100 }, async ({ req }) => {
+    clock.after(0, () => undefined);
+    read.resolve(await req.text());
+    return 'late';
+  }), { clock });
+  it.client.send('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\n');
+  while (clock.pending < 2) await turn(); // its time, and what the handler has left
+  await clock.advance(100);
+  assert.equal((await it.client.answer()).status, 503);
+  it.client.send('rest').get('/none');
+  assert.equal((await it.client.answer()).status, 404);
+  assert.equal(await read.promise, 'rest');
+  assert.equal(clock.pending, 0); // else what comes over this connection next would be cut
 });
 
 test('HttpServer reads a body that comes with GET, and ignores one that nobody asks for', async () => {
@@ -732,6 +750,43 @@ for (const [what, head, answer] of [
     assert.equal(await closed, 0);
     await once(socket, 'close'); // it was the last
     assert.equal(server.inFlight, 0);
+  });
+}
+
+for (const [what, isBefore] of [['before it', true], ['during it', false]] as const) {
+  test(`HttpServer.close() lets the rest of a body come that was answered ${what}, so that its sender gets to see the answer`, async () => {
+    const clock = new ManualClock();
+    const release = gate();
+    const app = new Svc({ clock });
+    app.post('/', { public: true }, async () => {
+      await release.promise;
+      return 'unread';
+    });
+    const server = new HttpServer(app.compileAll());
+    await server.listen({ port: 0 });
+    const ask = (): Duplex => {
+      const socket = inMemory((_bytes, done) => done());
+      server.node.emit('connection', socket);
+      socket.push('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nab');
+      return socket;
+    };
+    const [patient, endless] = [ask(), ask()];
+    await turn();
+    if (isBefore) release.resolve();
+    await turn();
+    let cut: number | undefined;
+    const closed = server.close(60_000).then((count) => { cut = count; });
+    release.resolve();
+    await turn();
+    await turn();
+    assert.deepEqual([server.inFlight, patient.destroyed, endless.destroyed, cut], [0, false, false, undefined]);
+    patient.push('cd');
+    await turn();
+    await turn();
+    assert.deepEqual([patient.destroyed, endless.destroyed, cut], [!isBefore, false, undefined]);
+    await clock.advance(5_000);
+    await closed;
+    assert.deepEqual([patient.destroyed, endless.destroyed, cut], [true, true, 0]);
   });
 }
 
