@@ -48,6 +48,28 @@ class WebPieces implements PieceIterator {
   return(): Promise<void> { return this.#reader.cancel(); }
 }
 
+/**
+ * FormData as Node encodes it: the encoder goes on behind `cancel()`, and what it then throws ends the process. So a form that
+ * nobody wants any more, for HEAD or of a client that has left, is read to its end, which is in memory or in files.
+ */
+class FormPieces extends WebPieces {
+  override return(): Promise<void> {
+    void this.#readOver();
+    return Promise.resolve();
+  }
+
+  async #readOver(): Promise<void> {
+    try {
+      while ((await this.next()).done !== true);
+    } catch { /* nobody is left who could be told */ }
+  }
+}
+
+/** The pieces of a form that Node encodes. */
+export function formPieces(stream: ReadableStream<Uint8Array>): Pieces {
+  return { [Symbol.asyncIterator]: () => new FormPieces(stream) as PieceIterator as AsyncIterator<Piece> }; // nobody looks at what its return() answers
+}
+
 class NodePieces implements PieceIterator {
   readonly #stream: Readable;
   readonly #steps: AsyncIterator<Piece, unknown>;

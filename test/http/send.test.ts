@@ -85,6 +85,27 @@ test('A source that fails before its first byte reaches the exception handler of
   assert.deepEqual([answer.status, answer.json()], [503, { busy: true }]);
 });
 
+test('A web Response with FormData that nobody reads to its end ends no process: HEAD, and a client that leaves', async () => {
+  const form = (): Response => {
+    const data = new FormData();
+    data.set('a', 'b');
+    data.set('file', new Blob([Buffer.alloc(3_000_000)]));
+    return new Response(data);
+  };
+  const shared = form();
+  await using it = await serve((app) => app.get('/', form).get('/shared', () => shared));
+  for (let n = 0; n < 3; n++) assert.equal((await it.client.send('HEAD / HTTP/1.1\r\nHost: a\r\n\r\n').answer('HEAD')).status, 200);
+  await using leaving = await RawClient.open(it.port);
+  leaving.get('/');
+  await once(leaving.socket, 'data');
+  leaving.socket.destroy();
+  const whole = await it.client.get('/').answer();
+  assert.ok(whole.isWhole && whole.body.length > 3_000_000);
+  assert.deepEqual([(await it.client.get('/shared').answer()).status, (await it.client.get('/shared').answer()).status], [200, 500]);
+  while (metric(it.app, 'svc_requests_in_flight') !== 0) await turn();
+  for (let n = 0; n < 50; n++) await turn(); // a rejection that nobody handles fails the test
+});
+
 test('A failure after the head is counted', async () => {
   await using it = await serve((app) => app.get('/', () => new StreamingResponse((function* (): Generator<string> { yield 'head'; throw new Error('source'); })())));
   const bytes = await it.client.get('/').ended();
