@@ -198,6 +198,27 @@ test('app.run({ workers }) rejects when the first process does not come to serve
   assert.match(absent.stdout, /E_WORKERS/);
 });
 
+test('app.run({ workers }) told to end before the first process serves ends with 0', async (t) => {
+  const cwd = project(t, { 'main.ts': `import { Svc } from 'svc';
+const app = new Svc();
+app.onStartup(async () => { // in the first worker, which its parent tells so
+  const told = new Promise((resolve) => { process.once('SIGTERM', resolve); });
+  const work = setInterval(() => {}, 1_000); // or its loop would be empty
+  console.log('starting');
+  await told;
+  clearInterval(work);
+});
+app.onShutdown(() => { console.log('shut down'); });
+await app.run({ port: 0, workers: 2 });
+` });
+  const server = start(t, process.execPath, ['main.ts'], { cwd });
+  await server.printed(/^starting$/m);
+  server.child.kill('SIGTERM');
+  const { status, stdout, stderr } = await server.ended;
+  assert.equal(status, 0, stderr);
+  assert.match(stdout, /^shut down$/m);
+});
+
 test('app.run() refuses workers out of range, and workers together with reload', async () => {
   const app = new Svc({ logger: collectedLog().logger });
   for (const options of [{ workers: 0 }, { workers: 1025 }, { workers: 1.5 }, { workers: 'all' }, { workers: 2, reload: true }]) {
