@@ -445,6 +445,7 @@ export class Svc extends Router implements ServedApplication, McpApplication {
   startParts(): Promise<void> {
     if (isStartDenied) return Promise.reject(new SvcError('E_START_DENIED', []));
     return this.#starting ??= this.#start().catch((error: unknown) => {
+      this.rooms.disconnect();
       this.#starting = undefined;
       throw error;
     });
