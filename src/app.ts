@@ -445,6 +445,7 @@ export class Svc extends Router implements ServedApplication, McpApplication {
   startParts(): Promise<void> {
     if (isStartDenied) return Promise.reject(new SvcError('E_START_DENIED', []));
     return this.#starting ??= this.#start().catch((error: unknown) => {
+      this.rooms.disconnect();
       this.#starting = undefined;
       throw error;
     });
@@ -503,26 +504,35 @@ export class Svc extends Router implements ServedApplication, McpApplication {
     const isFirst = this.#starting === undefined;
     const secure = await this.secure(wishes.tls);
     let server: HttpServer | undefined;
+    let opening: Promise<RunningServer> | undefined;
     let running: RunningServer | undefined;
     const close = async (): Promise<void> => {
-      await (running === undefined ? this.shutdown() : running.close());
+      const open = running ?? await opening?.catch(() => undefined); // once its ports are open it has accepted connections
+      await (open === undefined ? this.shutdown() : open.close());
       signals?.[Symbol.dispose]();
     };
     const signals = !wishes.handleSignals ? undefined : endOnSignals({
       clock: this.#clock, log: this.log, deadlineMs: wishes.drainMs + SHUTDOWN_MS, close, renew: secure === undefined ? undefined : () => secure.reload(),
     });
+    const isEnding = (): boolean => signals?.isEnding === true;
     try {
       await this.startup();
+      if (isEnding()) return await never();
       server = new HttpServer(this, secure);
-      running = await this.serve(server, { ...wishes, ...await server.listen(wishes) });
-      return signals?.isEnding === true ? await never() : { ...running, close };
+      running = await (opening = this.#open(server, wishes));
+      return isEnding() ? await never() : { ...running, close };
     } catch (error) {
-      if (signals?.isEnding === true) return never(); // that is why it failed
+      if (isEnding()) return never(); // that is why it failed
       signals?.[Symbol.dispose]();
       await server?.close(0);
       if (isFirst) await this.shutdown(); // what had started would keep the process alive
       throw error;
     }
+  }
+
+  /** Listens and serves. @throws SvcError `E_LISTEN` */
+  async #open(server: HttpServer, wishes: Omit<ServeOptions, 'url'>): Promise<RunningServer> {
+    return this.serve(server, { ...wishes, ...await server.listen(wishes) });
   }
 
   /** What speaks TLS. @throws SvcError `E_TLS` @internal */

@@ -73,6 +73,8 @@ class SupervisedChild {
   readonly #asked = new Map<number, (metrics: readonly MetricSnapshot[] | undefined) => void>();
   #lastId = 0;
   #running: SupervisedServer | undefined;
+  /** Settles when every connection is ours of which we have said so. */
+  #taking: Promise<void> = Promise.resolve();
   #ending: Promise<never> | undefined;
 
   constructor(app: SupervisedApplication, role: Role, wishes: ServeWishes) {
@@ -89,6 +91,7 @@ class SupervisedChild {
       if (this.#ending === undefined) throw error;
       return this.#ending; // that is why it failed
     });
+    if (this.#ending !== undefined) return this.#ending;
     const server = this.#server = new HttpServer(this.#app, secure);
     server.keepsAlive = this.#role === 'worker'; // a connection kept alive to a child that goes would fail its next request
     if (cluster.worker !== undefined) cluster.worker.exitedAfterDisconnect = true; // node:cluster ends an orphan at once unless it believes so
@@ -99,6 +102,7 @@ class SupervisedChild {
     this.#running = running;
     if (this.#role === 'worker' && !this.#app.rooms.isConnected) this.#app.rooms.connect(new WorkerRoomBus(this.#app.log));
     if (this.#role === 'worker') this.#app.operations.renderMetrics = () => this.#renderAll();
+    if (this.#ending !== undefined) return this.#ending; // told to end meanwhile: it takes no connection
     void tell({ svc: 'ready' });
     return { ...running, close: () => this.#leave() };
   }
@@ -107,7 +111,7 @@ class SupervisedChild {
     switch (message.svc) {
       case 'address': return this.#address.resolve(message.address);
       case 'socket': return this.#onSocket(message.id, socket);
-      case 'drain': return void this.#end(message.how);
+      case 'drain': return void this.#taking.then(() => this.#end(message.how)); // else what nobody else would serve is cut
       case 'snapshot': return void tell({ svc: 'snapshot', id: message.id, metrics: this.#app.metrics.snapshot() });
       case 'metrics': return this.#asked.get(message.id)?.(message.metrics);
     }
@@ -116,7 +120,7 @@ class SupervisedChild {
   /** Nothing of a connection is read before its parent can know that it is ours: one that is not taken is another's. */
   #onSocket(id: number, socket: Socket | undefined): void {
     socket?.pause();
-    void tell({ svc: 'took', id }).then(() => {
+    this.#taking = tell({ svc: 'took', id }).then(() => {
       if (socket !== undefined) this.#server!.adopt(socket); // undefined: it was closed on its way
     });
   }

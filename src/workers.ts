@@ -359,7 +359,10 @@ function obeySignals(workers: Workers, log: Logger): Disposable {
     }
     isEnding = true;
     log.info('signal', { signal });
-    void workers.stop();
+    void workers.stop().then((status) => { // also before the first of them serves
+      flush();
+      process.exit(status);
+    });
   };
   const onHangUp = (signal: NodeJS.Signals): void => {
     if (hadTerminal && !isatty(0)) return onEnd(signal);

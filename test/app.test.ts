@@ -266,6 +266,33 @@ for (const [what, signals, code] of [['the first SIGTERM drains the application,
   });
 }
 
+for (const [when, hasPort] of [['while its last startup hook runs', false], ['while its ports are opened', true]] as const) {
+  test(`Svc.run() told to end ${when} accepts no connection that it does not answer`, async (t) => {
+    const { logger, events } = collectedLog();
+    const app = new Svc({ logger, ops: { metrics: { port: 0 } } });
+    const exited = Promise.withResolvers<unknown>();
+    t.mock.method(process, 'exit', ((status: unknown) => { exited.resolve(status); }) as never);
+    const steps: string[] = [];
+    const tell = (): void => { process.emit('SIGTERM', 'SIGTERM'); };
+    if (!hasPort) app.onStartup(tell);
+    app.onShutdown(async () => {
+      for (let turns = 0; turns < 20; turns++) await new Promise((resolve) => { setImmediate(resolve); }); // a start that went on would listen meanwhile
+      steps.push('shut down');
+    });
+    logger.info = new Proxy(logger.info, {
+      apply: (info, self, [event, fields]: [string, Record<string, unknown>]) => {
+        steps.push(event);
+        if (hasPort && event === 'listening' && fields['what'] === 'metrics') tell();
+        Reflect.apply(info, self, [event, fields]);
+      },
+    });
+    void app.run({ port: 0 });
+    assert.equal(await exited.promise, 0);
+    assert.deepEqual(events.filter(({ level }) => level === 'error'), []);
+    assert.deepEqual(steps, hasPort ? ['listening', 'signal', 'listening', 'draining', 'shut down', 'stopped'] : ['signal', 'shut down']);
+  });
+}
+
 test('Two applications share nothing, not even a router that is part of both', async () => {
   const key = stateKey<string>('k');
   const router = new Router().get('/r', ({ state }) => state.get(key));

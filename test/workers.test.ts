@@ -2,8 +2,10 @@
  * Several processes of one application: on real ones, and the rules for starting them on a clock that is moved by hand.
  */
 import assert from 'node:assert/strict';
+import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { connect, createServer } from 'node:net';
+import { join } from 'node:path';
 import { before, test } from 'node:test';
 import { Svc } from '../src/app.ts';
 import { Door } from '../src/door.ts';
@@ -11,12 +13,14 @@ import { ManualClock } from '../src/manual-clock.ts';
 import { createMetrics } from '../src/metrics.ts';
 import { renderMetrics } from '../src/metrics-text.ts';
 import { HttpResponse } from '../src/http/response.ts';
+import { ChildLink, roleEnvironment } from '../src/supervision.ts';
 import { WorkerMetrics } from '../src/worker-metrics.ts';
 import { Workers } from '../src/workers.ts';
 import { BIN, build } from './support/build.ts';
 import { collectedLog } from './support/collected-log.ts';
 import { Load, ask } from './support/load.ts';
 import { project, run, start } from './support/run.ts';
+import type { ChildProcess } from 'node:child_process';
 import type { AddressInfo, Socket } from 'node:net';
 import type { TestContext } from 'node:test';
 import type { Child, ProcessEnd, ToChild, ToParent } from '../src/supervision.ts';
@@ -196,6 +200,82 @@ test('app.run({ workers }) rejects when the first process does not come to serve
   assert.match(failing.stderr, /no database[^]*Cannot run workers: the first one has ended with status 1/);
   const absent = await run(process.execPath, ['--input-type=module', '--eval', program('')], { cwd });
   assert.match(absent.stdout, /E_WORKERS/);
+});
+
+test('app.run({ workers }) told to end before the first process serves ends with 0', async (t) => {
+  const cwd = project(t, { 'main.ts': `import { Svc } from 'svc';
+const app = new Svc();
+app.onStartup(async () => { // in the first worker, which its parent tells so
+  const told = new Promise((resolve) => { process.once('SIGTERM', resolve); });
+  const work = setInterval(() => {}, 1_000); // or its loop would be empty
+  console.log('starting');
+  await told;
+  clearInterval(work);
+});
+app.onShutdown(() => { console.log('shut down'); });
+await app.run({ port: 0, workers: 2 });
+` });
+  const server = start(t, process.execPath, ['main.ts'], { cwd });
+  await server.printed(/^starting$/m);
+  server.child.kill('SIGTERM');
+  const { status, stdout, stderr } = await server.ended;
+  assert.equal(status, 0, stderr);
+  assert.match(stdout, /^shut down$/m);
+});
+
+/** A worker whose parent is the test. Its program has `app`, and runs it. */
+function forkWorker(t: TestContext, program: string): { child: ChildProcess; link: ChildLink; said: ToParent[] } {
+  const source = (file: string): string => new URL(`../src/${file}`, import.meta.url).href;
+  const cwd = project(t, { 'main.mjs': `import { Svc } from ${JSON.stringify(source('app.ts'))};\nconst app = new Svc();\n${program}\nawait app.run({ workers: 2 });` });
+  const child = fork(join(cwd, 'main.mjs'), { cwd, execArgv: ['--conditions=svc-source', '--import', source('supervised-preload.ts')], env: { ...process.env, ...roleEnvironment('worker') } });
+  t.after(() => { child.kill('SIGKILL'); });
+  const link = new ChildLink(child);
+  const said: ToParent[] = [];
+  link.listen((message) => {
+    said.push(message);
+    if (message.svc === 'wants') link.send({ svc: 'address', address: { host: '127.0.0.1', port: 1, url: 'http://127.0.0.1:1' } });
+  });
+  return { child, link, said };
+}
+
+test('a worker that is told to end while it starts asks for no connections', async (t) => {
+  const { link, said } = forkWorker(t, `
+app.onStartup(async () => {
+  const told = new Promise((resolve) => { process.once('SIGTERM', resolve); });
+  const work = setInterval(() => {}, 1_000); // or its loop would be empty
+  process.kill(process.pid, 'SIGTERM');
+  await told;
+  clearInterval(work);
+});
+app.onShutdown(async () => {
+  for (let turns = 0; turns < 20; turns++) await new Promise((resolve) => { setImmediate(resolve); }); // a start that went on would ask meanwhile
+});`);
+  assert.deepEqual(await link.ended, { status: 0, signal: null });
+  assert.deepEqual(said.map(({ svc }) => svc), ['final']);
+});
+
+test('a worker that is told to go while it takes a connection answers what comes over it', async (t) => {
+  const { link, child } = forkWorker(t, `
+app.get('/', () => 'hello');
+const { send } = process;
+process.send = (message, handle, options, done) => { // a channel that is slow to take what is said
+  return send.call(process, message, handle, options, message.svc !== 'took' ? done : () => process.once('message', () => setImmediate(done)));
+};`);
+  while (await once(child, 'message').then(([{ svc }]) => svc as string) !== 'ready');
+  const door = createServer({ pauseOnConnect: true }).listen(0, '127.0.0.1');
+  t.after(() => { door.close(); });
+  await once(door, 'listening');
+  const client = connect((door.address() as AddressInfo).port, '127.0.0.1').setEncoding('utf8');
+  t.after(() => { client.destroy(); });
+  const [socket] = await once(door, 'connection') as [Socket];
+  child.on('message', ({ svc }: ToParent) => { if (svc === 'took') socket.destroy(); }); // our copy of the handle only
+  link.send({ svc: 'socket', id: 1 }, socket);
+  link.send({ svc: 'drain', how: 'retire' });
+  let answer = '';
+  client.on('data', (text: string) => { answer += text; }).on('error', () => { /* it was cut */ });
+  client.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n');
+  assert.deepEqual(await link.ended, { status: 0, signal: null });
+  assert.match(answer, /^HTTP\/1\.1 200 OK\r\n[^]*Connection: close\r\n[^]*hello$/);
 });
 
 test('app.run() refuses workers out of range, and workers together with reload', async () => {

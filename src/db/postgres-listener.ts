@@ -72,6 +72,7 @@ export class PostgresListener {
     if (known === undefined) {
       const session = this.#session ?? await this.#connected();
       await session.script(`listen ${quotedName('postgres', channel)}`, this.#within(ANSWER_MS));
+      this.#mustHave(session);
       this.#channels.set(channel, new Set([subscription]));
     } else {
       known.add(subscription);
@@ -101,6 +102,11 @@ export class PostgresListener {
     return session;
   }
 
+  /** An answer and the end of the connection may come in one breath. @throws ConnectionLost */
+  #mustHave(session: PostgresSession): void {
+    if (this.#session !== session) throw new ConnectionLost('The connection ended as soon as it listened', { sqlstate: '08006' });
+  }
+
   #tell(channel: string, payload: string, processId: number): void {
     for (const { notified } of this.#channels.get(channel) ?? []) {
       void guarded(() => notified(payload, { channel, processId }), (error) => this.#setup.log?.error('notification_failed', error, { channel }));
@@ -125,6 +131,7 @@ export class PostgresListener {
       try {
         const session = await this.#connected();
         for (const channel of this.#channels.keys()) await session.script(`listen ${quotedName('postgres', channel)}`, this.#within(ANSWER_MS));
+        this.#mustHave(session);
         break;
       } catch {
         this.#session?.destroy();

@@ -1,22 +1,20 @@
 /**
  * A body in pieces whose bytes are counted while it is sent.
  */
-import { isPending, iterate } from './pull-pieces.ts';
-import type { Piece, PieceIterator, PieceStep, Pieces } from './pieces.ts';
+import { EndlessPieces, isPending, iterate } from './pull-pieces.ts';
+import type { PieceIterator, PieceStep, Pieces } from './pieces.ts';
 
-/** The pieces as they are; `onBytes` is told of each how many bytes it has. To be read once. */
-export class CountedPieces implements PieceIterator {
+/** The pieces as they are; `onBytes` is told of each how many bytes it has. To be read once. Those that have no end are told when the server stops. */
+export class CountedPieces extends EndlessPieces {
   readonly #pieces: Pieces;
   readonly #onBytes: (bytes: number) => void;
   #source: PieceIterator | undefined;
 
   constructor(pieces: Pieces, onBytes: (bytes: number) => void) {
+    super();
     this.#pieces = pieces;
     this.#onBytes = onBytes;
   }
-
-  /** Its steps may be there without a promise, which `for await` takes, too. */
-  [Symbol.asyncIterator](): AsyncIterator<Piece, unknown> { return this as unknown as AsyncIterator<Piece, unknown>; }
 
   next(): PieceStep | PromiseLike<PieceStep> {
     const step = this.#begun().next();
@@ -24,6 +22,10 @@ export class CountedPieces implements PieceIterator {
   }
 
   return(): unknown { return this.#begun().return?.(); }
+
+  finish(): void {
+    if (this.#pieces instanceof EndlessPieces) this.#pieces.finish();
+  }
 
   #begun(): PieceIterator { return this.#source ??= iterate(this.#pieces); }
 

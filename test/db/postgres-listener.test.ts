@@ -15,10 +15,12 @@ class FakeSession {
   isClosed = false;
   onNotification: PostgresSession['onNotification'];
   onLost: PostgresSession['onLost'];
+  isDying: () => boolean = () => false;
 
   async script(text: string): Promise<void> {
     if (this.isClosed) throw new ConnectionLost('closed');
     this.scripts.push(text);
+    if (this.isDying()) this.lose(); // behind the answer
   }
   async ping(): Promise<void> {
     this.pings++;
@@ -35,12 +37,13 @@ class FakeSession {
 function bench() {
   const clock = new ManualClock();
   const sessions: FakeSession[] = [];
-  const state = { isAway: false, attempts: 0 };
+  const state = { isAway: false, attempts: 0, isDying: () => false };
   const { logger, events } = collectedLog();
   const connect = async (): Promise<PostgresSession> => {
     state.attempts++;
     if (state.isAway) throw new ConnectionLost('connection refused');
     const session = new FakeSession();
+    session.isDying = () => state.isDying();
     sessions.push(session);
     return session as unknown as PostgresSession; // the listener uses no more of it
   };
@@ -99,6 +102,27 @@ test('PostgresListener listens to everything again when its connection was lost,
   assert.deepEqual([sessions.length, sessions[1]!.scripts, reconnects], [2, ['listen "a"', 'listen "b"'], 1]);
   sessions[1]!.onNotification!('a', 'again', 1);
   assert.deepEqual(heard, ['again']);
+  await listener.close();
+  assert.equal(clock.pending, 0);
+});
+
+test('PostgresListener whose connection ends in the breath of an answer makes another one, or says so', async () => {
+  const { listener, sessions, clock, state } = bench();
+  let dying = 0;
+  state.isDying = () => dying-- > 0;
+  dying = 1;
+  await assert.rejects(listener.listen('a', () => undefined, {}), ConnectionLost);
+  const heard: string[] = [];
+  let reconnects = 0;
+  await listener.listen('a', (payload) => heard.push(payload), { onReconnect: () => reconnects++ });
+  assert.equal(sessions.length, 2);
+  dying = 1;
+  sessions[1]!.lose();
+  await new Promise(setImmediate);
+  await clock.advance(1_000);
+  assert.deepEqual([sessions.length, sessions[3]?.scripts, reconnects], [4, ['listen "a"'], 1]);
+  sessions[3]!.onNotification!('a', 'heard', 1);
+  assert.deepEqual(heard, ['heard']);
   await listener.close();
   assert.equal(clock.pending, 0);
 });

@@ -248,19 +248,21 @@ test('EventBroadcast without a socket bounds what nobody reads: the stream ends'
   await app.shutdown();
 });
 
-test('A server that stops ends its streams of events between two of them, at once', async () => {
-  const news = new EventBroadcast();
-  let ended = 0;
-  const it = await serve((app) => app.get('/all', () => news.stream()).get('/own', () => new EventStreamResponse({ [Symbol.asyncIterator]: () => ({ next: () => new Promise<never>(() => undefined), return: () => { ended++; return Promise.reject(new Error('return')); } }) })));
-  await using other = await RawClient.open(it.port);
-  it.client.get('/all');
-  other.get('/own');
-  await Promise.all([once(it.client.socket, 'data'), once(other.socket, 'data')]);
-  await it.close();
-  for (const client of [it.client, other]) assert.deepEqual([(await client.answer()).isWhole], [true]);
-  assert.equal(ended, 1);
-  assert.deepEqual(it.events.filter((event) => event['level'] === 'error' || event['event'] === 'drain_deadline_exceeded'), []);
-});
+for (const [how, accessLog] of [['', false], [', those whose bytes are counted, too', true]] as const) {
+  test(`A server that stops ends its streams of events between two of them, at once${how}`, async () => {
+    const news = new EventBroadcast();
+    let ended = 0;
+    const it = await serve((app) => app.get('/all', () => news.stream()).get('/own', () => new EventStreamResponse({ [Symbol.asyncIterator]: () => ({ next: () => new Promise<never>(() => undefined), return: () => { ended++; return Promise.reject(new Error('return')); } }) })), { accessLog });
+    await using other = await RawClient.open(it.port);
+    it.client.get('/all');
+    other.get('/own');
+    await Promise.all([once(it.client.socket, 'data'), once(other.socket, 'data')]);
+    await it.close();
+    for (const client of [it.client, other]) assert.deepEqual([(await client.answer()).isWhole], [true]);
+    assert.equal(ended, 1);
+    assert.deepEqual(it.events.filter((event) => event['level'] === 'error' || event['event'] === 'drain_deadline_exceeded'), []);
+  });
+}
 
 // ── NDJSON ──
 

@@ -95,3 +95,16 @@ test('an application serves once its bus has settled', async () => {
   await app.shutdown();
   assert.deepEqual(steps, ['subscribed', 'asked', 'settled', 'hook', 'started']);
 });
+
+test('an application that does not start listens to its bus no more', async () => {
+  const steps: string[] = [];
+  const bus: RoomBus = {
+    publish: () => undefined,
+    subscribe: () => (steps.push('subscribed'), { [Symbol.dispose]: () => void steps.push('left') }),
+  };
+  const app = new Svc({ logger: collectedLog().logger, env: 'test', roomBus: bus });
+  app.register({ name: 'away', register: () => undefined, startup: () => { throw new Error('no database'); } });
+  await assert.rejects(app.startup(), /no database/);
+  await app.shutdown();
+  assert.deepEqual([steps, app.rooms.isConnected], [['subscribed', 'left'], false]);
+});
