@@ -3,6 +3,7 @@
  */
 import { BadRequest, MethodNotAllowed, NotFound } from './errors.ts';
 import { closest } from './options.ts';
+import { isThenable } from './thenable.ts';
 import { problem } from './http/problem.ts';
 import { HttpResponse, Prepared } from './http/response.ts';
 import type { Awaitable, CompiledRoute } from './http/contracts.ts';
@@ -29,9 +30,19 @@ function options(allow: string): HttpResponse {
 
 /** A refusal is a value; it becomes an exception only where a handler of the application's may want to see it. */
 function refuse(Exception: typeof NotFound, status: number, detail: string | undefined, req: TransportRequest, errors: ErrorRenderer, allow?: string): Awaitable<HttpResponse> {
-  if (errors.hasHandlers) return errors.render(new Exception(detail, allow === undefined ? {} : { headers: { Allow: allow } }), req);
+  if (errors.hasHandlers) {
+    if (allow === undefined) return errors.render(new Exception(detail), req);
+    const answer = errors.render(new Exception(detail, { headers: { Allow: allow } }), req);
+    return isThenable(answer) ? answer.then((settled) => withAllow(settled, allow)) : withAllow(answer, allow);
+  }
   const response = problem(status, req.id, { detail });
   if (allow !== undefined) response.headers.flat.push('Allow', allow);
+  return response;
+}
+
+/** A 405 says what is allowed, whoever has made it (RFC 9110 §15.5.6). */
+function withAllow(response: HttpResponse, allow: string): HttpResponse {
+  if (response.status === 405 && !response.headers.has('Allow')) response.headers.set('Allow', allow);
   return response;
 }
 

@@ -3,6 +3,7 @@ import test from 'node:test';
 import { Svc } from '../src/app.ts';
 import { Depends, provide } from '../src/di.ts';
 import { MethodNotAllowed, NotFound, SvcError } from '../src/errors.ts';
+import { JSONResponse } from '../src/http/response.ts';
 import { Router } from '../src/route.ts';
 import { Field, int, list, str } from '../src/schema.ts';
 import { collectedLog } from './support/collected-log.ts';
@@ -140,6 +141,19 @@ test('A handler for NotFound or MethodNotAllowed answers what matched nothing, a
   const other = make().get('/a', handler);
   other.exceptionHandler(MethodNotAllowed, (error) => [error.headers!['Allow']!, 405]);
   assert.equal(await (await ask(other, '/a', 'PUT')).text(), 'GET, HEAD, OPTIONS');
+});
+
+test('A 405 that a handler of the application answers has Allow (RFC 9110 §15.5.6), unless it says one', async () => {
+  const kept = new JSONResponse({ error: 'kept' }, { status: 405 });
+  for (const [reply, status, allow] of [
+    [() => [{ error: 'no' }, 405] as const, 405, 'GET, HEAD, OPTIONS'], [async () => [{ error: 'no' }, 405] as const, 405, 'GET, HEAD, OPTIONS'], [() => kept, 405, 'GET, HEAD, OPTIONS'],
+    [() => ['mine', 405, { Allow: 'GET' }] as const, 405, 'GET'], [() => ['hidden', 404] as const, 404, null],
+  ] as const) {
+    const app = make().get('/a', handler).post('/b', handler).exceptionHandler(MethodNotAllowed, reply);
+    const answer = await ask(app, '/a', 'PUT');
+    assert.deepEqual([answer.status, answer.headers.get('allow')], [status, allow]);
+    if (reply() === kept) assert.equal((await ask(app, '/b', 'PUT')).headers.get('allow'), 'POST, OPTIONS'); // it is one answer each time
+  }
 });
 
 test('A 404 names a close path outside production, and in production never', async () => {

@@ -122,6 +122,7 @@ class Encoder {
   close(): void { this.#stream.destroy(); }
 
   #ask(how: (done: (error?: Error | null) => void) => void): Promise<Buffer> {
+    if (this.#stream.destroyed) return Promise.resolve(EMPTY); // while a piece was awaited, which is no failure
     return new Promise((resolve, reject) => {
       const lose = (): void => resolve(EMPTY); // it was closed, and nobody waits any more
       this.#stream.once('close', lose);

@@ -265,6 +265,25 @@ test('CompressedPieces gives the same content however it is cut, with each codin
   }
 });
 
+test('Pieces that are ended while one is awaited end without an error, whenever that one comes', async () => {
+  const coders = codersOf({ zstd: 3, br: 4, gzip: 6 });
+  for (const coding of CODINGS) {
+    for (const last of [{ done: false, value: TEXT }, { done: true, value: undefined }] as const) {
+      const step = Promise.withResolvers<IteratorResult<string, undefined>>();
+      const steps = [Promise.resolve({ done: false, value: TEXT }), step.promise];
+      const source = { [Symbol.asyncIterator]: () => ({ next: () => steps.shift()!, return: () => Promise.resolve({ done: true as const, value: undefined }) }) };
+      const compressed = new CompressedPieces(source, { coder: coders[coding] as Coder, isEager: true, onEnd: () => undefined });
+      while ((await compressed.next()).done !== true && steps.length > 0);
+      const awaited = compressed.next();
+      await turn();
+      await compressed.return();
+      await turn();
+      step.resolve(last);
+      assert.deepEqual(await awaited, { done: true, value: undefined }, coding);
+    }
+  }
+});
+
 test('Options of compression are checked', () => {
   for (const options of [{ encodings: [] }, { encodings: ['gzip', 'gzip'] }, { encodings: ['deflate'] }, { gzipLevel: 0 }, { brotliQuality: 12 }, { zstdLevel: 20 }, { thresholdBytes: -1 }, { maxConcurrent: 0 }]) {
     assert.throws(() => new CompressionMiddleware(options as object), { code: 'E_OPTION_RANGE' });
