@@ -876,6 +876,32 @@ test('HttpServer cuts a connection whose answer has begun when rubbish follows, 
   assert.equal(bytes.split('HTTP/1.1').length, 2);
 });
 
+for (const [what, bytes] of [['rubbish', 'RUBBISH\r\n\r\n'], ['a body of rubbish', 'POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nRUBBISH\r\n']] as const) {
+  test(`HttpServer answers all pipelined requests that ${what} comes behind`, async () => {
+    const release = gate();
+    const app = new Svc();
+    app.get('/{n}', async ({ params }) => {
+      if (params.n === '1') await release.promise;
+      return `answer ${params.n}`;
+    });
+    const server = new HttpServer(app.compileAll());
+    await server.listen({ port: 0 });
+    let sent = '';
+    const socket = inMemory((chunk, done) => {
+      sent += chunk.toString('latin1');
+      done();
+    });
+    server.node.emit('connection', socket);
+    socket.push(`GET /1 HTTP/1.1\r\nHost: a\r\n\r\nGET /2 HTTP/1.1\r\nHost: a\r\n\r\n${bytes}`);
+    await turn();
+    release.resolve();
+    await once(socket, 'close');
+    assert.match(sent, /^HTTP\/1\.1 200 OK\r\n[^]*answer 1HTTP\/1\.1 200 OK\r\n[^]*answer 2$/);
+    assert.equal(server.inFlight, 0);
+    await server.close(0);
+  });
+}
+
 test('HttpServer survives a client that resets its connection amid a request', async () => {
   await using it = await serve((app) => app.get('/', () => 'ok'));
   const socket = connect(it.port, '127.0.0.1');
