@@ -250,7 +250,11 @@ export class HttpServer {
   /** A client that asks for a tunnel has to wait for its answers first (RFC 9110 §9.3.6): node:http has given up those that it has not had. */
   #onConnect(socket: Socket): void {
     const connection = connectionOf(socket);
-    if (connection.waiting === 0) return refuseSocket(socket, 501, this.#identity);
+    if (connection.waiting === 0) {
+      const timer = this.#app.clock.after(LINGER_MS, () => socket.destroy()); // nobody else looks after it any more
+      socket.once('close', () => timer[Symbol.dispose]());
+      return refuseSocket(socket, 501, this.#identity);
+    }
     connection.abandon();
     socket.destroy();
   }

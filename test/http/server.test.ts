@@ -10,6 +10,7 @@ import { HttpServer } from '../../src/http/server.ts';
 import { HttpResponse, StreamingResponse } from '../../src/http/response.ts';
 import { collectedLog } from '../support/collected-log.ts';
 import { RawClient } from '../support/raw-http.ts';
+import type { Socket } from 'node:net';
 import type { SvcOptions } from '../../src/app.ts';
 import type { HttpRequest } from '../../src/http/contracts.ts';
 import type { TransportRequest } from '../../src/http/request.ts';
@@ -153,6 +154,19 @@ test('HttpServer ends every request that a CONNECT came behind, those whose answ
   await turn();
   assert.equal(server.inFlight, 0);
   assert.equal(await server.close(0), 0);
+});
+
+test('HttpServer.close() ends with a client that asks for a tunnel and takes no answer', async () => {
+  const clock = new ManualClock();
+  const server = new HttpServer(new Svc({ clock }).compileAll());
+  const socket = inMemory(() => undefined); // nothing of it is ever taken
+  server.adopt(socket as Socket);
+  socket.push('CONNECT b:443 HTTP/1.1\r\nHost: b:443\r\n\r\n');
+  await turn();
+  const closed = server.close(10_000);
+  await clock.advance(10_000);
+  assert.equal(await closed, 0);
+  assert.deepEqual([socket.destroyed, clock.pending], [true, 0]);
 });
 
 test('HttpServer answers HEAD with the head of GET and without its body', async () => {
