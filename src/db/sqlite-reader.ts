@@ -4,7 +4,6 @@
  * for as long as a statement runs, and so would the program's end.
  */
 import { fork, type ChildProcess } from 'node:child_process';
-import { once } from 'node:events';
 import { extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import * as errors from './db-errors.ts';
@@ -125,7 +124,7 @@ export class SqliteReader implements Connection {
 
   /** Lets the process close the file, and ends it. */
   async close(): Promise<void> {
-    const ended = this.#process.exitCode === null && this.#process.signalCode === null ? once(this.#process, 'exit') : undefined;
+    const ended = this.#process.exitCode === null && this.#process.signalCode === null ? new Promise((resolve) => this.#process.once('exit', resolve)) : undefined; // once() rejects where it is gone before we know
     if (!this.isBroken) await this.#ask('close', undefined).catch(() => { /* it ends anyway */ });
     this.#broken ??= new errors.ConnectionLost('The reader process was ended', { sqlstate: '08006' });
     if (ended === undefined) return;

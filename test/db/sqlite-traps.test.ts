@@ -2,7 +2,8 @@
  * What node:sqlite, or SQLite itself, would do wrong without a word: a test for each.
  */
 import assert from 'node:assert/strict';
-import { chmodSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { test, type TestContext } from 'node:test';
@@ -12,6 +13,7 @@ import { fault } from '../contract/database.ts';
 import { IS_OLDER_NODE } from '../support/node-age.ts';
 import { collectedLog } from '../support/collected-log.ts';
 import { folder } from '../support/run.ts';
+import type { ChildProcess } from 'node:child_process';
 import type { Database, DatabaseOptions } from '../../src/db/index.ts';
 
 /** A database in memory, closed after the test. */
@@ -512,4 +514,21 @@ test('SQLite opened by several programs at once is switched to WAL by one of the
   for (const db of all) assert.equal(await db.scalar('pragma journal_mode'), 'wal');
   await Promise.all(all.map((db) => db.close()));
   rmSync(path);
+});
+
+test('SQLite is closed, and every reader ended, when one of them is gone before anybody knows', async (t) => {
+  const readers: ChildProcess[] = [];
+  const see = (message: unknown): void => void readers.push((message as { process: ChildProcess }).process);
+  subscribe('child_process', see);
+  t.after(() => { unsubscribe('child_process', see); });
+  const { db, path } = await inFile(t, { readers: 2 });
+  await db.execute('create table t (a)');
+  await Promise.all([1, 2].map(() => db.fetchAll('select 1', [], { longRead: true })));
+  const [first, second] = readers as [ChildProcess, ChildProcess];
+  first.send = () => { // as to a process that was killed
+    process.nextTick(() => first.emit('error', new Error('write EPIPE')));
+    return false;
+  };
+  await db.close();
+  assert.deepEqual([first.signalCode, second.exitCode, existsSync(`${path}-wal`)], ['SIGKILL', 0, false]);
 });
