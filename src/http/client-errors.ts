@@ -2,6 +2,7 @@
  * What never becomes a request: bytes that the parser refuses, and CONNECT. Answered on the socket, which ends with it.
  */
 import { statusTitle } from '../errors.ts';
+import { connectionOf } from './connection.ts';
 import { PROBLEM_TYPE } from './problem.ts';
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
@@ -30,18 +31,30 @@ export function onClientError(error: ParserError, socket: Socket, identity: Requ
   // as node:http does itself: an answer that is under way must not get a second head in its middle
   const current = (socket as Socket & { _httpMessage?: CurrentAnswer | null })._httpMessage;
   if (current?.headersSent === true && isBehind(error, current) && socket.writable) {
-    current._last = true;
+    endWith(lastWhole(socket) ?? current);
     return;
   }
   if (!socket.writable || error.code === 'ECONNRESET' || current?.headersSent === true || isOfTls(error)) {
     socket.destroy();
     return;
   }
-  if (current?.req?.complete === true) { // rubbish behind a request that is being answered: its answer comes first, and is the last
-    current.shouldKeepAlive = false;
+  if (current?.req?.complete === true) { // rubbish behind requests that are being answered: their answers come first, and are the last
+    endWith(lastWhole(socket) ?? current);
     return;
   }
   refuseSocket(socket, statusOf(error), identity);
+}
+
+/** The answer to the last request that has come whole. */
+function lastWhole(socket: Socket): CurrentAnswer | undefined {
+  const { newest, earlier } = connectionOf(socket);
+  return newest?.req.complete === true ? newest : earlier?.at(-1);
+}
+
+/** The connection ends behind it. */
+function endWith(answer: CurrentAnswer): void {
+  if (answer.headersSent) answer._last = true;
+  else answer.shouldKeepAlive = false;
 }
 
 /**

@@ -19,9 +19,14 @@ export class Connection {
   waiting = 0;
   /** All requests that have come. */
   requests = 0;
+  /** The answers before the newest one, where there were some: on the prototype, for most connections never have any. */
+  declare earlier: ServerResponse[] | undefined;
+
+  static { this.prototype.earlier = undefined; }
 
   /** A request has come, and this will answer it. */
   enter(outgoing: ServerResponse): void {
+    if (this.newest !== undefined) (this.earlier ??= []).push(this.newest);
     this.newest = outgoing;
     this.waiting++;
     this.requests++;
@@ -30,7 +35,14 @@ export class Connection {
   /** An answer has gone, or never will. */
   leave(outgoing: ServerResponse): void {
     if (this.newest === outgoing) this.newest = undefined;
+    else this.earlier?.splice(this.earlier.indexOf(outgoing), 1); // it was the newest once
     this.waiting--;
+  }
+
+  /** Ends every answer that has not gone: of a connection that node:http has given up, and with it those that wait for their turn. */
+  abandon(): void {
+    this.newest?.destroy();
+    this.earlier?.forEach((outgoing) => outgoing.destroy());
   }
 
   /** Whether this answer is the last one: "Connection: close" on an earlier one would leave those pipelined behind it unanswered. */

@@ -140,7 +140,7 @@ export class HttpServer {
     this.#server.closeIdleConnections = () => slow.spare(() => endIdle.call(this.#server)); // close() of node:http calls it, too
     this.#server.maxHeadersCount = 0; // beyond it node:http drops fields and says nothing; see request-head.ts
     this.#server.on('clientError', (error, socket) => this.#guard(socket as Socket, () => onClientError(error, socket as Socket, this.#identity)));
-    this.#server.on('connect', (_, socket) => this.#guard(socket as Socket, () => refuseSocket(socket as Socket, 501, this.#identity)));
+    this.#server.on('connect', (_, socket) => this.#guard(socket as Socket, () => this.#onConnect(socket as Socket)));
     this.#server.on('upgrade', (incoming, socket, head) => this.#guard(socket as Socket, () => this.#openSockets().onUpgrade(incoming, socket as Socket, head)));
     this.#server.on('checkExpectation', (incoming: IncomingMessage, outgoing) => this.#onRequest(incoming, outgoing as SentMessage));
     this.#server.on('checkContinue', (incoming: IncomingMessage, outgoing) => {
@@ -245,6 +245,14 @@ export class HttpServer {
       socket.destroy();
       return undefined;
     }
+  }
+
+  /** A client that asks for a tunnel has to wait for its answers first (RFC 9110 §9.3.6): node:http has given up those that it has not had. */
+  #onConnect(socket: Socket): void {
+    const connection = connectionOf(socket);
+    if (connection.waiting === 0) return refuseSocket(socket, 501, this.#identity);
+    connection.abandon();
+    socket.destroy();
   }
 
   #onRequest(incoming: IncomingMessage, outgoing: SentMessage): void {

@@ -123,6 +123,38 @@ test('HttpServer ends every pipelined request when the client leaves, those whos
   assert.ok(outcomes.every((outcome) => outcome instanceof ClientDisconnected));
 });
 
+test('HttpServer ends every request that a CONNECT came behind, those whose answers waited too', async () => {
+  const clock = new ManualClock();
+  const release = gate();
+  const aborted: string[] = [];
+  const app = new Svc({ clock });
+  app.get('/{n}', async ({ params, signal }) => {
+    signal.addEventListener('abort', () => aborted.push(params.n));
+    if (params.n !== 'quick') await release.promise;
+    return 'answer';
+  });
+  const server = new HttpServer(app.compileAll());
+  await server.listen({ port: 0 });
+  let sent = '';
+  const socket = inMemory((bytes, done) => {
+    sent += bytes.toString('latin1');
+    done();
+  });
+  server.node.emit('connection', socket);
+  const ask = (path: string): string => `GET ${path} HTTP/1.1\r\nHost: a\r\n\r\n`;
+  socket.push(ask('/1') + ask('/2') + ask('/quick') + ask('/3'));
+  await turn();
+  assert.equal(server.inFlight, 4);
+  socket.push('CONNECT b:443 HTTP/1.1\r\nHost: b:443\r\n\r\n');
+  await turn();
+  await turn();
+  assert.deepEqual([socket.destroyed, sent, aborted.toSorted()], [true, '', ['1', '2', '3', 'quick']]); // its answer would be taken for the first one's
+  release.resolve();
+  await turn();
+  assert.equal(server.inFlight, 0);
+  assert.equal(await server.close(0), 0);
+});
+
 test('HttpServer answers HEAD with the head of GET and without its body', async () => {
   let ended = 0;
   await using it = await serve((app) => {
@@ -843,6 +875,32 @@ test('HttpServer cuts a connection whose answer has begun when rubbish follows, 
   const bytes = (await it.client.ended()).toString();
   assert.equal(bytes.split('HTTP/1.1').length, 2);
 });
+
+for (const [what, bytes] of [['rubbish', 'RUBBISH\r\n\r\n'], ['a body of rubbish', 'POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nRUBBISH\r\n']] as const) {
+  test(`HttpServer answers all pipelined requests that ${what} comes behind`, async () => {
+    const release = gate();
+    const app = new Svc();
+    app.get('/{n}', async ({ params }) => {
+      if (params.n === '1') await release.promise;
+      return `answer ${params.n}`;
+    });
+    const server = new HttpServer(app.compileAll());
+    await server.listen({ port: 0 });
+    let sent = '';
+    const socket = inMemory((chunk, done) => {
+      sent += chunk.toString('latin1');
+      done();
+    });
+    server.node.emit('connection', socket);
+    socket.push(`GET /1 HTTP/1.1\r\nHost: a\r\n\r\nGET /2 HTTP/1.1\r\nHost: a\r\n\r\n${bytes}`);
+    await turn();
+    release.resolve();
+    await once(socket, 'close');
+    assert.match(sent, /^HTTP\/1\.1 200 OK\r\n[^]*answer 1HTTP\/1\.1 200 OK\r\n[^]*answer 2$/);
+    assert.equal(server.inFlight, 0);
+    await server.close(0);
+  });
+}
 
 test('HttpServer survives a client that resets its connection amid a request', async () => {
   await using it = await serve((app) => app.get('/', () => 'ok'));
