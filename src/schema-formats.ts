@@ -2,8 +2,8 @@
  * Formats of text: each a linear test with a length cap, and the readings that go with them (moments, base64, code points).
  *
  * Each accepts what JSON Schema 2020-12 §7.3 names: RFC 3339 for dates, RFC 9562 for UUIDs, RFC 3986 for URIs, RFC 1123 for
- * host names. `email` is the dot-atom form of RFC 5321 with a domain of two labels or more; no quoted local parts, no
- * address literals, ASCII only.
+ * host names. `email` is the dot-atom form of RFC 5321, at most 64 characters before the @ (§4.5.3.1.1) and 63 a label (RFC 1035
+ * §2.3.4), with a domain of two labels or more; no quoted local parts, no address literals, ASCII only.
  */
 import type { FormatName } from './schema-types.ts';
 
@@ -13,12 +13,17 @@ export interface Format {
   readonly maxLength: number;
   /** The whole test as a pattern, where one pattern says it all: it may then be published. */
   readonly pattern?: RegExp;
+  /** A pattern that says the same of texts of at most so many units, and faster. */
+  readonly short?: { readonly pattern: RegExp; readonly maxLength: number };
   test(text: string): boolean;
 }
 
 const ATOM = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+";
 const LABEL = '[A-Za-z0-9]+(?:-+[A-Za-z0-9]+)*'; // classes do not overlap: one way to match, so linear
-const EMAIL = new RegExp(`^${ATOM}(?:\\.${ATOM})*@${LABEL}(?:\\.${LABEL})+$`, 'u');
+const EMAIL = emailPattern('(?![^@]{65})', `(?![A-Za-z0-9-]{64})${LABEL}`);
+/** The same of a text in which nothing can be too long: it takes about half the time. */
+const SHORT_EMAIL = emailPattern('', LABEL);
+const SHORT_LENGTH = 64;
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 const DATE = /^(\d{4})-(\d\d)-(\d\d)$/;
 const TIME = /^(\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:[zZ]|([+-])(\d\d):(\d\d))$/;
@@ -28,6 +33,10 @@ const IPV4 = new RegExp(`^${OCTET}(?:\\.${OCTET}){3}$`);
 /** RFC 3986 §3: scheme, then only characters of a URI, percent signs with two digits; brackets only around an IP literal. */
 const URI = uriPattern();
 
+function emailPattern(before: string, label: string): RegExp {
+  return new RegExp(`^${before}${ATOM}(?:\\.${ATOM})*@${label}(?:\\.${label})+$`, 'u');
+}
+
 function uriPattern(): RegExp {
   const chars = (more: string): string => `(?:[A-Za-z0-9._~!$&'()*+,;=${more}-]|%[0-9A-Fa-f]{2})*`;
   const authority = `//${chars(':')}(?:@${chars('')})?(?:\\[[0-9A-Fa-f:.]+\\])?(?::\\d*)?(?=[/?#]|$)`;
@@ -36,7 +45,7 @@ function uriPattern(): RegExp {
 
 /** Every format by its JSON Schema name. */
 export const FORMATS: Readonly<Record<FormatName, Format>> = {
-  email: { words: 'an e-mail address', maxLength: 254, pattern: EMAIL, test: (text) => EMAIL.test(text) }, // RFC 5321 §4.5.3.1.3, less < >
+  email: { words: 'an e-mail address', maxLength: 254, pattern: EMAIL, short: { pattern: SHORT_EMAIL, maxLength: SHORT_LENGTH }, test: (text) => (text.length <= SHORT_LENGTH ? SHORT_EMAIL : EMAIL).test(text) }, // RFC 5321 §4.5.3.1.3, less < >
   uuid: { words: 'a UUID', maxLength: 36, test: (text) => UUID.test(text) },
   date: { words: 'a date such as 2026-01-31', maxLength: 10, test: isDate },
   'date-time': { words: 'a date and time with an offset such as 2026-01-31T09:30:00Z', maxLength: 64, test: (text) => epochMs(text) !== undefined },

@@ -30,8 +30,8 @@ export class Plain {
     this.kind = kindOf(node);
     // n UTF-16 units are at least n / 2 code points, and at most n
     this.low = kind === 'str' ? 2 * (constraints.minLength ?? 0) - 1 : (constraints.ge ?? -Number.MAX_VALUE);
-    this.high = kind === 'str' ? Math.min(constraints.maxLength ?? Number.MAX_VALUE, format?.maxLength ?? Number.MAX_VALUE) : (constraints.le ?? Number.MAX_VALUE);
-    this.pattern = format?.pattern ?? NO_PATTERN;
+    this.high = kind === 'str' ? Math.min(constraints.maxLength ?? Number.MAX_VALUE, format?.short?.maxLength ?? format?.maxLength ?? Number.MAX_VALUE) : (constraints.le ?? Number.MAX_VALUE);
+    this.pattern = format?.short?.pattern ?? format?.pattern ?? NO_PATTERN; // what is longer goes to its check
     this.choices = node.kind === 'literal' ? [...node.values] : []; // frozen ones are read through a call
   }
 

@@ -383,7 +383,7 @@ test('numbers are held to their bounds', () => {
 
 test('formats are those of JSON Schema', () => {
   const cases: Record<string, [good: string[], bad: string[]]> = {
-    email: [['a@b.co', "o'hara+x@sub.example-site.org", `${'a'.repeat(64)}@example.com`], ['', 'a', 'a@b', '@b.co', 'a@', 'a@@b.co', 'a b@c.de', '.a@b.co', 'a.@b.co', 'a..b@c.de', 'a@-b.co', 'a@b-.co', 'a@b..co', 'a@b.co\n', `${'a'.repeat(250)}@b.co`, 'é@b.co']],
+    email: [['a@b.co', "o'hara+x@sub.example-site.org", `${'a'.repeat(64)}@example.com`, `a@${'b'.repeat(63)}.${'c'.repeat(63)}.co`], [`${'a'.repeat(65)}@example.com`, `${'a.'.repeat(32)}a@example.com`, `a@${'b'.repeat(64)}.co`, `a@x.${'b'.repeat(30)}-${'c'.repeat(33)}`, '', 'a', 'a@b', '@b.co', 'a@', 'a@@b.co', 'a b@c.de', '.a@b.co', 'a.@b.co', 'a..b@c.de', 'a@-b.co', 'a@b-.co', 'a@b..co', 'a@b.co\n', `${'a'.repeat(250)}@b.co`, 'é@b.co']],
     uuid: [['123E4567-e89b-12d3-a456-426614174000'], ['123e4567-e89b-12d3-a456-42661417400g']],
     date: [['2000-02-29'], ['1900-02-29']],
     'date-time': [['2026-01-31T09:30:00Z', '0000-01-01T00:00:00+01:00'], ['2026-01-31T09:30:00']],
