@@ -10,7 +10,7 @@
  *
  *   the whole file comes through a mount and through FileResponse, and the process grows by no more than 64 MiB for it
  *   honest ranges are answered all the time, while buffers held for all clients stay below 64 MiB
- *   at the end the server has the descriptors and sockets that it had at the start, and after gc 8 MiB more at most
+ *   at the end, or soon after, the server has the descriptors and sockets that it had at the start, and after gc 8 MiB more at most
  *
  * The size of the process in the crowd is printed only: V8 lets its heap grow with the connections made per second.
  */
@@ -193,7 +193,7 @@ async function main(): Promise<string[]> {
     await Promise.all([[HONEST, honest], [LEAVING, leaving], [SLOW, slow]].flatMap(([count, run]) => Array.from({ length: count as number }, () => (run as typeof honest)(port, random, untilMs, counts))));
     const crowd = await ask(child, lines);
     let after = crowd;
-    for (const endMs = performance.now() + SETTLE_MS; performance.now() < endMs && (after.descriptors > before.descriptors || after.sockets > before.sockets); after = await ask(child, lines)) await sleep(100);
+    for (const endMs = performance.now() + SETTLE_MS; performance.now() < endMs && (after.descriptors > before.descriptors || after.sockets > before.sockets || after.held - before.held > LEFT_BYTES); after = await ask(child, lines)) await sleep(100);
     const [grown, crowded, buffers, held] = [alone.peak - before.rss, crowd.peak - before.rss, crowd.buffers, after.held - before.held];
     console.log(`two whole downloads: ${mib(grown)} more; ${SLOW} slow, ${LEAVING} leaving and ${HONEST} honest clients: ${mib(crowded)} more, of which buffers ${mib(buffers)}; ${mib(held)} after gc`);
     console.log(`${counts.honest} honest ranges, ${counts.left} left, ${(counts.slowBytes / 1_048_576).toFixed(0)} MiB read slowly; descriptors ${before.descriptors} → ${after.descriptors}`);
