@@ -39,7 +39,7 @@ export interface FrameReaderOptions {
   readonly isMasked: boolean;
   /** The most bytes of a message, inflated. */
   readonly maxMessageBytes: number;
-  /** Whether nobody else has the chunks: memory of one that is copied goes back at once. Default false. */
+  /** Whether nobody else has the chunks: memory of one of which nothing is handed out goes back at once. Default false. */
   readonly ownsChunks?: boolean | undefined;
   /** Takes the compression off whole messages, where it was negotiated. */
   readonly inflate?: ((bytes: Uint8Array, maxBytes: number) => Inflated) | undefined;
@@ -58,6 +58,12 @@ const LEAST_BUDGET = 16_384;
  * goes back before the next one is read (test/bench/websocket.ts: 1 MiB).
  */
 const LONG_BYTES = 131_072, SHARE_THERE = 32;
+/**
+ * A chunk of so many bytes that held nothing but text gives its memory back when it has been read. Left to the collector,
+ * chunks make up nearly all that is allocated, and V8 marks the whole heap each time a dozen megabytes of them have
+ * gathered (test/bench/websocket.ts: text4KiB). To do so costs as much as to allocate a short one.
+ */
+const RELEASED_BYTES = 2_048;
 /** Up to here text is judged while it is unmasked: two calls into native code cost more. */
 const SHORT_TEXT_BYTES = 96;
 const NOTHING: Buffer = Buffer.alloc(0);
@@ -77,6 +83,8 @@ export class FrameReader {
   #isStopped = false;
   #isReading = false;
   #isOver = false;
+  /** Whether bytes of the chunk have been handed out, or wait for the rest of their message. */
+  #isLent = false;
   /** A head, or the payload of a control frame, that came in parts. Undefined where none ever did. */
   #gathered: Buffer | undefined;
   #gatheredBytes = 0;
@@ -126,8 +134,7 @@ export class FrameReader {
     if (this.#isOver || chunk.length === 0) return;
     if (this.#isStopped || this.#isReading) (this.#later ??= []).push(chunk);
     else {
-      this.#chunk = chunk;
-      this.#at = 0;
+      this.#take(chunk);
       this.#read();
     }
   }
@@ -158,16 +165,22 @@ export class FrameReader {
     } finally {
       this.#isReading = false;
     }
-    if (this.#isStopped) return;
-    this.#chunk = NOTHING; // all of it is read
+    if (!this.#isStopped) this.#take(NOTHING); // all of it is read
+  }
+
+  /** The next chunk, and what becomes of the one before. */
+  #take(chunk: Buffer): void {
+    const before = this.#chunk;
+    if (before.length >= RELEASED_BYTES && !this.#isLent && this.#ownsChunks && before.buffer.byteLength === before.length) release(before);
+    this.#chunk = chunk;
     this.#at = 0;
+    this.#isLent = false;
   }
 
   #next(): boolean {
     const chunk = this.#isOver ? undefined : this.#later?.shift();
     if (chunk === undefined) return false;
-    this.#chunk = chunk;
-    this.#at = 0;
+    this.#take(chunk);
     return true;
   }
 
@@ -303,7 +316,7 @@ export class FrameReader {
     if (this.#ownsChunks && from === 0 && to === chunk.length && chunk.buffer.byteLength === to) {
       this.#chunk = NOTHING;
       this.#at = 0;
-      (chunk.buffer as ArrayBuffer).transfer(0); // what a socket reads into is not shared
+      release(chunk);
     }
     return room.subarray(at, at + to - from);
   }
@@ -322,7 +335,9 @@ export class FrameReader {
     applyMask(chunk, from, to, this.#mask);
     const part = chunk.subarray(from, to);
     this.#parts ??= new ByteQueue();
-    this.#parts.push(part.length * 2 < chunk.length ? copyOf(part) : part);
+    const isCopied = part.length * 2 < chunk.length;
+    this.#isLent ||= !isCopied;
+    this.#parts.push(isCopied ? copyOf(part) : part);
     return part;
   }
 
@@ -337,6 +352,7 @@ export class FrameReader {
       return !this.#isOver;
     }
     applyMask(chunk, from, to, this.#mask);
+    this.#isLent ||= this.#opcode === OPCODE.binary;
     return this.#deliver(this.#opcode, chunk.subarray(from, to), false);
   }
 
@@ -411,6 +427,9 @@ export class FrameReader {
     return false;
   }
 }
+
+/** Gives the memory of a chunk back, which is empty then: what a socket reads into is not shared. */
+function release(chunk: Buffer): void { (chunk.buffer as ArrayBuffer).transfer(0); }
 
 /** The size of a whole head, by its second byte. */
 function headSize(second: number): number {

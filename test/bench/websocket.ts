@@ -10,7 +10,7 @@
  *   1MiB       4 connections                                                           ≥ 0.9
  *   broadcast  200 bytes to 1,000 sockets, for each of them                            ≥ 0.95
  *   idle       memory of each of 10,000 open sockets, behind 1,000 that took the room that loading has left, in KiB   ≤ 7
- *   text, zip  texts of 64 bytes; 4 KiB of JSON compressed                             for comparison
+ *   text, text4KiB, zip  texts of 64 bytes; of 4 KiB, 4 on the way; 4 KiB compressed    for comparison
  *
  *   npm run build && node test/bench/websocket.ts [--rounds=3 --only=64B,broadcast]        exits 1 when a bound is missed
  */
@@ -46,6 +46,7 @@ const STEPS: Readonly<Record<string, Step>> = {
   broadcast: { bytes: 200, window: 0, connections: 1_000, bound: 0.95 },
   idle: { bytes: 0, window: 0, connections: 10_000, bound: 7 },
   text: { bytes: 64, window: 1, connections: 32, isText: true },
+  text4KiB: { bytes: 4_096, window: 4, connections: 32, isText: true },
   zip: { bytes: 4_096, window: 1, connections: 16, isText: true, isCompressed: true },
 };
 const RUN_MS = 1_500;

@@ -198,6 +198,41 @@ describe('FrameReader', () => {
     });
   }
 
+  test('gives back a chunk that held text alone, and none of which bytes are handed out, wait, or are somebody else\'s', () => {
+    const words = 'word '.repeat(600);
+    const whole = frame(text(words));
+    const own = (...parts: Uint8Array[]): Buffer => {
+      const chunk = Buffer.allocUnsafeSlow(parts.reduce((sum, part) => sum + part.length, 0));
+      let at = 0;
+      for (const part of parts) {
+        chunk.set(part, at);
+        at += part.length;
+      }
+      return chunk;
+    };
+    const cases: readonly (readonly [what: string, chunk: Buffer, isGivenBack: boolean, ownsChunks?: boolean])[] = [
+      ['one text', own(whole), true],
+      ['two texts', own(whole, whole), true],
+      ['a ping besides', own(whole, frame({ opcode: OPCODE.ping, payload: 'x' })), true],
+      ['the head of the next', own(whole, whole.subarray(0, 3)), true],
+      ['the start of the next, which is copied', own(whole, whole.subarray(0, 500)), true],
+      ['most of the next', own(frame(text('a')), whole.subarray(0, 2_900)), false],
+      ['a binary message', own(frame({ opcode: OPCODE.binary, payload: words })), false],
+      ['a binary message besides', own(whole, frame({ opcode: OPCODE.binary, payload: 'x' })), false],
+      ['a short text', own(frame(text('word'))), false], // costs less than to give it back
+      ['a part of larger memory', own(whole, whole).subarray(0, whole.length), false],
+      ['memory of somebody else', own(whole), false, false],
+    ];
+    for (const [what, chunk, isGivenBack, ownsChunks = true] of cases) {
+      const told: string[] = [];
+      const reader = new FrameReader({ isMasked: true, maxMessageBytes: 2 ** 20, ownsChunks }, { ...SILENT, onText: (message) => void told.push(message), onBinary: (bytes) => void told.push(String(bytes)) });
+      reader.push(chunk);
+      assert.equal(chunk.length === 0, isGivenBack, what);
+      if (what.includes('next')) reader.push(own(whole.subarray(what.includes('head') ? 3 : what.includes('most') ? 2_900 : 500)));
+      assert.deepEqual(told.filter((message) => message.length > 5), what.includes('next') && !what.includes('most') || what.startsWith('two') ? [words, words] : what === 'a short text' ? [] : [words], what);
+    }
+  });
+
   test('refuses a long text at its first bad byte, when it has memory of its own already', () => {
     const long = frame(text(Buffer.concat([Buffer.alloc(150_000, 'a'), hex('eda080'), Buffer.alloc(50_000, 'a')])));
     assert.deepEqual(read([long.subarray(0, 100_000), long.subarray(100_000, 150_020)]), [NOT_TEXT]);
