@@ -104,6 +104,7 @@ export class Door {
     if (sent === undefined) return;
     this.#children.delete(child);
     this.#leaving.set(child, sent);
+    if (this.#isShut) this.close(); // for whoever waits there may be nobody left
   }
 
   /** The child has the connection, and will read it. */

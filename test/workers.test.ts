@@ -451,6 +451,27 @@ test('Door hands a connection that a child has not taken to another, and answers
   await door.farewell();
 });
 
+test('Door that is closed answers who waits as soon as there is nobody left to hand out to', async (t) => {
+  const clock = new ManualClock();
+  const { logger } = collectedLog();
+  const door = new Door({ clock, log: logger, apologise: () => new HttpResponse('sorry', { status: 503 }) });
+  const { port } = await door.open('127.0.0.1', 0);
+  const child = new FakeChild();
+  door.admit(child);
+  const clients = Array.from({ length: 5 }, () => connect(port, '127.0.0.1').setEncoding('utf8'));
+  t.after(() => { for (const client of clients) client.destroy(); });
+  for (const client of clients) client.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n');
+  while (child.sockets.length < 4 || door.waiting === 0) await turn(); // the child has not taken any yet
+  door.close();
+  assert.equal(door.waiting, 1);
+  door.dismiss(child);
+  assert.equal(door.waiting, 0); // else it would wait until the child has drained
+  const [answer] = await Promise.race(clients.map((client) => once(client, 'data'))) as [string];
+  assert.match(answer, /^HTTP\/1\.1 503 [^]*Connection: close[^]*sorry$/);
+  door.onGone(child);
+  await door.farewell();
+});
+
 test('WorkerMetrics keeps the counts of workers that end, and leaves out whoever does not answer', async () => {
   const clock = new ManualClock();
   const { logger } = collectedLog();

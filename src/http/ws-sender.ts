@@ -207,7 +207,7 @@ export class FrameSender {
   /** Resolves when less waits than a client should have open, or when nothing is sent any more. */
   drain(): Promise<void> {
     this.flush();
-    if (this.#isOver || this.bufferedAmount < HIGH_WATER_BYTES) return Promise.resolve();
+    if (this.#isOver || this.bufferedAmount < HIGH_WATER_BYTES || !this.#isBlocked()) return Promise.resolve(); // a stream that is not blocked tells of no drain
     return new Promise((resolve) => { ((this.#backlog ??= new Backlog()).waiters ??= []).push(resolve); });
   }
 
@@ -345,7 +345,7 @@ export class FrameSender {
   }
 
   #feel(): void {
-    const isHigh = this.bufferedAmount >= Math.max(HIGH_WATER_BYTES, this.#terms.maxBufferedBytes / 2);
+    const isHigh = this.#isBlocked() && this.bufferedAmount >= Math.max(HIGH_WATER_BYTES, this.#terms.maxBufferedBytes / 2);
     if (isHigh === (this.#backlog?.isHigh ?? false)) return;
     (this.#backlog ??= new Backlog()).isHigh = isHigh;
     this.#owner.onPressure(isHigh);

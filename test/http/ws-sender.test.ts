@@ -19,7 +19,7 @@ class Client extends Writable {
   #isReading = true;
   #waiting: (() => void) | undefined;
 
-  constructor() { super({ highWaterMark: 65_536 }); }
+  constructor(highWaterMark: number) { super({ highWaterMark }); }
 
   override _write(chunk: Buffer, _encoding: string, callback: () => void): void { this.#take([chunk], callback); }
   override _writev(chunks: { chunk: Buffer }[], callback: () => void): void { this.#take(chunks.map(({ chunk }) => chunk), callback); }
@@ -58,8 +58,8 @@ class Client extends Writable {
 
 interface Bench { readonly client: Client; readonly sender: FrameSender; readonly calls: string[]; readonly dropped: () => number }
 
-function bench({ slowConsumer = 'disconnect' as SlowConsumerPolicy, maxBufferedBytes = 200_000, compression = undefined as ReturnType<typeof readCompression> | undefined, takesOver = true } = {}): Bench {
-  const client = new Client();
+function bench({ slowConsumer = 'disconnect' as SlowConsumerPolicy, maxBufferedBytes = 200_000, compression = undefined as ReturnType<typeof readCompression> | undefined, takesOver = true, highWaterMark = 65_536 } = {}): Bench {
+  const client = new Client(highWaterMark);
   const calls: string[] = [];
   const metrics = createMetrics({ log: createLogger({ level: 'error', sink: () => undefined }) });
   const owner = { onTooSlow: () => void calls.push('too slow'), onPressure: (isHigh: boolean) => void calls.push(isHigh ? 'high' : 'low') };
@@ -91,6 +91,15 @@ describe('FrameSender', () => {
     assert.deepEqual([one, other, third].map(({ client }) => client.messages()), [
       ['first', 'again', 'first', 'again'], ['for the other', 'for the other'], ['for the third', 'for the third'],
     ]);
+  });
+
+  test('holds nobody up on a stream that has room for more: it would tell of no drain', async () => {
+    const { client, sender, calls } = bench({ slowConsumer: 'wait', highWaterMark: 1_048_576 }); // as setDefaultHighWaterMark() makes them
+    client.stop();
+    sender.sendBytes(Buffer.alloc(200_000));
+    await sender.drain();
+    await client.go();
+    assert.deepEqual([calls, sender.bufferedAmount], [[], 0]);
   });
 
   test('sends what is sent in one turn with one write, in order', async () => {
