@@ -118,7 +118,7 @@ export class RequestBody implements BodyReader {
 
   /** What `use` makes of the value. */
   json<T>(options: BodyOptions, use: (value: unknown, isPlainJson: boolean) => T | PromiseLike<T>): Promise<T> {
-    return new Promise((resolve, reject) => {
+    return heard(new Promise((resolve, reject) => {
       this.takeJson(options, {
         received(value, isPlainJson) {
           try {
@@ -129,7 +129,7 @@ export class RequestBody implements BodyReader {
         },
         failed: reject,
       });
-    });
+    }));
   }
 
   takeJson(options: BodyOptions, taker: JsonTaker): void {
@@ -141,9 +141,7 @@ export class RequestBody implements BodyReader {
   /** Of its files only what `keeper` says is kept. */
   form(options: FormOptions, keeper?: FileKeeper): Promise<FormData_> {
     if (this.#form !== undefined) return this.#form;
-    const reading = this.#startForm(options, keeper);
-    reading.catch(() => undefined); // told to whoever waits for it; a handler that has left does not
-    return reading;
+    return heard(this.#startForm(options, keeper));
   }
 
   async #startForm(options: FormOptions, keeper: FileKeeper | undefined): Promise<FormData_> {
@@ -196,7 +194,7 @@ export class RequestBody implements BodyReader {
 
   /** What `use` makes of the body. */
   #read<T>(what: string, options: BodyOptions, fallback: number, use: (bytes: Uint8Array) => T): Promise<T> {
-    return new Promise((resolve, reject) => this.#readFor(new PromiseReader(use, resolve, reject), what, options, fallback));
+    return heard(new Promise((resolve, reject) => this.#readFor(new PromiseReader(use, resolve, reject), what, options, fallback)));
   }
 
   /** The body, read once for all that ask for it. */
@@ -230,6 +228,14 @@ export class RequestBody implements BodyReader {
     if (this.#others !== undefined) for (const reader of this.#others) reader.told(bytes, error);
   }
 }
+
+/** Whoever waits for it is told why it fails; a handler that has left is not, and no rejection without a listener ends the process. */
+function heard<T>(reading: Promise<T>): Promise<T> {
+  reading.catch(ignore);
+  return reading;
+}
+
+function ignore(): void { /* it is told to others */ }
 
 /** What the head of a request says of its body, found in one pass. */
 class BodyHead {

@@ -679,6 +679,35 @@ test('HttpServer gives no length to an empty body but 0, whatever contentLength 
   assert.equal((await it.client.send('HEAD / HTTP/1.1\r\nHost: a\r\n\r\n').answer('HEAD')).field('content-length'), '7');
 });
 
+test('a body that somebody began to read, and whose handler has left, ends no process when it cannot be read', async () => {
+  const unheard: unknown[] = [];
+  const hear = (reason: unknown): void => void unheard.push(reason);
+  process.prependListener('unhandledRejection', hear);
+  try {
+    await using it = await serve((app) => {
+      for (const read of ['body', 'text', 'json', 'form'] as const) {
+        app.post(`/${read}`, { maxBodyBytes: 10 }, ({ req }) => {
+          void req[read]();
+          throw new Unauthorized('nobody is logged in');
+        });
+      }
+    });
+    for (const read of ['body', 'text', 'json', 'form']) {
+      for (const [type, body] of [['application/json', '{"a": '], ['application/json', '"much longer than it may be"'], ['text/plain', '\xff'], ['application/x-www-form-urlencoded', 'a=much+longer+than+it+may+be']]) {
+        await using client = await RawClient.open(it.port);
+        const answer = await client.send(`POST /${read} HTTP/1.1\r\nHost: a\r\nContent-Type: ${type}\r\nContent-Length: ${body!.length}\r\n\r\n${body}`).answer();
+        assert.equal(answer.status, 401, `${read} ${body}`);
+      }
+      const leaving = await RawClient.open(it.port);
+      assert.equal((await leaving.send(`POST /${read} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{`).answer()).status, 401);
+      await leaving[Symbol.asyncDispose]();
+    }
+  } finally {
+    process.off('unhandledRejection', hear);
+  }
+  assert.deepEqual(unheard, []);
+});
+
 test('HttpServer answers 500 once, and serves on, when node:http refuses what it is to send', async () => {
   await using it = await serve((app) => {
     app.get('/field', () => { const response = new HttpResponse('x'); response.headers.flat.push('X-Bad', 'a\r\nb'); return response; });
