@@ -16,7 +16,7 @@ import { LateAnswer } from './late-answer.ts';
 import { USUAL_LIMITS } from './limits.ts';
 import { SentMessage } from './outgoing.ts';
 import { isPieces } from './pieces.ts';
-import { discard } from './pull-pieces.ts';
+import { discard, ignore } from './pull-pieces.ts';
 import { TransportRequest } from './request.ts';
 import { judgeHead } from './request-head.ts';
 import { USUAL_IDENTITY } from './request-id.ts';
@@ -26,6 +26,7 @@ import { SlowReaders } from './slow-readers.ts';
 import { OpenSockets } from './ws-server.ts';
 import type { IncomingMessage, RequestListener, Server, ServerOptions, ServerResponse } from 'node:http';
 import type { AddressInfo, Server as NetServer, Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
 import type { Clock } from '../clock.ts';
 import type { Logger } from '../log.ts';
 import type { Connection } from './connection.ts';
@@ -95,6 +96,8 @@ export class HttpServer {
   #inFlight = 0;
   /** Requests that are answered, and whose bodies still come. */
   #lingering = 0;
+  /** Those whose 501 is on its way: node:http does not know of them any more. */
+  #askingForTunnels: Set<Socket> | undefined;
   #isDraining = false;
   #endAll: (() => void) | undefined;
   #whenIdle: (() => void) | undefined;
@@ -140,7 +143,7 @@ export class HttpServer {
     this.#server.closeIdleConnections = () => slow.spare(() => endIdle.call(this.#server)); // close() of node:http calls it, too
     this.#server.maxHeadersCount = 0; // beyond it node:http drops fields and says nothing; see request-head.ts
     this.#server.on('clientError', (error, socket) => this.#guard(socket as Socket, () => onClientError(error, socket as Socket, this.#identity)));
-    this.#server.on('connect', (_, socket) => this.#guard(socket as Socket, () => this.#onConnect(socket as Socket)));
+    this.#server.on('connect', (incoming: IncomingMessage, stream) => this.#guard(incoming.socket, () => this.#onConnect(incoming.socket, stream)));
     this.#server.on('upgrade', (incoming, socket, head) => this.#guard(socket as Socket, () => this.#openSockets().onUpgrade(incoming, socket as Socket, head)));
     this.#server.on('checkExpectation', (incoming: IncomingMessage, outgoing) => this.#onRequest(incoming, outgoing as SentMessage));
     this.#server.on('checkContinue', (incoming: IncomingMessage, outgoing) => {
@@ -201,6 +204,7 @@ export class HttpServer {
     const idle = Promise.withResolvers<void>();
     this.#endAll = () => {
       this.#sockets?.terminate();
+      if (this.#askingForTunnels !== undefined) for (const socket of this.#askingForTunnels) socket.destroy();
       this.#secure?.closeAllConnections();
       this.#server.closeAllConnections(); // those that never sent a request hold close() up otherwise
       idle.resolve();
@@ -248,11 +252,18 @@ export class HttpServer {
   }
 
   /** A client that asks for a tunnel has to wait for its answers first (RFC 9110 §9.3.6): node:http has given up those that it has not had. */
-  #onConnect(socket: Socket): void {
+  #onConnect(socket: Socket, stream: Duplex): void {
+    socket.on('error', ignore); // "close" follows; node:http has taken its own listener away
+    if (stream !== socket) stream.on('error', ignore); // where it has a body, Node 26 hands that over
     const connection = connectionOf(socket);
-    if (connection.waiting === 0) {
+    if (connection.waiting === 0 && !connection.hasSaidClose) {
+      const asking = this.#askingForTunnels ??= new Set();
       const timer = this.#app.clock.after(LINGER_MS, () => socket.destroy()); // nobody else looks after it any more
-      socket.once('close', () => timer[Symbol.dispose]());
+      asking.add(socket);
+      socket.once('close', () => {
+        asking.delete(socket);
+        timer[Symbol.dispose]();
+      });
       return refuseSocket(socket, 501, this.#identity);
     }
     connection.abandon();

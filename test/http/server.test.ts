@@ -157,16 +157,44 @@ test('HttpServer ends every request that a CONNECT came behind, those whose answ
 });
 
 test('HttpServer.close() ends with a client that asks for a tunnel and takes no answer', async () => {
+  for (const deadlineMs of [1_000, 10_000]) {
+    const clock = new ManualClock();
+    const server = new HttpServer(new Svc({ clock }).compileAll());
+    const socket = inMemory(() => undefined); // nothing of it is ever taken
+    server.adopt(socket as Socket);
+    socket.push('CONNECT b:443 HTTP/1.1\r\nHost: b:443\r\n\r\n');
+    await turn();
+    const closed = server.close(deadlineMs);
+    await clock.advance(deadlineMs);
+    assert.equal(await closed, 0);
+    assert.deepEqual([socket.destroyed, clock.pending], [true, 0]);
+  }
+});
+
+test('HttpServer serves on when a client asks for a tunnel and resets its connection, or has had its last answer', async () => {
   const clock = new ManualClock();
   const server = new HttpServer(new Svc({ clock }).compileAll());
-  const socket = inMemory(() => undefined); // nothing of it is ever taken
-  server.adopt(socket as Socket);
-  socket.push('CONNECT b:443 HTTP/1.1\r\nHost: b:443\r\n\r\n');
+  await server.listen({ port: 0 });
+  const tunnel = 'CONNECT b:443 HTTP/1.1\r\nHost: b:443\r\n\r\n';
+  const reset = inMemory(() => undefined);
+  server.node.emit('connection', reset);
+  reset.push(tunnel);
   await turn();
-  const closed = server.close(10_000);
-  await clock.advance(10_000);
-  assert.equal(await closed, 0);
-  assert.deepEqual([socket.destroyed, clock.pending], [true, 0]);
+  reset.destroy(new Error('reset'));
+  let sent = '';
+  const answered = inMemory((bytes, done) => {
+    sent += bytes.toString('latin1');
+    done();
+  });
+  server.node.emit('connection', answered);
+  answered.push('POST / HTTP/1.1\r\nContent-Length: 4\r\n\r\nab'); // no Host
+  await turn();
+  answered.push(`cd${tunnel}`);
+  await turn();
+  await turn();
+  assert.deepEqual(sent.match(/HTTP\/1\.1 \d+/g), ['HTTP/1.1 400']);
+  assert.deepEqual([reset.destroyed, answered.destroyed], [true, true]);
+  assert.equal(await server.close(0), 0);
 });
 
 test('HttpServer answers HEAD with the head of GET and without its body', async () => {
