@@ -200,14 +200,14 @@ export class FrameSender {
       this.flush();
     } while (backlog.queue !== undefined && !stream.writableNeedDrain && !stream.destroyed);
     this.#feel();
-    if (this.bufferedAmount < HIGH_WATER_BYTES) this.#release();
+    if (this.bufferedAmount < HIGH_WATER_BYTES || !this.#isBlocked()) this.#release();
     if (backlog.isEmpty) this.#backlog = undefined;
   }
 
   /** Resolves when less waits than a client should have open, or when nothing is sent any more. */
   drain(): Promise<void> {
     this.flush();
-    if (this.#isOver || this.bufferedAmount < HIGH_WATER_BYTES || !this.#isBlocked()) return Promise.resolve(); // a stream that is not blocked tells of no drain
+    if (this.#isOver || this.bufferedAmount < HIGH_WATER_BYTES || (!this.#isBlocked() && !this.#stream.destroyed)) return Promise.resolve(); // a stream that is not blocked tells of no drain; one that is gone of its end
     return new Promise((resolve) => { ((this.#backlog ??= new Backlog()).waiters ??= []).push(resolve); });
   }
 
@@ -326,7 +326,8 @@ export class FrameSender {
   #takeFromQueue(backlog: Backlog): void {
     const { queue } = backlog;
     if (queue === undefined) return;
-    while (backlog.first < queue.length && this.#stream.writableLength + this.#batchBytes < HIGH_WATER_BYTES) this.#open.add(shift(backlog, queue));
+    const room = Math.max(HIGH_WATER_BYTES, this.#stream.writableHighWaterMark); // with less it would not tell when to go on
+    while (backlog.first < queue.length && this.#stream.writableLength + this.#batchBytes < room) this.#open.add(shift(backlog, queue));
     if (backlog.first === queue.length) this.#forgetQueue();
   }
 

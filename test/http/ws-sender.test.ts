@@ -30,6 +30,11 @@ class Client extends Writable {
   /** Takes what waits, and all that follows. */
   async go(): Promise<void> {
     this.#isReading = true;
+    await this.takeOne();
+  }
+
+  /** Takes what waits, which is one write. */
+  async takeOne(): Promise<void> {
     this.#waiting?.();
     for (let turn = 0; turn < 5; turn++) await new Promise((resolve) => setImmediate(resolve));
   }
@@ -100,6 +105,41 @@ describe('FrameSender', () => {
     await sender.drain();
     await client.go();
     assert.deepEqual([calls, sender.bufferedAmount], [[], 0]);
+  });
+
+  test('fills a stream that has room for more, and tells whoever waits for it', async () => {
+    const { client, sender } = bench({ slowConsumer: 'wait', highWaterMark: 262_144, maxBufferedBytes: 2 ** 20 });
+    client.stop();
+    sender.sendBytes(Buffer.alloc(300_000));
+    await new Promise((resolve) => { setImmediate(resolve); });
+    for (let count = 0; count < 4; count++) sender.sendBytes(Buffer.alloc(70_000));
+    await client.takeOne();
+    assert.equal(client.writableLength, 280_040); // 4 with their heads
+    await client.go();
+    assert.equal(sender.bufferedAmount, 0);
+    client.stop();
+    sender.sendBytes(Buffer.alloc(300_000));
+    await new Promise((resolve) => { setImmediate(resolve); });
+    sender.sendBytes(Buffer.alloc(100_000)); // less than the stream holds, and more than 64 KiB
+    const drained = sender.drain();
+    await client.takeOne();
+    await drained;
+    assert.ok(sender.bufferedAmount >= 100_000);
+  });
+
+  test('lets nobody go on who waits for the drain of a stream that is gone, before its end', async () => {
+    const { client, sender } = bench({ slowConsumer: 'wait' });
+    client.stop();
+    sender.sendBytes(Buffer.alloc(100_000));
+    await new Promise((resolve) => { setImmediate(resolve); });
+    client.destroy();
+    sender.sendBytes(Buffer.alloc(100_000));
+    let isDrained = false;
+    const drained = sender.drain().then(() => { isDrained = true; });
+    await new Promise((resolve) => { setImmediate(resolve); });
+    assert.equal(isDrained, false);
+    sender.end();
+    await drained;
   });
 
   test('sends what is sent in one turn with one write, in order', async () => {
