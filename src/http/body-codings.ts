@@ -15,11 +15,15 @@ export type BodyCoding = 'gzip' | 'deflate' | 'br' | 'zstd';
 interface DecoderOptions {
   readonly rejectGarbageAfterEnd: boolean;
   readonly maxOutputLength?: number;
+  readonly info?: boolean;
 }
+type Decoder = Transform & { readonly bytesWritten: number };
 type Whole = (bytes: Uint8Array, options: DecoderOptions, done: (error: Error | null, decoded: Buffer) => void) => void;
+/** What comes in place of a buffer with `info: true`, which the types do not know. */
+interface Decoded { readonly buffer: Buffer; readonly engine: { readonly bytesWritten: number } }
 
 /** `deflate` is the zlib format (§8.4.1.2), and nothing else. */
-const DECODERS: Readonly<Record<BodyCoding, { readonly whole: Whole; readonly stream: (options: DecoderOptions) => Transform }>> = {
+const DECODERS: Readonly<Record<BodyCoding, { readonly whole: Whole; readonly stream: (options: DecoderOptions) => Decoder }>> = {
   gzip: { whole: gunzip, stream: createGunzip }, deflate: { whole: inflate, stream: createInflate },
   br: { whole: brotliDecompress, stream: createBrotliDecompress }, zstd: { whole: zstdDecompress, stream: createZstdDecompress },
 };
@@ -32,7 +36,8 @@ const FREE_BYTES = 1_048_576;
 const MAX_WHOLE_BYTES = 10_000_000;
 /**
  * What follows the coded body is no part of it, and nobody would see it. Not so gzip, of which several may stand one after the
- * other (RFC 1952 §2.2): Node reads them all, and refuses other bytes than zeros behind them by itself.
+ * other (RFC 1952 §2.2): Node reads them all, and refuses other bytes behind them by itself unless they begin with a zero. How
+ * much the decoder has taken tells of those.
  */
 function strictness(coding: BodyCoding): DecoderOptions {
   return { rejectGarbageAfterEnd: coding !== 'gzip' };
@@ -55,8 +60,10 @@ export function bodyCodingOf(field: string, isWanted: boolean): BodyCoding | und
 export function decodeWhole(bytes: Uint8Array, coding: BodyCoding, maxBytes: number, reader: BodyReader): void {
   if (bytes.length === 0) return reader.told(bytes, undefined);
   const limit = Math.min(maxBytes === Infinity ? MAX_WHOLE_BYTES : maxBytes, mostOf(bytes.length));
-  DECODERS[coding].whole(bytes, { ...strictness(coding), maxOutputLength: Math.max(1, limit) }, (error, decoded) => {
-    if (error === null) return decoded.length > limit ? reader.told(undefined, decodedTooLarge()) : reader.told(decoded, undefined);
+  DECODERS[coding].whole(bytes, { ...strictness(coding), info: true, maxOutputLength: Math.max(1, limit) }, (error, decoded) => {
+    const told = decoded as unknown as Decoded; // as `info` has it
+    if (error === null && told.engine.bytesWritten < bytes.length) return reader.told(undefined, malformed(coding));
+    if (error === null) return told.buffer.length > limit ? reader.told(undefined, decodedTooLarge()) : reader.told(told.buffer, undefined);
     reader.told(undefined, (error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE' ? decodedTooLarge() : malformed(coding));
   });
 }
@@ -73,6 +80,7 @@ export async function* decodedChunks(coded: AsyncIterable<Uint8Array>, coding: B
       if (given > maxBytes || given > mostOf(received.bytes)) throw decodedTooLarge();
       yield chunk;
     }
+    if (decoder.bytesWritten < received.bytes) throw malformed(coding);
   } catch (error) {
     if (error instanceof HTTPException || error instanceof ClientDisconnected) throw error;
     if (received.bytes > 0) throw malformed(coding);

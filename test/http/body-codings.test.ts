@@ -116,7 +116,7 @@ test('gzip of several members is read whole, and what follows the last one is re
   assert.equal(await (await post(client, '/json', 'gzip', members)).text(), '{"a":1}');
   for (const path of ['/body', '/stream', '/limited', '/stream-limited']) {
     assert.equal(await (await post(client, path, 'gzip', members)).text(), '7', path);
-    assert.equal((await post(client, path, 'gzip', Buffer.concat([members, Buffer.from('junk')]))).status, 400, path);
+    for (const junk of ['junk', '\0junk', '\0']) assert.equal((await post(client, path, 'gzip', Buffer.concat([members, Buffer.from(junk)]))).status, 400, `${path} ${JSON.stringify(junk)}`);
   }
   assert.equal((await post(client, '/limited', 'gzip', Buffer.concat(Array.from({ length: 3 }, () => gzipSync('x'.repeat(400)))))).status, 413);
 });
