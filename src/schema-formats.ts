@@ -21,7 +21,7 @@ export interface Format {
 const ATOM = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+";
 const LABEL = '[A-Za-z0-9]+(?:-+[A-Za-z0-9]+)*'; // classes do not overlap: one way to match, so linear
 const EMAIL = emailPattern('(?![^@]{65})', `(?![A-Za-z0-9-]{64})${LABEL}`);
-/** The same of a text in which nothing can be too long: it takes about half the time. */
+/** The same of a text in which nothing can be too long. */
 const SHORT_EMAIL = emailPattern('', LABEL);
 const SHORT_LENGTH = 64;
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;

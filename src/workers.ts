@@ -323,7 +323,8 @@ export async function superviseWorkers(options: Omit<WorkersOptions, 'fork'> & {
   isTaken = true;
   cluster.setupPrimary({ exec: script, args: process.argv.slice(2), execArgv: preload() });
   const workers = new Workers({ ...options, fork: () => new ChildLink(cluster.fork(roleEnvironment('worker')).process) });
-  const signals = handleSignals ? obeySignals(workers, log) : undefined;
+  let isServing = false;
+  const signals = handleSignals ? obeySignals(workers, log, () => isServing) : undefined;
   const outcome = await workers.start().catch(async (error: unknown) => {
     await workers.stop();
     isTaken = false;
@@ -331,6 +332,7 @@ export async function superviseWorkers(options: Omit<WorkersOptions, 'fork'> & {
     throw error;
   });
   if (!('url' in outcome)) return outcome;
+  isServing = true;
   let isClosing = false;
   void workers.over.then((status) => {
     if (status === 0 && (isClosing || !handleSignals)) return;
@@ -349,7 +351,7 @@ export async function superviseWorkers(options: Omit<WorkersOptions, 'fork'> & {
 }
 
 /** The first SIGTERM or SIGINT drains, the second ends everything at once; SIGHUP renews, unless it means that the terminal is gone. */
-function obeySignals(workers: Workers, log: Logger): Disposable {
+function obeySignals(workers: Workers, log: Logger, isServing: () => boolean): Disposable {
   const hadTerminal = isatty(0);
   let isEnding = false;
   const onEnd = (signal: NodeJS.Signals): void => {
@@ -359,7 +361,8 @@ function obeySignals(workers: Workers, log: Logger): Disposable {
     }
     isEnding = true;
     log.info('signal', { signal });
-    void workers.stop().then((status) => { // also before the first of them serves
+    void workers.stop().then((status) => {
+      if (isServing()) return; // whoever awaits `over` ends the process then, unless the program closes by itself
       flush();
       process.exit(status);
     });

@@ -117,13 +117,13 @@ function unusual(value: object, plan: ReplyPlan): HttpResponse {
 /** Fields between a server and its next neighbour (RFC 9110 §7.6.1): what an upstream says there is not for our client. */
 const HOP_BY_HOP = new Set(['connection', 'keep-alive', 'proxy-connection', 'te', 'trailer', 'transfer-encoding', 'upgrade']);
 
-/** What Node makes of FormData, and nothing else. */
+/** What Node makes of FormData. What another Node has made of it and fetch() has got is of another type. */
 const FORM = /^multipart\/form-data; boundary=-+formdata-undici-/;
 
 /** A web `Response` as ours; its body is streamed. What fetch() gave has been decoded, so its coding and length are no longer true. */
 export function fromWeb(web: Response): HttpResponse {
   const { body, status } = web;
-  const response = body === null ? new HttpResponse(null, { status }) : new StreamingResponse(FORM.test(web.headers.get('content-type') ?? '') ? formPieces(body) : body, { status });
+  const response = body === null ? new HttpResponse(null, { status }) : new StreamingResponse(web.type === 'default' && FORM.test(web.headers.get('content-type') ?? '') ? formPieces(body) : body, { status });
   response.headers.delete('Content-Type'); // its own, or none
   const isDecoded = web.type !== 'default' && web.headers.has('content-encoding');
   web.headers.forEach((value, name) => {

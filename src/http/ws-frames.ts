@@ -22,6 +22,7 @@ export interface FrameSink {
   onText(text: string): void;
   /** A whole binary message; the bytes may share the memory of the chunk they came in. */
   onBinary(bytes: Buffer): void;
+  /** As of {@link onPong}, the payload is there during the call alone. */
   onPing(payload: Buffer): void;
   onPong(payload: Buffer): void;
   /** The peer closes: {@link CLOSE.noStatus} when it does not say why. Nothing follows. */
@@ -61,7 +62,7 @@ const LONG_BYTES = 131_072, SHARE_THERE = 32;
 /**
  * A chunk of so many bytes that held nothing but text gives its memory back when it has been read. Left to the collector,
  * chunks make up nearly all that is allocated, and V8 marks the whole heap each time a dozen megabytes of them have
- * gathered (test/bench/websocket.ts: text4KiB). To do so costs as much as to allocate a short one.
+ * gathered (test/bench/websocket.ts: text4KiB). The bound is chosen: what it is worth for shorter ones has not been measured.
  */
 const RELEASED_BYTES = 2_048;
 /** Up to here text is judged while it is unmasked: two calls into native code cost more. */
