@@ -345,7 +345,7 @@ for (const listen of [false, true]) describe(`a WebSocket route ${listen ? 'over
   test('throws into its dependencies what ended the socket early', async (t) => {
     const { app } = make();
     const thrown: unknown[] = [];
-    const done = Promise.withResolvers<void>();
+    const ends = [1, 2, 3].map(() => Promise.withResolvers<void>());
     function* resource(): Generator<number> {
       try {
         yield 1;
@@ -354,19 +354,19 @@ for (const listen of [false, true]) describe(`a WebSocket route ${listen ? 'over
         thrown.push(error);
         throw error;
       } finally {
-        if (thrown.length === 3) done.resolve();
+        ends[thrown.length - 1]!.resolve();
       }
     }
     app.websocket('/x', { resource: Depends(resource) }).onMessage((_socket, message) => { if (message === 'fail') throw new TypeError('on purpose'); });
     const client = clientOf(t, app, { listen });
     const [clean, failed, lost] = [await client.websocket('/x'), await client.websocket('/x'), await client.websocket('/x')];
     await clean.close(1000);
-    await new Promise((resolve) => setTimeout(resolve, 5));
+    await ends[0]!.promise;
     failed.send('fail');
     assert.deepEqual(await failed.closed, { code: 1011, reason: '', wasClean: true });
-    await new Promise((resolve) => setTimeout(resolve, 5));
+    await ends[1]!.promise;
     lost.terminate();
-    await done.promise;
+    await ends[2]!.promise;
     assert.deepEqual(thrown.map((error) => (error as Error | undefined)?.constructor.name), [undefined, 'TypeError', 'ClientDisconnected']);
   });
 
