@@ -22,7 +22,7 @@ export interface FrameSink {
   onText(text: string): void;
   /** A whole binary message; the bytes may share the memory of the chunk they came in. */
   onBinary(bytes: Buffer): void;
-  /** As of {@link onPong}, the payload is there during the call alone. */
+  /** As with {@link onPong}: the payload is valid during the call alone. */
   onPing(payload: Buffer): void;
   onPong(payload: Buffer): void;
   /** The peer closes: {@link CLOSE.noStatus} when it does not say why. Nothing follows. */
