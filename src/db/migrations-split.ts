@@ -30,15 +30,29 @@ const WORDS_KEPT = 4;
 const WORD = /[\p{L}_][\p{L}\p{N}_$]*/uy;
 const DOLLAR_TAG = /\$(?:[\p{L}_][\p{L}\p{N}_]*)?\$/uy;
 
-/** The statements of a script in their order. @throws ScriptProblem for a quote or comment without an end */
-export function splitStatements(script: string, dialect: Dialect): Statement[] {
+/** A script, taken apart. */
+export interface SplitScript {
+  /** The comments above the first statement, as they are written. */
+  readonly head: readonly string[];
+  /** In their order. */
+  readonly statements: readonly Statement[];
+}
+
+/** Comments and statements of a script. @throws ScriptProblem for a quote or comment without an end */
+export function splitScript(script: string, dialect: Dialect): SplitScript {
   return new Splitter(script, dialect).split();
+}
+
+/** The statements alone. @throws ScriptProblem */
+export function splitStatements(script: string, dialect: Dialect): readonly Statement[] {
+  return splitScript(script, dialect).statements;
 }
 
 class Splitter {
   readonly #script: string;
   readonly #isMySql: boolean;
   readonly #dialect: Dialect;
+  readonly #head: string[] = [];
   readonly #found: Statement[] = [];
   #at = 0;
   /** Where the statement begins, -1 before it has. */
@@ -57,10 +71,10 @@ class Splitter {
     this.#isMySql = dialect === 'mysql' || dialect === 'mariadb';
   }
 
-  split(): Statement[] {
+  split(): SplitScript {
     while (this.#at < this.#script.length) this.#step();
     this.#finish();
-    return this.#found;
+    return { head: this.#head, statements: this.#found };
   }
 
   #step(): void {
@@ -79,7 +93,9 @@ class Splitter {
   #skipComment(character: string): boolean {
     if (this.#script.startsWith('--', this.#at) || character === '#' && this.#isMySql) {
       const end = this.#script.indexOf('\n', this.#at);
+      const begin = this.#at;
       this.#at = end < 0 ? this.#script.length : end;
+      this.#onComment(begin);
       return true;
     }
     if (!this.#script.startsWith('/*', this.#at)) return false;
@@ -93,7 +109,12 @@ class Splitter {
       depth += opens ? 1 : -1;
       this.#at = (opens ? open : close) + 2;
     }
+    this.#onComment(begin);
     return true;
+  }
+
+  #onComment(begin: number): void {
+    if (this.#start < 0 && this.#found.length === 0) this.#head.push(this.#script.slice(begin, this.#at));
   }
 
   #onSemicolon(): void {

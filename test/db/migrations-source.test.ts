@@ -40,6 +40,9 @@ test('readMigrations() reads the directives above the first statement', (t) => {
   assert.deepEqual(script('-- about\n\n--  svc: no-transaction\nvacuum;'), { hasTransaction: false, hasForeignKeys: true });
   assert.deepEqual(script('-- svc:no-foreign-keys\n-- svc: no-transaction\nvacuum;'), { hasTransaction: false, hasForeignKeys: false });
   assert.deepEqual(script(`${UP}\n-- svc: no-transaction\n`), { hasTransaction: true, hasForeignKeys: true });
+  assert.deepEqual(script('/* Copyright -- svc: no-transactions\n * of us */ -- about\n\n/**/-- svc: no-foreign-keys\nselect 1;'), { hasTransaction: true, hasForeignKeys: false });
+  assert.deepEqual(script('-- SVC: no-foreign-keys\r\n;\r\n/* svc: no-transaction */\r\nvacuum;'), { hasTransaction: false, hasForeignKeys: false });
+  assert.deepEqual(script("select '-- svc: no-transaction';\n"), { hasTransaction: true, hasForeignKeys: true });
 });
 
 for (const [what, files, message] of [
@@ -54,6 +57,8 @@ for (const [what, files, message] of [
   ['a quote without an end', { '0001_a.up.sql': "\n\nselect 'a;" }, /0001_a\.up\.sql": line 3: the quote ' has no end/],
   ['a transaction of its own', { '0001_a.up.sql': `${UP}\nBEGIN;\n${UP}\nCOMMIT;` }, /line 2: "begin" begins or ends a transaction/],
   ['a pragma that does nothing in a transaction', { '0001_a.up.sql': 'pragma foreign_keys = off;' }, /line 1: "pragma foreign_keys" does nothing inside a transaction: write "-- svc: no-foreign-keys"/],
+  ['two directives in one comment', { '0001_a.up.sql': `-- svc: no-transaction no-foreign-keys\n${UP}` }, /"-- svc: no-transaction" and "no-foreign-keys" stand in one comment: give each a line/],
+  ['a directive that is none, behind a block comment', { '0001_a.up.sql': `/* us */\n-- svc: no-foreign-key\n${UP}` }, /"-- svc: no-foreign-key" is no directive/],
   ['a directive that is none', { '0001_a.up.sql': `-- svc: no-transactions\n${UP}` }, /"-- svc: no-transactions" is no directive: there are no-transaction and no-foreign-keys/],
 ] as const) {
   test(`readMigrations() refuses ${what}`, (t) => {

@@ -228,6 +228,15 @@ test('Migrator with no-foreign-keys rebuilds a table that others refer to, and c
   await assert.rejects(db.execute('insert into notes values (40, 9)'), { code: 'foreign_key' });
 });
 
+test('Migrator with no-foreign-keys below a block comment deletes no rows that refer to the table', async (t) => {
+  const { db, migrator } = await open(t, {
+    '0001_a.up.sql': 'create table owners (id integer primary key);\ncreate table notes (id integer primary key, owner integer references owners (id) on delete cascade);\ninsert into owners values (1), (2);\ninsert into notes values (10, 1), (20, 2);',
+    '0002_b.up.sql': '/* Copyright of us */\n-- svc: no-foreign-keys\ncreate table new_owners (id integer primary key, name text);\ninsert into new_owners (id) select id from owners;\ndrop table owners;\nalter table new_owners rename to owners;\n',
+  });
+  await migrator.up();
+  assert.equal(await db.scalar('select count(*) from notes'), 2);
+});
+
 test('Migrator ends with the caller\'s signal between two migrations', async (t) => {
   const abort = new AbortController();
   const { db, directory } = await open(t);
