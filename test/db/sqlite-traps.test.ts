@@ -58,6 +58,12 @@ test('SQLite stores whole numbers as integers, where node:sqlite binds every num
   assert.ok(Object.is(await db.scalar('select ?', [-0]), 0));
 });
 
+test('SQLite refuses a NUL in a statement and in a script, of which it would run no more than what stands before', async (t) => {
+  const db = await memory(t);
+  for (const run of [() => db.execute('create table a (b) \0'), () => db.script('create table a (b);\0 create table c (d)')]) await assert.rejects(run(), { code: 'E_DB_STATEMENT', message: /a NUL, which would end it/ });
+  assert.equal(await db.scalar('select count(*) from sqlite_schema'), 0);
+});
+
 test('SQLite refuses undefined, which node:sqlite binds as NULL from 26.10 on', async (t) => {
   const db = await memory(t);
   await assert.rejects(db.scalar('select ?', [undefined as never]), fault('E_DB_PARAMETER'));
