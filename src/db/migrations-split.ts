@@ -28,6 +28,11 @@ export class ScriptProblem extends Error {
 
 const WORDS_KEPT = 4;
 const WORD = /[\p{L}_][\p{L}\p{N}_$]*/uy;
+const LINE_COMMENT = /--/y;
+/** Behind `--` MySQL wants a blank or a control character: `a--1` is a sum. */
+const MYSQL_LINE_COMMENT = /#|--(?=[\x00-\x20]|$)/y;
+/** No comments but statements, or parts of them, for servers of that version on: mysqldump writes views, partitions and settings so. */
+const EXECUTABLE = /\/\*M?!/y;
 const DOLLAR_TAG = /\$(?:[\p{L}_][\p{L}\p{N}_]*)?\$/uy;
 
 /** A script, taken apart. */
@@ -80,7 +85,7 @@ class Splitter {
   #step(): void {
     const character = this.#script[this.#at]!; // split() looks whether there is one
     if (/\s/.test(character)) this.#at++;
-    else if (!this.#skipComment(character)) {
+    else if (!this.#skipComment()) {
       if (character === ';') this.#onSemicolon();
       else {
         if (this.#start < 0) this.#start = this.#at;
@@ -90,15 +95,15 @@ class Splitter {
     }
   }
 
-  #skipComment(character: string): boolean {
-    if (this.#script.startsWith('--', this.#at) || character === '#' && this.#isMySql) {
+  #skipComment(): boolean {
+    if (this.#matched(this.#isMySql ? MYSQL_LINE_COMMENT : LINE_COMMENT) !== undefined) {
       const end = this.#script.indexOf('\n', this.#at);
       const begin = this.#at;
       this.#at = end < 0 ? this.#script.length : end;
       this.#onComment(begin);
       return true;
     }
-    if (!this.#script.startsWith('/*', this.#at)) return false;
+    if (!this.#script.startsWith('/*', this.#at) || this.#isMySql && this.#matched(EXECUTABLE) !== undefined) return false;
     const begin = this.#at;
     let depth = 1;
     for (this.#at += 2; depth > 0;) {
