@@ -69,6 +69,8 @@ class Splitter {
   #beforeLast = '';
   /** How many `begin` and `case` are open in a body of PostgreSQL or MySQL. */
   #depth = 0;
+  /** How many parentheses are open: PostgreSQL has rules of several statements, `do also (…; …)`. */
+  #parentheses = 0;
 
   constructor(script: string, dialect: Dialect) {
     this.#script = script;
@@ -134,7 +136,7 @@ class Splitter {
 
   /** Whether a semicolon ends no more than a statement inside this one. */
   #isInBody(): boolean {
-    if (this.#dialect !== 'sqlite') return this.#depth > 0;
+    if (this.#dialect !== 'sqlite') return this.#depth > 0 || this.#parentheses > 0 && this.#dialect === 'postgres';
     const [first, second, third] = this.#words;
     const isTrigger = first === 'create' && (second === 'trigger' || (second === 'temp' || second === 'temporary') && third === 'trigger');
     return isTrigger && !(this.#last === 'end' && this.#beforeLast === ';'); // as sqlite3_complete() decides: "end" may be a name elsewhere
@@ -146,6 +148,8 @@ class Splitter {
     else {
       const word = this.#matched(WORD);
       if (word === undefined) {
+        if (character === '(') this.#parentheses++;
+        else if (character === ')') this.#parentheses--;
         this.#remember(character);
         this.#at++;
       } else this.#onWord(word);
@@ -199,7 +203,7 @@ class Splitter {
 
   #finish(): void {
     if (this.#start >= 0) this.#found.push({ text: this.#script.slice(this.#start, this.#end), line: this.#lineOf(this.#start), words: this.#words });
-    [this.#start, this.#words, this.#last, this.#beforeLast, this.#depth] = [-1, [], '', '', 0];
+    [this.#start, this.#words, this.#last, this.#beforeLast, this.#depth, this.#parentheses] = [-1, [], '', '', 0, 0];
   }
 
   #matched(pattern: RegExp): string | undefined {

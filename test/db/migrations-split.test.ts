@@ -27,6 +27,8 @@ for (const [what, dialect, script, expected] of [
   ['comments that nest', 'postgres', '/* /* ; */ ; */ select 1; select 2 /* a /* b */ */', ['select 1', 'select 2']],
   ['escaped text', 'postgres', "select E'\\';', e'\\\\'; select 'a\\'; select name'x'", ["select E'\\';', e'\\\\'", "select 'a\\'", "select name'x'"]],
   ['a body that is atomic', 'postgres', 'create function f() returns int begin atomic select 1; select case when true then 1 end; end; select 2', ['create function f() returns int begin atomic select 1; select case when true then 1 end; end', 'select 2']],
+  ['a rule of several statements', 'postgres', 'create rule r as on insert to t do also (delete from a; delete from b where (c)); select 1', ['create rule r as on insert to t do also (delete from a; delete from b where (c))', 'select 1']],
+  ['parentheses that do not fit, in text and in earlier statements', 'postgres', "select '('; select 1); select 2", ["select '('", 'select 1)', 'select 2']],
   ['brackets, which are arrays', 'postgres', "select a[1]; select ']'", ['select a[1]', "select ']'"]],
   ['escaped text in both quotes', 'mysql', 'select \'a\\\';b\', "c\\";d", `e\\`; select 2', ['select \'a\\\';b\', "c\\";d", `e\\`', 'select 2']],
   ['comments with #', 'mariadb', '# a;\nselect 1; select 2 # b;', ['select 1', 'select 2']],
