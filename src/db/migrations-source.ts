@@ -191,12 +191,22 @@ function directivesOf(head: readonly string[], refuse: (problem: string) => SvcE
 function read(text: string, dialect: Dialect, refuse: (problem: string) => SvcError): SplitScript {
   try {
     const script = splitScript(text, dialect);
+    for (const statement of script.statements) {
+      const command = clientCommandOf(statement, dialect);
+      if (command !== undefined) throw refuse(`line ${statement.line}: "${command}" is a command of the program that dumps are fed to, which no server knows: leave out such lines`);
+    }
     const control = script.statements.find(({ words }) => CONTROL.has(words[0]));
     if (control !== undefined) throw refuse(`line ${control.line}: "${control.words[0]!}" begins or ends a transaction, which a migration has already`);
     return script;
   } catch (error) {
     throw error instanceof ScriptProblem ? refuse(`line ${error.line}: ${error.message}`) : error;
   }
+}
+
+/** What psql or mysql would do themselves: `\\restrict`, which pg_dump writes, or `delimiter`. */
+function clientCommandOf({ text, words: [first] }: Statement, dialect: Dialect): string | undefined {
+  if (dialect === 'postgres') return /^\\\w+/.exec(text)?.[0];
+  return dialect !== 'sqlite' && first === 'delimiter' ? text.slice(0, first.length) : undefined;
 }
 
 function unified(text: string): string {

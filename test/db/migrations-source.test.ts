@@ -66,6 +66,15 @@ for (const [what, files, message] of [
   });
 }
 
+for (const [dialect, text, message] of [
+  ['postgres', '-- dump\n\\restrict abc\n\nselect 1;\n\\unrestrict abc\n', /line 2: "\\restrict" is a command of the program that dumps are fed to/], ['postgres', 'select 1;\n\\connect other\n', /line 2: "\\connect"/],
+  ['mysql', 'select 1;\nDELIMITER //\ncreate procedure p() begin select 1; end//\nDELIMITER ;\n', /line 2: "DELIMITER" is a command of the program/],
+] as const) {
+  test(`readMigrations() refuses a command of the client of ${dialect}, before anything runs: ${JSON.stringify(text.slice(0, 20))}`, (t) => {
+    assert.throws(() => readMigrations({ directory: folder(t, { '0001_a.up.sql': text }) }, dialect), { code: 'E_MIGRATION_FILES', message });
+  });
+}
+
 test('readMigrations() refuses a folder that is not there, and files that cannot be read', (t) => {
   assert.throws(() => readMigrations({ directory: join(folder(t), 'absent') }, 'sqlite'), { code: 'E_MIGRATION_FILES', message: /absent": there is no such folder/ });
   const directory = folder(t, { '0001_a.up.sql/x': '' });
