@@ -154,7 +154,9 @@ export class Migrator {
     const { dialect } = this.#database;
     const note = (isFinished: boolean): Awaitable<unknown> => this.#note(connection, migration, direction, isFinished);
     const isStill = (rows: readonly Applied[]): boolean => !rows.some((row) => row.applied_at === null) && choose(rows)?.migration === migration; // one that somebody has begun meanwhile is waited for
+    const path = dialect === 'postgres' ? await connection.scalar("select current_setting('search_path')", [], limit) : undefined;
     const end = async (): Promise<void> => {
+      if (path !== undefined) await connection.execute("select set_config('search_path', ?, false)", [path as string], undefined); // pg_dump empties it, and then nobody finds the notes, nor the next migration its tables
       if (!script.hasForeignKeys && dialect === 'sqlite') await checkForeignKeys(connection, script);
       await note(true);
     };
