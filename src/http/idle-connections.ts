@@ -15,7 +15,8 @@ const LOOK_MS = 1_000;
 /** Looks within the time of a connection. */
 const LOOKS = 6;
 
-type SetTimeout = Socket['setTimeout'];
+/** What stands in for the method of a socket. */
+type NoteTimeout = (this: Socket, ms: number, onTimeout?: () => void) => Socket;
 
 /** The idle connections of one server. */
 export class IdleConnections {
@@ -25,7 +26,7 @@ export class IdleConnections {
   #lookMs = LOOK_MS;
   #looks = LOOKS;
   #timer: Disposable | undefined;
-  #setTimeout: SetTimeout | undefined;
+  #noteTimeout: NoteTimeout | undefined;
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -38,7 +39,7 @@ export class IdleConnections {
     const limitMs = server.keepAliveTimeout + ((server as { readonly keepAliveTimeoutBuffer?: number }).keepAliveTimeoutBuffer ?? 1_000);
     this.#lookMs = Math.min(LOOK_MS, Math.ceil(limitMs / LOOKS));
     this.#looks = Math.ceil(limitMs / this.#lookMs);
-    this.#setTimeout = function noteTimeout(this: Socket, ms: number, onTimeout?: () => void): Socket { // one for all connections
+    this.#noteTimeout = function noteTimeout(this: Socket, ms: number, onTimeout?: () => void): Socket { // one for all connections
       const connection = connectionOf(this);
       const isWaiting = connection.idleLooks !== NOT_WAITING;
       if (ms === limitMs && onTimeout === undefined) {
@@ -53,7 +54,7 @@ export class IdleConnections {
 
   /** A connection of the server has opened. */
   enter(socket: Socket): void {
-    if (this.#setTimeout !== undefined) socket.setTimeout = this.#setTimeout;
+    if (this.#noteTimeout !== undefined) socket.setTimeout = this.#noteTimeout;
   }
 
   /** It is gone. */
