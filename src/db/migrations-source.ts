@@ -203,7 +203,7 @@ function read(text: string, dialect: Dialect, refuse: (problem: string) => SvcEr
   }
 }
 
-/** What psql or mysql would do themselves: `\\restrict`, which pg_dump writes, or `delimiter`. */
+/** What psql or mysql would do themselves: `\restrict`, which pg_dump writes, or `delimiter`. */
 function clientCommandOf({ text, words: [first] }: Statement, dialect: Dialect): string | undefined {
   if (dialect === 'postgres') return /^\\\w+/.exec(text)?.[0];
   return dialect !== 'sqlite' && first === 'delimiter' ? text.slice(0, first.length) : undefined;
