@@ -3,7 +3,7 @@
  *
  *   src/**.ts ─ tsc ─→ .build/**.js, .d.ts      a file of each source: for stack traces of this repository, tests and benches
  *   .build    ─ join → dist/index.js …          the entry points, and whatever else is loaded by its own name
- *                      dist/core.js, core-2.js …   what every program needs that imports the package
+ *                      dist/core.js             what every program needs that imports the package
  *                      dist/part-1.js …         what other entry points share: modules that the same of them need are in one file
  *                      dist/later-1.cjs …       what a program loads when it calls one of its functions first: see LATER
  *                      dist/*.bundled.js        the entry points for bundlers
@@ -328,7 +328,15 @@ class Edges {
     const kind = this.kindOf(targetOf(each, one), imported);
     if (kind === undefined) return 'is neither function nor class';
     if (kind === 'function' || !one.isReexport && this.isOnlyMade(each, local)) return undefined;
+    if (one.isReexport && this.#isError(targetOf(each, one), imported)) return 'is an error: exception handlers go by the prototype of its class, which must be the very one';
     return this.#hasStatics(targetOf(each, one), imported) ? 'is a class with static members, which may be asked for before one is made' : undefined;
+  }
+
+  #isError(path: string, exported: string): boolean {
+    const { exports, imports, mask } = this.#modules.get(path)!;
+    const local = exports.find(([, name]) => name === exported)![0];
+    const base = new RegExp(String.raw`^class ${local.replaceAll('$', '\\$')} extends ([\w$]+)`, 'm').exec(mask)?.[1];
+    return base === 'Error' || imports.some(({ specifier, names }) => /(?:^|\/)errors\.js$/.test(specifier) && names.some(([, name]) => name === base));
   }
 
   /** Whether nothing is done with a class but to make it: then no stand-in for it is needed. */
@@ -381,12 +389,8 @@ interface Part {
 }
 
 const MAIN = 'index.js';
+/** One file: each one more costs 0.5 ms to find, read and link. */
 const CORE = 'core.js';
-/**
- * How long a file of the core is, about. V8 keeps what it needs to compile a file until all of it is compiled; each file costs 0.3 ms
- * to find and read. Of 230 KB, two files start 1.5 ms sooner than three or four, and keep as much memory.
- */
-const CORE_BYTES = 120_000;
 
 /** By the roots that need them, and by how often db/ is entered or left on the way down: so parts never import each other in a circle. */
 function partsOf(order: readonly Module[], roots: readonly Root[], features: readonly Root[], edges: Edges): Part[] {
@@ -408,20 +412,18 @@ function partsOf(order: readonly Module[], roots: readonly Root[], features: rea
   const layers = new Map<Module, number>();
   const parts = new Map<string, Part>();
   const counts = new Map<string, number>();
-  let coreBytes = 0;
   for (const each of order) {
     const [set, folder] = [setOf(each), folderOf(each)];
     const isCore = set === 'core';
     layers.set(each, Math.max(0, ...edges.of(each).filter((one) => setOf(one) === set).map((one) => layers.get(one)! + (folderOf(one) === folder ? 0 : 1))));
-    const key = isCore ? `core ${Math.floor(coreBytes / CORE_BYTES)}` : [folder, layers.get(each), set].join('|'); // in this order, those behind need those before only
-    if (isCore) coreBytes += each.body.length;
+    const key = isCore ? set : [folder, layers.get(each), set].join('|');
     let part = parts.get(key);
     if (part === undefined) {
       const kind = isCore ? 'core' : [...needed.get(each)!].some((root) => names.has(root)) ? 'later' : 'part';
       const row = isCore ? kind : folder + kind;
       const number = (counts.get(row) ?? 0) + 1;
       counts.set(row, number);
-      parts.set(key, part = { path: isCore ? number === 1 ? CORE : `core-${number}.js` : posix.join(folder, `${kind}-${number}.${kind === 'later' ? 'cjs' : 'js'}`), kind, modules: [] });
+      parts.set(key, part = { path: isCore ? CORE : posix.join(folder, `${kind}-${number}.${kind === 'later' ? 'cjs' : 'js'}`), kind, modules: [] });
     }
     part.modules.push(each);
   }
@@ -434,9 +436,8 @@ const relative = (from: string, to: string): string => posix.relative(posix.dirn
 const laterName = ({ path }: Part): string => path.replace(/\.cjs$/, '');
 
 /**
- *   core*.js    put what they have into `$core`, too; the first of them
- *   core.js     also offers `$later`, which loads the file of a name, once, `$give`, which hands it the files instead, and `$class`,
- *               which makes what stands for a class of such a file
+ *   core.js     puts what it has into `$core`, too, and offers `$later`, which loads the file of a name, once, `$give`, which hands
+ *               it the files instead, and `$class`, which makes what stands for a class of such a file
  *   later-*.cjs is a function of `$core`, all that is in core.js, of `$later` and `$class`, and of where it lies: so there is one of
  *               each module, however it is loaded
  */
@@ -461,15 +462,14 @@ function partText(part: Part, partOf: ReadonlyMap<string, Part>, edges: Edges): 
     const core = [...outside].filter(([{ kind }]) => kind === 'core').map(([, names]) => `const ${listed(names)} = $core;`);
     return `'use strict';\n${[...builtins.lines, `module.exports = (($core, $later, $class, $url) => {`, ...core, ...later, ...bodies, `return { ${ids.join(', ')} };`, '});'].join('\n')}\n`;
   }
-  const isFirst = part.path === CORE;
-  const shared = [...part.kind === 'core' ? ['$core'] : [], ...usesLater || later.length > 0 ? ['$later', '$class'] : []];
-  if (!isFirst && part.kind !== 'process' && shared.length > 0) {
+  const isCore = part.kind === 'core';
+  if (part.kind === 'part' && (usesLater || later.length > 0)) {
     const core = [...partOf.values()].find(({ path }) => path === CORE)!;
-    for (const name of shared) outside.set(core, (outside.get(core) ?? new Set()).add(name));
+    for (const name of ['$later', '$class']) outside.set(core, (outside.get(core) ?? new Set()).add(name));
   }
   const imports = [...outside].filter(([{ kind }]) => kind !== 'later').map(([from, names]) => `import ${listed(names)} from '${relative(part.path, from.path)}';`);
-  const loader = isFirst ? [LOADER] : [];
-  const end = part.kind === 'process' ? [] : [...part.kind === 'core' ? [`Object.assign($core, { ${ids.join(', ')} });`] : [], `export { ${isFirst ? '$class, $core, $give, $later, ' : ''}${ids.join(', ')} };`];
+  const loader = isCore ? [LOADER] : [];
+  const end = part.kind === 'process' ? [] : [...isCore ? [`Object.assign($core, { ${ids.join(', ')} });`] : [], `export { ${isCore ? '$class, $core, $give, $later, ' : ''}${ids.join(', ')} };`];
   return `${[...imports, ...builtins.lines, ...loader, ...later, ...bodies, ...end].join('\n')}\n`;
 }
 

@@ -108,6 +108,8 @@ export class RoutingTable<T> {
    */
   #byLength: (readonly StaticLeaf<T>[])[] = [];
   readonly #root = new Node<T>('');
+  /** Of the tree, until freeze(). */
+  #leaves: Leaf<T>[] = [];
   /** Leaves with the same methods share one list of them: one stays in the processor's cache, thousands do not. */
   readonly #lists = new Map<string, readonly string[]>();
   /** Whether a template has the character that begins an escape. */
@@ -139,13 +141,8 @@ export class RoutingTable<T> {
       if (alike.length <= FEW) byLength[leaf.path.length] = alike.concat(leaf);
       leaf.matches = leaf.endpoints.map((endpoint) => ({ kind: 'found', endpoint, captures: NO_CAPTURES }));
     }
-    const finishBelow = (node: Node<T>): void => {
-      if (node.leaf !== null) finish(node.leaf, final);
-      if (node.only !== null) finishBelow(node.only);
-      node.children.forEach(finishBelow);
-      for (let child = node.parameter; child !== null; child = child.next) finishBelow(child);
-    };
-    finishBelow(this.#root);
+    for (const leaf of this.#leaves) finish(leaf, final);
+    this.#leaves = [];
   }
 
   match(method: string, path: string): Match<T> {
@@ -200,7 +197,8 @@ export class RoutingTable<T> {
       node = parameterOf(literalOf(node, parsed.literals[index]!), parameter.converter);
     });
     node = literalOf(node, parsed.literals.at(-1)!);
-    return node.leaf ??= { methods: EMPTY, endpoints: EMPTY, missed: UNFINISHED };
+    if (node.leaf === null) this.#leaves.push(node.leaf = { methods: EMPTY, endpoints: EMPTY, missed: UNFINISHED });
+    return node.leaf;
   }
 }
 
