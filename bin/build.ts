@@ -328,7 +328,15 @@ class Edges {
     const kind = this.kindOf(targetOf(each, one), imported);
     if (kind === undefined) return 'is neither function nor class';
     if (kind === 'function' || !one.isReexport && this.isOnlyMade(each, local)) return undefined;
+    if (one.isReexport && this.#isError(targetOf(each, one), imported)) return 'is an error: exception handlers go by the prototype of its class, which must be the very one';
     return this.#hasStatics(targetOf(each, one), imported) ? 'is a class with static members, which may be asked for before one is made' : undefined;
+  }
+
+  #isError(path: string, exported: string): boolean {
+    const { exports, imports, mask } = this.#modules.get(path)!;
+    const local = exports.find(([, name]) => name === exported)![0];
+    const base = new RegExp(String.raw`^class ${local.replaceAll('$', '\\$')} extends ([\w$]+)`, 'm').exec(mask)?.[1];
+    return base === 'Error' || imports.some(({ specifier, names }) => /(?:^|\/)errors\.js$/.test(specifier) && names.some(([, name]) => name === base));
   }
 
   /** Whether nothing is done with a class but to make it: then no stand-in for it is needed. */

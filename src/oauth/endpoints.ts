@@ -6,10 +6,9 @@
  *   token     refresh token → rotated, or replayed to those who raced → tokens
  *   revoke    refresh token → its login ends
  */
-import { HTTPException } from '../errors.ts';
+import { HTTPException, TooManyRequests } from '../errors.ts';
 import { MemoryRateLimitStore } from '../stores.ts';
 import { clientOf } from '../http/address.ts';
-import { TooManyRequests } from '../http/rate-limiter.ts';
 import { HttpResponse, JSONResponse, RedirectResponse } from '../http/response.ts';
 import { foreignPage } from '../http/same-origin.ts';
 import { SESSION } from '../http/state.ts';

@@ -368,10 +368,10 @@ test('HttpServer leaves no timer when the rest of an unwanted body has come', as
   await using it = await serve((app) => app.post('/', () => 'no'), { clock });
   it.client.send('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\n');
   assert.equal((await it.client.answer()).status, 200);
-  while (clock.pending === 0) await clock.advance(0);
+  while (clock.pending < 2) await clock.advance(0);
   it.client.send('rest').get('/none');
   assert.equal((await it.client.answer()).status, 404);
-  assert.equal(clock.pending, 0);
+  assert.equal(clock.pending, 1); // that of connections that are idle
 });
 
 test('HttpServer leaves no timer when the rest of a body has come that a handler waits for beyond its time', async () => {
@@ -389,7 +389,7 @@ test('HttpServer leaves no timer when the rest of a body has come that a handler
   it.client.send('rest').get('/none');
   assert.equal((await it.client.answer()).status, 404);
   assert.equal(await read.promise, 'rest');
-  assert.equal(clock.pending, 0); // else what comes over this connection next would be cut
+  assert.equal(clock.pending, 1); // that of connections that are idle; else what comes over this one next would be cut
 });
 
 test('HttpServer reads a body that comes with GET, and ignores one that nobody asks for', async () => {
