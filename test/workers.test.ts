@@ -7,6 +7,7 @@ import { once } from 'node:events';
 import { connect, createServer } from 'node:net';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
+import { pathToFileURL } from 'node:url';
 import { Svc } from '../src/app.ts';
 import { Door } from '../src/door.ts';
 import { ManualClock } from '../src/manual-clock.ts';
@@ -16,7 +17,7 @@ import { HttpResponse } from '../src/http/response.ts';
 import { ChildLink, roleEnvironment } from '../src/supervision.ts';
 import { WorkerMetrics } from '../src/worker-metrics.ts';
 import { Workers } from '../src/workers.ts';
-import { BIN, build } from './support/build.ts';
+import { BIN, ROOT, build } from './support/build.ts';
 import { collectedLog } from './support/collected-log.ts';
 import { Load, ask } from './support/load.ts';
 import { project, run, start } from './support/run.ts';
@@ -57,6 +58,17 @@ test('svc run --workers serves one port with several processes, whose metrics ar
   const { body } = await ask(`${url}metrics`);
   assert.match(body, /^svc_requests_total\{method="GET",route="\/",status="200"\} 8$/m);
   assert.match(body, /^svc_workers 2$/m);
+  server.child.kill('SIGTERM');
+  const { status, stdout } = await server.ended;
+  assert.equal(status, 0);
+  for (const pid of pids) assert.match(stdout, new RegExp(`^shut down ${pid}$`, 'm'));
+});
+
+test('svc run --workers serves a program that brings a copy of the package of its own, as one in a single file does', async (t) => {
+  const { server, url } = await serve(t, APP.replace("from 'svc'", `from ${JSON.stringify(pathToFileURL(join(ROOT, 'src/index.ts')).href)}`));
+  const pids = await pidsOf(url);
+  assert.equal(pids.size, 2);
+  assert.match((await ask(`${url}metrics`)).body, /^svc_requests_total\{method="GET",route="\/",status="200"\} 8$/m);
   server.child.kill('SIGTERM');
   const { status, stdout } = await server.ended;
   assert.equal(status, 0);
