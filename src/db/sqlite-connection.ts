@@ -287,6 +287,7 @@ export class SqliteConnection implements Connection {
   }
 
   #endStreams(): void {
+    if (this.#streams.size === 0) return;
     for (const stream of this.#streams) stream.end();
     this.#streams.clear();
   }
