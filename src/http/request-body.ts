@@ -2,7 +2,7 @@
  * The body of a request: read once, in whatever form somebody asks for, under the least of the limits. Made for those who ask:
  * most requests have none, and fields that nobody needs cost each of them.
  */
-import { isUtf8 } from 'node:buffer';
+import { Buffer, isUtf8 } from 'node:buffer'; // the global of that name is a getter
 import { BadRequest, HTTPException, SvcError } from '../errors.ts';
 import { shown } from '../options.ts';
 import { bodyCodingOf, decodeWhole, decodedChunks } from './body-codings.ts';
