@@ -3,7 +3,7 @@
  *
  *   src/**.ts ─ tsc ─→ .build/**.js, .d.ts      a file of each source: for stack traces of this repository, tests and benches
  *   .build    ─ join → dist/index.js …          the entry points, and whatever else is loaded by its own name
- *                      dist/core.js, core-2.js …   what every program needs that imports the package
+ *                      dist/core.js             what every program needs that imports the package
  *                      dist/part-1.js …         what other entry points share: modules that the same of them need are in one file
  *                      dist/later-1.cjs …       what a program loads when it calls one of its functions first: see LATER
  *                      dist/*.bundled.js        the entry points for bundlers
@@ -328,7 +328,15 @@ class Edges {
     const kind = this.kindOf(targetOf(each, one), imported);
     if (kind === undefined) return 'is neither function nor class';
     if (kind === 'function' || !one.isReexport && this.isOnlyMade(each, local)) return undefined;
+    if (one.isReexport && this.#isError(targetOf(each, one), imported)) return 'is an error: exception handlers go by the prototype of its class, which must be the very one';
     return this.#hasStatics(targetOf(each, one), imported) ? 'is a class with static members, which may be asked for before one is made' : undefined;
+  }
+
+  #isError(path: string, exported: string): boolean {
+    const { exports, imports, mask } = this.#modules.get(path)!;
+    const local = exports.find(([, name]) => name === exported)![0];
+    const base = new RegExp(String.raw`^class ${local.replaceAll('$', '\\$')} extends ([\w$]+)`, 'm').exec(mask)?.[1];
+    return base === 'Error' || imports.some(({ specifier, names }) => /(?:^|\/)errors\.js$/.test(specifier) && names.some(([, name]) => name === base));
   }
 
   /** Whether nothing is done with a class but to make it: then no stand-in for it is needed. */
@@ -381,12 +389,8 @@ interface Part {
 }
 
 const MAIN = 'index.js';
+/** One file: each one more costs 0.5 ms to find, read and link. */
 const CORE = 'core.js';
-/**
- * How long a file of the core is, about. V8 keeps what it needs to compile a file until all of it is compiled; each file costs 0.3 ms
- * to find and read. Of 230 KB, two files start 1.5 ms sooner than three or four, and keep as much memory.
- */
-const CORE_BYTES = 120_000;
 
 /** By the roots that need them, and by how often db/ is entered or left on the way down: so parts never import each other in a circle. */
 function partsOf(order: readonly Module[], roots: readonly Root[], features: readonly Root[], edges: Edges): Part[] {
@@ -408,20 +412,18 @@ function partsOf(order: readonly Module[], roots: readonly Root[], features: rea
   const layers = new Map<Module, number>();
   const parts = new Map<string, Part>();
   const counts = new Map<string, number>();
-  let coreBytes = 0;
   for (const each of order) {
     const [set, folder] = [setOf(each), folderOf(each)];
     const isCore = set === 'core';
     layers.set(each, Math.max(0, ...edges.of(each).filter((one) => setOf(one) === set).map((one) => layers.get(one)! + (folderOf(one) === folder ? 0 : 1))));
-    const key = isCore ? `core ${Math.floor(coreBytes / CORE_BYTES)}` : [folder, layers.get(each), set].join('|'); // in this order, those behind need those before only
-    if (isCore) coreBytes += each.body.length;
+    const key = isCore ? set : [folder, layers.get(each), set].join('|');
     let part = parts.get(key);
     if (part === undefined) {
       const kind = isCore ? 'core' : [...needed.get(each)!].some((root) => names.has(root)) ? 'later' : 'part';
       const row = isCore ? kind : folder + kind;
       const number = (counts.get(row) ?? 0) + 1;
       counts.set(row, number);
-      parts.set(key, part = { path: isCore ? number === 1 ? CORE : `core-${number}.js` : posix.join(folder, `${kind}-${number}.${kind === 'later' ? 'cjs' : 'js'}`), kind, modules: [] });
+      parts.set(key, part = { path: isCore ? CORE : posix.join(folder, `${kind}-${number}.${kind === 'later' ? 'cjs' : 'js'}`), kind, modules: [] });
     }
     part.modules.push(each);
   }
@@ -434,9 +436,8 @@ const relative = (from: string, to: string): string => posix.relative(posix.dirn
 const laterName = ({ path }: Part): string => path.replace(/\.cjs$/, '');
 
 /**
- *   core*.js    put what they have into `$core`, too; the first of them
- *   core.js     also offers `$later`, which loads the file of a name, once, `$give`, which hands it the files instead, and `$class`,
- *               which makes what stands for a class of such a file
+ *   core.js     puts what it has into `$core`, too, and offers `$later`, which loads the file of a name, once, `$give`, which hands
+ *               it the files instead, and `$class`, which makes what stands for a class of such a file
  *   later-*.cjs is a function of `$core`, all that is in core.js, of `$later` and `$class`, and of where it lies: so there is one of
  *               each module, however it is loaded
  */
@@ -461,15 +462,14 @@ function partText(part: Part, partOf: ReadonlyMap<string, Part>, edges: Edges): 
     const core = [...outside].filter(([{ kind }]) => kind === 'core').map(([, names]) => `const ${listed(names)} = $core;`);
     return `'use strict';\n${[...builtins.lines, `module.exports = (($core, $later, $class, $url) => {`, ...core, ...later, ...bodies, `return { ${ids.join(', ')} };`, '});'].join('\n')}\n`;
   }
-  const isFirst = part.path === CORE;
-  const shared = [...part.kind === 'core' ? ['$core'] : [], ...usesLater || later.length > 0 ? ['$later', '$class'] : []];
-  if (!isFirst && part.kind !== 'process' && shared.length > 0) {
+  const isCore = part.kind === 'core';
+  if (part.kind === 'part' && (usesLater || later.length > 0)) {
     const core = [...partOf.values()].find(({ path }) => path === CORE)!;
-    for (const name of shared) outside.set(core, (outside.get(core) ?? new Set()).add(name));
+    for (const name of ['$later', '$class']) outside.set(core, (outside.get(core) ?? new Set()).add(name));
   }
   const imports = [...outside].filter(([{ kind }]) => kind !== 'later').map(([from, names]) => `import ${listed(names)} from '${relative(part.path, from.path)}';`);
-  const loader = isFirst ? [LOADER] : [];
-  const end = part.kind === 'process' ? [] : [...part.kind === 'core' ? [`Object.assign($core, { ${ids.join(', ')} });`] : [], `export { ${isFirst ? '$class, $core, $give, $later, ' : ''}${ids.join(', ')} };`];
+  const loader = isCore ? [LOADER] : [];
+  const end = part.kind === 'process' ? [] : [...isCore ? [`Object.assign($core, { ${ids.join(', ')} });`] : [], `export { ${isCore ? '$class, $core, $give, $later, ' : ''}${ids.join(', ')} };`];
   return `${[...imports, ...builtins.lines, ...loader, ...later, ...bodies, ...end].join('\n')}\n`;
 }
 
@@ -628,14 +628,15 @@ function rootText({ path, exports }: Module, part: Part): string {
 function joinedTypes(): Output[] {
   const { exports } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as Manifest;
   const entries = Object.values(exports).flatMap((entry) => typeof entry === 'string' ? [] : [entry.types.replace('./dist/', '')]);
-  const modules = new Map<string, Declarations>();
+  const all = new Map<string, Declarations>();
   const visit = (path: string): void => {
-    if (modules.has(path)) return;
+    if (all.has(path)) return;
     const each = readDeclarations(path);
-    modules.set(path, each);
+    all.set(path, each);
     each.needs.forEach(visit);
   };
   entries.forEach(visit);
+  const modules = reached(all, entries);
   const nodes = new Set([...modules.values()].flatMap(({ imports }) => imports.filter(({ specifier }) => !specifier.startsWith('.')).map(({ specifier }) => specifier)));
   const inner = [...modules.values()].filter((each) => !entries.includes(each.path) || ownNames(each).length > 0).sort((a, b) => a.path < b.path ? -1 : 1);
   const text = [
@@ -701,6 +702,68 @@ function aliases({ path, imports, passedOn }: Pick<Declarations, 'path' | 'impor
     if (one.whole !== undefined) return [`import ${one.whole} = ${from};`];
     return one.names.map(([imported, local]) => `${one.isReexport || passedOn.has(local) ? 'export ' : ''}import ${local} = ${from}.${imported};`);
   });
+}
+
+/** A statement with the comment before it, and its name in the module. */
+interface Declaration {
+  readonly name: string;
+  readonly text: string;
+  readonly words: ReadonlySet<string>;
+}
+
+function statementsOf(path: string, body: string): Declaration[] {
+  const mask = masked(body);
+  const found = [...mask.matchAll(/^(?:export )?(?:abstract )?(?:class|interface|type|function|const) ([\w$]+)/gm)];
+  if (found.length !== [...mask.matchAll(/^[a-z]/gm)].length) fail(`${path}: a declaration of another kind`);
+  const starts = found.map(({ index }) => mask.slice(0, index).trimEnd().length); // behind the statement before
+  return found.map(([, name], index) => {
+    const text = body.slice(starts[index], starts[index + 1]);
+    return { name: name!, text, words: new Set(mask.slice(starts[index], starts[index + 1]).match(/[\w$]+/g)) };
+  });
+}
+
+/** The same modules with nothing but what the entry points lead to, by names: what nobody can name is no part of the package. */
+function reached(modules: ReadonlyMap<string, Declarations>, entries: readonly string[]): Map<string, Declarations> {
+  const statements = new Map([...modules].map(([path, { body }]) => [path, statementsOf(path, body)]));
+  const byId = new Map([...modules.keys()].map((path) => [idOf(path), path]));
+  const names = new Map([...modules.keys()].map((path) => [path, new Set<string>()]));
+  const declarationsAt = (path: string, specifier: string): string => posix.join(posix.dirname(path), specifier).replace(/[jt]s$/, 'd.ts');
+  const visit = (path: string, name: string): void => {
+    const known = names.get(path)!;
+    if (known.has(name)) return;
+    const own = statements.get(path)!.filter((one) => one.name === name);
+    const from = modules.get(path)!.imports.find((one) => one.whole === name || one.names.some(([, local]) => local === name));
+    if (own.length === 0 && from === undefined) return;
+    known.add(name);
+    for (const { words } of own) visitAll(path, words);
+    if (from === undefined || !from.specifier.startsWith('.')) return;
+    const target = declarationsAt(path, from.specifier);
+    if (from.whole === undefined) visit(target, from.names.find(([, local]) => local === name)![0]);
+    else visitWhole(target);
+  };
+  const visitAll = (path: string, words: Iterable<string>): void => {
+    for (const word of words) byId.has(word) ? visitWhole(byId.get(word)!) : visit(path, word);
+  };
+  const visitWhole = (path: string): void => ownNames(modules.get(path)!).forEach((name) => visit(path, name));
+  for (const path of entries) {
+    visitWhole(path);
+    for (const { names: taken } of modules.get(path)!.imports.filter(({ isReexport }) => isReexport)) for (const [, local] of taken) visit(path, local);
+  }
+  for (const [path, { additions }] of modules) {
+    for (const [to, text] of additions) {
+      const words = masked(text).match(/[\w$]+/g) ?? [];
+      visitAll(path, words);
+      visitAll(to, words);
+    }
+  }
+  return new Map([...modules].map(([path, each]) => {
+    const known = names.get(path)!;
+    const imports = each.imports.map((one) => ({ ...one, names: one.names.filter(([, local]) => known.has(local)) })).filter((one) => one.names.length > 0 || one.whole !== undefined && known.has(one.whole));
+    const kept = statements.get(path)!.filter(({ name }) => known.has(name));
+    const inline = kept.flatMap(({ words }) => [...words].flatMap((word) => byId.get(word) ?? []));
+    const needs = [...imports.filter(({ specifier }) => specifier.startsWith('.')).map(({ specifier }) => declarationsAt(path, specifier)), ...inline, ...each.additions.map(([to]) => to)];
+    return [path, { ...each, imports, needs, body: kept.map(({ text }) => text).join('').trim() }] as const;
+  }).filter(([path, { imports, body, passedOn }]) => entries.includes(path) || body !== '' || imports.some(({ isReexport, names: taken }) => isReexport || taken.some(([, local]) => passedOn.has(local)))));
 }
 
 /** What a module declares and exports, once each. */

@@ -189,10 +189,13 @@ export interface CompileVariant {
   readonly overrides?: ReadonlyMap<unknown, DependencySource> | undefined;
 }
 
-let isStartDenied = false;
+/** On `process`, for all copies of this package in it: a program in one file brings one of its own. */
+const START_DENIED: unique symbol = Symbol.for('svc.start.denied');
 
 /** From now on no application of this process starts: its modules are imported to be looked at. @internal */
-export function denyStart(): void { isStartDenied = true; }
+export function denyStart(): void { Object.defineProperty(process, START_DENIED, { value: true, configurable: true }); }
+
+function isStartDenied(): boolean { return START_DENIED in process; }
 
 /** A web application. */
 export class Svc extends Router implements ServedApplication, McpApplication {
@@ -443,7 +446,7 @@ export class Svc extends Router implements ServedApplication, McpApplication {
 
   /** Plugins and hooks alone: a test client has shared dependencies of its own. @internal */
   startParts(): Promise<void> {
-    if (isStartDenied) return Promise.reject(new SvcError('E_START_DENIED', []));
+    if (isStartDenied()) return Promise.reject(new SvcError('E_START_DENIED', []));
     return this.#starting ??= this.#start().catch((error: unknown) => {
       this.rooms.disconnect();
       this.#starting = undefined;
@@ -491,7 +494,7 @@ export class Svc extends Router implements ServedApplication, McpApplication {
     });
     if (workers !== undefined && reload) throw new SvcError('E_OPTION_RANGE', ['run()', 'reload', 'to be left out where "workers" is given', 'both']);
     const wishes = { host: host ?? this.config.get('host', '127.0.0.1'), port: port ?? this.config.get('port', 8000), drainMs: drainSeconds * 1_000, handleSignals, tls: readTlsOptions(tls, this.config) };
-    if (isStartDenied) throw new SvcError('E_START_DENIED', []); // before anything is awaited: its place is the caller's
+    if (isStartDenied()) throw new SvcError('E_START_DENIED', []); // before anything is awaited: its place is the caller's
     if (workers !== undefined || reload) {
       const { runSupervised } = await import('./supervise.ts');
       return runSupervised(this, workers === undefined ? { reload: true } : { workers }, wishes);

@@ -20,7 +20,7 @@ export function neededSecrets(view: CompilationView, placeOfPlugin: (plugin: Plu
   };
   for (const plugin of view.plugins) for (const key of plugin.secrets ?? []) need(key, `the plugin ${plugin.name}`, { place: placeOfPlugin(plugin) });
   const layers = new Map<Middleware, Placed>(view.middleware.map((layer) => [layer, { place: undefined }]));
-  for (const { declared, route } of view.details) for (const layer of declared.use) layers.set(layer, route);
+  for (const { declared: { use }, route } of view.details) if (use.length > 0) for (const layer of use) layers.set(layer, route);
   for (const [layer, by] of layers) for (const key of layer.secrets ?? []) need(key, `the middleware ${layer.constructor.name}`, by);
   const seen = new Set<unknown>();
   const visit = (dependency: Dependency<unknown>, by: Placed): void => {
@@ -30,9 +30,11 @@ export function neededSecrets(view: CompilationView, placeOfPlugin: (plugin: Plu
     for (const key of secrets) need(key, `the dependency ${label}`, by);
     for (const inner of needs) visit(inner, by);
   };
-  for (const { declared, route } of view.details) {
-    for (const [, dependency] of declared.routerDeps) visit(dependency, route);
-    for (const dependency of Object.values(declared.deps)) visit(dependency, route);
+  const looked = new Set<object>(); // thousands of routes share the dependencies of their routers, and having none
+  for (const { declared: { routerDeps, deps }, route } of view.details) {
+    if (!looked.has(routerDeps)) for (const [, dependency] of routerDeps) visit(dependency, route);
+    if (!looked.has(deps)) for (const dependency of Object.values(deps)) visit(dependency, route);
+    looked.add(routerDeps).add(deps);
   }
   return [...needed.values()];
 }

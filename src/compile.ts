@@ -288,7 +288,8 @@ function reportDuplicateNames(flat: readonly FlatRoute[], report: (finding: Find
 
 /** The innermost layer: the endpoint that matched, or the answer to what did not. */
 function core(routes: readonly CompiledRoute[], env: Env, errors: ErrorRenderer): Core {
-  const allMethods = allowOf(routes.flatMap(({ method }) => method === SOCKET ? 'GET' : method === 'GET' ? ['GET', 'HEAD'] : method));
+  const methods = new Set(routes.map((route) => route.method));
+  const allMethods = allowOf([...methods].flatMap((method) => method === SOCKET ? 'GET' : method === 'GET' ? ['GET', 'HEAD'] : method));
   const suggest = env === 'production' ? () => undefined : suggester(routes);
   return (req) => {
     const { match } = req;

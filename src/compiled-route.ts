@@ -37,42 +37,62 @@ export interface RoutedEndpoint {
 
 /** Compiles one method of a route. Mistakes in its dependencies go to the graph's report. @throws SvcError for mistakes in its schemas */
 export function compileRoute(route: FlatRoute, method: string, parts: RouteParts): RoutedEndpoint {
-  const plan = planRoute(route, method, parts);
-  if (plan.isPlain) return { endpoint: endpointOf(route, method, plan), inputs: NO_INPUTS };
-  const { early, late, inputs, body, form } = plan;
-  const planned = [...early, ...late].sort((left, right) => left.slot - right.slot);
-  return { endpoint: endpointOf(route, method, plan), inputs: { texts: [...planned.flatMap((dependency) => dependency.inputs), ...inputs], body, form } };
+  const subject = `${method} ${route.template.template}`;
+  if (asksForNothing(route)) return { endpoint: plainEndpoint(route, method, subject, NO_SECURITY, parts), inputs: NO_INPUTS };
+  const steps = planSteps(route, subject, parts);
+  if (steps.isPlain) return { endpoint: plainEndpoint(route, method, subject, steps.security, parts), inputs: NO_INPUTS };
+  const plan = planRoute(route, subject, steps, parts);
+  const planned = [...steps.early, ...steps.late].sort((left, right) => left.slot - right.slot);
+  return {
+    endpoint: endpointOf(route, method, plan.security, callsOf(plan, edgeOf(plan.reply, parts))),
+    inputs: { texts: [...planned.flatMap((dependency) => dependency.inputs), ...steps.inputs], body: steps.body, form: steps.form },
+  };
 }
 
-function endpointOf(route: FlatRoute, method: string, plan: RoutePlan): Endpoint {
+function endpointOf(route: FlatRoute, method: string, security: readonly SecurityRequirement[], run: Core): Endpoint {
   return {
-    route: new RouteRecord(route, method, plan.security),
+    route: new RouteRecord(route, method, security),
     readParams: paramsReader(route.template.parameters),
     maxBodyBytes: route.spec.maxBodyBytes ?? Infinity,
     tally: undefined,
-    run: (plan.isPlain ? plainCore : callsOf)(plan, plan.reply === DEFAULT_PLAN ? plan.parts.usualEdge : new CoreEdge(plan.reply, plan.parts.errors)),
+    run,
   } satisfies Endpoint & { run: Core };
 }
 
 /** Of routes that ask for nothing: there may be thousands, and they share what they have in common. */
-const NO_STEPS: Steps = Object.freeze({ isPlain: true, early: [], late: [], size: 0, inputs: [], body: undefined, form: undefined, keeper: undefined, names: [], security: Object.freeze([]) });
+const NO_SECURITY: readonly SecurityRequirement[] = Object.freeze([]);
 const NO_INPUTS: RouteInputs = Object.freeze({ texts: Object.freeze([]), body: undefined, form: undefined });
 const NO_OPTIONS: BodyOptions = Object.freeze({});
 const NO_META: Readonly<Record<string, unknown>> = Object.freeze({});
 
-function planRoute(route: FlatRoute, method: string, parts: RouteParts): RoutePlan {
+function plainEndpoint(route: FlatRoute, method: string, subject: string, security: readonly SecurityRequirement[], parts: RouteParts): Endpoint {
+  const edge = edgeOf(replyPlan(route.spec, subject), parts);
+  return endpointOf(route, method, withOwn(security, route.spec), plainCore(handlerOf(route), edge));
+}
+
+function planRoute(route: FlatRoute, subject: string, steps: Steps, parts: RouteParts): RoutePlan {
   const { spec, use } = route;
-  const subject = `${method} ${route.template.template}`;
-  const steps = asksForNothing(route) ? NO_STEPS : planSteps(route, subject, parts);
-  const { early } = steps;
   return {
     ...steps, parts,
-    handler: route.handler as (context: object) => unknown, // the context has what the route's types promise
+    handler: handlerOf(route),
     bodyOptions: spec.maxBodyBytes === undefined ? NO_OPTIONS : { maxBytes: spec.maxBodyBytes },
-    isSurrounded: parts.middleware.length > 0 || use.length > 0 || early.length > 0,
+    isSurrounded: parts.middleware.length > 0 || use.length > 0 || steps.early.length > 0,
     reply: replyPlan(spec, subject),
-    security: spec.security === undefined ? steps.security : [...steps.security, ...[spec.security].flat() as SecurityRequirement[]], // one or a list of them
+    security: withOwn(steps.security, spec),
   };
+}
+
+/** What a route says itself comes behind what its dependencies say: one or a list of them. */
+function withOwn(security: readonly SecurityRequirement[], { security: own }: RouteSpec): readonly SecurityRequirement[] {
+  return own === undefined ? security : [...security, ...[own].flat() as SecurityRequirement[]];
+}
+
+function handlerOf({ handler }: FlatRoute): RoutePlan['handler'] {
+  return handler as RoutePlan['handler']; // the context has what the route's types promise
+}
+
+function edgeOf(reply: ReplyPlan, parts: RouteParts): CoreEdge {
+  return reply === DEFAULT_PLAN ? parts.usualEdge : new CoreEdge(reply, parts.errors);
 }
 
 function asksForNothing({ spec: { body, form, query, headers, cookies }, routerDeps, deps }: FlatRoute): boolean {
@@ -87,7 +107,7 @@ function replyPlan(spec: RouteSpec, subject: string): ReplyPlan {
 }
 
 /** A route that is its handler alone: in one function, with what {@link guarded} does, for there may be thousands. */
-function plainCore({ handler }: RoutePlan, edge: CoreEdge): Core {
+function plainCore(handler: RoutePlan['handler'], edge: CoreEdge): Core {
   return (req) => {
     try {
       if (req.expiry !== undefined) throw req.expiry; // while a layer waited for something

@@ -95,6 +95,18 @@ export class PayloadTooLarge extends HTTPException {
 export class InternalError extends HTTPException {
   constructor(detail?: string, options?: HTTPExceptionOptions) { super(500, detail, options); }
 }
+/** 429: too often. With `Retry-After` and the fields of the limit. */
+export class TooManyRequests extends HTTPException {
+  constructor(detail?: string, options?: HTTPExceptionOptions) { super(429, detail, options); }
+}
+/** 503: the time of the request is over. Also the reason of `req.signal`, and what is thrown into generators then. */
+export class RequestTimeout extends HTTPException {
+  constructor(detail = 'The request took too long', options?: HTTPExceptionOptions) { super(503, detail, options); }
+}
+/** 503: a RecordStore holds as many live records as it may. */
+export class StoreFull extends HTTPException {
+  constructor(detail = 'The server cannot keep any more data at the moment', options?: HTTPExceptionOptions) { super(503, detail, options); }
+}
 
 /** The client left before its request was complete, or before it was answered. Nobody is there to read an answer. */
 export class ClientDisconnected extends Error {

@@ -38,8 +38,6 @@ export interface Declared {
   readonly place: Place;
 }
 
-/** Where the package's own frames are: its folder, and, where source maps are on, the sources that it was built from. */
-const OWN_FOLDERS: readonly string[] = [new URL('.', import.meta.url), new URL('../src/', import.meta.url)].flatMap(({ href, pathname }) => [href, decodeURIComponent(pathname)]);
 const UNKNOWN: Place = Object.freeze({ file: '<unknown>', line: 0, column: 0 });
 
 /**
@@ -86,8 +84,16 @@ export function placeOf(stack: string): Place {
     const frame = /^\s+at (?:.*? \()?((?:file:\/\/|\/|[A-Za-z]:\\).+?):(\d+):(\d+)\)?$/.exec(line);
     if (frame === null) continue;
     const file = frame[1]!;
-    if (OWN_FOLDERS.some((folder) => file.startsWith(folder))) continue;
+    if (isOwn(file)) continue;
     return Object.freeze({ file, line: Number(frame[2]), column: Number(frame[3]) });
   }
   return UNKNOWN;
+}
+
+/** Where the package's own frames are: its folder, and, where source maps are on, the sources that it was built from. */
+let ownFolders: readonly string[] | undefined; // a start that finds nothing needs none
+
+function isOwn(file: string): boolean {
+  ownFolders ??= [new URL('.', import.meta.url), new URL('../src/', import.meta.url)].flatMap(({ href, pathname }) => [href, decodeURIComponent(pathname)]);
+  return ownFolders.some((folder) => file.startsWith(folder));
 }

@@ -22,7 +22,7 @@ export { Config } from './config.ts';
 export type { CastOptions, Env } from './config.ts';
 export { Depends, provide } from './di.ts';
 export type { Dependency, DependencySource, DependsOptions, Provided, ProviderContext, ProviderSpec, Scope } from './di.ts';
-export { BadRequest, ClientDisconnected, Forbidden, HTTPException, InternalError, MethodNotAllowed, NotFound, PayloadTooLarge, SvcError, Unauthorized } from './errors.ts';
+export { BadRequest, ClientDisconnected, Forbidden, HTTPException, InternalError, MethodNotAllowed, NotFound, PayloadTooLarge, RequestTimeout, StoreFull, SvcError, TooManyRequests, Unauthorized } from './errors.ts';
 export type { HTTPExceptionOptions, Issue } from './errors.ts';
 export type { FaultCode } from './faults.ts';
 export type { Finding, Place, Report, Severity } from './findings.ts';
@@ -102,7 +102,7 @@ export type { ForwardedHeader, TrustProxy } from './http/proxy-settings.ts';
 export type { MultiMap } from './http/query.ts';
 export { RateLimitMiddleware } from './http/rate-limit.ts';
 export type { RateLimitOptions, RateLimitPathRule } from './http/rate-limit.ts';
-export { RateLimiter, TooManyRequests } from './http/rate-limiter.ts';
+export { RateLimiter } from './http/rate-limiter.ts';
 export type { RateLimitStoreOptions, RateLimiterOptions } from './http/rate-limiter.ts';
 export { reply } from './http/reply.ts';
 export type { Reply } from './http/reply.ts';
@@ -120,7 +120,7 @@ export type { ReferrerPolicy, SecurityHeadersOptions, StrictTransportSecurity } 
 export { services, stateKey } from './http/state.ts';
 export type { StaticOptions } from './http/static.ts';
 export type { DotfilePolicy } from './http/static-path.ts';
-export { RequestTimeout, TimeoutMiddleware } from './http/timeout.ts';
+export { TimeoutMiddleware } from './http/timeout.ts';
 export type { TimeoutOptions } from './http/timeout.ts';
 export type { TlsOptions } from './http/tls-options.ts';
 export { traceHeaders } from './http/trace-context.ts';
@@ -130,7 +130,7 @@ export type { TrustedHostOptions } from './http/trusted-host.ts';
 export type { WebSocketClose } from './http/websocket.ts';
 export type { WebSocketCompression } from './http/ws-deflate.ts';
 export type { SlowConsumerPolicy } from './http/ws-sender.ts';
-export { MemoryRateLimitStore, MemoryRecordStore, MemoryRoomBus, StoreFull } from './stores.ts';
+export { MemoryRateLimitStore, MemoryRecordStore, MemoryRoomBus } from './stores.ts';
 export type {
   CacheBackend, MemoryRateLimitStoreOptions, MemoryRecordStoreOptions, RateLimitResult, RateLimitRule, RateLimitStore, RecordStore, RoomBus, RoomSubscriber,
 } from './stores.ts';

@@ -30,7 +30,7 @@ export interface StdioParts extends Omit<ConversationParts, 'send'> {
 export async function serveStdio({ input, output, clock, maxLineBytes, graceMs, signal, ...parts }: StdioParts): Promise<void> {
   const ended = Promise.withResolvers<void>();
   const end = (): void => ended.resolve();
-  const write = RESERVED.get(output) ?? output.write.bind(output);
+  const write = reservedWrite(output) ?? output.write.bind(output);
   let isGone = false;
   const onGone = (): void => {
     isGone = true;
@@ -72,18 +72,22 @@ async function within(clock: Clock, ms: number, wanted: Promise<void>): Promise<
   over.abort();
 }
 
-/** What writes to a stream that is reserved. */
-const RESERVED = new WeakMap<object, Writable['write']>();
+/** What writes to a stream that is reserved: on the stream, for all copies of this package in the process. A program in one file brings one of its own. */
+const RESERVED: unique symbol = Symbol.for('svc.mcp.reserved');
+
+function reservedWrite(output: Writable & { readonly [RESERVED]?: Writable['write'] }): Writable['write'] | undefined {
+  return output[RESERVED];
+}
 
 /** Sends what is printed to a stream elsewhere, messages excepted. Disposing gives the stream back; reserving it twice changes nothing. */
 export function reserveOutput(output: Writable, elsewhere: Writable): Disposable {
-  if (RESERVED.has(output)) return { [Symbol.dispose]: () => undefined };
+  if (reservedWrite(output) !== undefined) return { [Symbol.dispose]: () => undefined };
   const own = Object.getOwnPropertyDescriptor(output, 'write');
-  RESERVED.set(output, output.write.bind(output));
+  Object.defineProperty(output, RESERVED, { configurable: true, value: output.write.bind(output) });
   Object.defineProperty(output, 'write', { configurable: true, writable: true, value: elsewhere.write.bind(elsewhere) });
   return {
     [Symbol.dispose]() {
-      RESERVED.delete(output);
+      delete (output as { [RESERVED]?: unknown })[RESERVED];
       if (own === undefined) delete (output as { write?: unknown }).write; // its class has one
       else Object.defineProperty(output, 'write', own);
     },

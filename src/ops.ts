@@ -66,7 +66,7 @@ export class Operations {
   readonly #probes = new Map<string, Probe>();
   readonly #requests: ReturnType<MetricsRegistry['counter']>;
   readonly #durations: ReturnType<MetricsRegistry['histogram']>;
-  readonly #series = new Map<string, RouteSeries>();
+  readonly #series = new Map<string, Map<string, RouteSeries>>();
   /** Renders for the whole application: replaced where several processes serve it. */
   renderMetrics: () => Awaitable<string>;
   inFlight: () => number = () => 0;
@@ -123,9 +123,10 @@ export class Operations {
 
   #seriesOf(method: string, template: string): RouteSeries {
     const label = METHODS.has(method) ? method : 'OTHER';
-    const name = `${label} ${template}`;
-    let series = this.#series.get(name);
-    if (series === undefined) this.#series.set(name, series = new RouteSeries(this.#durations.slot(label, template), (status) => this.#requests.slot(label, template, String(status))));
+    let ofMethod = this.#series.get(label);
+    if (ofMethod === undefined) this.#series.set(label, ofMethod = new Map());
+    let series = ofMethod.get(template);
+    if (series === undefined) ofMethod.set(template, series = new RouteSeries(this.#durations.slot(label, template), (status) => this.#requests.slot(label, template, String(status))));
     return series;
   }
 

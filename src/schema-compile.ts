@@ -20,6 +20,11 @@ export function runCheck<T>(check: Check, input: unknown, at: string | undefined
   return value === FAIL ? { ok: false, issues: run.issues(at) } : { ok: true, value: value as T }; // the check's own type
 }
 
+/** Whether a check takes a value, of which nothing is made. */
+export function isFitting(check: Check, input: unknown): boolean {
+  return check(input, new Run(false, false, true)) !== FAIL;
+}
+
 const CHECKS = new WeakMap<ObjectPlan, Check>();
 /** Plans whose check is being compiled: schemas may contain themselves. */
 const COMPILING = new Set<ObjectPlan>();
@@ -80,7 +85,7 @@ export function listCheck(item: Check, node: TypeNode, plain: Plain = Plain.noth
     if (run.depth >= MAX_DEPTH) return tooDeep(run);
     run.depth++;
     let mark = run.count, isGood = true;
-    const items: unknown[] = [...value]; // copies faster than new Array(n) is made, and leaves no holes
+    const items: unknown[] = run.isVerdict ? value : [...value]; // copies faster than new Array(n) is made, and leaves no holes
     for (let i = 0; i < items.length; i++) {
       if (plain.accepts(items[i], run)) continue;
       const out = item(items[i], run);
@@ -88,7 +93,7 @@ export function listCheck(item: Check, node: TypeNode, plain: Plain = Plain.noth
         mark = run.place(mark, i);
         isGood = false;
         if (run.isFull) break;
-      } else items[i] = out;
+      } else if (!run.isVerdict) items[i] = out;
     }
     run.depth--;
     return isGood ? items : FAIL;
@@ -146,7 +151,7 @@ function unionCheck(node: Extract<TypeNode, { kind: 'union' }>): Check {
 /** What stands in for a member that the input does not have. */
 export function absence(field: FieldPlan): (run: Run) => unknown {
   const fallback = field.default;
-  if (typeof fallback === 'function') return () => (fallback as () => unknown)();
+  if (typeof fallback === 'function') return (run) => (run.isVerdict ? undefined : (fallback as () => unknown)());
   if (field.hasDefault) return () => fallback;
   return field.isRequired ? (run) => run.fail('required', 'is required') : () => undefined;
 }
@@ -165,9 +170,12 @@ function compileObject(plan: ObjectPlan): Check {
     const isGood = run.count === before && !run.isFull;
     const extras = run.isMore ? unknown?.(value, run) : undefined;
     run.depth--;
-    return isGood && extras !== FAIL ? plan.build(values, value, extras) : FAIL;
+    return !isGood || extras === FAIL ? FAIL : run.isVerdict ? value : plan.build(values, value, extras);
   };
 }
+
+/** The values of an object that is not to be made. */
+const NOTHING: unknown[] = [];
 
 /** The compiled fields of an object. */
 class Members {
@@ -190,7 +198,7 @@ class Members {
   read(input: Input, run: Run): unknown[] {
     const members = this.#members;
     const count = members.length;
-    const values: unknown[] = new Array(count);
+    const values: unknown[] | undefined = run.isVerdict ? undefined : new Array(count);
     let at = 0;
     let isMore = false;
     for (const key in input) {
@@ -202,20 +210,23 @@ class Members {
         const index = this.#indexes.get(key);
         if (index === undefined) isMore = true;
         if (index === undefined || index < at) continue;
-        while (at < index) values[at] = this.#lookedUp(at++, input, run);
+        for (; at < index; at++) this.#lookUp(at, input, run, values);
       }
       const member = members[at]!;
       const raw = input[key];
-      values[at++] = member.plain.accepts(raw, run) ? raw : member.checked(raw, run);
+      const value = member.plain.accepts(raw, run) ? raw : member.checked(raw, run);
+      if (values !== undefined) values[at] = value;
+      at++;
     }
-    while (at < count) values[at] = this.#lookedUp(at++, input, run);
+    for (; at < count; at++) this.#lookUp(at, input, run, values);
     run.isMore = isMore; // last: members have members
-    return values;
+    return values ?? NOTHING;
   }
 
-  #lookedUp(i: number, input: Input, run: Run): unknown {
-    const member = this.#members[i]!;
-    return member.checked(this.#isGuarded && !Object.hasOwn(input, member.wire) ? undefined : input[member.wire], run);
+  #lookUp(at: number, input: Input, run: Run, values: unknown[] | undefined): void {
+    const member = this.#members[at]!;
+    const value = member.checked(this.#isGuarded && !Object.hasOwn(input, member.wire) ? undefined : input[member.wire], run);
+    if (values !== undefined) values[at] = value;
   }
 }
 

@@ -5,7 +5,7 @@
  */
 import { SvcError } from './errors.ts';
 import { closest, shown } from './options.ts';
-import { jsonCheck, objectCheck, runCheck } from './schema-compile.ts';
+import { isFitting, jsonCheck, objectCheck, runCheck } from './schema-compile.ts';
 import { apart, construct, learn } from './schema-construct.ts';
 import { FieldMarker, readField, readType } from './schema-nodes.ts';
 import { outputCheck, serializerOf } from './schema-output.ts';
@@ -155,6 +155,11 @@ export class Plan implements SchemaPlan<object>, Constructed {
 
   parseJson(input: unknown, at?: string, isPlainJson = false): Result<object> {
     return runCheck((this.#check ??= objectCheck(this)), isPlainJson ? input : this.#asInput(input), at, false, isPlainJson);
+  }
+
+  /** Whether {@link parseJson} would take it. */
+  accepts(input: unknown): boolean {
+    return isFitting((this.#check ??= objectCheck(this)), this.#asInput(input));
   }
 
   parseText(input: TextInput, at?: string, isForm = false): Result<object> {

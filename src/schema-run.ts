@@ -47,11 +47,14 @@ export class Run {
   readonly isForm: boolean;
   /** The input is what JSON.parse() made of a text without `\\u`: no string has a lone surrogate, no object a class. */
   readonly isPlainJson: boolean;
+  /** Only whether it fits is wanted: objects and lists are walked and not made. What comes back of them means nothing. */
+  readonly isVerdict: boolean;
   #issues: Draft[] | undefined;
 
-  constructor(isForm: boolean, isPlainJson: boolean) {
+  constructor(isForm: boolean, isPlainJson: boolean, isVerdict = false) {
     this.isForm = isForm;
     this.isPlainJson = isPlainJson;
+    this.isVerdict = isVerdict;
   }
 
   fail(code: string, message: string): typeof FAIL {

@@ -8,6 +8,7 @@
  *   }
  *   new User(data), User.parse(data)    an instance, or a ValidationError with every problem at once
  *   User.safeParse(data)                the same as a value, for hot paths
+ *   User.accepts(data)                  whether it fits, and nothing more
  *
  * A class is compiled when it is first used: constructed once by a probe (schema-construct.ts), its declarations read
  * (schema-nodes.ts), turned into closures (schema-compile.ts, schema-text.ts, schema-output.ts). Its options are read then, and never again.
@@ -100,6 +101,14 @@ export class Schema {
   /** A validated instance, or the problems; throws neither way. */
   static safeParse<T extends Schema>(this: new (data: never) => T, data: unknown): Result<T> {
     return planOf(this as unknown as SchemaClass<T>).parseJson(data);
+  }
+
+  /**
+   * Whether {@link parse} would take the data. Nothing is made of them, no instance, no list of problems, so that it costs less:
+   * defaults, initialisers and the constructor do not run. Throws neither way.
+   */
+  static accepts(data: unknown): boolean {
+    return classPlan(this as unknown as SchemaClass).accepts(data);
   }
 
   /** The members as they go on the wire; secrets are left out, and nothing is checked: a reply with `response` is. */

@@ -8,7 +8,7 @@
  */
 import { ArrivalIndex } from './arrivals.ts';
 import { systemClock, type Clock } from './clock.ts';
-import { HTTPException, type HTTPExceptionOptions } from './errors.ts';
+import { StoreFull } from './errors.ts';
 import { given, int, readOptions } from './options.ts';
 
 /** A value, or a promise of it. */
@@ -76,11 +76,6 @@ export interface RoomBus {
 
 /** Gets each frame of each room. */
 export type RoomSubscriber = (room: string, frame: Uint8Array, isText: boolean) => void;
-
-/** 503: a {@link RecordStore} holds as many live records as it may. */
-export class StoreFull extends HTTPException {
-  constructor(detail = 'The server cannot keep any more data at the moment', options?: HTTPExceptionOptions) { super(503, detail, options); }
-}
 
 // ── records ──
 

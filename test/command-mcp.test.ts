@@ -3,8 +3,10 @@
  */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
+import { join } from 'node:path';
 import { before, test } from 'node:test';
-import { BIN, build } from './support/build.ts';
+import { pathToFileURL } from 'node:url';
+import { BIN, ROOT, build } from './support/build.ts';
 import { project, run } from './support/run.ts';
 import type { TestContext } from 'node:test';
 import type { Ended } from './support/run.ts';
@@ -25,8 +27,8 @@ app.onShutdown(() => { console.error('SHUT DOWN'); });
 interface Session { readonly answers: readonly Record<string, unknown>[]; readonly ended: Ended }
 
 /** Sends messages, closes the input, and waits for the end. */
-async function session(t: TestContext, messages: readonly object[], args: readonly string[] = [], env: Readonly<Record<string, string>> = {}, kill?: NodeJS.Signals): Promise<Session> {
-  const cwd = project(t, { 'app.ts': APP });
+async function session(t: TestContext, messages: readonly object[], args: readonly string[] = [], env: Readonly<Record<string, string>> = {}, kill?: NodeJS.Signals, program = APP): Promise<Session> {
+  const cwd = project(t, { 'app.ts': program });
   const child = spawn(process.execPath, [BIN, 'mcp', 'app.ts', ...args], { cwd, env: { PATH: process.env['PATH'], ...env }, stdio: 'pipe' });
   let stdout = '', stderr = '';
   child.stdout.setEncoding('utf8').on('data', (text: string) => {
@@ -50,6 +52,13 @@ test('svc mcp serves until its input ends, and keeps what is printed out of stan
   assert.deepEqual(answers.map(({ id }) => id), [1, 2]);
   assert.deepEqual((answers[1]!['result'] as Record<string, unknown>)['structuredContent'], { id: 3 });
   for (const text of ['printed while it is imported', 'printed at the start', 'printed by a handler', 'SHUT DOWN']) assert.ok(ended.stderr.includes(text), text);
+});
+
+test('svc mcp serves a program that brings a copy of the package of its own, as one in a single file does', async (t) => {
+  const { answers, ended } = await session(t, [INIT, ...calls('get_items_by_id')], [], {}, undefined, APP.replace("from 'svc'", `from ${JSON.stringify(pathToFileURL(join(ROOT, 'src/index.ts')).href)}`));
+  assert.deepEqual([ended.status, answers.map(({ id }) => id)], [0, [1, 0]], ended.stderr);
+  assert.ok(!ended.stderr.includes('jsonrpc'));
+  assert.ok(ended.stderr.includes('printed by a handler'));
 });
 
 test('svc mcp: a signal ends it in order', async (t) => {

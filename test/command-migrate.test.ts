@@ -5,7 +5,8 @@ import assert from 'node:assert/strict';
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
-import { BIN, build } from './support/build.ts';
+import { pathToFileURL } from 'node:url';
+import { BIN, ROOT, build } from './support/build.ts';
 import { project, run, start, write } from './support/run.ts';
 import type { Ended, RunOptions } from './support/run.ts';
 
@@ -100,6 +101,14 @@ test('svc migrate tells with status 1 what fails, with its remedy, and which fil
 
 test('svc migrate does not start an application that starts itself when it is imported', async (t) => {
   const { status, stderr } = await svc(['migrate', 'up', 'app.ts'], { cwd: project(t, FILES), env: { STARTS: '1' } });
+  assert.equal(status, 3);
+  assert.match(stderr, /Cannot start the application while its module is imported/);
+});
+
+test('svc migrate does not start one that brings a copy of the package of its own either, as a program in one file does', async (t) => {
+  const copy = (path: string): string => JSON.stringify(pathToFileURL(join(ROOT, 'src', path)).href);
+  const program = FILES['app.ts'].replace("from 'svc'", `from ${copy('index.ts')}`).replace("from 'svc/db'", `from ${copy('db/index.ts')}`);
+  const { status, stderr } = await svc(['migrate', 'up', 'app.ts'], { cwd: project(t, { ...FILES, 'app.ts': program }), env: { STARTS: '1' } });
   assert.equal(status, 3);
   assert.match(stderr, /Cannot start the application while its module is imported/);
 });

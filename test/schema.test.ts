@@ -67,6 +67,43 @@ test('Schema.parse() and safeParse() agree with the constructor', () => {
   assert.equal(User.safeParse({}).ok, false);
 });
 
+test('Schema.accepts() says what parse() would, and makes nothing', () => {
+  let runs = 0;
+  class Made extends Schema { id = Field(str, { default: () => String(runs++) }); at = (runs++, Field(datetime)); parts = Field(list(Address)); }
+  const input = Object.freeze({ at: '2026-01-01T00:00:00Z', parts: Object.freeze([Object.freeze({ city: 'x' })]) });
+  Made.parse(input);
+  const before = runs;
+  assert.equal(Made.accepts(input), true);
+  assert.equal(Made.accepts({ ...input, parts: [{ city: 7 }] }), false);
+  assert.equal(Made.accepts({ at: 'never' }), false);
+  assert.equal(runs, before);
+  const instance = Made.parse(input);
+  assert.equal(Made.accepts(instance), true);
+  assert.equal(Made.accepts({ ...input, parts: instance.parts }), true);
+  (instance as { at: unknown }).at = 'spoilt';
+  assert.equal(Made.accepts(instance), false);
+  for (const other of [undefined, null, 'x', [], 7, new Map()]) assert.equal(Made.accepts(other), false);
+});
+
+test('Schema.accepts() agrees with safeParse() on generated pairs', () => {
+  const random = new Random(20_261_122);
+  const count = { true: 0, false: 0 };
+  for (let schema = 0; schema < 300; schema++) {
+    const type = describe(random, 3), source = realise(type);
+    class Holder extends Schema { value = Field(source); }
+    class Closed extends Schema { static extra = 'forbid'; value = Field(source); }
+    for (let i = 0; i < 40; i++) {
+      const value = invent(random, type), input = i % 8 === 0 ? { value, more: 1 } : { value };
+      for (const schema of [Holder, Closed]) {
+        const said = schema.accepts(input);
+        assert.equal(said, schema.safeParse(input).ok, `${JSON.stringify(type)}\n${inspect(input, { depth: 9 })}`);
+        count[`${said}`]++;
+      }
+    }
+  }
+  assert.ok(count.true > 3_000 && count.false > 3_000, inspect(count));
+});
+
 test('ValidationError is a 400 with every problem at once and none of the values', () => {
   const data = { name: 'A', email: 'SECRETVALUE', age: 3.5, role: 'SECRETVALUE', tags: ['ok', 7], home: { city: '' } };
   assert.throws(() => new User(data), (error) => {

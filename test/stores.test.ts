@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ManualClock } from '../src/manual-clock.ts';
-import { HTTPException, SvcError } from '../src/errors.ts';
-import { MemoryRateLimitStore, MemoryRecordStore, MemoryRoomBus, StoreFull } from '../src/stores.ts';
+import { HTTPException, StoreFull, SvcError } from '../src/errors.ts';
+import { MemoryRateLimitStore, MemoryRecordStore, MemoryRoomBus } from '../src/stores.ts';
 import { rateLimitStoreContract } from './contract/rate-limit-store.ts';
 import { recordStoreContract } from './contract/record-store.ts';
 import { roomBusContract } from './contract/room-bus.ts';

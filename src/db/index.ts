@@ -2,7 +2,8 @@
  * `svc/db`: what data is kept in, usable without the framework: databases, and stores of one process or of all.
  */
 export { MemoryCache } from '../cache.ts';
-export { MemoryRateLimitStore, MemoryRecordStore, MemoryRoomBus, StoreFull } from '../stores.ts';
+export { StoreFull } from '../errors.ts';
+export { MemoryRateLimitStore, MemoryRecordStore, MemoryRoomBus } from '../stores.ts';
 export { Database } from './database.ts';
 export {
   CheckViolation, CommitOutcomeUnknown, ConnectionLost, ConstraintViolation, Corrupt, DataError, DatabaseError, Deadlock, DiskFull, ForeignKeyViolation, LockTimeout, NotNullViolation,

@@ -15,7 +15,7 @@ import { hash } from 'node:crypto';
 import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { SvcError } from '../errors.ts';
-import { ScriptProblem, splitStatements, type Statement } from './migrations-split.ts';
+import { ScriptProblem, splitScript, type SplitScript, type Statement } from './migrations-split.ts';
 import type { Dialect } from './driver.ts';
 
 /** Statements of a plugin, by engine. */
@@ -58,6 +58,8 @@ export interface Migration {
 
 const FILE = /^(\d{4})_([a-z0-9_]+)\.(up|down)\.sql$/;
 const CONTROL: ReadonlySet<string | undefined> = new Set(['begin', 'commit', 'end', 'rollback', 'savepoint', 'release', 'start']);
+const LINE_DIRECTIVE = /(?:--|^#)\s*svc:\s*(\S*)(.*)/is;
+const BLOCK_DIRECTIVE = /^\/\*\s*svc:\s*(\S*)(.*)\*\/$/is;
 const DIRECTIVES: readonly string[] = ['no-transaction', 'no-foreign-keys'];
 
 /**
@@ -161,8 +163,8 @@ function readText(directory: string, file: string): string {
 function scriptOf(directory: string, file: string, text: string, dialect: Dialect): Script {
   const origin = join(directory, file);
   const refuse = (problem: string): SvcError => new SvcError('E_MIGRATION_FILES', [origin, problem]);
-  const directives = directivesOf(text, refuse);
-  const { statements } = read(text, dialect, refuse);
+  const { head, statements } = read(text, dialect, refuse);
+  const directives = directivesOf(head, refuse);
   if (statements.length === 0) throw refuse('there is no statement in it: write one, or remove the file and its other half');
   const script = { origin, statements, hasTransaction: !directives.includes('no-transaction'), hasForeignKeys: !directives.includes('no-foreign-keys') };
   if (script.hasTransaction) {
@@ -172,25 +174,39 @@ function scriptOf(directory: string, file: string, text: string, dialect: Dialec
   return script;
 }
 
-/** The directives in the comments before the first statement. */
-function directivesOf(text: string, refuse: (problem: string) => SvcError): string[] {
-  const head = /^(?:\s*--[^\n]*(?:\n|$))*/.exec(text)![0]; // it matches nothing at least
-  return [...head.matchAll(/--\s*svc:\s*([^\s]+)/g)].map((match) => {
-    if (!DIRECTIVES.includes(match[1]!)) throw refuse(`"-- svc: ${match[1]!}" is no directive: there are ${DIRECTIVES.join(' and ')}`);
-    return match[1]!;
+/** The directives among the comments above the first statement, whatever kinds of comments stand between them: one that is passed over may cost rows. */
+function directivesOf(head: readonly string[], refuse: (problem: string) => SvcError): string[] {
+  return head.flatMap((comment) => {
+    const match = (comment.startsWith('/*') ? BLOCK_DIRECTIVE : LINE_DIRECTIVE).exec(comment);
+    if (match === null) return [];
+    const [, directive, rest] = match as unknown as [string, string, string];
+    if (!DIRECTIVES.includes(directive)) throw refuse(`"-- svc: ${directive}" is no directive: there are ${DIRECTIVES.join(' and ')}`);
+    const second = DIRECTIVES.find((other) => rest.split(/[\s,]+/).includes(other));
+    if (second !== undefined) throw refuse(`"-- svc: ${directive}" and "${second}" stand in one comment: give each a line of its own`);
+    return directive;
   });
 }
 
 /** The statements, of which none may begin or end a transaction: that would cut the migration in two. */
-function read(text: string, dialect: Dialect, refuse: (problem: string) => SvcError): { readonly statements: readonly Statement[] } {
+function read(text: string, dialect: Dialect, refuse: (problem: string) => SvcError): SplitScript {
   try {
-    const statements = splitStatements(text, dialect);
-    const control = statements.find(({ words }) => CONTROL.has(words[0]));
+    const script = splitScript(text, dialect);
+    for (const statement of script.statements) {
+      const command = clientCommandOf(statement, dialect);
+      if (command !== undefined) throw refuse(`line ${statement.line}: "${command}" is a command of the program that dumps are fed to, which no server knows: leave out such lines`);
+    }
+    const control = script.statements.find(({ words }) => CONTROL.has(words[0]));
     if (control !== undefined) throw refuse(`line ${control.line}: "${control.words[0]!}" begins or ends a transaction, which a migration has already`);
-    return { statements };
+    return script;
   } catch (error) {
     throw error instanceof ScriptProblem ? refuse(`line ${error.line}: ${error.message}`) : error;
   }
+}
+
+/** What psql or mysql would do themselves: `\restrict`, which pg_dump writes, or `delimiter`. */
+function clientCommandOf({ text, words: [first] }: Statement, dialect: Dialect): string | undefined {
+  if (dialect === 'postgres') return /^\\\w+/.exec(text)?.[0];
+  return dialect !== 'sqlite' && first === 'delimiter' ? text.slice(0, first.length) : undefined;
 }
 
 function unified(text: string): string {

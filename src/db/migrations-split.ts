@@ -28,17 +28,36 @@ export class ScriptProblem extends Error {
 
 const WORDS_KEPT = 4;
 const WORD = /[\p{L}_][\p{L}\p{N}_$]*/uy;
+const LINE_COMMENT = /--/y;
+/** Behind `--` MySQL wants a blank or a control character: `a--1` is a sum. */
+const MYSQL_LINE_COMMENT = /#|--(?=[\x00-\x20]|$)/y;
+/** No comments but statements, or parts of them, for servers of that version on: mysqldump writes views, partitions and settings so. */
+const EXECUTABLE = /\/\*M?!/y;
 const DOLLAR_TAG = /\$(?:[\p{L}_][\p{L}\p{N}_]*)?\$/uy;
 
-/** The statements of a script in their order. @throws ScriptProblem for a quote or comment without an end */
-export function splitStatements(script: string, dialect: Dialect): Statement[] {
+/** A script, taken apart. */
+export interface SplitScript {
+  /** The comments above the first statement, as they are written. */
+  readonly head: readonly string[];
+  /** In their order. */
+  readonly statements: readonly Statement[];
+}
+
+/** Comments and statements of a script. @throws ScriptProblem for a quote or comment without an end */
+export function splitScript(script: string, dialect: Dialect): SplitScript {
   return new Splitter(script, dialect).split();
+}
+
+/** The statements alone. @throws ScriptProblem */
+export function splitStatements(script: string, dialect: Dialect): readonly Statement[] {
+  return splitScript(script, dialect).statements;
 }
 
 class Splitter {
   readonly #script: string;
   readonly #isMySql: boolean;
   readonly #dialect: Dialect;
+  readonly #head: string[] = [];
   readonly #found: Statement[] = [];
   #at = 0;
   /** Where the statement begins, -1 before it has. */
@@ -50,6 +69,8 @@ class Splitter {
   #beforeLast = '';
   /** How many `begin` and `case` are open in a body of PostgreSQL or MySQL. */
   #depth = 0;
+  /** How many parentheses are open: PostgreSQL has rules of several statements, `do also (…; …)`. */
+  #parentheses = 0;
 
   constructor(script: string, dialect: Dialect) {
     this.#script = script;
@@ -57,16 +78,16 @@ class Splitter {
     this.#isMySql = dialect === 'mysql' || dialect === 'mariadb';
   }
 
-  split(): Statement[] {
+  split(): SplitScript {
     while (this.#at < this.#script.length) this.#step();
     this.#finish();
-    return this.#found;
+    return { head: this.#head, statements: this.#found };
   }
 
   #step(): void {
     const character = this.#script[this.#at]!; // split() looks whether there is one
     if (/\s/.test(character)) this.#at++;
-    else if (!this.#skipComment(character)) {
+    else if (!this.#skipComment()) {
       if (character === ';') this.#onSemicolon();
       else {
         if (this.#start < 0) this.#start = this.#at;
@@ -76,13 +97,15 @@ class Splitter {
     }
   }
 
-  #skipComment(character: string): boolean {
-    if (this.#script.startsWith('--', this.#at) || character === '#' && this.#isMySql) {
+  #skipComment(): boolean {
+    if (this.#matched(this.#isMySql ? MYSQL_LINE_COMMENT : LINE_COMMENT) !== undefined) {
       const end = this.#script.indexOf('\n', this.#at);
+      const begin = this.#at;
       this.#at = end < 0 ? this.#script.length : end;
+      this.#onComment(begin);
       return true;
     }
-    if (!this.#script.startsWith('/*', this.#at)) return false;
+    if (!this.#script.startsWith('/*', this.#at) || this.#isMySql && this.#matched(EXECUTABLE) !== undefined) return false;
     const begin = this.#at;
     let depth = 1;
     for (this.#at += 2; depth > 0;) {
@@ -93,7 +116,12 @@ class Splitter {
       depth += opens ? 1 : -1;
       this.#at = (opens ? open : close) + 2;
     }
+    this.#onComment(begin);
     return true;
+  }
+
+  #onComment(begin: number): void {
+    if (this.#start < 0 && this.#found.length === 0) this.#head.push(this.#script.slice(begin, this.#at));
   }
 
   #onSemicolon(): void {
@@ -108,7 +136,7 @@ class Splitter {
 
   /** Whether a semicolon ends no more than a statement inside this one. */
   #isInBody(): boolean {
-    if (this.#dialect !== 'sqlite') return this.#depth > 0;
+    if (this.#dialect !== 'sqlite') return this.#depth > 0 || this.#parentheses > 0 && this.#dialect === 'postgres';
     const [first, second, third] = this.#words;
     const isTrigger = first === 'create' && (second === 'trigger' || (second === 'temp' || second === 'temporary') && third === 'trigger');
     return isTrigger && !(this.#last === 'end' && this.#beforeLast === ';'); // as sqlite3_complete() decides: "end" may be a name elsewhere
@@ -120,6 +148,8 @@ class Splitter {
     else {
       const word = this.#matched(WORD);
       if (word === undefined) {
+        if (character === '(') this.#parentheses++;
+        else if (character === ')') this.#parentheses--;
         this.#remember(character);
         this.#at++;
       } else this.#onWord(word);
@@ -173,7 +203,7 @@ class Splitter {
 
   #finish(): void {
     if (this.#start >= 0) this.#found.push({ text: this.#script.slice(this.#start, this.#end), line: this.#lineOf(this.#start), words: this.#words });
-    [this.#start, this.#words, this.#last, this.#beforeLast, this.#depth] = [-1, [], '', '', 0];
+    [this.#start, this.#words, this.#last, this.#beforeLast, this.#depth, this.#parentheses] = [-1, [], '', '', 0, 0];
   }
 
   #matched(pattern: RegExp): string | undefined {

@@ -154,21 +154,28 @@ export class Migrator {
     const { dialect } = this.#database;
     const note = (isFinished: boolean): Awaitable<unknown> => this.#note(connection, migration, direction, isFinished);
     const isStill = (rows: readonly Applied[]): boolean => !rows.some((row) => row.applied_at === null) && choose(rows)?.migration === migration; // one that somebody has begun meanwhile is waited for
+    const path = dialect === 'postgres' ? await connection.scalar("select current_setting('search_path')", [], limit) : undefined;
+    const end = async (): Promise<void> => {
+      if (path !== undefined) await connection.execute("select set_config('search_path', ?, false)", [path as string], undefined); // pg_dump empties it, and then nobody finds the notes, nor the next migration its tables
+      if (!script.hasForeignKeys && dialect === 'sqlite') await checkForeignKeys(connection, script);
+      await note(true);
+    };
     if (isUndoneTogether(dialect, script)) {
       return withoutForeignKeys(connection, dialect, script, () => locked(connection, dialect, limit, true, isStill, async () => {
         for (const statement of script.statements) await runStatement(connection, script, statement);
-        if (!script.hasForeignKeys && dialect === 'sqlite') await checkForeignKeys(connection, script);
-        await note(true);
+        await end();
       }));
     }
     const bare = async (): Promise<void> => {
       await this.#runBare(connection, task, direction);
-      await note(true);
+      await end();
     };
     if (commitsByItself(dialect)) return locked(connection, dialect, limit, false, isStill, async () => { await note(false); await bare(); });
-    if (!await locked(connection, dialect, limit, true, isStill, async () => { await note(false); })) return false;
-    await bare();
-    return true;
+    return withoutForeignKeys(connection, dialect, script, async () => {
+      const isMine = await locked(connection, dialect, limit, true, isStill, async () => { await note(false); });
+      if (isMine) await bare();
+      return isMine;
+    });
   }
 
   /** Statement by statement. When the first one fails, nothing has happened yet; later ones leave the migration unfinished. */

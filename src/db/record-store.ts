@@ -11,10 +11,11 @@
  */
 import { randomInt } from 'node:crypto';
 import { systemClock, type Clock } from '../clock.ts';
+import { StoreFull } from '../errors.ts';
 import { given, int, readOptions, text } from '../options.ts';
-import { StoreFull, type RecordStore } from '../stores.ts';
 import { DatabaseError, UniqueViolation } from './db-errors.ts';
 import { quotedName } from './dialects.ts';
+import type { RecordStore } from '../stores.ts';
 import type { Database } from './database.ts';
 import type { Dialect } from './driver.ts';
 import type { Parameter, Params } from './values.ts';

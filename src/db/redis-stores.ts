@@ -7,11 +7,12 @@
  */
 import { createHash } from 'node:crypto';
 import { fromBytes, toBytes } from '../clone.ts';
+import { StoreFull } from '../errors.ts';
 import { int, oneOf, readOptions, type OptionKind } from '../options.ts';
-import { StoreFull, type CacheBackend, type RateLimitResult, type RateLimitRule, type RateLimitStore, type RecordStore } from '../stores.ts';
 import { MAX_TIMEOUT_MS } from './limits.ts';
 import { RedisError } from './redis-errors.ts';
 import { RedisScript } from './redis-script.ts';
+import type { CacheBackend, RateLimitResult, RateLimitRule, RateLimitStore, RecordStore } from '../stores.ts';
 import type { RedisValue } from './redis-connection.ts';
 import type { Redis } from './redis.ts';
 

@@ -129,6 +129,7 @@ export class SqliteConnection implements Connection {
   }
 
   async script(sql: string, limit: Limit | undefined): Promise<void> {
+    if (sql.includes('\0')) throw new SvcError('E_DB_STATEMENT', ['the text has a NUL, which would end it']); // what stands behind it would not run
     const statements = [...statementsOf(sql)];
     const control = statements.find(({ scanned }) => scanned.kind === 'control');
     if (control !== undefined) throw new SvcError('E_DB_STATEMENT', [`${control.scanned.keyword.toUpperCase()} in a script would end or hide the transaction around it`]);

@@ -4,6 +4,7 @@
  * for as long as a statement runs, and so would the program's end.
  */
 import { fork, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
 import { extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import * as errors from './db-errors.ts';
@@ -48,6 +49,10 @@ export class SqliteReader implements Connection {
   static async start({ path, busyTimeoutMs, statementCache, int8, clock }: SqliteOptions): Promise<SqliteReader> {
     const file = fileURLToPath(new URL(`./sqlite-reader-process${extname(import.meta.url)}`, import.meta.url));
     const child = fork(file, { serialization: 'advanced', execArgv: [], stdio: ['ignore', 'ignore', 'inherit', 'ipc'] });
+    if (child.pid === undefined) { // no descriptors are left, for example: it tells why in a moment, and never that it has ended
+      const [cause] = await once(child, 'error');
+      throw new errors.ConnectionLost('The reader process cannot be started', { sqlstate: '08006', cause });
+    }
     const reader = new SqliteReader(child, clock);
     try {
       await reader.#ask('open', undefined, { data: { path, busyTimeoutMs, statementCache, int8 } });

@@ -5,9 +5,11 @@
  *                … a tenth more              the first request is answered with 503, and the connection ends
  *                beyond                      closed without an answer
  *   in flight    beyond maxInFlight          503, but for probes: an orchestrator would restart what is merely busy
+ *   idle         beyond keepAliveTimeoutMs   closed: see idle-connections.ts
  *   pipelined    beyond maxPipelined         one more is answered, and the connection ends: a client sends the rest again (RFC 9112 §9.3.2)
  */
 import { connectionOf } from './connection.ts';
+import { IdleConnections } from './idle-connections.ts';
 import { problem } from './problem.ts';
 import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
@@ -45,11 +47,13 @@ const LAST_PIPELINED: HeadVerdict = Object.freeze({ status: 0, detail: '' });
 export class ConnectionLimits {
   readonly #parts: LimitParts;
   readonly #most: number;
+  readonly #idle: IdleConnections;
   #open = 0;
   #toldMs = -Infinity;
 
   constructor(parts: LimitParts) {
     this.#parts = parts;
+    this.#idle = new IdleConnections(parts.clock);
     const { maxConnections } = parts.limits;
     this.#most = maxConnections + Math.min(MOST_SPARE, Math.ceil(maxConnections / 10));
   }
@@ -61,12 +65,14 @@ export class ConnectionLimits {
       limits.#close(this);
       (Object.getPrototypeOf(this) as Socket)._destroy.apply(this, how);
     }
+    this.#idle.watch(server);
     server.maxConnections = this.#most; // those beyond cost least; but it does not count what another process has accepted
     server.on('drop', () => this.#tell('maxConnections')); // and counted by whoever counts connections
     server.on(event, (socket: Socket) => {
       if (socket.destroyed) return; // another listener was before us, or it was on its way from another process: nothing would tell of its end
       this.#open++;
       this.#parts.meter?.enter();
+      this.#idle.enter(socket);
       socket._destroy = countAndDestroy; // a second listener of 'close' costs an idle connection 208 bytes: node:http adds one for each answer, and the room for three stays
       if (this.#open > this.#most) {
         this.#refuse();
@@ -90,6 +96,7 @@ export class ConnectionLimits {
 
   #close(socket: Socket): void {
     this.#open--;
+    this.#idle.leave(socket);
     this.#parts.meter?.leave(connectionOf(socket).requests);
   }
 

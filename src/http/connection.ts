@@ -5,6 +5,9 @@
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 
+/** In place of a number of looks: a request is being answered, or none has come yet. */
+export const NOT_WAITING = -1;
+
 /** A connection as far as its requests depend on each other. */
 export class Connection {
   /** The answer to the newest of its requests, until that has gone: an idle connection keeps nothing of them. */
@@ -19,6 +22,12 @@ export class Connection {
   waiting = 0;
   /** All requests that have come. */
   requests = 0;
+  /** How often it has been seen waiting for its next request, without a byte in between: see idle-connections.ts. */
+  idleLooks: number = NOT_WAITING;
+  /** What it had brought when it was last seen waiting. */
+  bytesSeen = -1;
+  /** Whether it is among those that are looked at. */
+  isListed = false;
   /** The answers before the newest one, where there were some: on the prototype, for most connections never have any. */
   declare earlier: ServerResponse[] | undefined;
 

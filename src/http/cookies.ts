@@ -2,6 +2,7 @@
  * Cookies (RFC 6265): the `Cookie` field read, `Set-Cookie` written.
  */
 import { SvcError } from '../errors.ts';
+import { closest, shown } from '../options.ts';
 import { bare, isToken } from './headers.ts';
 import type { Env } from '../config.ts';
 
@@ -78,11 +79,14 @@ function decodeValue(value: string): string {
  * a cookie-octet could not carry it, as `parseCookies` expects.
  *
  * @throws SvcError `E_COOKIE`: a name or attribute that would break the field, a prefix whose rules are not kept, a name
- * and value of more than 4,096 bytes, which browsers drop without a word (RFC 6265bis §5.6)
+ * and value of more than 4,096 bytes, which browsers drop without a word (RFC 6265bis §5.6); `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
  */
 export function serializeCookie(name: string, value: string, options: CookieOptions = {}): string {
+  for (const option in options) if (!OPTIONS.has(option)) throw new SvcError('E_OPTION_UNKNOWN', [OWNER, option, closest(option, OPTIONS)]); // no array of names for each cookie
   const refuse = (problem: string): never => { throw new SvcError('E_COOKIE', [String(name), problem]); };
   const { path = '/', domain, maxAgeSeconds, httpOnly = true, secure, sameSite = 'lax' } = options;
+  if (typeof httpOnly !== 'boolean') throw new SvcError('E_OPTION_RANGE', [OWNER, 'httpOnly', 'true or false', shown(httpOnly)]);
+  if (secure !== undefined && typeof secure !== 'boolean') throw new SvcError('E_OPTION_RANGE', [OWNER, 'secure', 'true or false', shown(secure)]);
   if (typeof name !== 'string' || !isToken(name)) return refuse('the name is not a token');
   const encoded = typeof value === 'string' ? encodeValue(value) : undefined;
   if (encoded === undefined) return refuse('the value is not a well-formed string');
@@ -103,6 +107,10 @@ export function serializeCookie(name: string, value: string, options: CookieOpti
   field += sameSite === 'lax' ? LAX : SAME_SITE.get(sameSite) ?? refuse('sameSite is none of "strict", "lax", "none"');
   return secure === true ? `${field}; Secure` : field;
 }
+
+/** Who is named where an option is none. */
+const OWNER = 'setCookie()';
+const OPTIONS: ReadonlySet<string> = new Set(['path', 'domain', 'maxAgeSeconds', 'httpOnly', 'secure', 'sameSite'] satisfies (keyof CookieOptions)[]);
 
 /** The "=" between the two is not counted. */
 const MAX_PAIR_BYTES = 4_097;

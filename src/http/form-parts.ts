@@ -5,6 +5,7 @@
  */
 import { SvcError } from '../errors.ts';
 import { NO_TEXT, TextPart, isOtherText, mustBeSound } from './form-text.ts';
+import { HeardSteps, heard } from './heard.ts';
 import { MultipartParser } from './multipart.ts';
 import type { FormPart } from './contracts.ts';
 import type { MultipartLimits, MultipartProblem, MultipartSink } from './multipart.ts';
@@ -83,7 +84,11 @@ class StreamedPart implements FormPart {
     this.#number = events.count;
   }
 
-  async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array, void, undefined> {
+  [Symbol.asyncIterator](): AsyncGenerator<Uint8Array, void, undefined> { return new HeardSteps(this.#content()); }
+
+  text(): Promise<string> { return heard(this.#text()); }
+
+  async *#content(): AsyncGenerator<Uint8Array, void, undefined> {
     while (!this.#isRead) {
       if (this.#events.isOver || this.#events.count !== this.#number) throw new SvcError('E_UPLOAD_GONE', [`the part "${this.name}"`]);
       const event = await this.#events.next();
@@ -92,9 +97,9 @@ class StreamedPart implements FormPart {
     }
   }
 
-  async text(): Promise<string> {
+  async #text(): Promise<string> {
     const received = new TextPart();
-    for await (const bytes of this) received.add(bytes as Buffer, 0, bytes.length);
+    for await (const bytes of this.#content()) received.add(bytes as Buffer, 0, bytes.length);
     const value = received.take();
     if (value === undefined || isOtherText(this.#head, value)) mustBeSound(NO_TEXT);
     return value!;

@@ -12,7 +12,7 @@ import { channel } from 'node:diagnostics_channel';
 import { EventEmitter } from 'node:events';
 import { IncomingMessage, Server } from 'node:http';
 import { Readable } from 'node:stream';
-import { findField } from './headers.ts';
+import { isNamed } from './headers.ts';
 import type { IncomingHttpHeaders } from 'node:http';
 import type { BodyTaker } from './body-source.ts';
 
@@ -26,11 +26,27 @@ const hasEnded = Object.getOwnPropertyDescriptor(Readable.prototype, 'readableEn
 const WITHOUT_BODY: IncomingHttpHeaders = Object.freeze(Object.create(null) as IncomingHttpHeaders);
 const WITH_BODY: IncomingHttpHeaders = Object.freeze(Object.assign(Object.create(null) as IncomingHttpHeaders, { 'content-length': '' }));
 
-/** A map of so few names and values costs less than doing without it. */
-const FEW = 8;
-
 /** How node:http throws a body away that nobody has begun to read by the time its answer is sent. */
 const dump = (IncomingMessage.prototype as unknown as { _dump(): void })._dump;
+
+/** What node:http learns of these fields; undefined where it has to see them all, for it answers an expectation. */
+function bodyFieldsOf(rawHeaders: readonly string[]): IncomingHttpHeaders | undefined {
+  let fields = WITHOUT_BODY;
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    const name = rawHeaders[index]!;
+    switch (name.length) { // few other fields have one of these lengths
+      case 6:
+        if (isNamed(name, 'expect')) return undefined;
+        break;
+      case 14:
+        if (name === 'Content-Length' || isNamed(name, 'content-length')) fields = WITH_BODY; // as nearly all write it
+        break;
+      case 17:
+        if (isNamed(name, 'transfer-encoding')) fields = WITH_BODY;
+    }
+  }
+  return fields;
+}
 
 function isObserved(): boolean {
   return OBSERVED[0]!.hasSubscribers || OBSERVED[1]!.hasSubscribers || OBSERVED[2]!.hasSubscribers || Server.prototype.emit !== EventEmitter.prototype.emit;
@@ -53,9 +69,7 @@ export class ReceivedMessage extends IncomingMessage {
     this.prototype.awaitsContinue = false;
     Object.defineProperty(this.prototype, 'headers', { // for TypeScript a property, which an accessor cannot override
       get(this: IncomingMessage): IncomingHttpHeaders {
-        const { rawHeaders } = this;
-        if (rawHeaders.length <= FEW || isObserved() || findField(rawHeaders, 'expect') !== undefined) return mapOf.get.call(this);
-        return findField(rawHeaders, 'content-length') === undefined && findField(rawHeaders, 'transfer-encoding') === undefined ? WITHOUT_BODY : WITH_BODY;
+        return isObserved() ? mapOf.get.call(this) : bodyFieldsOf(this.rawHeaders) ?? mapOf.get.call(this);
       },
       set(this: IncomingMessage, headers: IncomingHttpHeaders) { mapOf.set.call(this, headers); },
     });

@@ -9,24 +9,18 @@
  */
 import { createHash } from 'node:crypto';
 import { types } from 'node:util';
-import { HTTPException, SvcError } from '../errors.ts';
+import { HTTPException, SvcError, TooManyRequests } from '../errors.ts';
 import { given, int, oneOf, readOptions, shown, text } from '../options.ts';
 import { MemoryRateLimitStore } from '../stores.ts';
 import { clientOf } from './address.ts';
 import { isThenable } from './pipeline.ts';
 import { services } from './state.ts';
 import type { Clock } from '../clock.ts';
-import type { HTTPExceptionOptions } from '../errors.ts';
 import type { Logger } from '../log.ts';
 import type { Counter, Metrics } from '../metrics.ts';
 import type { OptionKind } from '../options.ts';
 import type { RateLimitResult, RateLimitRule, RateLimitStore } from '../stores.ts';
 import type { Awaitable, HttpRequest, RateLimitKey, RouteRateLimit, Services } from './contracts.ts';
-
-/** 429: too often. With `Retry-After` and the fields of the limit. */
-export class TooManyRequests extends HTTPException {
-  constructor(detail?: string, options?: HTTPExceptionOptions) { super(429, detail, options); }
-}
 
 /** What every limit may have. `undefined` means not given. */
 export interface RateLimitStoreOptions {

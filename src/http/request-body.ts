@@ -2,7 +2,7 @@
  * The body of a request: read once, in whatever form somebody asks for, under the least of the limits. Made for those who ask:
  * most requests have none, and fields that nobody needs cost each of them.
  */
-import { isUtf8 } from 'node:buffer';
+import { Buffer, isUtf8 } from 'node:buffer'; // the global of that name is a getter
 import { BadRequest, HTTPException, SvcError } from '../errors.ts';
 import { shown } from '../options.ts';
 import { bodyCodingOf, decodeWhole, decodedChunks } from './body-codings.ts';
@@ -10,6 +10,7 @@ import { chunksOf, collect, joined, readAhead, tooLarge } from './body.ts';
 import { formTypeOf, parseUrlencoded, readFormOptions, readMultipart } from './form.ts';
 import { partsOf } from './form-parts.ts';
 import { isNamed, parseParameters } from './headers.ts';
+import { HeardSteps, heard } from './heard.ts';
 import { LeadingFields } from './leading-fields.ts';
 import { UploadStore } from './uploads.ts';
 import type { BodyCoding } from './body-codings.ts';
@@ -93,10 +94,10 @@ export class RequestBody implements BodyReader {
   }
 
   stream(options: BodyOptions): AsyncIterable<Uint8Array> {
-    return this.#chunks('stream()', this.#limit(options, Infinity));
+    return new HeardSteps(this.#chunks('stream()', this.#limit(options, Infinity)));
   }
 
-  #chunks(what: string, maxBytes: number): AsyncIterable<Uint8Array> {
+  #chunks(what: string, maxBytes: number): AsyncGenerator<Uint8Array, void, undefined> {
     if (this.#isStreamed || (this.#first !== undefined && !this.#isWhole)) throw new SvcError('E_BODY_CONSUMED', [what]);
     const coding = this.#isWhole ? undefined : this.#coding(); // what a layer has read is decoded
     this.#isStreamed = true;
@@ -159,14 +160,16 @@ export class RequestBody implements BodyReader {
     return readMultipart(chunks, boundary, terms, store, keeper);
   }
 
-  async *parts(options: FormOptions): AsyncGenerator<FormPart, void, undefined> {
+  parts(options: FormOptions): AsyncGenerator<FormPart, void, undefined> { return new HeardSteps(this.#parts(options)); }
+
+  async *#parts(options: FormOptions): AsyncGenerator<FormPart, void, undefined> {
     const terms = readFormOptions('parts()', options, this.#defaults.uploadDirectory);
     const { boundary } = formTypeOf(this.#fields.type);
     if (boundary === undefined) throw new HTTPException(415, 'The request body must be multipart/form-data');
     yield* partsOf(this.#chunks('parts()', this.#limit(options, this.#formBytes())), boundary, terms);
   }
 
-  leadingFields(): Promise<MultiMap> { return this.#leading ??= this.#readLeading(); }
+  leadingFields(): Promise<MultiMap> { return this.#leading ??= heard(this.#readLeading()); }
 
   async #readLeading(): Promise<MultiMap> {
     if (this.#form !== undefined) return this.#form;
@@ -228,14 +231,6 @@ export class RequestBody implements BodyReader {
     if (this.#others !== undefined) for (const reader of this.#others) reader.told(bytes, error);
   }
 }
-
-/** Whoever waits for it is told why it fails; a handler that has left is not, and no rejection without a listener ends the process. */
-function heard<T>(reading: Promise<T>): Promise<T> {
-  reading.catch(ignore);
-  return reading;
-}
-
-function ignore(): void { /* it is told to others */ }
 
 /** What the head of a request says of its body, found in one pass. */
 class BodyHead {

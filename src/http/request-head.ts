@@ -118,7 +118,8 @@ const SLASH = 0x2f, COLON = 0x3a, OPENING = 0x5b;
 const DIGIT_0 = 0x30, DIGIT_9 = 0x39;
 const MAX_PORT = 65_535;
 /** Letters, digits and `-._~`: a host's name. Without sub-delims, which no name has that can be resolved: a comma would be two hosts. */
-const OF_HOST: Uint8Array = Uint8Array.from({ length: 256 }, (_, code) => Number(/[\w.~-]/.test(String.fromCharCode(code))));
+const OF_HOST = new Uint8Array(256);
+for (const character of 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~') OF_HOST[character.charCodeAt(0)] = 1;
 
 /** The host of the request before, which nearly every one names again: to compare costs a third of reading it. */
 let lastHost = '';

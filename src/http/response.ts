@@ -105,7 +105,7 @@ export class HttpResponse {
   get status(): number { return this.#status; }
   set status(status: number) { this.#status = checkedStatus(status); }
 
-  /** Adds a cookie: HttpOnly and SameSite=Lax unless told otherwise, Secure as {@link CookieOptions.secure} says. @throws SvcError `E_COOKIE` */
+  /** Adds a cookie: HttpOnly and SameSite=Lax unless told otherwise, Secure as {@link CookieOptions.secure} says. @throws SvcError `E_COOKIE`, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
   setCookie(name: string, value: string, options: CookieOptions = {}): this {
     const isDecided = options.secure !== undefined;
     const field = serializeCookie(name, value, needsSecure(name, options) && !isDecided ? { ...options, secure: true } : options);

@@ -2,6 +2,7 @@
  * Sending: an HttpResponse onto node:http's ServerResponse, with one `writeHead` and one `end` where the body is known. One in pieces,
  * or a large one, goes on in send-pieces.ts.
  */
+import { Buffer } from 'node:buffer'; // the global of that name is a getter, which is called for each answer
 import { findField } from './headers.ts';
 import { isPieces } from './pieces.ts';
 import { discard } from './pull-pieces.ts';

@@ -8,7 +8,7 @@
  * 503 and not 504, which is a gateway's word about a server behind it (RFC 9110 §15.6). The time ends with the answer's
  * head: a stream that has begun is not cut.
  */
-import { HTTPException } from '../errors.ts';
+import { RequestTimeout } from '../errors.ts';
 import { number, readOptions } from '../options.ts';
 import { Deadlines } from './deadlines.ts';
 import { OneApplication } from './one-application.ts';
@@ -16,15 +16,9 @@ import { HttpResponse } from './response.ts';
 import { isPieces } from './pieces.ts';
 import { discard } from './pull-pieces.ts';
 import { TransportRequest } from './request.ts';
-import type { HTTPExceptionOptions } from '../errors.ts';
 import type { Finding } from '../findings.ts';
 import type { Counter, Metrics } from '../metrics.ts';
 import type { Awaitable, CompiledRoute, CompiledView, HttpRequest, Middleware, Next, Services } from './contracts.ts';
-
-/** 503: the time of the request is over. Also the reason of `req.signal`, and what is thrown into generators then. */
-export class RequestTimeout extends HTTPException {
-  constructor(detail = 'The request took too long', options?: HTTPExceptionOptions) { super(503, detail, options); }
-}
 
 /** How long a request may take. `undefined` means not given. */
 export interface TimeoutOptions {

@@ -123,9 +123,9 @@ class Order extends Schema {
   lines = Field(list(Line), { maxLength: 50 });
 }
 
-/** `user8` and `nested` by classes with the rules of the harness; each value becomes an instance, which its peers do not make. */
+/** `user8` and `nested` by classes with the rules of the harness, which wants a verdict: `parse()` would make instances as well. */
 export function validator(): { ok(name: string, value: unknown): boolean } {
-  return { ok: (type, value) => (type === 'user8' ? User8.safeParse(value) : Order.safeParse(value)).ok };
+  return { ok: (type, value) => (type === 'user8' ? User8.accepts(value) : Order.accepts(value)) };
 }
 
 /** HS256 tokens. The harness brings every claim itself; what the package sets on its own, it sets here too. */

@@ -51,7 +51,6 @@ const TOPICS: Readonly<Record<string, Topic>> = {
   bare: { script: ['http.ts'] },
   browser: { script: ['http.ts', '--only=json', '--headers=browser'] },
   dependencies: { script: ['--conditions=svc-source', 'dependencies.ts'] },
-  verdict: { script: ['--conditions=svc-source', 'validate.ts'] },
 };
 
 /** What one run left: the harness's record, or the text that a script printed. */
@@ -175,11 +174,9 @@ const ROWS: readonly Row[] = [
   ...([['static', 0.3], ['1 param', 1], ['3 params', 1], ['405', 0.7], ['404 deep', 0.3], ['404 root', 0.3], ['build+first, µs', 0.3]] as const).map(([kind, bound]) => micro(`router, 200 routes: ${kind}`, 'router', kind, 'find-my-way', bound, 'router, 200')),
   { item: 'router, 5,000 routes: 3 params', against: 'its 200', bound: ['≤', 1.5], read: (saved) => growth(saved, '3 params') },
   { item: 'router, 5,000 routes: build, ms', against: '', bound: ['≤', 50], read: (saved) => thousandths(found(saved, 'router', 'router, 5000')?.values?.[US]?.['build+first, µs']) },
-  printed('validation, verdict: 8 fields', 'verdict', 'svc, verdict', 'valid, 8 fields', 'ajv', 1.5), printed('validation, verdict: nested', 'verdict', 'svc, verdict', 'nested + 5 lines', 'ajv', 2.5),
-  printed('validation, verdict: invalid', 'verdict', 'svc, verdict', 'invalid, last', 'ajv', 0.5),
-  micro('validation with instances: 8 fields', 'validate', 'valid 8', 'ajv compiled', 1.5), micro('validation with instances: nested', 'validate', 'nested + 5 lines', 'ajv compiled', 2.5),
-  micro('validation with instances: invalid', 'validate', 'invalid last', 'ajv compiled, allErrors', 0.5), micro('validation with instances: invalid', 'validate', 'invalid last', 'zod 4', 0.2),
-  ...(['valid 8', 'nested + 5 lines'] as const).flatMap((kind) => [micro(`validation with instances, no eval: ${kind}`, 'noeval', kind, 'zod 4 jitless', 0.15), micro(`validation with instances, no eval: ${kind}`, 'noeval', kind, 'valibot', 0.3)]),
+  micro('validation: 8 fields', 'validate', 'valid 8', 'ajv compiled', 1.5), micro('validation: nested', 'validate', 'nested + 5 lines', 'ajv compiled', 2.5),
+  micro('validation: invalid', 'validate', 'invalid last', 'ajv compiled, allErrors', 0.5), micro('validation: invalid', 'validate', 'invalid last', 'zod 4', 0.2),
+  ...(['valid 8', 'nested + 5 lines'] as const).flatMap((kind) => [micro(`validation, no eval: ${kind}`, 'noeval', kind, 'zod 4 jitless', 0.15), micro(`validation, no eval: ${kind}`, 'noeval', kind, 'valibot', 0.3)]),
   ...([['sign', 0.75], ['verify', 0.8], ['verify forged', 0.35]] as const).map(([kind, bound]) => micro(`HS256: ${kind}`, 'jwt', kind, 'fast-jwt (cache off)', bound)),
   ...([['parse 1', 1.1], ['parse 13', 1.1], ['serialize', 0.6]] as const).map(([kind, bound]) => micro(`cookies: ${kind}`, 'cookies', kind, 'cookie', bound)),
   ...([['get hit', 0.8], ['set existing', 0.5], ['get or set, 25% hits', 1], ['set with eviction', 1.5]] as const).map(([kind, bound]) => micro(`cache: ${kind}`, 'cache', kind, 'lru-cache', bound)),

@@ -108,6 +108,25 @@ const CLASSES = `
   assert.deepEqual(caught.map((error) => [error instanceof TooManyRequests, error instanceof HTTPException, error.name]), [[true, true, 'TooManyRequests']]);
 `;
 
+/** What an application does with errors that files make which are loaded later. */
+const ERRORS = `
+  import assert from 'node:assert/strict';
+  const { MemoryRecordStore, RateLimiter, RequestTimeout, StoreFull, Svc, TimeoutMiddleware, TooManyRequests, createLogger } = await import('DIST/index.js');
+  const app = new Svc({ logger: createLogger({ level: 'silent' }) });
+  for (const errorClass of [RequestTimeout, StoreFull, TooManyRequests]) app.exceptionHandler(errorClass, () => errorClass.name);
+  const limiter = new RateLimiter({ name: 'x', perMinute: 1, burst: 1 });
+  const store = new MemoryRecordStore({ maxRecords: 1 });
+  app.get('/often', async ({ req }) => { for (;;) await limiter.take(req, 'a'); });
+  app.get('/full', async () => { for (const key of ['a', 'b']) await store.set(key, '1', 60_000); });
+  app.get('/slow', { use: [new TimeoutMiddleware({ seconds: 0.001 })] }, () => new Promise((resolve) => setTimeout(resolve, 60_000)));
+  for (const [path, name] of [['/often', 'TooManyRequests'], ['/full', 'StoreFull'], ['/slow', 'RequestTimeout']]) {
+    assert.equal(await (await app.fetch(new Request('http://localhost' + path))).text(), name);
+  }
+  process.exit(0); // one handler still waits
+`;
+
+test('an exception handler gets errors of its class that are made in files which are loaded later', () => { loadedBy(ERRORS); });
+
 test('a class that is loaded when one is made can be extended and asked for before, and what is of it is so inside and outside', () => {
   assert.deepEqual(loadedBy(CLASSES).filter((file) => !/^later-\d+\.cjs$/.test(file)), ['index.js', ...CORE]);
 });
@@ -212,4 +231,15 @@ test('the texts of a new project are the same when they are joined', async () =>
   const joined = readdirSync(join(ROOT, 'dist')).filter((file) => file.startsWith('part-')).map((file) => readFileSync(join(ROOT, 'dist', file), 'utf8')).join('');
   const { text } = starterFiles({ name: 'x', source: 'registry', dependency: '', engine: '', secret: '', password: '' }).find(({ path }) => path === 'src/people.ts')!;
   assert.ok(joined.includes(bare(`\`${text.replaceAll('\\', '\\\\').replaceAll('`', '\\`').replaceAll('${', '\\${')}\``).slice(1, -1)));
+});
+
+test('the declarations that are published are those that somebody can name: the entry points, or a declaration that they lead to', () => {
+  const entries = ['index.d.ts', 'testing.d.ts', 'db/index.d.ts', 'oauth/index.d.ts'].map((file) => readFileSync(join(ROOT, 'dist', file), 'utf8')).join('\n');
+  const text = `${readFileSync(join(ROOT, 'dist/types.d.ts'), 'utf8')}\n${entries}`;
+  const counts = new Map<string, number>();
+  for (const [word] of masked(text).matchAll(/[\w$]+/g)) counts.set(word, (counts.get(word) ?? 0) + 1);
+  const declared = new Map<string, number>(); // a function may be declared several times
+  for (const [, name] of text.matchAll(/^(?:export )?(?:abstract )?(?:class|interface|type|function|const) ([\w$]+)/gm)) declared.set(name!, (declared.get(name!) ?? 0) + 1);
+  assert.ok(declared.size > 500);
+  assert.deepEqual([...declared].filter(([name, times]) => counts.get(name) === times).map(([name]) => name), []);
 });

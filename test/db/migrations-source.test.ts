@@ -40,6 +40,9 @@ test('readMigrations() reads the directives above the first statement', (t) => {
   assert.deepEqual(script('-- about\n\n--  svc: no-transaction\nvacuum;'), { hasTransaction: false, hasForeignKeys: true });
   assert.deepEqual(script('-- svc:no-foreign-keys\n-- svc: no-transaction\nvacuum;'), { hasTransaction: false, hasForeignKeys: false });
   assert.deepEqual(script(`${UP}\n-- svc: no-transaction\n`), { hasTransaction: true, hasForeignKeys: true });
+  assert.deepEqual(script('/* Copyright -- svc: no-transactions\n * of us */ -- about\n\n/**/-- svc: no-foreign-keys\nselect 1;'), { hasTransaction: true, hasForeignKeys: false });
+  assert.deepEqual(script('-- SVC: no-foreign-keys\r\n;\r\n/* svc: no-transaction */\r\nvacuum;'), { hasTransaction: false, hasForeignKeys: false });
+  assert.deepEqual(script("select '-- svc: no-transaction';\n"), { hasTransaction: true, hasForeignKeys: true });
 });
 
 for (const [what, files, message] of [
@@ -54,10 +57,21 @@ for (const [what, files, message] of [
   ['a quote without an end', { '0001_a.up.sql': "\n\nselect 'a;" }, /0001_a\.up\.sql": line 3: the quote ' has no end/],
   ['a transaction of its own', { '0001_a.up.sql': `${UP}\nBEGIN;\n${UP}\nCOMMIT;` }, /line 2: "begin" begins or ends a transaction/],
   ['a pragma that does nothing in a transaction', { '0001_a.up.sql': 'pragma foreign_keys = off;' }, /line 1: "pragma foreign_keys" does nothing inside a transaction: write "-- svc: no-foreign-keys"/],
+  ['two directives in one comment', { '0001_a.up.sql': `-- svc: no-transaction no-foreign-keys\n${UP}` }, /"-- svc: no-transaction" and "no-foreign-keys" stand in one comment: give each a line/],
+  ['a directive that is none, behind a block comment', { '0001_a.up.sql': `/* us */\n-- svc: no-foreign-key\n${UP}` }, /"-- svc: no-foreign-key" is no directive/],
   ['a directive that is none', { '0001_a.up.sql': `-- svc: no-transactions\n${UP}` }, /"-- svc: no-transactions" is no directive: there are no-transaction and no-foreign-keys/],
 ] as const) {
   test(`readMigrations() refuses ${what}`, (t) => {
     assert.throws(() => readMigrations({ directory: folder(t, files) }, 'sqlite'), { code: 'E_MIGRATION_FILES', message, remedy: /svc migrate new/ });
+  });
+}
+
+for (const [dialect, text, message] of [
+  ['postgres', '-- dump\n\\restrict abc\n\nselect 1;\n\\unrestrict abc\n', /line 2: "\\restrict" is a command of the program that dumps are fed to/], ['postgres', 'select 1;\n\\connect other\n', /line 2: "\\connect"/],
+  ['mysql', 'select 1;\nDELIMITER //\ncreate procedure p() begin select 1; end//\nDELIMITER ;\n', /line 2: "DELIMITER" is a command of the program/],
+] as const) {
+  test(`readMigrations() refuses a command of the client of ${dialect}, before anything runs: ${JSON.stringify(text.slice(0, 20))}`, (t) => {
+    assert.throws(() => readMigrations({ directory: folder(t, { '0001_a.up.sql': text }) }, dialect), { code: 'E_MIGRATION_FILES', message });
   });
 }
 

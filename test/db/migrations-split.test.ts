@@ -27,9 +27,18 @@ for (const [what, dialect, script, expected] of [
   ['comments that nest', 'postgres', '/* /* ; */ ; */ select 1; select 2 /* a /* b */ */', ['select 1', 'select 2']],
   ['escaped text', 'postgres', "select E'\\';', e'\\\\'; select 'a\\'; select name'x'", ["select E'\\';', e'\\\\'", "select 'a\\'", "select name'x'"]],
   ['a body that is atomic', 'postgres', 'create function f() returns int begin atomic select 1; select case when true then 1 end; end; select 2', ['create function f() returns int begin atomic select 1; select case when true then 1 end; end', 'select 2']],
+  ['a rule of several statements', 'postgres', 'create rule r as on insert to t do also (delete from a; delete from b where (c)); select 1', ['create rule r as on insert to t do also (delete from a; delete from b where (c))', 'select 1']],
+  ['parentheses that do not fit, in text and in earlier statements', 'postgres', "select '('; select 1); select 2", ["select '('", 'select 1)', 'select 2']],
   ['brackets, which are arrays', 'postgres', "select a[1]; select ']'", ['select a[1]', "select ']'"]],
   ['escaped text in both quotes', 'mysql', 'select \'a\\\';b\', "c\\";d", `e\\`; select 2', ['select \'a\\\';b\', "c\\";d", `e\\`', 'select 2']],
   ['comments with #', 'mariadb', '# a;\nselect 1; select 2 # b;', ['select 1', 'select 2']],
+  ['two minus signs, which are no comment without a blank behind them', 'mysql', 'update t set a = a--1;\nselect 2 --\tb;\n; select 3--', ['update t set a = a--1', 'select 2', 'select 3']],
+  [
+    'what mysqldump writes for servers of a version on', 'mysql', "/*!40101 SET NAMES utf8 */;\ncreate table t (a int) /*!50100 PARTITION BY HASH (a) */; /* a; */ /*!50001 CREATE VIEW v AS select ';' */; select 1 /* b */",
+    ['/*!40101 SET NAMES utf8 */', 'create table t (a int) /*!50100 PARTITION BY HASH (a) */', "/*!50001 CREATE VIEW v AS select ';' */", 'select 1'],
+  ],
+  ['what MariaDB alone is to run, and what is a comment elsewhere', 'mariadb', '/*M!100100 set @a = 1 */; select 1', ['/*M!100100 set @a = 1 */', 'select 1']],
+  ['comments that are executable in MySQL alone', 'sqlite', '/*! a; */ select 1', ['select 1']],
   [
     'a procedure with blocks', 'mysql',
     'create procedure p() begin if 1 then select 1; end if; case 1 when 1 then select 2; end case; while 0 do begin select 3; end; end while; select t.begin; end; select 4',

@@ -228,6 +228,28 @@ test('Migrator with no-foreign-keys rebuilds a table that others refer to, and c
   await assert.rejects(db.execute('insert into notes values (40, 9)'), { code: 'foreign_key' });
 });
 
+for (const [what, directives] of [['below a block comment', '/* Copyright of us */\n-- svc: no-foreign-keys'], ['and without a transaction', '-- svc: no-foreign-keys\n-- svc: no-transaction']] as const) {
+  test(`Migrator with no-foreign-keys ${what} deletes no rows that refer to the table`, async (t) => {
+    const { db, migrator } = await open(t, {
+      '0001_a.up.sql': 'create table owners (id integer primary key);\ncreate table notes (id integer primary key, owner integer references owners (id) on delete cascade);\ninsert into owners values (1), (2);\ninsert into notes values (10, 1), (20, 2);',
+      '0002_b.up.sql': `${directives}\ncreate table new_owners (id integer primary key, name text);\ninsert into new_owners (id) select id from owners;\ndrop table owners;\nalter table new_owners rename to owners;\n`,
+    });
+    await migrator.up();
+    assert.equal(await db.scalar('select count(*) from notes'), 2);
+    assert.equal(await db.scalar('pragma foreign_keys'), 1);
+  });
+}
+
+test('Migrator with no-foreign-keys and without a transaction is unfinished where rows would refer to what is not there', async (t) => {
+  const { db, migrator } = await open(t, {
+    '0001_a.up.sql': 'create table owners (id integer primary key);\ncreate table notes (id integer primary key, owner integer references owners (id));\ninsert into owners values (1);\ninsert into notes values (10, 1);',
+    '0002_b.up.sql': '-- svc: no-foreign-keys\n-- svc: no-transaction\ndelete from owners;',
+  });
+  await assert.rejects(migrator.up(), { code: 'E_MIGRATION_FAILED', message: /0002_b\.up\.sql: at its end: 1 row of "notes" would refer to rows that are not there/ });
+  assert.deepEqual(await states(migrator), ['0001 applied', '0002 unfinished']);
+  assert.equal(await db.scalar('pragma foreign_keys'), 1);
+});
+
 test('Migrator ends with the caller\'s signal between two migrations', async (t) => {
   const abort = new AbortController();
   const { db, directory } = await open(t);

@@ -163,6 +163,23 @@ test('migrations on PostgreSQL are applied once by processes that start together
   await Promise.all(databases.map((each) => each.close()));
 });
 
+test('a migration on PostgreSQL that changes the search path, as pg_dump does, is noted, and changes it for no other', async (t) => {
+  const db = await postgresDatabase(t, { pool: { max: 1 } });
+  if (db === undefined) return;
+  const path = await db.scalar('show search_path');
+  const schema = await db.scalar<string>('select current_schema()');
+  const empty = "select pg_catalog.set_config('search_path', '', false);";
+  const directory = folder(t, {
+    '0001_dump.up.sql': `${empty}\ncreate table ${schema}.first (id integer);`, '0001_dump.down.sql': `${empty}\ndrop table ${schema}.first;`,
+    '0002_bare.up.sql': `-- svc: no-transaction\n${empty}\ncreate index concurrently on ${schema}.first (id);`, '0002_bare.down.sql': 'select 1;',
+    '0003_next.up.sql': 'create table second (id integer);', '0003_next.down.sql': 'drop table second;',
+  });
+  const migrator = new Migrator(db, { directory });
+  assert.deepEqual((await migrator.up()).map(({ id }) => id), ['0001', '0002', '0003']);
+  assert.deepEqual([await db.scalar("select to_regclass('first') is not null and to_regclass('second') is not null"), await db.scalar('show search_path')], [true, path]);
+  assert.equal((await migrator.down({ steps: 3 })).length, 3);
+});
+
 test('a migration on PostgreSQL that fails leaves nothing, and says where', async (t) => {
   const db = await postgresDatabase(t);
   if (db === undefined) return;

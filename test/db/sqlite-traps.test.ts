@@ -7,12 +7,14 @@ import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { test, type TestContext } from 'node:test';
+import { pathToFileURL } from 'node:url';
 import { openDatabase, sql, Corrupt, DataError, DatabaseError, LockTimeout, PoolTimeout, QueryCanceled, QueryTimeout, ReadOnly, SerializationFailure, StorageFailed, TransactionAborted, UniqueViolation, ConnectionLost } from '../../src/db/index.ts';
 import { ManualClock } from '../../src/manual-clock.ts';
 import { fault } from '../contract/database.ts';
+import { ROOT } from '../support/build.ts';
 import { IS_OLDER_NODE } from '../support/node-age.ts';
 import { collectedLog } from '../support/collected-log.ts';
-import { folder } from '../support/run.ts';
+import { folder, run } from '../support/run.ts';
 import type { ChildProcess } from 'node:child_process';
 import type { Database, DatabaseOptions } from '../../src/db/index.ts';
 
@@ -54,6 +56,12 @@ test('SQLite stores whole numbers as integers, where node:sqlite binds every num
   assert.deepEqual(await db.fetchOne('select a, typeof(b) as b, typeof(c) as c from t'), { a: '5', b: 'integer', c: 'real' });
   assert.deepEqual((await db.fetchArrays('select ? / 2, typeof(?), typeof(?)', [5, 1.5, 1e300])).rows, [[2, 'real', 'real']]);
   assert.ok(Object.is(await db.scalar('select ?', [-0]), 0));
+});
+
+test('SQLite refuses a NUL in a statement and in a script, of which it would run no more than what stands before', async (t) => {
+  const db = await memory(t);
+  for (const run of [() => db.execute('create table a (b) \0'), () => db.script('create table a (b);\0 create table c (d)')]) await assert.rejects(run(), { code: 'E_DB_STATEMENT', message: /a NUL, which would end it/ });
+  assert.equal(await db.scalar('select count(*) from sqlite_schema'), 0);
 });
 
 test('SQLite refuses undefined, which node:sqlite binds as NULL from 26.10 on', async (t) => {
@@ -531,4 +539,23 @@ test('SQLite is closed, and every reader ended, when one of them is gone before 
   };
   await db.close();
   assert.deepEqual([first.signalCode, second.exitCode, existsSync(`${path}-wal`)], ['SIGKILL', 0, false]);
+});
+
+test('A reader process that cannot be started fails its read with the reason, and keeps no database from being closed', { skip: process.platform === 'win32' && 'no ulimit' }, async (t) => {
+  const program = `
+    import { closeSync, openSync } from 'node:fs';
+    import { openDatabase } from ${JSON.stringify(pathToFileURL(join(ROOT, 'src/db/index.ts')).href)};
+    const db = await openDatabase('sqlite:data.db', { readers: 1 });
+    await db.execute('create table a (b int)');
+    const read = () => db.transaction((tx) => tx.fetchAll('select * from a'), { readOnly: true });
+    const taken = [];
+    try { for (;;) taken.push(openSync('/dev/null')); } catch { /* none is left */ }
+    const { name, cause } = await read().catch((error) => error);
+    for (const each of taken) closeSync(each);
+    console.log(name, cause.code, JSON.stringify(await read()));
+    await db.close();
+    console.log('closed', process.listenerCount('exit'));
+  `;
+  const { stdout, stderr } = await run('sh', ['-c', 'ulimit -n 60 && exec "$@"', 'sh', process.execPath, '--input-type=module', '--eval', program], { cwd: folder(t) });
+  assert.equal(stdout, 'ConnectionLost EMFILE []\nclosed 0\n', stderr);
 });

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { hostCookie, needsSecure, parseCookies, serializeCookie } from '../../src/http/cookies.ts';
+import { HttpResponse } from '../../src/http/response.ts';
 import { cpuMs } from '../support/cpu-time.ts';
 import { seeded } from '../support/random.ts';
 import type { CookieOptions } from '../../src/http/cookies.ts';
@@ -68,6 +69,16 @@ for (const [what, name, value, options] of [
 ] as const) {
   test(`serializeCookie() refuses ${what}`, () => {
     assert.throws(() => serializeCookie(name as string, value as string, options as CookieOptions), { code: 'E_COOKIE' });
+  });
+}
+
+for (const [what, options, code, message] of [
+  ['a name of another framework', { maxAge: 60_000 }, 'E_OPTION_UNKNOWN', /did you mean "maxAgeSeconds"/], ['a name in another case', { samesite: 'strict' }, 'E_OPTION_UNKNOWN', /did you mean "sameSite"/],
+  ['a promise that nobody keeps', { signed: true }, 'E_OPTION_UNKNOWN', /unknown option "signed"$/], ['a text for Secure', { secure: 'true' }, 'E_OPTION_RANGE', /"secure" needs true or false/], ['a number for HttpOnly', { httpOnly: 0 }, 'E_OPTION_RANGE', /"httpOnly"/],
+] as const) {
+  test(`setCookie() refuses ${what}, which would leave out a protection without a word`, () => {
+    assert.throws(() => new HttpResponse().setCookie('a', 'b', options as unknown as CookieOptions), { code, message });
+    assert.throws(() => new HttpResponse().deleteCookie('a', options as unknown as CookieOptions), { code, message });
   });
 }
 

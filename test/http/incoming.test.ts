@@ -93,7 +93,7 @@ test('ReceivedMessage lets a body that is refused run out, so that the connectio
   assert.equal((await client.answer()).text(), '3');
 });
 
-/** So many fields that no map is made of them unasked. */
+/** Fields that node:http has no use for. */
 const FIVE = 'A: 1\r\nB: 1\r\nC: 1\r\nD: 1\r\nE: 1\r\n';
 
 /** A bare server of these messages, for what node:http itself sees of them. */
@@ -113,10 +113,12 @@ async function bare(onRequest: (incoming: IncomingMessage) => void): Promise<{ s
 test('ReceivedMessage makes no field map for node:http, which learns from it whether a body follows', async () => {
   const seen: unknown[] = [];
   await using it = await bare((incoming) => { seen.push(Object.keys(incoming.headers), incoming.readableEnded); });
-  await it.client.send(`GET / HTTP/1.1\r\nHost: a\r\n${FIVE}\r\n`).answer();
-  await it.client.send(`POST / HTTP/1.1\r\nHost: a\r\n${FIVE}CONTENT-LENGTH: 1\r\n\r\nx`).answer();
-  await it.client.send(`POST / HTTP/1.1\r\nHost: a\r\n${FIVE}transfer-encoding: chunked\r\n\r\n0\r\n\r\n`).answer();
-  assert.deepEqual(seen, [[], true, ['content-length'], false, ['content-length'], false]);
+  for (const more of ['', FIVE]) {
+    await it.client.send(`GET / HTTP/1.1\r\nHost: a\r\n${more}\r\n`).answer();
+    await it.client.send(`POST / HTTP/1.1\r\nHost: a\r\n${more}CONTENT-LENGTH: 1\r\n\r\nx`).answer();
+    await it.client.send(`POST / HTTP/1.1\r\nHost: a\r\n${more}transfer-encoding: chunked\r\n\r\n0\r\n\r\n`).answer();
+    assert.deepEqual(seen.splice(0), [[], true, ['content-length'], false, ['content-length'], false]);
+  }
 });
 
 test('ReceivedMessage shows every field to subscribers of node:http\'s channels, and to a patched emit()', async () => {

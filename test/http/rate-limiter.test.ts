@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Svc } from '../../src/app.ts';
-import { HTTPException } from '../../src/errors.ts';
+import { HTTPException, TooManyRequests } from '../../src/errors.ts';
 import { RateLimitMiddleware } from '../../src/http/rate-limit.ts';
-import { RateLimiter, TooManyRequests } from '../../src/http/rate-limiter.ts';
+import { RateLimiter } from '../../src/http/rate-limiter.ts';
 import { MemoryRateLimitStore } from '../../src/stores.ts';
 import { ManualClock, TestClient } from '../../src/testing.ts';
 import { collectedLog } from '../support/collected-log.ts';

@@ -42,6 +42,16 @@ test('RoutingTable.match() lets HEAD follow GET, but prefers a HEAD of its own',
   assert.equal(found(tableOf(['POST', '/p']), 'HEAD', '/p'), 'POST, OPTIONS');
 });
 
+test('RoutingTable.match() finds a path without parameters however many are as long as it', () => {
+  for (let count = 1; count < 9; count++) {
+    const paths = Array.from({ length: count }, (_, index) => `/a/${index}`);
+    const table = tableOf(...paths.map((path) => ['GET', path] as const), ['POST', '/'], ['GET', '/a/{x}/b'], ['GET', '/long/er/than/all']);
+    assert.deepEqual(paths.map((path) => found(table, 'GET', path)), paths.map((path) => `GET ${path}`), `${count} of one length`);
+    assert.deepEqual(['/a/9', '/a/', '/a/9/b', '/long/er/than/none', `/${'x'.repeat(99)}`, ''].map((path) => found(table, 'GET', path)), ['none', 'none', 'GET /a/{x}/b 9', 'none', 'none', 'none']);
+    assert.equal(found(table, 'POST', '/a/0'), 'GET, HEAD, OPTIONS');
+  }
+});
+
 test('RoutingTable.match() never splits at %2F, and gives it back as a slash', () => {
   const table = tableOf(['GET', '/{a}'], ['GET', '/{a}/{b}'], ['GET', '/f/{p:path}']);
   assert.equal(found(table, 'GET', '/x%2Fy'), 'GET /{a} x/y');
