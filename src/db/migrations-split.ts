@@ -31,8 +31,14 @@ const WORD = /[\p{L}_][\p{L}\p{N}_$]*/uy;
 const LINE_COMMENT = /--/y;
 /** Behind `--` MySQL wants a blank or a control character: `a--1` is a sum. */
 const MYSQL_LINE_COMMENT = /#|--(?=[\x00-\x20]|$)/y;
+/** Its client takes any `--` for one where no statement has begun. */
+const MYSQL_LINE_COMMENT_BETWEEN = /#|--/y;
 /** No comments but statements, or parts of them, for servers of that version on: mysqldump writes views, partitions and settings so. */
-const EXECUTABLE = /\/\*M?!/y;
+const MYSQL_EXECUTABLE = /\/\*!\d*/y;
+const MARIADB_EXECUTABLE = /\/\*M?!\d*/y;
+/** What MySQL creates; of these some have bodies, in which a semicolon ends nothing. */
+const OBJECT = /^(?:table|view|index|database|schema|user|role|server|sequence|tablespace|procedure|function|trigger|event|package)$/;
+const HAS_BODY = /^(?:procedure|function|trigger|event|package)$/;
 const DOLLAR_TAG = /\$(?:[\p{L}_][\p{L}\p{N}_]*)?\$/uy;
 
 /** A script, taken apart. */
@@ -67,6 +73,8 @@ class Splitter {
   /** The last two things that are neither space nor comment: `;`, a word, or something else. */
   #last = '';
   #beforeLast = '';
+  /** What a `create` of MySQL creates, once that is known. */
+  #object = '';
   /** How many `begin` and `case` are open in a body of PostgreSQL or MySQL. */
   #depth = 0;
   /** How many parentheses are open: PostgreSQL has rules of several statements, `do also (…; …)`. */
@@ -98,14 +106,14 @@ class Splitter {
   }
 
   #skipComment(): boolean {
-    if (this.#matched(this.#isMySql ? MYSQL_LINE_COMMENT : LINE_COMMENT) !== undefined) {
+    if (this.#matched(!this.#isMySql ? LINE_COMMENT : this.#start < 0 ? MYSQL_LINE_COMMENT_BETWEEN : MYSQL_LINE_COMMENT) !== undefined) {
       const end = this.#script.indexOf('\n', this.#at);
       const begin = this.#at;
       this.#at = end < 0 ? this.#script.length : end;
       this.#onComment(begin);
       return true;
     }
-    if (!this.#script.startsWith('/*', this.#at) || this.#isMySql && this.#matched(EXECUTABLE) !== undefined) return false;
+    if (!this.#script.startsWith('/*', this.#at) || this.#executable() !== undefined) return false;
     const begin = this.#at;
     let depth = 1;
     for (this.#at += 2; depth > 0;) {
@@ -118,6 +126,11 @@ class Splitter {
     }
     this.#onComment(begin);
     return true;
+  }
+
+  /** What opens a part that is run, `/*!50100`; nothing else has. */
+  #executable(): string | undefined {
+    return this.#isMySql ? this.#matched(this.#dialect === 'mariadb' ? MARIADB_EXECUTABLE : MYSQL_EXECUTABLE) : undefined;
   }
 
   #onComment(begin: number): void {
@@ -145,6 +158,8 @@ class Splitter {
   #skipPart(character: string): void {
     if (character === "'" || character === '"' || character === '`' || character === '[' && this.#dialect === 'sqlite') this.#skipQuoted(character);
     else if (character === '$' && this.#dialect === 'postgres' && this.#matched(DOLLAR_TAG) !== undefined) this.#skipDollarQuoted();
+    else if (character === '/' && this.#executable() !== undefined) this.#at += this.#executable()!.length;
+    else if (this.#isMySql && this.#script.startsWith('*/', this.#at)) this.#at += 2; // with an asterisk behind it no comment begins
     else {
       const word = this.#matched(WORD);
       if (word === undefined) {
@@ -190,10 +205,11 @@ class Splitter {
 
   /** MySQL has bodies of procedures, PostgreSQL those that begin with `begin atomic`. */
   #countBlocks(word: string): void {
+    if (this.#object === '' && this.#last !== '=' && this.#last !== '@' && OBJECT.test(word)) this.#object = word; // behind those it is somebody's name
     if (this.#last === 'end' && /^(?:if|loop|while|repeat)$/.test(word)) this.#depth++; // it closed what was not counted
+    else if (word === 'end') this.#depth = Math.max(0, this.#depth - 1);
     else if (this.#last === 'end') { /* `end case` has been counted by its first word */ }
-    else if (word === 'end' && this.#depth > 0) this.#depth--;
-    else if (word === 'case' && this.#depth > 0 || word === 'begin' && this.#isMySql || word === 'atomic' && this.#last === 'begin') this.#depth++;
+    else if (word === 'case' && this.#depth > 0 || word === 'begin' && this.#isMySql && HAS_BODY.test(this.#object) || word === 'atomic' && this.#last === 'begin') this.#depth++;
   }
 
   #remember(part: string): void {
@@ -203,7 +219,7 @@ class Splitter {
 
   #finish(): void {
     if (this.#start >= 0) this.#found.push({ text: this.#script.slice(this.#start, this.#end), line: this.#lineOf(this.#start), words: this.#words });
-    [this.#start, this.#words, this.#last, this.#beforeLast, this.#depth, this.#parentheses] = [-1, [], '', '', 0, 0];
+    [this.#start, this.#words, this.#last, this.#beforeLast, this.#object, this.#depth, this.#parentheses] = [-1, [], '', '', '', 0, 0];
   }
 
   #matched(pattern: RegExp): string | undefined {

@@ -66,6 +66,10 @@ for (const [what, files, message] of [
   });
 }
 
+test('readMigrations() finds a transaction of its own in what MariaDB alone is to run', (t) => {
+  assert.throws(() => readMigrations({ directory: folder(t, { '0001_a.up.sql': 'select 1;\n/*M!100100 COMMIT */;\n' }) }, 'mariadb'), { code: 'E_MIGRATION_FILES', message: /line 2: "commit" begins or ends/ });
+});
+
 for (const [dialect, text, message] of [
   ['postgres', '-- dump\n\\restrict abc\n\nselect 1;\n\\unrestrict abc\n', /line 2: "\\restrict" is a command of the program that dumps are fed to/], ['postgres', 'select 1;\n\\connect other\n', /line 2: "\\connect"/],
   ['mysql', 'select 1;\nDELIMITER //\ncreate procedure p() begin select 1; end//\nDELIMITER ;\n', /line 2: "DELIMITER" is a command of the program/],

@@ -33,11 +33,24 @@ for (const [what, dialect, script, expected] of [
   ['escaped text in both quotes', 'mysql', 'select \'a\\\';b\', "c\\";d", `e\\`; select 2', ['select \'a\\\';b\', "c\\";d", `e\\`', 'select 2']],
   ['comments with #', 'mariadb', '# a;\nselect 1; select 2 # b;', ['select 1', 'select 2']],
   ['two minus signs, which are no comment without a blank behind them', 'mysql', 'update t set a = a--1;\nselect 2 --\tb;\n; select 3--', ['update t set a = a--1', 'select 2', 'select 3']],
+  ['a line above a statement, which mysql takes for a comment without a blank, too', 'mariadb', '--svc\nselect 1;\n--;\nselect 2', ['select 1', 'select 2']],
   [
     'what mysqldump writes for servers of a version on', 'mysql', "/*!40101 SET NAMES utf8 */;\ncreate table t (a int) /*!50100 PARTITION BY HASH (a) */; /* a; */ /*!50001 CREATE VIEW v AS select ';' */; select 1 /* b */",
     ['/*!40101 SET NAMES utf8 */', 'create table t (a int) /*!50100 PARTITION BY HASH (a) */', "/*!50001 CREATE VIEW v AS select ';' */", 'select 1'],
   ],
   ['what MariaDB alone is to run, and what is a comment elsewhere', 'mariadb', '/*M!100100 set @a = 1 */; select 1', ['/*M!100100 set @a = 1 */', 'select 1']],
+  ['what is for MariaDB alone: a comment in MySQL', 'mysql', "/*M!100100 it's; */ select 1; select 2", ['select 1', 'select 2']],
+  ['an asterisk right behind what is executable', 'mysql', 'select /*!50000 3 */*2; select 2', ['select /*!50000 3 */*2', 'select 2']],
+  ['cases that end together', 'mysql', 'create procedure p() begin select case when 1 then case when 1 then 2 end end; end; select 2', ['create procedure p() begin select case when 1 then case when 1 then 2 end end; end', 'select 2']],
+  ['cases that end together', 'postgres', 'create function f() returns int begin atomic select case when a then case when b then 1 end end; end; select 2', ['create function f() returns int begin atomic select case when a then case when b then 1 end end; end', 'select 2']],
+  [
+    'columns called begin', 'mysql', 'create table event (begin int); create or replace view v as select begin from event; create index begin on event (begin); select 2',
+    ['create table event (begin int)', 'create or replace view v as select begin from event', 'create index begin on event (begin)', 'select 2'],
+  ],
+  [
+    'bodies behind a definer', 'mariadb', 'create definer=view@localhost event e on schedule every 1 day do begin select 1; end; create or replace aggregate function f() returns int begin return 1; end; select 2',
+    ['create definer=view@localhost event e on schedule every 1 day do begin select 1; end', 'create or replace aggregate function f() returns int begin return 1; end', 'select 2'],
+  ],
   ['comments that are executable in MySQL alone', 'sqlite', '/*! a; */ select 1', ['select 1']],
   [
     'a procedure with blocks', 'mysql',
