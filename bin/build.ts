@@ -628,14 +628,15 @@ function rootText({ path, exports }: Module, part: Part): string {
 function joinedTypes(): Output[] {
   const { exports } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as Manifest;
   const entries = Object.values(exports).flatMap((entry) => typeof entry === 'string' ? [] : [entry.types.replace('./dist/', '')]);
-  const modules = new Map<string, Declarations>();
+  const all = new Map<string, Declarations>();
   const visit = (path: string): void => {
-    if (modules.has(path)) return;
+    if (all.has(path)) return;
     const each = readDeclarations(path);
-    modules.set(path, each);
+    all.set(path, each);
     each.needs.forEach(visit);
   };
   entries.forEach(visit);
+  const modules = reached(all, entries);
   const nodes = new Set([...modules.values()].flatMap(({ imports }) => imports.filter(({ specifier }) => !specifier.startsWith('.')).map(({ specifier }) => specifier)));
   const inner = [...modules.values()].filter((each) => !entries.includes(each.path) || ownNames(each).length > 0).sort((a, b) => a.path < b.path ? -1 : 1);
   const text = [
@@ -701,6 +702,68 @@ function aliases({ path, imports, passedOn }: Pick<Declarations, 'path' | 'impor
     if (one.whole !== undefined) return [`import ${one.whole} = ${from};`];
     return one.names.map(([imported, local]) => `${one.isReexport || passedOn.has(local) ? 'export ' : ''}import ${local} = ${from}.${imported};`);
   });
+}
+
+/** A statement with the comment before it, and its name in the module. */
+interface Declaration {
+  readonly name: string;
+  readonly text: string;
+  readonly words: ReadonlySet<string>;
+}
+
+function statementsOf(path: string, body: string): Declaration[] {
+  const mask = masked(body);
+  const found = [...mask.matchAll(/^(?:export )?(?:abstract )?(?:class|interface|type|function|const) ([\w$]+)/gm)];
+  if (found.length !== [...mask.matchAll(/^[a-z]/gm)].length) fail(`${path}: a declaration of another kind`);
+  const starts = found.map(({ index }) => mask.slice(0, index).trimEnd().length); // behind the statement before
+  return found.map(([, name], index) => {
+    const text = body.slice(starts[index], starts[index + 1]);
+    return { name: name!, text, words: new Set(mask.slice(starts[index], starts[index + 1]).match(/[\w$]+/g)) };
+  });
+}
+
+/** The same modules with nothing but what the entry points lead to, by names: what nobody can name is no part of the package. */
+function reached(modules: ReadonlyMap<string, Declarations>, entries: readonly string[]): Map<string, Declarations> {
+  const statements = new Map([...modules].map(([path, { body }]) => [path, statementsOf(path, body)]));
+  const byId = new Map([...modules.keys()].map((path) => [idOf(path), path]));
+  const names = new Map([...modules.keys()].map((path) => [path, new Set<string>()]));
+  const declarationsAt = (path: string, specifier: string): string => posix.join(posix.dirname(path), specifier).replace(/[jt]s$/, 'd.ts');
+  const visit = (path: string, name: string): void => {
+    const known = names.get(path)!;
+    if (known.has(name)) return;
+    const own = statements.get(path)!.filter((one) => one.name === name);
+    const from = modules.get(path)!.imports.find((one) => one.whole === name || one.names.some(([, local]) => local === name));
+    if (own.length === 0 && from === undefined) return;
+    known.add(name);
+    for (const { words } of own) visitAll(path, words);
+    if (from === undefined || !from.specifier.startsWith('.')) return;
+    const target = declarationsAt(path, from.specifier);
+    if (from.whole === undefined) visit(target, from.names.find(([, local]) => local === name)![0]);
+    else visitWhole(target);
+  };
+  const visitAll = (path: string, words: Iterable<string>): void => {
+    for (const word of words) byId.has(word) ? visitWhole(byId.get(word)!) : visit(path, word);
+  };
+  const visitWhole = (path: string): void => ownNames(modules.get(path)!).forEach((name) => visit(path, name));
+  for (const path of entries) {
+    visitWhole(path);
+    for (const { names: taken } of modules.get(path)!.imports.filter(({ isReexport }) => isReexport)) for (const [, local] of taken) visit(path, local);
+  }
+  for (const [path, { additions }] of modules) {
+    for (const [to, text] of additions) {
+      const words = masked(text).match(/[\w$]+/g) ?? [];
+      visitAll(path, words);
+      visitAll(to, words);
+    }
+  }
+  return new Map([...modules].map(([path, each]) => {
+    const known = names.get(path)!;
+    const imports = each.imports.map((one) => ({ ...one, names: one.names.filter(([, local]) => known.has(local)) })).filter((one) => one.names.length > 0 || one.whole !== undefined && known.has(one.whole));
+    const kept = statements.get(path)!.filter(({ name }) => known.has(name));
+    const inline = kept.flatMap(({ words }) => [...words].flatMap((word) => byId.get(word) ?? []));
+    const needs = [...imports.filter(({ specifier }) => specifier.startsWith('.')).map(({ specifier }) => declarationsAt(path, specifier)), ...inline, ...each.additions.map(([to]) => to)];
+    return [path, { ...each, imports, needs, body: kept.map(({ text }) => text).join('').trim() }] as const;
+  }).filter(([path, { additions, imports, body, passedOn }]) => entries.includes(path) || body !== '' || additions.length > 0 || imports.some(({ isReexport, names: taken }) => isReexport || taken.some(([, local]) => passedOn.has(local)))));
 }
 
 /** What a module declares and exports, once each. */

@@ -6,6 +6,7 @@
  *
  * Messages are plain JSON marked by the key `svc`: a program's own messages on the same channel are let through.
  */
+import { existsSync } from 'node:fs';
 import { isMainThread } from 'node:worker_threads';
 import type { ChildProcess } from 'node:child_process';
 import type { Socket } from 'node:net';
@@ -116,37 +117,45 @@ const ROLE_VARIABLE = 'SVC_SUPERVISED';
 /** The parent's own word for its children; {@link takeRole} removes it, so that nothing they start believes itself supervised. */
 export const roleEnvironment = (role: Role): Record<string, string> => ({ [ROLE_VARIABLE]: role });
 
-let role: Role | undefined;
-let onOrphaned = (): void => process.exit(0);
+/** What this process knows of itself as a child. */
+interface Childhood {
+  role: Role | undefined;
+  onOrphaned: () => void;
+}
+
+/** On `process`, for all copies of this package in it: a program in one file brings one of its own, beside that of the command. */
+const CHILDHOOD: unique symbol = Symbol.for('svc.childhood');
+const own: Childhood = (process as { [CHILDHOOD]?: Childhood })[CHILDHOOD] ??= { role: undefined, onOrphaned: () => process.exit(0) };
 
 /** Finds out, once and before anything else runs, whether this process has a parent that supervises it. */
 export function takeRole(): Role | undefined {
   const word = process.env[ROLE_VARIABLE];
-  if (!isMainThread || word === undefined) return role;
+  if (!isMainThread || word === undefined) return own.role;
   delete process.env[ROLE_VARIABLE];
   if (!process.connected || (word !== 'worker' && word !== 'reload')) return undefined;
-  role = word;
-  process.once('disconnect', () => onOrphaned());
+  own.role = word;
+  process.once('disconnect', () => own.onOrphaned());
   process.channel!.unref(); // until it serves, an event loop with nothing else to do is one that hangs: see settling() in command.ts
-  return role;
+  return word;
 }
 
 /** What happens when the parent is gone; without it the process ends at once. Keeps the process alive for the parent's sake. */
 export function attend(onParentGone: () => void): void {
-  onOrphaned = onParentGone;
+  own.onOrphaned = onParentGone;
   if (process.connected) process.channel!.ref();
   else onParentGone();
 }
 
 /** What this process is to its parent; undefined for one that nobody supervises. */
 export function ownRole(): Role | undefined {
-  return role;
+  if (own.role === undefined && takeRole() === 'reload') void tell({ svc: 'file', path: process.argv[1]! }); // it was forked, so it is a script; nothing was loaded before it that tells of files: see preload()
+  return own.role;
 }
 
 /** Speaks to the parent that supervises this process, if there is one. Resolves when it is on its way, or in vain. */
 export function tell(message: ToParent): Promise<void> {
   return new Promise((resolve) => {
-    if (role === undefined || !process.connected) resolve();
+    if (own.role === undefined || !process.connected) resolve();
     else process.send!(message, undefined, {}, () => resolve());
   });
 }
@@ -160,7 +169,8 @@ function isOurs(message: unknown): boolean {
   return typeof message === 'object' && message !== null && 'svc' in message;
 }
 
-/** The arguments for Node that make a child know its role before it loads anything. */
+/** The arguments for Node that make a child know its role before it loads anything. A program in one file has nothing beside it: its children ask when they run. */
 export function preload(): string[] {
-  return [...process.execArgv, '--import', new URL(`./supervised-preload.${import.meta.url.endsWith('.ts') ? 'ts' : 'js'}`, import.meta.url).href];
+  const first = new URL(`./supervised-preload.${import.meta.url.endsWith('.ts') ? 'ts' : 'js'}`, import.meta.url);
+  return existsSync(first) ? [...process.execArgv, '--import', first.href] : [...process.execArgv];
 }

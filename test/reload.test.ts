@@ -5,10 +5,11 @@ import assert from 'node:assert/strict';
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
+import { pathToFileURL } from 'node:url';
 import { apology } from '../src/apology.ts';
 import { systemClock } from '../src/clock.ts';
 import { FileWatch } from '../src/watch.ts';
-import { BIN, build } from './support/build.ts';
+import { BIN, ROOT, build } from './support/build.ts';
 import { collectedLog } from './support/collected-log.ts';
 import { Load, ask } from './support/load.ts';
 import { folder, project, start, write } from './support/run.ts';
@@ -56,6 +57,16 @@ test('svc run --reload serves in development, and anew when a module or JSON fil
   assert.equal((await ask(url)).body, 'two 2 development ');
   server.child.kill('SIGINT');
   assert.equal((await server.ended).status, 0); // the streams are closed: the child has ended, too
+});
+
+test('svc run --reload serves a program that brings a copy of the package of its own, in one child', async (t) => {
+  const { server, url, cwd } = await serve(t, { ...FILES, 'app.ts': APP.replace("from 'svc'", `from ${JSON.stringify(pathToFileURL(join(ROOT, 'src/index.ts')).href)}`) });
+  await server.printedTimes(RELOADED, 1);
+  await save(server, cwd, { 'data.json': '{"value":2}' });
+  assert.equal((await ask(url)).body, 'one 2 development ');
+  server.child.kill('SIGINT');
+  const { status, stderr } = await server.ended;
+  assert.deepEqual([status, stderr.match(/"event":"listening"/g)?.length], [0, 1]);
 });
 
 test('svc run --reload takes no notice of other files', async (t) => {

@@ -12,7 +12,7 @@ import { scratch } from './support/scratch.ts';
 import type { TestContext } from 'node:test';
 
 const TYPES = join(ROOT, 'test/types');
-const FILES = readdirSync(TYPES).filter((file) => file.endsWith('.ts'));
+const FILES = readdirSync(TYPES).filter((file) => file.endsWith('.ts') && file !== 'schema-inside.ts'); // nobody outside can name what is in there
 const TEXTS: readonly string[] = FILES.map((file) => readFileSync(join(TYPES, file), 'utf8'));
 
 before(() => { build(); });

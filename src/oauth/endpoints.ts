@@ -163,7 +163,7 @@ export class Endpoints {
       code: answer.code!, redirectUri: row.redirectUri, verifier, nonce: provider.scopes.includes('openid') ? row.nonce : undefined, signal: req.signal, // no error, so there is a code
     }));
     const user = await this.#userOf(provider.name, info);
-    const { refreshToken, login } = await refreshTokens.issue({
+    const { refreshToken, login, issuedAt } = await refreshTokens.issue({
       ...user, provider: provider.name, subject: info.subject, startedAt: row.createdAt, userAgent: req.headers['user-agent']?.slice(0, MAX_USER_AGENT) ?? null,
       ip: keepsAddress ? req.ip : null, keyThumbprint: null,
     });
@@ -172,7 +172,7 @@ export class Endpoints {
       req.session.set(currentUser, login.sub);
     }
     audit.loginSucceeded(req, login);
-    return this.#answer(req, login, refreshToken, user, login.createdAt, row.returnTo ?? afterLogin);
+    return this.#answer(req, login, refreshToken, user, issuedAt, row.returnTo ?? afterLogin);
   }
 
   /** The tokens: as JSON, or in cookies, with a redirect after a login. */

@@ -31,7 +31,7 @@ import { TokenCookies } from './token-cookies.ts';
 import { MemoryTokenStore } from './token-store.ts';
 import { OAUTH_TABLES } from './token-store-schema.ts';
 import { SqlTokenStore } from './token-store-sql.ts';
-import { ValidAfterGate } from './valid-after.ts';
+import { ValidAfterGate, marginOf } from './valid-after.ts';
 import type { TokenIssuer } from '../auth.ts';
 import type { Clock } from '../clock.ts';
 import type { Config } from '../config.ts';
@@ -194,7 +194,7 @@ export class OAuthPlugin implements Plugin {
       store, codec, clock, audit, onRefresh: access.checked(options.onRefresh),
       policy: {
         idleTtl: options.refreshIdleTtlSeconds * 1_000_000, absoluteTtl: options.refreshAbsoluteTtlSeconds * 1_000_000, grace: options.refreshGraceSeconds * 1_000_000,
-        clockSkew: options.clockSkewMs * 1_000, concurrency: options.concurrency, holdMs: HOLD_MS,
+        clockSkew: options.clockSkewMs * 1_000, concurrency: options.concurrency, holdMs: HOLD_MS, apart: options.enforceValidAfter ? marginOf(options.clockSkewMs * 1_000) : 0,
       },
     });
     const log = host.log.child('svc_oauth');

@@ -28,6 +28,8 @@ export interface RefreshPolicy {
   readonly concurrency: 'coalesce' | 'strict';
   /** How long an answer waits for requests that are on their way, in milliseconds. */
   readonly holdMs: number;
+  /** By how much access tokens must be later than a revocation of everything to be told from those before it; 0 where nobody asks. */
+  readonly apart: number;
 }
 
 /** What a login is made from. */
@@ -60,6 +62,14 @@ export interface RefreshRequest {
   readonly keyThumbprint: string | null;
   /** For the audit trail. */
   readonly req: HttpRequest | undefined;
+}
+
+/** A login that has been admitted. */
+export interface Issued {
+  readonly refreshToken: string;
+  readonly login: LoginRow;
+  /** When its first access token is made, in microseconds. */
+  readonly issuedAt: number;
 }
 
 /** What a refresh gives. */
@@ -97,7 +107,7 @@ export class RefreshTokens {
   }
 
   /** Stores a login and gives its first token. @throws OAuthError `access_denied` when everything of the subject was revoked meanwhile */
-  async issue(login: NewLogin): Promise<{ readonly refreshToken: string; readonly login: LoginRow }> {
+  async issue(login: NewLogin): Promise<Issued> {
     const token = this.#codec.first();
     const now = this.#clock.nowMicros();
     const absoluteExpiresAt = now + this.#policy.absoluteTtl;
@@ -108,11 +118,27 @@ export class RefreshTokens {
       revokedAt: null, revokeReason: null,
     };
     await this.#store.addLogin(row);
-    if (await this.#store.validAfter(row.sub) + this.#policy.clockSkew >= startedAt) { // it writes, then looks; revokeAll() does, too: one of them sees the other
-      await this.#store.revoke(row.id, 'all', this.#clock.nowMicros());
-      throw new OAuthError('access_denied', { reason: 'revoked_meanwhile' });
-    }
-    return { refreshToken: this.#codec.format(token), login: row };
+    const revokedAt = await this.#revokedBefore(row, startedAt); // it writes, then looks; revokeAll() does, too: one of them sees the other
+    return { refreshToken: this.#codec.format(token), login: row, issuedAt: await this.#toldApart(row, startedAt, revokedAt) };
+  }
+
+  /** When everything of its subject was revoked last. @throws OAuthError `access_denied` when that was after the login had been begun */
+  async #revokedBefore(row: LoginRow, startedAt: number): Promise<number> {
+    const revokedAt = await this.#store.validAfter(row.sub);
+    if (revokedAt + this.#policy.clockSkew < startedAt) return revokedAt;
+    await this.#store.revoke(row.id, 'all', this.#clock.nowMicros());
+    throw new OAuthError('access_denied', { reason: 'revoked_meanwhile' });
+  }
+
+  /** A login right behind a revocation waits until its access token cannot be taken for one from before it. */
+  async #toldApart(row: LoginRow, startedAt: number, revokedAt: number): Promise<number> {
+    const short = revokedAt + this.#policy.apart - row.createdAt;
+    if (this.#policy.apart === 0 || short < 0) return row.createdAt;
+    await this.#clock.sleep(Math.floor(short / 1_000) + 2); // timers may be a millisecond early
+    const issuedAt = this.#clock.nowMicros();
+    await this.#revokedBefore(row, startedAt);
+    if ((await this.#store.findLogin(row.id))?.revokedAt !== null) throw new OAuthError('access_denied', { reason: 'revoked_meanwhile' });
+    return issuedAt;
   }
 
   /** The next token of a login. @throws OAuthError `invalid_grant`, `invalid_scope` */

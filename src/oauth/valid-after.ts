@@ -16,6 +16,9 @@ const DRIFT = 10_000;
 /** The claim by which a token says when it was made in microseconds; `iat` has whole seconds. */
 export const EXACT_TIME = 'iat_us';
 
+/** By how much a token must be later than a revocation to count, in microseconds; `clockSkew` as well. */
+export function marginOf(clockSkew: number): number { return clockSkew + DRIFT; }
+
 /** Asks the store for each subject at most every five seconds. */
 export class ValidAfterGate {
   readonly #store: TokenStore;
@@ -32,7 +35,7 @@ export class ValidAfterGate {
   constructor(store: TokenStore, clock: Clock, clockSkew: number) {
     this.#store = store;
     this.#clock = clock;
-    this.#margin = clockSkew + DRIFT;
+    this.#margin = marginOf(clockSkew);
   }
 
   /**

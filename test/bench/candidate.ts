@@ -214,36 +214,49 @@ export async function staticFiles(folder: string): Promise<Listening> {
   return run(new Svc().mountStatic('/', folder));
 }
 
-/** The driver's synchronous part, which is all that can be compared: acquire, statement, release, with every check of values and text. */
+/**
+ * The driver's synchronous part, which is all that can be compared: acquire, statement, release, with every check of values and
+ * text; each statement is timed for the log and counted, as the plugin has it.
+ */
 export async function sqlite(): Promise<object> {
   const { prepareDatabase } = await built<typeof import('../../src/db/open.ts')>('db/open');
-  const { driver } = prepareDatabase('sqlite::memory:', { log: createLogger({ level: 'warn' }) });
+  const { createMetrics } = await built<typeof import('../../src/metrics.ts')>('metrics');
+  const { DatabaseMetrics } = await built<typeof import('../../src/db/database-metrics.ts')>('db/database-metrics');
+  const log = createLogger({ level: 'warn' });
+  const { statements } = DatabaseMetrics.of(createMetrics({ log }));
+  const { driver } = prepareDatabase('sqlite::memory:', { log }, { name: 'database', onStatement: (seconds) => statements.observe(seconds, 'database') });
   await driver.open();
   let held: Connection | undefined;
-  const once = <T>(use: (connection: Connection) => T): T => {
-    if (held !== undefined) return use(held);
-    const connection = driver.acquire('statement', undefined) as Connection; // at once: nobody else has it
-    const result = use(connection);
-    driver.release(connection);
+  const lent = (): Connection => held ?? driver.acquire('statement', undefined) as Connection; // at once: nobody else has it
+  const done = <T>(connection: Connection, result: T): T => {
+    if (connection !== held) driver.release(connection);
     return result;
+  };
+  const execute = (sql: string, row: readonly Parameter[]): unknown => {
+    const connection = lent();
+    return done(connection, connection.execute(sql, row, undefined));
   };
   return {
     exec(sql: string) {
-      const verb = sql.split(' ', 1)[0];
-      if (verb === 'begin') {
+      if (sql === 'begin') {
         held = driver.acquire('transaction', undefined) as Connection;
         held.begin({ isolation: undefined, isReadOnly: false }, undefined);
-      } else if (verb !== 'commit' && verb !== 'rollback') once((connection) => connection.execute(sql, [], undefined));
-      else {
-        held![verb]();
+      } else if (sql === 'commit' || sql === 'rollback') {
+        held![sql]();
         driver.release(held!);
         held = undefined;
-      }
+      } else execute(sql, []);
     },
     prepare: (sql: string) => ({
-      get: (...row: Parameter[]) => once((connection) => connection.fetchOne(sql, row, undefined)),
-      all: (...row: Parameter[]) => once((connection) => connection.fetchAll(sql, row, undefined)),
-      run: (...row: Parameter[]) => once((connection) => connection.execute(sql, row, undefined)),
+      get(...row: Parameter[]) {
+        const connection = lent();
+        return done(connection, connection.fetchOne(sql, row, undefined));
+      },
+      all(...row: Parameter[]) {
+        const connection = lent();
+        return done(connection, connection.fetchAll(sql, row, undefined));
+      },
+      run: (...row: Parameter[]) => execute(sql, row),
     }),
   };
 }

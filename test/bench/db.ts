@@ -5,7 +5,7 @@
  *   node --conditions=svc-source test/bench/db.ts [--rounds=7] [--better=<folder with node_modules/better-sqlite3>]
  *
  * All three have the settings that `openDatabase` gives: WAL, synchronous=FULL, foreign keys, no busy timeout of SQLite's own.
- * Ours is opened as the plugin opens it, with a log that slow statements go to. Two sets of targets:
+ * Ours is opened as the plugin opens it: its statements are timed for the log and counted. Two sets of targets:
  *
  *   DATABASES.md, section e      in a file, beside bare statements, by the rows and statements of that section; as there,
  *                                each client's verb is an async function that is awaited.
@@ -26,8 +26,10 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { DatabaseMetrics } from '../../src/db/database-metrics.ts';
 import { prepareDatabase } from '../../src/db/open.ts';
 import { createLogger } from '../../src/index.ts';
+import { createMetrics } from '../../src/metrics.ts';
 import type { Connection } from '../../src/db/driver.ts';
 
 const { values } = parseArgs({ options: { rounds: { type: 'string' }, better: { type: 'string' }, client: { type: 'string' }, what: { type: 'string' } } });
@@ -99,7 +101,9 @@ function bareClient(db: Bare): Client {
 }
 
 async function ourClient(path: string): Promise<Client> {
-  const { driver, database: db } = prepareDatabase(`sqlite:${path}`, { log: createLogger({ level: 'warn', sink: () => undefined }).child('database') });
+  const log = createLogger({ level: 'warn', sink: () => undefined }).child('database');
+  const { statements } = DatabaseMetrics.of(createMetrics({ log }));
+  const { driver, database: db } = prepareDatabase(`sqlite:${path}`, { log }, { name: 'database', onStatement: (seconds) => statements.observe(seconds, 'database') });
   await driver.open();
   if (path === ':memory:') await db.script(SCHEMA);
   const begin = { isolation: undefined, isReadOnly: false };

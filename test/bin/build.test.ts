@@ -232,3 +232,14 @@ test('the texts of a new project are the same when they are joined', async () =>
   const { text } = starterFiles({ name: 'x', source: 'registry', dependency: '', engine: '', secret: '', password: '' }).find(({ path }) => path === 'src/people.ts')!;
   assert.ok(joined.includes(bare(`\`${text.replaceAll('\\', '\\\\').replaceAll('`', '\\`').replaceAll('${', '\\${')}\``).slice(1, -1)));
 });
+
+test('the declarations that are published are those that somebody can name: the entry points, or a declaration that they lead to', () => {
+  const entries = ['index.d.ts', 'testing.d.ts', 'db/index.d.ts', 'oauth/index.d.ts'].map((file) => readFileSync(join(ROOT, 'dist', file), 'utf8')).join('\n');
+  const text = `${readFileSync(join(ROOT, 'dist/types.d.ts'), 'utf8')}\n${entries}`;
+  const counts = new Map<string, number>();
+  for (const [word] of masked(text).matchAll(/[\w$]+/g)) counts.set(word, (counts.get(word) ?? 0) + 1);
+  const declared = new Map<string, number>(); // a function may be declared several times
+  for (const [, name] of text.matchAll(/^(?:export )?(?:abstract )?(?:class|interface|type|function|const) ([\w$]+)/gm)) declared.set(name!, (declared.get(name!) ?? 0) + 1);
+  assert.ok(declared.size > 500);
+  assert.deepEqual([...declared].filter(([name, times]) => counts.get(name) === times).map(([name]) => name), []);
+});

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { test } from 'node:test';
-import { CSRFMiddleware, SessionMiddleware, Svc } from 'svc';
+import { BearerAuth, CSRFMiddleware, Depends, SessionMiddleware, Svc } from 'svc';
 import { OAuthPlugin, currentUser } from 'svc/oauth';
 import { TestClient } from 'svc/testing';
 import { SvcError } from '../../src/errors.ts';
@@ -367,4 +367,23 @@ test('DevProvider mounted is refused in production by svc check, takes no large 
   assert.equal(first.status, 303);
   const findings = mounted(['https://app.example/oauth/callback'], undefined, 'production').app.check().findings.map(({ rule }) => rule);
   assert.ok(findings.includes('oauth/provider'), findings.join());
+});
+
+test('V08 With enforceValidAfter a login right behind revokeAll() counts, as does what it is refreshed to', async () => {
+  const { logger } = collectedLog();
+  const app = new Svc({ env: 'test', authSecret: SECRET, logger });
+  const dev = new DevProvider({ env: 'test', redirectUris: ['/oauth/callback'] });
+  const oauth = new OAuthPlugin({ provider: dev.mount(app), enforceValidAfter: true, onUser: (_provider, { subject }) => subject });
+  app.register(oauth).get('/me', { me: Depends(BearerAuth()) }, ({ me }) => me.sub);
+  await using client = new TestClient(app, { baseUrl: 'http://localhost:8000' });
+  const me = async (token: string): Promise<number> => (await client.get('/me', { headers: { Authorization: `Bearer ${token}` } })).status;
+  assert.equal(await me('none'), 401); // it has started
+  for (let round = 0; round < 5; round++) { // by the system's clock: a login takes less than the ten milliseconds that clocks may differ by
+    await oauth.revokeAll('ada');
+    const begun = await client.get('/oauth/login');
+    const tokens = await (await client.get(await dev.pick(begun.headers.get('location')!, 'ada'))).json() as { readonly access_token: string; readonly refresh_token: string };
+    assert.equal(await me(tokens.access_token), 200);
+    const refreshed = await (await client.post('/oauth/token', { form: { refresh_token: tokens.refresh_token } })).json() as { readonly access_token: string };
+    assert.equal(await me(refreshed.access_token), 200);
+  }
 });

@@ -288,8 +288,9 @@ test('Z12 A refresh that is under way when the server closes is answered, and th
   const begun = await site.client.get('/oauth/login', { query: {} });
   const page = new URL(begun.headers.get('location')!);
   const tokens = await (await site.back({ code: 'c', state: page.searchParams.get('state')! })).json() as Tokens;
+  const before = site.clock.pending; // the clean-up, and the look at idle connections
   const pending = site.client.post('/oauth/token', { form: { refresh_token: tokens.refresh_token } });
-  while (site.clock.pending < 2) await new Promise((resolve) => setImmediate(resolve)); // the hold, beside the clean-up
+  while (site.clock.pending === before) await new Promise((resolve) => setImmediate(resolve)); // until it is held
   const closing = site.client.close();
   await site.clock.advance(25);
   assert.equal((await pending).status, 200);

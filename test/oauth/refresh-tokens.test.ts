@@ -30,7 +30,7 @@ function machine(policy: Partial<RefreshPolicy> = {}, parts: { store?: TokenStor
   const codec = new RefreshTokenCodec(Keyring.of(parts.secrets ?? SECRETS[0]!));
   const tokens = new RefreshTokens({
     store, codec, clock, audit: new Audit(logger.child('svc_oauth'), createMetrics({ log: logger })), onRefresh: parts.onRefresh,
-    policy: { idleTtl: 14 * 86_400 * SECOND, absoluteTtl: 90 * 86_400 * SECOND, grace: 0, clockSkew: 0, concurrency: 'coalesce', holdMs: 0, ...policy },
+    policy: { idleTtl: 14 * 86_400 * SECOND, absoluteTtl: 90 * 86_400 * SECOND, grace: 0, clockSkew: 0, concurrency: 'coalesce', holdMs: 0, apart: 0, ...policy },
   });
   const login = (startedAt = clock.nowMicros()) => tokens.issue({
     sub: 'alice', provider: 'dev', subject: 'p-1', scopes: ['read', 'write'], claims: { roles: ['admin'] }, startedAt, userAgent: null, ip: null, keyThumbprint: null,
@@ -418,6 +418,33 @@ test('V07 Where clocks may differ, a login that was begun so shortly after a rev
   await assert.rejects(login(), refused('access_denied', 'revoked_meanwhile'));
   await clock.advance(1);
   assert.ok((await login()).refreshToken);
+});
+
+test('V08 A login right behind a revocation of everything waits until its access token can be told from those before it', async () => {
+  const { login, store, clock } = machine({ apart: 10_000 });
+  assert.equal((await login()).issuedAt, clock.nowMicros(), 'nothing has been revoked: it does not wait');
+  await clock.advance(1);
+  const revokedAt = clock.nowMicros();
+  await store.revokeAll('alice', revokedAt);
+  await clock.advance(1);
+  const waiting = login();
+  await pass(clock, 20);
+  assert.ok((await waiting).issuedAt > revokedAt + 10_000);
+  assert.equal((await login()).issuedAt, clock.nowMicros());
+});
+
+test('V07 A login that waits so is not admitted when it is revoked meanwhile', async () => {
+  for (const lag of [0, 5_000]) { // of the process that revokes
+    const { login, store, clock } = machine({ apart: 10_000 });
+    await store.revokeAll('alice', clock.nowMicros());
+    await clock.advance(1);
+    const waiting = assert.rejects(login(), refused('access_denied', 'revoked_meanwhile'));
+    await pass(clock, 1);
+    await store.revokeAll('alice', clock.nowMicros() - lag);
+    await pass(clock, 20);
+    await waiting;
+    assert.deepEqual(await store.listLogins('alice', clock.nowMicros()), []);
+  }
 });
 
 test('Nobody is answered before the mark is committed: until then a retry is no theft', async () => {

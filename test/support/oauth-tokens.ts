@@ -22,7 +22,7 @@ const DAY = 86_400_000_000;
 
 /** The usual policy, but for what is given. */
 export function policyOf(policy: Partial<RefreshPolicy> = {}): RefreshPolicy {
-  return { idleTtl: 14 * DAY, absoluteTtl: 90 * DAY, grace: 0, clockSkew: 0, concurrency: 'coalesce', holdMs: 25, ...policy };
+  return { idleTtl: 14 * DAY, absoluteTtl: 90 * DAY, grace: 0, clockSkew: 0, concurrency: 'coalesce', holdMs: 25, apart: 0, ...policy };
 }
 
 /** Options by which a database waits for other processes as long as a test takes: SQLite has locks that are waited for, a server callers. */

@@ -1,9 +1,8 @@
 /**
  * What the compiler knows of schemas. Compiled by `npm run typecheck`, never run: `@ts-expect-error` marks what must not compile.
  */
-import { any, bool, bytes, compileSerializer, compileType, date, datetime, Field, fieldsOf, file, float, int, lazy, list, literal, nullable, planOf, record, Schema,
-  str, union, uuid } from '../../src/schema.ts';
-import type { FieldType, Infer, PlainOptions, Result, SchemaPlan, UploadFile, Wire } from '../../src/schema.ts';
+import { any, bool, bytes, date, datetime, Field, file, float, int, lazy, list, literal, nullable, record, Schema, str, union, uuid } from '../../src/schema.ts';
+import type { Infer, Result, UploadFile, Wire } from '../../src/schema.ts';
 
 type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends (<T>() => T extends B ? 1 : 2) ? true : false;
 /** Compiles only when both types are the same. */
@@ -114,17 +113,6 @@ same<typeof parsed, User>();
 same<typeof tried, Result<User>>();
 same<typeof made, User>();
 if (tried.ok) same<typeof tried.value, User>();
-const plan = planOf(User), query = fieldsOf({ page: Field(1, { ge: 1 }), size: Field(int, { default: 20 }), q: Field(str, { optional: true }) });
-same<typeof plan, SchemaPlan<User>>();
-const read = query.parseText({});
-if (read.ok) same<typeof read.value, { page: number; size: number; q: string | undefined }>();
-const typed = compileType(users).parseJson([]);
-if (typed.ok) same<typeof typed.value, User[]>();
-compileSerializer(User).toJson(user);
-compileSerializer(users);
-type Tree = { [name: string]: Tree };
-const tree: FieldType<Tree, PlainOptions> = lazy(() => record(tree)) as FieldType<Tree, PlainOptions>;
-same<Infer<typeof tree>, Tree>();
 
 // ── replies ──
 same<keyof Wire<Address>, 'city' | 'zip'>();
