@@ -763,7 +763,7 @@ function reached(modules: ReadonlyMap<string, Declarations>, entries: readonly s
     const inline = kept.flatMap(({ words }) => [...words].flatMap((word) => byId.get(word) ?? []));
     const needs = [...imports.filter(({ specifier }) => specifier.startsWith('.')).map(({ specifier }) => declarationsAt(path, specifier)), ...inline, ...each.additions.map(([to]) => to)];
     return [path, { ...each, imports, needs, body: kept.map(({ text }) => text).join('').trim() }] as const;
-  }).filter(([path, { imports, body, passedOn }]) => entries.includes(path) || body !== '' || imports.some(({ isReexport, names: taken }) => isReexport || taken.some(([, local]) => passedOn.has(local)))));
+  }).filter(([path, { additions, imports, body, passedOn }]) => entries.includes(path) || body !== '' || additions.length > 0 || imports.some(({ isReexport, names: taken }) => isReexport || taken.some(([, local]) => passedOn.has(local)))));
 }
 
 /** What a module declares and exports, once each. */

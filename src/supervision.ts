@@ -6,6 +6,7 @@
  *
  * Messages are plain JSON marked by the key `svc`: a program's own messages on the same channel are let through.
  */
+import { existsSync } from 'node:fs';
 import { isMainThread } from 'node:worker_threads';
 import type { ChildProcess } from 'node:child_process';
 import type { Socket } from 'node:net';
@@ -147,6 +148,7 @@ export function attend(onParentGone: () => void): void {
 
 /** What this process is to its parent; undefined for one that nobody supervises. */
 export function ownRole(): Role | undefined {
+  if (own.role === undefined && takeRole() === 'reload') void tell({ svc: 'file', path: process.argv[1]! }); // it was forked, so it is a script; nothing was loaded before it that tells of files: see preload()
   return own.role;
 }
 
@@ -167,7 +169,8 @@ function isOurs(message: unknown): boolean {
   return typeof message === 'object' && message !== null && 'svc' in message;
 }
 
-/** The arguments for Node that make a child know its role before it loads anything. */
+/** The arguments for Node that make a child know its role before it loads anything. A program in one file has nothing beside it: its children ask when they run. */
 export function preload(): string[] {
-  return [...process.execArgv, '--import', new URL(`./supervised-preload.${import.meta.url.endsWith('.ts') ? 'ts' : 'js'}`, import.meta.url).href];
+  const first = new URL(`./supervised-preload.${import.meta.url.endsWith('.ts') ? 'ts' : 'js'}`, import.meta.url);
+  return existsSync(first) ? [...process.execArgv, '--import', first.href] : [...process.execArgv];
 }

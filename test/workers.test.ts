@@ -4,6 +4,7 @@
 import assert from 'node:assert/strict';
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
+import { appendFileSync, cpSync, rmSync } from 'node:fs';
 import { connect, createServer } from 'node:net';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
@@ -20,7 +21,7 @@ import { Workers } from '../src/workers.ts';
 import { BIN, ROOT, build } from './support/build.ts';
 import { collectedLog } from './support/collected-log.ts';
 import { Load, ask } from './support/load.ts';
-import { project, run, start } from './support/run.ts';
+import { folder, project, run, start } from './support/run.ts';
 import type { ChildProcess } from 'node:child_process';
 import type { AddressInfo, Socket } from 'node:net';
 import type { TestContext } from 'node:test';
@@ -73,6 +74,28 @@ test('svc run --workers serves a program that brings a copy of the package of it
   const { status, stdout } = await server.ended;
   assert.equal(status, 0);
   for (const pid of pids) assert.match(stdout, new RegExp(`^shut down ${pid}$`, 'm'));
+});
+
+test('a program that has nothing of the package beside it, as one in a single file, runs workers and reloads itself; readers of SQLite it cannot have, and says so', async (t) => {
+  const cwd = folder(t, {
+    'app.js': `${APP.replace("'svc'", "'./copy/dist/index.js'")}await app.run({ port: 0, ...(process.argv[2] === 'reload' ? { reload: true } : { workers: 2 }) });\n`,
+    'readers.js': "import { openDatabase } from './copy/dist/db/index.js';\nawait openDatabase('sqlite:data.db', { readers: 1 });\n", 'package.json': '{"type":"module"}',
+  });
+  for (const part of ['package.json', 'dist']) cpSync(join(ROOT, part), join(cwd, 'copy', part), { recursive: true });
+  for (const file of ['supervised-preload.js', 'db/sqlite-reader-process.js']) rmSync(join(cwd, 'copy/dist', file));
+  const server = start(t, process.execPath, ['app.js'], { cwd });
+  const [, url] = await server.printed(/"event":"listening","url":"([^"]+)"/);
+  await server.printedTimes(READY, 2);
+  assert.equal((await pidsOf(`${url!}/`)).size, 2);
+  server.child.kill('SIGTERM');
+  assert.equal((await server.ended).status, 0);
+  const reloading = start(t, process.execPath, ['app.js', 'reload'], { cwd, env: { SVC_ENV: 'development' } });
+  await reloading.printedTimes(/"event":"reloaded"/g, 1);
+  appendFileSync(join(cwd, 'app.js'), '// saved\n');
+  await reloading.printedTimes(/"event":"reloaded"/g, 2);
+  reloading.child.kill('SIGTERM');
+  assert.equal((await reloading.ended).status, 0);
+  assert.match((await run(process.execPath, ['readers.js'], { cwd })).stderr, /E_DB_OPTION/);
 });
 
 test('svc run --workers lets requests in flight finish after SIGTERM, and ends with 0', async (t) => {

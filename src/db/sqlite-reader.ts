@@ -17,6 +17,9 @@ import type { ReaderReply, ReaderRequest, ReaderVerb } from './sqlite-messages.t
 import type { SqliteOptions } from './sqlite-options.ts';
 import type { Params } from './values.ts';
 
+/** What the processes run. A program in one file has nothing beside it. */
+export const READER_PROCESS: string = fileURLToPath(new URL(`./sqlite-reader-process${extname(import.meta.url)}`, import.meta.url));
+
 interface Asked {
   readonly resolve: (value: never) => void;
   readonly reject: (error: unknown) => void;
@@ -47,8 +50,7 @@ export class SqliteReader implements Connection {
 
   /** Starts the process; resolves when it has opened the file. */
   static async start({ path, busyTimeoutMs, statementCache, int8, clock }: SqliteOptions): Promise<SqliteReader> {
-    const file = fileURLToPath(new URL(`./sqlite-reader-process${extname(import.meta.url)}`, import.meta.url));
-    const child = fork(file, { serialization: 'advanced', execArgv: [], stdio: ['ignore', 'ignore', 'inherit', 'ipc'] });
+    const child = fork(READER_PROCESS, { serialization: 'advanced', execArgv: [], stdio: ['ignore', 'ignore', 'inherit', 'ipc'] });
     if (child.pid === undefined) { // no descriptors are left, for example: it tells why in a moment, and never that it has ended
       const [cause] = await once(child, 'error');
       throw new errors.ConnectionLost('The reader process cannot be started', { sqlstate: '08006', cause });

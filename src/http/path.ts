@@ -7,7 +7,7 @@
  * Literals are written decoded (`/café`); paths are decoded once, segment by segment, before they are matched.
  */
 import { SvcError } from '../errors.ts';
-import { closest } from '../options.ts';
+import { closest } from '../closest.ts';
 
 /** What each converter gives a handler. */
 export interface ConverterTypes {

@@ -180,12 +180,14 @@ function wrap(middleware: Middleware, inner: Layer, errors: ErrorRenderer): Laye
   };
   return (req) => {
     let isPassedOn = false;
+    let passed: Awaitable<HttpResponse> | undefined;
     try {
       const value: unknown = middleware.handle(req, () => {
         if (isPassedOn) throw new SvcError('E_NEXT_TWICE', [nameOf(middleware)]);
         isPassedOn = true;
-        return inner(req);
+        return passed = inner(req);
       });
+      if (passed !== undefined && value === passed) return passed; // as it came: it has been read, and never fails
       // here, and not by settle(): the three functions share one scope, 7 % of a layer (test/bench/growth.ts --parts=layers)
       if (value instanceof Promise) return Promise.resolve(value).then((settled: unknown) => answerOf(settled, read, req, errors), (error: unknown) => errors.render(error, req));
       return isThenable(value) ? settle(value, read, req, errors) : answerOf(value, read, req, errors);

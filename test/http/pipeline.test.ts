@@ -227,6 +227,17 @@ test('isThenable() is true for promises and what looks like one', () => {
   assert.deepEqual([Promise.resolve(), { then() { /* nothing */ } }, { then: 1 }, null, undefined, 'x', () => 1].map(isThenable), [true, true, false, false, false, false, false]);
 });
 
+test('compose() hands a promise on that a layer only passes on, with no promise of its own', async () => {
+  const { logger } = collectedLog();
+  const errors = new ErrorRenderer({ handlers: new ExceptionHandlers(), log: logger, debug: false, errors: createMetrics({ log: logger }).counter('svc_test_total', 'errors') });
+  const pass: MiddlewareFunction = (_req, next) => next();
+  for (const answer of [Promise.resolve(new HttpResponse('x')), new HttpResponse('x')]) {
+    assert.equal(compose([pass, pass].map(asMiddleware), () => answer, errors)(fakeRequest({ url: '/x' }).req), answer);
+  }
+  const { response, events } = await run([pass, pass], async () => { throw new NotFound(); });
+  assert.deepEqual([response.status, events], [404, []]);
+});
+
 test('compose() gives a layer a promise of an answer that is made later, and a server that has no layers the answer itself', async () => {
   class Later extends LateAnswer {
     constructor() {
