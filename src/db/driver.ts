@@ -92,6 +92,8 @@ export interface Connection {
   releaseSavepoint(name: string): Awaitable<void>;
   /** Undoes what came after the point, and forgets the point. */
   rollbackTo(name: string): Awaitable<void>;
+  /** Keeps it from being lent again: its session has settings that nobody else should have. Where there is more than one. */
+  retire?(): void;
 }
 
 /** What a channel has brought: what was sent, and from which process of the server. */

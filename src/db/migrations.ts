@@ -154,9 +154,9 @@ export class Migrator {
     const { dialect } = this.#database;
     const note = (isFinished: boolean): Awaitable<unknown> => this.#note(connection, migration, direction, isFinished);
     const isStill = (rows: readonly Applied[]): boolean => !rows.some((row) => row.applied_at === null) && choose(rows)?.migration === migration; // one that somebody has begun meanwhile is waited for
-    const path = dialect === 'postgres' ? await connection.scalar("select current_setting('search_path')", [], limit) : undefined;
+    const path = dialect === 'postgres' ? await connection.scalar("select pg_catalog.current_setting('search_path')", [], limit) : undefined;
     const end = async (): Promise<void> => {
-      if (path !== undefined) await connection.execute("select set_config('search_path', ?, false)", [path as string], undefined); // pg_dump empties it, and then nobody finds the notes, nor the next migration its tables
+      if (path !== undefined) await connection.execute("select pg_catalog.set_config('search_path', ?, false)", [path as string], undefined); // pg_dump empties it, and then nobody finds the notes, nor the next migration its tables
       if (!script.hasForeignKeys && dialect === 'sqlite') await checkForeignKeys(connection, script);
       await note(true);
     };
@@ -225,6 +225,7 @@ async function checkForeignKeys(connection: Connection, { origin }: Script): Pro
 
 /** @throws SvcError `E_MIGRATION_FAILED` with the line and the beginning of the statement */
 async function runStatement(connection: Connection, { origin, hasTransaction }: Script, { text, line }: Statement): Promise<void> {
+  connection.retire?.(); // a dump sets row_security and foreign_key_checks, and may fail before it sets them back
   try {
     await connection.script(text, undefined);
   } catch (error) {

@@ -28,6 +28,7 @@ export class MySqlConnection implements PooledConnection {
   readonly #runner: MySqlRunner;
   readonly #options: MySqlConnectionOptions;
   #isStale = false;
+  #isRetired = false;
   #isReadOnly = false;
   /** A transaction that we have begun and not ended. */
   #hasBegun = false;
@@ -45,7 +46,7 @@ export class MySqlConnection implements PooledConnection {
 
   get isInTransaction(): boolean { return this.#conversation.isInTransaction; }
   get isBroken(): boolean { return this.#conversation.isEnded; }
-  get isStale(): boolean { return this.#isStale; }
+  get isStale(): boolean { return this.#isStale || this.#isRetired; }
   get isIdle(): boolean { return this.#conversation.isQuiet && !this.#runner.isWriting && !this.isInTransaction && this.#conversation.hasAutocommit; }
 
   get onLost(): ((error: Error) => void) | undefined { return this.#conversation.onLost; }
@@ -155,6 +156,8 @@ export class MySqlConnection implements PooledConnection {
       throw error;
     }
   }
+
+  retire(): void { this.#isRetired = true; }
 
   /** COM_RESET_CONNECTION, of which MySQL 5.6 knows nothing: there the connection ends, and another one is made. */
   async reset(): Promise<void> {

@@ -107,6 +107,7 @@ class ObservedConnection implements Connection {
   savepoint(name: string): Awaitable<void> { return this.#tell(`savepoint ${name}`, () => this.inner.savepoint(name)); }
   releaseSavepoint(name: string): Awaitable<void> { return this.#tell(`release ${name}`, () => this.inner.releaseSavepoint(name)); }
   rollbackTo(name: string): Awaitable<void> { return this.#tell(`rollback to ${name}`, () => this.inner.rollbackTo(name)); }
+  retire(): void { this.inner.retire?.(); }
 
   #event(text: string): QueryEvent { return new QueryEvent(this.#dialect, this.#name, text); }
 

@@ -2,7 +2,7 @@
  * What a pool needs of a connection to a server, beside its statements: whether it can still be lent, and how it ends.
  *
  *   isBroken   the conversation is over, or nobody knows what the server will say next: closed at once, never lent again
- *   isStale    it works, but should not be lent again: its server only reads now where one that writes was asked for
+ *   isStale    it works, but should not be lent again: its server only reads now where one that writes was asked for, or it was retired
  *   isIdle     nothing is under way, no transaction is open: what an owner must give back
  */
 import type { Connection, Limit } from './driver.ts';
@@ -16,6 +16,7 @@ export interface PooledConnection extends Connection {
   onLost: ((error: Error) => void) | undefined;
   /** Asks the server and waits for its answer. Rejects when none comes; the connection is broken then. */
   ping(limit: Limit | undefined): Promise<void>;
+  retire(): void;
   /** Undoes whatever an owner may have set, beyond transactions: `DISCARD ALL`, `COM_RESET_CONNECTION`. */
   reset(): Promise<void>;
   /** Takes leave of the server and waits until the socket is closed. Never rejects; may be called again, and after destroy(). */

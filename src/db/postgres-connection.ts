@@ -23,6 +23,7 @@ export class PostgresConnection implements PostgresSession {
   readonly #runner: PostgresRunner;
   readonly #options: PostgresConnectionOptions;
   #isStale = false;
+  #isRetired = false;
   #isReadOnly = false;
   /** A transaction that we have begun and not ended. */
   #hasBegun = false;
@@ -41,7 +42,7 @@ export class PostgresConnection implements PostgresSession {
 
   get isInTransaction(): boolean { return this.#conversation.status !== 'I'; }
   get isBroken(): boolean { return this.#conversation.isEnded; }
-  get isStale(): boolean { return this.#isStale; }
+  get isStale(): boolean { return this.#isStale || this.#isRetired; }
   get isIdle(): boolean { return this.#conversation.isQuiet && !this.#runner.isWriting && !this.isInTransaction; }
   get processId(): number { return this.#conversation.processId; }
   /** What the server says of itself: `server_version`, `in_hot_standby`, `default_transaction_read_only`, … */
@@ -162,6 +163,8 @@ export class PostgresConnection implements PostgresSession {
       throw error;
     }
   }
+
+  retire(): void { this.#isRetired = true; }
 
   async reset(): Promise<void> {
     await this.rollback();

@@ -309,6 +309,13 @@ for (const [name, engine] of [['MariaDB', 'mariadb'], ['MySQL', 'mysql']] as con
     await assert.rejects(migrate(db, { '0001_half.up.sql': 'create table half (id integer);\nselect nonsense from half;' }), (error) => fault('E_MIGRATION_FAILED')(error) && /line 2/.test((error as Error).message));
     await assert.rejects(migrate(db, { '0001_half.up.sql': 'create table half (id integer);\nselect nonsense from half;' }, 1), fault('E_MIGRATION_UNFINISHED'));
   });
+
+  on('what a migration sets stays with no connection when it fails before it sets it back, as a dump does', async (db) => {
+    const settings = (): Promise<unknown> => db.fetchOne('select @@foreign_key_checks as checks, @@sql_mode as mode');
+    const before = await settings();
+    await assert.rejects(migrate(db, { '0001_dump.up.sql': "/*!40014 SET FOREIGN_KEY_CHECKS=0 */;\n/*!40101 SET SQL_MODE='' */;\nselect nonsense;" }), (error) => fault('E_MIGRATION_FAILED')(error) && /line 3/.test((error as Error).message));
+    assert.deepEqual(await settings(), before);
+  }, one);
 }
 
 async function migrate(db: Database, files: Readonly<Record<string, string>>, lockSeconds = 2): Promise<unknown> {

@@ -180,6 +180,30 @@ test('a migration on PostgreSQL that changes the search path, as pg_dump does, i
   assert.equal((await migrator.down({ steps: 3 })).length, 3);
 });
 
+test('what a migration on PostgreSQL sets stays with no connection, whether it fails or not', async (t) => {
+  const db = await postgresDatabase(t, { pool: { max: 1 } });
+  if (db === undefined) return;
+  const settings = (): Promise<unknown> => db.fetchOne("select current_setting('search_path') as path, current_setting('row_security') as security");
+  const before = await settings();
+  const set = "select pg_catalog.set_config('search_path', '', false);\nset row_security = off;";
+  const directory = folder(t, { '0001_a.up.sql': set, '0002_b.up.sql': `-- svc: no-transaction\n${set}\nselect 1 / 0;` });
+  await assert.rejects(new Migrator(db, { directory }).up(), { code: 'E_MIGRATION_FAILED', message: /0002_b\.up\.sql: in line 4/ });
+  assert.deepEqual(await settings(), before);
+  assert.equal((await new Migrator(db, { directory: folder(t, { '0001_a.up.sql': set }) }, { lockSeconds: 1 }).status())[0]?.state, 'applied');
+});
+
+test('a migration on PostgreSQL that puts a schema with a set_config() of its own before pg_catalog changes the path for no other', async (t) => {
+  const db = await postgresDatabase(t, { pool: { max: 1 } });
+  if (db === undefined) return;
+  const schema = await db.scalar<string>('select current_schema()');
+  const directory = folder(t, {
+    '0001_a.up.sql': `create function ${schema}.set_config(text, text, boolean) returns text language sql as 'select $2';\ncreate schema ${schema}_b;\nset search_path = ${schema}_b, ${schema}, pg_catalog;`,
+    '0002_b.up.sql': 'create table here (id integer);',
+  });
+  await new Migrator(db, { directory }).up().finally(() => db.script(`drop schema if exists ${schema}_b cascade`));
+  assert.equal(await db.scalar("select to_regclass(?) is not null", [`${schema}.here`]), true);
+});
+
 test('a migration on PostgreSQL that fails leaves nothing, and says where', async (t) => {
   const db = await postgresDatabase(t);
   if (db === undefined) return;

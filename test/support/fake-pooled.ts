@@ -5,7 +5,7 @@ import { ConnectionLost } from '../../src/db/index.ts';
 import type { Limit } from '../../src/db/driver.ts';
 import type { PooledConnection } from '../../src/db/pooled-connection.ts';
 
-type Unused = 'execute' | 'fetchOne' | 'fetchAll' | 'fetchArrays' | 'scalar' | 'executeMany' | 'stream' | 'script' | 'begin' | 'commit' | 'savepoint' | 'releaseSavepoint' | 'rollbackTo';
+type Unused = 'retire' | 'execute' | 'fetchOne' | 'fetchAll' | 'fetchArrays' | 'scalar' | 'executeMany' | 'stream' | 'script' | 'begin' | 'commit' | 'savepoint' | 'releaseSavepoint' | 'rollbackTo';
 
 /** A connection to {@link FakeServer}. */
 export class FakeConnection implements Omit<PooledConnection, Unused> {
