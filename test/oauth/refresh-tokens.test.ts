@@ -433,6 +433,16 @@ test('V08 A login right behind a revocation of everything waits until its access
   assert.equal((await login()).issuedAt, clock.nowMicros());
 });
 
+test('V08 A login waits so for no clock that was set back since it began: it would wait for as long', async () => {
+  const { login, store, clock } = machine({ apart: 10_000 });
+  const later = clock.nowMicros() + 3_600 * SECOND;
+  await store.revokeAll('alice', later);
+  const waiting = login(later + SECOND);
+  await pass(clock, 30);
+  assert.equal(clock.pending, 0);
+  assert.ok((await waiting).refreshToken);
+});
+
 test('V07 A login that waits so is not admitted when it is revoked meanwhile', async () => {
   for (const lag of [0, 5_000]) { // of the process that revokes
     const { login, store, clock } = machine({ apart: 10_000 });
