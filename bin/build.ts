@@ -457,7 +457,9 @@ function partText(part: Part, partOf: ReadonlyMap<string, Part>, edges: Edges): 
   const bodies = part.modules.map((each) => moduleText(each, part, builtins, edges, partOf));
   const ids = part.modules.map(({ path }) => idOf(path));
   const listed = (names: Iterable<string>): string => `{ ${[...names].sort().join(', ')} }`;
-  const later = [...outside].filter(([{ kind }]) => kind === 'later').map(([from, names]) => `const ${listed(names)} = $later('${laterName(from)}');`);
+  const needed = [...outside].filter(([{ kind }]) => kind === 'later');
+  const isImported = part.kind === 'part'; // by a part, as it is loaded: a bundler that splits runs parts before bundled.js
+  const later = needed.map(([from, names], index) => `const ${listed(names)} = $later('${laterName(from)}'${isImported ? `, $file${index}` : ''});`);
   if (part.kind === 'later') {
     const core = [...outside].filter(([{ kind }]) => kind === 'core').map(([, names]) => `const ${listed(names)} = $core;`);
     return `'use strict';\n${[...builtins.lines, `module.exports = (($core, $later, $class, $url) => {`, ...core, ...later, ...bodies, `return { ${ids.join(', ')} };`, '});'].join('\n')}\n`;
@@ -468,6 +470,7 @@ function partText(part: Part, partOf: ReadonlyMap<string, Part>, edges: Edges): 
     for (const name of ['$later', '$class']) outside.set(core, (outside.get(core) ?? new Set()).add(name));
   }
   const imports = [...outside].filter(([{ kind }]) => kind !== 'later').map(([from, names]) => `import ${listed(names)} from '${relative(part.path, from.path)}';`);
+  if (isImported) imports.push(...needed.map(([from], index) => `import $file${index} from '${relative(part.path, from.path)}';`));
   const loader = isCore ? [LOADER] : [];
   const end = part.kind === 'process' ? [] : [...isCore ? [`Object.assign($core, { ${ids.join(', ')} });`] : [], `export { ${isCore ? '$class, $core, $give, $later, ' : ''}${ids.join(', ')} };`];
   return `${[...imports, ...builtins.lines, ...loader, ...later, ...bodies, ...end].join('\n')}\n`;
@@ -501,12 +504,12 @@ return read();
 $spare ??= $spared();
 }
 };
-const $later = (name) => {
+const $later = (name, known = $given[name]) => {
 let all = $loaded.get(name);
 if (all === undefined) {
 const file = \`./\${name}.cjs\`;
 const { url } = import.meta;
-$loaded.set(name, all = ($given[name] ?? $read(() => process.getBuiltinModule('node:module').createRequire(url)(file)))($core, $later, $class, url === undefined ? '' : new URL(file, url).href));
+$loaded.set(name, all = (known ?? $read(() => process.getBuiltinModule('node:module').createRequire(url)(file)))($core, $later, $class, url === undefined ? '' : new URL(file, url).href));
 }
 return all;
 };

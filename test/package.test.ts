@@ -187,7 +187,7 @@ function typeCheck(t: TestContext, compiler: string, options: object): void {
   assert.equal(status, 0, `${JSON.stringify(options)}\n${stdout}${stderr}`);
 }
 
-test('a program that a bundler has put into one file runs without the package', async (t) => {
+test('a program that a bundler has put into one file, or into several, runs without the package', async (t) => {
   const tools = scratch(t, 'esbuild', { esbuild: '^0.25.0' });
   if (tools === undefined) return;
   write(consumer, { 'one-file.js': `
@@ -203,11 +203,13 @@ const answer = await client.post('/notes', { json: { text: 'kept' } });
 await using db = await openDatabase('sqlite::memory:');
 console.log(JSON.stringify([answer.status, await answer.json(), Object.keys(app.openapi().paths), await db.scalar('select 7'), typeof OAuthPlugin]));
 ` });
-  const elsewhere = folder(t);
-  const bundled = await run(join(tools, 'node_modules/.bin/esbuild'), ['one-file.js', '--bundle', '--platform=node', '--format=esm', '--minify', `--outfile=${elsewhere}/program.mjs`], { cwd: consumer });
-  assert.equal(bundled.status, 0, bundled.stderr);
-  assert.doesNotMatch(bundled.stderr, /warning/i);
-  const { status, stdout, stderr } = await run(process.execPath, ['program.mjs'], { cwd: elsewhere });
-  assert.equal(status, 0, stderr);
-  assert.deepEqual(JSON.parse(stdout.trim().split('\n').at(-1)!), [200, { text: 'kept' }, ['/notes'], 7, 'function']);
+  for (const how of [['--minify'], ['--splitting', '--minify']]) {
+    const elsewhere = folder(t);
+    const bundled = await run(join(tools, 'node_modules/.bin/esbuild'), ['program=one-file.js', '--bundle', '--platform=node', '--format=esm', ...how, `--outdir=${elsewhere}`, '--out-extension:.js=.mjs'], { cwd: consumer });
+    assert.equal(bundled.status, 0, bundled.stderr);
+    assert.doesNotMatch(bundled.stderr, /warning/i);
+    const { status, stdout, stderr } = await run(process.execPath, ['program.mjs'], { cwd: elsewhere });
+    assert.equal(status, 0, stderr);
+    assert.deepEqual(JSON.parse(stdout.trim().split('\n').at(-1)!), [200, { text: 'kept' }, ['/notes'], 7, 'function']);
+  }
 });
