@@ -104,8 +104,8 @@ export class Schema {
   }
 
   /**
-   * Whether {@link parse} would take the data. Nothing is made of them, no instance, no list of problems, so that it costs less:
-   * defaults, initialisers and the constructor do not run. Throws neither way.
+   * Whether {@link parse} would take the data. No instance is made of them, which costs less: defaults, initialisers and the
+   * constructor do not run. Throws neither way.
    */
   static accepts(data: unknown): boolean {
     return classPlan(this as unknown as SchemaClass).accepts(data);
