@@ -82,7 +82,7 @@ function decodeValue(value: string): string {
  * and value of more than 4,096 bytes, which browsers drop without a word (RFC 6265bis §5.6); `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
  */
 export function serializeCookie(name: string, value: string, options: CookieOptions = {}): string {
-  for (const option in options) if (!OPTIONS.has(option)) throw new SvcError('E_OPTION_UNKNOWN', [OWNER, option, closest(option, OPTIONS)]); // no array of names for each cookie
+  for (const option in options) if (!OPTIONS.has(option) && Object.hasOwn(options, option)) throw new SvcError('E_OPTION_UNKNOWN', [OWNER, option, closest(option, OPTIONS)]); // no array of names for each cookie
   const refuse = (problem: string): never => { throw new SvcError('E_COOKIE', [String(name), problem]); };
   const { path = '/', domain, maxAgeSeconds, httpOnly = true, secure, sameSite = 'lax' } = options;
   if (typeof httpOnly !== 'boolean') throw new SvcError('E_OPTION_RANGE', [OWNER, 'httpOnly', 'true or false', shown(httpOnly)]);

@@ -111,3 +111,9 @@ test('parseCookies() reads back what serializeCookie() wrote, on generated value
     assert.equal(parseCookies(`z=1; ${field.slice(0, field.indexOf(';'))}; y=2`)['a'], value);
   }
 });
+
+test('serializeCookie() minds its own options only: what somebody has put on Object.prototype is none', (t) => {
+  Object.defineProperty(Object.prototype, 'polluted', { value: true, enumerable: true, configurable: true });
+  t.after(() => { delete (Object.prototype as { polluted?: unknown }).polluted; });
+  assert.equal(serializeCookie('a', 'b', { path: '/x' }), 'a=b; Path=/x; HttpOnly; SameSite=Lax');
+});
