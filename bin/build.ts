@@ -247,7 +247,7 @@ const LATER: Readonly<Record<string, RegExp>> = {
   forms: /^http\/(?:form|form-parts|form-text|multipart|part-head|delimiter-search|spool|save-file)\.js$/,
   sessions: /^http\/(?:session-(?:keepers|records|caching|cookie)|signed-values|idempotency-record)\.js$/,
   files: /^http\/(?:static-(?:folder|cache|path)|ranges|preconditions|media-types|disposition)\.js$/,
-  auth: /^(?:auth|auth-(?:keys|require)|jwt|jwt-json|password)\.js$/,
+  auth: /^(?:auth|auth-(?:keys|require)|hmac|jwt|jwt-json|password)\.js$/,
   cached: /^(?:cached|cache-key|flights|clone|cache|lru)\.js$/,
   middleware: /^http\/(?:cors|origins|security-headers|content-security-policy|trusted-host|timeout|etag|compression|concurrency-limit|rate-limit|rate-limiter|idempotency|csrf|sessions|session-values)\.js$/,
   faults: /^faults\.js$/,

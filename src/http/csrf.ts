@@ -12,8 +12,9 @@
  * The id is that of the session. A visitor without one gets a random id in a cookie of this host when a token is asked for,
  * and not before; so logging in is covered, too. Each token has a random part of its own: compressed pages give nothing away.
  */
-import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
+import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { Forbidden, SvcError } from '../errors.ts';
+import { hmacSha256 } from '../hmac.ts';
 import { bool, closest, given, readOptions } from '../options.ts';
 import { Exemptions } from './exemptions.ts';
 import { parseParameters } from './headers.ts';
@@ -276,7 +277,7 @@ function ofSession(id: string): string { return `session:${id.length}:${id}`; }
 function ofVisitor(id: string): string { return `visitor:${id.length}:${id}`; }
 
 function mac({ key }: Keyring['current'], subject: string, random: string): string {
-  return createHmac('sha256', key).update(`${subject}.${random}`).digest('base64url');
+  return hmacSha256(key, `${subject}.${random}`);
 }
 
 type FoundToken = { readonly kind: 'found'; readonly text: string } | { readonly kind: 'none'; readonly reason: Reason };

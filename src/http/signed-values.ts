@@ -8,7 +8,8 @@
  * cookie-octet. What a value is for decides the key (a label), where it is kept is authenticated with it (a name): a value
  * of one purpose, cookie or store key is worth nothing as another.
  */
-import { createCipheriv, createDecipheriv, createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
+import { createCipheriv, createDecipheriv, randomBytes, timingSafeEqual } from 'node:crypto';
+import { hmacSha256 } from '../hmac.ts';
 import type { KeyObject } from 'node:crypto';
 import type { Keyring } from '../keys.ts';
 
@@ -58,7 +59,7 @@ export class ProtectedValues {
     const head = `${this.#protection === 'signed' ? 's1' : 'e1'}.${id}.${issuedSeconds}.${expiresSeconds}`;
     if (this.#protection === 'sealed') return `${head}.${seal(key, bound(name, head), payload)}`;
     const text = `${head}.${Buffer.from(payload).toString('base64url')}`;
-    return `${text}.${mac(key, bound(name, text))}`;
+    return `${text}.${hmacSha256(key, bound(name, text))}`;
   }
 
   /** What a text says that was kept under `name`. Never throws, whatever the text is. */
@@ -85,14 +86,9 @@ function bound(name: string, text: string): string {
   return `${name.length}:${name}.${text}`;
 }
 
-/** 43 characters. */
-function mac(key: KeyObject, text: string): string {
-  return createHmac('sha256', key).update(text).digest('base64url');
-}
-
 function verified(key: KeyObject, text: string, body: string, given: string): string | undefined {
   // as text, not as bytes: the last character has two bits that decoding would not look at
-  return timingSafeEqual(Buffer.from(mac(key, text)), Buffer.from(given)) ? Buffer.from(body, 'base64url').toString() : undefined;
+  return timingSafeEqual(Buffer.from(hmacSha256(key, text)), Buffer.from(given)) ? Buffer.from(body, 'base64url').toString() : undefined;
 }
 
 function seal(key: KeyObject, aad: string, payload: string): string {
