@@ -7,14 +7,14 @@
  *
  * An answer is JSON, or a stream of events once there is progress or a message to tell before it, or it takes long.
  */
-import { ClientDisconnected } from './errors.ts';
+import { ClientDisconnected, HTTPException } from './errors.ts';
 import { McpGuard } from './mcp-guard.ts';
 import { problemOfFields } from './mcp-fields.ts';
 import { INTERNAL_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, RpcError, UNSUPPORTED_VERSION, failure, notification, readMessage } from './mcp-messages.ts';
 import { McpDispatcher, comesAlone, readModern, serverOptions } from './mcp-server.ts';
 import { McpSessions } from './mcp-sessions.ts';
 import { MessageStream, streamed } from './mcp-stream.ts';
-import { NEWEST, SUPPORTED, UNSAID, legacyDialect } from './mcp-versions.ts';
+import { NEWEST, SUPPORTED, UNSAID, legacyDialect, modernDialect } from './mcp-versions.ts';
 import { bool, given, int, readOptions } from './options.ts';
 import { Field, Schema, list, str } from './schema.ts';
 import { isToken } from './http/headers.ts';
@@ -149,6 +149,8 @@ class McpEndpoint {
   answer(context: Context): Awaitable<HttpResponse> {
     const { req } = context;
     if (req.method === 'POST') return this.#post(context);
+    const unspoken = unspokenVersion(req);
+    if (unspoken !== undefined) return refused(400, undefined, unspoken);
     const session = this.#sessionOf(context);
     if (session instanceof HttpResponse) return session;
     if (session === undefined) return new JSONResponse(failure(undefined, new RpcError(INVALID_REQUEST, 'This endpoint takes POST'), NEWEST), { status: 405, headers: { Allow: 'POST' } });
@@ -166,7 +168,10 @@ class McpEndpoint {
     const type = (req.headers['content-type'] ?? '').split(';', 1)[0]!.trim().toLowerCase();
     if (type !== 'application/json') return refused(415, undefined, new RpcError(INVALID_REQUEST, 'A message is application/json'));
     if (!accepts(req, 'application/json') && !accepts(req, 'text/event-stream')) return refused(406, undefined, new RpcError(INVALID_REQUEST, 'A client accepts application/json and text/event-stream'));
-    const text = await req.text({ maxBytes: this.#parts.maxBodyBytes });
+    const text = await req.text({ maxBytes: this.#parts.maxBodyBytes }).catch((error: unknown) => {
+      if (error instanceof HTTPException && error.code === 'utf8') return ''; // which is no JSON either (RFC 8259 §8.1)
+      throw error;
+    });
     let value: unknown;
     try {
       value = JSON.parse(text);
@@ -180,7 +185,10 @@ class McpEndpoint {
   }
 
   #postModern(context: Context, message: Message): Awaitable<HttpResponse> {
-    if (message.kind !== 'request') return new HttpResponse(null, { status: 202 });
+    if (message.kind !== 'request') {
+      const unspoken = unspokenVersion(context.req);
+      return unspoken === undefined ? new HttpResponse(null, { status: 202 }) : refused(400, undefined, unspoken);
+    }
     const problem = problemOfFields(context.req.headers, message) ?? problemOfMeta(message);
     if (problem !== undefined) return refused(400, message.id, problem, NEWEST);
     return this.#respond(context, message, undefined);
@@ -188,11 +196,9 @@ class McpEndpoint {
 
   #postLegacy(context: Context, message: Message): Awaitable<HttpResponse> {
     const { req } = context;
-    const said = req.headers['mcp-protocol-version'];
     const id = message.kind === 'request' ? message.id : undefined;
-    if (said !== undefined && legacyDialect(said) === undefined) return refused(400, id, new RpcError(UNSUPPORTED_VERSION, 'Unsupported protocol version', { supported: SUPPORTED, requested: said }), NEWEST);
     if (message.kind === 'request' && message.method === 'initialize' && req.headers['mcp-session-id'] === undefined) return this.#respond(context, message, undefined);
-    const session = this.#parts.hasSessions ? this.#sessionOf(context, id) : alone(legacyDialect(said) ?? UNSAID);
+    const session = this.#parts.hasSessions ? this.#sessionOf(context, id) : alone(saidDialect(req));
     if (session instanceof HttpResponse) return session;
     if (session === undefined) return refused(400, id, new RpcError(INVALID_REQUEST, 'A request belongs to a session: begin with "initialize", and send its Mcp-Session-Id'), saidDialect(req));
     if (message.kind === 'request') return this.#respond(context, message, session);
@@ -203,7 +209,9 @@ class McpEndpoint {
   /** Several messages, until 2025-03-26. */
   async #postBatch(context: Context, values: readonly unknown[]): Promise<HttpResponse> {
     const { req } = context;
-    const session = this.#parts.hasSessions ? this.#sessionOf(context) : alone(legacyDialect(req.headers['mcp-protocol-version']) ?? UNSAID);
+    const unspoken = unspokenVersion(req);
+    if (unspoken !== undefined) return refused(400, undefined, unspoken);
+    const session = this.#parts.hasSessions ? this.#sessionOf(context) : alone(saidDialect(req));
     if (session instanceof HttpResponse) return session;
     const problem = session?.dialect.hasBatches !== true ? 'This version has no batches: one message at a time' : values.length === 0 ? 'A batch has at least one message' : values.length > MAX_BATCH ? `A batch has at most ${MAX_BATCH} messages` : undefined;
     if (session === undefined || problem !== undefined) return refused(400, undefined, new RpcError(INVALID_REQUEST, problem ?? ''), session?.dialect ?? saidDialect(req));
@@ -339,6 +347,13 @@ function isModern({ headers }: HttpRequest, message: Message): boolean {
   return message.kind === 'request' && McpDispatcher.isModern(message.method, message.params);
 }
 
+/** What is wrong with a field that names a version nobody here speaks: whatever comes with it is 400 (2025-06-18, transports, protocol version header). */
+function unspokenVersion({ headers }: HttpRequest): RpcError | undefined {
+  const said = headers['mcp-protocol-version'];
+  if (said === undefined || legacyDialect(said) !== undefined || modernDialect(said) !== undefined) return undefined;
+  return new RpcError(UNSUPPORTED_VERSION, 'Unsupported protocol version', { supported: SUPPORTED, requested: said });
+}
+
 /** The version that the field says, as far as it decides how errors are written. */
 function saidDialect({ headers }: HttpRequest): Dialect {
   return legacyDialect(headers['mcp-protocol-version']) ?? (headers['mcp-protocol-version'] === undefined ? UNSAID : NEWEST);
@@ -351,12 +366,13 @@ function statusOf({ error }: JsonObject, isModernRequest: boolean): number {
   return code === METHOD_NOT_FOUND ? 404 : 200;
 }
 
-/** Whether a client takes a type; without the field it takes all. */
+/** Whether a client takes a type; without the field it takes all. The most specific range decides, and one of weight 0 is what it does not take (RFC 9110 §12.5.1). */
 function accepts({ headers }: HttpRequest, type: string): boolean {
   const { accept } = headers;
   if (accept === undefined) return true;
-  const wanted = accept.split(',').map((member) => member.split(';', 1)[0]!.trim().toLowerCase());
-  return wanted.includes(type) || wanted.includes('*/*') || wanted.includes(`${type.split('/', 1)[0]!}/*`);
+  const ranges = accept.split(',').map((range) => range.toLowerCase());
+  const found = [type, `${type.split('/', 1)[0]!}/*`, '*/*'].map((name) => ranges.find((range) => range.split(';', 1)[0]!.trim() === name)).find((range) => range !== undefined);
+  return found !== undefined && !/;[ \t]*q=0(?:\.0{0,3})?[ \t]*(?:;|$)/.test(found);
 }
 
 /** The subject of the first claims among the guards, else what the client shows of what they ask for. */

@@ -316,6 +316,38 @@ test('legacy: an unknown version in the field is 400; without sessions each requ
   assert.equal((await bare.client.get('/mcp', { headers: { accept: 'text/event-stream' } })).status, 405);
 });
 
+test('a version in the field that nobody speaks is 400 with -32022, whatever comes with it, and nothing is done (2025-06-18, transports)', async (t) => {
+  const of = site(t);
+  const { id, send } = await legacy(of, {}, '2025-03-26');
+  const unknown = { 'mcp-protocol-version': '1900-01-01' };
+  const notification = { jsonrpc: '2.0', method: 'notifications/initialized' };
+  for (const message of [notification, { jsonrpc: '2.0', id: 7, result: {} }, [{ jsonrpc: '2.0', id: 1, method: 'ping' }]]) assert.deepEqual(await codeOf(await send(message, unknown)), [400, -32_022, undefined], JSON.stringify(message));
+  const headers = { 'mcp-session-id': id, accept: 'text/event-stream', ...unknown };
+  assert.deepEqual(await codeOf(await of.client.get('/mcp', { headers })), [400, -32_022, undefined]);
+  assert.deepEqual(await codeOf(await of.client.delete('/mcp', { headers })), [400, -32_022, undefined]);
+  assert.equal((await send({ jsonrpc: '2.0', id: 1, method: 'ping' })).status, 200, 'the session is still there');
+  assert.equal((await post(of, notification, { 'mcp-protocol-version': '2026-07-28' })).status, 202);
+  const bare = site(t, { sessions: false });
+  assert.deepEqual(await codeOf(await post(bare, [{ jsonrpc: '2.0', id: 1, method: 'ping' }], unknown)), [400, -32_022, undefined]);
+  assert.deepEqual(await codeOf(await post(bare, [{ jsonrpc: '2.0', id: 1, method: 'ping' }], { 'mcp-protocol-version': '2026-07-28' })), [400, -32_600, undefined], 'a version without batches');
+  assert.equal((await post(bare, [{ jsonrpc: '2.0', id: 1, method: 'ping' }])).status, 200, 'no field: 2025-03-26');
+});
+
+test('Accept: a type of weight 0 is not taken, and the most specific range decides (RFC 9110 §12.5.1)', async (t) => {
+  const of = site(t);
+  const { send } = await legacy(of);
+  of.gate.resolve();
+  const telling = call(1, 'get_work', {}, { progressToken: 'p' });
+  const typeOf = async (accept: string): Promise<[number, string | undefined]> => {
+    const response = await send(telling, { accept });
+    await response.text();
+    return [response.status, response.headers.get('content-type')?.split(';')[0]];
+  };
+  assert.deepEqual(await typeOf('application/json, text/event-stream;q=0.1'), [200, 'text/event-stream']);
+  for (const accept of ['application/json, text/event-stream;q=0', 'application/json, text/event-stream; Q=0.000, */*', 'text/*;q=0, */*']) assert.deepEqual(await typeOf(accept), [200, 'application/json'], accept);
+  assert.deepEqual((await typeOf('application/json;q=0, text/event-stream;q=0'))[0], 406);
+});
+
 test('legacy: batches until 2025-03-26', async (t) => {
   const of = site(t);
   const { send } = await legacy(of, {}, '2025-03-26');
@@ -370,6 +402,8 @@ test('bodies: what is no JSON, no message, too large or of another type is refus
   const of = site(t, { maxBodyBytes: 1_000 });
   assert.deepEqual(await codeOf(await post(of, 'garbage')), [400, -32_700, null]);
   assert.deepEqual(await codeOf(await post(of, 'garbage', { 'mcp-protocol-version': '2026-07-28' })), [400, -32_700, undefined]);
+  const broken = await of.client.post('/mcp', { body: Buffer.from('7b226a736f6e727063223a22ff227d', 'hex'), headers: { 'content-type': 'application/json', accept: BOTH } });
+  assert.deepEqual(await codeOf(broken), [400, -32_700, null], 'no UTF-8, so no JSON either (RFC 8259 §8.1)');
   assert.deepEqual(await codeOf(await post(of, { jsonrpc: '2.0', id: 3 })), [400, -32_600, 3]);
   assert.equal((await post(of, { a: 'x'.repeat(1_000) })).status, 413);
   assert.equal((await post(of, initialize(), { 'content-type': 'text/plain' })).status, 415);
