@@ -73,6 +73,16 @@ test('HttpResponse.fields() secures the cookies that left it open, and only thos
   assert.throws(() => new HttpResponse().setCookie('__Host-h', '1', { secure: false }), { code: 'E_COOKIE' });
 });
 
+test('HttpResponse says that it is no promise, and a class of a program may be one', async () => {
+  const response = new TextResponse('x');
+  assert.equal((response as { then?: unknown }).then, undefined);
+  assert.ok(Object.hasOwn(HttpResponse.prototype, 'then'));
+  assert.equal(await response, response);
+  assert.deepEqual(Object.keys(response).filter((key) => key === 'then'), []);
+  class Later extends HttpResponse { then(use: (value: number) => void): void { use(1); } }
+  assert.equal(await new Later() as unknown, 1);
+});
+
 test('HttpResponse.settle() is a copy of a response that a program made, and a copy is settled', async () => {
   const response = new HttpResponse('x', { headers: { 'X-A': '1' } });
   const answer = await response.settle({ method: 'GET', headers: {} });
