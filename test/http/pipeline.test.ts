@@ -88,6 +88,20 @@ test('A middleware that passes on twice is an error of its own, and its core run
   assert.match((unhandled[0] as SvcError).message, /"twice"/);
 });
 
+test('A middleware that passes on again from within what it has called is an error as well', async () => {
+  let again: (() => unknown) | undefined;
+  let runs = 0;
+  const pass: MiddlewareFunction = (_req, next) => { again = next; return next(); };
+  const { response, unhandled } = await run([pass], () => { runs++; return again!(); });
+  assert.deepEqual([response.status, runs, (unhandled[0] as SvcError).code], [500, 1, 'E_NEXT_TWICE']);
+});
+
+test('compose() reads promises of other makes as it does those of async functions', async () => {
+  class Own<T> extends Promise<T> { /* of a library, say */ }
+  assert.equal((await run([outer, () => Own.resolve({ a: 1 })], () => 'x')).response.body, '{"a":1}');
+  assert.equal((await run([outer, () => Own.reject(new NotFound())], () => 'x')).response.status, 404);
+});
+
 for (const [what, layer] of [
   ['returns nothing', () => undefined], ['resolves with nothing', async () => undefined], ['does not return what next() gave', async (_req: unknown, next: () => unknown) => { await next(); }],
 ] as const) {
