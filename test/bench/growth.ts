@@ -13,6 +13,11 @@
  * connections is bounded by the open files that the system allows. Rows are those of SQLite, and of PostgreSQL and MariaDB: the
  * servers that POSTGRES_URL and MARIADB_URL name, or of our own where their programs are. Those of fetchAll() cost twice as much when
  * 100,000 are held at once: a loop that only makes such objects goes from 180 to 770 ns, by the collector, and stream() stays level.
+ *
+ * Of layers there are two rows each: 64 requests that are all begun before the first is answered, as in http.ts, and one at a time, as
+ * a server reads them from its sockets. What a layer leaves for its way back is some 750 bytes, and 64 requests through 50 layers
+ * leave more than a processor's nearest memory holds: a layer is dearer at 50 than at 5 then, and cheaper one at a time. It is so of
+ * every chain of promises: `bare, two promises` is one with as many of them as ours has, and nothing else.
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -36,7 +41,7 @@ import type { HttpRequest, Next } from 'svc';
 
 const SELF = fileURLToPath(import.meta.url);
 const { values } = parseArgs({
-  options: { parts: { type: 'string' }, rounds: { type: 'string', default: '3' }, child: { type: 'string' }, side: { type: 'string', default: 'svc' }, size: { type: 'string', default: '0' }, port: { type: 'string' }, url: { type: 'string' } },
+  options: { parts: { type: 'string' }, rounds: { type: 'string', default: '3' }, child: { type: 'string' }, side: { type: 'string', default: 'svc' }, size: { type: 'string', default: '0' }, port: { type: 'string' }, url: { type: 'string' }, together: { type: 'string' } },
 });
 const size = Number(values.size);
 const SIDES = ['bare', 'svc'] as const;
@@ -75,6 +80,7 @@ async function routes(): Promise<Sample> {
 }
 
 async function layers(): Promise<Sample> {
+  const together = Number(values.together);
   if (values.side === 'svc') {
     const app = new Svc();
     const use = Array.from({ length: size }, (_, index) => async ({ state }: HttpRequest, next: Next) => {
@@ -83,13 +89,15 @@ async function layers(): Promise<Sample> {
       return await next();
     });
     app.get('/', { use }, ({ req }) => ({ n: size === 0 ? 0 : req.state.get(layer).count }));
-    return { ns: await inject(await serverOf(() => app.run({ port: 0, handleSignals: false })), request('/'), 200) };
+    return { ns: await inject(await serverOf(() => app.run({ port: 0, handleSignals: false })), request('/'), 200, together) };
   }
   const own = Array.from({ length: size }, () => async (context: { n: number }, next: () => Promise<void>): Promise<void> => {
     context.n++;
     await next();
   });
-  const run = (context: { n: number }, at: number, last: () => Promise<void>): Promise<void> => at === own.length ? last() : own[at]!(context, () => run(context, at + 1, last));
+  const once = (context: { n: number }, at: number, last: () => Promise<void>): Promise<void> => at === own.length ? last() : own[at]!(context, () => run(context, at + 1, last));
+  const twice: typeof once = (context, at, last) => once(context, at, last).then(() => void context, () => void context);
+  const run = values.side === 'twice' ? twice : once;
   const server = createServer((_, res) => {
     const context = { n: 0 };
     void run(context, 0, async () => {
@@ -97,7 +105,7 @@ async function layers(): Promise<Sample> {
       res.writeHead(200, ['Content-Type', 'application/json', 'Content-Length', String(body.length)]).end(body);
     });
   });
-  return { ns: await inject(server, request('/'), 200) };
+  return { ns: await inject(server, request('/'), 200, together) };
 }
 
 const TABLE = 'create table growth_row (id int primary key, name varchar(80), email varchar(80), age int, score double precision, active int, big bigint, price decimal(10, 2), created timestamp)';
@@ -179,8 +187,8 @@ async function clients(isBusy: boolean): Promise<void> {
 
 // ── the parent ──
 
-function sampled(part: Part, side: string, count: number, url = ''): Sample {
-  const { stdout, stderr } = spawnSync(process.execPath, [SELF, `--child=${part}`, `--side=${side}`, `--size=${count}`, `--url=${url}`], { encoding: 'utf8' });
+function sampled(part: Part, side: string, count: number, more: readonly string[]): Sample {
+  const { stdout, stderr } = spawnSync(process.execPath, [SELF, `--child=${part}`, `--side=${side}`, `--size=${count}`, ...more], { encoding: 'utf8' });
   const result = /RESULT (.*)/.exec(stdout)?.[1];
   if (result === undefined) throw new Error(`${part}, ${side}, ${count}: ${stderr}`);
   return JSON.parse(result) as Sample;
@@ -243,8 +251,8 @@ async function workersOf(count: number): Promise<{ readonly us: number; readonly
 
 const middle = (samples: readonly number[]): number => samples.toSorted((left, right) => left - right)[samples.length >> 1]!;
 const ROUNDS = Number(values.rounds);
-function medians(part: Part, side: string, count: number, url?: string): Required<Sample> {
-  const samples = Array.from({ length: ROUNDS }, () => sampled(part, side, count, url));
+function medians(part: Part, side: string, count: number, more: readonly string[] = []): Required<Sample> {
+  const samples = Array.from({ length: ROUNDS }, () => sampled(part, side, count, more));
   const of = (what: keyof Sample): number => middle(samples.map((sample) => sample[what] ?? NaN));
   return { buildMs: of('buildMs'), heapMiB: of('heapMiB'), firstMs: of('firstMs'), ns: of('ns'), readNs: of('readNs'), streamNs: of('streamNs'), writeNs: of('writeNs') };
 }
@@ -269,6 +277,8 @@ function heading(title: string, sizes: readonly number[]): void {
   console.log(`\n### ${title}, ${process.version}\n\n| | ${sizes.map((count) => count.toLocaleString('en')).join(' | ')} |\n|---|${sizes.map(() => '---:').join('|')}|`);
 }
 
+const CHAINS = ([['bare', 'bare'], ['bare, two promises', 'twice'], ['svc', 'svc']] as const).flatMap(([name, side]) => [[name, side, 64], [`${name}, one at a time`, side, 1]] as const);
+
 const PARTS: Readonly<Record<Part, () => void | Promise<void>>> = {
   routes() {
     heading('Routes: ms to build, MiB of heap, ms to the first answer, CPU ns of a request to the last', SIZES.routes);
@@ -276,10 +286,10 @@ const PARTS: Readonly<Record<Part, () => void | Promise<void>>> = {
   },
   layers() {
     heading('Asynchronous middleware: CPU ns of a request', SIZES.layers);
-    for (const side of SIDES) {
+    for (const [name, side, together] of CHAINS) {
       let least = 0;
-      console.log(`| ${side} | ${SIZES.layers.map((count) => {
-        const { ns } = medians('layers', side, count);
+      console.log(`| ${name} | ${SIZES.layers.map((count) => {
+        const { ns } = medians('layers', side, count, [`--together=${together}`]);
         if (count === 0) least = ns;
         return count === 0 ? ns.toFixed(0) : `${ns.toFixed(0)} (+${((ns - least) / count).toFixed(0)} each)`;
       }).join(' | ')} |`);
@@ -305,7 +315,7 @@ const PARTS: Readonly<Record<Part, () => void | Promise<void>>> = {
   async rows() {
     heading('Rows of one statement: CPU ns of each that is read, streamed, written', SIZES.rows);
     await withDatabases((name, url) => {
-      const cells = SIZES.rows.map((count) => medians('rows', name, count, url)).map(({ readNs, streamNs, writeNs }) => `${readNs.toFixed(0)}, ${streamNs.toFixed(0)}, ${writeNs.toFixed(0)}`);
+      const cells = SIZES.rows.map((count) => medians('rows', name, count, [`--url=${url}`])).map(({ readNs, streamNs, writeNs }) => `${readNs.toFixed(0)}, ${streamNs.toFixed(0)}, ${writeNs.toFixed(0)}`);
       console.log(`| ${name} | ${cells.join(' | ')} |`);
     });
   },
