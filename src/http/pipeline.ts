@@ -182,7 +182,7 @@ function wrap(middleware: Middleware, inner: Layer, errors: ErrorRenderer): Laye
     return toResponse(value, DEFAULT_PLAN);
   };
   return (req) => {
-    let passed: Awaitable<HttpResponse> | undefined; // with no flag beside it: 0.93 of a layer on Node 24, 0.98 on 26 (test/bench/growth.ts --parts=layers)
+    let passed: Awaitable<HttpResponse> | undefined; // with no flag beside it: 0.92 of a layer on Node 24, 0.98 on 26 (test/bench/growth.ts --parts=layers)
     try {
       const value: unknown = middleware.handle(req, () => {
         if (passed !== undefined) throw new SvcError('E_NEXT_TWICE', [nameOf(middleware)]);
