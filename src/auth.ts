@@ -9,7 +9,7 @@
  */
 import { SCHEMES, challenge, isRealm, named, wayIn } from './auth-source.ts';
 import { Depends, provide } from './di.ts';
-import { Unauthorized } from './errors.ts';
+import { Unauthorized, withoutStack } from './errors.ts';
 import { readToken, tokenChecks } from './jwt.ts';
 import { InvalidToken } from './jwt-refusal.ts';
 import { Keyring, authSecrets, weaknessOf } from './keys.ts';
@@ -141,7 +141,7 @@ class BearerReader {
     const token = isBearer ? CREDENTIALS.exec(field)?.[1] : keys.issuer?.tokenOf(req);
     if (token === undefined && !isBearer) { // RFC 6750 §3.1: no error code for whoever did not know, or has tried another scheme
       if (this.#isOptional) return undefined;
-      throw new Unauthorized('An access token is needed', { headers: this.#challenges(undefined, req, keys) });
+      throw withoutStack(() => new Unauthorized('An access token is needed', { headers: this.#challenges(undefined, req, keys) }));
     }
     const found = readToken(keys.keyring, token, this.#checks, keys.nowSeconds);
     if (typeof found === 'string') throw this.#refusal(found, req, keys);

@@ -67,6 +67,20 @@ export class HTTPException extends Error {
   }
 }
 
+/**
+ * Makes an exception that says nothing of where: nobody reads the stack of a refusal, and a flood makes many. Capturing it costs more
+ * than all the rest (`refused` of test/bench/rate-limit.ts). @internal
+ */
+export function withoutStack<T extends HTTPException>(make: () => T): T {
+  const { stackTraceLimit } = Error;
+  Reflect.set(Error, 'stackTraceLimit', 0); // false where intrinsics are frozen
+  try {
+    return make();
+  } finally {
+    Reflect.set(Error, 'stackTraceLimit', stackTraceLimit);
+  }
+}
+
 /** 400: the request is malformed, or its input fails validation. */
 export class BadRequest extends HTTPException {
   constructor(detail?: string, options?: HTTPExceptionOptions & { readonly issues?: readonly Issue[] }) { super(400, detail, options); }

@@ -2,7 +2,7 @@
  * Request bodies: a stream collected into bytes under a limit that holds while they arrive.
  */
 import { ByteQueue } from '../bytes.ts';
-import { ClientDisconnected, PayloadTooLarge } from '../errors.ts';
+import { ClientDisconnected, PayloadTooLarge, withoutStack } from '../errors.ts';
 import { hasNoBody } from './body-source.ts';
 import type { BodySource, BodyTaker } from './body-source.ts';
 
@@ -14,7 +14,7 @@ const GATHER_BYTES = 16_384;
 
 /** 413, with the limit in its detail. */
 export function tooLarge(maxBytes: number): PayloadTooLarge {
-  return new PayloadTooLarge(`The request body is larger than ${maxBytes} bytes`);
+  return withoutStack(() => new PayloadTooLarge(`The request body is larger than ${maxBytes} bytes`));
 }
 
 /** Whether it can no longer be read: its sender has left, or it was thrown away. */

@@ -9,7 +9,7 @@
  */
 import { createHash } from 'node:crypto';
 import { types } from 'node:util';
-import { HTTPException, SvcError, TooManyRequests } from '../errors.ts';
+import { HTTPException, SvcError, TooManyRequests, withoutStack } from '../errors.ts';
 import { given, int, oneOf, readOptions, shown, text } from '../options.ts';
 import { MemoryRateLimitStore } from '../stores.ts';
 import { clientOf } from './address.ts';
@@ -153,17 +153,6 @@ export class Limit {
     const headers: Record<string, string> = {};
     for (let index = 0; index < fields.length; index += 2) headers[fields[index]!] = fields[index + 1]!;
     return withoutStack(() => new TooManyRequests(`Too many requests: try again in ${seconds} second${seconds === 1 ? '' : 's'}`, { code: 'rate_limited', headers }));
-  }
-}
-
-/** Nobody reads the stack of a refusal, and a flood makes many: capturing it cost more than all the rest (`refused` of test/bench/rate-limit.ts). */
-function withoutStack<T>(make: () => T): T {
-  const { stackTraceLimit } = Error;
-  Error.stackTraceLimit = 0;
-  try {
-    return make();
-  } finally {
-    Error.stackTraceLimit = stackTraceLimit;
   }
 }
 
