@@ -184,7 +184,7 @@ export class HttpServer {
       adopted.delete(socket);
       if (adopted.size === 0) this.#whenAlone?.();
     });
-    socket.allowHalfOpen = true; // as node:http has those that it accepts itself
+    socket.allowHalfOpen = !this.isSecure; // as node:http has those that it accepts itself, and node:https has not: who leaves before the handshake would stay until its time is over
     this.#server.emit('connection', socket);
     if (!this.isSecure) socket.resume(); // else whoever decrypts reads it
   }

@@ -3,7 +3,7 @@ import { X509Certificate } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { request } from 'node:https';
-import { createConnection } from 'node:net';
+import { createConnection, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { json } from 'node:stream/consumers';
@@ -19,6 +19,7 @@ import { FIRST, SECOND } from '../support/certificates.ts';
 import { collectedLog } from '../support/collected-log.ts';
 import { RawClient } from '../support/raw-http.ts';
 import type { IncomingMessage } from 'node:http';
+import type { AddressInfo, Socket } from 'node:net';
 import type { TestContext } from 'node:test';
 import type { ConnectionOptions, TLSSocket } from 'node:tls';
 import type { Pair } from '../support/certificates.ts';
@@ -228,4 +229,34 @@ test('Svc.run({ tls }) closes a connection that does not shake hands', async (t)
   t.after(close);
   await using silent = await RawClient.open(port);
   assert.equal((await silent.ended()).length, 0);
+});
+
+test('HttpServer.adopt() over TLS lets go of clients that leave, whenever that is, as it does of those that it accepts itself', async (t) => {
+  const app = new Svc({ logger: collectedLog().logger, headersTimeoutMs: 60_000, keepAliveTimeoutMs: 60_000 }).get('/', () => 'ok');
+  await app.startup();
+  const server = new HttpServer(app, new SecureTransport(read(FIRST)!, app));
+  t.after(() => server.close(0));
+  const adopted: Socket[] = [];
+  const door = createServer({ pauseOnConnect: true }, (socket) => {
+    adopted.push(socket);
+    server.adopt(socket);
+  }).listen(0, '127.0.0.1'); // in place of a parent that hands them over
+  t.after(() => door.close());
+  await once(door, 'listening');
+  const { port } = door.address() as AddressInfo;
+  const gone = (): Promise<unknown> => adopted.at(-1)!.destroyed ? Promise.resolve() : once(adopted.at(-1)!, 'close');
+
+  for (const start of ['', '\x16\x03\x01\x02\x00\x01']) { // as the probe of a load balancer does; in the middle of the handshake
+    const plain = createConnection(port, '127.0.0.1').on('error', () => undefined);
+    await once(plain, 'connect');
+    plain.end(start);
+    await once(plain.resume(), 'close');
+    await gone();
+  }
+  (await open(port)).destroy();
+  await gone();
+  const used = await open(port);
+  assert.match(await ask(used, '/'), / 200 /);
+  used.end();
+  await gone();
 });
