@@ -71,7 +71,7 @@ function parent(): number {
   const rounds = Number(values.rounds ?? 5);
   const names = values.only?.split(',') ?? Object.keys(SCENARIOS);
   let isSlow = false;
-  console.log(`### CPU per request, ${process.version}, median of ${rounds} fresh processes each\n\n| | bare ns | floor ns | svc ns | svc ÷ bare | bound | svc ÷ floor |\n|---|---:|---:|---:|---:|---:|---:|`);
+  console.log(`### CPU per request, ${process.version}, median of ${rounds} fresh processes each\n\n| | bare ns | floor ns | svc ns | ratio | bound | of the floor |\n|---|---:|---:|---:|---:|---:|---:|`);
   for (const name of names) {
     const samples: Record<Side, number[]> = { bare: [], floor: [], svc: [] };
     for (let round = 0; round < rounds; round++) for (const side of round % 2 === 0 ? SIDES : SIDES.toReversed()) samples[side].push(measure(side, name));
