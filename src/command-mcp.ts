@@ -41,7 +41,9 @@ async function run({ values, subject }: Invocation): Promise<number> {
   if (values['list'] === true) {
     const tools = app.mcpTools();
     reserved[Symbol.dispose]();
-    await printAll(readFormat(values) === 'json' ? JSON.stringify({ schemaVersion: 1, tools }, null, 2) : listing(tools));
+    const printed = printAll(readFormat(values) === 'json' ? JSON.stringify({ schemaVersion: 1, tools }, null, 2) : listing(tools));
+    reserveOutput(process.stdout, process.stderr); // what the application still prints, with its last breath for example, is not part of the list
+    await printed;
     return 0;
   }
   const abort = new AbortController();

@@ -76,7 +76,7 @@ test('svc mcp: guarded tools get what the environment has, and nothing else', as
 });
 
 test('svc mcp --list prints the tools, their arguments and what they do; as JSON with --format json', async (t) => {
-  const cwd = project(t, { 'app.ts': APP });
+  const cwd = project(t, { 'app.ts': `${APP}process.on('exit', () => { console.log('printed at the end'); });\n` });
   const { status, stdout } = await run(process.execPath, [BIN, 'mcp', 'app.ts', '--list'], { cwd });
   assert.equal(status, 0);
   assert.equal(stdout, [
