@@ -89,7 +89,7 @@ async function layers(): Promise<Sample> {
       return await next();
     });
     app.get('/', { use }, ({ req }) => ({ n: size === 0 ? 0 : req.state.get(layer).count }));
-    return { ns: await inject(await serverOf(() => app.run({ port: 0, handleSignals: false })), request('/'), 200, together) };
+    return { ns: await inject(await serverOf(() => app.run({ port: 0, handleSignals: false })), request('/'), 200, { together }) };
   }
   const own = Array.from({ length: size }, () => async (context: { n: number }, next: () => Promise<void>): Promise<void> => {
     context.n++;
@@ -105,7 +105,7 @@ async function layers(): Promise<Sample> {
       res.writeHead(200, ['Content-Type', 'application/json', 'Content-Length', String(body.length)]).end(body);
     });
   });
-  return { ns: await inject(server, request('/'), 200, together) };
+  return { ns: await inject(server, request('/'), 200, { together }) };
 }
 
 const TABLE = 'create table growth_row (id int primary key, name varchar(80), email varchar(80), age int, score double precision, active int, big bigint, price decimal(10, 2), created timestamp)';

@@ -8,6 +8,8 @@
  * Requests go through in-memory streams into a real http.Server: no kernel, no client, only JavaScript and the parser. Every
  * sample is a fresh process, the sides alternate, the median counts. Ratios of one run mean something; times do not.
  *
+ * Refusals that come early have a table of their own, beside the success of the same route.
+ *
  *   npm run bench [-- --rounds=5 --only=json,param --headers=browser]       exits 1 when a ratio is above its bound
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
@@ -66,10 +68,45 @@ const SCENARIOS: Readonly<Record<string, Scenario>> = {
 const SIDES = ['bare', 'floor', 'svc'] as const;
 type Side = typeof SIDES[number];
 
-/** Runs the sides in turn and prints the table. Answers the exit status. */
+/** What a request that is refused before its handler may cost, as a multiple of one to the same route that is not. */
+const MOST_OF_REFUSAL = 1.1;
+const SECRET = 'of this benchmark, and of nothing that is served';
+/** No token; more bytes announced than the route reads, none of which are sent. That answer ends its connection, so its success does, too. */
+const REFUSALS: Readonly<Record<string, Readonly<Record<Outcome, Pick<Scenario, 'request' | 'status'>>>>> = {
+  unauthorized: { success: { request: get('/secured').replace('\r\n\r\n', `\r\nAuthorization: Bearer TOKEN\r\n\r\n`), status: 200 }, refusal: { request: get('/secured'), status: 401 } },
+  tooLarge: {
+    success: { request: post('/small', { name: 'Ada Lovelace' }).replace('\r\n', '\r\nConnection: close\r\n'), status: 201 },
+    refusal: { request: 'POST /small HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: 2000\r\n\r\n', status: 413 },
+  },
+};
+const OUTCOMES = ['success', 'refusal'] as const;
+type Outcome = typeof OUTCOMES[number];
+
+/** Runs everything and prints the tables. Answers the exit status. */
 function parent(): number {
   const rounds = Number(values.rounds ?? 5);
-  const names = values.only?.split(',') ?? Object.keys(SCENARIOS);
+  const names = values.only?.split(',') ?? [...Object.keys(SCENARIOS), ...Object.keys(REFUSALS)];
+  const [answers, refused] = [names.filter((name) => name in SCENARIOS), names.filter((name) => name in REFUSALS)];
+  const slow = [answers.length > 0 && compare(answers, rounds), refused.length > 0 && compareRefusals(refused, rounds)];
+  return slow.includes(true) ? 1 : 0;
+}
+
+/** Refusals beside successes. Answers whether one is above the bound. */
+function compareRefusals(names: readonly string[], rounds: number): boolean {
+  let isSlow = false;
+  console.log(`\n### Early refusals, ${process.version}, median of ${rounds} fresh processes each\n\n| | success ns | refusal ns | ratio | bound |\n|---|---:|---:|---:|---:|`);
+  for (const name of names) {
+    const samples: Record<Outcome, number[]> = { success: [], refusal: [] };
+    for (let round = 0; round < rounds; round++) for (const outcome of round % 2 === 0 ? OUTCOMES : OUTCOMES.toReversed()) samples[outcome].push(measure(outcome, name));
+    const [success, refusal] = [median(samples.success), median(samples.refusal)];
+    isSlow ||= refusal / success > MOST_OF_REFUSAL;
+    console.log(`| ${name} | ${success.toFixed(0)} | ${refusal.toFixed(0)} | ${(refusal / success).toFixed(3)} | ${MOST_OF_REFUSAL.toFixed(2)} |`);
+  }
+  return isSlow;
+}
+
+/** The sides in turn. Answers whether ours is above a bound. */
+function compare(names: readonly string[], rounds: number): boolean {
   let isSlow = false;
   console.log(`### CPU per request, ${process.version}, median of ${rounds} fresh processes each\n\n| | bare ns | floor ns | svc ns | ratio | bound | of the floor |\n|---|---:|---:|---:|---:|---:|---:|`);
   for (const name of names) {
@@ -80,10 +117,10 @@ function parent(): number {
     isSlow ||= svc / bare > bound;
     console.log(`| ${name} | ${bare.toFixed(0)} | ${floor.toFixed(0)} | ${svc.toFixed(0)} | ${(svc / bare).toFixed(3)} | ${bound.toFixed(2)} | ${(svc / floor).toFixed(3)} |`);
   }
-  return isSlow ? 1 : 0;
+  return isSlow;
 }
 
-function measure(side: Side, scenario: string): number {
+function measure(side: Side | Outcome, scenario: string): number {
   const args = [fileURLToPath(import.meta.url), `--child=${side}`, `--scenario=${scenario}`, ...values.headers === undefined ? [] : [`--headers=${values.headers}`], ...values.dist === undefined ? [] : [`--dist=${values.dist}`]];
   const { stdout, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8', stdio: ['ignore', 'pipe', scenario === 'logged' ? 'ignore' : 'pipe'] });
   const result = /RESULT ([\d.]+)/.exec(stdout);
@@ -96,7 +133,14 @@ function median(samples: readonly number[]): number {
   return (sorted[(sorted.length - 1) >> 1]! + sorted[sorted.length >> 1]!) / 2;
 }
 
-async function child(side: string, name: string): Promise<void> {
+async function child(side: Side | Outcome, name: string): Promise<void> {
+  if (side === 'success' || side === 'refusal') {
+    const { request, status } = REFUSALS[name]![side];
+    const { createToken } = await import('svc'); // only here: the bare handler has a process without it
+    const token = createToken('ada', SECRET, { expiresInSeconds: 86_400 });
+    console.log(`RESULT ${await inject(await svc(), Buffer.from(request.replace('TOKEN', token)), status, { isFresh: name === 'tooLarge' })}`);
+    process.exit(0);
+  }
   const { request, status } = SCENARIOS[name]!;
   const server = side === 'svc' ? await svc() : await bare(side === 'floor');
   console.log(`RESULT ${await inject(server, Buffer.from(request), status)}`);
@@ -106,8 +150,8 @@ async function child(side: string, name: string): Promise<void> {
 /** The product as a user would write it, from the built package. */
 async function svc(): Promise<Server> {
   const dist = new URL(values.dist ?? '../../dist/', import.meta.url);
-  const { CORSMiddleware, Field, RateLimitMiddleware, Schema, SecurityHeadersMiddleware, Svc, float, int, list, literal, reply, str } = await import(new URL('index.js', dist).href) as typeof import('svc');
-  const app = new Svc({ accessLog: name() === 'logged' });
+  const { BearerAuth, CORSMiddleware, Depends, Field, RateLimitMiddleware, Schema, SecurityHeadersMiddleware, Svc, float, int, list, literal, reply, str } = await import(new URL('index.js', dist).href) as typeof import('svc');
+  const app = new Svc({ accessLog: name() === 'logged', ...name() in REFUSALS ? { authSecret: SECRET } : {} });
   if (name() === 'watched') watch();
   const counts = new WeakMap<object, number>();
   app.get('/json', payload);
@@ -133,6 +177,10 @@ async function svc(): Promise<Server> {
     home = Field(Address);
   }
   app.post('/accounts', { body: Account, status: 201 }, ({ body }) => ({ ok: true, name: body.name, city: body.home.city }));
+  if (name() in REFUSALS) {
+    app.get('/secured', { me: Depends(BearerAuth()) }, ({ me }) => ({ id: me.sub }));
+    app.post('/small', { maxBodyBytes: 1_000 }, async ({ req }) => reply({ name: (await req.json() as { name: string }).name }, 201));
+  }
   if (name() === 'mw5') {
     for (let layer = 0; layer < 5; layer++) {
       app.use(async (req, next) => {
@@ -263,5 +311,5 @@ const STACK_FIELDS = [
   'Referrer-Policy', 'strict-origin-when-cross-origin', 'Cross-Origin-Resource-Policy', 'same-origin',
 ];
 
-if (values.child !== undefined) await child(values.child, values.scenario!);
+if (values.child !== undefined) await child(values.child as Side | Outcome, values.scenario!);
 else process.exitCode = parent();

@@ -168,6 +168,7 @@ const ROWS: readonly Row[] = [
   printed('POST validated, beside the same checks by hand', 'bare', 'validated', 'ratio', 'bare', 1.05),
   micro('POST invalid', 'http-inject', 'post invalid', US, 1.1, '', 'post'), micro('POST invalid', 'http-inject', 'post invalid', 'fastify', 0.6),
   micro('404', 'http-inject', '404', US, 1.1, '', 'json'),
+  printed('401 early', 'bare', 'unauthorized', 'ratio', 'its 200', 1.1), printed('413 early', 'bare', 'tooLarge', 'ratio', 'its 201', 1.1),
   micro('5 async middlewares', 'http-inject', 'mw5', 'raw', 0.92),
   printed('reference stack', 'bare', 'stack', 'ratio', 'bare', 1.3),
   printed('13 request fields, none read', 'browser', 'json', 'ratio', 'bare', 0.85),
