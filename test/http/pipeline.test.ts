@@ -96,6 +96,13 @@ test('A middleware that passes on again from within what it has called is an err
   assert.deepEqual([response.status, runs, (unhandled[0] as SvcError).code], [500, 1, 'E_NEXT_TWICE']);
 });
 
+test('A middleware that passes on twice is an error too where the promise of the inner one has a then() of its own that gives nothing', async () => {
+  let runs = 0;
+  const twice: MiddlewareFunction = (_req, next) => { void next(); return next(); };
+  const { response, unhandled } = await run([twice, () => { runs++; return Object.assign(Promise.resolve('x'), { then: () => undefined }); }], () => 'x');
+  assert.deepEqual([response.status, runs, (unhandled[0] as SvcError).code], [500, 1, 'E_NEXT_TWICE']);
+});
+
 test('compose() reads promises of other makes as it does those of async functions', async () => {
   class Own<T> extends Promise<T> { /* of a library, say */ }
   assert.equal((await run([outer, () => Own.resolve({ a: 1 })], () => 'x')).response.body, '{"a":1}');
