@@ -371,8 +371,8 @@ function accepts({ headers }: HttpRequest, type: string): boolean {
   const { accept } = headers;
   if (accept === undefined) return true;
   const ranges = accept.split(',').map((range) => range.toLowerCase());
-  const found = [type, `${type.split('/', 1)[0]!}/*`, '*/*'].map((name) => ranges.find((range) => range.split(';', 1)[0]!.trim() === name)).find((range) => range !== undefined);
-  return found !== undefined && !/;[ \t]*q=0(?:\.0{0,3})?[ \t]*(?:;|$)/.test(found);
+  const found = [type, `${type.split('/', 1)[0]!}/*`, '*/*'].map((name) => ranges.filter((range) => range.split(';', 1)[0]!.trim() === name)).find((named) => named.length > 0);
+  return found?.some((range) => !/;[ \t]*q=0(?:\.0{0,3})?[ \t]*(?:;|$)/.test(range)) === true; // of several with parameters one is enough
 }
 
 /** The subject of the first claims among the guards, else what the client shows of what they ask for. */

@@ -346,6 +346,7 @@ test('Accept: a type of weight 0 is not taken, and the most specific range decid
   assert.deepEqual(await typeOf('application/json, text/event-stream;q=0.1'), [200, 'text/event-stream']);
   for (const accept of ['application/json, text/event-stream;q=0', 'application/json, text/event-stream; Q=0.000, */*', 'text/*;q=0, */*']) assert.deepEqual(await typeOf(accept), [200, 'application/json'], accept);
   assert.deepEqual((await typeOf('application/json;q=0, text/event-stream;q=0'))[0], 406);
+  assert.deepEqual(await typeOf('application/json, text/event-stream;level=1;q=0, text/event-stream'), [200, 'text/event-stream'], 'a range with parameters is another one');
 });
 
 test('legacy: batches until 2025-03-26', async (t) => {
