@@ -141,7 +141,8 @@ class BearerReader {
     const token = isBearer ? CREDENTIALS.exec(field)?.[1] : keys.issuer?.tokenOf(req);
     if (token === undefined && !isBearer) { // RFC 6750 §3.1: no error code for whoever did not know, or has tried another scheme
       if (this.#isOptional) return undefined;
-      throw withoutStack(() => new Unauthorized('An access token is needed', { headers: this.#challenges(undefined, req, keys) }));
+      const headers = this.#challenges(undefined, req, keys); // the issuer's code: what that throws keeps its stack
+      throw withoutStack(() => new Unauthorized('An access token is needed', { headers }));
     }
     const found = readToken(keys.keyring, token, this.#checks, keys.nowSeconds);
     if (typeof found === 'string') throw this.#refusal(found, req, keys);
