@@ -39,6 +39,14 @@ const MARIADB_EXECUTABLE = /\/\*M?!\d*/y;
 /** What MySQL creates; of these some have bodies, in which a semicolon ends nothing. */
 const OBJECT = /^(?:table|view|index|database|schema|user|role|server|sequence|tablespace|procedure|function|trigger|event|package)$/;
 const HAS_BODY = /^(?:procedure|function|trigger|event|package)$/;
+/** What stands behind `end`, where it opened a block; `case` may be an expression, which ends by `end` alone. */
+const BLOCK = /^(?:if|loop|while|repeat|for)$/;
+const EXPRESSION = 'case in an expression';
+/** A block and no function, no clause of a query. */
+const OPENS_BLOCK = /if|loop|while|case|repeat(?!\s*\()|for\s+\S+\s+in\b/iy;
+/** The last words that may stand before the body of a procedure or function; and before a last name, type or text. */
+const HEAD_END = /^(?:\)|sql|data|definer|invoker|deterministic|unsigned)$/;
+const BEFORE_NAME = /^(?:returns|charset|set|collate|comment)$/;
 const DOLLAR_TAG = /\$(?:[\p{L}_][\p{L}\p{N}_]*)?\$/uy;
 
 /** A script, taken apart. */
@@ -75,8 +83,10 @@ class Splitter {
   #beforeLast = '';
   /** What a `create` of MySQL creates, once that is known. */
   #object = '';
-  /** How many `begin` and `case` are open in a body of PostgreSQL or MySQL. */
-  #depth = 0;
+  /** The words that opened what is open in a body of PostgreSQL or MySQL: `begin`, `case`, … */
+  #blocks: string[] = [];
+  /** The one that `end` has just closed. */
+  #closed: string | undefined;
   /** How many parentheses are open: PostgreSQL has rules of several statements, `do also (…; …)`. */
   #parentheses = 0;
 
@@ -149,7 +159,7 @@ class Splitter {
 
   /** Whether a semicolon ends no more than a statement inside this one. */
   #isInBody(): boolean {
-    if (this.#dialect !== 'sqlite') return this.#depth > 0 || this.#parentheses > 0 && this.#dialect === 'postgres';
+    if (this.#dialect !== 'sqlite') return this.#blocks.length > 0 || this.#parentheses > 0 && this.#dialect === 'postgres';
     const [first, second, third] = this.#words;
     const isTrigger = first === 'create' && (second === 'trigger' || (second === 'temp' || second === 'temporary') && third === 'trigger');
     return isTrigger && !(this.#last === 'end' && this.#beforeLast === ';'); // as sqlite3_complete() decides: "end" may be a name elsewhere
@@ -198,7 +208,7 @@ class Splitter {
   #onWord(word: string): void {
     const lower = word.toLowerCase();
     if (this.#words.length < WORDS_KEPT) this.#words.push(lower);
-    if (this.#dialect !== 'sqlite' && this.#words[0] === 'create' && this.#last !== '.') this.#countBlocks(lower);
+    if (this.#dialect !== 'sqlite' && (this.#words[0] === 'create' || this.#words[0] === 'alter' && this.#isMySql) && this.#last !== '.') this.#countBlocks(lower);
     this.#at += word.length;
     this.#remember(lower);
   }
@@ -206,10 +216,32 @@ class Splitter {
   /** MySQL has bodies of procedures, PostgreSQL those that begin with `begin atomic`. */
   #countBlocks(word: string): void {
     if (this.#object === '' && this.#last !== '=' && this.#last !== '@' && OBJECT.test(word)) this.#object = word; // behind those it is somebody's name
-    if (this.#last === 'end' && /^(?:if|loop|while|repeat)$/.test(word)) this.#depth++; // it closed what was not counted
-    else if (word === 'end') this.#depth = Math.max(0, this.#depth - 1);
-    else if (this.#last === 'end') { /* `end case` has been counted by its first word */ }
-    else if (word === 'case' && this.#depth > 0 || word === 'begin' && this.#isMySql && HAS_BODY.test(this.#object) || word === 'atomic' && this.#last === 'begin') this.#depth++;
+    const hasBody = this.#isMySql && HAS_BODY.test(this.#object);
+    if (word === 'end') this.#closed = this.#blocks.pop();
+    else if (this.#last === 'end') {
+      const isItsOwn = this.#closed === word || word === 'loop' && /^(?:while|for)$/.test(this.#closed ?? ''); // as Oracle writes them
+      if (BLOCK.test(word) && this.#closed !== undefined && !isItsOwn) this.#blocks.push(this.#closed); // it closed what was not counted
+    } else if (word === 'begin' && hasBody || word === 'atomic' && this.#last === 'begin') this.#blocks.push('begin');
+    else if (hasBody && (word === 'case' || BLOCK.test(word)) && this.#isAtStatement(word)) this.#blocks.push(word);
+    else if (word === 'case' && this.#blocks.length > 0) this.#blocks.push(EXPRESSION);
+  }
+
+  /** Whether a word begins a statement in a body of MySQL: `if` and `repeat` are functions elsewhere. */
+  #isAtStatement(word: string): boolean {
+    if (this.#matched(OPENS_BLOCK) === undefined) return false;
+    if (this.#blocks.length === 0) return this.#isAtBody();
+    return /^(?:then|else)$/.test(this.#last) ? this.#blocks.at(-1) !== EXPRESSION : /^(?:;|:|begin|do|loop|repeat)$/.test(this.#last);
+  }
+
+  /** Whether this is where the body begins: behind `for each row`, `do`, or the parameters and what is said of them. */
+  #isAtBody(): boolean {
+    if (this.#last === ':') return true;
+    switch (this.#object) {
+      case 'trigger': return this.#last === 'row' && this.#beforeLast === 'each' || /^(?:follows|precedes)$/.test(this.#beforeLast);
+      case 'event': return this.#last === 'do';
+      case 'package': return false;
+      default: return this.#parentheses === 0 && (HEAD_END.test(this.#last) || BEFORE_NAME.test(this.#beforeLast));
+    }
   }
 
   #remember(part: string): void {
@@ -219,7 +251,7 @@ class Splitter {
 
   #finish(): void {
     if (this.#start >= 0) this.#found.push({ text: this.#script.slice(this.#start, this.#end), line: this.#lineOf(this.#start), words: this.#words });
-    [this.#start, this.#words, this.#last, this.#beforeLast, this.#object, this.#depth, this.#parentheses] = [-1, [], '', '', '', 0, 0];
+    [this.#start, this.#words, this.#last, this.#beforeLast, this.#object, this.#blocks, this.#closed, this.#parentheses] = [-1, [], '', '', '', [], undefined, 0];
   }
 
   #matched(pattern: RegExp): string | undefined {

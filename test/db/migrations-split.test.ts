@@ -61,6 +61,27 @@ for (const [what, dialect, script, expected] of [
   test(`splitStatements() for ${dialect}: ${what}`, () => assert.deepEqual(texts(script, dialect), expected));
 }
 
+for (const body of [
+  'create trigger t before insert on a for each row if new.b is null then if new.c then set new.b = 1; elseif 1 then set new.b = 2; else if 1 then set new.b = 3; end if; end if; end if',
+  'create trigger t before insert on a for each row follows `u` case new.b when 1 then if new.c then set new.c = 2; end if; else set new.c = 3; end case',
+  'create trigger t before insert on a for each row set new.b = case when new.c then if(1, 2, 3) else if (2, 3, 4) end, new.c = if(new.b, 1, 2)',
+  'create function f(a int) returns int if a then return 1; else return 2; end if',
+  "create function f(a int) returns varchar(10) charset utf8mb4 comment 'a;' no sql case a when 1 then return 'b'; else return 'c'; end case",
+  'create function f(a int) returns int deterministic return if(a, 1, 2)',
+  'create procedure if not exists p(a int unsigned) l: loop leave l; end loop l',
+  'create procedure p(a int) modifies sql data while a do if a then set a = a - 1; end if; end while',
+  "create procedure p(a int) repeat set a = length(repeat('b', a)); repeat set a = 1; until 1 end repeat; until a end repeat",
+  "create procedure p(a int) select case a when 1 then if(a, 1, 2) end, repeat ('b', 3) from t where (a) for update",
+  'create procedure p() begin declare continue handler for not found if 1 then set @a = 1; end if; repeat set @a = 1; until 1 end repeat; end',
+  'create procedure p() begin for i in 1..3 do insert into t values (i); end for; end',
+  'create procedure p() for r in (select a from t) do insert into u values (r.a); end for',
+  'create procedure p() as begin for i in 1..3 loop while 1 loop select i; end loop; end loop; end',
+  'create event e on schedule every 1 day do if 1 then delete from a; else delete from b; end if',
+  'alter event e do begin delete from a; delete from b; end',
+]) {
+  test(`splitStatements() for mariadb finds the end of: ${body}`, () => assert.deepEqual(texts(`select 1;\n${body};\nselect 2`, 'mariadb'), ['select 1', body, 'select 2']));
+}
+
 test('splitStatements() tells the line of each statement, and its first words', () => {
   const statements = splitStatements('-- one\n\ncreate\n  TABLE "x" t (a);\n\n  select 1; insert\ninto t values (1)', 'sqlite');
   assert.deepEqual(statements.map(({ line, words }) => [line, words]), [[3, ['create', 'table', 't', 'a']], [6, ['select']], [6, ['insert', 'into', 't', 'values']]]);
