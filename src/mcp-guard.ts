@@ -5,7 +5,8 @@
  *   Host     one of `hosts`; those of TrustedHostMiddleware where there is one; else localhost and the loopback addresses
  *   Origin   none, its own, or one of `origins`; outside production also pages of this machine where the host is this machine
  *
- * Anything else is 403. On a 401 it tells clients where the endpoint's authorization is described (RFC 9728 §5.1).
+ * Anything else is 403. With each challenge for a token, of a 401 as of a 403 for want of a scope, it tells clients where the endpoint's
+ * authorization is described (RFC 9728 §5.1; 2025-11-25, authorization).
  */
 import { failure, INVALID_REQUEST, RpcError } from './mcp-messages.ts';
 import { NEWEST } from './mcp-versions.ts';
@@ -56,7 +57,7 @@ export class McpGuard implements Middleware {
     const { origin } = req.headers;
     if (origin !== undefined && !await this.#allows(origin, name, req)) return this.#refuse(req, 'origin', 'Pages of this origin may not speak to this endpoint');
     const response = await next();
-    if (response.status === 401 && this.#metadataPath !== undefined) describe(response, `${req.scheme}://${req.host}${this.#metadataPath}`);
+    if ((response.status === 401 || response.status === 403) && this.#metadataPath !== undefined) describe(response, `${req.scheme}://${req.host}${this.#metadataPath}`);
     return response;
   }
 
@@ -77,10 +78,14 @@ export class McpGuard implements Middleware {
   }
 }
 
-/** Adds the place to each challenge for a bearer token. */
+/** A bearer challenge with its parameters, up to where that of another scheme begins (RFC 9110 §11.6.1). */
+const BEARER = /^bearer(?![^\s,])((?: +|, *)[^\s=,]+ *= *(?:"(?:[^"\\]|\\.)*"|[^\s",]+))*/i;
+
+/** Adds the place to the challenge for a bearer token. */
 function describe(response: HttpResponse, url: string): void {
-  const challenge = response.headers.get('www-authenticate');
-  if (challenge === undefined || !/^bearer\b/i.test(challenge)) return;
-  const hasParameters = /^bearer\s+\S/i.test(challenge);
-  response.headers.set('WWW-Authenticate', `${challenge}${hasParameters ? ',' : ''} resource_metadata="${url}"`);
+  const header = response.headers.get('www-authenticate') ?? '';
+  const bearer = BEARER.exec(header);
+  if (bearer === null) return;
+  const [challenge, parameter] = bearer;
+  response.headers.set('WWW-Authenticate', `${challenge}${parameter === undefined ? '' : ','} resource_metadata="${url}"${header.slice(challenge.length)}`);
 }

@@ -48,7 +48,7 @@ export interface McpMountOptions extends Omit<McpServerOptions, 'resources'> {
   readonly sessionSeconds?: number | undefined;
   /** Whose a session is: nobody else's requests may use it. Default: the subject of the claims among `deps`, else `Authorization` and what the client shows of the API keys, cookies and sessions that they ask for. */
   readonly principal?: ((context: Context) => string) | undefined;
-  /** Who issues tokens for the endpoint: adds the document of RFC 9728, and names it on each 401. */
+  /** Who issues tokens for the endpoint: adds the document of RFC 9728, and names it on each 401, and on a 403 for want of a scope. */
   readonly authorization?: { readonly servers: readonly string[]; readonly scopes?: readonly string[] | undefined } | undefined;
   /** How often a client may call the endpoint, in place of what the rate limit middleware says. A call counts for its route as well. */
   readonly rateLimit?: RouteRateLimit | false | undefined;

@@ -4,9 +4,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {
-  APIKeyAuth, BearerAuth, CSRFMiddleware, ConcurrencyLimitMiddleware, Depends, Field, RateLimitMiddleware, SessionMiddleware, Svc, TrustedHostMiddleware, createLogger, createToken, requireSession, sessionKey, str,
+  APIKeyAuth, BearerAuth, CSRFMiddleware, ConcurrencyLimitMiddleware, Depends, Field, RateLimitMiddleware, SessionMiddleware, Svc, TrustedHostMiddleware, createLogger, createToken, requireScopes, requireSession, sessionKey, str,
   toolProgress,
 } from 'svc';
+import { OAuthPlugin, OAuthProvider } from 'svc/oauth';
 import { ManualClock, TestClient } from 'svc/testing';
 import type { McpMountOptions, SvcOptions } from 'svc';
 import type { TestClientOptions } from 'svc/testing';
@@ -481,6 +482,19 @@ test('authorization: the document of RFC 9728 is there, and a 401 says where', a
   assert.deepEqual(await (await of.client.get('/.well-known/oauth-protected-resource/mcp')).json(), {
     resource: 'http://localhost/mcp', authorization_servers: ['https://login.example'], bearer_methods_supported: ['header'], scopes_supported: ['notes'],
   });
+});
+
+test('authorization: the place stands in the challenge for a bearer token, also where DPoP is offered beside it, and where a scope is missing', async (t) => {
+  const place = 'resource_metadata="http://localhost/.well-known/oauth-protected-resource/mcp"';
+  const provider = new OAuthProvider({ name: 'fake', clientId: 'c', clientSecret: 's', authorizeUrl: 'https://login.example/a', tokenUrl: 'https://login.example/t', userinfoUrl: 'https://login.example/u' });
+  const prepare = (app: Svc): void => void app.register(new OAuthPlugin({ provider, onUser: () => 'ada', dpop: 'optional' }));
+  const of = site(t, { deps: { me: Depends(BearerAuth()) }, authorization: { servers: ['https://login.example'] } }, { prepare });
+  const challengeOf = async (from: Site, headers: Record<string, string>): Promise<unknown> => (await post(from, initialize(), headers)).headers.get('www-authenticate');
+  assert.equal(await challengeOf(of, {}), `Bearer ${place}, DPoP algs="ES256 EdDSA RS256"`);
+  assert.equal(await challengeOf(of, { authorization: 'Bearer x' }), `Bearer error="invalid_token", ${place}, DPoP algs="ES256 EdDSA RS256"`);
+  const scoped = site(t, { deps: { me: Depends(requireScopes('notes')) }, authorization: { servers: ['https://login.example'] } });
+  const response = await post(scoped, initialize(), { authorization: `Bearer ${createToken('ada', SECRET)}` });
+  assert.deepEqual([response.status, response.headers.get('www-authenticate')], [403, `Bearer error="insufficient_scope", scope="notes", ${place}`]);
 });
 
 test('lists may be kept by everybody where nobody needs a token for them, else by each for himself; resources are where the document is', async (t) => {
