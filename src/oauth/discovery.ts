@@ -5,7 +5,7 @@
  * fetch that fails is tried again by the next who needs it. With every endpoint given, or with `metadata`, nothing is fetched.
  * Endpoints that a provider on a public address has named itself must be public too (server-side request forgery).
  */
-import { jsonObject } from './json-answer.ts';
+import { jsonObject, withoutNulls } from './json-answer.ts';
 import { readMetadata } from './provider-metadata.ts';
 import { ProviderFailure } from './provider-failure.ts';
 import type { Outbound } from './outbound.ts';
@@ -53,7 +53,7 @@ export class Discovery {
 
   async #discover(): Promise<Endpoints> {
     const answer = await this.#outbound.call({ method: 'GET', url: this.#settings.discoveryUrl! }); // needsDiscovery() means that there is one
-    const metadata = readMetadata(jsonObject('discovery', answer), { ...this.#settings, issuer: this.#settings.issuer! });
+    const metadata = readMetadata(withoutNulls(jsonObject('discovery', answer)), { ...this.#settings, issuer: this.#settings.issuer! });
     if (typeof metadata === 'string') throw new ProviderFailure('provider_error', `discovery_${metadata.replaceAll(' ', '_')}`);
     this.#endpoints = join(this.#settings, metadata, !answer.isPrivate);
     return this.#endpoints;

@@ -4,7 +4,7 @@
  *   kept 10 minutes; a key id that is not among them fetches again, at most once a minute; those who wait share one fetch
  */
 import { createPublicKey } from 'node:crypto';
-import { isObject, jsonObject } from './json-answer.ts';
+import { isObject, jsonObject, withoutNulls } from './json-answer.ts';
 import { ProviderFailure } from './provider-failure.ts';
 import type { JsonWebKey, KeyObject } from 'node:crypto';
 import type { Clock } from '../clock.ts';
@@ -48,7 +48,7 @@ export function readKeySet(entries: readonly unknown[]): KeySet {
     if (!isObject(entry)) continue;
     const { kid } = entry;
     if (typeof kid === 'string') (seen.has(kid) ? repeated : seen).add(kid);
-    const key = readKey(entry);
+    const key = readKey(withoutNulls(entry));
     if (key !== undefined) keys.push(key);
   }
   return { keys, repeated };

@@ -6,6 +6,7 @@ import { X509Certificate } from 'node:crypto';
 import { SvcError } from '../errors.ts';
 import { bool, given, int, oneOf, readOptions, text } from '../options.ts';
 import { isLoopback, problemOfUrl } from './addresses.ts';
+import { withoutNulls } from './json-answer.ts';
 import { readMetadata } from './provider-metadata.ts';
 import { standardUser, textOr } from './user-info.ts';
 import type { Outbound } from './outbound.ts';
@@ -187,6 +188,7 @@ function read(options: OAuthProviderOptions): ProviderSettings {
   const scopes = Object.freeze([...values.scopes ?? (issuer !== undefined ? ['openid', 'email', 'profile'] : [])]);
   const result: ProviderSettings = {
     ...values, issuer, scopes,
+    metadata: values.metadata === undefined ? undefined : withoutNulls(values.metadata),
     usesOpenId: scopes.includes('openid'),
     discoveryUrl: values.discoveryUrl ?? (issuer === undefined ? undefined : issuer.replace(/\/$/, '') + WELL_KNOWN),
     idTokenAlgorithms: [...values.idTokenAlgorithms ?? ['RS256']],

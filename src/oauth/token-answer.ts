@@ -1,7 +1,7 @@
 /**
  * The token endpoint's answer (RFC 6749 §5.1): checked member by member before anything is done with it.
  */
-import { isJson, isObject, jsonObject } from './json-answer.ts';
+import { isJson, isObject, jsonObject, withoutNulls } from './json-answer.ts';
 import { ProviderFailure, word } from './provider-failure.ts';
 import { textOr } from './user-info.ts';
 import type { OutboundAnswer } from './outbound.ts';
@@ -20,7 +20,7 @@ const MAX_TOKEN_CHARACTERS = 16_384;
 
 /** Reads the answer. An error is one whatever its status is: GitHub sends it with 200. @throws ProviderFailure `provider_error` */
 export function readTokenAnswer(answer: OutboundAnswer, { tokenAnswer, tokenTypes }: Pick<ProviderSettings, 'tokenAnswer' | 'tokenTypes'>): ProviderTokens {
-  const members = tokenAnswer === 'form' && answer.mediaType === 'application/x-www-form-urlencoded' ? formOf(answer) : jsonOf(answer);
+  const members = tokenAnswer === 'form' && answer.mediaType === 'application/x-www-form-urlencoded' ? formOf(answer) : withoutNulls(jsonOf(answer));
   if (members['error'] !== undefined) throw new ProviderFailure('provider_error', `token_error_${typeof members['error'] === 'string' ? word(members['error']) : 'odd'}`);
   const { access_token: accessToken, token_type: type, refresh_token: refreshToken, expires_in: expires, scope, id_token: idToken } = members;
   // Visible ASCII only (RFC 6750 §2.1): it is about to stand in a header.

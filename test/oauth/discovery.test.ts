@@ -99,6 +99,16 @@ test('Discovery asks once for all who wait, keeps what it found, and asks again 
   assert.equal(answers.length, 2);
 });
 
+test('Discovery takes a member that is null for one that is not there, in what it reads and in what it is given', async () => {
+  const document = { ...METADATA, userinfo_endpoint: null, token_endpoint_auth_methods_supported: null, authorization_response_iss_parameter_supported: null };
+  for (const { found } of [discovery(document, true), discovery(undefined, true, { metadata: document })]) {
+    const { userinfo, clientAuth, sendsIssuer } = await found.endpoints();
+    assert.deepEqual([userinfo, clientAuth, sendsIssuer], [undefined, 'basic', false]);
+  }
+  await assert.rejects(Promise.resolve(discovery({ ...METADATA, token_endpoint: null }, true).found.endpoints()), reason('discovery_without_endpoints'));
+  assert.throws(() => provider({ metadata: { ...METADATA, jwks_uri: null } }), { code: 'E_OAUTH_PROVIDER', message: /its keys are neither/ });
+});
+
 test('Discovery asks for the configured URL, only when an endpoint is missing', async () => {
   const { found, calls } = discovery(METADATA, true, { discoveryUrl: 'https://own.test/meta', clientAuth: 'basic' });
   await found.endpoints();

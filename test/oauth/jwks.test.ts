@@ -43,6 +43,11 @@ test('readKeySet() takes public members only, and reads no more than 64 entries'
   assert.equal(readKeySet(Array.from({ length: 100 }, () => ec)).keys.length, 64);
 });
 
+test('readKeySet() takes a member that is null for one that is not there', () => {
+  const { keys } = readKeySet([{ ...rsa, kid: null, alg: null, use: null, key_ops: null, x5c: null }]);
+  assert.deepEqual(keys.map(({ keyId, algorithms }) => ({ keyId, algorithms })), [{ keyId: undefined, algorithms: ['RS256', 'PS256'] }]);
+});
+
 test('I06: chooseKeys() takes the key with the id; without one all that fit; a repeated id fits none', () => {
   const set = readKeySet([{ ...rsa, kid: 'a' }, { ...rsa, kid: 'b' }, { ...ec, kid: 'c' }, { ...ec, kid: 'd', use: 'enc' }, { ...ed, kid: 'd' }]);
   const ids = (keyId: string | undefined, algorithm: 'RS256' | 'ES256' | 'EdDSA'): unknown => {

@@ -223,6 +223,13 @@ test('B13: identify() refuses an answer without a usable access_token, or of a t
   assert.equal((await plain(fake, { tokenTypes: ['n_a'] }).client.identify(RETURNED)).info.subject, 'ada');
 });
 
+test('identify() takes a member of the token answer that is null for one that is not there', async () => {
+  await using fake = await FakeProvider.start();
+  const { client } = plain(fake);
+  fake.failNext('token', { body: { access_token: 'at', token_type: 'bearer', error: null, error_description: null, id_token: null, refresh_token: null, expires_in: null, scope: null } });
+  assert.deepEqual((await client.identify(RETURNED)).tokens, { accessToken: 'at' });
+});
+
 test('B14: identify() refuses a token answer that is not JSON, and a form unless the provider is known for it', async () => {
   await using fake = await FakeProvider.start();
   const { client } = plain(fake);
