@@ -35,6 +35,8 @@ export interface IdTokenRules {
 export interface IdTokenKeys {
   current(): KeySet | Promise<KeySet>;
   again(): Promise<KeySet> | undefined;
+  /** For a token that its own key has not signed: the keys that have come in place of those at hand, if there may be any. */
+  renewed?(): Promise<KeySet> | undefined;
 }
 
 /** The claims of a verified id_token. */
@@ -65,9 +67,10 @@ const utf8 = new TextDecoder('utf-8', { ignoreBOM: true });
 /** Verifies, and gives the claims. @throws ProviderFailure `provider_error`, or what fetching keys throws */
 export async function verifyIdToken(token: string, rules: IdTokenRules, keys: IdTokenKeys): Promise<IdTokenClaims> {
   const parts = open(token, rules.algorithms);
-  if (!(await isSigned(parts, await keys.current()))) {
-    const fresh = await keys.again();
-    if (fresh === undefined || !(await isSigned(parts, fresh))) throw refused('signature');
+  const found = await signerAmong(parts, await keys.current());
+  if (found !== 'signed') {
+    const fresh = await (found === 'unknown' ? keys.again() : keys.renewed?.());
+    if (fresh === undefined || await signerAmong(parts, fresh) !== 'signed') throw refused('signature');
   }
   return check(parts, rules);
 }
@@ -101,15 +104,15 @@ function objectOf(bytes: Buffer): Record<string, unknown> {
   return object;
 }
 
-async function isSigned(parts: Parts, set: KeySet): Promise<boolean> {
+/** Whether one of the keys has signed; if not, whether a key by the token's name for it was among them. */
+async function signerAmong(parts: Parts, set: KeySet): Promise<'signed' | 'unknown' | 'other'> {
   const choice = chooseKeys(set, parts.keyId, parts.algorithm);
   if (choice.kind === 'ambiguous') throw refused('duplicate_kid');
-  if (choice.kind === 'unknown') return false;
+  if (choice.kind === 'unknown') return 'unknown';
   for (const each of choice.keys.slice(0, MAX_TRIED)) {
-    if ((each.issuer === undefined || isIssuerOf(each.issuer, parts.claims)) && await isSignedBy(parts, each)) return true;
+    if ((each.issuer === undefined || isIssuerOf(each.issuer, parts.claims)) && await isSignedBy(parts, each)) return 'signed';
   }
-  if (parts.keyId !== undefined) throw refused('signature'); // its key is known: another fetch would bring the same
-  return false;
+  return parts.keyId === undefined ? 'unknown' : 'other';
 }
 
 /** A key of one tenant signs for that tenant alone; the template stands for all. */

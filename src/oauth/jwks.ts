@@ -1,7 +1,7 @@
 /**
  * The keys of a provider (RFC 7517): which of them may verify an id_token, and when they are fetched.
  *
- *   kept 10 minutes; a key id that is not among them fetches again, at most once a minute; those who wait share one fetch
+ *   kept 10 minutes; a token that none of them fits fetches again, at most once a minute; those who wait share one fetch
  */
 import { createPublicKey } from 'node:crypto';
 import { isObject, jsonObject, withoutNulls } from './json-answer.ts';
@@ -93,6 +93,11 @@ export class KeySource {
     if (nowMs < this.#unknownMs + UNKNOWN_KEY_MS) return undefined;
     this.#unknownMs = nowMs;
     return this.#fetch(target);
+  }
+
+  /** As `again`, for a token that its own key has not signed: by now another one may have that name. Not where the keys are from within a minute. */
+  renewed(target: Target | undefined): Promise<KeySet> | undefined {
+    return this.#clock.monotonicMs() < this.#fetchedMs + UNKNOWN_KEY_MS ? undefined : this.again(target);
   }
 
   #fetch(target: Target | undefined): Promise<KeySet> {

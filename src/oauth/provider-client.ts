@@ -201,7 +201,7 @@ export class ProviderClient {
     if (idToken === undefined) throw new ProviderFailure('provider_error', 'id_token_missing');
     const nowSeconds = Math.floor(this.#parts.clock.nowMs() / 1000);
     const rules = { issuer: issuer!, tenants, clientId, algorithms, nonce, accessToken, maxAgeSeconds: fixedSeconds ?? maxAgeSeconds, leewaySeconds, nowSeconds }; // OpenID Connect without an issuer is refused by the constructor
-    return verifyIdToken(idToken, rules, { current: () => this.#keys.current(keys), again: () => this.#keys.again(keys) });
+    return verifyIdToken(idToken, rules, { current: () => this.#keys.current(keys), again: () => this.#keys.again(keys), renewed: () => this.#keys.renewed(keys) });
   }
 
   /** The user info over the claims. They must speak of the same user (OpenID Connect Core §5.3.2). */

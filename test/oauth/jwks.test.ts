@@ -101,6 +101,23 @@ test('N08: KeySource fetches once a minute at most for unknown key ids, be they 
   }
 });
 
+test('N08: KeySource fetches again for a token that its own key has not signed once the keys are a minute old, and then once a minute', async () => {
+  await using fake = await FakeProvider.start();
+  const { keys, clock, target } = source(fake);
+  await keys.current(target);
+  await clock.advance(59_999);
+  assert.equal(keys.renewed(target), undefined);
+  await clock.advance(1);
+  const [one, other] = [keys.renewed(target), keys.renewed(target)];
+  assert.equal(await one, await other);
+  for (let index = 0; index < 1_000; index++) assert.equal(keys.renewed(target), undefined);
+  assert.equal(fake.count(), 2);
+  await clock.advance(60_000);
+  await keys.again(target); // which is the one of this minute
+  assert.equal(keys.renewed(target), undefined);
+  assert.equal(fake.count(), 3);
+});
+
 test('KeySource fails when there is no answer, no set or no URL, keeps nothing of it, and tries again', async () => {
   await using fake = await FakeProvider.start();
   const { keys, target } = source(fake);

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { randomBytes } from 'node:crypto';
+import { generateKeyPairSync, randomBytes } from 'node:crypto';
 import { test } from 'node:test';
 import { inspect } from 'node:util';
 import { ManualClock } from '../../src/manual-clock.ts';
@@ -385,6 +385,29 @@ test('N08: identify() fetches keys once for many logins, and again for a key id 
   signedWith('unknown');
   await refused(client, 'id_token_signature');
   assert.equal(fake.count('jwks'), 3);
+});
+
+test('N08: identify() takes the key that the provider has put in place of another under one id, once those at hand are a minute old', async () => {
+  await using fake = await FakeProvider.start();
+  const { client, clock } = openId(fake);
+  const before = jwk(generateKeyPairSync('rsa', { modulusLength: 2_048 }).publicKey, { kid: 'rsa' });
+  const now = fake.keys;
+  fake.keys = [before];
+  await refused(client, 'id_token_signature');
+  fake.keys = now;
+  await refused(client, 'id_token_signature');
+  assert.equal(fake.count('jwks'), 1);
+  await clock.advance(60_000);
+  assert.equal((await client.identify(RETURNED)).info.subject, 'ada');
+  await client.identify(RETURNED);
+  assert.equal(fake.count('jwks'), 2);
+  fake.keys = [before];
+  await clock.advance(59_999);
+  for (let index = 0; index < 20; index++) {
+    fake.failNext('token', { body: { access_token: 'at', token_type: 'bearer', id_token: `${fake.idToken().slice(0, -4)}AAAA` } });
+    await refused(client, 'id_token_signature');
+  }
+  assert.equal(fake.count('jwks'), 2);
 });
 
 test('B22: identify() passes subject, e-mail or null, whether it is verified, name, picture and raw', async () => {
