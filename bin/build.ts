@@ -476,6 +476,9 @@ function partText(part: Part, partOf: ReadonlyMap<string, Part>, edges: Edges): 
   return `${[...imports, ...builtins.lines, ...loader, ...later, ...bodies, ...end].join('\n')}\n`;
 }
 
+/** Where a file is. Bundlers that make CommonJS of it leave `import.meta` empty, and what they have made has `__filename`. */
+const OWN_URL = "(import.meta.url ?? process.getBuiltinModule('node:url').pathToFileURL(__filename).href)";
+
 /**
  * What is in core.js to load others. `$class` makes a class that is another one from when one is made: the prototype that it has had
  * from the start, and others may have extended, then stands before that of the other one. Whoever has both, inside of the file and
@@ -508,8 +511,8 @@ const $later = (name, known = $given[name]) => {
 let all = $loaded.get(name);
 if (all === undefined) {
 const file = \`./\${name}.cjs\`;
-const { url } = import.meta;
-$loaded.set(name, all = (known ?? $read(() => process.getBuiltinModule('node:module').createRequire(url)(file)))($core, $later, $class, url === undefined ? '' : new URL(file, url).href));
+const url = ${OWN_URL};
+$loaded.set(name, all = (known ?? $read(() => process.getBuiltinModule('node:module').createRequire(url)(file)))($core, $later, $class, new URL(file, url).href));
 }
 return all;
 };
@@ -611,9 +614,14 @@ function moduleText(each: Module, part: Part, builtins: Builtins, edges: Edges, 
   return `// ${path.replace(/\.js$/, '.ts')}\nconst ${idOf(path)} = (() => {\n${[...lines, placed(each, part), `return { ${offered.join(', ')} };`].filter((line) => line !== '').join('\n')}\n})();`;
 }
 
+/** Other words in the place of some, but for those that are in texts: these are for people. */
+function replaced(body: string, mask: string, words: RegExp, by: string): string {
+  return [...mask.matchAll(words)].reduceRight((text, { 0: { length }, index }) => text.slice(0, index) + by + text.slice(index + length), body);
+}
+
 /** What a module says of its own place, as seen from where it now is. */
 function placed({ path, body, mask }: Module, part: Part): string {
-  if (posix.dirname(path) === posix.dirname(part.path)) return part.kind === 'later' ? body.replace(/\bimport\.meta\.url\b/g, '$url') : body;
+  if (posix.dirname(path) === posix.dirname(part.path)) return replaced(body, mask, /\bimport\.meta\.url\b/g, part.kind === 'later' ? '$url' : OWN_URL);
   if (/\bimport\.meta\b/.test(mask)) fail(`${path} asks where it is, and will be in ${part.path}`);
   return body.replace(/\bimport\('(\.[^']+)'\)/g, (_all, specifier: string) => `import('${relative(part.path, posix.join(posix.dirname(path), specifier))}')`);
 }

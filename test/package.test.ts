@@ -187,7 +187,7 @@ function typeCheck(t: TestContext, compiler: string, options: object): void {
   assert.equal(status, 0, `${JSON.stringify(options)}\n${stdout}${stderr}`);
 }
 
-test('a program that a bundler has put into one file, or into several, runs without the package', async (t) => {
+test('a program that a bundler has put into one file, or into several, of either kind, runs without the package', async (t) => {
   const tools = scratch(t, 'esbuild', { esbuild: '^0.25.0' });
   if (tools === undefined) return;
   write(consumer, { 'one-file.js': `
@@ -196,20 +196,28 @@ import { openDatabase } from 'svc/db';
 import { OAuthPlugin } from 'svc/oauth';
 import { TestClient } from 'svc/testing';
 class Note extends Schema { text = Field(str); }
-const app = new Svc();
-app.post('/notes', { body: Note, public: true }, ({ body }) => body);
-const client = new TestClient(app);
-const answer = await client.post('/notes', { json: { text: 'kept' } });
-await using db = await openDatabase('sqlite::memory:');
-console.log(JSON.stringify([answer.status, await answer.json(), Object.keys(app.openapi().paths), await db.scalar('select 7'), typeof OAuthPlugin]));
+async function main() {
+  const app = new Svc();
+  app.post('/notes', { body: Note, public: true }, ({ body }) => body);
+  const client = new TestClient(app);
+  const answer = await client.post('/notes', { json: { text: 'kept' } });
+  const db = await openDatabase('sqlite::memory:');
+  const twice = new Svc();
+  for (let times = 0; times < 2; times += 1) twice.get('/', () => 'same');
+  const found = twice.check().findings.map(({ rule }) => rule).filter((rule) => rule.startsWith('SVC1'));
+  console.log(JSON.stringify([answer.status, await answer.json(), Object.keys(app.openapi().paths), await db.scalar('select 7'), typeof OAuthPlugin, found]));
+  await db.close();
+}
+void main();
 ` });
-  for (const how of [['--minify'], ['--splitting', '--minify']]) {
+  for (const [format, ...how] of [['esm', '--minify'], ['esm', '--splitting', '--minify'], ['cjs']]) {
     const elsewhere = folder(t);
-    const bundled = await run(join(tools, 'node_modules/.bin/esbuild'), ['program=one-file.js', '--bundle', '--platform=node', '--format=esm', ...how, `--outdir=${elsewhere}`, '--out-extension:.js=.mjs'], { cwd: consumer });
+    const extension = format === 'esm' ? 'mjs' : 'cjs';
+    const bundled = await run(join(tools, 'node_modules/.bin/esbuild'), ['program=one-file.js', '--bundle', '--platform=node', `--format=${format}`, ...how, `--outdir=${elsewhere}`, `--out-extension:.js=.${extension}`], { cwd: consumer });
     assert.equal(bundled.status, 0, bundled.stderr);
     assert.doesNotMatch(bundled.stderr, /warning/i);
-    const { status, stdout, stderr } = await run(process.execPath, ['program.mjs'], { cwd: elsewhere });
+    const { status, stdout, stderr } = await run(process.execPath, [`program.${extension}`], { cwd: elsewhere });
     assert.equal(status, 0, stderr);
-    assert.deepEqual(JSON.parse(stdout.trim().split('\n').at(-1)!), [200, { text: 'kept' }, ['/notes'], 7, 'function']);
+    assert.deepEqual(JSON.parse(stdout.trim().split('\n').at(-1)!), [200, { text: 'kept' }, ['/notes'], 7, 'function', ['SVC101']]);
   }
 });

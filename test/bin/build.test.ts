@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { before, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { bare, masked } from '../../bin/build.ts';
+import { FAULTS } from '../../src/faults.ts';
 import { ROOT, build } from '../support/build.ts';
 
 before(build);
@@ -77,6 +78,12 @@ test('every entry point that is joined offers what the module of it does, by the
   for (const entry of ['index.js', 'db/index.js', 'oauth/index.js', 'testing.js', 'cli.js', 'db/postgres.js', 'db/mysql.js', 'http/tls.js', 'workers.js']) {
     assert.deepEqual(await exportsOf('dist', entry), (await exportsOf('.build', entry)).sort(), entry);
   }
+});
+
+test('what people are told is joined as it was written, also where it names what the joined file has other words for', async () => {
+  const { SvcError } = await import(pathToFileURL(join(ROOT, 'dist/index.js')).href) as typeof import('svc');
+  assert.equal(new SvcError('E_STATIC_DIRECTORY', ['public', 'it is a file']).remedy, FAULTS.E_STATIC_DIRECTORY.remedy);
+  assert.match(FAULTS.E_STATIC_DIRECTORY.remedy, /\bimport\.meta\.url\b/);
 });
 
 /** What a class of the package must do before one is made of it, and after: a program that prints nothing. */
