@@ -110,19 +110,16 @@ export class Migrator {
     return readMigrations(this.#sources, this.#database.dialect);
   }
 
-  /** Takes one step after the other on one connection, until there is none to take. */
+  /** Takes one step after the other until there is none to take. What one has set, where it has gone to, does not last: the next has a session of its own. */
   async #repeat(signal: AbortSignal | undefined, step: (connection: Connection, limit: Limit) => Promise<MigrationDone | undefined> | undefined): Promise<MigrationDone[]> {
     const done: MigrationDone[] = [];
-    await this.#database.run('transaction', async (connection) => {
-      for (;;) {
-        signal?.throwIfAborted();
-        const next = await step(connection, limitOf({ signal, timeoutMs: this.#lockMs }, 0, this.#clock)!); // with a time there is a limit
-        if (next === undefined) return;
-        done.push(next);
-        this.#onDone?.(next);
-      }
-    }, { signal });
-    return done;
+    for (;;) {
+      signal?.throwIfAborted();
+      const next = await this.#database.run('transaction', (connection) => step(connection, limitOf({ signal, timeoutMs: this.#lockMs }, 0, this.#clock)!), { signal }); // with a time there is a limit
+      if (next === undefined) return done;
+      done.push(next);
+      this.#onDone?.(next);
+    }
   }
 
   /** Does what is to be done next, if anything is. Looks again where somebody else was faster, or still runs one. */
@@ -154,20 +151,24 @@ export class Migrator {
     const { dialect } = this.#database;
     const note = (isFinished: boolean): Awaitable<unknown> => this.#note(connection, migration, direction, isFinished);
     const isStill = (rows: readonly Applied[]): boolean => !rows.some((row) => row.applied_at === null) && choose(rows)?.migration === migration; // one that somebody has begun meanwhile is waited for
-    const path = dialect === 'postgres' ? await connection.scalar("select pg_catalog.current_setting('search_path')", [], limit) : undefined;
+    let home: string | null = null;
+    const begin = async (): Promise<void> => { home = await homeOf(connection, dialect); };
     const end = async (): Promise<void> => {
-      if (path !== undefined) await connection.execute("select pg_catalog.set_config('search_path', ?, false)", [path as string], undefined); // pg_dump empties it, and then nobody finds the notes, nor the next migration its tables
+      await goHome(connection, dialect, home);
       if (!script.hasForeignKeys && dialect === 'sqlite') await checkForeignKeys(connection, script);
       await note(true);
     };
     if (isUndoneTogether(dialect, script)) {
       return withoutForeignKeys(connection, dialect, script, () => locked(connection, dialect, limit, true, isStill, async () => {
+        await begin();
         for (const statement of script.statements) await runStatement(connection, script, statement);
         await end();
       }));
     }
     const bare = async (): Promise<void> => {
+      await begin();
       await this.#runBare(connection, task, direction);
+      if (commitsByItself(dialect)) await connection.script('set autocommit = 1', undefined); // where it was 0 this commits: or rows and note would be undone when the connection ends
       await end();
     };
     if (commitsByItself(dialect)) return locked(connection, dialect, limit, false, isStill, async () => { await note(false); await bare(); });
@@ -204,11 +205,24 @@ export class Migrator {
 
 // ── on a connection ──
 
-/** SQLite changes this outside transactions only. */
+/** Where names without a schema are looked for: the search path of PostgreSQL, the database of MySQL. */
+async function homeOf(connection: Connection, dialect: Dialect): Promise<string | null> {
+  if (dialect === 'sqlite') return null;
+  return await connection.scalar(dialect === 'postgres' ? "select pg_catalog.current_setting('search_path')" : 'select database()', [], undefined) as string | null; // text, or no database
+}
+
+/** pg_dump empties the path, mysqldump uses other databases: then nobody finds the notes. */
+async function goHome(connection: Connection, dialect: Dialect, home: string | null): Promise<void> {
+  if (home === null || home === await homeOf(connection, dialect)) return; // a pooler's session, which others have too, keeps what it has by default
+  if (dialect === 'postgres') await connection.execute("select pg_catalog.set_config('search_path', ?, false)", [home], undefined);
+  else await connection.script(`use \`${home.replaceAll('`', '``')}\``, undefined);
+}
+
+/** SQLite changes this outside transactions only, where a script may do so too; they are as before when it has ended. */
 async function withoutForeignKeys(connection: Connection, dialect: Dialect, { hasForeignKeys }: Script, work: () => Promise<boolean>): Promise<boolean> {
-  if (hasForeignKeys || dialect !== 'sqlite') return work();
+  if (dialect !== 'sqlite') return work();
   const before = await connection.scalar('pragma foreign_keys', [], undefined);
-  await connection.script('pragma foreign_keys = off', undefined);
+  if (!hasForeignKeys) await connection.script('pragma foreign_keys = off', undefined);
   try {
     return await work();
   } finally {

@@ -240,6 +240,12 @@ for (const [what, directives] of [['below a block comment', '/* Copyright of us 
   });
 }
 
+test('Migrator without a transaction has foreign keys checked again behind a migration that leaves them off', async (t) => {
+  const { db, migrator } = await open(t, { '0001_a.up.sql': '-- svc: no-transaction\npragma foreign_keys = off;\ncreate table owners (id integer primary key);\ncreate table notes (owner integer references owners (id));' });
+  await migrator.up();
+  await assert.rejects(db.execute('insert into notes values (9)'), { code: 'foreign_key' });
+});
+
 test('Migrator with no-foreign-keys and without a transaction is unfinished where rows would refer to what is not there', async (t) => {
   const { db, migrator } = await open(t, {
     '0001_a.up.sql': 'create table owners (id integer primary key);\ncreate table notes (id integer primary key, owner integer references owners (id));\ninsert into owners values (1);\ninsert into notes values (10, 1);',

@@ -316,6 +316,26 @@ for (const [name, engine] of [['MariaDB', 'mariadb'], ['MySQL', 'mysql']] as con
     await assert.rejects(migrate(db, { '0001_dump.up.sql': "/*!40014 SET FOREIGN_KEY_CHECKS=0 */;\n/*!40101 SET SQL_MODE='' */;\nselect nonsense;" }), (error) => fault('E_MIGRATION_FAILED')(error) && /line 3/.test((error as Error).message));
     assert.deepEqual(await settings(), before);
   }, one);
+
+  on('what a migration sets holds for no other, as if they ran on different days', async (db) => {
+    await assert.rejects(migrate(db, {
+      '0001_a.up.sql': "set foreign_key_checks = 0, sql_mode = '';\ncreate table owner (id integer primary key);",
+      '0002_b.up.sql': 'create table owned (parent integer, foreign key (parent) references owner (id));\ninsert into owned values (5);',
+    }), { code: 'E_MIGRATION_FAILED', message: /0002_b\.up\.sql: in line 2/ });
+  }, one);
+
+  on('a migration that turns autocommit off is committed and noted', async (db) => {
+    const file = { '0001_a.up.sql': 'set autocommit = 0;\ncreate table kept (id integer);\ninsert into kept values (1);' };
+    await migrate(db, file);
+    assert.equal(await db.scalar('select count(*) from kept'), 1);
+    assert.deepEqual(await migrate(db, file), []);
+  }, one);
+
+  on('a migration that uses another database is noted in its own, and the next one runs there', async (db) => {
+    const files = { '0001_a.up.sql': 'create table here (id integer);\nuse information_schema;', '0002_b.up.sql': 'insert into here values (1);' };
+    assert.equal((await migrate(db, files) as unknown[]).length, 2);
+    assert.equal(await db.scalar('select count(*) from here'), 1);
+  }, one);
 }
 
 async function migrate(db: Database, files: Readonly<Record<string, string>>, lockSeconds = 2): Promise<unknown> {

@@ -192,6 +192,14 @@ test('what a migration on PostgreSQL sets stays with no connection, whether it f
   assert.equal((await new Migrator(db, { directory: folder(t, { '0001_a.up.sql': set }) }, { lockSeconds: 1 }).status())[0]?.state, 'applied');
 });
 
+test('what a migration on PostgreSQL sets holds for no other, as if they ran on different days', async (t) => {
+  const db = await postgresDatabase(t, { pool: { max: 1 } });
+  if (db === undefined) return;
+  const directory = folder(t, { '0001_a.up.sql': "set statement_timeout = '1ms';\ncreate temporary table note (id integer);", '0002_b.up.sql': 'create table note (id integer);\nselect pg_sleep(0.05);' });
+  assert.equal((await new Migrator(db, { directory }).up()).length, 2);
+  assert.equal(await db.scalar('select count(*) from note'), 0);
+});
+
 test('a migration on PostgreSQL that puts a schema with a set_config() of its own before pg_catalog changes the path for no other', async (t) => {
   const db = await postgresDatabase(t, { pool: { max: 1 } });
   if (db === undefined) return;
