@@ -74,7 +74,7 @@ function lineOf(values: Params, oids: readonly number[], types: PostgresTypes, r
   let line = '';
   for (let index = 0; index < oids.length; index++) {
     const value: unknown = values[index];
-    const text = typeof value === 'number' && Number.isInteger(value) ? String(value) : textOf(value, index, oids[index]!, types, row);
+    const text = typeof value === 'number' && Number.isInteger(value) && !Object.is(value, -0) ? String(value) : textOf(value, index, oids[index]!, types, row);
     const escaped = text === null ? '\\N' : typeof value !== 'number' && SPECIAL.test(text) ? text.replace(/[\\\n\r\t]/g, (character) => ESCAPES[character]!) : text; // each has one
     line += index === 0 ? escaped : `\t${escaped}`;
   }

@@ -210,6 +210,15 @@ withPostgres('executeMany() of statements that answer much does not hang', async
   assert.equal(await connection.executeMany('select repeat(\'x\', ?)', Array.from({ length: 3_000 }, () => [20_000]), undefined), 0);
 });
 
+for (const count of [63, 64]) {
+  withPostgres(`insertMany() of ${count} rows keeps the sign of a zero`, async (t) => {
+    const connection = await connected(t);
+    await connection.script('create temporary table zero (v double precision)', undefined);
+    await connection.insertMany('zero', ['v'], Array.from({ length: count }, () => [-0]), undefined);
+    assert.equal(Object.is(await connection.scalar('select v from zero limit 1', [], undefined), -0), true);
+  });
+}
+
 withPostgres('insertMany() inserts all rows or none, however many, and what INSERT would refuse is refused', async (t) => {
   const connection = await connected(t);
   await connection.script(`create temp table "odd ""table" (id int primary key, "te xt" text default 'd', at timestamptz, list text[], doc jsonb, raw bytea, n float8, big int8, day date, yes bool);
