@@ -4,6 +4,7 @@
  *   2xx JSON            its text, and as `structuredContent` where the version has it
  *   2xx text, picture   as what it is; any other type is an embedded resource in base64
  *   4xx, 5xx            `isError`: a summary that a model can act on, then the problem document
+ *   no JSON             `isError` of a tool that has an output schema: clients throw away other results that do not fit it
  */
 import { STATUS_CODES } from 'node:http';
 import { CONTENT_TYPE } from './mcp-content.ts';
@@ -35,8 +36,8 @@ export async function resultOf(response: Response, tool: PlannedTool, dialect: D
   const bytes = await readBody(response, maxBytes);
   if (bytes === undefined) return { ...failed(`The answer is larger than ${maxBytes} bytes: ask for less of it`), _meta: meta };
   if (response.status >= 400) return { ...refusal(response, type, bytes, tool), _meta: meta };
-  if (type === CONTENT_TYPE) return { ...ownContent(bytes, dialect), _meta: meta };
-  return { ...plain(response, type, bytes, tool, dialect), _meta: meta };
+  const result = type === CONTENT_TYPE ? ownContent(bytes, dialect) : plain(response, type, bytes, tool, dialect);
+  return { ...result, ...result.structuredContent === undefined && tool.output.schema(dialect) !== undefined ? { isError: true } : {}, _meta: meta };
 }
 
 /** The result of a call that no request could be made of. */

@@ -223,6 +223,21 @@ test('mcpCall(): answers of every kind are content of their kind', async (t) => 
   assert.match(textOf(await app.mcpCall('get_file')), /^\/\*\*\n \* Routes as tools/);
 });
 
+test('mcpCall(): a result without the structure that the tool has a schema for is an error, since clients throw away others (2025-06-18, tools)', async (t) => {
+  const { app } = make(t);
+  app.get('/moved', { response: User }, () => new Response(null, { status: 303, headers: { location: '/there' } })).get('/gone', { response: User }, () => new Response(null, { status: 204 }))
+    .get('/own', { response: User }, () => new ToolContent([{ type: 'text', text: 'a' }])).get('/list', { response: list(int) }, () => []).get('/free', () => new Response(null, { status: 303, headers: { location: '/there' } }));
+  const said = async (name: string): Promise<unknown[]> => {
+    const result = await app.mcpCall(name);
+    return [textOf(result), result.isError];
+  };
+  assert.deepEqual(await said('get_moved'), ['303 See Other: /there', true]);
+  assert.deepEqual(await said('get_gone'), ['204 No Content', true]);
+  assert.deepEqual(await said('get_own'), ['a', true]);
+  assert.deepEqual(await said('get_list'), ['[]', undefined]);
+  assert.deepEqual(await said('get_free'), ['303 See Other: /there', undefined]);
+});
+
 test('mcpCall(): an answer without end, one that is too large and one that breaks off are errors', async (t) => {
   const { app } = make(t);
   let isEnded = false;
