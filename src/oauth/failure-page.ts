@@ -24,19 +24,31 @@ const WANTS_HTML = /(?:^|,)\s*text\/html\s*(?!;\s*q=0(?:\.0*)?\s*(?:,|$))(?:[;,]
 export class FailurePages {
   readonly #routes: RegExp;
   readonly #errorPath: string | undefined;
+  readonly #redirectUris: readonly string[];
 
-  /** `errorPath`: a local path in place of the page. It gets `error` and `request_id` added to its query. */
-  constructor(prefix: string, errorPath: string | undefined) {
+  /** `errorPath`: a local path in place of the page. It gets `error` and `request_id` added to its query. `redirectUris`: those that are allowed. */
+  constructor(prefix: string, errorPath: string | undefined, redirectUris: readonly string[]) {
     this.#routes = new RegExp(`^${prefix}(?:/[^/]+)?/(?:login|callback)$`);
     this.#errorPath = errorPath;
+    this.#redirectUris = redirectUris;
   }
 
   /** Makes a refusal one for people, if a person has asked. */
   show(response: HttpResponse, req: HttpRequest): void {
     if (req.route === undefined || !this.#routes.test(req.path) || !WANTS_HTML.test(req.headers['accept'] ?? '')) return;
     const failure = JSON.parse(response.body as string) as Failure; // answers.ts has just made it
-    if (this.#errorPath === undefined) showPage(response, failure, req.path);
+    if (this.#errorPath === undefined) showPage(response, failure, this.#loginOf(req));
     else redirect(response, failure, this.#errorPath);
+  }
+
+  /** Where this login can be begun again; undefined when it cannot be told. Of several redirect URIs a login has to name one: that whose path this is. */
+  #loginOf({ path, host }: HttpRequest): string | undefined {
+    const login = path.replace(/callback$/, 'login');
+    if (this.#redirectUris.length <= 1) return login;
+    const callback = path.replace(/login$/, 'callback');
+    const own = this.#redirectUris.filter((uri) => URL.parse(uri)?.pathname === callback);
+    const uri = own.length === 1 ? own[0] : own.find((one) => URL.parse(one)?.host === host);
+    return uri === undefined ? undefined : `${login}?${new URLSearchParams({ redirect_uri: uri })}`;
   }
 }
 
@@ -49,8 +61,7 @@ function redirect(response: HttpResponse, { error, request_id: id }: Failure, er
   response.headers.set('Location', `${beforeHash}${beforeHash.includes('?') ? '&' : '?'}${query}${fragment === undefined ? '' : `#${fragment}`}`);
 }
 
-function showPage(response: HttpResponse, { error, error_description: text, request_id: id }: Failure, path: string): void {
-  const again = path.replace(/callback$/, 'login');
+function showPage(response: HttpResponse, { error, error_description: text, request_id: id }: Failure, again: string | undefined): void {
   response.headers.set('Content-Type', 'text/html; charset=utf-8');
   response.headers.set('Content-Security-Policy', POLICY);
   response.headers.set('X-Content-Type-Options', 'nosniff');
@@ -66,7 +77,7 @@ function showPage(response: HttpResponse, { error, error_description: text, requ
 <main>
 <h1>You are not logged in</h1>
 <p>${escaped(text)}.</p>
-<p><a href="${escaped(again)}">Log in again</a>, or go to the <a href="/">start page</a>.</p>
+<p>${again === undefined ? 'Go' : `<a href="${escaped(again)}">Log in again</a>, or go`} to the <a href="/">start page</a>.</p>
 <p><small>${escaped(error)}, request ${escaped(id)}</small></p>
 </main>
 </body>

@@ -129,7 +129,7 @@ export class OAuthPlugin implements Plugin {
   register(host: Host): void {
     const parts = this.#registered = this.#assemble(host);
     const { endpoints, connected } = parts;
-    host.use(new OAuthAnswers(PREFIX, this.#options.mode === 'cookie' ? new FailurePages(PREFIX, this.#options.errorPath) : undefined), 'outside');
+    host.use(new OAuthAnswers(PREFIX, this.#options.mode === 'cookie' ? new FailurePages(PREFIX, this.#options.errorPath, this.#options.allowedRedirectUris) : undefined), 'outside');
     const route = (path: string, methods: readonly ('GET' | 'POST')[], run: (req: HttpRequest) => Awaitable<HttpResponse>): void => {
       for (const method of methods) {
         const { meta, ...texts } = describeEndpoint(path.slice(path.lastIndexOf('/') + 1) as EndpointName, method, this.#options); // each ends in its name

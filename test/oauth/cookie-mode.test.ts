@@ -307,6 +307,20 @@ test('A login that fails shows people a page with what to do, and programs JSON'
   assert.deepEqual([mistaken.status, /<script|evil/.test(await mistaken.text())], [400, false]);
 });
 
+test('The page of a login that fails leads to one that can be begun, where there are several redirect URIs, too', async () => {
+  const uris = ['https://app.example/oauth/one/callback', 'https://app.example/oauth/two/callback', 'https://other.example/oauth/two/callback', 'https://app.example/elsewhere'];
+  await using site = await open({ names: ['one', 'two'], plugin: { allowedRedirectUris: uris } });
+  const linkOn = async (path: string, query: Record<string, string> = {}): Promise<string | undefined> => /href="([^"]+)">Log in again/.exec(await (await site.client.get(path, { query, headers: BROWSER })).text())?.[1];
+  for (const [name, uri] of [['one', uris[0]], ['two', uris[1]]] as const) {
+    for (const path of [`/oauth/${name}/callback`, `/oauth/${name}/login`]) {
+      const link = await linkOn(path, { error: 'access_denied', state: 'x' });
+      assert.equal(link, `/oauth/${name}/login?${new URLSearchParams({ redirect_uri: uri! })}`);
+      assert.equal((await site.client.get(link)).status, 302);
+    }
+  }
+  assert.equal(await linkOn('/oauth/callback', { error: 'access_denied', state: 'x' }), undefined);
+});
+
 test('With errorPath a login that fails leads there, whatever has failed', async () => {
   await using site = await open({ env: 'test', plugin: { errorPath: '/sorry?from=login#top', onUser: () => { throw new Error('a mistake'); }, limits: { login: 2 } } });
   const { state } = await site.begin();
