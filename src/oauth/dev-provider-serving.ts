@@ -12,7 +12,7 @@ export type Handle = (request: DevRequest) => Promise<DevResponse>;
 
 const MAX_BODY_BYTES = 65_536;
 /** It looks after itself: whoever logs in has no token yet, and its pages bring their own policy. */
-const SPEC = { public: 'It stands in for a provider that people log in at', mcp: false, rateLimit: false, meta: { csrf: false, docs: false }, summary: 'The identity provider of development' } as const;
+const SPEC = { public: 'It stands in for a provider that people log in at', mcp: false, rateLimit: false, meta: { csrf: false, docs: false, idempotency: false }, summary: 'The identity provider of development' } as const;
 
 /** Answers a request of node:http. */
 export async function serve(request: IncomingMessage, response: ServerResponse, handle: Handle): Promise<void> {

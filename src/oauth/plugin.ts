@@ -62,7 +62,7 @@ const HOLD_MS = 25;
 const SAFE_METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS']);
 const CLEAN_UP_MS = 600_000;
 const CLEAN_UP_BATCH = 1_000;
-const ROUTE = { public: 'people log in here', mcp: false, tags: ['oauth'], meta: { csrf: false, rateLimit: 'own' } } as const; // they look at where a request comes from themselves
+const ROUTE = { public: 'people log in here', mcp: false, tags: ['oauth'], meta: { csrf: false, idempotency: false, rateLimit: 'own' } } as const; // they look at where a request comes from, and whether it comes again, themselves
 
 /** Login through identity providers; see the README of this folder. */
 export class OAuthPlugin implements Plugin {

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { test } from 'node:test';
-import { BearerAuth, CSRFMiddleware, Depends, SessionMiddleware, Svc } from 'svc';
+import { BearerAuth, CSRFMiddleware, Depends, IdempotencyMiddleware, SessionMiddleware, Svc } from 'svc';
 import { OAuthPlugin, currentUser } from 'svc/oauth';
 import { TestClient } from 'svc/testing';
 import { SvcError } from '../../src/errors.ts';
@@ -365,6 +365,9 @@ test('DevProvider mounted is refused in production by svc check, takes no large 
   assert.equal((await client.get('/_dev/provider/nothing')).status, 404);
   const first = await presses(client, 'ada');
   assert.equal(first.status, 303);
+  const { app: strict } = mounted(['/oauth/callback']);
+  await using visitor = new TestClient(strict.use(new IdempotencyMiddleware({ required: true })));
+  assert.equal((await presses(visitor, 'ada')).status, 303, 'a browser knows no idempotency keys');
   const findings = mounted(['https://app.example/oauth/callback'], undefined, 'production').app.check().findings.map(({ rule }) => rule);
   assert.ok(findings.includes('oauth/provider'), findings.join());
 });

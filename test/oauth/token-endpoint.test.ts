@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Depends, HTTPException, requireScopes } from 'svc';
+import { Depends, HTTPException, IdempotencyMiddleware, MemoryRecordStore, requireScopes } from 'svc';
 import { ManualClock } from '../../src/manual-clock.ts';
 import { ValidAfterGate } from '../../src/oauth/valid-after.ts';
 import { MemoryTokenStore } from '../../src/oauth/token-store.ts';
@@ -38,6 +38,18 @@ test('T01 grant_type may be left out, and the body may be JSON', async () => {
   assert.equal(response.status, 200);
   const next = await response.json() as Tokens;
   assert.equal((await site.settle(site.client.post('/oauth/token', { headers: { 'content-type': 'application/json; charset=utf-8' }, body: JSON.stringify({ refresh_token: next.refresh_token, grant_type: 'refresh_token', scope: null }) }))).status, 200);
+});
+
+test('T01 Idempotency keys are none of the endpoints\' business: none is asked for, and no answer with tokens is kept by one', async () => {
+  const store = new MemoryRecordStore();
+  await using site = await LoginSite.open({ more: (app) => void app.use(new IdempotencyMiddleware({ required: true, store })) });
+  const { refresh_token: first } = await site.login();
+  const refreshed = await site.settle(site.client.post('/oauth/token', { form: { refresh_token: first } }));
+  assert.equal(refreshed.status, 200);
+  const { refresh_token: second } = await refreshed.json() as Tokens;
+  const headers = { 'idempotency-key': '"one"' };
+  for (const status of [200, 400]) assert.equal((await site.settle(site.client.post('/oauth/token', { form: { refresh_token: second }, headers }))).status, status);
+  assert.equal(store.size, 0);
 });
 
 test('T02 Unknown, malformed, forged, expired, revoked and replayed tokens get one and the same answer', async () => {
