@@ -6,6 +6,7 @@
  * never `invalid_grant`: clients would log their users out.
  */
 import { randomInt } from 'node:crypto';
+import { SvcError } from '../errors.ts';
 import { DatabaseError } from '../db/db-errors.ts';
 import { OAuthError } from './oauth-errors.ts';
 import type { Clock } from '../clock.ts';
@@ -165,6 +166,7 @@ export class SqlTokenStore implements TokenStore {
       try {
         return await ask(this.#database());
       } catch (error) {
+        if (error instanceof SvcError && error.code === 'E_DB_NESTED') throw error; // a mistake of the application, which no client can wait out
         const isWorthwhile = error instanceof DatabaseError && error.isRetryable && attempt < ATTEMPTS;
         if (!isWorthwhile) throw new OAuthError('temporarily_unavailable', { cause: error, reason: 'store', headers: { 'Retry-After': String(RETRY_AFTER_SECONDS) } });
         await this.#clock.sleep(1 + randomInt(PAUSE_MS * 2 ** (attempt - 1)));

@@ -99,6 +99,16 @@ for (const failure of [new ConnectionLost('gone'), new StorageFailed('disk'), ne
   });
 }
 
+test('Inside a transaction of the application the store says that this is a mistake, and not that the database is away', async () => {
+  await using database = await oauthDatabase('sqlite::memory:');
+  const store = new SqlTokenStore(() => database, new ManualClock());
+  await database.transaction(async () => {
+    await assert.rejects(store.revokeAll('ada', 1), { code: 'E_DB_NESTED' });
+    await assert.rejects(store.listLogins('ada', 1), { code: 'E_DB_NESTED' });
+  });
+  assert.equal(await store.revokeAll('ada', 1), 0);
+});
+
 test('T17 A database that is not open is temporarily_unavailable', async () => {
   const closed = new Error('not open');
   await assert.rejects(new SqlTokenStore(() => { throw closed; }, new ManualClock()).findLogin('a'), isUnavailable(closed));
