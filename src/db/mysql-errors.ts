@@ -31,7 +31,7 @@ const BY_NUMBER: ReadonlyMap<number, readonly [ErrorClass, sqlstate?: string]> =
   ...numbers([1021, 1114, 1030], DiskFull, '53100'),
   ...numbers([1016, 1024, 1026, 1296], StorageFailed, '58030'),
   ...numbers([1034, 1035, 1194, 1195, 1712], Corrupt, 'XX001'),
-  ...numbers([1264, 1265, 1292, 1366, 1367, 1406, 1411, 1416, 1441, 1525, 1690, 3140, 3141, 3143, 3156, 4078], DataError),
+  ...numbers([1264, 1265, 1292, 1366, 1367, 1406, 1411, 1416, 1441, 1525, 1690, 3140, 3141, 3143, 3156, 3988, 4078], DataError),
   ...numbers([1046, 1049, 1054, 1064, 1065, 1146, 1149, 1210, 1227, 1295, 1305, 1318], StatementError),
 ]);
 
@@ -50,8 +50,15 @@ export function mysqlError({ errno, sqlstate, message }: ErrorFields, sql: strin
   return new Class(shownMessage(errno, message), { errno, sqlstate: state, sql, ...namesIn(errno, message, sql) });
 }
 
-/** 1615, 1243: the statement must be prepared once more; it has not run. */
-export function isStaleStatement({ errno }: DatabaseError): boolean { return errno === 1615 || errno === 1243; }
+/**
+ * 1615, 1243: the statement must be prepared once more; it has not run. 3988 too, unless the text fits no column: MySQL keeps the
+ * character set that a column had when the statement was prepared, and a table may have been converted to another one since.
+ */
+export function isStaleStatement({ errno, sql }: DatabaseError): boolean {
+  return errno === 1615 || errno === 1243 || errno === 3988 && CHANGES_AT_ONCE.test(sql ?? '');
+}
+/** What runs no other statements, of which some may have taken place. */
+const CHANGES_AT_ONCE = /^\s*(?:insert|replace|update|delete|select|with)\b/i;
 /** 1295: it cannot be prepared at all. */
 export function isUnpreparable({ errno }: DatabaseError): boolean { return errno === 1295; }
 /** 1461: the server has no room for another prepared statement. */

@@ -8,7 +8,9 @@
  * By test/bench/db-mysql.ts 10,000 rows take a fifth of the time in the first way. All of them or none is the matter of the
  * transaction that is open.
  */
+import { DatabaseError } from './db-errors.ts';
 import { quotedName } from './dialects.ts';
+import { isStaleStatement } from './mysql-errors.ts';
 import { fits, pin } from './mysql-pinned-types.ts';
 import { checkedMySql } from './mysql-statement.ts';
 import { writeParams, writeValue } from './mysql-values.ts';
@@ -162,6 +164,7 @@ async function runAll(many: Many, limit: Limit | undefined, canBulk: boolean, se
   const { conversation } = runner;
   const firsts: Params[] = [];
   let affected = 0;
+  let isStale = false;
   try {
     while (many.next.done !== true) {
       const params = many.next.value;
@@ -173,8 +176,14 @@ async function runAll(many: Many, limit: Limit | undefined, canBulk: boolean, se
       affected += await inBatch(conversation, sql, statement, limit, (batch) => canBulk ? writeBulks(many, batch) : writeAll(many, batch));
     }
     return affected;
+  } catch (error) {
+    isStale = error instanceof DatabaseError && isStaleStatement(error);
+    throw error;
   } finally {
-    statements.forEach((statement, index) => runner.release(sql, firsts[index]!, statement)); // one for each
+    statements.forEach((statement, index) => {
+      runner.release(sql, firsts[index]!, statement); // one for each
+      if (isStale) runner.forget(sql, firsts[index]!); // the rows are not there once more: the next call prepares it anew
+    });
   }
 }
 

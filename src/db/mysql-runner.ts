@@ -156,6 +156,12 @@ export class MySqlRunner {
     if (this.statements.get(text) !== statement && this.statements.get(variant(text, params)) !== statement) this.statements.close(statement);
   }
 
+  /** Forgets those of a text, and of values like these, which are no good any more. */
+  forget(text: string, params: Params): void {
+    this.statements.drop(text);
+    if (this.#pinsTypes) this.statements.drop(variant(text, params));
+  }
+
   /** Lets nobody else write until `work` is done, which writes a request in several pieces. */
   async exclusively<T>(work: () => Promise<T>): Promise<T> {
     const done = Promise.withResolvers<void>();
@@ -258,7 +264,7 @@ export class MySqlRunner {
   async #onceMore(request: Request, error: unknown, wasKnown: boolean): Promise<Exchange> {
     if (!(error instanceof DatabaseError) || this.conversation.isEnded) throw error;
     if (isOutOfStatements(error)) this.statements.clear(false);
-    else if (wasKnown && isStaleStatement(error)) this.#forget(request.text, request.params);
+    else if (wasKnown && isStaleStatement(error)) this.forget(request.text, request.params);
     else throw error;
     return this.#attempt(request);
   }
@@ -289,11 +295,6 @@ export class MySqlRunner {
     const known = this.statements.get(text);
     if (known?.kinds === undefined || fits(known.kinds, params)) return known;
     return this.statements.get(variant(text, params));
-  }
-
-  #forget(text: string, params: Params): void {
-    this.statements.drop(text);
-    if (this.#pinsTypes) this.statements.drop(variant(text, params));
   }
 
   async #prepare(text: string, parameters: number, limit: Limit | undefined): Promise<KnownStatement> {

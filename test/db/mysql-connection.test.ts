@@ -46,6 +46,19 @@ for (const [name, engine] of [['MariaDB', 'mariadb'], ['MySQL', 'mysql']] as con
     assert.ok(await preparedCount(db) - before <= 2);
   }, one);
 
+  on('text that a column has learnt to hold is stored by statements that were prepared before', async (db) => {
+    const [insert, select, face] = ['insert into face (label) values (?)', 'select label from face where label = ?', 'grüße 😀'];
+    const many = (...labels: string[]): Promise<number> => db.insertMany('face', ['label'], labels.map((label) => [label]));
+    await db.script('drop table if exists face; create table face (label varchar(20) character set latin1)');
+    for (const label of ['a', 'b']) await Promise.all([db.execute(insert, [label]), db.fetchAll(select, [label]), many(label)]);
+    await assert.rejects(db.execute(insert, [face]), DataError);
+    await assert.rejects(many(face), DataError);
+    await db.execute('alter table face convert to character set utf8mb4');
+    await db.execute(insert, [face]);
+    assert.equal(await many(face), 1);
+    assert.deepEqual(await db.fetchAll(select, [face]), [{ label: face }, { label: face }]);
+  }, one);
+
   on('rows are read as the last answer described them, whoever was sent before it came, and whatever went wrong', async (db) => {
     await db.transaction(async (tx) => {
       const values = [5, 'text', 1.5, null, 7, new Date(0), 'more'];
