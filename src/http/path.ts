@@ -152,8 +152,8 @@ export interface ParsedTemplate {
 
 /** What makes a template more than text. */
 const SPECIAL = /[{}?#%]/;
-/** A segment that is a parameter: what stands between its braces. */
-const PARAMETER = /(?<=\/)\{([^{}/]*)\}(?=\/|$)/;
+/** What may make a literal unreadable, braces apart. */
+const UNCLEAR = /[?#%]/;
 /** What no literal has. */
 const UNREADABLE = /[{}?#]|%[0-9a-f]{2}/i;
 
@@ -168,46 +168,54 @@ export function parseTemplate(template: string): ParsedTemplate {
   if (typeof template !== 'string' || template[0] !== '/') return refuse('it does not begin with "/"');
   if (!template.isWellFormed()) return refuse('it has a lone surrogate');
   if (!SPECIAL.test(template)) return { template, literals: [template], parameters: [] };
-  const parts = template.split(PARAMETER);
-  if (parts.some((part, index) => index % 2 === 0 && UNREADABLE.test(part))) mustBeReadable(template, refuse);
-  const parameters = readParameters(everySecond(parts, 1), refuse);
-  const literals = everySecond(parts, 0);
+  const literals: string[] = [];
+  let texts = '';
+  let from = 0;
+  for (let open = template.indexOf('{'); open !== -1; open = template.indexOf('{', from)) { // by hand: split() by an expression makes the table of 200 routes take an eighth longer
+    const close = template.indexOf('}', from);
+    if (!isParameter(template, open, close)) return mustBeReadable(template, refuse);
+    const text = template.slice(open + 1, close);
+    texts = literals.length === 0 ? text : `${texts}/${text}`;
+    literals.push(template.slice(from, open));
+    from = close + 1;
+  }
+  literals.push(template.slice(from));
+  if (template.includes('}', from) || (UNCLEAR.test(template) && literals.some((literal) => UNREADABLE.test(literal)))) return mustBeReadable(template, refuse);
+  const parameters = literals.length === 1 ? [] : readParameters(texts, refuse);
   if (literals.at(-1) !== '' && parameters.at(-1)?.converter === CONVERTERS.path) return refuse(NOT_LAST);
-  return { template, literals, parameters };
+  return { template, literals: literals.slice(), parameters }; // a list that is pushed to has room for more, and there may be thousands of templates
 }
 
-/** In a list that has no room for more, as one that is pushed to has: there may be thousands of templates. */
-function everySecond(parts: readonly string[], from: 0 | 1): string[] {
-  const taken = new Array<string>((parts.length + 1 - from) >> 1);
-  for (let index = 0; index < taken.length; index++) taken[index] = parts[2 * index + from]!;
-  return taken;
+/** Whether these braces make up a whole segment, and have no others within. */
+function isParameter(template: string, open: number, close: number): boolean {
+  if (close < open || template[open - 1] !== '/' || (close + 1 < template.length && template[close + 1] !== '/')) return false;
+  for (let at = open + 1; at < close; at++) if (template[at] === '{' || template[at] === '/') return false;
+  return true;
 }
 
 /** Names the first segment that is not. */
-function mustBeReadable(template: string, refuse: (problem: string) => never): void {
+function mustBeReadable(template: string, refuse: (problem: string) => never): never {
   const segment = template.slice(1).split('/').find((part) => UNREADABLE.test(part) && !/^\{[^{}]*\}$/.test(part))!; // a literal has it
   if (/[{}]/.test(segment)) refuse(`the segment "${segment}" mixes a parameter with text, or lacks a brace`);
-  refuse(`the segment "${segment}" has "?", "#" or an escape: write it decoded`);
+  return refuse(`the segment "${segment}" has "?", "#" or an escape: write it decoded`);
 }
 
 const NOT_LAST = 'a path parameter takes the rest of the path, so it must be last';
-/** By what stands between the braces. There may be thousands of routes, and few names for their parameters: equal lists are one. */
+/** By what stands between the braces, with slashes between them. There may be thousands of routes, and few names for their parameters: equal lists are one. */
 const PARAMETERS = new Map<string, readonly PathParameter[]>();
 
-function readParameters(texts: readonly string[], refuse: (problem: string) => never): readonly PathParameter[] {
-  if (texts.length === 0) return [];
-  const key = texts.join('/');
-  const known = PARAMETERS.get(key);
+function readParameters(texts: string, refuse: (problem: string) => never): readonly PathParameter[] {
+  const known = PARAMETERS.get(texts);
   if (known !== undefined) return known;
   const parameters: PathParameter[] = [];
-  for (const text of texts) {
+  for (const text of texts.split('/')) {
     if (parameters.at(-1)?.converter === CONVERTERS.path) return refuse(NOT_LAST);
     parameters.push(readParameter(text, refuse));
   }
   const names = parameters.map((parameter) => parameter.name);
   const twice = names.find((name, index) => names.indexOf(name) !== index);
   if (twice !== undefined) return refuse(`the parameter "${twice}" is there twice`);
-  PARAMETERS.set(key, parameters);
+  PARAMETERS.set(texts, parameters);
   return parameters;
 }
 

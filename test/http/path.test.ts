@@ -40,6 +40,29 @@ test('templates of the same parameters share one list of them', () => {
   assert.notEqual(parseTemplate('/{name}/{id:int}').parameters, parseTemplate('/{id:int}/{name}').parameters);
 });
 
+test('parseTemplate() reads and refuses what an expression would, on generated templates', () => {
+  const random = seeded(28);
+  const PIECES = ['/', '/x', '/{a}', '/{b}', '/{c:int}', '/{d:path}', '{a}', '{', '}', '?', '#', '%', '%41', 'é'];
+  let read = 0;
+  for (let round = 0; round < 20_000; round++) {
+    const template = `/${Array.from({ length: random(6) }, () => PIECES[random(PIECES.length)]!).join('')}`;
+    const parts = template.split(/(?<=\/)\{([^{}/]*)\}(?=\/|$)/);
+    const literals = parts.filter((_part, index) => index % 2 === 0);
+    const names = parts.filter((_part, index) => index % 2 === 1);
+    const isClear = !literals.some((literal) => /[{}?#]|%[0-9a-f]{2}/i.test(literal));
+    const isNamed = names.every((name) => /^(?:a|b|c:int|d:path)$/.test(name)) && new Set(names).size === names.length;
+    const isInOrder = !names.slice(0, -1).includes('d:path') && (names.at(-1) !== 'd:path' || literals.at(-1) === '');
+    const parse = (): unknown => {
+      const { literals, parameters } = parseTemplate(template);
+      return [literals, parameters.map(({ name, converter }) => converter.name === 'str' ? name : `${name}:${converter.name}`)];
+    };
+    if (isClear && isNamed && isInOrder) assert.deepEqual(parse(), [literals, names], template);
+    else assert.throws(parse, { code: 'E_PATH_TEMPLATE', message: isClear ? /parameter/ : /the segment/ }, template);
+    if (isClear && names.length > 0) read++;
+  }
+  assert.ok(read > 1_000);
+});
+
 test('parseTemplate() refuses what is no string, and suggests a converter', () => {
   for (const value of [undefined, null, 5, {}]) assert.throws(() => parseTemplate(value as unknown as string), { code: 'E_PATH_TEMPLATE' });
   assert.throws(() => parseTemplate('/{a:itn}'), { code: 'E_PATH_TEMPLATE', message: /did you mean "int"/ });
