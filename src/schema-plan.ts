@@ -7,7 +7,7 @@ import { SvcError } from './errors.ts';
 import { closest, shown } from './options.ts';
 import { isFitting, jsonCheck, objectCheck, runCheck } from './schema-compile.ts';
 import { apart, construct, learn } from './schema-construct.ts';
-import { FieldMarker, readField, readType } from './schema-nodes.ts';
+import { FieldMarker, plansWithin, readField, readType } from './schema-nodes.ts';
 import { outputCheck, serializerOf } from './schema-output.ts';
 import { textCheck } from './schema-text.ts';
 import { FieldType, isSchemaClass } from './schema-types.ts';
@@ -60,9 +60,9 @@ export function fieldsOf<T extends object>(shape: T, owner = 'a shape'): SchemaP
   return new ShapePlan(shape, owner) as unknown as SchemaPlan<{ -readonly [K in keyof T]: T[K] }>; // Field() is typed as its value
 }
 
-/** Compiles any type: a token, a schema class, a native constructor. `owner` names it in errors. */
+/** Compiles any type: a token, a schema class, a native constructor. `owner` names it in errors. @throws SvcError as {@link planOf} */
 export function compileType<S extends TypeSource>(source: S, owner = 'a type'): CompiledType<Infer<S>> {
-  const node = readType(source, owner, classPlan);
+  const node = readWhole(source, owner);
   const check = node.kind === 'object' ? undefined : jsonCheck(node);
   return Object.freeze({
     node,
@@ -71,9 +71,16 @@ export function compileType<S extends TypeSource>(source: S, owner = 'a type'): 
   });
 }
 
-/** Compiles the way out: reply values of this type → JSON. */
+/** Compiles the way out: reply values of this type → JSON. @throws SvcError as {@link planOf} */
 export function compileSerializer(source: TypeSource, owner = 'a reply'): Serializer {
-  return serializerOf(readType(source, owner, classPlan));
+  return serializerOf(readWhole(source, owner));
+}
+
+/** A type, and every class that it leads to: a mistake in one of them must show when it is compiled, not when the first value comes. */
+function readWhole(source: TypeSource, owner: string): TypeNode {
+  const node = readType(source, owner, classPlan);
+  plansWithin(node);
+  return node;
 }
 
 /** Reads declarations, refusing defaults that do not fit. */

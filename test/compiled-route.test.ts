@@ -136,6 +136,16 @@ test('A mistake in a schema of a spec is a finding of its route, and all routes 
   });
 });
 
+test('A mistake inside of a class that a route only replies with, or a WebSocket only takes, is a finding of its route, and of no rule', () => {
+  const [flat, nested, message] = [0, 1, 2].map(() => class extends Schema { text = Field(str, { maxlength: 1 } as object); });
+  class Outer extends Schema { inner = Field(list(nested!)); }
+  const app = new Svc({ env: 'development' }).get('/a', { response: flat! }, () => ({ text: 'x' })).get('/b', { response: { 200: Outer } }, () => ({ inner: [] }));
+  app.websocket('/c', { message: message! }).onMessage(() => undefined);
+  const { findings } = app.check();
+  assert.deepEqual(findings.filter(({ severity }) => severity === 'error').map(({ rule, subject }) => [rule, subject]), [['SVC107', 'GET /a'], ['SVC107', 'GET /b'], ['SVC107', 'WEBSOCKET /c']]);
+  for (const { message: found } of findings.filter(({ rule }) => rule === 'SVC107')) assert.match(found, /"maxLength"/);
+});
+
 // ── forms and text ──
 
 test('form: fields are coerced, lists collect, a class gives an instance', async () => {
