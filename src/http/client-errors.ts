@@ -6,11 +6,14 @@ import { connectionOf } from './connection.ts';
 import { PROBLEM_TYPE } from './problem.ts';
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import type { Connection } from './connection.ts';
 import type { RequestIdentity } from './request-id.ts';
 
+/** How node:http says that the rest of a request has not come in its time. */
+const LATE = 'ERR_HTTP_REQUEST_TIMEOUT';
 /** What the parser says, where that is not 400. */
 const STATUSES: Readonly<Record<string, number>> = {
-  ERR_HTTP_REQUEST_TIMEOUT: 408, HPE_CHUNK_EXTENSIONS_OVERFLOW: 413, HPE_HEADER_OVERFLOW: 431, HPE_PAUSED_H2_UPGRADE: 505,
+  [LATE]: 408, HPE_CHUNK_EXTENSIONS_OVERFLOW: 413, HPE_HEADER_OVERFLOW: 431, HPE_PAUSED_H2_UPGRADE: 505,
 };
 
 /** An error as node:http's parser tells of it. */
@@ -28,10 +31,12 @@ interface CurrentAnswer extends ServerResponse {
 
 /** Answers what the parser has refused, unless an answer is under way. */
 export function onClientError(error: ParserError, socket: Socket, identity: RequestIdentity): void {
+  const connection = connectionOf(socket);
+  if (connection.isLingering) return socket.destroySoon(); // what is refused is the rest of a request that has had its answer: who has sent it would take a second one for that of the next
   // as node:http does itself: an answer that is under way must not get a second head in its middle
   const current = (socket as Socket & { _httpMessage?: CurrentAnswer | null })._httpMessage;
   if (current?.headersSent === true && isBehind(error, current) && socket.writable) {
-    endWith(lastWhole(socket) ?? current);
+    endWith(lastWhole(connection) ?? current, connection);
     return;
   }
   if (!socket.writable || error.code === 'ECONNRESET' || current?.headersSent === true || isOfTls(error)) {
@@ -39,30 +44,30 @@ export function onClientError(error: ParserError, socket: Socket, identity: Requ
     return;
   }
   if (current?.req?.complete === true) { // rubbish behind requests that are being answered: their answers come first, and are the last
-    endWith(lastWhole(socket) ?? current);
+    endWith(lastWhole(connection) ?? current, connection);
     return;
   }
   refuseSocket(socket, statusOf(error), identity);
 }
 
 /** The answer to the last request that has come whole. */
-function lastWhole(socket: Socket): CurrentAnswer | undefined {
-  const { newest, earlier } = connectionOf(socket);
+function lastWhole({ newest, earlier }: Connection): CurrentAnswer | undefined {
   return newest?.req.complete === true ? newest : earlier?.at(-1);
 }
 
 /** The connection ends behind it. */
-function endWith(answer: CurrentAnswer): void {
+function endWith(answer: CurrentAnswer, connection: Connection): void {
+  connection.hasSaidClose = true;
   if (answer.headersSent) answer._last = true;
   else answer.shouldKeepAlive = false;
 }
 
 /**
- * Whether it is rubbish behind a request that has come whole, and whose answer ends by itself: its length is told. Of a stream
- * nobody knows when that will be.
+ * Whether it is about what came behind a request that has come whole: too late, or rubbish where the answer ends by itself: its
+ * length is told. Of a stream nobody knows when that will be.
  */
 function isBehind({ code = '' }: ParserError, answer: CurrentAnswer): boolean {
-  return code.startsWith('HPE_') && answer.req?.complete === true && !answer.chunkedEncoding;
+  return answer.req?.complete === true && (code === LATE || code.startsWith('HPE_') && !answer.chunkedEncoding);
 }
 
 /** No handshake, no words that the client could read: HTTP on a port for TLS, for example. */

@@ -30,8 +30,13 @@ export class Connection {
   isListed = false;
   /** The answers before the newest one, where there were some: on the prototype, for most connections never have any. */
   declare earlier: ServerResponse[] | undefined;
+  /** Whether the rest of a request still comes that has had its answer; on the prototype, too. */
+  declare isLingering: boolean;
 
-  static { this.prototype.earlier = undefined; }
+  static {
+    this.prototype.earlier = undefined;
+    this.prototype.isLingering = false;
+  }
 
   /** A request has come, and this will answer it. */
   enter(outgoing: ServerResponse): void {

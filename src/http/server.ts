@@ -355,8 +355,11 @@ export class HttpServer {
       const timer = this.#app.clock.after(LINGER_MS, () => socket.destroy());
       const lose = (): void => void incoming.destroy(); // node:http does so for requests without an answer only: whoever still reads would wait for ever
       socket.once('close', lose);
+      const connection = connectionOf(socket);
+      connection.isLingering = true;
       this.#lingering++;
       incoming.once('close', () => {
+        connection.isLingering = false;
         timer[Symbol.dispose]();
         socket.off('close', lose);
         this.#lingering--;

@@ -984,6 +984,43 @@ test('HttpServer cuts a connection whose answer has begun when rubbish follows, 
   assert.equal(bytes.split('HTTP/1.1').length, 2);
 });
 
+for (const [what, behind] of [
+  ['the head of a request', 'GET /next HTTP/1.1\r\nHost: a\r\nX: '], ['the body of a request', 'POST /read HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nabc'],
+  ['the body of a request that has its answer', 'POST /early HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nabc'],
+] as const) {
+  test(`HttpServer sends a stream to its end when ${what} behind it comes too late, and ends the connection then`, async () => {
+    const [begun, late] = [gate(), gate()];
+    const app = new Svc({ requestTimeoutMs: 40, headersTimeoutMs: 20 });
+    app.get('/', () => new StreamingResponse((async function* () {
+      yield 'begun ';
+      begun.resolve();
+      await late.promise;
+      yield 'and ended';
+    })()));
+    app.post('/read', async ({ req }) => (await req.body()).length).post('/early', () => 'early');
+    const server = new HttpServer(app.compileAll());
+    const { port } = await server.listen({ port: 0 });
+    await using _end = { [Symbol.asyncDispose]: async () => { await server.close(0); } };
+    await using client = await RawClient.open(port);
+    client.get('/');
+    await begun.promise;
+    server.node.once('clientError', () => late.resolve());
+    client.send(behind);
+    const answer = await client.answer();
+    assert.equal(answer.text(), 'begun and ended');
+    assert.equal(answer.isWhole, true);
+    assert.equal((await client.ended()).toString(), '');
+  });
+}
+
+test('HttpServer gives one answer to a request whose body turns out to be rubbish behind it', async () => {
+  await using it = await serve((app) => app.post('/', () => 'early'));
+  it.client.send('POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n');
+  assert.equal((await it.client.answer()).text(), 'early');
+  it.client.send('RUBBISH\r\n');
+  assert.equal((await it.client.ended()).toString(), '');
+});
+
 for (const [what, bytes] of [['rubbish', 'RUBBISH\r\n\r\n'], ['a body of rubbish', 'POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nRUBBISH\r\n']] as const) {
   test(`HttpServer answers all pipelined requests that ${what} comes behind`, async () => {
     const release = gate();
