@@ -314,9 +314,8 @@ export class HttpServer {
       return this.#end(req);
     }
     try {
-      if (!incoming.complete && !hasNoBody(incoming)) this.#linger(incoming, outgoing);
       const isLast = (this.#isDraining || !this.keepsAlive || connection.hasSaidClose) && connection.endsWith(outgoing);
-      if (isLast && !incoming.complete && !hasNoBody(incoming)) this.#lingerLast(incoming);
+      if (!incoming.complete && !hasNoBody(incoming)) this.#linger(incoming, outgoing, isLast);
       const sending = send(outgoing, response, req, isLast, this.#sending);
       sending?.catch((error: unknown) => this.#onSourceFailure(req, error));
       if (this.#isDraining) this.#finishEndless();
@@ -347,11 +346,21 @@ export class HttpServer {
     this.#app.log.warn('slow_reader_cut', { method: outgoing.req.method, peer: outgoing.socket?.remoteAddress, request_id: id });
   }
 
-  /** The answer is here before the request: let the rest of its body come for a while, then cut it off. */
-  #linger(incoming: IncomingMessage, outgoing: ServerResponse): void {
+  /**
+   * The answer is here before the request: let the rest of its body come for a while, then cut it off. Behind the last answer of a
+   * connection node:http would close it with bytes unread, and the reset that follows from that may overtake the answer (RFC 9112 §9.6).
+   */
+  #linger(incoming: IncomingMessage, outgoing: ServerResponse, isLast: boolean): void {
+    const { socket } = incoming;
+    const close = socket.destroySoon;
+    if (isLast) { // called when the answer has been sent, before those who listen for that here
+      socket.destroySoon = () => {
+        if (incoming.complete || incoming.destroyed) close.call(socket);
+        else socket.end();
+      };
+    }
     outgoing.once('finish', () => {
       if (incoming.complete || incoming.destroyed) return;
-      const { socket } = incoming;
       const timer = this.#app.clock.after(LINGER_MS, () => socket.destroy());
       const lose = (): void => void incoming.destroy(); // node:http does so for requests without an answer only: whoever still reads would wait for ever
       socket.once('close', lose);
@@ -364,25 +373,10 @@ export class HttpServer {
         socket.off('close', lose);
         this.#lingering--;
         this.#leaveSocket();
+        if (isLast) close.call(socket);
       });
       (incoming as ReceivedMessage).letGo(); // every one of this server is
     });
-  }
-
-  /**
-   * The same for the last answer of a connection: node:http would close it with bytes unread, and the reset that follows from
-   * that may overtake the answer (RFC 9112 §9.6).
-   */
-  #lingerLast(incoming: IncomingMessage): void {
-    const { socket } = incoming;
-    const close = socket.destroySoon;
-    socket.destroySoon = () => {
-      if (incoming.complete || incoming.destroyed) return close.call(socket);
-      socket.end();
-      const timer = this.#app.clock.after(LINGER_MS, () => socket.destroy());
-      socket.once('close', () => timer[Symbol.dispose]());
-      incoming.once('close', () => close.call(socket)).resume();
-    };
   }
 
   /** Nothing more goes out. A handler that still runs is waited for: #answer() ends its request. */
