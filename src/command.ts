@@ -6,6 +6,7 @@ import { SvcError } from './errors.ts';
 import { loadApplication } from './load.ts';
 import type { ParseArgsOptionsConfig } from 'node:util';
 import type { Svc } from './app.ts';
+import type { Clock } from './clock.ts';
 import type { Target } from './load.ts';
 
 /** The application that a command is about: not loaded yet. */
@@ -54,6 +55,8 @@ export const ENV_FILE_HELP = '  --env-file <file>   reads variables from a file 
 
 /** How long a module may take to load before it is said to hang. */
 const LOAD_TIMEOUT_MS = 30_000;
+/** How long somebody who looks on is told nothing. */
+const NOTICE_MS = 5_000;
 
 /** Imports the application. In production it must pass its checks, unless nobody wants that: then what they find is logged. @throws SvcError `E_LOAD`, `E_COMPILE` */
 export async function openApplication(subject: Subject, { isChecked = true }: { readonly isChecked?: boolean } = {}): Promise<Svc> {
@@ -65,13 +68,14 @@ export async function openApplication(subject: Subject, { isChecked = true }: { 
 }
 
 /**
- * A promise with an end. What never settles hangs the process when something else is going on, and when nothing is, lets it
- * end with status 0 and no word: Node tells of that by `beforeExit`.
+ * A promise with an end. What never settles hangs the process when something else is going on, of which standard error hears after
+ * a while, and when nothing is, lets it end with status 0 and no word: Node tells of that by `beforeExit`.
  */
-export async function settling<T>(pending: Promise<T>, target: string, what: string, deadlineMs?: number): Promise<T> {
+export async function settling<T>(pending: Promise<T>, target: string, what: string, deadlineMs?: number, clock: Clock = systemClock): Promise<T> {
   const { promise: hung, reject } = Promise.withResolvers<never>();
   const onHung = (): void => reject(new SvcError('E_LOAD', [target, `${what} never settles`]));
-  using _deadline = deadlineMs === undefined ? undefined : systemClock.after(deadlineMs, onHung);
+  using _notice = clock.after(NOTICE_MS, () => process.stderr.write(`svc: ${target} is waited for since ${NOTICE_MS / 1000} seconds: ${what} has not settled yet\n`));
+  using _deadline = deadlineMs === undefined ? undefined : clock.after(deadlineMs, onHung);
   process.once('beforeExit', onHung);
   try {
     return await Promise.race([pending, hung]);
