@@ -42,7 +42,11 @@ export class MySqlConnection implements PooledConnection {
   }
 
   /** Sets up the session, and asks how much the server takes at once. */
-  async setUp(limit: Limit | undefined): Promise<void> { await this.#setUp(limit, false); }
+  async setUp(limit: Limit | undefined): Promise<void> {
+    await this.#runner.flight(sessionTexts(this.#options), limit);
+    const { rows } = await this.#runner.query('select @@max_allowed_packet', limit, 'firstList');
+    this.#runner.maxPacketBytes = Number((rows[0] as unknown[])[0]); // one row of one column
+  }
 
   get isInTransaction(): boolean { return this.#conversation.isInTransaction; }
   get isBroken(): boolean { return this.#conversation.isEnded; }
@@ -164,7 +168,7 @@ export class MySqlConnection implements PooledConnection {
     await this.rollback();
     await this.#runner.command(COMMAND.resetConnection, 'reset', undefined);
     this.#runner.statements.clear(true);
-    await this.#setUp(undefined, true);
+    await this.setUp(undefined);
   }
 
   close(): Promise<void> { return this.#conversation.leave(); }
@@ -178,12 +182,6 @@ export class MySqlConnection implements PooledConnection {
       if (piece.rows.length > 0) yield piece.rows as Row[];
       if (((piece.status ?? 0) & STATUS.lastRowSent) !== 0) return;
     }
-  }
-
-  async #setUp(limit: Limit | undefined, isReset: boolean): Promise<void> {
-    await this.#runner.flight(sessionTexts(this.#options, isReset), limit);
-    const { rows } = await this.#runner.query('select @@max_allowed_packet', limit, 'firstList');
-    this.#runner.maxPacketBytes = Number((rows[0] as unknown[])[0]); // one row of one column
   }
 
   #run<T>(sql: string, params: Params, limit: Limit | undefined, wanted: RowsWanted, answer: (exchange: Exchange) => T): Promise<T> {
