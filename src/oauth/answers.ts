@@ -7,7 +7,7 @@ import { PROBLEM_TYPE } from '../http/problem.ts';
 import { HttpResponse, JSONResponse } from '../http/response.ts';
 import { OAUTH_ERRORS, OAuthError } from './oauth-errors.ts';
 import type { Awaitable, Context, HttpRequest, Middleware, Next } from '../http/contracts.ts';
-import type { FailurePages } from './failure-page.ts';
+import type { Failure, FailurePages } from './failure-page.ts';
 
 const JSON_TYPE = 'application/json';
 
@@ -19,8 +19,8 @@ export function unstored<T extends HttpResponse>(response: T): T {
   return response;
 }
 
-/** Requests whose answer is a refusal of ours already. */
-const refused = new WeakSet<HttpRequest>();
+/** What a refusal of ours says, by its request: a layer may have compressed the answer since. */
+const refused = new WeakMap<HttpRequest, Failure>();
 
 /** Whether an error is an answer: of OAuth, or something that the client has caused. Others are logged, and rendered as every error. */
 export function isRefusal(error: unknown): error is HTTPException {
@@ -42,11 +42,12 @@ export function answering(run: (req: HttpRequest) => Awaitable<HttpResponse>): (
 /** The answer for an exception. */
 export function refusal(error: HTTPException, req: HttpRequest): HttpResponse {
   const code = error instanceof OAuthError ? error.code : codeOf(error.status);
-  refused.add(req);
-  return unstored(new JSONResponse(bodyOf(code, error.detail ?? statusTitle(error.status), req), { status: error.status, headers: error.headers }));
+  const failure = failureOf(code, error.detail ?? statusTitle(error.status), req);
+  refused.set(req, failure);
+  return unstored(new JSONResponse(failure, { status: error.status, headers: error.headers }));
 }
 
-function bodyOf(code: string, description: string, req: HttpRequest): Readonly<Record<string, string>> {
+function failureOf(code: string, description: string, req: HttpRequest): Failure {
   // the characters of RFC 6749 §5.2: some clients refuse others
   return { error: code, error_description: description.replace(/["\\]/g, "'").replace(/[^\x20-\x7e]/g, '?'), request_id: req.id };
 }
@@ -80,9 +81,10 @@ export class OAuthAnswers implements Middleware {
 
   #answer(response: HttpResponse, req: HttpRequest): HttpResponse {
     if (response.status < 400) return response;
-    const answer = reformed(response, req);
-    this.#pages?.show(answer, req);
-    return answer;
+    const told = response.headers.get('Content-Type') === JSON_TYPE ? refused.get(req) : undefined;
+    const failure = told ?? reform(response, req);
+    if (this.#pages?.areFor(req) === true) this.#pages.show(bare(response), req, failure);
+    return response;
   }
 }
 
@@ -95,14 +97,19 @@ function decoded(path: string): string {
   }
 }
 
-function reformed(response: HttpResponse, req: HttpRequest): HttpResponse {
-  const type = response.headers.get('Content-Type');
-  if (refused.has(req) && type === JSON_TYPE) return response;
-  const { detail, code } = type === PROBLEM_TYPE && typeof response.body === 'string' ? JSON.parse(response.body) as { readonly detail?: string; readonly code?: string } : {}; // made by problem.ts
+/** Gives an answer the form of a refusal. */
+function reform(response: HttpResponse, req: HttpRequest): Failure {
+  const { detail, code } = response.headers.get('Content-Type') === PROBLEM_TYPE && typeof response.body === 'string' ? JSON.parse(response.body) as { readonly detail?: string; readonly code?: string } : {}; // made by problem.ts
   const known = code !== undefined && Object.hasOwn(OAUTH_ERRORS, code) ? code : codeOf(response.status);
-  for (const name of ['Content-Encoding', 'Content-Length', 'Content-Language', 'ETag', 'Last-Modified']) response.headers.delete(name);
-  response.body = JSON.stringify(bodyOf(known, detail ?? statusTitle(response.status), req));
-  response.contentLength = -1;
+  const failure = failureOf(known, detail ?? statusTitle(response.status), req);
+  unstored(bare(response)).body = JSON.stringify(failure);
   response.headers.set('Content-Type', JSON_TYPE);
-  return unstored(response);
+  return failure;
+}
+
+/** Without what is said of the body that is about to be replaced. */
+function bare(response: HttpResponse): HttpResponse {
+  for (const name of ['Content-Encoding', 'Content-Length', 'Content-Language', 'ETag', 'Last-Modified']) response.headers.delete(name);
+  response.contentLength = -1;
+  return response;
 }

@@ -6,7 +6,7 @@ import { hash } from 'node:crypto';
 import type { HttpRequest } from '../http/contracts.ts';
 import type { HttpResponse } from '../http/response.ts';
 
-/** A refusal as answers.ts has written it. */
+/** What a refusal says, in JSON as on a page. */
 export interface Failure {
   readonly error: string;
   readonly error_description: string;
@@ -33,10 +33,13 @@ export class FailurePages {
     this.#redirectUris = redirectUris;
   }
 
-  /** Makes a refusal one for people, if a person has asked. */
-  show(response: HttpResponse, req: HttpRequest): void {
-    if (req.route === undefined || !this.#routes.test(req.path) || !WANTS_HTML.test(req.headers['accept'] ?? '')) return;
-    const failure = JSON.parse(response.body as string) as Failure; // answers.ts has just made it
+  /** Whether a person has asked. */
+  areFor(req: HttpRequest): boolean {
+    return req.route !== undefined && this.#routes.test(req.path) && WANTS_HTML.test(req.headers['accept'] ?? '');
+  }
+
+  /** Makes a refusal one for people. */
+  show(response: HttpResponse, req: HttpRequest, failure: Failure): void {
     if (this.#errorPath === undefined) showPage(response, failure, this.#loginOf(req));
     else redirect(response, failure, this.#errorPath);
   }

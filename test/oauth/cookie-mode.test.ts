@@ -3,7 +3,7 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { CSRFMiddleware, Depends, RedirectResponse, requireScopes } from 'svc';
+import { CSRFMiddleware, CompressionMiddleware, Depends, RedirectResponse, requireScopes } from 'svc';
 import { OAuthPlugin, currentUser } from 'svc/oauth';
 import { LoginSite, claimsOf, cookiesOf, fakeProvider, refusedAs } from './support/site.ts';
 import type { LoginSiteOptions } from './support/site.ts';
@@ -319,6 +319,16 @@ test('The page of a login that fails leads to one that can be begun, where there
     }
   }
   assert.equal(await linkOn('/oauth/callback', { error: 'access_denied', state: 'x' }), undefined);
+});
+
+test('A login that fails shows its page behind a layer that has compressed the refusal, too', async () => {
+  await using site = await open({ more: (app) => void app.use(new CompressionMiddleware({ thresholdBytes: 0 })) });
+  const ask = (accept: string): Promise<Response> => site.client.get('/oauth/callback', { query: { error: 'access_denied', state: 'x' }, headers: { accept, 'accept-encoding': 'gzip' } });
+  const page = await ask(BROWSER.accept);
+  assert.deepEqual([page.status, page.headers.get('content-type'), page.headers.get('content-encoding')], [400, 'text/html; charset=utf-8', null]);
+  assert.match(await page.text(), /<small>invalid_state, request /);
+  const json = await ask('application/json');
+  assert.deepEqual([json.status, json.headers.get('content-type'), json.headers.get('content-encoding')], [400, 'application/json', 'gzip']);
 });
 
 test('With errorPath a login that fails leads there, whatever has failed', async () => {
