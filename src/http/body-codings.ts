@@ -6,6 +6,8 @@
  */
 import { brotliDecompress, createBrotliDecompress, createGunzip, createInflate, createZstdDecompress, gunzip, inflate, zstdDecompress } from 'node:zlib';
 import { BadRequest, ClientDisconnected, HTTPException, PayloadTooLarge } from '../errors.ts';
+import { joined } from './body.ts';
+import { ZstdFrames } from './zstd-frames.ts';
 import type { Transform } from 'node:stream';
 import type { BodyReader } from './body.ts';
 
@@ -34,10 +36,13 @@ const MAX_RATIO = 100;
 const FREE_BYTES = 1_048_576;
 /** Of whole bodies without a limit. */
 const MAX_WHOLE_BYTES = 10_000_000;
+/** Of zstd; each costs a call of its own, however short it is. */
+const MAX_FRAMES = 1_000;
 /**
  * What follows the coded body is no part of it, and nobody would see it. Not so gzip, of which several may stand one after the
  * other (RFC 1952 §2.2): Node reads them all, and refuses other bytes behind them by itself unless they begin with a zero. How
- * much the decoder has taken tells of those.
+ * much the decoder has taken tells of those. Frames of zstd may follow each other, too (RFC 8878 §3.1): up to Node 24 its decoder
+ * takes the next one for other bytes if both come in one piece, so each gets pieces of its own.
  */
 function strictness(coding: BodyCoding): DecoderOptions {
   return { rejectGarbageAfterEnd: coding !== 'gzip' };
@@ -60,6 +65,10 @@ export function bodyCodingOf(field: string, isWanted: boolean): BodyCoding | und
 export function decodeWhole(bytes: Uint8Array, coding: BodyCoding, maxBytes: number, reader: BodyReader): void {
   if (bytes.length === 0) return reader.told(bytes, undefined);
   const limit = Math.min(maxBytes === Infinity ? MAX_WHOLE_BYTES : maxBytes, mostOf(bytes.length));
+  if (coding === 'zstd' && new ZstdFrames().endIn(bytes, 0) < bytes.length) {
+    joined(decodedChunks(onePiece(bytes), coding, limit)).then((decoded) => reader.told(decoded, undefined), (error: unknown) => reader.told(undefined, error));
+    return;
+  }
   DECODERS[coding].whole(bytes, { ...strictness(coding), info: true, maxOutputLength: Math.max(1, limit) }, (error, decoded) => {
     const told = decoded as unknown as Decoded; // as `info` has it
     if (error === null && told.engine.bytesWritten < bytes.length) return reader.told(undefined, malformed(coding));
@@ -73,7 +82,7 @@ export async function* decodedChunks(coded: AsyncIterable<Uint8Array>, coding: B
   const decoder = DECODERS[coding].stream(strictness(coding));
   const received = { bytes: 0 };
   let given = 0;
-  void feed(coded, decoder, received);
+  void feed(coding === 'zstd' ? framesOf(coded) : coded, decoder, received);
   try {
     for await (const chunk of decoder as AsyncIterable<Buffer>) {
       given += chunk.length;
@@ -98,6 +107,22 @@ async function feed(coded: AsyncIterable<Uint8Array>, decoder: Transform, receiv
     decoder.end();
   } catch (error) {
     decoder.destroy(error as Error); // errors of our own, or of node's streams
+  }
+}
+
+async function* onePiece(bytes: Uint8Array): AsyncGenerator<Uint8Array, void, undefined> { yield bytes; }
+
+/** The same bytes in pieces of which none goes beyond the end of a frame. @throws BadRequest for too many frames */
+async function* framesOf(coded: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, void, undefined> {
+  const frames = new ZstdFrames();
+  let count = 0;
+  for await (const chunk of coded) {
+    for (let at = 0; at < chunk.length;) {
+      const end = frames.endIn(chunk, at);
+      if (end < chunk.length && ++count > MAX_FRAMES) throw malformed('zstd');
+      yield chunk.subarray(at, end);
+      at = end;
+    }
   }
 }
 
