@@ -16,7 +16,10 @@ export function replyPlanOf(response: NonNullable<RouteSpec['response']>, { stat
     usual = compileSerializer(response, `the response of ${subject}`);
     isList = isListType(response);
   } else {
-    for (const [key, source] of Object.entries(response)) byStatus.set(Number(key), compileSerializer(source as TypeSource, `the response ${key} of ${subject}`));
+    for (const [key, source] of Object.entries(response)) {
+      if (!/^[2-5]\d\d$/.test(key)) throw new SvcError('E_ROUTE_SPEC', [subject, 'response', `has the key "${key}", which is no status 200 … 599: it is a type or a class that extends Schema, or one for each status, { 200: User }`]);
+      byStatus.set(Number(key), compileSerializer(source as TypeSource, `the response ${key} of ${subject}`));
+    }
   }
   const serializerFor = (of: number): Serializer | undefined => {
     const found = byStatus.get(of) ?? (of < 300 ? usual : undefined);

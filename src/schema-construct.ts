@@ -12,6 +12,7 @@
 import { SvcError } from './errors.ts';
 import { builderOf } from './schema-builder.ts';
 import { FieldMarker } from './schema-nodes.ts';
+import { FieldType } from './schema-types.ts';
 import type { Builder } from './schema-builder.ts';
 import type { FieldSource, SchemaClass } from './schema-types.ts';
 import type { Declaration } from './schema-nodes.ts';
@@ -254,6 +255,7 @@ class Probe {
     if (typeof key === 'string') this.#ownNames.add(key);
     const call = this.#calls.find((candidate) => candidate.marker === descriptor.value);
     if (call === undefined) {
+      if (descriptor.value instanceof FieldType) throw new SvcError('E_SCHEMA_FIELD', [`"${String(key)}" of ${this.#schema.name}`, 'it is a type, and not made by Field()']);
       this.#lastOther = this.#calls.length;
       this.#othersBefore++;
       return descriptor;

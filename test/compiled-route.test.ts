@@ -146,6 +146,14 @@ test('A mistake inside of a class that a route only replies with, or a WebSocket
   for (const { message: found } of findings.filter(({ rule }) => rule === 'SVC107')) assert.match(found, /"maxLength"/);
 });
 
+test('A response whose keys are no statuses, such as the members of a reply, is a finding', () => {
+  for (const key of ['id', '99', '600', '2xx', '1e2']) {
+    const { findings } = new Svc({ env: 'development' }).get('/', { response: { 200: str, [key]: Field(int) } as never }, () => '' as never).check();
+    assert.deepEqual(findings.filter(({ severity }) => severity === 'error').map(({ rule }) => rule), ['SVC107'], key);
+    assert.match(findings.find(({ rule }) => rule === 'SVC107')!.message, new RegExp(`"response" has the key "${key}"`));
+  }
+});
+
 // ── forms and text ──
 
 test('form: fields are coerced, lists collect, a class gives an instance', async () => {

@@ -309,6 +309,8 @@ test('Schema refuses declarations that contradict themselves', () => {
   throwsFault(declare(() => Field(str, { alias: '' })), 'E_OPTION_RANGE', /not empty/);
   throwsFault(declare(() => Field(list(str, { ge: 1 } as object))), 'E_OPTION_UNKNOWN', /the items of "x" of a shape/);
   throwsFault(declare(() => Field(str, { minLength: 3, maxLength: 2 })), 'E_SCHEMA_FIELD', /above its greatest/);
+  throwsFault(declare(() => str), 'E_SCHEMA_FIELD', /not made by Field/);
+  for (const type of [str, list(int)]) throwsFault(() => planOf(class Named extends Schema { name = type; }), 'E_SCHEMA_FIELD', /"name" of Named: it is a type, and not made by Field\(\)/);
   throwsFault(declare(() => Field(int, { ge: 3, lt: 2 })), 'E_SCHEMA_FIELD', /above its greatest/);
   throwsFault(declare(() => Field(str, { pattern: '(' })), 'E_SCHEMA_FIELD', /no regular expression/);
   throwsFault(declare(() => Field(str, { email: true, format: 'uri' })), 'E_SCHEMA_FIELD', /another format/);
