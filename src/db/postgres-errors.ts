@@ -34,6 +34,9 @@ const ENCODING = /^(?:UTF8|LATIN\d+|WIN\d+|SQL_ASCII|EUC_\w{2,3}|ISO_8859_\d|KOI
 /** Of named statements whose plan is no longer any good: prepared once more, they may run. */
 const STALE: ReadonlySet<string> = new Set(['0A000', '26000', '42P05']);
 
+/** What a value of another type is refused with, and a type that fits no column or operator. */
+const OF_TYPES: ReadonlySet<string> = new Set(['22003', '22007', '22008', '22P02', '42804', '42883']);
+
 /** The error of a statement, or of a connection when there was none. */
 export function postgresError(fields: ErrorFields, sql: string | undefined): DatabaseError {
   const { sqlstate, position, constraint, table } = fields;
@@ -44,6 +47,11 @@ export function postgresError(fields: ErrorFields, sql: string | undefined): Dat
 /** Whether a statement may run when it is prepared once more. */
 export function isStalePlan({ sqlstate }: DatabaseError): boolean {
   return sqlstate !== undefined && STALE.has(sqlstate);
+}
+
+/** Whether a named statement may have been refused for the types that its parameters were given when it was prepared: columns may have others by now. */
+export function isOfTypes({ sqlstate }: DatabaseError): boolean {
+  return sqlstate !== undefined && OF_TYPES.has(sqlstate);
 }
 
 /** Whether the server ends the connection with this. */

@@ -13,7 +13,7 @@ import { DatabaseError } from './db-errors.ts';
 import { limitReached } from './limits.ts';
 import { checkedStatement } from './placeholders.ts';
 import { CAN_COPY, copyRows } from './postgres-copy.ts';
-import { isStalePlan } from './postgres-errors.ts';
+import { isOfTypes, isStalePlan } from './postgres-errors.ts';
 import { Exchange, STEP, type RowsWanted, type Step } from './postgres-exchange.ts';
 import { writeMany, type Many } from './postgres-many.ts';
 import { FIND_COLUMNS, FIND_TYPES, foundType, planRows, rereadRows, type RowPlan } from './postgres-rows.ts';
@@ -136,6 +136,9 @@ export class PostgresRunner {
       const { name } = this.statements.seen(text) ?? { name: '' };
       const many: Many = { text, name, placeholders, oids: known?.oids, first: first.value, source, limit };
       return await this.exclusively(() => writeMany(this.conversation, this.types, many));
+    } catch (error) {
+      if (error instanceof DatabaseError && isOfTypes(error)) this.statements.drop(text); // the rows are not there once more: the next call prepares it anew
+      throw error;
     } finally {
       source.return?.();
     }
@@ -254,12 +257,26 @@ export class PostgresRunner {
     }
   }
 
-  /** Once more where nothing has happened but that a plan was found to be stale. */
+  /** Once more where nothing has happened but that a plan was found to be stale, or the types of its parameters. */
   async #onceMore(request: Request, error: unknown, wasIdle: boolean): Promise<Exchange> {
-    if (!(error instanceof DatabaseError) || !isStalePlan(error)) throw error;
-    this.statements.drop(request.text);
+    const { text, limit } = request;
+    const oids = this.statements.seen(text)?.oids ?? [];
+    const isOfParameters = oids.length > 0 && error instanceof DatabaseError && isOfTypes(error);
+    if (!isOfParameters && !(error instanceof DatabaseError && isStalePlan(error))) throw error;
+    this.statements.drop(text);
     if (!wasIdle || this.conversation.isEnded || this.conversation.status !== 'I') throw error;
+    if (isOfParameters && !await this.#hasOtherTypes(text, oids, limit)) throw error;
     return this.#attempt(request);
+  }
+
+  /** Whether a statement that is prepared now wants other values than it did: `alter table … alter id type bigint` is by whoever migrates, while we run. */
+  async #hasOtherTypes(text: string, before: readonly number[], limit: Limit | undefined): Promise<boolean> {
+    try {
+      const { oids } = await this.#described(text, limit);
+      return oids.length !== before.length || oids.some((oid, index) => oid !== before[index]);
+    } catch {
+      return false; // what it was refused with first says more
+    }
   }
 
   async #attempt(request: Request): Promise<Exchange> {

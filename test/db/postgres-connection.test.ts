@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { SvcError } from '../../src/errors.ts';
 import type { FaultCode } from '../../src/faults.ts';
 import {
-  CheckViolation, CommitOutcomeUnknown, ConnectionLost, DatabaseError, ForeignKeyViolation, LockTimeout, NotNullViolation, QueryCanceled, QueryTimeout, ReadOnly, StatementError, TransactionAborted, UniqueViolation,
+  CheckViolation, CommitOutcomeUnknown, ConnectionLost, DataError, DatabaseError, ForeignKeyViolation, LockTimeout, NotNullViolation, QueryCanceled, QueryTimeout, ReadOnly, StatementError, TransactionAborted, UniqueViolation,
 } from '../../src/db/index.ts';
 import { connectPostgres } from '../../src/db/postgres-connect.ts';
 import { collectedLog } from '../support/collected-log.ts';
@@ -93,6 +93,31 @@ withPostgres('a plan that has become stale is made anew', async (t) => {
   await assert.rejects(read(), StatementError); // the transaction has failed by that
   await connection.rollback();
   assert.deepEqual(await read(), { id: 1, label: 'a', extra: null });
+});
+
+withPostgres('a statement takes what a column takes since its type was changed', async (t) => {
+  const connection = await connected(t);
+  await withTable(connection);
+  const [insert, read, WIDE] = ['insert into item (id, label) values (?, ?)', 'select label from item where id = ?', 3_000_000_000];
+  const one = (id: number): Promise<unknown> => connection.execute(insert, [id, '"a"'], undefined);
+  const known = (id: number): Promise<unknown> => connection.fetchOne(read, [id], undefined);
+  for (let use = 0; use < 3; use++) await Promise.all([one(use), known(use)]);
+  await assert.rejects(one(WIDE), DataError);
+  await assert.rejects(known(WIDE), DataError);
+  for (let use = 3; use < 6; use++) await Promise.all([one(use), known(use)]);
+  await connection.execute('alter table item alter id type bigint', [], undefined);
+  await one(WIDE);
+  assert.deepEqual(await known(WIDE), { label: '"a"' });
+  await connection.execute("alter table item alter label type jsonb using '1'", [], undefined);
+  await assert.rejects(connection.executeMany(insert, [[WIDE + 1, '"a"']], undefined), DatabaseError); // its rows are not there once more
+  assert.equal(await connection.executeMany(insert, [[WIDE + 1, '"a"']], undefined), 1);
+  assert.deepEqual(await known(WIDE + 1), { label: 'a' });
+  for (let use = 6; use < 9; use++) await one(use);
+  await connection.execute('alter table item alter label type text', [], undefined);
+  await connection.begin(WRITING, undefined);
+  await assert.rejects(connection.execute(insert, [-1, 'no JSON'], undefined), DataError); // nothing more runs in a transaction that has failed
+  await connection.rollback();
+  await connection.execute(insert, [-1, 'no JSON'], undefined);
 });
 
 withPostgres('values of types that are not built in come as what they are, from the first use', async (t) => {
