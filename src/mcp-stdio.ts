@@ -1,12 +1,13 @@
 /**
  * MCP over standard input and output: a message a line. Nothing but messages reaches standard output: while it serves, what
- * anybody prints goes to standard error.
+ * anybody prints, writes to its descriptor or lets a child process print goes to standard error.
  *
  *   stdin  ─ LineReader ─ McpConversation ─┬─ stdout         slow readers: stdin is not read until they have caught up
  *                                          └─ calls
  *
  * The end of the input is the end: what runs is answered within a few seconds, then the application shuts down.
  */
+import { leadDescriptor } from './mcp-descriptor.ts';
 import { INVALID_REQUEST, PARSE_ERROR, RpcError } from './mcp-messages.ts';
 import { McpConversation } from './mcp-conversation.ts';
 import { LineReader } from './mcp-lines.ts';
@@ -85,8 +86,11 @@ export function reserveOutput(output: Writable, elsewhere: Writable): Disposable
   const own = Object.getOwnPropertyDescriptor(output, 'write');
   Object.defineProperty(output, RESERVED, { configurable: true, value: output.write.bind(output) });
   Object.defineProperty(output, 'write', { configurable: true, writable: true, value: elsewhere.write.bind(elsewhere) });
+  const [from, to] = [output, elsewhere].map((stream) => (stream as { readonly fd?: unknown }).fd);
+  const descriptor = typeof from === 'number' && typeof to === 'number' ? leadDescriptor(from, to) : undefined;
   return {
     [Symbol.dispose]() {
+      descriptor?.[Symbol.dispose]();
       delete (output as { [RESERVED]?: unknown })[RESERVED];
       if (own === undefined) delete (output as { write?: unknown }).write; // its class has one
       else Object.defineProperty(output, 'write', own);

@@ -61,6 +61,34 @@ test('svc mcp serves a program that brings a copy of the package of its own, as 
   assert.ok(ended.stderr.includes('printed by a handler'));
 });
 
+test('svc mcp: what goes around process.stdout, and what child processes print, stays out of standard output', async (t) => {
+  const program = `import cp, { spawn } from 'node:child_process';
+import fs, { writeSync } from 'node:fs';
+import { promisify } from 'node:util';
+import { Svc } from 'svc';
+writeSync(1, 'by writeSync\\n');
+const closed = (child) => new Promise((resolve) => child.on('close', resolve));
+const say = (how) => ['-e', \`console.log('by \${how}')\`];
+export const app = new Svc({ env: 'development' });
+app.get('/around', async () => {
+  const { bytesWritten } = await promisify(fs.write)(1, Buffer.from('by write\\n'));
+  fs.writevSync(1, [Buffer.from('by writevSync\\n')]);
+  await promisify(fs.writev)(1, [Buffer.from('by writev\\n')]);
+  fs.createWriteStream('', { fd: 1, autoClose: false }).write('by a stream\\n');
+  cp.execSync('echo by execSync', { stdio: 'inherit' });
+  cp.spawnSync(process.execPath, say('spawnSync'), { stdio: [0, 1, 2] });
+  await closed(spawn(process.execPath, say('spawn'), { stdio: ['ignore', process.stdout, 'inherit'] }));
+  await closed(spawn(process.execPath, say('inheritance'), { stdio: 'inherit' }));
+  const piped = cp.execFileSync(process.execPath, say('nobody'), { encoding: 'utf8' });
+  return { bytesWritten, piped };
+});
+`;
+  const { answers, ended } = await session(t, [INIT, ...calls('get_around')], [], {}, undefined, program);
+  assert.deepEqual([ended.status, answers.map(({ id }) => id)], [0, [1, 0]], ended.stderr);
+  assert.deepEqual((answers[1]!['result'] as Record<string, unknown>)['structuredContent'], { bytesWritten: 9, piped: 'by nobody\n' });
+  for (const how of ['writeSync', 'write', 'writevSync', 'writev', 'a stream', 'execSync', 'spawnSync', 'spawn', 'inheritance']) assert.match(ended.stderr, new RegExp(`^by ${how}$`, 'm'));
+});
+
 test('svc mcp: a signal ends it in order', async (t) => {
   const { ended } = await session(t, [INIT], [], {}, 'SIGTERM');
   assert.deepEqual([ended.status, ended.signal], [0, null], ended.stderr);

@@ -1,0 +1,52 @@
+/**
+ * A file descriptor whose writers are led to another one: those that go around the stream, as some loggers do, and child processes
+ * that would inherit it. Node.js cannot exchange a descriptor, so the functions that are given one are replaced.
+ *
+ *   fs.writeSync(1, …), write, writev, writevSync      write to 2
+ *   spawn(…, { stdio: 'inherit' }) and the like        [ 'inherit', 2, 'inherit' ]
+ *
+ * Not led: native code, and worker threads that write to the descriptor itself.
+ */
+import childProcess from 'node:child_process';
+import fs from 'node:fs';
+import { syncBuiltinESMExports } from 'node:module';
+
+const WRITERS = ['write', 'writeSync', 'writev', 'writevSync'] as const;
+/** All others begin by the method of ChildProcess. */
+const SYNCHRONOUS = ['spawnSync', 'execSync', 'execFileSync'] as const;
+
+/** Leads what is written to the descriptor `from` to `to`, until it is disposed. */
+export function leadDescriptor(from: number, to: number): Disposable {
+  const undo: (() => void)[] = [];
+  const replace = (owner: object, name: string, change: (args: readonly unknown[]) => readonly unknown[]): void => {
+    const before = Object.getOwnPropertyDescriptor(owner, name)!; // Node.js has each of them
+    const own = before.value as (...args: readonly unknown[]) => unknown;
+    const value = function led(this: unknown, ...args: readonly unknown[]): unknown { return Reflect.apply(own, this, change(args)); };
+    Object.defineProperties(value, Object.getOwnPropertyDescriptors(own)); // among them what promisify() looks for
+    Object.defineProperty(owner, name, { ...before, value });
+    undo.push(() => Object.defineProperty(owner, name, before));
+  };
+  const led = (stdio: unknown): unknown => {
+    const list: unknown = stdio === 'inherit' ? [stdio, stdio, stdio] : stdio;
+    return Array.isArray(list) ? list.map((one: unknown, index) => one === from || one === 'inherit' && index === from || isStreamOf(one, from) ? to : one) : list;
+  };
+  for (const name of WRITERS) replace(fs, name, ([fd, ...rest]) => [fd === from ? to : fd, ...rest]);
+  const children = (args: readonly unknown[]): readonly unknown[] => args.map((arg) => hasStdio(arg) ? { ...arg, stdio: led(arg.stdio) } : arg);
+  for (const name of SYNCHRONOUS) replace(childProcess, name, children);
+  replace(childProcess.ChildProcess.prototype, 'spawn', children);
+  syncBuiltinESMExports();
+  return {
+    [Symbol.dispose]() {
+      for (const restore of undo) restore();
+      syncBuiltinESMExports();
+    },
+  };
+}
+
+function isStreamOf(value: unknown, fd: number): boolean {
+  return typeof value === 'object' && value !== null && (value as { readonly fd?: unknown }).fd === fd;
+}
+
+function hasStdio(value: unknown): value is { readonly stdio: unknown } {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) && 'stdio' in value;
+}
