@@ -135,6 +135,9 @@ function alternatives(specifier: string): string[] {
   return [`${specifier}.ts`, `${specifier}/index.ts`];
 }
 
+/** What V8 says of an ES module that it was given as CommonJS, which "npm init" makes of every file in a new package. */
+const NO_MODULE = /^(?:Cannot use import statement outside a module|Cannot use 'import\.meta' outside a module|Unexpected token 'export'|await is only valid in async functions and the top level bodies of modules)$/;
+
 /** What Node said, and what to do about it. */
 function translate(error: unknown): string {
   if (!(error instanceof Error)) return `it threw ${error === null ? 'null' : `a value of type ${typeof error}`}`;
@@ -150,6 +153,7 @@ function translate(error: unknown): string {
     const isAlias = /Cannot find package '[@~]\/?/.test(said);
     return said + (isAlias ? ': tsconfig "paths" are not read; use "imports" in package.json' : '');
   }
+  if (error instanceof SyntaxError && NO_MODULE.test(said)) return `${where}${said}: the nearest package.json makes it CommonJS; set "type": "module" there`;
   if (error instanceof SyntaxError) return where === '' ? syntaxError(said) : `${where}${said}`;
   return isFault(error) ? `${where}${said}` : `${where}${error.name}: ${said}`;
 }

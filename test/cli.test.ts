@@ -118,6 +118,18 @@ for (const [what, files, target, message] of [
   });
 }
 
+for (const [said, source] of [
+  ['Cannot use import statement outside a module', "import { Svc } from 'svc';\nexport const app = new Svc();\n"],
+  ["Unexpected token 'export'", 'export const app = 1;\n'],
+] as const) {
+  test(`svc run says what to change where a package is one of CommonJS, as npm init makes it: ${said}`, async (t) => {
+    const { status, stderr } = await runOver(t, { 'package.json': '{"type":"commonjs"}', 'app.ts': source });
+    assert.equal(status, 3, stderr);
+    assert.match(stderr, /^svc: Cannot load "app\.ts": .+\/app\.ts:1: .+: the nearest package\.json makes it CommonJS; set "type": "module" there$/m);
+    assert.ok(stderr.includes(`: ${said}: `), stderr);
+  });
+}
+
 test('svc run prints every mistake between declarations with file and line, status 3', async (t) => {
   const { status, stderr } = await runOver(t, { 'app.ts': `${APP}app.get('/', () => 'twice');\napp.get('/a', { name: 'x' }, () => 1);\napp.get('/b', { name: 'x' }, () => 2);\n` });
   assert.equal(status, 3);
