@@ -55,7 +55,7 @@ export function joinClaims(claims: Readonly<Record<string, unknown>>, userinfo: 
 /** A mapped user, checked member by member. @throws ProviderFailure `provider_error` for one without a usable subject */
 export function userInfoOf(mapped: MappedUser | undefined, raw: Readonly<Record<string, unknown>>): UserInfo {
   const subject: unknown = mapped?.subject;
-  if (typeof subject !== 'string' || subject === '' || subject.length > MAX_SUBJECT_CHARACTERS || /[\0-\x1f\x7f]/.test(subject)) throw new ProviderFailure('provider_error', 'user_subject');
+  if (typeof subject !== 'string' || subject === '' || subject.length > MAX_SUBJECT_CHARACTERS || /[\0-\x1f\x7f]/.test(subject) || !subject.isWellFormed()) throw new ProviderFailure('provider_error', 'user_subject');
   const email = textOr(mapped?.email, null);
   return Object.freeze({
     subject,

@@ -302,7 +302,7 @@ test('B18: identify() refuses user info with an error, no object, or no subject 
   const { client } = plain(fake);
   for (const [scripted, reason] of [
     [{ status: 401, body: {} }, 'userinfo_status_401'], [{ status: 500, body: {} }, 'userinfo_status_500'], [{ body: '[]' }, 'userinfo_not_object'], [{ body: '"ada"' }, 'userinfo_not_object'], [{ body: {} }, 'user_subject'],
-    [{ body: { sub: 5 } }, 'user_subject'], [{ body: { sub: '' } }, 'user_subject'], [{ body: { sub: null } }, 'user_subject'], [{ body: { id: 5 } }, 'user_subject'], [{ headers: { 'content-type': 'application/jwt' }, body: 'a.b.c' }, 'userinfo_media_type'],
+    [{ body: { sub: 5 } }, 'user_subject'], [{ body: { sub: '' } }, 'user_subject'], [{ body: { sub: 'ada\ud800' } }, 'user_subject'], [{ body: { sub: null } }, 'user_subject'], [{ body: { id: 5 } }, 'user_subject'], [{ headers: { 'content-type': 'application/jwt' }, body: 'a.b.c' }, 'userinfo_media_type'],
   ] as const) {
     fake.failNext('userinfo', scripted);
     await refused(client, reason);
