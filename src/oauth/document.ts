@@ -15,6 +15,7 @@ interface Described {
 export interface DocumentedMode {
   readonly mode: 'json' | 'cookie';
   readonly dpop: 'off' | 'optional' | 'required';
+  readonly errorPath: string | undefined;
 }
 
 /** The endpoints by name. */
@@ -32,7 +33,7 @@ export function describeEndpoint(endpoint: EndpointName, method: 'GET' | 'POST',
 type Endpoint = Pick<Described, 'summary' | 'description'> & { readonly responses: Readonly<Record<string, unknown>> } & Readonly<Record<string, unknown>>;
 
 const ENDPOINTS: Readonly<Record<EndpointName, (terms: DocumentedMode, method: 'GET' | 'POST') => Endpoint>> = {
-  login: ({ mode }) => ({
+  login: ({ mode, errorPath }) => ({
     summary: 'Begin a login', description: 'Sends the browser to the identity provider, with a PKCE challenge (RFC 7636) and a state that counts once.',
     parameters: [
       query('redirect_uri', 'Where the provider sends the browser: one of those that are allowed; may be left out where there is one', { type: 'string', format: 'uri' }),
@@ -40,7 +41,7 @@ const ENDPOINTS: Readonly<Record<EndpointName, (terms: DocumentedMode, method: '
       query('prompt', 'What the provider asks for', { type: 'string', enum: ['none', 'login', 'consent', 'select_account'] }),
       ...mode === 'json' ? [] : [query('return_to', 'Where the browser goes afterwards: a path of this application')],
     ],
-    responses: { 200: null, 302: redirect('To the identity provider') },
+    responses: { 200: null, 302: redirect('To the identity provider'), ...mode === 'json' || errorPath === undefined ? {} : { 303: redirect('The login cannot begin, where pages say so') } },
   }),
   callback: ({ mode }, method) => ({
     summary: method === 'GET' ? 'End a login' : 'End a login, for providers that answer with a form',

@@ -58,6 +58,16 @@ test('answers with cookies are documented, pages for people among them', async (
   await check('post', '/oauth/revoke', await site.settle(site.client.post('/oauth/revoke', { headers: ours })), 200);
 });
 
+test('a login that cannot begin leads to errorPath, as is documented', async (t) => {
+  const folder = scratch(t, 'ajv', { ajv: '^8.17.0', 'ajv-formats': '^3.0.0' });
+  if (folder === undefined) return;
+  await using site = await LoginSite.open({ plugin: { mode: 'cookie', errorPath: '/sorry' } });
+  const check = await checker(site, folder);
+  const query = { redirect_uri: 'https://elsewhere.example' };
+  await check('get', '/oauth/login', await site.client.get('/oauth/login', { query, headers: { Accept: 'text/html' } }), 303);
+  await check('get', '/oauth/login', await site.client.get('/oauth/login', { query }), 400);
+});
+
 test('several providers, and failures of one, are documented', async (t) => {
   const folder = scratch(t, 'ajv', { ajv: '^8.17.0', 'ajv-formats': '^3.0.0' });
   if (folder === undefined) return;
