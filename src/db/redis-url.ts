@@ -9,9 +9,10 @@
  * `@ : / ? # % ,` in a name or a password are percent-encoded. What is not listed is refused.
  */
 import { SvcError } from '../errors.ts';
+import { shown } from '../options.ts';
 import { isLocalHost, type ServerHost, type ServerTls } from './server-options.ts';
 import { parseServerUrl, type Refuse, type UrlRules } from './server-url.ts';
-import { shownUrl } from './url.ts';
+import { shownUrl, textProblem } from './url.ts';
 
 /** What an address says. */
 export interface RedisUrl {
@@ -32,7 +33,9 @@ const FOREIGN = ['target_session_attrs', 'statement_cache'];
 
 /** Reads an address. @throws SvcError `E_REDIS_URL`, without the password */
 export function parseRedisUrl(url: string): RedisUrl {
-  const refuse: Refuse = (problem) => { throw new SvcError('E_REDIS_URL', [shownUrl(url), problem]); };
+  const refuse: Refuse = (problem) => { throw new SvcError('E_REDIS_URL', [typeof url === 'string' ? shownUrl(url) : shown(url), problem]); };
+  const problem = textProblem(url);
+  if (problem !== undefined) refuse(problem);
   const [, scheme = '', rest = ''] = /^(redis|rediss|redis\+unix|unix):(.*)$/is.exec(url) ?? refuse('it begins with none of redis://, rediss://, redis+unix://');
   const isUnix = scheme.toLowerCase().endsWith('unix');
   const read = parseServerUrl(isUnix ? atHost(rest, refuse) : rest, RULES, refuse);

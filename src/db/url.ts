@@ -10,7 +10,7 @@
  */
 import { resolve } from 'node:path';
 import { SvcError } from '../errors.ts';
-import { closest } from '../options.ts';
+import { closest, shown } from '../options.ts';
 import { parseMySqlUrl, type MySqlUrl } from './mysql-url.ts';
 import { parsePostgresUrl, type PostgresUrl } from './postgres-url.ts';
 import { MEMORY } from './sqlite-options.ts';
@@ -33,6 +33,8 @@ const SQLITE_KEYS: Readonly<Record<string, readonly string[]>> = { mode: ['ro', 
 
 /** Reads an address. @throws SvcError `E_DB_URL` */
 export function parseDatabaseUrl(url: string): DatabaseUrl {
+  const problem = textProblem(url);
+  if (problem !== undefined) throw new SvcError('E_DB_URL', [typeof url === 'string' ? shownUrl(url) : shown(url), problem]);
   const [, scheme = '', rest = ''] = /^([A-Za-z][A-Za-z\d+.-]*):(.*)$/s.exec(url) ?? [];
   if (scheme === '') refuse(url, 'it does not begin with "sqlite:", "postgres:", "mysql:" or "mariadb:"');
   const dialect = Object.hasOwn(SCHEMES, scheme.toLowerCase()) ? SCHEMES[scheme.toLowerCase()] : undefined;
@@ -46,6 +48,12 @@ export function parseDatabaseUrl(url: string): DatabaseUrl {
     dialect, path: pathOf(url, place), isReadOnly: keys.get('mode') === 'ro',
     synchronous: keys.get('synchronous') as 'full' | 'normal' | undefined, // queryOf() has checked it
   };
+}
+
+/** Why it is no address at all: a variable of the environment is not set, or was read from a file with the end of its last line. */
+export function textProblem(url: unknown): string | undefined {
+  if (typeof url !== 'string') return 'it is no text: perhaps it comes from a variable that is not set';
+  return /\s$/.test(url) ? 'it ends with white space: perhaps it comes from a file, whose last line has an end' : undefined;
 }
 
 /** The address without its password and without values of its query, for logs and messages. */

@@ -22,6 +22,11 @@ test('parseRedisUrl() encrypts as the scheme says, and then checks all of the ce
   assert.deepEqual(['redis://cache.example', 'rediss://cache.example', 'redis://localhost', 'redis+unix:///r', 'redis://localhost,cache.example'].map((url) => isReadable(parseRedisUrl(url))), [true, false, false, false, true]);
 });
 
+test('parseRedisUrl() refuses what comes from a variable that is not set, or from a file whose last line has an end', () => {
+  assert.throws(() => parseRedisUrl(undefined as never), (error) => fault('E_REDIS_URL')(error) && /not set/.test((error as Error).message));
+  assert.throws(() => parseRedisUrl('redis://:hunter2@cache\n'), (error) => fault('E_REDIS_URL')(error) && /white space/.test((error as Error).message) && !(error as Error).message.includes('hunter2'));
+});
+
 test('parseRedisUrl() refuses what it does not know, without the password', () => {
   for (const url of [
     'http://h', 'redis:h', 'redis://h/x', 'redis://h/0?db=1', 'redis://h/-1', 'redis://h?sslrootcert=/ca.pem', 'rediss://h?sslmode=disable', 'rediss://h?sslmode=prefer', 'rediss://h?sslmode=allow', 'redis://h?timeout=5', 'redis://h?statement_cache=0', 'redis://h?target_session_attrs=any', 'redis://h?set.x=1',

@@ -27,6 +27,13 @@ test('parseDatabaseUrl() refuses what it does not know, with a suggestion', () =
   }
 });
 
+test('openDatabase() refuses what comes from a variable that is not set, or from a file whose last line has an end', async () => {
+  for (const url of [undefined, null, 5, new URL('postgres://app@localhost/app')]) await assert.rejects(openDatabase(url as never), (error) => fault('E_DB_URL')(error) && /not set/.test((error as Error).message));
+  for (const url of ['sqlite:./data.db\n', 'sqlite::memory: ', 'postgres://app:hunter2@localhost/app\r\n', 'mysql://app:hunter2@localhost/app?connect_timeout=5\n']) {
+    await assert.rejects(openDatabase(url), (error) => fault('E_DB_URL')(error) && /white space/.test((error as Error).message) && !(error as Error).message.includes('hunter2'));
+  }
+});
+
 test('parseDatabaseUrl() reads addresses of MySQL and MariaDB, and shows no password', async () => {
   for (const url of ['mysql://app:hunter2@db/app', 'mariadb://app:hunter2@db/app']) assert.equal(parseDatabaseUrl(url).dialect, url.slice(0, url.indexOf(':')));
   await assert.rejects(openDatabase('mysql://app:hunter2@db/app?sslmod=x'), (error) => fault('E_DB_URL')(error) && !(error as Error).message.includes('hunter2'));
