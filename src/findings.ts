@@ -3,6 +3,7 @@
  *
  * `compileAll()` throws all of them at once as one `SvcError`; `svc check` prints the very same records.
  */
+import { fileURLToPath } from 'node:url';
 
 /** How much a finding matters: an `error` keeps an application from compiling, or a deploy from passing. */
 export type Severity = 'error' | 'warning' | 'info';
@@ -90,10 +91,17 @@ export function placeOf(stack: string): Place {
   return UNKNOWN;
 }
 
-/** Where the package's own frames are: its folder, and, where source maps are on, the sources that it was built from. */
 let ownFolders: readonly string[] | undefined; // a start that finds nothing needs none
 
 function isOwn(file: string): boolean {
-  ownFolders ??= [new URL('.', import.meta.url), new URL('../src/', import.meta.url)].flatMap(({ href, pathname }) => [href, decodeURIComponent(pathname)]);
+  ownFolders ??= foldersOf(import.meta.url);
   return ownFolders.some((folder) => file.startsWith(folder));
+}
+
+/**
+ * Where the package's own frames are: its folder, and, where source maps are on, the sources that it was built from. By address, and by
+ * path, which frames of files have that are loaded later: those are no ES modules. `windows`, for tests: as paths are there.
+ */
+export function foldersOf(own: string, { windows }: { readonly windows?: boolean } = {}): readonly string[] {
+  return [new URL('.', own), new URL('../src/', own)].flatMap((folder) => [folder.href, fileURLToPath(folder, { windows })]);
 }

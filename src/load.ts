@@ -5,7 +5,7 @@
  * translated into what to do.
  */
 import { spawnSync } from 'node:child_process';
-import { existsSync, readFileSync, readdirSync, realpathSync } from 'node:fs';
+import { existsSync, readFileSync, readdirSync, realpathSync, statSync } from 'node:fs';
 import { findPackageJSON, registerHooks } from 'node:module';
 import { basename, dirname, resolve } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
@@ -30,11 +30,20 @@ export function parseTarget(target: string): Target {
 /** The file or package that a module name means, seen from `cwd`. @throws SvcError `E_LOAD` */
 export function locate(target: Target, cwd: string): URL {
   const path = resolve(cwd, target.module);
-  const found = [path, `${path}.ts`, `${path}.mts`, `${path}.js`, `${path}.mjs`].find((candidate) => existsSync(candidate) && !existsSync(`${candidate}/.`));
+  const found = [path, `${path}.ts`, `${path}.mts`, `${path}.js`, `${path}.mjs`].find(isFile);
   if (found !== undefined) return pathToFileURL(realpathSync(found));
   const inPackage = /^[./\\]/.test(target.module) ? undefined : resolvedFrom(cwd, target.module);
   if (inPackage?.protocol !== 'file:') throw new SvcError('E_LOAD', [target.module, `there is no such file in ${cwd}, and no such package${hint(path, target.module)}`]);
   return inPackage;
+}
+
+/** Whether there is something of that name that is no folder. */
+function isFile(path: string): boolean {
+  try {
+    return !statSync(path).isDirectory();
+  } catch {
+    return false; // not there, or not for us
+  }
 }
 
 /** What was meant, as far as it can be seen: a file beside it that is called nearly the same. */
