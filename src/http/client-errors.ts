@@ -32,7 +32,7 @@ interface CurrentAnswer extends ServerResponse {
 /** Answers what the parser has refused, unless an answer is under way. */
 export function onClientError(error: ParserError, socket: Socket, identity: RequestIdentity): void {
   const connection = connectionOf(socket);
-  if (connection.isLingering) return socket.destroySoon(); // what is refused is the rest of a request that has had its answer: who has sent it would take a second one for that of the next
+  if (connection.lingering?.complete === false && connection.waiting === 0) return socket.destroySoon(); // what is refused is the rest of a request that has had its answer: who has sent it would take a second one for that of the next
   // as node:http does itself: an answer that is under way must not get a second head in its middle
   const current = (socket as Socket & { _httpMessage?: CurrentAnswer | null })._httpMessage;
   if (current?.headersSent === true && isBehind(error, current) && socket.writable) {

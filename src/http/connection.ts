@@ -2,7 +2,7 @@
  * What a server remembers of a connection, in one object that each request looks up once: a field for each on the socket
  * would be looked up ten times.
  */
-import type { ServerResponse } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 
 /** In place of a number of looks: a request is being answered, or none has come yet. */
@@ -30,12 +30,12 @@ export class Connection {
   isListed = false;
   /** The answers before the newest one, where there were some: on the prototype, for most connections never have any. */
   declare earlier: ServerResponse[] | undefined;
-  /** Whether the rest of a request still comes that has had its answer; on the prototype, too. */
-  declare isLingering: boolean;
+  /** A request that has had its answer, and of which the rest may still come; on the prototype, too. */
+  declare lingering: IncomingMessage | undefined;
 
   static {
     this.prototype.earlier = undefined;
-    this.prototype.isLingering = false;
+    this.prototype.lingering = undefined;
   }
 
   /** A request has come, and this will answer it. */

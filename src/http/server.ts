@@ -355,7 +355,7 @@ export class HttpServer {
     const close = socket.destroySoon;
     if (isLast) { // called when the answer has been sent, before those who listen for that here
       socket.destroySoon = () => {
-        if (incoming.complete || incoming.destroyed) close.call(socket);
+        if (incoming.complete || incoming.destroyed || !outgoing.writableFinished) close.call(socket); // where an answer before it has turned out to be the last one, it never will be
         else socket.end();
       };
     }
@@ -365,10 +365,10 @@ export class HttpServer {
       const lose = (): void => void incoming.destroy(); // node:http does so for requests without an answer only: whoever still reads would wait for ever
       socket.once('close', lose);
       const connection = connectionOf(socket);
-      connection.isLingering = true;
+      connection.lingering = incoming;
       this.#lingering++;
       incoming.once('close', () => {
-        connection.isLingering = false;
+        if (connection.lingering === incoming) connection.lingering = undefined;
         timer[Symbol.dispose]();
         socket.off('close', lose);
         this.#lingering--;

@@ -1021,6 +1021,43 @@ test('HttpServer gives one answer to a request whose body turns out to be rubbis
   assert.equal((await it.client.ended()).toString(), '');
 });
 
+test('HttpServer ends a connection behind the answer before rubbish, also when one that is never sent has been made meanwhile', async () => {
+  const [early, late] = [gate(), gate()];
+  const app = new Svc();
+  app.get('/late', async () => { await late.promise; return 'late'; }).post('/early', async () => { await early.promise; return 'early'; });
+  const server = new HttpServer(app.compileAll());
+  await server.listen({ port: 0 });
+  let sent = '';
+  const socket = inMemory((chunk, done) => {
+    sent += chunk.toString('latin1');
+    done();
+  });
+  server.node.emit('connection', socket);
+  socket.push('GET /late HTTP/1.1\r\nHost: a\r\n\r\nPOST /early HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nRUBBISH\r\n');
+  await turn();
+  early.resolve();
+  await turn();
+  late.resolve();
+  for (let turns = 0; turns < 100 && server.inFlight > 0; turns++) await turn();
+  assert.match(sent, /^HTTP\/1\.1 200 OK\r\n[^]*late$/);
+  assert.equal(server.inFlight, 0);
+  assert.equal(socket.destroyed, true);
+  await server.close(0);
+});
+
+test('HttpServer answers a request that came with the rest of the one before, whose answer had gone, and with rubbish', async () => {
+  const release = gate();
+  await using it = await serve((app) => app.post('/early', () => 'early').get('/late', async () => { await release.promise; return 'late'; }));
+  it.client.send('POST /early HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nabc');
+  assert.equal((await it.client.answer()).text(), 'early');
+  it.client.send('defghiGET /late HTTP/1.1\r\nHost: a\r\n\r\nRUBBISH\r\n\r\n');
+  while (it.app.operations.inFlight() === 0) await turn();
+  release.resolve();
+  assert.equal((await it.client.answer()).text(), 'late');
+  assert.equal((await it.client.ended()).toString(), '');
+  assert.equal(it.app.operations.inFlight(), 0);
+});
+
 for (const [what, bytes] of [['rubbish', 'RUBBISH\r\n\r\n'], ['a body of rubbish', 'POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nRUBBISH\r\n']] as const) {
   test(`HttpServer answers all pipelined requests that ${what} comes behind`, async () => {
     const release = gate();
