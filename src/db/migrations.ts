@@ -12,6 +12,7 @@
 import { systemClock, type Clock } from '../clock.ts';
 import { SvcError } from '../errors.ts';
 import { given, int, readOptions, shown } from '../options.ts';
+import { CommitOutcomeUnknown, ConnectionLost, DatabaseError } from './db-errors.ts';
 import { limitOf } from './limits.ts';
 import { commitsByItself, isUndoneTogether, locked } from './migrations-lock.ts';
 import { readMigrations, type Migration, type MigrationSources, type Script } from './migrations-source.ts';
@@ -158,18 +159,28 @@ export class Migrator {
       if (!script.hasForeignKeys && dialect === 'sqlite') await checkForeignKeys(connection, script);
       await note(true);
     };
+    let isAtEnd = false;
     if (isUndoneTogether(dialect, script)) {
-      return withoutForeignKeys(connection, dialect, script, () => locked(connection, dialect, limit, true, isStill, async () => {
-        await begin();
-        for (const statement of script.statements) await runStatement(connection, script, statement);
-        await end();
-      }));
+      try {
+        return await withoutForeignKeys(connection, dialect, script, () => locked(connection, dialect, limit, true, isStill, async () => {
+          await begin();
+          for (const statement of script.statements) await runStatement(connection, script, statement);
+          isAtEnd = true; // with the commit, which deferred constraints wait for
+          await end();
+        }));
+      } catch (error) {
+        throw isAtEnd ? endProblem(script, error) : error;
+      }
     }
     const bare = async (): Promise<void> => {
       await begin();
       await this.#runBare(connection, task, direction);
-      if (commitsByItself(dialect)) await connection.script('set autocommit = 1', undefined); // where it was 0 this commits: or rows and note would be undone when the connection ends
-      await end();
+      try {
+        if (commitsByItself(dialect)) await connection.script('set autocommit = 1', undefined); // where it was 0 this commits: or rows and note would be undone when the connection ends
+        await end();
+      } catch (error) {
+        throw endProblem(script, error);
+      }
     };
     if (commitsByItself(dialect)) return locked(connection, dialect, limit, false, isStill, async () => { await note(false); await bare(); });
     return withoutForeignKeys(connection, dialect, script, async () => {
@@ -235,6 +246,12 @@ async function checkForeignKeys(connection: Connection, { origin }: Script): Pro
   if (broken.length === 0) return;
   const tables = [...new Set(broken.map(({ table }) => `"${String(table)}"`))].join(', ');
   throw new SvcError('E_MIGRATION_FAILED', [origin, 'at its end', `${broken.length} row${broken.length === 1 ? '' : 's'} of ${tables} would refer to rows that are not there`]);
+}
+
+/** What the database refuses behind the last statement, as the migration's. Of a connection that was lost it is not: nobody knows. */
+function endProblem({ origin }: Script, error: unknown): unknown {
+  if (!(error instanceof DatabaseError) || error instanceof ConnectionLost || error instanceof CommitOutcomeUnknown) return error;
+  return new SvcError('E_MIGRATION_FAILED', [origin, 'at its end', error.message], { cause: error });
 }
 
 /** @throws SvcError `E_MIGRATION_FAILED` with the line and the beginning of the statement */

@@ -240,6 +240,12 @@ for (const [what, directives] of [['below a block comment', '/* Copyright of us 
   });
 }
 
+test('Migrator names the migration whose commit is refused', async (t) => {
+  const { migrator } = await open(t, { '0001_a.up.sql': 'create table owners (id integer primary key);\ncreate table notes (owner integer references owners (id) deferrable initially deferred);\ninsert into notes values (9);' });
+  await assert.rejects(migrator.up(), { code: 'E_MIGRATION_FAILED', message: /0001_a\.up\.sql: at its end: FOREIGN KEY/ });
+  assert.deepEqual(await states(migrator), ['0001 pending']);
+});
+
 test('Migrator without a transaction has foreign keys checked again behind a migration that leaves them off', async (t) => {
   const { db, migrator } = await open(t, { '0001_a.up.sql': '-- svc: no-transaction\npragma foreign_keys = off;\ncreate table owners (id integer primary key);\ncreate table notes (owner integer references owners (id));' });
   await migrator.up();

@@ -195,9 +195,9 @@ test('what a migration on PostgreSQL sets stays with no connection, whether it f
 test('what a migration on PostgreSQL sets holds for no other, as if they ran on different days', async (t) => {
   const db = await postgresDatabase(t, { pool: { max: 1 } });
   if (db === undefined) return;
-  const directory = folder(t, { '0001_a.up.sql': "set statement_timeout = '1ms';\ncreate temporary table note (id integer);", '0002_b.up.sql': 'create table note (id integer);\nselect pg_sleep(0.05);' });
+  const directory = folder(t, { '0001_a.up.sql': "set svc.seen = 'a';\ncreate temporary table note (id integer);", '0002_b.up.sql': "create table note (id integer);\ninsert into note select 1 where current_setting('svc.seen', true) = 'a';\ninsert into note values (2);" });
   assert.equal((await new Migrator(db, { directory }).up()).length, 2);
-  assert.equal(await db.scalar('select count(*) from note'), 0);
+  assert.deepEqual(await db.fetchAll('select id from note'), [{ id: 2 }]);
 });
 
 test('a migration on PostgreSQL that puts a schema with a set_config() of its own before pg_catalog changes the path for no other', async (t) => {
@@ -210,6 +210,19 @@ test('a migration on PostgreSQL that puts a schema with a set_config() of its ow
   });
   await new Migrator(db, { directory }).up().finally(() => db.script(`drop schema if exists ${schema}_b cascade`));
   assert.equal(await db.scalar("select to_regclass(?) is not null", [`${schema}.here`]), true);
+});
+
+test('a migration on PostgreSQL that fails when it is noted or committed leaves nothing, and says which', async (t) => {
+  const db = await postgresDatabase(t);
+  if (db === undefined) return;
+  for (const [text, said] of [
+    ['create table note (id integer primary key);\ncreate table page (note integer references note deferrable initially deferred);\ninsert into page values (5);', /foreign key/],
+    ['set transaction read only;', /read-only/],
+  ] as const) {
+    const migrator = new Migrator(db, { directory: folder(t, { '0001_note.up.sql': text }) });
+    await assert.rejects(migrator.up(), (error) => fault('E_MIGRATION_FAILED')(error) && /0001_note\.up\.sql: at its end/.test((error as Error).message) && said.test((error as Error).message));
+    assert.equal((await migrator.status())[0]?.state, 'pending');
+  }
 });
 
 test('a migration on PostgreSQL that fails leaves nothing, and says where', async (t) => {
