@@ -114,8 +114,25 @@ function compareParameters(before: Found, after: Found, documents: Documents, te
     const known = before.parameters.get(key);
     if (parameter['required'] === true && known === undefined) tell(`the ${key} is required, and was not there`);
     else if (parameter['required'] === true && known?.['required'] !== true) tell(`the ${key} is required, it could be left out`);
-    if (known !== undefined) findNarrowing(partOf(known['schema']), partOf(parameter['schema']), documents, (path, what) => tell(`the ${key}${path} ${what}`));
+    if (known !== undefined) findNarrowing(...asSent(known, parameter, documents), documents, (path, what) => tell(`the ${key}${path} ${what}`));
   }
+}
+
+/** How long the text of a value is at most that is no text, where its schema does not say: `-9007199254740991`, `-2.2250738585072014e-308`. */
+const LONGEST: Readonly<Record<string, number>> = { integer: 17, number: 24, boolean: 5 };
+
+/** The schemas of a parameter. It is sent as text: where any text is taken now, what had to look like a number or a flag is text, too. */
+function asSent(known: Part, parameter: Part, { earlier, later }: Documents): [JsonSchema, JsonSchema] {
+  const asText = (schema: JsonSchema, next: JsonSchema): JsonSchema => {
+    const [before, after] = [earlier(schema), later(next)];
+    if (before['type'] === 'array' && after['type'] === 'array') return { ...before, items: asText(partOf(before['items']), partOf(after['items'])) };
+    const longest = after['type'] === 'string' ? LONGEST[String(before['type'])] : undefined;
+    if (longest === undefined) return before['format'] === undefined ? schema : { minLength: 1, ...before }; // no format is that of nothing
+    const values = listOf(before['enum'] ?? (before['const'] === undefined ? undefined : [before['const']])).map(String);
+    return values.length > 0 ? { type: 'string', enum: values } : { type: 'string', minLength: 1, maxLength: longest };
+  };
+  const [schema, next] = [partOf(known['schema']), partOf(parameter['schema'])];
+  return [asText(schema, next), next];
 }
 
 function compareBodies(before: Part, after: Part, documents: Documents, tell: (message: string) => void): void {

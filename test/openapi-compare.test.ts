@@ -1,7 +1,7 @@
 /** Two versions of a document: what breaks clients is told, and nothing else is. */
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { BearerAuth, Depends, Field, Schema, Svc, createLogger, date, float, int, lazy, list, literal, nullable, record, requireRoles, requireScopes, str, union } from '../src/index.ts';
+import { BearerAuth, Depends, Field, Schema, Svc, bool, createLogger, date, float, int, lazy, list, literal, nullable, record, requireRoles, requireScopes, str, union } from '../src/index.ts';
 import { compareOpenapi } from '../src/openapi-compare.ts';
 import { compileType } from '../src/schema.ts';
 import { generatedApp } from './support/openapi-app.ts';
@@ -43,6 +43,18 @@ test('Names of path parameters mean nothing, their types do', () => {
   assert.deepEqual(changes((app) => app.get('/a/{x:int}/{y}', none), (app) => app.get('/a/{one:int}/{two}', none)), []);
   assert.deepEqual(changes((app) => app.get('/a/{x}', none), (app) => app.get('/a/{x:int}', none)), ['GET /a/{x}: the path parameter 1 cannot be string any more, but integer']);
   assert.deepEqual(changes((app) => app.get('/a/{x:int}', none), (app) => app.get('/a/{x:float}', none)), []);
+  for (const path of ['/a/{x:int}', '/a/{x:float}', '/a/{x:uuid}'] as const) assert.deepEqual(changes((app) => app.get(path, none), (app) => app.get('/a/{x}', none)), [], path);
+});
+
+test('Parameters are sent as text: what was a number, a flag or one of some numbers may become text, where that text has room for it', () => {
+  const asking = (query: object): Declare => (app) => app.get('/', { query }, none);
+  for (const earlier of [Field(int), Field(bool), Field(float), Field(literal(1, 2)), Field(literal(7))]) assert.deepEqual(changes(asking({ earlier }), asking({ earlier: Field(str) })), []);
+  assert.deepEqual(changes(asking({ a: Field(list(int)) }), asking({ a: Field(list(str)) })), []);
+  assert.deepEqual(changes(asking({ a: Field(int) }), asking({ a: Field(str, { maxLength: 20 }) })), []);
+  assert.deepEqual(changes(asking({ a: Field(int) }), asking({ a: Field(str, { maxLength: 10 }) })), ['GET /: the query a has the maxLength 10, it was 17']);
+  assert.deepEqual(changes(asking({ a: Field(int) }), asking({ a: Field(date) })), ['GET /: the query a must have the format "date"']);
+  assert.deepEqual(changes(asking({ a: Field(literal(1, 2)) }), asking({ a: Field(literal('1', '3')) })), ['GET /: the query a cannot be "2" any more']);
+  assert.deepEqual(changes(asking({ a: Field(list(str)) }), asking({ a: Field(list(int)) })), ['GET /: the query a[] cannot be string any more, but integer']);
 });
 
 test('Parameters: a new one may be optional, an old one may not become required or narrower', () => {
