@@ -95,7 +95,7 @@ async function respond(app: ServedApplication, request: Request, req: TransportR
   headers.set(req.idField, req.id);
   const { status } = response;
   const isEmpty = req.method === 'HEAD' || status === 204 || status === 205 || status === 304;
-  const length = lengthOf(response, req.method === 'HEAD');
+  const length = status === 205 ? 0 : lengthOf(response, req.method === 'HEAD'); // as sockets have it (RFC 9110 §15.3.6)
   if (length >= 0 && status !== 204 && status !== 304) headers.set('Content-Length', String(length));
   if (outgoing.destroyed) await app.finish(req, new ClientDisconnected()); // it left while the handler ran
   const { body } = response;
