@@ -10,7 +10,7 @@
 import { ConnectionLost, PoolTimeout } from './db-errors.ts';
 import { watchLimit } from './limits.ts';
 import { ProtocolViolation } from './protocol-violation.ts';
-import { redisError } from './redis-errors.ts';
+import { RedisError, redisError } from './redis-errors.ts';
 import { RespError, RespReader, RespWriter, type RespArgument, type RespValue } from './resp.ts';
 import type { Socket } from 'node:net';
 import type { Clock } from '../clock.ts';
@@ -94,12 +94,18 @@ export class RedisConnection {
     return this.#refusal(1) ?? this.#enqueue(parts, limit, isBytes);
   }
 
-  /** Sends all of them, with nothing between, or none: the reply of the last. The others are for nobody. */
-  sendAll(commands: readonly (readonly RespArgument[])[], limit?: Limit, isBytes: boolean = false): Promise<RedisValue> {
+  /** Sends all of them, with nothing between, or none: the reply of the last. Of the others it is said which was refused, where that ends them all. */
+  async sendAll(commands: readonly (readonly RespArgument[])[], limit?: Limit, isBytes: boolean = false): Promise<RedisValue> {
     const refusal = this.#refusal(commands.length);
     if (refusal !== undefined) return refusal;
-    for (const parts of commands.slice(0, -1)) this.#enqueue(parts, undefined, false).catch(() => undefined);
-    return this.#enqueue(commands.at(-1)!, limit, isBytes); // there is one
+    let refused: unknown;
+    for (const parts of commands.slice(0, -1)) this.#enqueue(parts, undefined, false).catch((error: unknown) => { refused ??= error; });
+    try {
+      return await this.#enqueue(commands.at(-1)!, limit, isBytes); // there is one
+    } catch (error) {
+      if (error instanceof RedisError && error.reply === 'EXECABORT' && refused instanceof Error) error.message += ` (${refused.message})`;
+      throw error;
+    }
   }
 
   #refusal(count: number): Promise<never> | undefined {

@@ -44,7 +44,7 @@ test('a transaction stands together, and what one of its commands refuses stands
   await redis.command(['DEL', 'tx', 'count']);
   const [set, refused, got] = await redis.transaction([['SET', 'tx', 'a'], ['LPUSH', 'tx', 'b'], ['GET', 'tx']]);
   assert.ok(set === 'OK' && refused instanceof RedisError && got === 'a');
-  await assert.rejects(redis.transaction([['SET', 'tx', 'c'], ['NONSENSE']]), (error) => error instanceof RedisError && error.reply === 'EXECABORT');
+  await assert.rejects(redis.transaction([['SET', 'tx', 'c'], ['NONSENSE']]), (error) => error instanceof RedisError && error.reply === 'EXECABORT' && /\(NONSENSE: ERR unknown command/.test(error.message)); // and says which
   assert.equal(await redis.command(['GET', 'tx']), 'a');
   assert.deepEqual(await redis.transaction([]), []);
   const all = await Promise.all(Array.from({ length: 50 }, (_, index) => index % 2 === 0 ? redis.transaction([['INCR', 'count'], ['GET', 'count']]) : redis.command(['INCR', 'count'])));
