@@ -3,6 +3,7 @@
  */
 import { fork } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
+import { fstatSync, writeFileSync } from 'node:fs';
 import { extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { makeReport } from './check.ts';
@@ -103,11 +104,29 @@ export function readWord<const T extends string>(option: string, text: unknown, 
   return word;
 }
 
-/** Writes to standard output and waits until it is there: the process ends at once afterwards. A reader that has left is no fault. */
-export function printAll(text: string): Promise<void> {
-  const { promise, resolve } = Promise.withResolvers<void>();
-  process.stdout.once('error', () => resolve());
-  process.stdout.write(`${text}\n`, () => resolve());
+/** There is no room for what is written. */
+const FULL: ReadonlySet<string | undefined> = new Set(['ENOSPC', 'EDQUOT', 'EFBIG']);
+
+/**
+ * Writes to standard output and waits until it is there: the process ends at once afterwards. A reader that has left is no fault, half a
+ * document in a file is. Files are written here, for Node takes what a stream of one has room for as all of it.
+ *
+ * @throws SvcError `E_CLI_USAGE` where there is no room
+ */
+export async function printAll(text: string): Promise<void> {
+  try {
+    if (fstatSync(1).isFile()) writeFileSync(1, `${text}\n`);
+    else await written(`${text}\n`);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (FULL.has(code)) throw new SvcError('E_CLI_USAGE', [`standard output cannot be written: ${code!}`], { cause: error });
+  }
+}
+
+function written(text: string): Promise<void> {
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  process.stdout.once('error', reject);
+  process.stdout.write(text, (error) => { if (error == null) resolve(); else reject(error); });
   return promise;
 }
 

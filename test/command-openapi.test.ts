@@ -2,7 +2,7 @@
  * `svc openapi`, run as its users run it.
  */
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
 import { BIN, build } from './support/build.ts';
@@ -38,6 +38,17 @@ test('svc openapi --output writes it into a file', async (t) => {
   assert.equal((JSON.parse(readFileSync(join(cwd, 'out/openapi.json'), 'utf8')) as { info: { title: string } }).info.title, 'Items');
   const refused = await openapi(t, ['--output', 'app.ts/openapi.json']);
   assert.deepEqual([refused.status, /--output app\.ts\/openapi\.json cannot be written/.test(refused.stderr)], [2, true]);
+});
+
+test('svc openapi fails where standard output is a file that has no room for the document', async (t) => {
+  const cwd = project(t, { 'app.ts': APP });
+  const shell = (line: string): Promise<Ended> => run('/bin/sh', ['-c', line, 'sh', process.execPath, BIN], { cwd, env: { NODE_DISABLE_COMPILE_CACHE: '1' } });
+  const half = await shell('ulimit -f 2; "$1" "$2" openapi app.ts > openapi.json');
+  assert.deepEqual([half.status, /standard output cannot be written: EFBIG/.test(half.stderr)], [2, true], half.stderr);
+  const none = existsSync('/dev/full') ? await shell('"$1" "$2" openapi app.ts > /dev/full') : undefined; // Linux has it
+  if (none !== undefined) assert.deepEqual([none.status, /standard output cannot be written: ENOSPC/.test(none.stderr)], [2, true], none.stderr);
+  const whole = await shell('"$1" "$2" openapi app.ts > openapi.json');
+  assert.deepEqual([whole.status, (JSON.parse(readFileSync(join(cwd, 'openapi.json'), 'utf8')) as { info: { title: string } }).info.title], [0, 'Items']);
 });
 
 test('svc openapi tells what OpenAPI has no place for', async (t) => {
