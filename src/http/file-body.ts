@@ -5,6 +5,7 @@
  * per 4 KiB (test/bench/static.ts). Whoever iterates instead gets blocks of its own. A file that is changed meanwhile ends
  * with an error before its last bytes, so that the client sees an answer that is not whole.
  */
+import { ClientDisconnected } from '../errors.ts';
 import { lengthOf } from './ranges.ts';
 import type { ServerResponse } from 'node:http';
 import type { OpenFile } from './open-file.ts';
@@ -29,9 +30,10 @@ export class FileBody implements AsyncIterable<Uint8Array> {
   get length(): number { return this.#parts.reduce((sum, part) => sum + lengthOf(part), 0); }
 
   [Symbol.asyncIterator](): AsyncIterator<Uint8Array, undefined> {
-    const cursor = new Cursor(this.#file, this.#parts);
+    const file = this.#file;
+    const cursor = new Cursor(file, this.#parts);
     const end = async (): Promise<IteratorResult<Uint8Array, undefined>> => {
-      await this.#file.close();
+      await file.close();
       return { done: true, value: undefined };
     };
     return {
@@ -40,8 +42,9 @@ export class FileBody implements AsyncIterable<Uint8Array> {
           const value = await cursor.next(Buffer.allocUnsafeSlow(cursor.wanted));
           return value === undefined ? await end() : { done: false, value };
         } catch (error) {
+          const isLeft = file.isClosed; // with its request, while it was read: nobody waits for this
           await end();
-          throw error;
+          throw isLeft ? new ClientDisconnected() : error;
         }
       },
       return: end,
@@ -61,6 +64,7 @@ export class FileBody implements AsyncIterable<Uint8Array> {
       }
       outgoing.end();
     } catch (error) {
+      if (outgoing.destroyed) return; // the file was closed with its request, while it was read
       outgoing.destroy();
       throw error;
     } finally {

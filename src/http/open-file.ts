@@ -64,6 +64,9 @@ export class OpenFile implements FileState {
     return isSameState(this, await this.#handle.stat());
   }
 
+  /** Whether it was told to close. */
+  get isClosed(): boolean { return this.#closing !== undefined; }
+
   close(): Promise<void> {
     return this.#closing ??= this.#handle.close();
   }
