@@ -44,6 +44,9 @@ const TURN_BYTES = 1_048_576;
 /** What a piece counts for besides its bytes. */
 const PIECE_COST = 64;
 
+/** A character has up to three bytes, those of two units four. */
+const SLICE_CHARACTERS = Math.floor(SLICE_BYTES / 3);
+
 /** Sends what a source gives: `announced` bytes, or -1 where that is not known. */
 export async function sendPieces(outgoing: ServerResponse, source: PieceIterator, announced: number, slow: SlowReaders, id: string): Promise<void> {
   let ending: Promise<unknown> | undefined;
@@ -96,11 +99,31 @@ async function writeAll(outgoing: ServerResponse, source: PieceIterator, announc
 }
 
 async function writeSlices(outgoing: ServerResponse, piece: Piece): Promise<void> {
-  const bytes = typeof piece === 'string' ? Buffer.from(piece) : piece;
-  for (let at = 0; at < bytes.length && !outgoing.destroyed; at += SLICE_BYTES) {
-    if (!outgoing.write(bytes.subarray(at, at + SLICE_BYTES))) await writable(outgoing);
+  for (const slice of slicesOf(piece)) {
+    if (outgoing.destroyed) return;
+    if (!outgoing.write(slice)) await writable(outgoing);
   }
 }
+
+/**
+ * In parts that may be written at once. Those of a text stay text, of which node:http makes bytes outside of V8's memory: all of them
+ * in a buffer would take as much memory again for as long as the client reads, and have V8 mark its heap every few answers
+ * (test/bench/streams.ts --only=long). `isAscii`: bytes are characters.
+ */
+export function *slicesOf(piece: Piece, isAscii = false): Generator<Piece, void, undefined> {
+  if (typeof piece !== 'string') {
+    for (let at = 0; at < piece.length; at += SLICE_BYTES) yield piece.subarray(at, at + SLICE_BYTES);
+    return;
+  }
+  const most = isAscii ? SLICE_BYTES : SLICE_CHARACTERS;
+  for (let at = 0, end: number; at < piece.length; at = end) {
+    end = at + most;
+    if (!isAscii && isHighSurrogate(piece.charCodeAt(end - 1))) end--; // its other half follows
+    yield piece.slice(at, end);
+  }
+}
+
+function isHighSurrogate(code: number): boolean { return code >= 0xd800 && code <= 0xdbff; }
 
 /** How a source stops that listens to `req.signal`: no failure once the client has left. */
 function isAbort(error: unknown): boolean {

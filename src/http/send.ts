@@ -7,7 +7,7 @@ import { findField } from './headers.ts';
 import { isPieces } from './pieces.ts';
 import { discard } from './pull-pieces.ts';
 import { hasNoContent } from './response.ts';
-import { sendPieces, sendStream } from './send-pieces.ts';
+import { sendPieces, sendStream, slicesOf } from './send-pieces.ts';
 import { SLICE_BYTES } from './slow-readers.ts';
 import type { ServerResponse } from 'node:http';
 import type { SentMessage } from './outgoing.ts';
@@ -49,7 +49,7 @@ export function send(outgoing: SentMessage, response: HttpResponse, req: SentTo,
   const length = typeof body === 'string' ? Buffer.byteLength(body) : body.byteLength;
   if (isHead || length > SLICE_BYTES) {
     outgoing.writeHead(status, headOf(response, req, isLast, sending, length));
-    if (!isHead) return sendPieces(outgoing, [body].values(), length, sending.slow, req.id);
+    if (!isHead) return sendPieces(outgoing, slicesOf(body, length === body.length), -1, sending.slow, req.id);
     endEmpty(outgoing, req.id, sending);
     return undefined;
   }

@@ -4,13 +4,15 @@
  *
  *   broadcast   one event to 1,000 streams by EventBroadcast against res.write(string)                 ≥ 0.95 × as fast
  *   source      an event of an async generator for each of 1,000 streams against the same res.write    for comparison
+ *   long        a text of 1 MiB against res.end(text)
+ *   upload      a body of 4 MiB by req.stream() against "for await (const chunk of req)"
  *   br, gzip, zstd   6 kB of JSON through CompressionMiddleware against the same call of node:zlib in a bare handler
  *
  *   npm run build && node test/bench/streams.ts [--rounds=3 --only=broadcast,gzip]        exits 1 when a ratio is above its bound
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { Agent, createServer, get } from 'node:http';
+import { Agent, createServer, request } from 'node:http';
 import { connect } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
@@ -24,16 +26,20 @@ const STREAMS = 1_000;
 const EVENTS = 60;
 const REQUESTS = 3_000;
 const PAUSE_MS = 20;
+const LONG = 'x'.repeat(1_048_576);
+const UPLOAD = Buffer.alloc(4_194_304, 'x');
 const EVENT = { event: 'price', id: '1234', data: { tea: 3, coffee: 4, at: '2026-11-20T12:00:00Z' } };
 const TEXT = `event: price\nid: 1234\ndata: ${JSON.stringify(EVENT.data)}\n\n`;
 const PAYLOAD = Array.from({ length: 60 }, (_, id) => ({ id, name: `User ${id * 7_919 % 1_000}`, email: `user${id}@example.com`, active: id % 3 === 0 }));
 
 /** The most CPU that svc may take, as a multiple of the bare handler. */
-const BOUNDS: Readonly<Record<string, number>> = { broadcast: 1 / 0.95, source: 2.5, gzip: 1.3, br: 1.3, zstd: 1.4 };
+const BOUNDS: Readonly<Record<string, number>> = { broadcast: 1 / 0.95, source: 2.5, long: 1.2, upload: 1.2, gzip: 1.3, br: 1.3, zstd: 1.4 };
 const CODERS: Readonly<Record<string, (body: string) => Buffer>> = {
   gzip: (body) => gzipSync(body, { level: 6 }), br: (body) => brotliCompressSync(body, { params: { [constants.BROTLI_PARAM_QUALITY]: 4, [constants.BROTLI_PARAM_SIZE_HINT]: Buffer.byteLength(body) } }),
   zstd: (body) => zstdCompressSync(body, { params: { [constants.ZSTD_c_compressionLevel]: 3 } }),
 };
+/** The scenarios of streams without an end; the others are requests. */
+const EVENTFUL: ReadonlySet<string> = new Set(['broadcast', 'source']);
 const pause = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
 
 async function parent(): Promise<number> {
@@ -104,21 +110,29 @@ async function bare(scenario: string): Promise<void> {
   const streams: ServerResponse[] = [];
   const count = counted();
   const code = CODERS[scenario];
-  const server = createServer((_req, res) => {
-    if (code === undefined) {
+  const server = createServer(async (req, res) => {
+    if (EVENTFUL.has(scenario)) {
       res.writeHead(200, { 'Content-Type': 'text/event-stream', 'Cache-Control': 'no-store, no-transform', 'X-Accel-Buffering': 'no' });
       res.write(':\n\n');
       streams.push(res);
       return;
     }
-    const body = code(JSON.stringify(PAYLOAD));
-    res.writeHead(200, { 'Content-Type': 'application/json', 'Vary': 'Accept-Encoding', 'Content-Encoding': scenario, 'Content-Length': body.length });
-    res.end(body);
+    if (code !== undefined) {
+      const body = code(JSON.stringify(PAYLOAD));
+      res.writeHead(200, { 'Content-Type': 'application/json', 'Vary': 'Accept-Encoding', 'Content-Encoding': scenario, 'Content-Length': body.length });
+      res.end(body);
+    } else {
+      let length = 0;
+      for await (const chunk of req) length += (chunk as Buffer).length;
+      const body = scenario === 'long' ? LONG : String(length);
+      res.writeHead(200, { 'Content-Type': 'text/plain; charset=utf-8', 'Content-Length': Buffer.byteLength(body) });
+      res.end(body);
+    }
     count();
   }).listen(0, '127.0.0.1');
   await once(server, 'listening');
   console.log(`PORT ${(server.address() as AddressInfo).port}`);
-  if (code === undefined) await sendAll(() => streams.length === STREAMS, () => { for (const res of streams) res.write(TEXT); });
+  if (EVENTFUL.has(scenario)) await sendAll(() => streams.length === STREAMS, () => { for (const res of streams) res.write(TEXT); });
 }
 
 async function svc(scenario: string): Promise<void> {
@@ -129,7 +143,15 @@ async function svc(scenario: string): Promise<void> {
   let opened = 0;
   let wake = Promise.withResolvers<void>();
   if (CODERS[scenario] !== undefined) app.use(new CompressionMiddleware()).get('/', () => { count(); return PAYLOAD; });
-  else if (scenario === 'broadcast') app.get('/', () => news.stream());
+  else if (scenario === 'long') app.get('/', () => { count(); return LONG; });
+  else if (scenario === 'upload') {
+    app.post('/', { public: 'a benchmark' }, async ({ req }) => {
+      let length = 0;
+      for await (const chunk of req.stream()) length += chunk.length;
+      count();
+      return String(length);
+    });
+  } else if (scenario === 'broadcast') app.get('/', () => news.stream());
   else app.get('/', () => new EventStreamResponse((async function* () { opened++; for (;;) { await wake.promise; yield EVENT; } })()));
   const { port } = await app.run({ port: 0, handleSignals: false });
   console.log(`PORT ${port}`);
@@ -138,7 +160,7 @@ async function svc(scenario: string): Promise<void> {
 }
 
 async function clients(port: number, scenario: string): Promise<void> {
-  if (CODERS[scenario] === undefined) {
+  if (EVENTFUL.has(scenario)) {
     for (let index = 0; index < STREAMS; index++) {
       const socket = connect(port, '127.0.0.1').on('error', () => process.exit(0)).resume();
       socket.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n');
@@ -147,7 +169,15 @@ async function clients(port: number, scenario: string): Promise<void> {
     return;
   }
   const agent = new Agent({ keepAlive: true, maxSockets: 4 });
-  const next = (): void => void get({ port, host: '127.0.0.1', agent, headers: { 'Accept-Encoding': scenario } }, (res) => res.resume().on('end', next)).on('error', () => process.exit(0));
+  const body = scenario === 'upload' ? UPLOAD : undefined;
+  const next = (): void => {
+    const headers = { 'Accept-Encoding': scenario, ...body === undefined ? {} : { 'Content-Length': body.length } };
+    const sent = request({ port, host: '127.0.0.1', agent, method: body === undefined ? 'GET' : 'POST', headers }, (res) => {
+      if (res.statusCode !== 200) throw new Error(`${scenario}: ${res.statusCode}`);
+      res.resume().on('end', next);
+    });
+    sent.on('error', () => process.exit(0)).end(body);
+  };
   for (let index = 0; index < 4; index++) next();
 }
 
