@@ -457,6 +457,7 @@ function continueLater(incoming: ReceivedMessage, outgoing: ServerResponse): voi
 /** Listens, and says where. @throws SvcError `E_LISTEN` */
 export function listenOn(server: NetServer, { host, port, isSecure = false }: { readonly host: string; readonly port: number; readonly isSecure?: boolean }): Promise<{ readonly host: string; readonly port: number; readonly url: string }> {
   return new Promise((resolve, reject) => {
+    if (host === '') throw new SvcError('E_LISTEN', [`"":${port}`, 'no host would be every address of this machine, and 0.0.0.0 or :: are to be named for that']); // SVC_HOST= of a file that was not filled in
     const onError = (error: NodeJS.ErrnoException): void => {
       reject(new SvcError('E_LISTEN', [`${host}:${port}`, LISTEN_PROBLEMS[error.code ?? ''] ?? error.message], { cause: error }));
     };

@@ -955,10 +955,11 @@ test('HttpServer.close() of a server that does not listen answers 0', async () =
   assert.equal(await server.close(1_000), 0);
 });
 
-test('HttpServer.listen() rejects with E_LISTEN when the address is taken, and logs nothing besides', async () => {
+test('HttpServer.listen() rejects with E_LISTEN when the address is taken, another one\'s or empty, and logs nothing besides', async () => {
   await using it = await serve(() => undefined);
   await assert.rejects(new HttpServer(it.app).listen({ port: it.port }), { code: 'E_LISTEN', message: /in use/ });
   await assert.rejects(new HttpServer(it.app).listen({ port: 0, host: '192.0.2.1' }), { code: 'E_LISTEN' });
+  await assert.rejects(new HttpServer(it.app).listen({ port: 0, host: '' }), { code: 'E_LISTEN', message: /no host would be every address/ });
   assert.deepEqual(it.events.filter((event) => event['level'] === 'error'), []);
 });
 
