@@ -142,6 +142,10 @@ export const FAULTS = {
     describe: (problem: string): string => `Cannot send the event: ${problem}`,
     remedy: "Write { event: 'name', id: '7', data: { … } }: whatever is to be sent goes under data, and event and id are texts of one line",
   },
+  E_EXCEPTION_HANDLER: {
+    describe: (problem: string): string => `Cannot register an exception handler: ${problem}`,
+    remedy: 'Name a class, and a function of its errors: app.exceptionHandler(NotFound, (error, req) => [{ problem: error.message }, 404]); HTTPException has those of all statuses',
+  },
   E_HEADER: {
     describe: (name: string, problem: string): string => `Cannot set the header ${JSON.stringify(name)}: ${problem}`,
     remedy: 'Names are RFC 9110 tokens; values hold no CR, LF or NUL and nothing above U+00FF: encode file names by RFC 8187',

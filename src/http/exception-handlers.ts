@@ -1,7 +1,8 @@
 /**
  * Exception handlers: for a thrown value, the one whose class is nearest in its prototype chain.
  */
-import { HTTPException } from '../errors.ts';
+import { HTTPException, SvcError } from '../errors.ts';
+import { shown } from '../options.ts';
 import type { Awaitable, HttpRequest } from './contracts.ts';
 
 /** A class, abstract or not. */
@@ -17,8 +18,10 @@ export class ExceptionHandlers {
 
   get size(): number { return this.#byPrototype.size; }
 
-  /** Sets the handler of a class. Answers whether it had none before. */
+  /** Sets the handler of a class. Answers whether it had none before. @throws SvcError `E_EXCEPTION_HANDLER` */
   add<E>(errorClass: ErrorClass<E>, handler: ExceptionHandler<E>): boolean {
+    const isClass = typeof errorClass === 'function' && typeof errorClass.prototype === 'object';
+    if (!isClass || typeof handler !== 'function') throw new SvcError('E_EXCEPTION_HANDLER', [isClass ? 'there is no function' : `${shown(errorClass)} is no class`]);
     const isNew = !this.#byPrototype.has(errorClass.prototype);
     this.#byPrototype.set(errorClass.prototype, handler);
     return isNew;

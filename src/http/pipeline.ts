@@ -227,7 +227,11 @@ function settle(pending: PromiseLike<unknown>, read: Reading, req: TransportRequ
 
 /** A middleware given as an object or a function, as an object. @throws SvcError `E_MIDDLEWARE` */
 export function asMiddleware(given: Middleware | MiddlewareFunction): Middleware {
-  if (typeof given === 'function') return new FunctionMiddleware(given);
+  if (typeof given === 'function') {
+    if (/^class\b/.test(Function.prototype.toString.call(given))) throw new SvcError('E_MIDDLEWARE', [`the class ${given.name} without "new"`]);
+    if (given.length > 2) throw new SvcError('E_MIDDLEWARE', [`a function of ${given.length} parameters, such as (req, res, next) of others,`]);
+    return new FunctionMiddleware(given);
+  }
   if (typeof given === 'object' && given !== null && typeof given.handle === 'function') return given;
   throw new SvcError('E_MIDDLEWARE', [given === null ? 'null' : typeof given === 'object' ? 'an object without handle()' : `a ${typeof given}`]);
 }

@@ -24,6 +24,13 @@ test('ExceptionHandlers.find() takes the nearest class, in whatever order they w
   }
 });
 
+test('ExceptionHandlers.add() refuses what is no class, such as a status, and what is no function', () => {
+  const handlers = new ExceptionHandlers();
+  for (const given of [404, '404', undefined, {}, () => undefined]) assert.throws(() => handlers.add(given as never, () => 1), { code: 'E_EXCEPTION_HANDLER', message: /is no class$/ });
+  assert.throws(() => handlers.add(NotFound, undefined as never), { code: 'E_EXCEPTION_HANDLER', message: /there is no function$/ });
+  assert.equal(handlers.size, 0);
+});
+
 test('ExceptionHandlers.find() gives HTTP exceptions to the handler of their base', () => {
   const handlers = new ExceptionHandlers();
   handlers.add(HTTPException, (error) => error.status);

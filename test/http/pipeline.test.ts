@@ -242,6 +242,8 @@ test('asMiddleware() takes functions and objects with handle(), which keep their
   await run([(req, next) => counting.handle(req, next)], () => 'x');
   assert.equal(counting.runs, 1);
   for (const given of [null, undefined, 5, 'x', {}, { handle: 1 }, []]) assert.throws(() => asMiddleware(given as never), { code: 'E_MIDDLEWARE' });
+  assert.throws(() => asMiddleware(class Layer { handle(): void {} } as never), { code: 'E_MIDDLEWARE', message: /the class Layer without "new"/ });
+  assert.throws(() => asMiddleware(((_req: unknown, _res: unknown, next: () => void) => next()) as never), { code: 'E_MIDDLEWARE', message: /a function of 3 parameters/ });
 });
 
 test('isThenable() is true for promises and what looks like one', () => {
