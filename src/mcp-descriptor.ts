@@ -3,6 +3,7 @@
  * that would inherit it. Node.js cannot exchange a descriptor, so the functions that are given one are replaced.
  *
  *   fs.writeSync(1, …), write, writev, writevSync      write to 2
+ *   fs.writeFileSync(1, …), appendFileSync             write to 2, though text not by writeSync
  *   spawn(…, { stdio: 'inherit' }) and the like        [ 'inherit', 2, 'inherit' ]
  *
  * Not led: native code, and worker threads that write to the descriptor itself.
@@ -11,7 +12,7 @@ import childProcess from 'node:child_process';
 import fs from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
 
-const WRITERS = ['write', 'writeSync', 'writev', 'writevSync'] as const;
+const WRITERS = ['write', 'writeSync', 'writev', 'writevSync', 'writeFileSync', 'appendFileSync'] as const;
 /** All others begin by the method of ChildProcess. */
 const SYNCHRONOUS = ['spawnSync', 'execSync', 'execFileSync'] as const;
 

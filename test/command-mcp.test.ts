@@ -75,6 +75,9 @@ app.get('/around', async () => {
   fs.writevSync(1, [Buffer.from('by writevSync\\n')]);
   await promisify(fs.writev)(1, [Buffer.from('by writev\\n')]);
   fs.createWriteStream('', { fd: 1, autoClose: false }).write('by a stream\\n');
+  fs.writeFileSync(1, 'by writeFileSync\\n');
+  fs.appendFileSync(1, 'by appendFileSync\\n');
+  await promisify(fs.writeFile)(1, 'by writeFile\\n');
   cp.execSync('echo by execSync', { stdio: 'inherit' });
   cp.spawnSync(process.execPath, say('spawnSync'), { stdio: [0, 1, 2] });
   await closed(spawn(process.execPath, say('spawn'), { stdio: ['ignore', process.stdout, 'inherit'] }));
@@ -86,7 +89,7 @@ app.get('/around', async () => {
   const { answers, ended } = await session(t, [INIT, ...calls('get_around')], [], {}, undefined, program);
   assert.deepEqual([ended.status, answers.map(({ id }) => id)], [0, [1, 0]], ended.stderr);
   assert.deepEqual((answers[1]!['result'] as Record<string, unknown>)['structuredContent'], { bytesWritten: 9, piped: 'by nobody\n' });
-  for (const how of ['writeSync', 'write', 'writevSync', 'writev', 'a stream', 'execSync', 'spawnSync', 'spawn', 'inheritance']) assert.match(ended.stderr, new RegExp(`^by ${how}$`, 'm'));
+  for (const how of ['writeSync', 'write', 'writevSync', 'writev', 'a stream', 'writeFileSync', 'appendFileSync', 'writeFile', 'execSync', 'spawnSync', 'spawn', 'inheritance']) assert.match(ended.stderr, new RegExp(`^by ${how}$`, 'm'));
 });
 
 test('svc mcp: a signal ends it in order', async (t) => {
