@@ -48,8 +48,9 @@ export function send(outgoing: SentMessage, response: HttpResponse, req: SentTo,
   }
   const length = typeof body === 'string' ? Buffer.byteLength(body) : body.byteLength;
   if (isHead || length > SLICE_BYTES) {
-    outgoing.writeHead(status, headOf(response, req, isLast, sending, length));
-    if (!isHead) return sendPieces(outgoing, slicesOf(body, length === body.length), -1, sending.slow, req.id);
+    const head = headOf(response, req, isLast, sending, length);
+    outgoing.writeHead(status, head);
+    if (!isHead) return sendPieces(outgoing, slicesOf(areAscii(head) ? body : bytesOf(body), length === body.length), -1, sending.slow, req.id);
     endEmpty(outgoing, req.id, sending);
     return undefined;
   }
@@ -93,6 +94,13 @@ function headOf(response: HttpResponse, req: SentTo, isLast: boolean, { securesC
   else if (isLast) head.push('Connection', 'close');
   return head as string[]; // the type has no numbers; node:http takes them
 }
+
+/** Whether the bytes of these fields are their characters. Others node:http turns into UTF-8 with a text behind them, and leaves as they are before bytes. */
+function areAscii(head: readonly string[]): boolean {
+  return !head.some((text) => /[\x80-\xff]/.test(text));
+}
+
+function bytesOf(body: string | Uint8Array): Uint8Array { return typeof body === 'string' ? Buffer.from(body) : body; }
 
 /** Whether it names a file: node:http, once it knows the length, takes the characters of that field for bytes in UTF-8. */
 function isDisposed(head: readonly string[]): boolean {

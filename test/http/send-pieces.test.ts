@@ -3,7 +3,7 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Svc } from 'svc';
+import { Svc, TextResponse } from 'svc';
 import { slicesOf } from '../../src/http/send-pieces.ts';
 import { SLICE_BYTES } from '../../src/http/slow-readers.ts';
 import { collectedLog } from '../support/collected-log.ts';
@@ -41,6 +41,19 @@ test('A long text arrives as it is, with its length, whatever its characters', a
       assert.ok(await response.text() === text.toWellFormed(), `text ${index}`);
       assert.deepEqual(await (await fetch(`${url}/json/${index}`)).json(), { text });
     }
+  } finally {
+    await close();
+  }
+});
+
+test('Before a long text, fields go out as they are: a character of Latin-1 is one byte', async () => {
+  const app = new Svc({ logger: collectedLog().logger });
+  app.get('/', () => new TextResponse('é'.repeat(SLICE_BYTES), { headers: { 'X-Name': 'café' } }));
+  const { url, close } = await app.run({ port: 0, handleSignals: false });
+  try {
+    const response = await fetch(url);
+    assert.equal(response.headers.get('x-name'), 'café');
+    assert.ok(await response.text() === 'é'.repeat(SLICE_BYTES));
   } finally {
     await close();
   }
