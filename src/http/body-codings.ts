@@ -101,13 +101,24 @@ async function feed(coded: AsyncIterable<Uint8Array>, decoder: Transform, receiv
   try {
     for await (const chunk of coded) {
       received.bytes += chunk.length;
-      if (!decoder.write(chunk) && !decoder.destroyed) await new Promise<void>((resolve) => { decoder.once('drain', resolve).once('close', resolve); });
+      if (!decoder.write(chunk) && !decoder.destroyed) await writable(decoder);
       if (decoder.destroyed) return;
     }
     decoder.end();
   } catch (error) {
     decoder.destroy(error as Error); // errors of our own, or of node's streams
   }
+}
+
+/** Resolves when more can be written, or when nothing can any more. */
+function writable(decoder: Transform): Promise<void> {
+  return new Promise((resolve) => {
+    const done = (): void => {
+      decoder.off('drain', done).off('close', done);
+      resolve();
+    };
+    decoder.on('drain', done).on('close', done);
+  });
 }
 
 async function* onePiece(bytes: Uint8Array): AsyncGenerator<Uint8Array, void, undefined> { yield bytes; }

@@ -100,6 +100,15 @@ for (const coding of CODINGS) {
       assert.deepEqual(Buffer.concat(chunks), plain);
     }
   });
+
+  test(`decodedChunks() leaves no listeners behind on a ${coding} body of many pieces`, async (t) => {
+    const warned = t.mock.method(process, 'emitWarning', () => undefined); // which Node does of more than ten
+    const coded = ENCODE[coding](randomBytes(2_000_000));
+    let length = 0;
+    async function* source(): AsyncGenerator<Uint8Array> { for (let at = 0; at < coded.length; at += 65_536) yield coded.subarray(at, at + 65_536); }
+    for await (const chunk of decodedChunks(source(), coding, Infinity)) length += chunk.length;
+    assert.deepEqual([length, warned.mock.callCount()], [2_000_000, 0]);
+  });
 }
 
 for (const [coding, status] of [['compress', 415], ['gzip, br', 415], ['gzip,', 415], ['__proto__', 415], ['identity', 200], ['IDENTITY', 200], ['x-gzip', 400]] as const) {
