@@ -158,7 +158,7 @@ export function absence(field: FieldPlan): (run: Run) => unknown {
 
 function compileObject(plan: ObjectPlan): Check {
   const { schema } = plan;
-  const members = new Members(plan.fields);
+  const members = new Members(plan.fields.map(memberOf));
   const unknown = plan.extra === 'ignore' ? undefined : unknownMembers(plan);
   return (value, run) => {
     // An instance has been validated: it is taken as it is.
@@ -178,79 +178,93 @@ function compileObject(plan: ObjectPlan): Check {
 const NOTHING: unknown[] = [];
 
 /** The compiled fields of an object. */
-class Members {
+export class Members {
   readonly #members: readonly Member[];
   readonly #indexes: ReadonlyMap<string, number>;
-  readonly #isGuarded: boolean;
+  /** Whether one is called like a member of every object, such as `constructor`: only its own counts. */
+  readonly isGuarded: boolean;
 
-  constructor(fields: readonly FieldPlan[]) {
-    this.#members = fields.map((field) => new Member(field));
-    this.#indexes = new Map(fields.map((field, i) => [field.wireName, i] as const));
-    this.#isGuarded = fields.some((field) => field.wireName in Object.prototype); // a member called "constructor" is everywhere
+  constructor(members: readonly Member[]) {
+    this.#members = members;
+    this.#indexes = new Map(members.map(({ key }, i) => [key, i] as const));
+    this.isGuarded = members.some(({ key }) => key in Object.prototype);
   }
 
   /**
    * The values in order of declaration; problems are noted in `run`. Each member is read once, with `for … in` as long as
-   * the input keeps that order: three times as fast as looking it up by name, which is megamorphic here
-   * (test/bench/validate.ts). A field that the input passes over is looked up, so that any order is right. Whether there are
+   * the object keeps that order: three times as fast as looking it up by name, which is megamorphic here
+   * (test/bench/validate.ts). A field that the object passes over is looked up, so that any order is right. Whether there are
    * members that are no fields is seen by the way: to look for them in an object of five takes 58 ns.
    */
-  read(input: Input, run: Run): unknown[] {
+  read(object: Input, run: Run): unknown[] {
     const members = this.#members;
     const count = members.length;
     const values: unknown[] | undefined = run.isVerdict ? undefined : new Array(count);
     let at = 0;
     let isMore = false;
-    for (const key in input) {
+    for (const key in object) {
       if (at === count) {
         isMore = true; // or one that has been looked up
         break;
       }
-      if (key !== members[at]!.wire) {
+      if (key !== members[at]!.key) {
         const index = this.#indexes.get(key);
         if (index === undefined) isMore = true;
         if (index === undefined || index < at) continue;
-        for (; at < index; at++) this.#lookUp(at, input, run, values);
+        for (; at < index; at++) this.#lookUp(at, object, run, values);
       }
       const member = members[at]!;
-      const raw = input[key];
+      const raw = object[key];
       const value = member.plain.accepts(raw, run) ? raw : member.checked(raw, run);
       if (values !== undefined) values[at] = value;
       at++;
     }
-    for (; at < count; at++) this.#lookUp(at, input, run, values);
+    for (; at < count; at++) this.#lookUp(at, object, run, values);
     run.isMore = isMore; // last: members have members
     return values ?? NOTHING;
   }
 
-  #lookUp(at: number, input: Input, run: Run, values: unknown[] | undefined): void {
+  /** The same of objects that may have a prototype of their own, whose members `for … in` goes through as well. */
+  readOwn(object: Input, run: Run): unknown[] {
+    const values: unknown[] = new Array(this.#members.length);
+    for (let at = 0; at < values.length; at++) this.#lookUp(at, object, run, values);
+    return values;
+  }
+
+  #lookUp(at: number, object: Input, run: Run, values: unknown[] | undefined): void {
     const member = this.#members[at]!;
-    const value = member.checked(this.#isGuarded && !Object.hasOwn(input, member.wire) ? undefined : input[member.wire], run);
+    const value = member.checked(this.isGuarded && !Object.hasOwn(object, member.key) ? undefined : object[member.key], run);
     if (values !== undefined) values[at] = value;
   }
 }
 
 /** One compiled field. Members are read some hundred million times: their properties are public, in one shape. */
-class Member {
-  readonly wire: string;
+export class Member {
+  /** What it is called in the object that is read. */
+  readonly key: string;
   readonly plain: Plain;
   readonly check: Check;
   readonly absent: (run: Run) => unknown;
 
-  constructor(field: FieldPlan) {
-    this.wire = field.wireName;
-    this.absent = absence(field);
-    // A read-only member of the input is passed over, as OpenAPI lets a server do.
-    this.plain = field.isReadOnly ? Plain.nothing : new Plain(field.node);
-    this.check = field.isReadOnly ? (_, run) => this.absent(run) : jsonCheck(field.node);
+  constructor(key: string, plain: Plain, check: Check, absent: (run: Run) => unknown) {
+    this.key = key;
+    this.plain = plain;
+    this.check = check;
+    this.absent = absent;
   }
 
   checked(raw: unknown, run: Run): unknown {
     const mark = run.count;
     const out = raw === undefined ? this.absent(run) : this.check(raw, run);
-    if (out === FAIL) run.place(mark, this.wire);
+    if (out === FAIL) run.place(mark, this.key);
     return out;
   }
+}
+
+/** A field of the input. A read-only one is passed over, as OpenAPI lets a server do. */
+function memberOf(field: FieldPlan): Member {
+  const absent = absence(field);
+  return field.isReadOnly ? new Member(field.wireName, Plain.nothing, (_, run) => absent(run), absent) : new Member(field.wireName, new Plain(field.node), jsonCheck(field.node), absent);
 }
 
 /** The members of an object. */

@@ -11,7 +11,9 @@ import { anyCheck, bytesCheck, datetimeCheck, integerCheck, keyProblem, literalM
 import { FAIL } from './schema-types.ts';
 import type { Check, Result, Run } from './schema-run.ts';
 import { builderOf } from './schema-builder.ts';
-import { absence, deferred, jsonCheck, listCheck, nullableCheck, recordCheck, runCheck } from './schema-compile.ts';
+import { absence, deferred, jsonCheck, listCheck, Member, Members, nullableCheck, recordCheck, runCheck } from './schema-compile.ts';
+import type { Input } from './schema-compile.ts';
+import { Plain } from './schema-plain.ts';
 import type { Literal } from './schema-types.ts';
 
 /** Turns reply values into JSON. A reply that does not fit is a list of issues, and the caller's 500. */
@@ -44,7 +46,7 @@ export function outputCheck(node: TypeNode): Check {
     case 'datetime': return thatIs((value) => value instanceof Date, 'must be a Date', datetimeCheck(), (value) => (value as Date).toISOString());
     case 'bytes': return thatIs((value) => value instanceof Uint8Array, 'must be a Uint8Array', bytesCheck(node.constraints), (value) => toBase64(value as Uint8Array));
     case 'file': return (_, run) => run.fail('type', 'cannot be sent: it is a file');
-    case 'list': return listCheck(outputCheck(node.item), node);
+    case 'list': return listCheck(outputCheck(node.item), node, new Plain(node.item));
     case 'record': return recordCheck(outputCheck(node.item), node);
     case 'nullable': return nullableCheck(outputCheck(node.inner));
     case 'lazy': return deferred(() => outputCheck(node.resolve()));
@@ -125,36 +127,23 @@ export function objectOutput(plan: ObjectPlan): Check {
 }
 
 function compileOutput(plan: ObjectPlan): Check {
-  const fields = plan.fields.map((field) => ({
-    name: field.name, wire: field.wireName, absent: outputAbsence(field),
-    check: field.isSecret ? secretOutput : outputCheck(field.node),
-  }));
-  const isGuarded = fields.some((field) => field.name in Object.prototype);
-  const count = fields.length;
-  const Whole = fields.some((field) => field.wire === '__proto__') ? undefined : builderOf(fields.map((field) => field.wire), Object.prototype);
+  const members = new Members(plan.fields.map((field) => new Member(field.name, field.isSecret ? Plain.nothing : new Plain(field.node), field.isSecret ? secretOutput : outputCheck(field.node), outputAbsence(field))));
+  const wires = plan.fields.map((field) => field.wireName);
+  const Whole = plan.extra === 'allow' || wires.includes('__proto__') ? undefined : builderOf(wires, Object.prototype);
   return (value, run) => {
     if (typeof value !== 'object' || value === null || Array.isArray(value)) return run.fail('type', 'must be an object');
     if (run.depth >= MAX_DEPTH) return tooDeep(run);
     run.depth++;
-    let mark = run.count, isGood = true, isWhole = plan.extra !== 'allow';
-    const values: unknown[] = new Array(count);
-    for (let i = 0; i < count; i++) {
-      const { name, absent, check } = fields[i]!;
-      const raw = isGuarded && !Object.hasOwn(value, name) ? undefined : (value as Record<string, unknown>)[name];
-      const written = raw === undefined ? absent(run) : check(raw, run);
-      values[i] = written;
-      if (written === FAIL) {
-        mark = run.place(mark, name);
-        isGood = false;
-      } else if (written === undefined) isWhole = false;
-    }
-    if (isGood && isWhole && Whole !== undefined) {
+    const before = run.count;
+    const values = members.isGuarded ? members.readOwn(value as Input, run) : members.read(value as Input, run);
+    let isGood = run.count === before && !run.isFull;
+    if (isGood && Whole !== undefined && !values.includes(undefined)) {
       run.depth--;
       return new Whole(values);
     }
     const out: Record<string, unknown> = {}; // without the members that are absent
-    for (let i = 0; i < count; i++) if (values[i] !== undefined) out[fields[i]!.wire] = values[i];
-    if (plan.extra === 'allow' && !extraOutput(plan, value as Record<string, unknown>, out, run)) isGood = false;
+    for (let i = 0; i < values.length; i++) if (values[i] !== undefined) out[wires[i]!] = values[i];
+    if (plan.extra === 'allow' && !extraOutput(plan, value as Input, out, run)) isGood = false;
     run.depth--;
     return isGood ? out : FAIL;
   };

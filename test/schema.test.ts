@@ -813,6 +813,29 @@ test('compileSerializer() reads members named as those of every object from the 
   assert.deepEqual(compileSerializer(Odd).toValue({}), { ok: true, value: { toString: 'none' } });
 });
 
+test('compileSerializer() reads the same members in whatever order and way an object has them, each once', () => {
+  class Reply extends Schema { id = Field(int); name = Field(str); tags = Field(list(str)); note = Field(str, { optional: true }); when = Field(datetime, { alias: 'at' }); }
+  const serializer = compileSerializer(Reply);
+  const members: Record<string, unknown> = { id: 1, name: 'b', tags: ['c'], when: new Date(0) };
+  const text = '{"id":1,"name":"b","tags":["c"],"at":"1970-01-01T00:00:00.000Z"}';
+  const orders = (names: readonly string[]): string[][] => names.length < 2 ? [[...names]] : names.flatMap((name) => orders(names.filter((other) => other !== name)).map((rest) => [name, ...rest]));
+  for (const order of orders([...Object.keys(members), 'stranger'])) {
+    const reads: string[] = [];
+    const own: Record<string, unknown> = {}, proto = {}, bare = Object.create(null) as Record<string, unknown>;
+    for (const [index, name] of order.entries()) {
+      const value = members[name] ?? 'stranger';
+      own[name] = bare[name] = value;
+      Object.defineProperty(index % 2 === 0 ? proto : bare, name, { configurable: true, enumerable: index % 3 !== 0, get() { reads.push(name); return value; } });
+    }
+    const inherits = Object.assign(Object.create(proto) as Record<string, unknown>, Object.fromEntries(order.flatMap((name, index) => index % 2 === 0 ? [] : [[name, members[name] ?? 'stranger']])));
+    for (const value of [own, bare, inherits]) assert.deepEqual(serializer.toJson(value), { ok: true, value: text }, order.join());
+    assert.equal(new Set(reads).size, reads.length, order.join());
+    assert.deepEqual(serializer.toJson({ ...own, name: undefined, id: 'x' }), { ok: false, issues: [
+      { loc: ['id'], code: 'type', message: 'must be an integer' }, { loc: ['name'], code: 'required', message: 'is required' },
+    ] });
+  }
+});
+
 test('secret members stay out of replies, JSON, inspect() and issues', () => {
   class Account extends Schema { name = Field(str); password = Field(str, { secret: true, minLength: 8 }); pin = Field(int, { secret: true, optional: true }); }
   class Holder extends Schema { account = Field(Account); when = Field(datetime, { optional: true }); }
