@@ -128,6 +128,8 @@ for (const [what, files, message] of [
   ['a CommonJS module that does not parse', { 'app.ts': "import './x.cjs';", 'x.cjs': '\n\nmodule.exports = (;' }, /x\.cjs:3: Unexpected token ';'/],
   ['a JSON module that does not parse', { 'app.ts': "import './x.json' with { type: 'json' };", 'x.json': '{' }, /x\.json/],
   ['JavaScript that parses alone and not where it is', { 'app.ts': "import './x.js';", 'package.json': '{}', 'x.js': '\nawait = 1;\nexport {};' }, /x\.js:2: /],
+  ['an ES module in a package of CommonJS', { 'app.ts': APP, 'package.json': '{ "type": "commonjs" }' }, /app\.ts:1: Cannot use import statement outside a module: .*set "type": "module" there$/],
+  ['an export in a package of CommonJS', { 'app.ts': "import './x.js';", 'package.json': '{ "type": "module" }', 'x/package.json': '{ "type": "commonjs" }', 'x.js': "import './x/y.js';", 'x/y.js': '\nexport const y = 1;' }, /y\.js:2: Unexpected token 'export': .*set "type": "module" there$/],
   ['a data: module that does not parse', { 'app.ts': "import 'data:text/javascript,export export';" }, /: Unexpected token 'export'$/],
   ['an error without a stack', { 'app.ts': 'throw Object.assign(new Error("bare"), { stack: undefined });' }, /: Error: bare$/],
   ['a thrown string', { 'app.ts': 'throw "no";' }, /it threw a value of type string$/],
