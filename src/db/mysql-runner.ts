@@ -216,7 +216,7 @@ export class MySqlRunner {
     if (writer.payloadLength < this.maxPacketBytes) return;
     const length = writer.payloadLength;
     writer.rewind(before);
-    throw new DataError(`The statement and its values take ${length} bytes, and the server takes less than ${this.maxPacketBytes} at once (max_allowed_packet)`, { sqlstate: '54000', errno: 1153, sql: text });
+    throw this.#tooLong('The statement and its values take', length, text);
   }
 
   /** A statement that the server knows: one write, one promise. */
@@ -283,10 +283,14 @@ export class MySqlRunner {
     const { text, params } = request;
     const statement = await this.prepared(text, params, request.limit);
     try {
-      if (statement.id !== undefined && hasLarge(params)) await this.#sendLarge(statement.id, params);
-      return this.#send(request, statement, NO_CURSOR);
-    } finally {
+      if (statement.id !== undefined && hasLarge(params)) await this.#sendLarge(statement.id, request);
+      const exchange = this.#send(request, statement, NO_CURSOR);
       this.release(text, params, statement);
+      return exchange;
+    } catch (error) {
+      this.release(text, params, statement);
+      if (hasLarge(params)) this.forget(text, params); // what was sent of them would be a value of whoever runs it next
+      throw error;
     }
   }
 
@@ -341,17 +345,16 @@ export class MySqlRunner {
     return this.conversation.send({ sql: text, kind: 'execute', wanted, sequence: writer.end(), memory: statement });
   }
 
-  /** Large values, in pieces; they are not answered. All values are looked at before. */
-  async #sendLarge(id: number, params: Params): Promise<void> {
-    for (const [index, value] of params.entries()) {
-      const problem = isLarge(value) ? typeof value === 'string' ? parameterProblem(value) : undefined : undefined;
-      if (problem !== undefined) refuseParameter(index + 1, problem);
-    }
+  /** Large values, in pieces; they are not answered. Each is looked at before. One that is too long spoils the statement on the server. */
+  async #sendLarge(id: number, { text, params }: Request): Promise<void> {
     const { writer } = this.conversation;
     this.writeClosing();
     for (const [index, value] of params.entries()) {
       if (!isLarge(value)) continue;
+      const problem = typeof value === 'string' ? parameterProblem(value) : undefined;
+      if (problem !== undefined) refuseParameter(index + 1, problem);
       const bytes = bytesOf(value);
+      if (bytes.length >= this.maxPacketBytes) throw this.#tooLong(`Parameter ${index + 1} takes`, bytes.length, text);
       for (let at = 0; at < bytes.length; at += LARGE_BYTES) {
         writer.command(COMMAND.stmtSendLongData);
         writer.uint32(id);
@@ -363,6 +366,10 @@ export class MySqlRunner {
         this.conversation.check();
       }
     }
+  }
+
+  #tooLong(what: string, length: number, text: string): DataError {
+    return new DataError(`${what} ${length} bytes, and the server takes less than ${this.maxPacketBytes} at once (max_allowed_packet)`, { sqlstate: '54000', errno: 1153, sql: text });
   }
 
   /** `isAlone`: nothing follows that is to be sent together with it. */

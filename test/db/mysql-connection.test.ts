@@ -106,6 +106,22 @@ for (const [name, engine] of [['MariaDB', 'mariadb'], ['MySQL', 'mysql']] as con
     assert.equal(await db.scalar('select connection_id()'), id);
   }, one);
 
+  on('of a statement that was refused when a large value had been sent, nothing is left for the next one', async (db) => {
+    const most = Number(await db.scalar('select @@max_allowed_packet'));
+    await db.script('create table kept (id integer primary key, data longtext, note varchar(50))');
+    const insert = 'insert into kept values (?, ?, ?)';
+    await db.execute(insert, [0, 'first', 'it is prepared']);
+    const large = 'of somebody else'.repeat(100_000);
+    const refused: readonly (readonly unknown[])[] = [[NaN, large, 'a'], [1, large, undefined], [1, large, new Date(NaN)], [1, large, {}], ...most > 64 * 1024 * 1024 ? [] : [[1, 'x'.repeat(most), 'a']]];
+    for (const [index, params] of refused.entries()) {
+      await assert.rejects(db.execute(insert, params as never), (error) => error instanceof DataError && error.errno === 1153 || fault('E_DB_PARAMETER')(error));
+      await db.execute(insert, [index + 1, 'mine', 'b']);
+    }
+    await assert.rejects(db.execute(insert, [1, large, 'a']), UniqueViolation);
+    await db.execute(insert, [9, 'mine', 'b']);
+    assert.deepEqual(await db.fetchArrays('select distinct data, note from kept where id > 0').then(({ rows }) => rows), [['mine', 'b']]);
+  }, one);
+
   on('of several results the first one with rows is given, and all are read', async (db) => {
     await db.script('create procedure several(in n int) begin select n as first; select n + 1 as second, n + 2 as third; do 0; end; create procedure none() do 0');
     for (let use = 0; use < 3; use++) assert.deepEqual(await db.fetchAll('call several(?)', [5]), [{ first: 5 }]);
