@@ -5,7 +5,7 @@
  *   Host     one of `hosts`; those of TrustedHostMiddleware where there is one; else localhost and the loopback addresses
  *   Origin   none, its own, or one of `origins`; outside production also pages of this machine where the host is this machine
  *
- * Anything else is 403. With each challenge for a token, of a 401 as of a 403 for want of a scope, it tells clients where the endpoint's
+ * Anything else is 403. With each 401, and with the challenge of a 403 for want of a scope, it tells clients where the endpoint's
  * authorization is described (RFC 9728 §5.1; 2025-11-25, authorization).
  */
 import { failure, INVALID_REQUEST, RpcError } from './mcp-messages.ts';
@@ -78,14 +78,15 @@ export class McpGuard implements Middleware {
   }
 }
 
-/** A bearer challenge with its parameters, up to where that of another scheme begins (RFC 9110 §11.6.1). */
-const BEARER = /^bearer(?![^\s,])((?: +|, *)[^\s=,]+ *= *(?:"(?:[^"\\]|\\.)*"|[^\s",]+))*/i;
+/** What stands before the first bearer challenge, and that challenge with its parameters, up to where that of another scheme begins (RFC 9110 §11.6.1). */
+const BEARER = /^((?:(?:[^",]|"(?:[^"\\]|\\.)*")*,[ \t]*)*?)(bearer(?![^\s,])((?: +|, *)[^\s=,]+ *= *(?:"(?:[^"\\]|\\.)*"|[^\s",]+))*)/i;
 
-/** Adds the place to the challenge for a bearer token. */
+/** Adds the place to the challenge for a bearer token. A 401 without one gets it: a guard of one's own may challenge for nothing, or for another scheme alone. */
 function describe(response: HttpResponse, url: string): void {
   const header = response.headers.get('www-authenticate') ?? '';
-  const bearer = BEARER.exec(header);
-  if (bearer === null) return;
-  const [challenge, parameter] = bearer;
-  response.headers.set('WWW-Authenticate', `${challenge}${parameter === undefined ? '' : ','} resource_metadata="${url}"${header.slice(challenge.length)}`);
+  const place = `resource_metadata="${url}"`;
+  const [, before, challenge, parameter] = BEARER.exec(header) ?? [];
+  if (before !== undefined && challenge !== undefined) {
+    response.headers.set('WWW-Authenticate', `${before}${challenge}${parameter === undefined ? '' : ','} ${place}${header.slice(before.length + challenge.length)}`);
+  } else if (response.status === 401) response.headers.set('WWW-Authenticate', `Bearer ${place}${header === '' ? '' : `, ${header}`}`);
 }

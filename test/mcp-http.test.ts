@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {
-  APIKeyAuth, BearerAuth, CSRFMiddleware, ConcurrencyLimitMiddleware, Depends, Field, RateLimitMiddleware, SessionMiddleware, Svc, TrustedHostMiddleware, createLogger, createToken, requireScopes, requireSession, sessionKey, str,
+  APIKeyAuth, BearerAuth, CSRFMiddleware, ConcurrencyLimitMiddleware, Depends, Field, Forbidden, RateLimitMiddleware, SessionMiddleware, Svc, TrustedHostMiddleware, Unauthorized, createLogger, createToken, requireScopes, requireSession, sessionKey, str,
   toolProgress,
 } from 'svc';
 import { OAuthPlugin, OAuthProvider } from 'svc/oauth';
@@ -495,6 +495,21 @@ test('authorization: the place stands in the challenge for a bearer token, also 
   const scoped = site(t, { deps: { me: Depends(requireScopes('notes')) }, authorization: { servers: ['https://login.example'] } });
   const response = await post(scoped, initialize(), { authorization: `Bearer ${createToken('ada', SECRET)}` });
   assert.deepEqual([response.status, response.headers.get('www-authenticate')], [403, `Bearer error="insufficient_scope", scope="notes", ${place}`]);
+});
+
+test('authorization: guards of one\'s own have the place in their 401, whatever they challenge for', async (t) => {
+  const place = 'resource_metadata="http://localhost/.well-known/oauth-protected-resource/mcp"';
+  const challengeOf = async (error: Error): Promise<unknown> => {
+    const guard = (): never => { throw error; };
+    return (await post(site(t, { deps: { me: Depends(guard) }, authorization: { servers: ['https://login.example'] } }), initialize())).headers.get('www-authenticate');
+  };
+  const asking = (challenge: string): Error => new Unauthorized('Who?', { headers: { 'WWW-Authenticate': challenge } });
+  assert.equal(await challengeOf(new Unauthorized()), `Bearer ${place}`);
+  for (const [asked, told] of [
+    ['Basic realm="a, Bearer", Bearer realm="b", DPoP', `Basic realm="a, Bearer", Bearer realm="b", ${place}, DPoP`], ['Basic realm="\\", Bearer"', `Bearer ${place}, Basic realm="\\", Bearer"`],
+    ['DPoP algs="ES256",bearer', `DPoP algs="ES256",bearer ${place}`], ['Bearerish', `Bearer ${place}, Bearerish`],
+  ] as const) assert.equal(await challengeOf(asking(asked)), told);
+  assert.equal(await challengeOf(new Forbidden()), null);
 });
 
 test('lists may be kept by everybody where nobody needs a token for them, else by each for himself; resources are where the document is', async (t) => {
