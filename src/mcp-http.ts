@@ -7,7 +7,7 @@
  *
  * An answer is JSON, or a stream of events once there is progress or a message to tell before it, or it takes long.
  */
-import { ClientDisconnected, HTTPException } from './errors.ts';
+import { ClientDisconnected, HTTPException, SvcError } from './errors.ts';
 import { McpGuard } from './mcp-guard.ts';
 import { problemOfFields } from './mcp-fields.ts';
 import { INTERNAL_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, RpcError, UNSUPPORTED_VERSION, failure, notification, readMessage } from './mcp-messages.ts';
@@ -48,7 +48,7 @@ export interface McpMountOptions extends Omit<McpServerOptions, 'resources'> {
   readonly sessionSeconds?: number | undefined;
   /** Whose a session is: nobody else's requests may use it. Default: the subject of the claims among `deps`, else `Authorization` and what the client shows of the API keys, cookies and sessions that they ask for. */
   readonly principal?: ((context: Context) => string) | undefined;
-  /** Who issues tokens for the endpoint: adds the document of RFC 9728, and names it on each 401, and on a 403 for want of a scope. */
+  /** Who issues tokens for the endpoint: adds the document of RFC 9728, and names it on each 401, and on a 403 for want of a scope. Needs a guard among `deps`, which asks for them. */
   readonly authorization?: { readonly servers: readonly string[]; readonly scopes?: readonly string[] | undefined } | undefined;
   /** How often a client may call the endpoint, in place of what the rate limit middleware says. A call counts for its route as well. */
   readonly rateLimit?: RouteRateLimit | false | undefined;
@@ -77,10 +77,11 @@ export function mcpRoutes(app: McpApplication, path: string, options: McpMountOp
     hosts: given<readonly string[]>('a list of names', isList), origins: given<Origins>('"*", a list of origins or a function', (value) => value === '*' || isList(value) || typeof value === 'function'),
     headers: given<readonly string[]>('a list of field names', (value) => isList(value) && (value as readonly string[]).every(isToken)),
     sessions: bool(true), sessionSeconds: int(86_400, 60, 2_592_000), principal: given<NonNullable<McpMountOptions['principal']>>('a function', (value) => typeof value === 'function'),
-    authorization: given<NonNullable<McpMountOptions['authorization']>>('{ servers, scopes }', (value) => isRecord(value) && isList((value as { servers?: unknown }).servers)),
+    authorization: given<NonNullable<McpMountOptions['authorization']>>('{ servers, scopes }', isRecord),
     rateLimit: given<RouteRateLimit | false>('false or { perMinute, burst, key }', (value) => value === false || isRecord(value)), maxBodyBytes: int(10_000_000, 1_000, 1_000_000_000),
   });
-  const metadataPath = authorization === undefined ? undefined : `/.well-known/oauth-protected-resource${path === '/' ? '' : path}`;
+  const described = authorization === undefined ? undefined : readAuthorization(authorization, deps ?? {});
+  const metadataPath = described === undefined ? undefined : `/.well-known/oauth-protected-resource${path === '/' ? '' : path}`;
   const guard = new McpGuard({ hosts, origins: origins ?? [], metadataPath });
   const names = Object.keys(deps ?? {});
   const endpoint = new McpEndpoint(app, {
@@ -100,10 +101,21 @@ export function mcpRoutes(app: McpApplication, path: string, options: McpMountOp
   return [...routes, {
     methods: ['GET'], path: metadataPath, spec: { ...shared, public: 'Clients read it before they have a token', summary: 'Where tokens for the MCP endpoint come from (RFC 9728)', tags: ['mcp'], response: ResourceMetadata },
     handler: ({ req }) => ({
-      resource: `${req.scheme}://${req.host}${path}`, authorization_servers: authorization!.servers, bearer_methods_supported: ['header'], // metadataPath is there with it
-      ...authorization!.scopes === undefined ? {} : { scopes_supported: authorization!.scopes },
+      resource: `${req.scheme}://${req.host}${path}`, authorization_servers: described!.servers, bearer_methods_supported: ['header'], // metadataPath is there with it
+      ...described!.scopes === undefined ? {} : { scopes_supported: described!.scopes },
     }),
   }];
+}
+
+/** Who issues tokens. Without a guard nothing would ever ask for one: a client logs in when it is told 401, and the tools would stand open. @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+function readAuthorization(authorization: NonNullable<McpMountOptions['authorization']>, deps: Dependencies): { readonly servers: readonly string[]; readonly scopes: readonly string[] | undefined } {
+  const owner = 'mountMcp() authorization';
+  const { servers = [], scopes } = readOptions(owner, authorization, {
+    servers: given<readonly string[]>('a list of issuers, as absolute URLs', (value) => isList(value) && (value as readonly string[]).every((issuer) => URL.canParse(issuer))), scopes: given<readonly string[]>('a list of words', isList),
+  });
+  if (servers.length === 0) throw new SvcError('E_OPTION_RANGE', [owner, 'servers', 'a list of issuers, as absolute URLs', 'none']);
+  if (Object.keys(deps).length === 0) throw new SvcError('E_OPTION_RANGE', ['mountMcp()', 'deps', 'a guard that asks for the tokens of authorization, such as { me: Depends(BearerAuth()) }', 'none']);
+  return { servers, scopes };
 }
 
 /** RFC 9728 §2. */

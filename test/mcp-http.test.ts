@@ -522,11 +522,15 @@ test('lists may be kept by everybody where nobody needs a token for them, else b
 });
 
 test('mountMcp(): neither the endpoint nor its document is a tool; check finds nothing wrong with it; options are read', (t) => {
-  const { app } = site(t, { authorization: { servers: ['https://login.example'] } });
+  const { app } = site(t, { deps: { me: Depends(BearerAuth()) }, authorization: { servers: ['https://login.example'] } });
   assert.ok(app.mcpTools().every(({ name }) => !name.includes('mcp') && !name.includes('well')));
   assert.deepEqual(app.check().findings.filter(({ subject, rule }) => !['SVC404', 'SVC201', 'SVC211', 'SVC302', 'SVC305'].includes(rule) && subject.includes('mcp')), []);
   for (const options of [{ host: [] }, { hosts: 'x' }, { headers: ['a b'] }, { sessionSeconds: 1 }, { authorization: {} }] as object[]) assert.throws(() => new Svc().mountMcp('/mcp', options), { name: 'SvcError' });
   assert.throws(() => new Svc().mountMcp('/mcp', { origins: ['https://a.example/x'] }), { code: 'E_CORS' });
+  const deps = { me: Depends(BearerAuth()) };
+  const servers = ['https://login.example'];
+  for (const authorization of [{ servers: [] }, { servers: ['login.example'] }, { servers, scope: ['a'] }, { servers, scopes: 'a' }] as { servers: string[] }[]) assert.throws(() => new Svc().mountMcp('/mcp', { deps, authorization }), /mountMcp\(\) authorization/);
+  for (const none of [{}, undefined]) assert.throws(() => new Svc().mountMcp('/mcp', { deps: none, authorization: { servers } }), { code: 'E_OPTION_RANGE', message: /deps.*a guard/ });
 });
 
 test('legacy: the requests of a batch end when its client leaves, and an endpoint has no more than a thousand that are not answered', async (t) => {
