@@ -119,5 +119,13 @@ export function outcomeOf(error: unknown): LoginOutcome {
   if (error.cause instanceof ProviderFailure || error.code === 'provider_error') return 'provider_failed';
   if (error.code === 'invalid_state' || error.code === 'state_browser_mismatch') return 'state_rejected';
   if (error.code === 'temporarily_unavailable') return 'failed';
-  return error.code === 'access_denied' && error.reason === 'access_denied' ? 'denied' : 'refused';
+  return isUsersAnswer(error.code) && error.reason === error.code ? 'denied' : 'refused';
+}
+
+/** What a provider says of a user whom it has asked, or may not ask (OpenID Connect Core §3.1.2.6): nothing has failed. */
+const OF_USERS = ['access_denied', 'login_required', 'interaction_required', 'consent_required', 'account_selection_required'] as const;
+
+/** Whether the error of an authorization answer is the user's, and goes on to the client as it is. */
+export function isUsersAnswer(error: string): error is typeof OF_USERS[number] {
+  return (OF_USERS as readonly string[]).includes(error);
 }

@@ -13,7 +13,7 @@ import { HttpResponse, JSONResponse, RedirectResponse } from '../http/response.t
 import { foreignPage } from '../http/same-origin.ts';
 import { SESSION } from '../http/state.ts';
 import { isRefusal, refusal } from './answers.ts';
-import { outcomeOf } from './audit.ts';
+import { isUsersAnswer, outcomeOf } from './audit.ts';
 import { extraOf, isLook, returnToOf, scopesOf } from './login-request.ts';
 import { OAuthError } from './oauth-errors.ts';
 import { bodyParameters, parametersOf } from './parameters.ts';
@@ -158,7 +158,7 @@ export class Endpoints {
   async #admit(req: HttpRequest, { provider, client }: ConnectedProvider, { row, verifier }: ReturnedLogin, answer: AuthorizationAnswer): Promise<HttpResponse> {
     const { refreshTokens, audit, keepsAddress, keepSession, afterLogin } = this.#parts;
     await this.#calling(() => client.checkIssuer(answer.issuer));
-    if (answer.error !== undefined) throw new OAuthError(answer.error === 'access_denied' ? 'access_denied' : 'provider_error', { reason: answer.error });
+    if (answer.error !== undefined) throw new OAuthError(isUsersAnswer(answer.error) ? answer.error : 'provider_error', { reason: answer.error });
     const { info } = await this.#calling(() => client.identify({
       code: answer.code!, redirectUri: row.redirectUri, verifier, nonce: provider.scopes.includes('openid') ? row.nonce : undefined, signal: req.signal, // no error, so there is a code
     }));

@@ -4,13 +4,18 @@
  */
 import { HTTPException } from '../errors.ts';
 
-/** What an answer under `/oauth/*` may say is wrong: the codes of RFC 6749, RFC 9449, and our own. */
-export type OAuthErrorCode = 'access_denied' | 'invalid_dpop_proof' | 'invalid_grant' | 'invalid_redirect_uri' | 'invalid_request' | 'invalid_scope' | 'invalid_state' | 'issuer_mismatch'
-  | 'provider_error' | 'provider_timeout' | 'rate_limited' | 'server_error' | 'state_browser_mismatch' | 'temporarily_unavailable' | 'unsupported_grant_type';
+/** What an answer under `/oauth/*` may say is wrong: the codes of RFC 6749, RFC 9449, OpenID Connect Core §3.1.2.6, and our own. */
+export type OAuthErrorCode = 'access_denied' | 'account_selection_required' | 'consent_required' | 'interaction_required' | 'invalid_dpop_proof' | 'invalid_grant' | 'invalid_redirect_uri' | 'invalid_request'
+  | 'invalid_scope' | 'invalid_state' | 'issuer_mismatch' | 'login_required' | 'provider_error' | 'provider_timeout' | 'rate_limited' | 'server_error' | 'state_browser_mismatch' | 'temporarily_unavailable' | 'unsupported_grant_type';
+
+const ASK = 'Nobody can be logged in without being asked: log in again, without prompt=none';
 
 /** Every code, its status, and what a client or operator may do about it. */
 export const OAUTH_ERRORS: Readonly<Record<OAuthErrorCode, { readonly status: number; readonly description: string }>> = {
   access_denied: { status: 400, description: 'The login was cancelled, or this account may not log in' },
+  account_selection_required: { status: 400, description: ASK },
+  consent_required: { status: 400, description: ASK },
+  interaction_required: { status: 400, description: ASK },
   invalid_dpop_proof: { status: 400, description: 'The DPoP proof is missing or not valid for this request' },
   invalid_grant: { status: 400, description: 'The refresh token is not valid any more: log in again' },
   invalid_redirect_uri: { status: 400, description: 'The redirect_uri is not one of those that are allowed' },
@@ -18,6 +23,7 @@ export const OAUTH_ERRORS: Readonly<Record<OAuthErrorCode, { readonly status: nu
   invalid_scope: { status: 400, description: 'The scope asked for exceeds what was granted at login' },
   invalid_state: { status: 400, description: 'The login has expired or was used already: start again' },
   issuer_mismatch: { status: 400, description: 'The answer comes from another identity provider than the login was begun with' },
+  login_required: { status: 400, description: ASK },
   provider_error: { status: 502, description: 'The identity provider has refused or misanswered: try again' },
   provider_timeout: { status: 504, description: 'The identity provider has not answered in time: try again' },
   rate_limited: { status: 429, description: 'There are too many requests: wait, then try again' },

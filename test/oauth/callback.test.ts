@@ -82,7 +82,7 @@ test('B05 Who cancels at the provider is told so, the state is used up, and the 
 
 test('B06 Of an error text only a code of ours reaches the user; the log has it escaped and cut', async () => {
   await using site = await LoginSite.open({ plugin: { limits: { callback: false } } });
-  for (const error of ['<script>alert(1)</script>', 'a\r\nSet-Cookie: x=1', '\u001b[31mred', 'x'.repeat(10_000), 'server_error', 'login_required']) {
+  for (const error of ['<script>alert(1)</script>', 'a\r\nSet-Cookie: x=1', '\u001b[31mred', 'x'.repeat(10_000), 'server_error', 'Login_required']) {
     const { state } = await site.begin();
     const response = await site.back({ error, state, error_description: '<img src=x>'.repeat(50) });
     assert.equal(response.headers.get('set-cookie')?.includes('x=1'), false);
@@ -91,6 +91,17 @@ test('B06 Of an error text only a code of ours reaches the user; the log has it 
     const reason = String(failure(site)!['reason']);
     assert.ok(reason.length <= 201, String(reason.length));
   }
+});
+
+test('An answer that is the user\'s, of a provider that may not ask, reaches the client as OpenID Connect has it, and is no failure', async () => {
+  await using site = await LoginSite.open();
+  for (const error of ['login_required', 'interaction_required', 'consent_required', 'account_selection_required']) {
+    const { state } = await site.begin();
+    const { error_description: description } = await refusedAs(await site.back({ error, state }), 400, error);
+    assert.match(description!, /without prompt=none/);
+    assert.deepEqual([failure(site)?.['level'], failure(site)?.['event'], failure(site)?.['reason']], ['info', 'login_failed', error]);
+  }
+  assert.match(await site.metrics(), /svc_oauth_logins_total\{provider="fake",outcome="denied"\} 4/);
 });
 
 test('B07 code and error together are an error; neither is a bad request', async () => {
