@@ -3,8 +3,8 @@
  *
  *   form → header → key → signature → issuer, audience, nonce, times → at_hash → auth_time
  *
- * Nothing of it is believed before its signature fits. It names no key of its own: `jwk`, `jku`, `x5u`, `x5c` and `crit` are
- * refused. Every refusal is a ProviderFailure `provider_error` whose reason says which check; the client never learns it.
+ * Nothing of it is believed before its signature fits. It names no key of its own: `jwk`, `jku`, `x5u` and `x5c`, which some
+ * providers send with every token, are not looked at (RFC 8725 §3.10); `crit` and what changes how it is read are refused. Every refusal is a ProviderFailure `provider_error` whose reason says which check; the client never learns it.
  */
 import { isUtf8 } from 'node:buffer';
 import { constants, hash, verify } from 'node:crypto';
@@ -59,7 +59,7 @@ const MAX_SUBJECT_CHARACTERS = 255;
 /** Keys that are tried for a token without a key id: more would let a provider's set cost time. */
 const MAX_TRIED = 8;
 const BASE64URL = /^[\w-]+$/;
-const FORBIDDEN_HEADERS = ['crit', 'b64', 'jwk', 'jku', 'x5u', 'x5c', 'cty', 'zip', 'enc'];
+const FORBIDDEN_HEADERS = ['crit', 'b64', 'cty', 'zip', 'enc'];
 const HASHES: Readonly<Record<IdTokenAlgorithm, string>> = { RS256: 'sha256', ES256: 'sha256', PS256: 'sha256', EdDSA: 'sha512' };
 const SIGNATURE_BYTES: Partial<Record<IdTokenAlgorithm, number>> = { ES256: 64, EdDSA: 64 };
 const utf8 = new TextDecoder('utf-8', { ignoreBOM: true });

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { createHmac, sign } from 'node:crypto';
+import { createHmac, generateKeyPairSync, sign } from 'node:crypto';
 import { test } from 'node:test';
 import { atHashOf, isExpectedIssuer, verifyIdToken } from '../../src/oauth/id-token.ts';
 import { readKeySet } from '../../src/oauth/jwks.ts';
@@ -193,8 +193,17 @@ test('I10: verifyIdToken() refuses a login older than the max_age asked for, and
   await verified(made({ claims: { auth_time: 1 } }));
 });
 
-test('verifyIdToken() refuses headers that bring keys or extensions, and types that are no id_token', async () => {
-  for (const name of ['crit', 'b64', 'jwk', 'jku', 'x5u', 'x5c', 'cty', 'zip', 'enc']) await refused('header', { header: { [name]: name === 'jwk' ? jwk(RSA.publicKey) : null } }, name);
+test('verifyIdToken() believes none of the keys that a header brings or names, and takes a token that the provider has signed with them in it (RFC 8725 §3.10)', async () => {
+  const { privateKey, publicKey } = generateKeyPairSync('rsa', { modulusLength: 2_048 });
+  const own = jwk(publicKey, { kid: 'rsa' });
+  for (const header of [{ jwk: own }, { jku: 'https://keys.evil/jwks' }, { x5u: 'https://keys.evil/cert' }, { x5c: ['MIIB'] }]) {
+    await verified(made({ header }));
+    for (const kid of ['rsa', 'other', undefined]) await refused('signature', made({ header: { ...header, kid } }, privateKey), JSON.stringify(header));
+  }
+});
+
+test('verifyIdToken() refuses headers that bring extensions, and types that are no id_token', async () => {
+  for (const name of ['crit', 'b64', 'cty', 'zip', 'enc']) await refused('header', { header: { [name]: null } }, name);
   for (const typ of ['at+jwt', 'logout+jwt', 5, null, '']) await refused('typ', { header: { typ } }, String(typ));
   for (const typ of ['jwt', undefined]) await verified(made({ header: { typ } }));
   await verified(made({ header: { x5t: 'thumb' } }));
