@@ -2,10 +2,12 @@
  * A call of a tool → a request → its result. The request goes through everything that one over HTTP does: middleware, guards,
  * validation, limits, log and metrics.
  */
+import { randomBytes } from 'node:crypto';
 import { misunderstood, resultOf } from './mcp-results.ts';
 import { TOOL_LISTENER } from './mcp-reporting.ts';
 import { planPrompts } from './mcp-prompts.ts';
 import { isPrompt, planTools } from './mcp-tools.ts';
+import { IdempotencyMiddleware } from './http/idempotency.ts';
 import { TrustedHostMiddleware } from './http/trusted-host.ts';
 import type { Clock } from './clock.ts';
 import type { CompilationView, RouteDetail } from './compile.ts';
@@ -75,6 +77,8 @@ export class Toolset {
   readonly #byName: ReadonlyMap<string, PlannedTool>;
   /** Where calls go that come by no host: to one that the application answers to. */
   readonly #origin: string;
+  /** Where a request without an idempotency key is refused: the field that brings it. */
+  readonly #keyFields: ReadonlyMap<RouteDetail, string>;
 
   /** That of an application, made once. */
   static of(app: McpApplication): Toolset {
@@ -89,6 +93,10 @@ export class Toolset {
     this.tools = planTools(details, tools);
     this.prompts = planPrompts(tools.filter(isPrompt));
     this.#byName = new Map(this.tools.map((tool) => [tool.name, tool]));
+    this.#keyFields = new Map([...details, ...tools].flatMap((detail) => {
+      const layer = [...middleware, ...detail.declared.use].find((candidate) => candidate instanceof IdempotencyMiddleware && candidate.isRequired && candidate.covers(detail.route));
+      return layer instanceof IdempotencyMiddleware ? [[detail, layer.header]] : [];
+    }));
     this.#origin = `http://${middleware.find((layer) => layer instanceof TrustedHostMiddleware)?.usualHost ?? 'localhost'}`;
   }
 
@@ -122,6 +130,8 @@ export class Toolset {
     const headers = new Headers({ accept: 'application/json, */*;q=0.1', ...trace });
     for (const [name, value] of Object.entries(caller.fieldsFor(detail, fields))) if (!OURS.has(name)) headers.set(name, value);
     if (typeof body === 'string') headers.set('content-type', 'application/json');
+    const keyField = this.#keyFields.get(detail);
+    if (keyField !== undefined && !headers.has(keyField)) headers.set(keyField, `"${randomBytes(16).toString('base64url')}"`); // clients of tools know of no keys: each call is one request
     const request = new Request((caller.origin ?? this.#origin) + target, { method: detail.route.method, headers, body: body ?? null, signal });
     await this.#app.startup();
     signal.throwIfAborted();

@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {
-  BearerAuth, Depends, EventStreamResponse, Field, FileResponse, RateLimitMiddleware, Schema, StreamingResponse, Svc, ToolContent, TrustedHostMiddleware, any, createLogger, createToken, file, float, int, list,
+  BearerAuth, Depends, EventStreamResponse, Field, FileResponse, IdempotencyMiddleware, RateLimitMiddleware, Schema, StreamingResponse, Svc, ToolContent, TrustedHostMiddleware, any, createLogger, createToken, file, float, int, list,
   literal, nullable, provide, requireScopes, str, toolLog, toolProgress, union, uuid,
 } from 'svc';
 import type { SvcOptions, Tool, ToolResult } from 'svc';
@@ -350,4 +350,18 @@ test('mcpTools(): unions, choices, recursive and free values have a schema', (t)
   assert.deepEqual(Object.keys(pet!.inputSchema['properties'] as object), ['body']);
   assert.deepEqual(Object.keys(pet!.inputSchema['$defs'] as object), ['Cat', 'Dog']);
   assert.deepEqual(Object.keys(node!.inputSchema['properties'] as object), ['mode', 'id', 'children']);
+});
+
+test('mcpCall(): where an idempotency key is needed, a call that brings none is one request of its own; one that brings its own is executed once', async (t) => {
+  for (const place of ['application', 'route'] as const) {
+    const { app } = make(t);
+    const once = new IdempotencyMiddleware({ required: true });
+    if (place === 'application') app.use(once);
+    let count = 0;
+    app.post('/write', { public: true, use: place === 'route' ? [once] : [] }, () => ++count).get('/read', () => ++count).tool('add', {}, () => ++count);
+    const call = async (name: string, headers?: Record<string, string>): Promise<unknown> => (await app.mcpCall(name, {}, { headers })).structuredContent;
+    assert.deepEqual([await call('post_write'), await call('post_write'), await call('add'), await call('get_read')], [1, 2, 3, 4]);
+    const headers = { 'idempotency-key': '"k"' };
+    assert.deepEqual([await call('post_write', headers), await call('post_write', headers)], [5, 5]);
+  }
 });
