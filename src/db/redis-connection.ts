@@ -103,7 +103,9 @@ export class RedisConnection {
     try {
       return await this.#enqueue(commands.at(-1)!, limit, isBytes); // there is one
     } catch (error) {
-      if (error instanceof RedisError && error.reply === 'EXECABORT' && refused instanceof Error) error.message += ` (${refused.message})`;
+      if (!(error instanceof RedisError && error.reply === 'EXECABORT' && refused instanceof Error)) throw error;
+      if (!(refused instanceof RedisError)) throw refused; // not the command, but the server as it is: a replica, one that loads
+      error.message += ` (${refused.message})`;
       throw error;
     }
   }

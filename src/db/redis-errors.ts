@@ -17,8 +17,12 @@ export class RedisError extends DatabaseError {
 /** Of a server that serves nobody for now, as while it loads its data. */
 const AWAY: ReadonlySet<string> = new Set(['LOADING', 'MASTERDOWN', 'CLUSTERDOWN']);
 
+/** How servers before Redis 7 say what a command of a script was refused with. */
+const IN_SCRIPT = /^ERR Error running script .*?: -([A-Z]+) /;
+
 /** The error of a command. `name` is its first word, which is no value. */
-export function redisError({ kind, message }: RespError, name: string): DatabaseError {
+export function redisError({ kind: first, message }: RespError, name: string): DatabaseError {
+  const kind = IN_SCRIPT.exec(message)?.[1] ?? first;
   const text = `${name}: ${message.replace(/(['"`])[\s\S]*\1/g, '$1…$1').slice(0, 300)}`;
   if (kind === 'READONLY') return new ReadOnly(text, { sqlstate: '25006' });
   if (AWAY.has(kind)) return new ConnectionLost(text, { sqlstate: '57P03' });

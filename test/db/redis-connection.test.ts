@@ -224,20 +224,28 @@ for (const [what, answer] of [['a wrong password', '-WRONGPASS invalid username-
 }
 
 test('a replica is left for the next server, and a primary that becomes one is left as soon as it says so', async (t) => {
-  let isReadOnly = false;
   const replica = await serving(t, ([name]) => name === 'HELLO' ? HELLO.replace('master', 'replica') : '+OK\r\n');
-  const primary = await serving(t, (command) => greeting(command) ?? (isReadOnly ? "-READONLY You can't write against a read only replica.\r\n" : '+OK\r\n'));
-  const both = `redis://${new URL(replica.url).host},${new URL(primary.url).host}/0`;
   await assert.rejects(new Redis(`${replica.url}?connect_timeout=1`).open(), (error) => fault('E_REDIS_OPEN')(error) && /replica/.test((error as Error).message));
   await using any = await new Redis(`${replica.url}?role=any`).open();
   assert.equal(await any.command(['GET', 'a']), 'OK');
-  await using redis = await new Redis(both).open();
-  assert.equal(await redis.command(['SET', 'a', 1]), 'OK');
-  isReadOnly = true;
-  await assert.rejects(redis.command(['SET', 'a', 2]), ReadOnly);
-  isReadOnly = false;
-  while (primary.connections < 2 || !redis.isConnected) await systemClock.sleep(2);
-  assert.equal(await redis.command(['SET', 'a', 3]), 'OK');
+  const refusal = "-READONLY You can't write against a read only replica.";
+  const script = new RedisScript('return redis.call("INCR", KEYS[1])');
+  for (const [how, write, refused] of [
+    ['by a command', (redis: Redis) => redis.command(['SET', 'a', 1]), () => refusal],
+    ['in a transaction', (redis: Redis) => redis.transaction([['SET', 'a', 1]]), (name: string) => name === 'MULTI' ? '+OK' : name === 'EXEC' ? '-EXECABORT Transaction discarded because of previous errors.' : refusal],
+    ['by a script', (redis: Redis) => redis.script(script, ['a'], []), () => `${refusal} script: ${script.sha1}, on @user_script:1.`],
+    ['by a script, before Redis 7', (redis: Redis) => redis.script(script, ['a'], []), () => `-ERR Error running script (call to f_${script.sha1}): @user_script:1: @user_script: 1: ${refusal}`],
+  ] as const) {
+    let isReadOnly = false;
+    const primary = await serving(t, (command) => greeting(command) ?? (isReadOnly ? `${refused(command[0]!)}\r\n` : '+OK\r\n'));
+    await using redis = await new Redis(`redis://${new URL(replica.url).host},${new URL(primary.url).host}/0`).open();
+    assert.equal(await write(redis), 'OK', how);
+    isReadOnly = true;
+    await assert.rejects(write(redis), ReadOnly, how);
+    isReadOnly = false;
+    while (primary.connections < 2 || !redis.isConnected) await systemClock.sleep(2);
+    assert.equal(await write(redis), 'OK', how);
+  }
 });
 
 // ── commands ──
