@@ -44,6 +44,8 @@ const BLOCK = /^(?:if|loop|while|repeat|for)$/;
 const EXPRESSION = 'case in an expression';
 /** A block and no function, no clause of a query. */
 const OPENS_BLOCK = /if|loop|while|case|repeat(?!\s*\()|for\s+\S+\s+in\b/iy;
+/** What stands before a statement in a body. */
+const BEFORE_STATEMENT = /^(?:;|:|begin|then|else|do|loop|repeat)$/;
 /** The last words that may stand before the body of a procedure or function; and before a last name, type or text. */
 const HEAD_END = /^(?:\)|sql|data|definer|invoker|deterministic|unsigned)$/;
 const BEFORE_NAME = /^(?:returns|charset|set|collate|comment)$/;
@@ -230,7 +232,8 @@ class Splitter {
   #isAtStatement(word: string): boolean {
     if (this.#matched(OPENS_BLOCK) === undefined) return false;
     if (this.#blocks.length === 0) return this.#isAtBody();
-    return /^(?:then|else)$/.test(this.#last) ? this.#blocks.at(-1) !== EXPRESSION : /^(?:;|:|begin|do|loop|repeat)$/.test(this.#last);
+    if (this.#last === 'do' && BEFORE_STATEMENT.test(this.#beforeLast)) return false; // it is a statement itself, with an expression: `do if(a, b, c)`
+    return BEFORE_STATEMENT.test(this.#last) && !(/^(?:then|else)$/.test(this.#last) && this.#blocks.at(-1) === EXPRESSION);
   }
 
   /** Whether this is where the body begins: behind `for each row`, `do`, or the parameters and what is said of them. */

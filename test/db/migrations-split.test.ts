@@ -69,6 +69,7 @@ for (const body of [
   "create function f(a int) returns varchar(10) charset utf8mb4 comment 'a;' no sql case a when 1 then return 'b'; else return 'c'; end case",
   'create function f(a int) returns int deterministic return if(a, 1, 2)',
   'create procedure if not exists p(a int unsigned) l: loop leave l; end loop l',
+  'create procedure p(a int) begin do if(a, 1, 2); do repeat(a, 2); if a then do if(a, 1, 2); end if; while a do do if(a, 1, 2); if a then set a = 0; end if; end while; end',
   'create procedure p(a int) modifies sql data while a do if a then set a = a - 1; end if; end while',
   "create procedure p(a int) repeat set a = length(repeat('b', a)); repeat set a = 1; until 1 end repeat; until a end repeat",
   "create procedure p(a int) select case a when 1 then if(a, 1, 2) end, repeat ('b', 3) from t where (a) for update",
