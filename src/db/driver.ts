@@ -24,7 +24,7 @@ export type Row = Record<string, unknown>;
 export interface ExecuteResult {
   /** Rows inserted, updated or deleted; 0 for any other statement. */
   readonly affectedRows: number;
-  /** The key that an `insert` into a table with an integer key made last; undefined when it inserted nothing. */
+  /** The key that an `insert` into a table with an integer key made last; undefined when it inserted nothing. Undefined, too, for an upsert of SQLite, where `returning` tells it. */
   readonly lastInsertId: number | bigint | string | undefined;
 }
 

@@ -12,6 +12,7 @@ export type StatementKind =
   | 'select'
   /** Makes rows: its last key counts. */
   | 'insert'
+  /** Changes rows; or makes some, of which SQLite tells no key: it says not which of both `on conflict do update` did, and has the key that was there before. */
   | 'update'
   /** `with … select` reads, `with … insert` writes: only running it tells. */
   | 'with'
@@ -47,6 +48,7 @@ export function scanSqlite(text: string): ScannedText {
   let placeholders = 0;
   let named: string | undefined;
   let hasMore = false;
+  let isUpsert = false;
   let before = '';
   let end = 0;
   const trigger = new TriggerBody();
@@ -60,6 +62,7 @@ export function scanSqlite(text: string): ScannedText {
       break;
     }
     if (word !== undefined && words.length < 4) words.push(word.toLowerCase());
+    isUpsert ||= word?.toLowerCase() === 'update' && before.toLowerCase() === 'do';
     if (placeholder === '?') placeholders++;
     else if (placeholder !== undefined) named ??= placeholder;
     before = match[0];
@@ -67,7 +70,8 @@ export function scanSqlite(text: string): ScannedText {
     trigger.next(word?.toLowerCase() ?? other ?? '', words);
   }
   const keyword = words[0] ?? '';
-  return { kind: before === '' || before === ';' && keyword === '' ? 'empty' : Object.hasOwn(KINDS, keyword) ? KINDS[keyword]! : 'other', placeholders, named, hasMore, keyword, end };
+  const kind = before === '' || before === ';' && keyword === '' ? 'empty' : Object.hasOwn(KINDS, keyword) ? KINDS[keyword]! : 'other';
+  return { kind: kind === 'insert' && isUpsert ? 'update' : kind, placeholders, named, hasMore, keyword, end };
 }
 
 /** The statements of a script, each with what was found in it. */

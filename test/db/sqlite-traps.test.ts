@@ -160,6 +160,11 @@ test('SQLite does not report what an earlier statement did as its own', async (t
   assert.deepEqual(await db.execute('insert or ignore into t (a) values (1)'), { affectedRows: 0, lastInsertId: undefined });
   assert.equal((await db.execute('with x as (select 5 as a) insert into t (a) select a from x')).affectedRows, 1);
   assert.equal((await db.execute('replace into t (id, a) values (1, 9)')).lastInsertId, 1);
+  const upsert = 'insert into t (a) values (?) on conflict (a) do update set a = a';
+  for (const a of [9, 10]) assert.deepEqual(await db.execute(upsert, [a]), { affectedRows: 1, lastInsertId: undefined }, 'it may be the key of another row');
+  assert.equal(await db.executeMany(upsert, [[9], [11]]), 2);
+  assert.equal(await db.scalar(`${upsert} returning id`, [9]), 1);
+  assert.equal((await db.execute('insert into t (a) values (12) on conflict (a) do nothing')).lastInsertId, await db.scalar('select id from t where a = 12'));
 });
 
 test('SQLite statements are not ended by the same text running again while it streams', async (t) => {
