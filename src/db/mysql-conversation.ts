@@ -87,7 +87,7 @@ export class MySqlConversation {
 
   /** Why nothing can be asked any more. @throws ConnectionLost */
   check(sql?: string): void {
-    if (this.#ended !== undefined) throw new ConnectionLost('The connection is closed', { sqlstate: '08003', cause: this.#ended, sql });
+    if (this.#ended !== undefined) throw this.#closedError(sql);
   }
 
   /** Queues what has just been written, and sends it at the end of this turn, together with what else is. */
@@ -216,11 +216,15 @@ export class MySqlConversation {
     this.#socket.destroy();
   }
 
+  /** What comes behind the end rejects: it may have come between an answer and what it was waited for. */
   #queue(setup: ExchangeSetup): Exchange {
     const exchange = new Exchange(setup, this.dialogue);
-    if (this.#last === undefined) this.#first = exchange;
-    else this.#last.next = exchange;
-    this.#last = exchange;
+    if (this.#ended !== undefined) exchange.reject(this.#closedError(exchange.sql));
+    else {
+      if (this.#last === undefined) this.#first = exchange;
+      else this.#last.next = exchange;
+      this.#last = exchange;
+    }
     return exchange;
   }
 
@@ -286,5 +290,9 @@ export class MySqlConversation {
       exchange.onProgress?.();
     }
     this.#first = this.#last = undefined;
+  }
+
+  #closedError(sql: string | undefined): ConnectionLost {
+    return new ConnectionLost('The connection is closed', { sqlstate: '08003', cause: this.#ended, sql });
   }
 }

@@ -86,7 +86,7 @@ export class Conversation {
 
   /** Why nothing can be asked any more. @throws ConnectionLost */
   check(sql?: string): void {
-    if (this.#ended !== undefined) throw new ConnectionLost('The connection is closed', { sqlstate: '08003', cause: this.#ended, sql });
+    if (this.#ended !== undefined) throw this.#closedError(sql);
   }
 
   /** Queues what has just been written, and sends it at the end of this turn, together with what else is. */
@@ -103,7 +103,9 @@ export class Conversation {
     else this.flushSoon();
   }
 
+  /** What comes behind the end rejects: it may have come between an answer and what it was waited for. */
   #queue(exchange: Exchange): void {
+    if (this.#ended !== undefined) return refuse(exchange, this.#closedError(exchange.sql));
     if (this.#last === undefined) this.#first = exchange;
     else this.#last.next = exchange;
     this.#last = exchange;
@@ -279,10 +281,17 @@ export class Conversation {
     this.#reader.stop();
     this.onLost = undefined;
     this.#onDrain();
-    for (let exchange = this.#first; exchange !== undefined; exchange = exchange.next) {
-      exchange.reject(exchange.error ?? error);
-      exchange.onProgress?.();
-    }
+    for (let exchange = this.#first; exchange !== undefined; exchange = exchange.next) refuse(exchange, error);
     this.#first = this.#last = undefined;
   }
+
+  #closedError(sql: string | undefined): ConnectionLost {
+    return new ConnectionLost('The connection is closed', { sqlstate: '08003', cause: this.#ended, sql });
+  }
+}
+
+/** It will not be answered. */
+function refuse(exchange: Exchange, error: Error): void {
+  exchange.reject(exchange.error ?? error);
+  exchange.onProgress?.();
 }

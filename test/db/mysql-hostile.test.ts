@@ -99,11 +99,24 @@ for (const [what, said, pattern] of [
   });
 }
 
+/** A column as it is described, and the end of columns and rows. */
+const column = (name: string): Buffer => Buffer.concat([...['def', '', '', '', name, ''].map((text) => Buffer.from([text.length, ...Buffer.from(text)])), Buffer.from([0x0c, 63, 0, 20, 0, 0, 0, 8, 0, 0, 0])]);
+const end = Buffer.from([0xfe, 0, 0, 2, 0, 0, 0]);
+/** The answer to what is asked behind the log-in. */
+const most = Buffer.concat([packet(1, Buffer.of(1)), packet(2, column('@@max_allowed_packet')), packet(3, Buffer.from([7]), '1000000'), packet(4, end)]);
+
+test('a server that takes leave together with an answer leaves nobody waiting who had more to ask', { timeout: 30_000 }, async (t) => {
+  const prepared = packet(1, Buffer.of(0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0));
+  const leave = packet(0, Buffer.of(0xff, 0x1d, 0x04), '#08S01Server shutdown in progress'); // 1053
+  const { url } = await fake(t, greeting(), (heard, count) => count === 0 ? packet(2, OK) : heard.includes('max_allowed_packet') ? most : heard[4] === 0x16 ? Buffer.concat([prepared, leave]) : packet(1, OK));
+  const db = await opens(url);
+  t.after(() => db.close());
+  await assert.rejects(db.execute('update a set b = 1'), ConnectionLost);
+  assert.equal(db.load.inUse, 0);
+});
+
 test('an answer is read wherever it is split', async (t) => {
-  const column = (name: string): Buffer => Buffer.concat([...['def', '', '', '', name, ''].map((text) => Buffer.from([text.length, ...Buffer.from(text)])), Buffer.from([0x0c, 63, 0, 20, 0, 0, 0, 8, 0, 0, 0])]);
-  const end = Buffer.from([0xfe, 0, 0, 2, 0, 0, 0]);
-  const answer = Buffer.concat([packet(1, Buffer.of(1)), packet(2, column('@@max_allowed_packet')), packet(3, Buffer.from([7]), '1000000'), packet(4, end)]);
-  for (let cut = 1; cut < answer.length; cut++) {
+  for (let cut = 1; cut < most.length; cut++) {
     const server = createServer((socket) => {
       let count = 0;
       socket.on('error', () => undefined);
@@ -111,8 +124,8 @@ test('an answer is read wherever it is split', async (t) => {
       socket.on('data', (chunk: Buffer) => {
         if (count++ === 0) socket.write(packet(2, OK));
         else if (chunk.includes('max_allowed_packet')) {
-          socket.write(answer.subarray(0, cut));
-          setImmediate(() => setImmediate(() => socket.write(answer.subarray(cut))));
+          socket.write(most.subarray(0, cut));
+          setImmediate(() => setImmediate(() => socket.write(most.subarray(cut))));
         } else if (chunk[4] !== 1) socket.write(packet(1, OK));
       });
     }).listen(0, '127.0.0.1');
