@@ -1,10 +1,10 @@
 /**
  * A file descriptor whose writers are led to another one: those that go around the stream, as some loggers do, and child processes
- * that would inherit it. Node.js cannot exchange a descriptor, so the functions that are given one are replaced.
+ * that would inherit it. Those do not inherit standard input either: they would read what is meant for this process. Node.js cannot exchange a descriptor, so the functions that are given one are replaced.
  *
  *   fs.writeSync(1, …), write, writev, writevSync      write to 2
  *   fs.writeFileSync(1, …), appendFileSync             write to 2, though text not by writeSync
- *   spawn(…, { stdio: 'inherit' }) and the like        [ 'inherit', 2, 'inherit' ]
+ *   spawn(…, { stdio: 'inherit' }) and the like        [ 'ignore', 2, 'inherit' ]
  *
  * Not led: native code, and worker threads that write to the descriptor itself.
  */
@@ -13,6 +13,7 @@ import fs from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
 
 const WRITERS = ['write', 'writeSync', 'writev', 'writevSync', 'writeFileSync', 'appendFileSync'] as const;
+const STDIN = 0;
 /** All others begin by the method of ChildProcess. */
 const SYNCHRONOUS = ['spawnSync', 'execSync', 'execFileSync'] as const;
 
@@ -29,7 +30,10 @@ export function leadDescriptor(from: number, to: number): Disposable {
   };
   const led = (stdio: unknown): unknown => {
     const list: unknown = stdio === 'inherit' ? [stdio, stdio, stdio] : stdio;
-    return Array.isArray(list) ? list.map((one: unknown, index) => one === from || one === 'inherit' && index === from || isStreamOf(one, from) ? to : one) : list;
+    return Array.isArray(list) ? list.map((one: unknown, index) => {
+      const fd = one === 'inherit' ? index : fdOf(one);
+      return fd === from ? to : fd === STDIN ? 'ignore' : one;
+    }) : list;
   };
   for (const name of WRITERS) replace(fs, name, ([fd, ...rest]) => [fd === from ? to : fd, ...rest]);
   const children = (args: readonly unknown[]): readonly unknown[] => args.map((arg) => hasStdio(arg) ? { ...arg, stdio: led(arg.stdio) } : arg);
@@ -44,8 +48,9 @@ export function leadDescriptor(from: number, to: number): Disposable {
   };
 }
 
-function isStreamOf(value: unknown, fd: number): boolean {
-  return typeof value === 'object' && value !== null && (value as { readonly fd?: unknown }).fd === fd;
+/** The descriptor that a child process gets by a number or a stream. */
+function fdOf(value: unknown): unknown {
+  return typeof value === 'object' && value !== null ? (value as { readonly fd?: unknown }).fd : value;
 }
 
 function hasStdio(value: unknown): value is { readonly stdio: unknown } {

@@ -1,6 +1,6 @@
 /**
  * MCP over standard input and output: a message a line. Nothing but messages reaches standard output: while it serves, what
- * anybody prints, writes to its descriptor or lets a child process print goes to standard error.
+ * anybody prints, writes to its descriptor or lets a child process print goes to standard error. Child processes read nothing of it.
  *
  *   stdin  ─ LineReader ─ McpConversation ─┬─ stdout         slow readers: stdin is not read until they have caught up
  *                                          └─ calls

@@ -92,6 +92,35 @@ app.get('/around', async () => {
   for (const how of ['writeSync', 'write', 'writevSync', 'writev', 'a stream', 'writeFileSync', 'appendFileSync', 'writeFile', 'execSync', 'spawnSync', 'spawn', 'inheritance']) assert.match(ended.stderr, new RegExp(`^by ${how}$`, 'm'));
 });
 
+test('svc mcp: child processes do not read the messages', async (t) => {
+  const program = `import cp, { spawn } from 'node:child_process';
+import { Svc } from 'svc';
+export const app = new Svc({ env: 'development' });
+const reads = "process.stdin.on('data', () => process.exit(8)).on('end', () => process.exit(7)); console.error('CHILD')";
+app.get('/synchronous', () => ({ statuses: ['inherit', [0, 'pipe', 2]].map((stdio) => cp.spawnSync(process.execPath, ['-e', reads], { stdio }).status), piped: cp.execFileSync(process.execPath, ['-e', 'process.stdin.pipe(process.stdout)'], { input: 'its own', encoding: 'utf8' }) }));
+app.get('/beside', async () => ({ status: await new Promise((resolve) => spawn(process.execPath, ['-e', reads], { stdio: [process.stdin, 'inherit', 'inherit'] }).on('close', resolve)) }));
+`;
+  const cwd = project(t, { 'app.ts': program });
+  const child = spawn(process.execPath, [BIN, 'mcp', 'app.ts'], { cwd, env: { PATH: process.env['PATH'] }, stdio: 'pipe' });
+  t.after(() => child.kill());
+  const send = (...messages: readonly object[]): void => void child.stdin.write(messages.map((message) => `${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`).join(''));
+  let stdout = '', stderr = '', told = 0;
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    stdout += text;
+    if (stdout.split('\n').length > 5) child.stdin.end(); // two calls, and a message while each child ran
+  });
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    stderr += text;
+    for (const _ of text.matchAll(/CHILD/g)) send({ id: `while ${++told}`, method: 'ping' }); // whoever waits for the child is not reading
+  });
+  send(...calls('get_synchronous', 'get_beside'));
+  const status = await new Promise((resolve) => child.on('close', resolve));
+  const answers = new Map(stdout.split('\n').filter((line) => line !== '').map((line) => JSON.parse(line) as { id: unknown; result: { structuredContent?: unknown } }).map(({ id, result }) => [id, result]));
+  assert.deepEqual([status, [...answers.keys()].map(String).toSorted()], [0, ['0', '1', 'while 1', 'while 2', 'while 3']], stderr);
+  assert.deepEqual(answers.get(0)!.structuredContent, { statuses: [7, 7], piped: 'its own' });
+  assert.deepEqual(answers.get(1)!.structuredContent, { status: 7 });
+});
+
 test('svc mcp: a signal ends it in order', async (t) => {
   const { ended } = await session(t, [INIT], [], {}, 'SIGTERM');
   assert.deepEqual([ended.status, ended.signal], [0, null], ended.stderr);
