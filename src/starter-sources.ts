@@ -589,10 +589,10 @@ function notesOf({ items, total, page, size, problem, draft = '' }: Shown, csrf:
 \${csrf}
 <label for="text">New note</label>
 <div class="row">
-<input id="text" name="text" value="\${draft}" required maxlength="500" pattern=".*\\\\S.*" title="At least one character that can be seen" autocomplete="off">
+<input id="text" name="text" value="\${draft}"\${problem === undefined ? '' : new Markup(' autofocus aria-describedby="problem"')} required maxlength="500" pattern=".*\\\\S.*" title="At least one character that can be seen" autocomplete="off">
 <button>Add</button>
 </div>
-\${problem === undefined ? '' : html\`<p role="alert">\${problem}</p>\`}
+\${problem === undefined ? '' : html\`<p id="problem" role="alert">\${problem}</p>\`}
 </form>
 <section>
 <div class="bar">
@@ -776,10 +776,10 @@ export function livePage(req: HttpRequest, title: string, { name }: Person): HTM
 <form>
 <label for="text">New note</label>
 <div class="row">
-<input id="text" name="text" required maxlength="500" autocomplete="off">
+<input id="text" name="text" aria-describedby="problem" required maxlength="500" autocomplete="off">
 <button disabled>Send</button>
 </div>
-<p role="alert"></p>
+<p id="problem" role="alert"></p>
 </form>
 <section>
 <div class="bar"><h2>Since you came</h2></div>

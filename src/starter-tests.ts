@@ -212,7 +212,7 @@ test('the page says what is wrong with a note, and keeps the draft', async () =>
   const response = await client.post('/', { form: { text: 'y'.repeat(501), _csrf_token: await csrfOf(client) } });
   assert.equal(response.status, 400);
   const text = await response.text();
-  assert.match(text, /role="alert">A note has 1 to 500 characters/);
+  assert.match(text, /aria-describedby="problem"[^]*id="problem" role="alert">A note has 1 to 500 characters/);
   assert.match(text, /value="y{501}"/);
 });
 

@@ -176,6 +176,10 @@ test('The pages of a new project give axe-core nothing to find, light and dark, 
     await page.run('document.querySelector("#text").value = "Buy milk"');
     await page.click('form[action="/"] button', url);
     await look('notes');
+    await page.run('document.querySelector("form[action=\\"/\\"]").noValidate = true');
+    await page.click('form[action="/"] button', url);
+    assert.deepEqual(await page.run('new Promise((resolve) => { requestAnimationFrame(() => requestAnimationFrame(resolve)); }).then(() => [document.activeElement.id, document.querySelector("#" + document.activeElement.getAttribute("aria-describedby")).textContent])'), ['text', 'A note has 1 to 500 characters']);
+    await look('refused');
     await page.click('form[action="/token"] button', `${url}/token`);
     await look('token');
     await page.click('a[href="/live"]', `${url}/live`);

@@ -10,7 +10,7 @@ export interface PickableUser {
   readonly email: string | undefined;
 }
 
-const STYLE = 'body{font:1rem/1.5 system-ui,sans-serif;max-width:32rem;margin:4rem auto;padding:0 1rem;color:#1b1b1b;background:#fff}'
+const STYLE = 'body{font:1rem/1.5 system-ui,sans-serif;max-width:32rem;margin:4rem auto;padding:0 1rem;color:#1b1b1b;background:#fff;overflow-wrap:anywhere}'
   + 'button{display:block;width:100%;margin:.5rem 0;padding:.75rem 1rem;font:inherit;text-align:left;color:inherit;'
   + 'background:#f2f4f7;border:1px solid #667085;border-radius:.5rem;cursor:pointer}'
   + 'button:hover,button:focus-visible{background:#dde7f7;outline:2px solid #1d4ed8}small{display:block;color:#475467}'

@@ -14,9 +14,23 @@ const FIELDS = ['code', 'state', 'iss', 'error', 'error_description', 'scope', '
 export function repostPage(form: FormData_): HttpResponse {
   const nonce = randomBytes(16).toString('base64');
   const fields = FIELDS.flatMap((name) => form.getAll(name).map((value) => `<input type="hidden" name="${name}" value="${escape(value)}">`)).join('');
-  const page = `<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Logging in</title></head>`
-    + `<body><form method="post">${fields}<input type="hidden" name="reposted" value="1"><button>Continue</button></form>`
-    + `<script nonce="${nonce}">document.forms[0].submit()</script></body></html>`;
+  const page = `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>Logging in</title>
+</head>
+<body>
+<main>
+<h1>Logging in</h1>
+<form method="post">${fields}<input type="hidden" name="reposted" value="1"><p>If this page stays: <button>Continue</button></p></form>
+</main>
+<script nonce="${nonce}">document.forms[0].submit()</script>
+</body>
+</html>
+`;
   return new HTMLResponse(page, {
     headers: { 'Content-Security-Policy': `default-src 'none'; script-src 'nonce-${nonce}'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'` },
   });

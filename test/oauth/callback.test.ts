@@ -293,6 +293,7 @@ test('B26 A form without the cookie is sent once more by a page of ours, its val
   assert.ok(policy.includes(`script-src 'nonce-${nonce}'`) && policy.includes("default-src 'none'") && policy.includes("frame-ancestors 'none'"), policy);
   assert.ok(html.includes('value="&#34;&#62;&#60;script&#62;alert(1)&#60;/script&#62;&#38;&#39;"'), html);
   assert.ok(!html.includes('evil') && !html.includes('<script>alert'));
+  for (const part of ['<html lang="en">', '<meta name="color-scheme" content="light dark">', '<main>\n<h1>Logging in</h1>\n<form method="post">', '<p>If this page stays: <button>Continue</button></p>']) assert.ok(html.includes(part), part);
   assert.notEqual((await (await foreign.post('/oauth/callback', { form })).text()).includes(nonce), true, 'a nonce is for one page');
 
   await refusedAs(await foreign.post('/oauth/callback', { form: { ...form, reposted: '1' } }), 400, 'state_browser_mismatch');
