@@ -13,7 +13,7 @@ const MAGIC_BYTES = 4, SIZE_BYTES = 4, BLOCK_BYTES = 3, CHECKSUM_BYTES = 4;
 const SINGLE_SEGMENT = 0x20, CHECKSUM = 0x04, DICTIONARY = 0x03;
 const DICTIONARY_BYTES = [0, 1, 2, 4] as const;
 const CONTENT_SIZE_BYTES = [0, 2, 4, 8] as const;
-const RLE = 1;
+const LAST = 1, RLE = 1;
 
 /** Follows frames through chunks, however they are cut. */
 export class ZstdFrames {
@@ -36,9 +36,11 @@ export class ZstdFrames {
         this.#passing -= passed;
         at += passed;
       } else {
-        this.#value += chunk[at++]! * 256 ** this.#got++; // no shift: four bytes would have a sign
+        if (this.#read === this.#block && this.#got === 0) at = behindBlocks(chunk, at);
+        if (at === chunk.length) break;
+        this.#value |= chunk[at++]! << 8 * this.#got++;
         if (this.#got < this.#wanted) continue;
-        const value = this.#value;
+        const value = this.#value >>> 0; // four bytes have a sign until then
         this.#value = this.#got = 0;
         this.#read(value);
       }
@@ -65,8 +67,8 @@ export class ZstdFrames {
   }
 
   #block(value: number): void {
-    const content = (value >> 1 & 3) === RLE ? 1 : value >> 3;
-    if ((value & 1) === 1) this.#end(content + this.#checksumBytes);
+    const content = contentOf(value);
+    if ((value & LAST) !== 0) this.#end(content + this.#checksumBytes);
     else this.#passing = content;
   }
 
@@ -81,3 +83,17 @@ export class ZstdFrames {
     this.#read = read;
   }
 }
+
+/** Behind the blocks that stand in `chunk` whole, but for the last one of a frame: empty ones make millions of a body. */
+function behindBlocks(chunk: Uint8Array, start: number): number {
+  let at = start;
+  while (at + BLOCK_BYTES <= chunk.length) {
+    const head = chunk[at]! | chunk[at + 1]! << 8 | chunk[at + 2]! << 16;
+    const end = at + BLOCK_BYTES + contentOf(head);
+    if ((head & LAST) !== 0 || end > chunk.length) break;
+    at = end;
+  }
+  return at;
+}
+
+function contentOf(blockHead: number): number { return (blockHead >> 1 & 3) === RLE ? 1 : blockHead >> 3; }

@@ -12,6 +12,8 @@ const frames: readonly (readonly [what: string, bytes: Buffer])[] = [
     `${what}${flag === 1 ? ', with checksum' : ''}${sized === 1 ? '' : ', of unknown size'}`,
     zstdCompressSync(content, { params: { [constants.ZSTD_c_checksumFlag]: flag, [constants.ZSTD_c_contentSizeFlag]: sized } }),
   ] as const))),
+  ['of empty blocks', Buffer.concat([Buffer.from('28b52ffd2000', 'hex'), Buffer.alloc(3_000), Buffer.from('010000', 'hex')])],
+  ['of blocks of one byte, repeated', Buffer.concat([Buffer.from('28b52ffd0438', 'hex'), ...Array.from({ length: 100 }, () => Buffer.from('0a000078', 'hex')), Buffer.from('0b00007801020304', 'hex')])],
   ['skippable', Buffer.from('502a4d1803000000010203', 'hex')], ['skippable, without content', Buffer.from('5f2a4d1800000000', 'hex')],
 ];
 
