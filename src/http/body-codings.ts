@@ -7,6 +7,7 @@
 import { brotliDecompress, createBrotliDecompress, createGunzip, createInflate, createZstdDecompress, gunzip, inflate, zstdDecompress } from 'node:zlib';
 import { BadRequest, ClientDisconnected, HTTPException, PayloadTooLarge } from '../errors.ts';
 import { joined } from './body.ts';
+import { writable } from './writable.ts';
 import { ZstdFrames } from './zstd-frames.ts';
 import type { Transform } from 'node:stream';
 import type { BodyReader } from './body.ts';
@@ -101,24 +102,13 @@ async function feed(coded: AsyncIterable<Uint8Array>, decoder: Transform, receiv
   try {
     for await (const chunk of coded) {
       received.bytes += chunk.length;
-      if (!decoder.write(chunk) && !decoder.destroyed) await writable(decoder);
+      if (!decoder.write(chunk)) await writable(decoder);
       if (decoder.destroyed) return;
     }
     decoder.end();
   } catch (error) {
     decoder.destroy(error as Error); // errors of our own, or of node's streams
   }
-}
-
-/** Resolves when more can be written, or when nothing can any more. */
-function writable(decoder: Transform): Promise<void> {
-  return new Promise((resolve) => {
-    const done = (): void => {
-      decoder.off('drain', done).off('close', done);
-      resolve();
-    };
-    decoder.on('drain', done).on('close', done);
-  });
 }
 
 async function* onePiece(bytes: Uint8Array): AsyncGenerator<Uint8Array, void, undefined> { yield bytes; }

@@ -6,6 +6,7 @@ import { ClientDisconnected } from '../errors.ts';
 import { FileBody } from './file-body.ts';
 import { EndlessPieces, checkedPiece, ignore, isPending, iterate, lengthError } from './pull-pieces.ts';
 import { SLICE_BYTES } from './slow-readers.ts';
+import { writable } from './writable.ts';
 import type { ServerResponse } from 'node:http';
 import type { SentMessage } from './outgoing.ts';
 import type { Piece, PieceIterator, Pieces } from './pieces.ts';
@@ -128,16 +129,4 @@ function isHighSurrogate(code: number): boolean { return code >= 0xd800 && code 
 /** How a source stops that listens to `req.signal`: no failure once the client has left. */
 function isAbort(error: unknown): boolean {
   return error instanceof ClientDisconnected || (error instanceof Error && error.name === 'AbortError');
-}
-
-/** Resolves when more can be written, or when nothing can any more. */
-function writable(outgoing: ServerResponse): Promise<void> {
-  if (outgoing.destroyed) return Promise.resolve(); // "close" may have been told already
-  return new Promise((resolve) => {
-    const done = (): void => {
-      outgoing.off('drain', done).off('close', done);
-      resolve();
-    };
-    outgoing.on('drain', done).on('close', done);
-  });
 }
