@@ -5,16 +5,31 @@ import { BadRequest, MethodNotAllowed, NotFound } from './errors.ts';
 import { closest } from './options.ts';
 import { isThenable } from './thenable.ts';
 import { problem } from './http/problem.ts';
+import { fieldOf } from './http/origins.ts';
+import { compose } from './http/pipeline.ts';
 import { HttpResponse, Prepared } from './http/response.ts';
+import type { FlatRoute } from './route.ts';
 import type { Awaitable, CompiledRoute } from './http/contracts.ts';
-import type { ErrorRenderer } from './http/pipeline.ts';
-import type { TransportRequest } from './http/request.ts';
+import type { Answer } from './http/late-answer.ts';
+import type { Core, ErrorRenderer } from './http/pipeline.ts';
+import type { Endpoint, TransportRequest } from './http/request.ts';
+import type { RoutingTable } from './http/router.ts';
+
+/** What such answers are made of. */
+export interface UnmatchedParts {
+  readonly errors: ErrorRenderer;
+  /** Every method that there is, as `Allow` has them. */
+  readonly allMethods: string;
+  suggest(path: string): string | undefined;
+  /** See {@link preflightsOf}. */
+  readonly preflight: ((req: TransportRequest) => Core | undefined) | undefined;
+}
 
 /** 404, 405, OPTIONS from the table, and what is no path. */
-export function unmatched(req: TransportRequest, errors: ErrorRenderer, allMethods: string, suggest: (path: string) => string | undefined): Awaitable<HttpResponse> {
+export function unmatched(req: TransportRequest, { errors, allMethods, suggest, preflight }: UnmatchedParts): Answer {
   const { match } = req;
   if (match.kind === 'wrong-method') {
-    if (req.method === 'OPTIONS') return options(match.allow);
+    if (req.method === 'OPTIONS') return preflight?.(req)?.(req) ?? options(match.allow);
     return refuse(MethodNotAllowed, 405, `This path has ${match.allow}`, req, errors, match.allow);
   }
   if (match.kind === 'malformed') return refuse(BadRequest, 400, 'The path has a malformed percent escape', req, errors);
@@ -26,6 +41,25 @@ const SLASH = 47;
 
 function options(allow: string): HttpResponse {
   return new HttpResponse(null, new Prepared(204, ['Allow', allow]));
+}
+
+/**
+ * What answers a preflight (Fetch Standard §3.3.2) for a route that has a CORS layer of its own: it asks for another method than it
+ * comes with, so it never gets to that route. Undefined where no route has one: what surrounds them all answers before.
+ */
+export function preflightsOf(details: readonly { readonly route: CompiledRoute; readonly declared: Pick<FlatRoute, 'use' | 'socket'> }[], table: RoutingTable<Endpoint>, errors: ErrorRenderer): UnmatchedParts['preflight'] {
+  const cores = new Map<CompiledRoute, Core>();
+  for (const { route, declared: { use, socket } } of details) {
+    if (use.length === 0 || socket !== undefined) continue;
+    const layers = use.filter((layer) => layer.kind === 'cors');
+    if (layers.length > 0) cores.set(route, compose(layers, ({ match }) => options(match.kind === 'wrong-method' ? match.allow : ''), errors));
+  }
+  if (cores.size === 0) return undefined;
+  return (req) => {
+    const method = fieldOf(req, 'access-control-request-method');
+    const match = method === undefined ? undefined : table.match(method, req.path);
+    return match?.kind === 'found' ? cores.get(match.endpoint.route) : undefined;
+  };
 }
 
 /** A refusal is a value; it becomes an exception only where a handler of the application's may want to see it. */

@@ -2,7 +2,7 @@
  * Declared → compiled: routes into the table, middleware around the core, mistakes between declarations into findings.
  */
 import { duplicate, hidden, mounted } from './compile-findings.ts';
-import { suggester, unmatched } from './compile-unmatched.ts';
+import { preflightsOf, suggester, unmatched } from './compile-unmatched.ts';
 import { compileRoute } from './compiled-route.ts';
 import { DependencyGraph } from './di-graph.ts';
 import { SvcError } from './errors.ts';
@@ -132,7 +132,7 @@ export function compileApplication(declarations: Declarations): Compilation {
     view, findings,
     serve() {
       if (findings.some((finding) => finding.severity === 'error')) throw new SvcError('E_COMPILE', [findings], { findings });
-      const run = compose(middleware, core(routes, env, errors), errors);
+      const run = compose(middleware, core(details, table, env, errors), errors);
       return {
         routes, view,
         handle(req) {
@@ -287,12 +287,14 @@ function reportDuplicateNames(flat: readonly FlatRoute[], report: (finding: Find
 }
 
 /** The innermost layer: the endpoint that matched, or the answer to what did not. */
-function core(routes: readonly CompiledRoute[], env: Env, errors: ErrorRenderer): Core {
+function core(details: readonly RouteDetail[], table: RoutingTable<Endpoint>, env: Env, errors: ErrorRenderer): Core {
+  const routes = details.map((detail) => detail.route);
   const methods = new Set(routes.map((route) => route.method));
   const allMethods = allowOf([...methods].flatMap((method) => method === SOCKET ? 'GET' : method === 'GET' ? ['GET', 'HEAD'] : method));
   const suggest = env === 'production' ? () => undefined : suggester(routes);
+  const parts = { errors, allMethods, suggest, preflight: preflightsOf(details, table, errors) };
   return (req) => {
     const { match } = req;
-    return match.kind === 'found' ? match.endpoint.run(req) : unmatched(req, errors, allMethods, suggest);
+    return match.kind === 'found' ? match.endpoint.run(req) : unmatched(req, parts);
   };
 }

@@ -4,6 +4,9 @@
  *   OPTIONS + Origin + Access-Control-Request-Method      a preflight: answered here, no handler runs
  *   anything else                                         passes on; its answer gets the fields of its origin
  *
+ * In the `use` of a route it is for that route alone: the application lets it answer the preflights that ask for it
+ * (compile-unmatched.ts).
+ *
  * The fields of each listed origin are made once, so that a request costs one look-up. A handler's own
  * `Access-Control-*` fields give way.
  */

@@ -275,3 +275,45 @@ test('a CORS layer inside of one that refuses requests is SVC121; so are two, an
   assert.match(check(new CORSMiddleware())[0]!, /SVC121 warning it allows no origin/);
   assert.throws(() => new Svc().use(new RateLimitMiddleware()).use(cors()).compileAll(), { code: 'E_COMPILE' });
 });
+
+test('in the `use` of a route it answers the preflights of that route, and of no other', async () => {
+  const app = new Svc({ logger: collectedLog().logger });
+  const calls: string[] = [];
+  app.use(new SecurityHeadersMiddleware());
+  app.get('/items/{id:int}', { use: [new CORSMiddleware({ origins: '*' })] }, () => 'public');
+  app.put('/items/{id:int}', { use: [(_, next) => { calls.push('layer'); return next(); }, new CORSMiddleware({ origins: [SITE], credentials: true })] }, () => { calls.push('put'); return 'own'; });
+  app.delete('/items/{id:int}', () => 'closed');
+  app.put('/items/{name}', () => 'closed');
+  assert.deepEqual(app.check().findings.filter(({ rule }) => rule === 'SVC121'), []);
+  await using client = new TestClient(app, { raiseErrors: false });
+  const ask = async (path: string, method: string): Promise<[status: number, origin: string | null, methods: string | null, allow: string | null]> => {
+    const { status, headers } = await client.options(path, preflight(method));
+    return [status, headers.get('access-control-allow-origin'), headers.get('access-control-allow-methods'), headers.get('allow')];
+  };
+  const usual = 'GET, HEAD, POST, PUT, PATCH, DELETE';
+  assert.deepEqual(await ask('/items/1', 'GET'), [204, '*', usual, null]);
+  assert.deepEqual(await ask('/items/1', 'HEAD'), [204, '*', usual, null]);
+  assert.deepEqual(await ask('/items/1', 'PUT'), [204, SITE, usual, null]);
+  const closed = [204, null, null, 'GET, HEAD, PUT, DELETE, OPTIONS'];
+  assert.deepEqual(await ask('/items/1', 'DELETE'), closed);
+  assert.deepEqual(await ask('/items/1', 'PATCH'), closed);
+  assert.deepEqual(await ask('/items/name', 'PUT'), [204, null, null, 'PUT, OPTIONS']);
+  assert.deepEqual((await ask('/nowhere', 'PUT'))[0], 404);
+  const answer = await client.options('/items/1', preflight('PUT'));
+  assert.equal(answer.headers.get('access-control-allow-credentials'), 'true');
+  assert.equal(answer.headers.get('x-content-type-options'), 'nosniff');
+  assert.deepEqual(calls, []);
+  assert.equal((await client.options('/items/1', { headers: { Origin: SITE } })).headers.get('allow'), 'GET, HEAD, PUT, DELETE, OPTIONS');
+  assert.deepEqual(fieldsOf(await client.put('/items/1', { headers: { Origin: SITE } })), { 'access-control-allow-origin': SITE, 'access-control-allow-credentials': 'true', vary: 'Origin' });
+});
+
+test('a preflight of a route whose origins function throws is a 500; an OPTIONS route of the application goes before', async () => {
+  const app = new Svc({ logger: collectedLog().logger });
+  const broken = new CORSMiddleware({ origins: () => { throw new Error('down'); } });
+  app.post('/broken', { use: [broken] }, () => 'x');
+  app.post('/own', { use: [broken] }, () => 'x');
+  app.route('/own', ['OPTIONS'], () => 'mine');
+  await using client = new TestClient(app, { raiseErrors: false });
+  assert.equal((await client.options('/broken', preflight('POST'))).status, 500);
+  assert.equal(await (await client.options('/own', preflight('POST'))).text(), 'mine');
+});
