@@ -60,7 +60,7 @@ export interface HttpRequest {
   body(options?: BodyOptions): Promise<Uint8Array>;
   /** The body as it arrives, capped as `body()`. Not to be combined with the others. */
   stream(options?: BodyOptions): AsyncIterable<Uint8Array>;
-  /** The body parsed as JSON; 10 MB unless `maxBytes` says otherwise. 400 when malformed, 415 when declared as another type. */
+  /** The body parsed as JSON; 10 MB unless `maxBytes` says otherwise. 400 when malformed or nested deeper than 1,000 levels, 415 when declared as another type. */
   json(options?: BodyOptions): Promise<unknown>;
   /** The body as UTF-8 text; 10 MB unless `maxBytes` says otherwise. */
   text(options?: BodyOptions): Promise<string>;

@@ -47,6 +47,8 @@ export interface JsonTaker {
 }
 
 const DIGIT_0 = 0x30;
+/** Levels of lists and objects in a JSON body that no schema looks at: far beyond any data, and far from where JSON.stringify and other recursions run out of stack. */
+const MAX_DEPTH = 1_000;
 const DEFAULT_MAX_BYTES = 10_000_000;
 /** The most bytes of a form that does not say otherwise. */
 const DEFAULT_FORM_BYTES = 10_000_000;
@@ -115,6 +117,14 @@ export class RequestBody implements BodyReader {
 
   text(options: BodyOptions): Promise<string> {
     return this.#read('text()', options, DEFAULT_MAX_BYTES, decodeUtf8);
+  }
+
+  /** The value for whoever has no schema, which would have seen how deep it is. */
+  value(options: BodyOptions): Promise<unknown> {
+    return this.json(options, (value) => {
+      if (this.#bytes!.length > 2 * MAX_DEPTH && isNest(value) && isDeeper(value, MAX_DEPTH)) throw new BadRequest(`The request body is nested deeper than ${MAX_DEPTH} levels`, { code: 'depth' });
+      return value;
+    });
   }
 
   /** What `use` makes of the value. */
@@ -348,6 +358,22 @@ function parseJson(text: string): unknown {
     throw new BadRequest('The request body is not valid JSON', { code: 'json' });
   }
 }
+
+/** Whether its lists and objects lie within each other on more levels. Plain loops, and a call only where there is a level more: a tenth of what parsing takes. */
+function isDeeper(value: object, levels: number): boolean {
+  if (levels === 0) return true;
+  if (Array.isArray(value)) {
+    for (let index = 0; index < value.length; index++) if (isNest(value[index]) && isDeeper(value[index], levels - 1)) return true;
+    return false;
+  }
+  for (const key in value) {
+    const member: unknown = (value as Readonly<Record<string, unknown>>)[key];
+    if (isNest(member) && isDeeper(member, levels - 1)) return true;
+  }
+  return false;
+}
+
+function isNest(value: unknown): value is object { return typeof value === 'object' && value !== null; }
 
 function isJsonType(declared: string): boolean {
   const { value } = parseParameters(declared);

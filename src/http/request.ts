@@ -237,7 +237,7 @@ export class TransportRequest implements HttpRequest {
 
   text(options: BodyOptions = {}): Promise<string> { return this.#content.text(options); }
 
-  json(options: BodyOptions = {}): Promise<unknown> { return this.#content.json(options, (value) => value); }
+  json(options: BodyOptions = {}): Promise<unknown> { return this.#content.value(options); }
 
   /** `json()` together with what is made of the value; see {@link JsonTaker}. @internal */
   readJson<T>(options: BodyOptions, use: (value: unknown, isPlainJson: boolean) => T | PromiseLike<T>): Promise<T> { return this.#content.json(options, use); }
