@@ -21,6 +21,11 @@ export function isFieldValue(text: string): boolean {
   return /^[\t\x20-\x7e\x80-\xff]*$/.test(text);
 }
 
+/** The same without the characters of Latin-1, as nearly every value is. */
+function isAsciiValue(text: string): boolean {
+  return /^[\t\x20-\x7e]*$/.test(text);
+}
+
 /** Fields that are defined once: of several the first counts, as Node has it. But credentials: several are joined, and fit nobody. */
 const SINGLE = new Set(['age', 'content-length', 'content-type', 'etag', 'expires', 'from', 'host', 'if-modified-since',
   'if-range', 'if-unmodified-since', 'last-modified', 'location', 'max-forwards', 'range', 'referer', 'retry-after', 'server', 'user-agent']);
@@ -65,9 +70,14 @@ export function findField(rawHeaders: readonly string[], name: string): string |
 export class HeaderList {
   /** Name and value in turn: what the server writes. @internal */
   readonly flat: string[];
+  /** Whether no value that was set goes beyond ASCII. @internal */
+  isAscii: boolean;
 
   /** @internal */
-  constructor(flat: string[] = []) { this.flat = flat; }
+  constructor(flat: string[] = [], isAscii = true) {
+    this.flat = flat;
+    this.isAscii = isAscii;
+  }
 
   /** The value; several are joined with a comma. `Set-Cookie` cannot be joined: its first one, see {@link getSetCookie}. */
   get(name: string): string | undefined {
@@ -139,7 +149,10 @@ export class HeaderList {
   #check(name: string, value: string): void {
     if (typeof name !== 'string' || !isToken(name)) throw new SvcError('E_HEADER', [String(name), 'the name is not a token']);
     if (typeof value !== 'string') throw new SvcError('E_HEADER', [name, 'the value is not a string']);
-    if (!isFieldValue(value)) throw new SvcError('E_HEADER', [name, 'the value has a control character, or one above U+00FF']);
+    if (!isAsciiValue(value)) {
+      if (!isFieldValue(value)) throw new SvcError('E_HEADER', [name, 'the value has a control character, or one above U+00FF']);
+      this.isAscii = false;
+    }
     const lower = name.toLowerCase();
     if (lower === 'content-length' || lower === 'transfer-encoding' || lower === 'connection') {
       throw new SvcError('E_HEADER', [name, 'the server sets it from the body and the connection']);

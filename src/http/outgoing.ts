@@ -34,7 +34,7 @@ export class SentMessage extends ServerResponse {
     } as typeof this.prototype.emit; // one type for each event that it has
   }
 
-  /** Sends it whole; Content-Length is added. `isAscii`: bytes are characters, in the body and in every field. */
+  /** Sends it whole; Content-Length is added. `isAscii`: the bytes of the body are its characters. */
   sendWhole(status: number, fields: string[], body: string | Uint8Array, isAscii: boolean): void {
     this.statusCode = status;
     this.wholeFields = fields;

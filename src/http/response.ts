@@ -136,7 +136,7 @@ export class HttpResponse {
 
   /** Gives another response the fields of this one. @internal */
   protected fill<T extends HttpResponse>(other: T): T {
-    other.#headers = new HeaderList([...this.fields(false)]);
+    other.#headers = new HeaderList([...this.fields(false)], this.hasAsciiFields);
     other.contentLength = this.contentLength;
     if (this.#securedLater !== undefined) other.#securedLater = new Set(this.#securedLater);
     return other;
@@ -154,8 +154,11 @@ export class HttpResponse {
     sayNoPromise(this.prototype);
   }
 
-  /** Whether nobody has asked for its fields since it was made, of which none goes beyond ASCII then. @internal */
+  /** Whether nobody has asked for its fields since it was made. @internal */
   get isAsMade(): boolean { return this.#headers === undefined; }
+
+  /** Whether the characters of its fields are their bytes in UTF-8, too. @internal */
+  get hasAsciiFields(): boolean { return this.#headers === undefined || this.#headers.isAscii; }
 
   /** Whether there are cookies that get `Secure` where the answer leaves protected. @internal */
   get hasWaitingCookies(): boolean { return this.#securedLater !== undefined; }

@@ -41,24 +41,22 @@ export function send(outgoing: SentMessage, response: HttpResponse, req: SentTo,
     return isPieces(body) ? discard(body) : undefined;
   }
   if (isPieces(body)) {
-    outgoing.writeHead(status, headOf(response, req, isLast, sending, response.contentLength));
+    begin(outgoing, response, headOf(response, req, isLast, sending, response.contentLength));
     if (!isHead) return sendStream(outgoing, body, response.contentLength, sending, req.id);
     endEmpty(outgoing, req.id, sending);
     return discard(body);
   }
   const length = typeof body === 'string' ? Buffer.byteLength(body) : body.byteLength;
   if (isHead || length > SLICE_BYTES) {
-    const head = headOf(response, req, isLast, sending, length);
-    outgoing.writeHead(status, head);
-    if (!isHead) return sendPieces(outgoing, slicesOf(areAscii(head) ? body : bytesOf(body), length === body.length), -1, sending.slow, req.id);
+    begin(outgoing, response, headOf(response, req, isLast, sending, length));
+    if (!isHead) return sendPieces(outgoing, slicesOf(body, length === body.length), -1, sending.slow, req.id);
     endEmpty(outgoing, req.id, sending);
     return undefined;
   }
-  const { isAsMade } = response;
-  const isAscii = isAsMade && length === body.length;
-  const plain = isAsMade && !isLast ? plainHead(response, req) : undefined;
+  const isAscii = length === body.length;
+  const plain = response.isAsMade && !isLast ? plainHead(response, req) : undefined;
   const head = plain ?? headOf(response, req, isLast, sending, -1);
-  if (plain === undefined && isDisposed(head)) sendCounted(outgoing, status, head, body, length);
+  if (plain === undefined && (isDisposed(head) || !response.hasAsciiFields)) sendCounted(outgoing, response, head, body, length);
   else outgoing.sendWhole(status, head, body, isAscii);
   if (outgoing.writableLength !== 0) sending.slow.watch(outgoing, req.id);
   return undefined;
@@ -95,12 +93,11 @@ function headOf(response: HttpResponse, req: SentTo, isLast: boolean, { securesC
   return head as string[]; // the type has no numbers; node:http takes them
 }
 
-/** Whether the bytes of these fields are their characters. Others node:http turns into UTF-8 with a text behind them, and leaves as they are before bytes. */
-function areAscii(head: readonly string[]): boolean {
-  return !head.some((text) => /[\x80-\xff]/.test(text));
+/** Sends the head of an answer with content. node:http makes UTF-8 of it with a text behind it: characters of Latin-1, each of them one byte, go out before that. */
+function begin(outgoing: ServerResponse, response: HttpResponse, head: string[]): void {
+  outgoing.writeHead(response.status, head);
+  if (!response.hasAsciiFields) outgoing.write('', 'latin1');
 }
-
-function bytesOf(body: string | Uint8Array): Uint8Array { return typeof body === 'string' ? Buffer.from(body) : body; }
 
 /** Whether it names a file: node:http, once it knows the length, takes the characters of that field for bytes in UTF-8. */
 function isDisposed(head: readonly string[]): boolean {
@@ -108,8 +105,8 @@ function isDisposed(head: readonly string[]): boolean {
 }
 
 /** The length comes last, when the other fields have been written. */
-function sendCounted(outgoing: ServerResponse, status: number, head: string[], body: string | Uint8Array, length: number): void {
+function sendCounted(outgoing: ServerResponse, response: HttpResponse, head: string[], body: string | Uint8Array, length: number): void {
   head.push('Content-Length', String(length));
-  outgoing.writeHead(status, head);
+  begin(outgoing, response, head);
   outgoing.end(body);
 }

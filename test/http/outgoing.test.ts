@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { ServerResponse } from 'node:http';
 import { test } from 'node:test';
-import { HttpResponse, Svc, reply } from 'svc';
+import { HttpResponse, StreamingResponse, Svc, reply } from 'svc';
 import { collectedLog } from '../support/collected-log.ts';
 import { RawClient } from '../support/raw-http.ts';
 
@@ -39,6 +39,28 @@ test('SentMessage sends the characters of a Content-Disposition as those of othe
   assert.equal(answer.field('content-disposition'), `inline; filename="${answer.field('x-other')!}"`);
   assert.equal(answer.text(), 'text');
 });
+
+for (const [what, body] of [
+  ['text in ASCII', 'plain'], ['other text', 'café ☕'], ['JSON', { a: 'é' }], ['bytes', Buffer.from('é')], ['nothing', null], ['a long text', 'é'.repeat(100_000)],
+  ['pieces of text', new StreamingResponse(['é', 'b'], { headers: {} })], ['pieces of text of known length', new StreamingResponse(['é', 'b'], { contentLength: 3 })],
+] as const) {
+  test(`Fields go out before ${what} as they were set: a character of Latin-1 is one byte`, async () => {
+    await using it = await serve((app) => {
+      app.use(async (_req, next) => {
+        const response = await next();
+        response.headers.set('X-Name', 'caf\xe9');
+        return response;
+      });
+      app.get('/', () => body);
+    });
+    for (const version of ['1.1', '1.0']) {
+      const answer = await it.client.send(`GET / HTTP/${version}\r\nHost: a.example\r\nConnection: keep-alive\r\n\r\n`).answer();
+      assert.equal(answer.field('x-name'), 'caf\xe9', version);
+      assert.ok(answer.isWhole);
+      if (typeof body === 'string') assert.ok(answer.text() === body);
+    }
+  });
+}
 
 test('SentMessage whose fields node:http refuses becomes a 500 of the same connection, which serves on', async () => {
   await using it = await serve((app) => app.get('/', () => {
