@@ -90,7 +90,7 @@ export class ArgumentPlan {
       const written = Object.hasOwn(params, name) ? converter.write(params[name]) : undefined;
       if (written !== undefined && 'problem' in written) issues.push({ loc: ['path', name], code: 'path', message: written.problem });
     }
-    const body = this.#bodyOf(whole ?? Object.fromEntries(members), form, issues);
+    const body = this.#bodyOf(whole === undefined ? Object.fromEntries(members) : whole, form, issues);
     if (issues.length > 0) return { issues };
     const search = String(query);
     return { target: fillTemplate(this.#subject, this.#template, params) + (search === '' ? '' : `?${search}`), body };

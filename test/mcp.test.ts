@@ -365,3 +365,12 @@ test('mcpCall(): where an idempotency key is needed, a call that brings none is 
     assert.deepEqual([await call('post_write', headers), await call('post_write', headers)], [5, 5]);
   }
 });
+
+test('mcpCall(): a body that is null stays null', async (t) => {
+  const { app } = make(t);
+  class Mark extends Schema { text = Field(str, { optional: true }); }
+  app.put('/mark', { public: true, body: nullable(Mark), response: any }, ({ body }) => ({ body })).put('/value', { public: true, body: any, response: any }, ({ body }) => ({ body }));
+  for (const name of ['put_mark', 'put_value']) {
+    for (const body of [null, {}]) assert.deepEqual((await app.mcpCall(name, { body })).structuredContent, { body });
+  }
+});
