@@ -2,9 +2,10 @@
  * MCP over HTTP, request by request: fields, sessions, streams and who may speak to it, in both eras.
  */
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import {
-  APIKeyAuth, BearerAuth, CSRFMiddleware, ConcurrencyLimitMiddleware, Depends, Field, Forbidden, RateLimitMiddleware, SessionMiddleware, Svc, TrustedHostMiddleware, Unauthorized, createLogger, createToken, requireScopes, requireSession, sessionKey, str,
+  APIKeyAuth, BearerAuth, CORSMiddleware, CSRFMiddleware, ConcurrencyLimitMiddleware, Depends, Field, Forbidden, RateLimitMiddleware, SessionMiddleware, Svc, TrustedHostMiddleware, Unauthorized, createLogger, createToken, requireScopes, requireSession, sessionKey, str,
   toolProgress,
 } from 'svc';
 import { OAuthPlugin, OAuthProvider } from 'svc/oauth';
@@ -510,6 +511,24 @@ test('authorization: guards of one\'s own have the place in their 401, whatever 
     ['DPoP algs="ES256",bearer', `DPoP algs="ES256",bearer ${place}`], ['Bearerish', `Bearer ${place}, Bearerish`],
   ] as const) assert.equal(await challengeOf(asking(asked)), told);
   assert.equal(await challengeOf(new Forbidden()), null);
+});
+
+test('a page of another origin speaks to the endpoint with what README says of CORSMiddleware', async (t) => {
+  const origins = ['https://inspector.example'];
+  const [, allowed, exposed] = /need `CORSMiddleware`[^]*?headers: (\[[^\]]*\])[^]*?exposeHeaders: (\[[^\]]*\])/.exec(readFileSync(new URL('../README.md', import.meta.url), 'utf8'))!.map((list) => list.match(/[\w-]+(?=')/g) ?? []) as string[][];
+  const prepare = (app: Svc): void => void app.use(new CORSMiddleware({ origins, headers: allowed!, exposeHeaders: exposed! }));
+  const of = site(t, { origins, deps: { me: Depends(BearerAuth()) }, authorization: { servers: ['https://login.example'] } }, { prepare });
+  const origin = { origin: origins[0]! };
+  for (const [method, path] of [['POST', '/mcp'], ['GET', '/mcp'], ['DELETE', '/mcp'], ['GET', '/.well-known/oauth-protected-resource/mcp']] as const) {
+    const response = await of.client.request('OPTIONS', path, { headers: { ...origin, 'access-control-request-method': method, 'access-control-request-headers': 'authorization,content-type,mcp-method,mcp-name,mcp-protocol-version,mcp-session-id' } });
+    assert.deepEqual([response.status, response.headers.get('access-control-allow-methods')?.includes(method), response.headers.get('access-control-allow-headers')?.includes('Mcp-Name')], [204, true, true]);
+  }
+  assert.equal((await of.client.get('/.well-known/oauth-protected-resource/mcp', { headers: origin })).headers.get('access-control-allow-origin'), origin.origin);
+  const refused = await post(of, initialize(), origin);
+  const begun = await post(of, initialize(), { ...origin, authorization: `Bearer ${createToken('ada', SECRET)}` });
+  for (const [response, status, field] of [[refused, 401, 'WWW-Authenticate'], [begun, 200, 'Mcp-Session-Id']] as const) {
+    assert.deepEqual([response.status, response.headers.has(field), response.headers.get('access-control-allow-origin'), response.headers.get('access-control-expose-headers')?.includes(field)], [status, true, origin.origin, true]);
+  }
 });
 
 test('lists may be kept by everybody where nobody needs a token for them, else by each for himself; resources are where the document is', async (t) => {
