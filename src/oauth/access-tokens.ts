@@ -8,6 +8,7 @@ import { OAuthError } from './oauth-errors.ts';
 import { EXACT_TIME } from './valid-after.ts';
 import type { Clock } from '../clock.ts';
 import type { Secrets } from '../keys.ts';
+import type { Logger } from '../log.ts';
 import type { RefreshVerdict } from './refresh-tokens.ts';
 
 /** What an application answers about somebody who has logged in at a provider: its own subject, or nothing for "not here". */
@@ -39,11 +40,14 @@ export interface AccessPolicy {
   /** Whether they say to the microsecond when they were made. */
   readonly isExact: boolean;
   readonly clock: Clock;
+  readonly log: Logger;
 }
 
 const MAX_SUB = 255;
 /** What browsers keep of a cookie is 4,096 bytes, its name and attributes aside. */
 const MAX_COOKIE_TOKEN = 4_000;
+/** What BearerAuth() reads, unless its `maxLength` says more. */
+const USUAL_TOKEN = 8_192;
 /** Scopes as RFC 6749 §3.3 writes them. */
 const SCOPE = /^[\x21\x23-\x5b\x5d-\x7e]+$/;
 /** As long as the id of a login. */
@@ -57,6 +61,7 @@ export function isScopes(value: unknown): value is readonly string[] {
 /** Makes access tokens. */
 export class AccessTokens {
   readonly #policy: AccessPolicy;
+  #hasWarned = false;
 
   constructor(policy: AccessPolicy) { this.#policy = policy; }
 
@@ -99,8 +104,12 @@ export class AccessTokens {
   #mustFit(hook: string, user: TokenUser): void {
     if (!isScopes(user.scopes)) throw new SvcError('E_OAUTH_USER', [hook, 'the scopes are no list of words']);
     if (typeof user.claims !== 'object' || (user.claims as unknown) === null || Array.isArray(user.claims)) throw new SvcError('E_OAUTH_USER', [hook, 'the claims are no object']);
-    const { length } = this.make(user, ANY_ID, this.#policy.clock.nowMicros());
-    if (this.#policy.isForCookies && length > MAX_COOKIE_TOKEN) throw new SvcError('E_OAUTH_USER', [hook, `the claims make a token of ${length} characters, and a cookie holds ${MAX_COOKIE_TOKEN}`]);
+    const { isForCookies, clock, log } = this.#policy;
+    const { length } = this.make(user, ANY_ID, clock.nowMicros());
+    if (isForCookies && length > MAX_COOKIE_TOKEN) throw new SvcError('E_OAUTH_USER', [hook, `the claims make a token of ${length} characters, and a cookie holds ${MAX_COOKIE_TOKEN}`]);
+    if (length <= USUAL_TOKEN || this.#hasWarned) return;
+    this.#hasWarned = true;
+    log.warn('access_token_long', { hook, characters: length, remedy: `BearerAuth() refuses tokens of more than ${USUAL_TOKEN} characters: answer fewer claims, or give it a maxLength` });
   }
 }
 

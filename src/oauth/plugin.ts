@@ -182,12 +182,13 @@ export class OAuthPlugin implements Plugin {
     const secrets = this.#secrets(config);
     const ring = Keyring.of(secrets);
     const { clock, env } = host;
-    const audit = new Audit(host.log.child('svc_oauth'), host.metrics);
+    const log = host.log.child('svc_oauth');
+    const audit = new Audit(log, host.metrics);
     const isPersistent = host.has(db);
     const store: TokenStore = isPersistent ? new SqlTokenStore(() => host.get(db), clock) : new MemoryTokenStore();
     const codec = new RefreshTokenCodec(ring);
     const access = new AccessTokens({
-      secrets, clock, ttlSeconds: options.accessTtlSeconds, issuer: options.issuer, audience: options.audience, scopes: options.scopes, isForCookies: options.mode === 'cookie', isExact: options.enforceValidAfter,
+      secrets, clock, log, ttlSeconds: options.accessTtlSeconds, issuer: options.issuer, audience: options.audience, scopes: options.scopes, isForCookies: options.mode === 'cookie', isExact: options.enforceValidAfter,
     });
     const cookies = options.mode === 'cookie' ? new TokenCookies(env, options.accessTtlSeconds) : undefined;
     const refreshTokens = new RefreshTokens({
@@ -197,7 +198,6 @@ export class OAuthPlugin implements Plugin {
         clockSkew: options.clockSkewMs * 1_000, concurrency: options.concurrency, holdMs: HOLD_MS, apart: options.enforceValidAfter ? marginOf(options.clockSkewMs * 1_000) : 0,
       },
     });
-    const log = host.log.child('svc_oauth');
     const connect = (provider: OAuthProvider): ProviderClient => new ProviderClient(provider, { clock, log, metrics: host.metrics });
     const connected = new Map(this.#providers.map((provider) => [provider.name, { provider, client: connect(provider) }]));
     const allowlists = new Map(this.#providers.map(({ name }, index) => [name, new RedirectAllowlist(options.allowedRedirectUris, {

@@ -3,7 +3,7 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { CSRFMiddleware, CompressionMiddleware, Depends, RedirectResponse, requireScopes } from 'svc';
+import { BearerAuth, CSRFMiddleware, CompressionMiddleware, Depends, RedirectResponse, requireScopes } from 'svc';
 import { OAuthPlugin, currentUser } from 'svc/oauth';
 import { LoginSite, claimsOf, cookiesOf, fakeProvider, refusedAs } from './support/site.ts';
 import type { LoginSiteOptions } from './support/site.ts';
@@ -84,6 +84,16 @@ test('B25 Claims that make a token larger than a cookie are a mistake, told befo
   await refusedAs(await site.back({ code: 'c', state }), 500, 'server_error');
   assert.deepEqual(await site.oauth.listSessions('ada'), []);
   assert.ok(site.events.some(({ error }) => JSON.stringify(error)?.includes('E_OAUTH_USER')));
+});
+
+test('Outside of cookies claims that make a token longer than BearerAuth() reads are told of, once', async () => {
+  await using site = await LoginSite.open({ plugin: { onUser: () => ({ sub: 'ada', claims: { list: 'x'.repeat(7_000) } }) }, more: (app) => void app.get('/me', { me: Depends(BearerAuth()) }, ({ me }) => me.sub).get('/long', { me: Depends(BearerAuth(undefined, { maxLength: 12_000 })) }, ({ me }) => me.sub) });
+  for (let count = 0; count < 2; count++) {
+    const { access_token: token } = await site.login();
+    const ask = async (path: string): Promise<number> => (await site.client.get(path, { headers: { authorization: `Bearer ${token}` } })).status;
+    assert.deepEqual([await ask('/me'), await ask('/long')], [401, 200]);
+  }
+  assert.deepEqual(site.events.filter(({ event }) => event === 'access_token_long').map(({ level, hook, characters }) => [level, hook, Number(characters) > 8_192]), [['warn', 'onUser', true]]);
 });
 
 test('The access cookie counts where there is no Authorization, which wins where there is', async () => {

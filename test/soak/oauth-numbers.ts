@@ -23,7 +23,7 @@ const STARTS = 100_000;
 const clock = new ManualClock();
 
 function manyIds(): void {
-  const tokens = new AccessTokens({ secrets: OAUTH_SECRET, ttlSeconds: 900, issuer: undefined, audience: undefined, scopes: [], isForCookies: false, isExact: false, clock });
+  const tokens = new AccessTokens({ secrets: OAUTH_SECRET, ttlSeconds: 900, issuer: undefined, audience: undefined, scopes: [], isForCookies: false, isExact: false, clock, log: createLogger({ level: 'silent' }) });
   const user = { sub: 'ada', scopes: [], claims: {} };
   const ids = new Set<string>();
   for (let count = 0; count < MILLION; count++) {
