@@ -8,6 +8,7 @@ import { TOOL_LISTENER } from './mcp-reporting.ts';
 import { planPrompts } from './mcp-prompts.ts';
 import { isPrompt, planTools } from './mcp-tools.ts';
 import { IdempotencyMiddleware } from './http/idempotency.ts';
+import { CARRIER } from './http/state.ts';
 import { TrustedHostMiddleware } from './http/trusted-host.ts';
 import type { Clock } from './clock.ts';
 import type { CompilationView, RouteDetail } from './compile.ts';
@@ -19,7 +20,7 @@ import type { ToolListener } from './mcp-reporting.ts';
 import type { ToolResult } from './mcp-results.ts';
 import type { PlannedTool } from './mcp-tools.ts';
 import type { Dialect } from './mcp-versions.ts';
-import type { CompiledRoute } from './http/contracts.ts';
+import type { CompiledRoute, HttpRequest } from './http/contracts.ts';
 import type { TransportRequest } from './http/request.ts';
 
 /** What the tools of an application need of it. @internal */
@@ -47,6 +48,8 @@ export interface Caller {
   readonly remoteAddress: string;
   /** Scheme and host: `https://example.com`. Undefined: those of an application that is called without any. */
   readonly origin: string | undefined;
+  /** What its requests come with: proofs of its credentials are about that one. */
+  readonly carrier?: HttpRequest | undefined;
 }
 
 /** One call. */
@@ -137,6 +140,7 @@ export class Toolset {
     signal.throwIfAborted();
     return this.#app.answerCall(request, caller.remoteAddress, isFunction, (req) => {
       if (listener !== undefined) req.state.set(TOOL_LISTENER, listener);
+      if (caller.carrier !== undefined) req.state.set(CARRIER, caller.carrier);
     });
   }
 }

@@ -302,7 +302,7 @@ class McpEndpoint {
   #callerOf(req: HttpRequest): Caller {
     const { headers } = this.#parts;
     return {
-      remoteAddress: req.ip, origin: `${req.scheme}://${req.host}`,
+      carrier: req, remoteAddress: req.ip, origin: `${req.scheme}://${req.host}`,
       fieldsFor: ({ route: { security } }: RouteDetail, fields) => {
         const keys = security.flatMap(({ credential }) => credential?.in === 'header' ? [credential.name.toLowerCase()] : []);
         const passed: Record<string, string> = {};

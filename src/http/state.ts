@@ -2,7 +2,7 @@
  * State: typed values that one part of an application leaves for another, per application and per request.
  */
 import { SvcError } from '../errors.ts';
-import type { Context, Services, Session, StateKey, StateMap } from './contracts.ts';
+import type { Context, HttpRequest, Services, Session, StateKey, StateMap } from './contracts.ts';
 
 /** A key of its own, whatever its name: two keys of one name are two keys. `name` is for messages. */
 export function stateKey<T>(name: string): StateKey<T> {
@@ -15,6 +15,9 @@ export const services: StateKey<Services> = stateKey('services');
 
 /** The session of a request, set by the session middleware and read by `req.session`. @internal */
 export const SESSION: StateKey<Session> = stateKey('session');
+
+/** The request that has brought this one, which was made in process and has its credentials. @internal */
+export const CARRIER: StateKey<HttpRequest> = stateKey('carrier');
 
 /** The state of an application: values set once, or read anew from their provider each time. */
 export class AppState implements StateMap {

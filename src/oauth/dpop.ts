@@ -10,6 +10,7 @@
 import { hash } from 'node:crypto';
 import { objectOf } from '../jwt-json.ts';
 import { MemoryRecordStore } from '../stores.ts';
+import { CARRIER } from '../http/state.ts';
 import { isSignedBy } from './id-token.ts';
 import { isObject } from './json-answer.ts';
 import { readKeySet } from './jwks.ts';
@@ -89,11 +90,12 @@ export class DPoP {
   /** The challenge of a resource (§7.1). The error is that of the scheme that was tried; a proof that is none has its own. */
   challengeOf(req: HttpRequest, error: string | undefined): string {
     if (error === undefined || this.tokenOf(req) === undefined) return `DPoP ${ALGS}`;
-    return `DPoP error="${this.#unproven.has(req) ? 'invalid_dpop_proof' : error}", ${ALGS}`;
+    return `DPoP error="${this.#unproven.has(carrierOf(req)) ? 'invalid_dpop_proof' : error}", ${ALGS}`;
   }
 
   /** Whether an access token counts here: one that is bound with a proof of its key, one that is not as `Bearer`. */
-  accepts(claims: Claims, req: HttpRequest): Promise<boolean> {
+  accepts(claims: Claims, asking: HttpRequest): Promise<boolean> {
+    const req = carrierOf(asking);
     let judged = this.#judged.get(req);
     if (judged === undefined) this.#judged.set(req, judged = this.#judge(claims, req));
     return judged;
@@ -125,6 +127,11 @@ export class DPoP {
     const use = hash('sha256', `${thumbprint} ${String(opened.claims['jti'])}`, 'base64url');
     return this.#used.add(use, '', REMEMBERED_MS) ? { thumbprint } : 'replayed';
   }
+}
+
+/** The request that was sent: a call of a tool is made of it in process, with the same credentials, and has no proof of its own. */
+function carrierOf(req: HttpRequest): HttpRequest {
+  return req.state.has(CARRIER) ? req.state.get(CARRIER) : req;
 }
 
 /** The thumbprint of a public key (RFC 7638): of its required members in order, by SHA-256, however the client has written them. */

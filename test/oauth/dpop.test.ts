@@ -7,6 +7,7 @@ import { test } from 'node:test';
 import { BearerAuth, Depends, requireScopes } from 'svc';
 import { OAuthPlugin } from 'svc/oauth';
 import { ManualClock } from 'svc/testing';
+import { AppState, RequestState } from '../../src/http/state.ts';
 import { createMetrics } from '../../src/metrics.ts';
 import { Audit } from '../../src/oauth/audit.ts';
 import { DPoP, thumbprintOf } from '../../src/oauth/dpop.ts';
@@ -60,7 +61,7 @@ async function bound(site: LoginSite, key: ClientKey = EC): Promise<Tokens> {
 
 /** A request, as far as proofs look at it. */
 function requestOf(headers: Record<string, string>, parts: Partial<HttpRequest> = {}): HttpRequest {
-  return { method: 'POST', scheme: 'https', host: 'server.example.com', path: '/token', headers, id: 'r', ip: '192.0.2.1', ...parts } as unknown as HttpRequest;
+  return { state: new RequestState(new AppState()), method: 'POST', scheme: 'https', host: 'server.example.com', path: '/token', headers, id: 'r', ip: '192.0.2.1', ...parts } as unknown as HttpRequest;
 }
 
 function judge(clock: ManualClock): { readonly dpop: DPoP; readonly reasonOf: (text: string, parts?: Partial<HttpRequest>) => Promise<string> } {
@@ -287,4 +288,29 @@ test('Proofs are not for cookie mode', async () => {
   const make = (dpop: string) => () => new OAuthPlugin({ provider: fakeProvider(site.fake), onUser: () => 'x', mode: 'cookie', dpop: dpop as 'off' });
   for (const dpop of ['optional', 'required', 'yes']) assert.throws(make(dpop), { code: 'E_OPTION_RANGE' });
   assert.ok(make('off')());
+});
+
+test('A call of a tool over HTTP is proved by the request that brings it, once', async () => {
+  await using site = await LoginSite.open({
+    plugin: { dpop: 'optional', scopes: ['read'] },
+    more: (app) => void app.get('/me', { me: Depends(requireScopes('read')), mcp: { name: 'me' } }, ({ me }) => ({ sub: me.sub })).mountMcp('/mcp', { deps: { me: Depends(BearerAuth()) } }).mountMcp('/open'),
+  });
+  const { access_token: token } = await bound(site);
+  const message = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'me', arguments: {}, _meta: { 'io.modelcontextprotocol/protocolVersion': '2026-07-28', 'io.modelcontextprotocol/clientCapabilities': {} } } };
+  const ask = (path: string, dpop: string | undefined, scheme = 'DPoP'): Promise<Response> => site.client.post(path, {
+    json: message, headers: { authorization: `${scheme} ${token}`, accept: 'application/json, text/event-stream', 'mcp-protocol-version': '2026-07-28', 'mcp-method': 'tools/call', 'mcp-name': 'me', ...dpop === undefined ? {} : { dpop } },
+  });
+  const proofFor = (path: string): string => proof(site.clock, EC, { claims: { htu: `http://localhost${path}`, ath: athOf(token) } });
+  const resultOf = async (response: Response): Promise<unknown> => {
+    const { result } = await response.json() as { result: { structuredContent?: unknown; _meta: Record<string, unknown> } };
+    return result.structuredContent ?? result._meta['svc/status'];
+  };
+  for (const path of ['/mcp', '/open']) {
+    const used = proofFor(path);
+    assert.deepEqual(await resultOf(await ask(path, used)), { sub: 'user-ada' }, path);
+    for (const [dpop, scheme] of [[used], [proofFor('/me')], [undefined], [undefined, 'Bearer'], [proof(site.clock, OTHER, { claims: { htu: `http://localhost${path}`, ath: athOf(token) } })]] as const) {
+      const response = await ask(path, dpop, scheme);
+      assert.equal(path === '/mcp' ? response.status : await resultOf(response), 401, `${path} ${String(dpop)}`);
+    }
+  }
 });
