@@ -31,6 +31,8 @@ const CLOSE_MS = 1_000;
 const FLUSH_BYTES = 64 * 1024;
 /** They may begin a transaction, and fail behind that. */
 const MAY_BEGIN = /^[\s(]*(?:call|execute|begin|xa)\b/i;
+/** What has rows and writes nothing: of these one that was told to end, and has an answer all the same, was not ended in time. SLEEP() answers 1 then, and no error. */
+const READS = /^[\s(]*(?:select|with|values|table)\b/i;
 /** 1317: the statement was told to end. */
 const INTERRUPTED = 1317;
 
@@ -135,6 +137,7 @@ export class MySqlConversation {
     const { error } = exchange;
     if (canceling?.wasTold === true && error?.errno !== INTERRUPTED || this.#isUncertain(exchange)) await this.#settle();
     if (error !== undefined) throw error.errno === INTERRUPTED ? canceling?.reached ?? error : error;
+    if (canceling?.wasTold === true && exchange.plan !== undefined && READS.test(exchange.sql)) throw canceling.reached!; // it was told for that
     return exchange;
   }
 

@@ -244,9 +244,7 @@ for (const [name, engine] of [['MariaDB', 'mariadb'], ['MySQL', 'mysql']] as con
   on('a statement that takes too long is ended on the server, and the connection goes on', async (db) => {
     const id = await db.scalar('select connection_id()');
     const startedMs = systemClock.monotonicMs();
-    await assert.rejects(db.scalar(`${SLEEP} from (select 1 as n union select 2 union select 3) as three`, [20], { timeoutMs: 100 }), QueryTimeout).catch(async (error: unknown) => {
-      if (!/Missing expected rejection/.test(String(error))) throw error; // sleep() may tell it was interrupted by a 1
-    });
+    for (const text of [SLEEP, `${SLEEP} from (select 1 as n union select 2 union select 3) as three`]) await assert.rejects(db.scalar(text, [20], { timeoutMs: 100 }), QueryTimeout);
     assert.ok(systemClock.monotonicMs() - startedMs < 10_000);
     const abort = new AbortController();
     const running = db.transaction((tx) => tx.fetchAll('select count(*) from information_schema.columns a, information_schema.columns b, information_schema.columns c', [], { signal: abort.signal }));

@@ -6,7 +6,7 @@ import { once } from 'node:events';
 import { createServer, type AddressInfo, type Socket } from 'node:net';
 import { test, type TestContext } from 'node:test';
 import { SvcError } from '../../src/errors.ts';
-import { ConnectionLost, openDatabase } from '../../src/db/index.ts';
+import { ConnectionLost, QueryTimeout, openDatabase } from '../../src/db/index.ts';
 
 const CAPABILITIES = 0xffff_f7ff & ~0x80_0000; // all but TLS and session tracking
 const OK = Buffer.from([0, 0, 0, 2, 0, 0, 0]);
@@ -24,7 +24,7 @@ function greeting(capabilities: number = CAPABILITIES, plugin = 'mysql_native_pa
 }
 
 /** A server that says its greeting, and to what it hears what `answer` gives; what it has heard. */
-async function fake(t: TestContext, first: Buffer, answer: (heard: Buffer, count: number) => Buffer | undefined): Promise<{ readonly url: string; readonly heard: Buffer[] }> {
+async function fake(t: TestContext, first: Buffer, answer: (heard: Buffer, count: number, socket: Socket) => Buffer | undefined): Promise<{ readonly url: string; readonly heard: Buffer[] }> {
   const heard: Buffer[] = [];
   const sockets = new Set<Socket>();
   const server = createServer((socket) => {
@@ -34,7 +34,7 @@ async function fake(t: TestContext, first: Buffer, answer: (heard: Buffer, count
     let count = 0;
     socket.on('data', (chunk: Buffer) => {
       heard.push(chunk);
-      const said = answer(chunk, count++);
+      const said = answer(chunk, count++, socket);
       if (said !== undefined) socket.write(said);
     });
   }).listen(0, '127.0.0.1');
@@ -113,6 +113,24 @@ test('a server that takes leave together with an answer leaves nobody waiting wh
   t.after(() => db.close());
   await assert.rejects(db.execute('update a set b = 1'), ConnectionLost);
   assert.equal(db.load.inUse, 0);
+});
+
+test('what is read by a statement that was told to end, and says no more than that it has, is no answer', { timeout: 30_000 }, async (t) => {
+  const prepared = packet(1, Buffer.of(0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0));
+  const rows = Buffer.concat([packet(1, Buffer.of(1)), packet(2, column('sleep(5)')), packet(3, Buffer.of(0, 0, 1, 0, 0, 0, 0, 0, 0, 0)), packet(4, end)]); // 1: SLEEP() of MySQL was interrupted
+  let asking: Socket | undefined;
+  const { url } = await fake(t, greeting(), (heard, count, socket) => {
+    if (count === 0) return packet(2, OK);
+    if (heard.includes('max_allowed_packet')) return most;
+    if (heard[4] === 0x16) return prepared;
+    if (heard.includes('kill query')) asking!.write(rows);
+    else if (heard[4] === 0x17) asking = socket;
+    return heard[4] === 0x17 ? undefined : packet(1, OK);
+  });
+  const db = await openDatabase(url);
+  t.after(() => db.close());
+  await assert.rejects(db.scalar('select sleep(5)', [], { timeoutMs: 50 }), QueryTimeout);
+  assert.equal(db.load.idle, 1);
 });
 
 test('an answer is read wherever it is split', async (t) => {
