@@ -106,6 +106,8 @@ export class PoolTimeout extends DatabaseError {
 
 /** The statement is wrong: syntax, or names that are not there. */
 export class StatementError extends DatabaseError { override readonly code = 'statement'; }
+/** The statement was right when it was prepared: what it is about has changed since. Run again, it is prepared behind that. */
+export class StalePlan extends StatementError { override get isRetryable(): boolean { return true; } }
 /** A value does not fit its column, or an operation on it is not defined. */
 export class DataError extends DatabaseError { override readonly code = 'data'; }
 /** A write where only reading is possible. */

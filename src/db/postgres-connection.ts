@@ -27,6 +27,9 @@ export class PostgresConnection implements PostgresSession {
   #isReadOnly = false;
   /** A transaction that we have begun and not ended. */
   #hasBegun = false;
+  /** What began it, and the requests that had been made by then. */
+  #beginText = '';
+  #askedAtBegin = 0;
   /** Transactions so far: what was opened in one is gone with it. */
   #transactions = 0;
   #portals = 0;
@@ -35,6 +38,7 @@ export class PostgresConnection implements PostgresSession {
     this.#conversation = conversation;
     this.#options = options;
     this.#runner = new PostgresRunner(conversation, options, types);
+    this.#runner.beginAnew = () => this.#beginAnew();
     conversation.onParameter = (name) => this.#onParameter(name);
     conversation.onRefusal = (error) => this.#onRefusal(error);
     for (const name of conversation.parameters.keys()) this.#onParameter(name);
@@ -115,7 +119,10 @@ export class PostgresConnection implements PostgresSession {
   async begin(options: BeginOptions, limit: Limit | undefined): Promise<void> {
     const [text] = beginTexts('postgres', options);
     this.#transactions++;
+    this.#runner.forgetOld();
     await this.#runner.simple(text!, limit); // there is one
+    this.#beginText = text!;
+    this.#askedAtBegin = this.#conversation.asked;
     this.#isReadOnly = options.isReadOnly;
     this.#hasBegun = true;
   }
@@ -180,6 +187,13 @@ export class PostgresConnection implements PostgresSession {
       if (isOpen && this.#conversation.status === 'T') await this.#runner.closePortal(portal);
     } else if (hasFailed || this.#conversation.status === 'E') await this.rollback();
     else await this.commit();
+  }
+
+  /** Both in one request, so that nothing comes between. */
+  async #beginAnew(): Promise<boolean> {
+    if (!this.#hasBegun || this.#conversation.asked !== this.#askedAtBegin + 1) return false;
+    await this.#runner.simple(`rollback; ${this.#beginText}`, undefined);
+    return this.#conversation.status === 'T';
   }
 
   #onRefusal(error: DatabaseError): void {

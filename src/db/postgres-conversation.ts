@@ -48,6 +48,7 @@ export class Conversation {
   #first: Exchange | undefined;
   #last: Exchange | undefined;
   #status: 'I' | 'T' | 'E' = 'I';
+  #asked = 0;
   #isFlushing = false;
   #ended: Error | undefined;
   #drained: PromiseWithResolvers<void> | undefined;
@@ -83,6 +84,8 @@ export class Conversation {
   get isEnded(): boolean { return this.#ended !== undefined; }
   /** Whether nothing is under way. */
   get isQuiet(): boolean { return this.#first === undefined; }
+  /** Requests so far. */
+  get asked(): number { return this.#asked; }
 
   /** Why nothing can be asked any more. @throws ConnectionLost */
   check(sql?: string): void {
@@ -106,6 +109,7 @@ export class Conversation {
   /** What comes behind the end rejects: it may have come between an answer and what it was waited for. */
   #queue(exchange: Exchange): void {
     if (this.#ended !== undefined) return refuse(exchange, this.#closedError(exchange.sql));
+    this.#asked++;
     if (this.#last === undefined) this.#first = exchange;
     else this.#last.next = exchange;
     this.#last = exchange;

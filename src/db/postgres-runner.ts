@@ -9,7 +9,7 @@
  * Without a cache everything is unnamed text: whoever pools connections between us and the server may change them under us.
  */
 import { randomUUID } from 'node:crypto';
-import { DatabaseError } from './db-errors.ts';
+import { DatabaseError, StalePlan } from './db-errors.ts';
 import { limitReached } from './limits.ts';
 import { checkedStatement } from './placeholders.ts';
 import { CAN_COPY, copyRows } from './postgres-copy.ts';
@@ -30,6 +30,8 @@ const RUN: readonly Step[] = [STEP.bind, STEP.execute, STEP.ready];
 const DESCRIBE_AND_RUN: readonly Step[] = [STEP.parameters, STEP.rows, ...RUN];
 const PARSE_AND_RUN: readonly Step[] = [STEP.parse, ...DESCRIBE_AND_RUN];
 const PREPARE: readonly Step[] = [STEP.parse, STEP.parameters, STEP.rows, STEP.ready];
+/** What a statement that is kept is refused with when a table has changed. */
+const CHANGED = '0A000';
 const SIMPLE: readonly Step[] = [STEP.simple];
 
 /** So few rows are inserted without asking what else could be done. */
@@ -58,6 +60,10 @@ export class PostgresRunner {
   readonly statements: PostgresStatements;
   readonly types: PostgresTypes;
   readonly #options: PostgresConnectionOptions;
+  /** The changes that the statements which are kept were prepared behind: see {@link PostgresTypes.changes}. */
+  #changes: number;
+  /** Begins the transaction that is open anew, where nothing has run in it but what has just failed; false where something has. */
+  beginAnew: (() => Promise<boolean>) | undefined;
   /** Somebody writes a request that is not complete yet: whoever comes later waits. */
   #writing: Promise<void> | undefined;
 
@@ -65,6 +71,7 @@ export class PostgresRunner {
     this.conversation = conversation;
     this.types = types;
     this.#options = options;
+    this.#changes = types.changes;
     this.statements = new PostgresStatements(options.statementCache, `svc_${randomUUID().slice(0, 6)}_`);
   }
 
@@ -137,8 +144,10 @@ export class PostgresRunner {
       const many: Many = { text, name, placeholders, oids: known?.oids, first: first.value, source, limit };
       return await this.exclusively(() => writeMany(this.conversation, this.types, many));
     } catch (error) {
-      if (error instanceof DatabaseError && isOfTypes(error)) this.statements.drop(text); // the rows are not there once more: the next call prepares it anew
-      throw error;
+      if (!(error instanceof DatabaseError && (isOfTypes(error) || isStalePlan(error)))) throw error;
+      const isStale = isStalePlan(error) && this.statements.seen(text)?.isDescribed === true;
+      this.statements.drop(text); // the rows are not there once more: the next call prepares it anew
+      throw isStale ? this.#changed(error) : error;
     } finally {
       source.return?.();
     }
@@ -179,6 +188,13 @@ export class PostgresRunner {
       this.#writing = undefined;
       done.resolve();
     }
+  }
+
+  /** Forgets what may be stale, as another connection has found: inside of a transaction it would end it. */
+  forgetOld(): void {
+    if (this.#changes === this.types.changes) return;
+    this.#changes = this.types.changes;
+    this.statements.clear(false);
   }
 
   /** Waits until nobody is writing. */
@@ -264,9 +280,23 @@ export class PostgresRunner {
     const isOfParameters = oids.length > 0 && error instanceof DatabaseError && isOfTypes(error);
     if (!isOfParameters && !(error instanceof DatabaseError && isStalePlan(error))) throw error;
     this.statements.drop(text);
-    if (!wasIdle || this.conversation.isEnded || this.conversation.status !== 'I') throw error;
-    if (isOfParameters && !await this.#hasOtherTypes(text, oids, limit)) throw error;
-    return this.#attempt(request);
+    const isFree = (): boolean => wasIdle && !this.conversation.isEnded && this.conversation.status === 'I';
+    if (isOfParameters) {
+      if (!isFree() || !await this.#hasOtherTypes(text, oids, limit) || !isFree()) throw error;
+      return this.#attempt(request);
+    }
+    const failure = this.#changed(error);
+    if (isFree() || !wasIdle && await this.beginAnew?.() === true) return this.#attempt(request);
+    throw failure;
+  }
+
+  /** What a stale plan ends a transaction with: when that is run again, it is prepared behind the change. */
+  #changed(error: DatabaseError): DatabaseError {
+    const { sqlstate, sql } = error;
+    if (this.#changes === this.types.changes && sqlstate === CHANGED) this.types.changes++; // else it is told already, or of this session alone
+    this.#changes = this.types.changes;
+    this.statements.clear(false); // what else is about the same
+    return new StalePlan(error.message, { sqlstate, sql, cause: error });
   }
 
   /** Whether a statement that is prepared now wants other values than it did: `alter table … alter id type bigint` is by whoever migrates, while we run. */

@@ -65,6 +65,8 @@ const TEXTS: readonly (readonly [string, number, number])[] = [
 export class PostgresTypes {
   readonly #known = new Map<number, PostgresType>();
   readonly #builtIn: number;
+  /** How often a table was found to be another than when a statement was prepared: what other connections have prepared may be as old. */
+  changes: number = 0;
 
   constructor(int8: Int8) {
     for (const [type, arrayOid] of builtIns(int8)) {

@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { test } from 'node:test';
 import { Svc, systemClock } from '../../src/index.ts';
-import { ConnectionLost, DatabasePlugin, Migrator, PoolTimeout, QueryTimeout, ReadOnly, openDatabase, sql } from '../../src/db/index.ts';
+import { ConnectionLost, DatabasePlugin, Migrator, PoolTimeout, QueryTimeout, ReadOnly, StatementError, openDatabase, sql } from '../../src/db/index.ts';
 import { TestClient } from '../../src/testing.ts';
 import { databaseContract, fault } from '../contract/database.ts';
 import { collectedLog } from '../support/collected-log.ts';
@@ -16,7 +16,7 @@ import { seeded } from '../support/random.ts';
 import { canceled, interleaved, restarted, terminated } from '../support/server-chaos.ts';
 import { ROOT } from '../support/build.ts';
 import { folder, run } from '../support/run.ts';
-import type { PoolEvent } from '../../src/db/index.ts';
+import type { Database, PoolEvent, Transaction } from '../../src/db/index.ts';
 
 databaseContract('PostgreSQL', (t) => postgresDatabase(t));
 databaseContract('PostgreSQL without a cache of statements, reset in full', (t) => postgresDatabase(t, { statementCache: 0, pool: { max: 3, reset: 'full' } }), { knowsTypes: false });
@@ -130,6 +130,47 @@ test('db.listen() hears what others send, also after its connection was ended', 
   await listening[Symbol.asyncDispose]();
   await assert.rejects(db.listen('', () => undefined), fault('E_DB_IDENTIFIER'));
   await assert.rejects(db.listen('a', () => undefined, { onreconnect: () => 1 } as never), fault('E_OPTION_UNKNOWN'));
+});
+
+test('a table that is changed while its statements are prepared ends no transaction by its first statement, and one at most by another', async (t) => {
+  if (!needsPostgres(t)) return;
+  const ends: (() => unknown)[] = [];
+  t.after(async () => { for (const end of ends.reverse()) await end(); });
+  const url = await postgresUrl({ after: (end) => void ends.push(end) });
+  const [db, other] = [await openDatabase(url, { pool: { max: 3 } }), await openDatabase(url)];
+  ends.push(() => Promise.all([db.close(), other.close()]));
+  await other.script("create table item (id integer primary key, label text); insert into item values (1, 'a')");
+  const [read, insert] = ['select * from item where id = ?', 'insert into item (id, label) values (?, ?) on conflict (id) do nothing returning *'];
+  const columns = async (tx: Database | Transaction): Promise<number> => Object.keys((await tx.fetchOne(read, [1]))!).length;
+  const onAll = async <T>(work: (tx: Transaction) => Promise<T>): Promise<T[]> => { // each has a connection of its own
+    const begun = Promise.withResolvers<void>();
+    let count = 0;
+    return Promise.all([1, 2, 3].map(() => db.transaction(async (tx) => {
+      if (++count === 3) begun.resolve();
+      await begun.promise;
+      return work(tx);
+    })));
+  };
+  let added = 0;
+  const changed = async (): Promise<void> => {
+    await onAll(async (tx) => { for (let use = 0; use < 3; use++) await columns(tx).then(() => tx.executeMany(insert, [[1, 'a']])); });
+    await other.script(`alter table item add column c${++added} integer`);
+  };
+
+  await changed();
+  assert.deepEqual(await onAll(columns), [3, 3, 3]);
+  await changed();
+  const streamed = async (): Promise<number> => { for await (const row of db.stream(read, [1])) return Object.keys(row).length; return 0; };
+  assert.deepEqual(await Promise.all([streamed(), streamed(), streamed()]), [4, 4, 4]);
+  await changed();
+  const second = (retries: number): Promise<unknown> => db.transaction(async (tx) => [await tx.scalar('show transaction_isolation'), await columns(tx)], { isolation: 'repeatable read', retries });
+  await assert.rejects(second(0), (error) => error instanceof StatementError && error.isRetryable && error.sqlstate === '0A000');
+  assert.deepEqual(await onAll(async (tx) => { await tx.scalar('select 1'); return columns(tx); }), [5, 5, 5], 'all have heard of it');
+  await changed();
+  assert.deepEqual(await Promise.all([second(1), second(1), second(1)]), [1, 2, 3].map(() => ['repeatable read', 6]));
+  await changed();
+  await assert.rejects(db.executeMany(insert, [[2, 'b']]), (error) => error instanceof StatementError && error.isRetryable); // its rows are not there once more
+  for (const id of [2, 3, 4]) assert.equal(await db.executeMany(insert, [[id, 'b']]), 1);
 });
 
 test('a statement on PostgreSQL ends on the server when its time is over', async (t) => {
