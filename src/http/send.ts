@@ -56,7 +56,7 @@ export function send(outgoing: SentMessage, response: HttpResponse, req: SentTo,
   const isAscii = length === body.length;
   const plain = response.isAsMade && !isLast ? plainHead(response, req) : undefined;
   const head = plain ?? headOf(response, req, isLast, sending, -1);
-  if (plain === undefined && (isDisposed(head) || !response.hasAsciiFields)) sendCounted(outgoing, response, head, body, length);
+  if (!outgoing.useChunkedEncodingByDefault || (plain === undefined && (isDisposed(head) || !response.hasAsciiFields))) sendCounted(outgoing, response, head, body, length);
   else outgoing.sendWhole(status, head, body, isAscii);
   if (outgoing.writableLength !== 0) sending.slow.watch(outgoing, req.id);
   return undefined;
@@ -104,7 +104,7 @@ function isDisposed(head: readonly string[]): boolean {
   return findField(head, 'content-disposition') !== undefined;
 }
 
-/** The length comes last, when the other fields have been written. */
+/** The length comes last, when the other fields have been written. To HTTP/1.0 node:http sends none by itself, and ends the connection for want of it. */
 function sendCounted(outgoing: ServerResponse, response: HttpResponse, head: string[], body: string | Uint8Array, length: number): void {
   head.push('Content-Length', String(length));
   begin(outgoing, response, head);

@@ -272,6 +272,18 @@ test('HttpServer answers HTTP/1.0 without Host, closes after it, and sends a str
   assert.equal(stream.text(), 'ab');
 });
 
+test('HttpServer tells HTTP/1.0 the length of what it has whole, and keeps the connection of who asks for that', async () => {
+  await using it = await serve((app) => app.get('/', () => 'café').get('/json', () => [{ a: 1 }, 201]).get('/bytes', () => Buffer.from('ab')));
+  for (const [path, length] of [['/', '5'], ['/json', '7'], ['/bytes', '2'], ['/nowhere', undefined], ['/', '5']] as const) {
+    const answer = await it.client.send(`GET ${path} HTTP/1.0\r\nConnection: keep-alive\r\n\r\n`).answer();
+    assert.equal(answer.field('content-length'), length ?? String(answer.body.length), path);
+    assert.equal(answer.field('connection'), 'keep-alive', path);
+  }
+  const last = await it.client.send('GET / HTTP/1.0\r\n\r\n').answer();
+  assert.deepEqual([last.field('content-length'), last.field('connection'), last.text()], ['5', 'close', 'café']);
+  await it.client.ended();
+});
+
 test('HttpServer sends 100 Continue when the body is first read, and serves on', async () => {
   await using it = await serve((app) => app.post('/', async ({ req }) => await req.text()).post('/stream', async ({ req }) => {
     let text = '';
