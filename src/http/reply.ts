@@ -110,6 +110,7 @@ function unusual(value: object, plan: ReplyPlan): HttpResponse {
   }
   if (value instanceof Map || value instanceof Set) return refuse(`a ${value.constructor.name}`, 'turn it into an object or array first');
   if (value instanceof ArrayBuffer) return refuse('an ArrayBuffer', 'wrap it in a Uint8Array');
+  if (value instanceof Blob || value instanceof FormData || value instanceof URLSearchParams) return refuse(`a ${value.constructor.name}`, 'wrap it in new Response(…)');
   if (value instanceof Error) return refuse('an Error', 'throw it instead');
   return json(value, plan);
 }

@@ -73,7 +73,8 @@ test('toResponse() replaces the fields of a kind of body by those of a reply', (
 });
 
 for (const [what, make] of [
-  ['a symbol', () => Symbol('x')], ['a function', () => () => 1], ['a class', () => Point], ['a Map', () => new Map()], ['a Set', () => new Set()], ['an ArrayBuffer', () => new ArrayBuffer(1)], ['an Error', () => new Error('x')],
+  ['a symbol', () => Symbol('x')], ['a function', () => () => 1], ['a class', () => Point], ['a Map', () => new Map()], ['a Set', () => new Set()], ['an ArrayBuffer', () => new ArrayBuffer(1)],
+  ['a Blob', () => new Blob(['x'])], ['a File', () => new File(['x'], 'x.txt')], ['FormData', () => new FormData()], ['URLSearchParams', () => new URLSearchParams('a=b')], ['an Error', () => new Error('x')],
   ['a generator', () => (function* () { yield 1; })()], ['an async generator', () => (async function* () { yield 1; })()], ['a web stream', () => new Blob(['x']).stream()], ['a cycle', () => { const it: Record<string, unknown> = {}; it['it'] = it; return it; }],
 ] as const) {
   test(`toResponse() refuses ${what}, alone and in a reply`, () => {
