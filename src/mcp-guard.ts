@@ -11,7 +11,9 @@
 import { failure, INVALID_REQUEST, RpcError } from './mcp-messages.ts';
 import { NEWEST } from './mcp-versions.ts';
 import { AllowedOrigins } from './http/origins.ts';
+import { readTrustProxy } from './http/proxy.ts';
 import { JSONResponse } from './http/response.ts';
+import { isOwnOrigin } from './http/same-origin.ts';
 import { SecurityLog } from './http/security-log.ts';
 import { hostnameOf } from './http/trusted-host.ts';
 import type { Awaitable, CompiledView, HttpRequest, Middleware, Next } from './http/contracts.ts';
@@ -34,6 +36,8 @@ export class McpGuard implements Middleware {
   readonly #origins: AllowedOrigins;
   readonly #metadataPath: string | undefined;
   #hasTrustedHosts = false;
+  /** Whether trusted proxies say how a request came. */
+  #knowsScheme = false;
   #isProduction = true;
   #log: SecurityLog | undefined;
 
@@ -44,7 +48,9 @@ export class McpGuard implements Middleware {
     this.#metadataPath = metadataPath;
   }
 
-  compile({ env, middleware, services }: CompiledView): Iterable<never> {
+  compile(view: CompiledView): Iterable<never> {
+    const { env, middleware, services } = view;
+    this.#knowsScheme = readTrustProxy(view.config('trustProxy')) !== undefined;
     this.#isProduction = env === 'production';
     this.#hasTrustedHosts = middleware.some(({ kind }) => kind === 'trusted-host');
     this.#log = SecurityLog.of(services);
@@ -67,7 +73,7 @@ export class McpGuard implements Middleware {
   }
 
   #allows(origin: string, name: string, req: HttpRequest): Awaitable<boolean> {
-    if (origin === `${req.scheme}://${req.host}`.toLowerCase()) return true;
+    if (isOwnOrigin(origin, req, this.#knowsScheme)) return true;
     if (!this.#isProduction && LOCAL.has(name) && LOCAL.has(URL.parse(origin)?.hostname ?? '')) return true;
     return this.#origins.allows(origin, req);
   }

@@ -430,6 +430,11 @@ test('Origin and Host: other sites and other names are 403, its own and those th
   assert.deepEqual([await ok(trusted, { host: 'api.example' }), await ok(trusted, { host: 'evil.example' })], [200, 421]);
   const production = site(t, {}, { app: { env: 'production' }, client: { env: 'production' } });
   assert.equal(await ok(production, { origin: 'http://localhost:6274' }), 403);
+  const behind = (trustProxy: boolean): Site => site(t, { hosts: ['api.example'] }, { app: { env: 'production', ...trustProxy ? { config: { trustProxy: '10.0.0.1' } } : {} }, client: { env: 'production' } });
+  const [unsaid, told] = [behind(false), behind(true)];
+  for (const origin of ['https://api.example', 'http://api.example']) assert.equal(await ok(unsaid, { host: 'api.example', origin }), 200, `${origin}: a proxy that nobody has told of may speak TLS for us`);
+  assert.deepEqual([await ok(told, { host: 'api.example', origin: 'https://api.example' }), await ok(told, { host: 'api.example', origin: 'http://api.example' })], [403, 200]);
+  assert.equal(await ok(unsaid, { host: 'api.example', origin: 'https://other.example' }), 403);
   assert.ok(of.lines.some((line) => line.includes('"mcp_refused"')));
 });
 
