@@ -1,13 +1,16 @@
 /**
- * Short frames that leave together: written one behind the other into one piece of memory, so that the replies to a chunk
- * cost one write and no object each (test/bench/websocket.ts: 16 in flight).
+ * Frames that leave together: written one behind the other into one piece of memory, so that the replies to a chunk
+ * cost one write and no object each (test/bench/websocket.ts: 16 in flight, text4KiB).
  *
  * The memory is one slab for all sockets of the process. Whoever writes owns its end; when another socket writes, what the
  * first one has written is a piece of its own. Once the kernel has taken a piece, the next one may have its place.
  */
 
-const SLAB_BYTES = 65_536;
-const NONE: Buffer[] = [];
+/** Bytes, or text whose characters are its bytes. */
+export type Piece = Buffer | string;
+
+const SLAB_BYTES = 262_144;
+const NONE: Piece[] = [];
 
 let slab: Buffer = Buffer.allocUnsafeSlow(SLAB_BYTES);
 let end = 0;
@@ -28,14 +31,14 @@ export class Batch {
   }
 
   /** None of its own as long as there is none. */
-  #pieces: Buffer[] = NONE;
+  #pieces: Piece[] = NONE;
   #start = 0;
   #bytes = 0;
 
   /** How many bytes wait. */
   get bytes(): number { return this.#bytes; }
 
-  /** Room for a frame of at most `most` bytes, as memory and place; {@link wrote} must follow at once. `most` is at most 8 KiB. */
+  /** Room for a frame of at most `most` bytes, as memory and place; {@link wrote} must follow at once. `most` is at most 128 KiB. */
   reserve(most: number): number {
     if (owner !== this || end + most > slab.length) {
       if (owner !== undefined) owner.#cut();
@@ -58,15 +61,15 @@ export class Batch {
     end = at;
   }
 
-  /** Adds bytes that are not copied. */
-  add(bytes: Buffer): void {
+  /** Adds what is not copied. */
+  add(piece: Piece): void {
     if (owner === this) this.#cut();
-    this.#push(bytes);
-    this.#bytes += bytes.length;
+    this.#push(piece);
+    this.#bytes += piece.length;
   }
 
   /** Takes all pieces, in order. */
-  take(): Buffer[] {
+  take(): Piece[] {
     if (owner === this) this.#cut();
     const pieces = this.#pieces;
     this.#pieces = NONE;
@@ -92,7 +95,7 @@ export class Batch {
     owner = undefined;
   }
 
-  #push(piece: Buffer): void {
+  #push(piece: Piece): void {
     if (this.#pieces === NONE) this.#pieces = [];
     this.#pieces.push(piece);
   }

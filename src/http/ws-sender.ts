@@ -14,6 +14,7 @@ import { Batch } from './ws-batch.ts';
 import { OPCODE } from './ws-codes.ts';
 import { encodeFrame, firstByte, frameHeadBytes, writeFrameHead } from './ws-frames.ts';
 import type { Duplex } from 'node:stream';
+import type { Piece } from './ws-batch.ts';
 import type { CompressionSettings, MessageDeflater } from './ws-deflate.ts';
 import type { WebSocketMeter } from './ws-meter.ts';
 import type { SharedMessage } from './ws-shared.ts';
@@ -39,8 +40,8 @@ export interface SenderOwner {
 
 /** Below it drain() resolves, and the stream is given more. */
 export const HIGH_WATER_BYTES = 65_536;
-/** Shorter messages are copied behind each other; longer ones leave as they are. */
-const SHORT_CHARACTERS = 1_024, SHORT_BYTES = 2_048;
+/** Messages up to here are copied behind each other; longer bytes leave as they are (test/bench/websocket.ts: 4KiB, text8KiB, text64KiB). */
+const SHORT_CHARACTERS = 4_096, SHORT_BYTES = 4_096, COPIED_TEXT_BYTES = 65_536;
 /** What a frame that waits costs besides its bytes. */
 const FRAME_COST = 128;
 /** Places of frames that have gone are let go of when they are this many, and more than are left. */
@@ -120,7 +121,7 @@ export class FrameSender {
     if (this.#deflater !== undefined && text.length >= compression!.thresholdBytes) return this.#sendDeflated(OPCODE.text, Buffer.from(text, 'utf8'));
     this.#terms.meter?.messagesOut.add(1);
     if (this.#isBlocked()) return this.#mustWait(encodeFrame(OPCODE.text, text));
-    if (text.length > SHORT_CHARACTERS) this.#open.add(encodeFrame(OPCODE.text, text));
+    if (text.length > SHORT_CHARACTERS) this.#writeLongText(text);
     else this.#writeShortText(text);
     this.#wrote();
   }
@@ -251,6 +252,20 @@ export class FrameSender {
     batch.wrote(start + length);
   }
 
+  /** Memory of its own for each would have V8 mark its heap for every few megabytes of them; the bytes of a string are made outside of that memory. */
+  #writeLongText(text: string): void {
+    const batch = this.#open;
+    const length = Buffer.byteLength(text);
+    const isAscii = length === text.length;
+    if (length > COPIED_TEXT_BYTES && !isAscii) return batch.add(encodeFrame(OPCODE.text, text));
+    const isCopied = length <= COPIED_TEXT_BYTES;
+    let at = batch.reserve(isCopied ? length + 10 : 10);
+    at = writeFrameHead(batch.memory, at, firstByte(OPCODE.text), length);
+    if (isCopied) at += batch.memory.write(text, at, isAscii ? 'latin1' : 'utf8');
+    batch.wrote(at);
+    if (!isCopied) batch.add(text);
+  }
+
   /** Something has been added to the batch. */
   #wrote(): void {
     if (this.#batchBytes >= HIGH_WATER_BYTES) {
@@ -269,11 +284,11 @@ export class FrameSender {
     if (!this.#isHeld) this.flush();
   }
 
-  #writeAll(pieces: readonly Buffer[]): void {
+  #writeAll(pieces: readonly Piece[]): void {
     const stream = this.#stream;
-    if (pieces.length === 1) return void stream.write(pieces[0]!);
+    if (pieces.length === 1) return void stream.write(pieces[0]!, 'latin1');
     stream.cork();
-    for (const piece of pieces) stream.write(piece);
+    for (const piece of pieces) stream.write(piece, 'latin1');
     stream.uncork();
   }
 

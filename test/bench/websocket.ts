@@ -10,7 +10,8 @@
  *   1MiB       4 connections                                                           ≥ 0.9
  *   broadcast  200 bytes to 1,000 sockets, for each of them                            ≥ 0.95
  *   idle       memory of each of 10,000 open sockets, behind 1,000 that took the room that loading has left, in KiB   ≤ 7
- *   text, text4KiB, zip  texts of 64 bytes; of 4 KiB, 4 on the way; 4 KiB compressed    for comparison
+ *   text, text4KiB …     texts, which both sides read as such: of 64 bytes; of 4 and 8 KiB, 4 on the way; of 64 KiB, 2; of 1 MiB    for comparison
+ *   8KiB, 64KiB, zip     bytes between those above; texts of 4 KiB, compressed
  *
  *   npm run build && node test/bench/websocket.ts [--rounds=3 --only=64B,broadcast]        exits 1 when a bound is missed
  */
@@ -47,6 +48,11 @@ const STEPS: Readonly<Record<string, Step>> = {
   idle: { bytes: 0, window: 0, connections: 10_000, bound: 7 },
   text: { bytes: 64, window: 1, connections: 32, isText: true },
   text4KiB: { bytes: 4_096, window: 4, connections: 32, isText: true },
+  text8KiB: { bytes: 8_000, window: 4, connections: 32, isText: true },
+  text64KiB: { bytes: 64_000, window: 2, connections: 16, isText: true },
+  text1MiB: { bytes: 1_048_576, window: 1, connections: 4, isText: true },
+  '8KiB': { bytes: 8_000, window: 4, connections: 32 },
+  '64KiB': { bytes: 64_000, window: 2, connections: 16 },
   zip: { bytes: 4_096, window: 1, connections: 16, isText: true, isCompressed: true },
 };
 const RUN_MS = 1_500;
@@ -143,7 +149,7 @@ function serve(port: number, broadcast: () => void): void {
 
 async function ws(step: Step): Promise<void> {
   (globalThis as { loaded?: unknown }).loaded = await import(new URL('../../dist/index.js', import.meta.url).href); // as the other side
-  interface Peer { on(event: 'message', listener: (data: Buffer, isBinary: boolean) => void): void; send(data: Buffer, options: { binary: boolean }): void }
+  interface Peer { on(event: 'message', listener: (data: Buffer, isBinary: boolean) => void): void; send(data: Buffer | string, options: { binary: boolean }): void }
   interface Peers { readonly clients: Iterable<Peer>; on(event: 'connection', listener: (peer: Peer) => void): void }
   const require = createRequire(join(values.scratch!, 'package.json'));
   const { WebSocketServer } = require('ws') as { WebSocketServer: new (options: object) => Peers };
@@ -151,7 +157,7 @@ async function ws(step: Step): Promise<void> {
   const server = createServer().listen(0, '127.0.0.1', 4_096);
   await once(server, 'listening');
   const peers = new WebSocketServer({ server, maxPayload: 4_194_304, perMessageDeflate: step.isCompressed === true ? { serverNoContextTakeover: true, clientNoContextTakeover: true, zlibDeflateOptions: { level: 3 } } : false });
-  peers.on('connection', (peer) => peer.on('message', (data, binary) => peer.send(data, { binary })));
+  peers.on('connection', (peer) => peer.on('message', (data, binary) => peer.send(binary ? data : data.toString(), { binary })));
   const payload = payloadOf(step);
   serve((server.address() as AddressInfo).port, () => { for (const peer of peers.clients) peer.send(payload, { binary: true }); });
 }

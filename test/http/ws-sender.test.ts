@@ -159,7 +159,7 @@ describe('FrameSender', () => {
     assert.equal(client.writes.length, 2);
   });
 
-  for (const length of [0, 1, 41, 42, 43, 124, 125, 126, 127, 1_023, 1_024, 1_025, 2_048, 2_049, 65_535, 65_536, 200_000]) {
+  for (const length of [0, 1, 41, 42, 43, 124, 125, 126, 127, 1_365, 4_095, 4_096, 4_097, 32_768, 65_535, 65_536, 65_537, 200_000]) {
     for (const [what, text] of [['ASCII', 'a'.repeat(length)], ['two bytes each', 'ä'.repeat(length)], ['three bytes each', '€'.repeat(length)]] as const) {
       test(`writes ${length} characters, ${what}, and as many bytes`, async () => {
         const { client, sender } = bench({ maxBufferedBytes: 10_000_000 });
