@@ -171,6 +171,11 @@ async function runAll(many: Many, limit: Limit | undefined, canBulk: boolean, se
       if (params.length !== placeholders) refuseCount(placeholders, params.length, many.row);
       const statement = await runner.prepared(sql, params, limit, several?.isKept);
       if (statement.id === undefined) return undefined;
+      for (let index = statements.length - 1; index >= 0; index--) {
+        if (!runner.statements.isClosing(statements[index]!)) continue; // there are as many
+        statements.splice(index, 1); // a small cache has let it go for this one
+        firsts.splice(index, 1);
+      }
       if (statements.push(statement) > MAX_KINDS) runner.release(sql, firsts.shift()!, statements.shift()!); // there are as many
       firsts.push(params);
       affected += await inBatch(conversation, sql, statement, limit, (batch) => canBulk ? writeBulks(many, batch) : writeAll(many, batch));

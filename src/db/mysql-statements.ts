@@ -68,6 +68,9 @@ export class MySqlStatements {
     if (id !== undefined) this.#closing.push(id);
   }
 
+  /** Whether it is closed with what is written next. */
+  isClosing({ id }: Pick<KnownStatement, 'id'>): boolean { return id !== undefined && this.#closing.includes(id); }
+
   /** Statements to be closed with what is written next. */
   takeClosing(): readonly number[] {
     if (this.#closing.length === 0) return NONE;

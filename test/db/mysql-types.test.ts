@@ -155,6 +155,9 @@ for (const [name, engine] of [['MariaDB', 'mariadb'], ['MySQL', 'mysql']] as con
       assert.deepEqual(texts.map(({ value }) => gives(value)), many.map(([value]) => value === null ? null : value instanceof Date ? 'date' : String(expected(value))));
       await db.execute('delete from mixed');
     }
+    const small = await mysqlDatabase(t, engine, { statementCache: 2 });
+    await small!.script('create table mixed (id integer primary key auto_increment, value text)');
+    for (let round = 0; round < 2; round++) assert.equal(await small!.executeMany('insert into mixed (value) select ?', values.map((value) => [value])), values.length); // the server has more statements than are kept
     assert.equal(await db.executeMany('insert into mixed (value) select ?', values.map((value) => [value])), values.length);
     const rows = await db.fetchAll<{ value: string | null }>('select value from mixed order by id');
     assert.deepEqual(rows.map(({ value }) => gives(value)), values.map((value) => value === null ? null : value instanceof Date ? 'date' : String(expected(value))));
