@@ -515,6 +515,8 @@ test('authorization: guards of one\'s own have the place in their 401, whatever 
     ['Basic realm="a, Bearer", Bearer realm="b", DPoP', `Basic realm="a, Bearer", Bearer realm="b", ${place}, DPoP`], ['Basic realm="\\", Bearer"', `Bearer ${place}, Basic realm="\\", Bearer"`],
     ['DPoP algs="ES256",bearer', `DPoP algs="ES256",bearer ${place}`], ['Bearerish', `Bearer ${place}, Bearerish`],
   ] as const) assert.equal(await challengeOf(asking(asked)), told);
+  const long = `Digest ${Array.from({ length: 40 }, (_, index) => `p${index}="v"`).join(', ')}`;
+  assert.equal(await challengeOf(asking(long)), `Bearer ${place}, ${long}`);
   assert.equal(await challengeOf(new Forbidden()), null);
 });
 
