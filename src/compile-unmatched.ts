@@ -9,7 +9,7 @@ import { fieldOf } from './http/origins.ts';
 import { compose } from './http/pipeline.ts';
 import { HttpResponse, Prepared } from './http/response.ts';
 import type { FlatRoute } from './route.ts';
-import type { Awaitable, CompiledRoute } from './http/contracts.ts';
+import type { Awaitable, CompiledRoute, Middleware } from './http/contracts.ts';
 import type { Answer } from './http/late-answer.ts';
 import type { Core, ErrorRenderer } from './http/pipeline.ts';
 import type { Endpoint, TransportRequest } from './http/request.ts';
@@ -46,20 +46,43 @@ function options(allow: string): HttpResponse {
 /**
  * What answers a preflight (Fetch Standard §3.3.2) for a route that has a CORS layer of its own: it asks for another method than it
  * comes with, so it never gets to that route. Undefined where no route has one: what surrounds them all answers before.
+ *
+ * Browsers keep such an answer for the address, whatever the method (§4.9), so that it would open the other routes of it, too: it is
+ * kept only where those have the same layers.
  */
 export function preflightsOf(details: readonly { readonly route: CompiledRoute; readonly declared: Pick<FlatRoute, 'use' | 'socket'> }[], table: RoutingTable<Endpoint>, errors: ErrorRenderer): UnmatchedParts['preflight'] {
-  const cores = new Map<CompiledRoute, Core>();
+  const owners = new Map<CompiledRoute, { readonly layers: readonly Middleware[]; readonly core: Core }>();
   for (const { route, declared: { use, socket } } of details) {
     if (use.length === 0 || socket !== undefined) continue;
     const layers = use.filter((layer) => layer.kind === 'cors');
-    if (layers.length > 0) cores.set(route, compose(layers, ({ match }) => options(match.kind === 'wrong-method' ? match.allow : ''), errors));
+    if (layers.length > 0) owners.set(route, { layers, core: compose(layers, ({ match }) => options(match.kind === 'wrong-method' ? match.allow : ''), errors) });
   }
-  if (cores.size === 0) return undefined;
+  if (owners.size === 0) return undefined;
+  const ownerOf = (method: string, path: string): ReturnType<typeof owners.get> => {
+    const match = table.match(method, path);
+    return match.kind === 'found' ? owners.get(match.endpoint.route) : undefined;
+  };
   return (req) => {
     const method = fieldOf(req, 'access-control-request-method');
-    const match = method === undefined ? undefined : table.match(method, req.path);
-    return match?.kind === 'found' ? cores.get(match.endpoint.route) : undefined;
+    const owner = method === undefined ? undefined : ownerOf(method, req.path);
+    if (owner === undefined) return undefined;
+    const others = req.match.kind === 'wrong-method' ? req.match.allow.split(', ') : [];
+    const isShared = others.every((other) => other === 'OPTIONS' || isSame(ownerOf(other, req.path)?.layers, owner.layers));
+    return isShared ? owner.core : (asked) => {
+      const answer = owner.core(asked);
+      return isThenable(answer) ? answer.then(forOnce) : forOnce(answer);
+    };
   };
+}
+
+function isSame(layers: readonly Middleware[] | undefined, others: readonly Middleware[]): boolean {
+  return layers?.length === others.length && others.every((other, index) => layers[index] === other);
+}
+
+/** A permission that no browser keeps. */
+function forOnce(response: HttpResponse): HttpResponse {
+  if (response.headers.has('access-control-max-age')) response.headers.set('Access-Control-Max-Age', '0');
+  return response;
 }
 
 /** A refusal is a value; it becomes an exception only where a handler of the application's may want to see it. */

@@ -307,6 +307,24 @@ test('in the `use` of a route it answers the preflights of that route, and of no
   assert.deepEqual(fieldsOf(await client.put('/items/1', { headers: { Origin: SITE } })), { 'access-control-allow-origin': SITE, 'access-control-allow-credentials': 'true', vary: 'Origin' });
 });
 
+test('what a layer of one route permits is kept by no browser where the path has other routes, for it would be kept for them, too', async () => {
+  const app = new Svc({ logger: collectedLog().logger });
+  const [layer, slow] = [new CORSMiddleware({ origins: [SITE] }), new CORSMiddleware({ origins: () => Promise.resolve(true) })];
+  app.put('/mixed', { use: [layer] }, () => 'x').delete('/mixed', () => 'x');
+  app.put('/apart', { use: [layer] }, () => 'x').delete('/apart', { use: [slow] }, () => 'x');
+  app.put('/same', { use: [layer] }, () => 'x').delete('/same', { use: [layer] }, () => 'x');
+  app.get('/alone', { use: [slow] }, () => 'x');
+  await using client = new TestClient(app);
+  for (const [path, method, seconds] of [
+    ['/mixed', 'PUT', '0'], ['/apart', 'PUT', '0'], ['/apart', 'DELETE', '0'], ['/same', 'PUT', '600'], ['/same', 'DELETE', '600'], ['/alone', 'GET', '600'], ['/alone', 'HEAD', '600'],
+  ] as const) {
+    const { headers } = await client.options(path, preflight(method));
+    assert.deepEqual([headers.get('access-control-allow-origin'), headers.get('access-control-max-age')], [SITE, seconds], `${method} ${path}`);
+  }
+  const { headers } = await client.options('/mixed', { headers: { ...preflight('PUT').headers, Origin: 'https://evil.example' } });
+  assert.deepEqual([headers.get('access-control-allow-origin'), headers.get('access-control-max-age')], [null, null]);
+});
+
 test('a preflight of a route whose origins function throws is a 500; an OPTIONS route of the application goes before', async () => {
   const app = new Svc({ logger: collectedLog().logger });
   const broken = new CORSMiddleware({ origins: () => { throw new Error('down'); } });
