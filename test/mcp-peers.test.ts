@@ -20,9 +20,14 @@ const STDIO = { command: process.execPath, args: [FIXTURE] };
 
 before(build);
 
-/** What the two generations of the client have in common: calls of every kind, printed as one object. `connect` is theirs. */
+/** What the two generations of the client have in common: calls of every kind to each target, printed as one array. `connect` is theirs. */
 const CONVERSATION = `
-const target = JSON.parse(process.argv[2]);
+const outcomes = [];
+for (const target of JSON.parse(process.argv[2])) outcomes.push(await converse(target));
+console.log(JSON.stringify(outcomes));
+process.exit(0);
+
+async function converse(target) {
 const told = { progress: [], logs: [] };
 const { client, version, era } = await connect(target, (message) => told.logs.push(message.params.data));
 const code = (promise) => promise.then(() => 'none', (error) => error.code);
@@ -60,8 +65,8 @@ out.told = told.progress;
 await client.callTool({ name: 'test_tool_with_logging', arguments: {} });
 out.logs = told.logs;
 await client.close();
-console.log(JSON.stringify(out));
-process.exit(0);
+return out;
+}
 `;
 
 const FIRST = `
@@ -103,12 +108,13 @@ async function served(t: TestContext): Promise<string> {
   return `${server.url}/mcp`;
 }
 
-async function converse(folder: string, name: string, program: string, target: object): Promise<Outcome> {
-  const file = join(folder, `${name}.mjs`);
+/** One process speaks with all of them, one after the other: a client takes longer to load than to speak. */
+async function converse(folder: string, program: string, targets: readonly object[]): Promise<Outcome[]> {
+  const file = join(folder, 'conversation.mjs');
   writeFileSync(file, program);
-  const { status, stdout, stderr } = await run(process.execPath, [file, JSON.stringify(target)], { cwd: folder });
+  const { status, stdout, stderr } = await run(process.execPath, [file, JSON.stringify(targets)], { cwd: folder });
   assert.equal(status, 0, stderr.slice(0, 4_000) + stdout.slice(0, 1_000));
-  return JSON.parse(stdout) as Outcome;
+  return JSON.parse(stdout) as Outcome[];
 }
 
 /** What every client must have seen. */
@@ -134,19 +140,24 @@ const HEADERS = { authorization: `Bearer ${createToken('peer', SECRET, { expires
 test('the official client 1.x speaks with it, over stdio and HTTP', async (t) => {
   const folder = scratch(t, 'mcp-sdk-1', { '@modelcontextprotocol/sdk': '1.32.2' });
   if (folder === undefined) return;
-  judge(await converse(folder, 'stdio', FIRST, { stdio: STDIO }), { isModern: false, hasToken: false, noResource: -32_002 });
-  judge(await converse(folder, 'http', FIRST, { url: await served(t), headers: HEADERS }), { isModern: false, hasToken: true, noResource: -32_002 });
+  const [stdio, http] = await converse(folder, FIRST, [{ stdio: STDIO }, { url: await served(t), headers: HEADERS }]);
+  judge(stdio!, { isModern: false, hasToken: false, noResource: -32_002 });
+  judge(http!, { isModern: false, hasToken: true, noResource: -32_002 });
 });
 
 test('the official client 2.x speaks with it, over stdio and HTTP, in both eras', async (t) => {
   const folder = scratch(t, 'mcp-sdk-2', { '@modelcontextprotocol/client': '2.4.0' });
   if (folder === undefined) return;
-  for (const [mode, isModern] of [['legacy', false], ['auto', true], [{ pin: '2026-07-28' }, true]] as const) {
-    const name = typeof mode === 'string' ? mode : 'pin';
-    const stdio = await converse(folder, `stdio-${name}`, SECOND, { stdio: STDIO, mode });
+  const modes = [['legacy', false], ['auto', true], [{ pin: '2026-07-28' }, true]] as const;
+  const targets: object[] = [];
+  for (const [mode] of modes) targets.push({ stdio: STDIO, mode }, { url: await served(t), headers: HEADERS, mode });
+  const outcomes = await converse(folder, SECOND, targets);
+  assert.equal(outcomes.length, targets.length);
+  for (const [index, [, isModern]] of modes.entries()) {
+    const [stdio, http] = [outcomes[2 * index]!, outcomes[2 * index + 1]!];
     judge(stdio, { isModern, hasToken: false });
     assert.equal(stdio.version, isModern ? '2026-07-28' : '2025-11-25');
-    judge(await converse(folder, `http-${name}`, SECOND, { url: await served(t), headers: HEADERS, mode }), { isModern, hasToken: true });
+    judge(http, { isModern, hasToken: true });
   }
 });
 
