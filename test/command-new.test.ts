@@ -4,9 +4,9 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { lstatSync, mkdirSync, readFileSync, readdirSync, realpathSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { cpSync, lstatSync, mkdirSync, readFileSync, readdirSync, realpathSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { before, test } from 'node:test';
+import { after, before, test } from 'node:test';
 import { moveEntries } from '../src/command-new.ts';
 import { openDatabase } from '../src/db/open.ts';
 import { FAULTS } from '../src/faults.ts';
@@ -30,6 +30,18 @@ const FILES = starterFiles({ name: 'x', source: 'registry', dependency: '', engi
 
 function svcNew(cwd: string, args: readonly string[], bin = BIN): Promise<Ended> {
   return run(process.execPath, [bin, 'new', ...args], { cwd });
+}
+
+const shared = folder({ after });
+let linked: Promise<Ended> | undefined;
+
+/** The folder of a project that `svc new shop --link` has made, once for all that ask; the test owns its copy. */
+async function madeLinked(t: TestContext): Promise<string> {
+  const { status, stderr } = await (linked ??= svcNew(shared, ['shop', '--link']));
+  assert.equal(status, 0, stderr);
+  const path = join(folder(t), 'shop');
+  cpSync(join(shared, 'shop'), path, { recursive: true, verbatimSymlinks: true });
+  return path;
 }
 
 /** The folder of a project that has been made; the test owns it. */
@@ -103,7 +115,7 @@ test('svc new --link writes a project whose tests pass and that serves, with not
 });
 
 test('svc check finds nothing in a new project, not even a warning', async (t) => {
-  const path = await made(t, ['--link']);
+  const path = await madeLinked(t);
   for (const args of [[], ['--env', 'production'], ['--fail-level', 'info']]) {
     const { status, stdout, stderr } = await run(process.execPath, [BIN, 'check', 'src/app.ts', '--max-warnings', '0', '--skip', 'SVC404', '--env-file', '.env', ...args], { cwd: path }); // that one is about the Node that runs the test
     assert.equal(status, 0, stdout + stderr);
@@ -111,13 +123,13 @@ test('svc check finds nothing in a new project, not even a warning', async (t) =
 });
 
 test('a new project does not start without its secret, and says which variable it is', async (t) => {
-  const { status, stderr } = await run(process.execPath, [BIN, 'run', 'src/app.ts', '--port', '0'], { cwd: await made(t, ['--link']) });
+  const { status, stderr } = await run(process.execPath, [BIN, 'run', 'src/app.ts', '--port', '0'], { cwd: await madeLinked(t) });
   assert.equal(status, 3);
   assert.match(stderr, /SVC205 setting authSecret: [^\n]*\(SVC_AUTH_SECRET\), and there is none/);
 });
 
 test('a new project does not start in production before its database is migrated, and then keeps what is written', async (t) => {
-  const path = await made(t, ['--link']);
+  const path = await madeLinked(t);
   const secret = randomBytes(32).toString('hex');
   const inProduction: RunOptions = { cwd: path, env: { ...GITHUB, SVC_AUTH_SECRET: secret, SVC_PORT: '0', SVC_DATABASE_URL: 'sqlite:./kept.db' } };
   const svc = (...args: string[]): [string, string[], RunOptions] => [process.execPath, [BIN, ...args, 'src/app.ts'], inProduction];
@@ -145,7 +157,7 @@ test('a new project does not start in production before its database is migrated
 });
 
 test('a new project in production without a provider lets nobody in, and says so', async (t) => {
-  const path = await made(t, ['--link']);
+  const path = await madeLinked(t);
   const server = start(t, process.execPath, [BIN, 'run', 'src/app.ts'], { cwd: path, env: { SVC_ENV: 'production', SVC_AUTH_SECRET: randomBytes(32).toString('hex'), SVC_PORT: '0', SVC_DATABASE_URL: 'sqlite::memory:' } });
   const [, url] = await server.printed(/"event":"listening","url":"([^"]+)","env":"production"/);
   await server.printed(/"event":"login_missing"/);
@@ -156,7 +168,7 @@ test('a new project in production without a provider lets nobody in, and says so
 });
 
 test('the settings of logins are looked at before a new project serves', async (t) => {
-  const path = await made(t, ['--link']);
+  const path = await madeLinked(t);
   const check = (env: Record<string, string>): Promise<Ended> => run(process.execPath, [BIN, 'check', 'src/app.ts', '--env', 'production', '--env-file', '.env', '--max-warnings', '0', '--skip', 'SVC404'], { cwd: path, env });
   assert.equal((await check(GITHUB)).status, 0);
   for (const [env, expected, failed = 1] of [
@@ -170,7 +182,7 @@ test('the settings of logins are looked at before a new project serves', async (
 });
 
 test('the command of the image migrates the database, serves it, and passes SIGTERM on', { skip: process.platform === 'win32' && 'no sh' }, async (t) => {
-  const path = await made(t, ['--link']);
+  const path = await madeLinked(t);
   const [command, ...args] = JSON.parse(/^CMD (.*)$/m.exec(readFileSync(join(path, 'Dockerfile'), 'utf8'))![1]!) as string[];
   const env = { ...npmEnvironment(), SVC_AUTH_SECRET: randomBytes(32).toString('hex'), SVC_PORT: '0', SVC_DATABASE_URL: `sqlite://${encodeURI(path)}/data/data.db` };
   mkdirSync(join(path, 'data'));
@@ -184,7 +196,7 @@ test('the command of the image migrates the database, serves it, and passes SIGT
 
 test('a new project keeps its notes in PostgreSQL where an address says so, by the same migrations and the same code', async (t) => {
   if (!needsPostgres(t)) return;
-  const path = await made(t, ['--link']);
+  const path = await madeLinked(t);
   const ends: (() => void | Promise<void>)[] = [];
   t.after(async () => { for (const end of ends.reverse()) await end(); }); // the schema after whoever uses it
   const scope = { after: (end: () => void | Promise<void>) => void ends.push(end) };
@@ -206,14 +218,14 @@ test('a new project keeps its notes in PostgreSQL where an address says so, by t
 
 test('the tests of a new project pass on PostgreSQL, too', async (t) => {
   if (!needsPostgres(t)) return;
-  const path = await made(t, ['--link']);
+  const path = await madeLinked(t);
   const tests = await run(process.execPath, ['--test', 'test/notes.test.ts'], { cwd: path, env: { POSTGRES_URL: await sharedPostgres() } });
   assert.equal(tests.status, 0, tests.stdout);
   assert.match(tests.stdout, /PostgreSQL: nobody keeps more notes than fit/);
 });
 
 test('with GitHub and Google a new project offers both, each with a callback of its own', async (t) => {
-  const path = await made(t, ['--link']);
+  const path = await madeLinked(t);
   const env = { ...GITHUB, SVC_GOOGLE_CLIENT_ID: 'google-client', SVC_GOOGLE_CLIENT_SECRET: 'of-nobody', SVC_AUTH_SECRET: randomBytes(32).toString('hex'), SVC_PORT: '0', SVC_DATABASE_URL: 'sqlite:./both.db' };
   assert.equal((await run(process.execPath, [BIN, 'migrate', 'up', 'src/app.ts'], { cwd: path, env })).status, 0);
   const server = start(t, process.execPath, [BIN, 'run', 'src/app.ts'], { cwd: path, env });
@@ -229,7 +241,7 @@ test('with GitHub and Google a new project offers both, each with a callback of 
 });
 
 test('the backup that README.md of a new project shows is made while it runs, and can be served', async (t) => {
-  const path = await made(t, ['--link']);
+  const path = await madeLinked(t);
   const { server, visitor } = await serving(t, path);
   await visitor.logIn();
   await visitor.submit('/', { text: 'hello' });
@@ -253,7 +265,7 @@ test('the scripts of a new project use options that there are', async (t) => {
 });
 
 test('svc new --link writes a dependency that npm install keeps as it is, without a network', async (t) => {
-  const path = await made(t, ['--link']);
+  const path = await madeLinked(t);
   assert.match(manifestOf(path).dependencies['svc']!, /^file:(?:\.\.\/)+/);
   const { status, stderr } = await npm(t, ['install', '--offline'], path);
   assert.equal(status, 0, stderr);
@@ -262,7 +274,7 @@ test('svc new --link writes a dependency that npm install keeps as it is, withou
 });
 
 test('the types of a new project hold', async (t) => {
-  const path = await made(t, ['--link']);
+  const path = await madeLinked(t);
   symlinkSync(join(ROOT, 'node_modules/@types'), join(path, 'node_modules/@types'), 'dir');
   const { status, stdout } = await run(process.execPath, [join(ROOT, 'node_modules/typescript/bin/tsc'), '-p', '.'], { cwd: path });
   assert.equal(status, 0, stdout);
@@ -318,7 +330,7 @@ test('.env is for its owner alone, and has a secret of its own in every project'
 });
 
 test('git takes neither .env nor node_modules nor data of a new project', async (t) => {
-  const path = await made(t, ['--link']);
+  const path = await madeLinked(t);
   for (const ending of ['', '-wal', '-shm']) writeFileSync(join(path, `data.db${ending}`), '');
   const git = (...args: string[]): string => spawnSync('git', args, { cwd: path, encoding: 'utf8' }).stdout;
   git('init', '--quiet');
