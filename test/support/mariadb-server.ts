@@ -6,12 +6,14 @@
  */
 import assert from 'node:assert/strict';
 import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
+import { hash } from 'node:crypto';
 import { once } from 'node:events';
-import { accessSync, chmodSync, chownSync, constants, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import { accessSync, chmodSync, chownSync, constants, existsSync, mkdirSync, mkdtempSync, realpathSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { systemClock } from '../../src/clock.ts';
+import { exclusively } from './build.ts';
 import type { AddressInfo } from 'node:net';
 import type { Scope } from './run.ts';
 
@@ -107,9 +109,7 @@ export class MariaDbServer {
 
   /** The folder for temporary files is its own, too: servers that start clear theirs of what looks left over. */
   #initialize(statements: readonly string[]): void {
-    execFileSync(programOf('mariadb-install-db')!, ['--no-defaults', `--datadir=${join(this.folder, 'data')}`, `--tmpdir=${this.folder}`, '--auth-root-authentication-method=normal', '--skip-test-db'], {
-      ...this.#as, cwd: this.folder, stdio: ['ignore', 'ignore', 'pipe'],
-    });
+    execFileSync('cp', ['-a', installation(this.#as), join(this.folder, 'data')], { ...this.#as, cwd: this.folder });
     writeFileSync(join(this.folder, 'init.sql'), [
       'create database if not exists svc character set utf8mb4;',
       `create user if not exists ${USER}@'%' identified by '${PASSWORD}';`,
@@ -150,6 +150,25 @@ export class MariaDbServer {
       socket.destroy();
     }
   }
+}
+
+/** The data of a server that nobody has started yet: made once per machine, and copied for each server, which takes a tenth of the time. */
+function installation(as: Account): string {
+  const program = programOf('mariadb-install-db')!;
+  const name = `svc-mariadb-${hash('sha256', JSON.stringify([realpathSync(program), statSync(programOf('mariadbd')!).mtimeMs, as])).slice(0, 12)}`;
+  const folder = join(tmpdir(), 'svc-scratch', name);
+  const data = join(folder, 'data');
+  exclusively(name, () => {
+    if (existsSync(data)) return;
+    rmSync(folder, { recursive: true, force: true });
+    mkdirSync(folder, { recursive: true });
+    if (as.uid !== undefined) chownSync(folder, as.uid, as.gid!);
+    execFileSync(program, ['--no-defaults', `--datadir=${join(folder, 'making')}`, `--tmpdir=${folder}`, '--auth-root-authentication-method=normal', '--skip-test-db'], {
+      ...as, cwd: folder, stdio: ['ignore', 'ignore', 'pipe'],
+    });
+    renameSync(join(folder, 'making'), data);
+  });
+  return data;
 }
 
 interface Account { readonly uid?: number; readonly gid?: number }
