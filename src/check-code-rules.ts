@@ -4,7 +4,7 @@
  */
 import { isBlocking } from './check-blocking.ts';
 import { codeOf } from './check-source.ts';
-import { givesNothing, takenBy } from './check-handler.ts';
+import { givesNothing, takenBy, withoutOnce } from './check-handler.ts';
 import { ownRoutes, subjectOf } from './check-routes.ts';
 import { functionOf, viewOfDependency } from './di.ts';
 import { closest } from './options.ts';
@@ -21,6 +21,7 @@ const BLOCKING = /\b([a-z]\w*Sync)\s*\(/g;
 export function findBlocking(view: ApplicationView, tell: Tell): void {
   for (const detail of ownRoutes(view)) tellOf(detail.declared.handler, subjectOf(detail), 'its handler', detail.route.place, tell);
   for (const { dependency, detail } of dependenciesOf(view)) {
+    if (dependency.scope === 'app') continue; // once
     tellOf(functionOf(dependency), subjectOf(detail), `its dependency ${viewOfDependency(dependency).label}`, detail.route.place, tell);
   }
   const layers = new Map(view.middleware.map((layer) => [layer, view.placeOfMiddleware(layer)]));
@@ -29,8 +30,14 @@ export function findBlocking(view: ApplicationView, tell: Tell): void {
 }
 
 function tellOf(fn: AnyFunction, subject: string, who: string, place: Parameters<Tell>[2], tell: Tell): void {
-  const calls = new Set([...codeOf(fn).matchAll(BLOCKING)].map(([, name]) => name!).filter((name) => isBlocking(name)));
+  const code = withoutOnce(codeOf(fn));
+  const calls = new Set([...code.matchAll(BLOCKING)].map(([, name]) => name!).filter((name) => isBlocking(name) && !isDefinedIn(code, name)));
   if (calls.size > 0) tell(subject, `${who} calls ${[...calls].join(', ')}, for which every other request waits`, place);
+}
+
+/** Whether code has a function of its own that is called so. */
+function isDefinedIn(code: string, name: string): boolean {
+  return new RegExp(`\\b(?:const|let|var|function)\\s+${name}\\b|(?<![\\w$.])${name}\\s*\\([^()]*\\)\\s*\\{`).test(code);
 }
 
 /** Every dependency once, with the first route that has it. */

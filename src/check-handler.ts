@@ -65,8 +65,15 @@ export function repliesWithObject(handler: AnyFunction): boolean {
 
 function givesObject({ body, isExpression }: Parts): boolean {
   const code = withoutCallbacks(body);
-  const returned = isExpression ? [code] : [...code.matchAll(/\breturn\b/g)].map(({ index }) => code.slice(index + 6, endOfExpression(code, index + 6)));
-  return returned.flatMap(branchesOf).some((expression) => /^\s*(?:await\s+)?(?:\(\s*)*(?:\[\s*)?(?:\(\s*)*\{|^\s*reply\s*\(\s*[{[]/.test(expression) || /\.\s*map\s*\(.*\u0002\s*\)\s*$/s.test(expression));
+  const returned = isExpression ? [code] : [...code.matchAll(/(?<![\w$.])return\b(?!\s*:)/g)].map(({ index }) => code.slice(index + 6, endOfExpression(code, index + 6)));
+  return returned.flatMap(branchesOf).some((expression) => isObject(expression) || /^\s*reply\s*\(\s*[{[]/.test(expression) || /\.\s*map\s*\(.*\u0002\s*\)\s*$/s.test(expression));
+}
+
+/** Whether it is an object as it is written down, or a list or pair that begins with one, and not what is made of it. */
+function isObject(expression: string): boolean {
+  const start = /^\s*(?:await\s+)?(?:\(\s*)*/.exec(expression)![0].length;
+  const isList = /^\[\s*(?:\(\s*)*\{/.test(expression.slice(start));
+  return (isList || expression[start] === '{') && /^[\s)]*$/.test(expression.slice(afterPair(expression, start)));
 }
 
 /** What `a ? b : c` may come to; any other expression as it is. */
@@ -79,12 +86,29 @@ function branchesOf(expression: string): string[] {
   return marks.length === 0 ? [expression] : [...marks.keys()].map((at) => expression.slice(marks[at]! + 1, marks[at + 1]));
 }
 
-/** Code without the bodies of functions in it. */
+/** Code without what is done the first time only: `text ??= …`. */
+export function withoutOnce(code: string): string {
+  let kept = '';
+  for (let index = 0; index < code.length;) {
+    const isOnce = /^(?:\?\?|\|\|)=/.test(code.slice(index, index + 3));
+    kept += isOnce ? ';' : code[index];
+    index = isOnce ? endOfExpression(code, index + 3) : index + 1;
+  }
+  return kept;
+}
+
+/** Words before parentheses and a brace that do not make a method of them. */
+const STATEMENTS = /(?<![\w$.])(?:if|for|await|while|switch|catch|with)\s*$/;
+
+/** Code without the bodies of functions and methods in it. */
 function withoutCallbacks(code: string): string {
   let kept = '';
   for (let index = 0; index < code.length;) {
     const end = endOfCallback(code, index);
-    if (end === undefined) kept += code[index++];
+    if (code[index] === '{' && isMethod(kept)) {
+      kept += '{}';
+      index = afterPair(code, index);
+    } else if (end === undefined) kept += code[index++];
     else {
       const inner = split(code.startsWith('=>', index) ? `()${code.slice(index, end)}` : code.slice(index, end));
       kept += inner !== undefined && givesObject(inner) ? `=>${GIVES_OBJECT}` : '=>';
@@ -92,6 +116,18 @@ function withoutCallbacks(code: string): string {
     }
   }
   return kept;
+}
+
+/** Whether what comes next is the body of a method: behind `name(…)`, which is no statement. */
+function isMethod(before: string): boolean {
+  const code = before.trimEnd();
+  if (!code.endsWith(')')) return false;
+  let depth = 0;
+  for (let index = code.length - 1; index >= 0; index--) {
+    if (CLOSING.includes(code[index]!)) depth++;
+    else if (OPENING.includes(code[index]!) && --depth === 0) return /[\w$\]]\s*$/.test(code.slice(0, index)) && !STATEMENTS.test(code.slice(0, index));
+  }
+  return false;
 }
 
 /** The end of the function whose arrow, or whose word `function`, stands there. */

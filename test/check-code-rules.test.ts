@@ -33,6 +33,16 @@ test('SVC501 knows blocking functions by name: whatever else is called so synchr
   assert.deepEqual(found(app, 'SVC501'), ['GET /b: its handler calls hashSync, for which every other request waits']);
 });
 
+test('SVC501 leaves alone what is done once, what is over at once, and functions that a handler has itself', () => {
+  let text: string | undefined;
+  const settings = (): string => readFileSync('/dev/null', 'utf8');
+  const app = quiet().get('/app', { it: Depends(settings, { scope: 'app' }) }, ({ it }) => it).get('/request', { it: Depends(() => readFileSync('/dev/null', 'utf8')) }, ({ it }) => it)
+    .get('/once', () => (text ??= JSON.stringify(readFileSync('/dev/null', 'utf8')))).get('/again', () => { text ??= 'x'; return readFileSync('/dev/null', 'utf8'); })
+    .get('/random', () => crypto.randomFillSync(Buffer.alloc(8)).toString('hex') + String(crypto.hkdfSync('sha256', 'a', 'b', 'c', 8).byteLength))
+    .get('/own', () => { const readSync = (): string => 'x'; const watch = { statSync() { return 'y'; } }; return readSync() + watch.statSync(); });
+  assert.deepEqual(found(app, 'SVC501').map((told) => told.split(':')[0]).sort(), ['GET /again', 'GET /request']);
+});
+
 test('SVC502 leaves a transaction alone that commits after yield, and rolls back where it catches', () => {
   async function* transaction(): AsyncGenerator<typeof connection> {
     try {

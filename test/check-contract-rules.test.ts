@@ -34,6 +34,17 @@ test('SVC302 leaves callbacks alone that give objects in a handler that does not
   assert.deepEqual(subjects(app, 'SVC302'), ['GET /list']);
 });
 
+test('SVC302 leaves what is made of an object alone, and objects that methods within a handler give', () => {
+  const rows = [{ a: 'x' }];
+  const app = quiet().get('/pick', ({ req }) => ({ de: 'Hallo', en: 'Hello' })[req.path === '/' ? 'de' : 'en']).get('/sum', () => ({ ...rows[0]! }).a + '!').get('/join', () => [{ a: 'x' }].map(({ a }) => a).join())
+    .get('/method', () => { const one = { next() { return { a: 1 }; }, get last() { return { a: 2 }; } }; return `${one.next().a}${one.last.a}`; })
+    .get('/class', () => { class Own { static async *[Symbol.asyncIterator]() { return { a: 1 }; } } return Own.name; })
+    .get('/named', () => { const all = { return: { a: 1 } }; return String(all.return.a); })
+    .get('/if', () => { if (rows.length > 9) { return { a: 1 }; } return { b: 1 }; }).get('/try', () => { try { return ([{ a: 1 }]); } catch (error) { return String(error); } })
+    .get('/each', () => { for (const row of rows) { return { a: row.a }; } return ''; });
+  assert.deepEqual(subjects(app, 'SVC302'), ['GET /if', 'GET /try', 'GET /each']);
+});
+
 test('SVC302 leaves names alone that only sound like secrets: flags, numbers, tokens of pages, hashes of content', () => {
   class Page extends Schema { nextPageToken = Field(str, { maxLength: 9 }); csrf_token = Field(str, { maxLength: 9 }); commitHash = Field(str, { maxLength: 9 }); content_hash = Field(str, { maxLength: 9 }); hasPassword = Field(true); max_token = Field(1); }
   class Key extends Schema { apiToken = Field(str, { maxLength: 9 }); }
