@@ -8,6 +8,7 @@ import { viewOfDependency } from './di.ts';
 import { segmentsOf } from './http/exemptions.ts';
 import { IdempotencyMiddleware } from './http/idempotency.ts';
 import { CONVERTERS } from './http/path.ts';
+import { fileOfPlace } from './place.ts';
 import type { ApplicationView, Tell } from './check.ts';
 import type { RouteDetail } from './compile.ts';
 import type { Dependency } from './di.ts';
@@ -98,7 +99,7 @@ export function findTwins(view: ApplicationView, tell: Tell): void {
 }
 
 function at(place: Place): string {
-  return place.line === 0 ? '' : ` at ${place.file}:${place.line}`;
+  return place.line === 0 ? '' : ` at ${fileOfPlace(place)}:${place.line}`;
 }
 
 // ── SVC105 ──

@@ -1,8 +1,9 @@
 /**
  * Reports as text: for people, and as JSON whose form (`schemaVersion` 1) is for ever.
  */
-import { fileURLToPath, pathToFileURL } from 'node:url';
+import { pathToFileURL } from 'node:url';
 import { isAbsolute, relative, sep } from 'node:path';
+import { fileOfPlace } from './place.ts';
 import type { RuleText } from './check.ts';
 import type { Finding, Place, Report, Severity } from './findings.ts';
 
@@ -87,7 +88,7 @@ export function shownPlace(place: Place, cwd: string): string {
 
 /** The path of a file, from the working folder where it is below it, with slashes. */
 export function relativeFile(file: string, cwd: string): string {
-  const path = file.startsWith('file:') ? fileURLToPath(file) : file;
+  const path = fileOfPlace({ file });
   const below = relative(cwd, path);
   return below === '' || below.startsWith('..') || isAbsolute(below) ? path : below.replaceAll(sep, '/');
 }

@@ -1,6 +1,7 @@
 /**
  * What is found between routes while they are compiled: two that want the same paths.
  */
+import { fileOfPlace } from './place.ts';
 import type { Finding } from './findings.ts';
 import type { CompiledRoute } from './http/contracts.ts';
 
@@ -22,7 +23,7 @@ export function hidden(route: CompiledRoute): Finding {
 export function mounted(route: CompiledRoute, { template, place }: CompiledRoute): Finding {
   return {
     rule: 'SVC102', severity: 'error', subject: `${route.method} ${route.template}`, place: route.place,
-    message: `the static folder mounted as ${template} at ${place.file}:${place.line} has the same paths, and one of the two is never reached`,
+    message: `the static folder mounted as ${template} at ${fileOfPlace(place)}:${place.line} has the same paths, and one of the two is never reached`,
     remedy: 'Give the route another path, or mount the folder elsewhere',
   };
 }
@@ -31,7 +32,7 @@ export function mounted(route: CompiledRoute, { template, place }: CompiledRoute
 export function duplicate(route: CompiledRoute, first: CompiledRoute): Finding {
   return {
     rule: 'SVC101', severity: 'error', subject: `${route.method} ${route.template}`, place: route.place,
-    message: `the same path and method are registered as ${first.template} at ${first.place.file}:${first.place.line}`,
+    message: `the same path and method are registered as ${first.template} at ${fileOfPlace(first.place)}:${first.place.line}`,
     remedy: 'Remove one of the two, or give it another path or method; parameter names do not tell paths apart',
   };
 }

@@ -3,6 +3,7 @@
  *
  * Apart from errors.ts: whoever makes no mistake needs none of it.
  */
+import { fileOfPlace } from './place.ts';
 import type { Finding } from './findings.ts';
 
 /** What is said of a mistake. */
@@ -441,7 +442,7 @@ export const FAULTS = {
 
 /** A finding as E_COMPILE lists it. */
 function line({ rule, subject, message, place }: Finding): string {
-  return `\n  ${rule} ${subject}: ${message}` + (place === undefined ? '' : ` (${place.file}:${place.line}:${place.column})`);
+  return `\n  ${rule} ${subject}: ${message}` + (place === undefined ? '' : ` (${fileOfPlace(place)}:${place.line}:${place.column})`);
 }
 
 /** What is said of a fault. */

@@ -12,6 +12,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import { SvcError } from './errors.ts';
 import { placeOf } from './findings.ts';
 import { closest } from './options.ts';
+import { fileOfPlace } from './place.ts';
 import { APP_BRAND } from './app.ts';
 import type { Svc } from './app.ts';
 
@@ -179,7 +180,7 @@ function placeIn(error: Error): string {
   const head = /^((?:file:\/\/|\/|[A-Za-z]:\\).*):(\d+)\n/.exec(stack);
   const [file, line] = head === null ? [placeOf(stack).file, placeOf(stack).line] : [head[1]!, head[2]!];
   if (line === 0) return '';
-  return `${file.startsWith('file:') ? fileURLToPath(file) : file}:${line}: `;
+  return `${fileOfPlace({ file })}:${line}: `;
 }
 
 /**

@@ -49,6 +49,15 @@ test('svc check of an application without mistakes ends with status 0', async (t
   assert.deepEqual([status, document.ok, document.findings, document.counts, stderr], [0, true, [], { error: 0, warning: 0, info: 0, suppressed: 0 }, '']);
 });
 
+test('svc check, and svc run that does not compile, write the places in their messages as paths, not as addresses', async (t) => {
+  const twice = "import { Svc } from 'svc';\nexport const app = new Svc();\napp.get('/a', () => 1);\napp.get('/a', () => 1);\n";
+  const cwd = project(t, { 'all routes é.ts': twice });
+  const { findings } = JSON.parse((await svc(['check', 'all routes é.ts', '--format', 'json', '--only', 'SVC101'], { cwd })).stdout) as Document;
+  assert.deepEqual(findings.map(({ message }) => message), ['the same path and method are registered as /a at all routes é.ts:3']);
+  const { status, stderr } = await svc(['run', 'all routes é.ts', '--port', '0'], { cwd });
+  assert.deepEqual([status, stderr.includes(`as /a at ${join(cwd, 'all routes é.ts')}:3 (${join(cwd, 'all routes é.ts')}:4:5)`)], [3, true], stderr);
+});
+
 const MISTAKEN = `${APP}app.get('/a', () => 1);
 app.get('/A', () => 1);
 app.get('/a', () => 1);
