@@ -294,7 +294,8 @@ function literalsOf(values: readonly Literal[], owner: string): readonly Literal
 }
 
 /** The variants of a union, found when first needed: their classes may be declared further down. */
-function unionOf(tag: string, members: readonly SchemaClass[], owner: string, resolve: Resolve): () => readonly Variant[] {
+function unionOf(tag: unknown, members: readonly SchemaClass[], owner: string, resolve: Resolve): () => readonly Variant[] {
+  if (typeof tag !== 'string') throw wrong(owner, `union() takes the name of the field first that tells its schemas apart, union('kind', …), found ${isSchemaClass(tag) ? `the class ${tag.name}` : shown(tag)}`);
   if (members.length === 0) throw wrong(owner, 'union() names no schema');
   for (const member of members) if (!isSchemaClass(member)) throw wrong(owner, `union() takes classes that extend Schema, found ${shown(member)}`);
   return once(() => {

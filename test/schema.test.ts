@@ -329,6 +329,8 @@ test('Schema refuses declarations that contradict themselves', () => {
   throwsFault(declare(() => Field(literal(NaN))), 'E_SCHEMA_FIELD', /cannot name NaN/);
   throwsFault(declare(() => Field((union as (tag: string) => FieldType<string, PlainOptions>)('kind'))), 'E_SCHEMA_FIELD', /names no schema/);
   throwsFault(declare(() => Field((union as (tag: string, member: unknown) => FieldType<string, PlainOptions>)('kind', {}))), 'E_SCHEMA_FIELD', /takes classes/);
+  class Circle extends Schema { kind = Field(literal('circle')); }
+  throwsFault(declare(() => Field((union as (...members: unknown[]) => FieldType<string, PlainOptions>)(Circle, Circle))), 'E_SCHEMA_FIELD', /takes the name of the field first that tells its schemas apart, union\('kind', …\), found the class Circle$/);
   throwsFault(declare(() => Field(str, { alias: '__proto__' })), 'E_SCHEMA_FIELD', /cannot be a member/);
   throwsFault(() => fieldsOf({ x: 1 }, 'query of GET /'), 'E_SCHEMA_FIELD', /"x" of query of GET \/: it is not made by Field/);
   throwsFault(() => fieldsOf({ a: Field(str, { alias: 'b' }), b: Field(str) }), 'E_SCHEMA_FIELD', /has the name "b" on the wire/);
