@@ -292,7 +292,8 @@ function core(details: readonly RouteDetail[], table: RoutingTable<Endpoint>, en
   const methods = new Set(routes.map((route) => route.method));
   const allMethods = allowOf([...methods].flatMap((method) => method === SOCKET ? 'GET' : method === 'GET' ? ['GET', 'HEAD'] : method));
   const suggest = env === 'production' ? () => undefined : suggester(routes);
-  const parts = { errors, allMethods, suggest, preflight: preflightsOf(details, table, errors) };
+  const hasPreflights = details.some(({ declared: { use } }) => use.some(({ kind }) => kind === 'cors')); // what it takes is not loaded for nothing
+  const parts = { errors, allMethods, suggest, preflight: hasPreflights ? preflightsOf(details, table, errors) : undefined };
   return (req) => {
     const { match } = req;
     return match.kind === 'found' ? match.endpoint.run(req) : unmatched(req, parts);
