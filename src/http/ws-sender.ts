@@ -40,8 +40,8 @@ export interface SenderOwner {
 
 /** Below it drain() resolves, and the stream is given more. */
 export const HIGH_WATER_BYTES = 65_536;
-/** Messages up to here are copied behind each other; longer bytes leave as they are (test/bench/websocket.ts: 4KiB, text8KiB, text64KiB). */
-const SHORT_CHARACTERS = 4_096, SHORT_BYTES = 4_096, COPIED_TEXT_BYTES = 65_536;
+/** Messages up to here are copied behind each other; longer bytes leave as they are (test/bench/websocket.ts: text8KiB, text64KiB). */
+const SHORT_CHARACTERS = 4_096, SHORT_BYTES = 2_048, COPIED_TEXT_BYTES = 65_536;
 /** What a frame that waits costs besides its bytes. */
 const FRAME_COST = 128;
 /** Places of frames that have gone are let go of when they are this many, and more than are left. */
