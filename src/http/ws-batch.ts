@@ -90,6 +90,9 @@ export class Batch {
     if (piece.buffer === slab.buffer && owner === undefined && piece.byteOffset + piece.length === slab.byteOffset + end) end = piece.byteOffset - slab.byteOffset;
   }
 
+  /** Whether a piece lies in the memory that all share. */
+  static holds(piece: Piece): piece is Buffer { return typeof piece !== 'string' && piece.buffer === slab.buffer; }
+
   #cut(): void {
     if (end > this.#start) this.#push(slab.subarray(this.#start, end));
     owner = undefined;

@@ -12,7 +12,7 @@
 import { SvcError } from '../errors.ts';
 import { Batch } from './ws-batch.ts';
 import { OPCODE } from './ws-codes.ts';
-import { encodeFrame, firstByte, frameHeadBytes, writeFrameHead } from './ws-frames.ts';
+import { copyOf, encodeFrame, firstByte, frameHeadBytes, writeFrameHead } from './ws-frames.ts';
 import type { Duplex } from 'node:stream';
 import type { Piece } from './ws-batch.ts';
 import type { CompressionSettings, MessageDeflater } from './ws-deflate.ts';
@@ -165,7 +165,7 @@ export class FrameSender {
     else if (opcode === OPCODE.close) this.#enqueue(backlog.close = frame);
   }
 
-  /** Writes what has been sent in this turn. */
+  /** Writes what has been sent in this turn. Behind what its peer has not taken it waits in memory of its own: a few bytes would keep all of the batch's. */
   flush(): void {
     this.#isHeld = false;
     const stream = this.#stream;
@@ -180,8 +180,9 @@ export class FrameSender {
       this.#writeAll(pieces);
     } else {
       Batch.give(batch);
-      stream.write(one);
-      if (this.canReuse && stream.writableLength === 0) Batch.release(one);
+      const isBehind = stream.writableLength > 0;
+      stream.write(isBehind ? copyOf(one) : one);
+      if (isBehind || (this.canReuse && stream.writableLength === 0)) Batch.release(one);
     }
     if (stream.writableLength > 0) this.#feel();
   }
@@ -287,8 +288,9 @@ export class FrameSender {
   #writeAll(pieces: readonly Piece[]): void {
     const stream = this.#stream;
     if (pieces.length === 1) return void stream.write(pieces[0]!, 'latin1');
+    const isBehind = stream.writableLength > 0;
     stream.cork();
-    for (const piece of pieces) stream.write(piece, 'latin1');
+    for (const piece of pieces) stream.write(isBehind && Batch.holds(piece) ? copyOf(piece) : piece, 'latin1');
     stream.uncork();
   }
 

@@ -16,6 +16,8 @@ import type { SlowConsumerPolicy } from '../../src/http/ws-sender.ts';
 /** A client that takes what it is sent when it is told to. */
 class Client extends Writable {
   readonly writes: Buffer[] = [];
+  /** The same as it was written. */
+  readonly chunks: Buffer[] = [];
   #isReading = true;
   #waiting: (() => void) | undefined;
 
@@ -50,6 +52,7 @@ class Client extends Writable {
   }
 
   #take(chunks: Buffer[], callback: () => void): void {
+    this.chunks.push(...chunks);
     this.writes.push(Buffer.concat(chunks));
     if (this.#isReading) callback();
     else {
@@ -141,6 +144,23 @@ describe('FrameSender', () => {
     sender.end();
     await drained;
   });
+
+  for (const [what, bytes] of [['text', undefined], ['text and bytes', Buffer.alloc(3_000)]] as const) {
+    test(`keeps little more memory for ${what} that a client does not take than it is long`, async () => {
+      const { client, sender } = bench();
+      client.stop();
+      for (let round = 0; round < 6; round++) {
+        sender.sendText('a few');
+        if (bytes !== undefined) sender.sendBytes(bytes);
+        sender.flush();
+      }
+      const before = client.chunks.length;
+      await client.go();
+      const waited = client.chunks.slice(before);
+      assert.ok(waited.length >= 5);
+      for (const chunk of waited) assert.ok(chunk.buffer.byteLength <= Math.max(chunk.length, 8_192), `${chunk.length} bytes keep ${chunk.buffer.byteLength}`);
+    });
+  }
 
   test('sends what is sent in one turn with one write, in order', async () => {
     const { client, sender } = bench();
