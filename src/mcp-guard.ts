@@ -93,6 +93,7 @@ function describe(response: HttpResponse, url: string): void {
   const place = `resource_metadata="${url}"`;
   const [, before, challenge, parameter] = BEARER.exec(header) ?? [];
   if (before !== undefined && challenge !== undefined) {
+    if (/[ ,]resource_metadata *=/i.test(challenge)) return; // a parameter stands there once (RFC 9110 §11.2)
     response.headers.set('WWW-Authenticate', `${before}${challenge}${parameter === undefined ? '' : ','} ${place}${header.slice(before.length + challenge.length)}`);
   } else if (response.status === 401) response.headers.set('WWW-Authenticate', `Bearer ${place}${header === '' ? '' : `, ${header}`}`);
 }

@@ -514,6 +514,7 @@ test('authorization: guards of one\'s own have the place in their 401, whatever 
   for (const [asked, told] of [
     ['Basic realm="a, Bearer", Bearer realm="b", DPoP', `Basic realm="a, Bearer", Bearer realm="b", ${place}, DPoP`], ['Basic realm="\\", Bearer"', `Bearer ${place}, Basic realm="\\", Bearer"`],
     ['DPoP algs="ES256",bearer', `DPoP algs="ES256",bearer ${place}`], ['Bearerish', `Bearer ${place}, Bearerish`],
+    ['Bearer resource_metadata="https://app.example/its-own", DPoP', 'Bearer resource_metadata="https://app.example/its-own", DPoP'],
   ] as const) assert.equal(await challengeOf(asking(asked)), told);
   const long = `Digest ${Array.from({ length: 40 }, (_, index) => `p${index}="v"`).join(', ')}`;
   assert.equal(await challengeOf(asking(long)), `Bearer ${place}, ${long}`);
