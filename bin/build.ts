@@ -635,7 +635,7 @@ function rootText({ path, exports }: Module, part: Part): string {
 
 // ── declarations ──
 
-/** One file of namespaces, one for each module that the entry points reach, and the entry points. */
+/** One file of what the entry points reach, and the entry points, which say what of it is public. */
 function joinedTypes(): Output[] {
   const { exports } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as Manifest;
   const entries = Object.values(exports).flatMap((entry) => typeof entry === 'string' ? [] : [entry.types.replace('./dist/', '')]);
@@ -648,15 +648,82 @@ function joinedTypes(): Output[] {
   };
   entries.forEach(visit);
   const modules = reached(all, entries);
-  const nodes = new Set([...modules.values()].flatMap(({ imports }) => imports.filter(({ specifier }) => !specifier.startsWith('.')).map(({ specifier }) => specifier)));
-  const inner = [...modules.values()].filter((each) => !entries.includes(each.path) || ownNames(each).length > 0).sort((a, b) => a.path < b.path ? -1 : 1);
+  const names = typeNames(modules, entries);
   const text = [
-    ...[...nodes].sort().map((specifier) => `import * as ${nodeId(specifier)} from '${specifier}';`),
-    ...inner.map((each) => `// ── ${each.path.replace(/\.d\.ts$/, '.ts')} ──\nexport declare namespace ${idOf(each.path)} {\n${[...aliases(each), each.body].filter((line) => line !== '').join('\n')}\n}`),
-    'export {};',
+    '/// <reference types="node" />', // TypeScript 6 and later take no types of Node but where somebody asks for them
+    [...names.ofNode].sort().map(([specifier, taken]) => `import { ${listed(taken)} } from '${specifier}';`).join('\n'),
+    ...[...modules.values()].filter(({ body }) => body !== '').sort((one, other) => one.path < other.path ? -1 : 1).map(({ path, body }) =>
+      `// ── ${path.replace(/\.d\.ts$/, '.ts')} ──\n${names.within(path, body.replace(/^(?:export )?(?=(?:abstract )?(?:class|interface|type|function|const) )/gm, 'export '))}`),
   ].join('\n\n');
-  return [{ path: 'types.d.ts', text: `${text}\n` }, ...entries.map((path) => ({ path, text: entryText(modules.get(path)!, modules) }))];
+  return [{ path: 'types.d.ts', text: `${text}\n` }, ...entries.map((path) => ({ path, text: entryText(modules.get(path)!, modules, names) }))];
 }
+
+/** `a, b as c`. */
+const listed = (names: Iterable<readonly [string, string]>): string => [...names].map(([one, other]) => one === other ? one : `${one} as ${other}`).sort().join(', ');
+
+/** What declarations are called where all of them are in one file, and their text with these names. */
+interface TypeNames {
+  /** The name of what a module declares, imports or passes on. */
+  of(path: string, name: string): string;
+  /** A text of a module, which may add to another one. */
+  within(path: string, text: string, to?: string): string;
+  /** What is taken of each module of Node, and under which name. */
+  readonly ofNode: ReadonlyMap<string, ReadonlyMap<string, string>>;
+}
+
+/**
+ * Names as they are in their modules; where two have one, the public one keeps it, and the other is told from it by its module.
+ *
+ * They stand beside each other in one module, not in namespaces: for only then does TypeScript write the public name of a type,
+ * `import('svc').StateKey`, into the declarations of programs that export a value of it without naming it.
+ */
+function typeNames(modules: ReadonlyMap<string, Declarations>, entries: readonly string[]): TypeNames {
+  const declared = new Map([...modules].map(([path, { body }]) => [path, new Set(statementsOf(path, body).map(({ name }) => name))]));
+  /** Where something is declared, or the module of Node that it is of. */
+  const placeOf = (path: string, name: string): readonly [path: string, name: string] | undefined => {
+    if (declared.get(path)!.has(name)) return [path, name];
+    for (const { specifier, names } of modules.get(path)!.imports) {
+      const found = names.find(([, local]) => local === name);
+      if (found !== undefined) return specifier.startsWith('.') ? placeOf(typesAt(path, specifier), found[0]) : [specifier, found[0]];
+    }
+    return undefined;
+  };
+  const called = new Map<string, string>();
+  const taken = new Set<string>();
+  const call = (path: string, name: string): string => {
+    const key = `${path} ${name}`;
+    const known = called.get(key);
+    if (known !== undefined) return known;
+    if (taken.has(name) && !/^[A-Z]/.test(name)) fail(`${path}: another module declares ${name}, too`); // which cannot be told from members of that name
+    const free = taken.has(name) ? `${name}${idOf(path)}` : name;
+    called.set(key, free);
+    taken.add(free);
+    return free;
+  };
+  for (const path of entries) for (const name of publicNames(modules.get(path)!)) call(...placeOf(path, name)!);
+  for (const path of [...declared.keys()].sort()) for (const name of declared.get(path)!) call(path, name);
+  const ofNode = new Map<string, Map<string, string>>();
+  for (const { specifier, names } of [...modules.values()].flatMap(({ imports }) => imports)) {
+    if (specifier.startsWith('.')) continue;
+    const of = ofNode.get(specifier) ?? new Map<string, string>();
+    for (const [imported] of names) of.set(imported, call(specifier, imported));
+    ofNode.set(specifier, of);
+  }
+  const of = (path: string, name: string): string => call(...placeOf(path, name) ?? fail(`${path}: what is ${name}?`));
+  const within = (path: string, text: string, to = path): string => {
+    let result = text;
+    for (const word of new Set(masked(text).match(/(?<=typeof )[\w$]+|(?<![.\w$])[A-Z][\w$]*(?![\w$]|\??:|\()/g))) { // no members
+      const place = placeOf(path, word) ?? placeOf(to, word);
+      if (place === undefined && taken.has(word)) fail(`${path}: ${word} is not what is called so in another module`);
+      if (place !== undefined && call(...place) !== word) result = replaced(result, masked(result), new RegExp(`(?<![.\\w$])${word}(?![\\w$]|\\??:)`, 'g'), call(...place));
+    }
+    return result;
+  };
+  return { of, within, ofNode };
+}
+
+/** The declarations that a module imports from. */
+const typesAt = (path: string, specifier: string): string => posix.join(posix.dirname(path), specifier).replace(/\.[jt]s$/, '.d.ts');
 
 interface Declarations {
   readonly path: string;
@@ -683,7 +750,7 @@ function readDeclarations(path: string): Declarations {
     body += text.slice(at, statement.start);
     at = statement.end;
     const local = /^export\s+\{([^}]*)\};$/.exec(statement.text);
-    if (local === null) imports.push(importOf(statement.text, path));
+    if (local === null) imports.push(namedImportOf(statement.text, path));
     else for (const [name, exported] of namesOf(local[1]!)) name === exported ? passedOn.add(name) : fail(`${path}: ${statement.text}`);
   }
   body += text.slice(at);
@@ -692,27 +759,20 @@ function readDeclarations(path: string): Declarations {
     additions.push([resolveIn(specifier), inside]);
     return '';
   });
-  const inline: string[] = [];
-  body = body.replace(/\bimport\(["'](\.[^"']+)["']\)/g, (_all, specifier: string) => {
-    inline.push(resolveIn(specifier));
-    return idOf(resolveIn(specifier));
-  });
   const mask = masked(body);
   for (const { index } of [...mask.matchAll(/^(?:export )?declare /gm)].reverse()) {
     const start = mask.indexOf('declare ', index);
     body = body.slice(0, start) + body.slice(start + 'declare '.length);
   }
-  if (/^(?:import|export (?:default|\*|=|\{))/m.test(masked(body))) fail(`${path}: a declaration that cannot be joined`);
-  const needs = [...imports.filter(({ specifier }) => specifier.startsWith('.')).map(({ specifier }) => resolveIn(specifier)), ...inline, ...additions.map(([to]) => to)];
+  if (/^(?:import|export (?:default|\*|=|\{))|\bimport\(/m.test(masked(body))) fail(`${path}: a declaration that cannot be joined`);
+  const needs = [...imports.filter(({ specifier }) => specifier.startsWith('.')).map(({ specifier }) => resolveIn(specifier)), ...additions.map(([to]) => to)];
   return { path, imports, body: body.trim(), needs, additions, passedOn };
 }
 
-function aliases({ path, imports, passedOn }: Pick<Declarations, 'path' | 'imports' | 'passedOn'>): string[] {
-  return imports.flatMap((one) => {
-    const from = one.specifier.startsWith('.') ? idOf(posix.join(posix.dirname(path), one.specifier).replace(/[jt]s$/, 'd.ts')) : nodeId(one.specifier);
-    if (one.whole !== undefined) return [`import ${one.whole} = ${from};`];
-    return one.names.map(([imported, local]) => `${one.isReexport || passedOn.has(local) ? 'export ' : ''}import ${local} = ${from}.${imported};`);
-  });
+/** Declarations take nothing whole from another module: in one file there would be no name for that. */
+function namedImportOf(statement: string, path: string): Import {
+  const one = importOf(statement, path);
+  return one.whole === undefined ? one : fail(`${path}: ${statement}`);
 }
 
 /** A statement with the comment before it, and its name in the module. */
@@ -736,28 +796,23 @@ function statementsOf(path: string, body: string): Declaration[] {
 /** The same modules with nothing but what the entry points lead to, by names: what nobody can name is no part of the package. */
 function reached(modules: ReadonlyMap<string, Declarations>, entries: readonly string[]): Map<string, Declarations> {
   const statements = new Map([...modules].map(([path, { body }]) => [path, statementsOf(path, body)]));
-  const byId = new Map([...modules.keys()].map((path) => [idOf(path), path]));
   const names = new Map([...modules.keys()].map((path) => [path, new Set<string>()]));
-  const declarationsAt = (path: string, specifier: string): string => posix.join(posix.dirname(path), specifier).replace(/[jt]s$/, 'd.ts');
   const visit = (path: string, name: string): void => {
     const known = names.get(path)!;
     if (known.has(name)) return;
     const own = statements.get(path)!.filter((one) => one.name === name);
-    const from = modules.get(path)!.imports.find((one) => one.whole === name || one.names.some(([, local]) => local === name));
+    const from = modules.get(path)!.imports.find((one) => one.names.some(([, local]) => local === name));
     if (own.length === 0 && from === undefined) return;
     known.add(name);
     for (const { words } of own) visitAll(path, words);
     if (from === undefined || !from.specifier.startsWith('.')) return;
-    const target = declarationsAt(path, from.specifier);
-    if (from.whole === undefined) visit(target, from.names.find(([, local]) => local === name)![0]);
-    else visitWhole(target);
+    visit(typesAt(path, from.specifier), from.names.find(([, local]) => local === name)![0]);
   };
   const visitAll = (path: string, words: Iterable<string>): void => {
-    for (const word of words) byId.has(word) ? visitWhole(byId.get(word)!) : visit(path, word);
+    for (const word of words) visit(path, word);
   };
-  const visitWhole = (path: string): void => ownNames(modules.get(path)!).forEach((name) => visit(path, name));
   for (const path of entries) {
-    visitWhole(path);
+    visitAll(path, ownNames(modules.get(path)!));
     for (const { names: taken } of modules.get(path)!.imports.filter(({ isReexport }) => isReexport)) for (const [, local] of taken) visit(path, local);
   }
   for (const [path, { additions }] of modules) {
@@ -769,10 +824,9 @@ function reached(modules: ReadonlyMap<string, Declarations>, entries: readonly s
   }
   return new Map([...modules].map(([path, each]) => {
     const known = names.get(path)!;
-    const imports = each.imports.map((one) => ({ ...one, names: one.names.filter(([, local]) => known.has(local)) })).filter((one) => one.names.length > 0 || one.whole !== undefined && known.has(one.whole));
+    const imports = each.imports.map((one) => ({ ...one, names: one.names.filter(([, local]) => known.has(local)) })).filter((one) => one.names.length > 0);
     const kept = statements.get(path)!.filter(({ name }) => known.has(name));
-    const inline = kept.flatMap(({ words }) => [...words].flatMap((word) => byId.get(word) ?? []));
-    const needs = [...imports.filter(({ specifier }) => specifier.startsWith('.')).map(({ specifier }) => declarationsAt(path, specifier)), ...inline, ...each.additions.map(([to]) => to)];
+    const needs = [...imports.filter(({ specifier }) => specifier.startsWith('.')).map(({ specifier }) => typesAt(path, specifier)), ...each.additions.map(([to]) => to)];
     return [path, { ...each, imports, needs, body: kept.map(({ text }) => text).join('').trim() }] as const;
   }).filter(([path, { additions, imports, body, passedOn }]) => entries.includes(path) || body !== '' || additions.length > 0 || imports.some(({ isReexport, names: taken }) => isReexport || taken.some(([, local]) => passedOn.has(local)))));
 }
@@ -782,7 +836,12 @@ function ownNames({ body }: Declarations): string[] {
   return [...new Set([...masked(body).matchAll(/^export (?:abstract )?(?:class|interface|type|function|const) ([\w$]+)/gm)].map(([, name]) => name!))];
 }
 
-function entryText(entry: Declarations, modules: ReadonlyMap<string, Declarations>): string {
+/** What an entry point offers, sorted. */
+function publicNames(entry: Declarations): string[] {
+  return [...ownNames(entry), ...entry.imports.filter(({ isReexport }) => isReexport).flatMap(({ names }) => names.map(([, exported]) => exported))].sort();
+}
+
+function entryText(entry: Declarations, modules: ReadonlyMap<string, Declarations>, names: TypeNames): string {
   const reachable = new Set<string>();
   const visit = (path: string): void => {
     if (reachable.has(path)) return;
@@ -790,21 +849,9 @@ function entryText(entry: Declarations, modules: ReadonlyMap<string, Declaration
     modules.get(path)!.needs.forEach(visit);
   };
   visit(entry.path);
-  const added = [...reachable].sort().map((path) => modules.get(path)!).filter(({ additions }) => additions.length > 0);
-  const own = ownNames(entry);
-  const used = new Set<string>(entry.imports.filter(({ isReexport }) => isReexport).map(({ specifier }) => idOf(posix.join(posix.dirname(entry.path), specifier).replace(/[jt]s$/, 'd.ts'))));
   const types = relative(entry.path, 'types.js');
-  const augmentations = added.map(({ path, imports, passedOn, additions }) => additions.map(([to, text]) => {
-    const names = aliases({ path, imports, passedOn }).filter((line) => new RegExp(`\\b${/import (\S+) =/.exec(line)![1]!}\\b`).test(text));
-    return `declare module '${types}' {\n  namespace ${idOf(to)} {\n${names.map((line) => `    ${line}\n`).join('')}${text}  }\n}`;
-  }).join('\n\n'));
-  const names = entry.imports.filter(({ isReexport }) => isReexport).flatMap((one) => {
-    const from = idOf(posix.join(posix.dirname(entry.path), one.specifier).replace(/[jt]s$/, 'd.ts'));
-    return one.names.map(([imported, exported]) => `export import ${exported} = ${from}.${imported};`);
-  });
-  if (own.length > 0) used.add(idOf(entry.path));
-  names.push(...own.map((name) => `export import ${name} = ${idOf(entry.path)}.${name};`));
-  return `${[`import { ${[...used].sort().join(', ')} } from '${types}';`, ...names, ...augmentations].join('\n')}\n`;
+  const augmentations = [...reachable].sort().flatMap((path) => modules.get(path)!.additions.map(([to, text]) => `declare module '${types}' {\n${names.within(path, text, to)}}\n`));
+  return [`export {\n${publicNames(entry).map((name) => `  ${listed([[names.of(entry.path, name), name]])},\n`).join('')}} from '${types}';\n`, ...augmentations].join('');
 }
 
 /** Every file below the compiled modules with this ending, sorted. */

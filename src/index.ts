@@ -59,7 +59,9 @@ export type { Allowance, Dependencies, RouteSpec, ToolDescription, ToolHints } f
 export {
   Field, Schema, ValidationError, any, bool, bytes, date, datetime, file, float, int, lazy, list, literal, nullable, record, str, union, uuid,
 } from './schema.ts';
-export type { FieldOptions, Infer, Result, SaveOptions, SchemaClass, TypeSource, UploadFile, Wire } from './schema.ts';
+export type {
+  CountOptions, FieldOptions, FieldType, FileFieldOptions, Infer, NumberOptions, PlainOptions, Result, SaveOptions, SchemaClass, TextOptions, TypeSource, UploadFile, Wire,
+} from './schema.ts';
 export type {
   Awaitable, BodyOptions, CompiledRoute, CompiledView, Context, FormData_, FormOptions, FormPart, Host, HttpRequest, Middleware, MiddlewareKind, Next, Plugin, RateLimitKey, RouteRateLimit, RouterLike, Rule,
   SecurityRequirement, Services, Session, SessionKey, Flash, StateKey, StateMap,
@@ -118,6 +120,7 @@ export type { SessionCookieOptions, SessionOptions } from './http/sessions.ts';
 export { SecurityHeadersMiddleware, cspNonce } from './http/security-headers.ts';
 export type { ReferrerPolicy, SecurityHeadersOptions, StrictTransportSecurity } from './http/security-headers.ts';
 export { services, stateKey } from './http/state.ts';
+export type { AppState } from './http/state.ts';
 export type { StaticOptions } from './http/static.ts';
 export type { DotfilePolicy } from './http/static-path.ts';
 export { TimeoutMiddleware } from './http/timeout.ts';

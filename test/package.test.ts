@@ -166,23 +166,49 @@ client.get('/', { jsn: {} });
 export { answered, size, text };
 `;
 
+/** A program whose declarations others use: what it exports has types of the package that it names nowhere. */
+const DECLARED = `import { BearerAuth, Depends, Field, Router, Schema, Svc, bool, bytes, cached, createLogger, file, float, lazy, list, literal, nullable, provide, record, reply, requireRoles, rooms, sessionKey, stateKey, str, union } from 'svc';
+import { database, db, json, openDatabase, redis, sql } from 'svc/db';
+import { currentUser, githubProvider } from 'svc/oauth';
+import { TestClient } from 'svc/testing';
+import type { Database } from 'svc/db';
+
+export class Note extends Schema { kind = Field(literal('note')); text = Field(str); more = Field(list(lazy(() => Note))); }
+export const types = [bool, bytes, file, float, str, list(str), nullable(float), record(Note), literal('a', 1), union('kind', Note)];
+export const app = new Svc();
+export const user = sessionKey<Note>('user'), stock = stateKey<number>('stock');
+export const me = BearerAuth(), admin = requireRoles('admin');
+export const paging = provide({ query: { page: Field(1) }, me: Depends(me) }, ({ query, me: { sub } }) => ({ page: query.page, sub }));
+export const price = cached(async (product: string) => product.length, { ttlSeconds: 30 });
+export const router = new Router({ deps: { me: Depends(me) } }).get('/', ({ me: { sub }, req }) => [sub, req.session, req.query]);
+export const state = app.state, log = createLogger(), report = app.check(), document = app.openapi(), tool = app.mcpServer();
+export const databases = [db, database('other')], places = { redis, rooms, currentUser };
+export const text = sql\`select \${1}\`, value = json({}), provider = githubProvider('id', 'secret');
+export const serve = (port: number) => app.run({ port });
+export const handler = () => reply('made', 201);
+export const parsed = Note.safeParse({});
+export const read = async (from: Database) => [await from.fetchAll(text), await from.execute(text), await from.transaction(async (inside) => inside)] as const;
+export const opened = openDatabase('sqlite::memory:'), asked = new TestClient(app).websocket('/');
+`;
+
 const NODE_TYPES = '^24.0.0';
 
 for (const typescript of ['5.9', '6.0', '7.0']) {
-  test(`the types of the installed tarball, and test/types, hold under TypeScript ${typescript}, with modules nodenext and bundler`, (t) => {
+  test(`the types of the installed tarball, and test/types, hold under TypeScript ${typescript}, with modules nodenext and bundler, also in declarations of others`, (t) => {
     if (process.env['FAST_TESTS'] === '1') return t.skip('FAST_TESTS=1');
     const compiler = scratch(t, `typescript-${typescript}`, { typescript: `~${typescript}.0`, '@types/node': NODE_TYPES });
     if (compiler === undefined) return;
     const { version } = JSON.parse(readFileSync(join(compiler, 'node_modules/typescript/package.json'), 'utf8')) as { version: string };
     assert.ok(version.startsWith(`${typescript}.`), version);
     // both of what is asserted at once, for a compiler takes longest to read the declarations; once without those of browsers, which not everybody has
-    typeCheck(t, compiler, { module: 'nodenext', moduleResolution: 'nodenext', lib: ['es2024', 'esnext.disposable'] }, { 'typed.ts': TYPED, ...typeAssertionsOutside() });
-    typeCheck(t, compiler, { module: 'esnext', moduleResolution: 'bundler' }, { 'typed.ts': TYPED });
+    typeCheck(t, compiler, { module: 'nodenext', moduleResolution: 'nodenext', lib: ['es2024', 'esnext.disposable'], types: ['node'] }, { 'typed.ts': TYPED, ...typeAssertionsOutside() });
+    typeCheck(t, compiler, { module: 'esnext', moduleResolution: 'bundler' }, { 'typed.ts': TYPED }); // nobody asks for the types of Node: the package does
+    typeCheck(t, compiler, { module: 'nodenext', declaration: true }, { 'declared.ts': DECLARED }); // TS2742, TS2883
   });
 }
 
 function typeCheck(t: TestContext, compiler: string, options: object, files: Readonly<Record<string, string>>): void {
-  const compilerOptions = { target: 'es2024', types: ['node'], strict: true, exactOptionalPropertyTypes: true, noUncheckedIndexedAccess: true, noPropertyAccessFromIndexSignature: true, skipLibCheck: false, skipDefaultLibCheck: true, noEmit: true, ...options }; // the compiler's own library is none of ours, and a quarter of the time
+  const compilerOptions = { target: 'es2024', strict: true, exactOptionalPropertyTypes: true, noUncheckedIndexedAccess: true, noPropertyAccessFromIndexSignature: true, skipLibCheck: false, skipDefaultLibCheck: true, noEmit: true, ...options }; // the compiler's own library is none of ours, and a quarter of the time
   const cwd = folder(t, { 'package.json': '{"private":true,"type":"module"}', ...files, 'tsconfig.json': JSON.stringify({ compilerOptions, files: Object.keys(files) }) });
   mkdirSync(join(cwd, 'node_modules'));
   for (const [name, target] of [['svc', join(consumer, 'node_modules/svc')], ['@types', join(compiler, 'node_modules/@types')]] as const) symlinkSync(target, join(cwd, 'node_modules', name), 'dir');

@@ -44,4 +44,4 @@ export type { RedisCacheOptions, RedisStoreOptions } from './redis-stores.ts';
 export type { RedisSubscribeOptions, RedisSubscriberFunction } from './redis-subscriber.ts';
 export type { Sql } from './sql.ts';
 export type { TransactionOptions } from './transaction.ts';
-export type { Parameter, Params } from './values.ts';
+export type { Json, Parameter, Params } from './values.ts';

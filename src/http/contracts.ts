@@ -9,13 +9,13 @@ import type { Finding, Place, Severity } from '../findings.ts';
 import type { Logger } from '../log.ts';
 import type { Metrics } from '../metrics.ts';
 import type { UploadFile } from '../schema-types.ts';
+import type { Awaitable } from '../stores.ts';
 import type { HeaderView } from './headers.ts';
 import type { MultiMap } from './query.ts';
 import type { HttpResponse } from './response.ts';
 import type { TraceContext } from './trace-context.ts';
 
-/** A value, or a promise of it. */
-export type Awaitable<T> = T | Promise<T>;
+export type { Awaitable } from '../stores.ts';
 
 // ── request ──
 
