@@ -269,6 +269,7 @@ const LATER: Readonly<Record<string, RegExp>> = {
   watched: /^(?:traced|http\/request-event)\.js$/,
   numbers: /^metrics-text\.js$/,
   deadlines: /^http\/body-deadlines\.js$/,
+  early: /^http\/lingering\.js$/,
   bodies: /^http\/(?:compressed-pieces|body-codings|trace-context)\.js$/,
 };
 

@@ -32,10 +32,15 @@ export class Connection {
   declare earlier: ServerResponse[] | undefined;
   /** A request that has had its answer, and of which the rest may still come; on the prototype, too. */
   declare lingering: IncomingMessage | undefined;
+  /** How its socket ends when what was sent has gone; and whether it is to end behind what lingers. See lingering.ts. */
+  declare closeSoon: ((this: Socket) => void) | undefined;
+  declare endsWithLingering: boolean;
 
   static {
     this.prototype.earlier = undefined;
     this.prototype.lingering = undefined;
+    this.prototype.closeSoon = undefined;
+    this.prototype.endsWithLingering = false;
   }
 
   /** A request has come, and this will answer it. */

@@ -21,15 +21,19 @@ export class SentMessage extends ServerResponse {
   declare request: TransportRequest | undefined;
   /** Called with it when nothing more goes out, before those who listen for `close`. Set by the server. */
   declare onClose: ((outgoing: SentMessage) => void) | undefined;
+  /** Called with it when all of it has been handed to the connection, before node:http decides what becomes of that. Set by the server. */
+  declare onFinish: ((outgoing: SentMessage) => void) | undefined;
   /** Name and value in turn, until node:http asks for them. @internal */
   declare wholeFields: string[] | undefined;
 
   static {
     this.prototype.request = undefined;
     this.prototype.onClose = undefined;
+    this.prototype.onFinish = undefined;
     this.prototype.wholeFields = undefined;
-    this.prototype.emit = function emitClose(this: SentMessage, event: string | symbol, ...given: unknown[]): boolean {
+    this.prototype.emit = function emitEnd(this: SentMessage, event: string | symbol, ...given: unknown[]): boolean {
       if (event === 'close') this.onClose?.(this);
+      else if (event === 'finish') this.onFinish?.(this);
       return (ServerResponse.prototype.emit as Emit).call(this, event, ...given); // looked up: tools patch it
     } as typeof this.prototype.emit; // one type for each event that it has
   }

@@ -14,6 +14,7 @@ import { allowHalfClose } from './half-close.ts';
 import { ReceivedMessage } from './incoming.ts';
 import { LateAnswer } from './late-answer.ts';
 import { USUAL_LIMITS } from './limits.ts';
+import { Lingering } from './lingering.ts';
 import { SentMessage } from './outgoing.ts';
 import { isPieces } from './pieces.ts';
 import { discard, ignore } from './pull-pieces.ts';
@@ -81,7 +82,7 @@ export interface ListenOptions {
 const LEAVING: HeadVerdict = Object.freeze({ status: 503, detail: 'The server is about to stop' });
 /** How often connections are looked at that take too long. */
 const CHECK_INTERVAL_MS = 1_000;
-/** For how long the rest of a body that nobody wants is read, so that its sender gets to see the answer. */
+/** For how long a client that asks for a tunnel may take to end its side. */
 const LINGER_MS = 5_000;
 
 /** One listening socket and the requests that came over it. */
@@ -94,8 +95,8 @@ export class HttpServer {
   /** Undefined where all routes give a body the same time. */
   readonly #deadlines: BodyDeadlines | undefined;
   #inFlight = 0;
-  /** Requests that are answered, and whose bodies still come. */
-  #lingering = 0;
+  /** Requests that are answered, and whose bodies still come. Made for the first. */
+  #lingering: Lingering | undefined;
   /** Those whose 501 is on its way: node:http does not know of them any more. */
   #askingForTunnels: Set<Socket> | undefined;
   #isDraining = false;
@@ -108,6 +109,12 @@ export class HttpServer {
   #whenAlone: (() => void) | undefined;
   /** One for every answer: it finds the request on the answer that it is called for. */
   readonly #onClose = (outgoing: SentMessage): void => this.#closed(outgoing);
+  /** For answers that were made before their request was whole. */
+  readonly #onEarlyFinish = ({ req }: SentMessage): void => {
+    if (req.complete || req.destroyed) return;
+    this.#lingering ??= new Lingering(this.#app.clock, () => this.#leaveSocket());
+    this.#lingering.begin(req as ReceivedMessage); // every one of this server is
+  };
   readonly #sending: Sending;
   /** Made when a request first asks for another protocol: most programs have none. */
   #sockets: OpenSockets | undefined;
@@ -230,7 +237,7 @@ export class HttpServer {
     if (this.#isIdle) this.#whenIdle?.();
   }
 
-  get #isIdle(): boolean { return this.#inFlight === 0 && this.#lingering === 0 && (this.#sockets === undefined || this.#sockets.size === 0); }
+  get #isIdle(): boolean { return this.#inFlight === 0 && (this.#lingering === undefined || this.#lingering.count === 0) && (this.#sockets === undefined || this.#sockets.size === 0); }
 
   /** Resolves when no adopted connection is left: node:http counts only those that it accepts itself. */
   async #left(adopted: ReadonlySet<Socket>): Promise<void> {
@@ -315,7 +322,7 @@ export class HttpServer {
     }
     try {
       const isLast = (this.#isDraining || !this.keepsAlive || connection.hasSaidClose) && connection.endsWith(outgoing);
-      if (!incoming.complete && !hasNoBody(incoming)) this.#linger(incoming, outgoing, isLast);
+      if (!incoming.complete && !hasNoBody(incoming)) outgoing.onFinish = this.#onEarlyFinish;
       const sending = send(outgoing, response, req, isLast, this.#sending);
       sending?.catch((error: unknown) => this.#onSourceFailure(req, error));
       if (this.#isDraining) this.#finishEndless();
@@ -344,39 +351,6 @@ export class HttpServer {
   #onSlowReader(outgoing: ServerResponse, id: string): void {
     this.#app.countCut?.('slow');
     this.#app.log.warn('slow_reader_cut', { method: outgoing.req.method, peer: outgoing.socket?.remoteAddress, request_id: id });
-  }
-
-  /**
-   * The answer is here before the request: let the rest of its body come for a while, then cut it off. Behind the last answer of a
-   * connection node:http would close it with bytes unread, and the reset that follows from that may overtake the answer (RFC 9112 §9.6).
-   */
-  #linger(incoming: IncomingMessage, outgoing: ServerResponse, isLast: boolean): void {
-    const { socket } = incoming;
-    const close = socket.destroySoon;
-    if (isLast) { // called when the answer has been sent, before those who listen for that here
-      socket.destroySoon = () => {
-        if (incoming.complete || incoming.destroyed || !outgoing.writableFinished) close.call(socket); // where an answer before it has turned out to be the last one, it never will be
-        else socket.end();
-      };
-    }
-    outgoing.once('finish', () => {
-      if (incoming.complete || incoming.destroyed) return;
-      const timer = this.#app.clock.after(LINGER_MS, () => socket.destroy());
-      const lose = (): void => void incoming.destroy(); // node:http does so for requests without an answer only: whoever still reads would wait for ever
-      socket.once('close', lose);
-      const connection = connectionOf(socket);
-      connection.lingering = incoming;
-      this.#lingering++;
-      incoming.once('close', () => {
-        if (connection.lingering === incoming) connection.lingering = undefined;
-        timer[Symbol.dispose]();
-        socket.off('close', lose);
-        this.#lingering--;
-        this.#leaveSocket();
-        if (isLast) close.call(socket);
-      });
-      (incoming as ReceivedMessage).letGo(); // every one of this server is
-    });
   }
 
   /** Nothing more goes out. A handler that still runs is waited for: #answer() ends its request. */

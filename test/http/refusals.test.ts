@@ -175,6 +175,22 @@ test('HttpServer answers random bytes with 4xx or 5xx, or waits for more, and se
   assert.deepEqual(events.filter((event) => event['level'] === 'error'), []);
 });
 
+for (const [what, version, field] of [['a client that wants its connection closed', '1.1', 'Connection: close\r\n'], ['a client of HTTP/1.0', '1.0', '']] as const) {
+  test(`HttpServer lets ${what} send a body to the end that is too large, so that it sees the answer (RFC 9112 §9.6)`, async () => {
+    const app = new Svc({ logger: collectedLog().logger }).post('/', { public: true, maxBodyBytes: 1_000 }, async ({ req }) => await req.json() as object);
+    const strict = await app.run({ port: 0, handleSignals: false });
+    await using stack = new AsyncDisposableStack();
+    stack.defer(() => strict.close());
+    const client = stack.use(await RawClient.open(strict.port));
+    client.socket.pause();
+    client.send(`POST / HTTP/${version}\r\n${HOST}${field}Content-Type: application/json\r\nContent-Length: 4000000\r\n\r\n`);
+    await new Promise<void>((resolve, reject) => { client.socket.write(Buffer.alloc(4_000_000), (error) => error == null ? resolve() : reject(error)); });
+    client.socket.resume();
+    assert.equal((await client.answer()).status, 413);
+    await client.ended();
+  });
+}
+
 test('HttpServer lets a refused client send its body to the end, so that it sees the answer (RFC 9112 §9.6)', async () => {
   for (let round = 0; round < 5; round++) {
     await using client = await RawClient.open(server.port);

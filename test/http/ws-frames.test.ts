@@ -361,7 +361,7 @@ describe('frames that are sent', () => {
       const payload = Buffer.from(Array.from({ length }, () => random(256)));
       const key = Uint8Array.from([random(256), random(256), random(256), random(256)]);
       const sent = encodeMaskedFrame(OPCODE.binary, payload, key);
-      for (const offset of [0, 1, 2, 3]) { // of the chunk in memory: words are aligned
+      for (const offset of [0, 1, 2, 3, 4, 5, 6, 7]) { // of the chunk in memory: words are aligned
         const memory = Buffer.alloc(sent.length + offset);
         sent.copy(memory, offset);
         let got: Buffer | undefined;
