@@ -488,6 +488,8 @@ const OWN_URL = "(import.meta.url ?? process.getBuiltinModule('node:url').pathTo
  * A file may be asked for first while a server has no descriptor left, by the first request that is none, for example: whoever
  * opens as many connections as there may be files would end the process. So one descriptor is kept for that, as libuv keeps one to
  * refuse connections. Where /dev/null cannot be opened (Windows, the permission model) there is none.
+ *
+ * A bundler that does not know of the condition `module` leaves out what nobody imports, and its program finds it missing.
  */
 const LOADER: string = `const $core = {};
 const $loaded = new Map();
@@ -508,12 +510,20 @@ return read();
 $spare ??= $spared();
 }
 };
+const $required = (url, file) => {
+try {
+return $read(() => process.getBuiltinModule('node:module').createRequire(url)(file));
+} catch (error) {
+if (error?.code !== 'MODULE_NOT_FOUND') throw error;
+throw new Error(\`Cannot load "\${file}" of the package "svc": it does not lie beside \${url}. Let the bundler take entry points by the condition "module" beside its others, or leave the package out of the bundle; what copies the package copies its whole folder\`, { cause: error });
+}
+};
 const $later = (name, known = $given[name]) => {
 let all = $loaded.get(name);
 if (all === undefined) {
 const file = \`./\${name}.cjs\`;
 const url = ${OWN_URL};
-$loaded.set(name, all = (known ?? $read(() => process.getBuiltinModule('node:module').createRequire(url)(file)))($core, $later, $class, new URL(file, url).href));
+$loaded.set(name, all = (known ?? $required(url, file))($core, $later, $class, new URL(file, url).href));
 }
 return all;
 };

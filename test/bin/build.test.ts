@@ -3,13 +3,14 @@
  */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { readFileSync, readdirSync } from 'node:fs';
+import { cpSync, readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { bare, masked } from '../../bin/build.ts';
 import { FAULTS } from '../../src/faults.ts';
 import { ROOT, build } from '../support/build.ts';
+import { folder } from '../support/run.ts';
 
 before(build);
 
@@ -206,6 +207,15 @@ test('a file that comes later is loaded though no other descriptor is left, as o
     console.log(answer.split('\\r\\n')[0], typeof hash);`;
   const limited = spawnSync('sh', ['-c', 'ulimit -n 60 && exec "$@"', 'sh', process.execPath, '--input-type=module', '--eval', program.replaceAll('DIST', join(ROOT, 'dist'))], { encoding: 'utf8' });
   assert.deepEqual([limited.stderr, limited.stdout, limited.status], ['', 'HTTP/1.1 400 Bad Request string\n', 0]);
+});
+
+test('a program whose bundler or copy has left out what comes later says so, and what to do', (t) => {
+  const copy = folder(t, { 'package.json': '{"type":"module"}', 'app.js': `import { Svc } from './dist/index.js'; new Svc().openapi();` });
+  cpSync(join(ROOT, 'dist'), join(copy, 'dist'), { recursive: true, filter: (path) => !/later-\d+\.cjs$/.test(path) });
+  const { status, stderr } = spawnSync(process.execPath, ['app.js'], { cwd: copy, encoding: 'utf8' });
+  assert.equal(status, 1);
+  assert.match(stderr, /^Error: Cannot load "\.\/later-\d+\.cjs" of the package "svc": it does not lie beside file:\S+\/dist\/core\.js\. Let the bundler take entry points by the condition "module"/m);
+  assert.match(stderr, /\[cause\]: Error: Cannot find module/);
 });
 
 test('what loads the package has not loaded fetch with it', () => {
