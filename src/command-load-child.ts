@@ -17,7 +17,7 @@ import { flush } from './log.ts';
 import { openapiProblems } from './openapi.ts';
 import type { Svc } from './app.ts';
 import type { RuleText } from './check.ts';
-import type { Answer, Job, ListedRoute } from './command-load.ts';
+import type { Answer, Begun, Job, ListedRoute } from './command-load.ts';
 import type { Fault } from './faults.ts';
 import type { Finding, Place } from './findings.ts';
 import type { Trespass } from './command-quarantine.ts';
@@ -33,6 +33,7 @@ process.once('message', (job: Job) => {
     process.channel?.ref(); // the parent ends this process once it has the answer
     send(of);
   };
+  send({ token: job.token, kind: 'begun' } satisfies Begun);
   work(job).then(answer, (error: unknown) => answer({ token: job.token, kind: 'crashed', stack: error instanceof Error ? error.stack ?? error.message : String(error) }));
 });
 process.once('disconnect', () => process.exit(1)); // the parent is gone

@@ -41,7 +41,13 @@ export interface ListedRoute {
   readonly place: Place | null;
 }
 
-/** What comes back. */
+/** What comes back first, before anything of the application has run. */
+export interface Begun {
+  readonly token: string;
+  readonly kind: 'begun';
+}
+
+/** What comes back in the end. */
 export type Answer = { readonly token: string } & (
   | { readonly kind: 'checked'; readonly report: Report; readonly rules: readonly RuleText[] }
   | { readonly kind: 'routes'; readonly routes: readonly ListedRoute[] }
@@ -52,8 +58,9 @@ export type Answer = { readonly token: string } & (
   /** Our own fault. */
   | { readonly kind: 'crashed'; readonly stack: string });
 
-/** How long the child may take beyond its own limit to say what keeps it. */
-const GRACE_MS = 3_000;
+/** How long the child may take to begin, and beyond its own limit to say what keeps it: one that is blocked never will. */
+const START_MS = 3_000;
+const GRACE_MS = 1_000;
 
 /** How an application is asked. */
 export interface Asking {
@@ -72,14 +79,21 @@ export async function ask(subject: Subject, { wants, timeoutMs, env, baseline }:
     env: { ...process.env, ...env === undefined ? {} : { SVC_ENV: env }, NODE_DISABLE_COMPILE_CACHE: '1' }, // nothing is written to disk
   });
   const { promise, resolve, reject } = Promise.withResolvers<Answer>();
-  using _deadline = systemClock.after(timeoutMs + GRACE_MS, () => resolve(failed(job, `it did not finish within ${timeoutMs / 1_000} s`, { isLate: true })));
-  child.on('message', (message: Answer) => { if (message?.token === job.token) resolve(message); });
+  const within = (graceMs: number): Disposable => systemClock.after(timeoutMs + graceMs, () => resolve(failed(job, `it did not finish within ${timeoutMs / 1_000} s`, { isLate: true })));
+  let deadline = within(START_MS);
+  child.on('message', (message: Begun | Answer) => {
+    if (message?.token !== job.token) return;
+    if (message.kind !== 'begun') return resolve(message);
+    deadline[Symbol.dispose]();
+    deadline = within(GRACE_MS);
+  });
   child.on('error', reject);
   child.on('exit', (status, signal) => resolve(failed(job, `it ended the process with ${signal === null ? `status ${status}` : signal} while it was imported`)));
   child.send(job);
   try {
     return await promise;
   } finally {
+    deadline[Symbol.dispose]();
     child.kill('SIGKILL');
   }
 }

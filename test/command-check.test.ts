@@ -223,8 +223,11 @@ test('svc check sends nothing over the network, whatever a module tries', async 
 
 for (const [what, code] of [['waits for something that does not come', 'setInterval(() => {}, 100);\nawait new Promise(() => {});'], ['never returns', 'Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0); // as an endless loop does, but that it leaves the processor to others']] as const) {
   test(`svc check of a module that ${what} ends with status 124 after --timeout`, async (t) => {
+    const startedMs = performance.now();
     const { status, document } = await check(t, { 'app.ts': code }, ['--timeout', '1']);
     assert.equal(status, 124);
+    const tookMs = performance.now() - startedMs;
+    assert.ok(tookMs < 4_000, `${tookMs} ms`);
     assert.deepEqual(brief(document), [['SVC001', null]]);
     assert.match(document.findings[0]!.message, what === 'never returns' ? /^it did not finish within 1 s$/ : /^it is still being imported after 1 s; what keeps it alive: Timeout$/);
   });
