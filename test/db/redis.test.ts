@@ -10,7 +10,7 @@ import { ConnectionLost, Redis, RedisError, RedisScript } from '../../src/db/ind
 import { fault } from '../contract/database.ts';
 import { FIRST } from '../support/certificates.ts';
 import { collectedLog } from '../support/collected-log.ts';
-import { freePort } from '../support/postgres-server.ts';
+import { freePort } from '../support/own-server.ts';
 import { RedisServer, needsRedis, sharedRedis } from '../support/redis-server.ts';
 import { folder } from '../support/run.ts';
 

@@ -6,15 +6,13 @@
  */
 import assert from 'node:assert/strict';
 import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
-import { hash } from 'node:crypto';
 import { once } from 'node:events';
-import { accessSync, chmodSync, chownSync, constants, existsSync, mkdirSync, mkdtempSync, realpathSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { connect, createServer } from 'node:net';
+import { accessSync, chmodSync, chownSync, constants, mkdtempSync, realpathSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { systemClock } from '../../src/clock.ts';
-import { exclusively } from './build.ts';
-import type { AddressInfo } from 'node:net';
+import { account, freePort, installed, isListening } from './own-server.ts';
+import type { Account } from './own-server.ts';
 import type { Scope } from './run.ts';
 
 const USER = 'svc';
@@ -61,7 +59,7 @@ export class MariaDbServer {
 
   /** Makes and starts one. `settings` are further arguments; `statements` are run by its administrator at each start. */
   static async start(scope: Scope, settings: readonly string[] = [], statements: readonly string[] = []): Promise<MariaDbServer> {
-    const as = account();
+    const as = account('MariaDB', 'mysql');
     const folder = realpathSync(mkdtempSync(join(tmpdir(), 'svc-ma-')));
     chmodSync(folder, 0o755);
     if (as.uid !== undefined) chownSync(folder, as.uid, as.gid!);
@@ -93,7 +91,7 @@ export class MariaDbServer {
     const ended = once(child, 'exit');
     process.kill(-child.pid, 'SIGKILL'); // a group of its own
     await ended;
-    while (await this.#isListening()) await systemClock.sleep(5);
+    while (await isListening(this.port)) await systemClock.sleep(5);
   }
 
   /** Ends it as an administrator does: connections are told, and closed. */
@@ -130,7 +128,7 @@ export class MariaDbServer {
     (child.stderr as unknown as { unref?(): void }).unref?.();
     this.#child = child;
     while (systemClock.monotonicMs() < endMs) {
-      if (/ready for connections/.test(this.#said) && await this.#isListening()) return true;
+      if (/ready for connections/.test(this.#said) && await isListening(this.port)) return true;
       if (/\[ERROR\] Aborting/.test(this.#said)) break;
       await systemClock.sleep(10);
     }
@@ -138,58 +136,14 @@ export class MariaDbServer {
     await systemClock.sleep(50);
     return false;
   }
-
-  async #isListening(): Promise<boolean> {
-    const socket = connect(this.port, '127.0.0.1');
-    try {
-      await once(socket, 'connect');
-      return true;
-    } catch {
-      return false;
-    } finally {
-      socket.destroy();
-    }
-  }
 }
 
-/** The data of a server that nobody has started yet: made once per machine, and copied for each server, which takes a tenth of the time. */
+/** The data of a server that nobody has started yet. */
 function installation(as: Account): string {
   const program = programOf('mariadb-install-db')!;
-  const name = `svc-mariadb-${hash('sha256', JSON.stringify([realpathSync(program), statSync(programOf('mariadbd')!).mtimeMs, as])).slice(0, 12)}`;
-  const folder = join(tmpdir(), 'svc-scratch', name);
-  const data = join(folder, 'data');
-  exclusively(name, () => {
-    if (existsSync(data)) return;
-    rmSync(folder, { recursive: true, force: true });
-    mkdirSync(folder, { recursive: true });
-    if (as.uid !== undefined) chownSync(folder, as.uid, as.gid!);
-    execFileSync(program, ['--no-defaults', `--datadir=${join(folder, 'making')}`, `--tmpdir=${folder}`, '--auth-root-authentication-method=normal', '--skip-test-db'], {
+  return installed('mariadb', [realpathSync(program), statSync(programOf('mariadbd')!).mtimeMs], as, (folder, data) => {
+    execFileSync(program, ['--no-defaults', `--datadir=${data}`, `--tmpdir=${folder}`, '--auth-root-authentication-method=normal', '--skip-test-db'], {
       ...as, cwd: folder, stdio: ['ignore', 'ignore', 'pipe'],
     });
-    renameSync(join(folder, 'making'), data);
   });
-  return data;
-}
-
-interface Account { readonly uid?: number; readonly gid?: number }
-
-function account(): Account {
-  if (process.getuid?.() !== 0) return {};
-  for (const name of ['mysql', 'nobody']) {
-    try {
-      return { uid: Number(execFileSync('id', ['-u', name])), gid: Number(execFileSync('id', ['-g', name])) };
-    } catch {
-      // the next one
-    }
-  }
-  throw new Error('MariaDB does not run as root, and there is no user "mysql" or "nobody"');
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
 }

@@ -9,11 +9,11 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { accessSync, chmodSync, chownSync, constants, writeFileSync } from 'node:fs';
-import { connect } from 'node:net';
 import { join } from 'node:path';
 import { after } from 'node:test';
 import { systemClock } from '../../src/clock.ts';
-import { PostgresServer, account, freePort, postgresProblem } from './postgres-server.ts';
+import { account, freePort, isListening } from './own-server.ts';
+import { PostgresServer, postgresProblem } from './postgres-server.ts';
 
 const PROGRAMS = ['/usr/sbin/pgbouncer', '/usr/bin/pgbouncer', '/usr/local/bin/pgbouncer'];
 const DATABASE = 'svc_test';
@@ -53,7 +53,7 @@ export function sharedPgbouncer(): Promise<string> {
 
 async function start(): Promise<string> {
   const server = await PostgresServer.start({ after: (end) => void ends.push(end) });
-  const [as, port] = [account(), await freePort()];
+  const [as, port] = [account('PgBouncer', 'postgres'), await freePort()];
   const { username, password } = new URL(server.url);
   const file = (name: string, lines: readonly string[]): string => {
     const path = join(server.folder, name);
@@ -83,16 +83,4 @@ async function start(): Promise<string> {
     await systemClock.sleep(10);
   }
   return `postgres://${username}:${password}@127.0.0.1:${port}/${DATABASE}`;
-}
-
-async function isListening(port: number): Promise<boolean> {
-  const socket = connect(port, '127.0.0.1');
-  try {
-    await once(socket, 'connect');
-    return true;
-  } catch {
-    return false;
-  } finally {
-    socket.destroy();
-  }
 }

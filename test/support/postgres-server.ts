@@ -6,15 +6,13 @@
  */
 import assert from 'node:assert/strict';
 import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
-import { hash } from 'node:crypto';
 import { once } from 'node:events';
-import { accessSync, chmodSync, chownSync, constants, existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, realpathSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import { connect, createServer } from 'node:net';
+import { accessSync, chmodSync, chownSync, constants, existsSync, mkdtempSync, readFileSync, readdirSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { systemClock } from '../../src/clock.ts';
-import { exclusively } from './build.ts';
-import type { AddressInfo } from 'node:net';
+import { account, freePort, installed, isListening } from './own-server.ts';
+import type { Account } from './own-server.ts';
 import type { Scope } from './run.ts';
 
 const DEBIAN = '/usr/lib/postgresql';
@@ -67,7 +65,7 @@ export class PostgresServer {
   static async start(scope: Scope, settings: readonly string[] = []): Promise<PostgresServer> {
     const programs = postgresPrograms();
     assert.ok(programs !== undefined, 'there is no PostgreSQL on this machine');
-    const as = account();
+    const as = account('PostgreSQL', 'postgres');
     const folder = realpathSync(mkdtempSync(join(tmpdir(), 'svc-pg-')));
     chmodSync(folder, 0o700);
     if (as.uid !== undefined) chownSync(folder, as.uid, as.gid!);
@@ -99,7 +97,7 @@ export class PostgresServer {
     const ended = once(child, 'exit');
     process.kill(-child.pid, 'SIGKILL'); // a group of its own
     await ended;
-    while (await this.#isListening()) await systemClock.sleep(5);
+    while (await isListening(this.port)) await systemClock.sleep(5);
     rmSync(join(this.folder, 'data/postmaster.pid'), { force: true });
   }
 
@@ -139,68 +137,23 @@ export class PostgresServer {
     const ready = join(this.folder, 'data/postmaster.pid');
     while (systemClock.monotonicMs() < endMs) {
       if (/FATAL: {2}(?:lock file|pre-existing|could not)/.test(this.#said)) break; // clients that come too early are told FATAL, too
-      if (existsSync(ready) && /^ready/m.test(readFileSync(ready, 'utf8')) && await this.#isListening()) return true;
+      if (existsSync(ready) && /^ready/m.test(readFileSync(ready, 'utf8')) && await isListening(this.port)) return true;
       await systemClock.sleep(10);
     }
     await this.kill();
     await systemClock.sleep(50);
     return false;
   }
-
-  async #isListening(): Promise<boolean> {
-    const socket = connect(this.port, '127.0.0.1');
-    try {
-      await once(socket, 'connect');
-      return true;
-    } catch {
-      return false;
-    } finally {
-      socket.destroy();
-    }
-  }
 }
 
-/** A cluster that nobody has started yet: made once per machine, and copied for each server, which takes a third of the time. */
+/** A cluster that nobody has started yet. */
 function cluster(programs: string, as: Account): string {
-  const name = `svc-postgres-${hash('sha256', JSON.stringify([programs, as, USER, PASSWORD])).slice(0, 12)}`;
-  const folder = join(tmpdir(), 'svc-scratch', name);
-  const data = join(folder, 'data');
-  exclusively(name, () => {
-    if (existsSync(data)) return;
-    rmSync(folder, { recursive: true, force: true });
-    mkdirSync(folder, { recursive: true });
+  return installed('postgres', [programs, USER, PASSWORD], as, (folder, data) => {
     const secret = join(folder, 'password');
     writeFileSync(secret, `${PASSWORD}\n`, { mode: 0o600 });
-    if (as.uid !== undefined) for (const path of [folder, secret]) chownSync(path, as.uid, as.gid!);
+    if (as.uid !== undefined) chownSync(secret, as.uid, as.gid!);
     execFileSync(join(programs, 'initdb'), [
-      '-D', join(folder, 'making'), '-U', USER, '--pwfile', secret, '--auth-local=trust', '--auth-host=scram-sha-256', '-E', 'UTF8', '--locale=C', '--no-sync',
+      '-D', data, '-U', USER, '--pwfile', secret, '--auth-local=trust', '--auth-host=scram-sha-256', '-E', 'UTF8', '--locale=C', '--no-sync',
     ], { ...as, cwd: folder, stdio: ['ignore', 'ignore', 'pipe'] });
-    renameSync(join(folder, 'making'), data);
   });
-  return data;
-}
-
-export interface Account { readonly uid?: number; readonly gid?: number }
-
-/** Whom a server runs as that refuses root. */
-export function account(): Account {
-  if (process.getuid?.() !== 0) return {};
-  for (const name of ['postgres', 'nobody']) {
-    try {
-      return { uid: Number(execFileSync('id', ['-u', name])), gid: Number(execFileSync('id', ['-g', name])) };
-    } catch {
-      // the next one
-    }
-  }
-  throw new Error('PostgreSQL does not run as root, and there is no user "postgres" or "nobody"');
-}
-
-/** A port that nobody uses. */
-export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
 }

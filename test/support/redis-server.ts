@@ -8,12 +8,11 @@ import assert from 'node:assert/strict';
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { accessSync, constants, mkdtempSync, realpathSync, rmSync } from 'node:fs';
-import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, type TestContext } from 'node:test';
 import { systemClock } from '../../src/clock.ts';
-import { freePort } from './postgres-server.ts';
+import { freePort, isListening } from './own-server.ts';
 import type { Scope } from './run.ts';
 
 const PROGRAMS = ['redis-server', 'valkey-server'].flatMap((name) => (process.env['PATH'] ?? '').split(':').map((folder) => join(folder, name)));
@@ -87,7 +86,7 @@ export class RedisServer {
     (child.stdin as unknown as { unref?(): void }).unref?.();
     this.#child = child;
     const endMs = systemClock.monotonicMs() + START_MS;
-    while (!await this.#isListening()) {
+    while (!await isListening(this.port)) {
       assert.ok(systemClock.monotonicMs() < endMs && child.exitCode === null, `Redis does not start:\n${this.#said}`);
       await systemClock.sleep(10);
     }
@@ -102,24 +101,12 @@ export class RedisServer {
     const ended = once(child, 'exit');
     process.kill(-child.pid, 'SIGKILL'); // a group of its own
     await ended;
-    while (await this.#isListening()) await systemClock.sleep(5);
+    while (await isListening(this.port)) await systemClock.sleep(5);
   }
 
   /** Holds it up, as a machine does that is out of breath. */
   pause(): void { process.kill(-this.#child!.pid!, 'SIGSTOP'); }
   resume(): void { process.kill(-this.#child!.pid!, 'SIGCONT'); }
-
-  async #isListening(): Promise<boolean> {
-    const socket = connect(this.port, '127.0.0.1');
-    try {
-      await once(socket, 'connect');
-      return true;
-    } catch {
-      return false;
-    } finally {
-      socket.destroy();
-    }
-  }
 }
 
 let shared: Promise<RedisServer> | undefined;
