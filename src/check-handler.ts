@@ -66,7 +66,7 @@ export function repliesWithObject(handler: AnyFunction): boolean {
 function givesObject({ body, isExpression }: Parts): boolean {
   const code = withoutCallbacks(body);
   const returned = isExpression ? [code] : [...code.matchAll(/(?<![\w$.])return\b(?!\s*:)/g)].map(({ index }) => code.slice(index + 6, endOfExpression(code, index + 6)));
-  return returned.flatMap(branchesOf).some((expression) => isObject(expression) || /^\s*reply\s*\(\s*[{[]/.test(expression) || /\.\s*map\s*\(.*\u0002\s*\)\s*$/s.test(expression));
+  return returned.flatMap(branchesOf).filter((expression) => !isRefusal(expression)).some((expression) => isObject(expression) || /^\s*reply\s*\(\s*[{[]/.test(expression) || /\.\s*map\s*\(.*\u0002\s*\)\s*$/s.test(expression));
 }
 
 /** Whether it is an object as it is written down, or a list or pair that begins with one, and not what is made of it. */
@@ -74,6 +74,12 @@ function isObject(expression: string): boolean {
   const start = /^\s*(?:await\s+)?(?:\(\s*)*/.exec(expression)![0].length;
   const isList = /^\[\s*(?:\(\s*)*\{/.test(expression.slice(start));
   return (isList || expression[start] === '{') && /^[\s)]*$/.test(expression.slice(afterPair(expression, start)));
+}
+
+/** Whether it is `[{ … }, 404]` or `reply({ … }, 404)`: that says why there is no reply. */
+function isRefusal(expression: string): boolean {
+  const before = /^\s*(?:await\s+)?(?:\(\s*)*(?:\[|reply\s*\()\s*(?=[{[])/.exec(expression)?.[0];
+  return before !== undefined && /^\s*,\s*[45]\d\d(?!\d)/.test(expression.slice(afterPair(expression, before.length)));
 }
 
 /** What `a ? b : c` may come to; any other expression as it is. */
@@ -86,15 +92,35 @@ function branchesOf(expression: string): string[] {
   return marks.length === 0 ? [expression] : [...marks.keys()].map((at) => expression.slice(marks[at]! + 1, marks[at + 1]));
 }
 
-/** Code without what is done the first time only: `text ??= …`. */
+/** Code without what is done the first time only: `text ??= …`, `if (text === undefined) text = …`, `if (!text) { … text = …; }`. */
 export function withoutOnce(code: string): string {
   let kept = '';
   for (let index = 0; index < code.length;) {
     const isOnce = /^(?:\?\?|\|\|)=/.test(code.slice(index, index + 3));
-    kept += isOnce ? ';' : code[index];
-    index = isOnce ? endOfExpression(code, index + 3) : index + 1;
+    const end = isOnce ? endOfExpression(code, index + 3) : endOfFirstTime(code, index);
+    kept += end === undefined ? code[index] : ';';
+    index = end ?? index + 1;
   }
   return kept;
+}
+
+const ABSENT = /^if\s*\(\s*(?:!\s*(?<negated>[\w$.#]+)|(?<compared>[\w$.#]+)\s*===?\s*(?:undefined|null|void 0))\s*\)\s*/;
+
+/** The end of what is done where a name is without value yet, and gets it; a name of the function itself is so at each call. */
+function endOfFirstTime(code: string, from: number): number | undefined {
+  if (!code.startsWith('if', from) || /[\w$.]/.test(code[from - 1] ?? '')) return undefined;
+  const { 0: { length = 0 } = '', groups } = ABSENT.exec(code.slice(from)) ?? {};
+  const name = (groups?.['negated'] ?? groups?.['compared'])?.replaceAll(/[$.]/g, '\\$&');
+  if (name === undefined || isOwn(code, name.split('\\.')[0]!)) return undefined;
+  const start = from + length;
+  const end = code[start] === '{' ? afterPair(code, start) : endOfExpression(code, start);
+  return new RegExp(`(?<![\\w$.])${name}\\s*=(?![=>])`).test(code.slice(start, end)) ? end : undefined;
+}
+
+/** Whether a function declares a name, or has it as a parameter. */
+function isOwn(code: string, name: string): boolean {
+  const word = `(?<![\\w$.#])${name}(?![\\w$])`;
+  return new RegExp(`(?:let|var|const)\\s[^;=]*${word}`).test(code) || new RegExp(word).test(split(code)?.parameters ?? '');
 }
 
 /** Words before parentheses and a brace that do not make a method of them. */

@@ -43,6 +43,22 @@ test('SVC501 leaves alone what is done once, what is over at once, and functions
   assert.deepEqual(found(app, 'SVC501').map((told) => told.split(':')[0]).sort(), ['GET /again', 'GET /request']);
 });
 
+test('SVC501 leaves alone what is done where a name has no value yet, unless the name is that of the call', () => {
+  let text: string | undefined;
+  let other: string | null = null;
+  const known: { text?: string } = {};
+  const app = quiet().get('/compared', () => { if (text === undefined) text = readFileSync('/dev/null', 'utf8'); return text; })
+    .get('/negated', () => { if (!other) { const raw = readFileSync('/dev/null', 'utf8'); other = raw.trim(); } return other; })
+    .get('/member', () => { if (known.text === undefined) { known.text = readFileSync('/dev/null', 'utf8'); } return known.text; })
+    .get('/own', () => { let mine: string | undefined; if (mine === undefined) mine = readFileSync('/dev/null', 'utf8'); return mine; })
+    .get('/given', ({ req: { id: mine } }) => { if (!mine) mine = readFileSync('/dev/null', 'utf8'); return mine; })
+    .get('/state', ({ state }) => { const own = state as { text?: string }; if (!own.text) own.text = readFileSync('/dev/null', 'utf8'); return own.text; })
+    .get('/elsewhere', () => { if (text === undefined) other = readFileSync('/dev/null', 'utf8'); return String(other); })
+    .get('/after', () => { if (!text) text = 'x'; return readFileSync('/dev/null', 'utf8'); })
+    .get('/present', () => { if (text) text = readFileSync('/dev/null', 'utf8'); return String(text); });
+  assert.deepEqual(found(app, 'SVC501').map((told) => told.split(':')[0]).sort(), ['GET /after', 'GET /elsewhere', 'GET /given', 'GET /own', 'GET /present', 'GET /state']);
+});
+
 test('SVC502 leaves a transaction alone that commits after yield, and rolls back where it catches', () => {
   async function* transaction(): AsyncGenerator<typeof connection> {
     try {

@@ -61,6 +61,13 @@ test('SVC302 warns of JSON without a response schema, and not of other replies',
   assert.deepEqual([...new Set(app.check().findings.filter(({ rule }) => rule === 'SVC302').map(({ severity }) => severity))], ['warning']);
 });
 
+test('SVC302 leaves alone what says why there is no reply', () => {
+  const app = quiet().get('/pair', ({ req }) => req.ip === '' ? [{ error: 'no address' }, 404] : 'found')
+    .get('/reply', ({ req }) => { if (req.ip === '') return reply({ errors: [{ of: 'ip' }] }, 400, { 'X-A': 'b' }); return 'found'; })
+    .get('/made', () => [{ id: 1 }, 201]).get('/list', () => [{ id: 1 }, 4040]).get('/both', ({ req }) => req.ip === '' ? [{ error: 'no address' }, 404] : { found: true });
+  assert.deepEqual(found(app, 'SVC302').map((told) => told.split(':')[0]).sort(), ['GET /both', 'GET /list', 'GET /made']);
+});
+
 test('SVC302 is an error for a response whose field is named as a secret, at any depth, but for secret ones and where secrets are handed out', () => {
   class User extends Schema { name = Field(str, { maxLength: 9 }); passwordHash = Field(str, { maxLength: 9 }); }
   class Safe extends Schema { name = Field(str, { maxLength: 9 }); passwordHash = Field(str, { maxLength: 9, secret: true, optional: true }); }
