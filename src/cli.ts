@@ -18,7 +18,7 @@ import { runCommand } from './command-run.ts';
 import { SvcError } from './errors.ts';
 import { flush } from './log.ts';
 import { closest } from './options.ts';
-import { isFault, locate, ownPackage, packageSeenBy, parseTarget } from './load.ts';
+import { isFault, locate, ownPackage, packageSeenBy, parseTarget, toldOfPermission } from './load.ts';
 import { tell } from './supervision.ts';
 import type { Command } from './command.ts';
 import type { FaultCode } from './faults.ts';
@@ -124,7 +124,8 @@ function loadEnvironment(file: string): void {
 const STATUS: Partial<Record<FaultCode, number>> = { E_CLI_USAGE: 2, E_LOAD: 3, E_COMPILE: 3 };
 
 /** One line about what is wrong, one about what to do; a stack only where it is our fault or the application's. */
-function report(error: unknown, command: string | undefined): number {
+function report(thrown: unknown, command: string | undefined): number {
+  const error = toldOfPermission(thrown);
   const text = isFault(error) ? `${error.message}\n     ${adviceOn(error, command)}` : error instanceof Error ? error.stack ?? error.message : String(error);
   process.stderr.write(`svc: ${text}\n`);
   void tell({ svc: 'failed', text });

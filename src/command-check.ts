@@ -16,7 +16,7 @@ import { systemClock } from './clock.ts';
 import { ask, failed, hasColours, printAll, readWord, withoutCrash } from './command-load.ts';
 import { ENV_FILE_HELP, readCount } from './command.ts';
 import { SvcError } from './errors.ts';
-import { ownPackage } from './load.ts';
+import { ownPackage, toldOfPermission } from './load.ts';
 import { closest } from './options.ts';
 import type { ReportContext } from './check-report.ts';
 import type { RuleText, Selection } from './check.ts';
@@ -64,7 +64,8 @@ export const checkCommand: Command = {
   check: (values) => void readSettings(values),
   absent: ({ values }, given, error) => print(failed({ token: '', given }, error.message.replace(/^Cannot load "[^"]*": /, ''), { remedy: error.remedy }), given, values),
   run: (invocation) => check(invocation).catch((error: unknown) => {
-    if (error instanceof SvcError) throw error;
+    const told = toldOfPermission(error);
+    if (told instanceof SvcError) throw told;
     process.stderr.write(`svc: ${String((error as Error | null)?.cause ?? (error as Error | null)?.stack ?? error)}\n`);
     return 4;
   }),

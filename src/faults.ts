@@ -263,6 +263,10 @@ export const FAULTS = {
     describe: (template: string, problem: string): string => `Cannot read the path template "${template}": ${problem}`,
     remedy: 'Write "/users/{id:int}": a leading slash, parameters that fill a whole segment, converters str, int, float, uuid, path',
   },
+  E_PERMISSION: {
+    describe: (flag: string, resource: string): string => `Cannot go on under --permission of Node: this needs ${flag}${resource === '' ? '' : ` for "${resource}"`}`,
+    remedy: 'Start Node with that as well; svc check, routes and openapi need --allow-child-process, for they import the application in a process of its own',
+  },
   E_REDIS_ARGUMENT: {
     describe: (where: string, problem: string): string => `Cannot send ${where} to Redis: found ${problem}`,
     remedy: 'Pass text, bytes (Uint8Array), a finite number or bigint; anything else as JSON.stringify(value), and at least the name of the command',

@@ -174,6 +174,14 @@ export function isFault(error: unknown): error is SvcError {
   return error instanceof Error && typeof code === 'string' && code.startsWith('E_') && typeof remedy === 'string';
 }
 
+/** What Node denies a process that was started with --permission, as a mistake in how it was started; any other error as it is. */
+export function toldOfPermission(error: unknown): unknown {
+  if (!(error instanceof Error) || (error as NodeJS.ErrnoException).code !== 'ERR_ACCESS_DENIED') return error;
+  const flag = /--allow-[\w-]+/.exec(error.message)?.[0] ?? error.message;
+  const { resource = '' } = error as { readonly resource?: string }; // of a child process that is Node itself
+  return new SvcError('E_PERMISSION', [flag, flag.startsWith('--allow-fs') ? resource : ''], { cause: error });
+}
+
 /** `file:line: `, where an error tells it in the first line of its stack, or in a frame outside Node and this package. */
 function placeIn(error: Error): string {
   const stack = error.stack ?? '';

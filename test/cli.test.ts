@@ -188,6 +188,17 @@ test('svc run fails with status 1 when the port is in use', async (t) => {
   assert.equal(stderr, `svc: Cannot listen on 127.0.0.1:${port}: the address is in use\n     Choose another --host or --port, or stop the process that holds the address\n`);
 });
 
+test('svc says which flag --permission needs besides (E_PERMISSION)', async (t) => {
+  const cwd = project(t, { 'app.ts': APP });
+  const permitted = (flags: readonly string[], args: readonly string[]): Promise<Ended> => run(process.execPath, ['--permission', '--allow-fs-read=*', ...flags, BIN, ...args], { cwd, env: { NODE_V8_COVERAGE: '' } });
+  const told = (flag: string): string => `svc: Cannot go on under --permission of Node: this needs ${flag}\n     Start Node with that as well;`;
+  const checked = await permitted([], ['check', 'app.ts']);
+  assert.deepEqual([checked.status, checked.stderr.slice(0, told('--allow-child-process').length)], [1, told('--allow-child-process')]);
+  if (!process.allowedNodeEnvironmentFlags.has('--allow-net')) return; // Node 24
+  const served = await permitted([], ['run', 'app.ts', '--port', '0']);
+  assert.deepEqual([served.status, served.stderr.slice(0, told('--allow-net').length)], [1, told('--allow-net')]);
+});
+
 test('svc run listens where SVC_HOST and SVC_PORT say, and options win', async (t) => {
   const byVariables = await serve(t, { 'app.ts': APP }, ['app.ts'], { env: { SVC_HOST: '0.0.0.0', SVC_PORT: '0' } });
   assert.equal(byVariables.url.hostname, '0.0.0.0');

@@ -428,10 +428,11 @@ function continueLater(incoming: ReceivedMessage, outgoing: ServerResponse): voi
   };
 }
 
-/** Listens, and says where. @throws SvcError `E_LISTEN` */
+/** Listens, and says where. @throws SvcError `E_LISTEN`, `E_PERMISSION` */
 export function listenOn(server: NetServer, { host, port, isSecure = false }: { readonly host: string; readonly port: number; readonly isSecure?: boolean }): Promise<{ readonly host: string; readonly port: number; readonly url: string }> {
   return new Promise((resolve, reject) => {
     if (host === '') throw new SvcError('E_LISTEN', [`"":${port}`, 'no host would be every address of this machine, and 0.0.0.0 or :: are to be named for that']); // SVC_HOST= of a file that was not filled in
+    if (isNetDenied()) throw new SvcError('E_PERMISSION', ['--allow-net', '']); // Node throws that where nobody can catch it
     const onError = (error: NodeJS.ErrnoException): void => {
       reject(new SvcError('E_LISTEN', [`${host}:${port}`, LISTEN_PROBLEMS[error.code ?? ''] ?? error.message], { cause: error }));
     };
@@ -443,6 +444,11 @@ export function listenOn(server: NetServer, { host, port, isSecure = false }: { 
       resolve({ host: address.address, port: address.port, url: `${isSecure ? 'https' : 'http'}://${shown}:${address.port}` });
     });
   });
+}
+
+/** Whether Node was started with --permission and without --allow-net, which Node 24 does not know. */
+function isNetDenied(): boolean {
+  return (process.permission as typeof process.permission | undefined)?.has('net') === false && process.allowedNodeEnvironmentFlags.has('--allow-net');
 }
 
 const LISTEN_PROBLEMS: Readonly<Record<string, string>> = {
