@@ -47,8 +47,8 @@ export const checkCommand: Command = {
     ENV_FILE_HELP,
     `  --timeout <seconds> how long it may take to import the module; default ${DEFAULT_TIMEOUT_SECONDS}`,
     '  --no-color          no colours; they are used on terminals only, and not with NO_COLOR',
-    '  --list              the rules; with a module also those of its plugins and its own',
-    '  --explain <rule>    what a rule is for and what to do about its findings',
+    '  --list              the rules; with a module also those of its plugins and its own; as JSON with --format json',
+    '  --explain <rule>    what a rule is for and what to do about its findings; likewise',
     '',
     'The module is imported in a process of its own, without network; no startup hook runs, and nothing is written but what --output names.',
     'Standard output has the report alone; what the application prints goes to standard error.',
@@ -96,7 +96,7 @@ function isAboutRules(values: Invocation['values']): boolean {
 
 async function check({ values, subject }: Invocation): Promise<number> {
   const settings = readSettings(values);
-  if (isAboutRules(values)) return tellOfRules(values, subject === undefined ? CORE_RULES : await rulesOf(subject, settings));
+  if (isAboutRules(values)) return tellOfRules(values, settings, subject === undefined ? CORE_RULES : await rulesOf(subject, settings));
   const startMs = systemClock.monotonicMs();
   const answer = withoutCrash(await ask(subject!, settings)); // takesModule
   if (answer.kind === 'routes' || answer.kind === 'openapi') throw new Error('The child process answered another question');
@@ -175,17 +175,18 @@ async function rulesOf(subject: Subject, { timeoutMs, env }: Settings): Promise<
   return answer.kind === 'routes' || answer.kind === 'openapi' ? CORE_RULES : answer.rules;
 }
 
-async function tellOfRules(values: Invocation['values'], rules: readonly RuleText[]): Promise<number> {
+async function tellOfRules(values: Invocation['values'], { format }: Settings, rules: readonly RuleText[]): Promise<number> {
+  const asJson = (told: readonly RuleText[]): string => JSON.stringify({ schemaVersion: 1, rules: told }, ['schemaVersion', 'rules', 'id', 'severity', 'phase', 'why', 'remedy'], 2);
   const id = values['explain'] as string | undefined; // parseArgs was told that it is a string
   if (id === undefined) {
     const width = Math.max(...rules.map((rule) => rule.id.length));
-    await printAll(rules.map((rule) => `${rule.id.padEnd(width)}  ${rule.severity.padEnd(7)}  ${rule.phase.padEnd(11)}  ${rule.remedy}`).join('\n'));
+    await printAll(format === 'json' ? asJson(rules) : rules.map((rule) => `${rule.id.padEnd(width)}  ${rule.severity.padEnd(7)}  ${rule.phase.padEnd(11)}  ${rule.remedy}`).join('\n'));
     return 0;
   }
   const found = findRule(id, rules);
   if ('near' in found) throw unknownRule(id, found.near);
   const { rule } = found;
-  await printAll(`${rule.id}: ${rule.severity}, found in the phase ${rule.phase}\n\nWhy: ${rule.why}.\n\nFix: ${rule.remedy}.`);
+  await printAll(format === 'json' ? asJson([rule]) : `${rule.id}: ${rule.severity}, found in the phase ${rule.phase}\n\nWhy: ${rule.why}.\n\nFix: ${rule.remedy}.`);
   return 0;
 }
 
@@ -233,7 +234,7 @@ function readPatterns(option: string, given: unknown): string[] {
   const patterns = ((given ?? []) as readonly string[]).flatMap((text) => text.split(',')).map((pattern) => pattern.trim()).filter((pattern) => pattern !== '');
   for (const pattern of patterns) {
     if (!/^[\w*./@-]+$/.test(pattern)) throw new SvcError('E_CLI_USAGE', [`--${option} needs ids of rules or patterns such as "SVC1*", found "${pattern}"`]);
-    const isOurs = /^SVC[^*/]*$/i.test(pattern) || !/[*/]/.test(pattern);
+    const isOurs = /^SVC(?:\d|[^*/]*$)/i.test(pattern) || !/[*/]/.test(pattern);
     if (isOurs && !CORE_RULES.some((rule) => matches(pattern, rule.id))) throw unknownRule(pattern, closest(pattern, CORE_RULES.map((rule) => rule.id)));
   }
   return patterns;

@@ -72,7 +72,7 @@ const SOURCES: readonly PackageSource[] = ['vendor', 'registry', 'link'];
 
 /** The name asked for, or what npm allows of the folder's. @throws SvcError `E_CLI_USAGE` */
 function nameFor(target: string, asked: string | undefined): string {
-  const name = asked ?? basename(target).toLowerCase().replace(/[^a-z0-9.-]+/g, '-').replace(/^[.-]+|[.-]+$/g, '');
+  const name = asked ?? basename(target).normalize('NFKD').replace(/\p{M}+/gu, '').toLowerCase().replace(/[^a-z0-9.-]+/g, '-').replace(/^[.-]+|[.-]+$/g, '');
   if (isPackageName(name)) return name;
   const needs = 'small letters, digits, "-", "." and "_", beginning with a letter or digit, and not "svc"';
   throw new SvcError('E_CLI_USAGE', [asked === undefined ? `the folder's name makes no package name: add --name with ${needs}` : `--name needs ${needs}; found "${asked}"`]);

@@ -282,6 +282,15 @@ test('svc check --explain tells why a rule is there and what to do', async (t) =
   assert.match(own.stdout, /^shop\/b: error, found in the phase contract\n\nWhy: b is bad\.\n/);
 });
 
+test('svc check --list and --explain tell of rules as JSON with --format json', async (t) => {
+  type Told = { readonly schemaVersion: number; readonly rules: readonly Readonly<Record<string, string>>[] };
+  const list = JSON.parse((await svc(['check', 'app.ts', '--list', '--format', 'json'], { cwd: project(t, { 'app.ts': MISTAKEN }) })).stdout) as Told;
+  assert.deepEqual(list.rules.map(({ id }) => id).filter((id) => id === 'SVC001' || id === 'shop/note'), ['SVC001', 'shop/note']);
+  const { schemaVersion, rules: [explained, ...others] } = JSON.parse((await svc(['check', '--explain', 'SVC102', '--format', 'json'])).stdout) as Told;
+  assert.deepEqual([schemaVersion, Object.keys(explained!), others], [1, ['id', 'severity', 'phase', 'why', 'remedy'], []]);
+  assert.deepEqual([explained!['id'], explained!['severity'], explained!['phase']], ['SVC102', 'error', 'graph']);
+});
+
 for (const [what, args, message] of [
   ['no module', [], /check needs a module/],
   ['an unknown format', ['app.ts', '--format', 'xml'], /--format needs human, json, sarif, github, gitlab or junit, found "xml"/],
@@ -290,6 +299,7 @@ for (const [what, args, message] of [
   ['a number that is none', ['app.ts', '--max-warnings', 'few'], /--max-warnings needs a number/],
   ['a time limit of nothing', ['app.ts', '--timeout', '0'], /--timeout needs a number 1 … 86400/],
   ['an unknown rule', ['app.ts', '--skip', 'SVC110'], /unknown rule "SVC110": did you mean "SVC101"\?/],
+  ['a pattern that fits no rule', ['app.ts', '--only', 'SVC9*'], /unknown rule "SVC9\*"/],
   ['a pattern that is none', ['app.ts', '--only', 'a b'], /--only needs ids of rules or patterns/],
   ['an unknown rule to explain', ['--explain', 'SVC1011'], /unknown rule "SVC1011": did you mean "SVC101"\?/],
   ['an unknown option', ['app.ts', '--fromat', 'json'], /unknown option "--fromat": did you mean "--format"\?/],

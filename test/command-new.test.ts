@@ -369,6 +369,15 @@ test('svc new makes the folders above, and names the package as it is told', asy
   assert.equal(tests.status, 0, tests.stdout);
 });
 
+for (const [called, name] of [['Küche 2', 'kuche-2'], ['Ku\u0308che', 'kuche']] as const) { // as it is typed, and as some file systems have it
+  test(`svc new names the package of the folder ${JSON.stringify(called)} ${name}`, async (t) => {
+    const cwd = folder(t);
+    const { status, stderr } = await svcNew(cwd, [called, '--link']);
+    assert.equal(status, 0, stderr);
+    assert.equal(manifestOf(join(cwd, called)).name, name);
+  });
+}
+
 test('svc new refuses a folder that is not empty with status 1, and names what is in the way (E_NEW_FOLDER)', async (t) => {
   const cwd = folder(t, { 'few/b.txt': '', 'few/.a': '', 'many/1': '', 'many/2': '', 'many/3': '', 'many/4': '', 'many/5': '', 'many/6': '', 'many/7': '' });
   const few = await svcNew(cwd, ['few']);
