@@ -10,7 +10,7 @@
  * Everything is written beside its place and then moved there, so that a project is there whole or not at all.
  */
 import { randomBytes } from 'node:crypto';
-import { constants, copyFileSync, cpSync, existsSync, mkdirSync, readFileSync, readdirSync, realpathSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { constants, copyFileSync, existsSync, mkdirSync, readFileSync, readdirSync, realpathSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join, relative, resolve, sep } from 'node:path';
 import { SvcError } from './errors.ts';
 import { ownPackage } from './load.ts';
@@ -146,10 +146,18 @@ function write(folder: string, place: string, name: string, source: PackageSourc
 function copyPackage(own: string, files: readonly string[], to: string): void {
   mkdirSync(to, { recursive: true });
   for (const file of [...files, 'LICENSE', 'README.md']) {
-    if (existsSync(join(own, file))) cpSync(join(own, file), join(to, file), { recursive: true });
+    if (existsSync(join(own, file))) copyTree(join(own, file), join(to, file));
   }
   const { devDependencies: _devDependencies, scripts: _scripts, allowScripts: _allowScripts, ...manifest } = JSON.parse(readFileSync(join(own, 'package.json'), 'utf8')) as Record<string, unknown>;
   writeFileSync(join(to, 'package.json'), `${JSON.stringify(manifest, undefined, 2)}\n`);
+}
+
+/** Piece by piece: Node's own copying of folders finds nothing in archives, where Yarn leaves packages. */
+function copyTree(from: string, to: string): void {
+  const stats = statSync(from);
+  mkdirSync(dirname(to), { recursive: true });
+  if (stats.isDirectory()) for (const name of readdirSync(from)) copyTree(join(from, name), join(to, name));
+  else writeFileSync(to, readFileSync(from), { mode: stats.mode | 0o200 }); // what is installed may be for reading only
 }
 
 /** The links that npm would make. Windows has junctions, which are absolute, and a script for the command. */

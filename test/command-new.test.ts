@@ -305,6 +305,14 @@ test('svc new --vendor copies what is published, and names no development packag
   for (const key of ['version', 'exports', 'bin', 'engines', 'type']) assert.equal(key in manifest, true, key);
 });
 
+test('svc new --vendor copies a package that lies in an archive, too, as Yarn has them', async (t) => {
+  const cwd = folder(t, { 'archive.cjs': `const fs = require('node:fs'); fs.cpSync = () => { throw Object.assign(new Error('ENOENT'), { code: 'ENOENT' }); }; require('node:module').syncBuiltinESMExports();` });
+  const { status, stderr } = await run(process.execPath, ['--require', join(cwd, 'archive.cjs'), BIN, 'new', 'shop'], { cwd });
+  assert.equal(status, 0, stderr);
+  assert.deepEqual(readdirSync(join(cwd, 'shop/vendor/svc/dist'), { recursive: true }).sort(), readdirSync(join(ROOT, 'dist'), { recursive: true }).sort());
+  assert.deepEqual(readFileSync(join(cwd, 'shop/vendor/svc/dist/core.js')), readFileSync(join(ROOT, 'dist/core.js')));
+});
+
 test('svc new depends on a copy in the project: the public registry has another package of the name', async (t) => {
   const path = await made(t, []);
   assert.deepEqual(manifestOf(path).dependencies, { svc: 'file:vendor/svc' });
