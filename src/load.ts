@@ -163,7 +163,10 @@ function translate(error: unknown): string {
     const isAlias = /Cannot find package '[@~]\/?/.test(said);
     return said + (isAlias ? ': tsconfig "paths" are not read; use "imports" in package.json' : '');
   }
-  if (error instanceof SyntaxError && where !== '' && NO_MODULE.test(said)) return `${where}${said}: the nearest package.json makes it CommonJS; set "type": "module" there`;
+  if (error instanceof SyntaxError && where !== '' && NO_MODULE.test(said)) {
+    const [, letter] = /\.c([jt])s:\d+: $/.exec(where) ?? [];
+    return `${where}${said}: ${letter === undefined ? 'the nearest package.json makes it CommonJS; set "type": "module" there' : `its name makes it CommonJS; call it .m${letter}s`}`;
+  }
   if (error instanceof SyntaxError) return where === '' ? syntaxError(said) : `${where}${said}`;
   return isFault(error) ? `${where}${said}` : `${where}${error.name}: ${said}`;
 }

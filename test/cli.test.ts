@@ -130,6 +130,14 @@ for (const [said, source] of [
   });
 }
 
+for (const [name, better] of [['app.cts', '.mts'], ['app.cjs', '.mjs']] as const) {
+  test(`svc run says what to call ${name} where it is an ES module: its name makes it one of CommonJS`, async (t) => {
+    const { status, stderr } = await runOver(t, { 'package.json': '{"type":"module"}', [name]: APP }, [name]);
+    assert.equal(status, 3, stderr);
+    assert.ok(stderr.includes(`: its name makes it CommonJS; call it ${better}\n`), stderr);
+  });
+}
+
 test('svc run prints every mistake between declarations with file and line, status 3', async (t) => {
   const { status, stderr } = await runOver(t, { 'app.ts': `${APP}app.get('/', () => 'twice');\napp.get('/a', { name: 'x' }, () => 1);\napp.get('/b', { name: 'x' }, () => 2);\n` });
   assert.equal(status, 3);
