@@ -12,6 +12,9 @@ import { FAULTS } from '../../src/faults.ts';
 import { ROOT, build } from '../support/build.ts';
 import { folder } from '../support/run.ts';
 
+/** What programs of tests import it from. */
+const DIST = pathToFileURL(join(ROOT, 'dist')).href;
+
 before(build);
 
 for (const [what, text, expected] of [
@@ -165,7 +168,7 @@ before(() => { CORE.push(...loadedBy("await import('DIST/index.js'); process.exi
 function loadedBy(program: string): string[] {
   const watch = `import { registerHooks } from 'node:module'; const dist = ${JSON.stringify(pathToFileURL(join(ROOT, 'dist/')).href)};
     registerHooks({ load(url, context, next) { if (url.startsWith(dist)) console.log(url.slice(dist.length)); return next(url, context); } });`;
-  const { status, stdout, stderr } = spawnSync(process.execPath, ['--input-type=module', '--eval', `${watch}\n${program.replaceAll('DIST', join(ROOT, 'dist'))}`], { encoding: 'utf8' });
+  const { status, stdout, stderr } = spawnSync(process.execPath, ['--input-type=module', '--eval', `${watch}\n${program.replaceAll('DIST', DIST)}`], { encoding: 'utf8' });
   assert.equal(status, 0, stderr);
   return stdout.split('\n').slice(0, -1);
 }
@@ -205,7 +208,7 @@ test('a file that comes later is loaded though no other descriptor is left, as o
     for (const file of open) closeSync(file);
     await close();
     console.log(answer.split('\\r\\n')[0], typeof hash);`;
-  const limited = spawnSync('sh', ['-c', 'ulimit -n 60 && exec "$@"', 'sh', process.execPath, '--input-type=module', '--eval', program.replaceAll('DIST', join(ROOT, 'dist'))], { encoding: 'utf8' });
+  const limited = spawnSync('sh', ['-c', 'ulimit -n 60 && exec "$@"', 'sh', process.execPath, '--input-type=module', '--eval', program.replaceAll('DIST', DIST)], { encoding: 'utf8' });
   assert.deepEqual([limited.stderr, limited.stdout, limited.status], ['', 'HTTP/1.1 400 Bad Request string\n', 0]);
 });
 

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { EventEmitter } from 'node:events';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
+import { pathToFileURL } from 'node:url';
 import {
   CommitOutcomeUnknown, ConnectionLost, DatabaseError, Deadlock, LockTimeout, PoolTimeout, QueryCanceled, QueryTimeout, SerializationFailure, TransactionAborted, UniqueViolation, openDatabase, sql,
 } from '../../src/db/index.ts';
@@ -132,7 +133,7 @@ test('close() leaves a database that cannot be optimised closed all the same', a
 });
 
 test('a program that opens a database prints no warning, and ends by itself with one that it forgot to close', async (t) => {
-  const at = folder(t, { 'program.ts': `import { openDatabase } from ${JSON.stringify(join(ROOT, 'src/db/index.ts'))};
+  const at = folder(t, { 'program.ts': `import { openDatabase } from ${JSON.stringify(pathToFileURL(join(ROOT, 'src/db/index.ts')).href)};
     const db = await openDatabase('sqlite:./data.db', { readers: 1 });
     console.log(await db.scalar('select 40 + ?', [2]), await db.scalar('select 7', [], { longRead: true }));` });
   const { status, stdout, stderr } = await run(process.execPath, ['program.ts'], { cwd: at, env: { NODE_V8_COVERAGE: '' } });
