@@ -16,8 +16,16 @@ import type { Params } from './values.ts';
 /** Texts longer than this are not kept: they are generated, and rarely twice the same. */
 const MAX_KEPT_CHARACTERS = 15 * 1024;
 const SQLITE_OK = 0;
+const SQLITE_INSERT = 18;
+const HAS_NO_ROWID = 'select 1 from pragma_table_list(?) where schema = ? and wr = 1';
 /** Rows read before the loop may turn. */
 export const BATCH_ROWS = 256;
+
+/** The table that a statement makes rows in. */
+interface Target {
+  readonly schema: string;
+  readonly table: string;
+}
 
 /** What a connection counts beside its statements. */
 interface Counters {
@@ -29,6 +37,8 @@ interface Counters {
   totalChanges(): number;
   /** The key that was made last, with all its digits. */
   lastInsertId(): number | bigint | string;
+  /** Whether rows of that table have such a key. Where they have none, SQLite still has that of another table's row. */
+  hasRowid(target: Target): boolean;
 }
 
 /** One statement, prepared. */
@@ -37,16 +47,20 @@ export class SqliteStatement {
   readonly #statement: StatementSync;
   readonly #int8: Int8;
   readonly #counters: Counters;
+  /** Where it inserts, and what is known of that. */
+  readonly #target: Target | undefined;
+  #hasRowid: boolean | undefined;
   #names: readonly string[] | undefined;
   /** How its rows are read; not how it runs: there a bigint for either count would be 15 % of an insert. */
   #needsBigInts: boolean;
   #readsBigInts = false;
 
-  constructor(statement: StatementSync, scanned: ScannedText, int8: Int8, counters: Counters) {
+  constructor(statement: StatementSync, scanned: ScannedText, int8: Int8, counters: Counters, target: Target | undefined) {
     this.#statement = statement;
     this.scanned = scanned;
     this.#int8 = int8;
     this.#counters = counters;
+    this.#target = target;
     this.#needsBigInts = int8 !== 'auto' || scanned.kind !== 'select';
     statement.setReturnArrays(true);
   }
@@ -124,10 +138,25 @@ export class SqliteStatement {
   }
 
   #insert(inputs: readonly SqliteInput[]): ExecuteResult {
+    this.#hasRowid ??= this.#findRowid(); // what fails here has inserted nothing
     const { changes, lastInsertRowid } = this.#run(inputs);
     if (changes === 0) return { affectedRows: 0, lastInsertId: undefined };
+    if (!(this.#hasRowid ?? this.#findRowidAfter())) return { affectedRows: changes, lastInsertId: undefined };
     const isExact = this.#int8 === 'auto' && Number.isSafeInteger(lastInsertRowid);
     return { affectedRows: changes, lastInsertId: isExact ? lastInsertRowid : this.#counters.lastInsertId() };
+  }
+
+  #findRowid(): boolean {
+    return this.#target === undefined || this.#counters.hasRowid(this.#target);
+  }
+
+  /** It was compiled again as it ran. It has inserted, so this must not fail. */
+  #findRowidAfter(): boolean {
+    try {
+      return this.#hasRowid = this.#findRowid();
+    } catch {
+      return false; // no key rather than another row's
+    }
   }
 
   /** It may write, or only read; then what it says of changes is old. */
@@ -161,13 +190,13 @@ export class SqliteStatement {
     }
   }
 
-  /** SQLite compiles it again when the schema has changed, by another process too: then the columns behind a `*` are others. */
+  /** SQLite compiles it again when the schema has changed, by another process too: then the columns behind a `*` are others, and so may be the table. */
   #step(how: Step, inputs: readonly SqliteInput[]): unknown {
     const before = this.#counters.compilations;
     try {
       return how(this.#statement, inputs);
     } finally {
-      if (this.#counters.compilations !== before) this.#names = undefined;
+      if (this.#counters.compilations !== before) this.#names = this.#hasRowid = undefined;
     }
   }
 
@@ -212,13 +241,15 @@ export class SqliteStatements implements Counters {
   readonly #index: LruIndex;
   readonly #kept: (SqliteStatement | undefined)[] = [];
   #compilations = 0;
+  #target: Target | undefined;
 
   constructor(db: DatabaseSync, capacity: number, int8: Int8) {
     this.#db = db;
     this.#int8 = int8;
     this.#index = new LruIndex(capacity);
-    db.setAuthorizer(() => { // it allows everything: SQLite asks whenever it compiles, which nothing else tells
+    db.setAuthorizer((action, table, _, schema, trigger) => { // it allows everything: SQLite asks whenever it compiles, which nothing else tells
       this.#compilations++;
+      if (action === SQLITE_INSERT && trigger === null && table !== null && schema !== null) this.#target ??= { schema, table };
       return SQLITE_OK;
     });
   }
@@ -243,7 +274,9 @@ export class SqliteStatements implements Counters {
   /** One that is not kept, for whoever reads it slowly. */
   prepare(text: string): SqliteStatement {
     const scanned = checkedText(text);
-    return new SqliteStatement(this.#db.prepare(text), scanned, this.#int8, this);
+    this.#target = undefined;
+    const statement = this.#db.prepare(text);
+    return new SqliteStatement(statement, scanned, this.#int8, this, this.#target);
   }
 
   changes(): number {
@@ -256,6 +289,10 @@ export class SqliteStatements implements Counters {
 
   lastInsertId(): number | bigint | string {
     return this.get('select last_insert_rowid()').scalar([]) as number | bigint | string; // an integer, as `int8` has it
+  }
+
+  hasRowid({ schema, table }: Target): boolean {
+    return this.get(HAS_NO_ROWID).scalar([table, schema]) === undefined;
   }
 
   /** Forgets all: what they mean may have changed. */

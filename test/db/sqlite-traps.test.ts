@@ -167,6 +167,22 @@ test('SQLite does not report what an earlier statement did as its own', async (t
   assert.equal((await db.execute('insert into t (a) values (12) on conflict (a) do nothing')).lastInsertId, await db.scalar('select id from t where a = 12'));
 });
 
+test('SQLite tells no key of a table without one: it has another table\'s still', async (t) => {
+  const db = await memory(t);
+  for (const text of ['create table t (id integer primary key, a)', 'create table w (k text primary key, a) without rowid', "attach ':memory:' as o", 'create table o.w (k text primary key)']) await db.execute(text);
+  assert.equal((await db.execute('insert into t values (41, 1)')).lastInsertId, 41);
+  const insert = 'insert into w (k, a) values (?, ?)';
+  for (const k of ['a', 'b']) assert.deepEqual(await db.execute(insert, [k, 1]), { affectedRows: 1, lastInsertId: undefined });
+  assert.deepEqual(await db.execute('replace into w select k, 2 from w'), { affectedRows: 2, lastInsertId: undefined });
+  assert.equal((await db.execute("insert into o.w values ('a')")).lastInsertId, 1, 'of another schema');
+  assert.equal((await db.execute('insert into t values (42, 1)')).lastInsertId, 42);
+  await db.execute('drop table w');
+  await db.execute('create table w (k text primary key, a)');
+  assert.equal((await db.execute(insert, ['a', 1])).lastInsertId, 1, 'it has one now');
+  await db.execute('create trigger into_t after insert on w begin insert into t (a) values (new.a); end');
+  assert.equal((await db.execute(insert, ['b', 1])).lastInsertId, 2, 'and what a trigger inserts is not it');
+});
+
 test('SQLite statements are not ended by the same text running again while it streams', async (t) => {
   const { db } = await inFile(t);
   await db.script('create table t (id integer primary key)');
