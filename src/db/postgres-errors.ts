@@ -34,19 +34,26 @@ const ENCODING = /^(?:UTF8|LATIN\d+|WIN\d+|SQL_ASCII|EUC_\w{2,3}|ISO_8859_\d|KOI
 /** Of named statements whose plan is no longer any good: prepared once more, they may run. */
 const STALE: ReadonlySet<string> = new Set(['0A000', '26000', '42P05']);
 
+/** Where PostgreSQL finds that: functions and features have the same state for what they do not do. */
+const FINDS_STALE = 'RevalidateCachedQuery';
+/** Errors of a state that a stale plan has, and of somebody else. */
+const OTHERS = new WeakSet<DatabaseError>();
+
 /** What a value of another type is refused with, and a type that fits no column or operator. */
 const OF_TYPES: ReadonlySet<string> = new Set(['22003', '22007', '22008', '22P02', '42804', '42883']);
 
 /** The error of a statement, or of a connection when there was none. */
 export function postgresError(fields: ErrorFields, sql: string | undefined): DatabaseError {
-  const { sqlstate, position, constraint, table } = fields;
+  const { sqlstate, position, constraint, table, routine } = fields;
   const Class = CLASSES[sqlstate] ?? CLASSES[sqlstate.slice(0, 2)] ?? DatabaseError;
-  return new Class(shownMessage(fields, sql), { sqlstate, sql, position, constraint, table, columns: columnsOf(fields) });
+  const error = new Class(shownMessage(fields, sql), { sqlstate, sql, position, constraint, table, columns: columnsOf(fields) });
+  if (sqlstate === '0A000' && routine !== undefined && routine !== FINDS_STALE) OTHERS.add(error);
+  return error;
 }
 
 /** Whether a statement may run when it is prepared once more. */
-export function isStalePlan({ sqlstate }: DatabaseError): boolean {
-  return sqlstate !== undefined && STALE.has(sqlstate);
+export function isStalePlan(error: DatabaseError): boolean {
+  return error.sqlstate !== undefined && STALE.has(error.sqlstate) && !OTHERS.has(error);
 }
 
 /** Whether a named statement may have been refused for the types that its parameters were given when it was prepared: columns may have others by now. */

@@ -95,6 +95,20 @@ withPostgres('a plan that has become stale is made anew', async (t) => {
   assert.deepEqual(await read(), { id: 1, label: 'a', extra: null });
 });
 
+withPostgres('a function that refuses something as not supported runs once, and forgets no statement', async (t) => {
+  const connection = await connected(t);
+  await connection.execute('create temporary sequence runs', [], undefined);
+  await connection.execute("create function pg_temp.refused(n int) returns int language plpgsql as $$ begin perform nextval('runs'); if n > 3 then raise 'no' using errcode = '0A000'; end if; return n; end $$", [], undefined);
+  const call = (n: number): Promise<unknown> => connection.scalar('select pg_temp.refused(?::int)', [n], undefined);
+  for (let n = 1; n <= 3; n++) await call(n);
+  const refused = (error: unknown): boolean => error instanceof StatementError && error.sqlstate === '0A000' && !error.isRetryable;
+  await assert.rejects(call(4), refused);
+  await connection.begin(WRITING, undefined);
+  await assert.rejects(call(4), refused);
+  await connection.rollback();
+  assert.equal(await connection.scalar("select nextval('runs')", [], undefined), 6);
+});
+
 withPostgres('a statement takes what a column takes since its type was changed', async (t) => {
   const connection = await connected(t);
   await withTable(connection);

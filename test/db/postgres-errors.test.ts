@@ -66,5 +66,6 @@ for (const [what, letters, columns] of [
 
 test('isStalePlan() and isFatal() tell what they say', () => {
   assert.deepEqual(['0A000', '26000', '42P05', '42601'].map((C) => isStalePlan(postgresError(fields({ C }), undefined))), [true, true, true, false]);
+  assert.deepEqual(['RevalidateCachedQuery', 'exec_stmt_raise'].map((R) => isStalePlan(postgresError(fields({ C: '0A000', R }), undefined))), [true, false]);
   assert.deepEqual(['ERROR', 'FATAL', 'PANIC'].map((V) => isFatal(fields({ V }))), [false, true, true]);
 });
