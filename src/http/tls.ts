@@ -56,7 +56,7 @@ export class SecureTransport {
     const server = this.#server = createServer({
       ...options, ...this.#credentials,
       handshakeTimeout: options.headersTimeout, // node:tls waits for two minutes
-      ALPNProtocols: ['http/1.1'],
+      ALPNProtocols: ['http/1.1', 'http/1.0'], // whoever offers neither is refused (RFC 7301 §3.2)
       requestCert: this.#wishes.ca !== undefined, rejectUnauthorized: true,
     }, listener);
     let timer = this.#clock.after(TICKET_KEYS_MS, () => renew());

@@ -6,7 +6,7 @@ import { request } from 'node:https';
 import { createConnection, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { json } from 'node:stream/consumers';
+import { json, text } from 'node:stream/consumers';
 import test from 'node:test';
 import { connect } from 'node:tls';
 import { Svc } from '../../src/app.ts';
@@ -71,6 +71,20 @@ test('Svc.run({ tls }) speaks HTTP/1.1 over TLS, and requests know it', async (t
   const socket = await open(port);
   assert.equal(socket.alpnProtocol, 'http/1.1');
   socket.destroy();
+});
+
+test('Svc.run({ tls }) speaks the newest of what a client offers by ALPN, HTTP/1.0 too, and nothing else (RFC 7301)', async (t) => {
+  const { cert, key } = files(t, FIRST);
+  const app = new Svc({ logger: collectedLog().logger }).get('/', () => 'served');
+  const { port, close } = await app.run({ port: 0, handleSignals: false, tls: { cert, key } });
+  t.after(close);
+  for (const [offered, spoken] of [[['http/1.0'], 'http/1.0'], [['http/1.0', 'http/1.1'], 'http/1.1']] as const) {
+    const socket = await open(port, { ALPNProtocols: [...offered] });
+    assert.equal(socket.alpnProtocol, spoken);
+    socket.write('GET / HTTP/1.0\r\n\r\n');
+    assert.match(await text(socket), /^HTTP\/1\.1 200 OK\r\n.*\r\n\r\nserved$/s);
+  }
+  await assert.rejects(open(port, { ALPNProtocols: ['h2'] }), { code: 'ERR_SSL_TLSV1_ALERT_NO_APPLICATION_PROTOCOL' });
 });
 
 test('Svc.run({ tls }) refuses versions before TLS 1.2, or before what minVersion says', async (t) => {
