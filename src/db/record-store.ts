@@ -149,9 +149,9 @@ export class DatabaseRecordStore implements RecordStore {
     return this.#db.run('statement', async (connection, limit) => {
       await connection.scalar(`select get_lock(${LOCK_NAME}, 10)`, [this.#table], limit); // without it there may be a few too many
       try {
-        const isThere = await connection.scalar(this.#sql.exists, [key!], limit) !== undefined;
-        if (!isThere && Number(await connection.scalar(this.#sql.count, [], limit)) >= Number(most)) return 0;
-        return await insertOrUpdate(this.#sql, params, async (sql, values) => (await connection.execute(sql, values, limit)).affectedRows);
+        const isThere = async (): Promise<boolean> => await connection.scalar(this.#sql.exists, [key!], limit) !== undefined;
+        if (!await isThere() && Number(await connection.scalar(this.#sql.count, [], limit)) >= Number(most)) return 0;
+        return await insertOrUpdate(this.#sql, params, async (sql, values) => (await connection.execute(sql, values, limit)).affectedRows, isThere);
       } finally {
         await connection.scalar(`select release_lock(${LOCK_NAME})`, [this.#table], undefined);
       }
@@ -176,7 +176,8 @@ export class DatabaseRecordStore implements RecordStore {
   }
 
   async #add(params: Params): Promise<number> {
-    const adding = this.#isMySql ? insertOrUpdate(this.#sql, params, (sql, values) => this.#execute(sql, values)) : this.#execute(this.#sql.add, params);
+    const isThere = async (): Promise<boolean> => await this.#db.scalar(this.#sql.exists, [params[0]!]) !== undefined;
+    const adding = this.#isMySql ? insertOrUpdate(this.#sql, params, (sql, values) => this.#execute(sql, values), isThere) : this.#execute(this.#sql.add, params);
     this.#adding.add(adding);
     try {
       return await adding;
@@ -215,13 +216,19 @@ export class DatabaseRecordStore implements RecordStore {
 
 type Text = 'get' | 'set' | 'add' | 'addBelow' | 'replace' | 'delete' | 'sweep' | 'count' | 'exists' | 'insert' | 'update';
 
-/** Whoever inserts has won; else whoever updates what has expired. `params`: key, value, deadline, and when it has expired. */
-async function insertOrUpdate(sql: Readonly<Record<Text, string>>, [key, value, deadlineMs, expiredMs]: Params, execute: (sql: string, params: Params) => Promise<number>): Promise<number> {
-  try {
-    return await execute(sql.insert, [key!, value!, deadlineMs!]);
-  } catch (error) {
-    if (!(error instanceof UniqueViolation)) throw error;
-    return execute(sql.update, [value!, deadlineMs!, key!, expiredMs!]);
+/**
+ * Whoever inserts has won; else whoever updates what has expired. Where that has been swept or deleted in between, there is room again
+ * to insert. `params`: key, value, deadline, and when it has expired.
+ */
+async function insertOrUpdate(sql: Readonly<Record<Text, string>>, [key, value, deadlineMs, expiredMs]: Params, execute: (sql: string, params: Params) => Promise<number>, isThere: () => Promise<boolean>): Promise<number> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await execute(sql.insert, [key!, value!, deadlineMs!]);
+    } catch (error) {
+      if (!(error instanceof UniqueViolation)) throw error;
+      const affectedRows = await execute(sql.update, [value!, deadlineMs!, key!, expiredMs!]);
+      if (affectedRows > 0 || attempt === ATTEMPTS || await isThere()) return affectedRows;
+    }
   }
 }
 

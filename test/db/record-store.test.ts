@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
-import { DatabaseRecordStore, openDatabase, recordStoreMigration, StoreFull, type Database } from '../../src/db/index.ts';
+import { DatabaseRecordStore, openDatabase, recordStoreMigration, StoreFull, UniqueViolation, type Database } from '../../src/db/index.ts';
 import { ManualClock } from '../../src/manual-clock.ts';
 import { recordStoreContract } from '../contract/record-store.ts';
 import { fault } from '../contract/database.ts';
@@ -52,6 +52,29 @@ for (const [name, engine] of [['MariaDB', 'mariadb'], ['MySQL', 'mysql']] as con
     assert.equal(all.filter(({ status }) => status === 'fulfilled').length, 50);
     assert.ok(all.every((each) => each.status === 'fulfilled' ? each.value : each.reason instanceof StoreFull));
     assert.equal(await db.scalar('select count(*) from svc_records'), 50);
+  });
+
+  test(`DatabaseRecordStore on ${name} adds what another process sweeps between its two statements`, async (t) => {
+    const db = await mysqlDatabase(t, engine);
+    if (db === undefined) return;
+    const clock = new ManualClock();
+    let swept = 0;
+    const execute = async (...call: Parameters<Database['execute']>): Promise<unknown> => {
+      try {
+        return await db.execute(...call);
+      } catch (error) {
+        if (error instanceof UniqueViolation && swept++ === 0) await db.execute('delete from svc_records where deadline_ms <= ?', [clock.nowMs()]);
+        throw error;
+      }
+    };
+    const store = new DatabaseRecordStore({ dialect: db.dialect, execute, scalar: (...call: Parameters<Database['scalar']>) => db.scalar(...call) } as unknown as Database, { clock });
+    await store.createTable();
+    assert.equal(await store.add('a', 'old', 1_000), true);
+    clock.advance(2_000);
+    assert.equal(await store.add('a', 'new', 1_000), true);
+    assert.deepEqual([swept, await store.get('a')], [1, 'new']);
+    assert.equal(await store.add('a', 'other', 1_000), false);
+    assert.equal(await store.get('a'), 'new');
   });
 }
 
