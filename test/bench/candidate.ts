@@ -79,9 +79,11 @@ interface Found { readonly status: 200 | 404 | 405; readonly h?: unknown; readon
 
 /** The routing table, with parameters read as routes read them. */
 export async function router(routes: readonly (readonly [method: string, path: string])[]): Promise<{ find(method: string, path: string): Found }> {
-  const { RoutingTable } = await built<typeof import('../../src/http/router.ts')>('http/router');
-  const { parseTemplate } = await built<typeof import('../../src/http/path.ts')>('http/path');
-  const { paramsReader } = await built<typeof import('../../src/http/path-params.ts')>('http/path-params');
+  const [{ RoutingTable }, { parseTemplate }, { paramsReader }] = await Promise.all([
+    built<typeof import('../../src/http/router.ts')>('http/router'),
+    built<typeof import('../../src/http/path.ts')>('http/path'),
+    built<typeof import('../../src/http/path-params.ts')>('http/path-params'),
+  ]);
   const table = new RoutingTable<ParamsReader>();
   for (const [method, path] of routes) {
     const template = parseTemplate(braced(path));
