@@ -60,6 +60,8 @@ export interface CallTerms {
   readonly listener?: ToolListener | undefined;
   /** Its place in a trace, as the client says. */
   readonly trace?: Readonly<Record<string, string>> | undefined;
+  /** Told when the route wants another access token: none was good enough (401), or the scopes of this one are not (403). `challenge` is its WWW-Authenticate. */
+  readonly challenged?: ((status: number, challenge: string) => void) | undefined;
 }
 
 /** A result that is larger is an error: nobody pays a model to read it. */
@@ -112,6 +114,8 @@ export class Toolset {
     if ('issues' in parts) return misunderstood(parts.issues, tool);
     if (this.#leadsElsewhere(tool, parts.target)) return misunderstood([{ loc: ['path', tool.detail.declared.template.parameters.at(-1)!.name], code: 'path', message: 'leads to another route' }], tool); // one without is where it is
     const response = await this.request(tool.detail, tool.arguments.fields, parts, terms, tool.isFunction);
+    const challenge = response.headers.get('www-authenticate');
+    if (challenge !== null && (WANTED[response.status]?.test(challenge) ?? false)) terms.challenged?.(response.status, challenge);
     try {
       return await resultOf(response, tool, terms.dialect, maxBytes);
     } catch (error) {
@@ -144,6 +148,9 @@ export class Toolset {
     });
   }
 }
+
+/** Challenges that a client answers by getting another access token, by status (RFC 6750 §3.1, RFC 9449 §7.1). */
+const WANTED: Readonly<Record<number, RegExp>> = { 401: /(?:^|,[ \t]*)(?:bearer|dpop)(?![^ ,])/i, 403: /[ ,]error *= *"?insufficient_scope(?![^",])/i };
 
 /** A request out of arguments. What is nested so deeply that nothing can be made of it is the client's mistake, none of ours. */
 function partsOf(tool: PlannedTool, given: JsonObject): ReturnType<PlannedTool['arguments']['read']> {

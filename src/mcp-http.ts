@@ -46,9 +46,9 @@ export interface McpMountOptions extends Omit<McpServerOptions, 'resources'> {
   readonly sessions?: boolean | undefined;
   /** How long a session lasts, in seconds, 60 … 2_592_000. Default 86_400. */
   readonly sessionSeconds?: number | undefined;
-  /** Whose a session is: nobody else's requests may use it. Default: the subject of the claims among `deps`, else `Authorization` and what the client shows of the API keys, cookies and sessions that they ask for. */
+  /** Whose a session is: nobody else's requests may use it. Default: the subject of the claims among `deps`, else `Authorization` and what the client shows of the API keys, cookies and sessions that they ask for. '' is nobody, whose sessions are of whoever has their id: clients may log in later on. */
   readonly principal?: ((context: Context) => string) | undefined;
-  /** Who issues tokens for the endpoint: adds the document of RFC 9728, and names it on each 401, and on a 403 for want of a scope. Needs a guard among `deps`, which asks for them. */
+  /** Who issues tokens for the endpoint: adds the document of RFC 9728, and names it on each 401, and on a 403 for want of a scope; both are what a call of a tool is answered with whose route answers so, unless its progress has begun a stream. Needs a guard among `deps`, which asks for tokens, or reads them. */
   readonly authorization?: { readonly servers: readonly string[]; readonly scopes?: readonly string[] | undefined } | undefined;
   /** How often a client may call the endpoint, in place of what the rate limit middleware says. A call counts for its route as well. */
   readonly rateLimit?: RouteRateLimit | false | undefined;
@@ -86,7 +86,7 @@ export function mcpRoutes(app: McpApplication, path: string, options: McpMountOp
   const names = Object.keys(deps ?? {});
   const endpoint = new McpEndpoint(app, {
     dispatcher: (lent) => new McpDispatcher(app, { ...terms, resources: resources ?? lent.config.get('enableDocs', lent.env !== 'production'), cacheScope: names.length > 0 ? 'private' : 'public' }),
-    headers: (headers ?? []).map((name) => name.toLowerCase()), hasSessions: sessions, sessionSeconds, maxBodyBytes, principal: principal ?? ((context) => usualPrincipal(context, names)),
+    headers: (headers ?? []).map((name) => name.toLowerCase()), asksForTokens: described !== undefined, hasSessions: sessions, sessionSeconds, maxBodyBytes, principal: principal ?? ((context) => usualPrincipal(context, names)),
   });
   const shared = { mcp: false, use: [guard], timeoutMs: false };
   const isOpen = names.length === 0;
@@ -130,6 +130,8 @@ class ResourceMetadata extends Schema {
 interface EndpointParts {
   dispatcher(lent: Services): McpDispatcher;
   readonly headers: readonly string[];
+  /** Whether its clients know where to get the token that a tool wants. */
+  readonly asksForTokens: boolean;
   readonly hasSessions: boolean;
   readonly sessionSeconds: number;
   readonly maxBodyBytes: number;
@@ -256,6 +258,7 @@ class McpEndpoint {
     const stream = new MessageStream(session === undefined ? leave : () => undefined, () => closing.abort());
     const early = Promise.withResolvers<undefined>();
     let begun: HttpSession | undefined;
+    let wanted: { readonly status: number; readonly challenge: string } | undefined;
     const exchange = this.#exchange(context, session, {
       signal: abort.signal, closing: closing.signal,
       notify: (method, params) => {
@@ -266,6 +269,7 @@ class McpEndpoint {
       begin: (agreed) => {
         if (this.#parts.hasSessions) begun = this.#sessionsOf(context).begin(agreed, this.#parts.principal(context));
       },
+      challenged: this.#parts.asksForTokens ? (status, challenge) => { wanted = { status, challenge }; } : undefined,
     });
     const answering = this.#inSession(session, message, abort, () => this.#dispatch(context).answer(message, exchange));
     using _patience = mayStream ? this.#app.clock.after(PATIENCE_MS, () => early.resolve(undefined)) : undefined;
@@ -275,7 +279,10 @@ class McpEndpoint {
       return streamed(stream);
     }
     if (answer === undefined) return new HttpResponse(null, { status: 202, headers: NO_STORE }); // cancelled: there is no answer
-    return new JSONResponse(answer, { status: statusOf(answer, session === undefined && message.method !== 'initialize'), headers: begun === undefined ? NO_STORE : { ...NO_STORE, 'Mcp-Session-Id': begun.id } });
+    return new JSONResponse(answer, {
+      status: wanted?.status ?? statusOf(answer, session === undefined && message.method !== 'initialize'),
+      headers: { ...NO_STORE, ...begun === undefined ? {} : { 'Mcp-Session-Id': begun.id }, ...wanted === undefined ? {} : { 'WWW-Authenticate': wanted.challenge } },
+    });
   }
 
   /** The answer, undefined once it is cancelled; meanwhile the session knows of the request. */
@@ -294,7 +301,7 @@ class McpEndpoint {
     }
   }
 
-  #exchange(context: Context, session: McpSession | undefined, ways: Pick<Exchange, 'signal' | 'closing' | 'notify' | 'begin'>): Exchange {
+  #exchange(context: Context, session: McpSession | undefined, ways: Pick<Exchange, 'signal' | 'closing' | 'notify' | 'begin' | 'challenged'>): Exchange {
     return { session, caller: this.#callerOf(context.req), ...ways };
   }
 
@@ -387,7 +394,7 @@ function accepts({ headers }: HttpRequest, type: string): boolean {
   return found?.some((range) => !/;[ \t]*q=0(?:\.0{0,3})?[ \t]*(?:;|$)/.test(range)) === true; // of several with parameters one is enough
 }
 
-/** The subject of the first claims among the guards, else what the client shows of what they ask for. */
+/** The subject of the first claims among the guards, else what the client shows of what they ask for, '' if that is nothing. */
 function usualPrincipal(context: Context, names: readonly string[]): string {
   for (const name of names) {
     const value = (context as unknown as Readonly<Record<string, unknown>>)[name]; // a guard's
@@ -399,5 +406,6 @@ function usualPrincipal(context: Context, names: readonly string[]): string {
     if (credential !== undefined) return credential.in === 'header' ? req.headers[credential.name.toLowerCase()] : req.cookies[credential.name];
     return scheme === 'session' && req.state.has(SESSION) ? req.session.id : undefined;
   });
-  return JSON.stringify([req.headers['authorization'] ?? null, ...shown ?? []]);
+  const all = [req.headers['authorization'], ...shown ?? []];
+  return all.every((credential) => credential === undefined) ? '' : JSON.stringify(all);
 }

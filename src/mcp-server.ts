@@ -41,6 +41,8 @@ export interface Exchange {
   notify(method: string, params: JsonObject): void;
   /** `initialize` has agreed on a version. */
   begin(session: McpSession): void;
+  /** A tool wants another access token of the caller: see CallTerms. */
+  readonly challenged?: CallTerms['challenged'];
 }
 
 /** What a server may be told. `undefined` means not given. */
@@ -247,10 +249,10 @@ export class McpDispatcher {
     return messagesOf(await this.#tools.request(prompt.detail, prompt.fields, { target: prompt.target(given) }, this.#callTerms(asked, undefined), true));
   }
 
-  #callTerms({ exchange: { caller, signal }, dialect, meta }: Asked, listener: ToolListener | undefined): CallTerms {
+  #callTerms({ exchange: { caller, signal, challenged }, dialect, meta }: Asked, listener: ToolListener | undefined): CallTerms {
     const trace: Record<string, string> = {};
     for (const key of ['traceparent', 'tracestate']) if (typeof meta[key] === 'string' && FIELD.test(meta[key])) trace[key] = meta[key];
-    return { caller, signal, dialect, listener, trace };
+    return { caller, signal, dialect, listener, trace, challenged };
   }
 
   #readResource({ params: { uri }, dialect }: Asked): JsonObject {

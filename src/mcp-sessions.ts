@@ -31,6 +31,7 @@ interface Kept {
 const NAME = 'mcp';
 /** Sessions in memory, those that were used last. Of others it is forgotten which log level they had, and that they were ended: they gave no rights. */
 const MAX_KEPT = 10_000;
+const NOBODY = digest('');
 
 /** The sessions of one endpoint. */
 export class McpSessions {
@@ -46,7 +47,7 @@ export class McpSessions {
     this.#values = new ProtectedValues(Keyring.of(hasSecret ? authSecrets(services.config) : randomBytes(32).toString('hex')), 'mcp session', 'sealed');
   }
 
-  /** A new session of whoever `principal` is. */
+  /** A new session of whoever `principal` is; one of nobody, '', is of whoever has its id: its client may log in later on. */
   begin({ dialect, logLevel }: McpSession, principal: string): HttpSession {
     const issuedSeconds = this.#nowSeconds();
     const payload = JSON.stringify([dialect.version, digest(principal), randomBytes(16).toString('base64url')]);
@@ -60,7 +61,7 @@ export class McpSessions {
     if (read.kind !== 'valid') return undefined;
     const [version, owner] = JSON.parse(read.payload) as readonly [string, string]; // written above
     const dialect = legacyDialect(version);
-    if (dialect === undefined || owner !== digest(principal)) return undefined;
+    if (dialect === undefined || owner !== digest(principal) && owner !== NOBODY) return undefined;
     const kept = this.#kept.get(id);
     if (kept === undefined) return this.#keep(id, dialect, 'info').session;
     this.#kept.delete(id); // and goes to the end of the line

@@ -285,6 +285,17 @@ test('legacy: with guards the session belongs to the subject, whichever token it
   assert.equal((await send({ jsonrpc: '2.0', id: 1, method: 'ping' }, token('bob'))).status, 404);
 });
 
+test('legacy: a client that has begun without a token goes on with its session once it has one, and nobody goes on with that of a subject', async (t) => {
+  const of = site(t, { deps: { me: Depends(BearerAuth(undefined, { optional: true })) } });
+  const token = { authorization: `Bearer ${createToken('ada', SECRET)}` };
+  const anonymous = await legacy(of);
+  assert.equal((await anonymous.send(call(1, 'get_me'), token)).status, 200);
+  assert.equal((await anonymous.send(call(2, 'get_items'))).status, 200);
+  const { id, send } = await legacy(of, token);
+  assert.equal((await send(call(3, 'get_me'))).status, 200);
+  assert.equal((await post(of, call(4, 'get_items'), { 'mcp-session-id': id, 'mcp-protocol-version': '2025-11-25' })).status, 404);
+});
+
 test('legacy: a session of those who come with a cookie belongs to whoever it says, and to nobody else', async (t) => {
   const user = sessionKey<string>('user');
   const of = site(t, { deps: { me: Depends(requireSession(user)) } }, {
@@ -501,6 +512,29 @@ test('authorization: the place stands in the challenge for a bearer token, also 
   const scoped = site(t, { deps: { me: Depends(requireScopes('notes')) }, authorization: { servers: ['https://login.example'] } });
   const response = await post(scoped, initialize(), { authorization: `Bearer ${createToken('ada', SECRET)}` });
   assert.deepEqual([response.status, response.headers.get('www-authenticate')], [403, `Bearer error="insufficient_scope", scope="notes", ${place}`]);
+});
+
+test('authorization: a tool whose route wants another token, or one of more scopes, is answered with 401 or 403 and its challenge', async (t) => {
+  const place = 'resource_metadata="http://localhost/.well-known/oauth-protected-resource/mcp"';
+  const prepare = (app: Svc): void => {
+    app.get('/notes', { me: Depends(requireScopes('notes')) }, () => ({ notes: [] }));
+    app.get('/closed', () => { throw new Forbidden('Closed', { headers: { 'WWW-Authenticate': 'Bearer realm="error=insufficient_scope"' } }); });
+  };
+  const options: McpMountOptions = { deps: { me: Depends(BearerAuth(undefined, { optional: true })) }, authorization: { servers: ['https://login.example'] } };
+  const token = { authorization: `Bearer ${createToken('ada', SECRET)}` };
+  const seen = async (response: Response): Promise<unknown[]> => {
+    const { result } = await response.json() as { result: { isError?: boolean; _meta: Json } };
+    return [response.status, response.headers.get('www-authenticate'), result.isError, result._meta['svc/status']];
+  };
+  const of = site(t, options, { prepare });
+  assert.deepEqual(await seen(await modern(of, 'tools/call', { name: 'get_notes' })), [401, `Bearer ${place}`, true, 401]);
+  assert.deepEqual(await seen(await modern(of, 'tools/call', { name: 'get_notes' }, token)), [403, `Bearer error="insufficient_scope", scope="notes", ${place}`, true, 403]);
+  const { send } = await legacy(of, token);
+  assert.deepEqual(await seen(await send(call(1, 'get_notes'))), [403, `Bearer error="insufficient_scope", scope="notes", ${place}`, true, 403]);
+  assert.deepEqual(await seen(await send(call(2, 'get_closed'))), [200, null, true, 403]); // no token would help
+  assert.deepEqual(await seen(await send(call(3, 'get_key'))), [200, null, true, 401]); // nor here
+  const open = site(t, {}, { prepare });
+  assert.deepEqual(await seen(await modern(open, 'tools/call', { name: 'get_notes' })), [200, null, true, 401]); // nothing says where tokens come from
 });
 
 test('authorization: guards of one\'s own have the place in their 401, whatever they challenge for', async (t) => {
