@@ -70,6 +70,7 @@ export async function sendPieces(outgoing: ServerResponse, source: PieceIterator
   } catch (error) {
     if (outgoing.destroyed && isAbort(error)) return;
     end();
+    await nextTurn(); // what was written in this one goes out at its end: a client that sees nothing takes the request for one that was never served
     outgoing.destroy();
     throw error;
   }
@@ -94,10 +95,12 @@ async function writeAll(outgoing: ServerResponse, source: PieceIterator, announc
     burst += piece.length + PIECE_COST;
     if (burst < TURN_BYTES) continue;
     burst = 0;
-    await new Promise((resolve) => setImmediate(resolve));
+    await nextTurn();
   }
   if (sent < announced) throw lengthError(announced, sent); // the client would wait for the rest
 }
+
+function nextTurn(): Promise<void> { return new Promise((resolve) => void setImmediate(resolve)); }
 
 async function writeSlices(outgoing: ServerResponse, piece: Piece): Promise<void> {
   for (const slice of slicesOf(piece)) {

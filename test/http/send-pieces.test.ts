@@ -1,13 +1,15 @@
 /**
- * Long bodies in slices: none is too long to tell how far its client has read, and together they are the body.
+ * Long bodies in slices: none is too long to tell how far its client has read, and together they are the body. And what of a body
+ * arrives whose source fails.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Svc, TextResponse } from 'svc';
+import { NDJSONResponse, StreamingResponse, Svc, TextResponse } from 'svc';
 import { slicesOf } from '../../src/http/send-pieces.ts';
 import { SLICE_BYTES } from '../../src/http/slow-readers.ts';
 import { collectedLog } from '../support/collected-log.ts';
 import { seeded } from '../support/random.ts';
+import { RawClient } from '../support/raw-http.ts';
 
 test('slicesOf() cuts texts and bytes into slices that are together what they were, and none too long, on generated texts', () => {
   const random = seeded(31);
@@ -56,5 +58,23 @@ test('Before a long text, fields go out as they are: a character of Latin-1 is o
     assert.ok(await response.text() === 'é'.repeat(SLICE_BYTES));
   } finally {
     await close();
+  }
+});
+
+test('A source that fails in the turn of its first pieces: they arrive, and the answer is cut', async () => {
+  const app = new Svc({ logger: collectedLog().logger });
+  async function* failing<T>(...values: T[]): AsyncGenerator<T> { yield* values; throw new Error('no more'); }
+  app.get('/texts', () => new StreamingResponse(failing('one', 'two'))).get('/values', () => new NDJSONResponse(failing({ a: 1 }, { a: 2 })));
+  app.get('/at-once', () => new StreamingResponse((function* () { yield 'one'; throw new Error('no more'); })()));
+  const server = await app.run({ port: 0, handleSignals: false });
+  try {
+    for (const [path, chunks] of [['/texts', '3\r\none\r\n3\r\ntwo\r\n'], ['/values', '8\r\n{"a":1}\n\r\n8\r\n{"a":2}\n\r\n'], ['/at-once', '3\r\none\r\n']] as const) {
+      const client = await RawClient.open(server.port);
+      const answer = String(await client.get(path).ended());
+      assert.ok(answer.startsWith('HTTP/1.1 200 OK\r\n'), `${path}: ${answer}`);
+      assert.equal(answer.slice(answer.indexOf('\r\n\r\n') + 4), chunks); // and not the chunk that ends it
+    }
+  } finally {
+    await server.close();
   }
 });
