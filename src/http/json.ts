@@ -1,6 +1,6 @@
 /**
- * JSON out: `JSON.stringify` with the three things it lacks settled. Dates are ISO 8601, bigints decimal strings, and what
- * has no JSON form is an error with its place instead of a silent `{}` or a missing member.
+ * JSON out: `JSON.stringify` with what it lacks settled. Bigints are decimal strings, and a value that has no JSON form, or
+ * contains itself, is an error that says where. Inside of objects JSON.stringify alone decides: a Map or a Set there is `{}`.
  */
 import { SvcError } from '../errors.ts';
 
