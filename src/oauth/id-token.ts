@@ -60,8 +60,11 @@ const MAX_SUBJECT_CHARACTERS = 255;
 const MAX_TRIED = 8;
 const BASE64URL = /^[\w-]+$/;
 const FORBIDDEN_HEADERS = ['crit', 'b64', 'cty', 'zip', 'enc'];
-const HASHES: Readonly<Record<IdTokenAlgorithm, string>> = { RS256: 'sha256', ES256: 'sha256', PS256: 'sha256', EdDSA: 'sha512' };
-const SIGNATURE_BYTES: Partial<Record<IdTokenAlgorithm, number>> = { ES256: 64, EdDSA: 64 };
+/** RFC 7518 §3.3 to §3.5; of Ed25519 it is the one inside (RFC 8037 §3.1). */
+const HASHES: Readonly<Record<IdTokenAlgorithm, string>> = {
+  RS256: 'sha256', RS384: 'sha384', RS512: 'sha512', PS256: 'sha256', PS384: 'sha384', PS512: 'sha512', ES256: 'sha256', ES384: 'sha384', ES512: 'sha512', EdDSA: 'sha512',
+};
+const SIGNATURE_BYTES: Partial<Record<IdTokenAlgorithm, number>> = { ES256: 64, ES384: 96, ES512: 132, EdDSA: 64 };
 const utf8 = new TextDecoder('utf-8', { ignoreBOM: true });
 
 /** Verifies, and gives the claims. @throws ProviderFailure `provider_error`, or what fetching keys throws */
@@ -122,13 +125,15 @@ function isIssuerOf(keyIssuer: string, claims: Readonly<Record<string, unknown>>
 
 /** Whether a key has signed. Off the event loop, in the pool. ECDSA signatures are r and s side by side (RFC 7518 §3.4), never DER, neither of them zero. */
 export function isSignedBy({ algorithm, signed, signature }: SignedParts, { key }: VerificationKey): Promise<boolean> {
-  if (SIGNATURE_BYTES[algorithm] !== undefined && signature.length !== SIGNATURE_BYTES[algorithm]) return Promise.resolve(false);
-  if (algorithm === 'ES256' && [signature.subarray(0, 32), signature.subarray(32)].some((number) => number.every((byte) => byte === 0))) return Promise.resolve(false);
-  const how = algorithm === 'ES256' ? { key, dsaEncoding: 'ieee-p1363' as const }
-    : algorithm === 'PS256' ? { key, padding: constants.RSA_PKCS1_PSS_PADDING, saltLength: constants.RSA_PSS_SALTLEN_DIGEST }
+  const length = SIGNATURE_BYTES[algorithm] ?? signature.length;
+  if (signature.length !== length) return Promise.resolve(false);
+  const isEcdsa = algorithm.startsWith('ES');
+  if (isEcdsa && [signature.subarray(0, length / 2), signature.subarray(length / 2)].some((number) => number.every((byte) => byte === 0))) return Promise.resolve(false);
+  const how = isEcdsa ? { key, dsaEncoding: 'ieee-p1363' as const }
+    : algorithm.startsWith('PS') ? { key, padding: constants.RSA_PKCS1_PSS_PADDING, saltLength: constants.RSA_PSS_SALTLEN_DIGEST }
     : { key };
   return new Promise((resolve) => {
-    verify(algorithm === 'EdDSA' ? null : 'sha256', signed, how, signature, (error, isValid) => resolve(error === null && isValid));
+    verify(algorithm === 'EdDSA' ? null : HASHES[algorithm], signed, how, signature, (error, isValid) => resolve(error === null && isValid));
   });
 }
 

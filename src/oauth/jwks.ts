@@ -127,10 +127,16 @@ function readKey(jwk: Readonly<Record<string, unknown>>): VerificationKey | unde
   return { key, keyId: typeof jwk['kid'] === 'string' ? jwk['kid'] : undefined, algorithms, issuer: typeof jwk['issuer'] === 'string' ? jwk['issuer'] : undefined };
 }
 
+/** Each signs by one algorithm (RFC 7518 §3.4). */
+const CURVES: ReadonlyMap<unknown, IdTokenAlgorithm> = new Map([['P-256', 'ES256'], ['P-384', 'ES384'], ['P-521', 'ES512']]);
+
 function kindOf(jwk: Readonly<Record<string, unknown>>): { readonly algorithms: readonly IdTokenAlgorithm[]; readonly members: readonly string[] } | undefined {
   switch (jwk['kty']) {
-    case 'RSA': return { algorithms: ['RS256', 'PS256'], members: ['n', 'e'] };
-    case 'EC': return jwk['crv'] === 'P-256' ? { algorithms: ['ES256'], members: ['crv', 'x', 'y'] } : undefined;
+    case 'RSA': return { algorithms: ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512'], members: ['n', 'e'] };
+    case 'EC': {
+      const algorithm = CURVES.get(jwk['crv']);
+      return algorithm === undefined ? undefined : { algorithms: [algorithm], members: ['crv', 'x', 'y'] };
+    }
     case 'OKP': return jwk['crv'] === 'Ed25519' ? { algorithms: ['EdDSA'], members: ['crv', 'x'] } : undefined;
     default: return undefined;
   }

@@ -13,7 +13,7 @@ import type { Outbound } from './outbound.ts';
 import type { MappedUser } from './user-info.ts';
 
 /** Signatures that an id_token may be accepted with. Nothing symmetric, never `none` (RFC 8725 §3.1). */
-export type IdTokenAlgorithm = 'RS256' | 'ES256' | 'PS256' | 'EdDSA';
+export type IdTokenAlgorithm = 'RS256' | 'RS384' | 'RS512' | 'PS256' | 'PS384' | 'PS512' | 'ES256' | 'ES384' | 'ES512' | 'EdDSA';
 
 /** What an {@link OAuthProvider} is made from. `undefined` means not given. */
 export interface OAuthProviderOptions {
@@ -111,7 +111,7 @@ export const PROTOCOL_PARAMETERS: ReadonlySet<string> = new Set([
 export const TENANT = '{tenantid}';
 export const GUID: RegExp = /^[\da-f]{8}-(?:[\da-f]{4}-){3}[\da-f]{12}$/;
 
-const ID_TOKEN_ALGORITHMS: readonly string[] = ['RS256', 'ES256', 'PS256', 'EdDSA'] satisfies readonly IdTokenAlgorithm[];
+const ID_TOKEN_ALGORITHMS: readonly string[] = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA'] satisfies readonly IdTokenAlgorithm[];
 const URLS = ['authorizeUrl', 'tokenUrl', 'userinfoUrl', 'jwksUrl', 'emailsUrl', 'discoveryUrl'] as const;
 const WELL_KNOWN = '/.well-known/openid-configuration';
 

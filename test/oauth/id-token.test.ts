@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { createHmac, generateKeyPairSync, sign } from 'node:crypto';
 import { test } from 'node:test';
-import { atHashOf, isExpectedIssuer, verifyIdToken } from '../../src/oauth/id-token.ts';
+import { atHashOf, isExpectedIssuer, isSignedBy, verifyIdToken } from '../../src/oauth/id-token.ts';
 import { readKeySet } from '../../src/oauth/jwks.ts';
 import { ProviderFailure } from '../../src/oauth/provider-failure.ts';
 import { seeded } from '../support/random.ts';
-import { EC, ED, RSA, halfHash, jwk, jws } from './support/fake-provider.ts';
+import { EC, EC384, EC521, ED, RSA, halfHash, jwk, jws } from './support/fake-provider.ts';
 import type { IdTokenClaims, IdTokenRules } from '../../src/oauth/id-token.ts';
 import type { IdTokenAlgorithm } from '../../src/oauth/providers.ts';
 
@@ -17,7 +17,7 @@ const RULES: IdTokenRules = {
 const CLAIMS = { iss: 'https://provider.test', aud: 'client', sub: 'ada', iat: NOW, exp: NOW + 300, nonce: 'n-1' };
 const HEADER = { alg: 'RS256', typ: 'JWT', kid: 'rsa' };
 const RSA_KEY = jwk(RSA.publicKey, { kid: 'rsa', use: 'sig' });
-const KEYS: readonly unknown[] = [RSA_KEY, jwk(EC.publicKey, { kid: 'ec' }), jwk(ED.publicKey, { kid: 'ed' })];
+const KEYS: readonly unknown[] = [RSA_KEY, jwk(EC.publicKey, { kid: 'ec' }), jwk(EC384.publicKey, { kid: 'ec384' }), jwk(EC521.publicKey, { kid: 'ec521' }), jwk(ED.publicKey, { kid: 'ed' })];
 
 interface Given {
   readonly header?: Readonly<Record<string, unknown>>;
@@ -44,13 +44,34 @@ async function refused(check: string, given: Given | string, why = check, more: 
   }, why);
 }
 
-test('verifyIdToken() gives the claims of a token that fits, by RS256, PS256, ES256 and EdDSA when they are listed', async () => {
+test('verifyIdToken() gives the claims of a token that fits, by each algorithm when it is listed, and by no other', async () => {
   assert.deepEqual(await verified(made({})), CLAIMS);
-  for (const [alg, kid, key] of [['PS256', 'rsa', RSA], ['ES256', 'ec', EC], ['EdDSA', 'ed', ED]] as const) {
-    const token = made({ header: { alg, kid }, claims: { at_hash: halfHash('access', alg === 'EdDSA' ? 'sha512' : 'sha256') } }, key.privateKey);
+  for (const [alg, kid, key, bits] of [
+    ['RS384', 'rsa', RSA, 384], ['RS512', 'rsa', RSA, 512], ['PS256', 'rsa', RSA, 256], ['PS384', 'rsa', RSA, 384], ['PS512', 'rsa', RSA, 512],
+    ['ES256', 'ec', EC, 256], ['ES384', 'ec384', EC384, 384], ['ES512', 'ec521', EC521, 512], ['EdDSA', 'ed', ED, 512],
+  ] as const) {
+    const token = made({ header: { alg, kid }, claims: { at_hash: halfHash('access', `sha${bits}`) } }, key.privateKey);
     assert.equal((await verified(token, { rules: { algorithms: ['RS256', alg] } })).sub, 'ada', alg);
     await refused('alg', token, alg);
+    const other = made({ header: { alg, kid }, claims: { at_hash: halfHash('access', bits === 256 ? 'sha384' : 'sha256') } }, key.privateKey);
+    await refused('at_hash', other, alg, { rules: { algorithms: [alg] } });
+    const [head, ...rest] = token.split('.') as [string, string, string]; // signed by one algorithm, said to be by another of the same key
+    for (const said of ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA'] as const) {
+      if (said === alg) continue;
+      const renamed = [Buffer.from(Buffer.from(head, 'base64url').toString().replace(alg, said)).toString('base64url'), ...rest].join('.');
+      await refused('signature', renamed, `${alg} as ${said}`, { rules: { algorithms: [said] } });
+    }
   }
+});
+
+test('isSignedBy() agrees with the signature of RFC 7515 §A.4 (ES512)', async () => {
+  const [key] = readKeySet([{
+    kty: 'EC', crv: 'P-521', x: 'AekpBQ8ST8a8VcfVOTNl353vSrDCLLJXmPk06wTjxrrjcBpXp5EOnYG_NjFZ6OvLFV1jSfS9tsz4qUxcWceqwQGk', y: 'ADSmRA43Z1DSNx_RvcLI87cdL07l6jQyyBXMoxVg_l2Th-x3S1WDhjDly79ajL4Kkd0AZMaZmh9ubmf63e3kyMj2',
+  }]).keys;
+  const signature = Buffer.from('AdwMgeerwtHoh-l192l60hp9wAHZFVJbLfD_UxMi70cwnZOYaRI1bKPWROc-mZZqwqT2SI-KGDKB34XO0aw_7XdtAG8GaSwFKdCAPZgoXD2YBJZCPEX3xKpRwcdOO8KpEHwJjyqOgzDO7iKvU8vcnwNrmxYbSW9ERBXukOXolLzeO_Jn', 'base64url');
+  const parts = { algorithm: 'ES512' as const, signed: Buffer.from('eyJhbGciOiJFUzUxMiJ9.UGF5bG9hZA'), signature };
+  assert.equal(await isSignedBy(parts, key!), true);
+  for (const at of [0, 65, 66, 131]) assert.equal(await isSignedBy({ ...parts, signature: Buffer.from(signature.map((byte, index) => index === at ? byte ^ 1 : byte)) }, key!), false);
 });
 
 test('verifyIdToken() agrees with the signature of RFC 7515 §A.3 (ES256)', async () => {
@@ -156,16 +177,21 @@ test('I07: verifyIdToken() does not use a key that is weak, for encryption, or f
   }
 });
 
-test('I08: verifyIdToken() refuses ES256 signatures of another length, in DER, or with r or s zero', async () => {
-  const given: Given = { rules: { algorithms: ['ES256'] as IdTokenAlgorithm[] } };
-  const token = made({ header: { alg: 'ES256', kid: 'ec' } }, EC.privateKey);
-  const signed = token.slice(0, token.lastIndexOf('.'));
-  const signature = Buffer.from(token.slice(signed.length + 1), 'base64url');
-  await verified(token, given);
-  const der = sign('sha256', Buffer.from(signed), EC.privateKey);
-  const zero = Buffer.alloc(32);
-  const wrong = [der, signature.subarray(0, 63), Buffer.concat([signature, Buffer.alloc(1)]), Buffer.alloc(64), Buffer.concat([zero, signature.subarray(32)]), Buffer.concat([signature.subarray(0, 32), zero]), Buffer.alloc(1), Buffer.alloc(64, 0xff)];
-  for (const bytes of wrong) await refused('signature', `${signed}.${bytes.toString('base64url')}`, `${bytes.length} bytes`, given);
+test('I08: verifyIdToken() refuses ECDSA signatures of another length, in DER, or with r or s zero', async () => {
+  for (const [alg, kid, key, half] of [['ES256', 'ec', EC, 32], ['ES384', 'ec384', EC384, 48], ['ES512', 'ec521', EC521, 66]] as const) {
+    const given: Given = { rules: { algorithms: [alg] } };
+    const token = made({ header: { alg, kid } }, key.privateKey);
+    const signed = token.slice(0, token.lastIndexOf('.'));
+    const signature = Buffer.from(token.slice(signed.length + 1), 'base64url');
+    await verified(token, given);
+    const der = sign(`sha${alg.slice(2)}`, Buffer.from(signed), key.privateKey);
+    const zero = Buffer.alloc(half);
+    const wrong = [
+      der, signature.subarray(0, -1), Buffer.concat([signature, Buffer.alloc(1)]), Buffer.alloc(2 * half), Buffer.concat([zero, signature.subarray(half)]), Buffer.concat([signature.subarray(0, half), zero]), Buffer.alloc(1),
+      Buffer.alloc(2 * half, 0xff),
+    ];
+    for (const bytes of wrong) await refused('signature', `${signed}.${bytes.toString('base64url')}`, `${alg}, ${bytes.length} bytes`, given);
+  }
 });
 
 test('I09: verifyIdToken() reads a tenant template with a GUID in tid only, and honours the list of tenants', async () => {

@@ -5,9 +5,10 @@ import { ManualClock } from '../../src/manual-clock.ts';
 import { KeySource, chooseKeys, readKeySet } from '../../src/oauth/jwks.ts';
 import { Outbound } from '../../src/oauth/outbound.ts';
 import { ProviderFailure } from '../../src/oauth/provider-failure.ts';
-import { EC, ED, FakeProvider, RSA, jwk } from './support/fake-provider.ts';
+import { EC, EC384, EC521, ED, FakeProvider, RSA, jwk } from './support/fake-provider.ts';
 import type { Target } from '../../src/oauth/discovery.ts';
 
+const OF_RSA = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512'];
 const rsa = jwk(RSA.publicKey);
 const ec = jwk(EC.publicKey);
 const ed = jwk(ED.publicKey);
@@ -17,10 +18,11 @@ function source(fake: FakeProvider, pinned?: readonly unknown[]): { keys: KeySou
   return { keys: new KeySource(new Outbound({ clock, timeoutMs: 10_000 }), clock, pinned), clock, target: { url: `${fake.url}/jwks`, isGuarded: false } };
 }
 
-test('readKeySet() knows RSA, P-256 and Ed25519 keys, and what each may verify', () => {
-  const { keys } = readKeySet([{ ...rsa, kid: 'r', issuer: 'https://i.test' }, ec, ed, { ...rsa, alg: 'PS256', key_ops: ['verify'], use: 'sig' }]);
+test('readKeySet() knows RSA, P-256, P-384, P-521 and Ed25519 keys, and what each may verify', () => {
+  const { keys } = readKeySet([{ ...rsa, kid: 'r', issuer: 'https://i.test' }, ec, jwk(EC384.publicKey), jwk(EC521.publicKey), ed, { ...rsa, alg: 'PS256', key_ops: ['verify'], use: 'sig' }]);
   assert.deepEqual(keys.map(({ keyId, algorithms, issuer }) => ({ keyId, algorithms, issuer })), [
-    { keyId: 'r', algorithms: ['RS256', 'PS256'], issuer: 'https://i.test' }, { keyId: undefined, algorithms: ['ES256'], issuer: undefined },
+    { keyId: 'r', algorithms: OF_RSA, issuer: 'https://i.test' }, { keyId: undefined, algorithms: ['ES256'], issuer: undefined },
+    { keyId: undefined, algorithms: ['ES384'], issuer: undefined }, { keyId: undefined, algorithms: ['ES512'], issuer: undefined },
     { keyId: undefined, algorithms: ['EdDSA'], issuer: undefined }, { keyId: undefined, algorithms: ['PS256'], issuer: undefined },
   ]);
 });
@@ -31,7 +33,7 @@ test('I07: readKeySet() leaves out keys that are not for verifying, too weak, of
     ['use enc', { ...rsa, use: 'enc' }], ['use of another type', { ...rsa, use: 1 }], ['key_ops without verify', { ...rsa, key_ops: ['sign'] }], ['key_ops no list', { ...rsa, key_ops: 'verify' }],
     ['RSA of 1024 bits', weak], ['RSA of 8200 bits', { ...rsa, n: Buffer.alloc(1_025, 0xff).toString('base64url') }], ['exponent 1', { ...rsa, e: 'AQ' }], ['even exponent', { ...rsa, e: 'AQAC' }], ['huge exponent', { ...rsa, e: Buffer.alloc(16, 0xff).toString('base64url') }],
     ['RSA called ES256', { ...rsa, alg: 'ES256' }], ['EC called RS256', { ...ec, alg: 'RS256' }], ['RSA for encryption', { ...rsa, alg: 'RSA-OAEP' }], ['RSA called HS256', { ...rsa, alg: 'HS256' }], ['alg of another type', { ...rsa, alg: 5 }],
-    ['P-384', jwk(generateKeyPairSync('ec', { namedCurve: 'P-384' }).publicKey)], ['X25519', jwk(generateKeyPairSync('x25519').publicKey)], ['off the curve', { ...ec, x: Buffer.alloc(32, 1).toString('base64url') }],
+    ['secp256k1', jwk(generateKeyPairSync('ec', { namedCurve: 'secp256k1' }).publicKey)], ['P-384 called ES256', { ...jwk(EC384.publicKey), alg: 'ES256' }], ['X25519', jwk(generateKeyPairSync('x25519').publicKey)], ['off the curve', { ...ec, x: Buffer.alloc(32, 1).toString('base64url') }],
     ['symmetric', { kty: 'oct', k: 'AAAA' }], ['without n', { kty: 'RSA', e: 'AQAB' }], ['n of another type', { ...rsa, n: 5 }], ['no kty', { n: 'x' }], ['null', null], ['text', 'x'], ['list', []],
   ];
   for (const [why, entry] of unusable) assert.deepEqual(readKeySet([entry]).keys, [], why);
@@ -45,7 +47,7 @@ test('readKeySet() takes public members only, and reads no more than 64 entries'
 
 test('readKeySet() takes a member that is null for one that is not there', () => {
   const { keys } = readKeySet([{ ...rsa, kid: null, alg: null, use: null, key_ops: null, x5c: null }]);
-  assert.deepEqual(keys.map(({ keyId, algorithms }) => ({ keyId, algorithms })), [{ keyId: undefined, algorithms: ['RS256', 'PS256'] }]);
+  assert.deepEqual(keys.map(({ keyId, algorithms }) => ({ keyId, algorithms })), [{ keyId: undefined, algorithms: OF_RSA }]);
 });
 
 test('I06: chooseKeys() takes the key with the id; without one all that fit; a repeated id fits none', () => {

@@ -42,10 +42,11 @@ interface ResponseBodyError extends Error { readonly error: string; readonly err
 
 const CLIENT_ID = 'svc:app+1%';
 const CLIENT_SECRET = 'secret:of/the+app=50%~'; // both have what Basic must encode
-const KEYS: Readonly<Record<IdTokenAlgorithm, object>> = {
-  RS256: jwk('RS256', generateKeyPairSync('rsa', { modulusLength: 2_048 }).privateKey.export({ format: 'jwk' })),
-  PS256: jwk('PS256', generateKeyPairSync('rsa', { modulusLength: 2_048 }).privateKey.export({ format: 'jwk' })),
-  ES256: jwk('ES256', generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey.export({ format: 'jwk' })),
+const rsaKey = (): object => generateKeyPairSync('rsa', { modulusLength: 2_048 }).privateKey.export({ format: 'jwk' });
+const ecKey = (namedCurve: string): object => generateKeyPairSync('ec', { namedCurve }).privateKey.export({ format: 'jwk' });
+const KEYS: Partial<Record<IdTokenAlgorithm, object>> = {
+  RS256: jwk('RS256', rsaKey()), PS256: jwk('PS256', rsaKey()), RS512: jwk('RS512', rsaKey()),
+  ES256: jwk('ES256', ecKey('P-256')), ES384: jwk('ES384', ecKey('P-384')), ES512: jwk('ES512', ecKey('P-521')),
   EdDSA: jwk('EdDSA', generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' })),
 };
 
@@ -135,6 +136,7 @@ class Application implements AsyncDisposable {
 
 for (const [clientAuth, algorithm] of [
   ['client_secret_basic', 'RS256'], ['client_secret_post', 'RS256'], ['client_secret_basic', 'ES256'], ['client_secret_post', 'ES256'], ['none', 'PS256'], ['client_secret_basic', 'EdDSA'],
+  ['client_secret_basic', 'RS512'], ['client_secret_post', 'ES384'], ['none', 'ES512'],
 ] as const) {
   test(`Somebody logs in at oidc-provider, over code, PKCE, nonce and iss: ${clientAuth}, ${algorithm}`, async (t) => {
     await using application = await Application.open(t, { clientAuth, algorithm });

@@ -36,6 +36,8 @@ export interface Scripted {
 /** The three kinds of keys, made once: they cost time. */
 export const RSA: KeyPairKeyObjectResult = generateKeyPairSync('rsa', { modulusLength: 2_048 });
 export const EC: KeyPairKeyObjectResult = generateKeyPairSync('ec', { namedCurve: 'P-256' });
+export const EC384: KeyPairKeyObjectResult = generateKeyPairSync('ec', { namedCurve: 'P-384' });
+export const EC521: KeyPairKeyObjectResult = generateKeyPairSync('ec', { namedCurve: 'P-521' });
 export const ED: KeyPairKeyObjectResult = generateKeyPairSync('ed25519');
 
 const PATHS: Readonly<Record<string, Endpoint | undefined>> = { '/.well-known/openid-configuration': 'discovery', '/token': 'token', '/userinfo': 'userinfo', '/emails': 'emails', '/jwks': 'jwks' };
@@ -43,8 +45,9 @@ const PATHS: Readonly<Record<string, Endpoint | undefined>> = { '/.well-known/op
 /** A JWS with any header and any claims. */
 export function jws(header: Readonly<Record<string, unknown>>, claims: unknown, key: KeyObject = RSA.privateKey): string {
   const parts = [header, claims].map((part) => Buffer.from(typeof part === 'string' ? part : JSON.stringify(part)).toString('base64url')).join('.');
-  const how = header['alg'] === 'PS256' ? { key, padding: 6, saltLength: 32 } : { key, dsaEncoding: 'ieee-p1363' as const };
-  return `${parts}.${sign(header['alg'] === 'EdDSA' ? null : 'sha256', Buffer.from(parts), how).toString('base64url')}`;
+  const [, family = '', bits = '256'] = /^(..)(256|384|512)$/.exec(String(header['alg'])) ?? [];
+  const how = family === 'PS' ? { key, padding: 6, saltLength: Number(bits) / 8 } : { key, dsaEncoding: 'ieee-p1363' as const };
+  return `${parts}.${sign(header['alg'] === 'EdDSA' ? null : `sha${bits}`, Buffer.from(parts), how).toString('base64url')}`;
 }
 
 /** The public half as a member of a set. */
