@@ -5,7 +5,7 @@ import { randomInt } from 'node:crypto';
 import { SvcError } from '../errors.ts';
 import { bool, given, int, oneOf, readOptions } from '../options.ts';
 import { DatabaseError, atCaller } from './db-errors.ts';
-import { MAX_TIMEOUT_MS, limitOf, sleepWithin, type QueryOptions } from './limits.ts';
+import { MAX_TIMEOUT_MS, endingLimit, limitOf, sleepWithin, type QueryOptions } from './limits.ts';
 import { Session, type OpenStream, type Work } from './session.ts';
 import { Transaction, refuseInsideTransaction, undo, type TransactionOptions } from './transaction.ts';
 import type { Clock } from '../clock.ts';
@@ -139,17 +139,18 @@ export class Database extends Session {
 
   /** Without a handle, a callback and its context: a third less than `transaction()`. @internal */
   async whole<T>(work: Work<T>, options: QueryOptions | undefined): Promise<T> {
+    let limit: Limit | undefined;
     let connection: Connection | undefined;
     try {
-      const limit = options === undefined && this.#statementTimeoutMs === 0 ? undefined : limitOf(options, this.#statementTimeoutMs, this.#clock);
+      limit = options === undefined && this.#statementTimeoutMs === 0 ? undefined : limitOf(options, this.#statementTimeoutMs, this.#clock);
       connection = await this.#begin(WRITING, limit);
       const working = work(connection, limit);
       const result = working instanceof Promise ? await working : working;
-      const committing = connection.commit();
+      const committing = connection.commit(endingLimit(limit, 0, this.#clock));
       if (committing instanceof Promise) await committing;
       return result;
     } catch (error) {
-      if (connection !== undefined) await undo(connection);
+      if (connection !== undefined) await undo(connection, endingLimit(limit, 0, this.#clock));
       throw atCaller(error);
     } finally {
       if (connection !== undefined) this.#driver.release(connection);
@@ -167,10 +168,10 @@ export class Database extends Session {
   }
 
   async #transact<T>(fn: (tx: Transaction) => Awaitable<T>, begin: BeginOptions, limit: Limit | undefined): Promise<T> {
-    const connection = await this.#begin(begin, limit);
+    const connection = await this.#begin(begin, this.#statementTimeoutMs === 0 ? limit : limitOf(undefined, this.#statementTimeoutMs, this.#clock, limit));
     this.#openTransactions++;
     try {
-      const tx = new Transaction({ root: this, connection, dialect: this.dialect, clock: this.#clock, limit, depth: 0 });
+      const tx = new Transaction({ root: this, connection, dialect: this.dialect, clock: this.#clock, limit, statementTimeoutMs: this.#statementTimeoutMs, depth: 0 });
       return await tx.drive(fn, connection);
     } finally {
       this.#openTransactions--;

@@ -83,15 +83,15 @@ export interface Connection {
   /** Several statements without parameters, for migrations. Stops at the first that fails. */
   script(sql: string, limit: Limit | undefined): Awaitable<void>;
   begin(options: BeginOptions, limit: Limit | undefined): Awaitable<void>;
-  /** Throws when the engine did not commit, whatever it answered. */
-  commit(): Awaitable<void>;
+  /** Throws when the engine did not commit, whatever it answered; CommitOutcomeUnknown where it does not answer within the limit, nor when it is told to end. */
+  commit(limit?: Limit): Awaitable<void>;
   /** Never throws for a transaction that has ended already. */
-  rollback(): Awaitable<void>;
+  rollback(limit?: Limit): Awaitable<void>;
   /** Marks a point inside the transaction; names are ours: letters, digits, underscores. */
-  savepoint(name: string): Awaitable<void>;
-  releaseSavepoint(name: string): Awaitable<void>;
+  savepoint(name: string, limit?: Limit): Awaitable<void>;
+  releaseSavepoint(name: string, limit?: Limit): Awaitable<void>;
   /** Undoes what came after the point, and forgets the point. */
-  rollbackTo(name: string): Awaitable<void>;
+  rollbackTo(name: string, limit?: Limit): Awaitable<void>;
   /** Keeps it from being lent again: its session has settings that nobody else should have. Where there is more than one. */
   retire?(): void;
 }

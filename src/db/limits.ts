@@ -39,6 +39,17 @@ export function limitOf(options: QueryOptions | undefined, defaultTimeoutMs: num
   };
 }
 
+/** How long the end of a transaction may take that has no time left: cut off, nobody would know whether it took place. */
+const END_MS = 5_000;
+
+/** The limit of the end of a transaction, or of a mark in it: that of a statement, or what is left to the transaction, but for a signal. Undefined when there is none. */
+export function endingLimit(outer: Limit | undefined, statementTimeoutMs: number, clock: Clock): Limit | undefined {
+  if (outer === undefined && statementTimeoutMs === 0) return undefined;
+  const nowMs = clock.monotonicMs();
+  const timeoutMs = Math.min(statementTimeoutMs === 0 ? Infinity : statementTimeoutMs, outer === undefined ? Infinity : Math.max(outer.deadlineMs - nowMs, END_MS));
+  return timeoutMs === Infinity ? undefined : { signal: undefined, deadlineMs: nowMs + timeoutMs, timeoutMs: Math.round(timeoutMs) };
+}
+
 /** What to throw when the limit has been reached, else undefined. */
 export function limitReached(limit: Limit | undefined, clock: Clock, sql?: string): DatabaseError | undefined {
   if (limit === undefined) return undefined;

@@ -116,40 +116,40 @@ export class MySqlConnection implements PooledConnection {
     this.#hasBegun = true;
   }
 
-  async commit(): Promise<void> {
+  async commit(limit?: Limit): Promise<void> {
     const wasOver = this.#hasBegun && this.#conversation.isQuiet && !this.isInTransaction && !this.isBroken;
     const isSent = !this.isBroken;
     this.#over();
     if (wasOver) throw aborted('commit');
     try {
-      await this.#runner.query('commit', undefined);
+      await this.#runner.query('commit', limit);
     } catch (error) {
-      if (isSent && error instanceof ConnectionLost) throw new CommitOutcomeUnknown('The connection broke during COMMIT', { sqlstate: '08007', sql: 'commit', cause: error });
+      if (isSent && (error instanceof ConnectionLost || this.isBroken)) throw new CommitOutcomeUnknown('The connection broke during COMMIT', { sqlstate: '08007', sql: 'commit', cause: error });
       throw error;
     }
   }
 
-  async rollback(): Promise<void> {
+  async rollback(limit?: Limit): Promise<void> {
     const isOpen = this.isInTransaction || !this.#conversation.isQuiet || this.#runner.isWriting;
     this.#over();
     if (this.isBroken) return;
-    if (isOpen) await this.#runner.query('rollback', undefined);
-    if (!this.#conversation.hasAutocommit) await this.#runner.query('set autocommit = 1', undefined);
+    if (isOpen) await this.#runner.query('rollback', limit);
+    if (!this.#conversation.hasAutocommit) await this.#runner.query('set autocommit = 1', limit);
   }
 
-  async savepoint(name: string): Promise<void> {
+  async savepoint(name: string, limit?: Limit): Promise<void> {
     this.#checkTransaction('savepoint');
-    await this.#runner.query(`savepoint ${name}`, undefined);
+    await this.#runner.query(`savepoint ${name}`, limit);
   }
 
-  async releaseSavepoint(name: string): Promise<void> {
+  async releaseSavepoint(name: string, limit?: Limit): Promise<void> {
     this.#checkTransaction('release savepoint');
-    await this.#runner.query(`release savepoint ${name}`, undefined);
+    await this.#runner.query(`release savepoint ${name}`, limit);
   }
 
-  async rollbackTo(name: string): Promise<void> {
+  async rollbackTo(name: string, limit?: Limit): Promise<void> {
     if (this.isBroken || !this.isInTransaction) return; // all of it has ended
-    await this.#runner.flight([`rollback to savepoint ${name}`, `release savepoint ${name}`], undefined);
+    await this.#runner.flight([`rollback to savepoint ${name}`, `release savepoint ${name}`], limit);
   }
 
   async ping(limit: Limit | undefined): Promise<void> {

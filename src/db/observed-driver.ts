@@ -102,11 +102,11 @@ class ObservedConnection implements Connection {
   script(sql: string, limit: Limit | undefined): Awaitable<void> { return this.#tell(sql, () => this.inner.script(sql, limit)); }
   stream(sql: string, params: Params, limit: Limit | undefined): AsyncIterable<readonly Row[]> { return tracedStream(this.#event(sql), this.inner.stream(sql, params, limit)); }
   begin(options: BeginOptions, limit: Limit | undefined): Awaitable<void> { return this.#tell('begin', () => this.inner.begin(options, limit)); }
-  commit(): Awaitable<void> { return this.#tell('commit', () => this.inner.commit()); }
-  rollback(): Awaitable<void> { return this.#tell('rollback', () => this.inner.rollback()); }
-  savepoint(name: string): Awaitable<void> { return this.#tell(`savepoint ${name}`, () => this.inner.savepoint(name)); }
-  releaseSavepoint(name: string): Awaitable<void> { return this.#tell(`release ${name}`, () => this.inner.releaseSavepoint(name)); }
-  rollbackTo(name: string): Awaitable<void> { return this.#tell(`rollback to ${name}`, () => this.inner.rollbackTo(name)); }
+  commit(limit?: Limit): Awaitable<void> { return this.#tell('commit', () => this.inner.commit(limit)); }
+  rollback(limit?: Limit): Awaitable<void> { return this.#tell('rollback', () => this.inner.rollback(limit)); }
+  savepoint(name: string, limit?: Limit): Awaitable<void> { return this.#tell(`savepoint ${name}`, () => this.inner.savepoint(name, limit)); }
+  releaseSavepoint(name: string, limit?: Limit): Awaitable<void> { return this.#tell(`release ${name}`, () => this.inner.releaseSavepoint(name, limit)); }
+  rollbackTo(name: string, limit?: Limit): Awaitable<void> { return this.#tell(`rollback to ${name}`, () => this.inner.rollbackTo(name, limit)); }
   retire(): void { this.inner.retire?.(); }
 
   #event(text: string): QueryEvent { return new QueryEvent(this.#dialect, this.#name, text); }

@@ -49,7 +49,7 @@ export interface PoolOptions {
 export interface DatabaseOptions {
   /** `auto`: integers are numbers, beyond 2^53 - 1 bigint. `bigint`, `string`: all integers of 64 bits are, and in SQLite all are. Default `auto`. */
   readonly int8?: Int8 | undefined;
-  /** `timeoutMs` of every verb that says none, 0 … 2_147_483_647; 0, the default, is no limit. */
+  /** `timeoutMs` of every verb that says none, inside of transactions, too, and of their begin and end, 0 … 2_147_483_647; 0, the default, is no limit. */
   readonly statementTimeoutMs?: number | undefined;
   /** Prepared statements kept for each connection, 0 … 10_000; 0, for poolers between, is for servers only. Default 256, and 128 for MySQL and MariaDB. */
   readonly statementCache?: number | undefined;

@@ -127,7 +127,7 @@ export class PostgresConnection implements PostgresSession {
     this.#hasBegun = true;
   }
 
-  async commit(): Promise<void> {
+  async commit(limit?: Limit): Promise<void> {
     if (this.#hasBegun && this.#conversation.isQuiet && !this.isInTransaction && !this.isBroken) {
       this.#over();
       throw new TransactionAborted('The transaction was ended before it could be committed', { sqlstate: '25P01', sql: 'commit' });
@@ -135,9 +135,9 @@ export class PostgresConnection implements PostgresSession {
     const isSent = !this.isBroken;
     let tag: string;
     try {
-      ({ tag } = await this.#runner.simple('commit', undefined));
+      ({ tag } = await this.#runner.simple('commit', limit));
     } catch (error) {
-      if (isSent && error instanceof ConnectionLost) throw new CommitOutcomeUnknown('The connection broke during COMMIT', { sqlstate: '08007', sql: 'commit', cause: error });
+      if (isSent && (error instanceof ConnectionLost || this.isBroken)) throw new CommitOutcomeUnknown('The connection broke during COMMIT', { sqlstate: '08007', sql: 'commit', cause: error });
       throw error;
     } finally {
       this.#over();
@@ -145,20 +145,20 @@ export class PostgresConnection implements PostgresSession {
     if (tag === 'ROLLBACK') throw new TransactionAborted('PostgreSQL has rolled the transaction back after an earlier error', { sqlstate: '25P02', sql: 'commit' });
   }
 
-  async rollback(): Promise<void> {
+  async rollback(limit?: Limit): Promise<void> {
     const isOpen = this.isInTransaction || !this.#conversation.isQuiet;
     this.#over();
     if (this.isBroken || !isOpen) return;
-    await this.#runner.simple('rollback', undefined);
+    await this.#runner.simple('rollback', limit);
   }
 
-  async savepoint(name: string): Promise<void> { await this.#runner.simple(`savepoint ${name}`, undefined); }
-  async releaseSavepoint(name: string): Promise<void> { await this.#runner.simple(`release savepoint ${name}`, undefined); }
+  async savepoint(name: string, limit?: Limit): Promise<void> { await this.#runner.simple(`savepoint ${name}`, limit); }
+  async releaseSavepoint(name: string, limit?: Limit): Promise<void> { await this.#runner.simple(`release savepoint ${name}`, limit); }
 
-  async rollbackTo(name: string): Promise<void> {
+  async rollbackTo(name: string, limit?: Limit): Promise<void> {
     if (this.isBroken || !this.isInTransaction) return; // all of it has ended
-    await this.#runner.simple(`rollback to savepoint ${name}`, undefined);
-    await this.#runner.simple(`release savepoint ${name}`, undefined);
+    await this.#runner.simple(`rollback to savepoint ${name}`, limit);
+    await this.#runner.simple(`release savepoint ${name}`, limit);
   }
 
   /** An empty query: the server answers it, and nothing runs. */

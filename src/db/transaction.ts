@@ -7,7 +7,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { SvcError } from '../errors.ts';
 import { atCaller } from './db-errors.ts';
-import { limitOf, limitReached, type QueryOptions } from './limits.ts';
+import { endingLimit, limitOf, limitReached, type QueryOptions } from './limits.ts';
 import { Session, type OpenStream, type Work } from './session.ts';
 import type { Clock } from '../clock.ts';
 import type { Awaitable } from '../stores.ts';
@@ -21,7 +21,7 @@ export interface TransactionOptions {
   readonly readOnly?: boolean | undefined;
   /** How often the callback is run again after a serialization failure, a deadlock or a lock timeout, 0 … 100. Default 0. */
   readonly retries?: number | undefined;
-  /** Bounds the waiting and each statement; the callback itself is not interrupted. */
+  /** Bounds the waiting and each statement; the callback itself is not interrupted. `timeoutMs` bounds its end, too, which has at least 5 seconds. */
   readonly signal?: AbortSignal | undefined;
   readonly timeoutMs?: number | undefined;
 }
@@ -47,6 +47,9 @@ function innermost(root: object): Transaction | undefined {
   return undefined;
 }
 
+/** How a transaction ends, one way or the other. @internal */
+export type End = Pick<Connection, 'commit' | 'rollback'>;
+
 /** What a transaction needs. @internal */
 export interface TransactionSetup {
   readonly root: object;
@@ -54,6 +57,8 @@ export interface TransactionSetup {
   readonly dialect: Dialect;
   readonly clock: Clock;
   readonly limit: Limit | undefined;
+  /** `timeoutMs` of every statement that says none; 0 for none. */
+  readonly statementTimeoutMs: number;
   readonly depth: number;
   readonly outer?: Transaction | undefined;
 }
@@ -85,7 +90,7 @@ export class Transaction extends Session {
    * @throws SvcError `E_DB_OVER`, `E_DB_NESTED`
    */
   transaction<T>(fn: (tx: Transaction) => Awaitable<T>, options?: QueryOptions): Promise<T> {
-    return this.#enter(options, (_connection, limit) => this.#nest(fn, limit));
+    return this.#enter(options, (_connection, limit) => this.#nest(fn, limit), 0);
   }
 
   /** @internal */
@@ -117,33 +122,33 @@ export class Transaction extends Session {
   }
 
   /** Runs the callback, then `commit` or `rollback`, and gives what it gave. @internal */
-  async drive<T>(fn: (tx: Transaction) => Awaitable<T>, end: { commit(): Awaitable<void>; rollback(): Awaitable<void> }): Promise<T> {
+  async drive<T>(fn: (tx: Transaction) => Awaitable<T>, end: End): Promise<T> {
     let value: T;
     try {
       value = await scopes.run({ root: this.#setup.root, transaction: this, outer: scopes.getStore() }, fn, this);
     } catch (error) {
       await this.#settle();
-      await undo(end);
+      await undo(end, this.#ending());
       throw error;
     }
     this.#isOver = true;
     if (this.#inFlight > 0) await this.#settle();
     try {
-      const committing = end.commit();
+      const committing = end.commit(this.#ending());
       if (committing instanceof Promise) await committing;
     } catch (error) {
-      await undo(end);
+      await undo(end, this.#ending());
       throw atCaller(error);
     }
     return value;
   }
 
-  async #enter<T>(options: QueryOptions | undefined, work: Work<T>): Promise<T> {
+  async #enter<T>(options: QueryOptions | undefined, work: Work<T>, defaultMs: number = this.#setup.statementTimeoutMs): Promise<T> {
     if (this.#isOver) throw atCaller(new SvcError('E_DB_OVER', []));
     this.#inFlight++;
     try {
       const { clock, connection, limit: outer } = this.#setup;
-      const limit = options === undefined && outer === undefined ? undefined : limitOf(options, 0, clock, outer);
+      const limit = options === undefined && outer === undefined && defaultMs === 0 ? undefined : limitOf(options, defaultMs, clock, outer);
       while (this.#nested !== undefined) await this.#waitFor(this.#nested); // looked at again: whoever waited longer may have begun another
       const reached = limitReached(limit, clock);
       if (reached !== undefined) throw reached;
@@ -174,14 +179,16 @@ export class Transaction extends Session {
     const ended = Promise.withResolvers<void>();
     this.#nested = ended.promise;
     try {
-      await connection.savepoint(name);
+      await connection.savepoint(name, this.#ending());
       const inner = new Transaction({ ...this.#setup, limit, depth: depth + 1, outer: this });
-      return await inner.drive(fn, { commit: () => connection.releaseSavepoint(name), rollback: () => connection.rollbackTo(name) });
+      return await inner.drive(fn, { commit: (last) => connection.releaseSavepoint(name, last), rollback: (last) => connection.rollbackTo(name, last) });
     } finally {
       this.#nested = undefined;
       ended.resolve();
     }
   }
+
+  #ending(): Limit | undefined { return endingLimit(this.#setup.limit, this.#setup.statementTimeoutMs, this.#setup.clock); }
 
   /** From now on it is dead; what was under way is waited for, whether somebody awaits it or not. */
   async #settle(): Promise<void> {
@@ -194,9 +201,9 @@ export class Transaction extends Session {
 }
 
 /** Rolls back, if it can be done. @internal */
-export async function undo(end: { rollback(): Awaitable<void> }): Promise<void> {
+export async function undo(end: Pick<End, 'rollback'>, limit: Limit | undefined): Promise<void> {
   try {
-    await end.rollback();
+    await end.rollback(limit);
   } catch {
     // why it is undone matters more; a connection that cannot roll back is not lent again
   }

@@ -6,7 +6,8 @@ import { once } from 'node:events';
 import { createServer, type AddressInfo, type Socket } from 'node:net';
 import { test, type TestContext } from 'node:test';
 import { SvcError } from '../../src/errors.ts';
-import { ConnectionLost, QueryTimeout, openDatabase } from '../../src/db/index.ts';
+import { CommitOutcomeUnknown, ConnectionLost, QueryTimeout, openDatabase } from '../../src/db/index.ts';
+import { ManualClock } from '../../src/manual-clock.ts';
 
 const CAPABILITIES = 0xffff_f7ff & ~0x80_0000; // all but TLS and session tracking
 const OK = Buffer.from([0, 0, 0, 2, 0, 0, 0]);
@@ -131,6 +132,29 @@ test('what is read by a statement that was told to end, and says no more than th
   t.after(() => db.close());
   await assert.rejects(db.scalar('select sleep(5)', [], { timeoutMs: 50 }), QueryTimeout);
   assert.equal(db.load.idle, 1);
+});
+
+test('a COMMIT that nobody answers is told to end when the time is over, and then nobody knows its outcome', { timeout: 30_000 }, async (t) => {
+  const clock = new ManualClock();
+  const asked = Promise.withResolvers<void>(), told = Promise.withResolvers<void>();
+  const { url } = await fake(t, greeting(), (heard, count) => {
+    if (count === 0) return packet(2, OK);
+    if (heard.includes('max_allowed_packet')) return most;
+    if (heard.includes('kill query')) told.resolve();
+    else if (heard.includes('start transaction')) return packet(1, Buffer.from([0, 0, 0, 3, 0, 0, 0]));
+    else if (heard.toString('latin1', 5) !== 'commit') return packet(1, OK);
+    else setImmediate(asked.resolve);
+    return undefined;
+  });
+  const db = await openDatabase(url, { clock, statementTimeoutMs: 1_000 });
+  t.after(() => db.close());
+  const committing = assert.rejects(db.transaction(async () => undefined), CommitOutcomeUnknown);
+  await asked.promise;
+  await clock.advance(1_000);
+  await told.promise;
+  await clock.advance(5_000);
+  await committing;
+  assert.equal(db.load.inUse, 0);
 });
 
 test('an answer is read wherever it is split', async (t) => {

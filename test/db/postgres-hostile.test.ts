@@ -6,7 +6,7 @@ import { TLSSocket } from 'node:tls';
 import { test, type TestContext } from 'node:test';
 import { systemClock } from '../../src/clock.ts';
 import { SvcError } from '../../src/errors.ts';
-import { ConnectionLost, DatabaseError, QueryTimeout } from '../../src/db/index.ts';
+import { CommitOutcomeUnknown, ConnectionLost, DatabaseError, QueryTimeout } from '../../src/db/index.ts';
 import { connectPostgres } from '../../src/db/postgres-connect.ts';
 import { MAX_ITERATIONS } from '../../src/db/scram.ts';
 import { Incoming } from '../../src/db/server-socket.ts';
@@ -323,6 +323,28 @@ test('a server that says nothing is given up when the time is over, at each step
     await assert.rejects(connecting, QueryTimeout);
     assert.equal(clock.pending, 0);
   }
+});
+
+test('a COMMIT that nobody answers is told to end when the time is over, and then nobody knows its outcome', async (t) => {
+  const clock = new ManualClock();
+  const asked = Promise.withResolvers<void>(), told = Promise.withResolvers<void>();
+  let connections = 0;
+  const host = await serving(t, async (socket, next) => {
+    const first = await next();
+    if (++connections > 1) return first.readUInt32BE(4) === 80_877_102 ? told.resolve() : told.reject(first); // CancelRequest
+    socket.write(WELCOME);
+    assert.match(String(await next()), /commit/);
+    setImmediate(asked.resolve);
+  });
+  const connection = await connect(host, { clock });
+  t.after(() => connection.destroy());
+  const committing = assert.rejects(connection.commit({ signal: undefined, deadlineMs: clock.monotonicMs() + 1_000, timeoutMs: 1_000 }), CommitOutcomeUnknown);
+  await asked.promise;
+  await clock.advance(1_000);
+  await told.promise;
+  await clock.advance(5_000);
+  await committing;
+  assert.equal(connection.isBroken, true);
 });
 
 // ── the conversation ──

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import {
-  CommitOutcomeUnknown, ConnectionLost, DatabaseError, Deadlock, LockTimeout, PoolTimeout, QueryCanceled, QueryTimeout, SerializationFailure, TransactionAborted, UniqueViolation, openDatabase, sql,
+  CommitOutcomeUnknown, ConnectionLost, Database, DatabaseError, Deadlock, LockTimeout, PoolTimeout, QueryCanceled, QueryTimeout, SerializationFailure, TransactionAborted, UniqueViolation, openDatabase, sql,
 } from '../../src/db/index.ts';
 import { prepareDatabase } from '../../src/db/open.ts';
 import { atCaller } from '../../src/db/db-errors.ts';
@@ -14,7 +14,8 @@ import { fault } from '../contract/database.ts';
 import { collectedLog } from '../support/collected-log.ts';
 import { folder, run } from '../support/run.ts';
 import { ROOT } from '../support/build.ts';
-import type { Database, DatabaseOptions, Transaction } from '../../src/db/index.ts';
+import type { Connection, DatabaseOptions, Driver, Transaction, TransactionOptions } from '../../src/db/index.ts';
+import type { Limit } from '../../src/db/driver.ts';
 
 async function memory(t: TestContext, options?: DatabaseOptions): Promise<Database> {
   const db = await openDatabase('sqlite::memory:', options);
@@ -71,6 +72,29 @@ test('statementTimeoutMs is the limit of verbs that say none', async (t) => {
   go.resolve();
   await holder;
   assert.equal(await patient, 2);
+});
+
+test('inside a transaction, and of its begin and its end, statementTimeoutMs is the limit; what is left to the transaction is, too, but never less than five seconds for the end', async () => {
+  const told: [what: string, timeoutMs: number | undefined, hasSignal: boolean][] = [];
+  const clock = new ManualClock();
+  function telling(what: string, at: number) { return (...given: readonly unknown[]): void => { const limit = given[at] as Limit | undefined; told.push([what, limit?.timeoutMs, limit?.signal !== undefined]); }; }
+  const connection = { isInTransaction: false, begin: telling('begin', 1), scalar: telling('statement', 2), savepoint: telling('savepoint', 1), releaseSavepoint: telling('release', 1), rollbackTo: telling('rollback to', 1), commit: telling('commit', 0), rollback: telling('rollback', 0) };
+  const driver = { dialect: 'postgres', acquire: () => connection as unknown as Connection, release() { /* nothing is lent */ } } as unknown as Driver;
+  const limitsOf = async (statementTimeoutMs: number, fn: (tx: Transaction) => Promise<unknown>, options?: TransactionOptions): Promise<typeof told> => {
+    await new Database(driver, { clock, statementTimeoutMs }).transaction(fn, options).catch((error: unknown) => assert.equal(error, 'undone'));
+    return told.splice(0);
+  };
+  const two = async (tx: Transaction): Promise<void> => { await tx.scalar('select 1'); await tx.scalar('select 2', [], { timeoutMs: 50 }); };
+  assert.deepEqual(await limitsOf(0, two), [['begin', undefined, false], ['statement', undefined, false], ['statement', 50, false], ['commit', undefined, false]]);
+  assert.deepEqual(await limitsOf(700, two), [['begin', 700, false], ['statement', 700, false], ['statement', 50, false], ['commit', 700, false]]);
+  const nested = (tx: Transaction): Promise<void> => tx.transaction(async (inner) => { await clock.advance(800); await inner.scalar('select 1'); });
+  assert.deepEqual(await limitsOf(700, nested), [['begin', 700, false], ['savepoint', 700, false], ['statement', 700, false], ['release', 700, false], ['commit', 700, false]]);
+  const undone = (tx: Transaction): Promise<void> => tx.transaction(() => { throw 'undone'; });
+  assert.deepEqual(await limitsOf(700, undone), [['begin', 700, false], ['savepoint', 700, false], ['rollback to', 700, false], ['rollback', 700, false]]);
+  const { signal } = new AbortController();
+  assert.deepEqual(await limitsOf(0, async (tx) => { await tx.scalar('select 1'); await clock.advance(9_500); }, { signal, timeoutMs: 10_000 }), [['begin', 10_000, true], ['statement', 10_000, true], ['commit', 5_000, false]]);
+  assert.deepEqual(await limitsOf(60_000, (tx) => tx.scalar('select 1'), { timeoutMs: 10_000 }), [['begin', 10_000, false], ['statement', 10_000, false], ['commit', 10_000, false]]);
+  assert.deepEqual(await limitsOf(0, (tx) => tx.scalar('select 1'), { signal }), [['begin', 0, true], ['statement', 0, true], ['commit', undefined, false]]);
 });
 
 test('transaction() pauses longer and longer before it tries again, and not past its limit', async (t) => {
