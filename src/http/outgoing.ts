@@ -10,6 +10,7 @@
  */
 import { ServerResponse } from 'node:http';
 import type { OutgoingHttpHeader, OutgoingHttpHeaders } from 'node:http';
+import type { Socket } from 'node:net';
 import type { TransportRequest } from './request.ts';
 
 type Fields = OutgoingHttpHeaders | OutgoingHttpHeader[];
@@ -25,12 +26,15 @@ export class SentMessage extends ServerResponse {
   declare onFinish: ((outgoing: SentMessage) => void) | undefined;
   /** Name and value in turn, until node:http asks for them. @internal */
   declare wholeFields: string[] | undefined;
+  /** Whether nothing but the end of its connection says that its body is over. Set by who sends it. */
+  declare endsWithConnection: boolean;
 
   static {
     this.prototype.request = undefined;
     this.prototype.onClose = undefined;
     this.prototype.onFinish = undefined;
     this.prototype.wholeFields = undefined;
+    this.prototype.endsWithConnection = false;
     this.prototype.emit = function emitEnd(this: SentMessage, event: string | symbol, ...given: unknown[]): boolean {
       if (event === 'close') this.onClose?.(this);
       else if (event === 'finish') this.onFinish?.(this);
@@ -46,8 +50,26 @@ export class SentMessage extends ServerResponse {
     else this.end(body);
   }
 
+  /**
+   * Cuts it off. Where its end is that of the connection, that is reset: a client, or a proxy that speaks HTTP/1.0 to us and keeps answers, takes
+   * every other end for that of the body (RFC 9112 §8).
+   */
+  override destroy(error?: Error): this {
+    if (this.endsWithConnection && !this.writableFinished && this.socket?.destroyed === false) reset(this.socket);
+    return super.destroy(error);
+  }
+
   /** Without fields, as node:http calls it: those of {@link sendWhole}. */
   override writeHead(status: number, reason?: string | Fields, fields?: Fields): this {
     return super.writeHead(status, (reason ?? this.wholeFields) as string, fields); // a reason or, in its place, fields: one overload each
+  }
+}
+
+/** By TCP. TLS says itself that an end was none; a path has no other end. */
+function reset(socket: Socket): void {
+  try {
+    socket.resetAndDestroy();
+  } catch {
+    // no TCP
   }
 }

@@ -42,6 +42,7 @@ export function send(outgoing: SentMessage, response: HttpResponse, req: SentTo,
   }
   if (isPieces(body)) {
     begin(outgoing, response, headOf(response, req, isLast, sending, response.contentLength));
+    if (response.contentLength < 0 && !outgoing.chunkedEncoding) outgoing.endsWithConnection = !isHead;
     if (!isHead) return sendStream(outgoing, body, response.contentLength, sending, req.id);
     endEmpty(outgoing, req.id, sending);
     return discard(body);

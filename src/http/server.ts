@@ -212,6 +212,7 @@ export class HttpServer {
     this.#endAll = () => {
       this.#sockets?.terminate();
       if (this.#askingForTunnels !== undefined) for (const socket of this.#askingForTunnels) socket.destroy();
+      this.#sending.slow.cutAll();
       this.#secure?.closeAllConnections();
       this.#server.closeAllConnections(); // those that never sent a request hold close() up otherwise
       idle.resolve();

@@ -45,6 +45,11 @@ export class SlowReaders {
     this.#timer ??= this.#nextLook();
   }
 
+  /** Cuts off what is not taken yet, all of it: for a server that waits no longer. */
+  cutAll(): void {
+    for (const outgoing of [...this.#readings.keys()]) outgoing.destroy();
+  }
+
   /**
    * Does what ends idle connections. For node:http a connection is idle as soon as its answer has been handed over whole, whatever
    * of that its client has yet to take.

@@ -3,10 +3,12 @@
  * arrives whose source fails.
  */
 import assert from 'node:assert/strict';
+import { connect } from 'node:net';
 import { test } from 'node:test';
 import { NDJSONResponse, StreamingResponse, Svc, TextResponse } from 'svc';
 import { slicesOf } from '../../src/http/send-pieces.ts';
 import { SLICE_BYTES } from '../../src/http/slow-readers.ts';
+import { ManualClock } from '../../src/manual-clock.ts';
 import { collectedLog } from '../support/collected-log.ts';
 import { seeded } from '../support/random.ts';
 import { RawClient } from '../support/raw-http.ts';
@@ -61,6 +63,20 @@ test('Before a long text, fields go out as they are: a character of Latin-1 is o
   }
 });
 
+/** What is in the chunks, of which Node 26 makes one for all pieces of a turn; behind it `…` where the last one is missing. */
+function dechunked(chunks: string): string {
+  let text = '';
+  for (let rest = chunks; rest !== '';) {
+    const [head, size] = /^([\da-f]+)\r\n/.exec(rest) ?? assert.fail(`no chunk: ${rest}`);
+    const end = head.length + Number.parseInt(size!, 16);
+    assert.equal(rest.slice(end, end + 2), '\r\n');
+    if (size === '0') return text;
+    text += rest.slice(head.length, end);
+    rest = rest.slice(end + 2);
+  }
+  return `${text}…`;
+}
+
 test('A source that fails in the turn of its first pieces: they arrive, and the answer is cut', async () => {
   const app = new Svc({ logger: collectedLog().logger });
   async function* failing<T>(...values: T[]): AsyncGenerator<T> { yield* values; throw new Error('no more'); }
@@ -68,13 +84,64 @@ test('A source that fails in the turn of its first pieces: they arrive, and the 
   app.get('/at-once', () => new StreamingResponse((function* () { yield 'one'; throw new Error('no more'); })()));
   const server = await app.run({ port: 0, handleSignals: false });
   try {
-    for (const [path, chunks] of [['/texts', '3\r\none\r\n3\r\ntwo\r\n'], ['/values', '8\r\n{"a":1}\n\r\n8\r\n{"a":2}\n\r\n'], ['/at-once', '3\r\none\r\n']] as const) {
+    for (const [path, pieces] of [['/texts', 'onetwo'], ['/values', '{"a":1}\n{"a":2}\n'], ['/at-once', 'one']] as const) {
       const client = await RawClient.open(server.port);
       const answer = String(await client.get(path).ended());
       assert.ok(answer.startsWith('HTTP/1.1 200 OK\r\n'), `${path}: ${answer}`);
-      assert.equal(answer.slice(answer.indexOf('\r\n\r\n') + 4), chunks); // and not the chunk that ends it
+      assert.equal(dechunked(answer.slice(answer.indexOf('\r\n\r\n') + 4)), `${pieces}…`);
     }
   } finally {
     await server.close();
   }
+});
+
+test('HTTP/1.0: an answer that is cut ends by a reset, for its connection\'s end is that of its body; one that is whole, or has a length, ends as usual (RFC 9112 §8)', async () => {
+  const app = new Svc({ logger: collectedLog().logger });
+  async function* giving(...values: (string | Error)[]): AsyncGenerator<string> {
+    for (const value of values) {
+      if (value instanceof Error) throw value;
+      yield value;
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+  }
+  app.get('/cut', () => new StreamingResponse(giving('one', 'two', new Error('no more')))).get('/at-once', () => new StreamingResponse(giving(new Error('nothing at all'))));
+  app.get('/whole', () => new StreamingResponse(giving('one', 'two'))).get('/counted', () => new StreamingResponse(giving('one', new Error('no more')), { contentLength: 6 }));
+  const server = await app.run({ port: 0, handleSignals: false });
+  const ask = async (target: string, version: string): Promise<[body: string, end: string]> => {
+    const socket = connect(server.port, '127.0.0.1');
+    const chunks: Buffer[] = [];
+    let end = 'end';
+    socket.on('data', (chunk) => chunks.push(chunk)).on('error', ({ code }: NodeJS.ErrnoException) => { end = code!; });
+    socket.write(`GET ${target} HTTP/${version}\r\nHost: a\r\n\r\n`);
+    await new Promise((resolve) => socket.once('close', resolve));
+    const answer = Buffer.concat(chunks).toString();
+    return [answer.slice(answer.indexOf('\r\n\r\n') + 4), end];
+  };
+  try {
+    assert.deepEqual(await ask('/cut', '1.0'), ['onetwo', 'ECONNRESET']);
+    assert.deepEqual(await ask('/whole', '1.0'), ['onetwo', 'end']);
+    const [chunks, end] = await ask('/cut', '1.1');
+    assert.deepEqual([dechunked(chunks), end], ['onetwo…', 'end']); // it says itself that it is not whole
+    assert.deepEqual((await ask('/at-once', '1.0'))[1], 'end'); // 500
+    assert.equal((await ask('/counted', '1.0'))[1], 'end');
+  } finally {
+    await server.close();
+  }
+});
+
+test('HTTP/1.0: an answer that is not over when a server stops waiting ends by a reset', async () => {
+  const clock = new ManualClock();
+  const app = new Svc({ logger: collectedLog().logger, clock });
+  const more = Promise.withResolvers<void>();
+  app.get('/', () => new StreamingResponse((async function* () { yield 'one'; await more.promise; })()));
+  const server = await app.run({ port: 0, handleSignals: false, drainSeconds: 1 });
+  const socket = connect(server.port, '127.0.0.1');
+  const ended = new Promise((resolve) => socket.on('error', ({ code }: NodeJS.ErrnoException) => resolve(code)).on('close', () => resolve('end')));
+  socket.write('GET / HTTP/1.0\r\n\r\n');
+  await new Promise((resolve) => socket.once('data', resolve));
+  let isClosed = false;
+  void server.close().then(() => { isClosed = true; });
+  while (!isClosed) await clock.advance(100);
+  assert.equal(await ended, 'ECONNRESET');
+  more.resolve();
 });
