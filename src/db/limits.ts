@@ -39,10 +39,10 @@ export function limitOf(options: QueryOptions | undefined, defaultTimeoutMs: num
   };
 }
 
-/** How long the end of a transaction may take that has no time left: cut off, nobody would know whether it took place. */
+/** How long what ends a call may take that has no time left: cut off, nobody would know whether the call took place. */
 const END_MS = 5_000;
 
-/** The limit of the end of a transaction, or of a mark in it: that of a statement, or what is left to the transaction, but for a signal. Undefined when there is none. */
+/** The limit of the end of a transaction, of a mark in it, or of what comes behind a statement: that of a statement, or what is left, but for a signal. Undefined when there is none. */
 export function endingLimit(outer: Limit | undefined, statementTimeoutMs: number, clock: Clock): Limit | undefined {
   if (outer === undefined && statementTimeoutMs === 0) return undefined;
   const nowMs = clock.monotonicMs();

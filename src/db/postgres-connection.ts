@@ -3,7 +3,7 @@
  */
 import { CommitOutcomeUnknown, ConnectionLost, TransactionAborted, type DatabaseError } from './db-errors.ts';
 import { beginTexts, quotedName } from './dialects.ts';
-import { limitReached } from './limits.ts';
+import { endingLimit, limitReached } from './limits.ts';
 import { scriptStatements } from './placeholders.ts';
 import { PostgresRunner } from './postgres-runner.ts';
 import type { BeginOptions, ExecuteResult, Limit, Row, Table } from './driver.ts';
@@ -38,7 +38,7 @@ export class PostgresConnection implements PostgresSession {
     this.#conversation = conversation;
     this.#options = options;
     this.#runner = new PostgresRunner(conversation, options, types);
-    this.#runner.beginAnew = () => this.#beginAnew();
+    this.#runner.beginAnew = (limit) => this.#beginAnew(limit);
     conversation.onParameter = (name) => this.#onParameter(name);
     conversation.onRefusal = (error) => this.#onRefusal(error);
     for (const name of conversation.parameters.keys()) this.#onParameter(name);
@@ -71,7 +71,7 @@ export class PostgresConnection implements PostgresSession {
 
   async fetchArrays(sql: string, params: Params, limit: Limit | undefined): Promise<Table> {
     const exchange = await this.#runner.run(sql, params, limit, 'lists', asItIs);
-    return { columns: await this.#runner.columns(sql, exchange), rows: exchange.rows as unknown[][] };
+    return { columns: await this.#runner.columns(sql, exchange, limit), rows: exchange.rows as unknown[][] };
   }
 
   scalar(sql: string, params: Params, limit: Limit | undefined): Promise<unknown> {
@@ -107,7 +107,7 @@ export class PostgresConnection implements PostgresSession {
       }
       hasFailed = false;
     } finally {
-      if (!this.isBroken && transaction === this.#transactions) await this.#endStream(portal, isOpen, isOurs, hasFailed);
+      if (!this.isBroken && transaction === this.#transactions) await this.#endStream(portal, isOpen, isOurs, hasFailed, endingLimit(limit, 0, this.#options.clock));
     }
   }
 
@@ -182,17 +182,17 @@ export class PostgresConnection implements PostgresSession {
   close(): Promise<void> { return this.#conversation.close(); }
   destroy(): void { this.#conversation.destroy(); }
 
-  async #endStream(portal: string, isOpen: boolean, isOurs: boolean, hasFailed: boolean): Promise<void> {
+  async #endStream(portal: string, isOpen: boolean, isOurs: boolean, hasFailed: boolean, limit: Limit | undefined): Promise<void> {
     if (!isOurs) {
-      if (isOpen && this.#conversation.status === 'T') await this.#runner.closePortal(portal);
-    } else if (hasFailed || this.#conversation.status === 'E') await this.rollback();
-    else await this.commit();
+      if (isOpen && this.#conversation.status === 'T') await this.#runner.closePortal(portal, limit);
+    } else if (hasFailed || this.#conversation.status === 'E') await this.rollback(limit);
+    else await this.commit(limit);
   }
 
   /** Both in one request, so that nothing comes between. */
-  async #beginAnew(): Promise<boolean> {
+  async #beginAnew(limit: Limit | undefined): Promise<boolean> {
     if (!this.#hasBegun || this.#conversation.asked !== this.#askedAtBegin + 1) return false;
-    await this.#runner.simple(`rollback; ${this.#beginText}`, undefined);
+    await this.#runner.simple(`rollback; ${this.#beginText}`, endingLimit(limit, 0, this.#options.clock));
     return this.#conversation.status === 'T';
   }
 

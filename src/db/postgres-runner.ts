@@ -10,7 +10,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import { DatabaseError, StalePlan } from './db-errors.ts';
-import { limitReached } from './limits.ts';
+import { endingLimit, limitReached } from './limits.ts';
 import { checkedStatement } from './placeholders.ts';
 import { CAN_COPY, copyRows } from './postgres-copy.ts';
 import { isOfTypes, isStalePlan } from './postgres-errors.ts';
@@ -63,7 +63,7 @@ export class PostgresRunner {
   /** The changes that the statements which are kept were prepared behind: see {@link PostgresTypes.changes}. */
   #changes: number;
   /** Begins the transaction that is open anew, where nothing has run in it but what has just failed; false where something has. */
-  beginAnew: (() => Promise<boolean>) | undefined;
+  beginAnew: ((limit: Limit | undefined) => Promise<boolean>) | undefined;
   /** Somebody writes a request that is not complete yet: whoever comes later waits. */
   #writing: Promise<void> | undefined;
 
@@ -118,14 +118,14 @@ export class PostgresRunner {
   }
 
   /** Ends a portal that was not read to its end. */
-  async closePortal(portal: string): Promise<void> {
+  async closePortal(portal: string, limit: Limit | undefined): Promise<void> {
     if (this.#writing !== undefined) await this.turn();
     const { writer } = this.conversation;
     writer.close('portal', portal);
     writer.sync();
     const exchange = new Exchange({ sql: 'close', steps: [STEP.close, STEP.ready], wanted: 'none', types: this.types });
     this.conversation.send(exchange);
-    await this.conversation.finish(exchange, undefined);
+    await this.conversation.finish(exchange, limit);
   }
 
   /** One statement for many rows, with one Sync: all of them or none, whether a transaction is open or not. */
@@ -203,12 +203,12 @@ export class PostgresRunner {
   }
 
   /** The columns of a result, by the names of their tables and types. */
-  async columns(sql: string, { plan }: Exchange): Promise<readonly Column[]> {
+  async columns(sql: string, { plan }: Exchange, limit: Limit | undefined): Promise<readonly Column[]> {
     if (plan === undefined) return [];
     const known = this.statements.seen(checkedStatement(sql).text);
     if (known?.columns !== undefined && known.plan?.columns === plan.columns) return known.columns;
     const list = (of: (column: RowPlan['columns'][number]) => number): string => `{${plan.columns.map(of).join(',')}}`;
-    const found = await this.run(FIND_COLUMNS, [list(({ tableOid }) => tableOid), list(({ typeOid }) => typeOid), list(({ typeModifier }) => typeModifier)], undefined, 'lists', asLists);
+    const found = await this.run(FIND_COLUMNS, [list(({ tableOid }) => tableOid), list(({ typeOid }) => typeOid), list(({ typeModifier }) => typeModifier)], endingLimit(limit, 0, this.#options.clock), 'lists', asLists);
     const columns = plan.columns.map(({ name }, index) => {
       const [table, type] = (found[index] ?? []) as (string | null)[];
       return { name, table: table ?? undefined, type: type ?? undefined };
@@ -286,7 +286,7 @@ export class PostgresRunner {
       return this.#attempt(request);
     }
     const failure = this.#changed(error);
-    if (isFree() || !wasIdle && await this.beginAnew?.() === true) return this.#attempt(request);
+    if (isFree() || !wasIdle && await this.beginAnew?.(limit) === true) return this.#attempt(request);
     throw failure;
   }
 
@@ -326,7 +326,7 @@ export class PostgresRunner {
       if (!wasNamed && !exchange.isParsed) known!.name = ''; // it is there, or it would count as named
       throw error;
     }
-    if (exchange.parameterOids !== undefined) await this.#learn(exchange.parameterOids, exchange.plan);
+    if (exchange.parameterOids !== undefined) await this.#learn(exchange.parameterOids, exchange.plan, limit);
     if (known !== undefined && !known.isDescribed) this.#remember(known, exchange.parameterOids, exchange.plan);
     this.#reread(exchange);
     return exchange;
@@ -373,7 +373,7 @@ export class PostgresRunner {
     const exchange = new Exchange({ sql: text, steps: PREPARE, wanted: 'none', types: this.types });
     this.conversation.send(exchange);
     await this.conversation.finish(exchange, limit);
-    await this.#learn(exchange.parameterOids!, exchange.plan); // it came before ReadyForQuery
+    await this.#learn(exchange.parameterOids!, exchange.plan, limit); // it came before ReadyForQuery
     if (known === undefined) return { oids: exchange.parameterOids!, plan: exchange.plan };
     if (known.name !== '') this.statements.putBack([known.name]); // somebody else was faster
     known.name = name;
@@ -388,11 +388,11 @@ export class PostgresRunner {
   }
 
   /** Asks for the types that nobody knows. */
-  async #learn(oids: readonly number[], plan: RowPlan | undefined): Promise<void> {
+  async #learn(oids: readonly number[], plan: RowPlan | undefined, limit: Limit | undefined): Promise<void> {
     if (plan === undefined && oids.length === 0) return;
     const unknown = [...oids, ...plan?.columns.map(({ typeOid }) => typeOid) ?? []].filter((oid) => this.types.get(oid) === undefined);
     if (unknown.length === 0 || this.conversation.status === 'E') return;
-    const found = (await this.run(FIND_TYPES, [`{${unknown.join(',')}}`], undefined, 'lists', asLists)).map(foundType);
+    const found = (await this.run(FIND_TYPES, [`{${unknown.join(',')}}`], endingLimit(limit, 0, this.#options.clock), 'lists', asLists)).map(foundType);
     const missing = unknown.filter((oid) => !found.some((type) => type.oid === oid)); // dropped meanwhile: text, and not asked for again
     this.types.learn([...found, ...missing.map((oid) => ({ oid, name: '', elementOid: 0, delimiter: ',', baseOid: 0 }))]);
   }

@@ -351,6 +351,37 @@ test('a COMMIT that nobody answers is told to end when the time is over, and the
 
 const ANSWER = Buffer.concat([write.message('1'), write.message('t', write.int16(0)), write.rowDescription(['a', 23]), write.message('2'), write.dataRow('1'), write.commandComplete('SELECT 1'), write.ready()]);
 
+for (const [what, isOurs, expected] of [['its own transaction', true, CommitOutcomeUnknown], ['a transaction of others', false, QueryTimeout]] as const) {
+  test(`a stream that is left in ${what} ends within its limit, and five seconds at least, where nobody answers`, async (t) => {
+    const clock = new ManualClock();
+    const asked = Promise.withResolvers<void>(), told = Promise.withResolvers<void>();
+    let connections = 0;
+    const host = await serving(t, async (socket, next) => {
+      const first = await next();
+      if (++connections > 1) return first.readUInt32BE(4) === 80_877_102 ? told.resolve() : told.reject(first); // CancelRequest
+      socket.write(WELCOME);
+      assert.match(String(await next()), /begin/);
+      socket.write(Buffer.concat([write.commandComplete('BEGIN'), write.ready('T')]));
+      await next();
+      socket.write(Buffer.concat([ANSWER.subarray(0, ANSWER.indexOf(write.commandComplete('SELECT 1'))), write.message('s'), write.ready('T')]));
+      assert.match(String(await next()), isOurs ? /commit/ : /^C[^]*Psvc_p1/); // Close
+      setImmediate(asked.resolve);
+    });
+    const connection = await connect(host, { clock });
+    t.after(() => connection.destroy());
+    if (!isOurs) await connection.begin({ isolation: undefined, isReadOnly: false }, undefined);
+    const stream = connection.stream('select 1 as a', [], { signal: undefined, deadlineMs: clock.monotonicMs() + 1_000, timeoutMs: 1_000 });
+    assert.deepEqual((await stream.next()).value, [{ a: 1 }]);
+    const leaving = assert.rejects(stream.return(), expected);
+    await asked.promise;
+    await clock.advance(5_000);
+    await told.promise;
+    await clock.advance(5_000);
+    await leaving;
+    assert.equal(connection.isBroken, true);
+  });
+}
+
 for (const [what, bytes] of [
   ['another message than is to come', Buffer.concat([write.message('2'), ANSWER])],
   ['a row that was not described', Buffer.concat([write.message('1'), write.message('t', write.int16(0)), write.message('n'), write.message('2'), write.dataRow('1')])],
