@@ -47,7 +47,7 @@ const BY_CLASS: Readonly<Record<string, ErrorClass>> = {
 /** The error of a statement, or of a connection when there was none. */
 export function mysqlError({ errno, sqlstate, message }: ErrorFields, sql: string | undefined): DatabaseError {
   const [Class = BY_CLASS[sqlstate.slice(0, 2)] ?? DatabaseError, state = sqlstate || undefined] = BY_NUMBER.get(errno) ?? [];
-  return new Class(shownMessage(errno, message), { errno, sqlstate: state, sql, ...namesIn(errno, message, sql) });
+  return new Class(shownMessage(errno, message, sql), { errno, sqlstate: state, sql, ...namesIn(errno, message, sql) });
 }
 
 /**
@@ -70,11 +70,20 @@ export function isFatal({ errno }: DatabaseError): boolean { return errno !== un
 
 const FATAL: ReadonlySet<number> = new Set([1053, 1079, 1080, 1152, 1153, 1158, 1159, 1160, 1161, 1184, 1927, 4031]);
 
+/**
+ * Whose messages quote one thing that may be a value, or have one in it: an expression, in which MariaDB writes values in the place
+ * of each `?`; a time zone, a lock, a path of XML, text that a character set has not. What the statement has itself is shown.
+ */
+const QUOTES_VALUES: ReadonlySet<number> = new Set([1059, 1105, 1298, 1690, 3854, 4163]);
+
 /** `Duplicate entry 'secret' for key 'name'` without what was entered; names of columns and keys stay. */
-function shownMessage(errno: number, message: string): string {
+function shownMessage(errno: number, message: string, sql: string | undefined): string {
+  if (QUOTES_VALUES.has(errno)) return message.replace(/'([\s\S]*)'/, (quoted, text: string) => sql?.includes(text) === true ? quoted : "'…'");
   switch (errno) {
     case 1062: case 1586: return message.replace(/entry '[\s\S]*' for key/, "entry '…' for key");
     case 1264: case 1406: case 1048: return message;
+    case 1231: return message.replace(/\bvalue of '[\s\S]*'/, "value of '…'");
+    case 1526: return message.replace(/\bvalue [\s\S]*/, 'value …');
     default: return message.replace(/\b(value:?|function [\w.]+:) (["'])[\s\S]*\2/i, '$1 $2…$2');
   }
 }
