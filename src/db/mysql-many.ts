@@ -44,6 +44,7 @@ const ROW_INSERT = /^(\s*(?:insert|replace)\b.*\bvalues?\s*)(\((?:\s*\?\s*,)*\s*
 interface Many {
   readonly runner: MySqlRunner;
   readonly sql: string;
+  readonly limit: Limit | undefined;
   /** For values of each kind that has come so far; one, where the server takes all kinds. */
   readonly statements: KnownStatement[];
   /** Of one request. */
@@ -150,7 +151,7 @@ async function runEach(runner: MySqlRunner, sql: string, rows: Iterable<Params>,
   const canBulk = hasBulk(conversation) && placeholders > 0 && placeholders === (several?.perRow ?? placeholders) && BULK.test(sql) && !NOT_BULK.test(sql);
   const source = rows[Symbol.iterator]();
   try {
-    const many: Many = { runner, sql, statements: [], placeholders, perRow: several?.perRow ?? placeholders, source, next: source.next(), row: several?.firstRow ?? 1 };
+    const many: Many = { runner, sql, limit, statements: [], placeholders, perRow: several?.perRow ?? placeholders, source, next: source.next(), row: several?.firstRow ?? 1 };
     const affected = pipelines ? await runner.exclusively(() => runAll(many, limit, canBulk, several)) : undefined;
     return affected ?? await oneByOne(many, limit);
   } finally {
@@ -253,11 +254,12 @@ async function inBatch(conversation: MySqlConversation, sql: string, statement: 
 
 /** A request for each row, up to one whose values are of kinds for which there is no statement yet. */
 async function writeAll(many: Many, batch: Batch): Promise<void> {
-  const { runner, sql, statements, placeholders, perRow, source } = many;
+  const { runner, sql, limit, statements, placeholders, perRow, source } = many;
   const { writer } = runner.conversation;
   const rowsAtOnce = perRow === 0 ? 1 : placeholders / perRow;
   runner.writeClosing();
   for (; many.next.done !== true && !batch.hasFailed; many.next = source.next(), many.row += rowsAtOnce) {
+    runner.check(sql, limit); // KILL QUERY comes to nothing between two statements, and those here are short
     const params = many.next.value;
     if (params.length !== placeholders) refuseCount(placeholders, params.length, many.row);
     const statement = statements.find(({ kinds }) => kinds === undefined || fits(kinds, params));
@@ -279,11 +281,12 @@ async function writeAll(many: Many, batch: Batch): Promise<void> {
 
 /** Rows together, as long as they fit and their values are of the types of those before. */
 async function writeBulks(many: Many, batch: Batch): Promise<void> {
-  const { runner, sql, statements, placeholders, source } = many;
+  const { runner, sql, limit, statements, placeholders, source } = many;
   const { writer } = runner.conversation;
   const most = Math.min(BULK_BYTES, runner.maxPacketBytes - 1);
   runner.writeClosing();
   while (many.next.done !== true && !batch.hasFailed) {
+    runner.check(sql, limit);
     const before = writer.length;
     const bulk = new Bulk(runner, statements[0]!.id!, placeholders); // MariaDB takes all kinds
     try {

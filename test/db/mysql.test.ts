@@ -3,7 +3,7 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { CheckViolation, CommitOutcomeUnknown, ConnectionLost, DataError, QueryTimeout, StatementError, TransactionAborted, json, openDatabase } from '../../src/db/index.ts';
+import { CheckViolation, CommitOutcomeUnknown, ConnectionLost, DataError, QueryCanceled, QueryTimeout, StatementError, TransactionAborted, json, openDatabase } from '../../src/db/index.ts';
 import { systemClock } from '../../src/clock.ts';
 import { databaseContract } from '../contract/database.ts';
 import { MariaDbServer, mariadbProblem } from '../support/mariadb-server.ts';
@@ -56,6 +56,27 @@ test('MariaDB: sequences give numbers, beyond 2^53 too; UUID and INET6 are compa
 });
 
 for (const [name, engine] of [['MariaDB', 'mariadb'], ['MySQL', 'mysql']] as const) {
+  for (const [what, text] of [['rows together', 'insert into item values (?, ?)'], ['a statement for each', 'update item set label = ? where id = ?']] as const) {
+    test(`${name}: executeMany() of ${what} ends when its limit is reached, however short each statement is, and leaves nothing`, async (t) => {
+      const db = await mysqlDatabase(t, engine);
+      if (db === undefined) return;
+      await db.script("create table item (id int primary key, label varchar(20) not null); insert into item values (-1, '')");
+      let made = 0;
+      function* endless(onRow: (row: number) => void): Generator<[number, number], void, undefined> {
+        for (made = 0; made < 2_000_000; made++) {
+          onRow(made);
+          yield [made, -1];
+        }
+      }
+      const abort = new AbortController();
+      await assert.rejects(db.executeMany(text, endless((row) => { if (row === 20_000) abort.abort(); }), { signal: abort.signal }), QueryCanceled);
+      assert.ok(made < 100_000, `${made} rows were asked for`);
+      await assert.rejects(db.executeMany(text, endless(() => undefined), { timeoutMs: 100 }), QueryTimeout);
+      assert.ok(made < 2_000_000, `${made} rows were asked for`);
+      assert.deepEqual(await db.fetchAll('select id, label from item'), [{ id: -1, label: '' }]);
+    });
+  }
+
   test(`${name}: a column of JSON is parsed, and so is what its functions give`, async (t) => {
     const db = await mysqlDatabase(t, engine);
     if (db === undefined || /^5\./.test(String(await db.scalar('select version()'))) && engine === 'mysql') return;
