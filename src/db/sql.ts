@@ -60,8 +60,8 @@ function append(parts: Part[], params: Parameter[], value: SqlValue): void {
     params.push(value);
     return;
   }
-  parts.push(...value.parts);
-  params.push(...value.params);
+  for (const part of value.parts) parts.push(part); // as arguments of one push() the values of a long list are more than the stack has room for
+  for (const param of value.params) params.push(param);
 }
 
 function identifier(...names: readonly string[]): Sql {

@@ -21,6 +21,13 @@ test('sql`…` joins pieces with a separator of any kind, and nests to any depth
   assert.equal(sql.join([1, sql`now()`], sql`, `).text('sqlite'), '?, now()');
 });
 
+test('sql`…` takes a list of as many values as any server does', () => {
+  const ids = Array.from({ length: 65_535 }, (_, id) => id);
+  const query = sql`select * from t where id in (${sql.join(ids)})`;
+  assert.deepEqual(query.params, ids);
+  assert.equal(query.text('postgres').split('?').length, 65_536);
+});
+
 test('sql`…` keeps the text of one literal, whatever its values', () => {
   const of = (id: number): ReturnType<typeof sql> => sql`select ${id}`;
   assert.equal(of(1).text('sqlite'), of(2).text('sqlite'));
