@@ -121,6 +121,7 @@ export class SqliteDriver implements Driver {
   }
 
   async backup(path: string, limit: Limit | undefined): Promise<void> {
+    if (this.#isOwnFile(path)) throw new SvcError('E_DB_OPEN', [path, 'the copy cannot take the place of the database itself']);
     const partial = `${path}.partial`;
     try {
       closeSync(openSync(partial, 'w', 0o600));
@@ -129,11 +130,18 @@ export class SqliteDriver implements Driver {
     }
     try {
       await this.#copyTo(partial, limit);
+      for (const suffix of ['-wal', '-shm']) await rm(path + suffix, { force: true }); // the log of a copy that was there, and in use when a process ended, would be read into this one
       await rename(partial, path);
     } catch (error) {
       await rm(partial, { force: true });
       throw sqliteError(error, undefined);
     }
+  }
+
+  /** What is open would go on in a file without a name, and its log be read into the copy. */
+  #isOwnFile(path: string): boolean {
+    const found = identityOf(path);
+    return found !== undefined && found.inode === this.#identity?.inode && found.device === this.#identity.device;
   }
 
   close(): Promise<void> {

@@ -3,7 +3,7 @@
  */
 import assert from 'node:assert/strict';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
-import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { chmodSync, cpSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { test, type TestContext } from 'node:test';
@@ -495,6 +495,33 @@ test('SQLite copies a consistent state into a file of its own, beside an open tr
   await other.backup(`${path}.memory`);
   await using second = await openDatabase(`sqlite:${path}.memory`);
   assert.equal(await second.scalar('select a from m'), 5);
+});
+
+test('SQLite puts no copy in the place of the database itself, whatever that is called: what is committed afterwards would be lost', async (t) => {
+  const { db, path, url } = await inFile(t);
+  await db.script('create table t (a)');
+  symlinkSync(path, `${path}.link`);
+  for (const name of [path, join(path, '..', '.', path.slice(path.lastIndexOf('/') + 1)), `${path}.link`]) await assert.rejects(db.backup(name), (error) => fault('E_DB_OPEN')(error) && /itself/.test((error as Error).message));
+  await db.insertMany('t', ['a'], Array.from({ length: 5_000 }, () => ['x'.repeat(1_000)]));
+  await db.close();
+  await using again = await openDatabase(url);
+  assert.deepEqual([await again.scalar('select count(*) from t'), await again.scalar('pragma integrity_check')], [5_000, 'ok']);
+});
+
+test('SQLite: a copy is not mixed with the log of an older one that a process has left behind', async (t) => {
+  const { db, path } = await inFile(t);
+  await db.script('create table t (a); create table u (a)');
+  const [copy, kept] = [`${path}.copy`, `${path}.kept`];
+  await db.backup(copy);
+  const older = await openDatabase(`sqlite:${copy}`);
+  await older.insertMany('t', ['a'], Array.from({ length: 200 }, () => ['old'.repeat(300)]));
+  cpSync(`${copy}-wal`, kept);
+  await older.close(); // takes its log along
+  cpSync(kept, `${copy}-wal`); // as if it had been killed instead
+  await db.insertMany('u', ['a'], Array.from({ length: 500 }, () => ['new'.repeat(200)]));
+  await db.backup(copy);
+  await using restored = await openDatabase(`sqlite:${copy}`);
+  assert.deepEqual([await restored.scalar('select count(*) from t'), await restored.scalar('select count(*) from u'), await restored.scalar('pragma integrity_check')], [0, 500, 'ok']);
 });
 
 test('SQLite says that a file is damaged', async (t) => {
