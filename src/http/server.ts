@@ -207,7 +207,7 @@ export class HttpServer {
     this.#isDraining = true;
     this.#finishEndless();
     this.#sockets?.goAway();
-    const closed = adopted === undefined ? new Promise<void>((resolve) => { this.#server.close(() => resolve()); }) : this.#left(adopted);
+    const closed = adopted === undefined ? this.#refuseOthers() : this.#left(adopted);
     const idle = Promise.withResolvers<void>();
     this.#endAll = () => {
       this.#sockets?.terminate();
@@ -239,6 +239,14 @@ export class HttpServer {
   }
 
   get #isIdle(): boolean { return this.#inFlight === 0 && (this.#lingering === undefined || this.#lingering.count === 0) && (this.#sockets === undefined || this.#sockets.size === 0); }
+
+  /** Accepts no further connection. Resolves when the last one is gone. */
+  async #refuseOthers(): Promise<void> {
+    const closed = new Promise<void>((resolve) => { this.#server.close(() => resolve()); });
+    this.#server.emit('listening'); // node:http has stopped to watch its time limits, which hold for what still comes
+    await closed;
+    this.#server.close(); // and now it need not
+  }
 
   /** Resolves when no adopted connection is left: node:http counts only those that it accepts itself. */
   async #left(adopted: ReadonlySet<Socket>): Promise<void> {

@@ -74,6 +74,22 @@ test('HttpServer answers a body that takes too long with 408, and ends its handl
   assert.equal(((await failure.promise) as Error).name, 'ClientDisconnected');
 });
 
+test('HttpServer that stops gives what still comes no more time than before', async () => {
+  const reached = Promise.withResolvers<void>();
+  await using it = await serve((app) => app.post('/', async ({ req }) => {
+    reached.resolve();
+    return req.text();
+  }), { requestTimeoutMs: 300, headersTimeoutMs: 40 });
+  await using client = await RawClient.open(it.server.port);
+  client.send(`${POST}abc`);
+  await reached.promise;
+  const closed = it.server.close();
+  assert.equal((await client.answer()).status, 408);
+  await client.ended();
+  await closed;
+  assert.equal(it.events.some(({ event }) => event === 'drain_deadline_exceeded'), false);
+});
+
 test('HttpServer gives a body the time of its route, shorter or longer than that of the others', async () => {
   const clock = new ManualClock();
   await using it = await serve((app) => {
