@@ -339,8 +339,9 @@ export class HttpServer {
       req.failure = error;
       this.#app.countCut?.('failed');
       this.#app.log.error('response_refused', error, req.logFields());
-      if (outgoing.headersSent) outgoing.destroy();
-      else outgoing.writeHead(500, ['Content-Length', '0', req.idField, req.id]).end();
+      if (outgoing.headersSent) return void outgoing.destroy();
+      outgoing.statusMessage = ''; // of the status that was to be sent
+      outgoing.writeHead(500, ['Content-Length', '0', req.idField, req.id]).end();
     }
   }
 

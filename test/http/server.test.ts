@@ -798,6 +798,17 @@ test('HttpServer answers 500 once, and serves on, when node:http refuses what it
   }
 });
 
+test('HttpServer says what its 500 is, in place of what node:http was to send', async () => {
+  await using it = await serve((app) => {
+    app.get('/text', () => new HttpResponse('x', { status: 201, headers: { Trailer: 'X-Sum' } }));
+    app.get('/field', () => { const response = new HttpResponse('x'); response.headers.flat.push('X-Bad', 'a\r\nb'); return response; });
+  });
+  for (const [method, path] of [['HEAD', '/text'], ['GET', '/field'], ['HEAD', '/field']] as const) {
+    const { status, statusText } = await fetch(`http://127.0.0.1:${it.port}${path}`, { method });
+    assert.deepEqual([status, statusText], [500, 'Internal Server Error'], `${method} ${path}`);
+  }
+});
+
 // ── draining ──
 
 test('HttpServer.close() finishes what is in flight with Connection: close, and closes idle and fresh connections', async () => {
