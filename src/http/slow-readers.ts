@@ -4,7 +4,11 @@
  *
  * Watched are only answers that the kernel did not take at once. One timer looks at all of them: what was taken since the
  * last look is told by the socket's own counts. An answer that waits behind another one, or for its source, is not slow.
+ *
+ * The kernel takes megabytes before a client has had a byte of them, and then none until a third of these has gone: a client behind
+ * a proxy may read for a minute meanwhile. So where nothing was taken, it is asked how much it still holds.
  */
+import { heldBytes } from './kernel-queues.ts';
 import type { ServerResponse } from 'node:http';
 import type { Clock } from '../clock.ts';
 
@@ -17,6 +21,8 @@ export const SLICE_BYTES = 131_072;
 interface Reading {
   /** Bytes that the client's side had taken at the last look; -1 when nothing waited for it. */
   taken: number;
+  /** Bytes that the kernel held of them; -1 when it has not been asked since, or does not say. */
+  held: number;
   sinceMs: number;
   /** Of its request. */
   readonly id: string;
@@ -27,20 +33,22 @@ export class SlowReaders {
   readonly #clock: Clock;
   readonly #limitMs: number;
   readonly #onCut: (outgoing: ServerResponse, id: string) => void;
+  readonly #heldBytes: typeof heldBytes;
   readonly #readings = new Map<ServerResponse, Reading>();
   #timer: Disposable | undefined;
 
   /** `limitMs`: without progress for so long, and at most half as long again, a connection is cut; `onCut` is told before. */
-  constructor({ clock, limitMs, onCut }: { readonly clock: Clock; readonly limitMs: number; readonly onCut: (outgoing: ServerResponse, id: string) => void }) {
+  constructor({ clock, limitMs, onCut, held = heldBytes }: { readonly clock: Clock; readonly limitMs: number; readonly onCut: (outgoing: ServerResponse, id: string) => void; readonly held?: typeof heldBytes }) {
     this.#clock = clock;
     this.#limitMs = limitMs;
     this.#onCut = onCut;
+    this.#heldBytes = held;
   }
 
   /** Watches the answer to the request of that id until it is over. */
   watch(outgoing: ServerResponse, id: string): void {
     if (outgoing.closed || this.#readings.has(outgoing)) return;
-    this.#readings.set(outgoing, { taken: takenOf(outgoing), sinceMs: this.#clock.monotonicMs(), id });
+    this.#readings.set(outgoing, { taken: takenOf(outgoing), held: -1, sinceMs: this.#clock.monotonicMs(), id });
     outgoing.once('close', () => this.#forget(outgoing));
     this.#timer ??= this.#nextLook();
   }
@@ -70,15 +78,21 @@ export class SlowReaders {
 
   #look(): void {
     const nowMs = this.#clock.monotonicMs();
+    const stuck: [ServerResponse, Reading][] = [];
     for (const [outgoing, reading] of this.#readings) {
       const taken = takenOf(outgoing);
-      if (taken === -1 || taken !== reading.taken) {
-        reading.taken = taken;
-        reading.sinceMs = nowMs;
-      } else if (nowMs - reading.sinceMs >= this.#limitMs) {
-        this.#onCut(outgoing, reading.id);
-        outgoing.destroy();
-      }
+      if (taken === -1 || taken !== reading.taken) Object.assign(reading, { taken, held: -1, sinceMs: nowMs } satisfies Partial<Reading>);
+      else stuck.push([outgoing, reading]);
+    }
+    if (stuck.length === 0) return;
+    const heldBy = this.#heldBytes(stuck.map(([{ socket }]) => socket!)); // takenOf() has had it
+    for (const [outgoing, reading] of stuck) {
+      const held = heldBy.get(outgoing.socket!) ?? -1;
+      if (held < reading.held && held !== -1) reading.sinceMs = nowMs;
+      reading.held = held;
+      if (nowMs - reading.sinceMs < this.#limitMs) continue;
+      this.#onCut(outgoing, reading.id);
+      outgoing.destroy();
     }
   }
 
