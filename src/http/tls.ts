@@ -7,10 +7,10 @@
  * Connections that are open keep what they have begun with. Keys of session tickets are made anew twice a day, and with every
  * certificate: whoever gets hold of one reads no more than that (RFC 8446 §8.1, RFC 5077 §5.5).
  */
-import { X509Certificate, createPrivateKey, randomBytes } from 'node:crypto';
+import { X509Certificate, constants, createPrivateKey, randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:https';
-import { createSecureContext } from 'node:tls';
+import tls from 'node:tls';
 import { SvcError } from '../errors.ts';
 import type { RequestListener, Server, ServerOptions } from 'node:http';
 import type { Server as SecureServer } from 'node:https';
@@ -21,6 +21,11 @@ import type { TlsWishes } from './tls-options.ts';
 
 const TICKET_KEYS_MS = 12 * 3_600_000;
 const TICKET_KEY_BYTES = 48;
+/** All of TLS 1.3; of 1.2 those that keep what was said from whoever gets the key later, and encrypt with authentication (RFC 9325 §4.2). */
+const CIPHERS = [
+  'TLS_AES_256_GCM_SHA384', 'TLS_CHACHA20_POLY1305_SHA256', 'TLS_AES_128_GCM_SHA256',
+  ...['AES128-GCM-SHA256', 'AES256-GCM-SHA384', 'CHACHA20-POLY1305'].flatMap((cipher) => [`ECDHE-ECDSA-${cipher}`, `ECDHE-RSA-${cipher}`]),
+].join(':');
 /** A certificate that ends so soon is told of. */
 const SOON_MS = 14 * 24 * 3_600_000;
 
@@ -31,6 +36,7 @@ interface Credentials {
   readonly ca?: string;
   readonly passphrase?: string;
   readonly minVersion: 'TLSv1.2' | 'TLSv1.3';
+  readonly ciphers: string;
 }
 
 /** The TLS side of one server. */
@@ -98,12 +104,13 @@ export class SecureTransport {
 function readCredentials({ cert, key, ca, passphrase, minVersion }: TlsWishes): Credentials {
   const credentials: Credentials = {
     cert: readPem(cert, 'certificate'), key: readPem(key, 'key'), minVersion,
+    ciphers: tls.DEFAULT_CIPHERS === constants.defaultCoreCipherList ? CIPHERS : tls.DEFAULT_CIPHERS, // else who started the process has chosen
     ...ca === undefined ? {} : { ca: readPem(ca, 'authorities') }, ...passphrase === undefined ? {} : { passphrase },
   };
   let isPair: boolean;
   try {
     isPair = new X509Certificate(credentials.cert).checkPrivateKey(createPrivateKey(credentials)); // node:tls takes an empty key for none
-    if (isPair) createSecureContext(credentials);
+    if (isPair) tls.createSecureContext(credentials);
   } catch (error) {
     throw new SvcError('E_TLS', [reasonOf(error)], { cause: error });
   }

@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { json, text } from 'node:stream/consumers';
 import test from 'node:test';
-import { connect } from 'node:tls';
+import tls, { connect } from 'node:tls';
 import { Svc } from '../../src/app.ts';
 import { Config } from '../../src/config.ts';
 import { ManualClock } from '../../src/manual-clock.ts';
@@ -95,6 +95,29 @@ test('Svc.run({ tls }) refuses versions before TLS 1.2, or before what minVersio
     await assert.rejects(open(port, { minVersion: 'TLSv1', maxVersion: refused }));
     (await open(port, { maxVersion: accepted })).destroy();
   }
+});
+
+test('Svc.run({ tls }) takes of TLS 1.2 ciphers with forward secrecy and authenticated encryption only (RFC 9325 §4.2), unless the process has a list of its own', async (t) => {
+  const serve = async (): Promise<number> => {
+    const { port, close } = await new Svc({ logger: collectedLog().logger }).run({ port: 0, handleSignals: false, tls: FIRST });
+    t.after(close);
+    return port;
+  };
+  const named = async (port: number, ciphers: string): Promise<string> => {
+    const socket = await open(port, { maxVersion: 'TLSv1.2', ciphers });
+    t.after(() => socket.destroy());
+    return socket.getCipher().name;
+  };
+  const port = await serve();
+  const all = tls.getCiphers().map((cipher) => cipher.toUpperCase()).filter((cipher) => !/^(?:TLS_|DHE-|AES|ARIA|CAMELLIA|SRP-|PSK-|RSA-|DHE)|NULL|PSK/.test(cipher));
+  const taken = new Set<string>();
+  for (const cipher of all) await named(port, cipher).then((name) => taken.add(name), () => undefined);
+  const kind = new X509Certificate(FIRST.cert).publicKey.asymmetricKeyType === 'ec' ? 'ECDSA' : 'RSA';
+  assert.deepEqual([...taken].toSorted(), [`ECDHE-${kind}-AES128-GCM-SHA256`, `ECDHE-${kind}-AES256-GCM-SHA384`, `ECDHE-${kind}-CHACHA20-POLY1305`]);
+  const list = tls.DEFAULT_CIPHERS;
+  t.after(() => { tls.DEFAULT_CIPHERS = list; });
+  tls.DEFAULT_CIPHERS = `ECDHE-${kind}-AES128-SHA`;
+  assert.equal(await named(await serve(), `ECDHE-${kind}-AES128-SHA`), `ECDHE-${kind}-AES128-SHA`);
 });
 
 test('Svc.run({ tls }) closes a connection that speaks HTTP without TLS, sends nothing, and serves on', async (t) => {
