@@ -5,12 +5,15 @@
  *   fs.writeSync(1, …), write, writev, writevSync      write to 2
  *   fs.writeFileSync(1, …), appendFileSync             write to 2, though text not by writeSync
  *   spawn(…, { stdio: 'inherit' }) and the like        [ 'ignore', 2, 'inherit' ]
+ *   new Worker(file), which has functions of its own   --import what leads those of node:fs there
  *
- * Not led: native code, and worker threads that write to the descriptor itself.
+ * Not led: native code, worker threads made of text (`eval`) or by worker threads, and those of a process whose flags workers do not take.
  */
 import childProcess from 'node:child_process';
 import fs from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
+import workerThreads from 'node:worker_threads';
+import type { Worker, WorkerOptions } from 'node:worker_threads';
 
 const WRITERS = ['write', 'writeSync', 'writev', 'writevSync', 'writeFileSync', 'appendFileSync'] as const;
 const STDIN = 0;
@@ -39,6 +42,9 @@ export function leadDescriptor(from: number, to: number): Disposable {
   const children = (args: readonly unknown[]): readonly unknown[] => args.map((arg) => hasStdio(arg) ? { ...arg, stdio: led(arg.stdio) } : arg);
   for (const name of SYNCHRONOUS) replace(childProcess, name, children);
   replace(childProcess.ChildProcess.prototype, 'spawn', children);
+  const { Worker: own } = workerThreads;
+  workerThreads.Worker = ledWorker(own, ['--import', leadModule(from, to)]);
+  undo.push(() => { workerThreads.Worker = own; });
   syncBuiltinESMExports();
   return {
     [Symbol.dispose]() {
@@ -46,6 +52,32 @@ export function leadDescriptor(from: number, to: number): Disposable {
       syncBuiltinESMExports();
     },
   };
+}
+
+/** The class of worker threads, each of which begins by `flags`. Those that are inherited may be none for workers if they are named: then it is as it would be. */
+function ledWorker(own: typeof Worker, flags: readonly string[]): typeof Worker {
+  return new Proxy(own, {
+    construct(target, [file, options = {}]: [unknown, WorkerOptions?], newTarget) {
+      try {
+        return Reflect.construct(target, [file, { ...options, execArgv: [...options.execArgv ?? process.execArgv, ...flags] }], newTarget) as Worker;
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code !== 'ERR_WORKER_INVALID_EXEC_ARGV') throw error;
+        return Reflect.construct(target, [file, options], newTarget) as Worker;
+      }
+    },
+  });
+}
+
+/** The address of a module that does in a worker thread what is done here to node:fs. It is its own text, for a program in one file has no other. */
+function leadModule(from: number, to: number): string {
+  const text = `import fs from 'node:fs';
+import { syncBuiltinESMExports } from 'node:module';
+for (const name of ${JSON.stringify(WRITERS)}) {
+  const own = fs[name];
+  fs[name] = Object.defineProperties(function led(fd, ...rest) { return Reflect.apply(own, this, [fd === ${from} ? ${to} : fd, ...rest]); }, Object.getOwnPropertyDescriptors(own));
+}
+syncBuiltinESMExports();`;
+  return `data:text/javascript,${encodeURIComponent(text)}`;
 }
 
 /** The descriptor that a child process gets by a number or a stream. */

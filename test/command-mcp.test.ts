@@ -92,6 +92,28 @@ app.get('/around', async () => {
   for (const how of ['writeSync', 'write', 'writevSync', 'writev', 'a stream', 'writeFileSync', 'appendFileSync', 'writeFile', 'execSync', 'spawnSync', 'spawn', 'inheritance']) assert.match(ended.stderr, new RegExp(`^by ${how}$`, 'm'));
 });
 
+test('svc mcp: what worker threads write to the descriptor stays out of standard output', async (t) => {
+  const program = `import { writeFileSync } from 'node:fs';
+import { Worker } from 'node:worker_threads';
+import { Svc } from 'svc';
+const own = new URL('./own.cjs', import.meta.url), module = new URL('./module.mjs', import.meta.url);
+writeFileSync(own, "const fs = require('node:fs'); fs.writeSync(1, 'by a worker\\\\n'); fs.write(1, 'by ' + require('node:worker_threads').workerData + '\\\\n', () => undefined);");
+writeFileSync(module, "import { writeSync } from 'node:fs'; writeSync(1, 'by a module\\\\n');");
+class Named extends Worker { named = true; }
+const code = (worker) => new Promise((resolve) => worker.on('exit', resolve));
+export const app = new Svc({ env: 'development' });
+app.get('/around', async () => {
+  const named = new Named(own, { workerData: 'its data' });
+  const codes = [await code(named), await code(new Worker(module, { execArgv: ['--no-warnings'] }))];
+  return { codes, is: named.named && named instanceof Worker };
+});
+`;
+  const { answers, ended } = await session(t, [INIT, ...calls('get_around')], [], {}, undefined, program);
+  assert.deepEqual([ended.status, answers.map(({ id }) => id)], [0, [1, 0]], ended.stderr);
+  assert.deepEqual((answers[1]!['result'] as Record<string, unknown>)['structuredContent'], { codes: [0, 0], is: true });
+  for (const how of ['a worker', 'its data', 'a module']) assert.match(ended.stderr, new RegExp(`^by ${how}$`, 'm'));
+});
+
 test('svc mcp: child processes do not read the messages', async (t) => {
   const program = `import cp, { spawn } from 'node:child_process';
 import { Svc } from 'svc';
