@@ -34,6 +34,7 @@ interface AuthorizationAnswer {
   readonly code: string | undefined;
   readonly error: string | undefined;
   readonly issuer: string | undefined;
+  readonly postedUser: string | undefined;
 }
 
 const MAX_USER_AGENT = 255;
@@ -66,7 +67,7 @@ export class Endpoints {
       const parameter = parametersOf(form ?? req.query);
       const state = parameter('state');
       if (form !== undefined && state !== undefined && !this.#parts.states.isKnown(req, state) && !form.has('reposted')) return repostPage(form);
-      return this.#finish(req, connected, parameter, state);
+      return this.#finish(req, connected, parameter, state, form?.get('user'));
     });
   }
 
@@ -136,9 +137,9 @@ export class Endpoints {
     return response;
   }
 
-  async #finish(req: HttpRequest, connected: ConnectedProvider, parameter: Parameters, state: string | undefined): Promise<HttpResponse> {
+  async #finish(req: HttpRequest, connected: ConnectedProvider, parameter: Parameters, state: string | undefined, postedUser: string | undefined): Promise<HttpResponse> {
     const { states } = this.#parts;
-    const answer = { code: parameter('code'), error: parameter('error', MAX_CALLBACK_BYTES), issuer: parameter('iss') };
+    const answer = { code: parameter('code'), error: parameter('error', MAX_CALLBACK_BYTES), issuer: parameter('iss'), postedUser };
     if (state === undefined) throw new OAuthError('invalid_state', { reason: 'missing' });
     if (answer.code === undefined && answer.error === undefined) throw new OAuthError('invalid_request', { description: 'There is neither code nor error', reason: 'neither_code_nor_error' });
     const returned = await states.take(req, state, connected.provider.name);
@@ -160,7 +161,7 @@ export class Endpoints {
     await this.#calling(() => client.checkIssuer(answer.issuer));
     if (answer.error !== undefined) throw new OAuthError(isUsersAnswer(answer.error) ? answer.error : 'provider_error', { reason: answer.error });
     const { info } = await this.#calling(() => client.identify({
-      code: answer.code!, redirectUri: row.redirectUri, verifier, nonce: provider.scopes.includes('openid') ? row.nonce : undefined, signal: req.signal, // no error, so there is a code
+      code: answer.code!, redirectUri: row.redirectUri, verifier, nonce: provider.scopes.includes('openid') ? row.nonce : undefined, postedUser: answer.postedUser, signal: req.signal, // no error, so there is a code
     }));
     const user = await this.#userOf(provider.name, info);
     const { refreshToken, login, issuedAt } = await refreshTokens.issue({

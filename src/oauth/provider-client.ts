@@ -12,7 +12,7 @@ import { Outbound } from './outbound.ts';
 import { ProviderFailure } from './provider-failure.ts';
 import { PROTOCOL_PARAMETERS, TENANT, inProcessOf, settingsOf } from './provider-options.ts';
 import { readTokenAnswer } from './token-answer.ts';
-import { joinClaims, userInfoOf } from './user-info.ts';
+import { joinClaims, postedName, textOr, userInfoOf } from './user-info.ts';
 import type { Clock } from '../clock.ts';
 import type { Logger } from '../log.ts';
 import type { Histogram, Metrics } from '../metrics.ts';
@@ -48,6 +48,8 @@ export interface Identification {
   readonly verifier: string;
   readonly nonce: string | undefined;
   readonly signal?: AbortSignal | undefined;
+  /** The field `user` of the form that it came in, which counts where the provider's `acceptsPostedName` is set. */
+  readonly postedUser?: string | undefined;
   /** What `max_age` was asked for, where the provider's `authorizeParams` do not fix it. */
   readonly maxAgeSeconds?: number | undefined;
 }
@@ -176,7 +178,7 @@ export class ProviderClient {
     const claims = this.#settings.usesOpenId ? await this.#verify(endpoints, tokens, input) : undefined;
     input.signal?.throwIfAborted();
     const raw = await this.#read(endpoints.userinfo, tokens, claims, input.signal);
-    const info = userInfoOf(await this.#withEmail(this.#map(raw), tokens, input.signal), raw);
+    const info = userInfoOf(await this.#withEmail(this.#map(raw, input.postedUser), tokens, input.signal), raw);
     return { info, tokens };
   }
 
@@ -213,9 +215,11 @@ export class ProviderClient {
     return joinClaims(claims, answer);
   }
 
-  #map(raw: Readonly<Record<string, unknown>>): MappedUser | undefined {
+  #map(raw: Readonly<Record<string, unknown>>, postedUser: string | undefined): MappedUser | undefined {
+    const { mapUser, acceptsPostedName } = this.#settings;
     try {
-      return this.#settings.mapUser(raw);
+      const user = mapUser(raw);
+      return acceptsPostedName && user !== undefined ? { ...user, name: textOr(user.name, postedName(postedUser)) } : user;
     } catch (error) {
       throw new ProviderFailure('provider_error', 'user_mapping', { cause: error });
     }

@@ -54,6 +54,11 @@ export interface OAuthProviderOptions {
   readonly tokenAnswer?: 'json' | 'form' | undefined;
   /** Whether `email_verified` may be the text "true". Default false. */
   readonly acceptsTextVerified?: boolean | undefined;
+  /**
+   * Whether a name that nothing else tells may come from the form field `user`, which Sign in with Apple posts with a person's
+   * first login and never again. The browser brings it: it is what people call themselves. Default false.
+   */
+  readonly acceptsPostedName?: boolean | undefined;
   /** Turns what the provider says into a user. Default: the standard claims. */
   readonly mapUser?: ((raw: Readonly<Record<string, unknown>>) => MappedUser) | undefined;
   /** Added to every authorization URL, for example `{ access_type: 'online' }`. `max_age`, in whole seconds, is enforced: the id_token's `auth_time` must be there, and not be older. */
@@ -91,6 +96,7 @@ export interface ProviderSettings {
   readonly tenants: readonly string[] | undefined;
   readonly tokenTypes: readonly string[];
   readonly tokenAnswer: 'json' | 'form';
+  readonly acceptsPostedName: boolean;
   readonly mapUser: (raw: Readonly<Record<string, unknown>>) => MappedUser;
   readonly authorizeParams: Readonly<Record<string, string>>;
   /** How long ago people may have proven who they are: `max_age` of `authorizeParams`. */
@@ -179,7 +185,7 @@ function read(options: OAuthProviderOptions): ProviderSettings {
     jwks: given<{ readonly keys: readonly unknown[] }>('an object { keys: [ … ] }', (value) => isRecord(value) && Array.isArray(value['keys'])),
     scopes: texts(), idTokenAlgorithms: given<readonly IdTokenAlgorithm[]>(`a list of ${ID_TOKEN_ALGORITHMS.join(', ')}`, isAlgorithmList),
     tenants: given<readonly string[]>('a list of lower-case GUIDs', (value) => isTextList(value) && value.length > 0 && value.every((tenant) => GUID.test(tenant))),
-    tokenTypes: texts(), tokenAnswer: oneOf(['json', 'form'], 'json'), acceptsTextVerified: bool(false),
+    tokenTypes: texts(), tokenAnswer: oneOf(['json', 'form'], 'json'), acceptsTextVerified: bool(false), acceptsPostedName: bool(false),
     mapUser: given<(raw: Readonly<Record<string, unknown>>) => MappedUser>('a function (raw) => user', (value) => typeof value === 'function'),
     authorizeParams: given<Readonly<Record<string, string>>>('an object of strings', (value) => isRecord(value) && Object.values(value).every((each) => typeof each === 'string')),
     requireSameSite: bool(false), caFile: text(), allowInsecure: bool(false), timeoutMs: int(10_000, 100, 60_000), leewaySeconds: int(60, 0, 300),

@@ -8,7 +8,7 @@ import type { FormData_ } from '../http/contracts.ts';
 import type { HttpResponse } from '../http/response.ts';
 
 /** What a callback may carry; nothing else is sent on. */
-const FIELDS = ['code', 'state', 'iss', 'error', 'error_description', 'scope', 'session_state'] as const;
+const FIELDS = ['code', 'state', 'iss', 'error', 'error_description', 'scope', 'session_state', 'user'] as const;
 
 /** The page for a form that has come without its cookie. Works without scripts, by a button. */
 export function repostPage(form: FormData_): HttpResponse {

@@ -1,6 +1,8 @@
 /**
  * What a provider says of a user, in one form for all of them.
  */
+import { parseObject } from '../jwt-json.ts';
+import { isObject } from './json-answer.ts';
 import { ProviderFailure } from './provider-failure.ts';
 
 /** What `onUser(provider, info)` is given. */
@@ -27,6 +29,8 @@ export interface MappedUser {
 }
 
 const MAX_SUBJECT_CHARACTERS = 255; // OpenID Connect Core §2
+const MAX_POSTED_CHARACTERS = 4_096;
+const MAX_POSTED_NAME_CHARACTERS = 255;
 
 /** The standard claims (OpenID Connect Core §5.1). `email_verified` is strictly `true`, or with `acceptsText` the text "true". */
 export function standardUser(raw: Readonly<Record<string, unknown>>, acceptsText: boolean = false): MappedUser {
@@ -65,6 +69,18 @@ export function userInfoOf(mapped: MappedUser | undefined, raw: Readonly<Record<
     picture: textOr(mapped?.picture, null),
     raw: Object.freeze({ ...raw }),
   });
+}
+
+/**
+ * The name in the field `user` that Sign in with Apple has browsers post with a first login, as
+ * `{"name":{"firstName":"Ada","lastName":"Lovelace"},"email":"…"}`; null for anything else. Nobody vouches for it, and the e-mail
+ * beside it, which the id_token has as well, is not looked at.
+ */
+export function postedName(text: string | undefined): string | null {
+  const name = text === undefined || text.length > MAX_POSTED_CHARACTERS ? undefined : parseObject(text)?.['name'];
+  if (!isObject(name)) return null;
+  const whole = ['firstName', 'lastName'].map((part) => textOr(name[part], '').trim()).filter((part) => part !== '').join(' ');
+  return whole.length > MAX_POSTED_NAME_CHARACTERS || /[\0-\x1f\x7f]/.test(whole) || !whole.isWellFormed() ? null : textOr(whole, null);
 }
 
 /** A non-empty string, or what stands for none. */

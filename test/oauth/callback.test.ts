@@ -12,7 +12,7 @@ import { LoginStates } from '../../src/oauth/login-state.ts';
 import { MemoryTokenStore } from '../../src/oauth/token-store.ts';
 import { challengeOf } from './support/fake-provider.ts';
 import { LoginSite, SECRET, claimsOf, cookiesOf, refusedAs } from './support/site.ts';
-import type { UserInfo } from 'svc/oauth';
+import type { OAuthProviderOptions, UserInfo } from 'svc/oauth';
 
 /** The last event of the trail that tells of a failed login. */
 function failure(site: LoginSite): Record<string, unknown> | undefined {
@@ -298,6 +298,27 @@ test('B26 A form without the cookie is sent once more by a page of ours, its val
 
   await refusedAs(await foreign.post('/oauth/callback', { form: { ...form, reposted: '1' } }), 400, 'state_browser_mismatch');
   assert.equal((await site.client.post('/oauth/callback', { form: { code: 'c', state, reposted: '1' } })).status, 200);
+});
+
+test('The name of a form\'s user is taken where the provider says so and nothing else tells one, through the page of ours too', async () => {
+  const user = JSON.stringify({ name: { firstName: 'Ada', lastName: 'King' }, email: 'eve@example.test' });
+  const told = async (provider: Partial<OAuthProviderOptions>, saysName: boolean, isForm: boolean = true): Promise<readonly unknown[]> => {
+    const infos: UserInfo[] = [];
+    await using site = await LoginSite.open({ provider, plugin: { onUser: (_provider, info) => { infos.push(info); return info.subject; } } });
+    if (!saysName) site.fake.user = { sub: 'ada' };
+    const { state } = await site.begin();
+    const form = { code: 'c', state, user };
+    if (isForm) {
+      const page = await (await site.browser().post('/oauth/callback', { form })).text();
+      assert.ok(page.includes(`name="user" value="${user.replaceAll('"', '&#34;')}"`), page);
+    }
+    assert.equal((isForm ? await site.client.post('/oauth/callback', { form: { ...form, reposted: '1' } }) : await site.back(form)).status, 200);
+    return infos.map(({ name, email, emailVerified }) => [name, email, emailVerified]).flat();
+  };
+  assert.deepEqual(await told({ acceptsPostedName: true }, false), ['Ada King', null, false]);
+  assert.deepEqual(await told({ acceptsPostedName: true }, true), ['Ada Lovelace', 'ada@example.test', true]);
+  assert.deepEqual(await told({}, false), [null, null, false]);
+  assert.deepEqual(await told({ acceptsPostedName: true }, false, false), [null, null, false]);
 });
 
 test('B26 A form is at most 64 KiB, a state is needed, and names are there once', async () => {

@@ -7,7 +7,7 @@ import { inspect } from 'node:util';
 import { SvcError } from '../../src/errors.ts';
 import { OAuthProvider, githubProvider, googleProvider } from '../../src/oauth/providers.ts';
 import { settingsOf } from '../../src/oauth/provider-options.ts';
-import { joinClaims, standardUser, userInfoOf } from '../../src/oauth/user-info.ts';
+import { joinClaims, postedName, standardUser, userInfoOf } from '../../src/oauth/user-info.ts';
 import { ProviderFailure } from '../../src/oauth/provider-failure.ts';
 import { AUTHORITY_PEM } from './support/tls.ts';
 import type { OAuthProviderOptions } from '../../src/oauth/providers.ts';
@@ -137,6 +137,15 @@ test('B22: standardUser() takes email_verified as true only, or as the text "tru
   const lenient = new OAuthProvider({ ...BASE, acceptsTextVerified: true });
   assert.equal(settingsOf(lenient).mapUser({ sub: 'a', email_verified: 'true' }).emailVerified, true);
   assert.equal(settingsOf(lenient).mapUser({ sub: 'a', email_verified: 'yes' }).emailVerified, false);
+});
+
+test('postedName() puts first and last name together, and makes nothing of what has another form, is too long or cannot be shown', () => {
+  const named = (name: unknown): string | null => postedName(JSON.stringify({ name }));
+  assert.equal(named({ firstName: ' Ada', lastName: 'Lovelace ' }), 'Ada Lovelace');
+  assert.deepEqual([named({ firstName: 'Ada' }), named({ lastName: 'Lovelace' }), named({ firstName: 'Ada', lastName: 7 })], ['Ada', 'Lovelace', 'Ada']);
+  assert.equal(named({ firstName: 'a'.repeat(255) }), 'a'.repeat(255));
+  for (const odd of [undefined, null, 'Ada', [], {}, { firstName: ' ' }, { firstName: 'a'.repeat(256) }, { firstName: 'a\nb' }, { firstName: '\ud800' }]) assert.equal(named(odd), null);
+  for (const text of [undefined, '', 'Ada', '[]', 'null', '{"name":{"firstName":"A"},"name":{"firstName":"B"}}', `{"name":{"firstName":"Ada"}}${' '.repeat(4_096)}`]) assert.equal(postedName(text), null);
 });
 
 test('B22: userInfoOf() gives every member a value, vouches for no absent e-mail, and freezes', () => {
