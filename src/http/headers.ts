@@ -22,7 +22,7 @@ export function isFieldValue(text: string): boolean {
 }
 
 /** The same without the characters of Latin-1, as nearly every value is. */
-function isAsciiValue(text: string): boolean {
+export function isAsciiValue(text: string): boolean {
   return /^[\t\x20-\x7e]*$/.test(text);
 }
 

@@ -48,7 +48,8 @@ function bodyFieldsOf(rawHeaders: readonly string[]): IncomingHttpHeaders | unde
   return fields;
 }
 
-function isObserved(): boolean {
+/** Whether somebody may look at messages who is none of this package. */
+export function isObserved(): boolean {
   return OBSERVED[0]!.hasSubscribers || OBSERVED[1]!.hasSubscribers || OBSERVED[2]!.hasSubscribers || Server.prototype.emit !== EventEmitter.prototype.emit;
 }
 

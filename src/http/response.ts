@@ -45,6 +45,8 @@ export interface Answered {
 export class Prepared {
   readonly status: number;
   readonly flat: readonly string[];
+  /** Both as text, once they were sent as that: see head-text.ts. */
+  headText: string | undefined;
 
   constructor(status: number, flat: readonly string[]) {
     this.status = status;
@@ -67,6 +69,7 @@ export class PreparedType {
 }
 
 const NO_FIELDS: readonly string[] = Object.freeze([]);
+const UNPREPARED = new Prepared(0, NO_FIELDS);
 
 /** A response. Middleware may change its status, fields and body until it is sent. */
 export class HttpResponse {
@@ -74,8 +77,8 @@ export class HttpResponse {
   /** The length of a body given in pieces, when it is known; else -1. */
   contentLength = -1;
   #status: number;
-  /** The fields, as long as nobody has asked for them as a list: shared with other responses. */
-  readonly #flat: readonly string[];
+  /** Its fields, as long as nobody has asked for them as a list: shared with other responses. */
+  readonly #prepared: Prepared;
   #headers: HeaderList | undefined;
   /** `Set-Cookie` values that get `Secure` when the answer leaves over TLS, or in production. */
   #securedLater: Set<string> | undefined;
@@ -88,18 +91,18 @@ export class HttpResponse {
     this.#isForOne = options instanceof Prepared;
     if (options instanceof Prepared) {
       this.#status = options.status;
-      this.#flat = options.flat;
+      this.#prepared = options;
       return;
     }
     const { status = 200, headers, mediaType } = options;
     this.#status = checkedStatus(status);
-    this.#flat = NO_FIELDS;
+    this.#prepared = UNPREPARED;
     if (mediaType !== undefined) this.headers.set('Content-Type', mediaType);
     if (headers !== undefined) for (const [name, value] of Object.entries(headers)) this.headers.set(name, value);
   }
 
   /** The fields, to be read and changed. */
-  get headers(): HeaderList { return this.#headers ??= new HeaderList([...this.#flat]); }
+  get headers(): HeaderList { return this.#headers ??= new HeaderList([...this.#prepared.flat]); }
 
   /** An integer 200 … 599. @throws RangeError when set to anything else: a final response has no other */
   get status(): number { return this.#status; }
@@ -157,6 +160,9 @@ export class HttpResponse {
   /** Whether nobody has asked for its fields since it was made. @internal */
   get isAsMade(): boolean { return this.#headers === undefined; }
 
+  /** What it was made of, where nobody has touched that since. @internal */
+  get prepared(): Prepared | undefined { return this.#headers === undefined && this.#prepared.status === this.#status ? this.#prepared : undefined; }
+
   /** Whether the characters of its fields are their bytes in UTF-8, too. @internal */
   get hasAsciiFields(): boolean { return this.#headers === undefined || this.#headers.isAscii; }
 
@@ -165,7 +171,7 @@ export class HttpResponse {
 
   /** The fields as they go out: the cookies that wait for it secured. Not to be written to. @internal */
   fields(isSecure: boolean): readonly string[] {
-    const flat = this.#headers === undefined ? this.#flat : this.#headers.flat;
+    const flat = this.#headers === undefined ? this.#prepared.flat : this.#headers.flat;
     const later = this.#securedLater;
     if (later === undefined || !isSecure) return flat;
     return flat.map((value) => later.has(value) ? `${value}; Secure` : value);

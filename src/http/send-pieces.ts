@@ -8,6 +8,7 @@ import { EndlessPieces, checkedPiece, ignore, isPending, iterate, lengthError } 
 import { SLICE_BYTES } from './slow-readers.ts';
 import { writable } from './writable.ts';
 import type { ServerResponse } from 'node:http';
+import type { HeadTexts } from './head-text.ts';
 import type { SentMessage } from './outgoing.ts';
 import type { Piece, PieceIterator, Pieces } from './pieces.ts';
 import type { SlowReaders } from './slow-readers.ts';
@@ -16,6 +17,8 @@ import type { SlowReaders } from './slow-readers.ts';
 export interface Sending {
   /** Whether cookies that wait for it get `Secure` even without TLS. */
   readonly securesCookies: boolean;
+  /** Writes the heads of answers that are sent as one text. */
+  readonly heads: HeadTexts;
   /** Watches the answers that are not taken at once. */
   readonly slow: SlowReaders;
   /** The streams that have no end of their own: for a server that stops. */

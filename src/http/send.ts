@@ -55,6 +55,14 @@ export function send(outgoing: SentMessage, response: HttpResponse, req: SentTo,
     return undefined;
   }
   const isAscii = length === body.length;
+  if (typeof body === 'string' && !isLast && status !== UPGRADE_REQUIRED && outgoing.takesText) {
+    const head = sending.heads.of(response, req.identity, req.id, isSecured(response, req, sending), length);
+    if (head !== '') {
+      outgoing.writeText(status, head + body, isAscii);
+      if (outgoing.writableLength !== 0) sending.slow.watch(outgoing, req.id);
+      return undefined;
+    }
+  }
   const plain = response.isAsMade && !isLast ? plainHead(response, req) : undefined;
   const head = plain ?? headOf(response, req, isLast, sending, -1);
   if (!outgoing.useChunkedEncodingByDefault || (plain === undefined && (isDisposed(head) || !response.hasAsciiFields))) sendCounted(outgoing, response, head, body, length);
@@ -79,9 +87,9 @@ function plainHead(response: HttpResponse, { identity, id }: SentTo): string[] |
  * The fields as node:http takes them, in a copy: an answer may be sent more than once. Its request id is ours, whatever an
  * upstream has set; a `length` below 0 is not sent.
  */
-function headOf(response: HttpResponse, req: SentTo, isLast: boolean, { securesCookies }: Sending, length: number): string[] {
+function headOf(response: HttpResponse, req: SentTo, isLast: boolean, sending: Sending, length: number): string[] {
   const { field: idField, name } = req.identity;
-  const isSecure = response.hasWaitingCookies && (securesCookies || req.scheme === 'https');
+  const isSecure = isSecured(response, req, sending);
   let fields = response.fields(isSecure);
   if (findField(fields, name) !== undefined) {
     response.headers.delete(idField);
@@ -92,6 +100,11 @@ function headOf(response: HttpResponse, req: SentTo, isLast: boolean, { securesC
   if (response.status === UPGRADE_REQUIRED) head.push('Connection', isLast ? 'Upgrade, close' : 'Upgrade'); // it names its Upgrade (RFC 9110 §7.8)
   else if (isLast) head.push('Connection', 'close');
   return head as string[]; // the type has no numbers; node:http takes them
+}
+
+/** Whether cookies that wait for it get `Secure`. */
+function isSecured(response: HttpResponse, req: SentTo, { securesCookies }: Sending): boolean {
+  return response.hasWaitingCookies && (securesCookies || req.scheme === 'https');
 }
 
 /** Sends the head of an answer with content. node:http makes UTF-8 of it with a text behind it: characters of Latin-1, each of them one byte, go out before that. */

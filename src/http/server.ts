@@ -11,6 +11,7 @@ import { onClientError, refuseSocket } from './client-errors.ts';
 import { connectionOf } from './connection.ts';
 import { BUSY, ConnectionLimits, refusalOf } from './connection-limits.ts';
 import { allowHalfClose } from './half-close.ts';
+import { HeadTexts } from './head-text.ts';
 import { ReceivedMessage } from './incoming.ts';
 import { LateAnswer } from './late-answer.ts';
 import { USUAL_LIMITS } from './limits.ts';
@@ -130,7 +131,7 @@ export class HttpServer {
     if (longestRequestMs !== undefined) this.#deadlines = new BodyDeadlines(clock, (socket) => onClientError({ code: 'ERR_HTTP_REQUEST_TIMEOUT' }, socket, this.#identity));
     const requestTimeout = longestRequestMs ?? limits.requestTimeoutMs;
     const slow = new SlowReaders({ clock, limitMs: limits.sendTimeoutMs, onCut: (outgoing, id) => this.#onSlowReader(outgoing, id) });
-    this.#sending = { slow, endless: new Set(), securesCookies: app.securesCookies };
+    this.#sending = { heads: new HeadTexts(limits.keepAliveTimeoutMs), slow, endless: new Set(), securesCookies: app.securesCookies };
     const options: ServerOptions<typeof ReceivedMessage> = {
       IncomingMessage: ReceivedMessage,
       ServerResponse: SentMessage as never, // it does not say what it answers, as the type would have it

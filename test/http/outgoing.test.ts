@@ -1,18 +1,25 @@
 import assert from 'node:assert/strict';
+import { channel } from 'node:diagnostics_channel';
 import { ServerResponse } from 'node:http';
+import { PerformanceObserver } from 'node:perf_hooks';
+import { Duplex } from 'node:stream';
 import { test } from 'node:test';
-import { HttpResponse, StreamingResponse, Svc, reply } from 'svc';
+import { Depends, HttpResponse, StreamingResponse, Svc, reply } from 'svc';
+import { Prepared } from '../../src/http/response.ts';
+import { SentMessage } from '../../src/http/outgoing.ts';
 import { collectedLog } from '../support/collected-log.ts';
+import { serverOf } from '../support/inject.ts';
+import { seeded } from '../support/random.ts';
 import { RawClient } from '../support/raw-http.ts';
 
 /** An application on a free port, and one connection to it. */
-async function serve(declare: (app: Svc) => void): Promise<{ client: RawClient; events: Record<string, unknown>[] } & AsyncDisposable> {
+async function serve(declare: (app: Svc) => void): Promise<{ app: Svc; port: number; client: RawClient; events: Record<string, unknown>[] } & AsyncDisposable> {
   const { logger, events } = collectedLog();
   const app = new Svc({ logger });
   declare(app);
   const { port, close } = await app.run({ port: 0, handleSignals: false, drainSeconds: 1 });
   const client = await RawClient.open(port);
-  return { client, events, async [Symbol.asyncDispose]() { await client[Symbol.asyncDispose](); await close(); } };
+  return { app, port, client, events, async [Symbol.asyncDispose]() { await client[Symbol.asyncDispose](); await close(); } };
 }
 
 for (const [what, body, bytes] of [
@@ -100,4 +107,121 @@ test('SentMessage tells its events through emit() of ServerResponse, also where 
   await using it = await serve((app) => app.get('/', () => 'ok'));
   assert.equal((await it.client.get('/').answer()).status, 200);
   assert.ok(seen.includes('finish'), String(seen));
+});
+
+// ── past node:http ──
+
+const turn = (): Promise<void> => new Promise((resolve) => { setImmediate(resolve); });
+
+/** Somebody who looks at messages through node:http, and has nothing written past it. */
+function watchMessages(): Disposable {
+  const messages = channel('http.server.request.start');
+  const ignore = (): void => undefined;
+  messages.subscribe(ignore);
+  return { [Symbol.dispose]: () => messages.unsubscribe(ignore) };
+}
+
+/** Counts what is written past node:http. */
+function countTexts(): { count: number } & Disposable {
+  const { prototype } = SentMessage;
+  const { writeText } = prototype;
+  const texts = { count: 0, [Symbol.dispose]() { prototype.writeText = writeText; } };
+  prototype.writeText = function (this: SentMessage, ...args: Parameters<typeof writeText>) {
+    texts.count++;
+    writeText.apply(this, args);
+  };
+  return texts;
+}
+
+test('SentMessage writes the same bytes past node:http as by it, for generated answers', async () => {
+  const random = seeded(9112);
+  const of = <T>(...values: readonly T[]): T => values[random(values.length)]!;
+  const bodies = ['plain', '', 'café', '☕ and 🍵', 'a\ud800b', '\0\r\n\r\n', 'x'.repeat(131_072), 'é'.repeat(65_536), Buffer.from('bytes'), null];
+  const fields: readonly (readonly [string, string])[] = [
+    ['Content-Type', 'text/plain'], ['X-Other', ''], ['x-Other', 'a  b\t"c"'], ['X-Latin', 'caf\xe9'], ['Vary', 'Origin'], ['ETag', '"a"'], ['X-Request-Id', 'mine'], ['x-requEst-id', 'mine'], ['X-Requested-I', 'd'],
+    ['Date', 'once'], ['date', 'once'], ['Keep-Alive', 'timeout=1'], ['Content-Disposition', 'inline; filename="caf\xe9"'], ['content-disposition', 'inline'], ['Expect', 'nothing'], ['Upgrade', 'h2c'], ['Trailer', 'X-Sum'], ['Cookies', 'a=b'],
+  ];
+  let response = new HttpResponse();
+  await using it = await serve((app) => app.get('/', () => response).post('/', () => response).get('/end', () => 'end'));
+  using texts = countTexts();
+  for (let round = 0; round < 1_500; round++) {
+    const given = Array.from({ length: random(4) }, () => of(...fields.slice(0, of(7, fields.length))));
+    const [body, status, isPrepared, cookie] = [of(...bodies), of(200, 200, 201, 299, 404, 418, 426, 500, 599), random(3) === 0, random(5) === 0];
+    const broken = random(12) === 0 ? of(['X-Broken', 'a\nb'], ['X Broken', 'a'], ['X-Broken', '\u0100'], ['', 'a']) : [];
+    const request = of(...Array<string>(6).fill('GET / HTTP/1.1\r\n'), 'HEAD / HTTP/1.1\r\n', 'GET / HTTP/1.0\r\nConnection: keep-alive\r\n', 'GET / HTTP/1.0\r\n', 'GET / HTTP/1.1\r\nConnection: close\r\n', 'POST / HTTP/1.1\r\nContent-Length: 3\r\n', 'POST / HTTP/1.1\r\nContent-Length: 3\r\nExpect: 100-continue\r\n');
+    const sent = `${request}Host: a\r\nX-Request-Id: theirs\r\n\r\n${request.startsWith('POST') ? 'abc' : ''}GET /end HTTP/1.1\r\nHost: a\r\nX-Request-Id: end\r\nConnection: close\r\n\r\n`;
+    const answered = async (): Promise<string> => {
+      response = new HttpResponse(body, isPrepared ? new Prepared(status, ['Content-Type', 'a/b']) : { status });
+      for (const [name, value] of given) response.headers.append(name, value);
+      if (cookie) response.setCookie('a', 'b');
+      if (broken.length > 0) response.headers.flat.push(...broken);
+      await using client = await RawClient.open(it.port);
+      return (await client.send(sent).ended()).toString('latin1').replace(/^Date: .* GMT\r$/gm, 'Date: now\r');
+    };
+    const short = await answered();
+    using _watching = watchMessages();
+    assert.equal(short, await answered(), JSON.stringify({ given, status, isPrepared, cookie, broken, request }));
+  }
+  assert.ok(texts.count > 250, `${texts.count}`);
+});
+
+test('SentMessage that is written past node:http is ended, taken and told of as one that is not', async () => {
+  const seen: Record<string, unknown[]> = {};
+  await using it = await serve((app) => app.get('/', ({ req }) => {
+    req.signal.addEventListener('abort', () => seen['aborted'] = []);
+    return 'ok';
+  }));
+  const { prototype } = SentMessage;
+  const { writeText } = prototype;
+  using _own = { [Symbol.dispose]() { prototype.writeText = writeText; } };
+  prototype.writeText = function (this: SentMessage, ...args: Parameters<typeof writeText>) {
+    const note = (event: string): void => { seen[event] = [this.headersSent, this.writableEnded, this.writableFinished, this.statusCode, this.statusMessage, this.socket === null]; };
+    for (const event of ['prefinish', 'finish', 'close']) this.on(event, () => note(event));
+    note('before');
+    writeText.apply(this, args);
+    note('after');
+  };
+  assert.equal((await it.client.get('/').answer()).text(), 'ok');
+  assert.equal((await it.client.get('/').answer()).text(), 'ok');
+  assert.deepEqual(seen, {
+    before: [false, false, false, 200, undefined, false], prefinish: [true, true, false, 200, 'OK', false], after: [true, true, false, 200, 'OK', false],
+    finish: [true, true, true, 200, 'OK', true], close: [true, true, true, 200, 'OK', true],
+  });
+});
+
+for (const isTaken of [true, false]) {
+  test(`SentMessage that is written past node:http is over when the connection ${isTaken ? 'has taken it' : 'is gone'}`, async () => {
+    const { logger } = collectedLog();
+    const outcomes: unknown[] = [];
+    const app = new Svc({ logger }).get('/', { held: Depends(async function* () { try { yield 1; } catch (error) { outcomes.push((error as Error).name); } outcomes.push('over'); }) }, () => 'ok');
+    const close: (() => Promise<unknown>)[] = [];
+    const server = await serverOf(async () => close.push((await app.run({ port: 0, handleSignals: false, drainSeconds: 1 })).close));
+    using texts = countTexts();
+    let take: (() => void) | undefined;
+    const socket = new Duplex({ read: () => undefined, write: (_chunk, _encoding, done: () => void) => { take = done; } });
+    server.emit('connection', Object.assign(socket, { setTimeout: () => socket, setNoDelay: () => socket, remoteAddress: '127.0.0.1' }));
+    socket.resume();
+    const waiting = (): number => Number(/^svc_requests_in_flight (\d+)$/m.exec(app.metrics.render())?.[1]);
+    socket.push('GET / HTTP/1.1\r\nHost: a\r\n\r\n');
+    for (let turns = 0; turns < 20; turns++) await turn();
+    assert.deepEqual([texts.count, waiting(), outcomes], [1, 1, []]);
+    if (isTaken) take!();
+    else socket.destroy();
+    while (waiting() > 0) await turn();
+    assert.deepEqual(outcomes, isTaken ? ['over'] : ['ClientDisconnected', 'over']);
+    socket.destroy();
+    await close[0]!();
+  });
+}
+
+test('SentMessage that is written past node:http is measured by node:perf_hooks as ever', async () => {
+  const measured = Promise.withResolvers<string>();
+  const observer = new PerformanceObserver((list) => measured.resolve(list.getEntries().map(({ name }) => name).join()));
+  observer.observe({ entryTypes: ['http'] });
+  using _end = { [Symbol.dispose]: () => observer.disconnect() };
+  await using it = await serve((app) => app.get('/', () => 'ok'));
+  using texts = countTexts();
+  assert.equal((await it.client.get('/').answer()).text(), 'ok');
+  assert.match(await measured.promise, /HttpRequest/);
+  assert.equal(texts.count, 1);
 });
