@@ -253,7 +253,7 @@ const LATER: Readonly<Record<string, RegExp>> = {
   faults: /^faults\.js$/,
   stores: /^stores\.js$/,
   events: /^http\/(?:event-stream|event-format|event-broadcast|ndjson|heartbeat)\.js$/,
-  addresses: /^(?:ops-private|http\/(?:address|proxy))\.js$/,
+  addresses: /^(?:ops-private|http\/(?:address|kernel-queues|proxy))\.js$/,
   dependencies: /^di-(?:plan|resolution|text)\.js$/,
   calls: /^(?:route-(?:call|spec|steps)|reply-plan)\.js$/,
   mounts: /^(?:mcp|http\/(?:ws-upgrade|accept|client-errors|traced|static))\.js$/,
