@@ -45,6 +45,8 @@ export class SentMessage extends ServerResponse {
   declare onClose: ((outgoing: SentMessage) => void) | undefined;
   /** Called with it when all of it has been handed to the connection, before node:http decides what becomes of that. Set by the server. */
   declare onFinish: ((outgoing: SentMessage) => void) | undefined;
+  /** Called with it when the answers before it have gone. Set by who sends it. */
+  declare onTurn: ((outgoing: SentMessage) => void) | undefined;
   /** Name and value in turn, until node:http asks for them. @internal */
   declare wholeFields: string[] | undefined;
   /** Whether nothing but the end of its connection says that its body is over. Set by who sends it. */
@@ -59,6 +61,7 @@ export class SentMessage extends ServerResponse {
     this.prototype.request = undefined;
     this.prototype.onClose = undefined;
     this.prototype.onFinish = undefined;
+    this.prototype.onTurn = undefined;
     this.prototype.wholeFields = undefined;
     this.prototype.endsWithConnection = false;
     this.prototype.isWritten = false;
@@ -70,6 +73,7 @@ export class SentMessage extends ServerResponse {
     this.prototype.emit = function emitEnd(this: SentMessage, event: string | symbol, ...given: unknown[]): boolean {
       if (event === 'close') this.onClose?.(this);
       else if (event === 'finish') this.onFinish?.(this);
+      else if (event === 'socket') this.onTurn?.(this);
       return (ServerResponse.prototype.emit as Emit).call(this, event, ...given); // looked up: tools patch it
     } as typeof this.prototype.emit; // one type for each event that it has
   }

@@ -59,7 +59,7 @@ export function send(outgoing: SentMessage, response: HttpResponse, req: SentTo,
     const head = sending.heads.of(response, req.identity, req.id, isSecured(response, req, sending), length);
     if (head !== '') {
       outgoing.writeText(status, head + body, isAscii);
-      if (outgoing.writableLength !== 0) sending.slow.watch(outgoing, req.id);
+      sending.slow.watchSent(outgoing, req.id);
       return undefined;
     }
   }
@@ -67,14 +67,14 @@ export function send(outgoing: SentMessage, response: HttpResponse, req: SentTo,
   const head = plain ?? headOf(response, req, isLast, sending, -1);
   if (!outgoing.useChunkedEncodingByDefault || (plain === undefined && (isDisposed(head) || !response.hasAsciiFields))) sendCounted(outgoing, response, head, body, length);
   else outgoing.sendWhole(status, head, body, isAscii);
-  if (outgoing.writableLength !== 0) sending.slow.watch(outgoing, req.id);
+  sending.slow.watchSent(outgoing, req.id);
   return undefined;
 }
 
 /** Ends an answer that is all head: behind an answer that its client has not taken yet it waits, too. */
 function endEmpty(outgoing: SentMessage, id: string, { slow }: Sending): void {
   outgoing.end();
-  if (outgoing.writableLength !== 0) slow.watch(outgoing, id);
+  slow.watchSent(outgoing, id);
 }
 
 /** The fields of what most answers are, made with their type alone: it is not looked at, and one array is made (test/bench/http.ts). */

@@ -11,6 +11,7 @@
 import { heldBytes } from './kernel-queues.ts';
 import type { ServerResponse } from 'node:http';
 import type { Clock } from '../clock.ts';
+import type { SentMessage } from './outgoing.ts';
 
 /** How often each is looked at within its limit. */
 const LOOKS = 4;
@@ -43,6 +44,17 @@ export class SlowReaders {
     this.#limitMs = limitMs;
     this.#onCut = onCut;
     this.#heldBytes = held;
+  }
+
+  /**
+   * Watches a whole answer that has been sent, where the kernel has not taken it. One behind others is looked at when it is its turn: watched while it
+   * waits, answers to pipelined requests cost a third more (wrk, 16 deep).
+   */
+  watchSent(outgoing: SentMessage, id: string): void {
+    if (outgoing.writableLength === 0) return;
+    if (outgoing.socket !== null) return this.watch(outgoing, id);
+    const look = (): void => { if (outgoing.writableLength !== 0) this.watch(outgoing, id); };
+    outgoing.onTurn = () => process.nextTick(look); // node:http hands it over behind the event
   }
 
   /** Watches the answer to the request of that id until it is over. */
