@@ -37,7 +37,7 @@ export class HeadTexts {
   }
 
   #renew(): string {
-    const nowMs = systemClock.nowMs(); // as node:http, whatever clock the application has
+    const nowMs = systemClock.nowMs(); // the system's, as node:http has it, whatever clock the application has
     systemClock.after(1_000 - nowMs % 1_000, () => { this.#middle = undefined; });
     return this.#middle = `\r\nDate: ${httpDate(nowMs)}\r\n${this.#keepAlive}Content-Length: `;
   }
@@ -63,7 +63,7 @@ const LONGEST_PASSED = 1_000;
 
 /** Whether a field may be sent as it is. */
 function passes(name: string, value: string): boolean {
-  if (isLeftToNode(name) || !isToken(name) || !isAsciiValue(value)) return false;
+  if (typeof value !== 'string' || isLeftToNode(name) || !isToken(name) || !isAsciiValue(value)) return false;
   if (!isNamed(name, 'set-cookie') && value.length <= LONGEST_PASSED && (passed.size < MOST_PASSED || passed.has(name))) passed.set(name, value);
   return true;
 }

@@ -28,17 +28,21 @@ type Emit = (event: string | symbol, ...given: unknown[]) => boolean;
 const IS_PROVEN = /^(?:24|26)\./.test(process.versions.node);
 
 const { end, writeHead } = ServerResponse.prototype;
+/** Whether these two are Node's own, and not what tools that were loaded before have put in their place. */
+const ARE_OWN = String(end).startsWith('function end(chunk, encoding, callback)') && String(writeHead).startsWith('function writeHead(statusCode, reason, obj)');
 const hasFinished = Object.getOwnPropertyDescriptor(OutgoingMessage.prototype, 'writableFinished') as { get(this: ServerResponse): boolean };
 const hasHead = Object.getOwnPropertyDescriptor(OutgoingMessage.prototype, 'headersSent') as { get(this: ServerResponse): boolean };
 
-/** Whether tools have put something in the place of what node:http sends answers by. Those that were there before this file patch those of servers, too: see {@link isObserved}. */
+/** Whether tools have put something in the place of what node:http sends answers by. */
 function isPatched(): boolean {
   const { prototype } = ServerResponse;
-  return prototype.end !== end || prototype.writeHead !== writeHead || prototype.emit !== EventEmitter.prototype.emit;
+  return !ARE_OWN || prototype.end !== end || prototype.writeHead !== writeHead || prototype.emit !== EventEmitter.prototype.emit;
 }
 
 /** An answer that knows what it answers. */
 export class SentMessage extends ServerResponse {
+  /** Whether somebody could get hold of it when it was made: what is set on it then has to be sent, and functions of its own be called. */
+  readonly wasObserved: boolean = isObserved();
   /** Set by the server. */
   declare request: TransportRequest | undefined;
   /** Called with it when nothing more goes out, before those who listen for `close`. Set by the server. */
@@ -82,7 +86,7 @@ export class SentMessage extends ServerResponse {
   get takesText(): boolean {
     const { socket } = this;
     return IS_PROVEN && socket !== null && socket.writable && this.shouldKeepAlive && this.useChunkedEncodingByDefault && !this.headersSent &&
-      !(this.req as ReceivedMessage).awaitsContinue && !isObserved() && !isPatched(); // every request of this server is one
+      !(this.req as ReceivedMessage).awaitsContinue && !this.wasObserved && !isObserved() && !isPatched(); // every request of this server is one
   }
 
   /** Sends `text`, which is all of it, past node:http, which is told that it has gone. Where {@link takesText} only. `isAscii`: its characters are its bytes. */

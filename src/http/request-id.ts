@@ -31,7 +31,8 @@ export interface RequestIDOptions {
 const VALID_ID = /^[A-Za-z0-9][A-Za-z0-9._:+=@/-]{0,127}$/;
 /** Fields with a meaning of their own. */
 const TAKEN: ReadonlySet<string> = new Set([
-  'authorization', 'connection', 'content-encoding', 'content-length', 'content-type', 'cookie', 'date', 'host', 'location', 'retry-after', 'set-cookie', 'transfer-encoding', 'upgrade', 'vary',
+  'authorization', 'connection', 'content-disposition', 'content-encoding', 'content-length', 'content-type', 'cookie', 'date', 'etag', 'expect', 'host', 'keep-alive', 'location', 'retry-after', 'set-cookie', 'trailer',
+  'transfer-encoding', 'upgrade', 'vary',
 ]);
 
 /** One way of getting ids. @internal */

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { channel } from 'node:diagnostics_channel';
 import { ServerResponse } from 'node:http';
 import { PerformanceObserver } from 'node:perf_hooks';
@@ -7,6 +8,7 @@ import { test } from 'node:test';
 import { Depends, HttpResponse, StreamingResponse, Svc, reply } from 'svc';
 import { Prepared } from '../../src/http/response.ts';
 import { SentMessage } from '../../src/http/outgoing.ts';
+import { ROOT } from '../support/build.ts';
 import { collectedLog } from '../support/collected-log.ts';
 import { serverOf } from '../support/inject.ts';
 import { seeded } from '../support/random.ts';
@@ -213,6 +215,33 @@ for (const isTaken of [true, false]) {
     await close[0]!();
   });
 }
+
+test('SentMessage keeps what a subscriber has set on it that is gone by the time of the answer', async () => {
+  const messages = channel('http.server.request.start');
+  const once = (message: unknown): void => {
+    (message as { response: ServerResponse }).response.setHeader('X-Tool', 'once');
+    messages.unsubscribe(once);
+  };
+  await using it = await serve((app) => app.get('/', async () => { await turn(); return 'ok'; }));
+  messages.subscribe(once);
+  using texts = countTexts();
+  assert.equal((await it.client.get('/').answer()).field('x-tool'), 'once');
+  assert.equal((await it.client.get('/').answer()).field('x-tool'), undefined);
+  assert.equal(texts.count, 1);
+});
+
+test('SentMessage goes through what tools have put in the place of node:http before the package was loaded', async () => {
+  const program = `import { createRequire } from 'node:module';
+    const { ServerResponse } = createRequire(import.meta.url)('node:http');
+    const { writeHead } = ServerResponse.prototype;
+    ServerResponse.prototype.writeHead = function (...args) { this.setHeader('X-Tool', 'yes'); return writeHead.apply(this, args); };
+    const { Svc } = await import('svc');
+    const { port, close } = await new Svc({ logger: undefined }).get('/', () => 'ok').run({ port: 0, handleSignals: false });
+    console.error(String((await fetch('http://127.0.0.1:' + port)).headers.get('x-tool')));
+    await close();`;
+  const { stderr } = spawnSync(process.execPath, ['--conditions=svc-source', '--input-type=module', '-e', program], { cwd: ROOT, encoding: 'utf8' });
+  assert.match(stderr, /^yes\n/m);
+});
 
 test('SentMessage that is written past node:http is measured by node:perf_hooks as ever', async () => {
   const measured = Promise.withResolvers<string>();
