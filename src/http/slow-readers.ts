@@ -19,10 +19,13 @@ const LOOKS = 4;
 /** The most bytes that are written at once: what a client has taken of more than that could not be told. */
 export const SLICE_BYTES = 131_072;
 
+/** What the kernel must have got rid of within the limit for a client to count as one that reads: with a byte now and then it would hold megabytes for ever. */
+const LEAST_READ_BYTES = 16_384;
+
 interface Reading {
   /** Bytes that the client's side had taken at the last look; -1 when nothing waited for it. */
   taken: number;
-  /** Bytes that the kernel held of them; -1 when it has not been asked since, or does not say. */
+  /** The least that the kernel held of them when the client was last seen to read; -1 when it has not been asked since, or does not say. */
   held: number;
   sinceMs: number;
   /** Of its request. */
@@ -100,8 +103,9 @@ export class SlowReaders {
     const heldBy = this.#heldBytes(stuck.map(([{ socket }]) => socket!)); // takenOf() has had it
     for (const [outgoing, reading] of stuck) {
       const held = heldBy.get(outgoing.socket!) ?? -1;
-      if (held < reading.held && held !== -1) reading.sinceMs = nowMs;
-      reading.held = held;
+      const isRead = held !== -1 && reading.held - held >= LEAST_READ_BYTES;
+      if (isRead) reading.sinceMs = nowMs;
+      if (isRead || held > reading.held) reading.held = held;
       if (nowMs - reading.sinceMs < this.#limitMs) continue;
       this.#onCut(outgoing, reading.id);
       outgoing.destroy();

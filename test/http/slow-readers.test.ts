@@ -15,12 +15,12 @@ function stuck(clock: ManualClock, held: () => number | undefined): { readonly c
   return { cuts };
 }
 
-test('SlowReaders spares a client to whom the kernel gives what it took before, and cuts it once it takes no byte of that either', async () => {
+test('SlowReaders spares a client to whom the kernel gives what it took before, and cuts it once it takes nothing of that either', async () => {
   const clock = new ManualClock();
   let held = 4_000_000;
   const { cuts } = stuck(clock, () => held);
   for (let seconds = 0; seconds < 60; seconds++) {
-    held -= 1;
+    held -= 8_192;
     await clock.advance(1_000);
   }
   assert.deepEqual(cuts, []);
@@ -29,6 +29,16 @@ test('SlowReaders spares a client to whom the kernel gives what it took before, 
   await clock.advance(5_000);
   assert.deepEqual(cuts, ['its id']);
   assert.equal(clock.pending, 0);
+});
+
+test('SlowReaders cuts a client that takes a byte now and then of what the kernel holds', async () => {
+  const clock = new ManualClock();
+  let held = 4_000_000;
+  const { cuts } = stuck(clock, () => held--);
+  await clock.advance(7_000);
+  assert.deepEqual(cuts, []);
+  await clock.advance(5_000);
+  assert.deepEqual(cuts, ['its id']);
 });
 
 test('SlowReaders goes by what was taken where the kernel does not say what it holds', async () => {
