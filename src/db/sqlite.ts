@@ -121,8 +121,8 @@ export class SqliteDriver implements Driver {
   }
 
   async backup(path: string, limit: Limit | undefined): Promise<void> {
-    if (this.#isOwnFile(path)) throw new SvcError('E_DB_OPEN', [path, 'the copy cannot take the place of the database itself']);
     const partial = `${path}.partial`;
+    if (this.#isOwnFile(path) || this.#isOwnFile(partial)) throw new SvcError('E_DB_OPEN', [path, 'the copy cannot take the place of the database itself']);
     try {
       closeSync(openSync(partial, 'w', 0o600));
     } catch (error) {
@@ -138,10 +138,12 @@ export class SqliteDriver implements Driver {
     }
   }
 
-  /** What is open would go on in a file without a name, and its log be read into the copy. */
+  /** Whether it is the database, or a log of it. What is open would go on in a file without a name, and its log be read into the copy. */
   #isOwnFile(path: string): boolean {
     const found = identityOf(path);
-    return found !== undefined && found.inode === this.#identity?.inode && found.device === this.#identity.device;
+    if (found === undefined || this.#identity === undefined) return false;
+    const own = [this.#identity, ...['-wal', '-shm', '-journal'].map((suffix) => identityOf(this.#options.path + suffix))];
+    return own.some((file) => file?.inode === found.inode && file.device === found.device);
   }
 
   close(): Promise<void> {

@@ -501,7 +501,8 @@ test('SQLite puts no copy in the place of the database itself, whatever that is 
   const { db, path, url } = await inFile(t);
   await db.script('create table t (a)');
   symlinkSync(path, `${path}.link`);
-  for (const name of [path, join(path, '..', '.', path.slice(path.lastIndexOf('/') + 1)), `${path}.link`]) await assert.rejects(db.backup(name), (error) => fault('E_DB_OPEN')(error) && /itself/.test((error as Error).message));
+  symlinkSync(path, `${path}.other.partial`);
+  for (const name of [path, join(path, '..', '.', path.slice(path.lastIndexOf('/') + 1)), `${path}.link`, `${path}.other`, `${path}-wal`, `${path}-shm`]) await assert.rejects(db.backup(name), (error) => fault('E_DB_OPEN')(error) && /itself/.test((error as Error).message));
   await db.insertMany('t', ['a'], Array.from({ length: 5_000 }, () => ['x'.repeat(1_000)]));
   await db.close();
   await using again = await openDatabase(url);
