@@ -72,9 +72,9 @@ const FATAL: ReadonlySet<number> = new Set([1053, 1079, 1080, 1152, 1153, 1158, 
 
 /**
  * Whose messages quote one thing that may be a value, or have one in it: an expression, in which MariaDB writes values in the place
- * of each `?`; a time zone, a lock, a path of XML, text that a character set has not. What the statement has itself is shown.
+ * of each `?`; a time zone, a lock, a locale, a collation, a character set, an engine, a path of XML, text that a character set has not. What the statement has itself is shown.
  */
-const QUOTES_VALUES: ReadonlySet<number> = new Set([1059, 1105, 1298, 1690, 3854, 4163]);
+const QUOTES_VALUES: ReadonlySet<number> = new Set([1059, 1105, 1115, 1273, 1286, 1298, 1300, 1649, 1690, 3854, 4163]);
 
 /** `Duplicate entry 'secret' for key 'name'` without what was entered; names of columns and keys stay. */
 function shownMessage(errno: number, message: string, sql: string | undefined): string {
@@ -83,6 +83,7 @@ function shownMessage(errno: number, message: string, sql: string | undefined): 
     case 1062: case 1586: return message.replace(/entry '[\s\S]*' for key/, "entry '…' for key");
     case 1264: case 1406: case 1048: return message;
     case 1231: return message.replace(/\bvalue of '[\s\S]*'/, "value of '…'");
+    case 1761: case 1762: return message.replace(/record '[\s\S]*' would lead/, "record '…' would lead");
     case 1526: return message.replace(/\bvalue [\s\S]*/, 'value …');
     default: return message.replace(/\b(value:?|function [\w.]+:) (["'])[\s\S]*\2/i, '$1 $2…$2');
   }

@@ -326,7 +326,7 @@ export class PostgresRunner {
       if (!wasNamed && !exchange.isParsed) known!.name = ''; // it is there, or it would count as named
       throw error;
     }
-    if (exchange.parameterOids !== undefined) await this.#learn(exchange.parameterOids, exchange.plan, limit);
+    if (exchange.parameterOids !== undefined) await this.#learn(exchange.parameterOids, exchange.plan, endingLimit(limit, 0, this.#options.clock));
     if (known !== undefined && !known.isDescribed) this.#remember(known, exchange.parameterOids, exchange.plan);
     this.#reread(exchange);
     return exchange;
@@ -373,7 +373,7 @@ export class PostgresRunner {
     const exchange = new Exchange({ sql: text, steps: PREPARE, wanted: 'none', types: this.types });
     this.conversation.send(exchange);
     await this.conversation.finish(exchange, limit);
-    await this.#learn(exchange.parameterOids!, exchange.plan, limit); // it came before ReadyForQuery
+    await this.#learn(exchange.parameterOids!, exchange.plan, limit); // it came before ReadyForQuery; nothing has run yet
     if (known === undefined) return { oids: exchange.parameterOids!, plan: exchange.plan };
     if (known.name !== '') this.statements.putBack([known.name]); // somebody else was faster
     known.name = name;
@@ -392,7 +392,7 @@ export class PostgresRunner {
     if (plan === undefined && oids.length === 0) return;
     const unknown = [...oids, ...plan?.columns.map(({ typeOid }) => typeOid) ?? []].filter((oid) => this.types.get(oid) === undefined);
     if (unknown.length === 0 || this.conversation.status === 'E') return;
-    const found = (await this.run(FIND_TYPES, [`{${unknown.join(',')}}`], endingLimit(limit, 0, this.#options.clock), 'lists', asLists)).map(foundType);
+    const found = (await this.run(FIND_TYPES, [`{${unknown.join(',')}}`], limit, 'lists', asLists)).map(foundType);
     const missing = unknown.filter((oid) => !found.some((type) => type.oid === oid)); // dropped meanwhile: text, and not asked for again
     this.types.learn([...found, ...missing.map((oid) => ({ oid, name: '', elementOid: 0, delimiter: ',', baseOid: 0 }))]);
   }
