@@ -1,7 +1,7 @@
 /**
  * Sent messages, cheaper than node:http makes them (`createServer({ ServerResponse })`).
  *
- * An answer that is one text, head and body, is written to the connection as it is, and node:http told that it has gone: a fifth
+ * An answer that is one text, head and body, is written to the connection as it is, and node:http told that it has gone: a sixth
  * of a plain answer (test/bench/http.ts --only=json). Its turn on the connection, time limits, what comes behind it and the end
  * are node:http's as ever. Where that does not do, because the answer waits for its turn, is its connection's last, or somebody
  * looks at answers through node:http, it goes the long way, as do all on lines of Node for which the tests have not shown that

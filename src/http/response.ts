@@ -157,9 +157,6 @@ export class HttpResponse {
     sayNoPromise(this.prototype);
   }
 
-  /** Whether nobody has asked for its fields since it was made. @internal */
-  get isAsMade(): boolean { return this.#headers === undefined; }
-
   /** What it was made of, where nobody has touched that since. @internal */
   get prepared(): Prepared | undefined { return this.#headers === undefined && this.#prepared.status === this.#status ? this.#prepared : undefined; }
 

@@ -63,9 +63,8 @@ export function send(outgoing: SentMessage, response: HttpResponse, req: SentTo,
       return undefined;
     }
   }
-  const plain = response.isAsMade && !isLast ? plainHead(response, req) : undefined;
-  const head = plain ?? headOf(response, req, isLast, sending, -1);
-  if (!outgoing.useChunkedEncodingByDefault || (plain === undefined && (isDisposed(head) || !response.hasAsciiFields))) sendCounted(outgoing, response, head, body, length);
+  const head = headOf(response, req, isLast, sending, -1);
+  if (!outgoing.useChunkedEncodingByDefault || isDisposed(head) || !response.hasAsciiFields) sendCounted(outgoing, response, head, body, length);
   else outgoing.sendWhole(status, head, body, isAscii);
   sending.slow.watchSent(outgoing, req.id);
   return undefined;
@@ -75,12 +74,6 @@ export function send(outgoing: SentMessage, response: HttpResponse, req: SentTo,
 function endEmpty(outgoing: SentMessage, id: string, { slow }: Sending): void {
   outgoing.end();
   slow.watchSent(outgoing, id);
-}
-
-/** The fields of what most answers are, made with their type alone: it is not looked at, and one array is made (test/bench/http.ts). */
-function plainHead(response: HttpResponse, { identity, id }: SentTo): string[] | undefined {
-  const fields = response.fields(false);
-  return fields.length === 2 && fields[0] === 'Content-Type' && response.status !== UPGRADE_REQUIRED ? ['Content-Type', fields[1]!, identity.field, id] : undefined;
 }
 
 /**
