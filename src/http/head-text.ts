@@ -49,7 +49,7 @@ function startOf(status: number, fields: readonly string[], idName: string): str
   for (let index = 0; index < fields.length; index += 2) {
     const name = fields[index]!;
     const value = fields[index + 1]!;
-    if (isNamed(name, idName) || (passed.get(name) !== value && !passes(name, value))) return '';
+    if (isNamed(name, idName) || ((typeof value !== 'string' || passed.get(name) !== value) && !passes(name, value))) return '';
     text += `${name}: ${value}\r\n`;
   }
   return text;
