@@ -6,7 +6,7 @@ import { TLSSocket } from 'node:tls';
 import { test, type TestContext } from 'node:test';
 import { systemClock } from '../../src/clock.ts';
 import { SvcError } from '../../src/errors.ts';
-import { CommitOutcomeUnknown, ConnectionLost, DatabaseError, QueryTimeout } from '../../src/db/index.ts';
+import { CommitOutcomeUnknown, ConnectionLost, DatabaseError, QueryCanceled, QueryTimeout } from '../../src/db/index.ts';
 import { connectPostgres } from '../../src/db/postgres-connect.ts';
 import { MAX_ITERATIONS } from '../../src/db/scram.ts';
 import { Incoming } from '../../src/db/server-socket.ts';
@@ -381,6 +381,31 @@ for (const [what, isOurs, expected] of [['its own transaction', true, CommitOutc
     assert.equal(connection.isBroken, true);
   });
 }
+
+test('the look-up of a type for a statement that has not run yet ends with the signal of its call, where nobody answers', async (t) => {
+  const clock = new ManualClock();
+  const asked = Promise.withResolvers<void>(), told = Promise.withResolvers<void>();
+  let connections = 0;
+  const host = await serving(t, async (socket, next) => {
+    const first = await next();
+    if (++connections > 1) return first.readUInt32BE(4) === 80_877_102 ? told.resolve() : told.reject(first); // CancelRequest
+    socket.write(WELCOME);
+    assert.match(String(await next()), /insert into t/);
+    const unknownType = Buffer.from([0, 1, 0, 1, 0x86, 0x9f]); // one parameter, of the type 99999
+    socket.write(Buffer.concat([write.message('1'), write.message('t', unknownType), write.message('n'), write.ready()]));
+    assert.match(String(await next()), /pg_type/);
+    setImmediate(asked.resolve);
+  });
+  const connection = await connect(host, { clock });
+  t.after(() => connection.destroy());
+  const abort = new AbortController();
+  const running = assert.rejects(connection.executeMany('insert into t values (?)', [['x']], { signal: abort.signal, deadlineMs: Infinity, timeoutMs: 0 }), QueryCanceled);
+  await asked.promise;
+  abort.abort();
+  await told.promise;
+  await clock.advance(5_000);
+  await running;
+});
 
 for (const [what, bytes] of [
   ['another message than is to come', Buffer.concat([write.message('2'), ANSWER])],
