@@ -1,5 +1,5 @@
 /**
- * An answer that is made when the body of its request is whole, and sent in the same breath.
+ * An answer that is made when the body of its request is whole, and sent at once.
  *
  * The promise of an answer is settled when all that has arrived has been read: the requests of all connections wait for each
  * other then, and so do their answers.

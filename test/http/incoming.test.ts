@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { channel } from 'node:diagnostics_channel';
+import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { test } from 'node:test';
 import { Svc } from '../../src/app.ts';
@@ -53,6 +54,31 @@ test('ReceivedMessage hands over bodies of pipelined requests, each to its own',
   const answers: string[] = [];
   for (let count = 0; count < 5; count++) answers.push((await client.answer()).text());
   assert.deepEqual(answers, [TEXT, TEXT, TEXT, 'not read', TEXT]);
+});
+
+test('ReceivedMessage tells of the end of a body when all that came with it is parsed', async () => {
+  const seen: string[] = [];
+  const server = createServer({ IncomingMessage: ReceivedMessage, requireHostHeader: false }, (incoming, outgoing) => {
+    const { url } = incoming;
+    seen.push(`${url} begins`);
+    incoming.handTo({
+      take: (chunk) => void seen.push(`${url} has ${chunk.toString()}`),
+      end: () => {
+        seen.push(`${url} ends`);
+        outgoing.end(url);
+      },
+      lose: () => void seen.push(`${url} is lost`),
+    });
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  await using client = await RawClient.open((server.address() as AddressInfo).port);
+  client.send(['/1', '/2'].map((path) => `POST ${path} HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc`).join(''));
+  const answers = [(await client.answer()).text(), (await client.answer()).text()];
+  server.close();
+  server.closeAllConnections();
+  assert.deepEqual(answers, ['/1', '/2']);
+  assert.deepEqual(seen, ['/1 begins', '/1 has abc', '/2 begins', '/2 has abc', '/1 ends', '/2 ends']);
 });
 
 test('ReceivedMessage leaves a body to its stream when some of it has come before anybody asked', async () => {
