@@ -1,9 +1,11 @@
 /**
- * One source of events for many clients: each event is encoded once, and the same text is written to every connection.
+ * One source of events for many clients: each event is encoded once, and the same bytes are written to every connection.
  *
- *   send(event) → text ─┬→ connection        a client that leaves more than maxBufferedBytes unread is cut, and comes back
- *                       ├→ connection
- *                       └→ queue             where something stands between: compression, or no socket
+ *   send(event) → text → piece ─┬→ connection     a client that leaves more than maxBufferedBytes unread is cut, and comes back
+ *                               ├→ connection
+ *                               └→ queue          where something stands between: compression, or no socket
+ *
+ * Events that are sent in one go are one piece, which goes out in the next tick.
  */
 import { HTTPException } from '../errors.ts';
 import { int, readOptions } from '../options.ts';
@@ -12,6 +14,7 @@ import { eventBody, eventFields, readEventTerms } from './event-stream.ts';
 import { Heartbeat } from './heartbeat.ts';
 import { EndlessPieces } from './pull-pieces.ts';
 import { HttpResponse } from './response.ts';
+import { SharedPiece } from './shared-piece.ts';
 import { services } from './state.ts';
 import type { ServerSentEvent } from './event-format.ts';
 import type { EventStreamOptions, EventTerms, Streamed } from './event-stream.ts';
@@ -26,12 +29,23 @@ export interface EventBroadcastOptions extends Pick<EventStreamOptions, 'heartbe
   readonly maxStreams?: number | undefined;
 }
 
+/** Characters that may wait for the next tick. */
+const MOST_TOGETHER = 65_536;
+
 /** Sends the same events to all who listen. */
 export class EventBroadcast {
   readonly #terms: EventTerms;
   readonly #maxBufferedBytes: number;
   readonly #maxStreams: number;
   readonly #listeners = new Set<Listener>();
+  /** Events for those who listen that they have not been given yet. */
+  #pending = '';
+  readonly #flush = (): void => {
+    if (this.#pending === '') return;
+    const piece = new SharedPiece(this.#pending);
+    this.#pending = '';
+    for (const listener of this.#listeners) listener.push(piece);
+  };
 
   /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
   constructor(options: EventBroadcastOptions = {}) {
@@ -58,7 +72,10 @@ export class EventBroadcast {
   send(event: ServerSentEvent | string): number {
     const text = encodeEvent(event);
     const { size } = this.#listeners;
-    for (const listener of this.#listeners) listener.push(text);
+    if (size === 0) return 0;
+    if (this.#pending === '') process.nextTick(this.#flush);
+    this.#pending += text;
+    if (this.#pending.length > MOST_TOGETHER) this.#flush();
     return size;
   }
 
@@ -70,7 +87,8 @@ export class EventBroadcast {
   #listen(earlier: string, request: Streamed): Listener {
     if (this.#listeners.size >= this.#maxStreams) throw new HTTPException(503, 'There are too many streams', { headers: { 'Retry-After': '5' } });
     const { clock } = request.state.get(services);
-    const listener: Listener = new Listener(this.#terms.prelude + earlier, this.#maxBufferedBytes, () => {
+    this.#flush(); // what was sent before is none of its
+    const listener: Listener = new Listener(this.#terms.prelude + earlier, this.#maxBufferedBytes, this.#flush, () => {
       this.#listeners.delete(listener);
       leave();
     });
@@ -103,11 +121,14 @@ class BroadcastResponse extends HttpResponse {
   }
 }
 
+const BEAT = new SharedPiece(COMMENT);
 const DONE: PieceStep = Object.freeze({ done: true, value: undefined });
 
 /** One client. */
 class Listener extends EndlessPieces {
   readonly #maxBufferedBytes: number;
+  /** Hands over what has been sent in this turn. */
+  readonly #catchUp: () => void;
   readonly #onEnd: () => void;
   #sink: PieceSink | undefined;
   /** What has not been pulled, nor written. */
@@ -116,10 +137,11 @@ class Listener extends EndlessPieces {
   #isOver = false;
   #isQuiet = true;
 
-  constructor(queue: string, maxBufferedBytes: number, onEnd: () => void) {
+  constructor(queue: string, maxBufferedBytes: number, catchUp: () => void, onEnd: () => void) {
     super();
     this.#queue = queue;
     this.#maxBufferedBytes = maxBufferedBytes;
+    this.#catchUp = catchUp;
     this.#onEnd = onEnd;
   }
 
@@ -131,17 +153,18 @@ class Listener extends EndlessPieces {
     return true;
   }
 
-  push(text: string): void {
+  push(piece: SharedPiece): void {
     this.#isQuiet = false;
     const sink = this.#sink;
-    if (sink === undefined) return this.#keep(text);
-    if (sink.write(text) || sink.writableLength <= this.#maxBufferedBytes) return;
+    if (sink === undefined) return this.#keep(piece.text);
+    if (sink.writeShared(piece) || sink.writableLength <= this.#maxBufferedBytes) return;
     this.#end();
     sink.destroy(); // what waits there is too old for whoever reads it some day
   }
 
   beat(): void {
-    if (this.#isQuiet) this.push(COMMENT);
+    this.#catchUp();
+    if (this.#isQuiet) this.push(BEAT);
     this.#isQuiet = true;
   }
 
@@ -161,6 +184,7 @@ class Listener extends EndlessPieces {
   }
 
   finish(): void {
+    this.#catchUp();
     if (this.#isOver) return;
     this.#end();
     this.#sink?.end();

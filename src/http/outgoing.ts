@@ -7,6 +7,8 @@
  * looks at answers through node:http, it goes the long way, as do all on lines of Node for which the tests have not shown that
  * both ways send the same.
  *
+ * Events for many go the same short way, in chunks that are made once.
+ *
  * The long way for a body that is whole is one `end(body)`. node:http then counts the body and asks for its head by
  * `writeHead(status)`, as it does for all who call no `writeHead` themselves, and adds the length as text that it need not check.
  *
@@ -19,6 +21,7 @@ import { isObserved } from './incoming.ts';
 import type { OutgoingHttpHeader, OutgoingHttpHeaders } from 'node:http';
 import type { Socket } from 'node:net';
 import type { ReceivedMessage } from './incoming.ts';
+import type { SharedPiece } from './shared-piece.ts';
 import type { TransportRequest } from './request.ts';
 
 type Fields = OutgoingHttpHeaders | OutgoingHttpHeader[];
@@ -27,16 +30,17 @@ type Emit = (event: string | symbol, ...given: unknown[]) => boolean;
 /** Lines of Node on which an answer may be written past node:http: test/http/outgoing.test.ts shows that it makes no difference. */
 const IS_PROVEN = /^(?:24|26)\./.test(process.versions.node);
 
-const { end, writeHead } = ServerResponse.prototype;
-/** Whether these two are Node's own, and not what tools that were loaded before have put in their place. */
-const ARE_OWN = String(end).startsWith('function end(chunk, encoding, callback)') && String(writeHead).startsWith('function writeHead(statusCode, reason, obj)');
+const { end, write, writeHead } = ServerResponse.prototype;
+/** Whether these are Node's own, and not what tools that were loaded before have put in their place. */
+const ARE_OWN = String(end).startsWith('function end(chunk, encoding, callback)') && String(write).startsWith('function write(chunk, encoding, callback)') &&
+  String(writeHead).startsWith('function writeHead(statusCode, reason, obj)');
 const hasFinished = Object.getOwnPropertyDescriptor(OutgoingMessage.prototype, 'writableFinished') as { get(this: ServerResponse): boolean };
 const hasHead = Object.getOwnPropertyDescriptor(OutgoingMessage.prototype, 'headersSent') as { get(this: ServerResponse): boolean };
 
 /** Whether tools have put something in the place of what node:http sends answers by. */
 function isPatched(): boolean {
   const { prototype } = ServerResponse;
-  return !ARE_OWN || prototype.end !== end || prototype.writeHead !== writeHead || prototype.emit !== EventEmitter.prototype.emit;
+  return !ARE_OWN || prototype.end !== end || prototype.write !== write || prototype.writeHead !== writeHead || prototype.emit !== EventEmitter.prototype.emit;
 }
 
 /** An answer that knows what it answers. */
@@ -101,6 +105,18 @@ export class SentMessage extends ServerResponse {
       this.emit('finish');
     });
     this._finish(); // tells those who measure: node:perf_hooks, traces
+  }
+
+  /**
+   * Writes a piece that goes to many: in chunked coding its chunk, made once for all of them, to the connection, past node:http,
+   * which would write its length, line ends and text for each (1.2 × the events: the shared harness, sse). That is so where
+   * {@link writeText} may be used, and once all that was given to node:http has gone on to the connection.
+   */
+  writeShared(piece: SharedPiece): boolean {
+    const { socket } = this;
+    const isPast = socket !== null && socket.writable && this.chunkedEncoding && this.headersSent && !this.finished && this.writableLength === socket.writableLength && // node:http holds nothing
+      IS_PROVEN && !this.wasObserved && !isObserved() && !isPatched() && this.write === write;
+    return isPast ? socket.write(piece.chunk) : this.write(piece.text);
   }
 
   /** Sends it whole; Content-Length is added. `isAscii`: the bytes of the body are its characters. */

@@ -7,6 +7,7 @@ import { Readable } from 'node:stream';
 import { SvcError } from '../errors.ts';
 import { shown } from '../options.ts';
 import type { Piece, PieceIterator, PieceStep, Pieces } from './pieces.ts';
+import type { SharedPiece } from './shared-piece.ts';
 
 /** Whether a step is yet to come. */
 export function isPending(step: PieceStep | PromiseLike<PieceStep>): step is PromiseLike<PieceStep> {
@@ -94,9 +95,10 @@ class NodePieces implements PieceIterator {
   }
 }
 
-/** Where pieces are written that do not wait to be pulled: node:http's ServerResponse. */
+/** Where pieces are written that do not wait to be pulled: an answer that is sent. */
 export interface PieceSink {
   write(piece: Piece): boolean;
+  writeShared(piece: SharedPiece): boolean;
   /** Bytes that wait for the client. */
   readonly writableLength: number;
   end(): unknown;

@@ -33,7 +33,7 @@ export function sendStream(outgoing: SentMessage, body: Pieces, announced: numbe
   return body.sendTo(outgoing);
 }
 
-function sendEndless(outgoing: ServerResponse, pieces: EndlessPieces, { endless, slow }: Sending, id: string): Promise<void> | undefined {
+function sendEndless(outgoing: SentMessage, pieces: EndlessPieces, { endless, slow }: Sending, id: string): Promise<void> | undefined {
   endless.add(pieces);
   outgoing.once('close', () => endless.delete(pieces));
   const source = pieces[Symbol.asyncIterator]() as unknown as PieceIterator; // itself, which is taken now

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';
+import { ServerResponse } from 'node:http';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
 import { EventBroadcast, EventStreamResponse, NDJSONResponse, Svc, lastEventId } from 'svc';
@@ -196,6 +197,68 @@ test('EventBroadcast sends one text to all, those that were missed first, and en
   while (news.size > 0) await turn();
 });
 
+for (const [how, watch] of [
+  ['one chunk for what is sent in one go', () => undefined],
+  ['the same by node:http where somebody looks at answers', () => watched(ServerResponse.prototype)],
+] as const) {
+  test(`EventBroadcast writes ${how}`, async () => {
+    using written = watch();
+    const news = new EventBroadcast();
+    await using it = await serve((app) => app.get('/', () => news.stream()));
+    let bytes = '';
+    it.client.socket.on('data', (chunk: Buffer) => { bytes += chunk.toString(); });
+    it.client.get('/');
+    await once(it.client.socket, 'data');
+    news.send('grüße');
+    news.send('2');
+    await once(it.client.socket, 'data');
+    news.send('3');
+    await once(it.client.socket, 'data');
+    news.close();
+    while (!bytes.endsWith('0\r\n\r\n')) await turn();
+    assert.equal(bytes.slice(bytes.indexOf('\r\n\r\n') + 4), '3\r\n:\n\n\r\n18\r\ndata: grüße\n\ndata: 2\n\n\r\n9\r\ndata: 3\n\n\r\n0\r\n\r\n');
+    if (written !== undefined) assert.deepEqual(written.texts, [':\n\n', 'data: grüße\n\ndata: 2\n\n', 'data: 3\n\n']);
+  });
+}
+
+/** What is written by a class that a tool has patched. */
+function watched(prototype: ServerResponse): Disposable & { readonly texts: string[] } {
+  const texts: string[] = [];
+  const { write } = prototype;
+  prototype.write = function patched(this: ServerResponse, ...given: unknown[]): boolean {
+    texts.push(String(given[0]));
+    return (write as (...all: unknown[]) => boolean).apply(this, given);
+  };
+  return { texts, [Symbol.dispose]() { prototype.write = write; } };
+}
+
+test('EventBroadcast sends no chunks to HTTP/1.0, and long texts as they are', async () => {
+  const news = new EventBroadcast();
+  await using it = await serve((app) => app.get('/', () => news.stream()));
+  it.client.send('GET / HTTP/1.0\r\n\r\n');
+  await once(it.client.socket, 'data');
+  const text = 'ü'.repeat(70_000);
+  news.send('1');
+  news.send(text);
+  news.close();
+  assert.equal((await it.client.answer()).text(), `:\n\ndata: 1\n\ndata: ${text}\n\n`);
+});
+
+test('EventBroadcast gives who comes in the same turn what is sent from then on', async () => {
+  const news = new EventBroadcast();
+  const app = new Svc().get('/', () => news.stream()) as Svc;
+  const read = async (): Promise<string> => (await app.fetch(new Request('http://a/'))).text();
+  const first = read();
+  while (news.size < 1) await turn();
+  news.send('before');
+  const second = read();
+  while (news.size < 2) await Promise.resolve();
+  news.send('behind');
+  news.close();
+  assert.deepEqual([await first, await second], [':\n\ndata: before\n\ndata: behind\n\n', ':\n\ndata: behind\n\n']);
+  await app.shutdown();
+});
+
 test('EventBroadcast beats where no event was sent, and refuses more streams than it may have', async () => {
   const clock = new ManualClock();
   const news = new EventBroadcast({ heartbeatSeconds: 1, maxStreams: 1 });
@@ -243,6 +306,7 @@ test('EventBroadcast without a socket bounds what nobody reads: the stream ends'
   news.send('b');
   assert.equal(Buffer.from((await waiting).value!).toString(), 'data: b\n\n');
   for (let n = 0; n < 200; n++) news.send('0123456789');
+  await turn();
   assert.equal(news.size, 0);
   while (!(await reader.read()).done); // it ends
   await app.shutdown();
