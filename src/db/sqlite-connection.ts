@@ -24,7 +24,7 @@ const SLOW_MS = 50;
 /** Rows of executeMany() between two turns of the loop: some 2 ms. */
 const MANY_ROWS = 4 * BATCH_ROWS;
 
-/** What is done with a subject, and known before it: a function made for each statement is 2 % of ten inserts, by test/bench/candidate.ts. */
+/** What is done with a subject, and known before it: a function made for each statement is 2 % of ten inserts, by test/bench/candidate.mjs. */
 type Step<T, Subject, Detail> = (subject: Subject, detail: Detail) => T;
 /** What is done with a statement once its values are encoded. */
 type Verb<T> = Step<T, SqliteStatement, readonly SqliteInput[]>;

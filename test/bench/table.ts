@@ -9,14 +9,14 @@
  * measured, for want of a peer or of the part itself, has no figure.
  */
 import { spawnSync } from 'node:child_process';
-import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { stripTypeScriptTypes } from 'node:module';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
-import { name as US } from './candidate.ts';
 
 const HERE = import.meta.dirname;
+/** As candidate.mjs, which has no types, calls it. */
+const US = 'svc';
 const ROOT = resolve(HERE, '../..');
 const { values } = parseArgs({
   options: {
@@ -69,14 +69,8 @@ function measure(name: string, { harness, script }: Topic): Saved[] {
   if (harness !== undefined) {
     if (!existsSync(join(values.harness, 'run.sh'))) return [];
     const file = join(tmpdir(), `svc-bench-${process.pid}-${name}.json`);
-    const stripped = join(HERE, `candidate.${process.pid}.mjs`); // whoever loads types has Node's compiler in memory, which is not ours
-    writeFileSync(stripped, stripTypeScriptTypes(readFileSync(join(HERE, 'candidate.ts'), 'utf8')));
-    try {
-      const env = { ...process.env, NODE_BIN: process.execPath, CANDIDATE: stripped };
-      spawnSync('sh', [join(values.harness, 'run.sh'), ...harness, ...rounds, `--json=${file}`], { env, stdio: ['ignore', 'inherit', 'inherit'] });
-    } finally {
-      rmSync(stripped, { force: true });
-    }
+    const env = { ...process.env, NODE_BIN: process.execPath, CANDIDATE: join(HERE, 'candidate.mjs') };
+    spawnSync('sh', [join(values.harness, 'run.sh'), ...harness, ...rounds, `--json=${file}`], { env, stdio: ['ignore', 'inherit', 'inherit'] });
     return existsSync(file) ? (JSON.parse(readFileSync(file, 'utf8')) as Omit<Saved, 'topic'>[]).map((saved) => ({ ...saved, topic: name })) : [];
   }
   const [first, ...others] = script!;

@@ -2,47 +2,39 @@
  * The built package for a harness that measures frameworks and parts side by side: each export is one contract of it, filled
  * as a user of the package would, without a setting that only a measurement makes.
  *
- *   CANDIDATE=$PWD/test/bench/candidate.ts sh run.sh http-inject          in the folder of the harness; see its README
+ *   CANDIDATE=$PWD/test/bench/candidate.mjs sh run.sh http-inject          in the folder of the harness; see its README
  *
  * Applications are made from public names alone. Parts that have no public name (routing table, codecs, metrics) are imported
  * from `.build`.
+ *
+ * It is JavaScript, which the harness asks for: to strip the types of TypeScript, Node loads a compiler, which takes longer than the
+ * program whose start is measured, and 26 MiB.
  */
 import { fileURLToPath } from 'node:url';
 import { EventBroadcast, Field, MemoryCache, Schema, Svc, createLogger, createToken, float, int, list, literal, stateKey, str, verifyToken } from 'svc';
-import type { HttpRequest, Next } from 'svc';
-import type { Connection } from '../../src/db/driver.ts';
-import type { Parameter } from '../../src/db/values.ts';
-import type { ParamsReader } from '../../src/http/path-params.ts';
 
 export const name = 'svc';
 /** Whose files are counted. */
-export const packageDir: string = fileURLToPath(new URL('../..', import.meta.url));
+export const packageDir = fileURLToPath(new URL('../..', import.meta.url));
 
-/** A module of the build, typed as its source. */
-async function built<T>(file: string): Promise<T> {
-  return await import(new URL(`../../.build/${file}.js`, import.meta.url).href) as T; // the compiler made it of that source
+/** A module of the build. */
+async function built(file) {
+  return await import(new URL(`../../.build/${file}.js`, import.meta.url).href);
 }
 
-interface Listening { readonly port: number }
-/** What the applications of the harness are to have. */
-interface Spec {
-  readonly depth: number;
-  readonly routes: readonly { readonly path: string; readonly params: readonly string[] }[];
-  payload(): object;
-}
 /** How many layers a request has come through. */
-const layers = stateKey<{ count: number }>('layers');
-const braced = (path: string): '/' => path.replace(/:(\w+)/g, '{$1}') as '/'; // any text: the templates are made at run time
-const run = async (app: Svc): Promise<Listening> => app.run({ port: 0, handleSignals: false });
+const layers = stateKey('layers');
+const braced = (path) => path.replace(/:(\w+)/g, '{$1}'); // any text: the templates are made at run time
+const run = async (app) => app.run({ port: 0, handleSignals: false });
 
 class Address extends Schema {
-  static extra = 'forbid' as const;
+  static extra = 'forbid';
   street = Field(str, { minLength: 1 });
   city = Field(str, { minLength: 1 });
   zip = Field(str, { minLength: 3, maxLength: 10 });
 }
 class Account extends Schema {
-  static extra = 'forbid' as const;
+  static extra = 'forbid';
   name = Field(str, { minLength: 1, maxLength: 50 });
   email = Field(str, { email: true });
   age = Field(int, { ge: 0, le: 150 });
@@ -51,11 +43,11 @@ class Account extends Schema {
 }
 
 /** The application of `http`, `http-inject`, `growth` and `profile`. */
-export async function http(spec: Spec): Promise<Listening> {
+export async function http(spec) {
   const app = new Svc();
   app.get('/json', () => spec.payload());
   app.get('/text', () => 'Hello, World!');
-  const use = Array.from({ length: spec.depth }, (_, index) => async ({ state }: HttpRequest, next: Next) => {
+  const use = Array.from({ length: spec.depth }, (_, index) => async ({ state }, next) => {
     if (index === 0) state.set(layers, { count: 0 });
     state.get(layers).count++;
     return await next();
@@ -67,7 +59,7 @@ export async function http(spec: Spec): Promise<Listening> {
 }
 
 /** Three routes: start-up and idle memory. */
-export async function small(): Promise<Listening> {
+export async function small() {
   const app = new Svc();
   app.get('/', () => ({ ok: true }));
   app.get('/a', () => ({ ok: true }));
@@ -75,16 +67,14 @@ export async function small(): Promise<Listening> {
   return run(app);
 }
 
-interface Found { readonly status: 200 | 404 | 405; readonly h?: unknown; readonly p?: object }
-
 /** The routing table, with parameters read as routes read them. */
-export async function router(routes: readonly (readonly [method: string, path: string])[]): Promise<{ find(method: string, path: string): Found }> {
+export async function router(routes) {
   const [{ RoutingTable }, { parseTemplate }, { paramsReader }] = await Promise.all([
-    built<typeof import('../../src/http/router.ts')>('http/router'),
-    built<typeof import('../../src/http/path.ts')>('http/path'),
-    built<typeof import('../../src/http/path-params.ts')>('http/path-params'),
+    built('http/router'),
+    built('http/path'),
+    built('http/path-params'),
   ]);
-  const table = new RoutingTable<ParamsReader>();
+  const table = new RoutingTable();
   for (const [method, path] of routes) {
     const template = parseTemplate(braced(path));
     table.add(method, template, paramsReader(template.parameters));
@@ -126,57 +116,55 @@ class Order extends Schema {
 }
 
 /** `user8` and `nested` by classes with the rules of the harness, which wants a verdict: `parse()` would make instances as well. */
-export function validator(): { ok(name: string, value: unknown): boolean } {
+export function validator() {
   return { ok: (type, value) => (type === 'user8' ? User8.accepts(value) : Order.accepts(value)) };
 }
 
 /** HS256 tokens. The harness brings every claim itself; what the package sets on its own, it sets here too. */
-export function jwt({ secret }: { readonly secret: string }): { sign(claims: Record<string, unknown>): string; verify(token: string): unknown } {
+export function jwt({ secret }) {
   return {
-    sign: ({ sub, jti, scopes, roles }) => createToken(sub as string, secret, { claims: { scopes, roles }, id: jti as string }),
+    sign: ({ sub, jti, scopes, roles }) => createToken(sub, secret, { claims: { scopes, roles }, id: jti }),
     verify: (token) => verifyToken(token, secret),
   };
 }
 
-interface HarnessCookie { readonly path: string; readonly httpOnly: boolean; readonly secure: boolean; readonly sameSite: 'lax' | 'strict' | 'none'; readonly maxAge: number }
-
-export async function cookies(): Promise<object> {
-  const { parseCookies, serializeCookie } = await built<typeof import('../../src/http/cookies.ts')>('http/cookies');
+export async function cookies() {
+  const { parseCookies, serializeCookie } = await built('http/cookies');
   return {
     parse: parseCookies,
-    serialize: (cookie: string, value: string, { path, httpOnly, secure, sameSite, maxAge }: HarnessCookie) => serializeCookie(cookie, value, { path, httpOnly, secure, sameSite, maxAgeSeconds: maxAge }),
+    serialize: (cookie, value, { path, httpOnly, secure, sameSite, maxAge }) => serializeCookie(cookie, value, { path, httpOnly, secure, sameSite, maxAgeSeconds: maxAge }),
   };
 }
 
-export function cache({ max, ttlMs }: { readonly max: number; readonly ttlMs: number }): object {
+export function cache({ max, ttlMs }) {
   const entries = new MemoryCache({ maxEntries: max });
-  return { get: (key: string) => entries.get(key), set: (key: string, value: unknown) => entries.set(key, value, ttlMs) };
+  return { get: (key) => entries.get(key), set: (key, value) => entries.set(key, value, ttlMs) };
 }
 
-export async function metrics(): Promise<object> {
-  const { createMetrics } = await built<typeof import('../../src/metrics.ts')>('metrics');
+export async function metrics() {
+  const { createMetrics } = await built('metrics');
   const registry = createMetrics({ log: createLogger({ level: 'silent' }) });
   const requests = registry.counter('svc_requests_total', 'h', ['method', 'status']);
   const seconds = registry.histogram('svc_d', 'h', [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5]);
   const texts = new Map([200, 201, 404, 500].map((status) => [status, String(status)]));
-  return { inc: (method: string, status: number) => requests.add(1, method, texts.get(status)!), observe: (value: number) => seconds.observe(value), text: () => registry.render() };
+  return { inc: (method, status) => requests.add(1, method, texts.get(status)), observe: (value) => seconds.observe(value), text: () => registry.render() };
 }
 
-let multipartParts: ReturnType<typeof loadMultipart> | undefined;
+let multipartParts;
 
 /** What an application has from its start: importing is no part of reading a body. */
-async function loadMultipart() { // what it answers is what the modules export
-  const { MultipartParser, boundaryOf } = await built<typeof import('../../src/http/multipart.ts')>('http/multipart');
-  const { readFormOptions } = await built<typeof import('../../src/http/form.ts')>('http/form');
+async function loadMultipart() {
+  const { MultipartParser, boundaryOf } = await built('http/multipart');
+  const { readFormOptions } = await built('http/form');
   return { MultipartParser, boundaryOf, limits: readFormOptions('bench', {}, '') };
 }
 
 /** The codec: every field as text, every byte of a file handed on. */
-export async function multipart(contentType: string): Promise<object> {
+export async function multipart(contentType) {
   const { MultipartParser, boundaryOf, limits } = await (multipartParts ??= loadMultipart());
   const counts = { fields: 0, files: 0, bytes: 0 };
   let isFile = false;
-  const parser = new MultipartParser(boundaryOf(contentType)!, {
+  const parser = new MultipartParser(boundaryOf(contentType), {
     onPart: ({ filename }) => {
       isFile = filename !== undefined;
       counts[isFile ? 'files' : 'fields']++;
@@ -185,7 +173,7 @@ export async function multipart(contentType: string): Promise<object> {
     onPartEnd: () => undefined,
   }, limits);
   return {
-    write: (chunk: Buffer) => parser.push(chunk),
+    write: (chunk) => parser.push(chunk),
     end() {
       if (parser.end() !== undefined) throw new Error('The body was refused');
       return counts;
@@ -194,7 +182,7 @@ export async function multipart(contentType: string): Promise<object> {
 }
 
 /** An echo of every message; its clients are programs, which send no `Origin`. */
-export async function websocket(): Promise<Listening & { broadcast(data: Uint8Array): void }> {
+export async function websocket() {
   const app = new Svc();
   app.websocket('/', { allowMissingOrigin: true })
     .onOpen((socket) => socket.join('all'))
@@ -204,7 +192,7 @@ export async function websocket(): Promise<Listening & { broadcast(data: Uint8Ar
 }
 
 /** `GET /events`, and each text of the harness to all who listen. */
-export async function sse(): Promise<Listening & { broadcast(data: string): void }> {
+export async function sse() {
   const app = new Svc();
   const events = new EventBroadcast();
   app.get('/events', () => events.stream());
@@ -212,7 +200,7 @@ export async function sse(): Promise<Listening & { broadcast(data: string): void
   return { port, broadcast: (data) => void events.send(data) };
 }
 
-export async function staticFiles(folder: string): Promise<Listening> {
+export async function staticFiles(folder) {
   return run(new Svc().mountStatic('/', folder));
 }
 
@@ -220,45 +208,45 @@ export async function staticFiles(folder: string): Promise<Listening> {
  * The driver's synchronous part, which is all that can be compared: acquire, statement, release, with every check of values and
  * text; each statement is timed for the log and counted, as the plugin has it.
  */
-export async function sqlite(): Promise<object> {
-  const { prepareDatabase } = await built<typeof import('../../src/db/open.ts')>('db/open');
-  const { createMetrics } = await built<typeof import('../../src/metrics.ts')>('metrics');
-  const { DatabaseMetrics } = await built<typeof import('../../src/db/database-metrics.ts')>('db/database-metrics');
+export async function sqlite() {
+  const { prepareDatabase } = await built('db/open');
+  const { createMetrics } = await built('metrics');
+  const { DatabaseMetrics } = await built('db/database-metrics');
   const log = createLogger({ level: 'warn' });
   const { statements } = DatabaseMetrics.of(createMetrics({ log }));
   const { driver } = prepareDatabase('sqlite::memory:', { log }, { name: 'database', onStatement: (seconds) => statements.observe(seconds, 'database') });
   await driver.open();
-  let held: Connection | undefined;
-  const lent = (): Connection => held ?? driver.acquire('statement', undefined) as Connection; // at once: nobody else has it
-  const done = <T>(connection: Connection, result: T): T => {
+  let held;
+  const lent = () => held ?? driver.acquire('statement', undefined); // at once: nobody else has it
+  const done = (connection, result) => {
     if (connection !== held) driver.release(connection);
     return result;
   };
-  const execute = (sql: string, row: readonly Parameter[]): unknown => {
+  const execute = (sql, row) => {
     const connection = lent();
     return done(connection, connection.execute(sql, row, undefined));
   };
   return {
-    exec(sql: string) {
+    exec(sql) {
       if (sql === 'begin') {
-        held = driver.acquire('transaction', undefined) as Connection;
+        held = driver.acquire('transaction', undefined);
         held.begin({ isolation: undefined, isReadOnly: false }, undefined);
       } else if (sql === 'commit' || sql === 'rollback') {
-        held![sql]();
-        driver.release(held!);
+        held[sql]();
+        driver.release(held);
         held = undefined;
       } else execute(sql, []);
     },
-    prepare: (sql: string) => ({
-      get(...row: Parameter[]) {
+    prepare: (sql) => ({
+      get(...row) {
         const connection = lent();
         return done(connection, connection.fetchOne(sql, row, undefined));
       },
-      all(...row: Parameter[]) {
+      all(...row) {
         const connection = lent();
         return done(connection, connection.fetchAll(sql, row, undefined));
       },
-      run: (...row: Parameter[]) => execute(sql, row),
+      run: (...row) => execute(sql, row),
     }),
   };
 }
