@@ -6,8 +6,8 @@
  *
  * A body that is wanted whole goes from the parser to its taker, past the stream's buffer and events. Its end is told in the
  * next tick, as a stream's is: what has come in the same breath is parsed first and answered then, each in one go, which is
- * 4 % of a small POST (test/bench/http.ts --only=post). One that is asked for late, when parts of it are waiting in the stream, is read as a stream; later still, when its answer has been
- * sent, it is gone, which must not look like an empty one.
+ * 4 % of a small POST (test/bench/http.ts --only=post). One that is asked for late, when parts of it are waiting in the stream,
+ * is read as a stream; later still, when its answer has been sent, it is gone, which must not look like an empty one.
  */
 import { channel } from 'node:diagnostics_channel';
 import { EventEmitter } from 'node:events';
