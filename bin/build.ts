@@ -242,7 +242,7 @@ const LATER: Readonly<Record<string, RegExp>> = {
   checks: /^(?:check\.js|check-(?:access|blocking|code|contract|deploy|document|handler|live|rules|secrets|source|tool)|node-range)/,
   rules: /^(?:check-(?:graph-rules|needed-secrets|routes)|http\/exemptions)\.js$/,
   migrations: /^db\/migrations/,
-  schemas: /^schema-(?:builder|compile|construct|formats|nodes|output|pattern|plan|run|text)\.js$/,
+  schemas: /^schema-(?:builder|compile|construct|formats|nodes|output|pattern|plan|run|text|verdict)\.js$/,
   sockets: /^(?:ws-route|http\/(?:websocket|ws-(?:frames|mask|text|deflate|sender|batch|handshake|origin)))\.js$/,
   forms: /^http\/(?:form|form-parts|form-text|multipart|part-head|delimiter-search|spool|save-file)\.js$/,
   sessions: /^http\/(?:session-(?:keepers|records|caching|cookie)|signed-values|idempotency-record)\.js$/,

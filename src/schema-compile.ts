@@ -20,11 +20,6 @@ export function runCheck<T>(check: Check, input: unknown, at: string | undefined
   return value === FAIL ? { ok: false, issues: run.issues(at) } : { ok: true, value: value as T }; // the check's own type
 }
 
-/** Whether a check takes a value, of which nothing is made. */
-export function isFitting(check: Check, input: unknown): boolean {
-  return check(input, new Run(false, false, true)) !== FAIL;
-}
-
 const CHECKS = new WeakMap<ObjectPlan, Check>();
 /** Plans whose check is being compiled: schemas may contain themselves. */
 const COMPILING = new Set<ObjectPlan>();
@@ -85,15 +80,15 @@ export function listCheck(item: Check, node: TypeNode, plain: Plain = Plain.noth
     if (run.depth >= MAX_DEPTH) return tooDeep(run);
     run.depth++;
     let mark = run.count, isGood = true;
-    const items: unknown[] = run.isVerdict ? value : [...value]; // copies faster than new Array(n) is made, and leaves no holes
+    const items: unknown[] = [...value]; // copies faster than new Array(n) is made, and leaves no holes
     for (let i = 0; i < items.length; i++) {
-      if (plain.accepts(items[i], run)) continue;
+      if (plain.accepts(items[i], run.isPlainJson)) continue;
       const out = item(items[i], run);
       if (out === FAIL) {
         mark = run.place(mark, i);
         isGood = false;
         if (run.isFull) break;
-      } else if (!run.isVerdict) items[i] = out;
+      } else items[i] = out;
     }
     run.depth--;
     return isGood ? items : FAIL;
@@ -151,7 +146,7 @@ function unionCheck(node: Extract<TypeNode, { kind: 'union' }>): Check {
 /** What stands in for a member that the input does not have. */
 export function absence(field: FieldPlan): (run: Run) => unknown {
   const fallback = field.default;
-  if (typeof fallback === 'function') return (run) => (run.isVerdict ? undefined : (fallback as () => unknown)());
+  if (typeof fallback === 'function') return () => (fallback as () => unknown)();
   if (field.hasDefault) return () => fallback;
   return field.isRequired ? (run) => run.fail('required', 'is required') : () => undefined;
 }
@@ -170,12 +165,9 @@ function compileObject(plan: ObjectPlan): Check {
     const isGood = run.count === before && !run.isFull;
     const extras = run.isMore ? unknown?.(value, run) : undefined;
     run.depth--;
-    return !isGood || extras === FAIL ? FAIL : run.isVerdict ? value : plan.build(values, value, extras);
+    return isGood && extras !== FAIL ? plan.build(values, value, extras) : FAIL;
   };
 }
-
-/** The values of an object that is not to be made. */
-const NOTHING: unknown[] = [];
 
 /** The compiled fields of an object. */
 export class Members {
@@ -199,7 +191,7 @@ export class Members {
   read(object: Input, run: Run): unknown[] {
     const members = this.#members;
     const count = members.length;
-    const values: unknown[] | undefined = run.isVerdict ? undefined : new Array(count);
+    const values: unknown[] = new Array(count);
     let at = 0;
     let isMore = false;
     for (const key in object) {
@@ -215,13 +207,11 @@ export class Members {
       }
       const member = members[at]!;
       const raw = object[key];
-      const value = member.plain.accepts(raw, run) ? raw : member.checked(raw, run);
-      if (values !== undefined) values[at] = value;
-      at++;
+      values[at++] = member.plain.accepts(raw, run.isPlainJson) ? raw : member.checked(raw, run);
     }
     for (; at < count; at++) this.#lookUp(at, object, run, values);
     run.isMore = isMore; // last: members have members
-    return values ?? NOTHING;
+    return values;
   }
 
   /** The same of objects that may have a prototype of their own, whose members `for … in` goes through as well. */
@@ -231,10 +221,9 @@ export class Members {
     return values;
   }
 
-  #lookUp(at: number, object: Input, run: Run, values: unknown[] | undefined): void {
+  #lookUp(at: number, object: Input, run: Run, values: unknown[]): void {
     const member = this.#members[at]!;
-    const value = member.checked(this.isGuarded && !Object.hasOwn(object, member.key) ? undefined : object[member.key], run);
-    if (values !== undefined) values[at] = value;
+    values[at] = member.checked(this.isGuarded && !Object.hasOwn(object, member.key) ? undefined : object[member.key], run);
   }
 }
 

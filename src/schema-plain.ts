@@ -6,9 +6,9 @@
  */
 import type { TypeNode } from './schema-nodes.ts';
 import { FORMATS } from './schema-formats.ts';
-import { isWellFormed } from './schema-run.ts';
-import type { Run } from './schema-run.ts';
+import { isWellFormed, LONGEST } from './schema-run.ts';
 
+/** The cases of {@link Plain.accepts}. There the numbers are written out: of these V8 makes a table, and the function is small enough to go into its callers. */
 const KIND = { none: 0, text: 1, integer: 2, number: 3, flag: 4, formatted: 5, choice: 6 } as const;
 const NO_PATTERN = /(?!)/;
 const MAX_CHOICES = 8;
@@ -19,6 +19,9 @@ export class Plain {
   static readonly nothing: Plain = new Plain({ kind: 'any', constraints: {} });
 
   readonly kind: number;
+  /** UTF-16 units of a text. Apart from bounds of numbers: these are small integers, which are compared without being converted. */
+  readonly shortest: number;
+  readonly longest: number;
   readonly low: number;
   readonly high: number;
   readonly pattern: RegExp;
@@ -29,21 +32,23 @@ export class Plain {
     const format = constraints.format === undefined ? undefined : FORMATS[constraints.format];
     this.kind = kindOf(node);
     // n UTF-16 units are at least n / 2 code points, and at most n
-    this.low = kind === 'str' ? 2 * (constraints.minLength ?? 0) - 1 : (constraints.ge ?? -Number.MAX_VALUE);
-    this.high = kind === 'str' ? Math.min(constraints.maxLength ?? Number.MAX_VALUE, format?.short?.maxLength ?? format?.maxLength ?? Number.MAX_VALUE) : (constraints.le ?? Number.MAX_VALUE);
+    this.shortest = Math.min(2 * (constraints.minLength ?? 0) - 1, LONGEST);
+    this.longest = Math.min(constraints.maxLength ?? LONGEST, format?.short?.maxLength ?? format?.maxLength ?? LONGEST);
+    this.low = constraints.ge ?? -Number.MAX_VALUE;
+    this.high = constraints.le ?? Number.MAX_VALUE;
     this.pattern = format?.short?.pattern ?? format?.pattern ?? NO_PATTERN; // what is longer goes to its check
     this.choices = node.kind === 'literal' ? [...node.values] : []; // frozen ones are read through a call
   }
 
-  /** Whether it is a value of the type as it stands. */
-  accepts(value: unknown, run: Run): boolean {
+  /** Whether it is a value of the type as it stands. `isPlainJson` as of a `Run`. */
+  accepts(value: unknown, isPlainJson: boolean): boolean {
     switch (this.kind) {
-      case KIND.text: return typeof value === 'string' && value.length >= this.low && value.length <= this.high && (run.isPlainJson || isWellFormed(value));
-      case KIND.integer: return typeof value === 'number' && value >= this.low && value <= this.high && Number.isSafeInteger(value);
-      case KIND.number: return typeof value === 'number' && value >= this.low && value <= this.high; // neither NaN nor Infinity
-      case KIND.flag: return value === true || value === false;
-      case KIND.formatted: return typeof value === 'string' && value.length >= this.low && value.length <= this.high && this.pattern.test(value);
-      case KIND.choice: return isOneOf(this.choices, value);
+      case 1: return typeof value === 'string' && value.length >= this.shortest && value.length <= this.longest && (isPlainJson || isWellFormed(value));
+      case 2: return typeof value === 'number' && value >= this.low && value <= this.high && Number.isSafeInteger(value);
+      case 3: return typeof value === 'number' && value >= this.low && value <= this.high; // neither NaN nor Infinity
+      case 4: return value === true || value === false;
+      case 5: return typeof value === 'string' && value.length >= this.shortest && value.length <= this.longest && this.pattern.test(value);
+      case 6: return isOneOf(this.choices, value);
       default: return false;
     }
   }
