@@ -150,10 +150,11 @@ export interface ParsedTemplate {
   readonly parameters: readonly PathParameter[];
 }
 
-/** What makes a template more than text. */
-const SPECIAL = /[{}?#%]/;
-/** What may make a literal unreadable, braces apart. */
-const UNCLEAR = /[?#%]/;
+/** Whether it has what may make a literal unreadable, braces apart. By hand, as all that every template goes through: an expression is compiled twice, for more than most tables take. */
+function isUnclear(template: string): boolean {
+  return template.includes('%') || template.includes('?') || template.includes('#');
+}
+
 /** What no literal has. */
 const UNREADABLE = /[{}?#]|%[0-9a-f]{2}/i;
 
@@ -164,26 +165,42 @@ const UNREADABLE = /[{}?#]|%[0-9a-f]{2}/i;
  * name that is no identifier or is used twice, `path` before the end, `?`, `#` or an escape in a literal
  */
 export function parseTemplate(template: string): ParsedTemplate {
-  const refuse = (problem: string): never => { throw new SvcError('E_PATH_TEMPLATE', [String(template), problem]); };
-  if (typeof template !== 'string' || template[0] !== '/') return refuse('it does not begin with "/"');
-  if (!template.isWellFormed()) return refuse('it has a lone surrogate');
-  if (!SPECIAL.test(template)) return { template, literals: [template], parameters: [] };
-  const literals: string[] = [];
+  if (typeof template !== 'string' || template[0] !== '/') return refuse(template, 'it does not begin with "/"');
+  if (!template.isWellFormed()) return refuse(template, 'it has a lone surrogate');
+  if (!template.includes('{') && !template.includes('}') && !isUnclear(template)) return { template, literals: [template], parameters: NO_PARAMETERS };
   let texts = '';
   let from = 0;
+  let count = 0;
   for (let open = template.indexOf('{'); open !== -1; open = template.indexOf('{', from)) { // by hand: split() by an expression makes the table of 200 routes take an eighth longer
     const close = template.indexOf('}', from);
-    if (!isParameter(template, open, close)) return mustBeReadable(template, refuse);
+    if (!isParameter(template, open, close)) return mustBeReadable(template);
     const text = template.slice(open + 1, close);
-    texts = literals.length === 0 ? text : `${texts}/${text}`;
-    literals.push(template.slice(from, open));
+    texts = count === 0 ? text : `${texts}/${text}`;
+    OPENED[count] = open;
+    CLOSED[count++] = close;
     from = close + 1;
   }
-  literals.push(template.slice(from));
-  if (template.includes('}', from) || (UNCLEAR.test(template) && literals.some((literal) => UNREADABLE.test(literal)))) return mustBeReadable(template, refuse);
-  const parameters = literals.length === 1 ? [] : readParameters(texts, refuse);
-  if (literals.at(-1) !== '' && parameters.at(-1)?.converter === CONVERTERS.path) return refuse(NOT_LAST);
-  return { template, literals: literals.slice(), parameters }; // a list that is pushed to has room for more, and there may be thousands of templates
+  const literals = literalsOf(template, count);
+  if (template.includes('}', from) || (isUnclear(template) && literals.some((literal) => UNREADABLE.test(literal)))) return mustBeReadable(template);
+  const parameters = count === 0 ? NO_PARAMETERS : readParameters(texts, template);
+  if (from < template.length && parameters.at(-1)?.converter === CONVERTERS.path) return refuse(template, NOT_LAST);
+  return { template, literals, parameters };
+}
+
+function refuse(template: string, problem: string): never {
+  throw new SvcError('E_PATH_TEMPLATE', [String(template), problem]);
+}
+
+/** Where the braces of the template that is being read are. One pair of lists serves all. */
+const OPENED: number[] = [];
+const CLOSED: number[] = [];
+
+/** The text around `count` parameters, in a list as long as it is: one that is pushed to has room for 16 more, and there may be thousands of templates. */
+function literalsOf(template: string, count: number): readonly string[] {
+  if (count === 1) return [template.slice(0, OPENED[0]), template.slice(CLOSED[0]! + 1)];
+  const literals: string[] = new Array(count + 1);
+  for (let at = 0; at <= count; at++) literals[at] = template.slice(at === 0 ? 0 : CLOSED[at - 1]! + 1, at === count ? template.length : OPENED[at]);
+  return literals;
 }
 
 /** Whether these braces make up a whole segment, and have no others within. */
@@ -194,41 +211,53 @@ function isParameter(template: string, open: number, close: number): boolean {
 }
 
 /** Names the first segment that is not. */
-function mustBeReadable(template: string, refuse: (problem: string) => never): never {
+function mustBeReadable(template: string): never {
   const segment = template.slice(1).split('/').find((part) => UNREADABLE.test(part) && !/^\{[^{}]*\}$/.test(part))!; // a literal has it
-  if (/[{}]/.test(segment)) refuse(`the segment "${segment}" mixes a parameter with text, or lacks a brace`);
-  return refuse(`the segment "${segment}" has "?", "#" or an escape: write it decoded`);
+  if (/[{}]/.test(segment)) refuse(template, `the segment "${segment}" mixes a parameter with text, or lacks a brace`);
+  return refuse(template, `the segment "${segment}" has "?", "#" or an escape: write it decoded`);
 }
 
+/** Of every template without one: readers of parameters are known by the list. */
+const NO_PARAMETERS: readonly PathParameter[] = Object.freeze([]);
 const NOT_LAST = 'a path parameter takes the rest of the path, so it must be last';
 /** By what stands between the braces, with slashes between them. There may be thousands of routes, and few names for their parameters: equal lists are one. */
 const PARAMETERS = new Map<string, readonly PathParameter[]>();
 
-function readParameters(texts: string, refuse: (problem: string) => never): readonly PathParameter[] {
+function readParameters(texts: string, template: string): readonly PathParameter[] {
   const known = PARAMETERS.get(texts);
   if (known !== undefined) return known;
   const parameters: PathParameter[] = [];
   for (const text of texts.split('/')) {
-    if (parameters.at(-1)?.converter === CONVERTERS.path) return refuse(NOT_LAST);
-    parameters.push(readParameter(text, refuse));
+    if (parameters.at(-1)?.converter === CONVERTERS.path) return refuse(template, NOT_LAST);
+    parameters.push(readParameter(text, template));
   }
   const names = parameters.map((parameter) => parameter.name);
   const twice = names.find((name, index) => names.indexOf(name) !== index);
-  if (twice !== undefined) return refuse(`the parameter "${twice}" is there twice`);
+  if (twice !== undefined) return refuse(template, `the parameter "${twice}" is there twice`);
   PARAMETERS.set(texts, parameters);
   return parameters;
 }
 
-function readParameter(text: string, refuse: (problem: string) => never): PathParameter {
+function readParameter(text: string, template: string): PathParameter {
   const colon = text.indexOf(':');
   const name = colon === -1 ? text : text.slice(0, colon);
   const converter = colon === -1 ? 'str' : text.slice(colon + 1);
-  if (!/^[A-Za-z_$][\w$]*$/.test(name) || name === '__proto__') return refuse(`"${name}" cannot name a parameter: use a JavaScript identifier`);
+  if (!isIdentifier(name) || name === '__proto__') return refuse(template, `"${name}" cannot name a parameter: use a JavaScript identifier`);
   if (!Object.hasOwn(CONVERTERS, converter)) {
     const near = closest(converter, Object.keys(CONVERTERS));
-    return refuse(`unknown converter "${converter}"` + (near === undefined ? '' : `: did you mean "${near}"?`));
+    return refuse(template, `unknown converter "${converter}"` + (near === undefined ? '' : `: did you mean "${near}"?`));
   }
   return { name, converter: CONVERTERS[converter as ConverterName] };
+}
+
+/** ASCII letters, digits, `_` and `$`, no digit first. */
+function isIdentifier(name: string): boolean {
+  for (let at = 0; at < name.length; at++) {
+    const code = name.charCodeAt(at);
+    const isLetter = ((code | 32) >= 97 && (code | 32) <= 122) || code === 95 || code === 36;
+    if (!isLetter && (at === 0 || code < ZERO || code > NINE)) return false;
+  }
+  return name !== '';
 }
 
 /**

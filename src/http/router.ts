@@ -38,11 +38,17 @@ interface StaticLeaf<T> extends Leaf<T> {
   matches: readonly Match<T>[];
 }
 
-/**
- * What every list is until something is in it. Then concat() makes it anew for each entry: a list that is pushed to, or spread into
- * another, has room for 16 more, which were two thirds of a large table.
- */
+/** What every list is until something is in it. */
 const EMPTY: readonly never[] = [];
+
+/**
+ * The list with one item more. A list that is pushed to, or spread into another, has room for 16 more, which were two thirds of a large
+ * table. Most have one item or two: written out they take a third of what concat() does before it is compiled, as it is while a table
+ * of some hundred routes is filled (topic `router` of test/bench/table.ts).
+ */
+function withLast<T>(list: readonly T[], item: T): readonly T[] {
+  return list.length === 0 ? [item] : list.length === 1 ? [list[0]!, item] : list.concat([item]);
+}
 
 /** Most nodes have one child at most, and those hang on the node itself: in a large table each list is one more miss of the processor's cache. */
 class Node<T> {
@@ -110,8 +116,11 @@ export class RoutingTable<T> {
   readonly #root = new Node<T>('');
   /** Of the tree, until freeze(). */
   #leaves: Leaf<T>[] = [];
-  /** Leaves with the same methods share one list of them: one stays in the processor's cache, thousands do not. */
-  readonly #lists = new Map<string, readonly string[]>();
+  /** Leaves with the same methods share one list of them: one stays in the processor's cache, thousands do not. By the list and the method that comes next. */
+  readonly #longer = new Map<readonly string[], Map<string, readonly string[]>>();
+  /** The text before the first parameter of the template that came last, and its node: those of one resource follow each other. */
+  #begun = '';
+  #begunAt: Node<T> = this.#root;
   /** Whether a template has the character that begins an escape. */
   #hasPercent = false;
 
@@ -123,10 +132,10 @@ export class RoutingTable<T> {
     this.#hasPercent ||= hasPercent;
     const isStatic = parsed.parameters.length === 0 && !hasPercent;
     const leaf = isStatic ? this.#staticLeaf(parsed.template) : this.#treeLeaf(parsed);
-    const index = leaf.methods.indexOf(method);
+    const index = indexOfMethod(leaf, method);
     if (index !== -1) return leaf.endpoints[index];
     leaf.methods = this.#listWith(leaf.methods, method);
-    leaf.endpoints = leaf.endpoints.concat([endpoint]);
+    leaf.endpoints = withLast(leaf.endpoints, endpoint);
     return undefined;
   }
 
@@ -138,7 +147,7 @@ export class RoutingTable<T> {
       finish(leaf, final);
       while (byLength.length <= leaf.path.length) byLength.push(EMPTY);
       const alike = byLength[leaf.path.length]!;
-      if (alike.length <= FEW) byLength[leaf.path.length] = alike.concat(leaf);
+      if (alike.length <= FEW) byLength[leaf.path.length] = withLast(alike, leaf);
       leaf.matches = leaf.endpoints.map((endpoint) => ({ kind: 'found', endpoint, captures: NO_CAPTURES }));
     }
     for (const leaf of this.#leaves) finish(leaf, final);
@@ -179,9 +188,10 @@ export class RoutingTable<T> {
   }
 
   #listWith(methods: readonly string[], method: string): readonly string[] {
-    const key = methods.length === 0 ? method : `${methods.join(' ')} ${method}`;
-    let list = this.#lists.get(key);
-    if (list === undefined) this.#lists.set(key, list = methods.concat(method));
+    let longer = this.#longer.get(methods);
+    if (longer === undefined) this.#longer.set(methods, longer = new Map());
+    let list = longer.get(method);
+    if (list === undefined) longer.set(method, list = withLast(methods, method));
     return list;
   }
 
@@ -192,13 +202,19 @@ export class RoutingTable<T> {
   }
 
   #treeLeaf(parsed: ParsedTemplate): Leaf<T> {
-    let node = this.#root;
-    parsed.parameters.forEach((parameter, index) => {
-      node = parameterOf(literalOf(node, parsed.literals[index]!), parameter.converter);
-    });
-    node = literalOf(node, parsed.literals.at(-1)!);
+    const { literals, parameters } = parsed;
+    let node = this.#beginning(literals[0]!);
+    for (let index = 0; index < parameters.length; index++) node = literalOf(parameterOf(node, parameters[index]!.converter), literals[index + 1]!);
     if (node.leaf === null) this.#leaves.push(node.leaf = { methods: EMPTY, endpoints: EMPTY, missed: UNFINISHED });
     return node.leaf;
+  }
+
+  #beginning(text: string): Node<T> {
+    if (text !== this.#begun) {
+      this.#begunAt = literalOf(this.#root, text);
+      this.#begun = text;
+    }
+    return this.#begunAt; // it ends with this text for good: a node that is split stays the lower half
   }
 }
 
@@ -353,8 +369,8 @@ function adopt<T>(node: Node<T>, child: Node<T>): Node<T> {
     node.children = [node.only];
     node.only = null;
   }
-  node.codes = node.codes.concat(child.text.charCodeAt(0));
-  node.children = node.children.concat(child);
+  node.codes = withLast(node.codes, child.text.charCodeAt(0));
+  node.children = withLast(node.children, child);
   return child;
 }
 
@@ -375,7 +391,7 @@ function finish<T>(leaf: Leaf<T>, final: Map<readonly string[], Methods>): void 
   if (methods === undefined) final.set(leaf.methods, methods = finalOf(leaf.methods));
   leaf.methods = methods.methods;
   leaf.missed = methods.missed;
-  if (methods.get !== -1) leaf.endpoints = leaf.endpoints.concat([leaf.endpoints[methods.get]!]);
+  if (methods.get !== -1) leaf.endpoints = withLast(leaf.endpoints, leaf.endpoints[methods.get]!);
 }
 
 function finalOf(given: readonly string[]): Methods {

@@ -63,6 +63,18 @@ test('parseTemplate() reads and refuses what an expression would, on generated t
   assert.ok(read > 1_000);
 });
 
+test('parseTemplate() takes as a name what the expression of an ASCII identifier takes', () => {
+  for (let code = 0; code < 0x300; code++) {
+    const char = String.fromCharCode(code);
+    if ('{}/:'.includes(char)) continue;
+    for (const name of [char, `a${char}`, `_${char}b`]) {
+      const read = (): unknown => parseTemplate(`/{${name}}`).parameters[0]!.name;
+      if (/^[A-Za-z_$][\w$]*$/.test(name)) assert.equal(read(), name);
+      else assert.throws(read, { code: 'E_PATH_TEMPLATE' }, JSON.stringify(name));
+    }
+  }
+});
+
 test('parseTemplate() refuses what is no string, and suggests a converter', () => {
   for (const value of [undefined, null, 5, {}]) assert.throws(() => parseTemplate(value as unknown as string), { code: 'E_PATH_TEMPLATE' });
   assert.throws(() => parseTemplate('/{a:itn}'), { code: 'E_PATH_TEMPLATE', message: /did you mean "int"/ });

@@ -88,6 +88,16 @@ test('RoutingTable.add() answers the endpoint that is there already, whatever it
   assert.throws(() => table.add('GET', 'x', 'y'), { code: 'E_PATH_TEMPLATE' });
 });
 
+test('RoutingTable.add() finds the beginning of a template again, whatever has been split since', () => {
+  const templates = ['/abc/{a}', '/abc/{a}/x', '/abd/{a}', '/abc/{a}/y', '/ab/{a}', '/abc/{a}/z', '/abc/{a}/zz', '/a%b/{a}', '/{a}/c', '/{a}/cd', '/abcd/{a}', '/abc/{a:int}'];
+  const table = tableOf(...templates.flatMap((template) => [['GET', template], ['PUT', template], ['ACL', template]] as const));
+  for (const template of templates) {
+    const path = template.replace('%', '%25').replace(/\{.*?\}/, template.includes(':int') ? '7' : 'v');
+    for (const method of ['GET', 'PUT', 'ACL']) assert.equal(found(table, method, path), `${method} ${template} ${template.includes(':int') ? '7' : 'v'}`);
+    assert.equal(found(table, 'POST', path).startsWith('GET, HEAD, PUT, '), true);
+  }
+});
+
 test('allowOf() lists each method once, the usual ones first, OPTIONS always', () => {
   assert.equal(allowOf([]), 'OPTIONS');
   assert.equal(allowOf(['PURGE', 'DELETE', 'GET', 'HEAD', 'DELETE', 'ACL']), 'GET, HEAD, DELETE, OPTIONS, ACL, PURGE');
