@@ -190,6 +190,7 @@ export class Members {
    */
   read(object: Input, run: Run): unknown[] {
     const members = this.#members;
+    const { isPlainJson } = run;
     const count = members.length;
     const values: unknown[] = new Array(count);
     let at = 0;
@@ -207,7 +208,7 @@ export class Members {
       }
       const member = members[at]!;
       const raw = object[key];
-      values[at++] = member.plain.accepts(raw, run.isPlainJson) ? raw : member.checked(raw, run);
+      values[at++] = member.plain.accepts(raw, isPlainJson) ? raw : member.checked(raw, run);
     }
     for (; at < count; at++) this.#lookUp(at, object, run, values);
     run.isMore = isMore; // last: members have members
