@@ -437,8 +437,9 @@ const relative = (from: string, to: string): string => posix.relative(posix.dirn
 const laterName = ({ path }: Part): string => path.replace(/\.cjs$/, '');
 
 /**
- *   core.js     puts what it has into `$core`, too, and offers `$later`, which loads the file of a name, once, `$give`, which hands
- *               it the files instead, and `$class`, which makes what stands for a class of such a file
+ *   core.js     puts what it has into `$core`, and offers that, `$later`, which loads the file of a name, once, `$give`, which hands
+ *               it the files instead, and `$class`, which makes what stands for a class of such a file. Its modules are no exports of
+ *               their own: whenever V8 compiles a function, it looks for names among all exports of the file, one after the other
  *   later-*.cjs is a function of `$core`, all that is in core.js, of `$later` and `$class`, and of where it lies: so there is one of
  *               each module, however it is loaded
  */
@@ -466,15 +467,17 @@ function partText(part: Part, partOf: ReadonlyMap<string, Part>, edges: Edges): 
     return `'use strict';\n${[...builtins.lines, `module.exports = (($core, $later, $class, $url) => {`, ...core, ...later, ...bodies, `return { ${ids.join(', ')} };`, '});'].join('\n')}\n`;
   }
   const isCore = part.kind === 'core';
-  if (part.kind === 'part' && (usesLater || later.length > 0)) {
-    const core = [...partOf.values()].find(({ path }) => path === CORE)!;
-    for (const name of ['$later', '$class']) outside.set(core, (outside.get(core) ?? new Set()).add(name));
-  }
-  const imports = [...outside].filter(([{ kind }]) => kind !== 'later').map(([from, names]) => `import ${listed(names)} from '${relative(part.path, from.path)}';`);
-  if (isImported) imports.push(...needed.map(([from], index) => `import $file${index} from '${relative(part.path, from.path)}';`));
+  const lines = [...outside].flatMap(([from, names]) => {
+    if (from.kind === 'later') return [];
+    const path = relative(part.path, from.path);
+    if (from.kind !== 'core') return [`import ${listed(names)} from '${path}';`];
+    return [`import { $class, $core, $later } from '${path}';`, `const ${listed(names)} = $core;`];
+  });
+  if (isImported && !lines.some((line) => line.includes('$core')) && (usesLater || later.length > 0)) lines.push(`import { $class, $later } from '${relative(part.path, CORE)}';`);
+  if (isImported) lines.push(...needed.map(([from], index) => `import $file${index} from '${relative(part.path, from.path)}';`));
   const loader = isCore ? [LOADER] : [];
-  const end = part.kind === 'process' ? [] : [...isCore ? [`Object.assign($core, { ${ids.join(', ')} });`] : [], `export { ${isCore ? '$class, $core, $give, $later, ' : ''}${ids.join(', ')} };`];
-  return `${[...imports, ...builtins.lines, ...loader, ...later, ...bodies, ...end].join('\n')}\n`;
+  const end = part.kind === 'process' ? [] : [isCore ? `Object.assign($core, ${listed(ids)});\nexport { $class, $core, $give, $later };` : `export ${listed(ids)};`];
+  return `${[...lines, ...builtins.lines, ...loader, ...later, ...bodies, ...end].join('\n')}\n`;
 }
 
 /** Where a file is. Bundlers that make CommonJS of it leave `import.meta` empty, and what they have made has `__filename`. */
@@ -641,7 +644,8 @@ function rootText({ path, exports }: Module, part: Part): string {
   const from = relative(path, part.path);
   const names = exports.map(([, exported]) => exported).sort();
   if (names.length === 0) return `import '${from}';\n`;
-  return `import { ${idOf(path)} } from '${from}';\n\nexport const {\n${names.map((name) => `  ${name},\n`).join('')}} = ${idOf(path)};\n`;
+  const [it, holder] = part.kind === 'core' ? [`$core.${idOf(path)}`, '$core'] : [idOf(path), idOf(path)];
+  return `import { ${holder} } from '${from}';\n\nexport const {\n${names.map((name) => `  ${name},\n`).join('')}} = ${it};\n`;
 }
 
 // ── declarations ──
