@@ -270,6 +270,7 @@ const LATER: Readonly<Record<string, RegExp>> = {
   numbers: /^metrics-text\.js$/,
   deadlines: /^http\/body-deadlines\.js$/,
   early: /^http\/lingering\.js$/,
+  terminal: /^terminal\.js$/,
   bodies: /^http\/(?:compressed-pieces|body-codings|trace-context)\.js$/,
 };
 

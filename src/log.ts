@@ -6,11 +6,12 @@
  *
  * A call never throws and never waits. What may stand in a line is decided by redact.ts, where it goes by log-sink.ts.
  */
-import { isatty } from 'node:tty';
+import { fstatSync } from 'node:fs';
 import { systemClock, type Clock } from './clock.ts';
 import { stderrSink, type LogSink } from './log-sink.ts';
 import { given, oneOf, readOptions, text } from './options.ts';
 import { safeEntries, safeError, safeText, visible, type JsonEntry } from './redact.ts';
+import { isTerminal } from './terminal.ts';
 
 export { flush, stderrSink, type LogSink } from './log-sink.ts';
 
@@ -56,15 +57,24 @@ export function createLogger(options: LoggerOptions = {}): Logger {
     fields: given<Record<string, unknown>>('an object', (value) => typeof value === 'object' && value !== null),
     colour: given<boolean>('true or false', (value) => typeof value === 'boolean'),
   });
-  const isTerminal = sink === undefined && isatty(2);
-  const isHuman = format === 'human' || (format === 'auto' && isTerminal);
-  const isColoured = colour ?? (isTerminal && !process.env['NO_COLOR'] && process.env['TERM'] !== 'dumb');
+  const isShown = sink === undefined && isDevice(2) && isTerminal(2);
+  const isHuman = format === 'human' || (format === 'auto' && isShown);
+  const isColoured = colour ?? (isShown && !process.env['NO_COLOR'] && process.env['TERM'] !== 'dumb');
   return new EventLogger({
     threshold: LEVELS.indexOf(level),
     sink: sink ?? stderrSink(),
     clock: clock ?? systemClock,
     layout: isHuman ? (event) => humanLine(event, isColoured) : jsonLine,
   }, name, safeEntries(fields ?? {}));
+}
+
+/** What is no device is no terminal: a look at it spares a server what terminal.ts loads. */
+function isDevice(descriptor: number): boolean {
+  try {
+    return fstatSync(descriptor).isCharacterDevice();
+  } catch {
+    return true; // terminal.ts tells what is the matter
+  }
 }
 
 const LEVELS = ['debug', 'info', 'warn', 'error', 'silent'] as const;

@@ -3,7 +3,7 @@
  * unless it means that the terminal is gone; without anything to renew it ends the process, as it does by itself.
  */
 import { constants } from 'node:os';
-import { isatty } from 'node:tty';
+import { isTerminal } from './terminal.ts';
 import type { Clock } from './clock.ts';
 import type { Logger } from './log.ts';
 
@@ -26,7 +26,7 @@ export interface SignalWatch extends Disposable {
 
 /** Closes and ends the process with 0 when told to end. */
 export function endOnSignals({ clock, log, deadlineMs, close, renew }: Ending): SignalWatch {
-  const hadTerminal = isatty(0);
+  const hadTerminal = renew !== undefined && isTerminal(0);
   let isEnding = false;
   const onSignal = (signal: NodeJS.Signals): void => {
     if (isEnding) process.exit(128 + constants.signals[signal]);
@@ -42,7 +42,7 @@ export function endOnSignals({ clock, log, deadlineMs, close, renew }: Ending): 
     });
   };
   const onHangUp = (signal: NodeJS.Signals): void => {
-    if (hadTerminal && !isatty(0)) return onSignal(signal);
+    if (hadTerminal && !isTerminal(0)) return onSignal(signal);
     log.info('signal', { signal });
     renew!(); // or it would not be listened for
   };
