@@ -11,7 +11,8 @@
  *
  * A module becomes a function that runs once: names never meet, and nothing is renamed. Comments stay behind, and texts are in
  * ASCII: V8 keeps the source of what it runs, in one byte a character instead of two. What is of db/ lies in db/, for stack
- * traces are told from those of applications by the folder. A line that this file does not understand ends it.
+ * traces are told from those of applications by the folder. A line that this file does not understand ends it. In the end a small program is
+ * started with what has been made: the functions of core.js that it calls are compiled as the file is loaded.
  */
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
@@ -35,6 +36,8 @@ export function build(): void {
     mkdirSync(dirname(join(fresh, path)), { recursive: true });
     writeFileSync(join(fresh, path), text);
   }
+  const core = join(fresh, CORE);
+  writeFileSync(core, compiledAtOnce(readFileSync(core, 'utf8'), calledAtStart(fresh)));
   rmSync(join(ROOT, 'dist'), { recursive: true, force: true });
   renameSync(fresh, join(ROOT, 'dist'));
 }
@@ -647,6 +650,52 @@ function rootText({ path, exports }: Module, part: Part): string {
   if (names.length === 0) return `import '${from}';\n`;
   const [it, holder] = part.kind === 'core' ? [`$core.${idOf(path)}`, '$core'] : [idOf(path), idOf(path)];
   return `import { ${holder} } from '${from}';\n\nexport const {\n${names.map((name) => `  ${name},\n`).join('')}} = ${it};\n`;
+}
+
+// ── start ──
+
+/** What a program does until its first answers, as a module beside the entry points. */
+const START = `import { Svc } from './index.js';
+const app = new Svc();
+app.get('/', () => ({ ok: true }));
+app.get('/things/{id}', ({ params }) => params);
+const { url } = await app.run({ port: 0 });
+for (const path of ['/', '/things/7']) if (!(await fetch(url + path)).ok) throw new Error(\`No answer at \${path}\`);
+process.exit();
+`;
+
+interface Coverage {
+  readonly result: readonly { readonly url: string; readonly functions: readonly { readonly ranges: readonly { readonly startOffset: number; readonly endOffset: number; readonly count: number }[] }[] }[];
+}
+
+/** Where the functions of core.js are that such a program calls. */
+function calledAtStart(folder: string): { readonly start: number; readonly end: number }[] {
+  const [program, reports] = [join(folder, 'start.js'), join(MODULES, 'start')];
+  writeFileSync(program, START);
+  const { NODE_OPTIONS: _, ...env } = process.env;
+  const { status, stderr } = spawnSync(process.execPath, [program], { env: { ...env, NODE_V8_COVERAGE: reports }, encoding: 'utf8' });
+  rmSync(program);
+  if (status !== 0) throw new Error(`The package does not start:\n${stderr}`);
+  const all = readdirSync(reports).flatMap((name) => (JSON.parse(readFileSync(join(reports, name), 'utf8')) as Coverage).result);
+  const core = all.find(({ url }) => url.endsWith(`/${CORE}`)) ?? fail(`nothing of ${CORE} has been called`);
+  return core.functions.flatMap(({ ranges: [whole] }) => whole!.count === 0 ? [] : [{ start: whole!.startOffset, end: whole!.endOffset }]);
+}
+
+/**
+ * V8 reads a function only for its end, and once more when it is first called; one in brackets it compiles at once. So those of
+ * modules that every program calls are in brackets. They stand first in their module, where others may call them from the start, as
+ * they may call functions that are declared.
+ */
+export function compiledAtOnce(text: string, called: readonly { readonly start: number; readonly end: number }[]): string {
+  const modules = [...text.matchAll(/^const \$\w+ = \(\(\) => \{\n/gm)].map(({ 0: { length }, index }) => index + length);
+  const moved = called.flatMap(({ start, end }) => {
+    const name = /^(?:async )?function\*? ([\w$]+)\(/.exec(text.slice(start, end))?.[1];
+    const module = modules.findLast((at) => at <= start);
+    if (name === undefined || module === undefined || text[start - 1] !== '\n') return []; // a method, or a function in another one
+    return [{ start, end: end + 1, module, text: `const ${name} = (${text.slice(start, end)});\n` }];
+  });
+  const edits = [...moved.map(({ start, end }) => ({ start, end, by: '' })), ...modules.map((start) => ({ start, end: start, by: moved.filter(({ module }) => module === start).map((one) => one.text).join('') }))];
+  return edits.sort((one, other) => other.start - one.start || other.end - one.end).reduce((result, { start, end, by }) => result.slice(0, start) + by + result.slice(end), text);
 }
 
 // ── declarations ──

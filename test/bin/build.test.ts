@@ -7,7 +7,7 @@ import { cpSync, readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
-import { bare, masked } from '../../bin/build.ts';
+import { bare, compiledAtOnce, masked } from '../../bin/build.ts';
 import { FAULTS } from '../../src/faults.ts';
 import { ROOT, build } from '../support/build.ts';
 import { folder } from '../support/run.ts';
@@ -46,6 +46,15 @@ for (const [what, text, expected] of [
 
 test('bare() writes texts in ASCII, and what a tag sees as it was', () => {
   assert.equal(bare("f('…', `€${`é`}→`, /[–—]/u, tag`…${1}…`)"), "f('\\u2026', `\\u20ac${`\\u00e9`}\\u2192`, /[\\u2013\\u2014]/u, tag`…${1}…`)");
+});
+
+test('compiledAtOnce() puts the functions of a module that are called in brackets, before the rest of it', () => {
+  const module = (body: string): string => `const $a = (() => {\n${body}return { f };\n})();\n`;
+  const f = 'function f(x) {\n const g = function () {};\n return g;\n}';
+  const rest = 'const table = [f];\n|class C {\n m() {}\n}\nasync function h() {}\n';
+  const text = module('') + module(rest.replace('|', `${f}\n`));
+  const called = [f, 'function () {}', 'm() {}'].map((part) => ({ start: text.indexOf(part), end: text.indexOf(part) + part.length }));
+  assert.equal(compiledAtOnce(text, called), module('') + module(`const f = (${f});\n${rest.replace('|', '')}`));
 });
 
 test('masked() leaves as many lines as there were, and no quotation mark open, in every compiled module', () => {
