@@ -249,10 +249,10 @@ const LATER: Readonly<Record<string, RegExp>> = {
   sockets: /^(?:ws-route|http\/(?:websocket|ws-(?:frames|mask|text|deflate|sender|batch|handshake|origin)))\.js$/,
   forms: /^http\/(?:form|form-parts|form-text|multipart|part-head|delimiter-search|spool|save-file)\.js$/,
   sessions: /^http\/(?:session-(?:keepers|records|caching|cookie)|signed-values|idempotency-record)\.js$/,
-  files: /^http\/(?:static-(?:folder|cache|path)|ranges|preconditions|media-types|disposition)\.js$/,
+  files: /^http\/(?:date-reading|static-(?:folder|cache|path)|ranges|preconditions|media-types|disposition)\.js$/,
   auth: /^(?:auth|auth-(?:keys|require)|hmac|jwt|jwt-json|password)\.js$/,
   cached: /^(?:cached|cache-key|flights|clone|cache|lru)\.js$/,
-  middleware: /^http\/(?:cors|origins|security-headers|content-security-policy|trusted-host|timeout|etag|compression|concurrency-limit|rate-limit|rate-limiter|idempotency|csrf|sessions|session-values)\.js$/,
+  middleware: /^http\/(?:cors|origins|security-headers|content-security-policy|trusted-host|timeout|etag|compression|concurrency-limit|rate-limit|rate-limiter|idempotency|csrf|request-id-middleware|sessions|session-values)\.js$/,
   faults: /^faults\.js$/,
   stores: /^stores\.js$/,
   events: /^http\/(?:event-stream|event-format|event-broadcast|ndjson|heartbeat)\.js$/,
@@ -273,7 +273,9 @@ const LATER: Readonly<Record<string, RegExp>> = {
   numbers: /^metrics-text\.js$/,
   deadlines: /^http\/body-deadlines\.js$/,
   early: /^http\/lingering\.js$/,
-  terminal: /^terminal\.js$/,
+  redaction: /^redact-(?:mask|objects)\.js$/,
+  urls: /^http\/path-filling\.js$/,
+  terminal: /^(?:log-human|terminal)\.js$/,
   bodies: /^http\/(?:compressed-pieces|body-codings|trace-context)\.js$/,
 };
 

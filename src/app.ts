@@ -35,7 +35,7 @@ import { ErrorRenderer, asMiddleware } from './http/pipeline.ts';
 import { readTrustProxy } from './http/proxy.ts';
 import { FORWARDED_HEADERS } from './http/proxy-settings.ts';
 import { RequestEvent, answerRequest, endRequest } from './http/request-event.ts';
-import { RequestIDMiddleware } from './http/request-id.ts';
+import { RequestIDMiddleware } from './http/request-id-middleware.ts';
 import { HttpServer } from './http/server.ts';
 import { Rooms, rooms } from './http/rooms.ts';
 import { AppState, services } from './http/state.ts';

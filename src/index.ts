@@ -108,7 +108,7 @@ export { RateLimiter } from './http/rate-limiter.ts';
 export type { RateLimitStoreOptions, RateLimiterOptions } from './http/rate-limiter.ts';
 export { reply } from './http/reply.ts';
 export type { Reply } from './http/reply.ts';
-export { RequestIDMiddleware } from './http/request-id.ts';
+export { RequestIDMiddleware } from './http/request-id-middleware.ts';
 export type { RequestIDOptions } from './http/request-id.ts';
 export { HTMLResponse, HttpResponse, JSONResponse, RedirectResponse, StreamingResponse, TextResponse } from './http/response.ts';
 export type { ResponseOptions, StreamingOptions } from './http/response.ts';

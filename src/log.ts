@@ -4,13 +4,16 @@
  *   {"time":"2026-01-31T09:30:00.000Z","level":"info","logger":"svc","event":"server_listening","port":8000}
  *   09:30:00.000 INFO  svc server_listening port=8000                                              on a terminal
  *
- * A call never throws and never waits. What may stand in a line is decided by redact.ts, where it goes by log-sink.ts.
+ * A call never throws and never waits. What may stand in a line is decided by redact.ts, where it goes by log-sink.ts; what it looks
+ * like on a terminal is in log-human.ts.
  */
 import { fstatSync } from 'node:fs';
 import { systemClock, type Clock } from './clock.ts';
+import { humanLine, type EventLevel, type LogEvent } from './log-human.ts';
 import { stderrSink, type LogSink } from './log-sink.ts';
 import { given, oneOf, readOptions, text } from './options.ts';
-import { safeEntries, safeError, safeText, visible, type JsonEntry } from './redact.ts';
+import { safeEntries, safeError } from './redact.ts';
+import { safeText, type JsonEntry } from './redact-values.ts';
 import { isTerminal } from './terminal.ts';
 
 export { flush, stderrSink, type LogSink } from './log-sink.ts';
@@ -64,7 +67,7 @@ export function createLogger(options: LoggerOptions = {}): Logger {
     threshold: LEVELS.indexOf(level),
     sink: sink ?? stderrSink(),
     clock: clock ?? systemClock,
-    layout: isHuman ? (event) => humanLine(event, isColoured) : jsonLine,
+    layout: isHuman ? (event) => humanLine(event, isoTime(event.timeMs), isColoured) : jsonLine,
   }, name, safeEntries(fields ?? {}));
 }
 
@@ -78,7 +81,6 @@ function isDevice(descriptor: number): boolean {
 }
 
 const LEVELS = ['debug', 'info', 'warn', 'error', 'silent'] as const;
-type EventLevel = Exclude<LogLevel, 'silent'>;
 const DEBUG = 0;
 const INFO = 1;
 const WARN = 2;
@@ -90,15 +92,6 @@ interface Settings {
   readonly sink: LogSink;
   readonly clock: Clock;
   readonly layout: (event: LogEvent) => string;
-}
-
-/** An event, its fields written and redacted already. */
-interface LogEvent {
-  readonly timeMs: number;
-  readonly level: EventLevel;
-  readonly logger: string;
-  readonly event: string;
-  readonly fields: readonly JsonEntry[];
 }
 
 class EventLogger implements Logger {
@@ -171,39 +164,6 @@ function memberStart(key: string): string {
     if (MEMBER_STARTS.size < MOST_REMEMBERED) MEMBER_STARTS.set(key, start);
   }
   return start;
-}
-
-const COLOURS: Readonly<Record<EventLevel, string>> = { debug: '\x1b[2m', info: '\x1b[36m', warn: '\x1b[33m', error: '\x1b[31m' };
-const PLAIN = '\x1b[0m';
-
-function humanLine({ timeMs, level, logger, event, fields }: LogEvent, isColoured: boolean): string {
-  const label = level.toUpperCase().padEnd(5);
-  let line = `${isoTime(timeMs).slice(11, 23)} ${isColoured ? COLOURS[level] + label + PLAIN : label} ${unquoted(safeText(logger))} ${unquoted(safeText(event))}`;
-  let stack = '';
-  for (const [key, json] of fields) {
-    const value: unknown = JSON.parse(json);
-    if (isErrorRecord(value)) stack += errorLines(value, key);
-    else line += ` ${unquoted(safeText(key))}=${unquoted(json)}`;
-  }
-  return line + stack;
-}
-
-interface ErrorRecord { readonly message: unknown; readonly stack: string; readonly remedy?: unknown; readonly cause?: unknown }
-
-function isErrorRecord(value: unknown): value is ErrorRecord {
-  return typeof value === 'object' && value !== null && 'stack' in value && typeof value.stack === 'string' && 'message' in value;
-}
-
-/** Stack and causes below the line; every line of them is indented, so none can pass for an event. */
-function errorLines(error: ErrorRecord, label: string): string {
-  const remedy = typeof error.remedy === 'string' ? `\nRemedy: ${error.remedy}` : '';
-  const text = `${label}: ${error.stack}${remedy}`.split('\n').map((row) => `\n    ${visible(row)}`).join('');
-  return isErrorRecord(error.cause) ? text + errorLines(error.cause, 'cause') : text;
-}
-
-/** Text that could be mistaken for something else stays quoted. */
-function unquoted(json: string): string {
-  return /^"[\w.:/@+-]+"$/.test(json) ? json.slice(1, -1) : json;
 }
 
 let lastMs = Number.NaN;

@@ -13,7 +13,7 @@ import { JsonSchemas } from './json-schema.ts';
 import { isObject } from './mcp-messages.ts';
 import { closest } from './options.ts';
 import { fileLimit } from './schema.ts';
-import { fillTemplate } from './http/path.ts';
+import { fillTemplate, writeSegment } from './http/path-filling.ts';
 import type { RouteInputs } from './compiled-route.ts';
 import type { Issue } from './errors.ts';
 import type { JsonSchema } from './json-schema.ts';
@@ -87,7 +87,7 @@ export class ArgumentPlan {
       else whole = value;
     }
     for (const { name, converter } of this.#template.parameters) {
-      const written = Object.hasOwn(params, name) ? converter.write(params[name]) : undefined;
+      const written = Object.hasOwn(params, name) ? writeSegment(converter, params[name]) : undefined;
       if (written !== undefined && 'problem' in written) issues.push({ loc: ['path', name], code: 'path', message: written.problem });
     }
     const body = this.#bodyOf(whole === undefined ? Object.fromEntries(members) : whole, form, issues);

@@ -9,7 +9,7 @@ import { ROOT } from './support/build.ts';
 
 /** Each row imports from rows above it in this list, or from its own folder in its own row. The first pattern that fits counts. */
 const ROWS: readonly (readonly [row: number, pattern: RegExp, what: string])[] = [
-  [0, /^(?:closest|errors|faults|options|bytes|clock|uuid|manual-clock|log|log-sink|redact|findings|place|terminal|thenable|traced)\.ts$/, 'import nothing but node:* and each other'],
+  [0, /^(?:closest|errors|faults|options|bytes|clock|uuid|manual-clock|log|log-human|log-sink|redact(?:-[a-z]+)?|findings|place|terminal|thenable|traced)\.ts$/, 'import nothing but node:* and each other'],
   [1, /^(?:arrivals|schema(?:-[a-z]+)*|json-schema|hmac|jwt(?:-json|-refusal)?|keys|password|stores|cache|cache-key|cached|clone|event-loop|flights|lru|config|metrics(?:-text)?|cookie-jar|node-range)\.ts$/, 'values and algorithms'],
   [3, /^db\/(?:redis-)?plugin\.ts$/, 'a database as a part of an application'],
   [6, /^(?:db\/|oauth\/)?index\.ts$/, 'what programs import'],

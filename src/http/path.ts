@@ -1,5 +1,5 @@
 /**
- * Path templates, `"/u/{id:int}"`, in both directions: read at registration, matched by router.ts, filled in by `urlFor`.
+ * Path templates, `"/u/{id:int}"`: read at registration, matched by router.ts, filled in by path-filling.ts.
  *
  *   template = 1*( "/" segment )       segment = literal | "{" name [ ":" converter ] "}"
  *   converter = str (default) | int | float | uuid | path (the rest of the path; last segment only)
@@ -45,8 +45,6 @@ export interface Converter {
   test(path: string, start: number, end: number): boolean;
   /** The value of a segment that `test` has accepted. */
   read(segment: string): string | number;
-  /** The segment that reads as `value`, or what is wrong with it. */
-  write(value: unknown): { readonly segment: string } | { readonly problem: string };
 }
 
 const ZERO = 48, NINE = 57, MINUS = 45, DOT = 46;
@@ -93,48 +91,13 @@ const same = (segment: string): string => segment;
 // + 0 turns -0, which "-0" reads as, into 0
 const toNumber = (segment: string): number => Number(segment) + 0;
 
-/** Either would lead somewhere else once a client has parsed the URL (RFC 3986 §5.2.4; the URL Standard takes `%2e` for it, too). */
-const DOT_SEGMENT = /(?:^|\/)\.\.?(?:\/|$)/;
-
-function writeText(value: unknown): { segment: string } | { problem: string } {
-  if (typeof value !== 'string' && typeof value !== 'number') return { problem: 'needs a string or a number' };
-  const text = String(value);
-  if (text === '') return { problem: 'is empty' };
-  if (DOT_SEGMENT.test(text)) return { problem: 'has a segment "." or "..", which clients resolve, escaped or not' };
-  return text.isWellFormed() ? { segment: encodeURIComponent(text) } : { problem: 'has a lone surrogate' };
-}
-
-function writeIf(accepts: (path: string, start: number, end: number) => boolean, needs: string): Converter['write'] {
-  return (value) => {
-    const text = typeof value === 'number' && Number.isFinite(value) ? plainDecimal(value) : value;
-    return typeof text === 'string' && accepts(text, 0, text.length) ? { segment: text.toLowerCase() } : { problem: needs };
-  };
-}
-
-/** A number without exponent: `1e-7` as `0.0000001`. */
-function plainDecimal(value: number): string {
-  const [mantissa, exponent] = String(value).split('e') as [string, string?];
-  if (exponent === undefined) return mantissa;
-  const [, sign, whole, fraction = ''] = /^(-?)(\d+)(?:\.(\d+))?$/.exec(mantissa)!; // the form that String() gives
-  const shift = Number(exponent);
-  if (shift > 0) return sign + whole! + fraction.padEnd(shift, '0'); // 1e21 and beyond: more places than digits
-  return `${sign}0.${'0'.repeat(-shift - 1)}${whole}${fraction}`;
-}
-
 /** Each converter by name. */
 export const CONVERTERS: Readonly<Record<ConverterName, Converter>> = {
-  uuid: { name: 'uuid', rank: 0, test: isUuid, read: (segment) => segment.toLowerCase(), write: writeIf(isUuid, 'needs a UUID') },
-  int: { name: 'int', rank: 1, test: isInt, read: toNumber, write: writeIf(isInt, 'needs a safe integer') },
-  float: { name: 'float', rank: 2, test: isFloat, read: toNumber, write: writeIf(isFloat, 'needs a finite number') },
-  str: { name: 'str', rank: 3, test: (_path, start, end) => end > start, read: same, write: writeText },
-  path: {
-    name: 'path', rank: 4, test: (_path, start, end) => end > start, read: same,
-    write(value) {
-      const written = writeText(value);
-      // a leading slash stays escaped: "//evil.example" would be a host and no path (RFC 3986 §4.2)
-      return 'segment' in written ? { segment: written.segment.replace(/(?!^)%2F/g, '/') } : written;
-    },
-  },
+  uuid: { name: 'uuid', rank: 0, test: isUuid, read: (segment) => segment.toLowerCase() },
+  int: { name: 'int', rank: 1, test: isInt, read: toNumber },
+  float: { name: 'float', rank: 2, test: isFloat, read: toNumber },
+  str: { name: 'str', rank: 3, test: (_path, start, end) => end > start, read: same },
+  path: { name: 'path', rank: 4, test: (_path, start, end) => end > start, read: same },
 };
 
 /** A parameter of a template. */
@@ -258,32 +221,6 @@ function isIdentifier(name: string): boolean {
     if (!isLetter && (at === 0 || code < ZERO || code > NINE)) return false;
   }
   return name !== '';
-}
-
-/**
- * The path of a template with its parameters filled in and percent-encoded.
- *
- * @throws SvcError `E_URL_PARAM`: one is missing, unknown, or not what its converter reads
- */
-export function fillTemplate(name: string, parsed: ParsedTemplate, params: Readonly<Record<string, unknown>>): string {
-  const known = parsed.parameters.map((parameter) => parameter.name);
-  for (const given of Object.keys(params)) {
-    if (!known.includes(given)) throw new SvcError('E_URL_PARAM', [name, given, 'is not in its template']);
-  }
-  let path = encodeLiteral(parsed.literals[0]!);
-  parsed.parameters.forEach((parameter, index) => {
-    const value = Object.hasOwn(params, parameter.name) ? params[parameter.name] : undefined;
-    if (value === undefined) throw new SvcError('E_URL_PARAM', [name, parameter.name, 'is missing']);
-    const written = parameter.converter.write(value);
-    if ('problem' in written) throw new SvcError('E_URL_PARAM', [name, parameter.name, written.problem]);
-    path += written.segment + encodeLiteral(parsed.literals[index + 1]!);
-  });
-  return path;
-}
-
-/** Literal text of a template as it stands in a path. */
-export function encodeLiteral(literal: string): string {
-  return encodeURI(literal).replaceAll('?', '%3F').replaceAll('#', '%23');
 }
 
 /**

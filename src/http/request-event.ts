@@ -13,7 +13,8 @@
  * that are refused before they are matched, for lack of a Host for example, have none.
  */
 import { ClientDisconnected } from '../errors.ts';
-import { inspectAsJson, mask } from '../redact.ts';
+import { inspectAsJson } from '../redact.ts';
+import { mask } from '../redact-mask.ts';
 import { fail, traced, type Failable } from '../traced.ts';
 import { CountedPieces } from './counted-pieces.ts';
 import { MAX_AGENT_CHARACTERS, dependencies, handlers, requests } from './observed.ts';

@@ -3,16 +3,11 @@
  *
  *   X-Request-Id of the request, where it is well-formed        else a random UUID
  *
- * The application has one way for all its requests, those that no middleware sees included; {@link RequestIDMiddleware}
+ * The application has one way for all its requests, those that no middleware sees included; request-id-middleware.ts
  * changes it.
  */
-import { bool, given, readOptions, text } from '../options.ts';
-import { SvcError } from '../errors.ts';
 import { uuid } from '../uuid.ts';
-import { findField, isToken } from './headers.ts';
-import type { Finding } from '../findings.ts';
-import type { Awaitable, CompiledView, HttpRequest, Middleware, Next, Services } from './contracts.ts';
-import type { HttpResponse } from './response.ts';
+import { findField } from './headers.ts';
 
 /** How requests get their ids. `undefined` means not given. */
 export interface RequestIDOptions {
@@ -29,12 +24,6 @@ export interface RequestIDOptions {
 
 /** Ids that may come from outside: they go into fields, logs and problem bodies as they are. */
 const VALID_ID = /^[A-Za-z0-9][A-Za-z0-9._:+=@/-]{0,127}$/;
-/** Fields with a meaning of their own. */
-const TAKEN: ReadonlySet<string> = new Set([
-  'authorization', 'connection', 'content-disposition', 'content-encoding', 'content-length', 'content-type', 'cookie', 'date', 'etag', 'expect', 'host', 'keep-alive', 'location', 'retry-after', 'set-cookie', 'trailer',
-  'transfer-encoding', 'upgrade', 'vary',
-]);
-
 /** One way of getting ids. @internal */
 export class RequestIdentity {
   /** The field's name as it is sent. */
@@ -86,38 +75,3 @@ export class RequestIdentity {
 
 /** What an application has that says nothing else. @internal */
 export const USUAL_IDENTITY: RequestIdentity = new RequestIdentity();
-
-/**
- * Says how the application's requests get their ids. Wherever it stands among the layers, it counts for every request and
- * answer: what the server itself refuses has the field, too.
- */
-export class RequestIDMiddleware implements Middleware {
-  readonly kind = 'request-id';
-  /** What the application takes over. @internal */
-  readonly identity: RequestIdentity;
-  #services: Services | undefined;
-
-  /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`: a header that has another meaning */
-  constructor(options: RequestIDOptions = {}) {
-    const read = readOptions('RequestIDMiddleware', options, {
-      header: text('X-Request-Id'), acceptIncoming: bool(true), generate: given<() => string>('a function', (value) => typeof value === 'function'),
-    });
-    if (!isToken(read.header) || TAKEN.has(read.header.toLowerCase())) {
-      throw new SvcError('E_OPTION_RANGE', ['RequestIDMiddleware', 'header', 'the name of a field that means nothing else', JSON.stringify(read.header)]);
-    }
-    this.identity = new RequestIdentity(read);
-  }
-
-  /** Passes on: the id was there before. */
-  handle(_req: HttpRequest, next: Next): Awaitable<HttpResponse> { return next(); }
-
-  *compile({ middleware, services }: CompiledView): Iterable<Omit<Finding, 'place'>> {
-    if (this.#services === undefined) this.identity.onInvalid = (error) => services.log.error('request_id_invalid', error);
-    this.#services = services;
-    if (middleware.find((layer) => layer.kind === 'request-id') === this) return;
-    yield {
-      rule: 'SVC121', severity: 'error', subject: 'middleware request-id', message: 'there is another one before it, and an application has one way to get ids',
-      remedy: 'Keep one RequestIDMiddleware',
-    };
-  }
-}

@@ -3,7 +3,8 @@
  * first read, and once; what nobody reads costs nothing. Its body is request-body.ts's.
  */
 import { ClientDisconnected, SvcError } from '../errors.ts';
-import { inspectAsJson, mask } from '../redact.ts';
+import { inspectAsJson } from '../redact.ts';
+import { mask } from '../redact-mask.ts';
 import { peerAddress } from './address.ts';
 import { parseCookies } from './cookies.ts';
 import { findField, viewOf } from './headers.ts';

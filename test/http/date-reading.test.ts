@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { httpDate, parseHttpDate } from '../../src/http/dates.ts';
+import { parseHttpDate } from '../../src/http/date-reading.ts';
+import { httpDate } from '../../src/http/dates.ts';
 import { seeded } from '../support/random.ts';
 
 const NOW_MS = Date.UTC(2026, 0, 1);
