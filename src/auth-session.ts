@@ -7,15 +7,10 @@
  *   after login:   req.session.regenerate(); req.session.set(USER, { id })
  *   instead of 401, for pages:   app.exceptionHandler(LoginRequired, () => new RedirectResponse('/login', { status: 303 }))
  */
-import { SCHEMES, challenge, mistaken, named, wayIn } from './auth-source.ts';
-import { Unauthorized } from './errors.ts';
+import { LoginRequired } from './auth-login-required.ts';
+import { SCHEMES, mistaken, named, wayIn } from './auth-source.ts';
 import type { AuthSource } from './auth-source.ts';
 import type { Context, SessionKey } from './http/contracts.ts';
-
-/** 401: the session does not say who this is. A class of its own, so that an exception handler can lead to the login page. */
-export class LoginRequired extends Unauthorized {
-  constructor() { super('Log in first', { code: 'login_required', headers: { 'WWW-Authenticate': challenge(SCHEMES.session) } }); }
-}
 
 /**
  * A source of the value that the session has under a key. Without one, LoginRequired: 401 with `WWW-Authenticate: Session`.

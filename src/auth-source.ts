@@ -6,6 +6,7 @@
  *
  * What such a dependency finds is found once for a request, whoever asks: those that demand more of it start from there.
  */
+import { SESSION_SCHEME } from './auth-login-required.ts';
 import { Depends, provide, viewOfDependency } from './di.ts';
 import { SvcError } from './errors.ts';
 import { SecurityLog } from './http/security-log.ts';
@@ -55,7 +56,7 @@ export function wayOf(source: DependencySource): Way {
 const BEARER: SecurityRequirement = Object.freeze({ scheme: 'bearer', scopes: [], roles: [] });
 
 /** `Bearer` is registered; for the others RFC 9110 asks for a challenge, and nobody has registered any. */
-export const SCHEMES: Readonly<Record<SecurityRequirement['scheme'], string>> = { bearer: 'Bearer', session: 'Session', apiKey: 'ApiKey' };
+export const SCHEMES: Readonly<Record<SecurityRequirement['scheme'], string>> = { bearer: 'Bearer', session: SESSION_SCHEME, apiKey: 'ApiKey' };
 
 /** A function by another name: that by which findings and cycles call a dependency. */
 export function named<F extends object>(name: string, fn: F): F {

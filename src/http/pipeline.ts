@@ -6,17 +6,16 @@
  * `next()` never fails: what an inner layer throws is an answer by the time an outer one sees it, so that each layer can
  * still add its fields. A layer that answers synchronously costs no promise.
  */
-import { ClientDisconnected, HTTPException, SvcError } from '../errors.ts';
+import { SvcError } from '../errors.ts';
 import { isThenable } from '../thenable.ts';
+import { plainAnswer, tellFailure } from './failures.ts';
 import { LateAnswer } from './late-answer.ts';
-import { problem, problemOf } from './problem.ts';
+import { problem } from './problem.ts';
 import { DEFAULT_PLAN, toResponse } from './reply.ts';
-import { failRequest } from './request-event.ts';
 import { HttpResponse } from './response.ts';
-import type { Logger } from '../log.ts';
-import type { Counter } from '../metrics.ts';
 import type { Awaitable, HttpRequest, Middleware, Next } from './contracts.ts';
 import type { ExceptionHandlers } from './exception-handlers.ts';
+import type { FailureParts } from './failures.ts';
 import type { Answer } from './late-answer.ts';
 import type { ReplyPlan } from './reply.ts';
 import type { TransportRequest } from './request.ts';
@@ -35,18 +34,11 @@ export type MiddlewareFunction = (req: HttpRequest, next: Next) => unknown;
 /** Turns whatever stopped a request into an answer. */
 export class ErrorRenderer {
   readonly #handlers: ExceptionHandlers;
-  readonly #log: Logger;
-  readonly #errors: Counter;
-  readonly #debug: boolean;
-  /** Told of every unhandled error and the request it stopped: a test client rethrows it. */
-  readonly #onUnhandled: ((error: unknown, requestId: string) => void) | undefined;
+  readonly #failures: FailureParts;
 
-  constructor(parts: { handlers: ExceptionHandlers; log: Logger; errors: Counter; debug: boolean; onUnhandled?: ((error: unknown, requestId: string) => void) | undefined }) {
-    this.#handlers = parts.handlers;
-    this.#log = parts.log;
-    this.#errors = parts.errors;
-    this.#debug = parts.debug;
-    this.#onUnhandled = parts.onUnhandled;
+  constructor({ handlers, ...failures }: FailureParts & { readonly handlers: ExceptionHandlers }) {
+    this.#handlers = handlers;
+    this.#failures = failures;
   }
 
   /** Whether anybody wants to see exceptions: if not, a 404 need not become one. */
@@ -56,12 +48,12 @@ export class ErrorRenderer {
   render(error: unknown, req: TransportRequest): Awaitable<HttpResponse> {
     if (req.expiry !== undefined && isOf(error, req.expiry)) return problem(req.expiry.status, req.id); // what was told to stop has stopped: nobody reads it
     const handler = this.#handlers.find(error);
-    if (handler === undefined) return this.#plain(error, req);
+    if (handler === undefined) return plainAnswer(error, req, this.#failures);
     try {
       const reply = handler(error, req);
       return isThenable(reply) ? this.#later(reply, req) : this.#settled(reply, req);
     } catch (failure) {
-      return this.#plain(failure, req);
+      return plainAnswer(failure, req, this.#failures);
     }
   }
 
@@ -69,7 +61,7 @@ export class ErrorRenderer {
     try {
       return await this.#settled(await reply, req);
     } catch (failure) {
-      return this.#plain(failure, req);
+      return plainAnswer(failure, req, this.#failures);
     }
   }
 
@@ -78,58 +70,13 @@ export class ErrorRenderer {
     return toResponse(reply, DEFAULT_PLAN).settle(req);
   }
 
-  /** No handler of the application's: HTTP exceptions as they say, everything else 500 and one line in the log. */
-  #plain(error: unknown, req: TransportRequest): HttpResponse {
-    if (error instanceof HTTPException && error.status < 500) return this.#problemOf(error, req);
-    if (isDisconnect(error)) {
-      this.#log.debug('client_disconnected', req.logFields());
-      return problem(400, req.id, { detail: 'The request was not received whole' });
-    }
-    this.#errors.add(1);
-    const status = error instanceof HTTPException ? error.status : 500;
-    this.#log.error('unhandled_error', error, { ...req.logFields(), status });
-    if (req.event !== undefined) failRequest(req.event, error);
-    const trace = this.#debug ? stackOf(error) : undefined;
-    if (error instanceof HTTPException) return this.#problemOf(error, req, trace);
-    this.#onUnhandled?.(error, req.id);
-    return problem(500, req.id, { trace });
-  }
-
   /** An error that nothing handled behind the answer: on a WebSocket. */
-  tell(error: unknown, req: TransportRequest): void {
-    this.#errors.add(1);
-    this.#log.error('unhandled_error', error, req.logFields());
-    if (req.event !== undefined) failRequest(req.event, error);
-    this.#onUnhandled?.(error, req.id);
-  }
-
-  #problemOf(error: HTTPException, req: TransportRequest, trace?: string): HttpResponse {
-    try {
-      return problemOf(error, req.id, trace);
-    } catch (failure) { // a header that cannot be sent, a detail that is no text
-      this.#log.error('unhandled_error', failure, { ...req.logFields(), status: error.status });
-      return problem(error.status, req.id, { detail: typeof error.detail === 'string' ? error.detail : undefined });
-    }
-  }
+  tell(error: unknown, req: TransportRequest): void { tellFailure(error, req, this.#failures); }
 }
 
 /** An error as itself, or as the AbortError that Node makes of a signal aborted with it. */
 function isOf(error: unknown, reason: Error): boolean {
   return error === reason || (error instanceof Error && error.name === 'AbortError' && error.cause === reason);
-}
-
-/** The client has left: as itself, or as the AbortError that Node makes of an aborted signal. */
-function isDisconnect(error: unknown): boolean {
-  return error instanceof ClientDisconnected || (error instanceof Error && error.name === 'AbortError' && error.cause instanceof ClientDisconnected);
-}
-
-const MAX_CAUSES = 8;
-
-/** The stack with the causes below it, of which an error may be one itself. */
-function stackOf(error: unknown, depth = 0): string {
-  if (!(error instanceof Error)) return `Thrown: ${typeof error}`;
-  const stack = error.stack ?? `${error.name}: ${error.message}`;
-  return error.cause === undefined || depth === MAX_CAUSES ? stack : `${stack}\nCaused by: ${stackOf(error.cause, depth + 1)}`;
 }
 
 /** What becomes of what a core returns or throws: it is read as its plan says, or rendered. Nothing of it throws or rejects. */

@@ -8,10 +8,9 @@
  *   undefined, null                     204, unless the route names a status
  *   anything else                       application/json
  */
-import { SvcError } from '../errors.ts';
 import { toJson } from './json.ts';
-import { formPieces } from './pull-pieces.ts';
-import { BYTES_TYPE, HttpResponse, JSON_TYPE, Prepared, PreparedType, StreamingResponse, TEXT_TYPE, checkedStatus } from './response.ts';
+import { fromWeb, unusualReply } from './reply-unusual.ts';
+import { HttpResponse, JSON_TYPE, Prepared, PreparedType, TEXT_TYPE, checkedStatus } from './response.ts';
 
 /** A body with its status and fields. Made by {@link reply}. */
 export class Reply<T = unknown, S extends number = number> {
@@ -48,7 +47,6 @@ export const DEFAULT_PLAN: ReplyPlan = Object.freeze({ status: undefined, readsT
 
 const JSON_ = new PreparedType(JSON_TYPE);
 const TEXT = new PreparedType(TEXT_TYPE);
-const BYTES = new PreparedType(BYTES_TYPE);
 
 /** The response of a return value. @throws SvcError `E_REPLY` for what has no form on the wire */
 export function toResponse(value: unknown, plan: ReplyPlan): HttpResponse {
@@ -61,7 +59,7 @@ export function toResponse(value: unknown, plan: ReplyPlan): HttpResponse {
   if (value instanceof HttpResponse) return value;
   if (Array.isArray(value)) return plan.readsTuples && isTuple(value) ? withStatus(value[0], value[1], value[2], plan) : json(value, plan);
   if (value instanceof Reply) return withStatus(value.body, value.status, value.headers, plan);
-  return unusual(value, plan);
+  return unusualReply(value, plan.status ?? 200) ?? json(value, plan);
 }
 
 /** A reply whose body goes through the serialiser of its status; responses that a handler made itself are its own affair. */
@@ -97,40 +95,5 @@ function withStatus(body: unknown, status: number | undefined, headers: Readonly
   const response = given === body ? given.copy() : given; // what somebody keeps stays as it is
   if (status !== undefined) response.status = status; // a response that was given keeps its own otherwise
   if (headers !== undefined) for (const [name, value] of Object.entries(headers)) response.headers.set(name, value);
-  return response;
-}
-
-/** Bytes, web responses, class instances; and what people return by mistake, which would become `{}`. */
-function unusual(value: object, plan: ReplyPlan): HttpResponse {
-  if (value instanceof Uint8Array) return new HttpResponse(value, BYTES.get(plan.status ?? 200));
-  if (value instanceof Response) return fromWeb(value);
-  const refuse = (what: string, remedy: string): never => { throw new SvcError('E_REPLY', [`it is ${what}: ${remedy}`]); };
-  if (Symbol.asyncIterator in value || value instanceof ReadableStream || typeof (value as Iterator<unknown>).next === 'function') {
-    return refuse('a stream or generator', 'wrap it in new StreamingResponse(…)');
-  }
-  if (value instanceof Map || value instanceof Set) return refuse(`a ${value.constructor.name}`, 'turn it into an object or array first');
-  if (value instanceof ArrayBuffer) return refuse('an ArrayBuffer', 'wrap it in a Uint8Array');
-  if (value instanceof Blob || value instanceof FormData || value instanceof URLSearchParams) return refuse(`a ${value.constructor.name}`, 'wrap it in new Response(…)');
-  if (value instanceof Error) return refuse('an Error', 'throw it instead');
-  return json(value, plan);
-}
-
-/** Fields between a server and its next neighbour (RFC 9110 §7.6.1): what an upstream says there is not for our client. */
-const HOP_BY_HOP = new Set(['connection', 'keep-alive', 'proxy-connection', 'te', 'trailer', 'transfer-encoding', 'upgrade']);
-
-/** What Node makes of FormData. What another Node has made of it and fetch() has got is of another type. */
-const FORM = /^multipart\/form-data; boundary=-+formdata-undici-/;
-
-/** A web `Response` as ours; its body is streamed. What fetch() gave has been decoded, so its coding and length are no longer true. */
-export function fromWeb(web: Response): HttpResponse {
-  const { body, status } = web;
-  const response = body === null ? new HttpResponse(null, { status }) : new StreamingResponse(web.type === 'default' && FORM.test(web.headers.get('content-type') ?? '') ? formPieces(body) : body, { status });
-  response.headers.delete('Content-Type'); // its own, or none
-  const isDecoded = web.type !== 'default' && web.headers.has('content-encoding');
-  web.headers.forEach((value, name) => {
-    if (HOP_BY_HOP.has(name) || (isDecoded && name === 'content-encoding')) return;
-    if (name !== 'content-length') response.headers.append(name, value);
-    else if (!isDecoded) response.contentLength = Number(value);
-  });
   return response;
 }
