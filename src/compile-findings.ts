@@ -1,9 +1,10 @@
 /**
- * What is found between routes while they are compiled: two that want the same paths.
+ * What is found between routes while they are compiled: two that want the same paths, or the same name.
  */
 import { fileOfPlace } from './place.ts';
 import type { Finding } from './findings.ts';
 import type { CompiledRoute } from './http/contracts.ts';
+import type { FlatRoute } from './route.ts';
 
 /** What else may be done where the framework and a route want the same path. */
 const OTHER_WAYS: Readonly<Record<string, string>> = {
@@ -34,5 +35,13 @@ export function duplicate(route: CompiledRoute, first: CompiledRoute): Finding {
     rule: 'SVC101', severity: 'error', subject: `${route.method} ${route.template}`, place: route.place,
     message: `the same path and method are registered as ${first.template} at ${fileOfPlace(first.place)}:${first.place.line}`,
     remedy: 'Remove one of the two, or give it another path or method; parameter names do not tell paths apart',
+  };
+}
+
+/** Of a route whose name an earlier one has. */
+export function namedTwice(name: string, route: FlatRoute, earlier: FlatRoute): Finding {
+  return {
+    rule: 'SVC104', severity: 'error', subject: `${route.methods.join(', ')} ${route.template.template}`, place: route.declared.place,
+    message: `the name "${name}" belongs to ${earlier.template.template} already`, remedy: 'Give each route a name of its own: urlFor() finds it by that',
   };
 }

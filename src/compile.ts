@@ -1,7 +1,7 @@
 /**
  * Declared → compiled: routes into the table, middleware around the core, mistakes between declarations into findings.
  */
-import { duplicate, hidden, mounted } from './compile-findings.ts';
+import { duplicate, hidden, mounted, namedTwice } from './compile-findings.ts';
 import { preflightsOf, suggester, unmatched } from './compile-unmatched.ts';
 import { compileRoute } from './compiled-route.ts';
 import { DependencyGraph } from './di-graph.ts';
@@ -277,12 +277,7 @@ function reportDuplicateNames(flat: readonly FlatRoute[], report: (finding: Find
     if (name === undefined) continue;
     const earlier = first.get(name);
     if (earlier === undefined) first.set(name, route);
-    else {
-      report({
-        rule: 'SVC104', severity: 'error', subject: `${route.methods.join(', ')} ${route.template.template}`, place: route.declared.place,
-        message: `the name "${name}" belongs to ${earlier.template.template} already`, remedy: 'Give each route a name of its own: urlFor() finds it by that',
-      });
-    }
+    else report(namedTwice(name, route, earlier));
   }
 }
 

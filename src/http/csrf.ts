@@ -17,7 +17,7 @@ import { Forbidden, SvcError } from '../errors.ts';
 import { hmacSha256 } from '../hmac.ts';
 import { bool, closest, given, readOptions } from '../options.ts';
 import { Exemptions } from './exemptions.ts';
-import { parseParameters } from './headers.ts';
+import { parseParameters } from './parameters.ts';
 import { OneApplication } from './one-application.ts';
 import { isThenable } from './pipeline.ts';
 import { readTrustProxy } from './proxy.ts';

@@ -4,7 +4,7 @@
 import { isUtf8 } from 'node:buffer';
 import { ByteQueue } from '../bytes.ts';
 import { HTTPException } from '../errors.ts';
-import { parseParameters } from './headers.ts';
+import { parseParameters } from './parameters.ts';
 import type { MultipartProblem } from './multipart.ts';
 import type { PartHead } from './part-head.ts';
 

@@ -10,7 +10,7 @@
 import { BadRequest, HTTPException, PayloadTooLarge } from '../errors.ts';
 import { given, int, readOptions, text } from '../options.ts';
 import { NO_TEXT, TextPart, isOtherText, mustBeSound } from './form-text.ts';
-import { parseParameters } from './headers.ts';
+import { parseParameters } from './parameters.ts';
 import { MultipartParser, boundaryOf } from './multipart.ts';
 import { Pairs, parsePairs } from './query.ts';
 import { UploadStore } from './uploads.ts';
