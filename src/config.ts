@@ -97,10 +97,11 @@ export class Config {
   get(key: string, fallback: boolean): boolean;
   get(key: string, fallback?: unknown): unknown;
   get(key: string, fallback?: unknown, options?: Partial<CastOptions<unknown>>): unknown {
-    const variable = variableOf(key);
+    const names = namesOf(key);
+    const { variable } = names;
     const { value, source } = this.#find(variable);
     const kind = kindOf(fallback, options?.cast);
-    this.#record(variable, kind, fallback, source);
+    this.#record(names, kind, fallback, source);
     if (value === undefined) return fallback;
     const result = typeof value === 'string' ? fromText(value, kind, fallback, options?.cast) : fromValue(value, kind);
     if (result === REFUSED) throw this.#refusal(variable, source, options?.needs ?? needed(kind, fallback), value);
@@ -180,8 +181,7 @@ export class Config {
     return { value: undefined, source: 'none' };
   }
 
-  #record(variable: string, cast: Kind, fallback: unknown, source: ConfigSource): void {
-    const key = keyOf(variable);
+  #record({ variable, key }: Names, cast: Kind, fallback: unknown, source: ConfigSource): void {
     const before = this.#reads.get(key);
     if (before !== undefined && before.source === source && (before.cast ?? cast) === before.cast && (before.fallback ?? fallback) === before.fallback) return;
     if (before === undefined) this.#places.set(key, this.#here ?? declaredHere());
@@ -196,14 +196,19 @@ export class Config {
 
 /** The variable of a key: `pageSize`, `page_size` and `SVC_PAGE_SIZE` are `SVC_PAGE_SIZE`; `baseURL` is `SVC_BASE_URL`. */
 export function variableOf(key: string): string {
-  let variable = VARIABLES.get(key);
-  if (variable === undefined) {
+  return namesOf(key).variable;
+}
+
+function namesOf(key: string): Names {
+  let names = NAMES.get(key);
+  if (names === undefined) {
     const words = /[a-z]/.test(key) ? key.replace(/([a-z0-9])([A-Z])/g, '$1_$2').replace(/([A-Z])([A-Z][a-z])/g, '$1_$2').toUpperCase() : key;
     const name = words.replace(/[^A-Z0-9]+/g, '_');
-    variable = name.startsWith(PREFIX) ? name : PREFIX + name;
-    if (VARIABLES.size < MOST_REMEMBERED) VARIABLES.set(key, variable);
+    const variable = name.startsWith(PREFIX) ? name : PREFIX + name;
+    names = { variable, key: keyOf(variable) };
+    if (NAMES.size < MOST_REMEMBERED) NAMES.set(key, names);
   }
-  return variable;
+  return names;
 }
 
 /** The camelCase key of a variable: `SVC_PAGE_SIZE` is `pageSize`. */
@@ -213,12 +218,17 @@ export function keyOf(variable: string): string {
 
 /** Settings by variable name, so that every spelling of a key meets in one place. */
 type Layer = Map<string, unknown>;
+/** However it is spelt, a setting has one variable, and one key. */
+interface Names {
+  readonly variable: string;
+  readonly key: string;
+}
 type Kind = ConfigRead['cast'];
 type Cast = ((text: string) => unknown) | undefined;
 
 /** Keys are written in the program, so they are few; a program that makes them up must not fill the memory. */
 const MOST_REMEMBERED = 1_000;
-const VARIABLES = new Map<string, string>();
+const NAMES = new Map<string, Names>();
 const REFUSED: unique symbol = Symbol('refused');
 
 function layer(values: Readonly<Record<string, unknown>>): Layer {
