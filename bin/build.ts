@@ -11,8 +11,8 @@
  *
  * A module becomes a function that runs once: names never meet, and nothing is renamed. Comments stay behind, and texts are in
  * ASCII: V8 keeps the source of what it runs, in one byte a character instead of two. What is of db/ lies in db/, for stack
- * traces are told from those of applications by the folder. A line that this file does not understand ends it. In the end a small program is
- * started with what has been made: the functions of core.js that it calls are compiled as the file is loaded.
+ * traces are told from those of applications by the folder. A line that this file does not understand ends it. In the end a small
+ * program is started with what has been made, on 127.0.0.1: functions of core.js that it calls are compiled as the file is loaded.
  */
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
@@ -37,7 +37,12 @@ export function build(): void {
     writeFileSync(join(fresh, path), text);
   }
   const core = join(fresh, CORE);
-  writeFileSync(core, compiledAtOnce(readFileSync(core, 'utf8'), calledAtStart(fresh)));
+  try {
+    writeFileSync(core, compiledAtOnce(readFileSync(core, 'utf8'), calledAtStart(fresh)));
+  } catch (error) {
+    rmSync(fresh, { recursive: true });
+    throw error;
+  }
   rmSync(join(ROOT, 'dist'), { recursive: true, force: true });
   renameSync(fresh, join(ROOT, 'dist'));
 }
@@ -236,7 +241,7 @@ function bundled(parts: readonly Part[]): Output[] {
  * What a server that is started need not have: a line is a file, which is loaded when one of its functions is first called, or one
  * of its classes first made. For the others such a name stands for it until then, so a function can be called, and a class be made,
  * extended and asked for by `instanceof`; nor may anything in there be needed by what is imported at once. The end of the build
- * tells what does not fit.
+ * tells what does not fit. What writes the log is not among them: an error must not go unseen because a file cannot be read.
  */
 const LATER: Readonly<Record<string, RegExp>> = {
   docs: /^docs-page/,
@@ -267,13 +272,12 @@ const LATER: Readonly<Record<string, RegExp>> = {
   upgrades: /^http\/ws-server\.js$/,
   tools: /^mcp-toolbox\.js$/,
   plugins: /^plugin\.js$/,
-  unmatched: /^(?:closest|compile-(?:findings|unmatched)|http\/(?:failures|problem))\.js$/,
+  unmatched: /^(?:closest|compile-(?:findings|unmatched)|http\/problem)\.js$/,
   locations: /^http\/local-path\.js$/,
   watched: /^(?:traced|http\/request-event)\.js$/,
   numbers: /^metrics-text\.js$/,
   deadlines: /^http\/body-deadlines\.js$/,
   early: /^http\/lingering\.js$/,
-  redaction: /^redact-(?:mask|objects)\.js$/,
   replies: /^http\/(?:reply-unusual|slow-json)\.js$/,
   urls: /^http\/path-filling\.js$/,
   terminal: /^(?:log-human|terminal)\.js$/,
@@ -667,6 +671,9 @@ if (!(await fetch(url)).ok) throw new Error('No answer');
 process.exit();
 `;
 
+/** It takes a tenth of a second. */
+const START_LIMIT_MS = 60_000;
+
 interface Coverage {
   readonly result: readonly { readonly url: string; readonly functions: readonly { readonly ranges: readonly { readonly startOffset: number; readonly endOffset: number; readonly count: number }[] }[] }[];
 }
@@ -676,9 +683,9 @@ function calledAtStart(folder: string): { readonly start: number; readonly end: 
   const [program, reports] = [join(folder, 'start.js'), join(MODULES, 'start')];
   writeFileSync(program, START);
   const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^(?:NODE|SVC)_/i.test(name))); // what is built depends on no setting of the builder
-  const { status, stderr } = spawnSync(process.execPath, [program], { env: { ...env, NODE_V8_COVERAGE: reports }, encoding: 'utf8' });
+  const { status, signal, error, stderr } = spawnSync(process.execPath, [program], { env: { ...env, NODE_V8_COVERAGE: reports }, encoding: 'utf8', timeout: START_LIMIT_MS });
   rmSync(program);
-  if (status !== 0) throw new Error(`The package does not start:\n${stderr}`);
+  if (status !== 0) throw new Error(`The package does not start and answer on 127.0.0.1: ${error?.message ?? `status ${status ?? signal}`}\n${stderr}`);
   const all = readdirSync(reports).flatMap((name) => (JSON.parse(readFileSync(join(reports, name), 'utf8')) as Coverage).result);
   const core = all.find(({ url }) => url.endsWith(`/${CORE}`)) ?? fail(`nothing of ${CORE} has been called`);
   return core.functions.flatMap(({ ranges: [whole] }) => whole!.count === 0 ? [] : [{ start: whole!.startOffset, end: whole!.endOffset }]);
@@ -695,6 +702,7 @@ export function compiledAtOnce(text: string, called: readonly { readonly start: 
     const name = /^(?:async )?function\*? ([\w$]+)\(/.exec(text.slice(start, end))?.[1];
     const module = modules.findLast((at) => at <= start);
     if (name === undefined || module === undefined || text[start - 1] !== '\n') return []; // a method, or a function in another one
+    if (text[end] !== '\n') fail(`something stands behind the function ${name}`);
     return [{ start, end: end + 1, module, text: `const ${name} = (${text.slice(start, end)});\n` }];
   });
   const edits = [...moved.map(({ start, end }) => ({ start, end, by: '' })), ...modules.map((start) => ({ start, end: start, by: moved.filter(({ module }) => module === start).map((one) => one.text).join('') }))];

@@ -24,6 +24,7 @@ export interface RequestIDOptions {
 
 /** Ids that may come from outside: they go into fields, logs and problem bodies as they are. */
 const VALID_ID = /^[A-Za-z0-9][A-Za-z0-9._:+=@/-]{0,127}$/;
+
 /** One way of getting ids. @internal */
 export class RequestIdentity {
   /** The field's name as it is sent. */

@@ -57,6 +57,27 @@ test('compiledAtOnce() puts the functions of a module that are called in bracket
   assert.equal(compiledAtOnce(text, called), module('') + module(`const f = (${f});\n${rest.replace('|', '')}`));
 });
 
+test('the package logs errors, redacted, when its files cannot be read any more', (t) => {
+  const own = folder(t, { 'package.json': '{"type":"module"}' });
+  cpSync(join(ROOT, 'dist'), join(own, 'dist'), { recursive: true });
+  const { status, stderr } = spawnSync(process.execPath, ['--input-type=module', '--eval', `
+    import { rmSync } from 'node:fs';
+    import { Svc, createLogger } from '${pathToFileURL(join(own, 'dist/index.js')).href}';
+    const app = new Svc({ env: 'test' });
+    app.get('/', () => { throw new Error('handler failed'); });
+    const { url } = await app.run({ port: 0, handleSignals: false });
+    rmSync('${join(own, 'dist')}', { recursive: true });
+    createLogger().error('job_failed', new Error('at postgres://ada:s3cret@db/x'), { list: [1, { password: 's3cret' }] });
+    process.on('unhandledRejection', () => process.exit(3));
+    await fetch(url).catch(() => undefined);
+    process.exit(3);
+  `], { encoding: 'utf8', env: { PATH: process.env['PATH'] } });
+  assert.ok(status !== null, stderr);
+  assert.match(stderr, /"event":"job_failed","list":\[1,\{"password":"\[redacted\]"\}\],"error":\{[^\n]*postgres:\/\//);
+  assert.match(stderr, /"event":"unhandled_error"[^\n]*handler failed/);
+  assert.doesNotMatch(stderr, /s3cret/);
+});
+
 test('masked() leaves as many lines as there were, and no quotation mark open, in every compiled module', () => {
   for (const file of readdirSync(join(ROOT, '.build'), { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.js'))) {
     const text = readFileSync(join(ROOT, '.build', file), 'utf8');
