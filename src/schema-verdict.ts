@@ -1,10 +1,11 @@
 /**
- * Whether JSON fits a schema, and nothing more: what `Schema.accepts()` asks. Nothing is made, no issue is kept, and the first
+ * Whether JSON fits a schema, and nothing more: what `Schema.accepts()` asks. No instance is made, no issue is kept, and the first
  * problem ends it.
  *
- * Objects, lists and the plainest values are gone through by three functions that call each other; where schema-compile.ts calls
+ * Objects, lists and the plainest values are gone through by a few functions that call each other; where schema-compile.ts calls
  * a closure for each part, which could be any of twenty. That is what most inputs are made of (test/bench/validate.ts). What
- * is left, such as dates and patterns, is asked of the checks that parse() has, so that both decide alike.
+ * is left, such as dates and patterns, is asked of the checks that parse() has. That both decide alike, for bounds, depth and tags
+ * as well, is held by test/schema-verdict.test.ts.
  */
 import { jsonCheck, unknownMembers } from './schema-compile.ts';
 import { Plain } from './schema-plain.ts';
@@ -29,13 +30,13 @@ class Fit {
   /** Set for everything else: what it says of a value that is not plain. */
   readonly judge: Judge | null;
 
-  constructor(node: TypeNode) {
+  constructor(node: TypeNode, making?: Making) {
     this.plain = new Plain(node);
-    this.shape = node.kind === 'object' ? shapeOf(node.plan()) : null;
-    this.item = node.kind === 'list' ? new Fit(node.item) : null;
+    this.shape = node.kind === 'object' ? shapeOf(node.plan(), making) : null;
+    this.item = node.kind === 'list' ? new Fit(node.item, making) : null;
     this.least = node.constraints.minLength ?? 0;
     this.most = node.constraints.maxLength ?? Infinity;
-    this.judge = node.kind === 'object' || node.kind === 'list' ? null : judgeOf(node);
+    this.judge = node.kind === 'object' || node.kind === 'list' ? null : judgeOf(node, making);
   }
 }
 
@@ -72,37 +73,33 @@ export class Shape {
     this.unknown = plan.extra === 'ignore' ? null : unknownMembers(plan);
   }
 
-  add({ wireName, node, isRequired, isReadOnly }: FieldPlan): void {
+  add({ wireName, node, isRequired, isReadOnly }: FieldPlan, making: Making): void {
     this.isGuarded ||= wireName in Object.prototype;
     this.indexes.set(wireName, this.slots.length);
-    this.slots.push(new Slot(wireName, new Fit(node), isRequired, isReadOnly));
+    this.slots.push(new Slot(wireName, new Fit(node, making), isRequired, isReadOnly));
   }
 }
 
-const SHAPES = new WeakMap<ObjectPlan, Shape>();
-/** Shapes that are being made: schemas may contain themselves. What a mistake in one of them leaves half made is forgotten. */
-const MAKING = new Map<ObjectPlan, Shape>();
+/** Shapes that are being made together: schemas may contain themselves. */
+type Making = Map<ObjectPlan, Shape>;
 
-/** The shape of an object, made once. */
-export function shapeOf(plan: ObjectPlan): Shape {
-  const known = SHAPES.get(plan) ?? MAKING.get(plan);
+const SHAPES = new WeakMap<ObjectPlan, Shape>();
+
+/** The shape of an object, made once. Only whole ones are kept: initialisers of fields run meanwhile, and may fail, or ask for one themselves. */
+export function shapeOf(plan: ObjectPlan, making?: Making): Shape {
+  const known = SHAPES.get(plan) ?? making?.get(plan);
   if (known !== undefined) return known;
-  const isOutermost = MAKING.size === 0;
+  const all: Making = making ?? new Map();
   const shape = new Shape(plan);
-  MAKING.set(plan, shape);
-  try {
-    for (const field of plan.fields) shape.add(field);
-    if (isOutermost) for (const [made, its] of MAKING) SHAPES.set(made, its);
-  } finally {
-    if (isOutermost) MAKING.clear();
-  }
+  all.set(plan, shape);
+  for (const field of plan.fields) shape.add(field, all);
+  if (making === undefined) for (const [made, its] of all) SHAPES.set(made, its);
   return shape;
 }
 
 /** Whether an object fits. On level 0 an instance of the class does not: its members do, perhaps. Below, it has been validated. */
 export function fitsObject(shape: Shape, value: unknown, depth: number): boolean {
-  if (typeof value !== 'object' || value === null) return false;
-  if (!isPlainPrototype(Object.getPrototypeOf(value))) return depth > 0 && value instanceof shape.plan.schema!; // those within others have a class
+  if (typeof value !== 'object' || value === null || !isPlainPrototype(Object.getPrototypeOf(value))) return depth > 0 && value instanceof shape.plan.schema!; // those within others have a class
   return depth < MAX_DEPTH && hasFitting(shape, value as Input, depth + 1);
 }
 
@@ -174,11 +171,11 @@ function fitsList({ least, most }: Fit, item: Fit, value: unknown, depth: number
 }
 
 /** What decides on values that are not plain. */
-function judgeOf(node: TypeNode): Judge {
+function judgeOf(node: TypeNode, making: Making | undefined): Judge {
   switch (node.kind) {
-    case 'nullable': return orNull(new Fit(node.inner));
+    case 'nullable': return orNull(new Fit(node.inner, making));
     case 'lazy': return deferred(() => new Fit(node.resolve()));
-    case 'record': return recordJudge(new Fit(node.item), node);
+    case 'record': return recordJudge(new Fit(node.item, making), node);
     case 'union': return unionJudge(node);
     default: {
       const check = jsonCheck(node);

@@ -4,7 +4,7 @@ import { inspect } from 'node:util';
 import { runInNewContext } from 'node:vm';
 import { any, Field, int, lazy, list, literal, nullable, record, Schema, str, union } from '../src/schema.ts';
 import type { SchemaClass } from '../src/schema.ts';
-import { describe, invent, Random, realise } from './support/schema-reference.ts';
+import { describe, invent, isWrapped, Random, realise } from './support/schema-reference.ts';
 
 type Judged = SchemaClass & { accepts(data: unknown): boolean; safeParse(data: unknown): { readonly ok: boolean } };
 
@@ -70,7 +70,8 @@ test('Schema.accepts() agrees with safeParse() on generated schemas and inputs o
     const type = describe(random, 4), source = realise(type);
     class Holder extends Schema { value = Field(source); }
     for (let i = 0; i < 50; i++) {
-      const input = spoilt(random, { value: invent(random, type) });
+      const value = invent(random, type);
+      const input = spoilt(random, { value: isWrapped(type) ? { value } : value });
       count[`${agrees(Holder, input, () => `${JSON.stringify(type)}\n${inspect(input, { depth: 9 })}`)}`]++;
     }
   }
@@ -134,6 +135,8 @@ test('Schema.accepts() reads each member once, and stops at the first that does 
   const reader = (members: Record<string, unknown>): object => Object.defineProperties({}, Object.fromEntries(Object.entries(members).map(([name, value]) => [name, { enumerable: true, get: () => (reads.push(name), value) }])));
   assert.ok(Line.accepts(reader({ note: 'n', quantity: 1, sku: 'a' })));
   assert.deepEqual(reads.splice(0).sort(), ['note', 'quantity', 'sku']);
+  assert.ok(Whole.accepts(reader({ named: {}, lines: [], closed: { a: 'x' } })));
+  assert.deepEqual(reads.splice(0).sort(), ['closed', 'lines', 'named']);
   assert.ok(!Line.accepts(reader({ sku: 'a', quantity: 0, note: 'n' })));
   assert.deepEqual(reads, ['sku', 'quantity']);
 });
@@ -144,4 +147,39 @@ test('Schema.accepts() says what is wrong with a class within, each time it is a
   class Outer extends Schema { inner = Field(Inner); wrong = Field(Wrong); }
   for (let time = 0; time < 2; time++) assert.throws(() => Outer.accepts({ inner: {} }), { code: 'E_SCHEMA_FIELD' });
   for (let time = 0; time < 2; time++) assert.throws(() => Inner.accepts({ outer: null, wrong: {} }), { code: 'E_SCHEMA_FIELD' });
+});
+
+test('Schema.accepts() says so, too, when an initialiser has asked for a class that was being looked at', () => {
+  class Wrong extends Schema { text = Field(str, { minLength: 3, maxLength: 2 }); }
+  class Inner extends Schema { x = Field(int); y = Field(int, { default: () => Number(Outer.accepts({})) }); z = Number(Asked.accepts({})); }
+  class Asked extends Schema { inner = Field(nullable(lazy(() => Inner))); wrong = Field(Wrong, { optional: true }); }
+  class Outer extends Schema { inner = Field(Inner); asked = Field(Asked); wrong = Field(Wrong); }
+  for (let time = 0; time < 3; time++) assert.throws(() => Outer.accepts({ inner: { x: 1 } }), (error: { code?: unknown }) => /^E_SCHEMA_(?:FIELD|PROBE)$/.test(String(error.code)));
+});
+
+test('Schema.accepts() agrees with safeParse() at the limit of levels in lists, records and open objects', () => {
+  class Bag extends Schema { static extra = 'allow'; bags = Field(list(lazy(() => Bag)), { optional: true }); named = Field(record(lazy(() => Bag)), { optional: true }); plain = Field(record(list(int)), { optional: true }); }
+  const wraps: readonly ((inner: unknown) => unknown)[] = [(inner) => ({ bags: [inner] }), (inner) => ({ named: { a: inner } })];
+  const ends: readonly unknown[] = [{}, { plain: {} }, { plain: { a: [] } }, { plain: { a: [1] } }, { bags: [] }, { named: {} }, { more: 1 }, { more: [1] }, { more: { a: [1] } }, { more: { a: { b: 1 } } }];
+  const seen = { true: 0, false: 0 };
+  for (const wrap of wraps) for (const end of ends) for (let levels = 27; levels < 36; levels++) {
+    const input = Array.from({ length: levels }).reduce<unknown>(wrap, end);
+    seen[`${agrees(Bag, input, () => `${levels} levels around ${inspect(end)}`)}`]++;
+  }
+  assert.ok(seen.true > 50 && seen.false > 50, inspect(seen));
+});
+
+test('Schema.accepts() agrees with safeParse() on tags that are inherited, and on functions that are instances', () => {
+  class Made extends Schema { kind = Field(literal('constructor')); }
+  class Plainly extends Schema { kind = Field(literal('x')); }
+  class Holder extends Schema { it = Field(union('kind', Made, Plainly)); line = Field(Line, { optional: true }); }
+  const inherited = Object.prototype as { kind?: unknown };
+  try {
+    inherited.kind = 'x';
+    for (const it of [{}, { kind: 'constructor' }, { kind: 'x' }, { kind: undefined }]) agrees(Holder, { it }, () => inspect(it));
+  } finally {
+    delete inherited.kind;
+  }
+  const line = Object.setPrototypeOf(() => 1, Line.prototype) as unknown;
+  assert.ok(agrees(Holder, { it: { kind: 'x' }, line }, () => 'a function of the class'));
 });
