@@ -99,7 +99,9 @@ export function shapeOf(plan: ObjectPlan, making?: Making): Shape {
 
 /** Whether an object fits. On level 0 an instance of the class does not: its members do, perhaps. Below, it has been validated. */
 export function fitsObject(shape: Shape, value: unknown, depth: number): boolean {
-  if (typeof value !== 'object' || value === null || !isPlainPrototype(Object.getPrototypeOf(value))) return depth > 0 && value instanceof shape.plan.schema!; // those within others have a class
+  if (typeof value !== 'object' || value === null || !isPlainPrototype(Object.getPrototypeOf(value))) {
+    return depth > 0 && value instanceof shape.plan.schema!; // those within others have a class
+  }
   return depth < MAX_DEPTH && hasFitting(shape, value as Input, depth + 1);
 }
 

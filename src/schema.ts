@@ -11,7 +11,8 @@
  *   User.accepts(data)                  whether it fits, and nothing more
  *
  * A class is compiled when it is first used: constructed once by a probe (schema-construct.ts), its declarations read
- * (schema-nodes.ts), turned into closures (schema-compile.ts, schema-text.ts, schema-output.ts). Its options are read then, and never again.
+ * (schema-nodes.ts), turned into closures (schema-compile.ts, schema-text.ts, schema-output.ts), and into a plan for accepts()
+ * (schema-verdict.ts). Its options are read then, and never again.
  */
 import { inspect } from 'node:util';
 import { BadRequest } from './errors.ts';

@@ -154,7 +154,7 @@ function refuse(template: string, problem: string): never {
   throw new SvcError('E_PATH_TEMPLATE', [String(template), problem]);
 }
 
-/** Where the braces of the template that is being read are. One pair of lists serves all. */
+/** Where the braces of the template that is being read are. One pair of lists serves all, as long as the longest that a program has declared. */
 const OPENED: number[] = [];
 const CLOSED: number[] = [];
 
@@ -180,7 +180,7 @@ function mustBeReadable(template: string): never {
   return refuse(template, `the segment "${segment}" has "?", "#" or an escape: write it decoded`);
 }
 
-/** Of every template without one: readers of parameters are known by the list. */
+/** One list for all templates without any: path-params.ts keeps what it makes by the list. */
 const NO_PARAMETERS: readonly PathParameter[] = Object.freeze([]);
 const NOT_LAST = 'a path parameter takes the rest of the path, so it must be last';
 /** By what stands between the braces, with slashes between them. There may be thousands of routes, and few names for their parameters: equal lists are one. */
