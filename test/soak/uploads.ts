@@ -177,7 +177,8 @@ async function main(): Promise<void> {
   while (performance.now() < endMs || broken < 400) await breakOff();
   const settledMs = performance.now() + SETTLE_MS;
   let after = await atRest(port);
-  while (after.left.length > 0 && performance.now() < settledMs) after = await atRest(port);
+  // on a machine that is busy a file may go, and what was received be let go of, a while after the client has left
+  while ((after.left.length > 0 || after.held - before.held > MAX_HELD_BYTES) && performance.now() < settledMs) after = await atRest(port);
   console.log(`${broken} uploads broken off; held ${mega(before.held)} → ${mega(after.held)}, resident ${mega(before.rss)} → ${mega(after.rss)}`);
   if (after.left.length > 0) failures.push(`left behind: ${after.left.join(', ')}`);
   if (after.held - before.held > MAX_HELD_BYTES) failures.push(`${mega(after.held - before.held)} more are held after uploads that broke off`);
