@@ -5,6 +5,7 @@
  *   answer sent → rest of the body → next request, or the end where the answer was the last of its connection
  */
 import { connectionOf } from './connection.ts';
+import { Deadlines } from './deadlines.ts';
 import type { Socket } from 'node:net';
 import type { Clock } from '../clock.ts';
 import type { Connection } from './connection.ts';
@@ -15,14 +16,14 @@ const LINGER_MS = 5_000;
 
 /** Those of one server. */
 export class Lingering {
-  readonly #clock: Clock;
+  readonly #deadlines: Deadlines;
   readonly #onOver: () => void;
   /** How many there are. */
   count = 0;
 
   /** `onOver` is called when one is over. */
   constructor(clock: Clock, onOver: () => void) {
-    this.#clock = clock;
+    this.#deadlines = new Deadlines(LINGER_MS, clock);
     this.#onOver = onOver;
   }
 
@@ -31,11 +32,11 @@ export class Lingering {
     const { socket } = incoming;
     const connection = connectionOf(socket);
     if (connection.closeSoon === undefined) watch(socket, connection);
-    const timer = this.#clock.after(LINGER_MS, () => socket.destroy());
+    const wait = this.#deadlines.add(() => socket.destroy());
     connection.lingering = incoming;
     this.count++;
     incoming.on('close', () => {
-      timer[Symbol.dispose]();
+      wait.end();
       if (connection.lingering === incoming) connection.lingering = undefined;
       this.count--;
       this.#onOver();
