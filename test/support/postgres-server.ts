@@ -137,12 +137,22 @@ export class PostgresServer {
     const ready = join(this.folder, 'data/postmaster.pid');
     while (systemClock.monotonicMs() < endMs) {
       if (/FATAL: {2}(?:lock file|pre-existing|could not)/.test(this.#said)) break; // clients that come too early are told FATAL, too
-      if (existsSync(ready) && /^ready/m.test(readFileSync(ready, 'utf8')) && await isListening(this.port)) return true;
+      if (/^ready/m.test(textOf(ready)) && await isListening(this.port)) return true;
       await systemClock.sleep(10);
     }
     await this.kill();
     await systemClock.sleep(50);
     return false;
+  }
+}
+
+/** Nothing where there is no file: a server that cannot start takes its own away, between two looks as well. */
+function textOf(file: string): string {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return '';
+    throw error;
   }
 }
 
