@@ -61,6 +61,8 @@ export class Ledger {
   readonly #random: Random;
   readonly #outcomes = new Map<number, Outcome>();
   #last = 0;
+  /** The first of what must never happen. In an object, since anything can be thrown. */
+  #failure: { readonly error: unknown } | undefined;
 
   constructor(db: Database, kind: ServerKind, random: Random) {
     this.#db = db;
@@ -80,9 +82,22 @@ export class Ledger {
   /** One transaction. Rejects only for what must never happen. */
   async transact(): Promise<Outcome> {
     const tx = ++this.#last;
-    const outcome = await this.#outcomeOf(tx);
-    this.#outcomes.set(tx, outcome);
-    return outcome;
+    try {
+      const outcome = await this.#outcomeOf(tx);
+      this.#outcomes.set(tx, outcome);
+      return outcome;
+    } catch (error) {
+      this.#failure ??= { error };
+      throw error;
+    }
+  }
+
+  /** Waits until `isThere`. @throws what a caller has met that must never happen: who waits for callers would wait for ever */
+  async until(isThere: () => boolean): Promise<void> {
+    while (!isThere()) {
+      if (this.#failure !== undefined) throw this.#failure.error;
+      await systemClock.sleep(1);
+    }
   }
 
   /** Callers who go on while `goesOn` says so. */
@@ -145,7 +160,7 @@ export async function terminated(url: string, kind: ServerKind, kills: number, r
     const before = ledger.size;
     const ids = await kind.connections(admin);
     if (ids.length > 0 && await kind.end(admin, ids[random(ids.length)]!)) done++;
-    while (ledger.size < before + 20) await systemClock.sleep(1);
+    await ledger.until(() => ledger.size >= before + 20);
   }
   await loading;
   await ledger.check();
@@ -197,7 +212,7 @@ function begun<T>(loading: Promise<T>): Promise<T> {
 /** Waits until so many more have committed. */
 async function advanced(ledger: Ledger, more: number): Promise<void> {
   const wanted = ledger.count('committed') + more;
-  while (ledger.count('committed') < wanted) await systemClock.sleep(2);
+  await ledger.until(() => ledger.count('committed') >= wanted);
 }
 
 /** Callers who give up at any moment: nobody gets what was meant for another, and every connection stays fit for use. */
