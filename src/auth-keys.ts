@@ -11,7 +11,7 @@ import { createHash, timingSafeEqual } from 'node:crypto';
 import { SCHEMES, audit, challenge, isRealm, mistaken, named, wayIn } from './auth-source.ts';
 import { Depends, provide } from './di.ts';
 import { Unauthorized } from './errors.ts';
-import { bool, given, readOptions, text } from './options.ts';
+import { bool, given, readOptions } from './options.ts';
 import { isToken } from './http/headers.ts';
 import { isThenable } from './http/pipeline.ts';
 import type { AuthSource } from './auth-source.ts';

@@ -13,7 +13,7 @@ import { thrown } from './compile.ts';
 import type { CompilationView, RouteDetail } from './compile.ts';
 import type { Config } from './config.ts';
 import type { Finding, Place, Report, Severity } from './findings.ts';
-import type { Awaitable, Middleware, Plugin, Rule } from './http/contracts.ts';
+import type { Awaitable, Middleware, Rule } from './http/contracts.ts';
 import type { Allowance } from './route-spec.ts';
 
 /** What rules of this package read. Those of others see a `CompiledView` of it. */

@@ -18,7 +18,6 @@ import { openapiProblems } from './openapi.ts';
 import type { Svc } from './app.ts';
 import type { RuleText } from './check.ts';
 import type { Answer, Begun, Job, ListedRoute } from './command-load.ts';
-import type { Fault } from './faults.ts';
 import type { Finding, Place } from './findings.ts';
 import type { Trespass } from './command-quarantine.ts';
 

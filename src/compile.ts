@@ -20,7 +20,6 @@ import type { RouteInputs, RoutedEndpoint } from './compiled-route.ts';
 import type { Env } from './config.ts';
 import type { DependencySource } from './di.ts';
 import type { Finding, Place } from './findings.ts';
-import type { Logger } from './log.ts';
 import type { CompiledRoute, CompiledView, Context, HttpRequest, Middleware, Plugin, Services, StateMap } from './http/contracts.ts';
 import type { Core, ErrorRenderer } from './http/pipeline.ts';
 import type { Endpoint } from './http/request.ts';

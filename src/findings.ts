@@ -3,7 +3,7 @@
  *
  * `compileAll()` throws all of them at once as one `SvcError`; `svc check` prints the very same records.
  */
-import { fileURLToPath } from 'node:url';
+import { ownFolders } from './base/package-root.ts';
 
 /** How much a finding matters: an `error` keeps an application from compiling, or a deploy from passing. */
 export type Severity = 'error' | 'warning' | 'info';
@@ -91,17 +91,9 @@ export function placeOf(stack: string): Place {
   return UNKNOWN;
 }
 
-let ownFolders: readonly string[] | undefined; // a start that finds nothing needs none
+let folders: readonly string[] | undefined; // a start without findings needs none
 
 function isOwn(file: string): boolean {
-  ownFolders ??= foldersOf(import.meta.url);
-  return ownFolders.some((folder) => file.startsWith(folder));
-}
-
-/**
- * Where the package's own frames are: its folder, and, where source maps are on, the sources that it was built from. By address, and by
- * path, which frames of files have that are loaded later: those are no ES modules. `windows`, for tests: as paths are there.
- */
-export function foldersOf(own: string, { windows }: { readonly windows?: boolean } = {}): readonly string[] {
-  return [new URL('.', own), new URL('../src/', own)].flatMap((folder) => [folder.href, fileURLToPath(folder, { windows })]);
+  folders ??= ownFolders();
+  return folders.some((folder) => file.startsWith(folder));
 }

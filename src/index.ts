@@ -1,6 +1,7 @@
 /**
  * `svc`: every public name, one by one. What is not named here is private; test/api-surface.test.ts holds the list.
  */
+/// <reference types="node" preserve="true" />
 export { Svc } from './app.ts';
 export type { LifecycleHook, RunOptions, RunningServer, SvcOptions } from './app.ts';
 export { BearerAuth } from './auth.ts';

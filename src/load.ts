@@ -10,6 +10,7 @@ import { findPackageJSON, registerHooks } from 'node:module';
 import { basename, dirname, resolve } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { SvcError } from './errors.ts';
+import { packageRoot } from './base/package-root.ts';
 import { placeOf } from './findings.ts';
 import { closest } from './options.ts';
 import { fileOfPlace } from './place.ts';
@@ -80,7 +81,7 @@ export function packageSeenBy(module: URL): string | undefined {
 
 /** The package.json of this copy. */
 export function ownPackage(): string {
-  return realpathSync(resolve(dirname(fileURLToPath(import.meta.url)), '../package.json'));
+  return realpathSync(new URL('package.json', packageRoot()));
 }
 
 /** Imports the module and takes its export. @throws SvcError `E_LOAD`, with what Node said translated */

@@ -9,9 +9,9 @@ import { FieldMarker } from './schema-nodes.ts';
 import { JSONResponse, HttpResponse } from './http/response.ts';
 import type { InputOf, InputShape } from './di.ts';
 import type { PromptMessage } from './mcp-prompts.ts';
-import type { CheckedSpec, HandlerResult, Injected } from './route.ts';
+import type { CheckedSpec, Injected } from './route.ts';
 import type { RouteSpec, ToolHints } from './route-spec.ts';
-import type { FieldOptions, Infer, TypeSource } from './schema.ts';
+import type { FieldOptions, TypeSource } from './schema.ts';
 import type { Awaitable, Context } from './http/contracts.ts';
 
 /** What a tool that is no route asks for and says about itself. Every other key is a dependency, as in the spec of a route. */

@@ -28,7 +28,7 @@ export class Plain {
   readonly choices: readonly unknown[];
 
   constructor(node: TypeNode) {
-    const { kind, constraints } = node;
+    const { constraints } = node;
     const format = constraints.format === undefined ? undefined : FORMATS[constraints.format];
     this.kind = kindOf(node);
     // n UTF-16 units are at least n / 2 code points, and at most n

@@ -4,6 +4,7 @@
  */
 import { enableCompileCache, registerHooks } from 'node:module';
 import { fileURLToPath } from 'node:url';
+import { ownFolders, packageRoot } from './base/package-root.ts';
 import { takeRole, tell } from './supervision.ts';
 
 if (takeRole() === 'reload') {
@@ -14,7 +15,7 @@ if (takeRole() === 'reload') {
 
 /** Reports every file that is imported and is neither in a package nor of this one, found or not: what is missing may come. */
 function reportFiles(): void {
-  const own = [new URL('.', import.meta.url).href, new URL('../bin/', import.meta.url).href];
+  const own = [...ownFolders(), new URL('bin/', packageRoot()).href];
   const known = new Set<string>();
   const report = (url: string): void => {
     if (!url.startsWith('file:') || url.includes('/node_modules/') || own.some((folder) => url.startsWith(folder))) return;

@@ -6,8 +6,9 @@
  *
  * Messages are plain JSON marked by the key `svc`: a program's own messages on the same channel are let through.
  */
-import { existsSync } from 'node:fs';
+import { extname } from 'node:path';
 import { isMainThread } from 'node:worker_threads';
+import { packageRoot } from './base/package-root.ts';
 import type { ChildProcess } from 'node:child_process';
 import type { Socket } from 'node:net';
 import type { Env } from './config.ts';
@@ -169,8 +170,8 @@ function isOurs(message: unknown): boolean {
   return typeof message === 'object' && message !== null && 'svc' in message;
 }
 
-/** The arguments for Node that make a child know its role before it loads anything. A program in one file has nothing beside it: its children ask when they run. */
+/** Arguments for Node that give a child its role before it loads anything. Children of a bundle ask for their role when they run. */
 export function preload(): string[] {
-  const first = new URL(`./supervised-preload.${import.meta.url.endsWith('.ts') ? 'ts' : 'js'}`, import.meta.url);
-  return existsSync(first) ? [...process.execArgv, '--import', first.href] : [...process.execArgv];
+  if (packageRoot() === undefined) return [...process.execArgv];
+  return [...process.execArgv, '--import', new URL(`./supervised-preload${extname(import.meta.url)}`, import.meta.url).href];
 }

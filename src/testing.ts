@@ -5,6 +5,7 @@
  *   const response = await client.post('/users', { json: { name: 'Ada' } });
  *   assert.equal(response.status, 201);
  */
+/// <reference types="node" preserve="true" />
 import { request as requestHttp } from 'node:http';
 import { CookieJar } from './cookie-jar.ts';
 import { bool, given, readOptions, text } from './options.ts';

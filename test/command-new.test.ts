@@ -310,7 +310,7 @@ test('svc new --vendor copies a package that lies in an archive, too, as Yarn ha
   const { status, stderr } = await run(process.execPath, ['--require', join(cwd, 'archive.cjs'), BIN, 'new', 'shop'], { cwd });
   assert.equal(status, 0, stderr);
   assert.deepEqual(readdirSync(join(cwd, 'shop/vendor/svc/dist'), { recursive: true }).sort(), readdirSync(join(ROOT, 'dist'), { recursive: true }).sort());
-  assert.deepEqual(readFileSync(join(cwd, 'shop/vendor/svc/dist/core.js')), readFileSync(join(ROOT, 'dist/core.js')));
+  assert.deepEqual(readFileSync(join(cwd, 'shop/vendor/svc/dist/index.js')), readFileSync(join(ROOT, 'dist/index.js')));
 });
 
 test('svc new depends on a copy in the project: the public registry has another package of the name', async (t) => {

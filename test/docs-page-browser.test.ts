@@ -15,7 +15,6 @@ import { assertAccessible, axeSource } from './support/axe.ts';
 import { Chromium, chromiumProgram, needsChromium } from './support/chromium.ts';
 import { collectedLog } from './support/collected-log.ts';
 import { HOSTILE, LIBRARY, largeDocument } from './support/openapi-documents.ts';
-import type { TestContext } from 'node:test';
 import type { Page } from './support/chromium.ts';
 
 const SECRET = 'kR7#vq2Lw9!xTz4mYb8@cN3$fHs6^jDg';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { declaredHere, foldersOf, placeOf } from '../src/findings.ts';
+import { declaredHere, placeOf } from '../src/findings.ts';
 
 const PACKAGE = new URL('../src/', import.meta.url);
 
@@ -25,12 +25,6 @@ test('placeOf() passes over frames of this package and of Node', () => {
     '    at file:///home/me/other.ts:1:1',
   ].join('\n');
   assert.deepEqual(placeOf(stack), { file: 'file:///home/me/app.ts', line: 10, column: 20 });
-});
-
-test('foldersOf() names the folders of this package as frames do: by address, and by path, on Windows with its letter and backslashes', () => {
-  const addresses = ['file:///C:/a%20b/svc/dist/', 'file:///C:/a%20b/svc/src/'];
-  assert.deepEqual(foldersOf(`${addresses[0]!}core.js`, { windows: true }), [addresses[0], 'C:\\a b\\svc\\dist\\', addresses[1], 'C:\\a b\\svc\\src\\']);
-  assert.deepEqual(foldersOf('file:///a%20b/svc/dist/core.js', { windows: false }).filter((folder) => !folder.startsWith('file:')), ['/a b/svc/dist/', '/a b/svc/src/']);
 });
 
 test('placeOf() reads frames with and without a function, of URLs and of paths', () => {

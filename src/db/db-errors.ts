@@ -9,7 +9,7 @@
  *                 ├ ConnectionLost CommitOutcomeUnknown TransactionAborted
  *                 └ DiskFull StorageFailed Corrupt                        an operator is needed
  */
-import { fileURLToPath } from 'node:url';
+import { ownFolders } from '../base/package-root.ts';
 import type { DriverLoad } from './driver.ts';
 
 /** A stable word for each class, to switch on. */
@@ -127,8 +127,8 @@ export class StorageFailed extends DatabaseError { override readonly code = 'sto
 /** The file is damaged, or is no database. */
 export class Corrupt extends DatabaseError { override readonly code = 'corrupt'; }
 
-/** Frames of this folder say nothing to whoever reads the stack: by its address, and by its path where a file is no ES module. */
-const OURS: readonly string[] = [new URL('.', import.meta.url).href, fileURLToPath(new URL('.', import.meta.url))];
+/** Frames of this folder are left out of stacks: they do not help the reader. */
+const OWN_FOLDERS: readonly string[] = ownFolders('db/');
 
 /**
  * The error with a stack that begins at the caller of the verb. To be called where that caller still awaits: V8 then finds its
@@ -160,5 +160,5 @@ export function callerHere(): Caller {
 }
 
 function foreign(stack: string): string[] {
-  return stack.split('\n').slice(1).filter((frame) => !OURS.some((folder) => frame.includes(folder)) && !frame.includes('node:sqlite') && !/^\s+at new Promise|async_hooks|AsyncLocalStorage|processTicksAndRejections/.test(frame));
+  return stack.split('\n').slice(1).filter((frame) => !OWN_FOLDERS.some((folder) => frame.includes(folder)) && !frame.includes('node:sqlite') && !/^\s+at new Promise|async_hooks|AsyncLocalStorage|processTicksAndRejections/.test(frame));
 }

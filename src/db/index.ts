@@ -1,6 +1,7 @@
 /**
  * `svc/db`: what data is kept in, usable without the framework: databases, and stores of one process or of all.
  */
+/// <reference types="node" preserve="true" />
 export { MemoryCache } from '../cache.ts';
 export { StoreFull } from '../errors.ts';
 export { MemoryRateLimitStore, MemoryRecordStore, MemoryRoomBus } from '../stores.ts';

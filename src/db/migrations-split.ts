@@ -224,12 +224,12 @@ class Splitter {
       const isItsOwn = this.#closed === word || word === 'loop' && /^(?:while|for)$/.test(this.#closed ?? ''); // as Oracle writes them
       if (BLOCK.test(word) && this.#closed !== undefined && !isItsOwn) this.#blocks.push(this.#closed); // it closed what was not counted
     } else if (word === 'begin' && hasBody || word === 'atomic' && this.#last === 'begin') this.#blocks.push('begin');
-    else if (hasBody && (word === 'case' || BLOCK.test(word)) && this.#isAtStatement(word)) this.#blocks.push(word);
+    else if (hasBody && (word === 'case' || BLOCK.test(word)) && this.#isAtStatement()) this.#blocks.push(word);
     else if (word === 'case' && this.#blocks.length > 0) this.#blocks.push(EXPRESSION);
   }
 
   /** Whether a word begins a statement in a body of MySQL: `if` and `repeat` are functions elsewhere. */
-  #isAtStatement(word: string): boolean {
+  #isAtStatement(): boolean {
     if (this.#matched(OPENS_BLOCK) === undefined) return false;
     if (this.#blocks.length === 0) return this.#isAtBody();
     if (this.#last === 'do' && BEFORE_STATEMENT.test(this.#beforeLast)) return false; // it is a statement itself, with an expression: `do if(a, b, c)`

@@ -7,7 +7,7 @@ import { SqliteConnection } from './sqlite-connection.ts';
 import { openFile } from './sqlite-file.ts';
 import type { DatabaseSync } from 'node:sqlite';
 import type { Row } from './driver.ts';
-import type { ReaderData, ReaderReply, ReaderRequest } from './sqlite-messages.ts';
+import type { ReaderReply, ReaderRequest } from './sqlite-messages.ts';
 
 const streams = new Map<number, AsyncIterator<readonly Row[]>>();
 let lastStream = 0;

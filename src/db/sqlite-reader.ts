@@ -7,6 +7,7 @@ import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { packageRoot } from '../base/package-root.ts';
 import * as errors from './db-errors.ts';
 import { watchLimit } from './limits.ts';
 import { checkedText } from './sqlite-statement.ts';
@@ -17,8 +18,10 @@ import type { ReaderReply, ReaderRequest, ReaderVerb } from './sqlite-messages.t
 import type { SqliteOptions } from './sqlite-options.ts';
 import type { Params } from './values.ts';
 
-/** What the processes run. A program in one file has nothing beside it. */
-export const READER_PROCESS: string = fileURLToPath(new URL(`./sqlite-reader-process${extname(import.meta.url)}`, import.meta.url));
+/** The program of reader processes; undefined in a bundle, which has no such file beside it. */
+export function readerProcess(): string | undefined {
+  return packageRoot() === undefined ? undefined : fileURLToPath(new URL(`./sqlite-reader-process${extname(import.meta.url)}`, import.meta.url));
+}
 
 interface Asked {
   readonly resolve: (value: never) => void;
@@ -50,7 +53,7 @@ export class SqliteReader implements Connection {
 
   /** Starts the process; resolves when it has opened the file. */
   static async start({ path, busyTimeoutMs, statementCache, int8, clock }: SqliteOptions): Promise<SqliteReader> {
-    const child = fork(READER_PROCESS, { serialization: 'advanced', execArgv: [], stdio: ['ignore', 'ignore', 'inherit', 'ipc'] });
+    const child = fork(readerProcess()!, { serialization: 'advanced', execArgv: [], stdio: ['ignore', 'ignore', 'inherit', 'ipc'] });
     if (child.pid === undefined) { // no descriptors are left, for example: it tells why in a moment, and never that it has ended
       const [cause] = await once(child, 'error');
       throw new errors.ConnectionLost('The reader process cannot be started', { sqlstate: '08006', cause });

@@ -6,14 +6,14 @@
  *   :memory:                            has one connection, which does it all
  */
 import { rename, rm } from 'node:fs/promises';
-import { closeSync, existsSync, openSync } from 'node:fs';
+import { closeSync, openSync } from 'node:fs';
 import { SvcError } from '../errors.ts';
 import { StorageFailed, atCaller } from './db-errors.ts';
 import { limitReached } from './limits.ts';
 import { SqliteConnection } from './sqlite-connection.ts';
 import { identityOf, openFile, openProblem, prepareFile, type FileIdentity } from './sqlite-file.ts';
 import { MEMORY, type SqliteOptions } from './sqlite-options.ts';
-import { READER_PROCESS } from './sqlite-reader.ts';
+import { readerProcess } from './sqlite-reader.ts';
 import { SqliteReads } from './sqlite-reads.ts';
 import { sqliteError } from './sqlite-errors.ts';
 import { BATCH_ROWS } from './sqlite-statement.ts';
@@ -41,7 +41,7 @@ export class SqliteDriver implements Driver {
   constructor(options: SqliteOptions) {
     const { path, clock, acquireTimeoutMs, maxWaiting, readers } = options;
     if (path === MEMORY && readers > 0) throw new SvcError('E_DB_OPTION', ['"readers" are processes, and none sees what is in the memory of another']);
-    if (readers > 0 && !existsSync(READER_PROCESS)) throw new SvcError('E_DB_OPTION', ['"readers" are processes that run a file of this package, and beside a program in one file there is none']);
+    if (readers > 0 && readerProcess() === undefined) throw new SvcError('E_DB_OPTION', ['"readers" are processes that run a file of this package, and beside a program in one file there is none']);
     if (path === MEMORY && options.isReadOnly) throw new SvcError('E_DB_OPTION', ['"readOnly" leaves nothing to read in a database that begins empty']);
     this.#options = options;
     this.#turns = new Turns({ what: 'the writing connection', permits: 1, maxWaiting, acquireTimeoutMs, clock });

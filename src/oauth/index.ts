@@ -1,6 +1,7 @@
 /**
  * `svc/oauth`: every public name, one by one.
  */
+/// <reference types="node" preserve="true" />
 export { currentUser } from './current-user.ts';
 export type { UserAnswer } from './access-tokens.ts';
 export type { OnUser } from './endpoint-parts.ts';

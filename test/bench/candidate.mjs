@@ -5,7 +5,7 @@
  *   CANDIDATE=$PWD/test/bench/candidate.mjs sh run.sh http-inject          in the folder of the harness; see its README
  *
  * Applications are made from public names alone. Parts that have no public name (routing table, codecs, metrics) are imported
- * from `.build`.
+ * from `dist`.
  *
  * It is JavaScript, which the harness asks for: to strip the types of TypeScript, Node loads a compiler, which takes longer than the
  * program whose start is measured, and 26 MiB.
@@ -19,7 +19,7 @@ export const packageDir = fileURLToPath(new URL('../..', import.meta.url));
 
 /** A module of the build. */
 async function built(file) {
-  return await import(new URL(`../../.build/${file}.js`, import.meta.url).href);
+  return await import(new URL(`../../dist/${file}.js`, import.meta.url).href);
 }
 
 /** How many layers a request has come through. */

@@ -32,7 +32,7 @@ function built(commit: string, folder: string): string {
   if (commit === 'work') for (const part of PARTS) cpSync(join(ROOT, part), join(folder, part), { recursive: true });
   else execFileSync('tar', ['-x', '-C', folder], { input: execFileSync('git', ['-C', ROOT, 'archive', commit, ...PARTS], { maxBuffer: 1 << 28 }) });
   symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'));
-  execFileSync(process.execPath, [join(ROOT, 'node_modules/typescript/bin/tsc'), '-p', join(folder, 'src/tsconfig.json'), '--outDir', join(folder, 'dist')], { stdio: 'inherit' });
+  execFileSync(process.execPath, [join(ROOT, 'node_modules/typescript/bin/tsc'), '-p', join(folder, 'tsconfig.json')], { stdio: 'inherit' });
   return `${pathToFileURL(join(folder, 'dist')).href}/`;
 }
 

@@ -38,18 +38,11 @@ import type { TestClientOptions } from 'svc/testing';
 import type { TestContext } from 'node:test';
 
 const tested = new Set<string>();
-const awaited = new Map<string, number[]>();
 
 /** A test of a row. */
 function row(id: string, what: string, fn: (t: TestContext) => void | Promise<void>): void {
   tested.add(id);
   test(`${id}: ${what}`, fn);
-}
-
-/** A row, or the part of one that `what` names, which an open issue brings. */
-function pending(id: string, issue: number, what = ''): void {
-  awaited.set(id, [...awaited.get(id) ?? [], issue]);
-  test(what === '' ? id : `${id}: ${what}`, { todo: `pending, issue ${issue} brings it` });
 }
 
 /** An application that keeps its log to itself. */
@@ -1540,17 +1533,11 @@ function rowsOf(specification: string): Map<string, string> {
   return rows;
 }
 
-test('SPEC.md has a test, or an issue that brings it, for every row and rule; and no test is without its row', (t) => {
+test('SPEC.md has a test for every row and rule; and no test is without its row', () => {
   const rows = rowsOf(readFileSync(new URL('SPEC.md', import.meta.url), 'utf8'));
   const ids = new Set(rows.keys());
   for (const id of NO_BEHAVIOUR) assert.ok(ids.delete(id), `SPEC.md has no ${id}`);
   for (const [id, text] of rows) if (/sentence \d+$/.test(id) && /not shown\.?$/.test(text.trim())) ids.delete(id);
-  const known = new Set([...tested, ...awaited.keys()]);
-  assert.deepEqual([...ids.difference(known)], [], 'rows without a test');
-  assert.deepEqual([...known.difference(ids)], [], 'tests without a row');
-  for (const [id, issues] of awaited) for (const issue of issues) assert.ok(Number.isInteger(issue) && issue >= 4 && issue <= 17, `${id} is pending under issue ${issue}`);
-  const byIssue = Map.groupBy([...awaited].flatMap(([, issues]) => [...new Set(issues)]), (issue) => issue);
-  const whole = [...tested].filter((id) => !awaited.has(id)).length;
-  t.diagnostic(`${ids.size} rows: ${whole} tested, ${tested.size - whole} tested in part, ${ids.size - tested.size} pending`);
-  t.diagnostic(`pending by issue: ${[...byIssue].sort(([left], [right]) => left - right).map(([issue, { length }]) => `${issue}: ${length}`).join(', ')}`);
+  assert.deepEqual([...ids.difference(tested)], [], 'rows without a test');
+  assert.deepEqual([...tested.difference(ids)], [], 'tests without a row');
 });

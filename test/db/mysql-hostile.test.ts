@@ -157,7 +157,7 @@ test('a COMMIT that nobody answers is told to end when the time is over, and the
   assert.equal(db.load.inUse, 0);
 });
 
-test('an answer is read wherever it is split', async (t) => {
+test('an answer is read wherever it is split', async () => {
   for (let cut = 1; cut < most.length; cut++) {
     const server = createServer((socket) => {
       let count = 0;

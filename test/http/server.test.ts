@@ -459,7 +459,7 @@ for (const [how, read] of [
     test(`HttpServer rejects ${how} of a handler that reads on behind its answer when ${end}`, async () => {
       const clock = new ManualClock();
       const failed = gate<unknown>();
-      await using it = await serve((app) => app.use((req, next) => {
+      await using it = await serve((app) => app.use((_req, next) => {
         void next();
         return 'answered before';
       }).post('/', async ({ req }) => { await read(req).catch(failed.resolve); }), { clock });
@@ -479,7 +479,7 @@ for (const [how, read] of [
     test(`HttpServer rejects ${how} of a handler that asks for a body, ${what}, behind its answer, in place of an empty one`, async () => {
       const answered = gate();
       const failed = gate<unknown>();
-      await using it = await serve((app) => app.use((req, next) => {
+      await using it = await serve((app) => app.use((_req, next) => {
         void next();
         return 'answered before';
       }).post('/', async ({ req }) => {
@@ -499,7 +499,7 @@ for (const [how, read] of [
 test('HttpServer rejects a body of which a handler has read the leading fields before its answer, and the rest behind it', async () => {
   const [ahead, answered] = [gate(), gate()];
   const failed = gate<unknown>();
-  await using it = await serve((app) => app.use(async (req, next) => {
+  await using it = await serve((app) => app.use(async (_req, next) => {
     void next();
     await ahead.promise;
     return 'answered before';
@@ -521,7 +521,7 @@ test('HttpServer rejects a body of which a handler has read the leading fields b
 test('HttpServer gives a handler behind its answer the empty body of a request that has none', async () => {
   const answered = gate();
   const late = gate<unknown>();
-  await using it = await serve((app) => app.use((req, next) => {
+  await using it = await serve((app) => app.use((_req, next) => {
     void next();
     return 'answered before';
   }).get('/', async ({ req }) => {

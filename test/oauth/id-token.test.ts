@@ -7,7 +7,6 @@ import { ProviderFailure } from '../../src/oauth/provider-failure.ts';
 import { seeded } from '../support/random.ts';
 import { EC, EC384, EC521, ED, RSA, halfHash, jwk, jws } from './support/fake-provider.ts';
 import type { IdTokenClaims, IdTokenRules } from '../../src/oauth/id-token.ts';
-import type { IdTokenAlgorithm } from '../../src/oauth/providers.ts';
 
 const NOW = 1_704_067_200;
 const TENANT_ID = '9188040d-6c67-4c5b-b112-36a304b66dad';

@@ -104,7 +104,6 @@ class Round {
   #counts: Record<string, number> = {};
   #sent = 0;
   /** Set with the signal. */
-  #isEnding = false;
 
   constructor(seed: number) {
     this.#random = seeded(seed);
@@ -121,7 +120,6 @@ class Round {
     const silent = [await RawClient.open(this.#port), (await RawClient.open(this.#port)).send('GET / HTTP/1.1\r\nHo')];
     const lines = Array.from({ length: CONNECTIONS }, () => this.#line());
     await sleep(EARLIEST_MS + this.#random(LATEST_MS - EARLIEST_MS));
-    this.#isEnding = true;
     this.#child.kill('SIGTERM');
     const hang = setTimeout(() => {
       this.#errors.push(`the process had not ended ${HANG_MS} ms after SIGTERM`);

@@ -1,35 +1,37 @@
 /**
  * The built package, for tests that run it as its users do: compiled when a source is newer, by one process at a time.
  */
+import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { build as compileAndJoin } from '../../bin/build.ts';
 
 /** The repository. */
 export const ROOT: string = resolve(import.meta.dirname, '../..');
 /** The command, as package.json names it. */
 export const BIN: string = join(ROOT, 'bin/svc.js');
 
-/** Sees to it that `dist` is what `src` says. Test files may call it at the same time. */
+/** Compiles `src` into `dist` unless `dist` is up to date. Test files may call it at the same time. */
 export function build(): void {
   exclusively(`svc-build-${createHash('sha256').update(ROOT).digest('hex').slice(0, 12)}`, () => {
     if (isFresh()) return;
     const startedMs = Date.now();
-    compileAndJoin();
-    utimesSync(join(ROOT, 'dist/index.js'), startedMs / 1_000, startedMs / 1_000); // what was saved meanwhile is newer
+    const { NODE_V8_COVERAGE: _, NODE_OPTIONS: __, ...env } = process.env;
+    const { status, stdout, stderr } = spawnSync('npm', ['run', '-s', 'build'], { cwd: ROOT, env, encoding: 'utf8', shell: process.platform === 'win32' });
+    if (status !== 0) throw new Error(`The package does not compile:\n${stdout}${stderr}`);
+    utimesSync(join(ROOT, 'dist/index.js'), startedMs / 1_000, startedMs / 1_000); // older than a source that was saved during the build
   });
 }
 
-/** Whether every source is older than what was built, and none is gone since. */
+/** Whether every source is older than `dist`, and every compiled file still has its source. */
 function isFresh(): boolean {
   const index = join(ROOT, 'dist/index.js');
   if (!existsSync(index)) return false;
   const builtMs = statSync(index).mtimeMs;
-  const sources = [...readdirSync(join(ROOT, 'src'), { recursive: true, encoding: 'utf8' }).map((file) => join('src', file)), 'bin/build.ts', 'package.json'];
+  const sources = [...readdirSync(join(ROOT, 'src'), { recursive: true, encoding: 'utf8' }).map((file) => join('src', file)), 'tsconfig.json', 'package.json'];
   return sources.every((file) => statSync(join(ROOT, file)).mtimeMs <= builtMs) &&
-    namesOf('.build', /\.js$/).join() === namesOf('src', /(?<!\.d)\.ts$/).join();
+    namesOf('dist', /\.js$/).join() === namesOf('src', /(?<!\.d)\.ts$/).join();
 }
 
 function namesOf(folder: string, ending: RegExp): string[] {

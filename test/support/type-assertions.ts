@@ -14,5 +14,5 @@ export const TYPE_ASSERTIONS: Readonly<Record<string, string>> = Object.fromEntr
 
 /** The same, but what a file takes from a source it takes from the declarations that were built of it. */
 export function typeAssertionsOutside(): Readonly<Record<string, string>> {
-  return Object.fromEntries(Object.entries(TYPE_ASSERTIONS).map(([file, text]) => [file, text.replace(/ from '\.\.\/\.\.\/src\/.+\.ts';/g, " from './node_modules/svc/dist/types.js';")]));
+  return Object.fromEntries(Object.entries(TYPE_ASSERTIONS).map(([file, text]) => [file, text.replace(/ from '\.\.\/\.\.\/src\/(.+)\.ts';/g, " from './node_modules/svc/dist/$1.js';")]));
 }

@@ -1,0 +1,28 @@
+/**
+ * The place of this package on disk: separates its own stack frames from those of applications, and finds package.json.
+ *
+ *   <root>/package.json
+ *   <root>/src/base/package-root.ts     in this repository
+ *   <root>/dist/base/package-root.js    in an installed package
+ *
+ * A bundler joins this file with others, in a place of its own. Then no root is known, and the bundle's folder counts as ours.
+ */
+import { fileURLToPath } from 'node:url';
+
+const OWN_FILE = /\/(?:src|dist)\/base\/package-root\.[jt]s$/;
+
+/** Address of the package's folder, which holds package.json; undefined in a bundle. */
+export function packageRoot(own: string | undefined = import.meta.url): URL | undefined {
+  return own !== undefined && OWN_FILE.test(own) ? new URL('../../', own) : undefined;
+}
+
+/**
+ * Folders of the package's own code, or of one part of it (`db/`), as prefixes of file names in stack frames: as addresses, and as
+ * paths, which frames of files other than ES modules have. `windows` is for tests.
+ */
+export function ownFolders(part = '', own: string | undefined = import.meta.url, windows?: boolean): readonly string[] {
+  if (own === undefined) return ['']; // a bundle of CommonJS: every frame may be ours
+  const root = packageRoot(own);
+  const folders = root === undefined ? [new URL('.', own)] : [new URL(`dist/${part}`, root), new URL(`src/${part}`, root)];
+  return folders.flatMap((folder) => [folder.href, fileURLToPath(folder, { windows })]);
+}
