@@ -13,12 +13,11 @@ import { passesAtStart } from './check-start.ts';
 import { systemClock } from './clock.ts';
 import { compileApplication, thrown } from './compile.ts';
 import { Config } from './config.ts';
-import { DocsPage } from './docs-page.ts';
 import { SvcError } from './errors.ts';
 import { declaredHere } from './findings.ts';
 import { createLogger } from './log.ts';
 import { McpServer, callTool, listTools } from './mcp.ts';
-import { mcpRoutes } from './mcp-http.ts';
+import { mcpRoutes } from './mcp/mount.ts';
 import { Toolbox } from './mcp-toolbox.ts';
 import { createMetrics } from './metrics.ts';
 import { Operations } from './ops.ts';
@@ -30,7 +29,6 @@ import { endOnSignals } from './signals.ts';
 import { ACCESS_LOG_NEEDS, AccessLog, readShare } from './http/access-log.ts';
 import { ExceptionHandlers } from './http/exception-handlers.ts';
 import { LIMIT_OPTIONS, readLimits } from './http/limits.ts';
-import { answerInMemory } from './http/memory.ts';
 import { ErrorRenderer, asMiddleware } from './http/pipeline.ts';
 import { readTrustProxy } from './http/proxy.ts';
 import { FORWARDED_HEADERS } from './http/proxy-settings.ts';
@@ -43,6 +41,7 @@ import { TLS_OPTION, readTlsOptions } from './http/tls-options.ts';
 import { WebSocketMeter } from './http/ws-meter.ts';
 import type { ApplicationView, CoreRule, Examination } from './check.ts';
 import type { Clock } from './clock.ts';
+import type { DocsPage } from './docs-page.ts';
 import type { Compilation, CompilationView, CompiledApplication } from './compile.ts';
 import type { Env } from './config.ts';
 import type { DependencySource } from './di.ts';
@@ -51,7 +50,7 @@ import type { Declared, Finding, Place, Report } from './findings.ts';
 import type { Logger } from './log.ts';
 import type { McpCallOptions, StdioOptions } from './mcp.ts';
 import type { McpApplication } from './mcp-calls.ts';
-import type { McpMountOptions } from './mcp-http.ts';
+import type { McpMountOptions } from './mcp/mount.ts';
 import type { ToolResult } from './mcp-results.ts';
 import type { CheckedTool, PromptReply, PromptSpec, ToolContext, ToolSpec } from './mcp-toolbox.ts';
 import type { Tool } from './mcp-tools.ts';
@@ -467,14 +466,16 @@ export class Svc extends Router implements ServedApplication, McpApplication {
   routeAt(method: string, path: string): CompiledRoute | undefined { return this.#compile().routeAt(method, path); }
 
   /** Answers a call of a tool. @internal */
-  answerCall(request: Request, remoteAddress: string, isFunction: boolean, prepare: (req: TransportRequest) => void): Promise<Response> {
+  async answerCall(request: Request, remoteAddress: string, isFunction: boolean, prepare: (req: TransportRequest) => void): Promise<Response> {
     const { handle, handleTool } = this.#compile();
+    const { answerInMemory } = await import('./http/memory.ts');
     return answerInMemory({ ...this.#served(), handle: isFunction ? handleTool : handle }, request, remoteAddress, prepare);
   }
 
   /** Answers a web request in process, starting the application if need be. */
   async fetch(request: Request): Promise<Response> {
     await this.startup();
+    const { answerInMemory } = await import('./http/memory.ts');
     return answerInMemory(this, request);
   }
 
@@ -808,9 +809,10 @@ export class Svc extends Router implements ServedApplication, McpApplication {
     if (operations.access.port === undefined) router.getOwn('/metrics', OPS_SPEC, ({ req }) => operations.metrics(req));
     if (this.config.get('enableDocs', this.env !== 'production')) {
       const openapi = new OpenApiAnswer(view, this.#openapi);
-      const page = new DocsPage(() => openapi.document);
+      let page: Promise<DocsPage> | undefined;
+      const docs = (): Promise<DocsPage> => page ??= import('./docs-page.ts').then(({ DocsPage }) => new DocsPage(() => openapi.document));
       router.getOwn('/openapi.json', DOCS_SPEC, ({ req }) => operations.document(req, () => openapi.answer(req)));
-      router.getOwn('/docs', DOCS_SPEC, ({ req }) => operations.document(req, () => page.respond(req)));
+      router.getOwn('/docs', DOCS_SPEC, ({ req }) => operations.document(req, async () => (await docs()).respond(req)));
     }
     return router;
   }

@@ -12,7 +12,6 @@ import { findImpossibleReplies, findUnbounded, findUndescribedBodies, findUndesc
 import { findDocumentFlaws } from './check-document-rules.ts';
 import { findExposedInsides, findMissingHeaders, findUnlimited } from './check-deploy-rules.ts';
 import { findContradictions, findMissingLayers, findRebound, findTwins, findUnreachable } from './check-graph-rules.ts';
-import { findCertificates, findMigrations } from './check-live.ts';
 import { findSecrets } from './check-secrets.ts';
 import { SvcError } from './errors.ts';
 import { closest } from './options.ts';
@@ -189,7 +188,7 @@ export const CORE_RULES: readonly CoreRule[] = [
     remedy: 'Set the variable, or the setting, to text of the form that is needed, or leave it out for its default',
   },
   {
-    id: 'SVC402', severity: 'error', phase: 'live', run: findMigrations,
+    id: 'SVC402', severity: 'error', phase: 'live', run: async (view, tell) => (await import('./check-live.ts')).findMigrations(view, tell),
     why: 'A version of an application that meets a database without its migrations fails at the first statement that needs them, and one that cannot reach it, at all',
     remedy: 'Apply the migrations before the new version starts: svc migrate up <module>',
   },
@@ -204,7 +203,7 @@ export const CORE_RULES: readonly CoreRule[] = [
     remedy: 'Run the newest release of a supported line: 24 or 26',
   },
   {
-    id: 'SVC405', severity: 'warning', phase: 'live', run: findCertificates,
+    id: 'SVC405', severity: 'warning', phase: 'live', run: async (view, tell) => (await import('./check-live.ts')).findCertificates(view, tell),
     why: 'Clients refuse a certificate that has ended, and a server does not start with one that is not of its key',
     remedy: 'Renew the certificate, and name its chain and its key: SVC_TLS_CERT, SVC_TLS_KEY',
   },

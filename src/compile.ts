@@ -25,7 +25,7 @@ import type { Core, ErrorRenderer } from './http/pipeline.ts';
 import type { Endpoint } from './http/request.ts';
 import type { FlatRoute, Routes } from './route.ts';
 import type { RouteParts } from './route-steps.ts';
-import type { SocketHub } from './ws-route.ts';
+import type { SocketHub, SocketOpener } from './ws-route.ts';
 
 /** What there is to compile. */
 export interface Declarations {
@@ -110,9 +110,10 @@ export function compileApplication(declarations: Declarations): Compilation {
   const parts: RouteParts = { errors, graph, tasks, log, report, middleware, services, usualEdge: new CoreEdge(DEFAULT_PLAN, errors) };
   const isSocket = (route: FlatRoute): boolean => route.socket !== undefined;
   const socketTable = new RoutingTable<Endpoint>();
+  const openers: SocketOpener[] = [];
   const details = [
     ...enter(flat.filter((route) => !isSocket(route)), false, table, parts, report), ...enter(operations, true, table, parts, report),
-    ...flat.some(isSocket) ? enterSockets(flat.filter(isSocket), socketTable, table, declarations, parts) : [],
+    ...flat.some(isSocket) ? enterSockets(flat.filter(isSocket), socketTable, table, openers, declarations, parts) : [],
   ];
   const routes = details.map((detail) => detail.route);
   table.freeze();
@@ -152,6 +153,7 @@ export function compileApplication(declarations: Declarations): Compilation {
           return isObserved() ? beginRequest(req, run) : run(req);
         },
         async start() {
+          await Promise.all(openers.map((opener) => opener.load()));
           const leave = await graph.start(new StartContext(state));
           return async () => { await leave((error, label) => log.error('cleanup_failed', error, { dependency: label })); };
         },
@@ -211,10 +213,10 @@ function enter(flat: readonly FlatRoute[], isOperation: boolean, table: RoutingT
 const SOCKET = 'WEBSOCKET';
 
 /** WebSockets into a table of their own; in the other one, requests that ask for none are told so, where nobody else answers them. */
-function enterSockets(flat: readonly FlatRoute[], sockets: RoutingTable<Endpoint>, table: RoutingTable<Endpoint>, declarations: Declarations, parts: RouteParts): RouteDetail[] {
+function enterSockets(flat: readonly FlatRoute[], sockets: RoutingTable<Endpoint>, table: RoutingTable<Endpoint>, openers: SocketOpener[], declarations: Declarations, parts: RouteParts): RouteDetail[] {
   const details: RouteDetail[] = [];
   for (const declared of flat) {
-    const routed = compiledSocket(declared, declarations, parts);
+    const routed = compiledSocket(declared, openers, declarations, parts);
     if (routed === undefined) continue;
     const { endpoint, inputs } = routed;
     const existing = sockets.add(SOCKET, declared.template, endpoint);
@@ -225,7 +227,7 @@ function enterSockets(flat: readonly FlatRoute[], sockets: RoutingTable<Endpoint
   return details;
 }
 
-function compiledSocket(flat: FlatRoute, { sockets, services }: Declarations, parts: RouteParts): RoutedEndpoint | undefined {
+function compiledSocket(flat: FlatRoute, openers: SocketOpener[], { sockets, services }: Declarations, parts: RouteParts): RoutedEndpoint | undefined {
   const socket = flat.socket!; // asked before
   if (!socket.isHandled) {
     parts.report({
@@ -233,7 +235,11 @@ function compiledSocket(flat: FlatRoute, { sockets, services }: Declarations, pa
       message: 'nothing handles its sockets', remedy: 'Add .onOpen(…) or .onMessage(…), or give websocket() a handler as its last argument',
     });
   }
-  return compiled(flat, SOCKET, parts, parts.report, () => ({ ...flat, handler: socket.compile(sockets, services, (error, req) => parts.errors.tell(error, req)) }));
+  return compiled(flat, SOCKET, parts, parts.report, () => {
+    const opener = socket.compile(sockets, services, (error, req) => parts.errors.tell(error, req));
+    openers.push(opener);
+    return { ...flat, handler: (context) => opener.accept(context) };
+  });
 }
 
 /** Whether it is the path of a static folder itself, which may be answered by somebody else. */

@@ -41,7 +41,7 @@ export { ToolContent } from './mcp-content.ts';
 export type { ToolAudience, ToolContentPart } from './mcp-content.ts';
 export type { McpConversation } from './mcp-conversation.ts';
 export type { PromptMessage } from './mcp-prompts.ts';
-export type { McpMountOptions } from './mcp-http.ts';
+export type { McpMountOptions } from './mcp/mount.ts';
 export { toolLog, toolProgress } from './mcp-reporting.ts';
 export type { ToolLog, ToolLogLevel, ToolProgress } from './mcp-reporting.ts';
 export type { ToolResult } from './mcp-results.ts';

@@ -1,5 +1,5 @@
 /**
- * MCP over HTTP: one endpoint, `app.mountMcp('/mcp')`, for both eras of Streamable HTTP.
+ * MCP over HTTP: one endpoint, for both eras of Streamable HTTP. mcp/mount.ts declares its routes.
  *
  *   POST     a message. Modern: its fields say what it does, and must not differ. Legacy: `initialize`, or one of a session
  *   GET      legacy: a stream of a session, on which nothing is ever told, for nothing changes; else 405
@@ -7,128 +7,30 @@
  *
  * An answer is JSON, or a stream of events once there is progress or a message to tell before it, or it takes long.
  */
-import { ClientDisconnected, HTTPException, SvcError } from './errors.ts';
-import { McpGuard } from './mcp-guard.ts';
+import { ClientDisconnected, HTTPException } from './errors.ts';
 import { problemOfFields } from './mcp-fields.ts';
 import { INTERNAL_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, RpcError, UNSUPPORTED_VERSION, failure, notification, readMessage } from './mcp-messages.ts';
-import { McpDispatcher, comesAlone, readModern, serverOptions } from './mcp-server.ts';
+import { McpDispatcher, comesAlone, readModern } from './mcp-server.ts';
 import { McpSessions } from './mcp-sessions.ts';
 import { MessageStream, streamed } from './mcp-stream.ts';
 import { NEWEST, SUPPORTED, UNSAID, legacyDialect, modernDialect } from './mcp-versions.ts';
-import { bool, given, int, readOptions } from './options.ts';
-import { Field, Schema, list, str } from './schema.ts';
-import { isToken } from './http/headers.ts';
 import { HttpResponse, JSONResponse } from './http/response.ts';
-import { SESSION, services } from './http/state.ts';
+import { services } from './http/state.ts';
 import type { RouteDetail } from './compile.ts';
 import type { Caller, McpApplication } from './mcp-calls.ts';
 import type { JsonObject, Message, RequestId, RpcRequest } from './mcp-messages.ts';
-import type { Exchange, McpServerOptions, McpSession } from './mcp-server.ts';
+import type { Exchange, McpSession, McpTerms } from './mcp-server.ts';
 import type { HttpSession } from './mcp-sessions.ts';
 import type { Dialect } from './mcp-versions.ts';
-import type { Dependencies } from './route-spec.ts';
-import type { Awaitable, Context, HttpRequest, RouteRateLimit, Services } from './http/contracts.ts';
-import type { Origins } from './http/origins.ts';
-
-/** How an endpoint is mounted. `undefined` means not given. */
-export interface McpMountOptions extends Omit<McpServerOptions, 'resources'> {
-  /** Guards of the endpoint, as a route has them: `{ me: Depends(BearerAuth()) }`. Without any the tools are guarded as their routes are, and anybody may list them. */
-  readonly deps?: Dependencies | undefined;
-  /** The names that it answers to, without ports. Default: those of TrustedHostMiddleware, without it `localhost` and the loopback addresses alone. */
-  readonly hosts?: readonly string[] | undefined;
-  /** Origins of pages that may speak to it besides its own. Default: none. */
-  readonly origins?: Origins | undefined;
-  /** Fields of the client's request that calls bring along besides credentials, language and trace: `['x-tenant']`. Those that a route reads come along anyway. */
-  readonly headers?: readonly string[] | undefined;
-  /** `svc://routes` and `svc://openapi.json`. Default: where `/openapi.json` is, too. */
-  readonly resources?: boolean | undefined;
-  /** Whether legacy clients get sessions; without, each of their requests stands alone. Several processes need the setting `authSecret` for it. Default true. */
-  readonly sessions?: boolean | undefined;
-  /** How long a session lasts, in seconds, 60 … 2_592_000. Default 86_400. */
-  readonly sessionSeconds?: number | undefined;
-  /** Whose a session is: nobody else's requests may use it. Default: the subject of the claims among `deps`, else `Authorization` and what the client shows of the API keys, cookies and sessions that they ask for. '' is nobody, whose sessions are of whoever has their id: clients may log in later on. */
-  readonly principal?: ((context: Context) => string) | undefined;
-  /** Who issues tokens for the endpoint: adds the document of RFC 9728, and names it on each 401, and on a 403 for want of a scope; both are what a call of a tool is answered with whose route answers so, unless its progress has begun a stream. Needs a guard among `deps`, which asks for tokens, or reads them. */
-  readonly authorization?: { readonly servers: readonly string[]; readonly scopes?: readonly string[] | undefined } | undefined;
-  /** How often a client may call the endpoint, in place of what the rate limit middleware says. A call counts for its route as well. */
-  readonly rateLimit?: RouteRateLimit | false | undefined;
-  /** The longest message, in bytes, 1_000 … 1_000_000_000. Default 10_000_000. */
-  readonly maxBodyBytes?: number | undefined;
-}
-
-/** A route of the endpoint. @internal */
-export interface McpRoute {
-  readonly methods: readonly string[];
-  readonly path: string;
-  readonly spec: object;
-  readonly handler: (context: Context) => Awaitable<unknown>;
-}
+import type { Awaitable, Context, HttpRequest, Services } from './http/contracts.ts';
 
 /** What stands in requests of their own, and may be passed on. */
 const PASSED: readonly string[] = ['authorization', 'cookie', 'origin', 'referer', 'sec-fetch-site', 'x-csrf-token', 'accept-language', 'user-agent', 'traceparent', 'tracestate', 'baggage'];
 
-const isList = (value: unknown): boolean => Array.isArray(value) && value.every((item) => typeof item === 'string');
-const isRecord = (value: unknown): boolean => typeof value === 'object' && value !== null;
-
-/** The routes that make up an endpoint. @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`, `E_CORS` @internal */
-export function mcpRoutes(app: McpApplication, path: string, options: McpMountOptions): readonly McpRoute[] {
-  const { deps, hosts, origins, headers, sessions, sessionSeconds, principal, authorization, rateLimit, maxBodyBytes, resources, ...terms } = readOptions('mountMcp()', options, {
-    ...serverOptions(), resources: given<boolean>('true or false', (value) => typeof value === 'boolean'), deps: given<Dependencies>('an object of Depends(…)', isRecord),
-    hosts: given<readonly string[]>('a list of names', isList), origins: given<Origins>('"*", a list of origins or a function', (value) => value === '*' || isList(value) || typeof value === 'function'),
-    headers: given<readonly string[]>('a list of field names', (value) => isList(value) && (value as readonly string[]).every(isToken)),
-    sessions: bool(true), sessionSeconds: int(86_400, 60, 2_592_000), principal: given<NonNullable<McpMountOptions['principal']>>('a function', (value) => typeof value === 'function'),
-    authorization: given<NonNullable<McpMountOptions['authorization']>>('{ servers, scopes }', isRecord),
-    rateLimit: given<RouteRateLimit | false>('false or { perMinute, burst, key }', (value) => value === false || isRecord(value)), maxBodyBytes: int(10_000_000, 1_000, 1_000_000_000),
-  });
-  const described = authorization === undefined ? undefined : readAuthorization(authorization, deps ?? {});
-  const metadataPath = described === undefined ? undefined : `/.well-known/oauth-protected-resource${path === '/' ? '' : path}`;
-  const guard = new McpGuard({ hosts, origins: origins ?? [], metadataPath });
-  const names = Object.keys(deps ?? {});
-  const endpoint = new McpEndpoint(app, {
-    dispatcher: (lent) => new McpDispatcher(app, { ...terms, resources: resources ?? lent.config.get('enableDocs', lent.env !== 'production'), cacheScope: names.length > 0 ? 'private' : 'public' }),
-    headers: (headers ?? []).map((name) => name.toLowerCase()), asksForTokens: described !== undefined, hasSessions: sessions, sessionSeconds, maxBodyBytes, principal: principal ?? ((context) => usualPrincipal(context, names)),
-  });
-  const shared = { mcp: false, use: [guard], timeoutMs: false };
-  const isOpen = names.length === 0;
-  const routes: McpRoute[] = [{
-    methods: ['POST', 'GET', 'DELETE'], path, handler: (context) => endpoint.answer(context),
-    spec: {
-      ...shared, ...deps, maxBodyBytes, ...rateLimit === undefined ? {} : { rateLimit }, summary: 'The MCP endpoint: JSON-RPC messages of the Model Context Protocol', tags: ['mcp'],
-      ...isOpen ? { public: 'The tools are guarded as their routes are' } : {}, meta: { csrf: false, loadShedding: false, idempotency: false },
-    },
-  }];
-  if (metadataPath === undefined) return routes;
-  return [...routes, {
-    methods: ['GET'], path: metadataPath, spec: { ...shared, public: 'Clients read it before they have a token', summary: 'Where tokens for the MCP endpoint come from (RFC 9728)', tags: ['mcp'], response: ResourceMetadata },
-    handler: ({ req }) => ({
-      resource: `${req.scheme}://${req.host}${path}`, authorization_servers: described!.servers, bearer_methods_supported: ['header'], // metadataPath is there with it
-      ...described!.scopes === undefined ? {} : { scopes_supported: described!.scopes },
-    }),
-  }];
-}
-
-/** Who issues tokens. Without a guard nothing would ever ask for one: a client logs in when it is told 401, and the tools would stand open. @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
-function readAuthorization(authorization: NonNullable<McpMountOptions['authorization']>, deps: Dependencies): { readonly servers: readonly string[]; readonly scopes: readonly string[] | undefined } {
-  const owner = 'mountMcp() authorization';
-  const { servers = [], scopes } = readOptions(owner, authorization, {
-    servers: given<readonly string[]>('a list of issuers, as absolute URLs', (value) => isList(value) && (value as readonly string[]).every((issuer) => URL.canParse(issuer))), scopes: given<readonly string[]>('a list of words', isList),
-  });
-  if (servers.length === 0) throw new SvcError('E_OPTION_RANGE', [owner, 'servers', 'a list of issuers, as absolute URLs', 'none']);
-  if (Object.keys(deps).length === 0) throw new SvcError('E_OPTION_RANGE', ['mountMcp()', 'deps', 'a guard that asks for the tokens of authorization, such as { me: Depends(BearerAuth()) }', 'none']);
-  return { servers, scopes };
-}
-
-/** RFC 9728 §2. */
-class ResourceMetadata extends Schema {
-  resource = Field(str);
-  authorization_servers = Field(list(str));
-  bearer_methods_supported = Field(list(str));
-  scopes_supported = Field(list(str), { optional: true });
-}
-
 /** What an endpoint is made of. */
-interface EndpointParts {
-  dispatcher(lent: Services): McpDispatcher;
+export interface EndpointParts {
+  /** Options of the dispatcher, in this environment. */
+  dispatching(lent: Services): McpTerms;
   readonly headers: readonly string[];
   /** Whether its clients know where to get the token that a tool wants. */
   readonly asksForTokens: boolean;
@@ -146,7 +48,7 @@ const MAX_BATCH = 1_000;
 const MAX_UNANSWERED = 1_000;
 
 /** One endpoint. */
-class McpEndpoint {
+export class McpEndpoint {
   readonly #app: McpApplication;
   readonly #parts: EndpointParts;
   #dispatcher: McpDispatcher | undefined;
@@ -331,7 +233,7 @@ class McpEndpoint {
 
   #sessionsOf({ state }: Context): McpSessions { return this.#sessions ??= new McpSessions(state.get(services), this.#parts.sessionSeconds); }
 
-  #dispatch({ state }: Context): McpDispatcher { return this.#dispatcher ??= this.#parts.dispatcher(state.get(services)); }
+  #dispatch({ state }: Context): McpDispatcher { return this.#dispatcher ??= new McpDispatcher(this.#app, this.#parts.dispatching(state.get(services))); }
 }
 
 /** The members of a batch: none of them listens. */
@@ -392,20 +294,4 @@ function accepts({ headers }: HttpRequest, type: string): boolean {
   const ranges = accept.split(',').map((range) => range.toLowerCase());
   const found = [type, `${type.split('/', 1)[0]!}/*`, '*/*'].map((name) => ranges.filter((range) => range.split(';', 1)[0]!.trim() === name)).find((named) => named.length > 0);
   return found?.some((range) => !/;[ \t]*q=0(?:\.0{0,3})?[ \t]*(?:;|$)/.test(range)) === true; // of several with parameters one is enough
-}
-
-/** The subject of the first claims among the guards, else what the client shows of what they ask for, '' if that is nothing. */
-function usualPrincipal(context: Context, names: readonly string[]): string {
-  for (const name of names) {
-    const value = (context as unknown as Readonly<Record<string, unknown>>)[name]; // a guard's
-    const subject = typeof value === 'object' && value !== null ? (value as { readonly sub?: unknown }).sub : undefined;
-    if (typeof subject === 'string') return `sub ${subject}`;
-  }
-  const { req } = context;
-  const shown = req.route?.security.map(({ scheme, credential }) => {
-    if (credential !== undefined) return credential.in === 'header' ? req.headers[credential.name.toLowerCase()] : req.cookies[credential.name];
-    return scheme === 'session' && req.state.has(SESSION) ? req.session.id : undefined;
-  });
-  const all = [req.headers['authorization'], ...shown ?? []];
-  return all.every((credential) => credential === undefined) ? '' : JSON.stringify(all);
 }

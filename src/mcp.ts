@@ -7,7 +7,6 @@ import { SvcError } from './errors.ts';
 import { fixedCaller, toolsetOf } from './mcp-calls.ts';
 import { McpConversation } from './mcp-conversation.ts';
 import { McpDispatcher, serverOptions } from './mcp-server.ts';
-import { reserveOutput, serveStdio } from './mcp-stdio.ts';
 import { NEWEST } from './mcp-versions.ts';
 import { closest, given, int, number, readOptions } from './options.ts';
 import { isToken } from './http/headers.ts';
@@ -88,6 +87,7 @@ export class McpServer {
     const { input, output, signal } = readOptions('serve()', streams, {
       input: given<Readable>('a stream', isObject), output: given<Writable>('a stream', isObject), signal: given<AbortSignal>('an AbortSignal', isObject),
     });
+    const { reserveOutput, serveStdio } = await import('./mcp-stdio.ts');
     using _reserved = output === undefined ? reserveOutput(process.stdout, process.stderr) : undefined;
     try {
       await this.#app.startup();

@@ -16,7 +16,6 @@ import { isToken } from './http/headers.ts';
 import { readCompression, negotiateDeflate } from './http/ws-deflate.ts';
 import { readHandshake } from './http/ws-handshake.ts';
 import { OriginGuard } from './http/ws-origin.ts';
-import { SpareReaders } from './http/ws-readers.ts';
 import { SwitchingProtocols } from './http/ws-upgrade.ts';
 import type { InputOf, TextInputs } from './di.ts';
 import type { Infer, TypeSource } from './schema.ts';
@@ -30,7 +29,7 @@ import type { SocketListener, SocketTerms, WebSocketClose, WebSocketConnection }
 import type { WebSocketCompression } from './http/ws-deflate.ts';
 import type { WebSocketMeter } from './http/ws-meter.ts';
 import type { SlowConsumerPolicy } from './http/ws-sender.ts';
-import type { Agreement } from './http/ws-upgrade.ts';
+import type { Agreement, OpenSocket } from './http/ws-upgrade.ts';
 import type { OptionKind } from './options.ts';
 
 /** A finding of `svc check` that is meant to be there: as for other routes. */
@@ -261,15 +260,13 @@ export class DeclaredSocket {
   /** Whether anything is done with its sockets. */
   get isHandled(): boolean { return this.#handler !== undefined || Object.keys(this.router.take()).length > 0; }
 
-  /** The handler of the route: what it answers opens the socket. */
-  compile(hub: SocketHub, services: Services, onUnhandled: SocketTerms['onUnhandled']): (context: Context) => HttpResponse {
+  /** The sockets of the route in one application. */
+  compile(hub: SocketHub, services: Services, onUnhandled: SocketTerms['onUnhandled']): SocketOpener {
     const { maxMessageBytes, maxBufferedBytes, slowConsumer, heartbeatMs, idleTimeoutMs, closeTimeoutMs, maxRooms } = this.settings;
-    const terms: SocketTerms = {
+    return new SocketOpener(this.guard, {
       maxMessageBytes, maxBufferedBytes, slowConsumer, closeTimeoutMs, maxRooms, heartbeatMs: heartbeatMs || 0, idleTimeoutMs: idleTimeoutMs || 0,
       compression: this.guard.compression, listener: this.#listener(), clock: services.clock, log: services.log, rooms: hub.rooms, meter: hub.meter, onUnhandled,
-      readers: new SpareReaders(maxMessageBytes),
-    };
-    return (context) => new SwitchingProtocols(this.guard.takeAgreement(context.req), terms, context);
+    });
   }
 
   #listener(): SocketListener {
@@ -292,6 +289,30 @@ export class DeclaredSocket {
       onClose: (socket, how) => close?.(socket, how, socket.context),
       onError: error === undefined ? undefined : (socket, thrown) => error(socket, thrown, socket.context),
     };
+  }
+}
+
+/** Opens the sockets of one route. `load()` imports the code that runs open sockets, which most applications do without. @internal */
+export class SocketOpener {
+  readonly #guard: HandshakeGuard;
+  readonly #terms: Omit<SocketTerms, 'readers'>;
+  #open: OpenSocket | undefined;
+
+  constructor(guard: HandshakeGuard, terms: Omit<SocketTerms, 'readers'>) {
+    this.#guard = guard;
+    this.#terms = terms;
+  }
+
+  /** Called once, before the first handshake. */
+  async load(): Promise<void> {
+    const [{ WebSocketConnection }, { SpareReaders }] = await Promise.all([import('./http/websocket.ts'), import('./http/ws-readers.ts')]);
+    const terms = { ...this.#terms, readers: new SpareReaders(this.#terms.maxMessageBytes) };
+    this.#open = (stream, parts) => new WebSocketConnection(stream, terms, parts);
+  }
+
+  /** Returns the response 101, which opens the socket. */
+  accept(context: Context): HttpResponse {
+    return new SwitchingProtocols(this.#guard.takeAgreement(context.req), this.#open!, context);
   }
 }
 

@@ -1,27 +1,16 @@
 /**
- * Forms: a body in either encoding → fields and files.
+ * Forms: their options, the type of a body, and urlencoded bodies.
  *
- *   application/x-www-form-urlencoded   query.ts      fields, read as the URL Standard has it
- *   multipart/form-data                 multipart.ts  fields, and files that uploads.ts keeps
- *
- * No body is ever in memory as a whole: what a form may take there is the bound of its fields and that of its files. An empty
- * file without a name is what browsers send for an input that nobody has used: it is left out.
+ *   application/x-www-form-urlencoded   parseUrlencoded()       fields, read as the URL Standard defines
+ *   multipart/form-data                 request/multipart-form.ts   fields and files; imported when the first such body arrives
  */
 import { BadRequest, HTTPException, PayloadTooLarge } from '../errors.ts';
 import { given, int, readOptions, text } from '../options.ts';
-import { NO_TEXT, TextPart, isOtherText, mustBeSound } from './form-text.ts';
 import { parseParameters } from './parameters.ts';
-import { MultipartParser, boundaryOf } from './multipart.ts';
 import { Pairs, parsePairs } from './query.ts';
-import { UploadStore } from './uploads.ts';
 import type { UploadFile } from '../schema-types.ts';
 import type { FormData_, FormOptions } from './contracts.ts';
-import type { MultipartLimits, MultipartProblem, MultipartSink } from './multipart.ts';
-import type { PartHead } from './part-head.ts';
-import type { ReceivedFile } from './uploads.ts';
-
-/** So much may wait to be written before reading waits, too. */
-const PENDING_BYTES = 262_144;
+import type { MultipartLimits } from './multipart.ts';
 
 /** Options as they are read, defaults filled in. */
 export interface FormTerms extends MultipartLimits {
@@ -31,7 +20,6 @@ export interface FormTerms extends MultipartLimits {
 
 /** How much of the file of a field is kept, in bytes; undefined: the form has no such file, it is read over. */
 export type FileKeeper = (field: string) => number | undefined;
-const KEEP_ALL: FileKeeper = () => Infinity;
 
 const MOST = Number.MAX_SAFE_INTEGER;
 const OPTIONS = {
@@ -59,8 +47,31 @@ export function formTypeOf(contentType: string | undefined): { readonly boundary
   return { boundary };
 }
 
+/** RFC 2046 §5.1.1: 1 … 70 of these, the last one no space. */
+const BOUNDARY = /^[0-9A-Za-z'()+_,\-./:=? ]{0,69}[0-9A-Za-z'()+_,\-./:=?]$/;
+
+/**
+ * The boundary of a `Content-Type: multipart/form-data`, or undefined where there is none, or two, or one that RFC 2046 does
+ * not know: whoever reads it otherwise would see other parts.
+ */
+export function boundaryOf(contentType: string): string | undefined {
+  const pattern = /[ \t]*;[ \t]*([!#$%&'*+\-.^_`|~0-9A-Za-z]+)=(?:"((?:[^"\\]|\\[^])*)"|([^\s";]+))[ \t]*/y;
+  let boundary: string | undefined;
+  let at = contentType.indexOf(';');
+  while (at !== -1 && at < contentType.length) {
+    pattern.lastIndex = at;
+    const match = pattern.exec(contentType);
+    if (match === null) return undefined;
+    at = pattern.lastIndex;
+    if (match[1]!.toLowerCase() !== 'boundary') continue;
+    if (boundary !== undefined) return undefined;
+    boundary = match[3] ?? match[2]!.replace(/\\([^])/g, '$1');
+  }
+  return boundary !== undefined && BOUNDARY.test(boundary) ? boundary : undefined;
+}
+
 /** Fields, and files. */
-class ReceivedForm implements FormData_ {
+export class ReceivedForm implements FormData_ {
   readonly #pairs: Pairs;
   readonly #files: readonly UploadFile[];
   /** Names of files that nobody has asked for. */
@@ -91,73 +102,4 @@ export function parseUrlencoded(body: string, { maxFields, maxFieldBytes }: Form
     }
   }
   return new ReceivedForm(pairs);
-}
-
-/** Reads a multipart form whole. The caller closes the `store` when nobody needs its files any more. */
-export async function readMultipart(
-  chunks: AsyncIterable<Uint8Array> | Iterable<Uint8Array>, boundary: string, terms: FormTerms, store: UploadStore, keeper: FileKeeper = KEEP_ALL,
-): Promise<FormData_> {
-  const collected = new CollectedParts(store, keeper);
-  const parser = new MultipartParser(boundary, collected, terms);
-  try {
-    for await (const chunk of chunks) {
-      mustBeSound(parser.push(chunk) ?? collected.problem);
-      if (store.pending >= PENDING_BYTES) await store.flush(false);
-    }
-    mustBeSound(parser.end());
-    if (store.pending > 0) await store.flush(true);
-    return collected.form();
-  } catch (error) {
-    await store.close();
-    throw error;
-  }
-}
-
-/** Parts, kept. */
-class CollectedParts implements MultipartSink {
-  readonly #store: UploadStore;
-  readonly #keeper: FileKeeper;
-  readonly #names: string[] = [];
-  readonly #values: string[] = [];
-  readonly #files: ReceivedFile[] = [];
-  readonly #others = new Set<string>();
-  readonly #text = new TextPart();
-  #head!: PartHead; // onPart() comes first
-  #file: ReceivedFile | undefined;
-  problem: MultipartProblem | undefined;
-
-  constructor(store: UploadStore, keeper: FileKeeper) {
-    this.#store = store;
-    this.#keeper = keeper;
-  }
-
-  onPart(head: PartHead): void {
-    this.#head = head;
-    if (head.filename === undefined) return;
-    const keepBytes = this.#keeper(head.name);
-    if (keepBytes === undefined) this.#others.add(head.name);
-    else this.#file = this.#store.begin(head, keepBytes);
-  }
-
-  onData(bytes: Buffer, start: number, end: number): void {
-    if (this.#head.filename === undefined) this.#text.add(bytes, start, end);
-    else if (this.#file !== undefined) this.#store.add(bytes, start, end);
-  }
-
-  onPartEnd(): void {
-    const file = this.#file;
-    if (file !== undefined) {
-      this.#file = undefined;
-      this.#store.end();
-      if (file.size > 0 || file.filename !== '') this.#files.push(file);
-    } else if (this.#head.filename === undefined) this.#onField(this.#text.take());
-  }
-
-  form(): FormData_ { return new ReceivedForm(new Pairs(this.#names, this.#values), this.#files, [...this.#others]); }
-
-  #onField(value: string | undefined): void {
-    if (value === undefined || isOtherText(this.#head, value)) this.problem ??= NO_TEXT;
-    this.#names.push(this.#head.name);
-    this.#values.push(value ?? '');
-  }
 }

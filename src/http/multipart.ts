@@ -46,28 +46,6 @@ export interface MultipartProblem {
 const MAX_NAME_LENGTH = 1_024;
 const CR = 13, LF = 10, DASH = 45, SPACE = 32, TAB = 9;
 const EMPTY_LINE = Buffer.from('\r\n\r\n');
-/** RFC 2046 §5.1.1: 1 … 70 of these, the last one no space. */
-const BOUNDARY = /^[0-9A-Za-z'()+_,\-./:=? ]{0,69}[0-9A-Za-z'()+_,\-./:=?]$/;
-
-/**
- * The boundary of a `Content-Type: multipart/form-data`, or undefined where there is none, or two, or one that RFC 2046 does
- * not know: whoever reads it otherwise would see other parts.
- */
-export function boundaryOf(contentType: string): string | undefined {
-  const pattern = /[ \t]*;[ \t]*([!#$%&'*+\-.^_`|~0-9A-Za-z]+)=(?:"((?:[^"\\]|\\[^])*)"|([^\s";]+))[ \t]*/y;
-  let boundary: string | undefined;
-  let at = contentType.indexOf(';');
-  while (at !== -1 && at < contentType.length) {
-    pattern.lastIndex = at;
-    const match = pattern.exec(contentType);
-    if (match === null) return undefined;
-    at = pattern.lastIndex;
-    if (match[1]!.toLowerCase() !== 'boundary') continue;
-    if (boundary !== undefined) return undefined;
-    boundary = match[3] ?? match[2]!.replace(/\\([^])/g, '$1');
-  }
-  return boundary !== undefined && BOUNDARY.test(boundary) ? boundary : undefined;
-}
 
 /** Reads one body. */
 export class MultipartParser {

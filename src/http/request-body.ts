@@ -7,13 +7,11 @@ import { BadRequest, HTTPException, SvcError } from '../errors.ts';
 import { shown } from '../options.ts';
 import { bodyCodingOf, decodeWhole, decodedChunks } from './body-codings.ts';
 import { chunksOf, collect, joined, readAhead, tooLarge } from './body.ts';
-import { formTypeOf, parseUrlencoded, readFormOptions, readMultipart } from './form.ts';
-import { partsOf } from './form-parts.ts';
+import { Pairs } from './query.ts';
+import { formTypeOf, parseUrlencoded, readFormOptions } from './form.ts';
 import { isNamed } from './headers.ts';
 import { parseParameters } from './parameters.ts';
 import { HeardSteps, heard } from './heard.ts';
-import { LeadingFields } from './leading-fields.ts';
-import { UploadStore } from './uploads.ts';
 import type { BodyCoding } from './body-codings.ts';
 import type { BodyReader } from './body.ts';
 import type { BodySource } from './body-source.ts';
@@ -166,7 +164,8 @@ export class RequestBody implements BodyReader {
   async #collectForm(boundary: string, options: FormOptions, terms: FormTerms, keeper: FileKeeper | undefined): Promise<FormData_> {
     const fallback = this.#formBytes();
     const chunks = this.#first === undefined ? this.#chunks('form()', this.#limit(options, fallback)) : [await this.#read('form()', options, fallback, same)];
-    const store = new UploadStore(terms.directory, terms.memoryBytes);
+    const { readMultipart, uploadStore } = await import('./request/multipart-form.ts');
+    const store = uploadStore(terms);
     this.#owner.afterwards(() => store.close());
     return readMultipart(chunks, boundary, terms, store, keeper);
   }
@@ -177,7 +176,9 @@ export class RequestBody implements BodyReader {
     const terms = readFormOptions('parts()', options, this.#defaults.uploadDirectory);
     const { boundary } = formTypeOf(this.#fields.type);
     if (boundary === undefined) throw new HTTPException(415, 'The request body must be multipart/form-data');
-    yield* partsOf(this.#chunks('parts()', this.#limit(options, this.#formBytes())), boundary, terms);
+    const chunks = this.#chunks('parts()', this.#limit(options, this.#formBytes()));
+    const { partsOf } = await import('./request/multipart-form.ts');
+    yield* partsOf(chunks, boundary, terms);
   }
 
   leadingFields(): Promise<MultiMap> { return this.#leading ??= heard(this.#readLeading()); }
@@ -185,8 +186,9 @@ export class RequestBody implements BodyReader {
   async #readLeading(): Promise<MultiMap> {
     if (this.#form !== undefined) return this.#form;
     const { boundary } = formTypeOf(this.#fields.type);
-    const leading = new LeadingFields(boundary ?? '-');
-    if (boundary === undefined || this.#isStreamed || this.#coding() !== undefined) return leading.fields;
+    if (boundary === undefined || this.#isStreamed || this.#coding() !== undefined) return new Pairs([], []);
+    const { LeadingFields } = await import('./request/multipart-form.ts');
+    const leading = new LeadingFields(boundary);
     const maxBytes = this.#limit({}, Infinity);
     if (this.#fields.length > maxBytes) throw tooLarge(maxBytes);
     if (this.#first !== undefined) leading.push(await this.bytes({}));

@@ -1,5 +1,5 @@
 /**
- * WebSocket frames ↔ bytes (RFC 6455 §5). Opens no socket, sets no timer; websocket.ts does.
+ * Reads WebSocket frames (RFC 6455 §5). Opens no socket, sets no timer; websocket.ts does.
  *
  *   frame   = FIN RSV1-3 opcode:4 | MASK length:7 | length:16 or 64 | key:32 if MASK | payload
  *   message = text or binary frame, then continuation frames up to the one with FIN; control frames may lie between
@@ -12,7 +12,7 @@
  */
 import { constants, isUtf8 } from 'node:buffer';
 import { ByteQueue } from '../bytes.ts';
-import { CLOSE, OPCODE } from './ws-codes.ts';
+import { CLOSE, FIN, LENGTH_16, LENGTH_64, MASKED, MOST_CONTROL_BYTES, OPCODE, RSV1, isCloseCode } from './ws-codes.ts';
 import { applyMask, readMask, rotateMask } from './ws-mask.ts';
 import { Utf8Check } from './ws-text.ts';
 
@@ -46,10 +46,9 @@ export interface FrameReaderOptions {
   readonly inflate?: ((bytes: Uint8Array, maxBytes: number) => Inflated) | undefined;
 }
 
-const FIN = 0x80, RSV1 = 0x40, RSV2_3 = 0x30, OPCODE_BITS = 0x0f, CONTROL = 0x08;
-const MASKED = 0x80, LENGTH_BITS = 0x7f, LENGTH_16 = 126, LENGTH_64 = 127;
+const RSV2_3 = 0x30, OPCODE_BITS = 0x0f, CONTROL = 0x08;
+const LENGTH_BITS = 0x7f;
 const KNOWN_OPCODES = 1 << OPCODE.continuation | 1 << OPCODE.text | 1 << OPCODE.binary | 1 << OPCODE.close | 1 << OPCODE.ping | 1 << OPCODE.pong;
-const MOST_CONTROL_BYTES = 125;
 /** What a fragment costs at least of its message's budget; and the least budget, for messages that may be short. */
 const FRAGMENT_COST = 64;
 const LEAST_BUDGET = 16_384;
@@ -465,75 +464,4 @@ export function copyOf(bytes: Buffer): Buffer {
 
 function asBuffer(bytes: Uint8Array): Buffer {
   return Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-}
-
-/** Whether a close frame may have this code (§7.4): those of the registry, of libraries (3000 …) and of applications (4000 …). */
-export function isCloseCode(code: number): boolean {
-  if (code >= 3000) return code <= 4999;
-  return code >= CLOSE.normal && code <= 1014 && code !== 1004 && code !== CLOSE.noStatus && code !== CLOSE.abnormal;
-}
-
-// ── writing ──
-
-/** How a frame begins: its opcode, with FIN; compressed ones have RSV1, too (RFC 7692 §6). */
-export function firstByte(opcode: number, isCompressed = false): number {
-  return FIN | (isCompressed ? RSV1 : 0) | opcode;
-}
-
-/** The size of the head of a frame without a mask. */
-export function frameHeadBytes(length: number): number {
-  return length < LENGTH_16 ? 2 : length < 2 ** 16 ? 4 : 10;
-}
-
-/** Writes the head of a frame without a mask. Answers where its payload begins. */
-export function writeFrameHead(into: Buffer, at: number, first: number, length: number): number {
-  into[at] = first;
-  if (length < LENGTH_16) {
-    into[at + 1] = length;
-    return at + 2;
-  }
-  if (length < 2 ** 16) {
-    into[at + 1] = LENGTH_16;
-    into[at + 2] = length >>> 8;
-    into[at + 3] = length;
-    return at + 4;
-  }
-  into[at + 1] = LENGTH_64;
-  into.writeUInt32BE(Math.floor(length / 2 ** 32), at + 2);
-  into.writeUInt32BE(length % 2 ** 32, at + 6);
-  return at + 10;
-}
-
-/** A frame as a server sends it, in one buffer. */
-export function encodeFrame(opcode: number, payload: string | Uint8Array, isCompressed = false): Buffer {
-  const length = typeof payload === 'string' ? Buffer.byteLength(payload) : payload.length;
-  const frame = Buffer.allocUnsafe(frameHeadBytes(length) + length);
-  const at = writeFrameHead(frame, 0, firstByte(opcode, isCompressed), length);
-  if (typeof payload === 'string') frame.write(payload, at, 'utf8');
-  else frame.set(payload, at);
-  return frame;
-}
-
-/** A frame as a client sends it: the bytes of `key`, of which there are four, mask it. */
-export function encodeMaskedFrame(opcode: number, payload: string | Uint8Array, key: Uint8Array, isCompressed = false): Buffer {
-  const plain = encodeFrame(opcode, payload, isCompressed);
-  const head = frameHeadBytes(typeof payload === 'string' ? Buffer.byteLength(payload) : payload.length);
-  const frame = Buffer.concat([plain.subarray(0, head), key, plain.subarray(head)]);
-  frame[1]! |= MASKED;
-  applyMask(frame, head + 4, frame.length, readMask(key, 0));
-  return frame;
-}
-
-/** The most bytes of a reason for closing: a control frame has 125 (§5.5). */
-export const MOST_REASON_BYTES: number = MOST_CONTROL_BYTES - 2;
-
-/** The payload of a close frame; a reason that is too long is cut between two characters. */
-export function closePayload(code: number, reason: string): Buffer {
-  let text = Buffer.from(reason, 'utf8');
-  if (text.length > MOST_REASON_BYTES) {
-    let end = MOST_REASON_BYTES;
-    while ((text[end]! & 0xc0) === 0x80) end--; // within a character
-    text = text.subarray(0, end);
-  }
-  return Buffer.concat([Buffer.of(code >>> 8, code & 0xff), text]);
 }

@@ -12,7 +12,8 @@
 import { SvcError } from '../errors.ts';
 import { Batch } from './ws-batch.ts';
 import { OPCODE } from './ws-codes.ts';
-import { copyOf, encodeFrame, firstByte, frameHeadBytes, writeFrameHead } from './ws-frames.ts';
+import { encodeFrame, firstByte, frameHeadBytes, writeFrameHead } from './websocket/encode.ts';
+import { copyOf } from './ws-frames.ts';
 import type { Duplex } from 'node:stream';
 import type { Piece } from './ws-batch.ts';
 import type { CompressionSettings, MessageDeflater } from './ws-deflate.ts';

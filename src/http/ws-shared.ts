@@ -2,7 +2,7 @@
  * One message for many sockets: encoded once, and deflated once for each size of window that they have agreed upon.
  */
 import { OPCODE } from './ws-codes.ts';
-import { encodeFrame } from './ws-frames.ts';
+import { encodeFrame } from './websocket/encode.ts';
 import { deflateMessage } from './ws-deflate.ts';
 
 /** A message that several sockets get. */

@@ -5,12 +5,11 @@
  */
 import { acceptKey } from './ws-handshake.ts';
 import { HttpResponse, Prepared } from './response.ts';
-import { WebSocketConnection } from './websocket.ts';
 import type { Duplex } from 'node:stream';
 import type { TransportRequest } from './request.ts';
 import type { DeflateAgreement } from './ws-deflate.ts';
 import type { Handshake } from './ws-handshake.ts';
-import type { SocketHost, SocketTerms } from './websocket.ts';
+import type { SocketHost, SocketParts, WebSocketConnection } from './websocket.ts';
 
 /** What was agreed upon. */
 export interface Agreement {
@@ -20,20 +19,23 @@ export interface Agreement {
   readonly deflate: DeflateAgreement | undefined;
 }
 
+/** Makes the socket on a stream. */
+export type OpenSocket = (stream: Duplex, parts: SocketParts) => WebSocketConnection;
+
 /** 101: the connection goes on as a WebSocket. */
 export class SwitchingProtocols extends HttpResponse {
   readonly #agreement: Agreement;
-  readonly #terms: SocketTerms;
+  readonly #open: OpenSocket;
   readonly #context: unknown;
 
-  constructor(agreement: Agreement, terms: SocketTerms, context: unknown) {
+  constructor(agreement: Agreement, open: OpenSocket, context: unknown) {
     const { handshake, protocol, deflate } = agreement;
     const fields = ['Upgrade', 'websocket', 'Connection', 'Upgrade', 'Sec-WebSocket-Accept', acceptKey(handshake.key)];
     if (protocol !== '') fields.push('Sec-WebSocket-Protocol', protocol);
     if (deflate !== undefined) fields.push('Sec-WebSocket-Extensions', deflate.field);
     super(null, new Prepared(101, fields));
     this.#agreement = agreement;
-    this.#terms = terms;
+    this.#open = open;
     this.#context = context;
   }
 
@@ -43,7 +45,7 @@ export class SwitchingProtocols extends HttpResponse {
   /** Makes the socket. */
   open(stream: Duplex, req: TransportRequest, host: SocketHost): WebSocketConnection {
     const { protocol, deflate } = this.#agreement;
-    return new WebSocketConnection(stream, this.#terms, { protocol, deflate, context: this.#context, req, host });
+    return this.#open(stream, { protocol, deflate, context: this.#context, req, host });
   }
 }
 

@@ -154,8 +154,8 @@ let multipartParts;
 
 /** What an application has from its start: importing is no part of reading a body. */
 async function loadMultipart() {
-  const { MultipartParser, boundaryOf } = await built('http/multipart');
-  const { readFormOptions } = await built('http/form');
+  const { MultipartParser } = await built('http/multipart');
+  const { boundaryOf, readFormOptions } = await built('http/form');
   return { MultipartParser, boundaryOf, limits: readFormOptions('bench', {}, '') };
 }
 

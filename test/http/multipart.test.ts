@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { MultipartParser, boundaryOf } from '../../src/http/multipart.ts';
+import { boundaryOf } from '../../src/http/form.ts';
+import { MultipartParser } from '../../src/http/multipart.ts';
 import { field, fileOf, partsByReference, written } from '../support/multipart-reference.ts';
 import { seeded } from '../support/random.ts';
 import type { MultipartLimits, MultipartProblem, MultipartSink } from '../../src/http/multipart.ts';

@@ -1,0 +1,297 @@
+/**
+ * Multipart forms: collected whole, read part by part, or read up to the first file. multipart.ts parses; uploads.ts keeps files.
+ *
+ * No body is in memory as a whole: the limits of its fields and files bound what a form may take. A browser sends an empty file
+ * without a name for an unused file input; it is left out.
+ */
+import { isUtf8 } from 'node:buffer';
+import { ByteQueue } from '../../bytes.ts';
+import { HTTPException, SvcError } from '../../errors.ts';
+import { ReceivedForm } from '../form.ts';
+import { HeardSteps, heard } from '../heard.ts';
+import { MultipartParser } from '../multipart.ts';
+import { parseParameters } from '../parameters.ts';
+import { Pairs } from '../query.ts';
+import { UploadStore } from '../uploads.ts';
+import type { FormData_, FormPart } from '../contracts.ts';
+import type { FileKeeper, FormTerms } from '../form.ts';
+import type { MultipartLimits, MultipartProblem, MultipartSink } from '../multipart.ts';
+import type { PartHead } from '../part-head.ts';
+import type { ReceivedFile } from '../uploads.ts';
+
+/** Bytes that may wait to be written to disk before reading waits, too. */
+const PENDING_BYTES = 262_144;
+const KEEP_ALL: FileKeeper = () => Infinity;
+
+/** Makes the place for the files of one form. */
+export function uploadStore({ directory, memoryBytes }: FormTerms): UploadStore {
+  return new UploadStore(directory, memoryBytes);
+}
+
+/** Reads a multipart form whole. The caller closes the `store` when nobody needs its files any more. */
+export async function readMultipart(
+  chunks: AsyncIterable<Uint8Array> | Iterable<Uint8Array>, boundary: string, terms: FormTerms, store: UploadStore, keeper: FileKeeper = KEEP_ALL,
+): Promise<FormData_> {
+  const collected = new CollectedParts(store, keeper);
+  const parser = new MultipartParser(boundary, collected, terms);
+  try {
+    for await (const chunk of chunks) {
+      mustBeSound(parser.push(chunk) ?? collected.problem);
+      if (store.pending >= PENDING_BYTES) await store.flush(false);
+    }
+    mustBeSound(parser.end());
+    if (store.pending > 0) await store.flush(true);
+    return collected.form();
+  } catch (error) {
+    await store.close();
+    throw error;
+  }
+}
+
+/** Parts, kept. */
+class CollectedParts implements MultipartSink {
+  readonly #store: UploadStore;
+  readonly #keeper: FileKeeper;
+  readonly #names: string[] = [];
+  readonly #values: string[] = [];
+  readonly #files: ReceivedFile[] = [];
+  readonly #others = new Set<string>();
+  readonly #text = new TextPart();
+  #head!: PartHead; // onPart() comes first
+  #file: ReceivedFile | undefined;
+  problem: MultipartProblem | undefined;
+
+  constructor(store: UploadStore, keeper: FileKeeper) {
+    this.#store = store;
+    this.#keeper = keeper;
+  }
+
+  onPart(head: PartHead): void {
+    this.#head = head;
+    if (head.filename === undefined) return;
+    const keepBytes = this.#keeper(head.name);
+    if (keepBytes === undefined) this.#others.add(head.name);
+    else this.#file = this.#store.begin(head, keepBytes);
+  }
+
+  onData(bytes: Buffer, start: number, end: number): void {
+    if (this.#head.filename === undefined) this.#text.add(bytes, start, end);
+    else if (this.#file !== undefined) this.#store.add(bytes, start, end);
+  }
+
+  onPartEnd(): void {
+    const file = this.#file;
+    if (file !== undefined) {
+      this.#file = undefined;
+      this.#store.end();
+      if (file.size > 0 || file.filename !== '') this.#files.push(file);
+    } else if (this.#head.filename === undefined) this.#onField(this.#text.take());
+  }
+
+  form(): FormData_ { return new ReceivedForm(new Pairs(this.#names, this.#values), this.#files, [...this.#others]); }
+
+  #onField(value: string | undefined): void {
+    if (value === undefined || isOtherText(this.#head, value)) this.problem ??= NO_TEXT;
+    this.#names.push(this.#head.name);
+    this.#values.push(value ?? '');
+  }
+}
+
+// ── part by part ──
+
+type PartEvent = { readonly kind: 'part'; readonly head: PartHead } | { readonly kind: 'data'; readonly bytes: Buffer } | { readonly kind: 'end' };
+
+/** The parts of a body, each to be read before the next one is asked for; what is left of it is read over then. */
+export async function* partsOf(chunks: AsyncIterable<Uint8Array>, boundary: string, limits: MultipartLimits): AsyncGenerator<FormPart, void, undefined> {
+  const iterator = chunks[Symbol.asyncIterator]();
+  const events = new PartEvents(iterator, boundary, limits);
+  try {
+    for (let event = await events.next(); event !== undefined; event = await events.next()) {
+      if (event.kind === 'part') yield new StreamedPart(event.head, events);
+    }
+  } finally {
+    events.isOver = true;
+    await iterator.return?.();
+  }
+}
+
+/** What a parser tells, on demand: never more than one chunk of it waits. */
+class PartEvents implements MultipartSink {
+  readonly #chunks: AsyncIterator<Uint8Array>;
+  readonly #parser: MultipartParser;
+  #waiting: PartEvent[] = [];
+  #taken = 0;
+  #problem: MultipartProblem | undefined;
+  #isRead = false;
+  isOver = false;
+  /** How many parts have been given out: the last of them is the one to read. */
+  count = 0;
+
+  constructor(chunks: AsyncIterator<Uint8Array>, boundary: string, limits: MultipartLimits) {
+    this.#chunks = chunks;
+    this.#parser = new MultipartParser(boundary, this, limits);
+  }
+
+  onPart(head: PartHead): void { this.#waiting.push({ kind: 'part', head }); }
+  onData(bytes: Buffer, start: number, end: number): void { this.#waiting.push({ kind: 'data', bytes: bytes.subarray(start, end) }); }
+  onPartEnd(): void { this.#waiting.push({ kind: 'end' }); }
+
+  /** The next event; undefined behind the last. What is wrong with the body is told behind what was right. */
+  async next(): Promise<PartEvent | undefined> {
+    while (this.#taken === this.#waiting.length) {
+      mustBeSound(this.#problem);
+      if (this.#isRead) return undefined;
+      this.#waiting = [];
+      this.#taken = 0;
+      const { done, value } = await this.#chunks.next();
+      this.#isRead = done === true;
+      this.#problem = done === true ? this.#parser.end() : this.#parser.push(value);
+    }
+    const event = this.#waiting[this.#taken++]!;
+    if (event.kind === 'part') this.count++;
+    return event;
+  }
+}
+
+/** A part whose content has not been read yet. */
+class StreamedPart implements FormPart {
+  readonly name: string;
+  readonly filename: string | undefined;
+  readonly contentType: string;
+  readonly #head: PartHead;
+  readonly #events: PartEvents;
+  readonly #number: number;
+  #isRead = false;
+
+  constructor(head: PartHead, events: PartEvents) {
+    this.name = head.name;
+    this.filename = head.filename;
+    this.contentType = head.contentType;
+    this.#head = head;
+    this.#events = events;
+    this.#number = events.count;
+  }
+
+  [Symbol.asyncIterator](): AsyncGenerator<Uint8Array, void, undefined> { return new HeardSteps(this.#content()); }
+
+  text(): Promise<string> { return heard(this.#text()); }
+
+  async *#content(): AsyncGenerator<Uint8Array, void, undefined> {
+    while (!this.#isRead) {
+      if (this.#events.isOver || this.#events.count !== this.#number) throw new SvcError('E_UPLOAD_GONE', [`the part "${this.name}"`]);
+      const event = await this.#events.next();
+      if (event?.kind === 'data') yield event.bytes;
+      else this.#isRead = true;
+    }
+  }
+
+  async #text(): Promise<string> {
+    const received = new TextPart();
+    for await (const bytes of this.#content()) received.add(bytes as Buffer, 0, bytes.length);
+    const value = received.take();
+    if (value === undefined || isOtherText(this.#head, value)) mustBeSound(NO_TEXT);
+    return value!;
+  }
+}
+
+// ── fields before the first file ──
+
+/** Bytes of a body that are searched for leading fields, whatever its chunks are. */
+const LEADING_BYTES = 65_536;
+/** {@link LEADING_BYTES} is the limit. */
+const LEADING_LIMITS: MultipartLimits = {
+  maxHeaderBytes: 16_384, maxFields: Infinity, maxFiles: Infinity, maxFieldBytes: Infinity, maxTextBytes: Infinity, maxFileBytes: Infinity,
+};
+
+/** Reads the fields that stand before the first file: for a caller that needs one of them before it reads a large upload. */
+export class LeadingFields implements MultipartSink {
+  readonly #parser: MultipartParser;
+  readonly #names: string[] = [];
+  readonly #values: string[] = [];
+  readonly #text = new TextPart();
+  #name: string | undefined;
+  #left = LEADING_BYTES;
+  #hasEnded = false;
+
+  constructor(boundary: string) {
+    this.#parser = new MultipartParser(boundary, this, LEADING_LIMITS);
+  }
+
+  /** Reads on. Answers whether it has seen enough. @throws HTTPException for what is malformed */
+  push(chunk: Uint8Array): boolean {
+    const problem = this.#parser.push(chunk.length > this.#left ? chunk.subarray(0, this.#left) : chunk);
+    if (!this.#hasEnded) mustBeSound(problem);
+    this.#left -= chunk.length;
+    return this.#hasEnded || this.#left <= 0;
+  }
+
+  get fields(): Pairs { return new Pairs(this.#names, this.#values); }
+
+  onPart({ name, filename }: PartHead): void {
+    if (filename !== undefined) this.#hasEnded = true;
+    this.#name = name;
+  }
+
+  onData(bytes: Buffer, start: number, end: number): void {
+    if (!this.#hasEnded) this.#text.add(bytes, start, end);
+  }
+
+  onPartEnd(): void {
+    if (this.#hasEnded) return;
+    this.#names.push(this.#name!);
+    this.#values.push(this.#text.take() ?? '');
+  }
+}
+
+// ── text of fields ──
+
+/** @throws HTTPException with the status of the problem, if there is one */
+function mustBeSound(problem: MultipartProblem | undefined): void {
+  if (problem !== undefined) throw new HTTPException(problem.status, problem.detail, { code: problem.code });
+}
+
+/** The text of one part, which may come in pieces. */
+class TextPart {
+  #bytes: Buffer | undefined;
+  #start = 0;
+  #end = 0;
+  #queue: ByteQueue | undefined;
+
+  add(bytes: Buffer, start: number, end: number): void {
+    if (this.#queue !== undefined) this.#queue.push(bytes.subarray(start, end));
+    else if (this.#bytes === undefined) {
+      this.#bytes = bytes;
+      this.#start = start;
+      this.#end = end;
+    } else {
+      this.#queue = new ByteQueue();
+      this.#queue.push(this.#bytes.subarray(this.#start, this.#end));
+      this.#queue.push(bytes.subarray(start, end));
+    }
+  }
+
+  /** Its text, and it is as new; undefined for bytes that are no UTF-8. */
+  take(): string | undefined {
+    if (this.#queue !== undefined) this.#set(this.#queue.take(this.#queue.length)!);
+    const bytes = this.#bytes, start = this.#start, end = this.#end;
+    this.#bytes = this.#queue = undefined;
+    if (bytes === undefined) return '';
+    const decoded = bytes.toString('utf8', start, end);
+    return decoded.includes('\ufffd') && !isUtf8(bytes.subarray(start, end)) ? undefined : decoded;
+  }
+
+  #set(bytes: Uint8Array): void {
+    this.#bytes = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    this.#start = 0;
+    this.#end = bytes.length;
+  }
+}
+
+/** 400: bytes, or an encoding, that are not those of text here. */
+const NO_TEXT: MultipartProblem = { status: 400, code: 'utf8', detail: 'A field of the form is not UTF-8 text' };
+
+/** Whether a field says that it is in an encoding that nobody uses any more (RFC 7578 §4.5, §4.6). */
+function isOtherText({ name, contentType }: PartHead, value: string): boolean {
+  const declared = name === '_charset_' ? value : contentType === 'text/plain' ? undefined : parseParameters(contentType).parameters.get('charset');
+  return declared !== undefined && !/^(?:utf-?8|us-ascii)$/i.test(declared);
+}
