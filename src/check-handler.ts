@@ -82,14 +82,21 @@ function isRefusal(expression: string): boolean {
   return before !== undefined && /^\s*,\s*[45]\d\d(?!\d)/.test(expression.slice(afterPair(expression, before.length)));
 }
 
-/** What `a ? b : c` may come to; any other expression as it is. */
-function branchesOf(expression: string): string[] {
+/** Returns `b` and `c` of `a ? b : c`, also within parentheses; any other expression as it is. */
+function branchesOf(parenthesized: string): string[] {
+  const expression = withoutParentheses(parenthesized);
   const marks: number[] = [];
   for (let index = 0; index < expression.length; index++) {
     if (OPENING.includes(expression[index]!)) index = afterPair(expression, index) - 1;
     else if (/^(?:\?(?![.?])|:)/.test(expression.slice(index, index + 2)) && expression[index - 1] !== '?') marks.push(index);
   }
-  return marks.length === 0 ? [expression] : [...marks.keys()].map((at) => expression.slice(marks[at]! + 1, marks[at + 1]));
+  return marks.length === 0 ? [expression] : [...marks.keys()].flatMap((at) => branchesOf(expression.slice(marks[at]! + 1, marks[at + 1])));
+}
+
+/** An expression without the parentheses around all of it, which formatters write around conditions. */
+function withoutParentheses(expression: string): string {
+  const text = expression.trim();
+  return text.startsWith('(') && afterPair(text, 0) === text.length ? withoutParentheses(text.slice(1, -1)) : expression;
 }
 
 /** Code without what is done the first time only: `text ??= …`, `if (text === undefined) text = …`, `if (!text) { … text = …; }`. */

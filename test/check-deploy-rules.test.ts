@@ -54,6 +54,7 @@ test('SVC105 tells of HEAD without GET, and of OPTIONS that preflights never rea
 
 test('SVC123 tells of the second handler of one class, at its line', () => {
   const app = quiet().exceptionHandler(NotFound, () => 'x').exceptionHandler(Error, () => 'x');
-  app.exceptionHandler(NotFound, () => 'y'); const at = here();
+  const at = here() + 1;
+  app.exceptionHandler(NotFound, () => 'y');
   assert.deepEqual(app.check().findings.filter(({ rule }) => rule === 'SVC123').map(({ severity, subject, place }) => [severity, subject, place?.line]), [['info', 'exception handler of NotFound', at]]);
 });

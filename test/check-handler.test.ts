@@ -40,6 +40,14 @@ test('repliesWithObject() reads what a handler returns, not what callbacks in it
   for (const fn of others) assert.equal(repliesWithObject(fn), false, String(fn));
 });
 
+test('repliesWithObject() reads conditions in parentheses, as formatters write them', () => {
+  assert.equal(repliesWithObject(() => (items.length > 9 ? 'none' : { a: 1 })), true);
+  assert.equal(repliesWithObject(() => ((items.length > 9) ? 'none' : ({ a: 1 }))), true);
+  assert.equal(repliesWithObject(() => (items.length > 9 ? 'none' : (items.length > 5 ? { a: 1 } : 'few'))), true);
+  assert.equal(repliesWithObject(() => (items.length > 9 ? 'none' : page(JSON.stringify({ a: 1 })))), false);
+  assert.equal(repliesWithObject(() => (items.length > 9 ? [{ error: 'many' }, 404] : 'few')), false);
+});
+
 test('givesNothing() is for functions that return no value', () => {
   const nothing: Any[] = [() => { items.map((item) => { return item; }); }, () => { if (items.length > 9) return; items.pop(); }, function* () { try { yield; } finally { items.pop(); } }];
   const something: Any[] = [() => 1, () => { return 1; }, function* () { yield 1; }, class { readonly a = 1; } as unknown as Any, Math.max];

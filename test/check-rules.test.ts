@@ -48,7 +48,8 @@ test('the catalogue is in order, and each rule says why and what to do without a
 test('SVC102 finds a route whose every path is taken by more specific ones', () => {
   const app = make().get('/f/{x}', handler).get('/f/{x}/{rest:path}', handler).get('/f//{rest:path}', handler).get('/f//', handler);
   app.get('/f/{x}/', { allow: [{ rule: 'SVC103', reason: 'for the cover' }] }, handler).get('/f//x', handler);
-  app.get('/f/{all:path}', handler); const at = line();
+  const at = line() + 1;
+  app.get('/f/{all:path}', handler);
   assert.deepEqual(brief(app), [['SVC102', 'GET /f/{all:path}', at]]);
   assert.match(about(app)[0]!.message, /: \/f\/\{x\}, \/f\/\{x\}\/\{rest:path\}, \/f\/\/\{rest:path\}, \/f\/\/, \/f\/\{x\}\/$/);
   assert.throws(() => app.compileAll(), { code: 'E_COMPILE' });
@@ -69,13 +70,15 @@ test('SVC102 leaves alone what some request reaches', () => {
 test('SVC102 finds a HEAD route whose paths are taken by GET routes', () => {
   const app = make().get('/f/{x}', handler).get('/f/{x}/{rest:path}', handler).get('/f//{rest:path}', handler).get('/f//', handler).post('/f/{all:path}', handler);
   app.get('/f/{x}/', { allow: [{ rule: 'SVC103', reason: 'for the cover' }] }, handler);
-  app.route('/f/{all:path}', ['HEAD'], handler); const at = line();
+  const at = line() + 1;
+  app.route('/f/{all:path}', ['HEAD'], handler);
   assert.deepEqual(brief(app), [['SVC102', 'HEAD /f/{all:path}', at], ['SVC105', 'HEAD /f/{all:path}', at]]);
 });
 
 test('SVC102 finds a route that the operations endpoints hide, at the route', () => {
   const app = make();
-  app.get('/healthz', handler); const at = line();
+  const at = line() + 1;
+  app.get('/healthz', handler);
   app.post('/healthz', handler).get('/healthz/{x}', handler);
   assert.deepEqual(brief(app), [['SVC102', 'GET /healthz', at]]);
   assert.match(about(make().get('/metrics', handler))[0]!.remedy, /ops: \{ metrics: \{ port \} \}/);
@@ -138,14 +141,17 @@ function rename(template: string): string {
 
 test('SVC103 warns of paths that differ in case or in a slash at the end only, at the second', () => {
   const app = make().get('/users/{id}', handler).get('/a', handler);
-  app.get('/Users/{key}', handler); const byCase = line();
-  app.get('/a/', handler); const bySlash = line();
+  const byCase = line() + 1;
+  app.get('/Users/{key}', handler);
+  const bySlash = line() + 1;
+  app.get('/a/', handler);
   assert.deepEqual(brief(app), [['SVC103', 'GET /Users/{key}', byCase], ['SVC103', 'GET /a/', bySlash]]);
   assert.match(about(app)[0]!.message, /differs from \/users\/\{id\} at .*check-rules\.test\.ts:\d+ only in case$/);
   assert.match(about(app)[1]!.message, /only in a slash at the end$/);
   app.compileAll();
   const own = make();
-  own.get('/healthz/', handler); const at = line();
+  const at = line() + 1;
+  own.get('/healthz/', handler);
   assert.deepEqual(brief(own), [['SVC103', 'GET /healthz/', at]]);
 });
 
@@ -160,7 +166,8 @@ function bob(): string { return 'bob'; }
 
 test('SVC113 warns where a route gives another source to a name of its router', () => {
   const router = new Router({ deps: { me: Depends(alice) } });
-  router.route('/a', ['GET', 'POST'], { me: Depends(bob) }, ({ me }) => me); const at = line();
+  const at = line() + 1;
+  router.route('/a', ['GET', 'POST'], { me: Depends(bob) }, ({ me }) => me);
   router.get('/b', { me: Depends(alice, { cache: false }) }, ({ me }) => me).get('/c', { you: Depends(bob) }, ({ you }) => you);
   assert.deepEqual(brief(make().includeRouter(router, '/r')), [['SVC113', 'GET, POST /r/a', at]]);
   assert.match(about(make().includeRouter(router, '/r'))[0]!.message, /^"me" is alice for its router and bob for the route/);
@@ -173,7 +180,8 @@ test('SVC113 warns where a route gives another source to a name of its router', 
 test('SVC107 reports a spec that cannot be read yet, at the route', () => {
   const late = provide({ get it() { throw new ReferenceError('not yet'); } } as object, () => 1);
   const app = make();
-  app.get('/a', { late: Depends(late) }, handler); const at = line();
+  const at = line() + 1;
+  app.get('/a', { late: Depends(late) }, handler);
   assert.deepEqual(brief(app), [['SVC107', 'GET /a', at]]);
   assert.match(about(app)[0]!.message, /threw ReferenceError: not yet$/);
 });
@@ -189,7 +197,8 @@ const SIGNED = { authSecret: `${'kR7#vq2Lw9!xTz4m'}Yb8@cN3$fHs6^jDg` }; // in tw
 
 test('SVC121 finds a route that asks for a session where no session middleware is, and the application does not start', async () => {
   const app = make(SIGNED);
-  app.get('/me', { user: Depends(requireSession(USER)) }, handler); const bare = line();
+  const bare = line() + 1;
+  app.get('/me', { user: Depends(requireSession(USER)) }, handler);
   app.get('/own', { use: [new SessionMiddleware()], user: Depends(requireSession(USER)) }, handler);
   app.get('/other', { user: Depends(provide({ security: { scheme: 'session', scopes: [], roles: [], credential: { in: 'cookie', name: 'sid' } } }, () => 'ada')) }, handler); // reads a cookie of its own
   assert.deepEqual(brief(app), [['SVC121', 'GET /me', bare]]);
@@ -203,12 +212,14 @@ test('SVC121 finds a route that asks for a session where no session middleware i
 test('SVC202 finds routes that write, are authenticated by session and have no CSRF protection in force', async () => {
   const app = make(SIGNED).use(new SessionMiddleware());
   const user = Depends(requireSession(USER));
-  app.route('/me', ['GET', 'HEAD', 'OPTIONS', 'POST', 'DELETE'], { user }, handler); const written = line();
+  const written = line() + 1;
+  app.route('/me', ['GET', 'HEAD', 'OPTIONS', 'POST', 'DELETE'], { user }, handler);
   app.post('/protected', { use: [new CSRFMiddleware()], user }, handler);
   app.post('/enter', handler);
   app.post('/bearer', { me: Depends(BearerAuth()) }, handler);
   const by = (place: 'header' | 'cookie') => ({ me: Depends(provide({ security: { scheme: 'session', scopes: [], roles: [], credential: { in: place, name: 'sid' } } }, () => 'ada')) }) as const;
-  app.put('/cookie', by('cookie'), handler); const cookie = line();
+  const cookie = line() + 1;
+  app.put('/cookie', by('cookie'), handler);
   app.put('/header', by('header'), handler);
   app.patch('/allowed', { user, allow: [{ rule: 'SVC202', reason: 'served to one network' }] }, handler);
   assert.deepEqual(brief(app), [['SVC202', 'DELETE /me', written], ['SVC202', 'POST /me', written], ['SVC202', 'PUT /cookie', cookie]]);
@@ -221,7 +232,8 @@ test('SVC202 finds routes that write, are authenticated by session and have no C
 
 test('SVC205 finds a secret that a plugin needs and nobody sets, and the application does not start', async () => {
   const app = make();
-  app.register(SECRETIVE); const at = line();
+  const at = line() + 1;
+  app.register(SECRETIVE);
   assert.deepEqual(brief(app), [['SVC205', 'setting authSecret', at]]);
   assert.match(about(app)[0]!.message, /^the plugin login needs the secret "authSecret" \(SVC_AUTH_SECRET\), and there is none$/);
   assert.match(about(app)[0]!.remedy, /^Set SVC_AUTH_SECRET to the output of: node -p/);
@@ -232,7 +244,8 @@ test('SVC205 finds a secret that a dependency needs, however deep, and once', ()
   const inner = provide({ secrets: ['tokenSecret'] }, function verified() { return 1; });
   const outer = provide({ inner: Depends(inner) }, ({ inner: value }) => value);
   const app = make();
-  app.get('/a', { it: Depends(outer) }, ({ it }) => it); const at = line();
+  const at = line() + 1;
+  app.get('/a', { it: Depends(outer) }, ({ it }) => it);
   app.get('/b', { it: Depends(inner) }, ({ it }) => it).get('/c', { it: Depends(outer) }, ({ it }) => it);
   assert.deepEqual(brief(app), [['SVC205', 'setting tokenSecret', at]]);
   assert.match(about(app)[0]!.message, /^the dependency verified needs/);
@@ -287,7 +300,8 @@ test('K04 SVC205 looks at the previous secret, too, and SVC401 knows its variabl
 
 test('SVC401 finds a setting that does not cast, where it was read', () => {
   const app = make();
-  assert.equal(app.config.get('pageSize', 20), 20); const at = line();
+  const at = line() + 1;
+  assert.equal(app.config.get('pageSize', 20), 20);
   app.config.loadDict({ pageSize: 'large' });
   assert.deepEqual(brief(app), [['SVC401', 'setting pageSize', at]]);
   assert.match(about(app)[0]!.message, /^Cannot read the setting "pageSize" \(SVC_PAGE_SIZE\): a finite decimal number is needed/);
@@ -309,7 +323,8 @@ test('SVC401 finds a setting of the framework that does not cast before it is re
 
 test('SVC401 finds a setting that is read without a default and set by nobody, but not one that may be absent', () => {
   const app = make({ config: { there: 'x' } });
-  app.config.get('databaseUrl'); const at = line();
+  const at = line() + 1;
+  app.config.get('databaseUrl');
   app.config.get('there');
   app.config.get('maybe', null);
   app.config.get('perhaps', undefined, { cast: Number });
@@ -356,16 +371,22 @@ test('SVC404 speaks of the versions that package.json asks for', () => {
 test('SVC101, SVC104, SVC106, SVC111, SVC112 and SVC114 are in the report, each at its line', () => {
   const app = make();
   app.get('/a', { name: 'n' }, handler);
-  app.get('/a', handler); const twice = line();
-  app.get('/c', { name: 'n' }, handler); const named = line();
+  const twice = line() + 1;
+  app.get('/a', handler);
+  const named = line() + 1;
+  app.get('/c', { name: 'n' }, handler);
   const router = new Router({ prefix: '/{id}' });
-  router.get('/{id}', handler); const unreadable = line();
+  const unreadable = line() + 1;
+  router.get('/{id}', handler);
   app.includeRouter(router);
   const circle: (context: Context) => unknown = provide({ get me() { return Depends(circle); } }, () => 1);
-  app.get('/d', { circle: Depends(circle) }, (context) => context); const circular = line();
+  const circular = line() + 1;
+  app.get('/d', { circle: Depends(circle) }, (context) => context);
   const wide = provide({ narrow: Depends(alice) }, () => 1);
-  app.get('/e', { wide: Depends(wide, { scope: 'app' }) }, (context) => context); const scoped = line();
-  app.register({ name: 'p', requires: ['q'], register: () => undefined }); const plugged = line();
+  const scoped = line() + 1;
+  app.get('/e', { wide: Depends(wide, { scope: 'app' }) }, (context) => context);
+  const plugged = line() + 1;
+  app.register({ name: 'p', requires: ['q'], register: () => undefined });
   assert.deepEqual(brief(app), [
     ['SVC101', 'GET /a', twice], ['SVC104', 'GET /c', named], ['SVC106', 'GET /{id}/{id}', unreadable], ['SVC111', 'GET /d', circular], ['SVC112', 'GET /e', scoped], ['SVC114', 'plugin p', plugged],
   ]);

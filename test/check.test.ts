@@ -89,7 +89,8 @@ test('rules run in the order of their phases, and see the whole view', () => {
 
 test('a finding whose subject is a route has the place of the route', () => {
   const app = make().addCheck(rule({ run: (view, report) => view.routes.forEach((route) => report(`${route.method} ${route.template}`, 'seen')) }));
-  app.get('/a', handler); const at = line();
+  const at = line() + 1;
+  app.get('/a', handler);
   assert.equal(about(app).find(({ subject }) => subject === 'GET /a')!.place!.line, at);
 });
 
@@ -149,7 +150,8 @@ test('addCheck() refuses the second rule of an id, and every rule once the appli
 
 test('what a plugin throws while it is registered is a finding at its place, as often as it is asked', () => {
   const app = make();
-  app.register({ name: 'odd', register: () => { throw new TypeError('nope'); } }); const at = line();
+  const at = line() + 1;
+  app.register({ name: 'odd', register: () => { throw new TypeError('nope'); } });
   for (let time = 0; time < 2; time++) assert.deepEqual(about(app).map(({ rule: id, subject, message, place }) => [id, subject, message, place!.line]), [['SVC114', 'plugin odd', 'its register() threw TypeError: nope', at]]);
   assert.throws(() => app.compileAll(), { code: 'E_COMPILE' });
   const configured = make({ config: { size: 'large' } }).register({ name: 'sized', register: (host) => void host.option('size', 5) });
@@ -159,7 +161,8 @@ test('what a plugin throws while it is registered is a finding at its place, as 
 test('findings of a middleware have the place where it was put to use', () => {
   const app = make();
   const layer: Middleware = { kind: 'cors', handle: (_req, next) => next(), compile: () => [{ rule: 'SVC121', severity: 'warning', subject: 'cors', message: 'm', remedy: 'r' }] };
-  app.use(layer); const at = line();
+  const at = line() + 1;
+  app.use(layer);
   assert.deepEqual(about(app).map(({ rule: id, place }) => [id, place!.line]), [['SVC121', at]]);
   const broken: Middleware = { kind: 'csrf', handle: (_req, next) => next(), compile: () => { throw new SvcError('E_SESSION_ABSENT', []); } };
   assert.deepEqual(about(make().use(broken)).map(({ subject, remedy }) => [subject, remedy]), [['middleware csrf', 'Register it: app.use(new SessionMiddleware())']]);

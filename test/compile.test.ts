@@ -28,9 +28,11 @@ const ask = (app: Svc, path: string, method = 'GET'): Promise<Response> => app.f
 
 test('compileAll() reports a path and method registered twice as SVC101, at the second, naming the first', () => {
   const app = make();
-  app.get('/a/{x}', handler); const first = line();
+  const first = line() + 1;
+  app.get('/a/{x}', handler);
   app.get('/b', handler).post('/a/{x}', handler);
-  app.get('/a/{y}', handler); const second = line();
+  const second = line() + 1;
+  app.get('/a/{y}', handler);
   const findings = findingsOf(app);
   assert.deepEqual(findings.map(({ rule, severity, subject }) => [rule, severity, subject]), [['SVC101', 'error', 'GET /a/{y}']]);
   assert.equal(findings[0]!.place!.line, second);
@@ -41,7 +43,8 @@ test('compileAll() reports a path and method registered twice as SVC101, at the 
 test('compileAll() reports a name given twice as SVC104, at the second', () => {
   const app = make();
   app.get('/a', { name: 'n' }, handler);
-  app.post('/b', { name: 'n' }, handler); const at = line();
+  const at = line() + 1;
+  app.post('/b', { name: 'n' }, handler);
   const findings = findingsOf(app);
   assert.deepEqual(findings.map(({ rule, subject, place }) => [rule, subject, place!.line]), [['SVC104', 'POST /b', at]]);
   assert.match(findings[0]!.message, /\/a/);
@@ -69,8 +72,8 @@ test('compileAll() collects every mistake and throws them at once, freezing noth
 
 for (const [what, error, message] of [['an error', new TypeError('two\nlines'), /threw TypeError: two$/], ['null', null, /threw null$/], ['a mistake that has a remedy', new SvcError('E_STATE_UNSET', ['db']), /"db"/]] as const) {
   test(`compileAll() reports a middleware whose compile() throws ${what} as SVC121, where it was put to use`, () => {
+    const here = line() + 1;
     const app = make().use({ kind: 'cors', handle: (_req, next) => next(), compile: () => { throw error; } });
-    const here = line() - 1;
     const [finding, ...more] = findingsOf(app);
     assert.deepEqual([finding!.rule, finding!.subject, finding!.place!.line, more.length], ['SVC121', 'middleware cors', here, 0]);
     assert.match(finding!.message, message);
@@ -100,7 +103,8 @@ test('A compiled route knows its template, name, place and meta, and req.route i
   const app = make();
   const seen: unknown[] = [];
   app.use((req, next) => { seen.push(req.route?.template, req.pathParams); return next(); });
-  app.get('/a/{id:int}', { name: 'n', meta: { mine: 1 } }, handler); const at = line();
+  const at = line() + 1;
+  app.get('/a/{id:int}', { name: 'n', meta: { mine: 1 } }, handler);
   const route = app.routes.find(({ name }) => name === 'n')!;
   assert.deepEqual([route.method, route.template, route.place.line, route.meta], ['GET', '/a/{id:int}', at, { mine: 1 }]);
   assert.ok(Object.isFrozen(route.meta));

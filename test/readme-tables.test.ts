@@ -6,10 +6,11 @@ import { readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { ROOT } from './support/build.ts';
+import { unwrapped } from './support/unwrapped.ts';
 
 const README = join(ROOT, 'README.md');
 const SOURCES: readonly (readonly [file: string, text: string])[] = readdirSync(join(ROOT, 'src'), { recursive: true, encoding: 'utf8' })
-  .map((file) => file.replaceAll('\\', '/')).filter((file) => file.endsWith('.ts') && !file.startsWith('starter-')).sort().map((file) => [file, readFileSync(join(ROOT, 'src', file), 'utf8')]);
+  .map((file) => file.replaceAll('\\', '/')).filter((file) => file.endsWith('.ts') && !file.startsWith('starter-')).sort().map((file) => [file, unwrapped(readFileSync(join(ROOT, 'src', file), 'utf8'))]);
 
 /** Every match over all sources. */
 function found(pattern: RegExp): { readonly file: string; readonly match: RegExpExecArray }[] {

@@ -9,6 +9,7 @@ import { OAUTH_ERRORS } from 'svc/oauth';
 import { systemClock } from '../../src/clock.ts';
 import { ROOT } from '../support/build.ts';
 import { oauthDatabase, tokensIn } from '../support/oauth-tokens.ts';
+import { unwrapped } from '../support/unwrapped.ts';
 
 const FOLDER = join(ROOT, 'src', 'oauth');
 const README = readFileSync(join(FOLDER, 'README.md'), 'utf8');
@@ -36,7 +37,8 @@ test('README names every option of the plugin', () => {
 });
 
 test('README names every event and metric that the source has', () => {
-  const source = readdirSync(FOLDER).filter((file) => file.endsWith('.ts') && !file.startsWith('dev-provider')).map((file) => readFileSync(join(FOLDER, file), 'utf8')).join('\n');
+  const files = readdirSync(FOLDER).filter((file) => file.endsWith('.ts') && !file.startsWith('dev-provider'));
+  const source = files.map((file) => unwrapped(readFileSync(join(FOLDER, file), 'utf8'))).join('\n');
   const events = [...source.matchAll(/log\.(?:info|warn|error)\([^{\n]*/g)].flatMap(([call]) => [...call.matchAll(/'([a-z]+(?:_[a-z]+)+)'/g)].map(([, name]) => name!));
   const outcomes = new Set(['provider_failed']); // compared with, not written
   assert.deepEqual(namesOf('Event').toSorted(), [...new Set(events).difference(outcomes)].toSorted());

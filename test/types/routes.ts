@@ -198,8 +198,10 @@ app.post('/raw', { maxBodyBytes: 10, tuple: false, public: 'a reason', security:
   is<Equal<Awaited<ReturnType<typeof req.json>>, unknown>>();
   return [1, 2, 3];
 });
-// @ts-expect-error inputs are read-only
-app.get('/ro', { query: { a: Field(1) } }, ({ query }) => { query.a = 2; });
+app.get('/ro', { query: { a: Field(1) } }, ({ query }) => {
+  // @ts-expect-error inputs are read-only
+  query.a = 2;
+});
 // @ts-expect-error the dependency gives no such member
 app.get('/no', { it: Depends(Service) }, ({ it }) => it.missing);
 // @ts-expect-error a class is no dependency by itself

@@ -143,8 +143,9 @@ Field(literal('a', 'b'), { default: 'c' });
 Field(list(str), { default: () => [1] });
 // @ts-expect-error a field that begins with its default takes no second one
 Field('anon', { default: 'x' });
+class Plain { a = 1; }
 // @ts-expect-error a class that is no schema
-Field(class Plain { a = 1; });
+Field(Plain);
 // @ts-expect-error a native constructor that is no type
 Field(Map);
 // @ts-expect-error an object is no type

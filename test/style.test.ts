@@ -1,0 +1,131 @@
+/**
+ * Plain English (.github/CONTRIBUTING.md, "Style"): comments, messages, test names and manuals avoid words and
+ * openings that hide the subject of a sentence.
+ *
+ * Words are refused anywhere in a passage. Openings are refused at the start of
+ *
+ *   - a comment, and of each of its paragraphs and doc tags; line comments on adjacent lines are one comment
+ *   - a message or test name
+ *   - a paragraph, list item or table cell of a manual; a heading may open as it likes
+ *
+ * A question may open with "Who" or "What". Inline code and fenced code are not prose.
+ *
+ * A string literal is a message when it is
+ *
+ *   - an argument of `new …Error(…)` or of another error class, of `super(…)`, or of a call that logs or reports
+ *   - the value of a key or variable with a name such as `message`, `remedy`, `summary`, `description`, `title`
+ *
+ * The first argument of `test`, `describe` or a similar function is a test name. Every other literal is data; this
+ * includes templates that hold a program.
+ *
+ * test/support/style-exceptions.txt lists the files that are not clean yet. The list only shrinks:
+ * UPDATE_STYLE_EXCEPTIONS=1 removes clean and missing files from it and adds none.
+ */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { problemsByFile, problemsOf, readExceptions, writeExceptions } from './support/style.ts';
+
+test('no file outside style-exceptions.txt breaks the rules on plain English, and no file in it is clean', () => {
+  const problems = problemsByFile();
+  if (process.env['UPDATE_STYLE_EXCEPTIONS'] === '1') {
+    writeExceptions(readExceptions().filter((file) => problems.has(file)));
+  }
+  const exceptions = readExceptions();
+  const unlisted = [...problems].filter(([file]) => !exceptions.includes(file)).flatMap(([, found]) => found);
+  assert.deepEqual(unlisted, [], 'reword these passages: see "Style" in .github/CONTRIBUTING.md');
+  const done = exceptions.filter((file) => !problems.has(file));
+  assert.deepEqual(
+    done,
+    [],
+    'clean or missing files in the list: run this test with UPDATE_STYLE_EXCEPTIONS=1',
+  );
+  assert.deepEqual(exceptions, [...new Set(exceptions)].sort(), 'the list is not sorted or has duplicates');
+});
+
+const WORDS = ['whoever', 'Nobody', 'somebody', 'anybody', 'told', 'hears', 'hear'];
+for (const word of WORDS) {
+  test(`the word "${word.slice(0, 2)}…${word.slice(-1)}" is refused in comments, messages, test names and manuals`, () => {
+    const sources = [
+      `// a ${word} b`,
+      `/** A ${word} b. */`,
+      `throw new SvcError('E_X', 'a ${word} b');`,
+      `test('a ${word} b', () => {});`,
+    ];
+    for (const source of sources) assertProblems('src/x.ts', source, [`has the word "${word}"`]);
+    assertProblems('x.md', `A ${word} b.\n`, [`has the word "${word}"`]);
+    assertProblems('.ci/run', `true # a ${word} b`, [`has the word "${word}"`]);
+  });
+}
+
+const OPENINGS = ['Those', 'The same', 'As above', 'See above', 'Of', 'Who', 'What'];
+for (const opening of OPENINGS) {
+  test(`the opening "${opening}" is refused in comments, messages, test names and manuals`, () => {
+    const text = `${opening} it has`;
+    const sources = [
+      `x; // ${text.toLowerCase()}`,
+      `/** ${text}. */`,
+      `/**\n * A.\n *\n * ${text}.\n */`,
+      `/** A. @returns ${text} */`,
+      `const a = { message: \`${text} \${x}\` };`,
+      `await t.test('${text}', () => {});`,
+    ];
+    const lower = opening.toLowerCase();
+    for (const source of sources)
+      assertProblems('src/x.ts', source, [
+        source.startsWith('x') ? `opens with "${lower}"` : `opens with "${opening}"`,
+      ]);
+    for (const manual of [`${text}.\n`, `A.\n\n${text}.\n`, `- A.\n- **${text}.**\n`, `| a | ${text} |\n`]) {
+      assertProblems('x.md', manual, [`opens with "${opening}"`]);
+    }
+  });
+}
+
+test('a problem names the line of its passage', () => {
+  const source = 'const a = 1;\n\n// Of x.\nfail(\n  `${b} is told`,\n);\n';
+  const expected = ['src/x.ts:3: comment opens with "Of"', 'src/x.ts:5: message has the word "told"'];
+  assert.deepEqual(problemsOf('src/x.ts', source), expected);
+});
+
+test('messages are found in concatenations, templates, conditions and arrow functions', () => {
+  for (const source of [
+    "new BadRequest('a ' + 'b told');",
+    'new Error(`a ${b ? "told" : `c`}`);',
+    "new Error(isA ? 'told' : 'b');",
+    'const f = { describe: (a: string): string => `told ${a}` };',
+    "const message = 'told';",
+    "process.stderr.write('told');",
+    "new errors.ConnectionLost('told');",
+  ])
+    assertProblems('src/x.ts', source, ['has the word "told"']);
+});
+
+test('clean text, questions, inline code and data pass', () => {
+  for (const source of [
+    '/** Offset of the page. Of course, this sentence opens the second time. */',
+    '// What does a peer send?\n// A frame.',
+    '// a comment\n// of two lines',
+    '// `told` is the old name, and so is `those`',
+    "new SvcError('E_X', 'a sentence ' + 'of two literals');",
+    "const names = ['nobody', 'told', 'Of these'];",
+    "send({ user: 'nobody' }, 'told'); // data",
+    "assert.equal(name, 'nobody');",
+    'const code = `// told\n${x}`;',
+    "const pattern = x.match(/['\"`]told/); test('a name', () => read('nobody'));",
+    '// The same-origin policy\nconst untold = 1;',
+  ])
+    assertProblems('src/x.ts', source, []);
+  const manual =
+    '# What it does\n\nText\nof two lines, `told` and [x](#told).\n\n```ts\n// told\n```\n\n| key | what |\n|---|---|\n| `Of` | Offset |\n';
+  assertProblems('x.md', manual, []);
+  assertProblems('.ci/run', '#!/bin/sh\nx="nobody" # a comment\n', []);
+});
+
+test('a source whose brackets do not match is an error, because its passages cannot be known', () => {
+  for (const source of ['f(', 'f(]', 'f)', '`${a'])
+    assert.throws(() => problemsOf('src/x.ts', source), Error);
+});
+
+function assertProblems(path: string, text: string, expected: readonly string[]): void {
+  const found = problemsOf(path, text).map((problem) => /(?:has|opens).*/.exec(problem)![0]);
+  assert.deepEqual(found, expected, `in ${path}: ${text}`);
+}
