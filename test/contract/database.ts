@@ -168,7 +168,7 @@ export function databaseContract(name: string, open: OpenDatabase, { knowsTypes 
       assert.deepEqual((await db.fetchArrays('select id, value, label from mixed order by id')).rows, rows.map(([id, value, label]) => [id, value === null ? null : Number(value), label]));
       assert.equal(await db.executeMany('update mixed set value = ? where id = ?', rows.map(([id]) => [kinds[(id + 1) % 7]!, id])), count);
       assert.deepEqual((await db.fetchArrays('select value from mixed order by id')).rows, rows.map(([id]) => [kinds[(id + 1) % 7]!].map((value) => value === null ? null : Number(value))));
-      assert.equal(await db.executeMany('delete from mixed where id = ? and (value = ? or ? is null)', rows.map(([id]) => [id, kinds[(id + 1) % 7]!, kinds[(id + 1) % 7]!])), count);
+      assert.equal(await db.executeMany('delete from mixed where id = ? and (value = ? or value is null)', rows.map(([id]) => [id, kinds[(id + 1) % 7]!])), count);
     }
   });
 
