@@ -330,15 +330,17 @@ for (const [name, engine] of [['MariaDB', 'mariadb'], ['MySQL', 'mysql']] as con
       '0003_program.up.sql': 'create function unit_of() returns integer deterministic no sql begin declare n integer default 1; return n; end;',
       '0003_program.down.sql': 'drop function unit_of;',
     });
-    const url = await mysqlUrl(t, engine);
+    const ends: (() => unknown)[] = [];
+    t.after(async () => { for (const end of ends.reverse()) await end(); }); // the tables after the databases
+    const url = await mysqlUrl({ after: (end) => void ends.push(end) }, engine);
     const databases = await Promise.all(Array.from({ length: 6 }, () => openDatabase(url, { pool: { max: 2 } })));
+    ends.push(() => Promise.all(databases.map((each) => each.close())));
     const done = await Promise.all(databases.map((db) => new Migrator(db, { directory }).up()));
     assert.deepEqual(done.flat().map(({ id }) => id).sort(), ['0001', '0002', '0003']);
     const [db] = databases;
     assert.deepEqual([await db!.scalar('select title from note'), await db!.scalar('select unit_of()')], ['c', 1]);
     assert.equal((await new Migrator(db!, { directory }).down({ steps: 3 })).length, 3);
     assert.equal(await db!.scalar("select 1 from information_schema.tables where table_schema = database() and table_name = 'note'"), undefined);
-    await Promise.all(databases.map((each) => each.close()));
   });
 
   on('a migration that fails leaves nothing where it changes rows only, and is unfinished where it changes tables', async (db) => {

@@ -139,6 +139,7 @@ test('an answer is read wherever it is split', async (t) => {
   for (let cut = 1; cut < MOST.length; cut++) {
     const server = createServer((socket) => {
       let count = 0;
+      t.after(() => { socket.destroy(); });
       socket.on('error', () => undefined);
       socket.write(greeting());
       socket.on('data', (chunk: Buffer) => {
@@ -149,8 +150,10 @@ test('an answer is read wherever it is split', async (t) => {
         } else if (chunk[4] !== 1) socket.write(packet(1, OK));
       });
     }).listen(0, '127.0.0.1');
+    t.after(() => { server.close(); });
     await once(server, 'listening');
     const db = await openDatabase(`mysql://app@127.0.0.1:${(server.address() as AddressInfo).port}/shop`);
+    t.after(() => db.close());
     await db.close();
     server.close();
   }
