@@ -160,6 +160,18 @@ for (const [name, engine] of [['MariaDB', 'mariadb'], ['MySQL', 'mysql']] as con
     assert.equal(await db.scalar("select count(*) from item where label = 'a'"), 0);
   });
 
+  on('a row of the wrong length is refused by its number, wherever executeMany() and insertMany() come to it', async (db) => {
+    await db.script('create table item (id integer primary key, label varchar(20))');
+    for (const [count, wrong] of [[3, 2], [40, 39], [1_500, 1], [1_500, 700], [1_500, 1_500], [1_510, 1_509], [1_600, 1_599]] as const) {
+      const rows = Array.from({ length: count }, (_, index) => index + 1 === wrong ? [index] : [index, 'x']);
+      const isRefused = (error: unknown): boolean => fault('E_DB_PARAMETER_COUNT')(error) && (error as Error).message.includes(`row ${wrong}:`) || assert.fail(String(error));
+      await assert.rejects(db.executeMany('insert into item (id, label) values (?, ?)', rows), isRefused);
+      await assert.rejects(db.insertMany('item', ['id', 'label'], rows), isRefused);
+      await assert.rejects(db.executeMany('update item set id = ? where label = ?', rows), isRefused);
+    }
+    assert.equal(await db.scalar('select count(*) from item'), 0);
+  });
+
   for (const [where, query] of [['', ''], [' where the server is not strict', "set.sql_mode="]] as const) {
     on(`executeMany() stores every row of texts, numbers, dates, bytes and NULL in one column${where}`, async (db) => {
       await db.script('create table item (id integer primary key, value varbinary(40))');

@@ -112,6 +112,53 @@ test('what is read by a statement that was told to end, and says no more than th
   assert.equal(db.load.idle, 1);
 });
 
+for (const [what, isInterrupted] of [['ends as if it were not', false], ['says that it was', true]] as const) {
+  test(`a statement that was told to end and ${what} gives its connection back ${isInterrupted ? 'at once' : 'behind a question that a late request to end may hit'}`, { timeout: 30_000 }, async (t) => {
+    const clock = new ManualClock();
+    const asked = Promise.withResolvers<void>();
+    const order: string[] = [];
+    let asking: Socket | undefined;
+    const { url } = await fake(t, greeting(), (heard, count, socket) => {
+      if (count === 0) return packet(2, OK);
+      if (heard.includes('max_allowed_packet')) return MOST;
+      if (heard[4] === 0x16) return prepared();
+      if (heard[4] === 0x17) {
+        if (asking === undefined) setImmediate(asked.resolve);
+        else order.push('next');
+        asking ??= socket;
+        return order.length === 0 ? undefined : packet(1, OK);
+      }
+      if (heard.includes('kill query')) {
+        order.push('kill');
+        asking!.write(isInterrupted ? packet(1, Buffer.of(0xff, 0x25, 0x05), '#70100Query execution was interrupted') : packet(1, OK)); // 1317
+      } else if (heard.includes('do 0')) order.push('question');
+      return packet(1, OK);
+    });
+    const db = await openDatabase(url, { clock, pool: { max: 1 } });
+    t.after(() => db.close());
+    const running = db.execute('update a set b = 1', [], { timeoutMs: 50 }).catch((error: unknown) => error);
+    await asked.promise;
+    await clock.advance(50);
+    await running;
+    await db.execute('update a set b = 1');
+    assert.deepEqual(order, isInterrupted ? ['kill', 'next'] : ['kill', 'question', 'next']);
+  });
+}
+
+test('a statement is refused for which the server counts other placeholders, and nothing of it runs', { timeout: 30_000 }, async (t) => {
+  let executions = 0;
+  const { url } = await fake(t, greeting(), (heard, count) => {
+    if (count === 0) return packet(2, OK);
+    if (heard.includes('max_allowed_packet')) return MOST;
+    if (heard[4] === 0x17) executions++;
+    return heard[4] === 0x16 ? prepared(2) : packet(1, OK);
+  });
+  const db = await openDatabase(url);
+  t.after(() => db.close());
+  await assert.rejects(db.execute('update a set b = ?', [1]), (error) => error instanceof SvcError && error.code === 'E_DB_PARAMETER_COUNT');
+  assert.deepEqual([executions, db.load.inUse], [0, 0]);
+});
+
 test('a COMMIT that nobody answers is told to end when the time is over, and then nobody knows its outcome', { timeout: 30_000 }, async (t) => {
   const clock = new ManualClock();
   const asked = Promise.withResolvers<void>(), told = Promise.withResolvers<void>();
