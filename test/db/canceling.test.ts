@@ -58,7 +58,7 @@ test('Canceling tells nobody again once the statement is over, and its end waits
   assert.deepEqual([told, lost], [[100], []]);
 });
 
-test('Canceling tells nobody again of a statement that ends between two requests to end it', async () => {
+test('Canceling sends no further request to end a statement that is over between two of them', async () => {
   const { clock, canceling, told, lost } = watched();
   canceling.begin();
   await pass(clock, 150);
