@@ -157,6 +157,21 @@ export function databaseContract(name: string, open: OpenDatabase, { knowsTypes 
     await assert.rejects(db.insertMany('item', ['id'], [[70_000], [NaN]]), (error) => fault('E_DB_PARAMETER')(error) && /parameter 1 of row 2/.test((error as Error).message));
   });
 
+  contract('stores every row of executeMany() where the values of a column are of other types from row to row', async (db) => {
+    const real = db.dialect === 'postgres' ? 'double precision' : 'double';
+    await db.script(`create table mixed (id integer primary key, value ${real}, label varchar(20))`);
+    const kinds = [5, 0.5, null, 7n, -3, 2.25, null] as const; // one type never comes twice in a row
+    const labels = ['a', null, 'b', 'c', null, 'd', 'e'] as const;
+    for (const count of [2, 7, 15, 16, 40, 1_100]) {
+      const rows = Array.from({ length: count }, (_, id) => [id, kinds[id % 7]!, labels[id % 7]!] as const);
+      assert.equal(await db.executeMany('insert into mixed (id, value, label) values (?, ?, ?)', rows), count);
+      assert.deepEqual((await db.fetchArrays('select id, value, label from mixed order by id')).rows, rows.map(([id, value, label]) => [id, value === null ? null : Number(value), label]));
+      assert.equal(await db.executeMany('update mixed set value = ? where id = ?', rows.map(([id]) => [kinds[(id + 1) % 7]!, id])), count);
+      assert.deepEqual((await db.fetchArrays('select value from mixed order by id')).rows, rows.map(([id]) => [kinds[(id + 1) % 7]!].map((value) => value === null ? null : Number(value))));
+      assert.equal(await db.executeMany('delete from mixed where id = ? and (value = ? or value is null)', rows.map(([id]) => [id, kinds[(id + 1) % 7]!])), count);
+    }
+  });
+
   contract('streams rows in order, in batches, and stops when the loop is left', async (db) => {
     await db.insertMany('item', ['id', 'label'], Array.from({ length: 1_000 }, (_, id) => [id, `${id}`]));
     const seen: number[] = [];

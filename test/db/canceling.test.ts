@@ -58,6 +58,15 @@ test('Canceling tells nobody again once the statement is over, and its end waits
   assert.deepEqual([told, lost], [[100], []]);
 });
 
+test('Canceling sends no further request to end a statement that is over between two of them', async () => {
+  const { clock, canceling, told, lost } = watched();
+  canceling.begin();
+  await pass(clock, 150);
+  await canceling.end();
+  await pass(clock, 10_000);
+  assert.deepEqual([told, lost, clock.pending], [[100], [], 0]);
+});
+
 test('Canceling gives the connection up when nobody can be told', async () => {
   const { clock, canceling, told, lost } = watched(() => Promise.reject(new Error('no way there')));
   canceling.begin();

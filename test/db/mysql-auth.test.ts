@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { constants, createPublicKey, generateKeyPairSync, privateDecrypt, verify } from 'node:crypto';
+import { constants, createHash, createPrivateKey, createPublicKey, generateKeyPairSync, privateDecrypt, sign, verify } from 'node:crypto';
 import { test } from 'node:test';
 import { cachingSha2Password, certificateProof, encryptedPassword, nativeHash, nativePassword, parsecAnswer, readParsecSalt } from '../../src/db/mysql-auth.ts';
 import { signByPassword } from '../../src/db/mysql-eddsa.ts';
@@ -31,6 +31,16 @@ test('signByPassword() has the public key that MariaDB documents for "secret", a
       assert.ok(verify(null, message, publicKeyOf(publicKey), signature));
       assert.ok(!verify(null, Buffer.from('another'), publicKeyOf(publicKey), signature));
     }
+  }
+});
+
+test('signByPassword() signs by a password of 32 bytes as RFC 8032 does by a seed, key and signature alike', () => {
+  for (let round = 0; round < 16; round++) {
+    const [seed, message] = [createHash('sha256').update(`seed ${round}`).digest(), createHash('sha512').update(`message ${round}`).digest()];
+    const key = createPrivateKey({ key: Buffer.concat([Buffer.from('302e020100300506032b657004220420', 'hex'), seed]), format: 'der', type: 'pkcs8' });
+    const { signature, publicKey } = signByPassword(seed, message);
+    assert.equal(hex(publicKey), hex(createPublicKey(key).export({ format: 'der', type: 'spki' }).subarray(-32)));
+    assert.equal(hex(signature), hex(sign(null, message, key)));
   }
 });
 

@@ -8,21 +8,7 @@ import { test, type TestContext } from 'node:test';
 import { SvcError } from '../../src/errors.ts';
 import { CommitOutcomeUnknown, ConnectionLost, QueryTimeout, openDatabase } from '../../src/db/index.ts';
 import { ManualClock } from '../../src/manual-clock.ts';
-
-const CAPABILITIES = 0xffff_f7ff & ~0x80_0000; // all but TLS and session tracking
-const OK = Buffer.from([0, 0, 0, 2, 0, 0, 0]);
-const NONCE = 'abcdefghijklmnopqrst';
-
-function packet(sequence: number, ...parts: readonly (Buffer | string)[]): Buffer {
-  const body = Buffer.concat(parts.map((part) => Buffer.from(part)));
-  return Buffer.concat([Buffer.from([body.length & 0xff, body.length >> 8 & 0xff, body.length >> 16, sequence]), body]);
-}
-
-function greeting(capabilities: number = CAPABILITIES, plugin = 'mysql_native_password'): Buffer {
-  const flags = Buffer.alloc(4);
-  flags.writeUInt32LE(capabilities >>> 0);
-  return packet(0, Buffer.of(10), '8.0.0-fake\0', Buffer.from([1, 0, 0, 0]), `${NONCE.slice(0, 8)}\0`, flags.subarray(0, 2), Buffer.from([45, 2, 0]), flags.subarray(2), Buffer.of(21), Buffer.alloc(10), `${NONCE.slice(8)}\0`, `${plugin}\0`);
-}
+import { CAPABILITIES, END, MOST, NONCE, OK, TLS_CAPABILITY, column, greeting, packet, prepared } from '../support/mysql-bytes.ts';
 
 /** A server that says its greeting, and to what it hears what `answer` gives; what it has heard. */
 async function fake(t: TestContext, first: Buffer, answer: (heard: Buffer, count: number, socket: Socket) => Buffer | undefined): Promise<{ readonly url: string; readonly heard: Buffer[] }> {
@@ -76,7 +62,7 @@ test('a server without TLS learns nothing, not even the name, when the address a
 });
 
 test('what comes with the greeting, before TLS, ends the connection', async (t) => {
-  const { url, heard } = await fake(t, Buffer.concat([greeting(CAPABILITIES | 0x800), packet(1, OK)]), () => undefined);
+  const { url, heard } = await fake(t, Buffer.concat([greeting(CAPABILITIES | TLS_CAPABILITY), packet(1, OK)]), () => undefined);
   await assert.rejects(opens(`${url}?sslmode=require`), tells(/more than a greeting/));
   assert.equal(Buffer.concat(heard).length, 0);
 });
@@ -100,16 +86,9 @@ for (const [what, said, pattern] of [
   });
 }
 
-/** A column as it is described, and the end of columns and rows. */
-const column = (name: string): Buffer => Buffer.concat([...['def', '', '', '', name, ''].map((text) => Buffer.from([text.length, ...Buffer.from(text)])), Buffer.from([0x0c, 63, 0, 20, 0, 0, 0, 8, 0, 0, 0])]);
-const end = Buffer.from([0xfe, 0, 0, 2, 0, 0, 0]);
-/** The answer to what is asked behind the log-in. */
-const most = Buffer.concat([packet(1, Buffer.of(1)), packet(2, column('@@max_allowed_packet')), packet(3, Buffer.from([7]), '1000000'), packet(4, end)]);
-
 test('a server that takes leave together with an answer leaves nobody waiting who had more to ask', { timeout: 30_000 }, async (t) => {
-  const prepared = packet(1, Buffer.of(0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0));
   const leave = packet(0, Buffer.of(0xff, 0x1d, 0x04), '#08S01Server shutdown in progress'); // 1053
-  const { url } = await fake(t, greeting(), (heard, count) => count === 0 ? packet(2, OK) : heard.includes('max_allowed_packet') ? most : heard[4] === 0x16 ? Buffer.concat([prepared, leave]) : packet(1, OK));
+  const { url } = await fake(t, greeting(), (heard, count) => count === 0 ? packet(2, OK) : heard.includes('max_allowed_packet') ? MOST : heard[4] === 0x16 ? Buffer.concat([prepared(), leave]) : packet(1, OK));
   const db = await opens(url);
   t.after(() => db.close());
   await assert.rejects(db.execute('update a set b = 1'), ConnectionLost);
@@ -117,13 +96,12 @@ test('a server that takes leave together with an answer leaves nobody waiting wh
 });
 
 test('what is read by a statement that was told to end, and says no more than that it has, is no answer', { timeout: 30_000 }, async (t) => {
-  const prepared = packet(1, Buffer.of(0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0));
-  const rows = Buffer.concat([packet(1, Buffer.of(1)), packet(2, column('sleep(5)')), packet(3, Buffer.of(0, 0, 1, 0, 0, 0, 0, 0, 0, 0)), packet(4, end)]); // 1: SLEEP() of MySQL was interrupted
+  const rows = Buffer.concat([packet(1, Buffer.of(1)), packet(2, column('sleep(5)')), packet(3, Buffer.of(0, 0, 1, 0, 0, 0, 0, 0, 0, 0)), packet(4, END)]); // 1: SLEEP() of MySQL was interrupted
   let asking: Socket | undefined;
   const { url } = await fake(t, greeting(), (heard, count, socket) => {
     if (count === 0) return packet(2, OK);
-    if (heard.includes('max_allowed_packet')) return most;
-    if (heard[4] === 0x16) return prepared;
+    if (heard.includes('max_allowed_packet')) return MOST;
+    if (heard[4] === 0x16) return prepared();
     if (heard.includes('kill query')) asking!.write(rows);
     else if (heard[4] === 0x17) asking = socket;
     return heard[4] === 0x17 ? undefined : packet(1, OK);
@@ -134,12 +112,59 @@ test('what is read by a statement that was told to end, and says no more than th
   assert.equal(db.load.idle, 1);
 });
 
+for (const [what, isInterrupted] of [['ends as if it were not', false], ['says that it was', true]] as const) {
+  test(`a statement that was told to end and ${what} gives its connection back ${isInterrupted ? 'at once' : 'behind a question that a late request to end may hit'}`, { timeout: 30_000 }, async (t) => {
+    const clock = new ManualClock();
+    const asked = Promise.withResolvers<void>();
+    const order: string[] = [];
+    let asking: Socket | undefined;
+    const { url } = await fake(t, greeting(), (heard, count, socket) => {
+      if (count === 0) return packet(2, OK);
+      if (heard.includes('max_allowed_packet')) return MOST;
+      if (heard[4] === 0x16) return prepared();
+      if (heard[4] === 0x17) {
+        if (asking === undefined) setImmediate(asked.resolve);
+        else order.push('next');
+        asking ??= socket;
+        return order.length === 0 ? undefined : packet(1, OK);
+      }
+      if (heard.includes('kill query')) {
+        order.push('kill');
+        asking!.write(isInterrupted ? packet(1, Buffer.of(0xff, 0x25, 0x05), '#70100Query execution was interrupted') : packet(1, OK)); // 1317
+      } else if (heard.includes('do 0')) order.push('question');
+      return packet(1, OK);
+    });
+    const db = await openDatabase(url, { clock, pool: { max: 1 } });
+    t.after(() => db.close());
+    const running = db.execute('update a set b = 1', [], { timeoutMs: 50 }).catch((error: unknown) => error);
+    await asked.promise;
+    await clock.advance(50);
+    await running;
+    await db.execute('update a set b = 1');
+    assert.deepEqual(order, isInterrupted ? ['kill', 'next'] : ['kill', 'question', 'next']);
+  });
+}
+
+test('a statement is refused for which the server counts other placeholders, and nothing of it runs', { timeout: 30_000 }, async (t) => {
+  let executions = 0;
+  const { url } = await fake(t, greeting(), (heard, count) => {
+    if (count === 0) return packet(2, OK);
+    if (heard.includes('max_allowed_packet')) return MOST;
+    if (heard[4] === 0x17) executions++;
+    return heard[4] === 0x16 ? prepared(2) : packet(1, OK);
+  });
+  const db = await openDatabase(url);
+  t.after(() => db.close());
+  await assert.rejects(db.execute('update a set b = ?', [1]), (error) => error instanceof SvcError && error.code === 'E_DB_PARAMETER_COUNT');
+  assert.deepEqual([executions, db.load.inUse], [0, 0]);
+});
+
 test('a COMMIT that nobody answers is told to end when the time is over, and then nobody knows its outcome', { timeout: 30_000 }, async (t) => {
   const clock = new ManualClock();
   const asked = Promise.withResolvers<void>(), told = Promise.withResolvers<void>();
   const { url } = await fake(t, greeting(), (heard, count) => {
     if (count === 0) return packet(2, OK);
-    if (heard.includes('max_allowed_packet')) return most;
+    if (heard.includes('max_allowed_packet')) return MOST;
     if (heard.includes('kill query')) told.resolve();
     else if (heard.includes('start transaction')) return packet(1, Buffer.from([0, 0, 0, 3, 0, 0, 0]));
     else if (heard.toString('latin1', 5) !== 'commit') return packet(1, OK);
@@ -157,22 +182,25 @@ test('a COMMIT that nobody answers is told to end when the time is over, and the
   assert.equal(db.load.inUse, 0);
 });
 
-test('an answer is read wherever it is split', async () => {
-  for (let cut = 1; cut < most.length; cut++) {
+test('an answer is read wherever it is split', async (t) => {
+  for (let cut = 1; cut < MOST.length; cut++) {
     const server = createServer((socket) => {
       let count = 0;
+      t.after(() => { socket.destroy(); });
       socket.on('error', () => undefined);
       socket.write(greeting());
       socket.on('data', (chunk: Buffer) => {
         if (count++ === 0) socket.write(packet(2, OK));
         else if (chunk.includes('max_allowed_packet')) {
-          socket.write(most.subarray(0, cut));
-          setImmediate(() => setImmediate(() => socket.write(most.subarray(cut))));
+          socket.write(MOST.subarray(0, cut));
+          setImmediate(() => setImmediate(() => socket.write(MOST.subarray(cut))));
         } else if (chunk[4] !== 1) socket.write(packet(1, OK));
       });
     }).listen(0, '127.0.0.1');
+    t.after(() => { server.close(); });
     await once(server, 'listening');
     const db = await openDatabase(`mysql://app@127.0.0.1:${(server.address() as AddressInfo).port}/shop`);
+    t.after(() => db.close());
     await db.close();
     server.close();
   }

@@ -31,6 +31,15 @@ test('parseMySqlUrl() has defaults that are safe, and takes what is said by name
   assert.deepEqual([all.applicationName, all.parameters, all.connectTimeoutMs, all.statementCache], ['worker', { innodb_lock_wait_timeout: '5' }, 3_000, 7]);
 });
 
+test('parseMySqlUrl() takes each sslmode that it has, and one by the hosts where none is named', () => {
+  for (const mode of ['disable', 'prefer', 'require', 'verify-ca', 'verify-full']) {
+    for (const host of ['db', 'localhost', 'one,two']) assert.equal(parse(`mysql://app@${host}/shop?sslmode=${mode}`).tls.mode, mode, `${mode} ${host}`);
+  }
+  for (const [hosts, query, mode] of [
+    ['one,two', '', 'verify-full'], ['127.0.0.1,db', '', 'verify-full'], ['db,127.0.0.1', '', 'verify-full'], ['localhost,127.0.0.2,[::1]', '', 'disable'], ['localhost', '?sslrootcert=/ca.pem', 'verify-full'],
+  ] as const) assert.equal(parse(`mariadb://app@${hosts}/shop${query}`).tls.mode, mode, hosts + query);
+});
+
 test('parseMySqlUrl() refuses what it does not know, or must not be', () => {
   for (const [url, hint] of [
     ['mysql:app@db', /two slashes/], ['mysql://db/shop', /names no user/], ['mysql://app@db/x?sslmod=require', /did you mean "sslmode"/], ['mysql://app@db/x?sslmode=allow', /in the clear/],

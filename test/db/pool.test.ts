@@ -8,7 +8,7 @@ import { Pool } from '../../src/db/pool.ts';
 import { ManualClock } from '../../src/manual-clock.ts';
 import { fault } from '../contract/database.ts';
 import { collectedLog } from '../support/collected-log.ts';
-import { FakeServer, type FakeConnection } from '../support/fake-pooled.ts';
+import { FakeConnection, FakeServer } from '../support/fake-pooled.ts';
 import { seeded } from '../support/random.ts';
 import type { PoolEventKind } from '../../src/db/pool-event.ts';
 import type { PoolSetup } from '../../src/db/pool-settings.ts';
@@ -394,6 +394,67 @@ test('Pool.close() gives up connections that nobody waits for', async () => {
   await refused;
   await closing;
   assert.equal(down.clock.pending, 0);
+});
+
+test('Pool.close() ends a connection that is made only once the pool is closed', async () => {
+  const [gate, server] = [Promise.withResolvers<void>(), new FakeServer()];
+  const { pool, clock } = bench({
+    min: 1,
+    async connect() {
+      await gate.promise; // whatever the signal says
+      const connection = new FakeConnection(server, 1);
+      server.open.add(connection);
+      return connection as unknown as PooledConnection;
+    },
+  });
+  pool.fill();
+  const closing = pool.close();
+  gate.resolve();
+  await closing;
+  for (let count = 0; count < 5; count++) await turn();
+  assert.deepEqual([server.open.size, pool.load, clock.pending], [0, { inUse: 0, idle: 0, waiting: 0 }, 0]);
+});
+
+test('Pool warns of each outage once, and of a later one anew', async () => {
+  const { pool, server, clock, log } = bench({ max: 1 });
+  for (let outage = 1; outage <= 2; outage++) {
+    server.refusal = () => new ConnectionLost('refused');
+    const refused = assert.rejects(async () => pool.acquire(undefined), PoolTimeout);
+    await clock.advance(5_000);
+    await refused;
+    server.refusal = () => undefined;
+    await clock.advance(10_000);
+    const connection = await pool.acquire(undefined);
+    fake(connection).lose();
+    pool.release(connection);
+    assert.deepEqual(log.events.filter(({ event }) => event === 'database_not_reached').length, outage);
+  }
+});
+
+test('Pool ends no connection whose clean-up was in time, however long its next owner has it', async () => {
+  const { pool, clock } = bench({ max: 1 });
+  const connection = await pool.acquire(undefined);
+  fake(connection).isInTransaction = true;
+  pool.release(connection);
+  await turn();
+  assert.equal(pool.acquire(undefined), connection);
+  await clock.advance(60_000);
+  assert.equal(fake(connection).isBroken, false);
+  pool.release(connection);
+});
+
+test('Pool asks each of two connections that were idle for long, each time, and lends both when they answer', { timeout: 10_000 }, async () => {
+  const { pool, server, clock } = bench({ max: 2 });
+  const connections = await lend(pool, 2);
+  for (const connection of connections) pool.release(connection);
+  for (let use = 1; use <= 3; use++) {
+    await clock.advance(50_000);
+    const lent = await lend(pool, 2);
+    assert.deepEqual(new Set(lent), new Set(connections));
+    for (const connection of lent) assert.deepEqual(fake(connection).calls, Array.from({ length: use }, () => 'ping'));
+    for (const connection of lent) pool.release(connection);
+  }
+  assert.equal(server.attempts.length, 2);
 });
 
 // ── against a plain reference ──

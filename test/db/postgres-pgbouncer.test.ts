@@ -67,9 +67,9 @@ test('migrations behind PgBouncer are applied once by those that start together'
   await emptied(t);
   const sources = { directory: folder(t, { '0001_note.up.sql': 'create table note (id integer primary key)', '0002_row.up.sql': 'insert into note values (1)' }) };
   const databases = await Promise.all(Array.from({ length: 4 }, async () => openDatabase(await address(), { pool: { max: 2 } })));
+  t.after(() => Promise.all(databases.map((db) => db.close())).then(() => undefined));
   const done = await Promise.all(databases.map((db) => new Migrator(db, sources).up()));
   assert.deepEqual(done.flat().map(({ id }) => id).sort(), ['0001', '0002']);
-  await Promise.all(databases.map((db) => db.close()));
 });
 
 test('LISTEN behind PgBouncer is refused, as a notification would go to whoever has the session by then', { skip }, async (t) => {

@@ -192,8 +192,11 @@ test('migrations on PostgreSQL are applied once by processes that start together
     '0003_function.up.sql': 'create function one() returns integer language plpgsql as $body$ begin return 1; end; $body$;',
     '0003_function.down.sql': 'drop function one();',
   });
-  const url = await postgresUrl(t);
+  const ends: (() => unknown)[] = [];
+  t.after(async () => { for (const end of ends.reverse()) await end(); }); // the schema after the databases
+  const url = await postgresUrl({ after: (end) => void ends.push(end) });
   const databases = await Promise.all(Array.from({ length: 6 }, () => openDatabase(url, { pool: { max: 2 } })));
+  ends.push(() => Promise.all(databases.map((each) => each.close())));
   const done = await Promise.all(databases.map((db) => new Migrator(db, { directory }).up()));
   assert.deepEqual(done.flat().map(({ id }) => id).sort(), ['0001', '0002', '0003']);
   const [db] = databases;
@@ -201,7 +204,6 @@ test('migrations on PostgreSQL are applied once by processes that start together
   assert.deepEqual((await new Migrator(db!, { directory }).status()).map(({ state }) => state), ['applied', 'applied', 'applied']);
   assert.equal((await new Migrator(db!, { directory }).down({ steps: 3 })).length, 3);
   assert.equal(await db!.scalar("select 1 where to_regclass('note') is not null"), undefined);
-  await Promise.all(databases.map((each) => each.close()));
 });
 
 test('a migration on PostgreSQL that changes the search path, as pg_dump does, is noted, and changes it for no other', async (t) => {

@@ -61,11 +61,13 @@ function claimsIn(token: unknown): Record<string, unknown> {
 }
 
 for (const idTokenAlgorithm of ['RS256', 'ES256'] as const) {
-  test(`ProviderClient logs in at DevProvider over HTTP, ${idTokenAlgorithm} and all: discovery, code, PKCE, nonce, iss, user info`, async () => {
+  test(`ProviderClient logs in at DevProvider over HTTP, ${idTokenAlgorithm} and all: discovery, code, PKCE, nonce, iss, user info`, async (t) => {
     const clock = new ManualClock();
     const dev = new DevProvider({ env: 'test', redirectUris: [CALLBACK], idTokenAlgorithm, clock });
+    t.after(() => dev.stop());
     await dev.start();
     const client = new ProviderClient(dev.provider(), { clock, log: collectedLog().logger });
+    t.after(() => client.close());
     const verifier = randomBytes(32).toString('base64url');
     const url = await client.authorizationUrl({ redirectUri: CALLBACK, state: 'state', challenge: challengeOf(verifier), nonce: 'nonce', extra: { max_age: '60' } });
     const { code, state, iss } = Object.fromEntries(new URL(await dev.pick(url, 'ada')).searchParams) as Record<string, string>;

@@ -50,10 +50,11 @@ test('Z08 Metrics, probes and documents show neither a secret nor a setting', as
   assert.match(await site.metrics(), /svc_oauth_/);
 });
 
-test('Z09 Requests whose end can be read in two ways are refused before anything of them counts', async () => {
+test('Z09 Requests whose end can be read in two ways are refused before anything of them counts', async (t) => {
   await using site = await LoginSite.open();
   const { refresh_token: token } = await site.login();
   const server = await site.app.run({ port: 0, handleSignals: false });
+  t.after(() => server.close());
   const form = `refresh_token=${token}`;
   const head = 'POST /oauth/token HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-www-form-urlencoded\r\n';
   for (const request of [

@@ -15,6 +15,9 @@ import { folder } from '../support/run.ts';
 import { loginRow, tokenStoreContract } from './token-store.contract.ts';
 import type { Connection, Dialect, Driver } from '../../src/db/index.ts';
 
+/** No retry of the store, and no test here, takes so long. */
+const MOST_MS = 30_000;
+
 tokenStoreContract('SqlTokenStore on SQLite in memory', async () => {
   const database = await oauthDatabase('sqlite::memory:');
   return { store: new SqlTokenStore(() => database, new ManualClock()), close: () => database.close() };
@@ -57,7 +60,10 @@ async function passed(clock: ManualClock, work: Promise<unknown>): Promise<numbe
   let isDone = false;
   const startedMs = clock.monotonicMs();
   void work.catch(() => undefined).finally(() => { isDone = true; });
-  while (!isDone) await clock.advance(1);
+  while (!isDone) {
+    assert.ok(clock.monotonicMs() - startedMs < MOST_MS, 'the work does not end');
+    await clock.advance(1);
+  }
   return clock.monotonicMs() - startedMs;
 }
 
@@ -114,41 +120,37 @@ test('T17 A database that is not open is temporarily_unavailable', async () => {
   await assert.rejects(new SqlTokenStore(() => { throw closed; }, new ManualClock()).findLogin('a'), isUnavailable(closed));
 });
 
-test('T17 T18 A refresh while another process holds the lock is 503, rotates nothing, and succeeds afterwards', async (t) => {
+test('T17 T18 A refresh while another process holds the lock is 503, rotates nothing, and succeeds afterwards', { timeout: MOST_MS }, async (t) => {
   const path = join(folder(t), 'data.db');
-  await using database = await oauthDatabase(`sqlite:${path}`, { busyTimeoutMs: 0 });
+  const database = await oauthDatabase(`sqlite:${path}`, { busyTimeoutMs: 0 });
+  t.after(() => database.close());
   const { issue, refresh, store } = tokensIn(database, { holdMs: 0 });
   const { refreshToken, login } = await issue('alice');
   const other = new DatabaseSync(path);
-  try {
-    other.exec('begin immediate');
-    await assert.rejects(refresh(refreshToken), (error: unknown) => error instanceof OAuthError && error.code === 'temporarily_unavailable' && error.status === 503 && error.cause instanceof LockTimeout);
-    assert.deepEqual(await store.findLogin(login.id), login);
-    other.exec('rollback');
-    assert.ok(await refresh(refreshToken));
-  } finally {
-    other.close();
-  }
+  t.after(() => other.close());
+  other.exec('begin immediate');
+  await assert.rejects(refresh(refreshToken), (error: unknown) => error instanceof OAuthError && error.code === 'temporarily_unavailable' && error.status === 503 && error.cause instanceof LockTimeout);
+  assert.deepEqual(await store.findLogin(login.id), login);
+  other.exec('rollback');
+  assert.ok(await refresh(refreshToken));
 });
 
-test('T18 A lock that is given up in time is not noticed', async (t) => {
+test('T18 A lock that is given up in time is not noticed', { timeout: MOST_MS }, async (t) => {
   const path = join(folder(t), 'data.db');
-  await using database = await oauthDatabase(`sqlite:${path}`, { busyTimeoutMs: 0 });
+  const database = await oauthDatabase(`sqlite:${path}`, { busyTimeoutMs: 0 });
+  t.after(() => database.close());
   const other = new DatabaseSync(path);
-  try {
-    const clock = new ManualClock();
-    const { issue, refresh } = tokensIn(database, { holdMs: 0 }, clock);
-    const { refreshToken } = await issue('alice');
-    other.exec('begin immediate');
-    const work = refresh(refreshToken);
-    await clock.advance(0); // the first attempt has failed, and the second waits
-    assert.equal(clock.pending, 1);
-    other.exec('rollback');
-    await passed(clock, work);
-    assert.notEqual(await work, refreshToken);
-  } finally {
-    other.close();
-  }
+  t.after(() => other.close());
+  const clock = new ManualClock();
+  const { issue, refresh } = tokensIn(database, { holdMs: 0 }, clock);
+  const { refreshToken } = await issue('alice');
+  other.exec('begin immediate');
+  const work = refresh(refreshToken);
+  await clock.advance(0); // the first attempt has failed, and the second waits
+  assert.equal(clock.pending, 1);
+  other.exec('rollback');
+  await passed(clock, work);
+  assert.notEqual(await work, refreshToken);
 });
 
 test('T17 A refresh that was committed and could not be marked is 503, and its retry gets the same successor', async () => {

@@ -14,6 +14,8 @@ export interface TokenStoreUnderTest {
 
 const NOW = 1_767_225_600_000_000;
 const DAY = 86_400_000_000;
+/** A test that takes longer has failed, and its store is closed all the same. */
+const MOST_MS = 60_000;
 
 /** A login as it is stored first. */
 export function loginRow(parts: Partial<LoginRow> = {}): LoginRow {
@@ -34,10 +36,11 @@ function stateRow(parts: Partial<StateRow> = {}): StateRow {
 /** Registers the contract's tests for one implementation; a test is over where `make` has skipped it and gives nothing. */
 export function tokenStoreContract(name: string, make: (t: TestContext) => Awaitable<TokenStoreUnderTest | undefined>): void {
   function contract(does: string, run: (store: TokenStore) => Promise<void>): void {
-    test(`${name} ${does}`, async (t) => {
+    test(`${name} ${does}`, { timeout: MOST_MS }, async (t) => {
       const under = await make(t);
       if (under === undefined) return;
-      try { await run(under.store); } finally { await under.close?.(); }
+      t.after(() => under.close?.());
+      await run(under.store);
     });
   }
   const rotation = { id: 'login-1', generation: 0, currentHash: 'a'.repeat(64), keyThumbprint: null, nextHash: 'c'.repeat(64), now: NOW + 1, idleExpiresAt: NOW + 15 * DAY };
