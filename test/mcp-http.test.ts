@@ -10,6 +10,7 @@ import {
 } from 'svc';
 import { OAuthPlugin, OAuthProvider } from 'svc/oauth';
 import { ManualClock, TestClient } from 'svc/testing';
+import { LIMITED, gateOf, until } from './support/endings.ts';
 import type { McpMountOptions, SvcOptions } from 'svc';
 import type { TestClientOptions } from 'svc/testing';
 import type { TestContext } from 'node:test';
@@ -24,7 +25,7 @@ interface Site { readonly app: Svc; readonly client: TestClient; readonly lines:
 
 function site(t: TestContext, options: McpMountOptions = {}, { prepare, app: appOptions, client: clientOptions }: { prepare?: (app: Svc) => void; app?: SvcOptions; client?: TestClientOptions } = {}): Site {
   const lines: string[] = [];
-  const gate = Promise.withResolvers<void>(), aborted = Promise.withResolvers<void>(), entered = Promise.withResolvers<void>();
+  const gate = gateOf(t), aborted = Promise.withResolvers<void>(), entered = Promise.withResolvers<void>();
   const app = new Svc({ title: 'shop', env: 'test', authSecret: SECRET, logger: createLogger({ level: 'debug', format: 'json', sink: (line) => void lines.push(line) }), ...appOptions });
   prepare?.(app);
   app.get('/items', () => ({ items: [1] })).get('/me', { me: Depends(BearerAuth()) }, ({ me }) => ({ sub: me.sub }));
@@ -168,7 +169,7 @@ test('modern: a client that leaves cancels its request, whether it waits for JSO
   second.gate.resolve();
 });
 
-test('modern: over a socket, too, a client that leaves cancels its request', async (t) => {
+test('modern: over a socket, too, a client that leaves cancels its request', LIMITED, async (t) => {
   const of = site(t, {}, { client: { listen: true } });
   const abort = new AbortController();
   const waiting = modern(of, 'tools/call', { name: 'get_wait' }, {}, abort.signal).catch(() => undefined);
@@ -213,9 +214,10 @@ test('modern: subscriptions/listen is acknowledged on its stream', async (t) => 
   assert.equal((await modern(of, 'subscriptions/listen', { notifications: {} }, { accept: 'application/json' })).status, 406, 'it would wait for ever');
 });
 
-test('a server that stops waits for the answer of a call that has begun to tell of its progress, and ends what listens', async (t) => {
+test('a server that stops waits for the answer of a call that has begun to tell of its progress, and ends what listens', LIMITED, async (t) => {
   const of = site(t);
   const { url, close } = await of.app.run({ port: 0, handleSignals: false, drainSeconds: 20 });
+  t.after(() => close());
   const send = (method: string, params: Json): Promise<Response> => fetch(`${url}/mcp`, {
     method: 'POST', body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params: { _meta: META, ...params } }),
     headers: { 'content-type': 'application/json', accept: BOTH, 'mcp-protocol-version': '2026-07-28', 'mcp-method': method, ...params['name'] === undefined ? {} : { 'mcp-name': String(params['name']) } },
@@ -610,13 +612,13 @@ test('legacy: the requests of a batch end when its client leaves, and an endpoin
   const leaving = new AbortController();
   const left = send(Array.from({ length: 600 }, (_, id) => call(id + 1)), {}, leaving.signal);
   const other = send(Array.from({ length: 390 }, (_, id) => call(id + 1_001)));
-  while (running.size < 990) await new Promise((resolve) => setImmediate(resolve));
+  await until(() => running.size >= 990);
   const answers = await (async () => {
     const more = send(Array.from({ length: 20 }, (_, id) => call(id + 2_001)));
-    while (running.size < 1_000) await new Promise((resolve) => setImmediate(resolve));
+    await until(() => running.size >= 1_000);
     leaving.abort();
     await left.catch(() => undefined); // whatever became of it
-    while (running.size > 400) await new Promise((resolve) => setImmediate(resolve));
+    await until(() => running.size <= 400);
     of.gate.resolve();
     return await (await more).json() as { error?: { message: string } }[];
   })();

@@ -9,6 +9,7 @@ import { BearerAuth, Depends, Field, Svc, createLogger, createToken, int, list, 
 import { fixedCaller } from '../src/mcp-calls.ts';
 import { LineReader } from '../src/mcp-lines.ts';
 import { McpDispatcher } from '../src/mcp-server.ts';
+import { gateOf } from './support/endings.ts';
 import { seeded } from './support/random.ts';
 import { reserveOutput } from '../src/mcp-stdio.ts';
 import type { McpServer, StdioOptions } from 'svc';
@@ -23,18 +24,20 @@ const META = { 'io.modelcontextprotocol/protocolVersion': '2026-07-28', 'io.mode
 /** Handlers that wait until they are let go. */
 class Gate {
   readonly entered: PromiseWithResolvers<void> = Promise.withResolvers();
-  readonly open: PromiseWithResolvers<void> = Promise.withResolvers();
+  readonly open: PromiseWithResolvers<void>;
   readonly aborted: PromiseWithResolvers<void> = Promise.withResolvers();
+
+  constructor(t: TestContext) { this.open = gateOf(t); }
 }
 
-function shop(gate = new Gate()): Svc {
+function shop(gate?: Gate): Svc {
   const app = new Svc({ title: 'shop', version: '2.0.0', env: 'test', authSecret: SECRET, logger: createLogger({ sink: () => undefined }) });
   app.get('/items', { summary: 'Lists items' }, () => [1, 2]);
   app.get('/items/{id:int}', ({ params }) => ({ id: params.id }));
   app.get('/wait', async ({ signal }) => {
-    signal.addEventListener('abort', () => gate.aborted.resolve());
-    gate.entered.resolve();
-    await gate.open.promise;
+    signal.addEventListener('abort', () => gate?.aborted.resolve());
+    gate?.entered.resolve();
+    await gate?.open.promise;
     return 'waited';
   });
   app.get('/work', { progress: Depends(toolProgress), tell: Depends(toolLog) }, ({ progress, tell }) => {
@@ -62,7 +65,8 @@ class Line {
   readonly lines: string[] = [];
   readonly ended: Promise<void>;
 
-  constructor(server: McpServer, signal?: AbortSignal) {
+  constructor(t: TestContext, server: McpServer, signal?: AbortSignal) {
+    t.after(() => this.end());
     const reader = new LineReader(1e9, { onLine: (text) => this.#take(text), onBadLine: (problem) => assert.fail(problem) });
     const output = new Writable({
       write(piece: Buffer, _encoding, done) {
@@ -103,8 +107,7 @@ class Line {
 }
 
 async function open(t: TestContext, { app = shop(), options = {}, version = '2025-11-25' }: { app?: Svc; options?: StdioOptions; version?: string } = {}): Promise<Line> {
-  const line = new Line(app.mcpServer(options));
-  t.after(() => line.end());
+  const line = new Line(t, app.mcpServer(options));
   await line.ask({ ...INIT, params: { ...INIT.params, protocolVersion: version } });
   line.send({ jsonrpc: '2.0', method: 'notifications/initialized' });
   return line;
@@ -112,9 +115,7 @@ async function open(t: TestContext, { app = shop(), options = {}, version = '202
 
 /** A server that nobody has initialized. */
 function bare(t: TestContext, app: Svc = shop()): Line {
-  const line = new Line(app.mcpServer());
-  t.after(() => line.end());
-  return line;
+  return new Line(t, app.mcpServer());
 }
 
 function errorOf(message: Json): [id: unknown, code: unknown] {
@@ -184,8 +185,7 @@ test('lines: CRLF, empty lines and pieces of any size make no difference; notifi
 });
 
 test('lines: one beyond the limit is refused once and passed over; the next is read', async (t) => {
-  const line = new Line(shop().mcpServer({ maxLineBytes: 1_000 }));
-  t.after(() => line.end());
+  const line = new Line(t, shop().mcpServer({ maxLineBytes: 1_000 }));
   for (let n = 0; n < 5; n++) line.raw('x'.repeat(900));
   line.raw('\n');
   assert.deepEqual(errorOf(await line.next()), [null, -32_600]);
@@ -309,7 +309,7 @@ test('batches: later versions have none, nor has a session that is not initializ
 });
 
 test('concurrent calls: one that waits holds up no other; an id that is in use is refused', async (t) => {
-  const gate = new Gate();
+  const gate = new Gate(t);
   const line = await open(t, { app: shop(gate) });
   line.send(call(1, 'get_wait'));
   await gate.entered.promise;
@@ -323,7 +323,7 @@ test('concurrent calls: one that waits holds up no other; an id that is in use i
 
 test('cancellation: aborts the request, which is never answered; about anything else it is passed over', async (t) => {
   for (const meta of [undefined, META]) {
-    const gate = new Gate();
+    const gate = new Gate(t);
     const line = await open(t, { app: shop(gate) });
     line.send(call(1, 'get_wait', {}, meta));
     await gate.entered.promise;
@@ -409,9 +409,9 @@ test('subscriptions/listen: one that is over leaves nothing behind at the server
   assert.equal(getEventListeners(closing.signal, 'abort').length, 0);
 });
 
-test('end of input: what runs is answered first, a line that was cut off is not run', async () => {
-  const gate = new Gate();
-  const line = new Line(shop(gate).mcpServer());
+test('end of input: what runs is answered first, a line that was cut off is not run', async (t) => {
+  const gate = new Gate(t);
+  const line = new Line(t, shop(gate).mcpServer());
   line.send(INIT).send(call(1, 'get_wait'));
   await gate.entered.promise;
   line.raw('{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"na');
@@ -422,12 +422,12 @@ test('end of input: what runs is answered first, a line that was cut off is not 
   assert.deepEqual(answers, [[1, undefined], ['init', undefined], [undefined, -32_700]]);
 });
 
-test('end of input: calls that take longer than the grace are aborted, and the application is shut down', async () => {
-  const gate = new Gate();
+test('end of input: calls that take longer than the grace are aborted, and the application is shut down', async (t) => {
+  const gate = new Gate(t);
   const app = shop(gate);
   let isShut = false;
   app.onShutdown(() => { isShut = true; });
-  const line = new Line(app.mcpServer({ graceSeconds: 0 }));
+  const line = new Line(t, app.mcpServer({ graceSeconds: 0 }));
   line.send(INIT).send(call(1, 'get_wait'));
   await gate.entered.promise;
   const ended = line.end();
@@ -437,16 +437,17 @@ test('end of input: calls that take longer than the grace are aborted, and the a
   assert.deepEqual([line.lines.length, isShut], [1, true]);
 });
 
-test('a signal ends it as the end of the input does', async () => {
+test('a signal ends it as the end of the input does', async (t) => {
   const abort = new AbortController();
-  const line = new Line(shop().mcpServer(), abort.signal);
+  const line = new Line(t, shop().mcpServer(), abort.signal);
   await line.ask(INIT);
   abort.abort();
   await line.ended;
 });
 
-test('a reader that is gone ends it', async () => {
+test('a reader that is gone ends it', async (t) => {
   const input = new PassThrough();
+  t.after(() => input.end());
   const output = new Writable({ write: (_piece, _encoding, done) => done(new Error('EPIPE')) });
   const served = shop().mcpServer().serve({ input, output });
   input.write(`${JSON.stringify(INIT)}\n`);
@@ -529,7 +530,7 @@ function answeredTo(text: string): unknown {
   return 'id' in value ? readable : undefined;
 }
 
-test('any lines at all: each request is answered exactly once, and nothing else is', async () => {
+test('any lines at all: each request is answered exactly once, and nothing else is', async (t) => {
   const random = seeded(12);
   const pick = <T>(all: readonly T[]): T => all[random(all.length)]!;
   let ids = 0;
@@ -545,7 +546,7 @@ test('any lines at all: each request is answered exactly once, and nothing else 
     return random(10) === 0 ? text.slice(0, random(text.length)) : random(20) === 0 ? JSON.stringify([message]) : text;
   };
   const lines = Array.from({ length: 2_000 }, make).filter((text) => text !== '');
-  const line = new Line(shop().mcpServer());
+  const line = new Line(t, shop().mcpServer());
   await line.ask({ ...INIT, params: { ...INIT.params, protocolVersion: '2025-06-18' } });
   line.raw(lines.map((text) => `${text}\n`).join(''));
   await line.end();
@@ -555,13 +556,13 @@ test('any lines at all: each request is answered exactly once, and nothing else 
   assert.deepEqual(sorted(answers.map(({ id }) => id)), sorted(lines.map(answeredTo).filter((id) => id !== undefined)));
 });
 
-test('mcpServer().open(): a conversation over a transport of one\'s own', async () => {
+test('mcpServer().open(): a conversation over a transport of one\'s own', async (t) => {
   const app = shop();
+  t.after(() => app.shutdown());
   const texts: string[] = [];
   const conversation = app.mcpServer().open((text) => texts.push(text));
   conversation.receive(JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/list', params: { _meta: META } }));
   assert.equal(conversation.inFlight, 1);
   await conversation.finish();
   assert.deepEqual([conversation.inFlight, texts.length, (JSON.parse(texts[0]!) as Json)['id']], [0, 1, 1]);
-  await app.shutdown();
 });
