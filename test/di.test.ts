@@ -700,6 +700,39 @@ test('A dependency of scope app that fails at start ends the start, and those be
   assert.deepEqual(steps, ['a opens', 'a commits']);
 });
 
+for (const [how, start] of [
+  ['startup()', (app: Svc) => app.startup()], ['run()', (app: Svc) => app.run({ port: 0, handleSignals: false })], ['fetch()', (app: Svc) => app.fetch(new Request('http://localhost/'))],
+  ['a request of a test client', (app: Svc) => new TestClient(app).get('/')],
+] as const) {
+  test(`Dependencies of scope app are left in reverse before ${how} rejects for one that fails, however long their clean-up takes`, async () => {
+    const steps: string[] = [];
+    const pool = (name: string) => async function* (): AsyncGenerator<string, void> {
+      steps.push(`${name} opens`);
+      try {
+        yield name;
+      } finally {
+        for (let turns = 0; turns < 5; turns++) await new Promise((resolve) => setImmediate(resolve));
+        steps.push(`${name} is closed`);
+      }
+    };
+    const fails = async (): Promise<string> => { steps.push('one fails'); throw new TypeError('no server'); };
+    const app = new Svc({ logger: collectedLog().logger });
+    app.get('/', { a: Depends(pool('a'), { scope: 'app' }), b: Depends(pool('b'), { scope: 'app' }), c: Depends(fails, { scope: 'app' }) }, ({ c }) => c);
+    await assert.rejects(start(app).finally(() => { steps.push('rejects'); }), { message: 'no server' });
+    assert.deepEqual(steps, ['a opens', 'b opens', 'one fails', 'b is closed', 'a is closed', 'rejects']);
+  });
+}
+
+test('A clean-up of scope app that fails while a start fails does not hide why, and keeps no other clean-up from running', async () => {
+  const steps: string[] = [];
+  const first = function* (): Generator<number, void> { try { yield 1; } finally { steps.push('first is left'); } };
+  const stuck = function* pool(): Generator<number, void> { try { yield 2; } catch { throw new RangeError('still in use'); } };
+  const fails = async (): Promise<never> => { throw new TypeError('no server'); };
+  const app = new Svc({ logger: collectedLog().logger }).get('/', { a: Depends(first, { scope: 'app' }), b: Depends(stuck, { scope: 'app' }), c: Depends(fails, { scope: 'app' }) }, () => 'x');
+  await assert.rejects(app.startup(), { message: 'no server' });
+  assert.deepEqual(steps, ['first is left']);
+});
+
 test('A clean-up of scope app that fails is logged, and shutdown goes on', async () => {
   const { steps, dependency } = recorder();
   const fails = function* pool(): Generator<number, void> { yield 1; throw new Error('still in use'); };

@@ -10,7 +10,7 @@ import {
 } from 'svc';
 import { OAuthPlugin, OAuthProvider } from 'svc/oauth';
 import { ManualClock, TestClient } from 'svc/testing';
-import { LIMITED, gateOf, until } from './support/endings.ts';
+import { LIMITED, gateOf, soon, until } from './support/endings.ts';
 import type { McpMountOptions, SvcOptions } from 'svc';
 import type { TestClientOptions } from 'svc/testing';
 import type { TestContext } from 'node:test';
@@ -51,7 +51,7 @@ function site(t: TestContext, options: McpMountOptions = {}, { prepare, app: app
 }
 
 function post({ client }: Site, message: unknown, headers: Record<string, string> = {}, signal?: AbortSignal): Promise<Response> {
-  return client.post('/mcp', { body: typeof message === 'string' ? message : JSON.stringify(message), headers: { 'content-type': 'application/json', accept: BOTH, ...headers }, signal });
+  return soon(client.post('/mcp', { body: typeof message === 'string' ? message : JSON.stringify(message), headers: { 'content-type': 'application/json', accept: BOTH, ...headers }, signal }), 'an answer of the endpoint');
 }
 
 /** A modern request with its fields. */
@@ -150,9 +150,9 @@ test('modern: a client that leaves cancels its request, whether it waits for JSO
   const first = site(t);
   const abort = new AbortController();
   modern(first, 'tools/call', { name: 'get_wait' }, {}, abort.signal).catch(() => undefined);
-  await first.entered.promise;
+  await soon(first.entered.promise, 'the call');
   abort.abort();
-  await first.aborted.promise;
+  await soon(first.aborted.promise, 'the call to be aborted');
   first.gate.resolve();
 
   const second = site(t, {}, { prepare: (app) => app.get('/streamed', { progress: Depends(toolProgress) }, async ({ progress, signal }) => {
@@ -165,7 +165,7 @@ test('modern: a client that leaves cancels its request, whether it waits for JSO
   const told = messages(response);
   await told.next();
   await told.return(undefined);
-  await second.aborted.promise;
+  await soon(second.aborted.promise, 'the call to be aborted');
   second.gate.resolve();
 });
 
@@ -173,9 +173,9 @@ test('modern: over a socket, too, a client that leaves cancels its request', LIM
   const of = site(t, {}, { client: { listen: true } });
   const abort = new AbortController();
   const waiting = modern(of, 'tools/call', { name: 'get_wait' }, {}, abort.signal).catch(() => undefined);
-  await of.entered.promise;
+  await soon(of.entered.promise, 'the call');
   abort.abort();
-  await of.aborted.promise;
+  await soon(of.aborted.promise, 'the call to be aborted');
   of.gate.resolve();
   await waiting;
 });
@@ -198,7 +198,7 @@ test('modern: an answer that takes long becomes a stream, which keeps the connec
   const clock = new ManualClock();
   const of = site(t, {}, { client: { clock } });
   const waiting = modern(of, 'tools/call', { name: 'get_wait' });
-  await of.entered.promise;
+  await soon(of.entered.promise, 'the call');
   await clock.advance(10_000);
   const told = messages(await waiting);
   of.gate.resolve();
@@ -380,10 +380,10 @@ test('legacy: notifications/cancelled of the session ends a request; leaving alo
   const of = site(t);
   const { send } = await legacy(of);
   const waiting = send(call('w', 'get_wait'));
-  await of.entered.promise;
+  await soon(of.entered.promise, 'the call');
   assert.deepEqual(await codeOf(await send(call('w', 'get_items'))), [200, -32_600, 'w']);
   assert.equal((await send({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 'w' } })).status, 202);
-  await of.aborted.promise;
+  await soon(of.aborted.promise, 'the call to be aborted');
   assert.equal((await waiting).status, 202);
   of.gate.resolve();
 
@@ -393,7 +393,7 @@ test('legacy: notifications/cancelled of the session ends a request; leaving alo
   let isAborted = false;
   void other.aborted.promise.then(() => { isAborted = true; });
   const left = session.send(call('w', 'get_wait'), {}, abort.signal).catch(() => undefined);
-  await other.entered.promise;
+  await soon(other.entered.promise, 'the call');
   abort.abort();
   await session.send({ jsonrpc: '2.0', id: 1, method: 'ping' });
   assert.equal(isAborted, false);
@@ -501,6 +501,29 @@ test('authorization: the document of RFC 9728 is there, and a 401 says where', a
   assert.deepEqual(await (await of.client.get('/.well-known/oauth-protected-resource/mcp')).json(), {
     resource: 'http://localhost/mcp', authorization_servers: ['https://login.example'], bearer_methods_supported: ['header'], scopes_supported: ['notes'],
   });
+});
+
+test('authorization: the document of RFC 9728 has no scopes_supported where no scopes are given, nor where the list is empty', async (t) => {
+  for (const authorization of [{ servers: ['https://login.example', 'https://other.example'] }, { servers: ['https://login.example', 'https://other.example'], scopes: undefined }, { servers: ['https://login.example', 'https://other.example'], scopes: [] }]) {
+    const of = site(t, { deps: { me: Depends(BearerAuth()) }, authorization });
+    const response = await of.client.get('/.well-known/oauth-protected-resource/mcp');
+    assert.deepEqual([response.status, await response.json()], [200, { resource: 'http://localhost/mcp', authorization_servers: authorization.servers, bearer_methods_supported: ['header'] }]);
+  }
+});
+
+test('authorization: the document of RFC 9728 of an endpoint at / has no path behind its name, is no tool, and is read by GET alone', async (t) => {
+  const app = new Svc({ env: 'test', authSecret: SECRET, logger: createLogger({ sink: () => undefined }) }).get('/items', () => 1);
+  app.mountMcp('/', { deps: { me: Depends(BearerAuth()) }, authorization: { servers: ['https://login.example'] } });
+  const client = new TestClient(app, { raiseErrors: false, baseUrl: 'https://api.example:8443', headers: { host: 'api.example:8443' } });
+  t.after(() => client.close());
+  const refused = await client.post('/', { json: initialize(), headers: { accept: BOTH } });
+  assert.equal(refused.status, 403, 'a name that is not its own'); // DNS rebinding
+  assert.equal((await client.get('/.well-known/oauth-protected-resource/')).status, 404);
+  assert.equal((await client.post('/.well-known/oauth-protected-resource', { json: {} })).status, 405);
+  assert.deepEqual(app.mcpTools().map(({ name }) => name), ['get_items']);
+  const near = new TestClient(app, { raiseErrors: false, baseUrl: 'https://localhost:8443' });
+  t.after(() => near.close());
+  assert.equal(((await (await near.get('/.well-known/oauth-protected-resource')).json()) as Json)['resource'], 'https://localhost:8443/');
 });
 
 test('authorization: the place stands in the challenge for a bearer token, also where DPoP is offered beside it, and where a scope is missing', async (t) => {
@@ -624,6 +647,6 @@ test('legacy: the requests of a batch end when its client leaves, and an endpoin
   })();
   assert.equal(answers.filter(({ error }) => /^Too many requests/.test(error?.message ?? '')).length, 10);
   assert.equal((await (await other).json() as unknown[]).length, 390);
-  await ended.promise;
+  await soon(ended.promise, 'the calls to end');
   assert.equal(((await (await send(call(9_000))).json()) as { error?: unknown }).error, undefined, 'there is room again');
 });

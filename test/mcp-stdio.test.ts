@@ -9,7 +9,7 @@ import { BearerAuth, Depends, Field, Svc, createLogger, createToken, int, list, 
 import { fixedCaller } from '../src/mcp-calls.ts';
 import { LineReader } from '../src/mcp-lines.ts';
 import { McpDispatcher } from '../src/mcp-server.ts';
-import { gateOf } from './support/endings.ts';
+import { gateOf, soon } from './support/endings.ts';
 import { seeded } from './support/random.ts';
 import { reserveOutput } from '../src/mcp-stdio.ts';
 import type { McpServer, StdioOptions } from 'svc';
@@ -95,14 +95,14 @@ class Line {
   /** The next message. */
   next(): Promise<Json> {
     const unread = this.#unread.shift();
-    return unread === undefined ? new Promise((resolve) => this.#waiting.push(resolve)) : Promise.resolve(unread);
+    return unread === undefined ? soon(new Promise((resolve) => this.#waiting.push(resolve)), 'a message') : Promise.resolve(unread);
   }
 
   ask(message: unknown): Promise<Json> { return this.send(message).next(); }
 
   end(): Promise<void> {
     this.#input.end();
-    return this.ended;
+    return soon(this.ended, 'the end of the conversation');
   }
 }
 
@@ -312,7 +312,7 @@ test('concurrent calls: one that waits holds up no other; an id that is in use i
   const gate = new Gate(t);
   const line = await open(t, { app: shop(gate) });
   line.send(call(1, 'get_wait'));
-  await gate.entered.promise;
+  await soon(gate.entered.promise, 'the call');
   assert.equal((await line.ask(call(2, 'get_items')))['id'], 2);
   assert.deepEqual(errorOf(await line.ask(call(1, 'get_items'))), [1, -32_600]);
   assert.ok('result' in await line.ask(call('1', 'get_items')), 'a string is another id');
@@ -326,10 +326,10 @@ test('cancellation: aborts the request, which is never answered; about anything 
     const gate = new Gate(t);
     const line = await open(t, { app: shop(gate) });
     line.send(call(1, 'get_wait', {}, meta));
-    await gate.entered.promise;
+    await soon(gate.entered.promise, 'the call');
     for (const params of [{ requestId: 2 }, { requestId: '1' }, {}, { requestId: {} }]) line.send({ jsonrpc: '2.0', method: 'notifications/cancelled', params });
     line.send({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 1, reason: 'enough' } });
-    await gate.aborted.promise;
+    await soon(gate.aborted.promise, 'the call to be aborted');
     gate.open.resolve();
     const before = line.lines.length;
     assert.equal((await line.ask(call(1, 'get_items', {}, meta)))['id'], 1, 'the id is free again');
@@ -413,7 +413,7 @@ test('end of input: what runs is answered first, a line that was cut off is not 
   const gate = new Gate(t);
   const line = new Line(t, shop(gate).mcpServer());
   line.send(INIT).send(call(1, 'get_wait'));
-  await gate.entered.promise;
+  await soon(gate.entered.promise, 'the call');
   line.raw('{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"na');
   const ended = line.end();
   gate.open.resolve();
@@ -429,9 +429,9 @@ test('end of input: calls that take longer than the grace are aborted, and the a
   app.onShutdown(() => { isShut = true; });
   const line = new Line(t, app.mcpServer({ graceSeconds: 0 }));
   line.send(INIT).send(call(1, 'get_wait'));
-  await gate.entered.promise;
+  await soon(gate.entered.promise, 'the call');
   const ended = line.end();
-  await gate.aborted.promise;
+  await soon(gate.aborted.promise, 'the call to be aborted');
   gate.open.resolve();
   await ended;
   assert.deepEqual([line.lines.length, isShut], [1, true]);
@@ -442,7 +442,7 @@ test('a signal ends it as the end of the input does', async (t) => {
   const line = new Line(t, shop().mcpServer(), abort.signal);
   await line.ask(INIT);
   abort.abort();
-  await line.ended;
+  await soon(line.ended, 'the end of the conversation');
 });
 
 test('a reader that is gone ends it', async (t) => {
@@ -451,7 +451,7 @@ test('a reader that is gone ends it', async (t) => {
   const output = new Writable({ write: (_piece, _encoding, done) => done(new Error('EPIPE')) });
   const served = shop().mcpServer().serve({ input, output });
   input.write(`${JSON.stringify(INIT)}\n`);
-  await served;
+  await soon(served, 'the end of the conversation');
 });
 
 test('reserveOutput(): what is printed goes elsewhere, until it is disposed', () => {

@@ -6,6 +6,7 @@ import {
   requireRoles, rooms, sessionKey, str,
 } from 'svc';
 import { ManualClock, TestClient, TestWebSocket, WebSocketRefused } from 'svc/testing';
+import { isPublic } from '../src/check-routes.ts';
 import { FIRST } from './support/certificates.ts';
 import { LIMITED, gateOf, until } from './support/endings.ts';
 import { RawClient } from './support/raw-http.ts';
@@ -595,6 +596,40 @@ describe('a declaration of a WebSocket', LIMITED, () => {
       'SVC212 warning WEBSOCKET /open', 'SVC212 warning WEBSOCKET /endless', 'SVC212 warning WEBSOCKET /large',
     ]);
   });
+
+  test('takes public as true, false or a reason, and nothing else', () => {
+    for (const said of [true, false, 'anybody may listen', '', undefined]) make().app.websocket('/x', { public: said }).onOpen(() => undefined);
+    for (const other of [1, 0, null, {}, ['a reason']]) assert.throws(() => make().app.websocket('/x', { public: other as never }), { code: 'E_OPTION_RANGE', message: /public.*true, false or a reason/ });
+  });
+
+  test('hands public on to its route: a rule sees what is said there, and nothing where nothing is said', () => {
+    const { app } = make();
+    app.websocket('/said', { public: 'anybody may listen' }).onOpen(() => undefined);
+    app.websocket('/true', { public: true }).onOpen(() => undefined);
+    app.websocket('/false', { public: false }).onOpen(() => undefined);
+    app.websocket('/unsaid').onOpen(() => undefined);
+    const said = app.inspect().details.filter(({ route }) => route.method === 'WEBSOCKET').map((detail) => [detail.route.template, detail.declared.spec.public, isPublic(detail)]);
+    assert.deepEqual(said, [['/said', 'anybody may listen', true], ['/true', true, true], ['/false', false, false], ['/unsaid', undefined, false]]);
+  });
+
+  test('that is public is guarded all the same where it has guards, and asks nobody where it has none', async (t) => {
+    const { app } = make({ authSecret: SECRET });
+    app.websocket('/guarded', { public: true, me: Depends(BearerAuth()) }).onOpen(() => undefined);
+    app.websocket('/open', { public: 'anybody may listen' }).onOpen((socket) => socket.send('in'));
+    const client = clientOf(t, app);
+    assert.equal((await refusal(client, '/guarded')).status, 401);
+    assert.equal(await (await client.websocket('/open')).receive(), 'in');
+  });
+
+  for (const said of [undefined, false, true, 'anybody may listen']) {
+    test(`with public ${JSON.stringify(said)} is neither a finding about writes and weaker methods, nor in the OpenAPI document`, () => {
+      const { app } = make({ authSecret: SECRET });
+      app.get('/chat', { me: Depends(BearerAuth()), response: str }, () => 'x');
+      app.websocket('/chat', { public: said }).onOpen(() => undefined);
+      assert.deepEqual(app.check().findings.filter(({ subject }) => subject.startsWith('WEBSOCKET')), []);
+      assert.deepEqual(Object.keys(app.openapi().paths['/chat']!), ['get']);
+    });
+  }
 
   test('has a name for urlFor(), and is a route of the method WEBSOCKET', () => {
     const { app } = make();

@@ -12,16 +12,31 @@ export function gateOf<T = void>(t: TestContext, value?: T): PromiseWithResolver
 }
 
 /** For tests that keep sockets open: what they wait for in vain would keep their process, and the file, until it is killed. Suites hand it on. */
-export const LIMITED = { timeout: 60_000 } as const;
+export const LIMITED = { timeout: 30_000 } as const;
 
-/** How long a test waits for what takes milliseconds. */
-const PATIENCE_MS = 20_000;
+/** How long a test waits for what takes milliseconds. Once one has waited in vain, the others of its file, which most likely wait for it too, have less. */
+let patienceMs = 15_000;
+const SHORT_MS = 1_000;
 
 /** Resolves once `holds()`, which is asked each turn. Rejects where it takes far too long. */
 export async function until(holds: () => boolean): Promise<void> {
-  const endMs = performance.now() + PATIENCE_MS;
+  const endMs = performance.now() + patienceMs;
   while (!holds()) {
-    assert.ok(performance.now() < endMs, `waited ${PATIENCE_MS} ms in vain for ${String(holds)}`);
+    if (performance.now() > endMs) inVain(String(holds));
     await new Promise((resolve) => setImmediate(resolve));
   }
+}
+
+/** What a promise resolves with. Rejects where it takes far too long. */
+export async function soon<T>(promise: Promise<T>, what: string): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<undefined>((resolve) => { timer = setTimeout(resolve, patienceMs, undefined); });
+  const first = await Promise.race([promise.then((value) => ({ value })), late]).finally(() => clearTimeout(timer));
+  return first === undefined ? inVain(what) : first.value;
+}
+
+function inVain(what: string): never {
+  const waitedMs = patienceMs;
+  patienceMs = SHORT_MS;
+  assert.fail(`waited ${waitedMs} ms in vain for ${what}`);
 }
