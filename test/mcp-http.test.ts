@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import {
-  APIKeyAuth, BearerAuth, CORSMiddleware, CSRFMiddleware, ConcurrencyLimitMiddleware, Depends, Field, Forbidden, RateLimitMiddleware, SessionMiddleware, Svc, TrustedHostMiddleware, Unauthorized, createLogger, createToken, requireScopes, requireSession, sessionKey, str,
+  APIKeyAuth, BearerAuth, CORSMiddleware, CSRFMiddleware, ConcurrencyLimitMiddleware, Depends, Field, Forbidden, IdempotencyMiddleware, RateLimitMiddleware, SessionMiddleware, Svc, TrustedHostMiddleware, Unauthorized, createLogger, createToken, requireScopes, requireSession, sessionKey, str,
   toolProgress,
 } from 'svc';
 import { OAuthPlugin, OAuthProvider } from 'svc/oauth';
@@ -578,6 +578,34 @@ test('authorization: guards of one\'s own have the place in their 401, whatever 
   const long = `Digest ${Array.from({ length: 40 }, (_, index) => `p${index}="v"`).join(', ')}`;
   assert.equal(await challengeOf(asking(long)), `Bearer ${place}, ${long}`);
   assert.equal(await challengeOf(new Forbidden()), null);
+});
+
+for (const [what, origins, refusedOrigin] of [
+  ['every origin', '*', undefined], ['a list of them', ['https://inspector.example'], 'https://other.example'], ['those that a function lets in', (name: string) => name.endsWith('inspector.example'), 'https://other.example'],
+  ['those that an asynchronous function lets in', async (name: string) => name.endsWith('inspector.example'), 'https://other.example'], ['none', undefined, 'https://inspector.example'],
+] as const) {
+  test(`origins: the endpoint takes requests of its own origin, and of ${what} beside it`, async (t) => {
+    const of = site(t, { origins });
+    const statusOf = async (origin: string): Promise<number> => (await modern(of, 'tools/list', {}, { origin })).status;
+    assert.equal(await statusOf('http://localhost'), 200);
+    if (origins !== undefined) assert.equal(await statusOf('https://inspector.example'), 200);
+    if (refusedOrigin !== undefined) assert.equal(await statusOf(refusedOrigin), 403);
+  });
+}
+
+for (const [what, rateLimit, statuses] of [['a limit of its own', { perMinute: 1 }, [200, 429]], ['no limit for false', false, [200, 200, 200]], ['that of the middleware where nothing is said', undefined, [200, 200, 429]]] as const) {
+  test(`rateLimit: the endpoint has ${what}`, async (t) => {
+    const of = site(t, { rateLimit }, { prepare: (app) => app.use(new RateLimitMiddleware({ perMinute: 2 })) });
+    const found: number[] = [];
+    for (const _ of statuses) found.push((await modern(of, 'tools/list')).status);
+    assert.deepEqual(found, statuses);
+  });
+}
+
+test('an application that wants idempotency keys of every write wants none of a message', async (t) => {
+  const of = site(t, {}, { prepare: (app) => app.use(new IdempotencyMiddleware({ required: true })) });
+  assert.equal((await modern(of, 'tools/list')).status, 200);
+  assert.equal((await of.client.post('/write', { json: {} })).status, 400, 'a write of the application');
 });
 
 test('a page of another origin speaks to the endpoint with what README says of CORSMiddleware', async (t) => {

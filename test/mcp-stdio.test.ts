@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { getEventListeners } from 'node:events';
 import { PassThrough, Writable } from 'node:stream';
 import { test } from 'node:test';
-import { BearerAuth, Depends, Field, Svc, createLogger, createToken, int, list, literal, str, toolLog, toolProgress } from 'svc';
+import { BearerAuth, Depends, Field, NotFound, Svc, createLogger, createToken, int, list, literal, str, toolLog, toolProgress } from 'svc';
 import { fixedCaller } from '../src/mcp-calls.ts';
 import { LineReader } from '../src/mcp-lines.ts';
 import { McpDispatcher } from '../src/mcp-server.ts';
@@ -478,6 +478,43 @@ test('mcpServer(): unknown options, tokens that are no field and headers that ar
   assert.throws(() => shop().mcpServer({ token: 'a b' }), { code: 'E_OPTION_RANGE' });
   assert.throws(() => shop().mcpServer({ headers: { a: 1 } } as unknown as StdioOptions), { code: 'E_OPTION_RANGE' });
   assert.throws(() => new Svc({ config: { mcpToken: 'a\nb' } }).mcpServer(), { code: 'E_CONFIG_CAST' });
+});
+
+test('reserveOutput(): a stream that had a write of its own has it back when it is disposed', () => {
+  const told: string[] = [];
+  const stream = new Writable({ write: (_piece, _encoding, done) => done() });
+  stream.write = ((piece: string) => told.push(piece) > 0) as typeof stream.write;
+  const { write } = stream;
+  const reserved = reserveOutput(stream, new Writable({ write: (_piece, _encoding, done) => done() }));
+  stream.write('elsewhere');
+  reserved[Symbol.dispose]();
+  stream.write('back');
+  assert.deepEqual([stream.write === write, told], [true, ['back']]);
+});
+
+test('serve(): streams and signals that are none are refused before the application starts', async () => {
+  for (const streams of [{ input: 'x' }, { output: 1 }, { signal: true }, { inputs: new PassThrough() }]) {
+    const app = shop();
+    app.onStartup(() => assert.fail('it has started'));
+    await assert.rejects(app.mcpServer().serve(streams as object), (error: { code?: string }) => error.code === ('inputs' in streams ? 'E_OPTION_UNKNOWN' : 'E_OPTION_RANGE'), Object.keys(streams)[0]);
+  }
+});
+
+test('prompts: one without arguments has an empty object of them, one that throws is -32603, and one that refuses -32602', async (t) => {
+  const app = shop();
+  app.prompt('bare', {}, (context) => JSON.stringify((context as { args?: unknown }).args));
+  app.prompt('broken', {}, () => { throw new Error('on purpose'); });
+  app.prompt('refusing', {}, () => { throw new NotFound('no such review'); });
+  const line = await open(t, { app });
+  const ask = (name: string): Promise<Json> => line.ask({ jsonrpc: '2.0', id: 1, method: 'prompts/get', params: { name } });
+  assert.deepEqual((await ask('bare'))['result'], { messages: [{ role: 'user', content: { type: 'text', text: '{}' } }] });
+  assert.deepEqual(errorOf(await ask('broken')), [1, -32_603]);
+  assert.deepEqual(errorOf(await ask('refusing')), [1, -32_602]);
+});
+
+test('completion/complete: a resource has no template, and says so', async (t) => {
+  const { error } = await (await open(t)).ask({ jsonrpc: '2.0', id: 1, method: 'completion/complete', params: { ref: { type: 'ref/resource', uri: 'svc://routes' }, argument: { name: 'a', value: '' } } });
+  assert.deepEqual([(error as Json)['code'], (error as Json)['message']], [-32_602, 'No resource has a template']);
 });
 
 test('mcpServer(): fields of every call come from the option headers', async (t) => {

@@ -29,7 +29,7 @@ const OF_MESSAGES: readonly (readonly [rule: string, message: RegExp, severity: 
   ['SVC212', /is as good as no limit|^it takes bodies of \d+ bytes|may have any length$|^pages of every site may open it|^nothing ends it when its client is gone|^one message may take/, 'warning'],
   ['SVC302', /^it replies with JSON that no schema describes/, 'warning'],
   ['SVC305', /have to call it \w+$|^it is a tool that changes something, and does not say what/, 'warning'],
-  ['SVC305', /^OpenAPI cannot tell its path from that of /, 'info'],
+  ['SVC305', /^OpenAPI cannot tell its path from that of |in the document: another one has that name$/, 'info'],
   ['SVC305', /^as a tool it would be called /, undefined],
   ['SVC401', /^it is set, and nothing reads it/, 'warning'],
 ];
