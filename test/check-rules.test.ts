@@ -17,6 +17,7 @@ import { Router } from '../src/route.ts';
 import { CSRFMiddleware } from '../src/http/csrf.ts';
 import { parseTemplate } from '../src/http/path.ts';
 import { RoutingTable } from '../src/http/router.ts';
+import { RequestIDMiddleware } from '../src/http/request-id-middleware.ts';
 import { SessionMiddleware, sessionKey } from '../src/http/sessions.ts';
 import { ROOT } from './support/build.ts';
 import { collectedLog } from './support/collected-log.ts';
@@ -29,7 +30,7 @@ import type { Context, Plugin } from '../src/http/contracts.ts';
 
 const make = (options: SvcOptions = {}): Svc => new Svc({ logger: collectedLog().logger, ...options });
 /** Where that is: the place of a secret that is given there. */
-const MADE_AT = 30;
+const MADE_AT = 31;
 const handler = (): string => 'x';
 /** The line that called it. */
 const line = (): number => Number(/:(\d+):\d+\)?$/.exec(new Error('here').stack!.split('\n')[2]!)![1]);
@@ -47,6 +48,13 @@ test('the catalogue is in order, and each rule says why and what to do without a
 test('each rule of the catalogue has the severity that tests know it by', () => {
   assert.deepEqual(CORE_RULES.map(({ id, severity }) => [id, severity]), CORE_RULES.map(({ id }) => [id, severityOf({ rule: id, message: '' })]));
   assert.deepEqual(RULES_WITH_SEVERITY.filter((id) => id !== 'SVC209'), CORE_RULES.map(({ id }) => id)); // SVC209 is that of OAuth
+});
+
+test('an application whose guard by session has no session middleware does not start, with layers of the route or without', async () => {
+  for (const use of [undefined, [new RequestIDMiddleware()]]) {
+    const app = make().get('/me', { me: Depends(requireSession(sessionKey<string>('user'))), ...use === undefined ? {} : { use } }, ({ me }) => me);
+    await assert.rejects(app.startup(), { code: 'E_COMPILE', message: /SVC121 GET \/me: it asks who is logged in by session/ });
+  }
 });
 
 // ── SVC102 ──

@@ -8,7 +8,7 @@ import {
 import { ManualClock, TestClient, TestWebSocket, WebSocketRefused } from 'svc/testing';
 import { isPublic } from '../src/check-routes.ts';
 import { FIRST } from './support/certificates.ts';
-import { LIMITED, gateOf, until } from './support/endings.ts';
+import { LIMITED, LIMITED_SUITE, gateOf, until } from './support/endings.ts';
 import { RawClient } from './support/raw-http.ts';
 import { frame } from './support/ws-frames.ts';
 import type { HttpRequest, Next, SvcOptions, WebSocketClose } from 'svc';
@@ -68,7 +68,7 @@ function chat(options: SvcOptions = {}): Svc {
   return app;
 }
 
-describe('the handshake (RFC 6455 §4.2)', LIMITED, () => {
+describe('the handshake (RFC 6455 §4.2)', LIMITED_SUITE, () => {
   test('is answered as in the example of §1.3', async (t) => {
     const { answer, raw } = await shake(t, chat(), { 'Sec-WebSocket-Protocol': 'chat.v1, chat.v2' });
     assert.equal(answer.status, 101);
@@ -178,7 +178,7 @@ describe('the handshake (RFC 6455 §4.2)', LIMITED, () => {
   });
 });
 
-describe('the Origin of a handshake', LIMITED, () => {
+describe('the Origin of a handshake', LIMITED_SUITE, () => {
   const origin = (value: string): TestWebSocketOptions => ({ headers: { origin: value } });
 
   test('is the own one by default, in any of its spellings', async (t) => {
@@ -232,7 +232,7 @@ describe('the Origin of a handshake', LIMITED, () => {
   });
 });
 
-for (const listen of [false, true]) describe(`a WebSocket route ${listen ? 'over a socket' : 'in memory'}`, LIMITED, () => {
+for (const listen of [false, true]) describe(`a WebSocket route ${listen ? 'over a socket' : 'in memory'}`, LIMITED_SUITE, () => {
   test('has its parameters converted, its inputs validated and its dependencies resolved as any route', async (t) => {
     const { app } = make();
     class Query extends Schema { since = Field(int, { ge: 0 }); }
@@ -547,6 +547,38 @@ for (const listen of [false, true]) describe(`a WebSocket route ${listen ? 'over
     assert.equal(app.rooms.size, 0);
   });
 
+  test('leaves its rooms and its dependencies although onClose throws, behind it, and its other sockets close as well', async (t) => {
+    const { app, lines } = make();
+    const steps: string[] = [];
+    const left = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    async function* resource({ req }: { req: HttpRequest }): AsyncGenerator<number> {
+      try {
+        yield 1;
+      } finally {
+        steps.push(`leave ${req.query.get('n')!}`);
+        left[Number(req.query.get('n'))]!.resolve();
+      }
+    }
+    app.websocket('/x', { resource: Depends(resource) }).onOpen((socket) => {
+      socket.join('all');
+      socket.send('open');
+    }).onClose((_socket, { code }, { req }) => {
+      steps.push(`close ${req.query.get('n')!} ${code}`);
+      if (req.query.get('n') === '0') throw new Error('on purpose');
+    });
+    const client = clientOf(t, app, { listen });
+    const sockets = [await client.websocket('/x?n=0'), await client.websocket('/x?n=1')];
+    for (const socket of sockets) await socket.receive();
+    await client.close();
+    for (const [index, socket] of sockets.entries()) {
+      assert.equal((await socket.closed).code, 1001);
+      await left[index]!.promise;
+    }
+    for (const name of ['0', '1']) assert.deepEqual(steps.filter((step) => step.split(' ')[1] === name), [`close ${name} 1001`, `leave ${name}`]);
+    assert.equal(app.rooms.size, 0);
+    assert.equal(lines().filter(({ level }) => level === 'error').length, 1);
+  });
+
   test('closes its sockets with 1001 when the application stops', async (t) => {
     const { app } = make();
     app.websocket('/x').onOpen((socket) => socket.send('open'));
@@ -558,7 +590,7 @@ for (const listen of [false, true]) describe(`a WebSocket route ${listen ? 'over
   });
 });
 
-describe('a declaration of a WebSocket', LIMITED, () => {
+describe('a declaration of a WebSocket', LIMITED_SUITE, () => {
   test('with a key that is no option is refused with the nearest one', () => {
     const { app } = make();
     assert.throws(() => app.websocket('/x', { heartbeat: 5 } as never), { code: 'E_ROUTE_SPEC', message: /"heartbeat".*heartbeatMs/ });

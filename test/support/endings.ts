@@ -11,8 +11,10 @@ export function gateOf<T = void>(t: TestContext, value?: T): PromiseWithResolver
   return gate;
 }
 
-/** For tests that keep sockets open: what they wait for in vain would keep their process, and the file, until it is killed. Suites hand it on. */
-export const LIMITED = { timeout: 30_000 } as const;
+/** For tests that keep sockets open: what they wait for in vain would keep their process, and the file, until it is killed. */
+export const LIMITED = { timeout: 15_000 } as const;
+/** Of a suite as a whole, and of each of its tests. */
+export const LIMITED_SUITE = { timeout: 30_000 } as const;
 
 /** How long a test waits for what takes milliseconds. Once one has waited in vain, the others of its file, which most likely wait for it too, have less. */
 let patienceMs = 15_000;
