@@ -5,7 +5,7 @@ import { HttpServer } from '../src/http/server.ts';
 import { TestClient } from '../src/testing.ts';
 import { cpuMs } from './support/cpu-time.ts';
 import { collectedLog } from './support/collected-log.ts';
-import { LIMITED, gateOf } from './support/endings.ts';
+import { LIMITED, gateOf, soon } from './support/endings.ts';
 import { RawClient } from './support/raw-http.ts';
 import type { Context, DependencySource, Finding, SvcOptions } from '../src/index.ts';
 import type { TestClientOptions } from '../src/testing.ts';
@@ -17,6 +17,8 @@ function setUp(declare: (app: Svc) => void, options: TestClientOptions = {}, set
   const app = new Svc({ logger, ...settings });
   declare(app);
   const client = new TestClient(app, { raiseErrors: false, ...options });
+  const request = client.request.bind(client);
+  client.request = (...args) => soon(request(...args), 'an answer');
   return { app, client, events, [Symbol.asyncDispose]: () => client.close() };
 }
 

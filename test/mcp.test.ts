@@ -379,7 +379,7 @@ test('mcpTools(): what a client may only read is no argument of a form or a quer
   const { app } = make(t);
   app.post('/upload', { public: true, form: { id: Field(int, { readOnly: true, optional: true }), photo: Field(file, { description: 'Of the face' }), more: Field(list(file), { description: 'Of the rest' }), title: Field(str) } }, () => 1);
   app.get('/find', { query: { q: Field(''), at: Field(int, { readOnly: true, optional: true }) } }, () => 1);
-  const { post_upload: upload, get_find: find } = toolsOf(app) as Record<string, { inputSchema: { properties: Record<string, { description?: string; type: string }> } }>;
+  const { post_upload: upload, get_find: find } = toolsOf(app) as unknown as Record<string, { inputSchema: { properties: Record<string, { description?: string; type: string }> } }>;
   assert.deepEqual(Object.keys(find!.inputSchema.properties), ['q']);
   assert.deepEqual(Object.entries(upload!.inputSchema.properties).map(([name, { type, description }]) => [name, type, description]), [['photo', 'object', 'Of the face'], ['more', 'array', 'Of the rest'], ['title', 'string', undefined]]);
 });

@@ -208,7 +208,7 @@ function written(schema: object, more: object = {}, operation: object = {}): Ope
 }
 const told = (before: OpenApiDocument, after: OpenApiDocument): string[] => compareOpenapi(before, after).map(({ message }) => message);
 
-test('Of two bounds at one end the narrower counts, whichever keyword it stands at', () => {
+test('The narrower of two bounds at one end counts, at either keyword', () => {
   const [wide, both] = [written({ type: 'integer', minimum: 5, maximum: 10 }), (more: object) => written({ type: 'integer', minimum: 5, maximum: 10, ...more })];
   assert.deepEqual(told(wide, both({ exclusiveMinimum: 3, exclusiveMaximum: 20 })), []);
   assert.deepEqual(told(wide, both({ exclusiveMinimum: 7 })), ['the query a has the exclusiveMinimum 7, it was 5']);

@@ -630,30 +630,30 @@ describe('a declaration of a WebSocket', LIMITED_SUITE, () => {
   });
 
   test('takes public as true, false or a reason, and nothing else', () => {
-    for (const said of [true, false, 'anybody may listen', '', undefined]) make().app.websocket('/x', { public: said }).onOpen(() => undefined);
+    for (const said of [true, false, 'every client may listen', '', undefined]) make().app.websocket('/x', { public: said }).onOpen(() => undefined);
     for (const other of [1, 0, null, {}, ['a reason']]) assert.throws(() => make().app.websocket('/x', { public: other as never }), { code: 'E_OPTION_RANGE', message: /public.*true, false or a reason/ });
   });
 
   test('hands public on to its route: a rule sees what is said there, and nothing where nothing is said', () => {
     const { app } = make();
-    app.websocket('/said', { public: 'anybody may listen' }).onOpen(() => undefined);
+    app.websocket('/said', { public: 'every client may listen' }).onOpen(() => undefined);
     app.websocket('/true', { public: true }).onOpen(() => undefined);
     app.websocket('/false', { public: false }).onOpen(() => undefined);
     app.websocket('/unsaid').onOpen(() => undefined);
     const said = app.inspect().details.filter(({ route }) => route.method === 'WEBSOCKET').map((detail) => [detail.route.template, detail.declared.spec.public, isPublic(detail)]);
-    assert.deepEqual(said, [['/said', 'anybody may listen', true], ['/true', true, true], ['/false', false, false], ['/unsaid', undefined, false]]);
+    assert.deepEqual(said, [['/said', 'every client may listen', true], ['/true', true, true], ['/false', false, false], ['/unsaid', undefined, false]]);
   });
 
-  test('that is public is guarded all the same where it has guards, and asks nobody where it has none', async (t) => {
+  test('that is public is guarded all the same where it has guards, and asks for nothing where it has none', async (t) => {
     const { app } = make({ authSecret: SECRET });
     app.websocket('/guarded', { public: true, me: Depends(BearerAuth()) }).onOpen(() => undefined);
-    app.websocket('/open', { public: 'anybody may listen' }).onOpen((socket) => socket.send('in'));
+    app.websocket('/open', { public: 'every client may listen' }).onOpen((socket) => socket.send('in'));
     const client = clientOf(t, app);
     assert.equal((await refusal(client, '/guarded')).status, 401);
     assert.equal(await (await client.websocket('/open')).receive(), 'in');
   });
 
-  for (const said of [undefined, false, true, 'anybody may listen']) {
+  for (const said of [undefined, false, true, 'every client may listen']) {
     test(`with public ${JSON.stringify(said)} is neither a finding about writes and weaker methods, nor in the OpenAPI document`, () => {
       const { app } = make({ authSecret: SECRET });
       app.get('/chat', { me: Depends(BearerAuth()), response: str }, () => 'x');

@@ -1,5 +1,5 @@
 /**
- * What lets a test that fails end: gates that open when it is over, and waits that do not last for ever.
+ * Lets a test that fails end: gates that open when it is over, and waits that do not last for ever.
  */
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
@@ -13,7 +13,7 @@ export function gateOf<T = void>(t: TestContext, value?: T): PromiseWithResolver
 
 /** For tests that keep sockets open: what they wait for in vain would keep their process, and the file, until it is killed. */
 export const LIMITED = { timeout: 15_000 } as const;
-/** Of a suite as a whole, and of each of its tests. */
+/** For a suite as a whole, and for each of its tests. */
 export const LIMITED_SUITE = { timeout: 30_000 } as const;
 
 /** How long a test waits for what takes milliseconds. Once one has waited in vain, the others of its file, which most likely wait for it too, have less. */
@@ -29,7 +29,7 @@ export async function until(holds: () => boolean): Promise<void> {
   }
 }
 
-/** What a promise resolves with. Rejects where it takes far too long. */
+/** Resolves with what the promise does. Rejects where it takes far too long. */
 export async function soon<T>(promise: Promise<T>, what: string): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<undefined>((resolve) => { timer = setTimeout(resolve, patienceMs, undefined); });

@@ -14,7 +14,7 @@ const OF_RULES: Readonly<Record<Severity, readonly string[]>> = {
   info: ['SVC105', 'SVC123', 'SVC503'],
 };
 
-/** What a rule tells with another severity than its own, by a part of the message; undefined where more than the message decides. */
+/** Messages that a rule tells with another severity than its own; undefined where more than the message decides. */
 const OF_MESSAGES: readonly (readonly [rule: string, message: RegExp, severity: Severity | undefined])[] = [
   ['SVC104', /^it asks for the path of /, 'warning'],
   ['SVC112', /is cleaned up before the first byte is sent/, 'warning'],
@@ -34,7 +34,7 @@ const OF_MESSAGES: readonly (readonly [rule: string, message: RegExp, severity: 
   ['SVC401', /^it is set, and nothing reads it/, 'warning'],
 ];
 
-/** What is an error whichever rule tells it: an allowance that does not count, and a rule that fails. */
+/** Errors whatever the rule: an allowance that does not count, and a rule that fails. */
 const ALWAYS = /; (?:it was allowed until |its allowance gives no reason|the date of its allowance)|^it threw /;
 
 interface Told {
