@@ -151,6 +151,52 @@ test('A dependency of the whole application that fails ends the start, stops wha
   assert.deepEqual([order, tries], [['start', 'stop', 'start'], 2]);
 });
 
+for (const how of ['startup()', 'run()'] as const) {
+  test(`Svc.${how} that fails for a dependency of the whole application rejects once hooks and plugins have stopped, in this order`, async () => {
+    const { app } = make();
+    const order: string[] = [];
+    const late = (step: string) => async (): Promise<void> => {
+      for (let turns = 0; turns < 5; turns++) await new Promise((resolve) => setImmediate(resolve));
+      order.push(step);
+    };
+    app.register({ name: 'shop', register: () => undefined, shutdown: late('plugin') });
+    app.onShutdown(late('hook 1')).onShutdown(late('hook 2'));
+    app.get('/', { it: Depends((): string => { throw new Error('not yet'); }, { scope: 'app' }) }, ({ it }) => it);
+    const starting = how === 'run()' ? app.run({ port: 0, handleSignals: false }) : app.startup();
+    await assert.rejects(starting.finally(() => { order.push('rejects'); }), { message: 'not yet' });
+    assert.deepEqual(order, ['hook 2', 'hook 1', 'plugin', 'rejects']);
+  });
+}
+
+test('Svc.startup() that fails for a hook rejects once the plugins have stopped, the last first, a failure among them or not', async () => {
+  const { app, events } = make();
+  const order: string[] = [];
+  const late = (step: string) => async (): Promise<void> => {
+    for (let turns = 0; turns < 5; turns++) await new Promise((resolve) => setImmediate(resolve));
+    order.push(step);
+  };
+  app.register({ name: 'a', register: () => undefined, shutdown: late('a') });
+  app.register({ name: 'b', register: () => undefined, shutdown: () => Promise.reject(new Error('stuck')) });
+  app.register({ name: 'c', register: () => undefined, shutdown: late('c') });
+  app.onStartup(() => { throw new Error('hook'); });
+  await assert.rejects(app.startup().finally(() => { order.push(...events.map(({ event }) => String(event)), 'rejects'); }), { message: 'hook' });
+  assert.deepEqual(order, ['c', 'a', 'plugin_shutdown_failed', 'rejects']);
+});
+
+test('Svc.run() that cannot listen rejects once the application has shut down', async (t) => {
+  const { app } = make();
+  const server = await app.run({ port: 0, handleSignals: false });
+  t.after(() => server.close());
+  const { app: other } = make();
+  const order: string[] = [];
+  other.onShutdown(async () => {
+    for (let turns = 0; turns < 5; turns++) await new Promise((resolve) => setImmediate(resolve));
+    order.push('stopped');
+  });
+  await assert.rejects(other.run({ port: server.port, handleSignals: false }).finally(() => { order.push('rejects'); }), { code: 'E_LISTEN' });
+  assert.deepEqual(order, ['stopped', 'rejects']);
+});
+
 test('A shutdown hook that fails is logged, and the others run', async () => {
   const { app, events } = make();
   let runs = 0;
@@ -247,12 +293,13 @@ const SERVES_SLOWLY = `
 `;
 
 for (const [what, signals, code] of [['the first SIGTERM drains the application, which ends with 0', 1, 0], ['the second SIGTERM ends it at once', 2, 143]] as const) {
-  test(`Svc.run() handles signals: ${what}`, async () => {
+  test(`Svc.run() handles signals: ${what}`, async (t) => {
     const child = spawn(process.execPath, ['--conditions=svc-source', '--input-type=module', '-e', SERVES_SLOWLY], { stdio: ['ignore', 'pipe', 'pipe', 'ipc'] });
     let output = '';
     let log = '';
     child.stdout!.setEncoding('utf8').on('data', (text: string) => { output += text; });
     child.stderr!.setEncoding('utf8').on('data', (text: string) => { log += text; });
+    t.after(() => child.kill('SIGKILL'));
     const exited = once(child, 'exit');
     const [url] = await once(child, 'message') as [string];
     const answer = fetch(`${url}/slow`).then((response) => response.text(), () => 'cut');

@@ -17,23 +17,25 @@ import { Router } from '../src/route.ts';
 import { CSRFMiddleware } from '../src/http/csrf.ts';
 import { parseTemplate } from '../src/http/path.ts';
 import { RoutingTable } from '../src/http/router.ts';
+import { RequestIDMiddleware } from '../src/http/request-id-middleware.ts';
 import { SessionMiddleware, sessionKey } from '../src/http/sessions.ts';
 import { ROOT } from './support/build.ts';
 import { collectedLog } from './support/collected-log.ts';
 import { seeded } from './support/random.ts';
 import { referenceMatch } from './support/router-reference.ts';
+import { RULES_WITH_SEVERITY, asSevere, severityOf } from './support/severities.ts';
 import type { SvcOptions } from '../src/app.ts';
 import type { Finding } from '../src/findings.ts';
 import type { Context, Plugin } from '../src/http/contracts.ts';
 
 const make = (options: SvcOptions = {}): Svc => new Svc({ logger: collectedLog().logger, ...options });
 /** Where that is: the place of a secret that is given there. */
-const MADE_AT = 29;
+const MADE_AT = 31;
 const handler = (): string => 'x';
 /** The line that called it. */
 const line = (): number => Number(/:(\d+):\d+\)?$/.exec(new Error('here').stack!.split('\n')[2]!)![1]);
 /** Not what the Node that runs the tests is told of, nor what small applications lack on purpose. */
-const about = (app: Svc): Finding[] => app.check().findings.filter(({ rule }) => !['SVC404', 'SVC201', 'SVC211', 'SVC302', 'SVC305'].includes(rule));
+const about = (app: Svc): Finding[] => asSevere(app.check().findings).filter(({ rule }) => !['SVC404', 'SVC201', 'SVC211', 'SVC302', 'SVC305'].includes(rule));
 /** Rule, subject and line of each finding. */
 const brief = (app: Svc): unknown[] => about(app).map(({ rule, subject, place }) => [rule, subject, place?.line]);
 
@@ -41,6 +43,18 @@ test('the catalogue is in order, and each rule says why and what to do without a
   const ids = CORE_RULES.map(({ id }) => id);
   assert.deepEqual(ids, [...new Set(ids)].sort());
   for (const { id, why, remedy } of CORE_RULES) for (const text of [why, remedy]) assert.match(text, /^[A-Z].*[^.]$/, id);
+});
+
+test('each rule of the catalogue has the severity that tests know it by', () => {
+  assert.deepEqual(CORE_RULES.map(({ id, severity }) => [id, severity]), CORE_RULES.map(({ id }) => [id, severityOf({ rule: id, message: '' })]));
+  assert.deepEqual(RULES_WITH_SEVERITY.filter((id) => id !== 'SVC209'), CORE_RULES.map(({ id }) => id)); // SVC209 is that of OAuth
+});
+
+test('an application whose guard by session has no session middleware does not start, with layers of the route or without', async () => {
+  for (const use of [undefined, [new RequestIDMiddleware()]]) {
+    const app = make().get('/me', { me: Depends(requireSession(sessionKey<string>('user'))), ...use === undefined ? {} : { use } }, ({ me }) => me);
+    await assert.rejects(app.startup(), { code: 'E_COMPILE', message: /SVC121 GET \/me: it asks who is logged in by session/ });
+  }
 });
 
 // ── SVC102 ──

@@ -5,9 +5,11 @@ import { HttpServer } from '../src/http/server.ts';
 import { TestClient } from '../src/testing.ts';
 import { cpuMs } from './support/cpu-time.ts';
 import { collectedLog } from './support/collected-log.ts';
+import { LIMITED, gateOf, soon } from './support/endings.ts';
 import { RawClient } from './support/raw-http.ts';
 import type { Context, DependencySource, Finding, SvcOptions } from '../src/index.ts';
 import type { TestClientOptions } from '../src/testing.ts';
+import type { TestContext } from 'node:test';
 
 /** An application, what it logs, and a client that is answered 500 instead of being thrown at. */
 function setUp(declare: (app: Svc) => void, options: TestClientOptions = {}, settings: SvcOptions = {}): { app: Svc; client: TestClient; events: Record<string, unknown>[] } & AsyncDisposable {
@@ -15,6 +17,8 @@ function setUp(declare: (app: Svc) => void, options: TestClientOptions = {}, set
   const app = new Svc({ logger, ...settings });
   declare(app);
   const client = new TestClient(app, { raiseErrors: false, ...options });
+  const request = client.request.bind(client);
+  client.request = (...args) => soon(request(...args), 'an answer');
   return { app, client, events, [Symbol.asyncDispose]: () => client.close() };
 }
 
@@ -459,14 +463,14 @@ const MISBEHAVING: Readonly<Record<string, { source: DependencySource; problem: 
 };
 for (const [what, { source, problem, isEarly }] of Object.entries(MISBEHAVING)) {
   test(`${what[0]!.toUpperCase()}${what.slice(1)} is E_DEPENDENCY_YIELD: 500, or a line in the log once the answer has gone`, async () => {
-    const { client, events, ...it } = setUp((app) => {
+    await using it = setUp((app) => {
       app.get('/request', { it: Depends(source) }, () => 'fine');
       app.get('/handler', { it: Depends(source, { scope: 'handler' }) }, () => 'fine');
     });
+    const { client, events } = it;
     assert.equal((await client.get('/request')).status, isEarly ? 500 : 200);
     assert.match(messageOf(logged(events, isEarly ? 'unhandled_error' : 'cleanup_failed')[0]), new RegExp(`E_DEPENDENCY_YIELD.*${problem}|${problem}.*E_DEPENDENCY_YIELD`));
     assert.equal((await client.get('/handler')).status, 500);
-    await it[Symbol.asyncDispose]();
   });
 }
 
@@ -480,20 +484,26 @@ test('A generator that yields again instead of ending on an error is closed, and
 
 // ── the client leaves ──
 
-/** The application on a socket, and one connection. */
-async function onSocket(app: Svc): Promise<{ server: HttpServer; client: RawClient }> {
+/** The application on a socket, and one connection, until the test is over. */
+async function onSocket(t: TestContext, app: Svc): Promise<{ server: HttpServer; client: RawClient }> {
   await app.startup();
   const server = new HttpServer(app);
+  t.after(async () => {
+    await server.close(0);
+    await app.shutdown();
+  });
   const { port } = await server.listen({ port: 0 });
-  return { server, client: await RawClient.open(port) };
+  const client = await RawClient.open(port);
+  t.after(() => client[Symbol.asyncDispose]());
+  return { server, client };
 }
 
 for (const isFailing of [false, true]) {
-  test(`When the client leaves while the handler runs, which then ${isFailing ? 'fails' : 'answers'}, generators are left, tasks are settled, and the request is in flight until then`, async () => {
+  test(`When the client leaves while the handler runs, which then ${isFailing ? 'fails' : 'answers'}, generators are left, tasks are settled, and the request is in flight until then`, LIMITED, async (t) => {
     const { logger, events } = collectedLog();
     const app = new Svc({ logger });
     const { steps, dependency, asyncDependency } = recorder();
-    const [entered, gate, over] = [Promise.withResolvers<void>(), Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const [entered, gate, over] = [Promise.withResolvers<void>(), gateOf(t), Promise.withResolvers<void>()];
     const last = function* (): Generator<number, void> { try { yield 1; } finally { over.resolve(); } };
     app.get('/', { last: Depends(last), db: Depends(asyncDependency('db')), tx: Depends(dependency('tx'), { scope: 'handler' }), tasks: Depends(BackgroundTasks) }, async ({ tasks, signal }) => {
       tasks.add(() => steps.push('task'));
@@ -504,7 +514,7 @@ for (const isFailing of [false, true]) {
       if (isFailing) signal.throwIfAborted();
       return 'nobody reads it';
     });
-    const { server, client } = await onSocket(app);
+    const { server, client } = await onSocket(t, app);
     client.get('/');
     await entered.promise;
     client.socket.destroy();
@@ -523,14 +533,14 @@ for (const isFailing of [false, true]) {
   });
 }
 
-test('When the client leaves after the handler has answered, amid the answer, ClientDisconnected is thrown into generators', async () => {
+test('When the client leaves after the handler has answered, amid the answer, ClientDisconnected is thrown into generators', LIMITED, async (t) => {
   const { logger } = collectedLog();
   const app = new Svc({ logger });
   const { steps, dependency } = recorder();
   const over = Promise.withResolvers<void>();
   const last = function* (): Generator<number, void> { try { yield 1; } finally { over.resolve(); } };
   app.get('/', { last: Depends(last), db: Depends(dependency('db')), tx: Depends(dependency('tx'), { scope: 'handler' }) }, () => 'x'.repeat(50_000_000));
-  const { server, client } = await onSocket(app);
+  const { server, client } = await onSocket(t, app);
   client.socket.once('data', () => client.socket.destroy());
   client.get('/');
   await over.promise;
@@ -539,7 +549,7 @@ test('When the client leaves after the handler has answered, amid the answer, Cl
   assert.deepEqual(steps, ['db opens', 'tx opens', 'tx commits', 'db got ClientDisconnected']);
 });
 
-test('When the client leaves amid its body, generators of its routers get ClientDisconnected', async () => {
+test('When the client leaves amid its body, generators of its routers get ClientDisconnected', LIMITED, async (t) => {
   const { logger, events } = collectedLog();
   const app = new Svc({ logger });
   const { steps, dependency } = recorder();
@@ -548,7 +558,7 @@ test('When the client leaves amid its body, generators of its routers get Client
   const router = new Router({ deps: { first: Depends(first), db: Depends(dependency('db')) } });
   router.post('/', { body: list(int) }, () => steps.push('never'));
   app.includeRouter(router);
-  const { server, client } = await onSocket(app);
+  const { server, client } = await onSocket(t, app);
   client.send('POST / HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n[1');
   await opened.promise;
   client.socket.destroy();
@@ -559,17 +569,17 @@ test('When the client leaves amid its body, generators of its routers get Client
   assert.deepEqual(logged(events, 'unhandled_error'), []);
 });
 
-test('A source of pieces that nobody will read is ended: the client has left, or scope handler failed', async () => {
+test('A source of pieces that nobody will read is ended: the client has left, or scope handler failed', LIMITED, async (t) => {
   const { logger } = collectedLog();
   const app = new Svc({ logger });
-  const [entered, gate] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const [entered, gate] = [Promise.withResolvers<void>(), gateOf(t)];
   let ended = 0;
   const pieces = (): AsyncIterable<string> => ({ [Symbol.asyncIterator]: () => ({ next: async () => ({ value: 'x', done: false }), return: async () => { ended++; return { value: undefined, done: true }; } }) });
   const fails = function* (): Generator<number, void> { yield 1; throw new Error('commit'); };
   const { StreamingResponse } = await import('../src/index.ts');
   app.get('/left', async ({ signal }) => { const left = new Promise((resolve) => signal.addEventListener('abort', resolve)); entered.resolve(); await left; await gate.promise; return new StreamingResponse(pieces()); });
   app.get('/failed', { tx: Depends(fails, { scope: 'handler' }) }, () => new StreamingResponse(pieces()));
-  const { server, client } = await onSocket(app);
+  const { server, client } = await onSocket(t, app);
   assert.equal((await client.get('/failed').answer()).status, 500);
   assert.equal(ended, 1);
   client.get('/left');
@@ -690,6 +700,39 @@ test('A dependency of scope app that fails at start ends the start, and those be
   assert.equal(await (await app.fetch(new Request('http://localhost/'))).text(), 'up');
   await app.shutdown();
   assert.deepEqual(steps, ['a opens', 'a commits']);
+});
+
+for (const [how, start] of [
+  ['startup()', (app: Svc) => app.startup()], ['run()', (app: Svc) => app.run({ port: 0, handleSignals: false })], ['fetch()', (app: Svc) => app.fetch(new Request('http://localhost/'))],
+  ['a request of a test client', (app: Svc) => new TestClient(app).get('/')],
+] as const) {
+  test(`Dependencies of scope app are left in reverse before ${how} rejects for one that fails, however long their clean-up takes`, async () => {
+    const steps: string[] = [];
+    const pool = (name: string) => async function* (): AsyncGenerator<string, void> {
+      steps.push(`${name} opens`);
+      try {
+        yield name;
+      } finally {
+        for (let turns = 0; turns < 5; turns++) await new Promise((resolve) => setImmediate(resolve));
+        steps.push(`${name} is closed`);
+      }
+    };
+    const fails = async (): Promise<string> => { steps.push('one fails'); throw new TypeError('no server'); };
+    const app = new Svc({ logger: collectedLog().logger });
+    app.get('/', { a: Depends(pool('a'), { scope: 'app' }), b: Depends(pool('b'), { scope: 'app' }), c: Depends(fails, { scope: 'app' }) }, ({ c }) => c);
+    await assert.rejects(start(app).finally(() => { steps.push('rejects'); }), { message: 'no server' });
+    assert.deepEqual(steps, ['a opens', 'b opens', 'one fails', 'b is closed', 'a is closed', 'rejects']);
+  });
+}
+
+test('A clean-up of scope app that fails while a start fails does not hide why, and keeps no other clean-up from running', async () => {
+  const steps: string[] = [];
+  const first = function* (): Generator<number, void> { try { yield 1; } finally { steps.push('first is left'); } };
+  const stuck = function* pool(): Generator<number, void> { try { yield 2; } catch { throw new RangeError('still in use'); } };
+  const fails = async (): Promise<never> => { throw new TypeError('no server'); };
+  const app = new Svc({ logger: collectedLog().logger }).get('/', { a: Depends(first, { scope: 'app' }), b: Depends(stuck, { scope: 'app' }), c: Depends(fails, { scope: 'app' }) }, () => 'x');
+  await assert.rejects(app.startup(), { message: 'no server' });
+  assert.deepEqual(steps, ['first is left']);
 });
 
 test('A clean-up of scope app that fails is logged, and shutdown goes on', async () => {

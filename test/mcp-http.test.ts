@@ -5,11 +5,12 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import {
-  APIKeyAuth, BearerAuth, CORSMiddleware, CSRFMiddleware, ConcurrencyLimitMiddleware, Depends, Field, Forbidden, RateLimitMiddleware, SessionMiddleware, Svc, TrustedHostMiddleware, Unauthorized, createLogger, createToken, requireScopes, requireSession, sessionKey, str,
+  APIKeyAuth, BearerAuth, CORSMiddleware, CSRFMiddleware, ConcurrencyLimitMiddleware, Depends, Field, Forbidden, IdempotencyMiddleware, RateLimitMiddleware, SessionMiddleware, Svc, TrustedHostMiddleware, Unauthorized, createLogger, createToken, requireScopes, requireSession, sessionKey, str,
   toolProgress,
 } from 'svc';
 import { OAuthPlugin, OAuthProvider } from 'svc/oauth';
 import { ManualClock, TestClient } from 'svc/testing';
+import { LIMITED, gateOf, soon, until } from './support/endings.ts';
 import type { McpMountOptions, SvcOptions } from 'svc';
 import type { TestClientOptions } from 'svc/testing';
 import type { TestContext } from 'node:test';
@@ -24,7 +25,7 @@ interface Site { readonly app: Svc; readonly client: TestClient; readonly lines:
 
 function site(t: TestContext, options: McpMountOptions = {}, { prepare, app: appOptions, client: clientOptions }: { prepare?: (app: Svc) => void; app?: SvcOptions; client?: TestClientOptions } = {}): Site {
   const lines: string[] = [];
-  const gate = Promise.withResolvers<void>(), aborted = Promise.withResolvers<void>(), entered = Promise.withResolvers<void>();
+  const gate = gateOf(t), aborted = Promise.withResolvers<void>(), entered = Promise.withResolvers<void>();
   const app = new Svc({ title: 'shop', env: 'test', authSecret: SECRET, logger: createLogger({ level: 'debug', format: 'json', sink: (line) => void lines.push(line) }), ...appOptions });
   prepare?.(app);
   app.get('/items', () => ({ items: [1] })).get('/me', { me: Depends(BearerAuth()) }, ({ me }) => ({ sub: me.sub }));
@@ -50,7 +51,7 @@ function site(t: TestContext, options: McpMountOptions = {}, { prepare, app: app
 }
 
 function post({ client }: Site, message: unknown, headers: Record<string, string> = {}, signal?: AbortSignal): Promise<Response> {
-  return client.post('/mcp', { body: typeof message === 'string' ? message : JSON.stringify(message), headers: { 'content-type': 'application/json', accept: BOTH, ...headers }, signal });
+  return soon(client.post('/mcp', { body: typeof message === 'string' ? message : JSON.stringify(message), headers: { 'content-type': 'application/json', accept: BOTH, ...headers }, signal }), 'an answer of the endpoint');
 }
 
 /** A modern request with its fields. */
@@ -92,14 +93,14 @@ async function* messages(response: Response): AsyncGenerator<Json> {
 
 const call = (id: unknown, name: string, args: Json = {}, meta?: Json): Json => ({ jsonrpc: '2.0', id, method: 'tools/call', params: { name, arguments: args, ...meta === undefined ? {} : { _meta: meta } } });
 
-test('modern: a request is answered as JSON, without a session', async (t) => {
+test('modern: a request is answered as JSON, without a session', LIMITED, async (t) => {
   const response = await modern(site(t), 'tools/call', { name: 'get_items' });
   assert.deepEqual([response.status, response.headers.get('mcp-session-id'), response.headers.get('cache-control')], [200, null, 'no-store']);
   const { result } = await response.json() as { result: Json };
   assert.deepEqual([result['resultType'], result['structuredContent']], ['complete', { items: [1] }]);
 });
 
-test('modern: fields that are missing or say something else are 400 with -32020', async (t) => {
+test('modern: fields that are missing or say something else are 400 with -32020', LIMITED, async (t) => {
   const of = site(t);
   const body = (params: Json, method = 'tools/call'): Json => ({ jsonrpc: '2.0', id: 1, method, params: { _meta: META, ...params } });
   const good = { 'mcp-protocol-version': '2026-07-28', 'mcp-method': 'tools/call', 'mcp-name': 'get_items' };
@@ -112,7 +113,7 @@ test('modern: fields that are missing or say something else are 400 with -32020'
   assert.equal((await post(of, body({ name: 'get_items' }), { ...good, 'mcp-name': '=?base64?Z2V0X2l0ZW1z?=' })).status, 200);
 });
 
-test('modern: what each request must say is 400, an unknown version 400 with -32022, an unknown method 404', async (t) => {
+test('modern: what each request must say is 400, an unknown version 400 with -32022, an unknown method 404', LIMITED, async (t) => {
   const of = site(t);
   const fields = { 'mcp-protocol-version': '2026-07-28', 'mcp-method': 'tools/list' };
   const ask = (meta: unknown, headers: Record<string, string> = fields): Promise<Response> => post(of, { jsonrpc: '2.0', id: 1, method: 'tools/list', params: { _meta: meta } }, headers);
@@ -132,7 +133,7 @@ test('modern: what each request must say is 400, an unknown version 400 with -32
   assert.equal((await post(of, { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 1 } }, fields)).status, 202);
 });
 
-test('modern: progress before the answer makes it a stream, whose last message is the answer', async (t) => {
+test('modern: progress before the answer makes it a stream, whose last message is the answer', LIMITED, async (t) => {
   const of = site(t);
   const params = { name: 'get_work', _meta: { ...META, progressToken: 'p' } };
   const told = messages(await modern(of, 'tools/call', params));
@@ -145,13 +146,13 @@ test('modern: progress before the answer makes it a stream, whose last message i
   assert.match(json.headers.get('content-type')!, /^application\/json/);
 });
 
-test('modern: a client that leaves cancels its request, whether it waits for JSON or reads a stream', async (t) => {
+test('modern: a client that leaves cancels its request, whether it waits for JSON or reads a stream', LIMITED, async (t) => {
   const first = site(t);
   const abort = new AbortController();
   modern(first, 'tools/call', { name: 'get_wait' }, {}, abort.signal).catch(() => undefined);
-  await first.entered.promise;
+  await soon(first.entered.promise, 'the call');
   abort.abort();
-  await first.aborted.promise;
+  await soon(first.aborted.promise, 'the call to be aborted');
   first.gate.resolve();
 
   const second = site(t, {}, { prepare: (app) => app.get('/streamed', { progress: Depends(toolProgress) }, async ({ progress, signal }) => {
@@ -164,17 +165,17 @@ test('modern: a client that leaves cancels its request, whether it waits for JSO
   const told = messages(response);
   await told.next();
   await told.return(undefined);
-  await second.aborted.promise;
+  await soon(second.aborted.promise, 'the call to be aborted');
   second.gate.resolve();
 });
 
-test('modern: over a socket, too, a client that leaves cancels its request', async (t) => {
+test('modern: over a socket, too, a client that leaves cancels its request', LIMITED, async (t) => {
   const of = site(t, {}, { client: { listen: true } });
   const abort = new AbortController();
   const waiting = modern(of, 'tools/call', { name: 'get_wait' }, {}, abort.signal).catch(() => undefined);
-  await of.entered.promise;
+  await soon(of.entered.promise, 'the call');
   abort.abort();
-  await of.aborted.promise;
+  await soon(of.aborted.promise, 'the call to be aborted');
   of.gate.resolve();
   await waiting;
 });
@@ -193,18 +194,18 @@ test('check: two tools of one name, and writes at an endpoint that do not say wh
   assert.deepEqual(app.mcpTools().map(({ name }) => name), ['same', 'same_2', 'get_u_by_id', 'get_u_by_id_2', 'post_silent', 'post_explained', 'post_told', 'get_a', 'same_3', 'undescribed']);
 });
 
-test('modern: an answer that takes long becomes a stream, which keeps the connection alive', async (t) => {
+test('modern: an answer that takes long becomes a stream, which keeps the connection alive', LIMITED, async (t) => {
   const clock = new ManualClock();
   const of = site(t, {}, { client: { clock } });
   const waiting = modern(of, 'tools/call', { name: 'get_wait' });
-  await of.entered.promise;
+  await soon(of.entered.promise, 'the call');
   await clock.advance(10_000);
   const told = messages(await waiting);
   of.gate.resolve();
   assert.equal(((await told.next()).value as Json)['id'], 1);
 });
 
-test('modern: subscriptions/listen is acknowledged on its stream', async (t) => {
+test('modern: subscriptions/listen is acknowledged on its stream', LIMITED, async (t) => {
   const of = site(t);
   const response = await modern(of, 'subscriptions/listen', { notifications: { toolsListChanged: true } });
   const told = messages(response);
@@ -213,9 +214,10 @@ test('modern: subscriptions/listen is acknowledged on its stream', async (t) => 
   assert.equal((await modern(of, 'subscriptions/listen', { notifications: {} }, { accept: 'application/json' })).status, 406, 'it would wait for ever');
 });
 
-test('a server that stops waits for the answer of a call that has begun to tell of its progress, and ends what listens', async (t) => {
+test('a server that stops waits for the answer of a call that has begun to tell of its progress, and ends what listens', LIMITED, async (t) => {
   const of = site(t);
   const { url, close } = await of.app.run({ port: 0, handleSignals: false, drainSeconds: 20 });
+  t.after(() => close());
   const send = (method: string, params: Json): Promise<Response> => fetch(`${url}/mcp`, {
     method: 'POST', body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params: { _meta: META, ...params } }),
     headers: { 'content-type': 'application/json', accept: BOTH, 'mcp-protocol-version': '2026-07-28', 'mcp-method': method, ...params['name'] === undefined ? {} : { 'mcp-name': String(params['name']) } },
@@ -237,7 +239,7 @@ test('a server that stops waits for the answer of a call that has begun to tell 
   assert.deepEqual(of.lines.filter((line) => line.includes('drain_deadline_exceeded')), []);
 });
 
-test('legacy: initialize gives a session, whose requests name it', async (t) => {
+test('legacy: initialize gives a session, whose requests name it', LIMITED, async (t) => {
   const of = site(t);
   for (const version of ['2024-11-05', '2025-03-26', '2025-06-18', '2025-11-25']) {
     const { id, send } = await legacy(of, {}, version);
@@ -251,7 +253,7 @@ test('legacy: initialize gives a session, whose requests name it', async (t) => 
   }
 });
 
-test('legacy: without a session 400, with one that is changed, expired, ended or somebody else\'s 404', async (t) => {
+test('legacy: without a session 400, with one that is changed, expired, ended or somebody else\'s 404', LIMITED, async (t) => {
   const clock = new ManualClock();
   const of = site(t, { sessionSeconds: 60 }, { client: { clock } });
   const ping = { jsonrpc: '2.0', id: 1, method: 'ping' };
@@ -270,13 +272,13 @@ test('legacy: without a session 400, with one that is changed, expired, ended or
   assert.equal((await send(ping)).status, 404);
 });
 
-test('legacy: a session is known to another process that has the same secret', async (t) => {
+test('legacy: a session is known to another process that has the same secret', LIMITED, async (t) => {
   const { id } = await legacy(site(t));
   assert.equal((await post(site(t), { jsonrpc: '2.0', id: 1, method: 'ping' }, { 'mcp-session-id': id })).status, 200);
   assert.equal((await post(site(t, {}, { app: { authSecret: `${SECRET}x` } }), { jsonrpc: '2.0', id: 1, method: 'ping' }, { 'mcp-session-id': id })).status, 404);
 });
 
-test('legacy: with guards the session belongs to the subject, whichever token it brings', async (t) => {
+test('legacy: with guards the session belongs to the subject, whichever token it brings', LIMITED, async (t) => {
   const of = site(t, { deps: { me: Depends(BearerAuth()) } });
   const token = (sub: string): { authorization: string } => ({ authorization: `Bearer ${createToken(sub, SECRET, { claims: { n: Math.trunc(performance.now() * 1_000) } })}` });
   assert.equal((await post(of, initialize())).status, 401);
@@ -285,7 +287,7 @@ test('legacy: with guards the session belongs to the subject, whichever token it
   assert.equal((await send({ jsonrpc: '2.0', id: 1, method: 'ping' }, token('bob'))).status, 404);
 });
 
-test('legacy: a client that has begun without a token goes on with its session once it has one, and nobody goes on with that of a subject', async (t) => {
+test('legacy: a client that has begun without a token goes on with its session once it has one, and nobody goes on with that of a subject', LIMITED, async (t) => {
   const of = site(t, { deps: { me: Depends(BearerAuth(undefined, { optional: true })) } });
   const token = { authorization: `Bearer ${createToken('ada', SECRET)}` };
   const anonymous = await legacy(of);
@@ -296,7 +298,7 @@ test('legacy: a client that has begun without a token goes on with its session o
   assert.equal((await post(of, call(4, 'get_items'), { 'mcp-session-id': id, 'mcp-protocol-version': '2025-11-25' })).status, 404);
 });
 
-test('legacy: a session of those who come with a cookie belongs to whoever it says, and to nobody else', async (t) => {
+test('legacy: a session of those who come with a cookie belongs to whoever it says, and to nobody else', LIMITED, async (t) => {
   const user = sessionKey<string>('user');
   const of = site(t, { deps: { me: Depends(requireSession(user)) } }, {
     prepare: (app) => void app.use(new SessionMiddleware()).post('/login/{name}', { public: 'test', mcp: false }, ({ params, req }) => { req.session.regenerate(); req.session.set(user, params.name); }),
@@ -315,7 +317,7 @@ test('legacy: a session of those who come with a cookie belongs to whoever it sa
   assert.deepEqual([(await post(keyed, list, { ...id, cookie: 'key=the-first-key-0001' })).status, (await post(keyed, list, { ...id, cookie: 'key=another-key-0002' })).status], [200, 404]);
 });
 
-test('legacy: an unknown version in the field is 400; without sessions each request stands alone', async (t) => {
+test('legacy: an unknown version in the field is 400; without sessions each request stands alone', LIMITED, async (t) => {
   const of = site(t);
   const { send } = await legacy(of);
   assert.deepEqual((await codeOf(await send({ jsonrpc: '2.0', id: 1, method: 'ping' }, { 'mcp-protocol-version': '1900-01-01' }))).slice(0, 2), [400, -32_022]);
@@ -329,7 +331,7 @@ test('legacy: an unknown version in the field is 400; without sessions each requ
   assert.equal((await bare.client.get('/mcp', { headers: { accept: 'text/event-stream' } })).status, 405);
 });
 
-test('a version in the field that nobody speaks is 400 with -32022, whatever comes with it, and nothing is done (2025-06-18, transports)', async (t) => {
+test('a version in the field that nobody speaks is 400 with -32022, whatever comes with it, and nothing is done (2025-06-18, transports)', LIMITED, async (t) => {
   const of = site(t);
   const { id, send } = await legacy(of, {}, '2025-03-26');
   const unknown = { 'mcp-protocol-version': '1900-01-01' };
@@ -346,7 +348,7 @@ test('a version in the field that nobody speaks is 400 with -32022, whatever com
   assert.equal((await post(bare, [{ jsonrpc: '2.0', id: 1, method: 'ping' }])).status, 200, 'no field: 2025-03-26');
 });
 
-test('Accept: a type of weight 0 is not taken, and the most specific range decides (RFC 9110 §12.5.1)', async (t) => {
+test('Accept: a type of weight 0 is not taken, and the most specific range decides (RFC 9110 §12.5.1)', LIMITED, async (t) => {
   const of = site(t);
   const { send } = await legacy(of);
   of.gate.resolve();
@@ -362,7 +364,7 @@ test('Accept: a type of weight 0 is not taken, and the most specific range decid
   assert.deepEqual(await typeOf('application/json, text/event-stream;level=1;q=0, text/event-stream'), [200, 'text/event-stream'], 'a range with parameters is another one');
 });
 
-test('legacy: batches until 2025-03-26', async (t) => {
+test('legacy: batches until 2025-03-26', LIMITED, async (t) => {
   const of = site(t);
   const { send } = await legacy(of, {}, '2025-03-26');
   const response = await send([{ jsonrpc: '2.0', id: 1, method: 'ping' }, { jsonrpc: '2.0', method: 'x' }, 7, { ...initialize(), id: 2 }, call(3, 'get_items')]);
@@ -374,14 +376,14 @@ test('legacy: batches until 2025-03-26', async (t) => {
   assert.equal((await post(of, [{ jsonrpc: '2.0', id: 1, method: 'ping' }])).status, 400);
 });
 
-test('legacy: notifications/cancelled of the session ends a request; leaving alone does not', async (t) => {
+test('legacy: notifications/cancelled of the session ends a request; leaving alone does not', LIMITED, async (t) => {
   const of = site(t);
   const { send } = await legacy(of);
   const waiting = send(call('w', 'get_wait'));
-  await of.entered.promise;
+  await soon(of.entered.promise, 'the call');
   assert.deepEqual(await codeOf(await send(call('w', 'get_items'))), [200, -32_600, 'w']);
   assert.equal((await send({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 'w' } })).status, 202);
-  await of.aborted.promise;
+  await soon(of.aborted.promise, 'the call to be aborted');
   assert.equal((await waiting).status, 202);
   of.gate.resolve();
 
@@ -391,7 +393,7 @@ test('legacy: notifications/cancelled of the session ends a request; leaving alo
   let isAborted = false;
   void other.aborted.promise.then(() => { isAborted = true; });
   const left = session.send(call('w', 'get_wait'), {}, abort.signal).catch(() => undefined);
-  await other.entered.promise;
+  await soon(other.entered.promise, 'the call');
   abort.abort();
   await session.send({ jsonrpc: '2.0', id: 1, method: 'ping' });
   assert.equal(isAborted, false);
@@ -399,7 +401,7 @@ test('legacy: notifications/cancelled of the session ends a request; leaving alo
   await left;
 });
 
-test('legacy: GET opens a stream of the session, DELETE ends it', async (t) => {
+test('legacy: GET opens a stream of the session, DELETE ends it', LIMITED, async (t) => {
   const of = site(t);
   const { id } = await legacy(of);
   const headers = { 'mcp-session-id': id, accept: 'text/event-stream' };
@@ -412,7 +414,7 @@ test('legacy: GET opens a stream of the session, DELETE ends it', async (t) => {
   assert.equal((await of.client.get('/mcp', { headers: { ...headers, 'mcp-session-id': 'x' } })).status, 404);
 });
 
-test('bodies: what is no JSON, no message, too large or of another type is refused', async (t) => {
+test('bodies: what is no JSON, no message, too large or of another type is refused', LIMITED, async (t) => {
   const of = site(t, { maxBodyBytes: 1_000 });
   assert.deepEqual(await codeOf(await post(of, 'garbage')), [400, -32_700, null]);
   assert.deepEqual(await codeOf(await post(of, 'garbage', { 'mcp-protocol-version': '2026-07-28' })), [400, -32_700, undefined]);
@@ -425,7 +427,7 @@ test('bodies: what is no JSON, no message, too large or of another type is refus
   assert.equal((await of.client.put('/mcp')).status, 405);
 });
 
-test('Origin and Host: other sites and other names are 403, its own and those that are named are not', async (t) => {
+test('Origin and Host: other sites and other names are 403, its own and those that are named are not', LIMITED, async (t) => {
   const ok = (of: Site, headers: Record<string, string>): Promise<number> => post(of, initialize(), headers).then((response) => response.status);
   const of = site(t, { origins: ['https://app.example'] });
   assert.equal(await ok(of, { origin: 'http://localhost' }), 200);
@@ -449,7 +451,7 @@ test('Origin and Host: other sites and other names are 403, its own and those th
   assert.ok(of.lines.some((line) => line.includes('"mcp_refused"')));
 });
 
-test('calls bring the credentials of the client, the fields that the route reads and those that are named, and nothing else', async (t) => {
+test('calls bring the credentials of the client, the fields that the route reads and those that are named, and nothing else', LIMITED, async (t) => {
   const of = site(t, { headers: ['X-Custom'] });
   const structure = async (name: string, headers: Record<string, string> = {}): Promise<unknown> => (await (await modern(of, 'tools/call', { name }, headers)).json() as { result: Json }).result['structuredContent'];
   assert.equal((await structure('get_me') as Json | undefined)?.['status'], undefined);
@@ -458,7 +460,7 @@ test('calls bring the credentials of the client, the fields that the route reads
   assert.deepEqual(await structure('get_fields', { tenant: 't1', 'x-custom': 'c', 'x-hop': 'h', 'x-forwarded-for': '9.9.9.9' }), { tenant: 't1', ip: '127.0.0.1', host: 'localhost', scheme: 'http', custom: 'c' });
 });
 
-test('a guarded tool without a token is refused as its route is; a call counts for its route in log, metrics and rate limit', async (t) => {
+test('a guarded tool without a token is refused as its route is; a call counts for its route in log, metrics and rate limit', LIMITED, async (t) => {
   const of = site(t, { rateLimit: false }, { prepare: (app) => app.use(new RateLimitMiddleware({ perMinute: 2 })), app: { accessLog: true } });
   const { result } = await (await modern(of, 'tools/call', { name: 'get_me' })).json() as { result: { isError: boolean; _meta: Json } };
   assert.deepEqual([result.isError, result._meta['svc/status']], [true, 401]);
@@ -471,13 +473,13 @@ test('a guarded tool without a token is refused as its route is; a call counts f
   assert.match(of.app.metrics.render(), /svc_requests_total\{method="GET",route="\/me",status="401"\} 1/);
 });
 
-test('an application that sheds load answers calls as well: the endpoint takes no place of its own', async (t) => {
+test('an application that sheds load answers calls as well: the endpoint takes no place of its own', LIMITED, async (t) => {
   const of = site(t, {}, { prepare: (app) => app.use(new ConcurrencyLimitMiddleware({ max: 1 })) });
   const { result } = await (await modern(of, 'tools/call', { name: 'get_items' })).json() as { result: Json };
   assert.deepEqual(result['structuredContent'], { items: [1] });
 });
 
-test('a session cookie brings no call past the CSRF protection of its route', async (t) => {
+test('a session cookie brings no call past the CSRF protection of its route', LIMITED, async (t) => {
   const of = site(t, {}, { prepare: (app) => {
     app.use(new SessionMiddleware()).use(new CSRFMiddleware());
     app.get('/login', { mcp: false }, ({ req }) => {
@@ -490,7 +492,7 @@ test('a session cookie brings no call past the CSRF protection of its route', as
   assert.equal(result._meta['svc/status'], 403);
 });
 
-test('authorization: the document of RFC 9728 is there, and a 401 says where', async (t) => {
+test('authorization: the document of RFC 9728 is there, and a 401 says where', LIMITED, async (t) => {
   const of = site(t, { deps: { me: Depends(BearerAuth()) }, authorization: { servers: ['https://login.example'], scopes: ['notes'] } });
   const refused = await post(of, initialize());
   assert.deepEqual([refused.status, refused.headers.get('www-authenticate')], [401, 'Bearer resource_metadata="http://localhost/.well-known/oauth-protected-resource/mcp"']);
@@ -501,7 +503,30 @@ test('authorization: the document of RFC 9728 is there, and a 401 says where', a
   });
 });
 
-test('authorization: the place stands in the challenge for a bearer token, also where DPoP is offered beside it, and where a scope is missing', async (t) => {
+test('authorization: the document of RFC 9728 has no scopes_supported where no scopes are given, nor where the list is empty', LIMITED, async (t) => {
+  for (const authorization of [{ servers: ['https://login.example', 'https://other.example'] }, { servers: ['https://login.example', 'https://other.example'], scopes: undefined }, { servers: ['https://login.example', 'https://other.example'], scopes: [] }]) {
+    const of = site(t, { deps: { me: Depends(BearerAuth()) }, authorization });
+    const response = await of.client.get('/.well-known/oauth-protected-resource/mcp');
+    assert.deepEqual([response.status, await response.json()], [200, { resource: 'http://localhost/mcp', authorization_servers: authorization.servers, bearer_methods_supported: ['header'] }]);
+  }
+});
+
+test('authorization: the document of RFC 9728 of an endpoint at / has no path behind its name, is no tool, and is read by GET alone', LIMITED, async (t) => {
+  const app = new Svc({ env: 'test', authSecret: SECRET, logger: createLogger({ sink: () => undefined }) }).get('/items', () => 1);
+  app.mountMcp('/', { deps: { me: Depends(BearerAuth()) }, authorization: { servers: ['https://login.example'] } });
+  const client = new TestClient(app, { raiseErrors: false, baseUrl: 'https://api.example:8443', headers: { host: 'api.example:8443' } });
+  t.after(() => client.close());
+  const refused = await client.post('/', { json: initialize(), headers: { accept: BOTH } });
+  assert.equal(refused.status, 403, 'a name that is not its own'); // DNS rebinding
+  assert.equal((await client.get('/.well-known/oauth-protected-resource/')).status, 404);
+  assert.equal((await client.post('/.well-known/oauth-protected-resource', { json: {} })).status, 405);
+  assert.deepEqual(app.mcpTools().map(({ name }) => name), ['get_items']);
+  const near = new TestClient(app, { raiseErrors: false, baseUrl: 'https://localhost:8443' });
+  t.after(() => near.close());
+  assert.equal(((await (await near.get('/.well-known/oauth-protected-resource')).json()) as Json)['resource'], 'https://localhost:8443/');
+});
+
+test('authorization: the place stands in the challenge for a bearer token, also where DPoP is offered beside it, and where a scope is missing', LIMITED, async (t) => {
   const place = 'resource_metadata="http://localhost/.well-known/oauth-protected-resource/mcp"';
   const provider = new OAuthProvider({ name: 'fake', clientId: 'c', clientSecret: 's', authorizeUrl: 'https://login.example/a', tokenUrl: 'https://login.example/t', userinfoUrl: 'https://login.example/u' });
   const prepare = (app: Svc): void => void app.register(new OAuthPlugin({ provider, onUser: () => 'ada', dpop: 'optional' }));
@@ -514,7 +539,7 @@ test('authorization: the place stands in the challenge for a bearer token, also 
   assert.deepEqual([response.status, response.headers.get('www-authenticate')], [403, `Bearer error="insufficient_scope", scope="notes", ${place}`]);
 });
 
-test('authorization: a tool whose route wants another token, or one of more scopes, is answered with 401 or 403 and its challenge', async (t) => {
+test('authorization: a tool whose route wants another token, or one of more scopes, is answered with 401 or 403 and its challenge', LIMITED, async (t) => {
   const place = 'resource_metadata="http://localhost/.well-known/oauth-protected-resource/mcp"';
   const prepare = (app: Svc): void => {
     app.get('/notes', { me: Depends(requireScopes('notes')) }, () => ({ notes: [] }));
@@ -537,7 +562,7 @@ test('authorization: a tool whose route wants another token, or one of more scop
   assert.deepEqual(await seen(await modern(open, 'tools/call', { name: 'get_notes' })), [200, null, true, 401]); // nothing says where tokens come from
 });
 
-test('authorization: guards of one\'s own have the place in their 401, whatever they challenge for', async (t) => {
+test('authorization: guards of one\'s own have the place in their 401, whatever they challenge for', LIMITED, async (t) => {
   const place = 'resource_metadata="http://localhost/.well-known/oauth-protected-resource/mcp"';
   const challengeOf = async (error: Error): Promise<unknown> => {
     const guard = (): never => { throw error; };
@@ -555,7 +580,35 @@ test('authorization: guards of one\'s own have the place in their 401, whatever 
   assert.equal(await challengeOf(new Forbidden()), null);
 });
 
-test('a page of another origin speaks to the endpoint with what README says of CORSMiddleware', async (t) => {
+for (const [what, origins, refusedOrigin] of [
+  ['every origin', '*', undefined], ['a list of them', ['https://inspector.example'], 'https://other.example'], ['those that a function lets in', (name: string) => name.endsWith('inspector.example'), 'https://other.example'],
+  ['those that an asynchronous function lets in', async (name: string) => name.endsWith('inspector.example'), 'https://other.example'], ['none', undefined, 'https://inspector.example'],
+] as const) {
+  test(`origins: the endpoint takes requests of its own origin, and of ${what} beside it`, LIMITED, async (t) => {
+    const of = site(t, { origins });
+    const statusOf = async (origin: string): Promise<number> => (await modern(of, 'tools/list', {}, { origin })).status;
+    assert.equal(await statusOf('http://localhost'), 200);
+    if (origins !== undefined) assert.equal(await statusOf('https://inspector.example'), 200);
+    if (refusedOrigin !== undefined) assert.equal(await statusOf(refusedOrigin), 403);
+  });
+}
+
+for (const [what, rateLimit, statuses] of [['a limit of its own', { perMinute: 1 }, [200, 429]], ['no limit for false', false, [200, 200, 200]], ['that of the middleware where nothing is said', undefined, [200, 200, 429]]] as const) {
+  test(`rateLimit: the endpoint has ${what}`, LIMITED, async (t) => {
+    const of = site(t, { rateLimit }, { prepare: (app) => app.use(new RateLimitMiddleware({ perMinute: 2 })) });
+    const found: number[] = [];
+    for (const _ of statuses) found.push((await modern(of, 'tools/list')).status);
+    assert.deepEqual(found, statuses);
+  });
+}
+
+test('an application that wants idempotency keys of every write wants none of a message', LIMITED, async (t) => {
+  const of = site(t, {}, { prepare: (app) => app.use(new IdempotencyMiddleware({ required: true })) });
+  assert.equal((await modern(of, 'tools/list')).status, 200);
+  assert.equal((await of.client.post('/write', { json: {} })).status, 400, 'a write of the application');
+});
+
+test('a page of another origin speaks to the endpoint with what README says of CORSMiddleware', LIMITED, async (t) => {
   const origins = ['https://inspector.example'];
   const [, allowed, exposed] = /need `CORSMiddleware`[^]*?headers: (\[[^\]]*\])[^]*?exposeHeaders: (\[[^\]]*\])/.exec(readFileSync(new URL('../README.md', import.meta.url), 'utf8'))!.map((list) => list.match(/[\w-]+(?=')/g) ?? []) as string[][];
   const prepare = (app: Svc): void => void app.use(new CORSMiddleware({ origins, headers: allowed!, exposeHeaders: exposed! }));
@@ -573,7 +626,7 @@ test('a page of another origin speaks to the endpoint with what README says of C
   }
 });
 
-test('lists may be kept by everybody where nobody needs a token for them, else by each for himself; resources are where the document is', async (t) => {
+test('lists may be kept by everybody where nobody needs a token for them, else by each for himself; resources are where the document is', LIMITED, async (t) => {
   const scope = async (of: Site, headers = {}): Promise<unknown> => (await (await modern(of, 'tools/list', {}, headers)).json() as { result: Json }).result['cacheScope'];
   assert.equal(await scope(site(t)), 'public');
   assert.equal(await scope(site(t, { deps: { me: Depends(BearerAuth()) } }), { authorization: `Bearer ${createToken('ada', SECRET)}` }), 'private');
@@ -594,7 +647,7 @@ test('mountMcp(): neither the endpoint nor its document is a tool; check finds n
   for (const none of [{}, undefined]) assert.throws(() => new Svc().mountMcp('/mcp', { deps: none, authorization: { servers } }), { code: 'E_OPTION_RANGE', message: /deps.*a guard/ });
 });
 
-test('legacy: the requests of a batch end when its client leaves, and an endpoint has no more than a thousand that are not answered', async (t) => {
+test('legacy: the requests of a batch end when its client leaves, and an endpoint has no more than a thousand that are not answered', LIMITED, async (t) => {
   const running = new Set<number>();
   let count = 0;
   const ended = Promise.withResolvers<void>();
@@ -610,18 +663,18 @@ test('legacy: the requests of a batch end when its client leaves, and an endpoin
   const leaving = new AbortController();
   const left = send(Array.from({ length: 600 }, (_, id) => call(id + 1)), {}, leaving.signal);
   const other = send(Array.from({ length: 390 }, (_, id) => call(id + 1_001)));
-  while (running.size < 990) await new Promise((resolve) => setImmediate(resolve));
+  await until(() => running.size >= 990);
   const answers = await (async () => {
     const more = send(Array.from({ length: 20 }, (_, id) => call(id + 2_001)));
-    while (running.size < 1_000) await new Promise((resolve) => setImmediate(resolve));
+    await until(() => running.size >= 1_000);
     leaving.abort();
     await left.catch(() => undefined); // whatever became of it
-    while (running.size > 400) await new Promise((resolve) => setImmediate(resolve));
+    await until(() => running.size <= 400);
     of.gate.resolve();
     return await (await more).json() as { error?: { message: string } }[];
   })();
   assert.equal(answers.filter(({ error }) => /^Too many requests/.test(error?.message ?? '')).length, 10);
   assert.equal((await (await other).json() as unknown[]).length, 390);
-  await ended.promise;
+  await soon(ended.promise, 'the calls to end');
   assert.equal(((await (await send(call(9_000))).json()) as { error?: unknown }).error, undefined, 'there is room again');
 });

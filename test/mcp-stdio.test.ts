@@ -5,10 +5,11 @@ import assert from 'node:assert/strict';
 import { getEventListeners } from 'node:events';
 import { PassThrough, Writable } from 'node:stream';
 import { test } from 'node:test';
-import { BearerAuth, Depends, Field, Svc, createLogger, createToken, int, list, literal, str, toolLog, toolProgress } from 'svc';
+import { BearerAuth, Depends, Field, NotFound, Svc, createLogger, createToken, int, list, literal, str, toolLog, toolProgress } from 'svc';
 import { fixedCaller } from '../src/mcp-calls.ts';
 import { LineReader } from '../src/mcp-lines.ts';
 import { McpDispatcher } from '../src/mcp-server.ts';
+import { gateOf, soon } from './support/endings.ts';
 import { seeded } from './support/random.ts';
 import { reserveOutput } from '../src/mcp-stdio.ts';
 import type { McpServer, StdioOptions } from 'svc';
@@ -23,18 +24,20 @@ const META = { 'io.modelcontextprotocol/protocolVersion': '2026-07-28', 'io.mode
 /** Handlers that wait until they are let go. */
 class Gate {
   readonly entered: PromiseWithResolvers<void> = Promise.withResolvers();
-  readonly open: PromiseWithResolvers<void> = Promise.withResolvers();
+  readonly open: PromiseWithResolvers<void>;
   readonly aborted: PromiseWithResolvers<void> = Promise.withResolvers();
+
+  constructor(t: TestContext) { this.open = gateOf(t); }
 }
 
-function shop(gate = new Gate()): Svc {
+function shop(gate?: Gate): Svc {
   const app = new Svc({ title: 'shop', version: '2.0.0', env: 'test', authSecret: SECRET, logger: createLogger({ sink: () => undefined }) });
   app.get('/items', { summary: 'Lists items' }, () => [1, 2]);
   app.get('/items/{id:int}', ({ params }) => ({ id: params.id }));
   app.get('/wait', async ({ signal }) => {
-    signal.addEventListener('abort', () => gate.aborted.resolve());
-    gate.entered.resolve();
-    await gate.open.promise;
+    signal.addEventListener('abort', () => gate?.aborted.resolve());
+    gate?.entered.resolve();
+    await gate?.open.promise;
     return 'waited';
   });
   app.get('/work', { progress: Depends(toolProgress), tell: Depends(toolLog) }, ({ progress, tell }) => {
@@ -62,7 +65,8 @@ class Line {
   readonly lines: string[] = [];
   readonly ended: Promise<void>;
 
-  constructor(server: McpServer, signal?: AbortSignal) {
+  constructor(t: TestContext, server: McpServer, signal?: AbortSignal) {
+    t.after(() => this.end());
     const reader = new LineReader(1e9, { onLine: (text) => this.#take(text), onBadLine: (problem) => assert.fail(problem) });
     const output = new Writable({
       write(piece: Buffer, _encoding, done) {
@@ -91,20 +95,19 @@ class Line {
   /** The next message. */
   next(): Promise<Json> {
     const unread = this.#unread.shift();
-    return unread === undefined ? new Promise((resolve) => this.#waiting.push(resolve)) : Promise.resolve(unread);
+    return unread === undefined ? soon(new Promise((resolve) => this.#waiting.push(resolve)), 'a message') : Promise.resolve(unread);
   }
 
   ask(message: unknown): Promise<Json> { return this.send(message).next(); }
 
   end(): Promise<void> {
     this.#input.end();
-    return this.ended;
+    return soon(this.ended, 'the end of the conversation');
   }
 }
 
 async function open(t: TestContext, { app = shop(), options = {}, version = '2025-11-25' }: { app?: Svc; options?: StdioOptions; version?: string } = {}): Promise<Line> {
-  const line = new Line(app.mcpServer(options));
-  t.after(() => line.end());
+  const line = new Line(t, app.mcpServer(options));
   await line.ask({ ...INIT, params: { ...INIT.params, protocolVersion: version } });
   line.send({ jsonrpc: '2.0', method: 'notifications/initialized' });
   return line;
@@ -112,9 +115,7 @@ async function open(t: TestContext, { app = shop(), options = {}, version = '202
 
 /** A server that nobody has initialized. */
 function bare(t: TestContext, app: Svc = shop()): Line {
-  const line = new Line(app.mcpServer());
-  t.after(() => line.end());
-  return line;
+  return new Line(t, app.mcpServer());
 }
 
 function errorOf(message: Json): [id: unknown, code: unknown] {
@@ -184,8 +185,7 @@ test('lines: CRLF, empty lines and pieces of any size make no difference; notifi
 });
 
 test('lines: one beyond the limit is refused once and passed over; the next is read', async (t) => {
-  const line = new Line(shop().mcpServer({ maxLineBytes: 1_000 }));
-  t.after(() => line.end());
+  const line = new Line(t, shop().mcpServer({ maxLineBytes: 1_000 }));
   for (let n = 0; n < 5; n++) line.raw('x'.repeat(900));
   line.raw('\n');
   assert.deepEqual(errorOf(await line.next()), [null, -32_600]);
@@ -309,10 +309,10 @@ test('batches: later versions have none, nor has a session that is not initializ
 });
 
 test('concurrent calls: one that waits holds up no other; an id that is in use is refused', async (t) => {
-  const gate = new Gate();
+  const gate = new Gate(t);
   const line = await open(t, { app: shop(gate) });
   line.send(call(1, 'get_wait'));
-  await gate.entered.promise;
+  await soon(gate.entered.promise, 'the call');
   assert.equal((await line.ask(call(2, 'get_items')))['id'], 2);
   assert.deepEqual(errorOf(await line.ask(call(1, 'get_items'))), [1, -32_600]);
   assert.ok('result' in await line.ask(call('1', 'get_items')), 'a string is another id');
@@ -323,13 +323,13 @@ test('concurrent calls: one that waits holds up no other; an id that is in use i
 
 test('cancellation: aborts the request, which is never answered; about anything else it is passed over', async (t) => {
   for (const meta of [undefined, META]) {
-    const gate = new Gate();
+    const gate = new Gate(t);
     const line = await open(t, { app: shop(gate) });
     line.send(call(1, 'get_wait', {}, meta));
-    await gate.entered.promise;
+    await soon(gate.entered.promise, 'the call');
     for (const params of [{ requestId: 2 }, { requestId: '1' }, {}, { requestId: {} }]) line.send({ jsonrpc: '2.0', method: 'notifications/cancelled', params });
     line.send({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 1, reason: 'enough' } });
-    await gate.aborted.promise;
+    await soon(gate.aborted.promise, 'the call to be aborted');
     gate.open.resolve();
     const before = line.lines.length;
     assert.equal((await line.ask(call(1, 'get_items', {}, meta)))['id'], 1, 'the id is free again');
@@ -409,11 +409,11 @@ test('subscriptions/listen: one that is over leaves nothing behind at the server
   assert.equal(getEventListeners(closing.signal, 'abort').length, 0);
 });
 
-test('end of input: what runs is answered first, a line that was cut off is not run', async () => {
-  const gate = new Gate();
-  const line = new Line(shop(gate).mcpServer());
+test('end of input: what runs is answered first, a line that was cut off is not run', async (t) => {
+  const gate = new Gate(t);
+  const line = new Line(t, shop(gate).mcpServer());
   line.send(INIT).send(call(1, 'get_wait'));
-  await gate.entered.promise;
+  await soon(gate.entered.promise, 'the call');
   line.raw('{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"na');
   const ended = line.end();
   gate.open.resolve();
@@ -422,35 +422,36 @@ test('end of input: what runs is answered first, a line that was cut off is not 
   assert.deepEqual(answers, [[1, undefined], ['init', undefined], [undefined, -32_700]]);
 });
 
-test('end of input: calls that take longer than the grace are aborted, and the application is shut down', async () => {
-  const gate = new Gate();
+test('end of input: calls that take longer than the grace are aborted, and the application is shut down', async (t) => {
+  const gate = new Gate(t);
   const app = shop(gate);
   let isShut = false;
   app.onShutdown(() => { isShut = true; });
-  const line = new Line(app.mcpServer({ graceSeconds: 0 }));
+  const line = new Line(t, app.mcpServer({ graceSeconds: 0 }));
   line.send(INIT).send(call(1, 'get_wait'));
-  await gate.entered.promise;
+  await soon(gate.entered.promise, 'the call');
   const ended = line.end();
-  await gate.aborted.promise;
+  await soon(gate.aborted.promise, 'the call to be aborted');
   gate.open.resolve();
   await ended;
   assert.deepEqual([line.lines.length, isShut], [1, true]);
 });
 
-test('a signal ends it as the end of the input does', async () => {
+test('a signal ends it as the end of the input does', async (t) => {
   const abort = new AbortController();
-  const line = new Line(shop().mcpServer(), abort.signal);
+  const line = new Line(t, shop().mcpServer(), abort.signal);
   await line.ask(INIT);
   abort.abort();
-  await line.ended;
+  await soon(line.ended, 'the end of the conversation');
 });
 
-test('a reader that is gone ends it', async () => {
+test('a reader that is gone ends it', async (t) => {
   const input = new PassThrough();
+  t.after(() => input.end());
   const output = new Writable({ write: (_piece, _encoding, done) => done(new Error('EPIPE')) });
   const served = shop().mcpServer().serve({ input, output });
   input.write(`${JSON.stringify(INIT)}\n`);
-  await served;
+  await soon(served, 'the end of the conversation');
 });
 
 test('reserveOutput(): what is printed goes elsewhere, until it is disposed', () => {
@@ -477,6 +478,43 @@ test('mcpServer(): unknown options, tokens that are no field and headers that ar
   assert.throws(() => shop().mcpServer({ token: 'a b' }), { code: 'E_OPTION_RANGE' });
   assert.throws(() => shop().mcpServer({ headers: { a: 1 } } as unknown as StdioOptions), { code: 'E_OPTION_RANGE' });
   assert.throws(() => new Svc({ config: { mcpToken: 'a\nb' } }).mcpServer(), { code: 'E_CONFIG_CAST' });
+});
+
+test('reserveOutput(): a stream that had a write of its own has it back when it is disposed', () => {
+  const told: string[] = [];
+  const stream = new Writable({ write: (_piece, _encoding, done) => done() });
+  stream.write = ((piece: string) => told.push(piece) > 0) as typeof stream.write;
+  const { write } = stream;
+  const reserved = reserveOutput(stream, new Writable({ write: (_piece, _encoding, done) => done() }));
+  stream.write('elsewhere');
+  reserved[Symbol.dispose]();
+  stream.write('back');
+  assert.deepEqual([stream.write === write, told], [true, ['back']]);
+});
+
+test('serve(): streams and signals that are none are refused before the application starts', async () => {
+  for (const streams of [{ input: 'x' }, { output: 1 }, { signal: true }, { inputs: new PassThrough() }]) {
+    const app = shop();
+    app.onStartup(() => assert.fail('it has started'));
+    await assert.rejects(app.mcpServer().serve(streams as object), (error: { code?: string }) => error.code === ('inputs' in streams ? 'E_OPTION_UNKNOWN' : 'E_OPTION_RANGE'), Object.keys(streams)[0]);
+  }
+});
+
+test('prompts: one without arguments has an empty object of them, one that throws is -32603, and one that refuses -32602', async (t) => {
+  const app = shop();
+  app.prompt('bare', {}, (context) => JSON.stringify((context as { args?: unknown }).args));
+  app.prompt('broken', {}, () => { throw new Error('on purpose'); });
+  app.prompt('refusing', {}, () => { throw new NotFound('no such review'); });
+  const line = await open(t, { app });
+  const ask = (name: string): Promise<Json> => line.ask({ jsonrpc: '2.0', id: 1, method: 'prompts/get', params: { name } });
+  assert.deepEqual((await ask('bare'))['result'], { messages: [{ role: 'user', content: { type: 'text', text: '{}' } }] });
+  assert.deepEqual(errorOf(await ask('broken')), [1, -32_603]);
+  assert.deepEqual(errorOf(await ask('refusing')), [1, -32_602]);
+});
+
+test('completion/complete: a resource has no template, and says so', async (t) => {
+  const { error } = await (await open(t)).ask({ jsonrpc: '2.0', id: 1, method: 'completion/complete', params: { ref: { type: 'ref/resource', uri: 'svc://routes' }, argument: { name: 'a', value: '' } } });
+  assert.deepEqual([(error as Json)['code'], (error as Json)['message']], [-32_602, 'No resource has a template']);
 });
 
 test('mcpServer(): fields of every call come from the option headers', async (t) => {
@@ -529,7 +567,7 @@ function answeredTo(text: string): unknown {
   return 'id' in value ? readable : undefined;
 }
 
-test('any lines at all: each request is answered exactly once, and nothing else is', async () => {
+test('any lines at all: each request is answered exactly once, and nothing else is', async (t) => {
   const random = seeded(12);
   const pick = <T>(all: readonly T[]): T => all[random(all.length)]!;
   let ids = 0;
@@ -545,7 +583,7 @@ test('any lines at all: each request is answered exactly once, and nothing else 
     return random(10) === 0 ? text.slice(0, random(text.length)) : random(20) === 0 ? JSON.stringify([message]) : text;
   };
   const lines = Array.from({ length: 2_000 }, make).filter((text) => text !== '');
-  const line = new Line(shop().mcpServer());
+  const line = new Line(t, shop().mcpServer());
   await line.ask({ ...INIT, params: { ...INIT.params, protocolVersion: '2025-06-18' } });
   line.raw(lines.map((text) => `${text}\n`).join(''));
   await line.end();
@@ -555,13 +593,13 @@ test('any lines at all: each request is answered exactly once, and nothing else 
   assert.deepEqual(sorted(answers.map(({ id }) => id)), sorted(lines.map(answeredTo).filter((id) => id !== undefined)));
 });
 
-test('mcpServer().open(): a conversation over a transport of one\'s own', async () => {
+test('mcpServer().open(): a conversation over a transport of one\'s own', async (t) => {
   const app = shop();
+  t.after(() => app.shutdown());
   const texts: string[] = [];
   const conversation = app.mcpServer().open((text) => texts.push(text));
   conversation.receive(JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/list', params: { _meta: META } }));
   assert.equal(conversation.inFlight, 1);
   await conversation.finish();
   assert.deepEqual([conversation.inFlight, texts.length, (JSON.parse(texts[0]!) as Json)['id']], [0, 1, 1]);
-  await app.shutdown();
 });

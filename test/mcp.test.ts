@@ -374,3 +374,12 @@ test('mcpCall(): a body that is null stays null', async (t) => {
     for (const body of [null, {}]) assert.deepEqual((await app.mcpCall(name, { body })).structuredContent, { body });
   }
 });
+
+test('mcpTools(): what a client may only read is no argument of a form or a query, and a file has its description', (t) => {
+  const { app } = make(t);
+  app.post('/upload', { public: true, form: { id: Field(int, { readOnly: true, optional: true }), photo: Field(file, { description: 'Of the face' }), more: Field(list(file), { description: 'Of the rest' }), title: Field(str) } }, () => 1);
+  app.get('/find', { query: { q: Field(''), at: Field(int, { readOnly: true, optional: true }) } }, () => 1);
+  const { post_upload: upload, get_find: find } = toolsOf(app) as unknown as Record<string, { inputSchema: { properties: Record<string, { description?: string; type: string }> } }>;
+  assert.deepEqual(Object.keys(find!.inputSchema.properties), ['q']);
+  assert.deepEqual(Object.entries(upload!.inputSchema.properties).map(([name, { type, description }]) => [name, type, description]), [['photo', 'object', 'Of the face'], ['more', 'array', 'Of the rest'], ['title', 'string', undefined]]);
+});

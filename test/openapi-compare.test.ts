@@ -200,3 +200,31 @@ test('Where nothing is told, whatever the earlier version took the later one tak
   t.diagnostic(`${told} told, ${kept} not, in which ${values} values were taken by both`);
   assert.ok(told > 100 && kept > 100 && values > 1_000);
 });
+
+/** A document of one operation by hand, as other tools write them. */
+function written(schema: object, more: object = {}, operation: object = {}): OpenApiDocument {
+  const parameters = [{ name: 'a', in: 'query', schema }];
+  return { openapi: '3.1.0', info: { title: 't', version: '1' }, paths: { '/': { get: { parameters, responses: { 200: { description: 'OK' } }, ...operation } } }, ...more } as unknown as OpenApiDocument;
+}
+const told = (before: OpenApiDocument, after: OpenApiDocument): string[] => compareOpenapi(before, after).map(({ message }) => message);
+
+test('The narrower of two bounds at one end counts, at either keyword', () => {
+  const [wide, both] = [written({ type: 'integer', minimum: 5, maximum: 10 }), (more: object) => written({ type: 'integer', minimum: 5, maximum: 10, ...more })];
+  assert.deepEqual(told(wide, both({ exclusiveMinimum: 3, exclusiveMaximum: 20 })), []);
+  assert.deepEqual(told(wide, both({ exclusiveMinimum: 7 })), ['the query a has the exclusiveMinimum 7, it was 5']);
+  assert.deepEqual(told(wide, both({ exclusiveMaximum: 8 })), ['the query a has the exclusiveMaximum 8, it was 10']);
+  assert.deepEqual(told(wide, both({ exclusiveMinimum: 5 })), ['the query a has the exclusiveMinimum 5, it was 5']);
+  assert.deepEqual(told(both({ exclusiveMinimum: 7, exclusiveMaximum: 8 }), wide), []);
+  assert.deepEqual(told(both({ exclusiveMinimum: 4 }), written({ type: 'integer', minimum: 4, maximum: 10 })), []);
+});
+
+test('The security of the document is that of each operation that says nothing, and an operation that says something has its own', () => {
+  const components = { components: { securitySchemes: { key: { type: 'apiKey', in: 'header', name: 'X-Key' } } } };
+  const open = written({}, components);
+  const whole = written({}, { ...components, security: [{ key: [] }] });
+  const exempt = written({}, { ...components, security: [{ key: [] }] }, { security: [] });
+  assert.equal(told(open, whole).length, 1);
+  assert.match(told(open, whole)[0]!, /apiKey/);
+  assert.deepEqual([told(whole, open), told(whole, whole), told(open, exempt), told(exempt, open)], [[], [], [], []]);
+  assert.equal(told(exempt, whole).length, 1);
+});

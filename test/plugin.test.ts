@@ -151,6 +151,21 @@ test('a plugin that fails to start shuts down those that had started, in reverse
   assert.deepEqual(log, ['start a', 'start b', 'stop b', 'stop a']);
 });
 
+test('a start that fails for a plugin rejects once those that had started have stopped, one after the other, although one of them fails to', async () => {
+  const { app, lines } = application();
+  const log: string[] = [];
+  const late = (name: string) => async (): Promise<void> => {
+    log.push(`${name} stops`);
+    for (let turns = 0; turns < 5; turns++) await new Promise((resolve) => setImmediate(resolve));
+    log.push(`${name} has stopped`);
+  };
+  app.register(plugin('a', { shutdown: late('a') }));
+  app.register(plugin('b', { shutdown: async () => { await late('b')(); throw new Error('stuck'); } }));
+  app.register(plugin('c', { startup: () => Promise.reject(new Error('no database')), shutdown: late('c') }));
+  await assert.rejects(app.startup().finally(() => { log.push(`rejects after ${lines.filter(({ event }) => event === 'plugin_shutdown_failed').length} line`); }), /no database/);
+  assert.deepEqual(log, ['b stops', 'b has stopped', 'a stops', 'a has stopped', 'rejects after 1 line']);
+});
+
 test('a startup hook that fails shuts the plugins down', async () => {
   const { app } = application();
   const log: string[] = [];

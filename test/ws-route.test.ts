@@ -6,7 +6,9 @@ import {
   requireRoles, rooms, sessionKey, str,
 } from 'svc';
 import { ManualClock, TestClient, TestWebSocket, WebSocketRefused } from 'svc/testing';
+import { isPublic } from '../src/check-routes.ts';
 import { FIRST } from './support/certificates.ts';
+import { LIMITED, LIMITED_SUITE, gateOf, until } from './support/endings.ts';
 import { RawClient } from './support/raw-http.ts';
 import { frame } from './support/ws-frames.ts';
 import type { HttpRequest, Next, SvcOptions, WebSocketClose } from 'svc';
@@ -66,7 +68,7 @@ function chat(options: SvcOptions = {}): Svc {
   return app;
 }
 
-describe('the handshake (RFC 6455 §4.2)', () => {
+describe('the handshake (RFC 6455 §4.2)', LIMITED_SUITE, () => {
   test('is answered as in the example of §1.3', async (t) => {
     const { answer, raw } = await shake(t, chat(), { 'Sec-WebSocket-Protocol': 'chat.v1, chat.v2' });
     assert.equal(answer.status, 101);
@@ -78,7 +80,7 @@ describe('the handshake (RFC 6455 §4.2)', () => {
     assert.equal(answer.field('content-length'), undefined);
     assert.match(answer.field('x-request-id') ?? '', /^[\w-]{36}$/);
     raw.send(frame({ payload: 'Hello' }));
-    while (raw.unread < 7) await new Promise((resolve) => setImmediate(resolve));
+    await until(() => raw.unread >= 7);
     raw.send(frame({ opcode: 8 }));
     assert.deepEqual(await raw.ended(), Buffer.from('810548656c6c6f8800', 'hex'));
   });
@@ -156,7 +158,7 @@ describe('the handshake (RFC 6455 §4.2)', () => {
 
   test('behind another request that waits for its answer is a request like any other', async (t) => {
     const { app } = make();
-    const gate = Promise.withResolvers<string>();
+    const gate = gateOf(t, 'over');
     app.get('/slow', () => gate.promise);
     app.websocket('/chat').onOpen(() => undefined);
     const raw = await rawClient(t, app);
@@ -176,7 +178,7 @@ describe('the handshake (RFC 6455 §4.2)', () => {
   });
 });
 
-describe('the Origin of a handshake', () => {
+describe('the Origin of a handshake', LIMITED_SUITE, () => {
   const origin = (value: string): TestWebSocketOptions => ({ headers: { origin: value } });
 
   test('is the own one by default, in any of its spellings', async (t) => {
@@ -230,7 +232,7 @@ describe('the Origin of a handshake', () => {
   });
 });
 
-for (const listen of [false, true]) describe(`a WebSocket route ${listen ? 'over a socket' : 'in memory'}`, () => {
+for (const listen of [false, true]) describe(`a WebSocket route ${listen ? 'over a socket' : 'in memory'}`, LIMITED_SUITE, () => {
   test('has its parameters converted, its inputs validated and its dependencies resolved as any route', async (t) => {
     const { app } = make();
     class Query extends Schema { since = Field(int, { ge: 0 }); }
@@ -372,7 +374,7 @@ for (const listen of [false, true]) describe(`a WebSocket route ${listen ? 'over
 
   test('aborts the signal of its request when the socket closes', async (t) => {
     const { app } = make();
-    const aborted = Promise.withResolvers<void>();
+    const aborted = gateOf(t);
     app.websocket('/x', async (socket, { signal }) => {
       signal.addEventListener('abort', () => aborted.resolve());
       socket.send('listening');
@@ -545,6 +547,38 @@ for (const listen of [false, true]) describe(`a WebSocket route ${listen ? 'over
     assert.equal(app.rooms.size, 0);
   });
 
+  test('leaves its rooms and its dependencies although onClose throws, behind it, and its other sockets close as well', async (t) => {
+    const { app, lines } = make();
+    const steps: string[] = [];
+    const left = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    async function* resource({ req }: { req: HttpRequest }): AsyncGenerator<number> {
+      try {
+        yield 1;
+      } finally {
+        steps.push(`leave ${req.query.get('n')!}`);
+        left[Number(req.query.get('n'))]!.resolve();
+      }
+    }
+    app.websocket('/x', { resource: Depends(resource) }).onOpen((socket) => {
+      socket.join('all');
+      socket.send('open');
+    }).onClose((_socket, { code }, { req }) => {
+      steps.push(`close ${req.query.get('n')!} ${code}`);
+      if (req.query.get('n') === '0') throw new Error('on purpose');
+    });
+    const client = clientOf(t, app, { listen });
+    const sockets = [await client.websocket('/x?n=0'), await client.websocket('/x?n=1')];
+    for (const socket of sockets) await socket.receive();
+    await client.close();
+    for (const [index, socket] of sockets.entries()) {
+      assert.equal((await socket.closed).code, 1001);
+      await left[index]!.promise;
+    }
+    for (const name of ['0', '1']) assert.deepEqual(steps.filter((step) => step.split(' ')[1] === name), [`close ${name} 1001`, `leave ${name}`]);
+    assert.equal(app.rooms.size, 0);
+    assert.equal(lines().filter(({ level }) => level === 'error').length, 1);
+  });
+
   test('closes its sockets with 1001 when the application stops', async (t) => {
     const { app } = make();
     app.websocket('/x').onOpen((socket) => socket.send('open'));
@@ -556,7 +590,7 @@ for (const listen of [false, true]) describe(`a WebSocket route ${listen ? 'over
   });
 });
 
-describe('a declaration of a WebSocket', () => {
+describe('a declaration of a WebSocket', LIMITED_SUITE, () => {
   test('with a key that is no option is refused with the nearest one', () => {
     const { app } = make();
     assert.throws(() => app.websocket('/x', { heartbeat: 5 } as never), { code: 'E_ROUTE_SPEC', message: /"heartbeat".*heartbeatMs/ });
@@ -595,6 +629,40 @@ describe('a declaration of a WebSocket', () => {
     ]);
   });
 
+  test('takes public as true, false or a reason, and nothing else', () => {
+    for (const said of [true, false, 'every client may listen', '', undefined]) make().app.websocket('/x', { public: said }).onOpen(() => undefined);
+    for (const other of [1, 0, null, {}, ['a reason']]) assert.throws(() => make().app.websocket('/x', { public: other as never }), { code: 'E_OPTION_RANGE', message: /public.*true, false or a reason/ });
+  });
+
+  test('hands public on to its route: a rule sees what is said there, and nothing where nothing is said', () => {
+    const { app } = make();
+    app.websocket('/said', { public: 'every client may listen' }).onOpen(() => undefined);
+    app.websocket('/true', { public: true }).onOpen(() => undefined);
+    app.websocket('/false', { public: false }).onOpen(() => undefined);
+    app.websocket('/unsaid').onOpen(() => undefined);
+    const said = app.inspect().details.filter(({ route }) => route.method === 'WEBSOCKET').map((detail) => [detail.route.template, detail.declared.spec.public, isPublic(detail)]);
+    assert.deepEqual(said, [['/said', 'every client may listen', true], ['/true', true, true], ['/false', false, false], ['/unsaid', undefined, false]]);
+  });
+
+  test('that is public is guarded all the same where it has guards, and asks for nothing where it has none', async (t) => {
+    const { app } = make({ authSecret: SECRET });
+    app.websocket('/guarded', { public: true, me: Depends(BearerAuth()) }).onOpen(() => undefined);
+    app.websocket('/open', { public: 'every client may listen' }).onOpen((socket) => socket.send('in'));
+    const client = clientOf(t, app);
+    assert.equal((await refusal(client, '/guarded')).status, 401);
+    assert.equal(await (await client.websocket('/open')).receive(), 'in');
+  });
+
+  for (const said of [undefined, false, true, 'every client may listen']) {
+    test(`with public ${JSON.stringify(said)} is neither a finding about writes and weaker methods, nor in the OpenAPI document`, () => {
+      const { app } = make({ authSecret: SECRET });
+      app.get('/chat', { me: Depends(BearerAuth()), response: str }, () => 'x');
+      app.websocket('/chat', { public: said }).onOpen(() => undefined);
+      assert.deepEqual(app.check().findings.filter(({ subject }) => subject.startsWith('WEBSOCKET')), []);
+      assert.deepEqual(Object.keys(app.openapi().paths['/chat']!), ['get']);
+    });
+  }
+
   test('has a name for urlFor(), and is a route of the method WEBSOCKET', () => {
     const { app } = make();
     app.websocket('/chat/{room}', { name: 'chat' }).onOpen(() => undefined);
@@ -603,9 +671,9 @@ describe('a declaration of a WebSocket', () => {
   });
 });
 
-test('a short message that waits does not hold the memory of what came with it', async (t) => {
+test('a short message that waits does not hold the memory of what came with it', LIMITED, async (t) => {
   const { app } = make();
-  const gate = Promise.withResolvers<undefined>();
+  const gate = gateOf(t);
   const got = Promise.withResolvers<Uint8Array>();
   app.websocket('/chat').onMessage(async (_socket, message) => {
     if (typeof message !== 'string') return got.resolve(message);
@@ -613,14 +681,14 @@ test('a short message that waits does not hold the memory of what came with it',
   });
   const { raw } = await shake(t, app);
   raw.send(Buffer.concat([frame({ payload: 'first' }), frame({ opcode: 2, payload: Uint8Array.of(7) }), ...Array.from({ length: 100 }, () => frame({ opcode: 9, payload: 'p'.repeat(125) }))]));
-  while (raw.unread < 100 * 127) await new Promise((resolve) => setImmediate(resolve)); // the pongs: all is read
-  gate.resolve(undefined);
+  await until(() => raw.unread >= 100 * 127); // the pongs: all is read
+  gate.resolve();
   const message = await got.promise;
   assert.deepEqual([...message], [7]);
   assert.equal(message.buffer.byteLength, 1);
 });
 
-test('a socket over TLS is opened by pages of the https origin, and speaks both ways', async (t) => {
+test('a socket over TLS is opened by pages of the https origin, and speaks both ways', LIMITED, async (t) => {
   const { app } = make();
   app.websocket('/x', { compression: true }).onMessage((socket, message) => socket.send(message));
   const server = await app.run({ port: 0, handleSignals: false, drainSeconds: 1, tls: FIRST });
@@ -640,13 +708,16 @@ test('a socket over TLS is opened by pages of the https origin, and speaks both 
   assert.equal((await socket.close(1000)).code, 1000);
 });
 
-test('a server that stops gives sockets until its deadline, and then ends them', async (t) => {
+test('a server that stops gives sockets until its deadline, and then ends them', LIMITED, async (t) => {
   const { app } = make();
   const closes: WebSocketClose[] = [];
   app.websocket('/x', { closeTimeoutMs: 60_000 }).onOpen((socket) => socket.send('open')).onClose((_socket, close) => void closes.push(close));
   const server = await app.run({ port: 0, handleSignals: false, drainSeconds: 1 });
   const raw = await RawClient.open(server.port);
-  t.after(() => raw[Symbol.asyncDispose]());
+  t.after(async () => {
+    await raw[Symbol.asyncDispose]();
+    await server.close();
+  });
   raw.send(`GET /x HTTP/1.1\r\n${Object.entries(HANDSHAKE).map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n`);
   assert.equal((await raw.answer()).status, 101);
   const startedMs = performance.now();
@@ -657,17 +728,21 @@ test('a server that stops gives sockets until its deadline, and then ends them',
   assert.deepEqual(closes, [{ code: 1001, reason: 'the server stops', wasClean: false }]);
 });
 
-test('a handshake that comes while the server stops is answered with 503', async (t) => {
+test('a handshake that comes while the server stops is answered with 503', LIMITED, async (t) => {
   const { app } = make();
-  const gate = Promise.withResolvers<void>();
+  const gate = gateOf(t);
   app.get('/slow', async () => { await gate.promise; });
   app.websocket('/x').onOpen(() => undefined);
   const server = await app.run({ port: 0, handleSignals: false, drainSeconds: 5 });
   const [busy, late] = [await RawClient.open(server.port), await RawClient.open(server.port)];
-  t.after(async () => { await busy[Symbol.asyncDispose](); await late[Symbol.asyncDispose](); });
+  t.after(async () => {
+    await busy[Symbol.asyncDispose]();
+    await late[Symbol.asyncDispose]();
+    await server.close();
+  });
   busy.get('/slow');
   late.send('GET /x HTTP/1.1\r\n'); // a connection with a request under way is not idle
-  while (app.operations.inFlight() === 0) await turn();
+  await until(() => app.operations.inFlight() > 0);
   const closing = server.close();
   await turn();
   late.send(`${Object.entries(HANDSHAKE).map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n`);
@@ -678,7 +753,7 @@ test('a handshake that comes while the server stops is answered with 503', async
   await closing;
 });
 
-test('a socket is asked for life by its heartbeat, and ended when it says nothing', async (t) => {
+test('a socket is asked for life by its heartbeat, and ended when it says nothing', LIMITED, async (t) => {
   const { app } = make();
   const clock = new ManualClock();
   const closed = Promise.withResolvers<WebSocketClose>();
@@ -697,7 +772,7 @@ test('a socket is asked for life by its heartbeat, and ended when it says nothin
   assert.equal((await alive.close(1000)).code, 1000);
 });
 
-test('a socket that is idle for too long is closed with 1000', async (t) => {
+test('a socket that is idle for too long is closed with 1000', LIMITED, async (t) => {
   const { app } = make();
   const clock = new ManualClock();
   app.websocket('/x', { idleTimeoutMs: 8_000 }).onMessage(() => undefined);
@@ -713,7 +788,7 @@ test('a socket that is idle for too long is closed with 1000', async (t) => {
   assert.equal((await busy.close(4000)).code, 4000);
 });
 
-test('ping() answers with the time that the peer took', async (t) => {
+test('ping() answers with the time that the peer took', LIMITED, async (t) => {
   const { app } = make();
   const times: (number | undefined)[] = [];
   const done = Promise.withResolvers<void>();
@@ -730,7 +805,7 @@ test('ping() answers with the time that the peer took', async (t) => {
   assert.equal(times[2], undefined);
 });
 
-test('ping() takes no pong for its answer that has not its payload (RFC 6455 §5.5.3)', async (t) => {
+test('ping() takes no pong for its answer that has not its payload (RFC 6455 §5.5.3)', LIMITED, async (t) => {
   const { app } = make();
   const answers: (number | undefined)[] = [];
   const answersSoFar = Promise.withResolvers<number>();
@@ -750,7 +825,7 @@ test('ping() takes no pong for its answer that has not its payload (RFC 6455 §5
   assert.deepEqual(answers, [undefined], 'closed before it was answered');
 });
 
-test('what cannot be sent or closed with is a mistake of the program', async (t) => {
+test('what cannot be sent or closed with is a mistake of the program', LIMITED, async (t) => {
   const { app } = make();
   const errors: unknown[] = [];
   app.websocket('/x', { maxRooms: 2 }).onMessage((socket) => {
@@ -779,7 +854,7 @@ function bytesOf(path: string): string {
   return `GET ${path} HTTP/1.1\r\n${Object.entries(HANDSHAKE).map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n`;
 }
 
-test('a handshake may be refused with an answer of any length', async (t) => {
+test('a handshake may be refused with an answer of any length', LIMITED, async (t) => {
   const { app } = make();
   const text = 'x'.repeat(3_000_000);
   app.websocket('/x', { use: [() => new TextResponse(text, { status: 403 })] }).onOpen(() => undefined);
@@ -791,16 +866,20 @@ test('a handshake may be refused with an answer of any length', async (t) => {
   assert.equal((await raw.ended()).length, 0);
 });
 
-test('a server that stops lets an answer to a handshake out, but waits no longer than its deadline for a client that does not take it', async (t) => {
+test('a server that stops lets an answer to a handshake out, but waits no longer than its deadline for a client that does not take it', LIMITED, async (t) => {
   const { app } = make();
   app.websocket('/x', { use: [() => new TextResponse('x'.repeat(12_000_000), { status: 403 })] }).onOpen(() => undefined);
   const server = await app.run({ port: 0, handleSignals: false, drainSeconds: 3 });
   const [taking, silent] = [await RawClient.open(server.port), await RawClient.open(server.port)];
-  t.after(async () => { await taking[Symbol.asyncDispose](); await silent[Symbol.asyncDispose](); });
+  t.after(async () => {
+    await taking[Symbol.asyncDispose]();
+    await silent[Symbol.asyncDispose]();
+    await server.close();
+  });
   silent.socket.pause();
   silent.send(bytesOf('/x'));
   taking.send(bytesOf('/x'));
-  while (taking.unread === 0) await turn();
+  await until(() => taking.unread > 0);
   const startedMs = performance.now();
   const closing = server.close();
   assert.equal((await taking.answer()).body.length, 12_000_000);
@@ -809,10 +888,10 @@ test('a server that stops lets an answer to a handshake out, but waits no longer
   assert.ok(tookMs >= 2_900 && tookMs < 20_000, `${tookMs} ms`);
 });
 
-test('a client that leaves while its handshake is decided about opens nothing, unless it has said something', async (t) => {
+test('a client that leaves while its handshake is decided about opens nothing, unless it has said something', LIMITED, async (t) => {
   const { app } = make();
   const heard: unknown[] = [];
-  const gate = Promise.withResolvers<void>();
+  const gate = gateOf(t);
   let left = 0;
   const scoped = Depends(async function* () {
     await gate.promise;
@@ -824,19 +903,22 @@ test('a client that leaves while its handshake is decided about opens nothing, u
   }, { scope: 'request' });
   app.websocket('/x', { scoped, heartbeatMs: false }).onOpen(() => void heard.push('open')).onMessage((_socket, message) => void heard.push(message)).onClose((_socket, { code }) => void heard.push(code));
   const server = await app.run({ port: 0, handleSignals: false, drainSeconds: 60 });
-  t.after(() => server.close());
   const [silent, talking] = [await RawClient.open(server.port), await RawClient.open(server.port)];
-  t.after(async () => { await silent[Symbol.asyncDispose](); await talking[Symbol.asyncDispose](); });
+  t.after(async () => {
+    await silent[Symbol.asyncDispose]();
+    await talking[Symbol.asyncDispose]();
+    await server.close();
+  });
   silent.send(bytesOf('/x')).socket.end();
   talking.send(Buffer.concat([Buffer.from(bytesOf('/x'), 'latin1'), frame({ payload: 'last words' })])).socket.end();
-  while (app.operations.inFlight() < 2) await turn();
+  await until(() => app.operations.inFlight() === 2);
   await new Promise((resolve) => setTimeout(resolve, 50)); // both ends have come
   gate.resolve();
   assert.equal((await silent.answer()).status, 101, 'it is open for its peer to read');
   assert.equal((await silent.ended()).length, 0);
   assert.equal((await talking.answer()).status, 101);
   await talking.ended();
-  while (left < 2) await turn();
+  await until(() => left === 2);
   assert.deepEqual(heard, ['open', 'last words', 1006]);
   await server.close(); // nothing is left to wait for
 });

@@ -86,7 +86,7 @@ export function mcpRoutes(app: McpApplication, path: string, options: McpMountOp
     methods: ['GET'], path: metadataPath, spec: { ...shared, public: 'Clients read it before they have a token', summary: 'Where tokens for the MCP endpoint come from (RFC 9728)', tags: ['mcp'], response: ResourceMetadata },
     handler: ({ req }) => ({
       resource: `${req.scheme}://${req.host}${path}`, authorization_servers: described!.servers, bearer_methods_supported: ['header'], // metadataPath is there with it
-      ...described!.scopes === undefined ? {} : { scopes_supported: described!.scopes },
+      ...described!.scopes === undefined || described!.scopes.length === 0 ? {} : { scopes_supported: described!.scopes }, // empty lists are left out (RFC 9728 §3.2)
     }),
   }];
 }

@@ -11,6 +11,7 @@ import { Svc } from 'svc';
 import { jsonReport } from '../../src/check-report.ts';
 import { BIN, ROOT, build } from '../support/build.ts';
 import { folder, run } from '../support/run.ts';
+import { severityOf } from '../support/severities.ts';
 import { allCases } from './corpus.ts';
 import type { TestContext } from 'node:test';
 import type { CheckAnswer, CheckSubject } from '../support/check-child.ts';
@@ -71,7 +72,8 @@ function problems(each: Case, findings: readonly Found[], cwd: string): string[]
     && (each.line === undefined || place?.line === each.line && resolve(cwd, place!.file) === each.file);
   const missing = each.kind === 'corpus' && !findings.some(isMarked) ? [`not found: ${each.rule} at line ${each.line}`] : [];
   const surplus = findings.filter((finding) => !isMarked(finding) && finding.severity !== 'info' && finding.rule !== 'SVC404'); // which is of the machine
-  return [...missing, ...surplus.map(({ rule, severity, subject, message, place }) => `${severity} ${rule} at ${place?.line}: ${subject}: ${message}`)];
+  const mistaken = findings.filter((finding) => (severityOf(finding) ?? finding.severity) !== finding.severity);
+  return [...missing, ...mistaken.map(({ rule, severity, message }) => `${severity}, and not ${severityOf({ rule, message })}: ${rule}: ${message}`), ...surplus.map(({ rule, severity, subject, message, place }) => `${severity} ${rule} at ${place?.line}: ${subject}: ${message}`)];
 }
 
 const LANES = 3;

@@ -11,6 +11,7 @@ import { ManualClock } from '../../src/manual-clock.ts';
 import { DevProvider } from '../../src/oauth/dev-provider.ts';
 import { ProviderClient, ProviderFailure } from '../../src/oauth/provider-client.ts';
 import { collectedLog } from '../support/collected-log.ts';
+import { LIMITED } from '../support/endings.ts';
 import { challengeOf } from './support/fake-provider.ts';
 import { SECRET } from './support/site.ts';
 import type { Env } from 'svc';
@@ -61,7 +62,7 @@ function claimsIn(token: unknown): Record<string, unknown> {
 }
 
 for (const idTokenAlgorithm of ['RS256', 'ES256'] as const) {
-  test(`ProviderClient logs in at DevProvider over HTTP, ${idTokenAlgorithm} and all: discovery, code, PKCE, nonce, iss, user info`, async (t) => {
+  test(`ProviderClient logs in at DevProvider over HTTP, ${idTokenAlgorithm} and all: discovery, code, PKCE, nonce, iss, user info`, LIMITED, async (t) => {
     const clock = new ManualClock();
     const dev = new DevProvider({ env: 'test', redirectUris: [CALLBACK], idTokenAlgorithm, clock });
     t.after(() => dev.stop());
@@ -84,7 +85,7 @@ for (const idTokenAlgorithm of ['RS256', 'ES256'] as const) {
   });
 }
 
-test('DevProvider refuses production, whoever says so, options it does not know, and to have a URL before it has one', async () => {
+test('DevProvider refuses production, whoever says so, options it does not know, and to have a URL before it has one', LIMITED, async (t) => {
   const refused = (code: string, problem: RegExp) => (error: unknown): boolean => error instanceof SvcError && error.code === code && problem.test(error.message);
   assert.throws(() => provider({ env: 'production' }), refused('E_DEV_PROVIDER', /production/));
   const before = process.env['SVC_ENV'];
@@ -107,6 +108,7 @@ test('DevProvider refuses production, whoever says so, options it does not know,
   assert.throws(() => provider({ user: [] } as never), refused('E_OPTION_UNKNOWN', /users/));
   assert.throws(() => provider({ issuer: undefined }).url, refused('E_DEV_PROVIDER', /not been started/));
   const taken = provider();
+  t.after(() => taken.stop());
   await taken.start();
   assert.equal(taken.url, 'http://127.0.0.1:8000/_dev/provider');
   await taken.stop();
@@ -281,8 +283,9 @@ test('DevProvider answers user-info requests without a valid token with 401 (RFC
   assert.deepEqual([(await get(dev, '/userinfo')).headers['www-authenticate'], (await post(dev, '/userinfo', {}, { authorization: 'Bearer wrong' })).headers['www-authenticate']], ['Bearer', 'Bearer error="invalid_token"']);
 });
 
-test('DevProvider serves HTTP on 127.0.0.1 alone, refuses large bodies, answers HEAD, and survives whoever hangs up', async () => {
+test('DevProvider serves HTTP on 127.0.0.1 alone, refuses large bodies, answers HEAD, and survives whoever hangs up', LIMITED, async (t) => {
   const dev = new DevProvider({ env: 'test', redirectUris: [CALLBACK] });
+  t.after(() => dev.stop());
   await dev.start();
   assert.equal(new URL(dev.url).hostname, '127.0.0.1');
   assert.equal((await fetch(`${dev.url}/token`, { method: 'POST', body: 'x'.repeat(65_537) })).status, 413);
@@ -290,12 +293,14 @@ test('DevProvider serves HTTP on 127.0.0.1 alone, refuses large bodies, answers 
   assert.deepEqual([head.status, await head.text()], [200, '']);
   assert.equal((await fetch(`${dev.url}/authorize?${encoded(QUERY)}`)).headers.get('content-type'), 'text/html; charset=utf-8');
   const socket = connect(Number(new URL(dev.url).port), '127.0.0.1');
+  t.after(() => socket.destroy());
   await once(socket, 'connect');
   socket.end('POST /token HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\nabc');
   socket.resume();
   await once(socket, 'close');
   assert.equal((await fetch(`${dev.url}/jwks`)).status, 200);
   const taken = new DevProvider({ env: 'test', redirectUris: [CALLBACK], port: Number(new URL(dev.url).port) });
+  t.after(() => taken.stop());
   await assert.rejects(taken.start(), (error: NodeJS.ErrnoException) => error.code === 'EADDRINUSE');
   await dev.stop();
 });
@@ -321,7 +326,7 @@ async function presses(client: TestClient, user: string): Promise<Response> {
 }
 
 for (const path of [undefined, '/who/are/you']) {
-  test(`DevProvider mounted ${path ?? 'by default'} logs people in without a socket, and wherever the application listens, by either name`, async (t) => {
+  test(`DevProvider mounted ${path ?? 'by default'} logs people in without a socket, and wherever the application listens, by either name`, LIMITED, async (t) => {
     const { app } = mounted(['/oauth/callback'], path);
     await using client = new TestClient(app);
     assert.equal((await presses(client, 'ada')).headers.get('location'), '/');

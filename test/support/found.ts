@@ -1,8 +1,9 @@
 /**
- * What checks find in an application, by rule, as short text: for tests of single rules.
+ * What checks find in an application, by rule, as short text: for tests of single rules. Each must be as severe as severities.ts says.
  */
 import { Svc } from '../../src/app.ts';
 import { collectedLog } from './collected-log.ts';
+import { asSevere } from './severities.ts';
 import type { SvcOptions } from '../../src/app.ts';
 
 /** An application that logs nowhere. */
@@ -12,10 +13,10 @@ export function quiet(options: SvcOptions = {}): Svc {
 
 /** `subject: message` of what the rules of these ids find, in the order of the report. */
 export function found(app: Svc, ...ids: readonly string[]): string[] {
-  return app.check().findings.filter(({ rule }) => ids.includes(rule)).map(({ subject, message }) => `${subject}: ${message}`);
+  return asSevere(app.check().findings).filter(({ rule }) => ids.includes(rule)).map(({ subject, message }) => `${subject}: ${message}`);
 }
 
 /** The subjects alone. */
 export function subjects(app: Svc, ...ids: readonly string[]): string[] {
-  return app.check().findings.filter(({ rule }) => ids.includes(rule)).map(({ subject }) => subject);
+  return asSevere(app.check().findings).filter(({ rule }) => ids.includes(rule)).map(({ subject }) => subject);
 }
