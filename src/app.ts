@@ -7,7 +7,7 @@
  */
 import { BackgroundRunner } from './background.ts';
 import { checkedRule, examine, examineLive, makeReport } from './check.ts';
-import { neededSecrets } from './check-needed-secrets.ts';
+import { neededSecrets } from './check-secrets.ts';
 import { coreRules } from './check-rules.ts';
 import { passesAtStart } from './check-start.ts';
 import { systemClock } from './clock.ts';
@@ -30,8 +30,7 @@ import { ACCESS_LOG_NEEDS, AccessLog, readShare } from './http/access-log.ts';
 import { ExceptionHandlers } from './http/exception-handlers.ts';
 import { LIMIT_OPTIONS, readLimits } from './http/limits.ts';
 import { ErrorRenderer, asMiddleware } from './http/pipeline.ts';
-import { readTrustProxy } from './http/proxy.ts';
-import { FORWARDED_HEADERS } from './http/proxy-settings.ts';
+import { FORWARDED_HEADERS, readTrustProxy } from './http/proxy.ts';
 import { RequestEvent, answerRequest, endRequest } from './http/request-event.ts';
 import { RequestIDMiddleware } from './http/request-id-middleware.ts';
 import { HttpServer } from './http/server.ts';
@@ -66,7 +65,7 @@ import type { ErrorClass, ExceptionHandler } from './http/exception-handlers.ts'
 import type { Answer } from './http/late-answer.ts';
 import type { LimitOptions, Limits } from './http/limits.ts';
 import type { MiddlewareFunction } from './http/pipeline.ts';
-import type { ForwardedHeader, TrustProxy } from './http/proxy-settings.ts';
+import type { ForwardedHeader, TrustProxy } from './http/proxy.ts';
 import type { Outcome, RequestDefaults, TransportRequest } from './http/request.ts';
 import type { HttpResponse } from './http/response.ts';
 import type { ServedApplication } from './http/server.ts';

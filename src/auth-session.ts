@@ -7,7 +7,7 @@
  *   after login:   req.session.regenerate(); req.session.set(USER, { id })
  *   instead of 401, for pages:   app.exceptionHandler(LoginRequired, () => new RedirectResponse('/login', { status: 303 }))
  */
-import { LoginRequired } from './auth-login-required.ts';
+import { LoginRequired } from './errors.ts';
 import { SCHEMES, mistaken, named, wayIn } from './auth-source.ts';
 import type { AuthSource } from './auth-source.ts';
 import type { Context, SessionKey } from './http/contracts.ts';

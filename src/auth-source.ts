@@ -6,9 +6,8 @@
  *
  * What such a dependency finds is found once for a request, whoever asks: those that demand more of it start from there.
  */
-import { SESSION_SCHEME } from './auth-login-required.ts';
+import { SESSION_SCHEME, SvcError } from './errors.ts';
 import { Depends, provide, viewOfDependency } from './di.ts';
-import { SvcError } from './errors.ts';
 import { SecurityLog } from './http/security-log.ts';
 import { services } from './http/state.ts';
 import type { DependencySource, Provided } from './di.ts';

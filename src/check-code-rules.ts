@@ -2,7 +2,10 @@
  * Rules that read the code of handlers, dependencies and middleware: calls that stop the whole process while they work,
  * clean-up that may never run, dependencies that nobody uses.
  */
-import { isBlocking } from './check-blocking.ts';
+import * as childProcess from 'node:child_process';
+import * as crypto from 'node:crypto';
+import * as fs from 'node:fs';
+import * as zlib from 'node:zlib';
 import { codeOf } from './check-source.ts';
 import { givesNothing, takenBy, withoutOnce } from './check-handler.ts';
 import { ownRoutes, subjectOf } from './check-routes.ts';
@@ -160,4 +163,14 @@ function insideOf(code: string, from: number): string {
     if (code[index] === ')' && --depth === 0) return code.slice(from, index);
   }
   return code.slice(from);
+}
+
+/** These are over in microseconds, as `createHmac()` is. */
+const QUICK: ReadonlySet<string> = new Set(['randomFillSync', 'hkdfSync', 'generateKeySync']);
+/** Those of Node, and of libraries that hash passwords. Others are called so for what they synchronize. */
+const NAMES: ReadonlySet<string> = new Set([...[fs, crypto, zlib, childProcess].flatMap((module) => Object.keys(module)).filter((name) => name.endsWith('Sync') && !QUICK.has(name)), 'hashSync', 'compareSync', 'genSaltSync']);
+
+/** Whether everybody waits for what is called so. */
+function isBlocking(name: string): boolean {
+  return NAMES.has(name);
 }

@@ -2,11 +2,12 @@
  * Rules about the document of an application: what it cannot say (SVC305), and what clients of an earlier one can no longer do
  * (SVC306).
  */
-import { ownRoutes, shapeOf, subjectOf } from './check-routes.ts';
-import { findToolFlaws } from './check-tool-rules.ts';
+import { isWrite, ownRoutes, shapeOf, subjectOf } from './check-routes.ts';
 import { openapiDocument, openapiProblems } from './openapi.ts';
 import { compareOpenapi } from './openapi-compare.ts';
 import { compileType, plansOf, plansWithin } from './schema.ts';
+import { McpGuard } from './mcp-guard.ts';
+import { planNames } from './mcp-tools.ts';
 import type { ApplicationView, Tell } from './check.ts';
 import type { CompilationView, RouteDetail } from './compile.ts';
 import type { Finding } from './findings.ts';
@@ -69,4 +70,27 @@ export function findBreakingChanges(view: CompilationView, baseline: Readonly<Re
 
 function shape(path: string): string {
   return path.replace(/\{[^}]*\}/g, '{}');
+}
+
+/*
+ * Rules about the tools of an application (a part of SVC305): two that want one name, and writes that models are offered and that do
+ * not say what they do.
+ */
+
+/** SVC305, as far as it is about tools. */
+function findToolFlaws({ details, tools }: ApplicationView, tell: Tell): void {
+  const isMounted = details.some(({ declared }) => declared.use.some((layer) => layer instanceof McpGuard));
+  const first = new Map<string, RouteDetail>();
+  for (const { detail, wanted, name } of planNames(details, tools)) {
+    const { mcp, description = typeof mcp === 'object' ? mcp.description : undefined, summary } = detail.declared.spec;
+    if (isWrite(detail) && (isMounted || mcp !== undefined) && description === undefined && summary === undefined) {
+      tell(subjectOf(detail), 'it is a tool that changes something, and does not say what', detail.route.place, { severity: 'warning', remedy: 'Give it a description: clients of the Model Context Protocol choose tools by what they say' });
+    }
+    const earlier = first.get(wanted);
+    const isMeant = typeof mcp === 'object' && mcp.name !== undefined;
+    if (earlier === undefined) first.set(wanted, detail);
+    else if (isMeant || isMounted) { // names that are made of paths matter to nobody where there is no endpoint
+      tell(subjectOf(detail), `as a tool it would be called "${wanted}", as ${subjectOf(earlier)} is: clients find it as "${name}"`, detail.route.place, { severity: isMeant ? 'error' : 'warning', remedy: 'Give it a name of its own: mcp: { name: \'…\' }, or mcp: false' });
+    }
+  }
 }

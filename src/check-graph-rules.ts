@@ -8,7 +8,7 @@ import { viewOfDependency } from './di.ts';
 import { segmentsOf } from './http/exemptions.ts';
 import { IdempotencyMiddleware } from './http/idempotency.ts';
 import { CONVERTERS } from './http/path.ts';
-import { fileOfPlace } from './place.ts';
+import { fileOfPlace } from './findings.ts';
 import type { ApplicationView, Tell } from './check.ts';
 import type { RouteDetail } from './compile.ts';
 import type { Dependency } from './di.ts';

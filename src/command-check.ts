@@ -7,11 +7,8 @@
 import { appendFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { findRule, matches, select } from './check.ts';
-import { githubReport, githubSummary, gitlabReport } from './check-annotations.ts';
-import { junitReport } from './check-junit.ts';
+import { countFindings, githubReport, githubSummary, gitlabReport, humanReport, jsonReport, junitReport, sarifReport } from './check-report.ts';
 import { CORE_RULES } from './check-rules.ts';
-import { countFindings, humanReport, jsonReport } from './check-report.ts';
-import { sarifReport } from './check-sarif.ts';
 import { systemClock } from './clock.ts';
 import { ask, failed, hasColours, printAll, readWord, withoutCrash } from './command-load.ts';
 import { ENV_FILE_HELP, readCount } from './command.ts';

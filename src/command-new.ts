@@ -16,7 +16,7 @@ import { SvcError } from './errors.ts';
 import { ownPackage } from './load.ts';
 import { isPackageName, starterFiles } from './starter.ts';
 import type { Command, Invocation } from './command.ts';
-import type { PackageSource, StarterOptions } from './starter-template.ts';
+import type { PackageSource, StarterOptions } from './starter-files.ts';
 
 export const newCommand: Command = {
   usage: 'svc new <dir> [--name <name>] [--vendor | --registry | --link] [--if-absent]',

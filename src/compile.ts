@@ -1,20 +1,19 @@
 /**
  * Declared → compiled: routes into the table, middleware around the core, mistakes between declarations into findings.
  */
-import { duplicate, hidden, mounted, namedTwice } from './compile-findings.ts';
 import { preflightsOf, suggester, unmatched } from './compile-unmatched.ts';
 import { compileRoute } from './compiled-route.ts';
-import { DependencyGraph } from './di-graph.ts';
+import { DependencyGraph } from './di-plan.ts';
 import { SvcError } from './errors.ts';
 import { faultOf } from './faults.ts';
-import { isObserved } from './http/observed.ts';
+import { beginRequest, isObserved } from './http/request-event.ts';
 import { CONVERTERS } from './http/path.ts';
 import { CoreEdge, compose } from './http/pipeline.ts';
 import { DEFAULT_PLAN } from './http/reply.ts';
-import { beginRequest } from './http/request-event.ts';
 import { RoutingTable, allowOf } from './http/router.ts';
 import { TimeLimit, TimeoutMiddleware } from './http/timeout.ts';
 import { refusePlain } from './http/ws-handshake.ts';
+import { fileOfPlace } from './findings.ts';
 import type { BackgroundRunner } from './background.ts';
 import type { RouteInputs, RoutedEndpoint } from './compiled-route.ts';
 import type { Env } from './config.ts';
@@ -297,5 +296,45 @@ function core(details: readonly RouteDetail[], table: RoutingTable<Endpoint>, en
   return (req) => {
     const { match } = req;
     return match.kind === 'found' ? match.endpoint.run(req) : unmatched(req, parts);
+  };
+}
+
+/** What else may be done where the framework and a route want the same path. */
+const OTHER_WAYS: Readonly<Record<string, string>> = {
+  '/metrics': ', or the metrics a port of their own: ops: { metrics: { port } }', '/docs': ', or do without the page: enableDocs: false', '/openapi.json': ', or do without the document: enableDocs: false',
+};
+
+/** The framework answers there itself. */
+function hidden(route: CompiledRoute): Finding {
+  return {
+    rule: 'SVC102', severity: 'error', subject: `${route.method} ${route.template}`, place: route.place,
+    message: `it can never be reached: ${route.template} belongs to the operations endpoints`,
+    remedy: `Give the route another path${OTHER_WAYS[route.template] ?? ''}`,
+  };
+}
+
+/** A static folder and a route of the very same paths: one of them is in vain. */
+function mounted(route: CompiledRoute, { template, place }: CompiledRoute): Finding {
+  return {
+    rule: 'SVC102', severity: 'error', subject: `${route.method} ${route.template}`, place: route.place,
+    message: `the static folder mounted as ${template} at ${fileOfPlace(place)}:${place.line} has the same paths, and one of the two is never reached`,
+    remedy: 'Give the route another path, or mount the folder elsewhere',
+  };
+}
+
+/** Two routes that match the same. */
+function duplicate(route: CompiledRoute, first: CompiledRoute): Finding {
+  return {
+    rule: 'SVC101', severity: 'error', subject: `${route.method} ${route.template}`, place: route.place,
+    message: `the same path and method are registered as ${first.template} at ${fileOfPlace(first.place)}:${first.place.line}`,
+    remedy: 'Remove one of the two, or give it another path or method; parameter names do not tell paths apart',
+  };
+}
+
+/** Of a route whose name an earlier one has. */
+function namedTwice(name: string, route: FlatRoute, earlier: FlatRoute): Finding {
+  return {
+    rule: 'SVC104', severity: 'error', subject: `${route.methods.join(', ')} ${route.template.template}`, place: route.declared.place,
+    message: `the name "${name}" belongs to ${earlier.template.template} already`, remedy: 'Give each route a name of its own: urlFor() finds it by that',
   };
 }

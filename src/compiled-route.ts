@@ -2,11 +2,9 @@
  * A route after compilation: everything that can be decided before the first request has been. One without inputs and dependencies is
  * its handler alone; others have steps (route-steps.ts), and each of their requests is a call (route-call.ts).
  */
-import { replyPlanOf } from './reply-plan.ts';
-import { RequestContext } from './request-context.ts';
-import { callsOf } from './route-call.ts';
-import { planSteps } from './route-steps.ts';
-import { paramsReader } from './http/path-params.ts';
+import { planSteps, replyPlanOf } from './route-steps.ts';
+import { RequestContext, callsOf } from './route-call.ts';
+import { paramsReader } from './http/path.ts';
 import { CoreEdge } from './http/pipeline.ts';
 import { DEFAULT_PLAN } from './http/reply.ts';
 import { observeHandler } from './http/request-event.ts';

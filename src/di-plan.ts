@@ -4,7 +4,7 @@
 import { SvcError } from './errors.ts';
 import { BackgroundTasks } from './background.ts';
 import { Dependency, readSource } from './di.ts';
-import { readTextInputs } from './di-inputs.ts';
+import { readTextInputs } from './di-text.ts';
 import { Resolution } from './di-resolution.ts';
 import { shown } from './options.ts';
 import type { BackgroundRunner } from './background.ts';
@@ -14,7 +14,7 @@ import type { Declared, Finding } from './findings.ts';
 import type { Context, HttpRequest, StateMap } from './http/contracts.ts';
 
 /** What is being put in order for one route. */
-export interface Ordering {
+interface Ordering {
   readonly planned: PlannedDependency[];
   readonly slots: Map<DependencySource, number>;
   readonly subject: string;
@@ -22,7 +22,7 @@ export interface Ordering {
 }
 
 /** What a planner works with. */
-export interface PlannerParts {
+interface PlannerParts {
   readonly overrides: ReadonlyMap<unknown, DependencySource>;
   readonly tasks: BackgroundRunner;
   readonly report: (finding: Finding) => void;
@@ -36,7 +36,7 @@ const NOWHERE: Declared = Object.freeze({ place: Object.freeze({ file: '<unknown
 const RANK: Readonly<Record<Scope, number>> = { handler: 0, request: 1, app: 2 };
 
 /** Puts the dependencies of an application's routes in order, and finds what cannot be. */
-export class DependencyPlanner {
+class DependencyPlanner {
   readonly #app: Ordering = { planned: [], slots: new Map(), subject: 'the application', declared: NOWHERE };
   #values: readonly unknown[] = [];
   readonly #overrides: ReadonlyMap<unknown, DependencySource>;
@@ -166,3 +166,31 @@ class ProvidedContext implements Context {
   get signal(): AbortSignal { return this.#context.signal; }
   get state(): StateMap { return this.#context.state; }
 }
+
+/** Leaves what lives as long as the application. */
+export type Leave = (onError: (error: unknown, label: string) => void) => Promise<unknown>;
+
+/** Of the routes of one application. */
+export class DependencyGraph {
+  readonly #parts: PlannerParts;
+  #planner: DependencyPlanner | undefined;
+
+  constructor(parts: PlannerParts) { this.#parts = parts; }
+
+  /** An empty order for a route. */
+  order(subject: string, declared: Declared): Ordering {
+    return { planned: [], slots: new Map(), subject, declared };
+  }
+
+  /** Adds a dependency and what it needs; answers its slot, or -1 where a mistake has been reported. */
+  plan(ordering: Ordering, dependency: Dependency<unknown>): number {
+    return (this.#planner ??= new DependencyPlanner(this.#parts)).plan(ordering, dependency);
+  }
+
+  /** Resolves what lives as long as the application. Answers how to leave it again. */
+  async start(context: Context): Promise<Leave> {
+    return this.#planner === undefined ? nothingToLeave : this.#planner.start(context);
+  }
+}
+
+async function nothingToLeave(): Promise<void> { /* nothing was resolved */ }

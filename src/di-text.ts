@@ -1,7 +1,8 @@
 /**
  * Text inputs, compiled: how the members of a query, of headers or of cookies are found and validated.
  */
-import type { TextInputs } from './di.ts';
+import { fieldsOf, isSchemaClass, planOf } from './schema.ts';
+import type { InputShape, TextInputs } from './di.ts';
 import type { HttpRequest } from './http/contracts.ts';
 import type { Result, SchemaPlan } from './schema.ts';
 
@@ -52,4 +53,19 @@ function fieldNameOf(name: string, wireName: string): string {
 /** The items of a comma list; empty ones are none (RFC 9110 §5.6.1.2). */
 function itemsOf(value: string): string[] {
   return value.split(',').map((item) => item.trim()).filter((item) => item !== '');
+}
+
+const SOURCES = [['query', 'query'], ['headers', 'header'], ['cookies', 'cookie']] as const;
+
+/** The text inputs that a spec asks for, compiled. */
+export function readTextInputs(spec: Readonly<Record<string, unknown>>): TextInputPlan[] {
+  return SOURCES.flatMap(([key, from]) => {
+    const shape = spec[key];
+    return shape === undefined ? [] : [new TextInputPlan(key, from, planOfShape(shape as InputShape, key))]; // the spec's type says what it is
+  });
+}
+
+/** A schema class's plan, or that of the fields of an object. */
+export function planOfShape(shape: InputShape, owner: string): SchemaPlan {
+  return isSchemaClass(shape) ? planOf(shape) : fieldsOf(shape, owner);
 }

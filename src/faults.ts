@@ -3,7 +3,7 @@
  *
  * Apart from errors.ts: whoever makes no mistake needs none of it.
  */
-import { fileOfPlace } from './place.ts';
+import { fileOfPlace } from './findings.ts';
 import type { Finding } from './findings.ts';
 
 /** What is said of a mistake. */

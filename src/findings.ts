@@ -3,6 +3,7 @@
  *
  * `compileAll()` throws all of them at once as one `SvcError`; `svc check` prints the very same records.
  */
+import { fileURLToPath } from 'node:url';
 import { ownFolders } from './base/package-root.ts';
 
 /** How much a finding matters: an `error` keeps an application from compiling, or a deploy from passing. */
@@ -96,4 +97,9 @@ let folders: readonly string[] | undefined; // a start without findings needs no
 function isOwn(file: string): boolean {
   folders ??= ownFolders();
   return folders.some((folder) => file.startsWith(folder));
+}
+
+/** The path of a file, where the frame of a stack has told its address: without `%20`. */
+export function fileOfPlace({ file }: { readonly file: string }): string {
+  return file.startsWith('file:') ? fileURLToPath(file) : file;
 }

@@ -11,15 +11,13 @@
  */
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { systemClock } from './clock.ts';
-import { SvcError } from './errors.ts';
+import { SvcError, Unauthorized } from './errors.ts';
 import { hmacSha256 } from './hmac.ts';
 import { bool, given, int, number, readOptions } from './options.ts';
 import { objectOf, segmentOf } from './jwt-json.ts';
-import { InvalidToken } from './jwt-refusal.ts';
 import { Keyring } from './keys.ts';
 import type { Clock } from './clock.ts';
 import type { JsonObject } from './jwt-json.ts';
-import type { TokenRefusal } from './jwt-refusal.ts';
 import type { RingKey, Secrets } from './keys.ts';
 
 /** What a verified token says: the registered claims (RFC 7519 §4.1) with their types checked, and any others. Times are seconds since the epoch. */
@@ -302,3 +300,25 @@ function isTextOrAbsent(value: unknown): value is string | undefined {
 function isNames(value: unknown): value is string | string[] {
   return typeof value === 'string' || (Array.isArray(value) && value.every((name) => typeof name === 'string'));
 }
+
+/** Why a token is refused. */
+export type TokenRefusal =
+  | 'length' | 'form' | 'header' | 'algorithm' | 'type' | 'key' | 'signature' | 'payload' | 'subject' | 'claim type' | 'expired' | 'no expiry' | 'not yet valid' | 'issuer' | 'audience' | 'revoked'
+  | 'schema' | 'verify'; // by BearerAuth(), of tokens that are otherwise in order
+
+/** 401: a token that is malformed, forged, expired or meant for somebody else. All look the same to the client (RFC 6750 §3.1). */
+export class InvalidToken extends Unauthorized {
+  /** For the audit log; never sent. */
+  readonly reason: TokenRefusal;
+
+  constructor(reason: TokenRefusal) {
+    // no stack: it would say where tokens are verified, and taking it costs ten times the rest (test/bench/jwt.ts)
+    const limit = Error.stackTraceLimit;
+    Error.stackTraceLimit = 0;
+    super('The access token is invalid or has expired', REFUSED);
+    Error.stackTraceLimit = limit;
+    this.reason = reason;
+  }
+}
+
+const REFUSED = Object.freeze({ code: 'invalid_token', headers: Object.freeze({ 'WWW-Authenticate': 'Bearer error="invalid_token"' }) });

@@ -11,9 +11,8 @@ import { basename, dirname, resolve } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { SvcError } from './errors.ts';
 import { packageRoot } from './base/package-root.ts';
-import { placeOf } from './findings.ts';
+import { fileOfPlace, placeOf } from './findings.ts';
 import { closest } from './options.ts';
-import { fileOfPlace } from './place.ts';
 import { APP_BRAND } from './app.ts';
 import type { Svc } from './app.ts';
 

@@ -5,16 +5,13 @@
  *   09:30:00.000 INFO  svc server_listening port=8000                                              on a terminal
  *
  * A call never throws and never waits. What may stand in a line is decided by redact.ts, where it goes by log-sink.ts; what it looks
- * like on a terminal is in log-human.ts.
+ * like on a terminal is in log-sink.ts.
  */
 import { fstatSync } from 'node:fs';
 import { systemClock, type Clock } from './clock.ts';
-import { humanLine, type EventLevel, type LogEvent } from './log-human.ts';
-import { stderrSink, type LogSink } from './log-sink.ts';
+import { type EventLevel, type LogEvent, type LogSink, humanLine, isTerminal, stderrSink } from './log-sink.ts';
 import { given, oneOf, readOptions, text } from './options.ts';
-import { safeEntries, safeError } from './redact.ts';
-import { safeText, type JsonEntry } from './redact-values.ts';
-import { isTerminal } from './terminal.ts';
+import { type JsonEntry, safeEntries, safeError, safeText } from './redact.ts';
 
 export { flush, stderrSink, type LogSink } from './log-sink.ts';
 
@@ -71,12 +68,12 @@ export function createLogger(options: LoggerOptions = {}): Logger {
   }, name, safeEntries(fields ?? {}));
 }
 
-/** What is no device is no terminal: a look at it spares a server what terminal.ts loads. */
+/** What is no device is no terminal: a look at it spares a server what log-sink.ts loads. */
 function isDevice(descriptor: number): boolean {
   try {
     return fstatSync(descriptor).isCharacterDevice();
   } catch {
-    return true; // terminal.ts tells what is the matter
+    return true; // log-sink.ts tells what is the matter
   }
 }
 

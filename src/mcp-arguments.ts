@@ -13,7 +13,7 @@ import { JsonSchemas } from './json-schema.ts';
 import { isObject } from './mcp-messages.ts';
 import { closest } from './options.ts';
 import { fileLimit } from './schema.ts';
-import { fillTemplate, writeSegment } from './http/path-filling.ts';
+import { fillTemplate, writeSegment } from './http/path.ts';
 import type { RouteInputs } from './compiled-route.ts';
 import type { Issue } from './errors.ts';
 import type { JsonSchema } from './json-schema.ts';

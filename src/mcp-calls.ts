@@ -13,13 +13,12 @@ import { TrustedHostMiddleware } from './http/trusted-host.ts';
 import type { Clock } from './clock.ts';
 import type { CompilationView, RouteDetail } from './compile.ts';
 import type { Logger } from './log.ts';
-import type { JsonObject } from './mcp-messages.ts';
+import type { Dialect, JsonObject } from './mcp-messages.ts';
 import type { OpenApiDocument } from './openapi-parts.ts';
 import type { PlannedPrompt } from './mcp-prompts.ts';
 import type { ToolListener } from './mcp-reporting.ts';
 import type { ToolResult } from './mcp-results.ts';
 import type { PlannedTool } from './mcp-tools.ts';
-import type { Dialect } from './mcp-versions.ts';
 import type { CompiledRoute, HttpRequest } from './http/contracts.ts';
 import type { TransportRequest } from './http/request.ts';
 

@@ -5,9 +5,8 @@
  *   Mcp-Method             method                     always
  *   Mcp-Name               params.name, params.uri    tools/call, prompts/get, resources/read; `=?base64?…?=` where it is no plain text
  */
-import { HEADER_MISMATCH, RpcError, UNSUPPORTED_VERSION } from './mcp-messages.ts';
+import { HEADER_MISMATCH, RpcError, SUPPORTED, UNSUPPORTED_VERSION, modernDialect } from './mcp-messages.ts';
 import { McpDispatcher } from './mcp-server.ts';
-import { SUPPORTED, modernDialect } from './mcp-versions.ts';
 import type { RpcRequest } from './mcp-messages.ts';
 import type { HeaderView } from './http/headers.ts';
 

@@ -8,8 +8,7 @@
  * Anything else is 403. With each 401, and with the challenge of a 403 for want of a scope, it tells clients where the endpoint's
  * authorization is described (RFC 9728 §5.1; 2025-11-25, authorization).
  */
-import { failure, INVALID_REQUEST, RpcError } from './mcp-messages.ts';
-import { NEWEST } from './mcp-versions.ts';
+import { INVALID_REQUEST, NEWEST, RpcError, failure } from './mcp-messages.ts';
 import { AllowedOrigins } from './http/origins.ts';
 import { readTrustProxy } from './http/proxy.ts';
 import { JSONResponse } from './http/response.ts';

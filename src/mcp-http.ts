@@ -9,20 +9,19 @@
  */
 import { ClientDisconnected, HTTPException } from './errors.ts';
 import { problemOfFields } from './mcp-fields.ts';
-import { INTERNAL_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, RpcError, UNSUPPORTED_VERSION, failure, notification, readMessage } from './mcp-messages.ts';
+import { INTERNAL_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, NEWEST, PARSE_ERROR, RpcError, SUPPORTED, UNSAID, UNSUPPORTED_VERSION, failure, legacyDialect, modernDialect, notification, readMessage } from './mcp-messages.ts';
 import { McpDispatcher, comesAlone, readModern } from './mcp-server.ts';
 import { McpSessions } from './mcp-sessions.ts';
-import { MessageStream, streamed } from './mcp-stream.ts';
-import { NEWEST, SUPPORTED, UNSAID, legacyDialect, modernDialect } from './mcp-versions.ts';
 import { HttpResponse, JSONResponse } from './http/response.ts';
 import { services } from './http/state.ts';
+import { EventStreamResponse, FiniteEvents } from './http/event-stream.ts';
 import type { RouteDetail } from './compile.ts';
 import type { Caller, McpApplication } from './mcp-calls.ts';
-import type { JsonObject, Message, RequestId, RpcRequest } from './mcp-messages.ts';
+import type { Dialect, JsonObject, Message, RequestId, RpcRequest } from './mcp-messages.ts';
 import type { Exchange, McpSession, McpTerms } from './mcp-server.ts';
 import type { HttpSession } from './mcp-sessions.ts';
-import type { Dialect } from './mcp-versions.ts';
 import type { Awaitable, Context, HttpRequest, Services } from './http/contracts.ts';
+import type { ServerSentEvent } from './http/event-stream.ts';
 
 /** What stands in requests of their own, and may be passed on. */
 const PASSED: readonly string[] = ['authorization', 'cookie', 'origin', 'referer', 'sec-fetch-site', 'x-csrf-token', 'accept-language', 'user-agent', 'traceparent', 'tracestate', 'baggage'];
@@ -294,4 +293,74 @@ function accepts({ headers }: HttpRequest, type: string): boolean {
   const ranges = accept.split(',').map((range) => range.toLowerCase());
   const found = [type, `${type.split('/', 1)[0]!}/*`, '*/*'].map((name) => ranges.filter((range) => range.split(';', 1)[0]!.trim() === name)).find((named) => named.length > 0);
   return found?.some((range) => !/;[ \t]*q=0(?:\.0{0,3})?[ \t]*(?:;|$)/.test(range)) === true; // of several with parameters one is enough
+}
+
+/*
+ * The messages of one answer over HTTP: told as they come where there is something to tell before the answer is there, else the
+ * answer alone as JSON.
+ */
+
+/** Messages that wait for a client that does not read: further ones are left out, but for the last. */
+const MAX_WAITING = 1_000;
+
+/** Messages as a source of events; read by one. */
+class MessageStream extends FiniteEvents implements AsyncIterableIterator<ServerSentEvent> {
+  readonly #onLeave: () => void;
+  readonly #onStop: () => void;
+  #waiting: string[] = [];
+  #reader: PromiseWithResolvers<IteratorResult<ServerSentEvent, undefined>> | undefined;
+  #isOver = false;
+
+  /** `onLeave` is called when nobody reads any more before the end; `onStop` when the server stops, which waits for the end as for any answer. */
+  constructor(onLeave: () => void, onStop: () => void) {
+    super();
+    this.#onLeave = onLeave;
+    this.#onStop = onStop;
+  }
+
+  /** The next message. */
+  push(message: object): void {
+    if (this.#isOver || this.#waiting.length >= MAX_WAITING) return;
+    this.#give(JSON.stringify(message));
+  }
+
+  /** The last message, or none. */
+  end(message: object | undefined): void {
+    if (this.#isOver) return;
+    if (message !== undefined) this.#give(JSON.stringify(message));
+    this.#isOver = true;
+    this.#reader?.resolve({ done: true, value: undefined });
+    this.#reader = undefined;
+  }
+
+  next(): Promise<IteratorResult<ServerSentEvent, undefined>> {
+    const data = this.#waiting.shift();
+    if (data !== undefined) return Promise.resolve({ done: false, value: { event: 'message', data } });
+    if (this.#isOver) return Promise.resolve({ done: true, value: undefined });
+    return (this.#reader = Promise.withResolvers()).promise;
+  }
+
+  return(): Promise<IteratorResult<ServerSentEvent, undefined>> {
+    const wasOver = this.#isOver && this.#waiting.length === 0;
+    this.#waiting = [];
+    this.end(undefined);
+    if (!wasOver) this.#onLeave();
+    return Promise.resolve({ done: true, value: undefined });
+  }
+
+  [Symbol.asyncIterator](): this { return this; }
+
+  finish(): void { this.#onStop(); }
+
+  #give(data: string): void {
+    const reader = this.#reader;
+    this.#reader = undefined;
+    if (reader === undefined) this.#waiting.push(data);
+    else reader.resolve({ done: false, value: { event: 'message', data } });
+  }
+}
+
+/** The stream as an answer. */
+function streamed(messages: MessageStream): EventStreamResponse {
+  return new EventStreamResponse(messages);
 }

@@ -9,7 +9,7 @@ import { JsonSchemas } from './json-schema.ts';
 import { isObject } from './mcp-messages.ts';
 import { FieldType, compileType } from './schema.ts';
 import type { JsonSchema } from './json-schema.ts';
-import type { Dialect } from './mcp-versions.ts';
+import type { Dialect } from './mcp-messages.ts';
 import type { RouteSpec } from './route-spec.ts';
 import type { TypeSource } from './schema.ts';
 

@@ -3,9 +3,8 @@
  */
 import { INTERNAL_ERROR, INVALID_PARAMS, RpcError, isObject } from './mcp-messages.ts';
 import type { RouteDetail } from './compile.ts';
-import type { ToolContentPart } from './mcp-content.ts';
-import type { JsonObject } from './mcp-messages.ts';
-import type { Dialect } from './mcp-versions.ts';
+import type { ToolContentPart } from './mcp-results.ts';
+import type { Dialect, JsonObject } from './mcp-messages.ts';
 import type { FieldPlan, TypeNode } from './schema.ts';
 
 /** One message of a prompt. */

@@ -2,7 +2,7 @@
  * What can be read: the routes that are tools, and the OpenAPI document.
  */
 import type { McpApplication, Toolset } from './mcp-calls.ts';
-import type { Dialect } from './mcp-versions.ts';
+import type { Dialect } from './mcp-messages.ts';
 
 /** One of them. */
 export interface Resource {

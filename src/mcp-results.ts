@@ -7,14 +7,12 @@
  *   no JSON             `isError` of a tool that has an output schema: clients throw away other results that do not fit it
  */
 import { STATUS_CODES } from 'node:http';
-import { CONTENT_TYPE } from './mcp-content.ts';
 import { isObject } from './mcp-messages.ts';
 import { PROBLEM_TYPE } from './http/problem.ts';
+import { JSONResponse } from './http/response.ts';
 import type { Issue } from './errors.ts';
-import type { JsonObject } from './mcp-messages.ts';
+import type { Dialect, JsonObject } from './mcp-messages.ts';
 import type { PlannedTool } from './mcp-tools.ts';
-import type { ToolContentPart } from './mcp-content.ts';
-import type { Dialect } from './mcp-versions.ts';
 
 /** What a call of a tool has come to. */
 export interface ToolResult {
@@ -128,4 +126,31 @@ async function readBody(response: Response, maxBytes: number): Promise<Buffer | 
     pieces.push(piece);
   }
   return Buffer.concat(pieces, length);
+}
+
+/** One part of a result. Binary `data` and `blob` are base64. */
+export type ToolContentPart =
+  | { readonly type: 'text'; readonly text: string; readonly annotations?: ToolAudience }
+  | { readonly type: 'image' | 'audio'; readonly data: string; readonly mimeType: string; readonly annotations?: ToolAudience }
+  | { readonly type: 'resource_link'; readonly uri: string; readonly name: string; readonly description?: string; readonly mimeType?: string; readonly annotations?: ToolAudience }
+  | { readonly type: 'resource'; readonly resource: { readonly uri: string; readonly mimeType?: string; readonly text: string } | { readonly uri: string; readonly mimeType?: string; readonly blob: string }; readonly annotations?: ToolAudience };
+
+/** For whom a part is, and how much it matters. */
+export interface ToolAudience {
+  readonly audience?: readonly ('user' | 'assistant')[];
+  /** 0 … 1. */
+  readonly priority?: number;
+}
+
+/** What marks such a reply on its way through the pipeline. @internal */
+const CONTENT_TYPE = 'application/vnd.svc.tool-content+json';
+
+/**
+ * A reply whose content a tool gives as it is: `return new ToolContent([{ type: 'image', data, mimeType: 'image/png' }])`. Whoever
+ * calls the route as a route gets the same as JSON.
+ */
+export class ToolContent extends JSONResponse {
+  constructor(content: readonly ToolContentPart[]) {
+    super({ content }, { mediaType: CONTENT_TYPE });
+  }
 }

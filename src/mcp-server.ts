@@ -8,17 +8,15 @@
  */
 import { createHash } from 'node:crypto';
 import { DEFAULT_RESULT_BYTES, Toolset } from './mcp-calls.ts';
-import { INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND, RpcError, UNSUPPORTED_VERSION, failure, isObject, success } from './mcp-messages.ts';
+import { INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, MODERN, NEWEST_LEGACY, RESOURCE_NOT_FOUND, RpcError, SUPPORTED, UNSUPPORTED_VERSION, failure, isObject, legacyDialect, modernDialect, success } from './mcp-messages.ts';
 import { messagesOf } from './mcp-prompts.ts';
 import { TOOL_LOG_LEVELS } from './mcp-reporting.ts';
 import { resourcesOf } from './mcp-resources.ts';
-import { MODERN, NEWEST_LEGACY, SUPPORTED, legacyDialect, modernDialect } from './mcp-versions.ts';
 import { bool, int, text } from './options.ts';
 import type { CallTerms, Caller, McpApplication } from './mcp-calls.ts';
-import type { JsonObject, RpcRequest } from './mcp-messages.ts';
+import type { Dialect, JsonObject, RpcRequest } from './mcp-messages.ts';
 import type { ToolListener, ToolLogLevel } from './mcp-reporting.ts';
 import type { Resource } from './mcp-resources.ts';
-import type { Dialect } from './mcp-versions.ts';
 import type { OptionKind } from './options.ts';
 
 /** What `initialize` has agreed on: for a process over stdio, for a session over HTTP. */

@@ -8,11 +8,10 @@
  */
 import { createHash, randomBytes } from 'node:crypto';
 import { Keyring, authSecrets } from './keys.ts';
-import { legacyDialect } from './mcp-versions.ts';
+import { legacyDialect } from './mcp-messages.ts';
 import { ProtectedValues } from './http/signed-values.ts';
-import type { RequestId } from './mcp-messages.ts';
+import type { Dialect, RequestId } from './mcp-messages.ts';
 import type { McpSession } from './mcp-server.ts';
-import type { Dialect } from './mcp-versions.ts';
 import type { Services } from './http/contracts.ts';
 
 /** A session as this process knows it. */

@@ -8,7 +8,7 @@ import { ArgumentPlan } from './mcp-arguments.ts';
 import { OutputPlan } from './mcp-output.ts';
 import type { RouteDetail } from './compile.ts';
 import type { JsonSchema } from './json-schema.ts';
-import type { Dialect } from './mcp-versions.ts';
+import type { Dialect } from './mcp-messages.ts';
 import type { ToolDescription, ToolHints } from './route-spec.ts';
 
 /** A tool as clients see it. */

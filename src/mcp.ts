@@ -7,7 +7,7 @@ import { SvcError } from './errors.ts';
 import { fixedCaller, toolsetOf } from './mcp-calls.ts';
 import { McpConversation } from './mcp-conversation.ts';
 import { McpDispatcher, serverOptions } from './mcp-server.ts';
-import { NEWEST } from './mcp-versions.ts';
+import { NEWEST } from './mcp-messages.ts';
 import { closest, given, int, number, readOptions } from './options.ts';
 import { isToken } from './http/headers.ts';
 import type { OptionKind } from './options.ts';

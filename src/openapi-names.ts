@@ -1,7 +1,7 @@
 /**
  * Names in an OpenAPI document: paths, operations, tags. The same declarations always have the same names.
  */
-import { encodeLiteral } from './http/path-filling.ts';
+import { encodeLiteral } from './http/path.ts';
 import type { RouteDetail } from './compile.ts';
 import type { ParsedTemplate } from './http/path.ts';
 

@@ -6,10 +6,10 @@
  *   /metrics   in production for loopback and private peers only, unless `ops.metrics` says otherwise
  */
 import { createHash, timingSafeEqual } from 'node:crypto';
+import { BlockList, isIP } from 'node:net';
 import { Forbidden, Unauthorized } from './errors.ts';
 import { EventLoopDelay } from './event-loop.ts';
 import { given, int, readOptions, text } from './options.ts';
-import { isPrivateRequest } from './ops-private.ts';
 import { ConnectionMeter } from './http/connection-meter.ts';
 import { HttpResponse, JSON_TYPE } from './http/response.ts';
 import type { Clock } from './clock.ts';
@@ -242,4 +242,22 @@ function isSameSecret(given: string, expected: string): boolean {
 
 function isObject(value: unknown): boolean {
   return typeof value === 'object' && value !== null;
+}
+
+const PRIVATE = new BlockList();
+for (const [net, bits] of [['127.0.0.0', 8], ['10.0.0.0', 8], ['172.16.0.0', 12], ['192.168.0.0', 16], ['169.254.0.0', 16]] as const) PRIVATE.addSubnet(net, bits, 'ipv4');
+for (const [net, bits] of [['::1', 128], ['fc00::', 7], ['fe80::', 10]] as const) PRIVATE.addSubnet(net, bits, 'ipv6');
+
+/** What proxies add. One that adds nothing cannot be told from a private client: `ops.metrics.auth` and `port` are for that. */
+const PROXY_FIELDS = ['forwarded', 'via', 'x-real-ip', 'x-forwarded-for', 'x-forwarded-host', 'x-forwarded-proto', 'x-client-ip', 'true-client-ip', 'cf-connecting-ip'];
+
+/** A private peer that does not speak for another: a proxy's neighbours are private, its clients are not. */
+function isPrivateRequest(req: HttpRequest): boolean {
+  return isPrivatePeer(req.ip) && PROXY_FIELDS.every((name) => req.headers[name] === undefined);
+}
+
+/** Loopback, private (RFC 1918, RFC 4193) and link-local addresses. */
+export function isPrivatePeer(address: string): boolean {
+  const family = isIP(address);
+  return family !== 0 && PRIVATE.check(address, family === 6 ? 'ipv6' : 'ipv4');
 }

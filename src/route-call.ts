@@ -7,7 +7,6 @@
  * Each step gives a promise only where it has to wait.
  */
 import { Resolution } from './di-resolution.ts';
-import { RequestContext } from './request-context.ts';
 import { ValidationError } from './schema.ts';
 import { isThenable } from './thenable.ts';
 import { LateAnswer } from './http/late-answer.ts';
@@ -22,7 +21,7 @@ import type { TextInputPlan } from './di-text.ts';
 import type { Issue } from './errors.ts';
 import type { RoutePlan } from './route-steps.ts';
 import type { Result } from './schema.ts';
-import type { Awaitable, Context } from './http/contracts.ts';
+import type { Awaitable, Context, HttpRequest, StateMap } from './http/contracts.ts';
 import type { Answer } from './http/late-answer.ts';
 import type { Core, CoreEdge } from './http/pipeline.ts';
 import type { TransportRequest } from './http/request.ts';
@@ -257,4 +256,15 @@ function ignore(): void { /* the failure comes back as a value */ }
 async function abandon(response: HttpResponse, error: unknown): Promise<never> {
   if (isPieces(response.body)) await discard(response.body).catch(() => undefined); // `error` is the one to tell
   throw error;
+}
+
+/** What a handler, dependency or hook gets: each part is taken from the request when it is read. */
+export class RequestContext implements Context {
+  readonly req: HttpRequest;
+
+  constructor(req: TransportRequest) { this.req = req; }
+
+  get params(): Readonly<Record<string, unknown>> { return this.req.pathParams; }
+  get signal(): AbortSignal { return this.req.signal; }
+  get state(): StateMap { return this.req.state; }
 }

@@ -10,7 +10,7 @@ import { toBase64 } from './schema-formats.ts';
 import { anyCheck, bytesCheck, datetimeCheck, integerCheck, keyProblem, literalMessage, MAX_DEPTH, tooDeep } from './schema-run.ts';
 import { FAIL } from './schema-types.ts';
 import type { Check, Result, Run } from './schema-run.ts';
-import { builderOf } from './schema-builder.ts';
+import { builderOf } from './schema-construct.ts';
 import { absence, deferred, jsonCheck, listCheck, Member, Members, nullableCheck, recordCheck, runCheck } from './schema-compile.ts';
 import type { Input } from './schema-compile.ts';
 import { Plain } from './schema-plain.ts';

@@ -3,7 +3,7 @@
  * unless it means that the terminal is gone; without anything to renew it ends the process, as it does by itself.
  */
 import { constants } from 'node:os';
-import { isTerminal } from './terminal.ts';
+import { isTerminal } from './log-sink.ts';
 import type { Clock } from './clock.ts';
 import type { Logger } from './log.ts';
 

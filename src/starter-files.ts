@@ -3,7 +3,6 @@
  *
  * They are texts as they will lie on the disk, but for `\`` and `\${`, which are theirs.
  */
-import type { Template } from './starter-template.ts';
 
 /** What `npm run typecheck` of a new project needs; tested to be what this repository uses. */
 export const TYPE_CHECKERS: Readonly<Record<string, string>> = { '@types/node': '^24', typescript: '7.0.2' };
@@ -356,3 +355,24 @@ POSTGRES_PASSWORD=
 # SVC_TRUST_PROXY=
 # SVC_AUTH_SECRET_PREVIOUS=
 `;
+
+/** Where the package comes from: the registry, a copy in the project, or the copy that runs at this moment. */
+export type PackageSource = 'registry' | 'vendor' | 'link';
+
+/** What the texts are made for. */
+export interface StarterOptions {
+  /** The name in package.json: one that `isPackageName()` accepts, so it needs no escaping anywhere. */
+  readonly name: string;
+  readonly source: PackageSource;
+  /** What stands for `svc` under `dependencies`. */
+  readonly dependency: string;
+  /** The range of Node that the package needs. */
+  readonly engine: string;
+  /** For `.env` only: it signs sessions and tokens. */
+  readonly secret: string;
+  /** For `.env` only: the password of the database that compose.yaml starts. */
+  readonly password: string;
+}
+
+/** The text of a file. */
+export type Template = (options: StarterOptions) => string;

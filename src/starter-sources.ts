@@ -3,7 +3,7 @@
  *
  * They are texts as they will lie on the disk, but for `\`` and `\${`, which are theirs.
  */
-import type { Template } from './starter-template.ts';
+import type { Template } from './starter-files.ts';
 
 /** `src/app.ts`. */
 export const APP: Template = ({ name }) => `/**

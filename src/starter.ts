@@ -4,7 +4,7 @@
 import { CI, COMPOSE, DOCKERFILE, DOCKERIGNORE, ENV, ENV_EXAMPLE, GITIGNORE, MANIFEST, README, TSCONFIG } from './starter-files.ts';
 import { APP, LIVE, LIVE_PAGE, LOGIN, MIGRATION_DOWN, MIGRATION_UP, NOTES, PAGE, PEOPLE, SETTINGS } from './starter-sources.ts';
 import { APP_TEST, LIVE_TEST, NOTES_TEST } from './starter-tests.ts';
-import type { StarterOptions, Template } from './starter-template.ts';
+import type { StarterOptions, Template } from './starter-files.ts';
 
 /** A file of the project. */
 export interface StarterFile {

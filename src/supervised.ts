@@ -8,14 +8,13 @@
  */
 import cluster from 'node:cluster';
 import { constants } from 'node:os';
-import { renderMetrics } from './metrics-text.ts';
+import { renderMetrics } from './metrics.ts';
 import { HttpServer } from './http/server.ts';
 import { attend, hear, tell } from './supervision.ts';
 import { WorkerRoomBus } from './worker-rooms.ts';
 import type { Socket } from 'node:net';
 import type { Env } from './config.ts';
-import type { MetricsRegistry } from './metrics.ts';
-import type { MetricSnapshot } from './metrics-text.ts';
+import type { MetricSnapshot, MetricsRegistry } from './metrics.ts';
 import type { Operations } from './ops.ts';
 import type { Rooms } from './http/rooms.ts';
 import type { ServedApplication } from './http/server.ts';

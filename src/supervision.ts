@@ -12,7 +12,7 @@ import { packageRoot } from './base/package-root.ts';
 import type { ChildProcess } from 'node:child_process';
 import type { Socket } from 'node:net';
 import type { Env } from './config.ts';
-import type { MetricSnapshot } from './metrics-text.ts';
+import type { MetricSnapshot } from './metrics.ts';
 
 /** Where a server listens. */
 export interface Address {

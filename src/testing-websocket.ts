@@ -7,9 +7,8 @@
  */
 import { randomBytes } from 'node:crypto';
 import { MessageDeflater, MessageInflater } from './http/ws-deflate.ts';
-import { CLOSE, OPCODE } from './http/ws-codes.ts';
+import { CLOSE, FrameReader, OPCODE } from './http/ws-frames.ts';
 import { closePayload, encodeMaskedFrame } from './http/websocket/encode.ts';
-import { FrameReader } from './http/ws-frames.ts';
 import { toJson } from './http/json.ts';
 import type { Duplex } from 'node:stream';
 import type { WebSocketClose } from './http/websocket.ts';

@@ -12,7 +12,7 @@ import { bool, given, readOptions, text } from './options.ts';
 import { answerInMemory, upgradeInMemory } from './http/memory.ts';
 import { USUAL_IDENTITY } from './http/request-id.ts';
 import { HttpServer } from './http/server.ts';
-import { CLOSE } from './http/ws-codes.ts';
+import { CLOSE } from './http/ws-frames.ts';
 import { TestWebSocket, WebSocketRefused } from './testing-websocket.ts';
 import type { Svc } from './app.ts';
 import type { Clock } from './clock.ts';

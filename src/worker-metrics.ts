@@ -4,12 +4,10 @@
  * A counter that falls looks to Prometheus like one that began anew. So the counts of a worker stay when it goes, those that
  * were heard last when it goes without a word; its gauges go with it.
  */
-import { createMetrics } from './metrics.ts';
-import { mergeMetrics } from './metrics-text.ts';
+import { createMetrics, mergeMetrics } from './metrics.ts';
 import type { Clock } from './clock.ts';
 import type { Logger } from './log.ts';
-import type { Counter, MetricsRegistry } from './metrics.ts';
-import type { MetricSnapshot } from './metrics-text.ts';
+import type { Counter, MetricSnapshot, MetricsRegistry } from './metrics.ts';
 import type { Child } from './supervision.ts';
 
 /** How long a worker may take to say what it counts. */

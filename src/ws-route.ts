@@ -16,7 +16,7 @@ import { isToken } from './http/headers.ts';
 import { readCompression, negotiateDeflate } from './http/ws-deflate.ts';
 import { readHandshake } from './http/ws-handshake.ts';
 import { OriginGuard } from './http/ws-origin.ts';
-import { SwitchingProtocols } from './http/ws-upgrade.ts';
+import { SwitchingProtocols } from './http/ws-server.ts';
 import type { InputOf, TextInputs } from './di.ts';
 import type { Infer, TypeSource } from './schema.ts';
 import type { Awaitable, CompiledView, Context, HttpRequest, Middleware, Next, RouteRateLimit, SecurityRequirement, Services } from './http/contracts.ts';
@@ -29,7 +29,7 @@ import type { SocketListener, SocketTerms, WebSocketClose, WebSocketConnection }
 import type { WebSocketCompression } from './http/ws-deflate.ts';
 import type { WebSocketMeter } from './http/ws-meter.ts';
 import type { SlowConsumerPolicy } from './http/ws-sender.ts';
-import type { Agreement, OpenSocket } from './http/ws-upgrade.ts';
+import type { Agreement, OpenSocket } from './http/ws-server.ts';
 import type { OptionKind } from './options.ts';
 
 /** A finding of `svc check` that is meant to be there: as for other routes. */

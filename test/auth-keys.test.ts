@@ -7,7 +7,7 @@ import { inspect } from 'node:util';
 import { Svc } from '../src/app.ts';
 import { APIKeyAuth } from '../src/auth-keys.ts';
 import { requireRoles } from '../src/auth-require.ts';
-import { LoginRequired } from '../src/auth-login-required.ts';
+import { LoginRequired } from '../src/errors.ts';
 import { requireSession } from '../src/auth-session.ts';
 import { Depends } from '../src/di.ts';
 import { ManualClock } from '../src/manual-clock.ts';

@@ -7,10 +7,7 @@ import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { githubReport, githubSummary, gitlabReport } from '../src/check-annotations.ts';
-import { fingerprints } from '../src/check-fingerprints.ts';
-import { junitReport } from '../src/check-junit.ts';
-import { fileOf, sarifReport } from '../src/check-sarif.ts';
+import { fileOf, fingerprints, githubReport, githubSummary, gitlabReport, junitReport, sarifReport } from '../src/check-report.ts';
 import { CORE_RULES } from '../src/check-rules.ts';
 import { makeReport } from '../src/check.ts';
 import { scratch } from './support/scratch.ts';

@@ -5,15 +5,13 @@ import net from 'node:net';
 import { after, test } from 'node:test';
 import { inspect } from 'node:util';
 import { SvcError, Unauthorized } from '../src/errors.ts';
-import { createToken, readToken, tokenChecks, verifyToken } from '../src/jwt.ts';
-import { InvalidToken } from '../src/jwt-refusal.ts';
+import { InvalidToken, createToken, readToken, tokenChecks, verifyToken } from '../src/jwt.ts';
 import { Keyring } from '../src/keys.ts';
 import { ManualClock } from '../src/manual-clock.ts';
 import { problemOf } from '../src/http/problem.ts';
 import { cpuMs } from './support/cpu-time.ts';
 import { seeded } from './support/random.ts';
-import type { VerifyTokenOptions } from '../src/jwt.ts';
-import type { TokenRefusal } from '../src/jwt-refusal.ts';
+import type { TokenRefusal, VerifyTokenOptions } from '../src/jwt.ts';
 import type { Secrets } from '../src/keys.ts';
 
 const SECRET = 'a secret of these tests, with more than 32 bytes';

@@ -7,11 +7,10 @@ import { PassThrough, Writable } from 'node:stream';
 import { test } from 'node:test';
 import { BearerAuth, Depends, Field, NotFound, Svc, createLogger, createToken, int, list, literal, str, toolLog, toolProgress } from 'svc';
 import { fixedCaller } from '../src/mcp-calls.ts';
-import { LineReader } from '../src/mcp-lines.ts';
+import { LineReader, reserveOutput } from '../src/mcp-stdio.ts';
 import { McpDispatcher } from '../src/mcp-server.ts';
 import { gateOf, soon } from './support/endings.ts';
 import { seeded } from './support/random.ts';
-import { reserveOutput } from '../src/mcp-stdio.ts';
 import type { McpServer, StdioOptions } from 'svc';
 import type { TestContext } from 'node:test';
 

@@ -2,8 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { SvcError } from '../src/errors.ts';
 import { createLogger } from '../src/log.ts';
-import { createMetrics, type MetricsRegistry } from '../src/metrics.ts';
-import { mergeMetrics, renderMetrics, type MetricSnapshot } from '../src/metrics-text.ts';
+import { type MetricSnapshot, type MetricsRegistry, createMetrics, mergeMetrics, renderMetrics } from '../src/metrics.ts';
 
 function setUp(): { metrics: MetricsRegistry; events: string[] } {
   const lines: string[] = [];

@@ -9,7 +9,7 @@ import { TYPE_CHECKERS } from '../src/starter-files.ts';
 import { isPackageName, starterFiles } from '../src/starter.ts';
 import { ROOT } from './support/build.ts';
 import type { StarterFile } from '../src/starter.ts';
-import type { StarterOptions } from '../src/starter-template.ts';
+import type { StarterOptions } from '../src/starter-files.ts';
 
 const SECRET = 'a1b2'.repeat(16);
 const PASSWORD = 'c3d4'.repeat(8);

@@ -4,7 +4,7 @@
  *   svc_db_connections_in_use, svc_db_connections_idle, svc_db_waiting       gauges, over all its databases
  *   svc_db_wait_seconds{database}          how long callers waited who did not get a connection at once
  *   svc_db_statement_seconds{database}     how long SQLite took for a statement, and held the loop; or a server for its answer
- *   svc_db_pool_events_total{database, event}      what befell connections to servers: see pool-event.ts
+ *   svc_db_pool_events_total{database, event}      what befell connections to servers: see pool-settings.ts
  */
 import type { Counter, Histogram, Metrics } from '../metrics.ts';
 import type { DriverLoad } from './driver.ts';

@@ -162,3 +162,8 @@ export function callerHere(): Caller {
 function foreign(stack: string): string[] {
   return stack.split('\n').slice(1).filter((frame) => !OWN_FOLDERS.some((folder) => frame.includes(folder)) && !frame.includes('node:sqlite') && !/^\s+at new Promise|async_hooks|AsyncLocalStorage|processTicksAndRejections/.test(frame));
 }
+
+/** The peer said what the protocol does not allow: nothing that comes after it can be understood. Never shows the bytes. */
+export class ProtocolViolation extends Error {
+  override readonly name = 'ProtocolViolation';
+}

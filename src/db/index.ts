@@ -13,13 +13,12 @@ export {
 export { Migrator } from './migrations.ts';
 export { openDatabase } from './open.ts';
 export { DatabasePlugin, database, db } from './plugin.ts';
-export type { QueryEvent } from './query-event.ts';
+export type { QueryEvent } from './observed-driver.ts';
 export { DatabaseRecordStore, recordStoreMigration } from './record-store.ts';
-export { Redis } from './redis.ts';
-export { RedisError } from './redis-errors.ts';
+export { Redis, RedisScript } from './redis.ts';
+export { RedisError } from './redis-connection.ts';
 export { RedisPlugin, redis } from './redis-plugin.ts';
 export { RedisRoomBus } from './redis-rooms.ts';
-export { RedisScript } from './redis-script.ts';
 export { RedisCache, RedisRateLimitStore, RedisRecordStore } from './redis-stores.ts';
 export { Session } from './session.ts';
 export { sql } from './sql.ts';
@@ -35,7 +34,7 @@ export type { Migratable, MigrationPolicy, OpenMigrator } from './migrations-sta
 export type { MigrationState } from './migrations-state.ts';
 export type { DatabaseOptions, PoolOptions } from './open.ts';
 export type { DatabasePluginOptions } from './plugin.ts';
-export type { PoolEvent, PoolEventKind } from './pool-event.ts';
+export type { PoolEvent, PoolEventKind } from './pool-settings.ts';
 export type { DatabaseRecordStoreOptions } from './record-store.ts';
 export type { RedisArgument, RedisCommandOptions, RedisOptions } from './redis.ts';
 export type { RedisValue } from './redis-connection.ts';

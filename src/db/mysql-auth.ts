@@ -10,7 +10,7 @@
  */
 import { constants, createHash, createPrivateKey, createPublicKey, pbkdf2, publicEncrypt, sign } from 'node:crypto';
 import { promisify } from 'node:util';
-import { ProtocolViolation } from './protocol-violation.ts';
+import { ProtocolViolation } from './db-errors.ts';
 
 const derive = promisify(pbkdf2);
 

@@ -18,7 +18,7 @@ import { isUnixHost, type ServerHost } from './server-options.ts';
 import { Opening, checksChain, shownEndpoint, tlsOptions, type Endpoint, type ServerSocket } from './server-socket.ts';
 import type { Limit } from './driver.ts';
 import type { Greeting } from './mysql-messages.ts';
-import type { MySqlConnectionOptions } from './mysql-options.ts';
+import type { MySqlConnectionOptions } from './mysql-url.ts';
 
 /** How long it may take to reach the server in order to cancel. */
 const CANCEL_MS = 4_000;

@@ -7,14 +7,13 @@ import { limitReached } from './limits.ts';
 import { isOfReadingServer } from './mysql-errors.ts';
 import { insertRows, runMany } from './mysql-many.ts';
 import { MySqlRunner, type Cursor } from './mysql-runner.ts';
-import { sessionTexts } from './mysql-session.ts';
 import { COMMAND, STATUS } from './mysql-wire.ts';
 import { scriptStatements } from './placeholders.ts';
 import type { BeginOptions, ExecuteResult, Limit, Row, Table } from './driver.ts';
 import type { MySqlConversation } from './mysql-conversation.ts';
 import type { Exchange, RowsWanted } from './mysql-exchange.ts';
-import type { MySqlConnectionOptions } from './mysql-options.ts';
-import type { PooledConnection } from './pooled-connection.ts';
+import type { MySqlConnectionOptions } from './mysql-url.ts';
+import type { PooledConnection } from './pool-settings.ts';
 import type { Params } from './values.ts';
 
 /** Rows of a stream that are read at once. */
@@ -33,7 +32,7 @@ export class MySqlConnection implements PooledConnection {
   /** A transaction that we have begun and not ended. */
   #hasBegun = false;
 
-  /** `pinsTypes`: see mysql-pinned-types.ts. */
+  /** `pinsTypes`: see mysql-types.ts. */
   constructor(conversation: MySqlConversation, options: MySqlConnectionOptions, pinsTypes: boolean) {
     this.#conversation = conversation;
     this.#options = options;
@@ -213,3 +212,25 @@ function result({ affectedRows, lastInsertId }: Exchange): ExecuteResult { retur
 function firstRow({ rows }: Exchange): Row | undefined { return rows[0] as Row | undefined; } // as was wanted, like those that follow
 function allRows({ rows }: Exchange): Row[] { return rows as Row[]; }
 function firstValue({ rows }: Exchange): unknown { return rows.length === 0 ? undefined : (rows[0] as unknown[])[0]; }
+
+/*
+ * What a session of MySQL or MariaDB is set up with: times in UTC, text in UTF-8, values that do not fit refused.
+ */
+
+/** What newer servers have by themselves: MySQL 5.6, for one, cuts what is too long, and stores 0 for what is no number. And a key of 0 is 0. */
+const STRICT = 'NO_AUTO_VALUE_ON_ZERO,STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION';
+
+/**
+ * The statements that set it up. The log-in has asked for UTF-8 already, but servers have the last word: by `init_connect = 'set names …'`,
+ * or skip_character_set_client_handshake. What is sent as UTF-8 would be stored as something else then, and nobody told.
+ */
+function sessionTexts({ isStrict, isReadOnly, parameters }: MySqlConnectionOptions): readonly string[] {
+  const settings = [
+    'character_set_client = utf8mb4', 'character_set_results = utf8mb4', 'collation_connection = utf8mb4_general_ci', "time_zone = '+00:00'", 'autocommit = 1', ...isStrict && parameters['sql_mode'] === undefined ? [`sql_mode = concat(@@sql_mode, ',${STRICT}')`] : [],
+    ...Object.entries(parameters).map(([name, value]) => `${name} = ${/^-?\d+(?:\.\d+)?$/.test(value) ? value : `'${value}'`}`), // no quotes in it: mysql-url.ts
+  ];
+  return [
+    `set ${settings.map((setting) => `session ${setting}`).join(', ')}`,
+    ...isReadOnly ? ['set session transaction read only'] : [],
+  ];
+}

@@ -3,13 +3,12 @@
  * bytes are written, and what comes back belongs to the first of the queue. Whatever does not fit ends the conversation.
  */
 import { Canceling } from './canceling.ts';
-import { ConnectionLost } from './db-errors.ts';
+import { ConnectionLost, ProtocolViolation } from './db-errors.ts';
 import { isFatal, mysqlError } from './mysql-errors.ts';
 import { Exchange, type Dialogue, type ExchangeSetup } from './mysql-exchange.ts';
 import { readError } from './mysql-messages.ts';
 import { COMMAND, MAX_PACKET_BYTES, REPLY, STATUS, wrongSequence, type PacketReader } from './mysql-wire.ts';
 import { PacketWriter } from './mysql-writer.ts';
-import { ProtocolViolation } from './protocol-violation.ts';
 import type { Socket } from 'node:net';
 import type { Clock } from '../clock.ts';
 import type { DatabaseError } from './db-errors.ts';

@@ -11,10 +11,10 @@ import { mysqlError } from './mysql-errors.ts';
 import { Fields, readColumn, readEof, readError, readOk, readPrepared, type WireColumn } from './mysql-messages.ts';
 import { planRows, readRow, readValues, type RowPlan } from './mysql-rows.ts';
 import { CAPABILITY, MARIADB, MAX_PAYLOAD, REPLY, STATUS } from './mysql-wire.ts';
-import { ProtocolViolation } from './protocol-violation.ts';
+import { ProtocolViolation } from './db-errors.ts';
 import type { Awaitable } from '../stores.ts';
 import type { DatabaseError } from './db-errors.ts';
-import type { MySqlValueOptions } from './mysql-options.ts';
+import type { MySqlValueOptions } from './mysql-url.ts';
 
 /** What is asked: a command that is answered by OK, a text, a statement to prepare, one that is prepared, rows of a cursor. */
 export type Kind = 'command' | 'query' | 'prepare' | 'execute' | 'fetch';

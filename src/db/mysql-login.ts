@@ -9,17 +9,16 @@
  */
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { SvcError } from '../errors.ts';
-import { ConnectionLost, type DatabaseError } from './db-errors.ts';
+import { ConnectionLost, type DatabaseError, ProtocolViolation } from './db-errors.ts';
 import { cachingSha2Password, certificateProof, encryptedPassword, nativeHash, nativePassword, parsecAnswer, readParsecSalt } from './mysql-auth.ts';
 import { signByPassword } from './mysql-eddsa.ts';
 import { mysqlError } from './mysql-errors.ts';
 import { readError, readGreeting, readOk, Fields, type Greeting } from './mysql-messages.ts';
 import { CAPABILITY, MARIADB, PacketReader, REPLY, wrongSequence, type OnPacket } from './mysql-wire.ts';
 import { PacketWriter } from './mysql-writer.ts';
-import { ProtocolViolation } from './protocol-violation.ts';
 import { isLocalHost, isUnixHost, type ServerHost } from './server-options.ts';
 import { fileOf, type ServerSocket } from './server-socket.ts';
-import type { AuthPlugin, MySqlConnectionOptions } from './mysql-options.ts';
+import type { AuthPlugin, MySqlConnectionOptions } from './mysql-url.ts';
 
 /** What a log-in gives. */
 export interface LoggedIn {

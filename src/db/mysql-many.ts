@@ -11,7 +11,7 @@
 import { DatabaseError } from './db-errors.ts';
 import { quotedName } from './dialects.ts';
 import { isStaleStatement } from './mysql-errors.ts';
-import { fits, pin } from './mysql-pinned-types.ts';
+import { fits, pin } from './mysql-types.ts';
 import { checkedMySql } from './mysql-statement.ts';
 import { writeParams, writeValue } from './mysql-values.ts';
 import { COMMAND, MARIADB, TYPE } from './mysql-wire.ts';

@@ -3,7 +3,7 @@
  * it is used, and before memory is taken for it.
  */
 import { CAPABILITY } from './mysql-wire.ts';
-import { ProtocolViolation } from './protocol-violation.ts';
+import { ProtocolViolation } from './db-errors.ts';
 
 /** Handshake V10: what the server says first. */
 export interface Greeting {

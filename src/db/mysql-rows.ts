@@ -4,10 +4,10 @@
  *   binary  0  bitmap of NULLs, from its third bit on  values             text  values with their lengths; 0xfb is NULL
  */
 import { double, latin1, readerOf, signed32, signed8, typeName, utf8, wide, type Decoder } from './mysql-types.ts';
-import { ProtocolViolation } from './protocol-violation.ts';
+import { ProtocolViolation } from './db-errors.ts';
 import type { Column, Row } from './driver.ts';
 import type { WireColumn } from './mysql-messages.ts';
-import type { MySqlValueOptions } from './mysql-options.ts';
+import type { MySqlValueOptions } from './mysql-url.ts';
 
 /** How the rows of a statement are read. */
 export interface RowPlan {

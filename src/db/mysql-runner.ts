@@ -10,7 +10,7 @@
 import { DataError, DatabaseError } from './db-errors.ts';
 import { limitReached } from './limits.ts';
 import { isOutOfStatements, isStaleStatement, isUnpreparable } from './mysql-errors.ts';
-import { fits, kindsKey, pin } from './mysql-pinned-types.ts';
+import { fits, kindsKey, pin } from './mysql-types.ts';
 import { shownColumns } from './mysql-rows.ts';
 import { checkedMySql } from './mysql-statement.ts';
 import { MySqlStatements, type KnownStatement } from './mysql-statements.ts';
@@ -20,7 +20,7 @@ import { refuseCount, parameterProblem, refuseParameter, type Params } from './v
 import type { Column, Limit } from './driver.ts';
 import type { MySqlConversation } from './mysql-conversation.ts';
 import type { Exchange, ExchangeSetup, RowsWanted } from './mysql-exchange.ts';
-import type { MySqlConnectionOptions } from './mysql-options.ts';
+import type { MySqlConnectionOptions } from './mysql-url.ts';
 
 /** What is run, and how. */
 interface Request {
@@ -48,7 +48,7 @@ export class MySqlRunner {
   /** `max_allowed_packet` of the server. */
   maxPacketBytes: number = 16 * 1024 * 1024;
   readonly #options: MySqlConnectionOptions;
-  /** Whether a statement is for values of one kind: see mysql-pinned-types.ts. */
+  /** Whether a statement is for values of one kind: see mysql-types.ts. */
   readonly #pinsTypes: boolean;
   /** Somebody writes a request that is not complete yet: whoever comes later waits. */
   #writing: Promise<void> | undefined;

@@ -3,7 +3,7 @@
  * the next request: a server has room for 16,382 of all its connections.
  */
 import { LruIndex } from '../lru.ts';
-import type { Kinds } from './mysql-pinned-types.ts';
+import type { Kinds } from './mysql-types.ts';
 import type { RowPlan } from './mysql-rows.ts';
 
 /** Texts longer than this are not kept: they are generated, and rarely twice the same. */

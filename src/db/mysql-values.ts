@@ -4,7 +4,7 @@
  *   whole number, bigint → LONGLONG, never DOUBLE (a LIMIT would refuse it) · other number → DOUBLE · boolean → TINY
  *   string, json() → VAR_STRING · Uint8Array → BLOB · Date → DATETIME in UTC, to the millisecond
  */
-import { isFloat, type Kinds } from './mysql-pinned-types.ts';
+import { isFloat, type Kinds } from './mysql-types.ts';
 import { TYPE } from './mysql-wire.ts';
 import { Json, parameterProblem, refuseParameter, type Params } from './values.ts';
 import type { PacketWriter } from './mysql-writer.ts';

@@ -9,7 +9,7 @@
  * Chunks are lent: the socket's buffer is read into again.
  */
 import { ByteQueue } from '../bytes.ts';
-import { ProtocolViolation } from './protocol-violation.ts';
+import { ProtocolViolation } from './db-errors.ts';
 
 /** What either side can do; what both can do is spoken. */
 export const CAPABILITY = {

@@ -6,7 +6,7 @@
  * What was written of a packet that cannot be completed is undone by rewind() to where it began.
  */
 import { MAX_PAYLOAD } from './mysql-wire.ts';
-import { ProtocolViolation } from './protocol-violation.ts';
+import { ProtocolViolation } from './db-errors.ts';
 
 const HEADER_BYTES = 4;
 const FIRST_BYTES = 16 * 1024;

@@ -8,10 +8,8 @@ import type { Clock } from '../clock.ts';
 import type { Logger } from '../log.ts';
 import type { Limit } from './driver.ts';
 import type { MySqlConnection } from './mysql-connection.ts';
-import type { MySqlConnectionOptions } from './mysql-options.ts';
-import type { MySqlUrl } from './mysql-url.ts';
-import type { PoolEventKind } from './pool-event.ts';
-import type { PoolSettings } from './pool-settings.ts';
+import type { MySqlConnectionOptions, MySqlUrl } from './mysql-url.ts';
+import type { PoolEventKind, PoolSettings } from './pool-settings.ts';
 import type { ServerHost } from './server-options.ts';
 
 /** How a database is opened; all of it checked by `openDatabase`. */

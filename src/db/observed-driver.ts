@@ -2,13 +2,14 @@
  * A driver whose statements can be watched: it lends connections that tell `svc:db:query` while somebody subscribes, and else
  * those of the driver itself; and counts how long callers wait for one.
  */
+import { tracingChannel, type TracingChannel } from 'node:diagnostics_channel';
 import { traced } from '../traced.ts';
 import { quotedName } from './dialects.ts';
-import { QueryEvent, queries } from './query-event.ts';
 import type { Clock } from '../clock.ts';
 import type { Awaitable } from '../stores.ts';
 import type { BeginOptions, Connection, Dialect, Driver, DriverLoad, ExecuteResult, Limit, Purpose, Row, Table } from './driver.ts';
 import type { Params } from './values.ts';
+import type { Failable } from '../traced.ts';
 
 /** Who it is that is watched. */
 export interface Watched {
@@ -127,3 +128,38 @@ async function* tracedStream(event: QueryEvent, rows: AsyncIterable<readonly Row
     reading.resolve();
   }
 }
+
+/*
+ * What others may watch of statements: the tracing channel `svc:db:query` of node:diagnostics_channel. Costs nothing while nobody does.
+ *
+ *   start → end → [error →] asyncStart → asyncEnd        src/traced.ts; without the last two where the engine answers at once, as SQLite does
+ */
+
+/** @internal */
+const queries: TracingChannel<unknown, object> = tracingChannel('svc:db:query');
+
+/** One statement, in the events of `svc:db:query`. OpenTelemetry's names are beside each. */
+export class QueryEvent implements Failable {
+  /** What the database, or the verb, has refused it with. */
+  error?: unknown;
+  /** `db.system.name` */
+  readonly system: Dialect;
+  /** The name of its plugin; `database` for one that has no other. */
+  readonly database: string;
+  /** `db.query.text`: as it is sent, with placeholders where values are. What a program writes into the text itself is in it. */
+  readonly text: string;
+
+  /** @internal */
+  constructor(system: Dialect, database: string, text: string) {
+    this.system = system;
+    this.database = database;
+    this.text = text;
+  }
+
+  /** `db.operation.name`: the first word in capitals, comments before it left out; empty where there is none. */
+  get operation(): string {
+    return FIRST_WORD.exec(this.text)?.[1]?.toUpperCase() ?? '';
+  }
+}
+
+const FIRST_WORD = /^(?:\s|--[^\n]*\n|\/\*(?:[^*]|\*(?!\/))*\*\/)*([a-z]+)/i;

@@ -13,7 +13,7 @@
 import { existsSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { SvcError } from '../errors.ts';
-import { isServedByMany } from '../http/processes.ts';
+import { isServedByMany } from '../http/exemptions.ts';
 import { AppState, stateKey } from '../http/state.ts';
 import { oneOf, readOptions, text } from '../options.ts';
 import { DatabaseMetrics } from './database-metrics.ts';

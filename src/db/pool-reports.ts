@@ -3,8 +3,7 @@
  */
 import { PoolTimeout, type Caller } from './db-errors.ts';
 import type { DriverLoad } from './driver.ts';
-import type { PooledConnection } from './pooled-connection.ts';
-import type { PoolSetup } from './pool-settings.ts';
+import type { PoolSetup, PooledConnection } from './pool-settings.ts';
 
 /** How often connections that were left in use are logged. */
 const WARN_EVERY_MS = 60_000;

@@ -17,7 +17,7 @@ import { isPassing, type PoolSetup } from './pool-settings.ts';
 import { Waiters } from './pool-waiters.ts';
 import type { Awaitable } from '../stores.ts';
 import type { DriverLoad, Limit } from './driver.ts';
-import type { PooledConnection } from './pooled-connection.ts';
+import type { PooledConnection } from './pool-settings.ts';
 
 /** How long a connection may have been idle before it is asked whether it still answers, and how long it may take to say so. */
 const TRUSTED_MS = 1_000;

@@ -6,8 +6,7 @@ import { DatabaseError, PoolTimeout } from './db-errors.ts';
 import { Pool } from './pool.ts';
 import type { Awaitable } from '../stores.ts';
 import type { Connection, Dialect, Driver, DriverLoad, Limit, Purpose, Row } from './driver.ts';
-import type { PoolSetup } from './pool-settings.ts';
-import type { PooledConnection } from './pooled-connection.ts';
+import type { PoolSetup, PooledConnection } from './pool-settings.ts';
 import type { Params } from './values.ts';
 
 /** See {@link Driver}. */

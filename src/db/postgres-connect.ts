@@ -10,7 +10,7 @@ import { openSocket, type PostgresSocket } from './postgres-socket.ts';
 import { PostgresTypes } from './postgres-types.ts';
 import { MessageWriter } from './postgres-writer.ts';
 import type { Limit } from './driver.ts';
-import type { PostgresConnectionOptions, PostgresHost } from './postgres-options.ts';
+import type { PostgresConnectionOptions, PostgresHost } from './postgres-url.ts';
 
 /** How long it may take to reach the server in order to cancel. */
 const CANCEL_MS = 4_000;

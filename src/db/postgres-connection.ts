@@ -9,7 +9,7 @@ import { PostgresRunner } from './postgres-runner.ts';
 import type { BeginOptions, ExecuteResult, Limit, Row, Table } from './driver.ts';
 import type { Conversation } from './postgres-conversation.ts';
 import type { Exchange } from './postgres-exchange.ts';
-import type { PostgresConnectionOptions, PostgresSession } from './postgres-options.ts';
+import type { PostgresConnectionOptions, PostgresSession } from './postgres-url.ts';
 import type { PostgresTypes } from './postgres-types.ts';
 import type { Params } from './values.ts';
 

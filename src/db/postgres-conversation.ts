@@ -3,10 +3,9 @@
  * are written, and what comes back belongs to the first of the queue. Whatever does not fit ends the conversation.
  */
 import { Canceling } from './canceling.ts';
-import { ConnectionLost, StatementError, type DatabaseError } from './db-errors.ts';
+import { ConnectionLost, type DatabaseError, ProtocolViolation, StatementError } from './db-errors.ts';
 import { isFatal, postgresError } from './postgres-errors.ts';
 import { MAX_MESSAGE_BYTES, MessageReader, SERVER } from './postgres-wire.ts';
-import { ProtocolViolation } from './protocol-violation.ts';
 import * as read from './postgres-messages.ts';
 import type { Socket } from 'node:net';
 import type { Clock } from '../clock.ts';

@@ -8,7 +8,7 @@
 import { SERVER } from './postgres-wire.ts';
 import * as read from './postgres-messages.ts';
 import { planRows, readRow, readValues, type RowPlan } from './postgres-rows.ts';
-import { ProtocolViolation } from './protocol-violation.ts';
+import { ProtocolViolation } from './db-errors.ts';
 import type { Awaitable } from '../stores.ts';
 import type { DatabaseError } from './db-errors.ts';
 import type { PostgresTypes } from './postgres-types.ts';

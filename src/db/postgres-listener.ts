@@ -10,8 +10,8 @@ import { ConnectionLost } from './db-errors.ts';
 import type { Clock } from '../clock.ts';
 import type { Logger } from '../log.ts';
 import type { Limit, ListenOptions, Notified } from './driver.ts';
-import type { Connect } from './pooled-connection.ts';
-import type { PostgresSession } from './postgres-options.ts';
+import type { Connect } from './pool-settings.ts';
+import type { PostgresSession } from './postgres-url.ts';
 
 const KEEPALIVE_MS = 30_000;
 const ANSWER_MS = 10_000;

@@ -8,16 +8,15 @@
  */
 import { SvcError } from '../errors.ts';
 import { serverEndPoint } from './channel-binding.ts';
-import { ConnectionLost, type DatabaseError } from './db-errors.ts';
+import { ConnectionLost, type DatabaseError, ProtocolViolation } from './db-errors.ts';
 import { postgresError } from './postgres-errors.ts';
 import { shownHost, type PostgresSocket } from './postgres-socket.ts';
 import { MessageReader, SERVER } from './postgres-wire.ts';
 import { MessageWriter, PROTOCOL_3_0, PROTOCOL_3_2 } from './postgres-writer.ts';
-import { ProtocolViolation } from './protocol-violation.ts';
 import { ScramFirst, ScramKeyring, ScramRefusal, md5Password, type ChannelBinding } from './scram.ts';
 import { isLocalHost } from './server-options.ts';
 import * as read from './postgres-messages.ts';
-import type { PostgresConnectionOptions, PostgresHost } from './postgres-options.ts';
+import type { PostgresConnectionOptions, PostgresHost } from './postgres-url.ts';
 
 /** What a log-in gives. */
 export interface LoggedIn {

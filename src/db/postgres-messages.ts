@@ -2,7 +2,7 @@
  * PostgreSQL protocol 3: the bodies of the server's messages (chapter 55.7 of its manual). Every count and length is checked
  * against the end of the message before it is used, and before memory is taken for it.
  */
-import { ProtocolViolation } from './protocol-violation.ts';
+import { ProtocolViolation } from './db-errors.ts';
 
 /** What has the server's authentication message. */
 export type Authentication =

@@ -2,7 +2,7 @@
  * DataRow → objects or lists, by a plan that is made once for each statement and format.
  */
 import { widthOf, utf8, type Decoder, type FoundType, type PostgresTypes } from './postgres-types.ts';
-import { ProtocolViolation } from './protocol-violation.ts';
+import { ProtocolViolation } from './db-errors.ts';
 import type { WireColumn } from './postgres-messages.ts';
 import type { Row } from './driver.ts';
 

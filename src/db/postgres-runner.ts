@@ -21,7 +21,7 @@ import { PostgresStatements, type KnownStatement } from './postgres-statements.t
 import { checkCount, needsTypes, writeParams } from './postgres-values.ts';
 import type { Column, Limit, Row } from './driver.ts';
 import type { Conversation } from './postgres-conversation.ts';
-import type { PostgresConnectionOptions } from './postgres-options.ts';
+import type { PostgresConnectionOptions } from './postgres-url.ts';
 import type { PostgresTypes } from './postgres-types.ts';
 import type { Params } from './values.ts';
 

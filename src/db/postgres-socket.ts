@@ -12,7 +12,7 @@ import { isUnixHost } from './server-options.ts';
 import { Opening, shownEndpoint, tlsOptions, type Endpoint, type ServerSocket } from './server-socket.ts';
 import type { Clock } from '../clock.ts';
 import type { Limit } from './driver.ts';
-import type { PostgresHost, PostgresTls } from './postgres-options.ts';
+import type { PostgresHost, PostgresTls } from './postgres-url.ts';
 
 /** A socket that is ready for the start-up message. */
 export type PostgresSocket = ServerSocket;

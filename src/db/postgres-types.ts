@@ -10,7 +10,7 @@
  */
 import { arrayFromText } from './postgres-arrays.ts';
 import { dateOf, instantFromText, instantOf, timestampFromText, timestampOf } from './postgres-dates.ts';
-import { shortAscii } from './short-text.ts';
+import { shortAscii } from './values.ts';
 import type { Int8 } from './driver.ts';
 
 /** A value out of the bytes of a message. */

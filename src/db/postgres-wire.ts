@@ -8,7 +8,7 @@
  * socket's buffer is read into again.
  */
 import { ByteQueue } from '../bytes.ts';
-import { ProtocolViolation } from './protocol-violation.ts';
+import { ProtocolViolation } from './db-errors.ts';
 
 /** What the server says, by the first byte of the message. */
 export const SERVER = {

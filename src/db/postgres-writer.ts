@@ -5,7 +5,7 @@
  *
  * A count or length that its field cannot hold throws before the message is complete: rewind() to where it began.
  */
-import { ProtocolViolation } from './protocol-violation.ts';
+import { ProtocolViolation } from './db-errors.ts';
 
 /** What we say, by the first byte of the message. */
 const CLIENT = { bind: 0x42, close: 0x43, copyData: 0x64, copyDone: 0x63, copyFail: 0x66, describe: 0x44, execute: 0x45, flush: 0x48, parse: 0x50, password: 0x70, query: 0x51, sync: 0x53, terminate: 0x58 } as const;

@@ -10,10 +10,8 @@ import { findServer, searchMs, type ServerKind } from './server-hosts.ts';
 import type { Clock } from '../clock.ts';
 import type { Logger } from '../log.ts';
 import type { Limit, ListenOptions, Notified } from './driver.ts';
-import type { PoolEventKind } from './pool-event.ts';
-import type { PoolSettings } from './pool-settings.ts';
-import type { PostgresConnectionOptions, PostgresHost, PostgresSession } from './postgres-options.ts';
-import type { PostgresUrl } from './postgres-url.ts';
+import type { PoolEventKind, PoolSettings } from './pool-settings.ts';
+import type { PostgresConnectionOptions, PostgresHost, PostgresSession, PostgresUrl } from './postgres-url.ts';
 
 /** How a PostgreSQL database is opened; all of it checked by `openDatabase`. */
 export interface PostgresOptions {

@@ -5,8 +5,7 @@
  *   SELECT n
  */
 import { ConnectionLost, DatabaseError, QueryTimeout } from './db-errors.ts';
-import { RedisConnection } from './redis-connection.ts';
-import { RedisError } from './redis-errors.ts';
+import { RedisConnection, RedisError } from './redis-connection.ts';
 import { isUnixHost, type ServerHost } from './server-options.ts';
 import { Opening, shownEndpoint, tlsOptions, type Endpoint } from './server-socket.ts';
 import type { Clock } from '../clock.ts';

@@ -8,13 +8,14 @@
  * While there is no connection commands fail at once, unless `offlineQueue` lets them wait. Nothing is sent twice: of a command
  * whose connection broke nobody knows whether it has run.
  */
+import { createHash } from 'node:crypto';
 import { SvcError } from '../errors.ts';
 import { given, int, readOptions, shown, text } from '../options.ts';
 import { systemClock, type Clock } from '../clock.ts';
 import { ConnectionLost, PoolTimeout, QueryCanceled, QueryTimeout, ReadOnly, atCaller } from './db-errors.ts';
 import { MAX_TIMEOUT_MS } from './limits.ts';
 import { RedisLink, type RedisEventKind } from './redis-link.ts';
-import { RedisError } from './redis-errors.ts';
+import { RedisError } from './redis-connection.ts';
 import { RedisSubscriber, type RedisSubscribeOptions, type RedisSubscriberFunction } from './redis-subscriber.ts';
 import { isReadable, parseRedisUrl, type RedisUrl } from './redis-url.ts';
 import { shownUrl } from './url.ts';
@@ -22,7 +23,6 @@ import type { Logger } from '../log.ts';
 import type { Limit } from './driver.ts';
 import type { RedisConnectOptions } from './redis-connect.ts';
 import type { RedisConnection, RedisValue } from './redis-connection.ts';
-import type { RedisScript } from './redis-script.ts';
 import type { RespArgument } from './resp.ts';
 
 /** What a command is made of: text, bytes, numbers. */
@@ -273,5 +273,17 @@ function checkArguments(parts: readonly unknown[]): void {
     const part = parts[index];
     const isGood = typeof part === 'string' ? part.isWellFormed() : typeof part === 'number' ? Number.isFinite(part) : typeof part === 'bigint' || part instanceof Uint8Array;
     if (!isGood) throw new SvcError('E_REDIS_ARGUMENT', [`argument ${index}`, typeof part === 'string' ? 'text with half a surrogate pair' : shown(part)]);
+  }
+}
+
+/** A script of Lua. It may use only the keys that it is given, and no random values but those of the server. */
+export class RedisScript {
+  readonly text: string;
+  /** In hex. */
+  readonly sha1: string;
+
+  constructor(text: string) {
+    this.text = text;
+    this.sha1 = createHash('sha1').update(text).digest('hex');
   }
 }

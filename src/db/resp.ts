@@ -8,7 +8,7 @@
  * Every length is judged before anything is kept for it, and memory is taken for what has arrived, not for what was announced.
  */
 import { ByteQueue } from '../bytes.ts';
-import { ProtocolViolation } from './protocol-violation.ts';
+import { ProtocolViolation } from './db-errors.ts';
 
 /** What a server refuses, as part of a reply: its first word, and the rest. */
 export class RespError {

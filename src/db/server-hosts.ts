@@ -7,7 +7,7 @@
 import { ConnectionLost, QueryTimeout } from './db-errors.ts';
 import type { Clock } from '../clock.ts';
 import type { Limit } from './driver.ts';
-import type { PooledConnection } from './pooled-connection.ts';
+import type { PooledConnection } from './pool-settings.ts';
 import type { ServerHost, TargetSession } from './server-options.ts';
 
 /** What is looked for, and where. */

@@ -12,10 +12,11 @@ import { BATCH_ROWS, SqliteStatements, type SqliteStatement } from './sqlite-sta
 import { statementsOf } from './sqlite-text.ts';
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import type { Awaitable } from '../stores.ts';
-import type { BeginOptions, Connection, ExecuteResult, Limit, Row, Table } from './driver.ts';
-import type { SqliteConnectionOptions } from './sqlite-options.ts';
+import type { BeginOptions, Connection, ExecuteResult, Int8, Limit, Row, Table } from './driver.ts';
 import type { SqliteInput } from './sqlite-values.ts';
 import type { Params } from './values.ts';
+import type { Clock } from '../clock.ts';
+import type { Logger } from '../log.ts';
 
 /** SQLite's own pauses of its busy handler; the last one repeats. Each is shortened by up to half, so that waiters spread. */
 const BUSY_PAUSES_MS: readonly number[] = [1, 2, 5, 10, 15, 20, 25];
@@ -296,4 +297,31 @@ export class SqliteConnection implements Connection {
 
 function turn(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
+}
+
+/** Where the data is kept in memory. */
+export const MEMORY = ':memory:';
+
+/** What a connection needs beside the open file. */
+interface SqliteConnectionOptions {
+  readonly clock: Clock;
+  /** Without one no statement is timed. */
+  readonly log: Logger | undefined;
+  /** Told in seconds how long each statement has run that is timed. */
+  readonly onStatement?: ((seconds: number) => void) | undefined;
+  readonly busyTimeoutMs: number;
+  readonly statementCache: number;
+  readonly int8: Int8;
+}
+
+/** How a SQLite database is opened; all of it checked by `openDatabase`. */
+export interface SqliteOptions extends SqliteConnectionOptions {
+  /** A path, or {@link MEMORY}. */
+  readonly path: string;
+  readonly isReadOnly: boolean;
+  readonly synchronous: 'full' | 'normal';
+  /** Processes that read; 0 for none. */
+  readonly readers: number;
+  readonly acquireTimeoutMs: number;
+  readonly maxWaiting: number;
 }

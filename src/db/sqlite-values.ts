@@ -5,8 +5,7 @@
  *   integer → number, or bigint beyond 2^53 - 1: no digit is lost · real → number · blob → Uint8Array
  */
 import { endianness } from 'node:os';
-import { isoText } from './iso-time.ts';
-import { Json, parameterProblem, refuseCount, refuseParameter, type Parameter, type Params } from './values.ts';
+import { Json, type Parameter, type Params, isoText, parameterProblem, refuseCount, refuseParameter } from './values.ts';
 import type { Int8, Row } from './driver.ts';
 
 /** What node:sqlite takes. */

@@ -13,7 +13,7 @@ import { SvcError } from '../errors.ts';
 import { closest, shown } from '../options.ts';
 import { parseMySqlUrl, type MySqlUrl } from './mysql-url.ts';
 import { parsePostgresUrl, type PostgresUrl } from './postgres-url.ts';
-import { MEMORY } from './sqlite-options.ts';
+import { MEMORY } from './sqlite-connection.ts';
 import type { Dialect } from './driver.ts';
 
 /** What an address says. */

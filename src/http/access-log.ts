@@ -8,7 +8,7 @@
  * path. Probes have no lines. `aborted` stands there when the answer has not gone out whole.
  */
 import { safeField } from '../redact.ts';
-import { MAX_AGENT_CHARACTERS } from './observed.ts';
+import { MAX_AGENT_CHARACTERS } from './request-event.ts';
 import type { RequestEvent } from './request-event.ts';
 import type { Logger } from '../log.ts';
 import type { CompiledRoute } from './contracts.ts';

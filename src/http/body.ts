@@ -3,8 +3,7 @@
  */
 import { ByteQueue } from '../bytes.ts';
 import { ClientDisconnected, PayloadTooLarge, withoutStack } from '../errors.ts';
-import { hasNoBody } from './body-source.ts';
-import type { BodySource, BodyTaker } from './body-source.ts';
+import type { Readable } from 'node:stream';
 
 const EMPTY: Uint8Array = Buffer.alloc(0);
 /** Beyond a few, parts below the one size are copied together, into pieces of the other. */
@@ -189,4 +188,34 @@ export async function joined(chunks: AsyncIterable<Uint8Array>): Promise<Uint8Ar
   const all = new ByteQueue();
   for await (const chunk of chunks) all.push(chunk);
   return all.take(all.length)!; // it has as many
+}
+
+/** What a body is read from: node:http's IncomingMessage, or memory.ts's stand-in. */
+export interface BodySource extends Readable {
+  readonly rawHeaders: readonly string[];
+  /** Whether the message was received whole. */
+  readonly complete: boolean;
+  /** Whether it was thrown away, for its answer had been sent before anybody asked for it. */
+  readonly isLetGo?: boolean;
+  /** Gives the body to `taker` past the stream; false when it must be read as a stream. */
+  handTo?(taker: BodyTaker): boolean;
+  /** Lets what follows go into the stream again. */
+  takeBack?(): void;
+}
+
+/** Who gets a body part by part. */
+export interface BodyTaker {
+  take(chunk: Buffer): void;
+  /** The body is whole. */
+  end(): void;
+  /** The sender left before. */
+  lose(): void;
+}
+
+/**
+ * Whether there is nothing to read. A request without Content-Length and Transfer-Encoding never emits an event under
+ * `optimizeEmptyRequests`, so this must be asked first.
+ */
+export function hasNoBody(source: BodySource): boolean {
+  return source.readableEnded;
 }

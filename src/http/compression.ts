@@ -9,9 +9,8 @@
  * to hold one. A route says it better: `meta: { compress: false }`, or `true` where a cookie is no secret.
  */
 import { given, int, oneOf, readOptions } from '../options.ts';
-import { negotiateEncoding } from './accept.ts';
+import { codersOf, negotiateEncoding } from './content-codings.ts';
 import { CompressedPieces } from './compressed-pieces.ts';
-import { codersOf } from './content-codings.ts';
 import { isThenable } from './pipeline.ts';
 import { isPieces } from './pieces.ts';
 import { gather } from './pull-pieces.ts';

@@ -13,7 +13,7 @@
 import { EventLoopDelay } from '../event-loop.ts';
 import { given, int, readOptions } from '../options.ts';
 import { Deadlines } from './deadlines.ts';
-import { OneApplication } from './one-application.ts';
+import { OneApplication } from './pipeline.ts';
 import { problem } from './problem.ts';
 import { TransportRequest } from './request.ts';
 import { HttpResponse } from './response.ts';

@@ -9,15 +9,13 @@
  */
 import { HTTPException } from '../errors.ts';
 import { int, readOptions } from '../options.ts';
-import { COMMENT, encodeEvent } from './event-format.ts';
-import { eventBody, eventFields, readEventTerms } from './event-stream.ts';
+import { COMMENT, encodeEvent, eventBody, eventFields, readEventTerms } from './event-stream.ts';
 import { Heartbeat } from './heartbeat.ts';
 import { EndlessPieces } from './pull-pieces.ts';
 import { HttpResponse } from './response.ts';
-import { SharedPiece } from './shared-piece.ts';
+import { SharedPiece } from './pieces.ts';
 import { services } from './state.ts';
-import type { ServerSentEvent } from './event-format.ts';
-import type { EventStreamOptions, EventTerms, Streamed } from './event-stream.ts';
+import type { EventStreamOptions, EventTerms, ServerSentEvent, Streamed } from './event-stream.ts';
 import type { PieceStep } from './pieces.ts';
 import type { PieceSink } from './pull-pieces.ts';
 

@@ -10,7 +10,7 @@
  */
 import { CONVERTERS, parseTemplate } from './path.ts';
 import { RoutingTable } from './router.ts';
-import type { CompiledRoute, HttpRequest } from './contracts.ts';
+import type { CompiledRoute, CompiledView, HttpRequest } from './contracts.ts';
 import type { ParsedTemplate } from './path.ts';
 
 /** The method under which templates stand in a table: they count for all. */
@@ -89,4 +89,10 @@ function fitOf(exempt: readonly string[], route: readonly string[]): 'whole' | '
   }
   if (exempt.length !== route.length) return 'none';
   return isWhole ? 'whole' : 'part';
+}
+
+/** Whether several processes serve, so that what is in the memory of one is not in that of another. */
+export function isServedByMany(view: Pick<CompiledView, 'config'>): boolean {
+  const workers = view.config('workers');
+  return workers === 'auto' || Number(workers ?? 1) > 1;
 }

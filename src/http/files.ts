@@ -6,8 +6,7 @@
 import { fileURLToPath } from 'node:url';
 import { systemClock } from '../clock.ts';
 import { HTTPException, NotFound } from '../errors.ts';
-import { httpDate } from './dates.ts';
-import { contentDisposition } from './disposition.ts';
+import { contentDisposition, httpDate } from './headers.ts';
 import { FileBody } from './file-body.ts';
 import { mediaTypeOf } from './media-types.ts';
 import { openFile } from './open-file.ts';

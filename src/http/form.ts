@@ -6,7 +6,7 @@
  */
 import { BadRequest, HTTPException, PayloadTooLarge } from '../errors.ts';
 import { given, int, readOptions, text } from '../options.ts';
-import { parseParameters } from './parameters.ts';
+import { parseParameters } from './headers.ts';
 import { Pairs, parsePairs } from './query.ts';
 import type { UploadFile } from '../schema-types.ts';
 import type { FormData_, FormOptions } from './contracts.ts';

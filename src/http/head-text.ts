@@ -7,8 +7,7 @@
  */
 import { STATUS_CODES } from 'node:http';
 import { systemClock } from '../clock.ts';
-import { httpDate } from './dates.ts';
-import { isAsciiValue, isNamed, isToken } from './headers.ts';
+import { httpDate, isAsciiValue, isNamed, isToken } from './headers.ts';
 import type { RequestIdentity } from './request-id.ts';
 import type { HttpResponse } from './response.ts';
 

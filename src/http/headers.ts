@@ -159,3 +159,89 @@ export class HeaderList {
     }
   }
 }
+
+/*
+ * Dates of HTTP as they are read (RFC 9110 §5.6.7), in the three forms that there are; httpDate() writes the first.
+ *
+ *   Sun, 06 Nov 1994 08:49:37 GMT       IMF-fixdate
+ *   Sunday, 06-Nov-94 08:49:37 GMT      RFC 850, obsolete
+ *   Sun Nov  6 08:49:37 1994            asctime(), obsolete
+ */
+
+const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'];
+const FIXDATE = /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), (\d\d) ([A-Z][a-z]{2}) (\d{4}) (\d\d):(\d\d):(\d\d) GMT$/;
+const RFC850 = /^(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day, (\d\d)-([A-Z][a-z]{2})-(\d\d) (\d\d):(\d\d):(\d\d) GMT$/;
+const ASCTIME = /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) ([A-Z][a-z]{2}) ([ \d]\d) (\d\d):(\d\d):(\d\d) (\d{4})$/;
+
+/** Seconds since the epoch, or undefined for what is no date. `nowMs` decides on years of two digits: at most 50 ahead. */
+export function parseHttpDate(text: string, nowMs: number): number | undefined {
+  const fixed = FIXDATE.exec(text);
+  if (fixed !== null) return seconds(Number(fixed[3]), fixed[2]!, fixed[1]!, fixed.slice(4, 7));
+  const old = RFC850.exec(text);
+  if (old !== null) return seconds(yearOf(Number(old[3]), new Date(nowMs).getUTCFullYear()), old[2]!, old[1]!, old.slice(4, 7));
+  const c = ASCTIME.exec(text);
+  return c === null ? undefined : seconds(Number(c[6]), c[1]!, c[2]!, c.slice(3, 6));
+}
+
+/** The year with these last two digits that is at most 50 years ahead. */
+function yearOf(digits: number, thisYear: number): number {
+  const year = thisYear - thisYear % 100 + digits;
+  return year > thisYear + 50 ? year - 100 : year <= thisYear - 50 ? year + 100 : year;
+}
+
+function seconds(year: number, monthName: string, dayText: string, time: readonly string[]): number | undefined {
+  const month = MONTHS.indexOf(monthName);
+  const day = Number(dayText);
+  const [hour, minute, second] = time.map(Number) as [number, number, number];
+  const date = new Date(0);
+  date.setUTCFullYear(year, month, day); // Date.UTC() takes years below 100 for those of the last century
+  if (month === -1 || date.getUTCDate() !== day || hour > 23 || minute > 59 || second > 60) return undefined; // 60: a leap second
+  return date.getTime() / 1_000 + hour * 3_600 + minute * 60 + second;
+}
+
+/** A time as HTTP writes it, to the second. */
+export function httpDate(ms: number): string {
+  return new Date(ms).toUTCString();
+}
+
+/** Shown by the browser where it can, or offered for saving. */
+export type DispositionType = 'attachment' | 'inline';
+
+/** Names of file systems end there, in bytes. */
+const MAX_NAME_LENGTH = 255;
+
+/**
+ * The field's value: `attachment; filename="report.pdf"`. Folders before the name are left out, whichever slash they have.
+ *
+ * A name that is more than plain ASCII has both forms (RFC 6266 §4.3): `filename` for old clients with `_` for what they
+ * cannot read, among it quotes, backslashes and `%`, which some decode; `filename*` for all others. Cut to 255 characters.
+ */
+export function contentDisposition(filename: string, type: DispositionType = 'attachment'): string {
+  const name = /[^/\\]*$/.exec(filename)![0].slice(0, MAX_NAME_LENGTH).toWellFormed();
+  const plain = name.replace(/[^\x20-\x7e]|["\\%]/gu, '_');
+  if (plain === name) return `${type}; filename="${plain}"`;
+  const encoded = encodeURIComponent(name).replace(/['()*]/g, (char) => `%${char.charCodeAt(0).toString(16).toUpperCase()}`);
+  return `${type}; filename="${plain}"; filename*=UTF-8''${encoded}`;
+}
+
+/** A media type or similar value with parameters: `text/html; charset="utf-8"` (RFC 9110 §5.6.6, §8.3.1). */
+export interface Parameterised {
+  /** In lower case. */
+  readonly value: string;
+  /** By lower-case name; quoted values unquoted. */
+  readonly parameters: ReadonlyMap<string, string>;
+}
+
+/** Reads a value with parameters. Anything malformed after the value is left out: the value alone decides in doubt. */
+export function parseParameters(field: string): Parameterised {
+  const semicolon = field.indexOf(';');
+  if (semicolon === -1) return { value: field.trim().toLowerCase(), parameters: new Map() };
+  const parameters = new Map<string, string>();
+  const pattern = /;[ \t]*(?:([!#$%&'*+\-.^_`|~0-9A-Za-z]+)=(?:([!#$%&'*+\-.^_`|~0-9A-Za-z]+)|"((?:[^"\\]|\\.)*)"))?[ \t]*/y;
+  pattern.lastIndex = semicolon;
+  for (let match = pattern.exec(field); match !== null; match = pattern.exec(field)) {
+    const name = match[1]?.toLowerCase();
+    if (name !== undefined && !parameters.has(name)) parameters.set(name, match[2] ?? match[3]!.replace(/\\(.)/g, '$1'));
+  }
+  return { value: field.slice(0, semicolon).trim().toLowerCase(), parameters };
+}

@@ -15,7 +15,7 @@ import { IncomingMessage, Server } from 'node:http';
 import { Readable } from 'node:stream';
 import { isNamed } from './headers.ts';
 import type { IncomingHttpHeaders } from 'node:http';
-import type { BodyTaker } from './body-source.ts';
+import type { BodyTaker } from './body.ts';
 
 /** Where tracing tools get hold of messages. */
 const OBSERVED = ['http.server.request.start', 'http.server.response.created', 'http.server.response.finish'].map((name) => channel(name));

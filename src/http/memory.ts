@@ -9,7 +9,7 @@ import { isPieces } from './pieces.ts';
 import { checkedPiece, discard, ignore, iterate } from './pull-pieces.ts';
 import { TransportRequest } from './request.ts';
 import { asksForWebSocket } from './ws-handshake.ts';
-import { SwitchingProtocols } from './ws-upgrade.ts';
+import { SwitchingProtocols } from './ws-server.ts';
 import type { Duplex } from 'node:stream';
 import type { Pieces } from './pieces.ts';
 import type { Incoming, Outgoing } from './request.ts';

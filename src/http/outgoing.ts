@@ -21,7 +21,7 @@ import { isObserved } from './incoming.ts';
 import type { OutgoingHttpHeader, OutgoingHttpHeaders } from 'node:http';
 import type { Socket } from 'node:net';
 import type { ReceivedMessage } from './incoming.ts';
-import type { SharedPiece } from './shared-piece.ts';
+import type { SharedPiece } from './pieces.ts';
 import type { TransportRequest } from './request.ts';
 
 type Fields = OutgoingHttpHeaders | OutgoingHttpHeader[];

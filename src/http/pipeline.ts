@@ -6,19 +6,21 @@
  * `next()` never fails: what an inner layer throws is an answer by the time an outer one sees it, so that each layer can
  * still add its fields. A layer that answers synchronously costs no promise.
  */
-import { SvcError } from '../errors.ts';
+import { ClientDisconnected, HTTPException, SvcError } from '../errors.ts';
 import { isThenable } from '../thenable.ts';
-import { plainAnswer, tellFailure } from './failures.ts';
 import { LateAnswer } from './late-answer.ts';
-import { problem } from './problem.ts';
+import { problem, problemOf } from './problem.ts';
 import { DEFAULT_PLAN, toResponse } from './reply.ts';
 import { HttpResponse } from './response.ts';
-import type { Awaitable, HttpRequest, Middleware, Next } from './contracts.ts';
+import { failRequest } from './request-event.ts';
+import type { Awaitable, CompiledView, HttpRequest, Middleware, Next, Services } from './contracts.ts';
 import type { ExceptionHandlers } from './exception-handlers.ts';
-import type { FailureParts } from './failures.ts';
 import type { Answer } from './late-answer.ts';
 import type { ReplyPlan } from './reply.ts';
 import type { TransportRequest } from './request.ts';
+import type { Logger } from '../log.ts';
+import type { Counter } from '../metrics.ts';
+import type { Finding } from '../findings.ts';
 
 export { isThenable };
 
@@ -196,4 +198,85 @@ class FunctionMiddleware implements Middleware {
 function nameOf(middleware: Middleware): string {
   const name = middleware instanceof FunctionMiddleware ? middleware.name : middleware.constructor.name;
   return name === '' || name === 'Object' ? '(anonymous)' : `"${name}"`;
+}
+
+/** Who is told of them, and how much. */
+interface FailureParts {
+  readonly log: Logger;
+  readonly errors: Counter;
+  /** Whether answers show stacks. */
+  readonly debug: boolean;
+  /** Told of every unhandled error and the request it stopped: a test client rethrows it. */
+  readonly onUnhandled?: ((error: unknown, requestId: string) => void) | undefined;
+}
+
+/** No handler of the application's: HTTP exceptions as they say, everything else 500 and one line in the log. */
+function plainAnswer(error: unknown, req: TransportRequest, parts: FailureParts): HttpResponse {
+  if (error instanceof HTTPException && error.status < 500) return problemFor(error, req, parts);
+  if (isDisconnect(error)) {
+    parts.log.debug('client_disconnected', req.logFields());
+    return problem(400, req.id, { detail: 'The request was not received whole' });
+  }
+  parts.errors.add(1);
+  const status = error instanceof HTTPException ? error.status : 500;
+  parts.log.error('unhandled_error', error, { ...req.logFields(), status });
+  if (req.event !== undefined) failRequest(req.event, error);
+  const trace = parts.debug ? stackOf(error) : undefined;
+  if (error instanceof HTTPException) return problemFor(error, req, parts, trace);
+  parts.onUnhandled?.(error, req.id);
+  return problem(500, req.id, { trace });
+}
+
+/** An error that nothing handled behind the answer: on a WebSocket. */
+function tellFailure(error: unknown, req: TransportRequest, parts: FailureParts): void {
+  parts.errors.add(1);
+  parts.log.error('unhandled_error', error, req.logFields());
+  if (req.event !== undefined) failRequest(req.event, error);
+  parts.onUnhandled?.(error, req.id);
+}
+
+function problemFor(error: HTTPException, req: TransportRequest, { log }: FailureParts, trace?: string): HttpResponse {
+  try {
+    return problemOf(error, req.id, trace);
+  } catch (failure) { // a header that cannot be sent, a detail that is no text
+    log.error('unhandled_error', failure, { ...req.logFields(), status: error.status });
+    return problem(error.status, req.id, { detail: typeof error.detail === 'string' ? error.detail : undefined });
+  }
+}
+
+/** The client has left: as itself, or as the AbortError that Node makes of an aborted signal. */
+function isDisconnect(error: unknown): boolean {
+  return error instanceof ClientDisconnected || (error instanceof Error && error.name === 'AbortError' && error.cause instanceof ClientDisconnected);
+}
+
+const MAX_CAUSES = 8;
+
+/** The stack with the causes below it, of which an error may be one itself. */
+function stackOf(error: unknown, depth = 0): string {
+  if (!(error instanceof Error)) return `Thrown: ${typeof error}`;
+  const stack = error.stack ?? `${error.name}: ${error.message}`;
+  return error.cause === undefined || depth === MAX_CAUSES ? stack : `${stack}\nCaused by: ${stackOf(error.cause, depth + 1)}`;
+}
+
+/*
+ * A middleware that keeps what it takes of its application (keys, clock, log) can serve one alone: compiled for another, it
+ * would answer the first with the keys of the second.
+ */
+
+/** Which application a middleware belongs to. */
+export class OneApplication {
+  #services: Services | undefined;
+
+  /**
+   * What `compile()` is to report, and then to end with everything left as it was; undefined for the application that has
+   * asked first, which may ask as often as it likes: for checks, and for test clients. `subject` as in `middleware session`.
+   */
+  claim(subject: string, { services }: Pick<CompiledView, 'services'>): Omit<Finding, 'place'> | undefined {
+    this.#services ??= services;
+    if (this.#services === services) return undefined;
+    return {
+      rule: 'SVC121', severity: 'error', subject, message: 'it belongs to another application, whose keys and settings it would exchange',
+      remedy: 'Make one for each application: call new where you call app.use()',
+    };
+  }
 }

@@ -4,7 +4,7 @@
  *   If-Match, else If-Unmodified-Since → 412      If-None-Match, else If-Modified-Since → 304      then ranges (ranges.ts)
  */
 import { systemClock } from '../clock.ts';
-import { parseHttpDate } from './date-reading.ts';
+import { parseHttpDate } from './headers.ts';
 import type { Answered } from './response.ts';
 
 /** What tells two states of a resource apart, as the fields say it. */

@@ -15,7 +15,6 @@ import { MAPPED_BITS, contains, formatAddress, isIPv4, parseAddress, parseNetwor
 import type { Logger } from '../log.ts';
 import type { Address, Network } from './address.ts';
 import type { HttpRequest } from './contracts.ts';
-import type { ForwardedFields } from './proxy-settings.ts';
 
 /** What trusted proxies say of a request; undefined is as the connection says. */
 export interface Forwarding {
@@ -211,4 +210,19 @@ export class ProxyWatch {
       remedy: "Name the proxy: trustProxy: ['loopback', '10.0.0.0/8'], or SVC_TRUST_PROXY",
     });
   }
+}
+
+/** How many proxies stand in front (1 … 32), or which: addresses, networks (`10.0.0.0/8`), `loopback`, `private`, `linklocal`. */
+export type TrustProxy = number | string | readonly string[];
+
+/** The fields that the proxies write: `X-Forwarded-For` with `X-Forwarded-Proto`, or `Forwarded`. The others belong to the client. */
+export type ForwardedHeader = (typeof FORWARDED_HEADERS)[number];
+/** All of them, the default first. @internal */
+export const FORWARDED_HEADERS = ['x-forwarded', 'forwarded'] as const;
+
+/** Which fields of trusted proxies count. @internal */
+export interface ForwardedFields {
+  readonly header: ForwardedHeader;
+  /** Whether they say the host, too: many proxies pass on the `X-Forwarded-Host` of the client. */
+  readonly saysHost: boolean;
 }

@@ -6,8 +6,7 @@
 import { Readable } from 'node:stream';
 import { SvcError } from '../errors.ts';
 import { shown } from '../options.ts';
-import type { Piece, PieceIterator, PieceStep, Pieces } from './pieces.ts';
-import type { SharedPiece } from './shared-piece.ts';
+import type { Piece, PieceIterator, PieceStep, Pieces, SharedPiece } from './pieces.ts';
 
 /** Whether a step is yet to come. */
 export function isPending(step: PieceStep | PromiseLike<PieceStep>): step is PromiseLike<PieceStep> {

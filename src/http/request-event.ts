@@ -12,17 +12,32 @@
  * Every request that has a `start` has all of them but `error`, in this order, with one and the same event object. Requests
  * that are refused before they are matched, for lack of a Host for example, have none.
  */
+import { tracingChannel, type TracingChannel } from 'node:diagnostics_channel';
 import { ClientDisconnected } from '../errors.ts';
-import { inspectAsJson } from '../redact.ts';
-import { mask } from '../redact-mask.ts';
+import { inspectAsJson, mask } from '../redact.ts';
 import { fail, traced, type Failable } from '../traced.ts';
-import { CountedPieces } from './counted-pieces.ts';
-import { MAX_AGENT_CHARACTERS, dependencies, handlers, requests } from './observed.ts';
 import { isPieces } from './pieces.ts';
 import { hasNoContent } from './response.ts';
+import { EndlessPieces, isPending, iterate } from './pull-pieces.ts';
 import type { HttpRequest } from './contracts.ts';
 import type { HttpResponse } from './response.ts';
 import type { TraceContext } from './trace-context.ts';
+import type { PieceIterator, PieceStep, Pieces } from './pieces.ts';
+
+/** Of what befalls a request. @internal */
+const requests: TracingChannel<unknown, object> = tracingChannel('svc:request');
+/** Of its handler. @internal */
+const handlers: TracingChannel<unknown, object> = tracingChannel('svc:handler');
+/** Of what is resolved for it. @internal */
+const dependencies: TracingChannel<unknown, object> = tracingChannel('svc:dependency');
+
+/** A user agent that is longer says no more. @internal */
+export const MAX_AGENT_CHARACTERS = 256;
+
+/** Whether anybody watches requests, or what is inside of them. Some 2 ns. Closures for those who do are made elsewhere: they would cost every request a context. @internal */
+export function isObserved(): boolean {
+  return requests.hasSubscribers || handlers.hasSubscribers || dependencies.hasSubscribers;
+}
 
 /** A request, in the events of `svc:request`. No query, no fields, no body; of `error` whatever was thrown. */
 export class RequestEvent implements Failable {
@@ -133,4 +148,35 @@ export function observeHandler<C, T>(request: RequestEvent, handler: (context: C
 /** Resolves a dependency, for those who watch. @internal */
 export function observeDependency<T>(request: RequestEvent, name: string, scope: DependencyEvent['scope'], resolve: () => T): T {
   return dependencies.hasSubscribers ? traced<DependencyEvent, T>(dependencies, { request, name, scope }, resolve) : resolve();
+}
+
+/** The pieces as they are; `onBytes` is told of each how many bytes it has. To be read once. Those that have no end are told when the server stops. */
+export class CountedPieces extends EndlessPieces {
+  readonly #pieces: Pieces;
+  readonly #onBytes: (bytes: number) => void;
+  #source: PieceIterator | undefined;
+
+  constructor(pieces: Pieces, onBytes: (bytes: number) => void) {
+    super();
+    this.#pieces = pieces;
+    this.#onBytes = onBytes;
+  }
+
+  next(): PieceStep | PromiseLike<PieceStep> {
+    const step = this.#begun().next();
+    return isPending(step) ? step.then((settled) => this.#count(settled)) : this.#count(step);
+  }
+
+  return(): unknown { return this.#begun().return?.(); }
+
+  finish(): void {
+    if (this.#pieces instanceof EndlessPieces) this.#pieces.finish();
+  }
+
+  #begun(): PieceIterator { return this.#source ??= iterate(this.#pieces); }
+
+  #count(step: PieceStep): PieceStep {
+    if (step.done !== true) this.#onBytes(typeof step.value === 'string' ? Buffer.byteLength(step.value) : step.value?.byteLength ?? 0); // what is no piece is refused by whoever sends
+    return step;
+  }
 }

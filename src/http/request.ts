@@ -3,8 +3,7 @@
  * first read, and once; what nobody reads costs nothing. Its body is request-body.ts's.
  */
 import { ClientDisconnected, SvcError } from '../errors.ts';
-import { inspectAsJson } from '../redact.ts';
-import { mask } from '../redact-mask.ts';
+import { inspectAsJson, mask } from '../redact.ts';
 import { peerAddress } from './address.ts';
 import { parseCookies } from './cookies.ts';
 import { findField, viewOf } from './headers.ts';
@@ -14,7 +13,7 @@ import { USUAL_IDENTITY } from './request-id.ts';
 import { RequestState, SESSION } from './state.ts';
 import { readTraceContext } from './trace-context.ts';
 import type { HTTPException } from '../errors.ts';
-import type { BodySource } from './body-source.ts';
+import type { BodySource } from './body.ts';
 import type { Connection } from './connection.ts';
 import type { Awaitable, BodyOptions, CompiledRoute, FormData_, FormOptions, FormPart, HttpRequest, Session, StateMap } from './contracts.ts';
 import type { FileKeeper } from './form.ts';

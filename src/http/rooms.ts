@@ -10,7 +10,7 @@ import { randomBytes } from 'node:crypto';
 import { SvcError } from '../errors.ts';
 import { toJson } from './json.ts';
 import { stateKey } from './state.ts';
-import { SharedMessage } from './ws-shared.ts';
+import { SharedMessage } from './ws-batch.ts';
 import type { Logger } from '../log.ts';
 import type { RoomBus } from '../stores.ts';
 import type { StateKey } from './contracts.ts';

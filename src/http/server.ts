@@ -5,12 +5,11 @@
  */
 import { createServer } from 'node:http';
 import { ClientDisconnected, SvcError } from '../errors.ts';
-import { hasNoBody } from './body-source.ts';
-import { BodyDeadlines } from './body-deadlines.ts';
+import { hasNoBody } from './body.ts';
+import { BodyDeadlines } from './deadlines.ts';
 import { onClientError, refuseSocket } from './client-errors.ts';
-import { connectionOf } from './connection.ts';
+import { allowHalfClose, connectionOf } from './connection.ts';
 import { BUSY, ConnectionLimits, refusalOf } from './connection-limits.ts';
-import { allowHalfClose } from './half-close.ts';
 import { HeadTexts } from './head-text.ts';
 import { ReceivedMessage } from './incoming.ts';
 import { LateAnswer } from './late-answer.ts';

@@ -12,6 +12,7 @@ import type { HttpRequest } from './contracts.ts';
 import type { HostCookie } from './cookies.ts';
 import type { HttpResponse } from './response.ts';
 import type { SecurityLog } from './security-log.ts';
+import type { HeaderList } from './headers.ts';
 
 /** How the cookie is kept. `undefined` means not given. */
 export interface SessionCookieOptions {
@@ -105,4 +106,21 @@ export class MissingTls {
     this.#isTold = true;
     this.#log.warn('session_cookie_without_tls', { name, message: 'The cookie is Secure, and this request came without TLS: browsers keep the cookie only behind a proxy that speaks TLS' });
   }
+}
+
+/**
+ * Keeps a response out of shared caches: `fallback` where it says nothing of caching; `public` and `s-maxage` give way to
+ * `private`; what says `private` or `no-store` stays as it is.
+ */
+export function keepPrivate(headers: HeaderList, fallback: 'private' | 'no-store'): void {
+  const field = headers.get('cache-control');
+  if (field === undefined) return headers.set('Cache-Control', fallback);
+  const directives = field.split(',').map((directive) => directive.trim()).filter((directive) => directive !== '');
+  if (directives.some((directive) => /^(?:private|no-store)$/i.test(directive)) && !directives.some(isShared)) return;
+  headers.set('Cache-Control', ['private', ...directives.filter((directive) => !isShared(directive) && !/^private\b/i.test(directive))].join(', '));
+}
+
+/** `private="Set-Cookie"` keeps one field private, and the rest shared: it counts as neither. */
+function isShared(directive: string): boolean {
+  return /^(?:public|s-maxage\b.*)$/i.test(directive);
 }

@@ -13,11 +13,10 @@ import { SvcError } from '../errors.ts';
 import { SMALL_BYTES, validatorsOf } from './files.ts';
 import { mediaTypeOf } from './media-types.ts';
 import { isAbsence, isSameState, openFile } from './open-file.ts';
-import { StaticCache } from './static-cache.ts';
-import { hasDotfile } from './static-path.ts';
+import { LruIndex } from '../lru.ts';
 import type { Clock } from '../clock.ts';
 import type { FileState, OpenFile } from './open-file.ts';
-import type { FileEntry, Representation, StaticEntry } from './static-cache.ts';
+import type { Content } from './files.ts';
 
 /** How the files of a folder are served. */
 export interface FolderOptions {
@@ -224,4 +223,144 @@ export function isServed(real: string, asked: string, root: string, { followsSym
 
 function fold(path: string): string {
   return path.normalize('NFC').toLowerCase();
+}
+
+/*
+ * What has been looked up of a folder: files in their forms, small ones with their bytes. Bounded; the least used goes first.
+ */
+
+/** One form of a file: as it is, or coded. Its fields are ready to be sent, name and value in turn. */
+export interface Representation {
+  /** The real one: no part of it is a link. */
+  readonly path: string;
+  readonly state: FileState;
+  /** Its source is there for small files only. */
+  readonly content: Content;
+  /** Of a 200. */
+  readonly fields: readonly string[];
+  /** Of a 304. */
+  readonly knownFields: readonly string[];
+}
+
+/** A file in the forms that there are of it. */
+export interface FileEntry {
+  readonly kind: 'file';
+  readonly name: string;
+  readonly plain: Representation;
+  readonly coded: ReadonlyMap<string, Representation>;
+  /** The keys of `coded`, the smallest form first. */
+  readonly codings: readonly string[];
+  readonly checkedMs: number;
+}
+/** A folder with an index, asked for without the slash at its end. */
+export interface FolderEntry {
+  readonly kind: 'folder';
+  readonly checkedMs: number;
+}
+/** What a path leads to. */
+export type StaticEntry = FileEntry | FolderEntry;
+
+/** For how long nobody looks whether it is still so. */
+const TRUSTED_MS = 1_000;
+const MAX_ENTRIES = 4_096;
+const MAX_BYTES = 33_554_432;
+/** What an entry, or a form, costs without its bytes. */
+const OVERHEAD_BYTES = 1_024;
+
+/** Entries by path, 4,096 or 32 MiB of them. */
+class StaticCache {
+  readonly #index = new LruIndex(MAX_ENTRIES);
+  readonly #entries: (StaticEntry | undefined)[] = [];
+  #bytes = 0;
+
+  /** What the entries weigh. */
+  get bytes(): number { return this.#bytes; }
+
+  get size(): number { return this.#index.size; }
+
+  /** What was looked up within the last second. */
+  recent(key: string, nowMs: number): StaticEntry | undefined {
+    const slot = this.#index.find(key);
+    if (slot === 0) return undefined;
+    const entry = this.#entries[slot]!; // a slot that is found has one
+    if (nowMs - entry.checkedMs >= TRUSTED_MS) return undefined;
+    this.#index.use(slot);
+    return entry;
+  }
+
+  /** What was looked up at any time. */
+  known(key: string): StaticEntry | undefined {
+    return this.#entries[this.#index.find(key)];
+  }
+
+  set(key: string, entry: StaticEntry): void {
+    this.delete(key);
+    const bytes = bytesOf(entry);
+    while (this.#index.size > 0 && (this.#index.isFull || this.#bytes + bytes > MAX_BYTES)) this.#remove(this.#index.oldest);
+    this.#entries[this.#index.add(key)] = entry;
+    this.#bytes += bytes;
+  }
+
+  delete(key: string): void {
+    const slot = this.#index.find(key);
+    if (slot !== 0) this.#remove(slot);
+  }
+
+  #remove(slot: number): void {
+    this.#bytes -= bytesOf(this.#entries[slot]!); // a slot in use has an entry
+    this.#entries[slot] = undefined;
+    this.#index.remove(slot);
+  }
+}
+
+function bytesOf(entry: StaticEntry): number {
+  if (entry.kind === 'folder') return OVERHEAD_BYTES;
+  let bytes = OVERHEAD_BYTES;
+  for (const { content } of [entry.plain, ...entry.coded.values()]) bytes += OVERHEAD_BYTES + (content.source instanceof Uint8Array ? content.source.length : 0);
+  return bytes;
+}
+
+/*
+ * The path of a request as the path of a file below a folder, or the reason why there can be none. No file is touched here.
+ *
+ * Refused is whatever leads somewhere else than it says: `.` and `..`, empty segments, backslashes and control characters,
+ * escaped slashes; on Windows also streams (`a.txt::$DATA`), devices (`nul`), short names (`GIT~1`) and what it strips.
+ */
+
+/** What becomes of names that begin with a dot: 404, 403, or served like any other. */
+export type DotfilePolicy = 'ignore' | 'deny' | 'allow';
+
+/** A path that may be looked up; or `none` (404), `denied` (403). */
+export type StaticPath = { readonly kind: 'path'; readonly segments: readonly string[] } | { readonly kind: 'none' | 'denied' };
+
+const NONE: StaticPath = Object.freeze({ kind: 'none' });
+const DENIED: StaticPath = Object.freeze({ kind: 'denied' });
+/** Longer than any file system takes. */
+const MAX_LENGTH = 4_096;
+
+/** Whether a path has an escape that no name of a file can stand for: of a slash, a backslash, or NUL. It is still encoded. */
+export function hidesSeparator(encoded: string): boolean {
+  return encoded.includes('%') && /%(?:2f|5c|00)/i.test(encoded);
+}
+
+/** Reads what follows the mount's own path, decoded once: `css/site.css`; with a slash at the end, or nothing, it is a folder. */
+export function readStaticPath(rest: string, dotfiles: DotfilePolicy, isWindows: boolean = process.platform === 'win32'): StaticPath {
+  if (rest.length > MAX_LENGTH || /[\\\p{Cc}]/u.test(rest) || !rest.isWellFormed()) return NONE;
+  const segments = rest.split('/');
+  if (segments.at(-1) === '') segments.pop();
+  if (!segments.every((segment) => isName(segment, isWindows))) return NONE;
+  return dotfiles === 'allow' || !hasDotfile(segments) ? { kind: 'path', segments } : dotfiles === 'deny' ? DENIED : NONE;
+}
+
+/** Whether a name begins with a dot. `.well-known` at the top is meant for everybody (RFC 8615). */
+function hasDotfile(segments: readonly string[]): boolean {
+  return segments.some((segment, index) => segment.startsWith('.') && !(index === 0 && segment === '.well-known'));
+}
+
+/** `aux.txt` is the device, too. */
+const DEVICE = /^(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9\u00b9\u00b2\u00b3])(?:[. ]|$)/i;
+
+function isName(segment: string, isWindows: boolean): boolean {
+  if (segment === '' || segment === '.' || segment === '..') return false;
+  return !isWindows || !(/[<>:"|?*]|[. ]$|~\d/.test(segment) || DEVICE.test(segment));
 }

@@ -6,17 +6,15 @@
 import { systemClock } from '../clock.ts';
 import { Forbidden, NotFound } from '../errors.ts';
 import { bool, given, int, oneOf, readOptions, text } from '../options.ts';
-import { negotiateEncoding } from './accept.ts';
+import { negotiateEncoding } from './content-codings.ts';
 import { deliver, preconditionFailed } from './files.ts';
 import { fieldOf, judge } from './preconditions.ts';
 import { HttpResponse, Prepared, RedirectResponse } from './response.ts';
-import { StaticFolder, openStatic } from './static-folder.ts';
-import { hidesSeparator, readStaticPath } from './static-path.ts';
+import { StaticFolder, hidesSeparator, openStatic, readStaticPath } from './static-folder.ts';
 import type { Clock } from '../clock.ts';
 import type { Awaitable, HttpRequest } from './contracts.ts';
 import type { Answered } from './response.ts';
-import type { FileEntry, Representation, StaticEntry } from './static-cache.ts';
-import type { DotfilePolicy } from './static-path.ts';
+import type { DotfilePolicy, FileEntry, Representation, StaticEntry } from './static-folder.ts';
 
 /** How a folder is served. */
 export interface StaticOptions {

@@ -11,7 +11,7 @@
 import { RequestTimeout } from '../errors.ts';
 import { number, readOptions } from '../options.ts';
 import { Deadlines } from './deadlines.ts';
-import { OneApplication } from './one-application.ts';
+import { OneApplication } from './pipeline.ts';
 import { HttpResponse } from './response.ts';
 import { isPieces } from './pieces.ts';
 import { discard } from './pull-pieces.ts';

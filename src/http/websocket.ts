@@ -14,9 +14,8 @@ import { isThenable } from '../thenable.ts';
 import { Heartbeat } from './heartbeat.ts';
 import { toJson } from './json.ts';
 import { MessageDeflater, MessageInflater } from './ws-deflate.ts';
-import { CLOSE, OPCODE, isCloseCode } from './ws-codes.ts';
+import { CLOSE, FrameReader, OPCODE, copyOf, isCloseCode } from './ws-frames.ts';
 import { closePayload } from './websocket/encode.ts';
-import { FrameReader, copyOf } from './ws-frames.ts';
 import { FrameSender } from './ws-sender.ts';
 import type { Duplex } from 'node:stream';
 import type { Clock } from '../clock.ts';
@@ -29,7 +28,7 @@ import type { DeflateAgreement } from './ws-deflate.ts';
 import type { FrameSink } from './ws-frames.ts';
 import type { SpareReaders } from './ws-readers.ts';
 import type { SenderOwner, SenderTerms } from './ws-sender.ts';
-import type { SharedMessage } from './ws-shared.ts';
+import type { SharedMessage } from './ws-batch.ts';
 
 /** How a WebSocket ended. */
 export interface WebSocketClose {

@@ -11,14 +11,12 @@
  */
 import { SvcError } from '../errors.ts';
 import { Batch } from './ws-batch.ts';
-import { OPCODE } from './ws-codes.ts';
+import { OPCODE, copyOf } from './ws-frames.ts';
 import { encodeFrame, firstByte, frameHeadBytes, writeFrameHead } from './websocket/encode.ts';
-import { copyOf } from './ws-frames.ts';
 import type { Duplex } from 'node:stream';
-import type { Piece } from './ws-batch.ts';
+import type { Piece, SharedMessage } from './ws-batch.ts';
 import type { CompressionSettings, MessageDeflater } from './ws-deflate.ts';
 import type { WebSocketMeter } from './ws-meter.ts';
-import type { SharedMessage } from './ws-shared.ts';
 
 /** What becomes of messages for a client that does not take them in time. */
 export type SlowConsumerPolicy = 'disconnect' | 'drop-oldest' | 'wait';

@@ -6,7 +6,7 @@
  */
 import { HTTPException } from '../errors.ts';
 import { OAuthError } from './oauth-errors.ts';
-import { ProviderFailure } from './provider-failure.ts';
+import { ProviderFailure } from './outbound.ts';
 import type { Counter, Metrics } from '../metrics.ts';
 import type { Logger } from '../log.ts';
 import type { HttpRequest } from '../http/contracts.ts';

@@ -13,19 +13,17 @@ import { SvcError } from '../errors.ts';
 import { localPath } from '../http/local-path.ts';
 import { given, int, oneOf, readOptions, text } from '../options.ts';
 import { DevKeys } from './dev-provider-keys.ts';
-import { inProcess, serve, serveOn } from './dev-provider-serving.ts';
-import { pageHeaders, pickerPage } from './dev-provider-page.ts';
-import { METHODS, authorizationError, badPage, claimsOf, json, metadataOf, tokenError } from './dev-provider-protocol.ts';
+import { METHODS, authorizationError, badPage, claimsOf, json, metadataOf, pageHeaders, pickerPage, tokenError } from './dev-provider-protocol.ts';
 import { OAuthProvider, markForDevelopment } from './provider-options.ts';
-import type { Server } from 'node:http';
+import { HttpResponse } from '../http/response.ts';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Clock } from '../clock.ts';
 import type { Env } from '../config.ts';
 import type { Router } from '../route.ts';
 import type { DevAlgorithm } from './dev-provider-keys.ts';
 import type { DevRequest, DevResponse, DevUser } from './dev-provider-protocol.ts';
-import type { Handle } from './dev-provider-serving.ts';
-import type { OAuthProviderOptions } from './provider-options.ts';
+import type { InProcess, OAuthProviderOptions } from './provider-options.ts';
 
 export { type DevRequest, type DevResponse, type DevUser } from './dev-provider-protocol.ts';
 
@@ -294,4 +292,56 @@ function keep(grants: Map<string, Grant>, key: string, grant: Grant): void {
 
 function isEqual(one: string, other: string): boolean {
   return timingSafeEqual(hash('sha256', one, 'buffer'), hash('sha256', other, 'buffer'));
+}
+
+/*
+ * How DevProvider is reached: by a socket of its own, or as a part of an application, whose own calls to it need no connection.
+ */
+
+/** What DevProvider does with a request. */
+type Handle = (request: DevRequest) => Promise<DevResponse>;
+
+const MAX_BODY_BYTES = 65_536;
+/** It looks after itself: whoever logs in has no token yet, and its pages bring their own policy. */
+const SPEC = { public: 'It stands in for a provider that people log in at', mcp: false, rateLimit: false, meta: { csrf: false, docs: false, idempotency: false }, summary: 'The identity provider of development' } as const;
+
+/** Answers a request of node:http. */
+async function serve(request: IncomingMessage, response: ServerResponse, handle: Handle): Promise<void> {
+  const chunks: Buffer[] = [];
+  let length = 0;
+  try {
+    for await (const chunk of request.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
+      length += chunk.length;
+      if (length > MAX_BODY_BYTES) return void response.writeHead(413, { connection: 'close' }).end();
+      chunks.push(chunk);
+    }
+    const [path, query = ''] = (request.url ?? '/').split('?', 2) as [string, string?];
+    const headers = request.headers as Readonly<Record<string, string | undefined>>; // none that is read here is ever a list
+    const answer = await handle({ method: request.method ?? '', path, query, headers, body: Buffer.concat(chunks).toString() });
+    response.writeHead(answer.status, answer.headers).end(request.method === 'HEAD' ? undefined : answer.body);
+  } catch {
+    response.destroy(); // the client has left, or there are no keys
+  }
+}
+
+/** Answers below a path of an application. */
+function serveOn(router: Router, path: string, handle: Handle): void {
+  router.route(`${path}/{rest:path}`, ['GET', 'POST'], SPEC, async ({ req }) => {
+    const [, query = ''] = req.target.split('?', 2);
+    const origin = `${req.scheme}://${req.host}`;
+    const answer = await handle({ method: req.method, path: req.path.slice(path.length), query, headers: req.headers, body: await req.text({ maxBytes: MAX_BODY_BYTES }), origin });
+    return new HttpResponse(answer.body, { status: answer.status, headers: answer.headers });
+  });
+}
+
+/** What takes the place of connections to `issuer`. */
+function inProcess(issuer: string, handle: Handle): InProcess {
+  return {
+    async call({ method, url, headers = {}, body = '' }) {
+      const [address, query = ''] = url.split('?', 2) as [string, string?];
+      const answer = await handle({ method, path: address.slice(issuer.length), query, headers, body });
+      return { status: answer.status, mediaType: answer.headers['content-type'] ?? '', body: Buffer.from(answer.body), isPrivate: true };
+    },
+    close() { /* nothing is open */ },
+  };
 }

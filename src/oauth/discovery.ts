@@ -5,12 +5,10 @@
  * fetch that fails is tried again by the next who needs it. With every endpoint given, or with `metadata`, nothing is fetched.
  * Endpoints that a provider on a public address has named itself must be public too (server-side request forgery).
  */
-import { jsonObject, withoutNulls } from './json-answer.ts';
-import { readMetadata } from './provider-metadata.ts';
-import { ProviderFailure } from './provider-failure.ts';
+import { ProviderFailure, jsonObject, withoutNulls } from './outbound.ts';
+import { readMetadata } from './provider-options.ts';
 import type { Outbound } from './outbound.ts';
-import type { Metadata } from './provider-metadata.ts';
-import type { ProviderSettings } from './provider-options.ts';
+import type { Metadata, ProviderSettings } from './provider-options.ts';
 
 /** An address to call. */
 export interface Target {

@@ -12,7 +12,7 @@ import { objectOf } from '../jwt-json.ts';
 import { MemoryRecordStore } from '../stores.ts';
 import { CARRIER } from '../http/state.ts';
 import { isSignedBy } from './id-token.ts';
-import { isObject } from './json-answer.ts';
+import { isObject } from './outbound.ts';
 import { readKeySet } from './jwks.ts';
 import { OAuthError } from './oauth-errors.ts';
 import type { JsonWebKey, KeyObject } from 'node:crypto';

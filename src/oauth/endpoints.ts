@@ -18,16 +18,24 @@ import { extraOf, isLook, returnToOf, scopesOf } from './login-request.ts';
 import { OAuthError } from './oauth-errors.ts';
 import { bodyParameters, parametersOf } from './parameters.ts';
 import { ProviderFailure } from './provider-client.ts';
-import { currentUser } from './current-user.ts';
-import { repostPage } from './repost-page.ts';
+import { currentUser } from './login-state.ts';
+import { repostPage } from './failure-page.ts';
 import type { Awaitable, HttpRequest } from '../http/contracts.ts';
-import type { TokenUser, UserAnswer } from './access-tokens.ts';
-import type { ConnectedProvider, EndpointLimits, EndpointParts } from './endpoint-parts.ts';
-import type { ReturnedLogin } from './login-state.ts';
+import type { AccessTokens, TokenUser, UserAnswer } from './access-tokens.ts';
+import type { LoginStates, ReturnedLogin } from './login-state.ts';
 import type { Parameters } from './parameters.ts';
-import type { UserInfo } from './providers.ts';
-import type { RefreshToken } from './refresh-token-codec.ts';
+import type { OAuthProvider, UserInfo } from './providers.ts';
+import type { RefreshToken, RefreshTokenCodec } from './refresh-token-codec.ts';
 import type { LoginRow } from './token-store.ts';
+import type { Clock } from '../clock.ts';
+import type { OwnPages } from '../http/same-origin.ts';
+import type { RateLimiter } from '../http/rate-limiter.ts';
+import type { Audit } from './audit.ts';
+import type { DPoP } from './dpop.ts';
+import type { ProviderClient } from './provider-client.ts';
+import type { RedirectAllowlist } from './redirects.ts';
+import type { RefreshTokens } from './refresh-tokens.ts';
+import type { TokenCookies } from './token-cookies.ts';
 
 /** What the provider has sent the browser back with. */
 interface AuthorizationAnswer {
@@ -310,4 +318,49 @@ export class Endpoints {
     const { clock } = this.#parts;
     return clock.nowMicros() - Math.round((clock.monotonicMs() - req.startedMs) * 1_000);
   }
+}
+
+/** Finds or creates the user of an identity. */
+export type OnUser = (provider: string, info: UserInfo) => Awaitable<UserAnswer>;
+
+/** A provider and the client that talks to it. */
+export interface ConnectedProvider {
+  readonly provider: OAuthProvider;
+  /** A new one each time the application starts. */
+  client: ProviderClient;
+}
+
+/** Who may come how often. */
+export interface EndpointLimits {
+  readonly login: RateLimiter | undefined;
+  readonly callback: RateLimiter | undefined;
+  /** By login. */
+  readonly token: RateLimiter | undefined;
+  /** By login. */
+  readonly revoke: RateLimiter | undefined;
+  /** By address, for what is no token of ours. */
+  readonly forged: RateLimiter | undefined;
+}
+
+/** What the endpoints work with. */
+interface EndpointParts {
+  readonly states: LoginStates;
+  readonly allowlistOf: (provider: string) => RedirectAllowlist;
+  readonly refreshTokens: RefreshTokens;
+  readonly codec: RefreshTokenCodec;
+  readonly access: AccessTokens;
+  readonly onUser: OnUser;
+  readonly audit: Audit;
+  readonly clock: Clock;
+  readonly limits: EndpointLimits;
+  /** Unless the option is `off`. */
+  readonly dpop: DPoP | undefined;
+  /** Whose pages may have a browser send the refresh cookie. */
+  readonly ownPages: OwnPages;
+  /** In cookie mode. */
+  readonly cookies: TokenCookies | undefined;
+  readonly afterLogin: string;
+  /** Values of the session before the login that outlive it. */
+  readonly keepSession: readonly string[];
+  readonly keepsAddress: boolean;
 }

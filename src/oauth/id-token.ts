@@ -10,7 +10,7 @@ import { isUtf8 } from 'node:buffer';
 import { constants, hash, verify } from 'node:crypto';
 import { parseObject } from '../jwt-json.ts';
 import { chooseKeys } from './jwks.ts';
-import { ProviderFailure } from './provider-failure.ts';
+import { ProviderFailure } from './outbound.ts';
 import { GUID, TENANT } from './provider-options.ts';
 import type { KeySet, VerificationKey } from './jwks.ts';
 import type { IdTokenAlgorithm } from './provider-options.ts';

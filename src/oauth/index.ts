@@ -2,9 +2,9 @@
  * `svc/oauth`: every public name, one by one.
  */
 /// <reference types="node" preserve="true" />
-export { currentUser } from './current-user.ts';
+export { currentUser } from './login-state.ts';
 export type { UserAnswer } from './access-tokens.ts';
-export type { OnUser } from './endpoint-parts.ts';
+export type { OnUser } from './endpoints.ts';
 export { OAUTH_ERRORS, OAuthError } from './oauth-errors.ts';
 export type { OAuthErrorCode, OAuthErrorOptions } from './oauth-errors.ts';
 export { OAuthPlugin } from './plugin.ts';

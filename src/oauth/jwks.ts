@@ -4,8 +4,7 @@
  *   kept 10 minutes; a token that none of them fits fetches again, at most once a minute; those who wait share one fetch
  */
 import { createPublicKey } from 'node:crypto';
-import { isObject, jsonObject, withoutNulls } from './json-answer.ts';
-import { ProviderFailure } from './provider-failure.ts';
+import { ProviderFailure, isObject, jsonObject, withoutNulls } from './outbound.ts';
 import type { JsonWebKey, KeyObject } from 'node:crypto';
 import type { Clock } from '../clock.ts';
 import type { Target } from './discovery.ts';

@@ -11,10 +11,11 @@ import { hash, randomBytes } from 'node:crypto';
 import { hostCookie } from '../http/cookies.ts';
 import { OAuthError } from './oauth-errors.ts';
 import { challengeOf, verifierOf } from './pkce.ts';
+import { sessionKey } from '../http/sessions.ts';
 import type { Clock } from '../clock.ts';
 import type { Env } from '../config.ts';
 import type { Keyring } from '../keys.ts';
-import type { HttpRequest } from '../http/contracts.ts';
+import type { HttpRequest, SessionKey } from '../http/contracts.ts';
 import type { HttpResponse } from '../http/response.ts';
 import type { StateRow, TokenStore } from './token-store.ts';
 
@@ -142,3 +143,6 @@ export class LoginStates {
     await this.#store.dropOldestStates(DROPPED);
   }
 }
+
+/** The application's subject of whoever has logged in; set by the callback where the session middleware is in use. */
+export const currentUser: SessionKey<string> = sessionKey('svc_user');

@@ -9,7 +9,7 @@ import { isScopes } from './access-tokens.ts';
 import type { Secrets } from '../keys.ts';
 import type { OptionKind } from '../options.ts';
 import type { Awaitable } from '../http/contracts.ts';
-import type { EndpointLimits, OnUser } from './endpoint-parts.ts';
+import type { EndpointLimits, OnUser } from './endpoints.ts';
 import type { OAuthProvider } from './providers.ts';
 import type { RefreshVerdict, RefreshedLogin } from './refresh-tokens.ts';
 

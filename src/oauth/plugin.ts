@@ -29,8 +29,7 @@ import { RefreshTokenCodec } from './refresh-token-codec.ts';
 import { RefreshTokens } from './refresh-tokens.ts';
 import { TokenCookies } from './token-cookies.ts';
 import { MemoryTokenStore } from './token-store.ts';
-import { OAUTH_TABLES } from './token-store-schema.ts';
-import { SqlTokenStore } from './token-store-sql.ts';
+import { OAUTH_TABLES, SqlTokenStore } from './token-store-sql.ts';
 import { ValidAfterGate, marginOf } from './valid-after.ts';
 import type { TokenIssuer } from '../auth.ts';
 import type { Clock } from '../clock.ts';
@@ -41,7 +40,7 @@ import type { Awaitable, Host, HttpRequest, Plugin } from '../http/contracts.ts'
 import type { HttpResponse } from '../http/response.ts';
 import type { OwnPages } from '../http/same-origin.ts';
 import type { EndpointName } from './document.ts';
-import type { ConnectedProvider } from './endpoint-parts.ts';
+import type { ConnectedProvider } from './endpoints.ts';
 import type { OAuthPluginOptions, ReadOptions } from './plugin-options.ts';
 import type { LoginRow, TokenStore } from './token-store.ts';
 

@@ -2,8 +2,7 @@
  * What a provider says of a user, in one form for all of them.
  */
 import { parseObject } from '../jwt-json.ts';
-import { isObject } from './json-answer.ts';
-import { ProviderFailure } from './provider-failure.ts';
+import { ProviderFailure, isObject } from './outbound.ts';
 
 /** What `onUser(provider, info)` is given. */
 export interface UserInfo {

@@ -72,7 +72,7 @@ export async function router(routes) {
   const [{ RoutingTable }, { parseTemplate }, { paramsReader }] = await Promise.all([
     built('http/router'),
     built('http/path'),
-    built('http/path-params'),
+    built('http/path'),
   ]);
   const table = new RoutingTable();
   for (const [method, path] of routes) {

@@ -3,7 +3,7 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { isoText } from '../../src/db/iso-time.ts';
+import { isoText } from '../../src/db/values.ts';
 import { seeded } from '../support/random.ts';
 
 const DAY_MS = 86_400_000;

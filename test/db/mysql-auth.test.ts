@@ -3,7 +3,7 @@ import { constants, createHash, createPrivateKey, createPublicKey, generateKeyPa
 import { test } from 'node:test';
 import { cachingSha2Password, certificateProof, encryptedPassword, nativeHash, nativePassword, parsecAnswer, readParsecSalt } from '../../src/db/mysql-auth.ts';
 import { signByPassword } from '../../src/db/mysql-eddsa.ts';
-import { ProtocolViolation } from '../../src/db/protocol-violation.ts';
+import { ProtocolViolation } from '../../src/db/db-errors.ts';
 
 const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
 /** An Ed25519 public key (RFC 8410). */

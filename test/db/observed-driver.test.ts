@@ -9,7 +9,7 @@ import { Depends, provide } from '../../src/di.ts';
 import { TestClient } from '../../src/testing.ts';
 import { collectedLog } from '../support/collected-log.ts';
 import type { TestContext } from 'node:test';
-import type { QueryEvent } from '../../src/db/query-event.ts';
+import type { QueryEvent } from '../../src/db/observed-driver.ts';
 
 /** Hears a channel until the test ends. */
 function hear(t: TestContext, channel: string, on: (phase: string, event: never) => void): void {

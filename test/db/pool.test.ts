@@ -10,9 +10,7 @@ import { fault } from '../contract/database.ts';
 import { collectedLog } from '../support/collected-log.ts';
 import { FakeConnection, FakeServer } from '../support/fake-pooled.ts';
 import { seeded } from '../support/random.ts';
-import type { PoolEventKind } from '../../src/db/pool-event.ts';
-import type { PoolSetup } from '../../src/db/pool-settings.ts';
-import type { PooledConnection } from '../../src/db/pooled-connection.ts';
+import type { PoolEventKind, PoolSetup, PooledConnection } from '../../src/db/pool-settings.ts';
 
 interface Bench {
   readonly pool: Pool<PooledConnection>;

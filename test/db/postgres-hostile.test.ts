@@ -17,7 +17,7 @@ import { PLAIN, type Changes } from '../support/postgres.ts';
 import { seeded } from '../support/random.ts';
 import * as write from '../support/postgres-bytes.ts';
 import type { PostgresConnection } from '../../src/db/postgres-connection.ts';
-import type { PostgresHost } from '../../src/db/postgres-options.ts';
+import type { PostgresHost } from '../../src/db/postgres-url.ts';
 
 /** What a server does with each connection; `next` gives the bytes that come. */
 type Script = (socket: Socket, next: () => Promise<Buffer>) => Promise<void> | void;

@@ -5,7 +5,7 @@ import { PostgresListener } from '../../src/db/postgres-listener.ts';
 import { ManualClock } from '../../src/manual-clock.ts';
 import { fault } from '../contract/database.ts';
 import { collectedLog } from '../support/collected-log.ts';
-import type { PostgresSession } from '../../src/db/postgres-options.ts';
+import type { PostgresSession } from '../../src/db/postgres-url.ts';
 
 /** A session that listens, as far as it is told to. */
 class FakeSession {

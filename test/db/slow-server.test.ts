@@ -20,7 +20,7 @@ import { CAPABILITIES, OK, packet, prepared } from '../support/mysql-bytes.ts';
 import { PLAIN } from '../support/postgres.ts';
 import * as write from '../support/postgres-bytes.ts';
 import type { Socket } from 'node:net';
-import type { MySqlConnectionOptions } from '../../src/db/mysql-options.ts';
+import type { MySqlConnectionOptions } from '../../src/db/mysql-url.ts';
 import type { Params } from '../../src/db/values.ts';
 
 const ROWS = 200;

@@ -3,7 +3,7 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { negotiateEncoding } from '../../src/http/accept.ts';
+import { negotiateEncoding } from '../../src/http/content-codings.ts';
 import { seeded } from '../support/random.ts';
 
 const ALL = ['zstd', 'br', 'gzip'] as const;

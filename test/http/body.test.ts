@@ -7,7 +7,7 @@ import { chunksOf, collect as collectInto, joined, readAhead } from '../../src/h
 import { fakeRequest } from '../support/transport.ts';
 import { seeded } from '../support/random.ts';
 import type { RequestParts } from '../support/transport.ts';
-import type { BodySource } from '../../src/http/body-source.ts';
+import type { BodySource } from '../../src/http/body.ts';
 
 const source = (parts: RequestParts = {}): ReturnType<typeof fakeRequest>['incoming'] => fakeRequest(parts).incoming;
 async function drained(chunks: AsyncIterable<Uint8Array>): Promise<string[]> {

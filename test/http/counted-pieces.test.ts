@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { Readable } from 'node:stream';
 import test from 'node:test';
 import { Svc } from '../../src/app.ts';
-import { CountedPieces } from '../../src/http/counted-pieces.ts';
+import { CountedPieces } from '../../src/http/request-event.ts';
 import { iterate } from '../../src/http/pull-pieces.ts';
 import { StreamingResponse } from '../../src/http/response.ts';
 import { TestClient } from '../../src/testing.ts';

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { parseHttpDate } from '../../src/http/date-reading.ts';
-import { httpDate } from '../../src/http/dates.ts';
+import { httpDate, parseHttpDate } from '../../src/http/headers.ts';
 import { seeded } from '../support/random.ts';
 
 const NOW_MS = Date.UTC(2026, 0, 1);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { contentDisposition } from '../../src/http/disposition.ts';
+import { contentDisposition } from '../../src/http/headers.ts';
 
 for (const [name, value] of [
   ['a.txt', 'attachment; filename="a.txt"'], ['a b.txt', 'attachment; filename="a b.txt"'], ['', 'attachment; filename=""'],

@@ -7,7 +7,7 @@ import { test } from 'node:test';
 import { promisify } from 'node:util';
 import { EventBroadcast, EventStreamResponse, NDJSONResponse, Svc, lastEventId } from 'svc';
 import { TestClient } from 'svc/testing';
-import { encodeEvent } from '../../src/http/event-format.ts';
+import { encodeEvent } from '../../src/http/event-stream.ts';
 import { ManualClock } from '../../src/manual-clock.ts';
 import { Chromium, needsChromium } from '../support/chromium.ts';
 import { collectedLog } from '../support/collected-log.ts';

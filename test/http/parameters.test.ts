@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { parseParameters } from '../../src/http/parameters.ts';
+import { parseParameters } from '../../src/http/headers.ts';
 import { cpuMs } from '../support/cpu-time.ts';
 
 for (const [field, value, parameters] of [

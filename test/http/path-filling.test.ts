@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { fillTemplate } from '../../src/http/path-filling.ts';
-import { parseTemplate } from '../../src/http/path.ts';
+import { fillTemplate, parseTemplate } from '../../src/http/path.ts';
 import { RoutingTable } from '../../src/http/router.ts';
 import { seeded } from '../support/random.ts';
 import type { ConverterName } from '../../src/http/path.ts';

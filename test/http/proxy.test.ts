@@ -11,8 +11,7 @@ import { collectedLog } from '../support/collected-log.ts';
 import { RawClient } from '../support/raw-http.ts';
 import { seeded } from '../support/random.ts';
 import type { HttpRequest } from '../../src/http/contracts.ts';
-import type { Forwarding } from '../../src/http/proxy.ts';
-import type { ForwardedFields } from '../../src/http/proxy-settings.ts';
+import type { ForwardedFields, Forwarding } from '../../src/http/proxy.ts';
 
 type Fields = Readonly<Record<string, string>>;
 

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { fromWeb } from '../../src/http/reply-unusual.ts';
-import { DEFAULT_PLAN, Reply, reply, toResponse } from '../../src/http/reply.ts';
+import { DEFAULT_PLAN, Reply, fromWeb, reply, toResponse } from '../../src/http/reply.ts';
 import { HttpResponse, JSONResponse, StreamingResponse } from '../../src/http/response.ts';
 import type { ReplyPlan } from '../../src/http/reply.ts';
 

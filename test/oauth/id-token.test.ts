@@ -3,7 +3,7 @@ import { createHmac, generateKeyPairSync, sign } from 'node:crypto';
 import { test } from 'node:test';
 import { atHashOf, isExpectedIssuer, isSignedBy, verifyIdToken } from '../../src/oauth/id-token.ts';
 import { readKeySet } from '../../src/oauth/jwks.ts';
-import { ProviderFailure } from '../../src/oauth/provider-failure.ts';
+import { ProviderFailure } from '../../src/oauth/outbound.ts';
 import { seeded } from '../support/random.ts';
 import { EC, EC384, EC521, ED, RSA, halfHash, jwk, jws } from './support/fake-provider.ts';
 import type { IdTokenClaims, IdTokenRules } from '../../src/oauth/id-token.ts';

@@ -3,8 +3,7 @@ import { generateKeyPairSync } from 'node:crypto';
 import { test } from 'node:test';
 import { ManualClock } from '../../src/manual-clock.ts';
 import { KeySource, chooseKeys, readKeySet } from '../../src/oauth/jwks.ts';
-import { Outbound } from '../../src/oauth/outbound.ts';
-import { ProviderFailure } from '../../src/oauth/provider-failure.ts';
+import { Outbound, ProviderFailure } from '../../src/oauth/outbound.ts';
 import { EC, EC384, EC521, ED, FakeProvider, RSA, jwk } from './support/fake-provider.ts';
 import type { Target } from '../../src/oauth/discovery.ts';
 

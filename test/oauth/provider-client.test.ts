@@ -5,7 +5,7 @@ import { inspect } from 'node:util';
 import { ManualClock } from '../../src/manual-clock.ts';
 import { createMetrics } from '../../src/metrics.ts';
 import { ProviderClient } from '../../src/oauth/provider-client.ts';
-import { ProviderFailure } from '../../src/oauth/provider-failure.ts';
+import { ProviderFailure } from '../../src/oauth/outbound.ts';
 import { OAuthProvider, githubProvider } from '../../src/oauth/providers.ts';
 import { collectedLog } from '../support/collected-log.ts';
 import { FakeProvider, RSA, challengeOf, jwk } from './support/fake-provider.ts';

@@ -8,7 +8,7 @@ import { SvcError } from '../../src/errors.ts';
 import { OAuthProvider, githubProvider, googleProvider } from '../../src/oauth/providers.ts';
 import { settingsOf } from '../../src/oauth/provider-options.ts';
 import { joinClaims, postedName, standardUser, userInfoOf } from '../../src/oauth/user-info.ts';
-import { ProviderFailure } from '../../src/oauth/provider-failure.ts';
+import { ProviderFailure } from '../../src/oauth/outbound.ts';
 import { AUTHORITY_PEM } from './support/tls.ts';
 import type { OAuthProviderOptions } from '../../src/oauth/providers.ts';
 

@@ -4,8 +4,7 @@
 import { test } from 'node:test';
 import { Migrator } from '../../src/db/index.ts';
 import { ManualClock } from '../../src/manual-clock.ts';
-import { OAUTH_TABLES } from '../../src/oauth/token-store-schema.ts';
-import { SqlTokenStore } from '../../src/oauth/token-store-sql.ts';
+import { OAUTH_TABLES, SqlTokenStore } from '../../src/oauth/token-store-sql.ts';
 import { Fleet, Sites, begunBefore, coalesced, killed, killedOverHttp, overHttp, replayed, revoked, strict, takenOnce } from '../support/oauth-races.ts';
 import { needsPostgres, postgresDatabase, postgresUrl } from '../support/postgres-database.ts';
 import { seeded } from '../support/random.ts';

@@ -8,7 +8,7 @@ import { connectPostgres } from '../../src/db/postgres-connect.ts';
 import { sharedPostgres } from './postgres-database.ts';
 import { postgresProblem } from './postgres-server.ts';
 import type { PostgresConnection } from '../../src/db/postgres-connection.ts';
-import type { PostgresConnectionOptions, PostgresHost, PostgresTls } from '../../src/db/postgres-options.ts';
+import type { PostgresConnectionOptions, PostgresHost, PostgresTls } from '../../src/db/postgres-url.ts';
 import type { Limit } from '../../src/db/driver.ts';
 
 /** Why the tests that need a server do not run; false when they do. */

@@ -1,8 +1,7 @@
 /**
  * Frames for tests, and what a reader says of them.
  */
-import { OPCODE } from '../../src/http/ws-codes.ts';
-import { FrameReader } from '../../src/http/ws-frames.ts';
+import { FrameReader, OPCODE } from '../../src/http/ws-frames.ts';
 import { SpareReaders } from '../../src/http/ws-readers.ts';
 import type { FrameReaderOptions, FrameSink } from '../../src/http/ws-frames.ts';
 import type { Told } from './ws-reference.ts';

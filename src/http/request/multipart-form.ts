@@ -10,7 +10,7 @@ import { HTTPException, SvcError } from '../../errors.ts';
 import { ReceivedForm } from '../form.ts';
 import { HeardSteps, heard } from '../heard.ts';
 import { MultipartParser } from '../multipart.ts';
-import { parseParameters } from '../parameters.ts';
+import { parseParameters } from '../headers.ts';
 import { Pairs } from '../query.ts';
 import { UploadStore } from '../uploads.ts';
 import type { FormData_, FormPart } from '../contracts.ts';
