@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// The command `svc`: refuses an old Node in one line, then hands over to cli.js. No syntax newer than Node 14.
+// The command `svc`: refuses an old Node in one line, then hands over to cli/main.js. No syntax newer than Node 14.
 import { createRequire } from 'node:module';
 import module from 'node:module';
 
@@ -10,7 +10,7 @@ if (!need.isSupported(process.versions.node)) {
 }
 var writesNothing = process.argv[2] === 'check' || process.argv[2] === 'routes';
 if (!writesNothing && !process.env.NODE_DISABLE_COMPILE_CACHE && module.enableCompileCache) module.enableCompileCache();
-import('../dist/cli.js').then(
+import('../dist/cli/main.js').then(
   function (cli) { return cli.main(process.argv.slice(2)); },
   function (error) {
     process.stderr.write('svc: cannot load its own code: ' + (error && error.message) + '\n');

@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { test } from 'node:test';
-import { FAULTS } from '../src/faults.ts';
+import { FAULTS } from '../src/base/faults.ts';
 import { ROOT } from './support/build.ts';
 
 const UPDATES = process.env['UPDATE_API'] === '1';
@@ -117,7 +117,7 @@ function textOf(folder: string, name: RegExp, except: string): string {
 }
 
 test('every error code is thrown somewhere in src', () => {
-  const thrown = textOf('src', /\.ts$/, 'faults.ts');
+  const thrown = textOf('src', /\.ts$/, 'base/faults.ts');
   assert.deepEqual(Object.keys(FAULTS).filter((code) => !thrown.includes(`'${code}'`)), []);
 });
 

@@ -2,15 +2,15 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import test from 'node:test';
-import { Svc } from '../src/app.ts';
-import { Depends } from '../src/di.ts';
-import { HTTPException, NotFound } from '../src/errors.ts';
+import { Svc } from '../src/app/svc.ts';
+import { Depends } from '../src/routing/di.ts';
+import { HTTPException, NotFound } from '../src/base/errors.ts';
 import { stateKey } from '../src/http/state.ts';
 import { HttpResponse } from '../src/http/response.ts';
-import { Router } from '../src/route.ts';
+import { Router } from '../src/routing/route.ts';
 import { collectedLog } from './support/collected-log.ts';
-import type { SvcOptions } from '../src/app.ts';
-import type { TransportRequest } from '../src/http/request.ts';
+import type { SvcOptions } from '../src/app/svc.ts';
+import type { TransportRequest } from '../src/http/request/request.ts';
 
 function make(options: SvcOptions = {}): { app: Svc; events: Record<string, unknown>[] } {
   const { logger, events } = collectedLog();
@@ -283,7 +283,7 @@ test('Svc.run() handles signals while it runs, and leaves no handler behind', as
 
 /** A process of its own that serves `/slow`, which answers when asked for `/go`; signals come after the request has. */
 const SERVES_SLOWLY = `
-  import { Svc } from ${JSON.stringify(new URL('../src/app.ts', import.meta.url).href)};
+  import { Svc } from ${JSON.stringify(new URL('../src/app/svc.ts', import.meta.url).href)};
   const go = Promise.withResolvers();
   const app = new Svc();
   app.get('/slow', async () => { process.stdout.write('asked'); await go.promise; return 'done'; }).onShutdown(() => process.stdout.write('down'));
@@ -359,8 +359,8 @@ test('Two applications share nothing, not even a router that is part of both', a
 });
 
 test('a signal ends the process with 1 when the application does not shut down in time', async (t) => {
-  const { endOnSignals } = await import('../src/signals.ts');
-  const { ManualClock } = await import('../src/testing.ts');
+  const { endOnSignals } = await import('../src/operations/signals.ts');
+  const { ManualClock } = await import('../src/testing/index.ts');
   const clock = new ManualClock();
   const { logger, events } = collectedLog();
   const exits: unknown[] = [];

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ArrivalIndex } from '../src/arrivals.ts';
+import { ArrivalIndex } from '../src/cache/expiry-heap.ts';
 import { seeded } from './support/random.ts';
 
 test('ArrivalIndex has the earliest time at hand, as a plain list has, on generated steps', () => {

@@ -4,18 +4,18 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { inspect } from 'node:util';
-import { Svc } from '../src/app.ts';
-import { APIKeyAuth } from '../src/auth-keys.ts';
-import { requireRoles } from '../src/auth-require.ts';
-import { LoginRequired } from '../src/errors.ts';
-import { requireSession } from '../src/auth-session.ts';
-import { Depends } from '../src/di.ts';
-import { ManualClock } from '../src/manual-clock.ts';
-import { TestClient } from '../src/testing.ts';
+import { Svc } from '../src/app/svc.ts';
+import { APIKeyAuth } from '../src/auth/keys.ts';
+import { requireRoles } from '../src/auth/require.ts';
+import { LoginRequired } from '../src/base/errors.ts';
+import { requireSession } from '../src/auth/session.ts';
+import { Depends } from '../src/routing/di.ts';
+import { ManualClock } from '../src/base/manual-clock.ts';
+import { TestClient } from '../src/testing/index.ts';
 import { RedirectResponse } from '../src/http/response.ts';
-import { SessionMiddleware, sessionKey } from '../src/http/sessions.ts';
+import { SessionMiddleware, sessionKey } from '../src/http/session/middleware.ts';
 import { collectedLog } from './support/collected-log.ts';
-import type { DependencySource } from '../src/di.ts';
+import type { DependencySource } from '../src/routing/di.ts';
 import type { Context } from '../src/http/contracts.ts';
 
 const BILLING = 'key-of-billing-00000001';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { BackgroundTasks, Depends, NotFound, Svc, provide } from '../src/index.ts';
-import { TestClient } from '../src/testing.ts';
+import { TestClient } from '../src/testing/index.ts';
 import { collectedLog } from './support/collected-log.ts';
 import type { Context } from '../src/index.ts';
 

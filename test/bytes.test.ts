@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ByteQueue } from '../src/bytes.ts';
+import { ByteQueue } from '../src/base/bytes.ts';
 import { seeded } from './support/random.ts';
 
 const bytes = (...values: number[]): Uint8Array => Uint8Array.from(values);

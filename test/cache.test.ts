@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { MemoryCache } from '../src/cache.ts';
-import { SvcError } from '../src/errors.ts';
-import { ManualClock } from '../src/manual-clock.ts';
+import { MemoryCache } from '../src/cache/cache.ts';
+import { SvcError } from '../src/base/errors.ts';
+import { ManualClock } from '../src/base/manual-clock.ts';
 import { cacheBackendContract } from './contract/cache-backend.ts';
 import { seeded } from './support/random.ts';
 

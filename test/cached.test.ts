@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { MemoryCache } from '../src/cache.ts';
-import { cached } from '../src/cached.ts';
-import { createLogger } from '../src/log.ts';
-import { ManualClock } from '../src/manual-clock.ts';
+import { MemoryCache } from '../src/cache/cache.ts';
+import { cached } from '../src/cache/cached.ts';
+import { createLogger } from '../src/observability/log.ts';
+import { ManualClock } from '../src/base/manual-clock.ts';
 import { ROOT } from './support/build.ts';
 import { seeded } from './support/random.ts';
 import { run } from './support/run.ts';
-import type { CachedOptions } from '../src/cached.ts';
-import type { Logger } from '../src/log.ts';
-import type { CacheBackend } from '../src/stores.ts';
+import type { CachedOptions } from '../src/cache/cached.ts';
+import type { Logger } from '../src/observability/log.ts';
+import type { CacheBackend } from '../src/cache/stores.ts';
 
 interface User { id: number; tags: string[] }
 
@@ -600,7 +600,7 @@ test('cached() refuses options out of range, and a backend without a name', () =
 
 test('cached() logs to standard error, when no logger is given', async () => {
   const script = `
-    import { cached } from './src/cached.ts';
+    import { cached } from './src/cache/cached.ts';
     const refuse = () => { throw new Error('broken'); };
     console.log(await cached(() => 1, { backend: { get: refuse, set: refuse, delete: refuse, clear: refuse }, name: 'n' })());`;
   const { status, stdout, stderr } = await run(process.execPath, ['--input-type=module', '-e', script], { cwd: ROOT });

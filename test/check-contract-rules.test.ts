@@ -3,9 +3,9 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { BearerAuth } from '../src/auth.ts';
-import { Depends } from '../src/di.ts';
-import { Field, Schema, file, lazy, list, literal, record, str, uuid } from '../src/schema.ts';
+import { BearerAuth } from '../src/auth/auth.ts';
+import { Depends } from '../src/routing/di.ts';
+import { Field, Schema, file, lazy, list, literal, record, str, uuid } from '../src/schema/schema.ts';
 import { HTMLResponse } from '../src/http/response.ts';
 import { reply } from '../src/http/reply.ts';
 import { found, quiet, subjects } from './support/found.ts';

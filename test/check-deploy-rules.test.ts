@@ -3,10 +3,10 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { NotFound } from '../src/errors.ts';
-import { Field, file } from '../src/schema.ts';
-import { CORSMiddleware } from '../src/http/cors.ts';
-import { SecurityHeadersMiddleware } from '../src/http/security-headers.ts';
+import { NotFound } from '../src/base/errors.ts';
+import { Field, file } from '../src/schema/schema.ts';
+import { CORSMiddleware } from '../src/http/middleware/cors.ts';
+import { SecurityHeadersMiddleware } from '../src/http/middleware/security-headers.ts';
 import { found, quiet, subjects } from './support/found.ts';
 
 const handler = (): string => 'x';

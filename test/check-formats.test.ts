@@ -7,12 +7,12 @@ import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { fileOf, fingerprints, githubReport, githubSummary, gitlabReport, junitReport, sarifReport } from '../src/check-report.ts';
-import { CORE_RULES } from '../src/check-rules.ts';
-import { makeReport } from '../src/check.ts';
+import { fileOf, fingerprints, githubReport, githubSummary, gitlabReport, junitReport, sarifReport } from '../src/check/report.ts';
+import { CORE_RULES } from '../src/check/rules.ts';
+import { makeReport } from '../src/check/check.ts';
 import { scratch } from './support/scratch.ts';
-import type { ReportContext } from '../src/check-report.ts';
-import type { Finding } from '../src/findings.ts';
+import type { ReportContext } from '../src/check/report.ts';
+import type { Finding } from '../src/base/findings.ts';
 
 const CWD = '/project';
 const CONTEXT: ReportContext = { target: './src/app.ts:app', cwd: CWD, rules: CORE_RULES.map(({ run: _, ...text }) => text) };

@@ -3,7 +3,7 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { codeOf, withoutText } from '../src/check-source.ts';
+import { codeOf, withoutText } from '../src/check/source.ts';
 
 for (const [source, expected] of [
   ['a(); // readFileSync()\nb()', 'a(); \nb()'], ['a(/* readFileSync() */ b)', 'a( b)'], ['a("x\\"(") + \'y\'', 'a("") + \'\''], ['f(`t ${g("}") + `${h}`} u`)', 'f(`` (g("") + `` (h)))'],

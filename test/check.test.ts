@@ -1,16 +1,16 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Svc } from '../src/app.ts';
-import { checkedRule, findRule, makeReport, matches, select } from '../src/check.ts';
-import { countFindings, humanReport, jsonReport, relativeFile, shownPlace } from '../src/check-report.ts';
-import { CORE_RULES } from '../src/check-rules.ts';
-import { SvcError } from '../src/errors.ts';
-import { Router } from '../src/route.ts';
-import { ManualClock } from '../src/manual-clock.ts';
+import { Svc } from '../src/app/svc.ts';
+import { checkedRule, findRule, makeReport, matches, select } from '../src/check/check.ts';
+import { countFindings, humanReport, jsonReport, relativeFile, shownPlace } from '../src/check/report.ts';
+import { CORE_RULES } from '../src/check/rules.ts';
+import { SvcError } from '../src/base/errors.ts';
+import { Router } from '../src/routing/route.ts';
+import { ManualClock } from '../src/base/manual-clock.ts';
 import { cpuMs } from './support/cpu-time.ts';
 import { collectedLog } from './support/collected-log.ts';
-import type { SvcOptions } from '../src/app.ts';
-import type { Finding, Report } from '../src/findings.ts';
+import type { SvcOptions } from '../src/app/svc.ts';
+import type { Finding, Report } from '../src/base/findings.ts';
 import type { Middleware, Plugin, Rule } from '../src/http/contracts.ts';
 
 const make = (options: SvcOptions = {}): Svc => new Svc({ logger: collectedLog().logger, ...options });

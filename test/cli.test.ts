@@ -311,7 +311,7 @@ function projectWithOwnCopy(t: TestContext, change: (copy: string) => void): str
 
 test("svc run hands over to the application's own copy of the package", async (t) => {
   const cwd = projectWithOwnCopy(t, (copy) => {
-    writeFileSync(join(copy, 'dist/cli.js'), `console.log('their own copy');\n${readFileSync(join(copy, 'dist/cli.js'), 'utf8')}`);
+    writeFileSync(join(copy, 'dist/cli/main.js'), `console.log('their own copy');\n${readFileSync(join(copy, 'dist/cli/main.js'), 'utf8')}`);
   });
   const server = start(t, process.execPath, [BIN, 'run', 'app.ts', '--port', '0'], { cwd });
   await server.printed(/^their own copy$/m);
@@ -322,10 +322,10 @@ test("svc run hands over to the application's own copy of the package", async (t
 });
 
 test('svc run refuses with status 3 when the package "svc" of the application has no command line', async (t) => {
-  const cwd = projectWithOwnCopy(t, (copy) => rmSync(join(copy, 'dist/cli.js')));
+  const cwd = projectWithOwnCopy(t, (copy) => rmSync(join(copy, 'dist/cli/main.js')));
   const { status, stderr } = await svc(['run', 'app.ts'], { cwd });
   assert.equal(status, 3);
-  assert.match(stderr, /^svc: Cannot load "app\.ts": the package "svc" that it imports is incomplete or another one: there is no .*cli\.js\n/);
+  assert.match(stderr, /^svc: Cannot load "app\.ts": the package "svc" that it imports is incomplete or another one: there is no .*cli\/main\.js\n/);
 });
 
 test('bin/svc.js ends with status 4 and one line when its own code is missing', async (t) => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { systemClock } from '../src/clock.ts';
-import { ManualClock } from '../src/manual-clock.ts';
+import { systemClock } from '../src/base/clock.ts';
+import { ManualClock } from '../src/base/manual-clock.ts';
 
 test('systemClock tells one time in milliseconds and microseconds, and one that never runs backwards', () => {
   assert.ok(Math.abs(systemClock.nowMs() - Date.now()) < 1_000);

@@ -3,8 +3,8 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { settling } from '../src/command.ts';
-import { ManualClock } from '../src/manual-clock.ts';
+import { settling } from '../src/cli/command.ts';
+import { ManualClock } from '../src/base/manual-clock.ts';
 
 test('settling() tells on standard error, once, what it waits for when that takes 5 seconds, and ends it at its deadline', async (t) => {
   const clock = new ManualClock();

@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { Svc } from '../src/app.ts';
-import { Depends, provide } from '../src/di.ts';
-import { MethodNotAllowed, NotFound, SvcError } from '../src/errors.ts';
+import { Svc } from '../src/app/svc.ts';
+import { Depends, provide } from '../src/routing/di.ts';
+import { MethodNotAllowed, NotFound, SvcError } from '../src/base/errors.ts';
 import { JSONResponse } from '../src/http/response.ts';
-import { Router } from '../src/route.ts';
-import { Field, int, list, str } from '../src/schema.ts';
+import { Router } from '../src/routing/route.ts';
+import { Field, int, list, str } from '../src/schema/schema.ts';
 import { collectedLog } from './support/collected-log.ts';
-import type { SvcOptions } from '../src/app.ts';
-import type { RouteDetail } from '../src/compile.ts';
-import type { Finding } from '../src/findings.ts';
+import type { SvcOptions } from '../src/app/svc.ts';
+import type { RouteDetail } from '../src/routing/compile.ts';
+import type { Finding } from '../src/base/findings.ts';
 
 const make = (options: SvcOptions = {}): Svc => new Svc({ logger: collectedLog().logger, ...options });
 const handler = (): string => 'x';

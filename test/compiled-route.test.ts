@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { AsyncLocalStorage } from 'node:async_hooks';
 import test from 'node:test';
 import { Field, HttpResponse, JSONResponse, NotFound, Router, Schema, StreamingResponse, Svc, SvcError, TextResponse, ValidationError, any, datetime, int, list, literal, nullable, record, reply, str, union, Depends, file, provide } from '../src/index.ts';
-import { TestClient } from '../src/testing.ts';
+import { TestClient } from '../src/testing/index.ts';
 import { collectedLog } from './support/collected-log.ts';
 import type { HttpRequest, SvcOptions } from '../src/index.ts';
-import type { TestRequest } from '../src/testing.ts';
+import type { TestRequest } from '../src/testing/index.ts';
 
 /** An application, what it logs, and a client that is answered 500 instead of being thrown at. */
 function setUp(declare: (app: Svc) => void, settings: SvcOptions = {}): { app: Svc; client: TestClient; events: Record<string, unknown>[] } & AsyncDisposable {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Config, keyOf, variableOf, type Env } from '../src/config.ts';
-import { SvcError } from '../src/errors.ts';
+import { Config, keyOf, variableOf, type Env } from '../src/base/config.ts';
+import { SvcError } from '../src/base/errors.ts';
 
 const cast = (pattern: RegExp) => (error: unknown): boolean => error instanceof SvcError && error.code === 'E_CONFIG_CAST' && pattern.test(error.message);
 

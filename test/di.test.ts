@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { BackgroundTasks, Depends, Field, NotFound, Router, Schema, Svc, SvcError, Unauthorized, int, list, provide, stateKey, str } from '../src/index.ts';
-import { HttpServer } from '../src/http/server.ts';
-import { TestClient } from '../src/testing.ts';
+import { HttpServer } from '../src/http/server/server.ts';
+import { TestClient } from '../src/testing/index.ts';
 import { cpuMs } from './support/cpu-time.ts';
 import { collectedLog } from './support/collected-log.ts';
 import { LIMITED, gateOf, soon } from './support/endings.ts';
 import { RawClient } from './support/raw-http.ts';
 import type { Context, DependencySource, Finding, SvcOptions } from '../src/index.ts';
-import type { TestClientOptions } from '../src/testing.ts';
+import type { TestClientOptions } from '../src/testing/index.ts';
 import type { TestContext } from 'node:test';
 
 /** An application, what it logs, and a client that is answered 500 instead of being thrown at. */

@@ -10,7 +10,7 @@ import {
   APIKeyAuth, BearerAuth, CSRFMiddleware, Depends, EventStreamResponse, Field, HttpResponse, RedirectResponse, Schema, SecurityHeadersMiddleware, SessionMiddleware, Svc, createToken, file, int,
   list, requireScopes, requireSession, sessionKey, str,
 } from 'svc';
-import { DocsPage } from '../src/docs-page.ts';
+import { DocsPage } from '../src/openapi/docs/page.ts';
 import { assertAccessible, axeSource } from './support/axe.ts';
 import { Chromium, chromiumProgram, needsChromium } from './support/chromium.ts';
 import { collectedLog } from './support/collected-log.ts';

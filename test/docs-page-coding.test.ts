@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { brotliDecompressSync, gunzipSync } from 'node:zlib';
 import { HttpResponse } from 'svc';
-import { CodedPage } from '../src/docs-page.ts';
+import { CodedPage } from '../src/openapi/docs/page.ts';
 
 const PARTS = ['<a nonce="', '">é<b nonce="', '">'.repeat(5_000)];
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { readDocument, resolve } from '../src/docs-page-document.ts';
+import { readDocument, resolve } from '../src/openapi/docs/document.ts';
 import { HOSTILE, LIBRARY, largeDocument } from './support/openapi-documents.ts';
 
 test('readDocument() puts operations under their first tags, in the order of the document, those without a tag first', () => {

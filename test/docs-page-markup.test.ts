@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { escape, html, inline, joined, prose } from '../src/docs-page-markup.ts';
+import { escape, html, inline, joined, prose } from '../src/openapi/docs/markup.ts';
 import { seeded } from './support/random.ts';
 
 test('html`` escapes text, also in lists, and leaves markup and numbers as they are', () => {

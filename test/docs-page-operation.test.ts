@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { readDocument } from '../src/docs-page-document.ts';
-import { operationMarkup, pathMarkup } from '../src/docs-page-operation.ts';
-import { SchemaWriter } from '../src/docs-page-schema.ts';
+import { readDocument } from '../src/openapi/docs/document.ts';
+import { operationMarkup, pathMarkup } from '../src/openapi/docs/operation.ts';
+import { SchemaWriter } from '../src/openapi/docs/schema.ts';
 import { LIBRARY } from './support/openapi-documents.ts';
 
 const document = readDocument(LIBRARY);

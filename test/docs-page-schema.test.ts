@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { readDocument } from '../src/docs-page-document.ts';
-import { SchemaWriter } from '../src/docs-page-schema.ts';
+import { readDocument } from '../src/openapi/docs/document.ts';
+import { SchemaWriter } from '../src/openapi/docs/schema.ts';
 import { LIBRARY } from './support/openapi-documents.ts';
 
 const document = readDocument(LIBRARY);

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import * as errors from '../src/errors.ts';
-import { BadRequest, ClientDisconnected, Forbidden, HTTPException, InternalError, MethodNotAllowed, NotFound, PayloadTooLarge, statusTitle, SvcError, Unauthorized } from '../src/errors.ts';
-import { FAULTS, type FaultArguments, type FaultCode } from '../src/faults.ts';
+import * as errors from '../src/base/errors.ts';
+import { BadRequest, ClientDisconnected, Forbidden, HTTPException, InternalError, MethodNotAllowed, NotFound, PayloadTooLarge, statusTitle, SvcError, Unauthorized } from '../src/base/errors.ts';
+import { FAULTS, type FaultArguments, type FaultCode } from '../src/base/faults.ts';
 
 test('SvcError carries code, message and remedy of its fault, and what caused it', () => {
   const cause = new Error('why');

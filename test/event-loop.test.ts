@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { EventLoopDelay } from '../src/event-loop.ts';
-import { createLogger } from '../src/log.ts';
-import { createMetrics } from '../src/metrics.ts';
-import type { DelayMonitor } from '../src/event-loop.ts';
+import { EventLoopDelay } from '../src/observability/event-loop.ts';
+import { createLogger } from '../src/observability/log.ts';
+import { createMetrics } from '../src/observability/metrics.ts';
+import type { DelayMonitor } from '../src/observability/event-loop.ts';
 
 const NS = 1e6;
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { declaredHere, placeOf } from '../src/findings.ts';
+import { declaredHere, placeOf } from '../src/base/findings.ts';
 
 const PACKAGE = new URL('../src/', import.meta.url);
 

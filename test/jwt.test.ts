@@ -4,15 +4,15 @@ import { createServer } from 'node:http';
 import net from 'node:net';
 import { after, test } from 'node:test';
 import { inspect } from 'node:util';
-import { SvcError, Unauthorized } from '../src/errors.ts';
-import { InvalidToken, createToken, readToken, tokenChecks, verifyToken } from '../src/jwt.ts';
-import { Keyring } from '../src/keys.ts';
-import { ManualClock } from '../src/manual-clock.ts';
+import { SvcError, Unauthorized } from '../src/base/errors.ts';
+import { InvalidToken, createToken, readToken, tokenChecks, verifyToken } from '../src/crypto/jwt.ts';
+import { Keyring } from '../src/crypto/keys.ts';
+import { ManualClock } from '../src/base/manual-clock.ts';
 import { problemOf } from '../src/http/problem.ts';
 import { cpuMs } from './support/cpu-time.ts';
 import { seeded } from './support/random.ts';
-import type { TokenRefusal, VerifyTokenOptions } from '../src/jwt.ts';
-import type { Secrets } from '../src/keys.ts';
+import type { TokenRefusal, VerifyTokenOptions } from '../src/crypto/jwt.ts';
+import type { Secrets } from '../src/crypto/keys.ts';
 
 const SECRET = 'a secret of these tests, with more than 32 bytes';
 const OTHER = 'another secret of these tests, as long as the first';
@@ -503,7 +503,7 @@ test('J39 an audience that nobody expects is refused', () => {
 
 test('J40 a MAC is compared by timingSafeEqual(), each wrong one at every place', async () => {
   const { readFile } = await import('node:fs/promises');
-  assert.match(await readFile(new URL('../src/jwt.ts', import.meta.url), 'utf8'), /timingSafeEqual\(expectedBytes, presentedBytes\) &&/);
+  assert.match(await readFile(new URL('../src/crypto/jwt.ts', import.meta.url), 'utf8'), /timingSafeEqual\(expectedBytes, presentedBytes\) &&/);
   const token = forge(HEADER);
   for (let at = token.length - 43; at < token.length; at++) refused(`${token.slice(0, at)}${token[at] === 'A' ? 'B' : 'A'}${token.slice(at + 1)}`, 'signature');
 });

@@ -4,13 +4,13 @@ import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { format, inspect } from 'node:util';
-import { Config } from '../src/config.ts';
-import { SvcError } from '../src/errors.ts';
-import { createToken, verifyToken } from '../src/jwt.ts';
-import { authSecrets, Keyring, weaknessOf } from '../src/keys.ts';
+import { Config } from '../src/base/config.ts';
+import { SvcError } from '../src/base/errors.ts';
+import { createToken, verifyToken } from '../src/crypto/jwt.ts';
+import { authSecrets, Keyring, weaknessOf } from '../src/crypto/keys.ts';
 import { ROOT } from './support/build.ts';
 import { seeded } from './support/random.ts';
-import type { Secrets } from '../src/keys.ts';
+import type { Secrets } from '../src/crypto/keys.ts';
 
 const SECRET = 'Zu5kq2-vWm9_hPx7Lr3tYb8nCf1sGd6a';
 const OTHER = 'oN4jR8-cXe2_kTw5Vy9uAi3mHz7pQb1l';
@@ -162,22 +162,22 @@ test('authSecrets() reads one secret or several, and the previous one after them
 
 test('K07 secrets and random values come from randomBytes()', () => {
   const found = sources().flatMap(([file, text]) => [...text.matchAll(/\brandomBytes\((\w+)\)/g)].map((match) => `${file} ${match[1]}`));
-  assert.ok(found.includes('jwt.ts ID_BYTES') && found.includes('password.ts SALT_BYTES'));
+  assert.ok(found.includes('crypto/jwt.ts ID_BYTES') && found.includes('crypto/password.ts SALT_BYTES'));
   for (const [file, text] of sources()) assert.doesNotMatch(text, /\bpseudoRandomBytes\b|\bcrypto\.rng\b/, file);
 });
 
 test('K08 no secret comes from Math.random(), the time, or a UUID', () => {
   for (const [file, text] of sources()) {
     if (!SPREAD.has(file)) assert.doesNotMatch(text, /\bMath\.random\b/, `${file}: pauses and lifetimes are spread by it, nothing else`);
-    if (file !== 'clock.ts') assert.doesNotMatch(text, /\bDate\.now\(/, file);
+    if (file !== 'base/clock.ts') assert.doesNotMatch(text, /\bDate\.now\(/, file);
     if (!NAMES_BY_UUID.has(file)) assert.doesNotMatch(text, /\brandomUUID\b/, file);
   }
 });
 
 /** Pauses between restarts and attempts to connect, and how long a connection lives. */
-const SPREAD: ReadonlySet<string> = new Set(['db/backoff.ts', 'db/pool-settings.ts', 'db/pool.ts', 'db/postgres-listener.ts', 'db/redis-link.ts', 'workers.ts']);
+const SPREAD: ReadonlySet<string> = new Set(['db/wire/backoff.ts', 'db/wire/pool-settings.ts', 'db/wire/pool.ts', 'db/postgres/listener.ts', 'db/redis/link.ts', 'operations/workers.ts']);
 /** Boundaries, traces, leases, names of prepared statements, and the mark by which a parent knows its child's messages. Request ids are of uuid.ts. */
-const NAMES_BY_UUID: ReadonlySet<string> = new Set(['command-load.ts', 'db/postgres-runner.ts', 'http/idempotency.ts', 'http/ranges.ts', 'http/trace-context.ts']);
+const NAMES_BY_UUID: ReadonlySet<string> = new Set(['cli/inspect.ts', 'db/postgres/runner.ts', 'http/middleware/idempotency.ts', 'http/files/ranges.ts', 'http/request/trace-context.ts']);
 
 /** The sources without their comments. */
 function sources(): [file: string, text: string][] {

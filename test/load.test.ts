@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { Svc, SvcError } from 'svc';
-import { isApplication, isFault, loadApplication, locate, ownPackage, packageSeenBy, parseTarget } from '../src/load.ts';
+import { isApplication, isFault, loadApplication, locate, ownPackage, packageSeenBy, parseTarget } from '../src/cli/load.ts';
 import { ROOT } from './support/build.ts';
 import { folder, project } from './support/run.ts';
 import type { TestContext } from 'node:test';

@@ -7,10 +7,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { SvcError } from '../src/errors.ts';
-import { LineQueue, type LogDevice } from '../src/log-sink.ts';
-import { createLogger, type LoggerOptions } from '../src/log.ts';
-import { ManualClock } from '../src/manual-clock.ts';
+import { SvcError } from '../src/base/errors.ts';
+import { LineQueue, type LogDevice } from '../src/observability/log-sink.ts';
+import { createLogger, type LoggerOptions } from '../src/observability/log.ts';
+import { ManualClock } from '../src/base/manual-clock.ts';
 import { cpuMs } from './support/cpu-time.ts';
 import { seeded } from './support/random.ts';
 

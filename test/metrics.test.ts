@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { SvcError } from '../src/errors.ts';
-import { createLogger } from '../src/log.ts';
-import { type MetricSnapshot, type MetricsRegistry, createMetrics, mergeMetrics, renderMetrics } from '../src/metrics.ts';
+import { SvcError } from '../src/base/errors.ts';
+import { createLogger } from '../src/observability/log.ts';
+import { type MetricSnapshot, type MetricsRegistry, createMetrics, mergeMetrics, renderMetrics } from '../src/observability/metrics.ts';
 
 function setUp(): { metrics: MetricsRegistry; events: string[] } {
   const lines: string[] = [];

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { Svc, createLogger } from '../src/index.ts';
-import { TestClient } from '../src/testing.ts';
+import { TestClient } from '../src/testing/index.ts';
 import type { SvcOptions } from '../src/index.ts';
 
 const make = (options: SvcOptions = {}): Svc => new Svc({ logger: createLogger({ sink: () => undefined }), env: 'test', title: 'Shop', ...options }).get('/x', () => 1);

@@ -2,13 +2,13 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { BearerAuth, Depends, Field, Schema, Svc, bool, createLogger, date, float, int, lazy, list, literal, nullable, record, requireRoles, requireScopes, str, union } from '../src/index.ts';
-import { compareOpenapi } from '../src/openapi-compare.ts';
-import { compileType } from '../src/schema.ts';
+import { compareOpenapi } from '../src/openapi/compare.ts';
+import { compileType } from '../src/schema/schema.ts';
 import { generatedApp } from './support/openapi-app.ts';
 import { Random, describe, invent, isWrapped, realise } from './support/schema-reference.ts';
 import type { Described } from './support/schema-reference.ts';
 import type { OpenApiDocument } from '../src/index.ts';
-import type { TypeSource } from '../src/schema.ts';
+import type { TypeSource } from '../src/schema/schema.ts';
 
 type Declare = (app: Svc) => void;
 const none = (): undefined => undefined;

@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import { inspect } from 'node:util';
 import { createToken } from '../src/index.ts';
-import { TestClient } from '../src/testing.ts';
+import { TestClient } from '../src/testing/index.ts';
 import { SCOPE, SECRET, generatedApp } from './support/openapi-app.ts';
 import { Referee, inventFrom, placeOf, undocumented, writeTexts } from './support/openapi-referee.ts';
 import { Random } from './support/schema-reference.ts';

@@ -5,7 +5,7 @@ import {
   APIKeyAuth, BearerAuth, CSRFMiddleware, Depends, Field, IdempotencyMiddleware, RateLimitMiddleware, Router, Schema, SessionMiddleware, Svc, TimeoutMiddleware,
   bytes, createLogger, date, file, int, lazy, list, literal, nullable, provide, record, requireRoles, requireScopes, requireSession, sessionKey, str, union, uuid,
 } from '../src/index.ts';
-import { openapiDocument, openapiProblems } from '../src/openapi.ts';
+import { openapiDocument, openapiProblems } from '../src/openapi/openapi.ts';
 import type { OpenApiDocument, SvcOptions } from '../src/index.ts';
 
 const SECRET = 'kT9-vb2Lq8RzW4hXn6Yd0PmJcE3gUsAf';

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { Svc, createLogger } from '../src/index.ts';
-import { ManualClock, TestClient } from '../src/testing.ts';
-import { isPrivatePeer } from '../src/ops.ts';
+import { ManualClock, TestClient } from '../src/testing/index.ts';
+import { isPrivatePeer } from '../src/operations/operations.ts';
 import type { Plugin, SvcOptions } from '../src/index.ts';
 
 type Probe = (signal: AbortSignal) => void | Promise<void>;

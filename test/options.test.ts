@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { SvcError } from '../src/errors.ts';
-import type { FaultCode } from '../src/faults.ts';
-import { bool, closest, given, int, number, oneOf, readGiven, readOptions, shown, text } from '../src/options.ts';
+import { SvcError } from '../src/base/errors.ts';
+import type { FaultCode } from '../src/base/faults.ts';
+import { bool, closest, given, int, number, oneOf, readGiven, readOptions, shown, text } from '../src/base/options.ts';
 
 const KINDS = { max: int(5, 1, 10), ratio: number(0.5, 0, 1), on: bool(false), name: text('x'), note: text(), mode: oneOf(['fast', 'safe'], 'safe'), fn: given<() => void>('a function', (value) => typeof value === 'function'), any: given<object>() };
 

@@ -4,11 +4,11 @@ import { pbkdf2Sync } from 'node:crypto';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { test } from 'node:test';
 import { inspect } from 'node:util';
-import { BadRequest, HTTPException, SvcError } from '../src/errors.ts';
-import { checkPassword, hashPassword, needsRehash } from '../src/password.ts';
+import { BadRequest, HTTPException, SvcError } from '../src/base/errors.ts';
+import { checkPassword, hashPassword, needsRehash } from '../src/crypto/password.ts';
 import { seeded } from './support/random.ts';
 import { cpuMs } from './support/cpu-time.ts';
-import type { CheckPasswordOptions, PasswordOptions } from '../src/password.ts';
+import type { CheckPasswordOptions, PasswordOptions } from '../src/crypto/password.ts';
 
 /** Fast enough to hash by the hundred. */
 const QUICK = { iterations: 10, unsafeForTests: true } as const;
@@ -189,7 +189,7 @@ test('P10 composed and decomposed spellings are one password, compatible charact
 
 test('P11 hashes are compared by timingSafeEqual()', async () => {
   const { readFile } = await import('node:fs/promises');
-  assert.match(await readFile(new URL('../src/password.ts', import.meta.url), 'utf8'), /timingSafeEqual\(\s*await derive\(/);
+  assert.match(await readFile(new URL('../src/crypto/password.ts', import.meta.url), 'utf8'), /timingSafeEqual\(\s*await derive\(/);
 });
 
 test('P11 the check for an unknown user, or for what is no hash, takes as many iterations as any', async () => {

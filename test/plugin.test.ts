@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { Svc, SvcError, createLogger, stateKey } from '../src/index.ts';
-import { TestClient } from '../src/testing.ts';
-import { sortPlugins } from '../src/plugin.ts';
+import { TestClient } from '../src/testing/index.ts';
+import { sortPlugins } from '../src/routing/plugin.ts';
 import type { Finding, Host, Plugin } from '../src/index.ts';
 
 const place = { file: 'x.ts', line: 1, column: 1 };

@@ -10,7 +10,7 @@ import { unwrapped } from './support/unwrapped.ts';
 
 const README = join(ROOT, 'README.md');
 const SOURCES: readonly (readonly [file: string, text: string])[] = readdirSync(join(ROOT, 'src'), { recursive: true, encoding: 'utf8' })
-  .map((file) => file.replaceAll('\\', '/')).filter((file) => file.endsWith('.ts') && !file.startsWith('starter-')).sort().map((file) => [file, unwrapped(readFileSync(join(ROOT, 'src', file), 'utf8'))]);
+  .map((file) => file.replaceAll('\\', '/')).filter((file) => file.endsWith('.ts') && !file.startsWith('cli/starter/')).sort().map((file) => [file, unwrapped(readFileSync(join(ROOT, 'src', file), 'utf8'))]);
 
 /** Every match over all sources. */
 function found(pattern: RegExp): { readonly file: string; readonly match: RegExpExecArray }[] {
@@ -23,7 +23,7 @@ function cell(text: string): string {
 
 /** The commands, as their modules export them; that of completion is made of the others. */
 async function commands(): Promise<string[]> {
-  const files = SOURCES.map(([file]) => file).filter((file) => /^command-\w+\.ts$/.test(file));
+  const files = SOURCES.map(([file]) => file).filter((file) => /^cli\/\w+\.ts$/.test(file));
   const exported = await Promise.all(files.map(async (file) => Object.entries(await import(join(ROOT, 'src', file)) as Record<string, unknown>)));
   const all = exported.flat().flatMap(([name, value]) => /^\w+Command$/.test(name) ? [(typeof value === 'function' ? value(() => ({})) : value) as { usage: string; summary: string }] : []);
   return ['| command | what |', '|---|---|', ...all.map(({ usage, summary }) => `| ${usage.split('\n').map((line) => `\`${line.trim().replaceAll('|', '\\|')}\``).join('<br>')} | ${cell(summary)} |`)];
@@ -46,7 +46,7 @@ function events(): string[] {
   for (const { file, match: [, level, event] } of found(/\.(info|warn|error)\(\s*'([a-z]+(?:_[a-z]+)*)'/g)) add(event!, level!, file);
   for (const { file, match: [, level, choice] } of found(/[lL]og\.(info|warn|error)\(([^'][^,\n]* \? '[^,\n]*),/g)) for (const [, event] of choice!.matchAll(/[?:] '([a-z_]+)'/g)) add(event!, level!, file); // one of several
   for (const { file, match: [, event] } of found(/(?:audit|[lL]og)\??\.refused\('([a-z_]+)'/g)) add(event!, 'warn', file); // SecurityLog
-  for (const { file, match: [, event] } of found(/#tell\('([a-z_]+)'/g)) if (file === 'cached.ts') add(event!, 'error', file);
+  for (const { file, match: [, event] } of found(/#tell\('([a-z_]+)'/g)) if (file === 'cache/cached.ts') add(event!, 'error', file);
   return ['| event | level | said by |', '|---|---|---|', ...[...said].sort(([a], [b]) => a < b ? -1 : 1).map(([event, { levels, files }]) => `| \`${event}\` | ${[...levels].sort().join(', ')} | ${[...files].join(', ')} |`)];
 }
 

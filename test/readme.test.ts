@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { TestClient } from 'svc/testing';
-import { USUAL_LIMITS } from '../src/http/limits.ts';
+import { USUAL_LIMITS } from '../src/http/server/limits.ts';
 import { ROOT, build } from './support/build.ts';
 import { folder, project, run, start, write } from './support/run.ts';
 import type { Svc } from 'svc';
@@ -93,7 +93,7 @@ test('every file that README.md names is there', () => {
 });
 
 /** But for those of new projects. */
-const SOURCES: readonly string[] = readdirSync(join(ROOT, 'src'), { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.ts') && !file.includes('starter-')).map((file) => readFileSync(join(ROOT, 'src', file), 'utf8'));
+const SOURCES: readonly string[] = readdirSync(join(ROOT, 'src'), { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.ts') && !file.startsWith('cli/starter/')).map((file) => readFileSync(join(ROOT, 'src', file), 'utf8'));
 
 /** `SVC_PAGE_SIZE` → `pageSize` */
 function settingOf(variable: string): string {

@@ -4,21 +4,21 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { inspect } from 'node:util';
-import { Svc } from '../src/app.ts';
-import { APIKeyAuth } from '../src/auth-keys.ts';
-import { requireRoles, requireScopes } from '../src/auth-require.ts';
-import { BearerAuth } from '../src/auth.ts';
-import { Config } from '../src/config.ts';
-import { Depends } from '../src/di.ts';
-import { Unauthorized } from '../src/errors.ts';
-import { createToken, verifyToken } from '../src/jwt.ts';
-import { Keyring } from '../src/keys.ts';
-import { createLogger } from '../src/log.ts';
-import { MemoryRecordStore } from '../src/stores.ts';
-import { TestClient } from '../src/testing.ts';
-import { CSRFMiddleware, csrfToken } from '../src/http/csrf.ts';
+import { Svc } from '../src/app/svc.ts';
+import { APIKeyAuth } from '../src/auth/keys.ts';
+import { requireRoles, requireScopes } from '../src/auth/require.ts';
+import { BearerAuth } from '../src/auth/auth.ts';
+import { Config } from '../src/base/config.ts';
+import { Depends } from '../src/routing/di.ts';
+import { Unauthorized } from '../src/base/errors.ts';
+import { createToken, verifyToken } from '../src/crypto/jwt.ts';
+import { Keyring } from '../src/crypto/keys.ts';
+import { createLogger } from '../src/observability/log.ts';
+import { MemoryRecordStore } from '../src/cache/stores.ts';
+import { TestClient } from '../src/testing/index.ts';
+import { CSRFMiddleware, csrfToken } from '../src/http/session/csrf.ts';
 import { HttpResponse, JSONResponse, StreamingResponse } from '../src/http/response.ts';
-import { SessionMiddleware } from '../src/http/sessions.ts';
+import { SessionMiddleware } from '../src/http/session/middleware.ts';
 import { services } from '../src/http/state.ts';
 
 const PLANTED = {

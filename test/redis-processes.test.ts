@@ -6,7 +6,7 @@ import { once } from 'node:events';
 import { request } from 'node:http';
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 import { test, type TestContext } from 'node:test';
-import { systemClock } from '../src/clock.ts';
+import { systemClock } from '../src/base/clock.ts';
 import { forked } from './support/oauth-races.ts';
 import { RedisServer, needsRedis } from './support/redis-server.ts';
 import type { ChildProcess } from 'node:child_process';

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { fileURLToPath } from 'node:url';
 import test from 'node:test';
-import { Router } from '../src/route.ts';
-import type { Finding } from '../src/findings.ts';
+import { Router } from '../src/routing/route.ts';
+import type { Finding } from '../src/base/findings.ts';
 
 /** The whole paths of a router, and what does not fit together. */
 function flattened(router: Router): { routes: string[]; findings: Finding[] } {

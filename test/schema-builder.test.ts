@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { builderOf } from '../src/schema-construct.ts';
+import { builderOf } from '../src/schema/construct.ts';
 
 test('builderOf() makes objects of any number of members, in order, with the prototype it was given', () => {
   class Shown { get isShown(): boolean { return true; } }

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { inspect } from 'node:util';
-import { Field, fieldsOf, float, int, list, literal, nullable, str, uuid } from '../src/schema.ts';
-import { jsonCheck } from '../src/schema-compile.ts';
-import { Plain } from '../src/schema-plain.ts';
-import { Run } from '../src/schema-run.ts';
+import { Field, fieldsOf, float, int, list, literal, nullable, str, uuid } from '../src/schema/schema.ts';
+import { jsonCheck } from '../src/schema/compile.ts';
+import { Plain } from '../src/schema/fast-path.ts';
+import { Run } from '../src/schema/validation-run.ts';
 
 const VALUES: readonly unknown[] = [
   undefined, null, true, false, '', 'a', 'admin', 'x'.repeat(20), '😀'.repeat(6), '😀'.repeat(11), '\ud800', 'x'.repeat(20) + '\udc00', 'ada@example.com', 'ada@localhost', `${'a'.repeat(250)}@b.cd`,

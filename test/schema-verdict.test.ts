@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import { inspect } from 'node:util';
 import { runInNewContext } from 'node:vm';
-import { any, Field, int, lazy, list, literal, nullable, record, Schema, str, union } from '../src/schema.ts';
-import type { SchemaClass } from '../src/schema.ts';
+import { any, Field, int, lazy, list, literal, nullable, record, Schema, str, union } from '../src/schema/schema.ts';
+import type { SchemaClass } from '../src/schema/schema.ts';
 import { describe, invent, isWrapped, Random, realise } from './support/schema-reference.ts';
 
 type Judged = SchemaClass & { accepts(data: unknown): boolean; safeParse(data: unknown): { readonly ok: boolean } };

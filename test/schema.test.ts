@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { inspect } from 'node:util';
-import { BadRequest, SvcError } from '../src/errors.ts';
-import type { FaultCode } from '../src/faults.ts';
+import { BadRequest, SvcError } from '../src/base/errors.ts';
+import type { FaultCode } from '../src/base/faults.ts';
 import { any, bool, bytes, compileSerializer, compileType, date, datetime, Field, fieldsOf, file, float, int, isSchemaClass, lazy, list, literal, nullable, patternHazard,
-  planOf, plansOf, record, Schema, str, textProblem, union, uuid, ValidationError } from '../src/schema.ts';
-import type { FieldType, Infer, PlainOptions, TextInput, TypeSource } from '../src/schema.ts';
-import { analysePattern } from '../src/schema-pattern.ts';
+  planOf, plansOf, record, Schema, str, textProblem, union, uuid, ValidationError } from '../src/schema/schema.ts';
+import type { FieldType, Infer, PlainOptions, TextInput, TypeSource } from '../src/schema/schema.ts';
+import { analysePattern } from '../src/schema/pattern.ts';
 import { cpuMs } from './support/cpu-time.ts';
 import { describe, invent, isWrapped, judge, Random, realise } from './support/schema-reference.ts';
 import { told } from './support/told.ts';
@@ -900,7 +900,7 @@ test('the length that is tested falls with what a pattern can cost', () => {
 });
 
 test('patternHazard() leaves the built-in formats alone', async () => {
-  const { FORMATS } = await import('../src/schema-formats.ts');
+  const { FORMATS } = await import('../src/schema/formats.ts');
   assert.equal(patternHazard(FORMATS.email.pattern!), undefined);
 });
 

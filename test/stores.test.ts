@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ManualClock } from '../src/manual-clock.ts';
-import { HTTPException, StoreFull, SvcError } from '../src/errors.ts';
-import { MemoryRateLimitStore, MemoryRecordStore, MemoryRoomBus } from '../src/stores.ts';
+import { ManualClock } from '../src/base/manual-clock.ts';
+import { HTTPException, StoreFull, SvcError } from '../src/base/errors.ts';
+import { MemoryRateLimitStore, MemoryRecordStore, MemoryRoomBus } from '../src/cache/stores.ts';
 import { rateLimitStoreContract } from './contract/rate-limit-store.ts';
 import { recordStoreContract } from './contract/record-store.ts';
 import { roomBusContract } from './contract/room-bus.ts';

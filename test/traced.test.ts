@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { tracingChannel } from 'node:diagnostics_channel';
 import test from 'node:test';
-import { traced } from '../src/traced.ts';
+import { traced } from '../src/observability/traced.ts';
 import type { TestContext } from 'node:test';
-import type { Failable } from '../src/traced.ts';
+import type { Failable } from '../src/observability/traced.ts';
 
 /** A channel with a subscriber, and what that has seen. */
 function watched(t: TestContext): { readonly channel: ReturnType<typeof tracingChannel<unknown, object>>; readonly seen: string[] } {

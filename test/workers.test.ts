@@ -9,14 +9,14 @@ import { connect, createServer } from 'node:net';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
-import { Svc } from '../src/app.ts';
-import { Door } from '../src/door.ts';
-import { ManualClock } from '../src/manual-clock.ts';
-import { createMetrics, renderMetrics } from '../src/metrics.ts';
+import { Svc } from '../src/app/svc.ts';
+import { Door } from '../src/operations/socket-handoff.ts';
+import { ManualClock } from '../src/base/manual-clock.ts';
+import { createMetrics, renderMetrics } from '../src/observability/metrics.ts';
 import { HttpResponse } from '../src/http/response.ts';
-import { ChildLink, roleEnvironment } from '../src/supervision.ts';
-import { WorkerMetrics } from '../src/worker-metrics.ts';
-import { Workers } from '../src/workers.ts';
+import { ChildLink, roleEnvironment } from '../src/operations/supervision.ts';
+import { WorkerMetrics } from '../src/operations/worker-metrics.ts';
+import { Workers } from '../src/operations/workers.ts';
 import { BIN, ROOT, build } from './support/build.ts';
 import { collectedLog } from './support/collected-log.ts';
 import { Load, ask } from './support/load.ts';
@@ -24,7 +24,7 @@ import { folder, project, run, start } from './support/run.ts';
 import type { ChildProcess } from 'node:child_process';
 import type { AddressInfo, Socket } from 'node:net';
 import type { TestContext } from 'node:test';
-import type { Child, ProcessEnd, ToChild, ToParent } from '../src/supervision.ts';
+import type { Child, ProcessEnd, ToChild, ToParent } from '../src/operations/supervision.ts';
 import type { RunOptions, Running } from './support/run.ts';
 
 before(build);
@@ -81,7 +81,7 @@ test('a program that has nothing of the package beside it, as one in a single fi
     'readers.js': "import { openDatabase } from './copy/dist/db/index.js';\nawait openDatabase('sqlite:data.db', { readers: 1 });\n", 'package.json': '{"type":"module"}',
   });
   for (const part of ['package.json', 'dist']) cpSync(join(ROOT, part), join(cwd, 'copy', part), { recursive: true });
-  for (const file of ['supervised-preload.js', 'db/sqlite-reader-process.js']) rmSync(join(cwd, 'copy/dist', file));
+  for (const file of ['operations/supervised-preload.js', 'db/sqlite/reader-process.js']) rmSync(join(cwd, 'copy/dist', file));
   const server = start(t, process.execPath, ['app.js'], { cwd });
   const [, url] = await server.printed(/"event":"listening","url":"([^"]+)"/);
   await server.printedTimes(READY, 2);
@@ -260,8 +260,8 @@ await app.run({ port: 0, workers: 2 });
 /** A worker whose parent is the test. Its program has `app`, and runs it. */
 function forkWorker(t: TestContext, program: string): { child: ChildProcess; link: ChildLink; said: ToParent[] } {
   const source = (file: string): string => new URL(`../src/${file}`, import.meta.url).href;
-  const cwd = project(t, { 'main.mjs': `import { Svc } from ${JSON.stringify(source('app.ts'))};\nconst app = new Svc();\n${program}\nawait app.run({ workers: 2 });` });
-  const child = fork(join(cwd, 'main.mjs'), { cwd, execArgv: ['--conditions=svc-source', '--import', source('supervised-preload.ts')], env: { ...process.env, ...roleEnvironment('worker') } });
+  const cwd = project(t, { 'main.mjs': `import { Svc } from ${JSON.stringify(source('app/svc.ts'))};\nconst app = new Svc();\n${program}\nawait app.run({ workers: 2 });` });
+  const child = fork(join(cwd, 'main.mjs'), { cwd, execArgv: ['--conditions=svc-source', '--import', source('operations/supervised-preload.ts')], env: { ...process.env, ...roleEnvironment('worker') } });
   t.after(() => { child.kill('SIGKILL'); });
   const link = new ChildLink(child);
   const said: ToParent[] = [];

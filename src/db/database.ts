@@ -2,14 +2,14 @@
  * A database: the verbs of a session, each on a connection of its own, and transactions.
  */
 import { randomInt } from 'node:crypto';
-import { SvcError } from '../errors.ts';
-import { bool, given, int, oneOf, readOptions } from '../options.ts';
-import { DatabaseError, atCaller } from './db-errors.ts';
+import { SvcError } from '../base/errors.ts';
+import { bool, given, int, oneOf, readOptions } from '../base/options.ts';
+import { DatabaseError, atCaller } from './errors.ts';
 import { MAX_TIMEOUT_MS, endingLimit, limitOf, sleepWithin, type QueryOptions } from './limits.ts';
 import { Session, type OpenStream, type Work } from './session.ts';
 import { Transaction, refuseInsideTransaction, undo, type TransactionOptions } from './transaction.ts';
-import type { Clock } from '../clock.ts';
-import type { Awaitable } from '../stores.ts';
+import type { Clock } from '../base/clock.ts';
+import type { Awaitable } from '../cache/stores.ts';
 import type { BeginOptions, Connection, Dialect, Driver, DriverLoad, Limit, ListenOptions, Notified, Purpose, Row } from './driver.ts';
 
 /** The first pause before a transaction is run again; each further one is twice as long. */

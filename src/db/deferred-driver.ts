@@ -1,9 +1,9 @@
 /**
  * A driver whose modules are loaded when it is opened: who uses SQLite loads nothing of the others.
  */
-import { SvcError } from '../errors.ts';
-import { atCaller } from './db-errors.ts';
-import type { Awaitable } from '../stores.ts';
+import { SvcError } from '../base/errors.ts';
+import { atCaller } from './errors.ts';
+import type { Awaitable } from '../cache/stores.ts';
 import type { Connection, Dialect, Driver, DriverLoad, Limit, ListenOptions, Notified, Purpose, Row } from './driver.ts';
 import type { Params } from './values.ts';
 

@@ -1,8 +1,8 @@
 /**
  * Where the engines' SQL differs in what we write ourselves: quoted names, and how transactions begin.
  */
-import { SvcError } from '../errors.ts';
-import { shown } from '../options.ts';
+import { SvcError } from '../base/errors.ts';
+import { shown } from '../base/options.ts';
 import type { BeginOptions, Dialect } from './driver.ts';
 
 /** The longest name that every engine keeps whole is 63 bytes; MySQL's 64 characters are more. */

@@ -5,10 +5,10 @@
  *                           Driver.release() ←
  *
  * Whatever may finish at once is `Awaitable`: SQLite answers without a promise, a server never does. An owner may have several
- * statements under way; a connection runs them in the order in which they came. Errors are those of db-errors.ts; values are
+ * statements under way; a connection runs them in the order in which they came. Errors are those of errors.ts; values are
  * checked and encoded by the driver, which alone knows the types, and never written into the text.
  */
-import type { Awaitable } from '../stores.ts';
+import type { Awaitable } from '../cache/stores.ts';
 import type { Params } from './values.ts';
 
 /** The SQL that is spoken. */

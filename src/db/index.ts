@@ -2,46 +2,46 @@
  * `svc/db`: what data is kept in, usable without the framework: databases, and stores of one process or of all.
  */
 /// <reference types="node" preserve="true" />
-export { MemoryCache } from '../cache.ts';
-export { StoreFull } from '../errors.ts';
-export { MemoryRateLimitStore, MemoryRecordStore, MemoryRoomBus } from '../stores.ts';
+export { MemoryCache } from '../cache/cache.ts';
+export { StoreFull } from '../base/errors.ts';
+export { MemoryRateLimitStore, MemoryRecordStore, MemoryRoomBus } from '../cache/stores.ts';
 export { Database } from './database.ts';
 export {
   CheckViolation, CommitOutcomeUnknown, ConnectionLost, ConstraintViolation, Corrupt, DataError, DatabaseError, Deadlock, DiskFull, ForeignKeyViolation, LockTimeout, NotNullViolation,
   PoolTimeout, QueryCanceled, QueryTimeout, ReadOnly, SerializationFailure, StatementError, StorageFailed, TransactionAborted, UniqueViolation,
-} from './db-errors.ts';
-export { Migrator } from './migrations.ts';
+} from './errors.ts';
+export { Migrator } from './migrations/migrations.ts';
 export { openDatabase } from './open.ts';
 export { DatabasePlugin, database, db } from './plugin.ts';
 export type { QueryEvent } from './observed-driver.ts';
 export { DatabaseRecordStore, recordStoreMigration } from './record-store.ts';
-export { Redis, RedisScript } from './redis.ts';
-export { RedisError } from './redis-connection.ts';
-export { RedisPlugin, redis } from './redis-plugin.ts';
-export { RedisRoomBus } from './redis-rooms.ts';
-export { RedisCache, RedisRateLimitStore, RedisRecordStore } from './redis-stores.ts';
+export { Redis, RedisScript } from './redis/redis.ts';
+export { RedisError } from './redis/connection.ts';
+export { RedisPlugin, redis } from './redis/plugin.ts';
+export { RedisRoomBus } from './redis/rooms.ts';
+export { RedisCache, RedisRateLimitStore, RedisRecordStore } from './redis/stores.ts';
 export { Session } from './session.ts';
 export { sql } from './sql.ts';
 export { Transaction } from './transaction.ts';
 export { json } from './values.ts';
-export type { CacheBackend, RateLimitStore, RecordStore, RoomBus } from '../stores.ts';
-export type { DatabaseErrorCode } from './db-errors.ts';
+export type { CacheBackend, RateLimitStore, RecordStore, RoomBus } from '../cache/stores.ts';
+export type { DatabaseErrorCode } from './errors.ts';
 export type { Column, Connection, Dialect, Driver, DriverLoad, ExecuteResult, Int8, Isolation, ListenOptions, Notified, Row, Table } from './driver.ts';
 export type { QueryOptions } from './limits.ts';
-export type { MigrationDone, MigratorOptions } from './migrations.ts';
-export type { ContributedMigration, MigrationSources } from './migrations-source.ts';
-export type { Migratable, MigrationPolicy, OpenMigrator } from './migrations-start.ts';
-export type { MigrationState } from './migrations-state.ts';
+export type { MigrationDone, MigratorOptions } from './migrations/migrations.ts';
+export type { ContributedMigration, MigrationSources } from './migrations/source.ts';
+export type { Migratable, MigrationPolicy, OpenMigrator } from './migrations/start.ts';
+export type { MigrationState } from './migrations/state.ts';
 export type { DatabaseOptions, PoolOptions } from './open.ts';
 export type { DatabasePluginOptions } from './plugin.ts';
-export type { PoolEvent, PoolEventKind } from './pool-settings.ts';
+export type { PoolEvent, PoolEventKind } from './wire/pool-settings.ts';
 export type { DatabaseRecordStoreOptions } from './record-store.ts';
-export type { RedisArgument, RedisCommandOptions, RedisOptions } from './redis.ts';
-export type { RedisValue } from './redis-connection.ts';
-export type { RedisPluginOptions } from './redis-plugin.ts';
-export type { RedisRoomBusOptions } from './redis-rooms.ts';
-export type { RedisCacheOptions, RedisStoreOptions } from './redis-stores.ts';
-export type { RedisSubscribeOptions, RedisSubscriberFunction } from './redis-subscriber.ts';
+export type { RedisArgument, RedisCommandOptions, RedisOptions } from './redis/redis.ts';
+export type { RedisValue } from './redis/connection.ts';
+export type { RedisPluginOptions } from './redis/plugin.ts';
+export type { RedisRoomBusOptions } from './redis/rooms.ts';
+export type { RedisCacheOptions, RedisStoreOptions } from './redis/stores.ts';
+export type { RedisSubscribeOptions, RedisSubscriberFunction } from './redis/subscriber.ts';
 export type { Sql } from './sql.ts';
 export type { TransactionOptions } from './transaction.ts';
 export type { Json, Parameter, Params } from './values.ts';

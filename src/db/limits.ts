@@ -1,9 +1,9 @@
 /**
  * How long a verb may take: a signal, a number of milliseconds, or both; and what is thrown when that is over.
  */
-import { bool, given, int, readOptions } from '../options.ts';
-import { QueryCanceled, QueryTimeout, type DatabaseError } from './db-errors.ts';
-import type { Clock } from '../clock.ts';
+import { bool, given, int, readOptions } from '../base/options.ts';
+import { QueryCanceled, QueryTimeout, type DatabaseError } from './errors.ts';
+import type { Clock } from '../base/clock.ts';
 import type { Limit } from './driver.ts';
 
 /** The longest timer there is, some 24 days. */

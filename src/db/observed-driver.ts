@@ -3,13 +3,13 @@
  * those of the driver itself; and counts how long callers wait for one.
  */
 import { tracingChannel, type TracingChannel } from 'node:diagnostics_channel';
-import { traced } from '../traced.ts';
+import { traced } from '../observability/traced.ts';
 import { quotedName } from './dialects.ts';
-import type { Clock } from '../clock.ts';
-import type { Awaitable } from '../stores.ts';
+import type { Clock } from '../base/clock.ts';
+import type { Awaitable } from '../cache/stores.ts';
 import type { BeginOptions, Connection, Dialect, Driver, DriverLoad, ExecuteResult, Limit, Purpose, Row, Table } from './driver.ts';
 import type { Params } from './values.ts';
-import type { Failable } from '../traced.ts';
+import type { Failable } from '../observability/traced.ts';
 
 /** Who it is that is watched. */
 export interface Watched {
@@ -132,7 +132,7 @@ async function* tracedStream(event: QueryEvent, rows: AsyncIterable<readonly Row
 /*
  * What others may watch of statements: the tracing channel `svc:db:query` of node:diagnostics_channel. Costs nothing while nobody does.
  *
- *   start → end → [error →] asyncStart → asyncEnd        src/traced.ts; without the last two where the engine answers at once, as SQLite does
+ *   start → end → [error →] asyncStart → asyncEnd        src/observability/traced.ts; without the last two where the engine answers at once, as SQLite does
  */
 
 /** @internal */

@@ -1,23 +1,23 @@
 /**
  * An address and options → a database.
  */
-import { systemClock, type Clock } from '../clock.ts';
-import { SvcError } from '../errors.ts';
-import { bool, given, int, oneOf, readOptions } from '../options.ts';
+import { systemClock, type Clock } from '../base/clock.ts';
+import { SvcError } from '../base/errors.ts';
+import { bool, given, int, oneOf, readOptions } from '../base/options.ts';
 import { Database } from './database.ts';
 import { DeferredDriver } from './deferred-driver.ts';
 import { MAX_TIMEOUT_MS } from './limits.ts';
 import { ObservedDriver } from './observed-driver.ts';
-import { poolEvents, type PoolEventKind } from './pool-settings.ts';
-import { isLocalHost, type SslMode } from './server-options.ts';
-import { SqliteDriver } from './sqlite.ts';
-import { MEMORY } from './sqlite-connection.ts';
+import { poolEvents, type PoolEventKind } from './wire/pool-settings.ts';
+import { isLocalHost, type SslMode } from './wire/server-options.ts';
+import { SqliteDriver } from './sqlite/sqlite.ts';
+import { MEMORY } from './sqlite/connection.ts';
 import { parseDatabaseUrl, shownUrl, type DatabaseUrl, type SqliteUrl } from './url.ts';
-import type { Logger } from '../log.ts';
+import type { Logger } from '../observability/log.ts';
 import type { Driver, Int8 } from './driver.ts';
-import type { PoolSettings } from './pool-settings.ts';
-import type { MySqlUrl } from './mysql-url.ts';
-import type { PostgresUrl } from './postgres-url.ts';
+import type { PoolSettings } from './wire/pool-settings.ts';
+import type { MySqlUrl } from './mysql/url.ts';
+import type { PostgresUrl } from './postgres/url.ts';
 
 const BUSY_MS = 5_000;
 /** Half of what others keep: a server of MySQL has room for 16,382 statements of all its connections. */
@@ -120,7 +120,7 @@ function postgresDriver(address: PostgresUrl, shown: string, read: ReadOptions, 
   const parameters = { ...address.parameters, ...readOnly ? { default_transaction_read_only: 'on' } : {}, ...synchronous === 'normal' ? { synchronous_commit: 'off' } : {} };
   const session = { user, password, database, tls, parameters, hasPlainStartup, protocol, mustWrite: target === 'read-write', mustBePrimary: target === 'read-write' || target === 'primary', statementCache, int8, clock, log, onStatement: observer.onStatement };
   return new DeferredDriver('postgres', async () => {
-    const { PostgresDriver } = await import('./postgres.ts');
+    const { PostgresDriver } = await import('./postgres/postgres.ts');
     return new PostgresDriver({ address, shown, pool, session, clock, log, onPoolEvent: teller(observer) });
   });
 }
@@ -137,7 +137,7 @@ function mySqlDriver(address: MySqlUrl, shown: string, read: ReadOptions, observ
     values: { ...address.values, int8 }, clock, log, onStatement: observer.onStatement,
   };
   return new DeferredDriver(dialect, async () => {
-    const { MySqlDriver } = await import('./mysql.ts');
+    const { MySqlDriver } = await import('./mysql/mysql.ts');
     return new MySqlDriver({ address, shown, pool, session, clock, log, onPoolEvent: teller(observer) });
   });
 }

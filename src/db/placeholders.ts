@@ -7,10 +7,10 @@
  * Nothing is read inside 'text', E'te\'xt', U&'text', "names", $tag$ text $tag$, comments to the end of the line, and block
  * comments, which nest.
  */
-import { SvcError } from '../errors.ts';
-import { LruIndex } from '../lru.ts';
-import { ScriptProblem, splitStatements } from './migrations-split.ts';
-import { isTransactionControl } from './mysql-statement.ts';
+import { SvcError } from '../base/errors.ts';
+import { LruIndex } from '../cache/lru.ts';
+import { ScriptProblem, splitStatements } from './migrations/split.ts';
+import { isTransactionControl } from './mysql/statement.ts';
 import type { Dialect } from './driver.ts';
 
 /** What was found in the text of one statement. */

@@ -12,18 +12,18 @@
  */
 import { existsSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { SvcError } from '../errors.ts';
-import { isServedByMany } from '../http/exemptions.ts';
+import { SvcError } from '../base/errors.ts';
+import { isServedByMany } from '../http/middleware/exemptions.ts';
 import { AppState, stateKey } from '../http/state.ts';
-import { oneOf, readOptions, text } from '../options.ts';
-import { DatabaseMetrics } from './database-metrics.ts';
-import { Migrator, type MigratorOptions } from './migrations.ts';
-import { migrateAtStart, type MigrationPolicy, type OpenMigrator } from './migrations-start.ts';
+import { oneOf, readOptions, text } from '../base/options.ts';
+import { DatabaseMetrics } from './metrics.ts';
+import { Migrator, type MigratorOptions } from './migrations/migrations.ts';
+import { migrateAtStart, type MigrationPolicy, type OpenMigrator } from './migrations/start.ts';
 import { prepareDatabase, type DatabaseOptions, type PreparedDatabase } from './open.ts';
 import { parseDatabaseUrl, shownUrl } from './url.ts';
 import type { Host, Plugin, Rule, StateKey } from '../http/contracts.ts';
 import type { Database } from './database.ts';
-import type { MigrationSources } from './migrations-source.ts';
+import type { MigrationSources } from './migrations/source.ts';
 
 declare module '../http/state.ts' {
   interface AppState {

@@ -10,12 +10,12 @@
  * a record's life may be off by. Expired records leave with later writes, some at a time.
  */
 import { randomInt } from 'node:crypto';
-import { systemClock, type Clock } from '../clock.ts';
-import { StoreFull } from '../errors.ts';
-import { given, int, readOptions, text } from '../options.ts';
-import { DatabaseError, UniqueViolation } from './db-errors.ts';
+import { systemClock, type Clock } from '../base/clock.ts';
+import { StoreFull } from '../base/errors.ts';
+import { given, int, readOptions, text } from '../base/options.ts';
+import { DatabaseError, UniqueViolation } from './errors.ts';
 import { quotedName } from './dialects.ts';
-import type { RecordStore } from '../stores.ts';
+import type { RecordStore } from '../cache/stores.ts';
 import type { Database } from './database.ts';
 import type { Dialect } from './driver.ts';
 import type { Parameter, Params } from './values.ts';

@@ -1,11 +1,11 @@
 /**
  * The verbs, as the database and its transactions have them alike.
  */
-import { SvcError } from '../errors.ts';
-import { shown } from '../options.ts';
+import { SvcError } from '../base/errors.ts';
+import { shown } from '../base/options.ts';
 import { quotedName } from './dialects.ts';
 import { Sql } from './sql.ts';
-import type { Awaitable } from '../stores.ts';
+import type { Awaitable } from '../cache/stores.ts';
 import type { Connection, Dialect, ExecuteResult, Limit, Purpose, Row, Table } from './driver.ts';
 import type { QueryOptions } from './limits.ts';
 import type { Parameter, Params } from './values.ts';

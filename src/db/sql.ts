@@ -4,7 +4,7 @@
  *   const mine = sql`owner = ${user}`;
  *   db.fetchAll(sql`select * from ${sql.identifier('notes')} where ${mine} and id in (${sql.join(ids)})`)
  */
-import { SvcError } from '../errors.ts';
+import { SvcError } from '../base/errors.ts';
 import { quotedName } from './dialects.ts';
 import type { Dialect } from './driver.ts';
 import type { Parameter } from './values.ts';

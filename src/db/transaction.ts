@@ -5,12 +5,12 @@
  * recognised inside the callback, where it would wait for its own transaction to end, or quietly not be part of it.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { SvcError } from '../errors.ts';
-import { atCaller } from './db-errors.ts';
+import { SvcError } from '../base/errors.ts';
+import { atCaller } from './errors.ts';
 import { endingLimit, limitOf, limitReached, type QueryOptions } from './limits.ts';
 import { Session, type OpenStream, type Work } from './session.ts';
-import type { Clock } from '../clock.ts';
-import type { Awaitable } from '../stores.ts';
+import type { Clock } from '../base/clock.ts';
+import type { Awaitable } from '../cache/stores.ts';
 import type { Connection, Dialect, Isolation, Limit, Purpose, Row } from './driver.ts';
 
 /** How a transaction is run. */

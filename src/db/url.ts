@@ -5,15 +5,15 @@
  *   sqlite:///abs/path.db                   an absolute path; percent-encoding is undone
  *   sqlite::memory:                         gone with the process
  *   …?mode=ro&synchronous=normal            ro: like the option readOnly
- *   postgres://user:password@host/database  see postgres-url.ts
- *   mysql://… mariadb://…                   see mysql-url.ts
+ *   postgres://user:password@host/database  see db/postgres/url.ts
+ *   mysql://… mariadb://…                   see db/mysql/url.ts
  */
 import { resolve } from 'node:path';
-import { SvcError } from '../errors.ts';
-import { closest, shown } from '../options.ts';
-import { parseMySqlUrl, type MySqlUrl } from './mysql-url.ts';
-import { parsePostgresUrl, type PostgresUrl } from './postgres-url.ts';
-import { MEMORY } from './sqlite-connection.ts';
+import { SvcError } from '../base/errors.ts';
+import { closest, shown } from '../base/options.ts';
+import { parseMySqlUrl, type MySqlUrl } from './mysql/url.ts';
+import { parsePostgresUrl, type PostgresUrl } from './postgres/url.ts';
+import { MEMORY } from './sqlite/connection.ts';
 import type { Dialect } from './driver.ts';
 
 /** What an address says. */

@@ -1,8 +1,8 @@
 /**
  * Values that may stand for a `?`, and why others may not. What would arrive as something else, or as NULL, is refused.
  */
-import { SvcError } from '../errors.ts';
-import { shown } from '../options.ts';
+import { SvcError } from '../base/errors.ts';
+import { shown } from '../base/options.ts';
 
 /**
  * A value that any engine can bind, and a list, which PostgreSQL takes for an array or for JSON, as the statement wants, and the

@@ -1,21 +1,21 @@
 /**
  * The interfaces that requests, middleware, plugins and rules share. They name one another, so they have one home.
  *
- * Nothing here runs. What implements them: request.ts, pipeline.ts, ../route.ts, ../plugin.ts, ../check.ts.
+ * Nothing here runs. What implements them: http/request/request.ts, pipeline.ts, routing/route.ts, routing/plugin.ts, check/check.ts.
  */
-import type { Clock } from '../clock.ts';
-import type { Config, Env } from '../config.ts';
-import type { Finding, Place, Severity } from '../findings.ts';
-import type { Logger } from '../log.ts';
-import type { Metrics } from '../metrics.ts';
-import type { UploadFile } from '../schema-types.ts';
-import type { Awaitable } from '../stores.ts';
+import type { Clock } from '../base/clock.ts';
+import type { Config, Env } from '../base/config.ts';
+import type { Finding, Place, Severity } from '../base/findings.ts';
+import type { Logger } from '../observability/log.ts';
+import type { Metrics } from '../observability/metrics.ts';
+import type { UploadFile } from '../schema/types.ts';
+import type { Awaitable } from '../cache/stores.ts';
 import type { HeaderView } from './headers.ts';
-import type { MultiMap } from './query.ts';
+import type { MultiMap } from './request/query.ts';
 import type { HttpResponse } from './response.ts';
-import type { TraceContext } from './trace-context.ts';
+import type { TraceContext } from './request/trace-context.ts';
 
-export type { Awaitable } from '../stores.ts';
+export type { Awaitable } from '../cache/stores.ts';
 
 // ── request ──
 

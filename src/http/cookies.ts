@@ -1,10 +1,10 @@
 /**
  * Cookies (RFC 6265): the `Cookie` field read, `Set-Cookie` written.
  */
-import { SvcError } from '../errors.ts';
-import { closest, shown } from '../options.ts';
+import { SvcError } from '../base/errors.ts';
+import { closest, shown } from '../base/options.ts';
 import { bare, isToken } from './headers.ts';
-import type { Env } from '../config.ts';
+import type { Env } from '../base/config.ts';
 
 /** How a cookie is kept. `undefined` means not given. */
 export interface CookieOptions {

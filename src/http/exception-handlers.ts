@@ -1,8 +1,8 @@
 /**
  * Exception handlers: for a thrown value, the one whose class is nearest in its prototype chain.
  */
-import { HTTPException, SvcError } from '../errors.ts';
-import { shown } from '../options.ts';
+import { HTTPException, SvcError } from '../base/errors.ts';
+import { shown } from '../base/options.ts';
 import type { Awaitable, HttpRequest } from './contracts.ts';
 
 /** A class, abstract or not. */

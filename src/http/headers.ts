@@ -3,8 +3,8 @@
  *
  * A response's fields are one flat array, name and value in turn, which is handed to node:http as it is.
  */
-import { SvcError } from '../errors.ts';
-import { inspectAsJson, safeField } from '../redact.ts';
+import { SvcError } from '../base/errors.ts';
+import { inspectAsJson, safeField } from '../observability/redact.ts';
 
 /** The fields of a request by lower-case name; a field that came several times is joined as its definition says. No prototype. */
 export interface HeaderView {

@@ -2,7 +2,7 @@
  * JSON out: `JSON.stringify` with what it lacks settled. Bigints are decimal strings, and a value that has no JSON form, or
  * contains itself, is an error that says where. Inside of objects JSON.stringify alone decides: a Map or a Set there is `{}`.
  */
-import { SvcError } from '../errors.ts';
+import { SvcError } from '../base/errors.ts';
 
 /** The JSON text of a value. @throws SvcError `E_REPLY` with the place of a cycle, or of what cannot be JSON */
 export function toJson(value: unknown): string {

@@ -4,9 +4,9 @@
  * An origin is `scheme://host[:port]` as browsers send it (RFC 6454 §6.2): lower case, no default port, nothing behind it.
  * `null`, which every sandboxed frame sends, is never allowed.
  */
-import { SvcError } from '../errors.ts';
-import { shown } from '../options.ts';
-import { TransportRequest } from './request.ts';
+import { SvcError } from '../base/errors.ts';
+import { shown } from '../base/options.ts';
+import { TransportRequest } from './request/request.ts';
 import type { Awaitable, HttpRequest } from './contracts.ts';
 
 /** Whether an origin is allowed; asked with well-formed ones only. */

@@ -6,8 +6,8 @@
  *
  * Literals are written decoded (`/café`); paths are decoded once, segment by segment, before they are matched.
  */
-import { SvcError } from '../errors.ts';
-import { closest } from '../options.ts';
+import { SvcError } from '../base/errors.ts';
+import { closest } from '../base/options.ts';
 
 /** What each converter gives a handler. */
 export interface ConverterTypes {

@@ -6,21 +6,21 @@
  * `next()` never fails: what an inner layer throws is an answer by the time an outer one sees it, so that each layer can
  * still add its fields. A layer that answers synchronously costs no promise.
  */
-import { ClientDisconnected, HTTPException, SvcError } from '../errors.ts';
-import { isThenable } from '../thenable.ts';
+import { ClientDisconnected, HTTPException, SvcError } from '../base/errors.ts';
+import { isThenable } from '../base/thenable.ts';
 import { LateAnswer } from './late-answer.ts';
 import { problem, problemOf } from './problem.ts';
 import { DEFAULT_PLAN, toResponse } from './reply.ts';
 import { HttpResponse } from './response.ts';
-import { failRequest } from './request-event.ts';
+import { failRequest } from './request/event.ts';
 import type { Awaitable, CompiledView, HttpRequest, Middleware, Next, Services } from './contracts.ts';
 import type { ExceptionHandlers } from './exception-handlers.ts';
 import type { Answer } from './late-answer.ts';
 import type { ReplyPlan } from './reply.ts';
-import type { TransportRequest } from './request.ts';
-import type { Logger } from '../log.ts';
-import type { Counter } from '../metrics.ts';
-import type { Finding } from '../findings.ts';
+import type { TransportRequest } from './request/request.ts';
+import type { Logger } from '../observability/log.ts';
+import type { Counter } from '../observability/metrics.ts';
+import type { Finding } from '../base/findings.ts';
 
 export { isThenable };
 

@@ -1,9 +1,9 @@
 /**
  * Problems: what a client reads when a request fails (RFC 9457), the same shape for every 4xx and 5xx.
  */
-import { statusTitle } from '../errors.ts';
+import { statusTitle } from '../base/errors.ts';
 import { HttpResponse, PreparedType } from './response.ts';
-import type { HTTPException, Issue } from '../errors.ts';
+import type { HTTPException, Issue } from '../base/errors.ts';
 
 export const PROBLEM_TYPE = 'application/problem+json';
 const PROBLEM = new PreparedType(PROBLEM_TYPE);

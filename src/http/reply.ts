@@ -10,8 +10,8 @@
  */
 import { toJson } from './json.ts';
 import { BYTES_TYPE, HttpResponse, JSON_TYPE, Prepared, PreparedType, StreamingResponse, TEXT_TYPE, checkedStatus } from './response.ts';
-import { SvcError } from '../errors.ts';
-import { formPieces } from './pull-pieces.ts';
+import { SvcError } from '../base/errors.ts';
+import { formPieces } from './pull-chunks.ts';
 
 /** A body with its status and fields. Made by {@link reply}. */
 export class Reply<T = unknown, S extends number = number> {

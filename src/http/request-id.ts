@@ -3,10 +3,10 @@
  *
  *   X-Request-Id of the request, where it is well-formed        else a random UUID
  *
- * The application has one way for all its requests, those that no middleware sees included; request-id-middleware.ts
+ * The application has one way for all its requests, those that no middleware sees included; http/middleware/request-id.ts
  * changes it.
  */
-import { uuid } from '../uuid.ts';
+import { uuid } from '../base/uuid.ts';
 import { findField } from './headers.ts';
 
 /** How requests get their ids. `undefined` means not given. */

@@ -2,19 +2,19 @@
  * Responses: a status, fields and a body, until the server writes them. Six classes for what people answer with.
  */
 import { Readable } from 'node:stream';
-import { SvcError } from '../errors.ts';
-import { shown } from '../options.ts';
-import { inspectAsJson } from '../redact.ts';
+import { SvcError } from '../base/errors.ts';
+import { shown } from '../base/options.ts';
+import { inspectAsJson } from '../observability/redact.ts';
 import { HeaderList } from './headers.ts';
 import { needsSecure, serializeCookie } from './cookies.ts';
 import { toJson } from './json.ts';
 import { encodeLocation } from './path.ts';
-import { isPieces } from './pieces.ts';
-import { ignore, prime } from './pull-pieces.ts';
+import { isPieces } from './chunks.ts';
+import { ignore, prime } from './pull-chunks.ts';
 import type { CookieOptions } from './cookies.ts';
 import type { HeaderView } from './headers.ts';
-import type { Pieces } from './pieces.ts';
-import type { Primed } from './pull-pieces.ts';
+import type { Pieces } from './chunks.ts';
+import type { Primed } from './pull-chunks.ts';
 
 /** What a response holds: text, bytes, nothing, or pieces that are pulled while they are sent. */
 export type ResponseBody = string | Uint8Array | null | Pieces;
@@ -45,7 +45,7 @@ export interface Answered {
 export class Prepared {
   readonly status: number;
   readonly flat: readonly string[];
-  /** Both as text, once they were sent as that: see head-text.ts. */
+  /** Both as text, once they were sent as that: see http/server/head-text.ts. */
   headText: string | undefined;
 
   constructor(status: number, flat: readonly string[]) {

@@ -5,9 +5,9 @@
  *   a client's address (of IPv6 its /64) and an event     one line a minute; the next one says how many were left out
  *   clients beyond the 10,000 that are remembered         one line a minute and event for all of them
  */
-import { LruIndex } from '../lru.ts';
-import { clientOf } from './address.ts';
-import type { Logger } from '../log.ts';
+import { LruIndex } from '../cache/lru.ts';
+import { clientOf } from './request/address.ts';
+import type { Logger } from '../observability/log.ts';
 import type { HttpRequest, Services } from './contracts.ts';
 
 /** What has been said of a client. */

@@ -1,7 +1,7 @@
 /**
  * State: typed values that one part of an application leaves for another, per application and per request.
  */
-import { SvcError } from '../errors.ts';
+import { SvcError } from '../base/errors.ts';
 import type { Context, HttpRequest, Services, Session, StateKey, StateMap } from './contracts.ts';
 
 /** A key of its own, whatever its name: two keys of one name are two keys. `name` is for messages. */

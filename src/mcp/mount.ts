@@ -1,17 +1,17 @@
 /**
  * `app.mountMcp()`: the routes of an MCP endpoint over HTTP. The endpoint itself is imported when the first message arrives.
  */
-import { SvcError } from '../errors.ts';
-import { McpGuard } from '../mcp-guard.ts';
-import { serverOptions } from '../mcp-server.ts';
-import { bool, given, int, readOptions } from '../options.ts';
-import { Field, Schema, list, str } from '../schema.ts';
+import { SvcError } from '../base/errors.ts';
+import { McpGuard } from './guard.ts';
+import { serverOptions } from './server.ts';
+import { bool, given, int, readOptions } from '../base/options.ts';
+import { Field, Schema, list, str } from '../schema/schema.ts';
 import { isToken } from '../http/headers.ts';
 import { SESSION } from '../http/state.ts';
-import type { McpApplication } from '../mcp-calls.ts';
-import type { EndpointParts, McpEndpoint } from '../mcp-http.ts';
-import type { McpServerOptions } from '../mcp-server.ts';
-import type { Dependencies } from '../route-spec.ts';
+import type { McpApplication } from './calls.ts';
+import type { EndpointParts, McpEndpoint } from './http.ts';
+import type { McpServerOptions } from './server.ts';
+import type { Dependencies } from '../routing/spec.ts';
 import type { Awaitable, Context, RouteRateLimit } from '../http/contracts.ts';
 import type { Origins } from '../http/origins.ts';
 
@@ -71,7 +71,7 @@ export function mcpRoutes(app: McpApplication, path: string, options: McpMountOp
     headers: (headers ?? []).map((name) => name.toLowerCase()), asksForTokens: described !== undefined, hasSessions: sessions, sessionSeconds, maxBodyBytes, principal: principal ?? ((context) => usualPrincipal(context, names)),
   };
   let endpoint: Promise<McpEndpoint> | undefined;
-  const load = (): Promise<McpEndpoint> => endpoint ??= import('../mcp-http.ts').then(({ McpEndpoint }) => new McpEndpoint(app, parts));
+  const load = (): Promise<McpEndpoint> => endpoint ??= import('./http.ts').then(({ McpEndpoint }) => new McpEndpoint(app, parts));
   const shared = { mcp: false, use: [guard], timeoutMs: false };
   const isOpen = names.length === 0;
   const routes: McpRoute[] = [{

@@ -2,10 +2,10 @@
  * Answers under `/oauth/*`: never stored by anybody, and every refusal as RFC 6749 §5.2 has it:
  * `{ error, error_description, request_id }`.
  */
-import { HTTPException, statusTitle } from '../errors.ts';
+import { HTTPException, statusTitle } from '../base/errors.ts';
 import { PROBLEM_TYPE } from '../http/problem.ts';
 import { HttpResponse, JSONResponse } from '../http/response.ts';
-import { OAUTH_ERRORS, OAuthError } from './oauth-errors.ts';
+import { OAUTH_ERRORS, OAuthError } from './errors.ts';
 import type { Awaitable, Context, HttpRequest, Middleware, Next } from '../http/contracts.ts';
 import type { Failure, FailurePages } from './failure-page.ts';
 

@@ -4,11 +4,11 @@
  * Never in it: tokens, codes, states, verifiers, cookies, passwords. `sub` is the application's subject, `login_id` the
  * row's id, `ip` the peer's address.
  */
-import { HTTPException } from '../errors.ts';
-import { OAuthError } from './oauth-errors.ts';
-import { ProviderFailure } from './outbound.ts';
-import type { Counter, Metrics } from '../metrics.ts';
-import type { Logger } from '../log.ts';
+import { HTTPException } from '../base/errors.ts';
+import { OAuthError } from './errors.ts';
+import { ProviderFailure } from './provider/outbound.ts';
+import type { Counter, Metrics } from '../observability/metrics.ts';
+import type { Logger } from '../observability/log.ts';
 import type { HttpRequest } from '../http/contracts.ts';
 
 /** How a login ended, for the counter. Bounded: no user's input becomes a label. */

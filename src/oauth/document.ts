@@ -2,7 +2,7 @@
  * What documents say of the endpoints: their parameters are read by hand, and their refusals have a form of their own, so that
  * none of it can be derived.
  */
-import { OAUTH_ERRORS } from './oauth-errors.ts';
+import { OAUTH_ERRORS } from './errors.ts';
 
 /** What a route of the plugin says of itself. */
 interface Described {

@@ -6,36 +6,36 @@
  *   token     refresh token → rotated, or replayed to those who raced → tokens
  *   revoke    refresh token → its login ends
  */
-import { HTTPException, TooManyRequests } from '../errors.ts';
-import { MemoryRateLimitStore } from '../stores.ts';
-import { clientOf } from '../http/address.ts';
+import { HTTPException, TooManyRequests } from '../base/errors.ts';
+import { MemoryRateLimitStore } from '../cache/stores.ts';
+import { clientOf } from '../http/request/address.ts';
 import { HttpResponse, JSONResponse, RedirectResponse } from '../http/response.ts';
 import { foreignPage } from '../http/same-origin.ts';
 import { SESSION } from '../http/state.ts';
 import { isRefusal, refusal } from './answers.ts';
 import { isUsersAnswer, outcomeOf } from './audit.ts';
 import { extraOf, isLook, returnToOf, scopesOf } from './login-request.ts';
-import { OAuthError } from './oauth-errors.ts';
+import { OAuthError } from './errors.ts';
 import { bodyParameters, parametersOf } from './parameters.ts';
-import { ProviderFailure } from './provider-client.ts';
+import { ProviderFailure } from './provider/client.ts';
 import { currentUser } from './login-state.ts';
 import { repostPage } from './failure-page.ts';
 import type { Awaitable, HttpRequest } from '../http/contracts.ts';
-import type { AccessTokens, TokenUser, UserAnswer } from './access-tokens.ts';
+import type { AccessTokens, TokenUser, UserAnswer } from './tokens/access.ts';
 import type { LoginStates, ReturnedLogin } from './login-state.ts';
 import type { Parameters } from './parameters.ts';
-import type { OAuthProvider, UserInfo } from './providers.ts';
-import type { RefreshToken, RefreshTokenCodec } from './refresh-token-codec.ts';
-import type { LoginRow } from './token-store.ts';
-import type { Clock } from '../clock.ts';
+import type { OAuthProvider, UserInfo } from './provider/presets.ts';
+import type { RefreshToken, RefreshTokenCodec } from './tokens/refresh-codec.ts';
+import type { LoginRow } from './tokens/store.ts';
+import type { Clock } from '../base/clock.ts';
 import type { OwnPages } from '../http/same-origin.ts';
-import type { RateLimiter } from '../http/rate-limiter.ts';
+import type { RateLimiter } from '../http/middleware/rate-limiter.ts';
 import type { Audit } from './audit.ts';
-import type { DPoP } from './dpop.ts';
-import type { ProviderClient } from './provider-client.ts';
+import type { DPoP } from './tokens/dpop.ts';
+import type { ProviderClient } from './provider/client.ts';
 import type { RedirectAllowlist } from './redirects.ts';
-import type { RefreshTokens } from './refresh-tokens.ts';
-import type { TokenCookies } from './token-cookies.ts';
+import type { RefreshTokens } from './tokens/refresh.ts';
+import type { TokenCookies } from './tokens/cookies.ts';
 
 /** What the provider has sent the browser back with. */
 interface AuthorizationAnswer {

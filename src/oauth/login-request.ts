@@ -2,7 +2,7 @@
  * What a request to log in may ask for.
  */
 import { localPath } from '../http/local-path.ts';
-import { OAuthError } from './oauth-errors.ts';
+import { OAuthError } from './errors.ts';
 import type { HttpRequest } from '../http/contracts.ts';
 import type { Parameters } from './parameters.ts';
 

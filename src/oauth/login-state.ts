@@ -9,15 +9,15 @@
  */
 import { hash, randomBytes } from 'node:crypto';
 import { hostCookie } from '../http/cookies.ts';
-import { OAuthError } from './oauth-errors.ts';
+import { OAuthError } from './errors.ts';
 import { challengeOf, verifierOf } from './pkce.ts';
-import { sessionKey } from '../http/sessions.ts';
-import type { Clock } from '../clock.ts';
-import type { Env } from '../config.ts';
-import type { Keyring } from '../keys.ts';
+import { sessionKey } from '../http/session/middleware.ts';
+import type { Clock } from '../base/clock.ts';
+import type { Env } from '../base/config.ts';
+import type { Keyring } from '../crypto/keys.ts';
 import type { HttpRequest, SessionKey } from '../http/contracts.ts';
 import type { HttpResponse } from '../http/response.ts';
-import type { StateRow, TokenStore } from './token-store.ts';
+import type { StateRow, TokenStore } from './tokens/store.ts';
 
 /** What a login is begun with. */
 export interface BegunLogin {

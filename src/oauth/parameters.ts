@@ -1,10 +1,10 @@
 /**
  * Parameters of the OAuth endpoints: each at most once (RFC 6749 §3.1, §3.2), and bounded.
  */
-import { parseObject } from '../jwt-json.ts';
-import { OAuthError } from './oauth-errors.ts';
+import { parseObject } from '../crypto/jwt-json.ts';
+import { OAuthError } from './errors.ts';
 import type { HttpRequest } from '../http/contracts.ts';
-import type { MultiMap } from '../http/query.ts';
+import type { MultiMap } from '../http/request/query.ts';
 
 const MAX_LENGTH = 4_096;
 const MAX_BODY_BYTES = 16_384;

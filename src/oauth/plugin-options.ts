@@ -1,17 +1,17 @@
 /**
  * What an {@link OAuthPluginOptions} may say, with every default.
  */
-import { SvcError } from '../errors.ts';
-import { bool, given, int, oneOf, readOptions, text } from '../options.ts';
+import { SvcError } from '../base/errors.ts';
+import { bool, given, int, oneOf, readOptions, text } from '../base/options.ts';
 import { localPath } from '../http/local-path.ts';
-import { RateLimiter } from '../http/rate-limiter.ts';
-import { isScopes } from './access-tokens.ts';
-import type { Secrets } from '../keys.ts';
-import type { OptionKind } from '../options.ts';
+import { RateLimiter } from '../http/middleware/rate-limiter.ts';
+import { isScopes } from './tokens/access.ts';
+import type { Secrets } from '../crypto/keys.ts';
+import type { OptionKind } from '../base/options.ts';
 import type { Awaitable } from '../http/contracts.ts';
 import type { EndpointLimits, OnUser } from './endpoints.ts';
-import type { OAuthProvider } from './providers.ts';
-import type { RefreshVerdict, RefreshedLogin } from './refresh-tokens.ts';
+import type { OAuthProvider } from './provider/presets.ts';
+import type { RefreshVerdict, RefreshedLogin } from './tokens/refresh.ts';
 
 /** How often who may come, each a minute. `false` switches one off. */
 export interface OAuthLimits {

@@ -1,9 +1,9 @@
 /**
  * What `svc check` says of the plugin.
  */
-import { problemInProduction } from './provider-options.ts';
+import { problemInProduction } from './provider/options.ts';
 import { problemsOfRedirect } from './redirects.ts';
-import type { Env } from '../config.ts';
+import type { Env } from '../base/config.ts';
 import type { Durability } from '../db/plugin.ts';
 import type { Rule } from '../http/contracts.ts';
 import type { ReadOptions } from './plugin-options.ts';

@@ -5,44 +5,44 @@
  *   with several providers also GET /oauth/{provider}/login and GET|POST /oauth/{provider}/callback
  */
 import { randomInt } from 'node:crypto';
-import { NotFound, SvcError } from '../errors.ts';
-import { Keyring, authSecrets } from '../keys.ts';
-import { tokenIssuer } from '../auth.ts';
+import { NotFound, SvcError } from '../base/errors.ts';
+import { Keyring, authSecrets } from '../crypto/keys.ts';
+import { tokenIssuer } from '../auth/auth.ts';
 import { db, durability } from '../db/plugin.ts';
-import { readTrustProxy } from '../http/proxy.ts';
+import { readTrustProxy } from '../http/request/proxy.ts';
 import { foreignPage } from '../http/same-origin.ts';
 import { services } from '../http/state.ts';
-import { AccessTokens } from './access-tokens.ts';
+import { AccessTokens } from './tokens/access.ts';
 import { OAuthAnswers, answering } from './answers.ts';
 import { Audit } from './audit.ts';
 import { describeEndpoint } from './document.ts';
-import { DPoP } from './dpop.ts';
+import { DPoP } from './tokens/dpop.ts';
 import { Endpoints } from './endpoints.ts';
 import { FailurePages } from './failure-page.ts';
 import { LoginStates } from './login-state.ts';
 import { readPluginOptions } from './plugin-options.ts';
 import { rulesOf } from './plugin-rules.ts';
-import { ProviderClient } from './provider-client.ts';
-import { OAuthProvider } from './providers.ts';
+import { ProviderClient } from './provider/client.ts';
+import { OAuthProvider } from './provider/presets.ts';
 import { RedirectAllowlist } from './redirects.ts';
-import { RefreshTokenCodec } from './refresh-token-codec.ts';
-import { RefreshTokens } from './refresh-tokens.ts';
-import { TokenCookies } from './token-cookies.ts';
-import { MemoryTokenStore } from './token-store.ts';
-import { OAUTH_TABLES, SqlTokenStore } from './token-store-sql.ts';
-import { ValidAfterGate, marginOf } from './valid-after.ts';
-import type { TokenIssuer } from '../auth.ts';
-import type { Clock } from '../clock.ts';
-import type { Config } from '../config.ts';
-import type { Secrets } from '../keys.ts';
-import type { Logger } from '../log.ts';
+import { RefreshTokenCodec } from './tokens/refresh-codec.ts';
+import { RefreshTokens } from './tokens/refresh.ts';
+import { TokenCookies } from './tokens/cookies.ts';
+import { MemoryTokenStore } from './tokens/store.ts';
+import { OAUTH_TABLES, SqlTokenStore } from './tokens/sql-store.ts';
+import { ValidAfterGate, marginOf } from './tokens/valid-after.ts';
+import type { TokenIssuer } from '../auth/auth.ts';
+import type { Clock } from '../base/clock.ts';
+import type { Config } from '../base/config.ts';
+import type { Secrets } from '../crypto/keys.ts';
+import type { Logger } from '../observability/log.ts';
 import type { Awaitable, Host, HttpRequest, Plugin } from '../http/contracts.ts';
 import type { HttpResponse } from '../http/response.ts';
 import type { OwnPages } from '../http/same-origin.ts';
 import type { EndpointName } from './document.ts';
 import type { ConnectedProvider } from './endpoints.ts';
 import type { OAuthPluginOptions, ReadOptions } from './plugin-options.ts';
-import type { LoginRow, TokenStore } from './token-store.ts';
+import type { LoginRow, TokenStore } from './tokens/store.ts';
 
 /** A login as its owner may see it. */
 export interface SessionInfo {

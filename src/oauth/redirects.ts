@@ -2,7 +2,7 @@
  * Where a login may lead: redirect URIs that equal an entry of the allowlist byte for byte (RFC 9700 §2.1), and nothing
  * computed from the request.
  */
-import type { Env } from '../config.ts';
+import type { Env } from '../base/config.ts';
 
 /** How an allowlist is read. */
 export interface RedirectOptions {

@@ -142,7 +142,7 @@ export function cache({ max, ttlMs }) {
 }
 
 export async function metrics() {
-  const { createMetrics } = await built('metrics');
+  const { createMetrics } = await built('observability/metrics');
   const registry = createMetrics({ log: createLogger({ level: 'silent' }) });
   const requests = registry.counter('svc_requests_total', 'h', ['method', 'status']);
   const seconds = registry.histogram('svc_d', 'h', [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5]);
@@ -154,8 +154,8 @@ let multipartParts;
 
 /** What an application has from its start: importing is no part of reading a body. */
 async function loadMultipart() {
-  const { MultipartParser } = await built('http/multipart');
-  const { boundaryOf, readFormOptions } = await built('http/form');
+  const { MultipartParser } = await built('http/request/multipart');
+  const { boundaryOf, readFormOptions } = await built('http/request/form');
   return { MultipartParser, boundaryOf, limits: readFormOptions('bench', {}, '') };
 }
 
@@ -210,8 +210,8 @@ export async function staticFiles(folder) {
  */
 export async function sqlite() {
   const { prepareDatabase } = await built('db/open');
-  const { createMetrics } = await built('metrics');
-  const { DatabaseMetrics } = await built('db/database-metrics');
+  const { createMetrics } = await built('observability/metrics');
+  const { DatabaseMetrics } = await built('db/metrics');
   const log = createLogger({ level: 'warn' });
   const { statements } = DatabaseMetrics.of(createMetrics({ log }));
   const { driver } = prepareDatabase('sqlite::memory:', { log }, { name: 'database', onStatement: (seconds) => statements.observe(seconds, 'database') });

@@ -26,10 +26,10 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { DatabaseMetrics } from '../../src/db/database-metrics.ts';
+import { DatabaseMetrics } from '../../src/db/metrics.ts';
 import { prepareDatabase } from '../../src/db/open.ts';
 import { createLogger } from '../../src/index.ts';
-import { createMetrics } from '../../src/metrics.ts';
+import { createMetrics } from '../../src/observability/metrics.ts';
 import type { Connection } from '../../src/db/driver.ts';
 
 const { values } = parseArgs({ options: { rounds: { type: 'string' }, better: { type: 'string' }, client: { type: 'string' }, what: { type: 'string' } } });

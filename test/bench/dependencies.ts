@@ -11,9 +11,9 @@ import { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { Depends, Svc, createLogger, provide } from '../../src/index.ts';
-import { TransportRequest } from '../../src/http/request.ts';
+import { TransportRequest } from '../../src/http/request/request.ts';
 import type { Context, DependencySource } from '../../src/index.ts';
-import type { Incoming, Outgoing } from '../../src/http/request.ts';
+import type { Incoming, Outgoing } from '../../src/http/request/request.ts';
 
 const { values } = parseArgs({ options: { rounds: { type: 'string' }, kind: { type: 'string' } } });
 const COUNT = 5;

@@ -5,8 +5,8 @@
  *   node --conditions=svc-source test/bench/docs-page.ts        exits 1 when 500 operations are over 60 kB in br
  */
 import { brotliCompressSync, constants, gzipSync, zstdCompressSync } from 'node:zlib';
-import { pageParts } from '../../src/docs-page.ts';
-import { readDocument } from '../../src/docs-page-document.ts';
+import { pageParts } from '../../src/openapi/docs/page.ts';
+import { readDocument } from '../../src/openapi/docs/document.ts';
 import { LIBRARY, largeDocument } from '../support/openapi-documents.ts';
 
 const CODINGS: Readonly<Record<string, (bytes: Buffer) => Buffer>> = {

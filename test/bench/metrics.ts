@@ -1,10 +1,10 @@
 /**
- * What one count costs, by how its series is found: the reason for the comparison before the Maps in src/metrics.ts.
+ * What one count costs, by how its series is found: the reason for the comparison before the Maps in src/observability/metrics.ts.
  *
  *   node --conditions=svc-source test/bench/metrics.ts
  */
-import { createLogger } from '../../src/log.ts';
-import { createMetrics } from '../../src/metrics.ts';
+import { createLogger } from '../../src/observability/log.ts';
+import { createMetrics } from '../../src/observability/metrics.ts';
 
 const metrics = createMetrics({ log: createLogger({ level: 'silent' }) });
 const counter = metrics.counter('svc_requests_total', 'Requests.', ['method', 'status']);

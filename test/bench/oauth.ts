@@ -15,7 +15,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { systemClock } from '../../src/clock.ts';
+import { systemClock } from '../../src/base/clock.ts';
 import { oauthDatabase, tokensIn } from '../support/oauth-tokens.ts';
 import type { Tokens } from '../support/oauth-tokens.ts';
 

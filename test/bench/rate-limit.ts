@@ -17,9 +17,9 @@ import { Duplex } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { RateLimitMiddleware, Svc, createLogger } from 'svc';
-import { TransportRequest } from '../../src/http/request.ts';
-import { HttpServer } from '../../src/http/server.ts';
-import type { Incoming } from '../../src/http/request.ts';
+import { TransportRequest } from '../../src/http/request/request.ts';
+import { HttpServer } from '../../src/http/server/server.ts';
+import type { Incoming } from '../../src/http/request/request.ts';
 
 const { values } = parseArgs({ options: { rounds: { type: 'string' }, child: { type: 'string' }, handle: { type: 'boolean' } } });
 

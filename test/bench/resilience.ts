@@ -15,9 +15,9 @@ import { EventEmitter } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { ConcurrencyLimitMiddleware, IdempotencyMiddleware, RequestIDMiddleware, Svc, TimeoutMiddleware, TrustedHostMiddleware, createLogger, systemClock } from 'svc';
-import { TransportRequest } from '../../src/http/request.ts';
+import { TransportRequest } from '../../src/http/request/request.ts';
 import type { Middleware, Next } from 'svc';
-import type { Incoming } from '../../src/http/request.ts';
+import type { Incoming } from '../../src/http/request/request.ts';
 
 const { values } = parseArgs({ options: { rounds: { type: 'string' }, child: { type: 'string' } } });
 

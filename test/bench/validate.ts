@@ -14,7 +14,7 @@ import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { compileSerializer, Field, float, int, list, literal, planOf, Schema, str } from '../../src/schema.ts';
+import { compileSerializer, Field, float, int, list, literal, planOf, Schema, str } from '../../src/schema/schema.ts';
 
 const SCRATCH = join(tmpdir(), 'svc-scratch', 'ajv');
 const MEASURE_MS = 150;

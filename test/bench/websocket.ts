@@ -176,7 +176,7 @@ async function clients(port: number, step: Step): Promise<void> {
   const payload = payloadOf(step);
   const key = Buffer.of(1, 2, 3, 4);
   const { encodeFrame, encodeMaskedFrame } = await import(new URL('../../dist/http/websocket/encode.js', import.meta.url).href) as typeof import('../../src/http/websocket/encode.ts');
-  const { deflateMessage } = await import(new URL('../../dist/http/ws-deflate.js', import.meta.url).href) as typeof import('../../src/http/ws-deflate.ts');
+  const { deflateMessage } = await import(new URL('../../dist/http/ws-deflate.js', import.meta.url).href) as typeof import('../../src/http/websocket/deflate.ts');
   const isCompressed = step.isCompressed === true;
   const body = isCompressed ? deflateMessage(payload, 15, 3) : payload;
   const opcode = step.isText === true ? 1 : 2;

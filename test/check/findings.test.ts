@@ -8,7 +8,7 @@ import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { before, test } from 'node:test';
 import { Svc } from 'svc';
-import { jsonReport } from '../../src/check-report.ts';
+import { jsonReport } from '../../src/check/report.ts';
 import { BIN, ROOT, build } from '../support/build.ts';
 import { folder, run } from '../support/run.ts';
 import { severityOf } from '../support/severities.ts';

@@ -3,8 +3,8 @@
  */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
-import { SvcError } from '../../src/errors.ts';
-import type { FaultCode } from '../../src/faults.ts';
+import { SvcError } from '../../src/base/errors.ts';
+import type { FaultCode } from '../../src/base/faults.ts';
 import { sql, json, DatabaseError, CheckViolation, ForeignKeyViolation, NotNullViolation, QueryCanceled, QueryTimeout, ReadOnly, StatementError, UniqueViolation } from '../../src/db/index.ts';
 import type { Database, Dialect, Session, Transaction } from '../../src/db/index.ts';
 

@@ -3,7 +3,7 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Awaitable, RateLimitStore } from '../../src/stores.ts';
+import type { Awaitable, RateLimitStore } from '../../src/cache/stores.ts';
 
 /** A store under test, empty, and how to let its time pass. */
 export interface RateLimitStoreUnderTest {

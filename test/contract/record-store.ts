@@ -3,7 +3,7 @@
  */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
-import type { Awaitable, RecordStore } from '../../src/stores.ts';
+import type { Awaitable, RecordStore } from '../../src/cache/stores.ts';
 
 /** A store under test, empty, and how to let its time pass. */
 export interface RecordStoreUnderTest {

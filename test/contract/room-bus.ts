@@ -3,7 +3,7 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Awaitable, RoomBus } from '../../src/stores.ts';
+import type { Awaitable, RoomBus } from '../../src/cache/stores.ts';
 
 /** Two ends of one bus, the same object or one each for two processes, and how to wait until frames have arrived. */
 export interface RoomBusUnderTest {

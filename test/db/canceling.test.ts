@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ManualClock } from '../../src/manual-clock.ts';
-import { Canceling } from '../../src/db/canceling.ts';
-import { ConnectionLost, QueryTimeout } from '../../src/db/db-errors.ts';
+import { ManualClock } from '../../src/base/manual-clock.ts';
+import { Canceling } from '../../src/db/wire/canceling.ts';
+import { ConnectionLost, QueryTimeout } from '../../src/db/errors.ts';
 
 interface Watched {
   readonly clock: ManualClock;

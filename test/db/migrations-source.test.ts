@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { chmodSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { nextNumber, readMigrations } from '../../src/db/migrations-source.ts';
+import { nextNumber, readMigrations } from '../../src/db/migrations/source.ts';
 import { folder } from '../support/run.ts';
-import type { ContributedMigration } from '../../src/db/migrations-source.ts';
+import type { ContributedMigration } from '../../src/db/migrations/source.ts';
 
 const UP = 'create table a (id integer);';
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ScriptProblem, splitStatements } from '../../src/db/migrations-split.ts';
+import { ScriptProblem, splitStatements } from '../../src/db/migrations/split.ts';
 import { seeded } from '../support/random.ts';
 import type { Dialect } from '../../src/db/driver.ts';
 

@@ -2,16 +2,16 @@ import assert from 'node:assert/strict';
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { ManualClock } from '../../src/manual-clock.ts';
-import { createLogger } from '../../src/log.ts';
-import { isMigratable, labelOf, migrateAtStart } from '../../src/db/migrations-start.ts';
-import { Migrator } from '../../src/db/migrations.ts';
+import { ManualClock } from '../../src/base/manual-clock.ts';
+import { createLogger } from '../../src/observability/log.ts';
+import { isMigratable, labelOf, migrateAtStart } from '../../src/db/migrations/start.ts';
+import { Migrator } from '../../src/db/migrations/migrations.ts';
 import { openDatabase } from '../../src/db/open.ts';
 import { ROOT } from '../support/build.ts';
 import { folder, run, start, write } from '../support/run.ts';
 import type { Database } from '../../src/db/database.ts';
-import type { MigrationDone } from '../../src/db/migrations.ts';
-import type { ContributedMigration, MigrationSources } from '../../src/db/migrations-source.ts';
+import type { MigrationDone } from '../../src/db/migrations/migrations.ts';
+import type { ContributedMigration, MigrationSources } from '../../src/db/migrations/source.ts';
 import type { DatabaseOptions } from '../../src/db/open.ts';
 import type { TestContext } from 'node:test';
 
@@ -286,7 +286,7 @@ test('Migrator refuses options that it has not, and a second look at the lock wa
 // ── several processes ──
 
 const CHILD = `
-import { Migrator } from './src/db/migrations.ts';
+import { Migrator } from './src/db/migrations/migrations.ts';
 import { openDatabase } from './src/db/open.ts';
 const [path, directory] = process.argv.slice(1);
 await using db = await openDatabase('sqlite:///' + path);

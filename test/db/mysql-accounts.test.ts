@@ -10,7 +10,7 @@ import assert from 'node:assert/strict';
 import { chmodSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
-import { SvcError } from '../../src/errors.ts';
+import { SvcError } from '../../src/base/errors.ts';
 import { DatabaseError, openDatabase, type Database } from '../../src/db/index.ts';
 import { SECOND } from '../support/certificates.ts';
 import { MariaDbServer } from '../support/mariadb-server.ts';

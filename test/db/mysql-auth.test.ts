@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { constants, createHash, createPrivateKey, createPublicKey, generateKeyPairSync, privateDecrypt, sign, verify } from 'node:crypto';
 import { test } from 'node:test';
-import { cachingSha2Password, certificateProof, encryptedPassword, nativeHash, nativePassword, parsecAnswer, readParsecSalt } from '../../src/db/mysql-auth.ts';
-import { signByPassword } from '../../src/db/mysql-eddsa.ts';
-import { ProtocolViolation } from '../../src/db/db-errors.ts';
+import { cachingSha2Password, certificateProof, encryptedPassword, nativeHash, nativePassword, parsecAnswer, readParsecSalt } from '../../src/db/mysql/auth.ts';
+import { signByPassword } from '../../src/db/mysql/eddsa.ts';
+import { ProtocolViolation } from '../../src/db/errors.ts';
 
 const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
 /** An Ed25519 public key (RFC 8410). */

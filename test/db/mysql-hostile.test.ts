@@ -5,9 +5,9 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, type AddressInfo, type Socket } from 'node:net';
 import { test, type TestContext } from 'node:test';
-import { SvcError } from '../../src/errors.ts';
+import { SvcError } from '../../src/base/errors.ts';
 import { CommitOutcomeUnknown, ConnectionLost, QueryTimeout, openDatabase } from '../../src/db/index.ts';
-import { ManualClock } from '../../src/manual-clock.ts';
+import { ManualClock } from '../../src/base/manual-clock.ts';
 import { CAPABILITIES, END, MOST, NONCE, OK, TLS_CAPABILITY, column, greeting, packet, prepared } from '../support/mysql-bytes.ts';
 
 /** A server that says its greeting, and to what it hears what `answer` gives; what it has heard. */

@@ -9,7 +9,7 @@ import { createServer, type AddressInfo, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { TLSSocket } from 'node:tls';
-import { SvcError } from '../../src/errors.ts';
+import { SvcError } from '../../src/base/errors.ts';
 import { openDatabase } from '../../src/db/index.ts';
 import { FIRST, SECOND, type Pair } from '../support/certificates.ts';
 import { CAPABILITIES, LONG_PASSWORD, MOST, NONCE, OK, TLS_CAPABILITY, greeting, packet } from '../support/mysql-bytes.ts';

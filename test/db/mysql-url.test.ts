@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { parseMySqlUrl, type MySqlUrl } from '../../src/db/mysql-url.ts';
+import { parseMySqlUrl, type MySqlUrl } from '../../src/db/mysql/url.ts';
 import { openDatabase } from '../../src/db/index.ts';
 import { fault } from '../contract/database.ts';
 

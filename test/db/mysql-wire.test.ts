@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import * as read from '../../src/db/mysql-messages.ts';
-import { MAX_PAYLOAD, PacketReader } from '../../src/db/mysql-wire.ts';
-import { PacketWriter } from '../../src/db/mysql-writer.ts';
-import { ProtocolViolation } from '../../src/db/db-errors.ts';
+import * as read from '../../src/db/mysql/messages.ts';
+import { MAX_PAYLOAD, PacketReader } from '../../src/db/mysql/wire.ts';
+import { PacketWriter } from '../../src/db/mysql/writer.ts';
+import { ProtocolViolation } from '../../src/db/errors.ts';
 import { seeded } from '../support/random.ts';
 
 const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');

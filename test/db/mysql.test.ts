@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { CheckViolation, CommitOutcomeUnknown, ConnectionLost, DataError, QueryCanceled, QueryTimeout, StatementError, TransactionAborted, json, openDatabase } from '../../src/db/index.ts';
-import { systemClock } from '../../src/clock.ts';
+import { systemClock } from '../../src/base/clock.ts';
 import { databaseContract } from '../contract/database.ts';
 import { MariaDbServer, mariadbProblem } from '../support/mariadb-server.ts';
 import { MYSQL_KINDS } from '../support/mysql-chaos.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { SvcError } from '../../src/errors.ts';
+import { SvcError } from '../../src/base/errors.ts';
 import { checkedStatement, scanPostgres } from '../../src/db/placeholders.ts';
 import { plainTranslation } from '../support/placeholders-reference.ts';
 import { seeded } from '../support/random.ts';

@@ -4,13 +4,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ConnectionLost, DatabaseError, PoolTimeout, QueryCanceled, QueryTimeout } from '../../src/db/index.ts';
-import { Pool } from '../../src/db/pool.ts';
-import { ManualClock } from '../../src/manual-clock.ts';
+import { Pool } from '../../src/db/wire/pool.ts';
+import { ManualClock } from '../../src/base/manual-clock.ts';
 import { fault } from '../contract/database.ts';
 import { collectedLog } from '../support/collected-log.ts';
 import { FakeConnection, FakeServer } from '../support/fake-pooled.ts';
 import { seeded } from '../support/random.ts';
-import type { PoolEventKind, PoolSetup, PooledConnection } from '../../src/db/pool-settings.ts';
+import type { PoolEventKind, PoolSetup, PooledConnection } from '../../src/db/wire/pool-settings.ts';
 
 interface Bench {
   readonly pool: Pool<PooledConnection>;

@@ -1,16 +1,16 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { SvcError } from '../../src/errors.ts';
-import type { FaultCode } from '../../src/faults.ts';
+import { SvcError } from '../../src/base/errors.ts';
+import type { FaultCode } from '../../src/base/faults.ts';
 import {
   CheckViolation, CommitOutcomeUnknown, ConnectionLost, DataError, DatabaseError, ForeignKeyViolation, LockTimeout, NotNullViolation, QueryCanceled, QueryTimeout, ReadOnly, StatementError, TransactionAborted, UniqueViolation,
 } from '../../src/db/index.ts';
-import { connectPostgres } from '../../src/db/postgres-connect.ts';
+import { connectPostgres } from '../../src/db/postgres/connect.ts';
 import { collectedLog } from '../support/collected-log.ts';
 import { connected, optionsOf, soon, withPostgres } from '../support/postgres.ts';
 import { sharedPostgres } from '../support/postgres-database.ts';
 import type { Params } from '../../src/db/index.ts';
-import type { PostgresConnection } from '../../src/db/postgres-connection.ts';
+import type { PostgresConnection } from '../../src/db/postgres/connection.ts';
 
 const WRITING = { isolation: undefined, isReadOnly: false } as const;
 

@@ -4,8 +4,8 @@ import {
   CheckViolation, ConnectionLost, ConstraintViolation, Corrupt, DataError, DatabaseError, Deadlock, DiskFull, ForeignKeyViolation, LockTimeout, NotNullViolation, QueryCanceled, ReadOnly, SerializationFailure,
   StatementError, StorageFailed, TransactionAborted, UniqueViolation,
 } from '../../src/db/index.ts';
-import { isFatal, isStalePlan, postgresError } from '../../src/db/postgres-errors.ts';
-import { readErrorFields, type ErrorFields } from '../../src/db/postgres-messages.ts';
+import { isFatal, isStalePlan, postgresError } from '../../src/db/postgres/errors.ts';
+import { readErrorFields, type ErrorFields } from '../../src/db/postgres/messages.ts';
 import { failure } from '../support/postgres-bytes.ts';
 
 function fields(letters: Readonly<Record<string, string>>): ErrorFields {

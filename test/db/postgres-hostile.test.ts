@@ -4,20 +4,20 @@ import { once } from 'node:events';
 import { createServer, type AddressInfo, type Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
 import { test, type TestContext } from 'node:test';
-import { systemClock } from '../../src/clock.ts';
-import { SvcError } from '../../src/errors.ts';
+import { systemClock } from '../../src/base/clock.ts';
+import { SvcError } from '../../src/base/errors.ts';
 import { CommitOutcomeUnknown, ConnectionLost, DatabaseError, QueryCanceled, QueryTimeout } from '../../src/db/index.ts';
-import { connectPostgres } from '../../src/db/postgres-connect.ts';
-import { MAX_ITERATIONS } from '../../src/db/scram.ts';
-import { Incoming } from '../../src/db/server-socket.ts';
-import { ManualClock } from '../../src/manual-clock.ts';
+import { connectPostgres } from '../../src/db/postgres/connect.ts';
+import { MAX_ITERATIONS } from '../../src/db/postgres/scram.ts';
+import { Incoming } from '../../src/db/wire/server-socket.ts';
+import { ManualClock } from '../../src/base/manual-clock.ts';
 import { FIRST } from '../support/certificates.ts';
 import { collectedLog } from '../support/collected-log.ts';
 import { PLAIN, type Changes } from '../support/postgres.ts';
 import { seeded } from '../support/random.ts';
 import * as write from '../support/postgres-bytes.ts';
-import type { PostgresConnection } from '../../src/db/postgres-connection.ts';
-import type { PostgresHost } from '../../src/db/postgres-url.ts';
+import type { PostgresConnection } from '../../src/db/postgres/connection.ts';
+import type { PostgresHost } from '../../src/db/postgres/url.ts';
 
 /** What a server does with each connection; `next` gives the bytes that come. */
 type Script = (socket: Socket, next: () => Promise<Buffer>) => Promise<void> | void;
@@ -180,7 +180,7 @@ test('a password goes in the clear to nobody whose certificate was not checked, 
 
 test('a password goes in the clear to no other machine', { skip: process.platform === 'win32' }, async (t) => {
   const server = await serving(t, () => undefined);
-  const { PostgresLogin } = await import('../../src/db/postgres-login.ts');
+  const { PostgresLogin } = await import('../../src/db/postgres/login.ts');
   const written: Buffer[] = [];
   const socket = { write: (bytes: Buffer) => written.push(bytes) } as unknown as Socket;
   for (const tls of [undefined, { authorized: false } as TLSSocket]) {

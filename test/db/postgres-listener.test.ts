@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ConnectionLost } from '../../src/db/index.ts';
-import { PostgresListener } from '../../src/db/postgres-listener.ts';
-import { ManualClock } from '../../src/manual-clock.ts';
+import { PostgresListener } from '../../src/db/postgres/listener.ts';
+import { ManualClock } from '../../src/base/manual-clock.ts';
 import { fault } from '../contract/database.ts';
 import { collectedLog } from '../support/collected-log.ts';
-import type { PostgresSession } from '../../src/db/postgres-url.ts';
+import type { PostgresSession } from '../../src/db/postgres/url.ts';
 
 /** A session that listens, as far as it is told to. */
 class FakeSession {

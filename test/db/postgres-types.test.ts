@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { SvcError } from '../../src/errors.ts';
-import { arrayFromText, arrayText } from '../../src/db/postgres-arrays.ts';
-import { dateOf, instantFromText, instantOf, instantText, microsOf, timestampOf } from '../../src/db/postgres-dates.ts';
+import { SvcError } from '../../src/base/errors.ts';
+import { arrayFromText, arrayText } from '../../src/db/postgres/arrays.ts';
+import { dateOf, instantFromText, instantOf, instantText, microsOf, timestampOf } from '../../src/db/postgres/dates.ts';
 import { DataError, json } from '../../src/db/index.ts';
 import { connected, withPostgres } from '../support/postgres.ts';
 import { seeded } from '../support/random.ts';
-import type { PostgresConnection } from '../../src/db/postgres-connection.ts';
+import type { PostgresConnection } from '../../src/db/postgres/connection.ts';
 
 const bytes = (...values: number[]): Uint8Array => Uint8Array.from(values);
 const at = (text: string): Date => new Date(text);

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import * as read from '../../src/db/postgres-messages.ts';
-import { MAX_LOGIN_BYTES, MAX_MESSAGE_BYTES, MessageReader } from '../../src/db/postgres-wire.ts';
-import { ProtocolViolation } from '../../src/db/db-errors.ts';
-import { MAX_PARAMETERS, MessageWriter, PROTOCOL_3_0, PROTOCOL_3_2 } from '../../src/db/postgres-writer.ts';
+import * as read from '../../src/db/postgres/messages.ts';
+import { MAX_LOGIN_BYTES, MAX_MESSAGE_BYTES, MessageReader } from '../../src/db/postgres/wire.ts';
+import { ProtocolViolation } from '../../src/db/errors.ts';
+import { MAX_PARAMETERS, MessageWriter, PROTOCOL_3_0, PROTOCOL_3_2 } from '../../src/db/postgres/writer.ts';
 import * as write from '../support/postgres-bytes.ts';
 import { seeded } from '../support/random.ts';
 

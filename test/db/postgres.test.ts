@@ -6,7 +6,7 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { test } from 'node:test';
 import { Svc, systemClock } from '../../src/index.ts';
 import { ConnectionLost, DatabasePlugin, Migrator, PoolTimeout, QueryTimeout, ReadOnly, StatementError, openDatabase, sql } from '../../src/db/index.ts';
-import { TestClient } from '../../src/testing.ts';
+import { TestClient } from '../../src/testing/index.ts';
 import { databaseContract, fault } from '../contract/database.ts';
 import { collectedLog } from '../support/collected-log.ts';
 import { POSTGRES } from '../support/postgres-chaos.ts';
@@ -295,12 +295,12 @@ test('DatabasePlugin.openMigrator() looks at PostgreSQL, and writes nothing', as
 
 test('who opens SQLite loads nothing of PostgreSQL but how its addresses are read', async () => {
   const program = `import { registerHooks } from 'node:module';
-    registerHooks({ load(url, context, next) { const file = url.split('/').at(-1); if (/postgres|pool/.test(file)) console.log(file); return next(url, context); } });
+    registerHooks({ load(url, context, next) { const file = url.split('/src/db/').at(-1); if (/postgres|pool/.test(file)) console.log(file); return next(url, context); } });
     const { openDatabase } = await import('svc/db');
     await (await openDatabase('sqlite::memory:')).close();`;
   const { status, stdout, stderr } = await run(process.execPath, ['--conditions=svc-source', '--input-type=module', '-e', program], { cwd: ROOT });
   assert.equal(status, 0, stderr);
-  assert.deepEqual(stdout.trim().split('\n'), ['pool-event.ts', 'postgres-url.ts']);
+  assert.deepEqual(stdout.trim().split('\n'), ['wire/pool-settings.ts', 'postgres/url.ts']);
 });
 
 test('DatabasePlugin serves an application from PostgreSQL, is ready while it is there, and counts', async (t) => {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { DatabaseRecordStore, openDatabase, recordStoreMigration, StoreFull, UniqueViolation, type Database } from '../../src/db/index.ts';
-import { ManualClock } from '../../src/manual-clock.ts';
+import { ManualClock } from '../../src/base/manual-clock.ts';
 import { recordStoreContract } from '../contract/record-store.ts';
 import { fault } from '../contract/database.ts';
 import { ROOT } from '../support/build.ts';

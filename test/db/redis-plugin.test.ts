@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { Depends, IdempotencyMiddleware, RateLimitMiddleware, SessionMiddleware, Svc, cached, systemClock } from '../../src/index.ts';
 import { Redis, RedisCache, RedisPlugin, RedisRateLimitStore, RedisRecordStore, RedisRoomBus, redis } from '../../src/db/index.ts';
-import { TestClient } from '../../src/testing.ts';
+import { TestClient } from '../../src/testing/index.ts';
 import { fault } from '../contract/database.ts';
 import { collectedLog } from '../support/collected-log.ts';
 import { RedisServer, needsRedis } from '../support/redis-server.ts';

@@ -3,9 +3,9 @@
  */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
-import { systemClock } from '../../src/clock.ts';
+import { systemClock } from '../../src/base/clock.ts';
 import { MemoryRateLimitStore, Redis, RedisCache, RedisRateLimitStore, RedisRecordStore, RedisRoomBus, StoreFull } from '../../src/db/index.ts';
-import { ManualClock } from '../../src/manual-clock.ts';
+import { ManualClock } from '../../src/base/manual-clock.ts';
 import { cacheBackendContract } from '../contract/cache-backend.ts';
 import { fault } from '../contract/database.ts';
 import { rateLimitStoreContract } from '../contract/rate-limit-store.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { isReadable, parseRedisUrl } from '../../src/db/redis-url.ts';
+import { isReadable, parseRedisUrl } from '../../src/db/redis/url.ts';
 import { fault } from '../contract/database.ts';
 
 test('parseRedisUrl() reads user, password, hosts and database', () => {

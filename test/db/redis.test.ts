@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { systemClock } from '../../src/clock.ts';
+import { systemClock } from '../../src/base/clock.ts';
 import { ConnectionLost, Redis, RedisError, RedisScript } from '../../src/db/index.ts';
 import { fault } from '../contract/database.ts';
 import { FIRST } from '../support/certificates.ts';

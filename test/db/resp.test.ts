@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { RespError, RespReader, RespWriter, type RespArgument, type RespValue } from '../../src/db/resp.ts';
-import { ProtocolViolation } from '../../src/db/db-errors.ts';
+import { RespError, RespReader, RespWriter, type RespArgument, type RespValue } from '../../src/db/redis/resp.ts';
+import { ProtocolViolation } from '../../src/db/errors.ts';
 import { seeded } from '../support/random.ts';
 
 type Told = readonly [value: RespValue, isPush: boolean];

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { preparedPassword, saslPrep } from '../../src/db/saslprep.ts';
+import { preparedPassword, saslPrep } from '../../src/db/postgres/saslprep.ts';
 
 for (const [what, text, expected] of [
   ['maps SOFT HYPHEN to nothing (RFC 4013 §3, 1)', 'I\u00adX', 'IX'],

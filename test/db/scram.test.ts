@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { X509Certificate, createHash, createHmac, pbkdf2Sync } from 'node:crypto';
 import { test } from 'node:test';
-import { serverEndPoint, signatureHash } from '../../src/db/channel-binding.ts';
-import { MAX_ITERATIONS, MIN_ITERATIONS, ScramFirst, ScramKeyring, ScramRefusal, md5Password, type ChannelBinding, type ScramKeys } from '../../src/db/scram.ts';
+import { serverEndPoint, signatureHash } from '../../src/db/postgres/channel-binding.ts';
+import { MAX_ITERATIONS, MIN_ITERATIONS, ScramFirst, ScramKeyring, ScramRefusal, md5Password, type ChannelBinding, type ScramKeys } from '../../src/db/postgres/scram.ts';
 import { FIRST, SECOND } from '../support/certificates.ts';
 import { seeded } from '../support/random.ts';
 

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ConnectionLost, DatabaseError } from '../../src/db/index.ts';
-import { findServer, searchMs, type Search, type ServerKind } from '../../src/db/server-hosts.ts';
-import { ManualClock } from '../../src/manual-clock.ts';
-import type { PooledConnection } from '../../src/db/pool-settings.ts';
-import type { ServerHost, TargetSession } from '../../src/db/server-options.ts';
+import { findServer, searchMs, type Search, type ServerKind } from '../../src/db/wire/server-hosts.ts';
+import { ManualClock } from '../../src/base/manual-clock.ts';
+import type { PooledConnection } from '../../src/db/wire/pool-settings.ts';
+import type { ServerHost, TargetSession } from '../../src/db/wire/server-options.ts';
 
 type Kind = 'primary off' | 'primary on' | 'standby on' | 'away' | 'refuses' | 'dies';
 

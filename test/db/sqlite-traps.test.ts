@@ -9,7 +9,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { test, type TestContext } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { openDatabase, sql, Corrupt, DataError, DatabaseError, LockTimeout, PoolTimeout, QueryCanceled, QueryTimeout, ReadOnly, SerializationFailure, StorageFailed, TransactionAborted, UniqueViolation, ConnectionLost } from '../../src/db/index.ts';
-import { ManualClock } from '../../src/manual-clock.ts';
+import { ManualClock } from '../../src/base/manual-clock.ts';
 import { fault } from '../contract/database.ts';
 import { ROOT } from '../support/build.ts';
 import { IS_OLDER_NODE } from '../support/node-age.ts';

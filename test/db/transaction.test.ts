@@ -7,9 +7,9 @@ import {
   CommitOutcomeUnknown, ConnectionLost, Database, DatabaseError, Deadlock, LockTimeout, PoolTimeout, QueryCanceled, QueryTimeout, SerializationFailure, TransactionAborted, UniqueViolation, openDatabase, sql,
 } from '../../src/db/index.ts';
 import { prepareDatabase } from '../../src/db/open.ts';
-import { atCaller } from '../../src/db/db-errors.ts';
-import { createLogger } from '../../src/log.ts';
-import { ManualClock } from '../../src/manual-clock.ts';
+import { atCaller } from '../../src/db/errors.ts';
+import { createLogger } from '../../src/observability/log.ts';
+import { ManualClock } from '../../src/base/manual-clock.ts';
 import { fault } from '../contract/database.ts';
 import { collectedLog } from '../support/collected-log.ts';
 import { folder, run } from '../support/run.ts';

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { Svc } from '../../src/app.ts';
-import { readShare } from '../../src/http/access-log.ts';
-import { ManualClock } from '../../src/manual-clock.ts';
-import { TestClient } from '../../src/testing.ts';
+import { Svc } from '../../src/app/svc.ts';
+import { readShare } from '../../src/http/middleware/access-log.ts';
+import { ManualClock } from '../../src/base/manual-clock.ts';
+import { TestClient } from '../../src/testing/index.ts';
 import { collectedLog } from '../support/collected-log.ts';
 import { RawClient } from '../support/raw-http.ts';
 import type { TestContext } from 'node:test';
-import type { SvcOptions } from '../../src/app.ts';
+import type { SvcOptions } from '../../src/app/svc.ts';
 
 function application(t: TestContext, options: SvcOptions = {}): { readonly app: Svc; readonly client: TestClient; readonly lines: () => Record<string, unknown>[]; readonly clock: ManualClock } {
   const { logger, events } = collectedLog();

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { BlockList, isIP } from 'node:net';
 import { test } from 'node:test';
-import { clientOf, contains, formatAddress, parseAddress, parseNetwork, peerAddress, withoutZone } from '../../src/http/address.ts';
+import { clientOf, contains, formatAddress, parseAddress, parseNetwork, peerAddress, withoutZone } from '../../src/http/request/address.ts';
 import { seeded } from '../support/random.ts';
 
 for (const [text, canonical] of [

@@ -4,10 +4,10 @@ import { test } from 'node:test';
 import { brotliCompressSync, constants, deflateRawSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib';
 import { Field, IdempotencyMiddleware, Schema, Svc, str } from 'svc';
 import { TestClient } from 'svc/testing';
-import { decodedChunks } from '../../src/http/body-codings.ts';
+import { decodedChunks } from '../../src/http/request/body-codings.ts';
 import { IS_OLDER_NODE } from '../support/node-age.ts';
 import { RawClient } from '../support/raw-http.ts';
-import type { BodyCoding } from '../../src/http/body-codings.ts';
+import type { BodyCoding } from '../../src/http/request/body-codings.ts';
 import type { Middleware, SvcOptions } from 'svc';
 
 const ENCODE: Readonly<Record<BodyCoding, (bytes: Uint8Array) => Buffer>> = { gzip: gzipSync, deflate: deflateSync, br: brotliCompressSync, zstd: zstdCompressSync };

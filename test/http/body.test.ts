@@ -2,12 +2,12 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { ClientDisconnected } from '../../src/errors.ts';
-import { chunksOf, collect as collectInto, joined, readAhead } from '../../src/http/body.ts';
+import { ClientDisconnected } from '../../src/base/errors.ts';
+import { chunksOf, collect as collectInto, joined, readAhead } from '../../src/http/request/body-stream.ts';
 import { fakeRequest } from '../support/transport.ts';
 import { seeded } from '../support/random.ts';
 import type { RequestParts } from '../support/transport.ts';
-import type { BodySource } from '../../src/http/body.ts';
+import type { BodySource } from '../../src/http/request/body-stream.ts';
 
 const source = (parts: RequestParts = {}): ReturnType<typeof fakeRequest>['incoming'] => fakeRequest(parts).incoming;
 async function drained(chunks: AsyncIterable<Uint8Array>): Promise<string[]> {

@@ -10,7 +10,7 @@ import { brotliDecompressSync, constants, createBrotliDecompress, createGunzip, 
 import { CSRFMiddleware, CompressionMiddleware, ETagMiddleware, EventBroadcast, EventStreamResponse, FileResponse, HttpResponse, IdempotencyMiddleware, MemoryRecordStore, NDJSONResponse, SessionMiddleware, StreamingResponse, Svc, TextResponse } from 'svc';
 import { TestClient } from 'svc/testing';
 import { codersOf, negotiateEncoding } from '../../src/http/content-codings.ts';
-import { CompressedPieces } from '../../src/http/compressed-pieces.ts';
+import { CompressedPieces } from '../../src/http/middleware/compressed-chunks.ts';
 import { collectedLog } from '../support/collected-log.ts';
 import { RawClient } from '../support/raw-http.ts';
 import type { ContentCoding } from 'svc';

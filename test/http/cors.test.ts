@@ -1,17 +1,17 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Svc } from '../../src/app.ts';
-import { Forbidden, SvcError, Unauthorized } from '../../src/errors.ts';
-import { CORSMiddleware } from '../../src/http/cors.ts';
+import { Svc } from '../../src/app/svc.ts';
+import { Forbidden, SvcError, Unauthorized } from '../../src/base/errors.ts';
+import { CORSMiddleware } from '../../src/http/middleware/cors.ts';
 import { AllowedOrigins } from '../../src/http/origins.ts';
-import { RateLimitMiddleware } from '../../src/http/rate-limit.ts';
-import { SecurityHeadersMiddleware } from '../../src/http/security-headers.ts';
-import { HttpServer } from '../../src/http/server.ts';
-import { TestClient } from '../../src/testing.ts';
+import { RateLimitMiddleware } from '../../src/http/middleware/rate-limit.ts';
+import { SecurityHeadersMiddleware } from '../../src/http/middleware/security-headers.ts';
+import { HttpServer } from '../../src/http/server/server.ts';
+import { TestClient } from '../../src/testing/index.ts';
 import { collectedLog } from '../support/collected-log.ts';
 import { RawClient } from '../support/raw-http.ts';
 import { fakeRequest } from '../support/transport.ts';
-import type { CORSOptions } from '../../src/http/cors.ts';
+import type { CORSOptions } from '../../src/http/middleware/cors.ts';
 
 const SITE = 'https://example.com';
 

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { Readable } from 'node:stream';
 import test from 'node:test';
-import { Svc } from '../../src/app.ts';
-import { CountedPieces } from '../../src/http/request-event.ts';
-import { iterate } from '../../src/http/pull-pieces.ts';
+import { Svc } from '../../src/app/svc.ts';
+import { CountedPieces } from '../../src/http/request/event.ts';
+import { iterate } from '../../src/http/pull-chunks.ts';
 import { StreamingResponse } from '../../src/http/response.ts';
-import { TestClient } from '../../src/testing.ts';
+import { TestClient } from '../../src/testing/index.ts';
 import { collectedLog } from '../support/collected-log.ts';
-import type { Pieces } from '../../src/http/pieces.ts';
+import type { Pieces } from '../../src/http/chunks.ts';
 
 const SOURCES: Readonly<Record<string, () => Pieces>> = {
   'a list': () => ['é', '', Buffer.from('xyz')],

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { DelimiterSearch } from '../../src/http/delimiter-search.ts';
+import { DelimiterSearch } from '../../src/http/request/delimiter-search.ts';
 import { seeded } from '../support/random.ts';
 
 const DELIMITERS = ['\r\n--x', '\r\n------WebKitFormBoundary7MA4YWxkTrZu0gW', `\r\n--${'a'.repeat(70)}`, '\r\n--abababab', '\r\n-----------------------------9051914041544843365972754266'].map((text) => Buffer.from(text, 'latin1'));

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { Svc } from '../../src/app.ts';
+import { Svc } from '../../src/app/svc.ts';
 import { collectedLog } from '../support/collected-log.ts';
 import { RawClient } from '../support/raw-http.ts';
 import { fakeRequest } from '../support/transport.ts';

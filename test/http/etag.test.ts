@@ -3,8 +3,8 @@
  */
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { Svc } from '../../src/app.ts';
-import { ETagMiddleware } from '../../src/http/etag.ts';
+import { Svc } from '../../src/app/svc.ts';
+import { ETagMiddleware } from '../../src/http/middleware/etag.ts';
 import { HttpResponse, JSONResponse, StreamingResponse, TextResponse } from '../../src/http/response.ts';
 import { collectedLog } from '../support/collected-log.ts';
 import { RawClient } from '../support/raw-http.ts';

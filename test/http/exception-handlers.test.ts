@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { ExceptionHandlers } from '../../src/http/exception-handlers.ts';
-import { BadRequest, HTTPException, NotFound } from '../../src/errors.ts';
+import { BadRequest, HTTPException, NotFound } from '../../src/base/errors.ts';
 import type { HttpRequest } from '../../src/http/contracts.ts';
 
 class Base extends Error {}

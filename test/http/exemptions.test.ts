@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { CSRFMiddleware, SessionMiddleware, Svc } from 'svc';
 import { TestClient } from 'svc/testing';
-import { Exemptions } from '../../src/http/exemptions.ts';
+import { Exemptions } from '../../src/http/middleware/exemptions.ts';
 import { SECRET } from '../support/session-site.ts';
 import { collectedLog } from '../support/collected-log.ts';
 import type { CompiledRoute } from '../../src/http/contracts.ts';

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { PassThrough } from 'node:stream';
 import test from 'node:test';
-import { FileBody } from '../../src/http/file-body.ts';
+import { FileBody } from '../../src/http/files/body.ts';
 import type { ServerResponse } from 'node:http';
-import type { OpenFile } from '../../src/http/open-file.ts';
+import type { OpenFile } from '../../src/http/files/open.ts';
 
 /** A file of ten bytes; `onStat` happens while it is asked for its state, which fails as that of a closed one does. */
 function fileThatIsClosed(onStat: () => void): OpenFile {

@@ -5,13 +5,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import test, { after } from 'node:test';
 import { pathToFileURL } from 'node:url';
-import { Svc } from '../../src/app.ts';
-import { FileResponse } from '../../src/http/files.ts';
-import { discard } from '../../src/http/pull-pieces.ts';
+import { Svc } from '../../src/app/svc.ts';
+import { FileResponse } from '../../src/http/files/files.ts';
+import { discard } from '../../src/http/pull-chunks.ts';
 import { collectedLog } from '../support/collected-log.ts';
 import { seeded } from '../support/random.ts';
 import { RawClient } from '../support/raw-http.ts';
-import type { Pieces } from '../../src/http/pieces.ts';
+import type { Pieces } from '../../src/http/chunks.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'svc-files-'));
 after(() => rmSync(directory, { recursive: true }));

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
 import { test } from 'node:test';
 import { Field, Schema, Svc, bool, file, int, lazy, list, nullable, str } from '../../src/index.ts';
-import { TestClient } from '../../src/testing.ts';
+import { TestClient } from '../../src/testing/index.ts';
 import { MULTIPART, UploadFolder, formRequest, textOf } from '../support/form-requests.ts';
 import { field, fileOf, written } from '../support/multipart-reference.ts';
 import type { FormData_, FormOptions, HttpRequest } from '../../src/index.ts';

@@ -5,7 +5,7 @@ import { ManualClock, TestClient } from 'svc/testing';
 import { collectedLog } from '../support/collected-log.ts';
 import { seeded } from '../support/random.ts';
 import type { Awaitable, HttpRequest, IdempotencyOptions, Middleware, RecordStore } from 'svc';
-import type { TestRequest } from '../../src/testing.ts';
+import type { TestRequest } from '../../src/testing/index.ts';
 
 const SECRET = 'an example secret that is long enough 1';
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import test from 'node:test';
-import { Svc } from '../../src/app.ts';
-import { ManualClock } from '../../src/manual-clock.ts';
+import { Svc } from '../../src/app/svc.ts';
+import { ManualClock } from '../../src/base/manual-clock.ts';
 import { collectedLog } from '../support/collected-log.ts';
 import { serverOf } from '../support/inject.ts';
 import { RawClient } from '../support/raw-http.ts';
 import type { Socket } from 'node:net';
-import type { RunningServer, SvcOptions } from '../../src/app.ts';
+import type { RunningServer, SvcOptions } from '../../src/app/svc.ts';
 
 /** What node:http announces, and the second that it adds. */
 const LIMIT_MS = 6_000;

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import test from 'node:test';
 import { BackgroundTasks, Depends, FileResponse, JSONResponse, NotFound, Svc, TextResponse, any, createLogger, reply } from '../../src/index.ts';
-import { TestClient } from '../../src/testing.ts';
+import { TestClient } from '../../src/testing/index.ts';
 import { folder } from '../support/run.ts';
 
 const make = (): Svc => new Svc({ env: 'test', logger: createLogger({ level: 'silent' }) });

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { Svc } from '../../src/app.ts';
-import { ManualClock } from '../../src/manual-clock.ts';
+import { Svc } from '../../src/app/svc.ts';
+import { ManualClock } from '../../src/base/manual-clock.ts';
 import { StreamingResponse } from '../../src/http/response.ts';
 import { collectedLog } from '../support/collected-log.ts';
 import { RawClient } from '../support/raw-http.ts';
-import type { RunningServer, SvcOptions } from '../../src/app.ts';
+import type { RunningServer, SvcOptions } from '../../src/app/svc.ts';
 
 type Served = { app: Svc; server: RunningServer; events: readonly Record<string, unknown>[] } & AsyncDisposable;
 

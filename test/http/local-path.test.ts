@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { localPath } from '../../src/http/local-path.ts';
 import { RedirectResponse } from '../../src/http/response.ts';
-import { Svc } from '../../src/app.ts';
-import { TestClient } from '../../src/testing.ts';
+import { Svc } from '../../src/app/svc.ts';
+import { TestClient } from '../../src/testing/index.ts';
 import { seeded } from '../support/random.ts';
 
 for (const path of ['/', '/path', '/path?x=1#y', '/a//b', '/a/../b', '/?q=a%0Ab', '/users/5?next=https://evil.example/', '/café', '/a:b', '/%20', '/#//evil.example']) {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { mediaTypeOf } from '../../src/http/media-types.ts';
+import { mediaTypeOf } from '../../src/http/files/media-types.ts';
 
 test('mediaTypeOf() goes by the extension, whatever its case', () => {
   const types = { 'a.HTML': 'text/html; charset=utf-8', 'a.b.json': 'application/json', 'a.tar.gz': 'application/gzip', 'x/y.woff2': 'font/woff2', 'm.svg': 'image/svg+xml' };

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import test from 'node:test';
-import { Svc } from '../../src/app.ts';
-import { ClientDisconnected } from '../../src/errors.ts';
+import { Svc } from '../../src/app/svc.ts';
+import { ClientDisconnected } from '../../src/base/errors.ts';
 import { HttpResponse, StreamingResponse } from '../../src/http/response.ts';
 import { collectedLog } from '../support/collected-log.ts';
-import type { TransportRequest } from '../../src/http/request.ts';
+import type { TransportRequest } from '../../src/http/request/request.ts';
 
 const app = (): Svc => new Svc({ logger: collectedLog().logger, env: 'test' });
 const get = (path: string, init: RequestInit = {}): Request => new Request(`http://a.example:8080${path}`, init);

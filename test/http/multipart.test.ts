@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { boundaryOf } from '../../src/http/form.ts';
-import { MultipartParser } from '../../src/http/multipart.ts';
+import { boundaryOf } from '../../src/http/request/form.ts';
+import { MultipartParser } from '../../src/http/request/multipart.ts';
 import { field, fileOf, partsByReference, written } from '../support/multipart-reference.ts';
 import { seeded } from '../support/random.ts';
-import type { MultipartLimits, MultipartProblem, MultipartSink } from '../../src/http/multipart.ts';
-import type { PartHead } from '../../src/http/part-head.ts';
+import type { MultipartLimits, MultipartProblem, MultipartSink } from '../../src/http/request/multipart.ts';
+import type { PartHead } from '../../src/http/request/part-head.ts';
 import type { PlainPart } from '../support/multipart-reference.ts';
 
 const LIMITS: MultipartLimits = { maxHeaderBytes: 1_000, maxFields: 100, maxFiles: 100, maxFieldBytes: 1e9, maxTextBytes: 1e9, maxFileBytes: 1e9 };

@@ -7,7 +7,7 @@ import { Duplex } from 'node:stream';
 import { test } from 'node:test';
 import { Depends, HttpResponse, StreamingResponse, Svc, reply } from 'svc';
 import { Prepared } from '../../src/http/response.ts';
-import { SentMessage } from '../../src/http/outgoing.ts';
+import { SentMessage } from '../../src/http/server/fast-path/outgoing.ts';
 import { ROOT } from '../support/build.ts';
 import { collectedLog } from '../support/collected-log.ts';
 import { serverOf } from '../support/inject.ts';

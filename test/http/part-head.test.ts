@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { parsePartHead } from '../../src/http/part-head.ts';
+import { parsePartHead } from '../../src/http/request/part-head.ts';
 
 /** What `Content-Disposition: form-data` with these parameters says: [name, filename], or undefined when it is refused. */
 function read(parameters: string): readonly (string | undefined)[] | undefined {

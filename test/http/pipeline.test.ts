@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { BadRequest, ClientDisconnected, HTTPException, InternalError, NotFound, SvcError } from '../../src/errors.ts';
-import { createMetrics } from '../../src/metrics.ts';
+import { BadRequest, ClientDisconnected, HTTPException, InternalError, NotFound, SvcError } from '../../src/base/errors.ts';
+import { createMetrics } from '../../src/observability/metrics.ts';
 import { ExceptionHandlers } from '../../src/http/exception-handlers.ts';
 import { LateAnswer } from '../../src/http/late-answer.ts';
 import { CoreEdge, ErrorRenderer, asMiddleware, compose, guarded, isThenable } from '../../src/http/pipeline.ts';
@@ -10,7 +10,7 @@ import { HttpResponse } from '../../src/http/response.ts';
 import { collectedLog } from '../support/collected-log.ts';
 import { fakeRequest } from '../support/transport.ts';
 import type { MiddlewareFunction } from '../../src/http/pipeline.ts';
-import type { TransportRequest } from '../../src/http/request.ts';
+import type { TransportRequest } from '../../src/http/request/request.ts';
 
 interface Run {
   readonly response: HttpResponse;

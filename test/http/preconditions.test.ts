@@ -3,8 +3,8 @@
  */
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { isSameForRange, judge } from '../../src/http/preconditions.ts';
-import type { Validators } from '../../src/http/preconditions.ts';
+import { isSameForRange, judge } from '../../src/http/files/preconditions.ts';
+import type { Validators } from '../../src/http/files/preconditions.ts';
 
 const THEN = 'Sat, 29 Oct 1994 19:43:31 GMT'; // the example of §8.8.2
 const BEFORE = 'Sat, 29 Oct 1994 19:43:30 GMT';

@@ -1,17 +1,17 @@
 import assert from 'node:assert/strict';
 import { isIP } from 'node:net';
 import { test } from 'node:test';
-import { Svc } from '../../src/app.ts';
-import { SvcError } from '../../src/errors.ts';
-import { ProxyTrust, ProxyWatch, readTrustProxy } from '../../src/http/proxy.ts';
-import { RateLimitMiddleware } from '../../src/http/rate-limit.ts';
-import { TestClient } from '../../src/testing.ts';
-import { HttpServer } from '../../src/http/server.ts';
+import { Svc } from '../../src/app/svc.ts';
+import { SvcError } from '../../src/base/errors.ts';
+import { ProxyTrust, ProxyWatch, readTrustProxy } from '../../src/http/request/proxy.ts';
+import { RateLimitMiddleware } from '../../src/http/middleware/rate-limit.ts';
+import { TestClient } from '../../src/testing/index.ts';
+import { HttpServer } from '../../src/http/server/server.ts';
 import { collectedLog } from '../support/collected-log.ts';
 import { RawClient } from '../support/raw-http.ts';
 import { seeded } from '../support/random.ts';
 import type { HttpRequest } from '../../src/http/contracts.ts';
-import type { ForwardedFields, Forwarding } from '../../src/http/proxy.ts';
+import type { ForwardedFields, Forwarding } from '../../src/http/request/proxy.ts';
 
 type Fields = Readonly<Record<string, string>>;
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { parsePairs } from '../../src/http/query.ts';
+import { parsePairs } from '../../src/http/request/query.ts';
 import { cpuMs } from '../support/cpu-time.ts';
 import { seeded } from '../support/random.ts';
 

@@ -2,16 +2,16 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { Svc } from '../../src/app.ts';
-import { SvcError } from '../../src/errors.ts';
-import { CORSMiddleware } from '../../src/http/cors.ts';
-import { RateLimitMiddleware } from '../../src/http/rate-limit.ts';
-import { SecurityHeadersMiddleware } from '../../src/http/security-headers.ts';
-import { MemoryRateLimitStore } from '../../src/stores.ts';
-import { ManualClock, TestClient } from '../../src/testing.ts';
+import { Svc } from '../../src/app/svc.ts';
+import { SvcError } from '../../src/base/errors.ts';
+import { CORSMiddleware } from '../../src/http/middleware/cors.ts';
+import { RateLimitMiddleware } from '../../src/http/middleware/rate-limit.ts';
+import { SecurityHeadersMiddleware } from '../../src/http/middleware/security-headers.ts';
+import { MemoryRateLimitStore } from '../../src/cache/stores.ts';
+import { ManualClock, TestClient } from '../../src/testing/index.ts';
 import { collectedLog } from '../support/collected-log.ts';
-import type { RateLimitOptions } from '../../src/http/rate-limit.ts';
-import type { RateLimitStore } from '../../src/stores.ts';
+import type { RateLimitOptions } from '../../src/http/middleware/rate-limit.ts';
+import type { RateLimitStore } from '../../src/cache/stores.ts';
 
 interface Setting {
   readonly app: Svc;

@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Svc } from '../../src/app.ts';
-import { HTTPException, TooManyRequests } from '../../src/errors.ts';
-import { RateLimitMiddleware } from '../../src/http/rate-limit.ts';
-import { RateLimiter } from '../../src/http/rate-limiter.ts';
-import { MemoryRateLimitStore } from '../../src/stores.ts';
-import { ManualClock, TestClient } from '../../src/testing.ts';
+import { Svc } from '../../src/app/svc.ts';
+import { HTTPException, TooManyRequests } from '../../src/base/errors.ts';
+import { RateLimitMiddleware } from '../../src/http/middleware/rate-limit.ts';
+import { RateLimiter } from '../../src/http/middleware/rate-limiter.ts';
+import { MemoryRateLimitStore } from '../../src/cache/stores.ts';
+import { ManualClock, TestClient } from '../../src/testing/index.ts';
 import { collectedLog } from '../support/collected-log.ts';
-import type { RateLimiterOptions } from '../../src/http/rate-limiter.ts';
-import type { RateLimitStore } from '../../src/stores.ts';
+import type { RateLimiterOptions } from '../../src/http/middleware/rate-limiter.ts';
+import type { RateLimitStore } from '../../src/cache/stores.ts';
 
 /** An application whose login counts by account, and what it has logged. */
 function login(options: Partial<RateLimiterOptions> = {}, behind: Partial<ConstructorParameters<typeof Svc>[0]> = {}): { client: TestClient; clock: ManualClock; app: Svc; events: Record<string, unknown>[]; limiter: RateLimiter } {

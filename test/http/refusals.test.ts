@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import test, { after, before } from 'node:test';
-import { Svc } from '../../src/app.ts';
+import { Svc } from '../../src/app/svc.ts';
 import { collectedLog } from '../support/collected-log.ts';
 import { seeded } from '../support/random.ts';
 import { RawClient } from '../support/raw-http.ts';
-import type { RunningServer } from '../../src/app.ts';
+import type { RunningServer } from '../../src/app/svc.ts';
 
 let server: RunningServer;
 let events: readonly Record<string, unknown>[];

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { ClientDisconnected } from '../../src/errors.ts';
+import { ClientDisconnected } from '../../src/base/errors.ts';
 import { fakeRequest } from '../support/transport.ts';
 import type { CompiledRoute } from '../../src/http/contracts.ts';
 

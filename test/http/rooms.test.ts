@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Svc } from '../../src/app.ts';
-import { MemoryRoomBus } from '../../src/stores.ts';
-import { Rooms } from '../../src/http/rooms.ts';
+import { Svc } from '../../src/app/svc.ts';
+import { MemoryRoomBus } from '../../src/cache/stores.ts';
+import { Rooms } from '../../src/http/websocket/rooms.ts';
 import { collectedLog } from '../support/collected-log.ts';
-import type { RoomMember } from '../../src/http/rooms.ts';
-import type { RoomBus } from '../../src/stores.ts';
+import type { RoomMember } from '../../src/http/websocket/rooms.ts';
+import type { RoomBus } from '../../src/cache/stores.ts';
 
 function member(): RoomMember & { readonly got: string[] } {
   const got: string[] = [];

@@ -1,18 +1,18 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Svc } from '../../src/app.ts';
-import { BadRequest, SvcError } from '../../src/errors.ts';
-import { CORSMiddleware } from '../../src/http/cors.ts';
-import { RateLimitMiddleware } from '../../src/http/rate-limit.ts';
+import { Svc } from '../../src/app/svc.ts';
+import { BadRequest, SvcError } from '../../src/base/errors.ts';
+import { CORSMiddleware } from '../../src/http/middleware/cors.ts';
+import { RateLimitMiddleware } from '../../src/http/middleware/rate-limit.ts';
 import { HTMLResponse, HttpResponse, RedirectResponse, StreamingResponse } from '../../src/http/response.ts';
-import { SecurityHeadersMiddleware, cspNonce } from '../../src/http/security-headers.ts';
-import { HttpServer } from '../../src/http/server.ts';
-import { TrustedHostMiddleware } from '../../src/http/trusted-host.ts';
-import { TestClient } from '../../src/testing.ts';
+import { SecurityHeadersMiddleware, cspNonce } from '../../src/http/middleware/security-headers.ts';
+import { HttpServer } from '../../src/http/server/server.ts';
+import { TrustedHostMiddleware } from '../../src/http/middleware/trusted-host.ts';
+import { TestClient } from '../../src/testing/index.ts';
 import { collectedLog } from '../support/collected-log.ts';
 import { RawClient } from '../support/raw-http.ts';
 import type { RawAnswer } from '../support/raw-http.ts';
-import type { SecurityHeadersOptions } from '../../src/http/security-headers.ts';
+import type { SecurityHeadersOptions } from '../../src/http/middleware/security-headers.ts';
 
 const POLICY = "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'";
 const EVERYWHERE = { 'content-security-policy': POLICY, 'x-content-type-options': 'nosniff', 'referrer-policy': 'strict-origin-when-cross-origin', 'cross-origin-resource-policy': 'same-origin' };

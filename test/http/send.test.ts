@@ -8,7 +8,7 @@ import { Readable } from 'node:stream';
 import { test } from 'node:test';
 import { connect as connectTls } from 'node:tls';
 import { CORSMiddleware, HttpResponse, StreamingResponse, Svc, reply } from 'svc';
-import { ManualClock } from '../../src/manual-clock.ts';
+import { ManualClock } from '../../src/base/manual-clock.ts';
 import { FIRST } from '../support/certificates.ts';
 import { collectedLog } from '../support/collected-log.ts';
 import { RawClient } from '../support/raw-http.ts';

@@ -3,17 +3,17 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { Duplex, PassThrough } from 'node:stream';
 import test from 'node:test';
-import { Svc } from '../../src/app.ts';
-import { ManualClock } from '../../src/manual-clock.ts';
-import { ClientDisconnected, Unauthorized } from '../../src/errors.ts';
-import { HttpServer } from '../../src/http/server.ts';
+import { Svc } from '../../src/app/svc.ts';
+import { ManualClock } from '../../src/base/manual-clock.ts';
+import { ClientDisconnected, Unauthorized } from '../../src/base/errors.ts';
+import { HttpServer } from '../../src/http/server/server.ts';
 import { HttpResponse, StreamingResponse } from '../../src/http/response.ts';
 import { collectedLog } from '../support/collected-log.ts';
 import { RawClient } from '../support/raw-http.ts';
 import type { Socket } from 'node:net';
-import type { SvcOptions } from '../../src/app.ts';
+import type { SvcOptions } from '../../src/app/svc.ts';
 import type { FormPart, HttpRequest } from '../../src/http/contracts.ts';
-import type { TransportRequest } from '../../src/http/request.ts';
+import type { TransportRequest } from '../../src/http/request/request.ts';
 
 /** An application on a free port, and one connection to it. */
 async function serve(declare: (app: Svc) => void, options: SvcOptions = {}): Promise<{

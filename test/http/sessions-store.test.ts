@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { MemoryRecordStore } from 'svc';
 import { ManualClock } from 'svc/testing';
-import { TransportRequest } from '../../src/http/request.ts';
+import { TransportRequest } from '../../src/http/request/request.ts';
 import { Site, SlowStore, stored } from '../support/session-site.ts';
 import type { HttpRequest, RecordStore } from 'svc';
 

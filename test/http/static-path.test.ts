@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { posix } from 'node:path';
 import test from 'node:test';
 import { decodePath } from '../../src/http/path.ts';
-import { hidesSeparator, readStaticPath } from '../../src/http/static-folder.ts';
+import { hidesSeparator, readStaticPath } from '../../src/http/files/static-folder.ts';
 import { seeded } from '../support/random.ts';
 
 const read = (rest: string, isWindows = false): string => {

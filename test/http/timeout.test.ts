@@ -4,7 +4,7 @@ import { setTimeout as sleepOf } from 'node:timers/promises';
 import { BackgroundTasks, CORSMiddleware, ClientDisconnected, Depends, RequestTimeout, StreamingResponse, Svc, TimeoutMiddleware } from 'svc';
 import { ManualClock, TestClient } from 'svc/testing';
 import { Deadlines } from '../../src/http/deadlines.ts';
-import { HttpServer } from '../../src/http/server.ts';
+import { HttpServer } from '../../src/http/server/server.ts';
 import { collectedLog } from '../support/collected-log.ts';
 import { seeded } from '../support/random.ts';
 import { RawClient } from '../support/raw-http.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { CORSMiddleware, SessionMiddleware, Svc, TrustedHostMiddleware } from 'svc';
 import { TestClient } from 'svc/testing';
-import { hostnameOf } from '../../src/http/trusted-host.ts';
+import { hostnameOf } from '../../src/http/middleware/trusted-host.ts';
 import { collectedLog } from '../support/collected-log.ts';
 import { seeded } from '../support/random.ts';
 import type { Env } from 'svc';

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { constants, createDeflateRaw, createInflateRaw } from 'node:zlib';
-import { MessageDeflater, MessageInflater, deflateMessage, negotiateDeflate, parseExtensions, readCompression } from '../../src/http/ws-deflate.ts';
+import { MessageDeflater, MessageInflater, deflateMessage, negotiateDeflate, parseExtensions, readCompression } from '../../src/http/websocket/deflate.ts';
 import { seeded } from '../support/random.ts';
-import type { WebSocketCompression } from '../../src/http/ws-deflate.ts';
+import type { WebSocketCompression } from '../../src/http/websocket/deflate.ts';
 
 const settings = (options: WebSocketCompression = {}): ReturnType<typeof readCompression> => readCompression('test', options);
 const TAKES_OVER = { contextTakeover: true };

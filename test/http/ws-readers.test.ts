@@ -2,15 +2,15 @@ import assert from 'node:assert/strict';
 import { Duplex } from 'node:stream';
 import { describe, test } from 'node:test';
 import { ManualClock } from 'svc/testing';
-import { createLogger } from '../../src/log.ts';
-import { Rooms } from '../../src/http/rooms.ts';
-import { WebSocketConnection } from '../../src/http/websocket.ts';
-import { FrameReader, OPCODE } from '../../src/http/ws-frames.ts';
-import { SpareReaders } from '../../src/http/ws-readers.ts';
+import { createLogger } from '../../src/observability/log.ts';
+import { Rooms } from '../../src/http/websocket/rooms.ts';
+import { WebSocketConnection } from '../../src/http/websocket/websocket.ts';
+import { FrameReader, OPCODE } from '../../src/http/websocket/frames.ts';
+import { SpareReaders } from '../../src/http/websocket/readers.ts';
 import { closing, everySplit, frame, read, readInTurn } from '../support/ws-frames.ts';
-import type { TransportRequest } from '../../src/http/request.ts';
-import type { SocketTerms } from '../../src/http/websocket.ts';
-import type { FrameSink } from '../../src/http/ws-frames.ts';
+import type { TransportRequest } from '../../src/http/request/request.ts';
+import type { SocketTerms } from '../../src/http/websocket/websocket.ts';
+import type { FrameSink } from '../../src/http/websocket/frames.ts';
 
 const message = [
   { opcode: OPCODE.text, payload: 'first' }, { opcode: OPCODE.ping, payload: 'are you there' }, { opcode: OPCODE.text, isFinal: false, payload: 'one ' },

@@ -1,17 +1,17 @@
 import assert from 'node:assert/strict';
 import { Writable } from 'node:stream';
 import { describe, test } from 'node:test';
-import { createMetrics } from '../../src/metrics.ts';
-import { createLogger } from '../../src/log.ts';
-import { MessageDeflater, readCompression } from '../../src/http/ws-deflate.ts';
-import { FrameReader, OPCODE } from '../../src/http/ws-frames.ts';
+import { createMetrics } from '../../src/observability/metrics.ts';
+import { createLogger } from '../../src/observability/log.ts';
+import { MessageDeflater, readCompression } from '../../src/http/websocket/deflate.ts';
+import { FrameReader, OPCODE } from '../../src/http/websocket/frames.ts';
 import { closePayload } from '../../src/http/websocket/encode.ts';
-import { WebSocketMeter } from '../../src/http/ws-meter.ts';
-import { FrameSender, HIGH_WATER_BYTES } from '../../src/http/ws-sender.ts';
-import { SharedMessage } from '../../src/http/ws-batch.ts';
-import { MessageInflater } from '../../src/http/ws-deflate.ts';
+import { WebSocketMeter } from '../../src/http/websocket/meter.ts';
+import { FrameSender, HIGH_WATER_BYTES } from '../../src/http/websocket/sender.ts';
+import { SharedMessage } from '../../src/http/websocket/batch.ts';
+import { MessageInflater } from '../../src/http/websocket/deflate.ts';
 import type { Duplex } from 'node:stream';
-import type { SlowConsumerPolicy } from '../../src/http/ws-sender.ts';
+import type { SlowConsumerPolicy } from '../../src/http/websocket/sender.ts';
 
 /** A client that takes what it is sent when it is told to. */
 class Client extends Writable {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import test from 'node:test';
 import { constants, zstdCompressSync } from 'node:zlib';
-import { ZstdFrames } from '../../src/http/zstd-frames.ts';
+import { ZstdFrames } from '../../src/http/request/zstd-frames.ts';
 
 const contents: Readonly<Record<string, Buffer>> = {
   empty: Buffer.alloc(0), short: Buffer.from('short'), 'of one byte, repeated': Buffer.alloc(300_000, 'x'), 'of several blocks': Buffer.from(randomBytes(200_000).toString('hex')), 'of 256 bytes and more': randomBytes(300), 'of raw blocks': randomBytes(150_000),

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { isPrivateAddress, isWithinSite, problemOfUrl } from '../../src/oauth/outbound.ts';
+import { isPrivateAddress, isWithinSite, problemOfUrl } from '../../src/oauth/provider/outbound.ts';
 
 test('N04: isPrivateAddress() knows addresses of this machine and of sites, IPv4 inside IPv6 too', () => {
   const privates = ['127.0.0.1', '127.255.255.254', '0.0.0.0', '10.0.0.1', '10.255.255.255', '172.16.0.1', '172.31.255.255', '192.168.1.1', '169.254.169.254', '100.64.0.1', '198.18.0.1', '224.0.0.1',

@@ -10,7 +10,7 @@ import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { BearerAuth, CSRFMiddleware, Depends, HTMLResponse, HttpResponse, SecurityHeadersMiddleware, SessionMiddleware, Svc, csrfToken } from 'svc';
 import { OAuthPlugin, currentUser } from 'svc/oauth';
-import { DevProvider } from '../../src/oauth/dev-provider.ts';
+import { DevProvider } from '../../src/oauth/dev-provider/dev-provider.ts';
 import { collectedLog } from '../support/collected-log.ts';
 import { Chromium, chromiumProgram, needsChromium } from '../support/chromium.ts';
 import { LateServer } from './support/late-server.ts';

@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Depends, requireScopes, sessionKey } from 'svc';
-import { OAUTH_TABLES } from '../../src/oauth/token-store-sql.ts';
+import { OAUTH_TABLES } from '../../src/oauth/tokens/sql-store.ts';
 import { LoginSite, claimsOf, refusedAs } from './support/site.ts';
 import type { UserInfo } from 'svc/oauth';
 import type { Tokens } from './support/site.ts';

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ManualClock } from '../../src/manual-clock.ts';
-import { Discovery } from '../../src/oauth/discovery.ts';
-import { Outbound, ProviderFailure } from '../../src/oauth/outbound.ts';
-import { OAuthProvider, readMetadata, settingsOf } from '../../src/oauth/provider-options.ts';
+import { ManualClock } from '../../src/base/manual-clock.ts';
+import { Discovery } from '../../src/oauth/provider/discovery.ts';
+import { Outbound, ProviderFailure } from '../../src/oauth/provider/outbound.ts';
+import { OAuthProvider, readMetadata, settingsOf } from '../../src/oauth/provider/options.ts';
 import { FakeProvider } from './support/fake-provider.ts';
-import type { OutboundAnswer, OutboundCall } from '../../src/oauth/outbound.ts';
-import type { OAuthProviderOptions } from '../../src/oauth/provider-options.ts';
+import type { OutboundAnswer, OutboundCall } from '../../src/oauth/provider/outbound.ts';
+import type { OAuthProviderOptions } from '../../src/oauth/provider/options.ts';
 
 const METADATA = {
   issuer: 'https://own.test', authorization_endpoint: 'https://own.test/authorize', token_endpoint: 'https://own.test/token', userinfo_endpoint: 'https://own.test/userinfo', jwks_uri: 'https://own.test/jwks',

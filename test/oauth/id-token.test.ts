@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { createHmac, generateKeyPairSync, sign } from 'node:crypto';
 import { test } from 'node:test';
-import { atHashOf, isExpectedIssuer, isSignedBy, verifyIdToken } from '../../src/oauth/id-token.ts';
-import { readKeySet } from '../../src/oauth/jwks.ts';
-import { ProviderFailure } from '../../src/oauth/outbound.ts';
+import { atHashOf, isExpectedIssuer, isSignedBy, verifyIdToken } from '../../src/oauth/provider/id-token.ts';
+import { readKeySet } from '../../src/oauth/provider/jwks.ts';
+import { ProviderFailure } from '../../src/oauth/provider/outbound.ts';
 import { seeded } from '../support/random.ts';
 import { EC, EC384, EC521, ED, RSA, halfHash, jwk, jws } from './support/fake-provider.ts';
-import type { IdTokenClaims, IdTokenRules } from '../../src/oauth/id-token.ts';
+import type { IdTokenClaims, IdTokenRules } from '../../src/oauth/provider/id-token.ts';
 
 const NOW = 1_704_067_200;
 const TENANT_ID = '9188040d-6c67-4c5b-b112-36a304b66dad';

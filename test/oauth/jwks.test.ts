@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { generateKeyPairSync } from 'node:crypto';
 import { test } from 'node:test';
-import { ManualClock } from '../../src/manual-clock.ts';
-import { KeySource, chooseKeys, readKeySet } from '../../src/oauth/jwks.ts';
-import { Outbound, ProviderFailure } from '../../src/oauth/outbound.ts';
+import { ManualClock } from '../../src/base/manual-clock.ts';
+import { KeySource, chooseKeys, readKeySet } from '../../src/oauth/provider/jwks.ts';
+import { Outbound, ProviderFailure } from '../../src/oauth/provider/outbound.ts';
 import { EC, EC384, EC521, ED, FakeProvider, RSA, jwk } from './support/fake-provider.ts';
-import type { Target } from '../../src/oauth/discovery.ts';
+import type { Target } from '../../src/oauth/provider/discovery.ts';
 
 const OF_RSA = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512'];
 const rsa = jwk(RSA.publicKey);

@@ -4,13 +4,13 @@
 import assert from 'node:assert/strict';
 import { hash } from 'node:crypto';
 import { test } from 'node:test';
-import { Keyring } from '../../src/keys.ts';
-import { ManualClock } from '../../src/manual-clock.ts';
+import { Keyring } from '../../src/crypto/keys.ts';
+import { ManualClock } from '../../src/base/manual-clock.ts';
 import { LoginStates } from '../../src/oauth/login-state.ts';
 import { challengeOf, verifierOf } from '../../src/oauth/pkce.ts';
-import { MemoryTokenStore } from '../../src/oauth/token-store.ts';
+import { MemoryTokenStore } from '../../src/oauth/tokens/store.ts';
 import { LoginSite, SECRET, cookiesOf, fakeProvider, refusedAs } from './support/site.ts';
-import type { StateRow } from '../../src/oauth/token-store.ts';
+import type { StateRow } from '../../src/oauth/tokens/store.ts';
 
 const OPENID = (site: { readonly url: string }) => ({ issuer: site.url, metadata: { issuer: site.url, authorization_endpoint: `${site.url}/authorize`, token_endpoint: `${site.url}/token`, jwks_uri: `${site.url}/jwks`, response_types_supported: ['code'] } });
 

@@ -7,7 +7,7 @@ import { BearerAuth, Depends, Svc, SvcError } from 'svc';
 import { OAuthPlugin, githubProvider } from 'svc/oauth';
 import { TestClient } from 'svc/testing';
 import { FakeProvider } from './support/fake-provider.ts';
-import { OAuthProvider } from '../../src/oauth/providers.ts';
+import { OAuthProvider } from '../../src/oauth/provider/presets.ts';
 
 const SECRET = 'kR7#vq2Lw9!xTz4mYb8@cN3$fHs6^jDg';
 const provider = githubProvider('id', 'secret');

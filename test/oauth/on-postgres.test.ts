@@ -3,7 +3,7 @@
  * the files named below, as they are.
  */
 import { after, test } from 'node:test';
-import { systemClock } from '../../src/clock.ts';
+import { systemClock } from '../../src/base/clock.ts';
 import { DatabasePlugin } from '../../src/db/index.ts';
 import { postgresUrl } from '../support/postgres-database.ts';
 import { postgresProblem } from '../support/postgres-server.ts';

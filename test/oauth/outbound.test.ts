@@ -3,14 +3,14 @@ import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { test } from 'node:test';
 import { gzipSync } from 'node:zlib';
-import { systemClock } from '../../src/clock.ts';
-import { ManualClock } from '../../src/manual-clock.ts';
-import { MAX_ANSWER_BYTES, Outbound, ProviderFailure, word } from '../../src/oauth/outbound.ts';
+import { systemClock } from '../../src/base/clock.ts';
+import { ManualClock } from '../../src/base/manual-clock.ts';
+import { MAX_ANSWER_BYTES, Outbound, ProviderFailure, word } from '../../src/oauth/provider/outbound.ts';
 import { FakeProvider } from './support/fake-provider.ts';
 import { AUTHORITY_PEM } from './support/tls.ts';
 import type { ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
-import type { OutboundAnswer, OutboundParts, Resolve } from '../../src/oauth/outbound.ts';
+import type { OutboundAnswer, OutboundParts, Resolve } from '../../src/oauth/provider/outbound.ts';
 
 function outbound(parts: Partial<OutboundParts> = {}): Outbound {
   return new Outbound({ clock: systemClock, timeoutMs: 10_000, ...parts });

@@ -8,7 +8,7 @@ import { CORSMiddleware, HTTPException, JSONResponse, RateLimitMiddleware, Svc, 
 import { DatabasePlugin } from 'svc/db';
 import { OAuthError, OAuthPlugin, OAuthProvider, githubProvider } from 'svc/oauth';
 import { DevProvider, TestClient } from 'svc/testing';
-import { MemoryTokenStore } from '../../src/oauth/token-store.ts';
+import { MemoryTokenStore } from '../../src/oauth/tokens/store.ts';
 import { FakeProvider } from './support/fake-provider.ts';
 import { LoginSite, SECRET, fakeProvider, refusedAs } from './support/site.ts';
 import type { OAuthPluginOptions } from 'svc/oauth';

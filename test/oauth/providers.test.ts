@@ -4,13 +4,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { inspect } from 'node:util';
-import { SvcError } from '../../src/errors.ts';
-import { OAuthProvider, githubProvider, googleProvider } from '../../src/oauth/providers.ts';
-import { settingsOf } from '../../src/oauth/provider-options.ts';
-import { joinClaims, postedName, standardUser, userInfoOf } from '../../src/oauth/user-info.ts';
-import { ProviderFailure } from '../../src/oauth/outbound.ts';
+import { SvcError } from '../../src/base/errors.ts';
+import { OAuthProvider, githubProvider, googleProvider } from '../../src/oauth/provider/presets.ts';
+import { settingsOf } from '../../src/oauth/provider/options.ts';
+import { joinClaims, postedName, standardUser, userInfoOf } from '../../src/oauth/provider/user-info.ts';
+import { ProviderFailure } from '../../src/oauth/provider/outbound.ts';
 import { AUTHORITY_PEM } from './support/tls.ts';
-import type { OAuthProviderOptions } from '../../src/oauth/providers.ts';
+import type { OAuthProviderOptions } from '../../src/oauth/provider/presets.ts';
 
 const BASE: OAuthProviderOptions = {
   name: 'own', clientId: 'client', clientSecret: 'very-secret-value', authorizeUrl: 'https://own.test/authorize', tokenUrl: 'https://own.test/token', userinfoUrl: 'https://own.test/userinfo',

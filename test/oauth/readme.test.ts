@@ -6,7 +6,7 @@ import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { OAUTH_ERRORS } from 'svc/oauth';
-import { systemClock } from '../../src/clock.ts';
+import { systemClock } from '../../src/base/clock.ts';
 import { ROOT } from '../support/build.ts';
 import { oauthDatabase, tokensIn } from '../support/oauth-tokens.ts';
 import { unwrapped } from '../support/unwrapped.ts';
@@ -37,7 +37,7 @@ test('README names every option of the plugin', () => {
 });
 
 test('README names every event and metric that the source has', () => {
-  const files = readdirSync(FOLDER).filter((file) => file.endsWith('.ts') && !file.startsWith('dev-provider'));
+  const files = readdirSync(FOLDER, { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.ts') && !file.startsWith('dev-provider'));
   const source = files.map((file) => unwrapped(readFileSync(join(FOLDER, file), 'utf8'))).join('\n');
   const events = [...source.matchAll(/log\.(?:info|warn|error)\([^{\n]*/g)].flatMap(([call]) => [...call.matchAll(/'([a-z]+(?:_[a-z]+)+)'/g)].map(([, name]) => name!));
   const outcomes = new Set(['provider_failed']); // compared with, not written

@@ -3,20 +3,20 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Keyring } from '../../src/keys.ts';
-import { createMetrics } from '../../src/metrics.ts';
-import { ManualClock } from '../../src/manual-clock.ts';
+import { Keyring } from '../../src/crypto/keys.ts';
+import { createMetrics } from '../../src/observability/metrics.ts';
+import { ManualClock } from '../../src/base/manual-clock.ts';
 import { Audit } from '../../src/oauth/audit.ts';
-import { OAuthError } from '../../src/oauth/oauth-errors.ts';
-import { RefreshTokenCodec, hashOf } from '../../src/oauth/refresh-token-codec.ts';
-import { RefreshTokens } from '../../src/oauth/refresh-tokens.ts';
-import { MemoryTokenStore } from '../../src/oauth/token-store.ts';
+import { OAuthError } from '../../src/oauth/errors.ts';
+import { RefreshTokenCodec, hashOf } from '../../src/oauth/tokens/refresh-codec.ts';
+import { RefreshTokens } from '../../src/oauth/tokens/refresh.ts';
+import { MemoryTokenStore } from '../../src/oauth/tokens/store.ts';
 import { collectedLog } from '../support/collected-log.ts';
 import { seeded } from '../support/random.ts';
 import { tokenStoreContract } from './token-store.contract.ts';
 import type { Awaitable } from '../../src/http/contracts.ts';
-import type { RefreshPolicy, RefreshVerdict, Refreshed } from '../../src/oauth/refresh-tokens.ts';
-import type { TokenStore } from '../../src/oauth/token-store.ts';
+import type { RefreshPolicy, RefreshVerdict, Refreshed } from '../../src/oauth/tokens/refresh.ts';
+import type { TokenStore } from '../../src/oauth/tokens/store.ts';
 
 tokenStoreContract('MemoryTokenStore', () => ({ store: new MemoryTokenStore() }));
 

@@ -5,9 +5,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Depends, HTTPException, IdempotencyMiddleware, MemoryRecordStore, requireScopes } from 'svc';
-import { ManualClock } from '../../src/manual-clock.ts';
-import { ValidAfterGate } from '../../src/oauth/valid-after.ts';
-import { MemoryTokenStore } from '../../src/oauth/token-store.ts';
+import { ManualClock } from '../../src/base/manual-clock.ts';
+import { ValidAfterGate } from '../../src/oauth/tokens/valid-after.ts';
+import { MemoryTokenStore } from '../../src/oauth/tokens/store.ts';
 import { LoginSite, SECRET, claimsOf, refusedAs } from './support/site.ts';
 import type { RefreshVerdict } from 'svc/oauth';
 import type { Tokens } from './support/site.ts';

@@ -3,8 +3,8 @@
  */
 import { test } from 'node:test';
 import { Migrator } from '../../src/db/index.ts';
-import { ManualClock } from '../../src/manual-clock.ts';
-import { OAUTH_TABLES, SqlTokenStore } from '../../src/oauth/token-store-sql.ts';
+import { ManualClock } from '../../src/base/manual-clock.ts';
+import { OAUTH_TABLES, SqlTokenStore } from '../../src/oauth/tokens/sql-store.ts';
 import { Fleet, Sites, begunBefore, coalesced, killed, killedOverHttp, overHttp, replayed, revoked, strict, takenOnce } from '../support/oauth-races.ts';
 import { needsPostgres, postgresDatabase, postgresUrl } from '../support/postgres-database.ts';
 import { seeded } from '../support/random.ts';

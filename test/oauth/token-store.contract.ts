@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import type { Awaitable } from '../../src/http/contracts.ts';
-import type { LoginRow, StateRow, TokenStore } from '../../src/oauth/token-store.ts';
+import type { LoginRow, StateRow, TokenStore } from '../../src/oauth/tokens/store.ts';
 
 /** A store under test, empty. */
 export interface TokenStoreUnderTest {

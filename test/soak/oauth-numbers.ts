@@ -8,13 +8,13 @@
  */
 import assert from 'node:assert/strict';
 import { Svc, createLogger } from '../../src/index.ts';
-import { Keyring } from '../../src/keys.ts';
-import { ManualClock } from '../../src/manual-clock.ts';
-import { TestClient } from '../../src/testing.ts';
-import { AccessTokens } from '../../src/oauth/access-tokens.ts';
+import { Keyring } from '../../src/crypto/keys.ts';
+import { ManualClock } from '../../src/base/manual-clock.ts';
+import { TestClient } from '../../src/testing/index.ts';
+import { AccessTokens } from '../../src/oauth/tokens/access.ts';
 import { OAuthPlugin, githubProvider } from '../../src/oauth/index.ts';
 import { LoginStates } from '../../src/oauth/login-state.ts';
-import { SqlTokenStore } from '../../src/oauth/token-store-sql.ts';
+import { SqlTokenStore } from '../../src/oauth/tokens/sql-store.ts';
 import { DatabasePlugin, db } from '../../src/db/index.ts';
 import { OAUTH_SECRET, oauthDatabase } from '../support/oauth-tokens.ts';
 

@@ -11,8 +11,8 @@
  */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { Keyring } from '../../src/keys.ts';
-import { RefreshTokenCodec } from '../../src/oauth/refresh-token-codec.ts';
+import { Keyring } from '../../src/crypto/keys.ts';
+import { RefreshTokenCodec } from '../../src/oauth/tokens/refresh-codec.ts';
 import { OAUTH_SECRET } from '../support/oauth-tokens.ts';
 import { Sites } from '../support/oauth-races.ts';
 import { seeded } from '../support/random.ts';

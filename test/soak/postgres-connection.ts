@@ -7,11 +7,11 @@
  */
 import assert from 'node:assert/strict';
 import { ConnectionLost, QueryCanceled, TransactionAborted } from '../../src/db/index.ts';
-import { connectPostgres } from '../../src/db/postgres-connect.ts';
+import { connectPostgres } from '../../src/db/postgres/connect.ts';
 import { optionsOf, soon } from '../support/postgres.ts';
 import { PostgresServer, postgresProblem } from '../support/postgres-server.ts';
 import { seeded } from '../support/random.ts';
-import type { PostgresConnection } from '../../src/db/postgres-connection.ts';
+import type { PostgresConnection } from '../../src/db/postgres/connection.ts';
 
 const WORKERS = 8;
 const seconds = Number(process.env['SOAK_SECONDS'] ?? 30);

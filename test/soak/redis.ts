@@ -5,7 +5,7 @@
  *   node --conditions=svc-source test/soak/redis.ts
  */
 import assert from 'node:assert/strict';
-import { systemClock } from '../../src/clock.ts';
+import { systemClock } from '../../src/base/clock.ts';
 import { ConnectionLost, DatabaseError, PoolTimeout, QueryCanceled, QueryTimeout, Redis, RedisRateLimitStore, RedisRecordStore } from '../../src/db/index.ts';
 import { seeded } from '../support/random.ts';
 import { RedisServer } from '../support/redis-server.ts';

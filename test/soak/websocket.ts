@@ -16,7 +16,7 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { encodeMaskedFrame } from '../../src/http/websocket/encode.ts';
-import { FrameReader } from '../../src/http/ws-frames.ts';
+import { FrameReader } from '../../src/http/websocket/frames.ts';
 import { confirmed } from '../support/confirmed.ts';
 import type { Socket } from 'node:net';
 import type { Socket as WebSocketOfServer } from 'svc';

@@ -7,8 +7,8 @@
 import { readFileSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
 import type { Svc } from 'svc';
-import type { RuleText } from '../../src/check.ts';
-import type { Report } from '../../src/findings.ts';
+import type { RuleText } from '../../src/check/check.ts';
+import type { Report } from '../../src/base/findings.ts';
 
 /** An application that its module exports as `app`. */
 export interface CheckSubject {

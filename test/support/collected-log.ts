@@ -1,8 +1,8 @@
 /**
  * A logger whose lines a test reads back.
  */
-import { createLogger } from '../../src/log.ts';
-import type { Logger } from '../../src/log.ts';
+import { createLogger } from '../../src/observability/log.ts';
+import type { Logger } from '../../src/observability/log.ts';
 
 /** The logger, and its events so far, each as the object that its line says. */
 export function collectedLog(): { readonly logger: Logger; readonly events: Record<string, unknown>[] } {

@@ -3,7 +3,7 @@
  */
 import { ConnectionLost } from '../../src/db/index.ts';
 import type { Limit } from '../../src/db/driver.ts';
-import type { PooledConnection } from '../../src/db/pool-settings.ts';
+import type { PooledConnection } from '../../src/db/wire/pool-settings.ts';
 
 type Unused = 'retire' | 'execute' | 'fetchOne' | 'fetchAll' | 'fetchArrays' | 'scalar' | 'executeMany' | 'stream' | 'script' | 'begin' | 'commit' | 'savepoint' | 'releaseSavepoint' | 'rollbackTo';
 

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fakeRequest } from './transport.ts';
 import { written } from './multipart-reference.ts';
-import type { TransportRequest } from '../../src/http/request.ts';
+import type { TransportRequest } from '../../src/http/request/request.ts';
 import type { WrittenPart } from './multipart-reference.ts';
 import type { Scope } from './run.ts';
 import type { FakeIncoming } from './transport.ts';

@@ -1,10 +1,10 @@
 /**
  * What checks find in an application, by rule, as short text: for tests of single rules. Each must be as severe as severities.ts says.
  */
-import { Svc } from '../../src/app.ts';
+import { Svc } from '../../src/app/svc.ts';
 import { collectedLog } from './collected-log.ts';
 import { asSevere } from './severities.ts';
-import type { SvcOptions } from '../../src/app.ts';
+import type { SvcOptions } from '../../src/app/svc.ts';
 
 /** An application that logs nowhere. */
 export function quiet(options: SvcOptions = {}): Svc {

@@ -1,7 +1,7 @@
 /**
  * A program that logs, for tests of standard error: argv[2] says how much, and how it ends.
  */
-import { createLogger, flush } from '../../src/log.ts';
+import { createLogger, flush } from '../../src/observability/log.ts';
 
 const log = createLogger({ format: 'json' });
 const padding = 'x'.repeat(1_000);

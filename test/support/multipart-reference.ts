@@ -3,7 +3,7 @@
  * bodies to read, made by hand.
  */
 import { isUtf8 } from 'node:buffer';
-import { parsePartHead } from '../../src/http/part-head.ts';
+import { parsePartHead } from '../../src/http/request/part-head.ts';
 
 /** A part: name, file name, type, and content as Latin-1 text. */
 export type PlainPart = readonly [name: string, filename: string | undefined, contentType: string, content: string];

@@ -1,11 +1,11 @@
 /**
  * A process that refreshes tokens of a database beside others: told by messages what to do, until it is ended or ends itself.
  */
-import { systemClock } from '../../src/clock.ts';
-import { OAuthError } from '../../src/oauth/oauth-errors.ts';
-import { SqlTokenStore } from '../../src/oauth/token-store-sql.ts';
+import { systemClock } from '../../src/base/clock.ts';
+import { OAuthError } from '../../src/oauth/errors.ts';
+import { SqlTokenStore } from '../../src/oauth/tokens/sql-store.ts';
 import { oauthDatabase, patient, tokensIn, tokensOver } from './oauth-tokens.ts';
-import type { Clock } from '../../src/clock.ts';
+import type { Clock } from '../../src/base/clock.ts';
 
 /** What a process may be told. */
 export type Order =

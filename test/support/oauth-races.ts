@@ -7,7 +7,7 @@ import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { Agent, request } from 'node:http';
 import { join } from 'node:path';
-import { systemClock } from '../../src/clock.ts';
+import { systemClock } from '../../src/base/clock.ts';
 import { ROOT } from './build.ts';
 import { oauthDatabase, patient, tokensIn } from './oauth-tokens.ts';
 import { folder } from './run.ts';

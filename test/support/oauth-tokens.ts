@@ -1,19 +1,19 @@
 /**
  * Refresh tokens over a database, as the plugin puts them together, without an application around them.
  */
-import { systemClock } from '../../src/clock.ts';
+import { systemClock } from '../../src/base/clock.ts';
 import { Migrator, openDatabase } from '../../src/db/index.ts';
-import { Keyring } from '../../src/keys.ts';
-import { createMetrics } from '../../src/metrics.ts';
+import { Keyring } from '../../src/crypto/keys.ts';
+import { createMetrics } from '../../src/observability/metrics.ts';
 import { Audit } from '../../src/oauth/audit.ts';
-import { RefreshTokenCodec } from '../../src/oauth/refresh-token-codec.ts';
-import { RefreshTokens } from '../../src/oauth/refresh-tokens.ts';
-import { OAUTH_TABLES, SqlTokenStore } from '../../src/oauth/token-store-sql.ts';
+import { RefreshTokenCodec } from '../../src/oauth/tokens/refresh-codec.ts';
+import { RefreshTokens } from '../../src/oauth/tokens/refresh.ts';
+import { OAUTH_TABLES, SqlTokenStore } from '../../src/oauth/tokens/sql-store.ts';
 import { collectedLog } from './collected-log.ts';
-import type { Clock } from '../../src/clock.ts';
+import type { Clock } from '../../src/base/clock.ts';
 import type { Database, DatabaseOptions } from '../../src/db/index.ts';
-import type { RefreshPolicy } from '../../src/oauth/refresh-tokens.ts';
-import type { LoginRow, TokenStore } from '../../src/oauth/token-store.ts';
+import type { RefreshPolicy } from '../../src/oauth/tokens/refresh.ts';
+import type { LoginRow, TokenStore } from '../../src/oauth/tokens/store.ts';
 
 /** Random text, for tests alone. */
 export const OAUTH_SECRET = '3b0e41c7d95f28a6e81470bd2c96fa53e7b8';

@@ -3,11 +3,11 @@
  * answer with something that fits.
  */
 import { BearerAuth, Depends, Field, RateLimitMiddleware, Router, Schema, Svc, bool, bytes, createLogger, date, datetime, file, float, int, list, literal, nullable, provide, reply, requireScopes, str, uuid } from '../../src/index.ts';
-import { compileType } from '../../src/schema.ts';
+import { compileType } from '../../src/schema/schema.ts';
 import { Random, describe, invent, isWrapped, realise } from './schema-reference.ts';
 import type { Described } from './schema-reference.ts';
 import type { Dependency, SvcOptions } from '../../src/index.ts';
-import type { TypeSource } from '../../src/schema.ts';
+import type { TypeSource } from '../../src/schema/schema.ts';
 
 /** What tokens for it are signed with. */
 export const SECRET = 'kT9-vb2Lq8RzW4hXn6Yd0PmJcE3gUsAf';

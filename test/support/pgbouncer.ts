@@ -11,7 +11,7 @@ import { once } from 'node:events';
 import { accessSync, chmodSync, chownSync, constants, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after } from 'node:test';
-import { systemClock } from '../../src/clock.ts';
+import { systemClock } from '../../src/base/clock.ts';
 import { account, freePort, isListening } from './own-server.ts';
 import { PostgresServer, postgresProblem } from './postgres-server.ts';
 

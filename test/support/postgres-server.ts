@@ -10,7 +10,7 @@ import { once } from 'node:events';
 import { accessSync, chmodSync, chownSync, constants, existsSync, mkdtempSync, readFileSync, readdirSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { systemClock } from '../../src/clock.ts';
+import { systemClock } from '../../src/base/clock.ts';
 import { account, freePort, installed, isListening } from './own-server.ts';
 import type { Account } from './own-server.ts';
 import type { Scope } from './run.ts';

@@ -3,12 +3,12 @@
  */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
-import { systemClock } from '../../src/clock.ts';
-import { connectPostgres } from '../../src/db/postgres-connect.ts';
+import { systemClock } from '../../src/base/clock.ts';
+import { connectPostgres } from '../../src/db/postgres/connect.ts';
 import { sharedPostgres } from './postgres-database.ts';
 import { postgresProblem } from './postgres-server.ts';
-import type { PostgresConnection } from '../../src/db/postgres-connection.ts';
-import type { PostgresConnectionOptions, PostgresHost, PostgresTls } from '../../src/db/postgres-url.ts';
+import type { PostgresConnection } from '../../src/db/postgres/connection.ts';
+import type { PostgresConnectionOptions, PostgresHost, PostgresTls } from '../../src/db/postgres/url.ts';
 import type { Limit } from '../../src/db/driver.ts';
 
 /** Why the tests that need a server do not run; false when they do. */

@@ -11,7 +11,7 @@ import { accessSync, constants, mkdtempSync, realpathSync, rmSync } from 'node:f
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, type TestContext } from 'node:test';
-import { systemClock } from '../../src/clock.ts';
+import { systemClock } from '../../src/base/clock.ts';
 import { freePort, isListening } from './own-server.ts';
 import type { Scope } from './run.ts';
 

@@ -4,8 +4,8 @@
  *
  * Also makes descriptions, values near them, and the schemas that they describe, from a seed.
  */
-import { any, bool, bytes, date, datetime, Field, float, int, list, literal, nullable, record, Schema, str, union, uuid } from '../../src/schema.ts';
-import type { FieldType, FormatName, Literal, SchemaClass, TypeSource } from '../../src/schema.ts';
+import { any, bool, bytes, date, datetime, Field, float, int, list, literal, nullable, record, Schema, str, union, uuid } from '../../src/schema/schema.ts';
+import type { FieldType, FormatName, Literal, SchemaClass, TypeSource } from '../../src/schema/schema.ts';
 
 /** One type, described as data. */
 export type Described =

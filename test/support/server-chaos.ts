@@ -7,7 +7,7 @@
  */
 import assert from 'node:assert/strict';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
-import { systemClock } from '../../src/clock.ts';
+import { systemClock } from '../../src/base/clock.ts';
 import { CommitOutcomeUnknown, ConnectionLost, DatabaseError, PoolTimeout, QueryCanceled, QueryTimeout, openDatabase } from '../../src/db/index.ts';
 import type { Database, DatabaseOptions, PoolEvent, Transaction } from '../../src/db/index.ts';
 

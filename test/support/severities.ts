@@ -3,7 +3,7 @@
  * rules themselves, so that a rule that takes its mistake more or less seriously than before is noticed by every test that finds it.
  */
 import assert from 'node:assert/strict';
-import type { Severity } from '../../src/findings.ts';
+import type { Severity } from '../../src/base/findings.ts';
 
 const OF_RULES: Readonly<Record<Severity, readonly string[]>> = {
   error: [

@@ -3,9 +3,9 @@
  */
 import { EventEmitter } from 'node:events';
 import { Readable } from 'node:stream';
-import { TransportRequest } from '../../src/http/request.ts';
+import { TransportRequest } from '../../src/http/request/request.ts';
 import { AppState } from '../../src/http/state.ts';
-import type { Incoming, Outgoing, RequestDefaults } from '../../src/http/request.ts';
+import type { Incoming, Outgoing, RequestDefaults } from '../../src/http/request/request.ts';
 
 /** The receiving side: push chunks, then `null`; or destroy it. */
 export class FakeIncoming extends Readable implements Incoming {

@@ -2,7 +2,7 @@
  * A person at a new project: a scripted browser with a cookie jar, which follows redirects and sends forms, and runs no scripts.
  */
 import assert from 'node:assert/strict';
-import { CookieJar } from '../../src/cookie-jar.ts';
+import { CookieJar } from '../../src/testing/cookie-jar.ts';
 
 /** A person with a browser that runs no scripts. */
 export class Visitor {

@@ -1,9 +1,9 @@
 /**
  * Frames for tests, and what a reader says of them.
  */
-import { FrameReader, OPCODE } from '../../src/http/ws-frames.ts';
-import { SpareReaders } from '../../src/http/ws-readers.ts';
-import type { FrameReaderOptions, FrameSink } from '../../src/http/ws-frames.ts';
+import { FrameReader, OPCODE } from '../../src/http/websocket/frames.ts';
+import { SpareReaders } from '../../src/http/websocket/readers.ts';
+import type { FrameReaderOptions, FrameSink } from '../../src/http/websocket/frames.ts';
 import type { Told } from './ws-reference.ts';
 
 /** What a frame is made of: anything that a client may get wrong. */

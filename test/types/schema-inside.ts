@@ -2,8 +2,8 @@
  * What the compiler knows of schemas inside of the package. Compiled by `npm run typecheck` against the sources alone: the declarations
  * that are published have no names for it.
  */
-import { Field, Schema, compileSerializer, compileType, fieldsOf, int, lazy, list, planOf, record, str } from '../../src/schema.ts';
-import type { FieldType, Infer, PlainOptions, SchemaPlan } from '../../src/schema.ts';
+import { Field, Schema, compileSerializer, compileType, fieldsOf, int, lazy, list, planOf, record, str } from '../../src/schema/schema.ts';
+import type { FieldType, Infer, PlainOptions, SchemaPlan } from '../../src/schema/schema.ts';
 
 type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends (<T>() => T extends B ? 1 : 2) ? true : false;
 /** Compiles only when both types are the same. */

@@ -1,8 +1,8 @@
 /**
  * What the compiler knows of schemas. Compiled by `npm run typecheck`, never run: `@ts-expect-error` marks what must not compile.
  */
-import { any, bool, bytes, date, datetime, Field, file, float, int, lazy, list, literal, nullable, record, Schema, str, union, uuid } from '../../src/schema.ts';
-import type { Infer, Result, UploadFile, Wire } from '../../src/schema.ts';
+import { any, bool, bytes, date, datetime, Field, file, float, int, lazy, list, literal, nullable, record, Schema, str, union, uuid } from '../../src/schema/schema.ts';
+import type { Infer, Result, UploadFile, Wire } from '../../src/schema/schema.ts';
 
 type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends (<T>() => T extends B ? 1 : 2) ? true : false;
 /** Compiles only when both types are the same. */

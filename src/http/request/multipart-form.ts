@@ -5,19 +5,19 @@
  * without a name for an unused file input; it is left out.
  */
 import { isUtf8 } from 'node:buffer';
-import { ByteQueue } from '../../bytes.ts';
-import { HTTPException, SvcError } from '../../errors.ts';
-import { ReceivedForm } from '../form.ts';
-import { HeardSteps, heard } from '../heard.ts';
-import { MultipartParser } from '../multipart.ts';
+import { ByteQueue } from '../../base/bytes.ts';
+import { HTTPException, SvcError } from '../../base/errors.ts';
+import { ReceivedForm } from './form.ts';
+import { HeardSteps, heard } from './handled-promise.ts';
+import { MultipartParser } from './multipart.ts';
 import { parseParameters } from '../headers.ts';
-import { Pairs } from '../query.ts';
-import { UploadStore } from '../uploads.ts';
+import { Pairs } from './query.ts';
+import { UploadStore } from './uploads.ts';
 import type { FormData_, FormPart } from '../contracts.ts';
-import type { FileKeeper, FormTerms } from '../form.ts';
-import type { MultipartLimits, MultipartProblem, MultipartSink } from '../multipart.ts';
-import type { PartHead } from '../part-head.ts';
-import type { ReceivedFile } from '../uploads.ts';
+import type { FileKeeper, FormTerms } from './form.ts';
+import type { MultipartLimits, MultipartProblem, MultipartSink } from './multipart.ts';
+import type { PartHead } from './part-head.ts';
+import type { ReceivedFile } from './uploads.ts';
 
 /** Bytes that may wait to be written to disk before reading waits, too. */
 const PENDING_BYTES = 262_144;

@@ -1,8 +1,8 @@
 /**
  * Writes WebSocket frames (RFC 6455 §5). Masking is for clients; servers never mask.
  */
-import { FIN, LENGTH_16, LENGTH_64, MASKED, MOST_CONTROL_BYTES, RSV1 } from '../ws-frames.ts';
-import { applyMask, readMask } from '../ws-mask.ts';
+import { FIN, LENGTH_16, LENGTH_64, MASKED, MOST_CONTROL_BYTES, RSV1 } from './frames.ts';
+import { applyMask, readMask } from './mask.ts';
 
 /** How a frame begins: its opcode, with FIN; compressed ones have RSV1, too (RFC 7692 §6). */
 export function firstByte(opcode: number, isCompressed = false): number {

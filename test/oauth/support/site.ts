@@ -6,7 +6,7 @@ import { SessionMiddleware, Svc } from 'svc';
 import { DatabasePlugin } from 'svc/db';
 import { OAuthPlugin, OAuthProvider } from 'svc/oauth';
 import { ManualClock, TestClient } from 'svc/testing';
-import { systemClock } from '../../../src/clock.ts';
+import { systemClock } from '../../../src/base/clock.ts';
 import { collectedLog } from '../../support/collected-log.ts';
 import { FakeProvider } from './fake-provider.ts';
 import type { Env, SvcOptions } from 'svc';

@@ -1,0 +1,198 @@
+/**
+ * Bearer tokens as a dependency (RFC 6750): `me: Depends(BearerAuth())` gives the claims of the request's token.
+ *
+ *   Authorization: Bearer token → readToken() → schema → verify() → claims
+ *
+ * From the `Authorization` field only: tokens in query strings stand in logs and histories, those in forms can be sent by
+ * other sites. Secrets become keys when the application starts; a request costs one HMAC, however often its claims are
+ * asked for. See require.ts for what the claims must say.
+ */
+import { SCHEMES, challenge, isRealm, named, wayIn } from './source.ts';
+import { Depends, provide } from '../routing/di.ts';
+import { Unauthorized, withoutStack } from '../base/errors.ts';
+import { InvalidToken, readToken, tokenChecks } from '../crypto/jwt.ts';
+import { Keyring, authSecrets, weaknessOf } from '../crypto/keys.ts';
+import { bool, given, readOptions } from '../base/options.ts';
+import { isSchemaClass, planOf } from '../schema/schema.ts';
+import { isThenable } from '../http/pipeline.ts';
+import { SecurityLog } from '../http/security-log.ts';
+import { services, stateKey } from '../http/state.ts';
+import type { AuthSource } from './source.ts';
+import type { Claims, TokenChecks, TokenRefusal, TokenRequirements } from '../crypto/jwt.ts';
+import type { Secrets } from '../crypto/keys.ts';
+import type { SchemaClass, SchemaPlan } from '../schema/schema.ts';
+import type { Awaitable, Context, HttpRequest, Services, StateKey, StateMap } from '../http/contracts.ts';
+
+/** What a bearer token must be, beyond what is checked of every token. `undefined` means not given. */
+export interface BearerAuthOptions<C = unknown> extends TokenRequirements {
+  /** Named in the challenge of a 401: what the token is for. Printable ASCII without `"` and `\`. */
+  readonly realm?: string | undefined;
+  /** The claims of your own, as a schema: a token whose claims do not fit is refused. Without one `C` is believed, not checked. */
+  readonly schema?: SchemaClass<C & object> | undefined;
+  /** Asked of every token that is otherwise in order, for example whether its subject may still log in. Anything but true refuses it; what is thrown is thrown. */
+  readonly verify?: ((claims: Claims & C, context: Context) => Awaitable<boolean>) | undefined;
+  /** Whether a request without token passes, with `undefined` for its claims. One with a token that is refused never does. Default false. */
+  readonly optional?: boolean | undefined;
+}
+
+/**
+ * A source of the claims of a request's bearer token: `{ me: Depends(BearerAuth()) }`. The secret is the argument, else the
+ * setting `authSecret`, without which the application does not start.
+ *
+ * 401 without token: `WWW-Authenticate: Bearer`. 401 with one that is refused: `Bearer error="invalid_token"`, whatever is
+ * wrong with it (RFC 6750 §3.1); why it is, says one line `token_rejected` of the logger `svc_security`.
+ *
+ * `C` is what you know of further claims: `BearerAuth<{ tenant: string }>()`, or checked: `BearerAuth(undefined, { schema: Tenant })`.
+ *
+ * @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`; `E_SECRET_WEAK`, `E_SECRET_FORM` for a secret in the argument
+ */
+export function BearerAuth<C = unknown>(secret: Secrets | undefined, options: BearerAuthOptions<C> & { readonly optional: true }): AuthSource<(Claims & C) | undefined>;
+export function BearerAuth<C = unknown>(secret?: Secrets, options?: BearerAuthOptions<C> & { readonly optional?: false | undefined }): AuthSource<Claims & C>;
+export function BearerAuth(secret?: Secrets, options?: BearerAuthOptions): AuthSource<Claims | undefined> {
+  if (secret === undefined && options === undefined) return usual ??= bearerAuth(undefined, {});
+  return bearerAuth(secret, options ?? {});
+}
+
+/** That without arguments is one for all, so that a token is verified once however many ask. */
+let usual: AuthSource<Claims | undefined> | undefined;
+
+function bearerAuth(secret: Secrets | undefined, options: BearerAuthOptions): AuthSource<Claims | undefined> {
+  const reader = new BearerReader(options);
+  const ring = secret === undefined ? undefined : Keyring.of(secret);
+  const keys = named('bearerKeys', ({ state }: Context) => new BearerKeys(state, ring, secret));
+  const bare = provide(
+    { keys: Depends(keys, { scope: 'app' }), secrets: ring === undefined ? ['authSecret'] : [] },
+    named('BearerAuth', (context: Context & { readonly keys: BearerKeys }) => reader.read(context, context.keys)),
+  );
+  return wayIn('BearerAuth', { bare, requirement: { scheme: 'bearer', scopes: [], roles: [], ...options.optional === true ? { isOptional: true } : {} }, scheme: SCHEMES.bearer, realm: options.realm });
+}
+
+/** What issues the access tokens of an application, and knows more about them than they say. A plugin provides it. */
+export interface TokenIssuer {
+  /** The name of the key that it signs with. */
+  readonly keyId: string;
+  /** The token of a request that has no `Bearer` in `Authorization`: out of a cookie, or of another scheme. */
+  tokenOf(req: HttpRequest): string | undefined;
+  /** Whether a token that is otherwise in order still counts, as this request has brought it. */
+  accepts(claims: Claims, req: HttpRequest): Awaitable<boolean>;
+  /** The challenge of another scheme than `Bearer` that it takes tokens by; with the error, if there is one and the request has come by that scheme. */
+  challenge?(req: HttpRequest, error: 'invalid_token' | undefined): string;
+}
+
+/** Where the issuer is found, for tokens that are signed with the secret of the application. */
+export const tokenIssuer: StateKey<TokenIssuer> = stateKey('tokenIssuer');
+
+/** What verifying takes of the application, made when it starts. */
+class BearerKeys {
+  readonly keyring: Keyring;
+  readonly issuer: TokenIssuer | undefined;
+  readonly audit: SecurityLog;
+  readonly #services: Services;
+
+  constructor(state: StateMap, own: Keyring | undefined, secret: Secrets | undefined) {
+    const lent = state.get(services);
+    const issuer = state.has(tokenIssuer) ? state.get(tokenIssuer) : undefined;
+    this.issuer = own === undefined || own.current.id === issuer?.keyId ? issuer : undefined; // the same secret, however it was given
+    this.keyring = own ?? Keyring.of(authSecrets(lent.config));
+    this.audit = SecurityLog.of(lent);
+    this.#services = lent;
+    // those of the settings are looked at by svc check (SVC205)
+    for (const problem of [secret ?? []].flat().map(weaknessOf)) if (problem !== undefined) lent.log.warn('secret_weak', { owner: 'BearerAuth()', problem });
+  }
+
+  get nowSeconds(): number { return Math.floor(this.#services.clock.nowMs() / 1_000); }
+}
+
+/** RFC 6750 §2.1; whatever the case of the scheme (RFC 9110 §11.1). Fields that came twice are joined with a comma, which no token has. */
+const CREDENTIALS = /^bearer +([\w.~+/-]+=*)$/i;
+const SCHEME = /^bearer(?: |$)/i;
+
+/** Reads the token of a request as its options say. */
+class BearerReader {
+  readonly #checks: TokenChecks;
+  readonly #schema: SchemaPlan | undefined;
+  readonly #verify: BearerAuthOptions['verify'];
+  readonly #isOptional: boolean;
+  readonly #absent: Challenge;
+  readonly #refused: Challenge;
+
+  constructor({ realm, schema, verify, optional, ...requirements }: BearerAuthOptions) {
+    const owner = 'BearerAuth()';
+    this.#checks = tokenChecks(owner, requirements);
+    const read = readOptions(owner, { realm, schema, verify, optional }, {
+      realm: given<string>('printable ASCII without quotation marks', isRealm), optional: bool(false),
+      schema: given<SchemaClass>('a class that extends Schema', isSchemaClass),
+      verify: given<NonNullable<BearerAuthOptions['verify']>>('a function', (value) => typeof value === 'function'),
+    });
+    this.#schema = read.schema === undefined ? undefined : planOf(read.schema);
+    this.#verify = read.verify;
+    this.#isOptional = read.optional;
+    this.#absent = Object.freeze({ 'WWW-Authenticate': challenge(SCHEMES.bearer, { realm }) });
+    this.#refused = Object.freeze({ 'WWW-Authenticate': challenge(SCHEMES.bearer, { realm, error: 'invalid_token' }) });
+  }
+
+  /** The claims. @throws Unauthorized without a token, InvalidToken for one that is refused */
+  read(context: Context, keys: BearerKeys): Awaitable<Claims | undefined> {
+    const { req } = context;
+    const field = req.headers['authorization'];
+    const isBearer = field !== undefined && SCHEME.test(field);
+    const token = isBearer ? CREDENTIALS.exec(field)?.[1] : keys.issuer?.tokenOf(req);
+    if (token === undefined && !isBearer) { // RFC 6750 §3.1: no error code for whoever did not know, or has tried another scheme
+      if (this.#isOptional) return undefined;
+      const headers = this.#challenges(undefined, req, keys); // the issuer's code: what that throws keeps its stack
+      throw withoutStack(() => new Unauthorized('An access token is needed', { headers }));
+    }
+    const found = readToken(keys.keyring, token, this.#checks, keys.nowSeconds);
+    if (typeof found === 'string') throw this.#refusal(found, req, keys);
+    const claims = this.#schema === undefined ? found : this.#checked(found);
+    if (claims === undefined) throw this.#refusal('schema', req, keys);
+    const standing = keys.issuer?.accepts(claims, req) ?? true;
+    if (isThenable(standing)) return standing.then((counts) => this.#verified(counts, claims, context, keys));
+    return this.#verified(standing, claims, context, keys);
+  }
+
+  #verified(counts: boolean, claims: Claims, context: Context, keys: BearerKeys): Awaitable<Claims> {
+    const { req } = context;
+    if (!counts) throw this.#refusal('revoked', req, keys);
+    const answer = this.#verify?.(claims, context);
+    if (this.#verify === undefined || answer === true) return claims;
+    if (!isThenable(answer)) throw this.#refusal('verify', req, keys);
+    return answer.then((isAccepted) => {
+      if (isAccepted === true) return claims;
+      throw this.#refusal('verify', req, keys);
+    });
+  }
+
+  /** With the values that the schema made of them. */
+  #checked(claims: Claims): Claims | undefined {
+    const result = this.#schema!.parseJson(claims); // only asked where there is one
+    return result.ok ? Object.assign(claims, result.value) : undefined;
+  }
+
+  #refusal(reason: TokenRefusal, req: HttpRequest, keys: BearerKeys): RefusedToken {
+    keys.audit.refused('token_rejected', req, { reason });
+    return new RefusedToken(reason, this.#challenges('invalid_token', req, keys));
+  }
+
+  /** An error belongs to the scheme that was tried (RFC 9449 §7.1); the other one is said to be there. */
+  #challenges(error: 'invalid_token' | undefined, req: HttpRequest, { issuer }: BearerKeys): Challenge {
+    const own = error === undefined ? this.#absent : this.#refused;
+    const other = issuer?.challenge?.(req, error);
+    if (other === undefined) return own;
+    const bearer = SCHEME.test(req.headers['authorization'] ?? '') ? own : this.#absent;
+    return { 'WWW-Authenticate': `${bearer['WWW-Authenticate']}, ${other}` };
+  }
+}
+
+type Challenge = Readonly<Record<'WWW-Authenticate', string>>;
+
+/** With the realm in its challenge. */
+class RefusedToken extends InvalidToken {
+  override readonly headers: Challenge;
+
+  constructor(reason: TokenRefusal, headers: Challenge) {
+    super(reason);
+    this.headers = headers;
+    this.name = 'InvalidToken';
+  }
+}

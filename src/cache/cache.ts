@@ -1,0 +1,219 @@
+/**
+ * The cache of one process: least recently used goes first, nothing outlives its time, entries and bytes are bounded.
+ *
+ *   LruIndex: key → slot        values, deadlines and sizes by slot        every operation O(1) but clear()
+ *
+ * Text, numbers, booleans and bigints are kept as they are. Anything else is kept as the bytes of a structured clone and
+ * cloned anew for each reader, so no caller can change what another one gets.
+ */
+import { fromBytes, toBytes } from './clone.ts';
+import { systemClock, type Clock } from '../base/clock.ts';
+import { SvcError } from '../base/errors.ts';
+import { bool, given, int, readOptions } from '../base/options.ts';
+import { LruIndex } from './lru.ts';
+import type { CacheBackend } from './stores.ts';
+
+/** What a {@link MemoryCache} is made from. */
+export interface MemoryCacheOptions {
+  /** Entries kept, 1 … 10_000_000. Default 10_000. */
+  readonly maxEntries?: number | undefined;
+  /** Bytes kept, keys included, 1024 … 2^40; text counts two bytes a character. Default 64 MiB. */
+  readonly maxBytes?: number | undefined;
+  /**
+   * Hands out the very object that was put in: faster, and whoever changes it changes it for all. Its size is that of its
+   * structured clone, or 1 KiB when it has none (functions, handles). Default false.
+   */
+  readonly shareReferences?: boolean | undefined;
+  readonly clock?: Clock | undefined;
+}
+
+/** Map entry, slot, deadline and size of one entry. */
+const ENTRY_BYTES = 96;
+const FIRST_SLOTS = 64;
+const UNKNOWN_BYTES = 1_024;
+/** The clock is read once in this time, and once a turn of the event loop: reading it costs more than the look-up. */
+const CLOCK_STALE_MS = 1;
+
+/** A {@link CacheBackend} in memory. */
+export class MemoryCache implements CacheBackend {
+  readonly #maxEntries: number;
+  readonly #maxBytes: number;
+  readonly #shareReferences: boolean;
+  readonly #clock: Clock;
+  #index: LruIndex;
+  /** By slot; no slot is 0. */
+  #values: unknown[] = [undefined];
+  /**
+   * By slot: when it expires, and how many bytes it takes; grown by doubling. The deadline of a value that is not kept as it
+   * is has a minus, so that get() hands out what needs nothing else after one comparison (test/bench/cache.ts).
+   */
+  #deadlines: Float64Array = new Float64Array(FIRST_SLOTS);
+  #sizes: Float64Array = new Float64Array(FIRST_SLOTS);
+  #bytes = 0;
+  /** The time, as long as it is known: beyond every deadline else. */
+  #knownMs = Infinity;
+
+  /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+  constructor(options: MemoryCacheOptions = {}) {
+    const { maxEntries, maxBytes, shareReferences, clock } = readOptions('MemoryCache', options, {
+      maxEntries: int(10_000, 1, 10_000_000),
+      maxBytes: int(64 * 1024 * 1024, 1_024, 2 ** 40),
+      shareReferences: bool(false),
+      clock: given<Clock>(),
+    });
+    this.#maxEntries = maxEntries;
+    this.#maxBytes = maxBytes;
+    this.#shareReferences = shareReferences;
+    this.#clock = clock ?? systemClock;
+    this.#index = new LruIndex(maxEntries);
+  }
+
+  /** How many entries it holds, expired ones that nobody has asked for too. */
+  get size(): number {
+    return this.#index.size;
+  }
+
+  /** How many bytes they are reckoned to take. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  get(key: string): unknown {
+    const slot = this.#index.touch(key);
+    if (slot === 0) return undefined;
+    return this.#deadlines[slot]! > this.#knownMs ? this.#values[slot] : this.#read(slot);
+  }
+
+  /**
+   * Keeps a value for `ttlMs`. One that is larger than the whole cache, `undefined`, or given no time is not kept.
+   *
+   * @throws SvcError `E_CACHE_VALUE` for a value that has no structured clone, unless references are shared
+   */
+  set(key: string, value: unknown, ttlMs: number): void {
+    const kept = isPlain(value) ? value : this.#kept(value);
+    const size = ENTRY_BYTES + 2 * key.length + sizeOf(kept);
+    let slot = this.#index.find(key);
+    if (value === undefined || !(ttlMs > 0) || size > this.#maxBytes) {
+      if (slot !== 0) this.#remove(slot);
+      return;
+    }
+    if (slot === 0) slot = this.#slotFor(key);
+    else this.#index.use(slot);
+    this.#bytes += size - this.#sizes[slot]!;
+    this.#values[slot] = kept;
+    this.#sizes[slot] = size;
+    const deadlineMs = this.#now() + ttlMs;
+    this.#deadlines[slot] = isPlain(kept) ? deadlineMs : -deadlineMs;
+    while (this.#bytes > this.#maxBytes) this.#remove(this.#index.oldest); // never this one: it fits
+  }
+
+  delete(key: string): boolean {
+    const slot = this.#index.find(key);
+    if (slot === 0) return false;
+    const isLive = this.#now() < Math.abs(this.#deadlines[slot]!);
+    this.#remove(slot);
+    return isLive;
+  }
+
+  clear(prefix = ''): void {
+    if (prefix === '') {
+      this.#index = new LruIndex(this.#maxEntries);
+      this.#values = [undefined];
+      this.#deadlines = new Float64Array(FIRST_SLOTS);
+      this.#sizes = new Float64Array(FIRST_SLOTS);
+      this.#bytes = 0;
+      return;
+    }
+    for (const [key, slot] of this.#index.entries()) {
+      if (key.startsWith(prefix)) this.#remove(slot);
+    }
+  }
+
+  /** What get() does not decide at a glance: the time is not known, it has expired, or it is no plain value. */
+  #read(slot: number): unknown {
+    if (Math.abs(this.#deadlines[slot]!) <= this.#now()) {
+      this.#remove(slot);
+      return undefined;
+    }
+    const value = this.#values[slot];
+    return typeof value === 'object' ? readKept(value) : value;
+  }
+
+  #kept(value: unknown): unknown {
+    try {
+      const bytes = toBytes(value);
+      return this.#shareReferences ? new Shared(value, bytes.length) : new Cloned(bytes);
+    } catch (error) {
+      if (this.#shareReferences) return new Shared(value, UNKNOWN_BYTES);
+      throw new SvcError('E_CACHE_VALUE', [], { cause: error });
+    }
+  }
+
+  #slotFor(key: string): number {
+    if (this.#index.isFull) return this.#index.replaceOldest(key); // its size is still that of the entry that goes
+    const slot = this.#index.add(key);
+    if (slot === this.#values.length) this.#values.push(undefined); // so that set() only ever writes inside: a store that may grow is slower
+    if (slot >= this.#sizes.length) {
+      this.#deadlines = grown(this.#deadlines);
+      this.#sizes = grown(this.#sizes);
+    }
+    return slot;
+  }
+
+  #remove(slot: number): void {
+    this.#index.remove(slot);
+    this.#bytes -= this.#sizes[slot]!;
+    this.#sizes[slot] = 0;
+    this.#values[slot] = undefined;
+  }
+
+  #now(): number {
+    if (this.#knownMs === Infinity) {
+      this.#knownMs = this.#clock.monotonicMs();
+      this.#clock.after(CLOCK_STALE_MS, this.#forgetTime);
+    }
+    return this.#knownMs;
+  }
+
+  readonly #forgetTime = (): void => { this.#knownMs = Infinity; };
+}
+
+function grown(numbers: Float64Array): Float64Array {
+  const larger = new Float64Array(2 * numbers.length);
+  larger.set(numbers);
+  return larger;
+}
+
+/** The structured clone of a value, as bytes. */
+class Cloned {
+  readonly bytes: Uint8Array;
+  constructor(bytes: Uint8Array) { this.bytes = bytes; }
+  get size(): number { return this.bytes.length; }
+  read(): unknown { return fromBytes(this.bytes); }
+}
+
+function readKept(value: object | null): unknown {
+  return value === null ? null : (value as Cloned | Shared).read(); // no other object is kept
+}
+
+/** A value handed out by reference. */
+class Shared {
+  readonly value: unknown;
+  readonly size: number;
+  constructor(value: unknown, size: number) {
+    this.value = value;
+    this.size = size;
+  }
+  read(): unknown { return this.value; }
+}
+
+/** What nobody can change needs no clone. */
+function isPlain(value: unknown): boolean {
+  const type = typeof value;
+  return type === 'object' ? value === null : type !== 'function' && type !== 'symbol';
+}
+
+function sizeOf(kept: unknown): number {
+  if (typeof kept === 'object' && kept !== null) return (kept as Cloned | Shared).size; // no other object is kept
+  return typeof kept === 'string' ? 2 * kept.length : 0;
+}

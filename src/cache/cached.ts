@@ -1,0 +1,398 @@
+/**
+ * A function whose results are kept: one call for a key, however many ask at once.
+ *
+ *   const getUser = cached(async (id: number) => db.fetchOne(sql, [id]), { ttlSeconds: 30 });
+ *   await getUser(7)               asks the cache, else calls the function
+ *   await getUser.delete(7)        after a change
+ *
+ *   call → a flight for the key? join it → kept and fresh? that → kept and stale? that, and refresh behind → a flight of one's own
+ *
+ * No two callers get the same object, those of one flight neither, and the first gets what the others get: a structured
+ * clone. A cache that fails is a cache that has nothing: it is logged and counted, and the function is called.
+ */
+import { hash } from 'node:crypto';
+import { MemoryCache } from './cache.ts';
+import { fromBytes, toBytes } from './clone.ts';
+import { systemClock, type Clock } from '../base/clock.ts';
+import { SvcError } from '../base/errors.ts';
+import { Flights, type Flight, type Give } from './single-flight.ts';
+import { createLogger, type Logger } from '../observability/log.ts';
+import { bool, given, int, number, readOptions, shown } from '../base/options.ts';
+import type { Awaitable, CacheBackend } from './stores.ts';
+
+/** How results of a function are kept. Times are seconds, fractions allowed. */
+export interface CachedOptions<A extends readonly unknown[]> {
+  /** How long a result is fresh, 0.001 … 10 years. Default 60. */
+  readonly ttlSeconds?: number | undefined;
+  /** How long after that it may still be given, while the function is called once behind; 0 … 10 years. Default 0: never. */
+  readonly staleSeconds?: number | undefined;
+  /** How long a failure is thrown again without a call, in this process; 0 … 1 day. Default 0: failures are not kept. */
+  readonly negativeTtlSeconds?: number | undefined;
+  /** The key of a call. Default: its arguments, where these are plain data; an AbortSignal is no part of it. */
+  readonly key?: ((...args: A) => string) | undefined;
+  /** Where results are kept. Default: a {@link MemoryCache} of this function's own. */
+  readonly backend?: CacheBackend | undefined;
+  /** Before each key, so that functions can share a `backend`, which needs it: letters, digits, `_`, `.`, `-`. Change it when results change their form. */
+  readonly name?: string | undefined;
+  /** Results kept in the cache of this function's own, 1 … 10_000_000. Default 10_000. */
+  readonly maxEntries?: number | undefined;
+  /** Hands out the very object that the function returned: faster, and whoever changes it changes it for all. Default false. */
+  readonly shareReferences?: boolean | undefined;
+  /** Calls that others can join, 1 … 1_000_000; beyond them calls are made and not joined. Default 1_000. */
+  readonly maxFlights?: number | undefined;
+  /** How long the backend may take before it counts as failed, 1 … 60_000. Default 1_000. */
+  readonly backendTimeoutMs?: number | undefined;
+  readonly log?: Logger | undefined;
+  readonly clock?: Clock | undefined;
+}
+
+/** What has happened so far. */
+export interface CachedStats {
+  /** Answered by a fresh result. */
+  readonly hits: number;
+  /** Answered by a stale one. */
+  readonly staleHits: number;
+  /** Answered by a failure that was kept. */
+  readonly negativeHits: number;
+  /** Waited for a call that somebody else had begun. */
+  readonly joined: number;
+  /** Calls of the function, those to refresh too. */
+  readonly calls: number;
+  /** Those that failed. */
+  readonly failures: number;
+  /** What the backend could not do. */
+  readonly backendFailures: number;
+}
+
+/** A function with a cache before it. */
+export interface Cached<A extends readonly unknown[], R> {
+  /**
+   * The result for these arguments, kept or new. An AbortSignal among them ends the wait of this caller; the function gets
+   * a signal of its own, which aborts when nobody waits any more. Rejects with what the function throws.
+   *
+   * @throws SvcError `E_CACHED_KEY` for arguments without a key, `E_CACHE_VALUE` for a result without a structured clone
+   */
+  (...args: A): Promise<R>;
+  /** Forgets the result for these arguments, a call under way too. Whether there was one. Rejects when the backend fails. */
+  delete(...args: A): Promise<boolean>;
+  /** Forgets all. Rejects when the backend fails. */
+  clear(): Promise<void>;
+  stats(): CachedStats;
+}
+
+/** Keeps what a function returns, or what its promise comes to. @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+export function cached<A extends readonly unknown[], R>(fn: (...args: A) => R, options: CachedOptions<A> = {}): Cached<A, Awaited<R>> {
+  const calls = new CachedCalls<A, Awaited<R>>(fn as (...args: A) => Awaitable<Awaited<R>>, options); // R is its own promise or value
+  return Object.assign((...args: A) => calls.call(args), {
+    delete: (...args: A) => calls.delete(args), clear: () => calls.clear(), stats: () => calls.stats(),
+  });
+}
+
+const TEN_YEARS_SECONDS = 315_360_000;
+const DAY_SECONDS = 86_400;
+const MAX_FAILURES_KEPT = 1_000;
+/** After a refresh has failed, the stale result is given for so long without another try. */
+const REFRESH_PAUSE_MS = 1_000;
+/** One line about a backend that is down, and no more in this time. */
+const LOG_PAUSE_MS = 60_000;
+
+class CachedCalls<A extends readonly unknown[], R> {
+  readonly #fn: (...args: A) => Awaitable<R>;
+  readonly #backend: CacheBackend;
+  readonly #prefix: string;
+  readonly #key: ((...args: A) => string) | undefined;
+  readonly #ttlMs: number;
+  readonly #staleMs: number;
+  readonly #negativeMs: number;
+  readonly #shareReferences: boolean;
+  readonly #maxFlights: number;
+  readonly #backendTimeoutMs: number;
+  readonly #clock: Clock;
+  #log: Logger | undefined;
+  #quietUntilMs = -Infinity;
+  /** What callers wait for. */
+  readonly #flights = new Flights<R>();
+  /** What nobody waits for, while a stale result is given. */
+  readonly #refreshes = new Flights<R>();
+  /** In this process only: an error keeps its class. */
+  readonly #failures: MemoryCache;
+  readonly #counts = { hits: 0, staleHits: 0, negativeHits: 0, joined: 0, calls: 0, failures: 0, backendFailures: 0 };
+
+  constructor(fn: (...args: A) => Awaitable<R>, options: CachedOptions<A>) {
+    const { ttlSeconds, staleSeconds, negativeTtlSeconds, key, backend, name, maxEntries, shareReferences, maxFlights, backendTimeoutMs, log, clock } = readOptions('cached()', options, {
+      ttlSeconds: number(60, 0.001, TEN_YEARS_SECONDS), staleSeconds: number(0, 0, TEN_YEARS_SECONDS), negativeTtlSeconds: number(0, 0, DAY_SECONDS),
+      key: given<(...args: A) => string>('a function', (value) => typeof value === 'function'),
+      backend: given<CacheBackend>('a CacheBackend', (value) => typeof (value as CacheBackend | null)?.get === 'function'),
+      name: given<string>('1 … 64 letters, digits, "_", "." and "-"', (value) => typeof value === 'string' && /^[\w.-]{1,64}$/.test(value)),
+      maxEntries: given<number>('an integer 1 … 10000000', int(1, 1, 10_000_000).accepts), shareReferences: bool(false),
+      maxFlights: int(1_000, 1, 1_000_000), backendTimeoutMs: int(1_000, 1, 60_000), log: given<Logger>(), clock: given<Clock>(),
+    });
+    if (backend !== undefined && name === undefined) throw new SvcError('E_OPTION_RANGE', ['cached()', 'name', 'to be given where "backend" is, which others may use', 'undefined']);
+    if (backend !== undefined && maxEntries !== undefined) throw new SvcError('E_OPTION_RANGE', ['cached()', 'maxEntries', 'to be left out where "backend" is given', 'both']);
+    this.#fn = fn;
+    this.#key = key;
+    this.#prefix = name === undefined ? '' : `${name}:`;
+    [this.#ttlMs, this.#staleMs, this.#negativeMs] = [ttlSeconds * 1_000, staleSeconds * 1_000, negativeTtlSeconds * 1_000];
+    [this.#shareReferences, this.#maxFlights, this.#backendTimeoutMs] = [shareReferences, maxFlights, backendTimeoutMs];
+    this.#clock = clock ?? systemClock;
+    this.#log = log;
+    this.#backend = backend ?? new MemoryCache({ maxEntries, shareReferences, clock });
+    this.#failures = new MemoryCache({ maxEntries: MAX_FAILURES_KEPT, shareReferences: true, clock });
+  }
+
+  call(args: A): Promise<R> {
+    try {
+      const key = this.#keyOf(args);
+      const signal = args.find(isSignal);
+      signal?.throwIfAborted();
+      const flight = this.#flights.get(key);
+      if (flight !== undefined) {
+        this.#counts.joined++;
+        return flight.wait(signal);
+      }
+      const stored = this.#read(key);
+      if (!(stored instanceof Promise)) {
+        const kept = this.#judge(key, args, stored);
+        if (kept !== undefined) return Promise.resolve(kept.value);
+      }
+      return this.#launch(key, args, stored instanceof Promise ? stored : undefined).wait(signal);
+    } catch (error) {
+      return Promise.reject(error);
+    }
+  }
+
+  async delete(args: A): Promise<boolean> {
+    const key = this.#keyOf(args);
+    await Promise.all([this.#flights.forget(key), this.#refreshes.forget(key)]);
+    this.#failures.delete(key);
+    return this.#inTime(this.#backend.delete(key));
+  }
+
+  async clear(): Promise<void> {
+    this.#failures.clear();
+    await Promise.all([this.#flights.forgetAll(), this.#refreshes.forgetAll()]);
+    await this.#inTime(this.#backend.clear(this.#prefix));
+  }
+
+  stats(): CachedStats {
+    return { ...this.#counts };
+  }
+
+  /** @throws SvcError `E_CACHED_KEY` */
+  #keyOf(args: A): string {
+    if (this.#key !== undefined) {
+      const key: unknown = this.#key(...args);
+      if (typeof key !== 'string') throw new SvcError('E_CACHED_KEY', [`its key function returned ${shown(key)}`]);
+      return this.#prefix + bounded(key);
+    }
+    try {
+      return this.#prefix + keyOfArguments(args.some(isSignal) ? args.filter((value) => !isSignal(value)) : args);
+    } catch (error) {
+      throw error instanceof NoKey ? new SvcError('E_CACHED_KEY', [error.message]) : error; // a getter of the caller's may throw, too
+    }
+  }
+
+  // ── what is kept ──
+
+  /** What the backend has, or undefined where it fails. */
+  #read(key: string): unknown {
+    try {
+      const stored = this.#backend.get(key);
+      if (!(stored instanceof Promise)) return stored;
+      return this.#inTime(stored).catch((error: unknown) => this.#onBackendFailure('get', error));
+    } catch (error) {
+      return this.#onBackendFailure('get', error);
+    }
+  }
+
+  /** The result that is kept, if it may be given. A stale one is refreshed behind. */
+  #judge(key: string, args: A, stored: unknown): { readonly value: R } | undefined {
+    if (stored === undefined) return undefined;
+    const entry = readEntry<R>(stored);
+    if (entry === undefined) return undefined;
+    if (this.#staleMs === 0 || this.#clock.nowMs() < entry.freshUntilMs) {
+      this.#counts.hits++;
+      return entry;
+    }
+    this.#counts.staleHits++;
+    this.#refresh(key, args);
+    return entry;
+  }
+
+  /** Keeps a result; a promise where that takes time. @throws SvcError `E_CACHE_VALUE`: that is no fault of the backend */
+  #write(key: string, value: R): Promise<void> | undefined {
+    const entry = this.#staleMs === 0 && value !== undefined && !Array.isArray(value) ? value : entryOf(value, this.#clock.nowMs() + this.#ttlMs);
+    try {
+      const written = this.#backend.set(key, entry, this.#ttlMs + this.#staleMs);
+      if (!(written instanceof Promise)) return undefined;
+      return this.#inTime(written).catch((error: unknown) => this.#onBackendFailure('set', error));
+    } catch (error) {
+      if (error instanceof SvcError && error.code === 'E_CACHE_VALUE') throw error;
+      return this.#onBackendFailure('set', error);
+    }
+  }
+
+  async #inTime<T>(pending: Awaitable<T>): Promise<T> {
+    if (!(pending instanceof Promise)) return pending;
+    const late = Promise.withResolvers<never>();
+    using _limit = this.#clock.after(this.#backendTimeoutMs, () => late.reject(new Error(`The cache did not answer within ${this.#backendTimeoutMs} ms`)));
+    return await Promise.race([pending, late.promise]);
+  }
+
+  #onBackendFailure(operation: string, error: unknown): undefined {
+    this.#counts.backendFailures++;
+    this.#tell('cache_backend_failed', error, { operation, failures: this.#counts.backendFailures });
+  }
+
+  #tell(event: string, error: unknown, fields: Record<string, unknown>): void {
+    const nowMs = this.#clock.monotonicMs();
+    if (nowMs < this.#quietUntilMs) return;
+    this.#quietUntilMs = nowMs + LOG_PAUSE_MS;
+    (this.#log ??= createLogger({ clock: this.#clock })).error(event, error, { cache: this.#prefix.slice(0, -1), ...fields });
+  }
+
+  // ── flights ──
+
+  /** Begins a flight: what the backend has, where that is still being asked, else the function. */
+  #launch(key: string, args: A, lookup: Promise<unknown> | undefined): Flight<R> {
+    return this.#flights.begin(key, abortFor(args), !this.#isFull(), async (flight) => {
+      if (lookup !== undefined) {
+        const kept = this.#judge(key, args, await lookup);
+        if (kept !== undefined) {
+          this.#flights.release(flight); // from here on nobody joins
+          return flight.waiting > 1 ? this.#giver(kept.value) : () => kept.value;
+        }
+      }
+      if (this.#negativeMs > 0) this.#throwKept(key);
+      const refresh = this.#refreshes.get(key);
+      return refresh === undefined ? this.#fly(this.#flights, key, args, flight) : refresh.promise;
+    });
+  }
+
+  #refresh(key: string, args: A): void {
+    if (this.#refreshes.get(key) !== undefined || this.#isFull() || this.#failures.get(key) !== undefined) return;
+    const flight = this.#refreshes.begin(key, abortFor(args), true, (own) => this.#fly(this.#refreshes, key, args, own));
+    flight.promise.catch((error: unknown) => this.#tell('cache_refresh_failed', error, {}));
+  }
+
+  #isFull(): boolean {
+    return this.#flights.size + this.#refreshes.size >= this.#maxFlights;
+  }
+
+  /** Calls the function and keeps what comes of it. */
+  async #fly(flights: Flights<R>, key: string, args: A, flight: Flight<R>): Promise<Give<R>> {
+    const { abort } = flight;
+    this.#counts.calls++;
+    let value: R;
+    try {
+      value = await this.#fn(...abort === undefined ? args : args.map((each) => isSignal(each) ? abort.signal : each) as unknown as A); // a signal stands in for a signal
+    } catch (error) {
+      this.#counts.failures++;
+      const keptMs = this.#negativeMs > 0 ? this.#negativeMs : flights === this.#refreshes ? REFRESH_PAUSE_MS : 0;
+      if (!flight.isObsolete) this.#failures.set(key, { error }, keptMs);
+      throw error;
+    }
+    const give = this.#giver(value);
+    if (flight.isObsolete) return give;
+    this.#failures.delete(key);
+    flight.writing = this.#write(key, value)?.finally(() => flights.release(flight)); // whoever asks meanwhile joins
+    return give;
+  }
+
+  #throwKept(key: string): void {
+    const kept = this.#failures.get(key) as { readonly error: unknown } | undefined; // nothing else is put there
+    if (kept === undefined) return;
+    this.#counts.negativeHits++;
+    throw kept.error;
+  }
+
+  /** @throws SvcError `E_CACHE_VALUE` */
+  #giver(value: R): Give<R> {
+    if (this.#shareReferences || value === null || typeof value !== 'object' && typeof value !== 'function' && typeof value !== 'symbol') return () => value;
+    let bytes: Uint8Array;
+    try {
+      bytes = toBytes(value); // now: the first to get it may change it before the next one does
+    } catch (error) {
+      throw new SvcError('E_CACHE_VALUE', [], { cause: error });
+    }
+    return () => fromBytes(bytes) as R;
+  }
+}
+
+function isSignal(value: unknown): value is AbortSignal {
+  return value instanceof AbortSignal;
+}
+
+/** The function gets a signal of its own where the caller gave one: it must not end with one of several callers. */
+function abortFor(args: readonly unknown[]): AbortController | undefined {
+  return args.some(isSignal) ? new AbortController() : undefined;
+}
+
+/** How a result is kept that must say how long it is fresh, or that a backend would take for nothing, or for this very form. */
+function entryOf(value: unknown, freshUntilMs: number): readonly unknown[] {
+  return value === undefined ? [freshUntilMs] : [freshUntilMs, value];
+}
+
+function readEntry<R>(stored: unknown): { readonly value: R; readonly freshUntilMs: number } | undefined {
+  if (!Array.isArray(stored)) return { value: stored as R, freshUntilMs: 0 };
+  const [freshUntilMs, value] = stored as unknown[];
+  return typeof freshUntilMs === 'number' && stored.length <= 2 ? { value: value as R, freshUntilMs } : undefined; // an array of somebody else's is none of ours
+}
+
+/*
+ * Arguments → the key of a cached call: two lists have the same text only if they hold the same values.
+ *
+ *   (7, 'a', { y: 1, x: undefined })   →   7,"a",{"x":u,"y":1}
+ *
+ * Text, numbers, booleans, null, undefined, bigints, dates, bytes, and arrays and plain objects of these. Members go by
+ * name, whatever their order. What has no text of its own, such as a function or an instance of a class, is refused: any
+ * text for it would be that of others, too.
+ */
+
+/** What keeps an argument from having a key. */
+class NoKey extends Error {}
+
+/** Longer ones are kept as their digest, so that no argument makes a key of megabytes. */
+const LONGEST_KEY = 256;
+/** An argument that contains itself has no end; nobody else goes so deep. */
+const DEEPEST = 32;
+
+/** The key of a list of arguments. @throws NoKey which says what about which argument */
+function keyOfArguments(args: readonly unknown[]): string {
+  if (args.length === 1 && typeof args[0] === 'number' && args[0] !== 0) return String(args[0]);
+  return bounded(args.map((value, index) => textOf(value, () => `argument ${index + 1}`, 0)).join(','));
+}
+
+/** The key itself, or the digest of one that is too long. */
+function bounded(key: string): string {
+  return key.length <= LONGEST_KEY ? key : `#${hash('sha256', JSON.stringify(key), 'base64url')}`; // JSON keeps lone surrogates apart, which UTF-8 cannot
+}
+
+function textOf(value: unknown, where: () => string, depth: number): string {
+  switch (typeof value) {
+    case 'string': return JSON.stringify(value);
+    case 'number': return Object.is(value, -0) ? '-0' : String(value);
+    case 'boolean': return String(value);
+    case 'bigint': return `${value}n`;
+    case 'undefined': return 'u';
+    case 'object': return value === null ? 'null' : textOfObject(value, where, depth);
+    default: throw new NoKey(`${where()} is a ${typeof value}`);
+  }
+}
+
+function textOfObject(value: object, where: () => string, depth: number): string {
+  if (depth >= DEEPEST) throw new NoKey(`${where()} contains itself, or is nested deeper than ${DEEPEST} levels`);
+  if (Array.isArray(value)) return `[${Array.from(value, (item, index) => textOf(item, () => `${where()}[${index}]`, depth + 1)).join(',')}]`;
+  const prototype: unknown = Object.getPrototypeOf(value);
+  if (value instanceof Date && prototype === Date.prototype) return `d${value.getTime()}`;
+  if (value instanceof Uint8Array && (prototype === Uint8Array.prototype || prototype === Buffer.prototype)) return `b"${Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString('base64')}"`;
+  if (prototype !== null && prototype !== Object.prototype) throw new NoKey(`${where()} is an instance of ${nameOf(prototype)}`);
+  if (Object.getOwnPropertySymbols(value).length > 0) throw new NoKey(`${where()} has a member named by a symbol`);
+  const members = Object.keys(value).sort().map((name) => `${JSON.stringify(name)}:${textOf((value as Record<string, unknown>)[name], () => `${where()}.${name}`, depth + 1)}`);
+  return `{${members.join(',')}}`;
+}
+
+function nameOf(prototype: unknown): string {
+  const { constructor } = prototype as { constructor?: unknown }; // null was no prototype to come here with
+  return typeof constructor === 'function' && constructor.name !== '' ? constructor.name : 'a class without a name';
+}

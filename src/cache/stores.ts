@@ -1,0 +1,323 @@
+/**
+ * What is kept between requests, by four contracts that must not be mixed, and their implementations in memory.
+ *
+ *   CacheBackend     may forget at any time               MemoryCache (cache.ts), Redis (db/redis/stores.ts)
+ *   RecordStore      never forgets a live record          sessions, idempotency keys, login states
+ *   RateLimitStore   one bucket a client, GCRA            forgets the client that has used the least
+ *   RoomBus          frames to every process              keeps nothing
+ */
+import { ArrivalIndex } from './expiry-heap.ts';
+import { systemClock, type Clock } from '../base/clock.ts';
+import { StoreFull } from '../base/errors.ts';
+import { given, int, readOptions } from '../base/options.ts';
+
+/** A value, or a promise of it. */
+export type Awaitable<T> = T | Promise<T>;
+
+/** Values that may be forgotten at any time. Whoever reads treats a failure as a miss. */
+export interface CacheBackend {
+  /** `undefined` when there is none, or none any more. */
+  get(key: string): Awaitable<unknown>;
+  set(key: string, value: unknown, ttlMs: number): Awaitable<void>;
+  /** Whether there was one. */
+  delete(key: string): Awaitable<boolean>;
+  /** Forgets every key that begins with `prefix`; without one, all. */
+  clear(prefix?: string): Awaitable<void>;
+}
+
+/** Records that live as long as they were promised to. Full means {@link StoreFull}, never silent loss. */
+export interface RecordStore {
+  get(key: string): Awaitable<string | undefined>;
+  /** Writes, whatever was there. A `ttlMs` of zero or less leaves no record. */
+  set(key: string, value: string, ttlMs: number): Awaitable<void>;
+  /** Writes only if there is none: of several processes that try, one gets `true`. */
+  add(key: string, value: string, ttlMs: number): Awaitable<boolean>;
+  /** Writes only if there is one, and it is `expected`. */
+  replace(key: string, expected: string, value: string, ttlMs: number): Awaitable<boolean>;
+  /** Whether there was one: of several processes that try, one gets `true`. */
+  delete(key: string): Awaitable<boolean>;
+}
+
+/** What a bucket allows: `limit` at once, and as many again over each `periodMs`. */
+export interface RateLimitRule {
+  readonly limit: number;
+  readonly periodMs: number;
+}
+
+/** What became of an attempt. Times are whole milliseconds, rounded up: who waits that long is not early. */
+export interface RateLimitResult {
+  readonly isAllowed: boolean;
+  /** How many of cost 1 would be allowed now. */
+  readonly remaining: number;
+  /** Until the same attempt would be allowed; 0 when it was. */
+  readonly retryAfterMs: number;
+  /** Until the bucket is as good as new. */
+  readonly resetMs: number;
+}
+
+/** Buckets of tokens. An attempt that is refused costs nothing. */
+export interface RateLimitStore {
+  /**
+   * Takes `cost` (default 1) out of the bucket of `key`; 0 looks without taking. A cost above the limit is never allowed: its
+   * `retryAfterMs` is one period.
+   */
+  take(key: string, rule: RateLimitRule, cost?: number): Awaitable<RateLimitResult>;
+}
+
+/** Frames for the members of a room, in whichever process they are. */
+export interface RoomBus {
+  /** Hands a frame to every subscriber of every process, this one too. It must not be written to afterwards. */
+  publish(room: string, frame: Uint8Array, isText: boolean): void;
+  /** Calls `fn` for each frame of each room, in the order of its publisher, until it is disposed. */
+  subscribe(fn: RoomSubscriber): Disposable;
+  /** Resolves when what has been asked for so far is so, or is put off because the others are away: an application waits for it before it serves. */
+  settled?(): Promise<void>;
+}
+
+/** Gets each frame of each room. */
+export type RoomSubscriber = (room: string, frame: Uint8Array, isText: boolean) => void;
+
+// ── records ──
+
+/** What a {@link MemoryRecordStore} is made from. */
+export interface MemoryRecordStoreOptions {
+  /** Records kept at most, live or not yet swept, 1 … 100_000_000. Default 100_000. */
+  readonly maxRecords?: number | undefined;
+  readonly clock?: Clock | undefined;
+}
+
+/** What has expired leaves with later writes, two at a time, so no write pays for all of them. */
+const SWEPT_PER_WRITE = 2;
+
+interface StoredRecord {
+  readonly key: string;
+  value: string;
+  deadlineMs: number;
+  /** Its place in the heap. */
+  place: number;
+}
+
+/** Records of one process. A heap by deadline finds what has expired in O(log n), so "full" means full of live records. */
+export class MemoryRecordStore implements RecordStore {
+  readonly #maxRecords: number;
+  readonly #clock: Clock;
+  readonly #records = new Map<string, StoredRecord>();
+  /** A binary heap: the earliest deadline first. */
+  readonly #heap: StoredRecord[] = [];
+
+  /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+  constructor(options: MemoryRecordStoreOptions = {}) {
+    const { maxRecords, clock } = readOptions('MemoryRecordStore', options, { maxRecords: int(100_000, 1, 100_000_000), clock: given<Clock>() });
+    this.#maxRecords = maxRecords;
+    this.#clock = clock ?? systemClock;
+  }
+
+  /** How many records it holds, those not yet swept too. */
+  get size(): number {
+    return this.#heap.length;
+  }
+
+  get(key: string): string | undefined {
+    return this.#live(key, this.#clock.monotonicMs())?.value;
+  }
+
+  set(key: string, value: string, ttlMs: number): void {
+    const nowMs = this.#clock.monotonicMs();
+    this.#sweep(nowMs);
+    const known = this.#live(key, nowMs);
+    if (known === undefined) this.#insert(key, value, nowMs, ttlMs);
+    else this.#write(known, value, nowMs, ttlMs);
+  }
+
+  add(key: string, value: string, ttlMs: number): boolean {
+    const nowMs = this.#clock.monotonicMs();
+    this.#sweep(nowMs);
+    if (this.#live(key, nowMs) !== undefined) return false;
+    this.#insert(key, value, nowMs, ttlMs);
+    return true;
+  }
+
+  replace(key: string, expected: string, value: string, ttlMs: number): boolean {
+    const nowMs = this.#clock.monotonicMs();
+    const known = this.#live(key, nowMs);
+    if (known?.value !== expected) return false;
+    this.#write(known, value, nowMs, ttlMs);
+    return true;
+  }
+
+  delete(key: string): boolean {
+    const known = this.#live(key, this.#clock.monotonicMs());
+    if (known === undefined) return false;
+    this.#remove(known);
+    return true;
+  }
+
+  #live(key: string, nowMs: number): StoredRecord | undefined {
+    const known = this.#records.get(key);
+    if (known === undefined || nowMs < known.deadlineMs) return known;
+    this.#remove(known);
+    return undefined;
+  }
+
+  #insert(key: string, value: string, nowMs: number, ttlMs: number): void {
+    if (!(ttlMs > 0)) return;
+    if (this.#heap.length >= this.#maxRecords) throw new StoreFull(); // #sweep() found nothing to remove: all are live
+    const record = { key, value, deadlineMs: nowMs + ttlMs, place: this.#heap.length };
+    this.#records.set(key, record);
+    this.#heap.push(record);
+    this.#rise(record);
+  }
+
+  #write(record: StoredRecord, value: string, nowMs: number, ttlMs: number): void {
+    if (!(ttlMs > 0)) return this.#remove(record);
+    record.value = value;
+    record.deadlineMs = nowMs + ttlMs;
+    this.#rise(record);
+    this.#sink(record);
+  }
+
+  #sweep(nowMs: number): void {
+    for (let count = 0; count < SWEPT_PER_WRITE; count++) {
+      const first = this.#heap[0];
+      if (first === undefined || nowMs < first.deadlineMs) return;
+      this.#remove(first);
+    }
+  }
+
+  #remove(record: StoredRecord): void {
+    this.#records.delete(record.key);
+    const last = this.#heap.pop()!; // `record` is in the heap, so it is not empty
+    if (last === record) return;
+    this.#put(last, record.place);
+    this.#rise(last);
+    this.#sink(last);
+  }
+
+  #rise(record: StoredRecord): void {
+    while (record.place > 0) {
+      const parent = this.#heap[(record.place - 1) >> 1]!;
+      if (parent.deadlineMs <= record.deadlineMs) return;
+      this.#swap(parent, record);
+    }
+  }
+
+  #sink(record: StoredRecord): void {
+    for (;;) {
+      const left = this.#heap[2 * record.place + 1];
+      const right = this.#heap[2 * record.place + 2];
+      const earlier = right !== undefined && right.deadlineMs < left!.deadlineMs ? right : left;
+      if (earlier === undefined || earlier.deadlineMs >= record.deadlineMs) return;
+      this.#swap(record, earlier);
+    }
+  }
+
+  #swap(upper: StoredRecord, lower: StoredRecord): void {
+    const place = lower.place;
+    this.#put(lower, upper.place);
+    this.#put(upper, place);
+  }
+
+  #put(record: StoredRecord, place: number): void {
+    this.#heap[place] = record;
+    record.place = place;
+  }
+}
+
+// ── rate limits ──
+
+/** What a {@link MemoryRateLimitStore} is made from. */
+export interface MemoryRateLimitStoreOptions {
+  /** Clients remembered, 1 … 10_000_000; the one whose bucket is soonest as good as new goes first. Default 10_000, about 1 MB. */
+  readonly maxBuckets?: number | undefined;
+  readonly clock?: Clock | undefined;
+}
+
+/** Sums of fractions of a millisecond drift; a microsecond earlier is not early. */
+const DRIFT_MS = 0.001;
+
+/**
+ * Buckets of one process, by the generic cell rate algorithm (ITU-T I.371): one number each, the theoretical arrival time
+ * at which the bucket is full again. No window, so no double burst at its edge.
+ *
+ * When there are as many as there may be, a new one takes the place of the one that is soonest full, and what is missing there
+ * is missing in the new one, too (as counters are inherited in Metwally, Agrawal and El Abbadi, "Space-Saving", 2005), but for
+ * one attempt. So no client who is new is shut out; a key that is used up is forgotten only by a flood which uses up every
+ * bucket there is, and wins one attempt for as many as there are buckets, for then all newcomers inherit nearly everything.
+ */
+export class MemoryRateLimitStore implements RateLimitStore {
+  readonly #clock: Clock;
+  readonly #buckets: ArrivalIndex;
+
+  /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+  constructor(options: MemoryRateLimitStoreOptions = {}) {
+    const { maxBuckets, clock } = readOptions('MemoryRateLimitStore', options, { maxBuckets: int(10_000, 1, 10_000_000), clock: given<Clock>() });
+    this.#buckets = new ArrivalIndex(maxBuckets);
+    this.#clock = clock ?? systemClock;
+  }
+
+  /** How many clients it remembers. */
+  get size(): number {
+    return this.#buckets.size;
+  }
+
+  take(key: string, rule: RateLimitRule, cost = 1): RateLimitResult {
+    const buckets = this.#buckets;
+    const nowMs = this.#clock.monotonicMs();
+    const slot = buckets.find(key);
+    const fromMs = Math.max(nowMs, slot !== 0 ? buckets.timeOf(slot) : buckets.isFull ? inherited(buckets.earliestMs, nowMs, rule, cost) : nowMs);
+    const result = takeFrom(fromMs - nowMs, rule, cost);
+    if (!result.isAllowed || cost === 0) return result;
+    const arrivalMs = fromMs + cost * rule.periodMs / rule.limit;
+    if (slot !== 0) buckets.postpone(slot, arrivalMs);
+    else if (buckets.isFull) buckets.replaceEarliest(key, arrivalMs);
+    else buckets.add(key, arrivalMs);
+    return result;
+  }
+}
+
+/** The arrival time that a new bucket has from the one it replaces: this attempt, or the next if it only looks, is still allowed. */
+function inherited(earliestMs: number, nowMs: number, { limit, periodMs }: RateLimitRule, cost: number): number {
+  return Math.min(earliestMs, nowMs + periodMs - Math.max(1, cost) * periodMs / limit);
+}
+
+/** One step of GCRA. `usedMs` is how far ahead of now the theoretical arrival time lies: 0 for a fresh bucket. */
+function takeFrom(usedMs: number, { limit, periodMs }: RateLimitRule, cost: number): RateLimitResult {
+  const intervalMs = periodMs / limit;
+  const excessMs = usedMs + cost * intervalMs - periodMs;
+  const isAllowed = excessMs <= DRIFT_MS;
+  const resetMs = isAllowed ? usedMs + cost * intervalMs : usedMs;
+  return {
+    isAllowed,
+    remaining: Math.max(0, Math.floor((periodMs - resetMs + DRIFT_MS) / intervalMs)),
+    retryAfterMs: isAllowed ? 0 : cost > limit ? periodMs : Math.ceil(excessMs - DRIFT_MS),
+    resetMs: Math.max(0, Math.ceil(resetMs - DRIFT_MS)),
+  };
+}
+
+// ── rooms ──
+
+/** The rooms of one process: every subscriber is called before publish() returns. */
+export class MemoryRoomBus implements RoomBus {
+  /** Replaced, not changed: whoever subscribes while a frame goes out gets the next one. */
+  #subscribers: ReadonlySet<{ readonly fn: RoomSubscriber }> = new Set();
+
+  /** An error of one subscriber keeps no frame from the others; the first one is thrown when all have had theirs. */
+  publish(room: string, frame: Uint8Array, isText: boolean): void {
+    const errors: unknown[] = [];
+    for (const subscriber of this.#subscribers) {
+      if (!this.#subscribers.has(subscriber)) continue; // left while this frame went out
+      try {
+        subscriber.fn(room, frame, isText);
+      } catch (error) {
+        errors.push(error);
+      }
+    }
+    if (errors.length > 0) throw errors[0];
+  }
+
+  subscribe(fn: RoomSubscriber): Disposable {
+    const subscriber = { fn }; // the same function may subscribe twice
+    this.#subscribers = new Set([...this.#subscribers, subscriber]);
+    return { [Symbol.dispose]: () => { this.#subscribers = new Set([...this.#subscribers].filter((other) => other !== subscriber)); } };
+  }
+}

@@ -1,0 +1,276 @@
+/**
+ * Reports as text: for people, and as JSON whose form (`schemaVersion` 1) is for ever.
+ */
+import { pathToFileURL } from 'node:url';
+import { isAbsolute, relative, sep } from 'node:path';
+import { createHash } from 'node:crypto';
+import { fileOfPlace } from '../base/findings.ts';
+import type { RuleText } from './check.ts';
+import type { Finding, Place, Report, Severity } from '../base/findings.ts';
+
+/** What a report is about, and where paths begin. */
+export interface ReportContext {
+  /** As it was asked for: `src/app.ts:app`. */
+  readonly target: string;
+  readonly cwd: string;
+  /** Those that have found something, at least. */
+  readonly rules: readonly RuleText[];
+}
+
+/** How many findings there are of each severity. */
+export interface Counts {
+  readonly error: number;
+  readonly warning: number;
+  readonly info: number;
+}
+
+const HEADINGS: Readonly<Record<Severity, string>> = { error: 'Errors', warning: 'Warnings', info: 'Notes' };
+const COLOURS = { error: '31', warning: '33', info: '36', dim: '2', bold: '1' } as const;
+
+/** Writes text in a colour, or leaves it as it is. */
+type Paint = (colour: keyof typeof COLOURS, text: string) => string;
+
+/** How many findings there are of each severity. */
+export function countFindings(findings: readonly Finding[]): Counts {
+  const count = (severity: Severity): number => findings.filter((finding) => finding.severity === severity).length;
+  return { error: count('error'), warning: count('warning'), info: count('info') };
+}
+
+/** Grouped by severity, each finding with its place, why it matters and what to do. */
+export function humanReport(report: Report, { target, cwd, rules }: ReportContext, hasColour: boolean): string {
+  const paint: Paint = hasColour ? (colour, text) => `\u001b[${COLOURS[colour]}m${text}\u001b[0m` : (_colour, text) => text;
+  const counts = countFindings(report.findings);
+  const explained = new Set<string>();
+  const groups = (['error', 'warning', 'info'] as const).flatMap((severity) => {
+    const findings = report.findings.filter((finding) => finding.severity === severity);
+    if (findings.length === 0) return [];
+    return [paint('bold', HEADINGS[severity]), ...findings.flatMap((finding) => describe(finding, cwd, explained.has(finding.rule) ? undefined : whyOf(finding.rule), paint)), ''];
+  });
+  const suppressed = report.suppressed.length === 0 ? '' : `, ${report.suppressed.length} allowed`;
+  const summary = report.findings.length === 0 ? `${target}: nothing found${suppressed}`
+    : `${target}: ${plural(counts.error, 'error')}, ${plural(counts.warning, 'warning')}` + (counts.info === 0 ? '' : `, ${plural(counts.info, 'note')}`) + suppressed;
+  return [...groups, summary].join('\n');
+
+  /** Once in a report is enough. */
+  function whyOf(id: string): string | undefined {
+    explained.add(id);
+    return rules.find((rule) => rule.id === id)?.why;
+  }
+}
+
+function describe({ rule, severity, subject, message, remedy, place }: Finding, cwd: string, why: string | undefined, paint: Paint): string[] {
+  const where = place === undefined || place.line === 0 ? '' : `  ${paint('dim', shownPlace(place, cwd))}`;
+  return [
+    `  ${paint(severity, rule)}  ${subject}${where}`, `      ${relativeText(message, cwd)}`,
+    ...why === undefined ? [] : [`      why: ${why}`], `      fix: ${remedy}`,
+  ];
+}
+
+function plural(count: number, what: string): string {
+  return `${count} ${what}${count === 1 ? '' : 's'}`;
+}
+
+/** One document: `ok`, `counts`, `findings` and `suppressed`; files relative to the working folder where they are below it. */
+export function jsonReport(report: Report, { target, cwd, rules }: ReportContext): string {
+  const plain = ({ rule, severity, subject, message, remedy, place }: Finding): object => ({
+    rule, severity, subject, message: relativeText(message, cwd), why: rules.find((candidate) => candidate.id === rule)?.why ?? null, remedy,
+    place: place === undefined || place.line === 0 ? null : { file: relativeFile(place.file, cwd), line: place.line, column: place.column },
+  });
+  return JSON.stringify({
+    schemaVersion: report.schemaVersion, target, ok: report.ok, counts: { ...countFindings(report.findings), suppressed: report.suppressed.length },
+    findings: report.findings.map(plain), suppressed: report.suppressed.map(plain),
+  }, null, 2);
+}
+
+/** `src/app.ts:12:5` */
+export function shownPlace(place: Place, cwd: string): string {
+  return place.line === 0 ? '' : `${relativeFile(place.file, cwd)}:${place.line}:${place.column}`;
+}
+
+/** The path of a file, from the working folder where it is below it, with slashes. */
+export function relativeFile(file: string, cwd: string): string {
+  const path = fileOfPlace({ file });
+  const below = relative(cwd, path);
+  return below === '' || below.startsWith('..') || isAbsolute(below) ? path : below.replaceAll(sep, '/');
+}
+
+/** A message without the working folder in front of its files. */
+function relativeText(text: string, cwd: string): string {
+  return text.replaceAll(`${pathToFileURL(cwd).href}/`, '').replaceAll(`${cwd}${sep}`, '');
+}
+
+const COMMANDS: Readonly<Record<Severity, string>> = { error: 'error', warning: 'warning', info: 'notice' };
+const GITLAB_SEVERITIES: Readonly<Record<Severity, string>> = { error: 'critical', warning: 'minor', info: 'info' };
+
+/** A line for each finding, the worst first, for only ten of each level are shown; then how many there are. */
+export function githubReport(report: Report, { target, cwd }: ReportContext): string {
+  const { error, warning, info } = countFindings(report.findings);
+  const lines = report.findings.map(({ rule, severity, subject, message, remedy, place }) => {
+    const at = place === undefined || place.line === 0 ? { file: fileOf(target) } : { file: relativeFile(place.file, cwd), line: place.line, col: place.column };
+    const properties = Object.entries({ ...at, title: `${rule} ${subject}` }).map(([name, value]) => `${name}=${escapeProperty(String(value))}`).join(',');
+    return `::${COMMANDS[severity]} ${properties}::${escapeData(`${relativeText(message, cwd)}\nFix: ${remedy}`)}`;
+  });
+  return [...lines, `${target}: errors ${error}, warnings ${warning}, notes ${info}, allowed ${report.suppressed.length}`].join('\n');
+}
+
+/** The same as a table in Markdown, for the summary of a job, where nothing is cut off. */
+export function githubSummary(report: Report, { target, cwd }: ReportContext): string {
+  const title = `### svc check ${inMarkdown(target)}\n\n`;
+  if (report.findings.length === 0) return `${title}Nothing found.\n`;
+  const rows = report.findings.map(({ rule, severity, subject, message, remedy, place }) => {
+    const where = place === undefined || place.line === 0 ? '' : `${relativeFile(place.file, cwd)}:${place.line}`;
+    return `| ${[severity, rule, subject, where, relativeText(message, cwd), remedy].map(inMarkdown).join(' | ')} |`;
+  });
+  return `${title}| Level | Rule | Subject | Place | Finding | Fix |\n| --- | --- | --- | --- | --- | --- |\n${rows.join('\n')}\n`;
+}
+
+/** A list of issues of GitLab's code quality, a form of Code Climate's. */
+export function gitlabReport(report: Report, { target, cwd }: ReportContext): string {
+  const prints = fingerprints(report.findings);
+  return JSON.stringify(report.findings.map((finding, index) => issueOf(finding, prints[index]!, target, cwd)), null, 2);
+}
+
+function issueOf({ rule, severity, subject, message, remedy, place }: Finding, fingerprint: string, target: string, cwd: string): object {
+  const hasPlace = place !== undefined && place.line !== 0;
+  return {
+    description: `${subject}: ${relativeText(message, cwd)}. Fix: ${remedy}`, check_name: rule, fingerprint, severity: GITLAB_SEVERITIES[severity],
+    location: { path: hasPlace ? relativeFile(place.file, cwd) : fileOf(target), lines: { begin: hasPlace ? place.line : 1 } },
+  };
+}
+
+function escapeData(text: string): string {
+  return text.replaceAll('%', '%25').replaceAll('\r', '%0D').replaceAll('\n', '%0A');
+}
+
+function escapeProperty(text: string): string {
+  return escapeData(text).replaceAll(':', '%3A').replaceAll(',', '%2C');
+}
+
+function inMarkdown(text: string): string {
+  return text.replace(/[\\`*_{}[\]<>|#]/g, '\\$&').replace(/\s+/g, ' ');
+}
+
+/**
+ * A fingerprint for each finding: 16 hexadecimal digits of its rule and subject, a colon, and its number among those of the
+ * same rule and subject. Neither place nor message counts, so a finding that was dismissed once stays so.
+ */
+export function fingerprints(findings: readonly Finding[]): readonly string[] {
+  const seen = new Map<string, number>();
+  return findings.map(({ rule, subject }) => {
+    const digest = createHash('sha256').update(`${rule}\0${subject}`).digest('hex').slice(0, 16);
+    const nth = (seen.get(digest) ?? 0) + 1;
+    seen.set(digest, nth);
+    return `${digest}:${nth}`;
+  });
+}
+
+/** `fails` says of a finding whether it is at or above the level that fails the check; others are told as output of their case. */
+export function junitReport(report: Report, { rules, cwd, target }: ReportContext, fails: (finding: Finding) => boolean): string {
+  const phases = [...new Set(rules.map(({ phase }) => phase))];
+  const suites = phases.map((phase) => suiteOf(phase, rules.filter((rule) => rule.phase === phase), report.findings));
+  const failures = new Set(report.findings.filter(fails).map(({ rule }) => rule)).size;
+  return ['<?xml version="1.0" encoding="UTF-8"?>', `<testsuites name="${escapeXml(`svc check ${target}`)}" tests="${rules.length}" failures="${failures}">`, ...suites, '</testsuites>'].join('\n');
+
+  function suiteOf(phase: string, ofPhase: readonly RuleText[], findings: readonly Finding[]): string {
+    const failed = ofPhase.filter(({ id }) => findings.some((finding) => finding.rule === id && fails(finding)));
+    const cases = ofPhase.map((rule) => caseOf(rule, findings.filter((finding) => finding.rule === rule.id)));
+    return [`  <testsuite name="${escapeXml(phase)}" tests="${ofPhase.length}" failures="${failed.length}" errors="0" skipped="0">`, ...cases, '  </testsuite>'].join('\n');
+  }
+
+  function caseOf({ id, phase, why }: RuleText, findings: readonly Finding[]): string {
+    const open = `    <testcase classname="${escapeXml(`svc.check.${phase}`)}" name="${escapeXml(`${id}: ${why}`)}"`;
+    if (findings.length === 0) return `${open}/>`;
+    const failing = findings.filter(fails);
+    const others = findings.filter((finding) => !fails(finding));
+    return [
+      `${open}>`,
+      ...failing.length === 0 ? [] : [`      <failure type="${failing[0]!.severity}" message="${escapeXml(failing.map(({ subject, message }) => `${subject}: ${relativeText(message, cwd)}`).join('; '))}">${escapeXml(textOf(failing))}</failure>`],
+      ...others.length === 0 ? [] : [`      <system-out>${escapeXml(textOf(others))}</system-out>`],
+      '    </testcase>',
+    ].join('\n');
+  }
+
+  function textOf(findings: readonly Finding[]): string {
+    return findings.map(({ severity, subject, message, remedy, place }) => {
+      const where = place === undefined || place.line === 0 ? '' : ` at ${relativeFile(place.file, cwd)}:${place.line}:${place.column}`;
+      return `${severity}: ${subject}${where}\n${relativeText(message, cwd)}\nfix: ${remedy}`;
+    }).join('\n\n');
+  }
+}
+
+/** Text as XML 1.0 can hold it: what it has no form for becomes U+FFFD. */
+function escapeXml(text: string): string {
+  return text.toWellFormed().replace(/[^\t\n\r\u0020-\uD7FF\uE000-\uFFFD\u{10000}-\u{10FFFF}]/gu, '\uFFFD')
+    .replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;').replaceAll('\n', '&#10;').replaceAll('\r', '&#13;');
+}
+
+/*
+ * A report as SARIF 2.1.0 (OASIS), as code scanning services take it.
+ *
+ * Allowed findings are left out: services that do not know `suppressions` would open alerts for them.
+ */
+
+/** More results are refused by services that take SARIF; the worst come first. */
+const MAX_RESULTS = 25_000;
+const LEVELS: Readonly<Record<Severity, 'error' | 'warning' | 'note'>> = { error: 'error', warning: 'warning', info: 'note' };
+/** Out of 10, for rules of security: from 7 on "high", from 4 on "medium". */
+const SECURITY_SEVERITY: Readonly<Record<Severity, string>> = { error: '8.0', warning: '5.0', info: '2.0' };
+
+/** One document of SARIF 2.1.0. `isLoaded`: whether the application could be looked at; `version`: of this package. */
+export function sarifReport(report: Report, context: ReportContext, { version, isLoaded }: { readonly version: string; readonly isLoaded: boolean }): string {
+  const { rules } = context;
+  const prints = fingerprints(report.findings);
+  const results = report.findings.slice(0, MAX_RESULTS).map((finding, index) => resultOf(finding, prints[index]!, context));
+  return JSON.stringify({
+    $schema: 'https://json.schemastore.org/sarif-2.1.0.json',
+    version: '2.1.0',
+    runs: [{
+      tool: { driver: { name: 'svc check', version, semanticVersion: version, rules: rules.map(ruleOf) } },
+      invocations: [{ executionSuccessful: isLoaded }],
+      columnKind: 'utf16CodeUnits',
+      results,
+    }],
+  }, null, 2);
+}
+
+function ruleOf({ id, severity, why, remedy, phase }: RuleText): object {
+  return {
+    id,
+    shortDescription: { text: sentence(why) }, fullDescription: { text: sentence(why) },
+    help: { text: `Why: ${sentence(why)}\nFix: ${sentence(remedy)}`, markdown: `**Why:** ${sentence(why)}\n\n**Fix:** ${sentence(remedy)}` },
+    defaultConfiguration: { level: LEVELS[severity] },
+    properties: { tags: phase === 'security' ? ['security'] : [phase], ...phase === 'security' ? { 'security-severity': SECURITY_SEVERITY[severity] } : {} },
+  };
+}
+
+function resultOf(finding: Finding, fingerprint: string, { rules, cwd, target }: ReportContext): object {
+  const { rule, severity, subject, message, remedy, place } = finding;
+  const ruleIndex = rules.findIndex(({ id }) => id === rule);
+  return {
+    ruleId: rule, ...ruleIndex === -1 ? {} : { ruleIndex },
+    level: LEVELS[severity],
+    message: { text: `${subject}: ${relativeText(message, cwd)}. Fix: ${sentence(remedy)}` },
+    locations: [{
+      physicalLocation: {
+        artifactLocation: artifact(place === undefined || place.line === 0 ? fileOf(target) : relativeFile(place.file, cwd)),
+        region: place === undefined || place.line === 0 ? { startLine: 1 } : { startLine: place.line, startColumn: Math.max(1, place.column) },
+      },
+      logicalLocations: [{ fullyQualifiedName: subject }],
+    }],
+    partialFingerprints: { primaryLocationLineHash: fingerprint },
+  };
+}
+
+function artifact(file: string): object {
+  if (isAbsolute(file)) return { uri: pathToFileURL(file).href };
+  return { uri: file.split('/').map(encodeURIComponent).join('/'), uriBaseId: '%SRCROOT%' };
+}
+
+/** The file of a target such as `src/app.ts:app`: where findings without a place are shown, for there must be one. */
+export function fileOf(target: string): string {
+  return target.replace(/:[\w$]+$/, '').replace(/^\.\//, '');
+}
+
+function sentence(text: string): string {
+  return /[.!?]$/.test(text) ? text : `${text}.`;
+}

@@ -1,0 +1,93 @@
+/**
+ * What a command of the command line is, and what those that take an application share.
+ */
+import { systemClock } from '../base/clock.ts';
+import { SvcError } from '../base/errors.ts';
+import { loadApplication } from './load.ts';
+import type { ParseArgsOptionsConfig } from 'node:util';
+import type { Svc } from '../app/svc.ts';
+import type { Clock } from '../base/clock.ts';
+import type { Target } from './load.ts';
+
+/** The application that a command is about: not loaded yet. */
+export interface Subject {
+  /** As it was given. */
+  readonly given: string;
+  readonly target: Target;
+  /** The file of its module. */
+  readonly module: URL;
+}
+
+/** What a command gets. */
+export interface Invocation {
+  readonly positionals: readonly string[];
+  readonly values: Readonly<Record<string, unknown>>;
+  /** The whole command line. */
+  readonly argv: readonly string[];
+  /** There for commands that take a module. */
+  readonly subject: Subject | undefined;
+}
+
+/** A command. */
+export interface Command {
+  readonly usage: string;
+  readonly summary: string;
+  readonly details: string;
+  readonly options: ParseArgsOptionsConfig;
+  /** The words that options can be, for shells that complete them: none where nobody can know, as of numbers. Those that are not named are files. */
+  readonly choices?: Readonly<Record<string, readonly string[]>>;
+  /** The words that its first argument can be, for the same. */
+  readonly verbs?: readonly string[];
+  /** Whether its one argument names an application, with these options or always: then `--env-file` is read first, and the application's own copy of the package takes over. */
+  readonly takesModule: boolean | ((values: Invocation['values'], positionals: readonly string[]) => boolean);
+  /** How many words come before the module. Default 0. */
+  readonly words?: number;
+  /** Refuses option values before anything is looked up. @throws SvcError `E_CLI_USAGE` */
+  check?(values: Invocation['values']): void;
+  /** Tells of a module that is not there, where that is an answer of the command's own. Default: it is thrown. */
+  absent?(invocation: Invocation, given: string, error: SvcError): Promise<number>;
+  /** The exit status, or undefined where a server keeps the process alive. */
+  run(invocation: Invocation): Promise<number | undefined>;
+}
+
+/** Help for the options that every command with a module has. */
+export const ENV_FILE_HELP = '  --env-file <file>   reads variables from a file first; those that are set already win';
+
+/** How long a module may take to load before it is said to hang. */
+const LOAD_TIMEOUT_MS = 30_000;
+/** How long somebody who looks on is told nothing. */
+const NOTICE_MS = 5_000;
+
+/** Imports the application. In production it must pass its checks, unless nobody wants that: then what they find is logged. @throws SvcError `E_LOAD`, `E_COMPILE` */
+export async function openApplication(subject: Subject, { isChecked = true }: { readonly isChecked?: boolean } = {}): Promise<Svc> {
+  const app = await settling(loadApplication(subject.target, subject.module), subject.given, 'a top-level await', LOAD_TIMEOUT_MS);
+  if (app.env !== 'production') return app;
+  if (isChecked) app.mustPass();
+  else for (const { rule, severity, subject: about, message } of app.check().findings) if (severity === 'error') app.log.warn('check_failed', { rule, subject: about, message });
+  return app;
+}
+
+/**
+ * A promise with an end. What never settles hangs the process when something else is going on, of which standard error hears after
+ * a while, and when nothing is, lets it end with status 0 and no word: Node tells of that by `beforeExit`.
+ */
+export async function settling<T>(pending: Promise<T>, target: string, what: string, deadlineMs?: number, clock: Clock = systemClock): Promise<T> {
+  const { promise: hung, reject } = Promise.withResolvers<never>();
+  const onHung = (): void => reject(new SvcError('E_LOAD', [target, `${what} never settles`]));
+  using _notice = clock.after(NOTICE_MS, () => process.stderr.write(`svc: ${target} is waited for since ${NOTICE_MS / 1000} seconds: ${what} has not settled yet\n`));
+  using _deadline = deadlineMs === undefined ? undefined : clock.after(deadlineMs, onHung);
+  process.once('beforeExit', onHung);
+  try {
+    return await Promise.race([pending, hung]);
+  } finally {
+    process.off('beforeExit', onHung);
+  }
+}
+
+/** A whole number in a range out of an option's text. @throws SvcError `E_CLI_USAGE` */
+export function readCount(option: string, text: unknown, least: number, greatest: number): number | undefined {
+  if (text === undefined) return undefined;
+  const count = typeof text === 'string' && /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN;
+  if (!(count >= least && count <= greatest)) throw new SvcError('E_CLI_USAGE', [`--${option} needs a number ${least} … ${greatest}, found "${String(text)}"`]);
+  return count;
+}

@@ -1,0 +1,146 @@
+/**
+ * `svc completion bash|zsh|fish`: a script by which a shell completes commands, options and their words.
+ *
+ * Everything comes out of the commands themselves, so a script never knows less than its version of `svc`.
+ */
+import { SvcError } from '../base/errors.ts';
+import { closest } from '../base/options.ts';
+import type { Command, Invocation } from './command.ts';
+
+const SHELLS = ['bash', 'zsh', 'fish'] as const;
+type Shell = (typeof SHELLS)[number];
+
+/** What a shell is told of an option. */
+interface Option {
+  readonly name: string;
+  readonly summary: string;
+  readonly takesValue: boolean;
+  /** The words that its value can be, none where it is free; undefined where it is a file. */
+  readonly choices: readonly string[] | undefined;
+}
+
+/** What a shell is told of a command. */
+interface Completed {
+  readonly name: string;
+  readonly summary: string;
+  readonly words: readonly string[];
+  readonly options: readonly Option[];
+}
+
+/** The command that tells of all others. `commands` is asked when it runs. */
+export function completionCommand(commands: () => Readonly<Record<string, Command>>): Command {
+  return {
+    usage: 'svc completion bash|zsh|fish',
+    summary: 'prints a script that completes commands and options in a shell',
+    details: [
+      '  bash   svc completion bash > ~/.local/share/bash-completion/completions/svc',
+      '  zsh    svc completion zsh > "${fpath[1]}/_svc"',
+      '  fish   svc completion fish > ~/.config/fish/completions/svc.fish',
+      '',
+      'Or for one session, in bash and zsh: source <(npx --no svc completion bash)',
+    ].join('\n'),
+    options: {},
+    verbs: SHELLS,
+    takesModule: false,
+    run: ({ positionals }) => run(positionals, commands()),
+  };
+}
+
+/** @throws SvcError `E_CLI_USAGE` */
+function run(positionals: Invocation['positionals'], commands: Readonly<Record<string, Command>>): Promise<number> {
+  const [given, ...surplus] = positionals;
+  const shell = SHELLS.find((candidate) => candidate === given);
+  if (shell === undefined || surplus.length > 0) {
+    const near = given === undefined ? undefined : closest(given, SHELLS);
+    throw new SvcError('E_CLI_USAGE', ['completion needs bash, zsh or fish' + (given === undefined ? '' : `, found "${positionals.join(' ')}"`) + (near === undefined || shell !== undefined ? '' : `: did you mean "${near}"?`)]);
+  }
+  process.stdout.write(completionScript(shell, commands));
+  return Promise.resolve(0);
+}
+
+/** The script for a shell. */
+export function completionScript(shell: Shell, commands: Readonly<Record<string, Command>>): string {
+  const completed = Object.entries(commands).map(([name, command]) => describe(name, command));
+  return { bash, zsh, fish }[shell](completed);
+}
+
+function describe(name: string, { summary, details, options, verbs = [], choices = {} }: Command): Completed {
+  const own = Object.entries(options).map(([option, { type }]): Option => ({
+    name: option, takesValue: type === 'string', choices: choices[option],
+    summary: new RegExp(`^ +--${option}(?![\\w-])(?: <[^>]*>(?:=<[^>]*>)?)?\\s+(.*)$`, 'm').exec(details)?.[1]?.split(/[;:] /)[0] ?? '',
+  }));
+  return { name, summary, words: verbs, options: [...own, { name: 'help', takesValue: false, choices: [], summary: 'tells of the command' }] };
+}
+
+function bash(commands: readonly Completed[]): string {
+  const names = commands.map(({ name }) => name);
+  const cases = commands.map(({ name, words, options }) => {
+    const valued = options.flatMap(({ name: option, takesValue, choices }) => takesValue && choices !== undefined ? [`      ${name}:--${option}) COMPREPLY=($(compgen -W '${choices.join(' ')}' -- "$current")); return ;;`] : []);
+    const files = options.flatMap(({ name: option, takesValue, choices }) => takesValue && choices === undefined ? [`${name}:--${option}`] : []);
+    return { words: `      ${name}) options='${options.map((option) => `--${option.name}`).join(' ')}'; words='${words.join(' ')}' ;;`, valued, files };
+  });
+  return `# bash completion of svc
+_svc() {
+  local current="\${COMP_WORDS[COMP_CWORD]}" previous="\${COMP_WORDS[COMP_CWORD-1]}" command="\${COMP_WORDS[1]}" options='' words=''
+  COMPREPLY=()
+  if [ "$COMP_CWORD" -eq 1 ]; then
+    COMPREPLY=($(compgen -W '${[...names, '--help', '--version'].join(' ')}' -- "$current"))
+    return
+  fi
+  case "$command:$previous" in
+${cases.flatMap(({ valued }) => valued).join('\n')}
+      ${cases.flatMap(({ files }) => files).join('|')}) COMPREPLY=($(compgen -f -- "$current")); return ;;
+  esac
+  case "$command" in
+${cases.map(({ words }) => words).join('\n')}
+      help) words='${names.join(' ')}' ;;
+  esac
+  case "$current" in
+    -*) COMPREPLY=($(compgen -W "$options" -- "$current")) ;;
+    *) if [ -n "$words" ] && [ "$COMP_CWORD" -eq 2 ]; then COMPREPLY=($(compgen -W "$words" -- "$current")); else COMPREPLY=($(compgen -f -- "$current")); fi ;;
+  esac
+}
+complete -o filenames -o bashdefault -F _svc svc
+`;
+}
+
+function zsh(commands: readonly Completed[]): string {
+  const quoted = (text: string): string => text.replaceAll("'", `'\\''`);
+  const bracketed = (text: string): string => quoted(text.replace(/[[\]\\:]/g, '\\$&'));
+  const cases = commands.map(({ name, words, options }) => {
+    const specs = options.map((option) => `'*--${option.name}[${bracketed(option.summary)}]${!option.takesValue ? '' : option.choices === undefined ? ':value:_files' : option.choices.length > 0 ? `:value:(${option.choices.join(' ')})` : ':value: '}'`);
+    return `    ${name}) _arguments ${[...specs, words.length > 0 ? `'1:action:(${words.join(' ')})'` : "'1:module:_files'", "'*:module:_files'"].join(' ')} ;;`;
+  });
+  return `#compdef svc
+_svc() {
+  local -a commands
+  commands=(${commands.map(({ name, summary }) => `'${name}:${quoted(summary.replaceAll(':', '\\:'))}'`).join(' ')})
+  if (( CURRENT == 2 )); then
+    _describe command commands
+    return
+  fi
+  local command="\${words[2]}"
+  shift words
+  (( CURRENT-- ))
+  case "$command" in
+${cases.join('\n')}
+    help) _describe command commands ;;
+  esac
+}
+if [ "$funcstack[1]" = _svc ]; then _svc "$@"; else compdef _svc svc; fi
+`;
+}
+
+function fish(commands: readonly Completed[]): string {
+  const quoted = (text: string): string => `'${text.replace(/['\\]/g, '\\$&')}'`;
+  const names = commands.map(({ name }) => name).join(' ');
+  const lines = commands.flatMap(({ name, summary, words, options }) => {
+    const when = `-n '__fish_seen_subcommand_from ${name}'`;
+    return [
+      `complete -c svc -n 'not __fish_seen_subcommand_from ${names}' -f -a ${name} -d ${quoted(summary)}`,
+      ...words.map((word) => `complete -c svc ${when} -a ${word}`),
+      ...options.map((option) => `complete -c svc ${when} -l ${option.name} -d ${quoted(option.summary)}${!option.takesValue ? '' : option.choices === undefined ? ' -r' : option.choices.length > 0 ? ` -x -a ${quoted(option.choices.join(' '))}` : ' -x'}`),
+    ];
+  });
+  return `# fish completion of svc\n${lines.join('\n')}\n`;
+}

@@ -1,0 +1,208 @@
+/**
+ * Loading an application: `src/app.ts:app` → the object, or one clear sentence about why not.
+ *
+ * TypeScript is run by type stripping; `./x.js` that is `x.ts` on disk is found; what Node says about syntax and modules is
+ * translated into what to do.
+ */
+import { spawnSync } from 'node:child_process';
+import { existsSync, readFileSync, readdirSync, realpathSync, statSync } from 'node:fs';
+import { findPackageJSON, registerHooks } from 'node:module';
+import { basename, dirname, resolve } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { SvcError } from '../base/errors.ts';
+import { packageRoot } from '../base/package-root.ts';
+import { fileOfPlace, placeOf } from '../base/findings.ts';
+import { closest } from '../base/options.ts';
+import { APP_BRAND } from '../app/svc.ts';
+import type { Svc } from '../app/svc.ts';
+
+/** A module and the name of its export. */
+export interface Target {
+  readonly module: string;
+  readonly exportName: string;
+}
+
+/** Splits at the last colon that an identifier follows: drive letters stay whole. The export is `app` unless named. */
+export function parseTarget(target: string): Target {
+  const match = /^(.+):([A-Za-z_$][\w$]*)$/.exec(target);
+  return match === null || /^[A-Za-z]$/.test(match[1]!) ? { module: target, exportName: 'app' } : { module: match[1]!, exportName: match[2]! };
+}
+
+/** The file or package that a module name means, seen from `cwd`. @throws SvcError `E_LOAD` */
+export function locate(target: Target, cwd: string): URL {
+  const path = resolve(cwd, target.module);
+  const found = [path, `${path}.ts`, `${path}.mts`, `${path}.js`, `${path}.mjs`].find(isFile);
+  if (found !== undefined) return pathToFileURL(realpathSync(found));
+  const inPackage = /^[./\\]/.test(target.module) ? undefined : resolvedFrom(cwd, target.module);
+  if (inPackage?.protocol !== 'file:') throw new SvcError('E_LOAD', [target.module, `there is no such file in ${cwd}, and no such package${hint(path, target.module)}`]);
+  return inPackage;
+}
+
+/** Whether there is something of that name that is no folder. */
+function isFile(path: string): boolean {
+  try {
+    return !statSync(path).isDirectory();
+  } catch {
+    return false; // not there, or not for us
+  }
+}
+
+/** What was meant, as far as it can be seen: a file beside it that is called nearly the same. */
+function hint(path: string, module: string): string {
+  if (existsSync(path)) return '; it is a folder';
+  const folder = dirname(path);
+  const near = existsSync(folder) ? closest(basename(path), readdirSync(folder).filter((name) => /\.[mc]?[jt]s$/.test(name))) : undefined;
+  return near === undefined ? '' : `: did you mean "${module.slice(0, module.length - basename(path).length)}${near}"?`;
+}
+
+/** What an import of the specifier in a module of the folder would mean: `exports` and `imports` of package.json count. */
+function resolvedFrom(folder: string, specifier: string): URL | undefined {
+  const parentURL = pathToFileURL(resolve(folder, 'package.json')).href;
+  const hooks = registerHooks({ resolve: (asked, context, next) => next(asked, { ...context, parentURL }) });
+  try {
+    return new URL(import.meta.resolve(specifier));
+  } catch {
+    return undefined; // neither file nor package: the caller says so
+  } finally {
+    hooks.deregister();
+  }
+}
+
+/** The package.json of the copy of this package that a module would import; undefined when it has none. */
+export function packageSeenBy(module: URL): string | undefined {
+  try {
+    const found = findPackageJSON('svc', module);
+    return found === undefined ? undefined : realpathSync(found);
+  } catch {
+    return undefined;
+  }
+}
+
+/** The package.json of this copy. */
+export function ownPackage(): string {
+  return realpathSync(new URL('package.json', packageRoot()));
+}
+
+/** Imports the module and takes its export. @throws SvcError `E_LOAD`, with what Node said translated */
+export async function loadApplication(target: Target, module: URL): Promise<Svc> {
+  findTypeScriptToo();
+  const name = `${target.module}:${target.exportName}`;
+  let exports: Record<string, unknown>;
+  try {
+    exports = await import(module.href) as Record<string, unknown>;
+  } catch (error) {
+    if ((error as { code?: unknown } | null)?.code === 'E_COMPILE') throw error; // its findings have their places
+    throw new SvcError('E_LOAD', [target.module, translate(error)], { cause: error });
+  }
+  const app = exports[target.exportName];
+  if (app === undefined) {
+    const names = Object.keys(exports);
+    const near = closest(target.exportName, names) ?? names.find((candidate) => isApplication(exports[candidate]));
+    throw new SvcError('E_LOAD', [name, `the module exports ${names.length === 0 ? 'nothing' : names.join(', ')}` + (near === undefined ? '' : `; did you mean ":${near}"?`)]);
+  }
+  if (!isApplication(app)) throw new SvcError('E_LOAD', [name, `the export is ${app === null ? 'null' : `a value of type ${typeof app}`}, not an application made with new Svc()`]);
+  return app;
+}
+
+/** Whether a value is an application, of whichever copy of the package. */
+export function isApplication(value: unknown): value is Svc {
+  return typeof value === 'object' && value !== null && APP_BRAND in value;
+}
+
+let isHooked = false;
+/** The module that was resolved last: the one at fault when Node tells of a syntax error without its place. */
+let lastResolved = '';
+
+/** TypeScript sources may import `./x.js`, as TypeScript itself asks for: where that file is absent, `x.ts` is meant. */
+function findTypeScriptToo(): void {
+  if (isHooked) return;
+  isHooked = true;
+  registerHooks({
+    resolve(specifier, context, next) {
+      try {
+        const resolved = next(specifier, context);
+        lastResolved = resolved.url;
+        return resolved;
+      } catch (error) {
+        const isRelative = /^\.{1,2}\//.test(specifier) && context.parentURL !== undefined && !context.parentURL.includes('/node_modules/');
+        if (!isRelative || !NOT_FOUND.has((error as NodeJS.ErrnoException).code)) throw error;
+        for (const candidate of alternatives(specifier)) {
+          if (!existsSync(new URL(candidate, context.parentURL))) continue;
+          const resolved = next(candidate, context);
+          lastResolved = resolved.url;
+          return resolved;
+        }
+        throw error;
+      }
+    },
+  });
+}
+
+const NOT_FOUND: ReadonlySet<string | undefined> = new Set(['ERR_MODULE_NOT_FOUND', 'ERR_UNSUPPORTED_DIR_IMPORT']);
+
+function alternatives(specifier: string): string[] {
+  if (/\.[mc]?js$/.test(specifier)) return [specifier.replace(/js$/, 'ts')];
+  return [`${specifier}.ts`, `${specifier}/index.ts`];
+}
+
+/** What V8 says of an ES module that it was given as CommonJS, which "npm init" makes of every file in a new package. */
+const NO_MODULE = /^(?:Cannot use import statement outside a module|Cannot use 'import\.meta' outside a module|Unexpected token 'export'|await is only valid in async functions and the top level bodies of modules)$/;
+
+/** What Node said, and what to do about it. */
+function translate(error: unknown): string {
+  if (!(error instanceof Error)) return `it threw ${error === null ? 'null' : `a value of type ${typeof error}`}`;
+  const { code } = error as NodeJS.ErrnoException;
+  const where = placeIn(error);
+  const said = error.message.split('\n')[0]!;
+  if (code === 'ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX') {
+    return `${where}${error.message.replace(/\s+/g, ' ')}: use erasable syntax only, or start with NODE_OPTIONS='--import tsx'`;
+  }
+  if (code === 'ERR_UNSUPPORTED_NODE_MODULES_TYPE_STRIPPING') return `${said}: packages must ship JavaScript`;
+  if (/does not provide an export named/.test(said)) return `${where}${said}: if it is a type, write "import type"`;
+  if (code === 'ERR_MODULE_NOT_FOUND') {
+    const isAlias = /Cannot find package '[@~]\/?/.test(said);
+    return said + (isAlias ? ': tsconfig "paths" are not read; use "imports" in package.json' : '');
+  }
+  if (error instanceof SyntaxError && where !== '' && NO_MODULE.test(said)) {
+    const [, letter] = /\.c([jt])s:\d+: $/.exec(where) ?? [];
+    return `${where}${said}: ${letter === undefined ? 'the nearest package.json makes it CommonJS; set "type": "module" there' : `its name makes it CommonJS; call it .m${letter}s`}`;
+  }
+  if (error instanceof SyntaxError) return where === '' ? syntaxError(said) : `${where}${said}`;
+  return isFault(error) ? `${where}${said}` : `${where}${error.name}: ${said}`;
+}
+
+/** Whether an error is a fault with a remedy, of whichever copy of the package. */
+export function isFault(error: unknown): error is SvcError {
+  const { code, remedy } = (error ?? {}) as Partial<SvcError>;
+  return error instanceof Error && typeof code === 'string' && code.startsWith('E_') && typeof remedy === 'string';
+}
+
+/** What Node denies a process that was started with --permission, as a mistake in how it was started; any other error as it is. */
+export function toldOfPermission(error: unknown): unknown {
+  if (!(error instanceof Error) || (error as NodeJS.ErrnoException).code !== 'ERR_ACCESS_DENIED') return error;
+  const flag = /--allow-[\w-]+/.exec(error.message)?.[0] ?? error.message;
+  const { resource = '' } = error as { readonly resource?: string }; // of a child process that is Node itself
+  return new SvcError('E_PERMISSION', [flag, flag.startsWith('--allow-fs') ? resource : ''], { cause: error });
+}
+
+/** `file:line: `, where an error tells it in the first line of its stack, or in a frame outside Node and this package. */
+function placeIn(error: Error): string {
+  const stack = error.stack ?? '';
+  const head = /^((?:file:\/\/|\/|[A-Za-z]:\\).*):(\d+)\n/.exec(stack);
+  const [file, line] = head === null ? [placeOf(stack).file, placeOf(stack).line] : [head[1]!, head[2]!];
+  if (line === 0) return '';
+  return `${fileOfPlace({ file })}:${line}: `;
+}
+
+/**
+ * V8 keeps to itself where in a module a syntax error is. JavaScript is given to `node --check`, which tells and runs
+ * nothing; TypeScript whose types can be stripped, and that is no JavaScript then, has a decorator in it.
+ */
+function syntaxError(said: string): string {
+  if (!lastResolved.startsWith('file:')) return said;
+  const path = fileURLToPath(lastResolved);
+  if (/\.[mc]?ts$/.test(path)) return `${path}: ${said}: decorators and "accessor" need NODE_OPTIONS='--import tsx'`;
+  const { stderr } = spawnSync(process.execPath, ['--check', '--input-type=module', '-'], { input: readFileSync(path), encoding: 'utf8' });
+  const line = /^\[stdin\]:(\d+)$/m.exec(stderr)?.[1];
+  return `${path}:${line === undefined ? '' : `${line}:`} ${said}`;
+}

@@ -1,0 +1,164 @@
+/**
+ * The command line: arguments → command → exit status.
+ *
+ *   0  done      1  failed while running      2  not understood      3  the application did not load or compile      4  our own fault
+ */
+import { existsSync, readFileSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { parseArgs } from 'node:util';
+import { newCommand } from './new.ts';
+import { checkCommand } from './check.ts';
+import { mcpCommand } from './mcp.ts';
+import { completionCommand } from './completion.ts';
+import { migrateCommand } from './migrate.ts';
+import { openapiCommand } from './openapi.ts';
+import { routesCommand } from './routes.ts';
+import { runCommand } from './run.ts';
+import { SvcError } from '../base/errors.ts';
+import { flush } from '../observability/log.ts';
+import { closest } from '../base/options.ts';
+import { isFault, locate, ownPackage, packageSeenBy, parseTarget, toldOfPermission } from './load.ts';
+import { tell } from '../operations/supervision.ts';
+import type { Command } from './command.ts';
+import type { FaultCode } from '../base/faults.ts';
+
+const COMMANDS: Readonly<Record<string, Command>> = {
+  check: checkCommand,
+  completion: completionCommand(() => COMMANDS),
+  mcp: mcpCommand,
+  migrate: migrateCommand,
+  new: newCommand,
+  openapi: openapiCommand,
+  routes: routesCommand,
+  run: runCommand,
+};
+
+/** Runs a command. Ends the process with its status, unless a server keeps it alive. */
+export async function main(argv: readonly string[]): Promise<void> {
+  const status = await dispatch(argv).catch((error: unknown) => report(error, argv[0]));
+  if (status === undefined) return;
+  flush();
+  process.exit(status);
+}
+
+async function dispatch(argv: readonly string[]): Promise<number | undefined> {
+  const [name, ...rest] = argv;
+  if (name === '--version' || name === '-V') return print(version());
+  if (name === undefined || name === '--help' || name === '-h' || name === 'help') {
+    if (name === 'help' && rest[0] !== undefined) return print(helpOf(commandNamed(rest[0])));
+    print(overview());
+    return name === undefined ? 2 : 0;
+  }
+  const command = commandNamed(name);
+  if (rest.includes('--help') || rest.includes('-h')) return print(helpOf(command));
+  return invoke(name, command, rest, argv);
+}
+
+function commandNamed(name: string): Command {
+  const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
+  if (command !== undefined) return command;
+  const near = closest(name, [...Object.keys(COMMANDS), '--version', '--help']);
+  throw new SvcError('E_CLI_USAGE', [`${name.startsWith('-') ? 'unknown option' : 'unknown command'} "${name}"` + (near === undefined ? '' : `: did you mean "${near}"?`)]);
+}
+
+function readArguments(command: Command, args: readonly string[]): { positionals: readonly string[]; values: Readonly<Record<string, unknown>> } {
+  try {
+    return parseArgs({ args: [...args], options: command.options, allowPositionals: true, strict: true });
+  } catch (error) {
+    const option = /'(--?[\w-]+)/.exec((error as Error).message)?.[1] ?? '';
+    if ((error as NodeJS.ErrnoException).code !== 'ERR_PARSE_ARGS_UNKNOWN_OPTION') throw new SvcError('E_CLI_USAGE', [valueProblem(command, option, args)]);
+    const near = closest(option.replace(/^-+/, ''), Object.keys(command.options));
+    throw new SvcError('E_CLI_USAGE', [`unknown option "${option}"` + (near === undefined ? '' : `: did you mean "--${near}"?`)]);
+  }
+}
+
+/** An option without its value, or with one that it has no use for. What begins with a dash is taken for the next option. */
+function valueProblem({ options, choices }: Command, option: string, args: readonly string[]): string {
+  const name = option.slice(2);
+  if (options[name]?.type === 'boolean') return `${option} takes no value`;
+  const found = args[args.indexOf(option) + 1];
+  const words = choices?.[name] ?? [];
+  return `${option} needs ${words.length > 0 && words.length < 10 ? `one of ${words.join(', ')}` : 'a value'}` + (found === undefined ? '' : `, found "${found}"`);
+}
+
+/** Runs a command, or lets the copy of the package run it that the application brings. */
+async function invoke(name: string, command: Command, args: readonly string[], argv: readonly string[]): Promise<number | undefined> {
+  const { positionals, values } = readArguments(command, args);
+  command.check?.(values);
+  const takesModule = typeof command.takesModule === 'function' ? command.takesModule(values, positionals) : command.takesModule;
+  if (!takesModule) return command.run({ positionals, values, argv, subject: undefined });
+  const [given, ...surplus] = positionals.slice(command.words ?? 0);
+  if (given === undefined || surplus.length > 0) throw new SvcError('E_CLI_USAGE', [given === undefined ? `${name} needs a module` : `${name} takes one module, found also "${surplus[0]!}"`]);
+  if (typeof values['env-file'] === 'string') loadEnvironment(values['env-file']);
+  const target = parseTarget(given);
+  let module: URL;
+  try {
+    module = locate(target, process.cwd());
+  } catch (error) {
+    if (command.absent === undefined || !(error instanceof SvcError)) throw error;
+    return command.absent({ positionals, values, argv, subject: undefined }, given, error);
+  }
+  const theirs = packageSeenBy(module);
+  if (theirs !== undefined && theirs !== ownPackage()) return delegate(theirs, given, argv);
+  return command.run({ positionals, values, argv, subject: { given, target, module } });
+}
+
+/** The application brings its own copy of the package: that one must serve it. */
+async function delegate(packageJson: string, given: string, argv: readonly string[]): Promise<undefined> {
+  const cli = resolve(dirname(packageJson), 'dist/cli/main.js');
+  if (!existsSync(cli)) throw new SvcError('E_LOAD', [given, `the package "svc" that it imports is incomplete or another one: there is no ${cli}`]);
+  const { main: theirMain } = await import(pathToFileURL(cli).href) as { main: typeof main };
+  await theirMain(argv);
+  return undefined;
+}
+
+function loadEnvironment(file: string): void {
+  try {
+    process.loadEnvFile(file);
+  } catch (error) {
+    throw new SvcError('E_CLI_USAGE', [`--env-file ${file} cannot be read: ${(error as NodeJS.ErrnoException).code ?? String(error)}`], { cause: error });
+  }
+}
+
+const STATUS: Partial<Record<FaultCode, number>> = { E_CLI_USAGE: 2, E_LOAD: 3, E_COMPILE: 3 };
+
+/** One line about what is wrong, one about what to do; a stack only where it is our fault or the application's. */
+function report(thrown: unknown, command: string | undefined): number {
+  const error = toldOfPermission(thrown);
+  const text = isFault(error) ? `${error.message}\n     ${adviceOn(error, command)}` : error instanceof Error ? error.stack ?? error.message : String(error);
+  process.stderr.write(`svc: ${text}\n`);
+  void tell({ svc: 'failed', text });
+  return isFault(error) ? STATUS[error.code] ?? 1 : 1;
+}
+
+/** A command has a help of its own; a single mistake between declarations, and what the application's module threw, their own remedy, or its stack. */
+function adviceOn({ code, cause, remedy, findings }: SvcError, command: string | undefined): string {
+  if (code === 'E_CLI_USAGE') return command !== undefined && Object.hasOwn(COMMANDS, command) ? `See: svc ${command} --help` : remedy;
+  if (code === 'E_COMPILE') {
+    const [only, ...more] = new Set(findings.filter(({ severity }) => severity === 'error').map((finding) => finding.remedy));
+    return only === undefined || more.length > 0 ? remedy : only;
+  }
+  if (code !== 'E_LOAD' || cause === undefined) return remedy;
+  if (isFault(cause)) return cause.remedy;
+  return process.env['SVC_DEBUG'] === '1' ? (cause instanceof Error ? cause.stack : undefined) ?? String(cause) : 'Set SVC_DEBUG=1 to see the stack';
+}
+
+function print(text: string): 0 {
+  process.stdout.write(`${text}\n`);
+  return 0;
+}
+
+function version(): string {
+  return (JSON.parse(readFileSync(ownPackage(), 'utf8')) as { version: string }).version;
+}
+
+function overview(): string {
+  const width = Math.max(...Object.keys(COMMANDS).map((name) => name.length)) + 3;
+  const lines = Object.entries(COMMANDS).map(([name, command]) => `  ${name.padEnd(width)}${command.summary}`);
+  return ['svc: a web application framework for Node.js', '', 'Usage: svc <command> [options]', '', ...lines, '', '  --help       this text; svc <command> --help for a command', '  --version    the version of the package'].join('\n');
+}
+
+function helpOf(command: Command): string {
+  return `${command.summary[0]!.toUpperCase()}${command.summary.slice(1)}.\n\nUsage: ${command.usage}\n\n${command.details}`;
+}

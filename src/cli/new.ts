@@ -1,0 +1,193 @@
+/**
+ * `svc new`: writes a project that runs.
+ *
+ *   --vendor    depends on a copy in vendor/svc: npm install --offline is enough. The default
+ *   --registry  depends on the package at the running version: npm install fetches it
+ *   --link      depends on the running copy, through links in node_modules: nothing to install
+ *
+ * The public registry has another package of this name: a project must not ask for it because nobody said otherwise.
+ *
+ * Everything is written beside its place and then moved there, so that a project is there whole or not at all.
+ */
+import { randomBytes } from 'node:crypto';
+import { constants, copyFileSync, existsSync, mkdirSync, readFileSync, readdirSync, realpathSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { basename, dirname, join, relative, resolve, sep } from 'node:path';
+import { SvcError } from '../base/errors.ts';
+import { ownPackage } from './load.ts';
+import { isPackageName, starterFiles } from './starter/starter.ts';
+import type { Command, Invocation } from './command.ts';
+import type { PackageSource, StarterOptions } from './starter/files.ts';
+
+export const newCommand: Command = {
+  usage: 'svc new <dir> [--name <name>] [--vendor | --registry | --link] [--if-absent]',
+  summary: 'creates a production starter project',
+  details: [
+    '  --name <name>   name of its package; default the name of the folder',
+    '  --vendor        puts a copy of svc into the project, which then installs without a network; the default',
+    '  --registry      asks a registry for svc at this version: one of yours that has it, the public one has another package',
+    '  --link          uses the copy of svc that runs, through a link: for trying things out',
+    '  --if-absent     does nothing where a project is already',
+    '',
+    'The folder must be absent or empty. Its .env has secrets of its own, which only you can read.',
+  ].join('\n'),
+  options: { name: { type: 'string' }, vendor: { type: 'boolean' }, registry: { type: 'boolean' }, link: { type: 'boolean' }, 'if-absent': { type: 'boolean' } },
+  choices: { name: [] },
+  takesModule: false,
+  check: sourceOf,
+  run,
+};
+
+/** What package.json of this package says, as far as it matters here. */
+interface Manifest {
+  readonly version: string;
+  readonly engines: { readonly node: string };
+  readonly files: readonly string[];
+}
+
+async function run({ positionals, values }: Invocation): Promise<number> {
+  const [given, ...surplus] = positionals;
+  if (given === undefined || given === '' || surplus.length > 0) {
+    throw new SvcError('E_CLI_USAGE', [surplus.length > 0 ? `new takes one folder, found also "${surplus[0]!}"` : 'new needs a folder']);
+  }
+  const source = sourceOf(values);
+  const target = resolve(given);
+  const name = nameFor(target, values['name'] as string | undefined); // parseArgs was told that it is a string
+  if (values['if-absent'] === true && existsSync(join(target, 'package.json'))) { // moved there last, so the rest is there too
+    process.stdout.write(`${given} is there already: nothing changed\n`);
+    return 0;
+  }
+  const count = create(given, target, name, source);
+  process.stdout.write(`Created "${name}" in ${given}: ${count} files. Next:\n\n${stepsAfter(given, source).map((step) => `  ${step}\n`).join('')}`);
+  return 0;
+}
+
+/** @throws SvcError `E_CLI_USAGE` for more than one */
+function sourceOf(values: Invocation['values']): PackageSource {
+  const [source = 'vendor', other] = SOURCES.filter((each) => values[each] === true);
+  if (other !== undefined) throw new SvcError('E_CLI_USAGE', [`--${source} and --${other} exclude each other`]);
+  return source;
+}
+
+const SOURCES: readonly PackageSource[] = ['vendor', 'registry', 'link'];
+
+/** The name asked for, or what npm allows of the folder's. @throws SvcError `E_CLI_USAGE` */
+function nameFor(target: string, asked: string | undefined): string {
+  const name = asked ?? basename(target).normalize('NFKD').replace(/\p{M}+/gu, '').toLowerCase().replace(/[^a-z0-9.-]+/g, '-').replace(/^[.-]+|[.-]+$/g, '');
+  if (isPackageName(name)) return name;
+  const needs = 'small letters, digits, "-", "." and "_", beginning with a letter or digit, and not "svc"';
+  throw new SvcError('E_CLI_USAGE', [asked === undefined ? `the folder's name makes no package name: add --name with ${needs}` : `--name needs ${needs}; found "${asked}"`]);
+}
+
+/** Three lines, or fewer. */
+function stepsAfter(given: string, source: PackageSource): string[] {
+  const enter = resolve(given) === process.cwd() ? [] : [`cd ${/^[\w./\\:-]+$/.test(given) ? given : `"${given}"`}`];
+  const install = source === 'link' ? ['npm test'] : [source === 'vendor' ? 'npm install --offline' : 'npm install'];
+  return [...enter, ...install, 'npm run dev        # http://127.0.0.1:8000'];
+}
+
+/** The number of files. @throws SvcError `E_NEW_FOLDER` */
+function create(given: string, target: string, name: string, source: PackageSource): number {
+  const isThere = mustBeFree(given, target);
+  const staging = join(isThere ? target : dirname(target), `.${basename(target)}.new-${randomBytes(4).toString('hex')}`);
+  const moved: string[] = [];
+  try {
+    mkdirSync(staging, { recursive: true });
+    const count = write(staging, isThere ? realpathSync(target) : join(realpathSync(dirname(target)), basename(target)), name, source);
+    if (isThere) moveEntries(staging, target, moved);
+    else renameSync(staging, target);
+    return count;
+  } catch (error) {
+    for (const path of [staging, ...moved]) rmSync(path, { recursive: true, force: true });
+    throw new SvcError('E_NEW_FOLDER', [given, problemOf(error as NodeJS.ErrnoException)], { cause: error }); // of node:fs
+  }
+}
+
+function problemOf(error: NodeJS.ErrnoException): string {
+  const isTaken = error.code === 'EEXIST' || error.code === 'ENOTEMPTY';
+  const what = isTaken ? 'somebody else has filled it meanwhile' : 'its files cannot be written';
+  return `${what} (${error.code ?? String(error)}); none${isTaken ? ' of this project' : ''} is left behind`;
+}
+
+/** Whether the folder is there, and empty. @throws SvcError `E_NEW_FOLDER` with what is in the way */
+function mustBeFree(given: string, target: string): boolean {
+  let entries: string[];
+  try {
+    entries = readdirSync(target).sort();
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'ENOENT') return false;
+    throw new SvcError('E_NEW_FOLDER', [given, code === 'ENOTDIR' ? 'it, or what it is in, is a file' : `it cannot be read (${code ?? String(error)})`], { cause: error });
+  }
+  if (entries.length === 0) return true;
+  const rest = entries.length - MOST_NAMED;
+  throw new SvcError('E_NEW_FOLDER', [given, `it is not empty: it holds ${entries.slice(0, MOST_NAMED).join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`]);
+}
+
+const MOST_NAMED = 5;
+
+/** Writes the project for its place into another folder. */
+function write(folder: string, place: string, name: string, source: PackageSource): number {
+  const own = dirname(ownPackage());
+  const { version, engines, files } = JSON.parse(readFileSync(join(own, 'package.json'), 'utf8')) as Manifest;
+  const toOwn = relative(place, own);
+  const dependency: Readonly<Record<PackageSource, string>> = { registry: version, vendor: 'file:vendor/svc', link: `file:${toOwn.split(sep).join('/')}` };
+  const options: StarterOptions = { name, source, dependency: dependency[source], engine: engines.node, secret: randomBytes(32).toString('hex'), password: randomBytes(16).toString('hex') };
+  const texts = starterFiles(options);
+  for (const { path, text, isPrivate } of texts) {
+    mkdirSync(dirname(join(folder, path)), { recursive: true });
+    writeFileSync(join(folder, path), text, { flag: 'wx', ...isPrivate ? { mode: 0o600 } : {} });
+  }
+  if (source === 'vendor') copyPackage(own, files, join(folder, 'vendor/svc'));
+  if (source === 'link') linkPackage(own, place, join(folder, 'node_modules'));
+  return texts.length;
+}
+
+/** Copies what npm would publish. npm would install development packages of a folder inside the project, so they are not named. */
+function copyPackage(own: string, files: readonly string[], to: string): void {
+  mkdirSync(to, { recursive: true });
+  for (const file of [...files, 'LICENSE', 'README.md']) {
+    if (existsSync(join(own, file))) copyTree(join(own, file), join(to, file));
+  }
+  const { devDependencies: _devDependencies, scripts: _scripts, allowScripts: _allowScripts, ...manifest } = JSON.parse(readFileSync(join(own, 'package.json'), 'utf8')) as Record<string, unknown>;
+  writeFileSync(join(to, 'package.json'), `${JSON.stringify(manifest, undefined, 2)}\n`);
+}
+
+/** Piece by piece: Node's own copying of folders finds nothing in archives, where Yarn leaves packages. */
+function copyTree(from: string, to: string): void {
+  const stats = statSync(from);
+  mkdirSync(dirname(to), { recursive: true });
+  if (stats.isDirectory()) for (const name of readdirSync(from)) copyTree(join(from, name), join(to, name));
+  else writeFileSync(to, readFileSync(from), { mode: stats.mode | 0o200 }); // what is installed may be for reading only
+}
+
+/** The links that npm would make. Windows has junctions, which are absolute, and a script for the command. */
+function linkPackage(own: string, place: string, modules: string): void {
+  const bin = join(modules, '.bin');
+  mkdirSync(bin, { recursive: true });
+  if (process.platform === 'win32') {
+    symlinkSync(own, join(modules, 'svc'), 'junction');
+    writeFileSync(join(bin, 'svc.cmd'), '@node "%~dp0\\..\\svc\\bin\\svc.js" %*\r\n');
+  } else {
+    symlinkSync(relative(join(place, 'node_modules'), own), join(modules, 'svc'), 'dir');
+    symlinkSync('../svc/bin/svc.js', join(bin, 'svc'), 'file');
+  }
+}
+
+/**
+ * Moves everything out of the staging folder, package.json last, and lists in `moved` what is the caller's to remove again.
+ *
+ * Fails where something is in the way, which a rename would replace: of two that fill one folder at once, the first to make
+ * the first entry wins, and the other has touched nothing of it.
+ */
+export function moveEntries(staging: string, target: string, moved: string[]): void {
+  const names = readdirSync(staging).sort(); // the same order for everybody: else both could lose
+  for (const name of [...names.filter((entry) => entry !== 'package.json'), ...names.filter((entry) => entry === 'package.json')]) {
+    const [from, to] = [join(staging, name), join(target, name)];
+    const isFolder = statSync(from).isDirectory();
+    if (isFolder) mkdirSync(to);
+    else copyFileSync(from, to, constants.COPYFILE_EXCL); // not every file system has hard links
+    moved.push(to);
+    if (isFolder) for (const entry of readdirSync(from)) renameSync(join(from, entry), join(to, entry));
+  }
+  rmSync(staging, { recursive: true });
+}

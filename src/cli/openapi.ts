@@ -1,0 +1,66 @@
+/**
+ * `svc openapi`: the OpenAPI document of an application, as `/openapi.json` serves it, without starting it.
+ *
+ *   0  written     2  not understood     3  the module could not be imported, or has mistakes that keep it from compiling
+ */
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { makeReport } from '../check/check.ts';
+import { humanReport } from '../check/report.ts';
+import { ask, hasColours, printAll, readWord, withoutCrash } from './inspect.ts';
+import { ENV_FILE_HELP } from './command.ts';
+import { SvcError } from '../base/errors.ts';
+import type { Command, Invocation } from './command.ts';
+
+/** How long the module may take to be imported. */
+const TIMEOUT_MS = 60_000;
+const ENVIRONMENTS = ['production', 'development', 'test'] as const;
+const FORMATS = ['json'] as const;
+
+export const openapiCommand: Command = {
+  usage: 'svc openapi <module>[:<app>] [--output <file>] [--format json] [--env <name>] [--env-file <file>] [--no-color]',
+  summary: 'writes the OpenAPI 3.1 document of an application',
+  details: [
+    '  --output <file>     writes it into a file; default: standard output',
+    '  --format <form>     json',
+    '  --env <name>        production, development or test; default SVC_ENV, else what the application says',
+    ENV_FILE_HELP,
+    '  --no-color          no colours where mistakes are shown; they are used on terminals only, and not with NO_COLOR',
+    '',
+    'The module is imported in a process of its own, without network; no startup hook runs.',
+    'What OpenAPI has no place for is left out, and told on standard error.',
+  ].join('\n'),
+  options: { output: { type: 'string' }, format: { type: 'string' }, env: { type: 'string' }, 'env-file': { type: 'string' }, 'no-color': { type: 'boolean' } },
+  choices: { format: FORMATS, env: ENVIRONMENTS },
+  takesModule: true,
+  check: (values) => {
+    readWord('format', values['format'], FORMATS, 'json');
+    if (values['env'] !== undefined) readWord('env', values['env'], ENVIRONMENTS, 'production');
+  },
+  run,
+};
+
+async function run({ values, subject }: Invocation): Promise<number> {
+  const answer = withoutCrash(await ask(subject!, { wants: 'openapi', timeoutMs: TIMEOUT_MS, env: values['env'] as string | undefined })); // takesModule; parseArgs was told that it is a string
+  if (answer.kind === 'routes') throw new Error('The child process answered another question');
+  if (answer.kind !== 'openapi') {
+    const grave = makeReport(answer.report.findings.filter(({ severity }) => severity === 'error'));
+    process.stderr.write(`${humanReport(grave, { target: subject!.given, cwd: process.cwd(), rules: answer.rules }, hasColours(values))}\n`);
+    return 3;
+  }
+  for (const problem of answer.problems) process.stderr.write(`svc: ${problem}\n`);
+  const file = values['output'] as string | undefined;
+  if (file === undefined) await printAll(answer.document);
+  else write(file, answer.document);
+  return 0;
+}
+
+/** @throws SvcError `E_CLI_USAGE` where the file cannot be written */
+function write(file: string, document: string): void {
+  try {
+    mkdirSync(dirname(file), { recursive: true });
+    writeFileSync(file, `${document}\n`);
+  } catch (error) {
+    throw new SvcError('E_CLI_USAGE', [`--output ${file} cannot be written: ${(error as NodeJS.ErrnoException).code ?? String(error)}`], { cause: error });
+  }
+}

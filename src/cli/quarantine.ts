@@ -1,0 +1,148 @@
+/**
+ * What a module may not do while it is imported to be inspected: use the network, listen, or leave anything running.
+ *
+ * For a child process only: `denyNetwork()` replaces parts of node:net, node:dgram and node:dns.
+ */
+import { createHook } from 'node:async_hooks';
+import dgram from 'node:dgram';
+import dns from 'node:dns';
+import { syncBuiltinESMExports } from 'node:module';
+import net from 'node:net';
+import { systemClock } from '../base/clock.ts';
+import { placeOf } from '../base/findings.ts';
+import type { Place } from '../base/findings.ts';
+
+/** Something that was tried, or left behind, and where. */
+export interface Trespass {
+  readonly what: string;
+  readonly place: Place;
+}
+
+/** Thrown by what is denied. */
+export class Denied extends Error {
+  constructor(what: string) {
+    super(`Denied while the module is imported: it ${what}`);
+    this.name = 'Denied';
+  }
+}
+
+/** Whether an error comes from a denial, however often it has been wrapped. */
+export function isDenied(error: unknown): boolean {
+  for (let current = error, depth = 0; current instanceof Error && depth < 10; current = current.cause, depth++) {
+    if (current instanceof Denied || current instanceof AggregateError && current.errors.some(isDenied)) return true;
+  }
+  return false;
+}
+
+/** The network is denied. */
+export interface DeniedNetwork {
+  /** What has been tried; grows. */
+  readonly tried: readonly Trespass[];
+  /** Ends it. */
+  allow(): void;
+}
+
+/** Denies the network. */
+export function denyNetwork(): DeniedNetwork {
+  const tried: Trespass[] = [];
+  const undo: (() => void)[] = [];
+  const deny = (owner: object, names: readonly string[], what: (args: readonly unknown[]) => string): void => {
+    for (const name of names) {
+      if (typeof (owner as Record<string, unknown>)[name] !== 'function') continue;
+      const before = Object.getOwnPropertyDescriptor(owner, name);
+      undo.push(() => before === undefined ? Reflect.deleteProperty(owner, name) : Object.defineProperty(owner, name, before));
+      Object.defineProperty(owner, name, {
+        configurable: true, writable: true, enumerable: true,
+        value: function (this: unknown, ...args: unknown[]): never {
+          if (this instanceof net.Socket) this.destroy(); // its handle would stay open
+          const denied = new Denied(what(args));
+          tried.push({ what: what(args), place: placeOf(denied.stack ?? '') });
+          throw denied;
+        },
+      });
+    }
+  };
+  deny(net.Server.prototype, ['listen'], () => 'listens');
+  deny(net.Socket.prototype, ['connect'], (args) => `connects to ${addressOf(args)}`);
+  deny(dgram.Socket.prototype, ['bind', 'connect', 'send'], () => 'uses a datagram socket');
+  const asked = (args: readonly unknown[]): string => `looks up the name ${String(args[0])}`;
+  for (const resolver of [dns, dns.promises, dns.Resolver.prototype, dns.promises.Resolver.prototype]) {
+    const names = Object.getOwnPropertyNames(resolver).concat(Object.getOwnPropertyNames(Object.getPrototypeOf(resolver) as object));
+    deny(resolver, names.filter((name) => /^(?:lookup|resolve|reverse)/.test(name)), asked);
+  }
+  syncBuiltinESMExports();
+  const allow = (): void => {
+    for (const restore of undo) restore();
+    syncBuiltinESMExports();
+  };
+  return { tried, allow };
+}
+
+/** The address that a call of connect() is about, in its many forms. */
+function addressOf(args: readonly unknown[]): string {
+  const [first] = args.flat();
+  if (typeof first === 'object' && first !== null) {
+    const { path, host, port } = first as { path?: unknown; host?: unknown; port?: unknown };
+    return typeof path === 'string' && port === undefined ? 'a local socket' : `${String(host ?? 'localhost')}:${String(port)}`;
+  }
+  return typeof first === 'number' ? `${typeof args[1] === 'string' ? args[1] : 'localhost'}:${first}` : 'a local socket';
+}
+
+/** Names of what keeps a process alive, as Node gives them, in words. */
+const HANDLES: Readonly<Record<string, string>> = {
+  timeout: 'a timer', immediate: 'an immediate', tcpserverwrap: 'a server', tcpsocketwrap: 'a connection', tcpwrap: 'a connection', pipewrap: 'a pipe', pipeserverwrap: 'a local server',
+  fseventwrap: 'a file watcher', statwatcher: 'a file watcher', processwrap: 'a child process', worker: 'a worker thread', messageport: 'a message port', udpwrap: 'a datagram socket',
+  signalwrap: 'a signal handler', fsreqcallback: 'a file operation', fsreqpromise: 'a file operation', filehandle: 'an open file', ttywrap: 'a terminal',
+};
+/** Rounds of waiting for what ends by itself, such as a file that is being read. */
+const SETTLE_ROUNDS = 10;
+const SETTLE_MS = 10;
+
+interface Kept {
+  readonly type: string;
+  readonly handle: WeakRef<object>;
+  readonly place: Place;
+}
+
+/** Remembers from now on where each handle is opened. */
+export class HandleWatch {
+  readonly #kept = new Map<number, Kept>();
+  readonly #before: readonly string[] = process.getActiveResourcesInfo();
+  readonly #hook = createHook({
+    init: (id, type, _trigger, handle) => {
+      if (Object.hasOwn(HANDLES, type.toLowerCase())) this.#kept.set(id, { type: type.toLowerCase(), handle: new WeakRef(handle), place: placeOf(new Error('handle').stack ?? '') });
+    },
+    destroy: (id) => { this.#kept.delete(id); },
+  });
+
+  constructor() { this.#hook.enable(); }
+
+  /** What keeps the process alive and did not before: named by Node, with its place where that is known. Waits a moment for what ends by itself. */
+  async leftOpen(): Promise<Trespass[]> {
+    this.#hook.disable();
+    for (let round = 0; round < SETTLE_ROUNDS && this.#more().length > 0; round++) await systemClock.sleep(SETTLE_MS);
+    const open = [...this.#kept.values()].filter(({ handle }) => {
+      const kept = handle.deref() as { hasRef?(): boolean } | undefined;
+      return kept !== undefined && kept.hasRef?.() !== false;
+    });
+    const named = this.#more().map((type) => type.toLowerCase());
+    const workers = open.filter(({ type }) => type === 'worker').map(({ type }) => type); // Node does not name them
+    return [...named, ...workers].map((type) => {
+      const index = open.findIndex((kept) => kept.type === type);
+      const place = index === -1 ? undefined : open.splice(index, 1)[0]!.place;
+      return { what: `leaves ${HANDLES[type] ?? 'a handle'} open (${type})`, place: place ?? placeOf('') };
+    });
+  }
+
+  /** What keeps the process alive at this moment and did not before, by the names that Node has for it. */
+  runningNow(): string[] { return [...new Set(this.#more())]; }
+
+  #more(): string[] {
+    const more = process.getActiveResourcesInfo();
+    for (const type of this.#before) {
+      const index = more.indexOf(type);
+      if (index !== -1) more.splice(index, 1);
+    }
+    return more;
+  }
+}

@@ -1,0 +1,76 @@
+/**
+ * `svc routes`: the routes of an application as a table, or as JSON.
+ */
+import { humanReport, relativeFile, shownPlace } from '../check/report.ts';
+import { ask, hasColours, printAll, readWord, withoutCrash } from './inspect.ts';
+import { ENV_FILE_HELP } from './command.ts';
+import type { Command, Invocation } from './command.ts';
+import type { ListedRoute } from './inspect.ts';
+import type { SecurityRequirement } from '../http/contracts.ts';
+
+/** How long the module may take to be imported. */
+const TIMEOUT_MS = 60_000;
+
+export const routesCommand: Command = {
+  usage: 'svc routes <module>[:<app>] [--format human|json] [--env-file <file>] [--no-color]',
+  summary: 'lists the routes of an application',
+  details: [
+    '  --format <form>     human (default) or json',
+    ENV_FILE_HELP,
+    '  --no-color          no colours; they are used on terminals only, and not with NO_COLOR',
+    '',
+    'Each line is a method, a path, the name for urlFor(), what a client must show, and where the route is declared.',
+    'The module is imported in a process of its own, without network; no startup hook runs.',
+  ].join('\n'),
+  options: { format: { type: 'string' }, 'env-file': { type: 'string' }, 'no-color': { type: 'boolean' } },
+  choices: { format: ['human', 'json'] },
+  takesModule: true,
+  check: (values) => void readFormat(values),
+  run,
+};
+
+async function run({ values, subject }: Invocation): Promise<number> {
+  const answer = withoutCrash(await ask(subject!, { wants: 'routes', timeoutMs: TIMEOUT_MS })); // takesModule
+  const cwd = process.cwd();
+  if (answer.kind === 'openapi') throw new Error('The child process answered another question');
+  if (answer.kind !== 'routes') {
+    process.stderr.write(`${humanReport(answer.report, { target: subject!.given, cwd, rules: answer.rules }, false)}\n`);
+    return 3;
+  }
+  const routes = answer.routes.toSorted((left, right) => left.path < right.path ? -1 : left.path > right.path ? 1 : 0);
+  await printAll(readFormat(values) === 'json' ? json(routes, cwd) : table(routes, cwd, hasColours(values)));
+  return 0;
+}
+
+function readFormat(values: Invocation['values']): 'human' | 'json' {
+  return readWord('format', values['format'], ['human', 'json'], 'human');
+}
+
+const HEAD = ['METHOD', 'PATH', 'NAME', 'SECURITY', 'DECLARED'];
+
+/** Columns as wide as what is in them. */
+function table(routes: readonly ListedRoute[], cwd: string, hasColour: boolean): string {
+  const rows = routes.map((route) => [
+    route.method, route.path, route.name ?? '-', route.security.map(describe).join(', ') || (route.isPublic ? 'public' : '-'),
+    route.isOperation ? '(operations)' : route.place === null ? '-' : shownPlace(route.place, cwd),
+  ]);
+  const widths = HEAD.map((title, column) => Math.max(title.length, ...rows.map((row) => row[column]!.length)));
+  const lines = [HEAD, ...rows].map((row) => row.map((cell, column) => cell.padEnd(widths[column]!)).join('  ').trimEnd());
+  if (hasColour) lines[0] = `\u001b[1m${lines[0]!}\u001b[0m`;
+  return lines.join('\n');
+}
+
+/** One way in: `bearer scopes:a+b roles:x|y`. */
+function describe({ scheme, scopes, roles }: SecurityRequirement): string {
+  return [scheme, ...scopes.length === 0 ? [] : [`scopes:${scopes.join('+')}`], ...roles.length === 0 ? [] : [`roles:${roles.join('|')}`]].join(' ');
+}
+
+function json(routes: readonly ListedRoute[], cwd: string): string {
+  return JSON.stringify({
+    schemaVersion: 1,
+    routes: routes.map(({ method, path, name, security, isPublic, isOperation, place }) => ({
+      method, path, name, security, public: isPublic, operations: isOperation,
+      place: place === null || isOperation ? null : { file: relativeFile(place.file, cwd), line: place.line, column: place.column },
+    })),
+  }, null, 2);
+}

@@ -1,0 +1,77 @@
+/**
+ * `svc run`: serves an application.
+ */
+import { systemClock } from '../base/clock.ts';
+import { ENV_FILE_HELP, openApplication, readCount, settling } from './command.ts';
+import { Config } from '../base/config.ts';
+import { SvcError } from '../base/errors.ts';
+import { createLogger } from '../observability/log.ts';
+import { ownRole } from '../operations/supervision.ts';
+import type { Command, Invocation } from './command.ts';
+
+export const runCommand: Command = {
+  usage: 'svc run <module>[:<app>] [--host <address>] [--port <number>] [--workers <number> | --reload] [--no-check] [--env-file <file>]',
+  summary: 'serves an application',
+  details: [
+    '  --host <address>    address to listen on; default SVC_HOST, else 127.0.0.1',
+    '  --port <number>     port to listen on, 0 for a free one; default SVC_PORT, else 8000',
+    '  --workers <number>  serves with so many processes, "auto" for one a core; replaces those that die; default SVC_WORKERS, else one',
+    '  --reload            starts the application anew when a file that it imports is saved; sets SVC_ENV to',
+    '                      "development" unless it is set',
+    '  --no-check          starts in production although svc check finds errors: they are told, and nothing else',
+    ENV_FILE_HELP,
+    '',
+    'The module is a .ts or .js file, or a package; the export is "app" unless named.',
+    'SIGTERM and SIGINT let requests in flight finish, then end the process; a second one ends it at once.',
+    'With --workers, SIGHUP replaces one process after the other, without a request that fails.',
+  ].join('\n'),
+  options: { 'no-check': { type: 'boolean' }, host: { type: 'string' }, port: { type: 'string' }, workers: { type: 'string' }, reload: { type: 'boolean' }, 'env-file': { type: 'string' } },
+  choices: { host: [], port: [], workers: ['auto'] },
+  takesModule: true,
+  check: readChoices,
+  run,
+};
+
+async function run({ values, subject }: Invocation): Promise<number | undefined> {
+  const choices = readChoices(values);
+  const { workers, reload } = choices;
+  if ((workers !== undefined || reload) && ownRole() === undefined) return supervise(choices, values['env-file'] as string | undefined); // parseArgs was told that it is a string
+  if (reload) process.env['SVC_ENV'] ??= 'development';
+  const app = await openApplication(subject!, { isChecked: values['no-check'] !== true }); // takesModule
+  await settling(app.run(choices), subject!.given, 'a startup hook');
+  return undefined;
+}
+
+interface Choices {
+  readonly host: string | undefined;
+  readonly port: number | undefined;
+  readonly workers: number | 'auto' | undefined;
+  readonly reload: boolean;
+}
+
+/** @throws SvcError `E_CLI_USAGE` */
+function readChoices(values: Invocation['values']): Choices {
+  const reload = values['reload'] === true;
+  if (reload && values['workers'] !== undefined) throw new SvcError('E_CLI_USAGE', ['--workers and --reload exclude each other']);
+  const workers = reload ? undefined : values['workers'] ?? (new Config().get('workers', '') || undefined);
+  return {
+    host: values['host'] as string | undefined, // parseArgs was told that it is a string
+    port: readCount('port', values['port'], 0, 65_535),
+    workers: workers === 'auto' ? 'auto' : readCount('workers', workers, 1, 1_024),
+    reload,
+  };
+}
+
+/** Starts the processes that serve. The application is theirs: this one does not load it. */
+async function supervise({ host, port, workers }: Choices, envFile: string | undefined): Promise<number | undefined> {
+  const parts = { clock: systemClock, log: createLogger(), handleSignals: true };
+  if (workers !== undefined) {
+    const { countOf, superviseWorkers } = await import('../operations/workers.ts');
+    const outcome = await superviseWorkers({ ...parts, count: countOf(workers) });
+    return 'url' in outcome ? undefined : outcome.status || 1; // it has said why
+  }
+  const { superviseReload } = await import('../operations/reload.ts');
+  const config = new Config();
+  await superviseReload({ ...parts, envFile, host: host ?? config.get('host', '127.0.0.1'), port: port ?? config.get('port', 8000) });
+  return undefined;
+}

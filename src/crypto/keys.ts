@@ -1,0 +1,227 @@
+/**
+ * Secrets → keys. A ring of secrets: the first signs, the others are still accepted, so that a secret can be exchanged
+ * without ending every session.
+ *
+ *   secret, UTF-8 bytes ─┬─ as it is                                     signs JWTs, so that any HS256 library can read them
+ *                        ├─ HKDF-SHA-256 (RFC 5869), info = label ─────→ one key for each other purpose: derive('svc cookie')
+ *                        └─ HKDF-SHA-256, salt = "svc key id", 9 bytes → the public name of the secret, `kid`
+ *
+ * What is signed for one purpose is thereby never valid for another (RFC 8725 §3.11). No guessing: a secret that looks like
+ * hexadecimal or base64 is not decoded, and none is cut.
+ */
+import { createSecretKey, hkdfSync } from 'node:crypto';
+import { SvcError } from '../base/errors.ts';
+import type { KeyObject } from 'node:crypto';
+import type { Config } from '../base/config.ts';
+
+/** One secret, or several of which the first signs and the others are still accepted. Each has at least 32 bytes in UTF-8. */
+export type Secrets = string | readonly string[];
+
+/** One secret of a ring, as a key. */
+export interface RingKey {
+  /** Public and short, derived one-way from the secret: says which key, and nothing about it. */
+  readonly id: string;
+  readonly key: KeyObject;
+}
+
+/** RFC 7518 §3.2: a key of the same size as the hash output or larger. */
+export const LEAST_SECRET_BYTES = 32;
+/** A token or cookie that names no key is tried with each, so there must be few. */
+const MOST_SECRETS = 16;
+/** Rings remembered; a program has one, or one per tenant. The oldest goes first. */
+const MOST_RINGS = 256;
+/** Labels are written in the program, so they are few; one that makes them up must not fill the memory. */
+const MOST_LABELS = 64;
+const KEY_BYTES = 32;
+const ID_BYTES = 9;
+/** By the only secret; by the JSON text of the list. Two Maps, so that no secret can be spelt like a list. */
+const rings = new Map<string, Keyring>();
+const ringsOfLists = new Map<string, Keyring>();
+
+/** Keys made from secrets, once for each content. Shows neither keys nor secrets when it is printed. */
+export class Keyring {
+  readonly #keys: readonly RingKey[];
+  readonly #byId: ReadonlyMap<string, RingKey>;
+  readonly #derived = new Map<string, Keyring>();
+
+  private constructor(keys: readonly RingKey[]) {
+    this.#keys = Object.freeze(keys.map((key) => Object.freeze(key)));
+    this.#byId = new Map(keys.map((key) => [key.id, key]));
+  }
+
+  /**
+   * The ring of one secret, or of a list of 1 … 16; one that is given twice counts once.
+   *
+   * @throws SvcError `E_SECRET_WEAK` under 32 bytes, `E_SECRET_FORM` for a public key, certificate or JWK (RFC 8725 §2.1), for
+   * anything that is not well-formed text, and for a list of no secrets or too many
+   */
+  static of(secrets: Secrets): Keyring {
+    if (typeof secrets === 'string') return rings.get(secrets) ?? remember(rings, MOST_RINGS, secrets, new Keyring(keysOf([secrets])));
+    const list = textsOf(secrets);
+    const content = JSON.stringify(list);
+    return ringsOfLists.get(content) ?? remember(ringsOfLists, MOST_RINGS, content, new Keyring(keysOf(list)));
+  }
+
+  /** The current key, then the previous ones, in the order in which they were given. */
+  get keys(): readonly RingKey[] {
+    return this.#keys;
+  }
+
+  /** The key that signs. */
+  get current(): RingKey {
+    return this.#keys[0]!; // keysOf() refuses an empty list
+  }
+
+  /** The key of a name. */
+  find(id: string): RingKey | undefined {
+    return this.#byId.get(id);
+  }
+
+  /** Whether another ring has one of its keys. */
+  sharesWith(other: Keyring | undefined): boolean {
+    return other !== undefined && this.#keys.some(({ id }) => other.find(id) !== undefined);
+  }
+
+  /** Keys of 32 bytes for one purpose, under the same names. Labels are constants of the program, such as `'svc cookie'`. */
+  derive(label: string): Keyring {
+    return this.#derived.get(label) ?? remember(this.#derived, MOST_LABELS, label, new Keyring(this.#keys.map(({ id, key }) => ({ id, key: hkdf(key, '', label, KEY_BYTES) }))));
+  }
+}
+
+/**
+ * The secrets of an application: setting `authSecret`, a string or in code a list, and behind it `authSecretPrevious`. Empty
+ * text is none.
+ *
+ * @throws SvcError `E_SECRET_ABSENT` when there is none, `E_SECRET_FORM` when a setting is neither text nor a list of texts
+ */
+export function authSecrets(config: Config): Secrets {
+  const current = listOf(config.get('authSecret', null));
+  if (current.length === 0) throw new SvcError('E_SECRET_ABSENT', ['SVC_AUTH_SECRET']);
+  const all = [...current, ...listOf(config.get('authSecretPrevious', null))];
+  return all.length === 1 ? all[0]! : all;
+}
+
+/**
+ * What is wrong with a secret, in words that do not show it, or undefined: for `svc check` (SVC205) and for warnings. Beyond
+ * what {@link Keyring.of} refuses: one character or block repeated, characters that count up, few different ones, and the
+ * placeholders of tutorials. Silence is no proof: only a random generator gives a strong secret.
+ */
+export function weaknessOf(secret: string): string | undefined {
+  const form = formOf(secret);
+  if (form !== undefined) return `is ${form}`;
+  const bytes = Buffer.byteLength(secret);
+  if (bytes < LEAST_SECRET_BYTES) return `has ${bytes} bytes, and ${LEAST_SECRET_BYTES} are needed`;
+  if (PLACEHOLDERS.some((word) => secret.toLowerCase().startsWith(word)) || withoutCommonWords(secret).length < LEAST_RANDOM_CHARACTERS) return 'is a placeholder, or made of the words that placeholders are made of';
+  const period = periodOf(secret);
+  if (period === 1) return 'is one character, repeated';
+  if (period < secret.length) return `repeats the same ${period} characters`;
+  if (risingPart(secret) > MOST_RISING) return 'counts up or down';
+  return entropyBits(secret) < LEAST_ENTROPY_BITS ? 'has too few different characters' : undefined;
+}
+
+// ── rings ──
+
+function textsOf(secrets: unknown): readonly string[] {
+  if (Array.isArray(secrets) && secrets.every((secret) => typeof secret === 'string')) return secrets as string[];
+  throw new SvcError('E_SECRET_FORM', ['neither text nor a list of texts']);
+}
+
+function keysOf(list: readonly string[]): RingKey[] {
+  if (list.length === 0 || list.length > MOST_SECRETS) throw new SvcError('E_SECRET_FORM', [`a list of ${list.length}, and 1 … ${MOST_SECRETS} are needed`]);
+  return [...new Set(list)].map(keyOf);
+}
+
+function keyOf(secret: string): RingKey {
+  const form = formOf(secret);
+  if (form !== undefined) throw new SvcError('E_SECRET_FORM', [form]);
+  const bytes = Buffer.from(secret);
+  if (bytes.length < LEAST_SECRET_BYTES) throw new SvcError('E_SECRET_WEAK', [bytes.length, LEAST_SECRET_BYTES]);
+  const key = createSecretKey(bytes);
+  return { id: hkdf(key, 'svc key id', '', ID_BYTES).export().toString('base64url'), key };
+}
+
+function hkdf(secret: KeyObject, salt: string, info: string, bytes: number): KeyObject {
+  return createSecretKey(Buffer.from(hkdfSync('sha256', secret, salt, info, bytes)));
+}
+
+/** Keeps a value, and gives up the oldest beyond `most`. */
+function remember<T>(kept: Map<string, T>, most: number, key: string, value: T): T {
+  if (kept.size >= most) kept.delete(kept.keys().next().value!);
+  kept.set(key, value);
+  return value;
+}
+
+function listOf(setting: unknown): readonly string[] {
+  if (setting === undefined || setting === null || setting === '') return [];
+  return textsOf(typeof setting === 'string' ? [setting] : setting);
+}
+
+// ── what is no shared secret ──
+
+/** SSH's public keys on one line. */
+const SSH = /^\s*(?:ssh-|ecdsa-sha2-|sk-ssh-)/;
+const DER_SEQUENCE = 0x30;
+/** No public key or certificate is shorter. */
+const LEAST_DER_BYTES = 64;
+
+/** What a text is rather than a shared secret, or undefined: whoever signs with a public key signs with what anybody knows. */
+function formOf(secret: string): string | undefined {
+  if (!secret.isWellFormed()) return 'text with half a surrogate pair, which UTF-8 cannot write';
+  if (/-----BEGIN [^-]*-----/.test(secret)) return 'a PEM key or certificate';
+  if (SSH.test(secret)) return 'an SSH key';
+  if (/^\s*\{/.test(secret) && /"(?:kty|keys)"\s*:/.test(secret)) return 'a JSON Web Key';
+  return isDer(secret) ? 'a key or certificate (DER in base64)' : undefined;
+}
+
+/** Whether the whole text is one ASN.1 sequence in base64: the length it states is the length it has. */
+function isDer(secret: string): boolean {
+  if (!/^M[A-Za-z0-9+/_\s-]+={0,2}\s*$/.test(secret)) return false;
+  const bytes = Buffer.from(secret, 'base64');
+  if (bytes.length < LEAST_DER_BYTES || bytes[0] !== DER_SEQUENCE) return false;
+  const sizes = bytes[1]! & 0x80 ? bytes[1]! & 0x7f : 0; // X.690 §8.1.3: how many bytes state the length
+  if (sizes > 4) return false;
+  const stated = sizes === 0 ? bytes[1]! : bytes.readUIntBE(2, sizes);
+  return stated === bytes.length - 2 - sizes;
+}
+
+// ── what is weak ──
+
+const PLACEHOLDERS: readonly string[] = ['changeme', 'change-me', 'change_me', 'change-this', 'replace-me', 'replaceme', 'your-256-bit-secret', 'your_secret', 'yoursecret', 'please-change', 'secretsecret'];
+/** What placeholders are made of; longest first, for the first that fits is taken out. */
+const COMMON_WORDS = /placeholder|development|production|characters|character|session|default|example|replace|signing|testing|private|minimum|string|please|insert|random|secure|secret|cookie|should|change|longer|server|sample|admin|super|token|least|bytes|value|123456|0123456789|qwerty|pass|word|must|than|very|here|auth|long|bits|your|test|prod|demo|with|this|hs256|256|512|and|not|the|key|jwt|dev|for|bit|use|abc|foo|bar|baz|svc|app|my|me|at|in|is|be|of|to|do|32|64/g;
+/** Fewer characters than this, once common words are gone, were not drawn at random. */
+const LEAST_RANDOM_CHARACTERS = 12;
+/** 32 random characters of 16 are far above, and five different ones below. */
+const LEAST_ENTROPY_BITS = 80;
+/** Of 32 random hexadecimal digits, a fifth follow or precede their neighbour. */
+const MOST_RISING = 0.7;
+
+function withoutCommonWords(secret: string): string {
+  return secret.toLowerCase().replace(/[^a-z0-9\u0080-\uffff]/g, '').replace(COMMON_WORDS, '');
+}
+
+/** The length of the shortest block of which the text is a repetition, the last one perhaps cut; the text's own when there is none. */
+function periodOf(secret: string): number {
+  for (let period = 1; period <= secret.length / 2; period++) {
+    if (secret.startsWith(secret.slice(period))) return period;
+  }
+  return secret.length;
+}
+
+/** The part of the characters that is the one before it, plus or minus one. */
+function risingPart(secret: string): number {
+  let rising = 0;
+  for (let index = 1; index < secret.length; index++) {
+    if (Math.abs(secret.charCodeAt(index) - secret.charCodeAt(index - 1)) <= 1) rising++;
+  }
+  return rising / (secret.length - 1);
+}
+
+/** Shannon's, of the single characters: an upper bound. */
+function entropyBits(secret: string): number {
+  const counts = new Map<string, number>();
+  for (const character of secret) counts.set(character, (counts.get(character) ?? 0) + 1);
+  let bits = 0;
+  for (const count of counts.values()) bits -= count * Math.log2(count / secret.length);
+  return bits;
+}

@@ -1,0 +1,225 @@
+/**
+ * Passwords: PBKDF2 (RFC 8018 §5.2), its parameters kept with the hash.
+ *
+ *   $pbkdf2-sha256$i=600000$<salt>$<hash>                 16 random bytes, 32 bytes; base64 without padding
+ *   $pbkdf2-sha256$i=600000,keyid=2027$<salt>$<hash>      of HMAC-SHA-256(pepper "2027", password)
+ *
+ * A password is hashed as its UTF-8 bytes in Unicode's normal form C: composed and decomposed spellings of one text are equal,
+ * and nothing else is: no trimming, cutting or folding of case, and no form KC, which would make "ﬁ" and "fi" equal. Hashes run
+ * in the thread pool, so the event loop goes on; a few at once, so that files can be read meanwhile.
+ */
+import { createHmac, pbkdf2, randomBytes, timingSafeEqual } from 'node:crypto';
+import { promisify } from 'node:util';
+import { BadRequest, HTTPException, SvcError } from '../base/errors.ts';
+import { bool, given, int, oneOf, readOptions, shown } from '../base/options.ts';
+import { Keyring } from './keys.ts';
+
+/** A secret that hashes depend on, kept where the database is not (OWASP Password Storage, peppering). */
+export interface Pepper {
+  /** Public, stored with each hash: 1 … 64 letters, digits, `+ / . -`. */
+  readonly id: string;
+  /** At least 32 bytes in UTF-8. */
+  readonly secret: string;
+}
+
+/** How passwords are hashed. Hashes made with other parameters are still checked. */
+export interface PasswordOptions {
+  /** Default `sha256`. */
+  readonly algorithm?: 'sha256' | 'sha512' | undefined;
+  /** At least, and by default, 600_000 for sha256 and 220_000 for sha512 (OWASP Password Storage). */
+  readonly iterations?: number | undefined;
+  /** A stored hash with more is taken for no hash, 1 … 1_000_000_000. Default 5_000_000, some seconds of a processor. */
+  readonly maxIterations?: number | undefined;
+  /** The first is used for new hashes, the others are still known. Default: none. */
+  readonly pepper?: Pepper | readonly Pepper[] | undefined;
+  /** Allows fewer iterations, 1 or more: passwords hashed so are not protected. Default false. */
+  readonly unsafeForTests?: boolean | undefined;
+}
+
+/** How a password is checked. */
+export interface CheckPasswordOptions extends PasswordOptions {
+  /**
+   * Is given a fresh hash to store in place of the old one, when the password is right and {@link needsRehash} says so; is
+   * awaited, and what it throws is thrown on. Left out for this time when too many hashes wait.
+   */
+  readonly rehash?: ((fresh: string) => unknown) | undefined;
+}
+
+type Algorithm = 'sha256' | 'sha512';
+
+const LEAST_ITERATIONS = { sha256: 600_000, sha512: 220_000 } as const;
+const SALT_BYTES = 16;
+const HASH_BYTES = { sha256: 32, sha512: 64 } as const;
+/** OWASP ASVS 6.2.9 wants 64 characters or more to be allowed; hashing more than this serves nobody. */
+const MAX_PASSWORD_BYTES = 4_096;
+const MAX_STORED_CHARACTERS = 512;
+
+/**
+ * A hash to store. Two of one password differ.
+ *
+ * @throws BadRequest for a password that is empty, longer than 4,096 bytes in UTF-8, no well-formed text, or ends in NUL;
+ * HTTPException 503 with `Retry-After` when too many hashes wait; SvcError `E_OPTION_RANGE`, `E_OPTION_UNKNOWN`, `E_SECRET_WEAK`, `E_SECRET_FORM`
+ */
+export async function hashPassword(password: string, options: PasswordOptions = {}): Promise<string> {
+  const settings = read('hashPassword()', options);
+  const bytes = bytesOf(password);
+  if (bytes === undefined || bytes.length === 0) throw new BadRequest(`A password is text of 1 to ${MAX_PASSWORD_BYTES} bytes that does not end in NUL`);
+  return freshHash(bytes, settings);
+}
+
+/**
+ * Whether a password is the one of a stored hash. False for whatever is no hash of ours, after as much work as for one; so say
+ * `checkPassword(password, user?.passwordHash)`, and the time tells nobody which users there are.
+ *
+ * @throws HTTPException 503 with `Retry-After` when too many hashes wait; SvcError as {@link hashPassword}
+ */
+export async function checkPassword(password: string, stored: string | null | undefined, options: CheckPasswordOptions = {}): Promise<boolean> {
+  const { rehash, ...others } = options;
+  const settings = read('checkPassword()', others);
+  if (rehash !== undefined && typeof rehash !== 'function') throw new SvcError('E_OPTION_RANGE', ['checkPassword()', 'rehash', 'a function', shown(rehash)]);
+  const bytes = bytesOf(password);
+  if (bytes === undefined) return false;
+  const found = parse(stored, settings);
+  if (found === undefined) {
+    await freshHash(bytes, settings);
+    return false;
+  }
+  const { algorithm, iterations, pepper, salt, hash } = found;
+  const isRight = timingSafeEqual(await derive(seasoned(bytes, pepper), salt, iterations, hash.length, algorithm), hash);
+  if (isRight && rehash !== undefined && isOutdated(found, settings)) await offer(rehash, bytes, settings);
+  return isRight;
+}
+
+/** Whether a stored hash was made with weaker parameters, another algorithm or pepper than these options say, or is none. */
+export function needsRehash(stored: string, options: PasswordOptions = {}): boolean {
+  const settings = read('needsRehash()', options);
+  const found = parse(stored, settings);
+  return found === undefined || isOutdated(found, settings);
+}
+
+// ── settings ──
+
+/** {@link PasswordOptions}, read. */
+interface Settings {
+  readonly algorithm: Algorithm;
+  readonly iterations: number;
+  readonly maxIterations: number;
+  readonly peppers: readonly Pepper[];
+}
+
+const PEPPER_ID = /^[A-Za-z0-9+/.-]{1,64}$/;
+const KINDS = {
+  algorithm: oneOf(['sha256', 'sha512'], 'sha256'),
+  iterations: given<number>('an integer', Number.isSafeInteger),
+  maxIterations: int(5_000_000, 1, 1_000_000_000),
+  pepper: given<Pepper | readonly Pepper[]>('{ id, secret }, or a list of them, each id 1 … 64 letters, digits or + / . -', (value) => [value].flat().every(isPepper)),
+  unsafeForTests: bool(false),
+};
+
+function isPepper(value: unknown): boolean {
+  const { id, secret } = (typeof value === 'object' && value !== null ? value : {}) as Partial<Pepper>;
+  return typeof id === 'string' && PEPPER_ID.test(id) && typeof secret === 'string';
+}
+
+function read(owner: string, options: PasswordOptions): Settings {
+  const { algorithm, maxIterations, pepper, unsafeForTests, ...given } = readOptions(owner, options, KINDS);
+  const least = unsafeForTests ? 1 : LEAST_ITERATIONS[algorithm];
+  const iterations = given.iterations ?? LEAST_ITERATIONS[algorithm];
+  if (iterations < least || iterations > maxIterations) throw new SvcError('E_OPTION_RANGE', [owner, 'iterations', `an integer ${least} … ${maxIterations} for ${algorithm}`, shown(iterations)]);
+  const peppers = pepper === undefined ? [] : [pepper].flat() as readonly Pepper[];
+  for (const { secret } of peppers) Keyring.of(secret); // judged now, not when a hash first needs it
+  return { algorithm, iterations, maxIterations, peppers };
+}
+
+// ── stored hashes ──
+
+interface StoredHash {
+  readonly algorithm: Algorithm;
+  readonly iterations: number;
+  readonly pepper: Pepper | undefined;
+  readonly salt: Buffer;
+  readonly hash: Buffer;
+}
+
+/** Salts of other systems may be as short as 4 bytes; such hashes are outdated. */
+const STORED = /^\$pbkdf2-(sha256|sha512)\$i=([1-9]\d{0,9})(?:,keyid=([A-Za-z0-9+/.-]{1,64}))?\$([A-Za-z0-9+/]{6,86})\$([A-Za-z0-9+/]{22,86})$/;
+
+/** A stored text as a hash that can be checked; undefined when it is none, would take too long, or its pepper is gone. */
+function parse(stored: unknown, { maxIterations, peppers }: Settings): StoredHash | undefined {
+  const parts = typeof stored === 'string' && stored.length <= MAX_STORED_CHARACTERS ? STORED.exec(stored) : null;
+  if (parts === null) return undefined;
+  const algorithm = parts[1] as Algorithm; // one of the two in the pattern
+  const [iterations, keyId] = [Number(parts[2]), parts[3]];
+  const pepper = peppers.find(({ id }) => id === keyId);
+  const [salt, hash] = [bytesOfBase64(parts[4]!), bytesOfBase64(parts[5]!)];
+  if (iterations > maxIterations || (keyId !== undefined && pepper === undefined)) return undefined;
+  if (salt === undefined || hash === undefined || hash.length > HASH_BYTES[algorithm]) return undefined; // a longer output costs its multiple
+  return { algorithm, iterations, pepper, salt, hash };
+}
+
+/** Canonical base64 without padding. */
+function bytesOfBase64(text: string): Buffer | undefined {
+  const bytes = Buffer.from(text, 'base64');
+  return unpadded(bytes) === text ? bytes : undefined;
+}
+
+function unpadded(bytes: Buffer): string {
+  return bytes.toString('base64').replace(/=+$/, '');
+}
+
+function isOutdated(found: StoredHash, { algorithm, iterations, peppers }: Settings): boolean {
+  return found.algorithm !== algorithm || found.iterations < iterations || found.pepper?.id !== peppers[0]?.id ||
+    found.salt.length < SALT_BYTES || found.hash.length < HASH_BYTES.sha256;
+}
+
+// ── hashing ──
+
+/**
+ * The bytes that are hashed, or undefined for what is no password. Half a surrogate pair would become U+FFFD, as any other
+ * half; NUL at the end would count for nothing, for HMAC fills its key up with it (RFC 2104 §2).
+ */
+function bytesOf(password: unknown): Buffer | undefined {
+  if (typeof password !== 'string' || Buffer.byteLength(password) > MAX_PASSWORD_BYTES || !password.isWellFormed() || password.endsWith('\0')) return undefined;
+  const bytes = Buffer.from(password.normalize('NFC'));
+  return bytes.length > MAX_PASSWORD_BYTES ? undefined : bytes;
+}
+
+function seasoned(password: Buffer, pepper: Pepper | undefined): Buffer {
+  return pepper === undefined ? password : createHmac('sha256', Keyring.of(pepper.secret).derive('svc password pepper').current.key).update(password).digest();
+}
+
+async function freshHash(password: Buffer, { algorithm, iterations, peppers }: Settings): Promise<string> {
+  const salt = randomBytes(SALT_BYTES);
+  const hash = await derive(seasoned(password, peppers[0]), salt, iterations, HASH_BYTES.sha256, algorithm);
+  const parameters = `i=${iterations}${peppers[0] === undefined ? '' : `,keyid=${peppers[0].id}`}`;
+  return `$pbkdf2-${algorithm}$${parameters}$${unpadded(salt)}$${unpadded(hash)}`;
+}
+
+/** The password was right, and stays right: a new hash that cannot be made now is made another time. */
+async function offer(rehash: (fresh: string) => unknown, password: Buffer, settings: Settings): Promise<void> {
+  const fresh = await freshHash(password, settings).catch(() => undefined);
+  if (fresh !== undefined) await rehash(fresh);
+}
+
+/** One thread fewer than the pool has: with all of them busy, files and host names would wait a tenth of a second each. */
+const MOST_AT_ONCE = 3;
+/** Some seconds' work: whoever came later would have given up waiting. */
+const MOST_WAITING = 64;
+const RETRY_AFTER_SECONDS = '2';
+const inThreadPool = promisify(pbkdf2);
+const waiting: (() => void)[] = [];
+let running = 0;
+
+/** PBKDF2 in turn: at most three at once, the others wait in order. */
+async function derive(password: Buffer, salt: Buffer, iterations: number, bytes: number, algorithm: Algorithm): Promise<Buffer> {
+  if (running < MOST_AT_ONCE) running++;
+  else if (waiting.length < MOST_WAITING) await new Promise<void>((resolve) => waiting.push(resolve)); // whoever ends hands its place on
+  else throw new HTTPException(503, 'Too many passwords are being checked; try again', { headers: { 'Retry-After': RETRY_AFTER_SECONDS } });
+  try {
+    return await inThreadPool(password, salt, iterations, bytes, algorithm);
+  } finally {
+    const next = waiting.shift();
+    if (next === undefined) running--;
+    else next();
+  }
+}

@@ -1,0 +1,85 @@
+/**
+ * What keeps processes from migrating one database at the same time.
+ *
+ *   SQLite       BEGIN IMMEDIATE: the transaction is the lock            PostgreSQL   an advisory lock inside the transaction
+ *   MySQL, MariaDB   GET_LOCK, which is of the connection: statements that change tables commit by themselves, so a script that
+ *                has any is noted as begun before it, and is unfinished when it fails after its first statement
+ */
+import { LockTimeout } from '../errors.ts';
+import { createTable, readApplied, type Applied } from './state.ts';
+import type { Connection, Dialect, Limit } from '../driver.ts';
+import type { Script } from './source.ts';
+
+/** Until the end of the transaction; the number is `svc_migr` in ASCII. One for the whole database, whatever schema. */
+const POSTGRES_LOCK = 'select pg_advisory_xact_lock(8319946623122237298)';
+/** Names of locks are of the whole server, and have 64 characters at most. */
+const MYSQL_NAME = "concat('svc_migrations_', left(sha2(database(), 256), 32))";
+/** What changes rows only, so that all of it is undone together. */
+const CHANGES_ROWS: ReadonlySet<string> = new Set(['insert', 'update', 'delete', 'replace', 'select', 'with', 'set', 'do']);
+
+/** Whether DDL ends the transaction around it. */
+export function commitsByItself(dialect: Dialect): boolean { return dialect === 'mysql' || dialect === 'mariadb'; }
+
+/** Whether all of a script is undone when one of its statements fails. */
+export function isUndoneTogether(dialect: Dialect, { hasTransaction, statements }: Script): boolean {
+  return hasTransaction && (!commitsByItself(dialect) || statements.every(({ words: [first = ''] }) => CHANGES_ROWS.has(first)));
+}
+
+/** Runs `work` while nobody else is in here, if what was chosen `isStill` to be done; in a transaction if `hasTransaction`. Whether it was. */
+export async function locked(connection: Connection, dialect: Dialect, limit: Limit, hasTransaction: boolean, isStill: (rows: readonly Applied[]) => boolean, work: () => Promise<void>): Promise<boolean> {
+  if (!commitsByItself(dialect)) return inTransaction(connection, limit, async () => {
+    if (dialect === 'postgres') await connection.execute(POSTGRES_LOCK, [], limit);
+    await connection.script(createTable(dialect), undefined);
+    return isWanted(connection, dialect, isStill, work);
+  });
+  await takeLock(connection, limit);
+  try {
+    await connection.script(createTable(dialect), undefined);
+    const checked = (): Promise<boolean> => isWanted(connection, dialect, isStill, work);
+    return hasTransaction ? await inTransaction(connection, limit, checked) : await checked();
+  } finally {
+    await releaseLock(connection);
+  }
+}
+
+async function isWanted(connection: Connection, dialect: Dialect, isStill: (rows: readonly Applied[]) => boolean, work: () => Promise<void>): Promise<boolean> {
+  const isSo = isStill(await readApplied(connection, dialect));
+  if (isSo) await work();
+  return isSo;
+}
+
+async function inTransaction<T>(connection: Connection, limit: Limit, work: () => Promise<T>): Promise<T> {
+  await begin(connection, limit);
+  try {
+    const result = await work();
+    await connection.commit();
+    return result;
+  } catch (error) {
+    await connection.rollback();
+    throw error;
+  }
+}
+
+/** Waits longer for the lock than statements do: another process's migration may take its time. */
+async function begin(connection: Connection, limit: Limit): Promise<void> {
+  for (;;) {
+    try {
+      return await connection.begin({ isolation: 'read committed', isReadOnly: false }, limit); // else nothing would be seen of what was committed while it waited
+    } catch (error) {
+      if (!(error instanceof LockTimeout)) throw error; // the limit ends the next attempt
+    }
+  }
+}
+
+async function takeLock(connection: Connection, limit: Limit): Promise<void> {
+  const seconds = Math.ceil(limit.timeoutMs / 1_000);
+  if (Number(await connection.scalar(`select get_lock(${MYSQL_NAME}, ?)`, [seconds], limit)) !== 1) throw new LockTimeout(`Another process has been migrating this database for ${seconds} s`, { sqlstate: '55P03' });
+}
+
+async function releaseLock(connection: Connection): Promise<void> {
+  try {
+    await connection.scalar(`select release_lock(${MYSQL_NAME})`, [], undefined);
+  } catch {
+    // the connection has ended, and its locks with it
+  }
+}

@@ -1,0 +1,236 @@
+/**
+ * One connection to MySQL or MariaDB, lent to one owner at a time: the verbs, transactions, and what a pool needs to know.
+ */
+import { CommitOutcomeUnknown, ConnectionLost, TransactionAborted, type DatabaseError } from '../errors.ts';
+import { beginTexts } from '../dialects.ts';
+import { limitReached } from '../limits.ts';
+import { isOfReadingServer } from './errors.ts';
+import { insertRows, runMany } from './many.ts';
+import { MySqlRunner, type Cursor } from './runner.ts';
+import { COMMAND, STATUS } from './wire.ts';
+import { scriptStatements } from '../placeholders.ts';
+import type { BeginOptions, ExecuteResult, Limit, Row, Table } from '../driver.ts';
+import type { MySqlConversation } from './conversation.ts';
+import type { Exchange, RowsWanted } from './exchange.ts';
+import type { MySqlConnectionOptions } from './url.ts';
+import type { PooledConnection } from '../wire/pool-settings.ts';
+import type { Params } from '../values.ts';
+
+/** Rows of a stream that are read at once. */
+const BATCH_ROWS = 256;
+/** What is said of a transaction that is no longer there. */
+const OVER = 'The server has ended the transaction: an error did, or a statement that commits by itself, as those do that change tables';
+
+/** See {@link PooledConnection}. */
+export class MySqlConnection implements PooledConnection {
+  readonly #conversation: MySqlConversation;
+  readonly #runner: MySqlRunner;
+  readonly #options: MySqlConnectionOptions;
+  #isStale = false;
+  #isRetired = false;
+  #isReadOnly = false;
+  /** A transaction that we have begun and not ended. */
+  #hasBegun = false;
+
+  /** `pinsTypes`: see types.ts. */
+  constructor(conversation: MySqlConversation, options: MySqlConnectionOptions, pinsTypes: boolean) {
+    this.#conversation = conversation;
+    this.#options = options;
+    this.#runner = new MySqlRunner(conversation, options, pinsTypes);
+    conversation.onRefusal = (error) => this.#onRefusal(error);
+  }
+
+  /** Sets up the session, and asks how much the server takes at once. */
+  async setUp(limit: Limit | undefined): Promise<void> {
+    await this.#runner.flight(sessionTexts(this.#options), limit);
+    const { rows } = await this.#runner.query('select @@max_allowed_packet', limit, 'firstList');
+    this.#runner.maxPacketBytes = Number((rows[0] as unknown[])[0]); // one row of one column
+  }
+
+  get isInTransaction(): boolean { return this.#conversation.isInTransaction; }
+  get isBroken(): boolean { return this.#conversation.isEnded; }
+  get isStale(): boolean { return this.#isStale || this.#isRetired; }
+  get isIdle(): boolean { return this.#conversation.isQuiet && !this.#runner.isWriting && !this.isInTransaction && this.#conversation.hasAutocommit; }
+
+  get onLost(): ((error: Error) => void) | undefined { return this.#conversation.onLost; }
+  set onLost(listener: ((error: Error) => void) | undefined) { this.#conversation.onLost = listener; }
+
+  execute(sql: string, params: Params, limit: Limit | undefined): Promise<ExecuteResult> {
+    return this.#run(sql, params, limit, 'none', result);
+  }
+
+  fetchOne(sql: string, params: Params, limit: Limit | undefined): Promise<Row | undefined> {
+    return this.#run(sql, params, limit, 'first', firstRow);
+  }
+
+  fetchAll(sql: string, params: Params, limit: Limit | undefined): Promise<Row[]> {
+    return this.#run(sql, params, limit, 'objects', allRows);
+  }
+
+  fetchArrays(sql: string, params: Params, limit: Limit | undefined): Promise<Table> {
+    return this.#run(sql, params, limit, 'lists', (exchange) => ({ columns: this.#runner.columns(exchange), rows: exchange.rows as unknown[][] }));
+  }
+
+  scalar(sql: string, params: Params, limit: Limit | undefined): Promise<unknown> {
+    return this.#run(sql, params, limit, 'firstList', firstValue);
+  }
+
+  async executeMany(sql: string, rows: Iterable<Params>, limit: Limit | undefined): Promise<number> {
+    this.#checkTransaction(sql);
+    return runMany(this.#runner, sql, rows, limit);
+  }
+
+  async insertMany(table: string, columns: readonly string[], rows: Iterable<Params>, limit: Limit | undefined): Promise<number> {
+    this.#checkTransaction('insert');
+    return insertRows(this.#runner, this.#options.dialect, table, columns, rows, limit);
+  }
+
+  /** By a cursor on the server, which has all of the rows from its beginning: nobody else waits, and later writes are not seen. */
+  async *stream(sql: string, params: Params, limit: Limit | undefined): AsyncGenerator<readonly Row[], void, undefined> {
+    this.#checkTransaction(sql);
+    const cursor = await this.#runner.open(sql, params, limit);
+    try {
+      if (cursor.opened.rows.length > 0) yield cursor.opened.rows as Row[]; // of a statement that takes no cursor
+      if (hasMore(cursor.opened)) yield* this.#pieces(cursor, limit);
+    } finally {
+      this.#runner.statements.close({ id: cursor.id === 0 ? undefined : cursor.id });
+    }
+  }
+
+  async script(sql: string, limit: Limit | undefined): Promise<void> {
+    for (const text of scriptStatements(sql, this.#options.dialect)) {
+      this.#checkTransaction(text);
+      await this.#runner.query(text, limit);
+    }
+  }
+
+  async begin(options: BeginOptions, limit: Limit | undefined): Promise<void> {
+    try {
+      await this.#runner.flight(beginTexts(this.#options.dialect, options), limit);
+    } catch (error) {
+      if (options.isolation !== undefined) this.destroy(); // or the next statement would have it
+      throw error;
+    }
+    this.#isReadOnly = options.isReadOnly;
+    this.#hasBegun = true;
+  }
+
+  async commit(limit?: Limit): Promise<void> {
+    const wasOver = this.#hasBegun && this.#conversation.isQuiet && !this.isInTransaction && !this.isBroken;
+    const isSent = !this.isBroken;
+    this.#over();
+    if (wasOver) throw aborted('commit');
+    try {
+      await this.#runner.query('commit', limit);
+    } catch (error) {
+      if (isSent && (error instanceof ConnectionLost || this.isBroken)) throw new CommitOutcomeUnknown('The connection broke during COMMIT', { sqlstate: '08007', sql: 'commit', cause: error });
+      throw error;
+    }
+  }
+
+  async rollback(limit?: Limit): Promise<void> {
+    const isOpen = this.isInTransaction || !this.#conversation.isQuiet || this.#runner.isWriting;
+    this.#over();
+    if (this.isBroken) return;
+    if (isOpen) await this.#runner.query('rollback', limit);
+    if (!this.#conversation.hasAutocommit) await this.#runner.query('set autocommit = 1', limit);
+  }
+
+  async savepoint(name: string, limit?: Limit): Promise<void> {
+    this.#checkTransaction('savepoint');
+    await this.#runner.query(`savepoint ${name}`, limit);
+  }
+
+  async releaseSavepoint(name: string, limit?: Limit): Promise<void> {
+    this.#checkTransaction('release savepoint');
+    await this.#runner.query(`release savepoint ${name}`, limit);
+  }
+
+  async rollbackTo(name: string, limit?: Limit): Promise<void> {
+    if (this.isBroken || !this.isInTransaction) return; // all of it has ended
+    await this.#runner.flight([`rollback to savepoint ${name}`, `release savepoint ${name}`], limit);
+  }
+
+  async ping(limit: Limit | undefined): Promise<void> {
+    try {
+      await this.#runner.command(COMMAND.ping, 'ping', limit);
+    } catch (error) {
+      this.destroy();
+      throw error;
+    }
+  }
+
+  retire(): void { this.#isRetired = true; }
+
+  /** COM_RESET_CONNECTION, of which MySQL 5.6 knows nothing: there the connection ends, and another one is made. */
+  async reset(): Promise<void> {
+    await this.rollback();
+    await this.#runner.command(COMMAND.resetConnection, 'reset', undefined);
+    this.#runner.statements.clear(true);
+    await this.setUp(undefined);
+  }
+
+  close(): Promise<void> { return this.#conversation.leave(); }
+  destroy(): void { this.#conversation.destroy(); }
+
+  async *#pieces(cursor: Cursor, limit: Limit | undefined): AsyncGenerator<readonly Row[], void, undefined> {
+    for (;;) {
+      const reached = limitReached(limit, this.#options.clock, cursor.sql);
+      if (reached !== undefined) throw reached;
+      const piece = await this.#runner.fetch(cursor, BATCH_ROWS, limit);
+      if (piece.rows.length > 0) yield piece.rows as Row[];
+      if (((piece.status ?? 0) & STATUS.lastRowSent) !== 0) return;
+    }
+  }
+
+  #run<T>(sql: string, params: Params, limit: Limit | undefined, wanted: RowsWanted, answer: (exchange: Exchange) => T): Promise<T> {
+    try {
+      if (this.#hasBegun) this.#checkTransaction(sql);
+    } catch (error) {
+      return Promise.reject(error);
+    }
+    return this.#runner.run(sql, params, limit, wanted, answer);
+  }
+
+  /** After some errors nothing would be part of the transaction any more: each statement would be committed by itself. */
+  #checkTransaction(sql: string): void {
+    if (this.#hasBegun && !this.isInTransaction && this.#conversation.isQuiet && !this.isBroken) throw aborted(sql);
+  }
+
+  #onRefusal(error: DatabaseError): void {
+    if (this.#options.mustWrite && !this.#isReadOnly && isOfReadingServer(error)) this.#isStale = true;
+  }
+
+  #over(): void { this.#hasBegun = this.#isReadOnly = false; }
+}
+
+function hasMore({ status }: Exchange): boolean { return ((status ?? 0) & STATUS.cursorExists) !== 0 && (status! & STATUS.lastRowSent) === 0; }
+
+function aborted(sql: string): TransactionAborted { return new TransactionAborted(OVER, { sqlstate: '25P01', sql }); }
+
+function result({ affectedRows, lastInsertId }: Exchange): ExecuteResult { return { affectedRows, lastInsertId: lastInsertId === 0 ? undefined : lastInsertId }; }
+function firstRow({ rows }: Exchange): Row | undefined { return rows[0] as Row | undefined; } // as was wanted, like those that follow
+function allRows({ rows }: Exchange): Row[] { return rows as Row[]; }
+function firstValue({ rows }: Exchange): unknown { return rows.length === 0 ? undefined : (rows[0] as unknown[])[0]; }
+
+/*
+ * What a session of MySQL or MariaDB is set up with: times in UTC, text in UTF-8, values that do not fit refused.
+ */
+
+/** What newer servers have by themselves: MySQL 5.6, for one, cuts what is too long, and stores 0 for what is no number. And a key of 0 is 0. */
+const STRICT = 'NO_AUTO_VALUE_ON_ZERO,STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION';
+
+/**
+ * The statements that set it up. The log-in has asked for UTF-8 already, but servers have the last word: by `init_connect = 'set names …'`,
+ * or skip_character_set_client_handshake. What is sent as UTF-8 would be stored as something else then, and nobody told.
+ */
+function sessionTexts({ isStrict, isReadOnly, parameters }: MySqlConnectionOptions): readonly string[] {
+  const settings = [
+    'character_set_client = utf8mb4', 'character_set_results = utf8mb4', 'collation_connection = utf8mb4_general_ci', "time_zone = '+00:00'", 'autocommit = 1', ...isStrict && parameters['sql_mode'] === undefined ? [`sql_mode = concat(@@sql_mode, ',${STRICT}')`] : [],
+    ...Object.entries(parameters).map(([name, value]) => `${name} = ${/^-?\d+(?:\.\d+)?$/.test(value) ? value : `'${value}'`}`), // no quotes in it: url.ts
+  ];
+  return [
+    `set ${settings.map((setting) => `session ${setting}`).join(', ')}`,
+    ...isReadOnly ? ['set session transaction read only'] : [],
+  ];
+}

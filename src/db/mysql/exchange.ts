@@ -1,0 +1,354 @@
+/**
+ * One request to MySQL or MariaDB and what must come back for it, packet by packet.
+ *
+ *   a command     OK | error | count columns [end] rows end        and the same again, while the end says that there is more
+ *   a statement   id  parameters [end]  columns [end]                          [end]: of servers before MySQL 5.7
+ *
+ * A packet that is not the one to come is a violation: the connection ends, for what follows cannot be told apart any more. A server
+ * that asks for a file gets none.
+ */
+import { mysqlError } from './errors.ts';
+import { Fields, readColumn, readEof, readError, readOk, readPrepared, type WireColumn } from './messages.ts';
+import { planRows, readRow, readValues, type RowPlan } from './rows.ts';
+import { CAPABILITY, MARIADB, MAX_PAYLOAD, REPLY, STATUS } from './wire.ts';
+import { ProtocolViolation } from '../errors.ts';
+import type { Awaitable } from '../../cache/stores.ts';
+import type { DatabaseError } from '../errors.ts';
+import type { MySqlValueOptions } from './url.ts';
+
+/** What is asked: a command that is answered by OK, a text, a statement to prepare, one that is prepared, rows of a cursor. */
+export type Kind = 'command' | 'query' | 'prepare' | 'execute' | 'fetch';
+
+/** What becomes of rows: `first` keeps one, as an object, `firstList` as a list; `none` keeps none. */
+export type RowsWanted = 'none' | 'first' | 'firstList' | 'objects' | 'lists';
+
+/** How answers are read, by what both sides can do. */
+export interface Dialogue {
+  readonly capabilities: number;
+  /** Of MariaDB. */
+  readonly extended: number;
+  readonly values: MySqlValueOptions;
+}
+
+/** How an exchange is set up. */
+export interface ExchangeSetup {
+  /** As it was sent, for errors. */
+  readonly sql: string;
+  readonly kind: Kind;
+  readonly wanted: RowsWanted;
+  /** The number of the first packet of the answer. */
+  readonly sequence: number;
+  /** Whether more requests of the same kind may follow, until close(). */
+  readonly isOpen?: boolean | undefined;
+  /** Of a statement: how its rows were read the last time, which holds where the server describes them alike, or not at all. Answers come in their order, so it is read and changed when they come. */
+  readonly memory?: { plan: RowPlan | undefined } | undefined;
+  /** How rows are read that are not described. */
+  readonly plan?: RowPlan | undefined;
+}
+
+/** Makes of an exchange that has ended what its owner wants. `error`: why it has failed, else undefined; to be thrown. */
+export type Answer<T> = (exchange: Exchange, error: unknown) => Awaitable<T>;
+
+/** Columns of a result, and the packets that described them. */
+interface Definitions {
+  readonly columns: WireColumn[];
+  readonly described: Buffer[];
+}
+
+type Step = 'head' | 'definitions' | 'definitions-end' | 'rows';
+
+/** The end of columns or rows, as servers before MySQL 5.7 say it. */
+const EOF_BYTES = 5;
+/** Packets of a result set that describe columns, at most: what MySQL and MariaDB allow in a table is 4,096. */
+const MAX_COLUMNS = 65_535;
+
+/** See above. */
+export class Exchange {
+  readonly sql: string;
+  readonly #kind: Kind;
+  readonly #wanted: RowsWanted;
+  readonly #dialogue: Dialogue;
+  #step: Step = 'head';
+  /** Nothing of the answer has come yet. */
+  #isAtHead = true;
+  /** The number of the first packet of an answer, where that is not 1. */
+  #sequences: Map<number, number> | undefined;
+  /** Requests that were written, and answers that have ended. */
+  #written = 1;
+  #answered = 0;
+  /** More of them may be written. */
+  #isOpen: boolean;
+  /** The next in the queue of its connection. */
+  next: Exchange | undefined;
+
+  /** How the rows of the result are read. */
+  plan: RowPlan | undefined;
+  readonly #memory: { plan: RowPlan | undefined } | undefined;
+  /** Of a result that is being described: what is still to come, and what has. */
+  #lacking = 0;
+  #columnsLater = 0;
+  #areParameters = false;
+  /** So far all are described as they are in the plan, and these are so many. */
+  #isSame = true;
+  #same = 0;
+  /** Those that are not. */
+  #definitions: Definitions | undefined;
+  /** Whether rows of this result are wanted: those of the first that has any. */
+  #isFirstResult = true;
+  #hasResult = false;
+  /** Rows as objects or lists. */
+  readonly rows: unknown[] = [];
+  affectedRows = 0;
+  lastInsertId: number | bigint = 0;
+  /** Of a statement that was prepared. */
+  statementId = 0;
+  parameters = 0;
+  /** By the last packet that told it; undefined after an error. */
+  status: number | undefined;
+  error: DatabaseError | undefined;
+  readonly #done: PromiseWithResolvers<unknown> = Promise.withResolvers();
+  #answer: Answer<unknown> | undefined;
+  /** Told when an error came: whoever still writes looks again. */
+  onProgress: (() => void) | undefined;
+  /** Told when it becomes the one that the server works on. */
+  onFirst: (() => void) | undefined;
+
+  constructor(setup: ExchangeSetup, dialogue: Dialogue) {
+    this.sql = setup.sql;
+    this.#kind = setup.kind;
+    this.#wanted = setup.wanted;
+    this.#isOpen = setup.isOpen === true;
+    if (setup.sequence !== 1) this.#sequences = new Map([[0, setup.sequence]]);
+    this.plan = setup.plan;
+    this.#memory = setup.memory;
+    this.#dialogue = dialogue;
+    if (setup.kind === 'fetch') this.#step = 'rows';
+  }
+
+  /** Resolves at the end of the answer, whether it was an error or not; rejects when the connection ends before. */
+  get done(): Promise<unknown> { return this.#done.promise; }
+
+  /** Instead of {@link done}: what `answer` makes of it once it has ended, however that was. One promise, where each that awaits another is one more. */
+  answered<T>(answer: Answer<T>): Promise<T> {
+    this.#answer = answer;
+    return this.#done.promise as Promise<T>; // what #end() resolves it with
+  }
+
+  resolve(): void {
+    if (this.#answer === undefined) this.#done.resolve(undefined);
+    else this.#end(this.#answer, this.error);
+  }
+
+  reject(error: unknown): void {
+    this.#done.promise.catch(() => undefined); // whoever still writes will look later
+    if (this.#answer === undefined) this.#done.reject(error);
+    else this.#end(this.#answer, error);
+  }
+
+  /** One more request of the same kind was written. */
+  add(sequence: number): void {
+    if (sequence !== 1) (this.#sequences ??= new Map()).set(this.#written, sequence);
+    this.#written++;
+  }
+
+  /** No more are written. */
+  close(): void { this.#isOpen = false; }
+
+  /** Whether all is written, and answered. */
+  get isOver(): boolean { return !this.#isOpen && this.#answered === this.#written; }
+
+  /** The number of the next packet, if that is the first of an answer; else undefined: it goes on where the last one ended. */
+  get sequence(): number | undefined { return this.#isAtHead ? this.#sequences?.get(this.#answered) ?? 1 : undefined; }
+
+  /** The server said no. */
+  fail(error: DatabaseError): void {
+    this.error ??= error;
+    this.onProgress?.();
+  }
+
+  /** Takes a packet. True when it was the last one. @throws ProtocolViolation */
+  onPacket(bytes: Buffer, at: number, end: number): boolean {
+    if (at === end) throw new ProtocolViolation('an empty packet');
+    this.#isAtHead = false;
+    switch (this.#step) {
+      case 'rows': return this.#onRow(bytes, at, end);
+      case 'head': return this.#onHead(bytes, at, end);
+      case 'definitions': return this.#onDefinition(bytes, at, end);
+      case 'definitions-end': return this.#onDefinitionsEnd(bytes, at, end);
+    }
+  }
+
+  #end(answer: Answer<unknown>, error: unknown): void {
+    try {
+      this.#done.resolve(answer(this, error));
+    } catch (failure) {
+      this.#done.reject(failure);
+    }
+  }
+
+  #onHead(bytes: Buffer, at: number, end: number): boolean {
+    if (this.#answered === this.#written) throw new ProtocolViolation('an answer to nothing');
+    const first = bytes[at]!; // it is not empty
+    if (first === REPLY.error) return this.#onError(bytes, at, end);
+    if (this.#kind === 'prepare') return this.#onPrepared(bytes, at, end);
+    if (first === REPLY.ok) return this.#onOk(bytes, at, end);
+    if (first === REPLY.localInfile) throw new ProtocolViolation('a request for a file of ours, which it does not get (LOCAL INFILE)');
+    if (this.#kind === 'command') throw unexpected(first);
+    return this.#onCount(bytes, at, end);
+  }
+
+  /** How many columns the rows have; MariaDB adds whether it describes them. */
+  #onCount(bytes: Buffer, at: number, end: number): boolean {
+    const fields = new Fields(bytes, at, end);
+    const count = fields.length();
+    if (count === 0 || count > MAX_COLUMNS) throw new ProtocolViolation(`${count} columns`);
+    const isDescribed = (this.#dialogue.extended & MARIADB.cacheMetadata) === 0 || fields.uint8() === 1;
+    if (fields.left > 0) throw new ProtocolViolation('a number of columns with bytes behind it');
+    this.#hasResult = true;
+    if (this.#isFirstResult && this.#memory !== undefined) this.plan = this.#memory.plan;
+    if (isDescribed) this.#describe(count);
+    else if (this.plan === undefined || this.plan.isText || this.plan.columns.length !== count) throw new ProtocolViolation('rows that were never described');
+    else this.#step = this.#hasEnds ? 'definitions-end' : 'rows';
+    return false;
+  }
+
+  #describe(count: number): void {
+    this.#lacking = count;
+    this.#same = 0;
+    this.#isSame = this.plan !== undefined && this.plan.columns.length === count && this.plan.isText === (this.#kind === 'query');
+    this.#definitions = undefined;
+    this.#step = 'definitions';
+  }
+
+  #onDefinition(bytes: Buffer, at: number, end: number): boolean {
+    if (bytes[at] === REPLY.error) return this.#onError(bytes, at, end);
+    if (!this.#areParameters) this.#onColumn(bytes, at, end); // of a parameter nothing is told
+    if (--this.#lacking > 0) return false;
+    if (!this.#areParameters && !this.#isSame && this.#isFirstResult) this.#remember(planRows(this.#definitions!.columns, this.#definitions!.described, this.#dialogue.values, this.#kind === 'query')); // one is there that is not the same
+    if (!this.#hasEnds) return this.#afterDefinitions();
+    this.#step = 'definitions-end';
+    return false;
+  }
+
+  #remember(plan: RowPlan): void {
+    this.plan = plan;
+    if (this.#memory !== undefined) this.#memory.plan = plan;
+  }
+
+  /** Those that are described as before are not read again, nor kept once more. */
+  #onColumn(bytes: Buffer, at: number, end: number): void {
+    if (this.#isSame) {
+      const { columns, described } = this.plan!; // the same only where there is a plan
+      if (holds(bytes, at, end, described[this.#same]!)) { // as many as columns
+        this.#same++;
+        return;
+      }
+      this.#isSame = false;
+      this.#definitions = { columns: columns.slice(0, this.#same), described: described.slice(0, this.#same) };
+    }
+    const definitions = this.#definitions ??= { columns: [], described: [] };
+    definitions.described.push(Buffer.from(bytes.subarray(at, end)));
+    definitions.columns.push(readColumn(bytes, at, end, (this.#dialogue.extended & MARIADB.extendedMetadata) !== 0));
+  }
+
+  #onDefinitionsEnd(bytes: Buffer, at: number, end: number): boolean {
+    if (bytes[at] === REPLY.error) return this.#onError(bytes, at, end);
+    if (bytes[at] !== REPLY.eof || end - at > EOF_BYTES) throw unexpected(bytes[at]!); // it is not empty
+    const { status } = readEof(bytes, at, end);
+    const isOver = this.#afterDefinitions();
+    return this.#step === 'rows' && (status & STATUS.cursorExists) !== 0 ? this.#onEnd(status) : isOver;
+  }
+
+  #afterDefinitions(): boolean {
+    if (this.#kind !== 'prepare') {
+      this.#step = 'rows';
+      return false;
+    }
+    this.#areParameters = false;
+    if (this.#columnsLater === 0) return this.#onAnswered();
+    this.#describe(this.#columnsLater);
+    this.#columnsLater = 0;
+    return false;
+  }
+
+  #onPrepared(bytes: Buffer, at: number, end: number): boolean {
+    if (bytes[at] !== REPLY.ok) throw unexpected(bytes[at]!);
+    const { id, columns, parameters } = readPrepared(bytes, at, end);
+    this.statementId = id;
+    this.parameters = parameters;
+    if (parameters === 0 && columns === 0) return this.#onAnswered();
+    this.#areParameters = parameters > 0;
+    this.#columnsLater = parameters > 0 ? columns : 0;
+    this.#describe(parameters > 0 ? parameters : columns);
+    return false;
+  }
+
+  #onRow(bytes: Buffer, at: number, end: number): boolean {
+    const first = bytes[at]!;
+    if (first === REPLY.error) return this.#onError(bytes, at, end);
+    if (first === REPLY.eof && end - at < MAX_PAYLOAD && (!this.#hasEnds || end - at <= EOF_BYTES)) {
+      return this.#onEnd(this.#hasEnds ? readEof(bytes, at, end).status : readOk(bytes, at, end).status);
+    }
+    if (this.#wanted !== 'none' && this.#isFirstResult) this.#keep(bytes, at, end);
+    return false;
+  }
+
+  #keep(bytes: Buffer, at: number, end: number): void {
+    const { plan, rows } = this;
+    if (plan === undefined) throw new ProtocolViolation('a row that was not described');
+    switch (this.#wanted) {
+      case 'objects': rows.push(readRow(plan, bytes, at, end)); break;
+      case 'lists': rows.push(readValues(plan, bytes, at, end)); break;
+      case 'first': if (rows.length === 0) rows.push(readRow(plan, bytes, at, end)); break;
+      case 'firstList': if (rows.length === 0) rows.push(readValues(plan, bytes, at, end)); break;
+      default: break;
+    }
+  }
+
+  #onOk(bytes: Buffer, at: number, end: number): boolean {
+    const ok = readOk(bytes, at, end);
+    this.affectedRows += ok.affectedRows;
+    if (ok.lastInsertId !== 0) this.lastInsertId = ok.lastInsertId;
+    return this.#onEnd(ok.status);
+  }
+
+  /** The end of an answer, or of one of its results. */
+  #onEnd(status: number): boolean {
+    this.status = status;
+    if (this.#hasResult) this.#isFirstResult = false;
+    this.#hasResult = false;
+    if ((status & STATUS.moreResults) !== 0) {
+      this.#step = 'head';
+      return false;
+    }
+    return this.#onAnswered();
+  }
+
+  #onError(bytes: Buffer, at: number, end: number): boolean {
+    this.status = undefined;
+    this.#hasResult = false;
+    this.fail(mysqlError(readError(bytes, at, end), this.sql));
+    return this.#onAnswered();
+  }
+
+  #onAnswered(): boolean {
+    this.#answered++;
+    this.#step = 'head';
+    this.#isAtHead = true;
+    return this.isOver;
+  }
+
+  /** Whether descriptions end with a packet of their own, and rows with one that says little. */
+  get #hasEnds(): boolean { return (this.#dialogue.capabilities & CAPABILITY.deprecateEof) === 0; }
+}
+
+function unexpected(first: number): ProtocolViolation {
+  return new ProtocolViolation(`a packet that begins with ${first}, which was not to come`);
+}
+
+/** Whether these bytes are there. One by one: for so few a method of Buffer takes longer. */
+function holds(bytes: Buffer, at: number, end: number, known: Buffer): boolean {
+  if (end - at !== known.length) return false;
+  for (let index = 0; index < known.length; index++) if (bytes[at + index] !== known[index]) return false;
+  return true;
+}

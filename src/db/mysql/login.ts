@@ -1,0 +1,372 @@
+/**
+ * The beginning of a conversation with MySQL or MariaDB: greeting, capabilities, and the log-in.
+ *
+ *   greeting → [SSLRequest → TLS] → response → AuthSwitchRequest, at most twice → AuthMoreData → OK
+ *
+ * Only ways to log in that the address allows are taken, whatever the server would like. A password is shown to it in the clear only
+ * through TLS whose certificate was checked, or where nobody can listen; encrypted for its RSA key only when that is known, or nobody
+ * can be in between. A certificate that nobody has signed must be proved in the end (MariaDB 11.4), before anything is asked.
+ */
+import { randomBytes, timingSafeEqual } from 'node:crypto';
+import { SvcError } from '../../base/errors.ts';
+import { ConnectionLost, type DatabaseError, ProtocolViolation } from '../errors.ts';
+import { cachingSha2Password, certificateProof, encryptedPassword, nativeHash, nativePassword, parsecAnswer, readParsecSalt } from './auth.ts';
+import { signByPassword } from './eddsa.ts';
+import { mysqlError } from './errors.ts';
+import { readError, readGreeting, readOk, Fields, type Greeting } from './messages.ts';
+import { CAPABILITY, MARIADB, PacketReader, REPLY, wrongSequence, type OnPacket } from './wire.ts';
+import { PacketWriter } from './writer.ts';
+import { isLocalHost, isUnixHost, type ServerHost } from '../wire/server-options.ts';
+import { fileOf, type ServerSocket } from '../wire/server-socket.ts';
+import type { AuthPlugin, MySqlConnectionOptions } from './url.ts';
+
+/** What a log-in gives. */
+export interface LoggedIn {
+  readonly greeting: Greeting;
+  /** What both can do. */
+  readonly capabilities: number;
+  readonly extended: number;
+  readonly status: number;
+}
+
+/** utf8mb4_general_ci: the one that all servers know, MySQL 5.6 and MariaDB as well. */
+const UTF8MB4 = 45;
+const OUR_MAX_PACKET = 0xff_ffff;
+/** Never set: localFiles, for any server could ask for any file; multiStatements, for one statement is one. */
+const WANTED = CAPABILITY.longFlag | CAPABILITY.foundRows | CAPABILITY.protocol41 | CAPABILITY.transactions | CAPABILITY.secureConnection | CAPABILITY.multiResults | CAPABILITY.psMultiResults
+  | CAPABILITY.pluginAuth | CAPABILITY.connectAttributes | CAPABILITY.pluginAuthLenenc | CAPABILITY.deprecateEof;
+const NEEDED = CAPABILITY.protocol41 | CAPABILITY.secureConnection;
+const WANTED_OF_MARIADB = MARIADB.stmtBulkOperations | MARIADB.extendedMetadata | MARIADB.cacheMetadata;
+/** A server says some ten things; one that has not proved itself gets no more of our memory. */
+const MAX_PACKETS = 50;
+/** Two-plugin accounts switch twice. */
+const MAX_SWITCHES = 3;
+/** How caching_sha2_password goes on. */
+const FAST = 0x03;
+const FULL = 0x04;
+const ASK_KEY_CACHING = 0x02;
+const ASK_KEY_SHA256 = 0x01;
+const NONCE_BYTES = 32;
+const PROOF_MARK = 0x01;
+
+/** One log-in. Its reader goes on in the conversation. */
+export class MySqlLogin {
+  readonly reader: PacketReader;
+  readonly #host: ServerHost;
+  readonly #shown: string;
+  readonly #options: MySqlConnectionOptions;
+  readonly #writer = new PacketWriter();
+  readonly #inbox: Buffer[] = [];
+  #count = 0;
+  /** The number of the next packet. */
+  #sequence = 0;
+  #waiting: PromiseWithResolvers<void> | undefined;
+  #ended: Error | undefined;
+  #greeting: Greeting | undefined;
+  #link: ServerSocket | undefined;
+  #isUnproved = false;
+  #plugin: AuthPlugin = 'mysql_native_password';
+  #nonce: Buffer = Buffer.alloc(0);
+  /** What the server keeps of the password, where the plugin has something of the kind. */
+  #hash: Buffer | undefined;
+  /** Where packets go once it is done. */
+  #onPacket: OnPacket | undefined;
+
+  /** `host`: as it was written, for what is local and what is shown. */
+  constructor(host: ServerHost, shown: string, options: MySqlConnectionOptions) {
+    this.#host = host;
+    this.#shown = shown;
+    this.#options = options;
+    this.reader = new PacketReader((bytes, at, end, sequence) => {
+      if (this.#onPacket !== undefined) this.#onPacket(bytes, at, end, sequence);
+      else this.#receive(bytes, at, end, sequence);
+    });
+  }
+
+  /** Waits for the greeting, which is all that may come. @throws DatabaseError when there is none, as 1040; ConnectionLost */
+  async greet(more: () => Promise<Buffer>): Promise<Greeting> {
+    return this.#guarded(async () => {
+      while (this.#inbox.length === 0) this.reader.push(await more());
+      if (this.#inbox.length > 1 || this.reader.hasPartial) throw new ProtocolViolation('more than a greeting, before anything was said to it');
+      const packet = this.#inbox.shift()!; // it is there
+      if (packet[0] === REPLY.error) throw this.#serverError(packet);
+      const greeting = this.#greeting = readGreeting(packet, 0, packet.length);
+      if ((greeting.capabilities & NEEDED) !== NEEDED) throw new ProtocolViolation('a server of before MySQL 4.1');
+      return greeting;
+    });
+  }
+
+  /** SSLRequest: all that is said in the clear. */
+  sslRequest(): Buffer {
+    this.#writer.begin(this.#sequence);
+    this.#capabilities(this.#agreed() | CAPABILITY.ssl);
+    this.#sequence = this.#writer.end();
+    return this.#writer.take();
+  }
+
+  /** Bytes of the socket, until the conversation takes them. */
+  onBytes(chunk: Buffer): void {
+    try {
+      this.reader.push(chunk);
+    } catch (error) {
+      this.end(error as Error);
+    }
+  }
+
+  /** Nothing more is to come. */
+  end(error: Error): void {
+    this.#ended ??= error;
+    this.#waiting?.resolve();
+  }
+
+  /** Hands over to the conversation what comes from now on, and what has come already. */
+  handOver(onPacket: OnPacket): void {
+    this.#onPacket = onPacket;
+    for (const packet of this.#inbox.splice(0)) onPacket(packet, 0, packet.length, 0); // nothing was asked
+  }
+
+  /**
+   * Logs in. `isUnproved`: the certificate is signed by itself, and must be proved.
+   *
+   * @throws DatabaseError with the server's number; ConnectionLost; SvcError `E_DB_CONNECT` for what no other attempt changes
+   */
+  async run(link: ServerSocket, isUnproved: boolean): Promise<LoggedIn> {
+    this.#link = link;
+    this.#isUnproved = isUnproved;
+    return this.#guarded(async () => {
+      const greeting = this.#greeting!; // greet() comes before
+      this.#respond(greeting);
+      const status = await this.#authenticate();
+      return { greeting, capabilities: this.#agreed(), extended: this.#agreedExtended(), status };
+    });
+  }
+
+  #agreed(): number {
+    return WANTED & this.#greeting!.capabilities | (this.#options.database === undefined ? 0 : CAPABILITY.connectWithDb & this.#greeting!.capabilities);
+  }
+
+  #agreedExtended(): number { return this.#greeting!.extended & WANTED_OF_MARIADB; }
+
+  /** The fields that SSLRequest and the response begin with. */
+  #capabilities(flags: number): void {
+    const hasExtended = this.#greeting!.extended !== 0;
+    this.#writer.uint32((flags | (hasExtended ? 0 : CAPABILITY.longPassword)) >>> 0);
+    this.#writer.uint32(OUR_MAX_PACKET);
+    this.#writer.uint8(UTF8MB4);
+    this.#writer.zeros(19);
+    this.#writer.uint32(this.#agreedExtended());
+  }
+
+  /** HandshakeResponse41. */
+  #respond({ nonce, plugin }: Greeting): void {
+    const { user, database, plugins, applicationName } = this.#options;
+    const writer = this.#writer;
+    const agreed = this.#agreed();
+    this.#plugin = (plugin === 'caching_sha2_password' || plugin === 'mysql_native_password') && plugins.includes(plugin) ? plugin : plugins.find((each) => each === 'mysql_native_password' || each === 'caching_sha2_password') ?? plugins[0]!; // one at least
+    this.#nonce = nonce;
+    writer.begin(this.#sequence);
+    this.#capabilities(this.#link!.tls === undefined ? agreed : agreed | CAPABILITY.ssl);
+    writer.textNul(user);
+    const answer = this.#firstAnswer();
+    if ((agreed & CAPABILITY.pluginAuthLenenc) === 0) writer.uint8(answer.length);
+    else writer.lengthOf(answer.length);
+    writer.raw(answer);
+    if ((agreed & CAPABILITY.connectWithDb) !== 0) writer.textNul(database!); // agreed only where there is one
+    if ((agreed & CAPABILITY.pluginAuth) !== 0) writer.textNul(this.#plugin);
+    if ((agreed & CAPABILITY.connectAttributes) !== 0) this.#attributes({ _client_name: 'svc', program_name: applicationName });
+    this.#sequence = writer.end();
+    this.#send();
+  }
+
+  #attributes(attributes: Readonly<Record<string, string>>): void {
+    const packed = new PacketWriter();
+    for (const text of Object.entries(attributes).flat()) packed.textLength(text);
+    this.#writer.bytes(packed.take());
+  }
+
+  /** Of the plugins that a response may begin with. */
+  #firstAnswer(): Buffer {
+    const password = this.#options.password ?? '';
+    switch (this.#plugin) {
+      case 'mysql_native_password': this.#hash = nativeHash(password); return nativePassword(password, this.#nonce);
+      case 'caching_sha2_password': return cachingSha2Password(password, this.#nonce);
+      default: return Buffer.alloc(0); // the server asks anew
+    }
+  }
+
+  /** To the end of the log-in: the state of the session. */
+  async #authenticate(): Promise<number> {
+    for (let switches = 0; ;) {
+      const packet = await this.#next();
+      switch (packet[0]) {
+        case REPLY.ok: return this.#onOk(packet);
+        case REPLY.eof:
+          if (++switches > MAX_SWITCHES) throw new ProtocolViolation('no end of other ways to log in');
+          await this.#onSwitch(packet);
+          break;
+        case REPLY.moreData: await this.#onMore(packet.subarray(1)); break;
+        default: throw new ProtocolViolation('a packet that does not belong to a log-in');
+      }
+    }
+  }
+
+  #onOk(packet: Buffer): number {
+    const { status, info } = readOk(packet, 0, packet.length);
+    if (this.#isUnproved) this.#checkProof(info);
+    return status;
+  }
+
+  /** AuthSwitchRequest. */
+  async #onSwitch(packet: Buffer): Promise<void> {
+    if (packet.length === 1) throw this.#refusal('it wants the password in the form of before MySQL 4.1, which anybody can break: give the account another plugin');
+    const fields = new Fields(packet, 1, packet.length);
+    const name = fields.textNul();
+    const data = fields.rest();
+    const plugin = this.#options.plugins.find((each) => each === name);
+    if (plugin === undefined) throw this.#refusal(`its account is of the plugin "${name}", and we log in by ${this.#options.plugins.join(', ')} (auth_plugins)`);
+    this.#plugin = plugin;
+    this.#nonce = data.length > 0 && data[data.length - 1] === 0 && data.length !== NONCE_BYTES ? data.subarray(0, -1) : data;
+    this.#hash = undefined;
+    const password = this.#options.password ?? '';
+    switch (plugin) {
+      case 'client_ed25519': {
+        if (this.#nonce.length !== NONCE_BYTES) throw new ProtocolViolation('a nonce of ed25519 that is none');
+        const { signature, publicKey } = signByPassword(password, this.#nonce);
+        this.#hash = publicKey;
+        return this.#answer(signature);
+      }
+      case 'sha256_password': return this.#sha256(password);
+      case 'mysql_clear_password': return this.#answer(this.#inTheClear(password));
+      default: return this.#answer(this.#firstAnswer());
+    }
+  }
+
+  async #sha256(password: string): Promise<void> {
+    if (password === '') return this.#answer(Buffer.alloc(1));
+    if (this.#isPrivate()) return this.#answer(this.#inTheClear(password));
+    if (this.#options.serverPublicKey === undefined) {
+      this.#checkRetrieval();
+      this.#answer(Buffer.of(ASK_KEY_SHA256)); // the key comes as AuthMoreData
+    } else await this.#encrypted(password, undefined);
+  }
+
+  /** AuthMoreData. */
+  async #onMore(data: Buffer): Promise<void> {
+    const password = this.#options.password ?? '';
+    switch (this.#plugin) {
+      case 'caching_sha2_password': return this.#onCachingSha2(data, password);
+      case 'sha256_password': return this.#encrypted(password, data);
+      case 'parsec': return this.#onParsec(data, password);
+      default: throw new ProtocolViolation(`more data of ${this.#plugin}, which has none`);
+    }
+  }
+
+  async #onCachingSha2(data: Buffer, password: string): Promise<void> {
+    if (data.length === 1 && data[0] === FAST) return;
+    if (data.length !== 1 || data[0] !== FULL) return this.#encrypted(password, data);
+    if (this.#isPrivate()) return this.#answer(this.#inTheClear(password));
+    if (this.#options.serverPublicKey !== undefined) return this.#encrypted(password, undefined);
+    this.#checkRetrieval();
+    this.#answer(Buffer.of(ASK_KEY_CACHING));
+  }
+
+  async #onParsec(data: Buffer, password: string): Promise<void> {
+    if (this.#nonce.length !== NONCE_BYTES) throw new ProtocolViolation('a nonce of parsec that is none');
+    const { answer, publicKey } = await parsecAnswer(password, readParsecSalt(data), this.#nonce, randomBytes(NONCE_BYTES));
+    this.#hash = Buffer.concat([data, publicKey]);
+    this.#answer(answer);
+  }
+
+  /** Whether the password may go through as it is, as far as the server is concerned: TLS, or a unix socket. */
+  #isPrivate(): boolean { return this.#link!.tls !== undefined || isUnixHost(this.#host.host); }
+
+  #inTheClear(password: string): Buffer {
+    const { host } = this.#host;
+    const isSafe = isUnixHost(host) || this.#link!.tls !== undefined && (this.#link!.tls.authorized || isLocalHost(host)) && !this.#isUnproved;
+    if (!isSafe) throw this.#refusal(`it asks for the password itself (${this.#plugin}), which is sent through TLS only whose certificate was checked (sslmode=verify-full), or on this machine`);
+    return Buffer.from(`${password}\0`);
+  }
+
+  #checkRetrieval(): void {
+    if (this.#options.allowsKeyRetrieval || isLocalHost(this.#host.host)) return;
+    throw this.#refusal(`it asks for the password encrypted by a key of its own (${this.#plugin}), and whoever is in between could send another: use TLS (sslmode=verify-full), or name its key by server_public_key=…`);
+  }
+
+  /** By the key that was named, else by the one that was sent. */
+  async #encrypted(password: string, sent: Buffer | undefined): Promise<void> {
+    const { serverPublicKey } = this.#options;
+    if (sent !== undefined && serverPublicKey !== undefined) throw new ProtocolViolation('a key that was not asked for');
+    if (sent !== undefined) this.#checkRetrieval();
+    const key = sent ?? await fileOf(serverPublicKey, this.#shown);
+    try {
+      this.#answer(encryptedPassword(password, this.#nonce, key!)); // one of both is there
+    } catch (error) {
+      if (error instanceof RangeError) throw this.#refusal(error.message);
+      throw error;
+    }
+  }
+
+  /** The end of a log-in at a server whose certificate nobody has signed. */
+  #checkProof(info: Buffer): void {
+    const fingerprint = this.#link!.tls!.getPeerX509Certificate()?.fingerprint256.replaceAll(':', ''); // there is TLS, or nothing would be to prove
+    const told = infoOf(info);
+    if (this.#hash === undefined || (this.#options.password ?? '') === '') throw this.#refusal('its certificate is signed by itself, and an account without a password, or of this plugin, cannot prove it: name its authority by sslrootcert');
+    const expected = Buffer.from(certificateProof(this.#hash, this.#greeting!.nonce, Buffer.from(fingerprint ?? '', 'hex')));
+    const proof = Buffer.from(told.subarray(1).toString('latin1').toLowerCase());
+    if (told[0] !== PROOF_MARK || proof.length !== expected.length || !timingSafeEqual(proof, expected)) throw this.#refusal('its certificate is signed by itself, and it does not prove that it is its own: somebody may be in between');
+  }
+
+  #answer(data: Uint8Array): void {
+    this.#writer.begin(this.#sequence);
+    this.#writer.raw(data);
+    this.#sequence = this.#writer.end();
+    this.#send();
+  }
+
+  async #next(): Promise<Buffer> {
+    for (;;) {
+      const packet = this.#inbox.shift();
+      if (packet?.[0] === REPLY.error) throw this.#serverError(packet);
+      if (packet !== undefined) return packet;
+      if (this.#ended !== undefined) throw this.#ended;
+      this.#waiting = Promise.withResolvers();
+      await this.#waiting.promise;
+    }
+  }
+
+  #receive(bytes: Buffer, at: number, end: number, sequence: number): void {
+    if (sequence !== this.#sequence) throw wrongSequence(sequence, this.#sequence);
+    this.#sequence = this.reader.sequence;
+    if (++this.#count > MAX_PACKETS) throw new ProtocolViolation('too many packets before the log-in is done');
+    if (at === end) throw new ProtocolViolation('an empty packet');
+    this.#inbox.push(Buffer.from(bytes.subarray(at, end)));
+    this.#waiting?.resolve();
+  }
+
+  async #guarded<T>(work: () => Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (error) {
+      if (error instanceof ProtocolViolation) throw new ConnectionLost(`The server broke the protocol: ${error.message}`, { sqlstate: '08P01', cause: error });
+      throw error;
+    }
+  }
+
+  #serverError(packet: Buffer): DatabaseError {
+    const { user, database } = this.#options;
+    const error = mysqlError(readError(packet, 0, packet.length), undefined);
+    error.message = `${this.#shown} refused the log-in of "${user}"${database === undefined ? '' : ` to "${database}"`}: ${error.message}`;
+    return error;
+  }
+
+  #refusal(problem: string): SvcError<'E_DB_CONNECT'> {
+    return new SvcError('E_DB_CONNECT', [this.#shown, problem]);
+  }
+
+  #send(): void { this.#link!.socket.write(this.#writer.take()); }
+}
+
+/** The text of an OK, with its length before it or to its end. */
+function infoOf(info: Buffer): Buffer {
+  return info.length > 0 && info[0] === info.length - 1 ? info.subarray(1) : info;
+}

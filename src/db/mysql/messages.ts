@@ -1,0 +1,204 @@
+/**
+ * The protocol of MySQL and MariaDB: what is in the server's packets. Every length is checked against the end of the packet before
+ * it is used, and before memory is taken for it.
+ */
+import { CAPABILITY } from './wire.ts';
+import { ProtocolViolation } from '../errors.ts';
+
+/** Handshake V10: what the server says first. */
+export interface Greeting {
+  /** As it says it, without the `5.5.5-` that MariaDB before 11 puts before. */
+  readonly version: string;
+  readonly isMariaDb: boolean;
+  readonly connectionId: number;
+  /** 20 bytes that no other connection has. */
+  readonly nonce: Buffer;
+  readonly capabilities: number;
+  /** Those of MariaDB, else 0. */
+  readonly extended: number;
+  /** By what it wants to be convinced; empty where it does not say. */
+  readonly plugin: string;
+}
+
+/** That all is well. */
+export interface Ok {
+  readonly affectedRows: number;
+  /** 0 when there is none. Beyond 2^53 - 1 bigint. */
+  readonly lastInsertId: number | bigint;
+  readonly status: number;
+  readonly warnings: number;
+  readonly info: Buffer;
+}
+
+/** What the server refuses. */
+export interface ErrorFields {
+  readonly errno: number;
+  /** Empty before anybody has logged in. */
+  readonly sqlstate: string;
+  readonly message: string;
+}
+
+/** A column of a result. */
+export interface WireColumn {
+  readonly name: string;
+  /** The table itself, not its alias; empty for what is of none. */
+  readonly table: string;
+  readonly type: number;
+  readonly flags: number;
+  /** 63 for bytes. */
+  readonly charset: number;
+  /** In bytes, as declared. */
+  readonly length: number;
+  /** Digits behind the point; of times, those of the second. 31 or 39 where it varies. */
+  readonly decimals: number;
+  /** What MariaDB adds: `uuid`, `inet6`, `json`, …; else empty. */
+  readonly extended: string;
+}
+
+/** Bytes are no text in any character set. */
+export const BINARY_CHARSET = 63;
+const TWO_32 = 2 ** 32;
+const PROTOCOL_10 = 10;
+const NONCE_BYTES = 20;
+const FIXED_FIELDS = 0x0c;
+
+/** Reads one field after the other. */
+export class Fields {
+  readonly #bytes: Buffer;
+  #at: number;
+  readonly #end: number;
+
+  constructor(bytes: Buffer, at: number, end: number) {
+    this.#bytes = bytes;
+    this.#at = at;
+    this.#end = end;
+  }
+
+  get left(): number { return this.#end - this.#at; }
+
+  uint8(): number { return this.#bytes[this.#take(1)]!; } // #take() has looked
+  uint16(): number { return this.#bytes.readUInt16LE(this.#take(2)); }
+  uint32(): number { return this.#bytes.readUInt32LE(this.#take(4)); }
+  bytes(count: number): Buffer { return this.#bytes.subarray(this.#take(count), this.#at); }
+  skip(count: number): void { this.#take(count); }
+  rest(): Buffer { return this.bytes(this.left); }
+
+  /** A length, as it stands before what has it. Never that of NULL. */
+  length(): number {
+    const value = this.integer();
+    if (typeof value === 'bigint') throw new ProtocolViolation('a length beyond all bounds');
+    return value;
+  }
+
+  /** An integer of any width. */
+  integer(): number | bigint {
+    const first = this.uint8();
+    if (first < 0xfb) return first;
+    switch (first) {
+      case 0xfc: return this.uint16();
+      case 0xfd: return this.uint8() + this.uint16() * 0x100;
+      case 0xfe: return this.#wide();
+      default: throw new ProtocolViolation(`a length that begins with ${first}`);
+    }
+  }
+
+  textLength(): string { return this.bytes(this.length()).toString(); }
+
+  /** Bytes up to a NUL, or to the end. */
+  textNul(): string {
+    const found = this.#bytes.subarray(this.#at, this.#end).indexOf(0);
+    const text = this.bytes(found === -1 ? this.left : found).toString();
+    if (found !== -1) this.#at++;
+    return text;
+  }
+
+  #wide(): number | bigint {
+    const at = this.#take(8);
+    const value = this.#bytes.readUInt32LE(at + 4) * TWO_32 + this.#bytes.readUInt32LE(at);
+    return Number.isSafeInteger(value) ? value : this.#bytes.readBigUInt64LE(at);
+  }
+
+  #take(count: number): number {
+    const at = this.#at;
+    if (count > this.#end - at) throw new ProtocolViolation('a packet that ends too early');
+    this.#at += count;
+    return at;
+  }
+}
+
+/** Handshake V10. @throws ProtocolViolation for what is none, or is older than MySQL 4.1 */
+export function readGreeting(bytes: Buffer, at: number, end: number): Greeting {
+  const fields = new Fields(bytes, at, end);
+  const protocol = fields.uint8();
+  if (protocol !== PROTOCOL_10) throw new ProtocolViolation(`version ${protocol} of the protocol, where 10 is spoken`);
+  const told = fields.textNul();
+  const connectionId = fields.uint32();
+  const firstPart = fields.bytes(8);
+  fields.skip(1);
+  const low = fields.uint16();
+  if (fields.left === 0) throw new ProtocolViolation('a greeting of MySQL before 4.1');
+  fields.skip(1 + 2); // character set, status
+  const capabilities = (low | fields.uint16() << 16) >>> 0;
+  const nonceLength = fields.uint8();
+  fields.skip(6);
+  const extended = fields.uint32(); // zeros of MySQL
+  const secondPart = fields.bytes(Math.min(fields.left, Math.max(13, nonceLength - 8)));
+  const plugin = (capabilities & CAPABILITY.pluginAuth) === 0 ? '' : fields.textNul();
+  const isMariaDb = /mariadb/i.test(told) || (capabilities & CAPABILITY.longPassword) === 0;
+  return {
+    version: told.replace(/^5\.5\.5-(?=.*mariadb)/i, ''), isMariaDb, connectionId, capabilities, plugin,
+    nonce: Buffer.concat([firstPart, secondPart]).subarray(0, NONCE_BYTES), extended: isMariaDb && (capabilities & CAPABILITY.longPassword) === 0 ? extended : 0,
+  };
+}
+
+/** OK, with its first byte; also as the end of rows. */
+export function readOk(bytes: Buffer, at: number, end: number): Ok {
+  const fields = new Fields(bytes, at + 1, end);
+  const affectedRows = fields.length();
+  const lastInsertId = fields.integer();
+  return { affectedRows, lastInsertId, status: fields.uint16(), warnings: fields.uint16(), info: fields.rest() };
+}
+
+/** The end of columns or rows, as servers before MySQL 5.7 say it. */
+export function readEof(bytes: Buffer, at: number, end: number): { readonly warnings: number; readonly status: number } {
+  const fields = new Fields(bytes, at + 1, end);
+  return { warnings: fields.uint16(), status: fields.uint16() };
+}
+
+/** An error, with its first byte. */
+export function readError(bytes: Buffer, at: number, end: number): ErrorFields {
+  const fields = new Fields(bytes, at + 1, end);
+  const errno = fields.uint16();
+  const rest = fields.rest();
+  return rest[0] === 0x23 && rest.length >= 6 ? { errno, sqlstate: rest.toString('latin1', 1, 6), message: rest.toString('utf8', 6) } : { errno, sqlstate: '', message: rest.toString() };
+}
+
+/** A column. `isExtended`: MariaDB adds what the type is called. */
+export function readColumn(bytes: Buffer, at: number, end: number, isExtended: boolean): WireColumn {
+  const fields = new Fields(bytes, at, end);
+  for (let skipped = 0; skipped < 3; skipped++) fields.skip(fields.length()); // catalog, schema, the table by its alias
+  const table = fields.textLength();
+  const name = fields.textLength();
+  fields.skip(fields.length());
+  const extended = isExtended ? readExtended(fields) : '';
+  if (fields.length() !== FIXED_FIELDS) throw new ProtocolViolation('a column with other fields');
+  return { table, name, extended, charset: fields.uint16(), length: fields.uint32(), type: fields.uint8(), flags: fields.uint16(), decimals: fields.uint8() };
+}
+
+/** Pairs of a kind, 0 the type and 1 its format, and a name. */
+function readExtended(fields: Fields): string {
+  const packed = fields.bytes(fields.length());
+  const pairs = new Fields(packed, 0, packed.length);
+  let name = '';
+  while (pairs.left > 0) {
+    pairs.skip(1);
+    name = pairs.textLength();
+  }
+  return name;
+}
+
+/** The answer to a statement that was prepared. */
+export function readPrepared(bytes: Buffer, at: number, end: number): { readonly id: number; readonly columns: number; readonly parameters: number } {
+  const fields = new Fields(bytes, at + 1, end);
+  return { id: fields.uint32(), columns: fields.uint16(), parameters: fields.uint16() };
+}

@@ -1,0 +1,393 @@
+/**
+ * Runs statements on a conversation with MySQL or MariaDB: each is prepared, so that values travel beside it and rows in binary.
+ *
+ *   seen first    COM_STMT_PREPARE, then COM_STMT_EXECUTE             two flights
+ *   from then on  COM_STMT_EXECUTE                                     one flight
+ *   what cannot be prepared (1295), and scripts: COM_QUERY, as text
+ *
+ * Whoever comes while a request is not complete yet, since a statement is being prepared or much is written, waits for their turn.
+ */
+import { DataError, DatabaseError } from '../errors.ts';
+import { limitReached } from '../limits.ts';
+import { isOutOfStatements, isStaleStatement, isUnpreparable } from './errors.ts';
+import { fits, kindsKey, pin } from './types.ts';
+import { shownColumns } from './rows.ts';
+import { checkedMySql } from './statement.ts';
+import { MySqlStatements, type KnownStatement } from './statements.ts';
+import { LARGE_BYTES, bytesOf, isLarge, writeParams } from './values.ts';
+import { COMMAND } from './wire.ts';
+import { refuseCount, parameterProblem, refuseParameter, type Params } from '../values.ts';
+import type { Column, Limit } from '../driver.ts';
+import type { MySqlConversation } from './conversation.ts';
+import type { Exchange, ExchangeSetup, RowsWanted } from './exchange.ts';
+import type { MySqlConnectionOptions } from './url.ts';
+
+/** What is run, and how. */
+interface Request {
+  readonly text: string;
+  readonly params: Params;
+  readonly wanted: RowsWanted;
+  readonly limit: Limit | undefined;
+}
+
+/** A cursor on the server, over the rows of one statement. */
+export interface Cursor {
+  readonly id: number;
+  readonly sql: string;
+  /** The first exchange: all of the rows, where the server has opened no cursor. */
+  readonly opened: Exchange;
+}
+
+const NO_CURSOR = 0;
+const READ_ONLY_CURSOR = 1;
+
+/** See above. */
+export class MySqlRunner {
+  readonly conversation: MySqlConversation;
+  readonly statements: MySqlStatements;
+  /** `max_allowed_packet` of the server. */
+  maxPacketBytes: number = 16 * 1024 * 1024;
+  readonly #options: MySqlConnectionOptions;
+  /** Whether a statement is for values of one kind: see types.ts. */
+  readonly #pinsTypes: boolean;
+  /** Somebody writes a request that is not complete yet: whoever comes later waits. */
+  #writing: Promise<void> | undefined;
+
+  constructor(conversation: MySqlConversation, options: MySqlConnectionOptions, pinsTypes: boolean) {
+    this.conversation = conversation;
+    this.#pinsTypes = pinsTypes;
+    this.#options = options;
+    this.statements = new MySqlStatements(options.statementCache);
+  }
+
+  /** Whether values that do not fit are refused. */
+  get isStrict(): boolean { return this.#options.isStrict && this.#options.parameters['sql_mode'] === undefined; }
+  get pipelines(): boolean { return this.#options.pipelines; }
+  get isWriting(): boolean { return this.#writing !== undefined; }
+
+  /**
+   * Runs a statement that is in one piece, and gives what `answer` makes of its rows. Rejects with what the server says, and with an
+   * SvcError for what cannot be sent.
+   */
+  run<T>(text: string, params: Params, limit: Limit | undefined, wanted: RowsWanted, answer: (exchange: Exchange) => T): Promise<T> {
+    try {
+      const { placeholders } = checkedMySql(text, this.conversation.hasPlainBackslashes);
+      if (params.length !== placeholders) refuseCount(placeholders, params.length);
+      const request: Request = { text, params, wanted, limit };
+      const known = limit === undefined && this.#writing === undefined && this.#options.pipelines ? this.#known(text, params) : undefined;
+      return known?.id === undefined || hasLarge(params) ? this.#stepByStep(request, answer) : this.#atOnce(request, known, answer);
+    } catch (error) {
+      return Promise.reject(error);
+    }
+  }
+
+  /** Runs text as it is: one statement without values. */
+  async query(text: string, limit: Limit | undefined, wanted: RowsWanted = 'none'): Promise<Exchange> {
+    await this.turn();
+    this.check(text, limit);
+    return this.conversation.finish(this.#writeQuery(text, wanted), limit);
+  }
+
+  /** Several texts in one flight, which belong together: the connection is of no use when one of them fails. */
+  async flight(texts: readonly string[], limit: Limit | undefined): Promise<void> {
+    await this.turn();
+    this.check(texts[0], limit);
+    if (!this.#options.pipelines) {
+      for (const text of texts) await this.conversation.finish(this.#writeQuery(text, 'none'), limit);
+      return;
+    }
+    const exchanges = texts.map((text) => this.#writeQuery(text, 'none', false));
+    const results = await Promise.allSettled(exchanges.map((exchange) => this.conversation.finish(exchange, limit)));
+    for (const result of results) if (result.status === 'rejected') throw result.reason;
+  }
+
+  /** A command that has nothing beside it. */
+  async command(code: number, name: string, limit: Limit | undefined): Promise<void> {
+    await this.turn();
+    this.check(name, limit);
+    const { writer } = this.conversation;
+    writer.command(code);
+    await this.conversation.finish(this.conversation.add({ sql: name, kind: 'command', wanted: 'none', sequence: writer.end() }), limit);
+  }
+
+  /** Opens a cursor over the rows of a statement of its own, which nobody else runs meanwhile. */
+  async open(text: string, params: Params, limit: Limit | undefined): Promise<Cursor> {
+    const { placeholders } = checkedMySql(text, this.conversation.hasPlainBackslashes);
+    if (params.length !== placeholders) refuseCount(placeholders, params.length);
+    await this.turn();
+    this.check(text, limit);
+    let id: number | undefined;
+    const opened = await this.exclusively(async () => {
+      const prepared = await this.#prepare(text, params.length, limit);
+      id = prepared.id;
+      return id === undefined ? this.#writeQuery(text, 'objects') : this.#send({ text, params, wanted: 'objects', limit }, prepared, READ_ONLY_CURSOR);
+    });
+    try {
+      await this.conversation.finish(opened, limit);
+    } catch (error) {
+      this.statements.close({ id });
+      throw error;
+    }
+    return { id: id ?? 0, sql: text, opened };
+  }
+
+  /** The next rows of a cursor. */
+  async fetch({ id, sql, opened }: Cursor, rows: number, limit: Limit | undefined): Promise<Exchange> {
+    await this.turn();
+    this.check(sql, limit);
+    const { writer } = this.conversation;
+    writer.command(COMMAND.stmtFetch);
+    writer.uint32(id);
+    writer.uint32(rows);
+    return this.conversation.finish(this.conversation.add({ sql, kind: 'fetch', wanted: 'objects', sequence: writer.end(), plan: opened.plan }), limit);
+  }
+
+  /** A prepared statement for values like these, kept or not: release() it afterwards. Nobody else may write meanwhile. */
+  async prepared(text: string, params: Params, limit: Limit | undefined, isKept: boolean = true): Promise<KnownStatement> {
+    const known = this.#known(text, params);
+    if (known !== undefined) return known;
+    const prepared = await this.#prepare(text, params.length, limit);
+    if (isKept && this.statements.keeps(text)) this.statements.add(this.statements.get(text) === undefined ? text : variant(text, params), prepared);
+    return prepared;
+  }
+
+  /** Closes a statement that was not kept. */
+  release(text: string, params: Params, statement: KnownStatement): void {
+    if (this.statements.get(text) !== statement && this.statements.get(variant(text, params)) !== statement) this.statements.close(statement);
+  }
+
+  /** Forgets those of a text, and of values like these, which are no good any more. */
+  forget(text: string, params: Params): void {
+    this.statements.drop(text);
+    if (this.#pinsTypes) this.statements.drop(variant(text, params));
+  }
+
+  /** Lets nobody else write until `work` is done, which writes a request in several pieces. */
+  async exclusively<T>(work: () => Promise<T>): Promise<T> {
+    const done = Promise.withResolvers<void>();
+    this.#writing = done.promise;
+    try {
+      return await work();
+    } finally {
+      this.#writing = undefined;
+      done.resolve();
+    }
+  }
+
+  /** Waits until nobody is writing; and, where one request is not sent before the last one is answered, until it is. */
+  async turn(): Promise<void> {
+    while (this.#writing !== undefined || !this.#options.pipelines && !this.conversation.isQuiet) {
+      await (this.#writing ?? this.conversation.last?.done.catch(() => undefined));
+    }
+  }
+
+  /** The columns of a result. */
+  columns({ plan }: Exchange): readonly Column[] { return plan === undefined ? [] : shownColumns(plan); }
+
+  /** Why nothing can be asked now. @throws ConnectionLost, QueryCanceled, QueryTimeout */
+  check(text: string | undefined, limit: Limit | undefined): void {
+    this.conversation.check(text);
+    const reached = limit === undefined ? undefined : limitReached(limit, this.#options.clock, text);
+    if (reached !== undefined) throw reached;
+  }
+
+  /** Statements that are no longer needed leave with what is written next; they are not answered. */
+  writeClosing(): void {
+    const { writer } = this.conversation;
+    for (const id of this.statements.takeClosing()) {
+      writer.command(COMMAND.stmtClose);
+      writer.uint32(id);
+      writer.end();
+    }
+  }
+
+  /** Begins COM_STMT_EXECUTE. */
+  beginExecute(id: number, flags: number): void {
+    const { writer } = this.conversation;
+    writer.command(COMMAND.stmtExecute);
+    writer.uint32(id);
+    writer.uint8(flags);
+    writer.uint32(1); // how often: always once
+  }
+
+  /** Whether what was just written fits. @throws DataError, and what was written since `before` is undone */
+  checkLength(before: number, text: string): void {
+    const { writer } = this.conversation;
+    if (writer.payloadLength < this.maxPacketBytes) return;
+    const length = writer.payloadLength;
+    writer.rewind(before);
+    throw this.#tooLong('The statement and its values take', length, text);
+  }
+
+  /** A statement that the server knows: one write, one promise. */
+  #atOnce<T>(request: Request, known: KnownStatement, answer: (exchange: Exchange) => T): Promise<T> {
+    const { onStatement, clock } = this.#options;
+    this.check(request.text, undefined);
+    const startedMs = onStatement === undefined ? 0 : clock.monotonicMs();
+    return this.#send(request, known, NO_CURSOR).answered((exchange, error) => {
+      if (error !== undefined) return this.#recovered(request, exchange, error, startedMs, answer);
+      if (onStatement !== undefined) onStatement((clock.monotonicMs() - startedMs) / 1_000);
+      return answer(exchange);
+    });
+  }
+
+  async #recovered<T>(request: Request, failed: Exchange, error: unknown, startedMs: number, answer: (exchange: Exchange) => T): Promise<T> {
+    const { onStatement, clock } = this.#options;
+    try {
+      await this.conversation.settled(failed);
+      return answer(await this.#onceMore(request, error, true));
+    } finally {
+      onStatement?.((clock.monotonicMs() - startedMs) / 1_000);
+    }
+  }
+
+  async #stepByStep<T>(request: Request, answer: (exchange: Exchange) => T): Promise<T> {
+    const { onStatement, clock } = this.#options;
+    const startedMs = clock.monotonicMs();
+    try {
+      return answer(await this.#withRetry(request));
+    } finally {
+      onStatement?.((clock.monotonicMs() - startedMs) / 1_000);
+    }
+  }
+
+  async #withRetry(request: Request): Promise<Exchange> {
+    const wasKnown = this.#known(request.text, request.params) !== undefined;
+    try {
+      return await this.#attempt(request);
+    } catch (error) {
+      return this.#onceMore(request, error, wasKnown);
+    }
+  }
+
+  /** Once more where nothing has happened but that a statement was found to be stale. */
+  async #onceMore(request: Request, error: unknown, wasKnown: boolean): Promise<Exchange> {
+    if (!(error instanceof DatabaseError) || this.conversation.isEnded) throw error;
+    if (isOutOfStatements(error)) this.statements.clear(false);
+    else if (wasKnown && isStaleStatement(error)) this.forget(request.text, request.params);
+    else throw error;
+    return this.#attempt(request);
+  }
+
+  async #attempt(request: Request): Promise<Exchange> {
+    const { text, params, limit } = request;
+    if (this.#writing !== undefined || !this.#options.pipelines) await this.turn();
+    this.check(text, limit);
+    const known = this.#known(text, params);
+    const exchange = known !== undefined && !hasLarge(params) ? this.#send(request, known, NO_CURSOR) : await this.exclusively(() => this.#prepareAndSend(request));
+    await this.conversation.finish(exchange, limit);
+    return exchange;
+  }
+
+  async #prepareAndSend(request: Request): Promise<Exchange> {
+    const { text, params } = request;
+    const statement = await this.prepared(text, params, request.limit);
+    try {
+      if (statement.id !== undefined && hasLarge(params)) await this.#sendLarge(statement.id, request);
+      const exchange = this.#send(request, statement, NO_CURSOR);
+      this.release(text, params, statement);
+      return exchange;
+    } catch (error) {
+      this.release(text, params, statement);
+      if (hasLarge(params)) this.forget(text, params); // what was sent of them would be a value of whoever runs it next
+      throw error;
+    }
+  }
+
+  /** One that is kept, and takes these values. */
+  #known(text: string, params: Params): KnownStatement | undefined {
+    const known = this.statements.get(text);
+    if (known?.kinds === undefined || fits(known.kinds, params)) return known;
+    return this.statements.get(variant(text, params));
+  }
+
+  async #prepare(text: string, parameters: number, limit: Limit | undefined): Promise<KnownStatement> {
+    const { writer } = this.conversation;
+    const before = writer.length;
+    this.writeClosing();
+    writer.command(COMMAND.stmtPrepare);
+    writer.text(text);
+    this.checkLength(before, text);
+    const exchange = this.conversation.add({ sql: text, kind: 'prepare', wanted: 'none', sequence: writer.end() });
+    try {
+      await this.conversation.finish(exchange, limit);
+    } catch (error) {
+      if (exchange.statementId !== 0) this.statements.close({ id: exchange.statementId }); // the limit came between
+      if (error instanceof DatabaseError && isUnpreparable(error)) return { id: undefined, plan: undefined, kinds: undefined };
+      throw error;
+    }
+    if (exchange.parameters !== parameters) {
+      this.statements.close({ id: exchange.statementId });
+      refuseCount(exchange.parameters, parameters); // by the server's own count
+    }
+    return { id: exchange.statementId, plan: exchange.plan, kinds: this.#pinsTypes ? new Uint8Array(parameters) : undefined };
+  }
+
+  /** Writes all of a request, or nothing. */
+  #send({ text, params, wanted }: Request, statement: KnownStatement, flags: number): Exchange {
+    const { id, kinds } = statement;
+    if (id === undefined) {
+      if (params.length > 0) throw new DataError('A statement that cannot be prepared takes no values', { sqlstate: '0A000', errno: 1295, sql: text });
+      return this.#writeQuery(text, wanted);
+    }
+    const { writer } = this.conversation;
+    this.writeClosing();
+    const before = writer.length;
+    try {
+      this.beginExecute(id, flags);
+      if (kinds !== undefined) pin(kinds, params);
+      if (params.length > 0) writeParams(writer, params, kinds, undefined, true);
+    } catch (error) {
+      writer.rewind(before);
+      throw error;
+    }
+    this.checkLength(before, text);
+    return this.conversation.send({ sql: text, kind: 'execute', wanted, sequence: writer.end(), memory: statement });
+  }
+
+  /** Large values, in pieces; they are not answered. Each is looked at before. One that is too long spoils the statement on the server. */
+  async #sendLarge(id: number, { text, params }: Request): Promise<void> {
+    const { writer } = this.conversation;
+    this.writeClosing();
+    for (const [index, value] of params.entries()) {
+      if (!isLarge(value)) continue;
+      const problem = typeof value === 'string' ? parameterProblem(value) : undefined;
+      if (problem !== undefined) refuseParameter(index + 1, problem);
+      const bytes = bytesOf(value);
+      if (bytes.length >= this.maxPacketBytes) throw this.#tooLong(`Parameter ${index + 1} takes`, bytes.length, text);
+      for (let at = 0; at < bytes.length; at += LARGE_BYTES) {
+        writer.command(COMMAND.stmtSendLongData);
+        writer.uint32(id);
+        writer.uint16(index);
+        writer.raw(bytes.subarray(at, at + LARGE_BYTES));
+        writer.end();
+        const room = this.conversation.room();
+        if (room !== undefined) await room;
+        this.conversation.check();
+      }
+    }
+  }
+
+  #tooLong(what: string, length: number, text: string): DataError {
+    return new DataError(`${what} ${length} bytes, and the server takes less than ${this.maxPacketBytes} at once (max_allowed_packet)`, { sqlstate: '54000', errno: 1153, sql: text });
+  }
+
+  /** `isAlone`: nothing follows that is to be sent together with it. */
+  #writeQuery(text: string, wanted: RowsWanted, isAlone: boolean = true): Exchange {
+    const { writer } = this.conversation;
+    const before = writer.length;
+    writer.command(COMMAND.query);
+    writer.text(text);
+    this.checkLength(before, text);
+    const setup: ExchangeSetup = { sql: text, kind: 'query', wanted, sequence: writer.end() };
+    return isAlone ? this.conversation.send(setup) : this.conversation.add(setup);
+  }
+}
+
+function hasLarge(params: Params): boolean {
+  for (let index = 0; index < params.length; index++) if (isLarge(params[index])) return true;
+  return false;
+}
+
+/** The key of a statement for values of these kinds; no text has a NUL in that place. */
+function variant(text: string, params: Params): string { return `${text}\0${kindsKey(params)}`; }

@@ -1,0 +1,326 @@
+/**
+ * The types of MySQL and MariaDB: a column's bytes → a JavaScript value.
+ *
+ *   TINYINT … INT, YEAR, FLOAT, DOUBLE → number · BIGINT → number, bigint where that is not exact (option int8); unsigned ones too
+ *   DECIMAL → string, no digit lost · TIMESTAMP → Date, for the session is in UTC · DATE DATETIME TIME → ISO text: they have no zone
+ *   BIT(1) → boolean, wider ones → Uint8Array · JSON → what JSON.parse gives · BINARY BLOB GEOMETRY → Uint8Array · the rest → text
+ *
+ * Rows of prepared statements come in binary, those of others as text; both come to the same value, but for a FLOAT, of which text
+ * has six digits.
+ */
+import { BINARY_CHARSET, type WireColumn } from './messages.ts';
+import { TYPE } from './wire.ts';
+import { ProtocolViolation } from '../errors.ts';
+import { Json, type Params, shortAscii } from '../values.ts';
+import type { Int8 } from '../driver.ts';
+import type { MySqlValueOptions } from './url.ts';
+
+/** A value out of the bytes of a row. */
+export type Decoder = (bytes: Buffer, at: number, end: number) => unknown;
+
+/** How the values of a column are read. */
+export interface ColumnReader {
+  readonly decode: Decoder;
+  /** The bytes of a binary value; 0 where they have their length before them. */
+  readonly width: number;
+}
+
+const UNSIGNED = 0x20;
+const TWO_32 = 2 ** 32;
+/** Up to here a FLOAT has every integer. */
+const EXACT_FLOAT = 2 ** 24;
+const DAY_HOURS = 24;
+/** Of a DATETIME. */
+const MAX_YEAR = 9_999;
+/** A scale beyond this stands for none in particular. */
+const MAX_SCALE = 6;
+const TWO: readonly string[] = Array.from({ length: 100 }, (_, value) => String(value).padStart(2, '0'));
+
+/** How a column is read. `isText`: its rows are those of a statement that was not prepared. */
+export function readerOf(column: WireColumn, options: MySqlValueOptions, isText: boolean): ColumnReader {
+  const { type, flags, charset, length, decimals, extended } = column;
+  const isUnsigned = (flags & UNSIGNED) !== 0;
+  switch (type) {
+    case TYPE.tiny: return options.hasBooleans && length === 1 ? fixed(1, (bytes, at) => bytes[at] !== 0, (text) => text !== '0', isText) : fixed(1, isUnsigned ? (bytes, at) => bytes[at] : signed8, Number, isText);
+    case TYPE.short: return fixed(2, isUnsigned ? (bytes, at) => bytes.readUInt16LE(at) : (bytes, at) => bytes.readInt16LE(at), Number, isText);
+    case TYPE.year: return fixed(2, (bytes, at) => bytes.readUInt16LE(at), Number, isText);
+    case TYPE.long: case TYPE.int24: return fixed(4, isUnsigned ? unsigned32 : signed32, Number, isText);
+    case TYPE.longlong: return fixed(8, (isUnsigned ? WIDE_UNSIGNED : WIDE)[options.int8], WIDE_TEXT[options.int8], isText);
+    case TYPE.float: return fixed(4, (bytes, at) => shortest(bytes.readFloatLE(at)), Number, isText);
+    case TYPE.double: return fixed(8, double, Number, isText);
+    case TYPE.decimal: case TYPE.newDecimal: return { decode: latin1, width: 0 };
+    case TYPE.date: case TYPE.newDate: return { decode: isText ? textual((text) => dateFromText(text, options)) : (bytes, at, end) => dateOf(bytes, at, end, options), width: 0 };
+    case TYPE.datetime: return { decode: isText ? textual((text) => isZero(text, options) ? null : text.replace(' ', 'T')) : (bytes, at, end) => dateTimeOf(bytes, at, end, decimals, options), width: 0 };
+    case TYPE.timestamp: return { decode: isText ? textual((text) => instantFromText(text, options)) : (bytes, at, end) => instantOf(bytes, at, end, decimals, options), width: 0 };
+    case TYPE.time: return { decode: isText ? latin1 : (bytes, at, end) => timeOf(bytes, at, end, decimals), width: 0 };
+    case TYPE.bit: return { decode: length === 1 ? isSet : copied, width: 0 };
+    case TYPE.json: return { decode: options.parsesJson ? json : utf8, width: 0 };
+    case TYPE.geometry: case TYPE.vector: return { decode: copied, width: 0 };
+    default:
+      if (extended === 'json') return { decode: options.parsesJson ? json : utf8, width: 0 };
+      return { decode: charset === BINARY_CHARSET && !TEXTS_OF_MARIADB.has(extended) && type !== TYPE.null ? copied : utf8, width: 0 };
+  }
+}
+
+/** What a column's type is called. */
+export function typeName({ type, charset, length, extended, flags }: WireColumn): string {
+  if (extended !== '') return extended;
+  const unsigned = (flags & UNSIGNED) !== 0 ? ' unsigned' : '';
+  const isBytes = charset === BINARY_CHARSET;
+  switch (type) {
+    case TYPE.tiny: return `tinyint${unsigned}`;
+    case TYPE.short: return `smallint${unsigned}`;
+    case TYPE.int24: return `mediumint${unsigned}`;
+    case TYPE.long: return `int${unsigned}`;
+    case TYPE.longlong: return `bigint${unsigned}`;
+    case TYPE.decimal: case TYPE.newDecimal: return `decimal${unsigned}`;
+    case TYPE.varchar: case TYPE.varString: return isBytes ? 'varbinary' : 'varchar';
+    case TYPE.string: return (flags & ENUM) !== 0 ? 'enum' : (flags & SET) !== 0 ? 'set' : isBytes ? 'binary' : 'char';
+    case TYPE.tinyBlob: case TYPE.blob: case TYPE.mediumBlob: case TYPE.longBlob: return `${SIZES.find(([most]) => length <= most)?.[1] ?? 'long'}${isBytes ? 'blob' : 'text'}`;
+    default: return NAMES[type] ?? 'unknown';
+  }
+}
+
+const ENUM = 0x100;
+const SET = 0x800;
+const NAMES: Readonly<Record<number, string>> = {
+  [TYPE.float]: 'float', [TYPE.double]: 'double', [TYPE.null]: 'null', [TYPE.timestamp]: 'timestamp', [TYPE.date]: 'date', [TYPE.newDate]: 'date', [TYPE.time]: 'time', [TYPE.datetime]: 'datetime', [TYPE.year]: 'year',
+  [TYPE.bit]: 'bit', [TYPE.json]: 'json', [TYPE.enum]: 'enum', [TYPE.set]: 'set', [TYPE.geometry]: 'geometry', [TYPE.vector]: 'vector',
+};
+/** Lengths are told in bytes of utf8mb4, four for each that the column has at most. */
+const SIZES: readonly (readonly [most: number, name: string])[] = [[4 * 0xff, 'tiny'], [4 * 0xffff, ''], [4 * 0xff_ffff, 'medium']];
+/** They are told to be bytes, and come as text. */
+const TEXTS_OF_MARIADB: ReadonlySet<string> = new Set(['uuid', 'inet4', 'inet6']);
+
+/** Text in UTF-8. The method is Node's own and not in its manual: `toString()` takes a third longer. */
+export function utf8(bytes: Buffer, at: number, end: number): string { return shortAscii(bytes, at, end) ?? (bytes as unknown as Slices).utf8Slice(at, end); }
+/** Digits and their kin. */
+export function latin1(bytes: Buffer, at: number, end: number): string { return shortAscii(bytes, at, end) ?? (bytes as unknown as Slices).latin1Slice(at, end); }
+
+interface Slices {
+  utf8Slice(at: number, end: number): string;
+  latin1Slice(at: number, end: number): string;
+}
+
+function fixed(width: number, decode: Decoder, fromText: (text: string) => unknown, isText: boolean): ColumnReader {
+  return isText ? { decode: textual(fromText), width: 0 } : { decode, width };
+}
+
+function textual(fromText: (text: string) => unknown): Decoder {
+  return (bytes, at, end) => fromText(latin1(bytes, at, end));
+}
+
+function copied(bytes: Buffer, at: number, end: number): Uint8Array { return new Uint8Array(bytes.subarray(at, end)); }
+function json(bytes: Buffer, at: number, end: number): unknown { return JSON.parse(utf8(bytes, at, end)); }
+function isSet(bytes: Buffer, at: number, end: number): boolean { return end > at && bytes[end - 1] !== 0; }
+export function signed8(bytes: Buffer, at: number): number { return bytes[at]! << 24 >> 24; }
+export function signed32(bytes: Buffer, at: number): number { return bytes[at]! | bytes[at + 1]! << 8 | bytes[at + 2]! << 16 | bytes[at + 3]! << 24; } // a row is looked at before
+function unsigned32(bytes: Buffer, at: number): number { return signed32(bytes, at) >>> 0; }
+
+/** A double, by memory that is seen in two ways: Node's own method puts it there byte by byte. */
+export function double(bytes: Buffer, at: number): number {
+  HALVES[LOW] = signed32(bytes, at);
+  HALVES[1 - LOW] = signed32(bytes, at + 4);
+  return WHOLE[0]!; // it has one
+}
+
+const WHOLE = new Float64Array(1);
+const HALVES = new Int32Array(WHOLE.buffer);
+const LOW = new Uint8Array(Uint16Array.of(1).buffer)[0] === 1 ? 0 : 1;
+
+/** A BIGINT: a number as long as no digit is lost. */
+export function wide(bytes: Buffer, at: number): number | bigint {
+  const value = signed32(bytes, at + 4) * TWO_32 + unsigned32(bytes, at);
+  return Number.isSafeInteger(value) ? value : bytes.readBigInt64LE(at);
+}
+
+const WIDE: Readonly<Record<Int8, Decoder>> = {
+  auto: wide,
+  bigint: (bytes, at) => bytes.readBigInt64LE(at),
+  string: (bytes, at) => String(bytes.readBigInt64LE(at)),
+};
+
+const WIDE_UNSIGNED: Readonly<Record<Int8, Decoder>> = {
+  auto: (bytes, at) => {
+    const value = unsigned32(bytes, at + 4) * TWO_32 + unsigned32(bytes, at);
+    return Number.isSafeInteger(value) ? value : bytes.readBigUInt64LE(at);
+  },
+  bigint: (bytes, at) => bytes.readBigUInt64LE(at),
+  string: (bytes, at) => String(bytes.readBigUInt64LE(at)),
+};
+
+const WIDE_TEXT: Readonly<Record<Int8, (text: string) => unknown>> = {
+  auto: (text) => {
+    const value = Number(text);
+    return Number.isSafeInteger(value) ? value : BigInt(text);
+  },
+  bigint: BigInt,
+  string: (text) => text.replace(/^0+(?=\d)/, ''), // ZEROFILL
+};
+
+/** The shortest decimal that is this number of 32 bits. */
+function shortest(value: number): number {
+  if (Number.isInteger(value) && Math.abs(value) <= EXACT_FLOAT) return value;
+  for (let digits = 6; digits < 9; digits++) {
+    const short = Number(value.toPrecision(digits));
+    if (Math.fround(short) === value) return short;
+  }
+  return Number(value.toPrecision(9));
+}
+
+// ── times: length 0, 4, 7 or 11 of year:2 month day [hour minute second [microsecond:4]] ──
+
+function dateOf(bytes: Buffer, at: number, end: number, { zeroDates }: MySqlValueOptions): string | null {
+  const text = dateText(bytes, at, end);
+  return text === ZERO_DATE && zeroDates === 'null' ? null : text;
+}
+
+function dateTimeOf(bytes: Buffer, at: number, end: number, decimals: number, { zeroDates }: MySqlValueOptions): string | null {
+  if (end - at === 7 && decimals === 0) return isoOf(bytes, at);
+  const date = dateText(bytes, at, end);
+  if (end - at < 7) return date === ZERO_DATE && zeroDates === 'null' ? null : `${date}T00:00:00${fraction(0, decimals)}`;
+  return `${date}T${clockText(bytes, at + 4)}${fraction(end - at < 11 ? 0 : unsigned32(bytes, at + 7), decimals)}`;
+}
+
+/** Both halves at once: as one text of 19 characters, and not as several that are put together when it is used. */
+function isoOf(bytes: Buffer, at: number): string {
+  const year = bytes[at]! | bytes[at + 1]! << 8;
+  if (year > MAX_YEAR) throw new ProtocolViolation(`the year ${year}`);
+  const century = Math.trunc(year / 100);
+  const rest = year % 100;
+  const [month, day, hour, minute, second] = [bytes[at + 2]!, bytes[at + 3]!, bytes[at + 4]!, bytes[at + 5]!, bytes[at + 6]!];
+  return String.fromCharCode(
+    tens(century), ones(century), tens(rest), ones(rest), HYPHEN, tens(month), ones(month), HYPHEN, tens(day), ones(day),
+    LETTER_T, tens(hour), ones(hour), COLON, tens(minute), ones(minute), COLON, tens(second), ones(second),
+  );
+}
+
+const [ZERO, HYPHEN, COLON, LETTER_T] = [0x30, 0x2d, 0x3a, 0x54];
+function tens(value: number): number { return ZERO + Math.trunc(value / 10); }
+function ones(value: number): number { return ZERO + value % 10; }
+
+/** An instant, since the session is in UTC; microseconds are cut. */
+function instantOf(bytes: Buffer, at: number, end: number, decimals: number, options: MySqlValueOptions): Date | string | null {
+  const length = end - at;
+  if (length >= 4 && bytes[at + 2] !== 0 && bytes[at + 3] !== 0) {
+    checkTime(length);
+    const [hour, minute, second] = length < 7 ? [0, 0, 0] : [bytes[at + 4]!, bytes[at + 5]!, bytes[at + 6]!];
+    return new Date(utc(bytes[at]! | bytes[at + 1]! << 8, bytes[at + 2]!, bytes[at + 3]!, hour, minute, second, length < 11 ? 0 : Math.floor(unsigned32(bytes, at + 7) / 1_000)));
+  }
+  return dateTimeOf(bytes, at, end, decimals, options);
+}
+
+/** length 0, 8 or 12: isNegative:1 days:4 hour minute second [microsecond:4]. */
+function timeOf(bytes: Buffer, at: number, end: number, decimals: number): string {
+  const length = end - at;
+  if (length === 0) return `00:00:00${fraction(0, decimals)}`;
+  if (length !== 8 && length !== 12) throw new ProtocolViolation(`a time of ${length} bytes`);
+  const hours = unsigned32(bytes, at + 1) * DAY_HOURS + bytes[at + 5]!;
+  return `${bytes[at] === 0 ? '' : '-'}${TWO[hours] ?? hours}:${TWO[bytes[at + 6]!]}:${TWO[bytes[at + 7]!]}${fraction(length < 12 ? 0 : unsigned32(bytes, at + 8), decimals)}`;
+}
+
+const ZERO_DATE = '0000-00-00';
+
+function dateText(bytes: Buffer, at: number, end: number): string {
+  checkTime(end - at);
+  if (end === at) return ZERO_DATE;
+  return `${String(bytes[at]! | bytes[at + 1]! << 8).padStart(4, '0')}-${TWO[bytes[at + 2]!]}-${TWO[bytes[at + 3]!]}`;
+}
+
+function checkTime(length: number): void {
+  if (length !== 0 && length !== 4 && length !== 7 && length !== 11) throw new ProtocolViolation(`a date of ${length} bytes`);
+}
+
+function clockText(bytes: Buffer, at: number): string { return `${TWO[bytes[at]!]}:${TWO[bytes[at + 1]!]}:${TWO[bytes[at + 2]!]}`; }
+
+/** As many digits as the column has; where that varies, as many as are needed. */
+function fraction(micros: number, decimals: number): string {
+  if (decimals === 0 && micros === 0) return '';
+  const digits = String(micros).padStart(6, '0');
+  if (decimals > 0 && decimals <= MAX_SCALE) return `.${digits.slice(0, decimals)}`;
+  return micros === 0 ? '' : `.${digits.replace(/0+$/, '')}`;
+}
+
+/** Date.UTC() takes a year below 100 for one of the last century. */
+function utc(year: number, month: number, day: number, hour: number, minute: number, second: number, ms: number): number {
+  if (year >= 100) return Date.UTC(year, month - 1, day, hour, minute, second, ms);
+  const date = new Date(Date.UTC(2000, month - 1, day, hour, minute, second, ms));
+  return date.setUTCFullYear(year, month - 1, day);
+}
+
+function dateFromText(text: string, options: MySqlValueOptions): string | null {
+  return text === ZERO_DATE && options.zeroDates === 'null' ? null : text;
+}
+
+function isZero(text: string, { zeroDates }: MySqlValueOptions): boolean {
+  return zeroDates === 'null' && /^0000-00-00 00:00:00(?:\.0*)?$/.test(text);
+}
+
+function instantFromText(text: string, { zeroDates }: MySqlValueOptions): Date | string | null {
+  const match = /^(\d{4})-(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)(?:\.(\d+))?$/.exec(text);
+  if (match === null) return text;
+  const [, year, month, day, hour, minute, second, digits = ''] = match;
+  if (month === '00' || day === '00') return year === '0000' && month === '00' && day === '00' && zeroDates === 'null' ? null : text.replace(' ', 'T');
+  return new Date(utc(Number(year), Number(month), Number(day), Number(hour), Number(minute), Number(second), Number(digits.slice(0, 3).padEnd(3, '0'))));
+}
+
+/*
+ * The types that MySQL from 8.0.22 on gives to a prepared statement's parameters when it is run for the first time: what is bound
+ * later is made to fit them, so that `select ?` with 5 and then with 'abc' gives 5 and 0. So a statement is used for values of one
+ * kind only, and prepared once more for those of another. NULL is of every kind, and a whole number may stand for any number. So it
+ * is with values for columns, too: 0.1 for a TEXT becomes 0000-00-00 where a Date came first. MariaDB, and MySQL before, take each
+ * value as it is.
+ */
+
+const KIND = { any: 0, integer: 1, wide: 2, float: 3, text: 4, bytes: 5, instant: 6 } as const;
+const MAX_INT64 = 2n ** 63n - 1n;
+
+/** The kinds of a statement's parameters, as far as they are known. */
+export type Kinds = Uint8Array;
+
+/** Whether values may be bound to a statement of these kinds. */
+export function fits(kinds: Kinds, params: Params): boolean {
+  for (let index = 0; index < params.length; index++) {
+    const kind = kindOf(params[index]);
+    if (kind === KIND.any || kinds[index] === KIND.any || kinds[index] === kind) continue;
+    if (kinds[index] !== KIND.float || kind !== KIND.integer || typeof params[index] === 'bigint') return false;
+  }
+  return true;
+}
+
+/** Writes down of which kinds they are. `perRow`: values of one row; where one row has a number that is not whole, all have. */
+export function pin(kinds: Kinds, params: Params, perRow: number = params.length): void {
+  for (let index = 0; index < params.length; index++) {
+    const kind = kindOf(params[index]);
+    if (kind !== KIND.any && kinds[index] !== KIND.float) kinds[index] = kind;
+  }
+  if (perRow < params.length) for (let column = 0; column < perRow; column++) widen(kinds, params, column, perRow);
+}
+
+/** Whether a number is sent as one that need not be whole. */
+export function isFloat(kinds: Kinds | undefined, index: number): boolean { return kinds !== undefined && kinds[index] === KIND.float; }
+
+function widen(kinds: Kinds, params: Params, column: number, perRow: number): void {
+  let hasFloat = false;
+  let isOfNumbers = true;
+  for (let index = column; index < kinds.length; index += perRow) {
+    hasFloat ||= kinds[index] === KIND.float;
+    isOfNumbers &&= kinds[index] === KIND.any || kinds[index] === KIND.float || typeof params[index] === 'number';
+  }
+  if (hasFloat && isOfNumbers) for (let index = column; index < kinds.length; index += perRow) kinds[index] = KIND.float;
+}
+
+/** The kinds of values, for a key of a cache. */
+export function kindsKey(params: Params): string {
+  return params.map(kindOf).join('');
+}
+
+function kindOf(value: unknown): number {
+  switch (typeof value) {
+    case 'number': return Number.isSafeInteger(value) && !Object.is(value, -0) ? KIND.integer : KIND.float;
+    case 'string': return KIND.text;
+    case 'bigint': return value > MAX_INT64 ? KIND.wide : KIND.integer;
+    case 'boolean': return KIND.integer;
+    default: return value === null ? KIND.any : value instanceof Uint8Array ? KIND.bytes : value instanceof Json ? KIND.text : KIND.instant; // all else is refused
+  }
+}

@@ -1,0 +1,133 @@
+/**
+ * JavaScript values → parameters of MySQL and MariaDB, each with its type beside it:
+ *
+ *   whole number, bigint → LONGLONG, never DOUBLE (a LIMIT would refuse it) · other number → DOUBLE · boolean → TINY
+ *   string, json() → VAR_STRING · Uint8Array → BLOB · Date → DATETIME in UTC, to the millisecond
+ */
+import { isFloat, type Kinds } from './types.ts';
+import { TYPE } from './wire.ts';
+import { Json, parameterProblem, refuseParameter, type Params } from '../values.ts';
+import type { PacketWriter } from './writer.ts';
+
+const UNSIGNED = 0x80;
+const TWO_32 = 2 ** 32;
+const MAX_YEAR = 9_999;
+/** Values longer than this travel in pieces, before the statement. */
+export const LARGE_BYTES: number = 1024 * 1024;
+
+/** Where values stand that are of many rows. */
+export interface Place {
+  /** Of the first of them, counted from 1. */
+  readonly row: number;
+  /** Values of each row. */
+  readonly perRow: number;
+}
+
+/** A type, and whether it is unsigned, as one number. */
+export type ParameterType = number;
+
+/**
+ * Writes values into a COM_STMT_EXECUTE. `withoutLarge`: those that are, by {@link isLarge}, have been sent before.
+ *
+ * @throws SvcError `E_DB_PARAMETER`; the packet is not complete then
+ */
+export function writeParams(writer: PacketWriter, params: Params, kinds: Kinds | undefined, place: Place | undefined, withoutLarge: boolean = false): void {
+  const nulls = writer.reserve(params.length + 7 >> 3);
+  writer.uint8(1); // types follow
+  const types = writer.reserve(2 * params.length);
+  for (let index = 0; index < params.length; index++) {
+    const value: unknown = params[index];
+    if (value === null) {
+      writer.setBits(nulls + (index >> 3), 1 << (index & 7));
+      writer.set(types + 2 * index, TYPE.null);
+      continue;
+    }
+    const type = withoutLarge && isLarge(value) ? value instanceof Uint8Array ? TYPE.blob : TYPE.varString : typeof value === 'number' && isFloat(kinds, index) ? writeFloat(writer, value) : writeValue(writer, value);
+    if (typeof type === 'string') refuse(index, type, place);
+    writer.set(types + 2 * index, type & 0xff);
+    if (type > 0xff) writer.set(types + 2 * index + 1, UNSIGNED);
+  }
+}
+
+function refuse(index: number, problem: string, place: Place | undefined): never {
+  if (place === undefined) refuseParameter(index + 1, problem);
+  refuseParameter(index % place.perRow + 1, problem, place.row + Math.floor(index / place.perRow));
+}
+
+/** Whether a value is sent in pieces. */
+export function isLarge(value: unknown): value is string | Json | Uint8Array {
+  if (typeof value === 'string') return value.length > LARGE_BYTES;
+  return value instanceof Uint8Array && value.length > LARGE_BYTES || value instanceof Json && value.text.length > LARGE_BYTES;
+}
+
+/** The bytes of a value that is sent in pieces. */
+export function bytesOf(value: string | Json | Uint8Array): Uint8Array {
+  return value instanceof Uint8Array ? value : Buffer.from(value instanceof Json ? value.text : value);
+}
+
+/** Writes one value that is not null: its type, 0x100 added for unsigned; or why not. */
+export function writeValue(writer: PacketWriter, value: unknown): ParameterType | string {
+  switch (typeof value) {
+    case 'number': return writeNumber(writer, value);
+    case 'string': return writeString(writer, value);
+    case 'bigint': return writeBigInt(writer, value);
+    case 'boolean': writer.uint8(value ? 1 : 0); return TYPE.tiny;
+    case 'object': return writeObject(writer, value!); // null is none of its callers' values
+    default: return parameterProblem(value)!; // it has one
+  }
+}
+
+function writeNumber(writer: PacketWriter, value: number): ParameterType | string {
+  if (Number.isSafeInteger(value) && !Object.is(value, -0)) {
+    if ((value | 0) === value) writer.int64(value < 0 ? -1 : 0, value);
+    else writer.int64(Math.floor(value / TWO_32), value >>> 0);
+    return TYPE.longlong;
+  }
+  return writeFloat(writer, value);
+}
+
+function writeFloat(writer: PacketWriter, value: number): ParameterType | string {
+  const problem = parameterProblem(value);
+  if (problem !== undefined) return problem;
+  writer.float64(value);
+  return TYPE.double;
+}
+
+function writeString(writer: PacketWriter, value: string): ParameterType | string {
+  if (!value.isWellFormed()) return parameterProblem(value)!; // that is one
+  writer.textLength(value);
+  return TYPE.varString;
+}
+
+/** BIGINT UNSIGNED has one bit more than other engines have. */
+function writeBigInt(writer: PacketWriter, value: bigint): ParameterType | string {
+  const isWide = value >= 2n ** 63n && value < 2n ** 64n;
+  const problem = isWide ? undefined : parameterProblem(value);
+  if (problem !== undefined) return problem;
+  writer.int64(Number(value >> 32n), Number(value & 0xffff_ffffn));
+  return isWide ? TYPE.longlong + 0x100 : TYPE.longlong;
+}
+
+function writeObject(writer: PacketWriter, value: object): ParameterType | string {
+  if (value instanceof Uint8Array) {
+    writer.bytes(value);
+    return TYPE.blob;
+  }
+  if (value instanceof Json) return writeString(writer, value.text);
+  const problem = parameterProblem(value);
+  return problem ?? writeDate(writer, value as Date); // nothing else has none
+}
+
+function writeDate(writer: PacketWriter, date: Date): ParameterType | string {
+  const year = date.getUTCFullYear();
+  if (year < 0 || year > MAX_YEAR) return `the year ${year}, where 0 … 9999 are possible`;
+  writer.uint8(11);
+  writer.uint16(year);
+  writer.uint8(date.getUTCMonth() + 1);
+  writer.uint8(date.getUTCDate());
+  writer.uint8(date.getUTCHours());
+  writer.uint8(date.getUTCMinutes());
+  writer.uint8(date.getUTCSeconds());
+  writer.uint32(date.getUTCMilliseconds() * 1_000);
+  return TYPE.datetime;
+}

@@ -1,0 +1,73 @@
+/**
+ * Connects to one PostgreSQL server: socket, TLS, log-in; and asks it, over a second socket, to give up what the first one does.
+ */
+import { ConnectionLost } from '../errors.ts';
+import { watchLimit } from '../limits.ts';
+import { PostgresConnection } from './connection.ts';
+import { Conversation } from './conversation.ts';
+import { PostgresLogin, type LoggedIn } from './login.ts';
+import { openSocket, type PostgresSocket } from './socket.ts';
+import { PostgresTypes } from './types.ts';
+import { MessageWriter } from './writer.ts';
+import type { Limit } from '../driver.ts';
+import type { PostgresConnectionOptions, PostgresHost } from './url.ts';
+
+/** How long it may take to reach the server in order to cancel. */
+const CANCEL_MS = 4_000;
+
+/**
+ * A connection that is ready for statements. `types`: shared by all connections to one database, so that it is asked once for
+ * types that are not built in.
+ *
+ * @throws ConnectionLost when the server cannot be reached, or not now; QueryTimeout, QueryCanceled; a DatabaseError with the
+ * server's SQLSTATE when it refuses; SvcError `E_DB_CONNECT` for what no other attempt can change
+ */
+export async function connectPostgres(host: PostgresHost, options: PostgresConnectionOptions, limit: Limit, types: PostgresTypes = new PostgresTypes(options.int8)): Promise<PostgresConnection> {
+  const link = await openSocket(host, options.tls, limit, options.clock);
+  if (options.tls.mode === 'prefer' && link.tls === undefined && !host.host.startsWith('/')) options.log?.warn('database_not_encrypted', { host: host.host, remedy: 'Ask for TLS by sslmode=verify-full, or say sslmode=disable' });
+  const login = new PostgresLogin(link, host, options);
+  const { socket, incoming } = link;
+  const onEnd = (cause?: Error): void => login.end(new ConnectionLost('The server closed the connection during the log-in', { sqlstate: '08006', ...cause instanceof Error && { cause } }));
+  incoming.listen((bytes) => login.onBytes(bytes));
+  socket.on('error', onEnd);
+  socket.on('close', onEnd);
+  socket.resume();
+  const watched = watchLimit(limit, options.clock, (error) => login.end(error));
+  try {
+    const loggedIn = await login.run();
+    const conversation = new Conversation({ socket, reader: login.reader, writer: login.writer, parameters: loggedIn.parameters, processId: loggedIn.processId, cancel: () => cancel(link, host, options, loggedIn) }, options.clock, options.log);
+    incoming.listen((bytes) => conversation.onBytes(bytes));
+    socket.off('close', onEnd);
+    const connection = new PostgresConnection(conversation, options, types);
+    try {
+      login.handOver((type, bytes, at, end) => conversation.onMessage(type, bytes, at, end));
+    } catch (error) {
+      conversation.violated(error);
+    }
+    conversation.check();
+    return connection;
+  } catch (error) {
+    socket.destroy();
+    throw error;
+  } finally {
+    watched?.[Symbol.dispose]();
+  }
+}
+
+/** CancelRequest (55.2.8): to the same address, encrypted as the connection is. The server answers by closing. */
+async function cancel({ address }: PostgresSocket, { host }: PostgresHost, { tls, clock }: PostgresConnectionOptions, { processId, key }: LoggedIn): Promise<void> {
+  if (key.length === 0) return;
+  const limit: Limit = { signal: undefined, deadlineMs: clock.monotonicMs() + CANCEL_MS, timeoutMs: CANCEL_MS };
+  const { socket, incoming } = await openSocket(address, tls, limit, clock, host);
+  incoming.listen(() => undefined); // nothing is to come
+  const closed = Promise.withResolvers<void>();
+  const late = clock.after(CANCEL_MS, () => socket.destroy());
+  socket.on('error', () => socket.destroy());
+  socket.once('close', () => closed.resolve());
+  socket.resume();
+  const writer = new MessageWriter();
+  writer.cancelRequest(processId, key);
+  socket.write(writer.take()); // not end(): the server reads the request, then closes
+  await closed.promise;
+  late[Symbol.dispose]();
+}

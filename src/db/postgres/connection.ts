@@ -1,0 +1,222 @@
+/**
+ * One connection to PostgreSQL, lent to one owner at a time: the verbs, transactions, and what a pool needs to know.
+ */
+import { CommitOutcomeUnknown, ConnectionLost, TransactionAborted, type DatabaseError } from '../errors.ts';
+import { beginTexts, quotedName } from '../dialects.ts';
+import { endingLimit, limitReached } from '../limits.ts';
+import { scriptStatements } from '../placeholders.ts';
+import { PostgresRunner } from './runner.ts';
+import type { BeginOptions, ExecuteResult, Limit, Row, Table } from '../driver.ts';
+import type { Conversation } from './conversation.ts';
+import type { Exchange } from './exchange.ts';
+import type { PostgresConnectionOptions, PostgresSession } from './url.ts';
+import type { PostgresTypes } from './types.ts';
+import type { Params } from '../values.ts';
+
+/** Rows of a stream that are read at once. */
+const BATCH_ROWS = 256;
+const READ_WRITE: BeginOptions = { isolation: undefined, isReadOnly: false };
+
+/** See {@link PostgresSession}. */
+export class PostgresConnection implements PostgresSession {
+  readonly #conversation: Conversation;
+  readonly #runner: PostgresRunner;
+  readonly #options: PostgresConnectionOptions;
+  #isStale = false;
+  #isRetired = false;
+  #isReadOnly = false;
+  /** A transaction that we have begun and not ended. */
+  #hasBegun = false;
+  /** What began it, and the requests that had been made by then. */
+  #beginText = '';
+  #askedAtBegin = 0;
+  /** Transactions so far: what was opened in one is gone with it. */
+  #transactions = 0;
+  #portals = 0;
+
+  constructor(conversation: Conversation, options: PostgresConnectionOptions, types: PostgresTypes) {
+    this.#conversation = conversation;
+    this.#options = options;
+    this.#runner = new PostgresRunner(conversation, options, types);
+    this.#runner.beginAnew = (limit) => this.#beginAnew(limit);
+    conversation.onParameter = (name) => this.#onParameter(name);
+    conversation.onRefusal = (error) => this.#onRefusal(error);
+    for (const name of conversation.parameters.keys()) this.#onParameter(name);
+  }
+
+  get isInTransaction(): boolean { return this.#conversation.status !== 'I'; }
+  get isBroken(): boolean { return this.#conversation.isEnded; }
+  get isStale(): boolean { return this.#isStale || this.#isRetired; }
+  get isIdle(): boolean { return this.#conversation.isQuiet && !this.#runner.isWriting && !this.isInTransaction; }
+  get processId(): number { return this.#conversation.processId; }
+  /** What the server says of itself: `server_version`, `in_hot_standby`, `default_transaction_read_only`, … */
+  get parameters(): ReadonlyMap<string, string> { return this.#conversation.parameters; }
+
+  get onLost(): ((error: Error) => void) | undefined { return this.#conversation.onLost; }
+  set onLost(listener: ((error: Error) => void) | undefined) { this.#conversation.onLost = listener; }
+  get onNotification(): ((channel: string, payload: string, processId: number) => void) | undefined { return this.#conversation.onNotification; }
+  set onNotification(listener: ((channel: string, payload: string, processId: number) => void) | undefined) { this.#conversation.onNotification = listener; }
+
+  execute(sql: string, params: Params, limit: Limit | undefined): Promise<ExecuteResult> {
+    return this.#runner.run(sql, params, limit, 'none', result);
+  }
+
+  fetchOne(sql: string, params: Params, limit: Limit | undefined): Promise<Row | undefined> {
+    return this.#runner.run(sql, params, limit, 'first', firstRow);
+  }
+
+  fetchAll(sql: string, params: Params, limit: Limit | undefined): Promise<Row[]> {
+    return this.#runner.run(sql, params, limit, 'objects', allRows);
+  }
+
+  async fetchArrays(sql: string, params: Params, limit: Limit | undefined): Promise<Table> {
+    const exchange = await this.#runner.run(sql, params, limit, 'lists', asItIs);
+    return { columns: await this.#runner.columns(sql, exchange, limit), rows: exchange.rows as unknown[][] };
+  }
+
+  scalar(sql: string, params: Params, limit: Limit | undefined): Promise<unknown> {
+    return this.#runner.run(sql, params, limit, 'firstList', firstValue);
+  }
+
+  executeMany(sql: string, rows: Iterable<Params>, limit: Limit | undefined): Promise<number> {
+    return this.#runner.many(sql, rows, limit);
+  }
+
+  insertMany(table: string, columns: readonly string[], rows: Iterable<Params>, limit: Limit | undefined): Promise<number> {
+    return this.#runner.insert(quotedName('postgres', table), columns.map((name) => quotedName('postgres', name)), rows, limit);
+  }
+
+  /** By a portal, which lives as long as its transaction: one is begun where none is open, and ends with the stream. */
+  async *stream(sql: string, params: Params, limit: Limit | undefined): AsyncGenerator<readonly Row[], void, undefined> {
+    const isOurs = !this.isInTransaction;
+    if (isOurs) await this.begin(READ_WRITE, limit);
+    const transaction = this.#transactions;
+    const portal = `svc_p${++this.#portals}`;
+    let hasFailed = true;
+    let isOpen = false;
+    try {
+      const first = await this.#runner.run(sql, params, limit, 'objects', asItIs, portal, BATCH_ROWS);
+      isOpen = true;
+      for (let exchange = first; ; exchange = await this.#runner.more(portal, first, BATCH_ROWS, limit)) {
+        hasFailed = false;
+        if (exchange.rows.length > 0) yield exchange.rows as Row[];
+        hasFailed = true;
+        if (!exchange.isSuspended) break;
+        const reached = limitReached(limit, this.#options.clock, sql);
+        if (reached !== undefined) throw reached;
+      }
+      hasFailed = false;
+    } finally {
+      if (!this.isBroken && transaction === this.#transactions) await this.#endStream(portal, isOpen, isOurs, hasFailed, endingLimit(limit, 0, this.#options.clock));
+    }
+  }
+
+  async script(sql: string, limit: Limit | undefined): Promise<void> {
+    for (const text of scriptStatements(sql)) await this.#runner.simple(text, limit);
+    this.#runner.statements.clear(false); // what they mean may have changed
+  }
+
+  async begin(options: BeginOptions, limit: Limit | undefined): Promise<void> {
+    const [text] = beginTexts('postgres', options);
+    this.#transactions++;
+    this.#runner.forgetOld();
+    await this.#runner.simple(text!, limit); // there is one
+    this.#beginText = text!;
+    this.#askedAtBegin = this.#conversation.asked;
+    this.#isReadOnly = options.isReadOnly;
+    this.#hasBegun = true;
+  }
+
+  async commit(limit?: Limit): Promise<void> {
+    if (this.#hasBegun && this.#conversation.isQuiet && !this.isInTransaction && !this.isBroken) {
+      this.#over();
+      throw new TransactionAborted('The transaction was ended before it could be committed', { sqlstate: '25P01', sql: 'commit' });
+    }
+    const isSent = !this.isBroken;
+    let tag: string;
+    try {
+      ({ tag } = await this.#runner.simple('commit', limit));
+    } catch (error) {
+      if (isSent && (error instanceof ConnectionLost || this.isBroken)) throw new CommitOutcomeUnknown('The connection broke during COMMIT', { sqlstate: '08007', sql: 'commit', cause: error });
+      throw error;
+    } finally {
+      this.#over();
+    }
+    if (tag === 'ROLLBACK') throw new TransactionAborted('PostgreSQL has rolled the transaction back after an earlier error', { sqlstate: '25P02', sql: 'commit' });
+  }
+
+  async rollback(limit?: Limit): Promise<void> {
+    const isOpen = this.isInTransaction || !this.#conversation.isQuiet;
+    this.#over();
+    if (this.isBroken || !isOpen) return;
+    await this.#runner.simple('rollback', limit);
+  }
+
+  async savepoint(name: string, limit?: Limit): Promise<void> { await this.#runner.simple(`savepoint ${name}`, limit); }
+  async releaseSavepoint(name: string, limit?: Limit): Promise<void> { await this.#runner.simple(`release savepoint ${name}`, limit); }
+
+  async rollbackTo(name: string, limit?: Limit): Promise<void> {
+    if (this.isBroken || !this.isInTransaction) return; // all of it has ended
+    await this.#runner.simple(`rollback to savepoint ${name}`, limit);
+    await this.#runner.simple(`release savepoint ${name}`, limit);
+  }
+
+  /** An empty query: the server answers it, and nothing runs. */
+  async ping(limit: Limit | undefined): Promise<void> {
+    try {
+      await this.#runner.simple('', limit);
+    } catch (error) {
+      this.destroy();
+      throw error;
+    }
+  }
+
+  retire(): void { this.#isRetired = true; }
+
+  async reset(): Promise<void> {
+    await this.rollback();
+    await this.#runner.simple('discard all', undefined);
+    this.#runner.statements.clear(true);
+  }
+
+  close(): Promise<void> { return this.#conversation.close(); }
+  destroy(): void { this.#conversation.destroy(); }
+
+  async #endStream(portal: string, isOpen: boolean, isOurs: boolean, hasFailed: boolean, limit: Limit | undefined): Promise<void> {
+    if (!isOurs) {
+      if (isOpen && this.#conversation.status === 'T') await this.#runner.closePortal(portal, limit);
+    } else if (hasFailed || this.#conversation.status === 'E') await this.rollback(limit);
+    else await this.commit(limit);
+  }
+
+  /** Both in one request, so that nothing comes between. */
+  async #beginAnew(limit: Limit | undefined): Promise<boolean> {
+    if (!this.#hasBegun || this.#conversation.asked !== this.#askedAtBegin + 1) return false;
+    await this.#runner.simple(`rollback; ${this.#beginText}`, endingLimit(limit, 0, this.#options.clock));
+    return this.#conversation.status === 'T';
+  }
+
+  #onRefusal(error: DatabaseError): void {
+    if (this.#options.mustWrite && !this.#isReadOnly && error.sqlstate === '25006') this.#isStale = true;
+  }
+
+  #over(): void {
+    this.#hasBegun = this.#isReadOnly = false;
+    this.#transactions++;
+  }
+
+  #onParameter(name: string): void {
+    if (name === 'search_path') this.#runner.statements.clear(false);
+    else if (name === 'in_hot_standby' || name === 'default_transaction_read_only') {
+      const { parameters } = this.#conversation;
+      const { mustWrite, mustBePrimary = mustWrite } = this.#options;
+      this.#isStale = mustBePrimary && parameters.get('in_hot_standby') === 'on' || mustWrite && parameters.get('default_transaction_read_only') === 'on';
+    }
+  }
+}
+
+function asItIs(exchange: Exchange): Exchange { return exchange; }
+function result({ affectedRows }: Exchange): ExecuteResult { return { affectedRows, lastInsertId: undefined }; } // `returning` tells it
+function firstRow({ rows }: Exchange): Row | undefined { return rows[0] as Row | undefined; } // as was wanted, like those that follow
+function allRows({ rows }: Exchange): Row[] { return rows as Row[]; }
+function firstValue({ rows }: Exchange): unknown { return rows.length === 0 ? undefined : (rows[0] as unknown[])[0]; }

@@ -1,0 +1,246 @@
+/**
+ * One request to PostgreSQL and what must come back for it, message by message, up to the ReadyForQuery of its Sync.
+ *
+ *   Parse Describe Bind Execute Sync  →  1  t  T|n  2  D*  C|I|s  Z           an error is answered at any step, then Z
+ *
+ * A message that is not the one to come is a violation: the connection ends, for what follows cannot be told apart any more.
+ */
+import { SERVER } from './wire.ts';
+import * as read from './messages.ts';
+import { planRows, readRow, readValues, type RowPlan } from './rows.ts';
+import { ProtocolViolation } from '../errors.ts';
+import type { Awaitable } from '../../cache/stores.ts';
+import type { DatabaseError } from '../errors.ts';
+import type { PostgresTypes } from './types.ts';
+
+/** What comes next. */
+export const STEP = { parse: 0, parameters: 1, rows: 2, bind: 3, execute: 4, close: 5, simple: 6, copyIn: 7, copied: 8, ready: 9 } as const;
+/** One of {@link STEP}. */
+export type Step = (typeof STEP)[keyof typeof STEP];
+
+/** What becomes of rows: `first` keeps one, as an object, `firstList` as a list; `none` keeps none. */
+export type RowsWanted = 'none' | 'first' | 'firstList' | 'objects' | 'lists';
+
+const TAG_COUNT = /^(?:INSERT \d+|UPDATE|DELETE|MERGE|COPY) (\d+)$/;
+
+/** How an exchange is set up. */
+export interface ExchangeSetup {
+  /** As it was sent, for errors. */
+  readonly sql: string;
+  readonly steps: readonly Step[];
+  readonly wanted: RowsWanted;
+  readonly types: PostgresTypes;
+  /** How rows are read that are not described first. */
+  readonly plan?: RowPlan | undefined;
+}
+
+/** Makes of an exchange that has ended what its owner wants. `error`: why it has failed, else undefined; to be thrown. */
+export type Answer<T> = (exchange: Exchange, error: unknown) => Awaitable<T>;
+
+/** See above. */
+export class Exchange {
+  readonly sql: string;
+  readonly #steps: readonly Step[];
+  readonly #types: PostgresTypes;
+  readonly #wanted: RowsWanted;
+  #at = 0;
+  /** Pairs of Bind and Execute that were written after the steps, and those that were answered. */
+  pairsWritten = 0;
+  #pairsRead = 0;
+  #isInPair = false;
+  /** The next in the queue of its connection. */
+  next: Exchange | undefined;
+
+  plan: RowPlan | undefined;
+  parameterOids: readonly number[] | undefined;
+  /** Rows as objects or lists. */
+  readonly rows: unknown[] = [];
+  affectedRows = 0;
+  tag = '';
+  /** More rows are there than were asked for. */
+  isSuspended = false;
+  /** Statements that were closed or prepared are known to be. */
+  isParsed = false;
+  /** The server waits for what is to be copied. */
+  isCopying = false;
+  error: DatabaseError | undefined;
+  /** A request that the exchange did not ask for, to be answered at once. */
+  unasked: 'copy-in' | 'copy-out' | 'refused' | undefined;
+  readonly #done: PromiseWithResolvers<unknown> = Promise.withResolvers();
+  #answer: Answer<unknown> | undefined;
+  /** Told when an error came or copying may begin: whoever still writes looks again. */
+  onProgress: (() => void) | undefined;
+  /** Told when it becomes the one that the server works on. */
+  onFirst: (() => void) | undefined;
+
+  constructor(setup: ExchangeSetup) {
+    this.sql = setup.sql;
+    this.#steps = setup.steps;
+    this.#wanted = setup.wanted;
+    this.#types = setup.types;
+    this.plan = setup.plan;
+  }
+
+  /** Whether the server ends it without a Sync. */
+  get isSimple(): boolean { return this.#steps[0] === STEP.simple; }
+
+  /** Resolves at ReadyForQuery, whether an error came or not; rejects when the connection ends before. */
+  get done(): Promise<unknown> { return this.#done.promise; }
+
+  /** Instead of {@link done}: what `answer` makes of it once it has ended, however that was. One promise, where each that awaits another is one more. */
+  answered<T>(answer: Answer<T>): Promise<T> {
+    this.#answer = answer;
+    return this.#done.promise as Promise<T>; // what #end() resolves it with
+  }
+
+  resolve(): void {
+    if (this.#answer === undefined) this.#done.resolve(undefined);
+    else this.#end(this.#answer, this.error);
+  }
+
+  reject(error: unknown): void {
+    this.#done.promise.catch(() => undefined); // whoever still writes will look later
+    if (this.#answer === undefined) this.#done.reject(error);
+    else this.#end(this.#answer, error);
+  }
+
+  #end(answer: Answer<unknown>, error: unknown): void {
+    try {
+      this.#done.resolve(answer(this, error));
+    } catch (failure) {
+      this.#done.reject(failure);
+    }
+  }
+
+  /** The server said no: only ReadyForQuery is to come. */
+  fail(error: DatabaseError): void {
+    this.error ??= error;
+    this.#at = this.#steps.length;
+    this.#isInPair = false;
+    this.onProgress?.();
+  }
+
+  /** Takes a message. True when it was the last one. @throws ProtocolViolation */
+  onMessage(type: number, bytes: Buffer, at: number, end: number): boolean {
+    switch (this.#at < this.#steps.length ? this.#steps[this.#at] : this.#isInPair ? STEP.execute : STEP.ready) {
+      case STEP.execute: return this.#onExecute(type, bytes, at, end);
+      case STEP.bind: return this.#expect(type, SERVER.bindComplete);
+      case STEP.parse: return this.#onParsed(type);
+      case STEP.parameters: return this.#onParameters(type, bytes, at, end);
+      case STEP.rows: return this.#onDescription(type, bytes, at, end);
+      case STEP.close: return this.#expect(type, SERVER.closeComplete);
+      case STEP.simple: return this.#onSimple(type, bytes, at, end);
+      case STEP.copyIn: return this.#onCopyIn(type);
+      case STEP.copied: return this.#onComplete(type, bytes, at, end);
+      default: return this.#onReady(type);
+    }
+  }
+
+  #onParsed(type: number): boolean {
+    this.#expect(type, SERVER.parseComplete);
+    this.isParsed = true;
+    return false;
+  }
+
+  #onParameters(type: number, bytes: Buffer, at: number, end: number): boolean {
+    this.#expect(type, SERVER.parameterDescription);
+    this.parameterOids = read.readParameterDescription(bytes, at, end);
+    return false;
+  }
+
+  #onReady(type: number): boolean {
+    if (type === SERVER.bindComplete && this.error === undefined && this.#pairsRead < this.pairsWritten) {
+      this.#isInPair = true;
+      return false;
+    }
+    if (type !== SERVER.readyForQuery || this.error === undefined && this.#pairsRead < this.pairsWritten) throw unexpected(type);
+    return true;
+  }
+
+  #onExecute(type: number, bytes: Buffer, at: number, end: number): boolean {
+    if (type === SERVER.dataRow) {
+      this.#onRow(bytes, at, end);
+      return false;
+    }
+    if (this.#isCopy(type)) return false;
+    if (type === SERVER.portalSuspended) {
+      this.isSuspended = true;
+      return this.#advance();
+    }
+    if (type === SERVER.emptyQuery) return this.#advance();
+    return this.#onComplete(type, bytes, at, end);
+  }
+
+  #onRow(bytes: Buffer, at: number, end: number): void {
+    const { plan, rows } = this;
+    if (this.#wanted === 'none') return;
+    if (plan === undefined) throw new ProtocolViolation('a row that was not described');
+    switch (this.#wanted) {
+      case 'objects': rows.push(readRow(plan, bytes, at, end)); break;
+      case 'lists': rows.push(readValues(plan, bytes, at, end)); break;
+      case 'first': if (rows.length === 0) rows.push(readRow(plan, bytes, at, end)); break;
+      case 'firstList': if (rows.length === 0) rows.push(readValues(plan, bytes, at, end)); break;
+    }
+  }
+
+  #onDescription(type: number, bytes: Buffer, at: number, end: number): boolean {
+    if (type !== SERVER.rowDescription && type !== SERVER.noData) throw unexpected(type);
+    this.plan = type === SERVER.noData ? undefined : planRows(read.readRowDescription(bytes, at, end), this.#types, true);
+    return this.#advance();
+  }
+
+  /** Any statement, or several: what they give is looked at no further. */
+  #onSimple(type: number, bytes: Buffer, at: number, end: number): boolean {
+    switch (type) {
+      case SERVER.readyForQuery: return true;
+      case SERVER.commandComplete:
+        this.tag = read.readCommandTag(bytes, at, end);
+        return false;
+      case SERVER.rowDescription: case SERVER.dataRow: case SERVER.emptyQuery: return false;
+      default:
+        if (this.#isCopy(type)) return false;
+        throw unexpected(type);
+    }
+  }
+
+  #onCopyIn(type: number): boolean {
+    this.#expect(type, SERVER.copyIn);
+    this.isCopying = true;
+    this.onProgress?.();
+    return false;
+  }
+
+  #onComplete(type: number, bytes: Buffer, at: number, end: number): boolean {
+    if (type !== SERVER.commandComplete) throw unexpected(type);
+    this.tag = read.readCommandTag(bytes, at, end);
+    const count = TAG_COUNT.exec(this.tag)?.[1];
+    if (count !== undefined) this.affectedRows += Number(count);
+    return this.#advance();
+  }
+
+  /** Somebody ran COPY as a statement: it must be refused, or drained, or the connection would wait for ever. */
+  #isCopy(type: number): boolean {
+    if (type === SERVER.copyIn) this.unasked = 'copy-in';
+    else if (type === SERVER.copyOut) this.unasked = 'copy-out';
+    else return this.unasked === 'copy-out' && (type === SERVER.copyData || type === SERVER.copyDone);
+    return true;
+  }
+
+  #expect(type: number, expected: number): boolean {
+    if (type !== expected) throw unexpected(type);
+    return this.#advance();
+  }
+
+  #advance(): boolean {
+    if (this.#at < this.#steps.length) this.#at++;
+    else {
+      this.#isInPair = false;
+      this.#pairsRead++;
+    }
+    return false;
+  }
+}
+
+function unexpected(type: number): ProtocolViolation {
+  return new ProtocolViolation(`a message of type ${JSON.stringify(String.fromCharCode(type))} that was not to come`);
+}

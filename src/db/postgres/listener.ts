@@ -1,0 +1,187 @@
+/**
+ * LISTEN and NOTIFY: a connection of their own, that is asked twice a minute whether it still answers, and made anew when not.
+ *
+ *   listen(channel, fn) → LISTEN "channel"            the first of a channel
+ *   connection lost → back-off → LISTEN all again → onReconnect of each: what came in between is lost, so look again
+ */
+import { Backoff } from '../wire/backoff.ts';
+import { quotedName } from '../dialects.ts';
+import { ConnectionLost } from '../errors.ts';
+import type { Clock } from '../../base/clock.ts';
+import type { Logger } from '../../observability/log.ts';
+import type { Limit, ListenOptions, Notified } from '../driver.ts';
+import type { Connect } from '../wire/pool-settings.ts';
+import type { PostgresSession } from './url.ts';
+
+const KEEPALIVE_MS = 30_000;
+const ANSWER_MS = 10_000;
+
+/** What a listener is made from. */
+export interface ListenerSetup {
+  readonly connect: Connect<PostgresSession>;
+  readonly connectTimeoutMs: number;
+  readonly clock: Clock;
+  readonly log: Logger | undefined;
+}
+
+interface Subscription {
+  readonly channel: string;
+  readonly notified: Notified;
+  readonly onReconnect: (() => unknown) | undefined;
+}
+
+/** The notifications of one database. */
+export class PostgresListener {
+  readonly #setup: ListenerSetup;
+  readonly #channels = new Map<string, Set<Subscription>>();
+  readonly #abort = new AbortController();
+  #session: PostgresSession | undefined;
+  /** What is done to the connection is done one after the other. */
+  #work: Promise<unknown> = Promise.resolve();
+  #keepalive: Disposable | undefined;
+  #isReconnecting = false;
+
+  constructor(setup: ListenerSetup) { this.#setup = setup; }
+
+  /** Resolves when the server has heard of it. Dispose of it to hear no more. */
+  async listen(channel: string, notified: Notified, { onReconnect }: ListenOptions): Promise<AsyncDisposable> {
+    quotedName('postgres', channel); // refused before anything is sent
+    const subscription: Subscription = { channel, notified, onReconnect };
+    await this.#inTurn(() => this.#add(subscription));
+    let isOver = false;
+    return {
+      [Symbol.asyncDispose]: async () => {
+        if (isOver) return;
+        isOver = true;
+        await this.#inTurn(() => this.#remove(subscription));
+      },
+    };
+  }
+
+  /** Hears no more of anything. */
+  async close(): Promise<void> {
+    this.#abort.abort(new ConnectionLost('The database is closed'));
+    this.#channels.clear();
+    await this.#work.catch(() => undefined);
+    await this.#end();
+  }
+
+  async #add(subscription: Subscription): Promise<void> {
+    const { channel } = subscription;
+    const known = this.#channels.get(channel);
+    if (known === undefined) {
+      const session = this.#session ?? await this.#connected();
+      await session.script(`listen ${quotedName('postgres', channel)}`, this.#within(ANSWER_MS));
+      this.#mustHave(session);
+      this.#channels.set(channel, new Set([subscription]));
+    } else {
+      known.add(subscription);
+    }
+  }
+
+  /** The last one of a channel, and the last channel, leave nothing open. */
+  async #remove(subscription: Subscription): Promise<void> {
+    const { channel } = subscription;
+    const known = this.#channels.get(channel);
+    if (known?.delete(subscription) !== true || known.size > 0) return;
+    this.#channels.delete(channel);
+    if (this.#channels.size === 0) await this.#end();
+    else await guarded(() => this.#session?.script(`unlisten ${quotedName('postgres', channel)}`, this.#within(ANSWER_MS)), () => undefined); // a lost one listens to nothing
+  }
+
+  async #connected(): Promise<PostgresSession> {
+    const session = await this.#setup.connect(this.#within(this.#setup.connectTimeoutMs));
+    if (this.#abort.signal.aborted) {
+      session.destroy();
+      throw this.#abort.signal.reason;
+    }
+    session.onNotification = (channel, payload, processId) => this.#tell(channel, payload, processId);
+    session.onLost = (error) => this.#lost(session, error);
+    this.#session = session;
+    this.#askLater(session);
+    return session;
+  }
+
+  /** An answer and the end of the connection may come in one breath. @throws ConnectionLost */
+  #mustHave(session: PostgresSession): void {
+    if (this.#session !== session) throw new ConnectionLost('The connection ended as soon as it listened', { sqlstate: '08006' });
+  }
+
+  #tell(channel: string, payload: string, processId: number): void {
+    for (const { notified } of this.#channels.get(channel) ?? []) {
+      void guarded(() => notified(payload, { channel, processId }), (error) => this.#setup.log?.error('notification_failed', error, { channel }));
+    }
+  }
+
+  #lost(session: PostgresSession, error: Error): void {
+    if (this.#session !== session) return;
+    this.#keepalive?.[Symbol.dispose]();
+    this.#session = undefined;
+    if (this.#channels.size === 0 || this.#abort.signal.aborted || this.#isReconnecting) return;
+    this.#setup.log?.warn('listening_interrupted', { reason: error });
+    this.#isReconnecting = true;
+    void this.#inTurn(() => this.#reconnect()).catch(() => undefined).finally(() => { this.#isReconnecting = false; });
+  }
+
+  async #reconnect(): Promise<void> {
+    const { clock, log } = this.#setup;
+    const backoff = new Backoff(Math.random);
+    while (!this.#abort.signal.aborted && this.#channels.size > 0) {
+      const startedMs = clock.monotonicMs();
+      try {
+        const session = await this.#connected();
+        for (const channel of this.#channels.keys()) await session.script(`listen ${quotedName('postgres', channel)}`, this.#within(ANSWER_MS));
+        this.#mustHave(session);
+        break;
+      } catch {
+        this.#session?.destroy();
+        this.#session = undefined;
+        backoff.fail(startedMs, clock.monotonicMs());
+        await clock.sleep(Math.ceil(backoff.waitMs(clock.monotonicMs())), this.#abort.signal);
+      }
+    }
+    if (this.#session === undefined) return;
+    log?.info('listening_again', { failures: backoff.failures });
+    for (const subscriptions of this.#channels.values()) {
+      for (const { onReconnect, channel } of subscriptions) void guarded(() => onReconnect?.(), (error) => log?.error('notification_failed', error, { channel }));
+    }
+  }
+
+  #askLater(session: PostgresSession): void {
+    this.#keepalive?.[Symbol.dispose]();
+    this.#keepalive = this.#setup.clock.after(KEEPALIVE_MS, () => {
+      void session.ping(this.#within(ANSWER_MS)).then(() => {
+        if (this.#session === session) this.#askLater(session);
+      }, (error: unknown) => {
+        session.destroy();
+        this.#lost(session, error instanceof Error ? error : new ConnectionLost('It did not answer'));
+      });
+    });
+  }
+
+  async #end(): Promise<void> {
+    this.#keepalive?.[Symbol.dispose]();
+    const session = this.#session;
+    this.#session = undefined;
+    await session?.close();
+  }
+
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const done = this.#work.then(work, work);
+    this.#work = done.catch(() => undefined);
+    return done;
+  }
+
+  #within(timeoutMs: number): Limit {
+    return { signal: this.#abort.signal, deadlineMs: this.#setup.clock.monotonicMs() + timeoutMs, timeoutMs };
+  }
+}
+
+/** What the program does with a notification is its own affair: it stops neither us nor others. */
+async function guarded(work: () => unknown, failed: (error: unknown) => void): Promise<void> {
+  try {
+    await work();
+  } catch (error) {
+    failed(error);
+  }
+}

@@ -1,0 +1,242 @@
+/**
+ * The start-up of a PostgreSQL connection and its log-in (55.2.1, 55.3 of its manual).
+ *
+ *   StartupMessage → [NegotiateProtocolVersion] → what is asked for → AuthenticationOk → settings, key → ReadyForQuery
+ *
+ * A password is shown to a server in the clear only through TLS whose certificate was checked, or where nobody can listen. With
+ * SCRAM, an AuthenticationOk that comes before the server has proved itself ends the connection.
+ */
+import { SvcError } from '../../base/errors.ts';
+import { serverEndPoint } from './channel-binding.ts';
+import { ConnectionLost, type DatabaseError, ProtocolViolation } from '../errors.ts';
+import { postgresError } from './errors.ts';
+import { shownHost, type PostgresSocket } from './socket.ts';
+import { MessageReader, SERVER } from './wire.ts';
+import { MessageWriter, PROTOCOL_3_0, PROTOCOL_3_2 } from './writer.ts';
+import { ScramFirst, ScramKeyring, ScramRefusal, md5Password, type ChannelBinding } from './scram.ts';
+import { isLocalHost } from '../wire/server-options.ts';
+import * as read from './messages.ts';
+import type { PostgresConnectionOptions, PostgresHost } from './url.ts';
+
+/** What a log-in gives. */
+export interface LoggedIn {
+  readonly parameters: Map<string, string>;
+  readonly processId: number;
+  readonly key: Buffer;
+}
+
+/** Settings that our reading of values depends on. Poolers refuse all but the encoding. */
+const OUR_PARAMETERS: Readonly<Record<string, string>> = { application_name: 'svc', client_encoding: 'UTF8', DateStyle: 'ISO', IntervalStyle: 'iso_8601', TimeZone: 'UTC' };
+const POOLER_PARAMETERS: Readonly<Record<string, string>> = { client_encoding: 'UTF8' };
+/** A server says some twenty things; one that has not proved itself gets no more of our memory. */
+const MAX_MESSAGES = 500;
+
+/** Shared by all connections of this process: pools to one account log in for the price of one. */
+const keys = new ScramKeyring();
+
+interface Message {
+  readonly type: number;
+  readonly body: Buffer;
+}
+
+/** One log-in. Its reader and its writer go on in the conversation. */
+export class PostgresLogin {
+  readonly reader: MessageReader;
+  readonly writer: MessageWriter = new MessageWriter();
+  readonly #link: PostgresSocket;
+  readonly #host: PostgresHost;
+  readonly #options: PostgresConnectionOptions;
+  readonly #version: number;
+  readonly #inbox: Message[] = [];
+  #count = 0;
+  #waiting: PromiseWithResolvers<void> | undefined;
+  #ended: Error | undefined;
+  readonly #parameters = new Map<string, string>();
+  #processId = 0;
+  #key: Buffer = Buffer.alloc(0);
+  /** Where messages go once it is done. */
+  #onMessage: ((type: number, bytes: Buffer, at: number, end: number) => void) | undefined;
+
+  constructor(link: PostgresSocket, host: PostgresHost, options: PostgresConnectionOptions) {
+    this.#link = link;
+    this.#host = host;
+    this.#options = options;
+    this.#version = options.protocol === '3.2' ? PROTOCOL_3_2 : PROTOCOL_3_0; // as libpq: poolers and proxies have refused 3.2
+    this.reader = new MessageReader((type, bytes, at, end) => {
+      if (this.#onMessage !== undefined) this.#onMessage(type, bytes, at, end);
+      else this.#receive(type, bytes, at, end);
+    });
+  }
+
+  /** Bytes of the socket, until the conversation takes them. */
+  onBytes(chunk: Buffer): void {
+    try {
+      this.reader.push(chunk);
+    } catch (error) {
+      this.end(error as Error);
+    }
+  }
+
+  /** Nothing more is to come. */
+  end(error: Error): void {
+    this.#ended ??= error instanceof ProtocolViolation ? new ConnectionLost(`The server broke the protocol: ${error.message}`, { sqlstate: '08P01', cause: error }) : error;
+    this.#waiting?.resolve();
+  }
+
+  /** Hands over to the conversation what comes from now on, and what has come already. */
+  handOver(onMessage: (type: number, bytes: Buffer, at: number, end: number) => void): void {
+    this.#onMessage = onMessage;
+    for (const { type, body } of this.#inbox.splice(0)) onMessage(type, body, 0, body.length);
+  }
+
+  /** @throws DatabaseError with the server's state; ConnectionLost; SvcError `E_DB_CONNECT` for what no other attempt changes */
+  async run(): Promise<LoggedIn> {
+    const { user, database, parameters, hasPlainStartup } = this.#options;
+    this.writer.startUp(this.#version, { user, database, ...hasPlainStartup ? POOLER_PARAMETERS : OUR_PARAMETERS, ...parameters });
+    this.#send();
+    try {
+      await this.#authenticate();
+      await this.#settle();
+    } catch (error) {
+      if (error instanceof ScramRefusal) throw this.#refusal(`its log-in (SCRAM) is not accepted: ${error.message}`);
+      if (error instanceof ProtocolViolation) throw new ConnectionLost(`The server broke the protocol: ${error.message}`, { sqlstate: '08P01', cause: error });
+      throw error;
+    }
+    return { parameters: this.#parameters, processId: this.#processId, key: this.#key };
+  }
+
+  async #authenticate(): Promise<void> {
+    const asked = await this.#asked();
+    switch (asked.kind) {
+      case 'ok':
+        if (this.#options.tls.channelBinding === 'require') throw this.#refusal('it asks for no password, and channel_binding=require wants SCRAM-SHA-256-PLUS');
+        return;
+      case 'cleartext': return this.#cleartext();
+      case 'md5': return this.#md5(asked.salt);
+      case 'sasl': return this.#scram(asked.mechanisms);
+      case 'unsupported': throw this.#refusal(`it asks for a log-in by ${asked.what}, which we do not speak`);
+      default: throw new ProtocolViolation('a message of an exchange that has not begun');
+    }
+  }
+
+  async #cleartext(): Promise<void> {
+    const password = this.#password('a password in the clear');
+    if (this.#link.tls?.authorized !== true && !isLocalHost(this.#host.host)) {
+      throw this.#refusal('it asks for the password in the clear, which is sent through TLS only whose certificate was checked (sslmode=verify-full), or on this machine');
+    }
+    this.writer.password(password);
+    this.#send();
+    await this.#expectOk();
+  }
+
+  async #md5(salt: Buffer): Promise<void> {
+    this.writer.password(md5Password(this.#options.user, this.#password('an md5 password'), salt));
+    this.#send();
+    await this.#expectOk();
+  }
+
+  async #scram(mechanisms: readonly string[]): Promise<void> {
+    const binding = this.#binding(mechanisms);
+    if (binding.kind !== 'tls-server-end-point' && this.#options.tls.channelBinding === 'require') throw this.#refusal('SCRAM-SHA-256-PLUS is not possible, and channel_binding=require wants it');
+    const first = new ScramFirst(this.#password('SCRAM', true), binding, keys);
+    if (!mechanisms.includes(first.mechanism)) throw this.#refusal(`it offers ${mechanisms.join(', ') || 'nothing'}, and we speak SCRAM-SHA-256`);
+    this.writer.saslInitial(first.mechanism, first.message);
+    this.#send();
+    const final = await first.answer(await this.#data('sasl-continue'));
+    this.writer.saslResponse(final.message);
+    this.#send();
+    final.verify(await this.#data('sasl-final')); // throws: nobody gets past it who has not proved to know the password
+    const asked = await this.#asked();
+    if (asked.kind !== 'ok') throw new ProtocolViolation('more of an exchange that is over');
+  }
+
+  /** RFC 5802 §6: bound where both can; where the server cannot, it is told that we could. */
+  #binding(mechanisms: readonly string[]): ChannelBinding {
+    const { tls } = this.#link;
+    if (tls === undefined || this.#options.tls.channelBinding === 'disable') return { kind: 'none' };
+    const certificate = tls.getPeerCertificate(true) as { raw?: Buffer };
+    const digest = certificate.raw === undefined ? undefined : serverEndPoint(certificate.raw);
+    if (digest === undefined) return { kind: 'none' };
+    return mechanisms.includes('SCRAM-SHA-256-PLUS') ? { kind: 'tls-server-end-point', digest } : { kind: 'unused' };
+  }
+
+  /** The password, where one may be used for this. */
+  #password(what: string, isScram: boolean = false): string {
+    const { password, tls } = this.#options;
+    if (!isScram && tls.channelBinding === 'require') throw this.#refusal(`it asks for ${what}, and channel_binding=require wants SCRAM-SHA-256-PLUS`);
+    if (password === undefined || password === '') throw this.#refusal(`it asks for ${what}, and the address has none for "${this.#options.user}"`);
+    return password;
+  }
+
+  async #expectOk(): Promise<void> {
+    if ((await this.#asked()).kind !== 'ok') throw new ProtocolViolation('one more question for a password');
+  }
+
+  async #data(kind: 'sasl-continue' | 'sasl-final'): Promise<string> {
+    const asked = await this.#asked();
+    if (asked.kind !== kind) throw new ScramRefusal(asked.kind === 'ok' ? 'it says that all is well without having proved that it knows the password' : 'its messages come in a wrong order');
+    return (asked as { data: string }).data; // of that kind
+  }
+
+  async #asked(): Promise<read.Authentication> {
+    for (;;) {
+      const { type, body } = this.#arrived() ?? await this.#next();
+      if (type === SERVER.authentication) return read.readAuthentication(body, 0, body.length);
+      if (type !== SERVER.negotiateVersion) throw new ProtocolViolation('a message that does not belong to a log-in');
+      const { version, unknown } = read.readNegotiation(body, 0, body.length);
+      if (version > this.#version || version < PROTOCOL_3_0 || unknown.length > 0) throw new ProtocolViolation('an answer to a version that was not asked for');
+    }
+  }
+
+  /** What comes after AuthenticationOk. */
+  async #settle(): Promise<void> {
+    for (;;) {
+      const { type, body } = this.#arrived() ?? await this.#next();
+      switch (type) {
+        case SERVER.parameterStatus: this.#parameters.set(...read.readParameterStatus(body, 0, body.length)); break;
+        case SERVER.backendKeyData: ({ processId: this.#processId, key: this.#key } = read.readBackendKey(body, 0, body.length)); break;
+        case SERVER.readyForQuery:
+          if (read.readStatus(body, 0, body.length) !== 'I') throw new ProtocolViolation('a transaction that nobody has begun');
+          return;
+        default: throw new ProtocolViolation('a message that does not belong to a log-in');
+      }
+    }
+  }
+
+  /** The next message that matters. Those that have come already are not waited for: some twenty come together. */
+  async #next(): Promise<Message> {
+    for (;;) {
+      const message = this.#arrived();
+      if (message !== undefined) return message;
+      if (this.#ended !== undefined) throw this.#ended;
+      this.#waiting = Promise.withResolvers();
+      await this.#waiting.promise;
+    }
+  }
+
+  #arrived(): Message | undefined {
+    for (let message = this.#inbox.shift(); message !== undefined; message = this.#inbox.shift()) {
+      if (message.type === SERVER.error) throw this.#serverError(read.readErrorFields(message.body, 0, message.body.length));
+      if (message.type !== SERVER.notice) return message;
+    }
+    return undefined;
+  }
+
+  #receive(type: number, bytes: Buffer, at: number, end: number): void {
+    if (++this.#count > MAX_MESSAGES) throw new ProtocolViolation('too many messages before the log-in is done');
+    this.#inbox.push({ type, body: Buffer.from(bytes.subarray(at, end)) });
+    this.#waiting?.resolve();
+  }
+
+  #serverError(fields: read.ErrorFields): DatabaseError {
+    const error = postgresError(fields, undefined);
+    error.message = `${shownHost(this.#host)} refused the log-in of "${this.#options.user}" to "${this.#options.database}": ${error.message}`;
+    return error;
+  }
+
+  #refusal(problem: string): SvcError<'E_DB_CONNECT'> {
+    return new SvcError('E_DB_CONNECT', [shownHost(this.#host), problem]);
+  }
+
+  #send(): void { this.#link.socket.write(this.writer.take()); }
+}

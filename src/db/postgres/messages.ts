@@ -1,0 +1,221 @@
+/**
+ * PostgreSQL protocol 3: the bodies of the server's messages (chapter 55.7 of its manual). Every count and length is checked
+ * against the end of the message before it is used, and before memory is taken for it.
+ */
+import { ProtocolViolation } from '../errors.ts';
+
+/** What has the server's authentication message. */
+export type Authentication =
+  | { readonly kind: 'ok' | 'cleartext' }
+  | { readonly kind: 'md5'; readonly salt: Buffer }
+  | { readonly kind: 'sasl'; readonly mechanisms: readonly string[] }
+  | { readonly kind: 'sasl-continue' | 'sasl-final'; readonly data: string }
+  | { readonly kind: 'unsupported'; readonly what: string };
+
+/** A column of a result, as RowDescription has it. */
+export interface WireColumn {
+  readonly name: string;
+  /** Of the table it comes from, else 0. */
+  readonly tableOid: number;
+  readonly typeOid: number;
+  /** What the type was declared with, as a length; -1 without. */
+  readonly typeModifier: number;
+}
+
+/** The fields of ErrorResponse and NoticeResponse (55.8) that we know, by their letters. */
+export interface ErrorFields {
+  /** Not translated: ERROR, FATAL, PANIC, WARNING, NOTICE, … */
+  readonly severity: string;
+  readonly sqlstate: string;
+  readonly message: string;
+  /** May hold values: never shown. */
+  readonly detail: string | undefined;
+  readonly hint: string | undefined;
+  /** In characters of the statement, from 1. */
+  readonly position: number | undefined;
+  readonly schema: string | undefined;
+  readonly table: string | undefined;
+  readonly column: string | undefined;
+  readonly type: string | undefined;
+  readonly constraint: string | undefined;
+  readonly routine: string | undefined;
+}
+
+const UNSUPPORTED: Readonly<Record<number, string>> = { 2: 'Kerberos V5', 6: 'SCM credentials', 7: 'GSSAPI', 8: 'GSSAPI', 9: 'SSPI' };
+/** A key of protocol 3.2 may have so many bytes. */
+const MAX_KEY_BYTES = 256;
+const SALT_BYTES = 4;
+
+/** Reads a body from its begin to its end. */
+export class BodyReader {
+  readonly #bytes: Buffer;
+  readonly #end: number;
+  #at: number;
+
+  constructor(bytes: Buffer, at: number, end: number) {
+    this.#bytes = bytes;
+    this.#at = at;
+    this.#end = end;
+  }
+
+  get left(): number { return this.#end - this.#at; }
+
+  byte(): number { return this.#bytes[this.#need(1)]!; }
+  int16(): number { return this.#bytes.readInt16BE(this.#need(2)); }
+  uint16(): number { return this.#bytes.readUInt16BE(this.#need(2)); }
+  int32(): number { return this.#bytes.readInt32BE(this.#need(4)); }
+  uint32(): number { return this.#bytes.readUInt32BE(this.#need(4)); }
+
+  /** Text up to a NUL. */
+  text(): string {
+    const end = this.#bytes.indexOf(0, this.#at);
+    if (end === -1 || end >= this.#end) throw new ProtocolViolation('text without an end');
+    const text = this.#bytes.toString('utf8', this.#at, end);
+    this.#at = end + 1;
+    return text;
+  }
+
+  /** A copy. */
+  copy(count: number): Buffer {
+    const at = this.#need(count);
+    return Buffer.from(this.#bytes.subarray(at, at + count));
+  }
+
+  /** A count of things that take at least so many bytes each. */
+  count(leastBytes: number): number {
+    const count = this.uint16();
+    if (count * leastBytes > this.left) throw new ProtocolViolation('a count of more than the message holds');
+    return count;
+  }
+
+  /** @throws ProtocolViolation when something is left */
+  done(): void {
+    if (this.#at !== this.#end) throw new ProtocolViolation(`${this.left} bytes too many in a message`);
+  }
+
+  #need(count: number): number {
+    const at = this.#at;
+    if (this.#end - at < count) throw new ProtocolViolation('a message that ends too early');
+    this.#at = at + count;
+    return at;
+  }
+}
+
+/** `R`: what is asked for. */
+export function readAuthentication(bytes: Buffer, at: number, end: number): Authentication {
+  const body = new BodyReader(bytes, at, end);
+  const code = body.int32();
+  switch (code) {
+    case 0: return finished(body, { kind: 'ok' });
+    case 3: return finished(body, { kind: 'cleartext' });
+    case 5: return finished(body, { kind: 'md5', salt: body.copy(SALT_BYTES) });
+    case 10: return finished(body, { kind: 'sasl', mechanisms: namesOf(body) });
+    case 11: return { kind: 'sasl-continue', data: body.copy(body.left).toString() };
+    case 12: return { kind: 'sasl-final', data: body.copy(body.left).toString() };
+    default: return { kind: 'unsupported', what: UNSUPPORTED[code] ?? `method ${code}` };
+  }
+}
+
+/** `K`: what a CancelRequest must show. */
+export function readBackendKey(bytes: Buffer, at: number, end: number): { readonly processId: number; readonly key: Buffer } {
+  const body = new BodyReader(bytes, at, end);
+  const processId = body.int32();
+  if (body.left < 4 || body.left > MAX_KEY_BYTES) throw new ProtocolViolation(`a key of ${body.left} bytes`);
+  return { processId, key: body.copy(body.left) };
+}
+
+/** `v`: the newest minor version the server has, and what parameters it does not know. */
+export function readNegotiation(bytes: Buffer, at: number, end: number): { readonly version: number; readonly unknown: readonly string[] } {
+  const body = new BodyReader(bytes, at, end);
+  const version = body.int32();
+  const count = body.uint32();
+  if (count > body.left) throw new ProtocolViolation('a count of more than the message holds');
+  return finished(body, { version, unknown: Array.from({ length: count }, () => body.text()) });
+}
+
+/** `S`: a setting and its value. */
+export function readParameterStatus(bytes: Buffer, at: number, end: number): readonly [name: string, value: string] {
+  const body = new BodyReader(bytes, at, end);
+  return finished(body, [body.text(), body.text()] as const);
+}
+
+/** `Z`: `I` idle, `T` in a transaction, `E` in one that has failed. */
+export function readStatus(bytes: Buffer, at: number, end: number): 'I' | 'T' | 'E' {
+  const status = end - at === 1 ? String.fromCharCode(bytes[at]!) : '';
+  if (status !== 'I' && status !== 'T' && status !== 'E') throw new ProtocolViolation('a transaction status that there is not');
+  return status;
+}
+
+/** `E` and `N`. A field that is there twice counts once. */
+export function readErrorFields(bytes: Buffer, at: number, end: number): ErrorFields {
+  const body = new BodyReader(bytes, at, end);
+  const fields = new Map<number, string>();
+  for (let letter = body.byte(); letter !== 0; letter = body.byte()) fields.set(letter, body.text());
+  const field = (letter: string): string | undefined => fields.get(letter.charCodeAt(0));
+  const position = Number(field('P'));
+  return {
+    severity: field('V') ?? field('S') ?? 'ERROR', sqlstate: field('C') ?? 'XX000', message: field('M') ?? '', detail: field('D'), hint: field('H'),
+    position: Number.isSafeInteger(position) && position > 0 ? position : undefined,
+    schema: field('s'), table: field('t'), column: field('c'), type: field('d'), constraint: field('n'), routine: field('R'),
+  };
+}
+
+/** `T`. Formats are left out: we say ourselves which are to come. */
+export function readRowDescription(bytes: Buffer, at: number, end: number): WireColumn[] {
+  const body = new BodyReader(bytes, at, end);
+  const count = body.count(19);
+  const columns = new Array<WireColumn>(count);
+  for (let index = 0; index < count; index++) columns[index] = readColumn(body);
+  return finished(body, columns);
+}
+
+/** `t`: the types of the parameters. */
+export function readParameterDescription(bytes: Buffer, at: number, end: number): number[] {
+  const body = new BodyReader(bytes, at, end);
+  const oids = new Array<number>(body.count(4));
+  for (let index = 0; index < oids.length; index++) oids[index] = body.uint32();
+  return finished(body, oids);
+}
+
+/** `C`: what was done: `INSERT 0 3`, `SELECT 10`, `ROLLBACK`. */
+export function readCommandTag(bytes: Buffer, at: number, end: number): string {
+  const body = new BodyReader(bytes, at, end);
+  return finished(body, body.text());
+}
+
+/** `A`: of whom, on which channel, what. */
+export function readNotification(bytes: Buffer, at: number, end: number): { readonly processId: number; readonly channel: string; readonly payload: string } {
+  const body = new BodyReader(bytes, at, end);
+  return finished(body, { processId: body.int32(), channel: body.text(), payload: body.text() });
+}
+
+/** `G`, `H`, `W`: how many columns are to be copied. */
+export function readCopyColumns(bytes: Buffer, at: number, end: number): number {
+  const body = new BodyReader(bytes, at, end);
+  body.byte();
+  const count = body.count(2);
+  for (let index = 0; index < count; index++) body.int16();
+  return finished(body, count);
+}
+
+function readColumn(body: BodyReader): WireColumn {
+  const name = body.text();
+  const tableOid = body.uint32();
+  body.int16(); // the number of the column in its table
+  const typeOid = body.uint32();
+  body.int16(); // the size of the type
+  const typeModifier = body.int32();
+  body.int16(); // the format
+  return { name, tableOid, typeOid, typeModifier };
+}
+
+function namesOf(body: BodyReader): string[] {
+  const names: string[] = [];
+  for (let name = body.text(); name !== ''; name = body.text()) names.push(name);
+  return names;
+}
+
+function finished<T>(body: BodyReader, value: T): T {
+  body.done();
+  return value;
+}

@@ -1,0 +1,415 @@
+/**
+ * Runs statements on a conversation with PostgreSQL: which of them is prepared, in which form values and rows travel.
+ *
+ *   seen first    Parse Describe Bind Execute, unnamed, all as text           one flight
+ *   seen again    the same with a name, and what it wants and gives is kept   one flight
+ *   from then on  Bind Execute, binary where that is better
+ *   values that need to know their type (lists, objects, bytes): described first, in a flight of its own
+ *
+ * Without a cache everything is unnamed text: whoever pools connections between us and the server may change them under us.
+ */
+import { randomUUID } from 'node:crypto';
+import { DatabaseError, StalePlan } from '../errors.ts';
+import { endingLimit, limitReached } from '../limits.ts';
+import { checkedStatement } from '../placeholders.ts';
+import { CAN_COPY, copyRows } from './copy.ts';
+import { isOfTypes, isStalePlan } from './errors.ts';
+import { Exchange, STEP, type RowsWanted, type Step } from './exchange.ts';
+import { writeMany, type Many } from './many.ts';
+import { FIND_COLUMNS, FIND_TYPES, foundType, planRows, rereadRows, type RowPlan } from './rows.ts';
+import { PostgresStatements, type KnownStatement } from './statements.ts';
+import { checkCount, needsTypes, writeParams } from './values.ts';
+import type { Column, Limit, Row } from '../driver.ts';
+import type { Conversation } from './conversation.ts';
+import type { PostgresConnectionOptions } from './url.ts';
+import type { PostgresTypes } from './types.ts';
+import type { Params } from '../values.ts';
+
+const TEXT_FORMATS = new Uint8Array(0);
+const RUN: readonly Step[] = [STEP.bind, STEP.execute, STEP.ready];
+const DESCRIBE_AND_RUN: readonly Step[] = [STEP.parameters, STEP.rows, ...RUN];
+const PARSE_AND_RUN: readonly Step[] = [STEP.parse, ...DESCRIBE_AND_RUN];
+const PREPARE: readonly Step[] = [STEP.parse, STEP.parameters, STEP.rows, STEP.ready];
+/** What a statement that is kept is refused with when a table has changed. */
+const CHANGED = '0A000';
+const SIMPLE: readonly Step[] = [STEP.simple];
+
+/** So few rows are inserted without asking what else could be done. */
+const FEW_ROWS = 64;
+
+/** What is run, and how. */
+export interface Request {
+  readonly text: string;
+  readonly params: Params;
+  readonly wanted: RowsWanted;
+  readonly limit: Limit | undefined;
+  /** Where rows are read piece by piece: the name of the portal, and how many at once. */
+  readonly portal: string;
+  readonly maxRows: number;
+}
+
+/** What a statement wants and gives. */
+interface Description {
+  readonly oids: readonly number[];
+  readonly plan: RowPlan | undefined;
+}
+
+/** See above. */
+export class PostgresRunner {
+  readonly conversation: Conversation;
+  readonly statements: PostgresStatements;
+  readonly types: PostgresTypes;
+  readonly #options: PostgresConnectionOptions;
+  /** The changes that the statements which are kept were prepared behind: see {@link PostgresTypes.changes}. */
+  #changes: number;
+  /** Begins the transaction that is open anew, where nothing has run in it but what has just failed; false where something has. */
+  beginAnew: ((limit: Limit | undefined) => Promise<boolean>) | undefined;
+  /** Somebody writes a request that is not complete yet: whoever comes later waits. */
+  #writing: Promise<void> | undefined;
+
+  constructor(conversation: Conversation, options: PostgresConnectionOptions, types: PostgresTypes) {
+    this.conversation = conversation;
+    this.types = types;
+    this.#options = options;
+    this.#changes = types.changes;
+    this.statements = new PostgresStatements(options.statementCache, `svc_${randomUUID().slice(0, 6)}_`);
+  }
+
+  get isWriting(): boolean { return this.#writing !== undefined; }
+
+  /**
+   * Runs a statement that is in one piece, and gives what `answer` makes of its rows. Rejects with what the server says, and with an
+   * SvcError for what cannot be sent.
+   */
+  run<T>(sql: string, params: Params, limit: Limit | undefined, wanted: RowsWanted, answer: (exchange: Exchange) => T, portal: string = '', maxRows: number = 0): Promise<T> {
+    try {
+      const { text, placeholders } = checkedStatement(sql);
+      checkCount(params, placeholders);
+      const request: Request = { text, params, wanted, limit, portal, maxRows };
+      const known = limit === undefined && this.#writing === undefined ? this.statements.described(text) : undefined;
+      return known === undefined ? this.#stepByStep(request, answer) : this.#atOnce(request, known, answer);
+    } catch (error) {
+      return Promise.reject(error);
+    }
+  }
+
+  /** Runs text as it is: one statement without values. */
+  async simple(text: string, limit: Limit | undefined): Promise<Exchange> {
+    if (this.#writing !== undefined) await this.turn();
+    this.#check(text, limit);
+    this.conversation.writer.query(text);
+    const exchange = new Exchange({ sql: text, steps: SIMPLE, wanted: 'none', types: this.types });
+    this.conversation.send(exchange);
+    return this.conversation.finish(exchange, limit);
+  }
+
+  /** The next piece of a portal. */
+  async more(portal: string, first: Exchange, maxRows: number, limit: Limit | undefined): Promise<Exchange> {
+    if (this.#writing !== undefined) await this.turn();
+    this.#check(first.sql, limit);
+    const { writer } = this.conversation;
+    writer.execute(portal, maxRows);
+    writer.sync();
+    const exchange = new Exchange({ sql: first.sql, steps: [STEP.execute, STEP.ready], wanted: 'objects', types: this.types, plan: first.plan });
+    this.conversation.send(exchange);
+    await this.conversation.finish(exchange, limit);
+    this.#reread(exchange);
+    return exchange;
+  }
+
+  /** Ends a portal that was not read to its end. */
+  async closePortal(portal: string, limit: Limit | undefined): Promise<void> {
+    if (this.#writing !== undefined) await this.turn();
+    const { writer } = this.conversation;
+    writer.close('portal', portal);
+    writer.sync();
+    const exchange = new Exchange({ sql: 'close', steps: [STEP.close, STEP.ready], wanted: 'none', types: this.types });
+    this.conversation.send(exchange);
+    await this.conversation.finish(exchange, limit);
+  }
+
+  /** One statement for many rows, with one Sync: all of them or none, whether a transaction is open or not. */
+  async many(sql: string, rows: Iterable<Params>, limit: Limit | undefined): Promise<number> {
+    const { text, placeholders } = checkedStatement(sql);
+    if (this.#writing !== undefined) await this.turn();
+    this.#check(text, limit);
+    const source = rows[Symbol.iterator]();
+    try {
+      const first = source.next();
+      if (first.done === true) return 0;
+      const known = this.#isCaching ? await this.#described(text, limit) : undefined;
+      if (this.#writing !== undefined) await this.turn();
+      this.#check(text, limit);
+      const { name } = this.statements.seen(text) ?? { name: '' };
+      const many: Many = { text, name, placeholders, oids: known?.oids, first: first.value, source, limit };
+      return await this.exclusively(() => writeMany(this.conversation, this.types, many));
+    } catch (error) {
+      if (!(error instanceof DatabaseError && (isOfTypes(error) || isStalePlan(error)))) throw error;
+      const isStale = isStalePlan(error) && this.statements.seen(text)?.isDescribed === true;
+      this.statements.drop(text); // the rows are not there once more: the next call prepares it anew
+      throw isStale ? this.#changed(error) : error;
+    } finally {
+      source.return?.();
+    }
+  }
+
+  /**
+   * Inserts rows of values, all of them or none: many by COPY, where that does what INSERT does. `table` and `columns` are quoted
+   * already.
+   */
+  async insert(table: string, columns: readonly string[], rows: Iterable<Params>, limit: Limit | undefined): Promise<number> {
+    const text = `insert into ${table} (${columns.join(', ')}) values (${columns.map((_, index) => `$${index + 1}`).join(', ')})`;
+    const source = rows[Symbol.iterator]();
+    try {
+      const first: Params[] = [];
+      while (first.length < FEW_ROWS) {
+        const next = source.next();
+        if (next.done === true) break;
+        first.push(next.value);
+      }
+      const all = chained(first, source);
+      if (first.length < FEW_ROWS || (await this.run(CAN_COPY, [table], limit, 'lists', asLists)).some(([can]) => can !== true)) return await this.many(text, all, limit);
+      const { oids } = await this.#described(text, limit); // INSERT says by it what it would refuse
+      await this.turn();
+      this.#check(text, limit);
+      return await this.exclusively(() => copyRows(this.conversation, this.types, { text: `copy ${table} (${columns.join(', ')}) from stdin`, oids, rows: all, limit }));
+    } finally {
+      source.return?.();
+    }
+  }
+
+  /** Lets nobody else write until `work` is done, which writes a request in several pieces. */
+  async exclusively<T>(work: () => Promise<T>): Promise<T> {
+    const done = Promise.withResolvers<void>();
+    this.#writing = done.promise;
+    try {
+      return await work();
+    } finally {
+      this.#writing = undefined;
+      done.resolve();
+    }
+  }
+
+  /** Forgets what may be stale, as another connection has found: inside of a transaction it would end it. */
+  forgetOld(): void {
+    if (this.#changes === this.types.changes) return;
+    this.#changes = this.types.changes;
+    this.statements.clear(false);
+  }
+
+  /** Waits until nobody is writing. */
+  async turn(): Promise<void> {
+    while (this.#writing !== undefined) await this.#writing;
+  }
+
+  /** The columns of a result, by the names of their tables and types. */
+  async columns(sql: string, { plan }: Exchange, limit: Limit | undefined): Promise<readonly Column[]> {
+    if (plan === undefined) return [];
+    const known = this.statements.seen(checkedStatement(sql).text);
+    if (known?.columns !== undefined && known.plan?.columns === plan.columns) return known.columns;
+    const list = (of: (column: RowPlan['columns'][number]) => number): string => `{${plan.columns.map(of).join(',')}}`;
+    const found = await this.run(FIND_COLUMNS, [list(({ tableOid }) => tableOid), list(({ typeOid }) => typeOid), list(({ typeModifier }) => typeModifier)], endingLimit(limit, 0, this.#options.clock), 'lists', asLists);
+    const columns = plan.columns.map(({ name }, index) => {
+      const [table, type] = (found[index] ?? []) as (string | null)[];
+      return { name, table: table ?? undefined, type: type ?? undefined };
+    });
+    if (known !== undefined) known.columns = columns;
+    return columns;
+  }
+
+  /** Nothing is under way, and no transaction is open. */
+  get #isIdle(): boolean { return this.conversation.status === 'I' && this.conversation.isQuiet; }
+  get #isCaching(): boolean { return this.#options.statementCache > 0; }
+
+  #check(text: string, limit: Limit | undefined): void {
+    this.conversation.check(text);
+    const reached = limit === undefined ? undefined : limitReached(limit, this.#options.clock, text);
+    if (reached !== undefined) throw reached;
+  }
+
+  /** A statement that the server knows: one write, one promise. */
+  #atOnce<T>(request: Request, known: KnownStatement, answer: (exchange: Exchange) => T): Promise<T> {
+    const { onStatement, clock } = this.#options;
+    this.#check(request.text, undefined);
+    const wasIdle = this.#isIdle;
+    const startedMs = onStatement === undefined ? 0 : clock.monotonicMs();
+    return this.#send(request, known, undefined).answered((exchange, error) => {
+      if (error !== undefined) return this.#recovered(request, error, wasIdle, startedMs, answer);
+      if (onStatement !== undefined) onStatement((clock.monotonicMs() - startedMs) / 1_000);
+      this.#reread(exchange);
+      return answer(exchange);
+    });
+  }
+
+  async #recovered<T>(request: Request, error: unknown, wasIdle: boolean, startedMs: number, answer: (exchange: Exchange) => T): Promise<T> {
+    const { onStatement, clock } = this.#options;
+    try {
+      return answer(await this.#onceMore(request, error, wasIdle));
+    } finally {
+      onStatement?.((clock.monotonicMs() - startedMs) / 1_000);
+    }
+  }
+
+  async #stepByStep<T>(request: Request, answer: (exchange: Exchange) => T): Promise<T> {
+    const { onStatement, clock } = this.#options;
+    if (this.#writing !== undefined) await this.turn();
+    this.#check(request.text, request.limit);
+    const startedMs = clock.monotonicMs();
+    try {
+      return answer(await this.#withRetry(request));
+    } finally {
+      onStatement?.((clock.monotonicMs() - startedMs) / 1_000);
+    }
+  }
+
+  async #withRetry(request: Request): Promise<Exchange> {
+    const wasIdle = this.#isIdle;
+    const wasDescribed = this.statements.seen(request.text)?.isDescribed === true;
+    try {
+      return await this.#attempt(request);
+    } catch (error) {
+      if (!wasDescribed) throw error;
+      return this.#onceMore(request, error, wasIdle);
+    }
+  }
+
+  /** Once more where nothing has happened but that a plan was found to be stale, or the types of its parameters. */
+  async #onceMore(request: Request, error: unknown, wasIdle: boolean): Promise<Exchange> {
+    const { text, limit } = request;
+    const oids = this.statements.seen(text)?.oids ?? [];
+    const isOfParameters = oids.length > 0 && error instanceof DatabaseError && isOfTypes(error);
+    if (!isOfParameters && !(error instanceof DatabaseError && isStalePlan(error))) throw error;
+    this.statements.drop(text);
+    const isFree = (): boolean => wasIdle && !this.conversation.isEnded && this.conversation.status === 'I';
+    if (isOfParameters) {
+      if (!isFree() || !await this.#hasOtherTypes(text, oids, limit) || !isFree()) throw error;
+      return this.#attempt(request);
+    }
+    const failure = this.#changed(error);
+    if (isFree() || !wasIdle && await this.beginAnew?.(limit) === true) return this.#attempt(request);
+    throw failure;
+  }
+
+  /** What a stale plan ends a transaction with: when that is run again, it is prepared behind the change. */
+  #changed(error: DatabaseError): DatabaseError {
+    const { sqlstate, sql } = error;
+    if (this.#changes === this.types.changes && sqlstate === CHANGED) this.types.changes++; // else it is told already, or of this session alone
+    this.#changes = this.types.changes;
+    this.statements.clear(false); // what else is about the same
+    return new StalePlan(error.message, { sqlstate, sql, cause: error });
+  }
+
+  /** Whether a statement that is prepared now wants other values than it did: `alter table … alter id type bigint` is by whoever migrates, while we run. */
+  async #hasOtherTypes(text: string, before: readonly number[], limit: Limit | undefined): Promise<boolean> {
+    try {
+      const { oids } = await this.#described(text, limit);
+      return oids.length !== before.length || oids.some((oid, index) => oid !== before[index]);
+    } catch {
+      return false; // what it was refused with first says more
+    }
+  }
+
+  async #attempt(request: Request): Promise<Exchange> {
+    const { text, params, limit } = request;
+    let known = this.statements.get(text);
+    let oids: readonly number[] | undefined;
+    if (known?.isDescribed !== true && this.#isCaching && needsTypes(params)) {
+      const described = await this.#described(text, limit);
+      oids = described.oids;
+      known = this.statements.seen(text);
+    }
+    const wasNamed = known === undefined || known.name !== '';
+    const exchange = this.#send(request, known, oids);
+    try {
+      await this.conversation.finish(exchange, limit);
+    } catch (error) {
+      if (!wasNamed && !exchange.isParsed) known!.name = ''; // it is there, or it would count as named
+      throw error;
+    }
+    if (exchange.parameterOids !== undefined) await this.#learn(exchange.parameterOids, exchange.plan, endingLimit(limit, 0, this.#options.clock));
+    if (known !== undefined && !known.isDescribed) this.#remember(known, exchange.parameterOids, exchange.plan);
+    this.#reread(exchange);
+    return exchange;
+  }
+
+  /** Writes all of a request, or nothing. */
+  #send({ text, params, wanted, portal, maxRows }: Request, known: KnownStatement | undefined, described: readonly number[] | undefined): Exchange {
+    const { writer } = this.conversation;
+    const before = writer.length;
+    const closing = this.statements.takeClosing();
+    const isNew = known === undefined || known.name === '';
+    const isKnown = known?.isDescribed === true;
+    const name = known === undefined ? '' : known.name === '' ? this.statements.nextName() : known.name;
+    try {
+      for (const each of closing) writer.close('statement', each);
+      if (isNew) writer.parse(name, text);
+      if (!isKnown) writer.describe('statement', name);
+      writer.beginBind(portal, name, params.length);
+      writeParams(writer, params, isKnown ? known.oids : described, this.types);
+      writer.endBind(isKnown ? known.plan?.formats ?? TEXT_FORMATS : TEXT_FORMATS);
+      writer.execute(portal, maxRows);
+      writer.sync();
+    } catch (error) {
+      writer.rewind(before);
+      this.statements.putBack(closing);
+      throw error;
+    }
+    if (known !== undefined) known.name = name;
+    const steps = isKnown ? RUN : isNew ? PARSE_AND_RUN : DESCRIBE_AND_RUN;
+    const exchange = new Exchange({ sql: text, steps: withClosing(closing, steps), wanted, types: this.types, plan: isKnown ? known.plan : undefined });
+    this.conversation.send(exchange);
+    return exchange;
+  }
+
+  /** What a statement wants and gives. A text that is kept has a name afterwards. */
+  async #described(text: string, limit: Limit | undefined): Promise<Description> {
+    const known = this.statements.get(text) ?? this.statements.seen(text);
+    if (known?.isDescribed === true) return { oids: known.oids!, plan: known.plan }; // it is described
+    const name = known === undefined ? '' : this.statements.nextName();
+    const { writer } = this.conversation;
+    writer.parse(name, text);
+    writer.describe('statement', name);
+    writer.sync();
+    const exchange = new Exchange({ sql: text, steps: PREPARE, wanted: 'none', types: this.types });
+    this.conversation.send(exchange);
+    await this.conversation.finish(exchange, limit);
+    await this.#learn(exchange.parameterOids!, exchange.plan, limit); // it came before ReadyForQuery; nothing has run yet
+    if (known === undefined) return { oids: exchange.parameterOids!, plan: exchange.plan };
+    if (known.name !== '') this.statements.putBack([known.name]); // somebody else was faster
+    known.name = name;
+    return this.#remember(known, exchange.parameterOids, exchange.plan);
+  }
+
+  #remember(known: KnownStatement, oids: readonly number[] | undefined, plan: RowPlan | undefined): Description {
+    known.oids = oids ?? [];
+    known.plan = plan === undefined ? undefined : planRows(plan.columns, this.types, false);
+    known.isDescribed = oids !== undefined;
+    return { oids: known.oids, plan: known.plan };
+  }
+
+  /** Asks for the types that nobody knows. */
+  async #learn(oids: readonly number[], plan: RowPlan | undefined, limit: Limit | undefined): Promise<void> {
+    if (plan === undefined && oids.length === 0) return;
+    const unknown = [...oids, ...plan?.columns.map(({ typeOid }) => typeOid) ?? []].filter((oid) => this.types.get(oid) === undefined);
+    if (unknown.length === 0 || this.conversation.status === 'E') return;
+    const found = (await this.run(FIND_TYPES, [`{${unknown.join(',')}}`], limit, 'lists', asLists)).map(foundType);
+    const missing = unknown.filter((oid) => !found.some((type) => type.oid === oid)); // dropped meanwhile: text, and not asked for again
+    this.types.learn([...found, ...missing.map((oid) => ({ oid, name: '', elementOid: 0, delimiter: ',', baseOid: 0 }))]);
+  }
+
+  #reread(exchange: Exchange): void {
+    if (exchange.plan !== undefined && exchange.plan.unknown.length > 0) rereadRows(exchange.plan, this.types, exchange.rows as Row[]);
+  }
+}
+
+/** Of rows that were wanted as lists. */
+function asLists({ rows }: Exchange): unknown[][] { return rows as unknown[][]; }
+
+function* chained(first: readonly Params[], rest: Iterator<Params>): Generator<Params, void, undefined> {
+  yield* first;
+  for (let next = rest.next(); next.done !== true; next = rest.next()) yield next.value;
+}
+
+function withClosing(closing: readonly string[], steps: readonly Step[]): readonly Step[] {
+  return closing.length === 0 ? steps : [...closing.map(() => STEP.close), ...steps];
+}

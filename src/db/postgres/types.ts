@@ -1,0 +1,168 @@
+/**
+ * PostgreSQL's types: a column's bytes → a JavaScript value.
+ *
+ *   bool → boolean · int2 int4 oid float4 float8 → number · int8 → number, bigint where that is not exact (option int8)
+ *   numeric, money → string, no digit lost · timestamptz → Date · date timestamp time interval → ISO text: they have no zone
+ *   json jsonb → what JSON.parse gives · bytea → Uint8Array · arrays of all of these, nested, NULL is null · the rest → text
+ *
+ * Each type is read from text; some of fixed width from binary as well, which is faster and comes to the same value.
+ * A `uuid` is a slice of text, and float4 comes in its shortest form: both are better off as text.
+ */
+import { arrayFromText } from './arrays.ts';
+import { dateOf, instantFromText, instantOf, timestampFromText, timestampOf } from './dates.ts';
+import { shortAscii } from '../values.ts';
+import type { Int8 } from '../driver.ts';
+
+/** A value out of the bytes of a message. */
+export type Decoder = (bytes: Buffer, at: number, end: number) => unknown;
+
+/** How the values of a type are read. */
+export interface PostgresType {
+  readonly name: string;
+  /** Of a domain that of its base. */
+  readonly oid: number;
+  readonly fromText: (text: string) => unknown;
+  readonly decodeText: Decoder;
+  /** Undefined for types that come as text. */
+  readonly decodeBinary: Decoder | undefined;
+  /** Of an array: the type of its elements. */
+  readonly element: PostgresType | undefined;
+  /** Between the elements of an array of it. */
+  readonly delimiter: string;
+}
+
+/** A row of pg_type, for types that are not built in. */
+export interface FoundType {
+  readonly oid: number;
+  readonly name: string;
+  /** Of an array that PostgreSQL writes as one: the oid of its elements, else 0. */
+  readonly elementOid: number;
+  readonly delimiter: string;
+  /** Of a domain: what it is made from, else 0. */
+  readonly baseOid: number;
+}
+
+/** The types that parameters are encoded for. */
+export const OID = {
+  bool: 16, bytea: 17, int8: 20, int2: 21, int4: 23, oid: 26, json: 114, float4: 700, float8: 701, date: 1082, timestamp: 1114, timestamptz: 1184, numeric: 1700, jsonb: 3802,
+} as const;
+
+/** Types of a database that are remembered beyond those built in: then they are asked for again. */
+const MAX_FOUND = 10_000;
+const TWO_32 = 2 ** 32;
+
+/** name, oid, oid of its array; types that are text for us. */
+const TEXTS: readonly (readonly [string, number, number])[] = [
+  ['char', 18, 1002], ['name', 19, 1003], ['text', 25, 1009], ['bpchar', 1042, 1014], ['varchar', 1043, 1015], ['numeric', OID.numeric, 1231], ['uuid', 2950, 2951], ['xml', 142, 143],
+  ['time', 1083, 1183], ['timetz', 1266, 1270], ['interval', 1186, 1187], ['money', 790, 791], ['inet', 869, 1041], ['cidr', 650, 651], ['macaddr', 829, 1040], ['macaddr8', 774, 775],
+  ['bit', 1560, 1561], ['varbit', 1562, 1563], ['tsvector', 3614, 3643], ['tsquery', 3615, 3645], ['point', 600, 1017], ['lseg', 601, 1018], ['path', 602, 1019], ['polygon', 604, 1027],
+  ['line', 628, 629], ['circle', 718, 719], ['int4range', 3904, 3905], ['numrange', 3906, 3907], ['tsrange', 3908, 3909], ['tstzrange', 3910, 3911], ['daterange', 3912, 3913],
+  ['int8range', 3926, 3927], ['jsonpath', 4072, 4073], ['record', 2249, 2287], ['cstring', 2275, 1263], ['regclass', 2205, 2210], ['regtype', 2206, 2211], ['regproc', 24, 1008], ['tid', 27, 1010],
+  ['xid', 28, 1011], ['cid', 29, 1012], ['int2vector', 22, 1006], ['oidvector', 30, 1013], ['xid8', 5069, 271], ['pg_lsn', 3220, 3221], ['void', 2278, 0], ['unknown', 705, 0], ['refcursor', 1790, 2201],
+];
+
+/** The types of one database, as its connections have met them. Share one among the connections to a database. */
+export class PostgresTypes {
+  readonly #known = new Map<number, PostgresType>();
+  readonly #builtIn: number;
+  /** How often a table was found to be another than when a statement was prepared: what other connections have prepared may be as old. */
+  changes: number = 0;
+
+  constructor(int8: Int8) {
+    for (const [type, arrayOid] of builtIns(int8)) {
+      this.#known.set(type.oid, type);
+      if (arrayOid !== 0) this.#known.set(arrayOid, arrayOf(arrayOid, `${type.name}[]`, type));
+    }
+    this.#builtIn = this.#known.size;
+  }
+
+  /** Undefined when the database must be asked first. */
+  get(oid: number): PostgresType | undefined { return this.#known.get(oid); }
+
+  /** Remembers what the database said about types. */
+  learn(found: readonly FoundType[]): void {
+    if (this.#known.size - this.#builtIn + found.length > MAX_FOUND) this.#forget();
+    for (const { oid, name, delimiter, baseOid } of found.filter(({ elementOid }) => elementOid === 0)) {
+      this.#known.set(oid, this.#known.get(baseOid) ?? textual(name, oid, asIs, undefined, utf8, delimiter)); // a domain is read and written as its base
+    }
+    for (const { oid, name, elementOid } of found.filter((type) => type.elementOid !== 0)) {
+      this.#known.set(oid, arrayOf(oid, name, this.#known.get(elementOid) ?? textual('', elementOid, asIs)));
+    }
+  }
+
+  #forget(): void {
+    for (const oid of [...this.#known.keys()].slice(this.#builtIn)) this.#known.delete(oid);
+  }
+}
+
+/** Text in UTF-8. The method is Node's own and not in its manual: `toString()` takes a third longer. */
+export function utf8(bytes: Buffer, at: number, end: number): string { return shortAscii(bytes, at, end) ?? (bytes as unknown as Slices).utf8Slice(at, end); }
+function latin1(bytes: Buffer, at: number, end: number): string { return shortAscii(bytes, at, end) ?? (bytes as unknown as Slices).latin1Slice(at, end); }
+
+interface Slices {
+  utf8Slice(at: number, end: number): string;
+  latin1Slice(at: number, end: number): string;
+}
+
+const asIs = (text: string): string => text;
+
+function builtIns(int8: Int8): (readonly [PostgresType, arrayOid: number])[] {
+  return [
+    [textual('bool', OID.bool, (text) => text === 't', (bytes, at) => bytes[at] === 1, latin1), 1000],
+    [textual('int2', OID.int2, Number, (bytes, at) => bytes.readInt16BE(at), latin1), 1005],
+    [textual('int4', OID.int4, Number, (bytes, at) => bytes.readInt32BE(at), latin1), 1007],
+    [textual('oid', OID.oid, Number, (bytes, at) => bytes.readUInt32BE(at), latin1), 1028],
+    [textual('int8', OID.int8, WIDE_TEXT[int8], WIDE[int8], latin1), 1016],
+    [textual('float4', OID.float4, Number, undefined, latin1), 1021],
+    [textual('float8', OID.float8, Number, (bytes, at) => bytes.readDoubleBE(at), latin1), 1022],
+    [textual('bytea', OID.bytea, byteaFromText, (bytes, at, end) => new Uint8Array(bytes.subarray(at, end)), latin1), 1001],
+    [textual('date', OID.date, asIs, (bytes, at) => dateOf(bytes.readInt32BE(at)), latin1), 1182],
+    [textual('timestamp', OID.timestamp, timestampFromText, (bytes, at) => timestampOf(bytes.readInt32BE(at), bytes.readUInt32BE(at + 4)), latin1), 1115],
+    [textual('timestamptz', OID.timestamptz, instantFromText, (bytes, at) => instantOf(bytes.readInt32BE(at), bytes.readUInt32BE(at + 4)), latin1), 1185],
+    [textual('json', OID.json, JSON.parse), 199],
+    [textual('jsonb', OID.jsonb, JSON.parse), 3807],
+    [textual('box', 603, asIs, undefined, utf8, ';'), 1020],
+    ...TEXTS.map(([name, oid, arrayOid]) => [textual(name, oid, asIs), arrayOid] as const),
+  ];
+}
+
+/** How many bytes the binary form of a type has; what has others is no such value. */
+const WIDTHS: Readonly<Record<number, number>> = { [OID.bool]: 1, [OID.int2]: 2, [OID.int4]: 4, [OID.oid]: 4, [OID.int8]: 8, [OID.float8]: 8, [OID.date]: 4, [OID.timestamp]: 8, [OID.timestamptz]: 8 };
+
+/** The width a binary value of this type must have; undefined where it has none. */
+export function widthOf(oid: number): number | undefined { return WIDTHS[oid]; }
+
+function textual(name: string, oid: number, fromText: (text: string) => unknown, decodeBinary?: Decoder, slice: (bytes: Buffer, at: number, end: number) => string = utf8, delimiter: string = ','): PostgresType {
+  const decodeText: Decoder = fromText === asIs ? slice : (bytes, at, end) => fromText(slice(bytes, at, end));
+  return { name, oid, fromText, decodeText, decodeBinary, element: undefined, delimiter };
+}
+
+function arrayOf(oid: number, name: string, element: PostgresType): PostgresType {
+  const { fromText: read, delimiter } = element;
+  const fromText = (text: string): unknown => arrayFromText(text, read, delimiter);
+  return { name, oid, fromText, decodeText: (bytes, at, end) => fromText(utf8(bytes, at, end)), decodeBinary: undefined, element, delimiter: ',' };
+}
+
+const WIDE: Readonly<Record<Int8, Decoder>> = {
+  auto: (bytes, at) => {
+    const value = bytes.readInt32BE(at) * TWO_32 + bytes.readUInt32BE(at + 4);
+    return Number.isSafeInteger(value) ? value : bytes.readBigInt64BE(at);
+  },
+  bigint: (bytes, at) => bytes.readBigInt64BE(at),
+  string: (bytes, at) => String(bytes.readBigInt64BE(at)),
+};
+
+const WIDE_TEXT: Readonly<Record<Int8, (text: string) => unknown>> = {
+  auto: (text) => {
+    const value = Number(text);
+    return Number.isSafeInteger(value) ? value : BigInt(text);
+  },
+  bigint: BigInt,
+  string: asIs,
+};
+
+/** `\x` and hexadecimal digits; or, from a server whose `bytea_output` is `escape`, characters with \ooo and \\. */
+function byteaFromText(text: string): Uint8Array {
+  if (text.startsWith('\\x')) return new Uint8Array(Buffer.from(text.slice(2), 'hex'));
+  return new Uint8Array(Buffer.from(text.replace(/\\(\\|[0-7]{3})/g, (_, escaped: string) => escaped === '\\' ? '\\' : String.fromCharCode(Number.parseInt(escaped, 8))), 'latin1'));
+}

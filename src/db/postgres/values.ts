@@ -1,0 +1,195 @@
+/**
+ * JavaScript values → parameters of PostgreSQL, each by the type that the server wants for it.
+ *
+ *   the type is known   numbers, booleans, dates and bytes in binary where that fits; lists as arrays or JSON, objects as JSON
+ *   it is not           text, of which the server makes what it needs; what would need the type is told apart by needsTypes()
+ *
+ * Whatever does not fit its type goes as text, for the server to judge: its answer is the same on every use of a statement.
+ */
+import { arrayText } from './arrays.ts';
+import { dateTextOf, instantText, microsOf } from './dates.ts';
+import { OID, type PostgresType, type PostgresTypes } from './types.ts';
+import { Json, parameterProblem, refuseCount, refuseParameter, type Params } from '../values.ts';
+import type { MessageWriter } from './writer.ts';
+
+const TWO_32 = 2 ** 32;
+/** The type of a parameter that was not described. */
+const UNDESCRIBED = 0;
+/** Types that are not built in begin there; domains are among them. */
+const FIRST_OWN_OID = 16_384;
+/** Of lists in lists. */
+const MAX_LEVELS = 6;
+
+/** Whether a value can only be encoded by somebody who knows the type it is for. */
+export function needsTypes(params: Params): boolean {
+  for (const value of params as readonly unknown[]) {
+    if (typeof value === 'number' ? !Number.isFinite(value) : typeof value === 'object' && value !== null && !(value instanceof Date) && !(value instanceof Json)) return true;
+  }
+  return false;
+}
+
+/**
+ * Writes values into a Bind that has begun. `oids`: the types by the server's description; undefined without one.
+ *
+ * @throws SvcError `E_DB_PARAMETER`; the Bind is not complete then
+ */
+export function writeParams(writer: MessageWriter, params: Params, oids: readonly number[] | undefined, types: PostgresTypes, row?: number): void {
+  for (let index = 0; index < params.length; index++) {
+    const oid = oids === undefined ? UNDESCRIBED : oids[index]!; // as many as parameters: checkCount()
+    const problem = writeParam(writer, params[index], index, oid < FIRST_OWN_OID ? oid : types.get(oid)?.oid ?? oid, types);
+    if (problem !== undefined) refuseParameter(index + 1, problem, row);
+  }
+}
+
+/** The text of a value for a column of this type, null for NULL. @throws SvcError `E_DB_PARAMETER` */
+export function textOf(value: unknown, index: number, oid: number, types: PostgresTypes, row: number): string | null {
+  const base = oid < FIRST_OWN_OID ? oid : types.get(oid)?.oid ?? oid;
+  const text = typeof value === 'object' && value !== null && !(value instanceof Date || value instanceof Json || value instanceof Uint8Array) ? structureText(value, base, types) : elementText(value, base);
+  if (text !== undefined && (text === null || !text.includes('\0'))) return text;
+  return refuseParameter(index + 1, parameterProblem(value) ?? `a value that a column of type ${types.get(oid)?.name ?? oid} cannot hold`, row);
+}
+
+/** @throws SvcError `E_DB_PARAMETER_COUNT` */
+export function checkCount(params: Params, needed: number, row?: number): void {
+  if (params.length !== needed) refuseCount(needed, params.length, row);
+}
+
+/** Writes one value, or says why not. */
+function writeParam(writer: MessageWriter, value: unknown, index: number, oid: number, types: PostgresTypes): string | undefined {
+  switch (typeof value) {
+    case 'string': return writeString(writer, value);
+    case 'number': return writeNumber(writer, value, index, oid);
+    case 'bigint': return writeBigInt(writer, value, index, oid);
+    case 'boolean': return writeBoolean(writer, value, index, oid);
+    case 'object': return value === null ? writer.valueNull() as undefined : writeObject(writer, value, index, oid, types);
+    default: return parameterProblem(value);
+  }
+}
+
+function writeString(writer: MessageWriter, value: string): string | undefined {
+  if (!value.isWellFormed()) return parameterProblem(value);
+  if (value.includes('\0')) return 'text with a NUL, which PostgreSQL cannot store';
+  writer.valueText(value);
+  return undefined;
+}
+
+function writeNumber(writer: MessageWriter, value: number, index: number, oid: number): string | undefined {
+  if (!Number.isFinite(value)) {
+    if (oid !== OID.float8 && oid !== OID.float4 && oid !== OID.numeric) return parameterProblem(value);
+    writer.valueText(String(value));
+    return undefined;
+  }
+  if (oid === OID.float8) return isBinary(writer, index, writer.valueFloat64(value));
+  if (Number.isInteger(value)) {
+    if (oid === OID.int4 && (value | 0) === value) return isBinary(writer, index, writer.valueInt32(value));
+    if (oid === OID.int8 && Number.isSafeInteger(value)) return isBinary(writer, index, writer.valueInt64(Math.floor(value / TWO_32), value - Math.floor(value / TWO_32) * TWO_32));
+    if (oid === OID.int2 && value >= -32_768 && value <= 32_767) return isBinary(writer, index, writer.valueInt16(value));
+  }
+  writer.valueText(numberText(value));
+  return undefined;
+}
+
+function writeBigInt(writer: MessageWriter, value: bigint, index: number, oid: number): string | undefined {
+  const problem = oid === OID.numeric ? undefined : parameterProblem(value);
+  if (problem !== undefined) return problem;
+  if (oid === OID.int8) return isBinary(writer, index, writer.valueInt64(Number(value >> 32n), Number(value & 0xffff_ffffn)));
+  writer.valueText(String(value));
+  return undefined;
+}
+
+function writeBoolean(writer: MessageWriter, value: boolean, index: number, oid: number): string | undefined {
+  if (oid === OID.bool) return isBinary(writer, index, writer.valueByte(value ? 1 : 0));
+  writer.valueText(value ? 'true' : 'false');
+  return undefined;
+}
+
+function writeObject(writer: MessageWriter, value: object, index: number, oid: number, types: PostgresTypes): string | undefined {
+  if (value instanceof Date) return writeDate(writer, value, index, oid);
+  if (value instanceof Json) return writeString(writer, value.text);
+  if (value instanceof Uint8Array) return writeBytes(writer, value, index, oid, types);
+  const text = structureText(value, oid, types);
+  return text === undefined ? parameterProblem(value) : writeString(writer, text);
+}
+
+/** A list or an object: JSON where that is wanted, a list of values where such are. Undefined where neither is. */
+function structureText(value: object, oid: number, types: PostgresTypes): string | undefined {
+  if (oid === OID.json || oid === OID.jsonb) return jsonText(value);
+  const type = types.get(oid);
+  return Array.isArray(value) && (type?.element !== undefined || oid === UNDESCRIBED) ? listText(value, type) : undefined;
+}
+
+function writeDate(writer: MessageWriter, value: Date, index: number, oid: number): string | undefined {
+  if (Number.isNaN(value.getTime())) return parameterProblem(value);
+  if (oid === OID.timestamptz || oid === OID.timestamp) return isBinary(writer, index, writer.valueInt64(...microsOf(value)));
+  writer.valueText(oid === OID.date ? dateTextOf(value) : instantText(value)); // for JSON too: there only json() can mean it, on the first use as on the others
+  return undefined;
+}
+
+function writeBytes(writer: MessageWriter, value: Uint8Array, index: number, oid: number, types: PostgresTypes): string | undefined {
+  if (oid === OID.bytea) return isBinary(writer, index, writer.valueBytes(value));
+  if (oid !== UNDESCRIBED) return `bytes for a parameter of type ${types.get(oid)?.name ?? oid}: write ?::bytea`;
+  writer.valueText(hexText(value));
+  return undefined;
+}
+
+function numberText(value: number): string {
+  return Object.is(value, -0) ? '-0' : String(value);
+}
+
+/** The last word of a line that has written a value: it came in binary. */
+function isBinary(writer: MessageWriter, index: number, _written: void): undefined {
+  writer.binary(index);
+  return undefined;
+}
+
+function dateAsText(value: Date, oid: number): string {
+  if (oid === OID.date) return dateTextOf(value);
+  return oid === OID.json || oid === OID.jsonb ? JSON.stringify(value) : instantText(value);
+}
+
+function hexText(value: Uint8Array): string {
+  return `\\x${Buffer.from(value.buffer, value.byteOffset, value.length).toString('hex')}`;
+}
+
+/** Undefined for what JSON cannot say. */
+function jsonText(value: object): string | undefined {
+  if (value instanceof Promise) return undefined;
+  try {
+    return JSON.stringify(value);
+  } catch {
+    return undefined; // a circle, a bigint: said without its parts
+  }
+}
+
+/** Undefined when an element is no value. */
+function listText(list: readonly unknown[], type: PostgresType | undefined): string | undefined {
+  let isGood = true;
+  if (isTooDeep(list)) return undefined;
+  const element = type?.element;
+  const text = arrayText(list, (value) => {
+    const written = elementText(value, element?.oid ?? UNDESCRIBED);
+    if (written === undefined) isGood = false;
+    return written ?? null;
+  }, element?.delimiter ?? ',');
+  return isGood ? text : undefined;
+}
+
+/** Deeper than the server's six levels, or without an end. */
+function isTooDeep(list: readonly unknown[], level: number = 1): boolean {
+  return level > MAX_LEVELS || list.some((value) => Array.isArray(value) && isTooDeep(value, level + 1));
+}
+
+/** Null for NULL, undefined for what is no value. */
+function elementText(value: unknown, oid: number): string | null | undefined {
+  if (value === null) return null;
+  if (typeof value === 'object') {
+    if (value instanceof Date) return Number.isNaN(value.getTime()) ? undefined : dateAsText(value, oid);
+    if (value instanceof Json) return value.text;
+    if (value instanceof Uint8Array) return oid === OID.bytea || oid === UNDESCRIBED ? hexText(value) : undefined;
+    return oid === OID.json || oid === OID.jsonb ? jsonText(value) : undefined;
+  }
+  if (typeof value === 'number' && !Number.isFinite(value)) return oid === OID.float8 || oid === OID.float4 || oid === OID.numeric ? String(value) : undefined;
+  if (typeof value === 'string' && value.includes('\0')) return undefined;
+  if (parameterProblem(value) !== undefined) return undefined;
+  return typeof value === 'number' ? numberText(value) : String(value);
+}

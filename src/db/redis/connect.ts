@@ -1,0 +1,99 @@
+/**
+ * Connects to Redis: socket, TLS, log-in; to the first server of the address that is a primary.
+ *
+ *   HELLO 3 [AUTH user password] SETNAME name       RESP3; a server that knows no HELLO: AUTH, ROLE, and RESP2
+ *   SELECT n
+ */
+import { ConnectionLost, DatabaseError, QueryTimeout } from '../errors.ts';
+import { RedisConnection, RedisError } from './connection.ts';
+import { isUnixHost, type ServerHost } from '../wire/server-options.ts';
+import { Opening, shownEndpoint, tlsOptions, type Endpoint } from '../wire/server-socket.ts';
+import type { Clock } from '../../base/clock.ts';
+import type { Limit } from '../driver.ts';
+import type { RedisUrl } from './url.ts';
+
+/** How connections are made. */
+export interface RedisConnectOptions {
+  readonly address: RedisUrl;
+  readonly maxReplyBytes: number;
+  readonly maxPending: number;
+  /** What the server lists the connection as. */
+  readonly clientName: string;
+  readonly clock: Clock;
+}
+
+/** The server will not have us, now or later: user, password, or what the user may do. */
+export class RedisRefusal extends DatabaseError {}
+
+/**
+ * A connection that is ready for commands.
+ *
+ * @throws RedisRefusal; ConnectionLost when no server can be reached, or none of them is a primary; QueryTimeout; SvcError `E_DB_CONNECT`
+ */
+export async function connectRedis(options: RedisConnectOptions, signal?: AbortSignal): Promise<RedisConnection> {
+  const { address: { hosts, connectTimeoutMs }, clock } = options;
+  let failure: unknown;
+  for (const host of hosts) {
+    try {
+      return await connectHost(options, host, { signal, deadlineMs: clock.monotonicMs() + connectTimeoutMs, timeoutMs: connectTimeoutMs });
+    } catch (error) {
+      if (!(error instanceof ConnectionLost || error instanceof QueryTimeout) || signal?.aborted === true) throw error;
+      failure = error;
+    }
+  }
+  throw failure;
+}
+
+async function connectHost({ address: { tls, user, password, database, role }, maxReplyBytes, maxPending, clientName, clock }: RedisConnectOptions, at: ServerHost, limit: Limit): Promise<RedisConnection> {
+  const endpoint: Endpoint = { at, path: isUnixHost(at.host) ? at.host : undefined };
+  const shown = shownEndpoint(endpoint);
+  const encryption = tls.mode === 'disable' ? undefined : await tlsOptions(tls, at.host, shown);
+  const opening = new Opening(endpoint, limit, clock);
+  try {
+    await opening.until('connect');
+    if (encryption !== undefined) await opening.encrypt(encryption);
+  } catch (error) {
+    opening.abandon();
+    throw error;
+  }
+  const connection = opening.finished(new RedisConnection({ socket: opening.socket, clock, maxReplyBytes, maxPending }));
+  try {
+    const found = await logIn(connection, user, password, clientName, limit);
+    if (role === 'primary' && found === 'replica') throw new ConnectionLost(`The server at ${shown} is a replica, which takes no writes: name the primary, or write role=any`, { sqlstate: '08001' });
+    if (database !== 0) await connection.send(['SELECT', database], limit);
+    void connection.send(['CLIENT', 'SETINFO', 'LIB-NAME', 'svc'], limit).catch(() => undefined); // older ones do not know it
+    return connection;
+  } catch (error) {
+    connection.destroy();
+    throw error instanceof RedisError && !/max number of clients/i.test(error.message) ? new RedisRefusal(`${shown} refused the log-in of "${user || 'default'}" (${error.reply})`, { sqlstate: '28000', cause: error }) : passing(error, shown);
+  }
+}
+
+/** Which part the server has, if it says so. */
+async function logIn(connection: RedisConnection, user: string, password: string | undefined, clientName: string, limit: Limit): Promise<'primary' | 'replica' | undefined> {
+  try {
+    const hello = await connection.send(['HELLO', 3, ...password === undefined ? [] : ['AUTH', user || 'default', password], 'SETNAME', clientName], limit);
+    return hello instanceof Map ? partOf(hello.get('role')) : undefined;
+  } catch (error) {
+    if (!(error instanceof RedisError) || !(error.reply === 'NOPROTO' || error.reply === 'ERR' && /unknown command/i.test(error.message))) throw error;
+  }
+  if (password !== undefined) await connection.send(['AUTH', ...user === '' ? [] : [user], password], limit);
+  const [, role] = await Promise.all([
+    connection.send(['CLIENT', 'SETNAME', clientName], limit).catch(onlyRefused),
+    connection.send(['ROLE'], limit).catch(onlyRefused),
+  ]);
+  return Array.isArray(role) ? partOf(role[0]) : undefined;
+}
+
+function partOf(role: unknown): 'primary' | 'replica' | undefined {
+  return role === 'master' ? 'primary' : role === 'replica' || role === 'slave' ? 'replica' : undefined;
+}
+
+/** What a user may not ask is not asked. */
+function onlyRefused(error: unknown): undefined {
+  if (!(error instanceof RedisError)) throw error;
+}
+
+function passing(error: unknown, shown: string): unknown {
+  return error instanceof RedisError ? new ConnectionLost(`${shown} has as many clients as it may`, { sqlstate: '53300', cause: error }) : error;
+}

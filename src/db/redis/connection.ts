@@ -1,0 +1,262 @@
+/**
+ * One connection to Redis: many callers share it, and each gets its own reply.
+ *
+ *   a command joins the queue in the same step in which its bytes are written; each reply belongs to the first of the queue
+ *   a caller who gives up leaves his place in the queue, and nobody else gets what was meant for him (CVE-2023-28858)
+ *   what is written in one turn of the loop is sent together
+ *
+ * Whatever does not fit ends the connection: all who wait are told, and nothing is sent again.
+ */
+import { ConnectionLost, DatabaseError, LockTimeout, PoolTimeout, ProtocolViolation, ReadOnly } from '../errors.ts';
+import { watchLimit } from '../limits.ts';
+import { RespError, RespReader, RespWriter, type RespArgument, type RespValue } from './resp.ts';
+import type { Socket } from 'node:net';
+import type { Clock } from '../../base/clock.ts';
+import type { Limit } from '../driver.ts';
+
+/** What a caller gets: bytes as text, unless he asks for bytes. */
+export type RedisValue = string | Uint8Array | number | bigint | boolean | null | Error | RedisValue[] | Map<RedisValue, RedisValue>;
+
+/** What a connection is made from. */
+export interface RedisConnectionSetup {
+  readonly socket: Socket;
+  readonly clock: Clock;
+  readonly maxReplyBytes: number;
+  /** Commands under way at most, those that were given up among them. */
+  readonly maxPending: number;
+}
+
+/** Commands that wait to be sent take no more. */
+const MAX_UNSENT_BYTES = 64 * 1024 * 1024;
+/** A server that has said nothing for so long, while commands are given up, is gone. */
+const SILENT_MS = 5_000;
+/** How long those who wait have, when the connection is closed. */
+const CLOSE_MS = 1_000;
+
+interface Waiter {
+  /** The first word of the command, for messages. */
+  readonly name: string;
+  readonly isBytes: boolean;
+  readonly sentMs: number;
+  resolve: (value: RedisValue) => void;
+  reject: (error: Error) => void;
+  next: Waiter | undefined;
+}
+
+/** See above. */
+export class RedisConnection {
+  readonly #socket: Socket;
+  readonly #clock: Clock;
+  readonly #maxPending: number;
+  readonly #reader: RespReader;
+  readonly #writer = new RespWriter();
+  readonly #closed: PromiseWithResolvers<void> = Promise.withResolvers();
+  #first: Waiter | undefined;
+  #last: Waiter | undefined;
+  #pending = 0;
+  #receivedMs: number;
+  #isFlushing = false;
+  #ended: Error | undefined;
+  #quiet: (() => void) | undefined;
+  /** Told once, when it ends other than by us. */
+  onLost: ((error: Error) => void) | undefined;
+  /** Told of what answers nothing that was asked: true takes it, false leaves it to whoever waits. Without it pushes are dropped. */
+  onPush: ((value: RespValue, isPush: boolean) => boolean) | undefined;
+
+  constructor({ socket, clock, maxReplyBytes, maxPending }: RedisConnectionSetup) {
+    this.#socket = socket;
+    this.#clock = clock;
+    this.#maxPending = maxPending;
+    this.#receivedMs = clock.monotonicMs();
+    this.#reader = new RespReader((value, isPush) => this.#onReply(value, isPush), { maxReplyBytes });
+    socket.on('data', (chunk: Buffer) => this.#onBytes(chunk));
+    socket.on('error', (cause) => this.#lose(new ConnectionLost(`The connection broke: ${cause.message}`, { sqlstate: '08006', cause })));
+    socket.on('close', () => {
+      this.#lose(new ConnectionLost('The server closed the connection', { sqlstate: '08006' }));
+      this.#closed.resolve();
+    });
+    socket.resume();
+  }
+
+  get isEnded(): boolean { return this.#ended !== undefined; }
+  /** Commands whose reply has not come, whether somebody still wants it or not. */
+  get pending(): number { return this.#pending; }
+
+  /**
+   * Sends a command and waits for its reply. Its arguments have been checked.
+   *
+   * @throws RedisError and its kin; ConnectionLost, which says not whether it has run; PoolTimeout when too many are under way;
+   * QueryTimeout, QueryCanceled by the limit: the command may still run
+   */
+  send(parts: readonly RespArgument[], limit?: Limit, isBytes: boolean = false): Promise<RedisValue> {
+    return this.#refusal(1) ?? this.#enqueue(parts, limit, isBytes);
+  }
+
+  /** Sends all of them, with nothing between, or none: the reply of the last. Of the others it is said which was refused, where that ends them all. */
+  async sendAll(commands: readonly (readonly RespArgument[])[], limit?: Limit, isBytes: boolean = false): Promise<RedisValue> {
+    const refusal = this.#refusal(commands.length);
+    if (refusal !== undefined) return refusal;
+    let refused: unknown;
+    for (const parts of commands.slice(0, -1)) this.#enqueue(parts, undefined, false).catch((error: unknown) => { refused ??= error; });
+    try {
+      return await this.#enqueue(commands.at(-1)!, limit, isBytes); // there is one
+    } catch (error) {
+      if (!(error instanceof RedisError && error.reply === 'EXECABORT' && refused instanceof Error)) throw error;
+      if (!(refused instanceof RedisError)) throw refused; // not the command, but the server as it is: a replica, one that loads
+      error.message += ` (${refused.message})`;
+      throw error;
+    }
+  }
+
+  #refusal(count: number): Promise<never> | undefined {
+    if (this.#ended !== undefined) return Promise.reject(new ConnectionLost('The connection is closed', { sqlstate: '08003', cause: this.#ended }));
+    if (this.#pending + count <= this.#maxPending && this.#writer.length + this.#socket.writableLength <= MAX_UNSENT_BYTES) return undefined;
+    return Promise.reject(new PoolTimeout(`Redis: ${this.#pending} commands wait for their replies, and no more may`, { sqlstate: '53300' }));
+  }
+
+  #enqueue(parts: readonly RespArgument[], limit: Limit | undefined, isBytes: boolean): Promise<RedisValue> {
+    const name = String(parts[0]);
+    const { promise, resolve, reject } = Promise.withResolvers<RedisValue>();
+    const waiter: Waiter = { name, isBytes, sentMs: this.#clock.monotonicMs(), resolve, reject, next: undefined };
+    this.#writer.command(parts);
+    if (this.#last === undefined) this.#first = waiter;
+    else this.#last.next = waiter;
+    this.#last = waiter;
+    this.#pending++;
+    this.#flushSoon();
+    if (limit !== undefined) this.#watch(waiter, limit);
+    return promise;
+  }
+
+  /** Ends it at once; all who wait are told. */
+  destroy(error: Error = new ConnectionLost('The connection was closed by us', { sqlstate: '08006' })): void {
+    this.#end(error);
+    this.#socket.destroy();
+  }
+
+  /** Waits for the replies of what is under way, a second at most, and closes. */
+  async close(): Promise<void> {
+    const late = this.#clock.after(CLOSE_MS, () => { this.destroy(); });
+    if (this.#ended === undefined && this.#pending > 0) await new Promise<void>((resolve) => { this.#quiet = resolve; });
+    if (this.#ended === undefined) {
+      this.#flush();
+      this.#end(new ConnectionLost('The connection was closed by us', { sqlstate: '08003' }));
+      this.#socket.end();
+    }
+    await this.#closed.promise;
+    late[Symbol.dispose]();
+  }
+
+  /** A limit that is reached costs the caller his reply, and the reply its reader: the place in the queue stays. */
+  #watch(waiter: Waiter, limit: Limit): void {
+    const { resolve, reject } = waiter;
+    const watched = watchLimit(limit, this.#clock, (error) => {
+      waiter.resolve = waiter.reject = () => undefined;
+      reject(error);
+      const quietMs = this.#clock.monotonicMs() - Math.max(this.#receivedMs, this.#first?.sentMs ?? Infinity);
+      if (quietMs >= SILENT_MS) this.#violated(new ConnectionLost(`The server has said nothing for ${Math.round(quietMs)} ms`, { sqlstate: '08006', cause: error }));
+    });
+    if (watched === undefined) return;
+    waiter.resolve = (value) => { watched[Symbol.dispose](); resolve(value); };
+    waiter.reject = (error) => { watched[Symbol.dispose](); reject(error); };
+  }
+
+  #flushSoon(): void {
+    if (this.#isFlushing) return;
+    this.#isFlushing = true;
+    process.nextTick(() => this.#flush());
+  }
+
+  #flush(): void {
+    this.#isFlushing = false;
+    if (this.#ended === undefined && this.#writer.length > 0) this.#socket.write(this.#writer.take());
+  }
+
+  #onBytes(chunk: Buffer): void {
+    if (this.#ended !== undefined) return;
+    this.#receivedMs = this.#clock.monotonicMs();
+    try {
+      this.#reader.push(chunk);
+    } catch (error) {
+      const problem = error instanceof ProtocolViolation ? error.message : 'a value that cannot be read';
+      this.#violated(new ConnectionLost(`The server broke the protocol: ${problem}`, { sqlstate: '08P01', cause: error }));
+    }
+  }
+
+  #onReply(value: RespValue, isPush: boolean): void {
+    if (this.#ended !== undefined) return;
+    if (this.onPush?.(value, isPush) === true || isPush && this.onPush === undefined) return;
+    const waiter = this.#first;
+    if (waiter === undefined) throw new ProtocolViolation('a reply to nothing');
+    this.#first = waiter.next;
+    if (this.#first === undefined) this.#last = undefined;
+    this.#pending--;
+    waiter.next = undefined; // what is finished must not keep those that came after it
+    if (value instanceof RespError) waiter.reject(redisError(value, waiter.name));
+    else waiter.resolve(plain(value, waiter));
+    if (this.#pending === 0) this.#quiet?.();
+  }
+
+  #violated(error: Error): void {
+    this.#lose(error);
+    this.#socket.destroy();
+  }
+
+  #lose(error: Error): void {
+    if (this.#ended !== undefined) return;
+    const { onLost } = this;
+    this.#end(error);
+    onLost?.(error);
+  }
+
+  #end(error: Error): void {
+    if (this.#ended !== undefined) return;
+    this.#ended = error;
+    this.#reader.stop();
+    this.#writer.clear();
+    this.onLost = undefined;
+    for (let waiter = this.#first; waiter !== undefined; waiter = waiter.next) waiter.reject(error);
+    this.#first = this.#last = undefined;
+    this.#pending = 0;
+    this.#quiet?.();
+  }
+}
+
+/** As callers get it: text, or bytes of their own. */
+function plain(value: RespValue, waiter: Waiter): RedisValue {
+  if (typeof value !== 'object' || value === null) return value;
+  if (Buffer.isBuffer(value)) return waiter.isBytes ? new Uint8Array(value) : value.toString(); // a copy: what it lies in is larger
+  if (value instanceof RespError) return redisError(value, waiter.name);
+  if (Array.isArray(value)) return value.map((each) => plain(each, waiter));
+  return new Map([...value].map(([key, each]) => [plain(key, waiter), plain(each, waiter)]));
+}
+
+/*
+ * What Redis refuses → our errors, by the first word of what it says. What it quotes of a command is cut: it may be a value.
+ */
+
+/** Something that Redis refuses. `reply` is the first word of its answer: `ERR`, `WRONGTYPE`, `NOPERM`, `OOM`, `NOSCRIPT`, … */
+export class RedisError extends DatabaseError {
+  readonly reply: string;
+
+  constructor(reply: string, message: string) {
+    super(message);
+    this.reply = reply;
+  }
+}
+
+/** Of a server that serves nobody for now, as while it loads its data. */
+const AWAY: ReadonlySet<string> = new Set(['LOADING', 'MASTERDOWN', 'CLUSTERDOWN']);
+
+/** How servers before Redis 7 say what a command of a script was refused with. */
+const IN_SCRIPT = /^ERR Error running script .*?: -([A-Z]+) /;
+
+/** The error of a command. `name` is its first word, which is no value. */
+function redisError({ kind: first, message }: RespError, name: string): DatabaseError {
+  const kind = IN_SCRIPT.exec(message)?.[1] ?? first;
+  const text = `${name}: ${message.replace(/(['"`])[\s\S]*\1/g, '$1…$1').slice(0, 300)}`;
+  if (kind === 'READONLY') return new ReadOnly(text, { sqlstate: '25006' });
+  if (AWAY.has(kind)) return new ConnectionLost(text, { sqlstate: '57P03' });
+  if (kind === 'BUSY') return new LockTimeout(text, { sqlstate: '55P03' });
+  return new RedisError(kind, kind === 'MOVED' || kind === 'ASK' ? `${name}: the server is part of a cluster, and this client speaks to single servers and their replicas` : text);
+}

@@ -1,0 +1,125 @@
+/**
+ * Redis as a part of an application: connected before it serves, asked by `/readyz`, closed after everything else.
+ *
+ *   const redis = new RedisPlugin('rediss://app:secret@cache.example/0');
+ *   app.register(redis);
+ *   app.use(new RateLimitMiddleware({ store: new RedisRateLimitStore(redis.client) }));
+ *   app.get('/jobs', { redis: Depends(redis.key) }, ({ redis }) => redis.command(['LLEN', 'jobs']));
+ *
+ * A second one has a name: `new RedisPlugin(url, { name: 'sessions' })`.
+ */
+import { SvcError } from '../../base/errors.ts';
+import { stateKey } from '../../http/state.ts';
+import { bool, readOptions, text } from '../../base/options.ts';
+import { Redis, type RedisOptions } from './redis.ts';
+import { RedisError } from './connection.ts';
+import type { Host, Plugin, StateKey } from '../../http/contracts.ts';
+import type { Counter, Histogram, Metrics } from '../../observability/metrics.ts';
+
+/** How Redis is used by an application, and what it is called. */
+export interface RedisPluginOptions extends RedisOptions {
+  /** Default `redis`. It names the plugin, its readiness check and its key. */
+  readonly name?: string | undefined;
+  /** Whether the application starts while the server is away: caches miss, rate limits follow `onStoreError`, `/readyz` says 503. Default false: it does not start. */
+  readonly startsWithout?: boolean | undefined;
+}
+
+/** The key of the client whose plugin was given no name. */
+export const redis: StateKey<Redis> = stateKey('redis');
+
+/** See the top of this file. */
+export class RedisPlugin implements Plugin {
+  readonly name: string;
+  readonly startsFirst = true;
+  readonly client: Redis;
+  /** For `Depends()` and `app.state.get()`. */
+  readonly key: StateKey<Redis>;
+  readonly #startsWithout: boolean;
+  #host: Host | undefined;
+
+  /** @throws SvcError `E_REDIS_URL`, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+  constructor(url: string, options: RedisPluginOptions = {}) {
+    const { name, startsWithout, ...rest } = options;
+    const read = readOptions('RedisPlugin', { name, startsWithout }, { name: text('redis'), startsWithout: bool(false) });
+    this.name = read.name;
+    this.#startsWithout = read.startsWithout;
+    this.client = new Redis(url, rest);
+    this.key = read.name === 'redis' ? redis : stateKey<Redis>(read.name);
+  }
+
+  register(host: Host): void {
+    const metrics = RedisMetrics.of(host.metrics);
+    const { name, client } = this;
+    this.#host = host;
+    metrics.add(client);
+    client.observe({ onCommand: (seconds) => metrics.commands.observe(seconds, name), onEvent: (kind) => metrics.events.add(1, name, kind) }, host.log);
+    host.provide(this.key, () => client);
+    host.readiness(name, (signal) => client.ping({ signal }));
+    host.rule({
+      id: `${name}/tls`, severity: 'warning', phase: 'environment', why: 'Whoever is on the way reads the password, and all that is kept there, and may change it', remedy: 'Write rediss://, and sslrootcert=… if its authority is your own',
+      run: (view, report) => { if (view.env === 'production' && client.isReadable) report(`plugin ${name}`, 'it is spoken to without TLS (redis://)'); },
+    });
+  }
+
+  async startup(): Promise<void> {
+    const log = this.#host!.log; // register() comes before
+    try {
+      await this.client.open();
+    } catch (error) {
+      if (!this.#startsWithout || !(error instanceof SvcError) || error.code !== 'E_REDIS_OPEN') throw error;
+      log.warn('redis_not_reached', { url: this.client.shown, reason: error });
+      this.client.start();
+      return;
+    }
+    log.info('redis_opened', { url: this.client.shown });
+    await this.#lookAtEviction();
+  }
+
+  shutdown(): Promise<void> { return this.client.close(); }
+
+  /** Records must not be evicted. Whoever may not ask is not told. */
+  async #lookAtEviction(): Promise<void> {
+    try {
+      const policy = /^maxmemory_policy:(\S+)/m.exec(String(await this.client.command(['INFO', 'memory'])))?.[1];
+      if (policy !== undefined && policy !== 'noeviction') this.#host!.log.warn('redis_evicts', { policy, remedy: 'Sessions and idempotency records need maxmemory-policy noeviction: keep caches on another server' });
+    } catch (error) {
+      if (!(error instanceof RedisError)) throw error;
+    }
+  }
+}
+
+/*
+ * The clients of Redis of one application in numbers.
+ *
+ *   svc_redis_pending, svc_redis_disconnected      gauges, over all its clients
+ *   svc_redis_command_seconds{redis}               how long commands took that were answered
+ *   svc_redis_events_total{redis, event}           what befell connections, and commands that were not answered: see link.ts
+ */
+
+const COMMAND_BUCKETS = [0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1];
+
+const known = new WeakMap<Metrics, RedisMetrics>();
+
+/** What the Redis plugins of an application count together. */
+class RedisMetrics {
+  readonly commands: Histogram;
+  readonly events: Counter;
+  readonly #clients = new Set<Redis>();
+
+  private constructor(metrics: Metrics) {
+    const sum = (of: (client: Redis) => number) => () => [...this.#clients].reduce((total, client) => total + of(client), 0);
+    metrics.gauge('svc_redis_pending', 'Commands that wait for their replies', sum(({ load }) => load.pending + load.waiting));
+    metrics.gauge('svc_redis_disconnected', 'Clients of Redis that have no connection', sum(({ isConnected }) => isConnected ? 0 : 1));
+    this.commands = metrics.histogram('svc_redis_command_seconds', 'How long commands have taken that were answered', COMMAND_BUCKETS, ['redis']);
+    this.events = metrics.counter('svc_redis_events_total', 'What befell connections to Redis, and commands that were not answered', ['redis', 'event']);
+  }
+
+  /** Those of an application: declared once, however many clients it has. @throws SvcError `E_METRIC` where a name is taken */
+  static of(metrics: Metrics): RedisMetrics {
+    let own = known.get(metrics);
+    if (own === undefined) known.set(metrics, own = new RedisMetrics(metrics));
+    return own;
+  }
+
+  add(client: Redis): void { this.#clients.add(client); }
+}

@@ -1,0 +1,281 @@
+/**
+ * RESP, the protocol of Redis and Valkey, versions 2 and 3: bytes ↔ replies. Opens no socket, sets no timer; connection.ts does.
+ *
+ *   + simple   - error   : integer   $ bulk   * array                         2 and 3
+ *   _ null     # boolean   , double   ( big number   ! bulk error             3
+ *   = verbatim   % map   ~ set   > push   | attribute, which is read and left out
+ *
+ * Every length is judged before anything is kept for it, and memory is taken for what has arrived, not for what was announced.
+ */
+import { ByteQueue } from '../../base/bytes.ts';
+import { ProtocolViolation } from '../errors.ts';
+
+/** What a server refuses, as part of a reply: its first word, and the rest. */
+export class RespError {
+  /** `ERR`, `WRONGTYPE`, `NOAUTH`, … */
+  readonly kind: string;
+  readonly message: string;
+
+  constructor(text: string) {
+    this.message = text;
+    this.kind = /^[A-Z][A-Z0-9]*(?= |$)/.exec(text)?.[0] ?? 'ERR';
+  }
+}
+
+/** A value of a reply. Bulk strings are bytes, which may share memory with the chunk they came in: copy what is to stay. */
+export type RespValue = string | Buffer | number | bigint | boolean | null | RespError | RespValue[] | Map<RespValue, RespValue>;
+
+/** Told of each complete reply. `isPush`: it answers nothing that was asked. */
+export type OnReply = (value: RespValue, isPush: boolean) => void;
+
+/** What is taken of a server at most. */
+export interface RespLimits {
+  /** Bytes of one reply, all that is in it. */
+  readonly maxReplyBytes: number;
+}
+
+/** The longest line: simple strings, errors, numbers, lengths. */
+const MAX_LINE_BYTES = 64 * 1024;
+const MAX_DEPTH = 32;
+const MAX_ELEMENTS = 1_000_000;
+const MAX_LENGTH_DIGITS = 10;
+const MAX_NUMBER_DIGITS = 20;
+const MAX_BIG_DIGITS = 10_000;
+const LF = 0x0a;
+const CRLF_BYTES = 2;
+
+/** An aggregate that waits for its elements. */
+interface Frame {
+  readonly type: string;
+  left: number;
+  readonly items: RespValue[];
+}
+
+/** Cuts a stream of bytes into replies. */
+export class RespReader {
+  readonly #onReply: OnReply;
+  readonly #limits: RespLimits;
+  readonly #bytes = new ByteQueue();
+  readonly #frames: Frame[] = [];
+  /** Type and length of the bulk string that is awaited. */
+  #bulk: { readonly type: string; readonly length: number } | undefined;
+  /** Bytes without a line feed that have been looked at. */
+  #looked = 0;
+  #replyBytes = 0;
+  #isStopped = false;
+
+  constructor(onReply: OnReply, limits: RespLimits) {
+    this.#onReply = onReply;
+    this.#limits = limits;
+  }
+
+  /** Whether part of a reply waits for its rest. */
+  get hasPartial(): boolean { return this.#bytes.length > 0 || this.#frames.length > 0 || this.#bulk !== undefined; }
+
+  /** Takes bytes, and tells of every reply that is complete by them. @throws ProtocolViolation */
+  push(chunk: Uint8Array): void {
+    this.#bytes.push(chunk);
+    while (!this.#isStopped && (this.#bulk === undefined ? this.#line() : this.#body(this.#bulk)));
+  }
+
+  /** Tells of nothing any more, from the midst of a chunk on. */
+  stop(): void {
+    this.#isStopped = true;
+    this.#bytes.clear();
+  }
+
+  #line(): boolean {
+    const end = this.#bytes.indexOf(LF, this.#looked, MAX_LINE_BYTES + 1 - this.#looked);
+    if (end === -1) {
+      this.#looked = this.#bytes.length;
+      if (this.#looked > MAX_LINE_BYTES) throw new ProtocolViolation(`a line of more than ${MAX_LINE_BYTES} bytes`);
+      return false;
+    }
+    this.#looked = 0;
+    const line = asBuffer(this.#bytes.take(end + 1)!); // there are as many
+    if (end < 2 || line[end - 1] !== 0x0d) throw new ProtocolViolation('a line that does not end as one');
+    this.#count(end + 1);
+    this.#onLine(String.fromCharCode(line[0]!), line.toString('utf8', 1, end - 1));
+    return true;
+  }
+
+  #onLine(type: string, text: string): void {
+    switch (type) {
+      case '+': return this.#value(text);
+      case '-': return this.#value(new RespError(text));
+      case ':': return this.#value(integerOf(text));
+      case ',': return this.#value(doubleOf(text));
+      case '(': return this.#value(bigOf(text));
+      case '#': return this.#value(booleanOf(text));
+      case '_':
+        if (text !== '') throw new ProtocolViolation('a null with something in it');
+        return this.#value(null);
+      case '$': case '!': case '=': return this.#beginBulk(type, text);
+      case '*': case '~': case '%': case '>': case '|': return this.#beginAggregate(type, text);
+      default: throw new ProtocolViolation('a type that there is not');
+    }
+  }
+
+  #beginBulk(type: string, text: string): void {
+    const length = lengthOf(text, type === '$');
+    if (length === -1) return this.#value(null);
+    if (length > this.#limits.maxReplyBytes) throw new ProtocolViolation(`a string of ${length} bytes, where ${this.#limits.maxReplyBytes} are the most`);
+    this.#bulk = { type, length };
+  }
+
+  #body({ type, length }: { readonly type: string; readonly length: number }): boolean {
+    const bytes = this.#bytes.take(length + CRLF_BYTES);
+    if (bytes === undefined) return false;
+    if (bytes[length] !== 0x0d || bytes[length + 1] !== LF) throw new ProtocolViolation('a string that is longer than it said');
+    this.#bulk = undefined;
+    this.#count(length + CRLF_BYTES);
+    const body = asBuffer(bytes).subarray(0, length);
+    if (type === '!') this.#value(new RespError(body.toString()));
+    else if (type === '=') this.#value(verbatimOf(body));
+    else this.#value(body);
+    return true;
+  }
+
+  #beginAggregate(type: string, text: string): void {
+    const count = lengthOf(text, type === '*');
+    if (count === -1) return this.#value(null);
+    if (count > MAX_ELEMENTS) throw new ProtocolViolation(`a list of ${count} elements, where ${MAX_ELEMENTS} are the most`);
+    if (type === '>' && (this.#frames.length > 0 || count === 0)) throw new ProtocolViolation('a push inside of a reply, or an empty one');
+    if (this.#frames.length >= MAX_DEPTH) throw new ProtocolViolation(`lists in lists, deeper than ${MAX_DEPTH}`);
+    this.#frames.push({ type, left: type === '%' || type === '|' ? 2 * count : count, items: [] });
+    if (count === 0) this.#close();
+  }
+
+  /** A value is complete: it goes into the list that waits for it, which may be complete by that. */
+  #value(value: RespValue): void {
+    const frame = this.#frames.at(-1);
+    if (frame === undefined) return this.#emit(value, false);
+    frame.items.push(value);
+    if (--frame.left === 0) this.#close();
+  }
+
+  #close(): void {
+    const { type, items } = this.#frames.pop()!; // it was the last one
+    if (type === '|') return; // what it says about the next value nobody has asked for
+    if (type === '>') return this.#emit(items, true);
+    this.#value(type === '%' ? mapOf(items) : items);
+  }
+
+  #emit(value: RespValue, isPush: boolean): void {
+    this.#replyBytes = 0;
+    this.#onReply(value, isPush);
+  }
+
+  #count(bytes: number): void {
+    this.#replyBytes += bytes;
+    if (this.#replyBytes > this.#limits.maxReplyBytes + MAX_LINE_BYTES) throw new ProtocolViolation(`a reply of more than ${this.#limits.maxReplyBytes} bytes`);
+  }
+}
+
+/** What a command is made of. */
+export type RespArgument = string | Uint8Array | number | bigint;
+
+/** Gathers commands: an array of bulk strings each. */
+export class RespWriter {
+  #text = '';
+  #parts: Uint8Array[] = [];
+  #partBytes = 0;
+
+  /** About how many bytes wait. */
+  get length(): number { return this.#partBytes + this.#text.length; }
+
+  /** Appends one command. Its arguments have been checked. */
+  command(parts: readonly RespArgument[]): void {
+    let text = `*${parts.length}\r\n`;
+    for (const part of parts) {
+      if (typeof part === 'object') {
+        this.#text += `${text}$${part.length}\r\n`;
+        this.#flushText();
+        this.#parts.push(part);
+        this.#partBytes += part.length;
+        text = '\r\n';
+      } else {
+        const word = typeof part === 'string' ? part : String(part);
+        text += `$${Buffer.byteLength(word)}\r\n${word}\r\n`;
+      }
+    }
+    this.#text += text;
+  }
+
+  /** Everything so far, to be sent; nothing waits afterwards. */
+  take(): Buffer {
+    if (this.#parts.length === 0) {
+      const bytes = Buffer.from(this.#text);
+      this.#text = '';
+      return bytes;
+    }
+    this.#flushText();
+    const bytes = Buffer.concat(this.#parts);
+    this.#parts = [];
+    this.#partBytes = 0;
+    return bytes;
+  }
+
+  clear(): void {
+    this.#text = '';
+    this.#parts = [];
+    this.#partBytes = 0;
+  }
+
+  #flushText(): void {
+    if (this.#text === '') return;
+    const bytes = Buffer.from(this.#text);
+    this.#parts.push(bytes);
+    this.#partBytes += bytes.length;
+    this.#text = '';
+  }
+}
+
+function lengthOf(text: string, mayBeNull: boolean): number {
+  if (mayBeNull && text === '-1') return -1;
+  if (text.length > MAX_LENGTH_DIGITS || !/^\d+$/.test(text)) throw new ProtocolViolation('a length that is none');
+  return Number(text);
+}
+
+function integerOf(text: string): number | bigint {
+  if (text.length > MAX_NUMBER_DIGITS || !/^[+-]?\d+$/.test(text)) throw new ProtocolViolation('an integer that is none');
+  const number = Number(text);
+  return Number.isSafeInteger(number) ? number + 0 : BigInt(text.replace('+', ''));
+}
+
+function doubleOf(text: string): number {
+  if (text === 'inf') return Infinity;
+  if (text === '-inf') return -Infinity;
+  if (text === 'nan' || text === '-nan') return NaN;
+  if (!/^[+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?$/.test(text)) throw new ProtocolViolation('a number that is none');
+  return Number(text);
+}
+
+function bigOf(text: string): bigint {
+  if (text.length > MAX_BIG_DIGITS || !/^[+-]?\d+$/.test(text)) throw new ProtocolViolation('a big number that is none');
+  return BigInt(text.replace('+', ''));
+}
+
+function booleanOf(text: string): boolean {
+  if (text !== 't' && text !== 'f') throw new ProtocolViolation('a truth that is none');
+  return text === 't';
+}
+
+/** `txt:` and what follows. */
+function verbatimOf(body: Buffer): Buffer {
+  if (body.length < 4 || body[3] !== 0x3a) throw new ProtocolViolation('a verbatim string without its kind');
+  return body.subarray(4);
+}
+
+function mapOf(items: readonly RespValue[]): Map<RespValue, RespValue> {
+  const map = new Map<RespValue, RespValue>();
+  for (let index = 0; index < items.length; index += 2) {
+    const key = items[index]!; // there are as many
+    map.set(Buffer.isBuffer(key) ? key.toString() : key, items[index + 1]!);
+  }
+  return map;
+}
+
+function asBuffer(bytes: Uint8Array): Buffer {
+  return Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
+}

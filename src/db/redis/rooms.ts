@@ -1,0 +1,96 @@
+/**
+ * Frames for rooms in all processes, over one channel of Redis.
+ *
+ *   message = version:1  flags:1 (1: text)  publisher:16  length of the room:2  room  frame
+ *
+ * Members in this process get a frame at once; those elsewhere when Redis has it. While Redis is away frames reach this process
+ * alone: they are counted, and not sent later.
+ */
+import { randomBytes } from 'node:crypto';
+import { readOptions, text } from '../../base/options.ts';
+import { MemoryRoomBus, type RoomBus, type RoomSubscriber } from '../../cache/stores.ts';
+import type { Redis } from './redis.ts';
+
+/** What a {@link RedisRoomBus} is called. */
+export interface RedisRoomBusOptions {
+  /** The channel. Default `svc:rooms`: two applications of one server need two. */
+  readonly channel?: string | undefined;
+}
+
+const VERSION = 1;
+const TEXT = 1;
+const PUBLISHER_BYTES = 16;
+const HEADER_BYTES = 2 + PUBLISHER_BYTES + 2;
+const MAX_ROOM_BYTES = 0xffff;
+
+/** Rooms of all processes that use the same channel. */
+export class RedisRoomBus implements RoomBus {
+  readonly #redis: Redis;
+  readonly #channel: string;
+  /** The subscribers of this process. */
+  readonly #here = new MemoryRoomBus();
+  readonly #publisher = randomBytes(PUBLISHER_BYTES);
+  #count = 0;
+  #listening: Promise<AsyncDisposable> | undefined;
+  /** Subscribing and its end, one after the other. */
+  #work: Promise<unknown> = Promise.resolve();
+
+  /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+  constructor(redis: Redis, options: RedisRoomBusOptions = {}) {
+    this.#redis = redis;
+    this.#channel = readOptions('RedisRoomBus', options, { channel: text('svc:rooms') }).channel;
+  }
+
+  publish(room: string, frame: Uint8Array, isText: boolean): void {
+    void this.#redis.publish(this.#channel, this.#message(room, frame, isText)).catch(() => this.#redis.tell('frames_lost'));
+    this.#here.publish(room, frame, isText);
+  }
+
+  subscribe(fn: RoomSubscriber): Disposable {
+    const subscription = this.#here.subscribe(fn);
+    if (this.#count++ === 0) this.#listening = this.#inTurn(() => this.#redis.subscribeLater(this.#channel, (message) => this.#onMessage(message)));
+    let isOver = false;
+    return {
+      [Symbol.dispose]: () => {
+        subscription[Symbol.dispose]();
+        if (isOver) return;
+        isOver = true;
+        if (--this.#count > 0) return;
+        const listening = this.#listening!; // since the first subscription
+        void this.#inTurn(async () => (await listening)[Symbol.asyncDispose]()).catch(() => undefined); // of a client that is closed
+      },
+    };
+  }
+
+  /** Resolves when what has been asked for so far is so, or is put off until the server is back. */
+  async settled(): Promise<void> { await this.#work; }
+
+  #message(room: string, frame: Uint8Array, isText: boolean): Uint8Array {
+    const name = Buffer.from(room);
+    if (name.length > MAX_ROOM_BYTES) throw new RangeError(`The name of a room has ${name.length} bytes, and ${MAX_ROOM_BYTES} are the most`);
+    const message = Buffer.allocUnsafe(HEADER_BYTES + name.length + frame.length);
+    message[0] = VERSION;
+    message[1] = isText ? TEXT : 0;
+    this.#publisher.copy(message, 2);
+    message.writeUInt16BE(name.length, 2 + PUBLISHER_BYTES);
+    name.copy(message, HEADER_BYTES);
+    message.set(frame, HEADER_BYTES + name.length);
+    return message;
+  }
+
+  /** What others have published. Our own has been handed out already; what is not of this form is none of ours. */
+  #onMessage(bytes: Uint8Array): void {
+    const message = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
+    if (message.length < HEADER_BYTES || message[0] !== VERSION) return;
+    if (message.compare(this.#publisher, 0, PUBLISHER_BYTES, 2, 2 + PUBLISHER_BYTES) === 0) return;
+    const end = HEADER_BYTES + message.readUInt16BE(2 + PUBLISHER_BYTES);
+    if (end > message.length) return;
+    this.#here.publish(message.toString('utf8', HEADER_BYTES, end), bytes.subarray(end), (message[1]! & TEXT) !== 0);
+  }
+
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const done = this.#work.then(work, work);
+    this.#work = done.catch(() => undefined);
+    return done;
+  }
+}

@@ -1,0 +1,198 @@
+/**
+ * What all processes share, in Redis: a cache, records, rate limits. Keys begin with a prefix; long ones are hashed.
+ *
+ *   RedisCache            SET … PX, GET                          may forget; clear() looks at every key of the database
+ *   RedisRecordStore      SET … NX PX, and a script to compare   needs a server that evicts nothing (maxmemory-policy noeviction)
+ *   RedisRateLimitStore   one script with the server's time      GCRA, as in memory: exact over all processes
+ */
+import { createHash } from 'node:crypto';
+import { fromBytes, toBytes } from '../../cache/clone.ts';
+import { StoreFull } from '../../base/errors.ts';
+import { int, oneOf, readOptions, type OptionKind } from '../../base/options.ts';
+import { MAX_TIMEOUT_MS } from '../limits.ts';
+import { RedisError } from './connection.ts';
+import { RedisScript } from './redis.ts';
+import type { CacheBackend, RateLimitResult, RateLimitRule, RateLimitStore, RecordStore } from '../../cache/stores.ts';
+import type { RedisValue } from './connection.ts';
+import type { Redis } from './redis.ts';
+
+/** What every store in Redis has. */
+export interface RedisStoreOptions {
+  /** What its keys begin with, 1 … 100 characters: two stores of one server need two. */
+  readonly prefix?: string | undefined;
+  /** How long one call may take, 1 … 2_147_483_647. Default 250 for caches and rate limits, 1_000 for records. */
+  readonly timeoutMs?: number | undefined;
+}
+
+/** How a {@link RedisCache} keeps values. */
+export interface RedisCacheOptions extends RedisStoreOptions {
+  /** `clone`, the default: whatever has a structured clone, as MemoryCache; for a server that nobody else writes to. `json`: for programs that are not ours. */
+  readonly encoding?: 'clone' | 'json' | undefined;
+  /** Larger values are not kept, 1 … 536_870_912 bytes. Default 1 MiB. */
+  readonly maxValueBytes?: number | undefined;
+}
+
+/** Keys of so many bytes are kept as they are; of a cache longer ones, for clear() goes by their begin. */
+const MAX_KEY_BYTES = 200;
+const MAX_CACHE_KEY_BYTES = 2_000;
+const MARK = '\0#';
+/** Some 300 years: the server takes no more. */
+const MAX_TTL_MS = 1e13;
+/** Keys that are looked at, and removed, at once. */
+const SCAN_COUNT = 1_000;
+const KEYS_AT_ONCE = 500;
+
+/** Values that may be forgotten at any time, shared by all processes. Whoever reads treats a failure as a miss. */
+export class RedisCache implements CacheBackend {
+  readonly #redis: Redis;
+  readonly #prefix: string;
+  readonly #timeoutMs: number;
+  readonly #isJson: boolean;
+  readonly #maxValueBytes: number;
+
+  /** Default of `prefix`: `svc:cache:`. @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+  constructor(redis: Redis, options: RedisCacheOptions = {}) {
+    const { prefix, timeoutMs, encoding, maxValueBytes } = readOptions('RedisCache', options, { ...kindsOf('svc:cache:', 250), encoding: oneOf(['clone', 'json'], 'clone'), maxValueBytes: int(1024 * 1024, 1, 512 * 1024 * 1024) });
+    this.#redis = redis;
+    this.#prefix = prefix;
+    this.#timeoutMs = timeoutMs;
+    this.#isJson = encoding === 'json';
+    this.#maxValueBytes = maxValueBytes;
+  }
+
+  async get(key: string): Promise<unknown> {
+    const bytes = await this.#redis.command(['GET', this.#keyOf(key)], { timeoutMs: this.#timeoutMs, asBytes: true });
+    if (!(bytes instanceof Uint8Array)) return undefined;
+    try {
+      return this.#isJson ? JSON.parse(new TextDecoder().decode(bytes)) : fromBytes(bytes);
+    } catch {
+      return undefined; // written by a newer version, or by somebody else: a miss
+    }
+  }
+
+  async set(key: string, value: unknown, ttlMs: number): Promise<void> {
+    const bytes = value === undefined ? undefined : this.#isJson ? Buffer.from(JSON.stringify(value)) : toBytes(value);
+    if (bytes === undefined || bytes.length > this.#maxValueBytes || !(ttlMs > 0)) await this.delete(key);
+    else await this.#redis.command(['SET', this.#keyOf(key), bytes, 'PX', lifeOf(ttlMs)], { timeoutMs: this.#timeoutMs });
+  }
+
+  async delete(key: string): Promise<boolean> {
+    return await this.#redis.command(['DEL', this.#keyOf(key)], { timeoutMs: this.#timeoutMs }) === 1;
+  }
+
+  /** Looks at every key of the database, a thousand at a time, and lets others come between. */
+  async clear(prefix: string = ''): Promise<void> {
+    const pattern = `${(this.#prefix + prefix).replace(/[\\*?[\]]/g, '\\$&')}*`;
+    let cursor = '0';
+    do {
+      const [next, keys] = await this.#redis.command(['SCAN', cursor, 'MATCH', pattern, 'COUNT', SCAN_COUNT], { timeoutMs: 10 * this.#timeoutMs, asBytes: true }) as [Uint8Array, Uint8Array[]]; // as the server has it
+      cursor = Buffer.from(next).toString();
+      for (let at = 0; at < keys.length; at += KEYS_AT_ONCE) await this.#redis.command(['UNLINK', ...keys.slice(at, at + KEYS_AT_ONCE)], { timeoutMs: 10 * this.#timeoutMs });
+    } while (cursor !== '0');
+  }
+
+  #keyOf(key: string): string { return this.#prefix + shortened(key, MAX_CACHE_KEY_BYTES); }
+}
+
+const REPLACE = new RedisScript(`if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+if tonumber(ARGV[3]) > 0 then redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3]) else redis.call('DEL', KEYS[1]) end
+return 1`);
+
+/** Records of all processes, which live as long as they were promised to, if the server evicts nothing. Full means StoreFull. */
+export class RedisRecordStore implements RecordStore {
+  readonly #redis: Redis;
+  readonly #prefix: string;
+  readonly #timeoutMs: number;
+
+  /** Default of `prefix`: `svc:record:`. @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+  constructor(redis: Redis, options: RedisStoreOptions = {}) {
+    const { prefix, timeoutMs } = readOptions('RedisRecordStore', options, kindsOf('svc:record:', 1_000));
+    this.#redis = redis;
+    this.#prefix = prefix;
+    this.#timeoutMs = timeoutMs;
+  }
+
+  async get(key: string): Promise<string | undefined> {
+    return (await this.#do(['GET', this.#keyOf(key)]) ?? undefined) as string | undefined; // text, as it was asked for
+  }
+
+  async set(key: string, value: string, ttlMs: number): Promise<void> {
+    await this.#do(ttlMs > 0 ? ['SET', this.#keyOf(key), value, 'PX', lifeOf(ttlMs)] : ['DEL', this.#keyOf(key)]);
+  }
+
+  async add(key: string, value: string, ttlMs: number): Promise<boolean> {
+    return ttlMs > 0 ? await this.#do(['SET', this.#keyOf(key), value, 'NX', 'PX', lifeOf(ttlMs)]) === 'OK' : await this.#do(['EXISTS', this.#keyOf(key)]) === 0;
+  }
+
+  async replace(key: string, expected: string, value: string, ttlMs: number): Promise<boolean> {
+    return await unlessFull(this.#redis.script(REPLACE, [this.#keyOf(key)], [expected, value, ttlMs > 0 ? lifeOf(ttlMs) : 0], { timeoutMs: this.#timeoutMs })) === 1;
+  }
+
+  async delete(key: string): Promise<boolean> {
+    return await this.#do(['DEL', this.#keyOf(key)]) === 1;
+  }
+
+  #do(parts: readonly (string | number)[]): Promise<RedisValue> { return unlessFull(this.#redis.command(parts, { timeoutMs: this.#timeoutMs })); }
+  #keyOf(key: string): string { return this.#prefix + shortened(key, MAX_KEY_BYTES); }
+}
+
+/** The steps of MemoryRateLimitStore, in milliseconds with fractions. Kept is the time at which the bucket is full again. */
+const TAKE = new RedisScript(`local limit, period, cost = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local time = redis.call('TIME')
+local now = time[1] * 1000 + time[2] / 1000
+local used = math.max(0, tonumber(redis.call('GET', KEYS[1]) or '0') - now)
+local interval, drift = period / limit, 0.001
+local excess = used + cost * interval - period
+local allowed = excess <= drift
+local reset = used
+if allowed then reset = used + cost * interval end
+if allowed and cost > 0 then redis.call('SET', KEYS[1], string.format('%.17g', now + reset), 'PX', math.ceil(reset) + 1) end
+local retry = 0
+if not allowed then if cost > limit then retry = math.ceil(period) else retry = math.ceil(excess - drift) end end
+return {allowed and 1 or 0, math.max(0, math.floor((period - reset + drift) / interval)), retry, math.max(0, math.ceil(reset - drift))}`);
+
+/** Buckets of all processes, by the clock of the server. */
+export class RedisRateLimitStore implements RateLimitStore {
+  readonly #redis: Redis;
+  readonly #prefix: string;
+  readonly #timeoutMs: number;
+
+  /** Default of `prefix`: `svc:rl:`. @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+  constructor(redis: Redis, options: RedisStoreOptions = {}) {
+    const { prefix, timeoutMs } = readOptions('RedisRateLimitStore', options, kindsOf('svc:rl:', 250));
+    this.#redis = redis;
+    this.#prefix = prefix;
+    this.#timeoutMs = timeoutMs;
+  }
+
+  async take(key: string, { limit, periodMs }: RateLimitRule, cost: number = 1): Promise<RateLimitResult> {
+    const result = await this.#redis.script(TAKE, [this.#prefix + shortened(key, MAX_KEY_BYTES)], [limit, periodMs, cost], { timeoutMs: this.#timeoutMs });
+    const [allowed, remaining, retryAfterMs, resetMs] = result as [number, number, number, number]; // as the script ends
+    return { isAllowed: allowed === 1, remaining, retryAfterMs, resetMs };
+  }
+}
+
+function kindsOf(prefix: string, timeoutMs: number): { readonly prefix: OptionKind<string>; readonly timeoutMs: OptionKind<number> } {
+  return {
+    prefix: { fallback: prefix, needs: '1 … 100 characters', accepts: (value: unknown) => typeof value === 'string' && value.length > 0 && value.length <= 100 && value.isWellFormed() },
+    timeoutMs: int(timeoutMs, 1, MAX_TIMEOUT_MS),
+  };
+}
+
+/** A key that is long, or no text, by its digest behind its begin; and one that looks as if it were, so that none is mistaken for another. */
+function shortened(key: string, maxBytes: number): string {
+  if (key.isWellFormed() && !key.includes(MARK) && (key.length <= maxBytes / 3 || Buffer.byteLength(key) <= maxBytes)) return key;
+  return `${key.slice(0, maxBytes / 4).toWellFormed()}${MARK}${createHash('sha256').update(key, 'utf16le').digest('base64url')}`;
+}
+
+function lifeOf(ttlMs: number): number { return Math.min(Math.ceil(ttlMs), MAX_TTL_MS); }
+
+/** A server that has no room keeps what it has. */
+async function unlessFull<T>(running: Promise<T>): Promise<T> {
+  try {
+    return await running;
+  } catch (error) {
+    if (error instanceof RedisError && error.reply === 'OOM') throw new StoreFull(undefined, { cause: error });
+    throw error;
+  }
+}

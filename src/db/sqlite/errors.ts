@@ -1,0 +1,63 @@
+/**
+ * SQLite's result codes (sqlite.org/rescode.html) → our errors. The extended code says which constraint; only the message
+ * says which columns. No message of SQLite quotes a value.
+ */
+import {
+  CheckViolation, ConstraintViolation, Corrupt, DataError, DatabaseError, DiskFull, ForeignKeyViolation, LockTimeout, NotNullViolation, QueryCanceled, ReadOnly, SerializationFailure, StatementError,
+  StorageFailed, UniqueViolation, type DatabaseErrorDetails,
+} from '../errors.ts';
+
+type ErrorClass = new (message: string, details: DatabaseErrorDetails) => DatabaseError;
+
+/** By extended code first, then by its low byte. The states are what PostgreSQL gives for the same mistake. */
+const CLASSES: Readonly<Record<number, readonly [ErrorClass, sqlstate: string]>> = {
+  1: [StatementError, '42000'],
+  5: [LockTimeout, '55P03'], 6: [LockTimeout, '55P03'], 517: [SerializationFailure, '40001'],
+  7: [DatabaseError, '53200'],
+  8: [ReadOnly, '25006'],
+  9: [QueryCanceled, '57014'],
+  10: [StorageFailed, '58030'], 14: [StorageFailed, '58030'],
+  11: [Corrupt, 'XX001'], 26: [Corrupt, 'XX001'],
+  13: [DiskFull, '53100'],
+  18: [DataError, '22001'], 20: [DataError, '22000'],
+  19: [ConstraintViolation, '23000'], 275: [CheckViolation, '23514'], 787: [ForeignKeyViolation, '23503'], 1299: [NotNullViolation, '23502'],
+  1555: [UniqueViolation, '23505'], 2067: [UniqueViolation, '23505'], 2579: [UniqueViolation, '23505'],
+  3091: [DataError, '22000'],
+  23: [StatementError, '42501'], 25: [StatementError, '42000'],
+};
+
+/** What node:sqlite throws for a failure of SQLite itself. */
+export interface SqliteFailure {
+  readonly message: string;
+  /** The extended result code. */
+  readonly errcode: number;
+}
+
+/** Whether SQLite said no, and not Node.js. */
+export function isSqliteFailure(error: unknown): error is SqliteFailure & Error {
+  return error instanceof Error && (error as { code?: unknown }).code === 'ERR_SQLITE_ERROR' && typeof (error as { errcode?: unknown }).errcode === 'number';
+}
+
+/** Somebody else holds the lock: to be tried again. Not when what was read is stale: then the whole transaction must be. */
+export function isBusy({ errcode }: SqliteFailure): boolean {
+  return (errcode & 0xff) === 5 && errcode !== 517;
+}
+
+/** The error as ours. What is none of SQLite's comes back as it is. */
+export function sqliteError(error: unknown, sql: string | undefined): unknown {
+  if (!isSqliteFailure(error)) return error;
+  const { message, errcode } = error;
+  const [Class, sqlstate] = CLASSES[errcode] ?? CLASSES[errcode & 0xff] ?? [DatabaseError, 'XX000'];
+  return new Class(message, { errno: errcode, sqlstate, sql, ...placeOf(message) });
+}
+
+/** `UNIQUE constraint failed: t.a, t.b` and `index 'i'`, `NOT NULL …: t.a`, `CHECK …: name`, `cannot store TEXT value in INTEGER column t.a`. */
+function placeOf(message: string): Pick<DatabaseErrorDetails, 'table' | 'columns' | 'constraint'> {
+  const [, kind, what] = /^([A-Z ]+) constraint failed: (.+)$/s.exec(message) ?? /^(cannot store) .* column (\S+)$/.exec(message) ?? [];
+  if (kind === undefined || what === undefined) return {};
+  if (kind === 'CHECK') return { constraint: what };
+  const index = /^index '(.+)'$/.exec(what)?.[1];
+  if (index !== undefined) return { constraint: index };
+  const names = what.split(', ').map((name) => name.split('.'));
+  return { table: names[0]![0], columns: names.map((name) => name.slice(1).join('.')) };
+}

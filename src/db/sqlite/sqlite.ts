@@ -1,0 +1,230 @@
+/**
+ * SQLite, by node:sqlite: one connection that writes, lent to one owner after another, and connections beside it that only read.
+ *
+ *   statements, transactions            the writing connection, first come, first served: nothing gets into a transaction
+ *   long reads, read-only transactions, streams    connections of their own on the file, or processes with `readers`
+ *   :memory:                            has one connection, which does it all
+ */
+import { rename, rm } from 'node:fs/promises';
+import { closeSync, openSync } from 'node:fs';
+import { SvcError } from '../../base/errors.ts';
+import { StorageFailed, atCaller } from '../errors.ts';
+import { limitReached } from '../limits.ts';
+import { MEMORY, SqliteConnection, type SqliteOptions } from './connection.ts';
+import { identityOf, openFile, openProblem, prepareFile, type FileIdentity } from './file.ts';
+import { SqliteReads, readerProcess } from './reader.ts';
+import { sqliteError } from './errors.ts';
+import { BATCH_ROWS } from './statement.ts';
+import { Turns } from './fair-lock.ts';
+import type { DatabaseSync } from 'node:sqlite';
+import type { Awaitable } from '../../cache/stores.ts';
+import type { Connection, Driver, DriverLoad, Limit, Purpose, Row } from '../driver.ts';
+import type { Params } from '../values.ts';
+
+/** What is still under way when a database is closed has so long; then it is closed all the same. */
+const CLOSE_MS = 10_000;
+
+/** See {@link Driver}. */
+export class SqliteDriver implements Driver {
+  readonly dialect = 'sqlite';
+  readonly #options: SqliteOptions;
+  readonly #turns: Turns;
+  /** None for `:memory:`, where another connection would be another database. */
+  readonly #reads: SqliteReads | undefined;
+  #db: DatabaseSync | undefined;
+  #main: SqliteConnection | undefined;
+  #identity: FileIdentity | undefined;
+  #closing: Promise<void> | undefined;
+
+  constructor(options: SqliteOptions) {
+    const { path, clock, acquireTimeoutMs, maxWaiting, readers } = options;
+    if (path === MEMORY && readers > 0) throw new SvcError('E_DB_OPTION', ['"readers" are processes, and none sees what is in the memory of another']);
+    if (readers > 0 && readerProcess() === undefined) throw new SvcError('E_DB_OPTION', ['"readers" are processes that run a file of this package, and beside a program in one file there is none']);
+    if (path === MEMORY && options.isReadOnly) throw new SvcError('E_DB_OPTION', ['"readOnly" leaves nothing to read in a database that begins empty']);
+    this.#options = options;
+    this.#turns = new Turns({ what: 'the writing connection', permits: 1, maxWaiting, acquireTimeoutMs, clock });
+    this.#reads = path === MEMORY ? undefined : new SqliteReads(options);
+  }
+
+  get load(): DriverLoad {
+    const { inUse, waiting } = this.#turns;
+    const reads = this.#reads?.load ?? { inUse: 0, idle: 0, waiting: 0 };
+    return { inUse: inUse + reads.inUse, idle: 1 - inUse + reads.idle, waiting: waiting + reads.waiting };
+  }
+
+  async open(): Promise<void> {
+    const { path, isReadOnly } = this.#options;
+    if (path !== MEMORY) prepareFile(this.#options);
+    const db = await openFile(this.#options);
+    const main = new SqliteConnection(db, this.#options);
+    try {
+      await configure(main, this.#options);
+    } catch (error) {
+      db.close();
+      throw openProblem(path, error);
+    }
+    this.#db = db;
+    this.#main = main;
+    if (path !== MEMORY) this.#identity = identityOf(path);
+    if (!isReadOnly) this.#options.log?.debug('database_opened', { path });
+  }
+
+  acquire(purpose: Purpose, limit: Limit | undefined): Awaitable<Connection> {
+    const main = this.#opened();
+    if (purpose === 'read' && this.#reads !== undefined) return this.#reads.acquire(limit);
+    const turn = this.#turns.take(limit);
+    return turn === undefined ? main : turn.then(() => main);
+  }
+
+  release(connection: Connection): void {
+    if (connection !== this.#main) {
+      this.#reads?.release(connection);
+      return;
+    }
+    if (connection.isInTransaction) {
+      this.#options.log?.warn('transaction_left_open', { remedy: 'It was rolled back' });
+      this.#main.rollback();
+    }
+    this.#turns.give();
+  }
+
+  async *stream(sql: string, params: Params, limit: Limit | undefined): AsyncGenerator<readonly Row[], void, undefined> {
+    if (this.#reads === undefined) {
+      yield* this.#streamFromMemory(sql, params, limit);
+      return;
+    }
+    this.#opened();
+    const connection = await this.#reads.acquire(limit);
+    try {
+      yield* connection.stream(sql, params, limit);
+    } finally {
+      this.#reads.release(connection);
+    }
+  }
+
+  /** Asks the file, not only the connection: one that was deleted or replaced still answers those who had opened it. */
+  async ping(limit: Limit | undefined): Promise<void> {
+    const connection = await this.acquire('read', limit);
+    try {
+      await connection.scalar('pragma schema_version', [], limit);
+    } finally {
+      this.release(connection);
+    }
+    const before = this.#identity;
+    if (before === undefined) return;
+    const now = identityOf(this.#options.path);
+    if (now?.inode !== before.inode || now.device !== before.device) {
+      throw new StorageFailed(now === undefined ? 'The database file was removed while it was open' : 'Another file was put in the place of the database while it was open', { sqlstate: '58030' });
+    }
+  }
+
+  async backup(path: string, limit: Limit | undefined): Promise<void> {
+    const partial = `${path}.partial`;
+    if (this.#isOwnFile(path) || this.#isOwnFile(partial)) throw new SvcError('E_DB_OPEN', [path, 'the copy cannot take the place of the database itself']);
+    try {
+      closeSync(openSync(partial, 'w', 0o600));
+    } catch (error) {
+      throw new SvcError('E_DB_OPEN', [path, `the copy cannot be written (${(error as NodeJS.ErrnoException).code})`], { cause: error });
+    }
+    try {
+      await this.#copyTo(partial, limit);
+      for (const suffix of ['-wal', '-shm']) await rm(path + suffix, { force: true }); // the log of a copy that was there, and in use when a process ended, would be read into this one
+      await rename(partial, path);
+    } catch (error) {
+      await rm(partial, { force: true });
+      throw sqliteError(error, undefined);
+    }
+  }
+
+  /** Whether it is the database, or a log of it. What is open would go on in a file without a name, and its log be read into the copy. */
+  #isOwnFile(path: string): boolean {
+    const found = identityOf(path);
+    if (found === undefined || this.#identity === undefined) return false;
+    const own = [this.#identity, ...['-wal', '-shm', '-journal'].map((suffix) => identityOf(this.#options.path + suffix))];
+    return own.some((file) => file?.inode === found.inode && file.device === found.device);
+  }
+
+  close(): Promise<void> {
+    return this.#closing ??= this.#close();
+  }
+
+  async #close(): Promise<void> {
+    const closed = (): SvcError => new SvcError('E_DB_CLOSED', ['run a statement']);
+    const isDrained = await this.#drained(Promise.all([this.#turns.close(closed), this.#reads?.drain(closed)]));
+    await this.#reads?.close();
+    const [db, main] = [this.#db, this.#main];
+    this.#db = this.#main = undefined;
+    if (db === undefined || main === undefined) return;
+    if (!isDrained) this.#options.log?.warn('database_closed_in_use', { remedy: 'Let callbacks of transactions settle, and loops over streams end' });
+    if (main.isInTransaction) main.rollback();
+    main.end();
+    try {
+      if (!this.#options.isReadOnly) db.exec('pragma optimize');
+    } catch (error) {
+      this.#options.log?.debug('optimize_failed', { reason: (error as Error).message }); // somebody else writes: they will, or the next time
+    }
+    db.close();
+  }
+
+  /** Whether it came in time: a callback that never settles, or a stream that nobody reads on, must not keep a program from ending. */
+  async #drained(drained: Promise<unknown>): Promise<boolean> {
+    const abort = new AbortController();
+    const late = this.#options.clock.sleep(CLOSE_MS, abort.signal).then(() => false, () => true); // aborted: it came in time
+    const isDrained = await Promise.race([drained.then(() => true), late]);
+    abort.abort();
+    return isDrained;
+  }
+
+  #opened(): SqliteConnection {
+    if (this.#main === undefined) throw atCaller(new SvcError('E_DB_CLOSED', ['run a statement']));
+    return this.#main;
+  }
+
+  /** It is all in memory already: read at once, so that a slow reader keeps nobody from the only connection. */
+  async *#streamFromMemory(sql: string, params: Params, limit: Limit | undefined): AsyncGenerator<readonly Row[], void, undefined> {
+    const connection = await this.acquire('statement', limit);
+    let rows: Row[];
+    try {
+      rows = await connection.fetchAll(sql, params, limit);
+    } finally {
+      this.release(connection);
+    }
+    for (let from = 0; from < rows.length; from += BATCH_ROWS) yield rows.slice(from, from + BATCH_ROWS);
+  }
+
+  /** From a connection that is in no transaction: what is copied from one that is would not be committed yet. */
+  async #copyTo(path: string, limit: Limit | undefined): Promise<void> {
+    const { backup } = await import('node:sqlite');
+    const { clock, path: source } = this.#options;
+    const progress = (): void => {
+      const reached = limitReached(limit, clock);
+      if (reached !== undefined) throw reached;
+    };
+    progress();
+    if (source !== MEMORY) {
+      this.#opened();
+      const db = await openFile({ path: source, isReadOnly: true });
+      try {
+        await backup(db, path, { progress });
+      } finally {
+        db.close();
+      }
+      return;
+    }
+    const connection = await this.acquire('statement', limit);
+    try {
+      await backup(this.#db!, path, { progress }); // acquire() has seen that it is open
+    } finally {
+      this.release(connection);
+    }
+  }
+}
+
+async function configure(main: SqliteConnection, { path, isReadOnly, synchronous }: SqliteOptions): Promise<void> {
+  await main.scalar('pragma schema_version', [], undefined); // the first to read the file: it says whether that is one
+  if (!isReadOnly && path !== MEMORY) {
+    const mode = await main.scalar('pragma journal_mode = wal', [], undefined);
+    if (mode !== 'wal') throw new SvcError('E_DB_OPEN', [path, `its file system has no shared memory, which WAL needs (journal mode "${String(mode)}")`]);
+  }
+  await main.script(`pragma synchronous = ${synchronous}; pragma foreign_keys = on; pragma trusted_schema = off`, undefined);
+}

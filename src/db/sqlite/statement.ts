@@ -1,0 +1,322 @@
+/**
+ * Prepared statements of one SQLite connection, kept by their text. Preparing costs 2.6 times what a look-up by key does.
+ *
+ * Rows are read as lists and made into objects here: 1.4 times as fast as node:sqlite's own objects. Integers are read as
+ * numbers where a statement cannot write, which is 8 % faster on wide results, until one does not fit; then, and where it can
+ * write, as bigints. Both by test/bench/db.ts.
+ */
+import { SvcError } from '../../base/errors.ts';
+import { LruIndex } from '../../cache/lru.ts';
+import { decodeValue, encodeParams, rowOf, type SqliteInput } from './values.ts';
+import { scanSqlite, type ScannedText } from './text.ts';
+import type { DatabaseSync, StatementSync } from 'node:sqlite';
+import type { Column, ExecuteResult, Int8, Row, Table } from '../driver.ts';
+import type { Params } from '../values.ts';
+
+/** Texts longer than this are not kept: they are generated, and rarely twice the same. */
+const MAX_KEPT_CHARACTERS = 15 * 1024;
+const SQLITE_OK = 0;
+const SQLITE_INSERT = 18;
+/** Takes the name of a table for that of its primary key where the table is WITHOUT ROWID, and only there. pragma_table_list looks at every table: 1.5 ms where there are 600. */
+const HAS_NO_ROWID = 'select 1 from pragma_index_info(?, ?)';
+/** Rows read before the loop may turn. */
+export const BATCH_ROWS = 256;
+
+/** The table that a statement makes rows in. */
+interface Target {
+  readonly schema: string;
+  readonly table: string;
+}
+
+/** What a connection counts beside its statements. */
+interface Counters {
+  /** Texts compiled so far. */
+  readonly compilations: number;
+  /** Rows that the last statement inserted, updated or deleted. */
+  changes(): number;
+  /** Rows changed by all statements so far. */
+  totalChanges(): number;
+  /** The key that was made last, with all its digits. */
+  lastInsertId(): number | bigint | string;
+  /** Whether rows of that table have such a key. Where they have none, SQLite still has that of another table's row. */
+  hasRowid(target: Target): boolean;
+}
+
+/** One statement, prepared. */
+export class SqliteStatement {
+  readonly scanned: ScannedText;
+  readonly #statement: StatementSync;
+  readonly #int8: Int8;
+  readonly #counters: Counters;
+  /** Where it inserts, and what is known of that. */
+  readonly #target: Target | undefined;
+  #hasRowid: boolean | undefined;
+  #names: readonly string[] | undefined;
+  /** How its rows are read; not how it runs: there a bigint for either count would be 15 % of an insert. */
+  #needsBigInts: boolean;
+  #readsBigInts = false;
+
+  constructor(statement: StatementSync, scanned: ScannedText, int8: Int8, counters: Counters, target: Target | undefined) {
+    this.#statement = statement;
+    this.scanned = scanned;
+    this.#int8 = int8;
+    this.#counters = counters;
+    this.#target = target;
+    this.#needsBigInts = int8 !== 'auto' || scanned.kind !== 'select';
+    statement.setReturnArrays(true);
+  }
+
+  encode(params: Params, row?: number): SqliteInput[] {
+    return encodeParams(params, this.scanned.placeholders, row);
+  }
+
+  execute(inputs: readonly SqliteInput[]): ExecuteResult {
+    const { kind } = this.scanned;
+    if (kind === 'insert') return this.#insert(inputs);
+    if (kind === 'with') return this.#with(inputs);
+    const { changes } = this.#run(inputs);
+    return { affectedRows: kind === 'update' ? changes : 0, lastInsertId: undefined }; // SQLite remembers both from the last statement that wrote: others must not report them as their own
+  }
+
+  /** The rows affected only: for many rows, one after the other. */
+  affect(inputs: readonly SqliteInput[]): number {
+    const { kind } = this.scanned;
+    return kind === 'insert' || kind === 'update' ? this.#run(inputs).changes : this.execute(inputs).affectedRows;
+  }
+
+  fetchOne(inputs: readonly SqliteInput[]): Row | undefined {
+    const values = this.#read(get, inputs) as unknown[] | undefined;
+    return values === undefined ? undefined : rowOf(this.#names ??= this.#readNames(), values, this.#int8);
+  }
+
+  fetchAll(inputs: readonly SqliteInput[]): Row[] {
+    const rows = this.#read(all, inputs) as unknown[][];
+    if (rows.length === 0) return [];
+    const names = this.#names ??= this.#readNames();
+    const int8 = this.#int8;
+    for (let index = 0; index < rows.length; index++) (rows as unknown[])[index] = rowOf(names, rows[index]!, int8);
+    return rows as unknown as Row[]; // each was replaced
+  }
+
+  fetchArrays(inputs: readonly SqliteInput[]): Table {
+    const rows = this.#read(all, inputs) as unknown[][];
+    for (const row of rows) this.#decode(row);
+    return { columns: this.columns(), rows };
+  }
+
+  scalar(inputs: readonly SqliteInput[]): unknown {
+    const values = this.#read(get, inputs) as unknown[] | undefined;
+    return values === undefined ? undefined : decodeValue(values[0], this.#int8);
+  }
+
+  columns(): readonly Column[] {
+    return this.#statement.columns().map(({ name, table, type }) => ({ name, table: table ?? undefined, type: type ?? undefined }));
+  }
+
+  /** Rows in batches. The statement must not be used for anything else meanwhile. */
+  *batches(inputs: readonly SqliteInput[]): Generator<Row[], void, undefined> {
+    this.#readBigInts(true);
+    const rows = this.#statement.iterate(...inputs) as unknown as Iterator<unknown[]>;
+    let names: readonly string[] | undefined;
+    let batch: Row[] = [];
+    try {
+      for (let next = rows.next(); next.done !== true; next = rows.next()) {
+        batch.push(rowOf(names ??= this.#readNames(), next.value, this.#int8));
+        if (batch.length < BATCH_ROWS) continue;
+        yield batch;
+        batch = [];
+      }
+    } finally {
+      rows.return?.();
+    }
+    if (batch.length > 0) yield batch;
+  }
+
+  #decode(values: unknown[]): void {
+    for (let index = 0; index < values.length; index++) {
+      if (typeof values[index] === 'bigint') values[index] = decodeValue(values[index], this.#int8);
+    }
+  }
+
+  #insert(inputs: readonly SqliteInput[]): ExecuteResult {
+    this.#hasRowid ??= this.#findRowid(); // what fails here has inserted nothing
+    const { changes, lastInsertRowid } = this.#run(inputs);
+    if (changes === 0) return { affectedRows: 0, lastInsertId: undefined };
+    if (!(this.#hasRowid ?? this.#findRowidAfter())) return { affectedRows: changes, lastInsertId: undefined };
+    const isExact = this.#int8 === 'auto' && Number.isSafeInteger(lastInsertRowid);
+    return { affectedRows: changes, lastInsertId: isExact ? lastInsertRowid : this.#counters.lastInsertId() };
+  }
+
+  #findRowid(): boolean {
+    return this.#target === undefined || this.#counters.hasRowid(this.#target);
+  }
+
+  /** It was compiled again as it ran. It has inserted, so this must not fail. */
+  #findRowidAfter(): boolean {
+    try {
+      return this.#hasRowid = this.#findRowid();
+    } catch {
+      return false; // no key rather than another row's
+    }
+  }
+
+  /** It may write, or only read; then what it says of changes is old. */
+  #with(inputs: readonly SqliteInput[]): ExecuteResult {
+    const before = this.#counters.totalChanges();
+    const { changes } = this.#run(inputs);
+    return { affectedRows: this.#counters.totalChanges() === before ? 0 : changes, lastInsertId: undefined };
+  }
+
+  #run(inputs: readonly SqliteInput[]): { readonly changes: number; readonly lastInsertRowid: number } {
+    this.#readBigInts(false);
+    try {
+      return this.#step(run, inputs) as { changes: number; lastInsertRowid: number }; // numbers, for that is how it reads
+    } catch (error) {
+      if ((error as { code?: unknown }).code !== 'ERR_OUT_OF_RANGE') throw error;
+      return { changes: this.#counters.changes(), lastInsertRowid: NaN }; // it has run: Node 26 refuses to tell a key that is no exact number
+    }
+  }
+
+  /** A number that does not fit throws; the statement has only read, so it may be run again. */
+  #read(how: Step, inputs: readonly SqliteInput[]): unknown {
+    this.#readBigInts(this.#needsBigInts);
+    if (this.#needsBigInts) return this.#step(how, inputs);
+    try {
+      return this.#step(how, inputs);
+    } catch (error) {
+      if ((error as { code?: unknown }).code !== 'ERR_OUT_OF_RANGE') throw error;
+      this.#needsBigInts = true;
+      this.#readBigInts(true);
+      return this.#step(how, inputs);
+    }
+  }
+
+  /** SQLite compiles it again when the schema has changed, by another process too: then the columns behind a `*` are others, and so may be the table. */
+  #step(how: Step, inputs: readonly SqliteInput[]): unknown {
+    const before = this.#counters.compilations;
+    try {
+      return how(this.#statement, inputs);
+    } finally {
+      if (this.#counters.compilations !== before) this.#names = this.#hasRowid = undefined;
+    }
+  }
+
+  #readBigInts(isWanted: boolean): void {
+    if (this.#readsBigInts === isWanted) return;
+    this.#readsBigInts = isWanted;
+    this.#statement.setReadBigInts(isWanted);
+  }
+
+  #readNames(): readonly string[] {
+    return this.#statement.columns().map(({ name }) => name);
+  }
+}
+
+type Step = (statement: StatementSync, inputs: readonly SqliteInput[]) => unknown;
+
+/** A list that is spread is copied on its way: 8 % of an insert, by test/bench/db.ts. Few have more than six values. */
+function run(statement: StatementSync, inputs: readonly SqliteInput[]): unknown {
+  switch (inputs.length) {
+    case 1: return statement.run(inputs[0]!);
+    case 2: return statement.run(inputs[0]!, inputs[1]!);
+    case 3: return statement.run(inputs[0]!, inputs[1]!, inputs[2]!);
+    case 4: return statement.run(inputs[0]!, inputs[1]!, inputs[2]!, inputs[3]!);
+    case 5: return statement.run(inputs[0]!, inputs[1]!, inputs[2]!, inputs[3]!, inputs[4]!);
+    case 6: return statement.run(inputs[0]!, inputs[1]!, inputs[2]!, inputs[3]!, inputs[4]!, inputs[5]!);
+    default: return statement.run(...inputs);
+  }
+}
+
+function get(statement: StatementSync, inputs: readonly SqliteInput[]): unknown {
+  return inputs.length === 1 ? statement.get(inputs[0]!) : statement.get(...inputs); // most often by the key
+}
+
+function all(statement: StatementSync, inputs: readonly SqliteInput[]): unknown {
+  return statement.all(...inputs);
+}
+
+/** The statements of a connection: the least recently used one goes first. */
+export class SqliteStatements implements Counters {
+  readonly #db: DatabaseSync;
+  readonly #int8: Int8;
+  readonly #index: LruIndex;
+  readonly #kept: (SqliteStatement | undefined)[] = [];
+  #compilations = 0;
+  #target: Target | undefined;
+
+  constructor(db: DatabaseSync, capacity: number, int8: Int8) {
+    this.#db = db;
+    this.#int8 = int8;
+    this.#index = new LruIndex(capacity);
+    db.setAuthorizer((action, table, _, schema, trigger) => { // it allows everything: SQLite asks whenever it compiles, which nothing else tells
+      this.#compilations++;
+      if (action === SQLITE_INSERT && trigger === null && table !== null && schema !== null) this.#target ??= { schema, table };
+      return SQLITE_OK;
+    });
+  }
+
+  get compilations(): number { return this.#compilations; }
+
+  /** How many are kept. */
+  get size(): number { return this.#index.size; }
+
+  /** @throws SvcError `E_DB_STATEMENT`, and what SQLite says about the text */
+  get(text: string): SqliteStatement {
+    const slot = this.#index.find(text);
+    if (slot !== 0) {
+      this.#index.use(slot);
+      return this.#kept[slot]!; // every slot in the index has one
+    }
+    const statement = this.prepare(text);
+    if (text.length <= MAX_KEPT_CHARACTERS) this.#kept[this.#index.isFull ? this.#index.replaceOldest(text) : this.#index.add(text)] = statement;
+    return statement;
+  }
+
+  /** One that is not kept, for whoever reads it slowly. */
+  prepare(text: string): SqliteStatement {
+    const scanned = checkedText(text);
+    this.#target = undefined;
+    const statement = this.#db.prepare(text);
+    return new SqliteStatement(statement, scanned, this.#int8, this, this.#target);
+  }
+
+  changes(): number {
+    return Number(this.get('select changes()').scalar([]));
+  }
+
+  totalChanges(): number {
+    return Number(this.get('select total_changes()').scalar([]));
+  }
+
+  lastInsertId(): number | bigint | string {
+    return this.get('select last_insert_rowid()').scalar([]) as number | bigint | string; // an integer, as `int8` has it
+  }
+
+  hasRowid({ schema, table }: Target): boolean {
+    return this.get(HAS_NO_ROWID).scalar([table, schema]) === undefined;
+  }
+
+  /** Forgets all: what they mean may have changed. */
+  clear(): void {
+    for (const [, slot] of this.#index.entries()) {
+      this.#index.remove(slot);
+      this.#kept[slot] = undefined;
+    }
+  }
+}
+
+/** What is in the text of one statement. @throws SvcError `E_DB_STATEMENT` for what SQLite would take and run as something else */
+export function checkedText(text: string): ScannedText {
+  const scanned = scanSqlite(text);
+  const problem = problemWith(scanned, text);
+  if (problem !== undefined) throw new SvcError('E_DB_STATEMENT', [problem]);
+  return scanned;
+}
+
+function problemWith({ kind, named, hasMore, keyword }: ScannedText, text: string): string | undefined {
+  if (kind === 'empty') return 'the text has none';
+  if (hasMore) return 'the text has more than one, and only the first would run';
+  if (kind === 'control') return `${keyword.toUpperCase()} would change the transaction of whoever uses the connection next`;
+  if (named !== undefined) return `the placeholder "${named}" has a name or number, a plain ? is needed`;
+  return text.includes('\0') ? 'the text has a NUL, which would end it' : undefined;
+}

@@ -1,0 +1,210 @@
+/**
+ * A socket to a database server: opened within a limit, and encrypted when both sides have agreed to; of each failure it is said
+ * whether another attempt may change it. How the sides agree is the protocol's matter: db/postgres/socket.ts, db/mysql/connect.ts.
+ */
+import { readFile } from 'node:fs/promises';
+import { connect, isIP, type Socket } from 'node:net';
+import { checkServerIdentity, connect as connectTls, type ConnectionOptions, type PeerCertificate, type TLSSocket } from 'node:tls';
+import { SvcError } from '../../base/errors.ts';
+import { ConnectionLost, type DatabaseError } from '../errors.ts';
+import { watchLimit } from '../limits.ts';
+import type { Clock } from '../../base/clock.ts';
+import type { Limit } from '../driver.ts';
+import type { ServerHost, ServerTls } from './server-options.ts';
+
+/** Told of bytes, which are lent: they are others when it has returned. Copy what is to stay. */
+export type OnBytes = (bytes: Buffer) => void;
+
+/** A socket that is ready for the log-in. */
+export interface ServerSocket {
+  readonly socket: Socket;
+  /** Who is told of what comes: one at a time. */
+  readonly incoming: Incoming;
+  /** Undefined without TLS. */
+  readonly tls: TLSSocket | undefined;
+  /** The address that the name stood for: the same server is to be asked to cancel. */
+  readonly address: ServerHost;
+}
+
+/** Where a socket goes: a file, or a host and its port. */
+export interface Endpoint {
+  readonly at: ServerHost;
+  /** Of a unix socket. */
+  readonly path: string | undefined;
+}
+
+const KEEP_ALIVE_MS = 30_000;
+/** What Node would make anew for each read. */
+const READ_BYTES = 64 * 1024;
+/** One for all sockets that are read into it: what is in it is dealt with before the next of them is read. */
+let readBuffer: Buffer | undefined;
+
+/** `host:port`, or the path of the socket. */
+export function shownEndpoint({ at: { host, port }, path }: Endpoint): string {
+  return path ?? (host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`);
+}
+
+/** What comes through a socket. Before somebody listens it is kept. */
+export class Incoming {
+  #listener: OnBytes | undefined;
+  #early: Buffer[] = [];
+
+  /** The next bytes, as they come. What comes behind them is kept. */
+  next(): Promise<Buffer> {
+    return new Promise((resolve) => {
+      const early = this.#early.shift();
+      if (early !== undefined) return resolve(early);
+      this.#listener = (bytes) => {
+        this.#listener = undefined;
+        resolve(Buffer.from(bytes));
+      };
+    });
+  }
+
+  /** From now on, and with what has come already. */
+  listen(listener: OnBytes): void {
+    this.#listener = listener;
+    for (const bytes of this.#early.splice(0)) listener(bytes);
+  }
+
+  /** Bytes that have come. */
+  readonly take = (bytes: Buffer): void => {
+    if (this.#listener !== undefined) this.#listener(bytes);
+    else this.#early.push(Buffer.from(bytes));
+  };
+}
+
+/** One attempt, until the socket is handed over. */
+export class Opening {
+  readonly incoming: Incoming = new Incoming();
+  #socket: Socket;
+  readonly #endpoint: Endpoint;
+  readonly #failed: PromiseWithResolvers<never> = Promise.withResolvers();
+  readonly #watched: Disposable | undefined;
+  readonly #onError = (cause: Error): void => this.#failed.reject(this.#failure(cause));
+  readonly #onClose = (): void => this.#failed.reject(new ConnectionLost(`${this.shown} closed the connection before the log-in`, { sqlstate: '08006' }));
+  readonly #isPlain: boolean;
+  #isEncrypting = false;
+
+  /** `isPlain`: it will not be encrypted, and what comes goes to `incoming` from the beginning. */
+  constructor(endpoint: Endpoint, limit: Limit, clock: Clock, isPlain: boolean = false) {
+    const { at: { host, port }, path } = endpoint;
+    const reading = isPlain ? { onread: intoOneBuffer(this.incoming) } : {};
+    this.#endpoint = endpoint;
+    this.#isPlain = isPlain;
+    this.#socket = connect(path !== undefined ? { path, ...reading } : { host, port, keepAlive: true, keepAliveInitialDelay: KEEP_ALIVE_MS, noDelay: true, ...reading });
+    this.#failed.promise.catch(() => undefined); // whoever waits is told
+    this.#listen(this.#socket);
+    this.#watched = watchLimit(limit, clock, (error: DatabaseError) => this.#failed.reject(error));
+  }
+
+  get socket(): Socket { return this.#socket; }
+  get shown(): string { return shownEndpoint(this.#endpoint); }
+
+  /** The address that the name stood for, once it is connected. */
+  get address(): ServerHost {
+    const { at, path } = this.#endpoint;
+    return path !== undefined || this.#socket.remoteAddress === undefined ? at : { host: this.#socket.remoteAddress, port: at.port };
+  }
+
+  until(event: 'connect' | 'secureConnect'): Promise<unknown> {
+    return this.#or(new Promise((resolve) => this.#socket.once(event, resolve)));
+  }
+
+  /** The next bytes, as they come. Nothing is read behind them that may be for TLS. */
+  bytes(): Promise<Buffer> {
+    if (this.#isPlain) return this.#or(this.incoming.next());
+    return this.#or(new Promise<Buffer>((resolve) => {
+      this.#socket.once('data', (chunk: Buffer) => {
+        this.#socket.pause();
+        resolve(chunk);
+      });
+      this.#socket.resume();
+    }));
+  }
+
+  async encrypt(options: ConnectionOptions): Promise<TLSSocket> {
+    const plain = this.#socket;
+    this.#isEncrypting = true;
+    const secure = connectTls({ ...options, socket: plain });
+    this.#socket = secure;
+    this.#listen(secure);
+    await this.until('secureConnect');
+    return secure;
+  }
+
+  refusal(problem: string, cause?: unknown): SvcError<'E_DB_CONNECT'> {
+    return new SvcError('E_DB_CONNECT', [this.shown, problem], { cause });
+  }
+
+  /** What comes from now on. */
+  streamed(): Incoming {
+    if (!this.#isPlain) this.#socket.on('data', this.incoming.take);
+    return this.incoming;
+  }
+
+  finished<T>(result: T): T {
+    this.#watched?.[Symbol.dispose]();
+    this.#socket.off('error', this.#onError);
+    this.#socket.off('close', this.#onClose);
+    return result;
+  }
+
+  abandon(): void {
+    this.#watched?.[Symbol.dispose]();
+    this.#socket.destroy();
+  }
+
+  #listen(socket: Socket): void {
+    socket.on('error', this.#onError);
+    socket.once('close', this.#onClose);
+  }
+
+  #or<T>(promise: Promise<T>): Promise<T> {
+    return Promise.race([promise, this.#failed.promise]);
+  }
+
+  #failure(cause: Error): Error {
+    const code = (cause as NodeJS.ErrnoException).code ?? cause.message;
+    if (this.#isEncrypting && !/^E(?:CONN|PIPE|TIMEDOUT|HOST|NET)/.test(code)) return this.refusal(`its TLS is not accepted (${code})`, cause);
+    return new ConnectionLost(`${this.shown} cannot be reached (${code})`, { sqlstate: '08001', cause });
+  }
+}
+
+/** Reads without a buffer and a stream's event for each read: a third of what a short answer costs. */
+function intoOneBuffer(incoming: Incoming): { readonly buffer: Buffer; readonly callback: (count: number, buffer: Uint8Array) => boolean } {
+  const buffer = readBuffer ??= Buffer.allocUnsafeSlow(READ_BYTES);
+  return {
+    buffer,
+    callback: (count) => {
+      incoming.take(buffer.subarray(0, count));
+      return true; // reads on
+    },
+  };
+}
+
+/** Whether the server's certificate must come from somebody we believe: as libpq has it. */
+export function checksChain({ mode, rootCertificate }: ServerTls): boolean {
+  return mode === 'verify-ca' || mode === 'verify-full' || mode === 'require' && rootCertificate !== undefined;
+}
+
+/** What Node's TLS is to be told, files read. `name`: the host that the certificate must be for. @throws SvcError `E_DB_CONNECT` */
+export async function tlsOptions(tls: ServerTls, name: string, shown: string): Promise<ConnectionOptions> {
+  const { mode, rootCertificate, keyPassword } = tls;
+  const [ca, cert, key] = await Promise.all([rootCertificate === 'system' ? undefined : fileOf(rootCertificate, shown), fileOf(tls.certificate, shown), fileOf(tls.key, shown)]);
+  return {
+    minVersion: tls.leastVersion, rejectUnauthorized: checksChain(tls), ...tls.sendsServerName && isIP(name) === 0 && { servername: name },
+    ...ca !== undefined && { ca }, ...cert !== undefined && { cert }, ...key !== undefined && { key }, ...keyPassword !== undefined && { passphrase: keyPassword },
+    checkServerIdentity: (_: string, certificate: PeerCertificate) => mode === 'verify-full' ? checkServerIdentity(name, certificate) : undefined,
+  };
+}
+
+/** The file of a setting. @throws SvcError `E_DB_CONNECT` */
+export async function fileOf(path: string | undefined, shown: string): Promise<Buffer | undefined> {
+  if (path === undefined) return undefined;
+  try {
+    return await readFile(path);
+  } catch (cause) {
+    throw new SvcError('E_DB_CONNECT', [shown, `the file "${path}" cannot be read (${(cause as NodeJS.ErrnoException).code})`], { cause });
+  }
+}

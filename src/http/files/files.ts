@@ -1,0 +1,167 @@
+/**
+ * Files as responses: looked up before the answer passes back through the middleware, read while it is sent.
+ *
+ *   open → validators → preconditions (304, 412) → ranges (206, 416) → bytes at once, or a body that reads as it is sent
+ */
+import { fileURLToPath } from 'node:url';
+import { systemClock } from '../../base/clock.ts';
+import { HTTPException, NotFound } from '../../base/errors.ts';
+import { contentDisposition, httpDate } from '../headers.ts';
+import { FileBody } from './body.ts';
+import { mediaTypeOf } from './media-types.ts';
+import { openFile } from './open.ts';
+import { isPieces } from '../chunks.ts';
+import { fieldOf, isSameForRange, judge } from './preconditions.ts';
+import { contentRange, layOut, readRanges } from './ranges.ts';
+import { HttpResponse } from '../response.ts';
+import type { FileState, OpenFile } from './open.ts';
+import type { Validators } from './preconditions.ts';
+import type { Slice } from './ranges.ts';
+import type { Answered, ResponseOptions } from '../response.ts';
+
+/** What may accompany a {@link FileResponse}. */
+export interface FileOptions extends ResponseOptions {
+  /** Offers the file for saving under this name (`Content-Disposition: attachment`, RFC 6266). */
+  readonly filename?: string | undefined;
+}
+
+/** Files up to this size are read at once: a stream costs more than all of their bytes. */
+export const SMALL_BYTES = 65_536;
+/** Two writes within it may leave the same time of modification: the coarsest file systems count in steps of 2 s. */
+const YOUNG_MS = 2_000;
+
+/** What the answers to one state of a file have in common. */
+export interface Content extends Validators {
+  readonly size: number;
+  /** In memory, or to be read; HEAD needs none. */
+  readonly source: Buffer | OpenFile | undefined;
+  /** Whether no change can hide behind these validators. */
+  readonly isStrong: boolean;
+}
+
+/** Whether a file was written to so lately that another write may leave the same time behind (RFC 9110 §8.8.2.2). */
+export function isYoung({ mtimeMs }: FileState, nowMs: number): boolean {
+  return nowMs - mtimeMs < YOUNG_MS;
+}
+
+/**
+ * The validators of a file: a tag of its size and time, weak while the file is young, and that time, never one to come.
+ * A `coding` has a tag of its own: its bytes are others (§8.8.3.3).
+ */
+export function validatorsOf(state: FileState, nowMs: number, coding?: string): { readonly etag: string; readonly lastModified: string; readonly isStrong: boolean } {
+  const isStrong = !isYoung(state, nowMs);
+  const opaque = `"${state.size.toString(36)}-${Math.round(state.mtimeMs * 1_000).toString(36)}${coding === undefined ? '' : `-${coding}`}"`;
+  return { etag: isStrong ? opaque : `W/${opaque}`, lastModified: httpDate(Math.min(state.mtimeMs, nowMs)), isStrong };
+}
+
+/**
+ * The content of a file of yours, by its path or `file:` URL. The path is trusted: never build it from a request (`mountStatic` does that safely).
+ * 404 when there is no such regular file that can be read.
+ *
+ * With status 200 and GET or HEAD it has validators, and answers preconditions and ranges (RFC 9110 §13, §14).
+ */
+export class FileResponse extends HttpResponse {
+  readonly #path: string;
+
+  constructor(file: string | URL, options: FileOptions = {}) {
+    const { filename, ...rest } = options;
+    const path = file instanceof URL ? fileURLToPath(file) : file;
+    super(null, { ...rest, mediaType: options.mediaType ?? mediaTypeOf(filename ?? path) });
+    this.#path = path;
+    if (filename !== undefined) this.headers.set('Content-Disposition', contentDisposition(filename));
+  }
+
+  /** @internal */
+  override copy(): FileResponse { return this.fill(new FileResponse(this.#path, { status: this.status })); }
+
+  override async settle(request: Answered): Promise<HttpResponse> {
+    const file = await openFile(this.#path);
+    if (file === undefined) throw new NotFound();
+    let body: HttpResponse['body'] = null;
+    try {
+      const answer = await this.#answer(file, request);
+      body = answer.body;
+      return answer;
+    } finally {
+      if (body instanceof FileBody) request.afterwards?.(() => file.close()); // also of an answer that is never sent
+      else await file.close();
+    }
+  }
+
+  async #answer(file: OpenFile, request: Answered): Promise<HttpResponse> {
+    const answer = super.copy();
+    const source = file.size <= SMALL_BYTES ? await file.readAll() : file;
+    const isSelected = this.status === 200 && (request.method === 'GET' || request.method === 'HEAD');
+    if (!isSelected) return whole(request, answer, { size: sizeOf(source), source, etag: undefined, lastModified: undefined, isStrong: false });
+    const { isStrong, ...own } = validatorsOf(file, systemClock.nowMs());
+    for (const [name, value] of [['ETag', own.etag], ['Last-Modified', own.lastModified], ['Accept-Ranges', 'bytes']] as const) {
+      if (!answer.headers.has(name)) answer.headers.set(name, value);
+    }
+    return select(request, answer, { size: sizeOf(source), source, isStrong, etag: answer.headers.get('etag'), lastModified: answer.headers.get('last-modified') });
+  }
+}
+
+function sizeOf(source: Buffer | OpenFile): number {
+  return source instanceof Uint8Array ? source.length : source.size;
+}
+
+/** What a GET or HEAD asks of content; `answer` has the fields of the whole. @throws HTTPException 412, 416 */
+function select(request: Answered, answer: HttpResponse, content: Content): HttpResponse {
+  const verdict = judge(request, content);
+  if (verdict === 'failed') throw preconditionFailed();
+  return verdict === 'not-modified' ? notModified(answer) : deliver(request, answer, content);
+}
+
+export function preconditionFailed(): HTTPException {
+  return new HTTPException(412, 'The content is not the one that the request was made for');
+}
+
+/** The part of it that `Range` asks for, or all of it. @throws HTTPException 416 */
+export function deliver(request: Answered, answer: HttpResponse, content: Content): HttpResponse {
+  const field = request.method === 'GET' ? fieldOf(request, 'range') : undefined; // defined for GET alone (§14.2)
+  if (field === undefined || !isSameForRange(request, content, content.isStrong)) return whole(request, answer, content);
+  const ranges = readRanges(field, content.size);
+  if (ranges === 'whole') return whole(request, answer, content);
+  if (ranges === 'unsatisfiable') throw new HTTPException(416, 'No such range of bytes is there', { headers: { 'Content-Range': contentRange(undefined, content.size) } });
+  return partial(answer, content, ranges);
+}
+
+/** Everything, or for HEAD its length. */
+function whole(request: Answered, answer: HttpResponse, { size, source }: Content): HttpResponse {
+  answer.contentLength = size;
+  if (request.method !== 'HEAD' && size > 0) answer.body = source instanceof Uint8Array ? source : new FileBody(source!, [{ start: 0, end: size }]); // HEAD alone has none
+  return answer;
+}
+
+/** One slice as it is, several as multipart/byteranges (§15.3.7). */
+function partial(answer: HttpResponse, { size, source }: Content, ranges: readonly Slice[]): HttpResponse {
+  answer.status = 206;
+  let parts: readonly (Uint8Array | Slice)[] = ranges;
+  if (ranges.length === 1) answer.headers.set('Content-Range', contentRange(ranges[0], size));
+  else {
+    const multipart = layOut(ranges, size, answer.headers.get('content-type'));
+    answer.headers.set('Content-Type', multipart.mediaType);
+    parts = multipart.parts;
+  }
+  if (source instanceof Uint8Array) {
+    const pieces = parts.map((part) => part instanceof Uint8Array ? part : source.subarray(part.start, part.end));
+    answer.body = pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces);
+  } else {
+    const body = answer.body = new FileBody(source!, parts); // ranges are for GET
+    answer.contentLength = body.length;
+  }
+  return answer;
+}
+
+/** Fields that a 304 leaves out: the client has them (§15.4.5). */
+const OF_CONTENT: ReadonlySet<string> = new Set(['content-type', 'content-encoding', 'content-language', 'content-disposition', 'content-range', 'accept-ranges']);
+
+/** The answer as 304: what is about the content goes, everything else stays. Pieces stay, too: who sends it ends their source. */
+export function notModified(answer: HttpResponse): HttpResponse {
+  answer.status = 304;
+  if (!isPieces(answer.body)) answer.body = null;
+  answer.contentLength = -1;
+  for (const [name] of [...answer.headers]) if (OF_CONTENT.has(name.toLowerCase())) answer.headers.delete(name);
+  if (answer.headers.has('etag')) answer.headers.delete('last-modified');
+  return answer;
+}

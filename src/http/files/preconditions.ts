@@ -1,0 +1,79 @@
+/**
+ * Preconditions (RFC 9110 §13): whether a client has the content already, or wants an answer only if it is still the same.
+ *
+ *   If-Match, else If-Unmodified-Since → 412      If-None-Match, else If-Modified-Since → 304      then ranges (ranges.ts)
+ */
+import { systemClock } from '../../base/clock.ts';
+import { parseHttpDate } from '../headers.ts';
+import type { Answered } from '../response.ts';
+
+/** What tells two states of a resource apart, as the fields say it. */
+export interface Validators {
+  /** `"…"`, or `W/"…"` for one that may stay when bytes change. */
+  readonly etag: string | undefined;
+  readonly lastModified: string | undefined;
+}
+
+/** What preconditions come to. */
+export type Verdict = 'send' | 'not-modified' | 'failed';
+
+/** A field of the request, its view not built for that where it need not. */
+export function fieldOf(request: Answered, name: string): string | undefined {
+  return request.field === undefined ? request.headers[name] : request.field(name);
+}
+
+/** Every precondition in the order of §13.2.2, for an answer that would be a 200. */
+export function judge(request: Answered, validators: Validators): Verdict {
+  return isWithheld(request, validators) ? 'failed' : isKnown(request, validators) ? 'not-modified' : 'send';
+}
+
+/** Whether `If-Match`, or else `If-Unmodified-Since`, forbids an answer. */
+function isWithheld(request: Answered, { etag, lastModified }: Validators): boolean {
+  const match = fieldOf(request, 'if-match');
+  if (match !== undefined) return !listsTag(match, etag, true);
+  const since = fieldOf(request, 'if-unmodified-since');
+  return since !== undefined && isUnchangedSince(since, lastModified) === false;
+}
+
+/**
+ * Whether GET or HEAD may be answered with 304: by `If-None-Match`, where tags compare weakly (§13.1.2), or else, without
+ * it, by `If-Modified-Since`.
+ */
+export function isKnown(request: Answered, { etag, lastModified }: Validators): boolean {
+  if (request.method !== 'GET' && request.method !== 'HEAD') return false;
+  const none = fieldOf(request, 'if-none-match');
+  if (none !== undefined) return none === etag || listsTag(none, etag, false);
+  const since = fieldOf(request, 'if-modified-since');
+  return since !== undefined && isUnchangedSince(since, lastModified) === true;
+}
+
+/**
+ * Whether the ranges that a request names are of this very content (§13.1.5): without `If-Range` they are; with it only if
+ * a strong tag, or the very date, is that of the content. `isDateStrong`: nothing can have changed within that second.
+ */
+export function isSameForRange(request: Answered, { etag, lastModified }: Validators, isDateStrong: boolean): boolean {
+  const condition = fieldOf(request, 'if-range');
+  if (condition === undefined) return true;
+  if (condition.includes('"')) return condition === etag && !condition.startsWith('W/');
+  return isDateStrong && condition === lastModified;
+}
+
+/** Undefined where one of them is no date: such a condition does not count. */
+function isUnchangedSince(since: string, lastModified: string | undefined): boolean | undefined {
+  if (lastModified === undefined) return undefined;
+  if (since === lastModified) return true;
+  const [limit, modified] = [since, lastModified].map((text) => parseHttpDate(text, systemClock.nowMs()));
+  return limit === undefined || modified === undefined ? undefined : modified <= limit;
+}
+
+/** `*`, or a list of tags that has this one. What comes after a malformed tag does not count. */
+function listsTag(list: string, etag: string | undefined, isStrong: boolean): boolean {
+  if (list.trim() === '*') return true;
+  if (etag === undefined || isStrong && etag.startsWith('W/')) return false;
+  const opaque = etag.startsWith('W/') ? etag.slice(2) : etag;
+  const tag = /[ \t,]*(W\/)?("[\x21\x23-\x7e\x80-\xff]*")[ \t]*(?=,|$)/y;
+  for (let found = tag.exec(list); found !== null; found = tag.exec(list)) {
+    if (found[2] === opaque && !(isStrong && found[1] !== undefined)) return true;
+  }
+  return false;
+}

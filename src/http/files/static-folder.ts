@@ -1,0 +1,366 @@
+/**
+ * A folder whose files are served: each path looked up safely, and at most once a second.
+ *
+ *   path → real path: within the folder, spelled as asked → state, forms (.br .zst .gz) → entry, its fields ready made
+ *
+ * Bytes are kept as long as the state of their file is the same, unless it was so young that a change could hide.
+ */
+import { realpathSync, statSync } from 'node:fs';
+import { realpath, stat } from 'node:fs/promises';
+import { join, resolve, sep } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { SvcError } from '../../base/errors.ts';
+import { SMALL_BYTES, validatorsOf } from './files.ts';
+import { mediaTypeOf } from './media-types.ts';
+import { isAbsence, isSameState, openFile } from './open.ts';
+import { LruIndex } from '../../cache/lru.ts';
+import type { Clock } from '../../base/clock.ts';
+import type { FileState, OpenFile } from './open.ts';
+import type { Content } from './files.ts';
+
+/** How the files of a folder are served. */
+export interface FolderOptions {
+  readonly index: readonly string[];
+  readonly allowsDotfiles: boolean;
+  readonly followsSymlinks: boolean;
+  readonly isPrecompressed: boolean;
+  /** The field `Cache-Control` of every answer. */
+  readonly cacheControl: string;
+}
+
+/** Where a path really leads. */
+interface Located {
+  readonly path: string;
+  readonly isFolder: boolean;
+  readonly state: FileState;
+}
+/** The moment of a look-up, by the wall clock and the monotonic one. */
+interface Moment {
+  readonly wallMs: number;
+  readonly monotonicMs: number;
+}
+/** What decides on the fields of a form, besides its file. */
+interface Form {
+  /** The name of the file as it is, which decides on the type. */
+  readonly name: string;
+  readonly coding: string | undefined;
+  /** Whether there are other forms, so that `Accept-Encoding` chose this one. */
+  readonly varies: boolean;
+}
+
+const CODINGS: readonly (readonly [ending: string, coding: string])[] = [['.br', 'br'], ['.zst', 'zstd'], ['.gz', 'gzip']];
+/** A form may be older than its file by as much as the coarsest file systems round. */
+const SKEW_MS = 2_000;
+
+/** Looks up what paths below a folder lead to. */
+export class StaticFolder {
+  readonly directory: string;
+  readonly #options: FolderOptions;
+  readonly #cache = new StaticCache();
+  readonly #looking = new Map<string, Promise<StaticEntry | undefined>>();
+  #root = '';
+
+  constructor(directory: string | URL, options: FolderOptions) {
+    this.directory = directory instanceof URL ? fileURLToPath(directory) : resolve(directory);
+    this.#options = options;
+  }
+
+  /** Finds the folder itself. @throws SvcError `E_STATIC_DIRECTORY` */
+  open(): void {
+    let isDirectory: boolean;
+    try {
+      this.#root = realpathSync.native(this.directory);
+      isDirectory = statSync(this.#root).isDirectory();
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException;
+      throw new SvcError('E_STATIC_DIRECTORY', [this.directory, code === 'ENOENT' ? 'nothing is there' : `it cannot be read (${code ?? 'no code'})`], { cause: error });
+    }
+    if (!isDirectory) throw new SvcError('E_STATIC_DIRECTORY', [this.directory, 'it is no directory']);
+  }
+
+  /** What was looked up within the last second. */
+  recent(key: string, clock: Clock): StaticEntry | undefined {
+    return this.#cache.recent(key, clock.monotonicMs());
+  }
+
+  /** Looks a path up, once for all who ask meanwhile. `key` is the path; that of a folder is empty or ends with a slash. */
+  look(key: string, segments: readonly string[], clock: Clock): Promise<StaticEntry | undefined> {
+    let looking = this.#looking.get(key);
+    if (looking === undefined) {
+      looking = this.#look(key, segments, { wallMs: clock.nowMs(), monotonicMs: clock.monotonicMs() }).finally(() => this.#looking.delete(key));
+      this.#looking.set(key, looking);
+    }
+    return looking;
+  }
+
+  /** A file as it is when it is opened: in place of what was known of it. */
+  reopened(before: Representation, entry: FileEntry, file: OpenFile, clock: Clock): Representation {
+    if (isSameState(before.state, file)) return before;
+    const coding = entry.codings.find((known) => entry.coded.get(known) === before);
+    return this.#fields(before.path, file, undefined, { name: entry.name, coding, varies: entry.codings.length > 0 }, clock.nowMs());
+  }
+
+  async #look(key: string, segments: readonly string[], now: Moment): Promise<StaticEntry | undefined> {
+    const entry = await this.#entryOf(key, segments, this.#cache.known(key), now);
+    if (entry === undefined) this.#cache.delete(key);
+    else this.#cache.set(key, entry);
+    return entry;
+  }
+
+  async #entryOf(key: string, segments: readonly string[], known: StaticEntry | undefined, now: Moment): Promise<StaticEntry | undefined> {
+    if (key === '' || key.endsWith('/')) {
+      const index = await this.#indexOf(segments);
+      return index === undefined ? undefined : this.#fileEntry(index.segments, index.located, known, now);
+    }
+    const located = await this.#locate(segments);
+    if (located === undefined) return undefined;
+    if (!located.isFolder) return this.#fileEntry(segments, located, known, now);
+    return await this.#indexOf(segments) === undefined ? undefined : { kind: 'folder', checkedMs: now.monotonicMs };
+  }
+
+  async #indexOf(folder: readonly string[]): Promise<{ readonly segments: readonly string[]; readonly located: Located } | undefined> {
+    for (const name of this.#options.index) {
+      const segments = [...folder, name];
+      const located = await this.#locate(segments);
+      if (located?.isFolder === false) return { segments, located };
+    }
+    return undefined;
+  }
+
+  /** Where a path really leads, if that may be served. */
+  async #locate(segments: readonly string[]): Promise<Located | undefined> {
+    try {
+      const asked = join(this.#root, ...segments);
+      const path = await realpath(asked);
+      if (!isServed(path, asked, this.#root, this.#options)) return undefined;
+      const state = await stat(path);
+      return state.isFile() || state.isDirectory() ? { path, isFolder: state.isDirectory(), state } : undefined;
+    } catch (error) {
+      if (isAbsence(error) || isDenial(error)) return undefined;
+      throw error;
+    }
+  }
+
+  async #fileEntry(segments: readonly string[], located: Located, before: StaticEntry | undefined, now: Moment): Promise<FileEntry | undefined> {
+    const known = before?.kind === 'file' ? before : undefined;
+    const name = segments.at(-1)!; // a file has a name
+    const forms = await this.#formsOf(segments, located);
+    const varies = forms.length > 0;
+    const plain = await this.#represent(located, { name, varies, coding: undefined }, known?.plain, now);
+    if (plain === undefined) return undefined;
+    const coded = new Map<string, Representation>();
+    for (const { coding, located: form } of forms) {
+      const representation = await this.#represent(form, { name, varies, coding }, known?.coded.get(coding), now);
+      if (representation !== undefined) coded.set(coding, representation);
+    }
+    return { kind: 'file', name, plain, coded, codings: [...coded.keys()], checkedMs: now.monotonicMs };
+  }
+
+  /** The coded forms beside a file, the smallest first; not those that an earlier version of it has left. */
+  async #formsOf(segments: readonly string[], plain: Located): Promise<{ readonly coding: string; readonly located: Located }[]> {
+    const name = segments.at(-1)!;
+    if (!this.#options.isPrecompressed || CODINGS.some(([ending]) => name.endsWith(ending))) return [];
+    const found = await Promise.all(CODINGS.map(async ([ending, coding]) => {
+      const located = await this.#locate([...segments.slice(0, -1), name + ending]);
+      return located === undefined || located.isFolder || located.state.mtimeMs < plain.state.mtimeMs - SKEW_MS ? [] : [{ coding, located }];
+    }));
+    return found.flat().sort((left, right) => left.located.state.size - right.located.state.size);
+  }
+
+  /** One form as it is now; what is known of it stays where nothing can have changed. */
+  async #represent({ path, state }: Located, form: Form, known: Representation | undefined, now: Moment): Promise<Representation | undefined> {
+    const isKnown = known !== undefined && known.content.isStrong && known.path === path && isSameState(known.state, state) && known.fields.includes('Vary') === form.varies;
+    if (isKnown) return known;
+    if (state.size > SMALL_BYTES) return this.#fields(path, state, undefined, form, now.wallMs);
+    const file = await openStatic(path);
+    if (file === undefined) return undefined;
+    try {
+      const source = file.size <= SMALL_BYTES ? await file.readAll() : undefined;
+      return this.#fields(path, { size: source?.length ?? file.size, mtimeMs: file.mtimeMs, ino: file.ino }, source, form, now.wallMs);
+    } finally {
+      await file.close();
+    }
+  }
+
+  #fields(path: string, { size, mtimeMs, ino }: FileState, source: Buffer | undefined, { name, coding, varies }: Form, nowMs: number): Representation {
+    const state = { size, mtimeMs, ino };
+    const { etag, lastModified, isStrong } = validatorsOf(state, nowMs, coding);
+    const knownFields = ['ETag', etag, 'Cache-Control', this.#options.cacheControl];
+    if (varies) knownFields.push('Vary', 'Accept-Encoding');
+    const fields = ['Content-Type', mediaTypeOf(name), ...knownFields, 'Last-Modified', lastModified, 'Accept-Ranges', 'bytes'];
+    if (coding !== undefined) fields.push('Content-Encoding', coding);
+    return { path, state, fields, knownFields, content: { size, source, etag, lastModified, isStrong } };
+  }
+}
+
+/** Opens a file whose path has been looked up: a link that has been put in its place is not followed. */
+export async function openStatic(path: string): Promise<OpenFile | undefined> {
+  try {
+    return await openFile(path, false);
+  } catch (error) {
+    if (isDenial(error)) return undefined;
+    throw error;
+  }
+}
+
+/** To a client, what this process may not read is not there. */
+function isDenial(error: unknown): boolean {
+  const { code } = error as NodeJS.ErrnoException;
+  return code === 'EACCES' || code === 'EPERM';
+}
+
+/**
+ * Whether the file that a path really leads to may be served for it. It may not where only case, or the form of its accents,
+ * differs, for rules of access go by the path; nor where a link leads out of the folder, or to a name with a dot.
+ */
+export function isServed(real: string, asked: string, root: string, { followsSymlinks, allowsDotfiles }: Pick<FolderOptions, 'followsSymlinks' | 'allowsDotfiles'>): boolean {
+  if (real === asked) return true;
+  if (fold(real) === fold(asked)) return false;
+  const inside = root.endsWith(sep) ? root : root + sep;
+  if (real !== root && !real.startsWith(inside)) return followsSymlinks;
+  return allowsDotfiles || !hasDotfile(real.slice(inside.length).split(sep));
+}
+
+function fold(path: string): string {
+  return path.normalize('NFC').toLowerCase();
+}
+
+/*
+ * What has been looked up of a folder: files in their forms, small ones with their bytes. Bounded; the least used goes first.
+ */
+
+/** One form of a file: as it is, or coded. Its fields are ready to be sent, name and value in turn. */
+export interface Representation {
+  /** The real one: no part of it is a link. */
+  readonly path: string;
+  readonly state: FileState;
+  /** Its source is there for small files only. */
+  readonly content: Content;
+  /** Of a 200. */
+  readonly fields: readonly string[];
+  /** Of a 304. */
+  readonly knownFields: readonly string[];
+}
+
+/** A file in the forms that there are of it. */
+export interface FileEntry {
+  readonly kind: 'file';
+  readonly name: string;
+  readonly plain: Representation;
+  readonly coded: ReadonlyMap<string, Representation>;
+  /** The keys of `coded`, the smallest form first. */
+  readonly codings: readonly string[];
+  readonly checkedMs: number;
+}
+/** A folder with an index, asked for without the slash at its end. */
+export interface FolderEntry {
+  readonly kind: 'folder';
+  readonly checkedMs: number;
+}
+/** What a path leads to. */
+export type StaticEntry = FileEntry | FolderEntry;
+
+/** For how long nobody looks whether it is still so. */
+const TRUSTED_MS = 1_000;
+const MAX_ENTRIES = 4_096;
+const MAX_BYTES = 33_554_432;
+/** What an entry, or a form, costs without its bytes. */
+const OVERHEAD_BYTES = 1_024;
+
+/** Entries by path, 4,096 or 32 MiB of them. */
+class StaticCache {
+  readonly #index = new LruIndex(MAX_ENTRIES);
+  readonly #entries: (StaticEntry | undefined)[] = [];
+  #bytes = 0;
+
+  /** What the entries weigh. */
+  get bytes(): number { return this.#bytes; }
+
+  get size(): number { return this.#index.size; }
+
+  /** What was looked up within the last second. */
+  recent(key: string, nowMs: number): StaticEntry | undefined {
+    const slot = this.#index.find(key);
+    if (slot === 0) return undefined;
+    const entry = this.#entries[slot]!; // a slot that is found has one
+    if (nowMs - entry.checkedMs >= TRUSTED_MS) return undefined;
+    this.#index.use(slot);
+    return entry;
+  }
+
+  /** What was looked up at any time. */
+  known(key: string): StaticEntry | undefined {
+    return this.#entries[this.#index.find(key)];
+  }
+
+  set(key: string, entry: StaticEntry): void {
+    this.delete(key);
+    const bytes = bytesOf(entry);
+    while (this.#index.size > 0 && (this.#index.isFull || this.#bytes + bytes > MAX_BYTES)) this.#remove(this.#index.oldest);
+    this.#entries[this.#index.add(key)] = entry;
+    this.#bytes += bytes;
+  }
+
+  delete(key: string): void {
+    const slot = this.#index.find(key);
+    if (slot !== 0) this.#remove(slot);
+  }
+
+  #remove(slot: number): void {
+    this.#bytes -= bytesOf(this.#entries[slot]!); // a slot in use has an entry
+    this.#entries[slot] = undefined;
+    this.#index.remove(slot);
+  }
+}
+
+function bytesOf(entry: StaticEntry): number {
+  if (entry.kind === 'folder') return OVERHEAD_BYTES;
+  let bytes = OVERHEAD_BYTES;
+  for (const { content } of [entry.plain, ...entry.coded.values()]) bytes += OVERHEAD_BYTES + (content.source instanceof Uint8Array ? content.source.length : 0);
+  return bytes;
+}
+
+/*
+ * The path of a request as the path of a file below a folder, or the reason why there can be none. No file is touched here.
+ *
+ * Refused is whatever leads somewhere else than it says: `.` and `..`, empty segments, backslashes and control characters,
+ * escaped slashes; on Windows also streams (`a.txt::$DATA`), devices (`nul`), short names (`GIT~1`) and what it strips.
+ */
+
+/** What becomes of names that begin with a dot: 404, 403, or served like any other. */
+export type DotfilePolicy = 'ignore' | 'deny' | 'allow';
+
+/** A path that may be looked up; or `none` (404), `denied` (403). */
+export type StaticPath = { readonly kind: 'path'; readonly segments: readonly string[] } | { readonly kind: 'none' | 'denied' };
+
+const NONE: StaticPath = Object.freeze({ kind: 'none' });
+const DENIED: StaticPath = Object.freeze({ kind: 'denied' });
+/** Longer than any file system takes. */
+const MAX_LENGTH = 4_096;
+
+/** Whether a path has an escape that no name of a file can stand for: of a slash, a backslash, or NUL. It is still encoded. */
+export function hidesSeparator(encoded: string): boolean {
+  return encoded.includes('%') && /%(?:2f|5c|00)/i.test(encoded);
+}
+
+/** Reads what follows the mount's own path, decoded once: `css/site.css`; with a slash at the end, or nothing, it is a folder. */
+export function readStaticPath(rest: string, dotfiles: DotfilePolicy, isWindows: boolean = process.platform === 'win32'): StaticPath {
+  if (rest.length > MAX_LENGTH || /[\\\p{Cc}]/u.test(rest) || !rest.isWellFormed()) return NONE;
+  const segments = rest.split('/');
+  if (segments.at(-1) === '') segments.pop();
+  if (!segments.every((segment) => isName(segment, isWindows))) return NONE;
+  return dotfiles === 'allow' || !hasDotfile(segments) ? { kind: 'path', segments } : dotfiles === 'deny' ? DENIED : NONE;
+}
+
+/** Whether a name begins with a dot. `.well-known` at the top is meant for everybody (RFC 8615). */
+function hasDotfile(segments: readonly string[]): boolean {
+  return segments.some((segment, index) => segment.startsWith('.') && !(index === 0 && segment === '.well-known'));
+}
+
+/** `aux.txt` is the device, too. */
+const DEVICE = /^(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9\u00b9\u00b2\u00b3])(?:[. ]|$)/i;
+
+function isName(segment: string, isWindows: boolean): boolean {
+  if (segment === '' || segment === '.' || segment === '..') return false;
+  return !isWindows || !(/[<>:"|?*]|[. ]$|~\d/.test(segment) || DEVICE.test(segment));
+}

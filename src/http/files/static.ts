@@ -1,0 +1,142 @@
+/**
+ * Static files: what a mount answers to the paths below it.
+ *
+ *   path → names that may be looked up → entry → form by Accept-Encoding → 304, 412, 206, 416, 200; else 301, 403, 404
+ */
+import { systemClock } from '../../base/clock.ts';
+import { Forbidden, NotFound } from '../../base/errors.ts';
+import { bool, given, int, oneOf, readOptions, text } from '../../base/options.ts';
+import { negotiateEncoding } from '../content-codings.ts';
+import { deliver, preconditionFailed } from './files.ts';
+import { fieldOf, judge } from './preconditions.ts';
+import { HttpResponse, Prepared, RedirectResponse } from '../response.ts';
+import { StaticFolder, hidesSeparator, openStatic, readStaticPath } from './static-folder.ts';
+import type { Clock } from '../../base/clock.ts';
+import type { Awaitable, HttpRequest } from '../contracts.ts';
+import type { Answered } from '../response.ts';
+import type { DotfilePolicy, FileEntry, Representation, StaticEntry } from './static-folder.ts';
+
+/** How a folder is served. */
+export interface StaticOptions {
+  /** The files that answer for a folder, the first that is there. Default `['index.html']`; `[]`: none. */
+  readonly index?: readonly string[] | undefined;
+  /**
+   * Names that begin with a dot: `ignore` (default) answers 404, `deny` 403, `allow` serves them. `.well-known` at the top
+   * is always served (RFC 8615).
+   */
+  readonly dotfiles?: DotfilePolicy | undefined;
+  /** For how long clients keep a file without asking, 0 … 31,536,000. Default 0: they ask each time, and get a 304. */
+  readonly maxAgeSeconds?: number | undefined;
+  /** Whether clients never ask within that time, even when told to reload: for names with a hash of the content. Default false. */
+  readonly immutable?: boolean | undefined;
+  /** Whether `app.js.br`, `.zst` and `.gz` stand in for `app.js` where the client takes them. Not if older than it. Default true. */
+  readonly precompressed?: boolean | undefined;
+  /** Whether links may lead out of the folder. Default false: such a file is not there. */
+  readonly followSymlinks?: boolean | undefined;
+  /** The file for paths that lead to none and whose last part has no dot, `index.html` for example: the page of an application that routes by itself. */
+  readonly fallback?: string | undefined;
+  /** What `urlFor(name, { file: 'css/site.css' })` knows it by. */
+  readonly name?: string | undefined;
+}
+
+/** One folder below one path. */
+export class StaticMount {
+  readonly name: string | undefined;
+  readonly folder: StaticFolder;
+  readonly dotfiles: DotfilePolicy;
+  readonly followsSymlinks: boolean;
+  readonly #fallback: readonly string[] | undefined;
+  #clock: Clock = systemClock;
+
+  /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+  constructor(directory: string | URL, options: StaticOptions) {
+    const read = readOptions('mountStatic()', options, {
+      index: given<readonly string[]>('a list of file names', (value) => Array.isArray(value) && value.every(isFileName)),
+      dotfiles: oneOf(['ignore', 'deny', 'allow'], 'ignore'), maxAgeSeconds: int(0, 0, 31_536_000), immutable: bool(false),
+      precompressed: bool(true), followSymlinks: bool(false), name: text(),
+      fallback: given<string>('the path of a file below the directory', (value) => typeof value === 'string' && segmentsOf(value).length > 0),
+    });
+    this.name = read.name;
+    this.dotfiles = read.dotfiles;
+    this.followsSymlinks = read.followSymlinks;
+    this.#fallback = read.fallback === undefined ? undefined : segmentsOf(read.fallback);
+    this.folder = new StaticFolder(directory, {
+      index: [...read.index ?? ['index.html']], allowsDotfiles: read.dotfiles === 'allow', followsSymlinks: read.followSymlinks,
+      isPrecompressed: read.precompressed, cacheControl: `max-age=${read.maxAgeSeconds}${read.immutable ? ', immutable' : ''}`,
+    });
+  }
+
+  /** Called when the application compiles. @throws SvcError `E_STATIC_DIRECTORY` */
+  open(clock: Clock): void {
+    this.#clock = clock;
+    this.folder.open();
+  }
+
+  /** Answers GET and HEAD for what follows the mount's own path; undefined: that path without a slash. @throws HTTPException */
+  answer(req: HttpRequest, rest: string | undefined): Awaitable<HttpResponse> {
+    if (hidesSeparator(req.path)) throw new NotFound();
+    const recent = this.folder.recent(rest ?? '', this.#clock);
+    if (recent !== undefined) return this.#reply(req, rest, recent);
+    const path = readStaticPath(rest ?? '', this.dotfiles);
+    if (path.kind === 'path') return this.#look(req, rest, path.segments);
+    throw path.kind === 'denied' ? new Forbidden() : new NotFound();
+  }
+
+  async #look(req: HttpRequest, rest: string | undefined, segments: readonly string[]): Promise<HttpResponse> {
+    const entry = await this.folder.look(rest ?? '', segments, this.#clock) ?? await this.#lookFallback(segments);
+    if (entry === undefined) throw new NotFound();
+    return this.#reply(req, rest, entry);
+  }
+
+  async #lookFallback(segments: readonly string[]): Promise<StaticEntry | undefined> {
+    const fallback = this.#fallback;
+    if (fallback === undefined || segments.at(-1)?.includes('.') === true) return undefined;
+    const key = fallback.join('/');
+    return this.folder.recent(key, this.#clock) ?? this.folder.look(key, fallback, this.#clock);
+  }
+
+  #reply(req: HttpRequest, rest: string | undefined, entry: StaticEntry): Awaitable<HttpResponse> {
+    return entry.kind === 'folder' || rest === undefined ? withSlash(req) : this.#send(req, entry);
+  }
+
+  #send(req: HttpRequest, entry: FileEntry): Awaitable<HttpResponse> {
+    const coding = entry.codings.length === 0 ? undefined : negotiateEncoding(fieldOf(req, 'accept-encoding'), entry.codings);
+    const form = coding === undefined ? entry.plain : entry.coded.get(coding)!; // one of codings
+    const { content } = form;
+    const verdict = judge(req, content);
+    if (verdict === 'failed') throw preconditionFailed();
+    if (verdict === 'not-modified') return new HttpResponse(null, new Prepared(304, form.knownFields.slice()));
+    if (content.source !== undefined || req.method === 'HEAD') return deliver(req, answerOf(form), content);
+    return this.#sendLarge(req, entry, form);
+  }
+
+  /** A large file is read as it is sent: from the file that is there now, with the fields of that one. */
+  async #sendLarge(req: Answered, entry: FileEntry, known: Representation): Promise<HttpResponse> {
+    const file = await openStatic(known.path);
+    if (file === undefined) throw new NotFound();
+    req.afterwards?.(() => file.close());
+    const form = this.folder.reopened(known, entry, file, this.#clock);
+    return deliver(req, answerOf(form), { ...form.content, source: file });
+  }
+}
+
+function answerOf(form: Representation): HttpResponse {
+  return new HttpResponse(null, new Prepared(200, form.fields.slice()));
+}
+
+/** To the same path with a slash, relative to it: no host can be read out of that, and no proxy has to translate it. */
+function withSlash(req: HttpRequest): HttpResponse {
+  const query = req.target.indexOf('?');
+  const name = req.path.slice(req.path.lastIndexOf('/') + 1);
+  return new RedirectResponse(`./${name}/${query === -1 ? '' : req.target.slice(query)}`, { status: 301, headers: { 'Cache-Control': 'no-cache' } });
+}
+
+function isFileName(value: unknown): boolean {
+  return typeof value === 'string' && segmentsOf(value).length === 1;
+}
+
+/** Empty for what is no path below a folder. */
+function segmentsOf(path: string): readonly string[] {
+  const read = readStaticPath(path, 'allow');
+  return read.kind === 'path' && !path.endsWith('/') ? read.segments : [];
+}

@@ -1,0 +1,79 @@
+/**
+ * The access log: one line for each request, when its answer has gone out or its client has left.
+ *
+ *   {"time":…,"level":"info","logger":"svc_access","event":"request","method":"GET","route":"/notes/{id}","path":"/notes/7",
+ *    "status":200,"duration_ms":1.42,"bytes":31,"request_id":…,"ip":"203.0.113.7","user_agent":"curl/8.5.0"}
+ *
+ * Never the query, other fields or a body. Where a parameter of the path is named like a secret, the template stands for the
+ * path. Probes have no lines. `aborted` stands there when the answer has not gone out whole.
+ */
+import { safeField } from '../../observability/redact.ts';
+import { MAX_AGENT_CHARACTERS } from '../request/event.ts';
+import type { RequestEvent } from '../request/event.ts';
+import type { Logger } from '../../observability/log.ts';
+import type { CompiledRoute } from '../contracts.ts';
+import type { TransportRequest } from '../request/request.ts';
+
+/** What the setting `accessLog` may be. */
+export const ACCESS_LOG_NEEDS = 'true, false or a number 0 … 1, the part of all requests that has a line';
+
+/** `true`, `false` or a part of all, also as text, as that part: 0 … 1. Undefined for anything else. */
+export function readShare(value: unknown): number | undefined {
+  if (typeof value === 'boolean') return value ? 1 : 0;
+  if (typeof value === 'string') return WORDS.get(value.toLowerCase()) ?? (/^(?:[01]|[01]?\.\d+)$/.test(value) ? readShare(Number(value)) : undefined);
+  return typeof value === 'number' && value >= 0 && value <= 1 ? value : undefined;
+}
+
+const WORDS: ReadonlyMap<string, number> = new Map([['true', 1], ['yes', 1], ['on', 1], ['false', 0], ['no', 0], ['off', 0]]);
+
+/** What balancers ask every second: metrics count them. */
+const PROBES: ReadonlySet<string> = new Set(['/healthz', '/readyz', '/metrics']);
+const SERVER_ERROR = 500;
+/** What a secret may look like, for a name that is one only sometimes. */
+const LIKE_A_SECRET = 'x'.repeat(64);
+
+/** How the requests of a route are shown, decided once for each. */
+type View = 'whole' | 'template' | 'none';
+
+/** Writes the lines of one application. */
+export class AccessLog {
+  readonly #log: Logger;
+  readonly #share: number;
+  readonly #views = new Map<CompiledRoute, View>();
+  /** Grows by the share with each request; the one that makes it whole has a line. */
+  #due = 0;
+
+  /** `share` 0 … 1: of a hundred answers below 500 so many percent have a line, evenly; all others have. */
+  constructor(log: Logger, share: number) {
+    this.#log = log.child('svc_access');
+    this.#share = share;
+  }
+
+  /** One request that is over. */
+  write(req: TransportRequest, event: RequestEvent): void {
+    const { route } = req;
+    const view = route === undefined ? 'whole' : this.#views.get(route) ?? this.#look(route);
+    if (view === 'none' || !this.#isDue(event.status)) return;
+    const { status, durationMs, bytes, isDelivered } = event;
+    this.#log.info('request', {
+      method: req.method, route: route?.template, path: view === 'whole' ? req.path : route!.template, status, duration_ms: Math.round(durationMs * 100) / 100, bytes,
+      request_id: req.id, trace_id: req.knownTraceId, ip: req.ip, user_agent: req.field('user-agent')?.slice(0, MAX_AGENT_CHARACTERS), aborted: isDelivered === true ? undefined : true,
+    });
+  }
+
+  #isDue(status: number): boolean {
+    if (status >= SERVER_ERROR || this.#share === 1) return true;
+    this.#due += this.#share;
+    if (this.#due < 1) return false;
+    this.#due -= 1;
+    return true;
+  }
+
+  #look(route: CompiledRoute): View {
+    const { template } = route;
+    const names = [...template.matchAll(/\{(\w+)/g)].map((match) => match[1]!);
+    const view = PROBES.has(template) ? 'none' : names.some((name) => safeField(name, LIKE_A_SECRET) !== LIKE_A_SECRET) ? 'template' : 'whole';
+    this.#views.set(route, view);
+    return view;
+  }
+}

@@ -1,0 +1,195 @@
+/**
+ * Compression of answers, by what the client accepts (RFC 9110 §12.5.3): zstd, br, gzip.
+ *
+ *   answer ─ worth it? ─ Vary: Accept-Encoding ─ which coding? ─ text and bytes at once or in another thread, pieces as they come
+ *
+ * Not worth it, whoever asks: less than `thresholdBytes`, types that are compressed already, 204, 206 and 304, answers with
+ * Content-Encoding, `no-transform` or a digest of their content. Not safe: answers that set a cookie. Whoever can put text of
+ * his choice into a page beside a secret guesses the secret by the page's size (BREACH); answers to a login are the likeliest
+ * to hold one. A route says it better: `meta: { compress: false }`, or `true` where a cookie is no secret.
+ */
+import { given, int, oneOf, readOptions } from '../../base/options.ts';
+import { codersOf, negotiateEncoding } from '../content-codings.ts';
+import { CompressedPieces } from './compressed-chunks.ts';
+import { isThenable } from '../pipeline.ts';
+import { isPieces } from '../chunks.ts';
+import { gather } from '../pull-chunks.ts';
+import { TransportRequest } from '../request/request.ts';
+import { hasNoContent } from '../response.ts';
+import type { Finding } from '../../base/findings.ts';
+import type { Coder, ContentCoding } from '../content-codings.ts';
+import type { Awaitable, CompiledView, HttpRequest, Middleware, MiddlewareKind, Next } from '../contracts.ts';
+import type { Pieces } from '../chunks.ts';
+import type { HttpResponse } from '../response.ts';
+
+/** What is compressed, and how well. `undefined` means not given. */
+export interface CompressionOptions {
+  /** Shorter answers are sent as they are, 0 … 1_073_741_824 bytes. Default 1_024. */
+  readonly thresholdBytes?: number | undefined;
+  /** The codings on offer, the best liked first. Default zstd, br, gzip. */
+  readonly encodings?: readonly ContentCoding[] | undefined;
+  /** 1 … 19. Default 3. */
+  readonly zstdLevel?: number | undefined;
+  /** 0 … 11. Default 4; from 10 on it is for files that are compressed once. */
+  readonly brotliQuality?: number | undefined;
+  /** 1 … 9. Default 6. */
+  readonly gzipLevel?: number | undefined;
+  /** Answers that are compressed at a time in other threads, or as streams, 1 … 100_000. Default 256; further ones go out as they are. */
+  readonly maxConcurrent?: number | undefined;
+}
+
+const CODINGS: readonly ContentCoding[] = ['zstd', 'br', 'gzip'];
+/** Types that get shorter. Images, films, archives and web fonts are compressed already. */
+const COMPRESSIBLE = /^(?:text\/[^;]+|application\/(?:[^;]+\+)?(?:json|xml|yaml)|application\/(?:x-ndjson|jsonl|javascript|x-javascript|graphql|wasm|sql|rtf|x-tar|x-sh|vnd\.ms-fontobject)|[^;/]+\/[^;]+\+(?:json|xml|text)|image\/(?:bmp|x-icon|vnd\.microsoft\.icon)|font\/(?:ttf|otf|collection))[ \t]*(?:;|$)/i;
+/** Types of which each piece is a message that somebody waits for. */
+const MESSAGES = /^(?:text\/event-stream|application\/(?:x-ndjson|jsonl))\b/i;
+/** Pieces of at most so many bytes are put together first. */
+const WHOLE_BYTES = 65_536;
+/** Layers that do what can no longer be seen, or what would be kept coded, where they stand around this one. */
+const INSIDE: ReadonlySet<MiddlewareKind | undefined> = new Set(['session', 'csrf', 'idempotency', 'compression']);
+
+/** Compresses answers. */
+export class CompressionMiddleware implements Middleware {
+  readonly kind = 'compression';
+  readonly #thresholdBytes: number;
+  readonly #encodings: readonly ContentCoding[];
+  readonly #coders: Readonly<Record<ContentCoding, Coder>>;
+  readonly #maxConcurrent: number;
+  #underWay = 0;
+
+  /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+  constructor(options: CompressionOptions = {}) {
+    const { thresholdBytes, encodings, zstdLevel, brotliQuality, gzipLevel, maxConcurrent } = readOptions('CompressionMiddleware', options, {
+      thresholdBytes: int(1_024, 0, 1_073_741_824), zstdLevel: int(3, 1, 19), brotliQuality: int(4, 0, 11), gzipLevel: int(6, 1, 9), maxConcurrent: int(256, 1, 100_000),
+      encodings: given<readonly ContentCoding[]>('a list of "zstd", "br" and "gzip", each once', (value) => Array.isArray(value) && value.length > 0 && new Set(value).size === value.length && value.every(oneOf(CODINGS, 'gzip').accepts)),
+    });
+    this.#thresholdBytes = thresholdBytes;
+    this.#encodings = [...encodings ?? CODINGS];
+    this.#coders = codersOf({ zstd: zstdLevel, br: brotliQuality, gzip: gzipLevel });
+    this.#maxConcurrent = maxConcurrent;
+  }
+
+  *compile({ middleware }: CompiledView): Iterable<Omit<Finding, 'place'>> {
+    const around = middleware.slice(0, middleware.indexOf(this));
+    const wrong = around.find(({ kind }) => INSIDE.has(kind));
+    if (wrong !== undefined) yield misplaced(wrong, 'error');
+    const tags = around.find(({ kind }) => kind === 'etag');
+    if (tags !== undefined) yield misplaced(tags, 'warning');
+  }
+
+  handle(req: HttpRequest, next: Next): Awaitable<HttpResponse> {
+    const response = next();
+    return isThenable(response) ? response.then((settled) => this.#finish(req, settled)) : this.#finish(req, response);
+  }
+
+  #finish(req: HttpRequest, response: HttpResponse): Awaitable<HttpResponse> {
+    if (response.status === 304) return revalidated(req, response);
+    const { body, status } = response;
+    if (hasNoContent(status) || req.route?.meta['compress'] === false) return response;
+    if (status === 206) return partOf(response);
+    if (body === null && (req.method !== 'HEAD' || response.contentLength === -1)) return response; // HEAD of a file has its length alone
+    if (!this.#isLongEnough(response) || !isFit(response, req.route?.meta['compress'] === true)) return response;
+    response.headers.vary('Accept-Encoding');
+    const coding = negotiateEncoding(req.headers['accept-encoding'], this.#encodings);
+    if (coding === undefined) return response;
+    if (body === null) return coded(response, [], coding); // its length would be that of other bytes (RFC 9110 §8.6)
+    if (isPieces(body)) {
+      const isSmall = response.contentLength !== -1 && response.contentLength <= WHOLE_BYTES && req.method !== 'HEAD';
+      return isSmall ? this.#compressWhole(req, response, body, coding) : this.#compressPieces(req, response, body, coding);
+    }
+    return this.#compress(req, response, typeof body === 'string' ? Buffer.from(body) : body, coding);
+  }
+
+  #isLongEnough({ body, contentLength }: HttpResponse): boolean {
+    if (typeof body === 'string') return body.length >= this.#thresholdBytes || Buffer.byteLength(body) >= this.#thresholdBytes;
+    return body instanceof Uint8Array ? body.length >= this.#thresholdBytes : contentLength === -1 || contentLength >= this.#thresholdBytes;
+  }
+
+  #compress(req: HttpRequest, response: HttpResponse, bytes: Uint8Array, coding: ContentCoding): Awaitable<HttpResponse> {
+    const coder = this.#coders[coding];
+    if (req.method !== 'HEAD' && bytes.length <= coder.syncBytes) return withContent(response, bytes, coder.now(bytes), coding);
+    if (req.method === 'HEAD' || this.#underWay >= this.#maxConcurrent) return req.method === 'HEAD' ? coded(response, [], coding) : response; // its length is not worth the work
+    this.#underWay++;
+    return new Promise((resolve) => {
+      coder.later(bytes, (error, content) => {
+        this.#underWay--;
+        resolve(error === null ? withContent(response, bytes, content, coding) : response); // as it is, which is as good
+      });
+    });
+  }
+
+  /** Small files, mostly: a stream for each would cost more than its content. */
+  async #compressWhole(req: HttpRequest, response: HttpResponse, body: Pieces, coding: ContentCoding): Promise<HttpResponse> {
+    const bytes = await gather(body, response.contentLength);
+    response.body = bytes;
+    return this.#compress(req, response, bytes, coding);
+  }
+
+  #compressPieces(req: HttpRequest, response: HttpResponse, body: Pieces, coding: ContentCoding): HttpResponse {
+    if (this.#underWay >= this.#maxConcurrent) return response;
+    this.#underWay++;
+    const isEager = MESSAGES.test(response.headers.get('content-type')!); // it is fit, so it has one
+    const pieces = new CompressedPieces(body, { coder: this.#coders[coding], isEager, onEnd: () => { this.#underWay--; } });
+    if (req instanceof TransportRequest) req.afterwards(() => pieces.drop()); // where nobody reads them
+    return coded(response, pieces, coding);
+  }
+}
+
+/** Another layer that belongs inside of compression, or a second one of its kind. */
+function misplaced({ kind, constructor }: Middleware, severity: Finding['severity']): Omit<Finding, 'place'> {
+  const message = kind === 'compression' ? 'there is another one around it, which has nothing left to compress'
+    : kind === 'idempotency' ? 'the layer "idempotency" around it keeps answers as they are coded for one client, and repeats them to others'
+    : kind === 'etag' ? 'the layer "etag" around it makes another tag for each coding, and what the client turns out to have is compressed first'
+    : `it does not see the cookies that the layer "${kind}" around it sets`;
+  const remedy = kind === 'compression' ? 'Keep one CompressionMiddleware' : `Register CompressionMiddleware before ${constructor.name}`;
+  return { rule: 'SVC121', severity, subject: 'middleware compression', message, remedy };
+}
+
+/** Whether the fields of an answer allow for it. */
+function isFit({ headers: { flat } }: HttpResponse, mayHaveCookies: boolean): boolean {
+  let isCompressible = false;
+  for (let index = 0; index < flat.length; index += 2) {
+    const value = flat[index + 1]!;
+    switch (flat[index]!.toLowerCase()) {
+      case 'content-type': isCompressible = COMPRESSIBLE.test(value); break;
+      case 'set-cookie': if (!mayHaveCookies) return false; break;
+      case 'cache-control': if (/\bno-transform\b/i.test(value)) return false; break;
+      case 'content-encoding': case 'content-range': case 'content-digest': case 'repr-digest': case 'digest': case 'content-md5': return false;
+    }
+  }
+  return isCompressible;
+}
+
+/** Unless it has become longer. */
+function withContent(response: HttpResponse, bytes: Uint8Array, content: Buffer, coding: ContentCoding): HttpResponse {
+  return content.length < bytes.length ? coded(response, content, coding) : response;
+}
+
+function coded(response: HttpResponse, body: Uint8Array | Pieces, coding: ContentCoding): HttpResponse {
+  const { headers } = response;
+  response.body = body;
+  response.contentLength = -1;
+  headers.set('Content-Encoding', coding);
+  headers.delete('Accept-Ranges'); // of other bytes
+  const tag = headers.get('etag');
+  if (tag?.startsWith('"') === true) headers.set('ETag', `W/${tag}`); // the same content, other bytes (RFC 9110 §8.8.3)
+  return response;
+}
+
+/** Ranges are of the bytes as they are; what the whole would have varied by is said with them (RFC 9110 §15.3.7). */
+function partOf(response: HttpResponse): HttpResponse {
+  const type = response.headers.get('content-type') ?? '';
+  if (response.headers.has('content-range') ? COMPRESSIBLE.test(type) : type.startsWith('multipart/byteranges')) response.headers.vary('Accept-Encoding');
+  return response;
+}
+
+/**
+ * The tag of an answer that was compressed is known to its client as a weak one, and goes back as that. What it varied by is
+ * said again (RFC 9110 §15.4.5): of every 304, since nothing tells what type its content has.
+ */
+function revalidated(req: HttpRequest, response: HttpResponse): HttpResponse {
+  response.headers.vary('Accept-Encoding');
+  const tag = response.headers.get('etag');
+  if (tag?.startsWith('"') === true && req.headers['if-none-match']?.includes(`W/${tag}`) === true) response.headers.set('ETag', `W/${tag}`);
+  return response;
+}

@@ -1,0 +1,211 @@
+/**
+ * Cross-origin resource sharing: which other sites' scripts may call, and read the answers (Fetch Standard §3.3).
+ *
+ *   OPTIONS + Origin + Access-Control-Request-Method      a preflight: answered here, no handler runs
+ *   anything else                                         passes on; its answer gets the fields of its origin
+ *
+ * In the `use` of a route it is for that route alone: the application lets it answer the preflights that ask for it
+ * (routing/compile-unmatched.ts).
+ *
+ * The fields of each listed origin are made once, so that a request costs one look-up. A handler's own
+ * `Access-Control-*` fields give way.
+ */
+import { SvcError } from '../../base/errors.ts';
+import { bool, given, int, readOptions } from '../../base/options.ts';
+import { isToken } from '../headers.ts';
+import { AllowedOrigins, fieldOf } from '../origins.ts';
+import { isThenable } from '../pipeline.ts';
+import { HttpResponse, Prepared } from '../response.ts';
+import type { Env } from '../../base/config.ts';
+import type { Finding } from '../../base/findings.ts';
+import type { Awaitable, CompiledView, HttpRequest, Middleware, MiddlewareKind, Next } from '../contracts.ts';
+import type { Origins } from '../origins.ts';
+
+/** Who may call across origins, and how. `undefined` means not given. */
+export interface CORSOptions {
+  /** Whole origins (`https://app.example`), `'*'` for every site, or a function. Default: none. */
+  readonly origins?: Origins | undefined;
+  /** Default GET, HEAD, POST, PUT, PATCH, DELETE. `'*'` only without credentials. */
+  readonly methods?: '*' | readonly string[] | undefined;
+  /** Request fields that scripts may set. Default Authorization, Content-Type, X-CSRF-Token, X-Request-Id. `'*'` only without credentials. */
+  readonly headers?: '*' | readonly string[] | undefined;
+  /** Response fields that scripts may read beside the safelisted ones. Default: none. */
+  readonly exposeHeaders?: readonly string[] | undefined;
+  /** Whether cookies may come along. Default false; never with `origins: '*'`. */
+  readonly credentials?: boolean | undefined;
+  /** How long a browser may keep the answer to a preflight, in seconds, 0 … 86_400. Default 600. */
+  readonly maxAgeSeconds?: number | undefined;
+  /** Whether public sites may call this server in a private network. Default false. */
+  readonly privateNetwork?: boolean | undefined;
+}
+
+const LOOPBACK = /^http:\/\/(?:localhost|127(?:\.\d+){3}|\[::1\])(?::\d+)?$/;
+const METHODS: readonly string[] = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'];
+const HEADERS: readonly string[] = ['Authorization', 'Content-Type', 'X-CSRF-Token', 'X-Request-Id'];
+/** Layers that answer by themselves: what they refuse must pass through this one, or no script can read the refusal. */
+const INSIDE: ReadonlySet<MiddlewareKind | undefined> = new Set(['rate-limit', 'concurrency-limit', 'session', 'csrf', 'timeout', 'idempotency']);
+
+/** Cross-origin headers. */
+export class CORSMiddleware implements Middleware {
+  readonly kind = 'cors';
+  /** For other guards that follow the same list: a WebSocket's handshake. */
+  readonly allowed: AllowedOrigins;
+  /** Whether they may send cookies. */
+  get allowsCredentials(): boolean { return this.#options.credentials; }
+  readonly #options: { readonly credentials: boolean; readonly privateNetwork: boolean };
+  /** What an answer without a known origin gets. */
+  readonly #anonymous: readonly string[];
+  /** What follows the origin. */
+  readonly #rest: readonly string[];
+  readonly #byOrigin = new Map<string, readonly string[]>();
+  readonly #methods: ReadonlySet<string> | undefined;
+  readonly #headers: ReadonlySet<string> | undefined;
+  readonly #preflight: readonly string[];
+  readonly #preflightVary: string;
+
+  /** @throws SvcError `E_CORS`, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+  constructor(options: CORSOptions = {}) {
+    const tokens = (value: unknown): boolean => Array.isArray(value) && value.every((item) => typeof item === 'string' && item !== '*' && isToken(item));
+    const { origins, methods, headers, exposeHeaders, credentials, maxAgeSeconds, privateNetwork } = readOptions('CORSMiddleware', options, {
+      origins: given<Origins>(`'*', a list of origins or a function`, (value) => value === '*' || typeof value === 'function' || Array.isArray(value)),
+      methods: given<'*' | readonly string[]>(`'*' or a list of methods`, (value) => value === '*' || tokens(value)),
+      headers: given<'*' | readonly string[]>(`'*' or a list of field names`, (value) => value === '*' || tokens(value)),
+      exposeHeaders: given<readonly string[]>('a list of field names', tokens),
+      credentials: bool(false), maxAgeSeconds: int(600, 0, 86_400), privateNetwork: bool(false),
+    });
+    if (credentials) for (const [name, value] of [['origins', origins], ['methods', methods], ['headers', headers]] as const) {
+      if (value === '*') throw new SvcError('E_CORS', [`${name} '*' and credentials do not go together: browsers refuse it, and every site could act for its visitors`]);
+    }
+    this.allowed = new AllowedOrigins(origins ?? []);
+    this.#options = { credentials, privateNetwork };
+    const { isAny, list } = this.allowed;
+    this.#rest = [
+      ...credentials ? ['Access-Control-Allow-Credentials', 'true'] : [],
+      ...exposeHeaders === undefined || exposeHeaders.length === 0 ? [] : ['Access-Control-Expose-Headers', exposeHeaders.join(', ')],
+    ];
+    this.#anonymous = isAny ? ['Access-Control-Allow-Origin', '*', ...this.#rest] : ['Vary', 'Origin'];
+    for (const origin of list ?? []) this.#byOrigin.set(origin, this.#fieldsOf(origin));
+    this.#methods = methods === '*' ? undefined : new Set(methods ?? METHODS);
+    this.#headers = headers === '*' ? undefined : new Set((headers ?? HEADERS).map((name) => name.toLowerCase()));
+    this.#preflight = [
+      'Access-Control-Allow-Methods', methods === '*' ? '*' : (methods ?? METHODS).join(', '),
+      // the wildcard does not cover Authorization (Fetch Standard §3.3.3)
+      'Access-Control-Allow-Headers', headers === '*' ? '*, Authorization' : (headers ?? HEADERS).join(', '),
+      'Access-Control-Max-Age', String(maxAgeSeconds),
+    ];
+    this.#preflightVary = [...isAny ? [] : ['Origin'], 'Access-Control-Request-Method', 'Access-Control-Request-Headers',
+      ...privateNetwork ? ['Access-Control-Request-Private-Network'] : []].join(', ');
+  }
+
+  handle(req: HttpRequest, next: Next): Awaitable<HttpResponse> {
+    const origin = fieldOf(req, 'origin');
+    if (req.method === 'OPTIONS' && origin !== undefined) {
+      const method = fieldOf(req, 'access-control-request-method');
+      if (method !== undefined) return this.#answer(req, origin, method);
+    }
+    const fields = origin === undefined ? this.#anonymous : this.#fieldsFor(origin, req);
+    return isThenable(fields) ? fields.then((settled) => pass(settled, next)) : pass(fields, next);
+  }
+
+  *compile({ middleware, env }: CompiledView): Iterable<Omit<Finding, 'place'>> {
+    yield* this.#strangers(env);
+    const mine = { rule: 'SVC121', severity: 'error', subject: 'middleware cors' } as const;
+    const outer = middleware.slice(0, middleware.indexOf(this));
+    const misplaced = outer.find((layer) => INSIDE.has(layer.kind));
+    if (misplaced !== undefined) {
+      yield {
+        ...mine, message: `what the layer "${misplaced.kind}" around it refuses has no cross-origin headers, so that no script can read it`,
+        remedy: `Register CORSMiddleware before ${misplaced.constructor.name}`,
+      };
+    }
+    if (outer.some((layer) => layer.kind === 'cors')) yield { ...mine, message: 'there is another one around it, and one answer has room for one', remedy: 'Keep one CORSMiddleware that has all origins' };
+    if (this.allowed.list?.size === 0) {
+      yield { ...mine, severity: 'warning', message: 'it allows no origin', remedy: `Name the sites that may call: new CORSMiddleware({ origins: ['https://app.example'] })` };
+    }
+  }
+
+  /** Origins that anybody on the way can be, or anybody at all. */
+  *#strangers(env: Env): Generator<Omit<Finding, 'place'>> {
+    const mine = { rule: 'SVC206', severity: 'error', subject: 'middleware cors', remedy: "Name each site as browsers send it, with https: origins: ['https://app.example']" } as const;
+    const { list } = this.allowed;
+    const may = this.#options.credentials ? ' may call with the cookies of its visitors' : ' may read its answers';
+    for (const origin of env === 'production' ? list ?? [] : []) {
+      if (origin.startsWith('http:') && !LOOPBACK.test(origin)) yield { ...mine, message: `${origin}${may}: it comes without TLS, so that anybody on the way is that site`, severity: this.#options.credentials ? 'error' : 'warning' };
+    }
+    if (this.#options.credentials && list === undefined && this.#allowsAnybody()) yield { ...mine, message: 'its function allows an origin that nobody can know, so that every site may call with the cookies of its visitors' };
+  }
+
+  /** Asks the function for an origin that is reserved (RFC 2606). One that needs more of a request than its origin is not judged. */
+  #allowsAnybody(): boolean {
+    try {
+      const isAllowed = this.allowed.allows('https://svc-check.invalid', undefined as never);
+      if (isThenable(isAllowed)) isAllowed.then(undefined, () => undefined); // what it comes to is not waited for
+      return isAllowed === true;
+    } catch {
+      return false;
+    }
+  }
+
+  #fieldsOf(origin: string): readonly string[] {
+    return ['Access-Control-Allow-Origin', origin, ...this.#rest, 'Vary', 'Origin'];
+  }
+
+  #fieldsFor(origin: string, req: HttpRequest): Awaitable<readonly string[]> {
+    const { list, isAny } = this.allowed;
+    if (isAny) return this.#anonymous;
+    if (list !== undefined) return this.#byOrigin.get(origin) ?? this.#anonymous;
+    const fields = (isAllowed: boolean): readonly string[] => isAllowed ? this.#fieldsOf(origin) : this.#anonymous;
+    const isAllowed = this.allowed.allows(origin, req);
+    return isThenable(isAllowed) ? isAllowed.then(fields) : fields(isAllowed);
+  }
+
+  #answer(req: HttpRequest, origin: string, method: string): Awaitable<HttpResponse> {
+    const isAllowed = this.allowed.allows(origin, req);
+    const answer = (isOriginAllowed: boolean): HttpResponse => new HttpResponse(null, new Prepared(204, isOriginAllowed ? this.#permission(req, origin, method) : ['Vary', this.#preflightVary]));
+    return isThenable(isAllowed) ? isAllowed.then(answer) : answer(isAllowed);
+  }
+
+  /** The origin is named even where method or fields are refused: the browser then tells its developer which of the three it was. */
+  #permission(req: HttpRequest, origin: string, method: string): string[] {
+    const fields = ['Access-Control-Allow-Origin', this.allowed.isAny ? '*' : origin];
+    if (this.#options.credentials) fields.push('Access-Control-Allow-Credentials', 'true');
+    if (this.#permits(method, fieldOf(req, 'access-control-request-headers'))) {
+      fields.push(...this.#preflight);
+      if (this.#options.privateNetwork && fieldOf(req, 'access-control-request-private-network') === 'true') fields.push('Access-Control-Allow-Private-Network', 'true');
+    }
+    fields.push('Vary', this.#preflightVary);
+    return fields;
+  }
+
+  #permits(method: string, names: string | undefined): boolean {
+    if (this.#methods?.has(method) === false) return false;
+    const allowed = this.#headers;
+    return allowed === undefined || names === undefined || names.split(',').every((name) => allowed.has(name.trim().toLowerCase()) || name.trim() === '');
+  }
+}
+
+function pass(fields: readonly string[], next: Next): Awaitable<HttpResponse> {
+  const response = next();
+  return response instanceof HttpResponse ? add(response, fields) : response.then((settled) => add(settled, fields));
+}
+
+/** Lengths of the names that must not stand there twice: of Vary, and of those above. */
+const TAKEN = new Uint8Array(64);
+for (const name of ['Vary', 'Access-Control-Allow-Origin', 'Access-Control-Allow-Credentials', 'Access-Control-Expose-Headers']) TAKEN[name.length] = 1;
+
+function add(response: HttpResponse, fields: readonly string[]): HttpResponse {
+  const { flat } = response.headers;
+  for (let index = 0; index < flat.length; index += 2) if (TAKEN[flat[index]!.length] === 1) return merge(response, fields);
+  for (let index = 0; index < fields.length; index++) flat.push(fields[index]!);
+  return response;
+}
+
+function merge(response: HttpResponse, fields: readonly string[]): HttpResponse {
+  response.headers.delete('Access-Control-Allow-Origin');
+  response.headers.delete('Access-Control-Allow-Credentials');
+  for (let index = 0; index < fields.length; index += 2) {
+    if (fields[index] === 'Vary') response.headers.vary(fields[index + 1]!);
+    else response.headers.set(fields[index]!, fields[index + 1]!);
+  }
+  return response;
+}

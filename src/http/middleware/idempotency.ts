@@ -1,0 +1,277 @@
+/**
+ * Idempotency keys (draft-ietf-httpapi-idempotency-key-header-07): a client that does not know whether its request has arrived
+ * sends it again with the same key, and it is executed once, whichever process of those that share the store it reaches.
+ *
+ *   key seen for the first time        add() claims it: executed, and its answer kept for ttlSeconds
+ *   again, while it is executed        409 with Retry-After
+ *   again, afterwards                  the same answer, Idempotency-Replayed: true; the handler does not run
+ *   again, with something else         422
+ *   executed with 5xx, or 401, 408,    forgotten: the next attempt is executed
+ *   421, 425, 429
+ *
+ * A claim is a lease, renewed while the handler runs. When a process dies the claim ends with it, leaseSeconds later, and the
+ * next attempt executes anew: at least once from there on, for nobody can know how far the first one had come.
+ */
+import { randomUUID } from 'node:crypto';
+import { BadRequest, HTTPException, SvcError } from '../../base/errors.ts';
+import { bool, given, int, readOptions, shown, text } from '../../base/options.ts';
+import { MemoryRecordStore } from '../../cache/stores.ts';
+import { clientOf } from '../request/address.ts';
+import { isToken } from '../headers.ts';
+import { decodeRecord, encodeRecord, fingerprint, isFinal, readIdempotencyKey, recordKey, recordOf, replay } from './idempotency-record.ts';
+import { OneApplication } from '../pipeline.ts';
+import { isServedByMany } from './exemptions.ts';
+import { fieldOf } from '../origins.ts';
+import { TransportRequest } from '../request/request.ts';
+import { SESSION } from '../state.ts';
+import type { Finding } from '../../base/findings.ts';
+import type { Counter, Metrics } from '../../observability/metrics.ts';
+import type { RecordStore } from '../../cache/stores.ts';
+import type { Awaitable, CompiledRoute, CompiledView, HttpRequest, Middleware, Next, Services } from '../contracts.ts';
+import type { HttpResponse } from '../response.ts';
+
+/** Which requests are executed once, and what is kept of them. `undefined` means not given. */
+export interface IdempotencyOptions {
+  /** The field that brings the key. Default `Idempotency-Key`. */
+  readonly header?: string | undefined;
+  /** How long an answer is kept, 1 … 31_536_000. Default 86_400. */
+  readonly ttlSeconds?: number | undefined;
+  /**
+   * Who sends the request: nobody gets the answer of another. Only what has been verified may say so. Default, and for undefined:
+   * what the client shows, as it stands: `Authorization`, the credentials that the route asks for, its session; without any of them
+   * all its cookies, and without those its address.
+   */
+  readonly principal?: ((req: HttpRequest) => Awaitable<string | undefined>) | undefined;
+  /** Where records are kept: one for all processes. Default: in the memory of this one, 10_000 of them. */
+  readonly store?: RecordStore | undefined;
+  /** Default POST and PATCH. */
+  readonly methods?: readonly string[] | undefined;
+  /** Whether a request without a key is refused, with 400. Default false. */
+  readonly required?: boolean | undefined;
+  /** The most bytes of a request with a key, which is read whole before its handler runs, 0 … 1_000_000_000. Default 1_000_000; beyond it 413. */
+  readonly maxBodyBytes?: number | undefined;
+  /** The most bytes of an answer that is kept, fields and body, 0 … 16_777_216. Default 65_536; of a larger one it is kept that it was given. */
+  readonly maxAnswerBytes?: number | undefined;
+  /** How long after the death of its process a request may be executed anew, 1 … 3_600. Default 30. */
+  readonly leaseSeconds?: number | undefined;
+}
+
+const MEMORY_RECORDS = 10_000;
+/** A claim is renewed so often while it lasts. */
+const RENEWALS = 3;
+/** One client of IPv6 has a whole network (RFC 6177 §2). */
+const IPV6_BITS = 64;
+
+/** What became of a request with a key. */
+type Fate = 'executed' | 'replayed' | 'in_progress' | 'mismatch' | 'answer_lost';
+
+const counters = new WeakMap<Metrics, Counter>();
+
+function counterOf(metrics: Metrics): Counter {
+  let counter = counters.get(metrics);
+  if (counter === undefined) counters.set(metrics, counter = metrics.counter('svc_idempotent_requests_total', 'Requests with an idempotency key, by what became of them', ['fate']));
+  return counter;
+}
+
+/** A request that this process executes. */
+interface Claim {
+  readonly key: string;
+  readonly print: string;
+  /** What the store holds while it is ours. */
+  readonly text: string;
+}
+
+/** Executes requests with a key once. A route with `meta: { idempotency: false }` is left out: one with large bodies, for example. */
+export class IdempotencyMiddleware implements Middleware {
+  readonly kind = 'idempotency';
+  /** Whether the application says who sends a request. */
+  readonly knowsPrincipal: boolean;
+  readonly #application = new OneApplication();
+  /** The field that brings the key. */
+  readonly header: string;
+  readonly #field: string;
+  readonly #principal: IdempotencyOptions['principal'];
+  readonly #methods: ReadonlySet<string>;
+  /** Whether a request without a key is refused. */
+  readonly isRequired: boolean;
+  readonly #limits: { readonly ttlMs: number; readonly leaseMs: number; readonly maxBodyBytes: number; readonly maxAnswerBytes: number };
+  #store: RecordStore | undefined;
+  readonly #isShared: boolean;
+  /** These are there once the application is compiled. */
+  #services!: Services;
+  #counter!: Counter;
+
+  /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+  constructor(options: IdempotencyOptions = {}) {
+    const owner = 'IdempotencyMiddleware';
+    const { header, ttlSeconds, principal, store, methods, required, maxBodyBytes, maxAnswerBytes, leaseSeconds } = readOptions(owner, options, {
+      header: text('Idempotency-Key'), ttlSeconds: int(86_400, 1, 31_536_000), required: bool(false), leaseSeconds: int(30, 1, 3_600),
+      principal: given<NonNullable<IdempotencyOptions['principal']>>('a function', (value) => typeof value === 'function'),
+      store: given<RecordStore>('a RecordStore', (value) => typeof (value as Partial<RecordStore> | null)?.add === 'function'),
+      methods: given<readonly string[]>('a list of methods in capitals', isMethods),
+      maxBodyBytes: int(1_000_000, 0, 1_000_000_000), maxAnswerBytes: int(65_536, 0, 16_777_216),
+    });
+    if (!isToken(header)) throw new SvcError('E_OPTION_RANGE', [owner, 'header', 'the name of a field', JSON.stringify(header)]);
+    this.header = header;
+    this.#field = header.toLowerCase();
+    this.#principal = principal;
+    this.knowsPrincipal = principal !== undefined;
+    this.#methods = new Set(methods ?? ['POST', 'PATCH']);
+    this.isRequired = required;
+    this.#limits = { ttlMs: ttlSeconds * 1_000, leaseMs: leaseSeconds * 1_000, maxBodyBytes, maxAnswerBytes };
+    this.#store = store;
+    this.#isShared = store !== undefined && !(store instanceof MemoryRecordStore);
+  }
+
+  /** Whether requests of a route are looked at. @internal */
+  covers({ method, meta }: CompiledRoute): boolean { return this.#methods.has(method) && meta['idempotency'] !== false; }
+
+  handle(req: HttpRequest, next: Next): Awaitable<HttpResponse> {
+    const { route } = req;
+    if (route === undefined || !this.covers(route)) return next();
+    const field = fieldOf(req, this.#field);
+    if (field === undefined) {
+      if (!this.isRequired) return next();
+      throw new BadRequest(`This request needs the field ${this.header}: a string of your choice, the same when it is sent again`, { code: 'idempotency_key_absent' });
+    }
+    const key = readIdempotencyKey(field);
+    if (key === undefined) throw new BadRequest(`${this.header} must be one string of 1 … 255 characters in quotation marks`, { code: 'idempotency_key_malformed' });
+    return this.#once(req, route, key, next);
+  }
+
+  *compile(view: CompiledView): Iterable<Omit<Finding, 'place'>> {
+    const subject = 'middleware idempotency';
+    const stranger = this.#application.claim(subject, view);
+    if (stranger !== undefined) return yield stranger;
+    this.#services = view.services;
+    this.#counter = counterOf(view.services.metrics);
+    this.#store ??= new MemoryRecordStore({ maxRecords: MEMORY_RECORDS, clock: view.services.clock });
+    if (!this.#isShared && isServedByMany(view)) {
+      yield {
+        rule: 'SVC403', severity: 'warning', subject, message: 'its records are in the memory of one process: another worker executes the same request again',
+        remedy: 'Give it a store that all processes share: new IdempotencyMiddleware({ store: new DatabaseRecordStore(db) })',
+      };
+    }
+    const inner = view.middleware.slice(view.middleware.indexOf(this) + 1);
+    const bypassed = inner.find(({ kind }) => kind === 'session' || kind === 'csrf');
+    if (bypassed !== undefined) {
+      yield {
+        rule: 'SVC121', severity: 'error', subject, message: `an answer that is given again does not pass the layer "${bypassed.kind}" inside it, which would have to say whose request it is`,
+        remedy: `Register ${bypassed.constructor.name} before IdempotencyMiddleware`,
+      };
+    }
+    if (inner.some(({ kind }) => kind === 'compression')) {
+      yield {
+        rule: 'SVC121', severity: 'warning', subject, message: 'the layer "compression" inside it codes answers for the client that came first, and others may not read that coding',
+        remedy: 'Register the compression before IdempotencyMiddleware',
+      };
+    }
+  }
+
+  async #once(req: HttpRequest, route: CompiledRoute, clientKey: string, next: Next): Promise<HttpResponse> {
+    const { maxBodyBytes: maxBytes } = this.#limits;
+    const body = await (req instanceof TransportRequest ? req.wholeBody({ maxBytes }) : req.body({ maxBytes }));
+    const print = fingerprint(req.target, fieldOf(req, 'content-type') ?? '', body);
+    const key = recordKey([route.method, route.template, clientKey, ...await this.#senderOf(req, route)]);
+    const text = encodeRecord({ kind: 'claimed', print, owner: randomUUID() });
+    const store = this.#store!; // there since the application was compiled
+    for (let attempt = 0; attempt < 2; attempt++) { // what was there may end between the two questions
+      if (await store.add(key, text, this.#limits.leaseMs)) return this.#execute(req, { key, print, text }, next);
+      const known = await store.get(key);
+      if (known !== undefined) return this.#known(known, print);
+    }
+    throw this.#inProgress();
+  }
+
+  /** What the request is told to come from, so that keys of two clients are two keys. */
+  async #senderOf(req: HttpRequest, { security }: CompiledRoute): Promise<readonly string[]> {
+    const principal: unknown = await this.#principal?.(req);
+    if (typeof principal === 'string') return ['principal', principal];
+    if (principal !== undefined) throw new SvcError('E_OPTION_RANGE', ['IdempotencyMiddleware', 'principal', 'a function that answers text, or undefined', shown(principal)]);
+    const shownByClient: string[] = [];
+    const add = (what: string, value: string | undefined): void => { if (value !== undefined) shownByClient.push(what, value); };
+    add('authorization', fieldOf(req, 'authorization'));
+    for (const { credential } of security) {
+      if (credential !== undefined) add(credential.name, credential.in === 'header' ? fieldOf(req, credential.name.toLowerCase()) : req.cookies[credential.name]);
+    }
+    if (req.state.has(SESSION) && !req.session.isNew) add('session', req.session.id);
+    if (shownByClient.length === 0) add('cookie', fieldOf(req, 'cookie'));
+    if (shownByClient.length === 0) add('address', clientOf(req.ip, IPV6_BITS));
+    return shownByClient;
+  }
+
+  #known(text: string, print: string): HttpResponse {
+    const record = decodeRecord(text);
+    if (record !== undefined && record.print !== print) {
+      this.#count('mismatch');
+      throw new HTTPException(422, `${this.header} has been used for another request`, { code: 'idempotency_key_reused' });
+    }
+    if (record?.kind === 'claimed') throw this.#inProgress();
+    if (record?.kind === 'answered') {
+      this.#count('replayed');
+      return replay(record);
+    }
+    this.#count('answer_lost');
+    throw new HTTPException(409, `The request has been executed${record === undefined ? '' : ` and answered with ${record.status}`}; that answer was not kept`, { code: 'idempotency_answer_lost' });
+  }
+
+  #inProgress(): HTTPException {
+    this.#count('in_progress');
+    return new HTTPException(409, 'The same request is being executed', { code: 'idempotency_in_progress', headers: { 'Retry-After': '1' } });
+  }
+
+  #count(fate: Fate): void { this.#counter.add(1, fate); }
+
+  async #execute(req: HttpRequest, claim: Claim, next: Next): Promise<HttpResponse> {
+    this.#count('executed');
+    const lease = this.#keep(claim);
+    const response = await next(); // never fails
+    const late = req instanceof TransportRequest ? req.late : undefined;
+    if (late === undefined) await this.#settle(claim, lease, response);
+    else { // its time is over, and it still runs: what comes of it counts, not what the client was told meanwhile
+      void late.then((answer) => (req as TransportRequest).afterwards(() => this.#settle(claim, lease, answer)));
+    }
+    return response;
+  }
+
+  /** Renews the lease until it is disposed of, or lost. */
+  #keep({ key, text }: Claim): Disposable {
+    const { clock, log } = this.#services;
+    const { leaseMs } = this.#limits;
+    let isOver = false;
+    let timer: Disposable;
+    const renew = async (): Promise<void> => {
+      try {
+        if (await this.#store!.replace(key, text, text, leaseMs)) schedule(); // else it is lost, which is told when the request ends
+      } catch (error) {
+        log.error('idempotency_store_failed', error);
+        schedule();
+      }
+    };
+    const schedule = (): void => { if (!isOver) timer = clock.after(leaseMs / RENEWALS, () => void renew()); };
+    schedule();
+    return {
+      [Symbol.dispose]() {
+        isOver = true;
+        timer[Symbol.dispose]();
+      },
+    };
+  }
+
+  /** Keeps the answer, or lets go of the key. A store that fails leaves a claim that ends by itself: the answer goes out all the same. */
+  async #settle({ key, print, text }: Claim, lease: Disposable, response: HttpResponse): Promise<void> {
+    lease[Symbol.dispose]();
+    try {
+      const isKept = isFinal(response.status)
+        ? await this.#store!.replace(key, text, encodeRecord(recordOf(response, print, this.#limits.maxAnswerBytes)), this.#limits.ttlMs)
+        : await this.#store!.replace(key, text, text, 0); // gone, if it is still ours
+      if (!isKept) this.#services.log.warn('idempotency_lease_lost', { status: response.status });
+    } catch (error) {
+      this.#services.log.error('idempotency_store_failed', error, { status: response.status });
+    }
+  }
+}
+
+function isMethods(value: unknown): boolean {
+  return Array.isArray(value) && value.length > 0 && value.every((method) => typeof method === 'string' && isToken(method) && method === method.toUpperCase());
+}

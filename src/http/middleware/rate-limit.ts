@@ -1,0 +1,247 @@
+/**
+ * The rate limit of requests: a limit for each client, another where a rule or a route says so, told on every answer.
+ *
+ *   rateLimit of the route's spec, else the rule with the most specific path, else the limit of the middleware
+ */
+import { SvcError } from '../../base/errors.ts';
+import { bool, closest, given, readOptions, text } from '../../base/options.ts';
+import { MemoryRateLimitStore } from '../../cache/stores.ts';
+import { isToken } from '../headers.ts';
+import { OneApplication, isThenable } from '../pipeline.ts';
+import { isServedByMany } from './exemptions.ts';
+import { parseTemplate } from '../path.ts';
+import { ProxyWatch, readTrustProxy } from '../request/proxy.ts';
+import { BURST, Gate, KEY, Limit, PER_MINUTE, STORE_OPTIONS, checkedName } from './rate-limiter.ts';
+import { HttpResponse } from '../response.ts';
+import { RoutingTable } from '../router.ts';
+import type { Finding } from '../../base/findings.ts';
+import type { Metrics } from '../../observability/metrics.ts';
+import type { RateLimitResult } from '../../cache/stores.ts';
+import type { Awaitable, CompiledRoute, CompiledView, HttpRequest, Middleware, Next, RateLimitKey, Services } from '../contracts.ts';
+import type { ParsedTemplate } from '../path.ts';
+import type { RateLimitStoreOptions } from './rate-limiter.ts';
+
+/** A limit for some paths, in place of the middleware's. */
+export interface RateLimitPathRule {
+  /** A template as of a route: `/login`, `/files/{name}`, `/admin/{rest:path}`. The most specific one counts. */
+  readonly path: string;
+  /** Default: all. */
+  readonly methods?: readonly string[] | undefined;
+  readonly perMinute?: number | undefined;
+  readonly burst?: number | undefined;
+  readonly key?: RateLimitKey | undefined;
+  /** Default: its methods and path. */
+  readonly name?: string | undefined;
+}
+
+/** How often a client may come. `undefined` means not given. */
+export interface RateLimitOptions extends RateLimitStoreOptions {
+  /** Requests per client and minute, 1 … 1_000_000. Default 120. */
+  readonly perMinute?: number | undefined;
+  /** How many of them at once, 1 … 1_000_000. Default: as many as a minute allows. */
+  readonly burst?: number | undefined;
+  /** What a client is known by, told at once. Default, and for undefined: its address, of IPv6 its network. What clients may choose limits nobody: see `rules`. */
+  readonly key?: RateLimitKey | undefined;
+  /** Default `default`. A second middleware, with another key, needs another name. */
+  readonly name?: string | undefined;
+  /**
+   * Limits in place of this one. One whose `key` a client can choose, such as a field that nobody has verified, leaves those paths without
+   * a limit by address: add a second middleware of another name that has no key.
+   */
+  readonly rules?: readonly RateLimitPathRule[] | undefined;
+  /** Whether `X-RateLimit-Limit`, `-Remaining` and `-Reset` (seconds of the epoch) are sent, too. Default false. */
+  readonly legacyHeaders?: boolean | undefined;
+}
+
+/** A rule with its limit. */
+interface Rule {
+  readonly template: ParsedTemplate;
+  readonly methods: readonly string[] | undefined;
+  readonly limit: Limit;
+}
+
+/** One for all layers of an application. */
+const watches = new WeakMap<Metrics, ProxyWatch>();
+
+function watchOf({ metrics, log }: Services): ProxyWatch {
+  let watch = watches.get(metrics);
+  if (watch === undefined) watches.set(metrics, watch = new ProxyWatch(log));
+  return watch;
+}
+
+/** Stands for methods that no rule names. */
+const OTHER = '*';
+
+/** Refuses clients that send too much, with 429. */
+export class RateLimitMiddleware implements Middleware {
+  readonly kind = 'rate-limit';
+  readonly #application = new OneApplication();
+  /** What its limit is called. */
+  readonly name: string;
+  readonly #gate: Gate;
+  readonly #isShared: boolean;
+  /** The functions that tell clients apart. */
+  readonly #keys: readonly RateLimitKey[];
+  readonly #limit: Limit;
+  readonly #epochMs: (() => number) | undefined;
+  readonly #rules: readonly Rule[];
+  readonly #table = new RoutingTable<Limit>();
+  readonly #methods: ReadonlySet<string>;
+  /** Of routes that have one of their own; null: none at all. */
+  readonly #ofRoutes = new WeakMap<CompiledRoute, Limit | null>();
+  #nowMs: () => number = () => 0;
+  /** Until it is known whether there is a proxy that nobody has named. */
+  #watch: ProxyWatch | undefined;
+
+  /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`, `E_PATH_TEMPLATE` */
+  constructor(options: RateLimitOptions = {}) {
+    const { perMinute, burst, key, name, rules, legacyHeaders, ...store } = readOptions('RateLimitMiddleware', options, {
+      perMinute: PER_MINUTE, burst: BURST, key: KEY, name: text('default'), rules: given<readonly RateLimitPathRule[]>('a list of { path, perMinute }', Array.isArray),
+      legacyHeaders: bool(false), ...STORE_OPTIONS,
+    });
+    this.name = checkedName('RateLimitMiddleware', name);
+    this.#isShared = store.store !== undefined && !(store.store instanceof MemoryRateLimitStore);
+    this.#keys = [key, ...(rules ?? []).map((rule) => rule.key)].filter((each) => typeof each === 'function');
+    this.#gate = new Gate(store);
+    this.#epochMs = legacyHeaders ? () => this.#nowMs() : undefined;
+    // an address has no blank, so these buckets need no name to be told from the others: one string less a request
+    this.#limit = new Limit({ name: this.name, perMinute, burst, key, epochMs: this.#epochMs, prefix: key === undefined && name === 'default' ? '' : undefined });
+    this.#rules = (rules ?? []).map((rule, index) => this.#readRule(rule, index));
+    this.#methods = new Set(this.#rules.flatMap(({ methods }) => methods ?? []).flatMap((method) => method === 'GET' ? ['GET', 'HEAD'] : [method]));
+    this.#fillTable();
+  }
+
+  handle(req: HttpRequest, next: Next): Awaitable<HttpResponse> {
+    if (this.#watch !== undefined) this.#look(req, this.#watch);
+    const limit = this.#limitFor(req);
+    if (limit === null) return next();
+    const result = this.#gate.take(limit, req, limit.keyOf(req), 1);
+    return isThenable(result) ? result.then((settled) => pass(limit, settled, next)) : pass(limit, result, next);
+  }
+
+  *compile(view: CompiledView): Iterable<Omit<Finding, 'place'>> {
+    const { services, routes, middleware } = view;
+    const stranger = this.#application.claim('middleware rate-limit', view);
+    if (stranger !== undefined) return yield stranger;
+    this.#gate.attach(services);
+    this.#watch = readTrustProxy(view.config('trustProxy')) === undefined ? watchOf(services) : undefined;
+    this.#nowMs = () => services.clock.nowMs();
+    const others = middleware.filter((layer) => layer.kind === 'rate-limit');
+    for (const route of routes) this.#enter(route, others[0] === this);
+    const subject = 'middleware rate-limit';
+    if (!this.#isShared && isServedByMany(view)) {
+      yield { rule: 'SVC403', severity: 'warning', subject, message: 'each process counts for itself, so that clients may do so many times as much as there are workers', remedy: 'Give it a store that all processes share: new RateLimitMiddleware({ store: new RedisRateLimitStore(redis) })' };
+    }
+    yield* this.#misplaced(subject, view);
+    const twin = others.slice(0, others.indexOf(this)).find((layer) => layer instanceof RateLimitMiddleware && layer.name === this.name);
+    if (twin !== undefined) {
+      yield { rule: 'SVC121', severity: 'error', subject, message: `another one around it is named "${this.name}", too`, remedy: `Give one of the two a name of its own: new RateLimitMiddleware({ name: 'account', … })` };
+    }
+    for (const { template: { template }, methods, limit } of this.#rules) {
+      if (routes.some((route) => (methods?.includes(route.method) ?? true) && mayMatch(template, route.template))) continue;
+      const near = closest(template, new Set(routes.map((route) => route.template)));
+      yield {
+        rule: 'SVC121', severity: 'warning', subject, message: `the rule "${limit.name}" fits no route` + (near === undefined || near === template ? '' : `: did you mean "${near}"?`),
+        remedy: 'Write path and methods of the rule as a route has them',
+      };
+    }
+  }
+
+  /** What clients could make work, or choose, before they are counted. */
+  *#misplaced(subject: string, { middleware }: CompiledView): Generator<Omit<Finding, 'place'>> {
+    const outer = middleware.slice(0, middleware.indexOf(this)).find(({ kind }) => kind === 'idempotency' || kind === 'session' && this.#keys.length === 0);
+    if (outer !== undefined) {
+      yield {
+        rule: 'SVC121', severity: 'warning', subject, message: `the layer "${outer.kind}" around it does its work for requests that are refused, too`,
+        remedy: `Register RateLimitMiddleware before ${outer.constructor.name}`,
+      };
+    }
+    if (this.#keys.some((key) => /x-forwarded-for|x-real-ip|true-client-ip|x-client-ip|['"`]forwarded['"`]/i.test(Function.prototype.toString.call(key)))) {
+      yield {
+        rule: 'SVC210', severity: 'error', subject, message: 'its key is a field that every client can write: whoever changes it is somebody else each time',
+        remedy: 'Name the proxies instead (trustProxy), and leave out the key: req.ip is the address of the client then',
+      };
+    }
+  }
+
+  #look(req: HttpRequest, watch: ProxyWatch): void {
+    if (!watch.isOver) watch.look(req);
+    if (watch.isOver) this.#watch = undefined;
+  }
+
+  #limitFor(req: HttpRequest): Limit | null {
+    const { route } = req;
+    if (route?.rateLimit !== undefined) {
+      const own = this.#ofRoutes.get(route);
+      if (own !== undefined) return own;
+    }
+    if (this.#rules.length === 0) return this.#limit;
+    const match = this.#table.match(this.#methods.has(req.method) ? req.method : OTHER, req.path);
+    return match.kind === 'found' ? match.endpoint : this.#limit;
+  }
+
+  /** The outermost of several middleware keeps the limits of routes; what has none has none anywhere. */
+  #enter(route: CompiledRoute, isFirst: boolean): void {
+    const { method, template, rateLimit } = route;
+    if (rateLimit === false) this.#ofRoutes.set(route, null);
+    else if (rateLimit !== undefined && isFirst) this.#ofRoutes.set(route, new Limit({ ...rateLimit, ...namedBy([method], template), epochMs: this.#epochMs }));
+  }
+
+  #readRule(rule: RateLimitPathRule, index: number): Rule {
+    const owner = `RateLimitMiddleware rules[${index}]`;
+    const { path, methods, perMinute, burst, key, name } = readOptions(owner, rule, {
+      path: text(''), methods: given<readonly string[]>('a list of methods in capitals', (value) => Array.isArray(value) && value.length > 0 && value.every((method) => typeof method === 'string' && isToken(method) && method === method.toUpperCase())),
+      perMinute: PER_MINUTE, burst: BURST, key: KEY, name: text(),
+    });
+    const named = name === undefined ? namedBy(methods ?? [], path) : { name: checkedName(owner, name) };
+    return { template: parseTemplate(path), methods, limit: new Limit({ ...named, perMinute, burst, key, epochMs: this.#epochMs }) };
+  }
+
+  #fillTable(): void {
+    const names = new Set([this.name]);
+    for (const { template, methods, limit } of this.#rules) {
+      const refuse = (option: string, needs: string): never => { throw new SvcError('E_OPTION_RANGE', ['RateLimitMiddleware rules', option, needs, limit.name]); };
+      if (names.has(limit.name)) refuse('name', 'a name of its own for each');
+      names.add(limit.name);
+      for (const method of methods ?? []) if (this.#table.add(method, template, limit) !== undefined) refuse('path', 'one rule for each path and method');
+    }
+    for (const { template, methods, limit } of this.#rules) {
+      if (methods !== undefined) continue;
+      for (const method of this.#methods) this.#table.add(method, template, limit); // a rule that names the method stays
+      if (this.#table.add(OTHER, template, limit) !== undefined) throw new SvcError('E_OPTION_RANGE', ['RateLimitMiddleware rules', 'path', 'one rule for each path and method', limit.name]);
+    }
+    this.#table.freeze();
+  }
+}
+
+function pass(limit: Limit, result: RateLimitResult | undefined, next: Next): Awaitable<HttpResponse> {
+  if (result === undefined) return next(); // the store fails, and that lets requests through
+  if (!result.isAllowed) throw limit.refusal(result);
+  const response = next();
+  return response instanceof HttpResponse ? label(limit, result, response) : response.then((settled) => label(limit, result, settled));
+}
+
+function label(limit: Limit, result: RateLimitResult, response: HttpResponse): HttpResponse {
+  limit.addFields(response.headers.flat, result);
+  return response;
+}
+
+/** The name of a limit that nobody has named. Its buckets cannot be mistaken for those of a named one, which has no colon. */
+function namedBy(methods: readonly string[], template: string): { readonly name: string; readonly prefix: string } {
+  const name = [...methods.length === 0 ? [] : [methods.join(',')], encodeURI(template).replaceAll('%7B', '{').replaceAll('%7D', '}')].join(' ');
+  return { name, prefix: `${methods.join(',')}:${encodeURIComponent(template)} ` };
+}
+
+/** Whether requests for a route can fit the path of a rule: segment by segment, a parameter fits anything. */
+function mayMatch(rule: string, route: string): boolean {
+  const theirs = route.split('/');
+  const ours = rule.split('/');
+  for (const [index, segment] of ours.entries()) {
+    const their = theirs[index];
+    if (/:path\}$/.test(segment)) return their !== undefined;
+    if (their === undefined) return false;
+    if (/:path\}$/.test(their)) return true;
+    if (segment !== their && !segment.startsWith('{') && !their.startsWith('{')) return false;
+  }
+  return ours.length === theirs.length;
+}

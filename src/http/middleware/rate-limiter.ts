@@ -1,0 +1,266 @@
+/**
+ * Rate limits: how often one client may do one thing. The mechanism under the middleware, and for handlers.
+ *
+ *   const logins = new RateLimiter({ name: 'login', perMinute: 5 });
+ *   await logins.take(req, email);                      429 for the sixth within a minute, from whatever addresses they come
+ *
+ * Counted by the generic cell rate algorithm (cache/stores.ts) on the monotonic clock. In memory each process counts for itself:
+ * n workers allow n times as much, unless they share a store.
+ */
+import { createHash } from 'node:crypto';
+import { types } from 'node:util';
+import { HTTPException, SvcError, TooManyRequests, withoutStack } from '../../base/errors.ts';
+import { given, int, oneOf, readOptions, shown, text } from '../../base/options.ts';
+import { MemoryRateLimitStore } from '../../cache/stores.ts';
+import { clientOf } from '../request/address.ts';
+import { isThenable } from '../pipeline.ts';
+import { services } from '../state.ts';
+import type { Clock } from '../../base/clock.ts';
+import type { Logger } from '../../observability/log.ts';
+import type { Counter, Metrics } from '../../observability/metrics.ts';
+import type { OptionKind } from '../../base/options.ts';
+import type { RateLimitResult, RateLimitRule, RateLimitStore } from '../../cache/stores.ts';
+import type { Awaitable, HttpRequest, RateLimitKey, RouteRateLimit, Services } from '../contracts.ts';
+
+/** What every limit may have. `undefined` means not given. */
+export interface RateLimitStoreOptions {
+  /** Where it is counted. Default: in the memory of this process. */
+  readonly store?: RateLimitStore | undefined;
+  /** Clients that each limit remembers in memory, 1 … 10_000_000; the one that has used the least goes first. Default 10_000, about 1 MB. */
+  readonly maxBuckets?: number | undefined;
+  /** What becomes of requests while the store fails: let through (default), or refused with 503. */
+  readonly onStoreError?: 'allow' | 'refuse' | undefined;
+  /** The leading bits by which IPv6 clients are told apart, 32 … 128. Default 64: one client's network. */
+  readonly ipv6Prefix?: number | undefined;
+}
+
+/** A limit for handlers. */
+export interface RateLimiterOptions extends RateLimitStoreOptions {
+  /** Letters, digits, `_`, `-`, `.`: names the limit in fields, metrics and events, and its buckets in the store. */
+  readonly name: string;
+  /** How many a minute, 1 … 1_000_000. Default 120. */
+  readonly perMinute?: number | undefined;
+  /** How many at once, 1 … 1_000_000. Default: as many as a minute allows. */
+  readonly burst?: number | undefined;
+}
+
+const MINUTE_MS = 60_000;
+/** Beyond it a key is replaced by its digest, so that the number of buckets bounds the memory. */
+const MAX_KEY_LENGTH = 128;
+
+const AT_ONCE = 'answers text, or undefined, at once';
+
+export const PER_MINUTE: OptionKind<number> = int(120, 1, 1_000_000);
+export const BURST: OptionKind<number | undefined> = given<number>('an integer 1 … 1000000', (value) => int(1, 1, 1_000_000).accepts(value));
+export const KEY: OptionKind<RateLimitKey | undefined> = given<RateLimitKey>(`a function of the request that ${AT_ONCE}`, (value) => typeof value === 'function' && !types.isAsyncFunction(value));
+export const STORE_OPTIONS: {
+  readonly store: OptionKind<RateLimitStore | undefined>; readonly maxBuckets: OptionKind<number>;
+  readonly onStoreError: OptionKind<'allow' | 'refuse'>; readonly ipv6Prefix: OptionKind<number>;
+} = {
+  store: given<RateLimitStore>('a RateLimitStore', (value) => typeof (value as Partial<RateLimitStore> | null)?.take === 'function'),
+  maxBuckets: int(10_000, 1, 10_000_000), onStoreError: oneOf(['allow', 'refuse'], 'allow'), ipv6Prefix: int(64, 32, 128),
+};
+
+/** Counts what handlers tell it to: logins by account, mails by recipient. */
+export class RateLimiter {
+  readonly #limit: Limit;
+  readonly #gate: Gate;
+
+  /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+  constructor(options: RateLimiterOptions) {
+    const { name, perMinute, burst, ...store } = readOptions('RateLimiter', options, { name: text(), perMinute: PER_MINUTE, burst: BURST, ...STORE_OPTIONS });
+    this.#limit = new Limit({ name: checkedName('RateLimiter', name ?? ''), perMinute, burst });
+    this.#gate = new Gate(store);
+  }
+
+  /**
+   * Counts `cost` (default 1; 0 only looks) against `key`, by default the address of the client. Answers what is left,
+   * undefined while the store fails. A refusal costs nothing, so that nobody is locked out for longer than the limit says.
+   *
+   * @throws TooManyRequests; HTTPException 503 while the store fails and `onStoreError` is `refuse`
+   */
+  take(req: HttpRequest, key?: string, cost = 1): Awaitable<RateLimitResult | undefined> {
+    if (!Number.isSafeInteger(cost) || cost < 0) throw new SvcError('E_OPTION_RANGE', ['RateLimiter.take()', 'cost', 'an integer 0 or more', shown(cost)]);
+    this.#gate.attach(req.state.get(services));
+    const result = this.#gate.take(this.#limit, req, key, cost);
+    return isThenable(result) ? result.then((settled) => this.#pass(settled)) : this.#pass(result);
+  }
+
+  #pass(result: RateLimitResult | undefined): RateLimitResult | undefined {
+    if (result?.isAllowed === false) throw this.#limit.refusal(result);
+    return result;
+  }
+}
+
+/** One named limit, and how it tells clients of itself (draft-ietf-httpapi-ratelimit-headers-10). @internal */
+export class Limit {
+  readonly name: string;
+  readonly rule: RateLimitRule;
+  /** What its buckets begin with: no two limits of a gate have the same. */
+  readonly prefix: string;
+  readonly #key: RateLimitKey | undefined;
+  readonly #intervalMs: number;
+  readonly #policy: string;
+  readonly #item: string;
+  readonly #epochMs: (() => number) | undefined;
+
+  /** With `epochMs` the three fields from before the draft are sent, too. A limit without `prefix` has the bare keys for itself. */
+  constructor(given: {
+    readonly name: string; readonly perMinute: number; readonly burst?: number | undefined; readonly key?: RateLimitKey | undefined;
+    readonly prefix?: string | undefined; readonly epochMs?: (() => number) | undefined;
+  }) {
+    const { name, perMinute, burst = perMinute, key, prefix = `${name} `, epochMs } = given;
+    this.name = name;
+    this.#key = key;
+    this.#intervalMs = MINUTE_MS / perMinute;
+    this.rule = Object.freeze({ limit: burst, periodMs: burst * this.#intervalMs });
+    this.prefix = prefix;
+    const quoted = `"${name.replace(/["\\]/g, '\\$&')}"`;
+    this.#policy = `${quoted};q=${burst};w=${Math.ceil(this.rule.periodMs / 1_000)}`;
+    this.#item = `${quoted};r=`;
+    this.#epochMs = epochMs;
+  }
+
+  /** What the limit knows the client of a request by; undefined: its address. @throws SvcError `E_OPTION_RANGE` for a promise */
+  keyOf(req: HttpRequest): string | undefined {
+    const key: unknown = this.#key?.(req);
+    if (isThenable(key)) {
+      key.then(undefined, () => undefined); // if it fails, nobody else listens
+      throw new SvcError('E_OPTION_RANGE', [`the rate limit "${this.name}"`, 'key', `a function of the request that ${AT_ONCE}`, 'one that answers a promise']);
+    }
+    return typeof key === 'string' ? key : undefined;
+  }
+
+  /** The bucket of a key. */
+  bucket(key: string): string {
+    return this.prefix + (key.length > MAX_KEY_LENGTH ? createHash('sha256').update(key).digest('base64url') : key);
+  }
+
+  /** Adds the fields of an attempt, name and value in turn. */
+  addFields(fields: string[], result: RateLimitResult): void {
+    const { remaining, resetMs } = result;
+    // what a client may count on: none until the next one is there, else what remains until all are
+    const waitMs = !result.isAllowed ? result.retryAfterMs : remaining > 0 ? resetMs : resetMs - this.rule.periodMs + this.#intervalMs;
+    fields.push('RateLimit-Policy', this.#policy, 'RateLimit', `${this.#item}${remaining};t=${secondsOf(waitMs)}`);
+    if (this.#epochMs === undefined) return;
+    fields.push('X-RateLimit-Limit', String(this.rule.limit), 'X-RateLimit-Remaining', String(remaining), 'X-RateLimit-Reset', String(secondsOf(this.#epochMs() + resetMs)));
+  }
+
+  refusal(result: RateLimitResult): TooManyRequests {
+    const seconds = Math.max(1, secondsOf(result.retryAfterMs));
+    const fields = ['Retry-After', String(seconds)];
+    this.addFields(fields, result);
+    const headers: Record<string, string> = {};
+    for (let index = 0; index < fields.length; index += 2) headers[fields[index]!] = fields[index + 1]!;
+    return withoutStack(() => new TooManyRequests(`Too many requests: try again in ${seconds} second${seconds === 1 ? '' : 's'}`, { code: 'rate_limited', headers }));
+  }
+}
+
+/** Whole seconds, never one too few. */
+function secondsOf(ms: number): number {
+  return Math.max(0, Math.ceil(ms / 1_000));
+}
+
+/** Asks the store, counts and reports what it refuses. One may serve several limits. @internal */
+export class Gate {
+  readonly #given: RateLimitStore | undefined;
+  readonly #maxBuckets: number;
+  readonly #refusesBlindly: boolean;
+  readonly #ipv6Prefix: number;
+  #services: Services | undefined;
+  #parts: GateParts | undefined;
+
+  constructor(options: { readonly store: RateLimitStore | undefined; readonly maxBuckets: number; readonly onStoreError: 'allow' | 'refuse'; readonly ipv6Prefix: number }) {
+    this.#given = options.store;
+    this.#maxBuckets = options.maxBuckets;
+    this.#refusesBlindly = options.onStoreError === 'refuse';
+    this.#ipv6Prefix = options.ipv6Prefix;
+  }
+
+  /** Takes time, log and metrics from an application. Buckets survive, unless they were counted by another clock. */
+  attach(services: Services): void {
+    const { clock } = services;
+    if (services === this.#services && clock === this.#parts?.clock) return;
+    const { clock: before, memories, reported } = this.#parts ?? {};
+    const isSame = clock === before;
+    this.#services = services;
+    this.#parts = {
+      clock, log: services.log.child('svc_security'), refusals: refusalsOf(services.metrics),
+      memories: isSame ? memories! : new Map(), reported: isSame ? reported! : new MemoryRateLimitStore({ maxBuckets: this.#maxBuckets, clock }),
+    };
+  }
+
+  /** Undefined when the store failed and that lets requests through. @throws HTTPException 503 when it does not */
+  take(limit: Limit, req: HttpRequest, key: string | undefined, cost: number): Awaitable<RateLimitResult | undefined> {
+    const store = this.#given ?? this.#memoryOf(limit);
+    const bucket = limit.bucket(typeof key === 'string' ? key : clientOf(req.ip, this.#ipv6Prefix));
+    try {
+      const result = store.take(bucket, limit.rule, cost);
+      if (!isThenable(result)) return result.isAllowed ? result : this.#refused(limit, req, bucket, result);
+      return result.then((settled) => settled.isAllowed ? settled : this.#refused(limit, req, bucket, settled), (error: unknown) => this.#failed(error));
+    } catch (error) {
+      return this.#failed(error);
+    }
+  }
+
+  /** One for each limit: who makes up keys for one does not crowd the others. */
+  #memoryOf({ prefix }: Limit): RateLimitStore {
+    const { memories, clock } = this.#parts!; // whoever asks has attached it
+    let memory = memories.get(prefix);
+    if (memory === undefined) memories.set(prefix, memory = new MemoryRateLimitStore({ maxBuckets: this.#maxBuckets, clock }));
+    return memory;
+  }
+
+  #refused(limit: Limit, req: HttpRequest, bucket: string, result: RateLimitResult): RateLimitResult {
+    const { log, refusals, reported } = this.#parts!;
+    refusals.add(1, limit.name);
+    const isFirst = reported.take(bucket, { limit: 1, periodMs: Math.max(MINUTE_MS, limit.rule.periodMs) }).isAllowed;
+    if (isFirst) {
+      log.warn('excess_rate_limit_exceeded', {
+        limit: limit.name, ip: req.ip, key_digest: createHash('sha256').update(bucket).digest('hex').slice(0, 16), // a key may be an account, or a secret
+        method: req.method, route: req.route?.template, request_id: req.id, retry_after_ms: result.retryAfterMs,
+      });
+    }
+    return result;
+  }
+
+  #failed(error: unknown): undefined {
+    const { log, reported } = this.#parts!;
+    if (reported.take(STORE_FAILED, { limit: 1, periodMs: MINUTE_MS }).isAllowed) log.error('rate_limit_store_failed', error, { requests: this.#refusesBlindly ? 'refused' : 'allowed' });
+    if (this.#refusesBlindly) throw new HTTPException(503, 'Requests cannot be counted at the moment', { headers: { 'Retry-After': '1' } });
+    return undefined;
+  }
+}
+
+interface GateParts {
+  readonly clock: Clock;
+  /** By the prefix of the limit, where no store is given. */
+  readonly memories: Map<string, RateLimitStore>;
+  readonly log: Logger;
+  readonly refusals: Counter;
+  /** Of which clients the log has heard: one event a bucket and minute, in as little memory as the buckets. */
+  readonly reported: MemoryRateLimitStore;
+}
+
+/** No bucket begins with a line end: names have none. */
+const STORE_FAILED = '\nstore';
+
+/** One counter for all limits of an application. */
+const counters = new WeakMap<Metrics, Counter>();
+
+function refusalsOf(metrics: Metrics): Counter {
+  let counter = counters.get(metrics);
+  if (counter === undefined) counters.set(metrics, counter = metrics.counter('svc_rate_limited_total', 'Requests refused because their client had sent too many, by limit', ['limit']));
+  return counter;
+}
+
+/** @throws SvcError `E_OPTION_RANGE` */
+export function checkedName(owner: string, name: string): string {
+  if (!/^[\w.-]{1,64}$/.test(name)) throw new SvcError('E_OPTION_RANGE', [owner, 'name', '1 to 64 letters, digits, "_", "-" or "."', shown(name)]);
+  return name;
+}
+
+/** The limit of a route's spec, checked. @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+export function readRouteRateLimit(subject: string, given: RouteRateLimit): RouteRateLimit {
+  return Object.freeze(readOptions(`rateLimit of ${subject}`, given, { perMinute: PER_MINUTE, burst: BURST, key: KEY }));
+}

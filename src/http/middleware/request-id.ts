@@ -1,0 +1,52 @@
+/**
+ * The middleware that says how requests get their ids, where that is not the usual way of request-id.ts.
+ */
+import { SvcError } from '../../base/errors.ts';
+import { bool, given, readOptions, text } from '../../base/options.ts';
+import { isToken } from '../headers.ts';
+import { RequestIdentity } from '../request-id.ts';
+import type { Finding } from '../../base/findings.ts';
+import type { Awaitable, CompiledView, HttpRequest, Middleware, Next, Services } from '../contracts.ts';
+import type { RequestIDOptions } from '../request-id.ts';
+import type { HttpResponse } from '../response.ts';
+
+/** Fields with a meaning of their own. */
+const TAKEN: ReadonlySet<string> = new Set([
+  'authorization', 'connection', 'content-disposition', 'content-encoding', 'content-length', 'content-type', 'cookie', 'date', 'etag', 'expect', 'host', 'keep-alive', 'location', 'retry-after', 'set-cookie', 'trailer',
+  'transfer-encoding', 'upgrade', 'vary',
+]);
+
+/**
+ * Says how the application's requests get their ids. Wherever it stands among the layers, it counts for every request and
+ * answer: what the server itself refuses has the field, too.
+ */
+export class RequestIDMiddleware implements Middleware {
+  readonly kind = 'request-id';
+  /** What the application takes over. @internal */
+  readonly identity: RequestIdentity;
+  #services: Services | undefined;
+
+  /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`: a header that has another meaning */
+  constructor(options: RequestIDOptions = {}) {
+    const read = readOptions('RequestIDMiddleware', options, {
+      header: text('X-Request-Id'), acceptIncoming: bool(true), generate: given<() => string>('a function', (value) => typeof value === 'function'),
+    });
+    if (!isToken(read.header) || TAKEN.has(read.header.toLowerCase())) {
+      throw new SvcError('E_OPTION_RANGE', ['RequestIDMiddleware', 'header', 'the name of a field that means nothing else', JSON.stringify(read.header)]);
+    }
+    this.identity = new RequestIdentity(read);
+  }
+
+  /** Passes on: the id was there before. */
+  handle(_req: HttpRequest, next: Next): Awaitable<HttpResponse> { return next(); }
+
+  *compile({ middleware, services }: CompiledView): Iterable<Omit<Finding, 'place'>> {
+    if (this.#services === undefined) this.identity.onInvalid = (error) => services.log.error('request_id_invalid', error);
+    this.#services = services;
+    if (middleware.find((layer) => layer.kind === 'request-id') === this) return;
+    yield {
+      rule: 'SVC121', severity: 'error', subject: 'middleware request-id', message: 'there is another one before it, and an application has one way to get ids',
+      remedy: 'Keep one RequestIDMiddleware',
+    };
+  }
+}

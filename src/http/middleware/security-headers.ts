@@ -1,0 +1,199 @@
+/**
+ * Security headers: what tells a browser to be careful with an answer, on every one, errors included.
+ *
+ * All is written once; an answer costs a glance at the fields it has, which win, and the copying of those it lacks. Only
+ * documents get the fields that mean nothing to anything else.
+ */
+import { randomBytes } from 'node:crypto';
+import { SvcError } from '../../base/errors.ts';
+import { bool, given, int, oneOf, readOptions, shown } from '../../base/options.ts';
+import { ContentSecurityPolicy } from './content-security-policy.ts';
+import { isFieldValue } from '../headers.ts';
+import { HttpResponse, JSON_TYPE } from '../response.ts';
+import { readTrustProxy } from '../request/proxy.ts';
+import type { Finding } from '../../base/findings.ts';
+import type { OptionKind } from '../../base/options.ts';
+import type { Directives } from './content-security-policy.ts';
+import type { Awaitable, CompiledView, HttpRequest, Middleware, MiddlewareKind, Next } from '../contracts.ts';
+
+/** For how long a browser must not come back without TLS (RFC 6797). */
+export interface StrictTransportSecurity {
+  /** Seconds, 0 … 315_360_000; 0 takes it back. Default 31_536_000, a year. */
+  readonly maxAgeSeconds?: number | undefined;
+  /** Default true. */
+  readonly includeSubDomains?: boolean | undefined;
+  /** Whether browsers may ship with the name; needs a year and the subdomains. Default false: it cannot be taken back soon. */
+  readonly preload?: boolean | undefined;
+}
+
+/** Which headers to send; `false` leaves one out. `undefined` means not given. */
+export interface SecurityHeadersOptions {
+  /** Directives beside and in place of the default ones, or the whole policy as text. Default `default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'`. */
+  readonly contentSecurityPolicy?: Directives | string | false | undefined;
+  /**
+   * Sent over https, and in production always: there TLS ends in a proxy, which need not be named in `trustProxy` for that, and what
+   * came without TLS after all browsers ignore (RFC 6797 §8.1).
+   */
+  readonly strictTransportSecurity?: StrictTransportSecurity | false | undefined;
+  /** For browsers that do not know `frame-ancestors`; documents only. Default `DENY`. */
+  readonly frameOptions?: 'DENY' | 'SAMEORIGIN' | false | undefined;
+  /** Default `strict-origin-when-cross-origin`. With `no-referrer` browsers send forms with `Origin: null`, which checks of the origin refuse. */
+  readonly referrerPolicy?: ReferrerPolicy | false | undefined;
+  /** Documents only. Default `same-origin`. */
+  readonly crossOriginOpenerPolicy?: 'same-origin' | 'same-origin-allow-popups' | 'noopener-allow-popups' | 'unsafe-none' | false | undefined;
+  /** Who may embed the answer without CORS. Default `same-origin`. */
+  readonly crossOriginResourcePolicy?: 'same-origin' | 'same-site' | 'cross-origin' | false | undefined;
+  /** Documents only. Default: not sent, for everything that a page embeds would have to agree. */
+  readonly crossOriginEmbedderPolicy?: 'require-corp' | 'credentialless' | 'unsafe-none' | false | undefined;
+  /** Documents only. Default: no camera, microphone, location, payment, screen, USB. */
+  readonly permissionsPolicy?: string | false | undefined;
+  /** `X-Content-Type-Options: nosniff`. Default true. */
+  readonly contentTypeOptions?: boolean | undefined;
+}
+
+/** How much of its address a page tells others. */
+export type ReferrerPolicy = (typeof REFERRER_POLICIES)[number];
+const REFERRER_POLICIES = ['strict-origin-when-cross-origin', 'no-referrer', 'same-origin', 'strict-origin', 'origin', 'origin-when-cross-origin', 'no-referrer-when-downgrade', 'unsafe-url'] as const;
+
+const PERMISSIONS = 'camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()';
+const YEAR_SECONDS = 31_536_000;
+const CSP = 'Content-Security-Policy';
+/** Layers that answer by themselves, but for browsers. */
+const INSIDE: ReadonlySet<MiddlewareKind | undefined> = new Set(['trusted-host', 'cors', 'rate-limit', 'concurrency-limit', 'session', 'csrf', 'timeout', 'idempotency']);
+
+/** Of requests whose page asked for one. */
+const nonces = new WeakMap<HttpRequest, string>();
+
+/**
+ * The nonce of this request's policy: 128 random bits in base64, fresh for each request and the same within it. Asking puts it
+ * into `script-src` and `style-src` of the answer, so scripts and styles run that carry it: `<script nonce="…">`.
+ */
+export function cspNonce(req: HttpRequest): string {
+  let nonce = nonces.get(req);
+  if (nonce === undefined) nonces.set(req, nonce = randomBytes(16).toString('base64'));
+  return nonce;
+}
+
+/** Sends security headers with every answer. A field that an answer has already stays as it is. */
+export class SecurityHeadersMiddleware implements Middleware {
+  readonly kind = 'security-headers';
+  readonly #policy: ContentSecurityPolicy | undefined;
+  /** By [is a document][is https]. */
+  readonly #fields: readonly (readonly (readonly string[])[])[];
+  /** Whether somebody has asked for it by name. */
+  readonly #asksForTls: boolean;
+  #isProduction = false;
+
+  /** @throws SvcError `E_CSP`, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+  constructor(options: SecurityHeadersOptions = {}) {
+    const read = readOptions('SecurityHeadersMiddleware', options, {
+      contentSecurityPolicy: given<Directives | string | false>('directives, a policy as text, or false', (value) => value === false || typeof value === 'string' || isRecord(value)),
+      strictTransportSecurity: given<StrictTransportSecurity | false>('{ maxAgeSeconds, includeSubDomains, preload } or false', (value) => value === false || isRecord(value)),
+      frameOptions: choice(['DENY', 'SAMEORIGIN']), referrerPolicy: choice(REFERRER_POLICIES),
+      crossOriginOpenerPolicy: choice(['same-origin', 'same-origin-allow-popups', 'noopener-allow-popups', 'unsafe-none']),
+      crossOriginResourcePolicy: choice(['same-origin', 'same-site', 'cross-origin']),
+      crossOriginEmbedderPolicy: choice(['require-corp', 'credentialless', 'unsafe-none'], false),
+      permissionsPolicy: given<string | false>('a policy as text, or false', (value) => value === false || (typeof value === 'string' && value !== '' && isFieldValue(value))),
+      contentTypeOptions: bool(true),
+    });
+    const { contentSecurityPolicy = {}, strictTransportSecurity = {}, permissionsPolicy = PERMISSIONS } = read;
+    this.#asksForTls = typeof read.strictTransportSecurity === 'object';
+    this.#policy = contentSecurityPolicy === false ? undefined : new ContentSecurityPolicy(contentSecurityPolicy);
+    const everywhere = fieldsOf([[CSP, this.#policy?.text ?? false], ['X-Content-Type-Options', read.contentTypeOptions && 'nosniff'],
+      ['Referrer-Policy', read.referrerPolicy], ['Cross-Origin-Resource-Policy', read.crossOriginResourcePolicy]]);
+    const inDocuments = fieldsOf([['X-Frame-Options', read.frameOptions], ['Cross-Origin-Opener-Policy', read.crossOriginOpenerPolicy],
+      ['Cross-Origin-Embedder-Policy', read.crossOriginEmbedderPolicy], ['Permissions-Policy', permissionsPolicy]]);
+    const overTls = fieldsOf([['Strict-Transport-Security', strictTransportSecurity !== false && transportSecurity(strictTransportSecurity)]]);
+    this.#fields = [everywhere, [...everywhere, ...inDocuments]].map((fields) => [fields, [...fields, ...overTls]]);
+  }
+
+  handle(req: HttpRequest, next: Next): Awaitable<HttpResponse> {
+    const response = next();
+    return response instanceof HttpResponse ? this.#protect(req, response) : response.then((settled) => this.#protect(req, settled));
+  }
+
+  *compile(view: CompiledView): Iterable<Omit<Finding, 'place'>> {
+    const { env, middleware } = view;
+    this.#isProduction = env === 'production';
+    if (this.#isProduction && this.#asksForTls && view.config('tlsCert') === undefined && readTrustProxy(view.config('trustProxy')) === undefined) {
+      yield {
+        rule: 'SVC211', severity: 'warning', subject: 'middleware security-headers', message: 'browsers are told to come with TLS only, and neither a certificate nor a proxy that speaks TLS is known here',
+        remedy: 'Name the proxy (trustProxy), or the certificate (SVC_TLS_CERT, SVC_TLS_KEY); or leave out strictTransportSecurity',
+      };
+    }
+    if (this.#isProduction && this.#policy === undefined) {
+      yield {
+        rule: 'SVC211', severity: 'warning', subject: 'middleware security-headers', message: 'it sends no content security policy, so that a script that gets into a page may do anything',
+        remedy: "Leave out contentSecurityPolicy: false; an API's answers need none but the default",
+      };
+    }
+    const around = middleware.slice(0, middleware.indexOf(this)).filter((layer) => INSIDE.has(layer.kind));
+    const misplaced = around.find((layer) => layer.kind !== 'trusted-host') ?? around[0];
+    if (misplaced === undefined) return;
+    yield {
+      // Around it a check of hosts answers those alone who have come for another site: no page of this one is without its fields.
+      rule: 'SVC121', severity: misplaced.kind === 'trusted-host' ? 'warning' : 'error', subject: 'middleware security-headers', message: `what the layer "${misplaced.kind}" around it answers has no security headers`,
+      remedy: `Register SecurityHeadersMiddleware before ${misplaced.constructor.name}`,
+    };
+  }
+
+  #protect(req: HttpRequest, response: HttpResponse): HttpResponse {
+    const { flat } = response.headers;
+    let fields = this.#fields[isDocument(response) ? 1 : 0]![this.#isProduction || req.scheme === 'https' ? 1 : 0]!;
+    const nonce = nonces.get(req);
+    if (nonce !== undefined && this.#policy !== undefined) fields = fields.with(1, this.#policy.withNonce(nonce)); // the policy comes first
+    for (let index = 0; index < flat.length; index += 2) {
+      const name = flat[index]!;
+      if (MARKED[markOf(name)] === 1) return complete(response, fields);
+    }
+    for (let index = 0; index < fields.length; index++) flat.push(fields[index]!);
+    return response;
+  }
+}
+
+/** Whether a browser would show it as a page. */
+function isDocument({ headers }: HttpResponse): boolean {
+  const { flat } = headers;
+  const type = flat[0] === 'Content-Type' ? flat[1]! : headers.get('content-type');
+  return type !== JSON_TYPE && type !== undefined && DOCUMENT.test(type);
+}
+
+const DOCUMENT = /^\s*(?:text\/html|application\/xhtml\+xml)/i;
+
+/** Length and first letter tell the names below from the common ones: nothing has to be lower-cased for it. */
+function markOf(name: string): number {
+  return name.length << 5 | name.charCodeAt(0) & 31;
+}
+
+const NAMES = [CSP, 'X-Content-Type-Options', 'Referrer-Policy', 'Cross-Origin-Resource-Policy', 'X-Frame-Options', 'Cross-Origin-Opener-Policy', 'Cross-Origin-Embedder-Policy',
+  'Permissions-Policy', 'Strict-Transport-Security', 'X-Powered-By'];
+const MARKED = new Uint8Array(64 << 5);
+for (const name of NAMES) MARKED[markOf(name)] = 1;
+
+/** Adds what is not there yet. What tells the software behind an answer, an upstream's perhaps, is taken away. */
+function complete(response: HttpResponse, fields: readonly string[]): HttpResponse {
+  const { headers } = response;
+  headers.delete('X-Powered-By');
+  for (let index = 0; index < fields.length; index += 2) if (!headers.has(fields[index]!)) headers.append(fields[index]!, fields[index + 1]!);
+  return response;
+}
+
+function transportSecurity(options: StrictTransportSecurity): string {
+  const owner = 'SecurityHeadersMiddleware strictTransportSecurity';
+  const { maxAgeSeconds, includeSubDomains, preload } = readOptions(owner, options, { maxAgeSeconds: int(YEAR_SECONDS, 0, 10 * YEAR_SECONDS), includeSubDomains: bool(true), preload: bool(false) });
+  if (preload && (maxAgeSeconds < YEAR_SECONDS || !includeSubDomains)) throw new SvcError('E_OPTION_RANGE', [owner, 'preload', 'a year or more and the subdomains with it', shown(maxAgeSeconds)]);
+  return `max-age=${maxAgeSeconds}${includeSubDomains ? '; includeSubDomains' : ''}${preload ? '; preload' : ''}`;
+}
+
+/** One of the words, the first by default, or false. */
+function choice<const T extends string>(words: readonly T[], fallback: T | false = words[0]!): OptionKind<T | false> {
+  return { fallback, needs: `${oneOf(words, words[0]!).needs}, or false`, accepts: (value) => value === false || (words as readonly unknown[]).includes(value) };
+}
+
+function fieldsOf(pairs: readonly (readonly [name: string, value: string | false])[]): string[] {
+  return pairs.flatMap(([name, value]) => value === false ? [] : [name, value]);
+}
+
+function isRecord(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,128 @@
+/**
+ * Trusted hosts: the names that the application answers to. Whatever makes links out of `req.host` (mails, redirects, caches)
+ * can believe it behind this layer.
+ *
+ *   Host: example.com:8443      one of `hosts`           passes; the port does not matter
+ *   Host: evil.example          well-formed, not ours    421 (RFC 9110 §15.5.20)
+ *   Host: exa mple, none        no host                  400 (RFC 9112 §3.2)
+ */
+import { domainToASCII } from 'node:url';
+import { BadRequest, HTTPException, SvcError } from '../../base/errors.ts';
+import { given, readOptions, shown } from '../../base/options.ts';
+import { formatAddress, isIPv4, parseAddress } from '../request/address.ts';
+import { SecurityLog } from '../security-log.ts';
+import type { Finding } from '../../base/findings.ts';
+import type { Awaitable, CompiledView, HttpRequest, Middleware, MiddlewareKind, Next } from '../contracts.ts';
+import type { HttpResponse } from '../response.ts';
+
+/** Which names are ours. */
+export interface TrustedHostOptions {
+  /**
+   * Names without scheme and port: `example.com`; `.example.com` for itself and every name below it; addresses, of IPv6 with or
+   * without brackets. International names as they are sent: `xn--bcher-kva.example`. Outside production `localhost` and the
+   * loopback addresses count, too.
+   */
+  readonly hosts: readonly string[];
+}
+
+const LOCAL: readonly string[] = ['localhost', '127.0.0.1', '[::1]'];
+/** Name or `[address]`, then the port, which may be empty (RFC 3986 §3.2.3). */
+const AUTHORITY = /^(?:([a-z0-9_.-]+)|\[([0-9a-f:.]+)\])(?::(\d{0,5}))?$/i;
+/** Labels of 1 … 63 characters (RFC 1035 §2.3.4); `_` is no letter of a host, and in use. */
+const NAME = /^(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?$/;
+const MAX_NAME = 253;
+/** `[…]` of an address in full, or a name with its dot at the end, and a port. */
+const MAX_AUTHORITY = 260;
+const MAX_PORT = 65_535;
+/** They keep, or answer with, what depends on the host. */
+const INSIDE: ReadonlySet<MiddlewareKind | undefined> = new Set(['session', 'csrf', 'idempotency']);
+
+/** Refuses requests for hosts that are not the application's. A route with `meta: { trustedHost: false }` answers to any name, as `/healthz` and `/readyz` do. */
+export class TrustedHostMiddleware implements Middleware {
+  readonly kind = 'trusted-host';
+  readonly #own: ReadonlySet<string>;
+  readonly #suffixes: readonly string[];
+  #exact: ReadonlySet<string>;
+  #log: SecurityLog | undefined;
+
+  /** @throws SvcError `E_TRUSTED_HOST`, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+  constructor(options: TrustedHostOptions) {
+    const { hosts } = readOptions('TrustedHostMiddleware', options, { hosts: given<readonly string[]>('a list of names', Array.isArray) });
+    if (hosts === undefined || hosts.length === 0) throw new SvcError('E_TRUSTED_HOST', ['none is named, so that every request would be refused']);
+    const names = hosts.map(readName);
+    this.#suffixes = names.filter((name) => name.startsWith('.'));
+    this.#own = this.#exact = new Set(names.map((name) => name.startsWith('.') ? name.slice(1) : name));
+  }
+
+  /** The first of its names: what it lets pass wherever it runs. @internal */
+  get usualHost(): string { return this.#own.values().next().value!; } // there is one
+
+  handle(req: HttpRequest, next: Next): Awaitable<HttpResponse> {
+    const { host } = req;
+    if (this.#exact.has(host) || req.route?.meta['trustedHost'] === false) return next(); // most requests name no port, and are as they are written here
+    const name = hostnameOf(host);
+    if (name === undefined) throw this.#refusal(req, new BadRequest('The request names no host, or one that cannot be read', { code: 'host_malformed' }));
+    if (this.#isOurs(name)) return next();
+    throw this.#refusal(req, new HTTPException(421, 'This server does not answer for the host that the request names', { code: 'host_unknown' }));
+  }
+
+  *compile({ middleware, env, services }: CompiledView): Iterable<Omit<Finding, 'place'>> {
+    this.#exact = env === 'production' ? this.#own : new Set([...this.#own, ...LOCAL]);
+    this.#log = SecurityLog.of(services);
+    const outer = middleware.slice(0, middleware.indexOf(this)).find((layer) => INSIDE.has(layer.kind));
+    if (outer === undefined) return;
+    yield {
+      rule: 'SVC121', severity: 'warning', subject: 'middleware trusted-host', message: `the layer "${outer.kind}" around it works for any host, before it is known whether that is ours`,
+      remedy: `Register TrustedHostMiddleware before ${outer.constructor.name}`,
+    };
+  }
+
+  #isOurs(name: string): boolean {
+    return this.#exact.has(name) || this.#suffixes.some((suffix) => name.endsWith(suffix));
+  }
+
+  #refusal(req: HttpRequest, error: HTTPException): HTTPException {
+    this.#log?.refused('host_refused', req, { host: req.host.slice(0, MAX_AUTHORITY) });
+    return error;
+  }
+}
+
+/**
+ * The name of a `Host`, without its port: in lower case, without the dot at its end, an address in its one form, of IPv6 with brackets. Undefined for
+ * what is none: user names, percent escapes, empty labels, letters beyond ASCII, which no client sends.
+ */
+export function hostnameOf(authority: string): string | undefined {
+  if (authority.length > MAX_AUTHORITY) return undefined;
+  const match = AUTHORITY.exec(authority);
+  if (match === null || Number(match[3] ?? 0) > MAX_PORT) return undefined;
+  return match[2] === undefined ? nameOf(match[1]!) : addressOf(match[2]);
+}
+
+function nameOf(text: string): string | undefined {
+  const name = text.toLowerCase().replace(/\.$/, '');
+  return name.length <= MAX_NAME && NAME.test(name) ? name : undefined;
+}
+
+function addressOf(text: string): string | undefined {
+  const address = text.includes(':') ? parseAddress(text) : undefined;
+  if (address === undefined) return undefined;
+  return isIPv4(address) ? formatAddress(address) : `[${formatAddress(address)}]`;
+}
+
+/** An entry of `hosts` as it is compared. @throws SvcError `E_TRUSTED_HOST` */
+function readName(entry: unknown): string {
+  if (typeof entry !== 'string') throw new SvcError('E_TRUSTED_HOST', [`a name is text, found ${shown(entry)}`]);
+  const isAddress = entry.includes('::') || entry.split(':').length > 2;
+  const name = isAddress ? addressOf(entry.replace(/^\[|\]$/g, '')) : nameOf(entry.replace(/^\./, ''));
+  if (name === undefined) throw new SvcError('E_TRUSTED_HOST', [problemOf(entry)]);
+  return !isAddress && entry.startsWith('.') ? `.${name}` : name;
+}
+
+function problemOf(entry: string): string {
+  const named = JSON.stringify(entry);
+  if (entry.includes('*')) return entry.startsWith('*.') ? `${named} is written ${JSON.stringify(entry.slice(1))}` : `${named} is no name; who wants to answer to every host leaves the middleware out`;
+  if (entry.includes('://')) return `${named} has a scheme, and a host is compared alone`;
+  if (/:\d*$/.test(entry)) return `${named} has a port, which does not matter`;
+  const ascii = /[^\0-\x7f]/.test(entry) ? domainToASCII(entry.replace(/^\./, '')) : '';
+  return ascii === '' ? `${named} is no host` : `${named} is sent as "${entry.startsWith('.') ? '.' : ''}${ascii}"`;
+}

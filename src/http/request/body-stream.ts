@@ -1,0 +1,221 @@
+/**
+ * Request bodies: a stream collected into bytes under a limit that holds while they arrive.
+ */
+import { ByteQueue } from '../../base/bytes.ts';
+import { ClientDisconnected, PayloadTooLarge, withoutStack } from '../../base/errors.ts';
+import type { Readable } from 'node:stream';
+
+const EMPTY: Uint8Array = Buffer.alloc(0);
+/** Beyond a few, parts below the one size are copied together, into pieces of the other. */
+const FEW_PARTS = 8;
+const SMALL_BYTES = 4_096;
+const GATHER_BYTES = 16_384;
+
+/** 413, with the limit in its detail. */
+export function tooLarge(maxBytes: number): PayloadTooLarge {
+  return withoutStack(() => new PayloadTooLarge(`The request body is larger than ${maxBytes} bytes`));
+}
+
+/** Whether it can no longer be read: its sender has left, or it was thrown away. */
+function isGone(source: BodySource): boolean {
+  return source.isLetGo === true || (source.destroyed && !hasNoBody(source));
+}
+
+/** Told of the whole body, or of why there is none. */
+export interface BodyReader {
+  told(bytes: Uint8Array | undefined, error: unknown): void;
+}
+
+/**
+ * Reads the whole body. `declared` is its Content-Length, or -1. A reader, not a promise: whoever waits for what is made
+ * of the body needs one promise, not two.
+ *
+ * Fails with PayloadTooLarge before the first byte is kept when `declared` is too large, else with the first byte too many;
+ * with ClientDisconnected when the sender left first, or had its answer before anybody asked for the body. Nothing is allocated by what a client announces.
+ */
+export function collect(source: BodySource, declared: number, maxBytes: number, reader: BodyReader): void {
+  if (declared > maxBytes) return reader.told(undefined, tooLarge(maxBytes));
+  if (isGone(source)) return reader.told(undefined, new ClientDisconnected());
+  if (hasNoBody(source)) return reader.told(EMPTY, undefined);
+  const collector = new Collector(source, maxBytes, reader);
+  if (source.handTo?.(collector) === true) return;
+  // the listeners stay: the source ends with its request, and taking them off costs more than they do
+  source.on('data', (chunk: Buffer) => collector.take(chunk)).on('end', () => collector.end()).on('close', () => collector.lose());
+}
+
+/** The parts of one body, until it is whole. */
+class Collector implements BodyTaker {
+  readonly #source: BodySource;
+  readonly #maxBytes: number;
+  /** Undefined when it has been told. */
+  #reader: BodyReader | undefined;
+  #first: Buffer | undefined;
+  /** Made with the second part: most bodies are one. */
+  #parts: Buffer[] | undefined;
+  #length = 0;
+  /** Small parts, one behind the other. */
+  #gathered: Buffer | undefined;
+  #gatheredLength = 0;
+
+  constructor(source: BodySource, maxBytes: number, reader: BodyReader) {
+    this.#source = source;
+    this.#maxBytes = maxBytes;
+    this.#reader = reader;
+  }
+
+  take(chunk: Buffer): void {
+    if (this.#reader === undefined) return;
+    this.#length += chunk.length;
+    if (this.#length > this.#maxBytes) this.#refuse();
+    else if (this.#first === undefined) this.#first = chunk;
+    else this.#add(chunk);
+  }
+
+  end(): void {
+    this.#tell(this.#parts === undefined ? this.#first ?? EMPTY : this.#whole(this.#parts), undefined);
+  }
+
+  /** A Buffer of its own costs a hundred bytes: small parts are gathered, or a body of one-byte chunks would take a hundred times its size. */
+  #add(chunk: Buffer): void {
+    const parts = this.#parts ??= [this.#first!]; // there is one: take() has seen to it
+    if (chunk.length >= SMALL_BYTES || parts.length < FEW_PARTS) {
+      this.#closeGathered(parts);
+      parts.push(chunk);
+      return;
+    }
+    if (this.#gathered === undefined || this.#gatheredLength + chunk.length > GATHER_BYTES) {
+      this.#closeGathered(parts);
+      this.#gathered = Buffer.allocUnsafeSlow(GATHER_BYTES);
+    }
+    this.#gatheredLength += chunk.copy(this.#gathered, this.#gatheredLength);
+  }
+
+  #closeGathered(parts: Buffer[]): void {
+    if (this.#gathered !== undefined) parts.push(this.#gathered.subarray(0, this.#gatheredLength));
+    this.#gathered = undefined;
+    this.#gatheredLength = 0;
+  }
+
+  #whole(parts: Buffer[]): Buffer {
+    this.#closeGathered(parts);
+    return Buffer.concat(parts, this.#length);
+  }
+
+  lose(): void { this.#tell(undefined, new ClientDisconnected()); }
+
+  /** What still comes is for whoever lets it go. */
+  #refuse(): void {
+    this.#first = this.#parts = this.#gathered = undefined;
+    this.#source.takeBack?.();
+    this.#source.pause();
+    this.#tell(undefined, tooLarge(this.#maxBytes));
+  }
+
+  #tell(bytes: Uint8Array | undefined, error: unknown): void {
+    const reader = this.#reader;
+    this.#reader = undefined;
+    reader?.told(bytes, error);
+  }
+}
+
+/**
+ * The body as it arrives, behind what has been read `ahead` of it. Errors as {@link collect}; leaving the loop early leaves
+ * the rest unread.
+ */
+export async function* chunksOf(source: BodySource, declared: number, maxBytes: number, ahead: readonly Uint8Array[] = []): AsyncGenerator<Uint8Array, void, undefined> {
+  if (declared > maxBytes) throw tooLarge(maxBytes);
+  let length = 0;
+  for (const chunk of ahead) {
+    length += chunk.length;
+    if (length > maxBytes) throw tooLarge(maxBytes);
+    yield chunk;
+  }
+  if (source.isLetGo === true) throw new ClientDisconnected();
+  if (hasNoBody(source)) return;
+  try {
+    for await (const chunk of source.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
+      length += chunk.length;
+      if (length > maxBytes) throw tooLarge(maxBytes);
+      yield chunk;
+    }
+  } catch (error) {
+    throw source.destroyed && !source.readableEnded ? new ClientDisconnected() : error;
+  }
+}
+
+/**
+ * Reads the beginning of a body until `isEnough`, which sees each chunk, says so or throws, or until its end; then the source
+ * is paused. What it gives goes to {@link chunksOf}, so that the body is as good as unread.
+ */
+export function readAhead(source: BodySource, isEnough: (chunk: Uint8Array) => boolean): Promise<readonly Uint8Array[]> {
+  if (isGone(source)) return Promise.reject(new ClientDisconnected());
+  if (hasNoBody(source)) return Promise.resolve([]);
+  const ahead = new ByteQueue(); // small chunks are copied together
+  return new Promise((resolve, reject) => {
+    const leave = (): void => void source.off('data', onData).off('end', onEnd).off('close', onClose);
+    const onEnd = (): void => {
+      leave();
+      resolve(chunksIn(ahead));
+    };
+    const onClose = (): void => {
+      leave();
+      reject(new ClientDisconnected());
+    };
+    const onData = (chunk: Buffer): void => {
+      ahead.push(chunk);
+      try {
+        if (!isEnough(chunk)) return;
+        source.pause();
+        onEnd();
+      } catch (error) {
+        source.pause();
+        leave();
+        reject(error);
+      }
+    };
+    source.on('data', onData).on('end', onEnd).on('close', onClose);
+  });
+}
+
+function chunksIn(queue: ByteQueue): readonly Uint8Array[] {
+  const chunks: Uint8Array[] = [];
+  for (let chunk = queue.takeChunk(); chunk !== undefined; chunk = queue.takeChunk()) chunks.push(chunk);
+  return chunks;
+}
+
+/** All chunks in one; small ones are copied together as they come, as {@link collect} does. */
+export async function joined(chunks: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
+  const all = new ByteQueue();
+  for await (const chunk of chunks) all.push(chunk);
+  return all.take(all.length)!; // it has as many
+}
+
+/** What a body is read from: node:http's IncomingMessage, or http/server/memory.ts's stand-in. */
+export interface BodySource extends Readable {
+  readonly rawHeaders: readonly string[];
+  /** Whether the message was received whole. */
+  readonly complete: boolean;
+  /** Whether it was thrown away, for its answer had been sent before anybody asked for it. */
+  readonly isLetGo?: boolean;
+  /** Gives the body to `taker` past the stream; false when it must be read as a stream. */
+  handTo?(taker: BodyTaker): boolean;
+  /** Lets what follows go into the stream again. */
+  takeBack?(): void;
+}
+
+/** Who gets a body part by part. */
+export interface BodyTaker {
+  take(chunk: Buffer): void;
+  /** The body is whole. */
+  end(): void;
+  /** The sender left before. */
+  lose(): void;
+}
+
+/**
+ * Whether there is nothing to read. A request without Content-Length and Transfer-Encoding never emits an event under
+ * `optimizeEmptyRequests`, so this must be asked first.
+ */
+export function hasNoBody(source: BodySource): boolean {
+  return source.readableEnded;
+}

@@ -1,0 +1,392 @@
+/**
+ * The body of a request: read once, in whatever form somebody asks for, under the least of the limits. Made for those who ask:
+ * most requests have none, and fields that nobody needs cost each of them.
+ */
+import { Buffer, isUtf8 } from 'node:buffer'; // the global of that name is a getter
+import { BadRequest, HTTPException, SvcError } from '../../base/errors.ts';
+import { shown } from '../../base/options.ts';
+import { bodyCodingOf, decodeWhole, decodedChunks } from './body-codings.ts';
+import { chunksOf, collect, joined, readAhead, tooLarge } from './body-stream.ts';
+import { Pairs } from './query.ts';
+import { formTypeOf, parseUrlencoded, readFormOptions } from './form.ts';
+import { isNamed, parseParameters } from '../headers.ts';
+import { HeardSteps, heard } from './handled-promise.ts';
+import type { BodyCoding } from './body-codings.ts';
+import type { BodyReader, BodySource } from './body-stream.ts';
+import type { Awaitable, BodyOptions, FormData_, FormOptions, FormPart } from '../contracts.ts';
+import type { FileKeeper, FormTerms } from './form.ts';
+import type { MultiMap } from './query.ts';
+
+/** What bodies have from their application. */
+export interface BodyDefaults {
+  /** The cap of every body, whatever a call asks for. */
+  readonly maxBodyBytes: number;
+  /** Whether content codings of bodies are taken off; if not, they are refused. */
+  readonly decompressBodies?: boolean | undefined;
+  /** Where the temporary files of forms go. Default: the system's folder. */
+  readonly uploadDirectory?: string | undefined;
+}
+
+/** The request that it belongs to. */
+export interface BodyOwner {
+  /** The cap below the application's. */
+  readonly maxBodyBytes: number;
+  field(name: string): string | undefined;
+  /** Runs `fn` when the request is over. */
+  afterwards(fn: () => Awaitable<void>): void;
+}
+
+/** Who gets the value of a JSON body, or why there is none. Neither may throw. */
+export interface JsonTaker {
+  /** `isPlainJson`: without escapes in the text no string can have a lone surrogate, which saves the validator the search. */
+  received(value: unknown, isPlainJson: boolean): void;
+  failed(error: unknown): void;
+}
+
+const DIGIT_0 = 0x30;
+/** Levels of lists and objects in a JSON body that no schema looks at: far beyond any data, and far from where JSON.stringify and other recursions run out of stack. */
+const MAX_DEPTH = 1_000;
+const DEFAULT_MAX_BYTES = 10_000_000;
+/** The most bytes of a form that does not say otherwise. */
+const DEFAULT_FORM_BYTES = 10_000_000;
+/** What decoders put in place of what is no UTF-8. */
+const REPLACEMENT = '\ufffd';
+
+/** The body of one request. */
+export class RequestBody implements BodyReader {
+  readonly #owner: BodyOwner;
+  readonly #incoming: BodySource;
+  readonly #defaults: BodyDefaults;
+  /** What its head says of it; undefined until somebody asks. */
+  #head: BodyHead | undefined;
+  /** Who waits for it; undefined until somebody does. */
+  #first: LimitedReader | undefined;
+  #others: LimitedReader[] | undefined;
+  /** Whether it has been read, and what came of that. */
+  #isRead = false;
+  #bytes: Uint8Array | undefined;
+  #error: unknown;
+  #isStreamed = false;
+  /** Whether a layer has read it, which is not to be noticed. */
+  #isWhole = false;
+  #form: Promise<FormData_> | undefined;
+  #leading: Promise<MultiMap> | undefined;
+  /** What has been read of the body to look at its beginning. */
+  #ahead: readonly Uint8Array[] | undefined;
+
+  constructor(owner: BodyOwner, incoming: BodySource, defaults: BodyDefaults) {
+    this.#owner = owner;
+    this.#incoming = incoming;
+    this.#defaults = defaults;
+  }
+
+  bytes(options: BodyOptions): Promise<Uint8Array> {
+    return this.#read('body()', options, Infinity, same);
+  }
+
+  /** For a layer that looks at it: the handler reads it in whatever way it likes, as its stream too. */
+  async whole(options: BodyOptions): Promise<Uint8Array> {
+    const bytes = await this.bytes(options);
+    this.#isWhole = true;
+    this.#ahead = [bytes];
+    return bytes;
+  }
+
+  stream(options: BodyOptions): AsyncIterable<Uint8Array> {
+    return new HeardSteps(this.#chunks('stream()', this.#limit(options, Infinity)));
+  }
+
+  #chunks(what: string, maxBytes: number): AsyncGenerator<Uint8Array, void, undefined> {
+    if (this.#isStreamed || (this.#first !== undefined && !this.#isWhole)) throw new SvcError('E_BODY_CONSUMED', [what]);
+    const coding = this.#isWhole ? undefined : this.#coding(); // what a layer has read is decoded
+    this.#isStreamed = true;
+    const chunks = chunksOf(this.#incoming, this.#fields.length, maxBytes, this.#ahead);
+    return coding === undefined ? chunks : decodedChunks(chunks, coding, maxBytes);
+  }
+
+  /** @throws HTTPException 415 for a coding that is not taken off */
+  #coding(): BodyCoding | undefined {
+    const { coding } = this.#fields;
+    return coding === undefined ? undefined : bodyCodingOf(coding, this.#defaults.decompressBodies === true);
+  }
+
+  get #fields(): BodyHead { return this.#head ??= new BodyHead(this.#incoming.rawHeaders); }
+
+  text(options: BodyOptions): Promise<string> {
+    return this.#read('text()', options, DEFAULT_MAX_BYTES, decodeUtf8);
+  }
+
+  /** The value for whoever has no schema, which would have seen how deep it is. */
+  value(options: BodyOptions): Promise<unknown> {
+    return this.json(options, (value) => {
+      if (this.#bytes!.length > 2 * MAX_DEPTH && isNest(value) && isDeeper(value, MAX_DEPTH)) throw new BadRequest(`The request body is nested deeper than ${MAX_DEPTH} levels`, { code: 'depth' });
+      return value;
+    });
+  }
+
+  /** What `use` makes of the value. */
+  json<T>(options: BodyOptions, use: (value: unknown, isPlainJson: boolean) => T | PromiseLike<T>): Promise<T> {
+    return heard(new Promise((resolve, reject) => {
+      this.takeJson(options, {
+        received(value, isPlainJson) {
+          try {
+            resolve(use(value, isPlainJson));
+          } catch (failure) {
+            reject(failure);
+          }
+        },
+        failed: reject,
+      });
+    }));
+  }
+
+  takeJson(options: BodyOptions, taker: JsonTaker): void {
+    const { type } = this.#fields;
+    if (type !== undefined && type !== 'application/json' && !isJsonType(type)) return taker.failed(new HTTPException(415, 'The request body must be application/json'));
+    this.#readFor(new JsonReader(taker), 'json()', options, DEFAULT_MAX_BYTES);
+  }
+
+  /** Of its files only what `keeper` says is kept. */
+  form(options: FormOptions, keeper?: FileKeeper): Promise<FormData_> {
+    if (this.#form !== undefined) return this.#form;
+    return heard(this.#startForm(options, keeper));
+  }
+
+  async #startForm(options: FormOptions, keeper: FileKeeper | undefined): Promise<FormData_> {
+    const terms = readFormOptions('form()', options, this.#defaults.uploadDirectory);
+    const { boundary } = formTypeOf(this.#fields.type);
+    if (boundary === undefined) return this.#read('form()', options, this.#formBytes(), (bytes) => parseUrlencoded(decodeUtf8(bytes), terms));
+    return this.#form = this.#collectForm(boundary, options, terms, keeper);
+  }
+
+  async #collectForm(boundary: string, options: FormOptions, terms: FormTerms, keeper: FileKeeper | undefined): Promise<FormData_> {
+    const fallback = this.#formBytes();
+    const chunks = this.#first === undefined ? this.#chunks('form()', this.#limit(options, fallback)) : [await this.#read('form()', options, fallback, same)];
+    const { readMultipart, uploadStore } = await import('./multipart-form.ts');
+    const store = uploadStore(terms);
+    this.#owner.afterwards(() => store.close());
+    return readMultipart(chunks, boundary, terms, store, keeper);
+  }
+
+  parts(options: FormOptions): AsyncGenerator<FormPart, void, undefined> { return new HeardSteps(this.#parts(options)); }
+
+  async *#parts(options: FormOptions): AsyncGenerator<FormPart, void, undefined> {
+    const terms = readFormOptions('parts()', options, this.#defaults.uploadDirectory);
+    const { boundary } = formTypeOf(this.#fields.type);
+    if (boundary === undefined) throw new HTTPException(415, 'The request body must be multipart/form-data');
+    const chunks = this.#chunks('parts()', this.#limit(options, this.#formBytes()));
+    const { partsOf } = await import('./multipart-form.ts');
+    yield* partsOf(chunks, boundary, terms);
+  }
+
+  leadingFields(): Promise<MultiMap> { return this.#leading ??= heard(this.#readLeading()); }
+
+  async #readLeading(): Promise<MultiMap> {
+    if (this.#form !== undefined) return this.#form;
+    const { boundary } = formTypeOf(this.#fields.type);
+    if (boundary === undefined || this.#isStreamed || this.#coding() !== undefined) return new Pairs([], []);
+    const { LeadingFields } = await import('./multipart-form.ts');
+    const leading = new LeadingFields(boundary);
+    const maxBytes = this.#limit({}, Infinity);
+    if (this.#fields.length > maxBytes) throw tooLarge(maxBytes);
+    if (this.#first !== undefined) leading.push(await this.bytes({}));
+    else this.#ahead = await readAhead(this.#incoming, (chunk) => leading.push(chunk));
+    return leading.fields;
+  }
+
+  /** What a form may have that does not say: as much as its route reads, or else not much. */
+  #formBytes(): number {
+    const { maxBodyBytes } = this.#owner;
+    return maxBodyBytes === Infinity ? DEFAULT_FORM_BYTES : maxBodyBytes;
+  }
+
+  #limit(options: BodyOptions, fallback: number): number {
+    const { maxBytes = fallback } = options;
+    if (typeof maxBytes !== 'number' || !(maxBytes >= 0)) throw new SvcError('E_OPTION_RANGE', ['a body reader', 'maxBytes', 'a number of bytes, 0 or more', shown(maxBytes)]);
+    return Math.min(maxBytes, this.#defaults.maxBodyBytes, this.#owner.maxBodyBytes);
+  }
+
+  /** What `use` makes of the body. */
+  #read<T>(what: string, options: BodyOptions, fallback: number, use: (bytes: Uint8Array) => T): Promise<T> {
+    return heard(new Promise((resolve, reject) => this.#readFor(new PromiseReader(use, resolve, reject), what, options, fallback)));
+  }
+
+  /** The body, read once for all that ask for it. */
+  #readFor(reader: LimitedReader, what: string, options: BodyOptions, fallback: number): void {
+    try {
+      if (this.#isStreamed) throw new SvcError('E_BODY_CONSUMED', [what]);
+      const maxBytes = reader.maxBytes = this.#limit(options, fallback);
+      if (this.#isRead) reader.told(this.#bytes, this.#error);
+      else if (this.#first !== undefined) (this.#others ??= []).push(reader);
+      else this.#start(reader, maxBytes);
+    } catch (error) {
+      reader.told(undefined, error);
+    }
+  }
+
+  /** @throws HTTPException 415 */
+  #start(first: LimitedReader, maxBytes: number): void {
+    const coding = this.#coding();
+    this.#first = first;
+    const reader: BodyReader = coding === undefined ? this : { told: (bytes, error) => bytes === undefined ? this.told(bytes, error) : decodeWhole(bytes, coding, maxBytes, this) };
+    if (this.#ahead === undefined) collect(this.#incoming, this.#fields.length, maxBytes, reader);
+    else joined(chunksOf(this.#incoming, this.#fields.length, maxBytes, this.#ahead)).then((bytes) => reader.told(bytes, undefined), (error: unknown) => reader.told(undefined, error));
+  }
+
+  /** It is here, or will never be. */
+  told(bytes: Uint8Array | undefined, error: unknown): void {
+    this.#isRead = true;
+    this.#bytes = bytes;
+    this.#error = error;
+    this.#first!.told(bytes, error); // for whom it was read
+    if (this.#others !== undefined) for (const reader of this.#others) reader.told(bytes, error);
+  }
+}
+
+/** What the head of a request says of its body, found in one pass. */
+class BodyHead {
+  type: string | undefined;
+  coding: string | undefined;
+  /** Content-Length, or -1. */
+  length = -1;
+
+  constructor(rawHeaders: readonly string[]) {
+    for (let index = 0; index < rawHeaders.length; index += 2) {
+      const name = rawHeaders[index]!;
+      const value = rawHeaders[index + 1]!;
+      switch (name.length) { // few other fields have one of these lengths
+        case 12:
+          if (this.type === undefined && (name === 'Content-Type' || isNamed(name, 'content-type'))) this.type = value; // as nearly all write it
+          break;
+        case 14:
+          if (this.length === -1 && (name === 'Content-Length' || isNamed(name, 'content-length'))) this.length = lengthOf(value);
+          break;
+        case 16:
+          if (isNamed(name, 'content-encoding')) this.coding = this.coding === undefined ? value : `${this.coding}, ${value}`;
+      }
+    }
+  }
+}
+
+/** A length in digits, as the parser has seen to it. By hand: `Number(text)` is 0.5 % of a profile of a small POST. */
+function lengthOf(digits: string): number {
+  let length = 0;
+  for (let index = 0; index < digits.length; index++) {
+    const digit = digits.charCodeAt(index) - DIGIT_0;
+    if (digit < 0 || digit > 9) return Number(digits); // of a transport that has no parser
+    length = 10 * length + digit;
+  }
+  return length;
+}
+
+/** Who waits for a body. */
+abstract class LimitedReader implements BodyReader {
+  /** What it takes. It may have been read with a higher limit. */
+  maxBytes = 0;
+
+  told(bytes: Uint8Array | undefined, error: unknown): void {
+    if (bytes === undefined) this.failed(error);
+    else if (bytes.length > this.maxBytes) this.failed(tooLarge(this.maxBytes));
+    else this.received(bytes);
+  }
+
+  /** Must not throw. */
+  protected abstract received(bytes: Uint8Array): void;
+  protected abstract failed(error: unknown): void;
+}
+
+/** For a promise of what is made of it. */
+class PromiseReader<T> extends LimitedReader {
+  readonly #use: (bytes: Uint8Array) => T;
+  readonly #resolve: (result: T) => void;
+  readonly #reject: (error: unknown) => void;
+
+  constructor(use: (bytes: Uint8Array) => T, resolve: (result: T) => void, reject: (error: unknown) => void) {
+    super();
+    this.#use = use;
+    this.#resolve = resolve;
+    this.#reject = reject;
+  }
+
+  protected received(bytes: Uint8Array): void {
+    try {
+      this.#resolve(this.#use(bytes));
+    } catch (failure) {
+      this.#reject(failure);
+    }
+  }
+
+  protected failed(error: unknown): void { this.#reject(error); }
+}
+
+/** For the value of its JSON. */
+class JsonReader extends LimitedReader {
+  readonly #taker: JsonTaker;
+
+  constructor(taker: JsonTaker) {
+    super();
+    this.#taker = taker;
+  }
+
+  protected received(bytes: Uint8Array): void {
+    let text: string;
+    let value: unknown;
+    try {
+      text = jsonText(bytes);
+      value = parseJson(text);
+    } catch (failure) {
+      return this.#taker.failed(failure);
+    }
+    this.#taker.received(value, !text.includes('\\u'));
+  }
+
+  protected failed(error: unknown): void { this.#taker.failed(error); }
+}
+
+function same<T>(value: T): T { return value; }
+
+/** @throws BadRequest for an empty body, and for bytes that are no UTF-8 */
+function jsonText(bytes: Uint8Array): string {
+  if (bytes.length === 0) throw new BadRequest('The request body is empty, JSON is expected', { code: 'json' });
+  return decodeUtf8(bytes);
+}
+
+/** @throws BadRequest for what is no JSON */
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    throw new BadRequest('The request body is not valid JSON', { code: 'json' });
+  }
+}
+
+/** Whether its lists and objects lie within each other on more levels. Plain loops, and a call only where there is a level more: a tenth of what parsing takes. */
+function isDeeper(value: object, levels: number): boolean {
+  if (levels === 0) return true;
+  if (Array.isArray(value)) {
+    for (let index = 0; index < value.length; index++) if (isNest(value[index]) && isDeeper(value[index], levels - 1)) return true;
+    return false;
+  }
+  for (const key in value) {
+    const member: unknown = (value as Readonly<Record<string, unknown>>)[key];
+    if (isNest(member) && isDeeper(member, levels - 1)) return true;
+  }
+  return false;
+}
+
+function isNest(value: unknown): value is object { return typeof value === 'object' && value !== null; }
+
+function isJsonType(declared: string): boolean {
+  const { value } = parseParameters(declared);
+  return value === 'application/json' || /^application\/[\w!#$&^.+-]+\+json$/.test(value);
+}
+
+/** Text of UTF-8 bytes, a byte order mark left out. @throws BadRequest for other bytes */
+function decodeUtf8(bytes: Uint8Array): string {
+  const hasMark = bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf;
+  const buffer = Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const text = buffer.toString('utf8', hasMark ? 3 : 0);
+  // what is no UTF-8 leaves this character behind; V8 does not look for it in text of single bytes, which most is
+  if (text.includes(REPLACEMENT) && !isUtf8(bytes)) throw new BadRequest('The request body is not valid UTF-8', { code: 'utf8' });
+  return text;
+}

@@ -1,0 +1,105 @@
+/**
+ * Forms: their options, the type of a body, and urlencoded bodies.
+ *
+ *   application/x-www-form-urlencoded   parseUrlencoded()       fields, read as the URL Standard defines
+ *   multipart/form-data                 request/multipart-form.ts   fields and files; imported when the first such body arrives
+ */
+import { BadRequest, HTTPException, PayloadTooLarge } from '../../base/errors.ts';
+import { given, int, readOptions, text } from '../../base/options.ts';
+import { parseParameters } from '../headers.ts';
+import { Pairs, parsePairs } from './query.ts';
+import type { UploadFile } from '../../schema/types.ts';
+import type { FormData_, FormOptions } from '../contracts.ts';
+import type { MultipartLimits } from './multipart.ts';
+
+/** Options as they are read, defaults filled in. */
+export interface FormTerms extends MultipartLimits {
+  readonly memoryBytes: number;
+  readonly directory: string | undefined;
+}
+
+/** How much of the file of a field is kept, in bytes; undefined: the form has no such file, it is read over. */
+export type FileKeeper = (field: string) => number | undefined;
+
+const MOST = Number.MAX_SAFE_INTEGER;
+const OPTIONS = {
+  maxBytes: given<number>(), // read with those of all bodies
+  maxFields: int(1_000, 0, 1_000_000), maxFiles: int(100, 0, 1_000_000),
+  maxFieldBytes: int(1_000_000, 0, MOST), maxTextBytes: int(10_000_000, 0, MOST), maxFileBytes: int(MOST, 0, MOST),
+  maxHeaderBytes: int(16_384, 64, 1_048_576), memoryBytes: int(1_048_576, 0, MOST), directory: text(),
+};
+const USUAL: FormTerms = readOptions('form()', {}, OPTIONS);
+
+/** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+export function readFormOptions(owner: string, options: FormOptions, directory: string | undefined): FormTerms {
+  const isUsual = Object.keys(options).every((name) => name === 'maxBytes'); // nearly always
+  const terms = isUsual ? USUAL : readOptions(owner, options, OPTIONS);
+  return directory === undefined || terms.directory !== undefined ? terms : { ...terms, directory };
+}
+
+/** Of which of the two types a body is. @throws HTTPException 415 for neither, 400 for a multipart body without a boundary */
+export function formTypeOf(contentType: string | undefined): { readonly boundary: string | undefined } {
+  const { value } = parseParameters(contentType ?? '');
+  if (value === 'application/x-www-form-urlencoded') return { boundary: undefined };
+  if (value !== 'multipart/form-data') throw new HTTPException(415, 'The request body must be application/x-www-form-urlencoded or multipart/form-data');
+  const boundary = boundaryOf(contentType!);
+  if (boundary === undefined) throw new BadRequest('The form has no valid boundary in its Content-Type', { code: 'multipart' });
+  return { boundary };
+}
+
+/** RFC 2046 §5.1.1: 1 … 70 of these, the last one no space. */
+const BOUNDARY = /^[0-9A-Za-z'()+_,\-./:=? ]{0,69}[0-9A-Za-z'()+_,\-./:=?]$/;
+
+/**
+ * The boundary of a `Content-Type: multipart/form-data`, or undefined where there is none, or two, or one that RFC 2046 does
+ * not know: whoever reads it otherwise would see other parts.
+ */
+export function boundaryOf(contentType: string): string | undefined {
+  const pattern = /[ \t]*;[ \t]*([!#$%&'*+\-.^_`|~0-9A-Za-z]+)=(?:"((?:[^"\\]|\\[^])*)"|([^\s";]+))[ \t]*/y;
+  let boundary: string | undefined;
+  let at = contentType.indexOf(';');
+  while (at !== -1 && at < contentType.length) {
+    pattern.lastIndex = at;
+    const match = pattern.exec(contentType);
+    if (match === null) return undefined;
+    at = pattern.lastIndex;
+    if (match[1]!.toLowerCase() !== 'boundary') continue;
+    if (boundary !== undefined) return undefined;
+    boundary = match[3] ?? match[2]!.replace(/\\([^])/g, '$1');
+  }
+  return boundary !== undefined && BOUNDARY.test(boundary) ? boundary : undefined;
+}
+
+/** Fields, and files. */
+export class ReceivedForm implements FormData_ {
+  readonly #pairs: Pairs;
+  readonly #files: readonly UploadFile[];
+  /** Names of files that nobody has asked for. */
+  readonly #others: readonly string[];
+
+  constructor(pairs: Pairs, files: readonly UploadFile[] = [], others: readonly string[] = []) {
+    this.#pairs = pairs;
+    this.#files = files;
+    this.#others = others;
+  }
+
+  get(name: string): string | undefined { return this.#pairs.get(name); }
+  getAll(name: string): readonly string[] { return this.#pairs.getAll(name); }
+  file(name: string): UploadFile | undefined { return this.#files.find((file) => file.name === name); }
+  files(name: string): readonly UploadFile[] { return this.#files.filter((file) => file.name === name); }
+  has(name: string): boolean { return this.#pairs.has(name) || this.file(name) !== undefined || this.#others.includes(name); }
+  keys(): Iterable<string> { return new Set([...this.#pairs.keys(), ...this.#files.map(({ name }) => name), ...this.#others]); }
+}
+
+/** @throws HTTPException 413, 400 for what is no UTF-8 */
+export function parseUrlencoded(body: string, { maxFields, maxFieldBytes }: FormTerms): FormData_ {
+  const pairs = parsePairs(body, maxFields);
+  if (pairs === undefined) throw new PayloadTooLarge(`The form is too large: there are more than ${maxFields} fields`, { code: 'max_fields' });
+  if (3 * body.length > maxFieldBytes) { // else none of them can be: three bytes a character
+    for (const [, value] of pairs) {
+      if (Buffer.byteLength(value) <= maxFieldBytes) continue;
+      throw new PayloadTooLarge(`The form is too large: a field is larger than ${maxFieldBytes} bytes`, { code: 'max_field_bytes' });
+    }
+  }
+  return new ReceivedForm(pairs);
+}

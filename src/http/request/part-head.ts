@@ -1,0 +1,143 @@
+/**
+ * The head of one part of a multipart form (RFC 7578 §4): its fields as text → name, file name, type.
+ *
+ *   Content-Disposition: form-data; name="avatar"; filename="me.png"
+ *   Content-Type: image/png
+ *
+ * Names are UTF-8 (RFC 7578 §5.1). In quotes `\"` and `\\` are escapes, any other backslash is itself; browsers and curl write
+ * `%22`, `%0D` and `%0A` instead (HTML, "multipart form data"), and these three alone are decoded. `filename*` (RFC 8187)
+ * must not be sent (RFC 7578 §4.2): it is read where there is no `filename`, in UTF-8, and where both are there `filename`
+ * counts, which is what everybody else has looked at.
+ */
+import { isToken } from '../headers.ts';
+
+/** What a part says about itself. */
+export interface PartHead {
+  /** The field that it belongs to. */
+  readonly name: string;
+  /** There for files only. The last segment of what was sent, without control characters; it may be empty. Never a path. */
+  readonly filename: string | undefined;
+  /** As it was sent: a claim of the client. `text/plain` where nothing was said (RFC 7578 §4.4). */
+  readonly contentType: string;
+}
+
+/** More fields than this no part has. */
+const MAX_FIELDS = 32;
+const NAME = 'Content-Disposition: form-data; name="';
+const FILENAME = '"; filename="';
+const TYPE = '"\r\nContent-Type: ';
+/** What is read more closely: escapes, slashes, and all that is not ASCII to look at. */
+const UNUSUAL = /[^ -~]|[\\%/]/;
+const PLAIN_TYPE = /^[\w.+-]+\/[\w.+-]+$/;
+const DEFAULT_TYPE = 'text/plain';
+
+/** Reads the lines of a head, without the empty one behind them; or says what is wrong with them. */
+export function parsePartHead(text: string): PartHead | string {
+  return usualHead(text) ?? anyHead(text);
+}
+
+/**
+ * The two heads that browsers write, as they write them; undefined for any other, however right. Looked at by its quotes: 0.3 µs
+ * instead of 0.9 (`files` of test/bench/multipart.ts).
+ */
+function usualHead(text: string): PartHead | undefined {
+  if (!text.startsWith(NAME)) return undefined;
+  const nameEnd = text.indexOf('"', NAME.length);
+  if (nameEnd === -1) return undefined;
+  const name = text.slice(NAME.length, nameEnd);
+  if (UNUSUAL.test(name)) return undefined;
+  if (nameEnd === text.length - 1) return { name, filename: undefined, contentType: DEFAULT_TYPE };
+  if (!text.startsWith(FILENAME, nameEnd)) return undefined;
+  const fileStart = nameEnd + FILENAME.length;
+  const fileEnd = text.indexOf('"', fileStart);
+  if (fileEnd === -1 || !text.startsWith(TYPE, fileEnd)) return undefined;
+  const filename = text.slice(fileStart, fileEnd);
+  const contentType = text.slice(fileEnd + TYPE.length);
+  return UNUSUAL.test(filename) || filename.startsWith('.') || !PLAIN_TYPE.test(contentType) ? undefined : { name, filename, contentType };
+}
+
+/** Any head that is right. */
+function anyHead(text: string): PartHead | string {
+  let disposition: string | undefined, type: string | undefined, encoding: string | undefined;
+  const lines = text.split('\r\n', MAX_FIELDS + 1);
+  if (lines.length > MAX_FIELDS) return `a part has more than ${MAX_FIELDS} fields in its head`;
+  for (const line of lines) {
+    const colon = line.indexOf(':');
+    if (colon === -1 || line.startsWith('--') || /[\0-\x08\n-\x1f\x7f]/.test(line)) return 'a part has a head that is not made of "name: value" lines';
+    const name = line.slice(0, colon);
+    if (!isToken(name)) return 'a part has a head with a name that is no token';
+    const value = line.slice(colon + 1).trim();
+    switch (name.toLowerCase()) {
+      case 'content-disposition':
+        if (disposition !== undefined) return 'a part has two Content-Disposition fields';
+        disposition = value;
+        break;
+      case 'content-type':
+        if (type !== undefined) return 'a part has two Content-Type fields';
+        type = value;
+        break;
+      case 'content-transfer-encoding':
+        encoding = value;
+        if (!/^(?:7bit|8bit|binary)$/i.test(encoding)) return 'a part has a transfer encoding other than 7bit, 8bit and binary';
+        break;
+      default: // RFC 7578 §4.8: others MUST be ignored
+    }
+  }
+  return disposition === undefined ? 'a part has no Content-Disposition' : readDisposition(disposition, type === undefined || type === '' ? DEFAULT_TYPE : type);
+}
+
+function readDisposition(value: string, contentType: string): PartHead | string {
+  const end = value.indexOf(';');
+  if ((end === -1 ? value : value.slice(0, end)).trim().toLowerCase() !== 'form-data') return 'a part has a Content-Disposition other than form-data';
+  let name: string | undefined, filename: string | undefined, extended: string | undefined;
+  const pattern = /;[ \t]*([!#$%&'*+\-.^_`|~0-9A-Za-z]+)=(?:"((?:[^"\\]|\\[^])*)"|([!#$%&'*+\-.^_`|~0-9A-Za-z]+))[ \t]*/y;
+  let at = end === -1 ? value.length : end;
+  while (at < value.length) {
+    pattern.lastIndex = at;
+    const match = pattern.exec(value);
+    if (match === null) return 'a part has a malformed Content-Disposition';
+    at = pattern.lastIndex;
+    const text = match[2] === undefined ? match[3]! : unescaped(match[2]);
+    switch (match[1]!.toLowerCase()) {
+      case 'name':
+        if (name !== undefined) return 'a part has two names';
+        name = text;
+        break;
+      case 'filename':
+        if (filename !== undefined) return 'a part has two file names';
+        filename = text;
+        break;
+      case 'filename*':
+        if (extended !== undefined) return 'a part has two file names';
+        extended = extendedValue(match[3] ?? '');
+        if (extended === undefined) return 'a part has a filename* that is not percent-encoded UTF-8';
+        break;
+      default: // of another time, or another protocol
+    }
+  }
+  if (name === undefined) return 'a part has no name';
+  const given = filename ?? extended;
+  return { name, filename: given === undefined ? undefined : baseName(given), contentType };
+}
+
+function unescaped(quoted: string): string {
+  const text = quoted.includes('\\') ? quoted.replace(/\\(["\\])/g, '$1') : quoted;
+  return text.includes('%') ? text.replace(/%(?:22|0D|0A)/gi, (code) => String.fromCharCode(parseInt(code.slice(1), 16))) : text;
+}
+
+/** An ext-value of RFC 8187 §3.2.1 in UTF-8, or undefined. */
+function extendedValue(text: string): string | undefined {
+  const encoded = /^utf-8'[A-Za-z0-9-]*'((?:%[0-9A-Fa-f]{2}|[!#$&+\-.^_`|~0-9A-Za-z])*)$/i.exec(text)?.[1];
+  if (encoded === undefined) return undefined;
+  try {
+    return decodeURIComponent(encoded);
+  } catch { // bytes that are no UTF-8
+    return undefined;
+  }
+}
+
+/** The last segment, whichever way its slashes lean; without what would end a line, a string, or turn the text around. */
+function baseName(given: string): string {
+  const name = given.slice(Math.max(given.lastIndexOf('/'), given.lastIndexOf('\\')) + 1).replace(/[\p{Cc}\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu, '');
+  return name === '.' || name === '..' ? '' : name;
+}

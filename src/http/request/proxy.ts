@@ -1,0 +1,228 @@
+/**
+ * Proxy trust: who the client is, and what it asked for, when trusted proxies stand in front (setting `trustProxy`).
+ *
+ *   X-Forwarded-For: 203.0.113.9, 198.51.100.7, 10.0.0.2        peer 10.0.0.1
+ *                    claimed      ◄ client      ◄ trusted       ◄ trusted         read from the right, up to the first
+ *                                                                                 that is not trusted; the rest is hearsay
+ *
+ * Each proxy appends whom it has the request from, so an entry is worth as much as the one to its right. `Forwarded` (RFC 7239)
+ * is read in the same way where the setting `forwardedHeader` says that proxies write it. Only one of the two is ever read: a
+ * proxy that writes one passes on what the client wrote into the other, which must not count, and not unsettle the first either.
+ */
+import { SvcError } from '../../base/errors.ts';
+import { closest, shown } from '../../base/options.ts';
+import { MAPPED_BITS, contains, formatAddress, isIPv4, parseAddress, parseNetwork, peerAddress, withoutZone } from './address.ts';
+import type { Logger } from '../../observability/log.ts';
+import type { Address, Network } from './address.ts';
+import type { HttpRequest } from '../contracts.ts';
+
+/** What trusted proxies say of a request; undefined is as the connection says. */
+export interface Forwarding {
+  readonly ip: string;
+  readonly scheme: 'http' | 'https' | undefined;
+  readonly host: string | undefined;
+}
+
+/** The fields of one request: by lower-case name, several joined with commas. */
+export type ReadField = (name: string) => string | undefined;
+
+/** Entries of a chain that are read, trusted as they may be. */
+const MAX_HOPS = 32;
+/** What an entry may be long: an address with a port, or the pairs of a `Forwarded` element. */
+const MAX_ENTRY_LENGTH = 512;
+
+const WORDS: Readonly<Record<string, readonly string[]>> = {
+  loopback: ['127.0.0.0/8', '::1'],
+  private: ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', 'fc00::/7'],
+  linklocal: ['169.254.0.0/16', 'fe80::/10'],
+};
+
+/** How a chain was read. */
+interface Chain {
+  readonly ip: string;
+  /** Entries that a trusted hop has written. */
+  readonly read: number;
+}
+
+/** Reads the setting; undefined means that nobody is trusted. @throws SvcError `E_TRUST_PROXY` */
+export function readTrustProxy(setting: unknown, fields: ForwardedFields = { header: 'x-forwarded', saysHost: false }): ProxyTrust | undefined {
+  if (setting === undefined || setting === null || setting === 0) return undefined;
+  if (typeof setting === 'string') return readTrustProxy(/^\s*\d+\s*$/.test(setting) ? Number(setting) : setting.split(',').map((part) => part.trim()).filter((part) => part !== ''), fields);
+  if (typeof setting === 'number') {
+    if (!Number.isInteger(setting) || setting < 1 || setting > MAX_HOPS) throw new SvcError('E_TRUST_PROXY', [`the number of proxies is an integer 1 … ${MAX_HOPS}, found ${setting}`]);
+    return new ProxyTrust(setting, [], fields);
+  }
+  if (!Array.isArray(setting)) throw new SvcError('E_TRUST_PROXY', [setting === true ? EVERYBODY : `a number or a list of addresses is needed, found ${shown(setting)}`]);
+  return setting.length === 0 ? undefined : new ProxyTrust(0, setting.flatMap(readNetworks), fields);
+}
+
+const EVERYBODY = 'to trust everybody lets each client choose the address it is known by';
+
+function readNetworks(text: unknown): Network[] {
+  if (typeof text !== 'string') throw new SvcError('E_TRUST_PROXY', [`an entry is text, found ${shown(text)}`]);
+  if (Object.hasOwn(WORDS, text)) return WORDS[text]!.map((word) => parseNetwork(word)!); // they are above
+  if (/^(?:true|all|\*)$/i.test(text)) throw new SvcError('E_TRUST_PROXY', [EVERYBODY]);
+  const network = parseNetwork(text);
+  if (network === undefined) {
+    const near = closest(text, Object.keys(WORDS));
+    throw new SvcError('E_TRUST_PROXY', [`"${text}" is neither an address nor a network` + (near === undefined ? '' : `: did you mean "${near}"?`)]);
+  }
+  if (network.bits === 0 || network.bits <= MAPPED_BITS && isIPv4(network.address)) throw new SvcError('E_TRUST_PROXY', [`"${text}" is everybody: ${EVERYBODY}`]);
+  return [network];
+}
+
+/** Which proxies are believed. */
+export class ProxyTrust {
+  /** 0: by network. */
+  readonly #hops: number;
+  readonly #networks: readonly Network[];
+  readonly #fields: ForwardedFields;
+
+  /** @internal */
+  constructor(hops: number, networks: readonly Network[], fields: ForwardedFields) {
+    this.#hops = hops;
+    this.#networks = networks;
+    this.#fields = fields;
+  }
+
+  /** What is known of a request that came from `peer`. Reads no field unless the peer is trusted. */
+  resolve(peer: string, field: ReadField): Forwarding {
+    const ip = peerAddress(peer);
+    if (!this.#trusts(parseAddress(withoutZone(ip)), 1)) return { ip, scheme: undefined, host: undefined };
+    const { ip: client, scheme, host } = this.#fields.header === 'forwarded' ? this.#readElements(ip, field) : this.#readLists(ip, field);
+    return { ip: client, scheme, host: this.#fields.saysHost ? host : undefined };
+  }
+
+  #readLists(peer: string, field: ReadField): Forwarding {
+    const list = field('x-forwarded-for');
+    const { ip, read } = list === undefined ? { ip: peer, read: 1 } : this.#walk(peer, list, readNode);
+    return { ip, scheme: schemeOf(nthFromRight(field('x-forwarded-proto'), read)), host: hostOf(nthFromRight(field('x-forwarded-host'), read)) };
+  }
+
+  #readElements(peer: string, field: ReadField): Forwarding {
+    const elements = field('forwarded');
+    const told: Told = { scheme: undefined, host: undefined };
+    const ip = elements === undefined ? peer : this.#walk(peer, elements, (element) => readElement(element, told)).ip;
+    return { ip, ...told };
+  }
+
+  /** Goes from the peer towards the client as long as the hop that was reached is trusted. What cannot be read ends the walk. */
+  #walk(peer: string, list: string, read: (entry: string) => Address | undefined): Chain {
+    let ip = peer;
+    let count = 0;
+    for (let end = list.length; count < MAX_HOPS && end >= 0;) {
+      const start = end === 0 ? -1 : list.lastIndexOf(',', end - 1); // a negative position would be taken for 0
+      const address = end - start > MAX_ENTRY_LENGTH ? undefined : read(list.slice(start + 1, end).trim());
+      end = start;
+      count++;
+      if (address === undefined) break;
+      ip = formatAddress(address);
+      if (!this.#trusts(address, count + 1)) break;
+    }
+    return { ip, read: count };
+  }
+
+  /** The peer is hop 1. */
+  #trusts(address: Address | undefined, hop: number): boolean {
+    if (this.#hops > 0) return hop <= this.#hops;
+    return address !== undefined && this.#networks.some((network) => contains(network, address));
+  }
+}
+
+/** `1.2.3.4`, `1.2.3.4:80`, `::1`, `[::1]`, `[::1]:80`; `unknown` and names that hide a node are none (RFC 7239 §6). */
+function readNode(text: string): Address | undefined {
+  const match = /^(?:\[([0-9a-f:.]+)\]|([0-9.]+))(?::\d{1,5})?$/i.exec(text);
+  if (match === null) return parseAddress(text);
+  const address = match[1] ?? match[2]!;
+  return match[1] !== undefined && !address.includes(':') ? undefined : parseAddress(address);
+}
+
+/** What the elements of `Forwarded` say, those of the outer hops last. */
+interface Told { scheme: 'http' | 'https' | undefined; host: string | undefined }
+
+/** One element of `Forwarded`, which a trusted hop has written: `for=…;proto=…;host=…` (RFC 7239 §4). */
+function readElement(element: string, told: Told): Address | undefined {
+  const pairs = new Map<string, string>();
+  const pattern = /[ \t]*([!#$%&'*+\-.^_`|~\w]+)=(?:([!#$%&'*+\-.^_`|~\w]+)|"((?:[^"\\]|\\.)*)")[ \t]*(;|$)/y;
+  while (pattern.lastIndex < element.length) {
+    const match = pattern.exec(element);
+    if (match === null || pairs.has(match[1]!.toLowerCase())) return undefined; // each parameter once
+    pairs.set(match[1]!.toLowerCase(), match[2] ?? match[3]!.replace(/\\(.)/g, '$1'));
+  }
+  told.scheme = schemeOf(pairs.get('proto')) ?? told.scheme;
+  told.host = hostOf(pairs.get('host')) ?? told.host;
+  const node = pairs.get('for');
+  return node === undefined || /^[^[]*:.*:/.test(node) ? undefined : readNode(node); // IPv6 stands in brackets there
+}
+
+/** The entry that the hop has written which also wrote the last one read of X-Forwarded-For; where proxies keep a single one, that. */
+function nthFromRight(list: string | undefined, count: number): string | undefined {
+  if (list === undefined) return undefined;
+  const entries = list.slice(-MAX_HOPS * MAX_ENTRY_LENGTH).split(',');
+  return entries[Math.max(0, entries.length - count)]!.trim();
+}
+
+function schemeOf(text: string | undefined): 'http' | 'https' | undefined {
+  switch (text?.toLowerCase()) {
+    case 'https': case 'wss': return 'https';
+    case 'http': case 'ws': return 'http';
+    default: return undefined;
+  }
+}
+
+/** A host with or without a port, as links may carry it. */
+function hostOf(text: string | undefined): string | undefined {
+  return text !== undefined && text.length <= 260 && /^(?:[\w.-]+|\[[0-9a-f:.]+\])(?::\d{1,5})?$/i.test(text) ? text : undefined;
+}
+
+/** Requests that are looked at: a proxy shows itself with its first one, apart from its probes. */
+const WATCHED_REQUESTS = 1_000;
+/** Written by proxies and, apart from them, by hardly anybody. */
+const PROXY_FIELDS = ['x-forwarded-for', 'x-forwarded-proto', 'forwarded'] as const;
+
+/**
+ * Tells once that requests come through a proxy which nobody has named in `trustProxy`, so that all clients are one. Only peers
+ * nearby count, for others may write what they like; and only the first thousand requests, so that it costs nothing later.
+ */
+export class ProxyWatch {
+  readonly #log: Logger;
+  readonly #nearby: readonly Network[] = [...readNetworks('loopback'), ...readNetworks('private')];
+  #left = WATCHED_REQUESTS;
+
+  /** `log` is that of the application. */
+  constructor(log: Logger) {
+    this.#log = log.child('svc_security');
+  }
+
+  /** Whether it still looks at requests. */
+  get isOver(): boolean { return this.#left === 0; }
+
+  /** Looks at a request of an application that trusts nobody. */
+  look(req: HttpRequest): void {
+    this.#left--;
+    const field = PROXY_FIELDS.find((name) => req.headers[name] !== undefined);
+    if (field === undefined) return;
+    const peer = parseAddress(withoutZone(req.ip));
+    if (peer === undefined || !this.#nearby.some((network) => contains(network, peer))) return;
+    this.#left = 0;
+    this.#log.warn('proxy_not_trusted', {
+      peer: req.ip, field, request_id: req.id, problem: 'all clients behind this proxy share one rate limit, and are known by its address',
+      remedy: "Name the proxy: trustProxy: ['loopback', '10.0.0.0/8'], or SVC_TRUST_PROXY",
+    });
+  }
+}
+
+/** How many proxies stand in front (1 … 32), or which: addresses, networks (`10.0.0.0/8`), `loopback`, `private`, `linklocal`. */
+export type TrustProxy = number | string | readonly string[];
+
+/** The fields that the proxies write: `X-Forwarded-For` with `X-Forwarded-Proto`, or `Forwarded`. The others belong to the client. */
+export type ForwardedHeader = (typeof FORWARDED_HEADERS)[number];
+/** All of them, the default first. @internal */
+export const FORWARDED_HEADERS = ['x-forwarded', 'forwarded'] as const;
+
+/** Which fields of trusted proxies count. @internal */
+export interface ForwardedFields {
+  readonly header: ForwardedHeader;
+  /** Whether they say the host, too: many proxies pass on the `X-Forwarded-Host` of the client. */
+  readonly saysHost: boolean;
+}

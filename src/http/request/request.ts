@@ -1,0 +1,322 @@
+/**
+ * The request, read from a transport: node:http's IncomingMessage, or http/server/memory.ts's stand-in. Each part is parsed when it is
+ * first read, and once; what nobody reads costs nothing. Its body is body.ts's.
+ */
+import { ClientDisconnected, SvcError } from '../../base/errors.ts';
+import { inspectAsJson, mask } from '../../observability/redact.ts';
+import { peerAddress } from './address.ts';
+import { parseCookies } from '../cookies.ts';
+import { findField, viewOf } from '../headers.ts';
+import { parsePairs } from './query.ts';
+import { RequestBody } from './body.ts';
+import { USUAL_IDENTITY } from '../request-id.ts';
+import { RequestState, SESSION } from '../state.ts';
+import { readTraceContext } from './trace-context.ts';
+import type { HTTPException } from '../../base/errors.ts';
+import type { BodySource } from './body-stream.ts';
+import type { Connection } from '../server/connection.ts';
+import type { Awaitable, BodyOptions, CompiledRoute, FormData_, FormOptions, FormPart, HttpRequest, Session, StateMap } from '../contracts.ts';
+import type { FileKeeper } from './form.ts';
+import type { Answer } from '../late-answer.ts';
+import type { HeaderView } from '../headers.ts';
+import type { Forwarding, ProxyTrust } from './proxy.ts';
+import type { MultiMap, Pairs } from './query.ts';
+import type { BodyDefaults, JsonTaker } from './body.ts';
+import type { RequestEvent } from './event.ts';
+import type { RequestIdentity } from '../request-id.ts';
+import type { HttpResponse } from '../response.ts';
+import type { Match } from '../router.ts';
+import type { TraceContext } from './trace-context.ts';
+
+/** The receiving side of a transport. */
+export interface Incoming extends BodySource {
+  readonly method?: string | undefined;
+  readonly url?: string | undefined;
+  readonly httpVersionMinor?: number;
+  readonly socket: { readonly remoteAddress?: string | undefined; readonly encrypted?: boolean; readonly errored?: Error | null };
+}
+
+/** The sending side of a transport, as far as a request needs to know it. */
+export interface Outgoing {
+  readonly writableFinished: boolean;
+  /** Whether it is over, well or not. */
+  readonly destroyed: boolean;
+  readonly headersSent?: boolean;
+  once(event: 'close', listener: () => void): unknown;
+  /** Absent where there are no interim answers. */
+  writeEarlyHints?(hints: { link: string[] }): void;
+}
+
+/** What requests have from their application. */
+export interface RequestDefaults extends BodyDefaults {
+  readonly state: StateMap;
+  /** Which proxies are believed. */
+  readonly trust?: ProxyTrust | undefined;
+  /** How they get their ids. Default: as everywhere. */
+  readonly identity?: RequestIdentity | undefined;
+}
+
+/** Counts the answers of one method of one route. */
+export interface Tally {
+  count(status: number, durationMs: number): void;
+}
+
+/** Where a match leads. */
+export interface Endpoint {
+  readonly route: CompiledRoute;
+  /** The parameters of the path out of its raw captures. */
+  readParams(captures: readonly string[]): Readonly<Record<string, unknown>>;
+  /** The cap of its bodies in bytes, below the application's. */
+  readonly maxBodyBytes: number;
+  /** What counts its answers, once that has been found. */
+  tally?: Tally | undefined;
+  /** Answers. Never throws, never rejects. */
+  run(req: TransportRequest): Answer;
+}
+
+/** How a request ended: `undefined` when it was answered, else what stopped it. */
+export type Outcome = unknown;
+
+/** Runs what is to happen after a request that has ended already. */
+export interface LateRunner {
+  runLate(req: TransportRequest, fn: (outcome: Outcome) => Awaitable<void>, outcome: Outcome): void;
+}
+
+const UNMATCHED: Match<Endpoint> = Object.freeze({ kind: 'none' });
+const NO_PARAMS: Readonly<Record<string, unknown>> = Object.freeze({});
+
+/** `<address>; name=value; …`, as node:http takes it. */
+const HINT = /^<[!#-;=?-~]+>(?:[ \t]*;[ \t]*[\w!#$%&'*+.^`|~-]+(?:=(?:[\w!#$%&'*+./:^`|~-]+|"[!#-:<-~]*"))?)+$/;
+
+/** A request of one transport. */
+export class TransportRequest implements HttpRequest {
+  readonly method: string;
+  readonly target: string;
+  readonly path: string;
+  /** What the router says of it, before the middleware runs. Set by the application. @internal */
+  match: Match<Endpoint> = UNMATCHED;
+  /** What cut its answer short, if it was not the client. Set by the transport. @internal */
+  failure: unknown;
+  /** Whether there is an answer: until then a client that has left does not end the request. Set by the transport. @internal */
+  isAnswered = false;
+  /** Why its time is over, once it is. @internal */
+  expiry: HTTPException | undefined;
+  /** What is answered after that; nobody reads it. @internal */
+  late: Promise<HttpResponse> | undefined;
+  /** What it came over, where that is a server's connection. @internal */
+  connection: Connection | undefined;
+  /** When it came, by the monotonic clock. Set by the transport. @internal */
+  startedMs = 0;
+  /** What those who watch requests are given; undefined while nobody does. Set by the application. @internal */
+  event: RequestEvent | undefined;
+  readonly #incoming: Incoming;
+  readonly #outgoing: Outgoing;
+  readonly #defaults: RequestDefaults;
+  readonly #queryStart: number;
+  #authority: string | undefined;
+  #forwarding: Forwarding | undefined;
+  #params: Readonly<Record<string, unknown>> | undefined;
+  #id: string | undefined;
+  #trace: TraceContext | undefined;
+  #headers: HeaderView | undefined;
+  #cookies: Readonly<Record<string, string>> | undefined;
+  #query: Pairs | undefined;
+  #state: RequestState | undefined;
+  #abort: AbortController | undefined;
+  /** What reads its body; undefined until somebody does. */
+  #body: RequestBody | undefined;
+  #afterwards: ((outcome: Outcome) => Awaitable<void>)[] | undefined;
+  /** Who runs what comes after the end, and how the request ended. */
+  #late: LateRunner | undefined;
+  #outcomeTold: Outcome;
+
+  constructor(incoming: Incoming, outgoing: Outgoing, defaults: RequestDefaults) {
+    this.#incoming = incoming;
+    this.#outgoing = outgoing;
+    this.#defaults = defaults;
+    this.method = incoming.method ?? 'GET';
+    const target = incoming.url ?? '/';
+    this.target = target;
+    let start = 0;
+    if (target.charCodeAt(0) !== 47) { // absolute-form (RFC 9112 §3.2.2); others match nothing
+      const absolute = /^https?:\/\/([^/?#]*)/i.exec(target);
+      if (absolute !== null) {
+        this.#authority = absolute[1]!;
+        start = absolute[0].length;
+      }
+    }
+    const question = target.indexOf('?', start);
+    this.#queryStart = question;
+    const path = question === -1 ? (start === 0 ? target : target.slice(start)) : target.slice(start, question);
+    this.path = path === '' ? '/' : path;
+  }
+
+  get scheme(): 'http' | 'https' { return this.#forwarded()?.scheme ?? (this.#incoming.socket.encrypted === true ? 'https' : 'http'); }
+
+  get host(): string { return this.#forwarded()?.host ?? this.#authority ?? findField(this.#incoming.rawHeaders, 'host') ?? ''; }
+
+  get ip(): string { return this.#forwarded()?.ip ?? peerAddress(this.#incoming.socket.remoteAddress ?? ''); }
+
+  get id(): string {
+    return this.#id ??= this.identity.idOf(this.#incoming.rawHeaders);
+  }
+
+  get trace(): TraceContext { return this.#trace ??= readTraceContext(this.field('traceparent'), this.field('tracestate')); }
+
+  /** The field that tells the id to the client. @internal */
+  get idField(): string { return this.identity.field; }
+
+  /** How it gets its id. @internal */
+  get identity(): RequestIdentity { return this.#defaults.identity ?? USUAL_IDENTITY; }
+
+  get route(): CompiledRoute | undefined { return this.match.kind === 'found' ? this.match.endpoint.route : undefined; }
+
+  get pathParams(): Readonly<Record<string, unknown>> {
+    const { match } = this;
+    return this.#params ??= match.kind === 'found' ? match.endpoint.readParams(match.captures) : NO_PARAMS;
+  }
+
+  get headers(): HeaderView { return this.#headers ??= viewOf(this.#incoming.rawHeaders); }
+
+  /** A field by lower-case name, several joined with commas: the view of all is not built for it. @internal */
+  field(name: string): string | undefined {
+    if (this.#headers !== undefined) return this.#headers[name];
+    const { rawHeaders } = this.#incoming;
+    let value: string | undefined;
+    for (let index = 0; index < rawHeaders.length; index += 2) {
+      const candidate = rawHeaders[index]!;
+      if (candidate.length !== name.length || (candidate !== name && candidate.toLowerCase() !== name)) continue;
+      value = value === undefined ? rawHeaders[index + 1]! : `${value}, ${rawHeaders[index + 1]!}`;
+    }
+    return value;
+  }
+
+  get cookies(): Readonly<Record<string, string>> { return this.#cookies ??= parseCookies(this.headers['cookie']); }
+
+  get query(): MultiMap {
+    return this.#query ??= parsePairs(this.#queryStart === -1 ? '' : this.target.slice(this.#queryStart + 1))!; // no limit, so never undefined
+  }
+
+  get state(): StateMap { return this.#state ??= new RequestState(this.#defaults.state); }
+
+  get session(): Session {
+    if (!this.state.has(SESSION)) throw new SvcError('E_SESSION_ABSENT', []);
+    return this.state.get(SESSION);
+  }
+
+  get signal(): AbortSignal {
+    if (this.#abort !== undefined) return this.#abort.signal;
+    const abort = this.#abort = new AbortController();
+    const outgoing = this.#outgoing;
+    const leave = (): void => { if (!this.wasDelivered && this.failure === undefined) abort.abort(new ClientDisconnected()); };
+    if (this.expiry !== undefined) abort.abort(this.expiry);
+    else if (outgoing.destroyed) leave(); // the client left before anybody asked
+    else outgoing.once('close', leave);
+    return abort.signal;
+  }
+
+  /** Its time is over: whoever listens to the signal stops. Counts once. @internal */
+  expire(reason: HTTPException, late: Promise<HttpResponse>): void {
+    if (this.expiry !== undefined) return;
+    this.expiry = reason;
+    this.late = late;
+    this.#abort?.abort(reason);
+  }
+
+  /** Whether the whole answer has gone out. Node 24.16 says "finished" of one whose socket broke. @internal */
+  get wasDelivered(): boolean {
+    return this.#outgoing.writableFinished && (this.#incoming.socket.errored ?? null) === null;
+  }
+
+  body(options: BodyOptions = {}): Promise<Uint8Array> { return this.#content.bytes(options); }
+
+  /** The body for a layer that looks at it: the handler reads it in whatever way it likes, as its stream too. @internal */
+  wholeBody(options: BodyOptions): Promise<Uint8Array> { return this.#content.whole(options); }
+
+  stream(options: BodyOptions = {}): AsyncIterable<Uint8Array> { return this.#content.stream(options); }
+
+  text(options: BodyOptions = {}): Promise<string> { return this.#content.text(options); }
+
+  json(options: BodyOptions = {}): Promise<unknown> { return this.#content.value(options); }
+
+  /** `json()` together with what is made of the value; see {@link JsonTaker}. @internal */
+  readJson<T>(options: BodyOptions, use: (value: unknown, isPlainJson: boolean) => T | PromiseLike<T>): Promise<T> { return this.#content.json(options, use); }
+
+  /** The same without a promise. @internal */
+  takeJson(options: BodyOptions, taker: JsonTaker): void { this.#content.takeJson(options, taker); }
+
+  form(options: FormOptions = {}): Promise<FormData_> { return this.#content.form(options); }
+
+  /** `form()`, of whose files only what `keeper` says is kept. @internal */
+  readForm(options: FormOptions, keeper?: FileKeeper): Promise<FormData_> { return this.#content.form(options, keeper); }
+
+  parts(options: FormOptions = {}): AsyncGenerator<FormPart, void, undefined> { return this.#content.parts(options); }
+
+  leadingFields(): Promise<MultiMap> { return this.#content.leadingFields(); }
+
+  /** The cap of its body below the application's: that of its route. @internal */
+  get maxBodyBytes(): number {
+    const { match } = this;
+    return match.kind === 'found' ? match.endpoint.maxBodyBytes : Infinity;
+  }
+
+  get #content(): RequestBody { return this.#body ??= new RequestBody(this, this.#incoming, this.#defaults); }
+
+  /** What may be shown of it, in logs for example: no query, no fields, no body. */
+  toJSON(): Readonly<Record<string, unknown>> {
+    const { method, path, route, id, ip } = this;
+    return { method, path: mask(path), route: route?.template, id, ip };
+  }
+
+  static { inspectAsJson(TransportRequest, 'HttpRequest'); }
+
+  /** Its trace's id, when it came with a trace, or somebody has asked for it. @internal */
+  get knownTraceId(): string | undefined {
+    if (this.#trace === undefined && findField(this.#incoming.rawHeaders, 'traceparent') === undefined) return undefined;
+    return this.trace.traceId;
+  }
+
+  /** What a log line about it has. @internal */
+  logFields(): Record<string, unknown> {
+    const { method, route, id, knownTraceId } = this;
+    return { method, route: route?.template, request_id: id, trace_id: knownTraceId };
+  }
+
+  earlyHints(links: string | readonly string[]): boolean {
+    const link = typeof links === 'string' ? [links] : [...links];
+    if (!link.every((value) => typeof value === 'string' && HINT.test(value))) throw new SvcError('E_HEADER', ['Link', 'an early hint is an address in <> with parameters behind it: </app.css>; rel=preload; as=style']);
+    const outgoing = this.#outgoing;
+    if (link.length === 0 || outgoing.writeEarlyHints === undefined || outgoing.headersSent === true || outgoing.destroyed || this.#incoming.httpVersionMinor === 0) return false;
+    outgoing.writeEarlyHints({ link });
+    return true;
+  }
+
+  /** Runs `fn` after the answer has gone out, or after whatever ended the request; the last first. @internal */
+  afterwards(fn: (outcome: Outcome) => Awaitable<void>): void {
+    if (this.#late !== undefined) this.#late.runLate(this, fn, this.#outcomeTold); // a middleware answered before the handler did
+    else (this.#afterwards ??= []).push(fn);
+  }
+
+  /** Takes what {@link afterwards} collected; what comes later goes to `runner`. @internal */
+  takeAfterwards(outcome: Outcome, runner: LateRunner): ((outcome: Outcome) => Awaitable<void>)[] | undefined {
+    const taken = this.#afterwards;
+    this.#afterwards = undefined;
+    this.#outcomeTold = outcome;
+    this.#late = runner;
+    return taken;
+  }
+
+  /** What trusted proxies say; undefined where nobody is trusted. */
+  #forwarded(): Forwarding | undefined {
+    const { trust } = this.#defaults;
+    return trust === undefined ? undefined : this.#forwarding ??= trust.resolve(this.#incoming.socket.remoteAddress ?? '', (name) => this.field(name));
+  }
+
+}
+
+/** The path of a request target, as {@link TransportRequest} has it. @internal */
+export function pathOf(target: string): string {
+  const start = target.charCodeAt(0) === 47 ? 0 : /^https?:\/\/[^/?#]*/i.exec(target)?.[0].length ?? 0;
+  const question = target.indexOf('?', start);
+  return target.slice(start, question === -1 ? target.length : question) || '/';
+}

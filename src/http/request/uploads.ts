@@ -1,0 +1,282 @@
+/**
+ * The files of one form, kept while its request lasts: in memory up to a bound for all of them together, what does not fit
+ * in one temporary file, each file a stretch of it. So a form takes one descriptor, however many files it has.
+ *
+ *   part → begin() → add() … → end()        when much is pending: flush(), and nothing more is read until it is done
+ */
+import { tmpdir } from 'node:os';
+import { randomBytes } from 'node:crypto';
+import { link, open, rename, rm, unlink } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { unlinkSync } from 'node:fs';
+import { ByteQueue } from '../../base/bytes.ts';
+import { HTTPException, SvcError } from '../../base/errors.ts';
+import { bool, readOptions } from '../../base/options.ts';
+import { inspectAsJson } from '../../observability/redact.ts';
+import type { FileHandle } from 'node:fs/promises';
+import type { SaveOptions, UploadFile } from '../../schema/types.ts';
+import type { PartHead } from './part-head.ts';
+
+/** What is read at once. */
+const BLOCK_BYTES = 262_144;
+/** A stretch of a chunk that is this much smaller than the chunk is copied, for it would keep all of it. */
+const WASTE = 2;
+
+/** The files of one form. */
+export class UploadStore {
+  readonly #directory: string;
+  #memoryLeft: number;
+  #spool: Spool | undefined;
+  #file: ReceivedFile | undefined;
+  #flushing: Promise<void> | undefined;
+  #isClosed = false;
+
+  /** `directory` undefined: that of the system. */
+  constructor(directory: string | undefined, memoryBytes: number) {
+    this.#directory = directory ?? tmpdir();
+    this.#memoryLeft = memoryBytes;
+  }
+
+  get isClosed(): boolean { return this.#isClosed; }
+
+  /** How many bytes wait to be written. */
+  get pending(): number { return this.#spool?.pending ?? 0; }
+
+  /** The next file. Beyond `keepBytes` its bytes are counted, and kept no more. */
+  begin(head: PartHead, keepBytes: number): ReceivedFile {
+    return this.#file = new ReceivedFile(this, head, keepBytes);
+  }
+
+  add(bytes: Buffer, start: number, end: number): void {
+    const file = this.#file!; // between begin() and end()
+    file.size += end - start;
+    if (file.size > file.keepBytes) return file.drop();
+    const piece = bytes.subarray(start, end);
+    if (file.place !== undefined) return this.#spool!.push(piece);
+    file.queue.push(piece);
+    if (file.size <= this.#memoryLeft) return;
+    const spool = this.#spool ??= new Spool(this.#directory);
+    file.place = spool.length;
+    spool.push(file.queue.take(file.size)!);
+  }
+
+  end(): void {
+    const file = this.#file!;
+    if (file.place !== undefined || file.size > file.keepBytes) return;
+    this.#memoryLeft -= file.size;
+    const content = file.queue.take(file.size)!;
+    file.content = content.buffer.byteLength > WASTE * content.length ? Buffer.from(content) : content;
+  }
+
+  /** Writes whole blocks that are pending, or `all` there is. */
+  async flush(isAll: boolean): Promise<void> {
+    if (this.#isClosed) throw new SvcError('E_UPLOAD_GONE', ['a form']);
+    await (this.#flushing = this.#spool?.flush(isAll));
+  }
+
+  read(position: number, length: number): Promise<Uint8Array> { return this.#spool!.read(position, length); }
+
+  /** Lets go of everything. Again changes nothing. */
+  async close(): Promise<void> {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    await this.#flushing?.catch(() => undefined); // told to whoever flushes; a file that is being opened has to be closed, too
+    await this.#spool?.close();
+  }
+}
+
+/** One file of a form. */
+export class ReceivedFile implements UploadFile {
+  readonly name: string;
+  readonly filename: string;
+  readonly contentType: string;
+  size = 0;
+  /** @internal */
+  readonly keepBytes: number;
+  /** Its beginning, as long as it is not known where it goes. @internal */
+  readonly queue: ByteQueue = new ByteQueue();
+  /** Where it begins in the temporary file. @internal */
+  place: number | undefined;
+  /** All of it, where it is in memory. @internal */
+  content: Uint8Array | undefined;
+  readonly #store: UploadStore;
+
+  constructor(store: UploadStore, head: PartHead, keepBytes: number) {
+    this.#store = store;
+    this.name = head.name;
+    this.filename = head.filename ?? '';
+    this.contentType = head.contentType;
+    this.keepBytes = keepBytes;
+  }
+
+  async *stream(): AsyncGenerator<Uint8Array, void, undefined> {
+    this.#mustBeThere();
+    if (this.content !== undefined) {
+      if (this.size > 0) yield this.content;
+      return;
+    }
+    for (let at = 0; at < this.size; at += BLOCK_BYTES) {
+      this.#mustBeThere();
+      yield await this.#store.read(this.place! + at, Math.min(BLOCK_BYTES, this.size - at));
+    }
+  }
+
+  async bytes(): Promise<Uint8Array> {
+    this.#mustBeThere();
+    return this.content === undefined ? this.#store.read(this.place!, this.size) : Uint8Array.from(this.content);
+  }
+
+  async save(path: string, options: SaveOptions = {}): Promise<void> {
+    const { overwrite } = readOptions('UploadFile.save()', options, { overwrite: bool(false) });
+    this.#mustBeThere();
+    await saveTo(path, this.stream(), overwrite);
+  }
+
+  /** Its content does not count any more. @internal */
+  drop(): void { this.queue.take(this.queue.length); }
+
+  /** For logs: no content. */
+  toJSON(): Readonly<Record<string, unknown>> {
+    const { name, filename, contentType, size } = this;
+    return { name, filename, contentType, size };
+  }
+
+  static { inspectAsJson(ReceivedFile, 'UploadFile'); }
+
+  #mustBeThere(): void {
+    if (this.#store.isClosed || this.size > this.keepBytes) throw new SvcError('E_UPLOAD_GONE', [`the file "${this.name}"`]);
+  }
+}
+
+/** Writes a file beside its place, and puts it there when it is complete. @throws SvcError `E_UPLOAD_EXISTS`, or what the file system says */
+async function saveTo(path: string, pieces: AsyncIterable<Uint8Array>, overwrite: boolean): Promise<void> {
+  const beside = join(dirname(path), `.svc-${randomBytes(12).toString('hex')}.part`);
+  const handle = await open(beside, 'wx');
+  try {
+    try {
+      await handle.writeFile(pieces);
+      await handle.datasync(); // or a name could outlive a crash that its content does not
+    } finally {
+      await handle.close();
+    }
+    if (overwrite) await rename(beside, path);
+    else await publish(beside, path);
+  } catch (error) {
+    await rm(beside, { force: true });
+    throw (error as NodeJS.ErrnoException).code === 'EEXIST' ? new SvcError('E_UPLOAD_EXISTS', [], { cause: error }) : error;
+  }
+}
+
+/** rename() replaces what is there, link() does not; some file systems have no links. */
+async function publish(beside: string, path: string): Promise<void> {
+  try {
+    await link(beside, path);
+    await unlink(beside);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code !== 'EPERM' && code !== 'ENOTSUP' && code !== 'EOPNOTSUPP' && code !== 'ENOSYS') throw error;
+    await open(path, 'wx').then((reserved) => reserved.close());
+    await rename(beside, path);
+  }
+}
+
+/*
+ * A temporary file without a name: bytes are appended, and read anywhere.
+ *
+ * It is made for its owner alone (0600), and unlinked before the first byte is written, so that a process that is killed leaves
+ * nothing behind. Where a system cannot unlink an open file, close() removes it.
+ */
+
+/** What is written at once. */
+const SPOOL_BLOCK_BYTES = 262_144;
+/** How many pieces are written at once: fewer than any system's IOV_MAX. */
+const MAX_PIECES = 256;
+
+/** The file is made with the first flush(). */
+class Spool {
+  readonly #directory: string;
+  readonly #pending = new ByteQueue();
+  #handle: FileHandle | undefined;
+  /** There where the open file could not be unlinked. */
+  #path: string | undefined;
+  #written = 0;
+  /** Written or pending. */
+  length = 0;
+
+  constructor(directory: string) { this.#directory = directory; }
+
+  get pending(): number { return this.#pending.length; }
+
+  push(piece: Uint8Array): void {
+    this.#pending.push(piece);
+    this.length += piece.length;
+  }
+
+  async flush(isAll: boolean): Promise<void> {
+    try {
+      const handle = this.#handle ??= await this.#open();
+      while (this.#pending.length >= SPOOL_BLOCK_BYTES || (isAll && this.#pending.length > 0)) await this.#writeBlock(handle);
+    } catch (error) {
+      throw this.#failure(error as NodeJS.ErrnoException);
+    }
+  }
+
+  /** Chunks are written as they are: joining them would make as much garbage again. */
+  async #writeBlock(handle: FileHandle): Promise<void> {
+    let pieces: Uint8Array[] = [];
+    let length = 0;
+    while (length < SPOOL_BLOCK_BYTES && pieces.length < MAX_PIECES && this.#pending.length > 0) {
+      const piece = this.#pending.takeChunk()!;
+      pieces.push(piece);
+      length += piece.length;
+    }
+    while (pieces.length > 0) {
+      const { bytesWritten } = await handle.writev(pieces, this.#written);
+      this.#written += bytesWritten;
+      pieces = behind(pieces, bytesWritten);
+    }
+  }
+
+  async read(position: number, length: number): Promise<Uint8Array> {
+    const bytes = Buffer.allocUnsafeSlow(length);
+    for (let at = 0; at < length;) {
+      const { bytesRead } = await this.#handle!.read(bytes, at, length - at, position + at);
+      if (bytesRead === 0) throw new Error('The temporary file of a form has lost its end');
+      at += bytesRead;
+    }
+    return bytes;
+  }
+
+  async close(): Promise<void> {
+    await this.#handle?.close();
+    if (this.#path !== undefined) await rm(this.#path, { force: true });
+  }
+
+  async #open(): Promise<FileHandle> {
+    const path = join(this.#directory, `svc-upload-${randomBytes(16).toString('hex')}`);
+    const handle = await open(path, 'wx+', 0o600);
+    try {
+      unlinkSync(path); // at once: a process that is killed before leaves an empty file
+    } catch {
+      this.#path = path;
+    }
+    return handle;
+  }
+
+  /** A full disk is no mistake of the client's, nor of the code. */
+  #failure(error: NodeJS.ErrnoException): unknown {
+    if (error.code === 'ENOSPC' || error.code === 'EDQUOT') return new HTTPException(507, 'There is no room for the files of this form', { cause: error });
+    if (error.code === 'EMFILE' || error.code === 'ENFILE') return new HTTPException(503, 'There are too many uploads at the moment', { cause: error, headers: { 'Retry-After': '5' } });
+    return this.#handle === undefined ? new SvcError('E_UPLOAD_DIRECTORY', [this.#directory, error.code ?? error.message], { cause: error }) : error;
+  }
+}
+
+/** What is left of the pieces when so many bytes have been written. */
+function behind(pieces: readonly Uint8Array[], written: number): Uint8Array[] {
+  let left = written;
+  return pieces.flatMap((piece) => {
+    const skipped = Math.min(left, piece.length);
+    left -= skipped;
+    return skipped === piece.length ? [] : [piece.subarray(skipped)];
+  });
+}

@@ -1,0 +1,73 @@
+/**
+ * The limits of a server: for how long a client may take, and how much there may be of it. Each is a setting of its own.
+ *
+ *   connection ──headers──→ request ──body──→ answer ──────────→ taken ──silence──→ next request
+ *              headersTimeoutMs                    sendTimeoutMs      keepAliveTimeoutMs
+ *              └────── requestTimeoutMs ───┘
+ */
+import { SvcError } from '../../base/errors.ts';
+import { given, int, shown } from '../../base/options.ts';
+import { variableOf } from '../../base/config.ts';
+import type { Config } from '../../base/config.ts';
+import type { OptionKind } from '../../base/options.ts';
+
+/** The limits of a server, as options of an application. `undefined` means not given. */
+export interface LimitOptions {
+  /** How long a client may take to send the head of a request, and to be silent on a new connection, 10 … 3_600_000 ms. Default 10_000. */
+  readonly headersTimeoutMs?: number | undefined;
+  /** How long it may take for the whole request with its body, 10 … 86_400_000 ms. Default 30_000; a route may have its own. */
+  readonly requestTimeoutMs?: number | undefined;
+  /** How long it may be silent between two requests, 10 … 3_600_000 ms. Default 5_000, with `trustProxy` 65_000: a proxy must be the first to close. */
+  readonly keepAliveTimeoutMs?: number | undefined;
+  /** How long it may take no byte of an answer that waits for it, 10 … 3_600_000 ms. Default 30_000; then, or by half as long again, its connection is cut. */
+  readonly sendTimeoutMs?: number | undefined;
+  /** Connections of a process, 1 … 1_000_000. Default 20_000; beyond it 503, then they are closed. */
+  readonly maxConnections?: number | undefined;
+  /** Requests of a process that are not answered yet, 1 … 1_000_000, streams included. Default 10_000; beyond it 503. */
+  readonly maxInFlight?: number | undefined;
+  /** Requests of one connection that are not answered yet, 1 … 10_000. Default 20; one more is answered, and is the last of the connection. */
+  readonly maxPipelined?: number | undefined;
+  /** The most bytes of the fields and the target of a request, 1_024 … 1_048_576. Default 16_384; beyond it 431. */
+  readonly maxHeaderBytes?: number | undefined;
+  /** Their most fields, 10 … 10_000. Default 200; beyond it 431. */
+  readonly maxHeaderFields?: number | undefined;
+}
+
+/** Every limit, read. */
+export type Limits = { readonly [K in keyof Required<LimitOptions>]: number };
+
+const KINDS: { readonly [K in keyof Limits]: OptionKind<number> } = {
+  headersTimeoutMs: int(10_000, 10, 3_600_000),
+  requestTimeoutMs: int(30_000, 10, 86_400_000),
+  keepAliveTimeoutMs: int(5_000, 10, 3_600_000),
+  sendTimeoutMs: int(30_000, 10, 3_600_000),
+  maxConnections: int(20_000, 1, 1_000_000),
+  maxInFlight: int(10_000, 1, 1_000_000),
+  maxPipelined: int(20, 1, 10_000),
+  maxHeaderBytes: int(16_384, 1_024, 1_048_576),
+  maxHeaderFields: int(200, 10, 10_000),
+};
+const NAMES = Object.keys(KINDS) as (keyof Limits)[]; // of a literal
+/** Proxies keep idle connections for a minute. One that is closed as the next request comes over it would fail it. */
+const BEHIND_PROXY_MS = 65_000;
+
+/** The limits of a server that nobody has set any for. */
+export const USUAL_LIMITS: Limits = Object.freeze(Object.fromEntries(NAMES.map((name) => [name, KINDS[name].fallback])) as unknown as Limits); // each name has been read
+
+/** How each is read among the options of an application. @internal */
+export const LIMIT_OPTIONS: { readonly [K in keyof Limits]: OptionKind<number | undefined> } =
+  Object.fromEntries(NAMES.map((name) => [name, given<number>(KINDS[name].needs, KINDS[name].accepts)])) as Record<keyof Limits, OptionKind<number | undefined>>; // as above
+
+/** How a route says `requestTimeoutMs`. @internal */
+export const REQUEST_TIMEOUT: OptionKind<number | undefined> = LIMIT_OPTIONS.requestTimeoutMs;
+
+/** Reads the settings. @throws SvcError `E_CONFIG_CAST` */
+export function readLimits(config: Config, isBehindProxy: boolean): Limits {
+  const read = (name: keyof Limits): number => {
+    const { needs, accepts, fallback } = KINDS[name];
+    const value = config.get(name, isBehindProxy && name === 'keepAliveTimeoutMs' ? BEHIND_PROXY_MS : fallback);
+    if (!accepts(value)) throw new SvcError('E_CONFIG_CAST', [`the setting "${name}" (${variableOf(name)})`, needs, shown(value)]);
+    return value;
+  };
+  return Object.fromEntries(NAMES.map((name) => [name, read(name)])) as unknown as Limits; // as above
+}

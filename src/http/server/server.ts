@@ -1,0 +1,466 @@
+/**
+ * node:http ↔ the application: listens with safe limits, hands each request over, sends the answer, drains.
+ *
+ *   listen → request → handle(req) → send → afterwards(outcome)          close(): stop accepting, let what runs finish
+ */
+import { createServer } from 'node:http';
+import { ClientDisconnected, SvcError } from '../../base/errors.ts';
+import { hasNoBody } from '../request/body-stream.ts';
+import { BodyDeadlines } from '../deadlines.ts';
+import { onClientError, refuseSocket } from './client-errors.ts';
+import { allowHalfClose, connectionOf } from './connection.ts';
+import { BUSY, ConnectionLimits, refusalOf } from './connection-limits.ts';
+import { HeadTexts } from './head-text.ts';
+import { ReceivedMessage } from './fast-path/incoming.ts';
+import { LateAnswer } from '../late-answer.ts';
+import { USUAL_LIMITS } from './limits.ts';
+import { Lingering } from './lingering.ts';
+import { SentMessage } from './fast-path/outgoing.ts';
+import { isPieces } from '../chunks.ts';
+import { discard, ignore } from '../pull-chunks.ts';
+import { TransportRequest } from '../request/request.ts';
+import { judgeHead } from './request-head.ts';
+import { USUAL_IDENTITY } from '../request-id.ts';
+import { HttpResponse } from '../response.ts';
+import { send } from './send.ts';
+import { SlowReaders } from './slow-readers.ts';
+import { OpenSockets } from './websockets.ts';
+import type { IncomingMessage, RequestListener, Server, ServerOptions, ServerResponse } from 'node:http';
+import type { AddressInfo, Server as NetServer, Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import type { Clock } from '../../base/clock.ts';
+import type { Logger } from '../../observability/log.ts';
+import type { Connection } from './connection.ts';
+import type { ConnectionMeter } from './connection-meter.ts';
+import type { Awaitable } from '../contracts.ts';
+import type { Answer } from '../late-answer.ts';
+import type { Limits } from './limits.ts';
+import type { Outcome, RequestDefaults } from '../request/request.ts';
+import type { HeadVerdict } from './request-head.ts';
+import type { RequestIdentity } from '../request-id.ts';
+import type { Sending } from './send-chunks.ts';
+import type { SecureTransport } from './tls.ts';
+
+/** What a server serves. */
+export interface ServedApplication {
+  readonly defaults: RequestDefaults;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** Whether cookies are `Secure` even without TLS: in production. */
+  readonly securesCookies: boolean;
+  /** How much and how long; undefined: as usual. */
+  readonly limits?: Limits | undefined;
+  /** The longest `requestTimeoutMs` of its routes, where any has one of its own. */
+  readonly longestRequestMs?: number | undefined;
+  /** Whether a request is served however many there are. */
+  isProbe?(req: TransportRequest): boolean;
+  /** Counts connections and their requests; undefined where nobody does. */
+  readonly connections?: ConnectionMeter | undefined;
+  /** Answers. Never throws, never rejects. */
+  handle(req: TransportRequest): Answer;
+  /** Whether a WebSocket can be opened at a path; undefined where there are none. */
+  hasSocketAt?(path: string): boolean;
+  /** Answers a request that asks for one: with 101, or any other answer to refuse it. Never throws, never rejects. */
+  upgrade?(req: TransportRequest): Answer;
+  /** Runs what the request left for afterwards; a promise where that takes time. Never throws, never rejects. */
+  finish(req: TransportRequest, outcome: Outcome): Awaitable<void>;
+  /** Told of every answer and how long it took to make, in milliseconds. */
+  count(req: TransportRequest, response: HttpResponse, durationMs: number): void;
+  /** Told of an answer that was not sent whole: its source failed, or its client did not read. */
+  countCut?(why: 'failed' | 'slow'): void;
+}
+
+/** Where and how long. Times in milliseconds. */
+export interface ListenOptions {
+  /** Default `127.0.0.1`. */
+  readonly host?: string | undefined;
+  /** 0 … 65535; 0 takes a free one. Default 8000. */
+  readonly port?: number | undefined;
+}
+
+/** What a server answers that is about to stop, where it cannot go on with a connection. */
+const LEAVING: HeadVerdict = Object.freeze({ status: 503, detail: 'The server is about to stop' });
+/** How often connections are looked at that take too long. */
+const CHECK_INTERVAL_MS = 1_000;
+/** For how long a client that asks for a tunnel may take to end its side. */
+const LINGER_MS = 5_000;
+
+/** One listening socket and the requests that came over it. */
+export class HttpServer {
+  readonly #app: ServedApplication;
+  readonly #server: Server;
+  readonly #secure: SecureTransport | undefined;
+  readonly #limits: Limits;
+  readonly #crowd: ConnectionLimits;
+  /** Undefined where all routes give a body the same time. */
+  readonly #deadlines: BodyDeadlines | undefined;
+  #inFlight = 0;
+  /** Requests that are answered, and whose bodies still come. Made for the first. */
+  #lingering: Lingering | undefined;
+  /** Those whose 501 is on its way: node:http does not know of them any more. */
+  #askingForTunnels: Set<Socket> | undefined;
+  #isDraining = false;
+  #endAll: (() => void) | undefined;
+  #whenIdle: (() => void) | undefined;
+  /** Whether a connection stays open for further requests. */
+  keepsAlive = true;
+  /** Connections that another process has accepted; undefined as long as there was none. */
+  #adopted: Set<Socket> | undefined;
+  #whenAlone: (() => void) | undefined;
+  /** One for every answer: it finds the request on the answer that it is called for. */
+  readonly #onClose = (outgoing: SentMessage): void => this.#closed(outgoing);
+  /** For answers that were made before their request was whole. */
+  readonly #onEarlyFinish = ({ req }: SentMessage): void => {
+    if (req.complete || req.destroyed) return;
+    this.#lingering ??= new Lingering(this.#app.clock, () => this.#leaveSocket());
+    this.#lingering.begin(req as ReceivedMessage); // every one of this server is
+  };
+  readonly #sending: Sending;
+  /** Made when a request first asks for another protocol: most programs have none. */
+  #sockets: OpenSockets | undefined;
+  /** Tells clients that leave from those that have ended their side only. */
+  readonly #watchEnd: ReturnType<typeof allowHalfClose>;
+
+  /** `secure` where it speaks TLS. */
+  constructor(app: ServedApplication, secure?: SecureTransport) {
+    const { clock, log, limits = USUAL_LIMITS, longestRequestMs } = app;
+    this.#app = app;
+    this.#limits = limits;
+    this.#crowd = new ConnectionLimits({ limits, clock, log, meter: app.connections });
+    if (longestRequestMs !== undefined) this.#deadlines = new BodyDeadlines(clock, (socket) => onClientError({ code: 'ERR_HTTP_REQUEST_TIMEOUT' }, socket, this.#identity));
+    const requestTimeout = longestRequestMs ?? limits.requestTimeoutMs;
+    const slow = new SlowReaders({ clock, limitMs: limits.sendTimeoutMs, onCut: (outgoing, id) => this.#onSlowReader(outgoing, id) });
+    this.#sending = { heads: new HeadTexts(limits.keepAliveTimeoutMs), slow, endless: new Set(), securesCookies: app.securesCookies };
+    const options: ServerOptions<typeof ReceivedMessage> = {
+      IncomingMessage: ReceivedMessage,
+      ServerResponse: SentMessage as never, // it does not say what it answers, as the type would have it
+      requestTimeout,
+      headersTimeout: Math.min(limits.headersTimeoutMs, requestTimeout), // node:http refuses a longer one
+      keepAliveTimeout: limits.keepAliveTimeoutMs,
+      connectionsCheckingInterval: Math.min(CHECK_INTERVAL_MS, limits.headersTimeoutMs),
+      maxHeaderSize: limits.maxHeaderBytes,
+      optimizeEmptyRequests: true,
+      requireHostHeader: false, // node:http refuses without a body; see request-head.ts
+      shouldUpgradeCallback: (incoming) => this.#guard(incoming.socket, () => this.#openSockets().isAskedFor(incoming)) === true, // others are answered as they stand: nobody here speaks another protocol (RFC 9110 §7.8)
+    };
+    const listener: RequestListener = (incoming, outgoing) => this.#onRequest(incoming, outgoing as SentMessage);
+    this.#secure = secure;
+    this.#server = secure?.createServer(options, listener) ?? createServer(options, listener);
+    const endIdle = this.#server.closeIdleConnections;
+    this.#server.closeIdleConnections = () => slow.spare(() => endIdle.call(this.#server)); // close() of node:http calls it, too
+    this.#server.maxHeadersCount = 0; // beyond it node:http drops fields and says nothing; see request-head.ts
+    this.#server.on('clientError', (error, socket) => this.#guard(socket as Socket, () => onClientError(error, socket as Socket, this.#identity)));
+    this.#server.on('connect', (incoming: IncomingMessage, stream) => this.#guard(incoming.socket, () => this.#onConnect(incoming.socket, stream)));
+    this.#server.on('upgrade', (incoming, socket, head) => this.#guard(socket as Socket, () => this.#openSockets().onUpgrade(incoming, socket as Socket, head)));
+    this.#server.on('checkExpectation', (incoming: IncomingMessage, outgoing) => this.#onRequest(incoming, outgoing as SentMessage));
+    this.#server.on('checkContinue', (incoming: IncomingMessage, outgoing) => {
+      continueLater(incoming as ReceivedMessage, outgoing); // every one of this server is
+      this.#onRequest(incoming, outgoing as SentMessage);
+    });
+    app.connections?.watch(this.#server);
+    this.#crowd.watch(this.#server, this.isSecure ? 'secureConnection' : 'connection');
+    this.#watchEnd = allowHalfClose(this.#server, clock);
+  }
+
+  /** Requests that have come and are not answered yet; those whose client has left count while their handlers run. */
+  get inFlight(): number { return this.#inFlight; }
+
+  /** Whether it speaks TLS. */
+  get isSecure(): boolean { return this.#secure !== undefined; }
+
+  /** The node:http server, for tests and benchmarks that bring their own sockets. @internal */
+  get node(): Server { return this.#server; }
+
+  /** Listens. Answers where. @throws SvcError `E_LISTEN` */
+  listen(options: ListenOptions = {}): Promise<{ readonly host: string; readonly port: number; readonly url: string }> {
+    const { host = '127.0.0.1', port = 8000 } = options;
+    return listenOn(this.#server, { host, port, isSecure: this.isSecure }).then((address) => {
+      this.#server.on('error', (error) => this.#app.log.error('server_error', error));
+      return address;
+    });
+  }
+
+  /** Serves a connection that another process has accepted, and that nobody has read yet. */
+  adopt(socket: Socket): void {
+    if (this.#adopted === undefined) {
+      this.#adopted = new Set();
+      this.#server.emit('listening'); // node:http watches its time limits from then on
+    }
+    const adopted = this.#adopted.add(socket);
+    socket.once('close', () => {
+      adopted.delete(socket);
+      if (adopted.size === 0) this.#whenAlone?.();
+    });
+    socket.allowHalfOpen = !this.isSecure; // as node:http has those that it accepts itself, and node:https has not: who leaves before the handshake would stay until its time is over
+    this.#server.emit('connection', socket);
+    if (!this.isSecure) socket.resume(); // else whoever decrypts reads it
+  }
+
+  /**
+   * Stops accepting, answers what is in flight with `Connection: close`, and resolves when the last connection is gone and
+   * the last handler has answered, or after `deadlineMs` without mercy. Connections without a request are closed after
+   * `graceMs`, which counts for adopted ones only. Answers how many requests were cut.
+   */
+  async close(deadlineMs: number, graceMs = 0): Promise<number> {
+    const adopted = this.#adopted;
+    if (!this.#server.listening && adopted === undefined) return 0;
+    this.#isDraining = true;
+    this.#finishEndless();
+    this.#sockets?.goAway();
+    const closed = adopted === undefined ? this.#refuseOthers() : this.#left(adopted);
+    const idle = Promise.withResolvers<void>();
+    this.#endAll = () => {
+      this.#sockets?.terminate();
+      if (this.#askingForTunnels !== undefined) for (const socket of this.#askingForTunnels) socket.destroy();
+      this.#sending.slow.cutAll();
+      this.#secure?.closeAllConnections();
+      this.#server.closeAllConnections(); // those that never sent a request hold close() up otherwise
+      idle.resolve();
+    };
+    let cut = 0;
+    using _deadline = this.#app.clock.after(deadlineMs, () => {
+      cut = this.#inFlight;
+      this.#endAll!();
+    });
+    using _grace = this.#app.clock.after(graceMs, () => this.closeIdle());
+    if (graceMs === 0 || adopted === undefined) this.closeIdle();
+    await closed;
+    this.closeIdle();
+    await idle.promise;
+    await this.#sockets?.ended();
+    return cut;
+  }
+
+  /** During close(): ends the connections on which no request is being answered, and every other with its answer. */
+  closeIdle(): void {
+    this.#server.closeIdleConnections();
+    this.#whenIdle = this.#endAll;
+    if (this.#isIdle) this.#whenIdle?.();
+  }
+
+  get #isIdle(): boolean { return this.#inFlight === 0 && (this.#lingering === undefined || this.#lingering.count === 0) && (this.#sockets === undefined || this.#sockets.size === 0); }
+
+  /** Accepts no further connection. Resolves when the last one is gone. */
+  async #refuseOthers(): Promise<void> {
+    const closed = new Promise<void>((resolve) => { this.#server.close(() => resolve()); });
+    this.#server.emit('listening'); // node:http has stopped to watch its time limits, which hold for what still comes
+    await closed;
+    this.#server.close(); // and now it need not
+  }
+
+  /** Resolves when no adopted connection is left: node:http counts only those that it accepts itself. */
+  async #left(adopted: ReadonlySet<Socket>): Promise<void> {
+    if (adopted.size > 0) await new Promise<void>((resolve) => { this.#whenAlone = resolve; });
+    this.#server.close();
+  }
+
+  get #identity(): RequestIdentity { return this.#app.defaults.identity ?? USUAL_IDENTITY; }
+
+  /** What happens on a connection outside of a request. Where it fails, as the first of its kind may when the package has been replaced meanwhile, the connection ends, and not the process. */
+  #guard<T>(socket: Socket, happen: () => T): T | undefined {
+    try {
+      return happen();
+    } catch (error) {
+      this.#app.log.error('server_error', error);
+      socket.destroy();
+      return undefined;
+    }
+  }
+
+  /** A client that asks for a tunnel has to wait for its answers first (RFC 9110 §9.3.6): node:http has given up those that it has not had. */
+  #onConnect(socket: Socket, stream: Duplex): void {
+    socket.on('error', ignore); // "close" follows; node:http has taken its own listener away
+    if (stream !== socket) stream.on('error', ignore); // where it has a body, Node 26 hands that over
+    const connection = connectionOf(socket);
+    if (connection.waiting === 0 && !connection.hasSaidClose) {
+      const asking = this.#askingForTunnels ??= new Set();
+      const timer = this.#app.clock.after(LINGER_MS, () => socket.destroy()); // nobody else looks after it any more
+      asking.add(socket);
+      socket.once('close', () => {
+        asking.delete(socket);
+        timer[Symbol.dispose]();
+      });
+      return refuseSocket(socket, 501, this.#identity);
+    }
+    connection.abandon();
+    socket.destroy();
+  }
+
+  #onRequest(incoming: IncomingMessage, outgoing: SentMessage): void {
+    const connection = connectionOf(incoming.socket);
+    if (connection.hasSaidClose) return void incoming.socket.pause(); // sent behind our "Connection: close": not to be processed (RFC 9112 §9.6)
+    const req = this.#begin(incoming, outgoing, connection);
+    let verdict = judgeHead(incoming, this.#limits.maxHeaderFields) ?? this.#crowd.judge(connection, this.#inFlight);
+    if (verdict === BUSY && this.#app.isProbe?.(req) === true) verdict = undefined;
+    if (verdict !== undefined && verdict !== BUSY) connection.hasSaidClose = true;
+    const response = verdict === undefined || verdict.status === 0 ? this.#app.handle(req) : refusalOf(verdict, req.id);
+    if (this.#deadlines !== undefined && !incoming.complete && !hasNoBody(incoming)) this.#limitBody(req, incoming, this.#deadlines);
+    if (response instanceof HttpResponse) this.#answer(req, incoming, outgoing, response);
+    else {
+      this.#watchEnd(incoming.socket, connection);
+      const answer = (settled: HttpResponse): void => this.#answer(req, incoming, outgoing, settled);
+      if (response instanceof LateAnswer) response.giveTo(answer);
+      else void response.then(answer);
+    }
+  }
+
+  #begin(incoming: IncomingMessage, outgoing: SentMessage, connection: Connection): TransportRequest {
+    this.#inFlight++;
+    connection.enter(outgoing);
+    const req = new TransportRequest(incoming, outgoing, this.#app.defaults);
+    req.connection = connection;
+    req.startedMs = this.#app.clock.monotonicMs();
+    outgoing.request = req;
+    outgoing.onClose = this.#onClose;
+    return req;
+  }
+
+  #limitBody(req: TransportRequest, incoming: IncomingMessage, deadlines: BodyDeadlines): void {
+    const limitMs = req.route?.requestTimeoutMs ?? this.#limits.requestTimeoutMs;
+    if (limitMs !== this.#app.longestRequestMs) deadlines.watch(incoming, req.startedMs + limitMs); // else node:http does
+  }
+
+  #answer(req: TransportRequest, incoming: IncomingMessage, outgoing: SentMessage, response: HttpResponse): void {
+    this.#app.count(req, response, this.#app.clock.monotonicMs() - req.startedMs);
+    req.isAnswered = true;
+    const connection = req.connection!; // #begin() has set it
+    if (isPieces(response.body)) this.#watchEnd(incoming.socket, connection);
+    if (outgoing.closed) { // the client has left while the handler ran
+      if (isPieces(response.body)) discard(response.body).catch((error: unknown) => this.#onSourceFailure(req, error));
+      return this.#end(req);
+    }
+    try {
+      const isLast = (this.#isDraining || !this.keepsAlive || connection.hasSaidClose) && connection.endsWith(outgoing);
+      if (!incoming.complete && !hasNoBody(incoming)) outgoing.onFinish = this.#onEarlyFinish;
+      const sending = send(outgoing, response, req, isLast, this.#sending);
+      sending?.catch((error: unknown) => this.#onSourceFailure(req, error));
+      if (this.#isDraining) this.#finishEndless();
+    } catch (error) { // a field or body that node:http refuses
+      req.failure = error;
+      this.#app.countCut?.('failed');
+      this.#app.log.error('response_refused', error, req.logFields());
+      if (outgoing.headersSent) return void outgoing.destroy();
+      outgoing.statusMessage = ''; // of the status that was to be sent
+      outgoing.writeHead(500, ['Content-Length', '0', req.idField, req.id]).end();
+    }
+  }
+
+  /** Streams without an end of their own would hold a server up that stops. */
+  #finishEndless(): void {
+    for (const pieces of this.#sending.endless) pieces.finish();
+  }
+
+  /** The source of a body failed after the head had gone out. */
+  #onSourceFailure(req: TransportRequest, error: unknown): void {
+    req.failure = error;
+    this.#app.countCut?.('failed');
+    this.#app.log.error('response_failed', error, req.logFields());
+  }
+
+  /** The client takes nothing of its answer any more. */
+  #onSlowReader(outgoing: ServerResponse, id: string): void {
+    this.#app.countCut?.('slow');
+    this.#app.log.warn('slow_reader_cut', { method: outgoing.req.method, peer: outgoing.socket?.remoteAddress, request_id: id });
+  }
+
+  /** Nothing more goes out. A handler that still runs is waited for: #answer() ends its request. */
+  #closed(outgoing: SentMessage): void {
+    const req = outgoing.request!; // as above
+    req.connection!.leave(outgoing);
+    if (req.isAnswered) this.#end(req);
+  }
+
+  /** The connection is done with the request, and its handler is, too. */
+  #end(req: TransportRequest): void {
+    void this.#app.finish(req, req.wasDelivered ? undefined : req.failure ?? new ClientDisconnected());
+    if (req.late === undefined) this.#leave();
+    else void req.late.then(() => this.#leave()); // its handler still runs
+  }
+
+  #leave(): void {
+    this.#inFlight--;
+    this.#leaveSocket();
+  }
+
+  #leaveSocket(): void {
+    if (this.#isDraining && this.#isIdle) setImmediate(() => { // what was sent is on its way by then
+      if (this.#isIdle) this.#whenIdle?.(); // an answer that began before has no "Connection: close": its client may have sent the next request
+    });
+  }
+
+  #openSockets(): OpenSockets {
+    return this.#sockets ??= new OpenSockets(this.#app, {
+      begin: (req, incoming) => this.#beginUpgrade(req, incoming),
+      refuse: (req, outgoing, response) => this.#refuseUpgrade(req, outgoing, response),
+      answered: () => this.#leave(),
+      closed: () => this.#leaveSocket(),
+    });
+  }
+
+  /** A request that asks for a WebSocket. Answers what refuses it before the application sees it. */
+  #beginUpgrade(req: TransportRequest, incoming: IncomingMessage): HttpResponse | undefined {
+    const connection = connectionOf(incoming.socket);
+    this.#inFlight++;
+    connection.requests++;
+    req.connection = connection;
+    req.startedMs = this.#app.clock.monotonicMs();
+    const verdict = judgeHead(incoming, this.#limits.maxHeaderFields) ?? this.#crowd.judge(connection, this.#inFlight);
+    if (verdict !== undefined && verdict.status !== 0) return refusalOf(verdict, req.id);
+    return this.#isDraining ? refusalOf(LEAVING, req.id) : undefined;
+  }
+
+  /** An ordinary answer, the last of its connection. */
+  #refuseUpgrade(req: TransportRequest, outgoing: SentMessage, response: HttpResponse): void {
+    outgoing.request = req;
+    req.connection!.hasSaidClose = true; // #beginUpgrade() has set it
+    try {
+      send(outgoing, response, req, true, this.#sending)?.catch((error: unknown) => this.#onSourceFailure(req, error));
+    } catch (error) { // as in #answer()
+      req.failure = error;
+      this.#app.countCut?.('failed');
+      this.#app.log.error('response_refused', error, req.logFields());
+      outgoing.destroy();
+    }
+  }
+}
+
+/**
+ * "100 Continue" when the body is first read, and never before an answer that does without it: a client that waits for it then
+ * need not send what nobody wants (RFC 9110 §10.1.1). Whoever reads goes through `_read`, which node:streams calls first.
+ */
+function continueLater(incoming: ReceivedMessage, outgoing: ServerResponse): void {
+  const read = incoming._read;
+  incoming.awaitsContinue = true;
+  incoming._read = function readAfterContinue(size): void {
+    incoming._read = read;
+    if (!outgoing.headersSent) outgoing.writeContinue();
+    read.call(incoming, size);
+  };
+}
+
+/** Listens, and says where. @throws SvcError `E_LISTEN`, `E_PERMISSION` */
+export function listenOn(server: NetServer, { host, port, isSecure = false }: { readonly host: string; readonly port: number; readonly isSecure?: boolean }): Promise<{ readonly host: string; readonly port: number; readonly url: string }> {
+  return new Promise((resolve, reject) => {
+    if (host === '') throw new SvcError('E_LISTEN', [`"":${port}`, 'no host would be every address of this machine, and 0.0.0.0 or :: are to be named for that']); // SVC_HOST= of a file that was not filled in
+    if (isNetDenied()) throw new SvcError('E_PERMISSION', ['--allow-net', '']); // Node throws that where nobody can catch it
+    const onError = (error: NodeJS.ErrnoException): void => {
+      reject(new SvcError('E_LISTEN', [`${host}:${port}`, LISTEN_PROBLEMS[error.code ?? ''] ?? error.message], { cause: error }));
+    };
+    server.once('error', onError);
+    server.listen({ host, port }, () => {
+      server.off('error', onError);
+      const address = server.address() as AddressInfo; // a host and port were asked for, not a pipe
+      const shown = address.family === 'IPv6' ? `[${address.address}]` : address.address;
+      resolve({ host: address.address, port: address.port, url: `${isSecure ? 'https' : 'http'}://${shown}:${address.port}` });
+    });
+  });
+}
+
+/** Whether Node was started with --permission and without --allow-net, which Node 24 does not know. */
+function isNetDenied(): boolean {
+  return (process.permission as typeof process.permission | undefined)?.has('net') === false && process.allowedNodeEnvironmentFlags.has('--allow-net');
+}
+
+const LISTEN_PROBLEMS: Readonly<Record<string, string>> = {
+  EADDRINUSE: 'the address is in use', EACCES: 'the port needs privileges', EADDRNOTAVAIL: 'this machine has no such address', ENOTFOUND: 'the host is unknown',
+};

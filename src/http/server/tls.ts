@@ -1,0 +1,153 @@
+/**
+ * TLS: a server of node:https, whose certificate can be renewed while it serves. Loaded only where somebody asks for TLS.
+ *
+ *   files or PEM → checked: readable, of one pair → server          SIGHUP → checked → the server's from now on
+ *                                                                            └ refused: the old ones stay, and it is logged
+ *
+ * Connections that are open keep what they have begun with. Keys of session tickets are made anew twice a day, and with every
+ * certificate: whoever gets hold of one reads no more than that (RFC 8446 §8.1, RFC 5077 §5.5).
+ */
+import { X509Certificate, constants, createPrivateKey, randomBytes } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { createServer } from 'node:https';
+import tls from 'node:tls';
+import { SvcError } from '../../base/errors.ts';
+import type { RequestListener, Server, ServerOptions } from 'node:http';
+import type { Server as SecureServer } from 'node:https';
+import type { Socket } from 'node:net';
+import type { Clock } from '../../base/clock.ts';
+import type { Logger } from '../../observability/log.ts';
+import type { TlsWishes } from './tls-options.ts';
+
+const TICKET_KEYS_MS = 12 * 3_600_000;
+const TICKET_KEY_BYTES = 48;
+/** All of TLS 1.3; of 1.2 those that keep what was said from whoever gets the key later, and encrypt with authentication (RFC 9325 §4.2). */
+const CIPHERS = [
+  'TLS_AES_256_GCM_SHA384', 'TLS_CHACHA20_POLY1305_SHA256', 'TLS_AES_128_GCM_SHA256',
+  ...['AES128-GCM-SHA256', 'AES256-GCM-SHA384', 'CHACHA20-POLY1305'].flatMap((cipher) => [`ECDHE-ECDSA-${cipher}`, `ECDHE-RSA-${cipher}`]),
+].join(':');
+/** A certificate that ends so soon is told of. */
+const SOON_MS = 14 * 24 * 3_600_000;
+
+/** What node:tls is given. */
+interface Credentials {
+  readonly cert: string;
+  readonly key: string;
+  readonly ca?: string;
+  readonly passphrase?: string;
+  readonly minVersion: 'TLSv1.2' | 'TLSv1.3';
+  readonly ciphers: string;
+}
+
+/** The TLS side of one server. */
+export class SecureTransport {
+  readonly #wishes: TlsWishes;
+  readonly #clock: Clock;
+  readonly #log: Logger;
+  #credentials: Credentials;
+  #server: SecureServer | undefined;
+  /** Connections below TLS: node:http knows those only that have shaken hands. */
+  readonly #sockets = new Set<Socket>();
+
+  /** Reads certificate and key. @throws SvcError `E_TLS` */
+  constructor(wishes: TlsWishes, { clock, log }: { readonly clock: Clock; readonly log: Logger }) {
+    this.#wishes = wishes;
+    this.#clock = clock;
+    this.#log = log;
+    this.#credentials = this.#load();
+  }
+
+  /** The server; to be called once. */
+  createServer(options: ServerOptions, listener: RequestListener): Server {
+    const server = this.#server = createServer({
+      ...options, ...this.#credentials,
+      handshakeTimeout: options.headersTimeout, // node:tls waits for two minutes
+      ALPNProtocols: ['http/1.1', 'http/1.0'], // whoever offers neither is refused (RFC 7301 §3.2)
+      requestCert: this.#wishes.ca !== undefined, rejectUnauthorized: true,
+    }, listener);
+    let timer = this.#clock.after(TICKET_KEYS_MS, () => renew());
+    const renew = (): void => {
+      server.setTicketKeys(randomBytes(TICKET_KEY_BYTES));
+      timer = this.#clock.after(TICKET_KEYS_MS, renew);
+    };
+    const sockets = this.#sockets;
+    function onClose(this: Socket): void { sockets.delete(this); }
+    server.on('connection', (socket: Socket) => sockets.add(socket.on('close', onClose)));
+    server.on('close', () => timer[Symbol.dispose]());
+    return server;
+  }
+
+  /** Ends every connection at once. */
+  closeAllConnections(): void {
+    for (const socket of this.#sockets) socket.destroy();
+  }
+
+  /** Reads certificate and key again. What is wrong with them is logged, and the old ones stay. */
+  reload(): void {
+    try {
+      this.#credentials = this.#load();
+      this.#server?.setSecureContext(this.#credentials);
+      this.#log.info('tls_reloaded', { valid_to: new X509Certificate(this.#credentials.cert).validTo });
+    } catch (error) {
+      this.#log.error('tls_reload_failed', error);
+    }
+  }
+
+  #load(): Credentials {
+    const credentials = readCredentials(this.#wishes);
+    for (const problem of lifeOf(credentials, this.#clock.nowMs())) this.#log.warn('tls_certificate', { problem });
+    return credentials;
+  }
+}
+
+/** Reads what was named, and makes sure that a server can use it. @throws SvcError `E_TLS` */
+function readCredentials({ cert, key, ca, passphrase, minVersion }: TlsWishes): Credentials {
+  const credentials: Credentials = {
+    cert: readPem(cert, 'certificate'), key: readPem(key, 'key'), minVersion,
+    ciphers: tls.DEFAULT_CIPHERS === constants.defaultCoreCipherList ? CIPHERS : tls.DEFAULT_CIPHERS, // else who started the process has chosen
+    ...ca === undefined ? {} : { ca: readPem(ca, 'authorities') }, ...passphrase === undefined ? {} : { passphrase },
+  };
+  let isPair: boolean;
+  try {
+    isPair = new X509Certificate(credentials.cert).checkPrivateKey(createPrivateKey(credentials)); // node:tls takes an empty key for none
+    if (isPair) tls.createSecureContext(credentials);
+  } catch (error) {
+    throw new SvcError('E_TLS', [reasonOf(error)], { cause: error });
+  }
+  if (!isPair) throw new SvcError('E_TLS', ['the key is not that of the certificate']);
+  return credentials;
+}
+
+/** The PEM of a file, or itself. @throws SvcError `E_TLS` */
+function readPem(source: string, what: string): string {
+  if (source.includes('-----BEGIN ')) return source;
+  try {
+    return readFileSync(source, 'utf8');
+  } catch (error) {
+    throw new SvcError('E_TLS', [`the ${what} cannot be read: ${(error as NodeJS.ErrnoException).code ?? 'it is no file'}`], { cause: error });
+  }
+}
+
+/** What OpenSSL says, in words that do not show what it has read. */
+function reasonOf(error: unknown): string {
+  const { code = '' } = error as { code?: string };
+  if (/PASSPHRASE|PASSWORD|BAD_DECRYPT|INTERRUPTED/i.test(code)) return 'the key is encrypted, and the passphrase is not its own';
+  return `certificate or key is no PEM that can be used (${code})`;
+}
+
+/** What clients will refuse, or soon: nothing, or a sentence. */
+function lifeOf({ cert }: Credentials, nowMs: number): string[] {
+  const { validFrom, validTo } = new X509Certificate(cert);
+  if (Date.parse(validTo) <= nowMs) return [`the certificate has ended on ${validTo}`];
+  if (Date.parse(validFrom) > nowMs) return [`the certificate begins on ${validFrom}`];
+  return Date.parse(validTo) - nowMs < SOON_MS ? [`the certificate ends on ${validTo}`] : [];
+}
+
+/** What is wrong with a pair, in a sentence each: for checks. */
+export function examinePair(wishes: TlsWishes, nowMs: number): string[] {
+  try {
+    return lifeOf(readCredentials(wishes), nowMs);
+  } catch (error) {
+    return [error instanceof SvcError ? error.message : String(error)];
+  }
+}

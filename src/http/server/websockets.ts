@@ -1,0 +1,291 @@
+/**
+ * The WebSockets of one server: node:http's `upgrade` → the application → 101 and an open socket, or an ordinary answer.
+ *
+ *   upgrade → begin(req) → app.upgrade(req) → 101 → WebSocketConnection → closed → finish(req)
+ *                                          └→ any other answer, with "Connection: close"
+ *
+ * What an open socket keeps of its request is its fields: node:http's objects, several KB, are let go of.
+ */
+import { ClientDisconnected } from '../../base/errors.ts';
+import { connectionOf } from './connection.ts';
+import { SentMessage } from './fast-path/outgoing.ts';
+import { TransportRequest, pathOf } from '../request/request.ts';
+import { HttpResponse, Prepared } from '../response.ts';
+import { CLOSE } from '../websocket/frames.ts';
+import { acceptKey, asksForWebSocket } from '../websocket/handshake.ts';
+import type { IncomingMessage } from 'node:http';
+import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import type { Clock } from '../../base/clock.ts';
+import type { Awaitable } from '../contracts.ts';
+import type { Answer } from '../late-answer.ts';
+import type { Incoming, Outcome, Outgoing, RequestDefaults } from '../request/request.ts';
+import type { SocketHost, SocketParts, WebSocketConnection } from '../websocket/websocket.ts';
+import type { DeflateAgreement } from '../websocket/deflate.ts';
+import type { Handshake } from '../websocket/handshake.ts';
+
+/** What a server serves, as far as sockets need it. */
+export interface SocketApplication {
+  readonly defaults: RequestDefaults;
+  readonly clock: Clock;
+  readonly securesCookies: boolean;
+  hasSocketAt?(path: string): boolean;
+  upgrade?(req: TransportRequest): Answer;
+  finish(req: TransportRequest, outcome: Outcome): Awaitable<void>;
+  count(req: TransportRequest, response: HttpResponse, durationMs: number): void;
+}
+
+/** What the server does itself. */
+export interface UpgradeHost {
+  /** Counts a request. Answers what refuses it, before the application sees it. */
+  begin(req: TransportRequest, incoming: IncomingMessage): HttpResponse | undefined;
+  /** Sends an ordinary answer, the last of its connection. */
+  refuse(req: TransportRequest, outgoing: SentMessage, response: HttpResponse): void;
+  /** A request that has begun is answered: its socket is open, or the last byte of another answer is out. */
+  answered(): void;
+  /** A socket is gone. */
+  closed(): void;
+}
+
+/** Texts that most handshakes have: one of each for all open sockets, which keep their fields. */
+const USUAL_TEXTS: ReadonlyMap<string, string> = new Map([
+  'Host', 'Connection', 'Upgrade', 'websocket', 'Sec-WebSocket-Version', '13', 'Sec-WebSocket-Key', 'Sec-WebSocket-Extensions', 'Sec-WebSocket-Protocol', 'Origin',
+  'User-Agent', 'Accept-Encoding', 'Accept-Language', 'Cache-Control', 'no-cache', 'Pragma', 'Cookie', 'Authorization', 'permessage-deflate; client_max_window_bits', 'gzip, deflate, br, zstd',
+].map((text) => [text, text]));
+
+/**
+ * What of a request an open socket keeps, and its answer as the request sees it: over when the socket is. No streams, for a
+ * handshake has no body, and one of node:http's would cost more than all the rest.
+ */
+class UpgradeExchange implements Outgoing {
+  readonly url: string | undefined;
+  readonly rawHeaders: readonly string[];
+  readonly socket: Socket;
+  writableFinished = false;
+  destroyed = false;
+  #listeners: (() => void)[] | undefined;
+  declare readonly method: string;
+  declare readonly httpVersionMinor: number;
+  declare readonly complete: boolean;
+  declare readonly readableEnded: boolean;
+
+  static {
+    Object.assign(this.prototype, { method: 'GET', httpVersionMinor: 1, complete: true, readableEnded: true }); // see asksForWebSocket()
+  }
+
+  constructor({ url, rawHeaders, socket }: IncomingMessage) {
+    this.url = url;
+    this.rawHeaders = rawHeaders.map((text) => USUAL_TEXTS.get(text) ?? text);
+    this.socket = socket;
+  }
+
+  /** As what comes: whoever reads bodies asks first whether there is one. */
+  get incoming(): Incoming { return this as unknown as Incoming; }
+
+  once(_event: 'close', listener: () => void): this {
+    (this.#listeners ??= []).push(listener);
+    return this;
+  }
+
+  close(isFinished: boolean): void {
+    this.destroyed = true;
+    this.writableFinished = isFinished;
+    const listeners = this.#listeners;
+    this.#listeners = undefined;
+    listeners?.forEach((listener) => listener());
+  }
+}
+
+/** How long handlers of sockets that were cut may take to see it. */
+const LAST_WORDS_MS = 1_000;
+/** What is freed may lie unused up to here. */
+const KEPT_BYTES = 16_777_216;
+
+/** The WebSockets of one server, and the requests that ask for more. */
+export class OpenSockets {
+  readonly #app: SocketApplication;
+  readonly #host: UpgradeHost;
+  readonly #open = new Map<WebSocketConnection, UpgradeExchange>();
+  /** Sockets whose requests are being decided about, or refused. */
+  readonly #pending = new Set<Socket>();
+  #isClosing = false;
+  #whenEmpty: (() => void) | undefined;
+  /** One for all sockets. */
+  readonly #socketHost: SocketHost;
+
+  constructor(app: SocketApplication, host: UpgradeHost) {
+    this.#app = app;
+    this.#host = host;
+    keepFreedMemory();
+    this.#socketHost = {
+      onClosed: (socket) => this.#open.get(socket)!.close(false), // #accept() has put it there
+      onOver: (socket, failure) => this.#over(socket, failure),
+    };
+  }
+
+  /** How many are open. */
+  get size(): number { return this.#open.size; }
+
+  /** Whether node:http is to give a connection up for this request. One behind another that waits for its answer stays a request. */
+  isAskedFor(incoming: IncomingMessage): boolean {
+    return asksForWebSocket(incoming) && connectionOf(incoming.socket).waiting === 0 && this.#app.hasSocketAt?.(pathOf(incoming.url ?? '/')) === true;
+  }
+
+  onUpgrade(incoming: IncomingMessage, socket: Socket, head: Buffer): void {
+    socket.on('error', ignore); // "close" follows
+    if (connectionOf(socket).hasSaidClose) return void socket.destroy();
+    const outgoing = new UpgradeExchange(incoming);
+    const req = new TransportRequest(outgoing.incoming, outgoing, this.#app.defaults);
+    const response = this.#host.begin(req, incoming) ?? this.#app.upgrade!(req); // hasSocketAt() has said so
+    if (response instanceof HttpResponse) return this.#answer(req, outgoing, incoming, socket, head, response);
+    this.#pending.add(socket);
+    void response.then((settled) => {
+      this.#pending.delete(socket);
+      this.#answer(req, outgoing, incoming, socket, head, settled);
+    });
+  }
+
+  /** The server stops: 1001 to all. */
+  goAway(): void {
+    this.#isClosing = true;
+    for (const socket of this.#open.keys()) if (socket.isOpen) socket.close(CLOSE.goingAway, 'the server stops');
+  }
+
+  /** Resolves when no socket is left and their handlers have seen the end, or have had the time to. */
+  async ended(): Promise<void> {
+    if (this.#open.size === 0) return;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#whenEmpty = resolve;
+    using _limit = this.#app.clock.after(LAST_WORDS_MS, resolve);
+    await promise;
+  }
+
+  /** Ends every connection at once. */
+  terminate(): void {
+    for (const socket of this.#open.keys()) socket.terminate();
+    for (const socket of this.#pending) socket.destroy();
+  }
+
+  #answer(req: TransportRequest, outgoing: UpgradeExchange, incoming: IncomingMessage, socket: Socket, head: Buffer, response: HttpResponse): void {
+    this.#app.count(req, response, this.#app.clock.monotonicMs() - req.startedMs);
+    req.isAnswered = true;
+    if (socket.destroyed) this.#end(req, outgoing, new ClientDisconnected());
+    else if (response instanceof SwitchingProtocols) this.#accept(req, outgoing, socket, head, response);
+    else this.#refuse(req, outgoing, incoming, socket, response);
+  }
+
+  #accept(req: TransportRequest, outgoing: UpgradeExchange, stream: Socket, head: Buffer, response: SwitchingProtocols): void {
+    stream.setTimeout(0);
+    stream.write(headOf(response, req, this.#app.securesCookies || req.scheme === 'https'), 'latin1');
+    const socket = response.open(stream, req, this.#socketHost);
+    this.#open.set(socket, outgoing);
+    socket.start(head);
+    if (this.#isClosing) socket.close(CLOSE.goingAway, 'the server stops');
+    this.#host.answered();
+  }
+
+  #refuse(req: TransportRequest, outgoing: UpgradeExchange, incoming: IncomingMessage, socket: Socket, response: HttpResponse): void {
+    const answer = new SentMessage(incoming);
+    answer.assignSocket(socket);
+    answer.once('finish', () => {
+      answer.detachSocket(socket);
+      socket.destroySoon();
+      this.#end(req, outgoing, undefined);
+    });
+    this.#pending.add(socket); // no server of node:http knows it any more
+    socket.once('close', () => {
+      this.#pending.delete(socket);
+      this.#end(req, outgoing, new ClientDisconnected());
+    });
+    socket.on('drain', () => answer.emit('drain')); // as node:http does for sockets that it has not given up: a long answer waits for it
+    socket.resume(); // what comes is not read, and no end of it is to be missed
+    this.#host.refuse(req, answer, response);
+  }
+
+  #end(req: TransportRequest, outgoing: UpgradeExchange, outcome: unknown): void {
+    if (outgoing.destroyed) return;
+    outgoing.close(outcome === undefined);
+    void this.#app.finish(req, req.failure ?? outcome);
+    this.#host.answered();
+  }
+
+  #over(socket: WebSocketConnection, failure: unknown): void {
+    this.#open.delete(socket);
+    if (this.#open.size === 0) this.#whenEmpty?.();
+    void this.#app.finish(socket.req, failure);
+    this.#host.closed();
+  }
+}
+
+function ignore(): void { /* see above */ }
+
+/**
+ * Has the C library keep more than 128 KiB of what is freed: it gives memory at the end of its heap back otherwise, and each page of the chunks that come
+ * next is a fault (messages of 4 KiB: 0.2 of one each, which is a tenth of their cost). glibc keeps up to twice the largest block of its own mapping that
+ * was freed (mallopt(3)), so one is, untouched. Elsewhere it is a block like any other.
+ */
+function keepFreedMemory(): void { new ArrayBuffer(KEPT_BYTES / 2).transfer(0); }
+
+/*
+ * From a request to an open WebSocket: the answer 101 as the pipeline sees it, and its bytes (RFC 6455 §4.2.2).
+ *
+ * Middleware finds an ordinary response and may add fields and cookies. One that returns another response has refused.
+ */
+
+/** What was agreed upon. */
+export interface Agreement {
+  readonly handshake: Handshake;
+  /** Empty where there is none. */
+  readonly protocol: string;
+  readonly deflate: DeflateAgreement | undefined;
+}
+
+/** Makes the socket on a stream. */
+export type OpenSocket = (stream: Duplex, parts: SocketParts) => WebSocketConnection;
+
+/** 101: the connection goes on as a WebSocket. */
+export class SwitchingProtocols extends HttpResponse {
+  readonly #agreement: Agreement;
+  readonly #open: OpenSocket;
+  readonly #context: unknown;
+
+  constructor(agreement: Agreement, open: OpenSocket, context: unknown) {
+    const { handshake, protocol, deflate } = agreement;
+    const fields = ['Upgrade', 'websocket', 'Connection', 'Upgrade', 'Sec-WebSocket-Accept', acceptKey(handshake.key)];
+    if (protocol !== '') fields.push('Sec-WebSocket-Protocol', protocol);
+    if (deflate !== undefined) fields.push('Sec-WebSocket-Extensions', deflate.field);
+    super(null, new Prepared(101, fields));
+    this.#agreement = agreement;
+    this.#open = open;
+    this.#context = context;
+  }
+
+  /** The subprotocol; empty where there is none. */
+  get protocol(): string { return this.#agreement.protocol; }
+
+  /** Makes the socket. */
+  open(stream: Duplex, req: TransportRequest, host: SocketHost): WebSocketConnection {
+    const { protocol, deflate } = this.#agreement;
+    return this.#open(stream, { protocol, deflate, context: this.#context, req, host });
+  }
+}
+
+/** Fields that each answer has. */
+const SENT: ReadonlySet<string> = new Set(['Upgrade', 'Connection', 'Sec-WebSocket-Accept', 'Sec-WebSocket-Protocol', 'Sec-WebSocket-Extensions']);
+/** Fields that belong to a body, or to the connection. */
+const NOT_SENT: ReadonlySet<string> = new Set(['content-length', 'content-type', 'transfer-encoding', 'keep-alive']);
+
+/** The bytes of the answer, in latin1. Its fields have been checked when they were set. */
+function headOf(response: SwitchingProtocols, req: TransportRequest, isSecure: boolean): string {
+  let text = 'HTTP/1.1 101 Switching Protocols\r\n';
+  const fields = response.fields(isSecure);
+  for (let index = 0; index < fields.length; index += 2) {
+    const name = fields[index]!;
+    if (SENT.has(name) || isSent(name.toLowerCase(), req)) text += `${name}: ${fields[index + 1]!}\r\n`;
+  }
+  return `${text}${req.idField}: ${req.id}\r\n\r\n`;
+}
+
+function isSent(name: string, req: TransportRequest): boolean {
+  return !NOT_SENT.has(name) && name !== req.idField.toLowerCase();
+}

@@ -1,0 +1,304 @@
+/**
+ * CSRF middleware: a request that changes something must prove that a page of this application has sent it.
+ *
+ *   safe method, exempt path ──────────────────────────────────────────────────────────→ passes
+ *   Sec-Fetch-Site: same-origin, none ─┐
+ *   none, but Origin: our own          ├→ token of this session, or of this visitor? ─→ passes
+ *   neither (no browser)               ┘
+ *   trusted Origin, whatever the site ─┘        everything else: 403, and one line of the logger svc_security
+ *
+ *   token = random "." HMAC-SHA-256(key, kind ":" length(id) ":" id "." random)     both base64url, 87 characters
+ *
+ * The id is that of the session. A visitor without one gets a random id in a cookie of this host when a token is asked for,
+ * and not before; so logging in is covered, too. Each token has a random part of its own: compressed pages give nothing away.
+ */
+import { randomBytes, timingSafeEqual } from 'node:crypto';
+import { Forbidden, SvcError } from '../../base/errors.ts';
+import { hmacSha256 } from '../../crypto/hmac.ts';
+import { bool, closest, given, readOptions } from '../../base/options.ts';
+import { Exemptions } from '../middleware/exemptions.ts';
+import { parseParameters } from '../headers.ts';
+import { OneApplication, isThenable } from '../pipeline.ts';
+import { readTrustProxy } from '../request/proxy.ts';
+import { foreignPage } from '../same-origin.ts';
+import { SecurityLog } from '../security-log.ts';
+import { KeptCookie, MissingTls, keepPrivate } from './cookie.ts';
+import { RequestSession, randomId } from './values.ts';
+import { SessionMiddleware, ringOf } from './middleware.ts';
+import { stateKey } from '../state.ts';
+import type { Finding } from '../../base/findings.ts';
+import type { Keyring } from '../../crypto/keys.ts';
+import type { Awaitable, CompiledRoute, CompiledView, HttpRequest, Middleware, Next, Services, StateKey } from '../contracts.ts';
+import type { HttpResponse } from '../response.ts';
+import type { OwnPages } from '../same-origin.ts';
+import type { SessionCookieOptions } from './cookie.ts';
+
+/** What is checked. `undefined` means not given. */
+export interface CSRFOptions {
+  /**
+   * Path templates of requests that are not checked, because something else proves who sends them: those of the route that is
+   * written so, of every route below `{p:path}`, and of the very path. `/{tenant}/hook` leaves the route `/account/hook` checked. Single routes say it themselves: `meta: { csrf: false }`. */
+  readonly exempt?: readonly string[] | undefined;
+  /** Other origins whose pages may send requests, with a token: `['https://admin.example']`. The application's own need not be named, unless a proxy changes `Host`. */
+  readonly trustedOrigins?: readonly string[] | undefined;
+  /** Whether hosts of the same site count as our own. Default false: a sibling host may belong to somebody else. */
+  readonly allowSameSite?: boolean | undefined;
+  /** Whether a request with `Authorization: Bearer …` and no cookie at all passes: no browser adds that by itself. Default false. */
+  readonly exemptBearer?: boolean | undefined;
+  /** The cookie of visitors without a session. Default name `svc_csrf`, with `__Host-` as the session's. */
+  readonly cookie?: SessionCookieOptions | undefined;
+}
+
+/** Where a token is looked for. */
+const TOKEN_HEADER = 'x-csrf-token';
+const TOKEN_FIELD = '_csrf_token';
+
+const SAFE_METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS']);
+const TOKEN = /^[\w-]{43}\.[\w-]{43}$/;
+const TOKEN_CHARACTERS = 87;
+const ID = /^[\w-]{43}$/;
+/** What the answer to a checked request depends on. */
+const VARYING = ['Sec-Fetch-Site', 'Origin'] as const;
+
+/** Why a request is refused; for the log. */
+type Reason = 'site' | 'origin' | 'token_absent' | 'token_twice' | 'token_malformed' | 'token_wrong' | 'visitor_unknown';
+
+const CSRF: StateKey<RequestProtection> = stateKey('csrf');
+
+/** Refuses requests that other sites make a browser send. Stands behind the session middleware. */
+export class CSRFMiddleware implements Middleware {
+  readonly kind = 'csrf';
+  readonly #exempt: Exemptions;
+  readonly #application = new OneApplication();
+  #own: OwnPages;
+  readonly #exemptsBearer: boolean;
+  readonly #cookie: KeptCookie;
+  #secrets: readonly string[] | undefined;
+  /** These are there once the application is compiled. */
+  #ring!: Keyring;
+  #services!: Services;
+  #audit!: SecurityLog;
+  #missingTls!: MissingTls;
+
+  /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`, `E_PATH_TEMPLATE`, `E_COOKIE` */
+  constructor(options: CSRFOptions = {}) {
+    const owner = 'CSRFMiddleware';
+    const { exempt = [], trustedOrigins = [], allowSameSite, exemptBearer, cookie } = readOptions(owner, options, {
+      exempt: given<readonly string[]>('a list of path templates', Array.isArray),
+      trustedOrigins: given<readonly string[]>('a list of origins as browsers send them, such as "https://admin.example"', isOrigins),
+      allowSameSite: bool(false), exemptBearer: bool(false), cookie: given<SessionCookieOptions>('an object', (value) => typeof value === 'object' && value !== null),
+    });
+    this.#exempt = new Exemptions(exempt);
+    this.#own = { trusted: new Set(trustedOrigins), allowsSameSite: allowSameSite, knowsScheme: false };
+    this.#exemptsBearer = exemptBearer;
+    this.#cookie = new KeptCookie(`${owner} cookie`, 'svc_csrf', cookie);
+  }
+
+  /** The session's keys will do; with a session middleware of somebody else's, the application's secret is needed. */
+  get secrets(): readonly string[] | undefined { return this.#secrets; }
+
+  *compile(view: CompiledView): Generator<Omit<Finding, 'place'>> {
+    const subject = 'middleware csrf';
+    const stranger = this.#application.claim(subject, view);
+    if (stranger !== undefined) return yield stranger;
+    const session = view.middleware.slice(0, view.middleware.indexOf(this)).find((layer) => layer.kind === 'session');
+    if (session === undefined) {
+      const isBehind = view.middleware.some((layer) => layer.kind === 'session');
+      yield {
+        rule: 'SVC121', severity: 'error', subject,
+        message: isBehind ? 'the session middleware stands behind it, so that it sees no session to bind a token to' : 'there is no session middleware before it, so that there is nothing to bind a token to',
+        remedy: 'Register the session first: app.use(new SessionMiddleware()), then app.use(new CSRFMiddleware())',
+      };
+    }
+    yield* this.#unusedExemptions(subject, view.routes);
+    yield* this.#cookie.findings(subject, view.env);
+    const isOurs = session instanceof SessionMiddleware;
+    this.#secrets = session === undefined || isOurs ? undefined : ['authSecret'];
+    const ring = isOurs ? session.ring : ringOf(view);
+    if (ring === undefined) return; // SVC205 says so
+    this.#ring = ring.derive('svc csrf');
+    this.#services = view.services;
+    this.#audit = SecurityLog.of(view.services);
+    this.#missingTls ??= new MissingTls(this.#audit);
+    this.#own = { ...this.#own, knowsScheme: readTrustProxy(view.config('trustProxy')) !== undefined };
+  }
+
+  /** Whether requests of a route need a token, whoever sends them. @internal */
+  covers(route: CompiledRoute): boolean {
+    if (SAFE_METHODS.has(route.method) || this.#exempt.hasAll(route)) return false;
+    return !(this.#exemptsBearer && route.security.some(({ scheme }) => scheme === 'bearer'));
+  }
+
+  handle(req: HttpRequest, next: Next): Awaitable<HttpResponse> {
+    const protection = new RequestProtection(req, { ring: this.#ring, cookie: this.#cookie, services: this.#services, missingTls: this.#missingTls });
+    req.state.set(CSRF, protection);
+    if (SAFE_METHODS.has(req.method) || this.#isExempt(req)) return this.#pass(protection, next, false);
+    const reason = foreignPage(req, this.#own) ?? (protection.hasVisitor ? undefined : 'visitor_unknown');
+    if (reason !== undefined) throw this.#refusal(req, reason);
+    return this.#checked(req, protection, next);
+  }
+
+  async #checked(req: HttpRequest, protection: RequestProtection, next: Next): Promise<HttpResponse> {
+    const token = await tokenOf(req);
+    const reason = token.kind === 'found' ? protection.problemOf(token.text) : token.reason;
+    if (reason !== undefined) throw this.#refusal(req, reason);
+    return this.#pass(protection, next, true);
+  }
+
+  #pass(protection: RequestProtection, next: Next, isChecked: boolean): Awaitable<HttpResponse> {
+    const finish = (response: HttpResponse): HttpResponse => {
+      if (isChecked) response.headers.vary(...VARYING);
+      protection.finish(response);
+      return response;
+    };
+    const response = next();
+    return isThenable(response) ? response.then(finish) : finish(response);
+  }
+
+  *#unusedExemptions(subject: string, routes: readonly CompiledRoute[]): Generator<Omit<Finding, 'place'>> {
+    for (const template of this.#exempt.enter(routes.filter(({ method }) => !SAFE_METHODS.has(method)))) {
+      const near = closest(template, new Set(routes.map((route) => route.template)));
+      yield {
+        rule: 'SVC121', severity: 'warning', subject,
+        message: `the exempt path "${template}" fits no route that is checked` + (near === undefined || near === template ? '' : `: did you mean "${near}"?`),
+        remedy: 'Write the path as the route has it, or end it in {rest:path} for all routes below',
+      };
+    }
+  }
+
+  #isExempt(req: HttpRequest): boolean {
+    if (this.#exempt.has(req)) return true;
+    return this.#exemptsBearer && req.headers['cookie'] === undefined && /^Bearer /i.test(req.headers['authorization'] ?? '');
+  }
+
+  #refusal(req: HttpRequest, reason: Reason): Forbidden {
+    this.#audit.refused('malicious_csrf', req, { reason });
+    return new Forbidden('The request does not prove that a page of this application has sent it', {
+      code: 'csrf_failed', headers: { 'Vary': VARYING.join(', '), 'Cache-Control': 'no-store' },
+    });
+  }
+}
+
+/**
+ * A CSRF token for pages and clients of this request's visitor: to be sent back in the field `X-CSRF-Token`, or as the form
+ * field `_csrf_token`; in a multipart form before its first file. Each call gives another one; all are valid as long as the session is the same, so ask for it behind
+ * whatever changes the session: `regenerate()`, or the first `set()`. Its answer gets `Cache-Control: no-store` unless it
+ * says otherwise, and is never public.
+ *
+ * @throws SvcError `E_CSRF_ABSENT` without CSRF middleware, `E_SESSION_SENT` once the answer has left the handler
+ */
+export function csrfToken(req: HttpRequest): string {
+  if (!req.state.has(CSRF)) throw new SvcError('E_CSRF_ABSENT', []);
+  return req.state.get(CSRF).token();
+}
+
+/** As {@link csrfToken}; undefined where nothing asks for one. @internal */
+export function csrfTokenIfAny(req: HttpRequest): string | undefined {
+  return req.state.has(CSRF) ? req.state.get(CSRF).token() : undefined;
+}
+
+/** The token as a hidden input of a form. @throws SvcError as {@link csrfToken} */
+export function csrfField(req: HttpRequest): string {
+  return `<input type="hidden" name="${TOKEN_FIELD}" value="${csrfToken(req)}">`; // base64url needs no escaping
+}
+
+/** What requests are protected with. */
+interface ProtectionTerms {
+  readonly ring: Keyring;
+  readonly cookie: KeptCookie;
+  readonly services: Services;
+  readonly missingTls: MissingTls;
+}
+
+/** What protects one request. */
+class RequestProtection {
+  readonly #req: HttpRequest;
+  readonly #terms: ProtectionTerms;
+  /** The visitor's id that this request has made up. */
+  #mintedId: string | undefined;
+  #isAsked = false;
+  #isFinished = false;
+
+  constructor(req: HttpRequest, terms: ProtectionTerms) {
+    this.#req = req;
+    this.#terms = terms;
+  }
+
+  /** Whether the client has anything that a token could be bound to. */
+  get hasVisitor(): boolean { return !this.#req.session.isNew || this.#visitorId() !== undefined; }
+
+  token(): string {
+    if (this.#isFinished) throw new SvcError('E_SESSION_SENT', ['make a CSRF token']);
+    this.#isAsked = true;
+    const { session } = this.#req;
+    const isKept = session instanceof RequestSession ? session.isKept : !session.isNew;
+    const subject = isKept ? ofSession(session.id) : ofVisitor(this.#visitorId() ?? (this.#mintedId ??= randomId()));
+    const random = randomBytes(32).toString('base64url');
+    return `${random}.${mac(this.#terms.ring.current, subject, random)}`;
+  }
+
+  /** What is wrong with a token that came with this request. */
+  problemOf(token: string): Reason | undefined {
+    if (token.length !== TOKEN_CHARACTERS || !TOKEN.test(token)) return 'token_malformed';
+    const { session } = this.#req;
+    const visitorId = this.#visitorId();
+    const subject = session.isNew ? ofVisitor(visitorId!) : ofSession(session.id); // hasVisitor was asked before
+    const given = Buffer.from(token.slice(44));
+    const isKnown = this.#terms.ring.keys.some((key) => timingSafeEqual(Buffer.from(mac(key, subject, token.slice(0, 43))), given));
+    return isKnown ? undefined : 'token_wrong';
+  }
+
+  finish(response: HttpResponse): void {
+    this.#isFinished = true;
+    if (!this.#isAsked) return;
+    if (this.#mintedId !== undefined) this.#giveId(response, this.#mintedId);
+    response.headers.vary('Cookie');
+    keepPrivate(response.headers, 'no-store');
+  }
+
+  #giveId(response: HttpResponse, id: string): void {
+    const { cookie, services, missingTls } = this.#terms;
+    const on = cookie.on(this.#req, services.env);
+    cookie.set(response, on, id);
+    missingTls.notice(this.#req, on); // a browser that drops it can send no form
+  }
+
+  #visitorId(): string | undefined {
+    const { cookie, services } = this.#terms;
+    const id = this.#req.cookies[cookie.on(this.#req, services.env).name];
+    return id !== undefined && ID.test(id) ? id : undefined;
+  }
+}
+
+/** The kind keeps a visitor's id, which is no secret from the visitor, from standing for a session's. */
+function ofSession(id: string): string { return `session:${id.length}:${id}`; }
+function ofVisitor(id: string): string { return `visitor:${id.length}:${id}`; }
+
+function mac({ key }: Keyring['current'], subject: string, random: string): string {
+  return hmacSha256(key, `${subject}.${random}`);
+}
+
+type FoundToken = { readonly kind: 'found'; readonly text: string } | { readonly kind: 'none'; readonly reason: Reason };
+
+/**
+ * The token of a request: header or form field, and where both are there, one and the same. A token in the query would stand
+ * in logs and histories.
+ *
+ * Of a multipart body only what stands before its first file is looked at, and no more than 64 KiB, so that nobody uploads
+ * for nothing; what has been read is read again by the handler, which may stream it. Beside a header it is not looked at.
+ */
+async function tokenOf(req: HttpRequest): Promise<FoundToken> {
+  const header = req.headers[TOKEN_HEADER];
+  const { value: type } = parseParameters(req.headers['content-type'] ?? '');
+  let fields: readonly string[] = [];
+  if (type === 'application/x-www-form-urlencoded') fields = (await req.form()).getAll(TOKEN_FIELD); // the body is kept
+  else if (type === 'multipart/form-data' && header === undefined) fields = (await req.leadingFields()).getAll(TOKEN_FIELD);
+  const tokens = header === undefined ? fields : [header, ...fields];
+  const [text] = tokens;
+  if (text === undefined) return { kind: 'none', reason: 'token_absent' };
+  return fields.length > 1 || tokens.some((token) => token !== text) ? { kind: 'none', reason: 'token_twice' } : { kind: 'found', text };
+}
+
+function isOrigins(value: unknown): boolean {
+  return Array.isArray(value) && value.every((origin) => typeof origin === 'string' && /^https?:/.test(origin) && URL.parse(origin)?.origin === origin);
+}

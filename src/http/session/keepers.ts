@@ -1,0 +1,276 @@
+/**
+ * Where sessions are kept between requests: in a signed or sealed cookie, or in a store whose records a cookie names.
+ *
+ *   cookie   svc_session = protected { i: id, b: born, v: values, f: flashes }
+ *   store    svc_session = signed id         session:SHA-256(id) → { b: born, v: values, f: flashes }, sealed if wanted
+ *
+ * Both cookies say when they were issued and when they end. The store knows no id, so that who reads it can use no session.
+ */
+import { createHash } from 'node:crypto';
+import { HTTPException, PayloadTooLarge, SvcError } from '../../base/errors.ts';
+import { SecurityLog } from '../security-log.ts';
+import { MissingTls } from './cookie.ts';
+import { decoded, encoded, fitted } from './records.ts';
+import { NO_DATA, RequestSession } from './values.ts';
+import { ProtectedValues } from './signed-values.ts';
+import type { Keyring } from '../../crypto/keys.ts';
+import type { RecordStore } from '../../cache/stores.ts';
+import type { Awaitable, HttpRequest, Services } from '../contracts.ts';
+import type { HostCookie } from '../cookies.ts';
+import type { HttpResponse } from '../response.ts';
+import type { KeptCookie } from './cookie.ts';
+import type { Written } from './records.ts';
+import type { OpenedSession, SessionData, StoredSession } from './values.ts';
+import type { ReadValue, ValueRefusal, ValueTimes } from './signed-values.ts';
+
+/** Opens the session of a request, and keeps it once there is an answer. */
+export interface SessionKeeper {
+  open(req: HttpRequest): Awaitable<RequestSession>;
+  /** Only for a session that has been read, and is closed. */
+  keep(session: RequestSession, req: HttpRequest, response: HttpResponse): Awaitable<void>;
+}
+
+/** What sessions are kept by. Lifetimes in seconds. */
+export interface SessionTerms {
+  readonly services: Services;
+  readonly ring: Keyring;
+  readonly cookie: KeptCookie;
+  readonly maxAgeSeconds: number;
+  readonly absoluteSeconds: number;
+  readonly isSealed: boolean;
+}
+
+/** A name and value beyond this are dropped by browsers without a word (RFC 6265bis §5.6). */
+const MAX_COOKIE_BYTES = 4_096;
+const MAX_RECORD_BYTES = 1_000_000;
+/** Base64url of the sealed bytes, and the head before it. */
+const MAX_RECORD_CHARACTERS = 1_500_000;
+/** Each one lost means that another request has won; so many at once belong to no browser. */
+const MAX_ATTEMPTS = 100;
+/** The idle time is renewed when a tenth of it is over: not with every answer, and without ending anybody early. */
+const RENEWED_AFTER = 10;
+
+/** What both kinds of keeper do with their cookie. */
+class SessionCookie {
+  readonly #terms: SessionTerms;
+  readonly #values: ProtectedValues;
+  readonly #audit: SecurityLog;
+  readonly #missingTls: MissingTls;
+
+  constructor(terms: SessionTerms, values: ProtectedValues) {
+    this.#terms = terms;
+    this.#values = values;
+    this.#audit = SecurityLog.of(terms.services);
+    this.#missingTls = new MissingTls(this.#audit);
+  }
+
+  get nowSeconds(): number { return Math.floor(this.#terms.services.clock.nowMs() / 1_000); }
+
+  textOf(req: HttpRequest): string | undefined {
+    return req.cookies[this.#terms.cookie.on(req, this.#terms.services.env).name];
+  }
+
+  /** What the cookie of a request says; undefined when there is none, or none that counts. */
+  read(req: HttpRequest): Extract<ReadValue, { kind: 'valid' }> | undefined {
+    const on = this.#terms.cookie.on(req, this.#terms.services.env);
+    const text = req.cookies[on.name];
+    if (text === undefined) return undefined;
+    const value = this.#values.read(this.#terms.cookie.boundName(on), text, this.nowSeconds);
+    if (value.kind === 'valid') return value;
+    if (value.reason !== 'expired') this.reject(req, value.reason);
+    return undefined;
+  }
+
+  /** The session that `record` is, if its time is not over: its embedded one may be longer than today's settings allow. */
+  opened(value: Extract<ReadValue, { kind: 'valid' }>, record: StoredSession): OpenedSession | undefined {
+    const { maxAgeSeconds } = this.#terms;
+    const { issuedSeconds, expiresSeconds } = value.times;
+    const { nowSeconds } = this;
+    const now = this.timesOf(record.bornSeconds);
+    if (now.expiresSeconds <= nowSeconds || nowSeconds >= issuedSeconds + maxAgeSeconds) return undefined;
+    const isIdle = (nowSeconds - issuedSeconds) * RENEWED_AFTER > maxAgeSeconds && now.expiresSeconds > expiresSeconds;
+    return { ...record, isDue: isIdle || !value.isCurrentKey };
+  }
+
+  /** From now to the end of the idle time, or of the absolute one if that comes first. */
+  timesOf(bornSeconds: number): ValueTimes {
+    const { maxAgeSeconds, absoluteSeconds } = this.#terms;
+    const issuedSeconds = this.nowSeconds;
+    return { issuedSeconds, expiresSeconds: Math.min(issuedSeconds + maxAgeSeconds, bornSeconds + absoluteSeconds) };
+  }
+
+  /** The text of a cookie, and the bytes of which browsers keep {@link MAX_COOKIE_BYTES}. */
+  written(on: HostCookie, payload: string, times: ValueTimes): Written {
+    const text = this.#values.write(this.#terms.cookie.boundName(on), payload, times);
+    return { text, bytes: on.name.length + text.length };
+  }
+
+  on(req: HttpRequest): HostCookie { return this.#terms.cookie.on(req, this.#terms.services.env); }
+
+  set(req: HttpRequest, response: HttpResponse, on: HostCookie, text: string, times: ValueTimes): void {
+    this.#terms.cookie.set(response, on, text, times.expiresSeconds - times.issuedSeconds);
+    this.#missingTls.notice(req, on);
+  }
+
+  /** Lets the client forget the cookie, if it has one. */
+  clear(req: HttpRequest, response: HttpResponse): void {
+    const { cookie, services } = this.#terms;
+    if (this.textOf(req) !== undefined) cookie.set(response, cookie.on(req, services.env), '', 0);
+  }
+
+  /** One line for those who watch. The value is not in it. */
+  reject(req: HttpRequest, reason: ValueRefusal | 'unknown_session'): void { this.#audit.refused('session_rejected', req, { reason }); }
+
+  /** What the client has sent may be why a session cannot be kept, and so may the program: one line says which mistake it would be. */
+  unkept(req: HttpRequest, mistake: SvcError): void { this.#audit.refused('session_not_kept', req, { error: mistake }); }
+
+  /** The session as `write` writes it, without the oldest messages if need be. @throws PayloadTooLarge, of which `E_SESSION_SIZE` is the cause */
+  fitted(req: HttpRequest, data: SessionData, mostBytes: number, write: (data: SessionData) => Written): string {
+    const { text, bytes } = fitted(data, mostBytes, write);
+    if (bytes <= mostBytes) return text;
+    const cause = new SvcError('E_SESSION_SIZE', [bytes, mostBytes]);
+    this.unkept(req, cause);
+    throw new PayloadTooLarge('There is no room for what this request would have remembered', { code: 'session_too_large', cause });
+  }
+}
+
+// ── in the cookie ──
+
+/** Sessions in cookies. Of requests that run at the same time, the answer that arrives last decides. */
+export class CookieKeeper implements SessionKeeper {
+  readonly #cookie: SessionCookie;
+
+  constructor(terms: SessionTerms) {
+    this.#cookie = new SessionCookie(terms, new ProtectedValues(terms.ring, 'svc session', terms.isSealed ? 'sealed' : 'signed'));
+  }
+
+  /** Nothing is read before somebody asks. */
+  open(req: HttpRequest): RequestSession {
+    return new RequestSession(() => {
+      const value = this.#cookie.read(req);
+      if (value === undefined) return undefined;
+      const record = decoded(value.payload);
+      if (record !== undefined) return this.#cookie.opened(value, record);
+      this.#cookie.reject(req, 'malformed');
+      return undefined;
+    }, (mistake) => this.#cookie.unkept(req, mistake));
+  }
+
+  /** A session that was only read is renewed by pages, not by what runs beside them: that may answer after a logout, and would undo it. */
+  keep(session: RequestSession, req: HttpRequest, response: HttpResponse): void {
+    const { opened } = session;
+    if (!session.isKept) {
+      if (session.isDestroyed) this.#cookie.clear(req, response);
+    } else if (session.isChanged || opened?.isDue === true && isPage(req)) {
+      const bornSeconds = bornOf(session) ?? this.#cookie.nowSeconds;
+      const times = this.#cookie.timesOf(bornSeconds);
+      const on = this.#cookie.on(req);
+      const text = this.#cookie.fitted(req, session.over(session.base), MAX_COOKIE_BYTES, (data) => this.#cookie.written(on, encoded(data, bornSeconds, session.id), times));
+      this.#cookie.set(req, response, on, text, times);
+    }
+  }
+}
+
+// ── in a store ──
+
+/** Sessions in a store. Requests that run at the same time each change their own keys. */
+export class StoreKeeper implements SessionKeeper {
+  readonly #store: RecordStore;
+  readonly #terms: SessionTerms;
+  readonly #cookie: SessionCookie;
+  /** Undefined: records are kept as they are. */
+  readonly #seal: ProtectedValues | undefined;
+
+  constructor(terms: SessionTerms, store: RecordStore) {
+    this.#terms = terms;
+    this.#store = store;
+    this.#cookie = new SessionCookie(terms, new ProtectedValues(terms.ring, 'svc session id', 'signed'));
+    this.#seal = terms.isSealed ? new ProtectedValues(terms.ring, 'svc session record', 'sealed', MAX_RECORD_CHARACTERS) : undefined;
+  }
+
+  /** A cookie that counts costs one look into the store before the handler runs, for `session.get()` does not wait. */
+  async open(req: HttpRequest): Promise<RequestSession> {
+    const unkept = (mistake: SvcError): void => this.#cookie.unkept(req, mistake);
+    const value = this.#cookie.read(req);
+    const stored = value === undefined ? undefined : await this.#find(value.payload);
+    if (value === undefined || stored === undefined) {
+      if (value !== undefined) this.#cookie.reject(req, 'unknown_session'); // logged out, or an id that is worth nothing any more
+      return new RequestSession(() => undefined, unkept);
+    }
+    const opened = this.#cookie.opened(value, stored);
+    return new RequestSession(() => opened, unkept);
+  }
+
+  async keep(session: RequestSession, req: HttpRequest, response: HttpResponse): Promise<void> {
+    const { endedId, opened } = session;
+    const wasAlive = endedId === undefined || await this.#store.delete(keyOf(endedId)); // first: nobody shall have both
+    if (!session.isKept) return session.isDestroyed ? this.#cookie.clear(req, response) : undefined;
+    if (opened === undefined || endedId !== undefined) {
+      // another request has ended it: what it held must not come back, what this one has set may stay
+      const data = session.over(wasAlive ? session.base : NO_DATA);
+      if (!wasAlive && data.values.size === 0 && data.flashes.length === 0) return;
+      const times = this.#cookie.timesOf(this.#cookie.nowSeconds);
+      await this.#store.add(keyOf(session.id), this.#encoded(req, session.id, data, times.issuedSeconds), ttlMs(times));
+      this.#name(req, response, session.id, times);
+    } else if (session.isChanged || opened.isDue) {
+      const times = this.#cookie.timesOf(opened.bornSeconds);
+      if (await this.#merge(req, session, opened, ttlMs(times))) this.#name(req, response, session.id, times);
+    }
+  }
+
+  #name(req: HttpRequest, response: HttpResponse, id: string, times: ValueTimes): void {
+    const on = this.#cookie.on(req);
+    this.#cookie.set(req, response, on, this.#cookie.written(on, id, times).text, times); // 43 characters: there is room
+  }
+
+  /** Writes what the request has changed over whatever is there now. False when the session has been ended meanwhile. */
+  async #merge(req: HttpRequest, session: RequestSession, read: StoredSession, ttl: number): Promise<boolean> {
+    const key = keyOf(session.id);
+    let before: StoredSession | undefined = read;
+    for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
+      const text: string = session.isChanged ? this.#encoded(req, session.id, session.over(before.data), before.bornSeconds) : before.text;
+      if (await this.#store.replace(key, before.text, text, ttl)) return true;
+      before = await this.#find(session.id);
+      if (before === undefined) return false;
+    }
+    throw new HTTPException(503, 'Too many requests change this session at once', { headers: { 'Retry-After': '1' } });
+  }
+
+  async #find(id: string): Promise<StoredSession | undefined> {
+    const key = keyOf(id);
+    const text = await this.#store.get(key);
+    if (text === undefined) return undefined;
+    const value = this.#seal?.read(key, text, this.#cookie.nowSeconds);
+    if (value?.kind === 'refused') return undefined;
+    const record = decoded(value === undefined ? text : value.payload);
+    return record === undefined ? undefined : { ...record, id, text };
+  }
+
+  #encoded(req: HttpRequest, id: string, data: SessionData, bornSeconds: number): string {
+    const text = this.#cookie.fitted(req, data, MAX_RECORD_BYTES, (fitting) => {
+      const record = encoded(fitting, bornSeconds);
+      return { text: record, bytes: Buffer.byteLength(record) };
+    });
+    if (this.#seal === undefined) return text;
+    return this.#seal.write(keyOf(id), text, { issuedSeconds: this.#cookie.nowSeconds, expiresSeconds: bornSeconds + this.#terms.absoluteSeconds });
+  }
+}
+
+function keyOf(id: string): string {
+  return `session:${createHash('sha256').update(id).digest('base64url')}`;
+}
+
+function ttlMs({ issuedSeconds, expiresSeconds }: ValueTimes): number {
+  return (expiresSeconds - issuedSeconds) * 1_000;
+}
+
+/** When the absolute lifetime began; undefined: it begins now. */
+function bornOf({ opened, endedId }: RequestSession): number | undefined {
+  return endedId === undefined ? opened?.bornSeconds : undefined;
+}
+
+/** Whether somebody has opened a page, as browsers tell it; clients that tell nothing are taken at their word. */
+function isPage(req: HttpRequest): boolean {
+  const mode = req.headers['sec-fetch-mode'];
+  return mode === undefined || mode === 'navigate';
+}

@@ -1,0 +1,159 @@
+/**
+ * Session middleware: `req.session`, kept in a signed cookie or in a store.
+ *
+ *   req ─ open ─ handler: get, set, flash … ─ answer or error ─ keep ─ Set-Cookie, if anything has changed
+ *
+ * What is kept and for how long: keepers.ts; what a handler sees: values.ts. A session is written whatever
+ * the answer is, errors too, and before its head goes out: later changes are refused. Who never reads it costs nothing but
+ * the cookie's name; an answer for which it was read has `Vary: Cookie`, one with any cookie stays out of shared caches.
+ */
+import { SvcError } from '../../base/errors.ts';
+import { Keyring, authSecrets } from '../../crypto/keys.ts';
+import { bool, given, readOptions } from '../../base/options.ts';
+import { MemoryRecordStore } from '../../cache/stores.ts';
+import { OneApplication, isThenable } from '../pipeline.ts';
+import { isServedByMany } from '../middleware/exemptions.ts';
+import { KeptCookie, keepPrivate } from './cookie.ts';
+import { CookieKeeper, StoreKeeper } from './keepers.ts';
+import { SESSION } from '../state.ts';
+import type { Env } from '../../base/config.ts';
+import type { Finding } from '../../base/findings.ts';
+import type { Secrets } from '../../crypto/keys.ts';
+import type { RecordStore } from '../../cache/stores.ts';
+import type { Awaitable, CompiledView, HttpRequest, Middleware, Next } from '../contracts.ts';
+import type { HttpResponse } from '../response.ts';
+import type { SessionCookieOptions } from './cookie.ts';
+import type { SessionKeeper } from './keepers.ts';
+import type { RequestSession } from './values.ts';
+
+export { sessionKey } from './values.ts';
+export type { SessionCookieOptions } from './cookie.ts';
+
+/** How sessions are kept. `undefined` means not given. */
+export interface SessionOptions {
+  /** What cookies are signed with: one secret of at least 32 bytes, or a list of which the first signs and the others still count. Default: the application's `authSecret`. */
+  readonly secrets?: Secrets | undefined;
+  /** How long a session lasts that is not used, in seconds, 1 … 31_536_000. Default 604_800, seven days, or `absoluteSeconds` if that is less. */
+  readonly maxAgeSeconds?: number | undefined;
+  /** How long it lasts however often it is used, in seconds, 1 … 31_536_000; counted anew from `regenerate()`. Default 2_592_000, thirty days. */
+  readonly absoluteSeconds?: number | undefined;
+  /** Name and attributes of the cookie. */
+  readonly cookie?: SessionCookieOptions | undefined;
+  /** Where sessions are kept; the cookie then holds a random id. Default: in the cookie, which ends only by its own time: a copy of it outlives `destroy()`. */
+  readonly store?: RecordStore | undefined;
+  /** Whether what is kept, in the cookie or the store, is encrypted (AES-256-GCM). Default false: signed, and readable. */
+  readonly encrypt?: boolean | undefined;
+}
+
+const YEAR_SECONDS = 31_536_000;
+
+/** Gives every request a session. */
+export class SessionMiddleware implements Middleware {
+  readonly kind = 'session';
+  readonly secrets: readonly string[] | undefined;
+  readonly #own: Keyring | undefined;
+  readonly #maxAgeSeconds: number;
+  readonly #absoluteSeconds: number;
+  readonly #cookie: KeptCookie;
+  readonly #store: RecordStore | undefined;
+  readonly #isSealed: boolean;
+  readonly #application = new OneApplication();
+  #ring: Keyring | undefined;
+  /** There once the application is compiled. */
+  #keeper!: SessionKeeper;
+
+  /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`, `E_COOKIE`, `E_SECRET_WEAK`, `E_SECRET_FORM` */
+  constructor(options: SessionOptions = {}) {
+    const owner = 'SessionMiddleware';
+    const read = readOptions(owner, options, {
+      secrets: given<Secrets>('a string or a list of strings', (value) => [value].flat().every((secret) => typeof secret === 'string')),
+      maxAgeSeconds: given<number>(`an integer 1 … ${YEAR_SECONDS}`, isLifetime), absoluteSeconds: given<number>(`an integer 1 … ${YEAR_SECONDS}`, isLifetime),
+      cookie: given<SessionCookieOptions>('an object', isObject), store: given<RecordStore>('a record store', isRecordStore), encrypt: bool(false),
+    });
+    const { absoluteSeconds = 2_592_000 } = read;
+    const { maxAgeSeconds = Math.min(604_800, absoluteSeconds) } = read;
+    if (maxAgeSeconds > absoluteSeconds) throw new SvcError('E_OPTION_RANGE', [owner, 'maxAgeSeconds', `at most absoluteSeconds, which is ${absoluteSeconds}`, String(maxAgeSeconds)]);
+    this.#own = read.secrets === undefined ? undefined : Keyring.of(read.secrets);
+    this.secrets = this.#own === undefined ? ['authSecret'] : undefined;
+    this.#maxAgeSeconds = maxAgeSeconds;
+    this.#absoluteSeconds = absoluteSeconds;
+    this.#cookie = new KeptCookie(`${owner} cookie`, 'svc_session', read.cookie);
+    this.#store = read.store;
+    this.#isSealed = read.encrypt;
+  }
+
+  /** The keys that sessions are signed with, for whatever is bound to them; undefined while there is no secret. @internal */
+  get ring(): Keyring | undefined { return this.#ring; }
+
+  /** What the cookie is called where the application runs. @internal */
+  cookieNameIn(env: Env): string { return env === 'production' ? this.#cookie.secureName : this.#cookie.plainName; }
+
+  *compile(view: CompiledView): Generator<Omit<Finding, 'place'>> {
+    const subject = 'middleware session';
+    const stranger = this.#application.claim(subject, view);
+    if (stranger !== undefined) return yield stranger;
+    const first = view.middleware.find((layer) => layer.kind === 'session');
+    if (first !== this) {
+      yield {
+        rule: 'SVC121', severity: 'error', subject, message: 'another session middleware stands before it, and its sessions would be hidden',
+        remedy: 'Use one session middleware for a route: for the whole application, or for its router',
+      };
+    }
+    yield* this.#cookie.findings(subject, view.env);
+    if (this.#store instanceof MemoryRecordStore && isServedByMany(view)) {
+      yield { rule: 'SVC403', severity: 'warning', subject, message: 'its sessions are in the memory of one process: the next request of a visitor may reach another, which does not know them', remedy: 'Leave out the store, and sessions are in signed cookies; or give it one that all processes share: new DatabaseRecordStore(db)' };
+    }
+    if (this.#own !== undefined && this.#own.sharesWith(ringOf(view))) {
+      yield {
+        rule: 'SVC205', severity: 'warning', subject, message: 'its secret is the authSecret of the application: a leak of either opens both',
+        remedy: 'Leave out secrets, and the keys are derived from authSecret; or give it a secret of its own',
+      };
+    }
+    const ring = this.#ring = this.#own ?? ringOf(view);
+    if (ring === undefined) return; // SVC205 says so
+    const terms = { services: view.services, ring, cookie: this.#cookie, maxAgeSeconds: this.#maxAgeSeconds, absoluteSeconds: this.#absoluteSeconds, isSealed: this.#isSealed };
+    this.#keeper = this.#store === undefined ? new CookieKeeper(terms) : new StoreKeeper(terms, this.#store);
+  }
+
+  handle(req: HttpRequest, next: Next): Awaitable<HttpResponse> {
+    const session = this.#keeper.open(req);
+    return isThenable(session) ? session.then((opened) => this.#pass(opened, req, next)) : this.#pass(session, req, next);
+  }
+
+  #pass(session: RequestSession, req: HttpRequest, next: Next): Awaitable<HttpResponse> {
+    req.state.set(SESSION, session);
+    const response = next();
+    return isThenable(response) ? response.then((answer) => this.#keep(session, req, answer)) : this.#keep(session, req, response);
+  }
+
+  #keep(session: RequestSession, req: HttpRequest, response: HttpResponse): Awaitable<HttpResponse> {
+    session.close();
+    const kept = session.isRead ? this.#keeper.keep(session, req, response) : undefined;
+    return isThenable(kept) ? kept.then(() => seen(session, response)) : seen(session, response);
+  }
+}
+
+/** What caches must know of the answer. */
+function seen(session: RequestSession, response: HttpResponse): HttpResponse {
+  if (session.isRead) response.headers.vary('Cookie');
+  if (response.headers.has('Set-Cookie')) keepPrivate(response.headers, 'private');
+  return response;
+}
+
+/** The keys of the application's own secret; undefined when it has none. @internal */
+export function ringOf(view: CompiledView): Keyring | undefined {
+  const secret = view.config('authSecret');
+  return secret === undefined || secret === null || secret === '' ? undefined : Keyring.of(authSecrets(view.services.config));
+}
+
+function isLifetime(value: unknown): boolean {
+  return Number.isInteger(value) && (value as number) >= 1 && (value as number) <= YEAR_SECONDS;
+}
+
+function isObject(value: unknown): boolean {
+  return typeof value === 'object' && value !== null;
+}
+
+function isRecordStore(value: unknown): boolean {
+  return isObject(value) && ['get', 'set', 'add', 'replace', 'delete'].every((name) => typeof (value as Record<string, unknown>)[name] === 'function');
+}

@@ -1,0 +1,277 @@
+/**
+ * The session as one request sees it: read when it is first asked for, changes remembered, handed over once the answer is there.
+ *
+ * What is kept is a value of {@link SessionData}; what this request did to it can be done again to a newer one, so that
+ * requests of one session that run at the same time do not lose each other's keys.
+ */
+import { randomBytes } from 'node:crypto';
+import { BadRequest, SvcError } from '../../base/errors.ts';
+import type { Flash, Session, SessionKey } from '../contracts.ts';
+
+/** What is kept of a session. */
+export interface SessionData {
+  readonly values: ReadonlyMap<string, unknown>;
+  /** The oldest first. */
+  readonly flashes: readonly Flash[];
+}
+
+/** A session that the client has brought. */
+export interface OpenedSession {
+  readonly id: string;
+  /** When its absolute lifetime began, in seconds since the epoch. */
+  readonly bornSeconds: number;
+  readonly data: SessionData;
+  /** What it was read from: a store replaces this, and nothing newer. */
+  readonly text: string;
+  /** Whether it is to be written again although nothing has changed: part of its idle time is over, or its key is an old one. */
+  readonly isDue: boolean;
+}
+
+/** A session as its text says, before anybody has looked at its times. */
+export type StoredSession = Omit<OpenedSession, 'isDue'>;
+
+/** Nothing. */
+export const NO_DATA: SessionData = Object.freeze({ values: new Map<string, unknown>(), flashes: Object.freeze([]) });
+
+/** 256 bits, in 43 characters. */
+export function randomId(): string {
+  return randomBytes(32).toString('base64url');
+}
+
+/** Names a value of the session and its type: `const cart = sessionKey<string[]>('cart')`. Two keys of one name are one. */
+export function sessionKey<T>(name: string): SessionKey<T> {
+  return Object.freeze({ name });
+}
+
+/** Messages that nobody takes must not add up: of more, the oldest are forgotten. */
+const MAX_FLASHES = 50;
+/** Messages are for people; what clients send often stands in them. */
+const MAX_FLASH_CHARACTERS = 500;
+/** Deeper than any data, and far from the end of the stack. */
+const MAX_DEPTH = 100;
+
+/** The session of one request. */
+export class RequestSession implements Session {
+  readonly #open: () => OpenedSession | undefined;
+  readonly #onUnkept: (mistake: SvcError) => void;
+  #isRead = false;
+  #opened: OpenedSession | undefined;
+  /** Whether the client's session goes on, under its own id or a new one. */
+  #continues = false;
+  #id: string | undefined;
+  #endedId: string | undefined;
+  #isDestroyed = false;
+  /** What it began with, less what regenerate() or destroy() have dropped. */
+  #base: SessionData = NO_DATA;
+  #values = new Map<string, unknown>();
+  /** Set or deleted by this request. */
+  readonly #changed = new Set<string>();
+  /** Objects that have been given out, as JSON text: they may be changed in place. */
+  readonly #lent = new Map<string, string>();
+  #hasTaken = false;
+  #flashed: Flash[] = [];
+  #isClosed = false;
+
+  /** `open` is called when the session is first read, and once; `onUnkept` for values that a client may have sent, and that cannot be kept. */
+  constructor(open: () => OpenedSession | undefined, onUnkept: (mistake: SvcError) => void) {
+    this.#open = open;
+    this.#onUnkept = onUnkept;
+  }
+
+  get id(): string {
+    this.#read();
+    return this.#id ??= randomId();
+  }
+
+  get isNew(): boolean {
+    this.#read();
+    return this.#opened === undefined;
+  }
+
+  get(key: string | SessionKey<unknown>): never { // the contract's overloads type it
+    this.#read();
+    const name = nameOf(key);
+    const value = this.#values.get(name);
+    if (typeof value === 'object' && value !== null && !this.#lent.has(name)) this.#lent.set(name, JSON.stringify(value));
+    return value as never;
+  }
+
+  set(key: string | SessionKey<unknown>, value: unknown): void {
+    this.#change();
+    const name = nameOf(key);
+    this.#values.set(name, JSON.parse(JSON.stringify(this.#checked(name, value)))); // a copy: what becomes of the caller's object is the caller's affair
+    this.#changed.add(name);
+    this.#lent.delete(name);
+  }
+
+  delete(key: string | SessionKey<unknown>): void {
+    this.#change();
+    const name = nameOf(key);
+    this.#lent.delete(name);
+    if (this.#values.delete(name)) this.#changed.add(name);
+  }
+
+  regenerate(options: { readonly keep?: readonly (string | SessionKey<unknown>)[] | undefined } = {}): void {
+    this.#change();
+    this.#end();
+    if (options.keep === undefined) return;
+    const kept = new Set(options.keep.map(nameOf));
+    this.#base = { values: new Map([...this.#base.values].filter(([name]) => kept.has(name))), flashes: this.#base.flashes };
+    for (const name of new Set([...this.#values.keys(), ...this.#changed])) if (!kept.has(name)) this.#forget(name);
+  }
+
+  destroy(): void {
+    this.#change();
+    this.#end();
+    this.#isDestroyed = true;
+    this.#continues = false;
+    this.#base = NO_DATA;
+    this.#flashed = [];
+    for (const name of new Set([...this.#values.keys(), ...this.#changed])) this.#forget(name);
+  }
+
+  flash(kind: string, text: string): void {
+    this.#change();
+    for (const part of [kind, text]) if (typeof part !== 'string') throw new SvcError('E_SESSION_VALUE', ['a message', `is ${typeof part}, and a message is text of a kind that is text`]);
+    this.#flashed.push({ kind: cut(kind), text: cut(text) });
+  }
+
+  takeFlashes(): readonly Flash[] {
+    this.#change();
+    if (this.#hasTaken) return [];
+    this.#hasTaken = true;
+    return this.#base.flashes;
+  }
+
+  // ── for those who keep it ──
+
+  /** Whether anybody has looked at it, so that the answer may depend on it. @internal */
+  get isRead(): boolean { return this.#isRead; }
+
+  /** Whether the client has a session when this answer has come, as far as is known yet. @internal */
+  get isKept(): boolean {
+    this.#read();
+    return this.#continues || this.#values.size > 0 || this.#flashed.length > 0;
+  }
+
+  /** What the client has brought. @internal */
+  get opened(): OpenedSession | undefined { return this.#opened; }
+
+  /** The id that is worth nothing from now on. @internal */
+  get endedId(): string | undefined { return this.#endedId; }
+
+  /** Whether the client should forget its cookie. @internal */
+  get isDestroyed(): boolean { return this.#isDestroyed; }
+
+  /** Whether this request has done anything to it; known once it is closed. @internal */
+  get isChanged(): boolean {
+    return this.#changed.size > 0 || this.#endedId !== undefined || this.#flashed.length > 0 || this.#hasTaken && this.#base.flashes.length > 0;
+  }
+
+  /** What it began with. @internal */
+  get base(): SessionData { return this.#base; }
+
+  /** Takes no changes from now on, and finds what was changed in place. @throws SvcError `E_SESSION_VALUE`, or BadRequest for what a client may have sent @internal */
+  close(): void {
+    this.#isClosed = true;
+    for (const [name, before] of this.#lent) {
+      if (JSON.stringify(this.#checked(name, this.#values.get(name))) !== before) this.#changed.add(name);
+    }
+  }
+
+  /** What this request has done, done to `data`. @internal */
+  over(data: SessionData): SessionData {
+    const values = new Map(data.values);
+    for (const name of this.#changed) {
+      if (this.#values.has(name)) values.set(name, this.#values.get(name));
+      else values.delete(name);
+    }
+    const flashes = [...data.flashes];
+    if (this.#hasTaken) {
+      for (const { kind, text } of this.#base.flashes) {
+        const at = flashes.findIndex((flash) => flash.kind === kind && flash.text === text);
+        if (at !== -1) flashes.splice(at, 1); // another request may have taken it, too
+      }
+    }
+    return { values, flashes: [...flashes, ...this.#flashed].slice(-MAX_FLASHES) };
+  }
+
+  #read(): void {
+    if (this.#isRead) return;
+    this.#isRead = true;
+    this.#opened = this.#open();
+    if (this.#opened === undefined) return;
+    this.#continues = true;
+    this.#id = this.#opened.id;
+    this.#base = this.#opened.data;
+    this.#values = new Map(this.#base.values);
+  }
+
+  #change(): void {
+    if (this.#isClosed) throw new SvcError('E_SESSION_SENT', ['change the session']);
+    this.#read();
+  }
+
+  /** The value. @throws SvcError `E_SESSION_VALUE` for what would come back from JSON as something else, or not at all; BadRequest if a body may hold it */
+  #checked(name: string, value: unknown): unknown {
+    const problem = problemOf(value, []);
+    if (problem === undefined) return value;
+    const mistake = new SvcError('E_SESSION_VALUE', [name, problem.text]);
+    if (!problem.isOfInput) throw mistake;
+    this.#onUnkept(mistake);
+    throw new BadRequest('The request holds a number or a nesting that cannot be remembered', { code: 'session_value', cause: mistake });
+  }
+
+  /** The id is worth nothing any more; what comes next has another. */
+  #end(): void {
+    this.#endedId ??= this.#opened?.id;
+    this.#id = undefined;
+  }
+
+  #forget(name: string): void {
+    this.#values.delete(name);
+    this.#changed.delete(name);
+    this.#lent.delete(name);
+  }
+}
+
+function nameOf(key: string | SessionKey<unknown>): string {
+  return typeof key === 'string' ? key : key.name;
+}
+
+/** In whole characters. */
+function cut(text: string): string {
+  if (text.length <= MAX_FLASH_CHARACTERS) return text;
+  return `${text.slice(0, MAX_FLASH_CHARACTERS - 1).replace(/[\ud800-\udbff]$/, '')}…`;
+}
+
+/** What is wrong with a value. */
+interface Problem {
+  readonly text: string;
+  /** Whether JSON may hold it, so that the client and not the program is to blame: `1e999`, or a thousand lists inside each other. */
+  readonly isOfInput: boolean;
+}
+
+/** `around`: what the value is nested in. */
+function problemOf(value: unknown, around: object[]): Problem | undefined {
+  if (value === null || typeof value === 'string' || typeof value === 'boolean') return undefined;
+  if (typeof value === 'number') return Number.isFinite(value) ? undefined : { text: `is or holds ${value}`, isOfInput: true };
+  if (typeof value !== 'object') return { text: `is or holds ${typeof value === 'undefined' ? 'undefined' : `a ${typeof value}`}`, isOfInput: false };
+  if (around.length === MAX_DEPTH) {
+    return around.includes(value) ? { text: 'holds itself', isOfInput: false } : { text: `is nested more than ${MAX_DEPTH} levels deep`, isOfInput: true };
+  }
+  const prototype: unknown = Object.getPrototypeOf(value);
+  const isPlain = Array.isArray(value) || prototype === Object.prototype || prototype === null;
+  if (!isPlain) return { text: `is or holds an object of the class ${classOf(value)}`, isOfInput: false };
+  around.push(value);
+  for (const member of Array.isArray(value) ? value as readonly unknown[] : Object.values(value)) { // a hole counts as undefined
+    const problem = problemOf(member, around);
+    if (problem !== undefined) return problem;
+  }
+  around.pop();
+  return undefined;
+}
+
+function classOf(value: object): string {
+  return value.constructor?.name ?? '(anonymous)';
+}

@@ -1,0 +1,206 @@
+/**
+ * One source of events for many clients: each event is encoded once, and the same bytes are written to every connection.
+ *
+ *   send(event) → text → piece ─┬→ connection     a client that leaves more than maxBufferedBytes unread is cut, and comes back
+ *                               ├→ connection
+ *                               └→ queue          where something stands between: compression, or no socket
+ *
+ * Events that are sent in one go are one piece, which goes out in the next tick.
+ */
+import { HTTPException } from '../../base/errors.ts';
+import { int, readOptions } from '../../base/options.ts';
+import { COMMENT, encodeEvent, eventBody, eventFields, readEventTerms } from './event-stream.ts';
+import { Heartbeat } from './heartbeat.ts';
+import { EndlessPieces } from '../pull-chunks.ts';
+import { HttpResponse } from '../response.ts';
+import { SharedPiece } from '../chunks.ts';
+import { services } from '../state.ts';
+import type { EventStreamOptions, EventTerms, ServerSentEvent, Streamed } from './event-stream.ts';
+import type { PieceStep } from '../chunks.ts';
+import type { PieceSink } from '../pull-chunks.ts';
+
+/** How events go to many. `undefined` means not given. */
+export interface EventBroadcastOptions extends Pick<EventStreamOptions, 'heartbeatSeconds' | 'retryMs'> {
+  /** What may wait for one client, in bytes, 1_024 … 1_073_741_824. Default 1_048_576; beyond it the client is cut. */
+  readonly maxBufferedBytes?: number | undefined;
+  /** Clients at a time, 1 … 1_000_000. Default 10_000; one more is 503. */
+  readonly maxStreams?: number | undefined;
+}
+
+/** Characters that may wait for the next tick. */
+const MOST_TOGETHER = 65_536;
+
+/** Sends the same events to all who listen. */
+export class EventBroadcast {
+  readonly #terms: EventTerms;
+  readonly #maxBufferedBytes: number;
+  readonly #maxStreams: number;
+  readonly #listeners = new Set<Listener>();
+  /** Events for those who listen that they have not been given yet. */
+  #pending = '';
+  readonly #flush = (): void => {
+    if (this.#pending === '') return;
+    const piece = new SharedPiece(this.#pending);
+    this.#pending = '';
+    for (const listener of this.#listeners) listener.push(piece);
+  };
+
+  /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+  constructor(options: EventBroadcastOptions = {}) {
+    const { heartbeatSeconds, retryMs, ...bounds } = options;
+    const { maxBufferedBytes, maxStreams } = readOptions('EventBroadcast', bounds, { maxBufferedBytes: int(1_048_576, 1_024, 1_073_741_824), maxStreams: int(10_000, 1, 1_000_000) });
+    this.#terms = readEventTerms('EventBroadcast', { heartbeatSeconds, retryMs });
+    this.#maxBufferedBytes = maxBufferedBytes;
+    this.#maxStreams = maxStreams;
+  }
+
+  /** How many listen. */
+  get size(): number { return this.#listeners.size; }
+
+  /**
+   * An answer that has every event from now on. `missed` come first: what a client that comes back has not had, see
+   * `lastEventId()`. @throws SvcError `E_EVENT`, `E_REPLY`
+   */
+  stream(missed: Iterable<ServerSentEvent | string> = [], options: Pick<EventStreamOptions, 'headers'> = {}): HttpResponse {
+    const earlier = Array.from(missed, encodeEvent).join('');
+    return new BroadcastResponse(options.headers, (request) => this.#listen(earlier, request));
+  }
+
+  /** Sends an event, or text as its data. Answers to how many. @throws SvcError `E_EVENT`, `E_REPLY` */
+  send(event: ServerSentEvent | string): number {
+    const text = encodeEvent(event);
+    const { size } = this.#listeners;
+    if (size === 0) return 0;
+    if (this.#pending === '') process.nextTick(this.#flush);
+    this.#pending += text;
+    if (this.#pending.length > MOST_TOGETHER) this.#flush();
+    return size;
+  }
+
+  /** Ends every stream; who comes afterwards is served again. */
+  close(): void {
+    for (const listener of this.#listeners) listener.finish();
+  }
+
+  #listen(earlier: string, request: Streamed): Listener {
+    if (this.#listeners.size >= this.#maxStreams) throw new HTTPException(503, 'There are too many streams', { headers: { 'Retry-After': '5' } });
+    const { clock } = request.state.get(services);
+    this.#flush(); // what was sent before is none of its
+    const listener: Listener = new Listener(this.#terms.prelude + earlier, this.#maxBufferedBytes, this.#flush, () => {
+      this.#listeners.delete(listener);
+      leave();
+    });
+    const leave = Heartbeat.join(clock, this.#terms.heartbeatMs, listener);
+    this.#listeners.add(listener);
+    return listener;
+  }
+}
+
+class BroadcastResponse extends HttpResponse {
+  readonly #given: Readonly<Record<string, string>> | undefined;
+  readonly #listen: (request: Streamed) => Listener;
+
+  constructor(headers: Readonly<Record<string, string>> | undefined, listen: (request: Streamed) => Listener) {
+    super(null, eventFields(headers));
+    this.#given = headers;
+    this.#listen = listen;
+  }
+
+  override copy(): BroadcastResponse {
+    const copy = this.fill(new BroadcastResponse(this.#given, this.#listen));
+    copy.status = this.status;
+    return copy;
+  }
+
+  override settle(request: Streamed): HttpResponse {
+    const answer = super.copy();
+    answer.body = eventBody(this.#listen(request), request);
+    return answer;
+  }
+}
+
+const BEAT = new SharedPiece(COMMENT);
+const DONE: PieceStep = Object.freeze({ done: true, value: undefined });
+
+/** One client. */
+class Listener extends EndlessPieces {
+  readonly #maxBufferedBytes: number;
+  /** Hands over what has been sent in this turn. */
+  readonly #catchUp: () => void;
+  readonly #onEnd: () => void;
+  #sink: PieceSink | undefined;
+  /** What has not been pulled, nor written. */
+  #queue: string;
+  #waiting: ((step: PieceStep) => void) | undefined;
+  #isOver = false;
+  #isQuiet = true;
+
+  constructor(queue: string, maxBufferedBytes: number, catchUp: () => void, onEnd: () => void) {
+    super();
+    this.#queue = queue;
+    this.#maxBufferedBytes = maxBufferedBytes;
+    this.#catchUp = catchUp;
+    this.#onEnd = onEnd;
+  }
+
+  override attach(sink: PieceSink): boolean {
+    this.#sink = sink;
+    sink.write(this.#queue);
+    this.#queue = '';
+    if (this.#isOver) sink.end();
+    return true;
+  }
+
+  push(piece: SharedPiece): void {
+    this.#isQuiet = false;
+    const sink = this.#sink;
+    if (sink === undefined) return this.#keep(piece.text);
+    if (sink.writeShared(piece) || sink.writableLength <= this.#maxBufferedBytes) return;
+    this.#end();
+    sink.destroy(); // what waits there is too old for whoever reads it some day
+  }
+
+  beat(): void {
+    this.#catchUp();
+    if (this.#isQuiet) this.push(BEAT);
+    this.#isQuiet = true;
+  }
+
+  next(): PieceStep | Promise<PieceStep> {
+    if (this.#queue !== '') {
+      const value = this.#queue;
+      this.#queue = '';
+      return { done: false, value };
+    }
+    if (this.#isOver) return DONE;
+    return new Promise((resolve) => { this.#waiting = resolve; });
+  }
+
+  return(): void {
+    this.#queue = '';
+    this.finish();
+  }
+
+  finish(): void {
+    this.#catchUp();
+    if (this.#isOver) return;
+    this.#end();
+    this.#sink?.end();
+    this.#waiting?.(DONE);
+    this.#waiting = undefined;
+  }
+
+  /** For whoever pulls; one who does not in time has the stream end behind what it has had, and comes back. */
+  #keep(text: string): void {
+    if (this.#waiting !== undefined) {
+      this.#waiting({ done: false, value: text });
+      this.#waiting = undefined;
+    } else if (this.#queue.length + text.length <= this.#maxBufferedBytes) this.#queue += text;
+    else this.return();
+  }
+
+  #end(): void {
+    this.#isOver = true;
+    this.#onEnd();
+  }
+}

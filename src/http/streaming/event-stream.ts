@@ -1,0 +1,260 @@
+/**
+ * Server-sent events as an answer: a source of events, read as fast as the client takes them, with comments in between that
+ * keep the connection alive.
+ *
+ *   source ─ next() ─ encodeEvent() ─┐
+ *                       heartbeat ───┴→ piece → the client               a server that stops ends the stream between two events
+ */
+import { given, int, readOptions, shown } from '../../base/options.ts';
+import { Heartbeat } from './heartbeat.ts';
+import { EndlessPieces, ignore, isPending, iterate } from '../pull-chunks.ts';
+import { HttpResponse, checkedSource } from '../response.ts';
+import { services } from '../state.ts';
+import { SvcError } from '../../base/errors.ts';
+import { toJson } from '../json.ts';
+import type { Clock } from '../../base/clock.ts';
+import type { HttpRequest } from '../contracts.ts';
+import type { Beating } from './heartbeat.ts';
+import type { Piece, PieceIterator, PieceStep, Pieces } from '../chunks.ts';
+import type { Answered, ResponseOptions } from '../response.ts';
+
+/** What events are read from: an iterable, an async iterable or a stream of events; text is an event's data. */
+export type Events = Iterable<ServerSentEvent | string> | AsyncIterable<ServerSentEvent | string>;
+
+/** A source that ends by itself with what it still has to say, and is told when the server stops. @internal */
+export abstract class FiniteEvents {
+  /** The server stops; it may say so more than once. */
+  abstract finish(): void;
+}
+
+/** What may accompany a stream of events. */
+export interface EventStreamOptions extends Omit<ResponseOptions, 'mediaType' | 'status'> {
+  /** After how long without an event a comment is sent, in seconds, 1 … 3_600. Default 15. */
+  readonly heartbeatSeconds?: number | undefined;
+  /** How long the client waits before it comes back when the connection has ended, 0 … 2^31-1 ms. Default: as it likes, browsers some seconds. */
+  readonly retryMs?: number | undefined;
+}
+
+/** Both, read. @internal */
+export interface EventTerms {
+  readonly heartbeatMs: number;
+  /** Sent at once, so that the client knows it is connected. */
+  readonly prelude: string;
+}
+
+/** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` @internal */
+export function readEventTerms(owner: string, options: Pick<EventStreamOptions, 'heartbeatSeconds' | 'retryMs'>): EventTerms {
+  const { heartbeatSeconds, retryMs } = readOptions(owner, options, {
+    heartbeatSeconds: int(15, 1, 3_600), retryMs: given<number>('an integer 0 … 2147483647', (value) => int(0, 0, 2_147_483_647).accepts(value)),
+  });
+  return { heartbeatMs: heartbeatSeconds * 1_000, prelude: retryMs === undefined ? COMMENT : `${retryOf(retryMs)}\n` };
+}
+
+/** Proxies neither keep it, nor compress it, which would hold events back; nginx does not collect it first. */
+const FIELDS = { 'Cache-Control': 'no-store, no-transform', 'X-Accel-Buffering': 'no' };
+
+/** The options of a response to which events are sent. @internal */
+export function eventFields(headers: Readonly<Record<string, string>> | undefined): ResponseOptions {
+  return { headers: { ...FIELDS, ...headers }, mediaType: 'text/event-stream' };
+}
+
+/**
+ * Server-sent events (`text/event-stream`) for `EventSource`, one at a time as the client takes them. The source is ended when
+ * the client leaves, also while an event is awaited; a failure of it ends the connection, and clients come back.
+ */
+export class EventStreamResponse extends HttpResponse {
+  readonly #source: Events;
+  readonly #options: EventStreamOptions;
+  readonly #terms: EventTerms;
+
+  /** @throws SvcError `E_STREAM` for what gives no events, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+  constructor(source: Events | ReadableStream<ServerSentEvent | string>, options: EventStreamOptions = {}) {
+    const { headers, ...terms } = options;
+    super(null, eventFields(headers));
+    this.#source = checkedSource(source) as Events; // each is read as an event when it comes
+    this.#options = { ...options };
+    this.#terms = readEventTerms('EventStreamResponse', terms);
+  }
+
+  /** @internal */
+  override copy(): EventStreamResponse {
+    const copy = this.fill(new EventStreamResponse(this.#source, this.#options));
+    copy.status = this.status;
+    return copy;
+  }
+
+  /** @internal */
+  override settle(request: Streamed): HttpResponse {
+    const answer = super.copy();
+    answer.body = eventBody(new EventPieces(iterate(this.#source as Pieces), this.#terms, request.state.get(services).clock), request);
+    return answer;
+  }
+}
+
+/** What a stream of events asks of its request. @internal */
+export type Streamed = Answered & Pick<HttpRequest, 'state'>;
+
+/** Ends the stream with its request, if it was never read. @internal */
+export function eventBody(pieces: EndlessPieces & AsyncIterable<Piece>, request: Streamed): EndlessPieces & AsyncIterable<Piece> {
+  request.afterwards?.(async () => pieces.drop());
+  return pieces;
+}
+
+const DONE: PieceStep = Object.freeze({ done: true, value: undefined });
+
+/** Events pulled from a source, and heartbeats while it has none. */
+class EventPieces extends EndlessPieces implements Beating {
+  readonly #source: PieceIterator;
+  readonly #leave: () => void;
+  #prelude: string | undefined;
+  /** Whoever waits for the next piece. */
+  #waiting: PromiseWithResolvers<PieceStep> | undefined;
+  #isPulling = false;
+  /** What the source gave after a heartbeat had gone to whoever waited. */
+  #kept: Promise<PieceStep> | undefined;
+  #isOver = false;
+
+  constructor(source: PieceIterator, { prelude, heartbeatMs }: EventTerms, clock: Clock) {
+    super();
+    this.#source = source;
+    this.#prelude = prelude;
+    this.#leave = Heartbeat.join(clock, heartbeatMs, this);
+  }
+
+  next(): PieceStep | Promise<PieceStep> {
+    if (this.#prelude !== undefined) {
+      const value = this.#prelude;
+      this.#prelude = undefined;
+      return { done: false, value };
+    }
+    const kept = this.#kept;
+    this.#kept = undefined;
+    if (kept !== undefined) return kept;
+    if (this.#isOver) return DONE;
+    const { promise } = this.#waiting = Promise.withResolvers<PieceStep>();
+    if (!this.#isPulling) this.#pull();
+    return promise;
+  }
+
+  beat(): void {
+    this.#waiting?.resolve({ done: false, value: COMMENT });
+    this.#waiting = undefined;
+  }
+
+  return(): unknown {
+    if (this.#isOver) return undefined;
+    this.#over();
+    this.#waiting?.resolve(DONE);
+    this.#waiting = undefined;
+    return this.#source.return?.();
+  }
+
+  finish(): void {
+    if (this.#source instanceof FiniteEvents) return this.#source.finish();
+    Promise.try(() => this.return()).catch(ignore); // the answer is whole, however its source ends
+  }
+
+  #pull(): void {
+    this.#isPulling = true;
+    try {
+      const step = this.#source.next();
+      if (isPending(step)) step.then((settled) => this.#take(settled), (error: unknown) => this.#give(Promise.reject(error)));
+      else this.#take(step);
+    } catch (error) {
+      this.#give(Promise.reject(error));
+    }
+  }
+
+  #take(step: PieceStep): void {
+    this.#isPulling = false;
+    if (step.done === true) {
+      this.#over();
+      return this.#give(DONE);
+    }
+    try {
+      this.#give({ done: false, value: encodeEvent(step.value) });
+    } catch (error) {
+      this.#give(Promise.reject(error));
+    }
+  }
+
+  /** To whoever waits, or kept for whoever comes. */
+  #give(step: PieceStep | Promise<PieceStep>): void {
+    if (this.#waiting !== undefined) this.#waiting.resolve(step);
+    else if (!this.#isOver) {
+      this.#kept = Promise.resolve(step);
+      this.#kept.catch(ignore); // told with the next pull
+    } else if (step instanceof Promise) step.catch(ignore); // nobody wants it any more
+    this.#waiting = undefined;
+  }
+
+  #over(): void {
+    this.#isOver = true;
+    this.#leave();
+  }
+}
+
+/*
+ * The format of server-sent events (WHATWG HTML §9.2.5): what programs write → lines of `text/event-stream`.
+ *
+ *   { event: 'price', id: '7', data: { tea: 3 } }  →  event: price ␊ id: 7 ␊ data: {"tea":3} ␊ ␊
+ *
+ * Data of several lines becomes several `data:` fields, which the browser joins again. Names and ids with a line break
+ * would be other fields, or whole events: they are refused, as are ids with NUL, which browsers ignore.
+ */
+
+/** An event. `undefined` means not given; at least one member is. */
+export interface ServerSentEvent {
+  /** What listeners are registered for; browsers take `message` where there is none. One line. */
+  readonly event?: string | undefined;
+  /** What a client that comes back says it has had last: see `lastEventId()`. One line without NUL; empty: nothing. */
+  readonly id?: string | undefined;
+  /** How long the client waits before it comes back, in milliseconds: an integer 0 … 2^31-1. */
+  readonly retryMs?: number | undefined;
+  /** Text as it is, anything else as JSON. Without it browsers tell nobody of the event. */
+  readonly data?: unknown;
+}
+
+/** A line that browsers skip: keeps the connection from being taken for dead. */
+export const COMMENT = ':\n\n';
+
+/** An event, or text that is its data, as it is sent. @throws SvcError `E_EVENT`, `E_REPLY` for data that is no JSON */
+export function encodeEvent(given: unknown): string {
+  if (typeof given === 'string') return `${dataOf(given)}\n`;
+  if (typeof given !== 'object' || given === null) throw new SvcError('E_EVENT', [`${shown(given)} is no event`]);
+  const { event, id, retryMs, data } = given as ServerSentEvent;
+  let text = '';
+  if (event !== undefined) text += `event: ${oneLine('event', event)}\n`;
+  if (id !== undefined) text += `id: ${oneLine('id', id)}\n`;
+  if (retryMs !== undefined) text += retryOf(retryMs);
+  if (data !== undefined) text += dataOf(typeof data === 'string' ? data : toJson(data));
+  if (text === '') throw new SvcError('E_EVENT', ['it has none of event, id, retryMs and data']);
+  return `${text}\n`;
+}
+
+/** The field that says when to come back. @throws SvcError `E_EVENT` */
+function retryOf(ms: unknown): string {
+  if (!Number.isInteger(ms) || (ms as number) < 0 || (ms as number) > 2_147_483_647) throw new SvcError('E_EVENT', [`its retryMs is ${shown(ms)}, an integer 0 … 2147483647 is needed`]);
+  return `retry: ${String(ms)}\n`;
+}
+
+function dataOf(text: string): string {
+  if (!text.includes('\n') && !text.includes('\r')) return `data: ${text}\n`;
+  return text.split(/\r\n|\r|\n/).map((line) => `data: ${line}\n`).join('');
+}
+
+function oneLine(name: string, value: unknown): string {
+  if (typeof value !== 'string') throw new SvcError('E_EVENT', [`its ${name} is ${shown(value)}, a string is needed`]);
+  if (/[\r\n\0]/.test(value)) throw new SvcError('E_EVENT', [`its ${name} has a line break or NUL`]);
+  return value;
+}
+
+/**
+ * The id of the last event that a client has had when it comes back (field `Last-Event-ID`); undefined for one that comes for
+ * the first time. It is what a client says: look it up, do not trust it.
+ */
+export function lastEventId(req: { readonly headers: Readonly<Record<string, string | undefined>> }): string | undefined {
+  const value = req.headers['last-event-id'];
+  if (value === undefined || value === '') return undefined;
+  return /[\x80-\xff]/.test(value) ? Buffer.from(value, 'latin1').toString() : value; // browsers send UTF-8
+}

@@ -1,0 +1,62 @@
+/**
+ * Heartbeats: one timer for all streams of a clock that have the same interval, however many there are.
+ */
+import type { Clock } from '../../base/clock.ts';
+
+/** What has a heart. */
+export interface Beating {
+  /** Called once an interval. */
+  beat(): void;
+}
+
+/** By clock and interval; gone with their last stream. */
+const hearts = new WeakMap<Clock, Map<number, Heartbeat>>();
+
+/** The streams that beat together. */
+export class Heartbeat {
+  readonly #clock: Clock;
+  readonly #intervalMs: number;
+  readonly #streams = new Set<Beating>();
+  #timer: Disposable | undefined;
+
+  private constructor(clock: Clock, intervalMs: number) {
+    this.#clock = clock;
+    this.#intervalMs = intervalMs;
+  }
+
+  /** Adds a stream; the answer takes it off again. */
+  static join(clock: Clock, intervalMs: number, stream: Beating): () => void {
+    const heart = Heartbeat.of(clock, intervalMs).add(stream);
+    return () => heart.remove(stream);
+  }
+
+  /** The heart of a clock that beats so often, for those who {@link add} and {@link remove} themselves. */
+  static of(clock: Clock, intervalMs: number): Heartbeat {
+    let ofClock = hearts.get(clock);
+    if (ofClock === undefined) hearts.set(clock, ofClock = new Map());
+    let heart = ofClock.get(intervalMs);
+    if (heart === undefined) ofClock.set(intervalMs, heart = new Heartbeat(clock, intervalMs));
+    return heart;
+  }
+
+  add(stream: Beating): this {
+    this.#streams.add(stream);
+    this.#timer ??= this.#next();
+    return this;
+  }
+
+  remove(stream: Beating): void {
+    if (!this.#streams.delete(stream) || this.#streams.size > 0) return;
+    this.#timer?.[Symbol.dispose]();
+    this.#timer = undefined;
+    const ofClock = hearts.get(this.#clock);
+    if (ofClock?.get(this.#intervalMs) === this) ofClock.delete(this.#intervalMs);
+  }
+
+  #next(): Disposable {
+    return this.#clock.after(this.#intervalMs, () => {
+      this.#timer = this.#next();
+      for (const stream of this.#streams) stream.beat();
+    });
+  }
+}

@@ -1,0 +1,37 @@
+/**
+ * Lines of JSON as an answer (`application/x-ndjson`): each value of a source is one line, sent when it comes.
+ */
+import { toJson } from '../json.ts';
+import { isPending, iterate } from '../pull-chunks.ts';
+import { StreamingResponse, checkedSource } from '../response.ts';
+import type { Piece, PieceIterator, PieceStep, Pieces } from '../chunks.ts';
+import type { ResponseOptions } from '../response.ts';
+
+/**
+ * Values as lines of JSON, one each: dates in ISO 8601, bigints as decimal strings. A value that is no JSON, like any failure
+ * of the source, is a 500 if it is the first, and ends the connection later.
+ */
+export class NDJSONResponse extends StreamingResponse {
+  /** @throws SvcError `E_STREAM` for what gives no values */
+  constructor(values: Iterable<unknown> | AsyncIterable<unknown> | ReadableStream<unknown>, options: ResponseOptions = {}) {
+    const source = checkedSource(values) as Pieces; // of anything: each becomes a line
+    super({ [Symbol.asyncIterator]: () => new Lines(iterate(source)) as unknown as AsyncIterator<Piece> }, { ...options, mediaType: options.mediaType ?? 'application/x-ndjson' }); // see Primed
+  }
+}
+
+class Lines implements PieceIterator {
+  readonly #source: PieceIterator;
+
+  constructor(source: PieceIterator) { this.#source = source; }
+
+  next(): PieceStep | PromiseLike<PieceStep> {
+    const step = this.#source.next();
+    return isPending(step) ? step.then(lineOf) : lineOf(step);
+  }
+
+  return(): unknown { return this.#source.return?.(); }
+}
+
+function lineOf(step: PieceStep): PieceStep {
+  return step.done === true ? step : { done: false, value: `${toJson(step.value)}\n` };
+}

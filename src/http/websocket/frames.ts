@@ -1,0 +1,491 @@
+/**
+ * Reads WebSocket frames (RFC 6455 §5). Opens no socket, sets no timer; websocket.ts does.
+ *
+ *   frame   = FIN RSV1-3 opcode:4 | MASK length:7 | length:16 or 64 | key:32 if MASK | payload
+ *   message = text or binary frame, then continuation frames up to the one with FIN; control frames may lie between
+ *
+ * Frames are read where they lie in the chunk from the socket, and unmasked there: a chunk that is pushed belongs to the
+ * reader. Bytes of a binary message may share its memory. Long messages, of many chunks, have memory of their own.
+ *
+ * Refused before it is buffered: frames and messages above maxMessageBytes. A fragment costs no less than 64 bytes of
+ * that, however short it is: one object for each byte would be a hundred times what was sent.
+ */
+import { constants, isUtf8 } from 'node:buffer';
+import { ByteQueue } from '../../base/bytes.ts';
+import { applyMask, readMask, rotateMask } from './mask.ts';
+import { Utf8Check } from './text.ts';
+
+/** Opcodes (§5.2, §11.8). */
+export const OPCODE = { continuation: 0, text: 1, binary: 2, close: 8, ping: 9, pong: 10 } as const;
+
+/** Close codes (§7.4.1, and the registry of §11.7). Never sent: 1005, 1006 and 1015, which only name what was not said. */
+export const CLOSE = {
+  normal: 1000, goingAway: 1001, protocolError: 1002, unsupportedData: 1003, noStatus: 1005, abnormal: 1006, invalidData: 1007,
+  policyViolation: 1008, messageTooBig: 1009, internalError: 1011, serviceRestart: 1012, tryAgainLater: 1013,
+} as const;
+
+/** Bits of the first two bytes of a frame (§5.2), and the two lengths that announce a longer field. */
+export const FIN = 0x80;
+export const RSV1 = 0x40;
+export const MASKED = 0x80;
+export const LENGTH_16 = 126;
+export const LENGTH_64 = 127;
+
+/** Longest payload of a control frame, in bytes (§5.5). */
+export const MOST_CONTROL_BYTES = 125;
+
+/** Whether a close frame may have this code (§7.4): those of the registry, of libraries (3000 …) and of applications (4000 …). */
+export function isCloseCode(code: number): boolean {
+  if (code >= 3000) return code <= 4999;
+  return code >= CLOSE.normal && code <= 1014 && code !== 1004 && code !== CLOSE.noStatus && code !== CLOSE.abnormal;
+}
+
+/** Who is told what the bytes say. */
+export interface FrameSink {
+  /** A whole text message. */
+  onText(text: string): void;
+  /** A whole binary message; the bytes may share the memory of the chunk they came in. */
+  onBinary(bytes: Buffer): void;
+  /** As with {@link onPong}: the payload is valid during the call alone. */
+  onPing(payload: Buffer): void;
+  onPong(payload: Buffer): void;
+  /** The peer closes: {@link CLOSE.noStatus} when it does not say why. Nothing follows. */
+  onClose(code: number, reason: string): void;
+  /** The bytes break the protocol, or a limit: the connection fails with this code (§7.1.7). Nothing follows. */
+  onViolation(code: number, reason: string): void;
+}
+
+/** What came out of an inflater. */
+export type Inflated = Buffer | 'too big' | 'corrupt';
+
+/** What a {@link FrameReader} reads by. */
+export interface FrameReaderOptions {
+  /** Whether frames must be masked: those of a client. Those of a server must not be (§5.1). */
+  readonly isMasked: boolean;
+  /** The most bytes of a message, inflated. */
+  readonly maxMessageBytes: number;
+  /** Whether nobody else has the chunks: memory of one of which nothing is handed out goes back at once. Default false. */
+  readonly ownsChunks?: boolean | undefined;
+  /** Takes the compression off whole messages, where it was negotiated. */
+  readonly inflate?: ((bytes: Uint8Array, maxBytes: number) => Inflated) | undefined;
+}
+
+const RSV2_3 = 0x30, OPCODE_BITS = 0x0f, CONTROL = 0x08;
+const LENGTH_BITS = 0x7f;
+const KNOWN_OPCODES = 1 << OPCODE.continuation | 1 << OPCODE.text | 1 << OPCODE.binary | 1 << OPCODE.close | 1 << OPCODE.ping | 1 << OPCODE.pong;
+/** What a fragment costs at least of its message's budget; and the least budget, for messages that may be short. */
+const FRAGMENT_COST = 64;
+const LEAST_BUDGET = 16_384;
+/**
+ * A frame of so many bytes is gathered in one piece of memory, as soon as a thirty-second part of it is there: whoever only
+ * says that much is coming costs what has come. Each chunk is copied while the processor still has it at hand, and its memory
+ * goes back before the next one is read (test/bench/websocket.ts: 1 MiB).
+ */
+const LONG_BYTES = 131_072, SHARE_THERE = 32;
+/**
+ * A chunk of so many bytes that held nothing but text gives its memory back when it has been read. Left to the collector,
+ * chunks make up nearly all that is allocated, and V8 marks the whole heap each time a dozen megabytes of them have
+ * gathered (test/bench/websocket.ts: text4KiB). The bound is chosen: what it is worth for shorter ones has not been measured.
+ */
+const RELEASED_BYTES = 2_048;
+/** Up to here text is judged while it is unmasked: two calls into native code cost more. */
+const SHORT_TEXT_BYTES = 96;
+const NOTHING: Buffer = Buffer.alloc(0);
+
+/** Reads frames out of chunks, however they are cut. */
+export class FrameReader {
+  #sink: FrameSink;
+  readonly #isMasked: boolean;
+  readonly #maxMessageBytes: number;
+  readonly #inflate: FrameReaderOptions['inflate'];
+  #ownsChunks: boolean;
+  #state: () => boolean = this.#header;
+  #chunk: Buffer = NOTHING;
+  #at = 0;
+  /** Chunks that came while reading was stopped. */
+  #later: Buffer[] | undefined;
+  #isStopped = false;
+  #isReading = false;
+  #isOver = false;
+  /** Whether bytes of the chunk have been handed out, or wait for the rest of their message. */
+  #isLent = false;
+  /** A head, or the payload of a control frame, that came in parts. Undefined where none ever did. */
+  #gathered: Buffer | undefined;
+  #gatheredBytes = 0;
+  // the frame
+  #opcode = 0;
+  #isFinal = false;
+  #left = 0;
+  #mask = 0;
+  // the message; opcode 0: none is open
+  #messageOpcode = 0;
+  #isCompressed = false;
+  #messageBytes = 0;
+  #cost = 0;
+  #parts: ByteQueue | undefined;
+  /** The memory of a long frame that is a message, once enough of it has come. */
+  #room: Buffer | undefined;
+  #text: Utf8Check | undefined;
+
+  constructor(options: FrameReaderOptions, sink: FrameSink) {
+    this.#sink = sink;
+    this.#isMasked = options.isMasked;
+    this.#maxMessageBytes = options.maxMessageBytes;
+    this.#inflate = options.inflate;
+    this.#ownsChunks = options.ownsChunks === true;
+  }
+
+  /** Whether nothing is read any more: the peer has closed, or broken the protocol. */
+  get isOver(): boolean { return this.#isOver; }
+
+  /** Whether it takes compression off: then what it has read says how to read what follows. */
+  get inflates(): boolean { return this.#inflate !== undefined; }
+
+  /** Whether it is between two messages and knows nothing of what has come: whoever has it next finds it like new. */
+  get isAtRest(): boolean {
+    return this.#state === this.#header && this.#messageOpcode === 0 && this.#gatheredBytes === 0 && !this.#isStopped && !this.#isReading && !this.#isOver;
+  }
+
+  /** Goes on for somebody else, at rest; `ownsChunks` as in its options. */
+  serve(sink: FrameSink, ownsChunks: boolean): this {
+    this.#sink = sink;
+    this.#ownsChunks = ownsChunks;
+    return this;
+  }
+
+  /** Reads what can be read, and keeps the rest. */
+  push(chunk: Buffer): void {
+    if (this.#isOver || chunk.length === 0) return;
+    if (this.#isStopped || this.#isReading) (this.#later ??= []).push(chunk);
+    else {
+      this.#take(chunk);
+      this.#read();
+    }
+  }
+
+  /** Reads nothing more until {@link resume}; also in the middle of a chunk, out of a sink's method. */
+  stop(): void { this.#isStopped = true; }
+
+  /** Goes on where {@link stop} has stopped. */
+  resume(): void {
+    this.#isStopped = false;
+    if (!this.#isReading) this.#read();
+  }
+
+  /** Forgets everything: nothing is read any more. */
+  end(): void {
+    this.#isOver = true;
+    this.#chunk = NOTHING;
+    this.#at = 0;
+    this.#later = this.#parts = this.#room = this.#text = this.#gathered = undefined;
+  }
+
+  #read(): void {
+    this.#isReading = true;
+    try {
+      do {
+        while (!this.#isStopped && this.#state()); // a state consumes its bytes and names the next one, or returns false: more needed
+      } while (!this.#isStopped && this.#next());
+    } finally {
+      this.#isReading = false;
+    }
+    if (!this.#isStopped) this.#take(NOTHING); // all of it is read
+  }
+
+  /** The next chunk, and what becomes of the one before. */
+  #take(chunk: Buffer): void {
+    const before = this.#chunk;
+    if (before.length >= RELEASED_BYTES && !this.#isLent && this.#ownsChunks && before.buffer.byteLength === before.length) release(before);
+    this.#chunk = chunk;
+    this.#at = 0;
+    this.#isLent = false;
+  }
+
+  #next(): boolean {
+    const chunk = this.#isOver ? undefined : this.#later?.shift();
+    if (chunk === undefined) return false;
+    this.#take(chunk);
+    return true;
+  }
+
+  /** FIN RSV1-3 opcode | MASK length … key: RFC 6455 §5.2. */
+  #header(): boolean {
+    const chunk = this.#chunk;
+    const at = this.#at;
+    const there = chunk.length - at;
+    if (there === 0) return false;
+    if (this.#gatheredBytes > 0 || there < 2) return this.#gatherHeader();
+    const size = headSize(chunk[at + 1]!);
+    if (there < size) return this.#gatherHeader();
+    if (!this.#judge(chunk[at]!, chunk[at + 1]!)) return false;
+    this.#at = at + size;
+    return this.#begin(chunk, at);
+  }
+
+  /** A head that may be cut in the middle, byte by byte. */
+  #gatherHeader(): boolean {
+    const head = this.#gathered ??= Buffer.allocUnsafeSlow(MOST_CONTROL_BYTES); // not out of a pool, all of which it would keep
+    for (let size = 2; ; size = headSize(head[1]!)) {
+      while (this.#gatheredBytes < size) {
+        if (this.#at === this.#chunk.length) return false;
+        head[this.#gatheredBytes++] = this.#chunk[this.#at++]!;
+      }
+      if (!this.#judge(head[0]!, head[1]!)) return false;
+      if (size === headSize(head[1]!)) break;
+    }
+    this.#gatheredBytes = 0;
+    return this.#begin(head, 0);
+  }
+
+  /** The first two bytes of a frame. */
+  #judge(first: number, second: number): boolean {
+    const opcode = first & OPCODE_BITS;
+    if ((first & RSV2_3) !== 0) return this.#fail(CLOSE.protocolError, 'a reserved bit is set'); // §5.2
+    if ((KNOWN_OPCODES >>> opcode & 1) === 0) return this.#fail(CLOSE.protocolError, 'the opcode is not known');
+    if (((second & MASKED) !== 0) !== this.#isMasked) return this.#fail(CLOSE.protocolError, this.#isMasked ? 'a frame is not masked' : 'a frame is masked'); // §5.1
+    if ((opcode & CONTROL) !== 0) {
+      if ((first & RSV1) !== 0) return this.#fail(CLOSE.protocolError, 'a control frame is compressed'); // RFC 7692 §6.1
+      if ((first & FIN) === 0) return this.#fail(CLOSE.protocolError, 'a control frame is fragmented'); // §5.5
+      if ((second & LENGTH_BITS) > MOST_CONTROL_BYTES) return this.#fail(CLOSE.protocolError, 'a control frame is too long');
+      return true;
+    }
+    if ((first & RSV1) !== 0 && (this.#inflate === undefined || opcode === OPCODE.continuation)) return this.#fail(CLOSE.protocolError, 'a reserved bit is set'); // RFC 7692 §6: on the first frame alone
+    if ((opcode === OPCODE.continuation) !== (this.#messageOpcode !== 0)) {
+      return this.#fail(CLOSE.protocolError, opcode === OPCODE.continuation ? 'there is no message to continue' : 'the message before has no end'); // §5.4
+    }
+    return true;
+  }
+
+  /** The length, as short as it can be (§5.2), before anything is kept of the payload. */
+  #begin(head: Uint8Array, at: number): boolean {
+    const first = head[at]!;
+    let length = head[at + 1]! & LENGTH_BITS;
+    let end = at + 2;
+    if (length === LENGTH_16) {
+      length = head[end]! << 8 | head[end + 1]!;
+      end += 2;
+      if (length < LENGTH_16) return this.#fail(CLOSE.protocolError, 'a length is not as short as it can be');
+    } else if (length === LENGTH_64) {
+      if (head[end]! > 0x7f) return this.#fail(CLOSE.protocolError, 'a length is negative');
+      length = readUint32(head, end) * 2 ** 32 + readUint32(head, end + 4);
+      end += 8;
+      if (length < 2 ** 16) return this.#fail(CLOSE.protocolError, 'a length is not as short as it can be');
+    }
+    this.#mask = this.#isMasked ? readMask(head, end) : 0;
+    this.#opcode = first & OPCODE_BITS;
+    this.#isFinal = (first & FIN) !== 0;
+    this.#left = length;
+    if ((first & CONTROL) !== 0) {
+      this.#state = this.#control;
+      return true;
+    }
+    return this.#beginData((first & RSV1) !== 0, length);
+  }
+
+  #beginData(isCompressed: boolean, length: number): boolean {
+    if (this.#opcode !== OPCODE.continuation) {
+      this.#messageOpcode = this.#opcode;
+      this.#isCompressed = isCompressed;
+      this.#messageBytes = this.#cost = 0;
+    }
+    this.#messageBytes += length;
+    this.#cost += Math.max(length, FRAGMENT_COST);
+    if (this.#messageBytes > this.#maxMessageBytes) return this.#fail(CLOSE.messageTooBig, `a message has more than ${this.#maxMessageBytes} bytes`);
+    if (this.#cost > Math.max(this.#maxMessageBytes, LEAST_BUDGET)) return this.#fail(CLOSE.messageTooBig, 'a message has too many fragments');
+    this.#state = this.#payload;
+    return true;
+  }
+
+  /** Of a text or binary message: all of it, or what of it there is. */
+  #payload(): boolean {
+    const from = this.#at;
+    const to = Math.min(this.#chunk.length, from + this.#left);
+    const isWhole = to - from === this.#left;
+    this.#at = to;
+    if (isWhole && this.#isFinal && this.#opcode !== OPCODE.continuation && this.#parts === undefined && this.#room === undefined) {
+      this.#state = this.#header;
+      return this.#deliverInPlace(from, to);
+    }
+    if (to === from && !isWhole) return false;
+    if (!this.#keep(from, to)) return false;
+    if (!isWhole) return false;
+    this.#state = this.#header;
+    return !this.#isFinal || this.#deliverParts();
+  }
+
+  /** Adds to the message. */
+  #keep(from: number, to: number): boolean {
+    const kept = this.#isRoomy(to - from) ? this.#moveIn(from, to) : this.#addPart(from, to);
+    this.#mask = rotateMask(this.#mask, to - from);
+    this.#left -= to - from;
+    if (this.#messageOpcode !== OPCODE.text || this.#isCompressed) return true;
+    this.#text ??= new Utf8Check();
+    return this.#text.push(kept) || this.#fail(CLOSE.invalidData, 'a text is not UTF-8'); // §8.1
+  }
+
+  /** Whether the frame is a long message, and enough of it there, for one piece of memory. */
+  #isRoomy(there: number): boolean {
+    if (this.#room !== undefined) return true;
+    const length = this.#messageBytes;
+    return length >= LONG_BYTES && this.#isFinal && this.#opcode !== OPCODE.continuation && (length - this.#left + there) * SHARE_THERE >= length;
+  }
+
+  /** Copies to where it stays, and lets go of the chunk: nothing of it has been handed out where this frame has all of it. */
+  #moveIn(from: number, to: number): Buffer {
+    const chunk = this.#chunk;
+    const room = this.#room ??= this.#makeRoom();
+    const at = room.length - this.#left;
+    chunk.copy(room, at, from, to);
+    applyMask(room, at, at + to - from, this.#mask);
+    if (this.#ownsChunks && from === 0 && to === chunk.length && chunk.buffer.byteLength === to) {
+      this.#chunk = NOTHING;
+      this.#at = 0;
+      release(chunk);
+    }
+    return room.subarray(at, at + to - from);
+  }
+
+  /** With what is there already. */
+  #makeRoom(): Buffer {
+    const room = Buffer.allocUnsafeSlow(this.#messageBytes);
+    const parts = this.#parts;
+    if (parts !== undefined) room.set(parts.take(parts.length)!, 0);
+    this.#parts = undefined;
+    return room;
+  }
+
+  #addPart(from: number, to: number): Buffer {
+    const chunk = this.#chunk;
+    applyMask(chunk, from, to, this.#mask);
+    const part = chunk.subarray(from, to);
+    this.#parts ??= new ByteQueue();
+    const isCopied = part.length * 2 < chunk.length;
+    this.#isLent ||= !isCopied;
+    this.#parts.push(isCopied ? copyOf(part) : part);
+    return part;
+  }
+
+  /** A message of one frame that lies in one chunk. */
+  #deliverInPlace(from: number, to: number): boolean {
+    const chunk = this.#chunk;
+    this.#messageOpcode = 0;
+    if (this.#opcode === OPCODE.text && to - from <= SHORT_TEXT_BYTES && !this.#isCompressed) {
+      const isAscii = unmaskAscii(chunk, from, to, this.#mask);
+      if (!isAscii && !isUtf8(chunk.subarray(from, to))) return this.#fail(CLOSE.invalidData, 'a text is not UTF-8');
+      this.#sink.onText(chunk.toString(isAscii ? 'latin1' : 'utf8', from, to));
+      return !this.#isOver;
+    }
+    applyMask(chunk, from, to, this.#mask);
+    this.#isLent ||= this.#opcode === OPCODE.binary;
+    return this.#deliver(this.#opcode, chunk.subarray(from, to), false);
+  }
+
+  #deliverParts(): boolean {
+    const [parts, room] = [this.#parts, this.#room];
+    const isChecked = this.#text !== undefined;
+    if (this.#text?.isComplete === false) return this.#fail(CLOSE.invalidData, 'a text ends within a character');
+    const opcode = this.#messageOpcode;
+    this.#messageOpcode = 0;
+    this.#text = this.#parts = this.#room = undefined;
+    return this.#deliver(opcode, room ?? asBuffer(parts?.take(parts.length) ?? NOTHING), isChecked);
+  }
+
+  #deliver(opcode: number, payload: Buffer, isChecked: boolean): boolean {
+    let bytes = payload;
+    if (this.#isCompressed) {
+      const inflated = this.#inflate!(payload, this.#maxMessageBytes); // RSV1 is refused without it
+      if (inflated === 'too big') return this.#fail(CLOSE.messageTooBig, `a message has more than ${this.#maxMessageBytes} bytes`);
+      if (inflated === 'corrupt') return this.#fail(CLOSE.invalidData, 'a message cannot be inflated');
+      bytes = inflated;
+    }
+    if (opcode === OPCODE.binary) this.#sink.onBinary(bytes);
+    else if (bytes.length > constants.MAX_STRING_LENGTH) return this.#fail(CLOSE.messageTooBig, 'a text is longer than a string can be');
+    else if (!isChecked && !isUtf8(bytes)) return this.#fail(CLOSE.invalidData, 'a text is not UTF-8');
+    else this.#sink.onText(bytes.toString('utf8'));
+    return !this.#isOver;
+  }
+
+  /** Of a control frame, at most 125 bytes. */
+  #control(): boolean {
+    const there = Math.min(this.#chunk.length - this.#at, this.#left);
+    if (this.#gatheredBytes === 0 && there === this.#left) return this.#finishControl(this.#chunk.subarray(this.#at, this.#at += there));
+    const payload = this.#gathered ??= Buffer.allocUnsafeSlow(MOST_CONTROL_BYTES);
+    payload.set(this.#chunk.subarray(this.#at, this.#at + there), this.#gatheredBytes);
+    this.#at += there;
+    this.#gatheredBytes += there;
+    this.#left -= there;
+    if (this.#left > 0) return false;
+    const whole = payload.subarray(0, this.#gatheredBytes);
+    this.#gatheredBytes = 0;
+    return this.#finishControl(whole);
+  }
+
+  #finishControl(payload: Buffer): boolean {
+    applyMask(payload, 0, payload.length, this.#mask);
+    this.#state = this.#header;
+    if (this.#opcode === OPCODE.close) return this.#close(payload);
+    if (this.#opcode === OPCODE.ping) this.#sink.onPing(payload);
+    else this.#sink.onPong(payload);
+    return !this.#isOver;
+  }
+
+  /** §5.5.1, §7.4: a code and a reason, or nothing. */
+  #close(payload: Buffer): boolean {
+    if (payload.length === 0) return this.#finish(() => this.#sink.onClose(CLOSE.noStatus, ''));
+    if (payload.length === 1) return this.#fail(CLOSE.protocolError, 'a close frame has half a code');
+    const code = payload.readUInt16BE(0);
+    if (!isCloseCode(code)) return this.#fail(CLOSE.protocolError, 'the close code is not one that is sent');
+    const reason = payload.subarray(2);
+    if (!isUtf8(reason)) return this.#fail(CLOSE.invalidData, 'the reason for closing is not UTF-8');
+    const text = reason.toString('utf8');
+    return this.#finish(() => this.#sink.onClose(code, text));
+  }
+
+  #fail(code: number, reason: string): false {
+    return this.#finish(() => this.#sink.onViolation(code, reason));
+  }
+
+  #finish(tell: () => void): false {
+    this.end();
+    tell();
+    return false;
+  }
+}
+
+/** Gives the memory of a chunk back, which is empty then: what a socket reads into is not shared. */
+function release(chunk: Buffer): void { (chunk.buffer as ArrayBuffer).transfer(0); }
+
+/** The size of a whole head, by its second byte. */
+function headSize(second: number): number {
+  const code = second & LENGTH_BITS;
+  return (code < LENGTH_16 ? 2 : code === LENGTH_16 ? 4 : 10) + (second >= MASKED ? 4 : 0);
+}
+
+function readUint32(bytes: Uint8Array, at: number): number {
+  return (bytes[at]! << 24 | bytes[at + 1]! << 16 | bytes[at + 2]! << 8 | bytes[at + 3]!) >>> 0;
+}
+
+/** Unmasks short text. Answers whether it is ASCII. */
+function unmaskAscii(bytes: Uint8Array, from: number, to: number, mask: number): boolean {
+  const mask0 = mask & 0xff, mask1 = mask >>> 8 & 0xff, mask2 = mask >>> 16 & 0xff, mask3 = mask >>> 24;
+  let seen = 0;
+  let at = from;
+  for (const last = to - 3; at < last; at += 4) {
+    seen |= (bytes[at] = bytes[at]! ^ mask0) | (bytes[at + 1] = bytes[at + 1]! ^ mask1) | (bytes[at + 2] = bytes[at + 2]! ^ mask2) | (bytes[at + 3] = bytes[at + 3]! ^ mask3);
+  }
+  if (at < to) seen |= bytes[at] = bytes[at]! ^ mask0;
+  if (at + 1 < to) seen |= bytes[at + 1] = bytes[at + 1]! ^ mask1;
+  if (at + 2 < to) seen |= bytes[at + 2] = bytes[at + 2]! ^ mask2;
+  return seen < 0x80;
+}
+
+/** In memory of its own: a part of a chunk, or of a pool, would hold all of that. */
+export function copyOf(bytes: Buffer): Buffer {
+  const copy = Buffer.allocUnsafeSlow(bytes.length);
+  bytes.copy(copy);
+  return copy;
+}
+
+function asBuffer(bytes: Uint8Array): Buffer {
+  return Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+}

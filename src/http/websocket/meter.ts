@@ -1,0 +1,45 @@
+/**
+ * WebSockets in numbers.
+ *
+ *   svc_websockets                              open now
+ *   svc_websocket_messages_total{direction}     in, out; what a room sends counts for each of its members
+ *   svc_websocket_bytes_total{direction}        as they go over the wire, frames included
+ *   svc_websocket_dropped_total                 messages that slow clients did not get
+ *   svc_websocket_closed_total{code}            by close code; 1006 is a connection that was lost
+ */
+import type { CounterMetric, CounterSlot, MetricsRegistry } from '../../observability/metrics.ts';
+
+/** The WebSockets of one application. */
+export class WebSocketMeter {
+  readonly messagesIn: CounterSlot;
+  readonly messagesOut: CounterSlot;
+  readonly bytesIn: CounterSlot;
+  readonly bytesOut: CounterSlot;
+  readonly dropped: CounterMetric;
+  readonly #closed: CounterMetric;
+  #open = 0;
+
+  /** @throws SvcError `E_METRIC` where the names are taken */
+  constructor(metrics: MetricsRegistry) {
+    metrics.gauge('svc_websockets', 'WebSockets that are open', () => this.#open);
+    const messages = metrics.counter('svc_websocket_messages_total', 'Messages of WebSockets', ['direction']);
+    const bytes = metrics.counter('svc_websocket_bytes_total', 'Bytes of WebSockets as they go over the wire', ['direction']);
+    this.messagesIn = messages.slot('in');
+    this.messagesOut = messages.slot('out');
+    this.bytesIn = bytes.slot('in');
+    this.bytesOut = bytes.slot('out');
+    this.dropped = metrics.counter('svc_websocket_dropped_total', 'Messages that WebSockets did not get for they read too slowly');
+    this.#closed = metrics.counter('svc_websocket_closed_total', 'WebSockets that have closed, by close code', ['code']);
+  }
+
+  get open(): number { return this.#open; }
+
+  /** One has opened. */
+  enter(): void { this.#open++; }
+
+  /** One has closed. */
+  leave(code: number): void {
+    this.#open--;
+    this.#closed.add(1, code >= 4000 ? '4xxx' : code >= 3000 ? '3xxx' : String(code)); // those of applications and libraries are clients' choice
+  }
+}

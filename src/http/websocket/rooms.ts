@@ -1,0 +1,121 @@
+/**
+ * Rooms: names under which sockets get what is sent to all of them, in this process and, over a RoomBus, in others.
+ *
+ *   join, leave → members by room           broadcast → one frame for all members here, and one message on the bus
+ *
+ * On the bus a message has 12 bytes in front of it, so that its own process, which hears it, too, does not send it twice.
+ */
+import { isUtf8 } from 'node:buffer';
+import { randomBytes } from 'node:crypto';
+import { SvcError } from '../../base/errors.ts';
+import { toJson } from '../json.ts';
+import { stateKey } from '../state.ts';
+import { SharedMessage } from './batch.ts';
+import type { Logger } from '../../observability/log.ts';
+import type { RoomBus } from '../../cache/stores.ts';
+import type { StateKey } from '../contracts.ts';
+
+/** What can be in a room. */
+export interface RoomMember {
+  /** Gets a message; must not throw. */
+  deliver(message: SharedMessage): void;
+}
+
+/** Whom a broadcast leaves out. */
+export interface BroadcastOptions {
+  /** The socket that sends it, for example. */
+  readonly except?: object | undefined;
+}
+
+/** Who sends to rooms from anywhere: `app.rooms`, and `Depends(rooms)`. */
+export interface RoomSender {
+  /** Sends to every member of the room, in every process. Text goes as text, bytes as a binary message. */
+  broadcast(room: string, data: string | Uint8Array, options?: BroadcastOptions): void;
+  /** The same with a value as JSON. */
+  broadcastJson(room: string, value: unknown, options?: BroadcastOptions): void;
+  /** How many sockets of this process are in the room. */
+  count(room: string): number;
+}
+
+/** The rooms of the application, for handlers of any kind: `Depends(rooms)`. */
+export const rooms: StateKey<RoomSender> = stateKey('rooms');
+
+/** Longer names are no names. */
+const MOST_NAME_CHARACTERS = 256;
+const ORIGIN_BYTES = 12;
+
+/** The rooms of one process. */
+export class Rooms implements RoomSender {
+  readonly #members = new Map<string, Set<RoomMember>>();
+  readonly #origin: Buffer = randomBytes(ORIGIN_BYTES);
+  readonly #log: Logger;
+  #bus: RoomBus | undefined;
+  #subscription: Disposable | undefined;
+
+  constructor(log: Logger) { this.#log = log; }
+
+  /** How many rooms have members here. */
+  get size(): number { return this.#members.size; }
+
+  /** Whether other processes hear what is sent. */
+  get isConnected(): boolean { return this.#bus !== undefined; }
+
+  /** Goes on together with other processes. */
+  connect(bus: RoomBus): void {
+    this.disconnect();
+    this.#bus = bus;
+    this.#subscription = bus.subscribe((room, frame, isText) => this.#onBus(room, frame, isText));
+  }
+
+  /** Goes on alone. */
+  disconnect(): void {
+    this.#subscription?.[Symbol.dispose]();
+    this.#bus = this.#subscription = undefined;
+  }
+
+  /** @throws SvcError `E_ROOM` for what is no name */
+  join(room: string, member: RoomMember): void {
+    mustBeName(room);
+    const members = this.#members.get(room);
+    if (members === undefined) this.#members.set(room, new Set([member]));
+    else members.add(member);
+  }
+
+  leave(room: string, member: RoomMember): void {
+    const members = this.#members.get(room);
+    if (members?.delete(member) === true && members.size === 0) this.#members.delete(room);
+  }
+
+  count(room: string): number { return this.#members.get(room)?.size ?? 0; }
+
+  broadcast(room: string, data: string | Uint8Array, { except }: BroadcastOptions = {}): void {
+    mustBeName(room);
+    const message = new SharedMessage(data);
+    this.#deliver(room, message, except);
+    if (this.#bus === undefined) return;
+    try {
+      this.#bus.publish(room, Buffer.concat([this.#origin, message.payload]), message.isText);
+    } catch (error) {
+      this.#log.error('room_bus_failed', error, { room });
+    }
+  }
+
+  broadcastJson(room: string, value: unknown, options?: BroadcastOptions): void { this.broadcast(room, toJson(value), options); }
+
+  #deliver(room: string, message: SharedMessage, except?: object): void {
+    for (const member of this.#members.get(room) ?? []) if (member !== except) member.deliver(message);
+  }
+
+  #onBus(room: string, frame: Uint8Array, isText: boolean): void {
+    const bytes = Buffer.from(frame.buffer, frame.byteOffset, frame.byteLength);
+    if (bytes.length < ORIGIN_BYTES || bytes.subarray(0, ORIGIN_BYTES).equals(this.#origin)) return; // our own, which has been delivered
+    if (!this.#members.has(room)) return;
+    const payload = bytes.subarray(ORIGIN_BYTES);
+    if (isText && !isUtf8(payload)) return; // none of ours; every client would have to part with us (RFC 6455 §8.1)
+    this.#deliver(room, new SharedMessage(payload, isText));
+  }
+}
+
+function mustBeName(room: string): void {
+  if (typeof room !== 'string' || room === '' || room.length > MOST_NAME_CHARACTERS) throw new SvcError('E_ROOM', [typeof room === 'string' ? `a name of ${room.length} characters` : `a name that is no string`]);
+}

@@ -1,0 +1,392 @@
+/**
+ * The sending half of a WebSocket: messages → frames → the stream, in batches and no faster than its peer takes them.
+ *
+ *   batch   what is sent within one turn leaves in one write
+ *   stream  up to 64 KiB that the kernel has not taken
+ *   queue   whole frames behind that, up to maxBufferedBytes; then the policy for slow consumers decides
+ *
+ *   disconnect    1008, and the connection ends: who cannot follow may come again
+ *   drop-oldest   what waits longest is left out: who gets state does not miss what is out of date
+ *   wait          nothing that was taken is lost; one more is refused: whoever sends awaits drain()
+ */
+import { SvcError } from '../../base/errors.ts';
+import { Batch } from './batch.ts';
+import { OPCODE, copyOf } from './frames.ts';
+import { encodeFrame, firstByte, frameHeadBytes, writeFrameHead } from './encode.ts';
+import type { Duplex } from 'node:stream';
+import type { Piece, SharedMessage } from './batch.ts';
+import type { CompressionSettings, MessageDeflater } from './deflate.ts';
+import type { WebSocketMeter } from './meter.ts';
+
+/** What becomes of messages for a client that does not take them in time. */
+export type SlowConsumerPolicy = 'disconnect' | 'drop-oldest' | 'wait';
+
+/** What a sender goes by. */
+export interface SenderTerms {
+  readonly maxBufferedBytes: number;
+  readonly slowConsumer: SlowConsumerPolicy;
+  readonly compression: CompressionSettings | undefined;
+  readonly meter: WebSocketMeter | undefined;
+}
+
+/** Who has to know. */
+export interface SenderOwner {
+  /** The client is too slow, and the policy is to part with it. */
+  onTooSlow(): void;
+  /** Whether half of what may wait does: a client that does not read is not read from either. */
+  onPressure(isHigh: boolean): void;
+}
+
+/** Below it drain() resolves, and the stream is given more. */
+export const HIGH_WATER_BYTES = 65_536;
+/** Messages up to here are copied behind each other; longer bytes leave as they are (test/bench/websocket.ts: text8KiB, text64KiB). */
+const SHORT_CHARACTERS = 4_096, SHORT_BYTES = 2_048, COPIED_TEXT_BYTES = 65_536;
+/** What a frame that waits costs besides its bytes. */
+const FRAME_COST = 128;
+/** Places of frames that have gone are let go of when they are this many, and more than are left. */
+const MOST_EMPTY = 64;
+
+/** What waits for a client that does not take it at once: made when something does, for of many sockets most are idle. */
+class Backlog {
+  /** Frames that wait for the stream, from `first` on; undefined while none does. */
+  queue: Buffer[] | undefined;
+  first = 0;
+  bytes = 0;
+  /** The answer to the newest ping, while others wait: older ones need none (RFC 6455 §5.5.3). */
+  pong: Buffer | undefined;
+  /** A ping that was asked for while others wait: without it a client would be gone that was never asked. */
+  ping: Buffer | undefined;
+  /** A close frame that others kept waiting. */
+  close: Buffer | undefined;
+  isHigh = false;
+  waiters: (() => void)[] | undefined;
+
+  get isEmpty(): boolean {
+    return this.queue === undefined && this.waiters === undefined && !this.isHigh && this.pong === undefined && this.ping === undefined && this.close === undefined;
+  }
+}
+
+/** Sends the frames of one connection. */
+export class FrameSender {
+  readonly #stream: Duplex;
+  readonly #terms: SenderTerms;
+  readonly #owner: SenderOwner;
+  readonly #deflater: MessageDeflater | undefined;
+  /** Whether a piece of memory that was written can be used again: a socket's, once nothing waits. */
+  readonly canReuse: boolean;
+  /** Undefined while nothing is being written. */
+  #batch: Batch | undefined;
+  #backlog: Backlog | undefined;
+  #isScheduled = false;
+  #isHeld = false;
+  #isOver = false;
+
+  constructor(stream: Duplex, terms: SenderTerms, owner: SenderOwner, deflater: MessageDeflater | undefined, canReuse: boolean) {
+    this.#stream = stream;
+    this.#terms = terms;
+    this.#owner = owner;
+    this.#deflater = deflater;
+    this.canReuse = canReuse;
+  }
+
+  /** Bytes that the kernel has not taken. */
+  get bufferedAmount(): number { return this.#batchBytes + (this.#backlog?.bytes ?? 0) + this.#stream.writableLength; }
+
+  get #batchBytes(): number { return this.#batch === undefined ? 0 : this.#batch.bytes; }
+
+  /** What is written to: given back when it has been sent. */
+  get #open(): Batch { return this.#batch ??= Batch.take(); }
+
+  /** Sends nothing more, and forgets what waits; but not a close frame: whoever has closed, too, wants nothing of what is before it. */
+  end(): void {
+    this.flush();
+    const backlog = this.#backlog;
+    if (backlog?.close !== undefined && backlog.queue !== undefined) {
+      this.#forgetQueue();
+      this.#open.add(backlog.close);
+      this.flush();
+    }
+    this.#isOver = true;
+    this.#forgetQueue();
+    this.#release();
+  }
+
+  /** Until {@link flush} everything waits: what is sent meanwhile leaves together. */
+  hold(): void { this.#isHeld = true; }
+
+  /** @throws SvcError `E_WEBSOCKET_FULL` with the policy `wait`, when there is no room */
+  sendText(text: string): void {
+    const { compression } = this.#terms;
+    if (this.#deflater !== undefined && text.length >= compression!.thresholdBytes) return this.#sendDeflated(OPCODE.text, Buffer.from(text, 'utf8'));
+    this.#terms.meter?.messagesOut.add(1);
+    if (this.#isBlocked()) return this.#mustWait(encodeFrame(OPCODE.text, text));
+    if (text.length > SHORT_CHARACTERS) this.#writeLongText(text);
+    else this.#writeShortText(text);
+    this.#wrote();
+  }
+
+  /** The same for bytes: they must not be written to afterwards. */
+  sendBytes(bytes: Uint8Array): void {
+    const { compression } = this.#terms;
+    if (this.#deflater !== undefined && bytes.length >= compression!.thresholdBytes) return this.#sendDeflated(OPCODE.binary, bytes);
+    this.#terms.meter?.messagesOut.add(1);
+    this.#sendFrame(firstByte(OPCODE.binary), bytes);
+  }
+
+  /** Sends what many get. Never throws: where there is no room it is left out. */
+  deliver(message: SharedMessage): void {
+    if (this.#isOver) return;
+    this.#terms.meter?.messagesOut.add(1);
+    const { compression } = this.#terms;
+    const deflater = message.payload.length >= (compression?.thresholdBytes ?? Infinity) ? this.#deflater : undefined;
+    const deflated = deflater === undefined ? undefined : message.deflated(deflater.bits, compression!.level);
+    if (deflated !== undefined) deflater!.forget();
+    const frame = deflated ?? message.plain;
+    if (this.#isBlocked()) this.#wait(frame);
+    else {
+      this.#open.add(frame);
+      this.#wrote();
+    }
+  }
+
+  /** Sends a control frame, before what waits in the queue; but not a close frame, which is the last. */
+  sendControl(opcode: number, payload: Buffer): void {
+    const frame = encodeFrame(opcode, payload);
+    if (this.#isOver) return;
+    if (!this.#isBlocked()) {
+      this.#open.add(frame);
+      this.#wrote();
+      return;
+    }
+    const backlog = this.#backlog ??= new Backlog();
+    if (opcode === OPCODE.pong) backlog.pong = frame;
+    else if (opcode === OPCODE.ping) backlog.ping = frame;
+    else if (opcode === OPCODE.close) this.#enqueue(backlog.close = frame);
+  }
+
+  /** Writes what has been sent in this turn. Behind what its peer has not taken it waits in memory of its own: a few bytes would keep all of the batch's. */
+  flush(): void {
+    this.#isHeld = false;
+    const stream = this.#stream;
+    const batch = this.#batch;
+    if (batch === undefined || batch.bytes === 0 || stream.destroyed || stream.writableEnded) return;
+    this.#terms.meter?.bytesOut.add(batch.bytes);
+    const one = batch.takeOne();
+    this.#batch = undefined; // before anything is written: a stream in memory may be answered within write(), and that answer is another batch
+    if (one === undefined) {
+      const pieces = batch.take();
+      Batch.give(batch);
+      this.#writeAll(pieces);
+    } else {
+      Batch.give(batch);
+      const isBehind = stream.writableLength > 0;
+      stream.write(isBehind ? copyOf(one) : one);
+      if (isBehind || (this.canReuse && stream.writableLength === 0)) Batch.release(one);
+    }
+    if (stream.writableLength > 0) this.#feel();
+  }
+
+  /** The stream takes more. */
+  onDrain(): void {
+    const stream = this.#stream;
+    const backlog = this.#backlog;
+    if (backlog === undefined) return;
+    if (!stream.writableNeedDrain) {
+      if (backlog.pong !== undefined) this.#open.add(backlog.pong);
+      if (backlog.ping !== undefined) this.#open.add(backlog.ping);
+      backlog.pong = backlog.ping = undefined;
+    }
+    do {
+      this.#takeFromQueue(backlog);
+      this.flush();
+    } while (backlog.queue !== undefined && !stream.writableNeedDrain && !stream.destroyed);
+    this.#feel();
+    if (this.bufferedAmount < HIGH_WATER_BYTES || !this.#isBlocked()) this.#release();
+    if (backlog.isEmpty) this.#backlog = undefined;
+  }
+
+  /** Resolves when less waits than a client should have open, or when nothing is sent any more. */
+  drain(): Promise<void> {
+    this.flush();
+    if (this.#isOver || this.bufferedAmount < HIGH_WATER_BYTES || (!this.#isBlocked() && !this.#stream.destroyed)) return Promise.resolve(); // a stream that is not blocked tells of no drain; one that is gone of its end
+    return new Promise((resolve) => { ((this.#backlog ??= new Backlog()).waiters ??= []).push(resolve); });
+  }
+
+  /** What waits is not worth being sent any more. */
+  forget(): void { this.#forgetQueue(); }
+
+  #sendDeflated(opcode: number, bytes: Uint8Array): void {
+    this.#terms.meter?.messagesOut.add(1);
+    const mayBeLost = this.#terms.slowConsumer !== 'disconnect' && this.#isBlocked(); // dropped from the queue, or refused
+    const deflated = this.#deflater!.deflate(bytes, mayBeLost); // asked before
+    this.#sendFrame(firstByte(opcode, deflated !== undefined), deflated ?? bytes);
+  }
+
+  #sendFrame(first: number, bytes: Uint8Array): void {
+    const { length } = bytes;
+    if (this.#isBlocked()) {
+      const frame = Buffer.allocUnsafe(frameHeadBytes(length) + length);
+      frame.set(bytes, writeFrameHead(frame, 0, first, length));
+      return this.#mustWait(frame);
+    }
+    const batch = this.#open;
+    const isShort = length <= SHORT_BYTES;
+    let at = batch.reserve(isShort ? length + 4 : 10);
+    at = writeFrameHead(batch.memory, at, first, length);
+    if (isShort) batch.memory.set(bytes, at);
+    batch.wrote(isShort ? at + length : at);
+    if (!isShort) batch.add(Buffer.from(bytes.buffer, bytes.byteOffset, length));
+    this.#wrote();
+  }
+
+  /** The size of the head is known when the text has been written: as short as its characters, unless some take more bytes. */
+  #writeShortText(text: string): void {
+    const batch = this.#open;
+    const at = batch.reserve(3 * text.length + 4);
+    const { memory } = batch;
+    const guessed = at + frameHeadBytes(text.length);
+    const length = memory.write(text, guessed, 'utf8');
+    const start = at + frameHeadBytes(length);
+    if (start !== guessed) memory.copyWithin(start, guessed, guessed + length);
+    writeFrameHead(memory, at, firstByte(OPCODE.text), length);
+    batch.wrote(start + length);
+  }
+
+  /** Memory of its own for each would have V8 mark its heap for every few megabytes of them; the bytes of a string are made outside of that memory. */
+  #writeLongText(text: string): void {
+    const batch = this.#open;
+    const length = Buffer.byteLength(text);
+    const isAscii = length === text.length;
+    if (length > COPIED_TEXT_BYTES && !isAscii) return batch.add(encodeFrame(OPCODE.text, text));
+    const isCopied = length <= COPIED_TEXT_BYTES;
+    let at = batch.reserve(isCopied ? length + 10 : 10);
+    at = writeFrameHead(batch.memory, at, firstByte(OPCODE.text), length);
+    if (isCopied) at += batch.memory.write(text, at, isAscii ? 'latin1' : 'utf8');
+    batch.wrote(at);
+    if (!isCopied) batch.add(text);
+  }
+
+  /** Something has been added to the batch. */
+  #wrote(): void {
+    if (this.#batchBytes >= HIGH_WATER_BYTES) {
+      const isHeld = this.#isHeld;
+      this.flush();
+      this.#isHeld = isHeld;
+    } else if (!this.#isHeld && !this.#isScheduled) {
+      this.#isScheduled = true;
+      process.nextTick(flushLater, this);
+    }
+  }
+
+  /** @internal */
+  onTick(): void {
+    this.#isScheduled = false;
+    if (!this.#isHeld) this.flush();
+  }
+
+  #writeAll(pieces: readonly Piece[]): void {
+    const stream = this.#stream;
+    if (pieces.length === 1) return void stream.write(pieces[0]!, 'latin1');
+    const isBehind = stream.writableLength > 0;
+    stream.cork();
+    for (const piece of pieces) stream.write(isBehind && Batch.holds(piece) ? copyOf(piece) : piece, 'latin1');
+    stream.uncork();
+  }
+
+  /** Whether what comes now has to wait. What was sent before goes first. */
+  #isBlocked(): boolean {
+    if (this.#backlog?.queue !== undefined) return true;
+    return this.#stream.writableNeedDrain;
+  }
+
+  #mustWait(frame: Buffer): void {
+    if (!this.#wait(frame)) throw new SvcError('E_WEBSOCKET_FULL', [this.#terms.maxBufferedBytes]);
+  }
+
+  /** Puts a frame behind those that wait, as far as the policy lets it. False where it was refused. */
+  #wait(frame: Buffer): boolean {
+    const { maxBufferedBytes, slowConsumer, meter } = this.#terms;
+    if (this.#isOver) return true;
+    if (this.#cost(frame) > maxBufferedBytes) {
+      if (slowConsumer === 'disconnect') {
+        this.#owner.onTooSlow();
+        return true;
+      }
+      if (slowConsumer === 'drop-oldest') {
+        while (this.#backlog?.queue !== undefined && this.#cost(frame) > maxBufferedBytes) this.#drop(this.#backlog);
+      }
+      if (this.#cost(frame) > maxBufferedBytes) {
+        meter?.dropped.add(1);
+        return slowConsumer === 'drop-oldest';
+      }
+    }
+    this.#enqueue(frame);
+    return true;
+  }
+
+  /** What waits, memory for its administration included, with one frame more. */
+  #cost(frame: Buffer): number {
+    const backlog = this.#backlog;
+    const count = backlog?.queue === undefined ? 0 : backlog.queue.length - backlog.first;
+    return this.bufferedAmount + frame.length + (count + 1) * FRAME_COST;
+  }
+
+  #enqueue(frame: Buffer): void {
+    this.flush(); // what was sent before
+    const backlog = this.#backlog ??= new Backlog();
+    (backlog.queue ??= []).push(frame);
+    backlog.bytes += frame.length;
+    this.#feel();
+  }
+
+  #takeFromQueue(backlog: Backlog): void {
+    const { queue } = backlog;
+    if (queue === undefined) return;
+    const room = Math.max(HIGH_WATER_BYTES, this.#stream.writableHighWaterMark); // with less it would not tell when to go on
+    while (backlog.first < queue.length && this.#stream.writableLength + this.#batchBytes < room) this.#open.add(shift(backlog, queue));
+    if (backlog.first === queue.length) this.#forgetQueue();
+  }
+
+  #drop(backlog: Backlog): void {
+    const queue = backlog.queue!; // asked before
+    shift(backlog, queue);
+    this.#terms.meter?.dropped.add(1);
+    if (backlog.first === queue.length) this.#forgetQueue();
+  }
+
+  #forgetQueue(): void {
+    const backlog = this.#backlog;
+    if (backlog === undefined) return;
+    backlog.queue = undefined;
+    backlog.first = backlog.bytes = 0;
+  }
+
+  #feel(): void {
+    const isHigh = this.#isBlocked() && this.bufferedAmount >= Math.max(HIGH_WATER_BYTES, this.#terms.maxBufferedBytes / 2);
+    if (isHigh === (this.#backlog?.isHigh ?? false)) return;
+    (this.#backlog ??= new Backlog()).isHigh = isHigh;
+    this.#owner.onPressure(isHigh);
+  }
+
+  #release(): void {
+    const waiters = this.#backlog?.waiters;
+    if (waiters === undefined) return;
+    this.#backlog!.waiters = undefined; // it has just been there
+    for (const resolve of waiters) resolve();
+  }
+}
+
+function shift(backlog: Backlog, queue: Buffer[]): Buffer {
+  const frame = queue[backlog.first]!;
+  queue[backlog.first++] = EMPTY; // lets go of its memory
+  backlog.bytes -= frame.length;
+  if (backlog.first > MOST_EMPTY && 2 * backlog.first > queue.length) {
+    queue.splice(0, backlog.first);
+    backlog.first = 0;
+  }
+  return frame;
+}
+
+const EMPTY: Buffer = Buffer.alloc(0);
+
+function flushLater(sender: FrameSender): void { sender.onTick(); }

@@ -1,0 +1,54 @@
+/**
+ * The fields of a modern request over HTTP: what proxies read instead of the body must say the same (2026-07-28, Streamable HTTP).
+ *
+ *   MCP-Protocol-Version   _meta's version            always
+ *   Mcp-Method             method                     always
+ *   Mcp-Name               params.name, params.uri    tools/call, prompts/get, resources/read; `=?base64?…?=` where it is no plain text
+ */
+import { HEADER_MISMATCH, RpcError, SUPPORTED, UNSUPPORTED_VERSION, modernDialect } from './messages.ts';
+import { McpDispatcher } from './server.ts';
+import type { RpcRequest } from './messages.ts';
+import type { HeaderView } from '../http/headers.ts';
+
+/** Where the name of a request stands. */
+const NAMED: Readonly<Record<string, string>> = { 'tools/call': 'name', 'prompts/get': 'name', 'resources/read': 'uri' };
+
+/** What is wrong with the fields of a request, undefined when they say what it says. What the body lacks is not theirs to tell. */
+export function problemOfFields(headers: HeaderView, { method, params }: RpcRequest): RpcError | undefined {
+  const said = headers['mcp-protocol-version'];
+  const version = McpDispatcher.versionOf(params);
+  if (said === undefined) return mismatch('The field MCP-Protocol-Version is missing');
+  if (typeof version !== 'string') return modernDialect(said) === undefined ? new RpcError(UNSUPPORTED_VERSION, 'Unsupported protocol version', { supported: SUPPORTED, requested: said }) : undefined;
+  if (said !== version) return differs('MCP-Protocol-Version', said, version);
+  if (modernDialect(version) === undefined) return undefined; // -32022, which the server tells
+  const named = headers['mcp-method'];
+  if (named === undefined) return mismatch('The field Mcp-Method is missing');
+  if (named !== method) return differs('Mcp-Method', named, method);
+  const key = Object.hasOwn(NAMED, method) ? NAMED[method]! : undefined;
+  const name = key === undefined ? undefined : params[key];
+  if (typeof name !== 'string') return undefined;
+  const given = headers['mcp-name'];
+  if (given === undefined) return mismatch('The field Mcp-Name is missing');
+  const decoded = decode(given);
+  if (decoded === undefined) return mismatch('The field Mcp-Name has characters that it cannot have');
+  return decoded === name ? undefined : differs('Mcp-Name', decoded, name);
+}
+
+const SENTINEL = /^=\?base64\?([A-Za-z0-9+/]*={0,2})\?=$/;
+const PLAIN = /^[\t\x20-\x7e]*$/;
+
+/** The value of a field, undefined when it is neither plain nor coded text. */
+function decode(value: string): string | undefined {
+  if (!PLAIN.test(value)) return undefined;
+  if (!value.startsWith('=?base64?') || !value.endsWith('?=')) return value;
+  const coded = SENTINEL.exec(value)?.[1];
+  if (coded === undefined) return undefined;
+  const bytes = Buffer.from(coded, 'base64');
+  return bytes.toString('base64').replace(/=+$/, '') === coded.replace(/=+$/, '') ? bytes.toString() : undefined;
+}
+
+function mismatch(problem: string): RpcError { return new RpcError(HEADER_MISMATCH, `Header mismatch: ${problem}`); }
+
+function differs(field: string, said: string, wanted: string): RpcError {
+  return mismatch(`${field} says '${said.slice(0, 200)}', the message '${wanted.slice(0, 200)}'`);
+}

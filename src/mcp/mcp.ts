@@ -1,0 +1,134 @@
+/**
+ * `app.mcpServer()`: the tools, prompts and resources of an application for clients of the Model Context Protocol.
+ *
+ *   await app.mcpServer().serve()      over standard input and output, until the input ends
+ */
+import { SvcError } from '../base/errors.ts';
+import { fixedCaller, toolsetOf } from './calls.ts';
+import { McpConversation } from './conversation.ts';
+import { McpDispatcher, serverOptions } from './server.ts';
+import { NEWEST } from './messages.ts';
+import { closest, given, int, number, readOptions } from '../base/options.ts';
+import { isToken } from '../http/headers.ts';
+import type { OptionKind } from '../base/options.ts';
+import type { Caller, McpApplication } from './calls.ts';
+import type { ToolListener, ToolLogLevel } from './reporting.ts';
+import type { ToolResult } from './results.ts';
+import type { McpServerOptions } from './server.ts';
+import type { Tool } from './tools.ts';
+import type { Readable, Writable } from 'node:stream';
+
+/** How it serves over standard input and output. `undefined` means not given. */
+export interface StdioOptions extends McpServerOptions {
+  /**
+   * The access token that every call brings, as `Authorization: Bearer`. Default: the setting `mcpToken` (SVC_MCP_TOKEN). Without one
+   * calls bring none, and guarded tools refuse.
+   */
+  readonly token?: string | undefined;
+  /** Further fields of every call: `{ 'x-api-key': … }`. */
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+  /** The longest line that is read, in bytes, 1_000 … 1_000_000_000. Default 10_000_000. */
+  readonly maxLineBytes?: number | undefined;
+  /** How long calls that run when the input ends may take, in seconds, 0 … 3600. Default 5. */
+  readonly graceSeconds?: number | undefined;
+}
+
+/** Where messages come from and go to. Default: standard input and output. */
+export interface StdioStreams {
+  readonly input?: Readable | undefined;
+  readonly output?: Writable | undefined;
+  /** Ends it as the end of the input does. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** How a tool is called in process. */
+export interface McpCallOptions {
+  /** Fields of the request: `{ authorization: 'Bearer …' }`. */
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+  readonly signal?: AbortSignal | undefined;
+  /** Told of progress. */
+  readonly onProgress?: ((progress: number, total: number | undefined, message: string | undefined) => void) | undefined;
+  /** Told of messages. */
+  readonly onLog?: ((level: ToolLogLevel, data: unknown, logger: string | undefined) => void) | undefined;
+}
+
+/** An MCP server for one client on one channel. */
+export class McpServer {
+  readonly #app: McpApplication;
+  readonly #dispatcher: McpDispatcher;
+  readonly #caller: Caller;
+  readonly #maxLineBytes: number;
+  readonly #graceMs: number;
+
+  /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` @internal */
+  constructor(app: McpApplication, usualToken: string, options: StdioOptions) {
+    const { token, headers, maxLineBytes, graceSeconds, ...terms } = readOptions('mcpServer()', options, {
+      ...serverOptions(), token: given<string>('a token: printable ASCII without blanks', (value) => typeof value === 'string' && TOKEN.test(value)),
+      headers: FIELDS, maxLineBytes: int(10_000_000, 1_000, 1_000_000_000), graceSeconds: number(5, 0, 3_600),
+    });
+    const bearer = token ?? (usualToken === '' ? undefined : checkedToken(usualToken));
+    this.#app = app;
+    this.#dispatcher = new McpDispatcher(app, { ...terms, cacheScope: 'private' });
+    this.#caller = fixedCaller({ ...bearer === undefined ? {} : { authorization: `Bearer ${bearer}` }, ...headers });
+    this.#maxLineBytes = maxLineBytes;
+    this.#graceMs = graceSeconds * 1_000;
+  }
+
+  /** A conversation whose transport is yours: `receive()` takes the text of a message, `send` is given those that go out. */
+  open(send: (text: string) => void): McpConversation {
+    return new McpConversation({ dispatcher: this.#dispatcher, caller: this.#caller, log: this.#app.log, send });
+  }
+
+  /**
+   * Starts the application and serves until the input ends, then shuts it down. Meanwhile nothing but messages reaches standard
+   * output: what is printed goes to standard error.
+   */
+  async serve(streams: StdioStreams = {}): Promise<void> {
+    const { input, output, signal } = readOptions('serve()', streams, {
+      input: given<Readable>('a stream', isObject), output: given<Writable>('a stream', isObject), signal: given<AbortSignal>('an AbortSignal', isObject),
+    });
+    const { reserveOutput, serveStdio } = await import('./stdio.ts');
+    using _reserved = output === undefined ? reserveOutput(process.stdout, process.stderr) : undefined;
+    try {
+      await this.#app.startup();
+      await serveStdio({
+        dispatcher: this.#dispatcher, caller: this.#caller, log: this.#app.log, clock: this.#app.clock, maxLineBytes: this.#maxLineBytes, graceMs: this.#graceMs,
+        input: input ?? process.stdin, output: output ?? process.stdout, signal,
+      });
+    } finally {
+      await this.#app.shutdown();
+    }
+  }
+}
+
+/** `app.mcpTools()`: the tools as clients of the newest version see them. @internal */
+export function listTools(app: McpApplication): readonly Tool[] {
+  return toolsetOf(app).tools.map((tool) => tool.definition(NEWEST));
+}
+
+/** `app.mcpCall()`: calls a tool as a client would. @throws SvcError `E_MCP_TOOL` with the nearest name @internal */
+export async function callTool(app: McpApplication, name: string, args: Readonly<Record<string, unknown>>, options: McpCallOptions): Promise<ToolResult> {
+  const { headers, signal, onProgress, onLog } = readOptions('mcpCall()', options, {
+    headers: FIELDS, signal: given<AbortSignal>('an AbortSignal', isObject),
+    onProgress: given<NonNullable<McpCallOptions['onProgress']>>('a function', isFunction), onLog: given<NonNullable<McpCallOptions['onLog']>>('a function', isFunction),
+  });
+  const toolset = toolsetOf(app);
+  const tool = toolset.find(name);
+  if (tool === undefined) throw new SvcError('E_MCP_TOOL', [name, closest(name, toolset.tools.map((known) => known.name))]);
+  const listener: ToolListener = { progress: (...told) => onProgress?.(...told), log: (...told) => onLog?.(...told) };
+  return toolset.call(tool, args, { caller: fixedCaller(headers ?? {}), dialect: NEWEST, signal: signal ?? new AbortController().signal, listener });
+}
+
+const TOKEN = /^[\x21-\x7e]{1,8192}$/;
+
+function checkedToken(token: string): string {
+  if (!TOKEN.test(token)) throw new SvcError('E_CONFIG_CAST', ['the setting "mcpToken" (SVC_MCP_TOKEN)', 'a token: printable ASCII without blanks', 'another text']);
+  return token;
+}
+
+const VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
+const FIELDS: OptionKind<Readonly<Record<string, string>> | undefined> = given('an object of fields, by names of RFC 9110 and with values of one line', (value) => isObject(value)
+  && Object.entries(value as object).every(([name, field]) => isToken(name) && typeof field === 'string' && VALUE.test(field)));
+
+function isObject(value: unknown): boolean { return typeof value === 'object' && value !== null; }
+function isFunction(value: unknown): boolean { return typeof value === 'function'; }

@@ -1,0 +1,156 @@
+/**
+ * Answers of routes → results of tools.
+ *
+ *   2xx JSON            its text, and as `structuredContent` where the version has it
+ *   2xx text, picture   as what it is; any other type is an embedded resource in base64
+ *   4xx, 5xx            `isError`: a summary that a model can act on, then the problem document
+ *   no JSON             `isError` of a tool that has an output schema: clients throw away other results that do not fit it
+ */
+import { STATUS_CODES } from 'node:http';
+import { isObject } from './messages.ts';
+import { PROBLEM_TYPE } from '../http/problem.ts';
+import { JSONResponse } from '../http/response.ts';
+import type { Issue } from '../base/errors.ts';
+import type { Dialect, JsonObject } from './messages.ts';
+import type { PlannedTool } from './tools.ts';
+
+/** What a call of a tool has come to. */
+export interface ToolResult {
+  readonly content: readonly ToolContentPart[];
+  readonly structuredContent?: unknown;
+  readonly isError?: boolean;
+  /** `svc/status` is the status of the answer. */
+  readonly _meta?: JsonObject;
+}
+
+/** The result of a call that was answered. Reads the body, at most `maxBytes` of it. */
+export async function resultOf(response: Response, tool: PlannedTool, dialect: Dialect, maxBytes: number): Promise<ToolResult> {
+  const type = (response.headers.get('content-type') ?? '').split(';', 1)[0]!.trim().toLowerCase();
+  const meta = { 'svc/status': response.status };
+  if (type === 'text/event-stream') {
+    await response.body?.cancel();
+    return { ...failed('The route answers with a stream of events that has no end: a tool cannot wait for it'), _meta: meta };
+  }
+  const bytes = await readBody(response, maxBytes);
+  if (bytes === undefined) return { ...failed(`The answer is larger than ${maxBytes} bytes: ask for less of it`), _meta: meta };
+  if (response.status >= 400) return { ...refusal(response, type, bytes, tool), _meta: meta };
+  const result = type === CONTENT_TYPE ? ownContent(bytes, dialect) : plain(response, type, bytes, tool, dialect);
+  return { ...result, ...result.structuredContent === undefined && tool.output.schema(dialect) !== undefined ? { isError: true } : {}, _meta: meta };
+}
+
+/** The result of a call that no request could be made of. */
+export function misunderstood(issues: readonly Issue[], tool: PlannedTool): ToolResult {
+  const detail = `The arguments have ${issues.length} problem${issues.length === 1 ? '' : 's'}`;
+  return { ...failed(summary(400, { detail, errors: issues }, tool)), _meta: { 'svc/status': 400 } };
+}
+
+function failed(text: string): ToolResult {
+  return { content: [{ type: 'text', text }], isError: true };
+}
+
+function plain(response: Response, type: string, bytes: Buffer, tool: PlannedTool, dialect: Dialect): ToolResult {
+  if (bytes.length === 0) return { content: [{ type: 'text', text: emptyAnswer(response) }] };
+  if (isJson(type)) {
+    const text = bytes.toString();
+    const value = parsed(text);
+    const structuredContent = value === undefined ? undefined : tool.output.structure(value, dialect);
+    return structuredContent === undefined ? { content: [{ type: 'text', text }] } : { content: [{ type: 'text', text }], structuredContent };
+  }
+  return { content: [partOf(type, bytes, tool, dialect)] };
+}
+
+function emptyAnswer({ status, headers }: Response): string {
+  const location = headers.get('location');
+  return `${status} ${STATUS_CODES[status] ?? ''}`.trim() + (location === null ? '' : `: ${location}`);
+}
+
+function partOf(type: string, bytes: Buffer, tool: PlannedTool, dialect: Dialect): ToolContentPart {
+  if (type.startsWith('image/') && type !== 'image/svg+xml') return { type: 'image', data: bytes.toString('base64'), mimeType: type };
+  if (type.startsWith('audio/') && dialect.hasAnnotations) return { type: 'audio', data: bytes.toString('base64'), mimeType: type };
+  if (type === '' || type.startsWith('text/') || TEXTS.test(type)) return { type: 'text', text: bytes.toString() };
+  return { type: 'resource', resource: { uri: `svc://results/${tool.name}`, mimeType: type, blob: bytes.toString('base64') } };
+}
+
+const TEXTS = /^(?:application\/(?:xml|javascript|yaml|x-ndjson|jsonl|x-www-form-urlencoded)|[a-z]+\/[\w.-]+\+(?:xml|yaml))$/;
+
+/** What a handler has put together itself. Versions that do not know a kind of part are told of it as text. */
+function ownContent(bytes: Buffer, dialect: Dialect): ToolResult {
+  const { content } = JSON.parse(bytes.toString()) as { content: readonly ToolContentPart[] }; // by ToolContent
+  return { content: content.map((part) => part.type === 'audio' && !dialect.hasAnnotations || part.type === 'resource_link' && !dialect.hasStructure ? { type: 'text', text: JSON.stringify(part) } : part) };
+}
+
+/** An error of the route, for a model. */
+function refusal(response: Response, type: string, bytes: Buffer, tool: PlannedTool): ToolResult {
+  const text = bytes.toString();
+  const document = isJson(type) ? parsed(text) : undefined;
+  if (!isObject(document)) return failed([summary(response.status, {}, tool), text].filter((part) => part !== '').join('\n'));
+  const retry = response.headers.get('retry-after');
+  const head = summary(response.status, document, tool) + (retry === null ? '' : `\nTry again in ${retry} seconds`);
+  return { content: [{ type: 'text', text: head }, { type: 'text', text }], isError: true };
+}
+
+/** One line about it, and one for each problem of the input, by the name of the argument. */
+function summary(status: number, document: JsonObject, tool: PlannedTool): string {
+  const { title = STATUS_CODES[status] ?? 'Error', detail, errors } = document;
+  const head = `${status} ${String(title)}` + (typeof detail === 'string' ? `: ${detail}` : '');
+  const lines = Array.isArray(errors) ? errors.filter(isIssue).slice(0, MAX_ISSUES).map(({ loc, message }) => `- ${tool.arguments.placeOf(loc)}: ${message}`) : [];
+  return [head, ...lines].join('\n');
+}
+
+const MAX_ISSUES = 50;
+
+function isIssue(value: unknown): value is Issue {
+  return isObject(value) && Array.isArray(value['loc']) && typeof value['message'] === 'string';
+}
+
+function isJson(type: string): boolean {
+  return type === 'application/json' || type === PROBLEM_TYPE || /^application\/[\w.-]+\+json$/.test(type);
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    return undefined;
+  }
+}
+
+/** The whole body, or undefined when it is larger. */
+async function readBody(response: Response, maxBytes: number): Promise<Buffer | undefined> {
+  const pieces: Uint8Array[] = [];
+  let length = 0;
+  if (response.body === null) return Buffer.alloc(0);
+  for await (const piece of response.body) {
+    length += piece.length;
+    if (length > maxBytes) return undefined; // leaving the loop ends the source
+    pieces.push(piece);
+  }
+  return Buffer.concat(pieces, length);
+}
+
+/** One part of a result. Binary `data` and `blob` are base64. */
+export type ToolContentPart =
+  | { readonly type: 'text'; readonly text: string; readonly annotations?: ToolAudience }
+  | { readonly type: 'image' | 'audio'; readonly data: string; readonly mimeType: string; readonly annotations?: ToolAudience }
+  | { readonly type: 'resource_link'; readonly uri: string; readonly name: string; readonly description?: string; readonly mimeType?: string; readonly annotations?: ToolAudience }
+  | { readonly type: 'resource'; readonly resource: { readonly uri: string; readonly mimeType?: string; readonly text: string } | { readonly uri: string; readonly mimeType?: string; readonly blob: string }; readonly annotations?: ToolAudience };
+
+/** For whom a part is, and how much it matters. */
+export interface ToolAudience {
+  readonly audience?: readonly ('user' | 'assistant')[];
+  /** 0 … 1. */
+  readonly priority?: number;
+}
+
+/** What marks such a reply on its way through the pipeline. @internal */
+const CONTENT_TYPE = 'application/vnd.svc.tool-content+json';
+
+/**
+ * A reply whose content a tool gives as it is: `return new ToolContent([{ type: 'image', data, mimeType: 'image/png' }])`. Whoever
+ * calls the route as a route gets the same as JSON.
+ */
+export class ToolContent extends JSONResponse {
+  constructor(content: readonly ToolContentPart[]) {
+    super({ content }, { mediaType: CONTENT_TYPE });
+  }
+}

@@ -1,0 +1,393 @@
+/**
+ * The server: requests of MCP → results, for both eras. Opens nothing, reads nothing, writes nothing; stdio.ts and http.ts do.
+ *
+ *   legacy   initialize agrees on a version, then anything but server/discover and subscriptions/listen
+ *   modern   `_meta` of each request says the version; anything but initialize, ping, logging/setLevel, resources/(un)subscribe
+ *
+ * Errors of the protocol are errors; what a tool answers is a result, also when it refuses.
+ */
+import { createHash } from 'node:crypto';
+import { DEFAULT_RESULT_BYTES, Toolset } from './calls.ts';
+import { INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, MODERN, NEWEST_LEGACY, RESOURCE_NOT_FOUND, RpcError, SUPPORTED, UNSUPPORTED_VERSION, failure, isObject, legacyDialect, modernDialect, success } from './messages.ts';
+import { messagesOf } from './prompts.ts';
+import { TOOL_LOG_LEVELS } from './reporting.ts';
+import { resourcesOf } from './resources.ts';
+import { bool, int, text } from '../base/options.ts';
+import type { CallTerms, Caller, McpApplication } from './calls.ts';
+import type { Dialect, JsonObject, RpcRequest } from './messages.ts';
+import type { ToolListener, ToolLogLevel } from './reporting.ts';
+import type { Resource } from './resources.ts';
+import type { OptionKind } from '../base/options.ts';
+
+/** What `initialize` has agreed on: for a process over stdio, for a session over HTTP. */
+export interface McpSession {
+  readonly dialect: Dialect;
+  /** The least grave message of tools that the client wants. */
+  logLevel: ToolLogLevel;
+}
+
+/** What surrounds one request. */
+export interface Exchange {
+  /** Undefined before `initialize`, and for modern requests. */
+  readonly session: McpSession | undefined;
+  readonly caller: Caller;
+  /** Aborts when nobody waits for the answer any more. */
+  readonly signal: AbortSignal;
+  /** Aborts when the server stops: what would go on for ever ends. */
+  readonly closing: AbortSignal;
+  /** Tells the client something that belongs to this request. */
+  notify(method: string, params: JsonObject): void;
+  /** `initialize` has agreed on a version. */
+  begin(session: McpSession): void;
+  /** A tool wants another access token of the caller: see CallTerms. */
+  readonly challenged?: CallTerms['challenged'];
+}
+
+/** What a server may be told. `undefined` means not given. */
+export interface McpServerOptions {
+  /** For models: what the tools are for, and how they belong together. Default: none. */
+  readonly instructions?: string | undefined;
+  /** How many tools, prompts or resources one answer lists, 1 … 10_000. Default 100. */
+  readonly pageSize?: number | undefined;
+  /** A result of more bytes is an error, 1_000 … 1_000_000_000. Default 1_000_000. */
+  readonly maxResultBytes?: number | undefined;
+  /** `svc://routes` and `svc://openapi.json`. Default true. */
+  readonly resources?: boolean | undefined;
+}
+
+/** The options of every way to serve. */
+export function serverOptions(): {
+  readonly instructions: OptionKind<string | undefined>; readonly pageSize: OptionKind<number>; readonly maxResultBytes: OptionKind<number>; readonly resources: OptionKind<boolean>;
+} {
+  return { instructions: text(), pageSize: int(100, 1, 10_000), maxResultBytes: int(DEFAULT_RESULT_BYTES, 1_000, 1_000_000_000), resources: bool(true) };
+}
+
+/** The same, and whether lists are the same for everybody. @internal */
+export interface McpTerms extends McpServerOptions {
+  readonly cacheScope: 'public' | 'private';
+}
+
+/** One request, read. */
+interface Asked {
+  readonly id: RpcRequest['id'];
+  readonly params: JsonObject;
+  readonly meta: JsonObject;
+  readonly dialect: Dialect;
+  readonly exchange: Exchange;
+  readonly progressToken: string | number | undefined;
+  /** The least grave message of tools that is told; undefined: none. */
+  readonly logLevel: ToolLogLevel | undefined;
+}
+
+type Method = (asked: Asked) => JsonObject | Promise<JsonObject>;
+
+const META = 'io.modelcontextprotocol/';
+const VERSION_KEY = `${META}protocolVersion`;
+/** Only modern clients call them. */
+const MODERN_ONLY: ReadonlySet<string> = new Set(['server/discover', 'subscriptions/listen']);
+/** Messages that one call may send: beyond it they are left out. */
+const MAX_MESSAGES = 10_000;
+/** Lists are the same until the application starts anew. */
+const LIST_TTL_MS = 300_000;
+
+/** Answers requests about one application. */
+export class McpDispatcher {
+  readonly #app: McpApplication;
+  readonly #terms: McpTerms;
+  readonly #legacy: ReadonlyMap<string, Method>;
+  readonly #modern: ReadonlyMap<string, Method>;
+  #resources: readonly Resource[] | undefined;
+
+  constructor(app: McpApplication, terms: McpTerms) {
+    this.#app = app;
+    this.#terms = terms;
+    const both: [string, Method][] = [
+      ['tools/list', (asked) => this.#list('tools', this.#tools.tools, asked)],
+      ['tools/call', (asked) => this.#callTool(asked)],
+      ['prompts/list', (asked) => this.#list('prompts', this.#tools.prompts, asked)],
+      ['prompts/get', (asked) => this.#getPrompt(asked)],
+      ['resources/list', (asked) => this.#list('resources', this.#offered, asked)],
+      ['resources/templates/list', (asked) => this.#list('resourceTemplates', [], asked)],
+      ['resources/read', (asked) => this.#readResource(asked)],
+      ['completion/complete', (asked) => this.#complete(asked)],
+    ];
+    this.#legacy = new Map<string, Method>([
+      ...both,
+      ['initialize', () => { throw new RpcError(INVALID_REQUEST, 'The session is initialized already'); }],
+      ['ping', () => ({})],
+      ['logging/setLevel', (asked) => this.#setLevel(asked)],
+      ['resources/subscribe', (asked) => this.#subscribe(asked)],
+      ['resources/unsubscribe', (asked) => this.#subscribe(asked)],
+    ]);
+    this.#modern = new Map<string, Method>([
+      ...both,
+      ['server/discover', () => this.#discover()],
+      ['subscriptions/listen', (asked) => this.#listen(asked)],
+    ]);
+  }
+
+  /** Whether a message is of the modern era: it says its version itself, or only that era knows its method. */
+  static isModern(method: string, params: JsonObject): boolean {
+    return MODERN_ONLY.has(method) || isObject(params['_meta']) && VERSION_KEY in params['_meta'];
+  }
+
+  /** The version that a modern message says. */
+  static versionOf(params: JsonObject): unknown {
+    return isObject(params['_meta']) ? params['_meta'][VERSION_KEY] : undefined;
+  }
+
+  /** The answer to a request. Never rejects. */
+  async answer(request: RpcRequest, exchange: Exchange): Promise<JsonObject> {
+    try {
+      return success(request.id, await this.#answer(request, exchange));
+    } catch (error) {
+      if (exchange.signal.aborted) return failure(request.id, new RpcError(INVALID_REQUEST, 'Cancelled'), exchange.session?.dialect); // nobody reads it
+      return failure(request.id, error instanceof RpcError ? error : this.#ownFault(request, error), exchange.session?.dialect);
+    }
+  }
+
+  get #tools(): Toolset { return Toolset.of(this.#app); }
+
+  get #offered(): readonly Resource[] { return this.#resources ??= this.#terms.resources === false ? [] : resourcesOf(this.#app, this.#tools); }
+
+  #ownFault({ method }: RpcRequest, error: unknown): RpcError {
+    this.#app.log.error('mcp_request_failed', error, { method });
+    return new RpcError(INTERNAL_ERROR, 'Internal error');
+  }
+
+  async #answer({ id, method, params }: RpcRequest, exchange: Exchange): Promise<JsonObject> {
+    if (McpDispatcher.isModern(method, params)) {
+      const asked: Asked = { id, params, exchange, ...readModern(params) };
+      const answer = this.#modern.get(method);
+      if (answer === undefined) throw new RpcError(METHOD_NOT_FOUND, `Method not found: ${method}`);
+      const result = await answer(asked);
+      return { resultType: 'complete', ...result, _meta: { ...result['_meta'] as JsonObject | undefined, [`${META}serverInfo`]: this.#serverInfo(asked.dialect) } };
+    }
+    const { session } = exchange;
+    if (session === undefined) {
+      if (method === 'initialize') return this.#initialize(params, exchange);
+      if (method === 'ping') return {};
+      throw new RpcError(INVALID_PARAMS, `A request says its version in "_meta" ("${VERSION_KEY}"), or comes after "initialize"`, { supported: SUPPORTED });
+    }
+    const answer = this.#legacy.get(method);
+    if (answer === undefined) throw new RpcError(METHOD_NOT_FOUND, `Method not found: ${method}`);
+    const meta = metaOf(params);
+    return answer({ id, params, meta, dialect: session.dialect, exchange, progressToken: progressTokenOf(meta), logLevel: session.logLevel });
+  }
+
+  #initialize(params: JsonObject, exchange: Exchange): JsonObject {
+    const { protocolVersion, capabilities, clientInfo } = params;
+    if (typeof protocolVersion !== 'string') throw new RpcError(INVALID_PARAMS, '"protocolVersion" is a string');
+    if (!isObject(capabilities)) throw new RpcError(INVALID_PARAMS, '"capabilities" is an object');
+    if (!isObject(clientInfo)) throw new RpcError(INVALID_PARAMS, '"clientInfo" is an object');
+    const dialect = legacyDialect(protocolVersion) ?? NEWEST_LEGACY;
+    exchange.begin({ dialect, logLevel: 'info' });
+    const { instructions } = this.#terms;
+    return {
+      protocolVersion: dialect.version, capabilities: this.#capabilities(dialect), serverInfo: this.#serverInfo(dialect),
+      ...instructions === undefined ? {} : { instructions },
+    };
+  }
+
+  #discover(): JsonObject {
+    const { instructions } = this.#terms;
+    return {
+      supportedVersions: MODERN.map(({ version }) => version), capabilities: this.#capabilities(MODERN[0]!),
+      ...instructions === undefined ? {} : { instructions }, ...this.#caching(),
+    };
+  }
+
+  #capabilities(dialect: Dialect): JsonObject {
+    const hasPrompts = this.#tools.prompts.length > 0;
+    return {
+      tools: {}, logging: {}, ...this.#offered.length === 0 ? {} : { resources: { subscribe: true } },
+      ...hasPrompts ? { prompts: {} } : {}, ...hasPrompts && dialect.hasAnnotations ? { completions: {} } : {},
+    };
+  }
+
+  #serverInfo({ hasStructure }: Dialect): JsonObject {
+    const { title, version } = this.#app;
+    return { name: title, ...hasStructure ? { title } : {}, version };
+  }
+
+  #caching(): JsonObject { return { ttlMs: LIST_TTL_MS, cacheScope: this.#terms.cacheScope }; }
+
+  /** One page. The cursor names its place in exactly this list. @throws RpcError for one that is not ours */
+  #list(key: string, all: readonly { definition(dialect: Dialect): object }[], { params, dialect }: Asked): JsonObject {
+    const { pageSize = 100 } = this.#terms;
+    const start = readCursor(params['cursor'], key, all.length);
+    const end = start + pageSize;
+    return {
+      [key]: all.slice(start, end).map((item) => item.definition(dialect)),
+      ...end < all.length ? { nextCursor: cursorOf(end, key, all.length) } : {},
+      ...dialect.isModern ? this.#caching() : {},
+    };
+  }
+
+  async #callTool(asked: Asked): Promise<JsonObject> {
+    const { name, arguments: given = {} } = asked.params;
+    if (typeof name !== 'string') throw new RpcError(INVALID_PARAMS, '"name" is a string');
+    if (!isObject(given)) throw new RpcError(INVALID_PARAMS, '"arguments" is an object');
+    const tool = this.#tools.find(name);
+    if (tool === undefined) throw new RpcError(INVALID_PARAMS, `Unknown tool: ${name}`);
+    const listener = new Listener(asked);
+    try {
+      return { ...await this.#tools.call(tool, given, this.#callTerms(asked, listener), this.#terms.maxResultBytes ?? DEFAULT_RESULT_BYTES) };
+    } finally {
+      listener.end();
+    }
+  }
+
+  async #getPrompt(asked: Asked): Promise<JsonObject> {
+    const { name, arguments: given = {} } = asked.params;
+    if (typeof name !== 'string') throw new RpcError(INVALID_PARAMS, '"name" is a string');
+    if (!isObject(given)) throw new RpcError(INVALID_PARAMS, '"arguments" is an object');
+    const prompt = this.#tools.prompts.find((known) => known.name === name);
+    if (prompt === undefined) throw new RpcError(INVALID_PARAMS, `Unknown prompt: ${name}`);
+    return messagesOf(await this.#tools.request(prompt.detail, prompt.fields, { target: prompt.target(given) }, this.#callTerms(asked, undefined), true));
+  }
+
+  #callTerms({ exchange: { caller, signal, challenged }, dialect, meta }: Asked, listener: ToolListener | undefined): CallTerms {
+    const trace: Record<string, string> = {};
+    for (const key of ['traceparent', 'tracestate']) if (typeof meta[key] === 'string' && FIELD.test(meta[key])) trace[key] = meta[key];
+    return { caller, signal, dialect, listener, trace, challenged };
+  }
+
+  #readResource({ params: { uri }, dialect }: Asked): JsonObject {
+    if (typeof uri !== 'string') throw new RpcError(INVALID_PARAMS, '"uri" is a string');
+    const resource = this.#resourceOf(uri, dialect);
+    const { mimeType } = resource.definition(dialect);
+    return { contents: [{ uri, mimeType, text: resource.read() }], ...dialect.isModern ? this.#caching() : {} };
+  }
+
+  /** They change only when the application starts anew: nothing will ever be told. */
+  #subscribe({ params: { uri }, dialect }: Asked): JsonObject {
+    if (typeof uri !== 'string') throw new RpcError(INVALID_PARAMS, '"uri" is a string');
+    this.#resourceOf(uri, dialect);
+    return {};
+  }
+
+  #resourceOf(uri: string, dialect: Dialect): Resource {
+    const resource = this.#offered.find((known) => known.uri === uri);
+    if (resource === undefined) throw new RpcError(dialect.isModern ? INVALID_PARAMS : RESOURCE_NOT_FOUND, 'Resource not found', { uri });
+    return resource;
+  }
+
+  #complete({ params: { ref, argument } }: Asked): JsonObject {
+    if (!isObject(ref) || !isObject(argument) || typeof argument['name'] !== 'string' || typeof argument['value'] !== 'string') throw new RpcError(INVALID_PARAMS, '"ref" and "argument" { name, value } are objects');
+    if (ref['type'] === 'ref/resource') throw new RpcError(INVALID_PARAMS, 'No resource has a template');
+    const prompt = ref['type'] === 'ref/prompt' ? this.#tools.prompts.find(({ name }) => name === ref['name']) : undefined;
+    if (prompt === undefined) throw new RpcError(INVALID_PARAMS, typeof ref['name'] === 'string' ? `Unknown prompt: ${ref['name']}` : '"name" of a prompt is a string');
+    const values = prompt.complete(argument['name'], argument['value']);
+    return { completion: { values: values.slice(0, 100), total: values.length, hasMore: values.length > 100 } };
+  }
+
+  #setLevel({ params: { level }, exchange }: Asked): JsonObject {
+    if (!isLevel(level)) throw new RpcError(INVALID_PARAMS, `"level" is one of ${TOOL_LOG_LEVELS.join(', ')}`);
+    exchange.session!.logLevel = level; // legacy requests have one
+    return {};
+  }
+
+  /** Nothing ever changes: the stream says so, and stays open until one side ends it. */
+  async #listen({ id, params: { notifications: wanted }, exchange }: Asked): Promise<JsonObject> {
+    if (!isObject(wanted)) throw new RpcError(INVALID_PARAMS, '"notifications" is an object');
+    const uris = [wanted['resourceSubscriptions'] ?? []].flat().filter((uri) => this.#offered.some((known) => known.uri === uri));
+    const _meta = { [`${META}subscriptionId`]: id };
+    exchange.notify('notifications/subscriptions/acknowledged', { _meta, notifications: uris.length === 0 ? {} : { resourceSubscriptions: uris } });
+    const { promise: ended, resolve } = Promise.withResolvers<void>();
+    const end = (): void => resolve();
+    const signals = [exchange.closing, exchange.signal];
+    for (const signal of signals) signal.addEventListener('abort', end);
+    if (!signals.some((signal) => signal.aborted)) await ended;
+    for (const signal of signals) signal.removeEventListener('abort', end); // the server outlives it
+    return { _meta };
+  }
+}
+
+/** Whether a request is no part of a batch: `initialize`, and those of the modern era, which has none. */
+export function comesAlone({ method, params }: RpcRequest): boolean {
+  return method === 'initialize' || McpDispatcher.isModern(method, params);
+}
+
+/** What a modern request says about itself. @throws RpcError -32602 for what is missing, -32022 for a version that is not spoken */
+export function readModern(params: JsonObject): Pick<Asked, 'meta' | 'dialect' | 'progressToken' | 'logLevel'> {
+  const meta = metaOf(params);
+  const requested = meta[VERSION_KEY];
+  if (typeof requested !== 'string') throw new RpcError(INVALID_PARAMS, `"_meta" of a request has "${VERSION_KEY}"`);
+  const dialect = modernDialect(requested);
+  if (dialect === undefined) throw new RpcError(UNSUPPORTED_VERSION, 'Unsupported protocol version', { supported: SUPPORTED, requested });
+  if (!isObject(meta[`${META}clientCapabilities`])) throw new RpcError(INVALID_PARAMS, `"_meta" of a request has "${META}clientCapabilities"`);
+  const level = meta[`${META}logLevel`];
+  if (level !== undefined && !isLevel(level)) throw new RpcError(INVALID_PARAMS, `"${META}logLevel" is one of ${TOOL_LOG_LEVELS.join(', ')}`);
+  return { meta, dialect, progressToken: progressTokenOf(meta), logLevel: level };
+}
+
+/** One call's progress and messages, until it is over. */
+class Listener implements ToolListener {
+  readonly #asked: Asked;
+  #isOver = false;
+  #furthest = -Infinity;
+  #sent = 0;
+
+  constructor(asked: Asked) { this.#asked = asked; }
+
+  progress(progress: number, total: number | undefined, message: string | undefined): void {
+    const { progressToken, dialect, exchange } = this.#asked;
+    if (progressToken === undefined || !Number.isFinite(progress) || progress <= this.#furthest || !this.#mayTell()) return;
+    this.#furthest = progress;
+    exchange.notify('notifications/progress', {
+      progressToken, progress, ...Number.isFinite(total) ? { total } : {}, ...message !== undefined && dialect.hasAnnotations ? { message } : {},
+    });
+  }
+
+  log(level: ToolLogLevel, data: unknown, logger: string | undefined): void {
+    const { logLevel, exchange } = this.#asked;
+    if (logLevel === undefined || TOOL_LOG_LEVELS.indexOf(level) < TOOL_LOG_LEVELS.indexOf(logLevel) || !this.#mayTell()) return;
+    exchange.notify('notifications/message', { level, ...logger === undefined ? {} : { logger }, data: jsonOf(data) });
+  }
+
+  end(): void { this.#isOver = true; }
+
+  #mayTell(): boolean {
+    return !this.#isOver && !this.#asked.exchange.signal.aborted && this.#sent++ < MAX_MESSAGES;
+  }
+}
+
+/** What can be sent of a value: a handler that tells something does not fail by it. */
+function jsonOf(data: unknown): unknown {
+  try {
+    return JSON.stringify(data) === undefined ? null : data;
+  } catch {
+    return String(data);
+  }
+}
+
+/** What a field of HTTP may hold. */
+const FIELD = /^[\x21-\x7e](?:[\x20-\x7e]{0,1022}[\x21-\x7e])?$/;
+
+function metaOf({ _meta = {} }: JsonObject): JsonObject {
+  if (!isObject(_meta)) throw new RpcError(INVALID_PARAMS, '"_meta" is an object');
+  return _meta;
+}
+
+function progressTokenOf({ progressToken }: JsonObject): string | number | undefined {
+  if (progressToken === undefined || typeof progressToken === 'string' || Number.isSafeInteger(progressToken)) return progressToken as string | number | undefined;
+  throw new RpcError(INVALID_PARAMS, '"progressToken" is a string or an integer');
+}
+
+function isLevel(value: unknown): value is ToolLogLevel {
+  return (TOOL_LOG_LEVELS as readonly unknown[]).includes(value);
+}
+
+function cursorOf(start: number, list: string, length: number): string {
+  const tag = createHash('sha256').update(`${list} ${length} ${start}`).digest('base64url').slice(0, 16);
+  return `${Buffer.from(String(start)).toString('base64url')}.${tag}`;
+}
+
+/** Where a page begins. @throws RpcError for a cursor that is none of ours, or of a list that has changed since */
+function readCursor(cursor: unknown, list: string, length: number): number {
+  if (cursor === undefined) return 0;
+  const start = typeof cursor === 'string' ? Number(Buffer.from(cursor.split('.', 1)[0]!, 'base64url').toString()) : Number.NaN;
+  if (!Number.isSafeInteger(start) || cursorOf(start, list, length) !== cursor) throw new RpcError(INVALID_PARAMS, 'Invalid cursor');
+  return start;
+}

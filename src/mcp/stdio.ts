@@ -1,0 +1,172 @@
+/**
+ * MCP over standard input and output: a message a line. Nothing but messages reaches standard output: while it serves, what
+ * anybody prints, writes to its descriptor or lets a child process print goes to standard error. Child processes read nothing of it.
+ *
+ *   stdin  ─ LineReader ─ McpConversation ─┬─ stdout         slow readers: stdin is not read until they have caught up
+ *                                          └─ calls
+ *
+ * The end of the input is the end: what runs is answered within a few seconds, then the application shuts down.
+ */
+import { isUtf8 } from 'node:buffer';
+import { leadDescriptor } from './descriptor.ts';
+import { INVALID_REQUEST, PARSE_ERROR, RpcError } from './messages.ts';
+import { McpConversation } from './conversation.ts';
+import type { Readable, Writable } from 'node:stream';
+import type { Clock } from '../base/clock.ts';
+import type { ConversationParts } from './conversation.ts';
+
+/** Where messages come from and go to. */
+export interface StdioParts extends Omit<ConversationParts, 'send'> {
+  readonly input: Readable;
+  readonly output: Writable;
+  readonly clock: Clock;
+  readonly maxLineBytes: number;
+  /** How long what runs at the end of the input may take. */
+  readonly graceMs: number;
+  /** Ends it as the end of the input does. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** Serves until the input ends, and all that it asked for is answered. */
+export async function serveStdio({ input, output, clock, maxLineBytes, graceMs, signal, ...parts }: StdioParts): Promise<void> {
+  const ended = Promise.withResolvers<void>();
+  const end = (): void => ended.resolve();
+  const write = reservedWrite(output) ?? output.write.bind(output);
+  let isGone = false;
+  const onGone = (): void => {
+    isGone = true;
+    end();
+  };
+  const conversation = new McpConversation({
+    ...parts,
+    send: (text) => {
+      if (isGone || write(`${text}\n`) || input.isPaused()) return;
+      input.pause();
+      output.once('drain', () => input.resume());
+    },
+  });
+  const lines = new LineReader(maxLineBytes, {
+    onLine: (text) => conversation.receive(text),
+    onBadLine: (problem) => conversation.refuse(problem === 'long' ? new RpcError(INVALID_REQUEST, `A line has at most ${maxLineBytes} bytes`) : new RpcError(PARSE_ERROR, 'Parse error: a line is UTF-8')),
+  });
+  const onData = (piece: Uint8Array | string): void => lines.push(typeof piece === 'string' ? Buffer.from(piece) : piece);
+  const onEnd = (): void => {
+    lines.end();
+    end();
+  };
+  output.on('error', onGone).on('close', onGone);
+  input.on('data', onData).on('end', onEnd).on('error', end).on('close', end);
+  signal?.addEventListener('abort', end, { once: true });
+  if (signal?.aborted === true) end();
+  await ended.promise;
+  input.off('data', onData).off('end', onEnd).pause();
+  if (!isGone) await within(clock, graceMs, Promise.race([conversation.finish(), new Promise<void>((resolve) => output.once('close', resolve))]));
+  conversation.abort();
+  if (!isGone) await new Promise<void>((resolve) => write('', () => resolve()));
+  output.off('error', onGone).off('close', onGone);
+  input.off('error', end).off('close', end);
+}
+
+async function within(clock: Clock, ms: number, wanted: Promise<void>): Promise<void> {
+  const over = new AbortController();
+  await Promise.race([wanted, clock.sleep(ms, over.signal).catch(() => undefined)]); // which keeps the process alive meanwhile
+  over.abort();
+}
+
+/** What writes to a stream that is reserved: on the stream, for all copies of this package in the process. A program in one file brings one of its own. */
+const RESERVED: unique symbol = Symbol.for('svc.mcp.reserved');
+
+function reservedWrite(output: Writable & { readonly [RESERVED]?: Writable['write'] }): Writable['write'] | undefined {
+  return output[RESERVED];
+}
+
+/** Sends what is printed to a stream elsewhere, messages excepted. Disposing gives the stream back; reserving it twice changes nothing. */
+export function reserveOutput(output: Writable, elsewhere: Writable): Disposable {
+  if (reservedWrite(output) !== undefined) return { [Symbol.dispose]: () => undefined };
+  const own = Object.getOwnPropertyDescriptor(output, 'write');
+  Object.defineProperty(output, RESERVED, { configurable: true, value: output.write.bind(output) });
+  Object.defineProperty(output, 'write', { configurable: true, writable: true, value: elsewhere.write.bind(elsewhere) });
+  const [from, to] = [output, elsewhere].map((stream) => (stream as { readonly fd?: unknown }).fd);
+  const descriptor = typeof from === 'number' && typeof to === 'number' ? leadDescriptor(from, to) : undefined;
+  return {
+    [Symbol.dispose]() {
+      descriptor?.[Symbol.dispose]();
+      delete (output as { [RESERVED]?: unknown })[RESERVED];
+      if (own === undefined) delete (output as { write?: unknown }).write; // its class has one
+      else Object.defineProperty(output, 'write', own);
+    },
+  };
+}
+
+/*
+ * Bytes → lines: what arrives in pieces of any size, one text for each line feed.
+ *
+ *   line = UTF-8 without line feed; a carriage return at its end is none of it; empty lines are none
+ *
+ * A line beyond the limit is dropped up to its end, and told once; so is one that is no UTF-8.
+ */
+
+/** What becomes of a line. */
+export interface LineHandler {
+  onLine(text: string): void;
+  /** It cannot be read. */
+  onBadLine(problem: 'long' | 'encoding'): void;
+}
+
+const LINE_FEED = 10;
+const CARRIAGE_RETURN = 13;
+
+/** Reads lines out of pieces. */
+export class LineReader {
+  readonly #maxBytes: number;
+  readonly #handler: LineHandler;
+  #pieces: Uint8Array[] = [];
+  #length = 0;
+  /** The rest of the line is passed over. */
+  #isDropping = false;
+
+  constructor(maxBytes: number, handler: LineHandler) {
+    this.#maxBytes = maxBytes;
+    this.#handler = handler;
+  }
+
+  /** The next bytes. They must not be written to afterwards. */
+  push(piece: Uint8Array): void {
+    let start = 0;
+    for (let end = piece.indexOf(LINE_FEED); end !== -1; end = piece.indexOf(LINE_FEED, start)) {
+      this.#add(piece.subarray(start, end));
+      this.#endLine();
+      start = end + 1;
+    }
+    if (start < piece.length) this.#add(piece.subarray(start));
+  }
+
+  /** Nothing more comes: what is left is a line without its end. */
+  end(): void {
+    if (this.#length > 0 || this.#isDropping) this.#endLine();
+  }
+
+  #add(part: Uint8Array): void {
+    if (this.#isDropping || part.length === 0) return;
+    this.#length += part.length;
+    if (this.#length <= this.#maxBytes) this.#pieces.push(part);
+    else {
+      this.#isDropping = true;
+      this.#pieces = [];
+      this.#handler.onBadLine('long');
+    }
+  }
+
+  #endLine(): void {
+    const bytes = Buffer.concat(this.#pieces);
+    const isDropped = this.#isDropping;
+    this.#pieces = [];
+    this.#length = 0;
+    this.#isDropping = false;
+    if (isDropped) return;
+    const line = bytes.at(-1) === CARRIAGE_RETURN ? bytes.subarray(0, -1) : bytes;
+    if (line.length === 0) return;
+    if (isUtf8(line)) this.#handler.onLine(line.toString());
+    else this.#handler.onBadLine('encoding');
+  }
+}

@@ -1,0 +1,347 @@
+/**
+ * DevProvider: an OpenID provider for development and tests that logs anybody in as anybody. It is true to the standards
+ * otherwise: code flow with PKCE S256, `iss` in answers, single-use codes, id_token, user info, discovery, JWK set.
+ *
+ *   GET /.well-known/openid-configuration   GET /jwks   GET|POST /authorize   POST /token   GET|POST /userinfo
+ *
+ * It listens on 127.0.0.1 by itself, is mounted on an application, or answers what is handed to `handle()`. Not in production.
+ */
+import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
+import { createServer } from 'node:http';
+import { systemClock } from '../../base/clock.ts';
+import { SvcError } from '../../base/errors.ts';
+import { localPath } from '../../http/local-path.ts';
+import { given, int, oneOf, readOptions, text } from '../../base/options.ts';
+import { DevKeys } from './keys.ts';
+import { METHODS, authorizationError, badPage, claimsOf, json, metadataOf, pageHeaders, pickerPage, tokenError } from './protocol.ts';
+import { OAuthProvider, markForDevelopment } from '../provider/options.ts';
+import { HttpResponse } from '../../http/response.ts';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { Clock } from '../../base/clock.ts';
+import type { Env } from '../../base/config.ts';
+import type { Router } from '../../routing/route.ts';
+import type { DevAlgorithm } from './keys.ts';
+import type { DevRequest, DevResponse, DevUser } from './protocol.ts';
+import type { InProcess, OAuthProviderOptions } from '../provider/options.ts';
+
+export { type DevRequest, type DevResponse, type DevUser } from './protocol.ts';
+
+/** What a {@link DevProvider} is made from. `undefined` means not given. */
+export interface DevProviderOptions {
+  /** Default: Ada Lovelace and Alan Turing. */
+  readonly users?: readonly DevUser[] | undefined;
+  /** Default `dev-client`. */
+  readonly clientId?: string | undefined;
+  /** Default `dev-secret`. */
+  readonly clientSecret?: string | undefined;
+  /** Where logins may return to, byte for byte; paths are of the application that it is mounted on. */
+  readonly redirectUris: readonly string[];
+  /** What start() listens on. Default 0: a free one. */
+  readonly port?: number | undefined;
+  /** The URL it is reached by when an application answers for it, without a slash at the end. Default: where start() listens. */
+  readonly issuer?: string | undefined;
+  /** Default `RS256`. */
+  readonly idTokenAlgorithm?: DevAlgorithm | undefined;
+  /** Where the application believes it runs; `production` is refused. Default: the variable SVC_ENV, else `production`, as applications do. */
+  readonly env?: Env | undefined;
+  readonly clock?: Clock | undefined;
+}
+
+interface Grant {
+  readonly user: DevUser;
+  readonly redirectUri: string;
+  readonly challenge: string;
+  readonly nonce: string | undefined;
+  readonly scopes: readonly string[];
+  readonly authTime: number;
+  readonly expiresMs: number;
+  /** Set once the code has been used: it must not live on when the code comes again (RFC 6749 §4.1.2). */
+  accessToken: string | undefined;
+}
+
+const CODE_TTL_MS = 60_000;
+const TOKEN_TTL_SECONDS = 3_600;
+const MAX_GRANTS = 1_000;
+const USERS: readonly DevUser[] = [{ sub: 'ada', name: 'Ada Lovelace', email: 'ada@example.test' }, { sub: 'alan', name: 'Alan Turing', email: 'alan@example.test' }];
+
+/** An OpenID provider for development and tests. */
+export class DevProvider {
+  readonly clientId: string;
+  readonly clientSecret: string;
+  readonly #users: readonly DevUser[];
+  readonly #redirectUris: readonly string[];
+  readonly #port: number;
+  readonly #algorithm: DevAlgorithm;
+  readonly #clock: Clock;
+  #issuer: string | undefined;
+  #mountedAt: string | undefined;
+  #keys: Promise<DevKeys> | undefined;
+  #server: Server | undefined;
+  readonly #handling: Handle = (request) => this.handle(request);
+  readonly #codes = new Map<string, Grant>();
+  readonly #tokens = new Map<string, Grant>();
+
+  /** @throws SvcError `E_DEV_PROVIDER` in production, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+  constructor(options: DevProviderOptions) {
+    const { users, clientId, clientSecret, redirectUris, port, issuer, idTokenAlgorithm, env, clock } = readOptions('DevProvider', options, {
+      users: given<readonly DevUser[]>('a list of users, each with a sub', (value) => isListOf(value, (user: DevUser | undefined) => typeof user?.sub === 'string' && user.sub !== '')),
+      clientId: text('dev-client'), clientSecret: text('dev-secret'),
+      redirectUris: given<readonly string[]>('a list of URLs, or of paths', (value) => isListOf(value, (url: string) => URL.canParse(url) || localPath(url) !== undefined)),
+      port: int(0, 0, 65_535), issuer: text(), idTokenAlgorithm: oneOf(['RS256', 'ES256'], 'RS256'),
+      env: given<Env>('production, development or test', (value) => ['production', 'development', 'test'].includes(value as string)), clock: given<Clock>(),
+    });
+    const named = env ?? process.env['SVC_ENV'];
+    if (named !== 'development' && named !== 'test') throw new SvcError('E_DEV_PROVIDER', [named === undefined ? 'the environment is production, since neither env nor SVC_ENV says otherwise' : 'the environment is production']);
+    if (redirectUris === undefined) throw new SvcError('E_DEV_PROVIDER', ['it has no redirectUris']);
+    this.#users = users ?? USERS;
+    this.clientId = clientId;
+    this.clientSecret = clientSecret;
+    this.#redirectUris = [...redirectUris];
+    this.#port = port;
+    this.#issuer = issuer;
+    this.#algorithm = idTokenAlgorithm;
+    this.#clock = clock ?? systemClock;
+  }
+
+  /** Its issuer, and the beginning of each of its URLs. @throws SvcError `E_DEV_PROVIDER` before start() when no issuer was given */
+  get url(): string {
+    if (this.#issuer === undefined) throw new SvcError('E_DEV_PROVIDER', ['it has not been started, so it has no URL yet']);
+    return this.#issuer;
+  }
+
+  /** Listens on 127.0.0.1. Rejects when the port is taken. */
+  async start(): Promise<void> {
+    const server = createServer((request, response) => void serve(request, response, this.#handling));
+    await new Promise<void>((resolve, reject) => server.once('error', reject).listen(this.#port, '127.0.0.1', resolve));
+    this.#server = server;
+    this.#issuer ??= `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    await this.#ready();
+  }
+
+  /** Stops listening, cuts off whoever is connected, and forgets codes and tokens. */
+  async stop(): Promise<void> {
+    const server = this.#server;
+    this.#server = undefined;
+    this.#codes.clear();
+    this.#tokens.clear();
+    if (server === undefined) return;
+    await new Promise((resolve) => { server.close(resolve); server.closeAllConnections(); });
+  }
+
+  /** This provider as an application is given it, called `dev`. `options` take precedence. `svc check` refuses it in production. */
+  provider(options: Partial<OAuthProviderOptions> = {}): OAuthProvider {
+    const { clientId, clientSecret, url: issuer } = this;
+    return markForDevelopment(new OAuthProvider({ name: 'dev', clientId, clientSecret, issuer, allowInsecure: true, idTokenAlgorithms: ['RS256', 'ES256'], ...options }));
+  }
+
+  /**
+   * Lets an application serve it below `path`, and gives it as provider(): browsers find it wherever they find the application,
+   * on any port and by any name, and the application asks it without a connection. `redirectUris` may be paths. Without the
+   * option `issuer` it calls itself `http://localhost` and the path, wherever that is.
+   *
+   * @throws SvcError `E_PATH_TEMPLATE` for a path that is none
+   */
+  mount(router: Router, path: string = '/_dev/provider'): OAuthProvider {
+    this.#issuer ??= `http://localhost${path}`;
+    this.#mountedAt = path;
+    serveOn(router, path, this.#handling);
+    const authorizeUrl = `http://localhost${path}/authorize`; // of which the path counts
+    return markForDevelopment(this.provider({ ...pathsBelow(this.#issuer), authorizeUrl }), inProcess(this.#issuer, this.#handling));
+  }
+
+  /**
+   * What a browser does: opens an authorization URL of this provider, picks the user `sub` or cancels, and is sent to the URL
+   * that this gives, the application's callback. For tests. @throws Error when the provider shows an error page
+   */
+  async pick(authorizationUrl: string, sub: string | undefined): Promise<string> {
+    const body = new URLSearchParams(new URL(authorizationUrl).search);
+    if (sub === undefined) body.set('deny', '1');
+    else body.set('user', sub);
+    const headers = { 'content-type': 'application/x-www-form-urlencoded' };
+    const { status, headers: { location } } = await this.handle({ method: 'POST', path: '/authorize', query: '', headers, body: body.toString(), origin: new URL(authorizationUrl).origin });
+    if (location === undefined) throw new Error(`DevProvider answers ${status} to this authorization request`);
+    return location;
+  }
+
+  /** Answers a request. Needs an issuer: given, or from start(). */
+  async handle(request: DevRequest): Promise<DevResponse> {
+    const isForm = request.headers['content-type']?.split(';', 1)[0]!.trim().toLowerCase() === 'application/x-www-form-urlencoded';
+    const form = new URLSearchParams(request.method === 'POST' && isForm ? request.body : '');
+    const route = `${request.method === 'HEAD' ? 'GET' : request.method} ${request.path}`;
+    switch (route) {
+      case 'GET /.well-known/openid-configuration': return json(200, metadataOf(this.url, this.#algorithm, request.origin === undefined ? this.url : request.origin + (this.#mountedAt ?? '')));
+      case 'GET /jwks': return json(200, (await this.#ready()).jwks);
+      case 'GET /authorize': return this.#authorize(new URLSearchParams(request.query), false, request.origin);
+      case 'POST /authorize': return this.#authorize(form, true, request.origin);
+      case 'POST /token': return this.#token(form, request.headers['authorization']);
+      case 'GET /userinfo': case 'POST /userinfo': return this.#userinfo(request.headers['authorization']);
+    }
+    const methods = METHODS.get(request.path);
+    return methods === undefined ? json(404, { error: 'not_found' }) : json(405, { error: 'invalid_request' }, { allow: methods });
+  }
+
+  #ready(): Promise<DevKeys> {
+    return this.#keys ??= DevKeys.make();
+  }
+
+  /**
+   * RFC 6749 §4.1.1: who asks wrongly for whom is told so here; every other mistake goes back to the application. Only a form
+   * picks somebody: a link does not log anyone in.
+   */
+  #authorize(given: URLSearchParams, isForm: boolean, origin: string | undefined): DevResponse {
+    const one = (name: string): string | undefined => given.getAll(name).length === 1 ? given.get(name)! : undefined;
+    const redirectUri = one('redirect_uri');
+    if (one('client_id') !== this.clientId) return badPage('The client_id is unknown, or there more than once.');
+    if (redirectUri === undefined || !this.#mayReturnTo(redirectUri, origin)) return badPage('The redirect_uri is not one of those registered with DevProvider.');
+    const state = one('state');
+    const back = (answer: Readonly<Record<string, string>>): DevResponse => this.#redirect(redirectUri, { ...answer, ...(state === undefined ? {} : { state }) });
+    const error = authorizationError(given, one);
+    if (error !== undefined) return back({ error });
+    if (isForm && given.has('deny')) return back({ error: 'access_denied' });
+    const user = isForm ? this.#users.find(({ sub }) => sub === one('user')) : undefined;
+    if (user !== undefined) return back({ code: this.#grant(user, redirectUri, one) });
+    if (one('prompt')?.split(' ').includes('none') === true) return back({ error: 'login_required' }); // nobody is ever logged in here
+    const asked = Object.fromEntries([...given].filter(([name]) => name !== 'user' && name !== 'deny'));
+    const users = this.#users.map(({ sub, name, email }) => ({ sub, name: name ?? sub, email }));
+    return { status: 200, headers: pageHeaders([new URL(redirectUri).origin]), body: pickerPage('authorize', asked, users) };
+  }
+
+  #mayReturnTo(redirectUri: string, origin: string | undefined): boolean {
+    return this.#redirectUris.some((each) => each.startsWith('/') ? origin !== undefined && redirectUri === origin + each : redirectUri === each);
+  }
+
+  #redirect(redirectUri: string, answer: Readonly<Record<string, string>>): DevResponse {
+    const query = new URLSearchParams({ ...answer, iss: this.url }); // RFC 9207
+    return { status: 303, headers: { location: `${redirectUri}${redirectUri.includes('?') ? '&' : '?'}${query}`, 'cache-control': 'no-store', 'referrer-policy': 'no-referrer' }, body: '' };
+  }
+
+  #grant(user: DevUser, redirectUri: string, one: (name: string) => string | undefined): string {
+    const nowMs = this.#clock.nowMs();
+    const code = randomBytes(32).toString('base64url');
+    keep(this.#codes, code, {
+      user, redirectUri, nonce: one('nonce'), scopes: (one('scope') ?? '').split(' ').filter((scope) => scope !== ''),
+      challenge: one('code_challenge')!, // authorizationError() has seen it
+      authTime: Math.floor(nowMs / 1000), expiresMs: nowMs + CODE_TTL_MS, accessToken: undefined,
+    });
+    return code;
+  }
+
+  /** RFC 6749 §4.1.3, §5. */
+  async #token(form: URLSearchParams, authorization: string | undefined): Promise<DevResponse> {
+    if (new Set(form.keys()).size < form.size) return tokenError('invalid_request');
+    const client = this.#client(form, authorization);
+    if (client !== undefined) return client;
+    if (!form.has('grant_type') || !form.has('code') && form.get('grant_type') === 'authorization_code') return tokenError('invalid_request');
+    if (form.get('grant_type') !== 'authorization_code') return tokenError('unsupported_grant_type');
+    const grant = this.#codes.get(form.get('code')!);
+    if (grant?.accessToken !== undefined) this.#tokens.delete(grant.accessToken);
+    if (grant === undefined || grant.accessToken !== undefined || grant.expiresMs <= this.#clock.nowMs()) return tokenError('invalid_grant');
+    const verifier = form.get('code_verifier') ?? '';
+    grant.accessToken = randomBytes(32).toString('base64url'); // used, even if what follows is wrong
+    const isProven = /^[\w.~-]{43,128}$/.test(verifier) && hash('sha256', verifier, 'base64url') === grant.challenge; // RFC 7636 §4.6
+    if (!isProven || form.get('redirect_uri') !== grant.redirectUri) return tokenError('invalid_grant');
+    keep(this.#tokens, grant.accessToken, { ...grant, expiresMs: this.#clock.nowMs() + TOKEN_TTL_SECONDS * 1000 });
+    const idToken = grant.scopes.includes('openid') ? { id_token: await this.#idToken(grant, grant.accessToken) } : {};
+    return json(200, { access_token: grant.accessToken, token_type: 'Bearer', expires_in: TOKEN_TTL_SECONDS, scope: grant.scopes.join(' '), ...idToken }, { 'cache-control': 'no-store', pragma: 'no-cache' });
+  }
+
+  /** The answer to a client that does not prove who it is, exactly once (§2.3.1); undefined for ours. */
+  #client(form: URLSearchParams, authorization: string | undefined): DevResponse | undefined {
+    const basic = /^basic +([\w+/=]+)$/i.exec(authorization ?? '')?.[1];
+    if (authorization !== undefined && form.has('client_secret')) return tokenError('invalid_request');
+    const decoded = basic === undefined ? undefined : Buffer.from(basic, 'base64').toString().split(':', 2).map((part) => new URLSearchParams(`x=${part}`).get('x'));
+    const [id, secret] = authorization === undefined ? [form.get('client_id'), form.get('client_secret')] : decoded ?? [];
+    if (id === this.clientId && isEqual(secret ?? '', this.clientSecret) && (form.get('client_id') ?? id) === id) return undefined;
+    return tokenError('invalid_client', 401, authorization === undefined ? {} : { 'www-authenticate': 'Basic realm="DevProvider"' });
+  }
+
+  async #idToken({ user, nonce, scopes, authTime }: Grant, accessToken: string): Promise<string> {
+    const iat = Math.floor(this.#clock.nowMs() / 1000);
+    const atHash = hash('sha256', accessToken, 'buffer').subarray(0, 16).toString('base64url');
+    const claims = { ...claimsOf(user, scopes), iss: this.url, aud: this.clientId, iat, exp: iat + TOKEN_TTL_SECONDS, auth_time: authTime, ...(nonce === undefined ? {} : { nonce }), at_hash: atHash };
+    return (await this.#ready()).sign(claims, this.#algorithm);
+  }
+
+  /** OpenID Connect Core §5.3, RFC 6750 §2.1. */
+  #userinfo(authorization: string | undefined): DevResponse {
+    const token = /^bearer +([\w.~+/=-]+)$/i.exec(authorization ?? '')?.[1];
+    const grant = token === undefined ? undefined : this.#tokens.get(token);
+    if (grant === undefined || grant.expiresMs <= this.#clock.nowMs()) {
+      return json(401, { error: 'invalid_token' }, { 'www-authenticate': token === undefined ? 'Bearer' : 'Bearer error="invalid_token"' });
+    }
+    return json(200, claimsOf(grant.user, grant.scopes), { 'cache-control': 'no-store' });
+  }
+}
+
+/** Its endpoints, one by one: to look them up the application would have to listen already. */
+function pathsBelow(url: string): Partial<OAuthProviderOptions> {
+  return { tokenUrl: `${url}/token`, userinfoUrl: `${url}/userinfo`, jwksUrl: `${url}/jwks` };
+}
+
+function isListOf<T>(value: unknown, accepts: (each: T) => boolean): boolean {
+  return Array.isArray(value) && value.length > 0 && value.every(accepts);
+}
+
+/** Adds, and lets go of the oldest beyond a thousand. */
+function keep(grants: Map<string, Grant>, key: string, grant: Grant): void {
+  grants.set(key, grant);
+  const [oldest] = grants.keys();
+  if (grants.size > MAX_GRANTS) grants.delete(oldest!); // there is one: it was just added
+}
+
+function isEqual(one: string, other: string): boolean {
+  return timingSafeEqual(hash('sha256', one, 'buffer'), hash('sha256', other, 'buffer'));
+}
+
+/*
+ * How DevProvider is reached: by a socket of its own, or as a part of an application, whose own calls to it need no connection.
+ */
+
+/** What DevProvider does with a request. */
+type Handle = (request: DevRequest) => Promise<DevResponse>;
+
+const MAX_BODY_BYTES = 65_536;
+/** It looks after itself: whoever logs in has no token yet, and its pages bring their own policy. */
+const SPEC = { public: 'It stands in for a provider that people log in at', mcp: false, rateLimit: false, meta: { csrf: false, docs: false, idempotency: false }, summary: 'The identity provider of development' } as const;
+
+/** Answers a request of node:http. */
+async function serve(request: IncomingMessage, response: ServerResponse, handle: Handle): Promise<void> {
+  const chunks: Buffer[] = [];
+  let length = 0;
+  try {
+    for await (const chunk of request.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
+      length += chunk.length;
+      if (length > MAX_BODY_BYTES) return void response.writeHead(413, { connection: 'close' }).end();
+      chunks.push(chunk);
+    }
+    const [path, query = ''] = (request.url ?? '/').split('?', 2) as [string, string?];
+    const headers = request.headers as Readonly<Record<string, string | undefined>>; // none that is read here is ever a list
+    const answer = await handle({ method: request.method ?? '', path, query, headers, body: Buffer.concat(chunks).toString() });
+    response.writeHead(answer.status, answer.headers).end(request.method === 'HEAD' ? undefined : answer.body);
+  } catch {
+    response.destroy(); // the client has left, or there are no keys
+  }
+}
+
+/** Answers below a path of an application. */
+function serveOn(router: Router, path: string, handle: Handle): void {
+  router.route(`${path}/{rest:path}`, ['GET', 'POST'], SPEC, async ({ req }) => {
+    const [, query = ''] = req.target.split('?', 2);
+    const origin = `${req.scheme}://${req.host}`;
+    const answer = await handle({ method: req.method, path: req.path.slice(path.length), query, headers: req.headers, body: await req.text({ maxBytes: MAX_BODY_BYTES }), origin });
+    return new HttpResponse(answer.body, { status: answer.status, headers: answer.headers });
+  });
+}
+
+/** What takes the place of connections to `issuer`. */
+function inProcess(issuer: string, handle: Handle): InProcess {
+  return {
+    async call({ method, url, headers = {}, body = '' }) {
+      const [address, query = ''] = url.split('?', 2) as [string, string?];
+      const answer = await handle({ method, path: address.slice(issuer.length), query, headers, body });
+      return { status: answer.status, mediaType: answer.headers['content-type'] ?? '', body: Buffer.from(answer.body), isPrivate: true };
+    },
+    close() { /* nothing is open */ },
+  };
+}

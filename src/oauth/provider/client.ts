@@ -1,0 +1,319 @@
+/**
+ * One provider, spoken to: the authorization URL, then code → tokens → id_token → user info → e-mail.
+ *
+ * Every failure is a ProviderFailure; every call is bounded by outbound.ts. Discovery happens in the background at start-up
+ * when it is needed at all, and again with the first login if the provider was away then: an application starts without it.
+ */
+import { Discovery } from './discovery.ts';
+import { isExpectedIssuer, verifyIdToken } from './id-token.ts';
+import { Outbound, ProviderFailure, isJson, isObject, jsonObject, jsonValue, withoutNulls, word } from './outbound.ts';
+import { KeySource } from './jwks.ts';
+import { PROTOCOL_PARAMETERS, TENANT, inProcessOf, settingsOf } from './options.ts';
+import { joinClaims, postedName, textOr, userInfoOf } from './user-info.ts';
+import type { Clock } from '../../base/clock.ts';
+import type { Logger } from '../../observability/log.ts';
+import type { Histogram, Metrics } from '../../observability/metrics.ts';
+import type { Awaitable } from '../../cache/stores.ts';
+import type { Endpoints, Target } from './discovery.ts';
+import type { IdTokenClaims } from './id-token.ts';
+import type { OutboundAnswer, OutboundCall, Resolve } from './outbound.ts';
+import type { InProcess, OAuthProvider, ProviderSettings } from './options.ts';
+import type { MappedUser, UserInfo } from './user-info.ts';
+
+export { ProviderFailure } from './outbound.ts';
+
+/** What a login asks of the provider. */
+export interface AuthorizationRequest {
+  readonly redirectUri: string;
+  readonly state: string;
+  /** S256 (RFC 7636 §4.2). */
+  readonly challenge: string;
+  /** Needed when the provider's scopes include `openid`. */
+  readonly nonce: string | undefined;
+  /** In place of the provider's. `openid` is asked for when the provider has it, and only then. */
+  readonly scopes?: readonly string[] | undefined;
+  /** Of {@link EXTRA_PARAMETERS}; others are not sent. What the provider's own URL fixes stays. */
+  readonly extra?: Readonly<Record<string, string>> | undefined;
+}
+
+/** What a callback brings. */
+export interface Identification {
+  readonly code: string;
+  /** The one of the authorization request. */
+  readonly redirectUri: string;
+  readonly verifier: string;
+  readonly nonce: string | undefined;
+  readonly signal?: AbortSignal | undefined;
+  /** The field `user` of the form that it came in, which counts where the provider's `acceptsPostedName` is set. */
+  readonly postedUser?: string | undefined;
+  /** What `max_age` was asked for, where the provider's `authorizeParams` do not fix it. */
+  readonly maxAgeSeconds?: number | undefined;
+}
+
+/** Who it is, and what the provider handed out. */
+export interface Identified {
+  readonly info: UserInfo;
+  readonly tokens: ProviderTokens;
+}
+
+/** What a client is made with. */
+export interface ProviderClientParts {
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** Gets `svc_oauth_provider_seconds{provider,call}`. */
+  readonly metrics?: Metrics | undefined;
+  /** For tests; default the system's resolver. */
+  readonly resolve?: Resolve | undefined;
+}
+
+/** One histogram for all providers of an application: a name is declared once. */
+const histograms = new WeakMap<Metrics, Histogram>();
+
+function secondsOf(metrics: Metrics): Histogram {
+  const known = histograms.get(metrics) ?? metrics.histogram('svc_oauth_provider_seconds', 'Time that calls to identity providers took', BUCKETS_SECONDS, ['provider', 'call']);
+  histograms.set(metrics, known);
+  return known;
+}
+
+const BUCKETS_SECONDS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
+
+/** Parameters that a login may pass on to the provider (OpenID Connect Core §3.1.2.1). */
+export const EXTRA_PARAMETERS: readonly string[] = ['login_hint', 'prompt', 'max_age', 'ui_locales'];
+
+/** Speaks to one provider. */
+export class ProviderClient {
+  readonly #settings: ProviderSettings;
+  readonly #parts: ProviderClientParts;
+  /** This application serves the provider itself: browsers find it where they find the callback. */
+  readonly #isServedHere: boolean;
+  readonly #outbound: InProcess;
+  readonly #discovery: Discovery;
+  readonly #keys: KeySource;
+  readonly #seconds: Histogram | undefined;
+
+  constructor(provider: OAuthProvider, parts: ProviderClientParts) {
+    this.#settings = settingsOf(provider);
+    this.#parts = parts;
+    this.#seconds = parts.metrics === undefined ? undefined : secondsOf(parts.metrics);
+    const { timeoutMs, ca, jwks } = this.#settings;
+    const inProcess = inProcessOf(provider);
+    this.#isServedHere = inProcess !== undefined;
+    this.#outbound = inProcess ?? new Outbound({ clock: parts.clock, timeoutMs, ca, resolve: parts.resolve });
+    const measured = { call: (call: OutboundCall): Promise<OutboundAnswer> => this.#call(call.url === this.#settings.discoveryUrl ? 'discovery' : 'jwks', call) };
+    this.#discovery = new Discovery(this.#settings, measured);
+    this.#keys = new KeySource(measured, parts.clock, jwks?.keys);
+  }
+
+  /** Begins discovery, if it is needed, and does not wait for it: a provider that is away is a warning, and keeps nothing from starting. */
+  async start(signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted();
+    void this.#discover();
+  }
+
+  async #discover(): Promise<void> {
+    try {
+      await this.#discovery.endpoints();
+    } catch (error) {
+      this.#parts.log.warn('provider_unreachable', { provider: this.#settings.name, reason: error instanceof ProviderFailure ? error.reason : 'failed' });
+    }
+  }
+
+  /**
+   * The URL that begins a login (RFC 6749 §4.1.1, RFC 7636 §4.3, OpenID Connect Core §3.1.2.1). The query that the endpoint has
+   * stays as it is written; no parameter is there twice.
+   *
+   * @throws ProviderFailure when the endpoint has to be discovered and cannot be
+   */
+  authorizationUrl(input: AuthorizationRequest): Awaitable<string> {
+    const endpoints = this.#discovery.endpoints();
+    return endpoints instanceof Promise ? endpoints.then(({ authorizeUrl }) => this.#urlOf(authorizeUrl, input)) : this.#urlOf(endpoints.authorizeUrl, input);
+  }
+
+  #urlOf(authorizeUrl: string, { redirectUri, state, challenge, nonce, scopes, extra = {} }: AuthorizationRequest): string {
+    const { clientId, usesOpenId, authorizeParams } = this.#settings;
+    if (usesOpenId && nonce === undefined) throw new TypeError('A login by OpenID Connect needs a nonce'); // our bug: nothing else could notice a replayed id_token
+    const asked = (scopes ?? this.#settings.scopes).filter((scope) => scope !== 'openid');
+    const scope = [...usesOpenId ? ['openid'] : [], ...asked].join(' ');
+    const [address, query = ''] = (this.#isServedHere ? new URL(new URL(authorizeUrl).pathname, redirectUri).href : authorizeUrl).split('?', 2) as [string, string?];
+    const kept = query.split('&').filter((pair) => pair !== '' && !PROTOCOL_PARAMETERS.has(nameOf(pair)));
+    const fixed = new Set([...kept.map(nameOf), ...Object.keys(authorizeParams)]);
+    const ours = new URLSearchParams({
+      response_type: 'code', client_id: clientId, redirect_uri: redirectUri, ...(scope === '' ? {} : { scope }), state,
+      code_challenge: challenge, code_challenge_method: 'S256', ...(usesOpenId && nonce !== undefined ? { nonce } : {}),
+      ...Object.fromEntries(Object.entries(authorizeParams).filter(([name]) => !kept.some((pair) => nameOf(pair) === name))),
+      ...Object.fromEntries(EXTRA_PARAMETERS.flatMap((name) => Object.hasOwn(extra, name) && !fixed.has(name) ? [[name, extra[name]!]] : [])),
+    });
+    return `${address}?${[...kept, ours.toString().replaceAll('+', '%20')].join('&')}`; // %20: some providers read + as itself
+  }
+
+  /**
+   * Whether an authorization answer is this provider's (RFC 9207 §2.4), by its parameter `iss`. Without a configured issuer
+   * there is nothing to compare with, and any answer passes: the callback of each provider is its own.
+   *
+   * @throws ProviderFailure `issuer_mismatch`
+   */
+  async checkIssuer(iss: string | undefined): Promise<void> {
+    const { issuer, tenants } = this.#settings;
+    if (issuer === undefined) return;
+    if (iss === undefined) {
+      if ((await this.#discovery.endpoints()).sendsIssuer) throw new ProviderFailure('issuer_mismatch', 'iss_missing');
+    } else {
+      const [before = '', after = ''] = issuer.split(TENANT);
+      if (!isExpectedIssuer(iss, iss.slice(before.length, iss.length - after.length), { issuer, tenants })) throw new ProviderFailure('issuer_mismatch', 'iss_differs');
+    }
+  }
+
+  /**
+   * Exchanges the code, verifies the id_token, reads the user info. Rejects with the signal's reason when that is aborted.
+   *
+   * @throws ProviderFailure
+   */
+  async identify(input: Identification): Promise<Identified> {
+    const endpoints = await this.#discovery.endpoints();
+    const tokens = readTokenAnswer(await this.#exchange(endpoints, input), this.#settings);
+    const claims = this.#settings.usesOpenId ? await this.#verify(endpoints, tokens, input) : undefined;
+    input.signal?.throwIfAborted();
+    const raw = await this.#read(endpoints.userinfo, tokens, claims, input.signal);
+    const info = userInfoOf(await this.#withEmail(this.#map(raw, input.postedUser), tokens, input.signal), raw);
+    return { info, tokens };
+  }
+
+  /** Ends every call that runs; later ones fail with `temporarily_unavailable`. */
+  close(): void {
+    this.#outbound.close();
+  }
+
+  /** RFC 6749 §4.1.3; the client authenticates exactly once (§2.3.1), Basic with both parts form-encoded first. */
+  #exchange({ token, clientAuth }: Endpoints, { code, redirectUri, verifier, signal }: Identification): Promise<OutboundAnswer> {
+    const { clientId, clientSecret = '' } = this.#settings;
+    const form = new URLSearchParams({ grant_type: 'authorization_code', code, redirect_uri: redirectUri, code_verifier: verifier });
+    const headers: Record<string, string> = { 'content-type': 'application/x-www-form-urlencoded' };
+    if (clientAuth === 'basic') headers['authorization'] = `Basic ${Buffer.from(`${formEncoded(clientId)}:${formEncoded(clientSecret)}`).toString('base64')}`;
+    else form.set('client_id', clientId);
+    if (clientAuth === 'post') form.set('client_secret', clientSecret);
+    return this.#call('token', { method: 'POST', ...token, headers, body: form.toString(), signal });
+  }
+
+  #verify({ keys }: Endpoints, { idToken, accessToken }: ProviderTokens, { nonce, maxAgeSeconds }: Identification): Promise<IdTokenClaims> {
+    const { issuer, tenants, clientId, idTokenAlgorithms: algorithms, leewaySeconds, maxAgeSeconds: fixedSeconds } = this.#settings;
+    if (idToken === undefined) throw new ProviderFailure('provider_error', 'id_token_missing');
+    const nowSeconds = Math.floor(this.#parts.clock.nowMs() / 1000);
+    const rules = { issuer: issuer!, tenants, clientId, algorithms, nonce, accessToken, maxAgeSeconds: fixedSeconds ?? maxAgeSeconds, leewaySeconds, nowSeconds }; // OpenID Connect without an issuer is refused by the constructor
+    return verifyIdToken(idToken, rules, { current: () => this.#keys.current(keys), again: () => this.#keys.again(keys), renewed: () => this.#keys.renewed(keys) });
+  }
+
+  /** The user info over the claims. They must speak of the same user (OpenID Connect Core §5.3.2). */
+  async #read(userinfo: Target | undefined, { accessToken }: ProviderTokens, claims: IdTokenClaims | undefined, signal: AbortSignal | undefined): Promise<Record<string, unknown>> {
+    if (userinfo === undefined) return { ...claims };
+    const answer = jsonObject('userinfo', await this.#call('userinfo', { method: 'GET', ...userinfo, headers: bearer(accessToken), signal }));
+    if (claims === undefined) return answer;
+    if (answer['sub'] !== claims.sub) throw new ProviderFailure('provider_error', 'userinfo_sub');
+    return joinClaims(claims, answer);
+  }
+
+  #map(raw: Readonly<Record<string, unknown>>, postedUser: string | undefined): MappedUser | undefined {
+    const { mapUser, acceptsPostedName } = this.#settings;
+    try {
+      const user = mapUser(raw);
+      return acceptsPostedName && user !== undefined ? { ...user, name: textOr(user.name, postedName(postedUser)) } : user;
+    } catch (error) {
+      throw new ProviderFailure('provider_error', 'user_mapping', { cause: error });
+    }
+  }
+
+  /** With an e-mail endpoint the primary verified address counts; a token that may not read the list (403, 404) leaves what there was. */
+  async #withEmail(user: MappedUser | undefined, { accessToken }: ProviderTokens, signal: AbortSignal | undefined): Promise<MappedUser | undefined> {
+    const { emailsUrl } = this.#settings;
+    if (emailsUrl === undefined || user?.subject === undefined) return user;
+    const answer = await this.#call('emails', { method: 'GET', url: emailsUrl, headers: bearer(accessToken), signal });
+    if (answer.status === 403 || answer.status === 404) return { ...user, emailVerified: false };
+    const list = jsonValue('emails', answer);
+    if (!Array.isArray(list)) throw new ProviderFailure('provider_error', 'emails_not_list');
+    const primary = list.find((each): each is { readonly email: string } => isObject(each) && each['primary'] === true && each['verified'] === true && typeof each['email'] === 'string');
+    return primary === undefined ? { ...user, emailVerified: false } : { ...user, email: primary.email, emailVerified: true };
+  }
+
+  async #call(what: string, call: OutboundCall): Promise<OutboundAnswer> {
+    const { clock, log } = this.#parts;
+    const { name: provider } = this.#settings;
+    const startMs = clock.monotonicMs();
+    try {
+      const answer = await this.#outbound.call(call);
+      log.debug('provider_call', { provider, call: what, status: answer.status });
+      return answer;
+    } catch (error) {
+      throw error instanceof ProviderFailure ? new ProviderFailure(error.code, `${what}_${error.reason}`, { cause: error.cause }) : error;
+    } finally {
+      this.#seconds?.observe((clock.monotonicMs() - startMs) / 1000, provider, what);
+    }
+  }
+}
+
+function bearer(accessToken: string): Readonly<Record<string, string>> {
+  return { authorization: `Bearer ${accessToken}` };
+}
+
+/** `application/x-www-form-urlencoded`, as RFC 6749 §2.3.1 wants it inside Basic. */
+function formEncoded(text: string): string {
+  return new URLSearchParams({ '': text }).toString().slice(1);
+}
+
+/** The name of a `name=value` pair of a query. */
+function nameOf(pair: string): string {
+  return new URLSearchParams(pair).keys().next().value ?? '';
+}
+
+/*
+ * The token endpoint's answer (RFC 6749 §5.1): checked member by member before anything is done with it.
+ */
+
+/** What the provider has handed out. Secrets: never logged, never sent on. */
+interface ProviderTokens {
+  readonly accessToken: string;
+  readonly refreshToken?: string;
+  readonly expiresInSeconds?: number;
+  readonly scope?: string;
+  readonly idToken?: string;
+}
+
+const MAX_TOKEN_CHARACTERS = 16_384;
+
+/** Reads the answer. An error is one whatever its status is: GitHub sends it with 200. @throws ProviderFailure `provider_error` */
+function readTokenAnswer(answer: OutboundAnswer, { tokenAnswer, tokenTypes }: Pick<ProviderSettings, 'tokenAnswer' | 'tokenTypes'>): ProviderTokens {
+  const members = tokenAnswer === 'form' && answer.mediaType === 'application/x-www-form-urlencoded' ? formOf(answer) : withoutNulls(jsonOf(answer));
+  if (members['error'] !== undefined) throw new ProviderFailure('provider_error', `token_error_${typeof members['error'] === 'string' ? word(members['error']) : 'odd'}`);
+  const { access_token: accessToken, token_type: type, refresh_token: refreshToken, expires_in: expires, scope, id_token: idToken } = members;
+  // Visible ASCII only (RFC 6750 §2.1): it is about to stand in a header.
+  if (typeof accessToken !== 'string' || accessToken.length > MAX_TOKEN_CHARACTERS || !/^[\x21-\x7e]+$/.test(accessToken)) throw new ProviderFailure('provider_error', 'token_access_token');
+  if (typeof type !== 'string' || !tokenTypes.includes(type.toLowerCase())) throw new ProviderFailure('provider_error', 'token_type');
+  if (idToken !== undefined && typeof idToken !== 'string') throw new ProviderFailure('provider_error', 'token_id_token');
+  const expiresInSeconds = typeof expires === 'string' && /^\d{1,10}$/.test(expires) ? Number(expires) : expires; // a number, by §5.1; some write text
+  return {
+    accessToken,
+    ...(textOr(refreshToken, '') === '' ? {} : { refreshToken: refreshToken as string }),
+    ...(Number.isSafeInteger(expiresInSeconds) && (expiresInSeconds as number) >= 0 ? { expiresInSeconds: expiresInSeconds as number } : {}),
+    ...(textOr(scope, '') === '' ? {} : { scope: scope as string }),
+    ...(idToken === undefined ? {} : { idToken }),
+  };
+}
+
+/** A refusal (§5.2) is JSON with another status: its code goes to the log. */
+function jsonOf(answer: OutboundAnswer): Record<string, unknown> {
+  if (answer.status === 200 || !isJson(answer.mediaType)) return jsonObject('token', answer);
+  let error: unknown;
+  try {
+    const value: unknown = JSON.parse(answer.body.toString());
+    error = isObject(value) ? value['error'] : undefined;
+  } catch { /* then its status is all there is to say */ }
+  throw new ProviderFailure('provider_error', `token_status_${answer.status}${typeof error === 'string' ? `_${word(error)}` : ''}`);
+}
+
+function formOf(answer: OutboundAnswer): Record<string, unknown> {
+  if (answer.status !== 200) throw new ProviderFailure('provider_error', `token_status_${answer.status}`);
+  const members: Record<string, unknown> = Object.create(null);
+  for (const [name, value] of new URLSearchParams(answer.body.toString())) {
+    if (name in members) throw new ProviderFailure('provider_error', 'token_repeated_member');
+    members[name] = value;
+  }
+  return members;
+}

@@ -1,0 +1,187 @@
+/**
+ * id_token: a compact JWS with claims about a login (OpenID Connect Core §3.1.3.7, RFC 7515, RFC 8725).
+ *
+ *   form → header → key → signature → issuer, audience, nonce, times → at_hash → auth_time
+ *
+ * Nothing of it is believed before its signature fits. It names no key of its own: `jwk`, `jku`, `x5u` and `x5c`, which some
+ * providers send with every token, are not looked at (RFC 8725 §3.10); `crit` and what changes how it is read are refused. Every refusal is a ProviderFailure `provider_error` whose reason says which check; the client never learns it.
+ */
+import { isUtf8 } from 'node:buffer';
+import { constants, hash, verify } from 'node:crypto';
+import { parseObject } from '../../crypto/jwt-json.ts';
+import { chooseKeys } from './jwks.ts';
+import { ProviderFailure } from './outbound.ts';
+import { GUID, TENANT } from './options.ts';
+import type { KeySet, VerificationKey } from './jwks.ts';
+import type { IdTokenAlgorithm } from './options.ts';
+
+/** What an id_token must fit. */
+export interface IdTokenRules {
+  /** Byte for byte; `{tenantid}` in it stands for the GUID in the claim `tid`. */
+  readonly issuer: string;
+  readonly tenants: readonly string[] | undefined;
+  readonly clientId: string;
+  readonly algorithms: readonly IdTokenAlgorithm[];
+  readonly nonce: string | undefined;
+  /** What came with it: `at_hash` is its hash. */
+  readonly accessToken: string;
+  /** The login must not be older than this, when it was asked for. */
+  readonly maxAgeSeconds: number | undefined;
+  readonly leewaySeconds: number;
+  readonly nowSeconds: number;
+}
+
+/** Where keys come from: those at hand, and those of one more fetch if that is due. */
+export interface IdTokenKeys {
+  current(): KeySet | Promise<KeySet>;
+  again(): Promise<KeySet> | undefined;
+  /** For a token that its own key has not signed: the keys that have come in place of those at hand, if there may be any. */
+  renewed?(): Promise<KeySet> | undefined;
+}
+
+/** The claims of a verified id_token. */
+export type IdTokenClaims = Readonly<Record<string, unknown>> & { readonly sub: string };
+
+/** What a signature is judged by. */
+export interface SignedParts {
+  readonly algorithm: IdTokenAlgorithm;
+  readonly signed: Buffer;
+  readonly signature: Buffer;
+}
+
+interface Parts extends SignedParts {
+  readonly keyId: string | undefined;
+  readonly claims: Record<string, unknown>;
+}
+
+const MAX_CHARACTERS = 32_768;
+const MAX_SUBJECT_CHARACTERS = 255;
+/** Keys that are tried for a token without a key id: more would let a provider's set cost time. */
+const MAX_TRIED = 8;
+const BASE64URL = /^[\w-]+$/;
+const FORBIDDEN_HEADERS = ['crit', 'b64', 'cty', 'zip', 'enc'];
+/** RFC 7518 §3.3 to §3.5; of Ed25519 it is the one inside (RFC 8037 §3.1). */
+const HASHES: Readonly<Record<IdTokenAlgorithm, string>> = {
+  RS256: 'sha256', RS384: 'sha384', RS512: 'sha512', PS256: 'sha256', PS384: 'sha384', PS512: 'sha512', ES256: 'sha256', ES384: 'sha384', ES512: 'sha512', EdDSA: 'sha512',
+};
+const SIGNATURE_BYTES: Partial<Record<IdTokenAlgorithm, number>> = { ES256: 64, ES384: 96, ES512: 132, EdDSA: 64 };
+const utf8 = new TextDecoder('utf-8', { ignoreBOM: true });
+
+/** Verifies, and gives the claims. @throws ProviderFailure `provider_error`, or what fetching keys throws */
+export async function verifyIdToken(token: string, rules: IdTokenRules, keys: IdTokenKeys): Promise<IdTokenClaims> {
+  const parts = open(token, rules.algorithms);
+  const found = await signerAmong(parts, await keys.current());
+  if (found !== 'signed') {
+    const fresh = await (found === 'unknown' ? keys.again() : keys.renewed?.());
+    if (fresh === undefined || await signerAmong(parts, fresh) !== 'signed') throw refused('signature');
+  }
+  return check(parts, rules);
+}
+
+/** Takes a token apart without believing it. */
+function open(token: string, algorithms: readonly IdTokenAlgorithm[]): Parts {
+  if (token.length > MAX_CHARACTERS) throw refused('too_long');
+  const segments = token.split('.');
+  if (segments.length !== 3) throw refused('segments');
+  const [header, payload, signature] = segments.map(bytesOf) as [Buffer, Buffer, Buffer];
+  const { alg, kid, typ, ...others } = objectOf(header);
+  const algorithm = algorithms.find((each) => each === alg);
+  if (algorithm === undefined) throw refused('alg');
+  if (kid !== undefined && typeof kid !== 'string') throw refused('kid');
+  if (typ !== undefined && !(typeof typ === 'string' && /^jwt$/i.test(typ))) throw refused('typ');
+  if (FORBIDDEN_HEADERS.some((name) => Object.hasOwn(others, name))) throw refused('header');
+  return { algorithm, keyId: kid, signed: Buffer.from(token.slice(0, token.lastIndexOf('.'))), signature, claims: objectOf(payload) };
+}
+
+/** Canonical base64url: no padding, no other alphabet, no bits left over (RFC 7515 §2, RFC 4648 §3.5). */
+function bytesOf(segment: string): Buffer {
+  const bytes = Buffer.from(segment, 'base64url');
+  if (!BASE64URL.test(segment) || bytes.toString('base64url') !== segment) throw refused('base64url');
+  return bytes;
+}
+
+/** No name twice at any depth (RFC 7515 §4, RFC 7519 §4): parsers differ in which one they believe. */
+function objectOf(bytes: Buffer): Record<string, unknown> {
+  const object = isUtf8(bytes) ? parseObject(utf8.decode(bytes)) : undefined;
+  if (object === undefined) throw refused('json');
+  return object;
+}
+
+/** Whether one of the keys has signed; if not, whether a key by the token's name for it was among them. */
+async function signerAmong(parts: Parts, set: KeySet): Promise<'signed' | 'unknown' | 'other'> {
+  const choice = chooseKeys(set, parts.keyId, parts.algorithm);
+  if (choice.kind === 'ambiguous') throw refused('duplicate_kid');
+  if (choice.kind === 'unknown') return 'unknown';
+  for (const each of choice.keys.slice(0, MAX_TRIED)) {
+    if ((each.issuer === undefined || isIssuerOf(each.issuer, parts.claims)) && await isSignedBy(parts, each)) return 'signed';
+  }
+  return parts.keyId === undefined ? 'unknown' : 'other';
+}
+
+/** A key of one tenant signs for that tenant alone; the template stands for all. */
+function isIssuerOf(keyIssuer: string, claims: Readonly<Record<string, unknown>>): boolean {
+  return keyIssuer === claims['iss'] || keyIssuer.includes(TENANT);
+}
+
+/** Whether a key has signed. Off the event loop, in the pool. ECDSA signatures are r and s side by side (RFC 7518 §3.4), never DER, neither of them zero. */
+export function isSignedBy({ algorithm, signed, signature }: SignedParts, { key }: VerificationKey): Promise<boolean> {
+  const length = SIGNATURE_BYTES[algorithm] ?? signature.length;
+  if (signature.length !== length) return Promise.resolve(false);
+  const isEcdsa = algorithm.startsWith('ES');
+  if (isEcdsa && [signature.subarray(0, length / 2), signature.subarray(length / 2)].some((number) => number.every((byte) => byte === 0))) return Promise.resolve(false);
+  const how = isEcdsa ? { key, dsaEncoding: 'ieee-p1363' as const }
+    : algorithm.startsWith('PS') ? { key, padding: constants.RSA_PKCS1_PSS_PADDING, saltLength: constants.RSA_PSS_SALTLEN_DIGEST }
+    : { key };
+  return new Promise((resolve) => {
+    verify(algorithm === 'EdDSA' ? null : HASHES[algorithm], signed, how, signature, (error, isValid) => resolve(error === null && isValid));
+  });
+}
+
+/** The claims, judged in the order of §3.1.3.7. */
+function check({ claims, algorithm }: Parts, rules: IdTokenRules): IdTokenClaims {
+  const { sub } = claims;
+  if (!isExpectedIssuer(claims['iss'], claims['tid'], rules)) throw refused('iss');
+  checkAudience(claims['aud'], claims['azp'], rules.clientId);
+  if (typeof sub !== 'string' || sub === '' || sub.length > MAX_SUBJECT_CHARACTERS) throw refused('sub');
+  if (rules.nonce === undefined || claims['nonce'] !== rules.nonce) throw refused('nonce');
+  checkTimes(claims, rules);
+  if (claims['at_hash'] !== undefined && claims['at_hash'] !== atHashOf(rules.accessToken, algorithm)) throw refused('at_hash');
+  return claims as Record<string, unknown> & { sub: string };
+}
+
+/** Whether `iss` is the provider's, or with a template that of an allowed tenant. */
+export function isExpectedIssuer(iss: unknown, tenant: unknown, { issuer, tenants }: Pick<IdTokenRules, 'issuer' | 'tenants'>): boolean {
+  if (!issuer.includes(TENANT)) return iss === issuer;
+  if (typeof tenant !== 'string' || !GUID.test(tenant)) return false;
+  return iss === issuer.replace(TENANT, tenant) && (tenants === undefined || tenants.includes(tenant));
+}
+
+function checkAudience(aud: unknown, azp: unknown, clientId: string): void {
+  const audiences: readonly unknown[] = Array.isArray(aud) ? aud : [aud];
+  if (!audiences.every((each) => typeof each === 'string') || !audiences.includes(clientId)) throw refused('aud');
+  if (audiences.length > 1 && azp === undefined) throw refused('azp');
+  if (azp !== undefined && azp !== clientId) throw refused('azp');
+}
+
+function checkTimes(claims: Readonly<Record<string, unknown>>, { nowSeconds, leewaySeconds, maxAgeSeconds }: IdTokenRules): void {
+  const { exp, iat, nbf, auth_time: authTime } = claims;
+  if (!isTime(exp) || exp + leewaySeconds <= nowSeconds) throw refused('exp');
+  if (!isTime(iat) || iat - leewaySeconds > nowSeconds) throw refused('iat');
+  if (nbf !== undefined && (!isTime(nbf) || nbf - leewaySeconds > nowSeconds)) throw refused('nbf');
+  if (maxAgeSeconds === undefined) return;
+  if (!isTime(authTime) || authTime + maxAgeSeconds + leewaySeconds < nowSeconds) throw refused('auth_time');
+}
+
+function isTime(value: unknown): value is number {
+  return typeof value === 'number' && Number.isFinite(value) && value >= 0;
+}
+
+/** The left half of the token's hash (§3.1.3.6), by the hash of the signature's algorithm. */
+export function atHashOf(accessToken: string, algorithm: IdTokenAlgorithm): string {
+  const digest = hash(HASHES[algorithm], accessToken, 'buffer');
+  return digest.subarray(0, digest.length / 2).toString('base64url');
+}
+
+function refused(check: string): ProviderFailure {
+  return new ProviderFailure('provider_error', `id_token_${check}`);
+}

@@ -1,0 +1,160 @@
+/**
+ * The keys of a provider (RFC 7517): which of them may verify an id_token, and when they are fetched.
+ *
+ *   kept 10 minutes; a token that none of them fits fetches again, at most once a minute; those who wait share one fetch
+ */
+import { createPublicKey } from 'node:crypto';
+import { ProviderFailure, isObject, jsonObject, withoutNulls } from './outbound.ts';
+import type { JsonWebKey, KeyObject } from 'node:crypto';
+import type { Clock } from '../../base/clock.ts';
+import type { Target } from './discovery.ts';
+import type { Outbound } from './outbound.ts';
+import type { IdTokenAlgorithm } from './options.ts';
+
+const TTL_MS = 600_000;
+const UNKNOWN_KEY_MS = 60_000;
+/** More than any provider has; each is read once per fetch. */
+const MAX_KEYS = 64;
+const MIN_RSA_BITS = 2_048;
+/** Above it a single verification takes milliseconds. */
+const MAX_RSA_BITS = 8_192;
+
+/** A key that may verify. */
+export interface VerificationKey {
+  readonly key: KeyObject;
+  readonly keyId: string | undefined;
+  readonly algorithms: readonly IdTokenAlgorithm[];
+  /** Whose tokens it may sign, where one set serves many tenants (member `issuer`). */
+  readonly issuer: string | undefined;
+}
+
+/** What a key set has for a token. */
+export type KeyChoice = { readonly kind: 'keys'; readonly keys: readonly VerificationKey[] } | { readonly kind: 'unknown' } | { readonly kind: 'ambiguous' };
+
+/** A JWK set as read. */
+export interface KeySet {
+  readonly keys: readonly VerificationKey[];
+  /** Key ids that more than one entry has, usable or not. */
+  readonly repeated: ReadonlySet<string>;
+}
+
+/** Reads `{ keys: [ … ] }`; entries that are no key for verifying are left out, as RFC 7517 §5 asks. */
+export function readKeySet(entries: readonly unknown[]): KeySet {
+  const seen = new Set<string>();
+  const repeated = new Set<string>();
+  const keys: VerificationKey[] = [];
+  for (const entry of entries.slice(0, MAX_KEYS)) {
+    if (!isObject(entry)) continue;
+    const { kid } = entry;
+    if (typeof kid === 'string') (seen.has(kid) ? repeated : seen).add(kid);
+    const key = readKey(withoutNulls(entry));
+    if (key !== undefined) keys.push(key);
+  }
+  return { keys, repeated };
+}
+
+/** The keys for a token with this `kid` and `alg`. Without a key id all that fit; one that two entries share fits none. */
+export function chooseKeys(set: KeySet, keyId: string | undefined, algorithm: IdTokenAlgorithm): KeyChoice {
+  if (keyId !== undefined && set.repeated.has(keyId)) return { kind: 'ambiguous' };
+  const keys = set.keys.filter((each) => (keyId === undefined || each.keyId === keyId) && each.algorithms.includes(algorithm));
+  return keys.length === 0 ? { kind: 'unknown' } : { kind: 'keys', keys };
+}
+
+/** Where the keys of one provider come from. */
+export class KeySource {
+  readonly #outbound: Pick<Outbound, 'call'>;
+  readonly #clock: Clock;
+  readonly #pinned: KeySet | undefined;
+  #set: KeySet | undefined;
+  #fetchedMs = -Infinity;
+  #unknownMs = -Infinity;
+  #flight: Promise<KeySet> | undefined;
+
+  /** `pinned`: the keys themselves; then nothing is ever fetched. */
+  constructor(outbound: Pick<Outbound, 'call'>, clock: Clock, pinned: readonly unknown[] | undefined) {
+    this.#outbound = outbound;
+    this.#clock = clock;
+    this.#pinned = pinned === undefined ? undefined : readKeySet(pinned);
+  }
+
+  /** The keys, fetched if they are older than ten minutes. @throws ProviderFailure */
+  current(target: Target | undefined): KeySet | Promise<KeySet> {
+    if (this.#pinned !== undefined) return this.#pinned;
+    if (this.#set !== undefined && this.#clock.monotonicMs() < this.#fetchedMs + TTL_MS) return this.#set;
+    return this.#fetch(target);
+  }
+
+  /** The keys once more, for a token that none of them fits; undefined when that has been asked for within a minute. @throws ProviderFailure */
+  again(target: Target | undefined): Promise<KeySet> | undefined {
+    if (this.#pinned !== undefined) return undefined;
+    const nowMs = this.#clock.monotonicMs();
+    if (this.#flight !== undefined) return this.#flight;
+    if (nowMs < this.#unknownMs + UNKNOWN_KEY_MS) return undefined;
+    this.#unknownMs = nowMs;
+    return this.#fetch(target);
+  }
+
+  /** As `again`, for a token that its own key has not signed: by now another one may have that name. Not where the keys are from within a minute. */
+  renewed(target: Target | undefined): Promise<KeySet> | undefined {
+    return this.#clock.monotonicMs() < this.#fetchedMs + UNKNOWN_KEY_MS ? undefined : this.again(target);
+  }
+
+  #fetch(target: Target | undefined): Promise<KeySet> {
+    this.#flight ??= this.#read(target).finally(() => { this.#flight = undefined; });
+    return this.#flight;
+  }
+
+  async #read(target: Target | undefined): Promise<KeySet> {
+    if (target === undefined) throw new ProviderFailure('provider_error', 'jwks_unknown');
+    const { keys } = jsonObject('jwks', await this.#outbound.call({ method: 'GET', ...target }));
+    if (!Array.isArray(keys)) throw new ProviderFailure('provider_error', 'jwks_without_keys');
+    this.#set = readKeySet(keys);
+    this.#fetchedMs = this.#clock.monotonicMs();
+    return this.#set;
+  }
+}
+
+/** One JWK as a key for verifying, or undefined: not for signatures, too weak, of another kind, or not readable. */
+function readKey(jwk: Readonly<Record<string, unknown>>): VerificationKey | undefined {
+  if (jwk['use'] !== undefined && jwk['use'] !== 'sig') return undefined;
+  if (jwk['key_ops'] !== undefined && !(Array.isArray(jwk['key_ops']) && jwk['key_ops'].includes('verify'))) return undefined;
+  const kind = kindOf(jwk);
+  if (kind === undefined) return undefined;
+  const algorithms = jwk['alg'] === undefined ? kind.algorithms : kind.algorithms.filter((each) => each === jwk['alg']);
+  const key = algorithms.length === 0 ? undefined : publicKey(jwk, kind.members);
+  if (key === undefined || !isStrong(key)) return undefined;
+  return { key, keyId: typeof jwk['kid'] === 'string' ? jwk['kid'] : undefined, algorithms, issuer: typeof jwk['issuer'] === 'string' ? jwk['issuer'] : undefined };
+}
+
+/** Each signs by one algorithm (RFC 7518 §3.4). */
+const CURVES: ReadonlyMap<unknown, IdTokenAlgorithm> = new Map([['P-256', 'ES256'], ['P-384', 'ES384'], ['P-521', 'ES512']]);
+
+function kindOf(jwk: Readonly<Record<string, unknown>>): { readonly algorithms: readonly IdTokenAlgorithm[]; readonly members: readonly string[] } | undefined {
+  switch (jwk['kty']) {
+    case 'RSA': return { algorithms: ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512'], members: ['n', 'e'] };
+    case 'EC': {
+      const algorithm = CURVES.get(jwk['crv']);
+      return algorithm === undefined ? undefined : { algorithms: [algorithm], members: ['crv', 'x', 'y'] };
+    }
+    case 'OKP': return jwk['crv'] === 'Ed25519' ? { algorithms: ['EdDSA'], members: ['crv', 'x'] } : undefined;
+    default: return undefined;
+  }
+}
+
+/** Made from the public members alone: a set that leaks private ones lends us none. A point off the curve throws. */
+function publicKey(jwk: Readonly<Record<string, unknown>>, members: readonly string[]): KeyObject | undefined {
+  const picked: Record<string, unknown> = { kty: jwk['kty'] };
+  for (const name of members) picked[name] = jwk[name];
+  try {
+    return createPublicKey({ key: picked as JsonWebKey, format: 'jwk' });
+  } catch {
+    return undefined;
+  }
+}
+
+function isStrong({ asymmetricKeyType, asymmetricKeyDetails: details }: KeyObject): boolean {
+  if (asymmetricKeyType !== 'rsa') return true;
+  const bits = details?.modulusLength ?? 0;
+  const exponent = details?.publicExponent ?? 0n;
+  return bits >= MIN_RSA_BITS && bits <= MAX_RSA_BITS && exponent >= 3n && exponent % 2n === 1n && exponent < 2n ** 64n;
+}

@@ -1,0 +1,51 @@
+/**
+ * Cookie mode: tokens that no script can read. The access token is sent along with navigation from other sites (Lax), the
+ * refresh token with requests of our own pages alone (Strict).
+ */
+import { hostCookie } from '../../http/cookies.ts';
+import type { Env } from '../../base/config.ts';
+import type { HttpRequest } from '../../http/contracts.ts';
+import type { HttpResponse } from '../../http/response.ts';
+import type { LoginRow } from './store.ts';
+
+const ACCESS = 'svc_access';
+const REFRESH = 'svc_refresh';
+const SAME_SITE = { [ACCESS]: 'lax', [REFRESH]: 'strict' } as const;
+
+/** What goes into the cookies. */
+export interface IssuedTokens {
+  readonly accessToken: string;
+  readonly refreshToken: string;
+  readonly login: LoginRow;
+  readonly nowMicros: number;
+}
+
+/** Writes and reads the two cookies. */
+export class TokenCookies {
+  readonly #env: Env;
+  readonly #accessTtlSeconds: number;
+
+  constructor(env: Env, accessTtlSeconds: number) {
+    this.#env = env;
+    this.#accessTtlSeconds = accessTtlSeconds;
+  }
+
+  set(req: HttpRequest, response: HttpResponse, { accessToken, refreshToken, login, nowMicros }: IssuedTokens): void {
+    this.#write(ACCESS, accessToken, this.#accessTtlSeconds, req, response);
+    this.#write(REFRESH, refreshToken, Math.floor((login.absoluteExpiresAt - nowMicros) / 1_000_000), req, response);
+  }
+
+  /** With the attributes they were set with. */
+  clear(req: HttpRequest, response: HttpResponse): void {
+    for (const base of [ACCESS, REFRESH] as const) this.#write(base, '', 0, req, response);
+  }
+
+  accessTokenOf(req: HttpRequest): string | undefined { return req.cookies[hostCookie(ACCESS, req, this.#env).name]; }
+
+  refreshTokenOf(req: HttpRequest): string | undefined { return req.cookies[hostCookie(REFRESH, req, this.#env).name]; }
+
+  #write(base: keyof typeof SAME_SITE, value: string, maxAgeSeconds: number, req: HttpRequest, response: HttpResponse): void {
+    const { name, secure } = hostCookie(base, req, this.#env);
+    response.setCookie(name, value, { path: '/', httpOnly: true, sameSite: SAME_SITE[base], secure, maxAgeSeconds });
+  }
+}

@@ -1,0 +1,415 @@
+/**
+ * Counters, gauges and histograms of one process. As text, and summed over several: renderMetrics().
+ *
+ *   labels → slot (nested Maps, at most 1,000 label sets) → numbers in one Float64Array per metric
+ *   counter    1 number a slot          histogram    one per bucket, one above all buckets, the sum
+ */
+import { SvcError } from '../base/errors.ts';
+import type { Logger } from './log.ts';
+
+/** A number that only grows. */
+export interface Counter {
+  /** Adds `amount` >= 0 to the series with these label values, in declared order. */
+  add(amount: number, ...labels: string[]): void;
+}
+
+/** How often values fell below each of its limits, with count and sum. */
+export interface Histogram {
+  /** Counts `value` in the series with these label values, in declared order. */
+  observe(value: number, ...labels: string[]): void;
+}
+
+/** Where metrics are declared, once each, before they are used. */
+export interface Metrics {
+  counter(name: `svc_${string}`, help: string, labels?: readonly string[]): Counter;
+  /** `read` is called for every scrape. Over several processes values are added, or the greatest wins. */
+  gauge(name: `svc_${string}`, help: string, read: () => number, merge?: 'sum' | 'max'): void;
+  /** `buckets` are upper limits, inclusive, rising; `+Inf` is added. */
+  histogram(name: `svc_${string}`, help: string, buckets: readonly number[], labels?: readonly string[]): Histogram;
+}
+
+/** One series of a counter, found once. */
+export interface CounterSlot {
+  add(amount: number): void;
+}
+
+/** One series of a histogram, found once. */
+export interface HistogramSlot {
+  observe(value: number): void;
+}
+
+const MAX_LABEL_SETS = 1_000;
+const MAX_EARLY = 8;
+const MAX_LABEL_CHARACTERS = 256;
+const MAX_BUCKETS = 100;
+const METRIC_NAME = /^svc_[a-z0-9_]+$/;
+const LABEL_NAME = /^(?!__)[a-z_][a-z0-9_]*$/;
+const OTHER = 'other';
+
+/** Makes an empty registry. `log` hears once of each metric that has more than 1,000 label sets, or is given a number it cannot take. */
+export function createMetrics({ log }: { readonly log: Logger }): MetricsRegistry {
+  return new MetricsRegistry(log);
+}
+
+/** The metrics of one process. */
+export class MetricsRegistry implements Metrics {
+  readonly #log: Logger;
+  readonly #metrics = new Map<string, CounterMetric | GaugeMetric | HistogramMetric>();
+
+  constructor(log: Logger) {
+    this.#log = log;
+  }
+
+  /** @throws SvcError `E_METRIC` for a name that is invalid or taken: two plugins that count under one name count wrongly */
+  counter(name: `svc_${string}`, help: string, labels: readonly string[] = []): CounterMetric {
+    return this.#add(name, labels, [''], () => new CounterMetric(name, help, [...labels], this.#log));
+  }
+
+  /** @throws SvcError `E_METRIC` */
+  gauge(name: `svc_${string}`, help: string, read: () => number, merge: 'sum' | 'max' = 'sum'): void {
+    this.#add(name, [], [''], () => new GaugeMetric(name, help, read, merge, this.#log));
+  }
+
+  /** @throws SvcError `E_METRIC` */
+  histogram(name: `svc_${string}`, help: string, buckets: readonly number[], labels: readonly string[] = []): HistogramMetric {
+    const isRising = buckets.every((limit, index) => Number.isFinite(limit) && (index === 0 || limit > buckets[index - 1]!));
+    if (buckets.length === 0 || buckets.length > MAX_BUCKETS || !isRising) throw new SvcError('E_METRIC', [name, `buckets are 1 … ${MAX_BUCKETS} finite numbers, each above the one before`]);
+    return this.#add(name, labels, ['', '_bucket', '_sum', '_count'], () => new HistogramMetric(name, help, [...buckets], [...labels], this.#log));
+  }
+
+  /** Every metric as Prometheus text. */
+  render(): string {
+    return renderMetrics(this.snapshot());
+  }
+
+  /** Every metric as plain data, for {@link mergeMetrics} in another process. */
+  snapshot(): MetricSnapshot[] {
+    return [...this.#metrics.values()].map((metric) => metric.snapshot());
+  }
+
+  #add<T extends CounterMetric | GaugeMetric | HistogramMetric>(name: string, labels: readonly string[], suffixes: readonly string[], make: () => T): T {
+    if (!METRIC_NAME.test(name)) throw new SvcError('E_METRIC', [name, 'its name is not svc_[a-z0-9_]+']);
+    const wrong = labels.find((label, index) => !LABEL_NAME.test(label) || label === 'le' || labels.indexOf(label) !== index);
+    if (wrong !== undefined) throw new SvcError('E_METRIC', [name, `its label "${wrong}" is invalid, taken, or there twice`]);
+    for (const suffix of suffixes) {
+      if (this.#metrics.has(name + suffix)) throw new SvcError('E_METRIC', [name, `"${name}${suffix}" exists already`]);
+    }
+    const histogram = this.#metrics.get(name.replace(/_(?:bucket|sum|count)$/, ''));
+    if (histogram instanceof HistogramMetric) throw new SvcError('E_METRIC', [name, `the histogram "${histogram.name}" has a series of this name`]);
+    const metric = make();
+    this.#metrics.set(name, metric);
+    return metric;
+  }
+}
+
+/** Label values → slot; the numbers of every slot side by side. */
+class SeriesTable {
+  readonly labels: readonly string[];
+  /** Grown by doubling: read it anew each time. */
+  numbers: Float64Array;
+  readonly #name: string;
+  readonly #width: number;
+  readonly #log: Logger;
+  readonly #root: Branch = new Map();
+  readonly #sets: (readonly string[])[] = [];
+  readonly #firsts: (string | undefined)[] = [];
+  readonly #seconds: (string | undefined)[] = [];
+  readonly #thirds: (string | undefined)[] = [];
+  /** The slot of all label sets past the bound. */
+  #other = -1;
+
+  constructor(name: string, labels: readonly string[], width: number, log: Logger) {
+    this.#name = name;
+    this.labels = labels;
+    this.#width = width;
+    this.#log = log;
+    this.numbers = new Float64Array(width * (labels.length === 0 ? 1 : 8));
+    if (labels.length === 0) this.#append([]);
+  }
+
+  /** The offset of a series in `numbers`. Missing labels are undefined: three places hold nearly every metric without an array a call. */
+  offset(first: string | undefined, second: string | undefined, third: string | undefined, rest: readonly string[]): number {
+    if (rest.length === 0) {
+      const early = this.#early(first, second, third);
+      if (early >= 0) return early;
+      const known = this.#find(first, second, third);
+      if (known !== undefined) return known as number; // leaves lie at the depth of the last label
+    }
+    const given: string[] = [];
+    if (first !== undefined) given.push(first);
+    if (second !== undefined) given.push(second);
+    if (third !== undefined) given.push(third);
+    return this.#offsetOf(rest.length === 0 ? given : [...given, ...rest]);
+  }
+
+  series(): [labels: readonly string[], numbers: readonly number[]][] {
+    return this.#sets.map((labels, slot) => [labels, [...this.numbers.subarray(slot * this.#width, (slot + 1) * this.#width)]]);
+  }
+
+  /**
+   * The first few label sets, which are mostly the busiest, by comparing: 7 ns a count against 30 by Maps, since equal
+   * strings of a program are mostly the same string. test/bench/metrics.ts.
+   */
+  #early(first: string | undefined, second: string | undefined, third: string | undefined): number {
+    for (let index = 0; index < this.#firsts.length; index++) {
+      if (this.#firsts[index] === first && this.#seconds[index] === second && this.#thirds[index] === third) return index * this.#width;
+    }
+    return -1;
+  }
+
+  #find(first: string | undefined, second: string | undefined, third: string | undefined): Branch | number | undefined {
+    const count = this.labels.length;
+    if (count === 0 || count > 3 || (count < 3 && third !== undefined) || (count < 2 && second !== undefined)) return undefined;
+    let found: Branch | number | undefined = this.#root.get(first!); // a Map of strings has no key undefined
+    if (count > 1) found = (found as Branch | undefined)?.get(second!);
+    return count > 2 ? (found as Branch | undefined)?.get(third!) : found;
+  }
+
+  #offsetOf(given: readonly unknown[]): number {
+    const count = this.labels.length;
+    if (given.length !== count) throw new SvcError('E_METRIC_LABELS', [this.#name, this.labels, given.length]);
+    const labels = given.map((label) => String(label).slice(0, MAX_LABEL_CHARACTERS)); // types bind nobody who writes JavaScript
+    let branch: Branch = this.#root;
+    let index = 0;
+    for (; index < count - 1; index++) {
+      const next = branch.get(labels[index]!) as Branch | undefined;
+      if (next === undefined) break;
+      branch = next;
+    }
+    const slot = index === count - 1 ? branch.get(labels[index]!) as number | undefined : undefined;
+    if (slot !== undefined) return slot;
+    if (this.#sets.length >= MAX_LABEL_SETS) return this.#offsetOfOther();
+    for (; index < count - 1; index++) {
+      const next: Branch = new Map();
+      branch.set(labels[index]!, next);
+      branch = next;
+    }
+    const offset = this.#append(labels);
+    branch.set(labels[count - 1]!, offset);
+    return offset;
+  }
+
+  #offsetOfOther(): number {
+    if (this.#other < 0) {
+      this.#other = this.#append(this.labels.map(() => OTHER));
+      this.#log.warn('metric_label_sets_exceeded', { metric: this.#name, most: MAX_LABEL_SETS });
+    }
+    return this.#other;
+  }
+
+  #append(labels: readonly string[]): number {
+    const offset = this.#sets.push(labels) * this.#width - this.#width;
+    if (labels.length <= 3 && this.#firsts.length < MAX_EARLY) {
+      this.#firsts.push(labels[0]);
+      this.#seconds.push(labels[1]);
+      this.#thirds.push(labels[2]);
+    }
+    if (offset + this.#width > this.numbers.length) {
+      const grown = new Float64Array(2 * this.numbers.length);
+      grown.set(this.numbers);
+      this.numbers = grown;
+    }
+    return offset;
+  }
+}
+
+interface Branch extends Map<string, Branch | number> {}
+
+/** What a counter or histogram of a {@link MetricsRegistry} can do beyond the contract: bind a label set once. */
+export class CounterMetric implements Counter {
+  readonly name: string;
+  readonly #help: string;
+  readonly #table: SeriesTable;
+  readonly #refuse: () => void;
+
+  constructor(name: string, help: string, labels: readonly string[], log: Logger) {
+    this.name = name;
+    this.#help = help;
+    this.#table = new SeriesTable(name, labels, 1, log);
+    this.#refuse = refusal(name, log);
+  }
+
+  add(amount: number, first?: string, second?: string, third?: string, ...rest: string[]): void {
+    const offset = this.#table.offset(first, second, third, rest);
+    this.#increase(offset, amount);
+  }
+
+  /** The series of these label values, so that a hot path need not look for it. */
+  slot(...labels: string[]): CounterSlot {
+    const offset = this.#table.offset(labels[0], labels[1], labels[2], labels.slice(3));
+    return { add: (amount) => this.#increase(offset, amount) };
+  }
+
+  snapshot(): MetricSnapshot {
+    return { kind: 'counter', name: this.name, help: this.#help, labels: this.#table.labels, merge: 'sum', buckets: [], series: this.#table.series() };
+  }
+
+  /** What is not a finite number >= 0 would spoil the sum for good: left out, and told once. */
+  #increase(offset: number, amount: number): void {
+    if (amount >= 0 && amount < Infinity) this.#table.numbers[offset]! += amount;
+    else this.#refuse();
+  }
+}
+
+class GaugeMetric {
+  readonly name: string;
+  readonly #help: string;
+  readonly #read: () => number;
+  readonly #merge: 'sum' | 'max';
+  readonly #refuse: (error?: unknown) => void;
+
+  constructor(name: string, help: string, read: () => number, merge: 'sum' | 'max', log: Logger) {
+    this.name = name;
+    this.#help = help;
+    this.#read = read;
+    this.#merge = merge;
+    this.#refuse = refusal(name, log);
+  }
+
+  snapshot(): MetricSnapshot {
+    return { kind: 'gauge', name: this.name, help: this.#help, labels: [], merge: this.#merge, buckets: [], series: this.#series() };
+  }
+
+  /** No series while its reader fails: a gap says more than a wrong number, and the other metrics still go out. */
+  #series(): MetricSnapshot['series'] {
+    try {
+      const value = this.#read();
+      if (Number.isFinite(value)) return [[[], [value]]];
+      this.#refuse();
+    } catch (error) {
+      this.#refuse(error);
+    }
+    return [];
+  }
+}
+
+/** A histogram of a {@link MetricsRegistry}. */
+export class HistogramMetric implements Histogram {
+  readonly name: string;
+  readonly #help: string;
+  readonly #limits: readonly number[];
+  readonly #table: SeriesTable;
+  readonly #refuse: () => void;
+
+  constructor(name: string, help: string, limits: readonly number[], labels: readonly string[], log: Logger) {
+    this.name = name;
+    this.#help = help;
+    this.#limits = limits;
+    this.#table = new SeriesTable(name, labels, limits.length + 2, log);
+    this.#refuse = refusal(name, log);
+  }
+
+  observe(value: number, first?: string, second?: string, third?: string, ...rest: string[]): void {
+    const offset = this.#table.offset(first, second, third, rest);
+    this.#count(offset, value);
+  }
+
+  /** The series of these label values, so that a hot path need not look for it. */
+  slot(...labels: string[]): HistogramSlot {
+    const offset = this.#table.offset(labels[0], labels[1], labels[2], labels.slice(3));
+    return { observe: (value) => this.#count(offset, value) };
+  }
+
+  snapshot(): MetricSnapshot {
+    return { kind: 'histogram', name: this.name, help: this.#help, labels: this.#table.labels, merge: 'sum', buckets: this.#limits, series: this.#table.series() };
+  }
+
+  #count(offset: number, value: number): void {
+    if (!Number.isFinite(value)) return this.#refuse();
+    const limits = this.#limits;
+    const { numbers } = this.#table;
+    let bucket = 0;
+    while (bucket < limits.length && value > limits[bucket]!) bucket++; // some ten limits, most values small: no faster by halving
+    numbers[offset + bucket]! += 1;
+    numbers[offset + limits.length + 1]! += value;
+  }
+}
+
+function refusal(name: string, log: Logger): (error?: unknown) => void {
+  let isTold = false;
+  return (error) => {
+    if (isTold) return;
+    isTold = true;
+    log.warn('metric_value_refused', { metric: name, error });
+  };
+}
+
+/*
+ * Metrics at one moment → Prometheus text format 0.0.4, for one process or summed over several.
+ */
+
+/** One metric at one moment. Plain JSON: it travels between processes. */
+export interface MetricSnapshot {
+  readonly kind: 'counter' | 'gauge' | 'histogram';
+  readonly name: string;
+  readonly help: string;
+  readonly labels: readonly string[];
+  readonly merge: 'sum' | 'max';
+  /** Empty but for a histogram. */
+  readonly buckets: readonly number[];
+  /** Label values and numbers: one number, or for a histogram the count of each bucket, of all above, and the sum. */
+  readonly series: readonly (readonly [labels: readonly string[], numbers: readonly number[]])[];
+}
+
+// ── over several processes ──
+
+/**
+ * One list out of those of several processes: counters, histograms and most gauges are added up, the other gauges keep the
+ * greatest value. A metric that is declared otherwise than in the first list that has it is left out.
+ */
+export function mergeMetrics(lists: Iterable<readonly MetricSnapshot[]>): MetricSnapshot[] {
+  const merged = new Map<string, { readonly metric: MetricSnapshot; readonly series: Map<string, [readonly string[], number[]]> }>();
+  for (const list of lists) {
+    for (const metric of list) {
+      let entry = merged.get(metric.name);
+      if (entry === undefined) merged.set(metric.name, entry = { metric, series: new Map() });
+      if (shapeOf(entry.metric) === shapeOf(metric)) addSeries(entry.series, metric);
+    }
+  }
+  return [...merged.values()].map(({ metric, series }) => ({ ...metric, series: [...series.values()] }));
+}
+
+function shapeOf({ kind, merge, labels, buckets }: MetricSnapshot): string {
+  return JSON.stringify([kind, merge, labels, buckets]);
+}
+
+function addSeries(into: Map<string, [readonly string[], number[]]>, { merge, series }: MetricSnapshot): void {
+  for (const [labels, numbers] of series) {
+    const key = JSON.stringify(labels);
+    const known = into.get(key);
+    if (known === undefined) into.set(key, [labels, [...numbers]]);
+    else numbers.forEach((number, index) => { known[1][index] = merge === 'max' ? Math.max(known[1][index]!, number) : known[1][index]! + number; });
+  }
+}
+
+// ── as text ──
+
+/** Snapshots in the Prometheus text format 0.0.4 (`text/plain; version=0.0.4; charset=utf-8`). */
+export function renderMetrics(metrics: Iterable<MetricSnapshot>): string {
+  let text = '';
+  for (const metric of metrics) {
+    text += `# HELP ${metric.name} ${metric.help.replace(/[\\\n]/g, escaped)}\n# TYPE ${metric.name} ${metric.kind}\n`;
+    for (const [values, numbers] of metric.series) {
+      const labels = metric.labels.map((label, index) => `${label}="${values[index]!.replace(/[\\\n"]/g, escaped)}"`).join(',');
+      text += metric.kind === 'histogram' ? bucketLines(metric, labels, numbers) : `${metric.name}${labels === '' ? '' : `{${labels}}`} ${numbers[0]}\n`;
+    }
+  }
+  return text;
+}
+
+/** Buckets are kept apart and added up here: a scrape is rare, an observation is not. */
+function bucketLines({ name, buckets }: MetricSnapshot, labels: string, numbers: readonly number[]): string {
+  const own = labels === '' ? '' : `${labels},`;
+  const all = labels === '' ? '' : `{${labels}}`;
+  let text = '';
+  let count = 0;
+  for (let index = 0; index <= buckets.length; index++) {
+    count += numbers[index]!;
+    text += `${name}_bucket{${own}le="${index < buckets.length ? buckets[index] : '+Inf'}"} ${count}\n`;
+  }
+  return `${text}${name}_sum${all} ${numbers[buckets.length + 1]}\n${name}_count${all} ${count}\n`;
+}
+
+function escaped(character: string): string {
+  return character === '\n' ? '\\n' : `\\${character}`;
+}

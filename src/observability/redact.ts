@@ -1,0 +1,321 @@
+/**
+ * Redaction: any value → JSON text that holds no secret and cannot forge a line. Never throws, and its work is bounded.
+ *
+ *   by key    password, authorization, cookie, … token, … secret                       "[redacted]"
+ *   by type   bytes "[16 bytes]", keys "[key]", functions "[function f]", a URL without its password
+ *   by form   Bearer …, Basic …, compact JWTs, svcrt_… refresh tokens, our signed values, Cookie: …, ?code=…&access_token=… inside any string
+ *
+ * Bounds: 6 levels, 100 members each, 1,000 values and 32 KiB of text a line, 4 KiB a string, 8 KiB a stack.
+ */
+import { inspect, types } from 'node:util';
+import type { InspectOptions } from 'node:util';
+
+const MAX_VALUES = 1_000;
+const MAX_LINE_CHARACTERS = 32_768;
+
+/** The fields of an object as they may be logged, in its order; `undefined` is left out. */
+export function safeEntries(fields: object): JsonEntry[] {
+  const budget: Budget = { values: MAX_VALUES, characters: MAX_LINE_CHARACTERS, ancestors: [] };
+  try {
+    return members(fields, Object.keys(fields), 0, budget, safeJson);
+  } catch {
+    return [['fields', '"[unreadable]"']]; // a proxy that refuses to list its keys
+  }
+}
+
+/** What was thrown, as it may be logged: an error as `{ name, code, message, remedy, stack, cause, errors }`, else the value itself. */
+export function safeError(error: unknown): string {
+  return safeJson(error, 0, { values: MAX_VALUES, characters: MAX_LINE_CHARACTERS, ancestors: [] });
+}
+
+/** The value of a header as it may be shown. */
+export function safeField(name: string, value: string): string {
+  return isSecret(name, value) ? '[redacted]' : mask(value);
+}
+
+/** Lets inspect(), and thereby console.log(), show of a class's instances what toJSON() says, and nothing that they hold. */
+export function inspectAsJson(of: { readonly prototype: { toJSON(): unknown } }, name?: string): void {
+  const value = function (this: { toJSON(): unknown }, _depth: number, options: InspectOptions): string {
+    return `${name ?? this.constructor.name} ${inspect(this.toJSON(), options)}`;
+  };
+  Object.defineProperty(of.prototype, inspect.custom, { value, writable: true, configurable: true });
+}
+
+function safeJson(value: unknown, depth: number, budget: Budget): string {
+  return scalarJson(value, budget) ?? objectJson(value as object, depth, budget); // all that is no scalar
+}
+
+/** A text without the secrets that their form tells. */
+export function mask(text: string): string {
+  return text.replace(COOKIES, '$1 [redacted]').replace(REFRESH_TOKEN, '[refresh token]').replace(SIGNED_VALUE, '[signed value]').replace(JWT, '$1[jwt]').replace(CREDENTIALS, '$1 [redacted]').replace(URL_PASSWORD, '$1:[redacted]@').replace(URL_PARAMETER, '$1[redacted]');
+}
+
+/** Begins where a run of its characters begins, and only before a dot: text made of `-eyJ` costs no more than other text. */
+const JWT = /(?<![\w-])(?=[\w-]+\.)([\w-]*?)\beyJ[\w-]{8,}(?:\.[\w-]*){1,4}/g;
+const CREDENTIALS = /\b(Bearer|Basic)[ \t]+[\w.~+/=-]{4,}/gi;
+/** The cookies of a request, and that of an answer with its attributes. */
+const COOKIES = /\b((?:set-)?cookie:)[^\r\n"]+/gi;
+const REFRESH_TOKEN = /\bsvcrt_[\w.-]{4,}/g;
+/** What http/session/signed-values.ts makes: sessions and the like. */
+const SIGNED_VALUE = /\b[es]1\.[\w-]{1,64}\.\d{1,12}\.\d{1,12}\.[\w.-]+/g;
+/** The scheme is bounded, so that text made of dots and dashes costs no more than other text. */
+const URL_PASSWORD = /\b([a-z][a-z0-9+.-]{0,20}:\/\/[^\s/?#:@]*):[^\s/?#]*@/gi;
+const URL_PARAMETER = /([?&#](?:access_token|refresh_token|id_token|token|code|state|nonce|client_secret|code_verifier|password|secret|api_?key|signature)=)[^&#\s"]+/gi;
+
+const MAX_DEPTH = 6;
+const MAX_STACK_CHARACTERS = 8_192;
+
+/** An object or a function; `ancestors` of the budget are what it is in. */
+function objectJson(value: object, depth: number, budget: Budget): string {
+  try {
+    if (typeof value === 'function') return quote(`[function ${(value as AnyFunction).name.slice(0, MAX_KEY_CHARACTERS)}]`);
+    return shownJson(value, depth, budget);
+  } catch {
+    return '"[unreadable]"'; // a getter, proxy or toJSON() that throws
+  }
+}
+
+type AnyFunction = (...args: never[]) => unknown;
+
+function anyJson(value: unknown, depth: number, budget: Budget): string {
+  return scalarJson(value, budget) ?? objectJson(value as object, depth, budget); // all that is no scalar
+}
+
+function shownJson(value: object, depth: number, budget: Budget): string {
+  if (budget.ancestors.includes(value)) return '"[circular]"';
+  if (depth >= MAX_DEPTH) return Array.isArray(value) ? '"[array]"' : '"[object]"';
+  budget.ancestors.push(value);
+  try {
+    if (Array.isArray(value)) return listJson(value, value.length, depth, budget);
+    const prototype: unknown = Object.getPrototypeOf(value);
+    if (prototype === Object.prototype || prototype === null) return recordJson(value, depth, budget);
+    return opaque(value) ?? instanceJson(value as Instance, depth, budget);
+  } finally {
+    budget.ancestors.pop();
+  }
+}
+
+/** Types of which only the size or the name is anybody's business. */
+function opaque(value: object): string | undefined {
+  if (ArrayBuffer.isView(value) || types.isAnyArrayBuffer(value)) return `"[${value.byteLength} bytes]"`;
+  if (types.isKeyObject(value) || types.isCryptoKey(value)) return '"[key]"';
+  if (types.isPromise(value)) return '"[promise]"';
+  return undefined;
+}
+
+/** An object of some class; each member that is looked at may be missing, or of any type. */
+type Instance = object & { readonly toJSON?: unknown };
+
+function instanceJson(value: Instance, depth: number, budget: Budget): string {
+  if (Error.isError(value) || value instanceof Error) return errorJson(value, depth, budget);
+  if (types.isDate(value)) return Number.isNaN(value.getTime()) ? '"[invalid date]"' : quote(value.toISOString());
+  if (types.isRegExp(value)) return spend(String(value), MAX_STRING_CHARACTERS, budget);
+  if (value instanceof URL) return spend(value.href, MAX_STRING_CHARACTERS, budget);
+  if (types.isSet(value)) return listJson([...firstOf(value)], value.size, depth, budget);
+  if (types.isMap(value) || isPairs(value)) return mapJson(value, depth, budget);
+  if (typeof value.toJSON === 'function') {
+    const plain: unknown = value.toJSON();
+    if (plain !== value) return anyJson(plain, depth + 1, budget);
+  }
+  return recordJson(value, depth, budget);
+}
+
+/** By tag, not by class: to name the class Headers would load all of fetch. */
+function isPairs(value: object): value is Iterable<readonly [unknown, unknown]> {
+  const tag = (value as { readonly [Symbol.toStringTag]?: unknown })[Symbol.toStringTag];
+  return tag === 'Headers' || tag === 'URLSearchParams' || tag === 'FormData';
+}
+
+function* firstOf<T>(values: Iterable<T>): Generator<T> {
+  let left = MAX_MEMBERS + 1;
+  for (const value of values) {
+    if (left-- === 0) return;
+    yield value;
+  }
+}
+
+function errorJson(error: Error, depth: number, budget: Budget): string {
+  const parts: string[] = [];
+  for (const name of ['name', 'code', 'message', 'remedy', 'stack', 'cause', 'errors'] as const) {
+    const value = read(error, name);
+    if (value === undefined || (value === THREW && name !== 'message')) continue;
+    const limit = name === 'stack' ? MAX_STACK_CHARACTERS : MAX_STRING_CHARACTERS;
+    parts.push(`"${name}":${value === THREW ? '"[threw]"' : typeof value === 'string' ? spend(value, limit, budget) : anyJson(value, depth + 1, budget)}`);
+  }
+  return `{${parts.join(',')}}`;
+}
+
+function listJson(list: readonly unknown[], length: number, depth: number, budget: Budget): string {
+  const parts: string[] = [];
+  for (let index = 0; index < list.length && index < MAX_MEMBERS && budget.values > 0; index++) {
+    const before: unknown = list[index - 1];
+    // rawHeaders is a flat list of names and values
+    const isSecret = typeof before === 'string' && before.length < MAX_KEY_CHARACTERS && SECRET_HEADERS.has(before.toLowerCase());
+    parts.push(isSecret ? REDACTED : anyJson(list[index], depth + 1, budget));
+  }
+  if (parts.length < length) parts.push(`"[${length - parts.length} more]"`);
+  return `[${parts.join(',')}]`;
+}
+
+function mapJson(pairs: Iterable<readonly [unknown, unknown]>, depth: number, budget: Budget): string {
+  const record: Record<string, unknown> = Object.create(null) as Record<string, unknown>;
+  for (const [key, value] of firstOf(pairs)) record[typeof key === 'object' ? '[object]' : String(key)] = value;
+  return recordJson(record, depth, budget);
+}
+
+function recordJson(record: object, depth: number, budget: Budget): string {
+  return `{${members(record, Object.keys(record), depth, budget, anyJson).map(([key, json]) => `${quote(key)}:${json}`).join(',')}}`;
+}
+
+/** A field of a log line: its name, and its value as JSON text. */
+export type JsonEntry = readonly [key: string, json: string];
+
+/** Most members of an object. */
+const MAX_MEMBERS = 100;
+/** Of a string. */
+const MAX_STRING_CHARACTERS = 4_096;
+/** Of a name. */
+const MAX_KEY_CHARACTERS = 128;
+const MAX_BIGINT = 2n ** 256n;
+/** In place of what is withheld. */
+const REDACTED = '"[redacted]"';
+
+/** What is left for a line. */
+interface Budget {
+  values: number;
+  characters: number;
+  /** The objects being written, outermost first: one that comes again is a cycle. */
+  readonly ancestors: object[];
+}
+
+/** A string as a JSON literal without secrets, cut to 4 KiB. */
+export function safeText(text: string): string {
+  if (text.length <= MAX_STRING_CHARACTERS && !SPECIAL.test(text)) return `"${text}"`;
+  return quote(cut(mask(text.slice(0, 2 * MAX_STRING_CHARACTERS)), text.length, MAX_STRING_CHARACTERS));
+}
+
+/** Control characters, line separators and bidirectional overrides as `\u001b`: what is shown is what is there. */
+export function visible(text: string): string {
+  return UNPRINTABLE.test(text) ? text.replace(UNPRINTABLES, escaped) : text;
+}
+
+/** A value that is no object as JSON text; undefined for the others, which objectJson() writes. */
+function scalarJson(value: unknown, budget: Budget): string | undefined {
+  if (--budget.values < 0) return '"[cut]"';
+  switch (typeof value) {
+    case 'string': return spend(value, MAX_STRING_CHARACTERS, budget);
+    case 'number': return Number.isFinite(value) ? String(value) : `"${value}"`;
+    case 'boolean': return String(value);
+    case 'bigint': return value > MAX_BIGINT || value < -MAX_BIGINT ? '"[bigint]"' : `"${value}"`;
+    case 'symbol': return spend(String(value), MAX_STRING_CHARACTERS, budget);
+    case 'undefined': return 'null';
+  }
+  return value === null ? 'null' : undefined;
+}
+
+/** The members of an object that are not `undefined`, their values by `json`. */
+function members(record: object, keys: readonly string[], depth: number, budget: Budget, json: (value: unknown, depth: number, budget: Budget) => string): JsonEntry[] {
+  const entries: JsonEntry[] = [];
+  for (let index = 0; index < keys.length; index++) {
+    if (index === MAX_MEMBERS || budget.values <= 0) {
+      entries.push(['[more]', String(keys.length - index)]);
+      break;
+    }
+    const key = keys[index]!;
+    const value = read(record, key);
+    if (value === undefined) continue;
+    const name = key.length > MAX_KEY_CHARACTERS ? `${key.slice(0, MAX_KEY_CHARACTERS)}…` : key;
+    budget.characters -= name.length;
+    entries.push([name, value === THREW ? '"[threw]"' : isSecret(key, value) ? REDACTED : json(value, depth + 1, budget)]);
+  }
+  return entries;
+}
+
+/** In place of a member whose getter throws. */
+const THREW: unique symbol = Symbol('threw');
+
+/** A member, or {@link THREW}. */
+function read(record: object, key: string): unknown {
+  try {
+    return (record as Readonly<Record<string, unknown>>)[key];
+  } catch {
+    return THREW;
+  }
+}
+
+// ── by key ──
+
+type Secrecy = 'open' | 'secret' | 'plural' | 'random';
+
+/** Fields whose values are withheld. */
+const SECRET_HEADERS: ReadonlySet<string> = new Set(['authorization', 'proxy-authorization', 'cookie', 'set-cookie', 'x-api-key']);
+/** Compared in lower case without `-` and `_`, so `client_secret`, `clientSecret` and `X-Client-Secret` are one. */
+const SECRET_NAME = /^(?:auth|jwt|otp|pin|sid|pwd|bearer|pepper|signature|sessionid|credentials?|connectionstring)$|(?:authorization|cookie|password|passwd|passphrase|secret|secretprevious|token|apikey|privatekey|secretkey|signingkey|codeverifier)$/;
+/** `tokens: ['…']` is a secret, `maxTokens: 5` is a number. */
+const SECRET_PLURAL = /(?:cookies|passwords|secrets|tokens|apikeys|privatekeys|secretkeys)$/;
+/** OAuth gives `code`, `state` and `nonce` as random text; elsewhere they are words: ECONNREFUSED, invalid_grant, 23505, half-open. */
+const RANDOM_NAME = /^(?:code|state|nonce)$/;
+const WORD = /^(?:[A-Z]+(?:_[A-Z0-9]+)*|[A-Z]{1,4}\d{1,4}|[0-9A-Z]{5}|\d{1,4}|[a-z]+(?:[_ -][a-z0-9]+)*)$/;
+const MAX_WORD_CHARACTERS = 40;
+const MOST_REMEMBERED = 1_000;
+/** Begun with the fields of every program's first line, for which no expression need be made. */
+const SECRECY = new Map<string, Secrecy>([['url', 'open'], ['env', 'open']]);
+
+/** Whether the value under this key is withheld. Flags are not: `hasPassword: true` tells nothing. */
+function isSecret(key: string, value: unknown): boolean {
+  const secrecy = secrecyOf(key);
+  if (secrecy === 'open' || value === null || typeof value === 'boolean') return false;
+  if (secrecy === 'plural') return typeof value !== 'number';
+  if (secrecy === 'random') return typeof value === 'string' && (value.length > MAX_WORD_CHARACTERS || !WORD.test(value));
+  return true;
+}
+
+function secrecyOf(key: string): Secrecy {
+  let secrecy = SECRECY.get(key);
+  if (secrecy === undefined) {
+    const name = key.slice(-MAX_KEY_CHARACTERS).toLowerCase().replace(/[^a-z0-9]/g, '');
+    secrecy = SECRET_NAME.test(name) ? 'secret' : SECRET_PLURAL.test(name) ? 'plural' : RANDOM_NAME.test(name) ? 'random' : 'open';
+    if (SECRECY.size < MOST_REMEMBERED) SECRECY.set(key, secrecy); // names in programs are few; those of a client's JSON are not
+  }
+  return secrecy;
+}
+
+// ── by form ──
+
+/** One look decides for nearly every string that there is nothing to mask and nothing to escape. An address without `@` has no password. Without the flag `i`, with which it takes three times as long to compile. */
+const SPECIAL = /[\x00-\x1f"\\\x7f-\uffff?&#]|eyJ|:\/\/[^\s/?#]*@|[bB][eE][aA][rR][eE][rR]|[bB][aA][sS][iI][cC]|[cC][oO][oO][kK][iI][eE]:|svcrt_|[es]1\.[\w-]/;
+
+/**
+ * Masked before it is cut, with room to spare: a cut in the middle of a secret would hide what it is. What was searched
+ * costs half its length even when little of it is left, so that a line searches at most twice what it may hold.
+ */
+function spend(text: string, limit: number, budget: Budget): string {
+  const most = Math.min(limit, Math.max(0, budget.characters));
+  if (text.length <= most && !SPECIAL.test(text)) {
+    budget.characters -= text.length;
+    return `"${text}"`;
+  }
+  if (most === 0) return quote(cut(text, text.length, 0));
+  const searched = text.slice(0, most + limit);
+  const masked = cut(mask(searched), text.length, most);
+  budget.characters -= Math.max(masked.length, searched.length >> 1);
+  return quote(masked);
+}
+
+function cut(masked: string, length: number, most: number): string {
+  return masked.length <= most ? masked : `${masked.slice(0, most)}… (${length} characters)`;
+}
+
+// ── by character ──
+
+const UNPRINTABLE = /[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff]/;
+const UNPRINTABLES = new RegExp(UNPRINTABLE, 'g');
+
+/** JSON escapes C0 and lone surrogates; what else moves a cursor or ends a line somewhere is escaped here. */
+function quote(text: string): string {
+  return visible(JSON.stringify(text));
+}
+
+function escaped(character: string): string {
+  return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
+}

@@ -1,0 +1,119 @@
+/**
+ * One operation → HTML: what it is for, what it needs, what it takes, what it answers. Read without JavaScript, tried with it.
+ */
+import { STATUS_CODES } from 'node:http';
+import { NOTHING, html, inline, joined, prose } from './markup.ts';
+import { record, text } from './document.ts';
+import { isFile } from './schema.ts';
+import type { DocumentedResponse, MediaContent, Operation, Parameter, RequestBody } from './document.ts';
+import type { Markup } from './markup.ts';
+import type { SchemaWriter } from './schema.ts';
+
+/** Where parameters stand, in the order in which a request has them. */
+const PLACES: readonly (readonly [place: string, title: string])[] = [['path', 'Path'], ['query', 'Query'], ['header', 'Headers'], ['cookie', 'Cookies']];
+/** Characters of an example that is shown. */
+const MOST_CHARACTERS = 20_000;
+
+/** An operation, folded. What stands in it has its id, so that browsers unfold it for a link. */
+export function operationMarkup(operation: Operation, schemas: SchemaWriter): Markup {
+  const { id, method, path, summary, description, isDeprecated, parameters, body, responses } = operation;
+  return html`<details class="op ${method}"><summary><h3><b class="m">${method.toUpperCase()}</b> <code>${pathMarkup(path)}</code></h3>${summary !== undefined && html`<span class="s">${summary}</span>`}${isDeprecated && html`<s>deprecated</s>`}${isProtected(operation) && LOCK}</summary><div class="b" id="${id}"><div class="d">${accessMarkup(operation)}${prose(description)}${parametersMarkup(parameters, schemas)}${body !== undefined && bodyMarkup(body, schemas)}${responses.length > 0 && responsesMarkup(responses, schemas)}</div></div></details>
+`;
+}
+
+/** Says so to those who see it, and to those who do not. */
+const LOCK: Markup = html`<span class="l" title="needs a proof of who asks"><span class="v">protected</span></span>`;
+
+/** The parameters of a path stand out. */
+export function pathMarkup(path: string): Markup {
+  return joined(path.split(/(\{[^}]*\})/).map((part, index) => index % 2 === 0 ? part : html`<i>${part}</i>`), '');
+}
+
+/** Nobody gets in without a proof: no alternative asks for none. */
+function isProtected({ security }: Operation): boolean {
+  return security.length > 0 && security.every((alternative) => alternative.length > 0);
+}
+
+function accessMarkup(operation: Operation): Markup {
+  const { security } = operation;
+  const alternatives = security.filter((alternative) => alternative.length > 0).map((alternative) => joined(alternative.map(schemeMarkup), ' + '));
+  if (alternatives.length === 0) return NOTHING;
+  return html`<p class="a">${LOCK} ${joined(alternatives, ' or ')}${!isProtected(operation) && ', or nothing'}</p>`;
+}
+
+function schemeMarkup([scheme, scopes]: readonly [string, readonly string[]]): Markup {
+  return html`<code>${scheme}</code>${scopes.map((scope) => html` <code>${scope}</code>`)}`;
+}
+
+function parametersMarkup(parameters: readonly Parameter[], schemas: SchemaWriter): Markup {
+  const groups = PLACES.map(([place, title]) => [title, parameters.filter((parameter) => parameter.in === place)] as const).filter(([, found]) => found.length > 0);
+  return joined(groups.map(([title, found]) => html`<h4>${title}</h4><ul class="f">${found.map((parameter) => parameterMarkup(parameter, schemas))}</ul>`), '');
+}
+
+function parameterMarkup({ name, isRequired, isDeprecated, description, schema, examples }: Parameter, schemas: SchemaWriter): Markup {
+  const said = description ?? text(record(schema)['description']);
+  return html`<li><code>${name}</code> <span class="t">${schemas.type(schema)}</span>${isRequired && html` <em>required</em>`}${isDeprecated && html` <s>deprecated</s>`}${prose(said)}${schemas.facts(schema, examples)}${record(schema)['$ref'] === undefined && schemas.members(schema)}`;
+}
+
+function bodyMarkup({ isRequired, description, contents }: RequestBody, schemas: SchemaWriter): Markup {
+  return html`<h4>Body${isRequired && html` <em>required</em>`}</h4>${prose(description)}${contentsMarkup(contents, schemas, true)}`;
+}
+
+/** Answers of success one by one, and together those errors that look alike. */
+function responsesMarkup(responses: readonly DocumentedResponse[], schemas: SchemaWriter): Markup {
+  const groups = new Map<string, DocumentedResponse[]>();
+  for (const response of responses) {
+    const likeness = /^[23]/.test(response.status) ? response.status : JSON.stringify(response.contents);
+    groups.set(likeness, [...groups.get(likeness) ?? [], response]);
+  }
+  return html`<h4>Answers</h4>${[...groups.values()].map((group) => group.length === 1 ? responseMarkup(group[0]!, schemas) : errorsMarkup(group, schemas))}`;
+}
+
+function errorsMarkup(group: readonly DocumentedResponse[], schemas: SchemaWriter): Markup {
+  const rows = group.map((response) => html`<dt>${statusMarkup(response)}<dd>${phraseOf(response)}${response.headers.map(([name]) => html` <code>${name}</code>`)}`);
+  return html`<details class="r"><summary>${joined(group.map(statusMarkup), ' ')}</summary><dl>${rows}</dl>${contentsMarkup(group[0]!.contents, schemas, false)}</details>`;
+}
+
+function statusMarkup({ status }: DocumentedResponse): Markup {
+  return html`<b class="c${status.charAt(0).toLowerCase()}">${status}</b>`;
+}
+
+function phraseOf({ status, description }: DocumentedResponse): Markup {
+  return inline(description === '' ? STATUS_CODES[status] ?? '' : description);
+}
+
+function headersMarkup(headers: DocumentedResponse['headers'], schemas: SchemaWriter): Markup {
+  if (headers.length === 0) return NOTHING;
+  return html`<p class="k">Header fields</p><ul class="f">${headers.map(([name, about, schema]) => html`<li><code>${name}</code> <span class="t">${schema !== undefined && schemas.type(schema)}</span>${prose(about)}`)}</ul>`;
+}
+
+/** Answers of success are unfolded; of others the type is a link. */
+function responseMarkup(response: DocumentedResponse, schemas: SchemaWriter): Markup {
+  const { status, contents, headers } = response;
+  const isGood = /^2/.test(status);
+  const inner = html`${headersMarkup(headers, schemas)}${contentsMarkup(contents, schemas, isGood)}`;
+  const head = html`${statusMarkup(response)} ${phraseOf(response)}`;
+  if (inner.text === '') return html`<p class="r">${head}</p>`;
+  return isGood ? html`<details class="r" open><summary>${head}</summary>${inner}</details>` : html`<details class="r"><summary>${head}</summary>${inner}</details>`;
+}
+
+/** Media types that hold the same share what is said of it. */
+function contentsMarkup(contents: readonly MediaContent[], schemas: SchemaWriter, isWhole: boolean): Markup {
+  const groups = new Map<string, MediaContent[]>();
+  for (const content of contents) {
+    const likeness = JSON.stringify([content.schema, content.examples]);
+    groups.set(likeness, [...groups.get(likeness) ?? [], content]);
+  }
+  return joined([...groups.values()].map((group) => contentMarkup(group, schemas, isWhole)), '');
+}
+
+function contentMarkup(group: readonly MediaContent[], schemas: SchemaWriter, isWhole: boolean): Markup {
+  const { schema, examples } = group[0]!;
+  const isBinary = isFile(schema) || schema === undefined;
+  return html`<p class="t">${joined(group.map(({ type }) => html`<code>${type}</code>`), ' or ')} ${isBinary ? '' : schemas.type(schema)}</p>${schemas.facts(schema)}${isWhole && schemas.members(schema)}${examples.slice(0, 1).map(exampleMarkup)}`;
+}
+
+function exampleMarkup(value: unknown): Markup {
+  const shown = typeof value === 'string' ? value : JSON.stringify(value, undefined, 2);
+  return html`<details class="e"><summary>Example</summary><pre tabindex="0">${shown.slice(0, MOST_CHARACTERS)}</pre></details>`;
+}

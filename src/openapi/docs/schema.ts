@@ -1,0 +1,227 @@
+/**
+ * Schemas (JSON Schema 2020-12, as OpenAPI 3.1 has it) → HTML: a type in words, constraints in a line, members in a list.
+ *
+ *   Note | null      1–500 characters · pattern \S · example "Buy milk"
+ *
+ * A schema with a name is written once, in a section of its own; others link to it. Nothing here follows a reference twice,
+ * so that a schema may hold itself.
+ */
+import { NOTHING, html, joined, prose } from './markup.ts';
+import { list, record, resolve, text, unescaped } from './document.ts';
+import type { JsonObject, NamedSchema, ReadDocument } from './document.ts';
+import type { Content, Markup } from './markup.ts';
+
+/** Members of members of members: deeper ones are named by their type alone. */
+const MOST_DEPTH = 6;
+/** Of an enumeration. */
+const MOST_VALUES = 40;
+/** Characters of an example or default in a line. */
+const MOST_CHARACTERS = 120;
+/** Keywords of schemas within schemas. */
+const HOLDERS = ['properties', 'items', 'additionalProperties', 'oneOf', 'anyOf', 'allOf', 'patternProperties', 'discriminator'];
+const COMPONENT = /^#\/components\/schemas\/([^/]+)$/;
+
+/** Writes the schemas of a document. */
+export class SchemaWriter {
+  readonly #document: ReadDocument;
+  /** Operations share schemas: the members of each are written once. */
+  readonly #written = new Map<JsonObject, Markup>();
+
+  constructor(document: ReadDocument) { this.#document = document; }
+
+  /** The type in words, with links to schemas that have names. */
+  type(schema: unknown): Markup { return this.#type(schema, 0); }
+
+  /** All constraints, the default and the example, in a line; nothing where there are none. */
+  facts(schema: unknown, examples: readonly unknown[] = []): Markup { return factsOf(schema, examples); }
+
+  /** The members of a schema, of the items of a list, or of what a reference to either means. Nothing where it has none. */
+  members(schema: unknown): Markup { return this.#members(this.#followed(schema), 0); }
+
+  /** A schema with a name, whole. */
+  named({ schema }: NamedSchema): Markup {
+    const { description } = record(schema);
+    const members = this.#members(schema, 0);
+    return html`${prose(text(description))}${members === NOTHING || !isPlainObject(schema) ? html`<p class="t">${this.#type(schema, 0)}</p>${factsOf(schema, [])}` : NOTHING}${members}`;
+  }
+
+  // ── types ──
+
+  #type(schema: unknown, depth: number): Markup {
+    if (schema === true || schema === undefined) return html`any`;
+    if (schema === false) return html`never`;
+    const given = record(schema);
+    const ref = text(given['$ref']);
+    if (ref !== undefined) return this.#reference(ref);
+    if (depth > MOST_DEPTH) return html`…`;
+    if (given['const'] !== undefined) return literal(given['const']);
+    const values = list(given['enum']);
+    if (values.length > 0) return joined([...values.slice(0, MOST_VALUES).map(literal), ...values.length > MOST_VALUES ? [`${values.length - MOST_VALUES} more`] : []], ' | ');
+    const variants = [...list(given['oneOf']), ...list(given['anyOf'])];
+    if (variants.length > 0) return this.#alternatives(variants, depth);
+    const parts = list(given['allOf']);
+    if (parts.length > 0) return joined(parts.map((part) => this.#type(part, depth + 1)), ' & ');
+    const { type } = given;
+    if (Array.isArray(type)) return joined(type.map((one) => this.#single(String(one), given, depth)), ' | ');
+    return this.#single(text(type) ?? impliedType(given), given, depth);
+  }
+
+  /** `null` comes last, and nothing twice. */
+  #alternatives(variants: readonly unknown[], depth: number): Markup {
+    const types = new Map(variants.map((variant) => this.#type(variant, depth + 1)).map((type) => [type.text, type]));
+    return joined([...types.values()].sort((left, right) => Number(left.text === 'null') - Number(right.text === 'null')), ' | ');
+  }
+
+  #reference(ref: string): Markup {
+    const name = unescaped(COMPONENT.exec(ref)?.[1] ?? '');
+    const known = this.#document.schemas.get(name);
+    if (known !== undefined) return html`<a href="#${encodeURIComponent(known.id)}">${name}</a>`;
+    return html`${unescaped(ref.split('/').at(-1)!)}`;
+  }
+
+  #single(type: string, schema: JsonObject, depth: number): Markup {
+    switch (type) {
+      case 'array': {
+        const items = list(schema['prefixItems']);
+        if (items.length > 0) return html`[${joined(items.map((item) => this.#type(item, depth + 1)), ', ')}]`;
+        const item = this.#type(schema['items'], depth + 1);
+        return item.text.includes(' | ') ? html`array of (${item})` : html`array of ${item}`;
+      }
+      case 'object': {
+        const values = schema['additionalProperties'];
+        const isMap = schema['properties'] === undefined && values !== undefined && values !== false;
+        return isMap ? html`map of ${this.#type(values, depth + 1)}` : html`object`;
+      }
+      case 'string': {
+        if (isFile(schema)) return html`file`;
+        const format = text(schema['format']) ?? text(schema['contentEncoding']);
+        return format === undefined ? html`string` : html`string<small>${format}</small>`;
+      }
+      default: return html`${type}`;
+    }
+  }
+
+  // ── members ──
+
+  /** What a type is a list of, or refers to: one step of each, and no more. */
+  #followed(schema: unknown): unknown {
+    const { root } = this.#document;
+    const outer = record(schema)['$ref'] === undefined ? schema : resolve(root, schema);
+    const { items } = record(outer);
+    return record(items)['$ref'] === undefined ? outer : resolve(root, items);
+  }
+
+  #members(schema: unknown, depth: number): Markup {
+    const given = record(schema);
+    if (depth > MOST_DEPTH || given['$ref'] !== undefined || !HOLDERS.some((holder) => given[holder] !== undefined)) return NOTHING;
+    const known = depth === 0 ? this.#written.get(given) : undefined;
+    if (known !== undefined) return known;
+    const members = this.#writeMembers(given, depth);
+    if (depth === 0) this.#written.set(given, members);
+    return members;
+  }
+
+  #writeMembers(given: JsonObject, depth: number): Markup {
+    const required = new Set(list(given['required']));
+    const rows = Object.entries(record(given['properties'])).map(([name, member]) => this.#member(name, member, required.has(name), depth));
+    const others = [
+      ...Object.entries(record(given['patternProperties'])).map(([pattern, member]) => this.#member(`/${pattern}/`, member, false, depth)),
+      ...rows.length > 0 && typeof given['additionalProperties'] === 'object' ? [this.#member('any other name', given['additionalProperties'], false, depth)] : [],
+    ];
+    const parts = list(given['allOf']).map((part) => record(part)['$ref'] === undefined ? this.#members(part, depth) : html`<p class="k">Everything of ${this.#type(part, 0)}, and:</p>`);
+    const own = rows.length + others.length === 0 ? NOTHING : html`<ul class="f">${rows}${others}</ul>`;
+    const all = [...parts, own, this.#variants(given, depth), this.#inner(given, depth)].filter((part) => part !== NOTHING);
+    return all.length === 0 ? NOTHING : joined(all, '');
+  }
+
+  #member(name: string, schema: unknown, isRequired: boolean, depth: number): Markup {
+    const given = record(schema);
+    return html`<li><code>${name}</code> <span class="t">${this.#type(schema, 0)}</span>${isRequired && html` <em>required</em>`}${given['deprecated'] === true && html` <s>deprecated</s>`}${prose(text(given['description']))}${factsOf(schema, [])}${this.#members(schema, depth + 1)}`;
+  }
+
+  /** Those that are written out; references are in the type already. */
+  #variants(given: JsonObject, depth: number): Markup {
+    const variants = [...list(given['oneOf']), ...list(given['anyOf'])].map((variant) => this.#members(variant, depth + 1));
+    const mapping = Object.entries(record(record(given['discriminator'])['mapping']));
+    const property = text(record(given['discriminator'])['propertyName']);
+    const table = property === undefined ? NOTHING : html`<p class="k">Told apart by <code>${property}</code>${mapping.length > 0 && html`: ${joined(mapping.map(([value, ref]) => html`<code>${value}</code> is ${this.#reference(String(ref))}`), ', ')}`}</p>`;
+    const written = variants.filter((variant) => variant !== NOTHING);
+    if (written.length === 0) return table;
+    return html`${table}${written.map((variant, index) => html`<p class="k">${index === 0 ? 'Either' : 'or'}</p>${variant}`)}`;
+  }
+
+  /** The members of what a list or a map holds, where that is written out. */
+  #inner(given: JsonObject, depth: number): Markup {
+    const items = this.#members(given['items'], depth + 1);
+    if (items !== NOTHING) return items;
+    return given['properties'] === undefined ? this.#members(given['additionalProperties'], depth + 1) : NOTHING;
+  }
+}
+
+/** JSON, cut where it is long. */
+export function literal(value: unknown): Markup {
+  const json = JSON.stringify(value) ?? 'undefined';
+  return html`<code>${json.length > MOST_CHARACTERS ? `${json.slice(0, MOST_CHARACTERS)}…` : json}</code>`;
+}
+
+/** Whether it stands for bytes rather than text. */
+export function isFile(schema: unknown): boolean {
+  const { format, contentMediaType, contentEncoding } = record(schema);
+  return format === 'binary' || (contentMediaType !== undefined && contentEncoding === undefined && contentMediaType !== 'application/json' && !String(contentMediaType).startsWith('text/'));
+}
+
+function isPlainObject(schema: unknown): boolean {
+  const { type, oneOf, anyOf } = record(schema);
+  return type === 'object' && oneOf === undefined && anyOf === undefined;
+}
+
+/** A schema without `type` says by its keywords what it is about. */
+function impliedType(given: JsonObject): string {
+  if (given['properties'] !== undefined || given['additionalProperties'] !== undefined) return 'object';
+  if (given['items'] !== undefined || given['prefixItems'] !== undefined) return 'array';
+  return isFile(given) ? 'string' : 'any';
+}
+
+function factsOf(schema: unknown, examples: readonly unknown[]): Markup {
+  const given = record(schema);
+  const example = examples[0] ?? given['example'] ?? list(given['examples'])[0];
+  const facts: Content[] = [
+    ...rangesOf(given),
+    given['multipleOf'] !== undefined && html`multiple of ${literal(given['multipleOf'])}`,
+    given['uniqueItems'] === true && 'no item twice',
+    text(given['pattern']) !== undefined && html`pattern <code>${text(given['pattern'])}</code>`,
+    given['additionalProperties'] === false && given['properties'] !== undefined && 'no other members',
+    given['readOnly'] === true && 'read only', given['writeOnly'] === true && 'write only',
+    given['default'] !== undefined && html`default ${literal(given['default'])}`,
+    example !== undefined && html`example ${literal(example)}`,
+  ].filter((fact) => fact !== false);
+  return facts.length === 0 ? NOTHING : html`<p class="k">${joined(facts, ' · ')}</p>`;
+}
+
+/** What is counted or measured, and by which words. */
+const RANGES: readonly (readonly [least: string, most: string, one: string, many: string])[] = [
+  ['minLength', 'maxLength', 'character', 'characters'], ['minItems', 'maxItems', 'item', 'items'], ['minProperties', 'maxProperties', 'member', 'members'],
+];
+
+function rangesOf(given: JsonObject): Content[] {
+  const counts = RANGES.flatMap(([least, most, one, many]): Content[] => {
+    const [from, to] = [given[least], given[most]];
+    if (from === undefined && to === undefined) return [];
+    const numbers = from === undefined ? `up to ${grouped(to)}` : to === undefined ? `at least ${grouped(from)}` : from === to ? grouped(from) : `${grouped(from)}–${grouped(to)}`;
+    return [`${numbers} ${(to ?? from) === 1 ? one : many}`];
+  });
+  const [least, most] = [given['minimum'], given['maximum']].map((bound) => typeof bound === 'number' && Math.abs(bound) >= Number.MAX_SAFE_INTEGER ? undefined : bound); // any integer has those
+  const bounds = typeof least === 'number' && typeof most === 'number' ? [`${grouped(least)} … ${grouped(most)}`]
+    : [typeof least === 'number' && `≥ ${grouped(least)}`, typeof most === 'number' && `≤ ${grouped(most)}`];
+  const { exclusiveMinimum: above, exclusiveMaximum: below } = given as { exclusiveMinimum?: unknown; exclusiveMaximum?: unknown };
+  return [...counts, ...bounds, typeof above === 'number' && `> ${grouped(above)}`, typeof below === 'number' && `< ${grouped(below)}`];
+}
+
+let groups: Intl.NumberFormat | undefined; // made when a page is: it takes longer to make than all that is loaded here
+
+/** 1,000,000 is read faster. */
+function grouped(value: unknown): string {
+  if (typeof value !== 'number' || Math.abs(value) >= 1e15) return String(value);
+  groups ??= new Intl.NumberFormat('en', { maximumFractionDigits: 20 });
+  return groups.format(value);
+}

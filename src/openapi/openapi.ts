@@ -1,0 +1,240 @@
+/**
+ * A compiled application → its OpenAPI 3.1 document. Nothing is declared twice: what the document says is read from what
+ * validates, serialises and protects.
+ *
+ *   routes     one operation for each method that a path item has a place for; not those of the framework itself, files of
+ *              static folders, and routes with `meta: { docs: false }`
+ *   schemas    classes by name under `components`; see schema/json-schema.ts for what they say
+ *   meta       `meta: { openapi: { … } }` is laid over the operation that is made of a route: what cannot be derived
+ */
+import { JsonSchemas } from '../schema/json-schema.ts';
+import { IdempotencyMiddleware } from '../http/middleware/idempotency.ts';
+import { pathParameter, requestBody, textParameters } from './inputs.ts';
+import { commonPath, documentedPath, operationIds, shapeOf, tagsOf, titleOf } from './names.ts';
+import { DOCUMENTED_METHODS } from './document.ts';
+import { ResponseWriter } from './responses.ts';
+import { SecurityWriter, describeSecurity } from './security.ts';
+import type { CompilationView, RouteDetail } from '../routing/compile.ts';
+import type { Contact, DocumentedMethod, DocumentedServer, License, OpenApiDocument, Operation, Parameter, PathItem } from './document.ts';
+import type { Middleware } from '../http/contracts.ts';
+
+/** What a document says of the application as a whole. `undefined` means not given. */
+export interface OpenApiOptions {
+  /** What the interface is for. Markdown. */
+  readonly description?: string | undefined;
+  /** The same in one line. */
+  readonly summary?: string | undefined;
+  /** An address. */
+  readonly termsOfService?: string | undefined;
+  readonly contact?: Contact | undefined;
+  readonly license?: License | undefined;
+  /** Default: where the document comes from. */
+  readonly servers?: readonly DocumentedServer[] | undefined;
+  /** What tags mean, by their names; these come first, in this order. */
+  readonly tags?: Readonly<Record<string, string>> | undefined;
+}
+
+/** What a document could not say, or not as it was declared. */
+export interface OpenApiProblem {
+  /** `GET /users/{name}` */
+  readonly subject: string;
+  readonly message: string;
+  readonly detail: RouteDetail;
+}
+
+/** The document of a compiled application. Its title and version are those of the settings. */
+export function openapiDocument(view: CompilationView, options: OpenApiOptions = {}): OpenApiDocument {
+  return new DocumentWriter(view, options).document();
+}
+
+/** What of an application its document leaves out, because OpenAPI has no place for it, and what it gives another name. */
+export function openapiProblems(view: CompilationView): readonly OpenApiProblem[] {
+  const writer = new DocumentWriter(view, {});
+  writer.document();
+  return writer.problems;
+}
+
+/** Components that routes bring by `meta`, by section and name. */
+type Sections = Record<string, Record<string, unknown>>;
+
+/** A path of the document, and what its parameters are called there. */
+interface Path {
+  readonly names: readonly string[];
+  readonly documented: string;
+  readonly byMethod: Map<DocumentedMethod, RouteDetail>;
+}
+
+class DocumentWriter {
+  readonly problems: OpenApiProblem[] = [];
+  readonly #view: CompilationView;
+  readonly #options: OpenApiOptions;
+  readonly #schemas = new JsonSchemas({ isOpenApi: true });
+  readonly #responses = new ResponseWriter(this.#schemas);
+  readonly #security: SecurityWriter;
+  readonly #brought: Sections = {};
+  /** The first route that uses each of the named schemas. */
+  readonly #users: RouteDetail[] = [];
+
+  constructor(view: CompilationView, options: OpenApiOptions) {
+    this.#view = view;
+    this.#options = options;
+    this.#security = new SecurityWriter(view);
+  }
+
+  document(): OpenApiDocument {
+    const { description, summary, termsOfService, contact, license, servers = [{ url: '/' }] } = this.#options;
+    const grouped = this.#group(this.#view.details.filter(isDocumented));
+    const details = [...grouped.values()].flatMap(({ byMethod }) => [...byMethod.values()]);
+    const ids = operationIds(details);
+    const paths: Record<string, PathItem> = {};
+    for (const path of grouped.values()) {
+      paths[path.documented] = Object.fromEntries([...path.byMethod].map(([method, detail]) => [method, this.#operation(detail, path, ids.get(detail)!)] as const));
+    }
+    return {
+      openapi: '3.1.1',
+      info: defined({ title: this.#setting('title', 'svc'), version: this.#setting('version', '1.0.0'), summary, description, termsOfService, contact, license }),
+      servers, tags: this.#tags(details), paths, components: this.#components(Object.values(paths).flatMap((item) => Object.values(item))),
+    };
+  }
+
+  #setting(key: string, fallback: string): string {
+    const value = this.#view.config(key);
+    return typeof value === 'string' ? value : fallback;
+  }
+
+  /** Routes by path. Of two that OpenAPI cannot tell apart the more specific stays, which the other never takes a request from. */
+  #group(details: readonly RouteDetail[]): ReadonlyMap<string, Path> {
+    const paths = new Map<string, Path>();
+    for (const detail of details) {
+      const { template } = detail.declared;
+      const shape = shapeOf(template);
+      const method = detail.route.method.toLowerCase() as DocumentedMethod; // isDocumented() has seen to it
+      const names = template.parameters.map((parameter) => parameter.name);
+      let path = paths.get(shape);
+      if (path === undefined) paths.set(shape, path = { names, documented: documentedPath(template, names), byMethod: new Map() });
+      const known = path.byMethod.get(method);
+      const [stays, goes] = known !== undefined && rankOf(detail) >= rankOf(known) ? [known, detail] : [detail, known];
+      path.byMethod.set(method, stays);
+      if (goes !== undefined) this.#tell(goes, `OpenAPI cannot tell its path from that of ${stays.route.method} ${stays.route.template}, which is documented in its place`);
+    }
+    return paths;
+  }
+
+  #operation(detail: RouteDetail, path: Path, operationId: string): Operation {
+    const { route, declared: { spec, template, use }, inputs } = detail;
+    const layers = [...this.#view.middleware, ...use];
+    const parameters = [
+      ...template.parameters.map((parameter, index) => pathParameter(parameter, path.names[index]!)),
+      ...textParameters(inputs.texts, this.#schemas), ...idempotencyKey(detail, layers),
+    ];
+    const body = requestBody(inputs, this.#schemas);
+    const operation: Operation = {
+      operationId, tags: tagsOf(detail), summary: spec.summary ?? titleOf(detail), description: describe(detail),
+      ...spec.deprecated === true ? { deprecated: true } : {}, ...parameters.length === 0 ? {} : { parameters },
+      ...body === undefined ? {} : { requestBody: body },
+      responses: this.#responses.of(detail, layers), security: this.#security.alternatives(detail), ...demandsOf(detail),
+    };
+    while (this.#users.length < this.#schemas.named.size) this.#users.push(detail);
+    const own = route.meta['openapi'];
+    return own === undefined ? operation : this.#laidOver(operation, own, detail);
+  }
+
+  /** The operation with what `meta.openapi` says: responses by status (null takes one away), parameters by place and name, the rest by member. */
+  #laidOver(operation: Operation, own: unknown, detail: RouteDetail): Operation {
+    if (!isObject(own)) {
+      this.#tell(detail, 'its meta.openapi is no object');
+      return operation;
+    }
+    const { components, responses, parameters, ...rest } = own;
+    if (isObject(components)) {
+      for (const [section, parts] of Object.entries(components)) if (isObject(parts)) this.#brought[section] = { ...this.#brought[section], ...parts };
+    }
+    const laid: Record<string, unknown> = { ...operation, ...rest };
+    if (isObject(responses)) laid['responses'] = Object.fromEntries(Object.entries({ ...operation.responses, ...responses }).filter(([, response]) => response !== null));
+    if (Array.isArray(parameters)) laid['parameters'] = mergedParameters(operation.parameters ?? [], parameters as readonly Parameter[]);
+    return laid as unknown as Operation; // whoever writes it by hand answers for it
+  }
+
+  #tags(details: readonly RouteDetail[]): OpenApiDocument['tags'] {
+    const given = this.#options.tags ?? {};
+    const templates = new Map<string, string[]>();
+    for (const detail of details) {
+      for (const tag of tagsOf(detail)) {
+        const known = templates.get(tag);
+        if (known === undefined) templates.set(tag, [detail.route.template]);
+        else known.push(detail.route.template);
+      }
+    }
+    const names = new Set([...Object.keys(given).filter((name) => templates.has(name)), ...templates.keys()]);
+    return [...names].map((name) => ({ name, description: given[name] ?? `What is at ${commonPath(templates.get(name)!)}` }));
+  }
+
+  #components(operations: readonly Operation[]): OpenApiDocument['components'] {
+    const brought = this.#brought['schemas'] ?? {};
+    const own = this.#schemas.components(new Set(Object.keys(brought)));
+    [...this.#schemas.named.keys()].forEach((key, index) => {
+      const renamed = this.#schemas.renamed.get(key);
+      if (renamed !== undefined) this.#tell(this.#users[index]!, `its schema ${renamed.wanted} is ${renamed.name} in the document: another one has that name`);
+    });
+    const isTaken = (name: string): boolean => Object.hasOwn(own, name) || Object.hasOwn(brought, name);
+    const shared = this.#responses.components(operations, (wanted) => {
+      let name = wanted;
+      for (let n = 2; isTaken(name); n++) name = `${wanted}${n}`;
+      return name;
+    });
+    const sections: Sections = { schemas: { ...own, ...shared.schemas }, responses: shared.responses, headers: shared.headers, securitySchemes: { ...this.#security.components() } };
+    for (const [section, parts] of Object.entries(this.#brought)) sections[section] = { ...sections[section], ...parts };
+    return Object.fromEntries(Object.entries(sections).filter(([, parts]) => Object.keys(parts).length > 0)) as OpenApiDocument['components'];
+  }
+
+  #tell(detail: RouteDetail, message: string): void {
+    this.problems.push({ subject: `${detail.route.method} ${detail.route.template}`, message, detail });
+  }
+}
+
+/** Whether a route is a part of the application's interface. */
+function isDocumented({ route, declared, isOperation }: RouteDetail): boolean {
+  return !isOperation && declared.mount === undefined && route.meta['docs'] !== false && (DOCUMENTED_METHODS as readonly string[]).includes(route.method.toLowerCase());
+}
+
+/** How specific its parameters are, the first counting most: the lower is tried first. */
+function rankOf({ declared: { template } }: RouteDetail): string {
+  return template.parameters.map(({ converter }) => converter.rank).join('');
+}
+
+/** What its author says, then what can be read off the route. */
+function describe({ route, declared: { spec } }: RouteDetail): string {
+  const facts = spec.description !== undefined && route.security.length === 0 ? [] : [describeSecurity(route.security)];
+  if (typeof route.rateLimit === 'object') facts.push(`A client may call it ${route.rateLimit.perMinute} times a minute.`);
+  return [...spec.description === undefined ? [] : [spec.description], ...facts.length === 0 ? [] : [facts.join(' ')]].join('\n\n');
+}
+
+/** Scopes and roles, which OpenAPI knows for schemes of OAuth alone. */
+function demandsOf({ route }: RouteDetail): Pick<Operation, 'x-svc-requires'> {
+  const demands = route.security.filter(({ scopes, roles }) => scopes.length > 0 || roles.length > 0).map(({ scheme, scopes, roles }) => ({ scheme, scopes, roles }));
+  return demands.length === 0 ? {} : { 'x-svc-requires': demands };
+}
+
+/** The field by which a request is executed once. */
+function idempotencyKey({ route }: RouteDetail, layers: readonly Middleware[]): Parameter[] {
+  const layer = layers.find((candidate) => candidate instanceof IdempotencyMiddleware);
+  if (layer === undefined || !layer.covers(route)) return [];
+  return [{
+    name: layer.header, in: 'header', ...layer.isRequired ? { required: true } : {}, description: 'A string of your choice, in quotation marks: sent again with the same one, the request is executed once',
+    schema: { type: 'string', pattern: '^"[ !#-\\[\\]-~]{1,255}"$' }, example: '"8e03978e-40d5-43dd-bc93-6894a57f9324"',
+  }];
+}
+
+function mergedParameters(derived: readonly Parameter[], own: readonly Parameter[]): readonly Parameter[] {
+  const keyOf = (parameter: Parameter): string => `${parameter.in} ${parameter.name}`;
+  return [...new Map([...derived, ...own].map((parameter) => [keyOf(parameter), parameter])).values()];
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** The object without its undefined members. */
+function defined<T extends object>(object: T): T {
+  return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined)) as T;
+}

@@ -1,0 +1,263 @@
+/**
+ * Operations: `/healthz` (the process runs), `/readyz` (it can do its work), `/metrics` (Prometheus text).
+ *
+ *   /healthz   200 {"status":"ok"}
+ *   /readyz    200 or 503 {"status":"ready" | "unready","checks":{name:{"status":"up" | "down","latency_ms":n}}}
+ *   /metrics   in production for loopback and private peers only, unless `ops.metrics` says otherwise
+ */
+import { createHash, timingSafeEqual } from 'node:crypto';
+import { BlockList, isIP } from 'node:net';
+import { Forbidden, Unauthorized } from '../base/errors.ts';
+import { EventLoopDelay } from '../observability/event-loop.ts';
+import { given, int, readOptions, text } from '../base/options.ts';
+import { ConnectionMeter } from '../http/server/connection-meter.ts';
+import { HttpResponse, JSON_TYPE } from '../http/response.ts';
+import type { Clock } from '../base/clock.ts';
+import type { Env } from '../base/config.ts';
+import type { Logger } from '../observability/log.ts';
+import type { CounterSlot, HistogramSlot, MetricsRegistry } from '../observability/metrics.ts';
+import type { Awaitable, HttpRequest } from '../http/contracts.ts';
+import type { Tally, TransportRequest } from '../http/request/request.ts';
+
+/** Who may read `/metrics`, and where. */
+export interface MetricsAccess {
+  /** A bearer token (16 characters or more), or a function that says yes. Given, it replaces the rule of private peers. */
+  readonly auth?: string | ((req: HttpRequest) => Awaitable<boolean>) | undefined;
+  /** Serves `/metrics` on a port of its own, and not on the application's. */
+  readonly port?: number | undefined;
+  /** The address of that port. Default `127.0.0.1`. */
+  readonly host?: string | undefined;
+}
+
+/** Who may read `/docs` and `/openapi.json`, where they are shown at all. */
+export interface DocsAccess {
+  /** A bearer token (16 characters or more), or a function that says yes: it may look at the session. Default: everybody. */
+  readonly auth?: string | ((req: HttpRequest) => Awaitable<boolean>) | undefined;
+}
+
+/** What {@link SvcOptions.ops} takes. */
+export interface OpsOptions {
+  readonly metrics?: MetricsAccess | undefined;
+  readonly docs?: DocsAccess | undefined;
+}
+
+/** How long a probe may take. */
+const PROBE_TIMEOUT_MS = 2_000;
+/** Seconds; the last bucket is +Inf. */
+const DURATION_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
+/** Methods that have a label of their own; others share one, so that clients cannot make series. */
+const METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']);
+
+type Probe = (signal: AbortSignal) => Awaitable<void>;
+
+/** The probes, the counters and the answers about them. */
+export class Operations {
+  /** Set from the first moment of shutdown. */
+  isStopping = false;
+  readonly connections: ConnectionMeter;
+  readonly access: { readonly port: number | undefined; readonly host: string };
+  /** Apart, where printing does not show it: it may be a token. */
+  readonly #auth: MetricsAccess['auth'];
+  readonly #docsAuth: DocsAccess['auth'];
+  readonly #env: () => Env;
+  readonly #clock: () => Clock;
+  readonly #log: Logger;
+  readonly #metrics: MetricsRegistry;
+  readonly #probes = new Map<string, Probe>();
+  readonly #requests: ReturnType<MetricsRegistry['counter']>;
+  readonly #durations: ReturnType<MetricsRegistry['histogram']>;
+  readonly #series = new Map<string, Map<string, RouteSeries>>();
+  /** Renders for the whole application: replaced where several processes serve it. */
+  renderMetrics: () => Awaitable<string>;
+  inFlight: () => number = () => 0;
+  #isDelayRegistered = false;
+  #round: Promise<{ readonly isReady: boolean; readonly body: string }> | undefined;
+
+  /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+  constructor(parts: { env: () => Env; clock: () => Clock; log: Logger; metrics: MetricsRegistry; options: OpsOptions }) {
+    const { metrics: access, docs } = readOptions('ops', parts.options, { metrics: given<MetricsAccess>('an object', isObject), docs: given<DocsAccess>('an object', isObject) });
+    const { auth, port, host } = readOptions('ops.metrics', access ?? {}, {
+      auth: AUTH,
+      port: given<number>('an integer 0 … 65535', (value) => int(0, 0, 65_535).accepts(value)), host: text('127.0.0.1'),
+    });
+    this.access = { port, host };
+    this.#auth = auth;
+    this.#docsAuth = readOptions('ops.docs', docs ?? {}, { auth: AUTH }).auth;
+    this.#env = parts.env;
+    this.#clock = parts.clock;
+    this.#log = parts.log;
+    this.#metrics = parts.metrics;
+    this.renderMetrics = () => parts.metrics.render();
+    this.#requests = parts.metrics.counter('svc_requests_total', 'Requests answered, by method, route template and status', ['method', 'route', 'status']);
+    this.#durations = parts.metrics.histogram('svc_request_duration_seconds', 'Time from a request to its answer', DURATION_BUCKETS, ['method', 'route']);
+    this.connections = new ConnectionMeter(parts.metrics);
+    const startedMs = parts.clock().monotonicMs();
+    parts.metrics.gauge('svc_uptime_seconds', 'Seconds since the application was made', () => (parts.clock().monotonicMs() - startedMs) / 1_000, 'max');
+    parts.metrics.gauge('svc_requests_in_flight', 'Requests that have come and are not answered yet', () => this.inFlight());
+  }
+
+  /** Measures how late timers are, from now on: while the application listens. */
+  watchEventLoop(): Disposable {
+    const delay = EventLoopDelay.of(this.#metrics);
+    if (!this.#isDelayRegistered) {
+      this.#isDelayRegistered = true;
+      this.#metrics.gauge('svc_event_loop_delay_seconds', 'The 99th percentile of how late timers were since the last look', () => delay.takePercentile(), 'max');
+    }
+    return delay.watch();
+  }
+
+  /** What lets clients read the metrics, where that is a function. */
+  get guard(): ((...args: never[]) => unknown) | undefined { return typeof this.#auth === 'function' ? this.#auth : undefined; }
+
+  /** Adds a part of `/readyz`. */
+  probe(name: string, probe: Probe): void { this.#probes.set(name, probe); }
+
+  /** Counts an answer. Paths that match no route share one series. */
+  count({ method, match }: Pick<TransportRequest, 'method' | 'match'>, status: number, durationMs: number): void {
+    if (match.kind !== 'found') return this.#seriesOf(method, '').count(status, durationMs);
+    const { endpoint } = match;
+    const { route } = endpoint;
+    const tally = route.method === method ? endpoint.tally ??= this.#seriesOf(method, route.template) : this.#seriesOf(method, route.template);
+    tally.count(status, durationMs);
+  }
+
+  #seriesOf(method: string, template: string): RouteSeries {
+    const label = METHODS.has(method) ? method : 'OTHER';
+    let ofMethod = this.#series.get(label);
+    if (ofMethod === undefined) this.#series.set(label, ofMethod = new Map());
+    let series = ofMethod.get(template);
+    if (series === undefined) ofMethod.set(template, series = new RouteSeries(this.#durations.slot(label, template), (status) => this.#requests.slot(label, template, String(status))));
+    return series;
+  }
+
+  /** `/healthz` */
+  health(): HttpResponse {
+    return new HttpResponse('{"status":"ok"}', { mediaType: JSON_TYPE, headers: NOT_STORED });
+  }
+
+  /** `/readyz`: simultaneous questions share one round of probes. */
+  async readiness(): Promise<HttpResponse> {
+    const round = this.#round ??= this.#probeAll().finally(() => { this.#round = undefined; });
+    const { isReady, body } = await round;
+    return new HttpResponse(body, { status: isReady ? 200 : 503, mediaType: JSON_TYPE, headers: NOT_STORED });
+  }
+
+  /** `/metrics` @throws Unauthorized, Forbidden */
+  async metrics(req: HttpRequest): Promise<HttpResponse> {
+    await this.#mayRead(req);
+    return new HttpResponse(await this.renderMetrics(), { mediaType: 'text/plain; version=0.0.4; charset=utf-8', headers: NOT_STORED });
+  }
+
+  /** `/docs`, `/openapi.json` @throws Unauthorized, Forbidden */
+  document(req: HttpRequest, answer: () => Awaitable<HttpResponse>): Awaitable<HttpResponse> {
+    const auth = this.#docsAuth;
+    return auth === undefined ? answer() : mustPass(req, auth).then(answer);
+  }
+
+  /** Whether everybody may read the documents. */
+  get hasPublicDocs(): boolean { return this.#docsAuth === undefined; }
+
+  async #mayRead(req: HttpRequest): Promise<void> {
+    const auth = this.#auth;
+    if (auth !== undefined) return mustPass(req, auth);
+    if (this.#env() === 'production' && this.access.port === undefined && !isPrivateRequest(req)) {
+      throw new Forbidden('Metrics are for loopback and private peers');
+    }
+  }
+
+  async #probeAll(): Promise<{ isReady: boolean; body: string }> {
+    const results = await Promise.all([...this.#probes].map(async ([name, probe]) => [name, await this.#probeOne(name, probe)] as const));
+    const isReady = !this.isStopping && results.every(([, result]) => result.status === 'up');
+    return { isReady, body: JSON.stringify({ status: isReady ? 'ready' : 'unready', checks: Object.fromEntries(results) }) };
+  }
+
+  async #probeOne(name: string, probe: Probe): Promise<{ status: 'up' | 'down'; latency_ms: number }> {
+    const clock = this.#clock();
+    const startedMs = clock.monotonicMs();
+    const abort = new AbortController();
+    const latency = (): number => Math.round(clock.monotonicMs() - startedMs);
+    try {
+      await new Promise<void>((resolve, reject) => {
+        const timer = clock.after(PROBE_TIMEOUT_MS, () => {
+          const late = new Error(`The probe took longer than ${PROBE_TIMEOUT_MS} ms`);
+          abort.abort(late);
+          reject(late);
+        });
+        Promise.resolve().then(() => probe(abort.signal)).then(resolve, reject).finally(() => timer[Symbol.dispose]());
+      });
+      return { status: 'up', latency_ms: latency() };
+    } catch (error) {
+      this.#log.error('probe_failed', error, { probe: name });
+      return { status: 'down', latency_ms: latency() };
+    }
+  }
+}
+
+const AUTH = given<NonNullable<MetricsAccess['auth']>>('a token of 16 characters or more, or a function', (value) => typeof value === 'function' || (typeof value === 'string' && value.length >= 16));
+
+/** @throws Unauthorized, Forbidden */
+async function mustPass(req: HttpRequest, auth: NonNullable<MetricsAccess['auth']>): Promise<void> {
+  if (typeof auth !== 'string') {
+    if (!await auth(req)) throw new Forbidden();
+    return;
+  }
+  const token = /^Bearer +(.+)$/i.exec(req.headers['authorization'] ?? '')?.[1];
+  if (token === undefined || !isSameSecret(token, auth)) throw new Unauthorized(undefined, { headers: { 'WWW-Authenticate': 'Bearer' } });
+}
+
+const NOT_STORED = { 'Cache-Control': 'no-store' };
+
+/** What is counted for one method of one route: label sets are looked up once per status, not per request. */
+class RouteSeries implements Tally {
+  readonly #duration: HistogramSlot;
+  readonly #slotOf: (status: number) => CounterSlot;
+  readonly #byStatus = new Map<number, CounterSlot>();
+  /** The status that was counted last, which is nearly always the next one. */
+  #status = 0;
+  #slot: CounterSlot | undefined;
+
+  constructor(duration: HistogramSlot, slotOf: (status: number) => CounterSlot) {
+    this.#duration = duration;
+    this.#slotOf = slotOf;
+  }
+
+  count(status: number, durationMs: number): void {
+    (this.#status === status ? this.#slot! : this.#slotFor(status)).add(1); // set together
+    this.#duration.observe(durationMs / 1_000);
+  }
+
+  #slotFor(status: number): CounterSlot {
+    let slot = this.#byStatus.get(status);
+    if (slot === undefined) this.#byStatus.set(status, slot = this.#slotOf(status));
+    this.#status = status;
+    return this.#slot = slot;
+  }
+}
+
+/** Compares digests, so that neither length nor content shows in the time it takes. */
+function isSameSecret(given: string, expected: string): boolean {
+  const digest = (text: string): Buffer => createHash('sha256').update(text).digest();
+  return timingSafeEqual(digest(given), digest(expected));
+}
+
+function isObject(value: unknown): boolean {
+  return typeof value === 'object' && value !== null;
+}
+
+const PRIVATE = new BlockList();
+for (const [net, bits] of [['127.0.0.0', 8], ['10.0.0.0', 8], ['172.16.0.0', 12], ['192.168.0.0', 16], ['169.254.0.0', 16]] as const) PRIVATE.addSubnet(net, bits, 'ipv4');
+for (const [net, bits] of [['::1', 128], ['fc00::', 7], ['fe80::', 10]] as const) PRIVATE.addSubnet(net, bits, 'ipv6');
+
+/** What proxies add. One that adds nothing cannot be told from a private client: `ops.metrics.auth` and `port` are for that. */
+const PROXY_FIELDS = ['forwarded', 'via', 'x-real-ip', 'x-forwarded-for', 'x-forwarded-host', 'x-forwarded-proto', 'x-client-ip', 'true-client-ip', 'cf-connecting-ip'];
+
+/** A private peer that does not speak for another: a proxy's neighbours are private, its clients are not. */
+function isPrivateRequest(req: HttpRequest): boolean {
+  return isPrivatePeer(req.ip) && PROXY_FIELDS.every((name) => req.headers[name] === undefined);
+}
+
+/** Loopback, private (RFC 1918, RFC 4193) and link-local addresses. */
+export function isPrivatePeer(address: string): boolean {
+  const family = isIP(address);
+  return family !== 0 && PRIVATE.check(address, family === 6 ? 'ipv6' : 'ipv4');
+}

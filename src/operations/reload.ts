@@ -1,0 +1,249 @@
+/**
+ * Reload: the parent owns the port, the child owns the application, and a saved file means another child.
+ *
+ *   starting ──ready──→ serving ──saved──→ ending ──gone──→ starting           connections wait while nobody serves
+ *      │                                                       ↑
+ *      └──gone──→ broken: 503 with the reason ──saved──────────┘
+ *
+ * What is watched is what the child has imported outside of node_modules, and the file of variables.
+ */
+import { fork } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { constants } from 'node:os';
+import { relative, resolve } from 'node:path';
+import { parseEnv } from 'node:util';
+import { apology } from './unavailable-page.ts';
+import { Door } from './socket-handoff.ts';
+import { SvcError } from '../base/errors.ts';
+import { flush } from '../observability/log.ts';
+import { ChildLink, preload, roleEnvironment } from './supervision.ts';
+import { FileWatch } from './watch.ts';
+import type { Clock } from '../base/clock.ts';
+import type { Logger } from '../observability/log.ts';
+import type { SupervisedServer } from './supervised.ts';
+import type { Address, Child, ProcessEnd, ToParent } from './supervision.ts';
+
+/** What a reloading parent needs to know. */
+export interface ReloadOptions {
+  /** Where to listen while no child has said where: the first one may be broken. */
+  readonly host: string;
+  readonly port: number;
+  /** The file of variables; those that came from it are left to each child to read again. */
+  readonly envFile?: string | undefined;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly handleSignals: boolean;
+}
+
+/** A child that has not gone by then is killed. */
+const END_MS = 3_000;
+
+class Reloader {
+  readonly #options: ReloadOptions;
+  readonly #fork: () => Child;
+  readonly #door: Door;
+  readonly #watch: FileWatch;
+  readonly #started = Promise.withResolvers<Address>();
+  readonly #over = Promise.withResolvers<void>();
+  #state: 'starting' | 'serving' | 'ending' | 'broken' | 'stopping' = 'starting';
+  #child: Child | undefined;
+  #files = new Set<string>();
+  #startedMs = 0;
+  #beganMs = 0;
+  /** What the child that runs has said of why it ends. */
+  #failure: string | undefined;
+  #reason = '';
+  #url: string | undefined;
+
+  constructor(options: ReloadOptions, start: () => Child) {
+    this.#options = options;
+    this.#fork = start;
+    const { clock, log } = options;
+    this.#door = new Door({ clock, log, apologise: (req) => apology(req, { title: 'The application does not start', text: this.#reason, hint: 'It is tried again as soon as a file is saved.' }) });
+    this.#watch = new FileWatch({ clock, log, onChange: (file) => this.#onChange(file) });
+  }
+
+  get over(): Promise<void> { return this.#over.promise; }
+
+  /** Starts a child. Answers where it listens as soon as the port is open. @throws SvcError `E_LISTEN` */
+  start(): Promise<Address> {
+    this.#beganMs = this.#options.clock.monotonicMs();
+    this.#startChild();
+    return this.#started.promise;
+  }
+
+  /** Ends child and parent. */
+  stop(): Promise<void> {
+    if (this.#state !== 'stopping') {
+      const hasServed = this.#state !== 'starting';
+      this.#state = 'stopping';
+      this.#watch.close();
+      this.#door.close();
+      if (this.#child === undefined) void this.#finish();
+      else void this.#endChild(this.#child, hasServed);
+    }
+    return this.over;
+  }
+
+  /** Ends the child at once. */
+  kill(): void {
+    this.#child?.kill('SIGKILL');
+  }
+
+  #startChild(): void {
+    this.#state = 'starting';
+    this.#failure = undefined;
+    this.#files = new Set();
+    this.#startedMs = this.#options.clock.nowMs();
+    this.#door.expect();
+    const { envFile } = this.#options;
+    if (envFile !== undefined) this.#addFile(resolve(envFile));
+    const child = this.#child = this.#fork();
+    child.listen((message) => this.#onMessage(child, message));
+    void child.ended.then((end) => this.#onEnd(child, end));
+  }
+
+  #onMessage(child: Child, message: ToParent): void {
+    if (child !== this.#child) return;
+    switch (message.svc) {
+      case 'file': return this.#addFile(message.path);
+      case 'failed': this.#failure = message.text; return;
+      case 'wants': return void this.#open(child, message);
+      case 'ready': return this.#onReady(child);
+      case 'took': return this.#door.onTaken(child, message.id);
+      case 'leaving': return this.#restart();
+      default: // a single child counts for itself
+    }
+  }
+
+  #addFile(path: string): void {
+    this.#files.add(path);
+    this.#watch.add(path, this.#startedMs);
+  }
+
+  async #open(child: Child, { host, port, isSecure }: { readonly host: string; readonly port: number; readonly isSecure: boolean }): Promise<void> {
+    const address = await this.#openDoor(host, port, isSecure);
+    if (address !== undefined) child.send({ svc: 'address', address });
+    else child.kill('SIGKILL');
+  }
+
+  async #openDoor(host: string, port: number, isSecure = false): Promise<Address | undefined> {
+    const { log } = this.#options;
+    try {
+      const address = await this.#door.open(host, port, isSecure);
+      if (this.#url !== address.url) log.info('listening', { url: address.url, reload: true });
+      this.#url = address.url;
+      this.#started.resolve(address);
+      return address;
+    } catch (error) {
+      if (this.#url === undefined) this.#started.reject(error as Error); // of listenOn()
+      else log.error('listen_failed', error);
+      this.#failure = (error as Error).message;
+      return undefined;
+    }
+  }
+
+  #onReady(child: Child): void {
+    if (this.#state !== 'starting') return;
+    const { clock, log } = this.#options;
+    this.#state = 'serving';
+    this.#watch.keepOnly(this.#files);
+    log.info('reloaded', { pid: child.pid, ms: Math.round(clock.monotonicMs() - this.#beganMs), files: this.#files.size });
+    this.#door.admit(child);
+  }
+
+  #onChange(file: string): void {
+    if (this.#state === 'stopping') return;
+    this.#options.log.info('changed', { file: relative(process.cwd(), file) });
+    this.#restart();
+  }
+
+  #restart(): void {
+    if (this.#state === 'ending' || this.#state === 'stopping') return; // another child is coming already
+    this.#beganMs = this.#options.clock.monotonicMs();
+    if (this.#child === undefined) this.#startChild();
+    else {
+      const child = this.#child;
+      const hasServed = this.#state === 'serving';
+      this.#state = 'ending';
+      void this.#endChild(child, hasServed);
+    }
+  }
+
+  async #endChild(child: Child, hasServed: boolean): Promise<void> {
+    const { clock, log } = this.#options;
+    this.#door.dismiss(child);
+    child.send({ svc: 'drain', how: 'stop' });
+    if (!hasServed) child.kill('SIGTERM'); // it may be far from hearing
+    using _limit = clock.after(END_MS, () => {
+      log.warn('child_killed', { pid: child.pid, after_ms: END_MS });
+      child.kill('SIGKILL');
+    });
+    await child.ended;
+  }
+
+  #onEnd(child: Child, { status, signal }: ProcessEnd): void {
+    this.#door.onGone(child);
+    this.#child = undefined;
+    if (this.#state === 'stopping') return void this.#finish();
+    if (this.#state === 'ending') return this.#startChild();
+    const { log } = this.#options;
+    const how = signal === null ? `status ${status}` : signal;
+    this.#reason = this.#failure ?? `It ended with ${how}: see what it has printed`;
+    log.warn('child_ended', { pid: child.pid, status, signal, files: this.#files.size });
+    this.#state = 'broken';
+    this.#door.apologise();
+    if (this.#url === undefined) void this.#openDoor(this.#options.host, this.#options.port);
+  }
+
+  async #finish(): Promise<void> {
+    await this.#door.farewell();
+    this.#over.resolve();
+  }
+}
+
+/** Runs this very program as a child, and another one for every change. @throws SvcError `E_LISTEN`, `E_WORKERS` */
+export async function superviseReload(options: ReloadOptions): Promise<SupervisedServer> {
+  const { log, handleSignals, envFile } = options;
+  const script = process.argv[1];
+  if (script === undefined) throw new SvcError('E_WORKERS', ['there is no script that they could run']);
+  const env = { ...environmentWithout(envFile), ...roleEnvironment('reload') };
+  const reloader = new Reloader(options, () => new ChildLink(fork(script, process.argv.slice(2), { execArgv: preload(), env })));
+  const signals = handleSignals ? obeySignals(reloader, log) : undefined;
+  const close = async (): Promise<void> => {
+    await reloader.stop();
+    signals?.[Symbol.dispose]();
+  };
+  try {
+    return { ...await reloader.start(), close };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+/** The variables of this process but for those that the file has brought: where both say the same, the file is believed to. */
+function environmentWithout(envFile: string | undefined): NodeJS.ProcessEnv {
+  if (envFile === undefined) return { ...process.env };
+  const given = parseEnv(readFileSync(envFile, 'utf8'));
+  return Object.fromEntries(Object.entries(process.env).filter(([name, value]) => given[name] !== value));
+}
+
+/** The first SIGTERM or SIGINT lets the child finish what it has begun, the second ends both at once. */
+function obeySignals(reloader: Reloader, log: Logger): Disposable {
+  let isEnding = false;
+  const onEnd = (signal: NodeJS.Signals): void => {
+    if (isEnding) {
+      reloader.kill();
+      process.exit(128 + constants.signals[signal]);
+    }
+    isEnding = true;
+    log.info('signal', { signal });
+    void reloader.stop().then(() => {
+      flush();
+      process.exit(0);
+    });
+  };
+  process.on('SIGTERM', onEnd).on('SIGINT', onEnd);
+  return { [Symbol.dispose]: () => void process.off('SIGTERM', onEnd).off('SIGINT', onEnd) };
+}

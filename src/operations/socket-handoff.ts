@@ -1,0 +1,201 @@
+/**
+ * The door: the port of a supervised application. The parent accepts connections and hands each to a child that serves them.
+ *
+ *   accept → waiting (paused, unread) → sent to the child with the fewest on their way → took: our copy is closed
+ *                     ↑                                   │
+ *                     └──── the child has died before ────┘        a connection is read by nobody before it is taken: none is lost
+ *
+ * While there is no child connections wait, for as long as a client is likely to; past that, and where an answer is known
+ * already, they are answered here with 503; those that speak TLS are closed.
+ */
+import { createServer } from 'node:net';
+import { HttpServer, listenOn } from '../http/server/server.ts';
+import { AppState } from '../http/state.ts';
+import type { Server, Socket } from 'node:net';
+import type { Clock } from '../base/clock.ts';
+import type { Logger } from '../observability/log.ts';
+import type { HttpRequest } from '../http/contracts.ts';
+import type { HttpResponse } from '../http/response.ts';
+import type { Address, Child } from './supervision.ts';
+
+/** Connections that wait for a child. */
+const MOST_WAITING = 4_096;
+const WAIT_MS = 30_000;
+/** Connections on their way to one child: one that is busy takes no more while others are free. */
+const MOST_ON_THEIR_WAY = 4;
+/** How long answers of our own may take when the door is closed for good. */
+const FAREWELL_MS = 1_000;
+
+/** A connection that nobody reads yet. */
+interface Waiting {
+  readonly socket: Socket;
+  readonly limit: Disposable;
+}
+
+/** Says why nobody serves. */
+export type Apology = (req: HttpRequest) => HttpResponse;
+
+/** One port, and the connections that come in. */
+export class Door {
+  readonly #clock: Clock;
+  readonly #log: Logger;
+  readonly #apologise: Apology;
+  readonly #own: HttpServer;
+  #server: Server | undefined;
+  #opened: { readonly key: string; readonly address: Promise<Address> } | undefined;
+  /** In the order in which they were served last: the first is next among equals. */
+  readonly #children = new Map<Child, Map<number, Socket>>();
+  /** Children that get nothing new, and have not yet taken all that was sent. */
+  readonly #leaving = new Map<Child, Map<number, Socket>>();
+  readonly #waiting = new Set<Waiting>();
+  #lastId = 0;
+  #isApologising = false;
+  #isShut = false;
+  /** Whether those who come speak TLS, which nobody here does. */
+  #isSecure = false;
+
+  /** `apologise` makes the answer for those who wait in vain. */
+  constructor({ clock, log, apologise }: { readonly clock: Clock; readonly log: Logger; readonly apologise: Apology }) {
+    this.#clock = clock;
+    this.#log = log;
+    this.#apologise = apologise;
+    this.#own = new HttpServer({
+      defaults: { state: new AppState(), maxBodyBytes: Infinity }, clock, log, securesCookies: false,
+      handle: (req) => this.#apologise(req), finish: () => undefined, count: () => undefined,
+    });
+    this.#own.keepsAlive = false;
+  }
+
+  /** Connections that nobody has taken. */
+  get waiting(): number { return this.#waiting.size; }
+
+  /** Listens there; a door that is open somewhere else moves, one that is open there stays. @throws SvcError `E_LISTEN` */
+  open(host: string, port: number, isSecure = false): Promise<Address> {
+    const key = `${host} ${port} ${isSecure}`;
+    if (this.#opened?.key === key) return this.#opened.address;
+    const before = this.#opened;
+    const address = this.#listen(host, port, isSecure);
+    this.#opened = { key, address };
+    address.catch(() => { if (this.#opened?.address === address) this.#opened = before; });
+    return address;
+  }
+
+  async #listen(host: string, port: number, isSecure: boolean): Promise<Address> {
+    const server = createServer({ pauseOnConnect: true, noDelay: true }, (socket) => this.#onConnection(socket));
+    const address = await listenOn(server, { host, port, isSecure });
+    server.on('error', (error) => this.#log.error('server_error', error));
+    this.#server?.close();
+    this.#server = server;
+    this.#isSecure = isSecure;
+    if (this.#isShut) server.close();
+    return address;
+  }
+
+  /** Hands connections to the child from now on. */
+  admit(child: Child): void {
+    this.#children.set(child, new Map());
+    this.#isApologising = false;
+    this.#handOut();
+  }
+
+  /** Hands nothing more to the child. What is on its way it still takes. */
+  dismiss(child: Child): void {
+    const sent = this.#children.get(child);
+    if (sent === undefined) return;
+    this.#children.delete(child);
+    this.#leaving.set(child, sent);
+    if (this.#isShut) this.close(); // for whoever waits there may be nobody left
+  }
+
+  /** The child has the connection, and will read it. */
+  onTaken(child: Child, id: number): void {
+    const sent = this.#children.get(child) ?? this.#leaving.get(child);
+    sent?.get(id)?.destroy(); // our copy of the handle only
+    sent?.delete(id);
+    this.#handOut();
+  }
+
+  /** The child is gone: what it had not taken is another's. */
+  onGone(child: Child): void {
+    const sent = this.#children.get(child) ?? this.#leaving.get(child);
+    this.#children.delete(child);
+    this.#leaving.delete(child);
+    for (const socket of sent?.values() ?? []) this.#wait(socket);
+    this.#handOut();
+  }
+
+  /** Answers who waits, and whoever comes, until a child is admitted. */
+  apologise(): void {
+    this.#isApologising = true;
+    for (const waiting of this.#waiting) this.#answer(waiting);
+  }
+
+  /** Lets those who have been answered wait again: a child is on its way. */
+  expect(): void {
+    this.#isApologising = false;
+  }
+
+  /** Listens no more. Who waits is handed out, or answered when there is nobody to hand out to. */
+  close(): void {
+    this.#isShut = true;
+    this.#server?.close();
+    if (this.#children.size === 0) this.apologise();
+  }
+
+  /** Resolves when our own answers have been sent. */
+  async farewell(): Promise<void> {
+    this.close();
+    this.apologise();
+    await this.#own.close(FAREWELL_MS, FAREWELL_MS / 10);
+  }
+
+  #onConnection(socket: Socket): void {
+    socket.on('error', () => socket.destroy()); // a client that has gone while it waited
+    this.#wait(socket);
+    this.#handOut();
+  }
+
+  #wait(socket: Socket): void {
+    const waiting: Waiting = { socket, limit: this.#clock.after(WAIT_MS, () => this.#answer(waiting)) };
+    this.#waiting.add(waiting);
+    if (this.#isApologising || this.#waiting.size > MOST_WAITING) this.#answer(waiting);
+  }
+
+  #answer(waiting: Waiting): void {
+    this.#remove(waiting);
+    if (this.#isSecure) waiting.socket.destroy();
+    else if (!waiting.socket.destroyed) this.#own.adopt(waiting.socket);
+  }
+
+  #remove(waiting: Waiting): void {
+    waiting.limit[Symbol.dispose]();
+    this.#waiting.delete(waiting);
+  }
+
+  #handOut(): void {
+    for (const waiting of this.#waiting) {
+      if (waiting.socket.destroyed) {
+        this.#remove(waiting);
+        continue;
+      }
+      const child = this.#freest();
+      if (child === undefined) return;
+      this.#remove(waiting);
+      const id = ++this.#lastId;
+      const sent = this.#children.get(child)!; // it was found there
+      sent.set(id, waiting.socket);
+      this.#children.delete(child); // and goes to the end of the line
+      this.#children.set(child, sent);
+      child.send({ svc: 'socket', id }, waiting.socket);
+    }
+  }
+
+  #freest(): Child | undefined {
+    let best: Child | undefined;
+    let fewest = MOST_ON_THEIR_WAY;
+    for (const [child, sent] of this.#children) {
+      if (sent.size < fewest && child.isConnected) [best, fewest] = [child, sent.size];
+    }
+    return best;
+  }
+}

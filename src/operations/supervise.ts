@@ -1,0 +1,25 @@
+/**
+ * `run({ workers })` and `run({ reload })`: whether this process is the supervisor or what it supervises.
+ */
+import { SvcError } from '../base/errors.ts';
+import { superviseReload } from './reload.ts';
+import { serveSupervised } from './supervised.ts';
+import { ownRole } from './supervision.ts';
+import { countOf, superviseWorkers } from './workers.ts';
+import type { Logger } from '../observability/log.ts';
+import type { ServeWishes, SupervisedApplication, SupervisedServer } from './supervised.ts';
+
+/** One of the two. */
+export type Supervision = { readonly workers: number | 'auto' } | { readonly reload: true };
+
+/** Serves as a child, or starts children that do. @throws SvcError `E_LISTEN`, `E_WORKERS` */
+export async function runSupervised(app: SupervisedApplication & { readonly log: Logger }, supervision: Supervision, wishes: ServeWishes): Promise<SupervisedServer> {
+  const role = ownRole();
+  if (role === ('workers' in supervision ? 'worker' : 'reload')) return serveSupervised(app, role, wishes);
+  const { clock, log } = app;
+  const { handleSignals } = wishes;
+  if (!('workers' in supervision)) return superviseReload({ ...wishes, clock, log });
+  const outcome = await superviseWorkers({ count: countOf(supervision.workers), clock, log, handleSignals });
+  if ('url' in outcome) return outcome;
+  throw new SvcError('E_WORKERS', [`the first one has ended with status ${outcome.status} before it served`]);
+}

@@ -1,0 +1,45 @@
+/**
+ * The first module of a supervised process, given to Node as `--import`: takes its role, and tells the parent which files it
+ * is made of. Does nothing in any other process. Imports nothing that is not needed: what it imports misses the compile cache.
+ */
+import { enableCompileCache, registerHooks } from 'node:module';
+import { fileURLToPath } from 'node:url';
+import { ownFolders, packageRoot } from '../base/package-root.ts';
+import { takeRole, tell } from './supervision.ts';
+
+if (takeRole() === 'reload') {
+  if (process.env['NODE_DISABLE_COMPILE_CACHE'] === undefined) enableCompileCache();
+  process.on('uncaughtExceptionMonitor', (error: unknown) => void tell({ svc: 'failed', text: failureText(error) }));
+  reportFiles();
+}
+
+/** Reports every file that is imported and is neither in a package nor of this one, found or not: what is missing may come. */
+function reportFiles(): void {
+  const own = [...ownFolders(), new URL('bin/', packageRoot()).href];
+  const known = new Set<string>();
+  const report = (url: string): void => {
+    if (!url.startsWith('file:') || url.includes('/node_modules/') || own.some((folder) => url.startsWith(folder))) return;
+    const path = fileURLToPath(url.split(/[?#]/, 1)[0]!);
+    if (known.has(path)) return;
+    known.add(path);
+    void tell({ svc: 'file', path });
+  };
+  registerHooks({
+    resolve(specifier, context, next) {
+      try {
+        const resolved = next(specifier, context);
+        report(resolved.url);
+        return resolved;
+      } catch (error) {
+        if (/^\.{0,2}\//.test(specifier) && context.parentURL?.startsWith('file:') === true && !context.parentURL.includes('/node_modules/')) report(new URL(specifier, context.parentURL).href);
+        throw error;
+      }
+    },
+  });
+}
+
+function failureText(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  const { remedy } = error as { readonly remedy?: unknown }; // of an SvcError, of whichever copy of the package
+  return typeof remedy === 'string' ? `${error.message}\n${remedy}` : error.stack ?? error.message;
+}

@@ -1,0 +1,175 @@
+/**
+ * The child of a supervisor: starts the application, asks for an address, and serves the connections that it is handed.
+ *
+ *   startup() → wants → address → serve() → ready → socket → took → …          drain → close() → final → exit
+ *
+ * The parent decides when it ends: SIGTERM asks it to, SIGINT and SIGHUP, which terminals send to parent and children alike,
+ * do nothing. A child whose parent is gone drains and ends.
+ */
+import cluster from 'node:cluster';
+import { constants } from 'node:os';
+import { renderMetrics } from '../observability/metrics.ts';
+import { HttpServer } from '../http/server/server.ts';
+import { attend, hear, tell } from './supervision.ts';
+import { WorkerRoomBus } from './worker-rooms.ts';
+import type { Socket } from 'node:net';
+import type { Env } from '../base/config.ts';
+import type { MetricSnapshot, MetricsRegistry } from '../observability/metrics.ts';
+import type { Operations } from './operations.ts';
+import type { Rooms } from '../http/websocket/rooms.ts';
+import type { ServedApplication } from '../http/server/server.ts';
+import type { SecureTransport } from '../http/server/tls.ts';
+import type { TlsWishes } from '../http/server/tls-options.ts';
+import type { Address, Leave, Role, ToChild } from './supervision.ts';
+
+/** A server that runs. */
+export interface SupervisedServer extends Address {
+  /** Drains, shuts the application down, and resolves when all is done. */
+  close(how?: Leave): Promise<void>;
+}
+
+/** What there is to an application that is supervised: `Svc` has it. */
+export interface SupervisedApplication extends ServedApplication {
+  readonly env: Env;
+  readonly metrics: MetricsRegistry;
+  readonly operations: Operations;
+  readonly rooms: Rooms;
+  startup(): Promise<void>;
+  shutdown(): Promise<void>;
+  secure(wishes: TlsWishes | undefined): Promise<SecureTransport | undefined>;
+  serve(server: HttpServer, options: Address & { readonly drainMs: number; readonly handleSignals: boolean; readonly isSupervised: boolean }): Promise<SupervisedServer>;
+}
+
+/** Where to listen, for how long to drain, and whether signals are ours. */
+export interface ServeWishes {
+  readonly host: string;
+  readonly port: number;
+  readonly drainMs: number;
+  readonly handleSignals: boolean;
+  /** Undefined: no TLS. */
+  readonly tls: TlsWishes | undefined;
+}
+
+/** How long a child that is started anew for a change may answer what it has begun: its successor waits for it. */
+const RELOAD_DRAIN_MS = 2_000;
+/** How long the parent may take to collect everybody's numbers. It gives up sooner itself. */
+const METRICS_WAIT_MS = 2_000;
+/** How long the last words may take to be sent. */
+const LAST_WORDS_MS = 1_000;
+
+/** Serves as the child of a supervisor. */
+export async function serveSupervised(app: SupervisedApplication, role: Role, wishes: ServeWishes): Promise<SupervisedServer> {
+  return new SupervisedChild(app, role, wishes).serve();
+}
+
+class SupervisedChild {
+  readonly #app: SupervisedApplication;
+  readonly #role: Role;
+  readonly #wishes: ServeWishes;
+  /** Undefined until the application has started. */
+  #server: HttpServer | undefined;
+  readonly #address = Promise.withResolvers<Address>();
+  readonly #asked = new Map<number, (metrics: readonly MetricSnapshot[] | undefined) => void>();
+  #lastId = 0;
+  #running: SupervisedServer | undefined;
+  /** Settles when every connection is ours of which we have said so. */
+  #taking: Promise<void> = Promise.resolve();
+  #ending: Promise<never> | undefined;
+
+  constructor(app: SupervisedApplication, role: Role, wishes: ServeWishes) {
+    this.#app = app;
+    this.#role = role;
+    this.#wishes = role === 'reload' ? { ...wishes, drainMs: Math.min(wishes.drainMs, RELOAD_DRAIN_MS) } : wishes;
+  }
+
+  async serve(): Promise<SupervisedServer> {
+    const { host, port, drainMs, handleSignals, tls } = this.#wishes;
+    if (handleSignals) this.#leaveOnSignal();
+    const secure = await this.#app.secure(tls);
+    await this.#app.startup().catch((error: unknown) => {
+      if (this.#ending === undefined) throw error;
+      return this.#ending; // that is why it failed
+    });
+    if (this.#ending !== undefined) return this.#ending;
+    const server = this.#server = new HttpServer(this.#app, secure);
+    server.keepsAlive = this.#role === 'worker'; // a connection kept alive to a child that goes would fail its next request
+    if (cluster.worker !== undefined) cluster.worker.exitedAfterDisconnect = true; // node:cluster ends an orphan at once unless it believes so
+    attend(() => this.#onParentGone());
+    hear((message, socket) => this.#onMessage(message, socket));
+    void tell({ svc: 'wants', host, port, isSecure: server.isSecure, env: this.#app.env, drainMs });
+    const running = await this.#app.serve(server, { ...await this.#address.promise, drainMs, handleSignals: false, isSupervised: true });
+    this.#running = running;
+    if (this.#role === 'worker' && !this.#app.rooms.isConnected) this.#app.rooms.connect(new WorkerRoomBus(this.#app.log));
+    if (this.#role === 'worker') this.#app.operations.renderMetrics = () => this.#renderAll();
+    if (this.#ending !== undefined) return this.#ending; // told to end meanwhile: it takes no connection
+    void tell({ svc: 'ready' });
+    return { ...running, close: () => this.#leave() };
+  }
+
+  #onMessage(message: ToChild, socket: Socket | undefined): void {
+    switch (message.svc) {
+      case 'address': return this.#address.resolve(message.address);
+      case 'socket': return this.#onSocket(message.id, socket);
+      case 'drain': return void this.#taking.then(() => this.#end(message.how)); // else what nobody else would serve is cut
+      case 'snapshot': return void tell({ svc: 'snapshot', id: message.id, metrics: this.#app.metrics.snapshot() });
+      case 'metrics': return this.#asked.get(message.id)?.(message.metrics);
+    }
+  }
+
+  /** Nothing of a connection is read before its parent can know that it is ours: one that is not taken is another's. */
+  #onSocket(id: number, socket: Socket | undefined): void {
+    socket?.pause();
+    this.#taking = tell({ svc: 'took', id }).then(() => {
+      if (socket !== undefined) this.#server!.adopt(socket); // undefined: it was closed on its way
+    });
+  }
+
+  /** What everybody counts, added up by the parent; our own numbers where it does not answer. */
+  async #renderAll(): Promise<string> {
+    const id = ++this.#lastId;
+    const { promise, resolve } = Promise.withResolvers<readonly MetricSnapshot[] | undefined>();
+    using _limit = this.#app.clock.after(METRICS_WAIT_MS, () => resolve(undefined));
+    this.#asked.set(id, resolve);
+    void tell({ svc: 'metrics', id });
+    const all = await promise;
+    this.#asked.delete(id);
+    return renderMetrics(all ?? this.#app.metrics.snapshot());
+  }
+
+  /** Asks to be let go: the parent stops sending connections first. */
+  async #leave(): Promise<void> {
+    if (process.connected) void tell({ svc: 'leaving' });
+    else this.#onParentGone();
+    await Promise.withResolvers<never>().promise; // the end of the process
+  }
+
+  #leaveOnSignal(): void {
+    let isLeaving = false;
+    process.on('SIGTERM', () => {
+      if (isLeaving) process.exit(128 + constants.signals.SIGTERM);
+      isLeaving = true;
+      void (this.#running === undefined ? this.#end('stop') : this.#leave()); // until it serves there is nothing that others could take over
+    });
+    process.on('SIGINT', () => { /* from the terminal: the parent has it, too */ });
+    process.on('SIGHUP', () => { /* likewise */ });
+  }
+
+  #onParentGone(): void {
+    this.#app.log.warn('supervisor_gone');
+    void this.#end('stop');
+  }
+
+  #end(how: Leave): Promise<never> {
+    if (this.#ending !== undefined && how === 'stop') void this.#running?.close(how); // it was retiring: now it is in a hurry
+    return this.#ending ??= this.#close(how).then(() => 0, (error: unknown) => {
+      this.#app.log.error('shutdown_failed', error);
+      return 1;
+    }).then((status) => process.exit(status));
+  }
+
+  async #close(how: Leave): Promise<void> {
+    await (this.#running === undefined ? this.#app.shutdown() : this.#running.close(how));
+    if (this.#role !== 'worker') return;
+    await Promise.race([tell({ svc: 'final', metrics: this.#app.metrics.snapshot() }), this.#app.clock.sleep(LAST_WORDS_MS)]);
+  }
+}

@@ -1,0 +1,50 @@
+/**
+ * What a supervisor answers itself: 503, when there is nobody to hand a request to.
+ *
+ *   text/html for browsers, with the reason escaped        application/problem+json for whoever asks for JSON
+ */
+import { HttpResponse, HTML_TYPE } from '../http/response.ts';
+import { problem } from '../http/problem.ts';
+import type { HttpRequest } from '../http/contracts.ts';
+
+/** Seconds after which a client may try again. */
+const RETRY_AFTER_SECONDS = 1;
+
+/** Why there is no answer. */
+export interface Reason {
+  readonly title: string;
+  /** Several lines; shown only where the reader is the developer. */
+  readonly text: string;
+  /** What happens next. */
+  readonly hint: string;
+}
+
+/** The answer to a request that nobody serves. */
+export function apology(req: HttpRequest, { title, text, hint }: Reason): HttpResponse {
+  const response = wantsJson(req.headers['accept'] ?? '') ? problem(503, req.id, { detail: text === '' ? title : `${title}: ${text}` })
+    : new HttpResponse(page(title, text, hint), { status: 503, mediaType: HTML_TYPE, headers: { 'Content-Security-Policy': "default-src 'none'; style-src 'unsafe-inline'" } });
+  response.headers.set('Cache-Control', 'no-store');
+  response.headers.set('Retry-After', String(RETRY_AFTER_SECONDS));
+  return response;
+}
+
+/** JSON is named, and HTML is not: browsers name both, HTML first. */
+function wantsJson(accept: string): boolean {
+  return /\bapplication\/(?:[\w.-]+\+)?json\b/i.test(accept) && !/\btext\/html\b/i.test(accept);
+}
+
+function page(title: string, text: string, hint: string): string {
+  return `<!doctype html>
+<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>${escaped(title)}</title>
+<style>body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:3rem auto;padding:0 1rem;color:#1c1c1c;background:#fff}pre{white-space:pre-wrap;overflow-wrap:anywhere;padding:1rem;border-left:4px solid #b3261e;background:#f4f4f4}@media(prefers-color-scheme:dark){body{color:#eee;background:#181818}pre{background:#262626}}</style>
+<h1>${escaped(title)}</h1>
+${text === '' ? '' : `<pre>${escaped(text)}</pre>\n`}<p>${escaped(hint)}</p>
+</html>
+`;
+}
+
+const ENTITIES: Readonly<Record<string, string>> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;' };
+
+function escaped(text: string): string {
+  return text.replace(/[&<>"']/g, (character) => ENTITIES[character]!);
+}

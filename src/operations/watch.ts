@@ -1,0 +1,99 @@
+/**
+ * Watches files by their directories: saving by renaming changes a directory, and a file that is missing may come.
+ *
+ *   event in a directory → one of our files? → 50 ms of silence → changed
+ */
+import { existsSync, statSync, watch } from 'node:fs';
+import { basename, dirname } from 'node:path';
+import type { FSWatcher } from 'node:fs';
+import type { Clock } from '../base/clock.ts';
+import type { Logger } from '../observability/log.ts';
+
+/** Editors write in several steps. */
+const SILENCE_MS = 50;
+
+interface Directory {
+  readonly watcher: FSWatcher;
+  /** Of the directory that is watched: another one may have come in its place. */
+  readonly inode: number;
+  readonly names: Set<string>;
+}
+
+/** The files that a program is made of. */
+export class FileWatch {
+  readonly #clock: Clock;
+  readonly #log: Logger;
+  readonly #onChange: (file: string) => void;
+  readonly #directories = new Map<string, Directory>();
+  #silence: Disposable | undefined;
+
+  constructor({ clock, log, onChange }: { readonly clock: Clock; readonly log: Logger; readonly onChange: (file: string) => void }) {
+    this.#clock = clock;
+    this.#log = log;
+    this.#onChange = onChange;
+  }
+
+  /** The directories that are watched, for tests. */
+  get directories(): string[] { return [...this.#directories.keys()].sort(); }
+
+  /**
+   * Watches one more file. Where its directory is missing, whatever comes to be on the way to it counts.
+   *
+   * `sinceMs`: the file has been read after that moment. One that was saved since may have been read before it was: it has changed.
+   */
+  add(file: string, sinceMs: number): void {
+    let path = file;
+    let folder = dirname(path);
+    while (!existsSync(folder) && dirname(folder) !== folder) [path, folder] = [folder, dirname(folder)];
+    const isNew = this.#open(folder);
+    const directory = this.#directories.get(folder);
+    directory?.names.add(basename(path));
+    if (isNew && path === file && (statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? 0) > sinceMs) this.#onEvent(file);
+  }
+
+  /** Watches nothing but these files from now on. */
+  keepOnly(files: Iterable<string>): void {
+    const names = new Map<string, Set<string>>();
+    for (const file of files) {
+      const folder = dirname(file);
+      names.set(folder, (names.get(folder) ?? new Set()).add(basename(file)));
+    }
+    for (const [folder, directory] of this.#directories) {
+      const kept = names.get(folder);
+      for (const name of directory.names) if (kept?.has(name) !== true) directory.names.delete(name);
+      if (directory.names.size > 0) continue;
+      directory.watcher.close();
+      this.#directories.delete(folder);
+    }
+  }
+
+  /** Watches nothing any more. */
+  close(): void {
+    this.#silence?.[Symbol.dispose]();
+    this.keepOnly([]);
+  }
+
+  #open(folder: string): boolean {
+    const inode = statSync(folder, { throwIfNoEntry: false })?.ino ?? 0;
+    const known = this.#directories.get(folder);
+    if (known?.inode === inode) return false;
+    known?.watcher.close();
+    try {
+      const names = known?.names ?? new Set<string>();
+      const watcher = watch(folder, { persistent: false }, (_, name) => {
+        if (name === null || names.has(name)) this.#onEvent(`${folder}/${name ?? ''}`);
+      });
+      watcher.on('error', (error) => this.#log.error('watch_failed', error, { folder }));
+      this.#directories.set(folder, { watcher, inode, names });
+      return true;
+    } catch (error) {
+      this.#log.error('watch_failed', error, { folder });
+      return false;
+    }
+  }
+
+  #onEvent(file: string): void {
+    this.#silence?.[Symbol.dispose]();
+    this.#silence = this.#clock.after(SILENCE_MS, () => this.#onChange(file));
+  }
+}

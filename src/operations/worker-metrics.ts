@@ -1,0 +1,97 @@
+/**
+ * The metrics of several workers, as one: what those that run count, what those that ended had counted, and how many there are.
+ *
+ * A counter that falls looks to Prometheus like one that began anew. So the counts of a worker stay when it goes, those that
+ * were heard last when it goes without a word; its gauges go with it.
+ */
+import { createMetrics, mergeMetrics } from '../observability/metrics.ts';
+import type { Clock } from '../base/clock.ts';
+import type { Logger } from '../observability/log.ts';
+import type { Counter, MetricSnapshot, MetricsRegistry } from '../observability/metrics.ts';
+import type { Child } from './supervision.ts';
+
+/** How long a worker may take to say what it counts. */
+const ANSWER_MS = 1_000;
+/** Label sets of one metric that are kept of workers that ended; the others are added up under `other`. */
+const MOST_SERIES = 1_000;
+
+type Snapshots = readonly MetricSnapshot[];
+
+/** Collects over workers. */
+export class WorkerMetrics {
+  readonly #clock: Clock;
+  readonly #own: MetricsRegistry;
+  readonly #missed: Counter;
+  /** How often a worker was started in the place of one that had ended by itself. */
+  readonly restarts: Counter;
+  readonly #last = new Map<Child, Snapshots>();
+  #ended: Snapshots = [];
+  readonly #waiting = new Map<number, { readonly child: Child; readonly answer: (metrics: Snapshots | undefined) => void }>();
+  #lastId = 0;
+  #round: Promise<Snapshots> | undefined;
+
+  constructor({ clock, log, workers }: { readonly clock: Clock; readonly log: Logger; readonly workers: () => number }) {
+    this.#clock = clock;
+    this.#own = createMetrics({ log });
+    this.#own.gauge('svc_workers', 'Workers that serve', workers);
+    this.restarts = this.#own.counter('svc_worker_restarts_total', 'Workers started in the place of one that had ended by itself');
+    this.#missed = this.#own.counter('svc_worker_metrics_missed_total', 'Times that a worker did not say in time what it counts; what it had counted before stands for it');
+  }
+
+  /** Everything, once for all who ask at the same time. */
+  collect(children: Iterable<Child>): Promise<Snapshots> {
+    return this.#round ??= this.#collect([...children]).finally(() => { this.#round = undefined; });
+  }
+
+  async #collect(children: readonly Child[]): Promise<Snapshots> {
+    const ended = this.#ended; // now: one that ends meanwhile is in the lists
+    const lists = await Promise.all(children.map((child) => this.#ask(child)));
+    return mergeMetrics([...lists, ended, this.#own.snapshot()]);
+  }
+
+  async #ask(child: Child): Promise<Snapshots> {
+    const id = ++this.#lastId;
+    const { promise, resolve } = Promise.withResolvers<Snapshots | undefined>();
+    using _limit = this.#clock.after(ANSWER_MS, () => resolve(undefined));
+    this.#waiting.set(id, { child, answer: resolve });
+    child.send({ svc: 'snapshot', id });
+    const metrics = await promise;
+    this.#waiting.delete(id);
+    if (metrics !== undefined) return metrics;
+    this.#missed.add(1);
+    return countsOf(this.#last.get(child) ?? []);
+  }
+
+  /** What a worker counts now. */
+  onSnapshot(child: Child, id: number, metrics: Snapshots): void {
+    this.#last.set(child, metrics);
+    this.#waiting.get(id)?.answer(metrics);
+  }
+
+  /** What a worker had counted when it ended. */
+  onFinal(child: Child, metrics: Snapshots): void {
+    this.#last.set(child, metrics);
+  }
+
+  /** The worker has ended. */
+  onGone(child: Child): void {
+    const last = this.#last.get(child);
+    this.#last.delete(child);
+    if (last !== undefined) this.#ended = bounded(mergeMetrics([this.#ended, countsOf(last)]));
+    for (const waiting of this.#waiting.values()) if (waiting.child === child) waiting.answer(countsOf(last ?? []));
+  }
+}
+
+/** Without gauges: they are true of a process that runs. */
+function countsOf(metrics: Snapshots): MetricSnapshot[] {
+  return metrics.filter(({ kind }) => kind !== 'gauge');
+}
+
+/** Workers that come and go with ever new labels must not fill the memory of a parent that stays. */
+function bounded(metrics: MetricSnapshot[]): MetricSnapshot[] {
+  if (metrics.every(({ series }) => series.length <= MOST_SERIES)) return metrics;
+  return mergeMetrics(metrics.flatMap((metric) => [
+    [{ ...metric, series: metric.series.slice(0, MOST_SERIES) }],
+    ...metric.series.slice(MOST_SERIES).map(([labels, numbers]) => [{ ...metric, series: [[labels.map(() => 'other'), numbers] as const] }]),
+  ]));
+}

@@ -1,0 +1,382 @@
+/**
+ * Several processes of one application: started, replaced when they die, renewed one by one, ended together.
+ *
+ *   starting → ready → draining → gone          the first starts alone: a mistake that stops all of them is told once
+ *
+ *   dies        its place is filled after 0.1 s, twice that after each further death, at most 30 s; anew after 10 s of peace
+ *   SIGHUP      for each in turn: another one is ready first, then the old one lets its connections go. When the other one is
+ *               not ready within 60 s, the old ones go on
+ *   SIGTERM     all drain; the end of the last is ours. A second signal ends everything at once
+ */
+import cluster from 'node:cluster';
+import { availableParallelism, constants } from 'node:os';
+import { isatty } from 'node:tty';
+import { apology } from './unavailable-page.ts';
+import { Door } from './socket-handoff.ts';
+import { SvcError } from '../base/errors.ts';
+import { flush } from '../observability/log.ts';
+import { ChildLink, preload, roleEnvironment } from './supervision.ts';
+import { WorkerMetrics } from './worker-metrics.ts';
+import { MOST_ON_THE_WAY } from './worker-rooms.ts';
+import type { Clock } from '../base/clock.ts';
+import type { Env } from '../base/config.ts';
+import type { Logger } from '../observability/log.ts';
+import type { SupervisedServer } from './supervised.ts';
+import type { Address, Child, Leave, ProcessEnd, RoomMessage, ToParent } from './supervision.ts';
+
+/** What workers are supervised with. */
+export interface WorkersOptions {
+  /** 1 … 1024. */
+  readonly count: number;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** Starts a process of the application. */
+  readonly fork: () => Child;
+  /** 0 … 1: how a delay is spread. */
+  readonly random?: (() => number) | undefined;
+}
+
+/** The most workers there may be. */
+export const MOST_WORKERS = 1_024;
+const FIRST_DELAY_MS = 100;
+const MOST_DELAY_MS = 30_000;
+/** A worker that has served for so long was no mistake from the start. */
+const STEADY_MS = 10_000;
+/** Deaths in a row after which nothing more is tried, when nobody serves. */
+const MOST_DEATHS = 5;
+/** What a worker may take beyond its time to drain, for the application's shutdown. */
+const SHUTDOWN_MS = 10_000;
+const DEFAULT_DRAIN_MS = 30_000;
+/** How long a worker that has not started yet may take to end. */
+const START_END_MS = 3_000;
+/** How long a renewal waits for a new worker to serve, twice what a module may take to load: one that never does must not hold up the renewals to come. */
+const RENEWAL_START_MS = 60_000;
+
+interface Worker {
+  readonly id: number;
+  readonly child: Child;
+  state: 'starting' | 'ready' | 'draining';
+  drainMs: number;
+  readyAtMs: number;
+  /** True when it serves; false when it ended before. */
+  readonly settled: PromiseWithResolvers<boolean>;
+  /** Messages to rooms that are on their way to it. */
+  onTheWay: number;
+}
+
+/** The workers of one application. */
+export class Workers {
+  readonly #options: WorkersOptions;
+  readonly #door: Door;
+  readonly #metrics: WorkerMetrics;
+  readonly #workers = new Map<number, Worker>();
+  readonly #started = Promise.withResolvers<Address | ProcessEnd>();
+  readonly #over = Promise.withResolvers<number>();
+  readonly #stop = new AbortController();
+  #lastId = 0;
+  #deaths = 0;
+  #isFilling = false;
+  #isRenewalDue = false;
+  #rolling: Promise<void> | undefined;
+  #hasServed = false;
+  #place: { readonly address: Address; readonly env: Env } | undefined;
+  #status = 0;
+
+  constructor(options: WorkersOptions) {
+    this.#options = options;
+    const { clock, log } = options;
+    this.#door = new Door({ clock, log, apologise: (req) => apology(req, UNAVAILABLE) });
+    this.#metrics = new WorkerMetrics({ clock, log, workers: () => this.#serving().length });
+  }
+
+  /** The exit status, when the last worker is gone for good. */
+  get over(): Promise<number> { return this.#over.promise; }
+
+  /**
+   * Starts the first worker, and when that serves the others. Answers where they listen, or how the first one ended.
+   *
+   * @throws SvcError `E_LISTEN`
+   */
+  start(): Promise<Address | ProcessEnd> {
+    this.#fork();
+    return this.#started.promise;
+  }
+
+  /** Renews every worker, one after the other. */
+  renew(): void {
+    this.#isRenewalDue = true;
+    this.#rolling ??= this.#roll().finally(() => { this.#rolling = undefined; });
+  }
+
+  /** Lets every worker finish what it has begun. Resolves with the exit status when the last is gone. */
+  stop(): Promise<number> {
+    if (!this.#stop.signal.aborted) {
+      this.#stop.abort();
+      this.#door.close();
+      for (const worker of this.#workers.values()) void this.#end(worker, 'stop');
+      this.#endWhenAlone();
+    }
+    return this.over;
+  }
+
+  /** Ends every worker at once. */
+  kill(): void {
+    for (const { child } of this.#workers.values()) child.kill('SIGKILL');
+  }
+
+  #serving(): Worker[] {
+    return [...this.#workers.values()].filter(({ state }) => state === 'ready');
+  }
+
+  #fork(): Worker {
+    const child = this.#options.fork();
+    const worker: Worker = { id: ++this.#lastId, child, state: 'starting', drainMs: DEFAULT_DRAIN_MS, readyAtMs: 0, settled: Promise.withResolvers(), onTheWay: 0 };
+    this.#workers.set(worker.id, worker);
+    child.listen((message) => this.#onMessage(worker, message));
+    void child.ended.then((end) => this.#onEnd(worker, end));
+    return worker;
+  }
+
+  #onMessage(worker: Worker, message: ToParent): void {
+    const { child } = worker;
+    switch (message.svc) {
+      case 'wants': return void this.#open(worker, message);
+      case 'ready': return this.#onReady(worker);
+      case 'took': return this.#door.onTaken(child, message.id);
+      case 'leaving': return void this.#end(worker, 'retire');
+      case 'room': return this.#passOn(worker, message);
+      case 'snapshot': return this.#metrics.onSnapshot(child, message.id, message.metrics);
+      case 'final': return this.#metrics.onFinal(child, message.metrics);
+      case 'metrics': {
+        const { id } = message;
+        const running = [...this.#workers.values()].filter(({ state }) => state !== 'starting').map((other) => other.child);
+        return void this.#metrics.collect(running).then((metrics) => child.send({ svc: 'metrics', id, metrics }));
+      }
+    }
+  }
+
+  /** What is sent to a room, to all others that have sockets, but those that do not keep up. */
+  #passOn(from: Worker, message: RoomMessage): void {
+    for (const worker of this.#workers.values()) {
+      if (worker === from || worker.state === 'starting' || worker.onTheWay >= MOST_ON_THE_WAY) continue;
+      worker.onTheWay++;
+      worker.child.send(message, undefined, () => { worker.onTheWay--; });
+    }
+  }
+
+  async #open(worker: Worker, { host, port, isSecure, env, drainMs }: Extract<ToParent, { svc: 'wants' }>): Promise<void> {
+    worker.drainMs = drainMs;
+    const { log } = this.#options;
+    try {
+      const address = await this.#door.open(host, port, isSecure);
+      this.#place = { address, env };
+      worker.child.send({ svc: 'address', address });
+    } catch (error) {
+      if (!this.#hasServed) this.#started.reject(error as Error); // of listenOn()
+      else log.error('listen_failed', error, { worker: worker.id });
+      worker.child.kill('SIGTERM');
+    }
+  }
+
+  #onReady(worker: Worker): void {
+    if (worker.state !== 'starting') return;
+    const { clock, log, count } = this.#options;
+    worker.state = 'ready';
+    worker.readyAtMs = clock.monotonicMs();
+    const { address, env } = this.#place!; // it would have had no address
+    if (!this.#hasServed) log.info('listening', { url: address.url, env, workers: count });
+    log.info('worker_ready', { worker: worker.id, pid: worker.child.pid });
+    this.#door.admit(worker.child);
+    worker.settled.resolve(true);
+    this.#started.resolve(address);
+    if (this.#hasServed) return;
+    this.#hasServed = true;
+    for (let more = 1; more < count; more++) this.#fork();
+  }
+
+  #onEnd(worker: Worker, { status, signal }: ProcessEnd): void {
+    const { clock, log } = this.#options;
+    this.#workers.delete(worker.id);
+    this.#door.onGone(worker.child);
+    this.#metrics.onGone(worker.child);
+    worker.settled.resolve(false);
+    if (this.#stop.signal.aborted) return this.#endWhenAlone();
+    if (worker.state === 'draining') {
+      log.info('worker_ended', { worker: worker.id, pid: worker.child.pid });
+      return void this.#fill(0);
+    }
+    if (!this.#hasServed && signal === null) { // it would go the same way again
+      this.#started.resolve({ status, signal });
+      this.#stop.abort();
+      this.#door.close();
+      this.#over.resolve(status || 1);
+      return;
+    }
+    const upMs = worker.state === 'ready' ? clock.monotonicMs() - worker.readyAtMs : 0;
+    this.#deaths = upMs >= STEADY_MS ? 1 : this.#deaths + 1;
+    log.warn('worker_died', { worker: worker.id, pid: worker.child.pid, status, signal, has_served: worker.state === 'ready', deaths: this.#deaths });
+    if (this.#deaths >= MOST_DEATHS && this.#serving().length === 0) return void this.#giveUp();
+    void this.#fill(this.#delayMs());
+  }
+
+  #delayMs(): number {
+    const most = Math.min(MOST_DELAY_MS, FIRST_DELAY_MS * 2 ** Math.min(this.#deaths - 1, 20));
+    return most * (0.5 + 0.5 * (this.#options.random ?? Math.random)());
+  }
+
+  /** Brings the workers back to their number. */
+  async #fill(delayMs: number): Promise<void> {
+    if (this.#isFilling) return;
+    this.#isFilling = true;
+    if (delayMs > 0) await this.#options.clock.sleep(delayMs, this.#stop.signal).catch(() => undefined); // stopped meanwhile
+    this.#isFilling = false;
+    if (this.#stop.signal.aborted) return;
+    const present = [...this.#workers.values()].filter(({ state }) => state !== 'draining').length;
+    for (let missing = this.#options.count - present; missing > 0; missing--) {
+      if (delayMs > 0) this.#metrics.restarts.add(1);
+      this.#fork();
+    }
+  }
+
+  #giveUp(): void {
+    const error = new SvcError('E_WORKERS', [`${this.#deaths} workers in a row have ended soon after they were started, and none serves`]);
+    this.#options.log.error('workers_gave_up', error);
+    this.#status = 1;
+    this.#started.reject(error);
+    void this.stop();
+  }
+
+  async #roll(): Promise<void> {
+    const { log } = this.#options;
+    while (this.#isRenewalDue && !this.#stop.signal.aborted) {
+      this.#isRenewalDue = false;
+      log.info('rolling_restart', { workers: this.#serving().length });
+      const problem = await this.#replaceAll();
+      if (this.#stop.signal.aborted) return;
+      if (problem === undefined) log.info('rolling_restart_done');
+      else log.error('rolling_restart_failed', new SvcError('E_WORKERS', [`${problem}; the old ones go on`]));
+    }
+  }
+
+  /** Replaces those that serve now, or answers why it went no further. */
+  async #replaceAll(): Promise<string | undefined> {
+    for (const old of this.#serving()) {
+      if (this.#stop.signal.aborted) return undefined;
+      if (old.state !== 'ready' || !this.#workers.has(old.id)) continue; // it died, and what came in its place is new
+      const problem = await this.#startOne();
+      if (problem !== undefined) return problem;
+      await this.#end(old, 'retire');
+    }
+    return undefined;
+  }
+
+  /** Starts a worker and waits until it serves, or answers why it does not. */
+  async #startOne(): Promise<string | undefined> {
+    const fresh = this.#fork();
+    let isLate = false;
+    using _limit = this.#options.clock.after(RENEWAL_START_MS, () => {
+      isLate = true;
+      fresh.settled.resolve(false);
+    });
+    if (await fresh.settled.promise) return undefined;
+    if (!isLate) return 'a new worker has ended before it served';
+    await this.#end(fresh, 'stop');
+    return `a new worker did not serve within ${RENEWAL_START_MS / 1_000} s and was ended`;
+  }
+
+  /** Ends a worker: nothing new for it, then its time to drain, then without mercy. */
+  async #end(worker: Worker, how: Leave): Promise<void> {
+    const { clock, log } = this.#options;
+    this.#door.dismiss(worker.child);
+    const hasServed = worker.state !== 'starting';
+    worker.state = 'draining';
+    worker.child.send({ svc: 'drain', how });
+    if (!hasServed) worker.child.kill('SIGTERM'); // it may be far from hearing
+    using _limit = clock.after(hasServed ? worker.drainMs + SHUTDOWN_MS : START_END_MS, () => {
+      log.warn('worker_killed', { worker: worker.id, pid: worker.child.pid });
+      if (hasServed) this.#status = 1;
+      worker.child.kill('SIGKILL');
+    });
+    await worker.child.ended;
+  }
+
+  #endWhenAlone(): void {
+    if (this.#workers.size === 0) void this.#door.farewell().then(() => this.#over.resolve(this.#status));
+  }
+}
+
+const UNAVAILABLE = { title: 'The service is not available', text: '', hint: 'Please try again in a moment.' };
+
+let isTaken = false;
+
+/**
+ * Runs this very program in several processes.
+ *
+ * @throws SvcError `E_LISTEN`, `E_WORKERS`
+ */
+export async function superviseWorkers(options: Omit<WorkersOptions, 'fork'> & { readonly handleSignals: boolean }): Promise<SupervisedServer | ProcessEnd> {
+  const { log, handleSignals } = options;
+  const script = process.argv[1];
+  if (isTaken) throw new SvcError('E_WORKERS', ['this process has those of another application already']);
+  if (!cluster.isPrimary) throw new SvcError('E_WORKERS', ['this process is a worker of node:cluster itself']);
+  if (script === undefined) throw new SvcError('E_WORKERS', ['there is no script that they could run']);
+  isTaken = true;
+  cluster.setupPrimary({ exec: script, args: process.argv.slice(2), execArgv: preload() });
+  const workers = new Workers({ ...options, fork: () => new ChildLink(cluster.fork(roleEnvironment('worker')).process) });
+  let isServing = false;
+  const signals = handleSignals ? obeySignals(workers, log, () => isServing) : undefined;
+  const outcome = await workers.start().catch(async (error: unknown) => {
+    await workers.stop();
+    isTaken = false;
+    signals?.[Symbol.dispose]();
+    throw error;
+  });
+  if (!('url' in outcome)) return outcome;
+  isServing = true;
+  let isClosing = false;
+  void workers.over.then((status) => {
+    if (status === 0 && (isClosing || !handleSignals)) return;
+    flush();
+    process.exit(status);
+  });
+  return {
+    ...outcome,
+    close: async () => {
+      isClosing = true;
+      await workers.stop();
+      isTaken = false;
+      signals?.[Symbol.dispose]();
+    },
+  };
+}
+
+/** The first SIGTERM or SIGINT drains, the second ends everything at once; SIGHUP renews, unless it means that the terminal is gone. */
+function obeySignals(workers: Workers, log: Logger, isServing: () => boolean): Disposable {
+  const hadTerminal = isatty(0);
+  let isEnding = false;
+  const onEnd = (signal: NodeJS.Signals): void => {
+    if (isEnding) {
+      workers.kill();
+      process.exit(128 + constants.signals[signal]);
+    }
+    isEnding = true;
+    log.info('signal', { signal });
+    void workers.stop().then((status) => {
+      if (isServing()) return; // whoever awaits `over` ends the process then, unless the program closes by itself
+      flush();
+      process.exit(status);
+    });
+  };
+  const onHangUp = (signal: NodeJS.Signals): void => {
+    if (hadTerminal && !isatty(0)) return onEnd(signal);
+    log.info('signal', { signal });
+    workers.renew();
+  };
+  process.on('SIGTERM', onEnd).on('SIGINT', onEnd).on('SIGHUP', onHangUp);
+  return { [Symbol.dispose]: () => void process.off('SIGTERM', onEnd).off('SIGINT', onEnd).off('SIGHUP', onHangUp) };
+}
+
+/** `auto`: one for each core that this process may use. */
+export function countOf(workers: number | 'auto'): number {
+  return workers === 'auto' ? availableParallelism() : workers;
+}

@@ -1,0 +1,114 @@
+/**
+ * Answers to requests that no route answers.
+ */
+import { BadRequest, MethodNotAllowed, NotFound } from '../base/errors.ts';
+import { closest } from '../base/options.ts';
+import { isThenable } from '../base/thenable.ts';
+import { problem } from '../http/problem.ts';
+import { fieldOf } from '../http/origins.ts';
+import { compose } from '../http/pipeline.ts';
+import { HttpResponse, Prepared } from '../http/response.ts';
+import type { FlatRoute } from './route.ts';
+import type { Awaitable, CompiledRoute, Middleware } from '../http/contracts.ts';
+import type { Answer } from '../http/late-answer.ts';
+import type { Core, ErrorRenderer } from '../http/pipeline.ts';
+import type { Endpoint, TransportRequest } from '../http/request/request.ts';
+import type { RoutingTable } from '../http/router.ts';
+
+/** What such answers are made of. */
+export interface UnmatchedParts {
+  readonly errors: ErrorRenderer;
+  /** Every method that there is, as `Allow` has them. */
+  readonly allMethods: string;
+  suggest(path: string): string | undefined;
+  /** See {@link preflightsOf}. */
+  readonly preflight: ((req: TransportRequest) => Core | undefined) | undefined;
+}
+
+/** 404, 405, OPTIONS from the table, and what is no path. */
+export function unmatched(req: TransportRequest, { errors, allMethods, suggest, preflight }: UnmatchedParts): Answer {
+  const { match } = req;
+  if (match.kind === 'wrong-method') {
+    if (req.method === 'OPTIONS') return preflight?.(req)?.(req) ?? options(match.allow);
+    return refuse(MethodNotAllowed, 405, `This path has ${match.allow}`, req, errors, match.allow);
+  }
+  if (match.kind === 'malformed') return refuse(BadRequest, 400, 'The path has a malformed percent escape', req, errors);
+  if (req.path.charCodeAt(0) === SLASH) return refuse(NotFound, 404, suggest(req.path), req, errors);
+  return req.path === '*' && req.method === 'OPTIONS' ? options(allMethods) : refuse(BadRequest, 400, 'The request target is no path', req, errors);
+}
+
+const SLASH = 47;
+
+function options(allow: string): HttpResponse {
+  return new HttpResponse(null, new Prepared(204, ['Allow', allow]));
+}
+
+/**
+ * What answers a preflight (Fetch Standard §3.3.2) for a route that has a CORS layer of its own: it asks for another method than it
+ * comes with, so it never gets to that route. Undefined where no route has one: what surrounds them all answers before.
+ *
+ * Browsers keep such an answer for the address, whatever the method (§4.9), so that it would open the other routes of it, too: it is
+ * kept only where those have the same layers.
+ */
+export function preflightsOf(details: readonly { readonly route: CompiledRoute; readonly declared: Pick<FlatRoute, 'use' | 'socket'> }[], table: RoutingTable<Endpoint>, errors: ErrorRenderer): UnmatchedParts['preflight'] {
+  const owners = new Map<CompiledRoute, { readonly layers: readonly Middleware[]; readonly core: Core }>();
+  for (const { route, declared: { use, socket } } of details) {
+    if (use.length === 0 || socket !== undefined) continue;
+    const layers = use.filter((layer) => layer.kind === 'cors');
+    if (layers.length > 0) owners.set(route, { layers, core: compose(layers, ({ match }) => options(match.kind === 'wrong-method' ? match.allow : ''), errors) });
+  }
+  if (owners.size === 0) return undefined;
+  const ownerOf = (method: string, path: string): ReturnType<typeof owners.get> => {
+    const match = table.match(method, path);
+    return match.kind === 'found' ? owners.get(match.endpoint.route) : undefined;
+  };
+  return (req) => {
+    const method = fieldOf(req, 'access-control-request-method');
+    const owner = method === undefined ? undefined : ownerOf(method, req.path);
+    if (owner === undefined) return undefined;
+    const others = req.match.kind === 'wrong-method' ? req.match.allow.split(', ') : [];
+    const isShared = others.every((other) => other === 'OPTIONS' || isSame(ownerOf(other, req.path)?.layers, owner.layers));
+    return isShared ? owner.core : (asked) => {
+      const answer = owner.core(asked);
+      return isThenable(answer) ? answer.then(forOnce) : forOnce(answer);
+    };
+  };
+}
+
+function isSame(layers: readonly Middleware[] | undefined, others: readonly Middleware[]): boolean {
+  return layers?.length === others.length && others.every((other, index) => layers[index] === other);
+}
+
+/** A permission that no browser keeps. */
+function forOnce(response: HttpResponse): HttpResponse {
+  if (response.headers.has('access-control-max-age')) response.headers.set('Access-Control-Max-Age', '0');
+  return response;
+}
+
+/** A refusal is a value; it becomes an exception only where a handler of the application's may want to see it. */
+function refuse(Exception: typeof NotFound, status: number, detail: string | undefined, req: TransportRequest, errors: ErrorRenderer, allow?: string): Awaitable<HttpResponse> {
+  if (errors.hasHandlers) {
+    if (allow === undefined) return errors.render(new Exception(detail), req);
+    const answer = errors.render(new Exception(detail, { headers: { Allow: allow } }), req);
+    return isThenable(answer) ? answer.then((settled) => withAllow(settled, allow)) : withAllow(answer, allow);
+  }
+  const response = problem(status, req.id, { detail });
+  if (allow !== undefined) response.headers.flat.push('Allow', allow);
+  return response;
+}
+
+/** A 405 says what is allowed, whoever has made it (RFC 9110 §15.5.6). */
+function withAllow(response: HttpResponse, allow: string): HttpResponse {
+  if (response.status === 405 && !response.headers.has('Allow')) response.headers.set('Allow', allow);
+  return response;
+}
+
+/** Outside production a 404 names a close path: the table is no secret there. */
+export function suggester(routes: readonly CompiledRoute[]): (path: string) => string | undefined {
+  const templates = [...new Set(routes.map((route) => route.template))].slice(0, 1_000);
+  return (path) => {
+    if (path.length > 200) return undefined;
+    const near = closest(path, templates);
+    return near === undefined ? undefined : `Nothing is here; did you mean ${near}?`;
+  };
+}

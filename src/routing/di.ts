@@ -1,0 +1,157 @@
+/**
+ * Dependencies: declared as data (here), put in order when the application compiles (di-plan.ts, di-plan.ts), resolved per request
+ * and cleaned up in reverse (di-resolution.ts).
+ *
+ *   Depends(source)        a function, generator, class, state key, or what provide() gives
+ *   provide(spec, fn)      a function with inputs and dependencies of its own, validated and resolved before it runs
+ *
+ *   scope    resolved           cleaned up
+ *   request  per request        after the answer has been sent; what ended the request early is thrown into a generator
+ *   handler  per request        before the first byte: a commit that fails becomes the answer
+ *   app      once, at start-up  once, at shutdown
+ *
+ * A wider scope may not need a narrower one. A source is resolved once per request, unless `cache: false`.
+ */
+import { SvcError } from '../base/errors.ts';
+import { bool, oneOf, readOptions, shown } from '../base/options.ts';
+import type { BackgroundTasks } from './background.ts';
+import type { Context, SecurityRequirement } from '../http/contracts.ts';
+import type { SchemaClass } from '../schema/schema.ts';
+
+/** How long a dependency lives. */
+export type Scope = 'request' | 'handler' | 'app';
+
+/** What can be depended upon: it gets the context of the request. */
+export type DependencySource = ((context: Context) => unknown) | (new (context: Context) => unknown) | typeof BackgroundTasks;
+
+/** What a source gives: instances of a class, what a generator yields, what a promise resolves with. */
+export type Provided<F> = F extends abstract new (...args: never[]) => infer I ? I
+  : F extends (...args: never[]) => infer R
+    ? R extends Generator<infer Y, unknown, unknown> | AsyncGenerator<infer Y, unknown, unknown> ? Y : Awaited<R>
+    : never;
+
+/** A dependency in a spec. Made by {@link Depends} only. */
+export class Dependency<out T> {
+  /** For the compiler only: what the handler gets. */
+  declare readonly value?: T;
+  /** @internal */
+  readonly source: DependencySource;
+  /** @internal */
+  readonly isCached: boolean;
+  /** @internal */
+  readonly scope: Scope;
+  /** Keeps look-alikes out. */
+  readonly #isDependency = true;
+
+  /** @internal */
+  constructor(source: DependencySource, isCached: boolean, scope: Scope) {
+    this.source = source;
+    this.isCached = isCached;
+    this.scope = scope;
+  }
+
+  static is(value: unknown): value is Dependency<unknown> {
+    return typeof value === 'object' && value !== null && #isDependency in value;
+  }
+}
+
+/** What {@link Depends} takes besides its source. */
+export interface DependsOptions {
+  /** Once per request, whoever asks. Default true. */
+  readonly cache?: boolean | undefined;
+  /** Default `request`. */
+  readonly scope?: Scope | undefined;
+}
+
+/** Injects what `source` gives. @throws SvcError `E_DEPENDS` for what is no source */
+export function Depends<F extends DependencySource>(source: F, options: DependsOptions = {}): Dependency<Provided<F>> {
+  if (typeof source !== 'function') throw new SvcError('E_DEPENDS', [shown(source)]);
+  const { cache, scope } = readOptions('Depends', options, { cache: bool(true), scope: oneOf(['request', 'handler', 'app'], 'request') });
+  return new Dependency(source, cache, scope);
+}
+
+/** Fields by name, as `Field()` declares them, or a schema class. */
+export type InputShape = object;
+/** The values of a shape or of a class's instances. */
+export type InputOf<S> = S extends SchemaClass<infer T> ? T : { readonly [K in keyof S]: S[K] };
+
+/** Where inputs come from, beside the path and the body. */
+export interface TextInputs {
+  readonly query?: InputShape | undefined;
+  /** `userAgent` reads `User-Agent`; an alias names others. */
+  readonly headers?: InputShape | undefined;
+  readonly cookies?: InputShape | undefined;
+}
+
+/** The inputs and dependencies of a {@link provide}d function; every key that is none of these is a dependency. */
+export interface ProviderSpec extends TextInputs {
+  /** What a client must show to pass: for documents and checks. */
+  readonly security?: SecurityRequirement | readonly SecurityRequirement[] | undefined;
+  /** Secret settings that it cannot do without, for example `['authSecret']`: an application that lacks one does not start. */
+  readonly secrets?: readonly string[] | undefined;
+}
+/** Names that no dependency of a provided function may take: the parts of its context. */
+export type ContextKey = 'req' | 'signal' | 'state' | 'params';
+type ProviderKey = keyof ProviderSpec | ContextKey;
+
+/** `S`, or a sentence at each key that is neither. */
+export type CheckedProvider<S> = {
+  readonly [K in keyof S]: K extends keyof ProviderSpec ? ProviderSpec[K]
+    : K extends ContextKey ? `"${K}" is reserved: give the dependency another name`
+    : S[K] extends Dependency<unknown> ? S[K] : `"${K & string}" is neither query, headers, cookies, security nor secrets, and no Depends(…)`;
+};
+
+/** What a provided function gets. */
+export type ProviderContext<S> = Context
+  & { readonly [K in keyof S & keyof TextInputs]: InputOf<NonNullable<S[K]>> }
+  & { readonly [K in Exclude<keyof S, ProviderKey>]: S[K] extends Dependency<infer T> ? T : never };
+
+const PROVIDERS = new WeakMap<object, { readonly spec: Readonly<Record<string, unknown>>; readonly fn: (context: never) => unknown }>();
+
+/**
+ * A dependency function with inputs and dependencies of its own. The spec is read when the application compiles, so that a
+ * getter in it may name what is declared later.
+ */
+export function provide<const S extends object, R>(spec: S & CheckedProvider<S>, fn: (context: ProviderContext<S>) => R): (context: Context) => R {
+  const provider = (_context: Context): R => { throw new SvcError('E_DEPENDS', [`${fn.name || 'a provided function'}, called directly`]); };
+  Object.defineProperty(provider, 'name', { value: fn.name });
+  PROVIDERS.set(provider, { spec, fn: fn as (context: never) => unknown });
+  return provider;
+}
+
+/** A source together with what it asks for. */
+export interface ReadSource {
+  readonly label: string;
+  readonly spec: Readonly<Record<string, unknown>>;
+  readonly run: (context: never) => unknown;
+  readonly isPlain: boolean;
+  readonly security: readonly SecurityRequirement[];
+}
+
+/** A dependency as checks see it. */
+export interface DependencyView {
+  readonly label: string;
+  readonly secrets: readonly string[];
+  /** Its own, without those of what it needs. */
+  readonly security: readonly SecurityRequirement[];
+  readonly needs: readonly Dependency<unknown>[];
+}
+
+/** What a dependency is called and asks for itself. */
+export function viewOfDependency({ source }: Dependency<unknown>): DependencyView {
+  const { label, spec, security } = readSource(source);
+  return { label, security, secrets: spec['secrets'] as ProviderSpec['secrets'] ?? [], needs: Object.keys(spec).map((key) => spec[key]).filter(Dependency.is) }; // provide() types it
+}
+
+/** The function that somebody wrote: for rules that read its code. */
+export function functionOf({ source }: Dependency<unknown>): (...args: never[]) => unknown {
+  return readSource(source).run;
+}
+
+/** What stands in for another source has the security of that: it is resolved as early. */
+export function readSource(source: DependencySource, declared: DependencySource = source): ReadSource {
+  const provider = PROVIDERS.get(source);
+  const security = [PROVIDERS.get(declared)?.spec['security'] ?? []].flat() as SecurityRequirement[]; // provide() types it: one or a list
+  if (provider !== undefined) return { label: provider.fn.name || '(anonymous)', spec: provider.spec, run: provider.fn, isPlain: false, security };
+  return { label: source.name || '(anonymous)', spec: {}, run: source as (context: never) => unknown, isPlain: true, security };
+}

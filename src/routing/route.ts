@@ -1,0 +1,332 @@
+/**
+ * Routes as they are declared: on a `Router`, with data before the handler; and as one flat list when the application compiles.
+ */
+import { SvcError } from '../base/errors.ts';
+import { Dependency } from './di.ts';
+import { declaredHere } from '../base/findings.ts';
+import { closest, given, readOptions, shown, text } from '../base/options.ts';
+import { readDependencies, readSpec } from './spec.ts';
+import { isToken } from '../http/headers.ts';
+import { fillTemplate, parseTemplate } from '../http/path.ts';
+import { asMiddleware } from '../http/pipeline.ts';
+import { readRouteRateLimit } from '../http/middleware/rate-limiter.ts';
+import { StaticMount } from '../http/files/static.ts';
+import { DeclaredSocket } from './websocket.ts';
+import type { InputOf } from './di.ts';
+import type { Declared, Finding } from '../base/findings.ts';
+import type { Dependencies, ReservedKey, RouteSpec } from './spec.ts';
+import type { Infer, TypeSource, Wire } from '../schema/schema.ts';
+import type { Context, Middleware } from '../http/contracts.ts';
+import type { ParsedTemplate, PathParams, PathTemplate } from '../http/path.ts';
+import type { Reply } from '../http/reply.ts';
+import type { HttpResponse } from '../http/response.ts';
+import type { StaticOptions } from '../http/files/static.ts';
+import type { CheckedSocketSpec, MessageOf, SocketContext, SocketHandler, WebSocketRouter } from './websocket.ts';
+
+/** `S`, or a sentence at each key that is neither option nor dependency. */
+export type CheckedSpec<S> = {
+  readonly [K in keyof S]: K extends keyof RouteSpec ? RouteSpec[K]
+    : K extends ReservedKey ? `"${K & string}" is reserved: give the dependency another name`
+    : S[K] extends Dependency<unknown> ? S[K] : `"${K & string}" is no route option, and no Depends(…); data of your own goes under meta`;
+};
+
+/** What the dependencies of a spec give, but for those whose names are taken. */
+export type Injected<S, Taken = never> = { readonly [K in Exclude<keyof S, ReservedKey | Taken>]: S[K] extends Dependency<infer T> ? T : never };
+/** The validated inputs of a spec. */
+export type Inputs<S> = { readonly [K in keyof S & ('body' | 'form' | 'query' | 'headers' | 'cookies')]: K extends 'body' ? Infer<S[K]> : InputOf<S[K]> };
+
+/** What a handler gets: the parameters of the path, the inputs and dependencies of its spec, and those of its router. */
+export type HandlerContext<P extends string, S = object, D = object> = Context & { readonly params: PathParams<P> } & Inputs<S> & Injected<S> & Injected<D, keyof S>;
+
+/** Statuses whose replies are no part of `response`, unless it names them. */
+export type ErrorStatus = 400 | 401 | 402 | 403 | 404 | 405 | 406 | 409 | 410 | 411 | 412 | 413 | 415 | 416 | 417 | 421 | 422 | 423 | 424 | 425 | 426 | 428 | 429 | 431 | 451
+  | 500 | 501 | 502 | 503 | 504 | 507;
+type Answer<T, S extends number = number> = Reply<T, S> | readonly [body: T, status: S, headers?: Readonly<Record<string, string>>];
+/** What any route may return beside its `response`: nothing at all with 204, errors, and responses made by hand. */
+type OtherReply = Answer<null, 204> | Answer<unknown, ErrorStatus> | HttpResponse | Response;
+/** What a handler may return when its spec has a `response`. */
+export type ReplyOf<R> = OtherReply | (R extends TypeSource ? Wire<Infer<R>> | Infer<R> | Answer<Wire<Infer<R>>>
+  : { [K in keyof R & number]: Wire<Infer<R[K]>> | Answer<Wire<Infer<R[K]>>, K> }[keyof R & number]);
+/** What a handler may return: anything that http/reply.ts reads, or what `response` asks for. */
+export type HandlerResult<S> = S extends { readonly response: infer R extends object } ? ReplyOf<R> : unknown;
+
+/** Answers requests of one route. */
+export type Handler<P extends string, S = object, D = object, R = unknown> = (context: HandlerContext<P, S, D>) => R | Promise<R>;
+
+/** What every router takes. */
+export interface RouterOptions<D = Dependencies> {
+  /** Before every path of this router: `''`, or `/…` without a slash at the end. */
+  readonly prefix?: string | undefined;
+  /** Added to the tags of every route. */
+  readonly tags?: readonly string[] | undefined;
+  /** Dependencies of every route, resolved before its inputs are read, whether its handler looks at them or not. */
+  readonly deps?: D | undefined;
+}
+
+/** A route as somebody wrote it down. */
+export interface DeclaredRoute {
+  readonly methods: readonly string[];
+  readonly path: string;
+  /** The path, read; undefined where it is empty: there is one only with what is before it. */
+  readonly own: ParsedTemplate | undefined;
+  readonly spec: RouteSpec;
+  readonly deps: Dependencies;
+  readonly handler: (context: never) => unknown;
+  readonly declared: Declared;
+  /** The static files that it is a part of. */
+  readonly mount?: StaticMount | undefined;
+  /** What opens as a WebSocket. */
+  readonly socket?: DeclaredSocket | undefined;
+}
+
+/** A declared route with the prefixes, tags and dependencies of the routers around it. */
+export interface FlatRoute extends DeclaredRoute {
+  readonly template: ParsedTemplate;
+  readonly tags: readonly string[];
+  /** By name, those of the outermost router first; of one name, the handler sees the last, and all are resolved. */
+  readonly routerDeps: readonly (readonly [name: string, dependency: Dependency<unknown>])[];
+  readonly use: readonly Middleware[];
+}
+
+interface Mount {
+  readonly prefix: string;
+  readonly routes: Routes;
+  readonly declared: Declared;
+}
+
+/** What routers around a route add to it. */
+interface Surroundings {
+  readonly prefix: string;
+  readonly tags: readonly string[];
+  readonly deps: FlatRoute['routerDeps'];
+  readonly within: readonly Routes[];
+}
+/** The parameter of a mount's template. */
+const MOUNT_PARAMETER = 'file';
+
+const NOTHING_AROUND: Surroundings = { prefix: '', tags: [], deps: [], within: [] };
+/** What routes that ask for nothing share: there may be thousands. */
+const NOTHING_ASKED: { readonly spec: RouteSpec; readonly deps: Dependencies } = Object.freeze({ spec: Object.freeze({}), deps: Object.freeze({}) });
+const NO_LAYERS: readonly Middleware[] = Object.freeze([]);
+
+/** Routes without their types: what routers of any dependencies have in common. */
+export class Routes {
+  readonly #prefix: string;
+  readonly #tags: readonly string[];
+  readonly #deps: Dependencies;
+  readonly #routes: DeclaredRoute[] = [];
+  readonly #mounts: Mount[] = [];
+  #isFrozen = false;
+  #named: Map<string, ParsedTemplate> | undefined;
+
+  /** @internal */
+  constructor(options: RouterOptions) {
+    const { prefix, tags, deps } = readOptions('Router', options, {
+      prefix: text(''), tags: given<readonly string[]>('a list of strings', Array.isArray),
+      deps: given<Dependencies>('an object of Depends(…)', (value) => typeof value === 'object' && value !== null),
+    });
+    this.#prefix = checkedPrefix(prefix);
+    this.#tags = [...tags ?? []];
+    this.#deps = deps === undefined ? NOTHING_ASKED.deps : readDependencies('Router', deps);
+  }
+
+  /** Makes the routes of another router, present and future, routes of this one, below `prefix`. */
+  includeRouter(router: Routes, prefix = ''): this {
+    this.mustNotBeFrozen('include a router');
+    if (!(router instanceof Routes)) throw new SvcError('E_OPTION_RANGE', ['includeRouter()', 'router', 'a Router', shown(router)]);
+    this.#mounts.push({ prefix: checkedPrefix(prefix), routes: router, declared: declaredHere() });
+    return this;
+  }
+
+  /**
+   * The path of a named route of this router or one below it, parameters encoded. On the application it is the whole path.
+   *
+   * @throws SvcError `E_URL_NAME` with the nearest name, `E_URL_PARAM`
+   */
+  urlFor(name: string, params: Readonly<Record<string, unknown>> = {}): string {
+    const found = this.#findNamed(name);
+    if (found === undefined) throw new SvcError('E_URL_NAME', [name, closest(name, this.#templates().keys())]);
+    return fillTemplate(name, found, params);
+  }
+
+  /** Every route with its whole path, in order of declaration; what does not fit together is reported. @internal */
+  flatten(report: (finding: Finding) => void, around: Surroundings = NOTHING_AROUND): FlatRoute[] {
+    const prefix = around.prefix + this.#prefix;
+    const tags = [...around.tags, ...this.#tags];
+    const routerDeps = [...around.deps, ...Object.entries(this.#deps)];
+    const flat: FlatRoute[] = [];
+    for (const route of this.#routes) {
+      const template = prefix === '' && route.own !== undefined ? route.own : readWhole(prefix + route.path, route, report);
+      if (template === undefined) continue;
+      const { methods, path, own, spec, deps, handler, declared, mount, socket } = route; // one by one: a tenth of what `...route` takes
+      flat.push({
+        methods, path, own, spec, deps, handler, declared, mount, socket, template, routerDeps,
+        tags: spec.tags === undefined ? tags : [...tags, ...spec.tags], use: spec.use === undefined ? NO_LAYERS : spec.use.map(asMiddleware),
+      });
+    }
+    for (const mount of this.#mounts) {
+      if (mount.routes === this || around.within.includes(mount.routes)) {
+        report({
+          rule: 'SVC106', severity: 'error', subject: `includeRouter(${mount.prefix || "''"})`, place: mount.declared.place,
+          message: 'a router is included in itself', remedy: 'Include each router below routers that do not lead back to it',
+        });
+        continue;
+      }
+      const mounted = mount.routes.flatten(report, { prefix: prefix + mount.prefix, tags, deps: routerDeps, within: [...around.within, this] });
+      for (const route of mounted) flat.push(route); // as arguments of one call they could be too many for the stack
+    }
+    return flat;
+  }
+
+  /** Ends registration, here and in every included router. @internal */
+  freeze(): void {
+    if (this.#isFrozen) return;
+    this.#isFrozen = true;
+    for (const mount of this.#mounts) mount.routes.freeze();
+  }
+
+  /** `by` is the function that a program declares it with. @internal */
+  protected addRoute(methods: readonly string[], path: string, rest: readonly unknown[], mount?: StaticMount, by?: (...args: never[]) => unknown): this {
+    if (this.#isFrozen) this.mustNotBeFrozen(`register ${subjectOf(methods, path)}`);
+    const known = readMethods(methods);
+    const handler = rest.length > 1 ? rest[1] : rest[0];
+    if (typeof handler !== 'function') throw new SvcError('E_ROUTE_HANDLER', [subjectOf(methods, path)]);
+    const template = path === '' ? undefined : parseTemplate(path);
+    const { spec, deps } = rest.length > 1 ? readSpec(subjectOf(methods, path), rest[0]) : NOTHING_ASKED;
+    this.#routes.push({ methods: known, path, own: template, spec, deps, handler: handler as DeclaredRoute['handler'], declared: declaredHere(by), mount, socket: undefined });
+    return this;
+  }
+
+  /** A route of the package itself, for GET: its spec is as readSpec() gives it. @internal */
+  getOwn(path: string, spec: RouteSpec, handler: (context: Context) => unknown): this {
+    this.#routes.push({ methods: GET, path, own: parseTemplate(path), spec, deps: NOTHING_ASKED.deps, handler, declared: declaredHere(), mount: undefined, socket: undefined });
+    return this;
+  }
+
+  /**
+   * The files of a directory, for GET and HEAD: `app.mountStatic('/static', 'public')`. A relative path counts from where the
+   * program was started, a URL from the module that makes it. Each route of yours that matches a path, too, goes before.
+   *
+   * @throws SvcError `E_PATH_TEMPLATE`, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`; a directory that is not there is a finding
+   */
+  mountStatic(urlPath: string, directory: string | URL, options: StaticOptions = {}): this {
+    const prefix = urlPath === '/' ? '' : checkedPrefix(urlPath);
+    const mount = new StaticMount(directory, options);
+    const handler = ({ req }: Context): unknown => mount.answer(req, (req.pathParams as { readonly [MOUNT_PARAMETER]?: string })[MOUNT_PARAMETER] ?? '');
+    this.addRoute(['GET'], `${prefix}/{${MOUNT_PARAMETER}:path}`, [{ name: mount.name, mcp: false }, handler], mount);
+    this.addRoute(['GET'], `${prefix}/`, [{ mcp: false }, handler], mount);
+    return prefix === '' ? this : this.addRoute(['GET'], prefix, [{ mcp: false }, ({ req }: Context) => mount.answer(req, undefined)], mount);
+  }
+
+  /** @internal */
+  protected addSocket(path: string, rest: readonly unknown[]): DeclaredSocket {
+    this.mustNotBeFrozen(`register WEBSOCKET ${path}`);
+    const template = path === '' ? undefined : parseTemplate(path);
+    const socket = new DeclaredSocket(path, rest);
+    const { query, headers, cookies, name, summary, description, tags, deprecated, public: isPublic, allow, meta, rateLimit, timeoutMs, security, use = [] } = socket.settings;
+    const spec: RouteSpec = {
+      query, headers, cookies, name, summary, description, tags, deprecated, public: isPublic, allow, meta, timeoutMs, security, mcp: false, use: [...use, socket.guard],
+      rateLimit: typeof rateLimit === 'object' ? readRouteRateLimit(socket.subject, rateLimit) : rateLimit,
+    };
+    this.#routes.push({ methods: ['WEBSOCKET'], path, own: template, spec, deps: socket.deps, handler: notCalled, declared: declaredHere(), mount: undefined, socket });
+    return socket;
+  }
+
+  /** @throws SvcError `E_APP_FROZEN` once compiled @internal */
+  protected mustNotBeFrozen(what: string): void {
+    if (this.#isFrozen) throw new SvcError('E_APP_FROZEN', [what]);
+  }
+
+  /** The template of a named route, remembered once nothing can be added any more. */
+  #findNamed(name: string): ParsedTemplate | undefined {
+    if (!this.#isFrozen) return this.#templates().get(name);
+    return (this.#named ??= this.#templates()).get(name);
+  }
+
+  #templates(): Map<string, ParsedTemplate> {
+    return new Map(this.flatten(() => undefined).flatMap((route) => route.spec.name === undefined ? [] : [[route.spec.name, route.template] as const]));
+  }
+}
+
+/** Collects routes. An application is one; others are made for a part of it and included. */
+export class Router<const D extends Dependencies = Record<never, never>> extends Routes {
+  /** @throws SvcError `E_PATH_TEMPLATE` for a prefix that is none, `E_ROUTE_SPEC` for what is no dependency */
+  constructor(options: RouterOptions<D> = {}) { super(options); }
+
+  get<const P extends string>(path: PathTemplate<P>, handler: Handler<P, object, D>): this;
+  get<const P extends string, const S extends object, const R extends HandlerResult<S>>(path: PathTemplate<P>, spec: S & CheckedSpec<S>, handler: Handler<P, S, D, R>): this;
+  get(path: string, ...rest: never[]): this { return this.addRoute(GET, path, rest, undefined, get); }
+
+  post<const P extends string>(path: PathTemplate<P>, handler: Handler<P, object, D>): this;
+  post<const P extends string, const S extends object, const R extends HandlerResult<S>>(path: PathTemplate<P>, spec: S & CheckedSpec<S>, handler: Handler<P, S, D, R>): this;
+  post(path: string, ...rest: never[]): this { return this.addRoute(POST, path, rest, undefined, post); }
+
+  put<const P extends string>(path: PathTemplate<P>, handler: Handler<P, object, D>): this;
+  put<const P extends string, const S extends object, const R extends HandlerResult<S>>(path: PathTemplate<P>, spec: S & CheckedSpec<S>, handler: Handler<P, S, D, R>): this;
+  put(path: string, ...rest: never[]): this { return this.addRoute(PUT, path, rest, undefined, put); }
+
+  patch<const P extends string>(path: PathTemplate<P>, handler: Handler<P, object, D>): this;
+  patch<const P extends string, const S extends object, const R extends HandlerResult<S>>(path: PathTemplate<P>, spec: S & CheckedSpec<S>, handler: Handler<P, S, D, R>): this;
+  patch(path: string, ...rest: never[]): this { return this.addRoute(PATCH, path, rest, undefined, patch); }
+
+  delete<const P extends string>(path: PathTemplate<P>, handler: Handler<P, object, D>): this;
+  delete<const P extends string, const S extends object, const R extends HandlerResult<S>>(path: PathTemplate<P>, spec: S & CheckedSpec<S>, handler: Handler<P, S, D, R>): this;
+  delete(path: string, ...rest: never[]): this { return this.addRoute(DELETE, path, rest, undefined, remove); }
+
+  /** A route of any methods, each in capitals. */
+  route<const P extends string>(path: PathTemplate<P>, methods: readonly string[], handler: Handler<P, object, D>): this;
+  route<const P extends string, const S extends object, const R extends HandlerResult<S>>(path: PathTemplate<P>, methods: readonly string[], spec: S & CheckedSpec<S>, handler: Handler<P, S, D, R>): this;
+  route(path: string, methods: readonly string[], ...rest: never[]): this { return this.addRoute(methods, path, rest, undefined, route); }
+
+  /**
+   * A WebSocket (RFC 6455): what happens on it is told to the handlers of the router that this answers, or a handler takes each
+   * socket from its opening to its end. A request that asks for none is answered with 426, unless a GET route has the path.
+   */
+  websocket<const P extends string>(path: PathTemplate<P>, handler: SocketHandler<SocketContext<P, object, D>>): this;
+  websocket<const P extends string, const S extends object>(path: PathTemplate<P>, spec: S & CheckedSocketSpec<S>, handler: SocketHandler<SocketContext<P, S, D>, MessageOf<S>>): this;
+  websocket<const P extends string, const S extends object = object>(path: PathTemplate<P>, spec?: S & CheckedSocketSpec<S>): WebSocketRouter<SocketContext<P, S, D>, MessageOf<S>>;
+  websocket(path: string, ...rest: never[]): unknown {
+    const socket = this.addSocket(path, rest);
+    return typeof rest.at(-1) === 'function' ? this : socket.router;
+  }
+}
+
+/** What programs declare routes with: their places are below these on the stack. */
+const { get, post, put, patch, delete: remove, route } = Router.prototype;
+const only = (method: string): readonly string[] => Object.freeze([method]);
+const GET = only('GET'), POST = only('POST'), PUT = only('PUT'), PATCH = only('PATCH'), DELETE = only('DELETE');
+const VERBS: ReadonlySet<readonly string[]> = new Set([GET, POST, PUT, PATCH, DELETE]);
+
+/** As a route keeps them: those of verbs are shared by thousands. @throws SvcError `E_ROUTE_METHOD` */
+function readMethods(methods: readonly string[]): readonly string[] {
+  if (VERBS.has(methods)) return methods;
+  if (!Array.isArray(methods) || methods.length === 0) throw new SvcError('E_ROUTE_METHOD', ['']);
+  for (const method of methods) if (typeof method !== 'string' || !isToken(method) || method !== method.toUpperCase()) throw new SvcError('E_ROUTE_METHOD', [method]);
+  return [...methods];
+}
+
+function subjectOf(methods: readonly string[], path: string): string { return `${methods.join(', ')} ${path}`; }
+
+/** The handler of a WebSocket route is made when the application compiles. */
+function notCalled(): undefined { return undefined; }
+
+/** A prefix and a path read together: a parameter that both have is a mistake between two declarations. */
+function readWhole(path: string, route: DeclaredRoute, report: (finding: Finding) => void): ParsedTemplate | undefined {
+  try {
+    return parseTemplate(path);
+  } catch (error) {
+    if (!(error instanceof SvcError)) throw error;
+    report({
+      rule: 'SVC106', severity: 'error', subject: `${route.methods.join(', ')} ${path}`, message: error.message,
+      remedy: error.remedy, place: route.declared.place,
+    });
+    return undefined;
+  }
+}
+
+function checkedPrefix(prefix: string): string {
+  if (prefix === '') return prefix;
+  if (typeof prefix === 'string' && prefix.endsWith('/')) throw new SvcError('E_PATH_TEMPLATE', [prefix, 'a prefix does not end with "/"']);
+  parseTemplate(prefix);
+  return prefix;
+}

@@ -1,0 +1,157 @@
+/**
+ * What a route asks for and says about itself: its options, and how they and its dependencies are told apart and read.
+ */
+import { Dependency } from './di.ts';
+import { SvcError } from '../base/errors.ts';
+import { closest, given, int, readGiven, readOptions, shown, text } from '../base/options.ts';
+import { REQUEST_TIMEOUT } from '../http/server/limits.ts';
+import { readRouteRateLimit } from '../http/middleware/rate-limiter.ts';
+import type { InputShape, TextInputs } from './di.ts';
+import type { Finding } from '../base/findings.ts';
+import type { OptionKind } from '../base/options.ts';
+import type { TypeSource } from '../schema/schema.ts';
+import type { Middleware, RouteRateLimit, SecurityRequirement } from '../http/contracts.ts';
+import type { MiddlewareFunction } from '../http/pipeline.ts';
+
+/** A finding of `svc check` that is meant to be there. */
+export interface Allowance {
+  readonly rule: Finding['rule'];
+  readonly reason: string;
+  /** A date (`2027-01-31`) after which the finding is an error again. */
+  readonly until?: string | undefined;
+}
+
+/** What clients of MCP are told about a route that is a tool, in place of what its spec says. */
+export interface ToolDescription {
+  /** 1 … 128 characters out of `A-Z a-z 0-9 _ - .`. Default: the name of the route, else its method and path. */
+  readonly name?: string | undefined;
+  /** For people. Default: `summary`. */
+  readonly title?: string | undefined;
+  /** For models: what it does and when to use it. Default: `description`, else `summary`. */
+  readonly description?: string | undefined;
+  /** What clients may believe of it. Default: by its method. */
+  readonly annotations?: ToolHints | undefined;
+}
+
+/** What a call does. Hints: clients decide by them whether to ask their user first. */
+export interface ToolHints {
+  /** It changes nothing. Default: true for GET. */
+  readonly readOnlyHint?: boolean | undefined;
+  /** It may overwrite or delete. Default: false for GET. */
+  readonly destructiveHint?: boolean | undefined;
+  /** Calling it again with the same arguments changes nothing more. Default: true for GET, PUT and DELETE. */
+  readonly idempotentHint?: boolean | undefined;
+  /** It reaches beyond this application. Default: not told. */
+  readonly openWorldHint?: boolean | undefined;
+}
+
+/** What a route asks for and says about itself. Every other key of a spec is a dependency, named as the handler sees it. */
+export interface RouteSpec extends TextInputs {
+  /** The type of the JSON body: a schema class, or a type such as `list(Item)`. */
+  readonly body?: TypeSource | undefined;
+  /** The fields of a form. */
+  readonly form?: InputShape | undefined;
+  /** What the handler replies with; by status where there are several. What does not fit is a 500, never sent. */
+  readonly response?: TypeSource | Readonly<Record<number, TypeSource>> | undefined;
+  /** The status of a reply that names none: 200 … 599. Default 200, or 204 for nothing. */
+  readonly status?: number | undefined;
+  /** What `urlFor` knows the route by. Unique in an application. */
+  readonly name?: string | undefined;
+  readonly summary?: string | undefined;
+  readonly description?: string | undefined;
+  readonly tags?: readonly string[] | undefined;
+  readonly deprecated?: boolean | undefined;
+  /** Whether it is a tool for MCP clients, or what they are told about it. Default true. */
+  readonly mcp?: boolean | ToolDescription | undefined;
+  /** Meant to be open to everybody; text says why. */
+  readonly public?: boolean | string | undefined;
+  readonly allow?: readonly Allowance[] | undefined;
+  /** Yours: anything that middleware or rules want to know about the route, at `req.route.meta`. */
+  readonly meta?: Readonly<Record<string, unknown>> | undefined;
+  /** `false`: an array `[body, status]` is a list, never a reply with a status. */
+  readonly tuple?: boolean | undefined;
+  /** The most bytes of a body that this route reads. Default 10,000,000. */
+  readonly maxBodyBytes?: number | undefined;
+  /** How often one client may call it, in place of what the rate limit middleware says; false: as often as it likes. */
+  readonly rateLimit?: RouteRateLimit | false | undefined;
+  /** How long it may take to answer, 1 … 86_400_000 ms, in place of what the timeout middleware says, or without any; false: as long as it likes. Beyond it: 503. */
+  readonly timeoutMs?: number | false | undefined;
+  /** How long a client may take to send the whole request, 10 … 86_400_000 ms, in place of the setting `requestTimeoutMs`: for large uploads. Beyond it: 408. */
+  readonly requestTimeoutMs?: number | undefined;
+  /** What a client must show, where no dependency says it. */
+  readonly security?: SecurityRequirement | readonly SecurityRequirement[] | undefined;
+  /** Middleware around this route alone, inside the application's. */
+  readonly use?: readonly (Middleware | MiddlewareFunction)[] | undefined;
+}
+
+/** Names that no dependency may take: the parts of the context, and options that are to come. */
+export type ReservedKey = keyof RouteSpec | 'params' | 'req' | 'signal' | 'state' | 'message' | 'protocols' | 'origins';
+/** Dependencies by the name that the handler sees. */
+export type Dependencies = Readonly<Record<string, Dependency<unknown>>>;
+
+const isFlag = (value: unknown): boolean => typeof value === 'boolean';
+const isRecord = (value: unknown): boolean => typeof value === 'object' && value !== null;
+
+/** The options of a route by name. */
+const SPEC = {
+  body: given<TypeSource>(), form: given<InputShape>(), query: given<InputShape>(), headers: given<InputShape>(), cookies: given<InputShape>(), response: given<NonNullable<RouteSpec['response']>>(),
+  status: given<number>('an integer 200 … 599', (value) => Number.isInteger(value) && (value as number) >= 200 && (value as number) <= 599),
+  name: text(), summary: text(), description: text(), tags: given<readonly string[]>('a list of strings', Array.isArray),
+  deprecated: given<boolean>('true or false', isFlag), mcp: given<boolean | ToolDescription>('true, false or { name, title, description, annotations }', (value) => isFlag(value) || isRecord(value)),
+  public: given<boolean | string>('true, false or a reason', (value) => isFlag(value) || typeof value === 'string'),
+  allow: given<readonly Allowance[]>('a list of { rule, reason }', Array.isArray),
+  meta: given<Readonly<Record<string, unknown>>>('an object', isRecord), tuple: given<boolean>('true or false', isFlag),
+  maxBodyBytes: given<number>('an integer 0 or more', (value) => Number.isSafeInteger(value) && (value as number) >= 0),
+  rateLimit: given<RouteRateLimit | false>('false or { perMinute, burst, key }', (value) => value === false || isRecord(value)),
+  timeoutMs: given<number | false>('false or an integer 1 … 86400000', (value) => value === false || int(1, 1, 86_400_000).accepts(value)),
+  requestTimeoutMs: REQUEST_TIMEOUT,
+  security: given<SecurityRequirement | readonly SecurityRequirement[]>('a requirement or a list of them', isRecord),
+  use: given<readonly (Middleware | MiddlewareFunction)[]>('a list of middleware', Array.isArray),
+} satisfies Record<keyof RouteSpec, OptionKind<unknown>>;
+
+const RESERVED: ReadonlySet<string> = new Set<ReservedKey>(['params', 'req', 'signal', 'state', 'message', 'protocols', 'origins']);
+
+/** Options and dependencies of a spec, told apart. @throws SvcError `E_ROUTE_SPEC`, `E_OPTION_RANGE` */
+export function readSpec(subject: string, spec: unknown): { spec: RouteSpec; deps: Dependencies } {
+  if (typeof spec !== 'object' || spec === null) throw new SvcError('E_ROUTE_HANDLER', [subject]);
+  const options: Record<string, unknown> = {};
+  const deps: Record<string, unknown> = {};
+  for (const [key, value] of Object.entries(spec)) (Object.hasOwn(SPEC, key) ? options : deps)[key] = value;
+  const { rateLimit, mcp, ...rest } = readGiven(subject, options, SPEC);
+  return {
+    spec: {
+      ...rest, ...rateLimit === undefined ? {} : { rateLimit: typeof rateLimit === 'object' ? readRouteRateLimit(subject, rateLimit) : rateLimit },
+      ...mcp === undefined ? {} : { mcp: typeof mcp === 'object' ? readTool(subject, mcp) : mcp },
+    },
+    deps: readDependencies(subject, deps),
+  };
+}
+
+/** What the names of tools are made of. */
+const TOOL_NAME = /^[A-Za-z0-9_.-]{1,128}$/;
+const HINT = given<boolean>('true or false', isFlag);
+
+/** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
+function readTool(subject: string, tool: ToolDescription): ToolDescription {
+  const { annotations, ...rest } = readOptions(`mcp of ${subject}`, tool, {
+    name: given<string>('1 … 128 characters out of A-Z a-z 0-9 _ - .', (value) => typeof value === 'string' && TOOL_NAME.test(value)),
+    title: text(), description: text(), annotations: given<ToolHints>('an object', isRecord),
+  });
+  if (annotations === undefined) return rest;
+  return { ...rest, annotations: readOptions(`mcp.annotations of ${subject}`, annotations, { readOnlyHint: HINT, destructiveHint: HINT, idempotentHint: HINT, openWorldHint: HINT }) };
+}
+
+/** The dependencies of a spec or a router, by name. @throws SvcError `E_ROUTE_SPEC` */
+export function readDependencies(subject: string, given: Readonly<Record<string, unknown>>): Dependencies {
+  const deps: Record<string, Dependency<unknown>> = {};
+  for (const [key, value] of Object.entries(given)) {
+    if (value === undefined) continue;
+    if (RESERVED.has(key) || key === '__proto__') throw new SvcError('E_ROUTE_SPEC', [subject, key, 'is reserved']);
+    if (!Dependency.is(value)) {
+      const near = closest(key, Object.keys(SPEC));
+      throw new SvcError('E_ROUTE_SPEC', [subject, key, near === undefined ? `is ${shown(value)}, no Depends(…)` : `is no route option; did you mean "${near}"?`]);
+    }
+    deps[key] = value;
+  }
+  return deps;
+}

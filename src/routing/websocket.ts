@@ -1,0 +1,387 @@
+/**
+ * WebSocket routes: declared with what they ask for, compiled into a route whose answer is 101.
+ *
+ *   app.websocket('/chat/{room}', spec).onOpen(…).onMessage(…).onClose(…)
+ *   app.websocket('/echo', async (socket) => { for await (const message of socket) socket.send(message); });
+ *
+ *   middleware → handshake (400, 426), origin (403) → dependencies and inputs as for any route (401, 403, 400) → 101 → handlers
+ *
+ * Dependencies of scope `handler` are left before the 101 goes out, those of scope `request` when the socket has closed.
+ */
+import { Dependency } from './di.ts';
+import { BadRequest, HTTPException, SvcError } from '../base/errors.ts';
+import { closest, given, int, oneOf, readOptions, shown, text } from '../base/options.ts';
+import { ValidationError, compileType } from '../schema/schema.ts';
+import { isToken } from '../http/headers.ts';
+import { readCompression, negotiateDeflate } from '../http/websocket/deflate.ts';
+import { readHandshake } from '../http/websocket/handshake.ts';
+import { OriginGuard } from '../http/websocket/origin.ts';
+import { SwitchingProtocols } from '../http/server/websockets.ts';
+import type { InputOf, TextInputs } from './di.ts';
+import type { Infer, TypeSource } from '../schema/schema.ts';
+import type { Awaitable, CompiledView, Context, HttpRequest, Middleware, Next, RouteRateLimit, SecurityRequirement, Services } from '../http/contracts.ts';
+import type { Origins } from '../http/origins.ts';
+import type { PathParams } from '../http/path.ts';
+import type { MiddlewareFunction } from '../http/pipeline.ts';
+import type { HttpResponse } from '../http/response.ts';
+import type { Rooms } from '../http/websocket/rooms.ts';
+import type { SocketListener, SocketTerms, WebSocketClose, WebSocketConnection } from '../http/websocket/websocket.ts';
+import type { WebSocketCompression } from '../http/websocket/deflate.ts';
+import type { WebSocketMeter } from '../http/websocket/meter.ts';
+import type { SlowConsumerPolicy } from '../http/websocket/sender.ts';
+import type { Agreement, OpenSocket } from '../http/server/websockets.ts';
+import type { OptionKind } from '../base/options.ts';
+
+/** A finding of `svc check` that is meant to be there: as for other routes. */
+interface SocketAllowance {
+  readonly rule: `SVC${number}` | `${string}/${string}`;
+  readonly reason: string;
+  readonly until?: string | undefined;
+}
+
+/** What a WebSocket route asks for and says about itself. Every other key of a spec is a dependency, named as the handlers see it. */
+export interface WebSocketSpec extends TextInputs {
+  /** The type of the messages, which are JSON texts: a schema class, or a type such as `list(Item)`. Default: text and bytes as they come. */
+  readonly message?: TypeSource | undefined;
+  /** The subprotocols it speaks. Of those that a client offers the first one that is among them is agreed upon; without any there is none. */
+  readonly protocols?: readonly string[] | undefined;
+  /**
+   * Whose pages may open it, beside those of the application itself: whole origins, or a function; `'*'` for everybody's. Default:
+   * those that the CORSMiddleware lets in with credentials.
+   */
+  readonly origins?: Origins | undefined;
+  /** Whether clients may open it that send no Origin: those that are no browsers. Default false. */
+  readonly allowMissingOrigin?: boolean | undefined;
+  /** The most bytes of a message, inflated, 1 … 1_073_741_824. Default 1_048_576; beyond it the socket closes with 1009. */
+  readonly maxMessageBytes?: number | undefined;
+  /** The most that may wait for a client that reads too slowly, 65_536 … 1_073_741_824 bytes. Default 1_048_576. */
+  readonly maxBufferedBytes?: number | undefined;
+  /** What becomes of messages beyond that: the client is parted with (1008), the oldest are left out, or `send()` throws. Default `disconnect`. */
+  readonly slowConsumer?: SlowConsumerPolicy | undefined;
+  /** How often a silent client is asked whether it is there, 100 … 3_600_000 ms; without an answer until the next time it is gone. Default 30_000; false: never. */
+  readonly heartbeatMs?: number | false | undefined;
+  /** How long a client may send no message, 100 … 86_400_000 ms; then the socket closes with 1000. Default false: for ever. */
+  readonly idleTimeoutMs?: number | false | undefined;
+  /** How long a client may take to answer a close frame, 10 … 60_000 ms. Default 5_000. */
+  readonly closeTimeoutMs?: number | undefined;
+  /** Rooms that one socket may be in, 1 … 100_000. Default 1_000. */
+  readonly maxRooms?: number | undefined;
+  /** Whether messages are compressed where the client can (RFC 7692). Default false. */
+  readonly compression?: boolean | WebSocketCompression | undefined;
+  /** What `urlFor` knows the route by. Unique in an application. */
+  readonly name?: string | undefined;
+  readonly summary?: string | undefined;
+  readonly description?: string | undefined;
+  readonly tags?: readonly string[] | undefined;
+  readonly deprecated?: boolean | undefined;
+  /** Meant to be open to everybody; text says why. */
+  readonly public?: boolean | string | undefined;
+  readonly allow?: readonly SocketAllowance[] | undefined;
+  /** Yours: anything that middleware or rules want to know about the route, at `req.route.meta`. */
+  readonly meta?: Readonly<Record<string, unknown>> | undefined;
+  /** How often one client may open it, in place of what the rate limit middleware says; false: as often as it likes. */
+  readonly rateLimit?: RouteRateLimit | false | undefined;
+  /** How long the handshake may take, as for other routes. */
+  readonly timeoutMs?: number | false | undefined;
+  /** What a client must show, where no dependency says it. */
+  readonly security?: SecurityRequirement | readonly SecurityRequirement[] | undefined;
+  /** Middleware around the handshake of this route alone, inside the application's. */
+  readonly use?: readonly (Middleware | MiddlewareFunction)[] | undefined;
+}
+
+/** Names that no dependency may take. */
+export type ReservedSocketKey = keyof WebSocketSpec | 'params' | 'req' | 'signal' | 'state' | 'body' | 'form' | 'response' | 'status';
+
+/** `S`, or a sentence at each key that is neither option nor dependency. */
+export type CheckedSocketSpec<S> = {
+  readonly [K in keyof S]: K extends keyof WebSocketSpec ? WebSocketSpec[K]
+    : K extends ReservedSocketKey ? `"${K & string}" is reserved: give the dependency another name`
+    : S[K] extends Dependency<unknown> ? S[K] : `"${K & string}" is no option of a WebSocket, and no Depends(…); data of your own goes under meta`;
+};
+
+type SocketInjected<S, Taken = never> = { readonly [K in Exclude<keyof S, ReservedSocketKey | Taken>]: S[K] extends Dependency<infer T> ? T : never };
+type SocketInputs<S> = { readonly [K in keyof S & ('query' | 'headers' | 'cookies')]: InputOf<S[K]> };
+
+/** What handlers get beside the socket: the parameters of the path, the inputs and dependencies of the spec, and those of its router. */
+export type SocketContext<P extends string, S = object, D = object> = Context & { readonly params: PathParams<P> } & SocketInputs<S> & SocketInjected<S> & SocketInjected<D, keyof S>;
+
+/** What a message is: what `message` says, or text and bytes as they come. */
+export type MessageOf<S> = S extends { readonly message: infer T extends TypeSource } ? Infer<T> : string | Uint8Array;
+
+/** A WebSocket as its handlers see it. `for await (const message of socket)` takes its messages and ends with it. */
+export interface Socket<M = string | Uint8Array> extends AsyncIterable<M> {
+  /** The subprotocol that both speak; empty when none was agreed upon. */
+  readonly protocol: string;
+  /** Whether messages can be sent: neither side has begun to close. */
+  readonly isOpen: boolean;
+  /** Bytes that were sent and that the system has not taken yet. */
+  readonly bufferedAmount: number;
+  /**
+   * Sends text as a text message, bytes as a binary one; bytes must not be written to afterwards. What is sent to a socket that has
+   * closed is left out. @throws SvcError `E_WEBSOCKET_DATA`; `E_WEBSOCKET_FULL` with the policy `wait`, when there is no room
+   */
+  send(data: string | Uint8Array): void;
+  /** Sends a value as JSON text. @throws SvcError `E_REPLY` for what has no JSON form */
+  sendJson(value: unknown): void;
+  /** Resolves when there is room for more; at once when there is, or when the socket has closed. */
+  drain(): Promise<void>;
+  /** Asks whether the peer is there. Resolves with the milliseconds that took, or undefined when the socket has closed before. */
+  ping(): Promise<number | undefined>;
+  /** Closes: what was sent goes out first. Default 1000; `reason` is cut to 123 bytes. @throws SvcError `E_WEBSOCKET_CLOSE` for a code that is never sent */
+  close(code?: number, reason?: string): void;
+  /** Gets what is sent to a room from now on. @throws SvcError `E_ROOM` beyond `maxRooms` */
+  join(room: string): void;
+  leave(room: string): void;
+  /** Sends to every member of a room but this one, in every process. */
+  broadcast(room: string, data: string | Uint8Array): void;
+  /** The same with a value as JSON. */
+  broadcastJson(room: string, value: unknown): void;
+}
+
+/** Takes a socket from its opening to its end: the socket closes when it returns. */
+export type SocketHandler<C, M = string | Uint8Array> = (socket: Socket<M>, context: C) => Awaitable<void>;
+
+/** What is called when something happens on a socket, one after the other: the next message when the handler of the one before has settled. */
+interface Callbacks<C, M> {
+  open?: (socket: Socket<M>, context: C) => Awaitable<void>;
+  message?: (socket: Socket<M>, message: M, context: C) => Awaitable<void>;
+  close?: (socket: Socket<M>, close: WebSocketClose, context: C) => Awaitable<void>;
+  error?: (socket: Socket<M>, error: unknown, context: C) => Awaitable<void>;
+}
+
+/** The handlers of a WebSocket route. `C` is their context, `M` a message. */
+export class WebSocketRouter<C = Context, M = string | Uint8Array> {
+  readonly #callbacks: Callbacks<C, M> = {};
+  readonly #subject: string;
+  #isFrozen = false;
+
+  /** @internal */
+  constructor(subject: string) { this.#subject = subject; }
+
+  /** Before the first message. */
+  onOpen(fn: NonNullable<Callbacks<C, M>['open']>): this { return this.#set('open', fn); }
+
+  /** For each message, in order: the next when this one has settled. */
+  onMessage(fn: NonNullable<Callbacks<C, M>['message']>): this { return this.#set('message', fn); }
+
+  /** Behind the last message, once. 1006 is a connection that was lost. */
+  onClose(fn: NonNullable<Callbacks<C, M>['close']>): this { return this.#set('close', fn); }
+
+  /**
+   * For what the others throw, and for messages that do not fit (`ValidationError`): the socket stays open. Without it the
+   * socket closes: 1007 for such messages, 1008 for exceptions that are meant for clients, else 1011.
+   */
+  onError(fn: NonNullable<Callbacks<C, M>['error']>): this { return this.#set('error', fn); }
+
+  /** Its handlers. Nothing can be added any more. @internal */
+  take(): Callbacks<C, M> {
+    this.#isFrozen = true;
+    return this.#callbacks;
+  }
+
+  #set<K extends keyof Callbacks<C, M>>(key: K, fn: NonNullable<Callbacks<C, M>[K]>): this {
+    if (this.#isFrozen) throw new SvcError('E_APP_FROZEN', [`add a handler to ${this.#subject}`]);
+    if (typeof fn !== 'function') throw new SvcError('E_ROUTE_HANDLER', [this.#subject]);
+    if (this.#callbacks[key] !== undefined) throw new SvcError('E_ROUTE_SPEC', [this.#subject, `on${key[0]!.toUpperCase()}${key.slice(1)}`, 'has a handler already']);
+    this.#callbacks[key] = fn as Callbacks<C, M>[K];
+    return this;
+  }
+}
+
+/** What the sockets of an application share. */
+export interface SocketHub {
+  readonly rooms: Rooms;
+  readonly meter: WebSocketMeter;
+}
+
+const isFlag = (value: unknown): boolean => typeof value === 'boolean';
+const isRecord = (value: unknown): boolean => typeof value === 'object' && value !== null;
+const time = (fallback: number, most: number): OptionKind<number | false> =>
+  ({ fallback: fallback === 0 ? false : fallback, needs: `false or an integer 100 … ${most}`, accepts: (value) => value === false || int(100, 100, most).accepts(value) });
+
+/** The options of a WebSocket route by name. */
+const SPEC: Readonly<Record<keyof WebSocketSpec, OptionKind<unknown>>> = {
+  query: given<object>(), headers: given<object>(), cookies: given<object>(), message: given<TypeSource>(),
+  protocols: given<readonly string[]>('a list of tokens', (value) => Array.isArray(value) && value.every((item) => typeof item === 'string' && isToken(item))),
+  origins: given<Origins>(`'*', a list of origins or a function`, (value) => value === '*' || typeof value === 'function' || Array.isArray(value)),
+  allowMissingOrigin: { fallback: false, needs: 'true or false', accepts: isFlag },
+  maxMessageBytes: int(1_048_576, 1, 2 ** 30), maxBufferedBytes: int(1_048_576, 65_536, 2 ** 30),
+  slowConsumer: oneOf<SlowConsumerPolicy>(['disconnect', 'drop-oldest', 'wait'], 'disconnect'),
+  heartbeatMs: time(30_000, 3_600_000), idleTimeoutMs: time(0, 86_400_000), closeTimeoutMs: int(5_000, 10, 60_000), maxRooms: int(1_000, 1, 100_000),
+  compression: given<boolean | WebSocketCompression>('true, false or { level, thresholdBytes, contextTakeover, windowBits }', (value) => isFlag(value) || isRecord(value)),
+  name: text(), summary: text(), description: text(), tags: given<readonly string[]>('a list of strings', Array.isArray),
+  deprecated: given<boolean>('true or false', isFlag),
+  public: given<boolean | string>('true, false or a reason', (value) => isFlag(value) || typeof value === 'string'),
+  allow: given<readonly SocketAllowance[]>('a list of { rule, reason }', Array.isArray),
+  meta: given<Readonly<Record<string, unknown>>>('an object', isRecord),
+  rateLimit: given<RouteRateLimit | false>('false or { perMinute, burst, key }', (value) => value === false || isRecord(value)),
+  timeoutMs: given<number | false>('false or an integer 1 … 86400000', (value) => value === false || int(1, 1, 86_400_000).accepts(value)),
+  security: given<SecurityRequirement | readonly SecurityRequirement[]>('a requirement or a list of them', isRecord),
+  use: given<readonly (Middleware | MiddlewareFunction)[]>('a list of middleware', Array.isArray),
+};
+
+/** The options of a route, read. */
+interface Settings extends WebSocketSpec {
+  readonly allowMissingOrigin: boolean;
+  readonly maxMessageBytes: number;
+  readonly maxBufferedBytes: number;
+  readonly slowConsumer: SlowConsumerPolicy;
+  readonly heartbeatMs: number | false;
+  readonly idleTimeoutMs: number | false;
+  readonly closeTimeoutMs: number;
+  readonly maxRooms: number;
+}
+
+const RESERVED: ReadonlySet<string> = new Set<ReservedSocketKey>(['params', 'req', 'signal', 'state', 'body', 'form', 'response', 'status']);
+
+/** A WebSocket route as somebody wrote it down. @internal */
+export class DeclaredSocket {
+  readonly subject: string;
+  readonly settings: Settings;
+  readonly deps: Readonly<Record<string, Dependency<unknown>>>;
+  readonly router: WebSocketRouter<never, never>;
+  readonly guard: HandshakeGuard;
+  readonly #handler: SocketHandler<never, never> | undefined;
+
+  /** @throws SvcError `E_ROUTE_SPEC`, `E_ROUTE_HANDLER`, `E_OPTION_RANGE`, `E_CORS` */
+  constructor(path: string, rest: readonly unknown[]) {
+    this.subject = `WEBSOCKET ${path}`;
+    const handler = typeof rest.at(-1) === 'function' ? rest.at(-1) : undefined;
+    const [spec = {}] = handler === undefined ? rest : rest.slice(0, -1);
+    if (!isRecord(spec)) throw new SvcError('E_ROUTE_HANDLER', [this.subject]);
+    const { options, deps } = apart(this.subject, spec as object);
+    this.settings = readOptions(this.subject, options, SPEC) as Settings; // each was read by the kind that types it
+    this.deps = deps;
+    this.router = new WebSocketRouter(this.subject);
+    this.#handler = handler as SocketHandler<never, never> | undefined;
+    this.guard = new HandshakeGuard(this.subject, this.settings);
+  }
+
+  /** Whether anything is done with its sockets. */
+  get isHandled(): boolean { return this.#handler !== undefined || Object.keys(this.router.take()).length > 0; }
+
+  /** The sockets of the route in one application. */
+  compile(hub: SocketHub, services: Services, onUnhandled: SocketTerms['onUnhandled']): SocketOpener {
+    const { maxMessageBytes, maxBufferedBytes, slowConsumer, heartbeatMs, idleTimeoutMs, closeTimeoutMs, maxRooms } = this.settings;
+    return new SocketOpener(this.guard, {
+      maxMessageBytes, maxBufferedBytes, slowConsumer, closeTimeoutMs, maxRooms, heartbeatMs: heartbeatMs || 0, idleTimeoutMs: idleTimeoutMs || 0,
+      compression: this.guard.compression, listener: this.#listener(), clock: services.clock, log: services.log, rooms: hub.rooms, meter: hub.meter, onUnhandled,
+    });
+  }
+
+  #listener(): SocketListener {
+    const decode = decoder(this.settings.message, this.subject);
+    const handler = this.#handler as ((socket: WebSocketConnection, context: unknown) => Awaitable<void>) | undefined; // the overloads of websocket() have typed them
+    if (handler !== undefined) {
+      return {
+        decode, onClose: () => undefined,
+        onOpen: async (socket) => {
+          await handler(socket, socket.context);
+          socket.close();
+        },
+      };
+    }
+    const { open, message, close, error } = this.router.take() as Callbacks<unknown, unknown>; // as above
+    return {
+      decode,
+      onOpen: (socket) => open?.(socket, socket.context),
+      onMessage: message === undefined ? undefined : (socket, data) => message(socket, data, socket.context),
+      onClose: (socket, how) => close?.(socket, how, socket.context),
+      onError: error === undefined ? undefined : (socket, thrown) => error(socket, thrown, socket.context),
+    };
+  }
+}
+
+/** Opens the sockets of one route. `load()` imports the code that runs open sockets, which most applications do without. @internal */
+export class SocketOpener {
+  readonly #guard: HandshakeGuard;
+  readonly #terms: Omit<SocketTerms, 'readers'>;
+  #open: OpenSocket | undefined;
+
+  constructor(guard: HandshakeGuard, terms: Omit<SocketTerms, 'readers'>) {
+    this.#guard = guard;
+    this.#terms = terms;
+  }
+
+  /** Called once, before the first handshake. */
+  async load(): Promise<void> {
+    const [{ WebSocketConnection }, { SpareReaders }] = await Promise.all([import('../http/websocket/websocket.ts'), import('../http/websocket/readers.ts')]);
+    const terms = { ...this.#terms, readers: new SpareReaders(this.#terms.maxMessageBytes) };
+    this.#open = (stream, parts) => new WebSocketConnection(stream, terms, parts);
+  }
+
+  /** Returns the response 101, which opens the socket. */
+  accept(context: Context): HttpResponse {
+    return new SwitchingProtocols(this.#guard.takeAgreement(context.req), this.#open!, context);
+  }
+}
+
+/** A layer around the dependencies of the route: nothing is resolved for what is no handshake. */
+class HandshakeGuard implements Middleware {
+  readonly compression: SocketTerms['compression'];
+  readonly origin: OriginGuard;
+  readonly #protocols: ReadonlySet<string>;
+  readonly #agreements = new WeakMap<HttpRequest, Agreement>();
+
+  constructor(subject: string, { protocols, origins, allowMissingOrigin, compression = false }: Settings) {
+    this.#protocols = new Set(protocols);
+    this.origin = new OriginGuard(origins, allowMissingOrigin);
+    this.compression = compression === false ? undefined : readCompression(`compression of ${subject}`, compression === true ? {} : compression);
+  }
+
+  *compile(view: CompiledView): Generator<never> { this.origin.compile(view); }
+
+  /** At once where nothing has to be waited for: promises for each of many sockets that come together are memory to be cleaned up. */
+  handle(req: HttpRequest, next: Next): Awaitable<HttpResponse> {
+    const handshake = readHandshake(req);
+    const deflate = this.compression === undefined ? undefined : negotiateDeflate(handshake.extensions, this.compression);
+    if (deflate === 'malformed') throw new BadRequest('Sec-WebSocket-Extensions is not a list of extensions');
+    const admission = this.origin.mustAdmit(req);
+    this.#agreements.set(req, { handshake, deflate, protocol: handshake.protocols.find((offered) => this.#protocols.has(offered)) ?? '' });
+    return admission === undefined ? next() : admission.then(next);
+  }
+
+  /** What was agreed upon, once. */
+  takeAgreement(req: HttpRequest): Agreement {
+    const agreement = this.#agreements.get(req)!; // handle() has let it through
+    this.#agreements.delete(req); // an open socket keeps its request
+    return agreement;
+  }
+}
+
+/** Options and dependencies of a spec. @throws SvcError `E_ROUTE_SPEC` */
+function apart(subject: string, spec: object): { options: Record<string, unknown>; deps: Record<string, Dependency<unknown>> } {
+  const options: Record<string, unknown> = {};
+  const deps: Record<string, Dependency<unknown>> = {};
+  for (const [key, value] of Object.entries(spec) as [string, unknown][]) {
+    if (Object.hasOwn(SPEC, key)) options[key] = value;
+    else if (value === undefined) continue;
+    else if (RESERVED.has(key) || key === '__proto__') throw new SvcError('E_ROUTE_SPEC', [subject, key, 'is reserved']);
+    else if (Dependency.is(value)) deps[key] = value;
+    else {
+      const near = closest(key, Object.keys(SPEC));
+      throw new SvcError('E_ROUTE_SPEC', [subject, key, near === undefined ? `is ${shown(value)}, no Depends(…)` : `is no option of a WebSocket; did you mean "${near}"?`]);
+    }
+  }
+  return { options, deps };
+}
+
+/** A message as its handlers get it. What it throws closes the socket with 1003 or 1007, unless somebody handles it. */
+function decoder(message: TypeSource | undefined, subject: string): (data: string | Buffer) => unknown {
+  if (message === undefined) return (data) => data;
+  const type = compileType(message, `the messages of ${subject}`);
+  return (data) => {
+    if (typeof data !== 'string') throw new HTTPException(415, 'Messages are JSON texts');
+    const result = type.parseJson(parseJson(data), 'message', !data.includes('\\u'));
+    if (!result.ok) throw new ValidationError(result.issues);
+    return result.value;
+  };
+}
+
+function parseJson(data: string): unknown {
+  try {
+    return JSON.parse(data) as unknown;
+  } catch {
+    throw new BadRequest('The message is not valid JSON', { code: 'json' });
+  }
+}

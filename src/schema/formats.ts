@@ -1,0 +1,180 @@
+/**
+ * Formats of text: each a linear test with a length cap, and the readings that go with them (moments, base64, code points).
+ *
+ * Each accepts what JSON Schema 2020-12 §7.3 names: RFC 3339 for dates, RFC 9562 for UUIDs, RFC 3986 for URIs, RFC 1123 for
+ * host names. `email` is the dot-atom form of RFC 5321, at most 64 characters before the @ (§4.5.3.1.1) and 63 a label (RFC 1035
+ * §2.3.4), with a domain of two labels or more; no quoted local parts, no address literals, ASCII only.
+ */
+import type { FormatName } from './types.ts';
+
+/** How one format is tested. `words` completes "must be …"; `maxLength` is in UTF-16 units and is tested first. */
+export interface Format {
+  readonly words: string;
+  readonly maxLength: number;
+  /** The whole test as a pattern, where one pattern says it all: it may then be published. */
+  readonly pattern?: RegExp;
+  /** A pattern that says the same of texts of at most so many units, and faster. */
+  readonly short?: { readonly pattern: RegExp; readonly maxLength: number };
+  test(text: string): boolean;
+}
+
+const ATOM = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+";
+const LABEL = '[A-Za-z0-9]+(?:-+[A-Za-z0-9]+)*'; // classes do not overlap: one way to match, so linear
+const EMAIL = emailPattern('(?![^@]{65})', `(?![A-Za-z0-9-]{64})${LABEL}`);
+/** The same of a text in which nothing can be too long. */
+const SHORT_EMAIL = emailPattern('', LABEL);
+const SHORT_LENGTH = 64;
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
+const DATE = /^(\d{4})-(\d\d)-(\d\d)$/;
+const TIME = /^(\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:[zZ]|([+-])(\d\d):(\d\d))$/;
+const HOSTNAME = /^(?=.{1,253}$)[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?(?:\.[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)*$/;
+const OCTET = '(?:25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)';
+const IPV4 = new RegExp(`^${OCTET}(?:\\.${OCTET}){3}$`);
+/** RFC 3986 §3: scheme, then only characters of a URI, percent signs with two digits; brackets only around an IP literal. */
+const URI = uriPattern();
+
+function emailPattern(before: string, label: string): RegExp {
+  return new RegExp(`^${before}${ATOM}(?:\\.${ATOM})*@${label}(?:\\.${label})+$`, 'u');
+}
+
+function uriPattern(): RegExp {
+  const chars = (more: string): string => `(?:[A-Za-z0-9._~!$&'()*+,;=${more}-]|%[0-9A-Fa-f]{2})*`;
+  const authority = `//${chars(':')}(?:@${chars('')})?(?:\\[[0-9A-Fa-f:.]+\\])?(?::\\d*)?(?=[/?#]|$)`;
+  return new RegExp(`^[A-Za-z][A-Za-z0-9+.-]*:(?:${authority})?${chars(':@/')}(?:\\?${chars(':@/?')})?(?:#${chars(':@/?')})?$`);
+}
+
+/** Every format by its JSON Schema name. */
+export const FORMATS: Readonly<Record<FormatName, Format>> = {
+  email: { words: 'an e-mail address', maxLength: 254, pattern: EMAIL, short: { pattern: SHORT_EMAIL, maxLength: SHORT_LENGTH }, test: (text) => (text.length <= SHORT_LENGTH ? SHORT_EMAIL : EMAIL).test(text) }, // RFC 5321 §4.5.3.1.3, less < >
+  uuid: { words: 'a UUID', maxLength: 36, test: (text) => UUID.test(text) },
+  date: { words: 'a date such as 2026-01-31', maxLength: 10, test: isDate },
+  'date-time': { words: 'a date and time with an offset such as 2026-01-31T09:30:00Z', maxLength: 64, test: (text) => epochMs(text) !== undefined },
+  time: { words: 'a time with an offset such as 09:30:00Z', maxLength: 64, test: (text) => secondsOf(text) !== undefined },
+  uri: { words: 'a URI', maxLength: 8_192, test: (text) => URI.test(text) },
+  hostname: { words: 'a host name', maxLength: 253, test: (text) => HOSTNAME.test(text) },
+  ipv4: { words: 'an IPv4 address', maxLength: 15, test: (text) => IPV4.test(text) },
+  ipv6: { words: 'an IPv6 address', maxLength: 45, test: isIpv6 },
+};
+
+const DAYS = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+
+/** Whether `YYYY-MM-DD` is a day of the proleptic Gregorian calendar, years 0000 … 9999. */
+export function isDate(text: string): boolean {
+  const parts = DATE.exec(text);
+  if (parts === null) return false;
+  const year = Number(parts[1]), month = Number(parts[2]), day = Number(parts[3]);
+  if (month < 1 || month > 12 || day < 1) return false;
+  const isLeap = year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0);
+  return day <= (month === 2 && isLeap ? 29 : DAYS[month - 1]!);
+}
+
+/** Milliseconds since midnight UTC of an RFC 3339 full-time, may be out of the day; undefined when it is none. */
+function secondsOf(text: string): number | undefined {
+  const parts = TIME.exec(text);
+  if (parts === null) return undefined;
+  const hour = Number(parts[1]), minute = Number(parts[2]), second = Number(parts[3]);
+  const offsetHour = Number(parts[6] ?? 0), offsetMinute = Number(parts[7] ?? 0);
+  if (hour > 23 || minute > 59 || second > 60 || offsetHour > 23 || offsetMinute > 59) return undefined;
+  const minutes = hour * 60 + minute - (parts[5] === '-' ? -1 : 1) * (offsetHour * 60 + offsetMinute);
+  // A leap second is the last of a UTC day (RFC 3339 §5.6).
+  if (second === 60 && (minutes + 1_440) % 1_440 !== 1_439) return undefined;
+  return (minutes * 60 + second) * 1_000 + Number((parts[4] ?? '').slice(0, 3).padEnd(3, '0'));
+}
+
+const FIRST_MS = Date.parse('0000-01-01T00:00:00Z');
+const LAST_MS = Date.parse('9999-12-31T23:59:59.999Z');
+
+/** The moment of an RFC 3339 date-time in ms since the epoch; a leap second is the first moment of the next day, as POSIX time counts. */
+function epochMs(text: string): number | undefined {
+  if (text.length > 64 || (text[10] !== 'T' && text[10] !== 't')) return undefined;
+  const day = text.slice(0, 10);
+  const inDay = isDate(day) ? secondsOf(text.slice(11)) : undefined;
+  return inDay === undefined ? undefined : Date.parse(day) + inDay;
+}
+
+/** The same as a value: NaN where there is none, or where RFC 3339 could not write it in UTC: years 0000 … 9999. */
+export function momentMs(text: string): number {
+  return checkedMs(epochMs(text) ?? NaN);
+}
+
+/** The moment, or NaN when its year has not four digits. */
+export function checkedMs(ms: number): number {
+  return ms >= FIRST_MS && ms <= LAST_MS ? ms : NaN;
+}
+
+/** RFC 4291 §2.2: eight groups, one `::` for one or more zero groups, the last two as dotted decimals at will. */
+function isIpv6(text: string): boolean {
+  const halves = text.split('::');
+  if (halves.length > 2) return false;
+  const groups: string[] = [];
+  for (const half of halves) if (half !== '') groups.push(...half.split(':'));
+  let count = groups.length;
+  for (let i = 0; i < groups.length; i++) {
+    const group = groups[i]!;
+    if (i === groups.length - 1 && !text.endsWith('::') && group.includes('.')) {
+      if (!IPV4.test(group)) return false;
+      count++;
+    } else if (!/^[0-9a-fA-F]{1,4}$/.test(group)) return false;
+  }
+  return halves.length === 2 ? count <= 7 : count === 8;
+}
+
+/** The pattern of base64 text, for documents; {@link fromBase64} tests by decoding. */
+export const BASE64_PATTERN = '^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$';
+
+/** The bytes of base64 text (RFC 4648 §4), or undefined. Node's decoder skips what is no base64, so the length gives it away. */
+export function fromBase64(text: string): Uint8Array | undefined {
+  if (text.length % 4 !== 0 || text.includes('-') || text.includes('_')) return undefined;
+  const padding = text.endsWith('==') ? 2 : text.endsWith('=') ? 1 : 0;
+  const decoded = Buffer.from(text, 'base64');
+  if (decoded.length !== (text.length / 4) * 3 - padding) return undefined;
+  return new Uint8Array(decoded.buffer.slice(decoded.byteOffset, decoded.byteOffset + decoded.length)); // its own memory, not the pool's
+}
+
+/** Base64 with padding (RFC 4648 §4). */
+export function toBase64(bytes: Uint8Array): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('base64');
+}
+
+const HIGH_SURROGATE = /[\ud800-\udbff]/;
+
+/** The number of Unicode code points. The pattern fails at once on text without two-byte characters, which most is. */
+export function codePoints(text: string): number {
+  if (!HIGH_SURROGATE.test(text)) return text.length;
+  let count = text.length;
+  for (let i = 0; i < text.length - 1; i++) {
+    if ((text.charCodeAt(i) & 0xfc00) === 0xd800 && (text.charCodeAt(i + 1) & 0xfc00) === 0xdc00) {
+      count--;
+      i++;
+    }
+  }
+  return count;
+}
+
+/** Whether at least `least` code points; counted only where `.length` leaves it open. */
+export function hasAtLeast(text: string, least: number): boolean {
+  return text.length >= least && (text.length >= least * 2 || codePoints(text) >= least);
+}
+
+/** Whether at most `most` code points; counted only where `.length` leaves it open. */
+export function hasAtMost(text: string, most: number): boolean {
+  return text.length <= most || (text.length <= most * 2 && codePoints(text) <= most);
+}
+
+/**
+ * Whether `value / factor` is an integer, as decimals are written: 0.3 is a multiple of 0.1 though 0.3 / 0.1 is not 3 in binary.
+ */
+export function isMultiple(value: number, factor: number): boolean {
+  if (Number.isInteger(value) && Number.isInteger(factor)) return value % factor === 0; // exact
+  const [digits, exponent] = decimal(value), [factorDigits, factorExponent] = decimal(factor);
+  const shift = exponent - factorExponent; // at most 324 + 308
+  return shift >= 0 ? (digits * 10n ** BigInt(shift)) % factorDigits === 0n : digits % (factorDigits * 10n ** BigInt(-shift)) === 0n;
+}
+
+/** A finite number as its shortest decimal: digits × 10^exponent. */
+function decimal(value: number): [digits: bigint, exponent: number] {
+  const [mantissa, power] = value.toExponential().split('e') as [string, string];
+  const point = mantissa.indexOf('.');
+  const fraction = point < 0 ? 0 : mantissa.length - point - 1;
+  return [BigInt(mantissa.replace('.', '')), Number(power) - fraction];
+}

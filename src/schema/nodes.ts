@@ -1,0 +1,346 @@
+/**
+ * Declarations read once: a type token and the options beside it become a node, a `Field()` becomes a {@link FieldPlan}.
+ *
+ * Nodes are what everything else looks at: validators, serialisers, JSON Schema, OpenAPI, MCP, `svc check`. A node of a
+ * schema class holds a way to its plan, not the plan: classes may refer to each other in circles.
+ */
+import { SvcError } from '../base/errors.ts';
+import { given, int, readOptions, shown } from '../base/options.ts';
+import type { OptionKind } from '../base/options.ts';
+import { FieldType, isSchemaClass } from './types.ts';
+import type { Extra, FieldSource, FormatName, Literal, ScalarKind, SchemaClass, TypeSource } from './types.ts';
+import { FORMATS } from './formats.ts';
+import { analysePattern } from './pattern.ts';
+import type { PatternHazard } from './pattern.ts';
+
+/** What a value must satisfy besides its kind. Lengths: code points of strings, items, members, bytes. */
+export interface Constraints {
+  readonly minLength?: number;
+  readonly maxLength?: number;
+  readonly ge?: number;
+  readonly le?: number;
+  readonly gt?: number;
+  readonly lt?: number;
+  readonly multipleOf?: number;
+  readonly pattern?: RegExp;
+  /** Set where the pattern can backtrack without bound. */
+  readonly hazard?: PatternHazard;
+  readonly format?: FormatName;
+  /** Of files, in lower case: `type/subtype` or `type/*`. */
+  readonly contentTypes?: readonly string[];
+}
+
+/** What documents say about a type or a field. */
+export interface About {
+  readonly title?: string;
+  readonly description?: string;
+  readonly example?: unknown;
+}
+
+interface Node {
+  readonly constraints: Constraints;
+  /** Set for items and values of `list` and `record` that were described. */
+  readonly about?: About;
+}
+/** A type with its constraints, by kind. */
+export type TypeNode =
+  | (Node & { readonly kind: ScalarKind })
+  | (Node & { readonly kind: 'list' | 'record'; readonly item: TypeNode })
+  | (Node & { readonly kind: 'nullable'; readonly inner: TypeNode })
+  | (Node & { readonly kind: 'literal'; readonly values: readonly Literal[] })
+  | (Node & { readonly kind: 'union'; readonly tag: string; readonly variants: () => readonly Variant[] })
+  | (Node & { readonly kind: 'lazy'; readonly resolve: () => TypeNode })
+  | (Node & { readonly kind: 'object'; readonly schema: SchemaClass; readonly plan: () => ObjectPlan });
+
+/** One schema of a tagged union: the values of its tag, and the tag's name on the wire, which all variants share. */
+export interface Variant {
+  readonly plan: ObjectPlan;
+  readonly tagWire: string;
+  readonly values: readonly Literal[];
+}
+
+/** One field of a schema, as everything that reads schemas sees it. */
+export interface FieldPlan {
+  readonly name: string;
+  readonly wireName: string;
+  readonly node: TypeNode;
+  /** The input must have it. */
+  readonly isRequired: boolean;
+  /** The value may be undefined: `optional`, or `readOnly` without a default, which input never sets. */
+  readonly isOptional: boolean;
+  /** A reply may leave it out: it is `optional`, has a default that is filled in, or is secret. */
+  readonly isOptionalInOutput: boolean;
+  readonly hasDefault: boolean;
+  /** The value, or a function that makes one per instance. */
+  readonly default: unknown;
+  readonly isSecret: boolean;
+  readonly isReadOnly: boolean;
+  /** A text source may name it several times. */
+  readonly isList: boolean;
+  readonly about: About;
+}
+
+/** An object type: the fields of a schema class, or of a plain shape, in order of declaration. */
+export interface ObjectPlan {
+  readonly name: string;
+  /** Absent for a shape that {@link fieldsOf} compiled. */
+  readonly schema: SchemaClass | undefined;
+  readonly fields: readonly FieldPlan[];
+  readonly extra: Extra;
+  /** Whether the class has a use for the name, so that no unknown member may take it. */
+  isReserved(name: string): boolean;
+  /** Makes the value from validated members, in the order of `fields`; may throw what the class's initialisers throw. */
+  build(values: unknown[], input: unknown, extras: Readonly<Record<string, unknown>> | undefined): unknown;
+}
+
+/** What `Field()` was called with. */
+export interface Declaration {
+  readonly source: FieldSource;
+  readonly options: object | undefined;
+}
+
+/** What a call of `Field()` returns outside a construction, though typed as the value. */
+export class FieldMarker implements Declaration {
+  readonly source: FieldSource;
+  readonly options: object | undefined;
+
+  constructor(source: FieldSource, options: object | undefined) {
+    this.source = source;
+    this.options = options;
+    Object.freeze(this);
+  }
+}
+/** The way from a class to its plan. */
+export type Resolve = (schema: SchemaClass) => ObjectPlan;
+
+const isText = (value: unknown): boolean => typeof value === 'string';
+const COUNTS = { minLength: given<number>('an integer 0 … 2^53 - 1', isCount), maxLength: given<number>('an integer 0 … 2^53 - 1', isCount) };
+const TEXTS = {
+  ...COUNTS,
+  pattern: given<string | RegExp>('a pattern as text or RegExp', (value) => isText(value) || value instanceof RegExp),
+  email: given<boolean>('true or false', isFlag),
+  format: given<FormatName>(`one of ${Object.keys(FORMATS).map((name) => `"${name}"`).join(', ')}`, (value) => isText(value) && Object.hasOwn(FORMATS, value as string)),
+};
+const finite = given<number>('a finite number', Number.isFinite);
+const NUMBERS = {
+  ge: finite, le: finite, gt: finite, lt: finite,
+  multipleOf: given<number>('a number above 0', (value) => Number.isFinite(value) && (value as number) > 0),
+};
+const FILES = { ...COUNTS, contentTypes: given<readonly string[]>('a list of media types such as "image/png" or "image/*"', isMediaTypes) };
+const ABOUT = { title: given<string>('a string', isText), description: given<string>('a string', isText), example: given<unknown>() };
+const PRESENCE = {
+  alias: given<string>('a string that is not empty', (value) => isText(value) && value !== ''),
+  secret: given<boolean>('true or false', isFlag), readOnly: given<boolean>('true or false', isFlag),
+  optional: given<boolean>('true or false', isFlag), default: given<unknown>(),
+};
+const BY_KIND: Readonly<Partial<Record<string, Readonly<Record<string, OptionKind<unknown>>>>>> = {
+  str: TEXTS, int: NUMBERS, float: NUMBERS, list: COUNTS, record: COUNTS, bytes: COUNTS, file: FILES,
+};
+
+function isFlag(value: unknown): boolean {
+  return typeof value === 'boolean';
+}
+function isMediaTypes(value: unknown): boolean {
+  return Array.isArray(value) && value.length > 0 && value.every((type) => isText(type) && /^[a-z0-9][a-z0-9!#$&^_.+-]*\/(?:\*|[a-z0-9][a-z0-9!#$&^_.+-]*)$/i.test(type as string));
+}
+function isCount(value: unknown): boolean {
+  return int(0, 0, Number.MAX_SAFE_INTEGER).accepts(value);
+}
+
+/**
+ * Reads one field. `owner` is how errors name it, for example `"age" of User`.
+ *
+ * @throws SvcError `E_SCHEMA_FIELD`, `E_OPTION_UNKNOWN` or `E_OPTION_RANGE`
+ */
+export function readField(name: string, owner: string, declaration: Declaration, resolve: Resolve): FieldPlan {
+  const { source, options = {} } = declaration;
+  if (typeof options !== 'object' || options === null) throw wrong(owner, `its options are ${shown(options)}, an object is needed`);
+  const startsWithDefault = typeof source === 'string' || typeof source === 'number' || typeof source === 'boolean';
+  const shape = shapeOf(startsWithDefault ? typeOfDefault(source, owner) : source, owner);
+  const constraintKinds = BY_KIND[constrainedKind(shape, owner)] ?? {};
+  const read = readOptions(`the field ${owner}`, options, { ...ABOUT, ...PRESENCE, ...constraintKinds });
+  if (startsWithDefault && read.default !== undefined) throw wrong(owner, 'it starts with a default and has another one as option "default"');
+  const fallback = startsWithDefault ? source : read.default;
+  if (fallback !== undefined && read.optional === true) throw wrong(owner, 'it is optional and has a default: a member with a default may be absent already');
+  if (typeof fallback === 'object' && fallback !== null) throw wrong(owner, 'its default is an object, which all instances would share: give a function, default: () => …');
+  const wireName = read.alias ?? name;
+  if (wireName === '__proto__' || name === '__proto__') throw wrong(owner, '"__proto__" cannot be a member of JSON input');
+  const node = nodeOf(shape, owner, constraintsOf(read, owner), resolve);
+  return Object.freeze({
+    name, wireName, node, hasDefault: fallback !== undefined, default: fallback,
+    isRequired: fallback === undefined && read.optional !== true && read.readOnly !== true,
+    isOptional: read.optional === true || (read.readOnly === true && fallback === undefined),
+    isOptionalInOutput: read.optional === true || fallback !== undefined || read.secret === true,
+    isSecret: read.secret === true, isReadOnly: read.readOnly === true, isList: isListNode(node), about: aboutOf(read),
+  });
+}
+
+/** Reads a type without options. */
+export function readType(source: TypeSource, owner: string, resolve: Resolve): TypeNode {
+  return nodeOf(shapeOf(source, owner), owner, {}, resolve);
+}
+
+function wrong(owner: string, problem: string): SvcError {
+  return new SvcError('E_SCHEMA_FIELD', [owner, problem]);
+}
+
+function typeOfDefault(value: string | number | boolean, owner: string): TypeSource {
+  if (typeof value === 'number' && !Number.isFinite(value)) throw wrong(owner, `its default is ${value}, a finite number is needed`);
+  return typeof value === 'string' ? String : typeof value === 'boolean' ? Boolean : new FieldType({ kind: Number.isInteger(value) ? 'int' : 'float' });
+}
+
+type SourceShape = FieldType<unknown, object>['shape'] | { readonly kind: 'object'; readonly schema: SchemaClass };
+
+function shapeOf(source: unknown, owner: string): SourceShape {
+  if (source instanceof FieldType) return source.shape;
+  if (isSchemaClass(source)) return { kind: 'object', schema: source };
+  if (source === String) return { kind: 'str' };
+  if (source === Number) return { kind: 'float' };
+  if (source === Boolean) return { kind: 'bool' };
+  if (source === Date) return { kind: 'datetime' };
+  const found = typeof source === 'function' ? `the function ${source.name === '' ? '(anonymous)' : source.name}` : shown(source);
+  throw wrong(owner, `${found} is no type: needed is str, int, list(…), a class that extends Schema, String, Number, Boolean or Date`);
+}
+
+/** The kind whose constraints the options are: that of the type within a `nullable`, and of what a `lazy` stands for. */
+function constrainedKind(shape: SourceShape, owner: string): string {
+  if (shape.kind === 'nullable') return constrainedKind(shapeOf(shape.inner, owner), owner);
+  if (shape.kind === 'lazy') {
+    let target: unknown;
+    try {
+      target = shape.get();
+    } catch {
+      return 'object'; // declared further down: in practice a class, which takes no constraints
+    }
+    return constrainedKind(shapeOf(target, owner), owner);
+  }
+  return shape.kind;
+}
+
+type Read = Readonly<Record<string, unknown>>;
+
+function constraintsOf(read: Read, owner: string): Constraints {
+  const format = (read['email'] === true ? 'email' : read['format']) as FormatName | undefined; // checked by TEXTS
+  if (read['email'] === true && (read['format'] ?? 'email') !== 'email') throw wrong(owner, `it has email: true and another format, "${format}"`);
+  const pattern = read['pattern'] === undefined ? undefined : patternOf(read['pattern'] as string | RegExp, owner);
+  const found: Record<string, unknown> = { pattern, format, hazard: pattern && analysePattern(pattern) };
+  for (const name of ['minLength', 'maxLength', 'ge', 'le', 'gt', 'lt', 'multipleOf']) found[name] = read[name];
+  found['contentTypes'] = (read['contentTypes'] as readonly string[] | undefined)?.map((type) => type.toLowerCase()); // checked by FILES
+  const constraints = Object.freeze(Object.fromEntries(Object.entries(found).filter(([, value]) => value !== undefined)) as Constraints);
+  const { minLength = 0, maxLength = Infinity, ge = -Infinity, gt = -Infinity, le = Infinity, lt = Infinity } = constraints;
+  if (minLength > maxLength || Math.max(ge, gt) > Math.min(le, lt)) throw wrong(owner, 'its least value is above its greatest: nothing could satisfy both');
+  return constraints;
+}
+
+/**
+ * The pattern as it is tested: without the state that `g` and `y` bring, and with `u` where nothing speaks against it,
+ * because JSON Schema reads patterns so: `.` is one code point.
+ */
+function patternOf(given: string | RegExp, owner: string): RegExp {
+  const source = typeof given === 'string' ? given : given.source;
+  const flags = typeof given === 'string' ? '' : given.flags.replace(/[dgy]/g, '');
+  try {
+    return new RegExp(source, /[uv]/.test(flags) ? flags : flags + 'u');
+  } catch (error) {
+    if (given instanceof RegExp) return new RegExp(source, flags);
+    throw wrong(owner, `its pattern is no regular expression: ${(error as Error).message}`);
+  }
+}
+
+function aboutOf(read: Read): About {
+  const entries = ['title', 'description', 'example'].filter((name) => read[name] !== undefined).map((name) => [name, read[name]] as const);
+  return Object.freeze(Object.fromEntries(entries) as About);
+}
+
+function nodeOf(shape: SourceShape, owner: string, constraints: Constraints, resolve: Resolve): TypeNode {
+  switch (shape.kind) {
+    case 'object': return { kind: 'object', constraints, schema: shape.schema, plan: () => resolve(shape.schema) };
+    case 'nullable': return { kind: 'nullable', constraints: {}, inner: nodeOf(shapeOf(shape.inner, owner), owner, constraints, resolve) };
+    case 'list': case 'record': return { kind: shape.kind, constraints, item: itemOf(shape.item, shape.options, owner, resolve) };
+    case 'literal': return { kind: 'literal', constraints, values: literalsOf(shape.values, owner) };
+    case 'union': return { kind: 'union', constraints, tag: shape.tag, variants: unionOf(shape.tag, shape.members, owner, resolve) };
+    case 'lazy': return lazyNode(shape, owner, constraints, resolve);
+    default: return { kind: shape.kind, constraints };
+  }
+}
+
+const LAZY_NODES = new WeakMap<object, TypeNode>();
+
+/** One node per token, so that a type that contains itself is a circle and not an endless thread. */
+function lazyNode(shape: Extract<SourceShape, { kind: 'lazy' }>, owner: string, constraints: Constraints, resolve: Resolve): TypeNode {
+  const isBare = Object.keys(constraints).length === 0;
+  const known = isBare ? LAZY_NODES.get(shape) : undefined;
+  if (known !== undefined) return known;
+  const node: TypeNode = { kind: 'lazy', constraints, resolve: once(() => nodeOf(shapeOf(shape.get(), owner), owner, constraints, resolve)) };
+  if (isBare) LAZY_NODES.set(shape, node);
+  return node;
+}
+
+function itemOf(source: TypeSource, options: object | undefined, owner: string, resolve: Resolve): TypeNode {
+  const shape = shapeOf(source, owner);
+
+  if (options === undefined) return nodeOf(shape, owner, {}, resolve);
+  const read = readOptions(`the items of ${owner}`, options, { ...ABOUT, ...(BY_KIND[constrainedKind(shape, owner)] ?? {}) });
+  return { ...nodeOf(shape, owner, constraintsOf(read, owner), resolve), about: aboutOf(read) };
+}
+
+function literalsOf(values: readonly Literal[], owner: string): readonly Literal[] {
+  if (values.length === 0) throw wrong(owner, 'literal() names no value');
+  for (const value of values) {
+    if (value === null || typeof value === 'string' || typeof value === 'boolean' || Number.isFinite(value)) continue;
+    throw wrong(owner, `literal() cannot name ${shown(value)}: a string, a finite number, a boolean or null is needed`);
+  }
+  return Object.freeze([...new Set(values)]);
+}
+
+/** The variants of a union, found when first needed: their classes may be declared further down. */
+function unionOf(tag: unknown, members: readonly SchemaClass[], owner: string, resolve: Resolve): () => readonly Variant[] {
+  if (typeof tag !== 'string') throw wrong(owner, `union() takes the name of the field first that tells its schemas apart, union('kind', …), found ${isSchemaClass(tag) ? `the class ${tag.name}` : shown(tag)}`);
+  if (members.length === 0) throw wrong(owner, 'union() names no schema');
+  for (const member of members) if (!isSchemaClass(member)) throw wrong(owner, `union() takes classes that extend Schema, found ${shown(member)}`);
+  return once(() => {
+    const taken = new Set<Literal>();
+    const variants = members.map((member): Variant => {
+      const plan = resolve(member);
+      const field = plan.fields.find((candidate) => candidate.name === tag);
+      if (field?.node.kind !== 'literal') throw wrong(owner, `${plan.name} has no literal field "${tag}", by which the union would know it`);
+      for (const value of field.node.values) {
+        if (taken.has(value)) throw wrong(owner, `two schemas of its union have the same "${tag}": ${JSON.stringify(value)}`);
+        taken.add(value);
+      }
+      return { plan, tagWire: field.wireName, values: field.node.values };
+    });
+    if (variants.some((variant) => variant.tagWire !== variants[0]!.tagWire)) throw wrong(owner, `the schemas of its union give "${tag}" different aliases`);
+    return variants;
+  });
+}
+
+/** Follows `nullable` and `lazy` to what is meant; a `lazy` that cannot be resolved yet is no list. */
+function isListNode(node: TypeNode): boolean {
+  return node.kind === 'list' || (node.kind === 'nullable' && isListNode(node.inner));
+}
+
+function once<T>(make: () => T): () => T {
+  let made: { readonly value: T } | undefined;
+  return () => (made ??= { value: make() }).value;
+}
+
+/** Every object plan that a type leads to, itself included, each once, in order of appearance. */
+export function plansWithin(node: TypeNode, found: Set<ObjectPlan> = new Set<ObjectPlan>(), seen: Set<TypeNode> = new Set<TypeNode>()): Set<ObjectPlan> {
+  if (seen.has(node)) return found;
+  seen.add(node);
+  if (node.kind === 'list' || node.kind === 'record') plansWithin(node.item, found, seen);
+  else if (node.kind === 'nullable') plansWithin(node.inner, found, seen);
+  else if (node.kind === 'lazy') plansWithin(node.resolve(), found, seen);
+  else if (node.kind === 'object') plansOf(node.plan(), found, seen);
+  else if (node.kind === 'union') for (const variant of node.variants()) plansOf(variant.plan, found, seen);
+  return found;
+}
+
+/** The same from a plan on. */
+export function plansOf(plan: ObjectPlan, found: Set<ObjectPlan> = new Set<ObjectPlan>(), seen: Set<TypeNode> = new Set<TypeNode>()): Set<ObjectPlan> {
+  if (found.has(plan)) return found;
+  found.add(plan);
+  for (const field of plan.fields) plansWithin(field.node, found, seen);
+  return found;
+}

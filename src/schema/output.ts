@@ -1,0 +1,175 @@
+/**
+ * Nodes → closures that turn a reply into JSON: what a handler returns, checked and stripped to what its schema declares.
+ *
+ *   declared members only, by their own names, written under their aliases; methods, getters and the rest stay behind
+ *   a `secret` member that is present is an issue, so that leaking it is a 500 and never an answer
+ *   Date → RFC 3339, bytes → base64, bigint → decimal text (an integer field: the number, if it is safe), absent → its default
+ */
+import type { FieldPlan, ObjectPlan, TypeNode } from './nodes.ts';
+import { toBase64 } from './formats.ts';
+import { anyCheck, bytesCheck, datetimeCheck, integerCheck, keyProblem, literalMessage, MAX_DEPTH, tooDeep } from './validation-run.ts';
+import { FAIL } from './types.ts';
+import type { Check, Result, Run } from './validation-run.ts';
+import { builderOf } from './construct.ts';
+import { absence, deferred, jsonCheck, listCheck, Member, Members, nullableCheck, recordCheck, runCheck } from './compile.ts';
+import type { Input } from './compile.ts';
+import { Plain } from './fast-path.ts';
+import type { Literal } from './types.ts';
+
+/** Turns reply values into JSON. A reply that does not fit is a list of issues, and the caller's 500. */
+export interface Serializer {
+  /** The value as JSON.stringify() takes it, made of fresh plain objects and lists. */
+  toValue(value: unknown, at?: string): Result<unknown>;
+  /** The value as JSON text. */
+  toJson(value: unknown, at?: string): Result<string>;
+}
+
+/** A serialiser of one type, compiled once. */
+export function serializerOf(node: TypeNode): Serializer {
+  const check = outputCheck(node);
+  return Object.freeze({
+    toValue: (value: unknown, at?: string) => runCheck(check, value, at),
+    toJson: (value: unknown, at?: string): Result<string> => {
+      const result = runCheck(check, value, at);
+      return result.ok ? { ok: true, value: JSON.stringify(result.value) } : result;
+    },
+  });
+}
+
+const CHECKS = new WeakMap<ObjectPlan, Check>();
+
+/** The compiled check of one type in a reply: its value in JSON, or FAIL. */
+export function outputCheck(node: TypeNode): Check {
+  switch (node.kind) {
+    case 'int': return integerOutput(integerCheck(node.constraints));
+    case 'any': return anyOutput;
+    case 'datetime': return thatIs((value) => value instanceof Date, 'must be a Date', datetimeCheck(), (value) => (value as Date).toISOString());
+    case 'bytes': return thatIs((value) => value instanceof Uint8Array, 'must be a Uint8Array', bytesCheck(node.constraints), (value) => toBase64(value as Uint8Array));
+    case 'file': return (_, run) => run.fail('type', 'cannot be sent: it is a file');
+    case 'list': return listCheck(outputCheck(node.item), node, new Plain(node.item));
+    case 'record': return recordCheck(outputCheck(node.item), node);
+    case 'nullable': return nullableCheck(outputCheck(node.inner));
+    case 'lazy': return deferred(() => outputCheck(node.resolve()));
+    case 'object': return deferred(() => objectOutput(node.plan()));
+    case 'union': return unionOutput(node);
+    default: return jsonCheck(node);
+  }
+}
+
+/** A value of one class that passes its check, converted. */
+function thatIs(isKind: (value: unknown) => boolean, message: string, check: Check, convert: (value: unknown) => string): Check {
+  return (value, run) => {
+    if (!isKind(value)) return run.fail('type', message);
+    const checked = check(value, run);
+    return checked === FAIL ? FAIL : convert(checked);
+  };
+}
+
+/** Databases return large integers as bigint: those that a number holds exactly are numbers. */
+function integerOutput(check: Check): Check {
+  return (value, run) => check(typeof value === 'bigint' && BigInt.asIntN(54, value) === value ? Number(value) : value, run);
+}
+
+/** Any value as JSON has it; JSON.stringify()'s rules, but what JSON cannot say is an issue instead of null. */
+const anyOutput: Check = (value, run) => {
+  if (typeof value === 'bigint') return String(value);
+  if (typeof value !== 'object' || value === null) return anyCheck(value, run);
+  if (value instanceof Uint8Array) return toBase64(value);
+  if (typeof (value as { toJSON?: unknown }).toJSON !== 'function') return partsOutput(value, run);
+  if (value instanceof Date && Number.isNaN(value.getTime())) return run.fail('type', 'must be a valid Date');
+  if (run.depth >= MAX_DEPTH) return tooDeep(run);
+  run.depth++;
+  const out = anyOutput((value as { toJSON(): unknown }).toJSON(), run);
+  run.depth--;
+  return out;
+};
+
+function partsOutput(value: object, run: Run): unknown {
+  if (run.depth >= MAX_DEPTH) return tooDeep(run);
+  run.depth++;
+  const before = run.count;
+  let mark = before;
+  const out: Record<string | number, unknown> | unknown[] = Array.isArray(value) ? [] : {};
+  for (const key of Object.keys(value)) {
+    if (run.isFull) break;
+    const part = (value as Record<string, unknown>)[key];
+    if (part === undefined || typeof part === 'function') continue;
+    const written = keyProblem(key, run) ?? anyOutput(part, run);
+    if (written === FAIL) mark = run.place(mark, Array.isArray(value) ? Number(key) : key);
+    else (out as Record<string, unknown>)[key] = written;
+  }
+  run.depth--;
+  return mark === before && !run.isFull ? out : FAIL;
+}
+
+function unionOutput(node: Extract<TypeNode, { kind: 'union' }>): Check {
+  return deferred(() => {
+    const variants = node.variants().map((variant) => ({ ...variant, check: objectOutput(variant.plan) }));
+    const byTag = new Map<unknown, Check>(variants.flatMap(({ values, check }) => values.map((value) => [value, check] as const)));
+    const message = literalMessage([...byTag.keys()] as Literal[]);
+    return (value, run) => {
+      if (typeof value !== 'object' || value === null) return run.fail('type', 'must be an object');
+      const check = byTag.get((value as Record<string, unknown>)[node.tag]);
+      if (check !== undefined) return check(value, run);
+      const mark = run.count;
+      run.fail('enum', message);
+      run.place(mark, node.tag);
+      return FAIL;
+    };
+  });
+}
+
+/** The compiled output of an object plan. */
+export function objectOutput(plan: ObjectPlan): Check {
+  let check = CHECKS.get(plan);
+  if (check === undefined) CHECKS.set(plan, (check = compileOutput(plan)));
+  return check;
+}
+
+function compileOutput(plan: ObjectPlan): Check {
+  const members = new Members(plan.fields.map((field) => new Member(field.name, field.isSecret ? Plain.nothing : new Plain(field.node), field.isSecret ? secretOutput : outputCheck(field.node), outputAbsence(field))));
+  const wires = plan.fields.map((field) => field.wireName);
+  const Whole = plan.extra === 'allow' || wires.includes('__proto__') ? undefined : builderOf(wires, Object.prototype);
+  return (value, run) => {
+    if (typeof value !== 'object' || value === null || Array.isArray(value)) return run.fail('type', 'must be an object');
+    if (run.depth >= MAX_DEPTH) return tooDeep(run);
+    run.depth++;
+    const before = run.count;
+    const values = members.isGuarded ? members.readOwn(value as Input, run) : members.read(value as Input, run);
+    let isGood = run.count === before && !run.isFull;
+    if (isGood && Whole !== undefined && !values.includes(undefined)) {
+      run.depth--;
+      return new Whole(values);
+    }
+    const out: Record<string, unknown> = {}; // without the members that are absent
+    for (let i = 0; i < values.length; i++) if (values[i] !== undefined) out[wires[i]!] = values[i];
+    if (plan.extra === 'allow' && !extraOutput(plan, value as Input, out, run)) isGood = false;
+    run.depth--;
+    return isGood ? out : FAIL;
+  };
+}
+
+const secretOutput: Check = (_, run) => run.fail('secret', 'is secret: it cannot be part of a reply');
+
+/** A default is written like any other value; a secret that is absent is as it should be. */
+function outputAbsence(field: FieldPlan): (run: Run) => unknown {
+  if (field.isSecret) return () => undefined;
+  if (field.isReadOnly && field.isOptional) return field.isOptionalInOutput ? () => undefined : (run) => run.fail('required', 'is required');
+  if (!field.hasDefault) return absence(field);
+  const check = deferred(() => outputCheck(field.node)), make = absence(field);
+  return (run) => check(make(run), run);
+}
+
+/** Members beyond the schema, which `extra: 'allow'` keeps. */
+function extraOutput(plan: ObjectPlan, value: Readonly<Record<string, unknown>>, out: Record<string, unknown>, run: Run): boolean {
+  let mark = run.count, isGood = true;
+  for (const key of Object.keys(value)) {
+    if (plan.isReserved(key) || typeof value[key] === 'function' || value[key] === undefined) continue;
+    const written = keyProblem(key, run) ?? anyOutput(value[key], run);
+    if (written === FAIL) {
+      mark = run.place(mark, key);
+      isGood = false;
+    } else if (!Object.hasOwn(out, key)) out[key] = written;
+  }
+  return isGood;
+}

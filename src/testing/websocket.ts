@@ -1,0 +1,161 @@
+/**
+ * The client's end of a WebSocket in a test: what it sends goes out at once, what comes waits until it is asked for.
+ *
+ *   await using socket = await client.websocket('/chat');
+ *   socket.send('hello');
+ *   assert.equal(await socket.receive(), 'hello');
+ */
+import { randomBytes } from 'node:crypto';
+import { MessageDeflater, MessageInflater } from '../http/websocket/deflate.ts';
+import { CLOSE, FrameReader, OPCODE } from '../http/websocket/frames.ts';
+import { closePayload, encodeMaskedFrame } from '../http/websocket/encode.ts';
+import { toJson } from '../http/json.ts';
+import type { Duplex } from 'node:stream';
+import type { WebSocketClose } from '../http/websocket/websocket.ts';
+
+/** What a handshake is made of, beside the client's own headers and cookies. */
+export interface TestWebSocketOptions {
+  /** Of one name, this one is sent. `origin: ''` leaves the Origin out, which is the application's own else. */
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+  /** Subprotocols to be offered. */
+  readonly protocols?: readonly string[] | undefined;
+  /** Whether compression is offered. Default false. */
+  readonly compression?: boolean | undefined;
+}
+
+/** The handshake was answered with something else than 101. */
+export class WebSocketRefused extends Error {
+  /** The answer, as for any other request. */
+  readonly response: Response;
+
+  constructor(response: Response) {
+    super(`The WebSocket was refused with ${response.status}`);
+    this.name = 'WebSocketRefused';
+    this.response = response;
+  }
+}
+
+interface Waiter {
+  resolve(message: string | Uint8Array): void;
+  reject(error: Error): void;
+}
+
+/** A client's end of a WebSocket. */
+export class TestWebSocket implements AsyncIterable<string | Uint8Array>, AsyncDisposable {
+  /** The fields of the answer. */
+  readonly headers: Headers;
+  /** Settles when the connection is over. */
+  readonly closed: Promise<WebSocketClose>;
+  readonly #stream: Duplex;
+  readonly #reader: FrameReader;
+  readonly #deflater: MessageDeflater | undefined;
+  readonly #messages: (string | Uint8Array)[] = [];
+  readonly #waiters: Waiter[] = [];
+  readonly #settle: (close: WebSocketClose) => void;
+  #close: WebSocketClose | undefined;
+  #hasSaidClose = false;
+
+  /** @internal */
+  constructor(stream: Duplex, headers: Headers, head?: Buffer) {
+    this.#stream = stream;
+    this.headers = headers;
+    const { promise, resolve } = Promise.withResolvers<WebSocketClose>();
+    this.closed = promise;
+    this.#settle = resolve;
+    const extensions = headers.get('sec-websocket-extensions');
+    const takesOver = (side: string): boolean => extensions?.includes(`${side}_no_context_takeover`) === false;
+    const inflater = extensions === null ? undefined : new MessageInflater(15, takesOver('server'));
+    if (extensions !== null) this.#deflater = new MessageDeflater(Number(/client_max_window_bits=(\d+)/.exec(extensions)?.[1] ?? 15), 6, takesOver('client'));
+    this.#reader = new FrameReader({ isMasked: false, maxMessageBytes: 2 ** 30, inflate: inflater === undefined ? undefined : (bytes, most) => inflater.inflate(bytes, most) }, {
+      onText: (text) => this.#take(text),
+      onBinary: (bytes) => this.#take(Uint8Array.from(bytes)),
+      onPing: (payload) => this.#write(OPCODE.pong, payload),
+      onPong: () => undefined,
+      onClose: (code, reason) => this.#onClose(code, reason),
+      onViolation: (code, reason) => this.#over({ code, reason, wasClean: false }),
+    });
+    stream.on('data', (chunk: Buffer) => this.#reader.push(Buffer.from(chunk))); // a copy: in memory it is the server's
+    stream.on('error', () => undefined).once('end', () => stream.destroy()).once('close', () => this.#over({ code: CLOSE.abnormal, reason: '', wasClean: false }));
+    if (head !== undefined && head.length > 0) this.#reader.push(head);
+  }
+
+  /** The subprotocol that both speak; empty when none was agreed upon. */
+  get protocol(): string { return this.headers.get('sec-websocket-protocol') ?? ''; }
+
+  /** Sends text as a text message, bytes as a binary one. */
+  send(data: string | Uint8Array): void {
+    const bytes = Buffer.from(data as string);
+    const deflated = this.#deflater?.deflate(bytes);
+    this.#write(typeof data === 'string' ? OPCODE.text : OPCODE.binary, deflated ?? bytes, deflated !== undefined);
+  }
+
+  /** Sends a value as JSON text. */
+  sendJson(value: unknown): void { this.send(toJson(value)); }
+
+  /** Sends bytes as they are, frame or not: for what no proper client would send. */
+  sendRaw(bytes: Uint8Array): void { this.#stream.write(bytes); }
+
+  /** The next message; rejects when the socket closes before one comes. */
+  receive(): Promise<string | Uint8Array> {
+    const message = this.#messages.shift();
+    if (message !== undefined) return Promise.resolve(message);
+    if (this.#close !== undefined) return Promise.reject(closedError(this.#close));
+    return new Promise((resolve, reject) => { this.#waiters.push({ resolve, reject }); });
+  }
+
+  /** The next message, which is JSON. */
+  async receiveJson(): Promise<unknown> { return JSON.parse(String(await this.receive())) as unknown; }
+
+  /** Closes, and says how the connection ended. */
+  close(code?: number, reason = ''): Promise<WebSocketClose> {
+    if (!this.#hasSaidClose && this.#close === undefined) this.#write(OPCODE.close, code === undefined ? Buffer.alloc(0) : closePayload(code, reason));
+    this.#hasSaidClose = true;
+    return this.closed;
+  }
+
+  /** Ends the connection without a word. */
+  terminate(): void { this.#stream.destroy(); }
+
+  /** Reads nothing any more, or goes on. */
+  pause(): void { this.#stream.pause(); }
+  resume(): void { this.#stream.resume(); }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<string | Uint8Array, void, undefined> {
+    while (this.#messages.length > 0 || this.#close === undefined) {
+      const message = await this.receive().catch(() => undefined);
+      if (message === undefined) return;
+      yield message;
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> { await this.close(CLOSE.normal); }
+
+  #write(opcode: number, payload: Buffer, isCompressed = false): void {
+    if (!this.#hasSaidClose && !this.#stream.destroyed) this.#stream.write(encodeMaskedFrame(opcode, payload, randomBytes(4), isCompressed));
+  }
+
+  #take(message: string | Uint8Array): void {
+    const waiter = this.#waiters.shift();
+    if (waiter === undefined) this.#messages.push(message);
+    else waiter.resolve(message);
+  }
+
+  #onClose(code: number, reason: string): void {
+    this.#write(OPCODE.close, code === CLOSE.noStatus ? Buffer.alloc(0) : closePayload(code, ''));
+    this.#hasSaidClose = true;
+    this.#over({ code, reason, wasClean: true });
+  }
+
+  #over(close: WebSocketClose): void {
+    if (this.#close !== undefined) return;
+    this.#close = close;
+    this.#settle(close);
+    this.#stream.end();
+    this.#stream.resume();
+    for (const waiter of this.#waiters.splice(0)) waiter.reject(closedError(close));
+  }
+}
+
+function closedError({ code, reason }: WebSocketClose): Error {
+  return new Error(`The WebSocket has closed: ${code}${reason === '' ? '' : ` ${reason}`}`);
+}
