@@ -5,7 +5,7 @@
  * Objects, lists and the plainest values are gone through by a few functions that call each other; where compile.ts calls
  * a closure for each part, which could be any of twenty. That is what most inputs are made of (test/bench/validate.ts). What
  * is left, such as dates and patterns, is asked of the checks that parse() has. That both decide alike, for bounds, depth and tags
- * as well, is held by test/schema-verdict.test.ts.
+ * as well, is held by test/schema/accepts.test.ts.
  */
 import { jsonCheck, unknownMembers } from './compile.ts';
 import { Plain } from './fast-path.ts';

@@ -1,5 +1,5 @@
 /**
- * What the callback makes of what comes back: B01-B28 of the requirements. How the provider is called is provider-client.test.ts.
+ * What the callback makes of what comes back: B01-B28 of the requirements. How the provider is called is test/oauth/provider/client.test.ts.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

@@ -21,5 +21,5 @@ else {
     };
   };
   after(() => { LoginSite.databases = undefined; });
-  for (const file of ['callback', 'cookie-mode', 'defects', 'dpop', 'login', 'plugin', 'token-endpoint']) await import(`./${file}.test.ts`);
+  for (const file of ['callback', 'cookie-mode', 'defects', 'tokens/dpop', 'login', 'plugin', 'token-endpoint']) await import(`./${file}.test.ts`);
 }

@@ -1,6 +1,6 @@
 /**
  * `/oauth/token`, `/oauth/revoke`, and what the application does with logins: T01-T05, T15, T17, T21, T22, V01-V10.
- * The state machine itself is refresh-tokens.test.ts.
+ * The state machine itself is test/oauth/tokens/refresh.test.ts.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

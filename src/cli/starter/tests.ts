@@ -5,7 +5,7 @@
  */
 import type { Template } from './files.ts';
 
-/** `test/app.test.ts`. */
+/** `test/app/svc.test.ts`. */
 export const APP_TEST: Template = ({ name }) => `import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';

@@ -1,6 +1,6 @@
 /**
  * The page's script, put together: one function around all parts, which run in the browser. It builds elements and never makes
- * HTML out of text. TypeScript checks it by its notes (test/docs-page-script.test.ts), which browsers do not get.
+ * HTML out of text. TypeScript checks it by its notes (test/openapi/docs/script.test.ts), which browsers do not get.
  *
  *   this file            elements, storage, copies, colours     browse.ts   contents, search, links
  *   sample.ts  the document; values by schema         auth.ts     proofs of who asks

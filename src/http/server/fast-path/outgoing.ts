@@ -27,7 +27,7 @@ import type { TransportRequest } from '../../request/request.ts';
 type Fields = OutgoingHttpHeaders | OutgoingHttpHeader[];
 type Emit = (event: string | symbol, ...given: unknown[]) => boolean;
 
-/** Lines of Node on which an answer may be written past node:http: test/http/outgoing.test.ts shows that it makes no difference. */
+/** Lines of Node on which an answer may be written past node:http: test/http/server/fast-path/outgoing.test.ts shows that it makes no difference. */
 const IS_PROVEN = /^(?:24|26)\./.test(process.versions.node);
 
 const { end, write, writeHead } = ServerResponse.prototype;

@@ -1,0 +1,90 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import * as errors from '../../src/base/errors.ts';
+import { BadRequest, ClientDisconnected, Forbidden, HTTPException, InternalError, MethodNotAllowed, NotFound, PayloadTooLarge, statusTitle, SvcError, Unauthorized } from '../../src/base/errors.ts';
+import { FAULTS, type FaultArguments, type FaultCode } from '../../src/base/faults.ts';
+
+test('SvcError carries code, message and remedy of its fault, and what caused it', () => {
+  const cause = new Error('why');
+  const error = new SvcError('E_LISTEN', ['127.0.0.1:80', 'it is taken'], { cause });
+  assert.equal(error.name, 'SvcError');
+  assert.equal(error.code, 'E_LISTEN');
+  assert.equal(error.message, 'Cannot listen on 127.0.0.1:80: it is taken');
+  assert.equal(error.remedy, FAULTS.E_LISTEN.remedy);
+  assert.equal(error.cause, cause);
+  assert.deepEqual(error.findings, []);
+  assert.equal('cause' in new SvcError('E_LISTEN', ['a', 'b']), false);
+});
+
+test('SvcError of a compilation lists every finding with its place', () => {
+  const findings = [
+    { rule: 'SVC101', severity: 'error', subject: 'GET /a', message: 'twice', remedy: 'once', place: { file: 'a.ts', line: 3, column: 5 } },
+    { rule: 'x/y', severity: 'error', subject: 'b', message: 'bad', remedy: 'good' },
+  ] as const;
+  const error = new SvcError('E_COMPILE', [findings], { findings });
+  assert.equal(error.message, 'Cannot compile the application: 2 mistakes\n  SVC101 GET /a: twice (a.ts:3:5)\n  x/y b: bad');
+  assert.equal(error.findings, findings);
+  assert.match(new SvcError('E_COMPILE', [[findings[0]]]).message, /1 mistake\n/);
+});
+
+test('the codes of faults are in order, so that two people find the same place', () => {
+  const codes = Object.keys(FAULTS);
+  assert.deepEqual(codes, [...codes].sort());
+  for (const code of codes) assert.match(code, /^E_[A-Z0-9_]+$/);
+});
+
+test('every fault says what could not be done and what to do, without a full stop', () => {
+  for (const code of Object.keys(FAULTS) as FaultCode[]) {
+    const { message, remedy } = anyOf(code);
+    assert.match(message, /^(?:Cannot|Unknown) /, code);
+    assert.doesNotMatch(message, /\.$/, code);
+    assert.ok(remedy.length > 10 && !remedy.endsWith('.'), code);
+  }
+});
+
+/** A fault about some thing: text, or for those that describe lists, lists. */
+function anyOf(code: FaultCode): SvcError {
+  const { length } = FAULTS[code].describe;
+  try {
+    return new SvcError(code, Array(length).fill('thing') as unknown as FaultArguments<FaultCode>);
+  } catch {
+    return new SvcError(code, Array(length).fill(['thing']) as unknown as FaultArguments<FaultCode>);
+  }
+}
+
+test('the faults that suggest a name do so only when there is one', () => {
+  assert.match(new SvcError('E_OPTION_UNKNOWN', ['Thing', 'a', 'b']).message, /did you mean "b"\?$/);
+  assert.match(new SvcError('E_URL_NAME', ['a', 'b']).message, /did you mean "b"\?$/);
+  assert.match(new SvcError('E_OPTION_UNKNOWN', ['Thing', 'a', undefined]).message, /"a"$/);
+  assert.match(new SvcError('E_URL_NAME', ['a', undefined]).message, /"a"$/);
+  assert.match(new SvcError('E_METRIC_LABELS', ['svc_a', [], 1]).message, /no label, found 1/);
+});
+
+for (const [Class, status] of [[BadRequest, 400], [Unauthorized, 401], [Forbidden, 403], [NotFound, 404], [MethodNotAllowed, 405], [PayloadTooLarge, 413], [InternalError, 500]] as const) {
+  test(`${Class.name} is an HTTPException ${status} with its own name`, () => {
+    const error = new Class('why', { headers: { A: 'b' }, code: 'c', cause: 1 });
+    assert.ok(error instanceof HTTPException);
+    assert.deepEqual([error.status, error.name, error.message, error.detail, error.code, error.cause], [status, Class.name, 'why', 'why', 'c', 1]);
+    assert.deepEqual(error.headers, { A: 'b' });
+    const bare = new Class();
+    assert.deepEqual([bare.message, bare.detail, bare.headers, bare.code], [statusTitle(status), undefined, undefined, undefined]);
+    assert.equal('cause' in bare, false);
+  });
+}
+
+test('HTTPException takes the statuses of errors only', () => {
+  for (const status of [200, 399, 600, 404.5, Number.NaN]) assert.throws(() => new HTTPException(status), RangeError);
+  assert.equal(new HTTPException(599).status, 599);
+  const issues = [{ loc: ['body', 'a'], code: 'min', message: 'too small' }];
+  assert.deepEqual(new BadRequest('bad', { issues }).issues, issues);
+});
+
+test('statusTitle() names registered statuses, and the class of others', () => {
+  assert.deepEqual([404, 418, 499, 500, 599].map(statusTitle), ['Not Found', 'Client Error', 'Client Error', 'Internal Server Error', 'Server Error']);
+});
+
+test('ClientDisconnected is an Error and no answer', () => {
+  const error = new ClientDisconnected();
+  assert.equal(error.name, 'ClientDisconnected');
+  assert.equal((error as Error) instanceof errors.HTTPException, false);
+});

@@ -1,0 +1,63 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { declaredHere, placeOf } from '../../src/base/findings.ts';
+
+const PACKAGE = new URL('../../src/', import.meta.url);
+
+test('declaredHere() answers where the caller stands, however often it is asked', () => {
+  const here = line() + 1;
+  const declared = declaredHere();
+  const { place } = declared;
+  assert.ok(place.file.endsWith('/test/base/findings.test.ts'), place.file);
+  assert.equal(place.line, here);
+  assert.ok(place.column > 0);
+  assert.equal(declared.place, place);
+  assert.ok(Object.isFrozen(place));
+});
+
+test('placeOf() passes over frames of this package and of Node', () => {
+  const stack = [
+    'Error: place',
+    `    at new CapturedPlace (${new URL('findings.ts', PACKAGE).href}:1:2)`,
+    `    at Svc.get (${new URL('app.ts', PACKAGE).pathname}:3:4)`,
+    '    at node:internal/modules/run_main:101:5',
+    '    at Array.map (<anonymous>)',
+    '    at async main (file:///home/me/app.ts:10:20)',
+    '    at file:///home/me/other.ts:1:1',
+  ].join('\n');
+  assert.deepEqual(placeOf(stack), { file: 'file:///home/me/app.ts', line: 10, column: 20 });
+});
+
+test('placeOf() reads frames with and without a function, of URLs and of paths', () => {
+  assert.deepEqual(placeOf('    at file:///a/b.ts:1:2'), { file: 'file:///a/b.ts', line: 1, column: 2 });
+  assert.deepEqual(placeOf('    at f (/a/b c.js:3:4)'), { file: '/a/b c.js', line: 3, column: 4 });
+  assert.deepEqual(placeOf('    at f (C:\\a\\b.js:5:6)'), { file: 'C:\\a\\b.js', line: 5, column: 6 });
+});
+
+test('placeOf() answers <unknown> 0:0, when no frame is of the program', () => {
+  assert.deepEqual(placeOf(''), { file: '<unknown>', line: 0, column: 0 });
+  assert.deepEqual(placeOf('Error: x\n    at node:internal/a:1:2'), { file: '<unknown>', line: 0, column: 0 });
+});
+
+/** What programs call; and what they call it through. */
+function declare(): ReturnType<typeof declaredHere> { return declaredHere(declare); }
+const line = (): number => Number(/:(\d+):\d+\)?$/.exec(new Error('here').stack!.split('\n')[2]!)![1]);
+
+test('declaredHere(by) answers who calls that function, through functions of Node too, and leaves Error as it was', () => {
+  const { stackTraceLimit } = Error;
+  try {
+    for (const limit of [10, 1]) {
+      Error.stackTraceLimit = limit;
+      const direct = declare();
+      const reflected = Reflect.apply(declare, undefined, []);
+      const [mapped] = [1].map(declare);
+      assert.equal(Error.stackTraceLimit, limit);
+      Error.stackTraceLimit = 10;
+      const here = line();
+      assert.deepEqual([direct, reflected, mapped!].map(({ place }) => place.line), [here - 5, here - 4, here - 3]);
+      for (const { place } of [direct, reflected, mapped!]) assert.ok(place.file.endsWith('/test/base/findings.test.ts'), place.file);
+    }
+  } finally {
+    Error.stackTraceLimit = stackTraceLimit;
+  }
+});

@@ -1,0 +1,67 @@
+import assert from 'node:assert/strict';
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { Svc, createLogger } from 'svc';
+import { DatabasePlugin } from 'svc/db';
+import { FIRST, SECOND } from '../support/certificates.ts';
+import { folder, write } from '../support/run.ts';
+import type { Plugin } from 'svc';
+
+function application(...plugins: readonly Plugin[]): Svc {
+  const app = new Svc({ logger: createLogger({ level: 'silent' }), env: 'production' });
+  for (const plugin of plugins) app.register(plugin);
+  return app;
+}
+
+const found = async (app: Svc): Promise<string[]> => (await app.checkLive()).findings.map(({ rule, severity, subject, message }) => `${rule} ${severity} ${subject}: ${message}`);
+
+test('app.checkLive() finds nothing without a database, and nothing when all is applied', async (t) => {
+  assert.deepEqual(await found(application({ name: 'other', register: () => undefined })), []);
+  const cwd = folder(t, { 'changes/0001_a.up.sql': 'create table a (id);' });
+  const plugin = new DatabasePlugin(`sqlite:///${cwd}/data.db`, { migrationDirectory: join(cwd, 'changes') });
+  const app = application(plugin);
+  assert.deepEqual(await found(app), ['SVC402 error database database: 0001_a has not been applied']);
+  assert.deepEqual(readdirSync(cwd), ['changes']); // looking makes no database
+  {
+    await using open = await plugin.openMigrator();
+    await open.migrator.up();
+  }
+  assert.deepEqual(await found(app), []);
+  write(cwd, { 'changes/0001_a.up.sql': 'create table b (id);' });
+  const [finding] = (await app.checkLive()).findings;
+  assert.equal(finding!.message, '0001_a has changed since it was applied');
+  assert.match(finding!.remedy, /Put back what it was/);
+});
+
+test('app.checkLive() names each database by its plugin, and goes on after one that fails', async (t) => {
+  const cwd = folder(t, { 'good/0001_a.up.sql': '-- svc: no-transaction\nvacuum;\ninsert into missing values (1);', 'bad/1.sql': '' });
+  const unfinished = new DatabasePlugin(`sqlite:///${cwd}/unfinished.db`, { name: 'unfinished', migrationDirectory: join(cwd, 'good') });
+  const app = application(
+    new DatabasePlugin(`sqlite:///${cwd}/absent/data.db`, { name: 'absent', migrationDirectory: join(cwd, 'good') }),
+    new DatabasePlugin(`sqlite:///${cwd}/misnamed.db`, { name: 'misnamed', migrationDirectory: join(cwd, 'bad') }), unfinished,
+  );
+  app.check(); // registers them
+  {
+    await using open = await unfinished.openMigrator();
+    await assert.rejects(open.migrator.up(), { code: 'E_MIGRATION_FAILED' });
+  }
+  const [absent, misnamed, begun, ...more] = await found(app);
+  assert.match(absent!, /^SVC402 error database absent: it cannot be opened: .*absent/);
+  assert.match(misnamed!, /^SVC402 error database misnamed: its migrations cannot be read: .*"1\.sql" is no name of a migration/);
+  assert.equal(begun, 'SVC402 error database unfinished: 0001_a was begun without a transaction, and has not ended');
+  assert.deepEqual(more, []);
+});
+
+test('app.checkLive() tells of a certificate of the settings that cannot be used', async () => {
+  const configured = (config: Record<string, string>): Svc => new Svc({ logger: createLogger({ level: 'silent' }), config });
+  assert.deepEqual(await found(configured({ tlsCert: FIRST.cert, tlsKey: FIRST.key })), []);
+  for (const [config, message] of [
+    [{ tlsCert: FIRST.cert, tlsKey: SECOND.key }, /the key is not that of the certificate/], [{ tlsCert: FIRST.cert }, /there is no key/], [{ tlsCert: '/nowhere.pem', tlsKey: FIRST.key }, /cannot be read: ENOENT/],
+  ] as const) {
+    const [finding, ...more] = await found(configured(config));
+    assert.match(finding!, /^SVC405 warning SVC_TLS_CERT: Cannot serve TLS: /);
+    assert.match(finding!, message);
+    assert.deepEqual(more, []);
+  }
+});

@@ -1,0 +1,27 @@
+/**
+ * What commands with an application share: the wait for what it does while it is loaded and started.
+ */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { settling } from '../../src/cli/command.ts';
+import { ManualClock } from '../../src/base/manual-clock.ts';
+
+test('settling() tells on standard error, once, what it waits for when that takes 5 seconds, and ends it at its deadline', async (t) => {
+  const clock = new ManualClock();
+  const written: unknown[] = [];
+  t.mock.method(process.stderr, 'write', (text: unknown) => written.push(text) > 0);
+  const pending = settling(new Promise(() => undefined), 'src/app.ts', 'a top-level await', 30_000, clock);
+  clock.advance(4_999);
+  assert.deepEqual(written, []);
+  clock.advance(1);
+  assert.deepEqual(written, ['svc: src/app.ts is waited for since 5 seconds: a top-level await has not settled yet\n']);
+  clock.advance(25_000);
+  await assert.rejects(pending, { code: 'E_LOAD' });
+  assert.deepEqual([written.length, clock.pending], [1, 0]);
+});
+
+test('settling() tells nothing, and leaves no timer, where what it waits for is there at once', async () => {
+  const clock = new ManualClock();
+  assert.equal(await settling(Promise.resolve(7), 'src/app.ts', 'a startup hook', undefined, clock), 7);
+  assert.equal(clock.pending, 0);
+});

@@ -1,0 +1,69 @@
+/**
+ * `svc routes`, run as its users run it.
+ */
+import assert from 'node:assert/strict';
+import { before, test } from 'node:test';
+import { BIN, build } from '../support/build.ts';
+import { project, run } from '../support/run.ts';
+import type { TestContext } from 'node:test';
+import type { Ended } from '../support/run.ts';
+
+before(build);
+
+const APP = `import { Router, Svc } from 'svc';
+export const app = new Svc();
+const items = new Router({ prefix: '/items' });
+items.get('/{id:int}', { name: 'item', security: { scheme: 'bearer', scopes: ['read', 'write'], roles: ['admin', 'staff'] } }, () => 1);
+items.patch('/{id:int}', { security: [{ scheme: 'session', scopes: [], roles: [] }, { scheme: 'apiKey', scopes: [], roles: [] }] }, () => 1);
+app.get('/about', { public: 'for everybody' }, () => 1).includeRouter(items);
+app.onStartup(() => { console.log('HOOK'); });
+`;
+
+function routes(t: TestContext, args: readonly string[] = [], app = APP): Promise<Ended> {
+  return run(process.execPath, [BIN, 'routes', 'app.ts', ...args], { cwd: project(t, { 'app.ts': app }) });
+}
+
+test('svc routes prints an aligned table, sorted by path, with where each route is declared', async (t) => {
+  assert.deepEqual(await routes(t), {
+    status: 0, signal: null, stderr: '', stdout: [
+      'METHOD  PATH             NAME  SECURITY                                    DECLARED',
+      'GET     /about           -     public                                      app.ts:6:5',
+      'GET     /healthz         -     public                                      (operations)',
+      'GET     /items/{id:int}  item  bearer scopes:read+write roles:admin|staff  app.ts:4:7',
+      'PATCH   /items/{id:int}  -     session, apiKey                             app.ts:5:7',
+      'GET     /metrics         -     public                                      (operations)',
+      'GET     /readyz          -     public                                      (operations)',
+      '',
+    ].join('\n'),
+  });
+});
+
+test('svc routes --format json is one document', async (t) => {
+  const { status, stdout } = await routes(t, ['--format', 'json']);
+  assert.equal(status, 0);
+  const document = JSON.parse(stdout) as { schemaVersion: number; routes: Record<string, unknown>[] };
+  assert.equal(document.schemaVersion, 1);
+  assert.deepEqual(document.routes.find(({ name }) => name === 'item'), {
+    method: 'GET', path: '/items/{id:int}', name: 'item', security: [{ scheme: 'bearer', scopes: ['read', 'write'], roles: ['admin', 'staff'] }], public: false, operations: false,
+    place: { file: 'app.ts', line: 4, column: 7 },
+  });
+  assert.deepEqual(document.routes.filter(({ operations }) => operations).map(({ path, place }) => [path, place]), [['/healthz', null], ['/metrics', null], ['/readyz', null]]);
+});
+
+test('svc routes lists the routes of an application that has mistakes', async (t) => {
+  const { status, stdout } = await routes(t, [], `${APP}app.get('/about', () => 2);\n`);
+  assert.equal(status, 0);
+  assert.equal(stdout.match(/^GET {5}\/about /gm)!.length, 2);
+});
+
+test('svc routes says why a module cannot be imported, with status 3', async (t) => {
+  const { status, stdout, stderr } = await routes(t, [], 'throw new Error("no");');
+  assert.deepEqual([status, stdout], [3, '']);
+  assert.match(stderr, /SVC001 {2}app\.ts {2}app\.ts:1:7\n {6}Error: no\n/);
+});
+
+test('svc routes refuses an unknown format with status 2, and its help tells of the options', async (t) => {
+  assert.equal((await routes(t, ['--format', 'yaml'])).status, 2);
+  const { stdout } = await routes(t, ['--help']);
+  for (const option of ['--format', '--env-file', '--no-color']) assert.match(stdout, new RegExp(`^ {2}${option} `, 'm'));
+});

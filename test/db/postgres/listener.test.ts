@@ -1,0 +1,161 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { ConnectionLost } from '../../../src/db/index.ts';
+import { PostgresListener } from '../../../src/db/postgres/listener.ts';
+import { ManualClock } from '../../../src/base/manual-clock.ts';
+import { fault } from '../../contract/database.ts';
+import { collectedLog } from '../../support/collected-log.ts';
+import type { PostgresSession } from '../../../src/db/postgres/url.ts';
+
+/** A session that listens, as far as it is told to. */
+class FakeSession {
+  readonly scripts: string[] = [];
+  pings = 0;
+  isDead = false;
+  isClosed = false;
+  onNotification: PostgresSession['onNotification'];
+  onLost: PostgresSession['onLost'];
+  isDying: () => boolean = () => false;
+
+  async script(text: string): Promise<void> {
+    if (this.isClosed) throw new ConnectionLost('closed');
+    this.scripts.push(text);
+    if (this.isDying()) this.lose(); // behind the answer
+  }
+  async ping(): Promise<void> {
+    this.pings++;
+    if (this.isDead) throw new ConnectionLost('no answer');
+  }
+  async close(): Promise<void> { this.isClosed = true; }
+  destroy(): void { this.isClosed = true; }
+  lose(): void {
+    this.isClosed = true;
+    this.onLost?.(new ConnectionLost('terminated'));
+  }
+}
+
+function bench() {
+  const clock = new ManualClock();
+  const sessions: FakeSession[] = [];
+  const state = { isAway: false, attempts: 0, isDying: () => false };
+  const { logger, events } = collectedLog();
+  const connect = async (): Promise<PostgresSession> => {
+    state.attempts++;
+    if (state.isAway) throw new ConnectionLost('connection refused');
+    const session = new FakeSession();
+    session.isDying = () => state.isDying();
+    sessions.push(session);
+    return session as unknown as PostgresSession; // the listener uses no more of it
+  };
+  return { clock, sessions, state, events, listener: new PostgresListener({ connect, connectTimeoutMs: 1_000, clock, log: logger }) };
+}
+
+test('PostgresListener listens once to each channel, tells all who listen, and ends with the last', async () => {
+  const { listener, sessions, clock } = bench();
+  const heard: string[] = [];
+  const first = await listener.listen('a"b', (payload, { channel, processId }) => heard.push(`1 ${channel} ${payload} ${processId}`), {});
+  const second = await listener.listen('a"b', (payload) => heard.push(`2 ${payload}`), {});
+  const other = await listener.listen('Other', (payload) => heard.push(`3 ${payload}`), {});
+  const [session] = sessions;
+  assert.deepEqual([sessions.length, session!.scripts], [1, ['listen "a""b"', 'listen "Other"']]);
+  session!.onNotification!('a"b', 'x', 7);
+  session!.onNotification!('unknown', 'x', 7);
+  assert.deepEqual(heard, ['1 a"b x 7', '2 x']);
+  await first[Symbol.asyncDispose]();
+  await first[Symbol.asyncDispose]();
+  session!.onNotification!('a"b', 'y', 7);
+  assert.deepEqual(heard.slice(2), ['2 y']);
+  await second[Symbol.asyncDispose]();
+  assert.deepEqual(session!.scripts.at(-1), 'unlisten "a""b"');
+  await other[Symbol.asyncDispose]();
+  assert.deepEqual([session!.isClosed, clock.pending], [true, 0]);
+  await listener.listen('again', () => undefined, {});
+  assert.equal(sessions.length, 2);
+  await listener.close();
+});
+
+test('PostgresListener survives what a listener throws, and logs it', async () => {
+  const { listener, sessions, events } = bench();
+  const heard: string[] = [];
+  await listener.listen('c', () => { throw new Error('mine'); }, {});
+  await listener.listen('c', async () => Promise.reject(new Error('mine too')), {});
+  await listener.listen('c', (payload) => heard.push(payload), {});
+  sessions[0]!.onNotification!('c', 'x', 1);
+  await new Promise(setImmediate);
+  assert.deepEqual([heard, events.filter(({ event }) => event === 'notification_failed').length], [['x'], 2]);
+  await listener.close();
+});
+
+test('PostgresListener listens to everything again when its connection was lost, tells who wants to know, and does not hammer a server that is away', async () => {
+  const { listener, sessions, state, clock } = bench();
+  let reconnects = 0;
+  const heard: string[] = [];
+  await listener.listen('a', (payload) => heard.push(payload), { onReconnect: () => reconnects++ });
+  await listener.listen('b', () => undefined, { onReconnect: () => { throw new Error('mine'); } });
+  state.isAway = true;
+  sessions[0]!.lose();
+  await new Promise(setImmediate);
+  await clock.advance(10_000);
+  assert.ok(state.attempts > 5 && state.attempts < 30, `${state.attempts} attempts`);
+  state.isAway = false;
+  await clock.advance(1_000);
+  assert.deepEqual([sessions.length, sessions[1]!.scripts, reconnects], [2, ['listen "a"', 'listen "b"'], 1]);
+  sessions[1]!.onNotification!('a', 'again', 1);
+  assert.deepEqual(heard, ['again']);
+  await listener.close();
+  assert.equal(clock.pending, 0);
+});
+
+test('PostgresListener whose connection ends in the breath of an answer makes another one, or says so', async () => {
+  const { listener, sessions, clock, state } = bench();
+  let dying = 0;
+  state.isDying = () => dying-- > 0;
+  dying = 1;
+  await assert.rejects(listener.listen('a', () => undefined, {}), ConnectionLost);
+  const heard: string[] = [];
+  let reconnects = 0;
+  await listener.listen('a', (payload) => heard.push(payload), { onReconnect: () => reconnects++ });
+  assert.equal(sessions.length, 2);
+  dying = 1;
+  sessions[1]!.lose();
+  await new Promise(setImmediate);
+  await clock.advance(1_000);
+  assert.deepEqual([sessions.length, sessions[3]?.scripts, reconnects], [4, ['listen "a"'], 1]);
+  sessions[3]!.onNotification!('a', 'heard', 1);
+  assert.deepEqual(heard, ['heard']);
+  await listener.close();
+  assert.equal(clock.pending, 0);
+});
+
+test('PostgresListener asks twice a minute whether the connection still answers, and makes another when not', async () => {
+  const { listener, sessions, clock } = bench();
+  let reconnects = 0;
+  await listener.listen('a', () => undefined, { onReconnect: () => reconnects++ });
+  await clock.advance(90_000);
+  assert.equal(sessions[0]!.pings, 3);
+  sessions[0]!.isDead = true;
+  await clock.advance(31_000);
+  assert.deepEqual([sessions.length, sessions[0]!.isClosed, sessions[1]!.scripts, reconnects], [2, true, ['listen "a"'], 1]);
+  await listener.close();
+});
+
+test('PostgresListener.listen() rejects when nothing can be reached, or the channel has no name', async () => {
+  const { listener, state } = bench();
+  state.isAway = true;
+  await assert.rejects(listener.listen('a', () => undefined, {}), ConnectionLost);
+  state.isAway = false;
+  await assert.rejects(listener.listen('', () => undefined, {}), fault('E_DB_IDENTIFIER'));
+  await listener.listen('a', () => undefined, {});
+  await listener.close();
+  await assert.rejects(listener.listen('a', () => undefined, {}), ConnectionLost);
+});
+
+test('PostgresListener.close() gives up a server that is away', async () => {
+  const { listener, sessions, state, clock } = bench();
+  await listener.listen('a', () => undefined, {});
+  state.isAway = true;
+  sessions[0]!.lose();
+  await clock.advance(500);
+  await listener.close();
+  assert.equal(clock.pending, 0);
+});

@@ -1,0 +1,78 @@
+/**
+ * PostgreSQL behind PgBouncer in transaction mode: what every database does, and what needs a session of its own says so.
+ */
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import { Migrator, QueryTimeout, openDatabase } from '../../../src/db/index.ts';
+import { databaseContract, fault } from '../../contract/database.ts';
+import { pgbouncerProblem, sharedPgbouncer } from '../../support/pgbouncer.ts';
+import { POSTGRES } from '../../support/postgres-chaos.ts';
+import { seeded } from '../../support/random.ts';
+import { canceled, interleaved } from '../../support/server-chaos.ts';
+import { folder } from '../../support/run.ts';
+import type { Database, DatabaseOptions } from '../../../src/db/index.ts';
+
+const problem = pgbouncerProblem();
+const skip = problem ?? false;
+
+/** With nothing in it. */
+async function emptied(t: TestContext, options: DatabaseOptions = {}): Promise<Database> {
+  const db = await openDatabase(await address(), options);
+  t.after(() => db.close());
+  await db.script('drop schema public cascade; create schema public');
+  return db;
+}
+
+async function address(): Promise<string> {
+  const url = await sharedPgbouncer();
+  return `${url}${url.includes('?') ? '&' : '?'}statement_cache=0&startup=plain`;
+}
+
+if (problem !== undefined) test('PostgreSQL behind PgBouncer', { skip }, () => undefined);
+else databaseContract('PostgreSQL behind PgBouncer', (t) => emptied(t), { knowsTypes: false });
+
+test('transactions behind PgBouncer interleave on fewer sessions than connections, and no row comes from another', { skip }, async (t) => {
+  const db = await emptied(t, { pool: { max: 10, acquireTimeoutMs: 60_000 } });
+  await interleaved(db, POSTGRES, 300, seeded(1));
+  const pids = new Set(await Promise.all(Array.from({ length: 50 }, () => db.scalar('select pg_backend_pid()'))));
+  assert.ok(pids.size <= 2 || process.env['PGBOUNCER_URL'] !== undefined, `${pids.size} sessions`);
+});
+
+test('callers behind PgBouncer give up at any moment, and no connection is spoilt', { skip }, async (t) => {
+  await emptied(t);
+  await canceled(await address(), POSTGRES, 200, seeded(2));
+});
+
+test('a statement behind PgBouncer ends on the server when its time is over', { skip }, async (t) => {
+  const db = await emptied(t, { pool: { max: 2 } });
+  await assert.rejects(db.execute('select pg_sleep(62)', [], { timeoutMs: 50 }), QueryTimeout);
+  assert.equal(await db.scalar("select count(*) from pg_stat_activity where query like 'select pg_sleep(62)%' and state = 'active'"), 0);
+});
+
+test('many rows, a stream of them, and values of types that are not built in pass PgBouncer', { skip }, async (t) => {
+  const db = await emptied(t);
+  await db.script("create type mood as enum ('happy', 'sad'); create table item (id integer, label text, moods mood[], at timestamptz, day date, lasts interval, raw bytea)");
+  const at = new Date('2024-03-10T02:30:00.123Z');
+  const rows = Array.from({ length: 2_000 }, (_, id) => [id, `label ${id}`] as const);
+  assert.equal(await db.executeMany('insert into item (id, label) values (?, ?)', rows.slice(0, 500)), 500);
+  assert.equal(await db.insertMany('item', ['id', 'label'], rows.slice(500)), 1_500);
+  let sum = 0;
+  for await (const row of db.stream<{ id: number }>('select id from item')) sum += row.id;
+  assert.equal(sum, 1_999_000);
+  await db.execute("insert into item (id, moods, at, day, lasts, raw) values (?, ?, ?, ?, ?, ?)", [-1, '{happy,sad}', at, '2024-03-10', '1 day 02:00:00', new Uint8Array([0, 255])]);
+  assert.deepEqual(await db.fetchOne('select moods, at, day, raw from item where id = -1'), { moods: ['happy', 'sad'], at, day: '2024-03-10', raw: new Uint8Array([0, 255]) });
+});
+
+test('migrations behind PgBouncer are applied once by those that start together', { skip }, async (t) => {
+  await emptied(t);
+  const sources = { directory: folder(t, { '0001_note.up.sql': 'create table note (id integer primary key)', '0002_row.up.sql': 'insert into note values (1)' }) };
+  const databases = await Promise.all(Array.from({ length: 4 }, async () => openDatabase(await address(), { pool: { max: 2 } })));
+  t.after(() => Promise.all(databases.map((db) => db.close())).then(() => undefined));
+  const done = await Promise.all(databases.map((db) => new Migrator(db, sources).up()));
+  assert.deepEqual(done.flat().map(({ id }) => id).sort(), ['0001', '0002']);
+});
+
+test('LISTEN behind PgBouncer is refused, as a notification would go to whoever has the session by then', { skip }, async (t) => {
+  const db = await emptied(t);
+  await assert.rejects(db.listen('orders', () => undefined), fault('E_DB_OPTION'));
+});

@@ -1,0 +1,67 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { ConnectionLost, DatabaseError } from '../../../src/db/index.ts';
+import { findServer, searchMs, type Search, type ServerKind } from '../../../src/db/wire/server-hosts.ts';
+import { ManualClock } from '../../../src/base/manual-clock.ts';
+import type { PooledConnection } from '../../../src/db/wire/pool-settings.ts';
+import type { ServerHost, TargetSession } from '../../../src/db/wire/server-options.ts';
+
+type Kind = 'primary off' | 'primary on' | 'standby on' | 'away' | 'refuses' | 'dies';
+
+/** Servers by their names: `findServer` looks for one, and what it did is written down. */
+function searched(kinds: readonly Kind[], target: TargetSession): { readonly search: Search<PooledConnection>; readonly done: string[] } {
+  const done: string[] = [];
+  async function connect({ host, port }: ServerHost): Promise<PooledConnection> {
+    const kind = kinds[port - 1]!;
+    done.push(`try ${port}`);
+    if (kind === 'away') throw new ConnectionLost('connection refused');
+    if (kind === 'refuses') throw new DatabaseError('password authentication failed', { sqlstate: '28P01' });
+    const session = {
+      host, port,
+      async scalar() { if (kind === 'dies') throw new ConnectionLost('gone'); return kind; },
+      async close() { done.push(`close ${port}`); },
+      destroy() { done.push(`destroy ${port}`); },
+    };
+    return session as unknown as PooledConnection; // findServer() uses no more of it
+  }
+  const hosts = kinds.map((_, index) => ({ host: 'h', port: index + 1 }));
+  return { done, search: { hosts, target, connectTimeoutMs: 1_000, connect, kindOf: async (session) => await session.scalar('', [], undefined) as ServerKind, clock: new ManualClock() } };
+}
+
+const LIMIT = { signal: undefined, deadlineMs: Infinity, timeoutMs: 0 };
+
+for (const [kinds, target, done, found] of [
+  [['primary off'], 'any', ['try 1'], 1],
+  [['away', 'standby on'], 'any', ['try 1', 'try 2'], 2],
+  [['standby on', 'primary off'], 'read-write', ['try 1', 'close 1', 'try 2'], 2],
+  [['primary on', 'primary off'], 'read-write', ['try 1', 'close 1', 'try 2'], 2],
+  [['primary on', 'primary off'], 'primary', ['try 1'], 1],
+  [['primary off', 'primary on'], 'read-only', ['try 1', 'close 1', 'try 2'], 2],
+  [['primary off', 'standby on'], 'standby', ['try 1', 'close 1', 'try 2'], 2],
+  [['primary off', 'standby on'], 'prefer-standby', ['try 1', 'close 1', 'try 2'], 2],
+  [['away', 'primary off'], 'prefer-standby', ['try 1', 'try 2', 'close 2', 'try 1', 'try 2'], 2],
+  [['dies', 'primary off'], 'read-write', ['try 1', 'destroy 1', 'try 2'], 2],
+] as const) {
+  test(`findServer() finds ${target} among ${kinds.join(', ')}`, async () => {
+    const { search, done: did } = searched(kinds, target);
+    const session = await findServer(search, LIMIT) as unknown as { readonly port: number };
+    assert.deepEqual([did, session.port], [done, found]);
+  });
+}
+
+test('findServer() says what the last server was left for, and ends with the first that refuses the log-in', async () => {
+  const none = searched(['primary off', 'standby on'], 'read-write');
+  assert.ok(await findServer(none.search, LIMIT));
+  const wrong = searched(['away', 'standby on'], 'primary');
+  await assert.rejects(findServer(wrong.search, LIMIT), (error) => error instanceof ConnectionLost && /port 2 is a standby, and target_session_attrs asks for "primary"/.test(error.message));
+  for (const target of ['any', 'prefer-standby'] as const) {
+    const refused = searched(['away', 'refuses', 'primary off'], target);
+    await assert.rejects(findServer(refused.search, LIMIT), (error) => error instanceof DatabaseError && error.sqlstate === '28P01');
+    assert.deepEqual(refused.done, ['try 1', 'try 2']);
+  }
+});
+
+test('searchMs() is the time of all hosts, twice where the list is gone through twice', () => {
+  const { search } = searched(['away', 'away', 'away'], 'any');
+  assert.deepEqual([searchMs(search), searchMs({ ...search, target: 'prefer-standby' })], [3_000, 6_000]);
+});

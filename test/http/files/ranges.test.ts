@@ -1,0 +1,102 @@
+/**
+ * Ranges: the examples of RFC 9110 §14.1.2 for 10,000 bytes, the refusals, and generated fields against a plain reading.
+ */
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { contentRange, layOut, lengthOf, readRanges } from '../../../src/http/files/ranges.ts';
+import { seeded } from '../../support/random.ts';
+
+const SIZE = 10_000;
+/** First and last, both included, as the RFC writes them. */
+const shown = (field: string, size = SIZE): unknown => {
+  const ranges = readRanges(field, size);
+  return typeof ranges === 'string' ? ranges : ranges.map(({ start, end }) => `${start}-${end - 1}`).join();
+};
+
+for (const [field, expected, why] of [
+  ['bytes=0-499', '0-499', 'the first 500 bytes'],
+  ['bytes=500-999', '500-999', 'the second 500 bytes'],
+  ['bytes=-500', '9500-9999', 'the final 500 bytes'],
+  ['bytes=9500-', '9500-9999', 'the same'],
+  ['bytes=0-0,-1', '0-0,9999-9999', 'the first and last bytes only'],
+  ['bytes= 0-999, 4500-5499, -1000', '0-999,4500-5499,9000-9999', 'the first, middle, and last 1000 bytes'],
+  ['bytes=500-600,601-999', '500-600,601-999', 'the second 500 bytes, in two ranges'],
+  ['bytes=500-700,601-999', 'whole', 'the same, overlapping: the RFC lets us ignore it, §14.2'],
+  ['bytes=0-', '0-9999', 'everything'],
+  ['bytes=-20000', '0-9999', 'more than there is'],
+  ['bytes=9999-20000', '9999-9999', 'beyond the end'],
+  ['BYTES=0-1', '0-1', 'a unit has no case, §14.1'],
+  ['bytes=5000-5001,0-1', '5000-5001,0-1', 'in the order they were asked for'],
+  ['bytes=0-1,20000-20001', '0-1', 'one of two lies within'],
+  ['bytes=,0-1,,', '0-1', 'empty list members'],
+  ['bytes=000000000000000000001-2', '1-2', 'zeros before'],
+  ['bytes=0-99999999999999999999999999', '0-9999', 'digits without end'],
+  ['bytes=10000-', 'unsatisfiable', 'behind the last byte'],
+  ['bytes=10000-20000', 'unsatisfiable', 'behind the last byte'],
+  ['bytes=99999999999999999999999999-', 'unsatisfiable', 'digits without end'],
+  ['bytes=-0', 'unsatisfiable', 'the last no bytes'],
+  ['bytes=20000-20001,-0', 'unsatisfiable', 'none of two lies within'],
+  ['bytes=5-4', 'whole', 'malformed: the last before the first'],
+  ['bytes=0-1,5-4', 'whole', 'one malformed range spoils all'],
+  ['bytes=9007199254740993-9007199254740992', 'whole', 'compared beyond what a number can tell apart'],
+  ['bytes=', 'whole', 'no range'],
+  ['bytes=-', 'whole', 'no number'],
+  ['bytes=a-b', 'whole', 'no numbers'],
+  ['bytes=1', 'whole', 'no dash'],
+  ['bytes=+1-2', 'whole', 'a sign'],
+  ['bytes=1 -2', 'whole', 'white space within'],
+  ['bytes=0x1-2', 'whole', 'no decimal digits'],
+  ['bytes=1-2-3', 'whole', 'two dashes'],
+  ['items=0-1', 'whole', 'another unit'],
+  ['bytes 0-1', 'whole', 'no equals sign'],
+  [`bytes=${Array.from({ length: 16 }, (_, n) => `${n * 10}-${n * 10}`).join()}`, Array.from({ length: 16 }, (_, n) => `${n * 10}-${n * 10}`).join(), 'sixteen'],
+  [`bytes=${Array.from({ length: 17 }, (_, n) => `${n * 10}-${n * 10}`).join()}`, 'whole', 'seventeen are too many'],
+  [`bytes=0-1${','.repeat(2_000)}`, 'whole', 'too long a field'],
+] as const) {
+  test(`readRanges() answers ${expected.length > 40 ? 'sixteen ranges' : expected} to ${field.slice(0, 60)}: ${why}`, () => assert.equal(shown(field), expected));
+}
+
+test('readRanges() of nothing: a last part is all of it, a first byte is not there', () => {
+  assert.equal(shown('bytes=-5', 0), 'whole');
+  for (const field of ['bytes=0-', 'bytes=0-0', 'bytes=-0']) assert.equal(shown(field, 0), 'unsatisfiable');
+});
+
+/** The definition once more: the set of bytes that each range names. */
+function reference(field: string, size: number): unknown {
+  const specs = field.slice('bytes='.length).split(',').map((spec) => spec.trim()).filter((spec) => spec !== '');
+  const sets: number[][] = [];
+  for (const spec of specs) {
+    const [first, last, ...more] = spec.split('-');
+    if (more.length > 0 || last === undefined || first === '' && last === '' || ![first, last].every((digits) => [...digits!].every((char) => '0123456789'.includes(char)))) return 'whole';
+    if (first !== '' && last !== '' && Number(first) > Number(last)) return 'whole';
+    const named = Array.from({ length: size }, (_, at) => at).filter((at) => first === '' ? at >= size - Number(last) : at >= Number(first) && (last === '' || at <= Number(last)));
+    if (named.length > 0) sets.push(named);
+  }
+  if (specs.length === 0) return 'whole';
+  if (sets.length === 0) return 'unsatisfiable';
+  return new Set(sets.flat()).size < sets.flat().length ? 'whole' : sets.map((set) => `${set[0]}-${set.at(-1)}`).join();
+}
+
+test('readRanges() agrees with a plain reading of generated fields', () => {
+  const random = seeded(7233);
+  const parts = ['0', '1', '5', '9', '12', '19', '20', '25', '-', '-', '-', ',', ',', ' ', '', 'x'];
+  let partial = 0;
+  for (let round = 0; round < 30_000; round++) {
+    const field = `bytes=${Array.from({ length: random(10) }, () => parts[random(parts.length)]!).join('')}`;
+    const expected = reference(field, 20);
+    if (expected !== 'whole' && expected !== 'unsatisfiable') partial++;
+    assert.equal(shown(field, 20), expected, field);
+  }
+  assert.ok(partial > 1_500);
+});
+
+test('layOut() writes the body of RFC 9110 §14.6, and knows its length', () => {
+  const { mediaType, parts, length } = layOut([{ start: 500, end: 1_000 }, { start: 7_000, end: 8_000 }], 8_000, 'application/pdf');
+  const boundary = /^multipart\/byteranges; boundary=(\S+)$/.exec(mediaType)![1]!;
+  const text = parts.map((part) => part instanceof Uint8Array ? part.toString() : `{${part.end - part.start} bytes}`).join('');
+  assert.equal(text, [`--${boundary}`, 'Content-Type: application/pdf', 'Content-Range: bytes 500-999/8000', '', '{500 bytes}',
+    `--${boundary}`, 'Content-Type: application/pdf', 'Content-Range: bytes 7000-7999/8000', '', '{1000 bytes}', `--${boundary}--`, ''].join('\r\n'));
+  assert.equal(length, parts.reduce((sum, part) => sum + lengthOf(part), 0));
+  assert.notEqual(layOut([{ start: 0, end: 1 }], 1, undefined).mediaType, mediaType);
+  assert.equal(contentRange(undefined, 47_022), 'bytes */47022'); // §14.4
+});

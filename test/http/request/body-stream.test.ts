@@ -1,0 +1,152 @@
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { ClientDisconnected } from '../../../src/base/errors.ts';
+import { chunksOf, collect as collectInto, joined, readAhead } from '../../../src/http/request/body-stream.ts';
+import { fakeRequest } from '../../support/transport.ts';
+import { seeded } from '../../support/random.ts';
+import type { RequestParts } from '../../support/transport.ts';
+import type { BodySource } from '../../../src/http/request/body-stream.ts';
+
+const source = (parts: RequestParts = {}): ReturnType<typeof fakeRequest>['incoming'] => fakeRequest(parts).incoming;
+async function drained(chunks: AsyncIterable<Uint8Array>): Promise<string[]> {
+  const texts: string[] = [];
+  for await (const chunk of chunks) texts.push(Buffer.from(chunk).toString());
+  return texts;
+}
+
+/** collect() as a promise. */
+function collect(source: BodySource, declared: number, maxBytes: number): Promise<Uint8Array> {
+  return new Promise((resolve, reject) => {
+    collectInto(source, declared, maxBytes, { told: (bytes, error) => bytes === undefined ? reject(error as Error) : resolve(bytes) });
+  });
+}
+
+test('collect() gives one chunk as it came, without a copy', async () => {
+  const incoming = source();
+  const chunk = Buffer.from('whole');
+  const body = collect(incoming, 5, 5);
+  await incoming.pushAll([chunk]);
+  assert.equal(await body, chunk);
+});
+
+test('collect() joins many chunks, up to exactly its limit', async () => {
+  const incoming = source();
+  const body = collect(incoming, -1, 9);
+  await incoming.pushAll(['abc', 'def', 'ghi']);
+  assert.equal(Buffer.from(await body).toString(), 'abcdefghi');
+});
+
+test('collect() gives nothing of an empty body, and of one that has ended', async () => {
+  const incoming = source();
+  const body = collect(incoming, 0, 0);
+  await incoming.pushAll([]);
+  assert.equal((await body).length, 0);
+  assert.ok(incoming.readableEnded);
+  assert.equal((await collect(incoming, -1, 0)).length, 0);
+});
+
+test('collect() refuses a declared length beyond its limit before it listens', async () => {
+  const incoming = source();
+  await assert.rejects(collect(incoming, 6, 5), { status: 413, detail: /5 bytes/ });
+  assert.equal(incoming.listenerCount('data'), 0);
+});
+
+test('collect() refuses the first byte too many while they arrive, whatever was declared, and stops reading', async () => {
+  for (const declared of [-1, 0, 3]) {
+    const incoming = source();
+    const body = collect(incoming, declared, 5);
+    incoming.push('abc');
+    incoming.push('def');
+    await assert.rejects(body, { status: 413 });
+    assert.ok(incoming.isPaused());
+    incoming.destroy(); // and nobody is told twice
+  }
+});
+
+test('collect() rejects with ClientDisconnected when the sender leaves, before it or amid it', async () => {
+  const incoming = source();
+  const body = collect(incoming, 10, 10);
+  incoming.push('abc');
+  incoming.destroy();
+  await assert.rejects(body, ClientDisconnected);
+  await assert.rejects(collect(incoming, 10, 10), ClientDisconnected);
+});
+
+test('chunksOf() gives chunks as they come, and ends with the body', async () => {
+  const incoming = source();
+  const texts = drained(chunksOf(incoming, -1, 6));
+  await incoming.pushAll(['abc', 'def']);
+  assert.deepEqual(await texts, ['abc', 'def']);
+  assert.deepEqual(await drained(chunksOf(incoming, -1, 6)), []);
+});
+
+test('chunksOf() refuses a declared length, and the first chunk that is too much', async () => {
+  await assert.rejects(drained(chunksOf(source(), 7, 6)), { status: 413 });
+  const incoming = source();
+  const seen: string[] = [];
+  const reading = (async () => { for await (const chunk of chunksOf(incoming, -1, 5)) seen.push(Buffer.from(chunk).toString()); })();
+  await Promise.all([assert.rejects(reading, { status: 413 }), incoming.pushAll(['abc', 'def'])]);
+  assert.deepEqual(seen, ['abc']);
+  assert.ok(!incoming.destroyed, 'what is left is the transport\'s affair');
+});
+
+test('chunksOf() leaves the rest unread when its reader leaves', async () => {
+  const incoming = source();
+  incoming.push('abc');
+  for await (const chunk of chunksOf(incoming, -1, 100)) {
+    assert.equal(String(chunk), 'abc');
+    break;
+  }
+  assert.ok(!incoming.destroyed);
+  const rest = collect(incoming, -1, 100);
+  await incoming.pushAll(['def']);
+  assert.equal(String(await rest), 'def');
+});
+
+test('chunksOf() throws ClientDisconnected when the sender leaves, before it or amid it', async () => {
+  const incoming = source();
+  const reading = drained(chunksOf(incoming, -1, 100));
+  incoming.push('abc');
+  await new Promise((resolve) => setImmediate(resolve));
+  incoming.destroy();
+  await assert.rejects(reading, ClientDisconnected);
+  await assert.rejects(drained(chunksOf(incoming, -1, 100)), ClientDisconnected);
+});
+
+test('chunksOf() passes on what its reader throws, and other errors of the source as they are', async () => {
+  const incoming = source({ body: 'abc' });
+  const failure = new Error('mine');
+  await assert.rejects((async () => { for await (const chunk of chunksOf(incoming, -1, 100)) throw chunk.length > 0 ? failure : new Error('empty'); })(), (error) => error === failure);
+});
+
+test('collect() gathers small chunks among large ones, in order and without a Buffer for each', async () => {
+  const random = seeded(7);
+  const chunks = Array.from({ length: 3_000 }, (_, index) => Buffer.alloc(index % 500 === 499 ? 4_096 + random(5_000) : 1 + random(40), index));
+  const incoming = source();
+  const body = collect(incoming, -1, Infinity);
+  for (const chunk of chunks) incoming.push(chunk);
+  incoming.push(null);
+  assert.deepEqual(await body, Buffer.concat(chunks));
+});
+
+test('readAhead() and joined() keep small chunks together, in order and without an object for each', async () => {
+  setFlagsFromString('--expose-gc');
+  const collectGarbage = runInNewContext('gc') as () => void;
+  const incoming = source();
+  const reading = readAhead(incoming, (chunk) => chunk[0] === 0x7a);
+  for (const text of ['ab', ...Array.from({ length: 60_000 }, (_, index) => String(index % 10)), 'z']) incoming.push(text);
+  const ahead = await reading;
+  assert.equal(Buffer.concat(ahead).toString(), `ab${'0123456789'.repeat(6_000)}z`);
+  assert.ok(ahead.length < 30, String(ahead.length));
+  let grown = 0;
+  const bytes = await joined((async function* () {
+    const used = (): number => { collectGarbage(); return process.memoryUsage().heapUsed; };
+    const before = used();
+    for (let index = 0; index < 100_000; index++) yield Buffer.of(index);
+    grown = used() - before;
+  })());
+  assert.deepEqual(Buffer.from(bytes), Buffer.from(Array.from({ length: 100_000 }, (_, index) => index)));
+  assert.ok(grown < 2_000_000, `${grown}`);
+});

@@ -1,0 +1,52 @@
+import assert from 'node:assert/strict';
+import { Readable } from 'node:stream';
+import test from 'node:test';
+import { Svc } from '../../../src/app/svc.ts';
+import { CountedPieces } from '../../../src/http/request/event.ts';
+import { iterate } from '../../../src/http/pull-chunks.ts';
+import { StreamingResponse } from '../../../src/http/response.ts';
+import { TestClient } from '../../../src/testing/index.ts';
+import { collectedLog } from '../../support/collected-log.ts';
+import type { Pieces } from '../../../src/http/chunks.ts';
+
+const SOURCES: Readonly<Record<string, () => Pieces>> = {
+  'a list': () => ['é', '', Buffer.from('xyz')],
+  'an async generator': async function* () { yield 'é'; yield Buffer.from('xyz'); },
+  'a web stream': () => ReadableStream.from(['é', Buffer.from('xyz')]),
+  'a Node stream': () => Readable.from(['é', Buffer.from('xyz')]),
+};
+
+for (const [name, source] of Object.entries(SOURCES)) {
+  test(`CountedPieces gives the pieces of ${name}, and counts their bytes`, async () => {
+    let bytes = 0;
+    const parts: Buffer[] = [];
+    for await (const piece of new CountedPieces(source(), (more) => { bytes += more; })) parts.push(Buffer.from(piece));
+    assert.equal(Buffer.concat(parts).toString(), 'éxyz');
+    assert.equal(bytes, 5);
+  });
+
+  test(`CountedPieces ends ${name} when it is left`, async () => {
+    let bytes = 0;
+    const pieces = iterate(new CountedPieces(source(), (more) => { bytes += more; }));
+    await pieces.next();
+    await pieces.return?.();
+    assert.equal((await pieces.next()).done, name === 'a list' ? false : true); // a list has nothing to end
+    assert.equal(bytes >= 2, true);
+  });
+}
+
+test('the access log counts the bytes of a stream, in memory and over a socket', async (t) => {
+  const { logger, events } = collectedLog();
+  const app = new Svc({ logger, accessLog: true });
+  app.get('/', () => new StreamingResponse(['é', 'xyz']));
+  app.get('/nothing', () => new StreamingResponse([], { status: 204 }));
+  for (const listen of [false, true]) {
+    const client = new TestClient(app, { listen });
+    t.after(() => client.close());
+    assert.equal(await (await client.get('/')).text(), 'éxyz');
+    await client.head('/');
+    await client.get('/nothing');
+  }
+  while (events.filter((line) => line['logger'] === 'svc_access').length < 6) await new Promise((resolve) => setImmediate(resolve));
+  assert.deepEqual(events.filter((line) => line['logger'] === 'svc_access').map((line) => line['bytes']), [5, 0, 0, 5, 0, 0]);
+});

@@ -1,0 +1,98 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import test from 'node:test';
+import { Svc } from '../../../src/app/svc.ts';
+import { StreamingResponse } from '../../../src/http/response.ts';
+import { collectedLog } from '../../support/collected-log.ts';
+import { RawClient } from '../../support/raw-http.ts';
+import type { Socket } from 'node:net';
+
+/** An application whose handlers wait until they are let go. */
+async function serve(): Promise<{ port: number; entered(): Promise<AbortSignal>; release(): void } & AsyncDisposable> {
+  const signals = Promise.withResolvers<AbortSignal>();
+  const gate = Promise.withResolvers<void>();
+  const app = new Svc({ logger: collectedLog().logger }).get('/', async ({ signal }) => {
+    signals.resolve(signal);
+    await Promise.race([gate.promise, once(signal, 'abort')]);
+    return 'done';
+  }).get('/pieces', ({ signal }) => new StreamingResponse((async function* (): AsyncGenerator<string> {
+    yield 'begun';
+    signals.resolve(signal);
+    await once(signal, 'abort');
+  })()));
+  const { port, close } = await app.run({ port: 0, handleSignals: false, drainSeconds: 1 });
+  return { port, entered: () => signals.promise, release: gate.resolve, [Symbol.asyncDispose]: close };
+}
+
+async function open(port: number): Promise<Socket> {
+  const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true });
+  await once(socket, 'connect');
+  return socket;
+}
+
+const get = (path: string, version = '1.1'): string => `GET ${path} HTTP/${version}\r\nHost: a\r\n\r\n`;
+
+test('HttpServer answers a client that has ended its side and still reads, and never aborts its signal', async () => {
+  await using it = await serve();
+  await using client = await RawClient.open(it.port);
+  client.send(get('/')).socket.end();
+  const signal = await it.entered();
+  assert.equal((await client.answer()).status, 102);
+  assert.equal((await client.answer()).status, 102);
+  it.release();
+  const answer = await client.answer();
+  assert.deepEqual([answer.status, answer.text(), signal.aborted], [200, 'done', false]);
+  await client.ended();
+});
+
+test('HttpServer answers all that a client has pipelined before it ended its side', async () => {
+  await using it = await serve();
+  await using client = await RawClient.open(it.port);
+  client.send(get('/') + get('/none') + get('/')).socket.end();
+  await it.entered();
+  for (let probe = 0; probe < 2; probe++) assert.equal((await client.answer()).status, 102);
+  it.release();
+  assert.deepEqual([(await client.answer()).status, (await client.answer()).status, (await client.answer()).status], [200, 404, 200]);
+  await client.ended();
+});
+
+test('HttpServer aborts the signal when the client has left, before its answer has begun and amid its pieces', async () => {
+  for (const path of ['/', '/pieces']) {
+    await using it = await serve();
+    const socket = await open(it.port);
+    socket.write(get(path));
+    const signal = await it.entered();
+    socket.destroy();
+    if (!signal.aborted) await once(signal, 'abort');
+  }
+});
+
+test('HttpServer takes a client of HTTP/1.0 that ends its side for gone: it cannot be asked', async () => {
+  await using it = await serve();
+  const socket = await open(it.port);
+  socket.write(get('/', '1.0'));
+  const signal = await it.entered();
+  socket.end();
+  if (!signal.aborted) await once(signal, 'abort');
+  socket.destroy();
+});
+
+test('HttpServer ends a connection without requests when the client ends its side', async () => {
+  await using it = await serve();
+  await using silent = await RawClient.open(it.port);
+  await using used = await RawClient.open(it.port);
+  assert.equal((await used.send(get('/none')).answer()).status, 404);
+  for (const client of [silent, used]) {
+    client.socket.end();
+    assert.equal((await client.ended()).length, 0);
+  }
+});
+
+test('HttpServer refuses a body that ends before it is whole with 400, to a client that still reads', async () => {
+  await using it = await serve();
+  await using client = await RawClient.open(it.port);
+  client.send('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabc').socket.end();
+  assert.ok([400, 405].includes((await client.answer()).status));
+  await client.ended();
+});

@@ -1,0 +1,203 @@
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { Svc } from '../../../src/app/svc.ts';
+import { ManualClock } from '../../../src/base/manual-clock.ts';
+import { StreamingResponse } from '../../../src/http/response.ts';
+import { collectedLog } from '../../support/collected-log.ts';
+import { RawClient } from '../../support/raw-http.ts';
+import type { RunningServer, SvcOptions } from '../../../src/app/svc.ts';
+
+type Served = { app: Svc; server: RunningServer; events: readonly Record<string, unknown>[] } & AsyncDisposable;
+
+async function serve(declare: (app: Svc) => void, options: SvcOptions = {}): Promise<Served> {
+  const { logger, events } = collectedLog();
+  const app = new Svc({ logger, ...options });
+  declare(app);
+  const server = await app.run({ port: 0, handleSignals: false, drainSeconds: 1 });
+  return { app, server, events, [Symbol.asyncDispose]: () => server.close() };
+}
+
+const tick = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+const GET = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
+const POST = 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n';
+
+test('Svc refuses limits out of their range, whoever sets them', () => {
+  for (const options of [{ headersTimeoutMs: 9 }, { requestTimeoutMs: 0 }, { keepAliveTimeoutMs: Infinity }, { sendTimeoutMs: 9 }, { maxConnections: 0 }, { maxInFlight: 1.5 }, { maxPipelined: 10_001 }, { maxHeaderBytes: 1_023 }, { maxHeaderFields: 9 }]) {
+    assert.throws(() => new Svc(options), { code: 'E_OPTION_RANGE' });
+    const [key] = Object.keys(options) as ['maxInFlight'];
+    const app = new Svc();
+    app.config.loadDict(options);
+    assert.throws(() => app.limits, { code: 'E_CONFIG_CAST', message: new RegExp(`${key}.*SVC_`) });
+    assert.equal(app.check().findings[0]?.rule, 'SVC401');
+  }
+});
+
+test('Svc reads limits from variables, which win', (t) => {
+  process.env['SVC_MAX_IN_FLIGHT'] = '7';
+  t.after(() => { delete process.env['SVC_MAX_IN_FLIGHT']; });
+  assert.equal(new Svc({ maxInFlight: 9 }).limits.maxInFlight, 7);
+});
+
+test('Svc keeps idle connections for 5 seconds, and behind a proxy for longer than proxies do', () => {
+  assert.equal(new Svc().limits.keepAliveTimeoutMs, 5_000);
+  assert.equal(new Svc({ trustProxy: 'loopback' }).limits.keepAliveTimeoutMs, 65_000);
+  assert.equal(new Svc({ trustProxy: 'loopback', keepAliveTimeoutMs: 1_000 }).limits.keepAliveTimeoutMs, 1_000);
+});
+
+test('HttpServer closes silent connections, answers slow heads with 408, and serves an honest client meanwhile', async () => {
+  await using it = await serve((app) => app.get('/', () => 'ok'), { headersTimeoutMs: 60 });
+  await using silent = await RawClient.open(it.server.port);
+  await using slow = await RawClient.open(it.server.port);
+  await using honest = await RawClient.open(it.server.port);
+  slow.send('GET / HTTP/1.1\r\nHost: a\r\nX: ');
+  assert.equal((await honest.send(GET).answer()).status, 200);
+  assert.equal((await slow.answer()).status, 408);
+  await slow.ended();
+  await silent.ended();
+});
+
+test('HttpServer answers a body that takes too long with 408, and ends its handler', async () => {
+  const failure = Promise.withResolvers<unknown>();
+  await using it = await serve((app) => app.post('/', async ({ req }) => {
+    try {
+      return await req.text();
+    } catch (error) {
+      failure.resolve(error);
+      throw error;
+    }
+  }), { requestTimeoutMs: 80, headersTimeoutMs: 40 });
+  await using client = await RawClient.open(it.server.port);
+  const answer = await client.send(`${POST}abc`).answer();
+  assert.equal(answer.status, 408);
+  assert.equal(answer.json()['status'], 408);
+  await client.ended();
+  assert.equal(((await failure.promise) as Error).name, 'ClientDisconnected');
+});
+
+test('HttpServer that stops gives what still comes no more time than before', async () => {
+  const reached = Promise.withResolvers<void>();
+  await using it = await serve((app) => app.post('/', async ({ req }) => {
+    reached.resolve();
+    return req.text();
+  }), { requestTimeoutMs: 300, headersTimeoutMs: 40 });
+  await using client = await RawClient.open(it.server.port);
+  client.send(`${POST}abc`);
+  await reached.promise;
+  const closed = it.server.close();
+  assert.equal((await client.answer()).status, 408);
+  await client.ended();
+  await closed;
+  assert.equal(it.events.some(({ event }) => event === 'drain_deadline_exceeded'), false);
+});
+
+test('HttpServer gives a body the time of its route, shorter or longer than that of the others', async () => {
+  const clock = new ManualClock();
+  await using it = await serve((app) => {
+    app.post('/', async ({ req }) => req.text());
+    app.post('/quick', { requestTimeoutMs: 1_000 }, async ({ req }) => req.text());
+    app.post('/large', { requestTimeoutMs: 600_000 }, async ({ req }) => req.text());
+  }, { clock });
+  const [quick, usual, large] = await Promise.all(['/quick', '/', '/large'].map(async (path) => (await RawClient.open(it.server.port)).send(POST.replace('/', path)))) as [RawClient, RawClient, RawClient];
+  while (it.app.operations.inFlight() < 3) await tick();
+  await clock.advance(999);
+  assert.equal(it.app.operations.inFlight(), 3);
+  await clock.advance(1_001);
+  assert.equal((await quick.answer()).status, 408);
+  await clock.advance(29_000);
+  assert.equal((await usual.answer()).status, 408);
+  await clock.advance(500_000);
+  assert.equal((await large.send('x'.repeat(100)).answer()).text().length, 100);
+  await clock.advance(1_000);
+  for (const client of [quick, usual, large]) await client[Symbol.asyncDispose]();
+});
+
+test('HttpServer closes a connection that is silent after its answer', async () => {
+  await using it = await serve((app) => app.get('/', () => 'ok'), { keepAliveTimeoutMs: 10 });
+  await using client = await RawClient.open(it.server.port);
+  assert.equal((await client.send(GET).answer()).status, 200);
+  assert.equal((await client.ended()).length, 0); // a second later: node:http adds one, so that a client that trusts the announced time is on the safe side
+});
+
+test('HttpServer refuses heads larger and with more fields than the settings say, with 431', async () => {
+  await using it = await serve((app) => app.get('/', () => 'ok'), { maxHeaderBytes: 2_048, maxHeaderFields: 10 });
+  for (const [fields, status] of [['x'.repeat(3_000), 431], ['a\r\n' + 'b: c\r\n'.repeat(9), 431], ['a\r\n' + 'b: c\r\n'.repeat(8), 200]] as const) {
+    await using client = await RawClient.open(it.server.port);
+    assert.equal((await client.send(`GET / HTTP/1.1\r\nHost: a\r\nA: ${fields.trimEnd()}\r\n\r\n`).answer()).status, status);
+  }
+});
+
+test('HttpServer answers surplus connections with 503, closes those beyond, counts both, and serves the others', async () => {
+  await using it = await serve((app) => app.get('/', () => 'ok'), { maxConnections: 10 });
+  const within = await Promise.all(Array.from({ length: 10 }, () => RawClient.open(it.server.port)));
+  for (const client of within) assert.equal((await client.send(GET).answer()).status, 200);
+  await using surplus = await RawClient.open(it.server.port);
+  await using beyond = await RawClient.open(it.server.port);
+  assert.equal((await beyond.ended()).length, 0);
+  const answer = await surplus.send(GET).answer();
+  assert.equal(answer.status, 503);
+  assert.equal(answer.field('retry-after'), '1');
+  assert.equal(answer.field('connection'), 'close');
+  await surplus.ended();
+  for (const client of within) assert.equal((await client.send(GET).answer()).status, 200);
+  assert.match(it.app.metrics.render(), /^svc_connections_refused_total\{reason="limit"\} 2$/m);
+  assert.equal(it.events.filter((event) => event['event'] === 'overloaded' && event['setting'] === 'maxConnections').length, 1);
+  for (const client of within) await client[Symbol.asyncDispose]();
+  for (;;) { // until the server has seen that they are gone
+    await using again = await RawClient.open(it.server.port);
+    if ((await again.send(GET).answer().catch(() => undefined))?.status === 200) break;
+  }
+});
+
+test('HttpServer answers requests beyond maxInFlight with 503 and keeps their connection; probes it serves', async () => {
+  const release = Promise.withResolvers<void>();
+  await using it = await serve((app) => app.get('/', async () => { await release.promise; return 'ok'; }), { maxInFlight: 2 });
+  const busy = await Promise.all([1, 2].map(async () => (await RawClient.open(it.server.port)).send(GET)));
+  while (it.app.operations.inFlight() < 2) await tick();
+  await using client = await RawClient.open(it.server.port);
+  for (let round = 0; round < 2; round++) {
+    const answer = await client.send(GET).answer();
+    assert.deepEqual([answer.status, answer.field('retry-after'), answer.field('connection')], [503, '1', 'keep-alive']);
+  }
+  assert.equal((await client.get('/healthz').answer()).status, 200);
+  assert.equal((await client.get('/readyz').answer()).status, 200);
+  release.resolve();
+  for (const each of busy) assert.equal((await each.answer()).status, 200);
+  assert.equal((await client.send(GET).answer()).status, 200);
+  for (const each of busy) await each[Symbol.asyncDispose]();
+});
+
+test('HttpServer serves as many pipelined requests as maxPipelined says and one more, then ends the connection', async () => {
+  const release = Promise.withResolvers<void>();
+  let seen = 0;
+  await using it = await serve((app) => app.get('/', async () => { seen++; await release.promise; return 'ok'; }), { maxPipelined: 3 });
+  await using client = await RawClient.open(it.server.port);
+  client.send(GET.repeat(2_000));
+  while (seen < 4) await tick();
+  client.send(GET.repeat(2_000)); // read no more
+  await tick();
+  release.resolve();
+  for (let count = 1; count <= 4; count++) assert.equal((await client.answer()).field('connection'), count === 4 ? 'close' : 'keep-alive');
+  assert.equal((await client.ended()).length, 0);
+  assert.equal(seen, 4);
+});
+
+test('HttpServer serves any number of pipelined requests whose answers keep up', async () => {
+  await using it = await serve((app) => app.get('/', () => 'ok'), { maxPipelined: 3 });
+  await using client = await RawClient.open(it.server.port);
+  for (let round = 0; round < 50; round++) {
+    client.send(GET.repeat(3));
+    for (let count = 0; count < 3; count++) assert.equal((await client.answer()).field('connection'), 'keep-alive');
+  }
+});
+
+test('HttpServer counts an answer of a stream as in flight until it has gone', async () => {
+  const release = Promise.withResolvers<void>();
+  await using it = await serve((app) => app.get('/', () => new StreamingResponse((async function* (): AsyncGenerator<string> { yield 'a'; await release.promise; })())), { maxInFlight: 1 });
+  await using first = await RawClient.open(it.server.port);
+  await using second = await RawClient.open(it.server.port);
+  first.send(GET);
+  while (first.unread === 0) await tick();
+  assert.equal((await second.send(GET).answer()).status, 503);
+  release.resolve();
+  assert.equal((await first.answer()).text(), 'a');
+});

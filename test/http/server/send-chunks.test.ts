@@ -1,0 +1,147 @@
+/**
+ * Long bodies in slices: none is too long to tell how far its client has read, and together they are the body. And what of a body
+ * arrives whose source fails.
+ */
+import assert from 'node:assert/strict';
+import { connect } from 'node:net';
+import { test } from 'node:test';
+import { NDJSONResponse, StreamingResponse, Svc, TextResponse } from 'svc';
+import { slicesOf } from '../../../src/http/server/send-chunks.ts';
+import { SLICE_BYTES } from '../../../src/http/server/slow-readers.ts';
+import { ManualClock } from '../../../src/base/manual-clock.ts';
+import { collectedLog } from '../../support/collected-log.ts';
+import { seeded } from '../../support/random.ts';
+import { RawClient } from '../../support/raw-http.ts';
+
+test('slicesOf() cuts texts and bytes into slices that are together what they were, and none too long, on generated texts', () => {
+  const random = seeded(31);
+  const LETTERS = ['a', 'é', '語', '😀', '😀', '\ud83d', '\ude00'];
+  for (let round = 0; round < 60; round++) {
+    const letters = LETTERS.slice(0, 1 + random(LETTERS.length));
+    let text = 'b'.repeat(random(3));
+    while (text.length < SLICE_BYTES * 2) text += letters[random(letters.length)]!.repeat(1 + random(20_000));
+    const whole = Buffer.from(text);
+    for (const isAscii of letters.length === 1 ? [true, false] : [false]) {
+      const slices = [...slicesOf(text, isAscii)].map((slice) => Buffer.from(slice as string));
+      assert.ok(slices.length > 1 && slices.every(({ length }) => length > 0 && length <= SLICE_BYTES));
+      assert.ok(Buffer.concat(slices).equals(whole)); // lone surrogates are U+FFFD in both
+    }
+    const slices = [...slicesOf(whole)] as Uint8Array[];
+    assert.ok(slices.every(({ length }) => length > 0 && length <= SLICE_BYTES));
+    assert.ok(Buffer.concat(slices).equals(whole));
+  }
+});
+
+test('A long text arrives as it is, with its length, whatever its characters', async () => {
+  const texts = ['a'.repeat(SLICE_BYTES + 1), 'é'.repeat(SLICE_BYTES), `a${'😀'.repeat(SLICE_BYTES)}`, `語\ud83d${'語'.repeat(SLICE_BYTES * 3)}`];
+  const app = new Svc({ logger: collectedLog().logger });
+  app.get('/text/{index:int}', ({ params: { index } }) => texts[index]!);
+  app.get('/json/{index:int}', ({ params: { index } }) => ({ text: texts[index]! }));
+  const { url, close } = await app.run({ port: 0, handleSignals: false });
+  try {
+    for (const [index, text] of texts.entries()) {
+      const response = await fetch(`${url}/text/${index}`);
+      assert.equal(response.headers.get('content-length'), String(Buffer.byteLength(text)));
+      assert.ok(await response.text() === text.toWellFormed(), `text ${index}`);
+      assert.deepEqual(await (await fetch(`${url}/json/${index}`)).json(), { text });
+    }
+  } finally {
+    await close();
+  }
+});
+
+test('Before a long text, fields go out as they are: a character of Latin-1 is one byte', async () => {
+  const app = new Svc({ logger: collectedLog().logger });
+  app.get('/', () => new TextResponse('é'.repeat(SLICE_BYTES), { headers: { 'X-Name': 'café' } }));
+  const { url, close } = await app.run({ port: 0, handleSignals: false });
+  try {
+    const response = await fetch(url);
+    assert.equal(response.headers.get('x-name'), 'café');
+    assert.ok(await response.text() === 'é'.repeat(SLICE_BYTES));
+  } finally {
+    await close();
+  }
+});
+
+/** What is in the chunks, of which Node 26 makes one for all pieces of a turn; behind it `…` where the last one is missing. */
+function dechunked(chunks: string): string {
+  let text = '';
+  for (let rest = chunks; rest !== '';) {
+    const [head, size] = /^([\da-f]+)\r\n/.exec(rest) ?? assert.fail(`no chunk: ${rest}`);
+    const end = head.length + Number.parseInt(size!, 16);
+    assert.equal(rest.slice(end, end + 2), '\r\n');
+    if (size === '0') return text;
+    text += rest.slice(head.length, end);
+    rest = rest.slice(end + 2);
+  }
+  return `${text}…`;
+}
+
+test('A source that fails in the turn of its first pieces: they arrive, and the answer is cut', async () => {
+  const app = new Svc({ logger: collectedLog().logger });
+  async function* failing<T>(...values: T[]): AsyncGenerator<T> { yield* values; throw new Error('no more'); }
+  app.get('/texts', () => new StreamingResponse(failing('one', 'two'))).get('/values', () => new NDJSONResponse(failing({ a: 1 }, { a: 2 })));
+  app.get('/at-once', () => new StreamingResponse((function* () { yield 'one'; throw new Error('no more'); })()));
+  const server = await app.run({ port: 0, handleSignals: false });
+  try {
+    for (const [path, pieces] of [['/texts', 'onetwo'], ['/values', '{"a":1}\n{"a":2}\n'], ['/at-once', 'one']] as const) {
+      const client = await RawClient.open(server.port);
+      const answer = String(await client.get(path).ended());
+      assert.ok(answer.startsWith('HTTP/1.1 200 OK\r\n'), `${path}: ${answer}`);
+      assert.equal(dechunked(answer.slice(answer.indexOf('\r\n\r\n') + 4)), `${pieces}…`);
+    }
+  } finally {
+    await server.close();
+  }
+});
+
+test('HTTP/1.0: an answer that is cut ends by a reset, for its connection\'s end is that of its body; one that is whole, or has a length, ends as usual (RFC 9112 §8)', async () => {
+  const app = new Svc({ logger: collectedLog().logger });
+  async function* giving(...values: (string | Error)[]): AsyncGenerator<string> {
+    for (const value of values) {
+      if (value instanceof Error) throw value;
+      yield value;
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+  }
+  app.get('/cut', () => new StreamingResponse(giving('one', 'two', new Error('no more')))).get('/at-once', () => new StreamingResponse(giving(new Error('nothing at all'))));
+  app.get('/whole', () => new StreamingResponse(giving('one', 'two'))).get('/counted', () => new StreamingResponse(giving('one', new Error('no more')), { contentLength: 6 }));
+  const server = await app.run({ port: 0, handleSignals: false });
+  const ask = async (target: string, version: string): Promise<[body: string, end: string]> => {
+    const socket = connect(server.port, '127.0.0.1');
+    const chunks: Buffer[] = [];
+    let end = 'end';
+    socket.on('data', (chunk) => chunks.push(chunk)).on('error', ({ code }: NodeJS.ErrnoException) => { end = code!; });
+    socket.write(`GET ${target} HTTP/${version}\r\nHost: a\r\n\r\n`);
+    await new Promise((resolve) => socket.once('close', resolve));
+    const answer = Buffer.concat(chunks).toString();
+    return [answer.slice(answer.indexOf('\r\n\r\n') + 4), end];
+  };
+  try {
+    assert.deepEqual(await ask('/cut', '1.0'), ['onetwo', 'ECONNRESET']);
+    assert.deepEqual(await ask('/whole', '1.0'), ['onetwo', 'end']);
+    const [chunks, end] = await ask('/cut', '1.1');
+    assert.deepEqual([dechunked(chunks), end], ['onetwo…', 'end']); // it says itself that it is not whole
+    assert.deepEqual((await ask('/at-once', '1.0'))[1], 'end'); // 500
+    assert.equal((await ask('/counted', '1.0'))[1], 'end');
+  } finally {
+    await server.close();
+  }
+});
+
+test('HTTP/1.0: an answer that is not over when a server stops waiting ends by a reset', async () => {
+  const clock = new ManualClock();
+  const app = new Svc({ logger: collectedLog().logger, clock });
+  const more = Promise.withResolvers<void>();
+  app.get('/', () => new StreamingResponse((async function* () { yield 'one'; await more.promise; })()));
+  const server = await app.run({ port: 0, handleSignals: false, drainSeconds: 1 });
+  const socket = connect(server.port, '127.0.0.1');
+  const ended = new Promise((resolve) => socket.on('error', ({ code }: NodeJS.ErrnoException) => resolve(code)).on('close', () => resolve('end')));
+  socket.write('GET / HTTP/1.0\r\n\r\n');
+  await new Promise((resolve) => socket.once('data', resolve));
+  let isClosed = false;
+  void server.close().then(() => { isClosed = true; });
+  while (!isClosed) await clock.advance(100);
+  assert.equal(await ended, 'ECONNRESET');
+  more.resolve();
+});

@@ -1,0 +1,394 @@
+import assert from 'node:assert/strict';
+import { Writable } from 'node:stream';
+import { describe, test } from 'node:test';
+import { createMetrics } from '../../../src/observability/metrics.ts';
+import { createLogger } from '../../../src/observability/log.ts';
+import { MessageDeflater, readCompression } from '../../../src/http/websocket/deflate.ts';
+import { FrameReader, OPCODE } from '../../../src/http/websocket/frames.ts';
+import { closePayload } from '../../../src/http/websocket/encode.ts';
+import { WebSocketMeter } from '../../../src/http/websocket/meter.ts';
+import { FrameSender, HIGH_WATER_BYTES } from '../../../src/http/websocket/sender.ts';
+import { SharedMessage } from '../../../src/http/websocket/batch.ts';
+import { MessageInflater } from '../../../src/http/websocket/deflate.ts';
+import type { Duplex } from 'node:stream';
+import type { SlowConsumerPolicy } from '../../../src/http/websocket/sender.ts';
+
+/** A client that takes what it is sent when it is told to. */
+class Client extends Writable {
+  readonly writes: Buffer[] = [];
+  /** The same as it was written. */
+  readonly chunks: Buffer[] = [];
+  #isReading = true;
+  #waiting: (() => void) | undefined;
+
+  constructor(highWaterMark: number) { super({ highWaterMark }); }
+
+  override _write(chunk: Buffer, _encoding: string, callback: () => void): void { this.#take([chunk], callback); }
+  override _writev(chunks: { chunk: Buffer }[], callback: () => void): void { this.#take(chunks.map(({ chunk }) => chunk), callback); }
+
+  /** Takes nothing more. */
+  stop(): void { this.#isReading = false; }
+
+  /** Takes what waits, and all that follows. */
+  async go(): Promise<void> {
+    this.#isReading = true;
+    await this.takeOne();
+  }
+
+  /** Takes what waits, which is one write. */
+  async takeOne(): Promise<void> {
+    this.#waiting?.();
+    for (let turn = 0; turn < 5; turn++) await new Promise((resolve) => setImmediate(resolve));
+  }
+
+  /** What has come, as messages. */
+  messages(inflater = new MessageInflater(15, true)): (string | Buffer)[] {
+    const messages: (string | Buffer)[] = [];
+    const take = (message: string | Buffer): void => void messages.push(message);
+    new FrameReader({ isMasked: false, maxMessageBytes: 2 ** 30, inflate: (bytes, most) => inflater.inflate(bytes, most) }, {
+      onText: take, onBinary: take, onPing: () => take('PING'), onPong: (payload) => take(`PONG ${payload.toString()}`), onClose: (code) => take(`CLOSE ${code}`), onViolation: (_code, reason) => take(`VIOLATION ${reason}`),
+    }).push(Buffer.concat(this.writes));
+    return messages;
+  }
+
+  #take(chunks: Buffer[], callback: () => void): void {
+    this.chunks.push(...chunks);
+    this.writes.push(Buffer.concat(chunks));
+    if (this.#isReading) callback();
+    else {
+      this.#waiting = () => {
+        this.#waiting = undefined;
+        callback();
+      };
+    }
+  }
+}
+
+interface Bench { readonly client: Client; readonly sender: FrameSender; readonly calls: string[]; readonly dropped: () => number }
+
+function bench({ slowConsumer = 'disconnect' as SlowConsumerPolicy, maxBufferedBytes = 200_000, compression = undefined as ReturnType<typeof readCompression> | undefined, takesOver = true, highWaterMark = 65_536 } = {}): Bench {
+  const client = new Client(highWaterMark);
+  const calls: string[] = [];
+  const metrics = createMetrics({ log: createLogger({ level: 'error', sink: () => undefined }) });
+  const owner = { onTooSlow: () => void calls.push('too slow'), onPressure: (isHigh: boolean) => void calls.push(isHigh ? 'high' : 'low') };
+  const deflater = compression === undefined ? undefined : new MessageDeflater(15, compression.level, takesOver);
+  const sender = new FrameSender(client as unknown as Duplex, { maxBufferedBytes, slowConsumer, compression, meter: new WebSocketMeter(metrics) }, owner, deflater, false);
+  client.on('drain', () => sender.onDrain());
+  return { client, sender, calls, dropped: () => metrics.snapshot().find(({ name }) => name === 'svc_websocket_dropped_total')?.series[0]?.[1][0] ?? 0 };
+}
+
+const tick = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+describe('FrameSender', () => {
+  test('keeps what is sent within a write apart from what others send', async () => {
+    const [one, other, third] = [bench(), bench(), bench()];
+    for (const isFlushed of [true, false]) {
+      const write = one.client._write.bind(one.client);
+      one.client._write = (chunk, encoding, callback) => { // as a stream in memory is answered
+        one.client._write = write;
+        one.sender.sendText('again');
+        if (isFlushed) one.sender.flush();
+        write(chunk, encoding, callback);
+      };
+      one.sender.sendText('first');
+      one.sender.flush();
+      other.sender.sendText('for the other');
+      third.sender.sendText('for the third');
+      await tick();
+    }
+    assert.deepEqual([one, other, third].map(({ client }) => client.messages()), [
+      ['first', 'again', 'first', 'again'], ['for the other', 'for the other'], ['for the third', 'for the third'],
+    ]);
+  });
+
+  test('holds nobody up on a stream that has room for more: it would tell of no drain', async () => {
+    const { client, sender, calls } = bench({ slowConsumer: 'wait', highWaterMark: 1_048_576 }); // as setDefaultHighWaterMark() makes them
+    client.stop();
+    sender.sendBytes(Buffer.alloc(200_000));
+    await sender.drain();
+    await client.go();
+    assert.deepEqual([calls, sender.bufferedAmount], [[], 0]);
+  });
+
+  test('fills a stream that has room for more, and tells whoever waits for it', async () => {
+    const { client, sender } = bench({ slowConsumer: 'wait', highWaterMark: 262_144, maxBufferedBytes: 2 ** 20 });
+    client.stop();
+    sender.sendBytes(Buffer.alloc(300_000));
+    await new Promise((resolve) => { setImmediate(resolve); });
+    for (let count = 0; count < 4; count++) sender.sendBytes(Buffer.alloc(70_000));
+    await client.takeOne();
+    assert.equal(client.writableLength, 280_040); // 4 with their heads
+    await client.go();
+    assert.equal(sender.bufferedAmount, 0);
+    client.stop();
+    sender.sendBytes(Buffer.alloc(300_000));
+    await new Promise((resolve) => { setImmediate(resolve); });
+    sender.sendBytes(Buffer.alloc(100_000)); // less than the stream holds, and more than 64 KiB
+    const drained = sender.drain();
+    await client.takeOne();
+    await drained;
+    assert.ok(sender.bufferedAmount >= 100_000);
+  });
+
+  test('lets nobody go on who waits for the drain of a stream that is gone, before its end', async () => {
+    const { client, sender } = bench({ slowConsumer: 'wait' });
+    client.stop();
+    sender.sendBytes(Buffer.alloc(100_000));
+    await new Promise((resolve) => { setImmediate(resolve); });
+    client.destroy();
+    sender.sendBytes(Buffer.alloc(100_000));
+    let isDrained = false;
+    const drained = sender.drain().then(() => { isDrained = true; });
+    await new Promise((resolve) => { setImmediate(resolve); });
+    assert.equal(isDrained, false);
+    sender.end();
+    await drained;
+  });
+
+  for (const [what, bytes] of [['text', undefined], ['text and bytes', Buffer.alloc(3_000)]] as const) {
+    test(`keeps little more memory for ${what} that a client does not take than it is long`, async () => {
+      const { client, sender } = bench();
+      client.stop();
+      for (let round = 0; round < 6; round++) {
+        sender.sendText('a few');
+        if (bytes !== undefined) sender.sendBytes(bytes);
+        sender.flush();
+      }
+      const before = client.chunks.length;
+      await client.go();
+      const waited = client.chunks.slice(before);
+      assert.ok(waited.length >= 5);
+      for (const chunk of waited) assert.ok(chunk.buffer.byteLength <= Math.max(chunk.length, 8_192), `${chunk.length} bytes keep ${chunk.buffer.byteLength}`);
+    });
+  }
+
+  test('sends what is sent in one turn with one write, in order', async () => {
+    const { client, sender } = bench();
+    sender.sendText('a');
+    sender.sendText('wörld');
+    sender.sendBytes(Uint8Array.of(1, 2, 3));
+    sender.sendText('€'.repeat(100));
+    await tick();
+    assert.equal(client.writes.length, 1);
+    assert.deepEqual(client.messages(), ['a', 'wörld', Buffer.of(1, 2, 3), '€'.repeat(100)]);
+    sender.hold();
+    sender.sendText('held');
+    await tick();
+    assert.equal(client.writes.length, 1);
+    sender.flush();
+    assert.equal(client.writes.length, 2);
+  });
+
+  for (const length of [0, 1, 41, 42, 43, 124, 125, 126, 127, 1_365, 4_095, 4_096, 4_097, 32_768, 65_535, 65_536, 65_537, 200_000]) {
+    for (const [what, text] of [['ASCII', 'a'.repeat(length)], ['two bytes each', 'ä'.repeat(length)], ['three bytes each', '€'.repeat(length)]] as const) {
+      test(`writes ${length} characters, ${what}, and as many bytes`, async () => {
+        const { client, sender } = bench({ maxBufferedBytes: 10_000_000 });
+        sender.sendText(text);
+        sender.sendBytes(Buffer.from(text));
+        sender.sendText('end');
+        await client.go();
+        assert.deepEqual(client.messages(), [text, Buffer.from(text), 'end']);
+      });
+    }
+  }
+
+  test('keeps the frames of several senders apart, however their turns mix', async () => {
+    const many = Array.from({ length: 5 }, () => bench());
+    for (let round = 0; round < 2_000; round++) many.forEach(({ sender }, index) => sender.sendText(`${index}:${round}`));
+    await tick();
+    for (const [index, { client }] of many.entries()) assert.deepEqual(client.messages(), Array.from({ length: 2_000 }, (_, round) => `${index}:${round}`));
+  });
+
+  test('says when half of what may wait does, and when it has gone; drain() resolves below 64 KiB', async () => {
+    const { client, sender, calls } = bench();
+    client.stop();
+    sender.sendBytes(Buffer.alloc(HIGH_WATER_BYTES));
+    sender.flush();
+    assert.deepEqual(calls, []);
+    assert.ok(sender.bufferedAmount >= HIGH_WATER_BYTES);
+    let isDrained = false;
+    const draining = sender.drain().then(() => { isDrained = true; });
+    sender.sendBytes(Buffer.alloc(40_000));
+    assert.deepEqual(calls, ['high']);
+    await tick();
+    assert.equal(isDrained, false);
+    await client.go();
+    await draining;
+    assert.deepEqual(calls, ['high', 'low']);
+    assert.equal(sender.bufferedAmount, 0);
+    await sender.drain();
+  });
+
+  test('with the policy "disconnect" parts with a client for whom more waits than may', () => {
+    const { client, sender, calls } = bench();
+    client.stop();
+    for (let count = 0; count < 10 && !calls.includes('too slow'); count++) {
+      sender.sendBytes(Buffer.alloc(50_000));
+      sender.flush();
+    }
+    assert.ok(calls.includes('too slow'));
+    assert.ok(sender.bufferedAmount <= 200_000);
+  });
+
+  test('with the policy "drop-oldest" leaves out what waits longest, and says how much', async () => {
+    const { client, sender, calls, dropped } = bench({ slowConsumer: 'drop-oldest' });
+    client.stop();
+    for (let count = 0; count < 1_000; count++) {
+      sender.sendText(`${count} ${'*'.repeat(1_000)}`);
+      sender.flush();
+      assert.ok(sender.bufferedAmount <= 200_000);
+    }
+    await client.go();
+    const got = client.messages().map((message) => parseInt(String(message), 10));
+    assert.equal(got.at(-1), 999);
+    assert.equal(got.length + dropped(), 1_000);
+    assert.deepEqual(got, got.toSorted((left, right) => left - right));
+    assert.ok(!calls.includes('too slow'));
+    sender.sendBytes(Buffer.alloc(300_000));
+    assert.equal(dropped(), 1_000 - got.length, 'one that is larger than all that may wait goes out when nothing waits');
+  });
+
+  test('with the policy "wait" loses nothing that it took, and takes nothing more', async () => {
+    const { client, sender, dropped } = bench({ slowConsumer: 'wait' });
+    client.stop();
+    let taken = 0;
+    assert.throws(() => {
+      for (; taken < 1_000; taken++) {
+        sender.sendText(`${taken} ${'*'.repeat(1_000)}`);
+        sender.flush();
+      }
+    }, { code: 'E_WEBSOCKET_FULL' });
+    sender.deliver(new SharedMessage('x'.repeat(1_000)));
+    assert.equal(dropped(), 2, 'what a room sends is left out, and so was the one before');
+    await client.go();
+    assert.equal(client.messages().length, taken);
+    sender.sendText('again');
+    await client.go();
+    assert.equal(client.messages().at(-1), 'again');
+  });
+
+  test('counts what small frames cost besides their bytes', () => {
+    const { client, sender, calls } = bench({ maxBufferedBytes: 100_000 });
+    client.stop();
+    sender.sendBytes(Buffer.alloc(HIGH_WATER_BYTES));
+    sender.flush();
+    let count = 0;
+    for (; count < 10_000 && !calls.includes('too slow'); count++) sender.sendText('x');
+    assert.ok(count < 34_464 / 128 + 2, `${count} frames of 3 bytes wait`);
+  });
+
+  test('answers the newest of the pings that came while others waited', async () => {
+    const { client, sender } = bench();
+    client.stop();
+    sender.sendBytes(Buffer.alloc(HIGH_WATER_BYTES));
+    sender.flush();
+    for (const payload of ['one', 'two', 'three']) sender.sendControl(OPCODE.pong, Buffer.from(payload));
+    sender.sendText('last');
+    sender.sendControl(OPCODE.close, Buffer.of(3, 232));
+    await client.go();
+    assert.deepEqual(client.messages().slice(1), ['PONG three', 'last', 'CLOSE 1000']);
+  });
+
+  test('compresses from its threshold on, and shared messages once for all', async () => {
+    const compression = readCompression('test', { thresholdBytes: 100, contextTakeover: true });
+    const { client, sender } = bench({ compression });
+    const shared = new SharedMessage('shared '.repeat(100));
+    assert.equal(shared.deflated(15, 3), shared.deflated(15, 3));
+    const expected: string[] = [];
+    for (let round = 0; round < 5; round++) {
+      for (const text of ['short', 'long '.repeat(50)]) {
+        sender.sendText(text);
+        expected.push(text);
+      }
+      sender.deliver(shared);
+      expected.push('shared '.repeat(100));
+    }
+    await tick();
+    assert.deepEqual(client.messages(), expected);
+    assert.ok(client.writes.reduce((sum, { length }) => sum + length, 0) < 400);
+  });
+
+  for (const slowConsumer of ['drop-oldest', 'wait'] as const) {
+    test(`with context takeover and the policy "${slowConsumer}" sends nothing that refers to what was left out`, async () => {
+      const compression = readCompression('test', { thresholdBytes: 100, contextTakeover: true });
+      const { client, sender, dropped } = bench({ slowConsumer, maxBufferedBytes: 150_000, compression });
+      const noise = (seed: number, length = 4_000): Buffer => {
+        let state = Math.imul(seed + 1, 0x9e3779b1);
+        return Buffer.from(Array.from({ length }, () => {
+          state ^= state << 13;
+          state ^= state >>> 17;
+          state ^= state << 5;
+          return 64 + (state >>> 8 & 63);
+        }));
+      };
+      const message = (index: number): Buffer => Buffer.concat([noise(index), noise(index - 1)]); // its second half is the first one of the message before
+      client.stop();
+      sender.sendBytes(noise(1_000, 100_000));
+      sender.flush(); // the stream is full
+      const refused = new Set<number>();
+      for (let index = 1; index <= 24; index++) {
+        try {
+          sender.sendBytes(message(index));
+        } catch {
+          refused.add(index);
+        }
+      }
+      assert.ok(dropped() > 0);
+      await client.go();
+      sender.sendBytes(message(25));
+      sender.sendBytes(message(26));
+      await tick();
+      const expected = Array.from({ length: 26 }, (_, index) => index + 1).filter((index) => slowConsumer === 'wait' ? !refused.has(index) : index > dropped());
+      const all = Array.from({ length: 27 }, (_, index) => message(index).toString('latin1'));
+      assert.deepEqual(client.messages().slice(1).map((got) => all.indexOf(got.toString('latin1'))), expected);
+    });
+  }
+
+  test('asks with a ping that others kept waiting as soon as the client takes more', async () => {
+    const { client, sender } = bench();
+    client.stop();
+    sender.sendBytes(Buffer.alloc(HIGH_WATER_BYTES));
+    sender.flush();
+    sender.sendControl(OPCODE.ping, Buffer.alloc(0));
+    sender.sendControl(OPCODE.pong, Buffer.from('one'));
+    sender.sendControl(OPCODE.ping, Buffer.alloc(0));
+    await client.go();
+    assert.deepEqual(client.messages().slice(1), ['PONG one', 'PING']);
+  });
+
+  test('says that it closes, where others kept that waiting, before it ends; what was before it is left out', async () => {
+    const { client, sender } = bench();
+    client.stop();
+    sender.sendBytes(Buffer.alloc(HIGH_WATER_BYTES));
+    sender.flush();
+    sender.sendText('waits');
+    sender.sendControl(OPCODE.close, closePayload(1000, ''));
+    sender.end();
+    await client.go();
+    assert.deepEqual(client.messages().slice(1), ['CLOSE 1000']);
+  });
+
+  test('says once that it closes, where nothing kept that waiting', async () => {
+    const { client, sender } = bench();
+    client.stop();
+    sender.sendBytes(Buffer.alloc(HIGH_WATER_BYTES));
+    sender.flush();
+    sender.sendText('waits');
+    sender.sendControl(OPCODE.close, closePayload(1000, ''));
+    await client.go();
+    sender.end();
+    await client.go();
+    assert.deepEqual(client.messages().slice(1), ['waits', 'CLOSE 1000']);
+  });
+
+  test('sends nothing once it has ended', async () => {
+    const { client, sender } = bench();
+    sender.sendText('before');
+    sender.end();
+    sender.deliver(new SharedMessage('after'));
+    sender.sendControl(OPCODE.ping, Buffer.alloc(0));
+    await tick();
+    assert.deepEqual(client.messages(), ['before']);
+    await sender.drain();
+  });
+});

@@ -1,0 +1,195 @@
+/**
+ * MCP against what others wrote: the official clients of both generations, the inspector and the conformance suite, installed when
+ * the tests run.
+ */
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { before, test } from 'node:test';
+import { createToken } from 'svc';
+import { ROOT, build } from '../support/build.ts';
+import { run } from '../support/run.ts';
+import { scratch } from '../support/scratch.ts';
+import { everything } from '../support/mcp-everything.ts';
+import type { TestContext } from 'node:test';
+
+const FIXTURE = join(ROOT, 'test/support/mcp-everything.ts');
+const SECRET = '3f0a9c7d5e1b48263f0a9c7d5e1b4826';
+/** The built package: clients pass no environment on, so that sources would be compiled anew each time. */
+const STDIO = { command: process.execPath, args: [FIXTURE] };
+
+before(build);
+
+/** What the two generations of the client have in common: calls of every kind to each target, printed as one array. `connect` is theirs. */
+const CONVERSATION = `
+const outcomes = [];
+for (const target of JSON.parse(process.argv[2])) outcomes.push(await converse(target));
+console.log(JSON.stringify(outcomes));
+process.exit(0);
+
+async function converse(target) {
+const told = { progress: [], logs: [] };
+const { client, version, era } = await connect(target, (message) => told.logs.push(message.params.data));
+const code = (promise) => promise.then(() => 'none', (error) => error.code);
+const out = { version: version(), era: era() };
+out.tools = [];
+for (let cursor; ;) {
+  const page = await client.listTools(cursor === undefined ? {} : { cursor });
+  out.tools.push(...page.tools.map((tool) => tool.name));
+  if ((cursor = page.nextCursor) === undefined) break;
+}
+out.list = (await client.callTool({ name: 'get_users', arguments: { limit: 1 } })).structuredContent;
+out.one = (await client.callTool({ name: 'get_users_by_id', arguments: { id: 1 } })).structuredContent;
+out.added = (await client.callTool({ name: 'post_users', arguments: { name: 'Bob', tags: ['a'] } })).structuredContent;
+out.wrong = (await client.callTool({ name: 'post_users', arguments: { name: 'B', tags: 1 } }));
+out.absent = (await client.callTool({ name: 'get_users_by_id', arguments: { id: 99 } })).isError;
+out.me = (await client.callTool({ name: 'get_me' })).structuredContent ?? null;
+out.printed = (await client.callTool({ name: 'get_printing' })).content[0].text;
+out.mixed = (await client.callTool({ name: 'test_multiple_content_types' })).content.map((part) => part.type);
+out.progress = (await callWithProgress(client, { name: 'test_tool_with_progress', arguments: {} }, (step) => told.progress.push(step.progress))).content[0].text;
+out.unknown = await code(client.callTool({ name: 'nope' }));
+const abort = new AbortController();
+const waiting = client.callTool({ name: 'get_waiting' }, ...signalOf(abort.signal)).then(() => 'answered', () => 'cancelled');
+setTimeout(() => abort.abort('enough'), 100);
+out.cancelled = await waiting;
+out.concurrent = (await Promise.all(Array.from({ length: 20 }, () => client.callTool({ name: 'test_simple_text' })))).length;
+out.resources = (await client.listResources()).resources.map((resource) => resource.uri);
+out.routes = JSON.parse((await client.readResource({ uri: 'svc://routes' })).contents[0].text).routes.length;
+out.openapi = JSON.parse((await client.readResource({ uri: 'svc://openapi.json' })).contents[0].text).openapi;
+out.noResource = await code(client.readResource({ uri: 'svc://nope' }));
+out.prompts = (await client.listPrompts()).prompts.map((prompt) => prompt.name);
+out.prompt = (await client.getPrompt({ name: 'test_prompt_with_arguments', arguments: { arg1: 'a', arg2: 'b' } })).messages[0].content.text;
+out.noPrompt = await code(client.getPrompt({ name: 'test_prompt_with_arguments', arguments: {} }));
+out.completion = (await client.complete({ ref: { type: 'ref/prompt', name: 'choose' }, argument: { name: 'colour', value: 'g' } })).completion.values;
+out.told = told.progress;
+await client.callTool({ name: 'test_tool_with_logging', arguments: {} });
+out.logs = told.logs;
+await client.close();
+return out;
+}
+`;
+
+const FIRST = `
+import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import { LoggingMessageNotificationSchema } from '@modelcontextprotocol/sdk/types.js';
+const signalOf = (signal) => [undefined, { signal }];
+const callWithProgress = (client, params, onprogress) => client.callTool(params, undefined, { onprogress });
+async function connect({ url, headers, stdio }, onLog) {
+  const client = new Client({ name: 'peer', version: '1' });
+  client.setNotificationHandler(LoggingMessageNotificationSchema, onLog);
+  const transport = stdio === undefined ? new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } }) : new StdioClientTransport({ ...stdio, stderr: 'ignore' });
+  await client.connect(transport);
+  return { client, version: () => transport.protocolVersion ?? client.transport?._protocolVersion ?? null, era: () => 'legacy' };
+}
+${CONVERSATION}`;
+
+const SECOND = `
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
+const signalOf = (signal) => [{ signal }];
+const callWithProgress = (client, params, onprogress) => client.callTool(params, { onprogress });
+async function connect({ url, headers, stdio, mode }, onLog) {
+  const client = new Client({ name: 'peer', version: '2' }, { versionNegotiation: { mode } });
+  client.setNotificationHandler('notifications/message', onLog);
+  await client.connect(stdio === undefined ? new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } }) : new StdioClientTransport({ ...stdio, stderr: 'ignore' }));
+  return { client, version: () => client.getNegotiatedProtocolVersion(), era: () => client.getProtocolEra() };
+}
+${CONVERSATION}`;
+
+interface Outcome { readonly version: string | null; readonly era: string; readonly tools: string[]; readonly [name: string]: unknown }
+
+/** The fixture on a port of its own, in this process. */
+async function served(t: TestContext): Promise<string> {
+  const app = everything();
+  const server = await app.run({ port: 0, handleSignals: false, drainSeconds: 0 });
+  t.after(() => server.close());
+  return `${server.url}/mcp`;
+}
+
+/** One process speaks with all of them, one after the other: a client takes longer to load than to speak. */
+async function converse(folder: string, program: string, targets: readonly object[]): Promise<Outcome[]> {
+  const file = join(folder, 'conversation.mjs');
+  writeFileSync(file, program);
+  const { status, stdout, stderr } = await run(process.execPath, [file, JSON.stringify(targets)], { cwd: folder });
+  assert.equal(status, 0, stderr.slice(0, 4_000) + stdout.slice(0, 1_000));
+  return JSON.parse(stdout) as Outcome[];
+}
+
+/** What every client must have seen. */
+function judge(out: Outcome, { isModern, hasToken, noResource = -32_602 }: { isModern: boolean; hasToken: boolean; noResource?: number }): void {
+  assert.equal(out.era, isModern ? 'modern' : 'legacy');
+  const { version, era, tools, wrong, ...rest } = out;
+  assert.deepEqual(tools, everything().mcpTools().map((tool) => tool.name));
+  const ada = { id: 1, name: 'Ada', role: 'user' };
+  assert.deepEqual(rest, {
+    list: isModern ? [ada] : { result: [ada] }, one: ada, added: { id: 2, name: 'Bob', role: 'user' }, absent: true, me: hasToken ? { sub: 'peer' } : null, printed: 'printed', mixed: ['text', 'image', 'resource'],
+    progress: 'progressed', told: [0, 50, 100], unknown: -32_602, cancelled: 'cancelled', concurrent: 20, resources: ['svc://routes', 'svc://openapi.json'], routes: 6, openapi: '3.1.1',
+    noResource, prompts: ['test_simple_prompt', 'test_prompt_with_arguments', 'test_prompt_with_embedded_resource', 'test_prompt_with_image', 'choose'],
+    prompt: "Prompt with arguments: arg1='a', arg2='b'", noPrompt: -32_602, completion: ['green'],
+    logs: isModern ? [] : ['Tool execution started', 'Tool processing data', 'Tool execution completed'],
+  });
+  const { isError, content } = wrong as { isError: boolean; content: { text: string }[] };
+  assert.equal(isError, true);
+  assert.match(content[0]!.text, /^400 Bad Request: The input has 2 problems\n- name: .*\n- tags: /);
+}
+
+const HEADERS = { authorization: `Bearer ${createToken('peer', SECRET, { expiresInSeconds: 86_400 })}` };
+
+test('the official client 1.x speaks with it, over stdio and HTTP', async (t) => {
+  const folder = scratch(t, 'mcp-sdk-1', { '@modelcontextprotocol/sdk': '1.32.2' });
+  if (folder === undefined) return;
+  const [stdio, http] = await converse(folder, FIRST, [{ stdio: STDIO }, { url: await served(t), headers: HEADERS }]);
+  judge(stdio!, { isModern: false, hasToken: false, noResource: -32_002 });
+  judge(http!, { isModern: false, hasToken: true, noResource: -32_002 });
+});
+
+test('the official client 2.x speaks with it, over stdio and HTTP, in both eras', async (t) => {
+  const folder = scratch(t, 'mcp-sdk-2', { '@modelcontextprotocol/client': '2.4.0' });
+  if (folder === undefined) return;
+  const modes = [['legacy', false], ['auto', true], [{ pin: '2026-07-28' }, true]] as const;
+  const targets: object[] = [];
+  for (const [mode] of modes) targets.push({ stdio: STDIO, mode }, { url: await served(t), headers: HEADERS, mode });
+  const outcomes = await converse(folder, SECOND, targets);
+  assert.equal(outcomes.length, targets.length);
+  for (const [index, [, isModern]] of modes.entries()) {
+    const [stdio, http] = [outcomes[2 * index]!, outcomes[2 * index + 1]!];
+    judge(stdio, { isModern, hasToken: false });
+    assert.equal(stdio.version, isModern ? '2026-07-28' : '2025-11-25');
+    judge(http, { isModern, hasToken: true });
+  }
+});
+
+test('the inspector finds nothing to complain about in strict mode, over stdio and HTTP, in both eras', async (t) => {
+  const folder = scratch(t, 'mcp-inspector', { '@modelcontextprotocol/inspector': '2.12.0' });
+  if (folder === undefined) return;
+  const url = await served(t);
+  const inspector = join(folder, 'node_modules/.bin/mcp-inspector');
+  for (const era of ['legacy', 'modern']) {
+    for (const target of [[STDIO.command, ...STDIO.args], ['--transport', 'http', '--server-url', url]]) {
+      const ask = (...args: string[]): ReturnType<typeof run> => run(process.execPath, [inspector, '--cli', '--protocol-era', era, '--format', 'json', '--quiet', ...args, ...target], { cwd: folder, env: { HOME: folder } });
+      const listed = await ask('--method', 'tools/list', '--strict');
+      assert.equal(listed.status, 0, listed.stderr);
+      assert.equal((JSON.parse(listed.stdout) as { result: { tools: unknown[] } }).result.tools.length, everything().mcpTools().length, 'every page');
+      const called = await ask('--method', 'tools/call', '--tool-name', 'post_users', '--tool-args-json', '{"name":"Cy"}');
+      assert.match(called.stdout, /"name": ?"Cy"/, called.stderr);
+    }
+  }
+});
+
+/** What the suite asks for that no application has: the server asks nothing of its client, and its resources are its own two. */
+const LEFT_OUT: ReadonlySet<string> = new Set([
+  'tools-call-sampling', 'tools-call-elicitation', 'elicitation-sep1034-defaults', 'elicitation-sep1330-enums',
+  'resources-read-text', 'resources-read-binary', 'resources-templates-read', 'resources-subscribe', 'resources-unsubscribe',
+]);
+
+test('the conformance suite passes, but for what is no part of it', async (t) => {
+  const folder = scratch(t, 'mcp-conformance', { '@modelcontextprotocol/conformance': '0.1.16' });
+  if (folder === undefined) return;
+  const { stdout, stderr } = await run(process.execPath, [join(folder, 'node_modules/.bin/conformance'), 'server', '--url', await served(t)], { cwd: folder });
+  const results = [...stdout.matchAll(/^([✓✗]) ([\w-]+): \d+ passed, (\d+) failed/gm)].map(([, sign, name]) => [name!, sign === '✓'] as const);
+  assert.ok(results.length >= 30, stdout + stderr);
+  assert.deepEqual(results.filter(([name, isGood]) => !isGood && !LEFT_OUT.has(name)), []);
+  assert.deepEqual(results.filter(([name, isGood]) => isGood && LEFT_OUT.has(name)), [], 'no longer to be left out');
+});

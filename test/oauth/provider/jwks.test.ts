@@ -1,0 +1,143 @@
+import assert from 'node:assert/strict';
+import { generateKeyPairSync } from 'node:crypto';
+import { test } from 'node:test';
+import { ManualClock } from '../../../src/base/manual-clock.ts';
+import { KeySource, chooseKeys, readKeySet } from '../../../src/oauth/provider/jwks.ts';
+import { Outbound, ProviderFailure } from '../../../src/oauth/provider/outbound.ts';
+import { EC, EC384, EC521, ED, FakeProvider, RSA, jwk } from '../support/fake-provider.ts';
+import type { Target } from '../../../src/oauth/provider/discovery.ts';
+
+const OF_RSA = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512'];
+const rsa = jwk(RSA.publicKey);
+const ec = jwk(EC.publicKey);
+const ed = jwk(ED.publicKey);
+
+function source(fake: FakeProvider, pinned?: readonly unknown[]): { keys: KeySource; clock: ManualClock; target: Target } {
+  const clock = new ManualClock();
+  return { keys: new KeySource(new Outbound({ clock, timeoutMs: 10_000 }), clock, pinned), clock, target: { url: `${fake.url}/jwks`, isGuarded: false } };
+}
+
+test('readKeySet() knows RSA, P-256, P-384, P-521 and Ed25519 keys, and what each may verify', () => {
+  const { keys } = readKeySet([{ ...rsa, kid: 'r', issuer: 'https://i.test' }, ec, jwk(EC384.publicKey), jwk(EC521.publicKey), ed, { ...rsa, alg: 'PS256', key_ops: ['verify'], use: 'sig' }]);
+  assert.deepEqual(keys.map(({ keyId, algorithms, issuer }) => ({ keyId, algorithms, issuer })), [
+    { keyId: 'r', algorithms: OF_RSA, issuer: 'https://i.test' }, { keyId: undefined, algorithms: ['ES256'], issuer: undefined },
+    { keyId: undefined, algorithms: ['ES384'], issuer: undefined }, { keyId: undefined, algorithms: ['ES512'], issuer: undefined },
+    { keyId: undefined, algorithms: ['EdDSA'], issuer: undefined }, { keyId: undefined, algorithms: ['PS256'], issuer: undefined },
+  ]);
+});
+
+test('I07: readKeySet() leaves out keys that are not for verifying, too weak, of another kind, or no keys', () => {
+  const weak = generateKeyPairSync('rsa', { modulusLength: 1_024 }).publicKey.export({ format: 'jwk' });
+  const unusable: readonly (readonly [why: string, entry: unknown])[] = [
+    ['use enc', { ...rsa, use: 'enc' }], ['use of another type', { ...rsa, use: 1 }], ['key_ops without verify', { ...rsa, key_ops: ['sign'] }], ['key_ops no list', { ...rsa, key_ops: 'verify' }],
+    ['RSA of 1024 bits', weak], ['RSA of 8200 bits', { ...rsa, n: Buffer.alloc(1_025, 0xff).toString('base64url') }], ['exponent 1', { ...rsa, e: 'AQ' }], ['even exponent', { ...rsa, e: 'AQAC' }], ['huge exponent', { ...rsa, e: Buffer.alloc(16, 0xff).toString('base64url') }],
+    ['RSA called ES256', { ...rsa, alg: 'ES256' }], ['EC called RS256', { ...ec, alg: 'RS256' }], ['RSA for encryption', { ...rsa, alg: 'RSA-OAEP' }], ['RSA called HS256', { ...rsa, alg: 'HS256' }], ['alg of another type', { ...rsa, alg: 5 }],
+    ['secp256k1', jwk(generateKeyPairSync('ec', { namedCurve: 'secp256k1' }).publicKey)], ['P-384 called ES256', { ...jwk(EC384.publicKey), alg: 'ES256' }], ['X25519', jwk(generateKeyPairSync('x25519').publicKey)], ['off the curve', { ...ec, x: Buffer.alloc(32, 1).toString('base64url') }],
+    ['symmetric', { kty: 'oct', k: 'AAAA' }], ['without n', { kty: 'RSA', e: 'AQAB' }], ['n of another type', { ...rsa, n: 5 }], ['no kty', { n: 'x' }], ['null', null], ['text', 'x'], ['list', []],
+  ];
+  for (const [why, entry] of unusable) assert.deepEqual(readKeySet([entry]).keys, [], why);
+});
+
+test('readKeySet() takes public members only, and reads no more than 64 entries', () => {
+  const [key] = readKeySet([jwk(RSA.privateKey)]).keys;
+  assert.equal(key?.key.type, 'public');
+  assert.equal(readKeySet(Array.from({ length: 100 }, () => ec)).keys.length, 64);
+});
+
+test('readKeySet() takes a member that is null for one that is not there', () => {
+  const { keys } = readKeySet([{ ...rsa, kid: null, alg: null, use: null, key_ops: null, x5c: null }]);
+  assert.deepEqual(keys.map(({ keyId, algorithms }) => ({ keyId, algorithms })), [{ keyId: undefined, algorithms: OF_RSA }]);
+});
+
+test('I06: chooseKeys() takes the key with the id; without one all that fit; a repeated id fits none', () => {
+  const set = readKeySet([{ ...rsa, kid: 'a' }, { ...rsa, kid: 'b' }, { ...ec, kid: 'c' }, { ...ec, kid: 'd', use: 'enc' }, { ...ed, kid: 'd' }]);
+  const ids = (keyId: string | undefined, algorithm: 'RS256' | 'ES256' | 'EdDSA'): unknown => {
+    const choice = chooseKeys(set, keyId, algorithm);
+    return choice.kind === 'keys' ? choice.keys.map((each) => each.keyId) : choice.kind;
+  };
+  assert.deepEqual(ids('a', 'RS256'), ['a']);
+  assert.deepEqual(ids(undefined, 'RS256'), ['a', 'b']);
+  assert.deepEqual(ids(undefined, 'ES256'), ['c']);
+  assert.equal(ids('a', 'ES256'), 'unknown');
+  assert.equal(ids('__proto__', 'RS256'), 'unknown');
+  assert.equal(ids('d', 'EdDSA'), 'ambiguous');
+});
+
+test('N08: KeySource keeps keys for ten minutes, and then fetches them again', async () => {
+  await using fake = await FakeProvider.start();
+  const { keys, clock, target } = source(fake);
+  const first = await keys.current(target);
+  await clock.advance(599_999);
+  assert.equal(await keys.current(target), first);
+  assert.equal(fake.count(), 1);
+  await clock.advance(1);
+  assert.notEqual(await keys.current(target), first);
+  assert.equal(fake.count('jwks'), 2);
+});
+
+test('N08: KeySource shares one fetch among all who wait', async () => {
+  await using fake = await FakeProvider.start();
+  const { keys, target } = source(fake);
+  const go = Promise.withResolvers<void>();
+  fake.failNext('jwks', { until: go.promise });
+  const waiting = Array.from({ length: 50 }, () => keys.current(target));
+  await fake.arrived(1);
+  const again = keys.again(target);
+  go.resolve();
+  fake.failNext('jwks', { status: 500 });
+  await Promise.all([...waiting, again].map((each) => Promise.resolve(each).catch(() => undefined)));
+  assert.equal(fake.count(), 1);
+});
+
+test('N08: KeySource fetches once a minute at most for unknown key ids, be they a thousand', async () => {
+  await using fake = await FakeProvider.start();
+  const { keys, clock, target } = source(fake);
+  await keys.current(target);
+  for (let minute = 1; minute <= 3; minute++) {
+    for (let index = 0; index < 1_000; index++) await keys.again(target);
+    assert.equal(fake.count(), 1 + minute);
+    await clock.advance(59_999);
+    assert.equal(keys.again(target), undefined);
+    await clock.advance(1);
+  }
+});
+
+test('N08: KeySource fetches again for a token that its own key has not signed once the keys are a minute old, and then once a minute', async () => {
+  await using fake = await FakeProvider.start();
+  const { keys, clock, target } = source(fake);
+  await keys.current(target);
+  await clock.advance(59_999);
+  assert.equal(keys.renewed(target), undefined);
+  await clock.advance(1);
+  const [one, other] = [keys.renewed(target), keys.renewed(target)];
+  assert.equal(await one, await other);
+  for (let index = 0; index < 1_000; index++) assert.equal(keys.renewed(target), undefined);
+  assert.equal(fake.count(), 2);
+  await clock.advance(60_000);
+  await keys.again(target); // which is the one of this minute
+  assert.equal(keys.renewed(target), undefined);
+  assert.equal(fake.count(), 3);
+});
+
+test('KeySource fails when there is no answer, no set or no URL, keeps nothing of it, and tries again', async () => {
+  await using fake = await FakeProvider.start();
+  const { keys, target } = source(fake);
+  const reason = (expected: string) => (error: unknown): boolean => error instanceof ProviderFailure && error.reason === expected;
+  for (const [scripted, expected] of [[{ status: 500 }, 'jwks_status_500'], [{ body: '[]' }, 'jwks_not_object'], [{ body: '{"keys":{}}' }, 'jwks_without_keys'], [{ body: '{' }, 'jwks_not_json'], [{ headers: { 'content-type': 'text/html' } }, 'jwks_media_type']] as const) {
+    fake.failNext('jwks', { body: {}, ...scripted });
+    await assert.rejects(Promise.resolve(keys.current(target)), reason(expected));
+  }
+  fake.failNext('jwks', { headers: { 'content-type': 'application/jwk-set+json; charset=utf-8' }, body: { keys: fake.keys } });
+  assert.equal((await keys.current(target)).keys.length, 1);
+  await assert.rejects(Promise.resolve(source(fake).keys.current(undefined)), reason('jwks_unknown'));
+});
+
+test('N09: KeySource with pinned keys never fetches', async () => {
+  await using fake = await FakeProvider.start();
+  const { keys, clock, target } = source(fake, fake.keys);
+  assert.equal((await keys.current(target)).keys.length, 1);
+  assert.equal(keys.again(target), undefined);
+  await clock.advance(700_000);
+  assert.equal((await keys.current(target)).keys.length, 1);
+  assert.equal(fake.count(), 0);
+});

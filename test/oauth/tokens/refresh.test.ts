@@ -1,0 +1,538 @@
+/**
+ * The state machine of refresh tokens, row by row of its table, over the store in memory and an own clock.
+ */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Keyring } from '../../../src/crypto/keys.ts';
+import { createMetrics } from '../../../src/observability/metrics.ts';
+import { ManualClock } from '../../../src/base/manual-clock.ts';
+import { Audit } from '../../../src/oauth/audit.ts';
+import { OAuthError } from '../../../src/oauth/errors.ts';
+import { RefreshTokenCodec, hashOf } from '../../../src/oauth/tokens/refresh-codec.ts';
+import { RefreshTokens } from '../../../src/oauth/tokens/refresh.ts';
+import { MemoryTokenStore } from '../../../src/oauth/tokens/store.ts';
+import { collectedLog } from '../../support/collected-log.ts';
+import { seeded } from '../../support/random.ts';
+import { tokenStoreContract } from './store.contract.ts';
+import type { Awaitable } from '../../../src/http/contracts.ts';
+import type { RefreshPolicy, RefreshVerdict, Refreshed } from '../../../src/oauth/tokens/refresh.ts';
+import type { TokenStore } from '../../../src/oauth/tokens/store.ts';
+
+tokenStoreContract('MemoryTokenStore', () => ({ store: new MemoryTokenStore() }));
+
+const SECOND = 1_000_000;
+const SECRETS = ['7d3f9a1c5e8b2046f1d7a93c58e0b64272a9', 'b1946ac92492d2347c6235b4d2611184eeff'];
+
+function machine(policy: Partial<RefreshPolicy> = {}, parts: { store?: TokenStore; secrets?: readonly string[]; onRefresh?: () => Awaitable<RefreshVerdict>; clock?: ManualClock } = {}) {
+  const clock = parts.clock ?? new ManualClock();
+  const { logger, events } = collectedLog();
+  const store = parts.store ?? new MemoryTokenStore();
+  const codec = new RefreshTokenCodec(Keyring.of(parts.secrets ?? SECRETS[0]!));
+  const tokens = new RefreshTokens({
+    store, codec, clock, audit: new Audit(logger.child('svc_oauth'), createMetrics({ log: logger })), onRefresh: parts.onRefresh,
+    policy: { idleTtl: 14 * 86_400 * SECOND, absoluteTtl: 90 * 86_400 * SECOND, grace: 0, clockSkew: 0, concurrency: 'coalesce', holdMs: 0, apart: 0, ...policy },
+  });
+  const login = (startedAt = clock.nowMicros()) => tokens.issue({
+    sub: 'alice', provider: 'dev', subject: 'p-1', scopes: ['read', 'write'], claims: { roles: ['admin'] }, startedAt, userAgent: null, ip: null, keyThumbprint: null,
+  });
+  const refresh = (text: string, request: { arrivedAt?: number; scopes?: readonly string[]; keyThumbprint?: string | null } = {}): Promise<Refreshed> => {
+    const token = codec.parse(text);
+    assert.ok(token !== undefined, 'the token is one of ours');
+    return tokens.refresh(token, { arrivedAt: request.arrivedAt ?? clock.nowMicros(), scopes: request.scopes, keyThumbprint: request.keyThumbprint ?? null, req: undefined });
+  };
+  const names = (): unknown[] => events.map((event) => event['event']);
+  return { clock, store, codec, tokens, login, refresh, events, names };
+}
+
+/** Time passes for requests that are under way: they go as far as they can first. */
+async function pass(clock: ManualClock, ms: number): Promise<void> {
+  await clock.advance(0);
+  await clock.advance(ms);
+}
+
+function refused(code: string, reason?: string) {
+  return (error: unknown): boolean => {
+    assert.ok(error instanceof OAuthError, String(error));
+    assert.equal(error.code, code);
+    if (reason !== undefined) assert.equal(error.reason, reason);
+    return true;
+  };
+}
+
+test('T01 A refresh token is exchanged for another one, and the login goes on', async () => {
+  const { login, refresh, clock, store } = machine();
+  const first = await login();
+  await clock.advance(1_000);
+  const second = await refresh(first.refreshToken);
+  assert.notEqual(second.refreshToken, first.refreshToken);
+  assert.deepEqual(second.scopes, ['read', 'write']);
+  assert.deepEqual(second.claims, { roles: ['admin'] });
+  await clock.advance(1_000);
+  const third = await refresh(second.refreshToken);
+  const row = await store.findLogin(first.login.id);
+  assert.equal(row?.generation, 2);
+  assert.equal(new Set([first.refreshToken, second.refreshToken, third.refreshToken]).size, 3);
+});
+
+test('T20 A refresh token has 256 bits of secret, a prefix for scanners, and fewer than 160 characters', async () => {
+  const { login, codec } = machine({}, { secrets: SECRETS });
+  const { refreshToken } = await login();
+  assert.match(refreshToken, /^svcrt_1[\w-]+\.[\w-]{22}\.0\.[\w-]{43}\.[\w-]{22}$/);
+  assert.ok(refreshToken.length < 160);
+  assert.equal(codec.parse(refreshToken)?.secret.length, 32);
+});
+
+test('T19 What is stored holds no part of the token that could be used', async () => {
+  const { login, refresh, store, codec } = machine();
+  const { refreshToken, login: row } = await login();
+  const next = await refresh(refreshToken);
+  const stored = JSON.stringify(await store.findLogin(row.id));
+  for (const text of [refreshToken, next.refreshToken]) {
+    const secret = codec.parse(text)!.secret;
+    for (const form of [text, secret.toString('base64url'), secret.toString('hex'), secret.toString('base64')]) assert.ok(!stored.includes(form));
+  }
+});
+
+test('T06 A rotated token that comes again ends its login, and no other of the same user', async () => {
+  const { login, refresh, clock, names, events } = machine();
+  const [first, other] = [await login(), await login()];
+  const second = await refresh(first.refreshToken);
+  await clock.advance(1);
+  await assert.rejects(refresh(first.refreshToken), refused('invalid_grant', 'reuse'));
+  await assert.rejects(refresh(second.refreshToken), refused('invalid_grant', 'revoked_reuse'));
+  await assert.rejects(refresh(first.refreshToken), refused('invalid_grant', 'revoked_reuse'));
+  assert.ok((await refresh(other.refreshToken)).refreshToken);
+  assert.equal(names().filter((name) => name === 'token_reuse_detected').length, 1);
+  assert.equal(events.find((event) => event['event'] === 'token_reuse_detected')?.['login_id'], first.login.id);
+});
+
+test('D1 A sequential replay is caught a hundred times of a hundred', async () => {
+  const { login, refresh, clock } = machine();
+  let caught = 0;
+  for (let round = 0; round < 100; round++) {
+    const { refreshToken } = await login();
+    await refresh(refreshToken);
+    await clock.advance(0.001);
+    await refresh(refreshToken).catch((error: unknown) => { if (refused('invalid_grant', 'reuse')(error)) caught++; });
+  }
+  assert.equal(caught, 100);
+});
+
+for (const count of [2, 5, 20, 100]) {
+  test(`T07 Of ${count} refreshes at the same time all get the same token, and the login lives`, async () => {
+    const { login, refresh, clock, store } = machine({ holdMs: 25 });
+    const { refreshToken, login: row } = await login();
+    await clock.advance(1_000);
+    const racing = Array.from({ length: count }, () => refresh(refreshToken));
+    const done = Promise.all(racing);
+    await pass(clock, 25);
+    const answers = await done;
+    assert.equal(new Set(answers.map((answer) => answer.refreshToken)).size, 1);
+    assert.equal((await store.findLogin(row.id))?.generation, 1);
+    await clock.advance(1);
+    const next = refresh(answers[0]!.refreshToken);
+    await pass(clock, 25);
+    assert.ok((await next).refreshToken);
+  });
+}
+
+test('Nobody is answered before the hold is over and the delivery is marked', async () => {
+  const { login, refresh, clock, store } = machine({ holdMs: 25 });
+  const { refreshToken, login: row } = await login();
+  let answered = false;
+  const answer = refresh(refreshToken).then((given) => { answered = true; return given; });
+  await pass(clock, 24);
+  assert.equal(answered, false);
+  assert.equal((await store.findLogin(row.id))?.deliveredAt, null);
+  await clock.advance(1);
+  await answer;
+  assert.notEqual((await store.findLogin(row.id))?.deliveredAt, null);
+});
+
+test('T08 With concurrency strict one of many gets a token, the others are refused, and the login lives', async () => {
+  const { login, refresh, clock } = machine({ holdMs: 25, concurrency: 'strict' });
+  const { refreshToken } = await login();
+  await clock.advance(1_000);
+  const racing = Promise.allSettled(Array.from({ length: 20 }, () => refresh(refreshToken)));
+  await pass(clock, 25);
+  const answers = await racing;
+  const won = answers.filter((answer) => answer.status === 'fulfilled');
+  assert.equal(won.length, 1);
+  for (const answer of answers) if (answer.status === 'rejected') refused('invalid_grant', 'concurrent')(answer.reason);
+  await clock.advance(1);
+  const next = refresh(won[0]!.value.refreshToken);
+  await pass(clock, 25);
+  assert.ok((await next).refreshToken);
+});
+
+test('T08 With concurrency strict a successor that nobody was given is given to a later retry', async () => {
+  const { login, refresh, clock, store, codec } = machine({ concurrency: 'strict' });
+  const { refreshToken, login: row } = await login();
+  const token = codec.parse(refreshToken)!;
+  assert.equal(await store.rotate({ id: row.id, generation: 0, currentHash: hashOf(token), keyThumbprint: null, nextHash: hashOf(codec.next(token)), now: clock.nowMicros(), idleExpiresAt: row.idleExpiresAt }), true);
+  await clock.advance(1_000);
+  await assert.rejects(refresh(refreshToken), refused('invalid_grant', 'concurrent'));
+  await clock.advance(4_001);
+  assert.equal((await refresh(refreshToken)).refreshToken, codec.format(codec.next(token)));
+});
+
+test('T09 Within the grace a retry gets the same refresh token; once the successor was used it is theft', async () => {
+  const { login, refresh, clock } = machine({ grace: 10 * SECOND });
+  const { refreshToken } = await login();
+  const second = await refresh(refreshToken);
+  await clock.advance(9_999);
+  assert.equal((await refresh(refreshToken)).refreshToken, second.refreshToken);
+  const third = await refresh(second.refreshToken);
+  await assert.rejects(refresh(refreshToken), refused('invalid_grant', 'reuse'));
+  await assert.rejects(refresh(third.refreshToken), refused('invalid_grant', 'revoked_reuse'));
+});
+
+test('T09 At the end of the grace a retry is theft', async () => {
+  const { login, refresh, clock } = machine({ grace: 10 * SECOND });
+  const { refreshToken } = await login();
+  await refresh(refreshToken);
+  await clock.advance(10_000);
+  await assert.rejects(refresh(refreshToken), refused('invalid_grant', 'reuse'));
+});
+
+test('Clocks of several hosts may differ by clockSkewMs', async () => {
+  const { login, refresh, clock } = machine({ clockSkew: 5_000 });
+  const { refreshToken } = await login();
+  const second = await refresh(refreshToken);
+  await clock.advance(4.999);
+  assert.equal((await refresh(refreshToken)).refreshToken, second.refreshToken);
+  await clock.advance(0.001);
+  await assert.rejects(refresh(refreshToken), refused('invalid_grant', 'reuse'));
+});
+
+test('T10 A token two generations old is theft, also within the grace', async () => {
+  const { login, refresh, clock } = machine({ grace: 60 * SECOND });
+  const first = await login();
+  const second = await refresh(first.refreshToken);
+  await clock.advance(1);
+  await refresh(second.refreshToken);
+  await assert.rejects(refresh(first.refreshToken), refused('invalid_grant', 'reuse'));
+});
+
+test('T11 T12 A forged token, and one with parts of two logins, is none of ours', async () => {
+  const { login, codec, refresh } = machine();
+  const [one, two] = [await login(), await login()];
+  const [a, b] = [one.refreshToken.split('.'), two.refreshToken.split('.')] as [string[], string[]];
+  for (let part = 0; part < 5; part++) {
+    const mixed = a.map((text, index) => index === part ? b[index]! : text).join('.');
+    if (mixed !== one.refreshToken) assert.equal(codec.parse(mixed), part === 0 ? codec.parse(mixed) : undefined);
+  }
+  const forged = a.with(2, '5').join('.');
+  assert.equal(codec.parse(forged), undefined);
+  assert.ok((await refresh(one.refreshToken)).refreshToken);
+  assert.ok((await refresh(two.refreshToken)).refreshToken);
+});
+
+test('T11 No mutation of a token is one of ours', async () => {
+  const { login, codec } = machine();
+  const { refreshToken } = await login();
+  const below = seeded(20_261_121);
+  const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.=+/ \n\0é';
+  for (let round = 0; round < 20_000; round++) {
+    const at = below(refreshToken.length + 1);
+    const character = alphabet[below(alphabet.length)]!;
+    const how = below(3);
+    const mutated = how === 0 ? refreshToken.slice(0, at) + character + refreshToken.slice(at) : how === 1 ? refreshToken.slice(0, at) + refreshToken.slice(at + 1) : refreshToken.slice(0, at) + character + refreshToken.slice(at + 1);
+    if (mutated !== refreshToken) assert.equal(codec.parse(mutated), undefined, JSON.stringify(mutated));
+  }
+  for (const text of ['', 'svcrt_1', 'x'.repeat(1_000_000), `${refreshToken}\n`, ` ${refreshToken}`]) assert.equal(codec.parse(text), undefined);
+});
+
+test('T13 The absolute end comes, however often the login is used', async () => {
+  const { login, refresh, clock } = machine({ idleTtl: 2 * 86_400 * SECOND, absoluteTtl: 3 * 86_400 * SECOND });
+  let { refreshToken } = await login();
+  for (let day = 1; day <= 2; day++) {
+    await clock.advance(86_400_000);
+    ({ refreshToken } = await refresh(refreshToken));
+  }
+  await clock.advance(86_400_000);
+  await assert.rejects(refresh(refreshToken), refused('invalid_grant', 'expired'));
+});
+
+test('T14 A login that is not used ends at its idle end', async () => {
+  const { login, refresh, clock } = machine({ idleTtl: 60 * SECOND });
+  const { refreshToken } = await login();
+  await clock.advance(60_000);
+  await assert.rejects(refresh(refreshToken), refused('invalid_grant', 'expired'));
+});
+
+test('T15 A scope narrows one access token; a wider one is refused and changes nothing', async () => {
+  const { login, refresh, store } = machine();
+  const { refreshToken, login: row } = await login();
+  await assert.rejects(refresh(refreshToken, { scopes: ['read', 'admin'] }), refused('invalid_scope'));
+  assert.equal((await store.findLogin(row.id))?.generation, 0);
+  const narrowed = await refresh(refreshToken, { scopes: ['read'] });
+  assert.deepEqual(narrowed.scopes, ['read']);
+  assert.deepEqual((await refresh(narrowed.refreshToken)).scopes, ['read', 'write']);
+});
+
+test('T16 A successor that was never delivered is found again at any time, without grace', async () => {
+  const { login, refresh, clock, store, codec } = machine();
+  const { refreshToken, login: row } = await login();
+  const token = codec.parse(refreshToken)!;
+  await store.rotate({ id: row.id, generation: 0, currentHash: hashOf(token), keyThumbprint: null, nextHash: hashOf(codec.next(token)), now: clock.nowMicros(), idleExpiresAt: row.idleExpiresAt });
+  await clock.advance(86_400_000);
+  const retried = await refresh(refreshToken);
+  assert.equal(retried.refreshToken, codec.format(codec.next(token)));
+  assert.ok((await refresh(retried.refreshToken)).refreshToken);
+});
+
+test('T22 A login whose user may not come any more ends at its next refresh', async () => {
+  let verdict: RefreshVerdict = true;
+  const { login, refresh, names } = machine({}, { onRefresh: () => verdict });
+  const { refreshToken } = await login();
+  const second = await refresh(refreshToken);
+  verdict = { scopes: ['read'], claims: { roles: [] } };
+  const third = await refresh(second.refreshToken);
+  assert.deepEqual([third.scopes, third.claims], [['read'], { roles: [] }]);
+  verdict = false;
+  await assert.rejects(refresh(third.refreshToken), refused('invalid_grant', 'disabled'));
+  verdict = true;
+  await assert.rejects(refresh(third.refreshToken), refused('invalid_grant', 'revoked_disabled'));
+  assert.ok(names().includes('token_revoked'));
+});
+
+test('T22 Of refreshes at once that the hook ends, one is said to have ended the login', async () => {
+  const { login, refresh, names } = machine({}, { onRefresh: () => false });
+  const { refreshToken } = await login();
+  const ended = await Promise.allSettled([1, 2, 3, 4].map(() => refresh(refreshToken)));
+  assert.ok(ended.every(({ status }) => status === 'rejected'));
+  assert.deepEqual(names().filter((name) => name === 'token_revoked'), ['token_revoked']);
+});
+
+test('A hook that fails leaves the login as it was for the retry', async () => {
+  let fails = true;
+  const { login, refresh, clock } = machine({}, { onRefresh: () => { if (fails) throw new Error('directory down'); return true; } });
+  const { refreshToken } = await login();
+  await assert.rejects(refresh(refreshToken), /directory down/);
+  fails = false;
+  await clock.advance(60_000);
+  assert.ok((await refresh(refreshToken)).refreshToken);
+});
+
+test('A login bound to a key is refreshed with that key alone', async () => {
+  const { tokens, clock, refresh, store } = machine();
+  const bound = await tokens.issue({ sub: 'a', provider: 'dev', subject: 'p', scopes: [], claims: {}, startedAt: clock.nowMicros(), userAgent: null, ip: null, keyThumbprint: 'key-1' });
+  await assert.rejects(refresh(bound.refreshToken, { keyThumbprint: 'key-2' }), refused('invalid_grant', 'other_key'));
+  assert.equal((await store.findLogin(bound.login.id))?.generation, 0);
+  const next = await refresh(bound.refreshToken, { keyThumbprint: 'key-1' });
+  await assert.rejects(refresh(next.refreshToken), refused('invalid_grant', 'other_key'));
+  assert.ok((await refresh(next.refreshToken, { keyThumbprint: 'key-1' })).refreshToken);
+});
+
+test('A token ahead of a restored backup is refused, and ends nothing', async () => {
+  const { login, refresh, store, codec } = machine();
+  const { refreshToken, login: row } = await login();
+  const ahead = codec.format(codec.next(codec.parse(refreshToken)!));
+  await assert.rejects(refresh(ahead), refused('invalid_grant', 'ahead_of_store'));
+  assert.equal((await store.findLogin(row.id))?.revokedAt, null);
+});
+
+test('A token with a valid tag around another secret is refused, and ends nothing', async () => {
+  const { login, refresh, store, codec } = machine();
+  const { refreshToken, login: row } = await login();
+  const other = codec.format({ id: row.id, generation: 0, secret: Buffer.alloc(32, 7) });
+  await assert.rejects(refresh(other), refused('invalid_grant', 'wrong_secret'));
+  const second = await refresh(refreshToken);
+  await assert.rejects(refresh(other), refused('invalid_grant', 'wrong_secret'));
+  assert.equal((await store.findLogin(row.id))?.revokedAt, null);
+  assert.ok((await refresh(second.refreshToken)).refreshToken);
+});
+
+test('A token of no login is refused', async () => {
+  const { refresh, codec } = machine();
+  const token = codec.format(codec.first());
+  await assert.rejects(refresh(token), refused('invalid_grant', 'unknown_login'));
+  await assert.rejects(refresh(token, { scopes: ['read'] }), refused('invalid_grant', 'unknown_login'));
+});
+
+test('K04 A token of the previous key is exchanged for one of the current; of a key that has left it is none of ours', async () => {
+  const store = new MemoryTokenStore();
+  const clock = new ManualClock();
+  const before = machine({}, { store, clock, secrets: [SECRETS[1]!] });
+  const { refreshToken } = await before.login();
+  const during = machine({}, { store, clock, secrets: SECRETS });
+  const next = await during.refresh(refreshToken);
+  const after = machine({}, { store, clock, secrets: [SECRETS[0]!] });
+  assert.equal(after.codec.parse(refreshToken), undefined);
+  assert.ok((await after.refresh(next.refreshToken)).refreshToken);
+});
+
+test('K04 A retry after the keys were exchanged finds the successor that the previous key made', async () => {
+  const store = new MemoryTokenStore();
+  const clock = new ManualClock();
+  const before = machine({ grace: 60 * SECOND }, { store, clock, secrets: [SECRETS[1]!] });
+  const { refreshToken } = await before.login();
+  const next = await before.refresh(refreshToken);
+  const during = machine({ grace: 60 * SECOND }, { store, clock, secrets: SECRETS });
+  const retried = await during.refresh(refreshToken);
+  assert.deepEqual(during.codec.parse(retried.refreshToken), before.codec.parse(next.refreshToken));
+});
+
+test('V03 A rotated token ends its login at revocation', async () => {
+  const { login, refresh, tokens, codec, names } = machine();
+  const { refreshToken } = await login();
+  const second = await refresh(refreshToken);
+  for (let time = 0; time < 2; time++) {
+    await tokens.revoke(codec.parse(refreshToken)!, undefined);
+    assert.equal(names().filter((name) => name === 'token_revoked').length, 1);
+  }
+  await assert.rejects(refresh(second.refreshToken), refused('invalid_grant', 'revoked_logout'));
+});
+
+test('V07 A login that was under way when everything was revoked is not admitted', async () => {
+  const { login, store, clock } = machine();
+  const startedAt = clock.nowMicros();
+  await clock.advance(1);
+  await store.revokeAll('alice', clock.nowMicros());
+  await clock.advance(1);
+  await assert.rejects(login(startedAt), refused('access_denied', 'revoked_meanwhile'));
+  assert.deepEqual(await store.listLogins('alice', clock.nowMicros()), []);
+  assert.ok((await login()).refreshToken);
+});
+
+test('V07 It has been ended when its owner is told so', async () => {
+  const isRevoked: boolean[] = [];
+  const store = new class extends MemoryTokenStore {
+    override async revoke(...row: Parameters<MemoryTokenStore['revoke']>): Promise<boolean> {
+      await new Promise((resolve) => setImmediate(resolve));
+      isRevoked.push(true);
+      return super.revoke(...row);
+    }
+  }();
+  const { login, clock } = machine({}, { store });
+  await store.revokeAll('alice', clock.nowMicros());
+  await assert.rejects(login(clock.nowMicros()), refused('access_denied', 'revoked_meanwhile'));
+  assert.deepEqual(isRevoked, [true]);
+});
+
+test('V07 Where clocks may differ, a login that was begun so shortly after a revocation may have been begun before it', async () => {
+  const { login, store, clock } = machine({ clockSkew: 2 * SECOND });
+  await store.revokeAll('alice', clock.nowMicros());
+  await clock.advance(2_000);
+  await assert.rejects(login(), refused('access_denied', 'revoked_meanwhile'));
+  await clock.advance(1);
+  assert.ok((await login()).refreshToken);
+});
+
+test('V08 A login right behind a revocation of everything waits until its access token can be told from those before it', async () => {
+  const { login, store, clock } = machine({ apart: 10_000 });
+  assert.equal((await login()).issuedAt, clock.nowMicros(), 'nothing has been revoked: it does not wait');
+  await clock.advance(1);
+  const revokedAt = clock.nowMicros();
+  await store.revokeAll('alice', revokedAt);
+  await clock.advance(1);
+  const waiting = login();
+  await pass(clock, 20);
+  assert.ok((await waiting).issuedAt > revokedAt + 10_000);
+  assert.equal((await login()).issuedAt, clock.nowMicros());
+});
+
+test('V08 A login waits so for no clock that was set back since it began: it would wait for as long', async () => {
+  const { login, store, clock } = machine({ apart: 10_000 });
+  const later = clock.nowMicros() + 3_600 * SECOND;
+  await store.revokeAll('alice', later);
+  const waiting = login(later + SECOND);
+  await pass(clock, 30);
+  assert.equal(clock.pending, 0);
+  assert.ok((await waiting).refreshToken);
+});
+
+test('V07 A login that waits so is not admitted when it is revoked meanwhile', async () => {
+  for (const lag of [0, 5_000]) { // of the process that revokes
+    const { login, store, clock } = machine({ apart: 10_000 });
+    await store.revokeAll('alice', clock.nowMicros());
+    await clock.advance(1);
+    const waiting = assert.rejects(login(), refused('access_denied', 'revoked_meanwhile'));
+    await pass(clock, 1);
+    await store.revokeAll('alice', clock.nowMicros() - lag);
+    await pass(clock, 20);
+    await waiting;
+    assert.deepEqual(await store.listLogins('alice', clock.nowMicros()), []);
+  }
+});
+
+test('Nobody is answered before the mark is committed: until then a retry is no theft', async () => {
+  const marking = Promise.withResolvers<void>();
+  const store = new class extends MemoryTokenStore {
+    override async markDelivered(...row: Parameters<MemoryTokenStore['markDelivered']>): Promise<void> {
+      await marking.promise;
+      return super.markDelivered(...row);
+    }
+  }();
+  const { login, refresh } = machine({}, { store });
+  const { refreshToken } = await login();
+  let isAnswered = false;
+  const answer = refresh(refreshToken).finally(() => { isAnswered = true; });
+  for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve));
+  assert.equal(isAnswered, false);
+  marking.resolve();
+  assert.ok((await answer).refreshToken);
+});
+
+test('A commit that took longer than the hold does not use it up', async () => {
+  const clock = new ManualClock();
+  const memory = new MemoryTokenStore();
+  const rotate = memory.rotate.bind(memory);
+  memory.rotate = async (rotation) => {
+    const isWinner = await rotate(rotation);
+    await clock.sleep(40); // the disk
+    return isWinner;
+  };
+  const { login, refresh, store } = machine({ holdMs: 25 }, { store: memory, clock });
+  const { refreshToken, login: row } = await login();
+  const answer = refresh(refreshToken);
+  await pass(clock, 40);
+  await clock.advance(24);
+  assert.equal((await store.findLogin(row.id))?.deliveredAt, null);
+  await clock.advance(1);
+  assert.equal((await answer).login.generation, 1);
+  assert.equal((await store.findLogin(row.id))?.deliveredAt, clock.nowMicros());
+});
+
+test('A hook that took longer than the hold leaves one turn of the loop of it', async () => {
+  const clock = new ManualClock();
+  const { login, refresh } = machine({ holdMs: 25 }, { clock, onRefresh: () => clock.sleep(60).then(() => true) });
+  const { refreshToken } = await login();
+  const answer = refresh(refreshToken);
+  await pass(clock, 60);
+  assert.equal(clock.pending, 1);
+  await clock.advance(1);
+  assert.ok((await answer).refreshToken);
+});
+
+test('After a stall of the event loop those who had come meanwhile still get the same token', async () => {
+  const { login, refresh, clock } = machine({ holdMs: 25 });
+  const { refreshToken } = await login();
+  const first = refresh(refreshToken);
+  await pass(clock, 24); // the first part is over, and what waits on sockets is read
+  await clock.advance(0.5);
+  const second = refresh(refreshToken);
+  await pass(clock, 0.5);
+  await pass(clock, 25);
+  assert.equal((await first).refreshToken, (await second).refreshToken);
+});
+
+test('clockSkewMs widens the grace', async () => {
+  const { login, refresh, clock } = machine({ grace: 10 * SECOND, clockSkew: 5_000 });
+  const { refreshToken } = await login();
+  const second = await refresh(refreshToken);
+  await clock.advance(10_004);
+  assert.equal((await refresh(refreshToken)).refreshToken, second.refreshToken);
+  await clock.advance(1);
+  await assert.rejects(refresh(refreshToken), refused('invalid_grant', 'reuse'));
+});
+
+test('T08 With concurrency strict a retry within clockSkewMs is refused, and no theft', async () => {
+  const { login, refresh, clock } = machine({ concurrency: 'strict', clockSkew: 5_000 });
+  const { refreshToken } = await login();
+  const second = await refresh(refreshToken);
+  await clock.advance(4);
+  await assert.rejects(refresh(refreshToken), refused('invalid_grant', 'concurrent'));
+  assert.ok((await refresh(second.refreshToken)).refreshToken);
+});

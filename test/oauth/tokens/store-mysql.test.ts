@@ -1,0 +1,39 @@
+/**
+ * The token store on MariaDB and MySQL: its contract, and refresh tokens that six processes race for. At length: test/soak/oauth-races.ts.
+ */
+import { test } from 'node:test';
+import { Migrator } from '../../../src/db/index.ts';
+import { ManualClock } from '../../../src/base/manual-clock.ts';
+import { OAUTH_TABLES, SqlTokenStore } from '../../../src/oauth/tokens/sql-store.ts';
+import { mysqlDatabase, mysqlUrl, needsEngine } from '../../support/mysql-database.ts';
+import { Fleet, Sites, begunBefore, coalesced, killed, killedOverHttp, overHttp, replayed, revoked, strict, takenOnce } from '../../support/oauth-races.ts';
+import { seeded } from '../../support/random.ts';
+import { tokenStoreContract } from './store.contract.ts';
+
+for (const [name, engine] of [['MariaDB', 'mariadb'], ['MySQL', 'mysql']] as const) {
+  tokenStoreContract(`SqlTokenStore on ${name}`, async (t) => {
+    const database = await mysqlDatabase(t, engine);
+    if (database === undefined) return undefined;
+    await new Migrator(database, { contributed: [{ plugin: 'oauth', id: 'oauth_logins', sql: OAUTH_TABLES }] }).up();
+    return { store: new SqlTokenStore(() => database, new ManualClock()) };
+  });
+
+  test(`B03 T07 T08 T16 V06 V07 Z03 Six processes on one database of ${name}: one successor, nothing outruns revokeAll(), a crash loses nothing, one event of reuse`, async (t) => {
+    if (!needsEngine(t, engine)) return;
+    const fleet = await Fleet.start(t, 6, await mysqlUrl(t, engine));
+    for (const count of [2, 5, 20, 100]) await coalesced(fleet, count, 1);
+    await strict(fleet, 20, 2);
+    await revoked(fleet, 4, seeded(1));
+    await begunBefore(fleet, 3, seeded(3));
+    await takenOnce(fleet, 3);
+    await replayed(fleet, 4);
+    await killed(fleet, 2, seeded(2));
+  });
+
+  test(`T07 T16 By HTTP on ${name}: one successor, also after a crash`, async (t) => {
+    if (!needsEngine(t, engine)) return;
+    const sites = await Sites.start(t, 1, 'unlimited', await mysqlUrl(t, engine));
+    await overHttp(sites, 20, 1);
+    await killedOverHttp(sites, 1);
+  });
+}

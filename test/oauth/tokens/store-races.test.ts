@@ -1,0 +1,33 @@
+/**
+ * Refresh tokens of one database in one process and in six. At length: test/soak/oauth-races.ts.
+ */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Fleet, Sites, begunBefore, coalesced, killed, killedOverHttp, overHttp, replayed, revoked, strict, takenOnce } from '../../support/oauth-races.ts';
+import { seeded } from '../../support/random.ts';
+
+test('B03 T07 T08 T16 V06 V07 Z03 Six processes on one database: one successor, nothing outruns revokeAll(), a crash loses nothing, one event of reuse', async (t) => {
+  const fleet = await Fleet.start(t, 6);
+  for (const count of [2, 5, 20, 100]) await coalesced(fleet, count, 1);
+  await strict(fleet, 20, 2);
+  await revoked(fleet, 4, seeded(1));
+  await begunBefore(fleet, 3, seeded(3));
+  await takenOnce(fleet, 3);
+  await replayed(fleet, 4);
+  await killed(fleet, 2, seeded(2));
+});
+
+test('T07 T08 One process on one database: one successor', async (t) => {
+  const fleet = await Fleet.start(t, 1);
+  for (const count of [2, 5, 20, 100]) await coalesced(fleet, count, 1);
+  await strict(fleet, 20, 1);
+});
+
+test('T07 T16 By HTTP: one successor, also after a crash, and the login is limited as told', async (t) => {
+  const [limited, unlimited] = await Promise.all([Sites.start(t, 1, 'limited'), Sites.start(t, 1, 'unlimited')]);
+  const { alive, answered } = await overHttp(unlimited, 20, 1);
+  assert.ok(alive === 0 || answered === 20, `${answered} of 20`); // a busy machine may hold up a request until the others were answered
+  const over = (await overHttp(limited, 100, 1)).limited;
+  assert.ok(over > 0 && over <= 40, `${over} of 100 were over the limit of 60 a minute`);
+  await killedOverHttp(unlimited, 1);
+});

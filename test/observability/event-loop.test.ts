@@ -1,0 +1,74 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { EventLoopDelay } from '../../src/observability/event-loop.ts';
+import { createLogger } from '../../src/observability/log.ts';
+import { createMetrics } from '../../src/observability/metrics.ts';
+import type { DelayMonitor } from '../../src/observability/event-loop.ts';
+
+const NS = 1e6;
+
+/** A monitor whose samples a test writes. */
+class WrittenMonitor implements DelayMonitor {
+  samples: number[] = [];
+  isEnabled = false;
+  get count(): number { return this.samples.length; }
+  get mean(): number { return this.samples.reduce((sum, each) => sum + each, 0) / this.samples.length * NS; }
+  percentile(): number { return Math.max(...this.samples) * NS; }
+  enable(): void { this.isEnabled = true; }
+  disable(): void { this.isEnabled = false; }
+  reset(): void { this.samples = []; }
+}
+
+function watched(): { delay: EventLoopDelay; monitor: WrittenMonitor; watch: Disposable } {
+  const monitor = new WrittenMonitor();
+  const delay = new EventLoopDelay(() => monitor);
+  return { delay, monitor, watch: delay.watch() };
+}
+
+test('EventLoopDelay.recentMs() is the mean lateness of each window, whatever came before it', () => {
+  const { delay, monitor } = watched();
+  monitor.samples.push(20, 20);
+  assert.equal(delay.recentMs(1_000), 0);
+  monitor.samples.push(420, 220);
+  assert.equal(delay.recentMs(1_200), 0); // within the window
+  assert.equal(delay.recentMs(1_250), 300);
+  monitor.samples.push(20.5, 19);
+  assert.equal(delay.recentMs(1_500), 0);
+  assert.equal(delay.recentMs(2_000), 0); // no sample: what was known
+});
+
+test('EventLoopDelay.recentMs() goes on when the metric has begun anew', () => {
+  const { delay, monitor } = watched();
+  monitor.samples.push(20, 20, 20);
+  delay.recentMs(0);
+  assert.equal(delay.takePercentile(), 0);
+  monitor.samples.push(120);
+  assert.equal(delay.recentMs(300), 100);
+  assert.equal(delay.takePercentile(), 0.1);
+  assert.equal(delay.takePercentile(), 0);
+});
+
+test('EventLoopDelay measures nothing while nobody watches', () => {
+  const { delay, monitor, watch } = watched();
+  monitor.samples.push(520);
+  assert.equal(delay.recentMs(0), 500);
+  watch[Symbol.dispose]();
+  assert.deepEqual([delay.recentMs(0), delay.takePercentile(), monitor.isEnabled], [0, 0, false]);
+});
+
+test('EventLoopDelay.of() is one for each application', () => {
+  const [first, second] = [1, 2].map(() => createMetrics({ log: createLogger() }));
+  assert.equal(EventLoopDelay.of(first!), EventLoopDelay.of(first!));
+  assert.notEqual(EventLoopDelay.of(first!), EventLoopDelay.of(second!));
+});
+
+test('EventLoopDelay sees how long something has kept the process busy', async () => {
+  const delay = new EventLoopDelay();
+  using _watch = delay.watch();
+  const turns = async (ms: number): Promise<void> => { for (const end = performance.now() + ms; performance.now() < end;) await new Promise((resolve) => setImmediate(resolve)); };
+  await turns(60); // the first distance begins at the second timer
+  for (const end = performance.now() + 200; performance.now() < end;);
+  await turns(40);
+  assert.ok(delay.recentMs(0) > 10, String(delay.recentMs(0)));
+  assert.ok(delay.takePercentile() > 0.1);
+});

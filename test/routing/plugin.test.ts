@@ -1,0 +1,226 @@
+/** Plugins: their order, what a Host lets them do, start and stop. */
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { Svc, SvcError, createLogger, stateKey } from '../../src/index.ts';
+import { TestClient } from '../../src/testing/index.ts';
+import { sortPlugins } from '../../src/routing/plugin.ts';
+import type { Finding, Host, Plugin } from '../../src/index.ts';
+
+const place = { file: 'x.ts', line: 1, column: 1 };
+
+function plugin(name: string, parts: Partial<Plugin> = {}): Plugin {
+  return { name, register: () => undefined, ...parts };
+}
+
+function sorted(...plugins: Plugin[]): { names: string[]; findings: Finding[] } {
+  const findings: Finding[] = [];
+  const names = sortPlugins(plugins.map((entry) => ({ plugin: entry, place })), (finding) => findings.push(finding)).map(({ name }) => name);
+  return { names, findings };
+}
+
+/** An application whose log lines are kept. */
+function application(): { app: Svc; lines: Record<string, unknown>[] } {
+  const lines: Record<string, unknown>[] = [];
+  const logger = createLogger({ format: 'json', level: 'debug', sink: (line) => { lines.push(JSON.parse(line) as Record<string, unknown>); } });
+  return { app: new Svc({ logger, env: 'test' }), lines };
+}
+
+test('sortPlugins() puts what is required before what requires it, whatever the order of registration', () => {
+  const a = plugin('a', { requires: ['b', 'c'] });
+  const b = plugin('b', { requires: ['c'] });
+  const c = plugin('c');
+  for (const order of [[a, b, c], [c, b, a], [b, a, c], [a, c, b]]) assert.deepEqual(sorted(...order), { names: ['c', 'b', 'a'], findings: [] });
+});
+
+test('sortPlugins() keeps the order of registration among plugins that do not need one another', () => {
+  assert.deepEqual(sorted(plugin('z'), plugin('a'), plugin('m')).names, ['z', 'a', 'm']);
+});
+
+test('sortPlugins() honours after only for plugins that are there', () => {
+  assert.deepEqual(sorted(plugin('a', { after: ['b', 'absent'] }), plugin('b')), { names: ['b', 'a'], findings: [] });
+});
+
+test('sortPlugins() reports a circle with its path', () => {
+  const { findings } = sorted(plugin('a', { requires: ['b'] }), plugin('b', { after: ['c'] }), plugin('c', { requires: ['a'] }));
+  assert.equal(findings.length, 1);
+  assert.equal(findings[0]!.rule, 'SVC114');
+  assert.match(findings[0]!.message, /a → b → c → a/);
+  assert.deepEqual(findings[0]!.place, place);
+});
+
+test('sortPlugins() reports a missing requirement with the path that leads to it', () => {
+  const { findings } = sorted(plugin('a', { requires: ['b'] }), plugin('b', { requires: ['database'] }));
+  assert.deepEqual(findings.map(({ rule }) => rule), ['SVC114']);
+  assert.match(findings[0]!.message, /"database", which is not registered: a → b → database/);
+});
+
+test('sortPlugins() reports two plugins of one name', () => {
+  const { names, findings } = sorted(plugin('a'), plugin('a'));
+  assert.deepEqual(names, ['a']);
+  assert.match(findings[0]!.message, /two plugins are named "a"/);
+});
+
+test('Svc.register() leads to findings of compileAll() at the place of registration', () => {
+  const { app } = application();
+  app.register(plugin('a', { requires: ['nothing'] }));
+  assert.throws(() => app.compileAll(), (error: unknown) => {
+    assert.ok(error instanceof SvcError);
+    assert.equal(error.code, 'E_COMPILE');
+    assert.equal(error.findings[0]!.rule, 'SVC114');
+    assert.match(error.findings[0]!.place!.file, /plugin\.test\.ts$/);
+    return true;
+  });
+});
+
+test('Svc.register() throws E_APP_FROZEN once the application is compiled', () => {
+  const { app } = application();
+  app.compileAll();
+  assert.throws(() => app.register(plugin('late')), { code: 'E_APP_FROZEN' });
+});
+
+test('a Host lets a plugin declare routes, middleware, state, probes and read options, in the order of requirements', async () => {
+  const { app, lines } = application();
+  const answer = stateKey<number>('answer');
+  const seen: unknown[] = [];
+  app.config.loadDict({ pageSize: 7 });
+  app.register(plugin('second', {
+    requires: ['first'],
+    register(host: Host) {
+      seen.push(host.get(answer), host.option('pageSize', 20), host.option('absent', 'x'), host.option('pageSize', 1, Number), host.env);
+      assert.equal(typeof host.clock.nowMs(), 'number');
+      host.metrics.counter('svc_second_total', 'x').add(2);
+      host.log.info('registered');
+      host.rule({ id: 'second/rule', severity: 'info', why: '', remedy: '', phase: 'graph', run: () => undefined });
+      host.migration('0001', { sqlite: [], postgres: [], mysql: [], mariadb: [] });
+    },
+  }));
+  app.register(plugin('first', {
+    register(host: Host) {
+      host.provide(answer, () => 42);
+      host.use({ async handle(_req, next) {
+        const response = await next();
+        response.headers.set('X-First', 'yes');
+        return response;
+      } });
+      host.routes.route('/first/{n:int}', ['GET', 'POST'], { summary: 'x' }, (({ params }: { params: { n: number } }) => ({ n: params.n })) as never);
+    },
+  }));
+  await using client = new TestClient(app);
+  const response = await client.post('/first/5');
+  assert.deepEqual(await response.json(), { n: 5 });
+  assert.equal(response.headers.get('x-first'), 'yes');
+  assert.deepEqual(seen, [42, 7, 'x', 7, 'test']);
+  assert.match(app.metrics.render(), /svc_second_total 2/);
+  assert.equal(lines.find((line) => line['event'] === 'registered')!['logger'], 'second');
+});
+
+test('a provided value is read anew for each request', async () => {
+  const { app } = application();
+  const count = stateKey<number>('count');
+  let reads = 0;
+  app.register(plugin('counting', { register: (host) => host.provide(count, () => ++reads) }));
+  app.get('/', ({ state }) => ({ count: state.get(count) }));
+  await using client = new TestClient(app);
+  assert.deepEqual(await (await client.get('/')).json(), { count: 1 });
+  assert.deepEqual(await (await client.get('/')).json(), { count: 2 });
+});
+
+test('plugins start in order before the startup hooks, and stop in reverse after the shutdown hooks', async () => {
+  const { app } = application();
+  const log: string[] = [];
+  const noisy = (name: string, requires: string[] = []): Plugin => plugin(name, {
+    requires, startup: async () => { log.push(`start ${name}`); }, shutdown: async () => { log.push(`stop ${name}`); },
+  });
+  app.register(noisy('b', ['a']));
+  app.register(noisy('a'));
+  app.onStartup(() => { log.push('hook'); });
+  app.onShutdown(() => { log.push('unhook'); });
+  await app.startup();
+  await app.shutdown();
+  assert.deepEqual(log, ['start a', 'start b', 'hook', 'unhook', 'stop b', 'stop a']);
+});
+
+test('a plugin that fails to start shuts down those that had started, in reverse, and none of the others', async () => {
+  const { app } = application();
+  const log: string[] = [];
+  for (const name of ['a', 'b']) app.register(plugin(name, { startup: () => { log.push(`start ${name}`); }, shutdown: () => { log.push(`stop ${name}`); } }));
+  app.register(plugin('c', { startup: () => { throw new Error('no database'); }, shutdown: () => { log.push('stop c'); } }));
+  app.register(plugin('d', { startup: () => { log.push('start d'); } }));
+  app.onStartup(() => { log.push('hook'); });
+  await assert.rejects(app.startup(), /no database/);
+  assert.deepEqual(log, ['start a', 'start b', 'stop b', 'stop a']);
+});
+
+test('a start that fails for a plugin rejects once those that had started have stopped, one after the other, although one of them fails to', async () => {
+  const { app, lines } = application();
+  const log: string[] = [];
+  const late = (name: string) => async (): Promise<void> => {
+    log.push(`${name} stops`);
+    for (let turns = 0; turns < 5; turns++) await new Promise((resolve) => setImmediate(resolve));
+    log.push(`${name} has stopped`);
+  };
+  app.register(plugin('a', { shutdown: late('a') }));
+  app.register(plugin('b', { shutdown: async () => { await late('b')(); throw new Error('stuck'); } }));
+  app.register(plugin('c', { startup: () => Promise.reject(new Error('no database')), shutdown: late('c') }));
+  await assert.rejects(app.startup().finally(() => { log.push(`rejects after ${lines.filter(({ event }) => event === 'plugin_shutdown_failed').length} line`); }), /no database/);
+  assert.deepEqual(log, ['b stops', 'b has stopped', 'a stops', 'a has stopped', 'rejects after 1 line']);
+});
+
+test('a startup hook that fails shuts the plugins down', async () => {
+  const { app } = application();
+  const log: string[] = [];
+  app.register(plugin('a', { startup: () => { log.push('start'); }, shutdown: () => { log.push('stop'); } }));
+  app.onStartup(() => { throw new Error('hook'); });
+  await assert.rejects(app.startup(), /hook/);
+  assert.deepEqual(log, ['start', 'stop']);
+});
+
+test('a failed start may be tried again, and starts everything anew', async () => {
+  const { app } = application();
+  let attempts = 0;
+  app.register(plugin('flaky', { startup: () => { if (++attempts === 1) throw new Error('first'); } }));
+  await assert.rejects(app.startup(), /first/);
+  await app.startup();
+  assert.equal(attempts, 2);
+});
+
+test('a plugin that fails to stop is logged, and the others stop', async () => {
+  const { app, lines } = application();
+  const log: string[] = [];
+  app.register(plugin('a', { shutdown: () => { log.push('stop a'); } }));
+  app.register(plugin('b', { shutdown: () => { throw new Error('stuck'); } }));
+  await app.startup();
+  await app.shutdown();
+  assert.deepEqual(log, ['stop a']);
+  assert.equal(lines.find((line) => line['event'] === 'plugin_shutdown_failed')!['plugin'], 'b');
+});
+
+test('shutdown() during the start aborts its signal and waits for it', async () => {
+  const { app } = application();
+  const entered = Promise.withResolvers<void>();
+  app.register(plugin('slow', {
+    async startup(signal) {
+      entered.resolve();
+      await new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason), { once: true }));
+    },
+  }));
+  const starting = app.startup();
+  starting.catch(() => undefined);
+  await entered.promise;
+  await app.shutdown();
+  await assert.rejects(starting, /shutting down/);
+});
+
+test('two applications with plugins of one name share nothing', async () => {
+  const key = stateKey<string>('owner');
+  const make = (owner: string): Svc => {
+    const { app } = application();
+    app.register(plugin('same', { register: (host) => host.provide(key, () => owner) }));
+    app.get('/', ({ state }) => state.get(key));
+    return app;
+  };
+  await using one = new TestClient(make('one'));
+  await using two = new TestClient(make('two'));
+  assert.equal(await (await one.get('/')).text(), 'one');
+  assert.equal(await (await two.get('/')).text(), 'two');
+});
