@@ -1,5 +1,5 @@
 /**
- * The picture of the sources: who may import whom, who may read the time, and what a file must and must not hold.
+ * The layout of the sources: which folder may import which, who may read the time, and what a file must and must not hold.
  */
 import assert from 'node:assert/strict';
 import { readFileSync, readdirSync } from 'node:fs';
@@ -7,26 +7,45 @@ import { dirname, join, posix } from 'node:path';
 import { test } from 'node:test';
 import { ROOT } from './support/build.ts';
 
-/** Each row imports from rows above it in this list, or from its own folder in its own row. The first pattern that fits counts. */
-const ROWS: readonly (readonly [row: number, pattern: RegExp, what: string])[] = [
-  [0, /^(?:closest|errors|faults|options|bytes|clock|uuid|manual-clock|log|log-human|log-sink|redact(?:-[a-z]+)?|findings|place|terminal|thenable|traced)\.ts$/, 'import nothing but node:* and each other'],
-  [1, /^(?:arrivals|schema(?:-[a-z]+)*|json-schema|hmac|jwt(?:-json|-refusal)?|keys|password|stores|cache|cache-key|cached|clone|event-loop|flights|lru|config|metrics(?:-text)?|cookie-jar|node-range)\.ts$/, 'values and algorithms'],
-  [3, /^db\/(?:redis-)?plugin\.ts$/, 'a database as a part of an application'],
-  [6, /^(?:db\/|oauth\/)?index\.ts$/, 'what programs import'],
-  [2, /^(?:http|db)\/[a-z-]+\.ts$/, 'protocols; neither knows an app, nor the other'],
-  [3, /^(?:route(?:-[a-z]+)?|request-context|reply-plan|compiled-route|compile(?:-[a-z]+)?|di(?:-[a-z]+)*|auth(?:-[a-z]+)*|ws-route|plugin|background)\.ts$/, 'what a route is; where its arguments come from'],
-  [4, /^(?:(?:openapi|docs-page|mcp|ops|check)(?:-[a-z]+)*\.ts|oauth\/[a-z-]+\.ts)$/, 'read compiled routes'],
-  [5, /^(?:app|apology|door|reload|supervis[a-z]+(?:-preload)?|signals|watch|workers|worker-[a-z]+)\.ts$/, 'assembles the rows below, in one process or several'],
-  [6, /^(?:cli|command(?:-[a-z]+)*|load|starter(?:-[a-z]+)*|testing(?:-[a-z]+)*)\.ts$/, 'what operators and tests touch'],
+/**
+ * Every first folder below src, from the bottom up, and the subject of each. An import goes to a lower row, or stays inside of
+ * its own first folder; it never goes up, and never to another folder of its row.
+ */
+const ROWS: readonly Readonly<Record<string, string>>[] = [
+  { base: 'errors, faults, options, configuration, clock, bytes' },
+  { observability: 'logs, redaction, metrics, tracing', schema: 'schemas and their fields', crypto: 'tokens, keys, passwords' },
+  { cache: 'caches and the interfaces of stores' },
+  { http: 'requests, responses, middleware, the server' },
+  { db: 'databases', routing: 'routes, dependencies, compilation', operations: 'probes, signals, workers, reload' },
+  { auth: 'authentication as dependencies', openapi: 'the document of the routes, and its page' },
+  { mcp: 'the Model Context Protocol', oauth: 'the login plugin' },
+  { check: 'findings, rules, reports' },
+  { app: 'the application' },
+  { testing: 'the test client', cli: 'the commands' },
 ];
+/** The only file directly in src: it may import every folder. */
+const INDEX = 'index.ts';
+const MAX_FILES_IN_FOLDER = 40;
+const MAX_FILES = 420;
 
-/** They read the time and set timers for all the others. */
-const CLOCKS: ReadonlySet<string> = new Set(['clock.ts', 'manual-clock.ts']);
-/** They import the application: a name that nobody knows before. */
-const LOADERS: ReadonlySet<string> = new Set(['cli.ts', 'command-run.ts', 'load.ts']);
+/** Words that repeat a folder's name in another form. */
+const FORMS: Readonly<Record<string, readonly string[]>> = {
+  testing: ['test'], routing: ['route'], db: ['database'], operations: ['ops'], websocket: ['ws'],
+};
+/** Names that keep the word of their folder for a reason. */
+const NAMES_KEPT: Readonly<Record<string, string>> = {
+  'schema/json-schema.ts': 'JSON Schema is the name of a standard',
+};
 
-/** They hold programs as text, between backticks: what is in there is not theirs. */
-const TEXTS: ReadonlySet<string> = new Set(['starter-files.ts', 'starter-sources.ts', 'starter-tests.ts', ...['answer', 'auth', 'browse', 'form', 'request', 'sample', 'script', 'style', 'try'].map((part) => `docs-page-${part}.ts`)]);
+/** These files read the time and set timers for all others. */
+const CLOCKS: ReadonlySet<string> = new Set(['base/clock.ts', 'base/manual-clock.ts']);
+/** These files import the application, whose name is known at run time only. */
+const LOADERS: ReadonlySet<string> = new Set(['cli/main.ts', 'cli/run.ts', 'cli/load.ts']);
+/** These files hold programs as text between backticks, which is not their own code. */
+const TEXTS: ReadonlySet<string> = new Set([
+  ...['files', 'sources', 'tests'].map((name) => `cli/starter/${name}.ts`),
+  ...['answer', 'auth', 'browse', 'form', 'request', 'sample', 'script', 'style', 'try'].map((name) => `openapi/docs/${name}.ts`),
+]);
 
 interface Import {
   readonly from: string;
@@ -34,8 +53,12 @@ interface Import {
   readonly specifier: string | undefined;
 }
 
+const folderOf = (file: string): string => file.split('/', 1)[0]!;
+
 function rowOf(file: string): number | undefined {
-  return ROWS.find(([, pattern]) => pattern.test(file))?.[0];
+  if (file === INDEX) return ROWS.length - 1;
+  const row = ROWS.findIndex((folders) => file.includes('/') && Object.hasOwn(folders, folderOf(file)));
+  return row === -1 ? undefined : row;
 }
 
 /** The text with its comments blanked out; strings stay. */
@@ -43,7 +66,7 @@ function withoutComments(text: string): string {
   return text.replace(/'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*"|`(?:\\.|[^`\\])*`|\/\*[\s\S]*?\*\/|\/\/.*$/gm, (part) => /^\/[/*]/.test(part) ? part.replace(/\S/g, ' ') : part);
 }
 
-/** The text without what the file does not do itself. */
+/** The file's own code: no comments, and no programs that it holds as text. */
 function codeOf(file: string, text: string): string {
   const code = withoutComments(text);
   return TEXTS.has(file) ? code.replace(/`(?:\\.|[^`\\])*`/g, "''") : code;
@@ -57,41 +80,81 @@ function importsOf(file: string, text: string): Import[] {
   return [...statics, ...dynamics];
 }
 
-/** Where a relative import leads. */
+/** The file that a relative import leads to. */
 function targetOf({ from, specifier }: Import): string | undefined {
   return specifier?.startsWith('.') === true ? posix.normalize(posix.join(dirname(from), specifier)) : undefined;
 }
 
-/** Everything that does not fit the picture, a sentence each. */
+/** The folder whose name begins or ends this file's name. One word may be the folder's own name: that is its main file. */
+function repeatedFolder(file: string): string | undefined {
+  const name = posix.basename(file, '.ts');
+  const isRepeat = (form: string): boolean => name.startsWith(`${form}-`) || name.endsWith(`-${form}`);
+  return file.split('/').slice(0, -1).find((folder) => name !== folder && formsOf(folder).some(isRepeat));
+}
+
+/** A folder's name in singular, in plural, and in its other forms. */
+function formsOf(folder: string): string[] {
+  const singulars = [folder.replace(/s$/, ''), ...FORMS[folder] ?? []];
+  return [folder, ...singulars, ...singulars.map((form) => `${form}s`)];
+}
+
+/** Violations of one file's name and place. */
+function misplaced(file: string): string[] {
+  const found: string[] = [];
+  if (!file.includes('/')) {
+    if (file !== INDEX) found.push(`src/${file} is directly in src: only ${INDEX} is, every other file has a folder`);
+  } else if (rowOf(file) === undefined) found.push(`src/${file} is in no row: give the folder ${folderOf(file)} one in test/architecture.test.ts`);
+  const repeated = repeatedFolder(file);
+  if (repeated !== undefined && !Object.hasOwn(NAMES_KEPT, file)) found.push(`src/${file} repeats the name of its folder "${repeated}"`);
+  return found;
+}
+
+/** Violations of one file's code, apart from its imports. */
+function forbidden(file: string, text: string): string[] {
+  const found: string[] = [];
+  const code = codeOf(file, text);
+  if (!text.startsWith('/**')) found.push(`src/${file} does not open with a doc comment`);
+  if (/\b(?:TODO|FIXME)\b/.test(text)) found.push(`src/${file} has a TODO or FIXME`);
+  if (/\bnew Function\b|(?<![.\w#])eval\(|\bfrom 'node:vm'/.test(code)) found.push(`src/${file} makes code out of text`);
+  if (/(?<![.\w])require\(|\bcreateRequire\b|\bgetBuiltinModule\b|\bprocess\.binding\b/.test(code)) found.push(`src/${file} imports in a way that this test does not see`);
+  const time = CLOCKS.has(file) ? null : /\bDate\.now\b|\bnew Date\(\s*\)|(?<![.\w]|\bnew )Date\(|\bperformance\.(?:now|timeOrigin)\b|(?<![.\w])set(?:Timeout|Interval)\b|\bglobalThis\.set|\bAbortSignal\.timeout\b|\bprocess\.(?:hrtime|uptime)\b|'node:timers/.exec(code);
+  if (time !== null) found.push(`src/${file} reads the time or sets a timer itself (${time[0]}): take a Clock`);
+  return found;
+}
+
+/** Violation of one import, if it is one. */
+function refused(each: Import, files: Readonly<Record<string, string>>): string | undefined {
+  const { from: file, specifier } = each;
+  const target = targetOf(each);
+  if (specifier === undefined) return LOADERS.has(file) ? undefined : `src/${file} imports something that is known at run time only`;
+  if (target === undefined) return specifier.startsWith('node:') ? undefined : `src/${file} imports "${specifier}": only node:* and relative files`;
+  if (files[target] === undefined) return `src/${file} imports "${specifier}", which is not there by that name`;
+  if (/(?:^|\/)index\.ts$/.test(target)) return `src/${file} imports the index file src/${target}: name the file itself`;
+  const [row, theirs] = [rowOf(file), rowOf(target)];
+  if (row === undefined || theirs === undefined || folderOf(file) === folderOf(target)) return undefined;
+  if (theirs > row) return `src/${file} (row ${row}) imports src/${target} (row ${theirs}): imports go down`;
+  if (theirs === row && file !== INDEX) return `src/${file} imports src/${target}, sideways: two folders of row ${row} do not know each other`;
+  return undefined;
+}
+
+/** Every violation, a sentence each. */
 function violations(files: Readonly<Record<string, string>>): string[] {
   const found: string[] = [];
   for (const [file, text] of Object.entries(files)) {
-    const row = rowOf(file);
-    if (row === undefined) found.push(`src/${file} is in no row: give it one in test/architecture.test.ts and in STYLE.md §1`);
-    const code = codeOf(file, text);
-    if (!text.startsWith('/**')) found.push(`src/${file} does not open with a doc comment`);
-    if (/\b(?:TODO|FIXME)\b/.test(text)) found.push(`src/${file} has a TODO or FIXME`);
-    if (/\bnew Function\b|(?<![.\w#])eval\(|\bfrom 'node:vm'/.test(code)) found.push(`src/${file} makes code out of text`);
-    if (/(?<![.\w])require\(|\bcreateRequire\b|\bgetBuiltinModule\b|\bprocess\.binding\b/.test(code)) found.push(`src/${file} imports in a way that this test does not see`);
-    const time = CLOCKS.has(file) ? null : /\bDate\.now\b|\bnew Date\(\s*\)|(?<![.\w]|\bnew )Date\(|\bperformance\.(?:now|timeOrigin)\b|(?<![.\w])set(?:Timeout|Interval)\b|\bglobalThis\.set|\bAbortSignal\.timeout\b|\bprocess\.(?:hrtime|uptime)\b|'node:timers/.exec(code);
-    if (time !== null) found.push(`src/${file} reads the time or sets a timer itself (${time[0]}): take a Clock`);
+    found.push(...misplaced(file), ...forbidden(file, text));
     for (const each of importsOf(file, text)) {
-      const target = targetOf(each);
-      if (each.specifier === undefined) {
-        if (!LOADERS.has(file)) found.push(`src/${file} imports something that is known at run time only`);
-      } else if (target === undefined) {
-        if (!each.specifier.startsWith('node:')) found.push(`src/${file} imports "${each.specifier}": only node:* and relative files`);
-      } else if (files[target] === undefined) found.push(`src/${file} imports "${each.specifier}", which is not there by that name`);
-      else if (/(?:^|\/)index\.ts$/.test(target)) found.push(`src/${file} imports the index file src/${target}: name the file itself`);
-      else if (row !== undefined) {
-        const theirs = rowOf(target);
-        if (theirs !== undefined && (theirs > row || theirs === row && dirname(target) !== dirname(file))) {
-          found.push(`src/${file} (row ${row}) imports src/${target} (row ${theirs}): imports go down, or sideways inside one folder`);
-        }
-      }
+      const violation = refused(each, files);
+      if (violation !== undefined) found.push(violation);
     }
   }
-  return [...found, ...circles(files)];
+  return [...found, ...crowded(Object.keys(files)), ...circles(files)];
+}
+
+/** Folders with too many files, sub-folders not counted; and sources altogether. */
+function crowded(files: readonly string[]): string[] {
+  const counts = Object.entries(Object.groupBy(files, (file) => dirname(file))).map(([folder, inside]) => [folder, inside!.length] as const);
+  const found = counts.filter(([, count]) => count > MAX_FILES_IN_FOLDER).map(([folder, count]) => `src/${folder} has ${count} files: at most ${MAX_FILES_IN_FOLDER}`);
+  return files.length > MAX_FILES ? [...found, `src has ${files.length} files: at most ${MAX_FILES}`] : found;
 }
 
 /** Circles of imports, each once, by the first file in the alphabet. */
@@ -123,13 +186,20 @@ function sources(): Record<string, string> {
   return Object.fromEntries(names.filter((name) => name.endsWith('.ts')).map((name) => [name, readFileSync(join(folder, name), 'utf8')]));
 }
 
-test('every source is in a row, imports only downwards or beside itself, and holds nothing it must not', () => {
+test('every source is in a folder with a row, imports only downwards or inside of its folder, and holds nothing forbidden', () => {
   assert.deepEqual(violations(sources()), []);
 });
 
-test('the only other files in src are tsconfig.json and the README files of svc/db and svc/oauth', () => {
+test('the tables of this test name only files and folders that exist', () => {
+  const files = Object.keys(sources());
+  const named = [...CLOCKS, ...LOADERS, ...TEXTS, ...Object.keys(NAMES_KEPT)];
+  assert.deepEqual(named.filter((file) => !files.includes(file)), []);
+  assert.deepEqual(ROWS.flatMap((row) => Object.keys(row)).filter((folder) => !files.some((file) => folderOf(file) === folder)), []);
+});
+
+test('the only other files in src are the README files of svc/db and svc/oauth', () => {
   const others = readdirSync(join(ROOT, 'src'), { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile() && !entry.name.endsWith('.ts'));
-  assert.deepEqual(others.map((entry) => join(entry.parentPath, entry.name).slice(join(ROOT, 'src').length + 1)).toSorted(), ['db/README.md', 'oauth/README.md', 'tsconfig.json']);
+  assert.deepEqual(others.map((entry) => join(entry.parentPath, entry.name).slice(join(ROOT, 'src').length + 1)).toSorted(), ['db/README.md', 'oauth/README.md']);
 });
 
 test('index files are those that package.json exports', () => {
@@ -139,29 +209,43 @@ test('index files are those that package.json exports', () => {
 });
 
 const DOC = '/** A file. */\n';
+const SVC = 'app/svc.ts';
+const LOG = 'observability/log.ts';
+
+function many(count: number, nameOf: (index: number) => string): Record<string, string> {
+  return Object.fromEntries(Array.from({ length: count }, (_, index) => [nameOf(index), DOC]));
+}
 
 for (const [what, files, expected] of [
-  ['nothing in sources that fit', { 'app.ts': `${DOC}import { x } from './log.ts';\nimport { readFileSync } from 'node:fs';\n// setTimeout(TO DO)\nconst d = new Date(0);`, 'log.ts': DOC }, []],
-  ['a file in no row', { 'utils.ts': DOC }, [/src\/utils\.ts is in no row/]],
-  ['an import upwards', { 'log.ts': `${DOC}import { app } from './app.ts';`, 'app.ts': DOC }, [/log\.ts \(row 0\) imports src\/app\.ts \(row 5\)/]],
-  ['a type import upwards', { 'log.ts': `${DOC}import type { App } from './app.ts';`, 'app.ts': DOC }, [/row 0/]],
-  ['a type import over several lines', { 'log.ts': `${DOC}import type {\n  App,\n  B,\n} from './app.ts';`, 'app.ts': DOC }, [/row 0/]],
-  ['a re-export upwards', { 'log.ts': `${DOC}export { app } from './app.ts';\nexport * from './app.ts';`, 'app.ts': DOC }, [/row 0/, /row 0/]],
-  ['a dynamic import upwards, of a type too', { 'log.ts': `${DOC}await import('./app.ts'); let x: import('./app.ts').App;`, 'app.ts': DOC }, [/row 0/, /row 0/]],
-  ['an import sideways into another folder', { 'http/a.ts': `${DOC}import '../db/b.ts';`, 'db/b.ts': DOC }, [/http\/a\.ts \(row 2\) imports src\/db\/b\.ts \(row 2\)/]],
-  ['an import of an index file', { 'app.ts': `${DOC}import './index.ts';`, 'index.ts': DOC }, [/imports the index file/]],
-  ['an import of a package', { 'app.ts': `${DOC}import 'express';\nimport fs from 'fs';` }, [/"express": only node/, /"fs": only node/]],
-  ['an import by another name than the file has', { 'app.ts': `${DOC}import './log.js';`, 'log.ts': DOC }, [/"\.\/log\.js", which is not there/]],
-  ['an import that is known at run time only', { 'app.ts': `${DOC}await import(name);` }, [/known at run time only/]],
-  ['a hidden import', { 'app.ts': `${DOC}const fs = process.getBuiltinModule('fs');` }, [/does not see/]],
-  ['a circle, through types too', { 'log.ts': `${DOC}import './clock.ts';`, 'clock.ts': `${DOC}import type { X } from './errors.ts';`, 'errors.ts': `${DOC}import './log.ts';` }, [/^imports go in a circle: clock\.ts → errors\.ts → log\.ts → clock\.ts$/]],
-  ['a file that imports itself', { 'log.ts': `${DOC}import './log.ts';` }, [/circle: log\.ts → log\.ts/]],
-  ['time that is read outside the clock', { 'app.ts': `${DOC}Date.now();`, 'log.ts': `${DOC}x = new Date();`, 'clock.ts': `${DOC}Date.now();` }, [/app\.ts reads the time .*\(Date\.now\)/, /log\.ts reads/]],
-  ['a timer that is set outside the clock', { 'app.ts': `${DOC}setTimeout(f, 1);`, 'log.ts': `${DOC}AbortSignal.timeout(1);` }, [/app\.ts/, /log\.ts/]],
-  ['code made out of text', { 'app.ts': `${DOC}new Function('x');`, 'log.ts': `${DOC}eval('x');` }, [/code out of text/, /code out of text/]],
-  ['work left undone, in a comment too', { 'app.ts': `${DOC}// ${'TO'}${'DO'}: later` }, [/src\/app\.ts has a/]],
-  ['a file without a doc comment', { 'app.ts': 'export {};' }, [/does not open with a doc comment/]],
-] as const) {
+  ['nothing in sources that fit', { [SVC]: `${DOC}import { x } from '../observability/log.ts';\nimport { readFileSync } from 'node:fs';\n// setTimeout(TO DO)\nconst d = new Date(0);`, [LOG]: DOC, 'index.ts': `${DOC}export { app } from './app/svc.ts';\nexport { t } from './cli/x.ts';`, 'cli/x.ts': DOC }, []],
+  ['nothing in imports between a folder and the folders below it', { 'http/a.ts': `${DOC}import './server/b.ts';`, 'http/server/b.ts': `${DOC}import '../files/c.ts';`, 'http/files/c.ts': DOC, 'http/files/d.ts': `${DOC}import '../a.ts';` }, []],
+  ['a folder in no row', { 'utils/a.ts': DOC }, [/src\/utils\/a\.ts is in no row/]],
+  ['a file directly in src', { 'log.ts': DOC }, [/src\/log\.ts is directly in src/]],
+  ['an import upwards', { [LOG]: `${DOC}import { app } from '../app/svc.ts';`, [SVC]: DOC }, [/log\.ts \(row 1\) imports src\/app\/svc\.ts \(row 8\)/]],
+  ['a type import upwards', { [LOG]: `${DOC}import type { App } from '../app/svc.ts';`, [SVC]: DOC }, [/row 1/]],
+  ['a type import over several lines', { [LOG]: `${DOC}import type {\n  App,\n  B,\n} from '../app/svc.ts';`, [SVC]: DOC }, [/row 1/]],
+  ['a re-export upwards', { [LOG]: `${DOC}export { app } from '../app/svc.ts';\nexport * from '../app/svc.ts';`, [SVC]: DOC }, [/row 1/, /row 1/]],
+  ['a dynamic import upwards, of a type too', { [LOG]: `${DOC}await import('../app/svc.ts'); let x: import('../app/svc.ts').App;`, [SVC]: DOC }, [/row 1/, /row 1/]],
+  ['an import sideways into another folder of the row', { 'routing/a.ts': `${DOC}import '../db/b.ts';`, 'db/b.ts': DOC }, [/routing\/a\.ts imports src\/db\/b\.ts, sideways/]],
+  ['an import of an index file', { [SVC]: `${DOC}import '../index.ts';`, 'index.ts': DOC }, [/imports the index file/]],
+  ['an import of a package', { [SVC]: `${DOC}import 'express';\nimport fs from 'fs';` }, [/"express": only node/, /"fs": only node/]],
+  ['an import by another name than the file has', { [SVC]: `${DOC}import '../observability/log.js';`, [LOG]: DOC }, [/"\.\.\/observability\/log\.js", which is not there/]],
+  ['an import that is known at run time only', { [SVC]: `${DOC}await import(name);` }, [/known at run time only/]],
+  ['a hidden import', { [SVC]: `${DOC}const fs = process.getBuiltinModule('fs');` }, [/does not see/]],
+  ['a circle, through types too', { 'base/a.ts': `${DOC}import './b.ts';`, 'base/b.ts': `${DOC}import type { X } from './c.ts';`, 'base/c.ts': `${DOC}import './a.ts';` }, [/^imports go in a circle: base\/a\.ts → base\/b\.ts → base\/c\.ts → base\/a\.ts$/]],
+  ['a file that imports itself', { [LOG]: `${DOC}import './log.ts';` }, [/circle: observability\/log\.ts → observability\/log\.ts/]],
+  ['a name that repeats its folder at its beginning', { 'http/session/session-cookie.ts': DOC, 'db/migrations/migration-lock.ts': DOC, 'oauth/dev-provider/dev-provider-keys.ts': DOC, 'http/websocket/ws-frames.ts': DOC }, [/session-cookie\.ts repeats .* "session"/, /"migrations"/, /"dev-provider"/, /"websocket"/]],
+  ['a name that repeats its folder at its end', { 'oauth/tokens/access-tokens.ts': DOC, 'http/files/static-file.ts': DOC }, [/"tokens"/, /"files"/]],
+  ['nothing in a main file that is named like its folder', { 'db/postgres/postgres.ts': DOC, 'oauth/dev-provider/dev-provider.ts': DOC, 'http/request/body.ts': DOC }, []],
+  ['a folder with too many files', many(MAX_FILES_IN_FOLDER + 1, (index) => `http/server/f${index}.ts`), [/src\/http\/server has 41 files/]],
+  ['nothing in a folder whose sub-folders have files', { ...many(MAX_FILES_IN_FOLDER, (index) => `http/f${index}.ts`), ...many(MAX_FILES_IN_FOLDER, (index) => `http/server/f${index}.ts`) }, []],
+  ['too many sources', many(MAX_FILES + 1, (index) => `http/f${index % 11}/g${index}.ts`), [/^src has 421 files/]],
+  ['time that is read outside the clock', { [SVC]: `${DOC}Date.now();`, [LOG]: `${DOC}x = new Date();`, 'base/clock.ts': `${DOC}Date.now();` }, [/svc\.ts reads the time .*\(Date\.now\)/, /log\.ts reads/]],
+  ['a timer that is set outside the clock', { [SVC]: `${DOC}setTimeout(f, 1);`, [LOG]: `${DOC}AbortSignal.timeout(1);` }, [/svc\.ts/, /log\.ts/]],
+  ['code made out of text', { [SVC]: `${DOC}new Function('x');`, [LOG]: `${DOC}eval('x');` }, [/code out of text/, /code out of text/]],
+  ['work left undone, in a comment too', { [SVC]: `${DOC}// ${'TO'}${'DO'}: later` }, [/src\/app\/svc\.ts has a/]],
+  ['a file without a doc comment', { [SVC]: 'export {};' }, [/does not open with a doc comment/]],
+] as readonly (readonly [what: string, files: Readonly<Record<string, string>>, expected: readonly RegExp[]])[]) {
   test(`the architecture test finds ${what}`, () => {
     const found = violations(files);
     assert.equal(found.length, expected.length, found.join('\n'));

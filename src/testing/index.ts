@@ -12,7 +12,7 @@ import { bool, given, readOptions, text } from '../base/options.ts';
 import { answerInMemory, upgradeInMemory } from '../http/server/memory.ts';
 import { USUAL_IDENTITY } from '../http/request-id.ts';
 import { HttpServer } from '../http/server/server.ts';
-import { CLOSE } from '../http/websocket/frames.ts';
+import { CLOSE } from '../http/websocket/codes.ts';
 import { TestWebSocket, WebSocketRefused } from './websocket.ts';
 import type { Svc } from '../app/svc.ts';
 import type { Clock } from '../base/clock.ts';

@@ -7,7 +7,8 @@
  */
 import { randomBytes } from 'node:crypto';
 import { MessageDeflater, MessageInflater } from '../http/websocket/deflate.ts';
-import { CLOSE, FrameReader, OPCODE } from '../http/websocket/frames.ts';
+import { CLOSE, OPCODE } from '../http/websocket/codes.ts';
+import { FrameReader } from '../http/websocket/frames.ts';
 import { closePayload, encodeMaskedFrame } from '../http/websocket/encode.ts';
 import { toJson } from '../http/json.ts';
 import type { Duplex } from 'node:stream';

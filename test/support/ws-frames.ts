@@ -1,7 +1,8 @@
 /**
  * Frames for tests, and what a reader says of them.
  */
-import { FrameReader, OPCODE } from '../../src/http/websocket/frames.ts';
+import { OPCODE } from '../../src/http/websocket/codes.ts';
+import { FrameReader } from '../../src/http/websocket/frames.ts';
 import { SpareReaders } from '../../src/http/websocket/readers.ts';
 import type { FrameReaderOptions, FrameSink } from '../../src/http/websocket/frames.ts';
 import type { Told } from './ws-reference.ts';

@@ -11,7 +11,7 @@ import { connectionOf } from './connection.ts';
 import { SentMessage } from './fast-path/outgoing.ts';
 import { TransportRequest, pathOf } from '../request/request.ts';
 import { HttpResponse, Prepared } from '../response.ts';
-import { CLOSE } from '../websocket/frames.ts';
+import { CLOSE } from '../websocket/codes.ts';
 import { acceptKey, asksForWebSocket } from '../websocket/handshake.ts';
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';

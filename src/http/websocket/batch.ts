@@ -5,7 +5,7 @@
  * The memory is one slab for all sockets of the process. Whoever writes owns its end; when another socket writes, what the
  * first one has written is a piece of its own. Once the kernel has taken a piece, the next one may have its place.
  */
-import { OPCODE } from './frames.ts';
+import { OPCODE } from './codes.ts';
 import { encodeFrame } from './encode.ts';
 import { deflateMessage } from './deflate.ts';
 

@@ -1,7 +1,7 @@
 /**
  * Writes WebSocket frames (RFC 6455 §5). Masking is for clients; servers never mask.
  */
-import { FIN, LENGTH_16, LENGTH_64, MASKED, MOST_CONTROL_BYTES, RSV1 } from './frames.ts';
+import { FIN, LENGTH_16, LENGTH_64, MASKED, MOST_CONTROL_BYTES, RSV1 } from './codes.ts';
 import { applyMask, readMask } from './mask.ts';
 
 /** How a frame begins: its opcode, with FIN; compressed ones have RSV1, too (RFC 7692 §6). */

@@ -11,7 +11,8 @@
  */
 import { SvcError } from '../../base/errors.ts';
 import { Batch } from './batch.ts';
-import { OPCODE, copyOf } from './frames.ts';
+import { OPCODE } from './codes.ts';
+import { copyOf } from './frames.ts';
 import { encodeFrame, firstByte, frameHeadBytes, writeFrameHead } from './encode.ts';
 import type { Duplex } from 'node:stream';
 import type { Piece, SharedMessage } from './batch.ts';
