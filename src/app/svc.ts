@@ -1,9 +1,9 @@
 /**
  * The application: declared, compiled once, then served.
  *
- *   declare   app.get(…), app.use(…), app.includeRouter(…), app.exceptionHandler(…), app.onStartup(…)
+ *   declare   app.get(...), app.use(...), app.includeRouter(...), app.exceptionHandler(...), app.onStartup(...)
  *   compile   every mistake between declarations at once, as one SvcError; then nothing can be added any more
- *   serve     handle(req): match → middleware → handler → answer
+ *   serve     handle(req): match -> middleware -> handler -> answer
  */
 import { BackgroundRunner } from '../routing/background.ts';
 import { checkedRule, examine, examineLive, makeReport } from '../check/check.ts';
@@ -122,7 +122,7 @@ export interface SvcOptions extends LimitOptions {
    */
   readonly trustForwardedHost?: boolean | undefined;
   /**
-   * One line for each request, by the logger `svc_access`, event `request`; of a number 0 … 1 that part of all, and every answer
+   * One line for each request, by the logger `svc_access`, event `request`; of a number 0 ... 1 that part of all, and every answer
    * of 500 and above. Default false. The variable SVC_ACCESS_LOG wins.
    */
   readonly accessLog?: boolean | number | undefined;
@@ -142,15 +142,15 @@ export interface SvcOptions extends LimitOptions {
 export interface RunOptions {
   /** Default `127.0.0.1`. */
   readonly host?: string | undefined;
-  /** 0 … 65535; 0 takes a free one. Default 8000. */
+  /** 0 ... 65535; 0 takes a free one. Default 8000. */
   readonly port?: number | undefined;
-  /** How long requests in flight may take after SIGTERM, in seconds, 0 … 3600. Default 30. */
+  /** How long requests in flight may take after SIGTERM, in seconds, 0 ... 3600. Default 30. */
   readonly drainSeconds?: number | undefined;
   /** Whether SIGTERM and SIGINT drain and end the process. Default true. */
   readonly handleSignals?: boolean | undefined;
   /** Speaks TLS. Default: where SVC_TLS_CERT and SVC_TLS_KEY name a certificate and its key. */
   readonly tls?: TlsOptions | undefined;
-  /** Serves with so many processes that each run this program, 1 … 1024, or with one for each core. Default: with this one. */
+  /** Serves with so many processes that each run this program, 1 ... 1024, or with one for each core. Default: with this one. */
   readonly workers?: number | 'auto' | undefined;
   /** Serves with another process that runs this program, and starts it anew when a file that it imports is saved. Default false. */
   readonly reload?: boolean | undefined;

@@ -1,7 +1,7 @@
 /**
  * Bearer tokens as a dependency (RFC 6750): `me: Depends(BearerAuth())` gives the claims of the request's token.
  *
- *   Authorization: Bearer token → readToken() → schema → verify() → claims
+ *   Authorization: Bearer token -> readToken() -> schema -> verify() -> claims
  *
  * From the `Authorization` field only: tokens in query strings stand in logs and histories, those in forms can be sent by
  * other sites. Secrets become keys when the application starts; a request costs one HMAC, however often its claims are

@@ -32,7 +32,7 @@ export interface APIKeyPlace {
 
 /** Keys that are known when the application is declared. */
 export interface KnownKeys<N extends string> extends APIKeyPlace {
-  /** By the name of their client: its key, or several while it changes from one to another. 16 characters or more each, 1 … 100 keys. */
+  /** By the name of their client: its key, or several while it changes from one to another. 16 characters or more each, 1 ... 100 keys. */
   readonly keys: Readonly<Record<N, string | readonly string[]>>;
   readonly verify?: undefined;
 }

@@ -78,7 +78,7 @@ export function requireRoles(...of: readonly unknown[]): AuthSource<object> {
 
 /**
  * The claims of whoever has all of these scopes. 401 without valid token; 403 with `WWW-Authenticate: Bearer
- * error="insufficient_scope", scope="…"`, which names what is needed (RFC 6750 §3).
+ * error="insufficient_scope", scope="..."`, which names what is needed (RFC 6750 §3).
  *
  * Scopes are those of the claim `scopes`, an array of strings; where there is none, of the claim `scope`, one text.
  *
@@ -134,7 +134,7 @@ function textsOf(value: unknown): readonly string[] {
   return Array.isArray(value) && value.every((item) => typeof item === 'string') ? value as string[] : [];
 }
 
-// ── declared ──
+// -- declared --
 
 /** A scope-token (RFC 6749 §3.3). */
 const SCOPE = /^[\x21\x23-\x5b\x5d-\x7e]+$/;

@@ -2,7 +2,7 @@
  * Logged in by session: a dependency that gives a value of the session, which a login has put there.
  *
  *   const USER = sessionKey<{ id: number }>('user');
- *   app.get('/account', { user: Depends(requireSession(USER)) }, ({ user }) => …)
+ *   app.get('/account', { user: Depends(requireSession(USER)) }, ({ user }) => ...)
  *
  *   after login:   req.session.regenerate(); req.session.set(USER, { id })
  *   instead of 401, for pages:   app.exceptionHandler(LoginRequired, () => new RedirectResponse('/login', { status: 303 }))

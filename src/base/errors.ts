@@ -45,7 +45,7 @@ export interface Issue {
 
 /**
  * Stops the request with a status and a detail that the client may read. Rendered as RFC 9457 problem+json inside the
- * middleware pipeline. `status` is an integer 400 … 599.
+ * middleware pipeline. `status` is an integer 400 ... 599.
  */
 export class HTTPException extends Error {
   readonly status: number;

@@ -15,12 +15,12 @@ export interface OptionKind<T> {
 /** The values an options table describes. */
 export type OptionValues<K> = { readonly [N in keyof K]: K[N] extends OptionKind<infer T> ? T : never };
 
-/** An integer of `least … greatest`. */
+/** An integer of `least ... greatest`. */
 export function int(fallback: number, least: number, greatest: number): OptionKind<number> {
   return { fallback, needs: `an integer ${least} … ${greatest}`, accepts: (value) => Number.isInteger(value) && (value as number) >= least && (value as number) <= greatest };
 }
 
-/** A finite number of `least … greatest`. */
+/** A finite number of `least ... greatest`. */
 export function number(fallback: number, least: number, greatest: number): OptionKind<number> {
   return { fallback, needs: `a number ${least} … ${greatest}`, accepts: (value) => Number.isFinite(value) && (value as number) >= least && (value as number) <= greatest };
 }

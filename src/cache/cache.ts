@@ -1,7 +1,7 @@
 /**
  * The cache of one process: least recently used goes first, nothing outlives its time, entries and bytes are bounded.
  *
- *   LruIndex: key → slot        values, deadlines and sizes by slot        every operation O(1) but clear()
+ *   LruIndex: key -> slot        values, deadlines and sizes by slot        every operation O(1) but clear()
  *
  * Text, numbers, booleans and bigints are kept as they are. Anything else is kept as the bytes of a structured clone and
  * cloned anew for each reader, so no caller can change what another one gets.
@@ -15,9 +15,9 @@ import type { CacheBackend } from './stores.ts';
 
 /** What a {@link MemoryCache} is made from. */
 export interface MemoryCacheOptions {
-  /** Entries kept, 1 … 10_000_000. Default 10_000. */
+  /** Entries kept, 1 ... 10_000_000. Default 10_000. */
   readonly maxEntries?: number | undefined;
-  /** Bytes kept, keys included, 1024 … 2^40; text counts two bytes a character. Default 64 MiB. */
+  /** Bytes kept, keys included, 1024 ... 2^40; text counts two bytes a character. Default 64 MiB. */
   readonly maxBytes?: number | undefined;
   /**
    * Hands out the very object that was put in: faster, and whoever changes it changes it for all. Its size is that of its

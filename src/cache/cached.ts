@@ -5,7 +5,7 @@
  *   await getUser(7)               asks the cache, else calls the function
  *   await getUser.delete(7)        after a change
  *
- *   call → a flight for the key? join it → kept and fresh? that → kept and stale? that, and refresh behind → a flight of one's own
+ *   call -> a flight for the key? join it -> kept and fresh? that -> kept and stale? that, and refresh behind -> a flight of one's own
  *
  * No two callers get the same object, those of one flight neither, and the first gets what the others get: a structured
  * clone. A cache that fails is a cache that has nothing: it is logged and counted, and the function is called.
@@ -22,11 +22,11 @@ import type { Awaitable, CacheBackend } from './stores.ts';
 
 /** How results of a function are kept. Times are seconds, fractions allowed. */
 export interface CachedOptions<A extends readonly unknown[]> {
-  /** How long a result is fresh, 0.001 … 10 years. Default 60. */
+  /** How long a result is fresh, 0.001 ... 10 years. Default 60. */
   readonly ttlSeconds?: number | undefined;
-  /** How long after that it may still be given, while the function is called once behind; 0 … 10 years. Default 0: never. */
+  /** How long after that it may still be given, while the function is called once behind; 0 ... 10 years. Default 0: never. */
   readonly staleSeconds?: number | undefined;
-  /** How long a failure is thrown again without a call, in this process; 0 … 1 day. Default 0: failures are not kept. */
+  /** How long a failure is thrown again without a call, in this process; 0 ... 1 day. Default 0: failures are not kept. */
   readonly negativeTtlSeconds?: number | undefined;
   /** The key of a call. Default: its arguments, where these are plain data; an AbortSignal is no part of it. */
   readonly key?: ((...args: A) => string) | undefined;
@@ -34,13 +34,13 @@ export interface CachedOptions<A extends readonly unknown[]> {
   readonly backend?: CacheBackend | undefined;
   /** Before each key, so that functions can share a `backend`, which needs it: letters, digits, `_`, `.`, `-`. Change it when results change their form. */
   readonly name?: string | undefined;
-  /** Results kept in the cache of this function's own, 1 … 10_000_000. Default 10_000. */
+  /** Results kept in the cache of this function's own, 1 ... 10_000_000. Default 10_000. */
   readonly maxEntries?: number | undefined;
   /** Hands out the very object that the function returned: faster, and whoever changes it changes it for all. Default false. */
   readonly shareReferences?: boolean | undefined;
-  /** Calls that others can join, 1 … 1_000_000; beyond them calls are made and not joined. Default 1_000. */
+  /** Calls that others can join, 1 ... 1_000_000; beyond them calls are made and not joined. Default 1_000. */
   readonly maxFlights?: number | undefined;
-  /** How long the backend may take before it counts as failed, 1 … 60_000. Default 1_000. */
+  /** How long the backend may take before it counts as failed, 1 ... 60_000. Default 1_000. */
   readonly backendTimeoutMs?: number | undefined;
   readonly log?: Logger | undefined;
   readonly clock?: Clock | undefined;
@@ -192,7 +192,7 @@ class CachedCalls<A extends readonly unknown[], R> {
     }
   }
 
-  // ── what is kept ──
+  // -- what is kept --
 
   /** What the backend has, or undefined where it fails. */
   #read(key: string): unknown {
@@ -251,7 +251,7 @@ class CachedCalls<A extends readonly unknown[], R> {
     (this.#log ??= createLogger({ clock: this.#clock })).error(event, error, { cache: this.#prefix.slice(0, -1), ...fields });
   }
 
-  // ── flights ──
+  // -- flights --
 
   /** Begins a flight: what the backend has, where that is still being asked, else the function. */
   #launch(key: string, args: A, lookup: Promise<unknown> | undefined): Flight<R> {
@@ -340,9 +340,9 @@ function readEntry<R>(stored: unknown): { readonly value: R; readonly freshUntil
 }
 
 /*
- * Arguments → the key of a cached call: two lists have the same text only if they hold the same values.
+ * Arguments -> the key of a cached call: two lists have the same text only if they hold the same values.
  *
- *   (7, 'a', { y: 1, x: undefined })   →   7,"a",{"x":u,"y":1}
+ *   (7, 'a', { y: 1, x: undefined })   ->   7,"a",{"x":u,"y":1}
  *
  * Text, numbers, booleans, null, undefined, bigints, dates, bytes, and arrays and plain objects of these. Members go by
  * name, whatever their order. What has no text of its own, such as a function or an instance of a class, is refused: any

@@ -1,14 +1,14 @@
 /**
  * Keys with a time each, the earliest at hand: the index under a bounded store that gives up what is soonest worth nothing.
  *
- *   Map: key → slot        heap: a binary heap of slots, the earliest time first        places: where each slot is in it
+ *   Map: key -> slot        heap: a binary heap of slots, the earliest time first        places: where each slot is in it
  *
  * Looking up is O(1), writing O(log n). All but the keys is numbers in typed arrays, grown by doubling.
  */
 
 const FIRST_SLOTS = 64;
 
-/** At most `capacity` keys. Slots are 1 … capacity; 0 means none. */
+/** At most `capacity` keys. Slots are 1 ... capacity; 0 means none. */
 export class ArrivalIndex {
   readonly #capacity: number;
   readonly #slots = new Map<string, number>();

@@ -1,7 +1,7 @@
 /**
  * Keys in order of use, each with a slot number: the index under every bounded store that forgets the least recently used.
  *
- *   Map: key → slot        links: a ring of slots through slot 0        whoever uses it keeps values by slot
+ *   Map: key -> slot        links: a ring of slots through slot 0        whoever uses it keeps values by slot
  *
  * Every operation is O(1). Links are numbers in typed arrays, grown by doubling: a Map that is deleted from and added to in
  * order of use walks its own tombstones, and list nodes cost twice as much (shared/bench/cookie-cache.mjs).
@@ -10,7 +10,7 @@
 const HEAD = 0;
 const FIRST_SLOTS = 64;
 
-/** At most `capacity` keys. Slots are 1 … capacity; 0 means none. */
+/** At most `capacity` keys. Slots are 1 ... capacity; 0 means none. */
 export class LruIndex {
   readonly #capacity: number;
   readonly #slots = new Map<string, number>();

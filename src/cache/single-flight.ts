@@ -1,7 +1,7 @@
 /**
  * Calls that any number of callers wait for together.
  *
- *   begin → wait, wait, wait → a result, to each its own copy, or a failure, to all → released, or once it is written
+ *   begin -> wait, wait, wait -> a result, to each its own copy, or a failure, to all -> released, or once it is written
  *
  * A caller who leaves does not end the call of the others; the last one who leaves does.
  */

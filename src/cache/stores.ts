@@ -77,11 +77,11 @@ export interface RoomBus {
 /** Gets each frame of each room. */
 export type RoomSubscriber = (room: string, frame: Uint8Array, isText: boolean) => void;
 
-// ── records ──
+// -- records --
 
 /** What a {@link MemoryRecordStore} is made from. */
 export interface MemoryRecordStoreOptions {
-  /** Records kept at most, live or not yet swept, 1 … 100_000_000. Default 100_000. */
+  /** Records kept at most, live or not yet swept, 1 ... 100_000_000. Default 100_000. */
   readonly maxRecords?: number | undefined;
   readonly clock?: Clock | undefined;
 }
@@ -223,11 +223,11 @@ export class MemoryRecordStore implements RecordStore {
   }
 }
 
-// ── rate limits ──
+// -- rate limits --
 
 /** What a {@link MemoryRateLimitStore} is made from. */
 export interface MemoryRateLimitStoreOptions {
-  /** Clients remembered, 1 … 10_000_000; the one whose bucket is soonest as good as new goes first. Default 10_000, about 1 MB. */
+  /** Clients remembered, 1 ... 10_000_000; the one whose bucket is soonest as good as new goes first. Default 10_000, about 1 MB. */
   readonly maxBuckets?: number | undefined;
   readonly clock?: Clock | undefined;
 }
@@ -294,7 +294,7 @@ function takeFrom(usedMs: number, { limit, periodMs }: RateLimitRule, cost: numb
   };
 }
 
-// ── rooms ──
+// -- rooms --
 
 /** The rooms of one process: every subscriber is called before publish() returns. */
 export class MemoryRoomBus implements RoomBus {

@@ -1,8 +1,8 @@
 /**
  * Checks: what compilation found and what rules find, as one report.
  *
- *   found while compiling ┐
- *   graph → security → contract → environment ┘→ allowances of routes → sorted → Report       live: apart, and asynchronous
+ *   found while compiling \
+ *   graph -> security -> contract -> environment /-> allowances of routes -> sorted -> Report       live: apart, and asynchronous
  *
  * An error of compilation, or of a rule of the phase `graph`, keeps an application from starting. Errors of later phases
  * keep it from being deployed: `svc check` fails, and `svc run` refuses them in production.
@@ -188,7 +188,7 @@ function compareText(left: string, right: string): number {
   return left < right ? -1 : left > right ? 1 : 0;
 }
 
-// ── allowances ──
+// -- allowances --
 
 /** What becomes of a finding: itself, an error where its allowance has ended, or nothing where it is allowed. */
 function judge(entry: Entry, allowing: readonly RouteDetail[], nowMs: number): Entry | undefined {
@@ -222,7 +222,7 @@ function problemOf({ reason, until }: Allowance, nowMs: number): string | undefi
   return nowMs < startMs + DAY_MS ? undefined : `it was allowed until ${until}: ${reason}`;
 }
 
-// ── what is looked at ──
+// -- what is looked at --
 
 /** Which rules count: patterns such as `SVC1*`. Without `only`, all. */
 export interface Selection {

@@ -27,7 +27,7 @@ function mustBeRead({ declared: { deps, routerDeps, handler } }: RouteDetail): b
   return Object.keys(deps).length > 0 || routerDeps.length > 0 || Function.prototype.toString.call(handler).includes('urlFor');
 }
 
-// ── SVC102 ──
+// -- SVC102 --
 
 /**
  * Which templates take everything that a route matches: those of the same method that the router prefers.
@@ -79,7 +79,7 @@ export function findUnreachable(view: ApplicationView, tell: Tell): void {
   }
 }
 
-// ── SVC103 ──
+// -- SVC103 --
 
 /** Two routes that clients take for one. */
 export function findTwins(view: ApplicationView, tell: Tell): void {
@@ -102,7 +102,7 @@ function at(place: Place): string {
   return place.line === 0 ? '' : ` at ${fileOfPlace(place)}:${place.line}`;
 }
 
-// ── SVC105 ──
+// -- SVC105 --
 
 /** HEAD and OPTIONS by other handlers than those that would answer. */
 export function findContradictions(view: ApplicationView, tell: Tell): void {
@@ -118,7 +118,7 @@ export function findContradictions(view: ApplicationView, tell: Tell): void {
   }
 }
 
-// ── SVC113 ──
+// -- SVC113 --
 
 /** What is replaced by another of its name. */
 export function findRebound(view: ApplicationView, tell: Tell): void {
@@ -134,7 +134,7 @@ export function findRebound(view: ApplicationView, tell: Tell): void {
   }
 }
 
-// ── SVC121 ──
+// -- SVC121 --
 
 /** What a route asks for, and no layer around it does. */
 export function findMissingLayers(view: ApplicationView, tell: Tell): void {

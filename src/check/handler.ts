@@ -1,7 +1,7 @@
 /**
  * Functions as checks read them: what a handler takes, reads and replies with, by its own code, not by that of callbacks within.
  *
- *   code (source.ts: no comments, empty texts) → parameters, body → returns, each with callbacks cut down to `=>`
+ *   code (source.ts: no comments, empty texts) -> parameters, body -> returns, each with callbacks cut down to `=>`
  */
 import { codeOf } from './source.ts';
 
@@ -76,7 +76,7 @@ function isObject(expression: string): boolean {
   return (isList || expression[start] === '{') && /^[\s)]*$/.test(expression.slice(afterPair(expression, start)));
 }
 
-/** Whether it is `[{ … }, 404]` or `reply({ … }, 404)`: that says why there is no reply. */
+/** Whether it is `[{ ... }, 404]` or `reply({ ... }, 404)`: that says why there is no reply. */
 function isRefusal(expression: string): boolean {
   const before = /^\s*(?:await\s+)?(?:\(\s*)*(?:\[|reply\s*\()\s*(?=[{[])/.exec(expression)?.[0];
   return before !== undefined && /^\s*,\s*[45]\d\d(?!\d)/.test(expression.slice(afterPair(expression, before.length)));
@@ -99,7 +99,7 @@ function withoutParentheses(expression: string): string {
   return text.startsWith('(') && afterPair(text, 0) === text.length ? withoutParentheses(text.slice(1, -1)) : expression;
 }
 
-/** Code without what is done the first time only: `text ??= …`, `if (text === undefined) text = …`, `if (!text) { … text = …; }`. */
+/** Code without what is done the first time only: `text ??= ...`, `if (text === undefined) text = ...`, `if (!text) { ... text = ...; }`. */
 export function withoutOnce(code: string): string {
   let kept = '';
   for (let index = 0; index < code.length;) {
@@ -151,7 +151,7 @@ function withoutCallbacks(code: string): string {
   return kept;
 }
 
-/** Whether what comes next is the body of a method: behind `name(…)`, which is no statement. */
+/** Whether what comes next is the body of a method: behind `name(...)`, which is no statement. */
 function isMethod(before: string): boolean {
   const code = before.trimEnd();
   if (!code.endsWith(')')) return false;

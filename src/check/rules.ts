@@ -227,14 +227,14 @@ export const CORE_RULES: readonly CoreRule[] = [
 /** All of them: what is imported with this function is not needed until it is called. */
 export function coreRules(): readonly CoreRule[] { return CORE_RULES; }
 
-// ── SVC113 ──
+// -- SVC113 --
 
 function findIdle(view: ApplicationView, tell: Tell): void {
   findRebound(view, tell);
   findUnused(view, tell);
 }
 
-// ── SVC213 ──
+// -- SVC213 --
 
 /** What shows that a directory holds a program rather than what is meant for everybody. */
 const PRIVATE = ['package.json', 'node_modules'];
@@ -250,7 +250,7 @@ function findExposed(view: ApplicationView, tell: Tell): void {
   }
 }
 
-// ── SVC401 ──
+// -- SVC401 --
 
 /** Settings that the framework reads when it needs them, and how. */
 const LATER: Readonly<Record<string, NumberConstructor | BooleanConstructor | StringConstructor>> = { host: String, port: Number, enableDocs: Boolean, mcpToken: String, tlsCert: String, tlsKey: String };
@@ -288,7 +288,7 @@ function findSettings({ settings, secrets }: ApplicationView, tell: Tell): void 
   }
 }
 
-// ── SVC404 ──
+// -- SVC404 --
 
 /** A line of Node.js: the first release without known holes (undefined: none is needed yet), and the day after its last. */
 const LINES: Readonly<Record<number, { readonly floor: readonly [minor: number, patch: number] | undefined; readonly endsOn: string }>> = {

@@ -1,7 +1,7 @@
 /**
  * Whether an application may start: nothing of it is what a rule of the phase `graph` refuses.
  *
- *   starting   a look at what could break such a rule → that rule, where there is something → rules.ts, where it found something
+ *   starting   a look at what could break such a rule -> that rule, where there is something -> rules.ts, where it found something
  *
  * So an application that has no flaw starts without the catalogue, and a plain one without the rules themselves.
  */

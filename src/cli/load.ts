@@ -1,5 +1,5 @@
 /**
- * Loading an application: `src/app.ts:app` → the object, or one clear sentence about why not.
+ * Loading an application: `src/app.ts:app` -> the object, or one clear sentence about why not.
  *
  * TypeScript is run by type stripping; `./x.js` that is `x.ts` on disk is found; what Node says about syntax and modules is
  * translated into what to do.

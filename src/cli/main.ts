@@ -1,5 +1,5 @@
 /**
- * The command line: arguments → command → exit status.
+ * The command line: arguments -> command -> exit status.
  *
  *   0  done      1  failed while running      2  not understood      3  the application did not load or compile      4  our own fault
  */

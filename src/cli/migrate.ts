@@ -79,7 +79,7 @@ async function pluginOf(subject: Subject, name: string | undefined): Promise<Mig
   throw new SvcError('E_MIGRATION_TARGET', [names === '' ? 'the application has no database' : name === undefined ? `there are several databases: ${names}` : `there is no database "${name}": found ${names}`]);
 }
 
-// ── what is done ──
+// -- what is done --
 
 /** Those that have been told of: a plugin may tell of none while it works. */
 const told = new Set<MigrationDone>();

@@ -1,7 +1,7 @@
 /**
  * HMAC-SHA-256 of a short text (RFC 2104), by two one-shot hashes over a block of the key that is made once:
  *
- *   inner = SHA-256(key ⊕ 3636… ‖ text)      mac = SHA-256(key ⊕ 5c5c… ‖ inner)      blocks of 64 bytes; a longer key is hashed first
+ *   inner = SHA-256(key ⊕ 3636... || text)      mac = SHA-256(key ⊕ 5c5c... || inner)      blocks of 64 bytes; a longer key is hashed first
  *
  * The same as createHmac() in 0.64 of its time, which goes into a stream and two native objects for each text
  * (test/bench/jwt.ts). The inner hash passes as text of one character a byte: as a Buffer it would cost more than it saves.

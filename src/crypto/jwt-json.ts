@@ -1,5 +1,5 @@
 /**
- * JSON objects as tokens carry them: base64url → UTF-8 → one object, each step in one spelling only (RFC 7515 §2, §5.2).
+ * JSON objects as tokens carry them: base64url -> UTF-8 -> one object, each step in one spelling only (RFC 7515 §2, §5.2).
  *
  * Refused beyond what JSON.parse() refuses: a name that comes twice in one object, at any depth and however it is escaped,
  * for parsers differ in which one they believe (RFC 8259 §4); the name `__proto__`; nesting beyond 32 levels.

@@ -3,7 +3,7 @@
  *
  *   token = base64url(header) "." base64url(claims) "." base64url(HMAC-SHA-256(secret, header "." claims))
  *
- *   length → three segments → header, nearly always one that is known → HMAC → claims: bytes, JSON, types, times, names
+ *   length -> three segments -> header, nearly always one that is known -> HMAC -> claims: bytes, JSON, types, times, names
  *
  * Nothing of the claims is looked at before the MAC is right, and no key or address is ever taken from a token. Every segment
  * has one spelling: what another decoder might pass over is refused. Whoever presents a token learns that it is refused and
@@ -34,7 +34,7 @@ export interface Claims {
 
 /** How a token is made. */
 export interface CreateTokenOptions {
-  /** How long it is valid, an integer 1 … 315_360_000. Default 900. */
+  /** How long it is valid, an integer 1 ... 315_360_000. Default 900. */
   readonly expiresInSeconds?: number | undefined;
   /** Further claims, such as `{ scopes: ['read'] }`; none of those that have an option of their own. As JSON.stringify() writes them. */
   readonly claims?: Readonly<Record<string, unknown>> | undefined;
@@ -57,11 +57,11 @@ export interface TokenRequirements {
   readonly audience?: string | readonly string[] | undefined;
   /** `typ` must be this, in any case, with or without `application/`. Default: `JWT` or absent. */
   readonly type?: string | undefined;
-  /** By how much the clocks may differ, 0 … 300: widens `exp`, `nbf` and `iat`. Default 0. */
+  /** By how much the clocks may differ, 0 ... 300: widens `exp`, `nbf` and `iat`. Default 0. */
   readonly leewaySeconds?: number | undefined;
   /** Whether a token without `exp` is refused. Default true: one without an end cannot be waited out. */
   readonly requireExp?: boolean | undefined;
-  /** Longer tokens are refused unread, 64 … 1_048_576 characters. Default 8192. */
+  /** Longer tokens are refused unread, 64 ... 1_048_576 characters. Default 8192. */
   readonly maxLength?: number | undefined;
 }
 
@@ -70,7 +70,7 @@ export interface VerifyTokenOptions extends TokenRequirements {
   readonly clock?: Clock | undefined;
 }
 
-// ── making ──
+// -- making --
 
 const TEN_YEARS_SECONDS = 315_360_000;
 const ID_BYTES = 16;
@@ -155,7 +155,7 @@ function keep<T>(kept: Map<string, T>, most: number, key: string, value: T): voi
   kept.set(key, value);
 }
 
-// ── reading ──
+// -- reading --
 
 const READING = { ...COMMON, leewaySeconds: number(0, 0, 300), requireExp: bool(true), maxLength: int(8_192, 64, 1_048_576) };
 
@@ -235,7 +235,7 @@ function isSigned(signed: string, presented: string, keys: readonly RingKey[]): 
   return false;
 }
 
-// ── headers ──
+// -- headers --
 
 interface Header {
   readonly type: string | undefined;
@@ -273,7 +273,7 @@ function own(object: JsonObject, name: string): unknown {
   return Object.hasOwn(object, name) ? object[name] : undefined;
 }
 
-// ── claims ──
+// -- claims --
 
 function refusalOf(claims: JsonObject, { issuer, audiences, leewaySeconds, requireExp }: TokenChecks, nowSeconds: number): TokenRefusal | undefined {
   const sub = own(claims, 'sub');

@@ -1,10 +1,10 @@
 /**
- * Secrets → keys. A ring of secrets: the first signs, the others are still accepted, so that a secret can be exchanged
+ * Secrets -> keys. A ring of secrets: the first signs, the others are still accepted, so that a secret can be exchanged
  * without ending every session.
  *
- *   secret, UTF-8 bytes ─┬─ as it is                                     signs JWTs, so that any HS256 library can read them
- *                        ├─ HKDF-SHA-256 (RFC 5869), info = label ─────→ one key for each other purpose: derive('svc cookie')
- *                        └─ HKDF-SHA-256, salt = "svc key id", 9 bytes → the public name of the secret, `kid`
+ *   secret, UTF-8 bytes -┬- as it is                                     signs JWTs, so that any HS256 library can read them
+ *                        +- HKDF-SHA-256 (RFC 5869), info = label ------> one key for each other purpose: derive('svc cookie')
+ *                        \- HKDF-SHA-256, salt = "svc key id", 9 bytes -> the public name of the secret, `kid`
  *
  * What is signed for one purpose is thereby never valid for another (RFC 8725 §3.11). No guessing: a secret that looks like
  * hexadecimal or base64 is not decoded, and none is cut.
@@ -50,7 +50,7 @@ export class Keyring {
   }
 
   /**
-   * The ring of one secret, or of a list of 1 … 16; one that is given twice counts once.
+   * The ring of one secret, or of a list of 1 ... 16; one that is given twice counts once.
    *
    * @throws SvcError `E_SECRET_WEAK` under 32 bytes, `E_SECRET_FORM` for a public key, certificate or JWK (RFC 8725 §2.1), for
    * anything that is not well-formed text, and for a list of no secrets or too many
@@ -119,7 +119,7 @@ export function weaknessOf(secret: string): string | undefined {
   return entropyBits(secret) < LEAST_ENTROPY_BITS ? 'has too few different characters' : undefined;
 }
 
-// ── rings ──
+// -- rings --
 
 function textsOf(secrets: unknown): readonly string[] {
   if (Array.isArray(secrets) && secrets.every((secret) => typeof secret === 'string')) return secrets as string[];
@@ -156,7 +156,7 @@ function listOf(setting: unknown): readonly string[] {
   return textsOf(typeof setting === 'string' ? [setting] : setting);
 }
 
-// ── what is no shared secret ──
+// -- what is no shared secret --
 
 /** SSH's public keys on one line. */
 const SSH = /^\s*(?:ssh-|ecdsa-sha2-|sk-ssh-)/;
@@ -184,7 +184,7 @@ function isDer(secret: string): boolean {
   return stated === bytes.length - 2 - sizes;
 }
 
-// ── what is weak ──
+// -- what is weak --
 
 const PLACEHOLDERS: readonly string[] = ['changeme', 'change-me', 'change_me', 'change-this', 'replace-me', 'replaceme', 'your-256-bit-secret', 'your_secret', 'yoursecret', 'please-change', 'secretsecret'];
 /** What placeholders are made of; longest first, for the first that fits is taken out. */

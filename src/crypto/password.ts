@@ -16,7 +16,7 @@ import { Keyring } from './keys.ts';
 
 /** A secret that hashes depend on, kept where the database is not (OWASP Password Storage, peppering). */
 export interface Pepper {
-  /** Public, stored with each hash: 1 … 64 letters, digits, `+ / . -`. */
+  /** Public, stored with each hash: 1 ... 64 letters, digits, `+ / . -`. */
   readonly id: string;
   /** At least 32 bytes in UTF-8. */
   readonly secret: string;
@@ -28,7 +28,7 @@ export interface PasswordOptions {
   readonly algorithm?: 'sha256' | 'sha512' | undefined;
   /** At least, and by default, 600_000 for sha256 and 220_000 for sha512 (OWASP Password Storage). */
   readonly iterations?: number | undefined;
-  /** A stored hash with more is taken for no hash, 1 … 1_000_000_000. Default 5_000_000, some seconds of a processor. */
+  /** A stored hash with more is taken for no hash, 1 ... 1_000_000_000. Default 5_000_000, some seconds of a processor. */
   readonly maxIterations?: number | undefined;
   /** The first is used for new hashes, the others are still known. Default: none. */
   readonly pepper?: Pepper | readonly Pepper[] | undefined;
@@ -97,7 +97,7 @@ export function needsRehash(stored: string, options: PasswordOptions = {}): bool
   return found === undefined || isOutdated(found, settings);
 }
 
-// ── settings ──
+// -- settings --
 
 /** {@link PasswordOptions}, read. */
 interface Settings {
@@ -131,7 +131,7 @@ function read(owner: string, options: PasswordOptions): Settings {
   return { algorithm, iterations, maxIterations, peppers };
 }
 
-// ── stored hashes ──
+// -- stored hashes --
 
 interface StoredHash {
   readonly algorithm: Algorithm;
@@ -172,7 +172,7 @@ function isOutdated(found: StoredHash, { algorithm, iterations, peppers }: Setti
     found.salt.length < SALT_BYTES || found.hash.length < HASH_BYTES.sha256;
 }
 
-// ── hashing ──
+// -- hashing --
 
 /**
  * The bytes that are hashed, or undefined for what is no password. Half a surrogate pair would become U+FFFD, as any other

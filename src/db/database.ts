@@ -96,7 +96,7 @@ export class Database extends Session {
    * Hears of what is sent to a channel by NOTIFY, whoever sends it, on a connection of its own; until it is disposed of, or the
    * database closed. A lost connection is made again; what was sent meanwhile is lost, which `onReconnect` is for.
    *
-   *   await using orders = await db.listen('orders', (payload) => { … }, { onReconnect: () => readThemAll() });
+   *   await using orders = await db.listen('orders', (payload) => { ... }, { onReconnect: () => readThemAll() });
    *
    * @throws SvcError `E_DB_OPTION` for an engine without it, `E_DB_IDENTIFIER`; ConnectionLost when it cannot be reached
    */

@@ -1,8 +1,8 @@
 /**
  * What every database is to the rest: a driver that lends connections, and a connection that runs statements for one owner.
  *
- *   Database, Transaction → Driver.acquire() → Connection → the engine
- *                           Driver.release() ←
+ *   Database, Transaction -> Driver.acquire() -> Connection -> the engine
+ *                           Driver.release() <-
  *
  * Whatever may finish at once is `Awaitable`: SQLite answers without a promise, a server never does. An owner may have several
  * statements under way; a connection runs them in the order in which they came. Errors are those of errors.ts; values are

@@ -2,12 +2,12 @@
  * What databases refuse, in one tree of classes for all of them. An error carries the code of its class, the engine's own
  * codes, what of table, columns and constraint the engine tells, and the statement; never a value that was bound.
  *
- *   DatabaseError ─ ConstraintViolation ─ UniqueViolation ForeignKeyViolation NotNullViolation CheckViolation
- *                 ├ SerializationFailure Deadlock LockTimeout             isRetryable: the same transaction may succeed again
- *                 ├ QueryCanceled QueryTimeout PoolTimeout                the caller, or we, had enough of waiting
- *                 ├ StatementError DataError ReadOnly                     the statement, or its values, can never work
- *                 ├ ConnectionLost CommitOutcomeUnknown TransactionAborted
- *                 └ DiskFull StorageFailed Corrupt                        an operator is needed
+ *   DatabaseError - ConstraintViolation - UniqueViolation ForeignKeyViolation NotNullViolation CheckViolation
+ *                 + SerializationFailure Deadlock LockTimeout             isRetryable: the same transaction may succeed again
+ *                 + QueryCanceled QueryTimeout PoolTimeout                the caller, or we, had enough of waiting
+ *                 + StatementError DataError ReadOnly                     the statement, or its values, can never work
+ *                 + ConnectionLost CommitOutcomeUnknown TransactionAborted
+ *                 \ DiskFull StorageFailed Corrupt                        an operator is needed
  */
 import { ownFolders } from '../base/package-root.ts';
 import type { DriverLoad } from './driver.ts';

@@ -13,7 +13,7 @@ export const MAX_TIMEOUT_MS = 2_147_483_647;
 export interface QueryOptions {
   /** Ends the waiting, and the statement where the engine lets us: SQLite's only when one of its `readers` runs it. */
   readonly signal?: AbortSignal | undefined;
-  /** The same after so many milliseconds, 0 … 2_147_483_647; 0, the default, is no limit. */
+  /** The same after so many milliseconds, 0 ... 2_147_483_647; 0, the default, is no limit. */
   readonly timeoutMs?: number | undefined;
   /** A statement that reads much: SQLite runs it beside the writing connection, in a process of its own if it has `readers`. */
   readonly longRead?: boolean | undefined;

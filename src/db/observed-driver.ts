@@ -132,7 +132,7 @@ async function* tracedStream(event: QueryEvent, rows: AsyncIterable<readonly Row
 /*
  * What others may watch of statements: the tracing channel `svc:db:query` of node:diagnostics_channel. Costs nothing while nobody does.
  *
- *   start → end → [error →] asyncStart → asyncEnd        src/observability/traced.ts; without the last two where the engine answers at once, as SQLite does
+ *   start -> end -> [error ->] asyncStart -> asyncEnd        src/observability/traced.ts; without the last two where the engine answers at once, as SQLite does
  */
 
 /** @internal */

@@ -1,5 +1,5 @@
 /**
- * An address and options → a database.
+ * An address and options -> a database.
  */
 import { systemClock, type Clock } from '../base/clock.ts';
 import { SvcError } from '../base/errors.ts';
@@ -27,21 +27,21 @@ const CLOSE_MS = 10_000;
 
 /** How many connections there are to a server, and how long callers wait for one. SQLite has one that writes, and heeds the last two only. */
 export interface PoolOptions {
-  /** Connections at most, 1 … 10_000. Default 10. */
+  /** Connections at most, 1 ... 10_000. Default 10. */
   readonly max?: number | undefined;
-  /** Connections that are always kept, made in the background, 0 … 10_000. Default 0. */
+  /** Connections that are always kept, made in the background, 0 ... 10_000. Default 0. */
   readonly min?: number | undefined;
-  /** How long those beyond `min` may be idle, 1 … 86_400. Default 60. */
+  /** How long those beyond `min` may be idle, 1 ... 86_400. Default 60. */
   readonly idleSeconds?: number | undefined;
-  /** How old one becomes, give or take a tenth; it ends when nobody has it. 10 … 604_800. Default 1_800. */
+  /** How old one becomes, give or take a tenth; it ends when nobody has it. 10 ... 604_800. Default 1_800. */
   readonly maxLifetimeSeconds?: number | undefined;
   /** What is done before a connection is lent to somebody else: a transaction that is open is rolled back; `full`: settings, temporary tables and all else are undone too, for a round trip each time. Default `transaction`. */
   readonly reset?: 'transaction' | 'full' | undefined;
-  /** Reports, with its stack, whoever holds a connection for longer, 1 … 86_400; 0 for nobody. Default 0; of a DatabasePlugin 30, but 0 in production. */
+  /** Reports, with its stack, whoever holds a connection for longer, 1 ... 86_400; 0 for nobody. Default 0; of a DatabasePlugin 30, but 0 in production. */
   readonly leakSeconds?: number | undefined;
-  /** 1 … 2_147_483_647. Default 5_000; then PoolTimeout. */
+  /** 1 ... 2_147_483_647. Default 5_000; then PoolTimeout. */
   readonly acquireTimeoutMs?: number | undefined;
-  /** Callers that wait at most, 0 … 1_000_000; one more gets a PoolTimeout at once. Default 1_000. */
+  /** Callers that wait at most, 0 ... 1_000_000; one more gets a PoolTimeout at once. Default 1_000. */
   readonly maxWaiting?: number | undefined;
 }
 
@@ -49,18 +49,18 @@ export interface PoolOptions {
 export interface DatabaseOptions {
   /** `auto`: integers are numbers, beyond 2^53 - 1 bigint. `bigint`, `string`: all integers of 64 bits are, and in SQLite all are. Default `auto`. */
   readonly int8?: Int8 | undefined;
-  /** `timeoutMs` of every verb that says none, inside of transactions, too, and of their begin and end, 0 … 2_147_483_647; 0, the default, is no limit. */
+  /** `timeoutMs` of every verb that says none, inside of transactions, too, and of their begin and end, 0 ... 2_147_483_647; 0, the default, is no limit. */
   readonly statementTimeoutMs?: number | undefined;
-  /** Prepared statements kept for each connection, 0 … 10_000; 0, for poolers between, is for servers only. Default 256, and 128 for MySQL and MariaDB. */
+  /** Prepared statements kept for each connection, 0 ... 10_000; 0, for poolers between, is for servers only. Default 256, and 128 for MySQL and MariaDB. */
   readonly statementCache?: number | undefined;
   readonly pool?: PoolOptions | undefined;
   /** Nothing is written: opens the file for reading only, which must be there; transactions on a server refuse writes. Default false. */
   readonly readOnly?: boolean | undefined;
   /** `full`, the default: what is committed survives a power failure. `normal`: it survives a crash of the process only, and commits cost less. */
   readonly synchronous?: 'full' | 'normal' | undefined;
-  /** SQLite: how long to wait for the lock of another process, 0 … 2_147_483_647. Default 5_000; then LockTimeout. */
+  /** SQLite: how long to wait for the lock of another process, 0 ... 2_147_483_647. Default 5_000; then LockTimeout. */
   readonly busyTimeoutMs?: number | undefined;
-  /** SQLite: processes for long reads, read-only transactions and streams, 0 … 64. Default 0: those run in this one, beside the writing connection, and hold the loop. */
+  /** SQLite: processes for long reads, read-only transactions and streams, 0 ... 64. Default 0: those run in this one, beside the writing connection, and hold the loop. */
   readonly readers?: number | undefined;
   readonly clock?: Clock | undefined;
   /** Gets warnings: slow statements, transactions left open. */

@@ -1,5 +1,5 @@
 /**
- * Statements with `?` → PostgreSQL's `$n`. The only text that we ever rewrite: values are bound, so that a mistake in here could
+ * Statements with `?` -> PostgreSQL's `$n`. The only text that we ever rewrite: values are bound, so that a mistake in here could
  * make a statement wrong, and never make a value part of it.
  *
  *   ?  the next value      ??  the operator ?, as in ??| and @??      $1 $2  as they are, where there is no plain ?
@@ -146,7 +146,7 @@ class Scanner {
     return true;
   }
 
-  /** A word, with the text behind it that belongs to it: E'…' has its own rules, and `a$b$c` is a name. */
+  /** A word, with the text behind it that belongs to it: E'...' has its own rules, and `a$b$c` is a name. */
   #onOther(): void {
     const word = this.#take(WORD);
     if (word === undefined) {

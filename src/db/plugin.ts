@@ -3,7 +3,7 @@
  *
  *   app.register(new DatabasePlugin('sqlite:./data.db'));                              or postgres://user:password@host/database
  *   app.get('/notes', { db: Depends(db) }, ({ db }) => db.fetchAll('select id, title from notes'));
- *   app.state.db.execute(…)                                                          the same database, outside of requests
+ *   app.state.db.execute(...)                                                          the same database, outside of requests
  *
  * A second database has a name: `new DatabasePlugin(url, { name: 'reporting' })`, and `Depends(database('reporting'))`.
  *

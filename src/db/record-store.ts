@@ -1,8 +1,8 @@
 /**
  * A RecordStore in a database: records of all the processes that use it, decided by single statements.
  *
- *   set       insert … on conflict update                    add       the same, where the one that is there has expired
- *   replace   update … where value = expected                delete    delete … where it is live
+ *   set       insert ... on conflict update                    add       the same, where the one that is there has expired
+ *   replace   update ... where value = expected                delete    delete ... where it is live
  *
  * MySQL and MariaDB have no such insert, so there it is two statements: whoever inserts has won, else whoever updates what has expired.
  *
@@ -24,7 +24,7 @@ import type { Parameter, Params } from './values.ts';
 export interface DatabaseRecordStoreOptions {
   /** The table, made by {@link recordStoreMigration} or createTable(). Default `svc_records`. */
   readonly table?: string | undefined;
-  /** Records kept at most, live or not yet swept, 1 … 1_000_000_000. Default 1_000_000. Up to 16 processes hold it together. */
+  /** Records kept at most, live or not yet swept, 1 ... 1_000_000_000. Default 1_000_000. Up to 16 processes hold it together. */
   readonly maxRecords?: number | undefined;
   readonly clock?: Clock | undefined;
 }

@@ -18,7 +18,7 @@ const NO_PARAMS: Params = Object.freeze([]);
  *
  * A statement is text with a `?` for each value, and the values, or a template of `sql`. Rows are plain objects; the type
  * parameter says what is in them, and is believed. Each verb rejects with a DatabaseError for what the database refuses, and
- * with an SvcError (`E_DB_PARAMETER`, `E_DB_PARAMETER_COUNT`, `E_DB_STATEMENT`, …) for what could never work.
+ * with an SvcError (`E_DB_PARAMETER`, `E_DB_PARAMETER_COUNT`, `E_DB_STATEMENT`, ...) for what could never work.
  */
 export abstract class Session {
   /** The SQL it speaks. */

@@ -1,5 +1,5 @@
 /**
- * Statements written as templates: what stands in `${…}` is bound, never written into the text. Fragments compose.
+ * Statements written as templates: what stands in `${...}` is bound, never written into the text. Fragments compose.
  *
  *   const mine = sql`owner = ${user}`;
  *   db.fetchAll(sql`select * from ${sql.identifier('notes')} where ${mine} and id in (${sql.join(ids)})`)

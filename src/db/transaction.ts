@@ -19,7 +19,7 @@ export interface TransactionOptions {
   readonly isolation?: Isolation | undefined;
   /** Refuses writes, and lets an engine read beside its writers. Default false. */
   readonly readOnly?: boolean | undefined;
-  /** How often the callback is run again after a serialization failure, a deadlock or a lock timeout, 0 … 100. Default 0. */
+  /** How often the callback is run again after a serialization failure, a deadlock or a lock timeout, 0 ... 100. Default 0. */
   readonly retries?: number | undefined;
   /** Bounds the waiting and each statement; the callback itself is not interrupted. `timeoutMs` bounds its end, too, which has at least 5 seconds. */
   readonly signal?: AbortSignal | undefined;

@@ -4,9 +4,9 @@
  *   sqlite:./data.db   sqlite:data.db       beside the working directory
  *   sqlite:///abs/path.db                   an absolute path; percent-encoding is undone
  *   sqlite::memory:                         gone with the process
- *   …?mode=ro&synchronous=normal            ro: like the option readOnly
+ *   ...?mode=ro&synchronous=normal            ro: like the option readOnly
  *   postgres://user:password@host/database  see db/postgres/url.ts
- *   mysql://… mariadb://…                   see db/mysql/url.ts
+ *   mysql://... mariadb://...                   see db/mysql/url.ts
  */
 import { resolve } from 'node:path';
 import { SvcError } from '../base/errors.ts';

@@ -56,7 +56,7 @@ export function codersOf(levels: CodingLevels): Readonly<Record<ContentCoding, C
 /*
  * Content codings: which of those on offer a client wants most (RFC 9110 §12.5.3).
  *
- *   Accept-Encoding: gzip;q=0.8, br, *;q=0          members with a weight 0 … 1, three decimals; "*" is what is not named
+ *   Accept-Encoding: gzip;q=0.8, br, *;q=0          members with a weight 0 ... 1, three decimals; "*" is what is not named
  */
 
 /** `coding [ ; q=weight ]`, white space around each part (RFC 9110 §12.4.2). Three decimals fit thousandths. */

@@ -17,7 +17,7 @@ import type { TraceContext } from './request/trace-context.ts';
 
 export type { Awaitable } from '../cache/stores.ts';
 
-// ── request ──
+// -- request --
 
 /** A request as middleware, dependencies and handlers see it. Each part is parsed when it is first read, and once. */
 export interface HttpRequest {
@@ -80,15 +80,15 @@ export interface HttpRequest {
 
 /** How much of a body may be read. */
 export interface BodyOptions {
-  /** The most bytes, 0 … 2^53-1; one more is 413. */
+  /** The most bytes, 0 ... 2^53-1; one more is 413. */
   readonly maxBytes?: number | undefined;
 }
 
 /** How much of a form may be read; one more is 413. Bytes, unless it says otherwise. */
 export interface FormOptions extends BodyOptions {
-  /** Fields, 0 … 1_000_000. Default 1_000. */
+  /** Fields, 0 ... 1_000_000. Default 1_000. */
   readonly maxFields?: number | undefined;
-  /** Files, 0 … 1_000_000. Default 100. */
+  /** Files, 0 ... 1_000_000. Default 100. */
   readonly maxFiles?: number | undefined;
   /** One field. Default 1_000_000. */
   readonly maxFieldBytes?: number | undefined;
@@ -96,7 +96,7 @@ export interface FormOptions extends BodyOptions {
   readonly maxTextBytes?: number | undefined;
   /** One file. Default: what `maxBytes` leaves. */
   readonly maxFileBytes?: number | undefined;
-  /** The head of one part, 64 … 1_048_576. Default 16_384. */
+  /** The head of one part, 64 ... 1_048_576. Default 16_384. */
   readonly maxHeaderBytes?: number | undefined;
   /** What files may take in memory, all together; the rest goes to a temporary file. Default 1_048_576. */
   readonly memoryBytes?: number | undefined;
@@ -190,7 +190,7 @@ export interface Services {
   readonly config: Config;
 }
 
-// ── middleware ──
+// -- middleware --
 
 /** Passes the request on to the next layer. To be called once. Await it: a synchronous inner layer returns no promise. */
 export type Next = () => Awaitable<HttpResponse>;
@@ -213,7 +213,7 @@ export interface Middleware {
   compile?(view: CompiledView): Iterable<Omit<Finding, 'place'>>;
 }
 
-// ── the compiled application, as rules, documents and plugins read it ──
+// -- the compiled application, as rules, documents and plugins read it --
 
 /** One route after compilation; also `req.route`. */
 export interface CompiledRoute {
@@ -237,9 +237,9 @@ export type RateLimitKey = (req: HttpRequest) => string | undefined;
 
 /** How often one client may call a route. */
 export interface RouteRateLimit {
-  /** 1 … 1_000_000. */
+  /** 1 ... 1_000_000. */
   readonly perMinute: number;
-  /** How many at once, 1 … 1_000_000. Default: as many as a minute allows. */
+  /** How many at once, 1 ... 1_000_000. Default: as many as a minute allows. */
   readonly burst?: number | undefined;
   readonly key?: RateLimitKey | undefined;
 }
@@ -275,7 +275,7 @@ export interface Rule {
   run(view: CompiledView, report: (subject: string, message: string, place?: Place) => void): Awaitable<void>;
 }
 
-// ── plugins ──
+// -- plugins --
 
 /** A part of an application that somebody else wrote. */
 export interface Plugin {

@@ -1,7 +1,7 @@
 /**
  * Many waits of one length with one timer: as each new one ends last, they stand in a row, and only the first has to be watched.
  *
- *   add → … → the oldest        the timer is set for that one; when it is gone, it is set anew as soon as it goes off
+ *   add -> ... -> the oldest        the timer is set for that one; when it is gone, it is set anew as soon as it goes off
  *
  * A timer of the clock for each request costs two to four times as much (test/bench/resilience.ts), and most are never due.
  */

@@ -39,7 +39,7 @@ export function bare<T extends object>(): T {
   return new (Bare as unknown as new () => T)(); // a function used as a constructor has no type of its own
 }
 
-/** The fields of `rawHeaders` (name, value, name, value, …) as a view. A field named `__proto__` is a property like any other. */
+/** The fields of `rawHeaders` (name, value, name, value, ...) as a view. A field named `__proto__` is a property like any other. */
 export function viewOf(rawHeaders: readonly string[]): HeaderView {
   const view = bare<Record<string, string>>();
   for (let index = 0; index < rawHeaders.length; index += 2) {

@@ -11,7 +11,7 @@ const HERE = 'http://local.invalid';
  *   new RedirectResponse(localPath(req.query.get('next')) ?? '/')
  *
  * Refused is whatever a browser, or a proxy that decodes once too often, could take for another host or for a program:
- * `//evil.example`, `/\evil.example`, `https:evil.example`, `javascript:…`, tabs and line ends, escaped ones in the path too.
+ * `//evil.example`, `/\evil.example`, `https:evil.example`, `javascript:...`, tabs and line ends, escaped ones in the path too.
  */
 export function localPath(value: unknown): string | undefined {
   if (typeof value !== 'string' || !value.isWellFormed()) return undefined;

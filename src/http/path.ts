@@ -324,7 +324,7 @@ function plainDecimal(value: number): string {
 }
 
 /*
- * Captures → parameters of a path: plain objects, each made by a constructor that V8 knows.
+ * Captures -> parameters of a path: plain objects, each made by a constructor that V8 knows.
  */
 
 /** Reads the raw captures of a path, in their order. */

@@ -1,7 +1,7 @@
 /**
  * The pipeline: middleware compiled into one function around a core, and errors turned into answers at every layer's edge.
  *
- *   outer.handle(req, next) ─ next() → inner.handle(req, next) ─ next() → core(req)
+ *   outer.handle(req, next) - next() -> inner.handle(req, next) - next() -> core(req)
  *
  * `next()` never fails: what an inner layer throws is an answer by the time an outer one sees it, so that each layer can
  * still add its fields. A layer that answers synchronously costs no promise.

@@ -1,7 +1,7 @@
 /**
  * Bodies in pieces: pulled one at a time from whatever gives them, and ended as soon as nobody wants more.
  *
- *   source ─ iterate() → PieceIterator ─ prime() → Primed: its first piece is there, or the source has failed and nothing is sent
+ *   source - iterate() -> PieceIterator - prime() -> Primed: its first piece is there, or the source has failed and nothing is sent
  */
 import { Readable } from 'node:stream';
 import { SvcError } from '../base/errors.ts';

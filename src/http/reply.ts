@@ -1,5 +1,5 @@
 /**
- * Replies: a handler's return value → HttpResponse.
+ * Replies: a handler's return value -> HttpResponse.
  *
  *   HttpResponse, web Response          as it is
  *   reply(body, status?, headers?)      and its literals [body, status], [body, status, headers]
@@ -27,7 +27,7 @@ export class Reply<T = unknown, S extends number = number> {
   }
 }
 
-/** A reply with a status (200 … 599) and fields; the body is treated as if it had been returned alone. @throws RangeError */
+/** A reply with a status (200 ... 599) and fields; the body is treated as if it had been returned alone. @throws RangeError */
 export function reply<T, S extends number = number>(body: T, status?: S, headers?: Readonly<Record<string, string>>): Reply<T, S> {
   if (status !== undefined) checkedStatus(status);
   return new Reply(body, status, headers);
@@ -82,7 +82,7 @@ function json(value: unknown, plan: ReplyPlan): HttpResponse {
   return new HttpResponse(toJson(value), JSON_.get(plan.status ?? 200));
 }
 
-/** `[body, status]` or `[body, status, headers]`: the status an integer 200 … 599, the body neither number nor array. */
+/** `[body, status]` or `[body, status, headers]`: the status an integer 200 ... 599, the body neither number nor array. */
 function isTuple(value: readonly unknown[]): value is [body: unknown, status: number, headers?: Record<string, string>] {
   if (value.length !== 2 && value.length !== 3) return false;
   const [body, status, headers] = value;

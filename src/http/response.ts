@@ -21,7 +21,7 @@ export type ResponseBody = string | Uint8Array | null | Pieces;
 
 /** What every response class takes besides its body. `undefined` means not given. */
 export interface ResponseOptions {
-  /** An integer 200 … 599. Default 200. */
+  /** An integer 200 ... 599. Default 200. */
   readonly status?: number | undefined;
   /** Fields by name. Content-Length, Transfer-Encoding and Connection are the server's. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
@@ -104,7 +104,7 @@ export class HttpResponse {
   /** The fields, to be read and changed. */
   get headers(): HeaderList { return this.#headers ??= new HeaderList([...this.#prepared.flat]); }
 
-  /** An integer 200 … 599. @throws RangeError when set to anything else: a final response has no other */
+  /** An integer 200 ... 599. @throws RangeError when set to anything else: a final response has no other */
   get status(): number { return this.#status; }
   set status(status: number) { this.#status = checkedStatus(status); }
 

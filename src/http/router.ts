@@ -1,5 +1,5 @@
 /**
- * The router: method and path → found | wrong method | none.
+ * The router: method and path -> found | wrong method | none.
  *
  * A path without parameters is compared with the few of its length, or looked up in a Map, at any table size. The others live in a radix tree over characters:
  * a node holds literal text, its children by first character, and, where a segment begins, one child per converter in

@@ -1,12 +1,12 @@
 /**
  * The arguments of a tool: path, query and body of a route as one object, and back into a request.
  *
- *   GET /users/{id:int}?verbose=…              { id, verbose }
+ *   GET /users/{id:int}?verbose=...              { id, verbose }
  *   POST /users/{id:int}   { name, email }     { id, name, email }
  *   PUT /users/{id:int}    { id, name }        { id, body: { id, name } }      a name that is taken: the body stands whole
  *   POST /scores           [ 1, 2 ]            { body: [ 1, 2 ] }              so does one that is no plain object
  *
- * A member of the query whose name is taken is `query_…`. Fields and cookies are no arguments: a model neither knows nor may choose
+ * A member of the query whose name is taken is `query_...`. Fields and cookies are no arguments: a model neither knows nor may choose
  * them, they are those of whoever calls. Files are base64 in JSON: `{ filename, contentType, data }`.
  */
 import { JsonSchemas } from '../schema/json-schema.ts';

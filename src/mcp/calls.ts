@@ -1,5 +1,5 @@
 /**
- * A call of a tool → a request → its result. The request goes through everything that one over HTTP does: middleware, guards,
+ * A call of a tool -> a request -> its result. The request goes through everything that one over HTTP does: middleware, guards,
  * validation, limits, log and metrics.
  */
 import { randomBytes } from 'node:crypto';

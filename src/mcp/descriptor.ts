@@ -2,9 +2,9 @@
  * A file descriptor whose writers are led to another one: those that go around the stream, as some loggers do, and child processes
  * that would inherit it. Those do not inherit standard input either: they would read what is meant for this process. Node.js cannot exchange a descriptor, so the functions that are given one are replaced.
  *
- *   fs.writeSync(1, …), write, writev, writevSync      write to 2
- *   fs.writeFileSync(1, …), appendFileSync             write to 2, though text not by writeSync
- *   spawn(…, { stdio: 'inherit' }) and the like        [ 'ignore', 2, 'inherit' ]
+ *   fs.writeSync(1, ...), write, writev, writevSync      write to 2
+ *   fs.writeFileSync(1, ...), appendFileSync             write to 2, though text not by writeSync
+ *   spawn(..., { stdio: 'inherit' }) and the like        [ 'ignore', 2, 'inherit' ]
  *   new Worker(file), which has functions of its own   --import what leads those of node:fs there
  *
  * Not led: native code, worker threads made of text (`eval`) or by worker threads, and those of a process whose flags workers do not take.

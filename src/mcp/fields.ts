@@ -3,7 +3,7 @@
  *
  *   MCP-Protocol-Version   _meta's version            always
  *   Mcp-Method             method                     always
- *   Mcp-Name               params.name, params.uri    tools/call, prompts/get, resources/read; `=?base64?…?=` where it is no plain text
+ *   Mcp-Name               params.name, params.uri    tools/call, prompts/get, resources/read; `=?base64?...?=` where it is no plain text
  */
 import { HEADER_MISMATCH, RpcError, SUPPORTED, UNSUPPORTED_VERSION, modernDialect } from './messages.ts';
 import { McpDispatcher } from './server.ts';

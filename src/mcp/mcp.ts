@@ -25,11 +25,11 @@ export interface StdioOptions extends McpServerOptions {
    * calls bring none, and guarded tools refuse.
    */
   readonly token?: string | undefined;
-  /** Further fields of every call: `{ 'x-api-key': … }`. */
+  /** Further fields of every call: `{ 'x-api-key': ... }`. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
-  /** The longest line that is read, in bytes, 1_000 … 1_000_000_000. Default 10_000_000. */
+  /** The longest line that is read, in bytes, 1_000 ... 1_000_000_000. Default 10_000_000. */
   readonly maxLineBytes?: number | undefined;
-  /** How long calls that run when the input ends may take, in seconds, 0 … 3600. Default 5. */
+  /** How long calls that run when the input ends may take, in seconds, 0 ... 3600. Default 5. */
   readonly graceSeconds?: number | undefined;
 }
 
@@ -43,7 +43,7 @@ export interface StdioStreams {
 
 /** How a tool is called in process. */
 export interface McpCallOptions {
-  /** Fields of the request: `{ authorization: 'Bearer …' }`. */
+  /** Fields of the request: `{ authorization: 'Bearer ...' }`. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
   readonly signal?: AbortSignal | undefined;
   /** Told of progress. */

@@ -1,5 +1,5 @@
 /**
- * JSON-RPC 2.0 as MCP uses it: values ↔ messages. No method is known here.
+ * JSON-RPC 2.0 as MCP uses it: values <-> messages. No method is known here.
  *
  *   request        { jsonrpc, id, method, params? }     id: text or an integer, never null
  *   notification   { jsonrpc, method, params? }         no id at all; never answered, whatever it says
@@ -96,7 +96,7 @@ function isRequestId(value: unknown): value is RequestId {
 /*
  * The versions of the Model Context Protocol that are spoken, and what each of them has.
  *
- *   legacy   2024-11-05 … 2025-11-25   `initialize` agrees on a version for the process, or for the session
+ *   legacy   2024-11-05 ... 2025-11-25   `initialize` agrees on a version for the process, or for the session
  *   modern   2026-07-28                every request says its version; nothing is remembered between two of them
  */
 

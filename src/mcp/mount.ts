@@ -29,7 +29,7 @@ export interface McpMountOptions extends Omit<McpServerOptions, 'resources'> {
   readonly resources?: boolean | undefined;
   /** Whether legacy clients get sessions; without, each of their requests stands alone. Several processes need the setting `authSecret` for it. Default true. */
   readonly sessions?: boolean | undefined;
-  /** How long a session lasts, in seconds, 60 … 2_592_000. Default 86_400. */
+  /** How long a session lasts, in seconds, 60 ... 2_592_000. Default 86_400. */
   readonly sessionSeconds?: number | undefined;
   /** Whose a session is: nobody else's requests may use it. Default: the subject of the claims among `deps`, else `Authorization` and what the client shows of the API keys, cookies and sessions that they ask for. '' is nobody, whose sessions are of whoever has their id: clients may log in later on. */
   readonly principal?: ((context: Context) => string) | undefined;
@@ -37,7 +37,7 @@ export interface McpMountOptions extends Omit<McpServerOptions, 'resources'> {
   readonly authorization?: { readonly servers: readonly string[]; readonly scopes?: readonly string[] | undefined } | undefined;
   /** How often a client may call the endpoint, in place of what the rate limit middleware says. A call counts for its route as well. */
   readonly rateLimit?: RouteRateLimit | false | undefined;
-  /** The longest message, in bytes, 1_000 … 1_000_000_000. Default 10_000_000. */
+  /** The longest message, in bytes, 1_000 ... 1_000_000_000. Default 10_000_000. */
   readonly maxBodyBytes?: number | undefined;
 }
 

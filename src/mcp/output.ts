@@ -2,8 +2,8 @@
  * What a tool gives back, as JSON Schema and as a value: the `response` of a route, in the form that a version has for it.
  *
  *   response: User          User                 everywhere since 2025-06-18
- *   response: list(User)    { result: […] }      2025-06-18 … 2025-11-25, where it is an object in any case
- *                           […]                  since 2026-07-28
+ *   response: list(User)    { result: [...] }      2025-06-18 ... 2025-11-25, where it is an object in any case
+ *                           [...]                  since 2026-07-28
  */
 import { JsonSchemas } from '../schema/json-schema.ts';
 import { isObject } from './messages.ts';

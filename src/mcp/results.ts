@@ -1,5 +1,5 @@
 /**
- * Answers of routes → results of tools.
+ * Answers of routes -> results of tools.
  *
  *   2xx JSON            its text, and as `structuredContent` where the version has it
  *   2xx text, picture   as what it is; any other type is an embedded resource in base64
@@ -138,7 +138,7 @@ export type ToolContentPart =
 /** For whom a part is, and how much it matters. */
 export interface ToolAudience {
   readonly audience?: readonly ('user' | 'assistant')[];
-  /** 0 … 1. */
+  /** 0 ... 1. */
   readonly priority?: number;
 }
 

@@ -1,5 +1,5 @@
 /**
- * The server: requests of MCP → results, for both eras. Opens nothing, reads nothing, writes nothing; stdio.ts and http.ts do.
+ * The server: requests of MCP -> results, for both eras. Opens nothing, reads nothing, writes nothing; stdio.ts and http.ts do.
  *
  *   legacy   initialize agrees on a version, then anything but server/discover and subscriptions/listen
  *   modern   `_meta` of each request says the version; anything but initialize, ping, logging/setLevel, resources/(un)subscribe
@@ -47,9 +47,9 @@ export interface Exchange {
 export interface McpServerOptions {
   /** For models: what the tools are for, and how they belong together. Default: none. */
   readonly instructions?: string | undefined;
-  /** How many tools, prompts or resources one answer lists, 1 … 10_000. Default 100. */
+  /** How many tools, prompts or resources one answer lists, 1 ... 10_000. Default 100. */
   readonly pageSize?: number | undefined;
-  /** A result of more bytes is an error, 1_000 … 1_000_000_000. Default 1_000_000. */
+  /** A result of more bytes is an error, 1_000 ... 1_000_000_000. Default 1_000_000. */
   readonly maxResultBytes?: number | undefined;
   /** `svc://routes` and `svc://openapi.json`. Default true. */
   readonly resources?: boolean | undefined;

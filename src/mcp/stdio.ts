@@ -2,8 +2,8 @@
  * MCP over standard input and output: a message a line. Nothing but messages reaches standard output: while it serves, what
  * anybody prints, writes to its descriptor or lets a child process print goes to standard error. Child processes read nothing of it.
  *
- *   stdin  ─ LineReader ─ McpConversation ─┬─ stdout         slow readers: stdin is not read until they have caught up
- *                                          └─ calls
+ *   stdin  - LineReader - McpConversation -┬- stdout         slow readers: stdin is not read until they have caught up
+ *                                          \- calls
  *
  * The end of the input is the end: what runs is answered within a few seconds, then the application shuts down.
  */
@@ -99,7 +99,7 @@ export function reserveOutput(output: Writable, elsewhere: Writable): Disposable
 }
 
 /*
- * Bytes → lines: what arrives in pieces of any size, one text for each line feed.
+ * Bytes -> lines: what arrives in pieces of any size, one text for each line feed.
  *
  *   line = UTF-8 without line feed; a carriage return at its end is none of it; empty lines are none
  *

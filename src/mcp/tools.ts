@@ -1,5 +1,5 @@
 /**
- * Compiled routes → tools: names, descriptions, hints and schemas, decided once.
+ * Compiled routes -> tools: names, descriptions, hints and schemas, decided once.
  *
  *   GET /users/{id:int}            get_users_by_id
  *   POST /users  name: 'addUser'   addUser            a name of the spec is the tool's, what no tool may have in it is `_`

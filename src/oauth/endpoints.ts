@@ -1,10 +1,10 @@
 /**
  * The endpoints, step by step.
  *
- *   login     redirect URI allowed? → state, cookie → to the provider, with a PKCE challenge
- *   callback  state taken (once, in this browser) → issuer → code exchanged → user read → onUser → login stored → tokens
- *   token     refresh token → rotated, or replayed to those who raced → tokens
- *   revoke    refresh token → its login ends
+ *   login     redirect URI allowed? -> state, cookie -> to the provider, with a PKCE challenge
+ *   callback  state taken (once, in this browser) -> issuer -> code exchanged -> user read -> onUser -> login stored -> tokens
+ *   token     refresh token -> rotated, or replayed to those who raced -> tokens
+ *   revoke    refresh token -> its login ends
  */
 import { HTTPException, TooManyRequests } from '../base/errors.ts';
 import { MemoryRateLimitStore } from '../cache/stores.ts';
@@ -60,13 +60,13 @@ export class Endpoints {
     this.#reported = new MemoryRateLimitStore({ clock: parts.clock });
   }
 
-  /** `GET /oauth/login?redirect_uri=…`. Nothing happens for HEAD and for prefetches. */
+  /** `GET /oauth/login?redirect_uri=...`. Nothing happens for HEAD and for prefetches. */
   async login(req: HttpRequest, connected: ConnectedProvider): Promise<HttpResponse> {
     if (isLook(req)) return new HttpResponse(null, { status: 204 });
     return this.#audited(req, connected.provider.name, () => this.#begin(req, connected));
   }
 
-  /** `GET /oauth/callback?code=…&state=…`, and POST for providers that answer with a form. */
+  /** `GET /oauth/callback?code=...&state=...`, and POST for providers that answer with a form. */
   async callback(req: HttpRequest, connected: ConnectedProvider): Promise<HttpResponse> {
     if (isLook(req)) return new HttpResponse(null, { status: 204 });
     return this.#audited(req, connected.provider.name, async () => {

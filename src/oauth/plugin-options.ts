@@ -49,17 +49,17 @@ export interface OAuthPluginOptions {
   readonly errorPath?: string | undefined;
   /** Scopes of access tokens, unless `onUser` says others. Default none. */
   readonly scopes?: readonly string[] | undefined;
-  /** 1 … 86_400. Default 900. */
+  /** 1 ... 86_400. Default 900. */
   readonly accessTtlSeconds?: number | undefined;
-  /** How long a login lasts without being used, 1 second … 1 year. Default 14 days. */
+  /** How long a login lasts without being used, 1 second ... 1 year. Default 14 days. */
   readonly refreshIdleTtlSeconds?: number | undefined;
-  /** How long it lasts at most, 1 second … 1 year. Default 90 days. */
+  /** How long it lasts at most, 1 second ... 1 year. Default 90 days. */
   readonly refreshAbsoluteTtlSeconds?: number | undefined;
-  /** How long a login may take, 30 … 3_600. Default 600. */
+  /** How long a login may take, 30 ... 3_600. Default 600. */
   readonly stateTtlSeconds?: number | undefined;
-  /** For how long a rotated token still gets its successor, for answers lost on the way, 0 … 60. Default 0, in cookie mode 10. */
+  /** For how long a rotated token still gets its successor, for answers lost on the way, 0 ... 60. Default 0, in cookie mode 10. */
   readonly refreshGraceSeconds?: number | undefined;
-  /** By how much the clocks of several hosts may differ, 0 … 5_000. Default 0. */
+  /** By how much the clocks of several hosts may differ, 0 ... 5_000. Default 0. */
   readonly clockSkewMs?: number | undefined;
   /** What becomes of refreshes that overlap: `coalesce`, the default, gives all the same answer; `strict` refuses all but one. */
   readonly concurrency?: 'coalesce' | 'strict' | undefined;

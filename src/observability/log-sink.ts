@@ -1,7 +1,7 @@
 /**
- * Log lines → standard error, without ever holding up whoever logs. One queue per process.
+ * Log lines -> standard error, without ever holding up whoever logs. One queue per process.
  *
- *   line → queue (1 MiB) → setImmediate → batches of 16 KiB → write(2)
+ *   line -> queue (1 MiB) -> setImmediate -> batches of 16 KiB -> write(2)
  *            full: dropped, counted, told        EAGAIN: again in 10 ms     closed pipe: silence from then on
  *
  * A pipe or socket is made non-blocking, and then written to in place: some 3 µs a batch, and at exit there is no write

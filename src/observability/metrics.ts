@@ -1,7 +1,7 @@
 /**
  * Counters, gauges and histograms of one process. As text, and summed over several: renderMetrics().
  *
- *   labels → slot (nested Maps, at most 1,000 label sets) → numbers in one Float64Array per metric
+ *   labels -> slot (nested Maps, at most 1,000 label sets) -> numbers in one Float64Array per metric
  *   counter    1 number a slot          histogram    one per bucket, one above all buckets, the sum
  */
 import { SvcError } from '../base/errors.ts';
@@ -102,7 +102,7 @@ export class MetricsRegistry implements Metrics {
   }
 }
 
-/** Label values → slot; the numbers of every slot side by side. */
+/** Label values -> slot; the numbers of every slot side by side. */
 class SeriesTable {
   readonly labels: readonly string[];
   /** Grown by doubling: read it anew each time. */
@@ -335,7 +335,7 @@ function refusal(name: string, log: Logger): (error?: unknown) => void {
 }
 
 /*
- * Metrics at one moment → Prometheus text format 0.0.4, for one process or summed over several.
+ * Metrics at one moment -> Prometheus text format 0.0.4, for one process or summed over several.
  */
 
 /** One metric at one moment. Plain JSON: it travels between processes. */
@@ -351,7 +351,7 @@ export interface MetricSnapshot {
   readonly series: readonly (readonly [labels: readonly string[], numbers: readonly number[]])[];
 }
 
-// ── over several processes ──
+// -- over several processes --
 
 /**
  * One list out of those of several processes: counters, histograms and most gauges are added up, the other gauges keep the
@@ -382,7 +382,7 @@ function addSeries(into: Map<string, [readonly string[], number[]]>, { merge, se
   }
 }
 
-// ── as text ──
+// -- as text --
 
 /** Snapshots in the Prometheus text format 0.0.4 (`text/plain; version=0.0.4; charset=utf-8`). */
 export function renderMetrics(metrics: Iterable<MetricSnapshot>): string {

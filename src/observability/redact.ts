@@ -1,9 +1,9 @@
 /**
- * Redaction: any value → JSON text that holds no secret and cannot forge a line. Never throws, and its work is bounded.
+ * Redaction: any value -> JSON text that holds no secret and cannot forge a line. Never throws, and its work is bounded.
  *
- *   by key    password, authorization, cookie, … token, … secret                       "[redacted]"
+ *   by key    password, authorization, cookie, ... token, ... secret                       "[redacted]"
  *   by type   bytes "[16 bytes]", keys "[key]", functions "[function f]", a URL without its password
- *   by form   Bearer …, Basic …, compact JWTs, svcrt_… refresh tokens, our signed values, Cookie: …, ?code=…&access_token=… inside any string
+ *   by form   Bearer ..., Basic ..., compact JWTs, svcrt_... refresh tokens, our signed values, Cookie: ..., ?code=...&access_token=... inside any string
  *
  * Bounds: 6 levels, 100 members each, 1,000 values and 32 KiB of text a line, 4 KiB a string, 8 KiB a stack.
  */
@@ -243,7 +243,7 @@ function read(record: object, key: string): unknown {
   }
 }
 
-// ── by key ──
+// -- by key --
 
 type Secrecy = 'open' | 'secret' | 'plural' | 'random';
 
@@ -251,7 +251,7 @@ type Secrecy = 'open' | 'secret' | 'plural' | 'random';
 const SECRET_HEADERS: ReadonlySet<string> = new Set(['authorization', 'proxy-authorization', 'cookie', 'set-cookie', 'x-api-key']);
 /** Compared in lower case without `-` and `_`, so `client_secret`, `clientSecret` and `X-Client-Secret` are one. */
 const SECRET_NAME = /^(?:auth|jwt|otp|pin|sid|pwd|bearer|pepper|signature|sessionid|credentials?|connectionstring)$|(?:authorization|cookie|password|passwd|passphrase|secret|secretprevious|token|apikey|privatekey|secretkey|signingkey|codeverifier)$/;
-/** `tokens: ['…']` is a secret, `maxTokens: 5` is a number. */
+/** `tokens: ['...']` is a secret, `maxTokens: 5` is a number. */
 const SECRET_PLURAL = /(?:cookies|passwords|secrets|tokens|apikeys|privatekeys|secretkeys)$/;
 /** OAuth gives `code`, `state` and `nonce` as random text; elsewhere they are words: ECONNREFUSED, invalid_grant, 23505, half-open. */
 const RANDOM_NAME = /^(?:code|state|nonce)$/;
@@ -280,7 +280,7 @@ function secrecyOf(key: string): Secrecy {
   return secrecy;
 }
 
-// ── by form ──
+// -- by form --
 
 /** One look decides for nearly every string that there is nothing to mask and nothing to escape. An address without `@` has no password. Without the flag `i`, with which it takes three times as long to compile. */
 const SPECIAL = /[\x00-\x1f"\\\x7f-\uffff?&#]|eyJ|:\/\/[^\s/?#]*@|[bB][eE][aA][rR][eE][rR]|[bB][aA][sS][iI][cC]|[cC][oO][oO][kK][iI][eE]:|svcrt_|[es]1\.[\w-]/;
@@ -306,7 +306,7 @@ function cut(masked: string, length: number, most: number): string {
   return masked.length <= most ? masked : `${masked.slice(0, most)}… (${length} characters)`;
 }
 
-// ── by character ──
+// -- by character --
 
 const UNPRINTABLE = /[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff]/;
 const UNPRINTABLES = new RegExp(UNPRINTABLE, 'g');

@@ -1,9 +1,9 @@
 /**
  * Work between the events of a `TracingChannel` of node:diagnostics_channel, in their documented order:
  *
- *   start → end                                           what gave a value
- *   start → error → end                                   what threw
- *   start → end → [error →] asyncStart → asyncEnd         what gave a promise, once that has settled
+ *   start -> end                                           what gave a value
+ *   start -> error -> end                                   what threw
+ *   start -> end -> [error ->] asyncStart -> asyncEnd         what gave a promise, once that has settled
  *
  * What is bound to `start` with `bindStore()` holds inside the work and behind its promises. A subscriber that throws does so
  * outside of the work: Node reports it as an uncaught exception.

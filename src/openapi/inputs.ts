@@ -1,5 +1,5 @@
 /**
- * What a route reads → parameters and request bodies.
+ * What a route reads -> parameters and request bodies.
  *
  * Texts are described as the value that they stand for, in its usual form: an integer is written `5`. What no text can say is
  * not offered: null, an empty list where one is needed, members that input never sets.

@@ -1,11 +1,11 @@
 /**
- * A compiled application → its OpenAPI 3.1 document. Nothing is declared twice: what the document says is read from what
+ * A compiled application -> its OpenAPI 3.1 document. Nothing is declared twice: what the document says is read from what
  * validates, serialises and protects.
  *
  *   routes     one operation for each method that a path item has a place for; not those of the framework itself, files of
  *              static folders, and routes with `meta: { docs: false }`
  *   schemas    classes by name under `components`; see schema/json-schema.ts for what they say
- *   meta       `meta: { openapi: { … } }` is laid over the operation that is made of a route: what cannot be derived
+ *   meta       `meta: { openapi: { ... } }` is laid over the operation that is made of a route: what cannot be derived
  */
 import { JsonSchemas } from '../schema/json-schema.ts';
 import { IdempotencyMiddleware } from '../http/middleware/idempotency.ts';

@@ -1,5 +1,5 @@
 /**
- * What a route answers → responses by status.
+ * What a route answers -> responses by status.
  *
  *   its own      `response` by status, as the serialiser writes it; without one, anything, for nothing is known of it
  *   refusals     those that its inputs, credentials, path and middleware can lead to, each by name; 4XX and 5XX for the rest

@@ -1,5 +1,5 @@
 /**
- * What a client must show → security schemes and requirements.
+ * What a client must show -> security schemes and requirements.
  *
  * The requirements of a route hold together, each having been asked for by a dependency of its own. Scopes and roles are said
  * in words: the lists of §4.8.30 are for scopes of OAuth, and validators refuse others there.

@@ -1,9 +1,9 @@
 /**
  * Reload: the parent owns the port, the child owns the application, and a saved file means another child.
  *
- *   starting ──ready──→ serving ──saved──→ ending ──gone──→ starting           connections wait while nobody serves
- *      │                                                       ↑
- *      └──gone──→ broken: 503 with the reason ──saved──────────┘
+ *   starting --ready---> serving --saved---> ending --gone---> starting           connections wait while nobody serves
+ *      |                                                       ^
+ *      \--gone---> broken: 503 with the reason --saved----------/
  *
  * What is watched is what the child has imported outside of node_modules, and the file of variables.
  */

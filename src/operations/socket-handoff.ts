@@ -1,9 +1,9 @@
 /**
  * The door: the port of a supervised application. The parent accepts connections and hands each to a child that serves them.
  *
- *   accept → waiting (paused, unread) → sent to the child with the fewest on their way → took: our copy is closed
- *                     ↑                                   │
- *                     └──── the child has died before ────┘        a connection is read by nobody before it is taken: none is lost
+ *   accept -> waiting (paused, unread) -> sent to the child with the fewest on their way -> took: our copy is closed
+ *                     ^                                   |
+ *                     \---- the child has died before ----/        a connection is read by nobody before it is taken: none is lost
  *
  * While there is no child connections wait, for as long as a client is likely to; past that, and where an answer is known
  * already, they are answered here with 503; those that speak TLS are closed.

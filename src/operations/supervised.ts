@@ -1,7 +1,7 @@
 /**
  * The child of a supervisor: starts the application, asks for an address, and serves the connections that it is handed.
  *
- *   startup() → wants → address → serve() → ready → socket → took → …          drain → close() → final → exit
+ *   startup() -> wants -> address -> serve() -> ready -> socket -> took -> ...          drain -> close() -> final -> exit
  *
  * The parent decides when it ends: SIGTERM asks it to, SIGINT and SIGHUP, which terminals send to parent and children alike,
  * do nothing. A child whose parent is gone drains and ends.

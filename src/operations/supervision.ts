@@ -1,8 +1,8 @@
 /**
  * Supervision: a parent that owns the port, children that own the application, and what they say to each other.
  *
- *   child → parent    file* → wants (address) → [address] → ready → took* … room*, snapshot, metrics, leaving → final        or: failed
- *   parent → child    address, socket*, room*, snapshot, metrics, drain
+ *   child -> parent    file* -> wants (address) -> [address] -> ready -> took* ... room*, snapshot, metrics, leaving -> final        or: failed
+ *   parent -> child    address, socket*, room*, snapshot, metrics, drain
  *
  * Messages are plain JSON marked by the key `svc`: a program's own messages on the same channel are let through.
  */

@@ -1,7 +1,7 @@
 /**
  * Watches files by their directories: saving by renaming changes a directory, and a file that is missing may come.
  *
- *   event in a directory → one of our files? → 50 ms of silence → changed
+ *   event in a directory -> one of our files? -> 50 ms of silence -> changed
  */
 import { existsSync, statSync, watch } from 'node:fs';
 import { basename, dirname } from 'node:path';

@@ -1,7 +1,7 @@
 /**
  * Several processes of one application: started, replaced when they die, renewed one by one, ended together.
  *
- *   starting → ready → draining → gone          the first starts alone: a mistake that stops all of them is told once
+ *   starting -> ready -> draining -> gone          the first starts alone: a mistake that stops all of them is told once
  *
  *   dies        its place is filled after 0.1 s, twice that after each further death, at most 30 s; anew after 10 s of peace
  *   SIGHUP      for each in turn: another one is ready first, then the old one lets its connections go. When the other one is
@@ -26,13 +26,13 @@ import type { Address, Child, Leave, ProcessEnd, RoomMessage, ToParent } from '.
 
 /** What workers are supervised with. */
 export interface WorkersOptions {
-  /** 1 … 1024. */
+  /** 1 ... 1024. */
   readonly count: number;
   readonly clock: Clock;
   readonly log: Logger;
   /** Starts a process of the application. */
   readonly fork: () => Child;
-  /** 0 … 1: how a delay is spread. */
+  /** 0 ... 1: how a delay is spread. */
   readonly random?: (() => number) | undefined;
 }
 

@@ -1,8 +1,8 @@
 /**
  * One request on its way through a route that asks for something.
  *
- *   dependencies of the router, and those that carry security → path, query, headers, cookies → body → other dependencies
- *   → handler → reply, through the serialiser of its status → clean-up of scope `handler` → answer
+ *   dependencies of the router, and those that carry security -> path, query, headers, cookies -> body -> other dependencies
+ *   -> handler -> reply, through the serialiser of its status -> clean-up of scope `handler` -> answer
  *
  * Each step gives a promise only where it has to wait.
  */

@@ -1,5 +1,5 @@
 /**
- * Declared → compiled: routes into the table, middleware around the core, mistakes between declarations into findings.
+ * Declared -> compiled: routes into the table, middleware around the core, mistakes between declarations into findings.
  */
 import { preflightsOf, suggester, unmatched } from './compile-unmatched.ts';
 import { compileRoute } from './compiled.ts';

@@ -55,7 +55,7 @@ export type Handler<P extends string, S = object, D = object, R = unknown> = (co
 
 /** What every router takes. */
 export interface RouterOptions<D = Dependencies> {
-  /** Before every path of this router: `''`, or `/…` without a slash at the end. */
+  /** Before every path of this router: `''`, or `/...` without a slash at the end. */
   readonly prefix?: string | undefined;
   /** Added to the tags of every route. */
   readonly tags?: readonly string[] | undefined;

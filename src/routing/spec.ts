@@ -23,7 +23,7 @@ export interface Allowance {
 
 /** What clients of MCP are told about a route that is a tool, in place of what its spec says. */
 export interface ToolDescription {
-  /** 1 … 128 characters out of `A-Z a-z 0-9 _ - .`. Default: the name of the route, else its method and path. */
+  /** 1 ... 128 characters out of `A-Z a-z 0-9 _ - .`. Default: the name of the route, else its method and path. */
   readonly name?: string | undefined;
   /** For people. Default: `summary`. */
   readonly title?: string | undefined;
@@ -53,7 +53,7 @@ export interface RouteSpec extends TextInputs {
   readonly form?: InputShape | undefined;
   /** What the handler replies with; by status where there are several. What does not fit is a 500, never sent. */
   readonly response?: TypeSource | Readonly<Record<number, TypeSource>> | undefined;
-  /** The status of a reply that names none: 200 … 599. Default 200, or 204 for nothing. */
+  /** The status of a reply that names none: 200 ... 599. Default 200, or 204 for nothing. */
   readonly status?: number | undefined;
   /** What `urlFor` knows the route by. Unique in an application. */
   readonly name?: string | undefined;
@@ -74,9 +74,9 @@ export interface RouteSpec extends TextInputs {
   readonly maxBodyBytes?: number | undefined;
   /** How often one client may call it, in place of what the rate limit middleware says; false: as often as it likes. */
   readonly rateLimit?: RouteRateLimit | false | undefined;
-  /** How long it may take to answer, 1 … 86_400_000 ms, in place of what the timeout middleware says, or without any; false: as long as it likes. Beyond it: 503. */
+  /** How long it may take to answer, 1 ... 86_400_000 ms, in place of what the timeout middleware says, or without any; false: as long as it likes. Beyond it: 503. */
   readonly timeoutMs?: number | false | undefined;
-  /** How long a client may take to send the whole request, 10 … 86_400_000 ms, in place of the setting `requestTimeoutMs`: for large uploads. Beyond it: 408. */
+  /** How long a client may take to send the whole request, 10 ... 86_400_000 ms, in place of the setting `requestTimeoutMs`: for large uploads. Beyond it: 408. */
   readonly requestTimeoutMs?: number | undefined;
   /** What a client must show, where no dependency says it. */
   readonly security?: SecurityRequirement | readonly SecurityRequirement[] | undefined;

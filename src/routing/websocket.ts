@@ -1,10 +1,10 @@
 /**
  * WebSocket routes: declared with what they ask for, compiled into a route whose answer is 101.
  *
- *   app.websocket('/chat/{room}', spec).onOpen(…).onMessage(…).onClose(…)
+ *   app.websocket('/chat/{room}', spec).onOpen(...).onMessage(...).onClose(...)
  *   app.websocket('/echo', async (socket) => { for await (const message of socket) socket.send(message); });
  *
- *   middleware → handshake (400, 426), origin (403) → dependencies and inputs as for any route (401, 403, 400) → 101 → handlers
+ *   middleware -> handshake (400, 426), origin (403) -> dependencies and inputs as for any route (401, 403, 400) -> 101 -> handlers
  *
  * Dependencies of scope `handler` are left before the 101 goes out, those of scope `request` when the socket has closed.
  */
@@ -52,19 +52,19 @@ export interface WebSocketSpec extends TextInputs {
   readonly origins?: Origins | undefined;
   /** Whether clients may open it that send no Origin: those that are no browsers. Default false. */
   readonly allowMissingOrigin?: boolean | undefined;
-  /** The most bytes of a message, inflated, 1 … 1_073_741_824. Default 1_048_576; beyond it the socket closes with 1009. */
+  /** The most bytes of a message, inflated, 1 ... 1_073_741_824. Default 1_048_576; beyond it the socket closes with 1009. */
   readonly maxMessageBytes?: number | undefined;
-  /** The most that may wait for a client that reads too slowly, 65_536 … 1_073_741_824 bytes. Default 1_048_576. */
+  /** The most that may wait for a client that reads too slowly, 65_536 ... 1_073_741_824 bytes. Default 1_048_576. */
   readonly maxBufferedBytes?: number | undefined;
   /** What becomes of messages beyond that: the client is parted with (1008), the oldest are left out, or `send()` throws. Default `disconnect`. */
   readonly slowConsumer?: SlowConsumerPolicy | undefined;
-  /** How often a silent client is asked whether it is there, 100 … 3_600_000 ms; without an answer until the next time it is gone. Default 30_000; false: never. */
+  /** How often a silent client is asked whether it is there, 100 ... 3_600_000 ms; without an answer until the next time it is gone. Default 30_000; false: never. */
   readonly heartbeatMs?: number | false | undefined;
-  /** How long a client may send no message, 100 … 86_400_000 ms; then the socket closes with 1000. Default false: for ever. */
+  /** How long a client may send no message, 100 ... 86_400_000 ms; then the socket closes with 1000. Default false: for ever. */
   readonly idleTimeoutMs?: number | false | undefined;
-  /** How long a client may take to answer a close frame, 10 … 60_000 ms. Default 5_000. */
+  /** How long a client may take to answer a close frame, 10 ... 60_000 ms. Default 5_000. */
   readonly closeTimeoutMs?: number | undefined;
-  /** Rooms that one socket may be in, 1 … 100_000. Default 1_000. */
+  /** Rooms that one socket may be in, 1 ... 100_000. Default 1_000. */
   readonly maxRooms?: number | undefined;
   /** Whether messages are compressed where the client can (RFC 7692). Default false. */
   readonly compression?: boolean | WebSocketCompression | undefined;

@@ -145,7 +145,7 @@ function reach(shape: Shape, object: Input, key: string, at: number, depth: numb
   return haveFitting(shape, object, at, index, depth) ? index : UNFIT;
 }
 
-/** The same of the fields `from` … `to - 1`, which the object has elsewhere or not at all. */
+/** The same of the fields `from` ... `to - 1`, which the object has elsewhere or not at all. */
 function haveFitting({ slots, isGuarded }: Shape, object: Input, from: number, to: number, depth: number): boolean {
   for (let at = from; at < to; at++) {
     const slot = slots[at]!;

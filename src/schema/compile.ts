@@ -1,5 +1,5 @@
 /**
- * Nodes → closures that validate JSON, compiled once; no source text is ever generated. Strict: "3" is no int, and `null`
+ * Nodes -> closures that validate JSON, compiled once; no source text is ever generated. Strict: "3" is no int, and `null`
  * no value unless the type says so. Text sources are text.ts's.
  *
  * Closures are megamorphic calls of some 12 ns a field (test/bench/validate.ts), so there is one per field and nothing
@@ -183,7 +183,7 @@ export class Members {
   }
 
   /**
-   * The values in order of declaration; problems are noted in `run`. Each member is read once, with `for … in` as long as
+   * The values in order of declaration; problems are noted in `run`. Each member is read once, with `for ... in` as long as
    * the object keeps that order: three times as fast as looking it up by name, which is megamorphic here
    * (test/bench/validate.ts). A field that the object passes over is looked up, so that any order is right. Whether there are
    * members that are no fields is seen by the way: to look for them in an object of five takes 58 ns.
@@ -215,7 +215,7 @@ export class Members {
     return values;
   }
 
-  /** The same of objects that may have a prototype of their own, whose members `for … in` goes through as well. */
+  /** The same of objects that may have a prototype of their own, whose members `for ... in` goes through as well. */
   readOwn(object: Input, run: Run): unknown[] {
     const values: unknown[] = new Array(this.#members.length);
     for (let at = 0; at < values.length; at++) this.#lookUp(at, object, run, values);

@@ -289,7 +289,7 @@ function sourcesOf(schema: SchemaClass): string[] {
 }
 
 /**
- * How many members are written as `name = Field(…)` and nothing else, or NaN for a class with a constructor: an initialiser
+ * How many members are written as `name = Field(...)` and nothing else, or NaN for a class with a constructor: an initialiser
  * that does more, such as `(count++, Field(int))`, does not count, so that the class is constructed as it stands.
  */
 function plainFieldsIn(text: string): number {

@@ -7,7 +7,7 @@
  */
 import type { FormatName } from './types.ts';
 
-/** How one format is tested. `words` completes "must be …"; `maxLength` is in UTF-16 units and is tested first. */
+/** How one format is tested. `words` completes "must be ..."; `maxLength` is in UTF-16 units and is tested first. */
 export interface Format {
   readonly words: string;
   readonly maxLength: number;
@@ -58,7 +58,7 @@ export const FORMATS: Readonly<Record<FormatName, Format>> = {
 
 const DAYS = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
 
-/** Whether `YYYY-MM-DD` is a day of the proleptic Gregorian calendar, years 0000 … 9999. */
+/** Whether `YYYY-MM-DD` is a day of the proleptic Gregorian calendar, years 0000 ... 9999. */
 export function isDate(text: string): boolean {
   const parts = DATE.exec(text);
   if (parts === null) return false;
@@ -92,7 +92,7 @@ function epochMs(text: string): number | undefined {
   return inDay === undefined ? undefined : Date.parse(day) + inDay;
 }
 
-/** The same as a value: NaN where there is none, or where RFC 3339 could not write it in UTC: years 0000 … 9999. */
+/** The same as a value: NaN where there is none, or where RFC 3339 could not write it in UTC: years 0000 ... 9999. */
 export function momentMs(text: string): number {
   return checkedMs(epochMs(text) ?? NaN);
 }

@@ -1,5 +1,5 @@
 /**
- * Schemas → JSON Schema 2020-12, for OpenAPI 3.1 and MCP alike.
+ * Schemas -> JSON Schema 2020-12, for OpenAPI 3.1 and MCP alike.
  *
  * What is published never refuses what the validators accept. Where JSON Schema can say it, it accepts nothing else either;
  * where it cannot, it is weaker: RegExp flags `i m s v`, lone surrogates, depth, bytes counted in base64, `__proto__`.

@@ -1,9 +1,9 @@
 /**
- * Nodes → closures that turn a reply into JSON: what a handler returns, checked and stripped to what its schema declares.
+ * Nodes -> closures that turn a reply into JSON: what a handler returns, checked and stripped to what its schema declares.
  *
  *   declared members only, by their own names, written under their aliases; methods, getters and the rest stay behind
  *   a `secret` member that is present is an issue, so that leaking it is a 500 and never an answer
- *   Date → RFC 3339, bytes → base64, bigint → decimal text (an integer field: the number, if it is safe), absent → its default
+ *   Date -> RFC 3339, bytes -> base64, bigint -> decimal text (an integer field: the number, if it is safe), absent -> its default
  */
 import type { FieldPlan, ObjectPlan, TypeNode } from './nodes.ts';
 import { toBase64 } from './formats.ts';

@@ -1,9 +1,9 @@
 /**
  * Patterns that backtrack without bound, found before a request finds them.
  *
- *   pattern → tree → automaton (Thompson) → is one text matched by one loop in two ways?
- *     state p, text w:  two different paths p -w→ p                    exponential: (a+)+  (a|a)*  (\w|\d)*
- *     states p ≠ q:     p -w→ p,  p -w→ q,  q -w→ q, and then failure  polynomial:  \s*\s*x  .*a.*b  (unanchored) \d+x
+ *   pattern -> tree -> automaton (Thompson) -> is one text matched by one loop in two ways?
+ *     state p, text w:  two different paths p -w-> p                    exponential: (a+)+  (a|a)*  (\w|\d)*
+ *     states p != q:     p -w-> p,  p -w-> q,  q -w-> q, and then failure  polynomial:  \s*\s*x  .*a.*b  (unanchored) \d+x
  *
  * Character sets are bit sets over ASCII and one bit for the rest; a bounded repetition counts as unbounded from MANY up, or
  * when its rounds can be told apart in many ways: (a{1,9}){1,9}. A look-ahead is a branch that leads nowhere, a look-behind
@@ -404,7 +404,7 @@ class Automaton {
     return false;
   }
 
-  /** Loops p and q ≠ p where one text leads p to p, p to q, and q to q, and what follows q can fail. */
+  /** Loops p and q != p where one text leads p to p, p to q, and q to q, and what follows q can fail. */
   isPolynomial(): boolean {
     const loops = this.#consuming.filter((state) => this.#reaches(state, state));
     for (const p of loops) {

@@ -1,5 +1,5 @@
 /**
- * Compiled schemas: a class, a plain object of fields or a type → how input becomes values, and values JSON.
+ * Compiled schemas: a class, a plain object of fields or a type -> how input becomes values, and values JSON.
  *
  * Apart from schema.ts, which declares: nothing here is needed until the first schema is.
  */
@@ -49,7 +49,7 @@ export interface CompiledType<T = unknown> {
   parseJson(input: unknown, at?: string, isPlainJson?: boolean): Result<T>;
 }
 
-/** The compiled plan of a schema class, made once. @throws SvcError `E_SCHEMA_…`, `E_OPTION_…` for mistakes in its declaration */
+/** The compiled plan of a schema class, made once. @throws SvcError `E_SCHEMA_...`, `E_OPTION_...` for mistakes in its declaration */
 export function planOf<T extends object>(schema: SchemaClass<T>): SchemaPlan<T> {
   return classPlan(schema) as unknown as SchemaPlan<T>; // its instances are T
 }
@@ -73,7 +73,7 @@ export function compileType<S extends TypeSource>(source: S, owner = 'a type'): 
   });
 }
 
-/** Compiles the way out: reply values of this type → JSON. @throws SvcError as {@link planOf} */
+/** Compiles the way out: reply values of this type -> JSON. @throws SvcError as {@link planOf} */
 export function compileSerializer(source: TypeSource, owner = 'a reply'): Serializer {
   return serializerOf(readWhole(source, owner));
 }
@@ -125,7 +125,7 @@ interface Members {
   readonly extras: Readonly<Record<string, unknown>> | undefined;
 }
 
-/** The plan of a schema class, for its own instances. @throws SvcError `E_SCHEMA_…`, `E_OPTION_…` for mistakes in its declaration */
+/** The plan of a schema class, for its own instances. @throws SvcError `E_SCHEMA_...`, `E_OPTION_...` for mistakes in its declaration */
 export function classPlan(schema: SchemaClass): Plan {
   let plan = PLANS.get(schema);
   if (plan === undefined) {

@@ -4,7 +4,7 @@
  *   class User extends Schema {
  *     name = Field(str, { minLength: 2 });               required
  *     nick = Field('anon', { maxLength: 20 });           a default
- *     get domain() { … }                                 methods, getters, #private and computed members as in any class
+ *     get domain() { ... }                                 methods, getters, #private and computed members as in any class
  *   }
  *   new User(data), User.parse(data)    an instance, or a ValidationError with every problem at once
  *   User.safeParse(data)                the same as a value, for hot paths

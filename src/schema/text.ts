@@ -1,5 +1,5 @@
 /**
- * Nodes → closures that validate text sources: query, headers, cookies, path, forms. Strings are converted to what the
+ * Nodes -> closures that validate text sources: query, headers, cookies, path, forms. Strings are converted to what the
  * type is, repeated ones make lists, then the rules of compile.ts hold.
  *
  * An empty text says nothing about a member that may be absent and is not a string: `?page=` is no page at all.

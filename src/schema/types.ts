@@ -1,5 +1,5 @@
 /**
- * The vocabulary of schemas: type tokens (`str`, `list(t)` …), the options each of them takes, and what both mean to TypeScript.
+ * The vocabulary of schemas: type tokens (`str`, `list(t)` ...), the options each of them takes, and what both mean to TypeScript.
  *
  *   FieldType<T, O>   a token: values of T, declared with the options O; both exist for the compiler only
  *   Infer<S>          what a token, a schema class, a native constructor or a default stands for
@@ -122,7 +122,7 @@ export interface FieldOptions<T> extends DescriptiveOptions<T> {
 export interface TextOptions {
   readonly minLength?: number | undefined;
   readonly maxLength?: number | undefined;
-  /** Must match somewhere, so anchor it: `^…$`. Text, and a RegExp without flags, are read with the flag `u`. */
+  /** Must match somewhere, so anchor it: `^...$`. Text, and a RegExp without flags, are read with the flag `u`. */
   readonly pattern?: string | RegExp | undefined;
   /** The same as `format: 'email'`. */
   readonly email?: boolean | undefined;
@@ -154,7 +154,7 @@ export type PlainOptions = Record<never, never>;
 export type ConstraintsOf<S> = S extends { readonly '~options': infer O } ? O
   : S extends string | StringConstructor ? TextOptions
   : S extends number | NumberConstructor ? NumberOptions : PlainOptions;
-/** The options of `Field(source, …)`: a field that starts with its default takes no second one. */
+/** The options of `Field(source, ...)`: a field that starts with its default takes no second one. */
 export type OptionsOf<S> = ConstraintsOf<S> & (S extends string | number | boolean ? DescriptiveOptions<Infer<S>> : FieldOptions<Infer<S>>);
 /** The options of an item: constraints and description, nothing about its presence. */
 export type ItemOptions<S> = ConstraintsOf<S> & Pick<DescriptiveOptions<Infer<S>>, 'title' | 'description' | 'example'>;
@@ -169,7 +169,7 @@ export const float: FieldType<number, NumberOptions> = new FieldType({ kind: 'fl
 export const bool: FieldType<boolean, PlainOptions> = new FieldType({ kind: 'bool' });
 /** Any JSON value, at most 64 levels deep. In text sources the text, or a list of texts when it is repeated. */
 export const any: FieldType<unknown, PlainOptions> = new FieldType({ kind: 'any' });
-/** A moment as a Date: RFC 3339 §5.6 with an offset, years 0000 … 9999 in UTC; digits beyond milliseconds are cut off. */
+/** A moment as a Date: RFC 3339 §5.6 with an offset, years 0000 ... 9999 in UTC; digits beyond milliseconds are cut off. */
 export const datetime: FieldType<Date, PlainOptions> = new FieldType({ kind: 'datetime' });
 /** A day of the calendar as `YYYY-MM-DD`: a string, because a Date would invent a time and a zone. */
 export const date: FieldType<string, PlainOptions> = new FieldType({ kind: 'date' });

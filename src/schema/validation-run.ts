@@ -1,7 +1,7 @@
 /**
  * One validation: the problems met so far, and the checks of single values that input and output share.
  *
- *   check(value, run) → the converted value, or FAIL with an issue noted in `run`
+ *   check(value, run) -> the converted value, or FAIL with an issue noted in `run`
  *
  * An issue is noted without a path. Whoever holds the part that failed puts its key behind the issues that are new, so
  * that a path costs nothing until something is wrong; it is turned round at the end.

@@ -2,7 +2,7 @@
  * Migrations: what a database must have been through, applied once, in order, by whichever process comes first.
  *
  *   svc_migrations(id, name, checksum, applied_at)
- *   begin immediate → look what has been applied → run the next one → note it → commit          for each anew
+ *   begin immediate -> look what has been applied -> run the next one -> note it -> commit          for each anew
  *
  * The lock is that transaction, or what lock.ts has for the engine: of several processes that migrate at once one runs a
  * migration, and the others find it applied.
@@ -24,7 +24,7 @@ import type { Statement } from './split.ts';
 
 /** How a migrator works. */
 export interface MigratorOptions {
-  /** How long to wait for others that migrate the same database, 1 … 3_600. Default 60. */
+  /** How long to wait for others that migrate the same database, 1 ... 3_600. Default 60. */
   readonly lockSeconds?: number | undefined;
   /** Told of each migration when it has been applied or undone. */
   readonly onDone?: ((done: MigrationDone) => void) | undefined;
@@ -214,7 +214,7 @@ export class Migrator {
   }
 }
 
-// ── on a connection ──
+// -- on a connection --
 
 /** Where names without a schema are looked for: the search path of PostgreSQL, the database of MySQL. */
 async function homeOf(connection: Connection, dialect: Dialect): Promise<string | null> {

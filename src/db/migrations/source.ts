@@ -79,7 +79,7 @@ export function nextNumber(directory: string): string {
   return String(next).padStart(4, '0');
 }
 
-// ── contributed ──
+// -- contributed --
 
 function readContributed(contributed: readonly ContributedMigration[], dialect: Dialect): Migration[] {
   const seen = new Set<string>();
@@ -100,7 +100,7 @@ function readContributed(contributed: readonly ContributedMigration[], dialect: 
   });
 }
 
-// ── files ──
+// -- files --
 
 interface FileName {
   readonly file: string;

@@ -1,8 +1,8 @@
 /**
- * A script → its statements, by a lexer that knows what a semicolon does not end: text, quoted names, comments, the bodies
+ * A script -> its statements, by a lexer that knows what a semicolon does not end: text, quoted names, comments, the bodies
  * of triggers and functions.
  *
- *   'it''s'  "name"  `name`  [name]  $tag$ … $tag$  -- line comment  block comment  create trigger … begin …; end;
+ *   'it''s'  "name"  `name`  [name]  $tag$ ... $tag$  -- line comment  block comment  create trigger ... begin ...; end;
  *
  * Nothing is changed within a statement; comments around it are left out. A statement that is not ended by the end of the
  * script is one, too; a quote or comment that is not, is a mistake.
@@ -85,11 +85,11 @@ class Splitter {
   #beforeLast = '';
   /** What a `create` of MySQL creates, once that is known. */
   #object = '';
-  /** The words that opened what is open in a body of PostgreSQL or MySQL: `begin`, `case`, … */
+  /** The words that opened what is open in a body of PostgreSQL or MySQL: `begin`, `case`, ... */
   #blocks: string[] = [];
   /** The one that `end` has just closed. */
   #closed: string | undefined;
-  /** How many parentheses are open: PostgreSQL has rules of several statements, `do also (…; …)`. */
+  /** How many parentheses are open: PostgreSQL has rules of several statements, `do also (...; ...)`. */
   #parentheses = 0;
 
   constructor(script: string, dialect: Dialect) {

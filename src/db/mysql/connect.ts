@@ -2,8 +2,8 @@
  * Connects to one server of MySQL or MariaDB: socket, greeting, TLS, log-in; and asks it, over a second connection, to give up what
  * the first one does.
  *
- *   TCP or unix socket → greeting ─ disable ─────────────────────────────────→ plain
- *                                 └ SSLRequest → TLS 1.2 or newer            → encrypted; a server without it: refused, but with `prefer`
+ *   TCP or unix socket -> greeting - disable ----------------------------------> plain
+ *                                 \ SSLRequest -> TLS 1.2 or newer            -> encrypted; a server without it: refused, but with `prefer`
  *
  * Nothing but the greeting may be there when TLS begins: more was put in by somebody before. MariaDB from 11.4 on has a certificate of
  * its own making where it was given none: that is not refused, but has to be proved in the log-in, by what both know of the password.

@@ -221,7 +221,7 @@ function firstValue({ rows }: Exchange): unknown { return rows.length === 0 ? un
 const STRICT = 'NO_AUTO_VALUE_ON_ZERO,STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION';
 
 /**
- * The statements that set it up. The log-in has asked for UTF-8 already, but servers have the last word: by `init_connect = 'set names …'`,
+ * The statements that set it up. The log-in has asked for UTF-8 already, but servers have the last word: by `init_connect = 'set names ...'`,
  * or skip_character_set_client_handshake. What is sent as UTF-8 would be stored as something else then, and nobody told.
  */
 function sessionTexts({ isStrict, isReadOnly, parameters }: MySqlConnectionOptions): readonly string[] {

@@ -1,5 +1,5 @@
 /**
- * The numbers of MySQL and MariaDB → our errors. Messages say what was wrong, never with which value: what the server quotes from
+ * The numbers of MySQL and MariaDB -> our errors. Messages say what was wrong, never with which value: what the server quotes from
  * input is cut.
  */
 import {
@@ -65,7 +65,7 @@ export function isUnpreparable({ errno }: DatabaseError): boolean { return errno
 export function isOutOfStatements({ errno }: DatabaseError): boolean { return errno === 1461; }
 /** 1290, 1836: not the transaction only reads, but the server. */
 export function isOfReadingServer({ errno }: DatabaseError): boolean { return errno === 1290 || errno === 1836; }
-/** 1927, 4031, …: the server has ended the connection. */
+/** 1927, 4031, ...: the server has ended the connection. */
 export function isFatal({ errno }: DatabaseError): boolean { return errno !== undefined && FATAL.has(errno); }
 
 const FATAL: ReadonlySet<number> = new Set([1053, 1079, 1080, 1152, 1153, 1158, 1159, 1160, 1161, 1184, 1927, 4031]);

@@ -1,7 +1,7 @@
 /**
  * The beginning of a conversation with MySQL or MariaDB: greeting, capabilities, and the log-in.
  *
- *   greeting → [SSLRequest → TLS] → response → AuthSwitchRequest, at most twice → AuthMoreData → OK
+ *   greeting -> [SSLRequest -> TLS] -> response -> AuthSwitchRequest, at most twice -> AuthMoreData -> OK
  *
  * Only ways to log in that the address allows are taken, whatever the server would like. A password is shown to it in the clear only
  * through TLS whose certificate was checked, or where nobody can listen; encrypted for its RSA key only when that is known, or nobody

@@ -1,7 +1,7 @@
 /**
  * One statement for many rows of values: sent while they are made, without waiting for answers.
  *
- *   insert … values (?, ?)      hundreds of rows by one statement, whose text has as many groups of placeholders
+ *   insert ... values (?, ?)      hundreds of rows by one statement, whose text has as many groups of placeholders
  *   others, in MariaDB          COM_STMT_BULK_EXECUTE: as many rows as fit, where their values are of the same types
  *   others, in MySQL            COM_STMT_EXECUTE for each row
  *

@@ -51,7 +51,7 @@ export interface WireColumn {
   readonly length: number;
   /** Digits behind the point; of times, those of the second. 31 or 39 where it varies. */
   readonly decimals: number;
-  /** What MariaDB adds: `uuid`, `inet6`, `json`, …; else empty. */
+  /** What MariaDB adds: `uuid`, `inet6`, `json`, ...; else empty. */
   readonly extended: string;
 }
 

@@ -1,5 +1,5 @@
 /**
- * Rows of MySQL and MariaDB → objects or lists, by a plan that is made once for each statement and format.
+ * Rows of MySQL and MariaDB -> objects or lists, by a plan that is made once for each statement and format.
  *
  *   binary  0  bitmap of NULLs, from its third bit on  values             text  values with their lengths; 0xfb is NULL
  */

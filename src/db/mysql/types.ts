@@ -1,9 +1,9 @@
 /**
- * The types of MySQL and MariaDB: a column's bytes → a JavaScript value.
+ * The types of MySQL and MariaDB: a column's bytes -> a JavaScript value.
  *
- *   TINYINT … INT, YEAR, FLOAT, DOUBLE → number · BIGINT → number, bigint where that is not exact (option int8); unsigned ones too
- *   DECIMAL → string, no digit lost · TIMESTAMP → Date, for the session is in UTC · DATE DATETIME TIME → ISO text: they have no zone
- *   BIT(1) → boolean, wider ones → Uint8Array · JSON → what JSON.parse gives · BINARY BLOB GEOMETRY → Uint8Array · the rest → text
+ *   TINYINT ... INT, YEAR, FLOAT, DOUBLE -> number · BIGINT -> number, bigint where that is not exact (option int8); unsigned ones too
+ *   DECIMAL -> string, no digit lost · TIMESTAMP -> Date, for the session is in UTC · DATE DATETIME TIME -> ISO text: they have no zone
+ *   BIT(1) -> boolean, wider ones -> Uint8Array · JSON -> what JSON.parse gives · BINARY BLOB GEOMETRY -> Uint8Array · the rest -> text
  *
  * Rows of prepared statements come in binary, those of others as text; both come to the same value, but for a FLOAT, of which text
  * has six digits.
@@ -168,7 +168,7 @@ function shortest(value: number): number {
   return Number(value.toPrecision(9));
 }
 
-// ── times: length 0, 4, 7 or 11 of year:2 month day [hour minute second [microsecond:4]] ──
+// -- times: length 0, 4, 7 or 11 of year:2 month day [hour minute second [microsecond:4]] --
 
 function dateOf(bytes: Buffer, at: number, end: number, { zeroDates }: MySqlValueOptions): string | null {
   const text = dateText(bytes, at, end);

@@ -2,10 +2,10 @@
  * Addresses of MySQL and MariaDB databases, read strictly; TLS and several hosts as for PostgreSQL, in libpq's words.
  *
  *   mysql://user:password@host:3306/database             mariadb:// for MariaDB
- *   …@one,two:3307,[::1]/database?target_session_attrs=read-write     tried in this order
+ *   ...@one,two:3307,[::1]/database?target_session_attrs=read-write     tried in this order
  *   mysql://user@localhost/database?socket=/run/mysqld/mysqld.sock    a unix socket
- *   …?sslmode=verify-full&sslrootcert=/etc/ca.pem        TLS; also sslcert, sslkey, sslpassword, …
- *   …?set.innodb_lock_wait_timeout=5                     variables of every session
+ *   ...?sslmode=verify-full&sslrootcert=/etc/ca.pem        TLS; also sslcert, sslkey, sslpassword, ...
+ *   ...?set.innodb_lock_wait_timeout=5                     variables of every session
  *
  * What is not listed below or in db/wire/server-url.ts is refused.
  */

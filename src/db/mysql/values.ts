@@ -1,8 +1,8 @@
 /**
- * JavaScript values → parameters of MySQL and MariaDB, each with its type beside it:
+ * JavaScript values -> parameters of MySQL and MariaDB, each with its type beside it:
  *
- *   whole number, bigint → LONGLONG, never DOUBLE (a LIMIT would refuse it) · other number → DOUBLE · boolean → TINY
- *   string, json() → VAR_STRING · Uint8Array → BLOB · Date → DATETIME in UTC, to the millisecond
+ *   whole number, bigint -> LONGLONG, never DOUBLE (a LIMIT would refuse it) · other number -> DOUBLE · boolean -> TINY
+ *   string, json() -> VAR_STRING · Uint8Array -> BLOB · Date -> DATETIME in UTC, to the millisecond
  */
 import { isFloat, type Kinds } from './types.ts';
 import { TYPE } from './wire.ts';

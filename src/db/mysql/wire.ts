@@ -1,5 +1,5 @@
 /**
- * The protocol of MySQL and MariaDB: bytes → packets, and the numbers that both sides speak in. Opens no socket, sets no timer;
+ * The protocol of MySQL and MariaDB: bytes -> packets, and the numbers that both sides speak in. Opens no socket, sets no timer;
  * conversation.ts does.
  *
  *   packet = length:3  sequence:1  payload          16,777,215 bytes of payload: the next packet goes on with it, if only with none

@@ -1,5 +1,5 @@
 /**
- * The protocol of MySQL and MariaDB: what we say → bytes, in one buffer that is kept (a new one for each flush costs 30-50 %).
+ * The protocol of MySQL and MariaDB: what we say -> bytes, in one buffer that is kept (a new one for each flush costs 30-50 %).
  *
  *   writer.command(COMMAND.query); writer.text(sql); const reply = writer.end(); socket.write(writer.take())
  *

@@ -7,7 +7,7 @@ const MAX_DEPTH = 6;
 
 /** An array of the server, its elements read by `element`; NULL is null. Text that is no array comes back as it is. */
 export function arrayFromText(text: string, element: (text: string) => unknown, delimiter: string): unknown {
-  const start = text.startsWith('[') ? text.indexOf('=') + 1 : 0; // [0:1]={…}: from which number it counts is lost
+  const start = text.startsWith('[') ? text.indexOf('=') + 1 : 0; // [0:1]={...}: from which number it counts is lost
   const reader = new ArrayReader(text, start, element, delimiter);
   return reader.read() ?? text;
 }

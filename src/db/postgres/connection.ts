@@ -49,7 +49,7 @@ export class PostgresConnection implements PostgresSession {
   get isStale(): boolean { return this.#isStale || this.#isRetired; }
   get isIdle(): boolean { return this.#conversation.isQuiet && !this.#runner.isWriting && !this.isInTransaction; }
   get processId(): number { return this.#conversation.processId; }
-  /** What the server says of itself: `server_version`, `in_hot_standby`, `default_transaction_read_only`, … */
+  /** What the server says of itself: `server_version`, `in_hot_standby`, `default_transaction_read_only`, ... */
   get parameters(): ReadonlyMap<string, string> { return this.#conversation.parameters; }
 
   get onLost(): ((error: Error) => void) | undefined { return this.#conversation.onLost; }

@@ -1,5 +1,5 @@
 /**
- * Rows by COPY … FROM STDIN (55.2.6 of PostgreSQL's manual): text, a line for each row, \N for NULL. Half the work of an INSERT
+ * Rows by COPY ... FROM STDIN (55.2.6 of PostgreSQL's manual): text, a line for each row, \N for NULL. Half the work of an INSERT
  * for the server, and no message for each row.
  */
 import { Exchange, STEP, type Step } from './exchange.ts';

@@ -1,5 +1,5 @@
 /**
- * PostgreSQL's days and microseconds since 2000-01-01 ↔ ISO text and Date, by arithmetic alone: no zone of this process is asked.
+ * PostgreSQL's days and microseconds since 2000-01-01 <-> ISO text and Date, by arithmetic alone: no zone of this process is asked.
  *
  *   date 2024-03-10 · timestamp 2024-03-10T02:30:00.5 · 0044-03-15 BC · infinity, -infinity
  *

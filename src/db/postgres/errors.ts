@@ -1,5 +1,5 @@
 /**
- * PostgreSQL's SQLSTATEs (its manual, appendix A) → our errors. Messages say what was wrong, never with which value: details are
+ * PostgreSQL's SQLSTATEs (its manual, appendix A) -> our errors. Messages say what was wrong, never with which value: details are
  * left out, and what the server quotes from input is cut.
  */
 import {
@@ -25,7 +25,7 @@ const CLASSES: Readonly<Record<string, ErrorClass>> = {
   '58': StorageFailed, 'XX001': Corrupt, 'XX002': Corrupt,
 };
 
-/** Whose messages may quote a value: of data, and of names that were looked up by value, as in `?::regclass` or set_config(?, …). */
+/** Whose messages may quote a value: of data, and of names that were looked up by value, as in `?::regclass` or set_config(?, ...). */
 const QUOTES_VALUES = /^(?:22|58|42601|42602|42704|42883|42P01|42703|3F000|0A)/;
 
 /** Encodings are named beside the bytes that they cannot have. */

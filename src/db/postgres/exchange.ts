@@ -1,7 +1,7 @@
 /**
  * One request to PostgreSQL and what must come back for it, message by message, up to the ReadyForQuery of its Sync.
  *
- *   Parse Describe Bind Execute Sync  →  1  t  T|n  2  D*  C|I|s  Z           an error is answered at any step, then Z
+ *   Parse Describe Bind Execute Sync  ->  1  t  T|n  2  D*  C|I|s  Z           an error is answered at any step, then Z
  *
  * A message that is not the one to come is a violation: the connection ends, for what follows cannot be told apart any more.
  */

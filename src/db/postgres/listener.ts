@@ -1,8 +1,8 @@
 /**
  * LISTEN and NOTIFY: a connection of their own, that is asked twice a minute whether it still answers, and made anew when not.
  *
- *   listen(channel, fn) → LISTEN "channel"            the first of a channel
- *   connection lost → back-off → LISTEN all again → onReconnect of each: what came in between is lost, so look again
+ *   listen(channel, fn) -> LISTEN "channel"            the first of a channel
+ *   connection lost -> back-off -> LISTEN all again -> onReconnect of each: what came in between is lost, so look again
  */
 import { Backoff } from '../wire/backoff.ts';
 import { quotedName } from '../dialects.ts';

@@ -1,7 +1,7 @@
 /**
  * The start-up of a PostgreSQL connection and its log-in (55.2.1, 55.3 of its manual).
  *
- *   StartupMessage → [NegotiateProtocolVersion] → what is asked for → AuthenticationOk → settings, key → ReadyForQuery
+ *   StartupMessage -> [NegotiateProtocolVersion] -> what is asked for -> AuthenticationOk -> settings, key -> ReadyForQuery
  *
  * A password is shown to a server in the clear only through TLS whose certificate was checked, or where nobody can listen. With
  * SCRAM, an AuthenticationOk that comes before the server has proved itself ends the connection.

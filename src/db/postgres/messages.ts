@@ -24,7 +24,7 @@ export interface WireColumn {
 
 /** The fields of ErrorResponse and NoticeResponse (55.8) that we know, by their letters. */
 export interface ErrorFields {
-  /** Not translated: ERROR, FATAL, PANIC, WARNING, NOTICE, … */
+  /** Not translated: ERROR, FATAL, PANIC, WARNING, NOTICE, ... */
   readonly severity: string;
   readonly sqlstate: string;
   readonly message: string;

@@ -1,5 +1,5 @@
 /**
- * DataRow → objects or lists, by a plan that is made once for each statement and format.
+ * DataRow -> objects or lists, by a plan that is made once for each statement and format.
  */
 import { widthOf, utf8, type Decoder, type FoundType, type PostgresTypes } from './types.ts';
 import { ProtocolViolation } from '../errors.ts';

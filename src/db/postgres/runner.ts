@@ -299,7 +299,7 @@ export class PostgresRunner {
     return new StalePlan(error.message, { sqlstate, sql, cause: error });
   }
 
-  /** Whether a statement that is prepared now wants other values than it did: `alter table … alter id type bigint` is by whoever migrates, while we run. */
+  /** Whether a statement that is prepared now wants other values than it did: `alter table ... alter id type bigint` is by whoever migrates, while we run. */
   async #hasOtherTypes(text: string, before: readonly number[], limit: Limit | undefined): Promise<boolean> {
     try {
       const { oids } = await this.#described(text, limit);

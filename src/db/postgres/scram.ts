@@ -1,7 +1,7 @@
 /**
  * SCRAM-SHA-256 and SCRAM-SHA-256-PLUS (RFC 5802, RFC 7677), the client's side, without I/O; and md5 for old accounts.
  *
- *   begin() → client-first → server-first → client-final → server-final → the server is proved, and only then
+ *   begin() -> client-first -> server-first -> client-final -> server-final -> the server is proved, and only then
  *
  * Each step gives the object that knows the next one. `ScramDone` can be had from nothing but a signature that was verified,
  * so that whoever asks for one cannot be told "ok" by a server which never knew the password.

@@ -1,9 +1,9 @@
 /**
  * A socket to PostgreSQL, encrypted as was asked for (55.2.10 of its manual).
  *
- *   TCP or unix socket ─ disable ──────────────────────────────────────→ plain
- *                      ├ SSLRequest → S → TLS 1.2 or newer             → encrypted; N: refused, but with `prefer`
- *                      └ direct: TLS at once, ALPN "postgresql"        → encrypted
+ *   TCP or unix socket - disable ---------------------------------------> plain
+ *                      + SSLRequest -> S -> TLS 1.2 or newer             -> encrypted; N: refused, but with `prefer`
+ *                      \ direct: TLS at once, ALPN "postgresql"        -> encrypted
  *
  * After SSLRequest exactly one byte may be there: more was put in by somebody before TLS (CVE-2021-23222), and is not read.
  */

@@ -1,9 +1,9 @@
 /**
- * PostgreSQL's types: a column's bytes → a JavaScript value.
+ * PostgreSQL's types: a column's bytes -> a JavaScript value.
  *
- *   bool → boolean · int2 int4 oid float4 float8 → number · int8 → number, bigint where that is not exact (option int8)
- *   numeric, money → string, no digit lost · timestamptz → Date · date timestamp time interval → ISO text: they have no zone
- *   json jsonb → what JSON.parse gives · bytea → Uint8Array · arrays of all of these, nested, NULL is null · the rest → text
+ *   bool -> boolean · int2 int4 oid float4 float8 -> number · int8 -> number, bigint where that is not exact (option int8)
+ *   numeric, money -> string, no digit lost · timestamptz -> Date · date timestamp time interval -> ISO text: they have no zone
+ *   json jsonb -> what JSON.parse gives · bytea -> Uint8Array · arrays of all of these, nested, NULL is null · the rest -> text
  *
  * Each type is read from text; some of fixed width from binary as well, which is faster and comes to the same value.
  * A `uuid` is a slice of text, and float4 comes in its shortest form: both are better off as text.

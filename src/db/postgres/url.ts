@@ -2,10 +2,10 @@
  * Addresses of PostgreSQL databases, in libpq's words, read strictly.
  *
  *   postgres://user:password@host:5432/database          postgresql:// means the same
- *   …@one,two:5433,[::1]/database?target_session_attrs=read-write     tried in this order
+ *   ...@one,two:5433,[::1]/database?target_session_attrs=read-write     tried in this order
  *   postgres://user@/database?host=/run/postgresql       a unix socket: the directory of .s.PGSQL.5432
- *   …?sslmode=verify-full&sslrootcert=/etc/ca.pem        TLS; also sslcert, sslkey, sslpassword, sslnegotiation, …
- *   …?set.search_path=app&set.statement_timeout=5s       run-time parameters of every session; also options=-c%20…
+ *   ...?sslmode=verify-full&sslrootcert=/etc/ca.pem        TLS; also sslcert, sslkey, sslpassword, sslnegotiation, ...
+ *   ...?set.search_path=app&set.statement_timeout=5s       run-time parameters of every session; also options=-c%20...
  *
  * What is not listed below or in db/wire/server-url.ts is refused. Nothing is read from PGHOST, PGPASSWORD and their kin, nor from
  * ~/.pgpass: an address says all there is, so that the same program does the same everywhere.

@@ -1,5 +1,5 @@
 /**
- * JavaScript values → parameters of PostgreSQL, each by the type that the server wants for it.
+ * JavaScript values -> parameters of PostgreSQL, each by the type that the server wants for it.
  *
  *   the type is known   numbers, booleans, dates and bytes in binary where that fits; lists as arrays or JSON, objects as JSON
  *   it is not           text, of which the server makes what it needs; what would need the type is told apart by needsTypes()

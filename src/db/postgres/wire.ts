@@ -1,5 +1,5 @@
 /**
- * PostgreSQL protocol 3: bytes → messages. Opens no socket, sets no timer; conversation.ts does.
+ * PostgreSQL protocol 3: bytes -> messages. Opens no socket, sets no timer; conversation.ts does.
  *
  *   message = type:1  length:4 (counts itself, not the type)  body
  *

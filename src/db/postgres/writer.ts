@@ -1,7 +1,7 @@
 /**
- * PostgreSQL protocol 3: what we say → bytes, in one buffer that is kept (a new one for each flush costs 30-50 %).
+ * PostgreSQL protocol 3: what we say -> bytes, in one buffer that is kept (a new one for each flush costs 30-50 %).
  *
- *   writer.parse(…); writer.bind…; writer.sync(); socket.write(writer.take())
+ *   writer.parse(...); writer.bind...; writer.sync(); socket.write(writer.take())
  *
  * A count or length that its field cannot hold throws before the message is complete: rewind() to where it began.
  */

@@ -232,10 +232,10 @@ function plain(value: RespValue, waiter: Waiter): RedisValue {
 }
 
 /*
- * What Redis refuses → our errors, by the first word of what it says. What it quotes of a command is cut: it may be a value.
+ * What Redis refuses -> our errors, by the first word of what it says. What it quotes of a command is cut: it may be a value.
  */
 
-/** Something that Redis refuses. `reply` is the first word of its answer: `ERR`, `WRONGTYPE`, `NOPERM`, `OOM`, `NOSCRIPT`, … */
+/** Something that Redis refuses. `reply` is the first word of its answer: `ERR`, `WRONGTYPE`, `NOPERM`, `OOM`, `NOSCRIPT`, ... */
 export class RedisError extends DatabaseError {
   readonly reply: string;
 

@@ -1,8 +1,8 @@
 /**
  * A connection to Redis that is made anew when it is lost: at once, then after pauses that double, up to a second.
  *
- *   start → connecting → connected ─ lost ─→ connecting → …        one attempt at a time, for all who want it
- *                └ refused: the server will not have us, which is asked again twice a minute
+ *   start -> connecting -> connected - lost --> connecting -> ...        one attempt at a time, for all who want it
+ *                \ refused: the server will not have us, which is asked again twice a minute
  *
  * A connection that ends soon after it was made counts as a failed attempt: nothing is tried in a hot loop.
  */

@@ -30,13 +30,13 @@ export type RedisArgument = RespArgument;
 
 /** How a client works. */
 export interface RedisOptions {
-  /** How long a command may take, 1 … 2_147_483_647; 0 for as long as it does. Default 1_000; then QueryTimeout, and the command may still run. */
+  /** How long a command may take, 1 ... 2_147_483_647; 0 for as long as it does. Default 1_000; then QueryTimeout, and the command may still run. */
   readonly commandTimeoutMs?: number | undefined;
-  /** Commands under way at most, those that were given up among them, 1 … 1_000_000. Default 10_000; one more gets a PoolTimeout at once. */
+  /** Commands under way at most, those that were given up among them, 1 ... 1_000_000. Default 10_000; one more gets a PoolTimeout at once. */
   readonly maxPending?: number | undefined;
-  /** Commands that wait for a connection while there is none, each up to its own time, 0 … 1_000_000. Default 0: they fail at once. */
+  /** Commands that wait for a connection while there is none, each up to its own time, 0 ... 1_000_000. Default 0: they fail at once. */
   readonly offlineQueue?: number | undefined;
-  /** Bytes of one reply at most, 1_024 … 536_870_912; a server that sends more loses the connection. Default 64 MiB. */
+  /** Bytes of one reply at most, 1_024 ... 536_870_912; a server that sends more loses the connection. Default 64 MiB. */
   readonly maxReplyBytes?: number | undefined;
   /** What CLIENT LIST shows. Default `svc`. */
   readonly clientName?: string | undefined;
@@ -134,7 +134,7 @@ export class Redis implements AsyncDisposable {
     return this.#run((connection, limit) => connection.send(parts, limit, options?.asBytes), options);
   }
 
-  /** Runs commands one after the other, with none of anybody else's between: MULTI … EXEC. What one refuses stands as an Error in its place. */
+  /** Runs commands one after the other, with none of anybody else's between: MULTI ... EXEC. What one refuses stands as an Error in its place. */
   async transaction(commands: readonly (readonly RedisArgument[])[], options?: RedisCommandOptions): Promise<readonly RedisValue[]> {
     for (const parts of commands) checkCommand(parts);
     if (commands.length === 0) return [];

@@ -1,5 +1,5 @@
 /**
- * RESP, the protocol of Redis and Valkey, versions 2 and 3: bytes ↔ replies. Opens no socket, sets no timer; connection.ts does.
+ * RESP, the protocol of Redis and Valkey, versions 2 and 3: bytes <-> replies. Opens no socket, sets no timer; connection.ts does.
  *
  *   + simple   - error   : integer   $ bulk   * array                         2 and 3
  *   _ null     # boolean   , double   ( big number   ! bulk error             3
@@ -12,7 +12,7 @@ import { ProtocolViolation } from '../errors.ts';
 
 /** What a server refuses, as part of a reply: its first word, and the rest. */
 export class RespError {
-  /** `ERR`, `WRONGTYPE`, `NOAUTH`, … */
+  /** `ERR`, `WRONGTYPE`, `NOAUTH`, ... */
   readonly kind: string;
   readonly message: string;
 

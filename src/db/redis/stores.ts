@@ -1,8 +1,8 @@
 /**
  * What all processes share, in Redis: a cache, records, rate limits. Keys begin with a prefix; long ones are hashed.
  *
- *   RedisCache            SET … PX, GET                          may forget; clear() looks at every key of the database
- *   RedisRecordStore      SET … NX PX, and a script to compare   needs a server that evicts nothing (maxmemory-policy noeviction)
+ *   RedisCache            SET ... PX, GET                          may forget; clear() looks at every key of the database
+ *   RedisRecordStore      SET ... NX PX, and a script to compare   needs a server that evicts nothing (maxmemory-policy noeviction)
  *   RedisRateLimitStore   one script with the server's time      GCRA, as in memory: exact over all processes
  */
 import { createHash } from 'node:crypto';
@@ -18,9 +18,9 @@ import type { Redis } from './redis.ts';
 
 /** What every store in Redis has. */
 export interface RedisStoreOptions {
-  /** What its keys begin with, 1 … 100 characters: two stores of one server need two. */
+  /** What its keys begin with, 1 ... 100 characters: two stores of one server need two. */
   readonly prefix?: string | undefined;
-  /** How long one call may take, 1 … 2_147_483_647. Default 250 for caches and rate limits, 1_000 for records. */
+  /** How long one call may take, 1 ... 2_147_483_647. Default 250 for caches and rate limits, 1_000 for records. */
   readonly timeoutMs?: number | undefined;
 }
 
@@ -28,7 +28,7 @@ export interface RedisStoreOptions {
 export interface RedisCacheOptions extends RedisStoreOptions {
   /** `clone`, the default: whatever has a structured clone, as MemoryCache; for a server that nobody else writes to. `json`: for programs that are not ours. */
   readonly encoding?: 'clone' | 'json' | undefined;
-  /** Larger values are not kept, 1 … 536_870_912 bytes. Default 1 MiB. */
+  /** Larger values are not kept, 1 ... 536_870_912 bytes. Default 1 MiB. */
   readonly maxValueBytes?: number | undefined;
 }
 

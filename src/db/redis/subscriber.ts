@@ -2,8 +2,8 @@
  * What is published to channels of Redis: a connection of its own, that is asked twice a minute whether it still answers, and made
  * anew when not.
  *
- *   subscribe(channel, fn) → SUBSCRIBE channel            the first of a channel
- *   connection lost → all of them again → onReconnect of each: what was published in between is lost
+ *   subscribe(channel, fn) -> SUBSCRIBE channel            the first of a channel
+ *   connection lost -> all of them again -> onReconnect of each: what was published in between is lost
  */
 import { ConnectionLost } from '../errors.ts';
 import { RedisLink, type RedisEventKind } from './link.ts';

@@ -4,7 +4,7 @@
  *   redis://user:password@host:6379/0        rediss:// through TLS, whose certificate is checked
  *   redis://:password@one,two:6380/0         the first of them that is a primary
  *   redis+unix://user:password@/run/redis.sock?db=1
- *   …?sslrootcert=/ca.pem&sslcert=…&sslkey=…&sslmode=verify-ca&connect_timeout=5&role=any
+ *   ...?sslrootcert=/ca.pem&sslcert=...&sslkey=...&sslmode=verify-ca&connect_timeout=5&role=any
  *
  * `@ : / ? # % ,` in a name or a password are percent-encoded. What is not listed is refused.
  */

@@ -1,5 +1,5 @@
 /**
- * SQLite's result codes (sqlite.org/rescode.html) → our errors. The extended code says which constraint; only the message
+ * SQLite's result codes (sqlite.org/rescode.html) -> our errors. The extended code says which constraint; only the message
  * says which columns. No message of SQLite quotes a value.
  */
 import {
@@ -51,7 +51,7 @@ export function sqliteError(error: unknown, sql: string | undefined): unknown {
   return new Class(message, { errno: errcode, sqlstate, sql, ...placeOf(message) });
 }
 
-/** `UNIQUE constraint failed: t.a, t.b` and `index 'i'`, `NOT NULL …: t.a`, `CHECK …: name`, `cannot store TEXT value in INTEGER column t.a`. */
+/** `UNIQUE constraint failed: t.a, t.b` and `index 'i'`, `NOT NULL ...: t.a`, `CHECK ...: name`, `cannot store TEXT value in INTEGER column t.a`. */
 function placeOf(message: string): Pick<DatabaseErrorDetails, 'table' | 'columns' | 'constraint'> {
   const [, kind, what] = /^([A-Z ]+) constraint failed: (.+)$/s.exec(message) ?? /^(cannot store) .* column (\S+)$/.exec(message) ?? [];
   if (kind === undefined || what === undefined) return {};

@@ -14,7 +14,7 @@ export type StatementKind =
   | 'insert'
   /** Changes rows; or makes some, of which SQLite tells no key: it says not which of both `on conflict do update` did, and has the key that was there before. */
   | 'update'
-  /** `with … select` reads, `with … insert` writes: only running it tells. */
+  /** `with ... select` reads, `with ... insert` writes: only running it tells. */
   | 'with'
   /** begin, commit, end, rollback, savepoint, release */
   | 'control'

@@ -1,8 +1,8 @@
 /**
- * JavaScript values ↔ SQLite's five: NULL, integer, real, text, blob.
+ * JavaScript values <-> SQLite's five: NULL, integer, real, text, blob.
  *
- *   whole number → integer · boolean → 1 or 0 · Date → ISO 8601 with Z, which sorts as text · json(v) → text · the rest as it is
- *   integer → number, or bigint beyond 2^53 - 1: no digit is lost · real → number · blob → Uint8Array
+ *   whole number -> integer · boolean -> 1 or 0 · Date -> ISO 8601 with Z, which sorts as text · json(v) -> text · the rest as it is
+ *   integer -> number, or bigint beyond 2^53 - 1: no digit is lost · real -> number · blob -> Uint8Array
  */
 import { endianness } from 'node:os';
 import { Json, type Parameter, type Params, isoText, parameterProblem, refuseCount, refuseParameter } from '../values.ts';

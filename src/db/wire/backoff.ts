@@ -1,7 +1,7 @@
 /**
  * When a server that could not be reached may be tried again: pauses that double, the same for all who want it.
  *
- *   failure 1, 2, 3, …     50, 100, 200, 400, 800, 900, 900 … ms, each shortened by up to half at random
+ *   failure 1, 2, 3, ...     50, 100, 200, 400, 800, 900, 900 ... ms, each shortened by up to half at random
  *   while it fails         one attempt at a time, and also once connections have broken; each success doubles how many there may be
  *
  * So a server that returns is found within a second, and meets neither a storm before nor a herd after.
@@ -18,7 +18,7 @@ export class Backoff {
   #untilMs = -Infinity;
   #most = Infinity;
 
-  /** `random` gives 0 … 1, as Math.random does. */
+  /** `random` gives 0 ... 1, as Math.random does. */
   constructor(random: () => number) { this.#random = random; }
 
   /** How often in a row it has failed; attempts that were under way together count once. */

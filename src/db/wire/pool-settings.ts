@@ -31,7 +31,7 @@ export interface PoolSetup<C extends PooledConnection> extends PoolSettings {
   readonly clock: Clock;
   readonly log: Logger | undefined;
   readonly onEvent?: ((kind: PoolEventKind, error?: unknown) => void) | undefined;
-  /** 0 … 1, as Math.random. */
+  /** 0 ... 1, as Math.random. */
   readonly random?: (() => number) | undefined;
 }
 

@@ -1,10 +1,10 @@
 /**
  * Connections to a server, lent to one owner at a time: bounded, fair, timed. Knows no protocol: `connect` makes them.
  *
- *   acquire ─ an idle one, the last that was given back ─────────────────────────────┐
- *           └ else join the queue, and see that as many are on their way ─┐          ├→ lent ─ release ─┐
- *                                                                         ↓          │                  │
- *             opened | asked whether it still answers | cleaned up → first of the queue, else idle ←────┘
+ *   acquire - an idle one, the last that was given back -----------------------------\
+ *           \ else join the queue, and see that as many are on their way -\          +-> lent - release -\
+ *                                                                         v          |                  |
+ *             opened | asked whether it still answers | cleaned up -> first of the queue, else idle <-----/
  *
  * Nothing is idle while anybody waits who is not about to be served. A broken connection is never lent; one that comes back with a transaction open, or with a
  * statement under way, is cleaned up first. Idle ones that end are counted, and nobody is bothered.
@@ -125,7 +125,7 @@ export class Pool<C extends PooledConnection> {
    */
   close(): Promise<void> { return this.#closing ??= this.#close(); }
 
-  // ── lending ──
+  // -- lending --
 
   #lend(slot: Slot<C>, nowMs: number, caller: Caller | undefined): C {
     slot.place = 'lent';
@@ -200,7 +200,7 @@ export class Pool<C extends PooledConnection> {
     return waitMs === 0;
   }
 
-  // ── making ──
+  // -- making --
 
   async #open(): Promise<void> {
     const { clock, connect, connectTimeoutMs } = this.#setup;
@@ -271,7 +271,7 @@ export class Pool<C extends PooledConnection> {
 
   #isWorthTrying(): boolean { return this.#failure === undefined || isPassing(this.#failure); }
 
-  // ── looking after ──
+  // -- looking after --
 
   /** Whether it still answers, for whoever waits by then. */
   async #ask(slot: Slot<C>): Promise<void> {
@@ -375,7 +375,7 @@ export class Pool<C extends PooledConnection> {
     this.#reports.heldLong(nowMs - slot.sinceMs, slot.caller);
   }
 
-  // ── ending ──
+  // -- ending --
 
   async #close(): Promise<void> {
     const { clock, closeMs } = this.#setup;

@@ -1,7 +1,7 @@
 /**
  * Addresses of database servers, as those of PostgreSQL, MySQL and MariaDB have them in common, read strictly.
  *
- *   scheme://user:password@one,two:5433,[::1]/database?sslmode=verify-full&set.<parameter>=…
+ *   scheme://user:password@one,two:5433,[::1]/database?sslmode=verify-full&set.<parameter>=...
  *
  * What a protocol does not list is refused. `@ : / ? # % ,` in a name or a password are percent-encoded; a `+` is a plus.
  */

@@ -1,7 +1,7 @@
 /**
  * Files as responses: looked up before the answer passes back through the middleware, read while it is sent.
  *
- *   open → validators → preconditions (304, 412) → ranges (206, 416) → bytes at once, or a body that reads as it is sent
+ *   open -> validators -> preconditions (304, 412) -> ranges (206, 416) -> bytes at once, or a body that reads as it is sent
  */
 import { fileURLToPath } from 'node:url';
 import { systemClock } from '../../base/clock.ts';

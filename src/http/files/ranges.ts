@@ -5,7 +5,7 @@
  */
 import { randomUUID } from 'node:crypto';
 
-/** Bytes `start … end - 1`. */
+/** Bytes `start ... end - 1`. */
 export interface Slice {
   readonly start: number;
   readonly end: number;

@@ -1,7 +1,7 @@
 /**
  * A folder whose files are served: each path looked up safely, and at most once a second.
  *
- *   path → real path: within the folder, spelled as asked → state, forms (.br .zst .gz) → entry, its fields ready made
+ *   path -> real path: within the folder, spelled as asked -> state, forms (.br .zst .gz) -> entry, its fields ready made
  *
  * Bytes are kept as long as the state of their file is the same, unless it was so young that a change could hide.
  */

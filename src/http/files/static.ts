@@ -1,7 +1,7 @@
 /**
  * Static files: what a mount answers to the paths below it.
  *
- *   path → names that may be looked up → entry → form by Accept-Encoding → 304, 412, 206, 416, 200; else 301, 403, 404
+ *   path -> names that may be looked up -> entry -> form by Accept-Encoding -> 304, 412, 206, 416, 200; else 301, 403, 404
  */
 import { systemClock } from '../../base/clock.ts';
 import { Forbidden, NotFound } from '../../base/errors.ts';
@@ -25,7 +25,7 @@ export interface StaticOptions {
    * is always served (RFC 8615).
    */
   readonly dotfiles?: DotfilePolicy | undefined;
-  /** For how long clients keep a file without asking, 0 … 31,536,000. Default 0: they ask each time, and get a 304. */
+  /** For how long clients keep a file without asking, 0 ... 31,536,000. Default 0: they ask each time, and get a 304. */
   readonly maxAgeSeconds?: number | undefined;
   /** Whether clients never ask within that time, even when told to reload: for names with a hash of the content. Default false. */
   readonly immutable?: boolean | undefined;

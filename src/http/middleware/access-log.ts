@@ -1,8 +1,8 @@
 /**
  * The access log: one line for each request, when its answer has gone out or its client has left.
  *
- *   {"time":…,"level":"info","logger":"svc_access","event":"request","method":"GET","route":"/notes/{id}","path":"/notes/7",
- *    "status":200,"duration_ms":1.42,"bytes":31,"request_id":…,"ip":"203.0.113.7","user_agent":"curl/8.5.0"}
+ *   {"time":...,"level":"info","logger":"svc_access","event":"request","method":"GET","route":"/notes/{id}","path":"/notes/7",
+ *    "status":200,"duration_ms":1.42,"bytes":31,"request_id":...,"ip":"203.0.113.7","user_agent":"curl/8.5.0"}
  *
  * Never the query, other fields or a body. Where a parameter of the path is named like a secret, the template stands for the
  * path. Probes have no lines. `aborted` stands there when the answer has not gone out whole.
@@ -17,7 +17,7 @@ import type { TransportRequest } from '../request/request.ts';
 /** What the setting `accessLog` may be. */
 export const ACCESS_LOG_NEEDS = 'true, false or a number 0 … 1, the part of all requests that has a line';
 
-/** `true`, `false` or a part of all, also as text, as that part: 0 … 1. Undefined for anything else. */
+/** `true`, `false` or a part of all, also as text, as that part: 0 ... 1. Undefined for anything else. */
 export function readShare(value: unknown): number | undefined {
   if (typeof value === 'boolean') return value ? 1 : 0;
   if (typeof value === 'string') return WORDS.get(value.toLowerCase()) ?? (/^(?:[01]|[01]?\.\d+)$/.test(value) ? readShare(Number(value)) : undefined);
@@ -43,7 +43,7 @@ export class AccessLog {
   /** Grows by the share with each request; the one that makes it whole has a line. */
   #due = 0;
 
-  /** `share` 0 … 1: of a hundred answers below 500 so many percent have a line, evenly; all others have. */
+  /** `share` 0 ... 1: of a hundred answers below 500 so many percent have a line, evenly; all others have. */
   constructor(log: Logger, share: number) {
     this.#log = log.child('svc_access');
     this.#share = share;

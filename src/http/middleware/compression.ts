@@ -1,7 +1,7 @@
 /**
  * Compression of answers, by what the client accepts (RFC 9110 §12.5.3): zstd, br, gzip.
  *
- *   answer ─ worth it? ─ Vary: Accept-Encoding ─ which coding? ─ text and bytes at once or in another thread, pieces as they come
+ *   answer - worth it? - Vary: Accept-Encoding - which coding? - text and bytes at once or in another thread, pieces as they come
  *
  * Not worth it, whoever asks: less than `thresholdBytes`, types that are compressed already, 204, 206 and 304, answers with
  * Content-Encoding, `no-transform` or a digest of their content. Not safe: answers that set a cookie. Whoever can put text of
@@ -24,17 +24,17 @@ import type { HttpResponse } from '../response.ts';
 
 /** What is compressed, and how well. `undefined` means not given. */
 export interface CompressionOptions {
-  /** Shorter answers are sent as they are, 0 … 1_073_741_824 bytes. Default 1_024. */
+  /** Shorter answers are sent as they are, 0 ... 1_073_741_824 bytes. Default 1_024. */
   readonly thresholdBytes?: number | undefined;
   /** The codings on offer, the best liked first. Default zstd, br, gzip. */
   readonly encodings?: readonly ContentCoding[] | undefined;
-  /** 1 … 19. Default 3. */
+  /** 1 ... 19. Default 3. */
   readonly zstdLevel?: number | undefined;
-  /** 0 … 11. Default 4; from 10 on it is for files that are compressed once. */
+  /** 0 ... 11. Default 4; from 10 on it is for files that are compressed once. */
   readonly brotliQuality?: number | undefined;
-  /** 1 … 9. Default 6. */
+  /** 1 ... 9. Default 6. */
   readonly gzipLevel?: number | undefined;
-  /** Answers that are compressed at a time in other threads, or as streams, 1 … 100_000. Default 256; further ones go out as they are. */
+  /** Answers that are compressed at a time in other threads, or as streams, 1 ... 100_000. Default 256; further ones go out as they are. */
   readonly maxConcurrent?: number | undefined;
 }
 

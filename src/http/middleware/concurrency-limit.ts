@@ -25,15 +25,15 @@ import type { Awaitable, CompiledView, HttpRequest, Middleware, MiddlewareKind, 
 
 /** How much is taken on at once. `undefined` means not given. */
 export interface ConcurrencyLimitOptions {
-  /** Requests that run at once, 1 … 1_000_000. Default 100. */
+  /** Requests that run at once, 1 ... 1_000_000. Default 100. */
   readonly max?: number | undefined;
-  /** Requests that wait for one of them to end, 0 … 1_000_000; the first come is the first to run. Default 0. */
+  /** Requests that wait for one of them to end, 0 ... 1_000_000; the first come is the first to run. Default 0. */
   readonly queue?: number | undefined;
-  /** How long one waits before it is refused, 1 … 600_000. Default 1_000. */
+  /** How long one waits before it is refused, 1 ... 600_000. Default 1_000. */
   readonly maxQueueMs?: number | undefined;
-  /** From which mean lateness of the event loop on all are refused, 1 … 60_000; false: never. Default 200. Measured while the application listens. */
+  /** From which mean lateness of the event loop on all are refused, 1 ... 60_000; false: never. Default 200. Measured while the application listens. */
   readonly maxEventLoopDelayMs?: number | false | undefined;
-  /** What `Retry-After` says, 1 … 3_600. Default 1. */
+  /** What `Retry-After` says, 1 ... 3_600. Default 1. */
   readonly retryAfterSeconds?: number | undefined;
 }
 

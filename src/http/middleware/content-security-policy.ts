@@ -1,7 +1,7 @@
 /**
  * Content-Security-Policy (CSP Level 3): from an object of directives, or a text, to what is sent; checked when it is built.
  *
- *   { scriptSrc: ["'self'", 'https://cdn.example'] } → default-src 'self'; …; script-src 'self' https://cdn.example
+ *   { scriptSrc: ["'self'", 'https://cdn.example'] } -> default-src 'self'; ...; script-src 'self' https://cdn.example
  *
  * A browser ignores a directive or keyword that it does not know, so a slip of the pen is a hole: here it is an error.
  */

@@ -33,7 +33,7 @@ export interface CORSOptions {
   readonly exposeHeaders?: readonly string[] | undefined;
   /** Whether cookies may come along. Default false; never with `origins: '*'`. */
   readonly credentials?: boolean | undefined;
-  /** How long a browser may keep the answer to a preflight, in seconds, 0 … 86_400. Default 600. */
+  /** How long a browser may keep the answer to a preflight, in seconds, 0 ... 86_400. Default 600. */
   readonly maxAgeSeconds?: number | undefined;
   /** Whether public sites may call this server in a private network. Default false. */
   readonly privateNetwork?: boolean | undefined;

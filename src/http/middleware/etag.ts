@@ -14,7 +14,7 @@ import type { HttpResponse } from '../response.ts';
 
 /** Which answers get a tag. */
 export interface ETagOptions {
-  /** The largest body that is read for it, 0 … 67,108,864. Default 1,048,576: about half a millisecond. */
+  /** The largest body that is read for it, 0 ... 67,108,864. Default 1,048,576: about half a millisecond. */
   readonly maxBytes?: number | undefined;
 }
 

@@ -25,7 +25,7 @@ const QUOTED = /^"((?:[ !#-[\]-~]|\\["\\])*)"(?: *; *[a-z*][a-z0-9_.*-]*(?:=(?:"
 const BARE = /^[A-Za-z0-9._~:+=@/-]+$/;
 
 /**
- * The key in an `Idempotency-Key` field (draft-ietf-httpapi-idempotency-key-header-07 §2.1): a structured string, 1 … 255
+ * The key in an `Idempotency-Key` field (draft-ietf-httpapi-idempotency-key-header-07 §2.1): a structured string, 1 ... 255
  * characters. The bare form, without quotation marks, is the same key. Undefined for anything else, two fields among it.
  */
 export function readIdempotencyKey(field: string): string | undefined {

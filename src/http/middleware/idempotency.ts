@@ -34,7 +34,7 @@ import type { HttpResponse } from '../response.ts';
 export interface IdempotencyOptions {
   /** The field that brings the key. Default `Idempotency-Key`. */
   readonly header?: string | undefined;
-  /** How long an answer is kept, 1 … 31_536_000. Default 86_400. */
+  /** How long an answer is kept, 1 ... 31_536_000. Default 86_400. */
   readonly ttlSeconds?: number | undefined;
   /**
    * Who sends the request: nobody gets the answer of another. Only what has been verified may say so. Default, and for undefined:
@@ -48,11 +48,11 @@ export interface IdempotencyOptions {
   readonly methods?: readonly string[] | undefined;
   /** Whether a request without a key is refused, with 400. Default false. */
   readonly required?: boolean | undefined;
-  /** The most bytes of a request with a key, which is read whole before its handler runs, 0 … 1_000_000_000. Default 1_000_000; beyond it 413. */
+  /** The most bytes of a request with a key, which is read whole before its handler runs, 0 ... 1_000_000_000. Default 1_000_000; beyond it 413. */
   readonly maxBodyBytes?: number | undefined;
-  /** The most bytes of an answer that is kept, fields and body, 0 … 16_777_216. Default 65_536; of a larger one it is kept that it was given. */
+  /** The most bytes of an answer that is kept, fields and body, 0 ... 16_777_216. Default 65_536; of a larger one it is kept that it was given. */
   readonly maxAnswerBytes?: number | undefined;
-  /** How long after the death of its process a request may be executed anew, 1 … 3_600. Default 30. */
+  /** How long after the death of its process a request may be executed anew, 1 ... 3_600. Default 30. */
   readonly leaseSeconds?: number | undefined;
 }
 

@@ -36,9 +36,9 @@ export interface RateLimitPathRule {
 
 /** How often a client may come. `undefined` means not given. */
 export interface RateLimitOptions extends RateLimitStoreOptions {
-  /** Requests per client and minute, 1 … 1_000_000. Default 120. */
+  /** Requests per client and minute, 1 ... 1_000_000. Default 120. */
   readonly perMinute?: number | undefined;
-  /** How many of them at once, 1 … 1_000_000. Default: as many as a minute allows. */
+  /** How many of them at once, 1 ... 1_000_000. Default: as many as a minute allows. */
   readonly burst?: number | undefined;
   /** What a client is known by, told at once. Default, and for undefined: its address, of IPv6 its network. What clients may choose limits nobody: see `rules`. */
   readonly key?: RateLimitKey | undefined;

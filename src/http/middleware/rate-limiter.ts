@@ -26,11 +26,11 @@ import type { Awaitable, HttpRequest, RateLimitKey, RouteRateLimit, Services } f
 export interface RateLimitStoreOptions {
   /** Where it is counted. Default: in the memory of this process. */
   readonly store?: RateLimitStore | undefined;
-  /** Clients that each limit remembers in memory, 1 … 10_000_000; the one that has used the least goes first. Default 10_000, about 1 MB. */
+  /** Clients that each limit remembers in memory, 1 ... 10_000_000; the one that has used the least goes first. Default 10_000, about 1 MB. */
   readonly maxBuckets?: number | undefined;
   /** What becomes of requests while the store fails: let through (default), or refused with 503. */
   readonly onStoreError?: 'allow' | 'refuse' | undefined;
-  /** The leading bits by which IPv6 clients are told apart, 32 … 128. Default 64: one client's network. */
+  /** The leading bits by which IPv6 clients are told apart, 32 ... 128. Default 64: one client's network. */
   readonly ipv6Prefix?: number | undefined;
 }
 
@@ -38,9 +38,9 @@ export interface RateLimitStoreOptions {
 export interface RateLimiterOptions extends RateLimitStoreOptions {
   /** Letters, digits, `_`, `-`, `.`: names the limit in fields, metrics and events, and its buckets in the store. */
   readonly name: string;
-  /** How many a minute, 1 … 1_000_000. Default 120. */
+  /** How many a minute, 1 ... 1_000_000. Default 120. */
   readonly perMinute?: number | undefined;
-  /** How many at once, 1 … 1_000_000. Default: as many as a minute allows. */
+  /** How many at once, 1 ... 1_000_000. Default: as many as a minute allows. */
   readonly burst?: number | undefined;
 }
 

@@ -18,7 +18,7 @@ import type { Awaitable, CompiledView, HttpRequest, Middleware, MiddlewareKind, 
 
 /** For how long a browser must not come back without TLS (RFC 6797). */
 export interface StrictTransportSecurity {
-  /** Seconds, 0 … 315_360_000; 0 takes it back. Default 31_536_000, a year. */
+  /** Seconds, 0 ... 315_360_000; 0 takes it back. Default 31_536_000, a year. */
   readonly maxAgeSeconds?: number | undefined;
   /** Default true. */
   readonly includeSubDomains?: boolean | undefined;
@@ -66,7 +66,7 @@ const nonces = new WeakMap<HttpRequest, string>();
 
 /**
  * The nonce of this request's policy: 128 random bits in base64, fresh for each request and the same within it. Asking puts it
- * into `script-src` and `style-src` of the answer, so scripts and styles run that carry it: `<script nonce="…">`.
+ * into `script-src` and `style-src` of the answer, so scripts and styles run that carry it: `<script nonce="...">`.
  */
 export function cspNonce(req: HttpRequest): string {
   let nonce = nonces.get(req);

@@ -22,7 +22,7 @@ import type { Awaitable, CompiledRoute, CompiledView, HttpRequest, Middleware, N
 
 /** How long a request may take. `undefined` means not given. */
 export interface TimeoutOptions {
-  /** From when this layer is reached to the head of the answer, 0.001 … 86_400. Default 30. A route's `timeoutMs` comes before it. */
+  /** From when this layer is reached to the head of the answer, 0.001 ... 86_400. Default 30. A route's `timeoutMs` comes before it. */
   readonly seconds?: number | undefined;
 }
 

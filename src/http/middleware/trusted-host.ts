@@ -28,10 +28,10 @@ export interface TrustedHostOptions {
 const LOCAL: readonly string[] = ['localhost', '127.0.0.1', '[::1]'];
 /** Name or `[address]`, then the port, which may be empty (RFC 3986 §3.2.3). */
 const AUTHORITY = /^(?:([a-z0-9_.-]+)|\[([0-9a-f:.]+)\])(?::(\d{0,5}))?$/i;
-/** Labels of 1 … 63 characters (RFC 1035 §2.3.4); `_` is no letter of a host, and in use. */
+/** Labels of 1 ... 63 characters (RFC 1035 §2.3.4); `_` is no letter of a host, and in use. */
 const NAME = /^(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?$/;
 const MAX_NAME = 253;
-/** `[…]` of an address in full, or a name with its dot at the end, and a port. */
+/** `[...]` of an address in full, or a name with its dot at the end, and a port. */
 const MAX_AUTHORITY = 260;
 const MAX_PORT = 65_535;
 /** They keep, or answer with, what depends on the host. */

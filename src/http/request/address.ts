@@ -1,7 +1,7 @@
 /**
- * Addresses of the internet protocol: text ↔ eight groups of 16 bits, and the networks they belong to. No names, no I/O.
+ * Addresses of the internet protocol: text <-> eight groups of 16 bits, and the networks they belong to. No names, no I/O.
  *
- *   1.2.3.4, ::ffff:1.2.3.4, ::ffff:102:304 → 0 0 0 0 0 ffff 102 304        one address, however it is written
+ *   1.2.3.4, ::ffff:1.2.3.4, ::ffff:102:304 -> 0 0 0 0 0 ffff 102 304        one address, however it is written
  *
  * IPv4 is read as IPv4-mapped IPv6 (RFC 4291 §2.5.5.2), IPv6 written as RFC 5952 recommends.
  */
@@ -12,7 +12,7 @@ export type Address = readonly number[];
 /** The addresses that begin with the first `bits` bits of `address`. */
 export interface Network {
   readonly address: Address;
-  /** 0 … 128; of an IPv4 network 96 more than it says. */
+  /** 0 ... 128; of an IPv4 network 96 more than it says. */
   readonly bits: number;
 }
 

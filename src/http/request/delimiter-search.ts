@@ -13,7 +13,7 @@ const LEAST_BYTES = 1_024;
 /** How many more bytes may have occurred in the delimiter than there were fours that did not. */
 const PATIENCE = 64;
 
-/** The search for one delimiter of 2 … 255 bytes. */
+/** The search for one delimiter of 2 ... 255 bytes. */
 export class DelimiterSearch {
   readonly #delimiter: Buffer;
   /** Made when it is first needed: most bodies are short. */

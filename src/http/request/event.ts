@@ -1,10 +1,10 @@
 /**
  * What others may watch of a request, by node:diagnostics_channel: OpenTelemetry, profilers, tests. Costs nothing while nobody does.
  *
- *   tracing:svc:request:start        matched, before the middleware       ─┐ what is bound with bindStore() holds in here,
- *   tracing:svc:dependency:…         each that is resolved for it          │ and behind every promise of it
- *   tracing:svc:handler:…            its handler                           │
- *   tracing:svc:request:end          that part has returned               ─┘
+ *   tracing:svc:request:start        matched, before the middleware       -\ what is bound with bindStore() holds in here,
+ *   tracing:svc:dependency:...         each that is resolved for it          | and behind every promise of it
+ *   tracing:svc:handler:...            its handler                           |
+ *   tracing:svc:request:end          that part has returned               -/
  *   tracing:svc:request:error        an error that nothing handled, or one after the head had gone
  *   tracing:svc:request:asyncStart   the answer is decided: `status`, `durationMs`
  *   tracing:svc:request:asyncEnd     it has gone out, or the client has left: `isDelivered`

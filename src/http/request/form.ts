@@ -47,7 +47,7 @@ export function formTypeOf(contentType: string | undefined): { readonly boundary
   return { boundary };
 }
 
-/** RFC 2046 §5.1.1: 1 … 70 of these, the last one no space. */
+/** RFC 2046 §5.1.1: 1 ... 70 of these, the last one no space. */
 const BOUNDARY = /^[0-9A-Za-z'()+_,\-./:=? ]{0,69}[0-9A-Za-z'()+_,\-./:=?]$/;
 
 /**

@@ -97,7 +97,7 @@ class CollectedParts implements MultipartSink {
   }
 }
 
-// ── part by part ──
+// -- part by part --
 
 type PartEvent = { readonly kind: 'part'; readonly head: PartHead } | { readonly kind: 'data'; readonly bytes: Buffer } | { readonly kind: 'end' };
 
@@ -194,7 +194,7 @@ class StreamedPart implements FormPart {
   }
 }
 
-// ── fields before the first file ──
+// -- fields before the first file --
 
 /** Bytes of a body that are searched for leading fields, whatever its chunks are. */
 const LEADING_BYTES = 65_536;
@@ -243,7 +243,7 @@ export class LeadingFields implements MultipartSink {
   }
 }
 
-// ── text of fields ──
+// -- text of fields --
 
 /** @throws HTTPException with the status of the problem, if there is one */
 function mustBeSound(problem: MultipartProblem | undefined): void {

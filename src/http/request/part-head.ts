@@ -1,5 +1,5 @@
 /**
- * The head of one part of a multipart form (RFC 7578 §4): its fields as text → name, file name, type.
+ * The head of one part of a multipart form (RFC 7578 §4): its fields as text -> name, file name, type.
  *
  *   Content-Disposition: form-data; name="avatar"; filename="me.png"
  *   Content-Type: image/png

@@ -140,7 +140,7 @@ function readNode(text: string): Address | undefined {
 /** What the elements of `Forwarded` say, those of the outer hops last. */
 interface Told { scheme: 'http' | 'https' | undefined; host: string | undefined }
 
-/** One element of `Forwarded`, which a trusted hop has written: `for=…;proto=…;host=…` (RFC 7239 §4). */
+/** One element of `Forwarded`, which a trusted hop has written: `for=...;proto=...;host=...` (RFC 7239 §4). */
 function readElement(element: string, told: Told): Address | undefined {
   const pairs = new Map<string, string>();
   const pattern = /[ \t]*([!#$%&'*+\-.^_`|~\w]+)=(?:([!#$%&'*+\-.^_`|~\w]+)|"((?:[^"\\]|\\.)*)")[ \t]*(;|$)/y;
@@ -212,7 +212,7 @@ export class ProxyWatch {
   }
 }
 
-/** How many proxies stand in front (1 … 32), or which: addresses, networks (`10.0.0.0/8`), `loopback`, `private`, `linklocal`. */
+/** How many proxies stand in front (1 ... 32), or which: addresses, networks (`10.0.0.0/8`), `loopback`, `private`, `linklocal`. */
 export type TrustProxy = number | string | readonly string[];
 
 /** The fields that the proxies write: `X-Forwarded-For` with `X-Forwarded-Proto`, or `Forwarded`. The others belong to the client. */

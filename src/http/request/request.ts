@@ -85,7 +85,7 @@ export interface LateRunner {
 const UNMATCHED: Match<Endpoint> = Object.freeze({ kind: 'none' });
 const NO_PARAMS: Readonly<Record<string, unknown>> = Object.freeze({});
 
-/** `<address>; name=value; …`, as node:http takes it. */
+/** `<address>; name=value; ...`, as node:http takes it. */
 const HINT = /^<[!#-;=?-~]+>(?:[ \t]*;[ \t]*[\w!#$%&'*+.^`|~-]+(?:=(?:[\w!#$%&'*+./:^`|~-]+|"[!#-:<-~]*"))?)+$/;
 
 /** A request of one transport. */

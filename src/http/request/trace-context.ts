@@ -2,7 +2,7 @@
  * W3C Trace Context, Level 1: the fields `traceparent` and `tracestate` of a request, and those of calls made for it.
  *
  *   traceparent = version "-" trace-id "-" parent-id "-" flags      2, 32, 16 and 2 hex digits, lower case; ids not all 0
- *   tracestate  = 0 … 32 members `key=value`, by commas              opaque: passed on as it came, or left out whole
+ *   tracestate  = 0 ... 32 members `key=value`, by commas              opaque: passed on as it came, or left out whole
  *
  * A `traceparent` that is malformed, or there twice, begins a new trace, and `tracestate` counts for nothing then (§3.3). No
  * `traceresponse` is sent: Level 1 has none, and clients have `X-Request-Id`. Trace ids come from clients: they are for logs

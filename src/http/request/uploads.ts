@@ -2,7 +2,7 @@
  * The files of one form, kept while its request lasts: in memory up to a bound for all of them together, what does not fit
  * in one temporary file, each file a stretch of it. So a form takes one descriptor, however many files it has.
  *
- *   part → begin() → add() … → end()        when much is pending: flush(), and nothing more is read until it is done
+ *   part -> begin() -> add() ... -> end()        when much is pending: flush(), and nothing more is read until it is done
  */
 import { tmpdir } from 'node:os';
 import { randomBytes } from 'node:crypto';

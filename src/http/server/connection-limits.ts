@@ -1,8 +1,8 @@
 /**
  * What is too much: connections of a server, requests in flight, requests of one connection that wait for each other.
  *
- *   connections  1 … maxConnections          served
- *                … a tenth more              the first request is answered with 503, and the connection ends
+ *   connections  1 ... maxConnections          served
+ *                ... a tenth more              the first request is answered with 503, and the connection ends
  *                beyond                      closed without an answer
  *   in flight    beyond maxInFlight          503, but for probes: an orchestrator would restart what is merely busy
  *   idle         beyond keepAliveTimeoutMs   closed by IdleConnections

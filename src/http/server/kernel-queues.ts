@@ -2,8 +2,8 @@
  * What the kernel holds of what was written to a connection: bytes that the other side has not acknowledged, and, where that is on
  * this machine, as a proxy may be, those that it has not read. Linux tells, in a table of all connections; others do not.
  *
- *   sl  local_address rem_address   st tx_queue rx_queue …
- *    7: 0100007F:1F90 0100007F:C350 01 003A0000:00000000 …        addresses are words of this machine's order, in hexadecimal
+ *   sl  local_address rem_address   st tx_queue rx_queue ...
+ *    7: 0100007F:1F90 0100007F:C350 01 003A0000:00000000 ...        addresses are words of this machine's order, in hexadecimal
  */
 import fs from 'node:fs'; // whole: names of its functions are taken in the file that the package's core is joined to
 import { endianness } from 'node:os';

@@ -1,9 +1,9 @@
 /**
  * The limits of a server: for how long a client may take, and how much there may be of it. Each is a setting of its own.
  *
- *   connection ──headers──→ request ──body──→ answer ──────────→ taken ──silence──→ next request
+ *   connection --headers---> request --body---> answer -----------> taken --silence---> next request
  *              headersTimeoutMs                    sendTimeoutMs      keepAliveTimeoutMs
- *              └────── requestTimeoutMs ───┘
+ *              \------ requestTimeoutMs ---/
  */
 import { SvcError } from '../../base/errors.ts';
 import { given, int, shown } from '../../base/options.ts';
@@ -13,23 +13,23 @@ import type { OptionKind } from '../../base/options.ts';
 
 /** The limits of a server, as options of an application. `undefined` means not given. */
 export interface LimitOptions {
-  /** How long a client may take to send the head of a request, and to be silent on a new connection, 10 … 3_600_000 ms. Default 10_000. */
+  /** How long a client may take to send the head of a request, and to be silent on a new connection, 10 ... 3_600_000 ms. Default 10_000. */
   readonly headersTimeoutMs?: number | undefined;
-  /** How long it may take for the whole request with its body, 10 … 86_400_000 ms. Default 30_000; a route may have its own. */
+  /** How long it may take for the whole request with its body, 10 ... 86_400_000 ms. Default 30_000; a route may have its own. */
   readonly requestTimeoutMs?: number | undefined;
-  /** How long it may be silent between two requests, 10 … 3_600_000 ms. Default 5_000, with `trustProxy` 65_000: a proxy must be the first to close. */
+  /** How long it may be silent between two requests, 10 ... 3_600_000 ms. Default 5_000, with `trustProxy` 65_000: a proxy must be the first to close. */
   readonly keepAliveTimeoutMs?: number | undefined;
-  /** How long it may take no byte of an answer that waits for it, 10 … 3_600_000 ms. Default 30_000; then, or by half as long again, its connection is cut. */
+  /** How long it may take no byte of an answer that waits for it, 10 ... 3_600_000 ms. Default 30_000; then, or by half as long again, its connection is cut. */
   readonly sendTimeoutMs?: number | undefined;
-  /** Connections of a process, 1 … 1_000_000. Default 20_000; beyond it 503, then they are closed. */
+  /** Connections of a process, 1 ... 1_000_000. Default 20_000; beyond it 503, then they are closed. */
   readonly maxConnections?: number | undefined;
-  /** Requests of a process that are not answered yet, 1 … 1_000_000, streams included. Default 10_000; beyond it 503. */
+  /** Requests of a process that are not answered yet, 1 ... 1_000_000, streams included. Default 10_000; beyond it 503. */
   readonly maxInFlight?: number | undefined;
-  /** Requests of one connection that are not answered yet, 1 … 10_000. Default 20; one more is answered, and is the last of the connection. */
+  /** Requests of one connection that are not answered yet, 1 ... 10_000. Default 20; one more is answered, and is the last of the connection. */
   readonly maxPipelined?: number | undefined;
-  /** The most bytes of the fields and the target of a request, 1_024 … 1_048_576. Default 16_384; beyond it 431. */
+  /** The most bytes of the fields and the target of a request, 1_024 ... 1_048_576. Default 16_384; beyond it 431. */
   readonly maxHeaderBytes?: number | undefined;
-  /** Their most fields, 10 … 10_000. Default 200; beyond it 431. */
+  /** Their most fields, 10 ... 10_000. Default 200; beyond it 431. */
   readonly maxHeaderFields?: number | undefined;
 }
 

@@ -2,7 +2,7 @@
  * Requests that have had their answer before they were whole: the rest of each is read for a while and thrown away, and then cut
  * off. A connection that is closed with bytes unread is reset, and the reset may overtake the answer (RFC 9112 §9.6).
  *
- *   answer sent → rest of the body → next request, or the end where the answer was the last of its connection
+ *   answer sent -> rest of the body -> next request, or the end where the answer was the last of its connection
  */
 import { connectionOf } from './connection.ts';
 import { Deadlines } from '../deadlines.ts';

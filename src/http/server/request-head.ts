@@ -21,7 +21,7 @@ export interface RequestHead {
 
 /** What is special about a head. Whatever it is, the connection ends with the answer: what follows cannot be relied upon. */
 export interface HeadVerdict {
-  /** 400 … 505, answered in place of the application; 0 where the application answers. */
+  /** 400 ... 505, answered in place of the application; 0 where the application answers. */
   readonly status: number;
   readonly detail: string;
 }

@@ -1,7 +1,7 @@
 /**
- * node:http ↔ the application: listens with safe limits, hands each request over, sends the answer, drains.
+ * node:http <-> the application: listens with safe limits, hands each request over, sends the answer, drains.
  *
- *   listen → request → handle(req) → send → afterwards(outcome)          close(): stop accepting, let what runs finish
+ *   listen -> request -> handle(req) -> send -> afterwards(outcome)          close(): stop accepting, let what runs finish
  */
 import { createServer } from 'node:http';
 import { ClientDisconnected, SvcError } from '../../base/errors.ts';
@@ -74,7 +74,7 @@ export interface ServedApplication {
 export interface ListenOptions {
   /** Default `127.0.0.1`. */
   readonly host?: string | undefined;
-  /** 0 … 65535; 0 takes a free one. Default 8000. */
+  /** 0 ... 65535; 0 takes a free one. Default 8000. */
   readonly port?: number | undefined;
 }
 

@@ -1,8 +1,8 @@
 /**
  * TLS: a server of node:https, whose certificate can be renewed while it serves. Loaded only where somebody asks for TLS.
  *
- *   files or PEM → checked: readable, of one pair → server          SIGHUP → checked → the server's from now on
- *                                                                            └ refused: the old ones stay, and it is logged
+ *   files or PEM -> checked: readable, of one pair -> server          SIGHUP -> checked -> the server's from now on
+ *                                                                            \ refused: the old ones stay, and it is logged
  *
  * Connections that are open keep what they have begun with. Keys of session tickets are made anew twice a day, and with every
  * certificate: whoever gets hold of one reads no more than that (RFC 8446 §8.1, RFC 5077 §5.5).

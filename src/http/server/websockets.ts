@@ -1,8 +1,8 @@
 /**
- * The WebSockets of one server: node:http's `upgrade` → the application → 101 and an open socket, or an ordinary answer.
+ * The WebSockets of one server: node:http's `upgrade` -> the application -> 101 and an open socket, or an ordinary answer.
  *
- *   upgrade → begin(req) → app.upgrade(req) → 101 → WebSocketConnection → closed → finish(req)
- *                                          └→ any other answer, with "Connection: close"
+ *   upgrade -> begin(req) -> app.upgrade(req) -> 101 -> WebSocketConnection -> closed -> finish(req)
+ *                                          \-> any other answer, with "Connection: close"
  *
  * What an open socket keeps of its request is its fields: node:http's objects, several KB, are let go of.
  */

@@ -1,11 +1,11 @@
 /**
  * CSRF middleware: a request that changes something must prove that a page of this application has sent it.
  *
- *   safe method, exempt path ──────────────────────────────────────────────────────────→ passes
- *   Sec-Fetch-Site: same-origin, none ─┐
- *   none, but Origin: our own          ├→ token of this session, or of this visitor? ─→ passes
- *   neither (no browser)               ┘
- *   trusted Origin, whatever the site ─┘        everything else: 403, and one line of the logger svc_security
+ *   safe method, exempt path -----------------------------------------------------------> passes
+ *   Sec-Fetch-Site: same-origin, none -\
+ *   none, but Origin: our own          +-> token of this session, or of this visitor? --> passes
+ *   neither (no browser)               /
+ *   trusted Origin, whatever the site -/        everything else: 403, and one line of the logger svc_security
  *
  *   token = random "." HMAC-SHA-256(key, kind ":" length(id) ":" id "." random)     both base64url, 87 characters
  *
@@ -43,7 +43,7 @@ export interface CSRFOptions {
   readonly trustedOrigins?: readonly string[] | undefined;
   /** Whether hosts of the same site count as our own. Default false: a sibling host may belong to somebody else. */
   readonly allowSameSite?: boolean | undefined;
-  /** Whether a request with `Authorization: Bearer …` and no cookie at all passes: no browser adds that by itself. Default false. */
+  /** Whether a request with `Authorization: Bearer ...` and no cookie at all passes: no browser adds that by itself. Default false. */
   readonly exemptBearer?: boolean | undefined;
   /** The cookie of visitors without a session. Default name `svc_csrf`, with `__Host-` as the session's. */
   readonly cookie?: SessionCookieOptions | undefined;

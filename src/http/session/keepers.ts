@@ -2,7 +2,7 @@
  * Where sessions are kept between requests: in a signed or sealed cookie, or in a store whose records a cookie names.
  *
  *   cookie   svc_session = protected { i: id, b: born, v: values, f: flashes }
- *   store    svc_session = signed id         session:SHA-256(id) → { b: born, v: values, f: flashes }, sealed if wanted
+ *   store    svc_session = signed id         session:SHA-256(id) -> { b: born, v: values, f: flashes }, sealed if wanted
  *
  * Both cookies say when they were issued and when they end. The store knows no id, so that who reads it can use no session.
  */
@@ -134,7 +134,7 @@ class SessionCookie {
   }
 }
 
-// ── in the cookie ──
+// -- in the cookie --
 
 /** Sessions in cookies. Of requests that run at the same time, the answer that arrives last decides. */
 export class CookieKeeper implements SessionKeeper {
@@ -171,7 +171,7 @@ export class CookieKeeper implements SessionKeeper {
   }
 }
 
-// ── in a store ──
+// -- in a store --
 
 /** Sessions in a store. Requests that run at the same time each change their own keys. */
 export class StoreKeeper implements SessionKeeper {

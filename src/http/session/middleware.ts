@@ -1,7 +1,7 @@
 /**
  * Session middleware: `req.session`, kept in a signed cookie or in a store.
  *
- *   req ─ open ─ handler: get, set, flash … ─ answer or error ─ keep ─ Set-Cookie, if anything has changed
+ *   req - open - handler: get, set, flash ... - answer or error - keep - Set-Cookie, if anything has changed
  *
  * What is kept and for how long: keepers.ts; what a handler sees: values.ts. A session is written whatever
  * the answer is, errors too, and before its head goes out: later changes are refused. Who never reads it costs nothing but
@@ -33,9 +33,9 @@ export type { SessionCookieOptions } from './cookie.ts';
 export interface SessionOptions {
   /** What cookies are signed with: one secret of at least 32 bytes, or a list of which the first signs and the others still count. Default: the application's `authSecret`. */
   readonly secrets?: Secrets | undefined;
-  /** How long a session lasts that is not used, in seconds, 1 … 31_536_000. Default 604_800, seven days, or `absoluteSeconds` if that is less. */
+  /** How long a session lasts that is not used, in seconds, 1 ... 31_536_000. Default 604_800, seven days, or `absoluteSeconds` if that is less. */
   readonly maxAgeSeconds?: number | undefined;
-  /** How long it lasts however often it is used, in seconds, 1 … 31_536_000; counted anew from `regenerate()`. Default 2_592_000, thirty days. */
+  /** How long it lasts however often it is used, in seconds, 1 ... 31_536_000; counted anew from `regenerate()`. Default 2_592_000, thirty days. */
   readonly absoluteSeconds?: number | undefined;
   /** Name and attributes of the cookie. */
   readonly cookie?: SessionCookieOptions | undefined;

@@ -143,7 +143,7 @@ export class RequestSession implements Session {
     return this.#base.flashes;
   }
 
-  // ── for those who keep it ──
+  // -- for those who keep it --
 
   /** Whether anybody has looked at it, so that the answer may depend on it. @internal */
   get isRead(): boolean { return this.#isRead; }

@@ -1,9 +1,9 @@
 /**
  * One source of events for many clients: each event is encoded once, and the same bytes are written to every connection.
  *
- *   send(event) → text → piece ─┬→ connection     a client that leaves more than maxBufferedBytes unread is cut, and comes back
- *                               ├→ connection
- *                               └→ queue          where something stands between: compression, or no socket
+ *   send(event) -> text -> piece -┬-> connection     a client that leaves more than maxBufferedBytes unread is cut, and comes back
+ *                               +-> connection
+ *                               \-> queue          where something stands between: compression, or no socket
  *
  * Events that are sent in one go are one piece, which goes out in the next tick.
  */
@@ -21,9 +21,9 @@ import type { PieceSink } from '../pull-chunks.ts';
 
 /** How events go to many. `undefined` means not given. */
 export interface EventBroadcastOptions extends Pick<EventStreamOptions, 'heartbeatSeconds' | 'retryMs'> {
-  /** What may wait for one client, in bytes, 1_024 … 1_073_741_824. Default 1_048_576; beyond it the client is cut. */
+  /** What may wait for one client, in bytes, 1_024 ... 1_073_741_824. Default 1_048_576; beyond it the client is cut. */
   readonly maxBufferedBytes?: number | undefined;
-  /** Clients at a time, 1 … 1_000_000. Default 10_000; one more is 503. */
+  /** Clients at a time, 1 ... 1_000_000. Default 10_000; one more is 503. */
   readonly maxStreams?: number | undefined;
 }
 

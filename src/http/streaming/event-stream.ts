@@ -2,8 +2,8 @@
  * Server-sent events as an answer: a source of events, read as fast as the client takes them, with comments in between that
  * keep the connection alive.
  *
- *   source ─ next() ─ encodeEvent() ─┐
- *                       heartbeat ───┴→ piece → the client               a server that stops ends the stream between two events
+ *   source - next() - encodeEvent() -\
+ *                       heartbeat ---┴-> piece -> the client               a server that stops ends the stream between two events
  */
 import { given, int, readOptions, shown } from '../../base/options.ts';
 import { Heartbeat } from './heartbeat.ts';
@@ -29,9 +29,9 @@ export abstract class FiniteEvents {
 
 /** What may accompany a stream of events. */
 export interface EventStreamOptions extends Omit<ResponseOptions, 'mediaType' | 'status'> {
-  /** After how long without an event a comment is sent, in seconds, 1 … 3_600. Default 15. */
+  /** After how long without an event a comment is sent, in seconds, 1 ... 3_600. Default 15. */
   readonly heartbeatSeconds?: number | undefined;
-  /** How long the client waits before it comes back when the connection has ended, 0 … 2^31-1 ms. Default: as it likes, browsers some seconds. */
+  /** How long the client waits before it comes back when the connection has ended, 0 ... 2^31-1 ms. Default: as it likes, browsers some seconds. */
   readonly retryMs?: number | undefined;
 }
 
@@ -195,9 +195,9 @@ class EventPieces extends EndlessPieces implements Beating {
 }
 
 /*
- * The format of server-sent events (WHATWG HTML §9.2.5): what programs write → lines of `text/event-stream`.
+ * The format of server-sent events (WHATWG HTML §9.2.5): what programs write -> lines of `text/event-stream`.
  *
- *   { event: 'price', id: '7', data: { tea: 3 } }  →  event: price ␊ id: 7 ␊ data: {"tea":3} ␊ ␊
+ *   { event: 'price', id: '7', data: { tea: 3 } }  ->  event: price ␊ id: 7 ␊ data: {"tea":3} ␊ ␊
  *
  * Data of several lines becomes several `data:` fields, which the browser joins again. Names and ids with a line break
  * would be other fields, or whole events: they are refused, as are ids with NUL, which browsers ignore.
@@ -209,7 +209,7 @@ export interface ServerSentEvent {
   readonly event?: string | undefined;
   /** What a client that comes back says it has had last: see `lastEventId()`. One line without NUL; empty: nothing. */
   readonly id?: string | undefined;
-  /** How long the client waits before it comes back, in milliseconds: an integer 0 … 2^31-1. */
+  /** How long the client waits before it comes back, in milliseconds: an integer 0 ... 2^31-1. */
   readonly retryMs?: number | undefined;
   /** Text as it is, anything else as JSON. Without it browsers tell nobody of the event. */
   readonly data?: unknown;

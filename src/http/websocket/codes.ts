@@ -21,7 +21,7 @@ export const LENGTH_64 = 127;
 /** Longest payload of a control frame, in bytes (§5.5). */
 export const MOST_CONTROL_BYTES = 125;
 
-/** Whether a close frame may have this code (§7.4): those of the registry, of libraries (3000 …) and of applications (4000 …). */
+/** Whether a close frame may have this code (§7.4): those of the registry, of libraries (3000 ...) and of applications (4000 ...). */
 export function isCloseCode(code: number): boolean {
   if (code >= 3000) return code <= 4999;
   return code >= CLOSE.normal && code <= 1014 && code !== 1004 && code !== CLOSE.noStatus && code !== CLOSE.abnormal;

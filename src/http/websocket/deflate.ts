@@ -1,5 +1,5 @@
 /**
- * permessage-deflate (RFC 7692): negotiated with the handshake, then whole messages ↔ raw DEFLATE.
+ * permessage-deflate (RFC 7692): negotiated with the handshake, then whole messages <-> raw DEFLATE.
  *
  *   Sec-WebSocket-Extensions: permessage-deflate; client_max_window_bits; server_max_window_bits=10, permessage-deflate
  *
@@ -15,13 +15,13 @@ import type { Inflated } from './frames.ts';
 
 /** How messages are compressed. `undefined` means not given. */
 export interface WebSocketCompression {
-  /** 1 (fast) … 9 (small). Default 3. */
+  /** 1 (fast) ... 9 (small). Default 3. */
   readonly level?: number | undefined;
-  /** Shorter messages are sent as they are, 1 … 1_073_741_824 bytes. Default 1_024. */
+  /** Shorter messages are sent as they are, 1 ... 1_073_741_824 bytes. Default 1_024. */
   readonly thresholdBytes?: number | undefined;
   /** Whether a message may refer to those before it: smaller, for up to 64 KiB a connection, and not for secrets beside what others may write. Default false. */
   readonly contextTakeover?: boolean | undefined;
-  /** How far back it may refer: 9 (512 bytes) … 15 (32 KiB). Default 15. */
+  /** How far back it may refer: 9 (512 bytes) ... 15 (32 KiB). Default 15. */
   readonly windowBits?: number | undefined;
 }
 
@@ -82,7 +82,7 @@ function accept(parameters: Parameters, settings: CompressionSettings): DeflateA
   return { serverBits, serverTakesOver, clientBits, clientTakesOver, field };
 }
 
-/** 8 … 15, without a zero in front (§7.1.2). */
+/** 8 ... 15, without a zero in front (§7.1.2). */
 function isBits(value: string | undefined): boolean {
   return value !== undefined && /^(?:[89]|1[0-5])$/.test(value);
 }
@@ -122,7 +122,7 @@ export function parseExtensions(field: string): readonly Extension[] | undefined
   return extensions;
 }
 
-// ── messages ──
+// -- messages --
 
 /** What a sender takes off the end of a message, and a receiver puts there (§7.2.1): an empty block. */
 const TAIL: Buffer = Buffer.of(0x00, 0x00, 0xff, 0xff);

@@ -184,7 +184,7 @@ export class FrameReader {
     return true;
   }
 
-  /** FIN RSV1-3 opcode | MASK length … key: RFC 6455 §5.2. */
+  /** FIN RSV1-3 opcode | MASK length ... key: RFC 6455 §5.2. */
   #header(): boolean {
     const chunk = this.#chunk;
     const at = this.#at;

@@ -20,7 +20,7 @@ export function rotateMask(mask: number, count: number): number {
   return bits === 0 ? mask : mask >>> bits | mask << 32 - bits;
 }
 
-/** Masks, or unmasks, the bytes `from … to`, the first of them with the first byte of the key. */
+/** Masks, or unmasks, the bytes `from ... to`, the first of them with the first byte of the key. */
 export function applyMask(bytes: Uint8Array, from: number, to: number, mask: number): void {
   if (mask === 0) return;
   if (to - from < WORDS_FROM_BYTES || !IS_LITTLE_ENDIAN) maskBytes(bytes, from, to, mask);

@@ -1,7 +1,7 @@
 /**
  * Rooms: names under which sockets get what is sent to all of them, in this process and, over a RoomBus, in others.
  *
- *   join, leave → members by room           broadcast → one frame for all members here, and one message on the bus
+ *   join, leave -> members by room           broadcast -> one frame for all members here, and one message on the bus
  *
  * On the bus a message has 12 bytes in front of it, so that its own process, which hears it, too, does not send it twice.
  */

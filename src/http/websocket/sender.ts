@@ -1,5 +1,5 @@
 /**
- * The sending half of a WebSocket: messages → frames → the stream, in batches and no faster than its peer takes them.
+ * The sending half of a WebSocket: messages -> frames -> the stream, in batches and no faster than its peer takes them.
  *
  *   batch   what is sent within one turn leaves in one write
  *   stream  up to 64 KiB that the kernel has not taken

@@ -1,9 +1,9 @@
 /**
  * One open WebSocket: what its peer says, in order; pings, closing, and both kinds of back-pressure.
  *
- *   stream → FrameReader → inbox → handler          handler → FrameSender → stream
+ *   stream -> FrameReader -> inbox -> handler          handler -> FrameSender -> stream
  *
- *   open → closing (we have said so) → closed       a peer that says so first is answered, and the connection ends
+ *   open -> closing (we have said so) -> closed       a peer that says so first is answered, and the connection ends
  *
  * Messages are handed over one at a time: the next when the handler of the one before has settled. Those that come meanwhile
  * wait, up to 64 KiB; beyond, nothing more is read. Nor is it from a peer that does not read what it is sent.
@@ -222,7 +222,7 @@ export class WebSocketConnection implements FrameSink, SenderOwner, RoomMember, 
     else if (this.#holds === 0) stream.resume();
   }
 
-  // ── what handlers call ──
+  // -- what handlers call --
 
   /** Whether messages can be sent: neither side has begun to close. */
   get isOpen(): boolean { return this.#state === 'open'; }
@@ -308,7 +308,7 @@ export class WebSocketConnection implements FrameSink, SenderOwner, RoomMember, 
     if (this.#state === 'open') this.#sender.deliver(message);
   }
 
-  // ── what comes ──
+  // -- what comes --
 
   /** @internal */
   receive(chunk: Buffer): void {
@@ -414,7 +414,7 @@ export class WebSocketConnection implements FrameSink, SenderOwner, RoomMember, 
     return stream.writableLength === 0 ? -1 : (stream.bytesWritten ?? 0) - stream.writableLength;
   }
 
-  // ── messages ──
+  // -- messages --
 
   #onMessage(data: string | Buffer, bytes: number): void {
     this.#quietTicks = 0;
@@ -567,7 +567,7 @@ export class WebSocketConnection implements FrameSink, SenderOwner, RoomMember, 
     this.#terms.readers.give(reader);
   }
 
-  // ── the end ──
+  // -- the end --
 
   get #ending(): Ending { return this.#end ??= new Ending(); }
 

@@ -1,5 +1,5 @@
 /**
- * One provider, spoken to: the authorization URL, then code → tokens → id_token → user info → e-mail.
+ * One provider, spoken to: the authorization URL, then code -> tokens -> id_token -> user info -> e-mail.
  *
  * Every failure is a ProviderFailure; every call is bounded by outbound.ts. Discovery happens in the background at start-up
  * when it is needed at all, and again with the first login if the provider was away then: an application starts without it.

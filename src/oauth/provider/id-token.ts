@@ -1,7 +1,7 @@
 /**
  * id_token: a compact JWS with claims about a login (OpenID Connect Core §3.1.3.7, RFC 7515, RFC 8725).
  *
- *   form → header → key → signature → issuer, audience, nonce, times → at_hash → auth_time
+ *   form -> header -> key -> signature -> issuer, audience, nonce, times -> at_hash -> auth_time
  *
  * Nothing of it is believed before its signature fits. It names no key of its own: `jwk`, `jku`, `x5u` and `x5c`, which some
  * providers send with every token, are not looked at (RFC 8725 §3.10); `crit` and what changes how it is read are refused. Every refusal is a ProviderFailure `provider_error` whose reason says which check; the client never learns it.

@@ -38,7 +38,7 @@ export interface KeySet {
   readonly repeated: ReadonlySet<string>;
 }
 
-/** Reads `{ keys: [ … ] }`; entries that are no key for verifying are left out, as RFC 7517 §5 asks. */
+/** Reads `{ keys: [ ... ] }`; entries that are no key for verifying are left out, as RFC 7517 §5 asks. */
 export function readKeySet(entries: readonly unknown[]): KeySet {
   const seen = new Set<string>();
   const repeated = new Set<string>();

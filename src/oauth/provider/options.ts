@@ -38,7 +38,7 @@ export interface OAuthProviderOptions {
   readonly jwksUrl?: string | undefined;
   /** Where the user's e-mail addresses are listed in GitHub's form, `[{ email, primary, verified }]`. */
   readonly emailsUrl?: string | undefined;
-  /** The keys themselves, `{ keys: [ … ] }` (RFC 7517 §5): nothing is fetched to verify an id_token. */
+  /** The keys themselves, `{ keys: [ ... ] }` (RFC 7517 §5): nothing is fetched to verify an id_token. */
   readonly jwks?: { readonly keys: readonly unknown[] } | undefined;
   /** Default `['openid', 'email', 'profile']` when there is an issuer or discovery, else none. `openid` brings nonce and id_token. */
   readonly scopes?: readonly string[] | undefined;
@@ -67,9 +67,9 @@ export interface OAuthProviderOptions {
   readonly caFile?: string | undefined;
   /** Lets `http://` through to the loopback interface. Default false. */
   readonly allowInsecure?: boolean | undefined;
-  /** For connecting, TLS, the first byte and the whole body each, 100 … 60_000. Default 10_000. */
+  /** For connecting, TLS, the first byte and the whole body each, 100 ... 60_000. Default 10_000. */
   readonly timeoutMs?: number | undefined;
-  /** How far the clocks may differ when an id_token is judged, 0 … 300. Default 60. */
+  /** How far the clocks may differ when an id_token is judged, 0 ... 300. Default 60. */
   readonly leewaySeconds?: number | undefined;
 }
 
@@ -288,7 +288,7 @@ function texts(): ReturnType<typeof given<readonly string[]>> {
 }
 
 /*
- * A provider's description of itself (OpenID Connect Discovery §3, RFC 8414 §2): JSON → what a client needs of it.
+ * A provider's description of itself (OpenID Connect Discovery §3, RFC 8414 §2): JSON -> what a client needs of it.
  */
 
 /** What was read. */

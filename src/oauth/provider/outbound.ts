@@ -1,7 +1,7 @@
 /**
  * Calls to a provider, each with an end: no more of them at once, no longer, no larger and no further than agreed.
  *
- *   queue → connect (and DNS) → TLS → first byte → whole body      10 s for each; then the socket is destroyed
+ *   queue -> connect (and DNS) -> TLS -> first byte -> whole body      10 s for each; then the socket is destroyed
  *
  * No redirect is followed, no proxy asked, no encoding undone: a compressed answer is refused. TLS is always verified,
  * whatever the environment says. Nothing here blocks the event loop, and nothing keeps the process alive but a call itself.

@@ -6,7 +6,7 @@ import { ProviderFailure, isObject } from './outbound.ts';
 
 /** What `onUser(provider, info)` is given. */
 export interface UserInfo {
-  /** The user's id at this provider, 1 … 255 characters: never changes, and means nothing at another provider. */
+  /** The user's id at this provider, 1 ... 255 characters: never changes, and means nothing at another provider. */
   readonly subject: string;
   readonly email: string | null;
   /** Whether the provider vouches for `email`. Never match accounts by an e-mail for which this is false. */
@@ -72,7 +72,7 @@ export function userInfoOf(mapped: MappedUser | undefined, raw: Readonly<Record<
 
 /**
  * The name in the field `user` that Sign in with Apple has browsers post with a first login, as
- * `{"name":{"firstName":"Ada","lastName":"Lovelace"},"email":"…"}`; null for anything else. Nobody vouches for it, and the e-mail
+ * `{"name":{"firstName":"Ada","lastName":"Lovelace"},"email":"..."}`; null for anything else. Nobody vouches for it, and the e-mail
  * beside it, which the id_token has as well, is not looked at.
  */
 export function postedName(text: string | undefined): string | null {

@@ -82,7 +82,7 @@ export class DPoP {
     throw new OAuthError('invalid_dpop_proof', { reason: proven });
   }
 
-  /** The access token of `Authorization: DPoP …` (§7.1). */
+  /** The access token of `Authorization: DPoP ...` (§7.1). */
   tokenOf(req: HttpRequest): string | undefined {
     return CREDENTIALS.exec(req.headers['authorization'] ?? '')?.[1];
   }

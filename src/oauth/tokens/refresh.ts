@@ -1,7 +1,7 @@
 /**
  * The life of a refresh token: issued, rotated on every use, replayed to those who raced, revoked on theft.
  *
- *   rotate: one UPDATE decides who wins → 25 ms for those who were on their way → delivery mark → answer
+ *   rotate: one UPDATE decides who wins -> 25 ms for those who were on their way -> delivery mark -> answer
  *   lose:   the row tells whether it was the same moment (the same successor is computed again) or theft (the login ends)
  *
  * One row a login, so a revocation cannot be outrun; the successor is derived, so nobody ever gets a second one. What a

@@ -1,5 +1,5 @@
 /**
- * One operation → HTML: what it is for, what it needs, what it takes, what it answers. Read without JavaScript, tried with it.
+ * One operation -> HTML: what it is for, what it needs, what it takes, what it answers. Read without JavaScript, tried with it.
  */
 import { STATUS_CODES } from 'node:http';
 import { NOTHING, html, inline, joined, prose } from './markup.ts';

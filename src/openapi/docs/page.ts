@@ -2,7 +2,7 @@
  * `/docs`: an OpenAPI document as one page of HTML, with its style and its script in it. Nothing comes from elsewhere, and
  * nothing of it needs JavaScript to be read; the script adds search, calls, copies and colours.
  *
- *   document → readDocument() → Markup → text around two places for the nonce → codings, made once
+ *   document -> readDocument() -> Markup -> text around two places for the nonce -> codings, made once
  *
  * Nobody's text is trusted: what a document says is escaped, and the policy lets nothing run but what carries the nonce of
  * this one answer. The script builds elements, never HTML (`trusted-types 'none'`), and talks to this origin alone.

@@ -1,7 +1,7 @@
 /**
- * Schemas (JSON Schema 2020-12, as OpenAPI 3.1 has it) → HTML: a type in words, constraints in a line, members in a list.
+ * Schemas (JSON Schema 2020-12, as OpenAPI 3.1 has it) -> HTML: a type in words, constraints in a line, members in a list.
  *
- *   Note | null      1–500 characters · pattern \S · example "Buy milk"
+ *   Note | null      1-500 characters · pattern \S · example "Buy milk"
  *
  * A schema with a name is written once, in a section of its own; others link to it. Nothing here follows a reference twice,
  * so that a schema may hold itself.
@@ -45,7 +45,7 @@ export class SchemaWriter {
     return html`${prose(text(description))}${members === NOTHING || !isPlainObject(schema) ? html`<p class="t">${this.#type(schema, 0)}</p>${factsOf(schema, [])}` : NOTHING}${members}`;
   }
 
-  // ── types ──
+  // -- types --
 
   #type(schema: unknown, depth: number): Markup {
     if (schema === true || schema === undefined) return html`any`;
@@ -101,7 +101,7 @@ export class SchemaWriter {
     }
   }
 
-  // ── members ──
+  // -- members --
 
   /** What a type is a list of, or refers to: one step of each, and no more. */
   #followed(schema: unknown): unknown {

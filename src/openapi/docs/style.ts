@@ -3,7 +3,7 @@
  * 4.5 : 1 or more (WCAG 2.2, AA). The classes are short, for they are written hundreds of times.
  *
  *   op operation   b body of it   d documentation   y try it   m method   s summary   l lock   f fields   t type   k facts
- *   r answer   c2 c4 … status   e example   a access   v for screen readers   j with JavaScript only
+ *   r answer   c2 c4 ... status   e example   a access   v for screen readers   j with JavaScript only
  */
 
 /** Colours by name; the light one, the dark one. */
