@@ -59,7 +59,17 @@ import type { OpenApiDocument } from '../openapi/document.ts';
 import type { OpsOptions } from '../operations/operations.ts';
 import type { RegisteredPlugin } from '../routing/plugin.ts';
 import type { HandlerResult, Routes } from '../routing/route.ts';
-import type { Awaitable, CompiledRoute, ContributedMigration, Host, Middleware, Plugin, Rule, Services, StateMap } from '../http/contracts.ts';
+import type {
+  Awaitable,
+  CompiledRoute,
+  ContributedMigration,
+  Host,
+  Middleware,
+  Plugin,
+  Rule,
+  Services,
+  StateMap,
+} from '../http/contracts.ts';
 import type { ConnectionMeter } from '../http/server/connection-meter.ts';
 import type { ErrorClass, ExceptionHandler } from '../http/exception-handlers.ts';
 import type { Answer } from '../http/late-answer.ts';
@@ -191,9 +201,13 @@ export interface CompileVariant {
 const START_DENIED: unique symbol = Symbol.for('svc.start.denied');
 
 /** From now on no application of this process starts: its modules are imported to be looked at. @internal */
-export function denyStart(): void { Object.defineProperty(process, START_DENIED, { value: true, configurable: true }); }
+export function denyStart(): void {
+  Object.defineProperty(process, START_DENIED, { value: true, configurable: true });
+}
 
-function isStartDenied(): boolean { return START_DENIED in process; }
+function isStartDenied(): boolean {
+  return START_DENIED in process;
+}
 
 /** A web application. */
 export class Svc extends Router implements ServedApplication, McpApplication {
@@ -247,18 +261,34 @@ export class Svc extends Router implements ServedApplication, McpApplication {
     const { logger, clock, config, ops, roomBus, openapi, ...settings } = readOptions('Svc', options, {
       debug: given<boolean>('true or false', (value) => typeof value === 'boolean'),
       enableDocs: given<boolean>('true or false', (value) => typeof value === 'boolean'),
-      authSecret: given<string | readonly string[]>('a string or a list of strings', (value) => [value].flat().every((secret) => typeof secret === 'string')),
-      version: text(), title: text(), env: text(),
-      maxBodyBytes: given<number>('an integer 0 or more', (value) => Number.isSafeInteger(value) && (value as number) >= 0),
+      authSecret: given<string | readonly string[]>('a string or a list of strings', (value) =>
+        [value].flat().every((secret) => typeof secret === 'string'),
+      ),
+      version: text(),
+      title: text(),
+      env: text(),
+      maxBodyBytes: given<number>(
+        'an integer 0 or more',
+        (value) => Number.isSafeInteger(value) && (value as number) >= 0,
+      ),
       uploadDirectory: text(),
-      accessLog: given<boolean | number>(ACCESS_LOG_NEEDS, (value) => typeof value !== 'string' && readShare(value) !== undefined),
+      accessLog: given<boolean | number>(
+        ACCESS_LOG_NEEDS,
+        (value) => typeof value !== 'string' && readShare(value) !== undefined,
+      ),
       decompressBodies: given<boolean>('true or false', (value) => typeof value === 'boolean'),
       ...LIMIT_OPTIONS,
       trustProxy: given<TrustProxy>(), // read with the other settings
-      forwardedHeader: given<ForwardedHeader>(FORWARDED_NEEDS, (value) => FORWARDED_HEADERS.some((known) => known === value)),
+      forwardedHeader: given<ForwardedHeader>(FORWARDED_NEEDS, (value) =>
+        FORWARDED_HEADERS.some((known) => known === value),
+      ),
       trustForwardedHost: given<boolean>('true or false', (value) => typeof value === 'boolean'),
-      logger: given<Logger>('a logger', isObject), clock: given<Clock>('a clock', isObject), roomBus: given<RoomBus>('a RoomBus', isObject), config: given<Record<string, unknown>>('an object', isObject),
-      ops: given<OpsOptions>('an object', isObject), openapi: given<OpenApiOptions>('an object', isObject),
+      logger: given<Logger>('a logger', isObject),
+      clock: given<Clock>('a clock', isObject),
+      roomBus: given<RoomBus>('a RoomBus', isObject),
+      config: given<Record<string, unknown>>('an object', isObject),
+      ops: given<OpsOptions>('an object', isObject),
+      openapi: given<OpenApiOptions>('an object', isObject),
     });
     this.config = new Config({ values: { ...config, ...withoutUndefined(settings) } });
     this.#clock = clock ?? systemClock;
@@ -266,10 +296,22 @@ export class Svc extends Router implements ServedApplication, McpApplication {
     this.log = logger ?? createLogger({ clock: this.#clock });
     Object.defineProperty(this, APP_BRAND, { value: true });
     this.metrics = createMetrics({ log: this.log });
-    this.#errorCounter = this.metrics.counter('svc_errors_total', 'Errors that nothing handled, and answers of 500 and above that were thrown');
-    this.#slowReaders = this.metrics.counter('svc_slow_readers_total', 'Connections that were cut because their client took no byte of its answer for sendTimeoutMs');
+    this.#errorCounter = this.metrics.counter(
+      'svc_errors_total',
+      'Errors that nothing handled, and answers of 500 and above that were thrown',
+    );
+    this.#slowReaders = this.metrics.counter(
+      'svc_slow_readers_total',
+      'Connections that were cut because their client took no byte of its answer for sendTimeoutMs',
+    );
     this.#tasks = new BackgroundRunner(this.log, this.metrics);
-    this.operations = new Operations({ env: () => this.env, clock: () => this.#clock, log: this.log, metrics: this.metrics, options: ops ?? {} });
+    this.operations = new Operations({
+      env: () => this.env,
+      clock: () => this.#clock,
+      log: this.log,
+      metrics: this.metrics,
+      options: ops ?? {},
+    });
     this.#sockets = new WebSocketMeter(this.metrics);
     this.state = new AppState();
     this.rooms = new Rooms(this.log);
@@ -280,13 +322,21 @@ export class Svc extends Router implements ServedApplication, McpApplication {
   }
 
   /** Where it runs; decides what is protected and what is shown. */
-  get env(): Env { return this.#settings?.env ?? this.#pretendedEnv ?? this.config.env; }
+  get env(): Env {
+    return this.#settings?.env ?? this.#pretendedEnv ?? this.config.env;
+  }
 
-  get title(): string { return this.#readSettings().title; }
+  get title(): string {
+    return this.#readSettings().title;
+  }
 
-  get version(): string { return this.#readSettings().version; }
+  get version(): string {
+    return this.#readSettings().version;
+  }
 
-  get clock(): Clock { return this.#clock; }
+  get clock(): Clock {
+    return this.#clock;
+  }
 
   /** A layer around every route, whenever it is registered; the first is outermost. @throws SvcError `E_MIDDLEWARE` */
   use(middleware: Middleware | MiddlewareFunction): this {
@@ -302,8 +352,12 @@ export class Svc extends Router implements ServedApplication, McpApplication {
     this.mustNotBeFrozen('register an exception handler');
     if (!this.#handlers.add(errorClass, handler)) {
       this.#declaredFindings.push({
-        rule: 'SVC123', severity: 'info', subject: `exception handler of ${errorClass.name}`, place: declaredHere().place,
-        message: 'there is another one of this class, which never runs', remedy: 'Keep one handler for each class',
+        rule: 'SVC123',
+        severity: 'info',
+        subject: `exception handler of ${errorClass.name}`,
+        place: declaredHere().place,
+        message: 'there is another one of this class, which never runs',
+        remedy: 'Keep one handler for each class',
       });
     }
     return this;
@@ -315,7 +369,8 @@ export class Svc extends Router implements ServedApplication, McpApplication {
    */
   register(plugin: Plugin): this {
     this.mustNotBeFrozen(`register the plugin "${plugin.name}"`);
-    if (this.#plugins !== undefined) throw new SvcError('E_APP_FROZEN', [`register the plugin "${plugin.name}"`]);
+    if (this.#plugins !== undefined)
+      throw new SvcError('E_APP_FROZEN', [`register the plugin "${plugin.name}"`]);
     this.#registered.push({ plugin, place: declaredHere().place });
     return this;
   }
@@ -338,39 +393,56 @@ export class Svc extends Router implements ServedApplication, McpApplication {
    * A tool for MCP clients that is no route: its `args` are fields, every other key of the spec is as a route has it. A call goes
    * through the middleware as a request does. @throws SvcError `E_MCP_NAME`, `E_ROUTE_SPEC`
    */
-  tool<const S extends object, const R extends HandlerResult<S>>(name: string, spec: S & CheckedTool<S, ToolSpec>, fn: (context: ToolContext<S>) => R | Promise<R>): this {
+  tool<const S extends object, const R extends HandlerResult<S>>(
+    name: string,
+    spec: S & CheckedTool<S, ToolSpec>,
+    fn: (context: ToolContext<S>) => R | Promise<R>,
+  ): this {
     this.mustNotBeFrozen(`add the tool "${name}"`);
     (this.#toolbox ??= new Toolbox()).tool(name, spec, fn);
     return this;
   }
 
   /** A prompt for MCP clients: what a person picks, and a model reads. Its `args` come as text. @throws SvcError `E_MCP_NAME`, `E_ROUTE_SPEC` */
-  prompt<const S extends object>(name: string, spec: S & CheckedTool<S, PromptSpec>, fn: (context: ToolContext<S>) => Awaitable<PromptReply>): this {
+  prompt<const S extends object>(
+    name: string,
+    spec: S & CheckedTool<S, PromptSpec>,
+    fn: (context: ToolContext<S>) => Awaitable<PromptReply>,
+  ): this {
     this.mustNotBeFrozen(`add the prompt "${name}"`);
     (this.#toolbox ??= new Toolbox()).prompt(name, spec, fn);
     return this;
   }
 
   /** The tools that MCP clients see: every route but those with `mcp: false`, and what tool() has added. Compiles the application. */
-  mcpTools(): readonly Tool[] { return listTools(this); }
+  mcpTools(): readonly Tool[] {
+    return listTools(this);
+  }
 
   /**
    * Calls a tool as a client would, in process: through middleware, guards and validation, with the fields in `headers` and no others.
    * What the route refuses is a result with `isError`. @throws SvcError `E_MCP_TOOL`
    */
-  mcpCall(name: string, args: Readonly<Record<string, unknown>> = {}, options: McpCallOptions = {}): Promise<ToolResult> {
+  mcpCall(
+    name: string,
+    args: Readonly<Record<string, unknown>> = {},
+    options: McpCallOptions = {},
+  ): Promise<ToolResult> {
     return callTool(this, name, args, options);
   }
 
   /** An MCP server over standard input and output: `await app.mcpServer().serve()`. @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
-  mcpServer(options: StdioOptions = {}): McpServer { return new McpServer(this, this.config.get('mcpToken', ''), options); }
+  mcpServer(options: StdioOptions = {}): McpServer {
+    return new McpServer(this, this.config.get('mcpToken', ''), options);
+  }
 
   /**
    * An MCP endpoint over HTTP: `app.mountMcp('/mcp')`. Calls bring the credentials of the client's request, and go through everything
    * that a request does. @throws SvcError `E_PATH_TEMPLATE`, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`, `E_CORS`
    */
   mountMcp(path: string, options: McpMountOptions = {}): this {
-    for (const { methods, path: at, spec, handler } of mcpRoutes(this, path, options)) this.addRoute(methods, at, [spec, handler]);
+    for (const { methods, path: at, spec, handler } of mcpRoutes(this, path, options))
+      this.addRoute(methods, at, [spec, handler]);
     return this;
   }
 
@@ -382,7 +454,9 @@ export class Svc extends Router implements ServedApplication, McpApplication {
   }
 
   /** Every check: those of the package, then those that were added. @internal */
-  get rules(): readonly (CoreRule | Rule)[] { return [...coreRules(), ...this.#rules]; }
+  get rules(): readonly (CoreRule | Rule)[] {
+    return [...coreRules(), ...this.#rules];
+  }
 
   /**
    * Everything that is wrong with the application, as far as it can be known without starting it: what `svc check` prints.
@@ -391,11 +465,14 @@ export class Svc extends Router implements ServedApplication, McpApplication {
   check(): Report {
     try {
       return this.#examine(this.#build({})).report;
-    } catch (error) { // a setting of the framework that loadDict() has spoilt: without it nothing else can be judged
+    } catch (error) {
+      // a setting of the framework that loadDict() has spoilt: without it nothing else can be judged
       if (!(error instanceof SvcError)) throw error;
       const rule = SPOILT[error.code as FaultCode];
       if (rule === undefined) throw error;
-      return makeReport([{ rule, severity: 'error', subject: 'the settings', message: error.message, remedy: error.remedy }]);
+      return makeReport([
+        { rule, severity: 'error', subject: 'the settings', message: error.message, remedy: error.remedy },
+      ]);
     }
   }
 
@@ -406,13 +483,19 @@ export class Svc extends Router implements ServedApplication, McpApplication {
   }
 
   /** What the checks of the phase `live` find, which may ask databases and other services. */
-  async checkLive(): Promise<Report> { return examineLive(this.inspect(), this.rules); }
+  async checkLive(): Promise<Report> {
+    return examineLive(this.inspect(), this.rules);
+  }
 
   /** The OpenAPI 3.1 document of the application as it is declared now: what `/openapi.json` serves and `svc openapi` prints. */
-  openapi(): OpenApiDocument { return new OpenApiAnswer(() => this.inspect(), this.#openapi).document; }
+  openapi(): OpenApiDocument {
+    return new OpenApiAnswer(() => this.inspect(), this.#openapi).document;
+  }
 
   /** The application as checks and commands see it. @internal */
-  inspect(): ApplicationView { return this.#viewOf(this.#build({})); }
+  inspect(): ApplicationView {
+    return this.#viewOf(this.#build({}));
+  }
 
   /**
    * Finds every mistake and builds what serves. Called by startup(); calling it again does nothing.
@@ -426,7 +509,9 @@ export class Svc extends Router implements ServedApplication, McpApplication {
   }
 
   /** Every route after compilation, one per method; a WebSocket's is `WEBSOCKET`. */
-  get routes(): readonly CompiledRoute[] { return this.#compile().routes; }
+  get routes(): readonly CompiledRoute[] {
+    return this.#compile().routes;
+  }
 
   /**
    * Compiles, starts the plugins, runs the startup hooks, then resolves the dependencies of scope `app`; once until
@@ -436,7 +521,8 @@ export class Svc extends Router implements ServedApplication, McpApplication {
     await this.startParts();
     try {
       await (this.#sharing ??= this.#compile().start());
-    } catch (error) { // out here: shutdown() waits for #sharing
+    } catch (error) {
+      // out here: shutdown() waits for #sharing
       await this.shutdown();
       throw error;
     }
@@ -445,30 +531,46 @@ export class Svc extends Router implements ServedApplication, McpApplication {
   /** Plugins and hooks alone: a test client has shared dependencies of its own. @internal */
   startParts(): Promise<void> {
     if (isStartDenied()) return Promise.reject(new SvcError('E_START_DENIED', []));
-    return this.#starting ??= this.#start().catch((error: unknown) => {
+    return (this.#starting ??= this.#start().catch((error: unknown) => {
       this.rooms.disconnect();
       this.#starting = undefined;
       throw error;
-    });
+    }));
   }
 
   /** Waits for what still runs after answers, then runs the shutdown hooks: those of an application that has started, once. */
   shutdown(): Promise<void> {
     if (this.#starting === undefined && this.#sharing === undefined) return Promise.resolve();
-    return this.#stopping ??= this.#stop().finally(() => { this.#starting = this.#sharing = this.#stopping = undefined; });
+    return (this.#stopping ??= this.#stop().finally(() => {
+      this.#starting = this.#sharing = this.#stopping = undefined;
+    }));
   }
 
   /** @internal */
-  mcpView(): Pick<CompilationView, 'details' | 'middleware' | 'tools'> { return this.#compile().view; }
+  mcpView(): Pick<CompilationView, 'details' | 'middleware' | 'tools'> {
+    return this.#compile().view;
+  }
 
   /** The route that answers to a method at a path. @internal */
-  routeAt(method: string, path: string): CompiledRoute | undefined { return this.#compile().routeAt(method, path); }
+  routeAt(method: string, path: string): CompiledRoute | undefined {
+    return this.#compile().routeAt(method, path);
+  }
 
   /** Answers a call of a tool. @internal */
-  async answerCall(request: Request, remoteAddress: string, isFunction: boolean, prepare: (req: TransportRequest) => void): Promise<Response> {
+  async answerCall(
+    request: Request,
+    remoteAddress: string,
+    isFunction: boolean,
+    prepare: (req: TransportRequest) => void,
+  ): Promise<Response> {
     const { handle, handleTool } = this.#compile();
     const { answerInMemory } = await import('../http/server/memory.ts');
-    return answerInMemory({ ...this.#served(), handle: isFunction ? handleTool : handle }, request, remoteAddress, prepare);
+    return answerInMemory(
+      { ...this.#served(), handle: isFunction ? handleTool : handle },
+      request,
+      remoteAddress,
+      prepare,
+    );
   }
 
   /** Answers a web request in process, starting the application if need be. */
@@ -488,12 +590,33 @@ export class Svc extends Router implements ServedApplication, McpApplication {
   async run(options: RunOptions = {}): Promise<RunningServer> {
     const { host, port, drainSeconds, handleSignals, workers, reload, tls } = readOptions('run()', options, {
       host: given<string>('a string', (value) => typeof value === 'string'),
-      port: given<number>('an integer 0 … 65535', (value) => Number.isInteger(value) && (value as number) >= 0 && (value as number) <= 65_535),
-      drainSeconds: int(30, 0, 3_600), handleSignals: bool(true), reload: bool(false), tls: TLS_OPTION,
-      workers: given<number | 'auto'>('an integer 1 … 1024, or "auto"', (value) => value === 'auto' || int(1, 1, 1_024).accepts(value)),
+      port: given<number>(
+        'an integer 0 … 65535',
+        (value) => Number.isInteger(value) && (value as number) >= 0 && (value as number) <= 65_535,
+      ),
+      drainSeconds: int(30, 0, 3_600),
+      handleSignals: bool(true),
+      reload: bool(false),
+      tls: TLS_OPTION,
+      workers: given<number | 'auto'>(
+        'an integer 1 … 1024, or "auto"',
+        (value) => value === 'auto' || int(1, 1, 1_024).accepts(value),
+      ),
     });
-    if (workers !== undefined && reload) throw new SvcError('E_OPTION_RANGE', ['run()', 'reload', 'to be left out where "workers" is given', 'both']);
-    const wishes = { host: host ?? this.config.get('host', '127.0.0.1'), port: port ?? this.config.get('port', 8000), drainMs: drainSeconds * 1_000, handleSignals, tls: readTlsOptions(tls, this.config) };
+    if (workers !== undefined && reload)
+      throw new SvcError('E_OPTION_RANGE', [
+        'run()',
+        'reload',
+        'to be left out where "workers" is given',
+        'both',
+      ]);
+    const wishes = {
+      host: host ?? this.config.get('host', '127.0.0.1'),
+      port: port ?? this.config.get('port', 8000),
+      drainMs: drainSeconds * 1_000,
+      handleSignals,
+      tls: readTlsOptions(tls, this.config),
+    };
     if (isStartDenied()) throw new SvcError('E_START_DENIED', []); // before anything is awaited: its place is the caller's
     if (workers !== undefined || reload) {
       const { runSupervised } = await import('../operations/supervise.ts');
@@ -503,20 +626,28 @@ export class Svc extends Router implements ServedApplication, McpApplication {
   }
 
   /** Starts, listens and serves in this process. From the first moment a signal ends it in order: what had started is stopped. */
-  async #runAlone(wishes: Omit<ServeOptions, 'url'> & { readonly tls: TlsWishes | undefined }): Promise<RunningServer> {
+  async #runAlone(
+    wishes: Omit<ServeOptions, 'url'> & { readonly tls: TlsWishes | undefined },
+  ): Promise<RunningServer> {
     const isFirst = this.#starting === undefined;
     const secure = await this.secure(wishes.tls);
     let server: HttpServer | undefined;
     let opening: Promise<RunningServer> | undefined;
     let running: RunningServer | undefined;
     const close = async (): Promise<void> => {
-      const open = running ?? await opening?.catch(() => undefined); // once its ports are open it has accepted connections
+      const open = running ?? (await opening?.catch(() => undefined)); // once its ports are open it has accepted connections
       await (open === undefined ? this.shutdown() : open.close());
       signals?.[Symbol.dispose]();
     };
-    const signals = !wishes.handleSignals ? undefined : endOnSignals({
-      clock: this.#clock, log: this.log, deadlineMs: wishes.drainMs + SHUTDOWN_MS, close, renew: secure === undefined ? undefined : () => secure.reload(),
-    });
+    const signals = !wishes.handleSignals
+      ? undefined
+      : endOnSignals({
+          clock: this.#clock,
+          log: this.log,
+          deadlineMs: wishes.drainMs + SHUTDOWN_MS,
+          close,
+          renew: secure === undefined ? undefined : () => secure.reload(),
+        });
     const isEnding = (): boolean => signals?.isEnding === true;
     try {
       await this.startup();
@@ -535,7 +666,7 @@ export class Svc extends Router implements ServedApplication, McpApplication {
 
   /** Listens and serves. @throws SvcError `E_LISTEN` */
   async #open(server: HttpServer, wishes: Omit<ServeOptions, 'url'>): Promise<RunningServer> {
-    return this.serve(server, { ...wishes, ...await server.listen(wishes) });
+    return this.serve(server, { ...wishes, ...(await server.listen(wishes)) });
   }
 
   /** What speaks TLS. @throws SvcError `E_TLS` @internal */
@@ -546,20 +677,26 @@ export class Svc extends Router implements ServedApplication, McpApplication {
   }
 
   /** Goes on with a server that accepts requests, however they reach it. @internal */
-  async serve(server: HttpServer, { drainMs, isSupervised = false, host, port, url }: ServeOptions): Promise<RunningServer & { close(how?: Leave): Promise<void> }> {
+  async serve(
+    server: HttpServer,
+    { drainMs, isSupervised = false, host, port, url }: ServeOptions,
+  ): Promise<RunningServer & { close(how?: Leave): Promise<void> }> {
     const { operations } = this;
     operations.inFlight = () => server.inFlight;
-    const metrics = operations.access.port === undefined ? undefined : await this.#listenForMetrics(operations.access.port);
+    const metrics =
+      operations.access.port === undefined ? undefined : await this.#listenForMetrics(operations.access.port);
     const watch = operations.watchEventLoop();
     if (!isSupervised) this.log.info('listening', { url, env: this.env });
     let closing: Promise<void> | undefined;
     const close = (how: Leave = 'stop'): Promise<void> => {
       if (how === 'stop' && closing !== undefined) server.closeIdle();
       if (how === 'stop') operations.isStopping = true; // one that retires leaves others that are ready
-      return closing ??= this.#drain(server, drainMs, how === 'retire' ? drainMs : LAST_REQUEST_MS).finally(async () => {
-        await metrics?.close(0);
-        watch[Symbol.dispose]();
-      });
+      return (closing ??= this.#drain(server, drainMs, how === 'retire' ? drainMs : LAST_REQUEST_MS).finally(
+        async () => {
+          await metrics?.close(0);
+          watch[Symbol.dispose]();
+        },
+      ));
     };
     return { host, port, url, close };
   }
@@ -570,7 +707,15 @@ export class Svc extends Router implements ServedApplication, McpApplication {
     const router = new Router().getOwn('/metrics', OPS_SPEC, ({ req }) => this.operations.metrics(req));
     const compiled = this.#compileRoutes({ routes: router }, {}).serve();
     const { defaults, clock, log, securesCookies } = this;
-    const server = new HttpServer({ defaults, clock, log, securesCookies, handle: compiled.handle, finish: (req, outcome) => this.finish(req, outcome), count: (req, response, durationMs) => this.#tell(req, response, durationMs) });
+    const server = new HttpServer({
+      defaults,
+      clock,
+      log,
+      securesCookies,
+      handle: compiled.handle,
+      finish: (req, outcome) => this.finish(req, outcome),
+      count: (req, response, durationMs) => this.#tell(req, response, durationMs),
+    });
     const { url } = await server.listen({ host, port });
     this.log.info('listening', { url, what: 'metrics' });
     return server;
@@ -589,20 +734,28 @@ export class Svc extends Router implements ServedApplication, McpApplication {
   }
 
   /** @internal */
-  get limits(): Limits { return this.#readSettings().limits; }
+  get limits(): Limits {
+    return this.#readSettings().limits;
+  }
 
   /** @internal */
   get longestRequestMs(): number | undefined {
     let longest: number | undefined;
-    for (const { requestTimeoutMs } of this.routes) if (requestTimeoutMs !== undefined) longest = Math.max(requestTimeoutMs, longest ?? this.limits.requestTimeoutMs);
+    for (const { requestTimeoutMs } of this.routes)
+      if (requestTimeoutMs !== undefined)
+        longest = Math.max(requestTimeoutMs, longest ?? this.limits.requestTimeoutMs);
     return longest;
   }
 
   /** @internal */
-  isProbe({ path }: TransportRequest): boolean { return PROBES.has(path); }
+  isProbe({ path }: TransportRequest): boolean {
+    return PROBES.has(path);
+  }
 
   /** @internal */
-  get connections(): ConnectionMeter { return this.operations.connections; }
+  get connections(): ConnectionMeter {
+    return this.operations.connections;
+  }
 
   /** @internal */
   countCut(why: 'failed' | 'slow'): void {
@@ -611,10 +764,14 @@ export class Svc extends Router implements ServedApplication, McpApplication {
   }
 
   /** @internal */
-  get defaults(): RequestDefaults { return this.#readSettings().defaults; }
+  get defaults(): RequestDefaults {
+    return this.#readSettings().defaults;
+  }
 
   /** @internal */
-  get securesCookies(): boolean { return this.#readSettings().env === 'production'; }
+  get securesCookies(): boolean {
+    return this.#readSettings().env === 'production';
+  }
 
   /** @internal */
   handle(req: TransportRequest): Answer {
@@ -622,10 +779,14 @@ export class Svc extends Router implements ServedApplication, McpApplication {
   }
 
   /** @internal */
-  upgrade(req: TransportRequest): Answer { return this.#compiled!.upgrade(req); } // as above
+  upgrade(req: TransportRequest): Answer {
+    return this.#compiled!.upgrade(req);
+  } // as above
 
   /** @internal */
-  hasSocketAt(path: string): boolean { return this.#compiled!.hasSocketAt(path); }
+  hasSocketAt(path: string): boolean {
+    return this.#compiled!.hasSocketAt(path);
+  }
 
   /** Lets a test say where the application runs, and what time it is. @throws SvcError `E_APP_FROZEN` @internal */
   pretend(conditions: { readonly env?: Env | undefined; readonly clock?: Clock | undefined }): void {
@@ -645,7 +806,16 @@ export class Svc extends Router implements ServedApplication, McpApplication {
   /** All that serves but what answers. */
   #served(): Omit<ServedApplication, 'handle'> {
     const { defaults, clock, log, securesCookies, connections } = this;
-    return { defaults, clock, log, securesCookies, connections, finish: (req, outcome) => this.finish(req, outcome), count: (req, response, durationMs) => this.count(req, response, durationMs), countCut: (why) => this.countCut(why) };
+    return {
+      defaults,
+      clock,
+      log,
+      securesCookies,
+      connections,
+      finish: (req, outcome) => this.finish(req, outcome),
+      count: (req, response, durationMs) => this.count(req, response, durationMs),
+      countCut: (why) => this.countCut(why),
+    };
   }
 
   /** @internal */
@@ -664,13 +834,21 @@ export class Svc extends Router implements ServedApplication, McpApplication {
   }
 
   /** Shutdown waits for it. */
-  #afterwards(hooks: ((outcome: Outcome) => Awaitable<void>)[], req: TransportRequest, outcome: Outcome): Promise<void> {
+  #afterwards(
+    hooks: ((outcome: Outcome) => Awaitable<void>)[],
+    req: TransportRequest,
+    outcome: Outcome,
+  ): Promise<void> {
     const running = this.#runAfterwards(hooks, req, outcome);
     this.#pending.add(running);
     return running.finally(() => this.#pending.delete(running));
   }
 
-  async #runAfterwards(hooks: ((outcome: Outcome) => Awaitable<void>)[], req: TransportRequest, outcome: Outcome): Promise<void> {
+  async #runAfterwards(
+    hooks: ((outcome: Outcome) => Awaitable<void>)[],
+    req: TransportRequest,
+    outcome: Outcome,
+  ): Promise<void> {
     for (const hook of hooks.reverse()) {
       try {
         await hook(outcome);
@@ -691,12 +869,16 @@ export class Svc extends Router implements ServedApplication, McpApplication {
     this.#settings = this.#readSettings();
     const { accessLog } = this.#settings;
     if (accessLog > 0) this.#accessLog = new AccessLog(this.log, accessLog);
-    return this.#compiled = compiled;
+    return (this.#compiled = compiled);
   }
 
   /** Whether no rule that counts at a start finds anything: then none of their texts is needed. */
   #isFlawless(compilation: Compilation): boolean {
-    return compilation.findings.length === 0 && !this.#rules.some(countsAtStart) && passesAtStart(this.#viewOf(compilation));
+    return (
+      compilation.findings.length === 0 &&
+      !this.#rules.some(countsAtStart) &&
+      passesAtStart(this.#viewOf(compilation))
+    );
   }
 
   /** @throws SvcError `E_COMPILE` with all that check() reports, when something keeps it from starting */
@@ -707,11 +889,15 @@ export class Svc extends Router implements ServedApplication, McpApplication {
       throw new SvcError('E_COMPILE', [findings], { findings });
     }
     // others can wait for the next deployment; a secret that can be guessed is no protection from this moment on
-    for (const { rule, message, remedy } of report.findings) if (rule === 'SVC205') this.log.warn('secret_weak', { message, remedy });
+    for (const { rule, message, remedy } of report.findings)
+      if (rule === 'SVC205') this.log.warn('secret_weak', { message, remedy });
   }
 
   #readSettings(): Settings {
-    return this.#settings ?? this.config.together(() => new Settings(this.config, this.state, this.#pretendedEnv, this.#middleware));
+    return (
+      this.#settings ??
+      this.config.together(() => new Settings(this.config, this.state, this.#pretendedEnv, this.#middleware))
+    );
   }
 
   /** Puts the plugins in order and lets each declare what it brings; once. */
@@ -731,7 +917,11 @@ export class Svc extends Router implements ServedApplication, McpApplication {
         plugin.register(this.#hostFor(plugin));
       } catch (error) {
         this.#declaredFindings.push({
-          rule: 'SVC114', severity: 'error', subject: `plugin ${plugin.name}`, place: this.#placeOfPlugin(plugin), message: `its register() threw ${thrown(error)}`,
+          rule: 'SVC114',
+          severity: 'error',
+          subject: `plugin ${plugin.name}`,
+          place: this.#placeOfPlugin(plugin),
+          message: `its register() threw ${thrown(error)}`,
           remedy: error instanceof SvcError ? error.remedy : 'Mend the plugin, or what it is made with',
         });
       }
@@ -745,11 +935,21 @@ export class Svc extends Router implements ServedApplication, McpApplication {
   #hostFor(plugin: Plugin): Host {
     const app = this;
     return {
-      get env() { return app.env; },
-      get clock() { return app.clock; },
-      log: this.log.child(plugin.name), metrics: this.metrics,
+      get env() {
+        return app.env;
+      },
+      get clock() {
+        return app.clock;
+      },
+      log: this.log.child(plugin.name),
+      metrics: this.metrics,
       routes: { route: (path, methods, spec, handler) => void this.addRoute(methods, path, [spec, handler]) },
-      option: (key, fallback, cast) => this.config.get(key, fallback as never, cast === undefined ? undefined as never : { cast: cast as never }) as never, // get() has an overload for each kind
+      option: (key, fallback, cast) =>
+        this.config.get(
+          key,
+          fallback as never,
+          cast === undefined ? (undefined as never) : { cast: cast as never },
+        ) as never, // get() has an overload for each kind
       use: (middleware, where = 'inside') => {
         this.use(middleware);
         if (where === 'outside') this.#middleware.unshift(this.#middleware.pop()!); // use() has put it last
@@ -770,7 +970,12 @@ export class Svc extends Router implements ServedApplication, McpApplication {
   #build(variant: CompileVariant): Compilation {
     const findings: Finding[] = [];
     this.#registerPlugins((finding) => findings.push(finding));
-    const compilation = this.#compileRoutes({ routes: this, operations: this.#operationRoutes(() => compilation.view), tools: this.#toolbox }, variant, this.#middleware, [...findings, ...this.#declaredFindings]);
+    const compilation = this.#compileRoutes(
+      { routes: this, operations: this.#operationRoutes(() => compilation.view), tools: this.#toolbox },
+      variant,
+      this.#middleware,
+      [...findings, ...this.#declaredFindings],
+    );
     return compilation;
   }
 
@@ -782,20 +987,49 @@ export class Svc extends Router implements ServedApplication, McpApplication {
     const declared = this.#declared;
     const placeOfPlugin = (plugin: Plugin): Place | undefined => this.#placeOfPlugin(plugin);
     return {
-      ...view, get place() { return declared.place; }, placeOfMiddleware: (layer) => this.#middlewarePlaces.get(layer)?.place,
-      placeOfPlugin: (name) => this.#registered.find(({ plugin }) => plugin.name === name)?.place, metricsGuard: this.operations.guard, hasPublicDocs: this.operations.hasPublicDocs, settings: this.config, nowMs: this.clock.nowMs(), nodeVersion: process.versions.node,
-      get secrets() { return neededSecrets(view, placeOfPlugin); },
+      ...view,
+      get place() {
+        return declared.place;
+      },
+      placeOfMiddleware: (layer) => this.#middlewarePlaces.get(layer)?.place,
+      placeOfPlugin: (name) => this.#registered.find(({ plugin }) => plugin.name === name)?.place,
+      metricsGuard: this.operations.guard,
+      hasPublicDocs: this.operations.hasPublicDocs,
+      settings: this.config,
+      nowMs: this.clock.nowMs(),
+      nodeVersion: process.versions.node,
+      get secrets() {
+        return neededSecrets(view, placeOfPlugin);
+      },
     };
   }
 
-  #compileRoutes(routes: { routes: Routes; operations?: Routes; tools?: Routes | undefined }, variant: CompileVariant, middleware: readonly Middleware[] = [], findings: readonly Finding[] = []): Compilation {
+  #compileRoutes(
+    routes: { routes: Routes; operations?: Routes; tools?: Routes | undefined },
+    variant: CompileVariant,
+    middleware: readonly Middleware[] = [],
+    findings: readonly Finding[] = [],
+  ): Compilation {
     const errors = new ErrorRenderer({
-      handlers: this.#handlers, log: this.log, errors: this.#errorCounter, debug: this.#readSettings().debug, onUnhandled: variant.onUnhandled,
+      handlers: this.#handlers,
+      log: this.log,
+      errors: this.#errorCounter,
+      debug: this.#readSettings().debug,
+      onUnhandled: variant.onUnhandled,
     });
     return compileApplication({
-      ...routes, middleware, plugins: this.#plugins ?? [], findings, services: this.#services, config: (key) => this.config.peek(key), errors,
+      ...routes,
+      middleware,
+      plugins: this.#plugins ?? [],
+      findings,
+      services: this.#services,
+      config: (key) => this.config.peek(key),
+      errors,
       placeOfMiddleware: (layer) => this.#middlewarePlaces.get(layer)?.place,
-      tasks: this.#tasks, state: this.state, overrides: variant.overrides ?? new Map(), sockets: { rooms: this.rooms, meter: this.#sockets },
+      tasks: this.#tasks,
+      state: this.state,
+      overrides: variant.overrides ?? new Map(),
+      sockets: { rooms: this.rooms, meter: this.#sockets },
     });
   }
 
@@ -805,13 +1039,21 @@ export class Svc extends Router implements ServedApplication, McpApplication {
     const router = new Router();
     router.getOwn('/healthz', PROBE_SPEC, () => operations.health());
     router.getOwn('/readyz', PROBE_SPEC, () => operations.readiness());
-    if (operations.access.port === undefined) router.getOwn('/metrics', OPS_SPEC, ({ req }) => operations.metrics(req));
+    if (operations.access.port === undefined)
+      router.getOwn('/metrics', OPS_SPEC, ({ req }) => operations.metrics(req));
     if (this.config.get('enableDocs', this.env !== 'production')) {
       const openapi = new OpenApiAnswer(view, this.#openapi);
       let page: Promise<DocsPage> | undefined;
-      const docs = (): Promise<DocsPage> => page ??= import('../openapi/docs/page.ts').then(({ DocsPage }) => new DocsPage(() => openapi.document));
-      router.getOwn('/openapi.json', DOCS_SPEC, ({ req }) => operations.document(req, () => openapi.answer(req)));
-      router.getOwn('/docs', DOCS_SPEC, ({ req }) => operations.document(req, async () => (await docs()).respond(req)));
+      const docs = (): Promise<DocsPage> =>
+        (page ??= import('../openapi/docs/page.ts').then(
+          ({ DocsPage }) => new DocsPage(() => openapi.document),
+        ));
+      router.getOwn('/openapi.json', DOCS_SPEC, ({ req }) =>
+        operations.document(req, () => openapi.answer(req)),
+      );
+      router.getOwn('/docs', DOCS_SPEC, ({ req }) =>
+        operations.document(req, async () => (await docs()).respond(req)),
+      );
     }
     return router;
   }
@@ -820,7 +1062,7 @@ export class Svc extends Router implements ServedApplication, McpApplication {
     this.#compile();
     const plugins = this.#plugins!; // compiling has put them in order
     if (this.#roomBus !== undefined) this.rooms.connect(this.#roomBus);
-    const abort = this.#startAbort = new AbortController();
+    const abort = (this.#startAbort = new AbortController());
     if (plugins.length > 0) await startPlugins(plugins, abort.signal, this.log);
     try {
       await this.#roomBus?.settled?.(); // whoever comes after this hears what others send
@@ -836,7 +1078,11 @@ export class Svc extends Router implements ServedApplication, McpApplication {
 
   async #stop(): Promise<void> {
     this.#startAbort?.abort(new Error('The application is shutting down'));
-    const hasStarted = await this.#starting?.then(() => true, () => false) === true;
+    const hasStarted =
+      (await this.#starting?.then(
+        () => true,
+        () => false,
+      )) === true;
     while (this.#pending.size > 0) await Promise.all(this.#pending);
     const leave = await this.#sharing?.catch(() => undefined);
     await leave?.();
@@ -873,45 +1119,84 @@ class Settings {
   readonly accessLog: number;
 
   /** @throws SvcError `E_CONFIG_CAST`, `E_TRUST_PROXY` */
-  constructor(config: Config, state: StateMap, pretendedEnv: Env | undefined, middleware: readonly Middleware[]) {
+  constructor(
+    config: Config,
+    state: StateMap,
+    pretendedEnv: Env | undefined,
+    middleware: readonly Middleware[],
+  ) {
     this.env = pretendedEnv ?? config.env;
     this.debug = config.get('debug', false);
     this.title = config.get('title', 'svc');
     this.version = config.get('version', '1.0.0');
-    const share = readShare(config.get('accessLog', undefined, { cast: readShare, needs: ACCESS_LOG_NEEDS }) ?? false);
-    if (share === undefined) throw new SvcError('E_CONFIG_CAST', ['the setting "accessLog" (SVC_ACCESS_LOG)', ACCESS_LOG_NEEDS, 'another value']);
+    const share = readShare(
+      config.get('accessLog', undefined, { cast: readShare, needs: ACCESS_LOG_NEEDS }) ?? false,
+    );
+    if (share === undefined)
+      throw new SvcError('E_CONFIG_CAST', [
+        'the setting "accessLog" (SVC_ACCESS_LOG)',
+        ACCESS_LOG_NEEDS,
+        'another value',
+      ]);
     this.accessLog = share;
-    const header = config.get<ForwardedHeader | undefined>('forwardedHeader', 'x-forwarded', { cast: (text) => FORWARDED_HEADERS.find((known) => known === text), needs: FORWARDED_NEEDS })!;
+    const header = config.get<ForwardedHeader | undefined>('forwardedHeader', 'x-forwarded', {
+      cast: (text) => FORWARDED_HEADERS.find((known) => known === text),
+      needs: FORWARDED_NEEDS,
+    })!;
     const saysHost = config.get('trustForwardedHost', false);
     const trusted = config.get('trustProxy', undefined, { cast: (text): unknown => text });
     const trust = trusted === undefined ? undefined : readTrustProxy(trusted, { header, saysHost });
     const identity = middleware.find((layer) => layer instanceof RequestIDMiddleware)?.identity;
     this.limits = readLimits(config, trust !== undefined);
-    this.defaults = { state, maxBodyBytes: config.get('maxBodyBytes', Infinity), decompressBodies: config.get('decompressBodies', false), trust, identity, uploadDirectory: config.get('uploadDirectory', '') || undefined };
+    this.defaults = {
+      state,
+      maxBodyBytes: config.get('maxBodyBytes', Infinity),
+      decompressBodies: config.get('decompressBodies', false),
+      trust,
+      identity,
+      uploadDirectory: config.get('uploadDirectory', '') || undefined,
+    };
   }
 }
 
 const FORWARDED_NEEDS = FORWARDED_HEADERS.map((name) => `"${name}"`).join(' or ');
 
 /** Others keep nothing from starting. */
-function countsAtStart({ id, phase }: CoreRule | Rule): boolean { return phase === 'graph' || id === 'SVC205'; }
+function countsAtStart({ id, phase }: CoreRule | Rule): boolean {
+  return phase === 'graph' || id === 'SVC205';
+}
 
 /** The rules of settings that the framework itself cannot read. */
-const SPOILT: Readonly<Partial<Record<FaultCode, Finding['rule']>>> = { E_CONFIG_CAST: 'SVC401', E_TRUST_PROXY: 'SVC210' };
+const SPOILT: Readonly<Partial<Record<FaultCode, Finding['rule']>>> = {
+  E_CONFIG_CAST: 'SVC401',
+  E_TRUST_PROXY: 'SVC210',
+};
 
 /** What an application lends, read anew each time: a test may pretend other conditions. */
 function lent(app: Svc): Services {
   return {
-    get env() { return app.env; },
-    get clock() { return app.clock; },
-    get log() { return app.log; },
-    get metrics() { return app.metrics; },
-    get config() { return app.config; },
+    get env() {
+      return app.env;
+    },
+    get clock() {
+      return app.clock;
+    },
+    get log() {
+      return app.log;
+    },
+    get metrics() {
+      return app.metrics;
+    },
+    get config() {
+      return app.config;
+    },
   };
 }
 
 /** A process that is about to end answers nobody any more. */
-function never(): Promise<never> { return new Promise(() => undefined); }
+function never(): Promise<never> {
+  return new Promise(() => undefined);
+}
 
 /** How long a connection that a parent has just handed over may take to send its first request while the application stops. */
 const LAST_REQUEST_MS = 100;
@@ -922,7 +1207,13 @@ const SHUTDOWN_MS = 10_000;
 /** Answered by a process that is merely busy. */
 const PROBES: ReadonlySet<string> = new Set(['/healthz', '/readyz', '/metrics']);
 
-const OPS_SPEC = { public: 'operations', mcp: false, rateLimit: false, timeoutMs: false, meta: { loadShedding: false } } as const; // a probe that is refused restarts what is healthy
+const OPS_SPEC = {
+  public: 'operations',
+  mcp: false,
+  rateLimit: false,
+  timeoutMs: false,
+  meta: { loadShedding: false },
+} as const; // a probe that is refused restarts what is healthy
 /** They are read by people, or by programs at their desks. */
 const DOCS_SPEC = { public: 'documentation', mcp: false } as const;
 /** Probes come by address, and their answers give nothing away. */
