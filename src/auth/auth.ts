@@ -46,10 +46,16 @@ export interface BearerAuthOptions<C = unknown> extends TokenRequirements {
  *
  * @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`; `E_SECRET_WEAK`, `E_SECRET_FORM` for a secret in the argument
  */
-export function BearerAuth<C = unknown>(secret: Secrets | undefined, options: BearerAuthOptions<C> & { readonly optional: true }): AuthSource<(Claims & C) | undefined>;
-export function BearerAuth<C = unknown>(secret?: Secrets, options?: BearerAuthOptions<C> & { readonly optional?: false | undefined }): AuthSource<Claims & C>;
+export function BearerAuth<C = unknown>(
+  secret: Secrets | undefined,
+  options: BearerAuthOptions<C> & { readonly optional: true },
+): AuthSource<(Claims & C) | undefined>;
+export function BearerAuth<C = unknown>(
+  secret?: Secrets,
+  options?: BearerAuthOptions<C> & { readonly optional?: false | undefined },
+): AuthSource<Claims & C>;
 export function BearerAuth(secret?: Secrets, options?: BearerAuthOptions): AuthSource<Claims | undefined> {
-  if (secret === undefined && options === undefined) return usual ??= bearerAuth(undefined, {});
+  if (secret === undefined && options === undefined) return (usual ??= bearerAuth(undefined, {}));
   return bearerAuth(secret, options ?? {});
 }
 
@@ -62,9 +68,21 @@ function bearerAuth(secret: Secrets | undefined, options: BearerAuthOptions): Au
   const keys = named('bearerKeys', ({ state }: Context) => new BearerKeys(state, ring, secret));
   const bare = provide(
     { keys: Depends(keys, { scope: 'app' }), secrets: ring === undefined ? ['authSecret'] : [] },
-    named('BearerAuth', (context: Context & { readonly keys: BearerKeys }) => reader.read(context, context.keys)),
+    named('BearerAuth', (context: Context & { readonly keys: BearerKeys }) =>
+      reader.read(context, context.keys),
+    ),
   );
-  return wayIn('BearerAuth', { bare, requirement: { scheme: 'bearer', scopes: [], roles: [], ...options.optional === true ? { isOptional: true } : {} }, scheme: SCHEMES.bearer, realm: options.realm });
+  return wayIn('BearerAuth', {
+    bare,
+    requirement: {
+      scheme: 'bearer',
+      scopes: [],
+      roles: [],
+      ...(options.optional === true ? { isOptional: true } : {}),
+    },
+    scheme: SCHEMES.bearer,
+    realm: options.realm,
+  });
 }
 
 /** What issues the access tokens of an application, and knows more about them than they say. A plugin provides it. */
@@ -97,10 +115,13 @@ class BearerKeys {
     this.audit = SecurityLog.of(lent);
     this.#services = lent;
     // those of the settings are looked at by svc check (SVC205)
-    for (const problem of [secret ?? []].flat().map(weaknessOf)) if (problem !== undefined) lent.log.warn('secret_weak', { owner: 'BearerAuth()', problem });
+    for (const problem of [secret ?? []].flat().map(weaknessOf))
+      if (problem !== undefined) lent.log.warn('secret_weak', { owner: 'BearerAuth()', problem });
   }
 
-  get nowSeconds(): number { return Math.floor(this.#services.clock.nowMs() / 1_000); }
+  get nowSeconds(): number {
+    return Math.floor(this.#services.clock.nowMs() / 1_000);
+  }
 }
 
 /** RFC 6750 §2.1; whatever the case of the scheme (RFC 9110 §11.1). Fields that came twice are joined with a comma, which no token has. */
@@ -119,16 +140,26 @@ class BearerReader {
   constructor({ realm, schema, verify, optional, ...requirements }: BearerAuthOptions) {
     const owner = 'BearerAuth()';
     this.#checks = tokenChecks(owner, requirements);
-    const read = readOptions(owner, { realm, schema, verify, optional }, {
-      realm: given<string>('printable ASCII without quotation marks', isRealm), optional: bool(false),
-      schema: given<SchemaClass>('a class that extends Schema', isSchemaClass),
-      verify: given<NonNullable<BearerAuthOptions['verify']>>('a function', (value) => typeof value === 'function'),
-    });
+    const read = readOptions(
+      owner,
+      { realm, schema, verify, optional },
+      {
+        realm: given<string>('printable ASCII without quotation marks', isRealm),
+        optional: bool(false),
+        schema: given<SchemaClass>('a class that extends Schema', isSchemaClass),
+        verify: given<NonNullable<BearerAuthOptions['verify']>>(
+          'a function',
+          (value) => typeof value === 'function',
+        ),
+      },
+    );
     this.#schema = read.schema === undefined ? undefined : planOf(read.schema);
     this.#verify = read.verify;
     this.#isOptional = read.optional;
     this.#absent = Object.freeze({ 'WWW-Authenticate': challenge(SCHEMES.bearer, { realm }) });
-    this.#refused = Object.freeze({ 'WWW-Authenticate': challenge(SCHEMES.bearer, { realm, error: 'invalid_token' }) });
+    this.#refused = Object.freeze({
+      'WWW-Authenticate': challenge(SCHEMES.bearer, { realm, error: 'invalid_token' }),
+    });
   }
 
   /** The claims. @throws Unauthorized without a token, InvalidToken for one that is refused */
@@ -137,7 +168,8 @@ class BearerReader {
     const field = req.headers['authorization'];
     const isBearer = field !== undefined && SCHEME.test(field);
     const token = isBearer ? CREDENTIALS.exec(field)?.[1] : keys.issuer?.tokenOf(req);
-    if (token === undefined && !isBearer) { // RFC 6750 §3.1: no error code for whoever did not know, or has tried another scheme
+    if (token === undefined && !isBearer) {
+      // RFC 6750 §3.1: no error code for whoever did not know, or has tried another scheme
       if (this.#isOptional) return undefined;
       const headers = this.#challenges(undefined, req, keys); // the issuer's code: what that throws keeps its stack
       throw withoutStack(() => new Unauthorized('An access token is needed', { headers }));

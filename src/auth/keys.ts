@@ -51,39 +51,71 @@ export interface LookedUpKeys<P> extends APIKeyPlace {
  * @throws SvcError `E_AUTH` for both or neither of `keys` and `verify`, of header and cookie, and for keys that are too short,
  * too many or given twice; `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
  */
-export function APIKeyAuth<const N extends string>(options: KnownKeys<N> & { readonly optional: true }): AuthSource<N | undefined>;
-export function APIKeyAuth<const N extends string>(options: KnownKeys<N> & { readonly optional?: false | undefined }): AuthSource<N>;
-export function APIKeyAuth<P>(options: LookedUpKeys<P> & { readonly optional: true }): AuthSource<NonNullable<P> | undefined>;
-export function APIKeyAuth<P>(options: LookedUpKeys<P> & { readonly optional?: false | undefined }): AuthSource<NonNullable<P>>;
+export function APIKeyAuth<const N extends string>(
+  options: KnownKeys<N> & { readonly optional: true },
+): AuthSource<N | undefined>;
+export function APIKeyAuth<const N extends string>(
+  options: KnownKeys<N> & { readonly optional?: false | undefined },
+): AuthSource<N>;
+export function APIKeyAuth<P>(
+  options: LookedUpKeys<P> & { readonly optional: true },
+): AuthSource<NonNullable<P> | undefined>;
+export function APIKeyAuth<P>(
+  options: LookedUpKeys<P> & { readonly optional?: false | undefined },
+): AuthSource<NonNullable<P>>;
 export function APIKeyAuth(options: KnownKeys<string> | LookedUpKeys<unknown>): AuthSource<unknown> {
   const { header, cookie, realm, optional, keys, verify } = readOptions(OWNER, options, {
-    header: given<string>('the name of a header', isName), cookie: given<string>('the name of a cookie', isName),
-    realm: given<string>('printable ASCII without quotation marks', isRealm), optional: bool(false),
-    keys: given<Readonly<Record<string, string | readonly string[]>>>('an object: keys by the name of their client', (value) => typeof value === 'object' && value !== null),
+    header: given<string>('the name of a header', isName),
+    cookie: given<string>('the name of a cookie', isName),
+    realm: given<string>('printable ASCII without quotation marks', isRealm),
+    optional: bool(false),
+    keys: given<Readonly<Record<string, string | readonly string[]>>>(
+      'an object: keys by the name of their client',
+      (value) => typeof value === 'object' && value !== null,
+    ),
     verify: given<LookedUpKeys<unknown>['verify']>('a function', (value) => typeof value === 'function'),
   });
-  if (header !== undefined && cookie !== undefined) mistaken(OWNER, 'a key stands in a header or in a cookie, not in both');
-  if ((keys === undefined) === (verify === undefined)) mistaken(OWNER, 'it needs either keys or verify, and not both');
+  if (header !== undefined && cookie !== undefined)
+    mistaken(OWNER, 'a key stands in a header or in a cookie, not in both');
+  if ((keys === undefined) === (verify === undefined))
+    mistaken(OWNER, 'it needs either keys or verify, and not both');
   const find = verify ?? finder(keys!); // one of them is there
-  const place = cookie === undefined ? { in: 'header', name: header ?? 'X-API-Key' } as const : { in: 'cookie', name: cookie } as const;
+  const place =
+    cookie === undefined
+      ? ({ in: 'header', name: header ?? 'X-API-Key' } as const)
+      : ({ in: 'cookie', name: cookie } as const);
   const field = place.name.toLowerCase();
   const refusal = { headers: Object.freeze({ 'WWW-Authenticate': challenge(SCHEMES.apiKey, { realm }) }) };
-  const bare = provide({ audit: Depends(audit, { scope: 'app' }) }, named('APIKeyAuth', (context: Context & { readonly audit: SecurityLog }) => {
-    const { req } = context;
-    const key = cookie === undefined ? req.headers[field] : req.cookies[cookie];
-    if (key === undefined || key === '') {
-      if (optional) return undefined;
-      throw new Unauthorized('An API key is needed', refusal);
-    }
-    const settle = (client: unknown): unknown => {
-      if (client !== undefined && client !== null) return client;
-      context.audit.refused('key_rejected', req, { in: place.in });
-      throw new Unauthorized('The API key is not known', refusal);
-    };
-    const client = find(key, context);
-    return isThenable(client) ? client.then(settle) : settle(client);
-  }));
-  return wayIn('APIKeyAuth', { bare, requirement: { scheme: 'apiKey', scopes: [], roles: [], credential: place, ...optional ? { isOptional: true } : {} }, scheme: SCHEMES.apiKey, realm });
+  const bare = provide(
+    { audit: Depends(audit, { scope: 'app' }) },
+    named('APIKeyAuth', (context: Context & { readonly audit: SecurityLog }) => {
+      const { req } = context;
+      const key = cookie === undefined ? req.headers[field] : req.cookies[cookie];
+      if (key === undefined || key === '') {
+        if (optional) return undefined;
+        throw new Unauthorized('An API key is needed', refusal);
+      }
+      const settle = (client: unknown): unknown => {
+        if (client !== undefined && client !== null) return client;
+        context.audit.refused('key_rejected', req, { in: place.in });
+        throw new Unauthorized('The API key is not known', refusal);
+      };
+      const client = find(key, context);
+      return isThenable(client) ? client.then(settle) : settle(client);
+    }),
+  );
+  return wayIn('APIKeyAuth', {
+    bare,
+    requirement: {
+      scheme: 'apiKey',
+      scopes: [],
+      roles: [],
+      credential: place,
+      ...(optional ? { isOptional: true } : {}),
+    },
+    scheme: SCHEMES.apiKey,
+    realm,
+  });
 }
 
 const OWNER = 'APIKeyAuth()';
@@ -96,10 +128,19 @@ function isName(value: unknown): boolean {
 }
 
 /** Looks through all keys, however early one fits. */
-function finder(keys: Readonly<Record<string, string | readonly string[]>>): (key: string) => string | undefined {
-  const known = Object.entries(keys).flatMap(([name, list]) => [list].flat().map((key) => ({ name, digest: digestOf(checkedKey(name, key)) })));
-  if (known.length === 0 || known.length > MOST_KEYS) mistaken(OWNER, `${known.length} keys are given, and 1 … ${MOST_KEYS} are needed: look up more of them with verify`);
-  if (new Set(known.map(({ digest }) => digest.toString('hex'))).size < known.length) mistaken(OWNER, 'a key is given twice');
+function finder(
+  keys: Readonly<Record<string, string | readonly string[]>>,
+): (key: string) => string | undefined {
+  const known = Object.entries(keys).flatMap(([name, list]) =>
+    [list].flat().map((key) => ({ name, digest: digestOf(checkedKey(name, key)) })),
+  );
+  if (known.length === 0 || known.length > MOST_KEYS)
+    mistaken(
+      OWNER,
+      `${known.length} keys are given, and 1 … ${MOST_KEYS} are needed: look up more of them with verify`,
+    );
+  if (new Set(known.map(({ digest }) => digest.toString('hex'))).size < known.length)
+    mistaken(OWNER, 'a key is given twice');
   return (key) => {
     const digest = digestOf(key);
     let found: string | undefined;
@@ -109,8 +150,10 @@ function finder(keys: Readonly<Record<string, string | readonly string[]>>): (ke
 }
 
 function checkedKey(name: string, key: unknown): string {
-  if (typeof key !== 'string') mistaken(OWNER, `the key of "${name}" is ${key === undefined ? 'undefined' : 'no text'}`);
-  if (key.length < LEAST_CHARACTERS) mistaken(OWNER, `the key of "${name}" has ${key.length} characters, and ${LEAST_CHARACTERS} are needed`);
+  if (typeof key !== 'string')
+    mistaken(OWNER, `the key of "${name}" is ${key === undefined ? 'undefined' : 'no text'}`);
+  if (key.length < LEAST_CHARACTERS)
+    mistaken(OWNER, `the key of "${name}" has ${key.length} characters, and ${LEAST_CHARACTERS} are needed`);
   return key;
 }
 

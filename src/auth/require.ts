@@ -22,18 +22,32 @@ import type { SecurityLog } from '../http/security-log.ts';
 
 /** `A`, or a sentence where it gives nothing that could have claims. */
 type CheckedAuth<A> = A extends DependencySource
-  ? PrincipalOf<A> extends object ? A : 'auth must give claims: an object such as BearerAuth() gives, or undefined for nobody'
+  ? PrincipalOf<A> extends object
+    ? A
+    : 'auth must give claims: an object such as BearerAuth() gives, or undefined for nobody'
   : 'auth must be the source of a dependency, such as BearerAuth(), without Depends( )';
 
 /** `S`, or a sentence where it is no single scope. */
-type CheckedScope<S> = S extends '' ? 'a scope is not empty' : S extends `${string} ${string}` ? 'a scope has no spaces: pass each as an argument of its own' : S;
+type CheckedScope<S> = S extends ''
+  ? 'a scope is not empty'
+  : S extends `${string} ${string}`
+    ? 'a scope has no spaces: pass each as an argument of its own'
+    : S;
 type CheckedScopes<S extends readonly string[]> = { readonly [K in keyof S]: CheckedScope<S[K]> };
 
 /** Sentences for what fits neither form: the compiler shows those of the last overload. */
-type WrongRoles<G extends readonly unknown[]> = { readonly [K in keyof G]: G[K] extends '' ? 'a role is not empty' : G[K] extends string ? G[K]
-  : "a role is text; with another way in it is { roles: ['admin'], auth }: at least one role, and the source of a dependency that gives claims, without Depends( )" };
-type WrongScopes<G extends readonly unknown[]> = { readonly [K in keyof G]: G[K] extends string ? CheckedScope<G[K]>
-  : "a scope is text; with another way in it is { scopes: ['read'], auth }: at least one scope, none with spaces, and the source of a dependency that gives claims, without Depends( )" };
+type WrongRoles<G extends readonly unknown[]> = {
+  readonly [K in keyof G]: G[K] extends ''
+    ? 'a role is not empty'
+    : G[K] extends string
+      ? G[K]
+      : "a role is text; with another way in it is { roles: ['admin'], auth }: at least one role, and the source of a dependency that gives claims, without Depends( )";
+};
+type WrongScopes<G extends readonly unknown[]> = {
+  readonly [K in keyof G]: G[K] extends string
+    ? CheckedScope<G[K]>
+    : "a scope is text; with another way in it is { scopes: ['read'], auth }: at least one scope, none with spaces, and the source of a dependency that gives claims, without Depends( )";
+};
 
 /** {@link requireRoles} with another way in. */
 export interface RoleRequirement<A> {
@@ -64,9 +78,13 @@ export interface ConditionOptions {
  *
  * @throws SvcError `E_AUTH` without roles, or for one that is no text
  */
-export function requireRoles<A extends DependencySource>(requirement: RoleRequirement<A>): AuthSource<PrincipalOf<A>>;
+export function requireRoles<A extends DependencySource>(
+  requirement: RoleRequirement<A>,
+): AuthSource<PrincipalOf<A>>;
 export function requireRoles(...roles: readonly [string, ...string[]]): AuthSource<Claims>;
-export function requireRoles<const G extends readonly [unknown, ...unknown[]]>(...roles: WrongRoles<G>): AuthSource<Claims>;
+export function requireRoles<const G extends readonly [unknown, ...unknown[]]>(
+  ...roles: WrongRoles<G>
+): AuthSource<Claims>;
 export function requireRoles(...of: readonly unknown[]): AuthSource<object> {
   const owner = 'requireRoles()';
   const { list: roles, auth } = readNames(owner, 'roles', of, (role) => role !== '');
@@ -84,9 +102,15 @@ export function requireRoles(...of: readonly unknown[]): AuthSource<object> {
  *
  * @throws SvcError `E_AUTH` without scopes, or for one that RFC 6749 §3.3 does not know
  */
-export function requireScopes<A extends DependencySource, const S extends readonly string[]>(requirement: ScopeRequirement<A, S>): AuthSource<PrincipalOf<A>>;
-export function requireScopes<const S extends readonly [string, ...string[]]>(...scopes: CheckedScopes<S>): AuthSource<Claims>;
-export function requireScopes<const G extends readonly [unknown, ...unknown[]]>(...scopes: WrongScopes<G>): AuthSource<Claims>;
+export function requireScopes<A extends DependencySource, const S extends readonly string[]>(
+  requirement: ScopeRequirement<A, S>,
+): AuthSource<PrincipalOf<A>>;
+export function requireScopes<const S extends readonly [string, ...string[]]>(
+  ...scopes: CheckedScopes<S>
+): AuthSource<Claims>;
+export function requireScopes<const G extends readonly [unknown, ...unknown[]]>(
+  ...scopes: WrongScopes<G>
+): AuthSource<Claims>;
 export function requireScopes(...of: readonly unknown[]): AuthSource<object> {
   const { list: scopes, auth } = readNames('requireScopes()', 'scopes', of, (scope) => SCOPE.test(scope));
   return demand('requireScopes', auth, { roles: [], scopes }, (claims) => {
@@ -101,16 +125,35 @@ export function requireScopes(...of: readonly unknown[]): AuthSource<object> {
  *
  * @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
  */
-export function requireIf<A extends DependencySource>(predicate: (claims: PrincipalOf<A>, context: Context) => Awaitable<boolean>, options: ConditionOptions & { readonly auth: A & CheckedAuth<A> }): AuthSource<PrincipalOf<A>>;
-export function requireIf<C = unknown>(predicate: (claims: Claims & C, context: Context) => Awaitable<boolean>, options?: ConditionOptions): AuthSource<Claims & C>;
-export function requireIf(predicate: (claims: never, context: Context) => Awaitable<boolean>, options: ConditionOptions & { readonly auth?: DependencySource } = {}): AuthSource<object> {
+export function requireIf<A extends DependencySource>(
+  predicate: (claims: PrincipalOf<A>, context: Context) => Awaitable<boolean>,
+  options: ConditionOptions & { readonly auth: A & CheckedAuth<A> },
+): AuthSource<PrincipalOf<A>>;
+export function requireIf<C = unknown>(
+  predicate: (claims: Claims & C, context: Context) => Awaitable<boolean>,
+  options?: ConditionOptions,
+): AuthSource<Claims & C>;
+export function requireIf(
+  predicate: (claims: never, context: Context) => Awaitable<boolean>,
+  options: ConditionOptions & { readonly auth?: DependencySource } = {},
+): AuthSource<object> {
   const owner = 'requireIf()';
   if (typeof predicate !== 'function') mistaken(owner, 'its predicate is no function');
   const { detail, auth } = readOptions(owner, options, { detail: text(), auth: AUTH });
-  return demand('requireIf', auth, { roles: [], scopes: [] }, (claims, context) => {
-    const answer = predicate(claims as never, context); // the source gives what the predicate was typed with
-    return isThenable(answer) ? answer.then((isAllowed) => isAllowed === true ? undefined : 'condition') : answer === true ? undefined : 'condition';
-  }, detail);
+  return demand(
+    'requireIf',
+    auth,
+    { roles: [], scopes: [] },
+    (claims, context) => {
+      const answer = predicate(claims as never, context); // the source gives what the predicate was typed with
+      return isThenable(answer)
+        ? answer.then((isAllowed) => (isAllowed === true ? undefined : 'condition'))
+        : answer === true
+          ? undefined
+          : 'condition';
+    },
+    detail,
+  );
 }
 
 /** The roles of claims that may say anything. An inherited member is nobody's claim. */
@@ -131,49 +174,97 @@ function ownOf(claims: object, name: string): unknown {
 
 /** One item that is no string, and the whole is not what it should be. */
 function textsOf(value: unknown): readonly string[] {
-  return Array.isArray(value) && value.every((item) => typeof item === 'string') ? value as string[] : [];
+  return Array.isArray(value) && value.every((item) => typeof item === 'string') ? (value as string[]) : [];
 }
 
 // -- declared --
 
 /** A scope-token (RFC 6749 §3.3). */
 const SCOPE = /^[\x21\x23-\x5b\x5d-\x7e]+$/;
-const AUTH = given<DependencySource>('the source of a dependency, such as BearerAuth()', (value) => typeof value === 'function');
+const AUTH = given<DependencySource>(
+  'the source of a dependency, such as BearerAuth()',
+  (value) => typeof value === 'function',
+);
 
-function readNames(owner: string, what: 'roles' | 'scopes', of: readonly unknown[], isName: (name: string) => boolean): { readonly list: readonly string[]; readonly auth: DependencySource | undefined } {
+function readNames(
+  owner: string,
+  what: 'roles' | 'scopes',
+  of: readonly unknown[],
+  isName: (name: string) => boolean,
+): { readonly list: readonly string[]; readonly auth: DependencySource | undefined } {
   const [first] = of;
   const isObject = typeof first === 'object' && first !== null;
-  const read = isObject ? readOptions(owner, first, { [what]: given<readonly unknown[]>('a list', Array.isArray), auth: AUTH }) as { readonly auth?: DependencySource } & Readonly<Record<string, unknown>> : {};
-  const list = isObject ? (read as Readonly<Record<string, unknown>>)[what] as readonly unknown[] | undefined ?? [] : of;
+  const read = isObject
+    ? (readOptions(owner, first, {
+        [what]: given<readonly unknown[]>('a list', Array.isArray),
+        auth: AUTH,
+      }) as { readonly auth?: DependencySource } & Readonly<Record<string, unknown>>)
+    : {};
+  const list = isObject
+    ? (((read as Readonly<Record<string, unknown>>)[what] as readonly unknown[] | undefined) ?? [])
+    : of;
   if (list.length === 0) mistaken(owner, `no ${what} are named`);
-  for (const name of list) if (typeof name !== 'string' || !isName(name)) mistaken(owner, `${typeof name === 'string' ? JSON.stringify(name) : typeof name} is none of the ${what} that a token can have`);
+  for (const name of list)
+    if (typeof name !== 'string' || !isName(name))
+      mistaken(
+        owner,
+        `${typeof name === 'string' ? JSON.stringify(name) : typeof name} is none of the ${what} that a token can have`,
+      );
   return { list: Object.freeze([...list]) as readonly string[], auth: read.auth };
 }
 
 type Lack = 'role' | 'scope' | 'condition';
 
 /** A source that gives what `auth` has found, if `judge` finds no lack in it. */
-function demand(name: string, auth: DependencySource | undefined, needs: { readonly roles: readonly string[]; readonly scopes: readonly string[] }, judge: (claims: object, context: Context) => Awaitable<Lack | undefined>, detail: string = DETAIL): AuthSource<object> {
-  const { bare, requirement: { isOptional: _, ...requirement }, scheme, realm } = wayOf(auth ?? BearerAuth());
+function demand(
+  name: string,
+  auth: DependencySource | undefined,
+  needs: { readonly roles: readonly string[]; readonly scopes: readonly string[] },
+  judge: (claims: object, context: Context) => Awaitable<Lack | undefined>,
+  detail: string = DETAIL,
+): AuthSource<object> {
+  const {
+    bare,
+    requirement: { isOptional: _, ...requirement },
+    scheme,
+    realm,
+  } = wayOf(auth ?? BearerAuth());
   const absent = { headers: { 'WWW-Authenticate': challenge(scheme, { realm }) } };
   const scope = needs.scopes.length === 0 ? undefined : needs.scopes.join(' ');
-  const forbidden = (by: string): { readonly code?: string; readonly headers?: Readonly<Record<string, string>> } => scope === undefined ? {} : {
-    code: 'insufficient_scope', // the header is that of access tokens alone: RFC 6750 §3, RFC 9449 §7.1
-    ...scheme === SCHEMES.bearer ? { headers: { 'WWW-Authenticate': challenge(by, { realm, error: 'insufficient_scope', scope }) } } : {},
-  };
-  const forBearer = forbidden(scheme), forDPoP = forbidden('DPoP');
+  const forbidden = (
+    by: string,
+  ): { readonly code?: string; readonly headers?: Readonly<Record<string, string>> } =>
+    scope === undefined
+      ? {}
+      : {
+          code: 'insufficient_scope', // the header is that of access tokens alone: RFC 6750 §3, RFC 9449 §7.1
+          ...(scheme === SCHEMES.bearer
+            ? {
+                headers: { 'WWW-Authenticate': challenge(by, { realm, error: 'insufficient_scope', scope }) },
+              }
+            : {}),
+        };
+  const forBearer = forbidden(scheme),
+    forDPoP = forbidden('DPoP');
   const decide = (lack: Lack | undefined, claims: object, req: HttpRequest, log: SecurityLog): object => {
     if (lack === undefined) return claims;
     log.refused('access_denied', req, { lacks: lack, sub: ownOf(claims, 'sub') });
     throw new Forbidden(detail, /^dpop /i.test(req.headers['authorization'] ?? '') ? forDPoP : forBearer);
   };
   return provide(
-    { claims: Depends(bare), audit: Depends(audit, { scope: 'app' }), security: { ...requirement, ...needs } },
+    {
+      claims: Depends(bare),
+      audit: Depends(audit, { scope: 'app' }),
+      security: { ...requirement, ...needs },
+    },
     named(name, (context: Context & { readonly claims: unknown; readonly audit: SecurityLog }) => {
       const { claims, req } = context;
-      if (typeof claims !== 'object' || claims === null) throw new Unauthorized('Nobody has been authenticated', absent);
+      if (typeof claims !== 'object' || claims === null)
+        throw new Unauthorized('Nobody has been authenticated', absent);
       const lack = judge(claims, context);
-      return isThenable(lack) ? lack.then((settled) => decide(settled as Lack | undefined, claims, req, context.audit)) : decide(lack, claims, req, context.audit);
+      return isThenable(lack)
+        ? lack.then((settled) => decide(settled as Lack | undefined, claims, req, context.audit))
+        : decide(lack, claims, req, context.audit);
     }),
   );
 }

@@ -25,5 +25,10 @@ export function requireSession<T>(key: SessionKey<T>): AuthSource<NonNullable<T>
     if (value === undefined || value === null) throw new LoginRequired();
     return value;
   });
-  return wayIn('requireSession', { bare, requirement: { scheme: 'session', scopes: [], roles: [] }, scheme: SCHEMES.session, realm: undefined });
+  return wayIn('requireSession', {
+    bare,
+    requirement: { scheme: 'session', scopes: [], roles: [] },
+    scheme: SCHEMES.session,
+    realm: undefined,
+  });
 }

@@ -17,8 +17,13 @@ import type { Awaitable, Context, SecurityRequirement } from '../http/contracts.
 export type AuthSource<P> = (context: Context) => Awaitable<P>;
 
 /** How the answer names a way in (RFC 9110 §11.3): `Bearer`, with its parameters. */
-export function challenge(scheme: string, parameters: Readonly<Record<string, string | undefined>> = {}): string {
-  const written = Object.entries(parameters).filter(([, value]) => value !== undefined).map(([name, value]) => `${name}="${value}"`);
+export function challenge(
+  scheme: string,
+  parameters: Readonly<Record<string, string | undefined>> = {},
+): string {
+  const written = Object.entries(parameters)
+    .filter(([, value]) => value !== undefined)
+    .map(([name, value]) => `${name}="${value}"`);
   return written.length === 0 ? scheme : `${scheme} ${written.join(', ')}`;
 }
 
@@ -39,7 +44,10 @@ const WAYS = new WeakMap<object, Way>();
 
 /** Lets documents and checks see a way in, and others demand more of what it finds. */
 export function wayIn<P>(name: string, way: Way & { readonly bare: AuthSource<P> }): AuthSource<P> {
-  const source = provide({ found: Depends(way.bare), security: way.requirement }, named(name, ({ found }: { found: unknown }) => found as P)); // what `bare` gives
+  const source = provide(
+    { found: Depends(way.bare), security: way.requirement },
+    named(name, ({ found }: { found: unknown }) => found as P),
+  ); // what `bare` gives
   WAYS.set(source, way);
   return source;
 }
@@ -55,7 +63,11 @@ export function wayOf(source: DependencySource): Way {
 const BEARER: SecurityRequirement = Object.freeze({ scheme: 'bearer', scopes: [], roles: [] });
 
 /** `Bearer` is registered; for the others RFC 9110 asks for a challenge, and nobody has registered any. */
-export const SCHEMES: Readonly<Record<SecurityRequirement['scheme'], string>> = { bearer: 'Bearer', session: SESSION_SCHEME, apiKey: 'ApiKey' };
+export const SCHEMES: Readonly<Record<SecurityRequirement['scheme'], string>> = {
+  bearer: 'Bearer',
+  session: SESSION_SCHEME,
+  apiKey: 'ApiKey',
+};
 
 /** A function by another name: that by which findings and cycles call a dependency. */
 export function named<F extends object>(name: string, fn: F): F {
