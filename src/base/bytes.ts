@@ -108,7 +108,9 @@ export class ByteQueue {
     if (count === 0) return NONE;
     const chunk = this.#chunks[this.#head];
     if (chunk === undefined || this.#offset + count > chunk.length) return undefined;
-    return this.#offset === 0 && count === chunk.length ? chunk : chunk.subarray(this.#offset, this.#offset + count);
+    return this.#offset === 0 && count === chunk.length
+      ? chunk
+      : chunk.subarray(this.#offset, this.#offset + count);
   }
 
   #joined(count: number): Uint8Array {

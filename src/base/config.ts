@@ -78,7 +78,8 @@ export class Config {
     this.#defaults = layer(defaults);
     this.#values = layer(values);
     for (const [name, text] of Object.entries(environment)) {
-      if (name.startsWith(PREFIX) && name.length > PREFIX.length && text !== undefined) this.#environment.set(name, text);
+      if (name.startsWith(PREFIX) && name.length > PREFIX.length && text !== undefined)
+        this.#environment.set(name, text);
     }
   }
 
@@ -103,8 +104,10 @@ export class Config {
     const kind = kindOf(fallback, options?.cast);
     this.#record(names, kind, fallback, source);
     if (value === undefined) return fallback;
-    const result = typeof value === 'string' ? fromText(value, kind, fallback, options?.cast) : fromValue(value, kind);
-    if (result === REFUSED) throw this.#refusal(variable, source, options?.needs ?? needed(kind, fallback), value);
+    const result =
+      typeof value === 'string' ? fromText(value, kind, fallback, options?.cast) : fromValue(value, kind);
+    if (result === REFUSED)
+      throw this.#refusal(variable, source, options?.needs ?? needed(kind, fallback), value);
     return result;
   }
 
@@ -166,9 +169,16 @@ export class Config {
 
   /** The variables `SVC_*` of the environment that belong to no key read, defaulted, passed in or loaded: misspelt, most likely. */
   unknownVariables(): readonly UnknownVariable[] {
-    const known = new Set([`${PREFIX}ENV`, ...this.#defaults.keys(), ...this.#values.keys(), ...this.#dict.keys()]);
+    const known = new Set([
+      `${PREFIX}ENV`,
+      ...this.#defaults.keys(),
+      ...this.#values.keys(),
+      ...this.#dict.keys(),
+    ]);
     for (const { variable } of this.#reads.values()) known.add(variable);
-    return [...this.#environment.keys()].filter((variable) => !known.has(variable)).sort()
+    return [...this.#environment.keys()]
+      .filter((variable) => !known.has(variable))
+      .sort()
       .map((variable) => ({ variable, suggestion: closest(variable, known) }));
   }
 
@@ -183,14 +193,30 @@ export class Config {
 
   #record({ variable, key }: Names, cast: Kind, fallback: unknown, source: ConfigSource): void {
     const before = this.#reads.get(key);
-    if (before !== undefined && before.source === source && (before.cast ?? cast) === before.cast && (before.fallback ?? fallback) === before.fallback) return;
+    if (
+      before !== undefined &&
+      before.source === source &&
+      (before.cast ?? cast) === before.cast &&
+      (before.fallback ?? fallback) === before.fallback
+    )
+      return;
     if (before === undefined) this.#places.set(key, this.#here ?? declaredHere());
-    this.#reads.set(key, { key, variable, cast: before?.cast ?? cast, fallback: before?.fallback ?? fallback, source });
+    this.#reads.set(key, {
+      key,
+      variable,
+      cast: before?.cast ?? cast,
+      fallback: before?.fallback ?? fallback,
+      source,
+    });
   }
 
   #refusal(variable: string, source: ConfigSource, needs: string, value: unknown): SvcError {
     const name = source === 'environment' ? variable : `the setting "${keyOf(variable)}" (${variable})`;
-    return new SvcError('E_CONFIG_CAST', [name, needs, typeof value === 'string' ? shown(value) : `a value of type ${typeof value}`]);
+    return new SvcError('E_CONFIG_CAST', [
+      name,
+      needs,
+      typeof value === 'string' ? shown(value) : `a value of type ${typeof value}`,
+    ]);
   }
 }
 
@@ -202,7 +228,12 @@ export function variableOf(key: string): string {
 function namesOf(key: string): Names {
   let names = NAMES.get(key);
   if (names === undefined) {
-    const words = /[a-z]/.test(key) ? key.replace(/([a-z0-9])([A-Z])/g, '$1_$2').replace(/([A-Z])([A-Z][a-z])/g, '$1_$2').toUpperCase() : key;
+    const words = /[a-z]/.test(key)
+      ? key
+          .replace(/([a-z0-9])([A-Z])/g, '$1_$2')
+          .replace(/([A-Z])([A-Z][a-z])/g, '$1_$2')
+          .toUpperCase()
+      : key;
     const name = words.replace(/[^A-Z0-9]+/g, '_');
     const variable = name.startsWith(PREFIX) ? name : PREFIX + name;
     names = { variable, key: keyOf(variable) };
@@ -213,7 +244,10 @@ function namesOf(key: string): Names {
 
 /** The camelCase key of a variable: `SVC_PAGE_SIZE` is `pageSize`. */
 export function keyOf(variable: string): string {
-  return variable.slice(PREFIX.length).toLowerCase().replace(/_+([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
+  return variable
+    .slice(PREFIX.length)
+    .toLowerCase()
+    .replace(/_+([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
 }
 
 /** Settings by variable name, so that every spelling of a key meets in one place. */
@@ -240,24 +274,32 @@ function layer(values: Readonly<Record<string, unknown>>): Layer {
 }
 
 function kindOf(fallback: unknown, cast: Cast): Kind {
-  if (cast !== undefined) return cast === Number ? 'number' : cast === Boolean ? 'boolean' : cast === String ? 'string' : 'custom';
+  if (cast !== undefined)
+    return cast === Number ? 'number' : cast === Boolean ? 'boolean' : cast === String ? 'string' : 'custom';
   const type = typeof fallback;
   return type === 'number' || type === 'string' || type === 'boolean' ? type : undefined;
 }
 
 function fromText(text: string, kind: Kind, fallback: unknown, cast: Cast): unknown {
   switch (kind) {
-    case 'string': return text;
-    case 'number': return decimal(text.trim());
-    case 'boolean': return word(text.trim().toLowerCase());
-    case 'custom': return attempt(cast!, text);
-    default: return fallback === undefined || fallback === null ? text : REFUSED;
+    case 'string':
+      return text;
+    case 'number':
+      return decimal(text.trim());
+    case 'boolean':
+      return word(text.trim().toLowerCase());
+    case 'custom':
+      return attempt(cast!, text);
+    default:
+      return fallback === undefined || fallback === null ? text : REFUSED;
   }
 }
 
 /** What the program handed in has its type already; a cast reads text only. */
 function fromValue(value: unknown, kind: Kind): unknown {
-  return kind === undefined || kind === 'custom' || (typeof value === kind && !Number.isNaN(value)) ? value : REFUSED;
+  return kind === undefined || kind === 'custom' || (typeof value === kind && !Number.isNaN(value))
+    ? value
+    : REFUSED;
 }
 
 function decimal(text: string): unknown {
@@ -280,10 +322,15 @@ function attempt(cast: (text: string) => unknown, text: string): unknown {
 
 function needed(kind: Kind, fallback: unknown): string {
   switch (kind) {
-    case 'number': return 'a finite decimal number';
-    case 'boolean': return 'true, false, 1, 0, yes, no, on or off';
-    case 'string': return 'a string';
-    case 'custom': return 'text that its cast accepts';
-    default: return `a cast that makes text ${Array.isArray(fallback) ? 'a list' : `a value of type ${typeof fallback}`}`;
+    case 'number':
+      return 'a finite decimal number';
+    case 'boolean':
+      return 'true, false, 1, 0, yes, no, on or off';
+    case 'string':
+      return 'a string';
+    case 'custom':
+      return 'text that its cast accepts';
+    default:
+      return `a cast that makes text ${Array.isArray(fallback) ? 'a list' : `a value of type ${typeof fallback}`}`;
   }
 }

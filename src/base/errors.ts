@@ -16,9 +16,16 @@ export class SvcError<C extends FaultCode = FaultCode> extends Error {
   /** For `E_COMPILE` every mistake found; else empty. */
   readonly findings: readonly Finding[];
 
-  constructor(code: C, args: FaultArguments<C>, options: { readonly cause?: unknown; readonly findings?: readonly Finding[] } = {}) {
+  constructor(
+    code: C,
+    args: FaultArguments<C>,
+    options: { readonly cause?: unknown; readonly findings?: readonly Finding[] } = {},
+  ) {
     const { describe, remedy } = faultOf(code);
-    super((describe as (...args: readonly unknown[]) => string)(...args), 'cause' in options ? { cause: options.cause } : undefined);
+    super(
+      (describe as (...args: readonly unknown[]) => string)(...args),
+      'cause' in options ? { cause: options.cause } : undefined,
+    );
     this.name = 'SvcError';
     this.code = code;
     this.remedy = remedy;
@@ -55,9 +62,14 @@ export class HTTPException extends Error {
   /** Problems of the input, sent as the member `errors`. */
   readonly issues: readonly Issue[] | undefined;
 
-  constructor(status: number, detail?: string, options: HTTPExceptionOptions & { readonly issues?: readonly Issue[] } = {}) {
+  constructor(
+    status: number,
+    detail?: string,
+    options: HTTPExceptionOptions & { readonly issues?: readonly Issue[] } = {},
+  ) {
     super(detail ?? statusTitle(status), 'cause' in options ? { cause: options.cause } : undefined);
-    if (!Number.isInteger(status) || status < 400 || status > 599) throw new RangeError(`HTTPException needs a status 400 … 599, found ${status}`);
+    if (!Number.isInteger(status) || status < 400 || status > 599)
+      throw new RangeError(`HTTPException needs a status 400 … 599, found ${status}`);
     this.name = new.target.name;
     this.status = status;
     this.detail = detail;
@@ -83,43 +95,63 @@ export function withoutStack<T extends HTTPException>(make: () => T): T {
 
 /** 400: the request is malformed, or its input fails validation. */
 export class BadRequest extends HTTPException {
-  constructor(detail?: string, options?: HTTPExceptionOptions & { readonly issues?: readonly Issue[] }) { super(400, detail, options); }
+  constructor(detail?: string, options?: HTTPExceptionOptions & { readonly issues?: readonly Issue[] }) {
+    super(400, detail, options);
+  }
 }
 /** 401: no valid authentication. RFC 9110 §15.5.2 wants a `WWW-Authenticate` header with it. */
 export class Unauthorized extends HTTPException {
-  constructor(detail?: string, options?: HTTPExceptionOptions) { super(401, detail, options); }
+  constructor(detail?: string, options?: HTTPExceptionOptions) {
+    super(401, detail, options);
+  }
 }
 /** 403: authenticated, and not allowed. */
 export class Forbidden extends HTTPException {
-  constructor(detail?: string, options?: HTTPExceptionOptions) { super(403, detail, options); }
+  constructor(detail?: string, options?: HTTPExceptionOptions) {
+    super(403, detail, options);
+  }
 }
 /** 404: nothing here, or nothing that this client may know of. */
 export class NotFound extends HTTPException {
-  constructor(detail?: string, options?: HTTPExceptionOptions) { super(404, detail, options); }
+  constructor(detail?: string, options?: HTTPExceptionOptions) {
+    super(404, detail, options);
+  }
 }
 /** 405: the path exists, the method does not. RFC 9110 §15.5.6 wants an `Allow` header with it. */
 export class MethodNotAllowed extends HTTPException {
-  constructor(detail?: string, options?: HTTPExceptionOptions) { super(405, detail, options); }
+  constructor(detail?: string, options?: HTTPExceptionOptions) {
+    super(405, detail, options);
+  }
 }
 /** 413: the body is larger than this route reads. */
 export class PayloadTooLarge extends HTTPException {
-  constructor(detail?: string, options?: HTTPExceptionOptions) { super(413, detail, options); }
+  constructor(detail?: string, options?: HTTPExceptionOptions) {
+    super(413, detail, options);
+  }
 }
 /** 500: a failure that the application declares itself; logged like an unhandled one. */
 export class InternalError extends HTTPException {
-  constructor(detail?: string, options?: HTTPExceptionOptions) { super(500, detail, options); }
+  constructor(detail?: string, options?: HTTPExceptionOptions) {
+    super(500, detail, options);
+  }
 }
 /** 429: too often. With `Retry-After` and the fields of the limit. */
 export class TooManyRequests extends HTTPException {
-  constructor(detail?: string, options?: HTTPExceptionOptions) { super(429, detail, options); }
+  constructor(detail?: string, options?: HTTPExceptionOptions) {
+    super(429, detail, options);
+  }
 }
 /** 503: the time of the request is over. Also the reason of `req.signal`, and what is thrown into generators then. */
 export class RequestTimeout extends HTTPException {
-  constructor(detail = 'The request took too long', options?: HTTPExceptionOptions) { super(503, detail, options); }
+  constructor(detail = 'The request took too long', options?: HTTPExceptionOptions) {
+    super(503, detail, options);
+  }
 }
 /** 503: a RecordStore holds as many live records as it may. */
 export class StoreFull extends HTTPException {
-  constructor(detail = 'The server cannot keep any more data at the moment', options?: HTTPExceptionOptions) { super(503, detail, options); }
+  constructor(detail = 'The server cannot keep any more data at the moment', options?: HTTPExceptionOptions) {
+    super(503, detail, options);
+  }
 }
 
 /** The client left before its request was complete, or before it was answered. Nobody is there to read an answer. */
@@ -131,13 +163,43 @@ export class ClientDisconnected extends Error {
 }
 
 const TITLES: Readonly<Record<number, string>> = {
-  400: 'Bad Request', 401: 'Unauthorized', 402: 'Payment Required', 403: 'Forbidden', 404: 'Not Found', 405: 'Method Not Allowed',
-  406: 'Not Acceptable', 407: 'Proxy Authentication Required', 408: 'Request Timeout', 409: 'Conflict', 410: 'Gone', 411: 'Length Required',
-  412: 'Precondition Failed', 413: 'Content Too Large', 414: 'URI Too Long', 415: 'Unsupported Media Type', 416: 'Range Not Satisfiable',
-  417: 'Expectation Failed', 421: 'Misdirected Request', 422: 'Unprocessable Content', 423: 'Locked', 424: 'Failed Dependency', 425: 'Too Early',
-  426: 'Upgrade Required', 428: 'Precondition Required', 429: 'Too Many Requests', 431: 'Request Header Fields Too Large',
-  451: 'Unavailable For Legal Reasons', 500: 'Internal Server Error', 501: 'Not Implemented', 502: 'Bad Gateway', 503: 'Service Unavailable',
-  504: 'Gateway Timeout', 505: 'HTTP Version Not Supported', 506: 'Variant Also Negotiates', 507: 'Insufficient Storage', 508: 'Loop Detected',
+  400: 'Bad Request',
+  401: 'Unauthorized',
+  402: 'Payment Required',
+  403: 'Forbidden',
+  404: 'Not Found',
+  405: 'Method Not Allowed',
+  406: 'Not Acceptable',
+  407: 'Proxy Authentication Required',
+  408: 'Request Timeout',
+  409: 'Conflict',
+  410: 'Gone',
+  411: 'Length Required',
+  412: 'Precondition Failed',
+  413: 'Content Too Large',
+  414: 'URI Too Long',
+  415: 'Unsupported Media Type',
+  416: 'Range Not Satisfiable',
+  417: 'Expectation Failed',
+  421: 'Misdirected Request',
+  422: 'Unprocessable Content',
+  423: 'Locked',
+  424: 'Failed Dependency',
+  425: 'Too Early',
+  426: 'Upgrade Required',
+  428: 'Precondition Required',
+  429: 'Too Many Requests',
+  431: 'Request Header Fields Too Large',
+  451: 'Unavailable For Legal Reasons',
+  500: 'Internal Server Error',
+  501: 'Not Implemented',
+  502: 'Bad Gateway',
+  503: 'Service Unavailable',
+  504: 'Gateway Timeout',
+  505: 'HTTP Version Not Supported',
+  506: 'Variant Also Negotiates',
+  507: 'Insufficient Storage',
+  508: 'Loop Detected',
   511: 'Network Authentication Required',
 };
 
@@ -151,5 +213,7 @@ export const SESSION_SCHEME = 'Session';
 
 /** 401: the session does not say who this is. A class of its own, so that an exception handler can lead to the login page. */
 export class LoginRequired extends Unauthorized {
-  constructor() { super('Log in first', { code: 'login_required', headers: { 'WWW-Authenticate': SESSION_SCHEME } }); }
+  constructor() {
+    super('Log in first', { code: 'login_required', headers: { 'WWW-Authenticate': SESSION_SCHEME } });
+  }
 }

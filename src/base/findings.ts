@@ -69,7 +69,9 @@ class CapturedPlace implements Declared {
   #stack: { readonly stack?: string | undefined } | undefined;
   #place: Place = UNKNOWN;
 
-  constructor(stack: { readonly stack?: string | undefined }) { this.#stack = stack; }
+  constructor(stack: { readonly stack?: string | undefined }) {
+    this.#stack = stack;
+  }
 
   get place(): Place {
     if (this.#stack !== undefined) {

@@ -48,8 +48,14 @@ export class ManualClock implements Clock {
   sleep(ms: number, signal?: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
       if (signal?.aborted === true) return reject(signal.reason);
-      const onAbort = (): void => { timer[Symbol.dispose](); reject(signal!.reason); };
-      const timer = this.after(ms, () => { signal?.removeEventListener('abort', onAbort); resolve(); });
+      const onAbort = (): void => {
+        timer[Symbol.dispose]();
+        reject(signal!.reason);
+      };
+      const timer = this.after(ms, () => {
+        signal?.removeEventListener('abort', onAbort);
+        resolve();
+      });
       signal?.addEventListener('abort', onAbort, { once: true });
     });
   }

@@ -17,12 +17,21 @@ export type OptionValues<K> = { readonly [N in keyof K]: K[N] extends OptionKind
 
 /** An integer of `least ... greatest`. */
 export function int(fallback: number, least: number, greatest: number): OptionKind<number> {
-  return { fallback, needs: `an integer ${least} … ${greatest}`, accepts: (value) => Number.isInteger(value) && (value as number) >= least && (value as number) <= greatest };
+  return {
+    fallback,
+    needs: `an integer ${least} … ${greatest}`,
+    accepts: (value) =>
+      Number.isInteger(value) && (value as number) >= least && (value as number) <= greatest,
+  };
 }
 
 /** A finite number of `least ... greatest`. */
 export function number(fallback: number, least: number, greatest: number): OptionKind<number> {
-  return { fallback, needs: `a number ${least} … ${greatest}`, accepts: (value) => Number.isFinite(value) && (value as number) >= least && (value as number) <= greatest };
+  return {
+    fallback,
+    needs: `a number ${least} … ${greatest}`,
+    accepts: (value) => Number.isFinite(value) && (value as number) >= least && (value as number) <= greatest,
+  };
 }
 
 /** `true` or `false`. */
@@ -39,11 +48,18 @@ export function text(fallback?: string): OptionKind<string | undefined> {
 
 /** One of the listed words. */
 export function oneOf<const T extends string>(words: readonly T[], fallback: T): OptionKind<T> {
-  return { fallback, needs: `one of ${words.map((word) => `"${word}"`).join(', ')}`, accepts: (value) => (words as readonly unknown[]).includes(value) };
+  return {
+    fallback,
+    needs: `one of ${words.map((word) => `"${word}"`).join(', ')}`,
+    accepts: (value) => (words as readonly unknown[]).includes(value),
+  };
 }
 
 /** Anything that `accepts` lets through, absent by default: functions, stores, lists. */
-export function given<T>(needs = 'a value', accepts: (value: unknown) => boolean = () => true): OptionKind<T | undefined> {
+export function given<T>(
+  needs = 'a value',
+  accepts: (value: unknown) => boolean = () => true,
+): OptionKind<T | undefined> {
   return { fallback: undefined, needs, accepts };
 }
 
@@ -55,16 +71,22 @@ export type Optional<T> = { readonly [N in keyof T]?: T[N] | undefined };
  *
  * @throws SvcError `E_OPTION_UNKNOWN` with the nearest known name, `E_OPTION_RANGE` with what is needed
  */
-export function readOptions<K extends Record<string, OptionKind<unknown>>>(owner: string, options: object, kinds: K): OptionValues<K> {
+export function readOptions<K extends Record<string, OptionKind<unknown>>>(
+  owner: string,
+  options: object,
+  kinds: K,
+): OptionValues<K> {
   const known = Object.keys(kinds);
   for (const name of Object.keys(options)) {
-    if (!Object.hasOwn(kinds, name)) throw new SvcError('E_OPTION_UNKNOWN', [owner, name, closest(name, known)]);
+    if (!Object.hasOwn(kinds, name))
+      throw new SvcError('E_OPTION_UNKNOWN', [owner, name, closest(name, known)]);
   }
   const values: Record<string, unknown> = {};
   for (const name of known) {
     const kind = kinds[name]!;
     const value = (options as Record<string, unknown>)[name];
-    if (value !== undefined && !kind.accepts(value)) throw new SvcError('E_OPTION_RANGE', [owner, name, kind.needs, shown(value)]);
+    if (value !== undefined && !kind.accepts(value))
+      throw new SvcError('E_OPTION_RANGE', [owner, name, kind.needs, shown(value)]);
     values[name] = value === undefined ? kind.fallback : value;
   }
   return values as OptionValues<K>; // each name was read by the kind that types it
@@ -76,11 +98,16 @@ export function readOptions<K extends Record<string, OptionKind<unknown>>>(owner
  *
  * @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
  */
-export function readGiven<K extends Record<string, OptionKind<unknown>>>(owner: string, options: Readonly<Record<string, unknown>>, kinds: K): Partial<OptionValues<K>> {
+export function readGiven<K extends Record<string, OptionKind<unknown>>>(
+  owner: string,
+  options: Readonly<Record<string, unknown>>,
+  kinds: K,
+): Partial<OptionValues<K>> {
   const values: Record<string, unknown> = {};
   for (const [name, value] of Object.entries(options)) {
     const kind = Object.hasOwn(kinds, name) ? kinds[name] : undefined;
-    if (kind === undefined) throw new SvcError('E_OPTION_UNKNOWN', [owner, name, closest(name, Object.keys(kinds))]);
+    if (kind === undefined)
+      throw new SvcError('E_OPTION_UNKNOWN', [owner, name, closest(name, Object.keys(kinds))]);
     if (value === undefined) continue;
     if (!kind.accepts(value)) throw new SvcError('E_OPTION_RANGE', [owner, name, kind.needs, shown(value)]);
     values[name] = value;
@@ -91,9 +118,16 @@ export function readGiven<K extends Record<string, OptionKind<unknown>>>(owner: 
 /** A value as an error may show it: short, and never a string's content, which may be a secret. */
 export function shown(value: unknown): string {
   if (typeof value === 'string') return `a string of ${value.length} characters`;
-  if (typeof value === 'number' || typeof value === 'boolean' || value === null || value === undefined) return String(value);
+  if (typeof value === 'number' || typeof value === 'boolean' || value === null || value === undefined)
+    return String(value);
   if (typeof value === 'bigint') return `${value}n`;
-  return Array.isArray(value) ? 'an array' : typeof value === 'function' ? 'a function' : typeof value === 'symbol' ? 'a symbol' : 'an object';
+  return Array.isArray(value)
+    ? 'an array'
+    : typeof value === 'function'
+      ? 'a function'
+      : typeof value === 'symbol'
+        ? 'a symbol'
+        : 'an object';
 }
 
 /** The candidate that `word` was probably meant to be, or undefined: at most a third of its letters may differ, and never more than 3; or it is its beginning. */
@@ -106,7 +140,10 @@ export function closest(word: string, given: Iterable<string>): string | undefin
     const distance = editDistance(word.toLowerCase(), candidate.toLowerCase());
     if (distance < bestDistance) [best, bestDistance] = [candidate, distance];
   }
-  return best ?? candidates.find((candidate) => word.length > 2 && candidate.toLowerCase().startsWith(word.toLowerCase()));
+  return (
+    best ??
+    candidates.find((candidate) => word.length > 2 && candidate.toLowerCase().startsWith(word.toLowerCase()))
+  );
 }
 
 /** Insertions, deletions, replacements and swaps of neighbours that lead from one word to the other (optimal string alignment). */
@@ -118,7 +155,8 @@ function editDistance(from: string, to: string): number {
     for (let column = 1; column <= to.length; column++) {
       const isSame = from[row - 1] === to[column - 1];
       let cost = Math.min(above[column]! + 1, line[column - 1]! + 1, above[column - 1]! + (isSame ? 0 : 1));
-      if (row > 1 && column > 1 && from[row - 1] === to[column - 2] && from[row - 2] === to[column - 1]) cost = Math.min(cost, before[column - 2]! + 1);
+      if (row > 1 && column > 1 && from[row - 1] === to[column - 2] && from[row - 2] === to[column - 1])
+        cost = Math.min(cost, before[column - 2]! + 1);
       line.push(cost);
     }
     [before, above] = [above, line];

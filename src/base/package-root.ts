@@ -20,9 +20,14 @@ export function packageRoot(own: string | undefined = import.meta.url): URL | un
  * Folders of the package's own code, or of one part of it (`db/`), as prefixes of file names in stack frames: as addresses, and as
  * paths, which frames of files other than ES modules have. `windows` is for tests.
  */
-export function ownFolders(part = '', own: string | undefined = import.meta.url, windows?: boolean): readonly string[] {
+export function ownFolders(
+  part = '',
+  own: string | undefined = import.meta.url,
+  windows?: boolean,
+): readonly string[] {
   if (own === undefined) return ['']; // a bundle of CommonJS: every frame may be ours
   const root = packageRoot(own);
-  const folders = root === undefined ? [new URL('.', own)] : [new URL(`dist/${part}`, root), new URL(`src/${part}`, root)];
+  const folders =
+    root === undefined ? [new URL('.', own)] : [new URL(`dist/${part}`, root), new URL(`src/${part}`, root)];
   return folders.flatMap((folder) => [folder.href, fileURLToPath(folder, { windows })]);
 }

@@ -15,12 +15,17 @@ const CHANCE_BYTES = 8 * BATCH * BYTES;
 const DASH = 0x2d;
 
 /** Two characters as they stand in memory, by a byte: its digits; a dash and its first; its second and a dash; its second and its first. */
-const BOTH = new Uint16Array(256), DASHED = new Uint16Array(256), ENDED = new Uint16Array(256), CROSSED = new Uint16Array(256);
+const BOTH = new Uint16Array(256),
+  DASHED = new Uint16Array(256),
+  ENDED = new Uint16Array(256),
+  CROSSED = new Uint16Array(256);
 
 /** Byte by byte, so that the order of bytes in this machine does not matter, and in one plain loop: nothing is compiled yet. */
 function fillTables(): void {
   const digits = Buffer.from('0123456789abcdef', 'latin1');
-  const [both, dashed, ended, crossed] = [BOTH, DASHED, ENDED, CROSSED].map(({ buffer }) => new Uint8Array(buffer)) as [Uint8Array, Uint8Array, Uint8Array, Uint8Array]; // as many
+  const [both, dashed, ended, crossed] = [BOTH, DASHED, ENDED, CROSSED].map(
+    ({ buffer }) => new Uint8Array(buffer),
+  ) as [Uint8Array, Uint8Array, Uint8Array, Uint8Array]; // as many
   for (let byte = 0, at = 0; byte < 256; byte++, at += 2) {
     both[at] = dashed[at + 1] = crossed[at + 1] = digits[byte >> 4]!;
     both[at + 1] = ended[at] = crossed[at] = digits[byte & 15]!;
@@ -49,8 +54,8 @@ export function uuid(): string {
 function oneEarly(): string {
   early++;
   const bytes = randomBytes(BYTES);
-  bytes[6] = bytes[6]! & 0x0f | 0x40; // version 4
-  bytes[8] = bytes[8]! & 0x3f | 0x80; // variant
+  bytes[6] = (bytes[6]! & 0x0f) | 0x40; // version 4
+  bytes[8] = (bytes[8]! & 0x3f) | 0x80; // variant
   const digits = bytes.toString('hex');
   return `${digits.slice(0, 8)}-${digits.slice(8, 12)}-${digits.slice(12, 16)}-${digits.slice(16, 20)}-${digits.slice(20)}`;
 }
@@ -61,7 +66,7 @@ function refill(): void {
     randomFillSync(random);
     used = 0;
   }
-  for (let index = 0; index < BATCH; index++, used += BYTES) write(used, CHARACTERS / 2 * index);
+  for (let index = 0; index < BATCH; index++, used += BYTES) write(used, (CHARACTERS / 2) * index);
   batch = text.toString('latin1');
   next = 0;
 }
@@ -70,16 +75,16 @@ function refill(): void {
 function write(from: number, to: number): void {
   const b4 = random[from + 4]!;
   const b5 = random[from + 5]!;
-  const b8 = random[from + 8]! & 0x3f | 0x80; // variant
+  const b8 = (random[from + 8]! & 0x3f) | 0x80; // variant
   const b9 = random[from + 9]!;
   for (let index = 0; index < 4; index++) characters[to + index] = BOTH[random[from + index]!]!;
   characters[to + 4] = DASHED[b4]!;
-  characters[to + 5] = CROSSED[b5 & 0xf0 | b4 & 0x0f]!;
+  characters[to + 5] = CROSSED[(b5 & 0xf0) | (b4 & 0x0f)]!;
   characters[to + 6] = ENDED[b5]!;
-  characters[to + 7] = BOTH[random[from + 6]! & 0x0f | 0x40]!; // version 4
+  characters[to + 7] = BOTH[(random[from + 6]! & 0x0f) | 0x40]!; // version 4
   characters[to + 8] = BOTH[random[from + 7]!]!;
   characters[to + 9] = DASHED[b8]!;
-  characters[to + 10] = CROSSED[b9 & 0xf0 | b8 & 0x0f]!;
+  characters[to + 10] = CROSSED[(b9 & 0xf0) | (b8 & 0x0f)]!;
   characters[to + 11] = ENDED[b9]!;
   for (let index = 0; index < 6; index++) characters[to + 12 + index] = BOTH[random[from + 10 + index]!]!;
 }
