@@ -175,7 +175,9 @@ export class MemoryCache implements CacheBackend {
     return this.#knownMs;
   }
 
-  readonly #forgetTime = (): void => { this.#knownMs = Infinity; };
+  readonly #forgetTime = (): void => {
+    this.#knownMs = Infinity;
+  };
 }
 
 function grown(numbers: Float64Array): Float64Array {
@@ -187,9 +189,15 @@ function grown(numbers: Float64Array): Float64Array {
 /** The structured clone of a value, as bytes. */
 class Cloned {
   readonly bytes: Uint8Array;
-  constructor(bytes: Uint8Array) { this.bytes = bytes; }
-  get size(): number { return this.bytes.length; }
-  read(): unknown { return fromBytes(this.bytes); }
+  constructor(bytes: Uint8Array) {
+    this.bytes = bytes;
+  }
+  get size(): number {
+    return this.bytes.length;
+  }
+  read(): unknown {
+    return fromBytes(this.bytes);
+  }
 }
 
 function readKept(value: object | null): unknown {
@@ -204,7 +212,9 @@ class Shared {
     this.value = value;
     this.size = size;
   }
-  read(): unknown { return this.value; }
+  read(): unknown {
+    return this.value;
+  }
 }
 
 /** What nobody can change needs no clone. */

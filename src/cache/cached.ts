@@ -81,10 +81,15 @@ export interface Cached<A extends readonly unknown[], R> {
 }
 
 /** Keeps what a function returns, or what its promise comes to. @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
-export function cached<A extends readonly unknown[], R>(fn: (...args: A) => R, options: CachedOptions<A> = {}): Cached<A, Awaited<R>> {
+export function cached<A extends readonly unknown[], R>(
+  fn: (...args: A) => R,
+  options: CachedOptions<A> = {},
+): Cached<A, Awaited<R>> {
   const calls = new CachedCalls<A, Awaited<R>>(fn as (...args: A) => Awaitable<Awaited<R>>, options); // R is its own promise or value
   return Object.assign((...args: A) => calls.call(args), {
-    delete: (...args: A) => calls.delete(args), clear: () => calls.clear(), stats: () => calls.stats(),
+    delete: (...args: A) => calls.delete(args),
+    clear: () => calls.clear(),
+    stats: () => calls.stats(),
   });
 }
 
@@ -116,24 +121,77 @@ class CachedCalls<A extends readonly unknown[], R> {
   readonly #refreshes = new Flights<R>();
   /** In this process only: an error keeps its class. */
   readonly #failures: MemoryCache;
-  readonly #counts = { hits: 0, staleHits: 0, negativeHits: 0, joined: 0, calls: 0, failures: 0, backendFailures: 0 };
+  readonly #counts = {
+    hits: 0,
+    staleHits: 0,
+    negativeHits: 0,
+    joined: 0,
+    calls: 0,
+    failures: 0,
+    backendFailures: 0,
+  };
 
   constructor(fn: (...args: A) => Awaitable<R>, options: CachedOptions<A>) {
-    const { ttlSeconds, staleSeconds, negativeTtlSeconds, key, backend, name, maxEntries, shareReferences, maxFlights, backendTimeoutMs, log, clock } = readOptions('cached()', options, {
-      ttlSeconds: number(60, 0.001, TEN_YEARS_SECONDS), staleSeconds: number(0, 0, TEN_YEARS_SECONDS), negativeTtlSeconds: number(0, 0, DAY_SECONDS),
+    const {
+      ttlSeconds,
+      staleSeconds,
+      negativeTtlSeconds,
+      key,
+      backend,
+      name,
+      maxEntries,
+      shareReferences,
+      maxFlights,
+      backendTimeoutMs,
+      log,
+      clock,
+    } = readOptions('cached()', options, {
+      ttlSeconds: number(60, 0.001, TEN_YEARS_SECONDS),
+      staleSeconds: number(0, 0, TEN_YEARS_SECONDS),
+      negativeTtlSeconds: number(0, 0, DAY_SECONDS),
       key: given<(...args: A) => string>('a function', (value) => typeof value === 'function'),
-      backend: given<CacheBackend>('a CacheBackend', (value) => typeof (value as CacheBackend | null)?.get === 'function'),
-      name: given<string>('1 … 64 letters, digits, "_", "." and "-"', (value) => typeof value === 'string' && /^[\w.-]{1,64}$/.test(value)),
-      maxEntries: given<number>('an integer 1 … 10000000', int(1, 1, 10_000_000).accepts), shareReferences: bool(false),
-      maxFlights: int(1_000, 1, 1_000_000), backendTimeoutMs: int(1_000, 1, 60_000), log: given<Logger>(), clock: given<Clock>(),
+      backend: given<CacheBackend>(
+        'a CacheBackend',
+        (value) => typeof (value as CacheBackend | null)?.get === 'function',
+      ),
+      name: given<string>(
+        '1 … 64 letters, digits, "_", "." and "-"',
+        (value) => typeof value === 'string' && /^[\w.-]{1,64}$/.test(value),
+      ),
+      maxEntries: given<number>('an integer 1 … 10000000', int(1, 1, 10_000_000).accepts),
+      shareReferences: bool(false),
+      maxFlights: int(1_000, 1, 1_000_000),
+      backendTimeoutMs: int(1_000, 1, 60_000),
+      log: given<Logger>(),
+      clock: given<Clock>(),
     });
-    if (backend !== undefined && name === undefined) throw new SvcError('E_OPTION_RANGE', ['cached()', 'name', 'to be given where "backend" is, which others may use', 'undefined']);
-    if (backend !== undefined && maxEntries !== undefined) throw new SvcError('E_OPTION_RANGE', ['cached()', 'maxEntries', 'to be left out where "backend" is given', 'both']);
+    if (backend !== undefined && name === undefined)
+      throw new SvcError('E_OPTION_RANGE', [
+        'cached()',
+        'name',
+        'to be given where "backend" is, which others may use',
+        'undefined',
+      ]);
+    if (backend !== undefined && maxEntries !== undefined)
+      throw new SvcError('E_OPTION_RANGE', [
+        'cached()',
+        'maxEntries',
+        'to be left out where "backend" is given',
+        'both',
+      ]);
     this.#fn = fn;
     this.#key = key;
     this.#prefix = name === undefined ? '' : `${name}:`;
-    [this.#ttlMs, this.#staleMs, this.#negativeMs] = [ttlSeconds * 1_000, staleSeconds * 1_000, negativeTtlSeconds * 1_000];
-    [this.#shareReferences, this.#maxFlights, this.#backendTimeoutMs] = [shareReferences, maxFlights, backendTimeoutMs];
+    [this.#ttlMs, this.#staleMs, this.#negativeMs] = [
+      ttlSeconds * 1_000,
+      staleSeconds * 1_000,
+      negativeTtlSeconds * 1_000,
+    ];
+    [this.#shareReferences, this.#maxFlights, this.#backendTimeoutMs] = [
+      shareReferences,
+      maxFlights,
+      backendTimeoutMs,
+    ];
     this.#clock = clock ?? systemClock;
     this.#log = log;
     this.#backend = backend ?? new MemoryCache({ maxEntries, shareReferences, clock });
@@ -182,11 +240,14 @@ class CachedCalls<A extends readonly unknown[], R> {
   #keyOf(args: A): string {
     if (this.#key !== undefined) {
       const key: unknown = this.#key(...args);
-      if (typeof key !== 'string') throw new SvcError('E_CACHED_KEY', [`its key function returned ${shown(key)}`]);
+      if (typeof key !== 'string')
+        throw new SvcError('E_CACHED_KEY', [`its key function returned ${shown(key)}`]);
       return this.#prefix + bounded(key);
     }
     try {
-      return this.#prefix + keyOfArguments(args.some(isSignal) ? args.filter((value) => !isSignal(value)) : args);
+      return (
+        this.#prefix + keyOfArguments(args.some(isSignal) ? args.filter((value) => !isSignal(value)) : args)
+      );
     } catch (error) {
       throw error instanceof NoKey ? new SvcError('E_CACHED_KEY', [error.message]) : error; // a getter of the caller's may throw, too
     }
@@ -221,7 +282,10 @@ class CachedCalls<A extends readonly unknown[], R> {
 
   /** Keeps a result; a promise where that takes time. @throws SvcError `E_CACHE_VALUE`: that is no fault of the backend */
   #write(key: string, value: R): Promise<void> | undefined {
-    const entry = this.#staleMs === 0 && value !== undefined && !Array.isArray(value) ? value : entryOf(value, this.#clock.nowMs() + this.#ttlMs);
+    const entry =
+      this.#staleMs === 0 && value !== undefined && !Array.isArray(value)
+        ? value
+        : entryOf(value, this.#clock.nowMs() + this.#ttlMs);
     try {
       const written = this.#backend.set(key, entry, this.#ttlMs + this.#staleMs);
       if (!(written instanceof Promise)) return undefined;
@@ -235,7 +299,9 @@ class CachedCalls<A extends readonly unknown[], R> {
   async #inTime<T>(pending: Awaitable<T>): Promise<T> {
     if (!(pending instanceof Promise)) return pending;
     const late = Promise.withResolvers<never>();
-    using _limit = this.#clock.after(this.#backendTimeoutMs, () => late.reject(new Error(`The cache did not answer within ${this.#backendTimeoutMs} ms`)));
+    using _limit = this.#clock.after(this.#backendTimeoutMs, () =>
+      late.reject(new Error(`The cache did not answer within ${this.#backendTimeoutMs} ms`)),
+    );
     return await Promise.race([pending, late.promise]);
   }
 
@@ -248,7 +314,10 @@ class CachedCalls<A extends readonly unknown[], R> {
     const nowMs = this.#clock.monotonicMs();
     if (nowMs < this.#quietUntilMs) return;
     this.#quietUntilMs = nowMs + LOG_PAUSE_MS;
-    (this.#log ??= createLogger({ clock: this.#clock })).error(event, error, { cache: this.#prefix.slice(0, -1), ...fields });
+    (this.#log ??= createLogger({ clock: this.#clock })).error(event, error, {
+      cache: this.#prefix.slice(0, -1),
+      ...fields,
+    });
   }
 
   // -- flights --
@@ -270,8 +339,11 @@ class CachedCalls<A extends readonly unknown[], R> {
   }
 
   #refresh(key: string, args: A): void {
-    if (this.#refreshes.get(key) !== undefined || this.#isFull() || this.#failures.get(key) !== undefined) return;
-    const flight = this.#refreshes.begin(key, abortFor(args), true, (own) => this.#fly(this.#refreshes, key, args, own));
+    if (this.#refreshes.get(key) !== undefined || this.#isFull() || this.#failures.get(key) !== undefined)
+      return;
+    const flight = this.#refreshes.begin(key, abortFor(args), true, (own) =>
+      this.#fly(this.#refreshes, key, args, own),
+    );
     flight.promise.catch((error: unknown) => this.#tell('cache_refresh_failed', error, {}));
   }
 
@@ -285,10 +357,15 @@ class CachedCalls<A extends readonly unknown[], R> {
     this.#counts.calls++;
     let value: R;
     try {
-      value = await this.#fn(...abort === undefined ? args : args.map((each) => isSignal(each) ? abort.signal : each) as unknown as A); // a signal stands in for a signal
+      value = await this.#fn(
+        ...(abort === undefined
+          ? args
+          : (args.map((each) => (isSignal(each) ? abort.signal : each)) as unknown as A)),
+      ); // a signal stands in for a signal
     } catch (error) {
       this.#counts.failures++;
-      const keptMs = this.#negativeMs > 0 ? this.#negativeMs : flights === this.#refreshes ? REFRESH_PAUSE_MS : 0;
+      const keptMs =
+        this.#negativeMs > 0 ? this.#negativeMs : flights === this.#refreshes ? REFRESH_PAUSE_MS : 0;
       if (!flight.isObsolete) this.#failures.set(key, { error }, keptMs);
       throw error;
     }
@@ -308,7 +385,12 @@ class CachedCalls<A extends readonly unknown[], R> {
 
   /** @throws SvcError `E_CACHE_VALUE` */
   #giver(value: R): Give<R> {
-    if (this.#shareReferences || value === null || typeof value !== 'object' && typeof value !== 'function' && typeof value !== 'symbol') return () => value;
+    if (
+      this.#shareReferences ||
+      value === null ||
+      (typeof value !== 'object' && typeof value !== 'function' && typeof value !== 'symbol')
+    )
+      return () => value;
     let bytes: Uint8Array;
     try {
       bytes = toBytes(value); // now: the first to get it may change it before the next one does
@@ -336,7 +418,9 @@ function entryOf(value: unknown, freshUntilMs: number): readonly unknown[] {
 function readEntry<R>(stored: unknown): { readonly value: R; readonly freshUntilMs: number } | undefined {
   if (!Array.isArray(stored)) return { value: stored as R, freshUntilMs: 0 };
   const [freshUntilMs, value] = stored as unknown[];
-  return typeof freshUntilMs === 'number' && stored.length <= 2 ? { value: value as R, freshUntilMs } : undefined; // an array of somebody else's is none of ours
+  return typeof freshUntilMs === 'number' && stored.length <= 2
+    ? { value: value as R, freshUntilMs }
+    : undefined; // an array of somebody else's is none of ours
 }
 
 /*
@@ -370,29 +454,48 @@ function bounded(key: string): string {
 
 function textOf(value: unknown, where: () => string, depth: number): string {
   switch (typeof value) {
-    case 'string': return JSON.stringify(value);
-    case 'number': return Object.is(value, -0) ? '-0' : String(value);
-    case 'boolean': return String(value);
-    case 'bigint': return `${value}n`;
-    case 'undefined': return 'u';
-    case 'object': return value === null ? 'null' : textOfObject(value, where, depth);
-    default: throw new NoKey(`${where()} is a ${typeof value}`);
+    case 'string':
+      return JSON.stringify(value);
+    case 'number':
+      return Object.is(value, -0) ? '-0' : String(value);
+    case 'boolean':
+      return String(value);
+    case 'bigint':
+      return `${value}n`;
+    case 'undefined':
+      return 'u';
+    case 'object':
+      return value === null ? 'null' : textOfObject(value, where, depth);
+    default:
+      throw new NoKey(`${where()} is a ${typeof value}`);
   }
 }
 
 function textOfObject(value: object, where: () => string, depth: number): string {
-  if (depth >= DEEPEST) throw new NoKey(`${where()} contains itself, or is nested deeper than ${DEEPEST} levels`);
-  if (Array.isArray(value)) return `[${Array.from(value, (item, index) => textOf(item, () => `${where()}[${index}]`, depth + 1)).join(',')}]`;
+  if (depth >= DEEPEST)
+    throw new NoKey(`${where()} contains itself, or is nested deeper than ${DEEPEST} levels`);
+  if (Array.isArray(value))
+    return `[${Array.from(value, (item, index) => textOf(item, () => `${where()}[${index}]`, depth + 1)).join(',')}]`;
   const prototype: unknown = Object.getPrototypeOf(value);
   if (value instanceof Date && prototype === Date.prototype) return `d${value.getTime()}`;
-  if (value instanceof Uint8Array && (prototype === Uint8Array.prototype || prototype === Buffer.prototype)) return `b"${Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString('base64')}"`;
-  if (prototype !== null && prototype !== Object.prototype) throw new NoKey(`${where()} is an instance of ${nameOf(prototype)}`);
-  if (Object.getOwnPropertySymbols(value).length > 0) throw new NoKey(`${where()} has a member named by a symbol`);
-  const members = Object.keys(value).sort().map((name) => `${JSON.stringify(name)}:${textOf((value as Record<string, unknown>)[name], () => `${where()}.${name}`, depth + 1)}`);
+  if (value instanceof Uint8Array && (prototype === Uint8Array.prototype || prototype === Buffer.prototype))
+    return `b"${Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString('base64')}"`;
+  if (prototype !== null && prototype !== Object.prototype)
+    throw new NoKey(`${where()} is an instance of ${nameOf(prototype)}`);
+  if (Object.getOwnPropertySymbols(value).length > 0)
+    throw new NoKey(`${where()} has a member named by a symbol`);
+  const members = Object.keys(value)
+    .sort()
+    .map(
+      (name) =>
+        `${JSON.stringify(name)}:${textOf((value as Record<string, unknown>)[name], () => `${where()}.${name}`, depth + 1)}`,
+    );
   return `{${members.join(',')}}`;
 }
 
 function nameOf(prototype: unknown): string {
   const { constructor } = prototype as { constructor?: unknown }; // null was no prototype to come here with
-  return typeof constructor === 'function' && constructor.name !== '' ? constructor.name : 'a class without a name';
+  return typeof constructor === 'function' && constructor.name !== ''
+    ? constructor.name
+    : 'a class without a name';
 }

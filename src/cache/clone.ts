@@ -21,8 +21,12 @@ export function fromBytes(bytes: Uint8Array): unknown {
 class Reader extends DefaultDeserializer {
   /** Called by node:v8 for each view. */
   _readHostObject(): ArrayBufferView {
-    const view = (DefaultDeserializer.prototype as unknown as { _readHostObject(): ArrayBufferView })._readHostObject.call(this); // documented, and not in its types
+    const view = (
+      DefaultDeserializer.prototype as unknown as { _readHostObject(): ArrayBufferView }
+    )._readHostObject.call(this); // documented, and not in its types
     if (Buffer.isBuffer(view)) return Buffer.from(view);
-    return view instanceof DataView ? new DataView(view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength)) : (view as Uint8Array).slice(); // every other view has slice(), which copies
+    return view instanceof DataView
+      ? new DataView(view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength))
+      : (view as Uint8Array).slice(); // every other view has slice(), which copies
   }
 }

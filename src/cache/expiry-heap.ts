@@ -106,7 +106,11 @@ export class ArrivalIndex {
 
   #grow(): void {
     const length = 2 * this.#timesMs.length;
-    const [timesMs, places, heap] = [new Float64Array(length), new Int32Array(length), new Int32Array(length)];
+    const [timesMs, places, heap] = [
+      new Float64Array(length),
+      new Int32Array(length),
+      new Int32Array(length),
+    ];
     timesMs.set(this.#timesMs);
     places.set(this.#places);
     heap.set(this.#heap);

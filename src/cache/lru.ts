@@ -59,10 +59,10 @@ export class LruIndex {
     const next = links[at]!;
     const previous = links[at | 1]!;
     links[previous << 1] = next;
-    links[next << 1 | 1] = previous;
+    links[(next << 1) | 1] = previous;
     links[at] = first;
     links[at | 1] = HEAD;
-    links[first << 1 | 1] = slot;
+    links[(first << 1) | 1] = slot;
     links[HEAD] = slot;
   }
 
@@ -108,17 +108,17 @@ export class LruIndex {
   #unlink(slot: number): void {
     const links = this.#links;
     const next = links[slot << 1]!;
-    const previous = links[slot << 1 | 1]!;
+    const previous = links[(slot << 1) | 1]!;
     links[previous << 1] = next;
-    links[next << 1 | 1] = previous;
+    links[(next << 1) | 1] = previous;
   }
 
   #linkFirst(slot: number): void {
     const links = this.#links;
     const first = links[HEAD]!;
     links[slot << 1] = first;
-    links[slot << 1 | 1] = HEAD;
-    links[first << 1 | 1] = slot;
+    links[(slot << 1) | 1] = HEAD;
+    links[(first << 1) | 1] = slot;
     links[HEAD] = slot;
   }
 

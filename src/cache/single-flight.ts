@@ -30,7 +30,9 @@ export class Flight<R> {
   }
 
   /** How many callers wait. */
-  get waiting(): number { return this.#waiting; }
+  get waiting(): number {
+    return this.#waiting;
+  }
 
   /** The caller's own copy. A signal ends this wait only; with the last wait the call ends. */
   wait(signal: AbortSignal | undefined): Promise<R> {
@@ -45,26 +47,42 @@ export class Flight<R> {
       this.abort?.abort(signal.reason);
     };
     signal.addEventListener('abort', leave, { once: true });
-    void this.promise.then((give) => resolve(give())).catch(reject).finally(() => signal.removeEventListener('abort', leave));
+    void this.promise
+      .then((give) => resolve(give()))
+      .catch(reject)
+      .finally(() => signal.removeEventListener('abort', leave));
     return promise;
   }
 }
 
-const NEVER: Promise<never> = new Promise(() => { /* stands in until the call has begun */ });
+const NEVER: Promise<never> = new Promise(() => {
+  /* stands in until the call has begun */
+});
 
 /** Calls by key, each there as long as it can be joined. */
 export class Flights<R> {
   readonly #flights = new Map<string, Flight<R>>();
 
-  get size(): number { return this.#flights.size; }
+  get size(): number {
+    return this.#flights.size;
+  }
 
-  get(key: string): Flight<R> | undefined { return this.#flights.get(key); }
+  get(key: string): Flight<R> | undefined {
+    return this.#flights.get(key);
+  }
 
   /** Begins a call at once. Only a `joinable` one is found by its key. */
-  begin(key: string, abort: AbortController | undefined, joinable: boolean, run: (flight: Flight<R>) => Promise<Give<R>>): Flight<R> {
+  begin(
+    key: string,
+    abort: AbortController | undefined,
+    joinable: boolean,
+    run: (flight: Flight<R>) => Promise<Give<R>>,
+  ): Flight<R> {
     const flight = new Flight<R>(key, abort, this.release);
     if (joinable) this.#flights.set(key, flight);
-    flight.promise = run(flight).finally(() => { if (flight.writing === undefined) this.release(flight); });
+    flight.promise = run(flight).finally(() => {
+      if (flight.writing === undefined) this.release(flight);
+    });
     flight.promise.catch(() => undefined); // when everybody has left, nobody hears of it
     return flight;
   }

@@ -107,7 +107,10 @@ export class MemoryRecordStore implements RecordStore {
 
   /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
   constructor(options: MemoryRecordStoreOptions = {}) {
-    const { maxRecords, clock } = readOptions('MemoryRecordStore', options, { maxRecords: int(100_000, 1, 100_000_000), clock: given<Clock>() });
+    const { maxRecords, clock } = readOptions('MemoryRecordStore', options, {
+      maxRecords: int(100_000, 1, 100_000_000),
+      clock: given<Clock>(),
+    });
     this.#maxRecords = maxRecords;
     this.#clock = clock ?? systemClock;
   }
@@ -250,7 +253,10 @@ export class MemoryRateLimitStore implements RateLimitStore {
 
   /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
   constructor(options: MemoryRateLimitStoreOptions = {}) {
-    const { maxBuckets, clock } = readOptions('MemoryRateLimitStore', options, { maxBuckets: int(10_000, 1, 10_000_000), clock: given<Clock>() });
+    const { maxBuckets, clock } = readOptions('MemoryRateLimitStore', options, {
+      maxBuckets: int(10_000, 1, 10_000_000),
+      clock: given<Clock>(),
+    });
     this.#buckets = new ArrivalIndex(maxBuckets);
     this.#clock = clock ?? systemClock;
   }
@@ -264,10 +270,17 @@ export class MemoryRateLimitStore implements RateLimitStore {
     const buckets = this.#buckets;
     const nowMs = this.#clock.monotonicMs();
     const slot = buckets.find(key);
-    const fromMs = Math.max(nowMs, slot !== 0 ? buckets.timeOf(slot) : buckets.isFull ? inherited(buckets.earliestMs, nowMs, rule, cost) : nowMs);
+    const fromMs = Math.max(
+      nowMs,
+      slot !== 0
+        ? buckets.timeOf(slot)
+        : buckets.isFull
+          ? inherited(buckets.earliestMs, nowMs, rule, cost)
+          : nowMs,
+    );
     const result = takeFrom(fromMs - nowMs, rule, cost);
     if (!result.isAllowed || cost === 0) return result;
-    const arrivalMs = fromMs + cost * rule.periodMs / rule.limit;
+    const arrivalMs = fromMs + (cost * rule.periodMs) / rule.limit;
     if (slot !== 0) buckets.postpone(slot, arrivalMs);
     else if (buckets.isFull) buckets.replaceEarliest(key, arrivalMs);
     else buckets.add(key, arrivalMs);
@@ -276,8 +289,13 @@ export class MemoryRateLimitStore implements RateLimitStore {
 }
 
 /** The arrival time that a new bucket has from the one it replaces: this attempt, or the next if it only looks, is still allowed. */
-function inherited(earliestMs: number, nowMs: number, { limit, periodMs }: RateLimitRule, cost: number): number {
-  return Math.min(earliestMs, nowMs + periodMs - Math.max(1, cost) * periodMs / limit);
+function inherited(
+  earliestMs: number,
+  nowMs: number,
+  { limit, periodMs }: RateLimitRule,
+  cost: number,
+): number {
+  return Math.min(earliestMs, nowMs + periodMs - (Math.max(1, cost) * periodMs) / limit);
 }
 
 /** One step of GCRA. `usedMs` is how far ahead of now the theoretical arrival time lies: 0 for a fresh bucket. */
@@ -318,6 +336,10 @@ export class MemoryRoomBus implements RoomBus {
   subscribe(fn: RoomSubscriber): Disposable {
     const subscriber = { fn }; // the same function may subscribe twice
     this.#subscribers = new Set([...this.#subscribers, subscriber]);
-    return { [Symbol.dispose]: () => { this.#subscribers = new Set([...this.#subscribers].filter((other) => other !== subscriber)); } };
+    return {
+      [Symbol.dispose]: () => {
+        this.#subscribers = new Set([...this.#subscribers].filter((other) => other !== subscriber));
+      },
+    };
   }
 }
