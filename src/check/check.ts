@@ -85,8 +85,16 @@ const SEVERITIES: readonly Severity[] = ['error', 'warning', 'info'];
 const DAY_MS = 86_400_000;
 
 /** Runs every rule but those of the phase `live`, after what has been `found` already. Never throws: a rule that does is a finding. */
-export function examine(view: ApplicationView, found: readonly Finding[], rules: readonly (CoreRule | Rule)[]): Examination {
-  const entries: Entry[] = found.map((finding) => ({ finding, refuses: true, isAllowable: finding.severity !== 'error' }));
+export function examine(
+  view: ApplicationView,
+  found: readonly Finding[],
+  rules: readonly (CoreRule | Rule)[],
+): Examination {
+  const entries: Entry[] = found.map((finding) => ({
+    finding,
+    refuses: true,
+    isAllowable: finding.severity !== 'error',
+  }));
   for (const phase of PHASES) {
     for (const rule of rules) if (rule.phase === phase) runRule(rule, view, entries);
   }
@@ -94,7 +102,10 @@ export function examine(view: ApplicationView, found: readonly Finding[], rules:
 }
 
 /** Runs the rules of the phase `live`, which may wait for a database or another service. */
-export async function examineLive(view: ApplicationView, rules: readonly (CoreRule | Rule)[]): Promise<Report> {
+export async function examineLive(
+  view: ApplicationView,
+  rules: readonly (CoreRule | Rule)[],
+): Promise<Report> {
   const entries: Entry[] = [];
   for (const rule of rules) {
     if (rule.phase !== 'live') continue;
@@ -108,14 +119,23 @@ export async function examineLive(view: ApplicationView, rules: readonly (CoreRu
 }
 
 /** Whether a rule may join others. `mayExtend`: it may have the id of one of the catalogue, which then looks at more. @throws SvcError `E_RULE` */
-export function checkedRule(rule: Rule, others: readonly RuleText[], { mayExtend = false }: { readonly mayExtend?: boolean } = {}): Rule {
+export function checkedRule(
+  rule: Rule,
+  others: readonly RuleText[],
+  { mayExtend = false }: { readonly mayExtend?: boolean } = {},
+): Rule {
   const { id, severity, why, remedy, phase, run } = rule;
-  const refuse = (problem: string): never => { throw new SvcError('E_RULE', [String(id), problem]); };
-  if (typeof id !== 'string' || !/^(?:SVC\d+|[\w.@-]+\/[\w.-]+)$/.test(id)) refuse('its id is neither "area/name" nor SVC and a number');
-  if (others.some((other) => other.id === id) && !(mayExtend && id.startsWith('SVC'))) refuse('there is a rule of that id already');
+  const refuse = (problem: string): never => {
+    throw new SvcError('E_RULE', [String(id), problem]);
+  };
+  if (typeof id !== 'string' || !/^(?:SVC\d+|[\w.@-]+\/[\w.-]+)$/.test(id))
+    refuse('its id is neither "area/name" nor SVC and a number');
+  if (others.some((other) => other.id === id) && !(mayExtend && id.startsWith('SVC')))
+    refuse('there is a rule of that id already');
   if (!SEVERITIES.includes(severity)) refuse('its severity is none of error, warning, info');
   if (phase !== 'live' && !PHASES.includes(phase)) refuse(`its phase is none of ${PHASES.join(', ')}, live`);
-  if (typeof why !== 'string' || typeof remedy !== 'string' || typeof run !== 'function') refuse('it needs why and remedy, which are text, and run(view, report)');
+  if (typeof why !== 'string' || typeof remedy !== 'string' || typeof run !== 'function')
+    refuse('it needs why and remedy, which are text, and run(view, report)');
   return rule;
 }
 
@@ -131,13 +151,35 @@ function runRule(rule: CoreRule | Rule, view: ApplicationView, entries: Entry[])
 }
 
 function broken(rule: RuleText, message: string): Entry {
-  const finding: Finding = { rule: rule.id, severity: 'error', subject: `rule ${rule.id}`, message, remedy: 'Mend the rule, or leave it out until it is' };
+  const finding: Finding = {
+    rule: rule.id,
+    severity: 'error',
+    subject: `rule ${rule.id}`,
+    message,
+    remedy: 'Mend the rule, or leave it out until it is',
+  };
   return { finding, refuses: rule.phase === 'graph', isAllowable: false };
 }
 
 function teller(rule: RuleText, view: ApplicationView, entries: Entry[]): Tell {
-  return (subject, message, place, { severity = rule.severity, remedy = rule.remedy, refuses = rule.phase === 'graph' } = {}) => {
-    entries.push({ finding: { rule: rule.id, severity, subject, message, remedy, place: place ?? placeOfSubject(view, subject) }, refuses, isAllowable: true });
+  return (
+    subject,
+    message,
+    place,
+    { severity = rule.severity, remedy = rule.remedy, refuses = rule.phase === 'graph' } = {},
+  ) => {
+    entries.push({
+      finding: {
+        rule: rule.id,
+        severity,
+        subject,
+        message,
+        remedy,
+        place: place ?? placeOfSubject(view, subject),
+      },
+      refuses,
+      isAllowable: true,
+    });
   };
 }
 
@@ -149,7 +191,13 @@ function placeOfSubject(view: ApplicationView, subject: string): Place | undefin
   const plugin = /^(?:plugin|database) (.+)$/.exec(subject)?.[1];
   if (plugin !== undefined) return view.placeOfPlugin(plugin);
   let places = placesOf.get(view);
-  if (places === undefined) placesOf.set(view, places = new Map(view.routes.toReversed().map((route) => [`${route.method} ${route.template}`, route.place]))); // of two, the first
+  if (places === undefined)
+    placesOf.set(
+      view,
+      (places = new Map(
+        view.routes.toReversed().map((route) => [`${route.method} ${route.template}`, route.place]),
+      )),
+    ); // of two, the first
   return places.get(subject);
 }
 
@@ -163,7 +211,10 @@ function reportOf(view: ApplicationView, entries: readonly Entry[]): Examination
     return [];
   });
   return {
-    report: makeReport(kept.map((entry) => entry.finding), suppressed),
+    report: makeReport(
+      kept.map((entry) => entry.finding),
+      suppressed,
+    ),
     refuses: kept.some(({ finding, refuses }) => refuses && finding.severity === 'error'),
   };
 }
@@ -171,16 +222,22 @@ function reportOf(view: ApplicationView, entries: readonly Entry[]): Examination
 /** Findings in their order: by severity, place, rule and subject. */
 export function makeReport(findings: readonly Finding[], suppressed: readonly Finding[] = []): Report {
   return Object.freeze({
-    schemaVersion: 1, ok: !findings.some((finding) => finding.severity === 'error'),
-    findings: Object.freeze(findings.toSorted(compareFindings)), suppressed: Object.freeze(suppressed.toSorted(compareFindings)),
+    schemaVersion: 1,
+    ok: !findings.some((finding) => finding.severity === 'error'),
+    findings: Object.freeze(findings.toSorted(compareFindings)),
+    suppressed: Object.freeze(suppressed.toSorted(compareFindings)),
   });
 }
 
 function compareFindings(left: Finding, right: Finding): number {
-  return SEVERITIES.indexOf(left.severity) - SEVERITIES.indexOf(right.severity)
-    || compareText(left.place?.file ?? '', right.place?.file ?? '')
-    || (left.place?.line ?? 0) - (right.place?.line ?? 0) || (left.place?.column ?? 0) - (right.place?.column ?? 0)
-    || compareText(left.rule, right.rule) || compareText(left.subject, right.subject);
+  return (
+    SEVERITIES.indexOf(left.severity) - SEVERITIES.indexOf(right.severity) ||
+    compareText(left.place?.file ?? '', right.place?.file ?? '') ||
+    (left.place?.line ?? 0) - (right.place?.line ?? 0) ||
+    (left.place?.column ?? 0) - (right.place?.column ?? 0) ||
+    compareText(left.rule, right.rule) ||
+    compareText(left.subject, right.subject)
+  );
 }
 
 /** By code units: the same everywhere, whatever the locale. */
@@ -203,14 +260,19 @@ function judge(entry: Entry, allowing: readonly RouteDetail[], nowMs: number): E
       problem ??= found;
     }
   }
-  return problem === undefined ? entry : { ...entry, finding: { ...finding, severity: 'error', message: `${finding.message}; ${problem}` } };
+  return problem === undefined
+    ? entry
+    : { ...entry, finding: { ...finding, severity: 'error', message: `${finding.message}; ${problem}` } };
 }
 
 function isAbout({ subject, place }: Finding, declared: RouteDetail['declared'], method: string): boolean {
   const { template } = declared.template;
-  if (subject !== `${method} ${template}` && subject !== `${declared.methods.join(', ')} ${template}`) return false;
+  if (subject !== `${method} ${template}` && subject !== `${declared.methods.join(', ')} ${template}`)
+    return false;
   const own = declared.declared.place;
-  return place === undefined || place.file === own.file && place.line === own.line && place.column === own.column;
+  return (
+    place === undefined || (place.file === own.file && place.line === own.line && place.column === own.column)
+  );
 }
 
 /** Why an allowance does not count. It holds to the end of its last day, UTC. */
@@ -232,7 +294,9 @@ export interface Selection {
 
 /** A report of the rules selected. */
 export function select(report: Report, { only, skip }: Selection): Report {
-  const isSelected = ({ rule }: Finding): boolean => (only.length === 0 || only.some((pattern) => matches(pattern, rule))) && !skip.some((pattern) => matches(pattern, rule));
+  const isSelected = ({ rule }: Finding): boolean =>
+    (only.length === 0 || only.some((pattern) => matches(pattern, rule))) &&
+    !skip.some((pattern) => matches(pattern, rule));
   return makeReport(report.findings.filter(isSelected), report.suppressed.filter(isSelected));
 }
 
@@ -242,7 +306,17 @@ export function matches(pattern: string, id: string): boolean {
 }
 
 /** The rule of an id, or the id that was probably meant. */
-export function findRule(id: string, rules: readonly RuleText[]): { readonly rule: RuleText } | { readonly near: string | undefined } {
+export function findRule(
+  id: string,
+  rules: readonly RuleText[],
+): { readonly rule: RuleText } | { readonly near: string | undefined } {
   const rule = rules.find((candidate) => candidate.id.toLowerCase() === id.toLowerCase());
-  return rule === undefined ? { near: closest(id, rules.map((candidate) => candidate.id)) } : { rule };
+  return rule === undefined
+    ? {
+        near: closest(
+          id,
+          rules.map((candidate) => candidate.id),
+        ),
+      }
+    : { rule };
 }

@@ -22,36 +22,62 @@ const BLOCKING = /\b([a-z]\w*Sync)\s*\(/g;
 
 /** SVC501 */
 export function findBlocking(view: ApplicationView, tell: Tell): void {
-  for (const detail of ownRoutes(view)) tellOf(detail.declared.handler, subjectOf(detail), 'its handler', detail.route.place, tell);
+  for (const detail of ownRoutes(view))
+    tellOf(detail.declared.handler, subjectOf(detail), 'its handler', detail.route.place, tell);
   for (const { dependency, detail } of dependenciesOf(view)) {
     if (dependency.scope === 'app') continue; // once
-    tellOf(functionOf(dependency), subjectOf(detail), `its dependency ${viewOfDependency(dependency).label}`, detail.route.place, tell);
+    tellOf(
+      functionOf(dependency),
+      subjectOf(detail),
+      `its dependency ${viewOfDependency(dependency).label}`,
+      detail.route.place,
+      tell,
+    );
   }
   const layers = new Map(view.middleware.map((layer) => [layer, view.placeOfMiddleware(layer)]));
-  for (const { declared, route } of ownRoutes(view)) for (const layer of declared.use) layers.set(layer, route.place);
-  for (const [layer, place] of layers) tellOf(layer.handle as AnyFunction, `middleware ${layer.kind ?? layer.constructor.name}`, 'it', place, tell);
+  for (const { declared, route } of ownRoutes(view))
+    for (const layer of declared.use) layers.set(layer, route.place);
+  for (const [layer, place] of layers)
+    tellOf(
+      layer.handle as AnyFunction,
+      `middleware ${layer.kind ?? layer.constructor.name}`,
+      'it',
+      place,
+      tell,
+    );
 }
 
 function tellOf(fn: AnyFunction, subject: string, who: string, place: Parameters<Tell>[2], tell: Tell): void {
   const code = withoutOnce(codeOf(fn));
-  const calls = new Set([...code.matchAll(BLOCKING)].map(([, name]) => name!).filter((name) => isBlocking(name) && !isDefinedIn(code, name)));
-  if (calls.size > 0) tell(subject, `${who} calls ${[...calls].join(', ')}, for which every other request waits`, place);
+  const calls = new Set(
+    [...code.matchAll(BLOCKING)]
+      .map(([, name]) => name!)
+      .filter((name) => isBlocking(name) && !isDefinedIn(code, name)),
+  );
+  if (calls.size > 0)
+    tell(subject, `${who} calls ${[...calls].join(', ')}, for which every other request waits`, place);
 }
 
 /** Whether code has a function of its own that is called so. */
 function isDefinedIn(code: string, name: string): boolean {
-  return new RegExp(`\\b(?:const|let|var|function)\\s+${name}\\b|(?<![\\w$.])${name}\\s*\\([^()]*\\)\\s*\\{`).test(code);
+  return new RegExp(
+    `\\b(?:const|let|var|function)\\s+${name}\\b|(?<![\\w$.])${name}\\s*\\([^()]*\\)\\s*\\{`,
+  ).test(code);
 }
 
 /** Every dependency once, with the first route that has it. */
-function dependenciesOf(view: ApplicationView): readonly { readonly dependency: Dependency<unknown>; readonly detail: RouteDetail }[] {
+function dependenciesOf(
+  view: ApplicationView,
+): readonly { readonly dependency: Dependency<unknown>; readonly detail: RouteDetail }[] {
   const found = new Map<unknown, { dependency: Dependency<unknown>; detail: RouteDetail }>();
   const visit = (dependency: Dependency<unknown>, detail: RouteDetail): void => {
     if (found.has(dependency.source)) return;
     found.set(dependency.source, { dependency, detail });
     for (const inner of needsOf(dependency)) visit(inner, detail);
   };
-  for (const detail of ownRoutes(view)) for (const [, dependency] of [...detail.declared.routerDeps, ...Object.entries(detail.declared.deps)]) visit(dependency, detail);
+  for (const detail of ownRoutes(view))
+    for (const [, dependency] of [...detail.declared.routerDeps, ...Object.entries(detail.declared.deps)])
+      visit(dependency, detail);
   return [...found.values()];
 }
 
@@ -77,9 +103,19 @@ export function findLostCleanUp(view: ApplicationView, tell: Tell): void {
     const after = code.slice(code.lastIndexOf('yield'));
     const cleansUp = /[;\n][^}]*[\w$]+\s*[(.]/.test(after);
     const seesFailures = /\bfinally\b/.test(code) || /\bcatch\b/.test(after); // with catch: commit, or roll back
-    if (cleansUp && !seesFailures) tell(subject, `what its dependency ${label} does after yield does not happen when the request fails: there is no finally`, detail.route.place);
+    if (cleansUp && !seesFailures)
+      tell(
+        subject,
+        `what its dependency ${label} does after yield does not happen when the request fails: there is no finally`,
+        detail.route.place,
+      );
     const forgotten = code.startsWith('async') ? forgottenIn(code) : undefined;
-    if (forgotten !== undefined) tell(subject, `its dependency ${label} does not wait for ${forgotten}() in its clean-up: a failure there is nobody's`, detail.route.place);
+    if (forgotten !== undefined)
+      tell(
+        subject,
+        `its dependency ${label} does not wait for ${forgotten}() in its clean-up: a failure there is nobody's`,
+        detail.route.place,
+      );
   }
 }
 
@@ -103,8 +139,17 @@ export function findUnused(view: ApplicationView, tell: Tell): void {
     const taken = takenBy(declared.handler);
     if (taken === undefined || taken.includes('...')) continue;
     for (const [name, dependency] of Object.entries(declared.deps)) {
-      if (guards(dependency) || new RegExp(`(?:^|[^\\w$])${name.replaceAll('$', '\\$')}(?![\\w$])`).test(taken) || givesNothing(functionOf(dependency))) continue;
-      tell(`${declared.methods.join(', ')} ${declared.template.template}`, `its dependency "${name}" is resolved for every request, and the handler does not take it`, declared.declared.place);
+      if (
+        guards(dependency) ||
+        new RegExp(`(?:^|[^\\w$])${name.replaceAll('$', '\\$')}(?![\\w$])`).test(taken) ||
+        givesNothing(functionOf(dependency))
+      )
+        continue;
+      tell(
+        `${declared.methods.join(', ')} ${declared.template.template}`,
+        `its dependency "${name}" is resolved for every request, and the handler does not take it`,
+        declared.declared.place,
+      );
     }
   }
 }
@@ -113,11 +158,16 @@ export function findUnused(view: ApplicationView, tell: Tell): void {
 function guards(dependency: Dependency<unknown>, seen: Set<unknown> = new Set()): boolean {
   if (seen.has(dependency.source)) return false;
   seen.add(dependency.source);
-  return viewOfDependency(dependency).security.length > 0 || /\bthrow\b/.test(codeOf(functionOf(dependency))) || needsOf(dependency).some((inner) => guards(inner, seen));
+  return (
+    viewOfDependency(dependency).security.length > 0 ||
+    /\bthrow\b/.test(codeOf(functionOf(dependency))) ||
+    needsOf(dependency).some((inner) => guards(inner, seen))
+  );
 }
 
 /** Where a value is kept beyond the answer. */
-const OUTLIVES = /\bnew\s+(?:Streaming|EventStream|NDJSON|Ndjson)\w*\s*\(|\.\s*add\s*\(\s*(?:async\s*)?(?:(?:\([^)]*\)|\w+)\s*=>|function\b)/g;
+const OUTLIVES =
+  /\bnew\s+(?:Streaming|EventStream|NDJSON|Ndjson)\w*\s*\(|\.\s*add\s*\(\s*(?:async\s*)?(?:(?:\([^)]*\)|\w+)\s*=>|function\b)/g;
 
 /** SVC104: names that handlers ask for as they are written down, and no route has. Comments are read, too: they show the name as well. */
 export function findUnknownNames(view: ApplicationView, tell: Tell): void {
@@ -125,10 +175,18 @@ export function findUnknownNames(view: ApplicationView, tell: Tell): void {
   for (const detail of ownRoutes(view)) {
     const { handler } = detail.declared;
     if (!/\burlFor\s*\(\s*(?:''|"")/.test(codeOf(handler))) continue; // tsx writes the latter
-    for (const [, , name] of Function.prototype.toString.call(handler).matchAll(/\burlFor\s*\(\s*(['"])([^'"\\]+)\1/g)) {
+    for (const [, , name] of Function.prototype.toString
+      .call(handler)
+      .matchAll(/\burlFor\s*\(\s*(['"])([^'"\\]+)\1/g)) {
       if (names.has(name!)) continue;
       const near = closest(name!, names);
-      tell(subjectOf(detail), `it asks for the path of "${name}", and no route has that name` + (near === undefined ? '' : `: did you mean "${near}"?`), detail.route.place, { severity: 'warning', remedy: 'Write the name as the route has it' });
+      tell(
+        subjectOf(detail),
+        `it asks for the path of "${name}", and no route has that name` +
+          (near === undefined ? '' : `: did you mean "${near}"?`),
+        detail.route.place,
+        { severity: 'warning', remedy: 'Write the name as the route has it' },
+      );
     }
   }
 }
@@ -136,20 +194,30 @@ export function findUnknownNames(view: ApplicationView, tell: Tell): void {
 /** SVC112: what is cleaned up before the first byte, in a stream or a task that runs after it. */
 export function findOutlived(view: ApplicationView, tell: Tell): void {
   for (const detail of ownRoutes(view)) {
-    const names = [...detail.declared.routerDeps, ...Object.entries(detail.declared.deps)].filter(([, { scope }]) => scope === 'handler').map(([name]) => name);
+    const names = [...detail.declared.routerDeps, ...Object.entries(detail.declared.deps)]
+      .filter(([, { scope }]) => scope === 'handler')
+      .map(([name]) => name);
     if (names.length === 0) continue;
     const code = codeOf(detail.declared.handler);
     for (const { index } of code.matchAll(OUTLIVES)) {
       const rest = insideOf(code, index);
       const name = names.find((candidate) => {
         const asked = candidate.replaceAll('$', '\\$');
-        const local = new RegExp(`^[^=]*[{,]\\s*${asked}\\s*:\\s*([\\w$]+)`).exec(code)?.[1]?.replaceAll('$', '\\$') ?? asked; // what the handler calls it
+        const local =
+          new RegExp(`^[^=]*[{,]\\s*${asked}\\s*:\\s*([\\w$]+)`).exec(code)?.[1]?.replaceAll('$', '\\$') ??
+          asked; // what the handler calls it
         return new RegExp(`(?<![\\w$.])${local}(?![\\w$])`).test(rest);
       });
       if (name === undefined) continue;
-      tell(subjectOf(detail), `"${name}" is cleaned up before the first byte is sent (scope handler), and a stream or a background task still uses it then`, detail.route.place, {
-        severity: 'warning', remedy: 'Read what is needed before the handler ends, or give the dependency the scope request',
-      });
+      tell(
+        subjectOf(detail),
+        `"${name}" is cleaned up before the first byte is sent (scope handler), and a stream or a background task still uses it then`,
+        detail.route.place,
+        {
+          severity: 'warning',
+          remedy: 'Read what is needed before the handler ends, or give the dependency the scope request',
+        },
+      );
       break;
     }
   }
@@ -168,7 +236,14 @@ function insideOf(code: string, from: number): string {
 /** These are over in microseconds, as `createHmac()` is. */
 const QUICK: ReadonlySet<string> = new Set(['randomFillSync', 'hkdfSync', 'generateKeySync']);
 /** Those of Node, and of libraries that hash passwords. Others are called so for what they synchronize. */
-const NAMES: ReadonlySet<string> = new Set([...[fs, crypto, zlib, childProcess].flatMap((module) => Object.keys(module)).filter((name) => name.endsWith('Sync') && !QUICK.has(name)), 'hashSync', 'compareSync', 'genSaltSync']);
+const NAMES: ReadonlySet<string> = new Set([
+  ...[fs, crypto, zlib, childProcess]
+    .flatMap((module) => Object.keys(module))
+    .filter((name) => name.endsWith('Sync') && !QUICK.has(name)),
+  'hashSync',
+  'compareSync',
+  'genSaltSync',
+]);
 
 /** Whether everybody waits for what is called so. */
 function isBlocking(name: string): boolean {

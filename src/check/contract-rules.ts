@@ -20,34 +20,52 @@ const READS_BODY = String.raw`(?:json|form)\s*\(`;
 export function findUndescribedBodies(view: ApplicationView, tell: Tell): void {
   for (const detail of ownRoutes(view)) {
     const { body, form } = detail.declared.spec;
-    if (!isWrite(detail) || body !== undefined || form !== undefined || !callsOfRequest(detail.declared.handler, READS_BODY)) continue;
+    if (
+      !isWrite(detail) ||
+      body !== undefined ||
+      form !== undefined ||
+      !callsOfRequest(detail.declared.handler, READS_BODY)
+    )
+      continue;
     tell(subjectOf(detail), 'its handler reads a body that no schema describes', detail.route.place);
   }
 }
 
 /** A reply of another kind, made by hand. */
 const OTHER_REPLY = /\bnew\s+(?:\w+Response|Response)\b/;
-const TELLING_NAMES = /^(?:.*_)?(?:password|passwd|pwd|secret|token|hash)$|^.*(?:Password|Secret|Token|Hash)$/;
+const TELLING_NAMES =
+  /^(?:.*_)?(?:password|passwd|pwd|secret|token|hash)$|^.*(?:Password|Secret|Token|Hash)$/;
 /** Tokens that say where to go on or which page a form was on, and hashes of what everybody may read. */
-const HARMLESS_NAMES = /(?:^|_)(?:next|prev|previous|(?:next|prev|previous)_?page|page|continuation|cursor|sync|csrf|xsrf)_?token$|(?:^|_)(?:content|file|blob|commit|tree|git|block|parent|tx|transaction|merkle|root|image|blur|asset|chunk|build|schema|source|geo)_?hash$/i;
+const HARMLESS_NAMES =
+  /(?:^|_)(?:next|prev|previous|(?:next|prev|previous)_?page|page|continuation|cursor|sync|csrf|xsrf)_?token$|(?:^|_)(?:content|file|blob|commit|tree|git|block|parent|tx|transaction|merkle|root|image|blur|asset|chunk|build|schema|source|geo)_?hash$/i;
 
 /** SVC302 */
 export function findUndescribedReplies(view: ApplicationView, tell: Tell): void {
   for (const detail of ownRoutes(view)) {
-    const { route, declared: { spec, handler } } = detail;
+    const {
+      route,
+      declared: { spec, handler },
+    } = detail;
     const code = codeOf(handler);
     if (spec.response === undefined && !OTHER_REPLY.test(code) && repliesWithObject(handler)) {
-      tell(subjectOf(detail), 'it replies with JSON that no schema describes', route.place, { severity: 'warning' });
+      tell(subjectOf(detail), 'it replies with JSON that no schema describes', route.place, {
+        severity: 'warning',
+      });
     }
     if (isAboutSecrets(detail) || isIssuing(detail)) continue; // there they are what a client comes for
     for (const name of new Set(responsesOf(detail).flatMap(([, type]) => namesIn(type)))) {
-      if (TELLING_NAMES.test(name) && !HARMLESS_NAMES.test(name)) tell(subjectOf(detail), `its response has the field "${name}"`, route.place);
+      if (TELLING_NAMES.test(name) && !HARMLESS_NAMES.test(name))
+        tell(subjectOf(detail), `its response has the field "${name}"`, route.place);
     }
   }
 }
 
 /** The types of its replies by status; without a status, that of all. */
-function responsesOf({ declared: { spec: { response } } }: RouteDetail): readonly (readonly [status: number | undefined, type: TypeSource])[] {
+function responsesOf({
+  declared: {
+    spec: { response },
+  },
+}: RouteDetail): readonly (readonly [status: number | undefined, type: TypeSource])[] {
   if (response === undefined) return [];
   if (!isByStatus(response)) return [[undefined, response]];
   return Object.entries(response).map(([status, type]) => [Number(status), type]);
@@ -63,7 +81,8 @@ function namesIn(type: TypeSource): string[] {
   const schema = schemas.type(compileType(type).node, 'output');
   const names: string[] = [];
   walk([schema, ...Object.values(schemas.components())], (part) => {
-    for (const [name, member] of Object.entries(part['properties'] ?? {})) if (mayBeText(member as JsonSchema)) names.push(name);
+    for (const [name, member] of Object.entries(part['properties'] ?? {}))
+      if (mayBeText(member as JsonSchema)) names.push(name);
   });
   return names;
 }
@@ -71,7 +90,8 @@ function namesIn(type: TypeSource): string[] {
 /** Neither a number nor a flag, nor a time: those give nothing away. */
 function mayBeText(schema: JsonSchema): boolean {
   const types = [schema['type'] ?? []].flat();
-  const isOther = types.length > 0 && !types.some((type) => type === 'string' || type === 'array' || type === 'object');
+  const isOther =
+    types.length > 0 && !types.some((type) => type === 'string' || type === 'array' || type === 'object');
   return !isOther && schema['format'] !== 'date-time' && schema['format'] !== 'date';
 }
 
@@ -87,23 +107,50 @@ function walk(schemas: readonly unknown[], visit: (schema: JsonSchema) => void):
 /** SVC303 */
 export function findImpossibleReplies(view: ApplicationView, tell: Tell): void {
   for (const detail of ownRoutes(view)) {
-    const { route, declared: { spec: { status } } } = detail;
+    const {
+      route,
+      declared: {
+        spec: { status },
+      },
+    } = detail;
     const responses = responsesOf(detail);
     const statuses = responses.map(([of]) => of ?? status ?? 200);
     const bodiless = statuses.find((of) => of === 204 || of === 205 || of === 304);
-    if (bodiless !== undefined) tell(subjectOf(detail), `its response of status ${bodiless} has a schema, and such an answer has no body`, route.place);
-    for (const { name, field, message } of misfitsOfRoute(detail)) tell(subjectOf(detail), `the example of "${field}" in ${name} does not fit: it ${message}`, route.place);
+    if (bodiless !== undefined)
+      tell(
+        subjectOf(detail),
+        `its response of status ${bodiless} has a schema, and such an answer has no body`,
+        route.place,
+      );
+    for (const { name, field, message } of misfitsOfRoute(detail))
+      tell(
+        subjectOf(detail),
+        `the example of "${field}" in ${name} does not fit: it ${message}`,
+        route.place,
+      );
     const all = status === undefined ? statuses : [...statuses, status];
-    if (all.length > 0 && all.every((of) => of >= 400)) tell(subjectOf(detail), `it declares no status of success, only ${[...new Set(all)].join(', ')}`, route.place);
+    if (all.length > 0 && all.every((of) => of >= 400))
+      tell(
+        subjectOf(detail),
+        `it declares no status of success, only ${[...new Set(all)].join(', ')}`,
+        route.place,
+      );
   }
 }
 
 /** Examples of everything that a route takes and gives which their own schemas refuse. */
-function misfitsOfRoute(detail: RouteDetail): readonly { readonly name: string; readonly field: string; readonly message: string }[] {
+function misfitsOfRoute(
+  detail: RouteDetail,
+): readonly { readonly name: string; readonly field: string; readonly message: string }[] {
   const { body, form, texts } = detail.inputs;
   const plans = new Set<ObjectPlan>();
-  for (const node of [...body === undefined ? [] : [body.node], ...responsesOf(detail).map(([, type]) => compileType(type).node)]) plansWithin(node, plans);
-  for (const plan of [...form === undefined ? [] : [form], ...texts.map((text) => text.plan)]) plansOf(plan, plans);
+  for (const node of [
+    ...(body === undefined ? [] : [body.node]),
+    ...responsesOf(detail).map(([, type]) => compileType(type).node),
+  ])
+    plansWithin(node, plans);
+  for (const plan of [...(form === undefined ? [] : [form]), ...texts.map((text) => text.plan)])
+    plansOf(plan, plans);
   return [...plans].flatMap((plan) => misfitsOf(plan).map((misfit) => ({ name: plan.name, ...misfit })));
 }
 
@@ -120,13 +167,21 @@ export function findUnbounded(view: ApplicationView, tell: Tell): void {
     const components = schemas.components();
     for (const [where, schema] of parts) {
       const found = unboundedIn(schema, where, components, new Set());
-      if (found.length > 0) tell(subjectOf(detail), `anybody may send ${found.join(' and ')} of any length`, route.place, { remedy: 'Give it a bound: Field(str, { maxLength: 200 }), Field(list(str), { maxLength: 20 })' });
+      if (found.length > 0)
+        tell(subjectOf(detail), `anybody may send ${found.join(' and ')} of any length`, route.place, {
+          remedy: 'Give it a bound: Field(str, { maxLength: 200 }), Field(list(str), { maxLength: 20 })',
+        });
     }
   }
 }
 
 /** Where strings and lists are that have no greatest length: by the path to them. */
-function unboundedIn(schema: JsonSchema, path: string, components: Readonly<Record<string, JsonSchema>>, seen: Set<string>): string[] {
+function unboundedIn(
+  schema: JsonSchema,
+  path: string,
+  components: Readonly<Record<string, JsonSchema>>,
+  seen: Set<string>,
+): string[] {
   const ref = schema['$ref'] as string | undefined;
   if (ref !== undefined) {
     const name = ref.slice(ref.lastIndexOf('/') + 1);
@@ -136,13 +191,32 @@ function unboundedIn(schema: JsonSchema, path: string, components: Readonly<Reco
   }
   if (schema['readOnly'] === true) return [];
   const types = [schema['type']].flat();
-  const isBounded = ['maxLength', 'enum', 'const', 'format', 'pattern', 'contentEncoding', 'contentMediaType'].some((keyword) => keyword in schema);
-  const found = types.includes('string') && !isBounded || types.includes('array') && !('maxItems' in schema) ? [path] : [];
+  const isBounded = [
+    'maxLength',
+    'enum',
+    'const',
+    'format',
+    'pattern',
+    'contentEncoding',
+    'contentMediaType',
+  ].some((keyword) => keyword in schema);
+  const found =
+    (types.includes('string') && !isBounded) || (types.includes('array') && !('maxItems' in schema))
+      ? [path]
+      : [];
   const inside = [
-    ...Object.entries((schema['properties'] ?? {}) as Record<string, JsonSchema>).map(([name, member]) => [`${path}.${name}`, member] as const),
+    ...Object.entries((schema['properties'] ?? {}) as Record<string, JsonSchema>).map(
+      ([name, member]) => [`${path}.${name}`, member] as const,
+    ),
     ...[schema['items'] ?? []].flat().map((item) => [`${path}[]`, item as JsonSchema] as const),
-    ...[schema['additionalProperties']].filter((member) => typeof member === 'object').map((member) => [`${path}.*`, member as JsonSchema] as const),
-    ...['oneOf', 'anyOf', 'allOf'].flatMap((keyword) => (schema[keyword] ?? []) as JsonSchema[]).map((member) => [path, member] as const),
+    ...[schema['additionalProperties']]
+      .filter((member) => typeof member === 'object')
+      .map((member) => [`${path}.*`, member as JsonSchema] as const),
+    ...['oneOf', 'anyOf', 'allOf']
+      .flatMap((keyword) => (schema[keyword] ?? []) as JsonSchema[])
+      .map((member) => [path, member] as const),
   ];
-  return [...new Set([...found, ...inside.flatMap(([at, member]) => unboundedIn(member, at, components, seen))])];
+  return [
+    ...new Set([...found, ...inside.flatMap(([at, member]) => unboundedIn(member, at, components, seen))]),
+  ];
 }

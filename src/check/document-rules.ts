@@ -17,7 +17,12 @@ import type { ObjectPlan, TypeSource } from '../schema/schema.ts';
 export function findDocumentFlaws(view: ApplicationView, tell: Tell): void {
   const problems = openapiProblems(view);
   const counts = problems.length === 0 ? new Map<string, number>() : countsOf(view);
-  for (const { subject, message, detail } of problems) if ((counts.get(`${detail.route.method} ${shapeOf(detail)}`) ?? 0) < 2) tell(subject, message, detail.route.place, { severity: 'info', remedy: 'Tell them apart by a segment of text, where clients are made from the document' });
+  for (const { subject, message, detail } of problems)
+    if ((counts.get(`${detail.route.method} ${shapeOf(detail)}`) ?? 0) < 2)
+      tell(subject, message, detail.route.place, {
+        severity: 'info',
+        remedy: 'Tell them apart by a segment of text, where clients are made from the document',
+      });
   findNamesakes(view, tell);
   findToolFlaws(view, tell);
 }
@@ -42,28 +47,56 @@ function findNamesakes(view: ApplicationView, tell: Tell): void {
       if (!first.has(name)) first.set(name, schema);
       if (first.get(name) === schema || told.has(schema)) continue;
       told.add(schema);
-      tell(subjectOf(detail), `its schema ${name} is another one than that of an earlier route, so that documents have to call it ${name}2`, detail.route.place, { severity: 'warning', remedy: 'Give one of the two classes another name' });
+      tell(
+        subjectOf(detail),
+        `its schema ${name} is another one than that of an earlier route, so that documents have to call it ${name}2`,
+        detail.route.place,
+        { severity: 'warning', remedy: 'Give one of the two classes another name' },
+      );
     }
   }
 }
 
-function plansOfRoute({ inputs: { body, form }, declared: { spec: { response } } }: RouteDetail): ReadonlySet<ObjectPlan> {
+function plansOfRoute({
+  inputs: { body, form },
+  declared: {
+    spec: { response },
+  },
+}: RouteDetail): ReadonlySet<ObjectPlan> {
   const plans = new Set<ObjectPlan>();
   if (body !== undefined) plansWithin(body.node, plans);
   if (form !== undefined) plansOf(form, plans);
-  const types = response === undefined ? [] : Object.getPrototypeOf(response) === Object.prototype ? Object.values(response as Readonly<Record<number, TypeSource>>) : [response as TypeSource];
+  const types =
+    response === undefined
+      ? []
+      : Object.getPrototypeOf(response) === Object.prototype
+        ? Object.values(response as Readonly<Record<number, TypeSource>>)
+        : [response as TypeSource];
   for (const type of types) plansWithin(compileType(type).node, plans);
   return plans;
 }
 
 /** SVC306: what breaks clients of an earlier document, at the routes that do. */
-export function findBreakingChanges(view: CompilationView, baseline: Readonly<Record<string, unknown>>): readonly Finding[] {
-  const places = new Map(view.routes.map(({ method, template, place }) => [`${method} ${shape(template)}`, { method, template, place }]));
+export function findBreakingChanges(
+  view: CompilationView,
+  baseline: Readonly<Record<string, unknown>>,
+): readonly Finding[] {
+  const places = new Map(
+    view.routes.map(({ method, template, place }) => [
+      `${method} ${shape(template)}`,
+      { method, template, place },
+    ]),
+  );
   return compareOpenapi(baseline, openapiDocument(view)).map(({ subject, message }) => {
     const route = places.get(shape(subject));
     return {
-      rule: 'SVC306', severity: 'error', subject: route === undefined ? subject : `${route.method} ${route.template}`, message: `clients of the baseline break: ${message}`,
-      remedy: 'Keep what was, beside what is new; or publish a new version, and commit its document as the baseline: svc openapi', place: route?.place,
+      rule: 'SVC306',
+      severity: 'error',
+      subject: route === undefined ? subject : `${route.method} ${route.template}`,
+      message: `clients of the baseline break: ${message}`,
+      remedy:
+        'Keep what was, beside what is new; or publish a new version, and commit its document as the baseline: svc openapi',
+      place: route?.place,
     };
   });
 }
@@ -82,15 +115,42 @@ function findToolFlaws({ details, tools }: ApplicationView, tell: Tell): void {
   const isMounted = details.some(({ declared }) => declared.use.some((layer) => layer instanceof McpGuard));
   const first = new Map<string, RouteDetail>();
   for (const { detail, wanted, name } of planNames(details, tools)) {
-    const { mcp, description = typeof mcp === 'object' ? mcp.description : undefined, summary } = detail.declared.spec;
-    if (isWrite(detail) && (isMounted || mcp !== undefined) && description === undefined && summary === undefined) {
-      tell(subjectOf(detail), 'it is a tool that changes something, and does not say what', detail.route.place, { severity: 'warning', remedy: 'Give it a description: clients of the Model Context Protocol choose tools by what they say' });
+    const {
+      mcp,
+      description = typeof mcp === 'object' ? mcp.description : undefined,
+      summary,
+    } = detail.declared.spec;
+    if (
+      isWrite(detail) &&
+      (isMounted || mcp !== undefined) &&
+      description === undefined &&
+      summary === undefined
+    ) {
+      tell(
+        subjectOf(detail),
+        'it is a tool that changes something, and does not say what',
+        detail.route.place,
+        {
+          severity: 'warning',
+          remedy:
+            'Give it a description: clients of the Model Context Protocol choose tools by what they say',
+        },
+      );
     }
     const earlier = first.get(wanted);
     const isMeant = typeof mcp === 'object' && mcp.name !== undefined;
     if (earlier === undefined) first.set(wanted, detail);
-    else if (isMeant || isMounted) { // names that are made of paths matter to nobody where there is no endpoint
-      tell(subjectOf(detail), `as a tool it would be called "${wanted}", as ${subjectOf(earlier)} is: clients find it as "${name}"`, detail.route.place, { severity: isMeant ? 'error' : 'warning', remedy: 'Give it a name of its own: mcp: { name: \'…\' }, or mcp: false' });
+    else if (isMeant || isMounted) {
+      // names that are made of paths matter to nobody where there is no endpoint
+      tell(
+        subjectOf(detail),
+        `as a tool it would be called "${wanted}", as ${subjectOf(earlier)} is: clients find it as "${name}"`,
+        detail.route.place,
+        {
+          severity: isMeant ? 'error' : 'warning',
+          remedy: "Give it a name of its own: mcp: { name: '…' }, or mcp: false",
+        },
+      );
     }
   }
 }

@@ -19,12 +19,17 @@ import type { ParsedTemplate } from '../http/path.ts';
 /** What only warns, of an application that allows some of it: it becomes an error where its allowance has ended. */
 export function findWhatIsAllowed(view: ApplicationView, tell: Tell): void {
   for (const find of [findTwins, findContradictions, findRebound]) find(view, tell);
-  if (ownRoutes(view).some(mustBeRead)) for (const find of [findUnknownNames, findUnused, findOutlived]) find(view, tell);
+  if (ownRoutes(view).some(mustBeRead))
+    for (const find of [findUnknownNames, findUnused, findOutlived]) find(view, tell);
 }
 
 /** Whether its code may hold what the rules look for that read it: names of routes, or what it does with its dependencies. */
 function mustBeRead({ declared: { deps, routerDeps, handler } }: RouteDetail): boolean {
-  return Object.keys(deps).length > 0 || routerDeps.length > 0 || Function.prototype.toString.call(handler).includes('urlFor');
+  return (
+    Object.keys(deps).length > 0 ||
+    routerDeps.length > 0 ||
+    Function.prototype.toString.call(handler).includes('urlFor')
+  );
 }
 
 // -- SVC102 --
@@ -37,22 +42,38 @@ function mustBeRead({ declared: { deps, routerDeps, handler } }: RouteDetail): b
  * exactly as it does, and all that counts of a remaining segment is whether it is empty (E) or not (O): text that no more
  * specific segment takes. What is left of a template is a word of E, O and, at its end, P (any rest but nothing).
  */
-export function coveredBy<T>(path: ParsedTemplate, others: readonly T[], templateOf: (other: T) => ParsedTemplate): T[] {
+export function coveredBy<T>(
+  path: ParsedTemplate,
+  others: readonly T[],
+  templateOf: (other: T) => ParsedTemplate,
+): T[] {
   const own = segmentsOf(path);
   if (own.at(-1) !== ':path') return [];
   const prefix = own.slice(0, -1);
   const rests = others.flatMap((other) => {
     const segments = segmentsOf(templateOf(other));
-    if (segments.length < own.length || prefix.some((segment, index) => segments[index] !== segment)) return [];
+    if (segments.length < own.length || prefix.some((segment, index) => segments[index] !== segment))
+      return [];
     const word = segments.slice(prefix.length).map(letterOf).join('');
     return word === 'P' || word.includes('X') ? [] : [{ other, word }]; // "P" is the same template: a duplicate
   });
-  return leavesGap(rests.map((rest) => rest.word), '') ? [] : rests.map((rest) => rest.other);
+  return leavesGap(
+    rests.map((rest) => rest.word),
+    '',
+  )
+    ? []
+    : rests.map((rest) => rest.other);
 }
 
 /** X takes some texts only, so that it never covers. */
 function letterOf(segment: string): 'E' | 'O' | 'P' | 'X' {
-  return segment === '=' ? 'E' : segment === `:${CONVERTERS.str.name}` ? 'O' : segment === `:${CONVERTERS.path.name}` ? 'P' : 'X';
+  return segment === '='
+    ? 'E'
+    : segment === `:${CONVERTERS.str.name}`
+      ? 'O'
+      : segment === `:${CONVERTERS.path.name}`
+        ? 'P'
+        : 'X';
 }
 
 /** Whether a rest that begins with `word` is matched by none of `rests`, all of which begin with it. A rest is not empty: neither no segment, nor one empty one. */
@@ -71,11 +92,18 @@ function leavesGap(rests: readonly string[], word: string): boolean {
 export function findUnreachable(view: ApplicationView, tell: Tell): void {
   for (const { route, declared } of view.details) {
     if (declared.template.parameters.at(-1)?.converter !== CONVERTERS.path) continue;
-    const rivals = view.details.filter((other) => other.route.method === route.method || route.method === 'HEAD' && other.route.method === 'GET');
+    const rivals = view.details.filter(
+      (other) =>
+        other.route.method === route.method || (route.method === 'HEAD' && other.route.method === 'GET'),
+    );
     const takers = coveredBy(declared.template, rivals, (rival) => rival.declared.template);
     if (takers.length === 0) continue;
     const names = [...new Set(takers.map((taker) => taker.route.template))].join(', ');
-    tell(`${route.method} ${route.template}`, `it can never be reached: more specific routes take every path that it matches: ${names}`, route.place);
+    tell(
+      `${route.method} ${route.template}`,
+      `it can never be reached: more specific routes take every path that it matches: ${names}`,
+      route.place,
+    );
   }
 }
 
@@ -84,16 +112,27 @@ export function findUnreachable(view: ApplicationView, tell: Tell): void {
 /** Two routes that clients take for one. */
 export function findTwins(view: ApplicationView, tell: Tell): void {
   const first = new Map<string, RouteDetail>();
-  for (const detail of view.details.toSorted((left, right) => Number(right.isOperation) - Number(left.isOperation))) {
+  for (const detail of view.details.toSorted(
+    (left, right) => Number(right.isOperation) - Number(left.isOperation),
+  )) {
     const { route, declared } = detail;
     const segments = segmentsOf(declared.template);
     if (segments.length > 1 && segments.at(-1) === '=') segments.pop();
     const key = `${route.method} ${segments.join('/').toLowerCase()}`;
     const twin = first.get(key);
     if (twin === undefined) first.set(key, detail);
-    else if (shapeOf(twin) !== shapeOf(detail) && (declared.mount === undefined || declared.mount !== twin.declared.mount)) { // a mount redirects itself
-      const what = shapeOf(twin).toLowerCase() === shapeOf(detail).toLowerCase() ? 'in case' : 'in a slash at the end';
-      tell(`${route.method} ${route.template}`, `it differs from ${twin.route.template}${at(twin.route.place)} only ${what}`, route.place);
+    else if (
+      shapeOf(twin) !== shapeOf(detail) &&
+      (declared.mount === undefined || declared.mount !== twin.declared.mount)
+    ) {
+      // a mount redirects itself
+      const what =
+        shapeOf(twin).toLowerCase() === shapeOf(detail).toLowerCase() ? 'in case' : 'in a slash at the end';
+      tell(
+        `${route.method} ${route.template}`,
+        `it differs from ${twin.route.template}${at(twin.route.place)} only ${what}`,
+        route.place,
+      );
     }
   }
 }
@@ -107,14 +146,23 @@ function at(place: Place): string {
 /** HEAD and OPTIONS by other handlers than those that would answer. */
 export function findContradictions(view: ApplicationView, tell: Tell): void {
   if (!view.details.some(({ route }) => route.method === 'HEAD' || route.method === 'OPTIONS')) return;
-  const gets = new Map(view.details.filter(({ route }) => route.method === 'GET').map((detail) => [shapeOf(detail), detail]));
+  const gets = new Map(
+    view.details.filter(({ route }) => route.method === 'GET').map((detail) => [shapeOf(detail), detail]),
+  );
   for (const { route, declared, isOperation } of view.details) {
     if (isOperation || declared.mount !== undefined || !declared.methods.includes(route.method)) continue;
     const subject = `${route.method} ${route.template}`;
     const get = gets.get(shapeOf({ declared }));
-    if (route.method === 'HEAD' && get === undefined) tell(subject, 'there is no GET whose head it could be', route.place);
-    else if (route.method === 'HEAD' && get!.declared !== declared) tell(subject, `it is another handler than that of GET${at(get!.route.place)}, whose head it should be`, route.place);
-    if (route.method === 'OPTIONS' && layersOf(view, declared).some((layer) => layer.kind === 'cors')) tell(subject, 'preflights never reach it: the CORS middleware answers them', route.place);
+    if (route.method === 'HEAD' && get === undefined)
+      tell(subject, 'there is no GET whose head it could be', route.place);
+    else if (route.method === 'HEAD' && get!.declared !== declared)
+      tell(
+        subject,
+        `it is another handler than that of GET${at(get!.route.place)}, whose head it should be`,
+        route.place,
+      );
+    if (route.method === 'OPTIONS' && layersOf(view, declared).some((layer) => layer.kind === 'cors'))
+      tell(subject, 'preflights never reach it: the CORS middleware answers them', route.place);
   }
 }
 
@@ -128,8 +176,11 @@ export function findRebound(view: ApplicationView, tell: Tell): void {
       const earlier = outer.get(name);
       outer.set(name, dependency);
       if (earlier === undefined || earlier.source === dependency.source) continue;
-      tell(`${declared.methods.join(', ')} ${declared.template.template}`,
-        `"${name}" is ${viewOfDependency(earlier).label} for its router and ${viewOfDependency(dependency).label} for the route: both run, the handler sees the second`, declared.declared.place);
+      tell(
+        `${declared.methods.join(', ')} ${declared.template.template}`,
+        `"${name}" is ${viewOfDependency(earlier).label} for its router and ${viewOfDependency(dependency).label} for the route: both run, the handler sees the second`,
+        declared.declared.place,
+      );
     }
   }
 }
@@ -140,22 +191,54 @@ export function findRebound(view: ApplicationView, tell: Tell): void {
 export function findMissingLayers(view: ApplicationView, tell: Tell): void {
   const isIdempotent = view.middleware.some((layer) => layer instanceof IdempotencyMiddleware);
   for (const { route, declared } of view.details) {
-    if (typeof route.rateLimit !== 'object' && route.security.length === 0 && declared.use.length === 0 && !isIdempotent) continue; // it asks for none
+    if (
+      typeof route.rateLimit !== 'object' &&
+      route.security.length === 0 &&
+      declared.use.length === 0 &&
+      !isIdempotent
+    )
+      continue; // it asks for none
     const subject = `${route.method} ${route.template}`;
-    const lacks = (kind: MiddlewareKind): boolean => !layersOf(view, declared).some((layer) => layer.kind === kind);
+    const lacks = (kind: MiddlewareKind): boolean =>
+      !layersOf(view, declared).some((layer) => layer.kind === kind);
     if (typeof route.rateLimit === 'object' && lacks('rate-limit')) {
-      tell(subject, 'its rateLimit is kept by nobody: there is no RateLimitMiddleware', route.place, { remedy: 'Add app.use(new RateLimitMiddleware())' });
-    }
-    if (declared.use.some((layer) => layer.kind === 'request-id')) {
-      tell(subject, 'its RequestIDMiddleware does nothing: requests get their ids before their routes are known', route.place, { remedy: 'Register it for the application: app.use(new RequestIDMiddleware())' });
-    }
-    if (layersOf(view, declared).some((layer) => layer instanceof IdempotencyMiddleware && !layer.knowsPrincipal && layer.covers(route)) && route.security.length === 0 && lacks('session')) {
-      tell(subject, 'nothing says who sends it, so that its idempotency keys belong to whatever client has the same address or cookies', route.place, {
-        severity: 'warning', remedy: 'Say who sends it: new IdempotencyMiddleware({ principal: (req) => … }), or let it ask for a credential',
+      tell(subject, 'its rateLimit is kept by nobody: there is no RateLimitMiddleware', route.place, {
+        remedy: 'Add app.use(new RateLimitMiddleware())',
       });
     }
+    if (declared.use.some((layer) => layer.kind === 'request-id')) {
+      tell(
+        subject,
+        'its RequestIDMiddleware does nothing: requests get their ids before their routes are known',
+        route.place,
+        { remedy: 'Register it for the application: app.use(new RequestIDMiddleware())' },
+      );
+    }
+    if (
+      layersOf(view, declared).some(
+        (layer) => layer instanceof IdempotencyMiddleware && !layer.knowsPrincipal && layer.covers(route),
+      ) &&
+      route.security.length === 0 &&
+      lacks('session')
+    ) {
+      tell(
+        subject,
+        'nothing says who sends it, so that its idempotency keys belong to whatever client has the same address or cookies',
+        route.place,
+        {
+          severity: 'warning',
+          remedy:
+            'Say who sends it: new IdempotencyMiddleware({ principal: (req) => … }), or let it ask for a credential',
+        },
+      );
+    }
     if (route.security.some(isOwnSession) && lacks('session')) {
-      tell(subject, 'it asks who is logged in by session, and there is no session middleware: every answer would be a 500', route.place, { remedy: 'Register it: app.use(new SessionMiddleware())' });
+      tell(
+        subject,
+        'it asks who is logged in by session, and there is no session middleware: every answer would be a 500',
+        route.place,
+        { remedy: 'Register it: app.use(new SessionMiddleware())' },
+      );
     }
   }
 }

@@ -28,7 +28,7 @@ function partsOf(fn: AnyFunction): Parts | undefined {
 function split(code: string): Parts | undefined {
   const single = /^(?:async\s+)?([\w$]+)\s*(?==>)/.exec(code);
   const open = code.indexOf('(');
-  if (single === null && open === -1 || code.startsWith('class')) return undefined;
+  if ((single === null && open === -1) || code.startsWith('class')) return undefined;
   const end = single === null ? afterPair(code, open) : single[0].length;
   const parameters = single === null ? code.slice(open + 1, end - 1).trim() : single[1]!;
   const rest = code.slice(end).trimStart();
@@ -46,15 +46,21 @@ export function takenBy(handler: AnyFunction): string | undefined {
 
 /** Whether it calls one of the methods of its request: `req.json(`, `ctx.req.json(`, and by the name that it gives to `req`. */
 export function callsOfRequest(handler: AnyFunction, call: string): boolean {
-  const alias = /(?<![\w$])req\s*:\s*([\w$]+)/.exec(partsOf(handler)?.parameters ?? '')?.[1]?.replaceAll('$', '\\$');
-  const names = ['req', 'request', ...alias === undefined ? [] : [alias]];
+  const alias = /(?<![\w$])req\s*:\s*([\w$]+)/
+    .exec(partsOf(handler)?.parameters ?? '')?.[1]
+    ?.replaceAll('$', '\\$');
+  const names = ['req', 'request', ...(alias === undefined ? [] : [alias])];
   return new RegExp(`(?<![\\w$])(?:${names.join('|')})\\s*\\.\\s*${call}`).test(codeOf(handler));
 }
 
 /** Whether it gives no value: it is called for what it does. */
 export function givesNothing(fn: AnyFunction): boolean {
   const parts = partsOf(fn);
-  return parts !== undefined && !parts.isExpression && !/\b(?:return|yield)\b[ \t]*[^\s;})]/.test(withoutCallbacks(parts.body));
+  return (
+    parts !== undefined &&
+    !parts.isExpression &&
+    !/\b(?:return|yield)\b[ \t]*[^\s;})]/.test(withoutCallbacks(parts.body))
+  );
 }
 
 /** Whether an object, a list of objects, or a reply of one is written down where it returns. */
@@ -65,21 +71,38 @@ export function repliesWithObject(handler: AnyFunction): boolean {
 
 function givesObject({ body, isExpression }: Parts): boolean {
   const code = withoutCallbacks(body);
-  const returned = isExpression ? [code] : [...code.matchAll(/(?<![\w$.])return\b(?!\s*:)/g)].map(({ index }) => code.slice(index + 6, endOfExpression(code, index + 6)));
-  return returned.flatMap(branchesOf).filter((expression) => !isRefusal(expression)).some((expression) => isObject(expression) || /^\s*reply\s*\(\s*[{[]/.test(expression) || /\.\s*map\s*\(.*\u0002\s*\)\s*$/s.test(expression));
+  const returned = isExpression
+    ? [code]
+    : [...code.matchAll(/(?<![\w$.])return\b(?!\s*:)/g)].map(({ index }) =>
+        code.slice(index + 6, endOfExpression(code, index + 6)),
+      );
+  return returned
+    .flatMap(branchesOf)
+    .filter((expression) => !isRefusal(expression))
+    .some(
+      (expression) =>
+        isObject(expression) ||
+        /^\s*reply\s*\(\s*[{[]/.test(expression) ||
+        /\.\s*map\s*\(.*\u0002\s*\)\s*$/s.test(expression),
+    );
 }
 
 /** Whether it is an object as it is written down, or a list or pair that begins with one, and not what is made of it. */
 function isObject(expression: string): boolean {
   const start = /^\s*(?:await\s+)?(?:\(\s*)*/.exec(expression)![0].length;
   const isList = /^\[\s*(?:\(\s*)*\{/.test(expression.slice(start));
-  return (isList || expression[start] === '{') && /^[\s)]*$/.test(expression.slice(afterPair(expression, start)));
+  return (
+    (isList || expression[start] === '{') && /^[\s)]*$/.test(expression.slice(afterPair(expression, start)))
+  );
 }
 
 /** Whether it is `[{ ... }, 404]` or `reply({ ... }, 404)`: that says why there is no reply. */
 function isRefusal(expression: string): boolean {
   const before = /^\s*(?:await\s+)?(?:\(\s*)*(?:\[|reply\s*\()\s*(?=[{[])/.exec(expression)?.[0];
-  return before !== undefined && /^\s*,\s*[45]\d\d(?!\d)/.test(expression.slice(afterPair(expression, before.length)));
+  return (
+    before !== undefined &&
+    /^\s*,\s*[45]\d\d(?!\d)/.test(expression.slice(afterPair(expression, before.length)))
+  );
 }
 
 /** Returns `b` and `c` of `a ? b : c`, also within parentheses; any other expression as it is. */
@@ -88,15 +111,20 @@ function branchesOf(parenthesized: string): string[] {
   const marks: number[] = [];
   for (let index = 0; index < expression.length; index++) {
     if (OPENING.includes(expression[index]!)) index = afterPair(expression, index) - 1;
-    else if (/^(?:\?(?![.?])|:)/.test(expression.slice(index, index + 2)) && expression[index - 1] !== '?') marks.push(index);
+    else if (/^(?:\?(?![.?])|:)/.test(expression.slice(index, index + 2)) && expression[index - 1] !== '?')
+      marks.push(index);
   }
-  return marks.length === 0 ? [expression] : [...marks.keys()].flatMap((at) => branchesOf(expression.slice(marks[at]! + 1, marks[at + 1])));
+  return marks.length === 0
+    ? [expression]
+    : [...marks.keys()].flatMap((at) => branchesOf(expression.slice(marks[at]! + 1, marks[at + 1])));
 }
 
 /** An expression without the parentheses around all of it, which formatters write around conditions. */
 function withoutParentheses(expression: string): string {
   const text = expression.trim();
-  return text.startsWith('(') && afterPair(text, 0) === text.length ? withoutParentheses(text.slice(1, -1)) : expression;
+  return text.startsWith('(') && afterPair(text, 0) === text.length
+    ? withoutParentheses(text.slice(1, -1))
+    : expression;
 }
 
 /** Code without what is done the first time only: `text ??= ...`, `if (text === undefined) text = ...`, `if (!text) { ... text = ...; }`. */
@@ -111,7 +139,8 @@ export function withoutOnce(code: string): string {
   return kept;
 }
 
-const ABSENT = /^if\s*\(\s*(?:!\s*(?<negated>[\w$.#]+)|(?<compared>[\w$.#]+)\s*===?\s*(?:undefined|null|void 0))\s*\)\s*/;
+const ABSENT =
+  /^if\s*\(\s*(?:!\s*(?<negated>[\w$.#]+)|(?<compared>[\w$.#]+)\s*===?\s*(?:undefined|null|void 0))\s*\)\s*/;
 
 /** The end of what is done where a name is without value yet, and gets it; a name of the function itself is so at each call. */
 function endOfFirstTime(code: string, from: number): number | undefined {
@@ -127,7 +156,10 @@ function endOfFirstTime(code: string, from: number): number | undefined {
 /** Whether a function declares a name, or has it as a parameter. */
 function isOwn(code: string, name: string): boolean {
   const word = `(?<![\\w$.#])${name}(?![\\w$])`;
-  return new RegExp(`(?:let|var|const)\\s[^;=]*${word}`).test(code) || new RegExp(word).test(split(code)?.parameters ?? '');
+  return (
+    new RegExp(`(?:let|var|const)\\s[^;=]*${word}`).test(code) ||
+    new RegExp(word).test(split(code)?.parameters ?? '')
+  );
 }
 
 /** Words before parentheses and a brace that do not make a method of them. */
@@ -143,7 +175,9 @@ function withoutCallbacks(code: string): string {
       index = afterPair(code, index);
     } else if (end === undefined) kept += code[index++];
     else {
-      const inner = split(code.startsWith('=>', index) ? `()${code.slice(index, end)}` : code.slice(index, end));
+      const inner = split(
+        code.startsWith('=>', index) ? `()${code.slice(index, end)}` : code.slice(index, end),
+      );
       kept += inner !== undefined && givesObject(inner) ? `=>${GIVES_OBJECT}` : '=>';
       index = end;
     }
@@ -158,7 +192,8 @@ function isMethod(before: string): boolean {
   let depth = 0;
   for (let index = code.length - 1; index >= 0; index--) {
     if (CLOSING.includes(code[index]!)) depth++;
-    else if (OPENING.includes(code[index]!) && --depth === 0) return /[\w$\]]\s*$/.test(code.slice(0, index)) && !STATEMENTS.test(code.slice(0, index));
+    else if (OPENING.includes(code[index]!) && --depth === 0)
+      return /[\w$\]]\s*$/.test(code.slice(0, index)) && !STATEMENTS.test(code.slice(0, index));
   }
   return false;
 }
@@ -169,7 +204,12 @@ function endOfCallback(code: string, from: number): number | undefined {
     const start = from + 2 + /^\s*/.exec(code.slice(from + 2))![0].length;
     return code[start] === '{' ? afterPair(code, start) : endOfExpression(code, start);
   }
-  if (!code.startsWith('function', from) || /[\w$.]/.test(code[from - 1] ?? '') || !/^function\s*\*?\s*[\w$]*\s*\(/.test(code.slice(from))) return undefined;
+  if (
+    !code.startsWith('function', from) ||
+    /[\w$.]/.test(code[from - 1] ?? '') ||
+    !/^function\s*\*?\s*[\w$]*\s*\(/.test(code.slice(from))
+  )
+    return undefined;
   const body = code.indexOf('{', afterPair(code, code.indexOf('(', from)));
   return body === -1 ? undefined : afterPair(code, body);
 }
@@ -180,7 +220,12 @@ function endOfExpression(code: string, from: number): number {
     const char = code[index]!;
     if (OPENING.includes(char)) index = afterPair(code, index) - 1;
     else if (CLOSING.includes(char) || char === ',' || char === ';') return index;
-    else if (char === '\n' && /[\w$)\]}'"`]\s*$/.test(code.slice(from, index)) && /^\s*[\w$]/.test(code.slice(index))) return index;
+    else if (
+      char === '\n' &&
+      /[\w$)\]}'"`]\s*$/.test(code.slice(from, index)) &&
+      /^\s*[\w$]/.test(code.slice(index))
+    )
+      return index;
   }
   return code.length;
 }

@@ -7,7 +7,9 @@ import { isMigratable, labelOf, type OpenMigrator } from '../db/migrations/start
 import type { ApplicationView, Tell } from './check.ts';
 
 const MESSAGES: Readonly<Record<string, string>> = {
-  pending: 'has not been applied', unfinished: 'was begun without a transaction, and has not ended', changed: 'has changed since it was applied',
+  pending: 'has not been applied',
+  unfinished: 'was begun without a transaction, and has not ended',
+  changed: 'has changed since it was applied',
 };
 
 /** SVC402, for each database of the application. */
@@ -19,13 +21,26 @@ export async function findMigrations(view: ApplicationView, tell: Tell): Promise
     try {
       open = await plugin.openMigrator({ onlyReads: true });
     } catch (error) {
-      tell(subject, `it cannot be opened: ${thrown(error)}`, undefined, { remedy: 'Mend the address, start the database, or give this user the rights' });
+      tell(subject, `it cannot be opened: ${thrown(error)}`, undefined, {
+        remedy: 'Mend the address, start the database, or give this user the rights',
+      });
       continue;
     }
     try {
       for (const each of await open.migrator.status()) {
         const message = MESSAGES[each.state];
-        if (message !== undefined) tell(subject, `${labelOf(each)} ${message}`, undefined, each.state === 'changed' ? { remedy: 'Put back what it was, and write what is new as another migration: svc migrate new <name>' } : {});
+        if (message !== undefined)
+          tell(
+            subject,
+            `${labelOf(each)} ${message}`,
+            undefined,
+            each.state === 'changed'
+              ? {
+                  remedy:
+                    'Put back what it was, and write what is new as another migration: svc migrate new <name>',
+                }
+              : {},
+          );
       }
     } catch (error) {
       tell(subject, `its migrations cannot be read: ${thrown(error)}`);

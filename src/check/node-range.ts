@@ -19,7 +19,8 @@ function readEngines(file: string): string | undefined {
   try {
     const { engines } = JSON.parse(readFileSync(file, 'utf8')) as { engines?: { node?: unknown } | null };
     return typeof engines?.node === 'string' ? engines.node : undefined;
-  } catch { // it is npm's to say
+  } catch {
+    // it is npm's to say
     return undefined;
   }
 }
@@ -35,7 +36,10 @@ export function satisfies(version: string, range: string): boolean | undefined {
 /** All comparators of one alternative. */
 function isIn(version: Version, part: string): boolean | undefined {
   const hyphen = /^(\S+)\s+-\s+(\S+)$/.exec(part);
-  const comparators = hyphen === null ? part.replace(/(\^|~|[<>]=?|=)\s+/g, '$1').split(/\s+/) : [`>=${hyphen[1]!}`, `<=${hyphen[2]!}`];
+  const comparators =
+    hyphen === null
+      ? part.replace(/(\^|~|[<>]=?|=)\s+/g, '$1').split(/\s+/)
+      : [`>=${hyphen[1]!}`, `<=${hyphen[2]!}`];
   const results = comparators.map((comparator) => compares(version, comparator));
   return results.includes(undefined) ? undefined : results.every((result) => result === true);
 }
@@ -47,13 +51,28 @@ function compares(version: Version, comparator: string): boolean | undefined {
   const { from, parts } = wanted;
   const below = nextOf(from, parts);
   switch (operator) {
-    case '>=': return order(version, from) >= 0;
-    case '>': return below === undefined ? false : order(version, parts === 3 ? from : below) > (parts === 3 ? 0 : -1);
-    case '<': return order(version, from) < 0;
-    case '<=': return below === undefined || order(version, below) < 0;
-    case '~': return order(version, from) >= 0 && before(version, nextOf(from, Math.min(parts, 2)));
-    case '^': return order(version, from) >= 0 && before(version, nextOf(from, parts === 0 ? 0 : from[0] > 0 || parts === 1 ? 1 : from[1] > 0 || parts === 2 ? 2 : 3));
-    default: return order(version, from) >= 0 && before(version, below);
+    case '>=':
+      return order(version, from) >= 0;
+    case '>':
+      return below === undefined
+        ? false
+        : order(version, parts === 3 ? from : below) > (parts === 3 ? 0 : -1);
+    case '<':
+      return order(version, from) < 0;
+    case '<=':
+      return below === undefined || order(version, below) < 0;
+    case '~':
+      return order(version, from) >= 0 && before(version, nextOf(from, Math.min(parts, 2)));
+    case '^':
+      return (
+        order(version, from) >= 0 &&
+        before(
+          version,
+          nextOf(from, parts === 0 ? 0 : from[0] > 0 || parts === 1 ? 1 : from[1] > 0 || parts === 2 ? 2 : 3),
+        )
+      );
+    default:
+      return order(version, from) >= 0 && before(version, below);
   }
 }
 
@@ -63,7 +82,13 @@ function before(version: Version, limit: Version | undefined): boolean {
 
 /** The first version that is no longer described by so many parts. */
 function nextOf([major, minor, patch]: Version, parts: number): Version | undefined {
-  return parts === 0 ? undefined : parts === 1 ? [major + 1, 0, 0] : parts === 2 ? [major, minor + 1, 0] : [major, minor, patch + 1];
+  return parts === 0
+    ? undefined
+    : parts === 1
+      ? [major + 1, 0, 0]
+      : parts === 2
+        ? [major, minor + 1, 0]
+        : [major, minor, patch + 1];
 }
 
 function order(left: Version, right: Version): number {
@@ -75,7 +100,9 @@ function versionOf(text: string): { readonly from: Version; readonly parts: numb
   if (text === '' || text === '*' || /^x$/i.test(text)) return { from: [0, 0, 0], parts: 0 };
   const match = /^(\d+)(?:\.(\d+|[xX*]))?(?:\.(\d+|[xX*]))?$/.exec(text);
   if (match === null) return undefined;
-  const numbers = match.slice(1).map((part) => part === undefined || !/^\d+$/.test(part) ? undefined : Number(part));
+  const numbers = match
+    .slice(1)
+    .map((part) => (part === undefined || !/^\d+$/.test(part) ? undefined : Number(part)));
   const parts = numbers[1] === undefined ? 1 : numbers[2] === undefined ? 2 : 3;
   return { from: [numbers[0]!, numbers[1] ?? 0, parts === 3 ? numbers[2]! : 0], parts };
 }

@@ -32,23 +32,40 @@ type Paint = (colour: keyof typeof COLOURS, text: string) => string;
 
 /** How many findings there are of each severity. */
 export function countFindings(findings: readonly Finding[]): Counts {
-  const count = (severity: Severity): number => findings.filter((finding) => finding.severity === severity).length;
+  const count = (severity: Severity): number =>
+    findings.filter((finding) => finding.severity === severity).length;
   return { error: count('error'), warning: count('warning'), info: count('info') };
 }
 
 /** Grouped by severity, each finding with its place, why it matters and what to do. */
-export function humanReport(report: Report, { target, cwd, rules }: ReportContext, hasColour: boolean): string {
-  const paint: Paint = hasColour ? (colour, text) => `\u001b[${COLOURS[colour]}m${text}\u001b[0m` : (_colour, text) => text;
+export function humanReport(
+  report: Report,
+  { target, cwd, rules }: ReportContext,
+  hasColour: boolean,
+): string {
+  const paint: Paint = hasColour
+    ? (colour, text) => `\u001b[${COLOURS[colour]}m${text}\u001b[0m`
+    : (_colour, text) => text;
   const counts = countFindings(report.findings);
   const explained = new Set<string>();
   const groups = (['error', 'warning', 'info'] as const).flatMap((severity) => {
     const findings = report.findings.filter((finding) => finding.severity === severity);
     if (findings.length === 0) return [];
-    return [paint('bold', HEADINGS[severity]), ...findings.flatMap((finding) => describe(finding, cwd, explained.has(finding.rule) ? undefined : whyOf(finding.rule), paint)), ''];
+    return [
+      paint('bold', HEADINGS[severity]),
+      ...findings.flatMap((finding) =>
+        describe(finding, cwd, explained.has(finding.rule) ? undefined : whyOf(finding.rule), paint),
+      ),
+      '',
+    ];
   });
   const suppressed = report.suppressed.length === 0 ? '' : `, ${report.suppressed.length} allowed`;
-  const summary = report.findings.length === 0 ? `${target}: nothing found${suppressed}`
-    : `${target}: ${plural(counts.error, 'error')}, ${plural(counts.warning, 'warning')}` + (counts.info === 0 ? '' : `, ${plural(counts.info, 'note')}`) + suppressed;
+  const summary =
+    report.findings.length === 0
+      ? `${target}: nothing found${suppressed}`
+      : `${target}: ${plural(counts.error, 'error')}, ${plural(counts.warning, 'warning')}` +
+        (counts.info === 0 ? '' : `, ${plural(counts.info, 'note')}`) +
+        suppressed;
   return [...groups, summary].join('\n');
 
   /** Once in a report is enough. */
@@ -58,11 +75,18 @@ export function humanReport(report: Report, { target, cwd, rules }: ReportContex
   }
 }
 
-function describe({ rule, severity, subject, message, remedy, place }: Finding, cwd: string, why: string | undefined, paint: Paint): string[] {
+function describe(
+  { rule, severity, subject, message, remedy, place }: Finding,
+  cwd: string,
+  why: string | undefined,
+  paint: Paint,
+): string[] {
   const where = place === undefined || place.line === 0 ? '' : `  ${paint('dim', shownPlace(place, cwd))}`;
   return [
-    `  ${paint(severity, rule)}  ${subject}${where}`, `      ${relativeText(message, cwd)}`,
-    ...why === undefined ? [] : [`      why: ${why}`], `      fix: ${remedy}`,
+    `  ${paint(severity, rule)}  ${subject}${where}`,
+    `      ${relativeText(message, cwd)}`,
+    ...(why === undefined ? [] : [`      why: ${why}`]),
+    `      fix: ${remedy}`,
   ];
 }
 
@@ -73,13 +97,29 @@ function plural(count: number, what: string): string {
 /** One document: `ok`, `counts`, `findings` and `suppressed`; files relative to the working folder where they are below it. */
 export function jsonReport(report: Report, { target, cwd, rules }: ReportContext): string {
   const plain = ({ rule, severity, subject, message, remedy, place }: Finding): object => ({
-    rule, severity, subject, message: relativeText(message, cwd), why: rules.find((candidate) => candidate.id === rule)?.why ?? null, remedy,
-    place: place === undefined || place.line === 0 ? null : { file: relativeFile(place.file, cwd), line: place.line, column: place.column },
+    rule,
+    severity,
+    subject,
+    message: relativeText(message, cwd),
+    why: rules.find((candidate) => candidate.id === rule)?.why ?? null,
+    remedy,
+    place:
+      place === undefined || place.line === 0
+        ? null
+        : { file: relativeFile(place.file, cwd), line: place.line, column: place.column },
   });
-  return JSON.stringify({
-    schemaVersion: report.schemaVersion, target, ok: report.ok, counts: { ...countFindings(report.findings), suppressed: report.suppressed.length },
-    findings: report.findings.map(plain), suppressed: report.suppressed.map(plain),
-  }, null, 2);
+  return JSON.stringify(
+    {
+      schemaVersion: report.schemaVersion,
+      target,
+      ok: report.ok,
+      counts: { ...countFindings(report.findings), suppressed: report.suppressed.length },
+      findings: report.findings.map(plain),
+      suppressed: report.suppressed.map(plain),
+    },
+    null,
+    2,
+  );
 }
 
 /** `src/app.ts:12:5` */
@@ -100,17 +140,29 @@ function relativeText(text: string, cwd: string): string {
 }
 
 const COMMANDS: Readonly<Record<Severity, string>> = { error: 'error', warning: 'warning', info: 'notice' };
-const GITLAB_SEVERITIES: Readonly<Record<Severity, string>> = { error: 'critical', warning: 'minor', info: 'info' };
+const GITLAB_SEVERITIES: Readonly<Record<Severity, string>> = {
+  error: 'critical',
+  warning: 'minor',
+  info: 'info',
+};
 
 /** A line for each finding, the worst first, for only ten of each level are shown; then how many there are. */
 export function githubReport(report: Report, { target, cwd }: ReportContext): string {
   const { error, warning, info } = countFindings(report.findings);
   const lines = report.findings.map(({ rule, severity, subject, message, remedy, place }) => {
-    const at = place === undefined || place.line === 0 ? { file: fileOf(target) } : { file: relativeFile(place.file, cwd), line: place.line, col: place.column };
-    const properties = Object.entries({ ...at, title: `${rule} ${subject}` }).map(([name, value]) => `${name}=${escapeProperty(String(value))}`).join(',');
+    const at =
+      place === undefined || place.line === 0
+        ? { file: fileOf(target) }
+        : { file: relativeFile(place.file, cwd), line: place.line, col: place.column };
+    const properties = Object.entries({ ...at, title: `${rule} ${subject}` })
+      .map(([name, value]) => `${name}=${escapeProperty(String(value))}`)
+      .join(',');
     return `::${COMMANDS[severity]} ${properties}::${escapeData(`${relativeText(message, cwd)}\nFix: ${remedy}`)}`;
   });
-  return [...lines, `${target}: errors ${error}, warnings ${warning}, notes ${info}, allowed ${report.suppressed.length}`].join('\n');
+  return [
+    ...lines,
+    `${target}: errors ${error}, warnings ${warning}, notes ${info}, allowed ${report.suppressed.length}`,
+  ].join('\n');
 }
 
 /** The same as a table in Markdown, for the summary of a job, where nothing is cut off. */
@@ -118,7 +170,8 @@ export function githubSummary(report: Report, { target, cwd }: ReportContext): s
   const title = `### svc check ${inMarkdown(target)}\n\n`;
   if (report.findings.length === 0) return `${title}Nothing found.\n`;
   const rows = report.findings.map(({ rule, severity, subject, message, remedy, place }) => {
-    const where = place === undefined || place.line === 0 ? '' : `${relativeFile(place.file, cwd)}:${place.line}`;
+    const where =
+      place === undefined || place.line === 0 ? '' : `${relativeFile(place.file, cwd)}:${place.line}`;
     return `| ${[severity, rule, subject, where, relativeText(message, cwd), remedy].map(inMarkdown).join(' | ')} |`;
   });
   return `${title}| Level | Rule | Subject | Place | Finding | Fix |\n| --- | --- | --- | --- | --- | --- |\n${rows.join('\n')}\n`;
@@ -127,14 +180,29 @@ export function githubSummary(report: Report, { target, cwd }: ReportContext): s
 /** A list of issues of GitLab's code quality, a form of Code Climate's. */
 export function gitlabReport(report: Report, { target, cwd }: ReportContext): string {
   const prints = fingerprints(report.findings);
-  return JSON.stringify(report.findings.map((finding, index) => issueOf(finding, prints[index]!, target, cwd)), null, 2);
+  return JSON.stringify(
+    report.findings.map((finding, index) => issueOf(finding, prints[index]!, target, cwd)),
+    null,
+    2,
+  );
 }
 
-function issueOf({ rule, severity, subject, message, remedy, place }: Finding, fingerprint: string, target: string, cwd: string): object {
+function issueOf(
+  { rule, severity, subject, message, remedy, place }: Finding,
+  fingerprint: string,
+  target: string,
+  cwd: string,
+): object {
   const hasPlace = place !== undefined && place.line !== 0;
   return {
-    description: `${subject}: ${relativeText(message, cwd)}. Fix: ${remedy}`, check_name: rule, fingerprint, severity: GITLAB_SEVERITIES[severity],
-    location: { path: hasPlace ? relativeFile(place.file, cwd) : fileOf(target), lines: { begin: hasPlace ? place.line : 1 } },
+    description: `${subject}: ${relativeText(message, cwd)}. Fix: ${remedy}`,
+    check_name: rule,
+    fingerprint,
+    severity: GITLAB_SEVERITIES[severity],
+    location: {
+      path: hasPlace ? relativeFile(place.file, cwd) : fileOf(target),
+      lines: { begin: hasPlace ? place.line : 1 },
+    },
   };
 }
 
@@ -165,16 +233,42 @@ export function fingerprints(findings: readonly Finding[]): readonly string[] {
 }
 
 /** `fails` says of a finding whether it is at or above the level that fails the check; others are told as output of their case. */
-export function junitReport(report: Report, { rules, cwd, target }: ReportContext, fails: (finding: Finding) => boolean): string {
+export function junitReport(
+  report: Report,
+  { rules, cwd, target }: ReportContext,
+  fails: (finding: Finding) => boolean,
+): string {
   const phases = [...new Set(rules.map(({ phase }) => phase))];
-  const suites = phases.map((phase) => suiteOf(phase, rules.filter((rule) => rule.phase === phase), report.findings));
+  const suites = phases.map((phase) =>
+    suiteOf(
+      phase,
+      rules.filter((rule) => rule.phase === phase),
+      report.findings,
+    ),
+  );
   const failures = new Set(report.findings.filter(fails).map(({ rule }) => rule)).size;
-  return ['<?xml version="1.0" encoding="UTF-8"?>', `<testsuites name="${escapeXml(`svc check ${target}`)}" tests="${rules.length}" failures="${failures}">`, ...suites, '</testsuites>'].join('\n');
+  return [
+    '<?xml version="1.0" encoding="UTF-8"?>',
+    `<testsuites name="${escapeXml(`svc check ${target}`)}" tests="${rules.length}" failures="${failures}">`,
+    ...suites,
+    '</testsuites>',
+  ].join('\n');
 
   function suiteOf(phase: string, ofPhase: readonly RuleText[], findings: readonly Finding[]): string {
-    const failed = ofPhase.filter(({ id }) => findings.some((finding) => finding.rule === id && fails(finding)));
-    const cases = ofPhase.map((rule) => caseOf(rule, findings.filter((finding) => finding.rule === rule.id)));
-    return [`  <testsuite name="${escapeXml(phase)}" tests="${ofPhase.length}" failures="${failed.length}" errors="0" skipped="0">`, ...cases, '  </testsuite>'].join('\n');
+    const failed = ofPhase.filter(({ id }) =>
+      findings.some((finding) => finding.rule === id && fails(finding)),
+    );
+    const cases = ofPhase.map((rule) =>
+      caseOf(
+        rule,
+        findings.filter((finding) => finding.rule === rule.id),
+      ),
+    );
+    return [
+      `  <testsuite name="${escapeXml(phase)}" tests="${ofPhase.length}" failures="${failed.length}" errors="0" skipped="0">`,
+      ...cases,
+      '  </testsuite>',
+    ].join('\n');
   }
 
   function caseOf({ id, phase, why }: RuleText, findings: readonly Finding[]): string {
@@ -184,24 +278,40 @@ export function junitReport(report: Report, { rules, cwd, target }: ReportContex
     const others = findings.filter((finding) => !fails(finding));
     return [
       `${open}>`,
-      ...failing.length === 0 ? [] : [`      <failure type="${failing[0]!.severity}" message="${escapeXml(failing.map(({ subject, message }) => `${subject}: ${relativeText(message, cwd)}`).join('; '))}">${escapeXml(textOf(failing))}</failure>`],
-      ...others.length === 0 ? [] : [`      <system-out>${escapeXml(textOf(others))}</system-out>`],
+      ...(failing.length === 0
+        ? []
+        : [
+            `      <failure type="${failing[0]!.severity}" message="${escapeXml(failing.map(({ subject, message }) => `${subject}: ${relativeText(message, cwd)}`).join('; '))}">${escapeXml(textOf(failing))}</failure>`,
+          ]),
+      ...(others.length === 0 ? [] : [`      <system-out>${escapeXml(textOf(others))}</system-out>`]),
       '    </testcase>',
     ].join('\n');
   }
 
   function textOf(findings: readonly Finding[]): string {
-    return findings.map(({ severity, subject, message, remedy, place }) => {
-      const where = place === undefined || place.line === 0 ? '' : ` at ${relativeFile(place.file, cwd)}:${place.line}:${place.column}`;
-      return `${severity}: ${subject}${where}\n${relativeText(message, cwd)}\nfix: ${remedy}`;
-    }).join('\n\n');
+    return findings
+      .map(({ severity, subject, message, remedy, place }) => {
+        const where =
+          place === undefined || place.line === 0
+            ? ''
+            : ` at ${relativeFile(place.file, cwd)}:${place.line}:${place.column}`;
+        return `${severity}: ${subject}${where}\n${relativeText(message, cwd)}\nfix: ${remedy}`;
+      })
+      .join('\n\n');
   }
 }
 
 /** Text as XML 1.0 can hold it: what it has no form for becomes U+FFFD. */
 function escapeXml(text: string): string {
-  return text.toWellFormed().replace(/[^\t\n\r\u0020-\uD7FF\uE000-\uFFFD\u{10000}-\u{10FFFF}]/gu, '\uFFFD')
-    .replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;').replaceAll('\n', '&#10;').replaceAll('\r', '&#13;');
+  return text
+    .toWellFormed()
+    .replace(/[^\t\n\r\u0020-\uD7FF\uE000-\uFFFD\u{10000}-\u{10FFFF}]/gu, '\uFFFD')
+    .replaceAll('&', '&amp;')
+    .replaceAll('<', '&lt;')
+    .replaceAll('>', '&gt;')
+    .replaceAll('"', '&quot;')
+    .replaceAll('\n', '&#10;')
+    .replaceAll('\r', '&#13;');
 }
 
 /*
@@ -212,34 +322,59 @@ function escapeXml(text: string): string {
 
 /** More results are refused by services that take SARIF; the worst come first. */
 const MAX_RESULTS = 25_000;
-const LEVELS: Readonly<Record<Severity, 'error' | 'warning' | 'note'>> = { error: 'error', warning: 'warning', info: 'note' };
+const LEVELS: Readonly<Record<Severity, 'error' | 'warning' | 'note'>> = {
+  error: 'error',
+  warning: 'warning',
+  info: 'note',
+};
 /** Out of 10, for rules of security: from 7 on "high", from 4 on "medium". */
 const SECURITY_SEVERITY: Readonly<Record<Severity, string>> = { error: '8.0', warning: '5.0', info: '2.0' };
 
 /** One document of SARIF 2.1.0. `isLoaded`: whether the application could be looked at; `version`: of this package. */
-export function sarifReport(report: Report, context: ReportContext, { version, isLoaded }: { readonly version: string; readonly isLoaded: boolean }): string {
+export function sarifReport(
+  report: Report,
+  context: ReportContext,
+  { version, isLoaded }: { readonly version: string; readonly isLoaded: boolean },
+): string {
   const { rules } = context;
   const prints = fingerprints(report.findings);
-  const results = report.findings.slice(0, MAX_RESULTS).map((finding, index) => resultOf(finding, prints[index]!, context));
-  return JSON.stringify({
-    $schema: 'https://json.schemastore.org/sarif-2.1.0.json',
-    version: '2.1.0',
-    runs: [{
-      tool: { driver: { name: 'svc check', version, semanticVersion: version, rules: rules.map(ruleOf) } },
-      invocations: [{ executionSuccessful: isLoaded }],
-      columnKind: 'utf16CodeUnits',
-      results,
-    }],
-  }, null, 2);
+  const results = report.findings
+    .slice(0, MAX_RESULTS)
+    .map((finding, index) => resultOf(finding, prints[index]!, context));
+  return JSON.stringify(
+    {
+      $schema: 'https://json.schemastore.org/sarif-2.1.0.json',
+      version: '2.1.0',
+      runs: [
+        {
+          tool: {
+            driver: { name: 'svc check', version, semanticVersion: version, rules: rules.map(ruleOf) },
+          },
+          invocations: [{ executionSuccessful: isLoaded }],
+          columnKind: 'utf16CodeUnits',
+          results,
+        },
+      ],
+    },
+    null,
+    2,
+  );
 }
 
 function ruleOf({ id, severity, why, remedy, phase }: RuleText): object {
   return {
     id,
-    shortDescription: { text: sentence(why) }, fullDescription: { text: sentence(why) },
-    help: { text: `Why: ${sentence(why)}\nFix: ${sentence(remedy)}`, markdown: `**Why:** ${sentence(why)}\n\n**Fix:** ${sentence(remedy)}` },
+    shortDescription: { text: sentence(why) },
+    fullDescription: { text: sentence(why) },
+    help: {
+      text: `Why: ${sentence(why)}\nFix: ${sentence(remedy)}`,
+      markdown: `**Why:** ${sentence(why)}\n\n**Fix:** ${sentence(remedy)}`,
+    },
     defaultConfiguration: { level: LEVELS[severity] },
-    properties: { tags: phase === 'security' ? ['security'] : [phase], ...phase === 'security' ? { 'security-severity': SECURITY_SEVERITY[severity] } : {} },
+    properties: {
+      tags: phase === 'security' ? ['security'] : [phase],
+      ...(phase === 'security' ? { 'security-severity': SECURITY_SEVERITY[severity] } : {}),
+    },
   };
 }
 
@@ -247,16 +382,24 @@ function resultOf(finding: Finding, fingerprint: string, { rules, cwd, target }:
   const { rule, severity, subject, message, remedy, place } = finding;
   const ruleIndex = rules.findIndex(({ id }) => id === rule);
   return {
-    ruleId: rule, ...ruleIndex === -1 ? {} : { ruleIndex },
+    ruleId: rule,
+    ...(ruleIndex === -1 ? {} : { ruleIndex }),
     level: LEVELS[severity],
     message: { text: `${subject}: ${relativeText(message, cwd)}. Fix: ${sentence(remedy)}` },
-    locations: [{
-      physicalLocation: {
-        artifactLocation: artifact(place === undefined || place.line === 0 ? fileOf(target) : relativeFile(place.file, cwd)),
-        region: place === undefined || place.line === 0 ? { startLine: 1 } : { startLine: place.line, startColumn: Math.max(1, place.column) },
+    locations: [
+      {
+        physicalLocation: {
+          artifactLocation: artifact(
+            place === undefined || place.line === 0 ? fileOf(target) : relativeFile(place.file, cwd),
+          ),
+          region:
+            place === undefined || place.line === 0
+              ? { startLine: 1 }
+              : { startLine: place.line, startColumn: Math.max(1, place.column) },
+        },
+        logicalLocations: [{ fullyQualifiedName: subject }],
       },
-      logicalLocations: [{ fullyQualifiedName: subject }],
-    }],
+    ],
     partialFingerprints: { primaryLocationLineHash: fingerprint },
   };
 }

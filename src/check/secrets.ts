@@ -19,7 +19,13 @@ import type { Middleware, Plugin } from '../http/contracts.ts';
 export function findSecrets(view: ApplicationView, tell: Tell): void {
   for (const { key, neededBy, place } of view.secrets) {
     const variable = variableOf(key);
-    if (isAbsent(view.settings.peek(key))) tell(`setting ${key}`, `${neededBy} needs the secret "${key}" (${variable}), and there is none`, place, { remedy: remedyFor(key), refuses: true });
+    if (isAbsent(view.settings.peek(key)))
+      tell(
+        `setting ${key}`,
+        `${neededBy} needs the secret "${key}" (${variable}), and there is none`,
+        place,
+        { remedy: remedyFor(key), refuses: true },
+      );
     // what others need may be given by others, who decide on its form
     if (variable === variableOf('authSecret')) {
       for (const setting of ['authSecret', 'authSecretPrevious']) {
@@ -37,7 +43,12 @@ function findWritten(setting: string, { settings, place, env }: ApplicationView,
   const source = sourceAt(place);
   for (const text of [settings.peek(setting)].flat()) {
     if (typeof text !== 'string' || weaknessOf(text) !== undefined || !source.includes(text)) continue;
-    tell(`setting ${setting}`, `the secret "${setting}" (${variableOf(setting)}) stands in the source`, place, { remedy: remedyFor(setting) });
+    tell(
+      `setting ${setting}`,
+      `the secret "${setting}" (${variableOf(setting)}) stands in the source`,
+      place,
+      { remedy: remedyFor(setting) },
+    );
   }
 }
 
@@ -45,7 +56,8 @@ function sourceAt({ file, line }: Place): string {
   if (line === 0) return '';
   try {
     return readFileSync(file.startsWith('file:') ? fileURLToPath(file) : file, 'utf8');
-  } catch { // code that is in no file
+  } catch {
+    // code that is in no file
     return '';
   }
 }
@@ -58,13 +70,18 @@ function judgeSecret(setting: string, value: unknown, place: Place | undefined, 
     const problem = typeof text === 'string' ? weaknessOf(text) : 'is no text';
     if (problem === undefined) continue;
     const which = texts.length === 1 ? '' : `, number ${index + 1} of its list,`;
-    tell(`setting ${setting}`, `the secret "${setting}" (${variableOf(setting)})${which} ${problem}`, place, { remedy: remedyFor(setting), refuses: typeof text !== 'string' || isRefused(text) });
+    tell(`setting ${setting}`, `the secret "${setting}" (${variableOf(setting)})${which} ${problem}`, place, {
+      remedy: remedyFor(setting),
+      refuses: typeof text !== 'string' || isRefused(text),
+    });
   }
 }
 
 /** As authSecrets() sees it: empty text and an empty list are none. */
 function isAbsent(value: unknown): boolean {
-  return value === undefined || value === null || value === '' || (Array.isArray(value) && value.length === 0);
+  return (
+    value === undefined || value === null || value === '' || (Array.isArray(value) && value.length === 0)
+  );
 }
 
 function remedyFor(key: string): string {
@@ -81,18 +98,30 @@ function isRefused(secret: string): boolean {
 }
 
 /** Asked for its place only where somebody has to be told: that is work. */
-interface Placed { readonly place: Place | undefined }
+interface Placed {
+  readonly place: Place | undefined;
+}
 
 /** The secret settings that plugins, middleware and dependencies cannot do without, each with whoever needs it first. */
-export function neededSecrets(view: CompilationView, placeOfPlugin: (plugin: Plugin) => Place | undefined): NeededSecret[] {
+export function neededSecrets(
+  view: CompilationView,
+  placeOfPlugin: (plugin: Plugin) => Place | undefined,
+): NeededSecret[] {
   const needed = new Map<string, NeededSecret>();
   const need = (key: string, neededBy: string, by: Placed): void => {
     if (!needed.has(variableOf(key))) needed.set(variableOf(key), { key, neededBy, place: by.place });
   };
-  for (const plugin of view.plugins) for (const key of plugin.secrets ?? []) need(key, `the plugin ${plugin.name}`, { place: placeOfPlugin(plugin) });
+  for (const plugin of view.plugins)
+    for (const key of plugin.secrets ?? [])
+      need(key, `the plugin ${plugin.name}`, { place: placeOfPlugin(plugin) });
   const layers = new Map<Middleware, Placed>(view.middleware.map((layer) => [layer, { place: undefined }]));
-  for (const { declared: { use }, route } of view.details) if (use.length > 0) for (const layer of use) layers.set(layer, route);
-  for (const [layer, by] of layers) for (const key of layer.secrets ?? []) need(key, `the middleware ${layer.constructor.name}`, by);
+  for (const {
+    declared: { use },
+    route,
+  } of view.details)
+    if (use.length > 0) for (const layer of use) layers.set(layer, route);
+  for (const [layer, by] of layers)
+    for (const key of layer.secrets ?? []) need(key, `the middleware ${layer.constructor.name}`, by);
   const seen = new Set<unknown>();
   const visit = (dependency: Dependency<unknown>, by: Placed): void => {
     if (seen.has(dependency.source)) return;
@@ -102,7 +131,10 @@ export function neededSecrets(view: CompilationView, placeOfPlugin: (plugin: Plu
     for (const inner of needs) visit(inner, by);
   };
   const looked = new Set<object>(); // thousands of routes share the dependencies of their routers, and having none
-  for (const { declared: { routerDeps, deps }, route } of view.details) {
+  for (const {
+    declared: { routerDeps, deps },
+    route,
+  } of view.details) {
     if (!looked.has(routerDeps)) for (const [, dependency] of routerDeps) visit(dependency, route);
     if (!looked.has(deps)) for (const dependency of Object.values(deps)) visit(dependency, route);
     looked.add(routerDeps).add(deps);

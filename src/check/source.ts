@@ -6,13 +6,15 @@
  */
 
 /** Where a text literal, comment or regular expression may begin, and where an expression cannot end. */
-const BEFORE_REGEXP = /(?:^|[=([{,;:!&|?+\-*%<>~^]|\b(?:return|typeof|case|in|of|void|delete|do|else|yield|await))\s*$/;
+const BEFORE_REGEXP =
+  /(?:^|[=([{,;:!&|?+\-*%<>~^]|\b(?:return|typeof|case|in|of|void|delete|do|else|yield|await))\s*$/;
 const codes = new WeakMap<(...args: never[]) => unknown, string>();
 
 /** The code of a function: comments are gone, strings are empty, what stands in `${...}` stays. Of a native function: nothing. */
 export function codeOf(fn: (...args: never[]) => unknown): string {
   let code = codes.get(fn);
-  if (code === undefined) codes.set(fn, code = isNative(fn) ? '' : withoutText(Function.prototype.toString.call(fn)));
+  if (code === undefined)
+    codes.set(fn, (code = isNative(fn) ? '' : withoutText(Function.prototype.toString.call(fn))));
   return code;
 }
 

@@ -19,11 +19,18 @@ import type { RouteDetail } from '../routing/compile.ts';
  */
 export function passesAtStart(view: ApplicationView): boolean {
   let passes = true;
-  const tell: Tell = () => { passes = false; };
+  const tell: Tell = () => {
+    passes = false;
+  };
   try {
     if (view.details.some(takesRest)) findUnreachable(view, tell);
-    if (view.details.some(asksForLayers) || view.middleware.some((layer) => layer instanceof IdempotencyMiddleware)) findMissingLayers(view, tell);
-    if (view.details.some(({ declared: { spec } }) => spec.allow !== undefined)) findWhatIsAllowed(view, tell);
+    if (
+      view.details.some(asksForLayers) ||
+      view.middleware.some((layer) => layer instanceof IdempotencyMiddleware)
+    )
+      findMissingLayers(view, tell);
+    if (view.details.some(({ declared: { spec } }) => spec.allow !== undefined))
+      findWhatIsAllowed(view, tell);
     if (mayNeedSecrets(view) && view.secrets.length > 0) findSecrets(view, tell);
   } catch {
     return false;
@@ -32,7 +39,9 @@ export function passesAtStart(view: ApplicationView): boolean {
 }
 
 /** Whether more specific routes may leave no request for it (SVC102). */
-function takesRest({ declared: { template } }: RouteDetail): boolean { return template.parameters.at(-1)?.converter === CONVERTERS.path; }
+function takesRest({ declared: { template } }: RouteDetail): boolean {
+  return template.parameters.at(-1)?.converter === CONVERTERS.path;
+}
 
 /** Whether it asks for what a layer does (SVC121). */
 function asksForLayers({ route, declared }: RouteDetail): boolean {
@@ -41,5 +50,12 @@ function asksForLayers({ route, declared }: RouteDetail): boolean {
 
 /** Whether there is anybody who could need a secret. */
 function mayNeedSecrets({ plugins, middleware, details }: ApplicationView): boolean {
-  return plugins.length > 0 || middleware.length > 0 || details.some(({ declared: { use, routerDeps, deps } }) => use.length > 0 || routerDeps.length > 0 || Object.keys(deps).length > 0);
+  return (
+    plugins.length > 0 ||
+    middleware.length > 0 ||
+    details.some(
+      ({ declared: { use, routerDeps, deps } }) =>
+        use.length > 0 || routerDeps.length > 0 || Object.keys(deps).length > 0,
+    )
+  );
 }
