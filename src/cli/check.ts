@@ -7,7 +7,16 @@
 import { appendFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { findRule, matches, select } from '../check/check.ts';
-import { countFindings, githubReport, githubSummary, gitlabReport, humanReport, jsonReport, junitReport, sarifReport } from '../check/report.ts';
+import {
+  countFindings,
+  githubReport,
+  githubSummary,
+  gitlabReport,
+  humanReport,
+  jsonReport,
+  junitReport,
+  sarifReport,
+} from '../check/report.ts';
 import { CORE_RULES } from '../check/rules.ts';
 import { systemClock } from '../base/clock.ts';
 import { ask, failed, hasColours, printAll, readWord, withoutCrash } from './inspect.ts';
@@ -29,7 +38,8 @@ const RULE_IDS = CORE_RULES.map(({ id }) => id);
 const SEVERITIES = ['error', 'warning', 'info'] as const satisfies readonly Severity[];
 
 export const checkCommand: Command = {
-  usage: 'svc check <module>[:<app>] [options]\n       svc check [<module>[:<app>]] --list\n       svc check [<module>[:<app>]] --explain <rule>',
+  usage:
+    'svc check <module>[:<app>] [options]\n       svc check [<module>[:<app>]] --list\n       svc check [<module>[:<app>]] --explain <rule>',
   summary: 'finds what is wrong with an application, without starting it',
   details: [
     `  --format <form>     ${FORMATS.join(', ')}; default human, and github where GITHUB_ACTIONS=true`,
@@ -53,19 +63,51 @@ export const checkCommand: Command = {
     'Status: 0 passed, 1 findings, 2 not understood, 3 the module could not be imported, 4 our own fault, 124 out of time',
   ].join('\n'),
   options: {
-    format: { type: 'string' }, output: { type: 'string', multiple: true }, 'fail-level': { type: 'string' }, 'max-warnings': { type: 'string' }, baseline: { type: 'string' }, only: { type: 'string', multiple: true }, skip: { type: 'string', multiple: true },
-    env: { type: 'string' }, 'env-file': { type: 'string' }, timeout: { type: 'string' }, 'no-color': { type: 'boolean' }, live: { type: 'boolean' }, list: { type: 'boolean' }, explain: { type: 'string' },
+    format: { type: 'string' },
+    output: { type: 'string', multiple: true },
+    'fail-level': { type: 'string' },
+    'max-warnings': { type: 'string' },
+    baseline: { type: 'string' },
+    only: { type: 'string', multiple: true },
+    skip: { type: 'string', multiple: true },
+    env: { type: 'string' },
+    'env-file': { type: 'string' },
+    timeout: { type: 'string' },
+    'no-color': { type: 'boolean' },
+    live: { type: 'boolean' },
+    list: { type: 'boolean' },
+    explain: { type: 'string' },
   },
-  choices: { format: FORMATS, output: FORMATS.map((format) => `${format}=`), 'fail-level': SEVERITIES, env: ENVIRONMENTS, only: RULE_IDS, skip: RULE_IDS, explain: RULE_IDS, 'max-warnings': [], timeout: [] },
+  choices: {
+    format: FORMATS,
+    output: FORMATS.map((format) => `${format}=`),
+    'fail-level': SEVERITIES,
+    env: ENVIRONMENTS,
+    only: RULE_IDS,
+    skip: RULE_IDS,
+    explain: RULE_IDS,
+    'max-warnings': [],
+    timeout: [],
+  },
   takesModule: (values, positionals) => positionals.length > 0 || !isAboutRules(values),
   check: (values) => void readSettings(values),
-  absent: ({ values }, given, error) => print(failed({ token: '', given }, error.message.replace(/^Cannot load "[^"]*": /, ''), { remedy: error.remedy }), given, values),
-  run: (invocation) => check(invocation).catch((error: unknown) => {
-    const told = toldOfPermission(error);
-    if (told instanceof SvcError) throw told;
-    process.stderr.write(`svc: ${String((error as Error | null)?.cause ?? (error as Error | null)?.stack ?? error)}\n`);
-    return 4;
-  }),
+  absent: ({ values }, given, error) =>
+    print(
+      failed({ token: '', given }, error.message.replace(/^Cannot load "[^"]*": /, ''), {
+        remedy: error.remedy,
+      }),
+      given,
+      values,
+    ),
+  run: (invocation) =>
+    check(invocation).catch((error: unknown) => {
+      const told = toldOfPermission(error);
+      if (told instanceof SvcError) throw told;
+      process.stderr.write(
+        `svc: ${String((error as Error | null)?.cause ?? (error as Error | null)?.stack ?? error)}\n`,
+      );
+      return 4;
+    }),
 };
 
 type Format = (typeof FORMATS)[number];
@@ -93,24 +135,38 @@ function isAboutRules(values: Invocation['values']): boolean {
 
 async function check({ values, subject }: Invocation): Promise<number> {
   const settings = readSettings(values);
-  if (isAboutRules(values)) return tellOfRules(values, settings, subject === undefined ? CORE_RULES : await rulesOf(subject, settings));
+  if (isAboutRules(values))
+    return tellOfRules(
+      values,
+      settings,
+      subject === undefined ? CORE_RULES : await rulesOf(subject, settings),
+    );
   const startMs = systemClock.monotonicMs();
   const answer = withoutCrash(await ask(subject!, settings)); // takesModule
-  if (answer.kind === 'routes' || answer.kind === 'openapi') throw new Error('The child process answered another question');
+  if (answer.kind === 'routes' || answer.kind === 'openapi')
+    throw new Error('The child process answered another question');
   const status = await print(answer, subject!.given, values);
-  if (settings.format === 'human' && process.stderr.isTTY) process.stderr.write(`Checked in ${((systemClock.monotonicMs() - startMs) / 1_000).toFixed(2)} s\n`);
+  if (settings.format === 'human' && process.stderr.isTTY)
+    process.stderr.write(`Checked in ${((systemClock.monotonicMs() - startMs) / 1_000).toFixed(2)} s\n`);
   return status;
 }
 
 /** The report, and the status that it means. */
-async function print(answer: Extract<Answer, { report: Report }>, target: string, values: Invocation['values']): Promise<number> {
+async function print(
+  answer: Extract<Answer, { report: Report }>,
+  target: string,
+  values: Invocation['values'],
+): Promise<number> {
   const settings = readSettings(values);
   const report = select(answer.report, settings);
   const context = { target, cwd: process.cwd(), rules: answer.rules };
   const isLoaded = answer.kind === 'checked';
-  await printAll(render(settings.format, report, context, { settings, isLoaded, hasColour: hasColours(values) }));
+  await printAll(
+    render(settings.format, report, context, { settings, isLoaded, hasColour: hasColours(values) }),
+  );
   if (settings.format === 'github') summarize(report, context);
-  for (const { format, file } of settings.outputs) write(file, render(format, report, context, { settings, isLoaded, hasColour: false }));
+  for (const { format, file } of settings.outputs)
+    write(file, render(format, report, context, { settings, isLoaded, hasColour: false }));
   if (answer.kind === 'failed') return answer.isLate ? 124 : 3;
   return fails(report, settings) ? 1 : 0;
 }
@@ -121,14 +177,25 @@ interface Rendering {
   readonly hasColour: boolean;
 }
 
-function render(format: Format, report: Report, context: ReportContext, { settings, isLoaded, hasColour }: Rendering): string {
+function render(
+  format: Format,
+  report: Report,
+  context: ReportContext,
+  { settings, isLoaded, hasColour }: Rendering,
+): string {
   switch (format) {
-    case 'human': return humanReport(report, context, hasColour);
-    case 'json': return jsonReport(report, context);
-    case 'sarif': return sarifReport(report, context, { version: ownVersion(), isLoaded });
-    case 'github': return githubReport(report, context);
-    case 'gitlab': return gitlabReport(report, context);
-    case 'junit': return junitReport(report, context, failsBy(settings));
+    case 'human':
+      return humanReport(report, context, hasColour);
+    case 'json':
+      return jsonReport(report, context);
+    case 'sarif':
+      return sarifReport(report, context, { version: ownVersion(), isLoaded });
+    case 'github':
+      return githubReport(report, context);
+    case 'gitlab':
+      return gitlabReport(report, context);
+    case 'junit':
+      return junitReport(report, context, failsBy(settings));
   }
 }
 
@@ -138,7 +205,11 @@ function write(file: string, text: string): void {
     mkdirSync(dirname(file), { recursive: true });
     writeFileSync(file, `${text}\n`);
   } catch (error) {
-    throw new SvcError('E_CLI_USAGE', [`--output ${file} cannot be written: ${(error as NodeJS.ErrnoException).code ?? String(error)}`], { cause: error });
+    throw new SvcError(
+      'E_CLI_USAGE',
+      [`--output ${file} cannot be written: ${(error as NodeJS.ErrnoException).code ?? String(error)}`],
+      { cause: error },
+    );
   }
 }
 
@@ -149,7 +220,9 @@ function summarize(report: Report, context: ReportContext): void {
   try {
     appendFileSync(file, githubSummary(report, context));
   } catch (error) {
-    process.stderr.write(`svc: GITHUB_STEP_SUMMARY cannot be written: ${(error as NodeJS.ErrnoException).code ?? String(error)}\n`);
+    process.stderr.write(
+      `svc: GITHUB_STEP_SUMMARY cannot be written: ${(error as NodeJS.ErrnoException).code ?? String(error)}\n`,
+    );
   }
 }
 
@@ -164,7 +237,10 @@ function failsBy({ failLevel }: Settings): (finding: Finding) => boolean {
 }
 
 function fails({ findings }: Report, settings: Settings): boolean {
-  return findings.some(failsBy(settings)) || settings.maxWarnings !== undefined && countFindings(findings).warning > settings.maxWarnings;
+  return (
+    findings.some(failsBy(settings)) ||
+    (settings.maxWarnings !== undefined && countFindings(findings).warning > settings.maxWarnings)
+  );
 }
 
 async function rulesOf(subject: Subject, { timeoutMs, env }: Settings): Promise<readonly RuleText[]> {
@@ -172,67 +248,123 @@ async function rulesOf(subject: Subject, { timeoutMs, env }: Settings): Promise<
   return answer.kind === 'routes' || answer.kind === 'openapi' ? CORE_RULES : answer.rules;
 }
 
-async function tellOfRules(values: Invocation['values'], { format }: Settings, rules: readonly RuleText[]): Promise<number> {
-  const asJson = (told: readonly RuleText[]): string => JSON.stringify({ schemaVersion: 1, rules: told }, ['schemaVersion', 'rules', 'id', 'severity', 'phase', 'why', 'remedy'], 2);
+async function tellOfRules(
+  values: Invocation['values'],
+  { format }: Settings,
+  rules: readonly RuleText[],
+): Promise<number> {
+  const asJson = (told: readonly RuleText[]): string =>
+    JSON.stringify(
+      { schemaVersion: 1, rules: told },
+      ['schemaVersion', 'rules', 'id', 'severity', 'phase', 'why', 'remedy'],
+      2,
+    );
   const id = values['explain'] as string | undefined; // parseArgs was told that it is a string
   if (id === undefined) {
     const width = Math.max(...rules.map((rule) => rule.id.length));
-    await printAll(format === 'json' ? asJson(rules) : rules.map((rule) => `${rule.id.padEnd(width)}  ${rule.severity.padEnd(7)}  ${rule.phase.padEnd(11)}  ${rule.remedy}`).join('\n'));
+    await printAll(
+      format === 'json'
+        ? asJson(rules)
+        : rules
+            .map(
+              (rule) =>
+                `${rule.id.padEnd(width)}  ${rule.severity.padEnd(7)}  ${rule.phase.padEnd(11)}  ${rule.remedy}`,
+            )
+            .join('\n'),
+    );
     return 0;
   }
   const found = findRule(id, rules);
   if ('near' in found) throw unknownRule(id, found.near);
   const { rule } = found;
-  await printAll(format === 'json' ? asJson([rule]) : `${rule.id}: ${rule.severity}, found in the phase ${rule.phase}\n\nWhy: ${rule.why}.\n\nFix: ${rule.remedy}.`);
+  await printAll(
+    format === 'json'
+      ? asJson([rule])
+      : `${rule.id}: ${rule.severity}, found in the phase ${rule.phase}\n\nWhy: ${rule.why}.\n\nFix: ${rule.remedy}.`,
+  );
   return 0;
 }
 
 function unknownRule(id: string, near: string | undefined): SvcError<'E_CLI_USAGE'> {
-  return new SvcError('E_CLI_USAGE', [`unknown rule "${id}"` + (near === undefined ? '' : `: did you mean "${near}"?`)]);
+  return new SvcError('E_CLI_USAGE', [
+    `unknown rule "${id}"` + (near === undefined ? '' : `: did you mean "${near}"?`),
+  ]);
 }
 
 /** @throws SvcError `E_CLI_USAGE` */
 function readSettings(values: Invocation['values']): Settings {
   return {
     baseline: readBaseline(values['baseline']),
-    format: readWord('format', values['format'], FORMATS, process.env['GITHUB_ACTIONS'] === 'true' ? 'github' : 'human'),
+    format: readWord(
+      'format',
+      values['format'],
+      FORMATS,
+      process.env['GITHUB_ACTIONS'] === 'true' ? 'github' : 'human',
+    ),
     outputs: ((values['output'] ?? []) as readonly string[]).map(readOutput), // parseArgs was told that they are strings
     failLevel: readWord('fail-level', values['fail-level'], SEVERITIES, 'error'),
     maxWarnings: readCount('max-warnings', values['max-warnings'], 0, 999_999_999),
     env: values['env'] === undefined ? undefined : readWord('env', values['env'], ENVIRONMENTS, 'production'),
-    timeoutMs: (readCount('timeout', values['timeout'], 1, MAX_TIMEOUT_SECONDS) ?? DEFAULT_TIMEOUT_SECONDS) * 1_000,
-    wants: values['live'] === true ? 'live' : 'report', only: readPatterns('only', values['only']), skip: readPatterns('skip', values['skip']),
+    timeoutMs:
+      (readCount('timeout', values['timeout'], 1, MAX_TIMEOUT_SECONDS) ?? DEFAULT_TIMEOUT_SECONDS) * 1_000,
+    wants: values['live'] === true ? 'live' : 'report',
+    only: readPatterns('only', values['only']),
+    skip: readPatterns('skip', values['skip']),
   };
 }
 
 /** @throws SvcError `E_CLI_USAGE` where the file cannot be read, or is no document */
 function readBaseline(file: unknown): Asking['baseline'] {
   if (typeof file !== 'string') return undefined;
-  const refuse = (problem: string, cause?: unknown): never => { throw new SvcError('E_CLI_USAGE', [`--baseline ${file} ${problem}`], { cause }); };
+  const refuse = (problem: string, cause?: unknown): never => {
+    throw new SvcError('E_CLI_USAGE', [`--baseline ${file} ${problem}`], { cause });
+  };
   let document: unknown;
   try {
     document = JSON.parse(readFileSync(file, 'utf8'));
   } catch (error) {
-    return refuse(error instanceof SyntaxError ? 'is no JSON' : `cannot be read: ${(error as NodeJS.ErrnoException).code ?? String(error)}`, error);
+    return refuse(
+      error instanceof SyntaxError
+        ? 'is no JSON'
+        : `cannot be read: ${(error as NodeJS.ErrnoException).code ?? String(error)}`,
+      error,
+    );
   }
-  if (typeof document !== 'object' || document === null || !('paths' in document)) return refuse('is no OpenAPI document: it has no paths');
+  if (typeof document !== 'object' || document === null || !('paths' in document))
+    return refuse('is no OpenAPI document: it has no paths');
   return document as NonNullable<Asking['baseline']>;
 }
 
 /** `sarif=check.sarif` @throws SvcError `E_CLI_USAGE` */
 function readOutput(given: string): Output {
   const [form, file] = [given.slice(0, given.indexOf('=')), given.slice(given.indexOf('=') + 1)];
-  if (!given.includes('=') || file === '') throw new SvcError('E_CLI_USAGE', [`--output needs a form and a file such as "sarif=check.sarif", found "${given}"`]);
+  if (!given.includes('=') || file === '')
+    throw new SvcError('E_CLI_USAGE', [
+      `--output needs a form and a file such as "sarif=check.sarif", found "${given}"`,
+    ]);
   return { format: readWord('output', form, FORMATS, 'human'), file };
 }
 
 /** Patterns of rules. One of this package's that fits none is misspelt; those of plugins are not known yet. */
 function readPatterns(option: string, given: unknown): string[] {
-  const patterns = ((given ?? []) as readonly string[]).flatMap((text) => text.split(',')).map((pattern) => pattern.trim()).filter((pattern) => pattern !== '');
+  const patterns = ((given ?? []) as readonly string[])
+    .flatMap((text) => text.split(','))
+    .map((pattern) => pattern.trim())
+    .filter((pattern) => pattern !== '');
   for (const pattern of patterns) {
-    if (!/^[\w*./@-]+$/.test(pattern)) throw new SvcError('E_CLI_USAGE', [`--${option} needs ids of rules or patterns such as "SVC1*", found "${pattern}"`]);
+    if (!/^[\w*./@-]+$/.test(pattern))
+      throw new SvcError('E_CLI_USAGE', [
+        `--${option} needs ids of rules or patterns such as "SVC1*", found "${pattern}"`,
+      ]);
     const isOurs = /^SVC(?:\d|[^*/]*$)/i.test(pattern) || !/[*/]/.test(pattern);
-    if (isOurs && !CORE_RULES.some((rule) => matches(pattern, rule.id))) throw unknownRule(pattern, closest(pattern, CORE_RULES.map((rule) => rule.id)));
+    if (isOurs && !CORE_RULES.some((rule) => matches(pattern, rule.id)))
+      throw unknownRule(
+        pattern,
+        closest(
+          pattern,
+          CORE_RULES.map((rule) => rule.id),
+        ),
+      );
   }
   return patterns;
 }

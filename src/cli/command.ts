@@ -51,7 +51,8 @@ export interface Command {
 }
 
 /** Help for the options that every command with a module has. */
-export const ENV_FILE_HELP = '  --env-file <file>   reads variables from a file first; those that are set already win';
+export const ENV_FILE_HELP =
+  '  --env-file <file>   reads variables from a file first; those that are set already win';
 
 /** How long a module may take to load before it is said to hang. */
 const LOAD_TIMEOUT_MS = 30_000;
@@ -59,11 +60,21 @@ const LOAD_TIMEOUT_MS = 30_000;
 const NOTICE_MS = 5_000;
 
 /** Imports the application. In production it must pass its checks, unless nobody wants that: then what they find is logged. @throws SvcError `E_LOAD`, `E_COMPILE` */
-export async function openApplication(subject: Subject, { isChecked = true }: { readonly isChecked?: boolean } = {}): Promise<Svc> {
-  const app = await settling(loadApplication(subject.target, subject.module), subject.given, 'a top-level await', LOAD_TIMEOUT_MS);
+export async function openApplication(
+  subject: Subject,
+  { isChecked = true }: { readonly isChecked?: boolean } = {},
+): Promise<Svc> {
+  const app = await settling(
+    loadApplication(subject.target, subject.module),
+    subject.given,
+    'a top-level await',
+    LOAD_TIMEOUT_MS,
+  );
   if (app.env !== 'production') return app;
   if (isChecked) app.mustPass();
-  else for (const { rule, severity, subject: about, message } of app.check().findings) if (severity === 'error') app.log.warn('check_failed', { rule, subject: about, message });
+  else
+    for (const { rule, severity, subject: about, message } of app.check().findings)
+      if (severity === 'error') app.log.warn('check_failed', { rule, subject: about, message });
   return app;
 }
 
@@ -71,10 +82,20 @@ export async function openApplication(subject: Subject, { isChecked = true }: { 
  * A promise with an end. What never settles hangs the process when something else is going on, of which standard error hears after
  * a while, and when nothing is, lets it end with status 0 and no word: Node tells of that by `beforeExit`.
  */
-export async function settling<T>(pending: Promise<T>, target: string, what: string, deadlineMs?: number, clock: Clock = systemClock): Promise<T> {
+export async function settling<T>(
+  pending: Promise<T>,
+  target: string,
+  what: string,
+  deadlineMs?: number,
+  clock: Clock = systemClock,
+): Promise<T> {
   const { promise: hung, reject } = Promise.withResolvers<never>();
   const onHung = (): void => reject(new SvcError('E_LOAD', [target, `${what} never settles`]));
-  using _notice = clock.after(NOTICE_MS, () => process.stderr.write(`svc: ${target} is waited for since ${NOTICE_MS / 1000} seconds: ${what} has not settled yet\n`));
+  using _notice = clock.after(NOTICE_MS, () =>
+    process.stderr.write(
+      `svc: ${target} is waited for since ${NOTICE_MS / 1000} seconds: ${what} has not settled yet\n`,
+    ),
+  );
   using _deadline = deadlineMs === undefined ? undefined : clock.after(deadlineMs, onHung);
   process.once('beforeExit', onHung);
   try {
@@ -85,9 +106,17 @@ export async function settling<T>(pending: Promise<T>, target: string, what: str
 }
 
 /** A whole number in a range out of an option's text. @throws SvcError `E_CLI_USAGE` */
-export function readCount(option: string, text: unknown, least: number, greatest: number): number | undefined {
+export function readCount(
+  option: string,
+  text: unknown,
+  least: number,
+  greatest: number,
+): number | undefined {
   if (text === undefined) return undefined;
   const count = typeof text === 'string' && /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN;
-  if (!(count >= least && count <= greatest)) throw new SvcError('E_CLI_USAGE', [`--${option} needs a number ${least} … ${greatest}, found "${String(text)}"`]);
+  if (!(count >= least && count <= greatest))
+    throw new SvcError('E_CLI_USAGE', [
+      `--${option} needs a number ${least} … ${greatest}, found "${String(text)}"`,
+    ]);
   return count;
 }

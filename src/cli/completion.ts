@@ -47,12 +47,19 @@ export function completionCommand(commands: () => Readonly<Record<string, Comman
 }
 
 /** @throws SvcError `E_CLI_USAGE` */
-function run(positionals: Invocation['positionals'], commands: Readonly<Record<string, Command>>): Promise<number> {
+function run(
+  positionals: Invocation['positionals'],
+  commands: Readonly<Record<string, Command>>,
+): Promise<number> {
   const [given, ...surplus] = positionals;
   const shell = SHELLS.find((candidate) => candidate === given);
   if (shell === undefined || surplus.length > 0) {
     const near = given === undefined ? undefined : closest(given, SHELLS);
-    throw new SvcError('E_CLI_USAGE', ['completion needs bash, zsh or fish' + (given === undefined ? '' : `, found "${positionals.join(' ')}"`) + (near === undefined || shell !== undefined ? '' : `: did you mean "${near}"?`)]);
+    throw new SvcError('E_CLI_USAGE', [
+      'completion needs bash, zsh or fish' +
+        (given === undefined ? '' : `, found "${positionals.join(' ')}"`) +
+        (near === undefined || shell !== undefined ? '' : `: did you mean "${near}"?`),
+    ]);
   }
   process.stdout.write(completionScript(shell, commands));
   return Promise.resolve(0);
@@ -66,18 +73,40 @@ export function completionScript(shell: Shell, commands: Readonly<Record<string,
 
 function describe(name: string, { summary, details, options, verbs = [], choices = {} }: Command): Completed {
   const own = Object.entries(options).map(([option, { type }]): Option => ({
-    name: option, takesValue: type === 'string', choices: choices[option],
-    summary: new RegExp(`^ +--${option}(?![\\w-])(?: <[^>]*>(?:=<[^>]*>)?)?\\s+(.*)$`, 'm').exec(details)?.[1]?.split(/[;:] /)[0] ?? '',
+    name: option,
+    takesValue: type === 'string',
+    choices: choices[option],
+    summary:
+      new RegExp(`^ +--${option}(?![\\w-])(?: <[^>]*>(?:=<[^>]*>)?)?\\s+(.*)$`, 'm')
+        .exec(details)?.[1]
+        ?.split(/[;:] /)[0] ?? '',
   }));
-  return { name, summary, words: verbs, options: [...own, { name: 'help', takesValue: false, choices: [], summary: 'tells of the command' }] };
+  return {
+    name,
+    summary,
+    words: verbs,
+    options: [...own, { name: 'help', takesValue: false, choices: [], summary: 'tells of the command' }],
+  };
 }
 
 function bash(commands: readonly Completed[]): string {
   const names = commands.map(({ name }) => name);
   const cases = commands.map(({ name, words, options }) => {
-    const valued = options.flatMap(({ name: option, takesValue, choices }) => takesValue && choices !== undefined ? [`      ${name}:--${option}) COMPREPLY=($(compgen -W '${choices.join(' ')}' -- "$current")); return ;;`] : []);
-    const files = options.flatMap(({ name: option, takesValue, choices }) => takesValue && choices === undefined ? [`${name}:--${option}`] : []);
-    return { words: `      ${name}) options='${options.map((option) => `--${option.name}`).join(' ')}'; words='${words.join(' ')}' ;;`, valued, files };
+    const valued = options.flatMap(({ name: option, takesValue, choices }) =>
+      takesValue && choices !== undefined
+        ? [
+            `      ${name}:--${option}) COMPREPLY=($(compgen -W '${choices.join(' ')}' -- "$current")); return ;;`,
+          ]
+        : [],
+    );
+    const files = options.flatMap(({ name: option, takesValue, choices }) =>
+      takesValue && choices === undefined ? [`${name}:--${option}`] : [],
+    );
+    return {
+      words: `      ${name}) options='${options.map((option) => `--${option.name}`).join(' ')}'; words='${words.join(' ')}' ;;`,
+      valued,
+      files,
+    };
   });
   return `# bash completion of svc
 _svc() {
@@ -108,7 +137,10 @@ function zsh(commands: readonly Completed[]): string {
   const quoted = (text: string): string => text.replaceAll("'", `'\\''`);
   const bracketed = (text: string): string => quoted(text.replace(/[[\]\\:]/g, '\\$&'));
   const cases = commands.map(({ name, words, options }) => {
-    const specs = options.map((option) => `'*--${option.name}[${bracketed(option.summary)}]${!option.takesValue ? '' : option.choices === undefined ? ':value:_files' : option.choices.length > 0 ? `:value:(${option.choices.join(' ')})` : ':value: '}'`);
+    const specs = options.map(
+      (option) =>
+        `'*--${option.name}[${bracketed(option.summary)}]${!option.takesValue ? '' : option.choices === undefined ? ':value:_files' : option.choices.length > 0 ? `:value:(${option.choices.join(' ')})` : ':value: '}'`,
+    );
     return `    ${name}) _arguments ${[...specs, words.length > 0 ? `'1:action:(${words.join(' ')})'` : "'1:module:_files'", "'*:module:_files'"].join(' ')} ;;`;
   });
   return `#compdef svc
@@ -139,7 +171,10 @@ function fish(commands: readonly Completed[]): string {
     return [
       `complete -c svc -n 'not __fish_seen_subcommand_from ${names}' -f -a ${name} -d ${quoted(summary)}`,
       ...words.map((word) => `complete -c svc ${when} -a ${word}`),
-      ...options.map((option) => `complete -c svc ${when} -l ${option.name} -d ${quoted(option.summary)}${!option.takesValue ? '' : option.choices === undefined ? ' -r' : option.choices.length > 0 ? ` -x -a ${quoted(option.choices.join(' '))}` : ' -x'}`),
+      ...options.map(
+        (option) =>
+          `complete -c svc ${when} -l ${option.name} -d ${quoted(option.summary)}${!option.takesValue ? '' : option.choices === undefined ? ' -r' : option.choices.length > 0 ? ` -x -a ${quoted(option.choices.join(' '))}` : ' -x'}`,
+      ),
     ];
   });
   return `# fish completion of svc\n${lines.join('\n')}\n`;

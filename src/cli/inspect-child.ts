@@ -33,7 +33,13 @@ process.once('message', (job: Job) => {
     send(of);
   };
   send({ token: job.token, kind: 'begun' } satisfies Begun);
-  work(job).then(answer, (error: unknown) => answer({ token: job.token, kind: 'crashed', stack: error instanceof Error ? error.stack ?? error.message : String(error) }));
+  work(job).then(answer, (error: unknown) =>
+    answer({
+      token: job.token,
+      kind: 'crashed',
+      stack: error instanceof Error ? (error.stack ?? error.message) : String(error),
+    }),
+  );
 });
 process.once('disconnect', () => process.exit(1)); // the parent is gone
 
@@ -46,51 +52,97 @@ async function work(job: Job): Promise<Answer> {
   denyStart();
   const network = denyNetwork();
   const escaped: unknown[] = [];
-  process.on('uncaughtException', (error) => { escaped.push(error); });
-  process.on('unhandledRejection', (error) => { escaped.push(error); });
+  process.on('uncaughtException', (error) => {
+    escaped.push(error);
+  });
+  process.on('unhandledRejection', (error) => {
+    escaped.push(error);
+  });
   const watch = new HandleWatch();
   const startedMs = systemClock.monotonicMs();
   const loaded = await load(job);
   const importMs = systemClock.monotonicMs() - startedMs;
   if ('app' in loaded) await systemClock.sleep(0); // promises that nobody caught are told when the import's turn is over
   const open = 'app' in loaded ? await watch.leftOpen() : [];
-  const trespassed = (): Finding[] => [...trespasses(job, [...network.tried, ...open]), ...escaped.filter((error) => !isDenied(error)).map((error) => loadFinding(job, error))];
+  const trespassed = (): Finding[] => [
+    ...trespasses(job, [...network.tried, ...open]),
+    ...escaped.filter((error) => !isDenied(error)).map((error) => loadFinding(job, error)),
+  ];
   if (!('app' in loaded)) {
     const report = makeReport([...trespassed(), ...unloaded(job, loaded, watch.runningNow())]);
     return { token: job.token, kind: 'failed', isLate: 'isLate' in loaded, report, rules: texts(CORE_RULES) };
   }
   const { app } = loaded;
-  const more = [...slow(job, importMs), ...job.baseline === undefined ? [] : findBreakingChanges(app.inspect(), job.baseline)];
+  const more = [
+    ...slow(job, importMs),
+    ...(job.baseline === undefined ? [] : findBreakingChanges(app.inspect(), job.baseline)),
+  ];
   if (job.wants === 'routes') return { token: job.token, kind: 'routes', routes: routesOf(app) };
   const checked = app.check();
-  if (job.wants === 'openapi' && !checked.findings.some(({ rule, severity }) => severity === 'error' && rule.startsWith('SVC1'))) return openapiOf(job, app); // a route that cannot be compiled would be missing
+  if (
+    job.wants === 'openapi' &&
+    !checked.findings.some(({ rule, severity }) => severity === 'error' && rule.startsWith('SVC1'))
+  )
+    return openapiOf(job, app); // a route that cannot be compiled would be missing
   const found = trespassed();
   if (job.wants === 'live') network.allow();
   const live = job.wants === 'live' ? await app.checkLive() : undefined;
-  const report = live === undefined ? checked : makeReport([...checked.findings, ...live.findings], [...checked.suppressed, ...live.suppressed]);
-  return { token: job.token, kind: 'checked', report: found.length + more.length === 0 ? report : makeReport([...found, ...more, ...report.findings], report.suppressed), rules: texts(app.rules) };
+  const report =
+    live === undefined
+      ? checked
+      : makeReport([...checked.findings, ...live.findings], [...checked.suppressed, ...live.suppressed]);
+  return {
+    token: job.token,
+    kind: 'checked',
+    report:
+      found.length + more.length === 0
+        ? report
+        : makeReport([...found, ...more, ...report.findings], report.suppressed),
+    rules: texts(app.rules),
+  };
 }
 
-type Loaded = { readonly app: Svc } | { readonly error: unknown } | { readonly hung: string; readonly isLate?: true };
+type Loaded =
+  { readonly app: Svc } | { readonly error: unknown } | { readonly hung: string; readonly isLate?: true };
 
 /** Why there is no application. What was denied has been told already. */
-function unloaded(job: Job, loaded: Exclude<Loaded, { app: Svc }>, running: readonly string[]): readonly Finding[] {
+function unloaded(
+  job: Job,
+  loaded: Exclude<Loaded, { app: Svc }>,
+  running: readonly string[],
+): readonly Finding[] {
   if ('hung' in loaded) {
-    const message = loaded.hung + (running.length === 0 ? '' : `; what keeps it alive: ${running.join(', ')}`);
-    return [{ rule: 'SVC001', severity: 'error', subject: job.given, message, remedy: 'Await at import only what ends by itself and soon; the rest belongs in app.onStartup()' }];
+    const message =
+      loaded.hung + (running.length === 0 ? '' : `; what keeps it alive: ${running.join(', ')}`);
+    return [
+      {
+        rule: 'SVC001',
+        severity: 'error',
+        subject: job.given,
+        message,
+        remedy: 'Await at import only what ends by itself and soon; the rest belongs in app.onStartup()',
+      },
+    ];
   }
   const { error } = loaded;
   if (isDenied(error)) return [];
-  return (error as Partial<SvcError> | null)?.code === 'E_COMPILE' ? (error as SvcError).findings : [loadFinding(job, error)];
+  return (error as Partial<SvcError> | null)?.code === 'E_COMPILE'
+    ? (error as SvcError).findings
+    : [loadFinding(job, error)];
 }
 
 /** Imports the application; a promise that never settles, and one that takes too long, end too. */
 async function load({ target, module, timeoutMs }: Job): Promise<Loaded> {
   const { promise: ended, resolve } = Promise.withResolvers<Loaded>();
   const onHung = (): void => resolve({ hung: 'a top-level await never settles' });
-  using _deadline = systemClock.after(timeoutMs, () => resolve({ hung: `it is still being imported after ${timeoutMs / 1_000} s`, isLate: true }));
+  using _deadline = systemClock.after(timeoutMs, () =>
+    resolve({ hung: `it is still being imported after ${timeoutMs / 1_000} s`, isLate: true }),
+  );
   process.once('beforeExit', onHung);
-  const loading = loadApplication(target, new URL(module)).then((app): Loaded => ({ app }), (error: unknown): Loaded => ({ error }));
+  const loading = loadApplication(target, new URL(module)).then(
+    (app): Loaded => ({ app }),
+    (error: unknown): Loaded => ({ error }),
+  );
   const loaded = await Promise.race([loading, ended]);
   process.off('beforeExit', onHung);
   return loaded;
@@ -100,22 +152,49 @@ async function load({ target, module, timeoutMs }: Job): Promise<Loaded> {
 function slow({ given }: Job, importMs: number): readonly Finding[] {
   if (importMs < SLOW_IMPORT_MS) return [];
   const { severity, remedy } = CORE_RULES.find(({ id }) => id === 'SVC503')!; // the catalogue ends with it
-  return [{ rule: 'SVC503', severity, subject: given, message: `importing it takes ${(importMs / 1_000).toFixed(1)} s`, remedy }];
+  return [
+    {
+      rule: 'SVC503',
+      severity,
+      subject: given,
+      message: `importing it takes ${(importMs / 1_000).toFixed(1)} s`,
+      remedy,
+    },
+  ];
 }
 
 function trespasses({ given }: Job, found: readonly Trespass[]): Finding[] {
-  return found.map(({ what, place }) => ({ rule: 'SVC001', severity: 'error', subject: given, message: `the import ${what}`, remedy: SVC001_REMEDY, place: known(place) }));
+  return found.map(({ what, place }) => ({
+    rule: 'SVC001',
+    severity: 'error',
+    subject: given,
+    message: `the import ${what}`,
+    remedy: SVC001_REMEDY,
+    place: known(place),
+  }));
 }
 
 /** What was thrown while the module was imported: under the rule that its fault belongs to, where it has one. */
 function loadFinding({ given }: Job, error: unknown): Finding {
-  const cause = error instanceof SvcError && error.code === 'E_LOAD' ? error.cause ?? error : error;
-  const said = error instanceof Error ? error.message.replace(/^Cannot load "[^"]*": /, '') : `something was thrown that is no error`;
+  const cause = error instanceof SvcError && error.code === 'E_LOAD' ? (error.cause ?? error) : error;
+  const said =
+    error instanceof Error
+      ? error.message.replace(/^Cannot load "[^"]*": /, '')
+      : `something was thrown that is no error`;
   const located = /^((?:file:|\/|[A-Za-z]:\\).*?):(\d+): (.*)$/s.exec(said);
-  const place = (cause instanceof Error ? known(placeOf(cause.stack ?? '')) : undefined) ?? (located === null ? undefined : { file: located[1]!, line: Number(located[2]), column: 1 });
+  const place =
+    (cause instanceof Error ? known(placeOf(cause.stack ?? '')) : undefined) ??
+    (located === null ? undefined : { file: located[1]!, line: Number(located[2]), column: 1 });
   return {
-    rule: isFault(cause) ? faultOf(cause.code)?.rule ?? 'SVC001' : 'SVC001', severity: 'error', subject: given,
-    message: located === null ? said : located[3]!, remedy: isFault(cause) && !(cause instanceof Denied) ? cause.remedy : 'Mend what the message names, so that the module can be imported', place,
+    rule: isFault(cause) ? (faultOf(cause.code)?.rule ?? 'SVC001') : 'SVC001',
+    severity: 'error',
+    subject: given,
+    message: located === null ? said : located[3]!,
+    remedy:
+      isFault(cause) && !(cause instanceof Denied)
+        ? cause.remedy
+        : 'Mend what the message names, so that the module can be imported',
+    place,
   };
 }
 
@@ -125,7 +204,9 @@ function known(place: Place): Place | undefined {
 
 /** Without what they do, each id once. */
 function texts(rules: readonly RuleText[]): RuleText[] {
-  return [...Map.groupBy(rules, ({ id }) => id).values()].map(([first]) => first!).map(({ id, severity, why, remedy, phase }) => ({ id, severity, why, remedy, phase }));
+  return [...Map.groupBy(rules, ({ id }) => id).values()]
+    .map(([first]) => first!)
+    .map(({ id, severity, why, remedy, phase }) => ({ id, severity, why, remedy, phase }));
 }
 
 function openapiOf({ token }: Job, app: Svc): Answer {
@@ -135,7 +216,12 @@ function openapiOf({ token }: Job, app: Svc): Answer {
 
 function routesOf(app: Svc): ListedRoute[] {
   return app.inspect().details.map(({ route, declared, isOperation }) => ({
-    method: route.method, path: route.template, name: route.name ?? null, security: route.security, isPublic: declared.spec.public !== undefined && declared.spec.public !== false,
-    isOperation, place: known(route.place) ?? null,
+    method: route.method,
+    path: route.template,
+    name: route.name ?? null,
+    security: route.security,
+    isPublic: declared.spec.public !== undefined && declared.spec.public !== false,
+    isOperation,
+    place: known(route.place) ?? null,
   }));
 }

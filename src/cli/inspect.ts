@@ -54,9 +54,15 @@ export type Answer = { readonly token: string } & (
   /** JSON, and what it leaves out, a line each. */
   | { readonly kind: 'openapi'; readonly document: string; readonly problems: readonly string[] }
   /** The module was not imported. */
-  | { readonly kind: 'failed'; readonly isLate: boolean; readonly report: Report; readonly rules: readonly RuleText[] }
+  | {
+      readonly kind: 'failed';
+      readonly isLate: boolean;
+      readonly report: Report;
+      readonly rules: readonly RuleText[];
+    }
   /** Our own fault. */
-  | { readonly kind: 'crashed'; readonly stack: string });
+  | { readonly kind: 'crashed'; readonly stack: string }
+);
 
 /** How long the child may take to begin, and beyond its own limit to say what keeps it: one that is blocked never will. */
 const START_MS = 3_000;
@@ -73,13 +79,24 @@ export interface Asking {
 
 /** Imports an application in a child process and asks about it. Never rejects for anything that the application does. */
 export async function ask(subject: Subject, { wants, timeoutMs, env, baseline }: Asking): Promise<Answer> {
-  const job: Job = { token: randomUUID(), wants, given: subject.given, target: subject.target, module: subject.module.href, timeoutMs, baseline };
+  const job: Job = {
+    token: randomUUID(),
+    wants,
+    given: subject.given,
+    target: subject.target,
+    module: subject.module.href,
+    timeoutMs,
+    baseline,
+  };
   const child = fork(fileURLToPath(new URL(`./inspect-child${extname(import.meta.url)}`, import.meta.url)), {
     stdio: ['ignore', 2, 2, 'ipc'], // what the application prints goes to standard error
-    env: { ...process.env, ...env === undefined ? {} : { SVC_ENV: env }, NODE_DISABLE_COMPILE_CACHE: '1' }, // nothing is written to disk
+    env: { ...process.env, ...(env === undefined ? {} : { SVC_ENV: env }), NODE_DISABLE_COMPILE_CACHE: '1' }, // nothing is written to disk
   });
   const { promise, resolve, reject } = Promise.withResolvers<Answer>();
-  const within = (graceMs: number): Disposable => systemClock.after(timeoutMs + graceMs, () => resolve(failed(job, `it did not finish within ${timeoutMs / 1_000} s`, { isLate: true })));
+  const within = (graceMs: number): Disposable =>
+    systemClock.after(timeoutMs + graceMs, () =>
+      resolve(failed(job, `it did not finish within ${timeoutMs / 1_000} s`, { isLate: true })),
+    );
   let deadline = within(START_MS);
   child.on('message', (message: Begun | Answer) => {
     if (message?.token !== job.token) return;
@@ -88,7 +105,14 @@ export async function ask(subject: Subject, { wants, timeoutMs, env, baseline }:
     deadline = within(GRACE_MS);
   });
   child.on('error', reject);
-  child.on('exit', (status, signal) => resolve(failed(job, `it ended the process with ${signal === null ? `status ${status}` : signal} while it was imported`)));
+  child.on('exit', (status, signal) =>
+    resolve(
+      failed(
+        job,
+        `it ended the process with ${signal === null ? `status ${status}` : signal} while it was imported`,
+      ),
+    ),
+  );
   child.send(job);
   try {
     return await promise;
@@ -99,9 +123,19 @@ export async function ask(subject: Subject, { wants, timeoutMs, env, baseline }:
 }
 
 /** Nothing came of it: there is no application to ask. */
-export function failed({ token, given }: Pick<Job, 'token' | 'given'>, message: string, { isLate = false, remedy }: { readonly isLate?: boolean; readonly remedy?: string } = {}): Extract<Answer, { kind: 'failed' }> {
+export function failed(
+  { token, given }: Pick<Job, 'token' | 'given'>,
+  message: string,
+  { isLate = false, remedy }: { readonly isLate?: boolean; readonly remedy?: string } = {},
+): Extract<Answer, { kind: 'failed' }> {
   const { id: rule, severity, remedy: usual } = CORE_RULES.find((candidate) => candidate.id === 'SVC001')!; // the catalogue begins with it
-  return { token, kind: 'failed', isLate, report: makeReport([{ rule, severity, subject: given, message, remedy: remedy ?? usual }]), rules: CORE_RULES.map(({ run: _, ...text }) => text) };
+  return {
+    token,
+    kind: 'failed',
+    isLate,
+    report: makeReport([{ rule, severity, subject: given, message, remedy: remedy ?? usual }]),
+    rules: CORE_RULES.map(({ run: _, ...text }) => text),
+  };
 }
 
 /** The answer, unless it is our own fault. @throws an Error with the child's stack */
@@ -111,10 +145,18 @@ export function withoutCrash(answer: Answer): Exclude<Answer, { kind: 'crashed' 
 }
 
 /** A word out of a few, from an option. @throws SvcError `E_CLI_USAGE` */
-export function readWord<const T extends string>(option: string, text: unknown, words: readonly T[], fallback: T): T {
+export function readWord<const T extends string>(
+  option: string,
+  text: unknown,
+  words: readonly T[],
+  fallback: T,
+): T {
   if (text === undefined) return fallback;
   const word = words.find((candidate) => candidate === text);
-  if (word === undefined) throw new SvcError('E_CLI_USAGE', [`--${option} needs ${words.join(', ').replace(/, ([^,]+)$/, ' or $1')}, found "${String(text)}"`]);
+  if (word === undefined)
+    throw new SvcError('E_CLI_USAGE', [
+      `--${option} needs ${words.join(', ').replace(/, ([^,]+)$/, ' or $1')}, found "${String(text)}"`,
+    ]);
   return word;
 }
 
@@ -133,18 +175,27 @@ export async function printAll(text: string): Promise<void> {
     else await written(`${text}\n`);
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    if (FULL.has(code)) throw new SvcError('E_CLI_USAGE', [`standard output cannot be written: ${code!}`], { cause: error });
+    if (FULL.has(code))
+      throw new SvcError('E_CLI_USAGE', [`standard output cannot be written: ${code!}`], { cause: error });
   }
 }
 
 function written(text: string): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   process.stdout.once('error', reject);
-  process.stdout.write(text, (error) => { if (error == null) resolve(); else reject(error); });
+  process.stdout.write(text, (error) => {
+    if (error == null) resolve();
+    else reject(error);
+  });
   return promise;
 }
 
 /** Whether standard output takes colours: a terminal that is not dumb, and nobody asked for none. */
 export function hasColours(values: Readonly<Record<string, unknown>>): boolean {
-  return process.stdout.isTTY && values['no-color'] !== true && !process.env['NO_COLOR'] && process.env['TERM'] !== 'dumb';
+  return (
+    process.stdout.isTTY &&
+    values['no-color'] !== true &&
+    !process.env['NO_COLOR'] &&
+    process.env['TERM'] !== 'dumb'
+  );
 }

@@ -25,7 +25,9 @@ export interface Target {
 /** Splits at the last colon that an identifier follows: drive letters stay whole. The export is `app` unless named. */
 export function parseTarget(target: string): Target {
   const match = /^(.+):([A-Za-z_$][\w$]*)$/.exec(target);
-  return match === null || /^[A-Za-z]$/.test(match[1]!) ? { module: target, exportName: 'app' } : { module: match[1]!, exportName: match[2]! };
+  return match === null || /^[A-Za-z]$/.test(match[1]!)
+    ? { module: target, exportName: 'app' }
+    : { module: match[1]!, exportName: match[2]! };
 }
 
 /** The file or package that a module name means, seen from `cwd`. @throws SvcError `E_LOAD` */
@@ -34,7 +36,11 @@ export function locate(target: Target, cwd: string): URL {
   const found = [path, `${path}.ts`, `${path}.mts`, `${path}.js`, `${path}.mjs`].find(isFile);
   if (found !== undefined) return pathToFileURL(realpathSync(found));
   const inPackage = /^[./\\]/.test(target.module) ? undefined : resolvedFrom(cwd, target.module);
-  if (inPackage?.protocol !== 'file:') throw new SvcError('E_LOAD', [target.module, `there is no such file in ${cwd}, and no such package${hint(path, target.module)}`]);
+  if (inPackage?.protocol !== 'file:')
+    throw new SvcError('E_LOAD', [
+      target.module,
+      `there is no such file in ${cwd}, and no such package${hint(path, target.module)}`,
+    ]);
   return inPackage;
 }
 
@@ -51,8 +57,15 @@ function isFile(path: string): boolean {
 function hint(path: string, module: string): string {
   if (existsSync(path)) return '; it is a folder';
   const folder = dirname(path);
-  const near = existsSync(folder) ? closest(basename(path), readdirSync(folder).filter((name) => /\.[mc]?[jt]s$/.test(name))) : undefined;
-  return near === undefined ? '' : `: did you mean "${module.slice(0, module.length - basename(path).length)}${near}"?`;
+  const near = existsSync(folder)
+    ? closest(
+        basename(path),
+        readdirSync(folder).filter((name) => /\.[mc]?[jt]s$/.test(name)),
+      )
+    : undefined;
+  return near === undefined
+    ? ''
+    : `: did you mean "${module.slice(0, module.length - basename(path).length)}${near}"?`;
 }
 
 /** What an import of the specifier in a module of the folder would mean: `exports` and `imports` of package.json count. */
@@ -89,7 +102,7 @@ export async function loadApplication(target: Target, module: URL): Promise<Svc>
   const name = `${target.module}:${target.exportName}`;
   let exports: Record<string, unknown>;
   try {
-    exports = await import(module.href) as Record<string, unknown>;
+    exports = (await import(module.href)) as Record<string, unknown>;
   } catch (error) {
     if ((error as { code?: unknown } | null)?.code === 'E_COMPILE') throw error; // its findings have their places
     throw new SvcError('E_LOAD', [target.module, translate(error)], { cause: error });
@@ -97,10 +110,19 @@ export async function loadApplication(target: Target, module: URL): Promise<Svc>
   const app = exports[target.exportName];
   if (app === undefined) {
     const names = Object.keys(exports);
-    const near = closest(target.exportName, names) ?? names.find((candidate) => isApplication(exports[candidate]));
-    throw new SvcError('E_LOAD', [name, `the module exports ${names.length === 0 ? 'nothing' : names.join(', ')}` + (near === undefined ? '' : `; did you mean ":${near}"?`)]);
+    const near =
+      closest(target.exportName, names) ?? names.find((candidate) => isApplication(exports[candidate]));
+    throw new SvcError('E_LOAD', [
+      name,
+      `the module exports ${names.length === 0 ? 'nothing' : names.join(', ')}` +
+        (near === undefined ? '' : `; did you mean ":${near}"?`),
+    ]);
   }
-  if (!isApplication(app)) throw new SvcError('E_LOAD', [name, `the export is ${app === null ? 'null' : `a value of type ${typeof app}`}, not an application made with new Svc()`]);
+  if (!isApplication(app))
+    throw new SvcError('E_LOAD', [
+      name,
+      `the export is ${app === null ? 'null' : `a value of type ${typeof app}`}, not an application made with new Svc()`,
+    ]);
   return app;
 }
 
@@ -124,7 +146,10 @@ function findTypeScriptToo(): void {
         lastResolved = resolved.url;
         return resolved;
       } catch (error) {
-        const isRelative = /^\.{1,2}\//.test(specifier) && context.parentURL !== undefined && !context.parentURL.includes('/node_modules/');
+        const isRelative =
+          /^\.{1,2}\//.test(specifier) &&
+          context.parentURL !== undefined &&
+          !context.parentURL.includes('/node_modules/');
         if (!isRelative || !NOT_FOUND.has((error as NodeJS.ErrnoException).code)) throw error;
         for (const candidate of alternatives(specifier)) {
           if (!existsSync(new URL(candidate, context.parentURL))) continue;
@@ -138,7 +163,10 @@ function findTypeScriptToo(): void {
   });
 }
 
-const NOT_FOUND: ReadonlySet<string | undefined> = new Set(['ERR_MODULE_NOT_FOUND', 'ERR_UNSUPPORTED_DIR_IMPORT']);
+const NOT_FOUND: ReadonlySet<string | undefined> = new Set([
+  'ERR_MODULE_NOT_FOUND',
+  'ERR_UNSUPPORTED_DIR_IMPORT',
+]);
 
 function alternatives(specifier: string): string[] {
   if (/\.[mc]?js$/.test(specifier)) return [specifier.replace(/js$/, 'ts')];
@@ -146,11 +174,13 @@ function alternatives(specifier: string): string[] {
 }
 
 /** What V8 says of an ES module that it was given as CommonJS, which "npm init" makes of every file in a new package. */
-const NO_MODULE = /^(?:Cannot use import statement outside a module|Cannot use 'import\.meta' outside a module|Unexpected token 'export'|await is only valid in async functions and the top level bodies of modules)$/;
+const NO_MODULE =
+  /^(?:Cannot use import statement outside a module|Cannot use 'import\.meta' outside a module|Unexpected token 'export'|await is only valid in async functions and the top level bodies of modules)$/;
 
 /** What Node said, and what to do about it. */
 function translate(error: unknown): string {
-  if (!(error instanceof Error)) return `it threw ${error === null ? 'null' : `a value of type ${typeof error}`}`;
+  if (!(error instanceof Error))
+    return `it threw ${error === null ? 'null' : `a value of type ${typeof error}`}`;
   const { code } = error as NodeJS.ErrnoException;
   const where = placeIn(error);
   const said = error.message.split('\n')[0]!;
@@ -158,7 +188,8 @@ function translate(error: unknown): string {
     return `${where}${error.message.replace(/\s+/g, ' ')}: use erasable syntax only, or start with NODE_OPTIONS='--import tsx'`;
   }
   if (code === 'ERR_UNSUPPORTED_NODE_MODULES_TYPE_STRIPPING') return `${said}: packages must ship JavaScript`;
-  if (/does not provide an export named/.test(said)) return `${where}${said}: if it is a type, write "import type"`;
+  if (/does not provide an export named/.test(said))
+    return `${where}${said}: if it is a type, write "import type"`;
   if (code === 'ERR_MODULE_NOT_FOUND') {
     const isAlias = /Cannot find package '[@~]\/?/.test(said);
     return said + (isAlias ? ': tsconfig "paths" are not read; use "imports" in package.json' : '');
@@ -174,15 +205,20 @@ function translate(error: unknown): string {
 /** Whether an error is a fault with a remedy, of whichever copy of the package. */
 export function isFault(error: unknown): error is SvcError {
   const { code, remedy } = (error ?? {}) as Partial<SvcError>;
-  return error instanceof Error && typeof code === 'string' && code.startsWith('E_') && typeof remedy === 'string';
+  return (
+    error instanceof Error && typeof code === 'string' && code.startsWith('E_') && typeof remedy === 'string'
+  );
 }
 
 /** What Node denies a process that was started with --permission, as a mistake in how it was started; any other error as it is. */
 export function toldOfPermission(error: unknown): unknown {
-  if (!(error instanceof Error) || (error as NodeJS.ErrnoException).code !== 'ERR_ACCESS_DENIED') return error;
+  if (!(error instanceof Error) || (error as NodeJS.ErrnoException).code !== 'ERR_ACCESS_DENIED')
+    return error;
   const flag = /--allow-[\w-]+/.exec(error.message)?.[0] ?? error.message;
   const { resource = '' } = error as { readonly resource?: string }; // of a child process that is Node itself
-  return new SvcError('E_PERMISSION', [flag, flag.startsWith('--allow-fs') ? resource : ''], { cause: error });
+  return new SvcError('E_PERMISSION', [flag, flag.startsWith('--allow-fs') ? resource : ''], {
+    cause: error,
+  });
 }
 
 /** `file:line: `, where an error tells it in the first line of its stack, or in a frame outside Node and this package. */
@@ -201,8 +237,12 @@ function placeIn(error: Error): string {
 function syntaxError(said: string): string {
   if (!lastResolved.startsWith('file:')) return said;
   const path = fileURLToPath(lastResolved);
-  if (/\.[mc]?ts$/.test(path)) return `${path}: ${said}: decorators and "accessor" need NODE_OPTIONS='--import tsx'`;
-  const { stderr } = spawnSync(process.execPath, ['--check', '--input-type=module', '-'], { input: readFileSync(path), encoding: 'utf8' });
+  if (/\.[mc]?ts$/.test(path))
+    return `${path}: ${said}: decorators and "accessor" need NODE_OPTIONS='--import tsx'`;
+  const { stderr } = spawnSync(process.execPath, ['--check', '--input-type=module', '-'], {
+    input: readFileSync(path),
+    encoding: 'utf8',
+  });
   const line = /^\[stdin\]:(\d+)$/m.exec(stderr)?.[1];
   return `${path}:${line === undefined ? '' : `${line}:`} ${said}`;
 }

@@ -59,17 +59,26 @@ function commandNamed(name: string): Command {
   const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
   if (command !== undefined) return command;
   const near = closest(name, [...Object.keys(COMMANDS), '--version', '--help']);
-  throw new SvcError('E_CLI_USAGE', [`${name.startsWith('-') ? 'unknown option' : 'unknown command'} "${name}"` + (near === undefined ? '' : `: did you mean "${near}"?`)]);
+  throw new SvcError('E_CLI_USAGE', [
+    `${name.startsWith('-') ? 'unknown option' : 'unknown command'} "${name}"` +
+      (near === undefined ? '' : `: did you mean "${near}"?`),
+  ]);
 }
 
-function readArguments(command: Command, args: readonly string[]): { positionals: readonly string[]; values: Readonly<Record<string, unknown>> } {
+function readArguments(
+  command: Command,
+  args: readonly string[],
+): { positionals: readonly string[]; values: Readonly<Record<string, unknown>> } {
   try {
     return parseArgs({ args: [...args], options: command.options, allowPositionals: true, strict: true });
   } catch (error) {
     const option = /'(--?[\w-]+)/.exec((error as Error).message)?.[1] ?? '';
-    if ((error as NodeJS.ErrnoException).code !== 'ERR_PARSE_ARGS_UNKNOWN_OPTION') throw new SvcError('E_CLI_USAGE', [valueProblem(command, option, args)]);
+    if ((error as NodeJS.ErrnoException).code !== 'ERR_PARSE_ARGS_UNKNOWN_OPTION')
+      throw new SvcError('E_CLI_USAGE', [valueProblem(command, option, args)]);
     const near = closest(option.replace(/^-+/, ''), Object.keys(command.options));
-    throw new SvcError('E_CLI_USAGE', [`unknown option "${option}"` + (near === undefined ? '' : `: did you mean "--${near}"?`)]);
+    throw new SvcError('E_CLI_USAGE', [
+      `unknown option "${option}"` + (near === undefined ? '' : `: did you mean "--${near}"?`),
+    ]);
   }
 }
 
@@ -79,17 +88,33 @@ function valueProblem({ options, choices }: Command, option: string, args: reado
   if (options[name]?.type === 'boolean') return `${option} takes no value`;
   const found = args[args.indexOf(option) + 1];
   const words = choices?.[name] ?? [];
-  return `${option} needs ${words.length > 0 && words.length < 10 ? `one of ${words.join(', ')}` : 'a value'}` + (found === undefined ? '' : `, found "${found}"`);
+  return (
+    `${option} needs ${words.length > 0 && words.length < 10 ? `one of ${words.join(', ')}` : 'a value'}` +
+    (found === undefined ? '' : `, found "${found}"`)
+  );
 }
 
 /** Runs a command, or lets the copy of the package run it that the application brings. */
-async function invoke(name: string, command: Command, args: readonly string[], argv: readonly string[]): Promise<number | undefined> {
+async function invoke(
+  name: string,
+  command: Command,
+  args: readonly string[],
+  argv: readonly string[],
+): Promise<number | undefined> {
   const { positionals, values } = readArguments(command, args);
   command.check?.(values);
-  const takesModule = typeof command.takesModule === 'function' ? command.takesModule(values, positionals) : command.takesModule;
+  const takesModule =
+    typeof command.takesModule === 'function'
+      ? command.takesModule(values, positionals)
+      : command.takesModule;
   if (!takesModule) return command.run({ positionals, values, argv, subject: undefined });
   const [given, ...surplus] = positionals.slice(command.words ?? 0);
-  if (given === undefined || surplus.length > 0) throw new SvcError('E_CLI_USAGE', [given === undefined ? `${name} needs a module` : `${name} takes one module, found also "${surplus[0]!}"`]);
+  if (given === undefined || surplus.length > 0)
+    throw new SvcError('E_CLI_USAGE', [
+      given === undefined
+        ? `${name} needs a module`
+        : `${name} takes one module, found also "${surplus[0]!}"`,
+    ]);
   if (typeof values['env-file'] === 'string') loadEnvironment(values['env-file']);
   const target = parseTarget(given);
   let module: URL;
@@ -107,8 +132,12 @@ async function invoke(name: string, command: Command, args: readonly string[], a
 /** The application brings its own copy of the package: that one must serve it. */
 async function delegate(packageJson: string, given: string, argv: readonly string[]): Promise<undefined> {
   const cli = resolve(dirname(packageJson), 'dist/cli/main.js');
-  if (!existsSync(cli)) throw new SvcError('E_LOAD', [given, `the package "svc" that it imports is incomplete or another one: there is no ${cli}`]);
-  const { main: theirMain } = await import(pathToFileURL(cli).href) as { main: typeof main };
+  if (!existsSync(cli))
+    throw new SvcError('E_LOAD', [
+      given,
+      `the package "svc" that it imports is incomplete or another one: there is no ${cli}`,
+    ]);
+  const { main: theirMain } = (await import(pathToFileURL(cli).href)) as { main: typeof main };
   await theirMain(argv);
   return undefined;
 }
@@ -117,7 +146,11 @@ function loadEnvironment(file: string): void {
   try {
     process.loadEnvFile(file);
   } catch (error) {
-    throw new SvcError('E_CLI_USAGE', [`--env-file ${file} cannot be read: ${(error as NodeJS.ErrnoException).code ?? String(error)}`], { cause: error });
+    throw new SvcError(
+      'E_CLI_USAGE',
+      [`--env-file ${file} cannot be read: ${(error as NodeJS.ErrnoException).code ?? String(error)}`],
+      { cause: error },
+    );
   }
 }
 
@@ -126,22 +159,31 @@ const STATUS: Partial<Record<FaultCode, number>> = { E_CLI_USAGE: 2, E_LOAD: 3, 
 /** One line about what is wrong, one about what to do; a stack only where it is our fault or the application's. */
 function report(thrown: unknown, command: string | undefined): number {
   const error = toldOfPermission(thrown);
-  const text = isFault(error) ? `${error.message}\n     ${adviceOn(error, command)}` : error instanceof Error ? error.stack ?? error.message : String(error);
+  const text = isFault(error)
+    ? `${error.message}\n     ${adviceOn(error, command)}`
+    : error instanceof Error
+      ? (error.stack ?? error.message)
+      : String(error);
   process.stderr.write(`svc: ${text}\n`);
   void tell({ svc: 'failed', text });
-  return isFault(error) ? STATUS[error.code] ?? 1 : 1;
+  return isFault(error) ? (STATUS[error.code] ?? 1) : 1;
 }
 
 /** A command has a help of its own; a single mistake between declarations, and what the application's module threw, their own remedy, or its stack. */
 function adviceOn({ code, cause, remedy, findings }: SvcError, command: string | undefined): string {
-  if (code === 'E_CLI_USAGE') return command !== undefined && Object.hasOwn(COMMANDS, command) ? `See: svc ${command} --help` : remedy;
+  if (code === 'E_CLI_USAGE')
+    return command !== undefined && Object.hasOwn(COMMANDS, command) ? `See: svc ${command} --help` : remedy;
   if (code === 'E_COMPILE') {
-    const [only, ...more] = new Set(findings.filter(({ severity }) => severity === 'error').map((finding) => finding.remedy));
+    const [only, ...more] = new Set(
+      findings.filter(({ severity }) => severity === 'error').map((finding) => finding.remedy),
+    );
     return only === undefined || more.length > 0 ? remedy : only;
   }
   if (code !== 'E_LOAD' || cause === undefined) return remedy;
   if (isFault(cause)) return cause.remedy;
-  return process.env['SVC_DEBUG'] === '1' ? (cause instanceof Error ? cause.stack : undefined) ?? String(cause) : 'Set SVC_DEBUG=1 to see the stack';
+  return process.env['SVC_DEBUG'] === '1'
+    ? ((cause instanceof Error ? cause.stack : undefined) ?? String(cause))
+    : 'Set SVC_DEBUG=1 to see the stack';
 }
 
 function print(text: string): 0 {
@@ -155,8 +197,19 @@ function version(): string {
 
 function overview(): string {
   const width = Math.max(...Object.keys(COMMANDS).map((name) => name.length)) + 3;
-  const lines = Object.entries(COMMANDS).map(([name, command]) => `  ${name.padEnd(width)}${command.summary}`);
-  return ['svc: a web application framework for Node.js', '', 'Usage: svc <command> [options]', '', ...lines, '', '  --help       this text; svc <command> --help for a command', '  --version    the version of the package'].join('\n');
+  const lines = Object.entries(COMMANDS).map(
+    ([name, command]) => `  ${name.padEnd(width)}${command.summary}`,
+  );
+  return [
+    'svc: a web application framework for Node.js',
+    '',
+    'Usage: svc <command> [options]',
+    '',
+    ...lines,
+    '',
+    '  --help       this text; svc <command> --help for a command',
+    '  --version    the version of the package',
+  ].join('\n');
 }
 
 function helpOf(command: Command): string {

@@ -14,7 +14,8 @@ import type { Tool } from '../mcp/tools.ts';
 const FORMATS = ['human', 'json'] as const;
 
 export const mcpCommand: Command = {
-  usage: 'svc mcp <module>[:<app>] [--list] [--format human|json] [--header <name>=<variable>] [--env-file <file>]',
+  usage:
+    'svc mcp <module>[:<app>] [--list] [--format human|json] [--header <name>=<variable>] [--env-file <file>]',
   summary: 'serves the routes of an application as tools for MCP clients, over standard input and output',
   details: [
     '  --list              prints the tools and ends',
@@ -25,7 +26,12 @@ export const mcpCommand: Command = {
     'The variable SVC_MCP_TOKEN is the access token of every call: "Authorization: Bearer …". Without it calls bring none.',
     'Standard output carries messages only: what the application prints goes to standard error. The end of the input ends it.',
   ].join('\n'),
-  options: { list: { type: 'boolean' }, format: { type: 'string' }, header: { type: 'string', multiple: true }, 'env-file': { type: 'string' } },
+  options: {
+    list: { type: 'boolean' },
+    format: { type: 'string' },
+    header: { type: 'string', multiple: true },
+    'env-file': { type: 'string' },
+  },
   choices: { format: FORMATS, header: [] },
   takesModule: true,
   check: (values) => {
@@ -41,15 +47,23 @@ async function run({ values, subject }: Invocation): Promise<number> {
   if (values['list'] === true) {
     const tools = app.mcpTools();
     reserved[Symbol.dispose]();
-    const printed = printAll(readFormat(values) === 'json' ? JSON.stringify({ schemaVersion: 1, tools }, null, 2) : listing(tools));
+    const printed = printAll(
+      readFormat(values) === 'json' ? JSON.stringify({ schemaVersion: 1, tools }, null, 2) : listing(tools),
+    );
     reserveOutput(process.stdout, process.stderr); // what the application still prints, with its last breath for example, is not part of the list
     await printed;
     return 0;
   }
   const abort = new AbortController();
-  const served = app.mcpServer({ headers: Object.fromEntries(headersOf(values).map((header) => valueOf(readHeader(header)))) }).serve({ signal: abort.signal });
+  const served = app
+    .mcpServer({
+      headers: Object.fromEntries(headersOf(values).map((header) => valueOf(readHeader(header)))),
+    })
+    .serve({ signal: abort.signal });
   using _signals = endOnSignals({
-    clock: systemClock, log: app.log, deadlineMs: SHUTDOWN_MS,
+    clock: systemClock,
+    log: app.log,
+    deadlineMs: SHUTDOWN_MS,
     close: async () => {
       abort.abort();
       await served;
@@ -67,29 +81,40 @@ function readFormat(values: Invocation['values']): 'human' | 'json' {
 }
 
 function headersOf(values: Invocation['values']): readonly string[] {
-  return values['header'] as readonly string[] | undefined ?? []; // parseArgs was told that it is a list of strings
+  return (values['header'] as readonly string[] | undefined) ?? []; // parseArgs was told that it is a list of strings
 }
 
 /** @throws SvcError `E_CLI_USAGE` */
 function readHeader(text: string): readonly [name: string, variable: string] {
   const [name = '', variable = '', ...rest] = text.split('=');
-  if (!isToken(name) || !/^[A-Za-z_]\w*$/.test(variable) || rest.length > 0) throw new SvcError('E_CLI_USAGE', [`--header is the name of a field and that of an environment variable: X-API-Key=SHOP_KEY, found "${name}=…"`]);
+  if (!isToken(name) || !/^[A-Za-z_]\w*$/.test(variable) || rest.length > 0)
+    throw new SvcError('E_CLI_USAGE', [
+      `--header is the name of a field and that of an environment variable: X-API-Key=SHOP_KEY, found "${name}=…"`,
+    ]);
   return [name.toLowerCase(), variable];
 }
 
 /** @throws SvcError `E_CLI_USAGE` for a variable that is not set */
 function valueOf([name, variable]: readonly [string, string]): [string, string] {
   const value = process.env[variable];
-  if (value === undefined || value === '') throw new SvcError('E_CLI_USAGE', [`--header ${name}=${variable}: the variable ${variable} is not set`]);
+  if (value === undefined || value === '')
+    throw new SvcError('E_CLI_USAGE', [`--header ${name}=${variable}: the variable ${variable} is not set`]);
   return [name, value];
 }
 
 /** A block for each tool: its name and arguments, what it does, what it calls. */
 function listing(tools: readonly Tool[]): string {
   if (tools.length === 0) return 'No route is a tool';
-  return tools.map(({ name, description = '', inputSchema, annotations }) => {
-    const { properties = {}, required = [] } = inputSchema as { readonly properties?: object; readonly required?: readonly string[] }; // by ArgumentPlan
-    const args = Object.keys(properties).map((argument) => (required.includes(argument) ? argument : `${argument}?`)).join(', ');
-    return `${name}(${args})${annotations?.readOnlyHint === true ? '' : '  writes'}\n    ${description.split('\n', 1)[0]!}`;
-  }).join('\n');
+  return tools
+    .map(({ name, description = '', inputSchema, annotations }) => {
+      const { properties = {}, required = [] } = inputSchema as {
+        readonly properties?: object;
+        readonly required?: readonly string[];
+      }; // by ArgumentPlan
+      const args = Object.keys(properties)
+        .map((argument) => (required.includes(argument) ? argument : `${argument}?`))
+        .join(', ');
+      return `${name}(${args})${annotations?.readOnlyHint === true ? '' : '  writes'}\n    ${description.split('\n', 1)[0]!}`;
+    })
+    .join('\n');
 }

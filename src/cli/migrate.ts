@@ -20,14 +20,17 @@ const DEFAULT_DIRECTORY = 'migrations';
 type Action = (migrator: Migrator, values: Invocation['values']) => Promise<number>;
 
 const ACTIONS: Readonly<Record<string, Action>> = {
-  up: async (migrator, values) => tellRest(await migrator.up({ to: values['to'] as string | undefined }), 'Nothing to apply'), // parseArgs was told that it is a string
-  down: async (migrator, values) => tellRest(await migrator.down({ steps: readSteps(values) }), 'Nothing to undo'),
+  up: async (migrator, values) =>
+    tellRest(await migrator.up({ to: values['to'] as string | undefined }), 'Nothing to apply'), // parseArgs was told that it is a string
+  down: async (migrator, values) =>
+    tellRest(await migrator.down({ steps: readSteps(values) }), 'Nothing to undo'),
   status: tellStatus,
 };
 
 export const migrateCommand: Command = {
   usage: [
-    'svc migrate up <module>[:<app>] [--to <id>] [--database <name>] [--env-file <file>]', 'svc migrate down <module>[:<app>] [--steps <number>] [--database <name>] [--env-file <file>]',
+    'svc migrate up <module>[:<app>] [--to <id>] [--database <name>] [--env-file <file>]',
+    'svc migrate down <module>[:<app>] [--steps <number>] [--database <name>] [--env-file <file>]',
     'svc migrate status <module>[:<app>] [--database <name>] [--env-file <file>]',
     'svc migrate new <name> [--directory <path>]',
   ].join('\n       '),
@@ -45,13 +48,20 @@ export const migrateCommand: Command = {
     '',
     'Status: 0 done, 1 failed or, for status, something is to be done, 2 not understood, 3 the application did not load',
   ].join('\n'),
-  options: { to: { type: 'string' }, steps: { type: 'string' }, directory: { type: 'string' }, database: { type: 'string' }, 'env-file': { type: 'string' } },
+  options: {
+    to: { type: 'string' },
+    steps: { type: 'string' },
+    directory: { type: 'string' },
+    database: { type: 'string' },
+    'env-file': { type: 'string' },
+  },
   choices: { to: [], steps: [], database: [] },
   verbs: ['up', 'down', 'status', 'new'],
   words: 1,
   takesModule: (_values, positionals) => actionOf(positionals) !== 'new',
   check: (values) => void readSteps(values),
-  run: (invocation) => actionOf(invocation.positionals) === 'new' ? create(invocation) : migrate(invocation),
+  run: (invocation) =>
+    actionOf(invocation.positionals) === 'new' ? create(invocation) : migrate(invocation),
 };
 
 /** @throws SvcError `E_CLI_USAGE` */
@@ -59,7 +69,11 @@ function actionOf([word]: readonly string[]): string {
   const words = [...Object.keys(ACTIONS), 'new'];
   if (word !== undefined && words.includes(word)) return word;
   const near = word === undefined ? undefined : closest(word, words);
-  throw new SvcError('E_CLI_USAGE', [word === undefined ? `migrate needs one of ${words.join(', ')}` : `unknown word "${word}" after migrate: ${near === undefined ? `there are ${words.join(', ')}` : `did you mean "${near}"?`}`]);
+  throw new SvcError('E_CLI_USAGE', [
+    word === undefined
+      ? `migrate needs one of ${words.join(', ')}`
+      : `unknown word "${word}" after migrate: ${near === undefined ? `there are ${words.join(', ')}` : `did you mean "${near}"?`}`,
+  ]);
 }
 
 async function migrate({ positionals, values, subject }: Invocation): Promise<number> {
@@ -71,12 +85,25 @@ async function migrate({ positionals, values, subject }: Invocation): Promise<nu
 /** The plugin whose database it is. @throws SvcError `E_LOAD`, `E_MIGRATION_TARGET` */
 async function pluginOf(subject: Subject, name: string | undefined): Promise<Migratable> {
   denyStart(); // a module that starts its application when it is imported must not do so now
-  const app = await settling(loadApplication(subject.target, subject.module), subject.given, 'a top-level await', LOAD_TIMEOUT_MS);
+  const app = await settling(
+    loadApplication(subject.target, subject.module),
+    subject.given,
+    'a top-level await',
+    LOAD_TIMEOUT_MS,
+  );
   const plugins = app.inspect().plugins.filter(isMigratable);
-  const chosen = plugins.find((plugin) => plugin.name === (name ?? 'database')) ?? (name === undefined && plugins.length === 1 ? plugins[0] : undefined);
+  const chosen =
+    plugins.find((plugin) => plugin.name === (name ?? 'database')) ??
+    (name === undefined && plugins.length === 1 ? plugins[0] : undefined);
   if (chosen !== undefined) return chosen;
   const names = plugins.map((plugin) => `"${plugin.name}"`).join(', ');
-  throw new SvcError('E_MIGRATION_TARGET', [names === '' ? 'the application has no database' : name === undefined ? `there are several databases: ${names}` : `there is no database "${name}": found ${names}`]);
+  throw new SvcError('E_MIGRATION_TARGET', [
+    names === ''
+      ? 'the application has no database'
+      : name === undefined
+        ? `there are several databases: ${names}`
+        : `there is no database "${name}": found ${names}`,
+  ]);
 }
 
 // -- what is done --
@@ -87,7 +114,9 @@ const told = new Set<MigrationDone>();
 /** At once: the next one may take its time, or fail. */
 function tellDone(done: MigrationDone): void {
   told.add(done);
-  process.stdout.write(`${done.direction === 'up' ? 'applied' : 'undone '}  ${labelOf(done)}  ${done.durationMs} ms\n`);
+  process.stdout.write(
+    `${done.direction === 'up' ? 'applied' : 'undone '}  ${labelOf(done)}  ${done.durationMs} ms\n`,
+  );
 }
 
 function tellRest(done: readonly MigrationDone[], none: string): number {
@@ -99,7 +128,9 @@ function tellRest(done: readonly MigrationDone[], none: string): number {
 async function tellStatus(migrator: Migrator): Promise<number> {
   const states = await migrator.status();
   const width = Math.max(0, ...states.map((each) => labelOf(each).length));
-  const lines = states.map((each) => `${each.state.padEnd(10)}  ${labelOf(each).padEnd(width)}  ${each.appliedAt ?? ''}`.trimEnd());
+  const lines = states.map((each) =>
+    `${each.state.padEnd(10)}  ${labelOf(each).padEnd(width)}  ${each.appliedAt ?? ''}`.trimEnd(),
+  );
   process.stdout.write(`${lines.length === 0 ? 'There are no migrations' : lines.join('\n')}\n`);
   return states.every(({ state }) => state === 'applied' || state === 'unknown') ? 0 : 1;
 }
@@ -111,20 +142,47 @@ function readSteps(values: Invocation['values']): number {
 
 /** Writes the next two files; no two migrations have one name. @throws SvcError `E_CLI_USAGE`, `E_MIGRATION_FILES` */
 async function create({ positionals: [, given, ...surplus], values }: Invocation): Promise<number> {
-  if (given === undefined || surplus.length > 0) throw new SvcError('E_CLI_USAGE', [given === undefined ? 'migrate new needs a name, for example create_users' : `migrate new takes one name, found also "${surplus[0]!}"`]);
-  const name = given.toLowerCase().replace(/[^a-z0-9]+/g, '_').replace(/^_+|_+$/g, '');
-  if (name === '') throw new SvcError('E_CLI_USAGE', [`migrate new needs letters or digits, found "${given}"`]);
-  const directory = values['directory'] as string | undefined ?? DEFAULT_DIRECTORY; // parseArgs was told that it is a string
+  if (given === undefined || surplus.length > 0)
+    throw new SvcError('E_CLI_USAGE', [
+      given === undefined
+        ? 'migrate new needs a name, for example create_users'
+        : `migrate new takes one name, found also "${surplus[0]!}"`,
+    ]);
+  const name = given
+    .toLowerCase()
+    .replace(/[^a-z0-9]+/g, '_')
+    .replace(/^_+|_+$/g, '');
+  if (name === '')
+    throw new SvcError('E_CLI_USAGE', [`migrate new needs letters or digits, found "${given}"`]);
+  const directory = (values['directory'] as string | undefined) ?? DEFAULT_DIRECTORY; // parseArgs was told that it is a string
   const number = nextNumber(directory);
-  const earlier = number === '0001' ? undefined : readdirSync(directory).find((file) => /^\d+_(.*)\.up\.sql$/.exec(file)?.[1] === name);
-  if (earlier !== undefined) throw new SvcError('E_CLI_USAGE', [`migrate new needs a name of its own: ${join(directory, earlier)} is there already`]);
-  const files = (['up', 'down'] as const).map((direction) => join(directory, `${number}_${name}.${direction}.sql`));
-  const texts = [`-- What changes. It runs in a transaction, once for each database.\n`, `-- What undoes ${number}_${name}.up.sql.\n`];
+  const earlier =
+    number === '0001'
+      ? undefined
+      : readdirSync(directory).find((file) => /^\d+_(.*)\.up\.sql$/.exec(file)?.[1] === name);
+  if (earlier !== undefined)
+    throw new SvcError('E_CLI_USAGE', [
+      `migrate new needs a name of its own: ${join(directory, earlier)} is there already`,
+    ]);
+  const files = (['up', 'down'] as const).map((direction) =>
+    join(directory, `${number}_${name}.${direction}.sql`),
+  );
+  const texts = [
+    `-- What changes. It runs in a transaction, once for each database.\n`,
+    `-- What undoes ${number}_${name}.up.sql.\n`,
+  ];
   try {
     mkdirSync(directory, { recursive: true });
     files.forEach((file, index) => writeFileSync(file, texts[index]!, { flag: 'wx' }));
   } catch (error) {
-    throw new SvcError('E_MIGRATION_FILES', [directory, `the next two files cannot be written (${(error as NodeJS.ErrnoException).code ?? String(error)})`], { cause: error });
+    throw new SvcError(
+      'E_MIGRATION_FILES',
+      [
+        directory,
+        `the next two files cannot be written (${(error as NodeJS.ErrnoException).code ?? String(error)})`,
+      ],
+      { cause: error },
+    );
   }
   process.stdout.write(`${files.join('\n')}\n`);
   return 0;

@@ -10,7 +10,20 @@
  * Everything is written beside its place and then moved there, so that a project is there whole or not at all.
  */
 import { randomBytes } from 'node:crypto';
-import { constants, copyFileSync, existsSync, mkdirSync, readFileSync, readdirSync, realpathSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  constants,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  readdirSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { basename, dirname, join, relative, resolve, sep } from 'node:path';
 import { SvcError } from '../base/errors.ts';
 import { ownPackage } from './load.ts';
@@ -30,7 +43,13 @@ export const newCommand: Command = {
     '',
     'The folder must be absent or empty. Its .env has secrets of its own, which only you can read.',
   ].join('\n'),
-  options: { name: { type: 'string' }, vendor: { type: 'boolean' }, registry: { type: 'boolean' }, link: { type: 'boolean' }, 'if-absent': { type: 'boolean' } },
+  options: {
+    name: { type: 'string' },
+    vendor: { type: 'boolean' },
+    registry: { type: 'boolean' },
+    link: { type: 'boolean' },
+    'if-absent': { type: 'boolean' },
+  },
   choices: { name: [] },
   takesModule: false,
   check: sourceOf,
@@ -47,24 +66,32 @@ interface Manifest {
 async function run({ positionals, values }: Invocation): Promise<number> {
   const [given, ...surplus] = positionals;
   if (given === undefined || given === '' || surplus.length > 0) {
-    throw new SvcError('E_CLI_USAGE', [surplus.length > 0 ? `new takes one folder, found also "${surplus[0]!}"` : 'new needs a folder']);
+    throw new SvcError('E_CLI_USAGE', [
+      surplus.length > 0 ? `new takes one folder, found also "${surplus[0]!}"` : 'new needs a folder',
+    ]);
   }
   const source = sourceOf(values);
   const target = resolve(given);
   const name = nameFor(target, values['name'] as string | undefined); // parseArgs was told that it is a string
-  if (values['if-absent'] === true && existsSync(join(target, 'package.json'))) { // moved there last, so the rest is there too
+  if (values['if-absent'] === true && existsSync(join(target, 'package.json'))) {
+    // moved there last, so the rest is there too
     process.stdout.write(`${given} is there already: nothing changed\n`);
     return 0;
   }
   const count = create(given, target, name, source);
-  process.stdout.write(`Created "${name}" in ${given}: ${count} files. Next:\n\n${stepsAfter(given, source).map((step) => `  ${step}\n`).join('')}`);
+  process.stdout.write(
+    `Created "${name}" in ${given}: ${count} files. Next:\n\n${stepsAfter(given, source)
+      .map((step) => `  ${step}\n`)
+      .join('')}`,
+  );
   return 0;
 }
 
 /** @throws SvcError `E_CLI_USAGE` for more than one */
 function sourceOf(values: Invocation['values']): PackageSource {
   const [source = 'vendor', other] = SOURCES.filter((each) => values[each] === true);
-  if (other !== undefined) throw new SvcError('E_CLI_USAGE', [`--${source} and --${other} exclude each other`]);
+  if (other !== undefined)
+    throw new SvcError('E_CLI_USAGE', [`--${source} and --${other} exclude each other`]);
   return source;
 }
 
@@ -72,27 +99,48 @@ const SOURCES: readonly PackageSource[] = ['vendor', 'registry', 'link'];
 
 /** The name asked for, or what npm allows of the folder's. @throws SvcError `E_CLI_USAGE` */
 function nameFor(target: string, asked: string | undefined): string {
-  const name = asked ?? basename(target).normalize('NFKD').replace(/\p{M}+/gu, '').toLowerCase().replace(/[^a-z0-9.-]+/g, '-').replace(/^[.-]+|[.-]+$/g, '');
+  const name =
+    asked ??
+    basename(target)
+      .normalize('NFKD')
+      .replace(/\p{M}+/gu, '')
+      .toLowerCase()
+      .replace(/[^a-z0-9.-]+/g, '-')
+      .replace(/^[.-]+|[.-]+$/g, '');
   if (isPackageName(name)) return name;
   const needs = 'small letters, digits, "-", "." and "_", beginning with a letter or digit, and not "svc"';
-  throw new SvcError('E_CLI_USAGE', [asked === undefined ? `the folder's name makes no package name: add --name with ${needs}` : `--name needs ${needs}; found "${asked}"`]);
+  throw new SvcError('E_CLI_USAGE', [
+    asked === undefined
+      ? `the folder's name makes no package name: add --name with ${needs}`
+      : `--name needs ${needs}; found "${asked}"`,
+  ]);
 }
 
 /** Three lines, or fewer. */
 function stepsAfter(given: string, source: PackageSource): string[] {
-  const enter = resolve(given) === process.cwd() ? [] : [`cd ${/^[\w./\\:-]+$/.test(given) ? given : `"${given}"`}`];
-  const install = source === 'link' ? ['npm test'] : [source === 'vendor' ? 'npm install --offline' : 'npm install'];
+  const enter =
+    resolve(given) === process.cwd() ? [] : [`cd ${/^[\w./\\:-]+$/.test(given) ? given : `"${given}"`}`];
+  const install =
+    source === 'link' ? ['npm test'] : [source === 'vendor' ? 'npm install --offline' : 'npm install'];
   return [...enter, ...install, 'npm run dev        # http://127.0.0.1:8000'];
 }
 
 /** The number of files. @throws SvcError `E_NEW_FOLDER` */
 function create(given: string, target: string, name: string, source: PackageSource): number {
   const isThere = mustBeFree(given, target);
-  const staging = join(isThere ? target : dirname(target), `.${basename(target)}.new-${randomBytes(4).toString('hex')}`);
+  const staging = join(
+    isThere ? target : dirname(target),
+    `.${basename(target)}.new-${randomBytes(4).toString('hex')}`,
+  );
   const moved: string[] = [];
   try {
     mkdirSync(staging, { recursive: true });
-    const count = write(staging, isThere ? realpathSync(target) : join(realpathSync(dirname(target)), basename(target)), name, source);
+    const count = write(
+      staging,
+      isThere ? realpathSync(target) : join(realpathSync(dirname(target)), basename(target)),
+      name,
+      source,
+    );
     if (isThere) moveEntries(staging, target, moved);
     else renameSync(staging, target);
     return count;
@@ -116,11 +164,23 @@ function mustBeFree(given: string, target: string): boolean {
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === 'ENOENT') return false;
-    throw new SvcError('E_NEW_FOLDER', [given, code === 'ENOTDIR' ? 'it, or what it is in, is a file' : `it cannot be read (${code ?? String(error)})`], { cause: error });
+    throw new SvcError(
+      'E_NEW_FOLDER',
+      [
+        given,
+        code === 'ENOTDIR'
+          ? 'it, or what it is in, is a file'
+          : `it cannot be read (${code ?? String(error)})`,
+      ],
+      { cause: error },
+    );
   }
   if (entries.length === 0) return true;
   const rest = entries.length - MOST_NAMED;
-  throw new SvcError('E_NEW_FOLDER', [given, `it is not empty: it holds ${entries.slice(0, MOST_NAMED).join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`]);
+  throw new SvcError('E_NEW_FOLDER', [
+    given,
+    `it is not empty: it holds ${entries.slice(0, MOST_NAMED).join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`,
+  ]);
 }
 
 const MOST_NAMED = 5;
@@ -130,12 +190,23 @@ function write(folder: string, place: string, name: string, source: PackageSourc
   const own = dirname(ownPackage());
   const { version, engines, files } = JSON.parse(readFileSync(join(own, 'package.json'), 'utf8')) as Manifest;
   const toOwn = relative(place, own);
-  const dependency: Readonly<Record<PackageSource, string>> = { registry: version, vendor: 'file:vendor/svc', link: `file:${toOwn.split(sep).join('/')}` };
-  const options: StarterOptions = { name, source, dependency: dependency[source], engine: engines.node, secret: randomBytes(32).toString('hex'), password: randomBytes(16).toString('hex') };
+  const dependency: Readonly<Record<PackageSource, string>> = {
+    registry: version,
+    vendor: 'file:vendor/svc',
+    link: `file:${toOwn.split(sep).join('/')}`,
+  };
+  const options: StarterOptions = {
+    name,
+    source,
+    dependency: dependency[source],
+    engine: engines.node,
+    secret: randomBytes(32).toString('hex'),
+    password: randomBytes(16).toString('hex'),
+  };
   const texts = starterFiles(options);
   for (const { path, text, isPrivate } of texts) {
     mkdirSync(dirname(join(folder, path)), { recursive: true });
-    writeFileSync(join(folder, path), text, { flag: 'wx', ...isPrivate ? { mode: 0o600 } : {} });
+    writeFileSync(join(folder, path), text, { flag: 'wx', ...(isPrivate ? { mode: 0o600 } : {}) });
   }
   if (source === 'vendor') copyPackage(own, files, join(folder, 'vendor/svc'));
   if (source === 'link') linkPackage(own, place, join(folder, 'node_modules'));
@@ -148,7 +219,12 @@ function copyPackage(own: string, files: readonly string[], to: string): void {
   for (const file of [...files, 'LICENSE', 'README.md']) {
     if (existsSync(join(own, file))) copyTree(join(own, file), join(to, file));
   }
-  const { devDependencies: _devDependencies, scripts: _scripts, allowScripts: _allowScripts, ...manifest } = JSON.parse(readFileSync(join(own, 'package.json'), 'utf8')) as Record<string, unknown>;
+  const {
+    devDependencies: _devDependencies,
+    scripts: _scripts,
+    allowScripts: _allowScripts,
+    ...manifest
+  } = JSON.parse(readFileSync(join(own, 'package.json'), 'utf8')) as Record<string, unknown>;
   writeFileSync(join(to, 'package.json'), `${JSON.stringify(manifest, undefined, 2)}\n`);
 }
 
@@ -181,7 +257,10 @@ function linkPackage(own: string, place: string, modules: string): void {
  */
 export function moveEntries(staging: string, target: string, moved: string[]): void {
   const names = readdirSync(staging).sort(); // the same order for everybody: else both could lose
-  for (const name of [...names.filter((entry) => entry !== 'package.json'), ...names.filter((entry) => entry === 'package.json')]) {
+  for (const name of [
+    ...names.filter((entry) => entry !== 'package.json'),
+    ...names.filter((entry) => entry === 'package.json'),
+  ]) {
     const [from, to] = [join(staging, name), join(target, name)];
     const isFolder = statSync(from).isDirectory();
     if (isFolder) mkdirSync(to);

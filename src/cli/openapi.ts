@@ -18,7 +18,8 @@ const ENVIRONMENTS = ['production', 'development', 'test'] as const;
 const FORMATS = ['json'] as const;
 
 export const openapiCommand: Command = {
-  usage: 'svc openapi <module>[:<app>] [--output <file>] [--format json] [--env <name>] [--env-file <file>] [--no-color]',
+  usage:
+    'svc openapi <module>[:<app>] [--output <file>] [--format json] [--env <name>] [--env-file <file>] [--no-color]',
   summary: 'writes the OpenAPI 3.1 document of an application',
   details: [
     '  --output <file>     writes it into a file; default: standard output',
@@ -30,7 +31,13 @@ export const openapiCommand: Command = {
     'The module is imported in a process of its own, without network; no startup hook runs.',
     'What OpenAPI has no place for is left out, and told on standard error.',
   ].join('\n'),
-  options: { output: { type: 'string' }, format: { type: 'string' }, env: { type: 'string' }, 'env-file': { type: 'string' }, 'no-color': { type: 'boolean' } },
+  options: {
+    output: { type: 'string' },
+    format: { type: 'string' },
+    env: { type: 'string' },
+    'env-file': { type: 'string' },
+    'no-color': { type: 'boolean' },
+  },
   choices: { format: FORMATS, env: ENVIRONMENTS },
   takesModule: true,
   check: (values) => {
@@ -41,11 +48,19 @@ export const openapiCommand: Command = {
 };
 
 async function run({ values, subject }: Invocation): Promise<number> {
-  const answer = withoutCrash(await ask(subject!, { wants: 'openapi', timeoutMs: TIMEOUT_MS, env: values['env'] as string | undefined })); // takesModule; parseArgs was told that it is a string
+  const answer = withoutCrash(
+    await ask(subject!, {
+      wants: 'openapi',
+      timeoutMs: TIMEOUT_MS,
+      env: values['env'] as string | undefined,
+    }),
+  ); // takesModule; parseArgs was told that it is a string
   if (answer.kind === 'routes') throw new Error('The child process answered another question');
   if (answer.kind !== 'openapi') {
     const grave = makeReport(answer.report.findings.filter(({ severity }) => severity === 'error'));
-    process.stderr.write(`${humanReport(grave, { target: subject!.given, cwd: process.cwd(), rules: answer.rules }, hasColours(values))}\n`);
+    process.stderr.write(
+      `${humanReport(grave, { target: subject!.given, cwd: process.cwd(), rules: answer.rules }, hasColours(values))}\n`,
+    );
     return 3;
   }
   for (const problem of answer.problems) process.stderr.write(`svc: ${problem}\n`);
@@ -61,6 +76,10 @@ function write(file: string, document: string): void {
     mkdirSync(dirname(file), { recursive: true });
     writeFileSync(file, `${document}\n`);
   } catch (error) {
-    throw new SvcError('E_CLI_USAGE', [`--output ${file} cannot be written: ${(error as NodeJS.ErrnoException).code ?? String(error)}`], { cause: error });
+    throw new SvcError(
+      'E_CLI_USAGE',
+      [`--output ${file} cannot be written: ${(error as NodeJS.ErrnoException).code ?? String(error)}`],
+      { cause: error },
+    );
   }
 }

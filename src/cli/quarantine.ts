@@ -28,8 +28,13 @@ export class Denied extends Error {
 
 /** Whether an error comes from a denial, however often it has been wrapped. */
 export function isDenied(error: unknown): boolean {
-  for (let current = error, depth = 0; current instanceof Error && depth < 10; current = current.cause, depth++) {
-    if (current instanceof Denied || current instanceof AggregateError && current.errors.some(isDenied)) return true;
+  for (
+    let current = error, depth = 0;
+    current instanceof Error && depth < 10;
+    current = current.cause, depth++
+  ) {
+    if (current instanceof Denied || (current instanceof AggregateError && current.errors.some(isDenied)))
+      return true;
   }
   return false;
 }
@@ -46,13 +51,23 @@ export interface DeniedNetwork {
 export function denyNetwork(): DeniedNetwork {
   const tried: Trespass[] = [];
   const undo: (() => void)[] = [];
-  const deny = (owner: object, names: readonly string[], what: (args: readonly unknown[]) => string): void => {
+  const deny = (
+    owner: object,
+    names: readonly string[],
+    what: (args: readonly unknown[]) => string,
+  ): void => {
     for (const name of names) {
       if (typeof (owner as Record<string, unknown>)[name] !== 'function') continue;
       const before = Object.getOwnPropertyDescriptor(owner, name);
-      undo.push(() => before === undefined ? Reflect.deleteProperty(owner, name) : Object.defineProperty(owner, name, before));
+      undo.push(() =>
+        before === undefined
+          ? Reflect.deleteProperty(owner, name)
+          : Object.defineProperty(owner, name, before),
+      );
       Object.defineProperty(owner, name, {
-        configurable: true, writable: true, enumerable: true,
+        configurable: true,
+        writable: true,
+        enumerable: true,
         value: function (this: unknown, ...args: unknown[]): never {
           if (this instanceof net.Socket) this.destroy(); // its handle would stay open
           const denied = new Denied(what(args));
@@ -67,8 +82,14 @@ export function denyNetwork(): DeniedNetwork {
   deny(dgram.Socket.prototype, ['bind', 'connect', 'send'], () => 'uses a datagram socket');
   const asked = (args: readonly unknown[]): string => `looks up the name ${String(args[0])}`;
   for (const resolver of [dns, dns.promises, dns.Resolver.prototype, dns.promises.Resolver.prototype]) {
-    const names = Object.getOwnPropertyNames(resolver).concat(Object.getOwnPropertyNames(Object.getPrototypeOf(resolver) as object));
-    deny(resolver, names.filter((name) => /^(?:lookup|resolve|reverse)/.test(name)), asked);
+    const names = Object.getOwnPropertyNames(resolver).concat(
+      Object.getOwnPropertyNames(Object.getPrototypeOf(resolver) as object),
+    );
+    deny(
+      resolver,
+      names.filter((name) => /^(?:lookup|resolve|reverse)/.test(name)),
+      asked,
+    );
   }
   syncBuiltinESMExports();
   const allow = (): void => {
@@ -83,16 +104,35 @@ function addressOf(args: readonly unknown[]): string {
   const [first] = args.flat();
   if (typeof first === 'object' && first !== null) {
     const { path, host, port } = first as { path?: unknown; host?: unknown; port?: unknown };
-    return typeof path === 'string' && port === undefined ? 'a local socket' : `${String(host ?? 'localhost')}:${String(port)}`;
+    return typeof path === 'string' && port === undefined
+      ? 'a local socket'
+      : `${String(host ?? 'localhost')}:${String(port)}`;
   }
-  return typeof first === 'number' ? `${typeof args[1] === 'string' ? args[1] : 'localhost'}:${first}` : 'a local socket';
+  return typeof first === 'number'
+    ? `${typeof args[1] === 'string' ? args[1] : 'localhost'}:${first}`
+    : 'a local socket';
 }
 
 /** Names of what keeps a process alive, as Node gives them, in words. */
 const HANDLES: Readonly<Record<string, string>> = {
-  timeout: 'a timer', immediate: 'an immediate', tcpserverwrap: 'a server', tcpsocketwrap: 'a connection', tcpwrap: 'a connection', pipewrap: 'a pipe', pipeserverwrap: 'a local server',
-  fseventwrap: 'a file watcher', statwatcher: 'a file watcher', processwrap: 'a child process', worker: 'a worker thread', messageport: 'a message port', udpwrap: 'a datagram socket',
-  signalwrap: 'a signal handler', fsreqcallback: 'a file operation', fsreqpromise: 'a file operation', filehandle: 'an open file', ttywrap: 'a terminal',
+  timeout: 'a timer',
+  immediate: 'an immediate',
+  tcpserverwrap: 'a server',
+  tcpsocketwrap: 'a connection',
+  tcpwrap: 'a connection',
+  pipewrap: 'a pipe',
+  pipeserverwrap: 'a local server',
+  fseventwrap: 'a file watcher',
+  statwatcher: 'a file watcher',
+  processwrap: 'a child process',
+  worker: 'a worker thread',
+  messageport: 'a message port',
+  udpwrap: 'a datagram socket',
+  signalwrap: 'a signal handler',
+  fsreqcallback: 'a file operation',
+  fsreqpromise: 'a file operation',
+  filehandle: 'an open file',
+  ttywrap: 'a terminal',
 };
 /** Rounds of waiting for what ends by itself, such as a file that is being read. */
 const SETTLE_ROUNDS = 10;
@@ -110,17 +150,27 @@ export class HandleWatch {
   readonly #before: readonly string[] = process.getActiveResourcesInfo();
   readonly #hook = createHook({
     init: (id, type, _trigger, handle) => {
-      if (Object.hasOwn(HANDLES, type.toLowerCase())) this.#kept.set(id, { type: type.toLowerCase(), handle: new WeakRef(handle), place: placeOf(new Error('handle').stack ?? '') });
+      if (Object.hasOwn(HANDLES, type.toLowerCase()))
+        this.#kept.set(id, {
+          type: type.toLowerCase(),
+          handle: new WeakRef(handle),
+          place: placeOf(new Error('handle').stack ?? ''),
+        });
     },
-    destroy: (id) => { this.#kept.delete(id); },
+    destroy: (id) => {
+      this.#kept.delete(id);
+    },
   });
 
-  constructor() { this.#hook.enable(); }
+  constructor() {
+    this.#hook.enable();
+  }
 
   /** What keeps the process alive and did not before: named by Node, with its place where that is known. Waits a moment for what ends by itself. */
   async leftOpen(): Promise<Trespass[]> {
     this.#hook.disable();
-    for (let round = 0; round < SETTLE_ROUNDS && this.#more().length > 0; round++) await systemClock.sleep(SETTLE_MS);
+    for (let round = 0; round < SETTLE_ROUNDS && this.#more().length > 0; round++)
+      await systemClock.sleep(SETTLE_MS);
     const open = [...this.#kept.values()].filter(({ handle }) => {
       const kept = handle.deref() as { hasRef?(): boolean } | undefined;
       return kept !== undefined && kept.hasRef?.() !== false;
@@ -135,7 +185,9 @@ export class HandleWatch {
   }
 
   /** What keeps the process alive at this moment and did not before, by the names that Node has for it. */
-  runningNow(): string[] { return [...new Set(this.#more())]; }
+  runningNow(): string[] {
+    return [...new Set(this.#more())];
+  }
 
   #more(): string[] {
     const more = process.getActiveResourcesInfo();

@@ -34,10 +34,14 @@ async function run({ values, subject }: Invocation): Promise<number> {
   const cwd = process.cwd();
   if (answer.kind === 'openapi') throw new Error('The child process answered another question');
   if (answer.kind !== 'routes') {
-    process.stderr.write(`${humanReport(answer.report, { target: subject!.given, cwd, rules: answer.rules }, false)}\n`);
+    process.stderr.write(
+      `${humanReport(answer.report, { target: subject!.given, cwd, rules: answer.rules }, false)}\n`,
+    );
     return 3;
   }
-  const routes = answer.routes.toSorted((left, right) => left.path < right.path ? -1 : left.path > right.path ? 1 : 0);
+  const routes = answer.routes.toSorted((left, right) =>
+    left.path < right.path ? -1 : left.path > right.path ? 1 : 0,
+  );
   await printAll(readFormat(values) === 'json' ? json(routes, cwd) : table(routes, cwd, hasColours(values)));
   return 0;
 }
@@ -51,26 +55,52 @@ const HEAD = ['METHOD', 'PATH', 'NAME', 'SECURITY', 'DECLARED'];
 /** Columns as wide as what is in them. */
 function table(routes: readonly ListedRoute[], cwd: string, hasColour: boolean): string {
   const rows = routes.map((route) => [
-    route.method, route.path, route.name ?? '-', route.security.map(describe).join(', ') || (route.isPublic ? 'public' : '-'),
+    route.method,
+    route.path,
+    route.name ?? '-',
+    route.security.map(describe).join(', ') || (route.isPublic ? 'public' : '-'),
     route.isOperation ? '(operations)' : route.place === null ? '-' : shownPlace(route.place, cwd),
   ]);
-  const widths = HEAD.map((title, column) => Math.max(title.length, ...rows.map((row) => row[column]!.length)));
-  const lines = [HEAD, ...rows].map((row) => row.map((cell, column) => cell.padEnd(widths[column]!)).join('  ').trimEnd());
+  const widths = HEAD.map((title, column) =>
+    Math.max(title.length, ...rows.map((row) => row[column]!.length)),
+  );
+  const lines = [HEAD, ...rows].map((row) =>
+    row
+      .map((cell, column) => cell.padEnd(widths[column]!))
+      .join('  ')
+      .trimEnd(),
+  );
   if (hasColour) lines[0] = `\u001b[1m${lines[0]!}\u001b[0m`;
   return lines.join('\n');
 }
 
 /** One way in: `bearer scopes:a+b roles:x|y`. */
 function describe({ scheme, scopes, roles }: SecurityRequirement): string {
-  return [scheme, ...scopes.length === 0 ? [] : [`scopes:${scopes.join('+')}`], ...roles.length === 0 ? [] : [`roles:${roles.join('|')}`]].join(' ');
+  return [
+    scheme,
+    ...(scopes.length === 0 ? [] : [`scopes:${scopes.join('+')}`]),
+    ...(roles.length === 0 ? [] : [`roles:${roles.join('|')}`]),
+  ].join(' ');
 }
 
 function json(routes: readonly ListedRoute[], cwd: string): string {
-  return JSON.stringify({
-    schemaVersion: 1,
-    routes: routes.map(({ method, path, name, security, isPublic, isOperation, place }) => ({
-      method, path, name, security, public: isPublic, operations: isOperation,
-      place: place === null || isOperation ? null : { file: relativeFile(place.file, cwd), line: place.line, column: place.column },
-    })),
-  }, null, 2);
+  return JSON.stringify(
+    {
+      schemaVersion: 1,
+      routes: routes.map(({ method, path, name, security, isPublic, isOperation, place }) => ({
+        method,
+        path,
+        name,
+        security,
+        public: isPublic,
+        operations: isOperation,
+        place:
+          place === null || isOperation
+            ? null
+            : { file: relativeFile(place.file, cwd), line: place.line, column: place.column },
+      })),
+    },
+    null,
+    2,
+  );
 }

@@ -10,7 +10,8 @@ import { ownRole } from '../operations/supervision.ts';
 import type { Command, Invocation } from './command.ts';
 
 export const runCommand: Command = {
-  usage: 'svc run <module>[:<app>] [--host <address>] [--port <number>] [--workers <number> | --reload] [--no-check] [--env-file <file>]',
+  usage:
+    'svc run <module>[:<app>] [--host <address>] [--port <number>] [--workers <number> | --reload] [--no-check] [--env-file <file>]',
   summary: 'serves an application',
   details: [
     '  --host <address>    address to listen on; default SVC_HOST, else 127.0.0.1',
@@ -25,7 +26,14 @@ export const runCommand: Command = {
     'SIGTERM and SIGINT let requests in flight finish, then end the process; a second one ends it at once.',
     'With --workers, SIGHUP replaces one process after the other, without a request that fails.',
   ].join('\n'),
-  options: { 'no-check': { type: 'boolean' }, host: { type: 'string' }, port: { type: 'string' }, workers: { type: 'string' }, reload: { type: 'boolean' }, 'env-file': { type: 'string' } },
+  options: {
+    'no-check': { type: 'boolean' },
+    host: { type: 'string' },
+    port: { type: 'string' },
+    workers: { type: 'string' },
+    reload: { type: 'boolean' },
+    'env-file': { type: 'string' },
+  },
   choices: { host: [], port: [], workers: ['auto'] },
   takesModule: true,
   check: readChoices,
@@ -35,7 +43,8 @@ export const runCommand: Command = {
 async function run({ values, subject }: Invocation): Promise<number | undefined> {
   const choices = readChoices(values);
   const { workers, reload } = choices;
-  if ((workers !== undefined || reload) && ownRole() === undefined) return supervise(choices, values['env-file'] as string | undefined); // parseArgs was told that it is a string
+  if ((workers !== undefined || reload) && ownRole() === undefined)
+    return supervise(choices, values['env-file'] as string | undefined); // parseArgs was told that it is a string
   if (reload) process.env['SVC_ENV'] ??= 'development';
   const app = await openApplication(subject!, { isChecked: values['no-check'] !== true }); // takesModule
   await settling(app.run(choices), subject!.given, 'a startup hook');
@@ -52,8 +61,9 @@ interface Choices {
 /** @throws SvcError `E_CLI_USAGE` */
 function readChoices(values: Invocation['values']): Choices {
   const reload = values['reload'] === true;
-  if (reload && values['workers'] !== undefined) throw new SvcError('E_CLI_USAGE', ['--workers and --reload exclude each other']);
-  const workers = reload ? undefined : values['workers'] ?? (new Config().get('workers', '') || undefined);
+  if (reload && values['workers'] !== undefined)
+    throw new SvcError('E_CLI_USAGE', ['--workers and --reload exclude each other']);
+  const workers = reload ? undefined : (values['workers'] ?? (new Config().get('workers', '') || undefined));
   return {
     host: values['host'] as string | undefined, // parseArgs was told that it is a string
     port: readCount('port', values['port'], 0, 65_535),
@@ -63,7 +73,10 @@ function readChoices(values: Invocation['values']): Choices {
 }
 
 /** Starts the processes that serve. The application is theirs: this one does not load it. */
-async function supervise({ host, port, workers }: Choices, envFile: string | undefined): Promise<number | undefined> {
+async function supervise(
+  { host, port, workers }: Choices,
+  envFile: string | undefined,
+): Promise<number | undefined> {
   const parts = { clock: systemClock, log: createLogger(), handleSignals: true };
   if (workers !== undefined) {
     const { countOf, superviseWorkers } = await import('../operations/workers.ts');
@@ -72,6 +85,11 @@ async function supervise({ host, port, workers }: Choices, envFile: string | und
   }
   const { superviseReload } = await import('../operations/reload.ts');
   const config = new Config();
-  await superviseReload({ ...parts, envFile, host: host ?? config.get('host', '127.0.0.1'), port: port ?? config.get('port', 8000) });
+  await superviseReload({
+    ...parts,
+    envFile,
+    host: host ?? config.get('host', '127.0.0.1'),
+    port: port ?? config.get('port', 8000),
+  });
   return undefined;
 }

@@ -18,15 +18,19 @@ export const README: Template = ({ name, source }) => `# ${name}
 An HTTP API for notes, and a page that shows everybody their own, made with \`svc new\`. TypeScript is run as it is: there is no
 build. Notes are kept in SQLite, or in PostgreSQL where an address says so.
 
-${source === 'link' ? `\`\`\`sh
+${
+  source === 'link'
+    ? `\`\`\`sh
 npm run dev          # http://127.0.0.1:8000, restarted whenever a file is saved
 \`\`\`
 
 It uses the copy of \`svc\` that made it, through a link. Before it goes elsewhere, name the package instead:
-\`npm install svc@<version>\`.` : `\`\`\`sh
+\`npm install svc@<version>\`.`
+    : `\`\`\`sh
 npm install${source === 'vendor' ? ' --offline' : ''}
 npm run dev          # http://127.0.0.1:8000, restarted whenever a file is saved
-\`\`\`${source === 'vendor' ? '\n\nThe package `svc` lies in `vendor/svc`: commit it, and nothing needs a network.' : ''}`}
+\`\`\`${source === 'vendor' ? '\n\nThe package `svc` lies in `vendor/svc`: commit it, and nothing needs a network.' : ''}`
+}
 
 | command | what |
 |---|---|
@@ -36,9 +40,15 @@ npm run dev          # http://127.0.0.1:8000, restarted whenever a file is saved
 | \`npm test\` | the tests, on a database in memory |
 | \`npm run check\` | finds mistakes between declarations, as for production: run it before every deployment |
 | \`npm run typecheck\` | the types |
-${source === 'registry' ? '' : `
-The types need two packages: \`npm install --save-dev ${Object.entries(TYPE_CHECKERS).map((pair) => pair.join('@')).join(' ')}\`.
-`}
+${
+  source === 'registry'
+    ? ''
+    : `
+The types need two packages: \`npm install --save-dev ${Object.entries(TYPE_CHECKERS)
+        .map((pair) => pair.join('@'))
+        .join(' ')}\`.
+`
+}
 ## Interface
 
 | request | answer |
@@ -151,23 +161,27 @@ SIGTERM ends it gracefully: it stops listening at once, and requests in flight h
 `;
 
 /** package.json. */
-export const MANIFEST: Template = ({ name, dependency, engine, source }) => `${JSON.stringify({
-  name,
-  version: '1.0.0',
-  private: true,
-  type: 'module',
-  engines: { node: engine },
-  scripts: {
-    start: 'svc run src/app.ts',
-    dev: 'svc run src/app.ts --env-file .env --reload',
-    test: 'node --test "test/**/*.test.ts"',
-    migrate: 'svc migrate up src/app.ts',
-    check: 'svc check src/app.ts --env production --env-file .env --max-warnings 0',
-    typecheck: 'tsc -p .',
+export const MANIFEST: Template = ({ name, dependency, engine, source }) => `${JSON.stringify(
+  {
+    name,
+    version: '1.0.0',
+    private: true,
+    type: 'module',
+    engines: { node: engine },
+    scripts: {
+      start: 'svc run src/app.ts',
+      dev: 'svc run src/app.ts --env-file .env --reload',
+      test: 'node --test "test/**/*.test.ts"',
+      migrate: 'svc migrate up src/app.ts',
+      check: 'svc check src/app.ts --env production --env-file .env --max-warnings 0',
+      typecheck: 'tsc -p .',
+    },
+    dependencies: { svc: dependency },
+    ...(source === 'registry' ? { devDependencies: TYPE_CHECKERS } : {}), // the others must install without a network
   },
-  dependencies: { svc: dependency },
-  ...source === 'registry' ? { devDependencies: TYPE_CHECKERS } : {}, // the others must install without a network
-}, undefined, 2)}
+  undefined,
+  2,
+)}
 `;
 
 /** tsconfig.json: what Node can run by stripping types, read strictly. */
@@ -195,7 +209,10 @@ export const TSCONFIG: Template = () => `{
 `;
 
 /** An image of two stages: what npm brings, then the application, as a user without rights. */
-export const DOCKERFILE: Template = ({ source, name }) => `# docker build -t ${imageOf(name)} . && docker run --rm -p 8000:8000 -e SVC_AUTH_SECRET -v ${imageOf(name)}-data:/data ${imageOf(name)}
+export const DOCKERFILE: Template = ({
+  source,
+  name,
+}) => `# docker build -t ${imageOf(name)} . && docker run --rm -p 8000:8000 -e SVC_AUTH_SECRET -v ${imageOf(name)}-data:/data ${imageOf(name)}
 FROM node:24-slim AS packages
 WORKDIR /app
 COPY package.json package-lock.json ./
@@ -219,7 +236,8 @@ CMD ["sh", "-c", "node node_modules/svc/bin/svc.js migrate up src/app.ts && exec
 `;
 
 /** The image with PostgreSQL. */
-export const COMPOSE: Template = () => `# docker compose up --build: the application at http://127.0.0.1:8000, and PostgreSQL. Values come from .env, or from the environment.
+export const COMPOSE: Template =
+  () => `# docker compose up --build: the application at http://127.0.0.1:8000, and PostgreSQL. Values come from .env, or from the environment.
 services:
   app:
     build: .
@@ -328,14 +346,18 @@ svc.sarif
 `;
 
 /** This machine's settings, with secrets. */
-export const ENV: Template = ({ secret, password }) => `# This machine's settings, for "npm run dev" and "docker compose up". Never committed, and never copied to another machine.
+export const ENV: Template = ({
+  secret,
+  password,
+}) => `# This machine's settings, for "npm run dev" and "docker compose up". Never committed, and never copied to another machine.
 SVC_ENV=development
 SVC_AUTH_SECRET=${secret}
 POSTGRES_PASSWORD=${password}
 `;
 
 /** The same without values, for others. */
-export const ENV_EXAMPLE: Template = () => `# Copy to .env, and fill in: README.md says what each of them is for.
+export const ENV_EXAMPLE: Template =
+  () => `# Copy to .env, and fill in: README.md says what each of them is for.
 SVC_ENV=development
 # node -p "crypto.randomBytes(32).toString('hex')"
 SVC_AUTH_SECRET=

@@ -790,7 +790,8 @@ export function livePage(req: HttpRequest, title: string, { name }: Person): HTM
 `;
 
 /** `migrations/0001_notes.up.sql`. */
-export const MIGRATION_UP: Template = () => `-- One text for SQLite and PostgreSQL. SQLite takes any name for a type: "bigint" makes it keep whole numbers, "timestamptz" ISO 8601.
+export const MIGRATION_UP: Template =
+  () => `-- One text for SQLite and PostgreSQL. SQLite takes any name for a type: "bigint" makes it keep whole numbers, "timestamptz" ISO 8601.
 create table person (
   id text not null primary key,
   name text not null,

@@ -1,8 +1,30 @@
 /**
  * The files that `svc new` writes: a path, and the text for a project. Nothing is read or written here; cli/new.ts does.
  */
-import { CI, COMPOSE, DOCKERFILE, DOCKERIGNORE, ENV, ENV_EXAMPLE, GITIGNORE, MANIFEST, README, TSCONFIG } from './files.ts';
-import { APP, LIVE, LIVE_PAGE, LOGIN, MIGRATION_DOWN, MIGRATION_UP, NOTES, PAGE, PEOPLE, SETTINGS } from './sources.ts';
+import {
+  CI,
+  COMPOSE,
+  DOCKERFILE,
+  DOCKERIGNORE,
+  ENV,
+  ENV_EXAMPLE,
+  GITIGNORE,
+  MANIFEST,
+  README,
+  TSCONFIG,
+} from './files.ts';
+import {
+  APP,
+  LIVE,
+  LIVE_PAGE,
+  LOGIN,
+  MIGRATION_DOWN,
+  MIGRATION_UP,
+  NOTES,
+  PAGE,
+  PEOPLE,
+  SETTINGS,
+} from './sources.ts';
 import { APP_TEST, LIVE_TEST, NOTES_TEST } from './tests.ts';
 import type { StarterOptions, Template } from './files.ts';
 
@@ -17,12 +39,20 @@ export interface StarterFile {
 
 /** Every file of a new project, in the order in which a reader wants them. */
 export function starterFiles(options: StarterOptions): readonly StarterFile[] {
-  return Object.entries(TEMPLATES).map(([path, text]) => ({ path, text: text(options), isPrivate: path === '.env' }));
+  return Object.entries(TEMPLATES).map(([path, text]) => ({
+    path,
+    text: text(options),
+    isPrivate: path === '.env',
+  }));
 }
 
 /** Whether npm takes it as the name of a package, and nothing resolves to another one by it. */
 export function isPackageName(name: string): boolean {
-  return name.length <= 214 && /^(?:@[a-z0-9-][a-z0-9._-]*\/)?[a-z0-9-][a-z0-9._-]*$/.test(name) && !TAKEN.has(name);
+  return (
+    name.length <= 214 &&
+    /^(?:@[a-z0-9-][a-z0-9._-]*\/)?[a-z0-9-][a-z0-9._-]*$/.test(name) &&
+    !TAKEN.has(name)
+  );
 }
 
 /** `svc` is what the project depends on; npm refuses the others. */
