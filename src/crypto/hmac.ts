@@ -39,7 +39,10 @@ export function hmacSha256(key: KeyObject, text: string): string {
 function blocksOf(key: KeyObject): Blocks {
   const given = key.export();
   const bytes = given.length > BLOCK_BYTES ? hash('sha256', given, 'buffer') : given;
-  const blocks = { inner: padded(bytes, INNER_PAD, BLOCK_BYTES), outer: padded(bytes, OUTER_PAD, BLOCK_BYTES + HASH_BYTES) };
+  const blocks = {
+    inner: padded(bytes, INNER_PAD, BLOCK_BYTES),
+    outer: padded(bytes, OUTER_PAD, BLOCK_BYTES + HASH_BYTES),
+  };
   given.fill(0); // the copy that was made for this
   bytes.fill(0);
   blocksOfKeys.set(key, blocks);

@@ -47,7 +47,9 @@ export function parseObject(text: string): JsonObject | undefined {
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined;
   const members = countMembers(value as JsonObject, 1);
-  return members === REFUSED || (members !== mostNames(text) && hasRepeatedName(text)) ? undefined : value as JsonObject; // checked above
+  return members === REFUSED || (members !== mostNames(text) && hasRepeatedName(text))
+    ? undefined
+    : (value as JsonObject); // checked above
 }
 
 const REFUSED = -1;
@@ -102,9 +104,16 @@ function hasRepeatedName(text: string): boolean {
   const open: (Set<string> | undefined)[] = []; // the names of an object, undefined for an array
   for (let index = 0; index < text.length; index++) {
     switch (text[index]) {
-      case '{': open.push(new Set()); break;
-      case '[': open.push(undefined); break;
-      case '}': case ']': open.pop(); break;
+      case '{':
+        open.push(new Set());
+        break;
+      case '[':
+        open.push(undefined);
+        break;
+      case '}':
+      case ']':
+        open.pop();
+        break;
       case '"': {
         const end = endOfString(text, index);
         if (isName(text, end)) {

@@ -76,23 +76,43 @@ const TEN_YEARS_SECONDS = 315_360_000;
 const ID_BYTES = 16;
 const MEDIA_TYPE = /^(?:[\w!#$&^.+-]+\/)?[\w!#$&^.+-]{1,127}$/;
 /** Names or one name, none of them empty. */
-const isAudience = (value: unknown): boolean => isNames(value) && value.length > 0 && [value].flat().every((name) => name !== '');
+const isAudience = (value: unknown): boolean =>
+  isNames(value) && value.length > 0 && [value].flat().every((name) => name !== '');
 const isText = (value: unknown): boolean => typeof value === 'string' && value !== '';
 const COMMON = {
   issuer: given<string>('text that is not empty', isText),
   audience: given<string | readonly string[]>('a name, or a list of names, none empty', isAudience),
-  type: given<string>('a media type, such as "at+jwt"', (value) => typeof value === 'string' && MEDIA_TYPE.test(value)),
+  type: given<string>(
+    'a media type, such as "at+jwt"',
+    (value) => typeof value === 'string' && MEDIA_TYPE.test(value),
+  ),
 };
 const MAKING = {
   ...COMMON,
   expiresInSeconds: int(900, 1, TEN_YEARS_SECONDS),
-  claims: given<Readonly<Record<string, unknown>>>('an object', (value) => typeof value === 'object' && value !== null && !Array.isArray(value)),
-  id: given<boolean | string>('true, false, or text that is not empty', (value) => typeof value === 'boolean' || isText(value)),
+  claims: given<Readonly<Record<string, unknown>>>(
+    'an object',
+    (value) => typeof value === 'object' && value !== null && !Array.isArray(value),
+  ),
+  id: given<boolean | string>(
+    'true, false, or text that is not empty',
+    (value) => typeof value === 'boolean' || isText(value),
+  ),
   clock: given<Clock>('a clock', (value) => typeof value === 'object' && value !== null),
 };
 
 /** Claims that createToken() writes itself, and names that would not arrive as they were given. */
-const TAKEN: ReadonlySet<string> = new Set(['sub', 'iat', 'exp', 'nbf', 'iss', 'aud', 'jti', '__proto__', 'toJSON']);
+const TAKEN: ReadonlySet<string> = new Set([
+  'sub',
+  'iat',
+  'exp',
+  'nbf',
+  'iss',
+  'aud',
+  'jti',
+  '__proto__',
+  'toJSON',
+]);
 
 /**
  * A token for a subject, signed with the secret's own UTF-8 bytes, so that any HS256 library can read it. Claims: `sub`, `iat`,
@@ -102,9 +122,18 @@ const TAKEN: ReadonlySet<string> = new Set(['sub', 'iat', 'exp', 'nbf', 'iss', '
  * write; `E_OPTION_RANGE`, `E_OPTION_UNKNOWN`; `E_SECRET_WEAK`, `E_SECRET_FORM`
  */
 export function createToken(sub: string, secret: Secrets, options: CreateTokenOptions = {}): string {
-  const { expiresInSeconds = 900, claims, issuer, audience, type = 'JWT', id, clock = systemClock } = isFine(options) ? options : readOptions('createToken()', options, MAKING);
+  const {
+    expiresInSeconds = 900,
+    claims,
+    issuer,
+    audience,
+    type = 'JWT',
+    id,
+    clock = systemClock,
+  } = isFine(options) ? options : readOptions('createToken()', options, MAKING);
   const keyring = Keyring.of(secret);
-  if (typeof sub !== 'string' || sub === '' || !sub.isWellFormed()) throw new SvcError('E_TOKEN_CLAIM', ['sub', 'must be well-formed text that is not empty']);
+  if (typeof sub !== 'string' || sub === '' || !sub.isWellFormed())
+    throw new SvcError('E_TOKEN_CLAIM', ['sub', 'must be well-formed text that is not empty']);
   if (claims !== undefined) refuseTaken(claims);
   const iat = Math.floor(clock.nowMs() / 1_000);
   const jti = id === true ? randomBytes(ID_BYTES).toString('base64url') : id === false ? undefined : id;
@@ -116,7 +145,11 @@ export function createToken(sub: string, secret: Secrets, options: CreateTokenOp
 /** Whether readOptions() would pass every option on as it is, asked of those that are there: it asks of all, which costs a tenth of a token. */
 function isFine(options: CreateTokenOptions): boolean {
   for (const name in options) {
-    if (!Object.hasOwn(MAKING, name) || !MAKING[name as keyof typeof MAKING].accepts(options[name as keyof typeof MAKING])) return false;
+    if (
+      !Object.hasOwn(MAKING, name) ||
+      !MAKING[name as keyof typeof MAKING].accepts(options[name as keyof typeof MAKING])
+    )
+      return false;
   }
   return true;
 }
@@ -145,7 +178,8 @@ function headerFor(keyring: Keyring, typ: string): string {
   if (kid === undefined && typ === 'JWT') return PLAIN_HEADER;
   const key = `${typ} ${kid}`;
   let header = headers.get(key);
-  if (header === undefined) keep(headers, MOST_HEADERS, key, header = segmentOf(JSON.stringify({ alg: 'HS256', typ, kid })));
+  if (header === undefined)
+    keep(headers, MOST_HEADERS, key, (header = segmentOf(JSON.stringify({ alg: 'HS256', typ, kid }))));
   return header;
 }
 
@@ -157,7 +191,12 @@ function keep<T>(kept: Map<string, T>, most: number, key: string, value: T): voi
 
 // -- reading --
 
-const READING = { ...COMMON, leewaySeconds: number(0, 0, 300), requireExp: bool(true), maxLength: int(8_192, 64, 1_048_576) };
+const READING = {
+  ...COMMON,
+  leewaySeconds: number(0, 0, 300),
+  requireExp: bool(true),
+  maxLength: int(8_192, 64, 1_048_576),
+};
 
 /** {@link TokenRequirements}, read once. */
 export interface TokenChecks {
@@ -173,7 +212,11 @@ export interface TokenChecks {
 /** What a token must be, read once for many tokens. @throws SvcError `E_OPTION_RANGE`, `E_OPTION_UNKNOWN`, in the name of `owner` */
 export function tokenChecks(owner: string, requirements: TokenRequirements): TokenChecks {
   const { audience, type, ...others } = readOptions(owner, requirements, READING);
-  return Object.freeze({ ...others, audiences: audience === undefined ? undefined : new Set([audience].flat()), type: type === undefined ? undefined : mediaType(type) });
+  return Object.freeze({
+    ...others,
+    audiences: audience === undefined ? undefined : new Set([audience].flat()),
+    type: type === undefined ? undefined : mediaType(type),
+  });
 }
 
 const DEFAULT_CHECKS = tokenChecks('verifyToken()', {});
@@ -186,7 +229,11 @@ const DEFAULT_CHECKS = tokenChecks('verifyToken()', {});
  *
  * @throws InvalidToken for every token that is refused, and SvcError for options and secrets that are mistaken
  */
-export function verifyToken<C = unknown>(token: string, secret: Secrets, options?: VerifyTokenOptions): Claims & C {
+export function verifyToken<C = unknown>(
+  token: string,
+  secret: Secrets,
+  options?: VerifyTokenOptions,
+): Claims & C {
   let checks = DEFAULT_CHECKS;
   let time = systemClock;
   if (options !== undefined) {
@@ -200,22 +247,31 @@ export function verifyToken<C = unknown>(token: string, secret: Secrets, options
 }
 
 /** {@link verifyToken} as a value, with what does not change worked out before: the claims, or why there are none. Never throws. */
-export function readToken(keyring: Keyring, token: unknown, checks: TokenChecks, nowSeconds: number): Claims | TokenRefusal {
+export function readToken(
+  keyring: Keyring,
+  token: unknown,
+  checks: TokenChecks,
+  nowSeconds: number,
+): Claims | TokenRefusal {
   if (typeof token !== 'string') return 'form';
   if (token.length > checks.maxLength) return 'length';
   const first = token.indexOf('.');
   const second = token.length - MAC_CHARACTERS - 1;
   if (first < 1 || second < first + 2 || token.indexOf('.', first + 1) !== second) return 'form';
-  const header = token.startsWith(PLAIN_HEADER) && first === PLAIN_HEADER.length ? PLAIN : headerOf(token.slice(0, first));
+  const header =
+    token.startsWith(PLAIN_HEADER) && first === PLAIN_HEADER.length ? PLAIN : headerOf(token.slice(0, first));
   if (typeof header === 'string') return header;
   if (header.type !== checks.type && !(checks.type === undefined && header.type === 'jwt')) return 'type';
   const signer = header.kid === undefined ? undefined : keyring.find(header.kid);
   if (header.kid !== undefined && signer === undefined) return 'key';
   const keys = signer === undefined ? keyring.keys : [signer];
   if (!isSigned(token.slice(0, second), token.slice(second + 1), keys)) return 'signature';
-  if (header !== PLAIN && first <= MAX_KEPT_CHARACTERS) keep(knownHeaders, MOST_HEADERS, token.slice(0, first), header);
+  if (header !== PLAIN && first <= MAX_KEPT_CHARACTERS)
+    keep(knownHeaders, MOST_HEADERS, token.slice(0, first), header);
   const claims = objectOf(token.slice(first + 1, second));
-  return claims === undefined ? 'payload' : refusalOf(claims, checks, nowSeconds) ?? claims as unknown as Claims; // refusalOf() checked the types
+  return claims === undefined
+    ? 'payload'
+    : (refusalOf(claims, checks, nowSeconds) ?? (claims as unknown as Claims)); // refusalOf() checked the types
 }
 
 /** 32 bytes in base64url. */
@@ -249,7 +305,17 @@ const MAX_KEPT_CHARACTERS = 256;
 /** Headers of tokens whose MAC was right: others could be invented without end. */
 const knownHeaders = new Map<string, Header>();
 /** Members that would have to be understood (RFC 7515 §4.1.11), bring a key along, or say that more is wrapped inside. */
-const UNSUPPORTED: ReadonlySet<string> = new Set(['crit', 'b64', 'jwk', 'jku', 'x5u', 'x5c', 'cty', 'zip', 'enc']);
+const UNSUPPORTED: ReadonlySet<string> = new Set([
+  'crit',
+  'b64',
+  'jwk',
+  'jku',
+  'x5u',
+  'x5c',
+  'cty',
+  'zip',
+  'enc',
+]);
 
 function headerOf(segment: string): Header | TokenRefusal {
   const known = knownHeaders.get(segment);
@@ -275,16 +341,38 @@ function own(object: JsonObject, name: string): unknown {
 
 // -- claims --
 
-function refusalOf(claims: JsonObject, { issuer, audiences, leewaySeconds, requireExp }: TokenChecks, nowSeconds: number): TokenRefusal | undefined {
+function refusalOf(
+  claims: JsonObject,
+  { issuer, audiences, leewaySeconds, requireExp }: TokenChecks,
+  nowSeconds: number,
+): TokenRefusal | undefined {
   const sub = own(claims, 'sub');
   if (typeof sub !== 'string' || sub === '' || !sub.isWellFormed()) return 'subject';
   const [exp, nbf, iat] = [own(claims, 'exp'), own(claims, 'nbf'), own(claims, 'iat')];
   const [iss, aud, jti] = [own(claims, 'iss'), own(claims, 'aud'), own(claims, 'jti')];
-  if (!isTime(exp) || !isTime(nbf) || !isTime(iat) || !isTextOrAbsent(iss) || !isTextOrAbsent(jti) || (aud !== undefined && !isNames(aud))) return 'claim type';
-  if (exp === undefined ? requireExp : nowSeconds >= exp + leewaySeconds) return exp === undefined ? 'no expiry' : 'expired';
-  if ((nbf !== undefined && nbf > nowSeconds + leewaySeconds) || (iat !== undefined && iat > nowSeconds + leewaySeconds)) return 'not yet valid';
+  if (
+    !isTime(exp) ||
+    !isTime(nbf) ||
+    !isTime(iat) ||
+    !isTextOrAbsent(iss) ||
+    !isTextOrAbsent(jti) ||
+    (aud !== undefined && !isNames(aud))
+  )
+    return 'claim type';
+  if (exp === undefined ? requireExp : nowSeconds >= exp + leewaySeconds)
+    return exp === undefined ? 'no expiry' : 'expired';
+  if (
+    (nbf !== undefined && nbf > nowSeconds + leewaySeconds) ||
+    (iat !== undefined && iat > nowSeconds + leewaySeconds)
+  )
+    return 'not yet valid';
   if (issuer !== undefined && iss !== issuer) return 'issuer';
-  if (audiences === undefined ? aud !== undefined : ![aud].flat().some((name) => name !== undefined && audiences.has(name))) return 'audience';
+  if (
+    audiences === undefined
+      ? aud !== undefined
+      : ![aud].flat().some((name) => name !== undefined && audiences.has(name))
+  )
+    return 'audience';
   return undefined;
 }
 
@@ -298,13 +386,31 @@ function isTextOrAbsent(value: unknown): value is string | undefined {
 }
 
 function isNames(value: unknown): value is string | string[] {
-  return typeof value === 'string' || (Array.isArray(value) && value.every((name) => typeof name === 'string'));
+  return (
+    typeof value === 'string' || (Array.isArray(value) && value.every((name) => typeof name === 'string'))
+  );
 }
 
 /** Why a token is refused. */
 export type TokenRefusal =
-  | 'length' | 'form' | 'header' | 'algorithm' | 'type' | 'key' | 'signature' | 'payload' | 'subject' | 'claim type' | 'expired' | 'no expiry' | 'not yet valid' | 'issuer' | 'audience' | 'revoked'
-  | 'schema' | 'verify'; // by BearerAuth(), of tokens that are otherwise in order
+  | 'length'
+  | 'form'
+  | 'header'
+  | 'algorithm'
+  | 'type'
+  | 'key'
+  | 'signature'
+  | 'payload'
+  | 'subject'
+  | 'claim type'
+  | 'expired'
+  | 'no expiry'
+  | 'not yet valid'
+  | 'issuer'
+  | 'audience'
+  | 'revoked'
+  | 'schema'
+  | 'verify'; // by BearerAuth(), of tokens that are otherwise in order
 
 /** 401: a token that is malformed, forged, expired or meant for somebody else. All look the same to the client (RFC 6750 §3.1). */
 export class InvalidToken extends Unauthorized {
@@ -321,4 +427,7 @@ export class InvalidToken extends Unauthorized {
   }
 }
 
-const REFUSED = Object.freeze({ code: 'invalid_token', headers: Object.freeze({ 'WWW-Authenticate': 'Bearer error="invalid_token"' }) });
+const REFUSED = Object.freeze({
+  code: 'invalid_token',
+  headers: Object.freeze({ 'WWW-Authenticate': 'Bearer error="invalid_token"' }),
+});

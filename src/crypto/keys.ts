@@ -56,10 +56,13 @@ export class Keyring {
    * anything that is not well-formed text, and for a list of no secrets or too many
    */
   static of(secrets: Secrets): Keyring {
-    if (typeof secrets === 'string') return rings.get(secrets) ?? remember(rings, MOST_RINGS, secrets, new Keyring(keysOf([secrets])));
+    if (typeof secrets === 'string')
+      return rings.get(secrets) ?? remember(rings, MOST_RINGS, secrets, new Keyring(keysOf([secrets])));
     const list = textsOf(secrets);
     const content = JSON.stringify(list);
-    return ringsOfLists.get(content) ?? remember(ringsOfLists, MOST_RINGS, content, new Keyring(keysOf(list)));
+    return (
+      ringsOfLists.get(content) ?? remember(ringsOfLists, MOST_RINGS, content, new Keyring(keysOf(list)))
+    );
   }
 
   /** The current key, then the previous ones, in the order in which they were given. */
@@ -84,7 +87,15 @@ export class Keyring {
 
   /** Keys of 32 bytes for one purpose, under the same names. Labels are constants of the program, such as `'svc cookie'`. */
   derive(label: string): Keyring {
-    return this.#derived.get(label) ?? remember(this.#derived, MOST_LABELS, label, new Keyring(this.#keys.map(({ id, key }) => ({ id, key: hkdf(key, '', label, KEY_BYTES) }))));
+    return (
+      this.#derived.get(label) ??
+      remember(
+        this.#derived,
+        MOST_LABELS,
+        label,
+        new Keyring(this.#keys.map(({ id, key }) => ({ id, key: hkdf(key, '', label, KEY_BYTES) }))),
+      )
+    );
   }
 }
 
@@ -111,7 +122,11 @@ export function weaknessOf(secret: string): string | undefined {
   if (form !== undefined) return `is ${form}`;
   const bytes = Buffer.byteLength(secret);
   if (bytes < LEAST_SECRET_BYTES) return `has ${bytes} bytes, and ${LEAST_SECRET_BYTES} are needed`;
-  if (PLACEHOLDERS.some((word) => secret.toLowerCase().startsWith(word)) || withoutCommonWords(secret).length < LEAST_RANDOM_CHARACTERS) return 'is a placeholder, or made of the words that placeholders are made of';
+  if (
+    PLACEHOLDERS.some((word) => secret.toLowerCase().startsWith(word)) ||
+    withoutCommonWords(secret).length < LEAST_RANDOM_CHARACTERS
+  )
+    return 'is a placeholder, or made of the words that placeholders are made of';
   const period = periodOf(secret);
   if (period === 1) return 'is one character, repeated';
   if (period < secret.length) return `repeats the same ${period} characters`;
@@ -122,12 +137,14 @@ export function weaknessOf(secret: string): string | undefined {
 // -- rings --
 
 function textsOf(secrets: unknown): readonly string[] {
-  if (Array.isArray(secrets) && secrets.every((secret) => typeof secret === 'string')) return secrets as string[];
+  if (Array.isArray(secrets) && secrets.every((secret) => typeof secret === 'string'))
+    return secrets as string[];
   throw new SvcError('E_SECRET_FORM', ['neither text nor a list of texts']);
 }
 
 function keysOf(list: readonly string[]): RingKey[] {
-  if (list.length === 0 || list.length > MOST_SECRETS) throw new SvcError('E_SECRET_FORM', [`a list of ${list.length}, and 1 … ${MOST_SECRETS} are needed`]);
+  if (list.length === 0 || list.length > MOST_SECRETS)
+    throw new SvcError('E_SECRET_FORM', [`a list of ${list.length}, and 1 … ${MOST_SECRETS} are needed`]);
   return [...new Set(list)].map(keyOf);
 }
 
@@ -135,7 +152,8 @@ function keyOf(secret: string): RingKey {
   const form = formOf(secret);
   if (form !== undefined) throw new SvcError('E_SECRET_FORM', [form]);
   const bytes = Buffer.from(secret);
-  if (bytes.length < LEAST_SECRET_BYTES) throw new SvcError('E_SECRET_WEAK', [bytes.length, LEAST_SECRET_BYTES]);
+  if (bytes.length < LEAST_SECRET_BYTES)
+    throw new SvcError('E_SECRET_WEAK', [bytes.length, LEAST_SECRET_BYTES]);
   const key = createSecretKey(bytes);
   return { id: hkdf(key, 'svc key id', '', ID_BYTES).export().toString('base64url'), key };
 }
@@ -186,9 +204,22 @@ function isDer(secret: string): boolean {
 
 // -- what is weak --
 
-const PLACEHOLDERS: readonly string[] = ['changeme', 'change-me', 'change_me', 'change-this', 'replace-me', 'replaceme', 'your-256-bit-secret', 'your_secret', 'yoursecret', 'please-change', 'secretsecret'];
+const PLACEHOLDERS: readonly string[] = [
+  'changeme',
+  'change-me',
+  'change_me',
+  'change-this',
+  'replace-me',
+  'replaceme',
+  'your-256-bit-secret',
+  'your_secret',
+  'yoursecret',
+  'please-change',
+  'secretsecret',
+];
 /** What placeholders are made of; longest first, for the first that fits is taken out. */
-const COMMON_WORDS = /placeholder|development|production|characters|character|session|default|example|replace|signing|testing|private|minimum|string|please|insert|random|secure|secret|cookie|should|change|longer|server|sample|admin|super|token|least|bytes|value|123456|0123456789|qwerty|pass|word|must|than|very|here|auth|long|bits|your|test|prod|demo|with|this|hs256|256|512|and|not|the|key|jwt|dev|for|bit|use|abc|foo|bar|baz|svc|app|my|me|at|in|is|be|of|to|do|32|64/g;
+const COMMON_WORDS =
+  /placeholder|development|production|characters|character|session|default|example|replace|signing|testing|private|minimum|string|please|insert|random|secure|secret|cookie|should|change|longer|server|sample|admin|super|token|least|bytes|value|123456|0123456789|qwerty|pass|word|must|than|very|here|auth|long|bits|your|test|prod|demo|with|this|hs256|256|512|and|not|the|key|jwt|dev|for|bit|use|abc|foo|bar|baz|svc|app|my|me|at|in|is|be|of|to|do|32|64/g;
 /** Fewer characters than this, once common words are gone, were not drawn at random. */
 const LEAST_RANDOM_CHARACTERS = 12;
 /** 32 random characters of 16 are far above, and five different ones below. */
@@ -197,7 +228,10 @@ const LEAST_ENTROPY_BITS = 80;
 const MOST_RISING = 0.7;
 
 function withoutCommonWords(secret: string): string {
-  return secret.toLowerCase().replace(/[^a-z0-9\u0080-\uffff]/g, '').replace(COMMON_WORDS, '');
+  return secret
+    .toLowerCase()
+    .replace(/[^a-z0-9\u0080-\uffff]/g, '')
+    .replace(COMMON_WORDS, '');
 }
 
 /** The length of the shortest block of which the text is a repetition, the last one perhaps cut; the text's own when there is none. */

@@ -63,7 +63,8 @@ const MAX_STORED_CHARACTERS = 512;
 export async function hashPassword(password: string, options: PasswordOptions = {}): Promise<string> {
   const settings = read('hashPassword()', options);
   const bytes = bytesOf(password);
-  if (bytes === undefined || bytes.length === 0) throw new BadRequest(`A password is text of 1 to ${MAX_PASSWORD_BYTES} bytes that does not end in NUL`);
+  if (bytes === undefined || bytes.length === 0)
+    throw new BadRequest(`A password is text of 1 to ${MAX_PASSWORD_BYTES} bytes that does not end in NUL`);
   return freshHash(bytes, settings);
 }
 
@@ -73,10 +74,15 @@ export async function hashPassword(password: string, options: PasswordOptions = 
  *
  * @throws HTTPException 503 with `Retry-After` when too many hashes wait; SvcError as {@link hashPassword}
  */
-export async function checkPassword(password: string, stored: string | null | undefined, options: CheckPasswordOptions = {}): Promise<boolean> {
+export async function checkPassword(
+  password: string,
+  stored: string | null | undefined,
+  options: CheckPasswordOptions = {},
+): Promise<boolean> {
   const { rehash, ...others } = options;
   const settings = read('checkPassword()', others);
-  if (rehash !== undefined && typeof rehash !== 'function') throw new SvcError('E_OPTION_RANGE', ['checkPassword()', 'rehash', 'a function', shown(rehash)]);
+  if (rehash !== undefined && typeof rehash !== 'function')
+    throw new SvcError('E_OPTION_RANGE', ['checkPassword()', 'rehash', 'a function', shown(rehash)]);
   const bytes = bytesOf(password);
   if (bytes === undefined) return false;
   const found = parse(stored, settings);
@@ -85,7 +91,10 @@ export async function checkPassword(password: string, stored: string | null | un
     return false;
   }
   const { algorithm, iterations, pepper, salt, hash } = found;
-  const isRight = timingSafeEqual(await derive(seasoned(bytes, pepper), salt, iterations, hash.length, algorithm), hash);
+  const isRight = timingSafeEqual(
+    await derive(seasoned(bytes, pepper), salt, iterations, hash.length, algorithm),
+    hash,
+  );
   if (isRight && rehash !== undefined && isOutdated(found, settings)) await offer(rehash, bytes, settings);
   return isRight;
 }
@@ -112,7 +121,10 @@ const KINDS = {
   algorithm: oneOf(['sha256', 'sha512'], 'sha256'),
   iterations: given<number>('an integer', Number.isSafeInteger),
   maxIterations: int(5_000_000, 1, 1_000_000_000),
-  pepper: given<Pepper | readonly Pepper[]>('{ id, secret }, or a list of them, each id 1 … 64 letters, digits or + / . -', (value) => [value].flat().every(isPepper)),
+  pepper: given<Pepper | readonly Pepper[]>(
+    '{ id, secret }, or a list of them, each id 1 … 64 letters, digits or + / . -',
+    (value) => [value].flat().every(isPepper),
+  ),
   unsafeForTests: bool(false),
 };
 
@@ -125,8 +137,14 @@ function read(owner: string, options: PasswordOptions): Settings {
   const { algorithm, maxIterations, pepper, unsafeForTests, ...given } = readOptions(owner, options, KINDS);
   const least = unsafeForTests ? 1 : LEAST_ITERATIONS[algorithm];
   const iterations = given.iterations ?? LEAST_ITERATIONS[algorithm];
-  if (iterations < least || iterations > maxIterations) throw new SvcError('E_OPTION_RANGE', [owner, 'iterations', `an integer ${least} … ${maxIterations} for ${algorithm}`, shown(iterations)]);
-  const peppers = pepper === undefined ? [] : [pepper].flat() as readonly Pepper[];
+  if (iterations < least || iterations > maxIterations)
+    throw new SvcError('E_OPTION_RANGE', [
+      owner,
+      'iterations',
+      `an integer ${least} … ${maxIterations} for ${algorithm}`,
+      shown(iterations),
+    ]);
+  const peppers = pepper === undefined ? [] : ([pepper].flat() as readonly Pepper[]);
   for (const { secret } of peppers) Keyring.of(secret); // judged now, not when a hash first needs it
   return { algorithm, iterations, maxIterations, peppers };
 }
@@ -142,11 +160,13 @@ interface StoredHash {
 }
 
 /** Salts of other systems may be as short as 4 bytes; such hashes are outdated. */
-const STORED = /^\$pbkdf2-(sha256|sha512)\$i=([1-9]\d{0,9})(?:,keyid=([A-Za-z0-9+/.-]{1,64}))?\$([A-Za-z0-9+/]{6,86})\$([A-Za-z0-9+/]{22,86})$/;
+const STORED =
+  /^\$pbkdf2-(sha256|sha512)\$i=([1-9]\d{0,9})(?:,keyid=([A-Za-z0-9+/.-]{1,64}))?\$([A-Za-z0-9+/]{6,86})\$([A-Za-z0-9+/]{22,86})$/;
 
 /** A stored text as a hash that can be checked; undefined when it is none, would take too long, or its pepper is gone. */
 function parse(stored: unknown, { maxIterations, peppers }: Settings): StoredHash | undefined {
-  const parts = typeof stored === 'string' && stored.length <= MAX_STORED_CHARACTERS ? STORED.exec(stored) : null;
+  const parts =
+    typeof stored === 'string' && stored.length <= MAX_STORED_CHARACTERS ? STORED.exec(stored) : null;
   if (parts === null) return undefined;
   const algorithm = parts[1] as Algorithm; // one of the two in the pattern
   const [iterations, keyId] = [Number(parts[2]), parts[3]];
@@ -168,8 +188,13 @@ function unpadded(bytes: Buffer): string {
 }
 
 function isOutdated(found: StoredHash, { algorithm, iterations, peppers }: Settings): boolean {
-  return found.algorithm !== algorithm || found.iterations < iterations || found.pepper?.id !== peppers[0]?.id ||
-    found.salt.length < SALT_BYTES || found.hash.length < HASH_BYTES.sha256;
+  return (
+    found.algorithm !== algorithm ||
+    found.iterations < iterations ||
+    found.pepper?.id !== peppers[0]?.id ||
+    found.salt.length < SALT_BYTES ||
+    found.hash.length < HASH_BYTES.sha256
+  );
 }
 
 // -- hashing --
@@ -179,13 +204,23 @@ function isOutdated(found: StoredHash, { algorithm, iterations, peppers }: Setti
  * half; NUL at the end would count for nothing, for HMAC fills its key up with it (RFC 2104 §2).
  */
 function bytesOf(password: unknown): Buffer | undefined {
-  if (typeof password !== 'string' || Buffer.byteLength(password) > MAX_PASSWORD_BYTES || !password.isWellFormed() || password.endsWith('\0')) return undefined;
+  if (
+    typeof password !== 'string' ||
+    Buffer.byteLength(password) > MAX_PASSWORD_BYTES ||
+    !password.isWellFormed() ||
+    password.endsWith('\0')
+  )
+    return undefined;
   const bytes = Buffer.from(password.normalize('NFC'));
   return bytes.length > MAX_PASSWORD_BYTES ? undefined : bytes;
 }
 
 function seasoned(password: Buffer, pepper: Pepper | undefined): Buffer {
-  return pepper === undefined ? password : createHmac('sha256', Keyring.of(pepper.secret).derive('svc password pepper').current.key).update(password).digest();
+  return pepper === undefined
+    ? password
+    : createHmac('sha256', Keyring.of(pepper.secret).derive('svc password pepper').current.key)
+        .update(password)
+        .digest();
 }
 
 async function freshHash(password: Buffer, { algorithm, iterations, peppers }: Settings): Promise<string> {
@@ -196,7 +231,11 @@ async function freshHash(password: Buffer, { algorithm, iterations, peppers }: S
 }
 
 /** The password was right, and stays right: a new hash that cannot be made now is made another time. */
-async function offer(rehash: (fresh: string) => unknown, password: Buffer, settings: Settings): Promise<void> {
+async function offer(
+  rehash: (fresh: string) => unknown,
+  password: Buffer,
+  settings: Settings,
+): Promise<void> {
   const fresh = await freshHash(password, settings).catch(() => undefined);
   if (fresh !== undefined) await rehash(fresh);
 }
@@ -211,10 +250,20 @@ const waiting: (() => void)[] = [];
 let running = 0;
 
 /** PBKDF2 in turn: at most three at once, the others wait in order. */
-async function derive(password: Buffer, salt: Buffer, iterations: number, bytes: number, algorithm: Algorithm): Promise<Buffer> {
+async function derive(
+  password: Buffer,
+  salt: Buffer,
+  iterations: number,
+  bytes: number,
+  algorithm: Algorithm,
+): Promise<Buffer> {
   if (running < MOST_AT_ONCE) running++;
-  else if (waiting.length < MOST_WAITING) await new Promise<void>((resolve) => waiting.push(resolve)); // whoever ends hands its place on
-  else throw new HTTPException(503, 'Too many passwords are being checked; try again', { headers: { 'Retry-After': RETRY_AFTER_SECONDS } });
+  else if (waiting.length < MOST_WAITING)
+    await new Promise<void>((resolve) => waiting.push(resolve)); // whoever ends hands its place on
+  else
+    throw new HTTPException(503, 'Too many passwords are being checked; try again', {
+      headers: { 'Retry-After': RETRY_AFTER_SECONDS },
+    });
   try {
     return await inThreadPool(password, salt, iterations, bytes, algorithm);
   } finally {
