@@ -10,7 +10,18 @@ import { Session, type OpenStream, type Work } from './session.ts';
 import { Transaction, refuseInsideTransaction, undo, type TransactionOptions } from './transaction.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Awaitable } from '../cache/stores.ts';
-import type { BeginOptions, Connection, Dialect, Driver, DriverLoad, Limit, ListenOptions, Notified, Purpose, Row } from './driver.ts';
+import type {
+  BeginOptions,
+  Connection,
+  Dialect,
+  Driver,
+  DriverLoad,
+  Limit,
+  ListenOptions,
+  Notified,
+  Purpose,
+  Row,
+} from './driver.ts';
 
 /** The first pause before a transaction is run again; each further one is twice as long. */
 const FIRST_PAUSE_MS = 5;
@@ -53,7 +64,9 @@ export class Database extends Session {
   }
 
   /** Connections in use, idle, and callers that wait for one. */
-  get load(): DriverLoad { return this.#driver.load; }
+  get load(): DriverLoad {
+    return this.#driver.load;
+  }
 
   /**
    * Runs `fn` in a transaction: committed when it returns, rolled back when it throws, and its result or error passed on. All
@@ -87,7 +100,10 @@ export class Database extends Session {
    */
   backup(path: string, options?: QueryOptions): Promise<void> {
     return this.#guarded(options, (limit) => {
-      if (this.#driver.backup === undefined) throw new SvcError('E_DB_OPTION', [`${this.dialect} has no backup() here: use the tools of the server`]);
+      if (this.#driver.backup === undefined)
+        throw new SvcError('E_DB_OPTION', [
+          `${this.dialect} has no backup() here: use the tools of the server`,
+        ]);
       return this.#driver.backup(path, limit);
     });
   }
@@ -102,8 +118,11 @@ export class Database extends Session {
    */
   async listen(channel: string, notified: Notified, options: ListenOptions = {}): Promise<AsyncDisposable> {
     try {
-      const read = readOptions('listen', options, { onReconnect: given<() => unknown>('a function', (value) => typeof value === 'function') });
-      if (this.#driver.listen === undefined) throw new SvcError('E_DB_OPTION', [`${this.dialect} has no LISTEN and NOTIFY`]);
+      const read = readOptions('listen', options, {
+        onReconnect: given<() => unknown>('a function', (value) => typeof value === 'function'),
+      });
+      if (this.#driver.listen === undefined)
+        throw new SvcError('E_DB_OPTION', [`${this.dialect} has no LISTEN and NOTIFY`]);
       return await this.#driver.listen(channel, notified, read);
     } catch (error) {
       throw atCaller(error);
@@ -118,14 +137,19 @@ export class Database extends Session {
     });
   }
 
-  [Symbol.asyncDispose](): Promise<void> { return this.close(); }
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
 
   /** @internal */
   async run<T>(purpose: Purpose, work: Work<T>, options: QueryOptions | undefined): Promise<T> {
     let connection: Connection | undefined;
     try {
       if (this.#openTransactions > 0) refuseInsideTransaction(this);
-      const limit = options === undefined && this.#statementTimeoutMs === 0 ? undefined : limitOf(options, this.#statementTimeoutMs, this.#clock);
+      const limit =
+        options === undefined && this.#statementTimeoutMs === 0
+          ? undefined
+          : limitOf(options, this.#statementTimeoutMs, this.#clock);
       const acquired = this.#driver.acquire(options?.longRead === true ? 'read' : purpose, limit);
       connection = acquired instanceof Promise ? await acquired : acquired;
       const result = work(connection, limit);
@@ -142,7 +166,10 @@ export class Database extends Session {
     let limit: Limit | undefined;
     let connection: Connection | undefined;
     try {
-      limit = options === undefined && this.#statementTimeoutMs === 0 ? undefined : limitOf(options, this.#statementTimeoutMs, this.#clock);
+      limit =
+        options === undefined && this.#statementTimeoutMs === 0
+          ? undefined
+          : limitOf(options, this.#statementTimeoutMs, this.#clock);
       connection = await this.#begin(WRITING, limit);
       const working = work(connection, limit);
       const result = working instanceof Promise ? await working : working;
@@ -158,7 +185,10 @@ export class Database extends Session {
   }
 
   /** @internal */
-  async *batches(open: OpenStream, options: QueryOptions | undefined): AsyncGenerator<readonly Row[], void, undefined> {
+  async *batches(
+    open: OpenStream,
+    options: QueryOptions | undefined,
+  ): AsyncGenerator<readonly Row[], void, undefined> {
     try {
       refuseInsideTransaction(this);
       yield* open(this.#driver, limitOf(options, this.#statementTimeoutMs, this.#clock));
@@ -167,11 +197,28 @@ export class Database extends Session {
     }
   }
 
-  async #transact<T>(fn: (tx: Transaction) => Awaitable<T>, begin: BeginOptions, limit: Limit | undefined): Promise<T> {
-    const connection = await this.#begin(begin, this.#statementTimeoutMs === 0 ? limit : limitOf(undefined, this.#statementTimeoutMs, this.#clock, limit));
+  async #transact<T>(
+    fn: (tx: Transaction) => Awaitable<T>,
+    begin: BeginOptions,
+    limit: Limit | undefined,
+  ): Promise<T> {
+    const connection = await this.#begin(
+      begin,
+      this.#statementTimeoutMs === 0
+        ? limit
+        : limitOf(undefined, this.#statementTimeoutMs, this.#clock, limit),
+    );
     this.#openTransactions++;
     try {
-      const tx = new Transaction({ root: this, connection, dialect: this.dialect, clock: this.#clock, limit, statementTimeoutMs: this.#statementTimeoutMs, depth: 0 });
+      const tx = new Transaction({
+        root: this,
+        connection,
+        dialect: this.dialect,
+        clock: this.#clock,
+        limit,
+        statementTimeoutMs: this.#statementTimeoutMs,
+        depth: 0,
+      });
       return await tx.drive(fn, connection);
     } finally {
       this.#openTransactions--;
@@ -194,7 +241,10 @@ export class Database extends Session {
     }
   }
 
-  async #guarded(options: QueryOptions | undefined, work: (limit: Limit | undefined) => Awaitable<void>): Promise<void> {
+  async #guarded(
+    options: QueryOptions | undefined,
+    work: (limit: Limit | undefined) => Awaitable<void>,
+  ): Promise<void> {
     try {
       await work(limitOf(options, this.#statementTimeoutMs, this.#clock));
     } catch (error) {
@@ -205,14 +255,24 @@ export class Database extends Session {
   /** Between half of the pause and all of it: two that met once do not meet again at the same moment. */
   async #pause(attempt: number, limit: Limit | undefined): Promise<void> {
     const longestMs = Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** attempt);
-    await sleepWithin(longestMs - randomInt(0, 1_000) / 2_000 * longestMs, limit, this.#clock);
+    await sleepWithin(longestMs - (randomInt(0, 1_000) / 2_000) * longestMs, limit, this.#clock);
   }
 }
 
 function transactionOf(options: TransactionOptions, clock: Clock): TransactionPlan {
   const { isolation, readOnly, retries, signal, timeoutMs } = readOptions('transaction', options, {
-    isolation: oneOf<'' | NonNullable<TransactionOptions['isolation']>>(['read committed', 'repeatable read', 'serializable'], ''),
-    readOnly: bool(false), retries: int(0, 0, 100), signal: given<AbortSignal>(), timeoutMs: int(0, 0, MAX_TIMEOUT_MS),
+    isolation: oneOf<'' | NonNullable<TransactionOptions['isolation']>>(
+      ['read committed', 'repeatable read', 'serializable'],
+      '',
+    ),
+    readOnly: bool(false),
+    retries: int(0, 0, 100),
+    signal: given<AbortSignal>(),
+    timeoutMs: int(0, 0, MAX_TIMEOUT_MS),
   });
-  return { begin: { isolation: isolation === '' ? undefined : isolation, isReadOnly: readOnly }, retries, limit: limitOf({ signal, timeoutMs }, 0, clock) };
+  return {
+    begin: { isolation: isolation === '' ? undefined : isolation, isReadOnly: readOnly },
+    retries,
+    limit: limitOf({ signal, timeoutMs }, 0, clock),
+  };
 }

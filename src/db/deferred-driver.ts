@@ -4,7 +4,17 @@
 import { SvcError } from '../base/errors.ts';
 import { atCaller } from './errors.ts';
 import type { Awaitable } from '../cache/stores.ts';
-import type { Connection, Dialect, Driver, DriverLoad, Limit, ListenOptions, Notified, Purpose, Row } from './driver.ts';
+import type {
+  Connection,
+  Dialect,
+  Driver,
+  DriverLoad,
+  Limit,
+  ListenOptions,
+  Notified,
+  Purpose,
+  Row,
+} from './driver.ts';
 import type { Params } from './values.ts';
 
 const NO_LOAD: DriverLoad = { inUse: 0, idle: 0, waiting: 0 };
@@ -20,7 +30,9 @@ export class DeferredDriver implements Driver {
     this.#load = load;
   }
 
-  get load(): DriverLoad { return this.#driver?.load ?? NO_LOAD; }
+  get load(): DriverLoad {
+    return this.#driver?.load ?? NO_LOAD;
+  }
 
   async open(): Promise<void> {
     const driver = await this.#load();
@@ -28,10 +40,18 @@ export class DeferredDriver implements Driver {
     this.#driver = driver;
   }
 
-  acquire(purpose: Purpose, limit: Limit | undefined): Awaitable<Connection> { return this.#opened().acquire(purpose, limit); }
-  release(connection: Connection): void { this.#opened().release(connection); }
-  stream(sql: string, params: Params, limit: Limit | undefined): AsyncIterable<readonly Row[]> { return this.#opened().stream(sql, params, limit); }
-  ping(limit: Limit | undefined): Awaitable<void> { return this.#opened().ping(limit); }
+  acquire(purpose: Purpose, limit: Limit | undefined): Awaitable<Connection> {
+    return this.#opened().acquire(purpose, limit);
+  }
+  release(connection: Connection): void {
+    this.#opened().release(connection);
+  }
+  stream(sql: string, params: Params, limit: Limit | undefined): AsyncIterable<readonly Row[]> {
+    return this.#opened().stream(sql, params, limit);
+  }
+  ping(limit: Limit | undefined): Awaitable<void> {
+    return this.#opened().ping(limit);
+  }
 
   listen(channel: string, notified: Notified, options: ListenOptions): Promise<AsyncDisposable> {
     const driver = this.#opened();
@@ -39,7 +59,9 @@ export class DeferredDriver implements Driver {
     return driver.listen(channel, notified, options);
   }
 
-  async close(): Promise<void> { await this.#driver?.close(); }
+  async close(): Promise<void> {
+    await this.#driver?.close();
+  }
 
   #opened(): Driver {
     if (this.#driver === undefined) throw atCaller(new SvcError('E_DB_CLOSED', ['run a statement']));

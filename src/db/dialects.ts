@@ -14,18 +14,34 @@ const MAX_NAME_BYTES = 63;
  * @throws SvcError `E_DB_IDENTIFIER` when it is empty, longer than 63 bytes, or has NUL or half a surrogate pair
  */
 export function quotedName(dialect: Dialect, name: string): string {
-  if (typeof name !== 'string' || name === '' || name.includes('\0') || !name.isWellFormed() || Buffer.byteLength(name) > MAX_NAME_BYTES) {
+  if (
+    typeof name !== 'string' ||
+    name === '' ||
+    name.includes('\0') ||
+    !name.isWellFormed() ||
+    Buffer.byteLength(name) > MAX_NAME_BYTES
+  ) {
     throw new SvcError('E_DB_IDENTIFIER', [shown(name)]);
   }
-  return dialect === 'mysql' || dialect === 'mariadb' ? `\`${name.replaceAll('`', '``')}\`` : `"${name.replaceAll('"', '""')}"`;
+  return dialect === 'mysql' || dialect === 'mariadb'
+    ? `\`${name.replaceAll('`', '``')}\``
+    : `"${name.replaceAll('"', '""')}"`;
 }
 
 /** The statements that begin a transaction, in their order. */
 export function beginTexts(dialect: Dialect, { isolation, isReadOnly }: BeginOptions): readonly string[] {
   switch (dialect) {
     // a deferred transaction that reads and then writes fails at once when somebody else wrote: no waiting helps
-    case 'sqlite': return [isReadOnly ? 'begin deferred' : 'begin immediate'];
-    case 'postgres': return [`begin${isolation === undefined ? '' : ` isolation level ${isolation}`}${isReadOnly ? ' read only' : ''}`];
-    default: return [...isolation === undefined ? [] : [`set transaction isolation level ${isolation}`], `start transaction${isReadOnly ? ' read only' : ''}`];
+    case 'sqlite':
+      return [isReadOnly ? 'begin deferred' : 'begin immediate'];
+    case 'postgres':
+      return [
+        `begin${isolation === undefined ? '' : ` isolation level ${isolation}`}${isReadOnly ? ' read only' : ''}`,
+      ];
+    default:
+      return [
+        ...(isolation === undefined ? [] : [`set transaction isolation level ${isolation}`]),
+        `start transaction${isReadOnly ? ' read only' : ''}`,
+      ];
   }
 }

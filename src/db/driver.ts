@@ -77,7 +77,12 @@ export interface Connection {
   /** One statement for many rows, all inside the transaction that is open: the rows affected. */
   executeMany(sql: string, rows: Iterable<Params>, limit: Limit | undefined): Awaitable<number>;
   /** The same for rows of one table, where the engine has a faster way than `insert`. Names are not quoted yet. */
-  insertMany?(table: string, columns: readonly string[], rows: Iterable<Params>, limit: Limit | undefined): Awaitable<number>;
+  insertMany?(
+    table: string,
+    columns: readonly string[],
+    rows: Iterable<Params>,
+    limit: Limit | undefined,
+  ): Awaitable<number>;
   /** Rows in batches, read as they are asked for. Leaving the loop early ends the statement. */
   stream(sql: string, params: Params, limit: Limit | undefined): AsyncIterable<readonly Row[]>;
   /** Several statements without parameters, for migrations. Stops at the first that fails. */
@@ -97,7 +102,10 @@ export interface Connection {
 }
 
 /** What a channel has brought: what was sent, and from which process of the server. */
-export type Notified = (payload: string, notification: { readonly channel: string; readonly processId: number }) => unknown;
+export type Notified = (
+  payload: string,
+  notification: { readonly channel: string; readonly processId: number },
+) => unknown;
 
 /** How a channel is listened to. */
 export interface ListenOptions {

@@ -14,8 +14,27 @@ import type { DriverLoad } from './driver.ts';
 
 /** A stable word for each class, to switch on. */
 export type DatabaseErrorCode =
-  | 'database' | 'constraint' | 'unique' | 'foreign_key' | 'not_null' | 'check' | 'serialization' | 'deadlock' | 'lock_timeout' | 'canceled' | 'timeout' | 'pool_timeout'
-  | 'statement' | 'data' | 'read_only' | 'connection_lost' | 'commit_unknown' | 'transaction_aborted' | 'disk_full' | 'storage' | 'corrupt';
+  | 'database'
+  | 'constraint'
+  | 'unique'
+  | 'foreign_key'
+  | 'not_null'
+  | 'check'
+  | 'serialization'
+  | 'deadlock'
+  | 'lock_timeout'
+  | 'canceled'
+  | 'timeout'
+  | 'pool_timeout'
+  | 'statement'
+  | 'data'
+  | 'read_only'
+  | 'connection_lost'
+  | 'commit_unknown'
+  | 'transaction_aborted'
+  | 'disk_full'
+  | 'storage'
+  | 'corrupt';
 
 /** What is known about a failure beyond its message. */
 export interface DatabaseErrorDetails {
@@ -58,74 +77,121 @@ export class DatabaseError extends Error {
   }
 
   /** Whether the same transaction may succeed when it is run again. */
-  get isRetryable(): boolean { return false; }
+  get isRetryable(): boolean {
+    return false;
+  }
 }
 
 /** A rule of the schema says no. */
-export class ConstraintViolation extends DatabaseError { override readonly code: DatabaseErrorCode = 'constraint'; }
+export class ConstraintViolation extends DatabaseError {
+  override readonly code: DatabaseErrorCode = 'constraint';
+}
 /** There is such a row already: `columns`, or `constraint` for an index over expressions. */
-export class UniqueViolation extends ConstraintViolation { override readonly code = 'unique'; }
+export class UniqueViolation extends ConstraintViolation {
+  override readonly code = 'unique';
+}
 /** The row that is pointed to is missing, or the row is still pointed to. SQLite does not say by which constraint. */
-export class ForeignKeyViolation extends ConstraintViolation { override readonly code = 'foreign_key'; }
+export class ForeignKeyViolation extends ConstraintViolation {
+  override readonly code = 'foreign_key';
+}
 /** A column that must have a value has none. */
-export class NotNullViolation extends ConstraintViolation { override readonly code = 'not_null'; }
+export class NotNullViolation extends ConstraintViolation {
+  override readonly code = 'not_null';
+}
 /** A `check` is false. */
-export class CheckViolation extends ConstraintViolation { override readonly code = 'check'; }
+export class CheckViolation extends ConstraintViolation {
+  override readonly code = 'check';
+}
 
 /** Another transaction changed what this one had read. */
 export class SerializationFailure extends DatabaseError {
   override readonly code = 'serialization';
-  override get isRetryable(): boolean { return true; }
+  override get isRetryable(): boolean {
+    return true;
+  }
 }
 /** Two transactions waited for one another, and this one was picked to end that. */
 export class Deadlock extends DatabaseError {
   override readonly code = 'deadlock';
-  override get isRetryable(): boolean { return true; }
+  override get isRetryable(): boolean {
+    return true;
+  }
 }
 /** Another connection held a lock for longer than we wait: SQLite's "database is locked". */
 export class LockTimeout extends DatabaseError {
   override readonly code = 'lock_timeout';
-  override get isRetryable(): boolean { return true; }
+  override get isRetryable(): boolean {
+    return true;
+  }
 }
 
 /** The caller's signal was aborted; `cause` is its reason. */
-export class QueryCanceled extends DatabaseError { override readonly code = 'canceled'; }
+export class QueryCanceled extends DatabaseError {
+  override readonly code = 'canceled';
+}
 /** `timeoutMs` was over. */
-export class QueryTimeout extends DatabaseError { override readonly code = 'timeout'; }
+export class QueryTimeout extends DatabaseError {
+  override readonly code = 'timeout';
+}
 /** No connection became free in time, or too many callers wait already; `cause` is why none could be made, if that is so. */
 export class PoolTimeout extends DatabaseError {
   override readonly code = 'pool_timeout';
   /** How busy the connections were at that moment, where several are kept. */
   readonly load: DriverLoad | undefined;
 
-  constructor(message: string, details: DatabaseErrorDetails & { readonly load?: DriverLoad | undefined } = {}) {
+  constructor(
+    message: string,
+    details: DatabaseErrorDetails & { readonly load?: DriverLoad | undefined } = {},
+  ) {
     super(message, details);
     this.load = details.load;
   }
 }
 
 /** The statement is wrong: syntax, or names that are not there. */
-export class StatementError extends DatabaseError { override readonly code = 'statement'; }
+export class StatementError extends DatabaseError {
+  override readonly code = 'statement';
+}
 /** The statement was right when it was prepared: what it is about has changed since. Run again, it is prepared behind that. */
-export class StalePlan extends StatementError { override get isRetryable(): boolean { return true; } }
+export class StalePlan extends StatementError {
+  override get isRetryable(): boolean {
+    return true;
+  }
+}
 /** A value does not fit its column, or an operation on it is not defined. */
-export class DataError extends DatabaseError { override readonly code = 'data'; }
+export class DataError extends DatabaseError {
+  override readonly code = 'data';
+}
 /** A write where only reading is possible. */
-export class ReadOnly extends DatabaseError { override readonly code = 'read_only'; }
+export class ReadOnly extends DatabaseError {
+  override readonly code = 'read_only';
+}
 
 /** The connection broke. What it was doing may or may not have happened. */
-export class ConnectionLost extends DatabaseError { override readonly code = 'connection_lost'; }
+export class ConnectionLost extends DatabaseError {
+  override readonly code = 'connection_lost';
+}
 /** The connection broke during COMMIT: whether it took place can only be found out by looking. Never retried. */
-export class CommitOutcomeUnknown extends DatabaseError { override readonly code = 'commit_unknown'; }
+export class CommitOutcomeUnknown extends DatabaseError {
+  override readonly code = 'commit_unknown';
+}
 /** The engine has rolled the transaction back on its own, after an error that the callback caught: nothing of it remains. */
-export class TransactionAborted extends DatabaseError { override readonly code = 'transaction_aborted'; }
+export class TransactionAborted extends DatabaseError {
+  override readonly code = 'transaction_aborted';
+}
 
 /** No room on the disk, or the quota is used up. */
-export class DiskFull extends DatabaseError { override readonly code = 'disk_full'; }
+export class DiskFull extends DatabaseError {
+  override readonly code = 'disk_full';
+}
 /** The file system failed to read or write. */
-export class StorageFailed extends DatabaseError { override readonly code = 'storage'; }
+export class StorageFailed extends DatabaseError {
+  override readonly code = 'storage';
+}
 /** The file is damaged, or is no database. */
-export class Corrupt extends DatabaseError { override readonly code = 'corrupt'; }
+export class Corrupt extends DatabaseError {
+  override readonly code = 'corrupt';
+}
 
 /** Frames of this folder are left out of stacks: they do not help the reader. */
 const OWN_FOLDERS: readonly string[] = ownFolders('db/');
@@ -140,7 +206,11 @@ export function atCaller(error: unknown): unknown {
   Error.captureStackTrace(here, atCaller);
   const frames = foreign(here.stack!);
   if (frames.length === 0) return error; // the caller does not await: what there is, is better than nothing
-  Object.defineProperty(error, 'stack', { value: `${error.name}: ${error.message}\n${frames.join('\n')}`, configurable: true, writable: true });
+  Object.defineProperty(error, 'stack', {
+    value: `${error.name}: ${error.message}\n${frames.join('\n')}`,
+    configurable: true,
+    writable: true,
+  });
   return error;
 }
 
@@ -149,7 +219,9 @@ export class Caller {
   readonly stack?: string;
 
   /** The frames outside of this folder, one a line. */
-  get frames(): string { return foreign(this.stack ?? '').join('\n'); }
+  get frames(): string {
+    return foreign(this.stack ?? '').join('\n');
+  }
 }
 
 /** Who calls the verb that is being run. */
@@ -160,7 +232,15 @@ export function callerHere(): Caller {
 }
 
 function foreign(stack: string): string[] {
-  return stack.split('\n').slice(1).filter((frame) => !OWN_FOLDERS.some((folder) => frame.includes(folder)) && !frame.includes('node:sqlite') && !/^\s+at new Promise|async_hooks|AsyncLocalStorage|processTicksAndRejections/.test(frame));
+  return stack
+    .split('\n')
+    .slice(1)
+    .filter(
+      (frame) =>
+        !OWN_FOLDERS.some((folder) => frame.includes(folder)) &&
+        !frame.includes('node:sqlite') &&
+        !/^\s+at new Promise|async_hooks|AsyncLocalStorage|processTicksAndRejections/.test(frame),
+    );
 }
 
 /** The peer said what the protocol does not allow: nothing that comes after it can be understood. Never shows the bytes. */

@@ -7,8 +7,27 @@ export { StoreFull } from '../base/errors.ts';
 export { MemoryRateLimitStore, MemoryRecordStore, MemoryRoomBus } from '../cache/stores.ts';
 export { Database } from './database.ts';
 export {
-  CheckViolation, CommitOutcomeUnknown, ConnectionLost, ConstraintViolation, Corrupt, DataError, DatabaseError, Deadlock, DiskFull, ForeignKeyViolation, LockTimeout, NotNullViolation,
-  PoolTimeout, QueryCanceled, QueryTimeout, ReadOnly, SerializationFailure, StatementError, StorageFailed, TransactionAborted, UniqueViolation,
+  CheckViolation,
+  CommitOutcomeUnknown,
+  ConnectionLost,
+  ConstraintViolation,
+  Corrupt,
+  DataError,
+  DatabaseError,
+  Deadlock,
+  DiskFull,
+  ForeignKeyViolation,
+  LockTimeout,
+  NotNullViolation,
+  PoolTimeout,
+  QueryCanceled,
+  QueryTimeout,
+  ReadOnly,
+  SerializationFailure,
+  StatementError,
+  StorageFailed,
+  TransactionAborted,
+  UniqueViolation,
 } from './errors.ts';
 export { Migrator } from './migrations/migrations.ts';
 export { openDatabase } from './open.ts';
@@ -26,7 +45,20 @@ export { Transaction } from './transaction.ts';
 export { json } from './values.ts';
 export type { CacheBackend, RateLimitStore, RecordStore, RoomBus } from '../cache/stores.ts';
 export type { DatabaseErrorCode } from './errors.ts';
-export type { Column, Connection, Dialect, Driver, DriverLoad, ExecuteResult, Int8, Isolation, ListenOptions, Notified, Row, Table } from './driver.ts';
+export type {
+  Column,
+  Connection,
+  Dialect,
+  Driver,
+  DriverLoad,
+  ExecuteResult,
+  Int8,
+  Isolation,
+  ListenOptions,
+  Notified,
+  Row,
+  Table,
+} from './driver.ts';
 export type { QueryOptions } from './limits.ts';
 export type { MigrationDone, MigratorOptions } from './migrations/migrations.ts';
 export type { ContributedMigration, MigrationSources } from './migrations/source.ts';

@@ -24,10 +24,20 @@ export interface QueryOptions {
  *
  * @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
  */
-export function limitOf(options: QueryOptions | undefined, defaultTimeoutMs: number, clock: Clock, outer?: Limit): Limit | undefined {
-  const read = options === undefined ? undefined : readOptions('the statement', options, {
-    signal: given<AbortSignal>('an AbortSignal', (value) => value instanceof AbortSignal), timeoutMs: int(defaultTimeoutMs, 0, MAX_TIMEOUT_MS), longRead: bool(false),
-  });
+export function limitOf(
+  options: QueryOptions | undefined,
+  defaultTimeoutMs: number,
+  clock: Clock,
+  outer?: Limit,
+): Limit | undefined {
+  const read =
+    options === undefined
+      ? undefined
+      : readOptions('the statement', options, {
+          signal: given<AbortSignal>('an AbortSignal', (value) => value instanceof AbortSignal),
+          timeoutMs: int(defaultTimeoutMs, 0, MAX_TIMEOUT_MS),
+          longRead: bool(false),
+        });
   const timeoutMs = read === undefined ? defaultTimeoutMs : read.timeoutMs;
   if (read?.signal === undefined && timeoutMs === 0) return outer;
   const deadlineMs = timeoutMs === 0 ? Infinity : clock.monotonicMs() + timeoutMs;
@@ -35,7 +45,9 @@ export function limitOf(options: QueryOptions | undefined, defaultTimeoutMs: num
   const signals = [read?.signal, outer.signal].filter((signal) => signal !== undefined);
   return {
     signal: signals.length === 2 ? AbortSignal.any(signals) : signals[0],
-    ...deadlineMs < outer.deadlineMs ? { deadlineMs, timeoutMs } : { deadlineMs: outer.deadlineMs, timeoutMs: outer.timeoutMs },
+    ...(deadlineMs < outer.deadlineMs
+      ? { deadlineMs, timeoutMs }
+      : { deadlineMs: outer.deadlineMs, timeoutMs: outer.timeoutMs }),
   };
 }
 
@@ -43,22 +55,42 @@ export function limitOf(options: QueryOptions | undefined, defaultTimeoutMs: num
 const END_MS = 5_000;
 
 /** The limit of the end of a transaction, of a mark in it, or of what comes behind a statement: that of a statement, or what is left, but for a signal. Undefined when there is none. */
-export function endingLimit(outer: Limit | undefined, statementTimeoutMs: number, clock: Clock): Limit | undefined {
+export function endingLimit(
+  outer: Limit | undefined,
+  statementTimeoutMs: number,
+  clock: Clock,
+): Limit | undefined {
   if (outer === undefined && statementTimeoutMs === 0) return undefined;
   const nowMs = clock.monotonicMs();
-  const timeoutMs = Math.min(statementTimeoutMs === 0 ? Infinity : statementTimeoutMs, outer === undefined ? Infinity : Math.max(outer.deadlineMs - nowMs, END_MS));
-  return timeoutMs === Infinity ? undefined : { signal: undefined, deadlineMs: nowMs + timeoutMs, timeoutMs: Math.round(timeoutMs) };
+  const timeoutMs = Math.min(
+    statementTimeoutMs === 0 ? Infinity : statementTimeoutMs,
+    outer === undefined ? Infinity : Math.max(outer.deadlineMs - nowMs, END_MS),
+  );
+  return timeoutMs === Infinity
+    ? undefined
+    : { signal: undefined, deadlineMs: nowMs + timeoutMs, timeoutMs: Math.round(timeoutMs) };
 }
 
 /** What to throw when the limit has been reached, else undefined. */
-export function limitReached(limit: Limit | undefined, clock: Clock, sql?: string): DatabaseError | undefined {
+export function limitReached(
+  limit: Limit | undefined,
+  clock: Clock,
+  sql?: string,
+): DatabaseError | undefined {
   if (limit === undefined) return undefined;
   if (limit.signal?.aborted === true) return canceled(limit, sql);
-  return limit.deadlineMs !== Infinity && clock.monotonicMs() >= limit.deadlineMs ? timedOut(limit, sql) : undefined;
+  return limit.deadlineMs !== Infinity && clock.monotonicMs() >= limit.deadlineMs
+    ? timedOut(limit, sql)
+    : undefined;
 }
 
 /** Calls `reached` once when the limit is reached, at once if it has been. Dispose of it when that no longer matters. */
-export function watchLimit(limit: Limit | undefined, clock: Clock, reached: (error: DatabaseError) => void, sql?: string): Disposable | undefined {
+export function watchLimit(
+  limit: Limit | undefined,
+  clock: Clock,
+  reached: (error: DatabaseError) => void,
+  sql?: string,
+): Disposable | undefined {
   if (limit === undefined) return undefined;
   const { signal } = limit;
   const already = limitReached(limit, clock, sql);
@@ -66,8 +98,17 @@ export function watchLimit(limit: Limit | undefined, clock: Clock, reached: (err
     reached(already);
     return undefined;
   }
-  const onAbort = (): void => { stop(); reached(canceled(limit, sql)); };
-  const timer = limit.deadlineMs === Infinity ? undefined : clock.after(Math.ceil(limit.deadlineMs - clock.monotonicMs()), () => { stop(); reached(timedOut(limit, sql)); });
+  const onAbort = (): void => {
+    stop();
+    reached(canceled(limit, sql));
+  };
+  const timer =
+    limit.deadlineMs === Infinity
+      ? undefined
+      : clock.after(Math.ceil(limit.deadlineMs - clock.monotonicMs()), () => {
+          stop();
+          reached(timedOut(limit, sql));
+        });
   const stop = (): void => {
     signal?.removeEventListener('abort', onAbort);
     timer?.[Symbol.dispose]();
@@ -77,7 +118,12 @@ export function watchLimit(limit: Limit | undefined, clock: Clock, reached: (err
 }
 
 /** Waits, but no longer than the limit. @throws QueryCanceled, QueryTimeout */
-export async function sleepWithin(ms: number, limit: Limit | undefined, clock: Clock, sql?: string): Promise<void> {
+export async function sleepWithin(
+  ms: number,
+  limit: Limit | undefined,
+  clock: Clock,
+  sql?: string,
+): Promise<void> {
   const abort = new AbortController();
   const watched = watchLimit(limit, clock, (error) => abort.abort(error), sql);
   try {
@@ -88,9 +134,16 @@ export async function sleepWithin(ms: number, limit: Limit | undefined, clock: C
 }
 
 function canceled(limit: Limit, sql: string | undefined): QueryCanceled {
-  return new QueryCanceled('The caller canceled the statement', { sqlstate: '57014', sql, cause: limit.signal!.reason }); // it is aborted, so there is one
+  return new QueryCanceled('The caller canceled the statement', {
+    sqlstate: '57014',
+    sql,
+    cause: limit.signal!.reason,
+  }); // it is aborted, so there is one
 }
 
 function timedOut(limit: Limit, sql: string | undefined): QueryTimeout {
-  return new QueryTimeout(`The statement was not finished within ${limit.timeoutMs} ms`, { sqlstate: '57014', sql });
+  return new QueryTimeout(`The statement was not finished within ${limit.timeoutMs} ms`, {
+    sqlstate: '57014',
+    sql,
+  });
 }

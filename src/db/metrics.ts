@@ -22,22 +22,43 @@ export class DatabaseMetrics {
   readonly #loads = new Set<() => DriverLoad | undefined>();
 
   private constructor(metrics: Metrics) {
-    const sum = (part: keyof DriverLoad) => () => [...this.#loads].reduce((total, load) => total + (load()?.[part] ?? 0), 0);
+    const sum = (part: keyof DriverLoad) => () =>
+      [...this.#loads].reduce((total, load) => total + (load()?.[part] ?? 0), 0);
     metrics.gauge('svc_db_connections_in_use', 'Connections to databases that somebody uses', sum('inUse'));
-    metrics.gauge('svc_db_connections_idle', 'Connections to databases that are open and that nobody uses', sum('idle'));
+    metrics.gauge(
+      'svc_db_connections_idle',
+      'Connections to databases that are open and that nobody uses',
+      sum('idle'),
+    );
     metrics.gauge('svc_db_waiting', 'Callers that wait for a connection to a database', sum('waiting'));
-    this.waits = metrics.histogram('svc_db_wait_seconds', 'How long callers have waited for a connection; those who got one at once do not count', WAIT_BUCKETS, ['database']);
-    this.statements = metrics.histogram('svc_db_statement_seconds', 'How long statements have run', STATEMENT_BUCKETS, ['database']);
-    this.poolEvents = metrics.counter('svc_db_pool_events_total', 'What befell connections to database servers', ['database', 'event']);
+    this.waits = metrics.histogram(
+      'svc_db_wait_seconds',
+      'How long callers have waited for a connection; those who got one at once do not count',
+      WAIT_BUCKETS,
+      ['database'],
+    );
+    this.statements = metrics.histogram(
+      'svc_db_statement_seconds',
+      'How long statements have run',
+      STATEMENT_BUCKETS,
+      ['database'],
+    );
+    this.poolEvents = metrics.counter(
+      'svc_db_pool_events_total',
+      'What befell connections to database servers',
+      ['database', 'event'],
+    );
   }
 
   /** Those of an application: declared once, however many databases it has. @throws SvcError `E_METRIC` where a name is taken */
   static of(metrics: Metrics): DatabaseMetrics {
     let own = known.get(metrics);
-    if (own === undefined) known.set(metrics, own = new DatabaseMetrics(metrics));
+    if (own === undefined) known.set(metrics, (own = new DatabaseMetrics(metrics)));
     return own;
   }
 
   /** Adds a database: `load` says how busy it is, undefined while it is not open. */
-  add(load: () => DriverLoad | undefined): void { this.#loads.add(load); }
+  add(load: () => DriverLoad | undefined): void {
+    this.#loads.add(load);
+  }
 }

@@ -7,7 +7,18 @@ import { traced } from '../observability/traced.ts';
 import { quotedName } from './dialects.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Awaitable } from '../cache/stores.ts';
-import type { BeginOptions, Connection, Dialect, Driver, DriverLoad, ExecuteResult, Limit, Purpose, Row, Table } from './driver.ts';
+import type {
+  BeginOptions,
+  Connection,
+  Dialect,
+  Driver,
+  DriverLoad,
+  ExecuteResult,
+  Limit,
+  Purpose,
+  Row,
+  Table,
+} from './driver.ts';
 import type { Params } from './values.ts';
 import type { Failable } from '../observability/traced.ts';
 
@@ -37,9 +48,13 @@ export class ObservedDriver implements Driver {
     if (driver.listen !== undefined) this.listen = driver.listen.bind(driver);
   }
 
-  get load(): DriverLoad { return this.#driver.load; }
+  get load(): DriverLoad {
+    return this.#driver.load;
+  }
 
-  open(): Promise<void> { return this.#driver.open(); }
+  open(): Promise<void> {
+    return this.#driver.open();
+  }
 
   acquire(purpose: Purpose, limit: Limit | undefined): Awaitable<Connection> {
     const connection = this.#driver.acquire(purpose, limit);
@@ -53,11 +68,17 @@ export class ObservedDriver implements Driver {
 
   stream(sql: string, params: Params, limit: Limit | undefined): AsyncIterable<readonly Row[]> {
     const rows = this.#driver.stream(sql, params, limit);
-    return queries.hasSubscribers ? tracedStream(new QueryEvent(this.dialect, this.#watched.name, sql), rows) : rows;
+    return queries.hasSubscribers
+      ? tracedStream(new QueryEvent(this.dialect, this.#watched.name, sql), rows)
+      : rows;
   }
 
-  ping(limit: Limit | undefined): Awaitable<void> { return this.#driver.ping(limit); }
-  close(): Promise<void> { return this.#driver.close(); }
+  ping(limit: Limit | undefined): Awaitable<void> {
+    return this.#driver.ping(limit);
+  }
+  close(): Promise<void> {
+    return this.#driver.close();
+  }
 
   async #waited(pending: Promise<Connection>): Promise<Connection> {
     const { clock, onWait } = this.#watched;
@@ -79,7 +100,12 @@ export class ObservedDriver implements Driver {
 class ObservedConnection implements Connection {
   readonly inner: Connection;
   /** Absent where the connection has none. */
-  readonly insertMany?: (table: string, columns: readonly string[], rows: Iterable<Params>, limit: Limit | undefined) => Awaitable<number>;
+  readonly insertMany?: (
+    table: string,
+    columns: readonly string[],
+    rows: Iterable<Params>,
+    limit: Limit | undefined,
+  ) => Awaitable<number>;
   readonly #dialect: Dialect;
   readonly #name: string;
 
@@ -88,35 +114,77 @@ class ObservedConnection implements Connection {
     this.#dialect = dialect;
     this.#name = name;
     if (inner.insertMany !== undefined) {
-      this.insertMany = (table, columns, rows, limit) => this.#tell(`insert into ${quotedName(dialect, table)}`, () => inner.insertMany!(table, columns, rows, limit)); // it was there a line above
+      this.insertMany = (table, columns, rows, limit) =>
+        this.#tell(`insert into ${quotedName(dialect, table)}`, () =>
+          inner.insertMany!(table, columns, rows, limit),
+        ); // it was there a line above
     }
   }
 
-  get isInTransaction(): boolean { return this.inner.isInTransaction; }
+  get isInTransaction(): boolean {
+    return this.inner.isInTransaction;
+  }
 
-  execute(sql: string, params: Params, limit: Limit | undefined): Awaitable<ExecuteResult> { return this.#tell(sql, () => this.inner.execute(sql, params, limit)); }
-  fetchOne(sql: string, params: Params, limit: Limit | undefined): Awaitable<Row | undefined> { return this.#tell(sql, () => this.inner.fetchOne(sql, params, limit)); }
-  fetchAll(sql: string, params: Params, limit: Limit | undefined): Awaitable<Row[]> { return this.#tell(sql, () => this.inner.fetchAll(sql, params, limit)); }
-  fetchArrays(sql: string, params: Params, limit: Limit | undefined): Awaitable<Table> { return this.#tell(sql, () => this.inner.fetchArrays(sql, params, limit)); }
-  scalar(sql: string, params: Params, limit: Limit | undefined): Awaitable<unknown> { return this.#tell(sql, () => this.inner.scalar(sql, params, limit)); }
-  executeMany(sql: string, rows: Iterable<Params>, limit: Limit | undefined): Awaitable<number> { return this.#tell(sql, () => this.inner.executeMany(sql, rows, limit)); }
-  script(sql: string, limit: Limit | undefined): Awaitable<void> { return this.#tell(sql, () => this.inner.script(sql, limit)); }
-  stream(sql: string, params: Params, limit: Limit | undefined): AsyncIterable<readonly Row[]> { return tracedStream(this.#event(sql), this.inner.stream(sql, params, limit)); }
-  begin(options: BeginOptions, limit: Limit | undefined): Awaitable<void> { return this.#tell('begin', () => this.inner.begin(options, limit)); }
-  commit(limit?: Limit): Awaitable<void> { return this.#tell('commit', () => this.inner.commit(limit)); }
-  rollback(limit?: Limit): Awaitable<void> { return this.#tell('rollback', () => this.inner.rollback(limit)); }
-  savepoint(name: string, limit?: Limit): Awaitable<void> { return this.#tell(`savepoint ${name}`, () => this.inner.savepoint(name, limit)); }
-  releaseSavepoint(name: string, limit?: Limit): Awaitable<void> { return this.#tell(`release ${name}`, () => this.inner.releaseSavepoint(name, limit)); }
-  rollbackTo(name: string, limit?: Limit): Awaitable<void> { return this.#tell(`rollback to ${name}`, () => this.inner.rollbackTo(name, limit)); }
-  retire(): void { this.inner.retire?.(); }
+  execute(sql: string, params: Params, limit: Limit | undefined): Awaitable<ExecuteResult> {
+    return this.#tell(sql, () => this.inner.execute(sql, params, limit));
+  }
+  fetchOne(sql: string, params: Params, limit: Limit | undefined): Awaitable<Row | undefined> {
+    return this.#tell(sql, () => this.inner.fetchOne(sql, params, limit));
+  }
+  fetchAll(sql: string, params: Params, limit: Limit | undefined): Awaitable<Row[]> {
+    return this.#tell(sql, () => this.inner.fetchAll(sql, params, limit));
+  }
+  fetchArrays(sql: string, params: Params, limit: Limit | undefined): Awaitable<Table> {
+    return this.#tell(sql, () => this.inner.fetchArrays(sql, params, limit));
+  }
+  scalar(sql: string, params: Params, limit: Limit | undefined): Awaitable<unknown> {
+    return this.#tell(sql, () => this.inner.scalar(sql, params, limit));
+  }
+  executeMany(sql: string, rows: Iterable<Params>, limit: Limit | undefined): Awaitable<number> {
+    return this.#tell(sql, () => this.inner.executeMany(sql, rows, limit));
+  }
+  script(sql: string, limit: Limit | undefined): Awaitable<void> {
+    return this.#tell(sql, () => this.inner.script(sql, limit));
+  }
+  stream(sql: string, params: Params, limit: Limit | undefined): AsyncIterable<readonly Row[]> {
+    return tracedStream(this.#event(sql), this.inner.stream(sql, params, limit));
+  }
+  begin(options: BeginOptions, limit: Limit | undefined): Awaitable<void> {
+    return this.#tell('begin', () => this.inner.begin(options, limit));
+  }
+  commit(limit?: Limit): Awaitable<void> {
+    return this.#tell('commit', () => this.inner.commit(limit));
+  }
+  rollback(limit?: Limit): Awaitable<void> {
+    return this.#tell('rollback', () => this.inner.rollback(limit));
+  }
+  savepoint(name: string, limit?: Limit): Awaitable<void> {
+    return this.#tell(`savepoint ${name}`, () => this.inner.savepoint(name, limit));
+  }
+  releaseSavepoint(name: string, limit?: Limit): Awaitable<void> {
+    return this.#tell(`release ${name}`, () => this.inner.releaseSavepoint(name, limit));
+  }
+  rollbackTo(name: string, limit?: Limit): Awaitable<void> {
+    return this.#tell(`rollback to ${name}`, () => this.inner.rollbackTo(name, limit));
+  }
+  retire(): void {
+    this.inner.retire?.();
+  }
 
-  #event(text: string): QueryEvent { return new QueryEvent(this.#dialect, this.#name, text); }
+  #event(text: string): QueryEvent {
+    return new QueryEvent(this.#dialect, this.#name, text);
+  }
 
-  #tell<T>(text: string, work: () => Awaitable<T>): Awaitable<T> { return traced(queries, this.#event(text), work); }
+  #tell<T>(text: string, work: () => Awaitable<T>): Awaitable<T> {
+    return traced(queries, this.#event(text), work);
+  }
 }
 
 /** Told as one statement: from the first batch that is asked for to the last, or until the loop is left. */
-async function* tracedStream(event: QueryEvent, rows: AsyncIterable<readonly Row[]>): AsyncGenerator<readonly Row[], void, undefined> {
+async function* tracedStream(
+  event: QueryEvent,
+  rows: AsyncIterable<readonly Row[]>,
+): AsyncGenerator<readonly Row[], void, undefined> {
   const reading = Promise.withResolvers<void>();
   traced(queries, event, () => reading.promise).catch(() => undefined); // whoever reads is told below
   try {

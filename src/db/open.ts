@@ -92,13 +92,28 @@ export interface DatabaseObserver {
 }
 
 /** Reads address and options, and opens nothing. @internal */
-export function prepareDatabase(url: string, options: DatabaseOptions, observer: DatabaseObserver = UNNAMED): PreparedDatabase {
+export function prepareDatabase(
+  url: string,
+  options: DatabaseOptions,
+  observer: DatabaseObserver = UNNAMED,
+): PreparedDatabase {
   const address = parseDatabaseUrl(url);
   const read = readDatabaseOptions(options, address);
   const { clock } = read;
-  const inner = address.dialect === 'sqlite' ? sqliteDriver(address, read, observer) : address.dialect === 'postgres' ? postgresDriver(address, shownUrl(url), read, observer) : mySqlDriver(address, shownUrl(url), read, observer);
+  const inner =
+    address.dialect === 'sqlite'
+      ? sqliteDriver(address, read, observer)
+      : address.dialect === 'postgres'
+        ? postgresDriver(address, shownUrl(url), read, observer)
+        : mySqlDriver(address, shownUrl(url), read, observer);
   const driver = new ObservedDriver(inner, { name: observer.name, clock, onWait: observer.onWait });
-  return { driver, database: new Database(driver, { clock, statementTimeoutMs: read.statementTimeoutMs }), synchronous: read.synchronous, isInMemory: address.dialect === 'sqlite' && address.path === MEMORY, unproved: address.dialect === 'sqlite' ? undefined : unprovedMode(address) };
+  return {
+    driver,
+    database: new Database(driver, { clock, statementTimeoutMs: read.statementTimeoutMs }),
+    synchronous: read.synchronous,
+    isInMemory: address.dialect === 'sqlite' && address.path === MEMORY,
+    unproved: address.dialect === 'sqlite' ? undefined : unprovedMode(address),
+  };
 }
 
 function unprovedMode({ hosts, tls: { mode } }: PostgresUrl | MySqlUrl): SslMode | undefined {
@@ -106,19 +121,70 @@ function unprovedMode({ hosts, tls: { mode } }: PostgresUrl | MySqlUrl): SslMode
 }
 
 function sqliteDriver({ path }: SqliteUrl, read: ReadOptions, { onStatement }: DatabaseObserver): Driver {
-  const { int8, statementCache, readOnly: isReadOnly, synchronous, busyTimeoutMs, readers, clock, log, pool: { acquireTimeoutMs, maxWaiting } } = read;
-  if (statementCache === 0) throw new SvcError('E_DB_OPTION', ['"statementCache" 0 is for poolers between a program and its server']);
-  return new SqliteDriver({ path, isReadOnly, synchronous, busyTimeoutMs, readers, int8, statementCache, acquireTimeoutMs, maxWaiting, clock, log, onStatement });
+  const {
+    int8,
+    statementCache,
+    readOnly: isReadOnly,
+    synchronous,
+    busyTimeoutMs,
+    readers,
+    clock,
+    log,
+    pool: { acquireTimeoutMs, maxWaiting },
+  } = read;
+  if (statementCache === 0)
+    throw new SvcError('E_DB_OPTION', ['"statementCache" 0 is for poolers between a program and its server']);
+  return new SqliteDriver({
+    path,
+    isReadOnly,
+    synchronous,
+    busyTimeoutMs,
+    readers,
+    int8,
+    statementCache,
+    acquireTimeoutMs,
+    maxWaiting,
+    clock,
+    log,
+    onStatement,
+  });
 }
 
 /** Its modules are loaded when it is opened. */
-function postgresDriver(address: PostgresUrl, shown: string, read: ReadOptions, observer: DatabaseObserver): Driver {
+function postgresDriver(
+  address: PostgresUrl,
+  shown: string,
+  read: ReadOptions,
+  observer: DatabaseObserver,
+): Driver {
   refuseThoseOfSqlite(read, 'set.lock_timeout');
   const { int8, statementCache, readOnly, synchronous, clock, log, pool } = read;
   const { user, password, database, tls, hasPlainStartup, protocol, target } = address;
-  if (readOnly && target === 'read-write') throw new SvcError('E_DB_OPTION', ['"readOnly" and target_session_attrs=read-write contradict each other']);
-  const parameters = { ...address.parameters, ...readOnly ? { default_transaction_read_only: 'on' } : {}, ...synchronous === 'normal' ? { synchronous_commit: 'off' } : {} };
-  const session = { user, password, database, tls, parameters, hasPlainStartup, protocol, mustWrite: target === 'read-write', mustBePrimary: target === 'read-write' || target === 'primary', statementCache, int8, clock, log, onStatement: observer.onStatement };
+  if (readOnly && target === 'read-write')
+    throw new SvcError('E_DB_OPTION', [
+      '"readOnly" and target_session_attrs=read-write contradict each other',
+    ]);
+  const parameters = {
+    ...address.parameters,
+    ...(readOnly ? { default_transaction_read_only: 'on' } : {}),
+    ...(synchronous === 'normal' ? { synchronous_commit: 'off' } : {}),
+  };
+  const session = {
+    user,
+    password,
+    database,
+    tls,
+    parameters,
+    hasPlainStartup,
+    protocol,
+    mustWrite: target === 'read-write',
+    mustBePrimary: target === 'read-write' || target === 'primary',
+    statementCache,
+    int8,
+    clock,
+    log,
+    onStatement: observer.onStatement,
+  };
   return new DeferredDriver('postgres', async () => {
     const { PostgresDriver } = await import('./postgres/postgres.ts');
     return new PostgresDriver({ address, shown, pool, session, clock, log, onPoolEvent: teller(observer) });
@@ -126,15 +192,57 @@ function postgresDriver(address: PostgresUrl, shown: string, read: ReadOptions, 
 }
 
 /** As above. */
-function mySqlDriver(address: MySqlUrl, shown: string, read: ReadOptions, observer: DatabaseObserver): Driver {
+function mySqlDriver(
+  address: MySqlUrl,
+  shown: string,
+  read: ReadOptions,
+  observer: DatabaseObserver,
+): Driver {
   refuseThoseOfSqlite(read, 'set.innodb_lock_wait_timeout');
   const { int8, statementCache, readOnly, synchronous, clock, log, pool } = read;
-  const { dialect, user, password, database, tls, plugins, serverPublicKey, allowsKeyRetrieval, applicationName, parameters, isStrict, pipelines, target } = address;
-  if (readOnly && target === 'read-write') throw new SvcError('E_DB_OPTION', ['"readOnly" and target_session_attrs=read-write contradict each other']);
-  if (synchronous === 'normal') throw new SvcError('E_DB_OPTION', ['"synchronous" is for SQLite and PostgreSQL: here the server decides for all (innodb_flush_log_at_trx_commit)']);
+  const {
+    dialect,
+    user,
+    password,
+    database,
+    tls,
+    plugins,
+    serverPublicKey,
+    allowsKeyRetrieval,
+    applicationName,
+    parameters,
+    isStrict,
+    pipelines,
+    target,
+  } = address;
+  if (readOnly && target === 'read-write')
+    throw new SvcError('E_DB_OPTION', [
+      '"readOnly" and target_session_attrs=read-write contradict each other',
+    ]);
+  if (synchronous === 'normal')
+    throw new SvcError('E_DB_OPTION', [
+      '"synchronous" is for SQLite and PostgreSQL: here the server decides for all (innodb_flush_log_at_trx_commit)',
+    ]);
   const session = {
-    dialect, user, password, database, tls, plugins, serverPublicKey, allowsKeyRetrieval, applicationName, parameters, isStrict, pipelines, isReadOnly: readOnly, mustWrite: target === 'read-write', statementCache,
-    values: { ...address.values, int8 }, clock, log, onStatement: observer.onStatement,
+    dialect,
+    user,
+    password,
+    database,
+    tls,
+    plugins,
+    serverPublicKey,
+    allowsKeyRetrieval,
+    applicationName,
+    parameters,
+    isStrict,
+    pipelines,
+    isReadOnly: readOnly,
+    mustWrite: target === 'read-write',
+    statementCache,
+    values: { ...address.values, int8 },
+    clock,
+    log,
+    onStatement: observer.onStatement,
   };
   return new DeferredDriver(dialect, async () => {
     const { MySqlDriver } = await import('./mysql/mysql.ts');
@@ -143,8 +251,10 @@ function mySqlDriver(address: MySqlUrl, shown: string, read: ReadOptions, observ
 }
 
 function refuseThoseOfSqlite({ readers, busyTimeoutMs }: ReadOptions, setting: string): void {
-  if (readers > 0) throw new SvcError('E_DB_OPTION', ['"readers" are processes for SQLite, and a server has its own']);
-  if (busyTimeoutMs !== BUSY_MS) throw new SvcError('E_DB_OPTION', [`"busyTimeoutMs" is for SQLite: write ${setting}=… into the address`]);
+  if (readers > 0)
+    throw new SvcError('E_DB_OPTION', ['"readers" are processes for SQLite, and a server has its own']);
+  if (busyTimeoutMs !== BUSY_MS)
+    throw new SvcError('E_DB_OPTION', [`"busyTimeoutMs" is for SQLite: write ${setting}=… into the address`]);
 }
 
 /** Counts what befalls connections, and tells whoever listens. */
@@ -162,22 +272,49 @@ type ReadOptions = ReturnType<typeof readDatabaseOptions>;
 function readDatabaseOptions(options: DatabaseOptions, address: DatabaseUrl) {
   const isReadOnly = address.dialect === 'sqlite' && address.isReadOnly;
   const synchronous = address.dialect === 'sqlite' ? address.synchronous : undefined;
-  const statementCache = address.dialect === 'sqlite' ? undefined : address.statementCache ?? (address.dialect === 'postgres' ? undefined : MYSQL_STATEMENTS);
+  const statementCache =
+    address.dialect === 'sqlite'
+      ? undefined
+      : (address.statementCache ?? (address.dialect === 'postgres' ? undefined : MYSQL_STATEMENTS));
   const { pool, clock, ...read } = readOptions('the database', options, {
-    int8: oneOf(['auto', 'bigint', 'string'], 'auto'), statementTimeoutMs: int(0, 0, MAX_TIMEOUT_MS), statementCache: int(statementCache ?? 256, 0, 10_000), pool: given<PoolOptions>('an object', isObject),
-    readOnly: bool(isReadOnly), synchronous: oneOf(['full', 'normal'], synchronous ?? 'full'), busyTimeoutMs: int(BUSY_MS, 0, MAX_TIMEOUT_MS), readers: int(0, 0, 64),
-    clock: given<Clock>(), log: given<Logger>(),
+    int8: oneOf(['auto', 'bigint', 'string'], 'auto'),
+    statementTimeoutMs: int(0, 0, MAX_TIMEOUT_MS),
+    statementCache: int(statementCache ?? 256, 0, 10_000),
+    pool: given<PoolOptions>('an object', isObject),
+    readOnly: bool(isReadOnly),
+    synchronous: oneOf(['full', 'normal'], synchronous ?? 'full'),
+    busyTimeoutMs: int(BUSY_MS, 0, MAX_TIMEOUT_MS),
+    readers: int(0, 0, 64),
+    clock: given<Clock>(),
+    log: given<Logger>(),
   });
   return { ...read, clock: clock ?? systemClock, pool: poolSettings(pool ?? {}) };
 }
 
 function poolSettings(options: PoolOptions): Omit<PoolSettings, 'connectTimeoutMs'> {
-  const { max, min, idleSeconds, maxLifetimeSeconds, reset, leakSeconds, acquireTimeoutMs, maxWaiting } = readOptions('the database\'s pool', options, {
-    max: int(10, 1, 10_000), min: int(0, 0, 10_000), idleSeconds: int(60, 1, 86_400), maxLifetimeSeconds: int(1_800, 10, 604_800), reset: oneOf(['transaction', 'full'], 'transaction'),
-    leakSeconds: int(0, 0, 86_400), acquireTimeoutMs: int(5_000, 1, MAX_TIMEOUT_MS), maxWaiting: int(1_000, 0, 1_000_000),
-  });
+  const { max, min, idleSeconds, maxLifetimeSeconds, reset, leakSeconds, acquireTimeoutMs, maxWaiting } =
+    readOptions("the database's pool", options, {
+      max: int(10, 1, 10_000),
+      min: int(0, 0, 10_000),
+      idleSeconds: int(60, 1, 86_400),
+      maxLifetimeSeconds: int(1_800, 10, 604_800),
+      reset: oneOf(['transaction', 'full'], 'transaction'),
+      leakSeconds: int(0, 0, 86_400),
+      acquireTimeoutMs: int(5_000, 1, MAX_TIMEOUT_MS),
+      maxWaiting: int(1_000, 0, 1_000_000),
+    });
   if (min > max) throw new SvcError('E_DB_OPTION', [`"pool.min" ${min} is more than "pool.max" ${max}`]);
-  return { max, min, idleMs: idleSeconds * 1_000, maxLifetimeMs: maxLifetimeSeconds * 1_000, reset, leakAfterMs: leakSeconds * 1_000, acquireTimeoutMs, maxWaiting, closeMs: CLOSE_MS };
+  return {
+    max,
+    min,
+    idleMs: idleSeconds * 1_000,
+    maxLifetimeMs: maxLifetimeSeconds * 1_000,
+    reset,
+    leakAfterMs: leakSeconds * 1_000,
+    acquireTimeoutMs,
+    maxWaiting,
+    closeMs: CLOSE_MS,
+  };
 }
 
 /**

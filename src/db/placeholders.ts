@@ -41,7 +41,16 @@ const DOLLAR_TAG = /\$(?:[A-Za-z_\u0080-\uffff][\w\u0080-\uffff]*)?\$/y;
 const PARAMETER = /\$\d+/y;
 const QUESTION_MARKS = /\?+/y;
 
-const CONTROL: ReadonlySet<string> = new Set(['begin', 'start', 'commit', 'end', 'rollback', 'abort', 'savepoint', 'release']);
+const CONTROL: ReadonlySet<string> = new Set([
+  'begin',
+  'start',
+  'commit',
+  'end',
+  'rollback',
+  'abort',
+  'savepoint',
+  'release',
+]);
 
 const NUL = 'the text has a NUL, which would end it';
 
@@ -56,7 +65,8 @@ export function scanPostgres(text: string): ScannedStatement {
     return kept[slot]!; // every slot in the index has one
   }
   const scanned = new Scanner(text).scan();
-  if (text.length <= MAX_KEPT_CHARACTERS) kept[index.isFull ? index.replaceOldest(text) : index.add(text)] = scanned;
+  if (text.length <= MAX_KEPT_CHARACTERS)
+    kept[index.isFull ? index.replaceOldest(text) : index.add(text)] = scanned;
   return scanned;
 }
 
@@ -71,12 +81,17 @@ export function checkedStatement(text: string): ScannedStatement {
 export function scriptStatements(script: string, dialect: Dialect = 'postgres'): readonly string[] {
   try {
     return splitStatements(script, dialect).map(({ text, words: [first = '', second] }) => {
-      if (dialect === 'postgres' ? isControl(first, second) : isTransactionControl(first, second)) throw new SvcError('E_DB_STATEMENT', [`${first.toUpperCase()} in a script would end or hide the transaction around it`]);
+      if (dialect === 'postgres' ? isControl(first, second) : isTransactionControl(first, second))
+        throw new SvcError('E_DB_STATEMENT', [
+          `${first.toUpperCase()} in a script would end or hide the transaction around it`,
+        ]);
       if (dialect === 'postgres' && text.includes('\0')) throw new SvcError('E_DB_STATEMENT', [NUL]);
       return text;
     });
   } catch (error) {
-    throw error instanceof ScriptProblem ? new SvcError('E_DB_STATEMENT', [`in line ${error.line} ${error.message}`]) : error;
+    throw error instanceof ScriptProblem
+      ? new SvcError('E_DB_STATEMENT', [`in line ${error.line} ${error.message}`])
+      : error;
   }
 }
 
@@ -107,7 +122,11 @@ class Scanner {
   scan(): ScannedStatement {
     while (this.#at < this.#source.length) this.#step();
     const text = this.#from === 0 ? this.#source : this.#translated + this.#source.slice(this.#from);
-    return { text, placeholders: Math.max(this.#questionMarks, this.#largestNumber), problem: this.#problem() };
+    return {
+      text,
+      placeholders: Math.max(this.#questionMarks, this.#largestNumber),
+      problem: this.#problem(),
+    };
   }
 
   #step(): void {
@@ -121,11 +140,16 @@ class Scanner {
     this.#hasMore ||= this.#isEnded;
     this.#hasBegun = true;
     switch (character) {
-      case "'": return this.#skip(PLAIN_QUOTED);
-      case '"': return this.#skip(NAME);
-      case '$': return this.#onDollar();
-      case '?': return this.#onQuestionMark();
-      default: this.#onOther();
+      case "'":
+        return this.#skip(PLAIN_QUOTED);
+      case '"':
+        return this.#skip(NAME);
+      case '$':
+        return this.#onDollar();
+      case '?':
+        return this.#onQuestionMark();
+      default:
+        this.#onOther();
     }
   }
 
@@ -202,11 +226,14 @@ class Scanner {
     if (!this.#hasBegun) return 'the text has none';
     if (this.#hasMore) return 'the text has more than one';
     const [first = '', second] = this.#words;
-    if (isControl(first, second)) return `${first.toUpperCase()} would change the transaction of whoever uses the connection next`;
+    if (isControl(first, second))
+      return `${first.toUpperCase()} would change the transaction of whoever uses the connection next`;
     if (this.#source.includes('\0')) return NUL;
     if (!this.#source.isWellFormed()) return 'the text has half a surrogate pair, which no encoding can send';
-    if (this.#questionMarks > 0 && this.#largestNumber > 0) return 'it has placeholders of both kinds, ? and $1: use one of them, and write ?? for an operator that is spelled ?';
-    if (Math.max(this.#questionMarks, this.#largestNumber) > MAX_NUMBER) return 'it has more than 65535 placeholders: use executeMany() or insertMany(), or pass a list for "= any (?)"';
+    if (this.#questionMarks > 0 && this.#largestNumber > 0)
+      return 'it has placeholders of both kinds, ? and $1: use one of them, and write ?? for an operator that is spelled ?';
+    if (Math.max(this.#questionMarks, this.#largestNumber) > MAX_NUMBER)
+      return 'it has more than 65535 placeholders: use executeMany() or insertMany(), or pass a list for "= any (?)"';
     return undefined;
   }
 
@@ -224,5 +251,5 @@ class Scanner {
 }
 
 function isControl(first: string, second: string | undefined): boolean {
-  return CONTROL.has(first) || first === 'prepare' && second === 'transaction';
+  return CONTROL.has(first) || (first === 'prepare' && second === 'transaction');
 }

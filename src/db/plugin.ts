@@ -35,13 +35,14 @@ declare module '../http/state.ts' {
 const DEFAULT_NAME = 'database';
 const MIGRATIONS = 'migrations';
 const LEAK_SECONDS = 30;
-const ONE_FILE = 'A file of SQLite has one writer at a time, whoever serves: several processes wait for each other, and all must be on one machine';
+const ONE_FILE =
+  'A file of SQLite has one writer at a time, whoever serves: several processes wait for each other, and all must be on one machine';
 const keys = new Map<string, StateKey<Database>>();
 
 /** The key of a database by the `name` of its plugin: for `Depends()` and `app.state.get()`. */
 export function database(name: string): StateKey<Database> {
   let key = keys.get(name);
-  if (key === undefined) keys.set(name, key = stateKey<Database>(name === DEFAULT_NAME ? 'db' : name));
+  if (key === undefined) keys.set(name, (key = stateKey<Database>(name === DEFAULT_NAME ? 'db' : name)));
   return key;
 }
 
@@ -57,7 +58,12 @@ export interface Durability {
 /** That of the database whose plugin was given no name, known as soon as it is registered. @internal */
 export const durability: StateKey<Durability> = stateKey('durability');
 
-Object.defineProperty(AppState.prototype, 'db', { get(this: AppState) { return this.get(db); }, configurable: true });
+Object.defineProperty(AppState.prototype, 'db', {
+  get(this: AppState) {
+    return this.get(db);
+  },
+  configurable: true,
+});
 
 /** How a database is opened, and what it is called. `clock` and `log` default to those of the application. */
 export interface DatabasePluginOptions extends DatabaseOptions {
@@ -86,9 +92,15 @@ export class DatabasePlugin implements Plugin {
   /** @throws SvcError `E_DB_URL`, `E_DB_OPTION`, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
   constructor(url: string, options: DatabasePluginOptions = {}) {
     const { name, migrations, migrationDirectory, ...rest } = options;
-    const read = readOptions('DatabasePlugin', { name, migrations, migrationDirectory }, {
-      name: text(DEFAULT_NAME), migrations: oneOf<MigrationPolicy | ''>(['check', 'apply', 'ignore'], ''), migrationDirectory: text(),
-    });
+    const read = readOptions(
+      'DatabasePlugin',
+      { name, migrations, migrationDirectory },
+      {
+        name: text(DEFAULT_NAME),
+        migrations: oneOf<MigrationPolicy | ''>(['check', 'apply', 'ignore'], ''),
+        migrationDirectory: text(),
+      },
+    );
     this.name = read.name;
     this.#url = url;
     this.#options = rest;
@@ -99,7 +111,10 @@ export class DatabasePlugin implements Plugin {
 
   /** The database. @throws SvcError `E_DB_CLOSED` before the application has started, and after it has stopped */
   get database(): Database {
-    if (this.#running === undefined) throw new SvcError('E_DB_CLOSED', ['use it before the application has started, or after it has stopped']);
+    if (this.#running === undefined)
+      throw new SvcError('E_DB_CLOSED', [
+        'use it before the application has started, or after it has stopped',
+      ]);
     return this.#running.database;
   }
 
@@ -118,7 +133,12 @@ export class DatabasePlugin implements Plugin {
     await running.driver.open();
     try {
       signal.throwIfAborted();
-      await migrateAtStart(running.database, this.#sources(), this.#policyIn(this.#host!.env), { name: this.name, log: this.#host!.log, clock: this.#options.clock ?? this.#host!.clock, signal });
+      await migrateAtStart(running.database, this.#sources(), this.#policyIn(this.#host!.env), {
+        name: this.name,
+        log: this.#host!.log,
+        clock: this.#options.clock ?? this.#host!.clock,
+        signal,
+      });
     } catch (error) {
       await running.database.close();
       throw error;
@@ -134,19 +154,38 @@ export class DatabasePlugin implements Plugin {
   }
 
   /** The database opened by itself, for `svc migrate` and `svc check --live`; `onDone` is told of each migration. */
-  async openMigrator({ onlyReads = false, onDone }: { readonly onlyReads?: boolean; readonly onDone?: MigratorOptions['onDone'] } = {}): Promise<OpenMigrator> {
+  async openMigrator({
+    onlyReads = false,
+    onDone,
+  }: {
+    readonly onlyReads?: boolean;
+    readonly onDone?: MigratorOptions['onDone'];
+  } = {}): Promise<OpenMigrator> {
     const opened = onlyReads ? this.#prepareToRead() : this.#prepare();
     await opened.driver.open();
-    return { migrator: new Migrator(opened.database, this.#sources(), { clock: this.#options.clock ?? this.#host!.clock, onDone }), [Symbol.asyncDispose]: () => opened.database.close() };
+    return {
+      migrator: new Migrator(opened.database, this.#sources(), {
+        clock: this.#options.clock ?? this.#host!.clock,
+        onDone,
+      }),
+      [Symbol.asyncDispose]: () => opened.database.close(),
+    };
   }
 
   #prepare(): PreparedDatabase {
     const { clock, log } = this.#host!; // register() comes before whatever opens it
     const { waits, statements, poolEvents } = this.#metrics!;
     const { name } = this;
-    return prepareDatabase(this.#url, { clock, log, ...this.#options, pool: this.#pool() }, {
-      name, onWait: (seconds) => waits.observe(seconds, name), onStatement: (seconds) => statements.observe(seconds, name), onPoolEvent: (kind) => poolEvents.add(1, name, kind),
-    });
+    return prepareDatabase(
+      this.#url,
+      { clock, log, ...this.#options, pool: this.#pool() },
+      {
+        name,
+        onWait: (seconds) => waits.observe(seconds, name),
+        onStatement: (seconds) => statements.observe(seconds, name),
+        onPoolEvent: (kind) => poolEvents.add(1, name, kind),
+      },
+    );
   }
 
   /** Stacks for those who keep connections cost a little: not in production. */
@@ -159,7 +198,8 @@ export class DatabasePlugin implements Plugin {
     const address = parseDatabaseUrl(this.#url);
     if (this.#described.isInMemory) return this.#prepare();
     const { clock, log } = this.#host!; // as in #prepare()
-    if (address.dialect === 'sqlite' && !existsSync(address.path) && existsSync(dirname(address.path))) return prepareDatabase('sqlite::memory:', { clock, log });
+    if (address.dialect === 'sqlite' && !existsSync(address.path) && existsSync(dirname(address.path)))
+      return prepareDatabase('sqlite::memory:', { clock, log });
     return prepareDatabase(this.#url, { clock, log, ...this.#options, readOnly: true, readers: 0 });
   }
 
@@ -177,18 +217,65 @@ export class DatabasePlugin implements Plugin {
   #rules(): Rule[] {
     const { isInMemory, synchronous, unproved } = this.#described;
     const rule = (id: `${string}/${string}`, why: string, remedy: string, message: string): Rule => ({
-      id, severity: 'warning', phase: 'environment', why, remedy,
-      run: (view, report) => { if (view.env === 'production') report(`plugin ${this.name}`, message); },
+      id,
+      severity: 'warning',
+      phase: 'environment',
+      why,
+      remedy,
+      run: (view, report) => {
+        if (view.env === 'production') report(`plugin ${this.name}`, message);
+      },
     });
     const isFile = parseDatabaseUrl(this.#url).dialect === 'sqlite' && !isInMemory;
     return [
-      ...isFile ? [{
-        id: 'SVC403', severity: 'warning', phase: 'environment', why: ONE_FILE, remedy: 'Use a server: postgres://…; or one process',
-        run: (view, report) => { if (isServedByMany(view)) report(`plugin ${this.name}`, 'several processes write to one file of SQLite: each waits for the others'); },
-      } satisfies Rule] : [],
-      ...isInMemory ? [rule(`${this.name}/memory`, 'A database in memory is gone with its process, and each worker has another', 'Use a file: sqlite:./data.db', 'its data is in memory: each worker has its own, and none survives')] : [],
-      ...synchronous === 'normal' && !isInMemory ? [rule(`${this.name}/synchronous`, 'With synchronous "normal" the last transactions may be undone when the power fails', 'Leave the option "synchronous" out: "full" is the default', 'commits do not wait for the disk (synchronous "normal")')] : [],
-      ...unproved !== undefined ? [rule(`${this.name}/tls`, 'A server that need not prove itself may be anybody on the way, who then reads and changes everything', 'Write sslmode=verify-full into the address, and sslrootcert=… if its authority is your own', `its server is not proved (sslmode "${unproved}")`)] : [],
+      ...(isFile
+        ? [
+            {
+              id: 'SVC403',
+              severity: 'warning',
+              phase: 'environment',
+              why: ONE_FILE,
+              remedy: 'Use a server: postgres://…; or one process',
+              run: (view, report) => {
+                if (isServedByMany(view))
+                  report(
+                    `plugin ${this.name}`,
+                    'several processes write to one file of SQLite: each waits for the others',
+                  );
+              },
+            } satisfies Rule,
+          ]
+        : []),
+      ...(isInMemory
+        ? [
+            rule(
+              `${this.name}/memory`,
+              'A database in memory is gone with its process, and each worker has another',
+              'Use a file: sqlite:./data.db',
+              'its data is in memory: each worker has its own, and none survives',
+            ),
+          ]
+        : []),
+      ...(synchronous === 'normal' && !isInMemory
+        ? [
+            rule(
+              `${this.name}/synchronous`,
+              'With synchronous "normal" the last transactions may be undone when the power fails',
+              'Leave the option "synchronous" out: "full" is the default',
+              'commits do not wait for the disk (synchronous "normal")',
+            ),
+          ]
+        : []),
+      ...(unproved !== undefined
+        ? [
+            rule(
+              `${this.name}/tls`,
+              'A server that need not prove itself may be anybody on the way, who then reads and changes everything',
+              'Write sslmode=verify-full into the address, and sslrootcert=… if its authority is your own',
+              `its server is not proved (sslmode "${unproved}")`,
+            ),
+          ]
+        : []),
     ];
   }
 }

@@ -52,8 +52,15 @@ export function recordStoreMigration(table: string = TABLE): Readonly<Record<Dia
     ];
   };
   const [name, index] = [quotedName('mysql', table), quotedName('mysql', `${table}_deadline`)];
-  const mysql = [`create table ${name} (record_key varbinary(700) not null primary key, record_value longblob not null, deadline_ms bigint not null, index ${index} (deadline_ms)) engine = InnoDB`];
-  return { sqlite: of('sqlite', ['text', 'text']), postgres: of('postgres', ['bytea', 'bytea']), mysql, mariadb: mysql };
+  const mysql = [
+    `create table ${name} (record_key varbinary(700) not null primary key, record_value longblob not null, deadline_ms bigint not null, index ${index} (deadline_ms)) engine = InnoDB`,
+  ];
+  return {
+    sqlite: of('sqlite', ['text', 'text']),
+    postgres: of('postgres', ['bytea', 'bytea']),
+    mysql,
+    mariadb: mysql,
+  };
 }
 
 /** Records of every process that opens the same table. Full means StoreFull, never silent loss. */
@@ -73,7 +80,9 @@ export class DatabaseRecordStore implements RecordStore {
   /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`, `E_DB_IDENTIFIER` */
   constructor(db: Database, options: DatabaseRecordStoreOptions = {}) {
     const { table, maxRecords, clock } = readOptions('DatabaseRecordStore', options, {
-      table: text(TABLE), maxRecords: int(1_000_000, 1, 1_000_000_000), clock: given<Clock>(),
+      table: text(TABLE),
+      maxRecords: int(1_000_000, 1, 1_000_000_000),
+      clock: given<Clock>(),
     });
     this.#db = db;
     this.#clock = clock ?? systemClock;
@@ -87,23 +96,28 @@ export class DatabaseRecordStore implements RecordStore {
   async createTable(): Promise<void> {
     const [table, index] = recordStoreMigration(this.#table)[this.#db.dialect];
     await this.#db.execute(table!.replace('create table', 'create table if not exists'));
-    if (index !== undefined) await this.#db.execute(index.replace('create index', 'create index if not exists'));
+    if (index !== undefined)
+      await this.#db.execute(index.replace('create index', 'create index if not exists'));
   }
 
   async get(key: string): Promise<string | undefined> {
     const found = await this.#db.scalar<string | Uint8Array>(this.#sql.get, [this.#stored(key), this.#now()]);
-    return found instanceof Uint8Array ? Buffer.from(found.buffer, found.byteOffset, found.byteLength).toString() : found;
+    return found instanceof Uint8Array
+      ? Buffer.from(found.buffer, found.byteOffset, found.byteLength).toString()
+      : found;
   }
 
   async set(key: string, value: string, ttlMs: number): Promise<void> {
-    if (!(ttlMs > 0)) return void await this.#execute(this.#sql.delete, [this.#stored(key), Number.MIN_SAFE_INTEGER]);
+    if (!(ttlMs > 0))
+      return void (await this.#execute(this.#sql.delete, [this.#stored(key), Number.MIN_SAFE_INTEGER]));
     const deadlineMs = this.#now() + Math.ceil(ttlMs);
-    if (await this.#execute(this.#sql.set, [this.#stored(value), deadlineMs, this.#stored(key)]) === 0) await this.#insert(key, value, deadlineMs, true);
+    if ((await this.#execute(this.#sql.set, [this.#stored(value), deadlineMs, this.#stored(key)])) === 0)
+      await this.#insert(key, value, deadlineMs, true);
     await this.#sweep();
   }
 
   async add(key: string, value: string, ttlMs: number): Promise<boolean> {
-    if (!(ttlMs > 0)) return await this.get(key) === undefined;
+    if (!(ttlMs > 0)) return (await this.get(key)) === undefined;
     const isAdded = await this.#insert(key, value, this.#now() + Math.ceil(ttlMs), false);
     await this.#sweep();
     return isAdded;
@@ -112,11 +126,19 @@ export class DatabaseRecordStore implements RecordStore {
   async replace(key: string, expected: string, value: string, ttlMs: number): Promise<boolean> {
     const nowMs = this.#now();
     const deadlineMs = ttlMs > 0 ? nowMs + Math.ceil(ttlMs) : nowMs; // without time to live it has expired
-    return await this.#execute(this.#sql.replace, [this.#stored(value), deadlineMs, this.#stored(key), this.#stored(expected), nowMs]) === 1;
+    return (
+      (await this.#execute(this.#sql.replace, [
+        this.#stored(value),
+        deadlineMs,
+        this.#stored(key),
+        this.#stored(expected),
+        nowMs,
+      ])) === 1
+    );
   }
 
   async delete(key: string): Promise<boolean> {
-    return await this.#execute(this.#sql.delete, [this.#stored(key), this.#now()]) === 1;
+    return (await this.#execute(this.#sql.delete, [this.#stored(key), this.#now()])) === 1;
   }
 
   /** Whether it was written. With `overwrites` a live record of that key, which another process has just made, is. */
@@ -125,37 +147,64 @@ export class DatabaseRecordStore implements RecordStore {
     if (this.#headroom <= 0) await (this.#counting ??= this.#count());
     if (this.#headroom > 0) {
       this.#headroom--;
-      return await this.#add([this.#stored(key), this.#stored(value), deadlineMs, expiredMs]) === 1;
+      return (await this.#add([this.#stored(key), this.#stored(value), deadlineMs, expiredMs])) === 1;
     }
     await Promise.allSettled(this.#adding); // they are not counted before they are there
-    const affectedRows = await this.#addBelow([this.#stored(key), this.#stored(value), deadlineMs, this.#maxRecords, this.#stored(key), expiredMs]);
-    if (affectedRows === 0 && await this.get(key) === undefined) throw new StoreFull();
+    const affectedRows = await this.#addBelow([
+      this.#stored(key),
+      this.#stored(value),
+      deadlineMs,
+      this.#maxRecords,
+      this.#stored(key),
+      expiredMs,
+    ]);
+    if (affectedRows === 0 && (await this.get(key)) === undefined) throw new StoreFull();
     return affectedRows === 1;
   }
 
   /** Where others write beside it each would count the same, so there they do it one after the other. */
   async #addBelow(params: Params): Promise<number> {
     if (this.#isMySql) return this.#addBelowInMySql(params);
-    if (this.#db.dialect !== 'postgres') return (await this.#db.execute(this.#sql.addBelow, params)).affectedRows;
-    return this.#db.transaction(async (tx) => {
-      await tx.execute('select pg_advisory_xact_lock(hashtextextended(?, 0))', [`svc_records ${this.#table}`]);
-      return (await tx.execute(this.#sql.addBelow, params)).affectedRows;
-    }, { isolation: 'read committed' });
+    if (this.#db.dialect !== 'postgres')
+      return (await this.#db.execute(this.#sql.addBelow, params)).affectedRows;
+    return this.#db.transaction(
+      async (tx) => {
+        await tx.execute('select pg_advisory_xact_lock(hashtextextended(?, 0))', [
+          `svc_records ${this.#table}`,
+        ]);
+        return (await tx.execute(this.#sql.addBelow, params)).affectedRows;
+      },
+      { isolation: 'read committed' },
+    );
   }
 
   /** The lock is of the connection, and so are its statements. */
   async #addBelowInMySql([key, value, deadlineMs, most, , expiredMs]: Params): Promise<number> {
     const params = [key!, value!, deadlineMs!, expiredMs!]; // as #insert() puts them together
-    return this.#db.run('statement', async (connection, limit) => {
-      await connection.scalar(`select get_lock(${LOCK_NAME}, 10)`, [this.#table], limit); // without it there may be a few too many
-      try {
-        const isThere = async (): Promise<boolean> => await connection.scalar(this.#sql.exists, [key!], limit) !== undefined;
-        if (!await isThere() && Number(await connection.scalar(this.#sql.count, [], limit)) >= Number(most)) return 0;
-        return await insertOrUpdate(this.#sql, params, async (sql, values) => (await connection.execute(sql, values, limit)).affectedRows, isThere);
-      } finally {
-        await connection.scalar(`select release_lock(${LOCK_NAME})`, [this.#table], undefined);
-      }
-    }, undefined);
+    return this.#db.run(
+      'statement',
+      async (connection, limit) => {
+        await connection.scalar(`select get_lock(${LOCK_NAME}, 10)`, [this.#table], limit); // without it there may be a few too many
+        try {
+          const isThere = async (): Promise<boolean> =>
+            (await connection.scalar(this.#sql.exists, [key!], limit)) !== undefined;
+          if (
+            !(await isThere()) &&
+            Number(await connection.scalar(this.#sql.count, [], limit)) >= Number(most)
+          )
+            return 0;
+          return await insertOrUpdate(
+            this.#sql,
+            params,
+            async (sql, values) => (await connection.execute(sql, values, limit)).affectedRows,
+            isThere,
+          );
+        } finally {
+          await connection.scalar(`select release_lock(${LOCK_NAME})`, [this.#table], undefined);
+        }
+      },
+      undefined,
+    );
   }
 
   /** PostgreSQL's text has no NUL, and MySQL's ends with no space: there texts are kept as their bytes. What has no bytes is refused where it is bound. */
@@ -169,15 +218,23 @@ export class DatabaseRecordStore implements RecordStore {
       try {
         return (await this.#db.execute(sql, params)).affectedRows;
       } catch (error) {
-        if (!(error instanceof DatabaseError && error.isRetryable) || this.#db.dialect === 'sqlite' || attempt === ATTEMPTS) throw error;
+        if (
+          !(error instanceof DatabaseError && error.isRetryable) ||
+          this.#db.dialect === 'sqlite' ||
+          attempt === ATTEMPTS
+        )
+          throw error;
         await this.#clock.sleep(1 + randomInt(PAUSE_MS * 2 ** attempt));
       }
     }
   }
 
   async #add(params: Params): Promise<number> {
-    const isThere = async (): Promise<boolean> => await this.#db.scalar(this.#sql.exists, [params[0]!]) !== undefined;
-    const adding = this.#isMySql ? insertOrUpdate(this.#sql, params, (sql, values) => this.#execute(sql, values), isThere) : this.#execute(this.#sql.add, params);
+    const isThere = async (): Promise<boolean> =>
+      (await this.#db.scalar(this.#sql.exists, [params[0]!])) !== undefined;
+    const adding = this.#isMySql
+      ? insertOrUpdate(this.#sql, params, (sql, values) => this.#execute(sql, values), isThere)
+      : this.#execute(this.#sql.add, params);
     this.#adding.add(adding);
     try {
       return await adding;
@@ -192,7 +249,7 @@ export class DatabaseRecordStore implements RecordStore {
    */
   async #count(): Promise<void> {
     try {
-      while (await this.#sweepSome() === SWEPT_AT_ONCE); // full means full of live records
+      while ((await this.#sweepSome()) === SWEPT_AT_ONCE); // full means full of live records
       const underWay = this.#adding.size;
       const count = await this.#db.scalar<number>(this.#sql.count);
       this.#headroom = Math.floor((this.#maxRecords - count! - underWay) / PROCESSES); // count(*) always has a row
@@ -214,20 +271,36 @@ export class DatabaseRecordStore implements RecordStore {
   }
 }
 
-type Text = 'get' | 'set' | 'add' | 'addBelow' | 'replace' | 'delete' | 'sweep' | 'count' | 'exists' | 'insert' | 'update';
+type Text =
+  | 'get'
+  | 'set'
+  | 'add'
+  | 'addBelow'
+  | 'replace'
+  | 'delete'
+  | 'sweep'
+  | 'count'
+  | 'exists'
+  | 'insert'
+  | 'update';
 
 /**
  * Whoever inserts has won; else whoever updates what has expired. Where that has been swept or deleted in between, there is room again
  * to insert. `params`: key, value, deadline, and when it has expired.
  */
-async function insertOrUpdate(sql: Readonly<Record<Text, string>>, [key, value, deadlineMs, expiredMs]: Params, execute: (sql: string, params: Params) => Promise<number>, isThere: () => Promise<boolean>): Promise<number> {
+async function insertOrUpdate(
+  sql: Readonly<Record<Text, string>>,
+  [key, value, deadlineMs, expiredMs]: Params,
+  execute: (sql: string, params: Params) => Promise<number>,
+  isThere: () => Promise<boolean>,
+): Promise<number> {
   for (let attempt = 1; ; attempt++) {
     try {
       return await execute(sql.insert, [key!, value!, deadlineMs!]);
     } catch (error) {
       if (!(error instanceof UniqueViolation)) throw error;
       const affectedRows = await execute(sql.update, [value!, deadlineMs!, key!, expiredMs!]);
-      if (affectedRows > 0 || attempt === ATTEMPTS || await isThere()) return affectedRows;
+      if (affectedRows > 0 || attempt === ATTEMPTS || (await isThere())) return affectedRows;
     }
   }
 }
@@ -243,7 +316,10 @@ function statements(table: string, dialect: Dialect): Readonly<Record<Text, stri
     addBelow: `insert into ${table} (record_key, record_value, deadline_ms) select ?, ?, ? where (select count(*) from ${table}) < ? or exists (select 1 from ${table} where record_key = ?) ${overwrite}`,
     replace: `update ${table} set record_value = ?, deadline_ms = ? where record_key = ? and record_value = ? and deadline_ms > ?`,
     delete: `delete from ${table} where record_key = ? and deadline_ms > ?`,
-    sweep: dialect === 'mysql' || dialect === 'mariadb' ? `delete from ${table} where deadline_ms <= ? limit ?` : `delete from ${table} where record_key in (select record_key from ${table} where deadline_ms <= ? limit ?${unlessSwept})`,
+    sweep:
+      dialect === 'mysql' || dialect === 'mariadb'
+        ? `delete from ${table} where deadline_ms <= ? limit ?`
+        : `delete from ${table} where record_key in (select record_key from ${table} where deadline_ms <= ? limit ?${unlessSwept})`,
     count: `select count(*) from ${table}`,
     exists: `select 1 from ${table} where record_key = ?`,
     insert,

@@ -28,35 +28,64 @@ export abstract class Session {
   execute(query: Sql, options?: QueryOptions): Promise<ExecuteResult>;
   execute(query: string, params?: Params, options?: QueryOptions): Promise<ExecuteResult>;
   execute(query: string | Sql, second?: Params | QueryOptions, third?: QueryOptions): Promise<ExecuteResult> {
-    return this.run('statement', (connection, limit) => connection.execute(textOf(query, this.dialect), paramsOf(query, second), limit), optionsOf(query, second, third));
+    return this.run(
+      'statement',
+      (connection, limit) => connection.execute(textOf(query, this.dialect), paramsOf(query, second), limit),
+      optionsOf(query, second, third),
+    );
   }
 
   /** The first row, or undefined. */
   fetchOne<R extends object = Row>(query: Sql, options?: QueryOptions): Promise<R | undefined>;
-  fetchOne<R extends object = Row>(query: string, params?: Params, options?: QueryOptions): Promise<R | undefined>;
-  fetchOne(query: string | Sql, second?: Params | QueryOptions, third?: QueryOptions): Promise<Row | undefined> {
-    return this.run('statement', (connection, limit) => connection.fetchOne(textOf(query, this.dialect), paramsOf(query, second), limit), optionsOf(query, second, third));
+  fetchOne<R extends object = Row>(
+    query: string,
+    params?: Params,
+    options?: QueryOptions,
+  ): Promise<R | undefined>;
+  fetchOne(
+    query: string | Sql,
+    second?: Params | QueryOptions,
+    third?: QueryOptions,
+  ): Promise<Row | undefined> {
+    return this.run(
+      'statement',
+      (connection, limit) => connection.fetchOne(textOf(query, this.dialect), paramsOf(query, second), limit),
+      optionsOf(query, second, third),
+    );
   }
 
   /** All rows. For more than fit in memory there is {@link stream}. */
   fetchAll<R extends object = Row>(query: Sql, options?: QueryOptions): Promise<R[]>;
   fetchAll<R extends object = Row>(query: string, params?: Params, options?: QueryOptions): Promise<R[]>;
   fetchAll(query: string | Sql, second?: Params | QueryOptions, third?: QueryOptions): Promise<Row[]> {
-    return this.run('statement', (connection, limit) => connection.fetchAll(textOf(query, this.dialect), paramsOf(query, second), limit), optionsOf(query, second, third));
+    return this.run(
+      'statement',
+      (connection, limit) => connection.fetchAll(textOf(query, this.dialect), paramsOf(query, second), limit),
+      optionsOf(query, second, third),
+    );
   }
 
   /** All rows as lists, with their columns: for results in which two columns have one name. */
   fetchArrays(query: Sql, options?: QueryOptions): Promise<Table>;
   fetchArrays(query: string, params?: Params, options?: QueryOptions): Promise<Table>;
   fetchArrays(query: string | Sql, second?: Params | QueryOptions, third?: QueryOptions): Promise<Table> {
-    return this.run('statement', (connection, limit) => connection.fetchArrays(textOf(query, this.dialect), paramsOf(query, second), limit), optionsOf(query, second, third));
+    return this.run(
+      'statement',
+      (connection, limit) =>
+        connection.fetchArrays(textOf(query, this.dialect), paramsOf(query, second), limit),
+      optionsOf(query, second, third),
+    );
   }
 
   /** The first value of the first row, or undefined when there is no row. */
   scalar<T = unknown>(query: Sql, options?: QueryOptions): Promise<T | undefined>;
   scalar<T = unknown>(query: string, params?: Params, options?: QueryOptions): Promise<T | undefined>;
   scalar(query: string | Sql, second?: Params | QueryOptions, third?: QueryOptions): Promise<unknown> {
-    return this.run('statement', (connection, limit) => connection.scalar(textOf(query, this.dialect), paramsOf(query, second), limit), optionsOf(query, second, third));
+    return this.run(
+      'statement',
+      (connection, limit) => connection.scalar(textOf(query, this.dialect), paramsOf(query, second), limit),
+      optionsOf(query, second, third),
+    );
   }
 
   /**
@@ -64,7 +93,10 @@ export abstract class Session {
    * open. Gives the number of rows affected.
    */
   executeMany(text: string, rows: Iterable<Params>, options?: QueryOptions): Promise<number> {
-    return this.whole((connection, limit) => connection.executeMany(textOf(text, this.dialect), rows, limit), options);
+    return this.whole(
+      (connection, limit) => connection.executeMany(textOf(text, this.dialect), rows, limit),
+      options,
+    );
   }
 
   /**
@@ -72,11 +104,20 @@ export abstract class Session {
    *
    * @throws SvcError `E_DB_IDENTIFIER`; `E_DB_STATEMENT` without columns
    */
-  async insertMany(table: string, columns: readonly string[], rows: Iterable<readonly Parameter[]>, options?: QueryOptions): Promise<number> {
+  async insertMany(
+    table: string,
+    columns: readonly string[],
+    rows: Iterable<readonly Parameter[]>,
+    options?: QueryOptions,
+  ): Promise<number> {
     if (columns.length === 0) throw new SvcError('E_DB_STATEMENT', ['insertMany() names no columns']);
     const names = columns.map((name) => quotedName(this.dialect, name)).join(', ');
     const text = `insert into ${quotedName(this.dialect, table)} (${names}) values (${columns.map(() => '?').join(', ')})`;
-    return this.whole((connection, limit) => connection.insertMany?.(table, columns, rows, limit) ?? connection.executeMany(text, rows, limit), options);
+    return this.whole(
+      (connection, limit) =>
+        connection.insertMany?.(table, columns, rows, limit) ?? connection.executeMany(text, rows, limit),
+      options,
+    );
   }
 
   /**
@@ -84,9 +125,20 @@ export abstract class Session {
    * database as it was when the first row was read, and holds nobody up.
    */
   stream<R extends object = Row>(query: Sql, options?: QueryOptions): AsyncGenerator<R, void, undefined>;
-  stream<R extends object = Row>(query: string, params?: Params, options?: QueryOptions): AsyncGenerator<R, void, undefined>;
-  async *stream(query: string | Sql, second?: Params | QueryOptions, third?: QueryOptions): AsyncGenerator<Row, void, undefined> {
-    const batches = this.batches((source, limit) => source.stream(textOf(query, this.dialect), paramsOf(query, second), limit), optionsOf(query, second, third));
+  stream<R extends object = Row>(
+    query: string,
+    params?: Params,
+    options?: QueryOptions,
+  ): AsyncGenerator<R, void, undefined>;
+  async *stream(
+    query: string | Sql,
+    second?: Params | QueryOptions,
+    third?: QueryOptions,
+  ): AsyncGenerator<Row, void, undefined> {
+    const batches = this.batches(
+      (source, limit) => source.stream(textOf(query, this.dialect), paramsOf(query, second), limit),
+      optionsOf(query, second, third),
+    );
     for await (const batch of batches) {
       for (const row of batch) yield row;
     }
@@ -94,7 +146,11 @@ export abstract class Session {
 
   /** Runs several statements that take no values, up to the first that fails: for scripts. Not a transaction by itself. */
   script(text: string, options?: QueryOptions): Promise<void> {
-    return this.run('statement', (connection, limit) => connection.script(textOf(text, this.dialect), limit), options);
+    return this.run(
+      'statement',
+      (connection, limit) => connection.script(textOf(text, this.dialect), limit),
+      options,
+    );
   }
 
   /** Runs `work` on a connection. @internal */
@@ -102,13 +158,19 @@ export abstract class Session {
   /** Runs `work` so that all of it happens or none. @internal */
   abstract whole<T>(work: Work<T>, options: QueryOptions | undefined): Promise<T>;
   /** Opens a stream when it is first asked for a batch. @internal */
-  abstract batches(open: OpenStream, options: QueryOptions | undefined): AsyncGenerator<readonly Row[], void, undefined>;
+  abstract batches(
+    open: OpenStream,
+    options: QueryOptions | undefined,
+  ): AsyncGenerator<readonly Row[], void, undefined>;
 }
 
 /** What is done with a connection. @internal */
 export type Work<T> = (connection: Connection, limit: Limit | undefined) => Awaitable<T>;
 /** @internal */
-export type OpenStream = (source: Pick<Connection, 'stream'>, limit: Limit | undefined) => AsyncIterable<readonly Row[]>;
+export type OpenStream = (
+  source: Pick<Connection, 'stream'>,
+  limit: Limit | undefined,
+) => AsyncIterable<readonly Row[]>;
 
 function textOf(query: string | Sql, dialect: Dialect): string {
   if (typeof query === 'string') return query;
@@ -123,6 +185,10 @@ function paramsOf(query: string | Sql, second: Params | QueryOptions | undefined
   throw new SvcError('E_DB_PARAMETER', ['the values', `${shown(second)} where a list belongs`]);
 }
 
-function optionsOf(query: string | Sql, second: Params | QueryOptions | undefined, third: QueryOptions | undefined): QueryOptions | undefined {
-  return typeof query === 'string' ? third : second as QueryOptions | undefined; // a template brings its values along
+function optionsOf(
+  query: string | Sql,
+  second: Params | QueryOptions | undefined,
+  third: QueryOptions | undefined,
+): QueryOptions | undefined {
+  return typeof query === 'string' ? third : (second as QueryOptions | undefined); // a template brings its values along
 }

@@ -25,12 +25,19 @@ export class Sql {
 
   /** The text as the dialect has it, with a `?` for every value. */
   text(dialect: Dialect): string {
-    return this.#parts.length === 1 && typeof this.#parts[0] === 'string' ? this.#parts[0]
-      : this.#parts.map((part) => typeof part === 'string' ? part : part.names.map((name) => quotedName(dialect, name)).join('.')).join('');
+    return this.#parts.length === 1 && typeof this.#parts[0] === 'string'
+      ? this.#parts[0]
+      : this.#parts
+          .map((part) =>
+            typeof part === 'string' ? part : part.names.map((name) => quotedName(dialect, name)).join('.'),
+          )
+          .join('');
   }
 
   /** @internal */
-  get parts(): readonly Part[] { return this.#parts; }
+  get parts(): readonly Part[] {
+    return this.#parts;
+  }
 }
 
 /** What may stand in a template: a value, or a piece of SQL. */
@@ -42,7 +49,7 @@ const TEXTS = new WeakMap<TemplateStringsArray, string>();
 function template(strings: TemplateStringsArray, ...values: readonly SqlValue[]): Sql {
   if (!values.some((value) => value instanceof Sql)) {
     let text = TEXTS.get(strings);
-    if (text === undefined) TEXTS.set(strings, text = strings.join('?'));
+    if (text === undefined) TEXTS.set(strings, (text = strings.join('?')));
     return new Sql([text], values as readonly Parameter[]); // none of them is a piece
   }
   const parts: Part[] = [strings[0]!];

@@ -37,7 +37,8 @@ const scopes = new AsyncLocalStorage<Scope>();
 
 /** Throws when one of the root's transactions is open in this context. @internal */
 export function refuseInsideTransaction(root: object): void {
-  if (innermost(root) !== undefined) throw new SvcError('E_DB_NESTED', ['the database itself', 'the statement would not be part of it']);
+  if (innermost(root) !== undefined)
+    throw new SvcError('E_DB_NESTED', ['the database itself', 'the statement would not be part of it']);
 }
 
 function innermost(root: object): Transaction | undefined {
@@ -81,7 +82,9 @@ export class Transaction extends Session {
   }
 
   /** Whether its callback has settled. */
-  get isOver(): boolean { return this.#isOver; }
+  get isOver(): boolean {
+    return this.#isOver;
+  }
 
   /**
    * A transaction inside this one, by a savepoint: when `fn` throws, only what it did is undone. While it runs, statements on
@@ -104,8 +107,13 @@ export class Transaction extends Session {
   }
 
   /** @internal */
-  async *batches(open: OpenStream, options: QueryOptions | undefined): AsyncGenerator<readonly Row[], void, undefined> {
-    const rows = await this.#enter(options, (connection, limit) => open(connection, limit)[Symbol.asyncIterator]());
+  async *batches(
+    open: OpenStream,
+    options: QueryOptions | undefined,
+  ): AsyncGenerator<readonly Row[], void, undefined> {
+    const rows = await this.#enter(options, (connection, limit) =>
+      open(connection, limit)[Symbol.asyncIterator](),
+    );
     let isDone = false;
     try {
       for (;;) {
@@ -125,7 +133,11 @@ export class Transaction extends Session {
   async drive<T>(fn: (tx: Transaction) => Awaitable<T>, end: End): Promise<T> {
     let value: T;
     try {
-      value = await scopes.run({ root: this.#setup.root, transaction: this, outer: scopes.getStore() }, fn, this);
+      value = await scopes.run(
+        { root: this.#setup.root, transaction: this, outer: scopes.getStore() },
+        fn,
+        this,
+      );
     } catch (error) {
       await this.#settle();
       await undo(end, this.#ending());
@@ -143,12 +155,19 @@ export class Transaction extends Session {
     return value;
   }
 
-  async #enter<T>(options: QueryOptions | undefined, work: Work<T>, defaultMs: number = this.#setup.statementTimeoutMs): Promise<T> {
+  async #enter<T>(
+    options: QueryOptions | undefined,
+    work: Work<T>,
+    defaultMs: number = this.#setup.statementTimeoutMs,
+  ): Promise<T> {
     if (this.#isOver) throw atCaller(new SvcError('E_DB_OVER', []));
     this.#inFlight++;
     try {
       const { clock, connection, limit: outer } = this.#setup;
-      const limit = options === undefined && outer === undefined && defaultMs === 0 ? undefined : limitOf(options, defaultMs, clock, outer);
+      const limit =
+        options === undefined && outer === undefined && defaultMs === 0
+          ? undefined
+          : limitOf(options, defaultMs, clock, outer);
       while (this.#nested !== undefined) await this.#waitFor(this.#nested); // looked at again: whoever waited longer may have begun another
       const reached = limitReached(limit, clock);
       if (reached !== undefined) throw reached;
@@ -164,7 +183,11 @@ export class Transaction extends Session {
 
   #waitFor(nested: Promise<void>): Promise<void> {
     const inner = innermost(this.#setup.root);
-    if (inner !== undefined && inner.#isInside(this)) throw new SvcError('E_DB_NESTED', ['the handle of the outer transaction', 'the statement would wait for it to end']);
+    if (inner !== undefined && inner.#isInside(this))
+      throw new SvcError('E_DB_NESTED', [
+        'the handle of the outer transaction',
+        'the statement would wait for it to end',
+      ]);
     return nested;
   }
 
@@ -181,14 +204,19 @@ export class Transaction extends Session {
     try {
       await connection.savepoint(name, this.#ending());
       const inner = new Transaction({ ...this.#setup, limit, depth: depth + 1, outer: this });
-      return await inner.drive(fn, { commit: (last) => connection.releaseSavepoint(name, last), rollback: (last) => connection.rollbackTo(name, last) });
+      return await inner.drive(fn, {
+        commit: (last) => connection.releaseSavepoint(name, last),
+        rollback: (last) => connection.rollbackTo(name, last),
+      });
     } finally {
       this.#nested = undefined;
       ended.resolve();
     }
   }
 
-  #ending(): Limit | undefined { return endingLimit(this.#setup.limit, this.#setup.statementTimeoutMs, this.#setup.clock); }
+  #ending(): Limit | undefined {
+    return endingLimit(this.#setup.limit, this.#setup.statementTimeoutMs, this.#setup.clock);
+  }
 
   /** From now on it is dead; what was under way is waited for, whether somebody awaits it or not. */
   async #settle(): Promise<void> {

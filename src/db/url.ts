@@ -28,24 +28,40 @@ export interface SqliteUrl {
   readonly synchronous: 'full' | 'normal' | undefined;
 }
 
-const SCHEMES: Readonly<Record<string, Dialect>> = { sqlite: 'sqlite', sqlite3: 'sqlite', file: 'sqlite', postgres: 'postgres', postgresql: 'postgres', mysql: 'mysql', mariadb: 'mariadb' };
-const SQLITE_KEYS: Readonly<Record<string, readonly string[]>> = { mode: ['ro', 'rw'], synchronous: ['full', 'normal'] };
+const SCHEMES: Readonly<Record<string, Dialect>> = {
+  sqlite: 'sqlite',
+  sqlite3: 'sqlite',
+  file: 'sqlite',
+  postgres: 'postgres',
+  postgresql: 'postgres',
+  mysql: 'mysql',
+  mariadb: 'mariadb',
+};
+const SQLITE_KEYS: Readonly<Record<string, readonly string[]>> = {
+  mode: ['ro', 'rw'],
+  synchronous: ['full', 'normal'],
+};
 
 /** Reads an address. @throws SvcError `E_DB_URL` */
 export function parseDatabaseUrl(url: string): DatabaseUrl {
   const problem = textProblem(url);
-  if (problem !== undefined) throw new SvcError('E_DB_URL', [typeof url === 'string' ? shownUrl(url) : shown(url), problem]);
+  if (problem !== undefined)
+    throw new SvcError('E_DB_URL', [typeof url === 'string' ? shownUrl(url) : shown(url), problem]);
   const [, scheme = '', rest = ''] = /^([A-Za-z][A-Za-z\d+.-]*):(.*)$/s.exec(url) ?? [];
   if (scheme === '') refuse(url, 'it does not begin with "sqlite:", "postgres:", "mysql:" or "mariadb:"');
   const dialect = Object.hasOwn(SCHEMES, scheme.toLowerCase()) ? SCHEMES[scheme.toLowerCase()] : undefined;
-  if (dialect === undefined) refuse(url, `there is no database "${scheme}"${meant(scheme.toLowerCase(), Object.keys(SCHEMES))}`);
+  if (dialect === undefined)
+    refuse(url, `there is no database "${scheme}"${meant(scheme.toLowerCase(), Object.keys(SCHEMES))}`);
   if (dialect === 'postgres') return parsePostgresUrl(rest, (problem) => refuse(url, problem));
-  if (dialect === 'mysql' || dialect === 'mariadb') return parseMySqlUrl(dialect, rest, (problem) => refuse(url, problem));
+  if (dialect === 'mysql' || dialect === 'mariadb')
+    return parseMySqlUrl(dialect, rest, (problem) => refuse(url, problem));
   if (scheme !== 'sqlite') refuse(url, `the scheme is "sqlite", found "${scheme}"`);
   const [place = '', query] = split(rest);
   const keys = queryOf(url, query);
   return {
-    dialect, path: pathOf(url, place), isReadOnly: keys.get('mode') === 'ro',
+    dialect,
+    path: pathOf(url, place),
+    isReadOnly: keys.get('mode') === 'ro',
     synchronous: keys.get('synchronous') as 'full' | 'normal' | undefined, // queryOf() has checked it
   };
 }
@@ -53,7 +69,9 @@ export function parseDatabaseUrl(url: string): DatabaseUrl {
 /** Why it is no address at all: a variable of the environment is not set, or was read from a file with the end of its last line. */
 export function textProblem(url: unknown): string | undefined {
   if (typeof url !== 'string') return 'it is no text: perhaps it comes from a variable that is not set';
-  return /\s$/.test(url) ? 'it ends with white space: perhaps it comes from a file, whose last line has an end' : undefined;
+  return /\s$/.test(url)
+    ? 'it ends with white space: perhaps it comes from a file, whose last line has an end'
+    : undefined;
 }
 
 /** The address without its password and without values of its query, for logs and messages. */
@@ -69,7 +87,11 @@ function split(rest: string): readonly [place: string, query: string | undefined
 function pathOf(url: string, place: string): string {
   if (place === MEMORY) return MEMORY;
   if (place === '' || place === '/' || place.endsWith('/')) refuse(url, 'it names no file');
-  if (place.startsWith('//') && !place.startsWith('///')) refuse(url, 'two slashes begin the name of a host, and SQLite has none: write sqlite:./path or sqlite:///path');
+  if (place.startsWith('//') && !place.startsWith('///'))
+    refuse(
+      url,
+      'two slashes begin the name of a host, and SQLite has none: write sqlite:./path or sqlite:///path',
+    );
   let path: string;
   try {
     path = decodeURIComponent(place.replace(/^\/\//, ''));
@@ -83,8 +105,10 @@ function pathOf(url: string, place: string): string {
 function queryOf(url: string, query: string | undefined): ReadonlyMap<string, string> {
   const keys = new Map<string, string>();
   for (const [key, value] of new URLSearchParams(query ?? '')) {
-    if (!Object.hasOwn(SQLITE_KEYS, key)) refuse(url, `there is no setting "${key}"${meant(key, Object.keys(SQLITE_KEYS))}`);
-    if (!SQLITE_KEYS[key]!.includes(value)) refuse(url, `"${key}" is one of ${SQLITE_KEYS[key]!.map((word) => `"${word}"`).join(', ')}`);
+    if (!Object.hasOwn(SQLITE_KEYS, key))
+      refuse(url, `there is no setting "${key}"${meant(key, Object.keys(SQLITE_KEYS))}`);
+    if (!SQLITE_KEYS[key]!.includes(value))
+      refuse(url, `"${key}" is one of ${SQLITE_KEYS[key]!.map((word) => `"${word}"`).join(', ')}`);
     if (keys.has(key)) refuse(url, `"${key}" is there twice`);
     keys.set(key, value);
   }

@@ -8,7 +8,8 @@ import { shown } from '../base/options.ts';
  * A value that any engine can bind, and a list, which PostgreSQL takes for an array or for JSON, as the statement wants, and the
  * others refuse. `undefined` is almost always a mistake: write `null`.
  */
-export type Parameter = null | string | number | bigint | boolean | Date | Uint8Array | Json | readonly Parameter[];
+export type Parameter =
+  null | string | number | bigint | boolean | Date | Uint8Array | Json | readonly Parameter[];
 
 /** Values for the placeholders of one statement, in their order. */
 export type Params = readonly Parameter[];
@@ -19,7 +20,9 @@ export class Json {
   readonly text: string;
 
   /** @internal */
-  constructor(text: string) { this.text = text; }
+  constructor(text: string) {
+    this.text = text;
+  }
 }
 
 /**
@@ -34,20 +37,32 @@ export function json(value: unknown): Json {
   } catch {
     // said below: a TypeError would name the engine's reasons, and may quote the value
   }
-  if (text === undefined) throw new SvcError('E_DB_PARAMETER', ['json()', `${shown(value)} has no JSON text`]);
+  if (text === undefined)
+    throw new SvcError('E_DB_PARAMETER', ['json()', `${shown(value)} has no JSON text`]);
   return new Json(text);
 }
 
 /** Why no engine binds it, or undefined when one may. Never shows the value. */
 export function parameterProblem(value: unknown): string | undefined {
   switch (typeof value) {
-    case 'string': return value.isWellFormed() ? undefined : 'text with half a surrogate pair, which no encoding can store';
-    case 'number': return Number.isFinite(value) ? undefined : `${value}, which is no number in SQL: write null`;
-    case 'bigint': return BigInt.asIntN(64, value) === value ? undefined : 'an integer that needs more than 64 bits: store it as text';
-    case 'boolean': return undefined;
-    case 'undefined': return 'undefined: write null if that is meant';
-    case 'object': return objectProblem(value);
-    default: return `a ${typeof value}`;
+    case 'string':
+      return value.isWellFormed()
+        ? undefined
+        : 'text with half a surrogate pair, which no encoding can store';
+    case 'number':
+      return Number.isFinite(value) ? undefined : `${value}, which is no number in SQL: write null`;
+    case 'bigint':
+      return BigInt.asIntN(64, value) === value
+        ? undefined
+        : 'an integer that needs more than 64 bits: store it as text';
+    case 'boolean':
+      return undefined;
+    case 'undefined':
+      return 'undefined: write null if that is meant';
+    case 'object':
+      return objectProblem(value);
+    default:
+      return `a ${typeof value}`;
   }
 }
 
@@ -55,13 +70,17 @@ function objectProblem(value: object | null): string | undefined {
   if (value === null || value instanceof Uint8Array || value instanceof Json) return undefined;
   if (value instanceof Date) return Number.isNaN(value.getTime()) ? 'an invalid Date' : undefined;
   if (value instanceof Promise) return 'a promise: await it first';
-  if (Array.isArray(value)) return 'an array: wrap it in json() to store it, or use sql.join() for a list of placeholders';
+  if (Array.isArray(value))
+    return 'an array: wrap it in json() to store it, or use sql.join() for a list of placeholders';
   return `${value.constructor === Object ? 'a plain object' : 'an object'}: wrap it in json() to store it`;
 }
 
 /** Refuses a value by its place, counted from 1. `row`, where there are many, counts from 1 too. */
 export function refuseParameter(position: number, problem: string, row?: number): never {
-  throw new SvcError('E_DB_PARAMETER', [`parameter ${position}${row === undefined ? '' : ` of row ${row}`}`, problem]);
+  throw new SvcError('E_DB_PARAMETER', [
+    `parameter ${position}${row === undefined ? '' : ` of row ${row}`}`,
+    problem,
+  ]);
 }
 
 /** Refuses a number of values other than that of the placeholders. */
@@ -106,23 +125,81 @@ const MAX_ASCII = 0x7f;
 export function shortAscii(bytes: Uint8Array, at: number, end: number): string | undefined {
   const a = bytes[at]!; // whoever asks has looked that there are bytes up to `end`; beyond it nothing is read
   switch (end - at) {
-    case 0: return '';
-    case 1: return a <= MAX_ASCII ? fromCharCode(a) : undefined;
-    case 2: return two(a, bytes[at + 1]!);
-    case 3: return three(a, bytes[at + 1]!, bytes[at + 2]!);
-    case 4: return four(a, bytes[at + 1]!, bytes[at + 2]!, bytes[at + 3]!);
-    case 5: return five(a, bytes[at + 1]!, bytes[at + 2]!, bytes[at + 3]!, bytes[at + 4]!);
-    case 6: return six(a, bytes[at + 1]!, bytes[at + 2]!, bytes[at + 3]!, bytes[at + 4]!, bytes[at + 5]!);
-    case 7: return seven(a, bytes[at + 1]!, bytes[at + 2]!, bytes[at + 3]!, bytes[at + 4]!, bytes[at + 5]!, bytes[at + 6]!);
-    case 8: return eight(a, bytes[at + 1]!, bytes[at + 2]!, bytes[at + 3]!, bytes[at + 4]!, bytes[at + 5]!, bytes[at + 6]!, bytes[at + 7]!);
-    default: return undefined;
+    case 0:
+      return '';
+    case 1:
+      return a <= MAX_ASCII ? fromCharCode(a) : undefined;
+    case 2:
+      return two(a, bytes[at + 1]!);
+    case 3:
+      return three(a, bytes[at + 1]!, bytes[at + 2]!);
+    case 4:
+      return four(a, bytes[at + 1]!, bytes[at + 2]!, bytes[at + 3]!);
+    case 5:
+      return five(a, bytes[at + 1]!, bytes[at + 2]!, bytes[at + 3]!, bytes[at + 4]!);
+    case 6:
+      return six(a, bytes[at + 1]!, bytes[at + 2]!, bytes[at + 3]!, bytes[at + 4]!, bytes[at + 5]!);
+    case 7:
+      return seven(
+        a,
+        bytes[at + 1]!,
+        bytes[at + 2]!,
+        bytes[at + 3]!,
+        bytes[at + 4]!,
+        bytes[at + 5]!,
+        bytes[at + 6]!,
+      );
+    case 8:
+      return eight(
+        a,
+        bytes[at + 1]!,
+        bytes[at + 2]!,
+        bytes[at + 3]!,
+        bytes[at + 4]!,
+        bytes[at + 5]!,
+        bytes[at + 6]!,
+        bytes[at + 7]!,
+      );
+    default:
+      return undefined;
   }
 }
 
-function two(a: number, b: number): string | undefined { return (a | b) <= MAX_ASCII ? fromCharCode(a, b) : undefined; }
-function three(a: number, b: number, c: number): string | undefined { return (a | b | c) <= MAX_ASCII ? fromCharCode(a, b, c) : undefined; }
-function four(a: number, b: number, c: number, d: number): string | undefined { return (a | b | c | d) <= MAX_ASCII ? fromCharCode(a, b, c, d) : undefined; }
-function five(a: number, b: number, c: number, d: number, e: number): string | undefined { return (a | b | c | d | e) <= MAX_ASCII ? fromCharCode(a, b, c, d, e) : undefined; }
-function six(a: number, b: number, c: number, d: number, e: number, f: number): string | undefined { return (a | b | c | d | e | f) <= MAX_ASCII ? fromCharCode(a, b, c, d, e, f) : undefined; }
-function seven(a: number, b: number, c: number, d: number, e: number, f: number, g: number): string | undefined { return (a | b | c | d | e | f | g) <= MAX_ASCII ? fromCharCode(a, b, c, d, e, f, g) : undefined; }
-function eight(a: number, b: number, c: number, d: number, e: number, f: number, g: number, h: number): string | undefined { return (a | b | c | d | e | f | g | h) <= MAX_ASCII ? fromCharCode(a, b, c, d, e, f, g, h) : undefined; }
+function two(a: number, b: number): string | undefined {
+  return (a | b) <= MAX_ASCII ? fromCharCode(a, b) : undefined;
+}
+function three(a: number, b: number, c: number): string | undefined {
+  return (a | b | c) <= MAX_ASCII ? fromCharCode(a, b, c) : undefined;
+}
+function four(a: number, b: number, c: number, d: number): string | undefined {
+  return (a | b | c | d) <= MAX_ASCII ? fromCharCode(a, b, c, d) : undefined;
+}
+function five(a: number, b: number, c: number, d: number, e: number): string | undefined {
+  return (a | b | c | d | e) <= MAX_ASCII ? fromCharCode(a, b, c, d, e) : undefined;
+}
+function six(a: number, b: number, c: number, d: number, e: number, f: number): string | undefined {
+  return (a | b | c | d | e | f) <= MAX_ASCII ? fromCharCode(a, b, c, d, e, f) : undefined;
+}
+function seven(
+  a: number,
+  b: number,
+  c: number,
+  d: number,
+  e: number,
+  f: number,
+  g: number,
+): string | undefined {
+  return (a | b | c | d | e | f | g) <= MAX_ASCII ? fromCharCode(a, b, c, d, e, f, g) : undefined;
+}
+function eight(
+  a: number,
+  b: number,
+  c: number,
+  d: number,
+  e: number,
+  f: number,
+  g: number,
+  h: number,
+): string | undefined {
+  return (a | b | c | d | e | f | g | h) <= MAX_ASCII ? fromCharCode(a, b, c, d, e, f, g, h) : undefined;
+}

@@ -15,23 +15,45 @@ const POSTGRES_LOCK = 'select pg_advisory_xact_lock(8319946623122237298)';
 /** Names of locks are of the whole server, and have 64 characters at most. */
 const MYSQL_NAME = "concat('svc_migrations_', left(sha2(database(), 256), 32))";
 /** What changes rows only, so that all of it is undone together. */
-const CHANGES_ROWS: ReadonlySet<string> = new Set(['insert', 'update', 'delete', 'replace', 'select', 'with', 'set', 'do']);
+const CHANGES_ROWS: ReadonlySet<string> = new Set([
+  'insert',
+  'update',
+  'delete',
+  'replace',
+  'select',
+  'with',
+  'set',
+  'do',
+]);
 
 /** Whether DDL ends the transaction around it. */
-export function commitsByItself(dialect: Dialect): boolean { return dialect === 'mysql' || dialect === 'mariadb'; }
+export function commitsByItself(dialect: Dialect): boolean {
+  return dialect === 'mysql' || dialect === 'mariadb';
+}
 
 /** Whether all of a script is undone when one of its statements fails. */
 export function isUndoneTogether(dialect: Dialect, { hasTransaction, statements }: Script): boolean {
-  return hasTransaction && (!commitsByItself(dialect) || statements.every(({ words: [first = ''] }) => CHANGES_ROWS.has(first)));
+  return (
+    hasTransaction &&
+    (!commitsByItself(dialect) || statements.every(({ words: [first = ''] }) => CHANGES_ROWS.has(first)))
+  );
 }
 
 /** Runs `work` while nobody else is in here, if what was chosen `isStill` to be done; in a transaction if `hasTransaction`. Whether it was. */
-export async function locked(connection: Connection, dialect: Dialect, limit: Limit, hasTransaction: boolean, isStill: (rows: readonly Applied[]) => boolean, work: () => Promise<void>): Promise<boolean> {
-  if (!commitsByItself(dialect)) return inTransaction(connection, limit, async () => {
-    if (dialect === 'postgres') await connection.execute(POSTGRES_LOCK, [], limit);
-    await connection.script(createTable(dialect), undefined);
-    return isWanted(connection, dialect, isStill, work);
-  });
+export async function locked(
+  connection: Connection,
+  dialect: Dialect,
+  limit: Limit,
+  hasTransaction: boolean,
+  isStill: (rows: readonly Applied[]) => boolean,
+  work: () => Promise<void>,
+): Promise<boolean> {
+  if (!commitsByItself(dialect))
+    return inTransaction(connection, limit, async () => {
+      if (dialect === 'postgres') await connection.execute(POSTGRES_LOCK, [], limit);
+      await connection.script(createTable(dialect), undefined);
+      return isWanted(connection, dialect, isStill, work);
+    });
   await takeLock(connection, limit);
   try {
     await connection.script(createTable(dialect), undefined);
@@ -42,7 +64,12 @@ export async function locked(connection: Connection, dialect: Dialect, limit: Li
   }
 }
 
-async function isWanted(connection: Connection, dialect: Dialect, isStill: (rows: readonly Applied[]) => boolean, work: () => Promise<void>): Promise<boolean> {
+async function isWanted(
+  connection: Connection,
+  dialect: Dialect,
+  isStill: (rows: readonly Applied[]) => boolean,
+  work: () => Promise<void>,
+): Promise<boolean> {
   const isSo = isStill(await readApplied(connection, dialect));
   if (isSo) await work();
   return isSo;
@@ -73,7 +100,10 @@ async function begin(connection: Connection, limit: Limit): Promise<void> {
 
 async function takeLock(connection: Connection, limit: Limit): Promise<void> {
   const seconds = Math.ceil(limit.timeoutMs / 1_000);
-  if (Number(await connection.scalar(`select get_lock(${MYSQL_NAME}, ?)`, [seconds], limit)) !== 1) throw new LockTimeout(`Another process has been migrating this database for ${seconds} s`, { sqlstate: '55P03' });
+  if (Number(await connection.scalar(`select get_lock(${MYSQL_NAME}, ?)`, [seconds], limit)) !== 1)
+    throw new LockTimeout(`Another process has been migrating this database for ${seconds} s`, {
+      sqlstate: '55P03',
+    });
 }
 
 async function releaseLock(connection: Connection): Promise<void> {

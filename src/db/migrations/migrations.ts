@@ -16,7 +16,16 @@ import { CommitOutcomeUnknown, ConnectionLost, DatabaseError } from '../errors.t
 import { limitOf } from '../limits.ts';
 import { commitsByItself, isUndoneTogether, locked } from './lock.ts';
 import { readMigrations, type Migration, type MigrationSources, type Script } from './source.ts';
-import { lastOf, nextOf, readApplied, statesOf, type Applied, type Choose, type MigrationState, type Task } from './state.ts';
+import {
+  lastOf,
+  nextOf,
+  readApplied,
+  statesOf,
+  type Applied,
+  type Choose,
+  type MigrationState,
+  type Task,
+} from './state.ts';
 import type { Awaitable } from '../../cache/stores.ts';
 import type { Database } from '../database.ts';
 import type { Connection, Dialect, Limit } from '../driver.ts';
@@ -52,7 +61,11 @@ export class Migrator {
 
   /** Reads nothing yet. @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
   constructor(database: Database, sources: MigrationSources, options: MigratorOptions = {}) {
-    const { lockSeconds, onDone, clock } = readOptions('Migrator', options, { lockSeconds: int(60, 1, 3_600), onDone: given<(done: MigrationDone) => void>(), clock: given<Clock>() });
+    const { lockSeconds, onDone, clock } = readOptions('Migrator', options, {
+      lockSeconds: int(60, 1, 3_600),
+      onDone: given<(done: MigrationDone) => void>(),
+      clock: given<Clock>(),
+    });
     this.#database = database;
     this.#sources = sources;
     this.#lockMs = lockSeconds * 1_000;
@@ -67,7 +80,11 @@ export class Migrator {
    */
   async status(): Promise<MigrationState[]> {
     const migrations = this.#migrations();
-    const rows = await this.#database.run('statement', (connection) => readApplied(connection, this.#database.dialect), undefined);
+    const rows = await this.#database.run(
+      'statement',
+      (connection) => readApplied(connection, this.#database.dialect),
+      undefined,
+    );
     return statesOf(migrations, rows);
   }
 
@@ -83,14 +100,25 @@ export class Migrator {
    * @throws SvcError `E_MIGRATION_FAILED` with file, line and statement; `E_MIGRATION_CHANGED`, `E_MIGRATION_ORDER`,
    * `E_MIGRATION_UNFINISHED`; `E_MIGRATION_FILES`, `E_MIGRATION_CONTRIBUTED`
    */
-  async up({ to, signal }: { readonly to?: string | undefined; readonly signal?: AbortSignal | undefined } = {}): Promise<MigrationDone[]> {
+  async up({
+    to,
+    signal,
+  }: { readonly to?: string | undefined; readonly signal?: AbortSignal | undefined } = {}): Promise<
+    MigrationDone[]
+  > {
     const migrations = this.#migrations();
-    if (to !== undefined && !migrations.some(({ id }) => id === to)) throw new SvcError('E_MIGRATION_ORDER', [to, 'no migration has that id']);
-    const wanted = to === undefined ? migrations : migrations.slice(0, migrations.findIndex(({ id }) => id === to) + 1);
-    return this.#repeat(signal, (connection, limit) => this.#step(connection, limit, 'up', (rows) => {
-      const next = nextOf(migrations, rows);
-      return next === undefined || !wanted.includes(next) ? undefined : { migration: next, script: next.up };
-    }));
+    if (to !== undefined && !migrations.some(({ id }) => id === to))
+      throw new SvcError('E_MIGRATION_ORDER', [to, 'no migration has that id']);
+    const wanted =
+      to === undefined ? migrations : migrations.slice(0, migrations.findIndex(({ id }) => id === to) + 1);
+    return this.#repeat(signal, (connection, limit) =>
+      this.#step(connection, limit, 'up', (rows) => {
+        const next = nextOf(migrations, rows);
+        return next === undefined || !wanted.includes(next)
+          ? undefined
+          : { migration: next, script: next.up };
+      }),
+    );
   }
 
   /**
@@ -100,11 +128,19 @@ export class Migrator {
    * @throws SvcError `E_MIGRATION_DOWN` when one has no down file, or something unknown was applied after it;
    * `E_MIGRATION_FAILED`, `E_MIGRATION_UNFINISHED`; `E_MIGRATION_FILES`, `E_MIGRATION_CONTRIBUTED`
    */
-  async down({ steps = 1, signal }: { readonly steps?: number | undefined; readonly signal?: AbortSignal | undefined } = {}): Promise<MigrationDone[]> {
-    if (!int(1, 1, 9_999).accepts(steps)) throw new SvcError('E_OPTION_RANGE', ['down()', 'steps', 'an integer 1 … 9999', shown(steps)]);
+  async down({
+    steps = 1,
+    signal,
+  }: { readonly steps?: number | undefined; readonly signal?: AbortSignal | undefined } = {}): Promise<
+    MigrationDone[]
+  > {
+    if (!int(1, 1, 9_999).accepts(steps))
+      throw new SvcError('E_OPTION_RANGE', ['down()', 'steps', 'an integer 1 … 9999', shown(steps)]);
     const migrations = this.#migrations();
     let left = steps;
-    return this.#repeat(signal, (connection, limit) => left-- === 0 ? undefined : this.#step(connection, limit, 'down', (rows) => lastOf(migrations, rows)));
+    return this.#repeat(signal, (connection, limit) =>
+      left-- === 0 ? undefined : this.#step(connection, limit, 'down', (rows) => lastOf(migrations, rows)),
+    );
   }
 
   #migrations(): Migration[] {
@@ -112,11 +148,18 @@ export class Migrator {
   }
 
   /** Takes one step after the other until there is none to take. What one has set, where it has gone to, does not last: the next has a session of its own. */
-  async #repeat(signal: AbortSignal | undefined, step: (connection: Connection, limit: Limit) => Promise<MigrationDone | undefined> | undefined): Promise<MigrationDone[]> {
+  async #repeat(
+    signal: AbortSignal | undefined,
+    step: (connection: Connection, limit: Limit) => Promise<MigrationDone | undefined> | undefined,
+  ): Promise<MigrationDone[]> {
     const done: MigrationDone[] = [];
     for (;;) {
       signal?.throwIfAborted();
-      const next = await this.#database.run('transaction', (connection) => step(connection, limitOf({ signal, timeoutMs: this.#lockMs }, 0, this.#clock)!), { signal }); // with a time there is a limit
+      const next = await this.#database.run(
+        'transaction',
+        (connection) => step(connection, limitOf({ signal, timeoutMs: this.#lockMs }, 0, this.#clock)!),
+        { signal },
+      ); // with a time there is a limit
       if (next === undefined) return done;
       done.push(next);
       this.#onDone?.(next);
@@ -124,13 +167,19 @@ export class Migrator {
   }
 
   /** Does what is to be done next, if anything is. Looks again where somebody else was faster, or still runs one. */
-  async #step(connection: Connection, limit: Limit, direction: 'up' | 'down', choose: Choose): Promise<MigrationDone | undefined> {
+  async #step(
+    connection: Connection,
+    limit: Limit,
+    direction: 'up' | 'down',
+    choose: Choose,
+  ): Promise<MigrationDone | undefined> {
     const startMs = this.#clock.monotonicMs();
     for (;;) {
       const task = await this.#chosen(connection, limit, choose);
       if (task === undefined) return undefined;
       const { id, name } = task.migration;
-      if (await this.#run(connection, limit, direction, task, choose)) return { direction, id, name, durationMs: Math.round(this.#clock.monotonicMs() - startMs) };
+      if (await this.#run(connection, limit, direction, task, choose))
+        return { direction, id, name, durationMs: Math.round(this.#clock.monotonicMs() - startMs) };
     }
   }
 
@@ -140,20 +189,34 @@ export class Migrator {
       try {
         return choose(await readApplied(connection, this.#database.dialect));
       } catch (error) {
-        if (!(error instanceof SvcError && error.code === 'E_MIGRATION_UNFINISHED') || this.#clock.monotonicMs() + POLL_MS > limit.deadlineMs) throw error;
+        if (
+          !(error instanceof SvcError && error.code === 'E_MIGRATION_UNFINISHED') ||
+          this.#clock.monotonicMs() + POLL_MS > limit.deadlineMs
+        )
+          throw error;
         await this.#clock.sleep(POLL_MS, limit.signal);
       }
     }
   }
 
   /** Whether it was done here. */
-  async #run(connection: Connection, limit: Limit, direction: 'up' | 'down', task: Task, choose: Choose): Promise<boolean> {
+  async #run(
+    connection: Connection,
+    limit: Limit,
+    direction: 'up' | 'down',
+    task: Task,
+    choose: Choose,
+  ): Promise<boolean> {
     const { migration, script } = task;
     const { dialect } = this.#database;
-    const note = (isFinished: boolean): Awaitable<unknown> => this.#note(connection, migration, direction, isFinished);
-    const isStill = (rows: readonly Applied[]): boolean => !rows.some((row) => row.applied_at === null) && choose(rows)?.migration === migration; // one that somebody has begun meanwhile is waited for
+    const note = (isFinished: boolean): Awaitable<unknown> =>
+      this.#note(connection, migration, direction, isFinished);
+    const isStill = (rows: readonly Applied[]): boolean =>
+      !rows.some((row) => row.applied_at === null) && choose(rows)?.migration === migration; // one that somebody has begun meanwhile is waited for
     let home: string | null = null;
-    const begin = async (): Promise<void> => { home = await homeOf(connection, dialect); };
+    const begin = async (): Promise<void> => {
+      home = await homeOf(connection, dialect);
+    };
     const end = async (): Promise<void> => {
       await goHome(connection, dialect, home);
       if (!script.hasForeignKeys && dialect === 'sqlite') await checkForeignKeys(connection, script);
@@ -162,12 +225,14 @@ export class Migrator {
     let isAtEnd = false;
     if (isUndoneTogether(dialect, script)) {
       try {
-        return await withoutForeignKeys(connection, dialect, script, () => locked(connection, dialect, limit, true, isStill, async () => {
-          await begin();
-          for (const statement of script.statements) await runStatement(connection, script, statement);
-          isAtEnd = true; // with the commit, which deferred constraints wait for
-          await end();
-        }));
+        return await withoutForeignKeys(connection, dialect, script, () =>
+          locked(connection, dialect, limit, true, isStill, async () => {
+            await begin();
+            for (const statement of script.statements) await runStatement(connection, script, statement);
+            isAtEnd = true; // with the commit, which deferred constraints wait for
+            await end();
+          }),
+        );
       } catch (error) {
         throw isAtEnd ? endProblem(script, error) : error;
       }
@@ -182,16 +247,26 @@ export class Migrator {
         throw endProblem(script, error);
       }
     };
-    if (commitsByItself(dialect)) return locked(connection, dialect, limit, false, isStill, async () => { await note(false); await bare(); });
+    if (commitsByItself(dialect))
+      return locked(connection, dialect, limit, false, isStill, async () => {
+        await note(false);
+        await bare();
+      });
     return withoutForeignKeys(connection, dialect, script, async () => {
-      const isMine = await locked(connection, dialect, limit, true, isStill, async () => { await note(false); });
+      const isMine = await locked(connection, dialect, limit, true, isStill, async () => {
+        await note(false);
+      });
       if (isMine) await bare();
       return isMine;
     });
   }
 
   /** Statement by statement. When the first one fails, nothing has happened yet; later ones leave the migration unfinished. */
-  async #runBare(connection: Connection, { migration, script }: Task, direction: 'up' | 'down'): Promise<void> {
+  async #runBare(
+    connection: Connection,
+    { migration, script }: Task,
+    direction: 'up' | 'down',
+  ): Promise<void> {
     for (const [index, statement] of script.statements.entries()) {
       try {
         await runStatement(connection, script, statement);
@@ -206,11 +281,26 @@ export class Migrator {
    * Writes down that a migration is applied or undone, or that this has begun. One statement does it, also where there
    * is no transaction: another process sees the row as it was or as it will be, and never none.
    */
-  async #note(connection: Connection, { id, name, checksum }: Migration, direction: 'up' | 'down', isFinished: boolean): Promise<void> {
-    if (direction === 'down' && isFinished) return void await connection.execute('delete from svc_migrations where id = ?', [id], undefined);
+  async #note(
+    connection: Connection,
+    { id, name, checksum }: Migration,
+    direction: 'up' | 'down',
+    isFinished: boolean,
+  ): Promise<void> {
+    if (direction === 'down' && isFinished)
+      return void (await connection.execute('delete from svc_migrations where id = ?', [id], undefined));
     const now = isFinished ? new Date(this.#clock.nowMs()).toISOString() : null;
-    const { affectedRows } = await connection.execute('update svc_migrations set name = ?, checksum = ?, applied_at = ? where id = ?', [name, checksum, now, id], undefined);
-    if (affectedRows === 0) await connection.execute('insert into svc_migrations (id, name, checksum, applied_at) values (?, ?, ?, ?)', [id, name, checksum, now], undefined);
+    const { affectedRows } = await connection.execute(
+      'update svc_migrations set name = ?, checksum = ?, applied_at = ? where id = ?',
+      [name, checksum, now, id],
+      undefined,
+    );
+    if (affectedRows === 0)
+      await connection.execute(
+        'insert into svc_migrations (id, name, checksum, applied_at) values (?, ?, ?, ?)',
+        [id, name, checksum, now],
+        undefined,
+      );
   }
 }
 
@@ -219,18 +309,28 @@ export class Migrator {
 /** Where names without a schema are looked for: the search path of PostgreSQL, the database of MySQL. */
 async function homeOf(connection: Connection, dialect: Dialect): Promise<string | null> {
   if (dialect === 'sqlite') return null;
-  return await connection.scalar(dialect === 'postgres' ? "select pg_catalog.current_setting('search_path')" : 'select database()', [], undefined) as string | null; // text, or no database
+  return (await connection.scalar(
+    dialect === 'postgres' ? "select pg_catalog.current_setting('search_path')" : 'select database()',
+    [],
+    undefined,
+  )) as string | null; // text, or no database
 }
 
 /** pg_dump empties the path, mysqldump uses other databases: then nobody finds the notes. */
 async function goHome(connection: Connection, dialect: Dialect, home: string | null): Promise<void> {
-  if (home === null || home === await homeOf(connection, dialect)) return; // a pooler's session, which others have too, keeps what it has by default
-  if (dialect === 'postgres') await connection.execute("select pg_catalog.set_config('search_path', ?, false)", [home], undefined);
+  if (home === null || home === (await homeOf(connection, dialect))) return; // a pooler's session, which others have too, keeps what it has by default
+  if (dialect === 'postgres')
+    await connection.execute("select pg_catalog.set_config('search_path', ?, false)", [home], undefined);
   else await connection.script(`use \`${home.replaceAll('`', '``')}\``, undefined);
 }
 
 /** SQLite changes this outside transactions only, where a script may do so too; they are as before when it has ended. */
-async function withoutForeignKeys(connection: Connection, dialect: Dialect, { hasForeignKeys }: Script, work: () => Promise<boolean>): Promise<boolean> {
+async function withoutForeignKeys(
+  connection: Connection,
+  dialect: Dialect,
+  { hasForeignKeys }: Script,
+  work: () => Promise<boolean>,
+): Promise<boolean> {
   if (dialect !== 'sqlite') return work();
   const before = await connection.scalar('pragma foreign_keys', [], undefined);
   if (!hasForeignKeys) await connection.script('pragma foreign_keys = off', undefined);
@@ -245,24 +345,44 @@ async function checkForeignKeys(connection: Connection, { origin }: Script): Pro
   const broken = await connection.fetchAll('pragma foreign_key_check', [], undefined);
   if (broken.length === 0) return;
   const tables = [...new Set(broken.map(({ table }) => `"${String(table)}"`))].join(', ');
-  throw new SvcError('E_MIGRATION_FAILED', [origin, 'at its end', `${broken.length} row${broken.length === 1 ? '' : 's'} of ${tables} would refer to rows that are not there`]);
+  throw new SvcError('E_MIGRATION_FAILED', [
+    origin,
+    'at its end',
+    `${broken.length} row${broken.length === 1 ? '' : 's'} of ${tables} would refer to rows that are not there`,
+  ]);
 }
 
 /** What the database refuses behind the last statement, as the migration's. Of a connection that was lost it is not: nobody knows. */
 function endProblem({ origin }: Script, error: unknown): unknown {
-  if (!(error instanceof DatabaseError) || error instanceof ConnectionLost || error instanceof CommitOutcomeUnknown) return error;
+  if (
+    !(error instanceof DatabaseError) ||
+    error instanceof ConnectionLost ||
+    error instanceof CommitOutcomeUnknown
+  )
+    return error;
   return new SvcError('E_MIGRATION_FAILED', [origin, 'at its end', error.message], { cause: error });
 }
 
 /** @throws SvcError `E_MIGRATION_FAILED` with the line and the beginning of the statement */
-async function runStatement(connection: Connection, { origin, hasTransaction }: Script, { text, line }: Statement): Promise<void> {
+async function runStatement(
+  connection: Connection,
+  { origin, hasTransaction }: Script,
+  { text, line }: Statement,
+): Promise<void> {
   connection.retire?.(); // a dump sets row_security and foreign_key_checks, and may fail before it sets them back
   try {
     await connection.script(text, undefined);
   } catch (error) {
     const said = error instanceof Error ? error.message : String(error);
-    const hint = hasTransaction && /transaction/i.test(said) ? ' (write "-- svc: no-transaction" above the first statement for what must not run inside one)' : '';
-    throw new SvcError('E_MIGRATION_FAILED', [origin, `in line ${line}, "${beginningOf(text)}"`, said + hint], { cause: error });
+    const hint =
+      hasTransaction && /transaction/i.test(said)
+        ? ' (write "-- svc: no-transaction" above the first statement for what must not run inside one)'
+        : '';
+    throw new SvcError(
+      'E_MIGRATION_FAILED',
+      [origin, `in line ${line}, "${beginningOf(text)}"`, said + hint],
+      { cause: error },
+    );
   }
 }
 

@@ -57,7 +57,15 @@ export interface Migration {
 }
 
 const FILE = /^(\d{4})_([a-z0-9_]+)\.(up|down)\.sql$/;
-const CONTROL: ReadonlySet<string | undefined> = new Set(['begin', 'commit', 'end', 'rollback', 'savepoint', 'release', 'start']);
+const CONTROL: ReadonlySet<string | undefined> = new Set([
+  'begin',
+  'commit',
+  'end',
+  'rollback',
+  'savepoint',
+  'release',
+  'start',
+]);
 const LINE_DIRECTIVE = /(?:--|^#)\s*svc:\s*(\S*)(.*)/is;
 const BLOCK_DIRECTIVE = /^\/\*\s*svc:\s*(\S*)(.*)\*\/$/is;
 const DIRECTIVES: readonly string[] = ['no-transaction', 'no-foreign-keys'];
@@ -68,14 +76,18 @@ const DIRECTIVES: readonly string[] = ['no-transaction', 'no-foreign-keys'];
  * @throws SvcError `E_MIGRATION_FILES` with the folder or file and what is wrong; `E_MIGRATION_CONTRIBUTED`
  */
 export function readMigrations({ directory, contributed }: MigrationSources, dialect: Dialect): Migration[] {
-  return [...readContributed(contributed ?? [], dialect), ...directory === undefined ? [] : readDirectory(directory, dialect)];
+  return [
+    ...readContributed(contributed ?? [], dialect),
+    ...(directory === undefined ? [] : readDirectory(directory, dialect)),
+  ];
 }
 
 /** The number that comes next in a folder, as four digits; `0001` where there is no folder yet. @throws SvcError `E_MIGRATION_FILES` */
 export function nextNumber(directory: string): string {
   const numbers = listFiles(directory, true).map(({ number }) => Number(number));
   const next = Math.max(0, ...numbers) + 1;
-  if (next > 9_999) throw new SvcError('E_MIGRATION_FILES', [directory, 'the numbers have come to their end at 9999']);
+  if (next > 9_999)
+    throw new SvcError('E_MIGRATION_FILES', [directory, 'the numbers have come to their end at 9999']);
   return String(next).padStart(4, '0');
 }
 
@@ -86,16 +98,32 @@ function readContributed(contributed: readonly ContributedMigration[], dialect: 
   return contributed.map(({ plugin, id, sql }) => {
     const full = `${plugin}/${id}`;
     const statements: unknown = sql?.[dialect];
-    const refuse = (problem: string): never => { throw new SvcError('E_MIGRATION_CONTRIBUTED', [full, problem]); };
-    if (typeof id !== 'string' || !/^[\w.-]{1,100}$/.test(id)) refuse('its id is not 1 … 100 letters, digits, "_", "." and "-"');
+    const refuse = (problem: string): never => {
+      throw new SvcError('E_MIGRATION_CONTRIBUTED', [full, problem]);
+    };
+    if (typeof id !== 'string' || !/^[\w.-]{1,100}$/.test(id))
+      refuse('its id is not 1 … 100 letters, digits, "_", "." and "-"');
     if (seen.has(full)) refuse('there are two of that id');
-    if (!Array.isArray(statements) || statements.some((statement) => typeof statement !== 'string')) refuse(`it has no list of statements for ${dialect}`);
+    if (!Array.isArray(statements) || statements.some((statement) => typeof statement !== 'string'))
+      refuse(`it has no list of statements for ${dialect}`);
     seen.add(full);
     const texts = statements as readonly string[]; // checked above
-    const split = texts.flatMap((text) => read(text, dialect, (problem) => new SvcError('E_MIGRATION_CONTRIBUTED', [full, problem])).statements);
+    const split = texts.flatMap(
+      (text) =>
+        read(text, dialect, (problem) => new SvcError('E_MIGRATION_CONTRIBUTED', [full, problem])).statements,
+    );
     return {
-      id: full, name: id, checksum: checksumOf(texts.map(unified).join('\0')), isContributed: true, down: undefined,
-      up: { origin: `${full} of the plugin ${plugin}`, statements: split, hasTransaction: true, hasForeignKeys: true },
+      id: full,
+      name: id,
+      checksum: checksumOf(texts.map(unified).join('\0')),
+      isContributed: true,
+      down: undefined,
+      up: {
+        origin: `${full} of the plugin ${plugin}`,
+        statements: split,
+        hasTransaction: true,
+        hasForeignKeys: true,
+      },
     };
   });
 }
@@ -112,13 +140,22 @@ interface FileName {
 function readDirectory(directory: string, dialect: Dialect): Migration[] {
   const files = listFiles(directory, false);
   const ups = files.filter(({ direction }) => direction === 'up');
-  const downs = new Map(files.filter(({ direction }) => direction === 'down').map((down) => [down.number, down]));
-  const refuse = (problem: string): never => { throw new SvcError('E_MIGRATION_FILES', [directory, problem]); };
+  const downs = new Map(
+    files.filter(({ direction }) => direction === 'down').map((down) => [down.number, down]),
+  );
+  const refuse = (problem: string): never => {
+    throw new SvcError('E_MIGRATION_FILES', [directory, problem]);
+  };
   ups.forEach(({ file, number }, index) => {
     const before = ups[index - 1];
     if (before?.number === number) refuse(`${before.file} and ${file} have the same number`);
     const expected = String(index + 1).padStart(4, '0');
-    if (number !== expected) refuse(before === undefined ? `the first file is ${file}, and not 0001_….up.sql` : `${expected} is missing between ${before.file} and ${file}`);
+    if (number !== expected)
+      refuse(
+        before === undefined
+          ? `the first file is ${file}, and not 0001_….up.sql`
+          : `${expected} is missing between ${before.file} and ${file}`,
+      );
   });
   for (const [number, { file, name }] of downs) {
     const up = ups.find((candidate) => candidate.number === number);
@@ -128,8 +165,15 @@ function readDirectory(directory: string, dialect: Dialect): Migration[] {
     const text = readText(directory, file);
     const down = downs.get(number);
     return {
-      id: number, name, checksum: checksumOf(unified(text)), isContributed: false, up: scriptOf(directory, file, text, dialect),
-      down: down === undefined ? undefined : () => scriptOf(directory, down.file, readText(directory, down.file), dialect),
+      id: number,
+      name,
+      checksum: checksumOf(unified(text)),
+      isContributed: false,
+      up: scriptOf(directory, file, text, dialect),
+      down:
+        down === undefined
+          ? undefined
+          : () => scriptOf(directory, down.file, readText(directory, down.file), dialect),
     };
   });
 }
@@ -138,15 +182,28 @@ function readDirectory(directory: string, dialect: Dialect): Migration[] {
 function listFiles(directory: string, mayBeAbsent: boolean): FileName[] {
   let entries: string[];
   try {
-    entries = readdirSync(directory).filter((entry) => !entry.startsWith('.')).sort();
+    entries = readdirSync(directory)
+      .filter((entry) => !entry.startsWith('.'))
+      .sort();
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (mayBeAbsent && code === 'ENOENT') return [];
-    throw new SvcError('E_MIGRATION_FILES', [directory, code === 'ENOENT' ? 'there is no such folder' : `it cannot be read (${code ?? String(error)})`], { cause: error });
+    throw new SvcError(
+      'E_MIGRATION_FILES',
+      [
+        directory,
+        code === 'ENOENT' ? 'there is no such folder' : `it cannot be read (${code ?? String(error)})`,
+      ],
+      { cause: error },
+    );
   }
   return entries.map((file) => {
     const match = FILE.exec(file);
-    if (match === null) throw new SvcError('E_MIGRATION_FILES', [directory, `"${file}" is no name of a migration: four digits, "_", small letters, digits and "_", then ".up.sql" or ".down.sql"`]);
+    if (match === null)
+      throw new SvcError('E_MIGRATION_FILES', [
+        directory,
+        `"${file}" is no name of a migration: four digits, "_", small letters, digits and "_", then ".up.sql" or ".down.sql"`,
+      ]);
     return { file, number: match[1]!, name: match[2]!, direction: match[3] as 'up' | 'down' };
   });
 }
@@ -156,7 +213,16 @@ function readText(directory: string, file: string): string {
     return new TextDecoder('utf-8', { fatal: true }).decode(readFileSync(join(directory, file))); // a byte order mark is left out
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    throw new SvcError('E_MIGRATION_FILES', [join(directory, file), code === 'ERR_ENCODING_INVALID_ENCODED_DATA' ? 'it is not UTF-8' : `it cannot be read (${code ?? String(error)})`], { cause: error });
+    throw new SvcError(
+      'E_MIGRATION_FILES',
+      [
+        join(directory, file),
+        code === 'ERR_ENCODING_INVALID_ENCODED_DATA'
+          ? 'it is not UTF-8'
+          : `it cannot be read (${code ?? String(error)})`,
+      ],
+      { cause: error },
+    );
   }
 }
 
@@ -165,11 +231,22 @@ function scriptOf(directory: string, file: string, text: string, dialect: Dialec
   const refuse = (problem: string): SvcError => new SvcError('E_MIGRATION_FILES', [origin, problem]);
   const { head, statements } = read(text, dialect, refuse);
   const directives = directivesOf(head, refuse);
-  if (statements.length === 0) throw refuse('there is no statement in it: write one, or remove the file and its other half');
-  const script = { origin, statements, hasTransaction: !directives.includes('no-transaction'), hasForeignKeys: !directives.includes('no-foreign-keys') };
+  if (statements.length === 0)
+    throw refuse('there is no statement in it: write one, or remove the file and its other half');
+  const script = {
+    origin,
+    statements,
+    hasTransaction: !directives.includes('no-transaction'),
+    hasForeignKeys: !directives.includes('no-foreign-keys'),
+  };
   if (script.hasTransaction) {
-    const idle = statements.find(({ words }) => dialect === 'sqlite' && words[0] === 'pragma' && words[1] === 'foreign_keys');
-    if (idle !== undefined) throw refuse(`line ${idle.line}: "pragma foreign_keys" does nothing inside a transaction: write "-- svc: no-foreign-keys" above the first statement instead`);
+    const idle = statements.find(
+      ({ words }) => dialect === 'sqlite' && words[0] === 'pragma' && words[1] === 'foreign_keys',
+    );
+    if (idle !== undefined)
+      throw refuse(
+        `line ${idle.line}: "pragma foreign_keys" does nothing inside a transaction: write "-- svc: no-foreign-keys" above the first statement instead`,
+      );
   }
   return script;
 }
@@ -180,9 +257,13 @@ function directivesOf(head: readonly string[], refuse: (problem: string) => SvcE
     const match = (comment.startsWith('/*') ? BLOCK_DIRECTIVE : LINE_DIRECTIVE).exec(comment);
     if (match === null) return [];
     const [, directive, rest] = match as unknown as [string, string, string];
-    if (!DIRECTIVES.includes(directive)) throw refuse(`"-- svc: ${directive}" is no directive: there are ${DIRECTIVES.join(' and ')}`);
+    if (!DIRECTIVES.includes(directive))
+      throw refuse(`"-- svc: ${directive}" is no directive: there are ${DIRECTIVES.join(' and ')}`);
     const second = DIRECTIVES.find((other) => rest.split(/[\s,]+/).includes(other));
-    if (second !== undefined) throw refuse(`"-- svc: ${directive}" and "${second}" stand in one comment: give each a line of its own`);
+    if (second !== undefined)
+      throw refuse(
+        `"-- svc: ${directive}" and "${second}" stand in one comment: give each a line of its own`,
+      );
     return directive;
   });
 }
@@ -193,10 +274,16 @@ function read(text: string, dialect: Dialect, refuse: (problem: string) => SvcEr
     const script = splitScript(text, dialect);
     for (const statement of script.statements) {
       const command = clientCommandOf(statement, dialect);
-      if (command !== undefined) throw refuse(`line ${statement.line}: "${command}" is a command of the program that dumps are fed to, which no server knows: leave out such lines`);
+      if (command !== undefined)
+        throw refuse(
+          `line ${statement.line}: "${command}" is a command of the program that dumps are fed to, which no server knows: leave out such lines`,
+        );
     }
     const control = script.statements.find(({ words }) => CONTROL.has(words[0]));
-    if (control !== undefined) throw refuse(`line ${control.line}: "${control.words[0]!}" begins or ends a transaction, which a migration has already`);
+    if (control !== undefined)
+      throw refuse(
+        `line ${control.line}: "${control.words[0]!}" begins or ends a transaction, which a migration has already`,
+      );
     return script;
   } catch (error) {
     throw error instanceof ScriptProblem ? refuse(`line ${error.line}: ${error.message}`) : error;

@@ -37,7 +37,8 @@ const MYSQL_LINE_COMMENT_BETWEEN = /#|--/y;
 const MYSQL_EXECUTABLE = /\/\*!\d*/y;
 const MARIADB_EXECUTABLE = /\/\*M?!\d*/y;
 /** What MySQL creates; of these some have bodies, in which a semicolon ends nothing. */
-const OBJECT = /^(?:table|view|index|database|schema|user|role|server|sequence|tablespace|procedure|function|trigger|event|package)$/;
+const OBJECT =
+  /^(?:table|view|index|database|schema|user|role|server|sequence|tablespace|procedure|function|trigger|event|package)$/;
 const HAS_BODY = /^(?:procedure|function|trigger|event|package)$/;
 /** What stands behind `end`, where it opened a block; `case` may be an expression, which ends by `end` alone. */
 const BLOCK = /^(?:if|loop|while|repeat|for)$/;
@@ -118,7 +119,11 @@ class Splitter {
   }
 
   #skipComment(): boolean {
-    if (this.#matched(!this.#isMySql ? LINE_COMMENT : this.#start < 0 ? MYSQL_LINE_COMMENT_BETWEEN : MYSQL_LINE_COMMENT) !== undefined) {
+    if (
+      this.#matched(
+        !this.#isMySql ? LINE_COMMENT : this.#start < 0 ? MYSQL_LINE_COMMENT_BETWEEN : MYSQL_LINE_COMMENT,
+      ) !== undefined
+    ) {
       const end = this.#script.indexOf('\n', this.#at);
       const begin = this.#at;
       this.#at = end < 0 ? this.#script.length : end;
@@ -142,7 +147,9 @@ class Splitter {
 
   /** What opens a part that is run, `/*!50100`; nothing else has. */
   #executable(): string | undefined {
-    return this.#isMySql ? this.#matched(this.#dialect === 'mariadb' ? MARIADB_EXECUTABLE : MYSQL_EXECUTABLE) : undefined;
+    return this.#isMySql
+      ? this.#matched(this.#dialect === 'mariadb' ? MARIADB_EXECUTABLE : MYSQL_EXECUTABLE)
+      : undefined;
   }
 
   #onComment(begin: number): void {
@@ -161,17 +168,28 @@ class Splitter {
 
   /** Whether a semicolon ends no more than a statement inside this one. */
   #isInBody(): boolean {
-    if (this.#dialect !== 'sqlite') return this.#blocks.length > 0 || this.#parentheses > 0 && this.#dialect === 'postgres';
+    if (this.#dialect !== 'sqlite')
+      return this.#blocks.length > 0 || (this.#parentheses > 0 && this.#dialect === 'postgres');
     const [first, second, third] = this.#words;
-    const isTrigger = first === 'create' && (second === 'trigger' || (second === 'temp' || second === 'temporary') && third === 'trigger');
+    const isTrigger =
+      first === 'create' &&
+      (second === 'trigger' || ((second === 'temp' || second === 'temporary') && third === 'trigger'));
     return isTrigger && !(this.#last === 'end' && this.#beforeLast === ';'); // as sqlite3_complete() decides: "end" may be a name elsewhere
   }
 
   #skipPart(character: string): void {
-    if (character === "'" || character === '"' || character === '`' || character === '[' && this.#dialect === 'sqlite') this.#skipQuoted(character);
-    else if (character === '$' && this.#dialect === 'postgres' && this.#matched(DOLLAR_TAG) !== undefined) this.#skipDollarQuoted();
+    if (
+      character === "'" ||
+      character === '"' ||
+      character === '`' ||
+      (character === '[' && this.#dialect === 'sqlite')
+    )
+      this.#skipQuoted(character);
+    else if (character === '$' && this.#dialect === 'postgres' && this.#matched(DOLLAR_TAG) !== undefined)
+      this.#skipDollarQuoted();
     else if (character === '/' && this.#executable() !== undefined) this.#at += this.#executable()!.length;
-    else if (this.#isMySql && this.#script.startsWith('*/', this.#at)) this.#at += 2; // with an asterisk behind it no comment begins
+    else if (this.#isMySql && this.#script.startsWith('*/', this.#at))
+      this.#at += 2; // with an asterisk behind it no comment begins
     else {
       const word = this.#matched(WORD);
       if (word === undefined) {
@@ -186,7 +204,12 @@ class Splitter {
   #skipQuoted(quote: string): void {
     const begin = this.#at;
     const close = quote === '[' ? ']' : quote;
-    const hasEscapes = quote !== '`' && this.#isMySql || quote === "'" && this.#dialect === 'postgres' && this.#last === 'e' && /e/i.test(this.#script[begin - 1] ?? '');
+    const hasEscapes =
+      (quote !== '`' && this.#isMySql) ||
+      (quote === "'" &&
+        this.#dialect === 'postgres' &&
+        this.#last === 'e' &&
+        /e/i.test(this.#script[begin - 1] ?? ''));
     for (this.#at++; ; this.#at++) {
       const character = this.#script[this.#at];
       if (character === undefined) throw this.#problem(begin, `the quote ${quote} has no end`);
@@ -210,21 +233,30 @@ class Splitter {
   #onWord(word: string): void {
     const lower = word.toLowerCase();
     if (this.#words.length < WORDS_KEPT) this.#words.push(lower);
-    if (this.#dialect !== 'sqlite' && (this.#words[0] === 'create' || this.#words[0] === 'alter' && this.#isMySql) && this.#last !== '.') this.#countBlocks(lower);
+    if (
+      this.#dialect !== 'sqlite' &&
+      (this.#words[0] === 'create' || (this.#words[0] === 'alter' && this.#isMySql)) &&
+      this.#last !== '.'
+    )
+      this.#countBlocks(lower);
     this.#at += word.length;
     this.#remember(lower);
   }
 
   /** MySQL has bodies of procedures, PostgreSQL those that begin with `begin atomic`. */
   #countBlocks(word: string): void {
-    if (this.#object === '' && this.#last !== '=' && this.#last !== '@' && OBJECT.test(word)) this.#object = word; // behind those it is somebody's name
+    if (this.#object === '' && this.#last !== '=' && this.#last !== '@' && OBJECT.test(word))
+      this.#object = word; // behind those it is somebody's name
     const hasBody = this.#isMySql && HAS_BODY.test(this.#object);
     if (word === 'end') this.#closed = this.#blocks.pop();
     else if (this.#last === 'end') {
-      const isItsOwn = this.#closed === word || word === 'loop' && /^(?:while|for)$/.test(this.#closed ?? ''); // as Oracle writes them
+      const isItsOwn =
+        this.#closed === word || (word === 'loop' && /^(?:while|for)$/.test(this.#closed ?? '')); // as Oracle writes them
       if (BLOCK.test(word) && this.#closed !== undefined && !isItsOwn) this.#blocks.push(this.#closed); // it closed what was not counted
-    } else if (word === 'begin' && hasBody || word === 'atomic' && this.#last === 'begin') this.#blocks.push('begin');
-    else if (hasBody && (word === 'case' || BLOCK.test(word)) && this.#isAtStatement()) this.#blocks.push(word);
+    } else if ((word === 'begin' && hasBody) || (word === 'atomic' && this.#last === 'begin'))
+      this.#blocks.push('begin');
+    else if (hasBody && (word === 'case' || BLOCK.test(word)) && this.#isAtStatement())
+      this.#blocks.push(word);
     else if (word === 'case' && this.#blocks.length > 0) this.#blocks.push(EXPRESSION);
   }
 
@@ -233,17 +265,27 @@ class Splitter {
     if (this.#matched(OPENS_BLOCK) === undefined) return false;
     if (this.#blocks.length === 0) return this.#isAtBody();
     if (this.#last === 'do' && BEFORE_STATEMENT.test(this.#beforeLast)) return false; // it is a statement itself, with an expression: `do if(a, b, c)`
-    return BEFORE_STATEMENT.test(this.#last) && !(/^(?:then|else)$/.test(this.#last) && this.#blocks.at(-1) === EXPRESSION);
+    return (
+      BEFORE_STATEMENT.test(this.#last) &&
+      !(/^(?:then|else)$/.test(this.#last) && this.#blocks.at(-1) === EXPRESSION)
+    );
   }
 
   /** Whether this is where the body begins: behind `for each row`, `do`, or the parameters and what is said of them. */
   #isAtBody(): boolean {
     if (this.#last === ':') return true;
     switch (this.#object) {
-      case 'trigger': return this.#last === 'row' && this.#beforeLast === 'each' || /^(?:follows|precedes)$/.test(this.#beforeLast);
-      case 'event': return this.#last === 'do';
-      case 'package': return false;
-      default: return this.#parentheses === 0 && (HEAD_END.test(this.#last) || BEFORE_NAME.test(this.#beforeLast));
+      case 'trigger':
+        return (
+          (this.#last === 'row' && this.#beforeLast === 'each') ||
+          /^(?:follows|precedes)$/.test(this.#beforeLast)
+        );
+      case 'event':
+        return this.#last === 'do';
+      case 'package':
+        return false;
+      default:
+        return this.#parentheses === 0 && (HEAD_END.test(this.#last) || BEFORE_NAME.test(this.#beforeLast));
     }
   }
 
@@ -253,8 +295,22 @@ class Splitter {
   }
 
   #finish(): void {
-    if (this.#start >= 0) this.#found.push({ text: this.#script.slice(this.#start, this.#end), line: this.#lineOf(this.#start), words: this.#words });
-    [this.#start, this.#words, this.#last, this.#beforeLast, this.#object, this.#blocks, this.#closed, this.#parentheses] = [-1, [], '', '', '', [], undefined, 0];
+    if (this.#start >= 0)
+      this.#found.push({
+        text: this.#script.slice(this.#start, this.#end),
+        line: this.#lineOf(this.#start),
+        words: this.#words,
+      });
+    [
+      this.#start,
+      this.#words,
+      this.#last,
+      this.#beforeLast,
+      this.#object,
+      this.#blocks,
+      this.#closed,
+      this.#parentheses,
+    ] = [-1, [], '', '', '', [], undefined, 0];
   }
 
   #matched(pattern: RegExp): string | undefined {
@@ -268,7 +324,12 @@ class Splitter {
 
   #lineOf(at: number): number {
     let line = 1;
-    for (let next = this.#script.indexOf('\n'); next >= 0 && next < at; next = this.#script.indexOf('\n', next + 1)) line++;
+    for (
+      let next = this.#script.indexOf('\n');
+      next >= 0 && next < at;
+      next = this.#script.indexOf('\n', next + 1)
+    )
+      line++;
     return line;
   }
 }

@@ -23,7 +23,10 @@ export interface Migratable {
    * The database opened by itself, without the application, until it is disposed of; with `onlyReads` neither made nor written to.
    * Rejects when it cannot be reached. `onDone` is told of each migration when it has been applied or undone.
    */
-  openMigrator(options?: { readonly onlyReads?: boolean; readonly onDone?: (done: MigrationDone) => void }): Promise<OpenMigrator>;
+  openMigrator(options?: {
+    readonly onlyReads?: boolean;
+    readonly onDone?: (done: MigrationDone) => void;
+  }): Promise<OpenMigrator>;
 }
 
 /** A migrator, and how to leave its database. */
@@ -50,17 +53,30 @@ export interface MigrationStart {
  *
  * @throws SvcError `E_MIGRATION_PENDING` for `check`; whatever `Migrator.up()` throws for `apply`; `E_MIGRATION_FILES`
  */
-export async function migrateAtStart(database: Database, sources: MigrationSources, policy: MigrationPolicy, { name, log, clock, signal }: MigrationStart): Promise<void> {
+export async function migrateAtStart(
+  database: Database,
+  sources: MigrationSources,
+  policy: MigrationPolicy,
+  { name, log, clock, signal }: MigrationStart,
+): Promise<void> {
   if (policy === 'ignore') return;
   const migrator = new Migrator(database, sources, {
-    clock, onDone: (done) => log.info('migration_applied', { database: name, id: done.id, name: done.name, duration_ms: done.durationMs }),
+    clock,
+    onDone: (done) =>
+      log.info('migration_applied', {
+        database: name,
+        id: done.id,
+        name: done.name,
+        duration_ms: done.durationMs,
+      }),
   });
   if (policy === 'apply') await migrator.up({ signal });
   const states = await migrator.status();
   const missing = states.filter(({ state }) => state === 'pending' || state === 'unfinished');
   if (missing.length > 0) throw new SvcError('E_MIGRATION_PENDING', [name, missing.map(labelOf)]);
   for (const each of states) {
-    if (each.state !== 'applied') log.warn(`migration_${each.state}`, { database: name, id: each.id, name: each.name }); // an older version beside a newer database must start
+    if (each.state !== 'applied')
+      log.warn(`migration_${each.state}`, { database: name, id: each.id, name: each.name }); // an older version beside a newer database must start
   }
 }
 

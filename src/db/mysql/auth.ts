@@ -8,7 +8,15 @@
  *
  * Nobody who listens learns the password from the first two, but whoever has the hashes of a server can log in by them.
  */
-import { constants, createHash, createPrivateKey, createPublicKey, pbkdf2, publicEncrypt, sign } from 'node:crypto';
+import {
+  constants,
+  createHash,
+  createPrivateKey,
+  createPublicKey,
+  pbkdf2,
+  publicEncrypt,
+  sign,
+} from 'node:crypto';
 import { promisify } from 'node:util';
 import { ProtocolViolation } from '../errors.ts';
 
@@ -24,8 +32,12 @@ const PARSEC_ROUNDS = 1024;
 /** What OAEP with SHA-1 takes of each block. */
 const OAEP_BYTES = 42;
 
-function sha1(...parts: readonly (Uint8Array | string)[]): Buffer { return digest('sha1', parts); }
-function sha256(...parts: readonly (Uint8Array | string)[]): Buffer { return digest('sha256', parts); }
+function sha1(...parts: readonly (Uint8Array | string)[]): Buffer {
+  return digest('sha1', parts);
+}
+function sha256(...parts: readonly (Uint8Array | string)[]): Buffer {
+  return digest('sha256', parts);
+}
 
 function digest(algorithm: string, parts: readonly (Uint8Array | string)[]): Buffer {
   const hash = createHash(algorithm);
@@ -45,7 +57,9 @@ export function nativePassword(password: string, nonce: Uint8Array): Buffer {
 }
 
 /** What the server keeps of a password for mysql_native_password: SHA1(SHA1(pw)). */
-export function nativeHash(password: string): Buffer { return sha1(sha1(password)); }
+export function nativeHash(password: string): Buffer {
+  return sha1(sha1(password));
+}
 
 /** What caching_sha2_password is answered first; it may ask for more. Nothing for an empty password. */
 export function cachingSha2Password(password: string, nonce: Uint8Array): Buffer {
@@ -69,7 +83,10 @@ export function encryptedPassword(password: string, nonce: Uint8Array, publicKey
   }
   if (key.asymmetricKeyType !== 'rsa') throw new ProtocolViolation('a public key that is not of RSA');
   const most = Math.ceil(key.asymmetricKeyDetails!.modulusLength! / 8) - OAEP_BYTES; // it is of RSA
-  if (text.length > most) throw new RangeError(`a password of ${text.length - 1} bytes, where a key of this length takes ${most - 1}`);
+  if (text.length > most)
+    throw new RangeError(
+      `a password of ${text.length - 1} bytes, where a key of this length takes ${most - 1}`,
+    );
   return publicEncrypt({ key, padding: constants.RSA_PKCS1_OAEP_PADDING, oaepHash: 'sha1' }, text);
 }
 
@@ -77,22 +94,35 @@ export function encryptedPassword(password: string, nonce: Uint8Array, publicKey
 export function readParsecSalt(data: Uint8Array): { readonly salt: Uint8Array; readonly rounds: number } {
   const [kind, factor = MAX_PARSEC_FACTOR + 1] = data;
   if (kind !== 0x50 || data.length < 2 + 8) throw new ProtocolViolation('a salt of parsec that is none');
-  if (factor > MAX_PARSEC_FACTOR) throw new ProtocolViolation(`parsec with a factor of ${factor}, where ${MAX_PARSEC_FACTOR} is the most`);
+  if (factor > MAX_PARSEC_FACTOR)
+    throw new ProtocolViolation(`parsec with a factor of ${factor}, where ${MAX_PARSEC_FACTOR} is the most`);
   return { salt: data.subarray(2), rounds: PARSEC_ROUNDS * 2 ** factor };
 }
 
 /** What parsec is answered: our nonce, and both signed. And the key by which the server checks it. */
-export async function parsecAnswer(password: string, { salt, rounds }: ReturnType<typeof readParsecSalt>, serverNonce: Uint8Array, ourNonce: Uint8Array): Promise<{ readonly answer: Buffer; readonly publicKey: Buffer }> {
+export async function parsecAnswer(
+  password: string,
+  { salt, rounds }: ReturnType<typeof readParsecSalt>,
+  serverNonce: Uint8Array,
+  ourNonce: Uint8Array,
+): Promise<{ readonly answer: Buffer; readonly publicKey: Buffer }> {
   const seed = await derive(password, salt, rounds, SEED_BYTES, 'sha512');
   const key = createPrivateKey({ key: Buffer.concat([PKCS8_PREFIX, seed]), format: 'der', type: 'pkcs8' });
   const answer = Buffer.concat([ourNonce, sign(null, Buffer.concat([serverNonce, ourNonce]), key)]);
-  return { answer, publicKey: createPublicKey(key).export({ format: 'der', type: 'spki' }).subarray(SPKI_BYTES) };
+  return {
+    answer,
+    publicKey: createPublicKey(key).export({ format: 'der', type: 'spki' }).subarray(SPKI_BYTES),
+  };
 }
 
 /**
  * What MariaDB proves by that the certificate is its own, where no authority has signed that (zero-configuration TLS, 11.4): it knows
  * what it keeps of the password, and nobody in between does. Hexadecimal, as in the OK that ends the log-in.
  */
-export function certificateProof(passwordHash: Uint8Array, nonce: Uint8Array, fingerprint: Uint8Array): string {
+export function certificateProof(
+  passwordHash: Uint8Array,
+  nonce: Uint8Array,
+  fingerprint: Uint8Array,
+): string {
   return sha256(passwordHash, nonce, fingerprint).toString('hex');
 }

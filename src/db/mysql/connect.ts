@@ -15,7 +15,14 @@ import { MySqlConversation } from './conversation.ts';
 import { MySqlLogin } from './login.ts';
 import { CAPABILITY, COMMAND } from './wire.ts';
 import { isUnixHost, type ServerHost } from '../wire/server-options.ts';
-import { Opening, checksChain, shownEndpoint, tlsOptions, type Endpoint, type ServerSocket } from '../wire/server-socket.ts';
+import {
+  Opening,
+  checksChain,
+  shownEndpoint,
+  tlsOptions,
+  type Endpoint,
+  type ServerSocket,
+} from '../wire/server-socket.ts';
 import type { Limit } from '../driver.ts';
 import type { Greeting } from './messages.ts';
 import type { MySqlConnectionOptions } from './url.ts';
@@ -33,9 +40,17 @@ const PROXY = /proxysql|maxscale|aurora|rds.?proxy|vitess|planetscale/i;
  * @throws ConnectionLost when the server cannot be reached, or not now; QueryTimeout, QueryCanceled; a DatabaseError with the
  * server's number when it refuses; SvcError `E_DB_CONNECT` for what no other attempt can change
  */
-export async function connectMySql(host: ServerHost, options: MySqlConnectionOptions, limit: Limit): Promise<MySqlConnection> {
+export async function connectMySql(
+  host: ServerHost,
+  options: MySqlConnectionOptions,
+  limit: Limit,
+): Promise<MySqlConnection> {
   const { conversation, greeting } = await converse(host, options, limit, host.host);
-  const connection = new MySqlConnection(conversation, { ...options, pipelines: options.pipelines && !PROXY.test(greeting.version) }, pinsTypes(greeting));
+  const connection = new MySqlConnection(
+    conversation,
+    { ...options, pipelines: options.pipelines && !PROXY.test(greeting.version) },
+    pinsTypes(greeting),
+  );
   try {
     await connection.setUp(limit);
     return connection;
@@ -51,13 +66,28 @@ interface Conversing {
 }
 
 /** `name`: the host that the certificate must be for, where `at` is its address already. */
-async function converse(at: ServerHost, options: MySqlConnectionOptions, limit: Limit, name: string): Promise<Conversing> {
+async function converse(
+  at: ServerHost,
+  options: MySqlConnectionOptions,
+  limit: Limit,
+  name: string,
+): Promise<Conversing> {
   const endpoint = endpointOf(at);
   const login = new MySqlLogin({ host: name, port: at.port }, shownEndpoint(endpoint), options);
   const { link, isUnproved } = await openLink(endpoint, login, options, limit, name);
-  if (options.tls.mode === 'prefer' && link.tls === undefined && endpoint.path === undefined) options.log?.warn('database_not_encrypted', { host: at.host, remedy: 'Ask for TLS by sslmode=verify-full, or say sslmode=disable' });
+  if (options.tls.mode === 'prefer' && link.tls === undefined && endpoint.path === undefined)
+    options.log?.warn('database_not_encrypted', {
+      host: at.host,
+      remedy: 'Ask for TLS by sslmode=verify-full, or say sslmode=disable',
+    });
   const { socket, incoming } = link;
-  const onEnd = (cause?: Error): void => login.end(new ConnectionLost('The server closed the connection during the log-in', { sqlstate: '08006', ...cause instanceof Error && { cause } }));
+  const onEnd = (cause?: Error): void =>
+    login.end(
+      new ConnectionLost('The server closed the connection during the log-in', {
+        sqlstate: '08006',
+        ...(cause instanceof Error && { cause }),
+      }),
+    );
   incoming.listen((bytes) => login.onBytes(bytes));
   socket.on('error', onEnd);
   socket.on('close', onEnd);
@@ -66,7 +96,10 @@ async function converse(at: ServerHost, options: MySqlConnectionOptions, limit: 
   try {
     const { greeting, capabilities, extended, status } = await login.run(link, isUnproved);
     const dialogue = { capabilities, extended, values: options.values };
-    const conversation = new MySqlConversation({ socket, reader: login.reader, dialogue, status, cancel: () => cancel(link, name, options, greeting) }, options.clock);
+    const conversation = new MySqlConversation(
+      { socket, reader: login.reader, dialogue, status, cancel: () => cancel(link, name, options, greeting) },
+      options.clock,
+    );
     incoming.listen((bytes) => conversation.onBytes(bytes));
     socket.off('close', onEnd);
     try {
@@ -90,23 +123,45 @@ interface Link {
   readonly isUnproved: boolean;
 }
 
-async function openLink(endpoint: Endpoint, login: MySqlLogin, { tls, password, clock }: MySqlConnectionOptions, limit: Limit, name: string): Promise<Link> {
-  const options = endpoint.path !== undefined || tls.mode === 'disable' ? undefined : await tlsOptions(tls, name, shownEndpoint(endpoint));
+async function openLink(
+  endpoint: Endpoint,
+  login: MySqlLogin,
+  { tls, password, clock }: MySqlConnectionOptions,
+  limit: Limit,
+  name: string,
+): Promise<Link> {
+  const options =
+    endpoint.path !== undefined || tls.mode === 'disable'
+      ? undefined
+      : await tlsOptions(tls, name, shownEndpoint(endpoint));
   const opening = new Opening(endpoint, limit, clock, options === undefined);
   try {
     await opening.until('connect');
     const { capabilities, isMariaDb } = await login.greet(() => opening.bytes());
     const { socket, address } = opening;
     const isOffered = (capabilities & CAPABILITY.ssl) !== 0;
-    if (options !== undefined && !isOffered && tls.mode !== 'prefer') throw opening.refusal('it does not offer TLS, and the address asks for it (sslmode)');
-    if (options === undefined || !isOffered) return opening.finished({ link: { socket, incoming: opening.streamed(), tls: undefined, address }, isUnproved: false });
-    if (socket.readableLength > 0) throw opening.refusal('it sent more than its greeting before encryption, as somebody does who is in between');
+    if (options !== undefined && !isOffered && tls.mode !== 'prefer')
+      throw opening.refusal('it does not offer TLS, and the address asks for it (sslmode)');
+    if (options === undefined || !isOffered)
+      return opening.finished({
+        link: { socket, incoming: opening.streamed(), tls: undefined, address },
+        isUnproved: false,
+      });
+    if (socket.readableLength > 0)
+      throw opening.refusal(
+        'it sent more than its greeting before encryption, as somebody does who is in between',
+      );
     socket.write(login.sslRequest());
-    const mayProve = isMariaDb && checksChain(tls) && tls.rootCertificate === undefined && (password ?? '') !== '';
-    const secure = await opening.encrypt({ ...options, ...mayProve && { rejectUnauthorized: false } });
+    const mayProve =
+      isMariaDb && checksChain(tls) && tls.rootCertificate === undefined && (password ?? '') !== '';
+    const secure = await opening.encrypt({ ...options, ...(mayProve && { rejectUnauthorized: false }) });
     const problem = secure.authorizationError as Error | string | undefined; // Node says the code, and its types an Error
-    if (mayProve && !secure.authorized && problem !== SELF_SIGNED) throw opening.refusal(`its TLS is not accepted (${String(problem)})`);
-    return opening.finished({ link: { socket: secure, incoming: opening.streamed(), tls: secure, address }, isUnproved: mayProve && !secure.authorized });
+    if (mayProve && !secure.authorized && problem !== SELF_SIGNED)
+      throw opening.refusal(`its TLS is not accepted (${String(problem)})`);
+    return opening.finished({
+      link: { socket: secure, incoming: opening.streamed(), tls: secure, address },
+      isUnproved: mayProve && !secure.authorized,
+    });
   } catch (error) {
     opening.abandon();
     throw error;
@@ -114,20 +169,41 @@ async function openLink(endpoint: Endpoint, login: MySqlLogin, { tls, password, 
 }
 
 /** KILL QUERY: at the same address, logged in as the connection is. */
-async function cancel({ address }: ServerSocket, name: string, options: MySqlConnectionOptions, { connectionId }: Greeting): Promise<void> {
+async function cancel(
+  { address }: ServerSocket,
+  name: string,
+  options: MySqlConnectionOptions,
+  { connectionId }: Greeting,
+): Promise<void> {
   const { clock } = options;
-  const limit: Limit = { signal: undefined, deadlineMs: clock.monotonicMs() + CANCEL_MS, timeoutMs: CANCEL_MS };
+  const limit: Limit = {
+    signal: undefined,
+    deadlineMs: clock.monotonicMs() + CANCEL_MS,
+    timeoutMs: CANCEL_MS,
+  };
   const { conversation } = await converse(address, { ...options, database: undefined }, limit, name);
   try {
     conversation.writer.command(COMMAND.query);
     conversation.writer.text(`kill query ${connectionId}`);
-    await conversation.finish(conversation.add({ sql: 'kill query', kind: 'query', wanted: 'none', sequence: conversation.writer.end() }), limit);
+    await conversation.finish(
+      conversation.add({
+        sql: 'kill query',
+        kind: 'query',
+        wanted: 'none',
+        sequence: conversation.writer.end(),
+      }),
+      limit,
+    );
   } finally {
     await conversation.leave();
   }
 }
 
 /** MySQL from 8.0.22 on; before, in the versions of 8.0, it costs statements that would not be needed. */
-function pinsTypes({ version, isMariaDb }: Greeting): boolean { return !isMariaDb && Number.parseInt(version, 10) >= 8; }
+function pinsTypes({ version, isMariaDb }: Greeting): boolean {
+  return !isMariaDb && Number.parseInt(version, 10) >= 8;
+}
 
-function endpointOf(at: ServerHost): Endpoint { return { at, path: isUnixHost(at.host) ? at.host : undefined }; }
+function endpointOf(at: ServerHost): Endpoint {
+  return { at, path: isUnixHost(at.host) ? at.host : undefined };
+}

@@ -19,7 +19,8 @@ import type { Params } from '../values.ts';
 /** Rows of a stream that are read at once. */
 const BATCH_ROWS = 256;
 /** What is said of a transaction that is no longer there. */
-const OVER = 'The server has ended the transaction: an error did, or a statement that commits by itself, as those do that change tables';
+const OVER =
+  'The server has ended the transaction: an error did, or a statement that commits by itself, as those do that change tables';
 
 /** See {@link PooledConnection}. */
 export class MySqlConnection implements PooledConnection {
@@ -47,13 +48,30 @@ export class MySqlConnection implements PooledConnection {
     this.#runner.maxPacketBytes = Number((rows[0] as unknown[])[0]); // one row of one column
   }
 
-  get isInTransaction(): boolean { return this.#conversation.isInTransaction; }
-  get isBroken(): boolean { return this.#conversation.isEnded; }
-  get isStale(): boolean { return this.#isStale || this.#isRetired; }
-  get isIdle(): boolean { return this.#conversation.isQuiet && !this.#runner.isWriting && !this.isInTransaction && this.#conversation.hasAutocommit; }
+  get isInTransaction(): boolean {
+    return this.#conversation.isInTransaction;
+  }
+  get isBroken(): boolean {
+    return this.#conversation.isEnded;
+  }
+  get isStale(): boolean {
+    return this.#isStale || this.#isRetired;
+  }
+  get isIdle(): boolean {
+    return (
+      this.#conversation.isQuiet &&
+      !this.#runner.isWriting &&
+      !this.isInTransaction &&
+      this.#conversation.hasAutocommit
+    );
+  }
 
-  get onLost(): ((error: Error) => void) | undefined { return this.#conversation.onLost; }
-  set onLost(listener: ((error: Error) => void) | undefined) { this.#conversation.onLost = listener; }
+  get onLost(): ((error: Error) => void) | undefined {
+    return this.#conversation.onLost;
+  }
+  set onLost(listener: ((error: Error) => void) | undefined) {
+    this.#conversation.onLost = listener;
+  }
 
   execute(sql: string, params: Params, limit: Limit | undefined): Promise<ExecuteResult> {
     return this.#run(sql, params, limit, 'none', result);
@@ -68,7 +86,10 @@ export class MySqlConnection implements PooledConnection {
   }
 
   fetchArrays(sql: string, params: Params, limit: Limit | undefined): Promise<Table> {
-    return this.#run(sql, params, limit, 'lists', (exchange) => ({ columns: this.#runner.columns(exchange), rows: exchange.rows as unknown[][] }));
+    return this.#run(sql, params, limit, 'lists', (exchange) => ({
+      columns: this.#runner.columns(exchange),
+      rows: exchange.rows as unknown[][],
+    }));
   }
 
   scalar(sql: string, params: Params, limit: Limit | undefined): Promise<unknown> {
@@ -80,13 +101,22 @@ export class MySqlConnection implements PooledConnection {
     return runMany(this.#runner, sql, rows, limit);
   }
 
-  async insertMany(table: string, columns: readonly string[], rows: Iterable<Params>, limit: Limit | undefined): Promise<number> {
+  async insertMany(
+    table: string,
+    columns: readonly string[],
+    rows: Iterable<Params>,
+    limit: Limit | undefined,
+  ): Promise<number> {
     this.#checkTransaction('insert');
     return insertRows(this.#runner, this.#options.dialect, table, columns, rows, limit);
   }
 
   /** By a cursor on the server, which has all of the rows from its beginning: nobody else waits, and later writes are not seen. */
-  async *stream(sql: string, params: Params, limit: Limit | undefined): AsyncGenerator<readonly Row[], void, undefined> {
+  async *stream(
+    sql: string,
+    params: Params,
+    limit: Limit | undefined,
+  ): AsyncGenerator<readonly Row[], void, undefined> {
     this.#checkTransaction(sql);
     const cursor = await this.#runner.open(sql, params, limit);
     try {
@@ -123,7 +153,12 @@ export class MySqlConnection implements PooledConnection {
     try {
       await this.#runner.query('commit', limit);
     } catch (error) {
-      if (isSent && (error instanceof ConnectionLost || this.isBroken)) throw new CommitOutcomeUnknown('The connection broke during COMMIT', { sqlstate: '08007', sql: 'commit', cause: error });
+      if (isSent && (error instanceof ConnectionLost || this.isBroken))
+        throw new CommitOutcomeUnknown('The connection broke during COMMIT', {
+          sqlstate: '08007',
+          sql: 'commit',
+          cause: error,
+        });
       throw error;
     }
   }
@@ -160,7 +195,9 @@ export class MySqlConnection implements PooledConnection {
     }
   }
 
-  retire(): void { this.#isRetired = true; }
+  retire(): void {
+    this.#isRetired = true;
+  }
 
   /** COM_RESET_CONNECTION, of which MySQL 5.6 knows nothing: there the connection ends, and another one is made. */
   async reset(): Promise<void> {
@@ -170,8 +207,12 @@ export class MySqlConnection implements PooledConnection {
     await this.setUp(undefined);
   }
 
-  close(): Promise<void> { return this.#conversation.leave(); }
-  destroy(): void { this.#conversation.destroy(); }
+  close(): Promise<void> {
+    return this.#conversation.leave();
+  }
+  destroy(): void {
+    this.#conversation.destroy();
+  }
 
   async *#pieces(cursor: Cursor, limit: Limit | undefined): AsyncGenerator<readonly Row[], void, undefined> {
     for (;;) {
@@ -183,7 +224,13 @@ export class MySqlConnection implements PooledConnection {
     }
   }
 
-  #run<T>(sql: string, params: Params, limit: Limit | undefined, wanted: RowsWanted, answer: (exchange: Exchange) => T): Promise<T> {
+  #run<T>(
+    sql: string,
+    params: Params,
+    limit: Limit | undefined,
+    wanted: RowsWanted,
+    answer: (exchange: Exchange) => T,
+  ): Promise<T> {
     try {
       if (this.#hasBegun) this.#checkTransaction(sql);
     } catch (error) {
@@ -194,31 +241,47 @@ export class MySqlConnection implements PooledConnection {
 
   /** After some errors nothing would be part of the transaction any more: each statement would be committed by itself. */
   #checkTransaction(sql: string): void {
-    if (this.#hasBegun && !this.isInTransaction && this.#conversation.isQuiet && !this.isBroken) throw aborted(sql);
+    if (this.#hasBegun && !this.isInTransaction && this.#conversation.isQuiet && !this.isBroken)
+      throw aborted(sql);
   }
 
   #onRefusal(error: DatabaseError): void {
     if (this.#options.mustWrite && !this.#isReadOnly && isOfReadingServer(error)) this.#isStale = true;
   }
 
-  #over(): void { this.#hasBegun = this.#isReadOnly = false; }
+  #over(): void {
+    this.#hasBegun = this.#isReadOnly = false;
+  }
 }
 
-function hasMore({ status }: Exchange): boolean { return ((status ?? 0) & STATUS.cursorExists) !== 0 && (status! & STATUS.lastRowSent) === 0; }
+function hasMore({ status }: Exchange): boolean {
+  return ((status ?? 0) & STATUS.cursorExists) !== 0 && (status! & STATUS.lastRowSent) === 0;
+}
 
-function aborted(sql: string): TransactionAborted { return new TransactionAborted(OVER, { sqlstate: '25P01', sql }); }
+function aborted(sql: string): TransactionAborted {
+  return new TransactionAborted(OVER, { sqlstate: '25P01', sql });
+}
 
-function result({ affectedRows, lastInsertId }: Exchange): ExecuteResult { return { affectedRows, lastInsertId: lastInsertId === 0 ? undefined : lastInsertId }; }
-function firstRow({ rows }: Exchange): Row | undefined { return rows[0] as Row | undefined; } // as was wanted, like those that follow
-function allRows({ rows }: Exchange): Row[] { return rows as Row[]; }
-function firstValue({ rows }: Exchange): unknown { return rows.length === 0 ? undefined : (rows[0] as unknown[])[0]; }
+function result({ affectedRows, lastInsertId }: Exchange): ExecuteResult {
+  return { affectedRows, lastInsertId: lastInsertId === 0 ? undefined : lastInsertId };
+}
+function firstRow({ rows }: Exchange): Row | undefined {
+  return rows[0] as Row | undefined;
+} // as was wanted, like those that follow
+function allRows({ rows }: Exchange): Row[] {
+  return rows as Row[];
+}
+function firstValue({ rows }: Exchange): unknown {
+  return rows.length === 0 ? undefined : (rows[0] as unknown[])[0];
+}
 
 /*
  * What a session of MySQL or MariaDB is set up with: times in UTC, text in UTF-8, values that do not fit refused.
  */
 
 /** What newer servers have by themselves: MySQL 5.6, for one, cuts what is too long, and stores 0 for what is no number. And a key of 0 is 0. */
-const STRICT = 'NO_AUTO_VALUE_ON_ZERO,STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION';
+const STRICT =
+  'NO_AUTO_VALUE_ON_ZERO,STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION';
 
 /**
  * The statements that set it up. The log-in has asked for UTF-8 already, but servers have the last word: by `init_connect = 'set names ...'`,
@@ -226,11 +289,20 @@ const STRICT = 'NO_AUTO_VALUE_ON_ZERO,STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZER
  */
 function sessionTexts({ isStrict, isReadOnly, parameters }: MySqlConnectionOptions): readonly string[] {
   const settings = [
-    'character_set_client = utf8mb4', 'character_set_results = utf8mb4', 'collation_connection = utf8mb4_general_ci', "time_zone = '+00:00'", 'autocommit = 1', ...isStrict && parameters['sql_mode'] === undefined ? [`sql_mode = concat(@@sql_mode, ',${STRICT}')`] : [],
-    ...Object.entries(parameters).map(([name, value]) => `${name} = ${/^-?\d+(?:\.\d+)?$/.test(value) ? value : `'${value}'`}`), // no quotes in it: url.ts
+    'character_set_client = utf8mb4',
+    'character_set_results = utf8mb4',
+    'collation_connection = utf8mb4_general_ci',
+    "time_zone = '+00:00'",
+    'autocommit = 1',
+    ...(isStrict && parameters['sql_mode'] === undefined
+      ? [`sql_mode = concat(@@sql_mode, ',${STRICT}')`]
+      : []),
+    ...Object.entries(parameters).map(
+      ([name, value]) => `${name} = ${/^-?\d+(?:\.\d+)?$/.test(value) ? value : `'${value}'`}`,
+    ), // no quotes in it: url.ts
   ];
   return [
     `set ${settings.map((setting) => `session ${setting}`).join(', ')}`,
-    ...isReadOnly ? ['set session transaction read only'] : [],
+    ...(isReadOnly ? ['set session transaction read only'] : []),
   ];
 }

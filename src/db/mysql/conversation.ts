@@ -72,19 +72,33 @@ export class MySqlConversation {
       this.#closing?.[Symbol.dispose]();
       this.#closed.resolve();
     });
-    socket.on('error', (cause) => this.#lose(new ConnectionLost(`The connection broke: ${cause.message}`, { sqlstate: '08006', cause })));
+    socket.on('error', (cause) =>
+      this.#lose(new ConnectionLost(`The connection broke: ${cause.message}`, { sqlstate: '08006', cause })),
+    );
   }
 
   /** By the last answer that told it. */
-  get isInTransaction(): boolean { return (this.#status & STATUS.inTransaction) !== 0; }
-  get hasAutocommit(): boolean { return (this.#status & STATUS.autocommit) !== 0; }
+  get isInTransaction(): boolean {
+    return (this.#status & STATUS.inTransaction) !== 0;
+  }
+  get hasAutocommit(): boolean {
+    return (this.#status & STATUS.autocommit) !== 0;
+  }
   /** Whether a backslash is a character like any other. */
-  get hasPlainBackslashes(): boolean { return (this.#status & STATUS.noBackslashEscapes) !== 0; }
-  get isEnded(): boolean { return this.#ended !== undefined; }
+  get hasPlainBackslashes(): boolean {
+    return (this.#status & STATUS.noBackslashEscapes) !== 0;
+  }
+  get isEnded(): boolean {
+    return this.#ended !== undefined;
+  }
   /** Whether nothing is under way. */
-  get isQuiet(): boolean { return this.#first === undefined; }
+  get isQuiet(): boolean {
+    return this.#first === undefined;
+  }
   /** What is asked last: its end is that of all. */
-  get last(): Exchange | undefined { return this.#last; }
+  get last(): Exchange | undefined {
+    return this.#last;
+  }
 
   /** Why nothing can be asked any more. @throws ConnectionLost */
   check(sql?: string): void {
@@ -121,7 +135,10 @@ export class MySqlConversation {
    * @throws its error, or the limit's
    */
   async finish(exchange: Exchange, limit: Limit | undefined): Promise<Exchange> {
-    const canceling = limit === undefined ? undefined : new Canceling(exchange.sql, limit, this.#clock, this.#cancel, (error) => this.destroy(error));
+    const canceling =
+      limit === undefined
+        ? undefined
+        : new Canceling(exchange.sql, limit, this.#clock, this.#cancel, (error) => this.destroy(error));
     try {
       if (canceling !== undefined) {
         if (this.#first === exchange) canceling.begin();
@@ -134,9 +151,11 @@ export class MySqlConversation {
       await canceling?.end();
     }
     const { error } = exchange;
-    if (canceling?.wasTold === true && error?.errno !== INTERRUPTED || this.#isUncertain(exchange)) await this.#settle();
-    if (error !== undefined) throw error.errno === INTERRUPTED ? canceling?.reached ?? error : error;
-    if (canceling?.wasTold === true && exchange.plan !== undefined && READS.test(exchange.sql)) throw canceling.reached!; // it was told for that
+    if ((canceling?.wasTold === true && error?.errno !== INTERRUPTED) || this.#isUncertain(exchange))
+      await this.#settle();
+    if (error !== undefined) throw error.errno === INTERRUPTED ? (canceling?.reached ?? error) : error;
+    if (canceling?.wasTold === true && exchange.plan !== undefined && READS.test(exchange.sql))
+      throw canceling.reached!; // it was told for that
     return exchange;
   }
 
@@ -214,7 +233,9 @@ export class MySqlConversation {
   /** Nothing that the server says can be believed from here on. */
   violated(error: unknown): void {
     const problem = error instanceof ProtocolViolation ? error.message : 'a value that cannot be read';
-    this.#lose(new ConnectionLost(`The server broke the protocol: ${problem}`, { sqlstate: '08P01', cause: error }));
+    this.#lose(
+      new ConnectionLost(`The server broke the protocol: ${problem}`, { sqlstate: '08P01', cause: error }),
+    );
     this.#socket.destroy();
   }
 
@@ -231,7 +252,9 @@ export class MySqlConversation {
   }
 
   /** Whether its error may have ended a transaction. */
-  #isUncertain({ error, sql }: Exchange): boolean { return error !== undefined && (this.isInTransaction || MAY_BEGIN.test(sql)); }
+  #isUncertain({ error, sql }: Exchange): boolean {
+    return error !== undefined && (this.isInTransaction || MAY_BEGIN.test(sql));
+  }
 
   #finish(exchange: Exchange): void {
     if (exchange.status !== undefined) this.#status = exchange.status;
@@ -251,7 +274,15 @@ export class MySqlConversation {
   }
 
   #leaveAlone(error: DatabaseError): void {
-    this.#lose(error instanceof ConnectionLost ? error : new ConnectionLost('The server ended the connection', { sqlstate: '08006', errno: error.errno, cause: error }));
+    this.#lose(
+      error instanceof ConnectionLost
+        ? error
+        : new ConnectionLost('The server ended the connection', {
+            sqlstate: '08006',
+            errno: error.errno,
+            cause: error,
+          }),
+    );
     this.#socket.destroy();
   }
 
@@ -266,7 +297,13 @@ export class MySqlConversation {
     const exchange = this.add({ sql: 'do 0', kind: 'query', wanted: 'none', sequence: this.writer.end() });
     await exchange.done.catch(() => undefined); // the connection has ended: whoever asks is told
     if (exchange.error?.errno === INTERRUPTED) await this.#settle();
-    else if (exchange.error !== undefined) this.destroy(new ConnectionLost('The state of the session could not be told', { sqlstate: '08006', cause: exchange.error }));
+    else if (exchange.error !== undefined)
+      this.destroy(
+        new ConnectionLost('The state of the session could not be told', {
+          sqlstate: '08006',
+          cause: exchange.error,
+        }),
+      );
   }
 
   #onDrain(): void {

@@ -50,8 +50,12 @@ function clamped(half: Uint8Array): bigint {
   return littleEndian(bytes);
 }
 
-function littleEndian(bytes: Uint8Array): bigint { return BigInt(`0x${Buffer.from(bytes).reverse().toString('hex')}`); }
-function bytesOf(value: bigint): Buffer { return Buffer.from(value.toString(16).padStart(2 * KEY_BYTES, '0'), 'hex').reverse(); }
+function littleEndian(bytes: Uint8Array): bigint {
+  return BigInt(`0x${Buffer.from(bytes).reverse().toString('hex')}`);
+}
+function bytesOf(value: bigint): Buffer {
+  return Buffer.from(value.toString(16).padStart(2 * KEY_BYTES, '0'), 'hex').reverse();
+}
 
 /** §5.1.2: y, and whether x is odd in the highest bit. */
 function encoded([X, Y, Z]: Point): Buffer {

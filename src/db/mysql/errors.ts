@@ -3,8 +3,25 @@
  * input is cut.
  */
 import {
-  CheckViolation, ConnectionLost, ConstraintViolation, Corrupt, DataError, DatabaseError, Deadlock, DiskFull, ForeignKeyViolation, LockTimeout, NotNullViolation, QueryCanceled, QueryTimeout, ReadOnly,
-  SerializationFailure, StatementError, StorageFailed, UniqueViolation, type DatabaseErrorDetails,
+  CheckViolation,
+  ConnectionLost,
+  ConstraintViolation,
+  Corrupt,
+  DataError,
+  DatabaseError,
+  Deadlock,
+  DiskFull,
+  ForeignKeyViolation,
+  LockTimeout,
+  NotNullViolation,
+  QueryCanceled,
+  QueryTimeout,
+  ReadOnly,
+  SerializationFailure,
+  StatementError,
+  StorageFailed,
+  UniqueViolation,
+  type DatabaseErrorDetails,
 } from '../errors.ts';
 import type { ErrorFields } from './messages.ts';
 
@@ -25,29 +42,57 @@ const BY_NUMBER: ReadonlyMap<number, readonly [ErrorClass, sqlstate?: string]> =
   ...numbers([1040, 1203, 1226, 3032], DatabaseError, '53300'),
   ...numbers([1129], DatabaseError, '28000'),
   ...numbers([1820, 1862], DatabaseError, '28000'),
-  ...numbers([1053, 1077, 1079, 1080, 1152, 1158, 1159, 1160, 1161, 1184, 1927, 2006, 2013, 4031], ConnectionLost, '08006'),
+  ...numbers(
+    [1053, 1077, 1079, 1080, 1152, 1158, 1159, 1160, 1161, 1184, 1927, 2006, 2013, 4031],
+    ConnectionLost,
+    '08006',
+  ),
   ...numbers([1153, 1301], DataError, '54000'),
   ...numbers([1461, 1037, 1038, 1041], DatabaseError, '53200'),
   ...numbers([1021, 1114, 1030], DiskFull, '53100'),
   ...numbers([1016, 1024, 1026, 1296], StorageFailed, '58030'),
   ...numbers([1034, 1035, 1194, 1195, 1712], Corrupt, 'XX001'),
-  ...numbers([1264, 1265, 1292, 1366, 1367, 1406, 1411, 1416, 1441, 1525, 1690, 3140, 3141, 3143, 3156, 3988, 4078], DataError),
+  ...numbers(
+    [1264, 1265, 1292, 1366, 1367, 1406, 1411, 1416, 1441, 1525, 1690, 3140, 3141, 3143, 3156, 3988, 4078],
+    DataError,
+  ),
   ...numbers([1046, 1049, 1054, 1064, 1065, 1146, 1149, 1210, 1227, 1295, 1305, 1318], StatementError),
 ]);
 
-function numbers(list: readonly number[], Class: ErrorClass, sqlstate?: string): (readonly [number, readonly [ErrorClass, string?]])[] {
+function numbers(
+  list: readonly number[],
+  Class: ErrorClass,
+  sqlstate?: string,
+): (readonly [number, readonly [ErrorClass, string?]])[] {
   return list.map((errno) => [errno, sqlstate === undefined ? [Class] : [Class, sqlstate]]);
 }
 
 /** By the first two characters of the state. */
 const BY_CLASS: Readonly<Record<string, ErrorClass>> = {
-  '08': ConnectionLost, '0A': StatementError, '22': DataError, '23': ConstraintViolation, '21': StatementError, '34': StatementError, '3D': StatementError, '42': StatementError, '70': QueryCanceled,
+  '08': ConnectionLost,
+  '0A': StatementError,
+  '22': DataError,
+  '23': ConstraintViolation,
+  '21': StatementError,
+  '34': StatementError,
+  '3D': StatementError,
+  '42': StatementError,
+  '70': QueryCanceled,
 };
 
 /** The error of a statement, or of a connection when there was none. */
-export function mysqlError({ errno, sqlstate, message }: ErrorFields, sql: string | undefined): DatabaseError {
-  const [Class = BY_CLASS[sqlstate.slice(0, 2)] ?? DatabaseError, state = sqlstate || undefined] = BY_NUMBER.get(errno) ?? [];
-  return new Class(shownMessage(errno, message, sql), { errno, sqlstate: state, sql, ...namesIn(errno, message, sql) });
+export function mysqlError(
+  { errno, sqlstate, message }: ErrorFields,
+  sql: string | undefined,
+): DatabaseError {
+  const [Class = BY_CLASS[sqlstate.slice(0, 2)] ?? DatabaseError, state = sqlstate || undefined] =
+    BY_NUMBER.get(errno) ?? [];
+  return new Class(shownMessage(errno, message, sql), {
+    errno,
+    sqlstate: state,
+    sql,
+    ...namesIn(errno, message, sql),
+  });
 }
 
 /**
@@ -55,37 +100,62 @@ export function mysqlError({ errno, sqlstate, message }: ErrorFields, sql: strin
  * character set that a column had when the statement was prepared, and a table may have been converted to another one since.
  */
 export function isStaleStatement({ errno, sql }: DatabaseError): boolean {
-  return errno === 1615 || errno === 1243 || errno === 3988 && CHANGES_AT_ONCE.test(sql ?? '');
+  return errno === 1615 || errno === 1243 || (errno === 3988 && CHANGES_AT_ONCE.test(sql ?? ''));
 }
 /** What runs no other statements, of which some may have taken place. */
 const CHANGES_AT_ONCE = /^\s*(?:insert|replace|update|delete|select|with)\b/i;
 /** 1295: it cannot be prepared at all. */
-export function isUnpreparable({ errno }: DatabaseError): boolean { return errno === 1295; }
+export function isUnpreparable({ errno }: DatabaseError): boolean {
+  return errno === 1295;
+}
 /** 1461: the server has no room for another prepared statement. */
-export function isOutOfStatements({ errno }: DatabaseError): boolean { return errno === 1461; }
+export function isOutOfStatements({ errno }: DatabaseError): boolean {
+  return errno === 1461;
+}
 /** 1290, 1836: not the transaction only reads, but the server. */
-export function isOfReadingServer({ errno }: DatabaseError): boolean { return errno === 1290 || errno === 1836; }
+export function isOfReadingServer({ errno }: DatabaseError): boolean {
+  return errno === 1290 || errno === 1836;
+}
 /** 1927, 4031, ...: the server has ended the connection. */
-export function isFatal({ errno }: DatabaseError): boolean { return errno !== undefined && FATAL.has(errno); }
+export function isFatal({ errno }: DatabaseError): boolean {
+  return errno !== undefined && FATAL.has(errno);
+}
 
-const FATAL: ReadonlySet<number> = new Set([1053, 1079, 1080, 1152, 1153, 1158, 1159, 1160, 1161, 1184, 1927, 4031]);
+const FATAL: ReadonlySet<number> = new Set([
+  1053, 1079, 1080, 1152, 1153, 1158, 1159, 1160, 1161, 1184, 1927, 4031,
+]);
 
 /**
  * Whose messages quote one thing that may be a value, or have one in it: an expression, in which MariaDB writes values in the place
  * of each `?`; a time zone, a lock, a locale, a collation, a character set, an engine, a path of XML, text that a character set has not. What the statement has itself is shown.
  */
-const QUOTES_VALUES: ReadonlySet<number> = new Set([1059, 1105, 1115, 1273, 1286, 1298, 1300, 1649, 1690, 3854, 4163]);
+const QUOTES_VALUES: ReadonlySet<number> = new Set([
+  1059, 1105, 1115, 1273, 1286, 1298, 1300, 1649, 1690, 3854, 4163,
+]);
 
 /** `Duplicate entry 'secret' for key 'name'` without what was entered; names of columns and keys stay. */
 function shownMessage(errno: number, message: string, sql: string | undefined): string {
-  if (QUOTES_VALUES.has(errno)) return message.replace(/'([\s\S]*)'/, (quoted, text: string) => sql?.includes(text) === true ? quoted : "'…'");
+  if (QUOTES_VALUES.has(errno))
+    return message.replace(/'([\s\S]*)'/, (quoted, text: string) =>
+      sql?.includes(text) === true ? quoted : "'…'",
+    );
   switch (errno) {
-    case 1062: case 1586: return message.replace(/entry '[\s\S]*' for key/, "entry '…' for key");
-    case 1264: case 1406: case 1048: return message;
-    case 1231: return message.replace(/\bvalue of '[\s\S]*'/, "value of '…'");
-    case 1761: case 1762: return message.replace(/record '[\s\S]*' would lead/, "record '…' would lead");
-    case 1526: return message.replace(/\bvalue [\s\S]*/, 'value …');
-    default: return message.replace(/\b(value:?|function [\w.]+:) (["'])[\s\S]*\2/i, '$1 $2…$2');
+    case 1062:
+    case 1586:
+      return message.replace(/entry '[\s\S]*' for key/, "entry '…' for key");
+    case 1264:
+    case 1406:
+    case 1048:
+      return message;
+    case 1231:
+      return message.replace(/\bvalue of '[\s\S]*'/, "value of '…'");
+    case 1761:
+    case 1762:
+      return message.replace(/record '[\s\S]*' would lead/, "record '…' would lead");
+    case 1526:
+      return message.replace(/\bvalue [\s\S]*/, 'value …');
+    default:
+      return message.replace(/\b(value:?|function [\w.]+:) (["'])[\s\S]*\2/i, '$1 $2…$2');
   }
 }
 
@@ -94,18 +164,30 @@ type Names = Pick<DatabaseErrorDetails, 'table' | 'columns' | 'constraint'>;
 /** Which table, columns and constraint it is about, as far as the message tells. */
 function namesIn(errno: number, message: string, sql: string | undefined): Names {
   switch (errno) {
-    case 1062: case 1586: return keyIn(message, sql);
-    case 1048: case 1364: case 1263: return { table: tableOf(sql), columns: one(/'((?:[^']|'')+)'/.exec(message)?.[1]) };
-    case 1216: case 1217: case 1451: case 1452: {
-      const [, table, constraint, columns] = /`((?:[^`]|``)+)`, CONSTRAINT `((?:[^`]|``)+)` FOREIGN KEY \(([^)]*)\)/.exec(message) ?? [];
+    case 1062:
+    case 1586:
+      return keyIn(message, sql);
+    case 1048:
+    case 1364:
+    case 1263:
+      return { table: tableOf(sql), columns: one(/'((?:[^']|'')+)'/.exec(message)?.[1]) };
+    case 1216:
+    case 1217:
+    case 1451:
+    case 1452: {
+      const [, table, constraint, columns] =
+        /`((?:[^`]|``)+)`, CONSTRAINT `((?:[^`]|``)+)` FOREIGN KEY \(([^)]*)\)/.exec(message) ?? [];
       return { table, constraint, columns: columns?.split(', ').map((name) => name.replaceAll('`', '')) };
     }
-    case 3819: return { table: tableOf(sql), constraint: /'((?:[^']|'')+)'/.exec(message)?.[1] };
+    case 3819:
+      return { table: tableOf(sql), constraint: /'((?:[^']|'')+)'/.exec(message)?.[1] };
     case 4025: {
-      const [, constraint, table] = /CONSTRAINT `((?:[^`]|``)+)` failed for `[^`]*`\.`((?:[^`]|``)+)`/.exec(message) ?? [];
+      const [, constraint, table] =
+        /CONSTRAINT `((?:[^`]|``)+)` failed for `[^`]*`\.`((?:[^`]|``)+)`/.exec(message) ?? [];
       return { table: table ?? tableOf(sql), constraint };
     }
-    default: return {};
+    default:
+      return {};
   }
 }
 
@@ -113,12 +195,18 @@ function namesIn(errno: number, message: string, sql: string | undefined): Names
 function keyIn(message: string, sql: string | undefined): Names {
   const key = /for key '((?:[^']|'')*)'$/.exec(message)?.[1];
   const dot = key?.indexOf('.') ?? -1;
-  return dot === -1 ? { table: tableOf(sql), constraint: key } : { table: key!.slice(0, dot), constraint: key!.slice(dot + 1) }; // there is a dot in it
+  return dot === -1
+    ? { table: tableOf(sql), constraint: key }
+    : { table: key!.slice(0, dot), constraint: key!.slice(dot + 1) }; // there is a dot in it
 }
 
 /** The table that a statement writes to, where that is easily seen. */
 function tableOf(sql: string | undefined): string | undefined {
-  return /^\s*(?:insert(?:\s+(?:low_priority|delayed|high_priority))?(?:\s+ignore)?(?:\s+into)?|replace(?:\s+into)?|update(?:\s+ignore)?)\s+(?:`?\w+`?\.)?`?(\w+)`?/i.exec(sql ?? '')?.[1];
+  return /^\s*(?:insert(?:\s+(?:low_priority|delayed|high_priority))?(?:\s+ignore)?(?:\s+into)?|replace(?:\s+into)?|update(?:\s+ignore)?)\s+(?:`?\w+`?\.)?`?(\w+)`?/i.exec(
+    sql ?? '',
+  )?.[1];
 }
 
-function one(name: string | undefined): readonly string[] | undefined { return name === undefined ? undefined : [name]; }
+function one(name: string | undefined): readonly string[] | undefined {
+  return name === undefined ? undefined : [name];
+}

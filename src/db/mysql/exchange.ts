@@ -126,7 +126,9 @@ export class Exchange {
   }
 
   /** Resolves at the end of the answer, whether it was an error or not; rejects when the connection ends before. */
-  get done(): Promise<unknown> { return this.#done.promise; }
+  get done(): Promise<unknown> {
+    return this.#done.promise;
+  }
 
   /** Instead of {@link done}: what `answer` makes of it once it has ended, however that was. One promise, where each that awaits another is one more. */
   answered<T>(answer: Answer<T>): Promise<T> {
@@ -152,13 +154,19 @@ export class Exchange {
   }
 
   /** No more are written. */
-  close(): void { this.#isOpen = false; }
+  close(): void {
+    this.#isOpen = false;
+  }
 
   /** Whether all is written, and answered. */
-  get isOver(): boolean { return !this.#isOpen && this.#answered === this.#written; }
+  get isOver(): boolean {
+    return !this.#isOpen && this.#answered === this.#written;
+  }
 
   /** The number of the next packet, if that is the first of an answer; else undefined: it goes on where the last one ended. */
-  get sequence(): number | undefined { return this.#isAtHead ? this.#sequences?.get(this.#answered) ?? 1 : undefined; }
+  get sequence(): number | undefined {
+    return this.#isAtHead ? (this.#sequences?.get(this.#answered) ?? 1) : undefined;
+  }
 
   /** The server said no. */
   fail(error: DatabaseError): void {
@@ -171,10 +179,14 @@ export class Exchange {
     if (at === end) throw new ProtocolViolation('an empty packet');
     this.#isAtHead = false;
     switch (this.#step) {
-      case 'rows': return this.#onRow(bytes, at, end);
-      case 'head': return this.#onHead(bytes, at, end);
-      case 'definitions': return this.#onDefinition(bytes, at, end);
-      case 'definitions-end': return this.#onDefinitionsEnd(bytes, at, end);
+      case 'rows':
+        return this.#onRow(bytes, at, end);
+      case 'head':
+        return this.#onHead(bytes, at, end);
+      case 'definitions':
+        return this.#onDefinition(bytes, at, end);
+      case 'definitions-end':
+        return this.#onDefinitionsEnd(bytes, at, end);
     }
   }
 
@@ -192,7 +204,8 @@ export class Exchange {
     if (first === REPLY.error) return this.#onError(bytes, at, end);
     if (this.#kind === 'prepare') return this.#onPrepared(bytes, at, end);
     if (first === REPLY.ok) return this.#onOk(bytes, at, end);
-    if (first === REPLY.localInfile) throw new ProtocolViolation('a request for a file of ours, which it does not get (LOCAL INFILE)');
+    if (first === REPLY.localInfile)
+      throw new ProtocolViolation('a request for a file of ours, which it does not get (LOCAL INFILE)');
     if (this.#kind === 'command') throw unexpected(first);
     return this.#onCount(bytes, at, end);
   }
@@ -207,7 +220,8 @@ export class Exchange {
     this.#hasResult = true;
     if (this.#isFirstResult && this.#memory !== undefined) this.plan = this.#memory.plan;
     if (isDescribed) this.#describe(count);
-    else if (this.plan === undefined || this.plan.isText || this.plan.columns.length !== count) throw new ProtocolViolation('rows that were never described');
+    else if (this.plan === undefined || this.plan.isText || this.plan.columns.length !== count)
+      throw new ProtocolViolation('rows that were never described');
     else this.#step = this.#hasEnds ? 'definitions-end' : 'rows';
     return false;
   }
@@ -215,7 +229,10 @@ export class Exchange {
   #describe(count: number): void {
     this.#lacking = count;
     this.#same = 0;
-    this.#isSame = this.plan !== undefined && this.plan.columns.length === count && this.plan.isText === (this.#kind === 'query');
+    this.#isSame =
+      this.plan !== undefined &&
+      this.plan.columns.length === count &&
+      this.plan.isText === (this.#kind === 'query');
     this.#definitions = undefined;
     this.#step = 'definitions';
   }
@@ -224,7 +241,15 @@ export class Exchange {
     if (bytes[at] === REPLY.error) return this.#onError(bytes, at, end);
     if (!this.#areParameters) this.#onColumn(bytes, at, end); // of a parameter nothing is told
     if (--this.#lacking > 0) return false;
-    if (!this.#areParameters && !this.#isSame && this.#isFirstResult) this.#remember(planRows(this.#definitions!.columns, this.#definitions!.described, this.#dialogue.values, this.#kind === 'query')); // one is there that is not the same
+    if (!this.#areParameters && !this.#isSame && this.#isFirstResult)
+      this.#remember(
+        planRows(
+          this.#definitions!.columns,
+          this.#definitions!.described,
+          this.#dialogue.values,
+          this.#kind === 'query',
+        ),
+      ); // one is there that is not the same
     if (!this.#hasEnds) return this.#afterDefinitions();
     this.#step = 'definitions-end';
     return false;
@@ -239,16 +264,22 @@ export class Exchange {
   #onColumn(bytes: Buffer, at: number, end: number): void {
     if (this.#isSame) {
       const { columns, described } = this.plan!; // the same only where there is a plan
-      if (holds(bytes, at, end, described[this.#same]!)) { // as many as columns
+      if (holds(bytes, at, end, described[this.#same]!)) {
+        // as many as columns
         this.#same++;
         return;
       }
       this.#isSame = false;
-      this.#definitions = { columns: columns.slice(0, this.#same), described: described.slice(0, this.#same) };
+      this.#definitions = {
+        columns: columns.slice(0, this.#same),
+        described: described.slice(0, this.#same),
+      };
     }
-    const definitions = this.#definitions ??= { columns: [], described: [] };
+    const definitions = (this.#definitions ??= { columns: [], described: [] });
     definitions.described.push(Buffer.from(bytes.subarray(at, end)));
-    definitions.columns.push(readColumn(bytes, at, end, (this.#dialogue.extended & MARIADB.extendedMetadata) !== 0));
+    definitions.columns.push(
+      readColumn(bytes, at, end, (this.#dialogue.extended & MARIADB.extendedMetadata) !== 0),
+    );
   }
 
   #onDefinitionsEnd(bytes: Buffer, at: number, end: number): boolean {
@@ -297,11 +328,20 @@ export class Exchange {
     const { plan, rows } = this;
     if (plan === undefined) throw new ProtocolViolation('a row that was not described');
     switch (this.#wanted) {
-      case 'objects': rows.push(readRow(plan, bytes, at, end)); break;
-      case 'lists': rows.push(readValues(plan, bytes, at, end)); break;
-      case 'first': if (rows.length === 0) rows.push(readRow(plan, bytes, at, end)); break;
-      case 'firstList': if (rows.length === 0) rows.push(readValues(plan, bytes, at, end)); break;
-      default: break;
+      case 'objects':
+        rows.push(readRow(plan, bytes, at, end));
+        break;
+      case 'lists':
+        rows.push(readValues(plan, bytes, at, end));
+        break;
+      case 'first':
+        if (rows.length === 0) rows.push(readRow(plan, bytes, at, end));
+        break;
+      case 'firstList':
+        if (rows.length === 0) rows.push(readValues(plan, bytes, at, end));
+        break;
+      default:
+        break;
     }
   }
 
@@ -339,7 +379,9 @@ export class Exchange {
   }
 
   /** Whether descriptions end with a packet of their own, and rows with one that says little. */
-  get #hasEnds(): boolean { return (this.#dialogue.capabilities & CAPABILITY.deprecateEof) === 0; }
+  get #hasEnds(): boolean {
+    return (this.#dialogue.capabilities & CAPABILITY.deprecateEof) === 0;
+  }
 }
 
 function unexpected(first: number): ProtocolViolation {

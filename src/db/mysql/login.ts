@@ -10,7 +10,15 @@
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { SvcError } from '../../base/errors.ts';
 import { ConnectionLost, type DatabaseError, ProtocolViolation } from '../errors.ts';
-import { cachingSha2Password, certificateProof, encryptedPassword, nativeHash, nativePassword, parsecAnswer, readParsecSalt } from './auth.ts';
+import {
+  cachingSha2Password,
+  certificateProof,
+  encryptedPassword,
+  nativeHash,
+  nativePassword,
+  parsecAnswer,
+  readParsecSalt,
+} from './auth.ts';
 import { signByPassword } from './eddsa.ts';
 import { mysqlError } from './errors.ts';
 import { readError, readGreeting, readOk, Fields, type Greeting } from './messages.ts';
@@ -33,8 +41,18 @@ export interface LoggedIn {
 const UTF8MB4 = 45;
 const OUR_MAX_PACKET = 0xff_ffff;
 /** Never set: localFiles, for any server could ask for any file; multiStatements, for one statement is one. */
-const WANTED = CAPABILITY.longFlag | CAPABILITY.foundRows | CAPABILITY.protocol41 | CAPABILITY.transactions | CAPABILITY.secureConnection | CAPABILITY.multiResults | CAPABILITY.psMultiResults
-  | CAPABILITY.pluginAuth | CAPABILITY.connectAttributes | CAPABILITY.pluginAuthLenenc | CAPABILITY.deprecateEof;
+const WANTED =
+  CAPABILITY.longFlag |
+  CAPABILITY.foundRows |
+  CAPABILITY.protocol41 |
+  CAPABILITY.transactions |
+  CAPABILITY.secureConnection |
+  CAPABILITY.multiResults |
+  CAPABILITY.psMultiResults |
+  CAPABILITY.pluginAuth |
+  CAPABILITY.connectAttributes |
+  CAPABILITY.pluginAuthLenenc |
+  CAPABILITY.deprecateEof;
 const NEEDED = CAPABILITY.protocol41 | CAPABILITY.secureConnection;
 const WANTED_OF_MARIADB = MARIADB.stmtBulkOperations | MARIADB.extendedMetadata | MARIADB.cacheMetadata;
 /** A server says some ten things; one that has not proved itself gets no more of our memory. */
@@ -87,11 +105,13 @@ export class MySqlLogin {
   async greet(more: () => Promise<Buffer>): Promise<Greeting> {
     return this.#guarded(async () => {
       while (this.#inbox.length === 0) this.reader.push(await more());
-      if (this.#inbox.length > 1 || this.reader.hasPartial) throw new ProtocolViolation('more than a greeting, before anything was said to it');
+      if (this.#inbox.length > 1 || this.reader.hasPartial)
+        throw new ProtocolViolation('more than a greeting, before anything was said to it');
       const packet = this.#inbox.shift()!; // it is there
       if (packet[0] === REPLY.error) throw this.#serverError(packet);
-      const greeting = this.#greeting = readGreeting(packet, 0, packet.length);
-      if ((greeting.capabilities & NEEDED) !== NEEDED) throw new ProtocolViolation('a server of before MySQL 4.1');
+      const greeting = (this.#greeting = readGreeting(packet, 0, packet.length));
+      if ((greeting.capabilities & NEEDED) !== NEEDED)
+        throw new ProtocolViolation('a server of before MySQL 4.1');
       return greeting;
     });
   }
@@ -142,10 +162,15 @@ export class MySqlLogin {
   }
 
   #agreed(): number {
-    return WANTED & this.#greeting!.capabilities | (this.#options.database === undefined ? 0 : CAPABILITY.connectWithDb & this.#greeting!.capabilities);
+    return (
+      (WANTED & this.#greeting!.capabilities) |
+      (this.#options.database === undefined ? 0 : CAPABILITY.connectWithDb & this.#greeting!.capabilities)
+    );
   }
 
-  #agreedExtended(): number { return this.#greeting!.extended & WANTED_OF_MARIADB; }
+  #agreedExtended(): number {
+    return this.#greeting!.extended & WANTED_OF_MARIADB;
+  }
 
   /** The fields that SSLRequest and the response begin with. */
   #capabilities(flags: number): void {
@@ -162,7 +187,11 @@ export class MySqlLogin {
     const { user, database, plugins, applicationName } = this.#options;
     const writer = this.#writer;
     const agreed = this.#agreed();
-    this.#plugin = (plugin === 'caching_sha2_password' || plugin === 'mysql_native_password') && plugins.includes(plugin) ? plugin : plugins.find((each) => each === 'mysql_native_password' || each === 'caching_sha2_password') ?? plugins[0]!; // one at least
+    this.#plugin =
+      (plugin === 'caching_sha2_password' || plugin === 'mysql_native_password') && plugins.includes(plugin)
+        ? plugin
+        : (plugins.find((each) => each === 'mysql_native_password' || each === 'caching_sha2_password') ??
+          plugins[0]!); // one at least
     this.#nonce = nonce;
     writer.begin(this.#sequence);
     this.#capabilities(this.#link!.tls === undefined ? agreed : agreed | CAPABILITY.ssl);
@@ -173,7 +202,8 @@ export class MySqlLogin {
     writer.raw(answer);
     if ((agreed & CAPABILITY.connectWithDb) !== 0) writer.textNul(database!); // agreed only where there is one
     if ((agreed & CAPABILITY.pluginAuth) !== 0) writer.textNul(this.#plugin);
-    if ((agreed & CAPABILITY.connectAttributes) !== 0) this.#attributes({ _client_name: 'svc', program_name: applicationName });
+    if ((agreed & CAPABILITY.connectAttributes) !== 0)
+      this.#attributes({ _client_name: 'svc', program_name: applicationName });
     this.#sequence = writer.end();
     this.#send();
   }
@@ -188,9 +218,13 @@ export class MySqlLogin {
   #firstAnswer(): Buffer {
     const password = this.#options.password ?? '';
     switch (this.#plugin) {
-      case 'mysql_native_password': this.#hash = nativeHash(password); return nativePassword(password, this.#nonce);
-      case 'caching_sha2_password': return cachingSha2Password(password, this.#nonce);
-      default: return Buffer.alloc(0); // the server asks anew
+      case 'mysql_native_password':
+        this.#hash = nativeHash(password);
+        return nativePassword(password, this.#nonce);
+      case 'caching_sha2_password':
+        return cachingSha2Password(password, this.#nonce);
+      default:
+        return Buffer.alloc(0); // the server asks anew
     }
   }
 
@@ -199,13 +233,17 @@ export class MySqlLogin {
     for (let switches = 0; ;) {
       const packet = await this.#next();
       switch (packet[0]) {
-        case REPLY.ok: return this.#onOk(packet);
+        case REPLY.ok:
+          return this.#onOk(packet);
         case REPLY.eof:
           if (++switches > MAX_SWITCHES) throw new ProtocolViolation('no end of other ways to log in');
           await this.#onSwitch(packet);
           break;
-        case REPLY.moreData: await this.#onMore(packet.subarray(1)); break;
-        default: throw new ProtocolViolation('a packet that does not belong to a log-in');
+        case REPLY.moreData:
+          await this.#onMore(packet.subarray(1));
+          break;
+        default:
+          throw new ProtocolViolation('a packet that does not belong to a log-in');
       }
     }
   }
@@ -218,26 +256,39 @@ export class MySqlLogin {
 
   /** AuthSwitchRequest. */
   async #onSwitch(packet: Buffer): Promise<void> {
-    if (packet.length === 1) throw this.#refusal('it wants the password in the form of before MySQL 4.1, which anybody can break: give the account another plugin');
+    if (packet.length === 1)
+      throw this.#refusal(
+        'it wants the password in the form of before MySQL 4.1, which anybody can break: give the account another plugin',
+      );
     const fields = new Fields(packet, 1, packet.length);
     const name = fields.textNul();
     const data = fields.rest();
     const plugin = this.#options.plugins.find((each) => each === name);
-    if (plugin === undefined) throw this.#refusal(`its account is of the plugin "${name}", and we log in by ${this.#options.plugins.join(', ')} (auth_plugins)`);
+    if (plugin === undefined)
+      throw this.#refusal(
+        `its account is of the plugin "${name}", and we log in by ${this.#options.plugins.join(', ')} (auth_plugins)`,
+      );
     this.#plugin = plugin;
-    this.#nonce = data.length > 0 && data[data.length - 1] === 0 && data.length !== NONCE_BYTES ? data.subarray(0, -1) : data;
+    this.#nonce =
+      data.length > 0 && data[data.length - 1] === 0 && data.length !== NONCE_BYTES
+        ? data.subarray(0, -1)
+        : data;
     this.#hash = undefined;
     const password = this.#options.password ?? '';
     switch (plugin) {
       case 'client_ed25519': {
-        if (this.#nonce.length !== NONCE_BYTES) throw new ProtocolViolation('a nonce of ed25519 that is none');
+        if (this.#nonce.length !== NONCE_BYTES)
+          throw new ProtocolViolation('a nonce of ed25519 that is none');
         const { signature, publicKey } = signByPassword(password, this.#nonce);
         this.#hash = publicKey;
         return this.#answer(signature);
       }
-      case 'sha256_password': return this.#sha256(password);
-      case 'mysql_clear_password': return this.#answer(this.#inTheClear(password));
-      default: return this.#answer(this.#firstAnswer());
+      case 'sha256_password':
+        return this.#sha256(password);
+      case 'mysql_clear_password':
+        return this.#answer(this.#inTheClear(password));
+      default:
+        return this.#answer(this.#firstAnswer());
     }
   }
 
@@ -254,10 +305,14 @@ export class MySqlLogin {
   async #onMore(data: Buffer): Promise<void> {
     const password = this.#options.password ?? '';
     switch (this.#plugin) {
-      case 'caching_sha2_password': return this.#onCachingSha2(data, password);
-      case 'sha256_password': return this.#encrypted(password, data);
-      case 'parsec': return this.#onParsec(data, password);
-      default: throw new ProtocolViolation(`more data of ${this.#plugin}, which has none`);
+      case 'caching_sha2_password':
+        return this.#onCachingSha2(data, password);
+      case 'sha256_password':
+        return this.#encrypted(password, data);
+      case 'parsec':
+        return this.#onParsec(data, password);
+      default:
+        throw new ProtocolViolation(`more data of ${this.#plugin}, which has none`);
     }
   }
 
@@ -272,32 +327,49 @@ export class MySqlLogin {
 
   async #onParsec(data: Buffer, password: string): Promise<void> {
     if (this.#nonce.length !== NONCE_BYTES) throw new ProtocolViolation('a nonce of parsec that is none');
-    const { answer, publicKey } = await parsecAnswer(password, readParsecSalt(data), this.#nonce, randomBytes(NONCE_BYTES));
+    const { answer, publicKey } = await parsecAnswer(
+      password,
+      readParsecSalt(data),
+      this.#nonce,
+      randomBytes(NONCE_BYTES),
+    );
     this.#hash = Buffer.concat([data, publicKey]);
     this.#answer(answer);
   }
 
   /** Whether the password may go through as it is, as far as the server is concerned: TLS, or a unix socket. */
-  #isPrivate(): boolean { return this.#link!.tls !== undefined || isUnixHost(this.#host.host); }
+  #isPrivate(): boolean {
+    return this.#link!.tls !== undefined || isUnixHost(this.#host.host);
+  }
 
   #inTheClear(password: string): Buffer {
     const { host } = this.#host;
-    const isSafe = isUnixHost(host) || this.#link!.tls !== undefined && (this.#link!.tls.authorized || isLocalHost(host)) && !this.#isUnproved;
-    if (!isSafe) throw this.#refusal(`it asks for the password itself (${this.#plugin}), which is sent through TLS only whose certificate was checked (sslmode=verify-full), or on this machine`);
+    const isSafe =
+      isUnixHost(host) ||
+      (this.#link!.tls !== undefined &&
+        (this.#link!.tls.authorized || isLocalHost(host)) &&
+        !this.#isUnproved);
+    if (!isSafe)
+      throw this.#refusal(
+        `it asks for the password itself (${this.#plugin}), which is sent through TLS only whose certificate was checked (sslmode=verify-full), or on this machine`,
+      );
     return Buffer.from(`${password}\0`);
   }
 
   #checkRetrieval(): void {
     if (this.#options.allowsKeyRetrieval || isLocalHost(this.#host.host)) return;
-    throw this.#refusal(`it asks for the password encrypted by a key of its own (${this.#plugin}), and whoever is in between could send another: use TLS (sslmode=verify-full), or name its key by server_public_key=…`);
+    throw this.#refusal(
+      `it asks for the password encrypted by a key of its own (${this.#plugin}), and whoever is in between could send another: use TLS (sslmode=verify-full), or name its key by server_public_key=…`,
+    );
   }
 
   /** By the key that was named, else by the one that was sent. */
   async #encrypted(password: string, sent: Buffer | undefined): Promise<void> {
     const { serverPublicKey } = this.#options;
-    if (sent !== undefined && serverPublicKey !== undefined) throw new ProtocolViolation('a key that was not asked for');
+    if (sent !== undefined && serverPublicKey !== undefined)
+      throw new ProtocolViolation('a key that was not asked for');
     if (sent !== undefined) this.#checkRetrieval();
-    const key = sent ?? await fileOf(serverPublicKey, this.#shown);
+    const key = sent ?? (await fileOf(serverPublicKey, this.#shown));
     try {
       this.#answer(encryptedPassword(password, this.#nonce, key!)); // one of both is there
     } catch (error) {
@@ -310,10 +382,18 @@ export class MySqlLogin {
   #checkProof(info: Buffer): void {
     const fingerprint = this.#link!.tls!.getPeerX509Certificate()?.fingerprint256.replaceAll(':', ''); // there is TLS, or nothing would be to prove
     const told = infoOf(info);
-    if (this.#hash === undefined || (this.#options.password ?? '') === '') throw this.#refusal('its certificate is signed by itself, and an account without a password, or of this plugin, cannot prove it: name its authority by sslrootcert');
-    const expected = Buffer.from(certificateProof(this.#hash, this.#greeting!.nonce, Buffer.from(fingerprint ?? '', 'hex')));
+    if (this.#hash === undefined || (this.#options.password ?? '') === '')
+      throw this.#refusal(
+        'its certificate is signed by itself, and an account without a password, or of this plugin, cannot prove it: name its authority by sslrootcert',
+      );
+    const expected = Buffer.from(
+      certificateProof(this.#hash, this.#greeting!.nonce, Buffer.from(fingerprint ?? '', 'hex')),
+    );
     const proof = Buffer.from(told.subarray(1).toString('latin1').toLowerCase());
-    if (told[0] !== PROOF_MARK || proof.length !== expected.length || !timingSafeEqual(proof, expected)) throw this.#refusal('its certificate is signed by itself, and it does not prove that it is its own: somebody may be in between');
+    if (told[0] !== PROOF_MARK || proof.length !== expected.length || !timingSafeEqual(proof, expected))
+      throw this.#refusal(
+        'its certificate is signed by itself, and it does not prove that it is its own: somebody may be in between',
+      );
   }
 
   #answer(data: Uint8Array): void {
@@ -337,7 +417,8 @@ export class MySqlLogin {
   #receive(bytes: Buffer, at: number, end: number, sequence: number): void {
     if (sequence !== this.#sequence) throw wrongSequence(sequence, this.#sequence);
     this.#sequence = this.reader.sequence;
-    if (++this.#count > MAX_PACKETS) throw new ProtocolViolation('too many packets before the log-in is done');
+    if (++this.#count > MAX_PACKETS)
+      throw new ProtocolViolation('too many packets before the log-in is done');
     if (at === end) throw new ProtocolViolation('an empty packet');
     this.#inbox.push(Buffer.from(bytes.subarray(at, end)));
     this.#waiting?.resolve();
@@ -347,7 +428,11 @@ export class MySqlLogin {
     try {
       return await work();
     } catch (error) {
-      if (error instanceof ProtocolViolation) throw new ConnectionLost(`The server broke the protocol: ${error.message}`, { sqlstate: '08P01', cause: error });
+      if (error instanceof ProtocolViolation)
+        throw new ConnectionLost(`The server broke the protocol: ${error.message}`, {
+          sqlstate: '08P01',
+          cause: error,
+        });
       throw error;
     }
   }
@@ -363,7 +448,9 @@ export class MySqlLogin {
     return new SvcError('E_DB_CONNECT', [this.#shown, problem]);
   }
 
-  #send(): void { this.#link!.socket.write(this.#writer.take()); }
+  #send(): void {
+    this.#link!.socket.write(this.#writer.take());
+  }
 }
 
 /** The text of an OK, with its length before it or to its end. */

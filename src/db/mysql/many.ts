@@ -23,7 +23,8 @@ import type { MySqlRunner } from './runner.ts';
 import type { KnownStatement } from './statements.ts';
 
 /** Statements that MariaDB runs in bulk: of one table, and without rows of their own. Others it refuses (1295). */
-const BULK = /^\s*(?:(?:insert|replace)\b[^?]*\bvalues?\s*\(|update\s+[\w.`]+\s+set\b|delete\s+from\s+[\w.`]+\s+where\b)/i;
+const BULK =
+  /^\s*(?:(?:insert|replace)\b[^?]*\bvalues?\s*\(|update\s+[\w.`]+\s+set\b|delete\s+from\s+[\w.`]+\s+where\b)/i;
 const NOT_BULK = /\breturning\b|\bselect\b/i;
 /** So much of a bulk is sent at once. */
 const BULK_BYTES = 256 * 1024;
@@ -72,17 +73,33 @@ interface RowInsert {
 }
 
 /** Runs it for all rows: the rows affected. */
-export async function runMany(runner: MySqlRunner, sql: string, rows: Iterable<Params>, limit: Limit | undefined): Promise<number> {
+export async function runMany(
+  runner: MySqlRunner,
+  sql: string,
+  rows: Iterable<Params>,
+  limit: Limit | undefined,
+): Promise<number> {
   const { placeholders } = checkedMySql(sql, runner.conversation.hasPlainBackslashes);
   const insert = runner.isStrict ? rowInsertOf(sql, placeholders) : undefined;
-  return insert === undefined ? runEach(runner, sql, rows, limit) : insertSeveral(runner, sql, insert, rows, limit);
+  return insert === undefined
+    ? runEach(runner, sql, rows, limit)
+    : insertSeveral(runner, sql, insert, rows, limit);
 }
 
 /** Inserts rows of values. */
-export async function insertRows(runner: MySqlRunner, dialect: Dialect, table: string, columns: readonly string[], rows: Iterable<Params>, limit: Limit | undefined): Promise<number> {
+export async function insertRows(
+  runner: MySqlRunner,
+  dialect: Dialect,
+  table: string,
+  columns: readonly string[],
+  rows: Iterable<Params>,
+  limit: Limit | undefined,
+): Promise<number> {
   const head = `insert into ${quotedName(dialect, table)} (${columns.map((name) => quotedName(dialect, name)).join(', ')}) values `;
   const group = `(${columns.map(() => '?').join(', ')})`;
-  return runner.isStrict ? insertSeveral(runner, head + group, { head, group, perRow: columns.length }, rows, limit) : runEach(runner, head + group, rows, limit);
+  return runner.isStrict
+    ? insertSeveral(runner, head + group, { head, group, perRow: columns.length }, rows, limit)
+    : runEach(runner, head + group, rows, limit);
 }
 
 /** Where the server is not strict, a NULL for a column that has none is an error in one row, and 0 in several: there none are put together. */
@@ -94,7 +111,13 @@ function rowInsertOf(sql: string, placeholders: number): RowInsert | undefined {
 }
 
 /** Whole pieces by a statement that is kept; of what is left much by one that is not, and little row by row. */
-async function insertSeveral(runner: MySqlRunner, sql: string, { head, group, perRow }: RowInsert, rows: Iterable<Params>, limit: Limit | undefined): Promise<number> {
+async function insertSeveral(
+  runner: MySqlRunner,
+  sql: string,
+  { head, group, perRow }: RowInsert,
+  rows: Iterable<Params>,
+  limit: Limit | undefined,
+): Promise<number> {
   const most = Math.min(MAX_ROWS, Math.floor(MAX_VALUES / perRow));
   if (most < FEW_ROWS) return runEach(runner, sql, rows, limit);
   const textOf = (count: number): string => `${head}${`${group}, `.repeat(count - 1)}${group}`;
@@ -112,10 +135,25 @@ async function insertSeveral(runner: MySqlRunner, sql: string, { head, group, pe
     while (next());
   }
   try {
-    if (next()) affected += await runEach(runner, textOf(most), wholePieces(), limit, { perRow, firstRow: 1, isKept: true });
+    if (next())
+      affected += await runEach(runner, textOf(most), wholePieces(), limit, {
+        perRow,
+        firstRow: 1,
+        isKept: true,
+      });
     if (piece.length === 0) return affected;
-    if (piece.length < FEW_ROWS) return affected + await runEach(runner, sql, piece, limit, { perRow, firstRow: before + 1, isKept: true });
-    return affected + await runEach(runner, textOf(piece.length), [joined(piece, perRow, before)], limit, { perRow, firstRow: before + 1, isKept: false });
+    if (piece.length < FEW_ROWS)
+      return (
+        affected + (await runEach(runner, sql, piece, limit, { perRow, firstRow: before + 1, isKept: true }))
+      );
+    return (
+      affected +
+      (await runEach(runner, textOf(piece.length), [joined(piece, perRow, before)], limit, {
+        perRow,
+        firstRow: before + 1,
+        isKept: false,
+      }))
+    );
   } finally {
     source.return?.();
   }
@@ -143,24 +181,52 @@ function joined(rows: readonly Params[], perRow: number, before: number): Params
   return values;
 }
 
-async function runEach(runner: MySqlRunner, sql: string, rows: Iterable<Params>, limit: Limit | undefined, several?: Several): Promise<number> {
+async function runEach(
+  runner: MySqlRunner,
+  sql: string,
+  rows: Iterable<Params>,
+  limit: Limit | undefined,
+  several?: Several,
+): Promise<number> {
   const { conversation, pipelines } = runner;
   const { placeholders } = checkedMySql(sql, conversation.hasPlainBackslashes);
   await runner.turn();
   runner.check(sql, limit);
-  const canBulk = hasBulk(conversation) && placeholders > 0 && placeholders === (several?.perRow ?? placeholders) && BULK.test(sql) && !NOT_BULK.test(sql);
+  const canBulk =
+    hasBulk(conversation) &&
+    placeholders > 0 &&
+    placeholders === (several?.perRow ?? placeholders) &&
+    BULK.test(sql) &&
+    !NOT_BULK.test(sql);
   const source = rows[Symbol.iterator]();
   try {
-    const many: Many = { runner, sql, limit, statements: [], placeholders, perRow: several?.perRow ?? placeholders, source, next: source.next(), row: several?.firstRow ?? 1 };
-    const affected = pipelines ? await runner.exclusively(() => runAll(many, limit, canBulk, several)) : undefined;
-    return affected ?? await oneByOne(many, limit);
+    const many: Many = {
+      runner,
+      sql,
+      limit,
+      statements: [],
+      placeholders,
+      perRow: several?.perRow ?? placeholders,
+      source,
+      next: source.next(),
+      row: several?.firstRow ?? 1,
+    };
+    const affected = pipelines
+      ? await runner.exclusively(() => runAll(many, limit, canBulk, several))
+      : undefined;
+    return affected ?? (await oneByOne(many, limit));
   } finally {
     source.return?.();
   }
 }
 
 /** Batch after batch, one for each kind of values that has not come before. Undefined for what cannot be prepared. */
-async function runAll(many: Many, limit: Limit | undefined, canBulk: boolean, several: Several | undefined): Promise<number | undefined> {
+async function runAll(
+  many: Many,
+  limit: Limit | undefined,
+  canBulk: boolean,
+  several: Several | undefined,
+): Promise<number | undefined> {
   const { runner, sql, statements, placeholders } = many;
   const { conversation } = runner;
   const firsts: Params[] = [];
@@ -179,7 +245,9 @@ async function runAll(many: Many, limit: Limit | undefined, canBulk: boolean, se
       }
       if (statements.push(statement) > MAX_KINDS) runner.release(sql, firsts.shift()!, statements.shift()!); // there are as many
       firsts.push(params);
-      affected += await inBatch(conversation, sql, statement, limit, (batch) => canBulk ? writeBulks(many, batch) : writeAll(many, batch));
+      affected += await inBatch(conversation, sql, statement, limit, (batch) =>
+        canBulk ? writeBulks(many, batch) : writeAll(many, batch),
+      );
     }
     return affected;
   } catch (error) {
@@ -193,15 +261,20 @@ async function runAll(many: Many, limit: Limit | undefined, canBulk: boolean, se
   }
 }
 
-function hasBulk({ dialogue }: MySqlConversation): boolean { return (dialogue.extended & MARIADB.stmtBulkOperations) !== 0; }
+function hasBulk({ dialogue }: MySqlConversation): boolean {
+  return (dialogue.extended & MARIADB.stmtBulkOperations) !== 0;
+}
 
 async function oneByOne({ runner, sql, source, next }: Many, limit: Limit | undefined): Promise<number> {
   let affected = 0;
-  for (let each = next; each.done !== true; each = source.next()) affected += await runner.run(sql, each.value, limit, 'none', affectedRows);
+  for (let each = next; each.done !== true; each = source.next())
+    affected += await runner.run(sql, each.value, limit, 'none', affectedRows);
   return affected;
 }
 
-function affectedRows(exchange: Exchange): number { return exchange.affectedRows; }
+function affectedRows(exchange: Exchange): number {
+  return exchange.affectedRows;
+}
 
 /** Requests that are answered one after the other, and waited for together. */
 class Batch {
@@ -213,7 +286,12 @@ class Batch {
   #finished: Promise<Exchange> | undefined;
 
   /** `statement`: of the first request; where there are others, the server describes what each gives. */
-  constructor(conversation: MySqlConversation, sql: string, statement: KnownStatement, limit: Limit | undefined) {
+  constructor(
+    conversation: MySqlConversation,
+    sql: string,
+    statement: KnownStatement,
+    limit: Limit | undefined,
+  ) {
     this.#conversation = conversation;
     this.#sql = sql;
     this.#statement = statement;
@@ -221,12 +299,21 @@ class Batch {
   }
 
   /** Whether there is no use in writing more. */
-  get hasFailed(): boolean { return this.#exchange?.error !== undefined || this.#conversation.isEnded; }
+  get hasFailed(): boolean {
+    return this.#exchange?.error !== undefined || this.#conversation.isEnded;
+  }
 
   /** A request was written, which is answered from this number on. Waits while there is no room for more. */
   added(sequence: number): Promise<void> | undefined {
     if (this.#exchange === undefined) {
-      this.#exchange = this.#conversation.add({ sql: this.#sql, kind: 'execute', wanted: 'none', sequence, isOpen: true, memory: this.#statement });
+      this.#exchange = this.#conversation.add({
+        sql: this.#sql,
+        kind: 'execute',
+        wanted: 'none',
+        sequence,
+        isOpen: true,
+        memory: this.#statement,
+      });
       this.#finished = this.#conversation.finish(this.#exchange, this.#limit);
       this.#finished.catch(() => undefined); // looked at by end()
     } else this.#exchange.add(sequence);
@@ -241,7 +328,13 @@ class Batch {
   }
 }
 
-async function inBatch(conversation: MySqlConversation, sql: string, statement: KnownStatement, limit: Limit | undefined, write: (batch: Batch) => Promise<void>): Promise<number> {
+async function inBatch(
+  conversation: MySqlConversation,
+  sql: string,
+  statement: KnownStatement,
+  limit: Limit | undefined,
+  write: (batch: Batch) => Promise<void>,
+): Promise<number> {
   const batch = new Batch(conversation, sql, statement, limit);
   try {
     await write(batch);
@@ -290,7 +383,14 @@ async function writeBulks(many: Many, batch: Batch): Promise<void> {
     const before = writer.length;
     const bulk = new Bulk(runner, statements[0]!.id!, placeholders); // MariaDB takes all kinds
     try {
-      for (let rows = 0; many.next.done !== true && writer.payloadLength < most && bulk.add(many.next.value, many.row, rows === 0); rows++, many.row++) many.next = source.next();
+      for (
+        let rows = 0;
+        many.next.done !== true &&
+        writer.payloadLength < most &&
+        bulk.add(many.next.value, many.row, rows === 0);
+        rows++, many.row++
+      )
+        many.next = source.next();
     } catch (error) {
       writer.rewind(before);
       throw error;
@@ -346,7 +446,8 @@ class Bulk {
   /** The number that the answer has. */
   end(): number {
     const { writer } = this.#runner.conversation;
-    for (let index = 0; index < this.#types.length; index++) { // forEach() would leave out what is not set
+    for (let index = 0; index < this.#types.length; index++) {
+      // forEach() would leave out what is not set
       const known = this.#types[index] ?? TYPE.varString;
       writer.set(this.#typesAt + 2 * index, known & 0xff);
       writer.set(this.#typesAt + 2 * index + 1, known > 0xff ? 0x80 : 0);

@@ -74,14 +74,28 @@ export class Fields {
     this.#end = end;
   }
 
-  get left(): number { return this.#end - this.#at; }
+  get left(): number {
+    return this.#end - this.#at;
+  }
 
-  uint8(): number { return this.#bytes[this.#take(1)]!; } // #take() has looked
-  uint16(): number { return this.#bytes.readUInt16LE(this.#take(2)); }
-  uint32(): number { return this.#bytes.readUInt32LE(this.#take(4)); }
-  bytes(count: number): Buffer { return this.#bytes.subarray(this.#take(count), this.#at); }
-  skip(count: number): void { this.#take(count); }
-  rest(): Buffer { return this.bytes(this.left); }
+  uint8(): number {
+    return this.#bytes[this.#take(1)]!;
+  } // #take() has looked
+  uint16(): number {
+    return this.#bytes.readUInt16LE(this.#take(2));
+  }
+  uint32(): number {
+    return this.#bytes.readUInt32LE(this.#take(4));
+  }
+  bytes(count: number): Buffer {
+    return this.#bytes.subarray(this.#take(count), this.#at);
+  }
+  skip(count: number): void {
+    this.#take(count);
+  }
+  rest(): Buffer {
+    return this.bytes(this.left);
+  }
 
   /** A length, as it stands before what has it. Never that of NULL. */
   length(): number {
@@ -95,14 +109,20 @@ export class Fields {
     const first = this.uint8();
     if (first < 0xfb) return first;
     switch (first) {
-      case 0xfc: return this.uint16();
-      case 0xfd: return this.uint8() + this.uint16() * 0x100;
-      case 0xfe: return this.#wide();
-      default: throw new ProtocolViolation(`a length that begins with ${first}`);
+      case 0xfc:
+        return this.uint16();
+      case 0xfd:
+        return this.uint8() + this.uint16() * 0x100;
+      case 0xfe:
+        return this.#wide();
+      default:
+        throw new ProtocolViolation(`a length that begins with ${first}`);
     }
   }
 
-  textLength(): string { return this.bytes(this.length()).toString(); }
+  textLength(): string {
+    return this.bytes(this.length()).toString();
+  }
 
   /** Bytes up to a NUL, or to the end. */
   textNul(): string {
@@ -130,7 +150,8 @@ export class Fields {
 export function readGreeting(bytes: Buffer, at: number, end: number): Greeting {
   const fields = new Fields(bytes, at, end);
   const protocol = fields.uint8();
-  if (protocol !== PROTOCOL_10) throw new ProtocolViolation(`version ${protocol} of the protocol, where 10 is spoken`);
+  if (protocol !== PROTOCOL_10)
+    throw new ProtocolViolation(`version ${protocol} of the protocol, where 10 is spoken`);
   const told = fields.textNul();
   const connectionId = fields.uint32();
   const firstPart = fields.bytes(8);
@@ -138,7 +159,7 @@ export function readGreeting(bytes: Buffer, at: number, end: number): Greeting {
   const low = fields.uint16();
   if (fields.left === 0) throw new ProtocolViolation('a greeting of MySQL before 4.1');
   fields.skip(1 + 2); // character set, status
-  const capabilities = (low | fields.uint16() << 16) >>> 0;
+  const capabilities = (low | (fields.uint16() << 16)) >>> 0;
   const nonceLength = fields.uint8();
   fields.skip(6);
   const extended = fields.uint32(); // zeros of MySQL
@@ -146,8 +167,13 @@ export function readGreeting(bytes: Buffer, at: number, end: number): Greeting {
   const plugin = (capabilities & CAPABILITY.pluginAuth) === 0 ? '' : fields.textNul();
   const isMariaDb = /mariadb/i.test(told) || (capabilities & CAPABILITY.longPassword) === 0;
   return {
-    version: told.replace(/^5\.5\.5-(?=.*mariadb)/i, ''), isMariaDb, connectionId, capabilities, plugin,
-    nonce: Buffer.concat([firstPart, secondPart]).subarray(0, NONCE_BYTES), extended: isMariaDb && (capabilities & CAPABILITY.longPassword) === 0 ? extended : 0,
+    version: told.replace(/^5\.5\.5-(?=.*mariadb)/i, ''),
+    isMariaDb,
+    connectionId,
+    capabilities,
+    plugin,
+    nonce: Buffer.concat([firstPart, secondPart]).subarray(0, NONCE_BYTES),
+    extended: isMariaDb && (capabilities & CAPABILITY.longPassword) === 0 ? extended : 0,
   };
 }
 
@@ -156,11 +182,21 @@ export function readOk(bytes: Buffer, at: number, end: number): Ok {
   const fields = new Fields(bytes, at + 1, end);
   const affectedRows = fields.length();
   const lastInsertId = fields.integer();
-  return { affectedRows, lastInsertId, status: fields.uint16(), warnings: fields.uint16(), info: fields.rest() };
+  return {
+    affectedRows,
+    lastInsertId,
+    status: fields.uint16(),
+    warnings: fields.uint16(),
+    info: fields.rest(),
+  };
 }
 
 /** The end of columns or rows, as servers before MySQL 5.7 say it. */
-export function readEof(bytes: Buffer, at: number, end: number): { readonly warnings: number; readonly status: number } {
+export function readEof(
+  bytes: Buffer,
+  at: number,
+  end: number,
+): { readonly warnings: number; readonly status: number } {
   const fields = new Fields(bytes, at + 1, end);
   return { warnings: fields.uint16(), status: fields.uint16() };
 }
@@ -170,7 +206,9 @@ export function readError(bytes: Buffer, at: number, end: number): ErrorFields {
   const fields = new Fields(bytes, at + 1, end);
   const errno = fields.uint16();
   const rest = fields.rest();
-  return rest[0] === 0x23 && rest.length >= 6 ? { errno, sqlstate: rest.toString('latin1', 1, 6), message: rest.toString('utf8', 6) } : { errno, sqlstate: '', message: rest.toString() };
+  return rest[0] === 0x23 && rest.length >= 6
+    ? { errno, sqlstate: rest.toString('latin1', 1, 6), message: rest.toString('utf8', 6) }
+    : { errno, sqlstate: '', message: rest.toString() };
 }
 
 /** A column. `isExtended`: MariaDB adds what the type is called. */
@@ -182,7 +220,16 @@ export function readColumn(bytes: Buffer, at: number, end: number, isExtended: b
   fields.skip(fields.length());
   const extended = isExtended ? readExtended(fields) : '';
   if (fields.length() !== FIXED_FIELDS) throw new ProtocolViolation('a column with other fields');
-  return { table, name, extended, charset: fields.uint16(), length: fields.uint32(), type: fields.uint8(), flags: fields.uint16(), decimals: fields.uint8() };
+  return {
+    table,
+    name,
+    extended,
+    charset: fields.uint16(),
+    length: fields.uint32(),
+    type: fields.uint8(),
+    flags: fields.uint16(),
+    decimals: fields.uint8(),
+  };
 }
 
 /** Pairs of a kind, 0 the type and 1 its format, and a name. */
@@ -198,7 +245,11 @@ function readExtended(fields: Fields): string {
 }
 
 /** The answer to a statement that was prepared. */
-export function readPrepared(bytes: Buffer, at: number, end: number): { readonly id: number; readonly columns: number; readonly parameters: number } {
+export function readPrepared(
+  bytes: Buffer,
+  at: number,
+  end: number,
+): { readonly id: number; readonly columns: number; readonly parameters: number } {
   const fields = new Fields(bytes, at + 1, end);
   return { id: fields.uint32(), columns: fields.uint16(), parameters: fields.uint16() };
 }

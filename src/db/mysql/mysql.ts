@@ -31,9 +31,21 @@ export class MySqlDriver extends PooledDriver<MySqlConnection> {
   constructor({ address, shown, pool, session, clock, log, onPoolEvent }: MySqlDriverOptions) {
     const { hosts, target, connectTimeoutMs, dialect } = address;
     const search = {
-      hosts, target, connectTimeoutMs, clock, connect: (host: ServerHost, limit: Limit) => connectMySql(host, session, limit),
-      kindOf: async (connection: MySqlConnection, limit: Limit): Promise<ServerKind> => Number(await connection.scalar(READS_ONLY, [], limit)) === 0 ? 'primary off' : 'standby on',
+      hosts,
+      target,
+      connectTimeoutMs,
+      clock,
+      connect: (host: ServerHost, limit: Limit) => connectMySql(host, session, limit),
+      kindOf: async (connection: MySqlConnection, limit: Limit): Promise<ServerKind> =>
+        Number(await connection.scalar(READS_ONLY, [], limit)) === 0 ? 'primary off' : 'standby on',
     };
-    super(dialect, shown, { ...pool, connect: (limit) => findServer<MySqlConnection>(search, limit), connectTimeoutMs: searchMs(search), clock, log, onEvent: onPoolEvent });
+    super(dialect, shown, {
+      ...pool,
+      connect: (limit) => findServer<MySqlConnection>(search, limit),
+      connectTimeoutMs: searchMs(search),
+      clock,
+      log,
+      onEvent: onPoolEvent,
+    });
   }
 }

@@ -30,25 +30,49 @@ const NULL_MARK = 0xfb;
 
 /** Decoders that most columns have. A call of what stands in the plan, another function each time, costs more than most of them do. */
 const FORM = { other: 0, text: 1, ascii: 2, int32: 3, int8: 4, float64: 5, int64: 6 } as const;
-const FORMS: ReadonlyMap<Decoder, number> = new Map<Decoder, number>([[utf8, FORM.text], [latin1, FORM.ascii], [signed32, FORM.int32], [signed8, FORM.int8], [double, FORM.float64], [wide, FORM.int64]]);
+const FORMS: ReadonlyMap<Decoder, number> = new Map<Decoder, number>([
+  [utf8, FORM.text],
+  [latin1, FORM.ascii],
+  [signed32, FORM.int32],
+  [signed8, FORM.int8],
+  [double, FORM.float64],
+  [wide, FORM.int64],
+]);
 
 /** A plan for rows of these columns. */
-export function planRows(columns: readonly WireColumn[], described: readonly Buffer[], options: MySqlValueOptions, isText: boolean): RowPlan {
+export function planRows(
+  columns: readonly WireColumn[],
+  described: readonly Buffer[],
+  options: MySqlValueOptions,
+  isText: boolean,
+): RowPlan {
   const readers = columns.map((column) => readerOf(column, options, isText));
   return {
-    isText, columns, described, names: columns.map(({ name }) => name), decoders: readers.map(({ decode }) => decode), forms: readers.map(({ decode }) => FORMS.get(decode) ?? FORM.other), widths: readers.map(({ width }) => width),
+    isText,
+    columns,
+    described,
+    names: columns.map(({ name }) => name),
+    decoders: readers.map(({ decode }) => decode),
+    forms: readers.map(({ decode }) => FORMS.get(decode) ?? FORM.other),
+    widths: readers.map(({ width }) => width),
     hasProto: columns.some(({ name }) => name === '__proto__'),
   };
 }
 
 /** What a caller is told of the columns. */
 export function shownColumns({ columns }: RowPlan): readonly Column[] {
-  return columns.map((column) => ({ name: column.name, table: column.table === '' ? undefined : column.table, type: typeName(column) }));
+  return columns.map((column) => ({
+    name: column.name,
+    table: column.table === '' ? undefined : column.table,
+    type: typeName(column),
+  }));
 }
 
 /** A row as an object. Plain: one without prototype would be a slow dictionary, and no test would call it equal. */
 export function readRow(plan: RowPlan, bytes: Buffer, at: number, end: number): Row {
-  return plan.isText ? toObject(plan, readTextValues(plan, bytes, at, end)) : readBinaryRow(plan, bytes, at, end);
+  return plan.isText
+    ? toObject(plan, readTextValues(plan, bytes, at, end))
+    : readBinaryRow(plan, bytes, at, end);
 }
 
 /** A row as a list. */
@@ -66,9 +90,17 @@ function readBinaryRow(plan: RowPlan, bytes: Buffer, at: number, end: number): R
     let value: unknown = null;
     if (!isNull(bytes, at, index)) {
       switch (forms[index]) {
-        case FORM.int32: value = signed32(bytes, from); from += 4; break;
-        case FORM.int8: value = signed8(bytes, from++); break;
-        case FORM.float64: value = double(bytes, from); from += 8; break;
+        case FORM.int32:
+          value = signed32(bytes, from);
+          from += 4;
+          break;
+        case FORM.int8:
+          value = signed8(bytes, from++);
+          break;
+        case FORM.float64:
+          value = double(bytes, from);
+          from += 8;
+          break;
         case FORM.int64:
           if (end - from < 8) throw new ProtocolViolation('a value that is longer than its row');
           value = wide(bytes, from);
@@ -83,7 +115,12 @@ function readBinaryRow(plan: RowPlan, bytes: Buffer, at: number, end: number): R
             else [from, to] = longValue(bytes, from, end);
           }
           if (to > end) throw new ProtocolViolation('a value that is longer than its row');
-          value = forms[index] === FORM.text ? utf8(bytes, from, to) : forms[index] === FORM.ascii ? latin1(bytes, from, to) : decoders[index]!(bytes, from, to);
+          value =
+            forms[index] === FORM.text
+              ? utf8(bytes, from, to)
+              : forms[index] === FORM.ascii
+                ? latin1(bytes, from, to)
+                : decoders[index]!(bytes, from, to);
           from = to;
         }
       }
@@ -118,7 +155,9 @@ function readBinaryValues({ decoders, widths }: RowPlan, bytes: Buffer, at: numb
 }
 
 /** In the bitmap of a binary row, which firstValue() has looked at. */
-function isNull(bytes: Buffer, at: number, index: number): boolean { return (bytes[at + 1 + (index + 2 >> 3)]! & 1 << (index + 2 & 7)) !== 0; }
+function isNull(bytes: Buffer, at: number, index: number): boolean {
+  return (bytes[at + 1 + ((index + 2) >> 3)]! & (1 << ((index + 2) & 7))) !== 0;
+}
 
 function readTextValues({ decoders }: RowPlan, bytes: Buffer, at: number, end: number): unknown[] {
   const values = new Array<unknown>(decoders.length);
@@ -142,7 +181,13 @@ function readTextValues({ decoders }: RowPlan, bytes: Buffer, at: number, end: n
 function toObject({ names }: RowPlan, values: readonly unknown[]): Row {
   const row: Row = {};
   for (let index = 0; index < names.length; index++) {
-    if (names[index] === '__proto__') Object.defineProperty(row, '__proto__', { value: values[index], enumerable: true, configurable: true, writable: true });
+    if (names[index] === '__proto__')
+      Object.defineProperty(row, '__proto__', {
+        value: values[index],
+        enumerable: true,
+        configurable: true,
+        writable: true,
+      });
     else row[names[index]!] = values[index];
   }
   return row;
@@ -150,7 +195,7 @@ function toObject({ names }: RowPlan, values: readonly unknown[]): Row {
 
 /** Where the values of a binary row begin: behind its bitmap. */
 function firstValue(columns: number, bytes: Buffer, at: number, end: number): number {
-  const from = at + 1 + (columns + 9 >> 3);
+  const from = at + 1 + ((columns + 9) >> 3);
   if (from > end || bytes[at] !== 0) throw new ProtocolViolation('a row that is none');
   return from;
 }

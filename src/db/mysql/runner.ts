@@ -61,21 +61,38 @@ export class MySqlRunner {
   }
 
   /** Whether values that do not fit are refused. */
-  get isStrict(): boolean { return this.#options.isStrict && this.#options.parameters['sql_mode'] === undefined; }
-  get pipelines(): boolean { return this.#options.pipelines; }
-  get isWriting(): boolean { return this.#writing !== undefined; }
+  get isStrict(): boolean {
+    return this.#options.isStrict && this.#options.parameters['sql_mode'] === undefined;
+  }
+  get pipelines(): boolean {
+    return this.#options.pipelines;
+  }
+  get isWriting(): boolean {
+    return this.#writing !== undefined;
+  }
 
   /**
    * Runs a statement that is in one piece, and gives what `answer` makes of its rows. Rejects with what the server says, and with an
    * SvcError for what cannot be sent.
    */
-  run<T>(text: string, params: Params, limit: Limit | undefined, wanted: RowsWanted, answer: (exchange: Exchange) => T): Promise<T> {
+  run<T>(
+    text: string,
+    params: Params,
+    limit: Limit | undefined,
+    wanted: RowsWanted,
+    answer: (exchange: Exchange) => T,
+  ): Promise<T> {
     try {
       const { placeholders } = checkedMySql(text, this.conversation.hasPlainBackslashes);
       if (params.length !== placeholders) refuseCount(placeholders, params.length);
       const request: Request = { text, params, wanted, limit };
-      const known = limit === undefined && this.#writing === undefined && this.#options.pipelines ? this.#known(text, params) : undefined;
-      return known?.id === undefined || hasLarge(params) ? this.#stepByStep(request, answer) : this.#atOnce(request, known, answer);
+      const known =
+        limit === undefined && this.#writing === undefined && this.#options.pipelines
+          ? this.#known(text, params)
+          : undefined;
+      return known?.id === undefined || hasLarge(params)
+        ? this.#stepByStep(request, answer)
+        : this.#atOnce(request, known, answer);
     } catch (error) {
       return Promise.reject(error);
     }
@@ -97,7 +114,9 @@ export class MySqlRunner {
       return;
     }
     const exchanges = texts.map((text) => this.#writeQuery(text, 'none', false));
-    const results = await Promise.allSettled(exchanges.map((exchange) => this.conversation.finish(exchange, limit)));
+    const results = await Promise.allSettled(
+      exchanges.map((exchange) => this.conversation.finish(exchange, limit)),
+    );
     for (const result of results) if (result.status === 'rejected') throw result.reason;
   }
 
@@ -107,7 +126,10 @@ export class MySqlRunner {
     this.check(name, limit);
     const { writer } = this.conversation;
     writer.command(code);
-    await this.conversation.finish(this.conversation.add({ sql: name, kind: 'command', wanted: 'none', sequence: writer.end() }), limit);
+    await this.conversation.finish(
+      this.conversation.add({ sql: name, kind: 'command', wanted: 'none', sequence: writer.end() }),
+      limit,
+    );
   }
 
   /** Opens a cursor over the rows of a statement of its own, which nobody else runs meanwhile. */
@@ -120,7 +142,9 @@ export class MySqlRunner {
     const opened = await this.exclusively(async () => {
       const prepared = await this.#prepare(text, params.length, limit);
       id = prepared.id;
-      return id === undefined ? this.#writeQuery(text, 'objects') : this.#send({ text, params, wanted: 'objects', limit }, prepared, READ_ONLY_CURSOR);
+      return id === undefined
+        ? this.#writeQuery(text, 'objects')
+        : this.#send({ text, params, wanted: 'objects', limit }, prepared, READ_ONLY_CURSOR);
     });
     try {
       await this.conversation.finish(opened, limit);
@@ -139,21 +163,37 @@ export class MySqlRunner {
     writer.command(COMMAND.stmtFetch);
     writer.uint32(id);
     writer.uint32(rows);
-    return this.conversation.finish(this.conversation.add({ sql, kind: 'fetch', wanted: 'objects', sequence: writer.end(), plan: opened.plan }), limit);
+    return this.conversation.finish(
+      this.conversation.add({
+        sql,
+        kind: 'fetch',
+        wanted: 'objects',
+        sequence: writer.end(),
+        plan: opened.plan,
+      }),
+      limit,
+    );
   }
 
   /** A prepared statement for values like these, kept or not: release() it afterwards. Nobody else may write meanwhile. */
-  async prepared(text: string, params: Params, limit: Limit | undefined, isKept: boolean = true): Promise<KnownStatement> {
+  async prepared(
+    text: string,
+    params: Params,
+    limit: Limit | undefined,
+    isKept: boolean = true,
+  ): Promise<KnownStatement> {
     const known = this.#known(text, params);
     if (known !== undefined) return known;
     const prepared = await this.#prepare(text, params.length, limit);
-    if (isKept && this.statements.keeps(text)) this.statements.add(this.statements.get(text) === undefined ? text : variant(text, params), prepared);
+    if (isKept && this.statements.keeps(text))
+      this.statements.add(this.statements.get(text) === undefined ? text : variant(text, params), prepared);
     return prepared;
   }
 
   /** Closes a statement that was not kept. */
   release(text: string, params: Params, statement: KnownStatement): void {
-    if (this.statements.get(text) !== statement && this.statements.get(variant(text, params)) !== statement) this.statements.close(statement);
+    if (this.statements.get(text) !== statement && this.statements.get(variant(text, params)) !== statement)
+      this.statements.close(statement);
   }
 
   /** Forgets those of a text, and of values like these, which are no good any more. */
@@ -176,13 +216,15 @@ export class MySqlRunner {
 
   /** Waits until nobody is writing; and, where one request is not sent before the last one is answered, until it is. */
   async turn(): Promise<void> {
-    while (this.#writing !== undefined || !this.#options.pipelines && !this.conversation.isQuiet) {
+    while (this.#writing !== undefined || (!this.#options.pipelines && !this.conversation.isQuiet)) {
       await (this.#writing ?? this.conversation.last?.done.catch(() => undefined));
     }
   }
 
   /** The columns of a result. */
-  columns({ plan }: Exchange): readonly Column[] { return plan === undefined ? [] : shownColumns(plan); }
+  columns({ plan }: Exchange): readonly Column[] {
+    return plan === undefined ? [] : shownColumns(plan);
+  }
 
   /** Why nothing can be asked now. @throws ConnectionLost, QueryCanceled, QueryTimeout */
   check(text: string | undefined, limit: Limit | undefined): void {
@@ -231,7 +273,13 @@ export class MySqlRunner {
     });
   }
 
-  async #recovered<T>(request: Request, failed: Exchange, error: unknown, startedMs: number, answer: (exchange: Exchange) => T): Promise<T> {
+  async #recovered<T>(
+    request: Request,
+    failed: Exchange,
+    error: unknown,
+    startedMs: number,
+    answer: (exchange: Exchange) => T,
+  ): Promise<T> {
     const { onStatement, clock } = this.#options;
     try {
       await this.conversation.settled(failed);
@@ -274,7 +322,10 @@ export class MySqlRunner {
     if (this.#writing !== undefined || !this.#options.pipelines) await this.turn();
     this.check(text, limit);
     const known = this.#known(text, params);
-    const exchange = known !== undefined && !hasLarge(params) ? this.#send(request, known, NO_CURSOR) : await this.exclusively(() => this.#prepareAndSend(request));
+    const exchange =
+      known !== undefined && !hasLarge(params)
+        ? this.#send(request, known, NO_CURSOR)
+        : await this.exclusively(() => this.#prepareAndSend(request));
     await this.conversation.finish(exchange, limit);
     return exchange;
   }
@@ -308,26 +359,41 @@ export class MySqlRunner {
     writer.command(COMMAND.stmtPrepare);
     writer.text(text);
     this.checkLength(before, text);
-    const exchange = this.conversation.add({ sql: text, kind: 'prepare', wanted: 'none', sequence: writer.end() });
+    const exchange = this.conversation.add({
+      sql: text,
+      kind: 'prepare',
+      wanted: 'none',
+      sequence: writer.end(),
+    });
     try {
       await this.conversation.finish(exchange, limit);
     } catch (error) {
       if (exchange.statementId !== 0) this.statements.close({ id: exchange.statementId }); // the limit came between
-      if (error instanceof DatabaseError && isUnpreparable(error)) return { id: undefined, plan: undefined, kinds: undefined };
+      if (error instanceof DatabaseError && isUnpreparable(error))
+        return { id: undefined, plan: undefined, kinds: undefined };
       throw error;
     }
     if (exchange.parameters !== parameters) {
       this.statements.close({ id: exchange.statementId });
       refuseCount(exchange.parameters, parameters); // by the server's own count
     }
-    return { id: exchange.statementId, plan: exchange.plan, kinds: this.#pinsTypes ? new Uint8Array(parameters) : undefined };
+    return {
+      id: exchange.statementId,
+      plan: exchange.plan,
+      kinds: this.#pinsTypes ? new Uint8Array(parameters) : undefined,
+    };
   }
 
   /** Writes all of a request, or nothing. */
   #send({ text, params, wanted }: Request, statement: KnownStatement, flags: number): Exchange {
     const { id, kinds } = statement;
     if (id === undefined) {
-      if (params.length > 0) throw new DataError('A statement that cannot be prepared takes no values', { sqlstate: '0A000', errno: 1295, sql: text });
+      if (params.length > 0)
+        throw new DataError('A statement that cannot be prepared takes no values', {
+          sqlstate: '0A000',
+          errno: 1295,
+          sql: text,
+        });
       return this.#writeQuery(text, wanted);
     }
     const { writer } = this.conversation;
@@ -342,7 +408,13 @@ export class MySqlRunner {
       throw error;
     }
     this.checkLength(before, text);
-    return this.conversation.send({ sql: text, kind: 'execute', wanted, sequence: writer.end(), memory: statement });
+    return this.conversation.send({
+      sql: text,
+      kind: 'execute',
+      wanted,
+      sequence: writer.end(),
+      memory: statement,
+    });
   }
 
   /** Large values, in pieces; they are not answered. Each is looked at before. One that is too long spoils the statement on the server. */
@@ -354,7 +426,8 @@ export class MySqlRunner {
       const problem = typeof value === 'string' ? parameterProblem(value) : undefined;
       if (problem !== undefined) refuseParameter(index + 1, problem);
       const bytes = bytesOf(value);
-      if (bytes.length >= this.maxPacketBytes) throw this.#tooLong(`Parameter ${index + 1} takes`, bytes.length, text);
+      if (bytes.length >= this.maxPacketBytes)
+        throw this.#tooLong(`Parameter ${index + 1} takes`, bytes.length, text);
       for (let at = 0; at < bytes.length; at += LARGE_BYTES) {
         writer.command(COMMAND.stmtSendLongData);
         writer.uint32(id);
@@ -369,7 +442,10 @@ export class MySqlRunner {
   }
 
   #tooLong(what: string, length: number, text: string): DataError {
-    return new DataError(`${what} ${length} bytes, and the server takes less than ${this.maxPacketBytes} at once (max_allowed_packet)`, { sqlstate: '54000', errno: 1153, sql: text });
+    return new DataError(
+      `${what} ${length} bytes, and the server takes less than ${this.maxPacketBytes} at once (max_allowed_packet)`,
+      { sqlstate: '54000', errno: 1153, sql: text },
+    );
   }
 
   /** `isAlone`: nothing follows that is to be sent together with it. */
@@ -390,4 +466,6 @@ function hasLarge(params: Params): boolean {
 }
 
 /** The key of a statement for values of these kinds; no text has a NUL in that place. */
-function variant(text: string, params: Params): string { return `${text}\0${kindsKey(params)}`; }
+function variant(text: string, params: Params): string {
+  return `${text}\0${kindsKey(params)}`;
+}

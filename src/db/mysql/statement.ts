@@ -29,7 +29,10 @@ const LINE_COMMENT = /(?:#|--(?=[\s\0-\x1f]|$))[^\n]*/y;
 const EXECUTABLE = /\/\*M?!\d*/y;
 const BLOCK_COMMENT = /\/\*[\s\S]*?(?:\*\/|$)/y;
 const NAME = /`[^`]*(?:``[^`]*)*`/y;
-const TEXT = { "'": /'[^'\\]*(?:(?:\\[\s\S]|'')[^'\\]*)*'/y, '"': /"[^"\\]*(?:(?:\\[\s\S]|"")[^"\\]*)*"/y } as const;
+const TEXT = {
+  "'": /'[^'\\]*(?:(?:\\[\s\S]|'')[^'\\]*)*'/y,
+  '"': /"[^"\\]*(?:(?:\\[\s\S]|"")[^"\\]*)*"/y,
+} as const;
 const PLAIN_TEXT: typeof TEXT = { "'": /'[^']*(?:''[^']*)*'/y, '"': /"[^"]*(?:""[^"]*)*"/y };
 
 const CONTROL: ReadonlySet<string> = new Set(['begin', 'commit', 'rollback', 'savepoint', 'release', 'xa']);
@@ -46,7 +49,8 @@ export function scanMySql(text: string, hasPlainBackslashes: boolean = false): M
     return kept[slot]!; // every slot in the index has one
   }
   const scanned = new Scanner(text, TEXT).scan();
-  if (text.length <= MAX_KEPT_CHARACTERS) kept[index.isFull ? index.replaceOldest(text) : index.add(text)] = scanned;
+  if (text.length <= MAX_KEPT_CHARACTERS)
+    kept[index.isFull ? index.replaceOldest(text) : index.add(text)] = scanned;
   return scanned;
 }
 
@@ -59,7 +63,7 @@ export function checkedMySql(text: string, hasPlainBackslashes: boolean = false)
 
 /** Whether a statement begins or ends a transaction. */
 export function isTransactionControl(first: string, second: string | undefined): boolean {
-  return CONTROL.has(first) || first === 'start' && second === 'transaction';
+  return CONTROL.has(first) || (first === 'start' && second === 'transaction');
 }
 
 /** One pass over a text. */
@@ -96,13 +100,17 @@ class Scanner {
     this.#hasMore ||= this.#isEnded;
     this.#hasBegun = true;
     switch (character) {
-      case "'": case '"': return this.#skip(this.#texts[character]);
-      case '`': return this.#skip(NAME);
+      case "'":
+      case '"':
+        return this.#skip(this.#texts[character]);
+      case '`':
+        return this.#skip(NAME);
       case '?':
         this.#placeholders++;
         this.#at++;
         return;
-      default: this.#onOther();
+      default:
+        this.#onOther();
     }
   }
 
@@ -113,7 +121,7 @@ class Scanner {
       this.#at += 2;
       return true;
     }
-    if (this.#takes(EXECUTABLE)) return this.#isExecutable = true;
+    if (this.#takes(EXECUTABLE)) return (this.#isExecutable = true);
     return this.#takes(BLOCK_COMMENT);
   }
 
@@ -125,15 +133,19 @@ class Scanner {
   }
 
   /** What creates a program has statements inside, and so does the text of an event. */
-  #isBody(): boolean { return this.#words[0] === 'create' || this.#words[0] === 'alter' && this.#words[1] === 'event'; }
+  #isBody(): boolean {
+    return this.#words[0] === 'create' || (this.#words[0] === 'alter' && this.#words[1] === 'event');
+  }
 
   #problem(): string | undefined {
     if (!this.#hasBegun) return 'the text has none';
     if (this.#hasMore) return 'the text has more than one';
     const [first = '', second] = this.#words;
-    if (isTransactionControl(first, second)) return `${first.toUpperCase()} would change the transaction of whoever uses the connection next`;
+    if (isTransactionControl(first, second))
+      return `${first.toUpperCase()} would change the transaction of whoever uses the connection next`;
     if (!this.#source.isWellFormed()) return 'the text has half a surrogate pair, which no encoding can send';
-    if (this.#placeholders > MAX_PLACEHOLDERS) return 'it has more than 65535 placeholders: use executeMany() or insertMany()';
+    if (this.#placeholders > MAX_PLACEHOLDERS)
+      return 'it has more than 65535 placeholders: use executeMany() or insertMany()';
     return undefined;
   }
 

@@ -32,7 +32,9 @@ export class MySqlStatements {
     this.#index = new LruIndex(Math.max(1, capacity));
   }
 
-  get size(): number { return this.#index.size; }
+  get size(): number {
+    return this.#index.size;
+  }
 
   get(text: string): KnownStatement | undefined {
     const slot = this.#index.touch(text);
@@ -40,7 +42,9 @@ export class MySqlStatements {
   }
 
   /** Whether a statement of this text will be kept. */
-  keeps(text: string): boolean { return this.#capacity > 0 && text.length <= MAX_KEPT_CHARACTERS; }
+  keeps(text: string): boolean {
+    return this.#capacity > 0 && text.length <= MAX_KEPT_CHARACTERS;
+  }
 
   /** Keeps one, for which there is none yet. */
   add(text: string, statement: KnownStatement): void {
@@ -69,7 +73,9 @@ export class MySqlStatements {
   }
 
   /** Whether it is closed with what is written next. */
-  isClosing({ id }: Pick<KnownStatement, 'id'>): boolean { return id !== undefined && this.#closing.includes(id); }
+  isClosing({ id }: Pick<KnownStatement, 'id'>): boolean {
+    return id !== undefined && this.#closing.includes(id);
+  }
 
   /** Statements to be closed with what is written next. */
   takeClosing(): readonly number[] {

@@ -41,24 +41,74 @@ export function readerOf(column: WireColumn, options: MySqlValueOptions, isText:
   const { type, flags, charset, length, decimals, extended } = column;
   const isUnsigned = (flags & UNSIGNED) !== 0;
   switch (type) {
-    case TYPE.tiny: return options.hasBooleans && length === 1 ? fixed(1, (bytes, at) => bytes[at] !== 0, (text) => text !== '0', isText) : fixed(1, isUnsigned ? (bytes, at) => bytes[at] : signed8, Number, isText);
-    case TYPE.short: return fixed(2, isUnsigned ? (bytes, at) => bytes.readUInt16LE(at) : (bytes, at) => bytes.readInt16LE(at), Number, isText);
-    case TYPE.year: return fixed(2, (bytes, at) => bytes.readUInt16LE(at), Number, isText);
-    case TYPE.long: case TYPE.int24: return fixed(4, isUnsigned ? unsigned32 : signed32, Number, isText);
-    case TYPE.longlong: return fixed(8, (isUnsigned ? WIDE_UNSIGNED : WIDE)[options.int8], WIDE_TEXT[options.int8], isText);
-    case TYPE.float: return fixed(4, (bytes, at) => shortest(bytes.readFloatLE(at)), Number, isText);
-    case TYPE.double: return fixed(8, double, Number, isText);
-    case TYPE.decimal: case TYPE.newDecimal: return { decode: latin1, width: 0 };
-    case TYPE.date: case TYPE.newDate: return { decode: isText ? textual((text) => dateFromText(text, options)) : (bytes, at, end) => dateOf(bytes, at, end, options), width: 0 };
-    case TYPE.datetime: return { decode: isText ? textual((text) => isZero(text, options) ? null : text.replace(' ', 'T')) : (bytes, at, end) => dateTimeOf(bytes, at, end, decimals, options), width: 0 };
-    case TYPE.timestamp: return { decode: isText ? textual((text) => instantFromText(text, options)) : (bytes, at, end) => instantOf(bytes, at, end, decimals, options), width: 0 };
-    case TYPE.time: return { decode: isText ? latin1 : (bytes, at, end) => timeOf(bytes, at, end, decimals), width: 0 };
-    case TYPE.bit: return { decode: length === 1 ? isSet : copied, width: 0 };
-    case TYPE.json: return { decode: options.parsesJson ? json : utf8, width: 0 };
-    case TYPE.geometry: case TYPE.vector: return { decode: copied, width: 0 };
+    case TYPE.tiny:
+      return options.hasBooleans && length === 1
+        ? fixed(
+            1,
+            (bytes, at) => bytes[at] !== 0,
+            (text) => text !== '0',
+            isText,
+          )
+        : fixed(1, isUnsigned ? (bytes, at) => bytes[at] : signed8, Number, isText);
+    case TYPE.short:
+      return fixed(
+        2,
+        isUnsigned ? (bytes, at) => bytes.readUInt16LE(at) : (bytes, at) => bytes.readInt16LE(at),
+        Number,
+        isText,
+      );
+    case TYPE.year:
+      return fixed(2, (bytes, at) => bytes.readUInt16LE(at), Number, isText);
+    case TYPE.long:
+    case TYPE.int24:
+      return fixed(4, isUnsigned ? unsigned32 : signed32, Number, isText);
+    case TYPE.longlong:
+      return fixed(8, (isUnsigned ? WIDE_UNSIGNED : WIDE)[options.int8], WIDE_TEXT[options.int8], isText);
+    case TYPE.float:
+      return fixed(4, (bytes, at) => shortest(bytes.readFloatLE(at)), Number, isText);
+    case TYPE.double:
+      return fixed(8, double, Number, isText);
+    case TYPE.decimal:
+    case TYPE.newDecimal:
+      return { decode: latin1, width: 0 };
+    case TYPE.date:
+    case TYPE.newDate:
+      return {
+        decode: isText
+          ? textual((text) => dateFromText(text, options))
+          : (bytes, at, end) => dateOf(bytes, at, end, options),
+        width: 0,
+      };
+    case TYPE.datetime:
+      return {
+        decode: isText
+          ? textual((text) => (isZero(text, options) ? null : text.replace(' ', 'T')))
+          : (bytes, at, end) => dateTimeOf(bytes, at, end, decimals, options),
+        width: 0,
+      };
+    case TYPE.timestamp:
+      return {
+        decode: isText
+          ? textual((text) => instantFromText(text, options))
+          : (bytes, at, end) => instantOf(bytes, at, end, decimals, options),
+        width: 0,
+      };
+    case TYPE.time:
+      return { decode: isText ? latin1 : (bytes, at, end) => timeOf(bytes, at, end, decimals), width: 0 };
+    case TYPE.bit:
+      return { decode: length === 1 ? isSet : copied, width: 0 };
+    case TYPE.json:
+      return { decode: options.parsesJson ? json : utf8, width: 0 };
+    case TYPE.geometry:
+    case TYPE.vector:
+      return { decode: copied, width: 0 };
     default:
       if (extended === 'json') return { decode: options.parsesJson ? json : utf8, width: 0 };
-      return { decode: charset === BINARY_CHARSET && !TEXTS_OF_MARIADB.has(extended) && type !== TYPE.null ? copied : utf8, width: 0 };
+      return {
+        decode:
+          charset === BINARY_CHARSET && !TEXTS_OF_MARIADB.has(extended) && type !== TYPE.null ? copied : utf8,
+        width: 0,
+      };
   }
 }
 
@@ -68,41 +118,82 @@ export function typeName({ type, charset, length, extended, flags }: WireColumn)
   const unsigned = (flags & UNSIGNED) !== 0 ? ' unsigned' : '';
   const isBytes = charset === BINARY_CHARSET;
   switch (type) {
-    case TYPE.tiny: return `tinyint${unsigned}`;
-    case TYPE.short: return `smallint${unsigned}`;
-    case TYPE.int24: return `mediumint${unsigned}`;
-    case TYPE.long: return `int${unsigned}`;
-    case TYPE.longlong: return `bigint${unsigned}`;
-    case TYPE.decimal: case TYPE.newDecimal: return `decimal${unsigned}`;
-    case TYPE.varchar: case TYPE.varString: return isBytes ? 'varbinary' : 'varchar';
-    case TYPE.string: return (flags & ENUM) !== 0 ? 'enum' : (flags & SET) !== 0 ? 'set' : isBytes ? 'binary' : 'char';
-    case TYPE.tinyBlob: case TYPE.blob: case TYPE.mediumBlob: case TYPE.longBlob: return `${SIZES.find(([most]) => length <= most)?.[1] ?? 'long'}${isBytes ? 'blob' : 'text'}`;
-    default: return NAMES[type] ?? 'unknown';
+    case TYPE.tiny:
+      return `tinyint${unsigned}`;
+    case TYPE.short:
+      return `smallint${unsigned}`;
+    case TYPE.int24:
+      return `mediumint${unsigned}`;
+    case TYPE.long:
+      return `int${unsigned}`;
+    case TYPE.longlong:
+      return `bigint${unsigned}`;
+    case TYPE.decimal:
+    case TYPE.newDecimal:
+      return `decimal${unsigned}`;
+    case TYPE.varchar:
+    case TYPE.varString:
+      return isBytes ? 'varbinary' : 'varchar';
+    case TYPE.string:
+      return (flags & ENUM) !== 0 ? 'enum' : (flags & SET) !== 0 ? 'set' : isBytes ? 'binary' : 'char';
+    case TYPE.tinyBlob:
+    case TYPE.blob:
+    case TYPE.mediumBlob:
+    case TYPE.longBlob:
+      return `${SIZES.find(([most]) => length <= most)?.[1] ?? 'long'}${isBytes ? 'blob' : 'text'}`;
+    default:
+      return NAMES[type] ?? 'unknown';
   }
 }
 
 const ENUM = 0x100;
 const SET = 0x800;
 const NAMES: Readonly<Record<number, string>> = {
-  [TYPE.float]: 'float', [TYPE.double]: 'double', [TYPE.null]: 'null', [TYPE.timestamp]: 'timestamp', [TYPE.date]: 'date', [TYPE.newDate]: 'date', [TYPE.time]: 'time', [TYPE.datetime]: 'datetime', [TYPE.year]: 'year',
-  [TYPE.bit]: 'bit', [TYPE.json]: 'json', [TYPE.enum]: 'enum', [TYPE.set]: 'set', [TYPE.geometry]: 'geometry', [TYPE.vector]: 'vector',
+  [TYPE.float]: 'float',
+  [TYPE.double]: 'double',
+  [TYPE.null]: 'null',
+  [TYPE.timestamp]: 'timestamp',
+  [TYPE.date]: 'date',
+  [TYPE.newDate]: 'date',
+  [TYPE.time]: 'time',
+  [TYPE.datetime]: 'datetime',
+  [TYPE.year]: 'year',
+  [TYPE.bit]: 'bit',
+  [TYPE.json]: 'json',
+  [TYPE.enum]: 'enum',
+  [TYPE.set]: 'set',
+  [TYPE.geometry]: 'geometry',
+  [TYPE.vector]: 'vector',
 };
 /** Lengths are told in bytes of utf8mb4, four for each that the column has at most. */
-const SIZES: readonly (readonly [most: number, name: string])[] = [[4 * 0xff, 'tiny'], [4 * 0xffff, ''], [4 * 0xff_ffff, 'medium']];
+const SIZES: readonly (readonly [most: number, name: string])[] = [
+  [4 * 0xff, 'tiny'],
+  [4 * 0xffff, ''],
+  [4 * 0xff_ffff, 'medium'],
+];
 /** They are told to be bytes, and come as text. */
 const TEXTS_OF_MARIADB: ReadonlySet<string> = new Set(['uuid', 'inet4', 'inet6']);
 
 /** Text in UTF-8. The method is Node's own and not in its manual: `toString()` takes a third longer. */
-export function utf8(bytes: Buffer, at: number, end: number): string { return shortAscii(bytes, at, end) ?? (bytes as unknown as Slices).utf8Slice(at, end); }
+export function utf8(bytes: Buffer, at: number, end: number): string {
+  return shortAscii(bytes, at, end) ?? (bytes as unknown as Slices).utf8Slice(at, end);
+}
 /** Digits and their kin. */
-export function latin1(bytes: Buffer, at: number, end: number): string { return shortAscii(bytes, at, end) ?? (bytes as unknown as Slices).latin1Slice(at, end); }
+export function latin1(bytes: Buffer, at: number, end: number): string {
+  return shortAscii(bytes, at, end) ?? (bytes as unknown as Slices).latin1Slice(at, end);
+}
 
 interface Slices {
   utf8Slice(at: number, end: number): string;
   latin1Slice(at: number, end: number): string;
 }
 
-function fixed(width: number, decode: Decoder, fromText: (text: string) => unknown, isText: boolean): ColumnReader {
+function fixed(
+  width: number,
+  decode: Decoder,
+  fromText: (text: string) => unknown,
+  isText: boolean,
+): ColumnReader {
   return isText ? { decode: textual(fromText), width: 0 } : { decode, width };
 }
 
@@ -110,12 +201,24 @@ function textual(fromText: (text: string) => unknown): Decoder {
   return (bytes, at, end) => fromText(latin1(bytes, at, end));
 }
 
-function copied(bytes: Buffer, at: number, end: number): Uint8Array { return new Uint8Array(bytes.subarray(at, end)); }
-function json(bytes: Buffer, at: number, end: number): unknown { return JSON.parse(utf8(bytes, at, end)); }
-function isSet(bytes: Buffer, at: number, end: number): boolean { return end > at && bytes[end - 1] !== 0; }
-export function signed8(bytes: Buffer, at: number): number { return bytes[at]! << 24 >> 24; }
-export function signed32(bytes: Buffer, at: number): number { return bytes[at]! | bytes[at + 1]! << 8 | bytes[at + 2]! << 16 | bytes[at + 3]! << 24; } // a row is looked at before
-function unsigned32(bytes: Buffer, at: number): number { return signed32(bytes, at) >>> 0; }
+function copied(bytes: Buffer, at: number, end: number): Uint8Array {
+  return new Uint8Array(bytes.subarray(at, end));
+}
+function json(bytes: Buffer, at: number, end: number): unknown {
+  return JSON.parse(utf8(bytes, at, end));
+}
+function isSet(bytes: Buffer, at: number, end: number): boolean {
+  return end > at && bytes[end - 1] !== 0;
+}
+export function signed8(bytes: Buffer, at: number): number {
+  return (bytes[at]! << 24) >> 24;
+}
+export function signed32(bytes: Buffer, at: number): number {
+  return bytes[at]! | (bytes[at + 1]! << 8) | (bytes[at + 2]! << 16) | (bytes[at + 3]! << 24);
+} // a row is looked at before
+function unsigned32(bytes: Buffer, at: number): number {
+  return signed32(bytes, at) >>> 0;
+}
 
 /** A double, by memory that is seen in two ways: Node's own method puts it there byte by byte. */
 export function double(bytes: Buffer, at: number): number {
@@ -175,37 +278,87 @@ function dateOf(bytes: Buffer, at: number, end: number, { zeroDates }: MySqlValu
   return text === ZERO_DATE && zeroDates === 'null' ? null : text;
 }
 
-function dateTimeOf(bytes: Buffer, at: number, end: number, decimals: number, { zeroDates }: MySqlValueOptions): string | null {
+function dateTimeOf(
+  bytes: Buffer,
+  at: number,
+  end: number,
+  decimals: number,
+  { zeroDates }: MySqlValueOptions,
+): string | null {
   if (end - at === 7 && decimals === 0) return isoOf(bytes, at);
   const date = dateText(bytes, at, end);
-  if (end - at < 7) return date === ZERO_DATE && zeroDates === 'null' ? null : `${date}T00:00:00${fraction(0, decimals)}`;
+  if (end - at < 7)
+    return date === ZERO_DATE && zeroDates === 'null' ? null : `${date}T00:00:00${fraction(0, decimals)}`;
   return `${date}T${clockText(bytes, at + 4)}${fraction(end - at < 11 ? 0 : unsigned32(bytes, at + 7), decimals)}`;
 }
 
 /** Both halves at once: as one text of 19 characters, and not as several that are put together when it is used. */
 function isoOf(bytes: Buffer, at: number): string {
-  const year = bytes[at]! | bytes[at + 1]! << 8;
+  const year = bytes[at]! | (bytes[at + 1]! << 8);
   if (year > MAX_YEAR) throw new ProtocolViolation(`the year ${year}`);
   const century = Math.trunc(year / 100);
   const rest = year % 100;
-  const [month, day, hour, minute, second] = [bytes[at + 2]!, bytes[at + 3]!, bytes[at + 4]!, bytes[at + 5]!, bytes[at + 6]!];
+  const [month, day, hour, minute, second] = [
+    bytes[at + 2]!,
+    bytes[at + 3]!,
+    bytes[at + 4]!,
+    bytes[at + 5]!,
+    bytes[at + 6]!,
+  ];
   return String.fromCharCode(
-    tens(century), ones(century), tens(rest), ones(rest), HYPHEN, tens(month), ones(month), HYPHEN, tens(day), ones(day),
-    LETTER_T, tens(hour), ones(hour), COLON, tens(minute), ones(minute), COLON, tens(second), ones(second),
+    tens(century),
+    ones(century),
+    tens(rest),
+    ones(rest),
+    HYPHEN,
+    tens(month),
+    ones(month),
+    HYPHEN,
+    tens(day),
+    ones(day),
+    LETTER_T,
+    tens(hour),
+    ones(hour),
+    COLON,
+    tens(minute),
+    ones(minute),
+    COLON,
+    tens(second),
+    ones(second),
   );
 }
 
 const [ZERO, HYPHEN, COLON, LETTER_T] = [0x30, 0x2d, 0x3a, 0x54];
-function tens(value: number): number { return ZERO + Math.trunc(value / 10); }
-function ones(value: number): number { return ZERO + value % 10; }
+function tens(value: number): number {
+  return ZERO + Math.trunc(value / 10);
+}
+function ones(value: number): number {
+  return ZERO + (value % 10);
+}
 
 /** An instant, since the session is in UTC; microseconds are cut. */
-function instantOf(bytes: Buffer, at: number, end: number, decimals: number, options: MySqlValueOptions): Date | string | null {
+function instantOf(
+  bytes: Buffer,
+  at: number,
+  end: number,
+  decimals: number,
+  options: MySqlValueOptions,
+): Date | string | null {
   const length = end - at;
   if (length >= 4 && bytes[at + 2] !== 0 && bytes[at + 3] !== 0) {
     checkTime(length);
     const [hour, minute, second] = length < 7 ? [0, 0, 0] : [bytes[at + 4]!, bytes[at + 5]!, bytes[at + 6]!];
-    return new Date(utc(bytes[at]! | bytes[at + 1]! << 8, bytes[at + 2]!, bytes[at + 3]!, hour, minute, second, length < 11 ? 0 : Math.floor(unsigned32(bytes, at + 7) / 1_000)));
+    return new Date(
+      utc(
+        bytes[at]! | (bytes[at + 1]! << 8),
+        bytes[at + 2]!,
+        bytes[at + 3]!,
+        hour,
+        minute,
+        second,
+        length < 11 ? 0 : Math.floor(unsigned32(bytes, at + 7) / 1_000),
+      ),
+    );
   }
   return dateTimeOf(bytes, at, end, decimals, options);
 }
@@ -224,14 +377,17 @@ const ZERO_DATE = '0000-00-00';
 function dateText(bytes: Buffer, at: number, end: number): string {
   checkTime(end - at);
   if (end === at) return ZERO_DATE;
-  return `${String(bytes[at]! | bytes[at + 1]! << 8).padStart(4, '0')}-${TWO[bytes[at + 2]!]}-${TWO[bytes[at + 3]!]}`;
+  return `${String(bytes[at]! | (bytes[at + 1]! << 8)).padStart(4, '0')}-${TWO[bytes[at + 2]!]}-${TWO[bytes[at + 3]!]}`;
 }
 
 function checkTime(length: number): void {
-  if (length !== 0 && length !== 4 && length !== 7 && length !== 11) throw new ProtocolViolation(`a date of ${length} bytes`);
+  if (length !== 0 && length !== 4 && length !== 7 && length !== 11)
+    throw new ProtocolViolation(`a date of ${length} bytes`);
 }
 
-function clockText(bytes: Buffer, at: number): string { return `${TWO[bytes[at]!]}:${TWO[bytes[at + 1]!]}:${TWO[bytes[at + 2]!]}`; }
+function clockText(bytes: Buffer, at: number): string {
+  return `${TWO[bytes[at]!]}:${TWO[bytes[at + 1]!]}:${TWO[bytes[at + 2]!]}`;
+}
 
 /** As many digits as the column has; where that varies, as many as are needed. */
 function fraction(micros: number, decimals: number): string {
@@ -242,7 +398,15 @@ function fraction(micros: number, decimals: number): string {
 }
 
 /** Date.UTC() takes a year below 100 for one of the last century. */
-function utc(year: number, month: number, day: number, hour: number, minute: number, second: number, ms: number): number {
+function utc(
+  year: number,
+  month: number,
+  day: number,
+  hour: number,
+  minute: number,
+  second: number,
+  ms: number,
+): number {
   if (year >= 100) return Date.UTC(year, month - 1, day, hour, minute, second, ms);
   const date = new Date(Date.UTC(2000, month - 1, day, hour, minute, second, ms));
   return date.setUTCFullYear(year, month - 1, day);
@@ -260,8 +424,21 @@ function instantFromText(text: string, { zeroDates }: MySqlValueOptions): Date |
   const match = /^(\d{4})-(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)(?:\.(\d+))?$/.exec(text);
   if (match === null) return text;
   const [, year, month, day, hour, minute, second, digits = ''] = match;
-  if (month === '00' || day === '00') return year === '0000' && month === '00' && day === '00' && zeroDates === 'null' ? null : text.replace(' ', 'T');
-  return new Date(utc(Number(year), Number(month), Number(day), Number(hour), Number(minute), Number(second), Number(digits.slice(0, 3).padEnd(3, '0'))));
+  if (month === '00' || day === '00')
+    return year === '0000' && month === '00' && day === '00' && zeroDates === 'null'
+      ? null
+      : text.replace(' ', 'T');
+  return new Date(
+    utc(
+      Number(year),
+      Number(month),
+      Number(day),
+      Number(hour),
+      Number(minute),
+      Number(second),
+      Number(digits.slice(0, 3).padEnd(3, '0')),
+    ),
+  );
 }
 
 /*
@@ -283,7 +460,8 @@ export function fits(kinds: Kinds, params: Params): boolean {
   for (let index = 0; index < params.length; index++) {
     const kind = kindOf(params[index]);
     if (kind === KIND.any || kinds[index] === KIND.any || kinds[index] === kind) continue;
-    if (kinds[index] !== KIND.float || kind !== KIND.integer || typeof params[index] === 'bigint') return false;
+    if (kinds[index] !== KIND.float || kind !== KIND.integer || typeof params[index] === 'bigint')
+      return false;
   }
   return true;
 }
@@ -294,20 +472,25 @@ export function pin(kinds: Kinds, params: Params, perRow: number = params.length
     const kind = kindOf(params[index]);
     if (kind !== KIND.any && kinds[index] !== KIND.float) kinds[index] = kind;
   }
-  if (perRow < params.length) for (let column = 0; column < perRow; column++) widen(kinds, params, column, perRow);
+  if (perRow < params.length)
+    for (let column = 0; column < perRow; column++) widen(kinds, params, column, perRow);
 }
 
 /** Whether a number is sent as one that need not be whole. */
-export function isFloat(kinds: Kinds | undefined, index: number): boolean { return kinds !== undefined && kinds[index] === KIND.float; }
+export function isFloat(kinds: Kinds | undefined, index: number): boolean {
+  return kinds !== undefined && kinds[index] === KIND.float;
+}
 
 function widen(kinds: Kinds, params: Params, column: number, perRow: number): void {
   let hasFloat = false;
   let isOfNumbers = true;
   for (let index = column; index < kinds.length; index += perRow) {
     hasFloat ||= kinds[index] === KIND.float;
-    isOfNumbers &&= kinds[index] === KIND.any || kinds[index] === KIND.float || typeof params[index] === 'number';
+    isOfNumbers &&=
+      kinds[index] === KIND.any || kinds[index] === KIND.float || typeof params[index] === 'number';
   }
-  if (hasFloat && isOfNumbers) for (let index = column; index < kinds.length; index += perRow) kinds[index] = KIND.float;
+  if (hasFloat && isOfNumbers)
+    for (let index = column; index < kinds.length; index += perRow) kinds[index] = KIND.float;
 }
 
 /** The kinds of values, for a key of a cache. */
@@ -317,10 +500,21 @@ export function kindsKey(params: Params): string {
 
 function kindOf(value: unknown): number {
   switch (typeof value) {
-    case 'number': return Number.isSafeInteger(value) && !Object.is(value, -0) ? KIND.integer : KIND.float;
-    case 'string': return KIND.text;
-    case 'bigint': return value > MAX_INT64 ? KIND.wide : KIND.integer;
-    case 'boolean': return KIND.integer;
-    default: return value === null ? KIND.any : value instanceof Uint8Array ? KIND.bytes : value instanceof Json ? KIND.text : KIND.instant; // all else is refused
+    case 'number':
+      return Number.isSafeInteger(value) && !Object.is(value, -0) ? KIND.integer : KIND.float;
+    case 'string':
+      return KIND.text;
+    case 'bigint':
+      return value > MAX_INT64 ? KIND.wide : KIND.integer;
+    case 'boolean':
+      return KIND.integer;
+    default:
+      return value === null
+        ? KIND.any
+        : value instanceof Uint8Array
+          ? KIND.bytes
+          : value instanceof Json
+            ? KIND.text
+            : KIND.instant; // all else is refused
   }
 }

@@ -29,25 +29,58 @@ export interface MySqlUrl extends ServerUrl {
 }
 
 const rules = (dialect: 'mysql' | 'mariadb'): UrlRules => ({
-  example: `${dialect}://user@host/database`, defaultPort: 3306, parameter: 'innodb_lock_wait_timeout=5', tlsKeys: [],
+  example: `${dialect}://user@host/database`,
+  defaultPort: 3306,
+  parameter: 'innodb_lock_wait_timeout=5',
+  tlsKeys: [],
   keys: {
-    socket: undefined, auth_plugins: undefined, server_public_key: undefined, allow_public_key_retrieval: ['0', '1'], application_name: undefined,
-    sql_mode: ['strict', 'server'], pipelining: ['0', '1'], zero_dates: ['null', 'string'], tinyint1_is_boolean: ['0', '1'], json: ['parse', 'text'],
+    socket: undefined,
+    auth_plugins: undefined,
+    server_public_key: undefined,
+    allow_public_key_retrieval: ['0', '1'],
+    application_name: undefined,
+    sql_mode: ['strict', 'server'],
+    pipelining: ['0', '1'],
+    zero_dates: ['null', 'string'],
+    tinyint1_is_boolean: ['0', '1'],
+    json: ['parse', 'text'],
   },
-  ours: new Set(['time_zone', 'character_set_client', 'character_set_results', 'character_set_connection', 'names', 'autocommit', 'pseudo_thread_id']),
+  ours: new Set([
+    'time_zone',
+    'character_set_client',
+    'character_set_results',
+    'character_set_connection',
+    'names',
+    'autocommit',
+    'pseudo_thread_id',
+  ]),
 });
 
 /** Reads what stands behind `mysql:` or `mariadb:`. */
 export function parseMySqlUrl(dialect: 'mysql' | 'mariadb', rest: string, refuse: Refuse): MySqlUrl {
   const url = parseServerUrl(rest, rules(dialect), refuse);
   const { settings, parameters } = url;
-  for (const [name, value] of Object.entries(parameters)) if (/['"\\\0-\x1f]/.test(value)) refuse(`"set.${name}" has a quote, a backslash or a control character`);
-  if (url.target === 'prefer-standby' || url.target === 'standby' || url.target === 'primary') refuse('"target_session_attrs" is "any", "read-write" or "read-only" here');
-  const is = (key: string, fallback: boolean): boolean => settings.has(key) ? settings.get(key) === '1' : fallback;
+  for (const [name, value] of Object.entries(parameters))
+    if (/['"\\\0-\x1f]/.test(value)) refuse(`"set.${name}" has a quote, a backslash or a control character`);
+  if (url.target === 'prefer-standby' || url.target === 'standby' || url.target === 'primary')
+    refuse('"target_session_attrs" is "any", "read-write" or "read-only" here');
+  const is = (key: string, fallback: boolean): boolean =>
+    settings.has(key) ? settings.get(key) === '1' : fallback;
   return {
-    ...url, dialect, hosts: hostsOf(url, refuse), plugins: pluginsOf(settings.get('auth_plugins'), refuse), serverPublicKey: settings.get('server_public_key'),
-    allowsKeyRetrieval: is('allow_public_key_retrieval', false), applicationName: settings.get('application_name') ?? 'svc', isStrict: settings.get('sql_mode') !== 'server', pipelines: is('pipelining', true),
-    values: { zeroDates: settings.get('zero_dates') === 'string' ? 'string' : 'null', hasBooleans: is('tinyint1_is_boolean', false), parsesJson: settings.get('json') !== 'text' },
+    ...url,
+    dialect,
+    hosts: hostsOf(url, refuse),
+    plugins: pluginsOf(settings.get('auth_plugins'), refuse),
+    serverPublicKey: settings.get('server_public_key'),
+    allowsKeyRetrieval: is('allow_public_key_retrieval', false),
+    applicationName: settings.get('application_name') ?? 'svc',
+    isStrict: settings.get('sql_mode') !== 'server',
+    pipelines: is('pipelining', true),
+    values: {
+      zeroDates: settings.get('zero_dates') === 'string' ? 'string' : 'null',
+      hasBooleans: is('tinyint1_is_boolean', false),
+      parsesJson: settings.get('json') !== 'text',
+    },
   };
 }
 
@@ -56,18 +89,32 @@ function hostsOf({ hosts, settings, tls }: ServerUrl, refuse: Refuse): readonly 
   const path = settings.get('socket');
   if (path === undefined) return hosts;
   if (!isUnixHost(path)) refuse('"socket" is an absolute path: socket=/run/mysqld/mysqld.sock');
-  if (hosts.length !== 1 || hosts[0]!.host !== 'localhost') refuse('"socket" is on this machine: leave the host out, or write localhost');
+  if (hosts.length !== 1 || hosts[0]!.host !== 'localhost')
+    refuse('"socket" is on this machine: leave the host out, or write localhost');
   if (tls.mode !== 'disable') refuse('a unix socket has no TLS: leave "sslmode" and its kin out');
   return [{ host: path, port: hosts[0]!.port }];
 }
 
 function pluginsOf(text: string | undefined, refuse: Refuse): readonly AuthPlugin[] {
   if (text === undefined) return AUTH_PLUGINS.filter((plugin) => plugin !== 'mysql_clear_password');
-  return text.split(',').map((name) => AUTH_PLUGINS.find((plugin) => plugin === name) ?? refuse(`"auth_plugins" is a list of ${AUTH_PLUGINS.join(', ')}`));
+  return text
+    .split(',')
+    .map(
+      (name) =>
+        AUTH_PLUGINS.find((plugin) => plugin === name) ??
+        refuse(`"auth_plugins" is a list of ${AUTH_PLUGINS.join(', ')}`),
+    );
 }
 
 /** Ways to log in that we speak, by the names of the server's plugins. The password in the clear is the last one, and left out unless it is asked for. */
-const AUTH_PLUGINS = ['mysql_native_password', 'caching_sha2_password', 'sha256_password', 'client_ed25519', 'parsec', 'mysql_clear_password'] as const;
+const AUTH_PLUGINS = [
+  'mysql_native_password',
+  'caching_sha2_password',
+  'sha256_password',
+  'client_ed25519',
+  'parsec',
+  'mysql_clear_password',
+] as const;
 /** One of {@link AUTH_PLUGINS}. */
 export type AuthPlugin = (typeof AUTH_PLUGINS)[number];
 

@@ -31,8 +31,14 @@ export type ParameterType = number;
  *
  * @throws SvcError `E_DB_PARAMETER`; the packet is not complete then
  */
-export function writeParams(writer: PacketWriter, params: Params, kinds: Kinds | undefined, place: Place | undefined, withoutLarge: boolean = false): void {
-  const nulls = writer.reserve(params.length + 7 >> 3);
+export function writeParams(
+  writer: PacketWriter,
+  params: Params,
+  kinds: Kinds | undefined,
+  place: Place | undefined,
+  withoutLarge: boolean = false,
+): void {
+  const nulls = writer.reserve((params.length + 7) >> 3);
   writer.uint8(1); // types follow
   const types = writer.reserve(2 * params.length);
   for (let index = 0; index < params.length; index++) {
@@ -42,7 +48,14 @@ export function writeParams(writer: PacketWriter, params: Params, kinds: Kinds |
       writer.set(types + 2 * index, TYPE.null);
       continue;
     }
-    const type = withoutLarge && isLarge(value) ? value instanceof Uint8Array ? TYPE.blob : TYPE.varString : typeof value === 'number' && isFloat(kinds, index) ? writeFloat(writer, value) : writeValue(writer, value);
+    const type =
+      withoutLarge && isLarge(value)
+        ? value instanceof Uint8Array
+          ? TYPE.blob
+          : TYPE.varString
+        : typeof value === 'number' && isFloat(kinds, index)
+          ? writeFloat(writer, value)
+          : writeValue(writer, value);
     if (typeof type === 'string') refuse(index, type, place);
     writer.set(types + 2 * index, type & 0xff);
     if (type > 0xff) writer.set(types + 2 * index + 1, UNSIGNED);
@@ -51,13 +64,16 @@ export function writeParams(writer: PacketWriter, params: Params, kinds: Kinds |
 
 function refuse(index: number, problem: string, place: Place | undefined): never {
   if (place === undefined) refuseParameter(index + 1, problem);
-  refuseParameter(index % place.perRow + 1, problem, place.row + Math.floor(index / place.perRow));
+  refuseParameter((index % place.perRow) + 1, problem, place.row + Math.floor(index / place.perRow));
 }
 
 /** Whether a value is sent in pieces. */
 export function isLarge(value: unknown): value is string | Json | Uint8Array {
   if (typeof value === 'string') return value.length > LARGE_BYTES;
-  return value instanceof Uint8Array && value.length > LARGE_BYTES || value instanceof Json && value.text.length > LARGE_BYTES;
+  return (
+    (value instanceof Uint8Array && value.length > LARGE_BYTES) ||
+    (value instanceof Json && value.text.length > LARGE_BYTES)
+  );
 }
 
 /** The bytes of a value that is sent in pieces. */
@@ -68,12 +84,19 @@ export function bytesOf(value: string | Json | Uint8Array): Uint8Array {
 /** Writes one value that is not null: its type, 0x100 added for unsigned; or why not. */
 export function writeValue(writer: PacketWriter, value: unknown): ParameterType | string {
   switch (typeof value) {
-    case 'number': return writeNumber(writer, value);
-    case 'string': return writeString(writer, value);
-    case 'bigint': return writeBigInt(writer, value);
-    case 'boolean': writer.uint8(value ? 1 : 0); return TYPE.tiny;
-    case 'object': return writeObject(writer, value!); // null is none of its callers' values
-    default: return parameterProblem(value)!; // it has one
+    case 'number':
+      return writeNumber(writer, value);
+    case 'string':
+      return writeString(writer, value);
+    case 'bigint':
+      return writeBigInt(writer, value);
+    case 'boolean':
+      writer.uint8(value ? 1 : 0);
+      return TYPE.tiny;
+    case 'object':
+      return writeObject(writer, value!); // null is none of its callers' values
+    default:
+      return parameterProblem(value)!; // it has one
   }
 }
 

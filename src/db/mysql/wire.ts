@@ -13,8 +13,22 @@ import { ProtocolViolation } from '../errors.ts';
 
 /** What either side can do; what both can do is spoken. */
 export const CAPABILITY = {
-  longPassword: 0x1, foundRows: 0x2, longFlag: 0x4, connectWithDb: 0x8, localFiles: 0x80, protocol41: 0x200, ssl: 0x800, transactions: 0x2000, secureConnection: 0x8000,
-  multiStatements: 0x1_0000, multiResults: 0x2_0000, psMultiResults: 0x4_0000, pluginAuth: 0x8_0000, connectAttributes: 0x10_0000, pluginAuthLenenc: 0x20_0000, deprecateEof: 0x100_0000,
+  longPassword: 0x1,
+  foundRows: 0x2,
+  longFlag: 0x4,
+  connectWithDb: 0x8,
+  localFiles: 0x80,
+  protocol41: 0x200,
+  ssl: 0x800,
+  transactions: 0x2000,
+  secureConnection: 0x8000,
+  multiStatements: 0x1_0000,
+  multiResults: 0x2_0000,
+  psMultiResults: 0x4_0000,
+  pluginAuth: 0x8_0000,
+  connectAttributes: 0x10_0000,
+  pluginAuthLenenc: 0x20_0000,
+  deprecateEof: 0x100_0000,
 } as const;
 
 /** What MariaDB can do beyond that: a second word of flags, which it and its clients put where MySQL has nothing. */
@@ -22,19 +36,63 @@ export const MARIADB = { stmtBulkOperations: 0x4, extendedMetadata: 0x8, cacheMe
 
 /** What the connection is told to do: the first byte of our packets. */
 export const COMMAND = {
-  quit: 0x01, query: 0x03, ping: 0x0e, stmtPrepare: 0x16, stmtExecute: 0x17, stmtSendLongData: 0x18, stmtClose: 0x19, stmtReset: 0x1a, stmtFetch: 0x1c, resetConnection: 0x1f, stmtBulkExecute: 0xfa,
+  quit: 0x01,
+  query: 0x03,
+  ping: 0x0e,
+  stmtPrepare: 0x16,
+  stmtExecute: 0x17,
+  stmtSendLongData: 0x18,
+  stmtClose: 0x19,
+  stmtReset: 0x1a,
+  stmtFetch: 0x1c,
+  resetConnection: 0x1f,
+  stmtBulkExecute: 0xfa,
 } as const;
 
 /** The state of the session, as each answer that is no error tells it. */
-export const STATUS = { inTransaction: 0x1, autocommit: 0x2, moreResults: 0x8, cursorExists: 0x40, lastRowSent: 0x80, noBackslashEscapes: 0x200 } as const;
+export const STATUS = {
+  inTransaction: 0x1,
+  autocommit: 0x2,
+  moreResults: 0x8,
+  cursorExists: 0x40,
+  lastRowSent: 0x80,
+  noBackslashEscapes: 0x200,
+} as const;
 
 /** The first byte of what the server says. */
 export const REPLY = { ok: 0x00, moreData: 0x01, localInfile: 0xfb, eof: 0xfe, error: 0xff } as const;
 
 /** Column types, and those of parameters. */
 export const TYPE = {
-  decimal: 0, tiny: 1, short: 2, long: 3, float: 4, double: 5, null: 6, timestamp: 7, longlong: 8, int24: 9, date: 10, time: 11, datetime: 12, year: 13, newDate: 14, varchar: 15, bit: 16,
-  vector: 242, json: 245, newDecimal: 246, enum: 247, set: 248, tinyBlob: 249, mediumBlob: 250, longBlob: 251, blob: 252, varString: 253, string: 254, geometry: 255,
+  decimal: 0,
+  tiny: 1,
+  short: 2,
+  long: 3,
+  float: 4,
+  double: 5,
+  null: 6,
+  timestamp: 7,
+  longlong: 8,
+  int24: 9,
+  date: 10,
+  time: 11,
+  datetime: 12,
+  year: 13,
+  newDate: 14,
+  varchar: 15,
+  bit: 16,
+  vector: 242,
+  json: 245,
+  newDecimal: 246,
+  enum: 247,
+  set: 248,
+  tinyBlob: 249,
+  mediumBlob: 250,
+  longBlob: 251,
+  blob: 252,
+  varString: 253,
+  string: 254,
+  geometry: 255,
 } as const;
 
 /** The most that fits into one packet; with exactly so much, another one follows. */
@@ -68,10 +126,14 @@ export class PacketReader {
   }
 
   /** Whether part of a packet waits for its rest. */
-  get hasPartial(): boolean { return this.#partial.length > 0 || this.#pieces.length > 0; }
+  get hasPartial(): boolean {
+    return this.#partial.length > 0 || this.#pieces.length > 0;
+  }
 
   /** The number that comes after that of the last packet. */
-  get sequence(): number { return this.#sequence; }
+  get sequence(): number {
+    return this.#sequence;
+  }
 
   /** Takes bytes, and tells of every packet that is complete by them. @throws ProtocolViolation */
   push(chunk: Buffer): void {
@@ -132,8 +194,9 @@ export class PacketReader {
   }
 
   #lengthOf(bytes: Uint8Array, at: number): number {
-    const length = bytes[at]! | bytes[at + 1]! << 8 | bytes[at + 2]! << 16;
-    if (this.#piecesLength + length > this.maxBytes) throw new ProtocolViolation(`a packet of more than ${this.maxBytes} bytes, which are the most`);
+    const length = bytes[at]! | (bytes[at + 1]! << 8) | (bytes[at + 2]! << 16);
+    if (this.#piecesLength + length > this.maxBytes)
+      throw new ProtocolViolation(`a packet of more than ${this.maxBytes} bytes, which are the most`);
     return length;
   }
 }

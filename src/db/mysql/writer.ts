@@ -28,9 +28,13 @@ export class PacketWriter {
   #sequence = 0;
 
   /** How many bytes are written. */
-  get length(): number { return this.#at; }
+  get length(): number {
+    return this.#at;
+  }
   /** How many of them are the payload of the packet that is being written. */
-  get payloadLength(): number { return this.#at - this.#packetAt - HEADER_BYTES; }
+  get payloadLength(): number {
+    return this.#at - this.#packetAt - HEADER_BYTES;
+  }
 
   /** What is written, as a copy; then there is nothing. */
   take(): Buffer {
@@ -41,7 +45,9 @@ export class PacketWriter {
   }
 
   /** Forgets what was written after there were `length` bytes. */
-  rewind(length: number): void { this.#at = length; }
+  rewind(length: number): void {
+    this.#at = length;
+  }
 
   clear(): void {
     this.#at = 0;
@@ -66,7 +72,11 @@ export class PacketWriter {
     const length = this.payloadLength;
     const more = Math.floor(length / MAX_PAYLOAD);
     if (more > 0) this.#divide(more);
-    this.#header(this.#packetAt + more * (HEADER_BYTES + MAX_PAYLOAD), length - more * MAX_PAYLOAD, this.#sequence + more);
+    this.#header(
+      this.#packetAt + more * (HEADER_BYTES + MAX_PAYLOAD),
+      length - more * MAX_PAYLOAD,
+      this.#sequence + more,
+    );
     return this.#sequence + more + 1;
   }
 
@@ -91,8 +101,14 @@ export class PacketWriter {
   int64(high: number, low: number): void {
     this.#ensure(8);
     const [bytes, at] = [this.#bytes, this.#at];
-    bytes[at] = low; bytes[at + 1] = low >>> 8; bytes[at + 2] = low >>> 16; bytes[at + 3] = low >>> 24;
-    bytes[at + 4] = high; bytes[at + 5] = high >>> 8; bytes[at + 6] = high >>> 16; bytes[at + 7] = high >>> 24;
+    bytes[at] = low;
+    bytes[at + 1] = low >>> 8;
+    bytes[at + 2] = low >>> 16;
+    bytes[at + 3] = low >>> 24;
+    bytes[at + 4] = high;
+    bytes[at + 5] = high >>> 8;
+    bytes[at + 6] = high >>> 16;
+    bytes[at + 7] = high >>> 24;
     this.#at += 8;
   }
 
@@ -104,7 +120,7 @@ export class PacketWriter {
 
   zeros(count: number): void {
     this.#ensure(count);
-    this.#bytes.fill(0, this.#at, this.#at += count);
+    this.#bytes.fill(0, this.#at, (this.#at += count));
   }
 
   /** Room for what is known only later, all zeros: where it is. See {@link set}. */
@@ -114,10 +130,14 @@ export class PacketWriter {
   }
 
   /** Writes a byte where there is room for it. */
-  set(at: number, value: number): void { this.#bytes[at] = value; }
+  set(at: number, value: number): void {
+    this.#bytes[at] = value;
+  }
 
   /** Sets bits of a byte. */
-  setBits(at: number, bits: number): void { this.#bytes[at]! |= bits; }
+  setBits(at: number, bits: number): void {
+    this.#bytes[at]! |= bits;
+  }
 
   raw(bytes: Uint8Array): void {
     this.#ensure(bytes.length);
@@ -195,7 +215,12 @@ export class PacketWriter {
       const start = from + piece * MAX_PAYLOAD;
       this.#bytes.copyWithin(start + piece * HEADER_BYTES, start, Math.min(end, start + MAX_PAYLOAD));
     }
-    for (let piece = 0; piece < more; piece++) this.#header(this.#packetAt + piece * (HEADER_BYTES + MAX_PAYLOAD), MAX_PAYLOAD, this.#sequence + piece);
+    for (let piece = 0; piece < more; piece++)
+      this.#header(
+        this.#packetAt + piece * (HEADER_BYTES + MAX_PAYLOAD),
+        MAX_PAYLOAD,
+        this.#sequence + piece,
+      );
     this.#at = end + more * HEADER_BYTES;
   }
 
@@ -210,7 +235,8 @@ export class PacketWriter {
   #ensure(count: number): void {
     const needed = this.#at + count;
     if (needed <= this.#bytes.length) return;
-    if (needed > MAX_BYTES) throw new ProtocolViolation(`packets of ${needed} bytes at once, where ${MAX_BYTES} are the most`);
+    if (needed > MAX_BYTES)
+      throw new ProtocolViolation(`packets of ${needed} bytes at once, where ${MAX_BYTES} are the most`);
     const larger = Buffer.allocUnsafeSlow(Math.min(MAX_BYTES, Math.max(needed, 2 * this.#bytes.length)));
     this.#bytes.copy(larger, 0, 0, this.#at);
     this.#bytes = larger;

@@ -48,7 +48,12 @@ class ArrayReader {
   #value(): unknown {
     if (this.#text[this.#at] === '"') return this.#quoted();
     const begin = this.#at;
-    while (this.#at < this.#text.length && this.#text[this.#at] !== '}' && this.#text[this.#at] !== this.#delimiter) this.#at++;
+    while (
+      this.#at < this.#text.length &&
+      this.#text[this.#at] !== '}' &&
+      this.#text[this.#at] !== this.#delimiter
+    )
+      this.#at++;
     const word = this.#text.slice(begin, this.#at);
     return word === 'NULL' ? null : this.#element(word);
   }
@@ -67,8 +72,12 @@ class ArrayReader {
 }
 
 /** A list as the server reads it; `element` gives the text of each, null for NULL. Lists inside are further dimensions. */
-export function arrayText(list: readonly unknown[], element: (value: unknown) => string | null, delimiter: string): string {
-  return `{${list.map((value) => Array.isArray(value) ? arrayText(value, element, delimiter) : quoted(element(value))).join(delimiter)}}`;
+export function arrayText(
+  list: readonly unknown[],
+  element: (value: unknown) => string | null,
+  delimiter: string,
+): string {
+  return `{${list.map((value) => (Array.isArray(value) ? arrayText(value, element, delimiter) : quoted(element(value)))).join(delimiter)}}`;
 }
 
 function quoted(text: string | null): string {

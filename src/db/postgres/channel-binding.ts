@@ -14,12 +14,30 @@ const CONTEXT_0 = 0xa0;
 
 /** The hash that goes with a signature; MD5 and SHA-1 are replaced by SHA-256. Ed25519 and Ed448 have none. */
 const SIGNATURES: Readonly<Record<string, string>> = {
-  '1.2.840.113549.1.1.4': 'sha256', '1.2.840.113549.1.1.5': 'sha256', '1.2.840.113549.1.1.11': 'sha256', '1.2.840.113549.1.1.12': 'sha384', '1.2.840.113549.1.1.13': 'sha512',
-  '1.2.840.113549.1.1.14': 'sha224', '1.2.840.113549.1.1.15': 'sha512-224', '1.2.840.113549.1.1.16': 'sha512-256', '1.2.840.10040.4.3': 'sha256', '2.16.840.1.101.3.4.3.2': 'sha256',
-  '1.2.840.10045.4.1': 'sha256', '1.2.840.10045.4.3.1': 'sha224', '1.2.840.10045.4.3.2': 'sha256', '1.2.840.10045.4.3.3': 'sha384', '1.2.840.10045.4.3.4': 'sha512',
+  '1.2.840.113549.1.1.4': 'sha256',
+  '1.2.840.113549.1.1.5': 'sha256',
+  '1.2.840.113549.1.1.11': 'sha256',
+  '1.2.840.113549.1.1.12': 'sha384',
+  '1.2.840.113549.1.1.13': 'sha512',
+  '1.2.840.113549.1.1.14': 'sha224',
+  '1.2.840.113549.1.1.15': 'sha512-224',
+  '1.2.840.113549.1.1.16': 'sha512-256',
+  '1.2.840.10040.4.3': 'sha256',
+  '2.16.840.1.101.3.4.3.2': 'sha256',
+  '1.2.840.10045.4.1': 'sha256',
+  '1.2.840.10045.4.3.1': 'sha224',
+  '1.2.840.10045.4.3.2': 'sha256',
+  '1.2.840.10045.4.3.3': 'sha384',
+  '1.2.840.10045.4.3.4': 'sha512',
 };
 const RSA_PSS = '1.2.840.113549.1.1.10';
-const HASHES: Readonly<Record<string, string>> = { '1.3.14.3.2.26': 'sha256', '2.16.840.1.101.3.4.2.1': 'sha256', '2.16.840.1.101.3.4.2.2': 'sha384', '2.16.840.1.101.3.4.2.3': 'sha512', '2.16.840.1.101.3.4.2.4': 'sha224' };
+const HASHES: Readonly<Record<string, string>> = {
+  '1.3.14.3.2.26': 'sha256',
+  '2.16.840.1.101.3.4.2.1': 'sha256',
+  '2.16.840.1.101.3.4.2.2': 'sha384',
+  '2.16.840.1.101.3.4.2.3': 'sha512',
+  '2.16.840.1.101.3.4.2.4': 'sha224',
+};
 
 interface Element {
   readonly tag: number;
@@ -65,7 +83,9 @@ function element(bytes: Uint8Array): Element | undefined {
   let length = first < 0x80 ? first : 0;
   for (let index = 0; index < lengthBytes; index++) length = length * 256 + bytes[2 + index]!; // as many are there
   const start = 2 + lengthBytes;
-  return start + length > bytes.length ? undefined : { tag, body: bytes.subarray(start, start + length), rest: bytes.subarray(start + length) };
+  return start + length > bytes.length
+    ? undefined
+    : { tag, body: bytes.subarray(start, start + length), rest: bytes.subarray(start + length) };
 }
 
 function oidText(body: Uint8Array): string {
@@ -74,7 +94,8 @@ function oidText(body: Uint8Array): string {
   for (const byte of body) {
     number = number * 128 + (byte & 0x7f);
     if (byte >= 0x80) continue;
-    if (numbers.length === 0) numbers.push(Math.min(2, Math.floor(number / 40)), number - 40 * Math.min(2, Math.floor(number / 40)));
+    if (numbers.length === 0)
+      numbers.push(Math.min(2, Math.floor(number / 40)), number - 40 * Math.min(2, Math.floor(number / 40)));
     else numbers.push(number);
     number = 0;
   }

@@ -22,12 +22,27 @@ const CANCEL_MS = 4_000;
  * @throws ConnectionLost when the server cannot be reached, or not now; QueryTimeout, QueryCanceled; a DatabaseError with the
  * server's SQLSTATE when it refuses; SvcError `E_DB_CONNECT` for what no other attempt can change
  */
-export async function connectPostgres(host: PostgresHost, options: PostgresConnectionOptions, limit: Limit, types: PostgresTypes = new PostgresTypes(options.int8)): Promise<PostgresConnection> {
+export async function connectPostgres(
+  host: PostgresHost,
+  options: PostgresConnectionOptions,
+  limit: Limit,
+  types: PostgresTypes = new PostgresTypes(options.int8),
+): Promise<PostgresConnection> {
   const link = await openSocket(host, options.tls, limit, options.clock);
-  if (options.tls.mode === 'prefer' && link.tls === undefined && !host.host.startsWith('/')) options.log?.warn('database_not_encrypted', { host: host.host, remedy: 'Ask for TLS by sslmode=verify-full, or say sslmode=disable' });
+  if (options.tls.mode === 'prefer' && link.tls === undefined && !host.host.startsWith('/'))
+    options.log?.warn('database_not_encrypted', {
+      host: host.host,
+      remedy: 'Ask for TLS by sslmode=verify-full, or say sslmode=disable',
+    });
   const login = new PostgresLogin(link, host, options);
   const { socket, incoming } = link;
-  const onEnd = (cause?: Error): void => login.end(new ConnectionLost('The server closed the connection during the log-in', { sqlstate: '08006', ...cause instanceof Error && { cause } }));
+  const onEnd = (cause?: Error): void =>
+    login.end(
+      new ConnectionLost('The server closed the connection during the log-in', {
+        sqlstate: '08006',
+        ...(cause instanceof Error && { cause }),
+      }),
+    );
   incoming.listen((bytes) => login.onBytes(bytes));
   socket.on('error', onEnd);
   socket.on('close', onEnd);
@@ -35,7 +50,18 @@ export async function connectPostgres(host: PostgresHost, options: PostgresConne
   const watched = watchLimit(limit, options.clock, (error) => login.end(error));
   try {
     const loggedIn = await login.run();
-    const conversation = new Conversation({ socket, reader: login.reader, writer: login.writer, parameters: loggedIn.parameters, processId: loggedIn.processId, cancel: () => cancel(link, host, options, loggedIn) }, options.clock, options.log);
+    const conversation = new Conversation(
+      {
+        socket,
+        reader: login.reader,
+        writer: login.writer,
+        parameters: loggedIn.parameters,
+        processId: loggedIn.processId,
+        cancel: () => cancel(link, host, options, loggedIn),
+      },
+      options.clock,
+      options.log,
+    );
     incoming.listen((bytes) => conversation.onBytes(bytes));
     socket.off('close', onEnd);
     const connection = new PostgresConnection(conversation, options, types);
@@ -55,9 +81,18 @@ export async function connectPostgres(host: PostgresHost, options: PostgresConne
 }
 
 /** CancelRequest (55.2.8): to the same address, encrypted as the connection is. The server answers by closing. */
-async function cancel({ address }: PostgresSocket, { host }: PostgresHost, { tls, clock }: PostgresConnectionOptions, { processId, key }: LoggedIn): Promise<void> {
+async function cancel(
+  { address }: PostgresSocket,
+  { host }: PostgresHost,
+  { tls, clock }: PostgresConnectionOptions,
+  { processId, key }: LoggedIn,
+): Promise<void> {
   if (key.length === 0) return;
-  const limit: Limit = { signal: undefined, deadlineMs: clock.monotonicMs() + CANCEL_MS, timeoutMs: CANCEL_MS };
+  const limit: Limit = {
+    signal: undefined,
+    deadlineMs: clock.monotonicMs() + CANCEL_MS,
+    timeoutMs: CANCEL_MS,
+  };
   const { socket, incoming } = await openSocket(address, tls, limit, clock, host);
   incoming.listen(() => undefined); // nothing is to come
   const closed = Promise.withResolvers<void>();

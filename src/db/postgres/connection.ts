@@ -44,18 +44,38 @@ export class PostgresConnection implements PostgresSession {
     for (const name of conversation.parameters.keys()) this.#onParameter(name);
   }
 
-  get isInTransaction(): boolean { return this.#conversation.status !== 'I'; }
-  get isBroken(): boolean { return this.#conversation.isEnded; }
-  get isStale(): boolean { return this.#isStale || this.#isRetired; }
-  get isIdle(): boolean { return this.#conversation.isQuiet && !this.#runner.isWriting && !this.isInTransaction; }
-  get processId(): number { return this.#conversation.processId; }
+  get isInTransaction(): boolean {
+    return this.#conversation.status !== 'I';
+  }
+  get isBroken(): boolean {
+    return this.#conversation.isEnded;
+  }
+  get isStale(): boolean {
+    return this.#isStale || this.#isRetired;
+  }
+  get isIdle(): boolean {
+    return this.#conversation.isQuiet && !this.#runner.isWriting && !this.isInTransaction;
+  }
+  get processId(): number {
+    return this.#conversation.processId;
+  }
   /** What the server says of itself: `server_version`, `in_hot_standby`, `default_transaction_read_only`, ... */
-  get parameters(): ReadonlyMap<string, string> { return this.#conversation.parameters; }
+  get parameters(): ReadonlyMap<string, string> {
+    return this.#conversation.parameters;
+  }
 
-  get onLost(): ((error: Error) => void) | undefined { return this.#conversation.onLost; }
-  set onLost(listener: ((error: Error) => void) | undefined) { this.#conversation.onLost = listener; }
-  get onNotification(): ((channel: string, payload: string, processId: number) => void) | undefined { return this.#conversation.onNotification; }
-  set onNotification(listener: ((channel: string, payload: string, processId: number) => void) | undefined) { this.#conversation.onNotification = listener; }
+  get onLost(): ((error: Error) => void) | undefined {
+    return this.#conversation.onLost;
+  }
+  set onLost(listener: ((error: Error) => void) | undefined) {
+    this.#conversation.onLost = listener;
+  }
+  get onNotification(): ((channel: string, payload: string, processId: number) => void) | undefined {
+    return this.#conversation.onNotification;
+  }
+  set onNotification(listener: ((channel: string, payload: string, processId: number) => void) | undefined) {
+    this.#conversation.onNotification = listener;
+  }
 
   execute(sql: string, params: Params, limit: Limit | undefined): Promise<ExecuteResult> {
     return this.#runner.run(sql, params, limit, 'none', result);
@@ -82,12 +102,26 @@ export class PostgresConnection implements PostgresSession {
     return this.#runner.many(sql, rows, limit);
   }
 
-  insertMany(table: string, columns: readonly string[], rows: Iterable<Params>, limit: Limit | undefined): Promise<number> {
-    return this.#runner.insert(quotedName('postgres', table), columns.map((name) => quotedName('postgres', name)), rows, limit);
+  insertMany(
+    table: string,
+    columns: readonly string[],
+    rows: Iterable<Params>,
+    limit: Limit | undefined,
+  ): Promise<number> {
+    return this.#runner.insert(
+      quotedName('postgres', table),
+      columns.map((name) => quotedName('postgres', name)),
+      rows,
+      limit,
+    );
   }
 
   /** By a portal, which lives as long as its transaction: one is begun where none is open, and ends with the stream. */
-  async *stream(sql: string, params: Params, limit: Limit | undefined): AsyncGenerator<readonly Row[], void, undefined> {
+  async *stream(
+    sql: string,
+    params: Params,
+    limit: Limit | undefined,
+  ): AsyncGenerator<readonly Row[], void, undefined> {
     const isOurs = !this.isInTransaction;
     if (isOurs) await this.begin(READ_WRITE, limit);
     const transaction = this.#transactions;
@@ -107,7 +141,8 @@ export class PostgresConnection implements PostgresSession {
       }
       hasFailed = false;
     } finally {
-      if (!this.isBroken && transaction === this.#transactions) await this.#endStream(portal, isOpen, isOurs, hasFailed, endingLimit(limit, 0, this.#options.clock));
+      if (!this.isBroken && transaction === this.#transactions)
+        await this.#endStream(portal, isOpen, isOurs, hasFailed, endingLimit(limit, 0, this.#options.clock));
     }
   }
 
@@ -130,19 +165,31 @@ export class PostgresConnection implements PostgresSession {
   async commit(limit?: Limit): Promise<void> {
     if (this.#hasBegun && this.#conversation.isQuiet && !this.isInTransaction && !this.isBroken) {
       this.#over();
-      throw new TransactionAborted('The transaction was ended before it could be committed', { sqlstate: '25P01', sql: 'commit' });
+      throw new TransactionAborted('The transaction was ended before it could be committed', {
+        sqlstate: '25P01',
+        sql: 'commit',
+      });
     }
     const isSent = !this.isBroken;
     let tag: string;
     try {
       ({ tag } = await this.#runner.simple('commit', limit));
     } catch (error) {
-      if (isSent && (error instanceof ConnectionLost || this.isBroken)) throw new CommitOutcomeUnknown('The connection broke during COMMIT', { sqlstate: '08007', sql: 'commit', cause: error });
+      if (isSent && (error instanceof ConnectionLost || this.isBroken))
+        throw new CommitOutcomeUnknown('The connection broke during COMMIT', {
+          sqlstate: '08007',
+          sql: 'commit',
+          cause: error,
+        });
       throw error;
     } finally {
       this.#over();
     }
-    if (tag === 'ROLLBACK') throw new TransactionAborted('PostgreSQL has rolled the transaction back after an earlier error', { sqlstate: '25P02', sql: 'commit' });
+    if (tag === 'ROLLBACK')
+      throw new TransactionAborted('PostgreSQL has rolled the transaction back after an earlier error', {
+        sqlstate: '25P02',
+        sql: 'commit',
+      });
   }
 
   async rollback(limit?: Limit): Promise<void> {
@@ -152,8 +199,12 @@ export class PostgresConnection implements PostgresSession {
     await this.#runner.simple('rollback', limit);
   }
 
-  async savepoint(name: string, limit?: Limit): Promise<void> { await this.#runner.simple(`savepoint ${name}`, limit); }
-  async releaseSavepoint(name: string, limit?: Limit): Promise<void> { await this.#runner.simple(`release savepoint ${name}`, limit); }
+  async savepoint(name: string, limit?: Limit): Promise<void> {
+    await this.#runner.simple(`savepoint ${name}`, limit);
+  }
+  async releaseSavepoint(name: string, limit?: Limit): Promise<void> {
+    await this.#runner.simple(`release savepoint ${name}`, limit);
+  }
 
   async rollbackTo(name: string, limit?: Limit): Promise<void> {
     if (this.isBroken || !this.isInTransaction) return; // all of it has ended
@@ -171,7 +222,9 @@ export class PostgresConnection implements PostgresSession {
     }
   }
 
-  retire(): void { this.#isRetired = true; }
+  retire(): void {
+    this.#isRetired = true;
+  }
 
   async reset(): Promise<void> {
     await this.rollback();
@@ -179,10 +232,20 @@ export class PostgresConnection implements PostgresSession {
     this.#runner.statements.clear(true);
   }
 
-  close(): Promise<void> { return this.#conversation.close(); }
-  destroy(): void { this.#conversation.destroy(); }
+  close(): Promise<void> {
+    return this.#conversation.close();
+  }
+  destroy(): void {
+    this.#conversation.destroy();
+  }
 
-  async #endStream(portal: string, isOpen: boolean, isOurs: boolean, hasFailed: boolean, limit: Limit | undefined): Promise<void> {
+  async #endStream(
+    portal: string,
+    isOpen: boolean,
+    isOurs: boolean,
+    hasFailed: boolean,
+    limit: Limit | undefined,
+  ): Promise<void> {
     if (!isOurs) {
       if (isOpen && this.#conversation.status === 'T') await this.#runner.closePortal(portal, limit);
     } else if (hasFailed || this.#conversation.status === 'E') await this.rollback(limit);
@@ -210,13 +273,25 @@ export class PostgresConnection implements PostgresSession {
     else if (name === 'in_hot_standby' || name === 'default_transaction_read_only') {
       const { parameters } = this.#conversation;
       const { mustWrite, mustBePrimary = mustWrite } = this.#options;
-      this.#isStale = mustBePrimary && parameters.get('in_hot_standby') === 'on' || mustWrite && parameters.get('default_transaction_read_only') === 'on';
+      this.#isStale =
+        (mustBePrimary && parameters.get('in_hot_standby') === 'on') ||
+        (mustWrite && parameters.get('default_transaction_read_only') === 'on');
     }
   }
 }
 
-function asItIs(exchange: Exchange): Exchange { return exchange; }
-function result({ affectedRows }: Exchange): ExecuteResult { return { affectedRows, lastInsertId: undefined }; } // `returning` tells it
-function firstRow({ rows }: Exchange): Row | undefined { return rows[0] as Row | undefined; } // as was wanted, like those that follow
-function allRows({ rows }: Exchange): Row[] { return rows as Row[]; }
-function firstValue({ rows }: Exchange): unknown { return rows.length === 0 ? undefined : (rows[0] as unknown[])[0]; }
+function asItIs(exchange: Exchange): Exchange {
+  return exchange;
+}
+function result({ affectedRows }: Exchange): ExecuteResult {
+  return { affectedRows, lastInsertId: undefined };
+} // `returning` tells it
+function firstRow({ rows }: Exchange): Row | undefined {
+  return rows[0] as Row | undefined;
+} // as was wanted, like those that follow
+function allRows({ rows }: Exchange): Row[] {
+  return rows as Row[];
+}
+function firstValue({ rows }: Exchange): unknown {
+  return rows.length === 0 ? undefined : (rows[0] as unknown[])[0];
+}

@@ -59,7 +59,11 @@ export class Conversation {
   onRefusal: ((error: DatabaseError) => void) | undefined;
   onParameter: ((name: string, value: string) => void) | undefined;
 
-  constructor({ socket, reader, writer, parameters, processId, cancel }: Login, clock: Clock, log: Logger | undefined) {
+  constructor(
+    { socket, reader, writer, parameters, processId, cancel }: Login,
+    clock: Clock,
+    log: Logger | undefined,
+  ) {
     this.#socket = socket;
     this.#reader = reader;
     this.writer = writer;
@@ -71,20 +75,31 @@ export class Conversation {
     reader.maxBytes = MAX_MESSAGE_BYTES;
     socket.on('drain', () => this.#onDrain());
     socket.on('close', () => {
-      if (this.#ended === undefined) this.#lose(new ConnectionLost('The server closed the connection', { sqlstate: '08006' }));
+      if (this.#ended === undefined)
+        this.#lose(new ConnectionLost('The server closed the connection', { sqlstate: '08006' }));
       this.#closing?.[Symbol.dispose]();
       this.#closed.resolve();
     });
-    socket.on('error', (cause) => this.#lose(new ConnectionLost(`The connection broke: ${cause.message}`, { sqlstate: '08006', cause })));
+    socket.on('error', (cause) =>
+      this.#lose(new ConnectionLost(`The connection broke: ${cause.message}`, { sqlstate: '08006', cause })),
+    );
   }
 
   /** By the last ReadyForQuery: `I` idle, `T` in a transaction, `E` in one that has failed. */
-  get status(): 'I' | 'T' | 'E' { return this.#status; }
-  get isEnded(): boolean { return this.#ended !== undefined; }
+  get status(): 'I' | 'T' | 'E' {
+    return this.#status;
+  }
+  get isEnded(): boolean {
+    return this.#ended !== undefined;
+  }
   /** Whether nothing is under way. */
-  get isQuiet(): boolean { return this.#first === undefined; }
+  get isQuiet(): boolean {
+    return this.#first === undefined;
+  }
   /** Requests so far. */
-  get asked(): number { return this.#asked; }
+  get asked(): number {
+    return this.#asked;
+  }
 
   /** Why nothing can be asked any more. @throws ConnectionLost */
   check(sql?: string): void {
@@ -121,7 +136,9 @@ export class Conversation {
       if (exchange.error !== undefined) throw exchange.error;
       return exchange;
     }
-    const canceling = new Canceling(exchange.sql, limit, this.#clock, this.#cancel, (error) => this.destroy(error));
+    const canceling = new Canceling(exchange.sql, limit, this.#clock, this.#cancel, (error) =>
+      this.destroy(error),
+    );
     try {
       if (this.#first === exchange) canceling.begin();
       else exchange.onFirst = () => canceling.begin();
@@ -131,7 +148,8 @@ export class Conversation {
     } finally {
       await canceling.end();
     }
-    if (exchange.error !== undefined) throw exchange.error.sqlstate === '57014' ? canceling.reached ?? exchange.error : exchange.error;
+    if (exchange.error !== undefined)
+      throw exchange.error.sqlstate === '57014' ? (canceling.reached ?? exchange.error) : exchange.error;
     return exchange;
   }
 
@@ -184,11 +202,16 @@ export class Conversation {
   onMessage(type: number, bytes: Buffer, at: number, end: number): void {
     if (this.#ended !== undefined) return;
     switch (type) {
-      case SERVER.notice: return this.#onNotice(read.readErrorFields(bytes, at, end));
-      case SERVER.parameterStatus: return this.#onParameterStatus(...read.readParameterStatus(bytes, at, end));
-      case SERVER.notification: return this.#onNotification(read.readNotification(bytes, at, end));
-      case SERVER.error: return this.#onError(read.readErrorFields(bytes, at, end));
-      default: return this.#onReply(type, bytes, at, end);
+      case SERVER.notice:
+        return this.#onNotice(read.readErrorFields(bytes, at, end));
+      case SERVER.parameterStatus:
+        return this.#onParameterStatus(...read.readParameterStatus(bytes, at, end));
+      case SERVER.notification:
+        return this.#onNotification(read.readNotification(bytes, at, end));
+      case SERVER.error:
+        return this.#onError(read.readErrorFields(bytes, at, end));
+      default:
+        return this.#onReply(type, bytes, at, end);
     }
   }
 
@@ -204,7 +227,9 @@ export class Conversation {
   /** Nothing that the server says can be believed from here on. */
   violated(error: unknown): void {
     const problem = error instanceof ProtocolViolation ? error.message : 'a value that cannot be read';
-    this.#lose(new ConnectionLost(`The server broke the protocol: ${problem}`, { sqlstate: '08P01', cause: error }));
+    this.#lose(
+      new ConnectionLost(`The server broke the protocol: ${problem}`, { sqlstate: '08P01', cause: error }),
+    );
     this.#socket.destroy();
   }
 
@@ -226,7 +251,8 @@ export class Conversation {
   /** COPY was run as a statement. What follows it in the pipeline would be taken for data. */
   #onUnasked(exchange: Exchange): void {
     if (exchange.unasked !== 'copy-in') return;
-    if (exchange.next !== undefined || exchange !== this.#first) throw new ProtocolViolation('COPY FROM STDIN among other statements');
+    if (exchange.next !== undefined || exchange !== this.#first)
+      throw new ProtocolViolation('COPY FROM STDIN among other statements');
     exchange.unasked = 'refused';
     this.writer.copyFail('COPY is not run as a statement');
     if (!exchange.isSimple) this.writer.sync(); // the one that was sent with it was read as part of the copy
@@ -234,12 +260,22 @@ export class Conversation {
   }
 
   #onError(fields: read.ErrorFields): void {
-    const error = this.#first?.unasked === 'refused' ? new StatementError('COPY FROM STDIN is not run as a statement: use insertMany()', { sqlstate: fields.sqlstate, sql: this.#first.sql }) : postgresError(fields, this.#first?.sql);
+    const error =
+      this.#first?.unasked === 'refused'
+        ? new StatementError('COPY FROM STDIN is not run as a statement: use insertMany()', {
+            sqlstate: fields.sqlstate,
+            sql: this.#first.sql,
+          })
+        : postgresError(fields, this.#first?.sql);
     if (this.#first === undefined && !isFatal(fields)) throw new ProtocolViolation('an error about nothing');
     this.#first?.fail(error);
     this.onRefusal?.(error);
     if (!isFatal(fields)) return;
-    this.#lose(error instanceof ConnectionLost ? error : new ConnectionLost('The server ended the connection', { sqlstate: error.sqlstate, cause: error }));
+    this.#lose(
+      error instanceof ConnectionLost
+        ? error
+        : new ConnectionLost('The server ended the connection', { sqlstate: error.sqlstate, cause: error }),
+    );
     this.#socket.destroy();
   }
 
@@ -248,17 +284,32 @@ export class Conversation {
   }
 
   #onParameterStatus(name: string, value: string): void {
-    if (!this.parameters.has(name) && this.parameters.size >= MAX_PARAMETERS) throw new ProtocolViolation('too many settings');
+    if (!this.parameters.has(name) && this.parameters.size >= MAX_PARAMETERS)
+      throw new ProtocolViolation('too many settings');
     this.parameters.set(name, value);
-    if (name === 'client_encoding' && !UTF8.test(value)) { // what we escape for COPY ends elsewhere in encodings like SJIS
-      this.#lose(new ConnectionLost(`The client_encoding of the connection was changed to "${value}", and text is UTF-8 here: use convert_from() and convert_to() for others`, { sqlstate: '08P01' }));
+    if (name === 'client_encoding' && !UTF8.test(value)) {
+      // what we escape for COPY ends elsewhere in encodings like SJIS
+      this.#lose(
+        new ConnectionLost(
+          `The client_encoding of the connection was changed to "${value}", and text is UTF-8 here: use convert_from() and convert_to() for others`,
+          { sqlstate: '08P01' },
+        ),
+      );
       this.#socket.destroy();
       return;
     }
     this.onParameter?.(name, value);
   }
 
-  #onNotification({ channel, payload, processId }: { channel: string; payload: string; processId: number }): void {
+  #onNotification({
+    channel,
+    payload,
+    processId,
+  }: {
+    channel: string;
+    payload: string;
+    processId: number;
+  }): void {
     try {
       this.onNotification?.(channel, payload, processId);
     } catch (error) {
@@ -284,7 +335,8 @@ export class Conversation {
     this.#reader.stop();
     this.onLost = undefined;
     this.#onDrain();
-    for (let exchange = this.#first; exchange !== undefined; exchange = exchange.next) refuse(exchange, error);
+    for (let exchange = this.#first; exchange !== undefined; exchange = exchange.next)
+      refuse(exchange, error);
     this.#first = this.#last = undefined;
   }
 

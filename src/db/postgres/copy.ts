@@ -29,11 +29,17 @@ const ESCAPES: Readonly<Record<string, string>> = { '\\': '\\\\', '\n': '\\n', '
 export const CAN_COPY = `select c.relkind in ('r', 'p') and not c.relhasrules and not pg_catalog.row_security_active(c.oid) from pg_catalog.pg_class c where c.oid = pg_catalog.to_regclass($1)`;
 
 /** Copies all rows or none: the rows copied. Nobody else may write meanwhile. */
-export async function copyRows(conversation: Conversation, types: PostgresTypes, copy: Copy): Promise<number> {
+export async function copyRows(
+  conversation: Conversation,
+  types: PostgresTypes,
+  copy: Copy,
+): Promise<number> {
   const { writer } = conversation;
   writer.query(copy.text);
   const exchange = new Exchange({ sql: copy.text, steps: STEPS, wanted: 'none', types });
-  const answered = new Promise<void>((resolve) => { exchange.onProgress = resolve; });
+  const answered = new Promise<void>((resolve) => {
+    exchange.onProgress = resolve;
+  });
   conversation.add(exchange);
   const finished = conversation.finish(exchange, copy.limit);
   finished.catch(() => undefined); // looked at below
@@ -54,14 +60,23 @@ export async function copyRows(conversation: Conversation, types: PostgresTypes,
   throw failure.error;
 }
 
-async function writeRows(conversation: Conversation, types: PostgresTypes, { oids, rows }: Copy, exchange: Exchange): Promise<void> {
+async function writeRows(
+  conversation: Conversation,
+  types: PostgresTypes,
+  { oids, rows }: Copy,
+  exchange: Exchange,
+): Promise<void> {
   let chunk = '';
   const send = (): Promise<void> | undefined => {
     conversation.writer.copyData(Buffer.from(chunk));
     chunk = '';
     return conversation.room();
   };
-  for (let next = rows.next(), row = 1; next.done !== true && exchange.error === undefined && !conversation.isEnded; next = rows.next(), row++) {
+  for (
+    let next = rows.next(), row = 1;
+    next.done !== true && exchange.error === undefined && !conversation.isEnded;
+    next = rows.next(), row++
+  ) {
     checkCount(next.value, oids.length, row);
     chunk += lineOf(next.value, oids, types, row);
     const room = chunk.length < CHUNK_CHARACTERS ? undefined : send();
@@ -74,8 +89,16 @@ function lineOf(values: Params, oids: readonly number[], types: PostgresTypes, r
   let line = '';
   for (let index = 0; index < oids.length; index++) {
     const value: unknown = values[index];
-    const text = typeof value === 'number' && Number.isInteger(value) && !Object.is(value, -0) ? String(value) : textOf(value, index, oids[index]!, types, row);
-    const escaped = text === null ? '\\N' : typeof value !== 'number' && SPECIAL.test(text) ? text.replace(/[\\\n\r\t]/g, (character) => ESCAPES[character]!) : text; // each has one
+    const text =
+      typeof value === 'number' && Number.isInteger(value) && !Object.is(value, -0)
+        ? String(value)
+        : textOf(value, index, oids[index]!, types, row);
+    const escaped =
+      text === null
+        ? '\\N'
+        : typeof value !== 'number' && SPECIAL.test(text)
+          ? text.replace(/[\\\n\r\t]/g, (character) => ESCAPES[character]!)
+          : text; // each has one
     line += index === 0 ? escaped : `\t${escaped}`;
   }
   return `${line}\n`;

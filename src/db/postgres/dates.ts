@@ -21,7 +21,8 @@ const MAX_INT32 = 2 ** 31 - 1;
 const MIN_INT32 = -(2 ** 31);
 
 const TWO: readonly string[] = Array.from({ length: 100 }, (_, value) => String(value).padStart(2, '0'));
-const TIMESTAMP = /^(\d{4,})-(\d\d)-(\d\d)[ T](\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?(?:([+-])(\d\d)(?::?(\d\d))?(?::?(\d\d))?)?( BC)?$/;
+const TIMESTAMP =
+  /^(\d{4,})-(\d\d)-(\d\d)[ T](\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?(?:([+-])(\d\d)(?::?(\d\d))?(?::?(\d\d))?)?( BC)?$/;
 
 let lastDay = NaN;
 let lastText = '';
@@ -31,7 +32,7 @@ export function dateText(days: number): string {
   if (days === lastDay) return lastText; // rows that are read together are often of one day
   lastDay = days;
   const [year, month, day] = civil(days);
-  return lastText = `${String(year > 0 ? year : 1 - year).padStart(4, '0')}-${TWO[month]!}-${TWO[day]!}${year > 0 ? '' : ' BC'}`;
+  return (lastText = `${String(year > 0 ? year : 1 - year).padStart(4, '0')}-${TWO[month]!}-${TWO[day]!}${year > 0 ? '' : ' BC'}`);
 }
 
 /** A binary date: days since 2000-01-01. */
@@ -65,10 +66,25 @@ export function timestampFromText(text: string): string {
 export function instantFromText(text: string): Date | string {
   const match = TIMESTAMP.exec(text);
   if (match === null) return text;
-  const [, year, month, day, hour, minute, second, fraction = '', sign, offsetHours = 0, offsetMinutes = 0, offsetSeconds = 0, bc] = match;
+  const [
+    ,
+    year,
+    month,
+    day,
+    hour,
+    minute,
+    second,
+    fraction = '',
+    sign,
+    offsetHours = 0,
+    offsetMinutes = 0,
+    offsetSeconds = 0,
+    bc,
+  ] = match;
   const days = daysOf(bc === undefined ? Number(year) : 1 - Number(year), Number(month), Number(day));
   const offset = (Number(offsetHours) * 60 + Number(offsetMinutes)) * 60 + Number(offsetSeconds);
-  const seconds = (Number(hour) * 60 + Number(minute)) * 60 + Number(second) - (sign === '-' ? -offset : offset);
+  const seconds =
+    (Number(hour) * 60 + Number(minute)) * 60 + Number(second) - (sign === '-' ? -offset : offset);
   const ms = EPOCH_MS + days * DAY_MS + seconds * 1_000 + Number(fraction.slice(0, 3).padEnd(3, '0'));
   return Math.abs(ms) <= MAX_DATE_MS ? new Date(ms) : timestampFromText(text);
 }
@@ -128,11 +144,17 @@ function civil(days: number): readonly [year: number, month: number, day: number
   const shifted = days + EPOCH_IN_ERA_DAYS;
   const era = Math.floor(shifted / ERA_DAYS);
   const ofEra = shifted - era * ERA_DAYS;
-  const yearOfEra = Math.floor((ofEra - Math.floor(ofEra / 1_460) + Math.floor(ofEra / 36_524) - Math.floor(ofEra / 146_096)) / 365);
+  const yearOfEra = Math.floor(
+    (ofEra - Math.floor(ofEra / 1_460) + Math.floor(ofEra / 36_524) - Math.floor(ofEra / 146_096)) / 365,
+  );
   const ofYear = ofEra - (365 * yearOfEra + Math.floor(yearOfEra / 4) - Math.floor(yearOfEra / 100));
   const fromMarch = Math.floor((5 * ofYear + 2) / 153);
   const month = fromMarch < 10 ? fromMarch + 3 : fromMarch - 9;
-  return [yearOfEra + era * 400 + (month <= 2 ? 1 : 0), month, ofYear - Math.floor((153 * fromMarch + 2) / 5) + 1];
+  return [
+    yearOfEra + era * 400 + (month <= 2 ? 1 : 0),
+    month,
+    ofYear - Math.floor((153 * fromMarch + 2) / 5) + 1,
+  ];
 }
 
 /** The way back. */
@@ -141,5 +163,12 @@ function daysOf(year: number, month: number, day: number): number {
   const era = Math.floor(fromMarch / 400);
   const yearOfEra = fromMarch - era * 400;
   const ofYear = Math.floor((153 * (month > 2 ? month - 3 : month + 9) + 2) / 5) + day - 1;
-  return era * ERA_DAYS + yearOfEra * 365 + Math.floor(yearOfEra / 4) - Math.floor(yearOfEra / 100) + ofYear - EPOCH_IN_ERA_DAYS;
+  return (
+    era * ERA_DAYS +
+    yearOfEra * 365 +
+    Math.floor(yearOfEra / 4) -
+    Math.floor(yearOfEra / 100) +
+    ofYear -
+    EPOCH_IN_ERA_DAYS
+  );
 }

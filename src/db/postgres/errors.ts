@@ -3,8 +3,25 @@
  * left out, and what the server quotes from input is cut.
  */
 import {
-  CheckViolation, ConnectionLost, ConstraintViolation, Corrupt, DataError, DatabaseError, Deadlock, DiskFull, ForeignKeyViolation, LockTimeout, NotNullViolation, QueryCanceled, ReadOnly,
-  SerializationFailure, StatementError, StorageFailed, TransactionAborted, UniqueViolation, type DatabaseErrorDetails,
+  CheckViolation,
+  ConnectionLost,
+  ConstraintViolation,
+  Corrupt,
+  DataError,
+  DatabaseError,
+  Deadlock,
+  DiskFull,
+  ForeignKeyViolation,
+  LockTimeout,
+  NotNullViolation,
+  QueryCanceled,
+  ReadOnly,
+  SerializationFailure,
+  StatementError,
+  StorageFailed,
+  TransactionAborted,
+  UniqueViolation,
+  type DatabaseErrorDetails,
 } from '../errors.ts';
 import type { ErrorFields } from './messages.ts';
 
@@ -15,14 +32,35 @@ const CLASSES: Readonly<Record<string, ErrorClass>> = {
   '08': ConnectionLost,
   '0A': StatementError,
   '22': DataError,
-  '23': ConstraintViolation, '23502': NotNullViolation, '23503': ForeignKeyViolation, '23505': UniqueViolation, '23514': CheckViolation, '44': CheckViolation,
-  '25006': ReadOnly, '25P02': TransactionAborted,
-  '26': StatementError, '2B': StatementError, '34': StatementError, '3B': StatementError, '3F': StatementError, '42': StatementError, '54': StatementError,
-  '40001': SerializationFailure, '40P01': Deadlock, '40002': ConstraintViolation,
+  '23': ConstraintViolation,
+  '23502': NotNullViolation,
+  '23503': ForeignKeyViolation,
+  '23505': UniqueViolation,
+  '23514': CheckViolation,
+  '44': CheckViolation,
+  '25006': ReadOnly,
+  '25P02': TransactionAborted,
+  '26': StatementError,
+  '2B': StatementError,
+  '34': StatementError,
+  '3B': StatementError,
+  '3F': StatementError,
+  '42': StatementError,
+  '54': StatementError,
+  '40001': SerializationFailure,
+  '40P01': Deadlock,
+  '40002': ConstraintViolation,
   '53100': DiskFull,
   '55P03': LockTimeout,
-  '57014': QueryCanceled, '57P01': ConnectionLost, '57P02': ConnectionLost, '57P03': ConnectionLost, '57P05': ConnectionLost, '25P03': ConnectionLost,
-  '58': StorageFailed, 'XX001': Corrupt, 'XX002': Corrupt,
+  '57014': QueryCanceled,
+  '57P01': ConnectionLost,
+  '57P02': ConnectionLost,
+  '57P03': ConnectionLost,
+  '57P05': ConnectionLost,
+  '25P03': ConnectionLost,
+  '58': StorageFailed,
+  XX001: Corrupt,
+  XX002: Corrupt,
 };
 
 /** Whose messages may quote a value: of data, and of names that were looked up by value, as in `?::regclass` or set_config(?, ...). */
@@ -46,7 +84,14 @@ const OF_TYPES: ReadonlySet<string> = new Set(['22003', '22007', '22008', '22P02
 export function postgresError(fields: ErrorFields, sql: string | undefined): DatabaseError {
   const { sqlstate, position, constraint, table, routine } = fields;
   const Class = CLASSES[sqlstate] ?? CLASSES[sqlstate.slice(0, 2)] ?? DatabaseError;
-  const error = new Class(shownMessage(fields, sql), { sqlstate, sql, position, constraint, table, columns: columnsOf(fields) });
+  const error = new Class(shownMessage(fields, sql), {
+    sqlstate,
+    sql,
+    position,
+    constraint,
+    table,
+    columns: columnsOf(fields),
+  });
   if (sqlstate === '0A000' && routine !== undefined && routine !== FINDS_STALE) OTHERS.add(error);
   return error;
 }
@@ -68,7 +113,9 @@ export function isFatal({ severity }: ErrorFields): boolean {
 
 /** `invalid input syntax for type integer: "secret"` without what is quoted; names of columns and constraints stay, and what the statement has itself. */
 function shownMessage({ message, sqlstate, ...named }: ErrorFields, sql: string | undefined): string {
-  const cut = sqlstate.startsWith('22') ? message.replace(/(:\s*|\bvalue )(["'])[\s\S]*\2/, '$1$2…$2').replace(/(: )0x[\da-fx ]+/i, '$10x…') : message;
+  const cut = sqlstate.startsWith('22')
+    ? message.replace(/(:\s*|\bvalue )(["'])[\s\S]*\2/, '$1$2…$2').replace(/(: )0x[\da-fx ]+/i, '$10x…')
+    : message;
   if (sql === undefined || !QUOTES_VALUES.test(sqlstate)) return cut;
   const known = [named.column, named.table, named.constraint, named.type, named.schema];
   for (const { 0: quoted, 1: text, index } of cut.matchAll(/"([^"]*)"/g)) {

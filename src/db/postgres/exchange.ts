@@ -14,7 +14,18 @@ import type { DatabaseError } from '../errors.ts';
 import type { PostgresTypes } from './types.ts';
 
 /** What comes next. */
-export const STEP = { parse: 0, parameters: 1, rows: 2, bind: 3, execute: 4, close: 5, simple: 6, copyIn: 7, copied: 8, ready: 9 } as const;
+export const STEP = {
+  parse: 0,
+  parameters: 1,
+  rows: 2,
+  bind: 3,
+  execute: 4,
+  close: 5,
+  simple: 6,
+  copyIn: 7,
+  copied: 8,
+  ready: 9,
+} as const;
 /** One of {@link STEP}. */
 export type Step = (typeof STEP)[keyof typeof STEP];
 
@@ -82,10 +93,14 @@ export class Exchange {
   }
 
   /** Whether the server ends it without a Sync. */
-  get isSimple(): boolean { return this.#steps[0] === STEP.simple; }
+  get isSimple(): boolean {
+    return this.#steps[0] === STEP.simple;
+  }
 
   /** Resolves at ReadyForQuery, whether an error came or not; rejects when the connection ends before. */
-  get done(): Promise<unknown> { return this.#done.promise; }
+  get done(): Promise<unknown> {
+    return this.#done.promise;
+  }
 
   /** Instead of {@link done}: what `answer` makes of it once it has ended, however that was. One promise, where each that awaits another is one more. */
   answered<T>(answer: Answer<T>): Promise<T> {
@@ -122,17 +137,29 @@ export class Exchange {
 
   /** Takes a message. True when it was the last one. @throws ProtocolViolation */
   onMessage(type: number, bytes: Buffer, at: number, end: number): boolean {
-    switch (this.#at < this.#steps.length ? this.#steps[this.#at] : this.#isInPair ? STEP.execute : STEP.ready) {
-      case STEP.execute: return this.#onExecute(type, bytes, at, end);
-      case STEP.bind: return this.#expect(type, SERVER.bindComplete);
-      case STEP.parse: return this.#onParsed(type);
-      case STEP.parameters: return this.#onParameters(type, bytes, at, end);
-      case STEP.rows: return this.#onDescription(type, bytes, at, end);
-      case STEP.close: return this.#expect(type, SERVER.closeComplete);
-      case STEP.simple: return this.#onSimple(type, bytes, at, end);
-      case STEP.copyIn: return this.#onCopyIn(type);
-      case STEP.copied: return this.#onComplete(type, bytes, at, end);
-      default: return this.#onReady(type);
+    switch (
+      this.#at < this.#steps.length ? this.#steps[this.#at] : this.#isInPair ? STEP.execute : STEP.ready
+    ) {
+      case STEP.execute:
+        return this.#onExecute(type, bytes, at, end);
+      case STEP.bind:
+        return this.#expect(type, SERVER.bindComplete);
+      case STEP.parse:
+        return this.#onParsed(type);
+      case STEP.parameters:
+        return this.#onParameters(type, bytes, at, end);
+      case STEP.rows:
+        return this.#onDescription(type, bytes, at, end);
+      case STEP.close:
+        return this.#expect(type, SERVER.closeComplete);
+      case STEP.simple:
+        return this.#onSimple(type, bytes, at, end);
+      case STEP.copyIn:
+        return this.#onCopyIn(type);
+      case STEP.copied:
+        return this.#onComplete(type, bytes, at, end);
+      default:
+        return this.#onReady(type);
     }
   }
 
@@ -153,7 +180,8 @@ export class Exchange {
       this.#isInPair = true;
       return false;
     }
-    if (type !== SERVER.readyForQuery || this.error === undefined && this.#pairsRead < this.pairsWritten) throw unexpected(type);
+    if (type !== SERVER.readyForQuery || (this.error === undefined && this.#pairsRead < this.pairsWritten))
+      throw unexpected(type);
     return true;
   }
 
@@ -176,27 +204,42 @@ export class Exchange {
     if (this.#wanted === 'none') return;
     if (plan === undefined) throw new ProtocolViolation('a row that was not described');
     switch (this.#wanted) {
-      case 'objects': rows.push(readRow(plan, bytes, at, end)); break;
-      case 'lists': rows.push(readValues(plan, bytes, at, end)); break;
-      case 'first': if (rows.length === 0) rows.push(readRow(plan, bytes, at, end)); break;
-      case 'firstList': if (rows.length === 0) rows.push(readValues(plan, bytes, at, end)); break;
+      case 'objects':
+        rows.push(readRow(plan, bytes, at, end));
+        break;
+      case 'lists':
+        rows.push(readValues(plan, bytes, at, end));
+        break;
+      case 'first':
+        if (rows.length === 0) rows.push(readRow(plan, bytes, at, end));
+        break;
+      case 'firstList':
+        if (rows.length === 0) rows.push(readValues(plan, bytes, at, end));
+        break;
     }
   }
 
   #onDescription(type: number, bytes: Buffer, at: number, end: number): boolean {
     if (type !== SERVER.rowDescription && type !== SERVER.noData) throw unexpected(type);
-    this.plan = type === SERVER.noData ? undefined : planRows(read.readRowDescription(bytes, at, end), this.#types, true);
+    this.plan =
+      type === SERVER.noData
+        ? undefined
+        : planRows(read.readRowDescription(bytes, at, end), this.#types, true);
     return this.#advance();
   }
 
   /** Any statement, or several: what they give is looked at no further. */
   #onSimple(type: number, bytes: Buffer, at: number, end: number): boolean {
     switch (type) {
-      case SERVER.readyForQuery: return true;
+      case SERVER.readyForQuery:
+        return true;
       case SERVER.commandComplete:
         this.tag = read.readCommandTag(bytes, at, end);
         return false;
-      case SERVER.rowDescription: case SERVER.dataRow: case SERVER.emptyQuery: return false;
+      case SERVER.rowDescription:
+      case SERVER.dataRow:
+      case SERVER.emptyQuery:
+        return false;
       default:
         if (this.#isCopy(type)) return false;
         throw unexpected(type);
@@ -242,5 +285,7 @@ export class Exchange {
 }
 
 function unexpected(type: number): ProtocolViolation {
-  return new ProtocolViolation(`a message of type ${JSON.stringify(String.fromCharCode(type))} that was not to come`);
+  return new ProtocolViolation(
+    `a message of type ${JSON.stringify(String.fromCharCode(type))} that was not to come`,
+  );
 }

@@ -41,10 +41,16 @@ export class PostgresListener {
   #keepalive: Disposable | undefined;
   #isReconnecting = false;
 
-  constructor(setup: ListenerSetup) { this.#setup = setup; }
+  constructor(setup: ListenerSetup) {
+    this.#setup = setup;
+  }
 
   /** Resolves when the server has heard of it. Dispose of it to hear no more. */
-  async listen(channel: string, notified: Notified, { onReconnect }: ListenOptions): Promise<AsyncDisposable> {
+  async listen(
+    channel: string,
+    notified: Notified,
+    { onReconnect }: ListenOptions,
+  ): Promise<AsyncDisposable> {
     quotedName('postgres', channel); // refused before anything is sent
     const subscription: Subscription = { channel, notified, onReconnect };
     await this.#inTurn(() => this.#add(subscription));
@@ -70,7 +76,7 @@ export class PostgresListener {
     const { channel } = subscription;
     const known = this.#channels.get(channel);
     if (known === undefined) {
-      const session = this.#session ?? await this.#connected();
+      const session = this.#session ?? (await this.#connected());
       await session.script(`listen ${quotedName('postgres', channel)}`, this.#within(ANSWER_MS));
       this.#mustHave(session);
       this.#channels.set(channel, new Set([subscription]));
@@ -86,7 +92,11 @@ export class PostgresListener {
     if (known?.delete(subscription) !== true || known.size > 0) return;
     this.#channels.delete(channel);
     if (this.#channels.size === 0) await this.#end();
-    else await guarded(() => this.#session?.script(`unlisten ${quotedName('postgres', channel)}`, this.#within(ANSWER_MS)), () => undefined); // a lost one listens to nothing
+    else
+      await guarded(
+        () => this.#session?.script(`unlisten ${quotedName('postgres', channel)}`, this.#within(ANSWER_MS)),
+        () => undefined,
+      ); // a lost one listens to nothing
   }
 
   async #connected(): Promise<PostgresSession> {
@@ -104,12 +114,16 @@ export class PostgresListener {
 
   /** An answer and the end of the connection may come in one breath. @throws ConnectionLost */
   #mustHave(session: PostgresSession): void {
-    if (this.#session !== session) throw new ConnectionLost('The connection ended as soon as it listened', { sqlstate: '08006' });
+    if (this.#session !== session)
+      throw new ConnectionLost('The connection ended as soon as it listened', { sqlstate: '08006' });
   }
 
   #tell(channel: string, payload: string, processId: number): void {
     for (const { notified } of this.#channels.get(channel) ?? []) {
-      void guarded(() => notified(payload, { channel, processId }), (error) => this.#setup.log?.error('notification_failed', error, { channel }));
+      void guarded(
+        () => notified(payload, { channel, processId }),
+        (error) => this.#setup.log?.error('notification_failed', error, { channel }),
+      );
     }
   }
 
@@ -120,7 +134,11 @@ export class PostgresListener {
     if (this.#channels.size === 0 || this.#abort.signal.aborted || this.#isReconnecting) return;
     this.#setup.log?.warn('listening_interrupted', { reason: error });
     this.#isReconnecting = true;
-    void this.#inTurn(() => this.#reconnect()).catch(() => undefined).finally(() => { this.#isReconnecting = false; });
+    void this.#inTurn(() => this.#reconnect())
+      .catch(() => undefined)
+      .finally(() => {
+        this.#isReconnecting = false;
+      });
   }
 
   async #reconnect(): Promise<void> {
@@ -130,7 +148,8 @@ export class PostgresListener {
       const startedMs = clock.monotonicMs();
       try {
         const session = await this.#connected();
-        for (const channel of this.#channels.keys()) await session.script(`listen ${quotedName('postgres', channel)}`, this.#within(ANSWER_MS));
+        for (const channel of this.#channels.keys())
+          await session.script(`listen ${quotedName('postgres', channel)}`, this.#within(ANSWER_MS));
         this.#mustHave(session);
         break;
       } catch {
@@ -143,19 +162,26 @@ export class PostgresListener {
     if (this.#session === undefined) return;
     log?.info('listening_again', { failures: backoff.failures });
     for (const subscriptions of this.#channels.values()) {
-      for (const { onReconnect, channel } of subscriptions) void guarded(() => onReconnect?.(), (error) => log?.error('notification_failed', error, { channel }));
+      for (const { onReconnect, channel } of subscriptions)
+        void guarded(
+          () => onReconnect?.(),
+          (error) => log?.error('notification_failed', error, { channel }),
+        );
     }
   }
 
   #askLater(session: PostgresSession): void {
     this.#keepalive?.[Symbol.dispose]();
     this.#keepalive = this.#setup.clock.after(KEEPALIVE_MS, () => {
-      void session.ping(this.#within(ANSWER_MS)).then(() => {
-        if (this.#session === session) this.#askLater(session);
-      }, (error: unknown) => {
-        session.destroy();
-        this.#lost(session, error instanceof Error ? error : new ConnectionLost('It did not answer'));
-      });
+      void session.ping(this.#within(ANSWER_MS)).then(
+        () => {
+          if (this.#session === session) this.#askLater(session);
+        },
+        (error: unknown) => {
+          session.destroy();
+          this.#lost(session, error instanceof Error ? error : new ConnectionLost('It did not answer'));
+        },
+      );
     });
   }
 

@@ -26,7 +26,13 @@ export interface LoggedIn {
 }
 
 /** Settings that our reading of values depends on. Poolers refuse all but the encoding. */
-const OUR_PARAMETERS: Readonly<Record<string, string>> = { application_name: 'svc', client_encoding: 'UTF8', DateStyle: 'ISO', IntervalStyle: 'iso_8601', TimeZone: 'UTC' };
+const OUR_PARAMETERS: Readonly<Record<string, string>> = {
+  application_name: 'svc',
+  client_encoding: 'UTF8',
+  DateStyle: 'ISO',
+  IntervalStyle: 'iso_8601',
+  TimeZone: 'UTC',
+};
 const POOLER_PARAMETERS: Readonly<Record<string, string>> = { client_encoding: 'UTF8' };
 /** A server says some twenty things; one that has not proved itself gets no more of our memory. */
 const MAX_MESSAGES = 500;
@@ -79,7 +85,13 @@ export class PostgresLogin {
 
   /** Nothing more is to come. */
   end(error: Error): void {
-    this.#ended ??= error instanceof ProtocolViolation ? new ConnectionLost(`The server broke the protocol: ${error.message}`, { sqlstate: '08P01', cause: error }) : error;
+    this.#ended ??=
+      error instanceof ProtocolViolation
+        ? new ConnectionLost(`The server broke the protocol: ${error.message}`, {
+            sqlstate: '08P01',
+            cause: error,
+          })
+        : error;
     this.#waiting?.resolve();
   }
 
@@ -92,14 +104,24 @@ export class PostgresLogin {
   /** @throws DatabaseError with the server's state; ConnectionLost; SvcError `E_DB_CONNECT` for what no other attempt changes */
   async run(): Promise<LoggedIn> {
     const { user, database, parameters, hasPlainStartup } = this.#options;
-    this.writer.startUp(this.#version, { user, database, ...hasPlainStartup ? POOLER_PARAMETERS : OUR_PARAMETERS, ...parameters });
+    this.writer.startUp(this.#version, {
+      user,
+      database,
+      ...(hasPlainStartup ? POOLER_PARAMETERS : OUR_PARAMETERS),
+      ...parameters,
+    });
     this.#send();
     try {
       await this.#authenticate();
       await this.#settle();
     } catch (error) {
-      if (error instanceof ScramRefusal) throw this.#refusal(`its log-in (SCRAM) is not accepted: ${error.message}`);
-      if (error instanceof ProtocolViolation) throw new ConnectionLost(`The server broke the protocol: ${error.message}`, { sqlstate: '08P01', cause: error });
+      if (error instanceof ScramRefusal)
+        throw this.#refusal(`its log-in (SCRAM) is not accepted: ${error.message}`);
+      if (error instanceof ProtocolViolation)
+        throw new ConnectionLost(`The server broke the protocol: ${error.message}`, {
+          sqlstate: '08P01',
+          cause: error,
+        });
       throw error;
     }
     return { parameters: this.#parameters, processId: this.#processId, key: this.#key };
@@ -109,20 +131,30 @@ export class PostgresLogin {
     const asked = await this.#asked();
     switch (asked.kind) {
       case 'ok':
-        if (this.#options.tls.channelBinding === 'require') throw this.#refusal('it asks for no password, and channel_binding=require wants SCRAM-SHA-256-PLUS');
+        if (this.#options.tls.channelBinding === 'require')
+          throw this.#refusal(
+            'it asks for no password, and channel_binding=require wants SCRAM-SHA-256-PLUS',
+          );
         return;
-      case 'cleartext': return this.#cleartext();
-      case 'md5': return this.#md5(asked.salt);
-      case 'sasl': return this.#scram(asked.mechanisms);
-      case 'unsupported': throw this.#refusal(`it asks for a log-in by ${asked.what}, which we do not speak`);
-      default: throw new ProtocolViolation('a message of an exchange that has not begun');
+      case 'cleartext':
+        return this.#cleartext();
+      case 'md5':
+        return this.#md5(asked.salt);
+      case 'sasl':
+        return this.#scram(asked.mechanisms);
+      case 'unsupported':
+        throw this.#refusal(`it asks for a log-in by ${asked.what}, which we do not speak`);
+      default:
+        throw new ProtocolViolation('a message of an exchange that has not begun');
     }
   }
 
   async #cleartext(): Promise<void> {
     const password = this.#password('a password in the clear');
     if (this.#link.tls?.authorized !== true && !isLocalHost(this.#host.host)) {
-      throw this.#refusal('it asks for the password in the clear, which is sent through TLS only whose certificate was checked (sslmode=verify-full), or on this machine');
+      throw this.#refusal(
+        'it asks for the password in the clear, which is sent through TLS only whose certificate was checked (sslmode=verify-full), or on this machine',
+      );
     }
     this.writer.password(password);
     this.#send();
@@ -137,9 +169,11 @@ export class PostgresLogin {
 
   async #scram(mechanisms: readonly string[]): Promise<void> {
     const binding = this.#binding(mechanisms);
-    if (binding.kind !== 'tls-server-end-point' && this.#options.tls.channelBinding === 'require') throw this.#refusal('SCRAM-SHA-256-PLUS is not possible, and channel_binding=require wants it');
+    if (binding.kind !== 'tls-server-end-point' && this.#options.tls.channelBinding === 'require')
+      throw this.#refusal('SCRAM-SHA-256-PLUS is not possible, and channel_binding=require wants it');
     const first = new ScramFirst(this.#password('SCRAM', true), binding, keys);
-    if (!mechanisms.includes(first.mechanism)) throw this.#refusal(`it offers ${mechanisms.join(', ') || 'nothing'}, and we speak SCRAM-SHA-256`);
+    if (!mechanisms.includes(first.mechanism))
+      throw this.#refusal(`it offers ${mechanisms.join(', ') || 'nothing'}, and we speak SCRAM-SHA-256`);
     this.writer.saslInitial(first.mechanism, first.message);
     this.#send();
     const final = await first.answer(await this.#data('sasl-continue'));
@@ -157,14 +191,18 @@ export class PostgresLogin {
     const certificate = tls.getPeerCertificate(true) as { raw?: Buffer };
     const digest = certificate.raw === undefined ? undefined : serverEndPoint(certificate.raw);
     if (digest === undefined) return { kind: 'none' };
-    return mechanisms.includes('SCRAM-SHA-256-PLUS') ? { kind: 'tls-server-end-point', digest } : { kind: 'unused' };
+    return mechanisms.includes('SCRAM-SHA-256-PLUS')
+      ? { kind: 'tls-server-end-point', digest }
+      : { kind: 'unused' };
   }
 
   /** The password, where one may be used for this. */
   #password(what: string, isScram: boolean = false): string {
     const { password, tls } = this.#options;
-    if (!isScram && tls.channelBinding === 'require') throw this.#refusal(`it asks for ${what}, and channel_binding=require wants SCRAM-SHA-256-PLUS`);
-    if (password === undefined || password === '') throw this.#refusal(`it asks for ${what}, and the address has none for "${this.#options.user}"`);
+    if (!isScram && tls.channelBinding === 'require')
+      throw this.#refusal(`it asks for ${what}, and channel_binding=require wants SCRAM-SHA-256-PLUS`);
+    if (password === undefined || password === '')
+      throw this.#refusal(`it asks for ${what}, and the address has none for "${this.#options.user}"`);
     return password;
   }
 
@@ -174,31 +212,44 @@ export class PostgresLogin {
 
   async #data(kind: 'sasl-continue' | 'sasl-final'): Promise<string> {
     const asked = await this.#asked();
-    if (asked.kind !== kind) throw new ScramRefusal(asked.kind === 'ok' ? 'it says that all is well without having proved that it knows the password' : 'its messages come in a wrong order');
+    if (asked.kind !== kind)
+      throw new ScramRefusal(
+        asked.kind === 'ok'
+          ? 'it says that all is well without having proved that it knows the password'
+          : 'its messages come in a wrong order',
+      );
     return (asked as { data: string }).data; // of that kind
   }
 
   async #asked(): Promise<read.Authentication> {
     for (;;) {
-      const { type, body } = this.#arrived() ?? await this.#next();
+      const { type, body } = this.#arrived() ?? (await this.#next());
       if (type === SERVER.authentication) return read.readAuthentication(body, 0, body.length);
-      if (type !== SERVER.negotiateVersion) throw new ProtocolViolation('a message that does not belong to a log-in');
+      if (type !== SERVER.negotiateVersion)
+        throw new ProtocolViolation('a message that does not belong to a log-in');
       const { version, unknown } = read.readNegotiation(body, 0, body.length);
-      if (version > this.#version || version < PROTOCOL_3_0 || unknown.length > 0) throw new ProtocolViolation('an answer to a version that was not asked for');
+      if (version > this.#version || version < PROTOCOL_3_0 || unknown.length > 0)
+        throw new ProtocolViolation('an answer to a version that was not asked for');
     }
   }
 
   /** What comes after AuthenticationOk. */
   async #settle(): Promise<void> {
     for (;;) {
-      const { type, body } = this.#arrived() ?? await this.#next();
+      const { type, body } = this.#arrived() ?? (await this.#next());
       switch (type) {
-        case SERVER.parameterStatus: this.#parameters.set(...read.readParameterStatus(body, 0, body.length)); break;
-        case SERVER.backendKeyData: ({ processId: this.#processId, key: this.#key } = read.readBackendKey(body, 0, body.length)); break;
+        case SERVER.parameterStatus:
+          this.#parameters.set(...read.readParameterStatus(body, 0, body.length));
+          break;
+        case SERVER.backendKeyData:
+          ({ processId: this.#processId, key: this.#key } = read.readBackendKey(body, 0, body.length));
+          break;
         case SERVER.readyForQuery:
-          if (read.readStatus(body, 0, body.length) !== 'I') throw new ProtocolViolation('a transaction that nobody has begun');
+          if (read.readStatus(body, 0, body.length) !== 'I')
+            throw new ProtocolViolation('a transaction that nobody has begun');
           return;
-        default: throw new ProtocolViolation('a message that does not belong to a log-in');
+        default:
+          throw new ProtocolViolation('a message that does not belong to a log-in');
       }
     }
   }
@@ -216,14 +267,16 @@ export class PostgresLogin {
 
   #arrived(): Message | undefined {
     for (let message = this.#inbox.shift(); message !== undefined; message = this.#inbox.shift()) {
-      if (message.type === SERVER.error) throw this.#serverError(read.readErrorFields(message.body, 0, message.body.length));
+      if (message.type === SERVER.error)
+        throw this.#serverError(read.readErrorFields(message.body, 0, message.body.length));
       if (message.type !== SERVER.notice) return message;
     }
     return undefined;
   }
 
   #receive(type: number, bytes: Buffer, at: number, end: number): void {
-    if (++this.#count > MAX_MESSAGES) throw new ProtocolViolation('too many messages before the log-in is done');
+    if (++this.#count > MAX_MESSAGES)
+      throw new ProtocolViolation('too many messages before the log-in is done');
     this.#inbox.push({ type, body: Buffer.from(bytes.subarray(at, end)) });
     this.#waiting?.resolve();
   }
@@ -238,5 +291,7 @@ export class PostgresLogin {
     return new SvcError('E_DB_CONNECT', [shownHost(this.#host), problem]);
   }
 
-  #send(): void { this.#link.socket.write(this.writer.take()); }
+  #send(): void {
+    this.#link.socket.write(this.writer.take());
+  }
 }

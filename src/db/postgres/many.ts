@@ -26,11 +26,20 @@ const TEXT_FORMATS = new Uint8Array(0);
 const NO_PORTAL = 'svc_undo';
 
 /** Runs it for all rows or for none: the rows affected. Nobody else may write meanwhile. */
-export async function writeMany(conversation: Conversation, types: PostgresTypes, many: Many): Promise<number> {
+export async function writeMany(
+  conversation: Conversation,
+  types: PostgresTypes,
+  many: Many,
+): Promise<number> {
   const { writer } = conversation;
   const wasIdle = conversation.status === 'I';
   if (many.name === '') writer.parse('', many.text);
-  const exchange = new Exchange({ sql: many.text, steps: many.name === '' ? [STEP.parse] : [], wanted: 'none', types });
+  const exchange = new Exchange({
+    sql: many.text,
+    steps: many.name === '' ? [STEP.parse] : [],
+    wanted: 'none',
+    types,
+  });
   conversation.add(exchange);
   const finished = conversation.finish(exchange, many.limit);
   finished.catch(() => undefined); // looked at below
@@ -48,7 +57,12 @@ export async function writeMany(conversation: Conversation, types: PostgresTypes
   throw failure.error;
 }
 
-async function writePairs(conversation: Conversation, types: PostgresTypes, many: Many, exchange: Exchange): Promise<void> {
+async function writePairs(
+  conversation: Conversation,
+  types: PostgresTypes,
+  many: Many,
+  exchange: Exchange,
+): Promise<void> {
   let params = many.first;
   for (let row = 1; exchange.error === undefined && !conversation.isEnded; row++) {
     writePair(conversation, types, many, params, row);
@@ -61,7 +75,13 @@ async function writePairs(conversation: Conversation, types: PostgresTypes, many
   }
 }
 
-function writePair({ writer }: Conversation, types: PostgresTypes, { name, placeholders, oids }: Many, params: Params, row: number): void {
+function writePair(
+  { writer }: Conversation,
+  types: PostgresTypes,
+  { name, placeholders, oids }: Many,
+  params: Params,
+  row: number,
+): void {
   const before = writer.length;
   try {
     checkCount(params, placeholders, row);

@@ -41,7 +41,13 @@ export interface ErrorFields {
   readonly routine: string | undefined;
 }
 
-const UNSUPPORTED: Readonly<Record<number, string>> = { 2: 'Kerberos V5', 6: 'SCM credentials', 7: 'GSSAPI', 8: 'GSSAPI', 9: 'SSPI' };
+const UNSUPPORTED: Readonly<Record<number, string>> = {
+  2: 'Kerberos V5',
+  6: 'SCM credentials',
+  7: 'GSSAPI',
+  8: 'GSSAPI',
+  9: 'SSPI',
+};
 /** A key of protocol 3.2 may have so many bytes. */
 const MAX_KEY_BYTES = 256;
 const SALT_BYTES = 4;
@@ -58,13 +64,25 @@ export class BodyReader {
     this.#end = end;
   }
 
-  get left(): number { return this.#end - this.#at; }
+  get left(): number {
+    return this.#end - this.#at;
+  }
 
-  byte(): number { return this.#bytes[this.#need(1)]!; }
-  int16(): number { return this.#bytes.readInt16BE(this.#need(2)); }
-  uint16(): number { return this.#bytes.readUInt16BE(this.#need(2)); }
-  int32(): number { return this.#bytes.readInt32BE(this.#need(4)); }
-  uint32(): number { return this.#bytes.readUInt32BE(this.#need(4)); }
+  byte(): number {
+    return this.#bytes[this.#need(1)]!;
+  }
+  int16(): number {
+    return this.#bytes.readInt16BE(this.#need(2));
+  }
+  uint16(): number {
+    return this.#bytes.readUInt16BE(this.#need(2));
+  }
+  int32(): number {
+    return this.#bytes.readInt32BE(this.#need(4));
+  }
+  uint32(): number {
+    return this.#bytes.readUInt32BE(this.#need(4));
+  }
 
   /** Text up to a NUL. */
   text(): string {
@@ -106,18 +124,29 @@ export function readAuthentication(bytes: Buffer, at: number, end: number): Auth
   const body = new BodyReader(bytes, at, end);
   const code = body.int32();
   switch (code) {
-    case 0: return finished(body, { kind: 'ok' });
-    case 3: return finished(body, { kind: 'cleartext' });
-    case 5: return finished(body, { kind: 'md5', salt: body.copy(SALT_BYTES) });
-    case 10: return finished(body, { kind: 'sasl', mechanisms: namesOf(body) });
-    case 11: return { kind: 'sasl-continue', data: body.copy(body.left).toString() };
-    case 12: return { kind: 'sasl-final', data: body.copy(body.left).toString() };
-    default: return { kind: 'unsupported', what: UNSUPPORTED[code] ?? `method ${code}` };
+    case 0:
+      return finished(body, { kind: 'ok' });
+    case 3:
+      return finished(body, { kind: 'cleartext' });
+    case 5:
+      return finished(body, { kind: 'md5', salt: body.copy(SALT_BYTES) });
+    case 10:
+      return finished(body, { kind: 'sasl', mechanisms: namesOf(body) });
+    case 11:
+      return { kind: 'sasl-continue', data: body.copy(body.left).toString() };
+    case 12:
+      return { kind: 'sasl-final', data: body.copy(body.left).toString() };
+    default:
+      return { kind: 'unsupported', what: UNSUPPORTED[code] ?? `method ${code}` };
   }
 }
 
 /** `K`: what a CancelRequest must show. */
-export function readBackendKey(bytes: Buffer, at: number, end: number): { readonly processId: number; readonly key: Buffer } {
+export function readBackendKey(
+  bytes: Buffer,
+  at: number,
+  end: number,
+): { readonly processId: number; readonly key: Buffer } {
   const body = new BodyReader(bytes, at, end);
   const processId = body.int32();
   if (body.left < 4 || body.left > MAX_KEY_BYTES) throw new ProtocolViolation(`a key of ${body.left} bytes`);
@@ -125,7 +154,11 @@ export function readBackendKey(bytes: Buffer, at: number, end: number): { readon
 }
 
 /** `v`: the newest minor version the server has, and what parameters it does not know. */
-export function readNegotiation(bytes: Buffer, at: number, end: number): { readonly version: number; readonly unknown: readonly string[] } {
+export function readNegotiation(
+  bytes: Buffer,
+  at: number,
+  end: number,
+): { readonly version: number; readonly unknown: readonly string[] } {
   const body = new BodyReader(bytes, at, end);
   const version = body.int32();
   const count = body.uint32();
@@ -134,7 +167,11 @@ export function readNegotiation(bytes: Buffer, at: number, end: number): { reado
 }
 
 /** `S`: a setting and its value. */
-export function readParameterStatus(bytes: Buffer, at: number, end: number): readonly [name: string, value: string] {
+export function readParameterStatus(
+  bytes: Buffer,
+  at: number,
+  end: number,
+): readonly [name: string, value: string] {
   const body = new BodyReader(bytes, at, end);
   return finished(body, [body.text(), body.text()] as const);
 }
@@ -142,7 +179,8 @@ export function readParameterStatus(bytes: Buffer, at: number, end: number): rea
 /** `Z`: `I` idle, `T` in a transaction, `E` in one that has failed. */
 export function readStatus(bytes: Buffer, at: number, end: number): 'I' | 'T' | 'E' {
   const status = end - at === 1 ? String.fromCharCode(bytes[at]!) : '';
-  if (status !== 'I' && status !== 'T' && status !== 'E') throw new ProtocolViolation('a transaction status that there is not');
+  if (status !== 'I' && status !== 'T' && status !== 'E')
+    throw new ProtocolViolation('a transaction status that there is not');
   return status;
 }
 
@@ -154,9 +192,18 @@ export function readErrorFields(bytes: Buffer, at: number, end: number): ErrorFi
   const field = (letter: string): string | undefined => fields.get(letter.charCodeAt(0));
   const position = Number(field('P'));
   return {
-    severity: field('V') ?? field('S') ?? 'ERROR', sqlstate: field('C') ?? 'XX000', message: field('M') ?? '', detail: field('D'), hint: field('H'),
+    severity: field('V') ?? field('S') ?? 'ERROR',
+    sqlstate: field('C') ?? 'XX000',
+    message: field('M') ?? '',
+    detail: field('D'),
+    hint: field('H'),
     position: Number.isSafeInteger(position) && position > 0 ? position : undefined,
-    schema: field('s'), table: field('t'), column: field('c'), type: field('d'), constraint: field('n'), routine: field('R'),
+    schema: field('s'),
+    table: field('t'),
+    column: field('c'),
+    type: field('d'),
+    constraint: field('n'),
+    routine: field('R'),
   };
 }
 
@@ -184,7 +231,11 @@ export function readCommandTag(bytes: Buffer, at: number, end: number): string {
 }
 
 /** `A`: of whom, on which channel, what. */
-export function readNotification(bytes: Buffer, at: number, end: number): { readonly processId: number; readonly channel: string; readonly payload: string } {
+export function readNotification(
+  bytes: Buffer,
+  at: number,
+  end: number,
+): { readonly processId: number; readonly channel: string; readonly payload: string } {
   const body = new BodyReader(bytes, at, end);
   return finished(body, { processId: body.int32(), channel: body.text(), payload: body.text() });
 }

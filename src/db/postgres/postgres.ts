@@ -25,7 +25,8 @@ export interface PostgresOptions {
   readonly onPoolEvent?: ((kind: PoolEventKind, error?: unknown) => void) | undefined;
 }
 
-const KIND = "select case when pg_catalog.pg_is_in_recovery() then 'standby' else 'primary' end || ' ' || pg_catalog.current_setting('transaction_read_only')";
+const KIND =
+  "select case when pg_catalog.pg_is_in_recovery() then 'standby' else 'primary' end || ' ' || pg_catalog.current_setting('transaction_read_only')";
 
 /** See {@link Driver}. */
 export class PostgresDriver extends PooledDriver<PostgresSession> {
@@ -35,14 +36,32 @@ export class PostgresDriver extends PooledDriver<PostgresSession> {
     const { hosts, target, connectTimeoutMs } = address;
     const types = new PostgresTypes(session.int8); // the database is asked once for those that are not built in
     const search = {
-      hosts, target, connectTimeoutMs, clock, connect: (host: PostgresHost, limit: Limit) => connectPostgres(host, session, limit, types),
-      kindOf: async (connection: PostgresSession, limit: Limit) => String(await connection.scalar(KIND, [], limit)) as ServerKind, // as KIND puts it together
+      hosts,
+      target,
+      connectTimeoutMs,
+      clock,
+      connect: (host: PostgresHost, limit: Limit) => connectPostgres(host, session, limit, types),
+      kindOf: async (connection: PostgresSession, limit: Limit) =>
+        String(await connection.scalar(KIND, [], limit)) as ServerKind, // as KIND puts it together
     };
     const find = (limit: Limit): Promise<PostgresSession> => findServer<PostgresSession>(search, limit);
     const longestMs = searchMs(search);
-    super('postgres', shown, { ...pool, connect: find, connectTimeoutMs: longestMs, clock, log, onEvent: onPoolEvent });
-    const findToListen = async (limit: Limit): Promise<PostgresSession> => checkedToListen(await find(limit), limit);
-    this.#listener = new PostgresListener({ connect: session.statementCache > 0 ? find : findToListen, connectTimeoutMs: longestMs, clock, log });
+    super('postgres', shown, {
+      ...pool,
+      connect: find,
+      connectTimeoutMs: longestMs,
+      clock,
+      log,
+      onEvent: onPoolEvent,
+    });
+    const findToListen = async (limit: Limit): Promise<PostgresSession> =>
+      checkedToListen(await find(limit), limit);
+    this.#listener = new PostgresListener({
+      connect: session.statementCache > 0 ? find : findToListen,
+      connectTimeoutMs: longestMs,
+      clock,
+      log,
+    });
   }
 
   listen(channel: string, notified: Notified, options: ListenOptions): Promise<AsyncDisposable> {
@@ -57,11 +76,14 @@ export class PostgresDriver extends PooledDriver<PostgresSession> {
 /** A pooler lends whatever session is free for each transaction, so that LISTEN is heard by somebody else, or nobody: it is refused. */
 async function checkedToListen(session: PostgresSession, limit: Limit): Promise<PostgresSession> {
   try {
-    if (await session.scalar('select pg_catalog.pg_backend_pid()', [], limit) === session.processId) return session;
+    if ((await session.scalar('select pg_catalog.pg_backend_pid()', [], limit)) === session.processId)
+      return session;
   } catch (error) {
     session.destroy();
     throw error;
   }
   void session.close();
-  throw new SvcError('E_DB_OPTION', ['a pooler is between, which lends sessions for a transaction each, and LISTEN needs one of its own: open a second database at the address of the server itself']);
+  throw new SvcError('E_DB_OPTION', [
+    'a pooler is between, which lends sessions for a transaction each, and LISTEN needs one of its own: open a second database at the address of the server itself',
+  ]);
 }

@@ -29,12 +29,15 @@ export function planRows(columns: readonly WireColumn[], types: PostgresTypes, i
   const found = columns.map(({ typeOid }) => types.get(typeOid));
   const isBinary = found.map((type) => !isText && type?.decodeBinary !== undefined);
   return {
-    columns, names: columns.map(({ name }) => name),
+    columns,
+    names: columns.map(({ name }) => name),
     decoders: found.map((type, index) => (isBinary[index] ? type?.decodeBinary : type?.decodeText) ?? utf8),
-    widths: found.map((type, index) => isBinary[index] ? widthOf(type!.oid) ?? 0 : 0), // a binary one was found
-    formats: isBinary.includes(true) ? Uint8Array.from(isBinary.flatMap((is) => [0, is ? 1 : 0])) : NO_FORMATS,
+    widths: found.map((type, index) => (isBinary[index] ? (widthOf(type!.oid) ?? 0) : 0)), // a binary one was found
+    formats: isBinary.includes(true)
+      ? Uint8Array.from(isBinary.flatMap((is) => [0, is ? 1 : 0]))
+      : NO_FORMATS,
     hasProto: columns.some(({ name }) => name === '__proto__'),
-    unknown: found.flatMap((type, index) => type === undefined ? [index] : []),
+    unknown: found.flatMap((type, index) => (type === undefined ? [index] : [])),
   };
 }
 
@@ -46,9 +49,16 @@ export function readRow(plan: RowPlan, bytes: Buffer, at: number, end: number): 
   for (let index = 0; index < names.length; index++) {
     const length = lengthAt(bytes, from, end);
     from += 4;
-    const value = length === NULL_LENGTH ? null : decode(decoders[index]!, widths[index]!, bytes, from, length); // both have one for each name
+    const value =
+      length === NULL_LENGTH ? null : decode(decoders[index]!, widths[index]!, bytes, from, length); // both have one for each name
     if (length !== NULL_LENGTH) from += length;
-    if (hasProto && names[index] === '__proto__') Object.defineProperty(row, '__proto__', { value, enumerable: true, configurable: true, writable: true });
+    if (hasProto && names[index] === '__proto__')
+      Object.defineProperty(row, '__proto__', {
+        value,
+        enumerable: true,
+        configurable: true,
+        writable: true,
+      });
     else row[names[index]!] = value;
   }
   if (from !== end) throw new ProtocolViolation('a row with bytes behind its last value');
@@ -63,7 +73,8 @@ export function readValues(plan: RowPlan, bytes: Buffer, at: number, end: number
   for (let index = 0; index < values.length; index++) {
     const length = lengthAt(bytes, from, end);
     from += 4;
-    values[index] = length === NULL_LENGTH ? null : decode(decoders[index]!, widths[index]!, bytes, from, length); // as above
+    values[index] =
+      length === NULL_LENGTH ? null : decode(decoders[index]!, widths[index]!, bytes, from, length); // as above
     if (length !== NULL_LENGTH) from += length;
   }
   if (from !== end) throw new ProtocolViolation('a row with bytes behind its last value');
@@ -75,7 +86,7 @@ export function rereadRows(plan: RowPlan, types: PostgresTypes, rows: readonly (
   for (const index of plan.unknown) {
     const read = types.get(plan.columns[index]!.typeOid)?.fromText;
     if (read === undefined) continue;
-    const key = (name: string, row: Row | unknown[]): string => Array.isArray(row) ? String(index) : name;
+    const key = (name: string, row: Row | unknown[]): string => (Array.isArray(row) ? String(index) : name);
     for (const row of rows as Row[]) {
       const value = row[key(plan.names[index]!, row)];
       if (typeof value === 'string') row[key(plan.names[index]!, row)] = read(value); // of two columns of one name the last was kept, and is read last
@@ -89,23 +100,32 @@ export const FIND_TYPES = `select t.oid::int8, t.typname, case when t.typsubscri
 
 /** A row of {@link FIND_TYPES}. */
 export function foundType([oid, name, elementOid, delimiter, baseOid]: readonly unknown[]): FoundType {
-  return { oid: Number(oid), name: String(name), elementOid: Number(elementOid), delimiter: String(delimiter), baseOid: Number(baseOid) };
+  return {
+    oid: Number(oid),
+    name: String(name),
+    elementOid: Number(elementOid),
+    delimiter: String(delimiter),
+    baseOid: Number(baseOid),
+  };
 }
 
 function firstValue(columns: number, bytes: Buffer, at: number, end: number): number {
-  if (end - at < 2 || bytes.readUInt16BE(at) !== columns) throw new ProtocolViolation('a row of other columns than were described');
+  if (end - at < 2 || bytes.readUInt16BE(at) !== columns)
+    throw new ProtocolViolation('a row of other columns than were described');
   return at + 2;
 }
 
 function lengthAt(bytes: Buffer, at: number, end: number): number {
   if (end - at < 4) throw new ProtocolViolation('a row that ends too early');
   const length = bytes.readInt32BE(at);
-  if (length < NULL_LENGTH || length > end - at - 4) throw new ProtocolViolation('a value that is longer than its row');
+  if (length < NULL_LENGTH || length > end - at - 4)
+    throw new ProtocolViolation('a value that is longer than its row');
   return length;
 }
 
 function decode(decoder: Decoder, width: number, bytes: Buffer, at: number, length: number): unknown {
-  if (width !== 0 && width !== length) throw new ProtocolViolation(`a value of ${length} bytes, where its type has ${width}`);
+  if (width !== 0 && width !== length)
+    throw new ProtocolViolation(`a value of ${length} bytes, where its type has ${width}`);
   return decoder(bytes, at, at + length);
 }
 

@@ -75,18 +75,29 @@ export class PostgresRunner {
     this.statements = new PostgresStatements(options.statementCache, `svc_${randomUUID().slice(0, 6)}_`);
   }
 
-  get isWriting(): boolean { return this.#writing !== undefined; }
+  get isWriting(): boolean {
+    return this.#writing !== undefined;
+  }
 
   /**
    * Runs a statement that is in one piece, and gives what `answer` makes of its rows. Rejects with what the server says, and with an
    * SvcError for what cannot be sent.
    */
-  run<T>(sql: string, params: Params, limit: Limit | undefined, wanted: RowsWanted, answer: (exchange: Exchange) => T, portal: string = '', maxRows: number = 0): Promise<T> {
+  run<T>(
+    sql: string,
+    params: Params,
+    limit: Limit | undefined,
+    wanted: RowsWanted,
+    answer: (exchange: Exchange) => T,
+    portal: string = '',
+    maxRows: number = 0,
+  ): Promise<T> {
     try {
       const { text, placeholders } = checkedStatement(sql);
       checkCount(params, placeholders);
       const request: Request = { text, params, wanted, limit, portal, maxRows };
-      const known = limit === undefined && this.#writing === undefined ? this.statements.described(text) : undefined;
+      const known =
+        limit === undefined && this.#writing === undefined ? this.statements.described(text) : undefined;
       return known === undefined ? this.#stepByStep(request, answer) : this.#atOnce(request, known, answer);
     } catch (error) {
       return Promise.reject(error);
@@ -110,7 +121,13 @@ export class PostgresRunner {
     const { writer } = this.conversation;
     writer.execute(portal, maxRows);
     writer.sync();
-    const exchange = new Exchange({ sql: first.sql, steps: [STEP.execute, STEP.ready], wanted: 'objects', types: this.types, plan: first.plan });
+    const exchange = new Exchange({
+      sql: first.sql,
+      steps: [STEP.execute, STEP.ready],
+      wanted: 'objects',
+      types: this.types,
+      plan: first.plan,
+    });
     this.conversation.send(exchange);
     await this.conversation.finish(exchange, limit);
     this.#reread(exchange);
@@ -123,7 +140,12 @@ export class PostgresRunner {
     const { writer } = this.conversation;
     writer.close('portal', portal);
     writer.sync();
-    const exchange = new Exchange({ sql: 'close', steps: [STEP.close, STEP.ready], wanted: 'none', types: this.types });
+    const exchange = new Exchange({
+      sql: 'close',
+      steps: [STEP.close, STEP.ready],
+      wanted: 'none',
+      types: this.types,
+    });
     this.conversation.send(exchange);
     await this.conversation.finish(exchange, limit);
   }
@@ -157,7 +179,12 @@ export class PostgresRunner {
    * Inserts rows of values, all of them or none: many by COPY, where that does what INSERT does. `table` and `columns` are quoted
    * already.
    */
-  async insert(table: string, columns: readonly string[], rows: Iterable<Params>, limit: Limit | undefined): Promise<number> {
+  async insert(
+    table: string,
+    columns: readonly string[],
+    rows: Iterable<Params>,
+    limit: Limit | undefined,
+  ): Promise<number> {
     const text = `insert into ${table} (${columns.join(', ')}) values (${columns.map((_, index) => `$${index + 1}`).join(', ')})`;
     const source = rows[Symbol.iterator]();
     try {
@@ -168,11 +195,22 @@ export class PostgresRunner {
         first.push(next.value);
       }
       const all = chained(first, source);
-      if (first.length < FEW_ROWS || (await this.run(CAN_COPY, [table], limit, 'lists', asLists)).some(([can]) => can !== true)) return await this.many(text, all, limit);
+      if (
+        first.length < FEW_ROWS ||
+        (await this.run(CAN_COPY, [table], limit, 'lists', asLists)).some(([can]) => can !== true)
+      )
+        return await this.many(text, all, limit);
       const { oids } = await this.#described(text, limit); // INSERT says by it what it would refuse
       await this.turn();
       this.#check(text, limit);
-      return await this.exclusively(() => copyRows(this.conversation, this.types, { text: `copy ${table} (${columns.join(', ')}) from stdin`, oids, rows: all, limit }));
+      return await this.exclusively(() =>
+        copyRows(this.conversation, this.types, {
+          text: `copy ${table} (${columns.join(', ')}) from stdin`,
+          oids,
+          rows: all,
+          limit,
+        }),
+      );
     } finally {
       source.return?.();
     }
@@ -207,8 +245,19 @@ export class PostgresRunner {
     if (plan === undefined) return [];
     const known = this.statements.seen(checkedStatement(sql).text);
     if (known?.columns !== undefined && known.plan?.columns === plan.columns) return known.columns;
-    const list = (of: (column: RowPlan['columns'][number]) => number): string => `{${plan.columns.map(of).join(',')}}`;
-    const found = await this.run(FIND_COLUMNS, [list(({ tableOid }) => tableOid), list(({ typeOid }) => typeOid), list(({ typeModifier }) => typeModifier)], endingLimit(limit, 0, this.#options.clock), 'lists', asLists);
+    const list = (of: (column: RowPlan['columns'][number]) => number): string =>
+      `{${plan.columns.map(of).join(',')}}`;
+    const found = await this.run(
+      FIND_COLUMNS,
+      [
+        list(({ tableOid }) => tableOid),
+        list(({ typeOid }) => typeOid),
+        list(({ typeModifier }) => typeModifier),
+      ],
+      endingLimit(limit, 0, this.#options.clock),
+      'lists',
+      asLists,
+    );
     const columns = plan.columns.map(({ name }, index) => {
       const [table, type] = (found[index] ?? []) as (string | null)[];
       return { name, table: table ?? undefined, type: type ?? undefined };
@@ -218,8 +267,12 @@ export class PostgresRunner {
   }
 
   /** Nothing is under way, and no transaction is open. */
-  get #isIdle(): boolean { return this.conversation.status === 'I' && this.conversation.isQuiet; }
-  get #isCaching(): boolean { return this.#options.statementCache > 0; }
+  get #isIdle(): boolean {
+    return this.conversation.status === 'I' && this.conversation.isQuiet;
+  }
+  get #isCaching(): boolean {
+    return this.#options.statementCache > 0;
+  }
 
   #check(text: string, limit: Limit | undefined): void {
     this.conversation.check(text);
@@ -241,7 +294,13 @@ export class PostgresRunner {
     });
   }
 
-  async #recovered<T>(request: Request, error: unknown, wasIdle: boolean, startedMs: number, answer: (exchange: Exchange) => T): Promise<T> {
+  async #recovered<T>(
+    request: Request,
+    error: unknown,
+    wasIdle: boolean,
+    startedMs: number,
+    answer: (exchange: Exchange) => T,
+  ): Promise<T> {
     const { onStatement, clock } = this.#options;
     try {
       return answer(await this.#onceMore(request, error, wasIdle));
@@ -282,11 +341,11 @@ export class PostgresRunner {
     this.statements.drop(text);
     const isFree = (): boolean => wasIdle && !this.conversation.isEnded && this.conversation.status === 'I';
     if (isOfParameters) {
-      if (!isFree() || !await this.#hasOtherTypes(text, oids, limit) || !isFree()) throw error;
+      if (!isFree() || !(await this.#hasOtherTypes(text, oids, limit)) || !isFree()) throw error;
       return this.#attempt(request);
     }
     const failure = this.#changed(error);
-    if (isFree() || !wasIdle && await this.beginAnew?.(limit) === true) return this.#attempt(request);
+    if (isFree() || (!wasIdle && (await this.beginAnew?.(limit)) === true)) return this.#attempt(request);
     throw failure;
   }
 
@@ -326,14 +385,20 @@ export class PostgresRunner {
       if (!wasNamed && !exchange.isParsed) known!.name = ''; // it is there, or it would count as named
       throw error;
     }
-    if (exchange.parameterOids !== undefined) await this.#learn(exchange.parameterOids, exchange.plan, endingLimit(limit, 0, this.#options.clock));
-    if (known !== undefined && !known.isDescribed) this.#remember(known, exchange.parameterOids, exchange.plan);
+    if (exchange.parameterOids !== undefined)
+      await this.#learn(exchange.parameterOids, exchange.plan, endingLimit(limit, 0, this.#options.clock));
+    if (known !== undefined && !known.isDescribed)
+      this.#remember(known, exchange.parameterOids, exchange.plan);
     this.#reread(exchange);
     return exchange;
   }
 
   /** Writes all of a request, or nothing. */
-  #send({ text, params, wanted, portal, maxRows }: Request, known: KnownStatement | undefined, described: readonly number[] | undefined): Exchange {
+  #send(
+    { text, params, wanted, portal, maxRows }: Request,
+    known: KnownStatement | undefined,
+    described: readonly number[] | undefined,
+  ): Exchange {
     const { writer } = this.conversation;
     const before = writer.length;
     const closing = this.statements.takeClosing();
@@ -346,7 +411,7 @@ export class PostgresRunner {
       if (!isKnown) writer.describe('statement', name);
       writer.beginBind(portal, name, params.length);
       writeParams(writer, params, isKnown ? known.oids : described, this.types);
-      writer.endBind(isKnown ? known.plan?.formats ?? TEXT_FORMATS : TEXT_FORMATS);
+      writer.endBind(isKnown ? (known.plan?.formats ?? TEXT_FORMATS) : TEXT_FORMATS);
       writer.execute(portal, maxRows);
       writer.sync();
     } catch (error) {
@@ -356,7 +421,13 @@ export class PostgresRunner {
     }
     if (known !== undefined) known.name = name;
     const steps = isKnown ? RUN : isNew ? PARSE_AND_RUN : DESCRIBE_AND_RUN;
-    const exchange = new Exchange({ sql: text, steps: withClosing(closing, steps), wanted, types: this.types, plan: isKnown ? known.plan : undefined });
+    const exchange = new Exchange({
+      sql: text,
+      steps: withClosing(closing, steps),
+      wanted,
+      types: this.types,
+      plan: isKnown ? known.plan : undefined,
+    });
     this.conversation.send(exchange);
     return exchange;
   }
@@ -380,7 +451,11 @@ export class PostgresRunner {
     return this.#remember(known, exchange.parameterOids, exchange.plan);
   }
 
-  #remember(known: KnownStatement, oids: readonly number[] | undefined, plan: RowPlan | undefined): Description {
+  #remember(
+    known: KnownStatement,
+    oids: readonly number[] | undefined,
+    plan: RowPlan | undefined,
+  ): Description {
     known.oids = oids ?? [];
     known.plan = plan === undefined ? undefined : planRows(plan.columns, this.types, false);
     known.isDescribed = oids !== undefined;
@@ -390,20 +465,30 @@ export class PostgresRunner {
   /** Asks for the types that nobody knows. */
   async #learn(oids: readonly number[], plan: RowPlan | undefined, limit: Limit | undefined): Promise<void> {
     if (plan === undefined && oids.length === 0) return;
-    const unknown = [...oids, ...plan?.columns.map(({ typeOid }) => typeOid) ?? []].filter((oid) => this.types.get(oid) === undefined);
+    const unknown = [...oids, ...(plan?.columns.map(({ typeOid }) => typeOid) ?? [])].filter(
+      (oid) => this.types.get(oid) === undefined,
+    );
     if (unknown.length === 0 || this.conversation.status === 'E') return;
-    const found = (await this.run(FIND_TYPES, [`{${unknown.join(',')}}`], limit, 'lists', asLists)).map(foundType);
+    const found = (await this.run(FIND_TYPES, [`{${unknown.join(',')}}`], limit, 'lists', asLists)).map(
+      foundType,
+    );
     const missing = unknown.filter((oid) => !found.some((type) => type.oid === oid)); // dropped meanwhile: text, and not asked for again
-    this.types.learn([...found, ...missing.map((oid) => ({ oid, name: '', elementOid: 0, delimiter: ',', baseOid: 0 }))]);
+    this.types.learn([
+      ...found,
+      ...missing.map((oid) => ({ oid, name: '', elementOid: 0, delimiter: ',', baseOid: 0 })),
+    ]);
   }
 
   #reread(exchange: Exchange): void {
-    if (exchange.plan !== undefined && exchange.plan.unknown.length > 0) rereadRows(exchange.plan, this.types, exchange.rows as Row[]);
+    if (exchange.plan !== undefined && exchange.plan.unknown.length > 0)
+      rereadRows(exchange.plan, this.types, exchange.rows as Row[]);
   }
 }
 
 /** Of rows that were wanted as lists. */
-function asLists({ rows }: Exchange): unknown[][] { return rows as unknown[][]; }
+function asLists({ rows }: Exchange): unknown[][] {
+  return rows as unknown[][];
+}
 
 function* chained(first: readonly Params[], rest: Iterator<Params>): Generator<Params, void, undefined> {
   yield* first;

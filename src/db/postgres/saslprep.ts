@@ -4,7 +4,14 @@
  * PostgreSQL judges characters before it normalizes them, where the RFC says after; a verifier was made by its rules, so they
  * are ours. What it refuses it hashes as it is: then so do we.
  */
-import { LEFT_TO_RIGHT, MAPPED_TO_NOTHING, MAPPED_TO_SPACE, PROHIBITED, RIGHT_TO_LEFT, UNASSIGNED } from './saslprep-tables.ts';
+import {
+  LEFT_TO_RIGHT,
+  MAPPED_TO_NOTHING,
+  MAPPED_TO_SPACE,
+  PROHIBITED,
+  RIGHT_TO_LEFT,
+  UNASSIGNED,
+} from './saslprep-tables.ts';
 
 type Ranges = readonly (readonly [first: number, last: number])[];
 
@@ -25,15 +32,21 @@ let tables: Tables | undefined;
 export function saslPrep(text: string): string | undefined {
   if (ASCII.test(text)) return text;
   if (!text.isWellFormed()) return undefined;
-  const { spaces, nothing, prohibited, unassigned } = tables ??= readTables();
+  const { spaces, nothing, prohibited, unassigned } = (tables ??= readTables());
   const mapped: number[] = [];
   for (const character of text) {
     const code = character.codePointAt(0)!; // a character has one
     if (isIn(code, spaces)) mapped.push(0x20);
     else if (!isIn(code, nothing)) mapped.push(code);
   }
-  if (mapped.length === 0 || mapped.some((code) => isIn(code, prohibited) || isIn(code, unassigned))) return undefined;
-  return isOneWay(mapped, tables) ? mapped.map((code) => String.fromCodePoint(code)).join('').normalize('NFKC') : undefined;
+  if (mapped.length === 0 || mapped.some((code) => isIn(code, prohibited) || isIn(code, unassigned)))
+    return undefined;
+  return isOneWay(mapped, tables)
+    ? mapped
+        .map((code) => String.fromCodePoint(code))
+        .join('')
+        .normalize('NFKC')
+    : undefined;
 }
 
 /** What a password is hashed as. */
@@ -44,7 +57,11 @@ export function preparedPassword(password: string): string {
 /** RFC 3454 §6: with letters that are written from the right there are none that are not, and they are the first and last. */
 function isOneWay(codes: readonly number[], { rightToLeft, leftToRight }: Tables): boolean {
   if (!codes.some((code) => isIn(code, rightToLeft))) return true;
-  return !codes.some((code) => isIn(code, leftToRight)) && isIn(codes[0]!, rightToLeft) && isIn(codes.at(-1)!, rightToLeft);
+  return (
+    !codes.some((code) => isIn(code, leftToRight)) &&
+    isIn(codes[0]!, rightToLeft) &&
+    isIn(codes.at(-1)!, rightToLeft)
+  );
 }
 
 function isIn(code: number, ranges: Ranges): boolean {
@@ -60,14 +77,21 @@ function isIn(code: number, ranges: Ranges): boolean {
 
 function readTables(): Tables {
   return {
-    spaces: readRanges(MAPPED_TO_SPACE), nothing: readRanges(MAPPED_TO_NOTHING), prohibited: readRanges(PROHIBITED), unassigned: readRanges(UNASSIGNED),
-    rightToLeft: readRanges(RIGHT_TO_LEFT), leftToRight: readRanges(LEFT_TO_RIGHT),
+    spaces: readRanges(MAPPED_TO_SPACE),
+    nothing: readRanges(MAPPED_TO_NOTHING),
+    prohibited: readRanges(PROHIBITED),
+    unassigned: readRanges(UNASSIGNED),
+    rightToLeft: readRanges(RIGHT_TO_LEFT),
+    leftToRight: readRanges(LEFT_TO_RIGHT),
   };
 }
 
 function readRanges(table: string): Ranges {
-  return table.trim().split(/\s+/).map((range) => {
-    const [first, last = first] = range.split('-').map((digits) => Number.parseInt(digits, 16));
-    return [first!, last!] as const; // split() gives one at least
-  });
+  return table
+    .trim()
+    .split(/\s+/)
+    .map((range) => {
+      const [first, last = first] = range.split('-').map((digits) => Number.parseInt(digits, 16));
+      return [first!, last!] as const; // split() gives one at least
+    });
 }

@@ -6,7 +6,16 @@
  * Each step gives the object that knows the next one. `ScramDone` can be had from nothing but a signature that was verified,
  * so that whoever asks for one cannot be told "ok" by a server which never knew the password.
  */
-import { createHash, createHmac, createSecretKey, hash, pbkdf2, randomBytes, timingSafeEqual, type KeyObject } from 'node:crypto';
+import {
+  createHash,
+  createHmac,
+  createSecretKey,
+  hash,
+  pbkdf2,
+  randomBytes,
+  timingSafeEqual,
+  type KeyObject,
+} from 'node:crypto';
 import { promisify } from 'node:util';
 import { preparedPassword } from './saslprep.ts';
 
@@ -37,7 +46,9 @@ export type ChannelBinding =
   | { readonly kind: 'tls-server-end-point'; readonly digest: Uint8Array };
 
 /** The exchange succeeded: the server knows the password too. */
-export interface ScramDone { readonly kind: 'verified' }
+export interface ScramDone {
+  readonly kind: 'verified';
+}
 
 const DONE: ScramDone = Object.freeze({ kind: 'verified' });
 
@@ -52,11 +63,20 @@ export class ScramFirst {
   readonly #keys: ScramKeyring;
 
   /** `nonce`: printable ASCII without a comma; only tests say which. */
-  constructor(password: string, binding: ChannelBinding, keys: ScramKeyring, nonce: string = randomBytes(NONCE_BYTES).toString('base64'), user: string = '') {
+  constructor(
+    password: string,
+    binding: ChannelBinding,
+    keys: ScramKeyring,
+    nonce: string = randomBytes(NONCE_BYTES).toString('base64'),
+    user: string = '',
+  ) {
     const header = gs2Header(binding);
     this.mechanism = binding.kind === 'tls-server-end-point' ? 'SCRAM-SHA-256-PLUS' : 'SCRAM-SHA-256';
     this.#password = password;
-    this.#gs2 = Buffer.concat([Buffer.from(header), binding.kind === 'tls-server-end-point' ? binding.digest : new Uint8Array(0)]);
+    this.#gs2 = Buffer.concat([
+      Buffer.from(header),
+      binding.kind === 'tls-server-end-point' ? binding.digest : new Uint8Array(0),
+    ]);
     this.#nonce = nonce;
     this.#bare = `n=${user},r=${nonce}`; // PostgreSQL takes the name of the start-up message
     this.#keys = keys;
@@ -71,7 +91,10 @@ export class ScramFirst {
     const authMessage = `${this.#bare},${serverFirst},${withoutProof}`;
     const signature = hmac(storedKey, authMessage);
     const proof = clientKey.map((byte, index) => byte ^ signature[index]!); // both have 32
-    return new ScramFinal(`${withoutProof},p=${Buffer.from(proof).toString('base64')}`, hmac(serverKey, authMessage));
+    return new ScramFinal(
+      `${withoutProof},p=${Buffer.from(proof).toString('base64')}`,
+      hmac(serverKey, authMessage),
+    );
   }
 }
 
@@ -91,7 +114,8 @@ export class ScramFinal {
     if (kind === 'e') throw new ScramRefusal('the server ended the exchange with an error');
     const signature = kind === 'v' ? fromBase64(value) : undefined;
     if (signature === undefined) throw new ScramRefusal('the last message has no signature');
-    if (signature.length !== this.#expected.length || !timingSafeEqual(signature, this.#expected)) throw new ScramRefusal('the signature is wrong: this server does not know the password');
+    if (signature.length !== this.#expected.length || !timingSafeEqual(signature, this.#expected))
+      throw new ScramRefusal('the signature is wrong: this server does not know the password');
     return DONE;
   }
 }
@@ -124,9 +148,15 @@ export class ScramKeyring {
 }
 
 async function deriveKeys(password: string, salt: Buffer, iterations: number): Promise<ScramKeys> {
-  const salted = createSecretKey(await derive(preparedPassword(password), salt, iterations, KEY_BYTES, 'sha256'));
+  const salted = createSecretKey(
+    await derive(preparedPassword(password), salt, iterations, KEY_BYTES, 'sha256'),
+  );
   const clientKey = hmac(salted, 'Client Key');
-  return { clientKey, storedKey: createSecretKey(createHash('sha256').update(clientKey).digest()), serverKey: createSecretKey(hmac(salted, 'Server Key')) };
+  return {
+    clientKey,
+    storedKey: createSecretKey(createHash('sha256').update(clientKey).digest()),
+    serverKey: createSecretKey(hmac(salted, 'Server Key')),
+  };
 }
 
 /** AuthenticationMD5Password (55.2.1): `md5` + md5hex(md5hex(password + user) + salt), all of it in bytes. */
@@ -137,20 +167,31 @@ export function md5Password(user: string, password: string, salt: Uint8Array): s
 
 function gs2Header(binding: ChannelBinding): string {
   switch (binding.kind) {
-    case 'none': return 'n,,';
-    case 'unused': return 'y,,';
-    case 'tls-server-end-point': return 'p=tls-server-end-point,,';
+    case 'none':
+      return 'n,,';
+    case 'unused':
+      return 'y,,';
+    case 'tls-server-end-point':
+      return 'p=tls-server-end-point,,';
   }
 }
 
-function readServerFirst(message: string, ours: string): { readonly nonce: string; readonly salt: Buffer; readonly iterations: number } {
-  const [, nonce, salt64 = '', digits = ''] = /^r=([\x21-\x2b\x2d-\x7e]+),s=([^,]+),i=([1-9]\d{0,9})(?:,|$)/.exec(message) ?? [];
+function readServerFirst(
+  message: string,
+  ours: string,
+): { readonly nonce: string; readonly salt: Buffer; readonly iterations: number } {
+  const [, nonce, salt64 = '', digits = ''] =
+    /^r=([\x21-\x2b\x2d-\x7e]+),s=([^,]+),i=([1-9]\d{0,9})(?:,|$)/.exec(message) ?? [];
   if (nonce === undefined) throw new ScramRefusal('its first message cannot be read');
-  if (!nonce.startsWith(ours) || nonce.length === ours.length) throw new ScramRefusal('its nonce does not continue ours');
+  if (!nonce.startsWith(ours) || nonce.length === ours.length)
+    throw new ScramRefusal('its nonce does not continue ours');
   const salt = fromBase64(salt64);
   if (salt === undefined) throw new ScramRefusal('its salt is no base64');
   const iterations = Number(digits);
-  if (iterations < MIN_ITERATIONS || iterations > MAX_ITERATIONS) throw new ScramRefusal(`it asks for ${iterations} iterations, where ${MIN_ITERATIONS} … ${MAX_ITERATIONS} are taken`);
+  if (iterations < MIN_ITERATIONS || iterations > MAX_ITERATIONS)
+    throw new ScramRefusal(
+      `it asks for ${iterations} iterations, where ${MIN_ITERATIONS} … ${MAX_ITERATIONS} are taken`,
+    );
   return { nonce, salt, iterations };
 }
 

@@ -9,7 +9,13 @@
  */
 import { MessageWriter } from './writer.ts';
 import { isUnixHost } from '../wire/server-options.ts';
-import { Opening, shownEndpoint, tlsOptions, type Endpoint, type ServerSocket } from '../wire/server-socket.ts';
+import {
+  Opening,
+  shownEndpoint,
+  tlsOptions,
+  type Endpoint,
+  type ServerSocket,
+} from '../wire/server-socket.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Limit } from '../driver.ts';
 import type { PostgresHost, PostgresTls } from './url.ts';
@@ -23,25 +29,41 @@ const NO = 0x4e;
 const ERROR = 0x45;
 
 /** `host:port`, or the path of the socket. */
-export function shownHost(at: PostgresHost): string { return shownEndpoint(endpointOf(at)); }
+export function shownHost(at: PostgresHost): string {
+  return shownEndpoint(endpointOf(at));
+}
 
 /**
  * Connects. `name` is the host that a certificate must be for, where `at` is its address already.
  *
  * @throws ConnectionLost when nobody answers; SvcError `E_DB_CONNECT` for what no other attempt changes; what the limit says
  */
-export async function openSocket(at: PostgresHost, tls: PostgresTls, limit: Limit, clock: Clock, name: string = at.host): Promise<PostgresSocket> {
+export async function openSocket(
+  at: PostgresHost,
+  tls: PostgresTls,
+  limit: Limit,
+  clock: Clock,
+  name: string = at.host,
+): Promise<PostgresSocket> {
   const endpoint = endpointOf(at);
-  const options = endpoint.path !== undefined || tls.mode === 'disable' ? undefined : await tlsOptions(tls, name, shownEndpoint(endpoint));
+  const options =
+    endpoint.path !== undefined || tls.mode === 'disable'
+      ? undefined
+      : await tlsOptions(tls, name, shownEndpoint(endpoint));
   const opening = new Opening(endpoint, limit, clock, options === undefined);
   try {
     await opening.until('connect');
     const { socket, address } = opening;
-    if (options === undefined) return opening.finished({ socket, incoming: opening.streamed(), tls: undefined, address });
+    if (options === undefined)
+      return opening.finished({ socket, incoming: opening.streamed(), tls: undefined, address });
     const isDirect = tls.negotiation === 'direct';
-    if (!isDirect && !await asksForTls(opening, tls.mode === 'prefer')) return opening.finished({ socket, incoming: opening.streamed(), tls: undefined, address });
-    const secure = await opening.encrypt({ ...options, ...isDirect && { ALPNProtocols: [ALPN] } });
-    if (isDirect && secure.alpnProtocol !== ALPN) throw opening.refusal('it did not negotiate the protocol "postgresql" (ALPN), which direct TLS needs: PostgreSQL 17 or newer is needed');
+    if (!isDirect && !(await asksForTls(opening, tls.mode === 'prefer')))
+      return opening.finished({ socket, incoming: opening.streamed(), tls: undefined, address });
+    const secure = await opening.encrypt({ ...options, ...(isDirect && { ALPNProtocols: [ALPN] }) });
+    if (isDirect && secure.alpnProtocol !== ALPN)
+      throw opening.refusal(
+        'it did not negotiate the protocol "postgresql" (ALPN), which direct TLS needs: PostgreSQL 17 or newer is needed',
+      );
     return opening.finished({ socket: secure, incoming: opening.streamed(), tls: secure, address });
   } catch (error) {
     opening.abandon();
@@ -55,9 +77,13 @@ async function asksForTls(opening: Opening, mayBePlain: boolean): Promise<boolea
   writer.sslRequest();
   opening.socket.write(writer.take());
   const answer = await opening.bytes();
-  if (answer.length !== 1) throw opening.refusal('it sent more than its answer before encryption, as somebody does who is in between');
+  if (answer.length !== 1)
+    throw opening.refusal(
+      'it sent more than its answer before encryption, as somebody does who is in between',
+    );
   if (answer[0] === YES) return true;
-  if (answer[0] === ERROR) throw opening.refusal('it does not know of TLS (its answer is not shown: nobody has proved whose it is)');
+  if (answer[0] === ERROR)
+    throw opening.refusal('it does not know of TLS (its answer is not shown: nobody has proved whose it is)');
   if (answer[0] !== NO) throw opening.refusal('its answer is none of PostgreSQL');
   if (!mayBePlain) throw opening.refusal('it does not offer TLS, and the address asks for it (sslmode)');
   opening.socket.resume();

@@ -40,7 +40,9 @@ export class PostgresStatements {
     this.#index = new LruIndex(Math.max(1, capacity));
   }
 
-  get size(): number { return this.#index.size; }
+  get size(): number {
+    return this.#index.size;
+  }
 
   /** What is known of a text, which is remembered from now on; undefined for those that are not kept. */
   get(text: string): KnownStatement | undefined {
@@ -50,7 +52,13 @@ export class PostgresStatements {
       return this.#kept[slot]!; // every slot in the index has one
     }
     if (this.#capacity === 0 || text.length > MAX_KEPT_CHARACTERS) return undefined;
-    const statement: KnownStatement = { name: '', oids: undefined, plan: undefined, isDescribed: false, columns: undefined };
+    const statement: KnownStatement = {
+      name: '',
+      oids: undefined,
+      plan: undefined,
+      isDescribed: false,
+      columns: undefined,
+    };
     if (this.#index.isFull) this.#close(this.#kept[this.#index.oldest]);
     this.#kept[this.#index.isFull ? this.#index.replaceOldest(text) : this.#index.add(text)] = statement;
     return undefined;
@@ -70,7 +78,9 @@ export class PostgresStatements {
     return this.#kept[this.#index.find(text)];
   }
 
-  nextName(): string { return `${this.#prefix}${++this.#count}`; }
+  nextName(): string {
+    return `${this.#prefix}${++this.#count}`;
+  }
 
   /** Forgets one, whose plan is no good. */
   drop(text: string): void {
@@ -100,7 +110,9 @@ export class PostgresStatements {
   }
 
   /** Gives back what takeClosing() has given, where it could not be written. */
-  putBack(names: readonly string[]): void { this.#closing.push(...names); }
+  putBack(names: readonly string[]): void {
+    this.#closing.push(...names);
+  }
 
   #close(statement: KnownStatement | undefined): void {
     if (statement !== undefined && statement.name !== '') this.#closing.push(statement.name);

@@ -44,7 +44,20 @@ export interface FoundType {
 
 /** The types that parameters are encoded for. */
 export const OID = {
-  bool: 16, bytea: 17, int8: 20, int2: 21, int4: 23, oid: 26, json: 114, float4: 700, float8: 701, date: 1082, timestamp: 1114, timestamptz: 1184, numeric: 1700, jsonb: 3802,
+  bool: 16,
+  bytea: 17,
+  int8: 20,
+  int2: 21,
+  int4: 23,
+  oid: 26,
+  json: 114,
+  float4: 700,
+  float8: 701,
+  date: 1082,
+  timestamp: 1114,
+  timestamptz: 1184,
+  numeric: 1700,
+  jsonb: 3802,
 } as const;
 
 /** Types of a database that are remembered beyond those built in: then they are asked for again. */
@@ -53,12 +66,54 @@ const TWO_32 = 2 ** 32;
 
 /** name, oid, oid of its array; types that are text for us. */
 const TEXTS: readonly (readonly [string, number, number])[] = [
-  ['char', 18, 1002], ['name', 19, 1003], ['text', 25, 1009], ['bpchar', 1042, 1014], ['varchar', 1043, 1015], ['numeric', OID.numeric, 1231], ['uuid', 2950, 2951], ['xml', 142, 143],
-  ['time', 1083, 1183], ['timetz', 1266, 1270], ['interval', 1186, 1187], ['money', 790, 791], ['inet', 869, 1041], ['cidr', 650, 651], ['macaddr', 829, 1040], ['macaddr8', 774, 775],
-  ['bit', 1560, 1561], ['varbit', 1562, 1563], ['tsvector', 3614, 3643], ['tsquery', 3615, 3645], ['point', 600, 1017], ['lseg', 601, 1018], ['path', 602, 1019], ['polygon', 604, 1027],
-  ['line', 628, 629], ['circle', 718, 719], ['int4range', 3904, 3905], ['numrange', 3906, 3907], ['tsrange', 3908, 3909], ['tstzrange', 3910, 3911], ['daterange', 3912, 3913],
-  ['int8range', 3926, 3927], ['jsonpath', 4072, 4073], ['record', 2249, 2287], ['cstring', 2275, 1263], ['regclass', 2205, 2210], ['regtype', 2206, 2211], ['regproc', 24, 1008], ['tid', 27, 1010],
-  ['xid', 28, 1011], ['cid', 29, 1012], ['int2vector', 22, 1006], ['oidvector', 30, 1013], ['xid8', 5069, 271], ['pg_lsn', 3220, 3221], ['void', 2278, 0], ['unknown', 705, 0], ['refcursor', 1790, 2201],
+  ['char', 18, 1002],
+  ['name', 19, 1003],
+  ['text', 25, 1009],
+  ['bpchar', 1042, 1014],
+  ['varchar', 1043, 1015],
+  ['numeric', OID.numeric, 1231],
+  ['uuid', 2950, 2951],
+  ['xml', 142, 143],
+  ['time', 1083, 1183],
+  ['timetz', 1266, 1270],
+  ['interval', 1186, 1187],
+  ['money', 790, 791],
+  ['inet', 869, 1041],
+  ['cidr', 650, 651],
+  ['macaddr', 829, 1040],
+  ['macaddr8', 774, 775],
+  ['bit', 1560, 1561],
+  ['varbit', 1562, 1563],
+  ['tsvector', 3614, 3643],
+  ['tsquery', 3615, 3645],
+  ['point', 600, 1017],
+  ['lseg', 601, 1018],
+  ['path', 602, 1019],
+  ['polygon', 604, 1027],
+  ['line', 628, 629],
+  ['circle', 718, 719],
+  ['int4range', 3904, 3905],
+  ['numrange', 3906, 3907],
+  ['tsrange', 3908, 3909],
+  ['tstzrange', 3910, 3911],
+  ['daterange', 3912, 3913],
+  ['int8range', 3926, 3927],
+  ['jsonpath', 4072, 4073],
+  ['record', 2249, 2287],
+  ['cstring', 2275, 1263],
+  ['regclass', 2205, 2210],
+  ['regtype', 2206, 2211],
+  ['regproc', 24, 1008],
+  ['tid', 27, 1010],
+  ['xid', 28, 1011],
+  ['cid', 29, 1012],
+  ['int2vector', 22, 1006],
+  ['oidvector', 30, 1013],
+  ['xid8', 5069, 271],
+  ['pg_lsn', 3220, 3221],
+  ['void', 2278, 0],
+  ['unknown', 705, 0],
+  ['refcursor', 1790, 2201],
 ];
 
 /** The types of one database, as its connections have met them. Share one among the connections to a database. */
@@ -77,7 +132,9 @@ export class PostgresTypes {
   }
 
   /** Undefined when the database must be asked first. */
-  get(oid: number): PostgresType | undefined { return this.#known.get(oid); }
+  get(oid: number): PostgresType | undefined {
+    return this.#known.get(oid);
+  }
 
   /** Remembers what the database said about types. */
   learn(found: readonly FoundType[]): void {
@@ -96,8 +153,12 @@ export class PostgresTypes {
 }
 
 /** Text in UTF-8. The method is Node's own and not in its manual: `toString()` takes a third longer. */
-export function utf8(bytes: Buffer, at: number, end: number): string { return shortAscii(bytes, at, end) ?? (bytes as unknown as Slices).utf8Slice(at, end); }
-function latin1(bytes: Buffer, at: number, end: number): string { return shortAscii(bytes, at, end) ?? (bytes as unknown as Slices).latin1Slice(at, end); }
+export function utf8(bytes: Buffer, at: number, end: number): string {
+  return shortAscii(bytes, at, end) ?? (bytes as unknown as Slices).utf8Slice(at, end);
+}
+function latin1(bytes: Buffer, at: number, end: number): string {
+  return shortAscii(bytes, at, end) ?? (bytes as unknown as Slices).latin1Slice(at, end);
+}
 
 interface Slices {
   utf8Slice(at: number, end: number): string;
@@ -108,17 +169,53 @@ const asIs = (text: string): string => text;
 
 function builtIns(int8: Int8): (readonly [PostgresType, arrayOid: number])[] {
   return [
-    [textual('bool', OID.bool, (text) => text === 't', (bytes, at) => bytes[at] === 1, latin1), 1000],
+    [
+      textual(
+        'bool',
+        OID.bool,
+        (text) => text === 't',
+        (bytes, at) => bytes[at] === 1,
+        latin1,
+      ),
+      1000,
+    ],
     [textual('int2', OID.int2, Number, (bytes, at) => bytes.readInt16BE(at), latin1), 1005],
     [textual('int4', OID.int4, Number, (bytes, at) => bytes.readInt32BE(at), latin1), 1007],
     [textual('oid', OID.oid, Number, (bytes, at) => bytes.readUInt32BE(at), latin1), 1028],
     [textual('int8', OID.int8, WIDE_TEXT[int8], WIDE[int8], latin1), 1016],
     [textual('float4', OID.float4, Number, undefined, latin1), 1021],
     [textual('float8', OID.float8, Number, (bytes, at) => bytes.readDoubleBE(at), latin1), 1022],
-    [textual('bytea', OID.bytea, byteaFromText, (bytes, at, end) => new Uint8Array(bytes.subarray(at, end)), latin1), 1001],
+    [
+      textual(
+        'bytea',
+        OID.bytea,
+        byteaFromText,
+        (bytes, at, end) => new Uint8Array(bytes.subarray(at, end)),
+        latin1,
+      ),
+      1001,
+    ],
     [textual('date', OID.date, asIs, (bytes, at) => dateOf(bytes.readInt32BE(at)), latin1), 1182],
-    [textual('timestamp', OID.timestamp, timestampFromText, (bytes, at) => timestampOf(bytes.readInt32BE(at), bytes.readUInt32BE(at + 4)), latin1), 1115],
-    [textual('timestamptz', OID.timestamptz, instantFromText, (bytes, at) => instantOf(bytes.readInt32BE(at), bytes.readUInt32BE(at + 4)), latin1), 1185],
+    [
+      textual(
+        'timestamp',
+        OID.timestamp,
+        timestampFromText,
+        (bytes, at) => timestampOf(bytes.readInt32BE(at), bytes.readUInt32BE(at + 4)),
+        latin1,
+      ),
+      1115,
+    ],
+    [
+      textual(
+        'timestamptz',
+        OID.timestamptz,
+        instantFromText,
+        (bytes, at) => instantOf(bytes.readInt32BE(at), bytes.readUInt32BE(at + 4)),
+        latin1,
+      ),
+      1185,
+    ],
     [textual('json', OID.json, JSON.parse), 199],
     [textual('jsonb', OID.jsonb, JSON.parse), 3807],
     [textual('box', 603, asIs, undefined, utf8, ';'), 1020],
@@ -127,12 +224,31 @@ function builtIns(int8: Int8): (readonly [PostgresType, arrayOid: number])[] {
 }
 
 /** How many bytes the binary form of a type has; what has others is no such value. */
-const WIDTHS: Readonly<Record<number, number>> = { [OID.bool]: 1, [OID.int2]: 2, [OID.int4]: 4, [OID.oid]: 4, [OID.int8]: 8, [OID.float8]: 8, [OID.date]: 4, [OID.timestamp]: 8, [OID.timestamptz]: 8 };
+const WIDTHS: Readonly<Record<number, number>> = {
+  [OID.bool]: 1,
+  [OID.int2]: 2,
+  [OID.int4]: 4,
+  [OID.oid]: 4,
+  [OID.int8]: 8,
+  [OID.float8]: 8,
+  [OID.date]: 4,
+  [OID.timestamp]: 8,
+  [OID.timestamptz]: 8,
+};
 
 /** The width a binary value of this type must have; undefined where it has none. */
-export function widthOf(oid: number): number | undefined { return WIDTHS[oid]; }
+export function widthOf(oid: number): number | undefined {
+  return WIDTHS[oid];
+}
 
-function textual(name: string, oid: number, fromText: (text: string) => unknown, decodeBinary?: Decoder, slice: (bytes: Buffer, at: number, end: number) => string = utf8, delimiter: string = ','): PostgresType {
+function textual(
+  name: string,
+  oid: number,
+  fromText: (text: string) => unknown,
+  decodeBinary?: Decoder,
+  slice: (bytes: Buffer, at: number, end: number) => string = utf8,
+  delimiter: string = ',',
+): PostgresType {
   const decodeText: Decoder = fromText === asIs ? slice : (bytes, at, end) => fromText(slice(bytes, at, end));
   return { name, oid, fromText, decodeText, decodeBinary, element: undefined, delimiter };
 }
@@ -140,7 +256,15 @@ function textual(name: string, oid: number, fromText: (text: string) => unknown,
 function arrayOf(oid: number, name: string, element: PostgresType): PostgresType {
   const { fromText: read, delimiter } = element;
   const fromText = (text: string): unknown => arrayFromText(text, read, delimiter);
-  return { name, oid, fromText, decodeText: (bytes, at, end) => fromText(utf8(bytes, at, end)), decodeBinary: undefined, element, delimiter: ',' };
+  return {
+    name,
+    oid,
+    fromText,
+    decodeText: (bytes, at, end) => fromText(utf8(bytes, at, end)),
+    decodeBinary: undefined,
+    element,
+    delimiter: ',',
+  };
 }
 
 const WIDE: Readonly<Record<Int8, Decoder>> = {
@@ -164,5 +288,12 @@ const WIDE_TEXT: Readonly<Record<Int8, (text: string) => unknown>> = {
 /** `\x` and hexadecimal digits; or, from a server whose `bytea_output` is `escape`, characters with \ooo and \\. */
 function byteaFromText(text: string): Uint8Array {
   if (text.startsWith('\\x')) return new Uint8Array(Buffer.from(text.slice(2), 'hex'));
-  return new Uint8Array(Buffer.from(text.replace(/\\(\\|[0-7]{3})/g, (_, escaped: string) => escaped === '\\' ? '\\' : String.fromCharCode(Number.parseInt(escaped, 8))), 'latin1'));
+  return new Uint8Array(
+    Buffer.from(
+      text.replace(/\\(\\|[0-7]{3})/g, (_, escaped: string) =>
+        escaped === '\\' ? '\\' : String.fromCharCode(Number.parseInt(escaped, 8)),
+      ),
+      'latin1',
+    ),
+  );
 }

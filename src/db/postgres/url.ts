@@ -29,29 +29,56 @@ export interface PostgresUrl extends ServerUrl {
 }
 
 const RULES: UrlRules = {
-  example: 'postgres://user@host/database', defaultPort: 5432, parameter: 'search_path=app', tlsKeys: ['sslnegotiation'],
+  example: 'postgres://user@host/database',
+  defaultPort: 5432,
+  parameter: 'search_path=app',
+  tlsKeys: ['sslnegotiation'],
   keys: {
-    sslnegotiation: ['postgres', 'direct'], channel_binding: ['disable', 'prefer', 'require'], application_name: undefined, options: undefined, startup: ['full', 'plain'], max_protocol_version: ['3.0', '3.2', 'latest'],
+    sslnegotiation: ['postgres', 'direct'],
+    channel_binding: ['disable', 'prefer', 'require'],
+    application_name: undefined,
+    options: undefined,
+    startup: ['full', 'plain'],
+    max_protocol_version: ['3.0', '3.2', 'latest'],
   },
-  ours: new Set(['client_encoding', 'datestyle', 'intervalstyle', 'standard_conforming_strings', 'user', 'database', 'replication']),
+  ours: new Set([
+    'client_encoding',
+    'datestyle',
+    'intervalstyle',
+    'standard_conforming_strings',
+    'user',
+    'database',
+    'replication',
+  ]),
 };
 
 /** Reads what stands behind `postgres:`. */
 export function parsePostgresUrl(rest: string, refuse: Refuse): PostgresUrl {
   const url = parseServerUrl(rest, RULES, refuse);
   const { settings, user } = url;
-  const named = Object.fromEntries(['application_name', 'options'].flatMap((key) => settings.has(key) ? [[key, settings.get(key)!]] : []));
+  const named = Object.fromEntries(
+    ['application_name', 'options'].flatMap((key) => (settings.has(key) ? [[key, settings.get(key)!]] : [])),
+  );
   return {
-    ...url, dialect: 'postgres', database: url.database ?? user, tls: tlsOf(url, refuse), parameters: { ...url.parameters, ...named }, hasPlainStartup: settings.get('startup') === 'plain',
+    ...url,
+    dialect: 'postgres',
+    database: url.database ?? user,
+    tls: tlsOf(url, refuse),
+    parameters: { ...url.parameters, ...named },
+    hasPlainStartup: settings.get('startup') === 'plain',
     protocol: ['3.2', 'latest'].includes(settings.get('max_protocol_version') ?? '') ? '3.2' : '3.0',
   };
 }
 
 function tlsOf({ tls, settings }: ServerUrl, refuse: Refuse): PostgresTls {
-  const negotiation = settings.get('sslnegotiation') as PostgresTls['negotiation'] | undefined ?? 'postgres'; // parseServerUrl() has checked both
-  const channelBinding = settings.get('channel_binding') as PostgresTls['channelBinding'] | undefined ?? 'prefer';
-  if (negotiation === 'direct' && tls.mode === 'prefer') refuse('"sslnegotiation=direct" begins with TLS: write sslmode=require, or better verify-full');
-  if (channelBinding === 'require' && tls.mode === 'disable') refuse('"channel_binding=require" binds to TLS, which "sslmode=disable" leaves out');
+  const negotiation =
+    (settings.get('sslnegotiation') as PostgresTls['negotiation'] | undefined) ?? 'postgres'; // parseServerUrl() has checked both
+  const channelBinding =
+    (settings.get('channel_binding') as PostgresTls['channelBinding'] | undefined) ?? 'prefer';
+  if (negotiation === 'direct' && tls.mode === 'prefer')
+    refuse('"sslnegotiation=direct" begins with TLS: write sslmode=require, or better verify-full');
+  if (channelBinding === 'require' && tls.mode === 'disable')
+    refuse('"channel_binding=require" binds to TLS, which "sslmode=disable" leaves out');
   return { ...tls, negotiation, channelBinding };
 }
 

@@ -23,7 +23,12 @@ const MAX_LEVELS = 6;
 /** Whether a value can only be encoded by somebody who knows the type it is for. */
 export function needsTypes(params: Params): boolean {
   for (const value of params as readonly unknown[]) {
-    if (typeof value === 'number' ? !Number.isFinite(value) : typeof value === 'object' && value !== null && !(value instanceof Date) && !(value instanceof Json)) return true;
+    if (
+      typeof value === 'number'
+        ? !Number.isFinite(value)
+        : typeof value === 'object' && value !== null && !(value instanceof Date) && !(value instanceof Json)
+    )
+      return true;
   }
   return false;
 }
@@ -33,20 +38,47 @@ export function needsTypes(params: Params): boolean {
  *
  * @throws SvcError `E_DB_PARAMETER`; the Bind is not complete then
  */
-export function writeParams(writer: MessageWriter, params: Params, oids: readonly number[] | undefined, types: PostgresTypes, row?: number): void {
+export function writeParams(
+  writer: MessageWriter,
+  params: Params,
+  oids: readonly number[] | undefined,
+  types: PostgresTypes,
+  row?: number,
+): void {
   for (let index = 0; index < params.length; index++) {
     const oid = oids === undefined ? UNDESCRIBED : oids[index]!; // as many as parameters: checkCount()
-    const problem = writeParam(writer, params[index], index, oid < FIRST_OWN_OID ? oid : types.get(oid)?.oid ?? oid, types);
+    const problem = writeParam(
+      writer,
+      params[index],
+      index,
+      oid < FIRST_OWN_OID ? oid : (types.get(oid)?.oid ?? oid),
+      types,
+    );
     if (problem !== undefined) refuseParameter(index + 1, problem, row);
   }
 }
 
 /** The text of a value for a column of this type, null for NULL. @throws SvcError `E_DB_PARAMETER` */
-export function textOf(value: unknown, index: number, oid: number, types: PostgresTypes, row: number): string | null {
-  const base = oid < FIRST_OWN_OID ? oid : types.get(oid)?.oid ?? oid;
-  const text = typeof value === 'object' && value !== null && !(value instanceof Date || value instanceof Json || value instanceof Uint8Array) ? structureText(value, base, types) : elementText(value, base);
+export function textOf(
+  value: unknown,
+  index: number,
+  oid: number,
+  types: PostgresTypes,
+  row: number,
+): string | null {
+  const base = oid < FIRST_OWN_OID ? oid : (types.get(oid)?.oid ?? oid);
+  const text =
+    typeof value === 'object' &&
+    value !== null &&
+    !(value instanceof Date || value instanceof Json || value instanceof Uint8Array)
+      ? structureText(value, base, types)
+      : elementText(value, base);
   if (text !== undefined && (text === null || !text.includes('\0'))) return text;
-  return refuseParameter(index + 1, parameterProblem(value) ?? `a value that a column of type ${types.get(oid)?.name ?? oid} cannot hold`, row);
+  return refuseParameter(
+    index + 1,
+    parameterProblem(value) ?? `a value that a column of type ${types.get(oid)?.name ?? oid} cannot hold`,
+    row,
+  );
 }
 
 /** @throws SvcError `E_DB_PARAMETER_COUNT` */
@@ -55,14 +87,28 @@ export function checkCount(params: Params, needed: number, row?: number): void {
 }
 
 /** Writes one value, or says why not. */
-function writeParam(writer: MessageWriter, value: unknown, index: number, oid: number, types: PostgresTypes): string | undefined {
+function writeParam(
+  writer: MessageWriter,
+  value: unknown,
+  index: number,
+  oid: number,
+  types: PostgresTypes,
+): string | undefined {
   switch (typeof value) {
-    case 'string': return writeString(writer, value);
-    case 'number': return writeNumber(writer, value, index, oid);
-    case 'bigint': return writeBigInt(writer, value, index, oid);
-    case 'boolean': return writeBoolean(writer, value, index, oid);
-    case 'object': return value === null ? writer.valueNull() as undefined : writeObject(writer, value, index, oid, types);
-    default: return parameterProblem(value);
+    case 'string':
+      return writeString(writer, value);
+    case 'number':
+      return writeNumber(writer, value, index, oid);
+    case 'bigint':
+      return writeBigInt(writer, value, index, oid);
+    case 'boolean':
+      return writeBoolean(writer, value, index, oid);
+    case 'object':
+      return value === null
+        ? (writer.valueNull() as undefined)
+        : writeObject(writer, value, index, oid, types);
+    default:
+      return parameterProblem(value);
   }
 }
 
@@ -82,8 +128,14 @@ function writeNumber(writer: MessageWriter, value: number, index: number, oid: n
   if (oid === OID.float8) return isBinary(writer, index, writer.valueFloat64(value));
   if (Number.isInteger(value)) {
     if (oid === OID.int4 && (value | 0) === value) return isBinary(writer, index, writer.valueInt32(value));
-    if (oid === OID.int8 && Number.isSafeInteger(value)) return isBinary(writer, index, writer.valueInt64(Math.floor(value / TWO_32), value - Math.floor(value / TWO_32) * TWO_32));
-    if (oid === OID.int2 && value >= -32_768 && value <= 32_767) return isBinary(writer, index, writer.valueInt16(value));
+    if (oid === OID.int8 && Number.isSafeInteger(value))
+      return isBinary(
+        writer,
+        index,
+        writer.valueInt64(Math.floor(value / TWO_32), value - Math.floor(value / TWO_32) * TWO_32),
+      );
+    if (oid === OID.int2 && value >= -32_768 && value <= 32_767)
+      return isBinary(writer, index, writer.valueInt16(value));
   }
   writer.valueText(numberText(value));
   return undefined;
@@ -92,7 +144,8 @@ function writeNumber(writer: MessageWriter, value: number, index: number, oid: n
 function writeBigInt(writer: MessageWriter, value: bigint, index: number, oid: number): string | undefined {
   const problem = oid === OID.numeric ? undefined : parameterProblem(value);
   if (problem !== undefined) return problem;
-  if (oid === OID.int8) return isBinary(writer, index, writer.valueInt64(Number(value >> 32n), Number(value & 0xffff_ffffn)));
+  if (oid === OID.int8)
+    return isBinary(writer, index, writer.valueInt64(Number(value >> 32n), Number(value & 0xffff_ffffn)));
   writer.valueText(String(value));
   return undefined;
 }
@@ -103,7 +156,13 @@ function writeBoolean(writer: MessageWriter, value: boolean, index: number, oid:
   return undefined;
 }
 
-function writeObject(writer: MessageWriter, value: object, index: number, oid: number, types: PostgresTypes): string | undefined {
+function writeObject(
+  writer: MessageWriter,
+  value: object,
+  index: number,
+  oid: number,
+  types: PostgresTypes,
+): string | undefined {
   if (value instanceof Date) return writeDate(writer, value, index, oid);
   if (value instanceof Json) return writeString(writer, value.text);
   if (value instanceof Uint8Array) return writeBytes(writer, value, index, oid, types);
@@ -115,19 +174,29 @@ function writeObject(writer: MessageWriter, value: object, index: number, oid: n
 function structureText(value: object, oid: number, types: PostgresTypes): string | undefined {
   if (oid === OID.json || oid === OID.jsonb) return jsonText(value);
   const type = types.get(oid);
-  return Array.isArray(value) && (type?.element !== undefined || oid === UNDESCRIBED) ? listText(value, type) : undefined;
+  return Array.isArray(value) && (type?.element !== undefined || oid === UNDESCRIBED)
+    ? listText(value, type)
+    : undefined;
 }
 
 function writeDate(writer: MessageWriter, value: Date, index: number, oid: number): string | undefined {
   if (Number.isNaN(value.getTime())) return parameterProblem(value);
-  if (oid === OID.timestamptz || oid === OID.timestamp) return isBinary(writer, index, writer.valueInt64(...microsOf(value)));
+  if (oid === OID.timestamptz || oid === OID.timestamp)
+    return isBinary(writer, index, writer.valueInt64(...microsOf(value)));
   writer.valueText(oid === OID.date ? dateTextOf(value) : instantText(value)); // for JSON too: there only json() can mean it, on the first use as on the others
   return undefined;
 }
 
-function writeBytes(writer: MessageWriter, value: Uint8Array, index: number, oid: number, types: PostgresTypes): string | undefined {
+function writeBytes(
+  writer: MessageWriter,
+  value: Uint8Array,
+  index: number,
+  oid: number,
+  types: PostgresTypes,
+): string | undefined {
   if (oid === OID.bytea) return isBinary(writer, index, writer.valueBytes(value));
-  if (oid !== UNDESCRIBED) return `bytes for a parameter of type ${types.get(oid)?.name ?? oid}: write ?::bytea`;
+  if (oid !== UNDESCRIBED)
+    return `bytes for a parameter of type ${types.get(oid)?.name ?? oid}: write ?::bytea`;
   writer.valueText(hexText(value));
   return undefined;
 }
@@ -166,11 +235,15 @@ function listText(list: readonly unknown[], type: PostgresType | undefined): str
   let isGood = true;
   if (isTooDeep(list)) return undefined;
   const element = type?.element;
-  const text = arrayText(list, (value) => {
-    const written = elementText(value, element?.oid ?? UNDESCRIBED);
-    if (written === undefined) isGood = false;
-    return written ?? null;
-  }, element?.delimiter ?? ',');
+  const text = arrayText(
+    list,
+    (value) => {
+      const written = elementText(value, element?.oid ?? UNDESCRIBED);
+      if (written === undefined) isGood = false;
+      return written ?? null;
+    },
+    element?.delimiter ?? ',',
+  );
   return isGood ? text : undefined;
 }
 
@@ -185,10 +258,12 @@ function elementText(value: unknown, oid: number): string | null | undefined {
   if (typeof value === 'object') {
     if (value instanceof Date) return Number.isNaN(value.getTime()) ? undefined : dateAsText(value, oid);
     if (value instanceof Json) return value.text;
-    if (value instanceof Uint8Array) return oid === OID.bytea || oid === UNDESCRIBED ? hexText(value) : undefined;
+    if (value instanceof Uint8Array)
+      return oid === OID.bytea || oid === UNDESCRIBED ? hexText(value) : undefined;
     return oid === OID.json || oid === OID.jsonb ? jsonText(value) : undefined;
   }
-  if (typeof value === 'number' && !Number.isFinite(value)) return oid === OID.float8 || oid === OID.float4 || oid === OID.numeric ? String(value) : undefined;
+  if (typeof value === 'number' && !Number.isFinite(value))
+    return oid === OID.float8 || oid === OID.float4 || oid === OID.numeric ? String(value) : undefined;
   if (typeof value === 'string' && value.includes('\0')) return undefined;
   if (parameterProblem(value) !== undefined) return undefined;
   return typeof value === 'number' ? numberText(value) : String(value);

@@ -12,9 +12,29 @@ import { ProtocolViolation } from '../errors.ts';
 
 /** What the server says, by the first byte of the message. */
 export const SERVER = {
-  authentication: 0x52, backendKeyData: 0x4b, bindComplete: 0x32, closeComplete: 0x33, commandComplete: 0x43, copyBoth: 0x57, copyData: 0x64, copyDone: 0x63,
-  copyIn: 0x47, copyOut: 0x48, dataRow: 0x44, emptyQuery: 0x49, error: 0x45, negotiateVersion: 0x76, noData: 0x6e, notice: 0x4e, notification: 0x41,
-  parameterDescription: 0x74, parameterStatus: 0x53, parseComplete: 0x31, portalSuspended: 0x73, readyForQuery: 0x5a, rowDescription: 0x54,
+  authentication: 0x52,
+  backendKeyData: 0x4b,
+  bindComplete: 0x32,
+  closeComplete: 0x33,
+  commandComplete: 0x43,
+  copyBoth: 0x57,
+  copyData: 0x64,
+  copyDone: 0x63,
+  copyIn: 0x47,
+  copyOut: 0x48,
+  dataRow: 0x44,
+  emptyQuery: 0x49,
+  error: 0x45,
+  negotiateVersion: 0x76,
+  noData: 0x6e,
+  notice: 0x4e,
+  notification: 0x41,
+  parameterDescription: 0x74,
+  parameterStatus: 0x53,
+  parseComplete: 0x31,
+  portalSuspended: 0x73,
+  readyForQuery: 0x5a,
+  rowDescription: 0x54,
 } as const;
 
 /** Nobody needs more before the log-in is done, and until then nobody has proved who they are. */
@@ -43,7 +63,9 @@ export class MessageReader {
   }
 
   /** Whether part of a message waits for its rest. */
-  get hasPartial(): boolean { return this.#partial.length > 0; }
+  get hasPartial(): boolean {
+    return this.#partial.length > 0;
+  }
 
   /** Takes bytes, and tells of every message that is complete by them. @throws ProtocolViolation */
   push(chunk: Buffer): void {
@@ -87,8 +109,10 @@ export class MessageReader {
 
   #totalOf(bytes: Buffer, at: number): number {
     const length = bytes.readInt32BE(at + 1);
-    if (length < LENGTH_BYTES) throw new ProtocolViolation(`a message of ${length} bytes, which is less than its length takes`);
-    if (length > this.maxBytes) throw new ProtocolViolation(`a message of ${length} bytes, where ${this.maxBytes} are the most`);
+    if (length < LENGTH_BYTES)
+      throw new ProtocolViolation(`a message of ${length} bytes, which is less than its length takes`);
+    if (length > this.maxBytes)
+      throw new ProtocolViolation(`a message of ${length} bytes, where ${this.maxBytes} are the most`);
     return length + 1;
   }
 }

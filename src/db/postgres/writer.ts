@@ -8,7 +8,21 @@
 import { ProtocolViolation } from '../errors.ts';
 
 /** What we say, by the first byte of the message. */
-const CLIENT = { bind: 0x42, close: 0x43, copyData: 0x64, copyDone: 0x63, copyFail: 0x66, describe: 0x44, execute: 0x45, flush: 0x48, parse: 0x50, password: 0x70, query: 0x51, sync: 0x53, terminate: 0x58 } as const;
+const CLIENT = {
+  bind: 0x42,
+  close: 0x43,
+  copyData: 0x64,
+  copyDone: 0x63,
+  copyFail: 0x66,
+  describe: 0x44,
+  execute: 0x45,
+  flush: 0x48,
+  parse: 0x50,
+  password: 0x70,
+  query: 0x51,
+  sync: 0x53,
+  terminate: 0x58,
+} as const;
 
 /** The versions we speak; 3.2 has longer keys for cancelling. */
 export const PROTOCOL_3_0 = 196_608;
@@ -39,7 +53,9 @@ export class MessageWriter {
   #formatsAt = 0;
 
   /** How many bytes are written. */
-  get length(): number { return this.#at; }
+  get length(): number {
+    return this.#at;
+  }
 
   /** What is written, as a copy; then there is nothing. */
   take(): Buffer {
@@ -50,7 +66,9 @@ export class MessageWriter {
   }
 
   /** Forgets what was written after there were `length` bytes. */
-  rewind(length: number): void { this.#at = length; }
+  rewind(length: number): void {
+    this.#at = length;
+  }
 
   clear(): void {
     this.#at = 0;
@@ -116,24 +134,31 @@ export class MessageWriter {
     this.#end();
   }
 
-  describe(target: Target, name: string): void { this.#named(CLIENT.describe, target, name); }
-  close(target: Target, name: string): void { this.#named(CLIENT.close, target, name); }
+  describe(target: Target, name: string): void {
+    this.#named(CLIENT.describe, target, name);
+  }
+  close(target: Target, name: string): void {
+    this.#named(CLIENT.close, target, name);
+  }
 
   /** Begins a Bind; as many values follow by the methods that begin with `value`, then {@link endBind}. All are text, but for {@link binary}. */
   beginBind(portal: string, statement: string, values: number): void {
-    if (values > MAX_PARAMETERS) throw new ProtocolViolation(`${values} values, where ${MAX_PARAMETERS} are the most`);
+    if (values > MAX_PARAMETERS)
+      throw new ProtocolViolation(`${values} values, where ${MAX_PARAMETERS} are the most`);
     this.#begin(CLIENT.bind);
     this.#text(portal);
     this.#text(statement);
     this.#int16(values);
     this.#ensure(2 * values + 2);
     this.#formatsAt = this.#at;
-    this.#bytes.fill(0, this.#at, this.#at += 2 * values);
+    this.#bytes.fill(0, this.#at, (this.#at += 2 * values));
     this.#int16(values);
   }
 
   /** Says that a value, counted from 0, comes in binary. */
-  binary(index: number): void { this.#bytes[this.#formatsAt + 2 * index + 1] = 1; }
+  binary(index: number): void {
+    this.#bytes[this.#formatsAt + 2 * index + 1] = 1;
+  }
 
   /** `formats`: an Int16 for each column, 0 text, 1 binary; empty for text in all. */
   endBind(formats: Uint8Array): void {
@@ -206,10 +231,18 @@ export class MessageWriter {
     this.#end();
   }
 
-  sync(): void { this.#empty(CLIENT.sync); }
-  flush(): void { this.#empty(CLIENT.flush); }
-  terminate(): void { this.#empty(CLIENT.terminate); }
-  copyDone(): void { this.#empty(CLIENT.copyDone); }
+  sync(): void {
+    this.#empty(CLIENT.sync);
+  }
+  flush(): void {
+    this.#empty(CLIENT.flush);
+  }
+  terminate(): void {
+    this.#empty(CLIENT.terminate);
+  }
+  copyDone(): void {
+    this.#empty(CLIENT.copyDone);
+  }
 
   copyFail(reason: string): void {
     this.#begin(CLIENT.copyFail);
@@ -248,7 +281,8 @@ export class MessageWriter {
 
   #end(): void {
     const length = this.#at - this.#lengthAt;
-    if (length > MAX_INT32) throw new ProtocolViolation(`a message of ${length} bytes, where ${MAX_INT32} are the most`);
+    if (length > MAX_INT32)
+      throw new ProtocolViolation(`a message of ${length} bytes, where ${MAX_INT32} are the most`);
     this.#bytes.writeInt32BE(length, this.#lengthAt);
   }
 
@@ -304,7 +338,8 @@ export class MessageWriter {
   #ensure(count: number): void {
     const needed = this.#at + count;
     if (needed <= this.#bytes.length) return;
-    if (needed > MAX_INT32) throw new ProtocolViolation(`messages of ${needed} bytes at once, where ${MAX_INT32} are the most`);
+    if (needed > MAX_INT32)
+      throw new ProtocolViolation(`messages of ${needed} bytes at once, where ${MAX_INT32} are the most`);
     const larger = Buffer.allocUnsafeSlow(Math.max(needed, 2 * this.#bytes.length));
     this.#bytes.copy(larger, 0, 0, this.#at);
     this.#bytes = larger;

@@ -30,21 +30,42 @@ export class RedisRefusal extends DatabaseError {}
  *
  * @throws RedisRefusal; ConnectionLost when no server can be reached, or none of them is a primary; QueryTimeout; SvcError `E_DB_CONNECT`
  */
-export async function connectRedis(options: RedisConnectOptions, signal?: AbortSignal): Promise<RedisConnection> {
-  const { address: { hosts, connectTimeoutMs }, clock } = options;
+export async function connectRedis(
+  options: RedisConnectOptions,
+  signal?: AbortSignal,
+): Promise<RedisConnection> {
+  const {
+    address: { hosts, connectTimeoutMs },
+    clock,
+  } = options;
   let failure: unknown;
   for (const host of hosts) {
     try {
-      return await connectHost(options, host, { signal, deadlineMs: clock.monotonicMs() + connectTimeoutMs, timeoutMs: connectTimeoutMs });
+      return await connectHost(options, host, {
+        signal,
+        deadlineMs: clock.monotonicMs() + connectTimeoutMs,
+        timeoutMs: connectTimeoutMs,
+      });
     } catch (error) {
-      if (!(error instanceof ConnectionLost || error instanceof QueryTimeout) || signal?.aborted === true) throw error;
+      if (!(error instanceof ConnectionLost || error instanceof QueryTimeout) || signal?.aborted === true)
+        throw error;
       failure = error;
     }
   }
   throw failure;
 }
 
-async function connectHost({ address: { tls, user, password, database, role }, maxReplyBytes, maxPending, clientName, clock }: RedisConnectOptions, at: ServerHost, limit: Limit): Promise<RedisConnection> {
+async function connectHost(
+  {
+    address: { tls, user, password, database, role },
+    maxReplyBytes,
+    maxPending,
+    clientName,
+    clock,
+  }: RedisConnectOptions,
+  at: ServerHost,
+  limit: Limit,
+): Promise<RedisConnection> {
   const endpoint: Endpoint = { at, path: isUnixHost(at.host) ? at.host : undefined };
   const shown = shownEndpoint(endpoint);
   const encryption = tls.mode === 'disable' ? undefined : await tlsOptions(tls, at.host, shown);
@@ -56,28 +77,59 @@ async function connectHost({ address: { tls, user, password, database, role }, m
     opening.abandon();
     throw error;
   }
-  const connection = opening.finished(new RedisConnection({ socket: opening.socket, clock, maxReplyBytes, maxPending }));
+  const connection = opening.finished(
+    new RedisConnection({ socket: opening.socket, clock, maxReplyBytes, maxPending }),
+  );
   try {
     const found = await logIn(connection, user, password, clientName, limit);
-    if (role === 'primary' && found === 'replica') throw new ConnectionLost(`The server at ${shown} is a replica, which takes no writes: name the primary, or write role=any`, { sqlstate: '08001' });
+    if (role === 'primary' && found === 'replica')
+      throw new ConnectionLost(
+        `The server at ${shown} is a replica, which takes no writes: name the primary, or write role=any`,
+        { sqlstate: '08001' },
+      );
     if (database !== 0) await connection.send(['SELECT', database], limit);
     void connection.send(['CLIENT', 'SETINFO', 'LIB-NAME', 'svc'], limit).catch(() => undefined); // older ones do not know it
     return connection;
   } catch (error) {
     connection.destroy();
-    throw error instanceof RedisError && !/max number of clients/i.test(error.message) ? new RedisRefusal(`${shown} refused the log-in of "${user || 'default'}" (${error.reply})`, { sqlstate: '28000', cause: error }) : passing(error, shown);
+    throw error instanceof RedisError && !/max number of clients/i.test(error.message)
+      ? new RedisRefusal(`${shown} refused the log-in of "${user || 'default'}" (${error.reply})`, {
+          sqlstate: '28000',
+          cause: error,
+        })
+      : passing(error, shown);
   }
 }
 
 /** Which part the server has, if it says so. */
-async function logIn(connection: RedisConnection, user: string, password: string | undefined, clientName: string, limit: Limit): Promise<'primary' | 'replica' | undefined> {
+async function logIn(
+  connection: RedisConnection,
+  user: string,
+  password: string | undefined,
+  clientName: string,
+  limit: Limit,
+): Promise<'primary' | 'replica' | undefined> {
   try {
-    const hello = await connection.send(['HELLO', 3, ...password === undefined ? [] : ['AUTH', user || 'default', password], 'SETNAME', clientName], limit);
+    const hello = await connection.send(
+      [
+        'HELLO',
+        3,
+        ...(password === undefined ? [] : ['AUTH', user || 'default', password]),
+        'SETNAME',
+        clientName,
+      ],
+      limit,
+    );
     return hello instanceof Map ? partOf(hello.get('role')) : undefined;
   } catch (error) {
-    if (!(error instanceof RedisError) || !(error.reply === 'NOPROTO' || error.reply === 'ERR' && /unknown command/i.test(error.message))) throw error;
+    if (
+      !(error instanceof RedisError) ||
+      !(error.reply === 'NOPROTO' || (error.reply === 'ERR' && /unknown command/i.test(error.message)))
+    )
+      throw error;
   }
-  if (password !== undefined) await connection.send(['AUTH', ...user === '' ? [] : [user], password], limit);
+  if (password !== undefined)
+    await connection.send(['AUTH', ...(user === '' ? [] : [user]), password], limit);
   const [, role] = await Promise.all([
     connection.send(['CLIENT', 'SETNAME', clientName], limit).catch(onlyRefused),
     connection.send(['ROLE'], limit).catch(onlyRefused),
@@ -95,5 +147,7 @@ function onlyRefused(error: unknown): undefined {
 }
 
 function passing(error: unknown, shown: string): unknown {
-  return error instanceof RedisError ? new ConnectionLost(`${shown} has as many clients as it may`, { sqlstate: '53300', cause: error }) : error;
+  return error instanceof RedisError
+    ? new ConnectionLost(`${shown} has as many clients as it may`, { sqlstate: '53300', cause: error })
+    : error;
 }

@@ -7,7 +7,14 @@
  *
  * Whatever does not fit ends the connection: all who wait are told, and nothing is sent again.
  */
-import { ConnectionLost, DatabaseError, LockTimeout, PoolTimeout, ProtocolViolation, ReadOnly } from '../errors.ts';
+import {
+  ConnectionLost,
+  DatabaseError,
+  LockTimeout,
+  PoolTimeout,
+  ProtocolViolation,
+  ReadOnly,
+} from '../errors.ts';
 import { watchLimit } from '../limits.ts';
 import { RespError, RespReader, RespWriter, type RespArgument, type RespValue } from './resp.ts';
 import type { Socket } from 'node:net';
@@ -15,7 +22,8 @@ import type { Clock } from '../../base/clock.ts';
 import type { Limit } from '../driver.ts';
 
 /** What a caller gets: bytes as text, unless he asks for bytes. */
-export type RedisValue = string | Uint8Array | number | bigint | boolean | null | Error | RedisValue[] | Map<RedisValue, RedisValue>;
+export type RedisValue =
+  string | Uint8Array | number | bigint | boolean | null | Error | RedisValue[] | Map<RedisValue, RedisValue>;
 
 /** What a connection is made from. */
 export interface RedisConnectionSetup {
@@ -70,7 +78,9 @@ export class RedisConnection {
     this.#receivedMs = clock.monotonicMs();
     this.#reader = new RespReader((value, isPush) => this.#onReply(value, isPush), { maxReplyBytes });
     socket.on('data', (chunk: Buffer) => this.#onBytes(chunk));
-    socket.on('error', (cause) => this.#lose(new ConnectionLost(`The connection broke: ${cause.message}`, { sqlstate: '08006', cause })));
+    socket.on('error', (cause) =>
+      this.#lose(new ConnectionLost(`The connection broke: ${cause.message}`, { sqlstate: '08006', cause })),
+    );
     socket.on('close', () => {
       this.#lose(new ConnectionLost('The server closed the connection', { sqlstate: '08006' }));
       this.#closed.resolve();
@@ -78,9 +88,13 @@ export class RedisConnection {
     socket.resume();
   }
 
-  get isEnded(): boolean { return this.#ended !== undefined; }
+  get isEnded(): boolean {
+    return this.#ended !== undefined;
+  }
   /** Commands whose reply has not come, whether somebody still wants it or not. */
-  get pending(): number { return this.#pending; }
+  get pending(): number {
+    return this.#pending;
+  }
 
   /**
    * Sends a command and waits for its reply. Its arguments have been checked.
@@ -93,15 +107,23 @@ export class RedisConnection {
   }
 
   /** Sends all of them, with nothing between, or none: the reply of the last. Of the others it is said which was refused, where that ends them all. */
-  async sendAll(commands: readonly (readonly RespArgument[])[], limit?: Limit, isBytes: boolean = false): Promise<RedisValue> {
+  async sendAll(
+    commands: readonly (readonly RespArgument[])[],
+    limit?: Limit,
+    isBytes: boolean = false,
+  ): Promise<RedisValue> {
     const refusal = this.#refusal(commands.length);
     if (refusal !== undefined) return refusal;
     let refused: unknown;
-    for (const parts of commands.slice(0, -1)) this.#enqueue(parts, undefined, false).catch((error: unknown) => { refused ??= error; });
+    for (const parts of commands.slice(0, -1))
+      this.#enqueue(parts, undefined, false).catch((error: unknown) => {
+        refused ??= error;
+      });
     try {
       return await this.#enqueue(commands.at(-1)!, limit, isBytes); // there is one
     } catch (error) {
-      if (!(error instanceof RedisError && error.reply === 'EXECABORT' && refused instanceof Error)) throw error;
+      if (!(error instanceof RedisError && error.reply === 'EXECABORT' && refused instanceof Error))
+        throw error;
       if (!(refused instanceof RedisError)) throw refused; // not the command, but the server as it is: a replica, one that loads
       error.message += ` (${refused.message})`;
       throw error;
@@ -109,15 +131,33 @@ export class RedisConnection {
   }
 
   #refusal(count: number): Promise<never> | undefined {
-    if (this.#ended !== undefined) return Promise.reject(new ConnectionLost('The connection is closed', { sqlstate: '08003', cause: this.#ended }));
-    if (this.#pending + count <= this.#maxPending && this.#writer.length + this.#socket.writableLength <= MAX_UNSENT_BYTES) return undefined;
-    return Promise.reject(new PoolTimeout(`Redis: ${this.#pending} commands wait for their replies, and no more may`, { sqlstate: '53300' }));
+    if (this.#ended !== undefined)
+      return Promise.reject(
+        new ConnectionLost('The connection is closed', { sqlstate: '08003', cause: this.#ended }),
+      );
+    if (
+      this.#pending + count <= this.#maxPending &&
+      this.#writer.length + this.#socket.writableLength <= MAX_UNSENT_BYTES
+    )
+      return undefined;
+    return Promise.reject(
+      new PoolTimeout(`Redis: ${this.#pending} commands wait for their replies, and no more may`, {
+        sqlstate: '53300',
+      }),
+    );
   }
 
   #enqueue(parts: readonly RespArgument[], limit: Limit | undefined, isBytes: boolean): Promise<RedisValue> {
     const name = String(parts[0]);
     const { promise, resolve, reject } = Promise.withResolvers<RedisValue>();
-    const waiter: Waiter = { name, isBytes, sentMs: this.#clock.monotonicMs(), resolve, reject, next: undefined };
+    const waiter: Waiter = {
+      name,
+      isBytes,
+      sentMs: this.#clock.monotonicMs(),
+      resolve,
+      reject,
+      next: undefined,
+    };
     this.#writer.command(parts);
     if (this.#last === undefined) this.#first = waiter;
     else this.#last.next = waiter;
@@ -136,8 +176,13 @@ export class RedisConnection {
 
   /** Waits for the replies of what is under way, a second at most, and closes. */
   async close(): Promise<void> {
-    const late = this.#clock.after(CLOSE_MS, () => { this.destroy(); });
-    if (this.#ended === undefined && this.#pending > 0) await new Promise<void>((resolve) => { this.#quiet = resolve; });
+    const late = this.#clock.after(CLOSE_MS, () => {
+      this.destroy();
+    });
+    if (this.#ended === undefined && this.#pending > 0)
+      await new Promise<void>((resolve) => {
+        this.#quiet = resolve;
+      });
     if (this.#ended === undefined) {
       this.#flush();
       this.#end(new ConnectionLost('The connection was closed by us', { sqlstate: '08003' }));
@@ -154,11 +199,23 @@ export class RedisConnection {
       waiter.resolve = waiter.reject = () => undefined;
       reject(error);
       const quietMs = this.#clock.monotonicMs() - Math.max(this.#receivedMs, this.#first?.sentMs ?? Infinity);
-      if (quietMs >= SILENT_MS) this.#violated(new ConnectionLost(`The server has said nothing for ${Math.round(quietMs)} ms`, { sqlstate: '08006', cause: error }));
+      if (quietMs >= SILENT_MS)
+        this.#violated(
+          new ConnectionLost(`The server has said nothing for ${Math.round(quietMs)} ms`, {
+            sqlstate: '08006',
+            cause: error,
+          }),
+        );
     });
     if (watched === undefined) return;
-    waiter.resolve = (value) => { watched[Symbol.dispose](); resolve(value); };
-    waiter.reject = (error) => { watched[Symbol.dispose](); reject(error); };
+    waiter.resolve = (value) => {
+      watched[Symbol.dispose]();
+      resolve(value);
+    };
+    waiter.reject = (error) => {
+      watched[Symbol.dispose]();
+      reject(error);
+    };
   }
 
   #flushSoon(): void {
@@ -179,13 +236,15 @@ export class RedisConnection {
       this.#reader.push(chunk);
     } catch (error) {
       const problem = error instanceof ProtocolViolation ? error.message : 'a value that cannot be read';
-      this.#violated(new ConnectionLost(`The server broke the protocol: ${problem}`, { sqlstate: '08P01', cause: error }));
+      this.#violated(
+        new ConnectionLost(`The server broke the protocol: ${problem}`, { sqlstate: '08P01', cause: error }),
+      );
     }
   }
 
   #onReply(value: RespValue, isPush: boolean): void {
     if (this.#ended !== undefined) return;
-    if (this.onPush?.(value, isPush) === true || isPush && this.onPush === undefined) return;
+    if (this.onPush?.(value, isPush) === true || (isPush && this.onPush === undefined)) return;
     const waiter = this.#first;
     if (waiter === undefined) throw new ProtocolViolation('a reply to nothing');
     this.#first = waiter.next;
@@ -258,5 +317,10 @@ function redisError({ kind: first, message }: RespError, name: string): Database
   if (kind === 'READONLY') return new ReadOnly(text, { sqlstate: '25006' });
   if (AWAY.has(kind)) return new ConnectionLost(text, { sqlstate: '57P03' });
   if (kind === 'BUSY') return new LockTimeout(text, { sqlstate: '55P03' });
-  return new RedisError(kind, kind === 'MOVED' || kind === 'ASK' ? `${name}: the server is part of a cluster, and this client speaks to single servers and their replicas` : text);
+  return new RedisError(
+    kind,
+    kind === 'MOVED' || kind === 'ASK'
+      ? `${name}: the server is part of a cluster, and this client speaks to single servers and their replicas`
+      : text,
+  );
 }

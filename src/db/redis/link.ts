@@ -15,7 +15,8 @@ import type { Limit } from '../driver.ts';
 import type { RedisConnection } from './connection.ts';
 
 /** What befalls a connection to Redis: the words of `svc_redis_events_total`. */
-export type RedisEventKind = 'connected' | 'lost' | 'connect_failed' | 'evicted' | 'timeout' | 'refused' | 'frames_lost';
+export type RedisEventKind =
+  'connected' | 'lost' | 'connect_failed' | 'evicted' | 'timeout' | 'refused' | 'frames_lost';
 
 /** What a link is made from. */
 export interface RedisLinkSetup {
@@ -42,18 +43,28 @@ export class RedisLink {
   #failure: unknown;
   readonly #ending = new Set<Promise<void>>();
 
-  constructor(setup: RedisLinkSetup) { this.#setup = setup; }
+  constructor(setup: RedisLinkSetup) {
+    this.#setup = setup;
+  }
 
   /** Undefined while there is none. */
-  get connection(): RedisConnection | undefined { return this.#connection; }
-  get failure(): unknown { return this.#failure; }
+  get connection(): RedisConnection | undefined {
+    return this.#connection;
+  }
+  get failure(): unknown {
+    return this.#failure;
+  }
   /** Attempts that have failed in a row. */
-  get failures(): number { return this.#backoff.failures; }
+  get failures(): number {
+    return this.#backoff.failures;
+  }
 
   /** Begins to connect, if that has not been begun. */
   start(): void {
     if (this.#connection !== undefined || this.#running !== undefined || this.#abort.signal.aborted) return;
-    this.#running = this.#connect().finally(() => { this.#running = undefined; });
+    this.#running = this.#connect().finally(() => {
+      this.#running = undefined;
+    });
   }
 
   /** Waits for a connection. @throws what the limit says, or why there is none; RedisRefusal, SvcError at once */
@@ -61,7 +72,9 @@ export class RedisLink {
     this.start();
     if (this.#connection !== undefined) return this.#connection;
     const reached = Promise.withResolvers<never>();
-    const watched = watchLimit(limit, this.#setup.options.clock, (error) => reached.reject(this.#failure instanceof Error ? this.#failure : error));
+    const watched = watchLimit(limit, this.#setup.options.clock, (error) =>
+      reached.reject(this.#failure instanceof Error ? this.#failure : error),
+    );
     try {
       return await Promise.race([this.#ready.promise, reached.promise]);
     } finally {
@@ -90,7 +103,10 @@ export class RedisLink {
   }
 
   async #connect(): Promise<void> {
-    const { options: { clock }, onEvent } = this.#setup;
+    const {
+      options: { clock },
+      onEvent,
+    } = this.#setup;
     const { signal } = this.#abort;
     while (!signal.aborted) {
       const waitMs = isFinal(this.#failure) ? REFUSED_PAUSE_MS : this.#backoff.waitMs(clock.monotonicMs());
@@ -116,7 +132,8 @@ export class RedisLink {
     try {
       await prepare?.(connection);
       this.#abort.signal.throwIfAborted();
-      if (connection.isEnded) throw new ConnectionLost('The connection ended as soon as it was made', { sqlstate: '08006' });
+      if (connection.isEnded)
+        throw new ConnectionLost('The connection ended as soon as it was made', { sqlstate: '08006' });
       return connection;
     } catch (error) {
       connection.destroy();
@@ -125,7 +142,10 @@ export class RedisLink {
   }
 
   #taken(connection: RedisConnection): void {
-    const { options: { clock }, onEvent } = this.#setup;
+    const {
+      options: { clock },
+      onEvent,
+    } = this.#setup;
     this.#connection = connection;
     this.#connectedMs = clock.monotonicMs();
     connection.onLost = (error) => {
@@ -161,7 +181,9 @@ export class RedisLink {
 }
 
 /** Whether no other attempt changes it, unless somebody changes the server or a file. */
-function isFinal(error: unknown): boolean { return error instanceof RedisRefusal || error instanceof SvcError; }
+function isFinal(error: unknown): boolean {
+  return error instanceof RedisRefusal || error instanceof SvcError;
+}
 
 /** Whoever waits is told. */
 function withoutWarning(): PromiseWithResolvers<RedisConnection> {

@@ -40,7 +40,11 @@ export class RedisPlugin implements Plugin {
   /** @throws SvcError `E_REDIS_URL`, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
   constructor(url: string, options: RedisPluginOptions = {}) {
     const { name, startsWithout, ...rest } = options;
-    const read = readOptions('RedisPlugin', { name, startsWithout }, { name: text('redis'), startsWithout: bool(false) });
+    const read = readOptions(
+      'RedisPlugin',
+      { name, startsWithout },
+      { name: text('redis'), startsWithout: bool(false) },
+    );
     this.name = read.name;
     this.#startsWithout = read.startsWithout;
     this.client = new Redis(url, rest);
@@ -52,12 +56,25 @@ export class RedisPlugin implements Plugin {
     const { name, client } = this;
     this.#host = host;
     metrics.add(client);
-    client.observe({ onCommand: (seconds) => metrics.commands.observe(seconds, name), onEvent: (kind) => metrics.events.add(1, name, kind) }, host.log);
+    client.observe(
+      {
+        onCommand: (seconds) => metrics.commands.observe(seconds, name),
+        onEvent: (kind) => metrics.events.add(1, name, kind),
+      },
+      host.log,
+    );
     host.provide(this.key, () => client);
     host.readiness(name, (signal) => client.ping({ signal }));
     host.rule({
-      id: `${name}/tls`, severity: 'warning', phase: 'environment', why: 'Whoever is on the way reads the password, and all that is kept there, and may change it', remedy: 'Write rediss://, and sslrootcert=… if its authority is your own',
-      run: (view, report) => { if (view.env === 'production' && client.isReadable) report(`plugin ${name}`, 'it is spoken to without TLS (redis://)'); },
+      id: `${name}/tls`,
+      severity: 'warning',
+      phase: 'environment',
+      why: 'Whoever is on the way reads the password, and all that is kept there, and may change it',
+      remedy: 'Write rediss://, and sslrootcert=… if its authority is your own',
+      run: (view, report) => {
+        if (view.env === 'production' && client.isReadable)
+          report(`plugin ${name}`, 'it is spoken to without TLS (redis://)');
+      },
     });
   }
 
@@ -75,13 +92,22 @@ export class RedisPlugin implements Plugin {
     await this.#lookAtEviction();
   }
 
-  shutdown(): Promise<void> { return this.client.close(); }
+  shutdown(): Promise<void> {
+    return this.client.close();
+  }
 
   /** Records must not be evicted. Whoever may not ask is not told. */
   async #lookAtEviction(): Promise<void> {
     try {
-      const policy = /^maxmemory_policy:(\S+)/m.exec(String(await this.client.command(['INFO', 'memory'])))?.[1];
-      if (policy !== undefined && policy !== 'noeviction') this.#host!.log.warn('redis_evicts', { policy, remedy: 'Sessions and idempotency records need maxmemory-policy noeviction: keep caches on another server' });
+      const policy = /^maxmemory_policy:(\S+)/m.exec(
+        String(await this.client.command(['INFO', 'memory'])),
+      )?.[1];
+      if (policy !== undefined && policy !== 'noeviction')
+        this.#host!.log.warn('redis_evicts', {
+          policy,
+          remedy:
+            'Sessions and idempotency records need maxmemory-policy noeviction: keep caches on another server',
+        });
     } catch (error) {
       if (!(error instanceof RedisError)) throw error;
     }
@@ -107,19 +133,39 @@ class RedisMetrics {
   readonly #clients = new Set<Redis>();
 
   private constructor(metrics: Metrics) {
-    const sum = (of: (client: Redis) => number) => () => [...this.#clients].reduce((total, client) => total + of(client), 0);
-    metrics.gauge('svc_redis_pending', 'Commands that wait for their replies', sum(({ load }) => load.pending + load.waiting));
-    metrics.gauge('svc_redis_disconnected', 'Clients of Redis that have no connection', sum(({ isConnected }) => isConnected ? 0 : 1));
-    this.commands = metrics.histogram('svc_redis_command_seconds', 'How long commands have taken that were answered', COMMAND_BUCKETS, ['redis']);
-    this.events = metrics.counter('svc_redis_events_total', 'What befell connections to Redis, and commands that were not answered', ['redis', 'event']);
+    const sum = (of: (client: Redis) => number) => () =>
+      [...this.#clients].reduce((total, client) => total + of(client), 0);
+    metrics.gauge(
+      'svc_redis_pending',
+      'Commands that wait for their replies',
+      sum(({ load }) => load.pending + load.waiting),
+    );
+    metrics.gauge(
+      'svc_redis_disconnected',
+      'Clients of Redis that have no connection',
+      sum(({ isConnected }) => (isConnected ? 0 : 1)),
+    );
+    this.commands = metrics.histogram(
+      'svc_redis_command_seconds',
+      'How long commands have taken that were answered',
+      COMMAND_BUCKETS,
+      ['redis'],
+    );
+    this.events = metrics.counter(
+      'svc_redis_events_total',
+      'What befell connections to Redis, and commands that were not answered',
+      ['redis', 'event'],
+    );
   }
 
   /** Those of an application: declared once, however many clients it has. @throws SvcError `E_METRIC` where a name is taken */
   static of(metrics: Metrics): RedisMetrics {
     let own = known.get(metrics);
-    if (own === undefined) known.set(metrics, own = new RedisMetrics(metrics));
+    if (own === undefined) known.set(metrics, (own = new RedisMetrics(metrics)));
     return own;
   }
 
-  add(client: Redis): void { this.#clients.add(client); }
+  add(client: Redis): void {
+    this.#clients.add(client);
+  }
 }

@@ -62,8 +62,36 @@ export interface RedisObserver {
 
 /** They change what all others get, or hold up all of them: each needs a connection of its own, which this client has not. */
 const REFUSED: ReadonlySet<string> = new Set([
-  'SUBSCRIBE', 'PSUBSCRIBE', 'SSUBSCRIBE', 'UNSUBSCRIBE', 'PUNSUBSCRIBE', 'SUNSUBSCRIBE', 'MONITOR', 'SYNC', 'PSYNC', 'BLPOP', 'BRPOP', 'BLMOVE', 'BLMPOP', 'BRPOPLPUSH', 'BZPOPMIN', 'BZPOPMAX', 'BZMPOP', 'WAIT',
-  'WAITAOF', 'MULTI', 'EXEC', 'DISCARD', 'WATCH', 'UNWATCH', 'AUTH', 'HELLO', 'SELECT', 'QUIT', 'RESET', 'SHUTDOWN',
+  'SUBSCRIBE',
+  'PSUBSCRIBE',
+  'SSUBSCRIBE',
+  'UNSUBSCRIBE',
+  'PUNSUBSCRIBE',
+  'SUNSUBSCRIBE',
+  'MONITOR',
+  'SYNC',
+  'PSYNC',
+  'BLPOP',
+  'BRPOP',
+  'BLMOVE',
+  'BLMPOP',
+  'BRPOPLPUSH',
+  'BZPOPMIN',
+  'BZPOPMAX',
+  'BZMPOP',
+  'WAIT',
+  'WAITAOF',
+  'MULTI',
+  'EXEC',
+  'DISCARD',
+  'WATCH',
+  'UNWATCH',
+  'AUTH',
+  'HELLO',
+  'SELECT',
+  'QUIT',
+  'RESET',
+  'SHUTDOWN',
 ]);
 const MAX_ARGUMENTS = 1_000_000;
 
@@ -84,11 +112,26 @@ export class Redis implements AsyncDisposable {
 
   /** Connects to nothing yet. @throws SvcError `E_REDIS_URL`, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
   constructor(url: string, options: RedisOptions = {}) {
-    const { commandTimeoutMs, maxPending, offlineQueue, maxReplyBytes, clientName, clock, log } = readOptions('Redis', options, {
-      commandTimeoutMs: int(1_000, 0, MAX_TIMEOUT_MS), maxPending: int(10_000, 1, 1_000_000), offlineQueue: int(0, 0, 1_000_000), maxReplyBytes: int(64 * 1024 * 1024, 1_024, 512 * 1024 * 1024),
-      clientName: text('svc'), clock: given<Clock>(), log: given<Logger>(),
-    });
-    if (!/^[!-~]{1,64}$/.test(clientName)) throw new SvcError('E_OPTION_RANGE', ['Redis', 'clientName', '1 … 64 visible characters of ASCII', shown(clientName)]);
+    const { commandTimeoutMs, maxPending, offlineQueue, maxReplyBytes, clientName, clock, log } = readOptions(
+      'Redis',
+      options,
+      {
+        commandTimeoutMs: int(1_000, 0, MAX_TIMEOUT_MS),
+        maxPending: int(10_000, 1, 1_000_000),
+        offlineQueue: int(0, 0, 1_000_000),
+        maxReplyBytes: int(64 * 1024 * 1024, 1_024, 512 * 1024 * 1024),
+        clientName: text('svc'),
+        clock: given<Clock>(),
+        log: given<Logger>(),
+      },
+    );
+    if (!/^[!-~]{1,64}$/.test(clientName))
+      throw new SvcError('E_OPTION_RANGE', [
+        'Redis',
+        'clientName',
+        '1 … 64 visible characters of ASCII',
+        shown(clientName),
+      ]);
     this.#url = url;
     this.#address = parseRedisUrl(url);
     this.#clock = clock ?? systemClock;
@@ -99,29 +142,45 @@ export class Redis implements AsyncDisposable {
   }
 
   /** The address without its password. */
-  get shown(): string { return shownUrl(this.#url); }
+  get shown(): string {
+    return shownUrl(this.#url);
+  }
   /** Whether what is said to the server can be read on the way. */
-  get isReadable(): boolean { return isReadable(this.#address); }
-  get isConnected(): boolean { return this.#link?.connection !== undefined; }
+  get isReadable(): boolean {
+    return isReadable(this.#address);
+  }
+  get isConnected(): boolean {
+    return this.#link?.connection !== undefined;
+  }
   /** Commands under way, and those that wait for a connection. */
-  get load(): { readonly pending: number; readonly waiting: number } { return { pending: this.#link?.connection?.pending ?? 0, waiting: this.#waiting }; }
+  get load(): { readonly pending: number; readonly waiting: number } {
+    return { pending: this.#link?.connection?.pending ?? 0, waiting: this.#waiting };
+  }
 
   /** Connects, and waits until that is done, as long as one attempt may take. @throws SvcError `E_REDIS_OPEN`, `E_DB_CONNECT` */
   async open(): Promise<this> {
     const link = this.#begun();
     try {
       const timeoutMs = this.#address.connectTimeoutMs;
-      await link.connected({ signal: undefined, deadlineMs: this.#clock.monotonicMs() + timeoutMs, timeoutMs });
+      await link.connected({
+        signal: undefined,
+        deadlineMs: this.#clock.monotonicMs() + timeoutMs,
+        timeoutMs,
+      });
       return this;
     } catch (error) {
       if (this.#link === link) this.#link = undefined;
       await link.close();
-      throw error instanceof SvcError ? error : new SvcError('E_REDIS_OPEN', [this.shown, (error as Error).message], { cause: error });
+      throw error instanceof SvcError
+        ? error
+        : new SvcError('E_REDIS_OPEN', [this.shown, (error as Error).message], { cause: error });
     }
   }
 
   /** Begins to connect, and goes on until it succeeds. */
-  start(): void { this.#begun().start(); }
+  start(): void {
+    this.#begun().start();
+  }
 
   /**
    * Runs a command: its name, then its arguments.
@@ -135,29 +194,54 @@ export class Redis implements AsyncDisposable {
   }
 
   /** Runs commands one after the other, with none of anybody else's between: MULTI ... EXEC. What one refuses stands as an Error in its place. */
-  async transaction(commands: readonly (readonly RedisArgument[])[], options?: RedisCommandOptions): Promise<readonly RedisValue[]> {
+  async transaction(
+    commands: readonly (readonly RedisArgument[])[],
+    options?: RedisCommandOptions,
+  ): Promise<readonly RedisValue[]> {
     for (const parts of commands) checkCommand(parts);
     if (commands.length === 0) return [];
-    const result = await this.#run((connection, limit) => connection.sendAll([['MULTI'], ...commands, ['EXEC']], limit, options?.asBytes), options);
+    const result = await this.#run(
+      (connection, limit) => connection.sendAll([['MULTI'], ...commands, ['EXEC']], limit, options?.asBytes),
+      options,
+    );
     return result as readonly RedisValue[]; // without WATCH it is no null
   }
 
   /** Runs a script by its digest, and with its text where the server does not know it. */
-  async script(script: RedisScript, keys: readonly RedisArgument[], values: readonly RedisArgument[], options?: RedisCommandOptions): Promise<RedisValue> {
+  async script(
+    script: RedisScript,
+    keys: readonly RedisArgument[],
+    values: readonly RedisArgument[],
+    options?: RedisCommandOptions,
+  ): Promise<RedisValue> {
     checkArguments([...keys, ...values, '']);
     return this.#run(async (connection, limit) => {
       try {
-        return await connection.send(['EVALSHA', script.sha1, keys.length, ...keys, ...values], limit, options?.asBytes);
+        return await connection.send(
+          ['EVALSHA', script.sha1, keys.length, ...keys, ...values],
+          limit,
+          options?.asBytes,
+        );
       } catch (error) {
         if (!(error instanceof RedisError) || error.reply !== 'NOSCRIPT') throw error; // it has not run
-        return connection.send(['EVAL', script.text, keys.length, ...keys, ...values], limit, options?.asBytes);
+        return connection.send(
+          ['EVAL', script.text, keys.length, ...keys, ...values],
+          limit,
+          options?.asBytes,
+        );
       }
     }, options);
   }
 
   /** Hears what is published to a channel, until it is disposed of, over a connection of its own. Resolves when the server knows of it. */
-  async subscribe(channel: string, fn: RedisSubscriberFunction, options: RedisSubscribeOptions = {}): Promise<AsyncDisposable> {
-    const { onReconnect } = readOptions('subscribe', options, { onReconnect: given<() => unknown>('a function', (value) => typeof value === 'function') });
+  async subscribe(
+    channel: string,
+    fn: RedisSubscriberFunction,
+    options: RedisSubscribeOptions = {},
+  ): Promise<AsyncDisposable> {
+    const { onReconnect } = readOptions('subscribe', options, {
+      onReconnect: given<() => unknown>('a function', (value) => typeof value === 'function'),
+    });
     checkArguments([channel]);
     this.#begun();
     return this.#subscribing().subscribe(channel, fn, { onReconnect });
@@ -169,12 +253,18 @@ export class Redis implements AsyncDisposable {
   }
 
   /** Sends to a channel: how many connections have heard it. */
-  async publish(channel: string, message: string | Uint8Array, options?: RedisCommandOptions): Promise<number> {
+  async publish(
+    channel: string,
+    message: string | Uint8Array,
+    options?: RedisCommandOptions,
+  ): Promise<number> {
     return Number(await this.command(['PUBLISH', channel, message], options));
   }
 
   /** Rejects when the server does not answer. */
-  async ping(options?: RedisCommandOptions): Promise<void> { await this.command(['PING'], options); }
+  async ping(options?: RedisCommandOptions): Promise<void> {
+    await this.command(['PING'], options);
+  }
 
   /** Waits a second for what is under way, and closes. May be called again; open() opens it anew. */
   async close(): Promise<void> {
@@ -183,7 +273,9 @@ export class Redis implements AsyncDisposable {
     await Promise.all([link?.close(), subscriber?.close()]);
   }
 
-  [Symbol.asyncDispose](): Promise<void> { return this.close(); }
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
 
   /** Tells whoever counts, and logs to where the application does. @internal */
   observe(observer: RedisObserver, log: Logger): void {
@@ -192,27 +284,42 @@ export class Redis implements AsyncDisposable {
   }
 
   /** Says that frames for rooms got lost. @internal */
-  tell(kind: RedisEventKind): void { for (const { onEvent } of this.#observers) onEvent?.(kind); }
+  tell(kind: RedisEventKind): void {
+    for (const { onEvent } of this.#observers) onEvent?.(kind);
+  }
 
   #begun(): RedisLink {
-    return this.#link ??= new RedisLink({ options: this.#options, onEvent: (kind, error) => this.#onEvent(kind, error) });
+    return (this.#link ??= new RedisLink({
+      options: this.#options,
+      onEvent: (kind, error) => this.#onEvent(kind, error),
+    }));
   }
 
   #subscribing(): RedisSubscriber {
-    return this.#subscriber ??= new RedisSubscriber({ options: this.#options, timeoutMs: this.#address.connectTimeoutMs, log: () => this.#log, onEvent: (kind) => this.tell(kind) });
+    return (this.#subscriber ??= new RedisSubscriber({
+      options: this.#options,
+      timeoutMs: this.#address.connectTimeoutMs,
+      log: () => this.#log,
+      onEvent: (kind) => this.tell(kind),
+    }));
   }
 
-  async #run(send: (connection: RedisConnection, limit: Limit | undefined) => Promise<RedisValue>, options: RedisCommandOptions | undefined): Promise<RedisValue> {
+  async #run(
+    send: (connection: RedisConnection, limit: Limit | undefined) => Promise<RedisValue>,
+    options: RedisCommandOptions | undefined,
+  ): Promise<RedisValue> {
     const startedMs = this.#clock.monotonicMs();
     const limit = this.#limitOf(options, startedMs);
     let connection = this.#link?.connection;
     try {
       connection ??= await this.#waited(limit);
       const value = await send(connection, limit);
-      for (const { onCommand } of this.#observers) onCommand?.((this.#clock.monotonicMs() - startedMs) / 1_000);
+      for (const { onCommand } of this.#observers)
+        onCommand?.((this.#clock.monotonicMs() - startedMs) / 1_000);
       return value;
     } catch (error) {
-      if (error instanceof ReadOnly && connection !== undefined && this.#address.role === 'primary') this.#link?.evict(connection, error); // it has become a replica
+      if (error instanceof ReadOnly && connection !== undefined && this.#address.role === 'primary')
+        this.#link?.evict(connection, error); // it has become a replica
       if (error instanceof QueryTimeout) this.tell('timeout');
       else if (error instanceof PoolTimeout) this.tell('refused');
       throw atCaller(error);
@@ -225,7 +332,10 @@ export class Redis implements AsyncDisposable {
     if (link === undefined) throw new SvcError('E_REDIS_CLOSED', []);
     if (this.#waiting >= this.#offlineQueue) {
       link.start();
-      throw new ConnectionLost(`Redis is away${link.failure instanceof Error ? `: ${link.failure.message}` : ''}`, { sqlstate: '08003', cause: link.failure });
+      throw new ConnectionLost(
+        `Redis is away${link.failure instanceof Error ? `: ${link.failure.message}` : ''}`,
+        { sqlstate: '08003', cause: link.failure },
+      );
     }
     this.#waiting++;
     try {
@@ -239,7 +349,8 @@ export class Redis implements AsyncDisposable {
     const timeoutMs = options?.timeoutMs ?? this.#timeoutMs;
     const signal = options?.signal;
     if (timeoutMs === 0 && signal === undefined) return undefined;
-    if (signal?.aborted === true) throw new QueryCanceled('The caller canceled the command', { sqlstate: '57014', cause: signal.reason });
+    if (signal?.aborted === true)
+      throw new QueryCanceled('The caller canceled the command', { sqlstate: '57014', cause: signal.reason });
     return { signal, deadlineMs: timeoutMs === 0 ? Infinity : nowMs + timeoutMs, timeoutMs };
   }
 
@@ -260,19 +371,33 @@ export class Redis implements AsyncDisposable {
 function checkCommand(parts: readonly unknown[]): void {
   checkArguments(parts);
   const [first, second] = parts;
-  if (typeof first !== 'string') throw new SvcError('E_REDIS_ARGUMENT', ['the name of a command', shown(first)]);
+  if (typeof first !== 'string')
+    throw new SvcError('E_REDIS_ARGUMENT', ['the name of a command', shown(first)]);
   const name = first.toUpperCase();
-  const isRefused = REFUSED.has(name) || name === 'CLIENT' && /^(?:REPLY|PAUSE|TRACKING)$/i.test(String(second)) || name.startsWith('XREAD') && parts.some((part) => /^block$/i.test(String(part)));
+  const isRefused =
+    REFUSED.has(name) ||
+    (name === 'CLIENT' && /^(?:REPLY|PAUSE|TRACKING)$/i.test(String(second))) ||
+    (name.startsWith('XREAD') && parts.some((part) => /^block$/i.test(String(part))));
   if (isRefused) throw new SvcError('E_REDIS_COMMAND', [name]);
 }
 
 /** Text must be whole: two keys with half a character each would be one and the same. @throws SvcError `E_REDIS_ARGUMENT` */
 function checkArguments(parts: readonly unknown[]): void {
-  if (parts.length === 0 || parts.length > MAX_ARGUMENTS) throw new SvcError('E_REDIS_ARGUMENT', ['a command', `${parts.length} arguments`]);
+  if (parts.length === 0 || parts.length > MAX_ARGUMENTS)
+    throw new SvcError('E_REDIS_ARGUMENT', ['a command', `${parts.length} arguments`]);
   for (let index = 0; index < parts.length; index++) {
     const part = parts[index];
-    const isGood = typeof part === 'string' ? part.isWellFormed() : typeof part === 'number' ? Number.isFinite(part) : typeof part === 'bigint' || part instanceof Uint8Array;
-    if (!isGood) throw new SvcError('E_REDIS_ARGUMENT', [`argument ${index}`, typeof part === 'string' ? 'text with half a surrogate pair' : shown(part)]);
+    const isGood =
+      typeof part === 'string'
+        ? part.isWellFormed()
+        : typeof part === 'number'
+          ? Number.isFinite(part)
+          : typeof part === 'bigint' || part instanceof Uint8Array;
+    if (!isGood)
+      throw new SvcError('E_REDIS_ARGUMENT', [
+        `argument ${index}`,
+        typeof part === 'string' ? 'text with half a surrogate pair' : shown(part),
+      ]);
   }
 }
 

@@ -23,7 +23,8 @@ export class RespError {
 }
 
 /** A value of a reply. Bulk strings are bytes, which may share memory with the chunk they came in: copy what is to stay. */
-export type RespValue = string | Buffer | number | bigint | boolean | null | RespError | RespValue[] | Map<RespValue, RespValue>;
+export type RespValue =
+  string | Buffer | number | bigint | boolean | null | RespError | RespValue[] | Map<RespValue, RespValue>;
 
 /** Told of each complete reply. `isPush`: it answers nothing that was asked. */
 export type OnReply = (value: RespValue, isPush: boolean) => void;
@@ -70,7 +71,9 @@ export class RespReader {
   }
 
   /** Whether part of a reply waits for its rest. */
-  get hasPartial(): boolean { return this.#bytes.length > 0 || this.#frames.length > 0 || this.#bulk !== undefined; }
+  get hasPartial(): boolean {
+    return this.#bytes.length > 0 || this.#frames.length > 0 || this.#bulk !== undefined;
+  }
 
   /** Takes bytes, and tells of every reply that is complete by them. @throws ProtocolViolation */
   push(chunk: Uint8Array): void {
@@ -88,7 +91,8 @@ export class RespReader {
     const end = this.#bytes.indexOf(LF, this.#looked, MAX_LINE_BYTES + 1 - this.#looked);
     if (end === -1) {
       this.#looked = this.#bytes.length;
-      if (this.#looked > MAX_LINE_BYTES) throw new ProtocolViolation(`a line of more than ${MAX_LINE_BYTES} bytes`);
+      if (this.#looked > MAX_LINE_BYTES)
+        throw new ProtocolViolation(`a line of more than ${MAX_LINE_BYTES} bytes`);
       return false;
     }
     this.#looked = 0;
@@ -101,32 +105,51 @@ export class RespReader {
 
   #onLine(type: string, text: string): void {
     switch (type) {
-      case '+': return this.#value(text);
-      case '-': return this.#value(new RespError(text));
-      case ':': return this.#value(integerOf(text));
-      case ',': return this.#value(doubleOf(text));
-      case '(': return this.#value(bigOf(text));
-      case '#': return this.#value(booleanOf(text));
+      case '+':
+        return this.#value(text);
+      case '-':
+        return this.#value(new RespError(text));
+      case ':':
+        return this.#value(integerOf(text));
+      case ',':
+        return this.#value(doubleOf(text));
+      case '(':
+        return this.#value(bigOf(text));
+      case '#':
+        return this.#value(booleanOf(text));
       case '_':
         if (text !== '') throw new ProtocolViolation('a null with something in it');
         return this.#value(null);
-      case '$': case '!': case '=': return this.#beginBulk(type, text);
-      case '*': case '~': case '%': case '>': case '|': return this.#beginAggregate(type, text);
-      default: throw new ProtocolViolation('a type that there is not');
+      case '$':
+      case '!':
+      case '=':
+        return this.#beginBulk(type, text);
+      case '*':
+      case '~':
+      case '%':
+      case '>':
+      case '|':
+        return this.#beginAggregate(type, text);
+      default:
+        throw new ProtocolViolation('a type that there is not');
     }
   }
 
   #beginBulk(type: string, text: string): void {
     const length = lengthOf(text, type === '$');
     if (length === -1) return this.#value(null);
-    if (length > this.#limits.maxReplyBytes) throw new ProtocolViolation(`a string of ${length} bytes, where ${this.#limits.maxReplyBytes} are the most`);
+    if (length > this.#limits.maxReplyBytes)
+      throw new ProtocolViolation(
+        `a string of ${length} bytes, where ${this.#limits.maxReplyBytes} are the most`,
+      );
     this.#bulk = { type, length };
   }
 
   #body({ type, length }: { readonly type: string; readonly length: number }): boolean {
     const bytes = this.#bytes.take(length + CRLF_BYTES);
     if (bytes === undefined) return false;
-    if (bytes[length] !== 0x0d || bytes[length + 1] !== LF) throw new ProtocolViolation('a string that is longer than it said');
+    if (bytes[length] !== 0x0d || bytes[length + 1] !== LF)
+      throw new ProtocolViolation('a string that is longer than it said');
     this.#bulk = undefined;
     this.#count(length + CRLF_BYTES);
     const body = asBuffer(bytes).subarray(0, length);
@@ -139,9 +162,12 @@ export class RespReader {
   #beginAggregate(type: string, text: string): void {
     const count = lengthOf(text, type === '*');
     if (count === -1) return this.#value(null);
-    if (count > MAX_ELEMENTS) throw new ProtocolViolation(`a list of ${count} elements, where ${MAX_ELEMENTS} are the most`);
-    if (type === '>' && (this.#frames.length > 0 || count === 0)) throw new ProtocolViolation('a push inside of a reply, or an empty one');
-    if (this.#frames.length >= MAX_DEPTH) throw new ProtocolViolation(`lists in lists, deeper than ${MAX_DEPTH}`);
+    if (count > MAX_ELEMENTS)
+      throw new ProtocolViolation(`a list of ${count} elements, where ${MAX_ELEMENTS} are the most`);
+    if (type === '>' && (this.#frames.length > 0 || count === 0))
+      throw new ProtocolViolation('a push inside of a reply, or an empty one');
+    if (this.#frames.length >= MAX_DEPTH)
+      throw new ProtocolViolation(`lists in lists, deeper than ${MAX_DEPTH}`);
     this.#frames.push({ type, left: type === '%' || type === '|' ? 2 * count : count, items: [] });
     if (count === 0) this.#close();
   }
@@ -168,7 +194,8 @@ export class RespReader {
 
   #count(bytes: number): void {
     this.#replyBytes += bytes;
-    if (this.#replyBytes > this.#limits.maxReplyBytes + MAX_LINE_BYTES) throw new ProtocolViolation(`a reply of more than ${this.#limits.maxReplyBytes} bytes`);
+    if (this.#replyBytes > this.#limits.maxReplyBytes + MAX_LINE_BYTES)
+      throw new ProtocolViolation(`a reply of more than ${this.#limits.maxReplyBytes} bytes`);
   }
 }
 
@@ -182,7 +209,9 @@ export class RespWriter {
   #partBytes = 0;
 
   /** About how many bytes wait. */
-  get length(): number { return this.#partBytes + this.#text.length; }
+  get length(): number {
+    return this.#partBytes + this.#text.length;
+  }
 
   /** Appends one command. Its arguments have been checked. */
   command(parts: readonly RespArgument[]): void {
@@ -233,12 +262,14 @@ export class RespWriter {
 
 function lengthOf(text: string, mayBeNull: boolean): number {
   if (mayBeNull && text === '-1') return -1;
-  if (text.length > MAX_LENGTH_DIGITS || !/^\d+$/.test(text)) throw new ProtocolViolation('a length that is none');
+  if (text.length > MAX_LENGTH_DIGITS || !/^\d+$/.test(text))
+    throw new ProtocolViolation('a length that is none');
   return Number(text);
 }
 
 function integerOf(text: string): number | bigint {
-  if (text.length > MAX_NUMBER_DIGITS || !/^[+-]?\d+$/.test(text)) throw new ProtocolViolation('an integer that is none');
+  if (text.length > MAX_NUMBER_DIGITS || !/^[+-]?\d+$/.test(text))
+    throw new ProtocolViolation('an integer that is none');
   const number = Number(text);
   return Number.isSafeInteger(number) ? number + 0 : BigInt(text.replace('+', ''));
 }
@@ -247,12 +278,14 @@ function doubleOf(text: string): number {
   if (text === 'inf') return Infinity;
   if (text === '-inf') return -Infinity;
   if (text === 'nan' || text === '-nan') return NaN;
-  if (!/^[+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?$/.test(text)) throw new ProtocolViolation('a number that is none');
+  if (!/^[+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?$/.test(text))
+    throw new ProtocolViolation('a number that is none');
   return Number(text);
 }
 
 function bigOf(text: string): bigint {
-  if (text.length > MAX_BIG_DIGITS || !/^[+-]?\d+$/.test(text)) throw new ProtocolViolation('a big number that is none');
+  if (text.length > MAX_BIG_DIGITS || !/^[+-]?\d+$/.test(text))
+    throw new ProtocolViolation('a big number that is none');
   return BigInt(text.replace('+', ''));
 }
 

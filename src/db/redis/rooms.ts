@@ -42,13 +42,18 @@ export class RedisRoomBus implements RoomBus {
   }
 
   publish(room: string, frame: Uint8Array, isText: boolean): void {
-    void this.#redis.publish(this.#channel, this.#message(room, frame, isText)).catch(() => this.#redis.tell('frames_lost'));
+    void this.#redis
+      .publish(this.#channel, this.#message(room, frame, isText))
+      .catch(() => this.#redis.tell('frames_lost'));
     this.#here.publish(room, frame, isText);
   }
 
   subscribe(fn: RoomSubscriber): Disposable {
     const subscription = this.#here.subscribe(fn);
-    if (this.#count++ === 0) this.#listening = this.#inTurn(() => this.#redis.subscribeLater(this.#channel, (message) => this.#onMessage(message)));
+    if (this.#count++ === 0)
+      this.#listening = this.#inTurn(() =>
+        this.#redis.subscribeLater(this.#channel, (message) => this.#onMessage(message)),
+      );
     let isOver = false;
     return {
       [Symbol.dispose]: () => {
@@ -63,11 +68,14 @@ export class RedisRoomBus implements RoomBus {
   }
 
   /** Resolves when what has been asked for so far is so, or is put off until the server is back. */
-  async settled(): Promise<void> { await this.#work; }
+  async settled(): Promise<void> {
+    await this.#work;
+  }
 
   #message(room: string, frame: Uint8Array, isText: boolean): Uint8Array {
     const name = Buffer.from(room);
-    if (name.length > MAX_ROOM_BYTES) throw new RangeError(`The name of a room has ${name.length} bytes, and ${MAX_ROOM_BYTES} are the most`);
+    if (name.length > MAX_ROOM_BYTES)
+      throw new RangeError(`The name of a room has ${name.length} bytes, and ${MAX_ROOM_BYTES} are the most`);
     const message = Buffer.allocUnsafe(HEADER_BYTES + name.length + frame.length);
     message[0] = VERSION;
     message[1] = isText ? TEXT : 0;
@@ -85,7 +93,11 @@ export class RedisRoomBus implements RoomBus {
     if (message.compare(this.#publisher, 0, PUBLISHER_BYTES, 2, 2 + PUBLISHER_BYTES) === 0) return;
     const end = HEADER_BYTES + message.readUInt16BE(2 + PUBLISHER_BYTES);
     if (end > message.length) return;
-    this.#here.publish(message.toString('utf8', HEADER_BYTES, end), bytes.subarray(end), (message[1]! & TEXT) !== 0);
+    this.#here.publish(
+      message.toString('utf8', HEADER_BYTES, end),
+      bytes.subarray(end),
+      (message[1]! & TEXT) !== 0,
+    );
   }
 
   #inTurn<T>(work: () => Promise<T>): Promise<T> {

@@ -12,7 +12,13 @@ import { int, oneOf, readOptions, type OptionKind } from '../../base/options.ts'
 import { MAX_TIMEOUT_MS } from '../limits.ts';
 import { RedisError } from './connection.ts';
 import { RedisScript } from './redis.ts';
-import type { CacheBackend, RateLimitResult, RateLimitRule, RateLimitStore, RecordStore } from '../../cache/stores.ts';
+import type {
+  CacheBackend,
+  RateLimitResult,
+  RateLimitRule,
+  RateLimitStore,
+  RecordStore,
+} from '../../cache/stores.ts';
 import type { RedisValue } from './connection.ts';
 import type { Redis } from './redis.ts';
 
@@ -52,7 +58,11 @@ export class RedisCache implements CacheBackend {
 
   /** Default of `prefix`: `svc:cache:`. @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
   constructor(redis: Redis, options: RedisCacheOptions = {}) {
-    const { prefix, timeoutMs, encoding, maxValueBytes } = readOptions('RedisCache', options, { ...kindsOf('svc:cache:', 250), encoding: oneOf(['clone', 'json'], 'clone'), maxValueBytes: int(1024 * 1024, 1, 512 * 1024 * 1024) });
+    const { prefix, timeoutMs, encoding, maxValueBytes } = readOptions('RedisCache', options, {
+      ...kindsOf('svc:cache:', 250),
+      encoding: oneOf(['clone', 'json'], 'clone'),
+      maxValueBytes: int(1024 * 1024, 1, 512 * 1024 * 1024),
+    });
     this.#redis = redis;
     this.#prefix = prefix;
     this.#timeoutMs = timeoutMs;
@@ -61,7 +71,10 @@ export class RedisCache implements CacheBackend {
   }
 
   async get(key: string): Promise<unknown> {
-    const bytes = await this.#redis.command(['GET', this.#keyOf(key)], { timeoutMs: this.#timeoutMs, asBytes: true });
+    const bytes = await this.#redis.command(['GET', this.#keyOf(key)], {
+      timeoutMs: this.#timeoutMs,
+      asBytes: true,
+    });
     if (!(bytes instanceof Uint8Array)) return undefined;
     try {
       return this.#isJson ? JSON.parse(new TextDecoder().decode(bytes)) : fromBytes(bytes);
@@ -71,13 +84,17 @@ export class RedisCache implements CacheBackend {
   }
 
   async set(key: string, value: unknown, ttlMs: number): Promise<void> {
-    const bytes = value === undefined ? undefined : this.#isJson ? Buffer.from(JSON.stringify(value)) : toBytes(value);
+    const bytes =
+      value === undefined ? undefined : this.#isJson ? Buffer.from(JSON.stringify(value)) : toBytes(value);
     if (bytes === undefined || bytes.length > this.#maxValueBytes || !(ttlMs > 0)) await this.delete(key);
-    else await this.#redis.command(['SET', this.#keyOf(key), bytes, 'PX', lifeOf(ttlMs)], { timeoutMs: this.#timeoutMs });
+    else
+      await this.#redis.command(['SET', this.#keyOf(key), bytes, 'PX', lifeOf(ttlMs)], {
+        timeoutMs: this.#timeoutMs,
+      });
   }
 
   async delete(key: string): Promise<boolean> {
-    return await this.#redis.command(['DEL', this.#keyOf(key)], { timeoutMs: this.#timeoutMs }) === 1;
+    return (await this.#redis.command(['DEL', this.#keyOf(key)], { timeoutMs: this.#timeoutMs })) === 1;
   }
 
   /** Looks at every key of the database, a thousand at a time, and lets others come between. */
@@ -85,13 +102,21 @@ export class RedisCache implements CacheBackend {
     const pattern = `${(this.#prefix + prefix).replace(/[\\*?[\]]/g, '\\$&')}*`;
     let cursor = '0';
     do {
-      const [next, keys] = await this.#redis.command(['SCAN', cursor, 'MATCH', pattern, 'COUNT', SCAN_COUNT], { timeoutMs: 10 * this.#timeoutMs, asBytes: true }) as [Uint8Array, Uint8Array[]]; // as the server has it
+      const [next, keys] = (await this.#redis.command(
+        ['SCAN', cursor, 'MATCH', pattern, 'COUNT', SCAN_COUNT],
+        { timeoutMs: 10 * this.#timeoutMs, asBytes: true },
+      )) as [Uint8Array, Uint8Array[]]; // as the server has it
       cursor = Buffer.from(next).toString();
-      for (let at = 0; at < keys.length; at += KEYS_AT_ONCE) await this.#redis.command(['UNLINK', ...keys.slice(at, at + KEYS_AT_ONCE)], { timeoutMs: 10 * this.#timeoutMs });
+      for (let at = 0; at < keys.length; at += KEYS_AT_ONCE)
+        await this.#redis.command(['UNLINK', ...keys.slice(at, at + KEYS_AT_ONCE)], {
+          timeoutMs: 10 * this.#timeoutMs,
+        });
     } while (cursor !== '0');
   }
 
-  #keyOf(key: string): string { return this.#prefix + shortened(key, MAX_CACHE_KEY_BYTES); }
+  #keyOf(key: string): string {
+    return this.#prefix + shortened(key, MAX_CACHE_KEY_BYTES);
+  }
 }
 
 const REPLACE = new RedisScript(`if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
@@ -113,31 +138,46 @@ export class RedisRecordStore implements RecordStore {
   }
 
   async get(key: string): Promise<string | undefined> {
-    return (await this.#do(['GET', this.#keyOf(key)]) ?? undefined) as string | undefined; // text, as it was asked for
+    return ((await this.#do(['GET', this.#keyOf(key)])) ?? undefined) as string | undefined; // text, as it was asked for
   }
 
   async set(key: string, value: string, ttlMs: number): Promise<void> {
-    await this.#do(ttlMs > 0 ? ['SET', this.#keyOf(key), value, 'PX', lifeOf(ttlMs)] : ['DEL', this.#keyOf(key)]);
+    await this.#do(
+      ttlMs > 0 ? ['SET', this.#keyOf(key), value, 'PX', lifeOf(ttlMs)] : ['DEL', this.#keyOf(key)],
+    );
   }
 
   async add(key: string, value: string, ttlMs: number): Promise<boolean> {
-    return ttlMs > 0 ? await this.#do(['SET', this.#keyOf(key), value, 'NX', 'PX', lifeOf(ttlMs)]) === 'OK' : await this.#do(['EXISTS', this.#keyOf(key)]) === 0;
+    return ttlMs > 0
+      ? (await this.#do(['SET', this.#keyOf(key), value, 'NX', 'PX', lifeOf(ttlMs)])) === 'OK'
+      : (await this.#do(['EXISTS', this.#keyOf(key)])) === 0;
   }
 
   async replace(key: string, expected: string, value: string, ttlMs: number): Promise<boolean> {
-    return await unlessFull(this.#redis.script(REPLACE, [this.#keyOf(key)], [expected, value, ttlMs > 0 ? lifeOf(ttlMs) : 0], { timeoutMs: this.#timeoutMs })) === 1;
+    return (
+      (await unlessFull(
+        this.#redis.script(REPLACE, [this.#keyOf(key)], [expected, value, ttlMs > 0 ? lifeOf(ttlMs) : 0], {
+          timeoutMs: this.#timeoutMs,
+        }),
+      )) === 1
+    );
   }
 
   async delete(key: string): Promise<boolean> {
-    return await this.#do(['DEL', this.#keyOf(key)]) === 1;
+    return (await this.#do(['DEL', this.#keyOf(key)])) === 1;
   }
 
-  #do(parts: readonly (string | number)[]): Promise<RedisValue> { return unlessFull(this.#redis.command(parts, { timeoutMs: this.#timeoutMs })); }
-  #keyOf(key: string): string { return this.#prefix + shortened(key, MAX_KEY_BYTES); }
+  #do(parts: readonly (string | number)[]): Promise<RedisValue> {
+    return unlessFull(this.#redis.command(parts, { timeoutMs: this.#timeoutMs }));
+  }
+  #keyOf(key: string): string {
+    return this.#prefix + shortened(key, MAX_KEY_BYTES);
+  }
 }
 
 /** The steps of MemoryRateLimitStore, in milliseconds with fractions. Kept is the time at which the bucket is full again. */
-const TAKE = new RedisScript(`local limit, period, cost = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+const TAKE =
+  new RedisScript(`local limit, period, cost = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local time = redis.call('TIME')
 local now = time[1] * 1000 + time[2] / 1000
 local used = math.max(0, tonumber(redis.call('GET', KEYS[1]) or '0') - now)
@@ -166,33 +206,54 @@ export class RedisRateLimitStore implements RateLimitStore {
   }
 
   async take(key: string, { limit, periodMs }: RateLimitRule, cost: number = 1): Promise<RateLimitResult> {
-    const result = await this.#redis.script(TAKE, [this.#prefix + shortened(key, MAX_KEY_BYTES)], [limit, periodMs, cost], { timeoutMs: this.#timeoutMs });
+    const result = await this.#redis.script(
+      TAKE,
+      [this.#prefix + shortened(key, MAX_KEY_BYTES)],
+      [limit, periodMs, cost],
+      { timeoutMs: this.#timeoutMs },
+    );
     const [allowed, remaining, retryAfterMs, resetMs] = result as [number, number, number, number]; // as the script ends
     return { isAllowed: allowed === 1, remaining, retryAfterMs, resetMs };
   }
 }
 
-function kindsOf(prefix: string, timeoutMs: number): { readonly prefix: OptionKind<string>; readonly timeoutMs: OptionKind<number> } {
+function kindsOf(
+  prefix: string,
+  timeoutMs: number,
+): { readonly prefix: OptionKind<string>; readonly timeoutMs: OptionKind<number> } {
   return {
-    prefix: { fallback: prefix, needs: '1 … 100 characters', accepts: (value: unknown) => typeof value === 'string' && value.length > 0 && value.length <= 100 && value.isWellFormed() },
+    prefix: {
+      fallback: prefix,
+      needs: '1 … 100 characters',
+      accepts: (value: unknown) =>
+        typeof value === 'string' && value.length > 0 && value.length <= 100 && value.isWellFormed(),
+    },
     timeoutMs: int(timeoutMs, 1, MAX_TIMEOUT_MS),
   };
 }
 
 /** A key that is long, or no text, by its digest behind its begin; and one that looks as if it were, so that none is mistaken for another. */
 function shortened(key: string, maxBytes: number): string {
-  if (key.isWellFormed() && !key.includes(MARK) && (key.length <= maxBytes / 3 || Buffer.byteLength(key) <= maxBytes)) return key;
+  if (
+    key.isWellFormed() &&
+    !key.includes(MARK) &&
+    (key.length <= maxBytes / 3 || Buffer.byteLength(key) <= maxBytes)
+  )
+    return key;
   return `${key.slice(0, maxBytes / 4).toWellFormed()}${MARK}${createHash('sha256').update(key, 'utf16le').digest('base64url')}`;
 }
 
-function lifeOf(ttlMs: number): number { return Math.min(Math.ceil(ttlMs), MAX_TTL_MS); }
+function lifeOf(ttlMs: number): number {
+  return Math.min(Math.ceil(ttlMs), MAX_TTL_MS);
+}
 
 /** A server that has no room keeps what it has. */
 async function unlessFull<T>(running: Promise<T>): Promise<T> {
   try {
     return await running;
   } catch (error) {
-    if (error instanceof RedisError && error.reply === 'OOM') throw new StoreFull(undefined, { cause: error });
+    if (error instanceof RedisError && error.reply === 'OOM')
+      throw new StoreFull(undefined, { cause: error });
     throw error;
   }
 }

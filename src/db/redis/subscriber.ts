@@ -49,10 +49,17 @@ export class RedisSubscriber {
   #work: Promise<unknown> = Promise.resolve();
   #isClosed = false;
 
-  constructor(setup: RedisSubscriberSetup) { this.#setup = setup; }
+  constructor(setup: RedisSubscriberSetup) {
+    this.#setup = setup;
+  }
 
   /** Resolves when the server knows of it. While there is no connection it is kept all the same if `mayWait`, and subscribed to later. */
-  async subscribe(channel: string, fn: RedisSubscriberFunction, { onReconnect }: RedisSubscribeOptions, mayWait: boolean = false): Promise<AsyncDisposable> {
+  async subscribe(
+    channel: string,
+    fn: RedisSubscriberFunction,
+    { onReconnect }: RedisSubscribeOptions,
+    mayWait: boolean = false,
+  ): Promise<AsyncDisposable> {
     const subscription: Subscription = { fn, onReconnect };
     await this.#inTurn(() => this.#add(channel, subscription, mayWait));
     let isOver = false;
@@ -92,7 +99,10 @@ export class RedisSubscriber {
     const known = this.#channels.get(channel);
     if (known?.delete(subscription) !== true || known.size > 0) return;
     this.#channels.delete(channel);
-    if (this.#channels.size > 0) return void await this.#link?.connection?.send(['UNSUBSCRIBE', channel], this.#within(ANSWER_MS)).catch(() => undefined); // a lost one hears nothing
+    if (this.#channels.size > 0)
+      return void (await this.#link?.connection
+        ?.send(['UNSUBSCRIBE', channel], this.#within(ANSWER_MS))
+        .catch(() => undefined)); // a lost one hears nothing
     const link = this.#link;
     this.#link = undefined;
     this.#hadConnection = false;
@@ -108,9 +118,15 @@ export class RedisSubscriber {
 
   async #prepare(connection: RedisConnection): Promise<void> {
     connection.onPush = (value, isPush) => this.#onPush(value, isPush);
-    await Promise.all([...this.#channels.keys()].map((channel) => connection.send(['SUBSCRIBE', channel], this.#within(ANSWER_MS))));
+    await Promise.all(
+      [...this.#channels.keys()].map((channel) =>
+        connection.send(['SUBSCRIBE', channel], this.#within(ANSWER_MS)),
+      ),
+    );
     this.#askLater(connection);
-    if (this.#hadConnection) for (const [channel, subscriptions] of this.#channels) for (const { onReconnect } of subscriptions) void this.#guarded(channel, () => onReconnect?.());
+    if (this.#hadConnection)
+      for (const [channel, subscriptions] of this.#channels)
+        for (const { onReconnect } of subscriptions) void this.#guarded(channel, () => onReconnect?.());
     this.#hadConnection = true;
   }
 
@@ -123,7 +139,8 @@ export class RedisSubscriber {
     const message = value[2];
     if (!Buffer.isBuffer(message)) return true;
     const bytes = new Uint8Array(message); // a copy: what it lies in is larger
-    for (const { fn } of this.#channels.get(channel) ?? []) void this.#guarded(channel, () => fn(bytes, channel));
+    for (const { fn } of this.#channels.get(channel) ?? [])
+      void this.#guarded(channel, () => fn(bytes, channel));
     return true;
   }
 
@@ -132,7 +149,10 @@ export class RedisSubscriber {
     this.#keepalive?.[Symbol.dispose]();
     this.#keepalive = clock.after(KEEPALIVE_MS, () => {
       if (connection.isEnded) return;
-      connection.send(['PING'], this.#within(ANSWER_MS)).then(() => this.#askLater(connection), (error: unknown) => this.#link?.evict(connection, error));
+      connection.send(['PING'], this.#within(ANSWER_MS)).then(
+        () => this.#askLater(connection),
+        (error: unknown) => this.#link?.evict(connection, error),
+      );
     });
   }
 

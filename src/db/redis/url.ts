@@ -28,21 +28,39 @@ export interface RedisUrl {
   readonly role: 'primary' | 'any';
 }
 
-const RULES: UrlRules = { example: 'redis://host:6379/0', defaultPort: 6_379, parameter: 'none', ours: new Set(), tlsKeys: [], needsUser: false, keys: { db: undefined, role: ['primary', 'any'] } };
+const RULES: UrlRules = {
+  example: 'redis://host:6379/0',
+  defaultPort: 6_379,
+  parameter: 'none',
+  ours: new Set(),
+  tlsKeys: [],
+  needsUser: false,
+  keys: { db: undefined, role: ['primary', 'any'] },
+};
 const FOREIGN = ['target_session_attrs', 'statement_cache'];
 
 /** Reads an address. @throws SvcError `E_REDIS_URL`, without the password */
 export function parseRedisUrl(url: string): RedisUrl {
-  const refuse: Refuse = (problem) => { throw new SvcError('E_REDIS_URL', [typeof url === 'string' ? shownUrl(url) : shown(url), problem]); };
+  const refuse: Refuse = (problem) => {
+    throw new SvcError('E_REDIS_URL', [typeof url === 'string' ? shownUrl(url) : shown(url), problem]);
+  };
   const problem = textProblem(url);
   if (problem !== undefined) refuse(problem);
-  const [, scheme = '', rest = ''] = /^(redis|rediss|redis\+unix|unix):(.*)$/is.exec(url) ?? refuse('it begins with none of redis://, rediss://, redis+unix://');
+  const [, scheme = '', rest = ''] =
+    /^(redis|rediss|redis\+unix|unix):(.*)$/is.exec(url) ??
+    refuse('it begins with none of redis://, rediss://, redis+unix://');
   const isUnix = scheme.toLowerCase().endsWith('unix');
   const read = parseServerUrl(isUnix ? atHost(rest, refuse) : rest, RULES, refuse);
-  for (const key of read.settings.keys()) if (FOREIGN.includes(key) || key.startsWith('set.')) refuse(`there is no setting "${key}"`);
+  for (const key of read.settings.keys())
+    if (FOREIGN.includes(key) || key.startsWith('set.')) refuse(`there is no setting "${key}"`);
   return {
-    hosts: read.hosts, user: read.user, password: read.password, database: databaseOf(read.database, read.settings.get('db'), refuse), connectTimeoutMs: read.connectTimeoutMs,
-    tls: tlsOf(scheme.toLowerCase() === 'rediss', read.tls, read.settings, refuse), role: (read.settings.get('role') ?? 'primary') as RedisUrl['role'], // it has been checked
+    hosts: read.hosts,
+    user: read.user,
+    password: read.password,
+    database: databaseOf(read.database, read.settings.get('db'), refuse),
+    connectTimeoutMs: read.connectTimeoutMs,
+    tls: tlsOf(scheme.toLowerCase() === 'rediss', read.tls, read.settings, refuse),
+    role: (read.settings.get('role') ?? 'primary') as RedisUrl['role'], // it has been checked
   };
 }
 
@@ -53,7 +71,9 @@ export function isReadable({ hosts, tls }: RedisUrl): boolean {
 
 /** The path of the socket becomes the host. */
 function atHost(rest: string, refuse: Refuse): string {
-  const [, authority = '', path = '', query = ''] = /^\/\/([^/?]*)(\/[^?]+)(?:\?(.*))?$/s.exec(rest) ?? refuse('it names no socket: redis+unix:///run/redis.sock');
+  const [, authority = '', path = '', query = ''] =
+    /^\/\/([^/?]*)(\/[^?]+)(?:\?(.*))?$/s.exec(rest) ??
+    refuse('it names no socket: redis+unix:///run/redis.sock');
   return `//${authority === '' || authority.endsWith('@') ? authority : refuse('a unix socket has no host: redis+unix://user:password@/run/redis.sock')}?host=${path}${query === '' ? '' : `&${query}`}`;
 }
 
@@ -64,7 +84,12 @@ function databaseOf(path: string | undefined, db: string | undefined, refuse: Re
 }
 
 /** The scheme says whether there is TLS; then all of it is checked, unless `sslmode` says less. */
-function tlsOf(isEncrypted: boolean, tls: ServerTls, settings: ReadonlyMap<string, string>, refuse: Refuse): ServerTls {
+function tlsOf(
+  isEncrypted: boolean,
+  tls: ServerTls,
+  settings: ReadonlyMap<string, string>,
+  refuse: Refuse,
+): ServerTls {
   const mode = settings.get('sslmode');
   if (!isEncrypted) {
     const given = [...settings.keys()].find((key) => key.startsWith('ssl'));

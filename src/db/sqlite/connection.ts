@@ -59,7 +59,9 @@ export class SqliteConnection implements Connection {
     this.#statements = new SqliteStatements(db, options.statementCache, options.int8);
   }
 
-  get isInTransaction(): boolean { return this.#db.isTransaction; }
+  get isInTransaction(): boolean {
+    return this.#db.isTransaction;
+  }
 
   execute(sql: string, params: Params, limit: Limit | undefined): Awaitable<ExecuteResult> {
     return this.#run(sql, params, limit, EXECUTE);
@@ -90,7 +92,8 @@ export class SqliteConnection implements Connection {
     try {
       while (next.done !== true) {
         const until = count + MANY_ROWS;
-        const done = this.#attempt(sql, limit, () => { // tried again, it goes on with the row that failed
+        const done = this.#attempt(sql, limit, () => {
+          // tried again, it goes on with the row that failed
           for (; next.done !== true && count < until; next = source.next()) {
             affectedRows += statement.affect(statement.encode(next.value, count + 1));
             count++;
@@ -105,14 +108,19 @@ export class SqliteConnection implements Connection {
     return affectedRows;
   }
 
-  async *stream(sql: string, params: Params, limit: Limit | undefined): AsyncGenerator<readonly Row[], void, undefined> {
+  async *stream(
+    sql: string,
+    params: Params,
+    limit: Limit | undefined,
+  ): AsyncGenerator<readonly Row[], void, undefined> {
     const statement = this.#try(sql, () => this.#statements.prepare(sql)); // one of its own: running a kept one again would end it
     const inputs = statement.encode(params);
     let batches = statement.batches(inputs);
     const cursor = { end: () => batches.return() };
     this.#streams.add(cursor);
     try {
-      let next = await this.#attempt(sql, limit, () => { // may be tried again: from its start
+      let next = await this.#attempt(sql, limit, () => {
+        // may be tried again: from its start
         batches = statement.batches(inputs);
         return batches.next();
       });
@@ -133,7 +141,10 @@ export class SqliteConnection implements Connection {
     if (sql.includes('\0')) throw new SvcError('E_DB_STATEMENT', ['the text has a NUL, which would end it']); // what stands behind it would not run
     const statements = [...statementsOf(sql)];
     const control = statements.find(({ scanned }) => scanned.kind === 'control');
-    if (control !== undefined) throw new SvcError('E_DB_STATEMENT', [`${control.scanned.keyword.toUpperCase()} in a script would end or hide the transaction around it`]);
+    if (control !== undefined)
+      throw new SvcError('E_DB_STATEMENT', [
+        `${control.scanned.keyword.toUpperCase()} in a script would end or hide the transaction around it`,
+      ]);
     for (const { text } of statements) await this.#attempt(text, limit, () => this.#db.exec(text));
     this.#statements.clear();
   }
@@ -170,9 +181,13 @@ export class SqliteConnection implements Connection {
     }
   }
 
-  savepoint(name: string): Awaitable<void> { return this.#attempt('savepoint', undefined, () => this.#control(`savepoint ${name}`)); }
+  savepoint(name: string): Awaitable<void> {
+    return this.#attempt('savepoint', undefined, () => this.#control(`savepoint ${name}`));
+  }
 
-  releaseSavepoint(name: string): Awaitable<void> { return this.#attempt('release', undefined, () => this.#control(`release ${name}`)); }
+  releaseSavepoint(name: string): Awaitable<void> {
+    return this.#attempt('release', undefined, () => this.#control(`release ${name}`));
+  }
 
   rollbackTo(name: string): Awaitable<void> {
     if (!this.#db.isTransaction) return; // SQLite has rolled all of it back
@@ -183,7 +198,9 @@ export class SqliteConnection implements Connection {
   }
 
   /** Ends what reads. The file is closed by whoever opened it. */
-  end(): void { this.#endStreams(); }
+  end(): void {
+    this.#endStreams();
+  }
 
   #run<T>(sql: string, params: Params, limit: Limit | undefined, verb: Verb<T>): Awaitable<T> {
     const statement = this.#prepared(sql);
@@ -206,9 +223,20 @@ export class SqliteConnection implements Connection {
   }
 
   /** Runs something once; for as long as another process holds the lock, again and again. */
-  #attemptOn<T, Subject, Detail>(sql: string, limit: Limit | undefined, step: Step<T, Subject, Detail>, subject: Subject, detail: Detail): Awaitable<T> {
-    if (this.#waiting !== undefined) return this.#waiting.then(() => this.#attemptOn(sql, limit, step, subject, detail));
-    if (this.#hasFailed && this.#hasBegun && !this.#db.isTransaction) throw new TransactionAborted('SQLite has rolled the transaction back after an earlier error', { sqlstate: '25P02', sql });
+  #attemptOn<T, Subject, Detail>(
+    sql: string,
+    limit: Limit | undefined,
+    step: Step<T, Subject, Detail>,
+    subject: Subject,
+    detail: Detail,
+  ): Awaitable<T> {
+    if (this.#waiting !== undefined)
+      return this.#waiting.then(() => this.#attemptOn(sql, limit, step, subject, detail));
+    if (this.#hasFailed && this.#hasBegun && !this.#db.isTransaction)
+      throw new TransactionAborted('SQLite has rolled the transaction back after an earlier error', {
+        sqlstate: '25P02',
+        sql,
+      });
     const { clock, log } = this.#options;
     if (limit !== undefined) {
       const reached = limitReached(limit, clock, sql);
@@ -219,7 +247,8 @@ export class SqliteConnection implements Connection {
       return step(subject, detail);
     } catch (error) {
       this.#hasFailed = true;
-      if (isSqliteFailure(error) && isBusy(error)) return this.#waitFor(error, sql, limit, () => step(subject, detail));
+      if (isSqliteFailure(error) && isBusy(error))
+        return this.#waitFor(error, sql, limit, () => step(subject, detail));
       throw sqliteError(error, sql);
     } finally {
       if (log !== undefined) this.#tell(sql, clock.monotonicMs() - startedMs);
@@ -232,7 +261,12 @@ export class SqliteConnection implements Connection {
     if (tookMs > SLOW_MS) this.#options.log?.warn('slow_statement', { sql, took_ms: Math.round(tookMs) });
   }
 
-  async #waitFor<T>(failure: SqliteFailure, sql: string, limit: Limit | undefined, work: () => T): Promise<T> {
+  async #waitFor<T>(
+    failure: SqliteFailure,
+    sql: string,
+    limit: Limit | undefined,
+    work: () => T,
+  ): Promise<T> {
     const gone = Promise.withResolvers<void>();
     this.#waiting = gone.promise;
     try {
@@ -249,10 +283,14 @@ export class SqliteConnection implements Connection {
     for (let attempt = 0; ; attempt++) {
       const leftMs = deadlineMs - clock.monotonicMs();
       if (leftMs <= 0) {
-        throw new LockTimeout(`The database was locked by another connection for ${busyTimeoutMs} ms`, { errno: failure.errcode, sqlstate: '55P03', sql });
+        throw new LockTimeout(`The database was locked by another connection for ${busyTimeoutMs} ms`, {
+          errno: failure.errcode,
+          sqlstate: '55P03',
+          sql,
+        });
       }
       const pauseMs = BUSY_PAUSES_MS[Math.min(attempt, BUSY_PAUSES_MS.length - 1)]!;
-      await sleepWithin(Math.min(leftMs, pauseMs - randomInt(0, 500) / 1_000 * pauseMs), limit, clock, sql);
+      await sleepWithin(Math.min(leftMs, pauseMs - (randomInt(0, 500) / 1_000) * pauseMs), limit, clock, sql);
       try {
         return work();
       } catch (error) {
@@ -274,7 +312,7 @@ export class SqliteConnection implements Connection {
 
   #control(text: string): void {
     let statement = this.#controls.get(text);
-    if (statement === undefined) this.#controls.set(text, statement = this.#db.prepare(text));
+    if (statement === undefined) this.#controls.set(text, (statement = this.#db.prepare(text)));
     statement.get(); // run() would tell a key, which Node 26 refuses where it is no exact number
   }
 

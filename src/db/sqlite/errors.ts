@@ -3,8 +3,22 @@
  * says which columns. No message of SQLite quotes a value.
  */
 import {
-  CheckViolation, ConstraintViolation, Corrupt, DataError, DatabaseError, DiskFull, ForeignKeyViolation, LockTimeout, NotNullViolation, QueryCanceled, ReadOnly, SerializationFailure, StatementError,
-  StorageFailed, UniqueViolation, type DatabaseErrorDetails,
+  CheckViolation,
+  ConstraintViolation,
+  Corrupt,
+  DataError,
+  DatabaseError,
+  DiskFull,
+  ForeignKeyViolation,
+  LockTimeout,
+  NotNullViolation,
+  QueryCanceled,
+  ReadOnly,
+  SerializationFailure,
+  StatementError,
+  StorageFailed,
+  UniqueViolation,
+  type DatabaseErrorDetails,
 } from '../errors.ts';
 
 type ErrorClass = new (message: string, details: DatabaseErrorDetails) => DatabaseError;
@@ -12,18 +26,29 @@ type ErrorClass = new (message: string, details: DatabaseErrorDetails) => Databa
 /** By extended code first, then by its low byte. The states are what PostgreSQL gives for the same mistake. */
 const CLASSES: Readonly<Record<number, readonly [ErrorClass, sqlstate: string]>> = {
   1: [StatementError, '42000'],
-  5: [LockTimeout, '55P03'], 6: [LockTimeout, '55P03'], 517: [SerializationFailure, '40001'],
+  5: [LockTimeout, '55P03'],
+  6: [LockTimeout, '55P03'],
+  517: [SerializationFailure, '40001'],
   7: [DatabaseError, '53200'],
   8: [ReadOnly, '25006'],
   9: [QueryCanceled, '57014'],
-  10: [StorageFailed, '58030'], 14: [StorageFailed, '58030'],
-  11: [Corrupt, 'XX001'], 26: [Corrupt, 'XX001'],
+  10: [StorageFailed, '58030'],
+  14: [StorageFailed, '58030'],
+  11: [Corrupt, 'XX001'],
+  26: [Corrupt, 'XX001'],
   13: [DiskFull, '53100'],
-  18: [DataError, '22001'], 20: [DataError, '22000'],
-  19: [ConstraintViolation, '23000'], 275: [CheckViolation, '23514'], 787: [ForeignKeyViolation, '23503'], 1299: [NotNullViolation, '23502'],
-  1555: [UniqueViolation, '23505'], 2067: [UniqueViolation, '23505'], 2579: [UniqueViolation, '23505'],
+  18: [DataError, '22001'],
+  20: [DataError, '22000'],
+  19: [ConstraintViolation, '23000'],
+  275: [CheckViolation, '23514'],
+  787: [ForeignKeyViolation, '23503'],
+  1299: [NotNullViolation, '23502'],
+  1555: [UniqueViolation, '23505'],
+  2067: [UniqueViolation, '23505'],
+  2579: [UniqueViolation, '23505'],
   3091: [DataError, '22000'],
-  23: [StatementError, '42501'], 25: [StatementError, '42000'],
+  23: [StatementError, '42501'],
+  25: [StatementError, '42000'],
 };
 
 /** What node:sqlite throws for a failure of SQLite itself. */
@@ -35,7 +60,11 @@ export interface SqliteFailure {
 
 /** Whether SQLite said no, and not Node.js. */
 export function isSqliteFailure(error: unknown): error is SqliteFailure & Error {
-  return error instanceof Error && (error as { code?: unknown }).code === 'ERR_SQLITE_ERROR' && typeof (error as { errcode?: unknown }).errcode === 'number';
+  return (
+    error instanceof Error &&
+    (error as { code?: unknown }).code === 'ERR_SQLITE_ERROR' &&
+    typeof (error as { errcode?: unknown }).errcode === 'number'
+  );
 }
 
 /** Somebody else holds the lock: to be tried again. Not when what was read is stale: then the whole transaction must be. */
@@ -53,7 +82,10 @@ export function sqliteError(error: unknown, sql: string | undefined): unknown {
 
 /** `UNIQUE constraint failed: t.a, t.b` and `index 'i'`, `NOT NULL ...: t.a`, `CHECK ...: name`, `cannot store TEXT value in INTEGER column t.a`. */
 function placeOf(message: string): Pick<DatabaseErrorDetails, 'table' | 'columns' | 'constraint'> {
-  const [, kind, what] = /^([A-Z ]+) constraint failed: (.+)$/s.exec(message) ?? /^(cannot store) .* column (\S+)$/.exec(message) ?? [];
+  const [, kind, what] =
+    /^([A-Z ]+) constraint failed: (.+)$/s.exec(message) ??
+    /^(cannot store) .* column (\S+)$/.exec(message) ??
+    [];
   if (kind === undefined || what === undefined) return {};
   if (kind === 'CHECK') return { constraint: what };
   const index = /^index '(.+)'$/.exec(what)?.[1];

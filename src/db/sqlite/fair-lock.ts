@@ -40,8 +40,12 @@ export class Turns {
     this.#free = options.permits;
   }
 
-  get waiting(): number { return this.#waiting; }
-  get inUse(): number { return this.#options.permits - this.#free; }
+  get waiting(): number {
+    return this.#waiting;
+  }
+  get inUse(): number {
+    return this.#options.permits - this.#free;
+  }
 
   /**
    * Takes a turn: at once without a promise, or when it comes.
@@ -90,7 +94,13 @@ export class Turns {
     if (this.#last === undefined) this.#first = this.#last = waiter;
     else this.#last = this.#last.next = waiter;
     this.#waiting++;
-    waiter.timers.push(clock.after(acquireTimeoutMs, () => giveUp(this.#timeout(`${what} was not free within ${acquireTimeoutMs} ms, ${this.#waiting} callers wait`))));
+    waiter.timers.push(
+      clock.after(acquireTimeoutMs, () =>
+        giveUp(
+          this.#timeout(`${what} was not free within ${acquireTimeoutMs} ms, ${this.#waiting} callers wait`),
+        ),
+      ),
+    );
     waiter.timers.push(watchLimit(limit, clock, giveUp));
     await promise;
   }

@@ -34,14 +34,20 @@ export function prepareFile({ path, isReadOnly }: SqliteFileOptions): void {
   const found = statSync(path, { throwIfNoEntry: false });
   if (found?.isDirectory() === true) refuse(path, 'it is a directory');
   const folder = dirname(path);
-  if (statSync(folder, { throwIfNoEntry: false })?.isDirectory() !== true) refuse(path, `there is no directory "${folder}"`);
-  if (found === undefined && isReadOnly) refuse(path, 'there is no such file, and opened for reading it is not made');
+  if (statSync(folder, { throwIfNoEntry: false })?.isDirectory() !== true)
+    refuse(path, `there is no directory "${folder}"`);
+  if (found === undefined && isReadOnly)
+    refuse(path, 'there is no such file, and opened for reading it is not made');
   try {
     if (found === undefined) closeSync(openSync(path, 'a', OWNER_ONLY)); // not "wx": another process may be making it, too
     accessSync(path, isReadOnly ? constants.R_OK : constants.R_OK | constants.W_OK); // SQLite would open it for reading, and fail later
     if (!isReadOnly) accessSync(folder, constants.W_OK);
   } catch (error) {
-    refuse(path, `this user may not ${isReadOnly ? 'read' : 'write'} it or its directory (${(error as NodeJS.ErrnoException).code})`, error);
+    refuse(
+      path,
+      `this user may not ${isReadOnly ? 'read' : 'write'} it or its directory (${(error as NodeJS.ErrnoException).code})`,
+      error,
+    );
   }
 }
 
@@ -49,7 +55,13 @@ export function prepareFile({ path, isReadOnly }: SqliteFileOptions): void {
 export async function openFile({ path, isReadOnly }: SqliteFileOptions): Promise<DatabaseSync> {
   const { DatabaseSync } = await import('node:sqlite'); // 10 ms that a program without a database need not wait for
   try {
-    const db = new DatabaseSync(path, { readOnly: isReadOnly, timeout: 0, enableForeignKeyConstraints: true, enableDoubleQuotedStringLiterals: false, allowExtension: false });
+    const db = new DatabaseSync(path, {
+      readOnly: isReadOnly,
+      timeout: 0,
+      enableForeignKeyConstraints: true,
+      enableDoubleQuotedStringLiterals: false,
+      allowExtension: false,
+    });
     db.enableDefensive(true);
     return db;
   } catch (error) {
@@ -62,7 +74,12 @@ export function openProblem(path: string, error: unknown): unknown {
   const cause = error instanceof Error && 'errno' in error ? error.errno : undefined;
   const code = isSqliteFailure(error) ? error.errcode : typeof cause === 'number' ? cause : undefined;
   if (code === undefined) return error;
-  const problem = (code & 0xff) === 26 ? 'it is no SQLite database' : (code & 0xff) === 11 ? 'it is damaged' : `SQLite says: ${(error as Error).message}`;
+  const problem =
+    (code & 0xff) === 26
+      ? 'it is no SQLite database'
+      : (code & 0xff) === 11
+        ? 'it is damaged'
+        : `SQLite says: ${(error as Error).message}`;
   return new SvcError('E_DB_OPEN', [path, problem], { cause: error });
 }
 

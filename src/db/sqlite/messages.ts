@@ -7,7 +7,22 @@ import type { SqliteInput } from './values.ts';
 
 /** What a reader is asked to do; the answers are in the order of the questions. */
 export type ReaderVerb =
-  | 'open' | 'execute' | 'fetchOne' | 'fetchArrays' | 'scalar' | 'stream' | 'next' | 'end' | 'script' | 'begin' | 'commit' | 'rollback' | 'savepoint' | 'releaseSavepoint' | 'rollbackTo' | 'close';
+  | 'open'
+  | 'execute'
+  | 'fetchOne'
+  | 'fetchArrays'
+  | 'scalar'
+  | 'stream'
+  | 'next'
+  | 'end'
+  | 'script'
+  | 'begin'
+  | 'commit'
+  | 'rollback'
+  | 'savepoint'
+  | 'releaseSavepoint'
+  | 'rollbackTo'
+  | 'close';
 
 /** How a reader is started. */
 export interface ReaderData {
@@ -35,5 +50,6 @@ export interface ReaderRequest {
 export interface ReaderReply {
   readonly id: number;
   readonly value?: unknown;
-  readonly error?: { readonly name: string; readonly message: string; readonly details: DatabaseErrorDetails } | undefined;
+  readonly error?:
+    { readonly name: string; readonly message: string; readonly details: DatabaseErrorDetails } | undefined;
 }

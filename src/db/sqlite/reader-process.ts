@@ -14,25 +14,44 @@ let lastStream = 0;
 let db: DatabaseSync;
 let connection: SqliteConnection;
 
-async function answer({ verb, sql = '', inputs = [], stream = 0, begin, data }: ReaderRequest): Promise<unknown> {
+async function answer({
+  verb,
+  sql = '',
+  inputs = [],
+  stream = 0,
+  begin,
+  data,
+}: ReaderRequest): Promise<unknown> {
   switch (verb) {
     case 'open':
       db = await openFile({ path: data!.path, isReadOnly: true }); // SqliteReader.start() passes it
       db.exec('pragma trusted_schema = off');
       connection = new SqliteConnection(db, { ...data!, clock: systemClock, log: undefined });
       return undefined;
-    case 'execute': case 'fetchOne': case 'fetchArrays': case 'scalar': return connection[verb](sql, inputs, undefined);
+    case 'execute':
+    case 'fetchOne':
+    case 'fetchArrays':
+    case 'scalar':
+      return connection[verb](sql, inputs, undefined);
     case 'stream':
       streams.set(++lastStream, connection.stream(sql, inputs, undefined)[Symbol.asyncIterator]());
       return lastStream;
-    case 'next': return (await streams.get(stream)!.next()).value; // asked only between "stream" and "end"
+    case 'next':
+      return (await streams.get(stream)!.next()).value; // asked only between "stream" and "end"
     case 'end':
       await streams.get(stream)!.return?.();
       return void streams.delete(stream);
-    case 'script': return connection.script(sql, undefined);
-    case 'begin': return connection.begin(begin!, undefined); // SqliteReader.begin() passes it
-    case 'savepoint': case 'releaseSavepoint': case 'rollbackTo': return connection[verb](sql);
-    case 'commit': case 'rollback': return connection[verb]();
+    case 'script':
+      return connection.script(sql, undefined);
+    case 'begin':
+      return connection.begin(begin!, undefined); // SqliteReader.begin() passes it
+    case 'savepoint':
+    case 'releaseSavepoint':
+    case 'rollbackTo':
+      return connection[verb](sql);
+    case 'commit':
+    case 'rollback':
+      return connection[verb]();
     case 'close':
       connection.end();
       return db.close();
@@ -44,8 +63,12 @@ async function reply(request: ReaderRequest): Promise<ReaderReply> {
     return { id: request.id, value: await answer(request) };
   } catch (error) {
     const { name, message } = error instanceof Error ? error : new Error(String(error));
-    const { errno, sqlstate, constraint, table, columns, sql } = error instanceof DatabaseError ? error : {} as Partial<DatabaseError>;
-    return { id: request.id, error: { name, message, details: { errno, sqlstate, constraint, table, columns, sql } } };
+    const { errno, sqlstate, constraint, table, columns, sql } =
+      error instanceof DatabaseError ? error : ({} as Partial<DatabaseError>);
+    return {
+      id: request.id,
+      error: { name, message, details: { errno, sqlstate, constraint, table, columns, sql } },
+    };
   }
 }
 
@@ -54,4 +77,7 @@ process.on('message', (request: ReaderRequest) => {
   before = before.then(async () => process.send!(await reply(request))); // it was forked, so there is a channel
 });
 process.on('disconnect', () => process.exit()); // whoever asked is gone
-for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => { /* meant for the whole group: requests that are still answered need us */ });
+for (const signal of ['SIGINT', 'SIGTERM'] as const)
+  process.on(signal, () => {
+    /* meant for the whole group: requests that are still answered need us */
+  });

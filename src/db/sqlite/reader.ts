@@ -24,7 +24,9 @@ import type { Params } from '../values.ts';
 
 /** The program of reader processes; undefined in a bundle, which has no such file beside it. */
 export function readerProcess(): string | undefined {
-  return packageRoot() === undefined ? undefined : fileURLToPath(new URL(`./reader-process${extname(import.meta.url)}`, import.meta.url));
+  return packageRoot() === undefined
+    ? undefined
+    : fileURLToPath(new URL(`./reader-process${extname(import.meta.url)}`, import.meta.url));
 }
 
 interface Asked {
@@ -37,7 +39,9 @@ class SqliteReader implements Connection {
   readonly #process: ChildProcess;
   readonly #clock: Clock;
   readonly #asked = new Map<number, Asked>();
-  readonly #kill = (): void => { this.#process.kill('SIGKILL'); };
+  readonly #kill = (): void => {
+    this.#process.kill('SIGKILL');
+  };
   #lastId = 0;
   #broken: Error | undefined;
   #isInTransaction = false;
@@ -48,7 +52,11 @@ class SqliteReader implements Connection {
     this.#keepAlive(false);
     process.on('exit', this.#kill); // in the midst of a statement it would not see that nobody waits for it
     child.on('message', (reply: ReaderReply) => this.#onReply(reply));
-    child.on('error', (error) => this.#break(new errors.ConnectionLost('The reader process failed', { sqlstate: '08006', cause: error })));
+    child.on('error', (error) =>
+      this.#break(
+        new errors.ConnectionLost('The reader process failed', { sqlstate: '08006', cause: error }),
+      ),
+    );
     child.on('exit', () => {
       process.off('exit', this.#kill);
       this.#break(new errors.ConnectionLost('The reader process ended', { sqlstate: '08006' }));
@@ -56,9 +64,20 @@ class SqliteReader implements Connection {
   }
 
   /** Starts the process; resolves when it has opened the file. */
-  static async start({ path, busyTimeoutMs, statementCache, int8, clock }: SqliteOptions): Promise<SqliteReader> {
-    const child = fork(readerProcess()!, { serialization: 'advanced', execArgv: [], stdio: ['ignore', 'ignore', 'inherit', 'ipc'] });
-    if (child.pid === undefined) { // no descriptors are left, for example: it tells why in a moment, and never that it has ended
+  static async start({
+    path,
+    busyTimeoutMs,
+    statementCache,
+    int8,
+    clock,
+  }: SqliteOptions): Promise<SqliteReader> {
+    const child = fork(readerProcess()!, {
+      serialization: 'advanced',
+      execArgv: [],
+      stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+    });
+    if (child.pid === undefined) {
+      // no descriptors are left, for example: it tells why in a moment, and never that it has ended
       const [cause] = await once(child, 'error');
       throw new errors.ConnectionLost('The reader process cannot be started', { sqlstate: '08006', cause });
     }
@@ -72,17 +91,31 @@ class SqliteReader implements Connection {
     }
   }
 
-  get connection(): this { return this; }
-  get isBroken(): boolean { return this.#broken !== undefined; }
-  get isInTransaction(): boolean { return this.#isInTransaction; }
+  get connection(): this {
+    return this;
+  }
+  get isBroken(): boolean {
+    return this.#broken !== undefined;
+  }
+  get isInTransaction(): boolean {
+    return this.#isInTransaction;
+  }
 
-  async execute(sql: string, params: Params, limit: Limit | undefined): Promise<ExecuteResult> { return this.#statement('execute', sql, params, limit); }
+  async execute(sql: string, params: Params, limit: Limit | undefined): Promise<ExecuteResult> {
+    return this.#statement('execute', sql, params, limit);
+  }
 
-  async fetchOne(sql: string, params: Params, limit: Limit | undefined): Promise<Row | undefined> { return this.#statement('fetchOne', sql, params, limit); }
+  async fetchOne(sql: string, params: Params, limit: Limit | undefined): Promise<Row | undefined> {
+    return this.#statement('fetchOne', sql, params, limit);
+  }
 
-  async fetchArrays(sql: string, params: Params, limit: Limit | undefined): Promise<Table> { return this.#statement('fetchArrays', sql, params, limit); }
+  async fetchArrays(sql: string, params: Params, limit: Limit | undefined): Promise<Table> {
+    return this.#statement('fetchArrays', sql, params, limit);
+  }
 
-  async scalar(sql: string, params: Params, limit: Limit | undefined): Promise<unknown> { return this.#statement('scalar', sql, params, limit); }
+  async scalar(sql: string, params: Params, limit: Limit | undefined): Promise<unknown> {
+    return this.#statement('scalar', sql, params, limit);
+  }
 
   /** Lists cross in less time than objects. */
   async fetchAll(sql: string, params: Params, limit: Limit | undefined): Promise<Row[]> {
@@ -97,7 +130,11 @@ class SqliteReader implements Connection {
     return affectedRows;
   }
 
-  async *stream(sql: string, params: Params, limit: Limit | undefined): AsyncGenerator<readonly Row[], void, undefined> {
+  async *stream(
+    sql: string,
+    params: Params,
+    limit: Limit | undefined,
+  ): AsyncGenerator<readonly Row[], void, undefined> {
     const inputs = encodeParams(params, checkedText(sql).placeholders);
     const stream = await this.#ask<number>('stream', limit, { sql, inputs });
     try {
@@ -111,7 +148,9 @@ class SqliteReader implements Connection {
     }
   }
 
-  async script(sql: string, limit: Limit | undefined): Promise<void> { await this.#ask('script', limit, { sql }); }
+  async script(sql: string, limit: Limit | undefined): Promise<void> {
+    await this.#ask('script', limit, { sql });
+  }
 
   async begin(options: BeginOptions, limit: Limit | undefined): Promise<void> {
     await this.#ask('begin', limit, { begin: options });
@@ -128,9 +167,13 @@ class SqliteReader implements Connection {
     this.#isInTransaction = false;
   }
 
-  async savepoint(name: string): Promise<void> { await this.#ask('savepoint', undefined, { sql: name }); }
+  async savepoint(name: string): Promise<void> {
+    await this.#ask('savepoint', undefined, { sql: name });
+  }
 
-  async releaseSavepoint(name: string): Promise<void> { await this.#ask('releaseSavepoint', undefined, { sql: name }); }
+  async releaseSavepoint(name: string): Promise<void> {
+    await this.#ask('releaseSavepoint', undefined, { sql: name });
+  }
 
   async rollbackTo(name: string): Promise<void> {
     if (!this.isBroken) await this.#ask('rollbackTo', undefined, { sql: name });
@@ -138,8 +181,14 @@ class SqliteReader implements Connection {
 
   /** Lets the process close the file, and ends it. */
   async close(): Promise<void> {
-    const ended = this.#process.exitCode === null && this.#process.signalCode === null ? new Promise((resolve) => this.#process.once('exit', resolve)) : undefined; // once() rejects where it is gone before we know
-    if (!this.isBroken) await this.#ask('close', undefined).catch(() => { /* it ends anyway */ });
+    const ended =
+      this.#process.exitCode === null && this.#process.signalCode === null
+        ? new Promise((resolve) => this.#process.once('exit', resolve))
+        : undefined; // once() rejects where it is gone before we know
+    if (!this.isBroken)
+      await this.#ask('close', undefined).catch(() => {
+        /* it ends anyway */
+      });
     this.#broken ??= new errors.ConnectionLost('The reader process was ended', { sqlstate: '08006' });
     if (ended === undefined) return;
     this.#process.ref();
@@ -159,7 +208,11 @@ class SqliteReader implements Connection {
     return this.#ask<T>(verb, limit, { sql, inputs: encodeParams(params, checkedText(sql).placeholders) });
   }
 
-  async #ask<T>(verb: ReaderVerb, limit: Limit | undefined, rest: Omit<ReaderRequest, 'id' | 'verb'> = {}): Promise<T> {
+  async #ask<T>(
+    verb: ReaderVerb,
+    limit: Limit | undefined,
+    rest: Omit<ReaderRequest, 'id' | 'verb'> = {},
+  ): Promise<T> {
     if (this.#broken !== undefined) throw this.#broken;
     const id = ++this.#lastId;
     const { promise, resolve, reject } = Promise.withResolvers<T>();
@@ -170,7 +223,9 @@ class SqliteReader implements Connection {
     try {
       return await promise;
     } catch (error) {
-      throw error instanceof errors.DatabaseError ? error : new errors.DatabaseError('The reader process failed', { cause: error, sql: rest.sql });
+      throw error instanceof errors.DatabaseError
+        ? error
+        : new errors.DatabaseError('The reader process failed', { cause: error, sql: rest.sql });
     } finally {
       watched?.[Symbol.dispose]();
     }
@@ -181,14 +236,21 @@ class SqliteReader implements Connection {
     if (asked === undefined) return;
     this.#asked.delete(reply.id);
     if (this.#asked.size === 0) this.#keepAlive(false); // only while something is asked must it keep the program
-    if (reply.error === undefined) asked.resolve(reply.value as never); // what each verb answers, reader-process.ts says
+    if (reply.error === undefined)
+      asked.resolve(reply.value as never); // what each verb answers, reader-process.ts says
     else asked.reject(revive(reply.error));
   }
 
   /** The first reason counts; whoever waits for this process gets it. */
   #break(error: Error): void {
     if (this.#broken !== undefined) return;
-    this.#broken = error instanceof errors.ConnectionLost ? error : new errors.ConnectionLost('The reader process was ended when a statement took too long', { sqlstate: '08006', cause: error });
+    this.#broken =
+      error instanceof errors.ConnectionLost
+        ? error
+        : new errors.ConnectionLost('The reader process was ended when a statement took too long', {
+            sqlstate: '08006',
+            cause: error,
+          });
     for (const asked of this.#asked.values()) asked.reject(error);
     this.#asked.clear();
     this.#kill();
@@ -197,7 +259,9 @@ class SqliteReader implements Connection {
 
 /** The error that the process had, as its class. */
 function revive({ name, message, details }: NonNullable<ReaderReply['error']>): Error {
-  const Class = (errors as unknown as Record<string, typeof errors.DatabaseError | undefined>)[name] ?? errors.DatabaseError; // the module's classes, by their names
+  const Class =
+    (errors as unknown as Record<string, typeof errors.DatabaseError | undefined>)[name] ??
+    errors.DatabaseError; // the module's classes, by their names
   return new Class(message, details);
 }
 
@@ -227,7 +291,13 @@ export class SqliteReads {
   constructor(options: SqliteOptions) {
     const { clock, acquireTimeoutMs, maxWaiting, readers } = options;
     this.#options = options;
-    this.#turns = new Turns({ what: 'a reading connection', permits: readers === 0 ? MAX_IN_PROCESS : readers, maxWaiting, acquireTimeoutMs, clock });
+    this.#turns = new Turns({
+      what: 'a reading connection',
+      permits: readers === 0 ? MAX_IN_PROCESS : readers,
+      maxWaiting,
+      acquireTimeoutMs,
+      clock,
+    });
   }
 
   get load(): DriverLoad {
@@ -237,7 +307,7 @@ export class SqliteReads {
   async acquire(limit: Limit | undefined): Promise<Connection> {
     await this.#turns.take(limit);
     try {
-      const reading = this.#idle.pop() ?? await this.#open();
+      const reading = this.#idle.pop() ?? (await this.#open());
       this.#lent.set(reading.connection, reading);
       return reading.connection;
     } catch (error) {
@@ -256,7 +326,9 @@ export class SqliteReads {
   }
 
   /** Refuses what comes by `error`; resolves when all are given back. */
-  drain(error: () => unknown): Promise<void> { return this.#turns.close(error); }
+  drain(error: () => unknown): Promise<void> {
+    return this.#turns.close(error);
+  }
 
   /** Closes all, those that are still lent too. */
   async close(): Promise<void> {
@@ -269,6 +341,13 @@ export class SqliteReads {
     const db: DatabaseSync = await openFile({ path: this.#options.path, isReadOnly: true });
     db.exec('pragma trusted_schema = off');
     const connection = new SqliteConnection(db, this.#options);
-    return { connection, isBroken: false, close: () => { connection.end(); db.close(); } };
+    return {
+      connection,
+      isBroken: false,
+      close: () => {
+        connection.end();
+        db.close();
+      },
+    };
   }
 }

@@ -38,11 +38,26 @@ export class SqliteDriver implements Driver {
 
   constructor(options: SqliteOptions) {
     const { path, clock, acquireTimeoutMs, maxWaiting, readers } = options;
-    if (path === MEMORY && readers > 0) throw new SvcError('E_DB_OPTION', ['"readers" are processes, and none sees what is in the memory of another']);
-    if (readers > 0 && readerProcess() === undefined) throw new SvcError('E_DB_OPTION', ['"readers" are processes that run a file of this package, and beside a program in one file there is none']);
-    if (path === MEMORY && options.isReadOnly) throw new SvcError('E_DB_OPTION', ['"readOnly" leaves nothing to read in a database that begins empty']);
+    if (path === MEMORY && readers > 0)
+      throw new SvcError('E_DB_OPTION', [
+        '"readers" are processes, and none sees what is in the memory of another',
+      ]);
+    if (readers > 0 && readerProcess() === undefined)
+      throw new SvcError('E_DB_OPTION', [
+        '"readers" are processes that run a file of this package, and beside a program in one file there is none',
+      ]);
+    if (path === MEMORY && options.isReadOnly)
+      throw new SvcError('E_DB_OPTION', [
+        '"readOnly" leaves nothing to read in a database that begins empty',
+      ]);
     this.#options = options;
-    this.#turns = new Turns({ what: 'the writing connection', permits: 1, maxWaiting, acquireTimeoutMs, clock });
+    this.#turns = new Turns({
+      what: 'the writing connection',
+      permits: 1,
+      maxWaiting,
+      acquireTimeoutMs,
+      clock,
+    });
     this.#reads = path === MEMORY ? undefined : new SqliteReads(options);
   }
 
@@ -88,7 +103,11 @@ export class SqliteDriver implements Driver {
     this.#turns.give();
   }
 
-  async *stream(sql: string, params: Params, limit: Limit | undefined): AsyncGenerator<readonly Row[], void, undefined> {
+  async *stream(
+    sql: string,
+    params: Params,
+    limit: Limit | undefined,
+  ): AsyncGenerator<readonly Row[], void, undefined> {
     if (this.#reads === undefined) {
       yield* this.#streamFromMemory(sql, params, limit);
       return;
@@ -114,17 +133,27 @@ export class SqliteDriver implements Driver {
     if (before === undefined) return;
     const now = identityOf(this.#options.path);
     if (now?.inode !== before.inode || now.device !== before.device) {
-      throw new StorageFailed(now === undefined ? 'The database file was removed while it was open' : 'Another file was put in the place of the database while it was open', { sqlstate: '58030' });
+      throw new StorageFailed(
+        now === undefined
+          ? 'The database file was removed while it was open'
+          : 'Another file was put in the place of the database while it was open',
+        { sqlstate: '58030' },
+      );
     }
   }
 
   async backup(path: string, limit: Limit | undefined): Promise<void> {
     const partial = `${path}.partial`;
-    if (this.#isOwnFile(path) || this.#isOwnFile(partial)) throw new SvcError('E_DB_OPEN', [path, 'the copy cannot take the place of the database itself']);
+    if (this.#isOwnFile(path) || this.#isOwnFile(partial))
+      throw new SvcError('E_DB_OPEN', [path, 'the copy cannot take the place of the database itself']);
     try {
       closeSync(openSync(partial, 'w', 0o600));
     } catch (error) {
-      throw new SvcError('E_DB_OPEN', [path, `the copy cannot be written (${(error as NodeJS.ErrnoException).code})`], { cause: error });
+      throw new SvcError(
+        'E_DB_OPEN',
+        [path, `the copy cannot be written (${(error as NodeJS.ErrnoException).code})`],
+        { cause: error },
+      );
     }
     try {
       await this.#copyTo(partial, limit);
@@ -140,22 +169,30 @@ export class SqliteDriver implements Driver {
   #isOwnFile(path: string): boolean {
     const found = identityOf(path);
     if (found === undefined || this.#identity === undefined) return false;
-    const own = [this.#identity, ...['-wal', '-shm', '-journal'].map((suffix) => identityOf(this.#options.path + suffix))];
+    const own = [
+      this.#identity,
+      ...['-wal', '-shm', '-journal'].map((suffix) => identityOf(this.#options.path + suffix)),
+    ];
     return own.some((file) => file?.inode === found.inode && file.device === found.device);
   }
 
   close(): Promise<void> {
-    return this.#closing ??= this.#close();
+    return (this.#closing ??= this.#close());
   }
 
   async #close(): Promise<void> {
     const closed = (): SvcError => new SvcError('E_DB_CLOSED', ['run a statement']);
-    const isDrained = await this.#drained(Promise.all([this.#turns.close(closed), this.#reads?.drain(closed)]));
+    const isDrained = await this.#drained(
+      Promise.all([this.#turns.close(closed), this.#reads?.drain(closed)]),
+    );
     await this.#reads?.close();
     const [db, main] = [this.#db, this.#main];
     this.#db = this.#main = undefined;
     if (db === undefined || main === undefined) return;
-    if (!isDrained) this.#options.log?.warn('database_closed_in_use', { remedy: 'Let callbacks of transactions settle, and loops over streams end' });
+    if (!isDrained)
+      this.#options.log?.warn('database_closed_in_use', {
+        remedy: 'Let callbacks of transactions settle, and loops over streams end',
+      });
     if (main.isInTransaction) main.rollback();
     main.end();
     try {
@@ -169,7 +206,10 @@ export class SqliteDriver implements Driver {
   /** Whether it came in time: a callback that never settles, or a stream that nobody reads on, must not keep a program from ending. */
   async #drained(drained: Promise<unknown>): Promise<boolean> {
     const abort = new AbortController();
-    const late = this.#options.clock.sleep(CLOSE_MS, abort.signal).then(() => false, () => true); // aborted: it came in time
+    const late = this.#options.clock.sleep(CLOSE_MS, abort.signal).then(
+      () => false,
+      () => true,
+    ); // aborted: it came in time
     const isDrained = await Promise.race([drained.then(() => true), late]);
     abort.abort();
     return isDrained;
@@ -181,7 +221,11 @@ export class SqliteDriver implements Driver {
   }
 
   /** It is all in memory already: read at once, so that a slow reader keeps nobody from the only connection. */
-  async *#streamFromMemory(sql: string, params: Params, limit: Limit | undefined): AsyncGenerator<readonly Row[], void, undefined> {
+  async *#streamFromMemory(
+    sql: string,
+    params: Params,
+    limit: Limit | undefined,
+  ): AsyncGenerator<readonly Row[], void, undefined> {
     const connection = await this.acquire('statement', limit);
     let rows: Row[];
     try {
@@ -220,11 +264,21 @@ export class SqliteDriver implements Driver {
   }
 }
 
-async function configure(main: SqliteConnection, { path, isReadOnly, synchronous }: SqliteOptions): Promise<void> {
+async function configure(
+  main: SqliteConnection,
+  { path, isReadOnly, synchronous }: SqliteOptions,
+): Promise<void> {
   await main.scalar('pragma schema_version', [], undefined); // the first to read the file: it says whether that is one
   if (!isReadOnly && path !== MEMORY) {
     const mode = await main.scalar('pragma journal_mode = wal', [], undefined);
-    if (mode !== 'wal') throw new SvcError('E_DB_OPEN', [path, `its file system has no shared memory, which WAL needs (journal mode "${String(mode)}")`]);
+    if (mode !== 'wal')
+      throw new SvcError('E_DB_OPEN', [
+        path,
+        `its file system has no shared memory, which WAL needs (journal mode "${String(mode)}")`,
+      ]);
   }
-  await main.script(`pragma synchronous = ${synchronous}; pragma foreign_keys = on; pragma trusted_schema = off`, undefined);
+  await main.script(
+    `pragma synchronous = ${synchronous}; pragma foreign_keys = on; pragma trusted_schema = off`,
+    undefined,
+  );
 }

@@ -56,7 +56,13 @@ export class SqliteStatement {
   #needsBigInts: boolean;
   #readsBigInts = false;
 
-  constructor(statement: StatementSync, scanned: ScannedText, int8: Int8, counters: Counters, target: Target | undefined) {
+  constructor(
+    statement: StatementSync,
+    scanned: ScannedText,
+    int8: Int8,
+    counters: Counters,
+    target: Target | undefined,
+  ) {
     this.#statement = statement;
     this.scanned = scanned;
     this.#int8 = int8;
@@ -81,20 +87,23 @@ export class SqliteStatement {
   /** The rows affected only: for many rows, one after the other. */
   affect(inputs: readonly SqliteInput[]): number {
     const { kind } = this.scanned;
-    return kind === 'insert' || kind === 'update' ? this.#run(inputs).changes : this.execute(inputs).affectedRows;
+    return kind === 'insert' || kind === 'update'
+      ? this.#run(inputs).changes
+      : this.execute(inputs).affectedRows;
   }
 
   fetchOne(inputs: readonly SqliteInput[]): Row | undefined {
     const values = this.#read(get, inputs) as unknown[] | undefined;
-    return values === undefined ? undefined : rowOf(this.#names ??= this.#readNames(), values, this.#int8);
+    return values === undefined ? undefined : rowOf((this.#names ??= this.#readNames()), values, this.#int8);
   }
 
   fetchAll(inputs: readonly SqliteInput[]): Row[] {
     const rows = this.#read(all, inputs) as unknown[][];
     if (rows.length === 0) return [];
-    const names = this.#names ??= this.#readNames();
+    const names = (this.#names ??= this.#readNames());
     const int8 = this.#int8;
-    for (let index = 0; index < rows.length; index++) (rows as unknown[])[index] = rowOf(names, rows[index]!, int8);
+    for (let index = 0; index < rows.length; index++)
+      (rows as unknown[])[index] = rowOf(names, rows[index]!, int8);
     return rows as unknown as Row[]; // each was replaced
   }
 
@@ -110,7 +119,9 @@ export class SqliteStatement {
   }
 
   columns(): readonly Column[] {
-    return this.#statement.columns().map(({ name, table, type }) => ({ name, table: table ?? undefined, type: type ?? undefined }));
+    return this.#statement
+      .columns()
+      .map(({ name, table, type }) => ({ name, table: table ?? undefined, type: type ?? undefined }));
   }
 
   /** Rows in batches. The statement must not be used for anything else meanwhile. */
@@ -121,7 +132,7 @@ export class SqliteStatement {
     let batch: Row[] = [];
     try {
       for (let next = rows.next(); next.done !== true; next = rows.next()) {
-        batch.push(rowOf(names ??= this.#readNames(), next.value, this.#int8));
+        batch.push(rowOf((names ??= this.#readNames()), next.value, this.#int8));
         if (batch.length < BATCH_ROWS) continue;
         yield batch;
         batch = [];
@@ -142,7 +153,8 @@ export class SqliteStatement {
     this.#hasRowid ??= this.#findRowid(); // what fails here has inserted nothing
     const { changes, lastInsertRowid } = this.#run(inputs);
     if (changes === 0) return { affectedRows: 0, lastInsertId: undefined };
-    if (!(this.#hasRowid ?? this.#findRowidAfter())) return { affectedRows: changes, lastInsertId: undefined };
+    if (!(this.#hasRowid ?? this.#findRowidAfter()))
+      return { affectedRows: changes, lastInsertId: undefined };
     const isExact = this.#int8 === 'auto' && Number.isSafeInteger(lastInsertRowid);
     return { affectedRows: changes, lastInsertId: isExact ? lastInsertRowid : this.#counters.lastInsertId() };
   }
@@ -154,7 +166,7 @@ export class SqliteStatement {
   /** It was compiled again as it ran. It has inserted, so this must not fail. */
   #findRowidAfter(): boolean {
     try {
-      return this.#hasRowid = this.#findRowid();
+      return (this.#hasRowid = this.#findRowid());
     } catch {
       return false; // no key rather than another row's
     }
@@ -217,13 +229,20 @@ type Step = (statement: StatementSync, inputs: readonly SqliteInput[]) => unknow
 /** A list that is spread is copied on its way: 8 % of an insert, by test/bench/db.ts. Few have more than six values. */
 function run(statement: StatementSync, inputs: readonly SqliteInput[]): unknown {
   switch (inputs.length) {
-    case 1: return statement.run(inputs[0]!);
-    case 2: return statement.run(inputs[0]!, inputs[1]!);
-    case 3: return statement.run(inputs[0]!, inputs[1]!, inputs[2]!);
-    case 4: return statement.run(inputs[0]!, inputs[1]!, inputs[2]!, inputs[3]!);
-    case 5: return statement.run(inputs[0]!, inputs[1]!, inputs[2]!, inputs[3]!, inputs[4]!);
-    case 6: return statement.run(inputs[0]!, inputs[1]!, inputs[2]!, inputs[3]!, inputs[4]!, inputs[5]!);
-    default: return statement.run(...inputs);
+    case 1:
+      return statement.run(inputs[0]!);
+    case 2:
+      return statement.run(inputs[0]!, inputs[1]!);
+    case 3:
+      return statement.run(inputs[0]!, inputs[1]!, inputs[2]!);
+    case 4:
+      return statement.run(inputs[0]!, inputs[1]!, inputs[2]!, inputs[3]!);
+    case 5:
+      return statement.run(inputs[0]!, inputs[1]!, inputs[2]!, inputs[3]!, inputs[4]!);
+    case 6:
+      return statement.run(inputs[0]!, inputs[1]!, inputs[2]!, inputs[3]!, inputs[4]!, inputs[5]!);
+    default:
+      return statement.run(...inputs);
   }
 }
 
@@ -248,17 +267,23 @@ export class SqliteStatements implements Counters {
     this.#db = db;
     this.#int8 = int8;
     this.#index = new LruIndex(capacity);
-    db.setAuthorizer((action, table, _, schema, trigger) => { // it allows everything: SQLite asks whenever it compiles, which nothing else tells
+    db.setAuthorizer((action, table, _, schema, trigger) => {
+      // it allows everything: SQLite asks whenever it compiles, which nothing else tells
       this.#compilations++;
-      if (action === SQLITE_INSERT && trigger === null && table !== null && schema !== null) this.#target ??= { schema, table };
+      if (action === SQLITE_INSERT && trigger === null && table !== null && schema !== null)
+        this.#target ??= { schema, table };
       return SQLITE_OK;
     });
   }
 
-  get compilations(): number { return this.#compilations; }
+  get compilations(): number {
+    return this.#compilations;
+  }
 
   /** How many are kept. */
-  get size(): number { return this.#index.size; }
+  get size(): number {
+    return this.#index.size;
+  }
 
   /** @throws SvcError `E_DB_STATEMENT`, and what SQLite says about the text */
   get(text: string): SqliteStatement {
@@ -268,7 +293,8 @@ export class SqliteStatements implements Counters {
       return this.#kept[slot]!; // every slot in the index has one
     }
     const statement = this.prepare(text);
-    if (text.length <= MAX_KEPT_CHARACTERS) this.#kept[this.#index.isFull ? this.#index.replaceOldest(text) : this.#index.add(text)] = statement;
+    if (text.length <= MAX_KEPT_CHARACTERS)
+      this.#kept[this.#index.isFull ? this.#index.replaceOldest(text) : this.#index.add(text)] = statement;
     return statement;
   }
 
@@ -316,7 +342,8 @@ export function checkedText(text: string): ScannedText {
 function problemWith({ kind, named, hasMore, keyword }: ScannedText, text: string): string | undefined {
   if (kind === 'empty') return 'the text has none';
   if (hasMore) return 'the text has more than one, and only the first would run';
-  if (kind === 'control') return `${keyword.toUpperCase()} would change the transaction of whoever uses the connection next`;
+  if (kind === 'control')
+    return `${keyword.toUpperCase()} would change the transaction of whoever uses the connection next`;
   if (named !== undefined) return `the placeholder "${named}" has a name or number, a plain ? is needed`;
   return text.includes('\0') ? 'the text has a NUL, which would end it' : undefined;
 }

@@ -35,11 +35,23 @@ export interface ScannedText {
   readonly end: number;
 }
 
-const TOKEN = /(?<space>[ \t\n\f\r]+|--[^\n]*|\/\*[\s\S]*?(?:\*\/|$))|(?<quoted>'[^']*(?:''[^']*)*'?|"[^"]*(?:""[^"]*)*"?|`[^`]*(?:``[^`]*)*`?|\[[^\]]*\]?)|(?<word>[A-Za-z_\u0080-\uffff][\w$\u0080-\uffff]*)|(?<placeholder>\?\d*|[:@$][\w$\u0080-\uffff]+)|(?<number>[0-9][\w.]*)|(?<other>[\s\S])/y;
+const TOKEN =
+  /(?<space>[ \t\n\f\r]+|--[^\n]*|\/\*[\s\S]*?(?:\*\/|$))|(?<quoted>'[^']*(?:''[^']*)*'?|"[^"]*(?:""[^"]*)*"?|`[^`]*(?:``[^`]*)*`?|\[[^\]]*\]?)|(?<word>[A-Za-z_\u0080-\uffff][\w$\u0080-\uffff]*)|(?<placeholder>\?\d*|[:@$][\w$\u0080-\uffff]+)|(?<number>[0-9][\w.]*)|(?<other>[\s\S])/y;
 
 const KINDS: Readonly<Record<string, StatementKind>> = {
-  select: 'select', values: 'select', insert: 'insert', replace: 'insert', update: 'update', delete: 'update', with: 'with',
-  begin: 'control', commit: 'control', end: 'control', rollback: 'control', savepoint: 'control', release: 'control',
+  select: 'select',
+  values: 'select',
+  insert: 'insert',
+  replace: 'insert',
+  update: 'update',
+  delete: 'update',
+  with: 'with',
+  begin: 'control',
+  commit: 'control',
+  end: 'control',
+  rollback: 'control',
+  savepoint: 'control',
+  release: 'control',
 };
 
 /** Reads a text once, token by token. */
@@ -70,12 +82,26 @@ export function scanSqlite(text: string): ScannedText {
     trigger.next(word?.toLowerCase() ?? other ?? '', words);
   }
   const keyword = words[0] ?? '';
-  const kind = before === '' || before === ';' && keyword === '' ? 'empty' : Object.hasOwn(KINDS, keyword) ? KINDS[keyword]! : 'other';
-  return { kind: kind === 'insert' && isUpsert ? 'update' : kind, placeholders, named, hasMore, keyword, end };
+  const kind =
+    before === '' || (before === ';' && keyword === '')
+      ? 'empty'
+      : Object.hasOwn(KINDS, keyword)
+        ? KINDS[keyword]!
+        : 'other';
+  return {
+    kind: kind === 'insert' && isUpsert ? 'update' : kind,
+    placeholders,
+    named,
+    hasMore,
+    keyword,
+    end,
+  };
 }
 
 /** The statements of a script, each with what was found in it. */
-export function* statementsOf(script: string): Generator<{ readonly text: string; readonly scanned: ScannedText }, void, undefined> {
+export function* statementsOf(
+  script: string,
+): Generator<{ readonly text: string; readonly scanned: ScannedText }, void, undefined> {
   for (let rest = script; ;) {
     const scanned = scanSqlite(rest);
     if (scanned.end === 0) return;
@@ -93,7 +119,7 @@ class TriggerBody {
   next(token: string, words: readonly string[]): void {
     if (token === ';') {
       const isTrigger = /^(?:explain )?create (?:temp |temporary )?trigger/.test(words.join(' '));
-      this.isComplete = !isTrigger || this.#last === 'end' && this.#lastButOne === ';';
+      this.isComplete = !isTrigger || (this.#last === 'end' && this.#lastButOne === ';');
     }
     [this.#lastButOne, this.#last] = [this.#last, token];
   }

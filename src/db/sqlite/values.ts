@@ -5,7 +5,15 @@
  *   integer -> number, or bigint beyond 2^53 - 1: no digit is lost · real -> number · blob -> Uint8Array
  */
 import { endianness } from 'node:os';
-import { Json, type Parameter, type Params, isoText, parameterProblem, refuseCount, refuseParameter } from '../values.ts';
+import {
+  Json,
+  type Parameter,
+  type Params,
+  isoText,
+  parameterProblem,
+  refuseCount,
+  refuseParameter,
+} from '../values.ts';
 import type { Int8, Row } from '../driver.ts';
 
 /** What node:sqlite takes. */
@@ -21,7 +29,8 @@ export function encodeParams(params: Params, placeholders: number, row?: number)
   const inputs = new Array<SqliteInput>(count);
   for (let index = 0; index < count; index++) {
     const value = params[index]!;
-    inputs[index] = typeof value === 'number' && Number.isSafeInteger(value) ? integer(value) : encode(value, index, row); // a number would be bound as real: '5.0' in a text column
+    inputs[index] =
+      typeof value === 'number' && Number.isSafeInteger(value) ? integer(value) : encode(value, index, row); // a number would be bound as real: '5.0' in a text column
   }
   return inputs;
 }
@@ -42,10 +51,10 @@ function integer(value: number): bigint {
 function encode(value: Parameter, index: number, row: number | undefined): SqliteInput {
   const problem = parameterProblem(value);
   if (problem !== undefined) refuseParameter(index + 1, problem, row);
-  if (typeof value === 'string' || typeof value !== 'object' && typeof value !== 'boolean') return value;
+  if (typeof value === 'string' || (typeof value !== 'object' && typeof value !== 'boolean')) return value;
   if (typeof value === 'boolean') return value ? 1n : 0n;
   if (value instanceof Date) return isoText(value);
-  return value instanceof Json ? value.text : value as Uint8Array | null; // a list was refused above
+  return value instanceof Json ? value.text : (value as Uint8Array | null); // a list was refused above
 }
 
 /** A value as callers get it. Integers come as bigint, or as number when the statement was read so. */

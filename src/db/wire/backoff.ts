@@ -19,16 +19,24 @@ export class Backoff {
   #most = Infinity;
 
   /** `random` gives 0 ... 1, as Math.random does. */
-  constructor(random: () => number) { this.#random = random; }
+  constructor(random: () => number) {
+    this.#random = random;
+  }
 
   /** How often in a row it has failed; attempts that were under way together count once. */
-  get failures(): number { return this.#failures; }
+  get failures(): number {
+    return this.#failures;
+  }
 
   /** How many attempts may be under way at once. */
-  get most(): number { return this.#most; }
+  get most(): number {
+    return this.#most;
+  }
 
   /** How long to wait before the next attempt; 0 for not at all. */
-  waitMs(nowMs: number): number { return Math.max(0, this.#untilMs - nowMs); }
+  waitMs(nowMs: number): number {
+    return Math.max(0, this.#untilMs - nowMs);
+  }
 
   /** An attempt that began at `startedMs` has failed. */
   fail(startedMs: number, nowMs: number): void {
@@ -40,7 +48,9 @@ export class Backoff {
   }
 
   /** Something has ended that should have lasted: the server may be gone, so one attempt shall find out. */
-  suspect(): void { this.#most = 1; }
+  suspect(): void {
+    this.#most = 1;
+  }
 
   /** An attempt has succeeded. */
   succeed(): void {

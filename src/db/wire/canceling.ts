@@ -26,18 +26,31 @@ export class Canceling {
   #again: Disposable | undefined;
   #grace: Disposable | undefined;
 
-  constructor(sql: string, limit: Limit, clock: Clock, cancel: () => Promise<void>, giveUp: (error: Error) => void) {
+  constructor(
+    sql: string,
+    limit: Limit,
+    clock: Clock,
+    cancel: () => Promise<void>,
+    giveUp: (error: Error) => void,
+  ) {
     this.#cancel = cancel;
     this.#clock = clock;
     this.#giveUp = giveUp;
-    this.#watched = watchLimit(limit, clock, (error) => {
-      this.reached = error;
-      this.#tell();
-    }, sql);
+    this.#watched = watchLimit(
+      limit,
+      clock,
+      (error) => {
+        this.reached = error;
+        this.#tell();
+      },
+      sql,
+    );
   }
 
   /** Whether the server was told, or is being told. */
-  get wasTold(): boolean { return this.#telling !== undefined; }
+  get wasTold(): boolean {
+    return this.#telling !== undefined;
+  }
 
   /** It is the one that the server works on, so that no other is hit. */
   begin(): void {
@@ -61,7 +74,12 @@ export class Canceling {
     this.#grace = this.#clock.after(CANCEL_GRACE_MS, () => {
       this.#isOver = true;
       this.#again?.[Symbol.dispose]();
-      this.#giveUp(new ConnectionLost('The server did not end a statement that it was told to', { sqlstate: '08006', cause: reached }));
+      this.#giveUp(
+        new ConnectionLost('The server did not end a statement that it was told to', {
+          sqlstate: '08006',
+          cause: reached,
+        }),
+      );
       given.resolve();
     });
     this.#send(given.promise, TELL_AGAIN_MS);
@@ -69,7 +87,8 @@ export class Canceling {
 
   /** A server that is just about to begin the statement hears nothing of it, so it is told again as long as the statement runs. */
   #send(given: Promise<void>, pauseMs: number): void {
-    this.#telling = Promise.race([given, this.#cancel().catch(() => undefined)]).then(() => { // when nobody can be told, the grace ends it
+    this.#telling = Promise.race([given, this.#cancel().catch(() => undefined)]).then(() => {
+      // when nobody can be told, the grace ends it
       if (!this.#isOver) this.#again = this.#clock.after(pauseMs, () => this.#send(given, 2 * pauseMs));
     });
   }

@@ -21,7 +21,9 @@ export class PoolReports {
   readonly #setup: PoolSetup<PooledConnection>;
   #warnedMs = -Infinity;
 
-  constructor(setup: PoolSetup<PooledConnection>) { this.#setup = setup; }
+  constructor(setup: PoolSetup<PooledConnection>) {
+    this.#setup = setup;
+  }
 
   opened(failures: number): void {
     if (failures > 0) this.#setup.log?.info('database_reached_again', { failures });
@@ -33,7 +35,9 @@ export class PoolReports {
     this.#setup.onEvent?.('connect_failed', error);
   }
 
-  closed(): void { this.#setup.onEvent?.('closed'); }
+  closed(): void {
+    this.#setup.onEvent?.('closed');
+  }
 
   /** Not worth a warning: servers restart, and networks cut what is idle. */
   lost(error: Error, place: string): void {
@@ -49,7 +53,10 @@ export class PoolReports {
     if (nowMs - this.#warnedMs < WARN_EVERY_MS) return;
     this.#warnedMs = nowMs;
     const what = isInTransaction ? 'Its transaction was rolled back' : 'Its statements were waited for';
-    log?.warn('connection_left_in_use', { remedy: `${what}: await inside its callback everything that uses a transaction`, acquired: caller?.frames });
+    log?.warn('connection_left_in_use', {
+      remedy: `${what}: await inside its callback everything that uses a transaction`,
+      acquired: caller?.frames,
+    });
   }
 
   heldLong(heldMs: number, caller: Caller | undefined): void {
@@ -58,7 +65,10 @@ export class PoolReports {
   }
 
   closedInUse(load: DriverLoad): void {
-    this.#setup.log?.warn('database_closed_in_use', { ...load, remedy: 'Let callbacks of transactions settle, and loops over streams end' });
+    this.#setup.log?.warn('database_closed_in_use', {
+      ...load,
+      remedy: 'Let callbacks of transactions settle, and loops over streams end',
+    });
   }
 
   timedOut(state: PoolState): PoolTimeout {
@@ -72,8 +82,15 @@ export class PoolReports {
   }
 
   #timeout(problem: string, { inUse, idle, waiting, coming, failure }: PoolState): PoolTimeout {
-    const why = failure === undefined ? '' : `; the last attempt to make one failed: ${failure instanceof Error ? failure.message : String(failure)}`;
+    const why =
+      failure === undefined
+        ? ''
+        : `; the last attempt to make one failed: ${failure instanceof Error ? failure.message : String(failure)}`;
     const counts = `${inUse} in use, ${coming} on their way, at most ${this.#setup.max}; ${waiting} callers wait`;
-    return new PoolTimeout(`No connection to the database: ${problem} (${counts})${why}`, { sqlstate: '53300', load: { inUse, idle, waiting }, ...failure === undefined ? {} : { cause: failure } });
+    return new PoolTimeout(`No connection to the database: ${problem} (${counts})${why}`, {
+      sqlstate: '53300',
+      load: { inUse, idle, waiting },
+      ...(failure === undefined ? {} : { cause: failure }),
+    });
   }
 }

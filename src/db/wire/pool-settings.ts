@@ -49,11 +49,14 @@ export function isPassing(error: unknown): boolean {
 /** The words of `svc_db_pool_events_total`. */
 export type PoolEventKind =
   /** A connection was made; was closed by us; ended by itself. */
-  | 'opened' | 'closed' | 'lost'
+  | 'opened'
+  | 'closed'
+  | 'lost'
   /** An attempt to make one has failed. */
   | 'connect_failed'
   /** A caller waited too long, or was refused because too many wait. */
-  | 'timeout' | 'refused'
+  | 'timeout'
+  | 'refused'
   /** One was given back with its transaction open, or with statements under way. */
   | 'left_open'
   /** One has been lent for longer than `leakAfterMs`. */

@@ -36,15 +36,27 @@ export class Waiters<T> {
   #size = 0;
   #timer: Disposable | undefined;
 
-  constructor(options: WaitersOptions) { this.#options = options; }
+  constructor(options: WaitersOptions) {
+    this.#options = options;
+  }
 
-  get size(): number { return this.#size; }
+  get size(): number {
+    return this.#size;
+  }
 
   /** Joins the queue. Rejects when the time is over or the limit is reached, whichever comes first. */
   add(limit: Limit | undefined, caller: Caller | undefined): Promise<T> {
     const { clock, timeoutMs } = this.#options;
     const { promise, resolve, reject } = Promise.withResolvers<T>();
-    const waiter: Waiter<T> = { resolve, reject, caller, expiresMs: clock.monotonicMs() + timeoutMs, watched: undefined, before: this.#last, after: undefined };
+    const waiter: Waiter<T> = {
+      resolve,
+      reject,
+      caller,
+      expiresMs: clock.monotonicMs() + timeoutMs,
+      watched: undefined,
+      before: this.#last,
+      after: undefined,
+    };
     if (this.#last === undefined) this.#first = waiter;
     else this.#last.after = waiter;
     this.#last = waiter;
@@ -80,7 +92,8 @@ export class Waiters<T> {
     while (this.#first !== undefined && this.#first.expiresMs <= nowMs) {
       this.#giveUp(this.#first, timedOut()); // told while it is still counted among those who wait
     }
-    if (this.#first !== undefined) this.#timer = clock.after(Math.ceil(this.#first.expiresMs - nowMs), this.#onTime);
+    if (this.#first !== undefined)
+      this.#timer = clock.after(Math.ceil(this.#first.expiresMs - nowMs), this.#onTime);
   };
 
   #giveUp(waiter: Waiter<T>, error: Error): void {
@@ -89,7 +102,9 @@ export class Waiters<T> {
     this.#options.onLeave();
   }
 
-  #isIn(waiter: Waiter<T>): boolean { return waiter.before !== undefined || this.#first === waiter; }
+  #isIn(waiter: Waiter<T>): boolean {
+    return waiter.before !== undefined || this.#first === waiter;
+  }
 
   #leave(waiter: Waiter<T>): void {
     if (!this.#isIn(waiter)) return;

@@ -80,13 +80,22 @@ export class Pool<C extends PooledConnection> {
     this.#backoff = new Backoff(this.#random);
     this.#filling = new Backoff(this.#random);
     this.#reports = new PoolReports(setup);
-    this.#waiters = new Waiters({ clock: setup.clock, timeoutMs: setup.acquireTimeoutMs, timedOut: () => this.#reports.timedOut(this.#state()), onLeave: () => this.#settle() });
+    this.#waiters = new Waiters({
+      clock: setup.clock,
+      timeoutMs: setup.acquireTimeoutMs,
+      timedOut: () => this.#reports.timedOut(this.#state()),
+      onLeave: () => this.#settle(),
+    });
   }
 
-  get load(): DriverLoad { return { inUse: this.#inUse, idle: this.#idle.length, waiting: this.#waiters.size }; }
+  get load(): DriverLoad {
+    return { inUse: this.#inUse, idle: this.#idle.length, waiting: this.#waiters.size };
+  }
 
   /** All that count towards `max`: idle, lent, and on their way. */
-  get size(): number { return this.#slots.size + this.#opening; }
+  get size(): number {
+    return this.#slots.size + this.#opening;
+  }
 
   /**
    * Lends a connection: at once without a promise, or when it is this caller's turn.
@@ -117,13 +126,17 @@ export class Pool<C extends PooledConnection> {
   }
 
   /** Begins to make the connections that are always kept. */
-  fill(): void { this.#pump(); }
+  fill(): void {
+    this.#pump();
+  }
 
   /**
    * Refuses new callers, serves those who wait, and ends each connection as it comes back; after `closeMs` all that are left.
    * May be called again.
    */
-  close(): Promise<void> { return this.#closing ??= this.#close(); }
+  close(): Promise<void> {
+    return (this.#closing ??= this.#close());
+  }
 
   // -- lending --
 
@@ -139,7 +152,10 @@ export class Pool<C extends PooledConnection> {
 
   #wait(limit: Limit | undefined, caller: Caller | undefined): Promise<C> {
     if (this.#isHopeless()) throw this.#failure;
-    if (this.#waiters.size - this.#coming() >= this.#setup.maxWaiting && !(this.size < this.#setup.max && this.#mayConnect())) {
+    if (
+      this.#waiters.size - this.#coming() >= this.#setup.maxWaiting &&
+      !(this.size < this.#setup.max && this.#mayConnect())
+    ) {
       throw this.#reports.refused(this.#state());
     }
     const waiting = this.#waiters.add(limit, caller);
@@ -172,11 +188,14 @@ export class Pool<C extends PooledConnection> {
   }
 
   /** Those that may be offered soon. */
-  #coming(): number { return this.#opening + this.#busy; }
+  #coming(): number {
+    return this.#opening + this.#busy;
+  }
 
   /** Sees that as many connections are on their way as are waited for, or are always kept. Looks anew after each step: it may call itself. */
   #pump(): void {
-    while (this.#waiters.size > this.#asking) { // whatever else is on its way may take longer
+    while (this.#waiters.size > this.#asking) {
+      // whatever else is on its way may take longer
       const slot = this.#popIdle();
       if (slot === undefined) break;
       void this.#ask(slot);
@@ -186,7 +205,10 @@ export class Pool<C extends PooledConnection> {
   }
 
   #wantsMore(): boolean {
-    return this.#waiters.size > this.#coming() || (this.size < this.#setup.min && this.#drained === undefined && this.#isWorthTrying() && this.#mayFill());
+    return (
+      this.#waiters.size > this.#coming() ||
+      (this.size < this.#setup.min && this.#drained === undefined && this.#isWorthTrying() && this.#mayFill())
+    );
   }
 
   /** Whether one may be made that nobody waits for. Where those have ended at once, one after the other, when the one before has lasted. */
@@ -196,7 +218,11 @@ export class Pool<C extends PooledConnection> {
     const nowMs = clock.monotonicMs();
     if (this.#opening > 0 || this.#idle.some(({ openedMs }) => nowMs - openedMs < YOUNG_MS)) return false; // #tick() goes on when it has lasted
     const waitMs = this.#filling.waitMs(nowMs);
-    if (waitMs > 0) this.#fillingLater ??= clock.after(Math.ceil(waitMs), () => { this.#fillingLater = undefined; this.#pump(); });
+    if (waitMs > 0)
+      this.#fillingLater ??= clock.after(Math.ceil(waitMs), () => {
+        this.#fillingLater = undefined;
+        this.#pump();
+      });
     return waitMs === 0;
   }
 
@@ -208,7 +234,11 @@ export class Pool<C extends PooledConnection> {
     this.#opening++;
     let connection: C;
     try {
-      connection = await connect({ signal: this.#abort.signal, deadlineMs: startedMs + connectTimeoutMs, timeoutMs: connectTimeoutMs });
+      connection = await connect({
+        signal: this.#abort.signal,
+        deadlineMs: startedMs + connectTimeoutMs,
+        timeoutMs: connectTimeoutMs,
+      });
     } catch (error) {
       this.#opening--;
       this.#failed(error, startedMs);
@@ -217,7 +247,10 @@ export class Pool<C extends PooledConnection> {
     this.#opening--;
     if (!connection.isBroken && !connection.isStale) return this.#opened(connection);
     connection.destroy(); // it would be dropped at once, and made anew at once
-    this.#failed(new ConnectionLost('The server was reached, and is not one that can be used', { sqlstate: '08001' }), startedMs);
+    this.#failed(
+      new ConnectionLost('The server was reached, and is not one that can be used', { sqlstate: '08001' }),
+      startedMs,
+    );
   }
 
   #opened(connection: C): void {
@@ -227,7 +260,16 @@ export class Pool<C extends PooledConnection> {
     this.#failure = undefined;
     const nowMs = clock.monotonicMs();
     const retireMs = nowMs + maxLifetimeMs * (1 + JITTER * (2 * this.#random() - 1));
-    const slot: Slot<C> = { connection, retireMs, openedMs: nowMs, place: 'busy', sinceMs: nowMs, wasLent: false, caller: undefined, isReported: false };
+    const slot: Slot<C> = {
+      connection,
+      retireMs,
+      openedMs: nowMs,
+      place: 'busy',
+      sinceMs: nowMs,
+      wasLent: false,
+      caller: undefined,
+      isReported: false,
+    };
     this.#slots.set(connection, slot);
     connection.onLost = (error) => this.#lost(slot, error);
     if (this.#abort.signal.aborted) return this.#drop(slot);
@@ -266,10 +308,16 @@ export class Pool<C extends PooledConnection> {
 
   /** Whether no caller can be served: nothing to be given back, and the server has said for good that it will not have us. */
   #isHopeless(): boolean {
-    return this.#slots.size === 0 && !this.#isWorthTrying() && this.#backoff.waitMs(this.#setup.clock.monotonicMs()) > 0;
+    return (
+      this.#slots.size === 0 &&
+      !this.#isWorthTrying() &&
+      this.#backoff.waitMs(this.#setup.clock.monotonicMs()) > 0
+    );
   }
 
-  #isWorthTrying(): boolean { return this.#failure === undefined || isPassing(this.#failure); }
+  #isWorthTrying(): boolean {
+    return this.#failure === undefined || isPassing(this.#failure);
+  }
 
   // -- looking after --
 
@@ -293,7 +341,8 @@ export class Pool<C extends PooledConnection> {
       if (connection.isInTransaction) await connection.rollback();
       else if (!connection.isIdle) await connection.ping(limit);
       if (this.#setup.reset === 'full') await connection.reset();
-      if (!connection.isIdle) throw new ConnectionLost('A connection was given back in use, and could not be cleaned up');
+      if (!connection.isIdle)
+        throw new ConnectionLost('A connection was given back in use, and could not be cleaned up');
     });
   }
 
@@ -342,7 +391,10 @@ export class Pool<C extends PooledConnection> {
     const ending = connection.close();
     this.#ending.add(ending);
     const late = this.#setup.clock.after(CLEAN_UP_MS, () => connection.destroy());
-    void ending.finally(() => { late[Symbol.dispose](); this.#ending.delete(ending); });
+    void ending.finally(() => {
+      late[Symbol.dispose]();
+      this.#ending.delete(ending);
+    });
   }
 
   #tickLater(): void {
@@ -356,9 +408,11 @@ export class Pool<C extends PooledConnection> {
   #tick(): void {
     const { clock, idleMs, min, leakAfterMs } = this.#setup;
     const nowMs = clock.monotonicMs();
-    for (const slot of this.#idle.slice()) { // the one that has been idle longest first
+    for (const slot of this.#idle.slice()) {
+      // the one that has been idle longest first
       const isTooMany = this.size > min && nowMs - slot.sinceMs >= idleMs;
-      if (slot.place !== 'idle' || !(isTooMany || nowMs >= slot.retireMs || slot.connection.isStale)) continue;
+      if (slot.place !== 'idle' || !(isTooMany || nowMs >= slot.retireMs || slot.connection.isStale))
+        continue;
       this.#idle.splice(this.#idle.indexOf(slot), 1);
       this.#drop(slot);
     }
@@ -379,7 +433,7 @@ export class Pool<C extends PooledConnection> {
 
   async #close(): Promise<void> {
     const { clock, closeMs } = this.#setup;
-    const drained = this.#drained = Promise.withResolvers<void>();
+    const drained = (this.#drained = Promise.withResolvers<void>());
     for (const slot of this.#idle.splice(0)) this.#drop(slot);
     this.#settle();
     const late = clock.after(closeMs, () => {
@@ -408,8 +462,11 @@ export class Pool<C extends PooledConnection> {
     if (this.#slots.size === 0 && this.#opening === 0) this.#drained.resolve();
   }
 
-  #state(): PoolState { return { ...this.load, coming: this.#coming(), failure: this.#failure }; }
+  #state(): PoolState {
+    return { ...this.load, coming: this.#coming(), failure: this.#failure };
+  }
 }
 
-function closed(): unknown { return atCaller(new SvcError('E_DB_CLOSED', ['run a statement'])); }
-
+function closed(): unknown {
+  return atCaller(new SvcError('E_DB_CLOSED', ['run a statement']));
+}

@@ -22,7 +22,9 @@ export class PooledDriver<C extends PooledConnection> implements Driver {
     this.#pool = new Pool(setup);
   }
 
-  get load(): DriverLoad { return this.#pool.load; }
+  get load(): DriverLoad {
+    return this.#pool.load;
+  }
 
   /** Waits as long for a server that is just starting as callers wait for a connection. */
   async open(): Promise<void> {
@@ -37,11 +39,19 @@ export class PooledDriver<C extends PooledConnection> implements Driver {
     this.#pool.fill();
   }
 
-  acquire(_purpose: Purpose, limit: Limit | undefined): Awaitable<Connection> { return this.#pool.acquire(limit); }
+  acquire(_purpose: Purpose, limit: Limit | undefined): Awaitable<Connection> {
+    return this.#pool.acquire(limit);
+  }
 
-  release(connection: Connection): void { this.#pool.release(connection as C); } // it lends no others
+  release(connection: Connection): void {
+    this.#pool.release(connection as C);
+  } // it lends no others
 
-  async *stream(sql: string, params: Params, limit: Limit | undefined): AsyncGenerator<readonly Row[], void, undefined> {
+  async *stream(
+    sql: string,
+    params: Params,
+    limit: Limit | undefined,
+  ): AsyncGenerator<readonly Row[], void, undefined> {
     const connection = await this.#pool.acquire(limit);
     try {
       yield* connection.stream(sql, params, limit);
@@ -59,5 +69,7 @@ export class PooledDriver<C extends PooledConnection> implements Driver {
     }
   }
 
-  close(): Promise<void> { return this.#pool.close(); }
+  close(): Promise<void> {
+    return this.#pool.close();
+  }
 }

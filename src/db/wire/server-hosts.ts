@@ -25,7 +25,9 @@ export interface Search<C extends PooledConnection> {
 export type ServerKind = `${'primary' | 'standby'} ${'on' | 'off'}`;
 
 /** Whether a server of that kind will do. */
-const FITS: Readonly<Record<Exclude<TargetSession, 'any' | 'prefer-standby'>, (kind: ServerKind) => boolean>> = {
+const FITS: Readonly<
+  Record<Exclude<TargetSession, 'any' | 'prefer-standby'>, (kind: ServerKind) => boolean>
+> = {
   'read-write': (kind) => kind === 'primary off',
   'read-only': (kind) => kind !== 'primary off',
   primary: (kind) => kind.startsWith('primary'),
@@ -33,7 +35,15 @@ const FITS: Readonly<Record<Exclude<TargetSession, 'any' | 'prefer-standby'>, (k
 };
 
 /** How long the longest search takes. */
-export function searchMs({ hosts, target, connectTimeoutMs }: { readonly hosts: readonly ServerHost[]; readonly target: TargetSession; readonly connectTimeoutMs: number }): number {
+export function searchMs({
+  hosts,
+  target,
+  connectTimeoutMs,
+}: {
+  readonly hosts: readonly ServerHost[];
+  readonly target: TargetSession;
+  readonly connectTimeoutMs: number;
+}): number {
   return hosts.length * connectTimeoutMs * (target === 'prefer-standby' ? 2 : 1);
 }
 
@@ -48,12 +58,19 @@ export async function findServer<C extends PooledConnection>(search: Search<C>, 
   }
 }
 
-async function firstOf<C extends PooledConnection>(search: Search<C>, target: Exclude<TargetSession, 'prefer-standby'>, limit: Limit): Promise<C> {
+async function firstOf<C extends PooledConnection>(
+  search: Search<C>,
+  target: Exclude<TargetSession, 'prefer-standby'>,
+  limit: Limit,
+): Promise<C> {
   const { hosts, clock, connectTimeoutMs } = search;
   let failure: unknown;
   for (const host of hosts) {
     const ownMs = clock.monotonicMs() + connectTimeoutMs;
-    const own: Limit = ownMs < limit.deadlineMs ? { signal: limit.signal, deadlineMs: ownMs, timeoutMs: connectTimeoutMs } : limit;
+    const own: Limit =
+      ownMs < limit.deadlineMs
+        ? { signal: limit.signal, deadlineMs: ownMs, timeoutMs: connectTimeoutMs }
+        : limit;
     try {
       return await fitting(search, host, target, own);
     } catch (error) {
@@ -64,7 +81,12 @@ async function firstOf<C extends PooledConnection>(search: Search<C>, target: Ex
   throw failure;
 }
 
-async function fitting<C extends PooledConnection>({ connect, kindOf }: Search<C>, host: ServerHost, target: Exclude<TargetSession, 'prefer-standby'>, limit: Limit): Promise<C> {
+async function fitting<C extends PooledConnection>(
+  { connect, kindOf }: Search<C>,
+  host: ServerHost,
+  target: Exclude<TargetSession, 'prefer-standby'>,
+  limit: Limit,
+): Promise<C> {
   const session = await connect(host, limit);
   if (target === 'any') return session;
   let kind: ServerKind;
@@ -76,8 +98,12 @@ async function fitting<C extends PooledConnection>({ connect, kindOf }: Search<C
   }
   if (FITS[target](kind)) return session;
   void session.close();
-  const found = kind.endsWith(' on') && target === 'read-write' ? 'one that only reads' : `a ${kind.split(' ')[0]!}`;
-  throw new ConnectionLost(`The server at ${host.host} port ${host.port} is ${found}, and target_session_attrs asks for "${target}"`, { sqlstate: '08001' });
+  const found =
+    kind.endsWith(' on') && target === 'read-write' ? 'one that only reads' : `a ${kind.split(' ')[0]!}`;
+  throw new ConnectionLost(
+    `The server at ${host.host} port ${host.port} is ${found}, and target_session_attrs asks for "${target}"`,
+    { sqlstate: '08001' },
+  );
 }
 
 function isWorthGoingOn(error: unknown): boolean {

@@ -32,8 +32,15 @@ export interface ServerTls {
 
 /** Whether a host is this machine: no network is between, where somebody could listen. */
 export function isLocalHost(host: string): boolean {
-  return isUnixHost(host) || host === 'localhost' || host === '::1' || isIP(host) === 4 && host.startsWith('127.');
+  return (
+    isUnixHost(host) ||
+    host === 'localhost' ||
+    host === '::1' ||
+    (isIP(host) === 4 && host.startsWith('127.'))
+  );
 }
 
 /** Whether it is a unix socket. */
-export function isUnixHost(host: string): boolean { return host.startsWith('/'); }
+export function isUnixHost(host: string): boolean {
+  return host.startsWith('/');
+}

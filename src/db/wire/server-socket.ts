@@ -4,7 +4,13 @@
  */
 import { readFile } from 'node:fs/promises';
 import { connect, isIP, type Socket } from 'node:net';
-import { checkServerIdentity, connect as connectTls, type ConnectionOptions, type PeerCertificate, type TLSSocket } from 'node:tls';
+import {
+  checkServerIdentity,
+  connect as connectTls,
+  type ConnectionOptions,
+  type PeerCertificate,
+  type TLSSocket,
+} from 'node:tls';
 import { SvcError } from '../../base/errors.ts';
 import { ConnectionLost, type DatabaseError } from '../errors.ts';
 import { watchLimit } from '../limits.ts';
@@ -82,29 +88,45 @@ export class Opening {
   readonly #failed: PromiseWithResolvers<never> = Promise.withResolvers();
   readonly #watched: Disposable | undefined;
   readonly #onError = (cause: Error): void => this.#failed.reject(this.#failure(cause));
-  readonly #onClose = (): void => this.#failed.reject(new ConnectionLost(`${this.shown} closed the connection before the log-in`, { sqlstate: '08006' }));
+  readonly #onClose = (): void =>
+    this.#failed.reject(
+      new ConnectionLost(`${this.shown} closed the connection before the log-in`, { sqlstate: '08006' }),
+    );
   readonly #isPlain: boolean;
   #isEncrypting = false;
 
   /** `isPlain`: it will not be encrypted, and what comes goes to `incoming` from the beginning. */
   constructor(endpoint: Endpoint, limit: Limit, clock: Clock, isPlain: boolean = false) {
-    const { at: { host, port }, path } = endpoint;
+    const {
+      at: { host, port },
+      path,
+    } = endpoint;
     const reading = isPlain ? { onread: intoOneBuffer(this.incoming) } : {};
     this.#endpoint = endpoint;
     this.#isPlain = isPlain;
-    this.#socket = connect(path !== undefined ? { path, ...reading } : { host, port, keepAlive: true, keepAliveInitialDelay: KEEP_ALIVE_MS, noDelay: true, ...reading });
+    this.#socket = connect(
+      path !== undefined
+        ? { path, ...reading }
+        : { host, port, keepAlive: true, keepAliveInitialDelay: KEEP_ALIVE_MS, noDelay: true, ...reading },
+    );
     this.#failed.promise.catch(() => undefined); // whoever waits is told
     this.#listen(this.#socket);
     this.#watched = watchLimit(limit, clock, (error: DatabaseError) => this.#failed.reject(error));
   }
 
-  get socket(): Socket { return this.#socket; }
-  get shown(): string { return shownEndpoint(this.#endpoint); }
+  get socket(): Socket {
+    return this.#socket;
+  }
+  get shown(): string {
+    return shownEndpoint(this.#endpoint);
+  }
 
   /** The address that the name stood for, once it is connected. */
   get address(): ServerHost {
     const { at, path } = this.#endpoint;
-    return path !== undefined || this.#socket.remoteAddress === undefined ? at : { host: this.#socket.remoteAddress, port: at.port };
+    return path !== undefined || this.#socket.remoteAddress === undefined
+      ? at
+      : { host: this.#socket.remoteAddress, port: at.port };
   }
 
   until(event: 'connect' | 'secureConnect'): Promise<unknown> {
@@ -114,13 +136,15 @@ export class Opening {
   /** The next bytes, as they come. Nothing is read behind them that may be for TLS. */
   bytes(): Promise<Buffer> {
     if (this.#isPlain) return this.#or(this.incoming.next());
-    return this.#or(new Promise<Buffer>((resolve) => {
-      this.#socket.once('data', (chunk: Buffer) => {
-        this.#socket.pause();
-        resolve(chunk);
-      });
-      this.#socket.resume();
-    }));
+    return this.#or(
+      new Promise<Buffer>((resolve) => {
+        this.#socket.once('data', (chunk: Buffer) => {
+          this.#socket.pause();
+          resolve(chunk);
+        });
+        this.#socket.resume();
+      }),
+    );
   }
 
   async encrypt(options: ConnectionOptions): Promise<TLSSocket> {
@@ -166,14 +190,18 @@ export class Opening {
 
   #failure(cause: Error): Error {
     const code = (cause as NodeJS.ErrnoException).code ?? cause.message;
-    if (this.#isEncrypting && !/^E(?:CONN|PIPE|TIMEDOUT|HOST|NET)/.test(code)) return this.refusal(`its TLS is not accepted (${code})`, cause);
+    if (this.#isEncrypting && !/^E(?:CONN|PIPE|TIMEDOUT|HOST|NET)/.test(code))
+      return this.refusal(`its TLS is not accepted (${code})`, cause);
     return new ConnectionLost(`${this.shown} cannot be reached (${code})`, { sqlstate: '08001', cause });
   }
 }
 
 /** Reads without a buffer and a stream's event for each read: a third of what a short answer costs. */
-function intoOneBuffer(incoming: Incoming): { readonly buffer: Buffer; readonly callback: (count: number, buffer: Uint8Array) => boolean } {
-  const buffer = readBuffer ??= Buffer.allocUnsafeSlow(READ_BYTES);
+function intoOneBuffer(incoming: Incoming): {
+  readonly buffer: Buffer;
+  readonly callback: (count: number, buffer: Uint8Array) => boolean;
+} {
+  const buffer = (readBuffer ??= Buffer.allocUnsafeSlow(READ_BYTES));
   return {
     buffer,
     callback: (count) => {
@@ -185,17 +213,29 @@ function intoOneBuffer(incoming: Incoming): { readonly buffer: Buffer; readonly 
 
 /** Whether the server's certificate must come from somebody we believe: as libpq has it. */
 export function checksChain({ mode, rootCertificate }: ServerTls): boolean {
-  return mode === 'verify-ca' || mode === 'verify-full' || mode === 'require' && rootCertificate !== undefined;
+  return (
+    mode === 'verify-ca' || mode === 'verify-full' || (mode === 'require' && rootCertificate !== undefined)
+  );
 }
 
 /** What Node's TLS is to be told, files read. `name`: the host that the certificate must be for. @throws SvcError `E_DB_CONNECT` */
 export async function tlsOptions(tls: ServerTls, name: string, shown: string): Promise<ConnectionOptions> {
   const { mode, rootCertificate, keyPassword } = tls;
-  const [ca, cert, key] = await Promise.all([rootCertificate === 'system' ? undefined : fileOf(rootCertificate, shown), fileOf(tls.certificate, shown), fileOf(tls.key, shown)]);
+  const [ca, cert, key] = await Promise.all([
+    rootCertificate === 'system' ? undefined : fileOf(rootCertificate, shown),
+    fileOf(tls.certificate, shown),
+    fileOf(tls.key, shown),
+  ]);
   return {
-    minVersion: tls.leastVersion, rejectUnauthorized: checksChain(tls), ...tls.sendsServerName && isIP(name) === 0 && { servername: name },
-    ...ca !== undefined && { ca }, ...cert !== undefined && { cert }, ...key !== undefined && { key }, ...keyPassword !== undefined && { passphrase: keyPassword },
-    checkServerIdentity: (_: string, certificate: PeerCertificate) => mode === 'verify-full' ? checkServerIdentity(name, certificate) : undefined,
+    minVersion: tls.leastVersion,
+    rejectUnauthorized: checksChain(tls),
+    ...(tls.sendsServerName && isIP(name) === 0 && { servername: name }),
+    ...(ca !== undefined && { ca }),
+    ...(cert !== undefined && { cert }),
+    ...(key !== undefined && { key }),
+    ...(keyPassword !== undefined && { passphrase: keyPassword }),
+    checkServerIdentity: (_: string, certificate: PeerCertificate) =>
+      mode === 'verify-full' ? checkServerIdentity(name, certificate) : undefined,
   };
 }
 
@@ -205,6 +245,10 @@ export async function fileOf(path: string | undefined, shown: string): Promise<B
   try {
     return await readFile(path);
   } catch (cause) {
-    throw new SvcError('E_DB_CONNECT', [shown, `the file "${path}" cannot be read (${(cause as NodeJS.ErrnoException).code})`], { cause });
+    throw new SvcError(
+      'E_DB_CONNECT',
+      [shown, `the file "${path}" cannot be read (${(cause as NodeJS.ErrnoException).code})`],
+      { cause },
+    );
   }
 }

@@ -7,7 +7,14 @@
  */
 import { isIP } from 'node:net';
 import { closest } from '../../base/options.ts';
-import { isLocalHost, isUnixHost, type ServerHost, type ServerTls, type SslMode, type TargetSession } from './server-options.ts';
+import {
+  isLocalHost,
+  isUnixHost,
+  type ServerHost,
+  type ServerTls,
+  type SslMode,
+  type TargetSession,
+} from './server-options.ts';
 
 /** Says what is wrong with the address, and throws. */
 export type Refuse = (problem: string) => never;
@@ -50,18 +57,39 @@ export interface ServerUrl {
 
 const DEFAULT_CONNECT_SECONDS = 10;
 const SSL_MODES: readonly SslMode[] = ['disable', 'prefer', 'require', 'verify-ca', 'verify-full'];
-const TLS_KEYS = ['sslrootcert', 'sslcert', 'sslkey', 'sslpassword', 'sslsni', 'ssl_min_protocol_version'] as const;
+const TLS_KEYS = [
+  'sslrootcert',
+  'sslcert',
+  'sslkey',
+  'sslpassword',
+  'sslsni',
+  'ssl_min_protocol_version',
+] as const;
 
 /** What may be said behind the `?` for any server. */
 const SHARED_KEYS: Readonly<Record<string, readonly string[] | undefined>> = {
-  host: undefined, port: undefined, user: undefined, password: undefined, dbname: undefined,
-  sslmode: SSL_MODES, sslrootcert: undefined, sslcert: undefined, sslkey: undefined, sslpassword: undefined, sslsni: ['0', '1'], ssl_min_protocol_version: ['TLSv1.2', 'TLSv1.3'],
-  target_session_attrs: ['any', 'read-write', 'read-only', 'primary', 'standby', 'prefer-standby'], connect_timeout: undefined, statement_cache: undefined,
+  host: undefined,
+  port: undefined,
+  user: undefined,
+  password: undefined,
+  dbname: undefined,
+  sslmode: SSL_MODES,
+  sslrootcert: undefined,
+  sslcert: undefined,
+  sslkey: undefined,
+  sslpassword: undefined,
+  sslsni: ['0', '1'],
+  ssl_min_protocol_version: ['TLSv1.2', 'TLSv1.3'],
+  target_session_attrs: ['any', 'read-write', 'read-only', 'primary', 'standby', 'prefer-standby'],
+  connect_timeout: undefined,
+  statement_cache: undefined,
 };
 
 /** Reads what stands behind the scheme and its colon. */
 export function parseServerUrl(rest: string, rules: UrlRules, refuse: Refuse): ServerUrl {
-  const [, authority = '', path = '', query] = /^\/\/([^/?]*)(?:\/([^?]*))?(?:\?(.*))?$/s.exec(rest) ?? refuse(`two slashes come before the host: ${rules.example}`);
+  const [, authority = '', path = '', query] =
+    /^\/\/([^/?]*)(?:\/([^?]*))?(?:\?(.*))?$/s.exec(rest) ??
+    refuse(`two slashes come before the host: ${rules.example}`);
   if (rest.includes('#')) refuse('write "#" as %23');
   const decode = (part: string): string => decoded(part, refuse);
   const settings = queryOf(query ?? '', rules, decode, refuse);
@@ -73,19 +101,37 @@ export function parseServerUrl(rest: string, rules: UrlRules, refuse: Refuse): S
     if (value !== undefined && inPlace !== undefined && inPlace !== '') refuse(`"${key}" is there twice`);
     return value ?? (inPlace === undefined ? undefined : decode(inPlace));
   };
-  const user = one('user', name) || (rules.needsUser === false ? '' : refuse(`it names no user: ${rules.example}`));
+  const user =
+    one('user', name) || (rules.needsUser === false ? '' : refuse(`it names no user: ${rules.example}`));
   const hosts = hostsOf(authority.slice(at + 1), settings, rules, decode, refuse);
   return {
-    hosts, user, settings, password: one('password', secret) || undefined, database: one('dbname', path) || undefined,
+    hosts,
+    user,
+    settings,
+    password: one('password', secret) || undefined,
+    database: one('dbname', path) || undefined,
     target: (settings.get('target_session_attrs') ?? 'any') as TargetSession, // queryOf() has checked it
     tls: tlsOf(hosts, settings, rules, refuse),
-    parameters: Object.fromEntries([...settings].flatMap(([key, value]) => key.startsWith('set.') ? [[key.slice('set.'.length), value]] : [])),
-    connectTimeoutMs: integer('connect_timeout', settings.get('connect_timeout'), 1, 3_600, refuse, DEFAULT_CONNECT_SECONDS) * 1_000,
-    statementCache: settings.has('statement_cache') ? integer('statement_cache', settings.get('statement_cache'), 0, 10_000, refuse, 0) : undefined,
+    parameters: Object.fromEntries(
+      [...settings].flatMap(([key, value]) =>
+        key.startsWith('set.') ? [[key.slice('set.'.length), value]] : [],
+      ),
+    ),
+    connectTimeoutMs:
+      integer('connect_timeout', settings.get('connect_timeout'), 1, 3_600, refuse, DEFAULT_CONNECT_SECONDS) *
+      1_000,
+    statementCache: settings.has('statement_cache')
+      ? integer('statement_cache', settings.get('statement_cache'), 0, 10_000, refuse, 0)
+      : undefined,
   };
 }
 
-function queryOf(query: string, rules: UrlRules, decode: (part: string) => string, refuse: Refuse): ReadonlyMap<string, string> {
+function queryOf(
+  query: string,
+  rules: UrlRules,
+  decode: (part: string) => string,
+  refuse: Refuse,
+): ReadonlyMap<string, string> {
   const settings = new Map<string, string>();
   for (const part of query.split('&')) {
     if (part === '') continue;
@@ -101,57 +147,110 @@ function queryOf(query: string, rules: UrlRules, decode: (part: string) => strin
 }
 
 function checkSetting(key: string, value: string, { keys }: UrlRules, refuse: Refuse): void {
-  const words = Object.hasOwn(SHARED_KEYS, key) ? SHARED_KEYS[key] : Object.hasOwn(keys, key) ? keys[key] : undefined;
+  const words = Object.hasOwn(SHARED_KEYS, key)
+    ? SHARED_KEYS[key]
+    : Object.hasOwn(keys, key)
+      ? keys[key]
+      : undefined;
   if (!Object.hasOwn(SHARED_KEYS, key) && !Object.hasOwn(keys, key)) {
     const best = closest(key, [...Object.keys(SHARED_KEYS), ...Object.keys(keys)]);
-    refuse(`there is no setting "${key}"${best === undefined ? `; a run-time parameter of the session is set by "set.${key}=…"` : `: did you mean "${best}"?`}`);
+    refuse(
+      `there is no setting "${key}"${best === undefined ? `; a run-time parameter of the session is set by "set.${key}=…"` : `: did you mean "${best}"?`}`,
+    );
   }
-  if (key === 'sslmode' && value === 'allow') refuse('"sslmode=allow" sends in the clear what it could encrypt: write "require", or better "verify-full"');
-  if (words?.includes(value) === false) refuse(`"${key}" is one of ${words.map((word) => `"${word}"`).join(', ')}`);
+  if (key === 'sslmode' && value === 'allow')
+    refuse(
+      '"sslmode=allow" sends in the clear what it could encrypt: write "require", or better "verify-full"',
+    );
+  if (words?.includes(value) === false)
+    refuse(`"${key}" is one of ${words.map((word) => `"${word}"`).join(', ')}`);
 }
 
 function checkParameter(name: string, { parameter, ours }: UrlRules, refuse: Refuse): void {
-  if (!/^[A-Za-z_][A-Za-z0-9_$]*(?:\.[A-Za-z_][A-Za-z0-9_$]*)?$/.test(name)) refuse(`"set." is followed by the name of a run-time parameter: set.${parameter}`);
+  if (!/^[A-Za-z_][A-Za-z0-9_$]*(?:\.[A-Za-z_][A-Za-z0-9_$]*)?$/.test(name))
+    refuse(`"set." is followed by the name of a run-time parameter: set.${parameter}`);
   if (ours.has(name.toLowerCase())) refuse(`"${name}" is not to be changed: values are read by it`);
 }
 
-function hostsOf(text: string, settings: ReadonlyMap<string, string>, { defaultPort }: UrlRules, decode: (part: string) => string, refuse: Refuse): ServerHost[] {
+function hostsOf(
+  text: string,
+  settings: ReadonlyMap<string, string>,
+  { defaultPort }: UrlRules,
+  decode: (part: string) => string,
+  refuse: Refuse,
+): ServerHost[] {
   const listed = settings.get('host')?.split(',');
   if (listed !== undefined && text !== '') refuse('"host" is there twice');
-  const found = listed?.map((host) => ({ host, port: undefined })) ?? text.split(',').map((part) => hostOf(part, decode, refuse));
+  const found =
+    listed?.map((host) => ({ host, port: undefined })) ??
+    text.split(',').map((part) => hostOf(part, decode, refuse));
   const ports = settings.get('port')?.split(',') ?? [];
-  if (ports.length > 1 && ports.length !== found.length) refuse(`there are ${found.length} hosts and ${ports.length} ports`);
+  if (ports.length > 1 && ports.length !== found.length)
+    refuse(`there are ${found.length} hosts and ${ports.length} ports`);
   if (ports.length > 0 && found.some(({ port }) => port !== undefined)) refuse('"port" is there twice');
   return found.map(({ host, port }, index) => {
-    if (host.includes('\0') || /[\s?#@]/.test(host)) refuse('the name of a host has a character that none has');
-    return { host: host === '' ? 'localhost' : host, port: integer('port', port ?? ports[index] ?? ports[0], 1, 65_535, refuse, defaultPort) };
+    if (host.includes('\0') || /[\s?#@]/.test(host))
+      refuse('the name of a host has a character that none has');
+    return {
+      host: host === '' ? 'localhost' : host,
+      port: integer('port', port ?? ports[index] ?? ports[0], 1, 65_535, refuse, defaultPort),
+    };
   });
 }
 
 /** `name`, `name:5432`, `[::1]:5432`, `%2Frun%2Fpostgresql`. */
-function hostOf(part: string, decode: (part: string) => string, refuse: Refuse): { readonly host: string; readonly port: string | undefined } {
-  const [, address, name, port] = /^(?:\[([^\]]*)\]|([^:[\]]*))(?::(\d*))?$/.exec(part) ?? refuse(`"${part}" is no host: an address of IPv6 stands in brackets, and a port is a number`);
+function hostOf(
+  part: string,
+  decode: (part: string) => string,
+  refuse: Refuse,
+): { readonly host: string; readonly port: string | undefined } {
+  const [, address, name, port] =
+    /^(?:\[([^\]]*)\]|([^:[\]]*))(?::(\d*))?$/.exec(part) ??
+    refuse(`"${part}" is no host: an address of IPv6 stands in brackets, and a port is a number`);
   if (address !== undefined && isIP(address) !== 6) refuse(`"[${address}]" is no address of IPv6`);
   return { host: address ?? decode(name ?? ''), port: port === '' ? undefined : port };
 }
 
-function tlsOf(hosts: readonly ServerHost[], settings: ReadonlyMap<string, string>, { tlsKeys }: UrlRules, refuse: Refuse): ServerTls {
+function tlsOf(
+  hosts: readonly ServerHost[],
+  settings: ReadonlyMap<string, string>,
+  { tlsKeys }: UrlRules,
+  refuse: Refuse,
+): ServerTls {
   const given = [...tlsKeys, ...TLS_KEYS].filter((key) => settings.has(key));
   const isLocal = hosts.every(({ host }) => isLocalHost(host));
-  const mode = (settings.get('sslmode') ?? (isLocal && given.length === 0 ? 'disable' : 'verify-full')) as SslMode; // queryOf() has checked it
-  if (mode === 'disable' && given.length > 0) refuse(`"sslmode=disable" and "${given[0]}" contradict each other`);
-  if (mode !== 'disable' && hosts.every(({ host }) => isUnixHost(host))) refuse('a unix socket has no TLS: leave "sslmode" and its kin out');
+  const mode = (settings.get('sslmode') ??
+    (isLocal && given.length === 0 ? 'disable' : 'verify-full')) as SslMode; // queryOf() has checked it
+  if (mode === 'disable' && given.length > 0)
+    refuse(`"sslmode=disable" and "${given[0]}" contradict each other`);
+  if (mode !== 'disable' && hosts.every(({ host }) => isUnixHost(host)))
+    refuse('a unix socket has no TLS: leave "sslmode" and its kin out');
   if (settings.has('sslcert') !== settings.has('sslkey')) refuse('"sslcert" and "sslkey" belong together');
   return {
-    mode, rootCertificate: settings.get('sslrootcert'), certificate: settings.get('sslcert'), key: settings.get('sslkey'), keyPassword: settings.get('sslpassword'),
-    sendsServerName: settings.get('sslsni') !== '0', leastVersion: settings.get('ssl_min_protocol_version') as ServerTls['leastVersion'] | undefined ?? 'TLSv1.2',
+    mode,
+    rootCertificate: settings.get('sslrootcert'),
+    certificate: settings.get('sslcert'),
+    key: settings.get('sslkey'),
+    keyPassword: settings.get('sslpassword'),
+    sendsServerName: settings.get('sslsni') !== '0',
+    leastVersion:
+      (settings.get('ssl_min_protocol_version') as ServerTls['leastVersion'] | undefined) ?? 'TLSv1.2',
   };
 }
 
-function integer(key: string, text: string | undefined, least: number, greatest: number, refuse: Refuse, fallback: number): number {
+function integer(
+  key: string,
+  text: string | undefined,
+  least: number,
+  greatest: number,
+  refuse: Refuse,
+  fallback: number,
+): number {
   if (text === undefined) return fallback;
   const value = Number(text);
-  return /^\d{1,5}$/.test(text) && value >= least && value <= greatest ? value : refuse(`"${key}" is an integer ${least} … ${greatest}`);
+  return /^\d{1,5}$/.test(text) && value >= least && value <= greatest
+    ? value
+    : refuse(`"${key}" is an integer ${least} … ${greatest}`);
 }
 
 function decoded(part: string, refuse: Refuse): string {
