@@ -28,8 +28,12 @@ export class SharedPiece {
   readonly text: string;
   #chunk: Buffer | undefined;
 
-  constructor(text: string) { this.text = text; }
+  constructor(text: string) {
+    this.text = text;
+  }
 
   /** The text as a chunk of chunked coding, its length in front (RFC 9112 §7.1). */
-  get chunk(): Buffer { return this.#chunk ??= Buffer.from(`${Buffer.byteLength(this.text).toString(16)}\r\n${this.text}\r\n`); }
+  get chunk(): Buffer {
+    return (this.#chunk ??= Buffer.from(`${Buffer.byteLength(this.text).toString(16)}\r\n${this.text}\r\n`));
+  }
 }

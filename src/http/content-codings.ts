@@ -1,7 +1,18 @@
 /**
  * Content codings (RFC 9110 §8.4.1): how each of them codes bytes, at once, apart from the event loop, or piece by piece.
  */
-import { brotliCompress, brotliCompressSync, constants, createBrotliCompress, createGzip, createZstdCompress, gzip, gzipSync, zstdCompress, zstdCompressSync } from 'node:zlib';
+import {
+  brotliCompress,
+  brotliCompressSync,
+  constants,
+  createBrotliCompress,
+  createGzip,
+  createZstdCompress,
+  gzip,
+  gzipSync,
+  zstdCompress,
+  zstdCompressSync,
+} from 'node:zlib';
 import type { Transform } from 'node:stream';
 
 /** What answers are compressed with. */
@@ -35,20 +46,38 @@ const ZSTD_SYNC_BYTES = 65_536;
 /** Makes the coders of an application. */
 export function codersOf(levels: CodingLevels): Readonly<Record<ContentCoding, Coder>> {
   const gzipOptions = { level: levels.gzip };
-  const brotli = (bytes: number): object => ({ params: { [constants.BROTLI_PARAM_QUALITY]: levels.br, [constants.BROTLI_PARAM_SIZE_HINT]: bytes } });
+  const brotli = (bytes: number): object => ({
+    params: { [constants.BROTLI_PARAM_QUALITY]: levels.br, [constants.BROTLI_PARAM_SIZE_HINT]: bytes },
+  });
   const zstd = { params: { [constants.ZSTD_c_compressionLevel]: levels.zstd } };
   return {
     gzip: {
-      syncBytes: SYNC_BYTES, flush: constants.Z_SYNC_FLUSH, now: (bytes) => gzipSync(bytes, gzipOptions), later: (bytes, done) => gzip(bytes, gzipOptions, done),
+      syncBytes: SYNC_BYTES,
+      flush: constants.Z_SYNC_FLUSH,
+      now: (bytes) => gzipSync(bytes, gzipOptions),
+      later: (bytes, done) => gzip(bytes, gzipOptions, done),
       stream: () => createGzip({ ...gzipOptions, windowBits: 14, memLevel: 7 }),
     },
     br: {
-      syncBytes: SYNC_BYTES, flush: constants.BROTLI_OPERATION_FLUSH, now: (bytes) => brotliCompressSync(bytes, brotli(bytes.length)), later: (bytes, done) => brotliCompress(bytes, brotli(bytes.length), done),
-      stream: () => createBrotliCompress({ params: { [constants.BROTLI_PARAM_QUALITY]: levels.br, [constants.BROTLI_PARAM_LGWIN]: STREAM_WINDOW_BITS } }),
+      syncBytes: SYNC_BYTES,
+      flush: constants.BROTLI_OPERATION_FLUSH,
+      now: (bytes) => brotliCompressSync(bytes, brotli(bytes.length)),
+      later: (bytes, done) => brotliCompress(bytes, brotli(bytes.length), done),
+      stream: () =>
+        createBrotliCompress({
+          params: {
+            [constants.BROTLI_PARAM_QUALITY]: levels.br,
+            [constants.BROTLI_PARAM_LGWIN]: STREAM_WINDOW_BITS,
+          },
+        }),
     },
     zstd: {
-      syncBytes: ZSTD_SYNC_BYTES, flush: constants.ZSTD_e_flush, now: (bytes) => zstdCompressSync(bytes, zstd), later: (bytes, done) => zstdCompress(bytes, zstd, done),
-      stream: () => createZstdCompress({ params: { ...zstd.params, [constants.ZSTD_c_windowLog]: STREAM_WINDOW_BITS } }),
+      syncBytes: ZSTD_SYNC_BYTES,
+      flush: constants.ZSTD_e_flush,
+      now: (bytes) => zstdCompressSync(bytes, zstd),
+      later: (bytes, done) => zstdCompress(bytes, zstd, done),
+      stream: () =>
+        createZstdCompress({ params: { ...zstd.params, [constants.ZSTD_c_windowLog]: STREAM_WINDOW_BITS } }),
     },
   };
 }
@@ -60,7 +89,8 @@ export function codersOf(levels: CodingLevels): Readonly<Record<ContentCoding, C
  */
 
 /** `coding [ ; q=weight ]`, white space around each part (RFC 9110 §12.4.2). Three decimals fit thousandths. */
-const MEMBER = /^[ \t]*([!#$%&'*+\-.^_`|~0-9A-Za-z]+)[ \t]*(?:;[ \t]*q=(?:(1(?:\.0{0,3})?)|0(?:\.(\d{0,3}))?)[ \t]*)?$/i;
+const MEMBER =
+  /^[ \t]*([!#$%&'*+\-.^_`|~0-9A-Za-z]+)[ \t]*(?:;[ \t]*q=(?:(1(?:\.0{0,3})?)|0(?:\.(\d{0,3}))?)[ \t]*)?$/i;
 
 /** More members say nothing new: of a longer field the rest is not read. */
 const MAX_MEMBERS = 32;
@@ -73,7 +103,10 @@ const MAX_MEMBERS = 32;
  * for one coding the first counts; `x-gzip` is `gzip` (§8.4.1.3). Who refuses even `identity` gets it nevertheless, where
  * nothing else fits: the RFC leaves that open, and an answer is worth more than a 406.
  */
-export function negotiateEncoding<const C extends string>(header: string | undefined, offered: readonly C[]): C | undefined {
+export function negotiateEncoding<const C extends string>(
+  header: string | undefined,
+  offered: readonly C[],
+): C | undefined {
   if (header === undefined || header === '' || offered.length === 0) return undefined;
   const weights = weightsOf(header);
   const others = weights.get('*') ?? 0;

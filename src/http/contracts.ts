@@ -196,7 +196,19 @@ export interface Services {
 export type Next = () => Awaitable<HttpResponse>;
 
 /** What a middleware is for, where its order matters. */
-export type MiddlewareKind = 'request-id' | 'trusted-host' | 'security-headers' | 'cors' | 'rate-limit' | 'concurrency-limit' | 'compression' | 'etag' | 'timeout' | 'session' | 'csrf' | 'idempotency';
+export type MiddlewareKind =
+  | 'request-id'
+  | 'trusted-host'
+  | 'security-headers'
+  | 'cors'
+  | 'rate-limit'
+  | 'concurrency-limit'
+  | 'compression'
+  | 'etag'
+  | 'timeout'
+  | 'session'
+  | 'csrf'
+  | 'idempotency';
 
 /** A layer of the onion around handlers and error rendering. */
 export interface Middleware {
@@ -316,7 +328,10 @@ export interface Host {
   readiness(name: string, probe: (signal: AbortSignal) => Awaitable<void>): void;
   rule(rule: Rule): void;
   /** Statements for the application's database, by engine: `svc migrate up` applies them before those of the application, once, under the id `plugin/id`. */
-  migration(id: string, sql: Readonly<Record<'sqlite' | 'postgres' | 'mysql' | 'mariadb', readonly string[]>>): void;
+  migration(
+    id: string,
+    sql: Readonly<Record<'sqlite' | 'postgres' | 'mysql' | 'mariadb', readonly string[]>>,
+  ): void;
   /** What all plugins have contributed so far. @internal */
   readonly migrations: readonly ContributedMigration[];
 }

@@ -54,7 +54,8 @@ function indexFrom(text: string, part: string, start: number): number {
 
 /** A part of the field without SP and HTAB around it, and nothing else (§5.2): U+00A0 before `__Host-` would forge the prefix. */
 function stripped(field: string, start: number, end: number): string {
-  let from = start, to = end;
+  let from = start,
+    to = end;
   while (from < to && isBlank(field.charCodeAt(from))) from++;
   while (to > from && isBlank(field.charCodeAt(to - 1))) to--;
   return field.slice(from, to);
@@ -65,7 +66,10 @@ function isBlank(code: number): boolean {
 }
 
 function decodeValue(value: string): string {
-  const bareValue = value.length > 1 && value.charCodeAt(0) === 34 && value.charCodeAt(value.length - 1) === 34 ? value.slice(1, -1) : value;
+  const bareValue =
+    value.length > 1 && value.charCodeAt(0) === 34 && value.charCodeAt(value.length - 1) === 34
+      ? value.slice(1, -1)
+      : value;
   if (!bareValue.includes('%')) return bareValue;
   try {
     return decodeURIComponent(bareValue);
@@ -82,42 +86,73 @@ function decodeValue(value: string): string {
  * and value of more than 4,096 bytes, which browsers drop without a word (RFC 6265bis §5.6); `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`
  */
 export function serializeCookie(name: string, value: string, options: CookieOptions = {}): string {
-  for (const option in options) if (!isOption(option) && Object.hasOwn(options, option)) throw new SvcError('E_OPTION_UNKNOWN', [OWNER, option, closest(option, OPTIONS)]); // no array of names for each cookie
+  for (const option in options)
+    if (!isOption(option) && Object.hasOwn(options, option))
+      throw new SvcError('E_OPTION_UNKNOWN', [OWNER, option, closest(option, OPTIONS)]); // no array of names for each cookie
   const { path = '/', domain, maxAgeSeconds, httpOnly = true, secure, sameSite = 'lax' } = options;
-  if (typeof httpOnly !== 'boolean') throw new SvcError('E_OPTION_RANGE', [OWNER, 'httpOnly', 'true or false', shown(httpOnly)]);
-  if (secure !== undefined && typeof secure !== 'boolean') throw new SvcError('E_OPTION_RANGE', [OWNER, 'secure', 'true or false', shown(secure)]);
+  if (typeof httpOnly !== 'boolean')
+    throw new SvcError('E_OPTION_RANGE', [OWNER, 'httpOnly', 'true or false', shown(httpOnly)]);
+  if (secure !== undefined && typeof secure !== 'boolean')
+    throw new SvcError('E_OPTION_RANGE', [OWNER, 'secure', 'true or false', shown(secure)]);
   if (typeof name !== 'string' || !isToken(name)) return refuse(name, 'the name is not a token');
   const encoded = typeof value === 'string' ? encodeValue(value) : undefined;
   if (encoded === undefined) return refuse(name, 'the value is not a well-formed string');
-  if (path !== '/' && !/^\/[\x20-\x3a\x3c-\x7e]*$/.test(path)) return refuse(name, 'the path does not begin with "/", or has ";" or a control character');
-  if (domain !== undefined && !/^\.?[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/i.test(domain)) return refuse(name, 'the domain is not a host name');
-  if (maxAgeSeconds !== undefined && !Number.isSafeInteger(maxAgeSeconds)) return refuse(name, 'maxAgeSeconds is not an integer');
+  if (path !== '/' && !/^\/[\x20-\x3a\x3c-\x7e]*$/.test(path))
+    return refuse(name, 'the path does not begin with "/", or has ";" or a control character');
+  if (domain !== undefined && !/^\.?[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/i.test(domain))
+    return refuse(name, 'the domain is not a host name');
+  if (maxAgeSeconds !== undefined && !Number.isSafeInteger(maxAgeSeconds))
+    return refuse(name, 'maxAgeSeconds is not an integer');
   if (sameSite === 'none' && secure === false) return refuse(name, 'sameSite "none" needs secure');
   if (name.startsWith('__')) {
     if (/^__(host|secure)-/i.test(name) && secure === false) return refuse(name, 'its prefix needs secure');
-    if (/^__host-/i.test(name) && (path !== '/' || domain !== undefined)) return refuse(name, 'the prefix __Host- needs path "/" and no domain');
+    if (/^__host-/i.test(name) && (path !== '/' || domain !== undefined))
+      return refuse(name, 'the prefix __Host- needs path "/" and no domain');
   }
   let field = `${name}=${encoded}`;
-  if (field.length > MAX_PAIR_BYTES) return refuse(name, `name and value are ${field.length - 1} bytes, of which browsers keep 4,096: keep the data in a store on the server, and its key in the cookie`);
+  if (field.length > MAX_PAIR_BYTES)
+    return refuse(
+      name,
+      `name and value are ${field.length - 1} bytes, of which browsers keep 4,096: keep the data in a store on the server, and its key in the cookie`,
+    );
   field += path === '/' ? '; Path=/' : `; Path=${path}`;
   if (domain !== undefined) field += `; Domain=${domain}`;
   if (maxAgeSeconds !== undefined) field += `; Max-Age=${Math.max(0, maxAgeSeconds)}`;
   if (httpOnly) field += '; HttpOnly';
-  field += sameSite === 'lax' ? LAX : SAME_SITE.get(sameSite) ?? refuse(name, 'sameSite is none of "strict", "lax", "none"');
+  field +=
+    sameSite === 'lax'
+      ? LAX
+      : (SAME_SITE.get(sameSite) ?? refuse(name, 'sameSite is none of "strict", "lax", "none"'));
   return secure === true ? `${field}; Secure` : field;
 }
 
-function refuse(name: string, problem: string): never { throw new SvcError('E_COOKIE', [String(name), problem]); }
+function refuse(name: string, problem: string): never {
+  throw new SvcError('E_COOKIE', [String(name), problem]);
+}
 
 /** Who is named where an option is none. */
 const OWNER = 'setCookie()';
-const OPTIONS: ReadonlySet<string> = new Set(['path', 'domain', 'maxAgeSeconds', 'httpOnly', 'secure', 'sameSite'] satisfies (keyof CookieOptions)[]);
+const OPTIONS: ReadonlySet<string> = new Set([
+  'path',
+  'domain',
+  'maxAgeSeconds',
+  'httpOnly',
+  'secure',
+  'sameSite',
+] satisfies (keyof CookieOptions)[]);
 
 /** Whether `OPTIONS` has it, asked for each name of each cookie: five cost 14 ns less than by `has()`, a tenth of a cookie. */
 function isOption(option: string): boolean {
   switch (option as keyof CookieOptions) {
-    case 'path': case 'domain': case 'maxAgeSeconds': case 'httpOnly': case 'secure': case 'sameSite': return true;
-    default: return false;
+    case 'path':
+    case 'domain':
+    case 'maxAgeSeconds':
+    case 'httpOnly':
+    case 'secure':
+    case 'sameSite':
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -125,7 +160,10 @@ function isOption(option: string): boolean {
 const MAX_PAIR_BYTES = 4_097;
 
 const LAX = '; SameSite=Lax';
-const SAME_SITE: ReadonlyMap<string, string> = new Map([['strict', '; SameSite=Strict'], ['none', '; SameSite=None']]);
+const SAME_SITE: ReadonlyMap<string, string> = new Map([
+  ['strict', '; SameSite=Strict'],
+  ['none', '; SameSite=None'],
+]);
 
 /** Whether a cookie cannot do without `Secure`, wherever it is sent. */
 export function needsSecure(name: string, options: CookieOptions): boolean {

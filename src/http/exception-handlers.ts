@@ -16,12 +16,17 @@ export class ExceptionHandlers {
   readonly #byPrototype = new Map<unknown, ExceptionHandler<never>>();
   readonly #found = new WeakMap<object, ExceptionHandler<never> | null>();
 
-  get size(): number { return this.#byPrototype.size; }
+  get size(): number {
+    return this.#byPrototype.size;
+  }
 
   /** Sets the handler of a class. Answers whether it had none before. @throws SvcError `E_EXCEPTION_HANDLER` */
   add<E>(errorClass: ErrorClass<E>, handler: ExceptionHandler<E>): boolean {
     const isClass = typeof errorClass === 'function' && typeof errorClass.prototype === 'object';
-    if (!isClass || typeof handler !== 'function') throw new SvcError('E_EXCEPTION_HANDLER', [isClass ? 'there is no function' : `${shown(errorClass)} is no class`]);
+    if (!isClass || typeof handler !== 'function')
+      throw new SvcError('E_EXCEPTION_HANDLER', [
+        isClass ? 'there is no function' : `${shown(errorClass)} is no class`,
+      ]);
     const isNew = !this.#byPrototype.has(errorClass.prototype);
     this.#byPrototype.set(errorClass.prototype, handler);
     return isNew;
@@ -33,7 +38,7 @@ export class ExceptionHandlers {
     const prototype = Object.getPrototypeOf(error) as object | null;
     if (prototype === null) return undefined;
     let found = this.#found.get(prototype);
-    if (found === undefined) this.#found.set(prototype, found = this.#walk(prototype));
+    if (found === undefined) this.#found.set(prototype, (found = this.#walk(prototype)));
     return (found as ExceptionHandler<unknown> | null) ?? undefined; // the class it was found by makes it fit
   }
 

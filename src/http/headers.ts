@@ -27,11 +27,31 @@ export function isAsciiValue(text: string): boolean {
 }
 
 /** Fields that are defined once: of several the first counts, as Node has it. But credentials: several are joined, and fit nobody. */
-const SINGLE = new Set(['age', 'content-length', 'content-type', 'etag', 'expires', 'from', 'host', 'if-modified-since',
-  'if-range', 'if-unmodified-since', 'last-modified', 'location', 'max-forwards', 'range', 'referer', 'retry-after', 'server', 'user-agent']);
+const SINGLE = new Set([
+  'age',
+  'content-length',
+  'content-type',
+  'etag',
+  'expires',
+  'from',
+  'host',
+  'if-modified-since',
+  'if-range',
+  'if-unmodified-since',
+  'last-modified',
+  'location',
+  'max-forwards',
+  'range',
+  'referer',
+  'retry-after',
+  'server',
+  'user-agent',
+]);
 
 /** An object without prototype that keeps fast properties, which `Object.create(null)` does not. */
-function Bare(this: object): void { /* properties are added by whoever makes it */ }
+function Bare(this: object): void {
+  /* properties are added by whoever makes it */
+}
 Bare.prototype = Object.freeze(Object.create(null) as object);
 
 /** A null-prototype object with fast properties. */
@@ -47,7 +67,8 @@ export function viewOf(rawHeaders: readonly string[]): HeaderView {
     const value = rawHeaders[index + 1]!;
     const earlier = view[name];
     if (earlier === undefined) view[name] = value;
-    else if (!SINGLE.has(name)) view[name] = name === 'cookie' ? `${earlier}; ${value}` : `${earlier}, ${value}`;
+    else if (!SINGLE.has(name))
+      view[name] = name === 'cookie' ? `${earlier}; ${value}` : `${earlier}, ${value}`;
   }
   return view;
 }
@@ -57,12 +78,18 @@ const LOWER = 0x20;
 
 /** Whether two texts differ in case at most; `lower` is in lower case. */
 export function isNamed(text: string, lower: string): boolean {
-  return text === lower || (text.length === lower.length && (text.charCodeAt(0) | LOWER) === (lower.charCodeAt(0) | LOWER) && text.toLowerCase() === lower);
+  return (
+    text === lower ||
+    (text.length === lower.length &&
+      (text.charCodeAt(0) | LOWER) === (lower.charCodeAt(0) | LOWER) &&
+      text.toLowerCase() === lower)
+  );
 }
 
 /** The first field of that name; `name` in lower case. Cheaper than a view when one field is wanted. */
 export function findField(rawHeaders: readonly string[], name: string): string | undefined {
-  for (let index = 0; index < rawHeaders.length; index += 2) if (isNamed(rawHeaders[index]!, name)) return rawHeaders[index + 1];
+  for (let index = 0; index < rawHeaders.length; index += 2)
+    if (isNamed(rawHeaders[index]!, name)) return rawHeaders[index + 1];
   return undefined;
 }
 
@@ -122,7 +149,11 @@ export class HeaderList {
 
   /** Adds request field names to `Vary`, each once; `*` stays alone (RFC 9110 §12.5.5). */
   vary(...names: string[]): void {
-    const present = this.get('vary')?.split(',').map((part) => part.trim()).filter((part) => part !== '') ?? [];
+    const present =
+      this.get('vary')
+        ?.split(',')
+        .map((part) => part.trim())
+        .filter((part) => part !== '') ?? [];
     if (present.includes('*') || names.length === 0) return;
     const merged = new Map([...present, ...names].map((name) => [name.toLowerCase(), name]));
     this.set('Vary', merged.has('*') ? '*' : [...merged.values()].join(', '));
@@ -130,7 +161,8 @@ export class HeaderList {
 
   /** Name and value pairs in order. */
   *[Symbol.iterator](): Generator<[name: string, value: string]> {
-    for (let index = 0; index < this.flat.length; index += 2) yield [this.flat[index]!, this.flat[index + 1]!];
+    for (let index = 0; index < this.flat.length; index += 2)
+      yield [this.flat[index]!, this.flat[index + 1]!];
   }
 
   /** Without cookies and other secrets: for logs. */
@@ -144,13 +176,17 @@ export class HeaderList {
     return shown;
   }
 
-  static { inspectAsJson(HeaderList); }
+  static {
+    inspectAsJson(HeaderList);
+  }
 
   #check(name: string, value: string): void {
-    if (typeof name !== 'string' || !isToken(name)) throw new SvcError('E_HEADER', [String(name), 'the name is not a token']);
+    if (typeof name !== 'string' || !isToken(name))
+      throw new SvcError('E_HEADER', [String(name), 'the name is not a token']);
     if (typeof value !== 'string') throw new SvcError('E_HEADER', [name, 'the value is not a string']);
     if (!isAsciiValue(value)) {
-      if (!isFieldValue(value)) throw new SvcError('E_HEADER', [name, 'the value has a control character, or one above U+00FF']);
+      if (!isFieldValue(value))
+        throw new SvcError('E_HEADER', [name, 'the value has a control character, or one above U+00FF']);
       this.isAscii = false;
     }
     const lower = name.toLowerCase();
@@ -170,7 +206,8 @@ export class HeaderList {
 
 const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'];
 const FIXDATE = /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), (\d\d) ([A-Z][a-z]{2}) (\d{4}) (\d\d):(\d\d):(\d\d) GMT$/;
-const RFC850 = /^(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day, (\d\d)-([A-Z][a-z]{2})-(\d\d) (\d\d):(\d\d):(\d\d) GMT$/;
+const RFC850 =
+  /^(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day, (\d\d)-([A-Z][a-z]{2})-(\d\d) (\d\d):(\d\d):(\d\d) GMT$/;
 const ASCTIME = /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) ([A-Z][a-z]{2}) ([ \d]\d) (\d\d):(\d\d):(\d\d) (\d{4})$/;
 
 /** Seconds since the epoch, or undefined for what is no date. `nowMs` decides on years of two digits: at most 50 ahead. */
@@ -178,18 +215,29 @@ export function parseHttpDate(text: string, nowMs: number): number | undefined {
   const fixed = FIXDATE.exec(text);
   if (fixed !== null) return seconds(Number(fixed[3]), fixed[2]!, fixed[1]!, fixed.slice(4, 7));
   const old = RFC850.exec(text);
-  if (old !== null) return seconds(yearOf(Number(old[3]), new Date(nowMs).getUTCFullYear()), old[2]!, old[1]!, old.slice(4, 7));
+  if (old !== null)
+    return seconds(
+      yearOf(Number(old[3]), new Date(nowMs).getUTCFullYear()),
+      old[2]!,
+      old[1]!,
+      old.slice(4, 7),
+    );
   const c = ASCTIME.exec(text);
   return c === null ? undefined : seconds(Number(c[6]), c[1]!, c[2]!, c.slice(3, 6));
 }
 
 /** The year with these last two digits that is at most 50 years ahead. */
 function yearOf(digits: number, thisYear: number): number {
-  const year = thisYear - thisYear % 100 + digits;
+  const year = thisYear - (thisYear % 100) + digits;
   return year > thisYear + 50 ? year - 100 : year <= thisYear - 50 ? year + 100 : year;
 }
 
-function seconds(year: number, monthName: string, dayText: string, time: readonly string[]): number | undefined {
+function seconds(
+  year: number,
+  monthName: string,
+  dayText: string,
+  time: readonly string[],
+): number | undefined {
   const month = MONTHS.indexOf(monthName);
   const day = Number(dayText);
   const [hour, minute, second] = time.map(Number) as [number, number, number];
@@ -220,7 +268,10 @@ export function contentDisposition(filename: string, type: DispositionType = 'at
   const name = /[^/\\]*$/.exec(filename)![0].slice(0, MAX_NAME_LENGTH).toWellFormed();
   const plain = name.replace(/[^\x20-\x7e]|["\\%]/gu, '_');
   if (plain === name) return `${type}; filename="${plain}"`;
-  const encoded = encodeURIComponent(name).replace(/['()*]/g, (char) => `%${char.charCodeAt(0).toString(16).toUpperCase()}`);
+  const encoded = encodeURIComponent(name).replace(
+    /['()*]/g,
+    (char) => `%${char.charCodeAt(0).toString(16).toUpperCase()}`,
+  );
   return `${type}; filename="${plain}"; filename*=UTF-8''${encoded}`;
 }
 
@@ -237,11 +288,13 @@ export function parseParameters(field: string): Parameterised {
   const semicolon = field.indexOf(';');
   if (semicolon === -1) return { value: field.trim().toLowerCase(), parameters: new Map() };
   const parameters = new Map<string, string>();
-  const pattern = /;[ \t]*(?:([!#$%&'*+\-.^_`|~0-9A-Za-z]+)=(?:([!#$%&'*+\-.^_`|~0-9A-Za-z]+)|"((?:[^"\\]|\\.)*)"))?[ \t]*/y;
+  const pattern =
+    /;[ \t]*(?:([!#$%&'*+\-.^_`|~0-9A-Za-z]+)=(?:([!#$%&'*+\-.^_`|~0-9A-Za-z]+)|"((?:[^"\\]|\\.)*)"))?[ \t]*/y;
   pattern.lastIndex = semicolon;
   for (let match = pattern.exec(field); match !== null; match = pattern.exec(field)) {
     const name = match[1]?.toLowerCase();
-    if (name !== undefined && !parameters.has(name)) parameters.set(name, match[2] ?? match[3]!.replace(/\\(.)/g, '$1'));
+    if (name !== undefined && !parameters.has(name))
+      parameters.set(name, match[2] ?? match[3]!.replace(/\\(.)/g, '$1'));
   }
   return { value: field.slice(0, semicolon).trim().toLowerCase(), parameters };
 }

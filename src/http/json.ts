@@ -18,13 +18,17 @@ export function toJson(value: unknown): string {
 }
 
 function describe(value: unknown): string {
-  return typeof value === 'function' ? `the function ${value.name || '(anonymous)'}` : `a value of type ${typeof value}`;
+  return typeof value === 'function'
+    ? `the function ${value.name || '(anonymous)'}`
+    : `a value of type ${typeof value}`;
 }
 
 /** The second attempt, when there are bigints or a cycle. */
 function slowJson(value: unknown): string | undefined {
   try {
-    return JSON.stringify(value, (_key, member: unknown) => typeof member === 'bigint' ? member.toString() : member);
+    return JSON.stringify(value, (_key, member: unknown) =>
+      typeof member === 'bigint' ? member.toString() : member,
+    );
   } catch (cause) {
     const problem = cycleIn(value, '$', new Set());
     throw problem === undefined ? cause : new SvcError('E_REPLY', [problem], { cause });

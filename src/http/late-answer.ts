@@ -29,9 +29,14 @@ export class LateAnswer implements PromiseLike<HttpResponse> {
   }
 
   /** Never rejects. */
-  get promise(): Promise<HttpResponse> { return new Promise((resolve) => this.giveTo(resolve)); }
+  get promise(): Promise<HttpResponse> {
+    return new Promise((resolve) => this.giveTo(resolve));
+  }
 
-  then<T = HttpResponse, F = never>(onFulfilled?: ((answer: HttpResponse) => T | PromiseLike<T>) | null, onRejected?: ((error: unknown) => F | PromiseLike<F>) | null): Promise<T | F> {
+  then<T = HttpResponse, F = never>(
+    onFulfilled?: ((answer: HttpResponse) => T | PromiseLike<T>) | null,
+    onRejected?: ((error: unknown) => F | PromiseLike<F>) | null,
+  ): Promise<T | F> {
     return this.promise.then(onFulfilled, onRejected);
   }
 }

@@ -29,10 +29,14 @@ export class AllowedOrigins {
   }
 
   /** The list, if it is one. */
-  get list(): ReadonlySet<string> | undefined { return this.#list; }
+  get list(): ReadonlySet<string> | undefined {
+    return this.#list;
+  }
 
   /** Whether all are allowed, whatever they are. */
-  get isAny(): boolean { return this.#list === undefined && this.#test === undefined; }
+  get isAny(): boolean {
+    return this.#list === undefined && this.#test === undefined;
+  }
 
   /** Whether `origin` is allowed. What is not well-formed is not, whoever decides. */
   allows(origin: string, req: HttpRequest): Awaitable<boolean> {
@@ -44,7 +48,10 @@ export class AllowedOrigins {
    * Whether a handshake may go on: browsers always send an origin with it, and nothing else guards a WebSocket against other
    * sites. `allowsAbsent` lets clients in that are no browsers. Default false.
    */
-  admits(req: HttpRequest, options: { readonly allowsAbsent?: boolean | undefined } = {}): Awaitable<boolean> {
+  admits(
+    req: HttpRequest,
+    options: { readonly allowsAbsent?: boolean | undefined } = {},
+  ): Awaitable<boolean> {
     const origin = fieldOf(req, 'origin');
     return origin === undefined ? options.allowsAbsent === true : this.allows(origin, req);
   }
@@ -57,7 +64,8 @@ export function fieldOf(req: HttpRequest, name: string): string | undefined {
 
 function readList(origins: readonly string[]): ReadonlySet<string> {
   for (const origin of origins) {
-    const problem = typeof origin !== 'string' ? `an origin is text, found ${shown(origin)}` : problemOf(origin);
+    const problem =
+      typeof origin !== 'string' ? `an origin is text, found ${shown(origin)}` : problemOf(origin);
     if (problem !== undefined) throw new SvcError('E_CORS', [problem]);
   }
   return new Set(origins);
@@ -68,8 +76,11 @@ function problemOf(origin: string): string | undefined {
   if (origin === '*') return '"*" stands alone, not in a list';
   if (origin === 'null') return '"null" is the origin of every sandboxed frame';
   if (origin.includes('*')) return `${named} has a wildcard, and origins are compared whole`;
-  if (!ORIGIN.test(origin)) return `${named} is no origin, which is scheme://host[:port] and nothing behind it`;
+  if (!ORIGIN.test(origin))
+    return `${named} is no origin, which is scheme://host[:port] and nothing behind it`;
   if (!/^https?:/.test(origin)) return undefined; // those of apps, which no URL parser knows
   const url = URL.parse(origin);
-  return url?.origin === origin ? undefined : `${named} is not what browsers send` + (url === null ? '' : `, which is "${url.origin}"`);
+  return url?.origin === origin
+    ? undefined
+    : `${named} is not what browsers send` + (url === null ? '' : `, which is "${url.origin}"`);
 }

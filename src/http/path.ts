@@ -26,16 +26,29 @@ export interface ConverterTypes {
 export type ConverterName = keyof ConverterTypes;
 
 /** `"id:int" | "name"` of `"/u/{id:int}/{name}"`. */
-type Placeholders<P extends string> = P extends `${string}{${infer Inner}}${infer Rest}` ? Inner | Placeholders<Rest> : never;
+type Placeholders<P extends string> = P extends `${string}{${infer Inner}}${infer Rest}`
+  ? Inner | Placeholders<Rest>
+  : never;
 type NameOf<K> = K extends `${infer Name}:${string}` ? Name : K;
-type ValueOf<K> = K extends `${string}:${infer C}` ? (C extends ConverterName ? ConverterTypes[C] : never) : string;
-type Unreadable<K> = K extends `${string}:${infer C}` ? (C extends ConverterName ? never : `Unknown path converter "${C}": use str, int, float, uuid or path`) : never;
+type ValueOf<K> = K extends `${string}:${infer C}`
+  ? C extends ConverterName
+    ? ConverterTypes[C]
+    : never
+  : string;
+type Unreadable<K> = K extends `${string}:${infer C}`
+  ? C extends ConverterName
+    ? never
+    : `Unknown path converter "${C}": use str, int, float, uuid or path`
+  : never;
 
 /** The typed parameters of a template; loose when the template is not a literal. */
-export type PathParams<P extends string> = string extends P ? Readonly<Record<string, string | number>>
+export type PathParams<P extends string> = string extends P
+  ? Readonly<Record<string, string | number>>
   : { readonly [K in Placeholders<P> as NameOf<K> & string]: ValueOf<K> };
 /** `P` itself, or a sentence that says what is wrong with it: shown by the compiler in place of the expected type. */
-export type PathTemplate<P extends string> = [Unreadable<Placeholders<P>>] extends [never] ? P : Unreadable<Placeholders<P>>;
+export type PathTemplate<P extends string> = [Unreadable<Placeholders<P>>] extends [never]
+  ? P
+  : Unreadable<Placeholders<P>>;
 
 /** How a converter reads a segment. `rank` orders by specificity: the lower is tried first. */
 export interface Converter {
@@ -47,7 +60,10 @@ export interface Converter {
   read(segment: string): string | number;
 }
 
-const ZERO = 48, NINE = 57, MINUS = 45, DOT = 46;
+const ZERO = 48,
+  NINE = 57,
+  MINUS = 45,
+  DOT = 46;
 
 /** The index behind the digits of a decimal integer without superfluous zeros, or -1. */
 function endOfInteger(path: string, start: number, end: number): number {
@@ -63,7 +79,11 @@ function endOfInteger(path: string, start: number, end: number): number {
 const MAX_INT_LENGTH = 17;
 
 function isInt(path: string, start: number, end: number): boolean {
-  return end - start <= MAX_INT_LENGTH && endOfInteger(path, start, end) === end && (end - start < 16 || Number.isSafeInteger(Number(path.slice(start, end))));
+  return (
+    end - start <= MAX_INT_LENGTH &&
+    endOfInteger(path, start, end) === end &&
+    (end - start < 16 || Number.isSafeInteger(Number(path.slice(start, end))))
+  );
 }
 
 function isFloat(path: string, start: number, end: number): boolean {
@@ -128,13 +148,16 @@ const UNREADABLE = /[{}?#]|%[0-9a-f]{2}/i;
  * name that is no identifier or is used twice, `path` before the end, `?`, `#` or an escape in a literal
  */
 export function parseTemplate(template: string): ParsedTemplate {
-  if (typeof template !== 'string' || template[0] !== '/') return refuse(template, 'it does not begin with "/"');
+  if (typeof template !== 'string' || template[0] !== '/')
+    return refuse(template, 'it does not begin with "/"');
   if (!template.isWellFormed()) return refuse(template, 'it has a lone surrogate');
-  if (!template.includes('{') && !template.includes('}') && !isUnclear(template)) return { template, literals: [template], parameters: NO_PARAMETERS };
+  if (!template.includes('{') && !template.includes('}') && !isUnclear(template))
+    return { template, literals: [template], parameters: NO_PARAMETERS };
   let texts = '';
   let from = 0;
   let count = 0;
-  for (let open = template.indexOf('{'); open !== -1; open = template.indexOf('{', from)) { // by hand: split() by an expression makes the table of 200 routes take an eighth longer
+  for (let open = template.indexOf('{'); open !== -1; open = template.indexOf('{', from)) {
+    // by hand: split() by an expression makes the table of 200 routes take an eighth longer
     const close = template.indexOf('}', from);
     if (!isParameter(template, open, close)) return mustBeReadable(template);
     const text = template.slice(open + 1, close);
@@ -144,9 +167,14 @@ export function parseTemplate(template: string): ParsedTemplate {
     from = close + 1;
   }
   const literals = literalsOf(template, count);
-  if (template.includes('}', from) || (isUnclear(template) && literals.some((literal) => UNREADABLE.test(literal)))) return mustBeReadable(template);
+  if (
+    template.includes('}', from) ||
+    (isUnclear(template) && literals.some((literal) => UNREADABLE.test(literal)))
+  )
+    return mustBeReadable(template);
   const parameters = count === 0 ? NO_PARAMETERS : readParameters(texts, template);
-  if (from < template.length && parameters.at(-1)?.converter === CONVERTERS.path) return refuse(template, NOT_LAST);
+  if (from < template.length && parameters.at(-1)?.converter === CONVERTERS.path)
+    return refuse(template, NOT_LAST);
   return { template, literals, parameters };
 }
 
@@ -162,21 +190,34 @@ const CLOSED: number[] = [];
 function literalsOf(template: string, count: number): readonly string[] {
   if (count === 1) return [template.slice(0, OPENED[0]), template.slice(CLOSED[0]! + 1)];
   const literals: string[] = new Array(count + 1);
-  for (let at = 0; at <= count; at++) literals[at] = template.slice(at === 0 ? 0 : CLOSED[at - 1]! + 1, at === count ? template.length : OPENED[at]);
+  for (let at = 0; at <= count; at++)
+    literals[at] = template.slice(
+      at === 0 ? 0 : CLOSED[at - 1]! + 1,
+      at === count ? template.length : OPENED[at],
+    );
   return literals;
 }
 
 /** Whether these braces make up a whole segment, and have no others within. */
 function isParameter(template: string, open: number, close: number): boolean {
-  if (close < open || template[open - 1] !== '/' || (close + 1 < template.length && template[close + 1] !== '/')) return false;
+  if (
+    close < open ||
+    template[open - 1] !== '/' ||
+    (close + 1 < template.length && template[close + 1] !== '/')
+  )
+    return false;
   for (let at = open + 1; at < close; at++) if (template[at] === '{' || template[at] === '/') return false;
   return true;
 }
 
 /** Names the first segment that is not. */
 function mustBeReadable(template: string): never {
-  const segment = template.slice(1).split('/').find((part) => UNREADABLE.test(part) && !/^\{[^{}]*\}$/.test(part))!; // a literal has it
-  if (/[{}]/.test(segment)) refuse(template, `the segment "${segment}" mixes a parameter with text, or lacks a brace`);
+  const segment = template
+    .slice(1)
+    .split('/')
+    .find((part) => UNREADABLE.test(part) && !/^\{[^{}]*\}$/.test(part))!; // a literal has it
+  if (/[{}]/.test(segment))
+    refuse(template, `the segment "${segment}" mixes a parameter with text, or lacks a brace`);
   return refuse(template, `the segment "${segment}" has "?", "#" or an escape: write it decoded`);
 }
 
@@ -205,10 +246,14 @@ function readParameter(text: string, template: string): PathParameter {
   const colon = text.indexOf(':');
   const name = colon === -1 ? text : text.slice(0, colon);
   const converter = colon === -1 ? 'str' : text.slice(colon + 1);
-  if (!isIdentifier(name) || name === '__proto__') return refuse(template, `"${name}" cannot name a parameter: use a JavaScript identifier`);
+  if (!isIdentifier(name) || name === '__proto__')
+    return refuse(template, `"${name}" cannot name a parameter: use a JavaScript identifier`);
   if (!Object.hasOwn(CONVERTERS, converter)) {
     const near = closest(converter, Object.keys(CONVERTERS));
-    return refuse(template, `unknown converter "${converter}"` + (near === undefined ? '' : `: did you mean "${near}"?`));
+    return refuse(
+      template,
+      `unknown converter "${converter}"` + (near === undefined ? '' : `: did you mean "${near}"?`),
+    );
   }
   return { name, converter: CONVERTERS[converter as ConverterName] };
 }
@@ -246,7 +291,9 @@ export function restoreSlashes(segment: string): string {
 
 /** A URL as `Location` may carry it: spaces, non-ASCII characters and the like percent-encoded, escapes left as they are. */
 export function encodeLocation(location: string): string {
-  return location.toWellFormed().replace(/[^\x21\x23-\x3b\x3d\x3f-\x5b\x5d\x5f\x61-\x7a\x7e]+/g, encodeURIComponent);
+  return location
+    .toWellFormed()
+    .replace(/[^\x21\x23-\x3b\x3d\x3f-\x5b\x5d\x5f\x61-\x7a\x7e]+/g, encodeURIComponent);
 }
 
 type Written = { readonly segment: string } | { readonly problem: string };
@@ -257,7 +304,11 @@ type Writer = (value: unknown) => Written;
  *
  * @throws SvcError `E_URL_PARAM`: one is missing, unknown, or not what its converter reads
  */
-export function fillTemplate(name: string, parsed: ParsedTemplate, params: Readonly<Record<string, unknown>>): string {
+export function fillTemplate(
+  name: string,
+  parsed: ParsedTemplate,
+  params: Readonly<Record<string, unknown>>,
+): string {
   const known = parsed.parameters.map((parameter) => parameter.name);
   for (const given of Object.keys(params)) {
     if (!known.includes(given)) throw new SvcError('E_URL_PARAM', [name, given, 'is not in its template']);
@@ -299,17 +350,21 @@ const WRITERS: Readonly<Record<ConverterName, Writer>> = {
 const DOT_SEGMENT = /(?:^|\/)\.\.?(?:\/|$)/;
 
 function writeText(value: unknown): Written {
-  if (typeof value !== 'string' && typeof value !== 'number') return { problem: 'needs a string or a number' };
+  if (typeof value !== 'string' && typeof value !== 'number')
+    return { problem: 'needs a string or a number' };
   const text = String(value);
   if (text === '') return { problem: 'is empty' };
-  if (DOT_SEGMENT.test(text)) return { problem: 'has a segment "." or "..", which clients resolve, escaped or not' };
+  if (DOT_SEGMENT.test(text))
+    return { problem: 'has a segment "." or "..", which clients resolve, escaped or not' };
   return text.isWellFormed() ? { segment: encodeURIComponent(text) } : { problem: 'has a lone surrogate' };
 }
 
 function writeIf({ test }: Converter, needs: string): Writer {
   return (value) => {
     const text = typeof value === 'number' && Number.isFinite(value) ? plainDecimal(value) : value;
-    return typeof text === 'string' && test(text, 0, text.length) ? { segment: text.toLowerCase() } : { problem: needs };
+    return typeof text === 'string' && test(text, 0, text.length)
+      ? { segment: text.toLowerCase() }
+      : { problem: needs };
   };
 }
 
@@ -370,7 +425,11 @@ function readerOf(parameters: readonly PathParameter[]): ParamsReader {
   const names = parameters.map((parameter) => asKey(parameter.name));
   const reads = parameters.map((parameter) => parameter.converter.read);
   const [name0, name1, name2] = names as [string, string, string];
-  const [read0, read1, read2] = reads as [PathParameter['converter']['read'], PathParameter['converter']['read'], PathParameter['converter']['read']];
+  const [read0, read1, read2] = reads as [
+    PathParameter['converter']['read'],
+    PathParameter['converter']['read'],
+    PathParameter['converter']['read'],
+  ];
   function One(this: Record<string, unknown>, captures: readonly string[]): void {
     this[name0] = read0(captures[0]!);
   }
@@ -386,7 +445,9 @@ function readerOf(parameters: readonly PathParameter[]): ParamsReader {
   function More(this: Record<string, unknown>, captures: readonly string[]): void {
     for (let index = 0; index < names.length; index++) this[names[index]!] = reads[index]!(captures[index]!);
   }
-  const Params = ([One, Two, Three][names.length - 1] ?? More) as unknown as new (captures: readonly string[]) => Record<string, unknown>; // functions used as constructors have no type of their own
+  const Params = ([One, Two, Three][names.length - 1] ?? More) as unknown as new (
+    captures: readonly string[],
+  ) => Record<string, unknown>; // functions used as constructors have no type of their own
   Params.prototype = Object.prototype;
   return (captures) => new Params(captures);
 }

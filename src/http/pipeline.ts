@@ -44,7 +44,9 @@ export class ErrorRenderer {
   }
 
   /** Whether anybody wants to see exceptions: if not, a 404 need not become one. */
-  get hasHandlers(): boolean { return this.#handlers.size > 0; }
+  get hasHandlers(): boolean {
+    return this.#handlers.size > 0;
+  }
 
   /** The answer for an error: of its handler, else as a problem. */
   render(error: unknown, req: TransportRequest): Awaitable<HttpResponse> {
@@ -73,12 +75,16 @@ export class ErrorRenderer {
   }
 
   /** An error that nothing handled behind the answer: on a WebSocket. */
-  tell(error: unknown, req: TransportRequest): void { tellFailure(error, req, this.#failures); }
+  tell(error: unknown, req: TransportRequest): void {
+    tellFailure(error, req, this.#failures);
+  }
 }
 
 /** An error as itself, or as the AbortError that Node makes of a signal aborted with it. */
 function isOf(error: unknown, reason: Error): boolean {
-  return error === reason || (error instanceof Error && error.name === 'AbortError' && error.cause === reason);
+  return (
+    error === reason || (error instanceof Error && error.name === 'AbortError' && error.cause === reason)
+  );
 }
 
 /** What becomes of what a core returns or throws: it is read as its plan says, or rendered. Nothing of it throws or rejects. */
@@ -92,10 +98,14 @@ export class CoreEdge {
   }
 
   answer(value: unknown, req: TransportRequest): Awaitable<HttpResponse> {
-    return isThenable(value) ? settle(value, this.#read, req, this.#errors) : answerOf(value, this.#read, req, this.#errors);
+    return isThenable(value)
+      ? settle(value, this.#read, req, this.#errors)
+      : answerOf(value, this.#read, req, this.#errors);
   }
 
-  fail(error: unknown, req: TransportRequest): Awaitable<HttpResponse> { return this.#errors.render(error, req); }
+  fail(error: unknown, req: TransportRequest): Awaitable<HttpResponse> {
+    return this.#errors.render(error, req);
+  }
 }
 
 /** A core with its edge. */
@@ -111,7 +121,9 @@ export function guarded(run: (req: TransportRequest) => unknown, edge: CoreEdge)
 
 /** The layers around the core, the first outermost, as one function. */
 export function compose(layers: readonly Middleware[], core: Core, errors: ErrorRenderer): Core {
-  return layers.length === 0 ? core : layers.reduceRight((inner, middleware) => wrap(middleware, inner, errors), promising(core));
+  return layers.length === 0
+    ? core
+    : layers.reduceRight((inner, middleware) => wrap(middleware, inner, errors), promising(core));
 }
 
 /** For whoever looks whether it is a promise. */
@@ -142,7 +154,11 @@ function wrap(middleware: Middleware, inner: Layer, errors: ErrorRenderer): Laye
       });
       if (passed !== undefined && value === passed) return passed; // as it came: it has been read, and never fails
       // here, and not by settle(): the three functions share one scope, 7 % of a layer (test/bench/growth.ts --parts=layers)
-      if (isPlainPromise(value)) return value.then((settled: unknown) => answerOf(settled, read, req, errors), (error: unknown) => errors.render(error, req));
+      if (isPlainPromise(value))
+        return value.then(
+          (settled: unknown) => answerOf(settled, read, req, errors),
+          (error: unknown) => errors.render(error, req),
+        );
       return isThenable(value) ? settle(value, read, req, errors) : answerOf(value, read, req, errors);
     } catch (error) {
       return errors.render(error, req);
@@ -159,7 +175,12 @@ function isPlainPromise(value: unknown): value is Promise<unknown> {
 type Reading = (value: unknown) => HttpResponse;
 
 /** The edge of a layer, where there is nothing to wait for: what it returned is read, what fails is rendered. */
-function answerOf(value: unknown, read: Reading, req: TransportRequest, errors: ErrorRenderer): Awaitable<HttpResponse> {
+function answerOf(
+  value: unknown,
+  read: Reading,
+  req: TransportRequest,
+  errors: ErrorRenderer,
+): Awaitable<HttpResponse> {
   try {
     const response = (value instanceof HttpResponse ? value : read(value)).settle(req);
     return response instanceof HttpResponse ? response : settle(response, read, req, errors);
@@ -169,20 +190,34 @@ function answerOf(value: unknown, read: Reading, req: TransportRequest, errors: 
 }
 
 /** The same behind a promise. */
-function settle(pending: PromiseLike<unknown>, read: Reading, req: TransportRequest, errors: ErrorRenderer): Promise<HttpResponse> {
+function settle(
+  pending: PromiseLike<unknown>,
+  read: Reading,
+  req: TransportRequest,
+  errors: ErrorRenderer,
+): Promise<HttpResponse> {
   // then() with two functions: 4 % of five layers cheaper than an async function with try and catch (test/bench/http.ts)
-  return Promise.resolve(pending).then((value) => answerOf(value, read, req, errors), (error: unknown) => errors.render(error, req));
+  return Promise.resolve(pending).then(
+    (value) => answerOf(value, read, req, errors),
+    (error: unknown) => errors.render(error, req),
+  );
 }
 
 /** A middleware given as an object or a function, as an object. @throws SvcError `E_MIDDLEWARE` */
 export function asMiddleware(given: Middleware | MiddlewareFunction): Middleware {
   if (typeof given === 'function') {
-    if (/^class\b/.test(Function.prototype.toString.call(given))) throw new SvcError('E_MIDDLEWARE', [`the class ${given.name} without "new"`]);
-    if (given.length > 2) throw new SvcError('E_MIDDLEWARE', [`a function of ${given.length} parameters, such as (req, res, next) of others,`]);
+    if (/^class\b/.test(Function.prototype.toString.call(given)))
+      throw new SvcError('E_MIDDLEWARE', [`the class ${given.name} without "new"`]);
+    if (given.length > 2)
+      throw new SvcError('E_MIDDLEWARE', [
+        `a function of ${given.length} parameters, such as (req, res, next) of others,`,
+      ]);
     return new FunctionMiddleware(given);
   }
   if (typeof given === 'object' && given !== null && typeof given.handle === 'function') return given;
-  throw new SvcError('E_MIDDLEWARE', [given === null ? 'null' : typeof given === 'object' ? 'an object without handle()' : `a ${typeof given}`]);
+  throw new SvcError('E_MIDDLEWARE', [
+    given === null ? 'null' : typeof given === 'object' ? 'an object without handle()' : `a ${typeof given}`,
+  ]);
 }
 
 class FunctionMiddleware implements Middleware {
@@ -235,18 +270,29 @@ function tellFailure(error: unknown, req: TransportRequest, parts: FailureParts)
   parts.onUnhandled?.(error, req.id);
 }
 
-function problemFor(error: HTTPException, req: TransportRequest, { log }: FailureParts, trace?: string): HttpResponse {
+function problemFor(
+  error: HTTPException,
+  req: TransportRequest,
+  { log }: FailureParts,
+  trace?: string,
+): HttpResponse {
   try {
     return problemOf(error, req.id, trace);
-  } catch (failure) { // a header that cannot be sent, a detail that is no text
+  } catch (failure) {
+    // a header that cannot be sent, a detail that is no text
     log.error('unhandled_error', failure, { ...req.logFields(), status: error.status });
-    return problem(error.status, req.id, { detail: typeof error.detail === 'string' ? error.detail : undefined });
+    return problem(error.status, req.id, {
+      detail: typeof error.detail === 'string' ? error.detail : undefined,
+    });
   }
 }
 
 /** The client has left: as itself, or as the AbortError that Node makes of an aborted signal. */
 function isDisconnect(error: unknown): boolean {
-  return error instanceof ClientDisconnected || (error instanceof Error && error.name === 'AbortError' && error.cause instanceof ClientDisconnected);
+  return (
+    error instanceof ClientDisconnected ||
+    (error instanceof Error && error.name === 'AbortError' && error.cause instanceof ClientDisconnected)
+  );
 }
 
 const MAX_CAUSES = 8;
@@ -255,7 +301,9 @@ const MAX_CAUSES = 8;
 function stackOf(error: unknown, depth = 0): string {
   if (!(error instanceof Error)) return `Thrown: ${typeof error}`;
   const stack = error.stack ?? `${error.name}: ${error.message}`;
-  return error.cause === undefined || depth === MAX_CAUSES ? stack : `${stack}\nCaused by: ${stackOf(error.cause, depth + 1)}`;
+  return error.cause === undefined || depth === MAX_CAUSES
+    ? stack
+    : `${stack}\nCaused by: ${stackOf(error.cause, depth + 1)}`;
 }
 
 /*
@@ -275,7 +323,10 @@ export class OneApplication {
     this.#services ??= services;
     if (this.#services === services) return undefined;
     return {
-      rule: 'SVC121', severity: 'error', subject, message: 'it belongs to another application, whose keys and settings it would exchange',
+      rule: 'SVC121',
+      severity: 'error',
+      subject,
+      message: 'it belongs to another application, whose keys and settings it would exchange',
       remedy: 'Make one for each application: call new where you call app.use()',
     };
   }

@@ -33,7 +33,8 @@ export function problem(status: number, requestId: string, details: ProblemDetai
 export function problemOf(error: HTTPException, requestId: string, trace?: string): HttpResponse {
   const { detail, code, issues } = error;
   const response = problem(error.status, requestId, { detail, code, issues, trace });
-  if (error.headers !== undefined) for (const [name, value] of Object.entries(error.headers)) response.headers.set(name, value);
+  if (error.headers !== undefined)
+    for (const [name, value] of Object.entries(error.headers)) response.headers.set(name, value);
   return response;
 }
 
@@ -42,6 +43,10 @@ const heads = new Map<number, string>();
 /** The beginning that is the same for every problem of a status. */
 function head(status: number): string {
   let text = heads.get(status);
-  if (text === undefined) heads.set(status, text = `{"type":"about:blank","title":${JSON.stringify(statusTitle(status))},"status":${status}`);
+  if (text === undefined)
+    heads.set(
+      status,
+      (text = `{"type":"about:blank","title":${JSON.stringify(statusTitle(status))},"status":${status}`),
+    );
   return text;
 }

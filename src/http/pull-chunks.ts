@@ -32,7 +32,9 @@ export async function discard(pieces: Pieces): Promise<void> {
 /** The piece of a step. @throws SvcError `E_STREAM` for what is neither text nor bytes */
 export function checkedPiece(value: unknown): Piece {
   if (typeof value === 'string' || value instanceof Uint8Array) return value;
-  throw new SvcError('E_STREAM', [`its source gave ${shown(value)} where a string or a Uint8Array is needed`]);
+  throw new SvcError('E_STREAM', [
+    `its source gave ${shown(value)} where a string or a Uint8Array is needed`,
+  ]);
 }
 
 class WebPieces implements PieceIterator {
@@ -44,8 +46,12 @@ class WebPieces implements PieceIterator {
     this.#reader = stream.getReader();
   }
 
-  next(): Promise<PieceStep> { return this.#reader.read() as Promise<PieceStep>; }
-  return(): Promise<void> { return this.#reader.cancel(); }
+  next(): Promise<PieceStep> {
+    return this.#reader.read() as Promise<PieceStep>;
+  }
+  return(): Promise<void> {
+    return this.#reader.cancel();
+  }
 }
 
 /**
@@ -61,7 +67,9 @@ class FormPieces extends WebPieces {
   async #readOver(): Promise<void> {
     try {
       while ((await this.next()).done !== true);
-    } catch { /* nobody is left who could be told */ }
+    } catch {
+      /* nobody is left who could be told */
+    }
   }
 }
 
@@ -119,7 +127,9 @@ export abstract class EndlessPieces implements PieceIterator {
   /** Ends it between two pieces, which is no failure: the server stops. */
   abstract finish(): void;
   /** Whether they write to `sink` by themselves from now on, so that nobody has to pull. */
-  attach(_sink: PieceSink): boolean { return false; }
+  attach(_sink: PieceSink): boolean {
+    return false;
+  }
 
   /** Ends the source if nobody has begun to read: a layer has answered with something else. */
   drop(): void {
@@ -143,7 +153,9 @@ export class Primed implements PieceIterator {
   }
 
   /** For middleware that changes bodies; `for await` takes steps with and without promises. */
-  [Symbol.asyncIterator](): AsyncIterator<Piece, unknown> { return this as unknown as AsyncIterator<Piece, unknown>; }
+  [Symbol.asyncIterator](): AsyncIterator<Piece, unknown> {
+    return this as unknown as AsyncIterator<Piece, unknown>;
+  }
 
   next(): PieceStep | PromiseLike<PieceStep> {
     const first = this.#first;
@@ -173,7 +185,11 @@ export class Primed implements PieceIterator {
  *
  * @throws what the source throws, and SvcError `E_STREAM`
  */
-export function prime(pieces: Pieces, announced: number, signal: AbortSignal | undefined): Primed | Promise<Primed> {
+export function prime(
+  pieces: Pieces,
+  announced: number,
+  signal: AbortSignal | undefined,
+): Primed | Promise<Primed> {
   if (pieces instanceof Primed) return pieces;
   const source = iterate(pieces);
   for (let empty = 0; ; empty++) {
@@ -183,13 +199,21 @@ export function prime(pieces: Pieces, announced: number, signal: AbortSignal | u
   }
 }
 
-async function primeLater(source: PieceIterator, pending: PromiseLike<PieceStep>, announced: number): Promise<Primed> {
+async function primeLater(
+  source: PieceIterator,
+  pending: PromiseLike<PieceStep>,
+  announced: number,
+): Promise<Primed> {
   let step = await pending;
   while (!isFirst(source, step, announced)) step = await source.next();
   return new Primed(source, step);
 }
 
-function unlessLeft(source: PieceIterator, priming: Promise<Primed>, signal: AbortSignal | undefined): Promise<Primed> {
+function unlessLeft(
+  source: PieceIterator,
+  priming: Promise<Primed>,
+  signal: AbortSignal | undefined,
+): Promise<Primed> {
   if (signal === undefined) return priming;
   return new Promise((resolve, reject) => {
     const leave = (): void => {
@@ -222,9 +246,13 @@ function isFirst(source: PieceIterator, step: PieceStep, announced: number): boo
 export async function gather(pieces: Pieces, announced: number): Promise<Buffer> {
   const all: Buffer[] = [];
   let length = 0;
-  for await (const piece of { [Symbol.asyncIterator]: () => iterate(pieces) as AsyncIterator<Piece> }) { // `for await` takes steps without promises, too
+  for await (const piece of { [Symbol.asyncIterator]: () => iterate(pieces) as AsyncIterator<Piece> }) {
+    // `for await` takes steps without promises, too
     const checked = checkedPiece(piece);
-    const bytes = typeof checked === 'string' ? Buffer.from(checked) : Buffer.from(checked.buffer, checked.byteOffset, checked.byteLength);
+    const bytes =
+      typeof checked === 'string'
+        ? Buffer.from(checked)
+        : Buffer.from(checked.buffer, checked.byteOffset, checked.byteLength);
     length += bytes.length;
     if (length > announced) throw lengthError(announced, length);
     all.push(bytes);
@@ -235,7 +263,11 @@ export async function gather(pieces: Pieces, announced: number): Promise<Buffer>
 
 /** A source that gives more or less than was announced. */
 export function lengthError(announced: number, found: number): SvcError {
-  return new SvcError('E_STREAM', [`contentLength announced ${announced} bytes, and its source gave ${found > announced ? `${found} or more` : found}`]);
+  return new SvcError('E_STREAM', [
+    `contentLength announced ${announced} bytes, and its source gave ${found > announced ? `${found} or more` : found}`,
+  ]);
 }
 
-export function ignore(): void { /* nobody is there to be told */ }
+export function ignore(): void {
+  /* nobody is there to be told */
+}

@@ -9,7 +9,16 @@
  *   anything else                       application/json
  */
 import { toJson } from './json.ts';
-import { BYTES_TYPE, HttpResponse, JSON_TYPE, Prepared, PreparedType, StreamingResponse, TEXT_TYPE, checkedStatus } from './response.ts';
+import {
+  BYTES_TYPE,
+  HttpResponse,
+  JSON_TYPE,
+  Prepared,
+  PreparedType,
+  StreamingResponse,
+  TEXT_TYPE,
+  checkedStatus,
+} from './response.ts';
 import { SvcError } from '../base/errors.ts';
 import { formPieces } from './pull-chunks.ts';
 
@@ -28,7 +37,11 @@ export class Reply<T = unknown, S extends number = number> {
 }
 
 /** A reply with a status (200 ... 599) and fields; the body is treated as if it had been returned alone. @throws RangeError */
-export function reply<T, S extends number = number>(body: T, status?: S, headers?: Readonly<Record<string, string>>): Reply<T, S> {
+export function reply<T, S extends number = number>(
+  body: T,
+  status?: S,
+  headers?: Readonly<Record<string, string>>,
+): Reply<T, S> {
   if (status !== undefined) checkedStatus(status);
   return new Reply(body, status, headers);
 }
@@ -44,7 +57,11 @@ export interface ReplyPlan {
 }
 
 /** For everything that is no route's reply: what exception handlers and middleware return. */
-export const DEFAULT_PLAN: ReplyPlan = Object.freeze({ status: undefined, readsTuples: true, encode: undefined });
+export const DEFAULT_PLAN: ReplyPlan = Object.freeze({
+  status: undefined,
+  readsTuples: true,
+  encode: undefined,
+});
 
 const JSON_ = new PreparedType(JSON_TYPE);
 const TEXT = new PreparedType(TEXT_TYPE);
@@ -53,12 +70,16 @@ const TEXT = new PreparedType(TEXT_TYPE);
 export function toResponse(value: unknown, plan: ReplyPlan): HttpResponse {
   if (plan.encode !== undefined) return declared(value, plan, plan.encode);
   if (typeof value === 'string') return new HttpResponse(value, TEXT.get(plan.status ?? 200));
-  if (value === undefined || value === null) return new HttpResponse(null, new Prepared(plan.status ?? 204, []));
+  if (value === undefined || value === null)
+    return new HttpResponse(null, new Prepared(plan.status ?? 204, []));
   if (typeof value !== 'object') return json(value, plan);
   const prototype: unknown = Object.getPrototypeOf(value);
   if (prototype === Object.prototype) return json(value, plan);
   if (value instanceof HttpResponse) return value;
-  if (Array.isArray(value)) return plan.readsTuples && isTuple(value) ? withStatus(value[0], value[1], value[2], plan) : json(value, plan);
+  if (Array.isArray(value))
+    return plan.readsTuples && isTuple(value)
+      ? withStatus(value[0], value[1], value[2], plan)
+      : json(value, plan);
   if (value instanceof Reply) return withStatus(value.body, value.status, value.headers, plan);
   return unusualReply(value, plan.status ?? 200) ?? json(value, plan);
 }
@@ -67,14 +88,21 @@ export function toResponse(value: unknown, plan: ReplyPlan): HttpResponse {
 function declared(value: unknown, plan: ReplyPlan, encode: NonNullable<ReplyPlan['encode']>): HttpResponse {
   if (value instanceof HttpResponse) return value;
   if (value instanceof Response) return fromWeb(value);
-  const given = value instanceof Reply ? value : Array.isArray(value) && plan.readsTuples && isTuple(value) ? new Reply(value[0], value[1], value[2]) : undefined;
-  if (given?.body instanceof HttpResponse || given?.body instanceof Response) return withStatus(given.body, given.status, given.headers, plan);
+  const given =
+    value instanceof Reply
+      ? value
+      : Array.isArray(value) && plan.readsTuples && isTuple(value)
+        ? new Reply(value[0], value[1], value[2])
+        : undefined;
+  if (given?.body instanceof HttpResponse || given?.body instanceof Response)
+    return withStatus(given.body, given.status, given.headers, plan);
   const status = given?.status ?? plan.status ?? 200;
   const body = given === undefined ? value : given.body;
   const text = status === 204 || status === 304 ? undefined : encode(body, status);
   if (text === undefined) return withStatus(body, status, given?.headers, plan);
   const response = new HttpResponse(text, JSON_.get(status));
-  if (given?.headers !== undefined) for (const [name, field] of Object.entries(given.headers)) response.headers.set(name, field);
+  if (given?.headers !== undefined)
+    for (const [name, field] of Object.entries(given.headers)) response.headers.set(name, field);
   return response;
 }
 
@@ -83,19 +111,30 @@ function json(value: unknown, plan: ReplyPlan): HttpResponse {
 }
 
 /** `[body, status]` or `[body, status, headers]`: the status an integer 200 ... 599, the body neither number nor array. */
-function isTuple(value: readonly unknown[]): value is [body: unknown, status: number, headers?: Record<string, string>] {
+function isTuple(
+  value: readonly unknown[],
+): value is [body: unknown, status: number, headers?: Record<string, string>] {
   if (value.length !== 2 && value.length !== 3) return false;
   const [body, status, headers] = value;
   if (!Number.isInteger(status) || (status as number) < 200 || (status as number) > 599) return false;
   if (typeof body === 'number' || Array.isArray(body)) return false;
-  return value.length === 2 || (typeof headers === 'object' && headers !== null && Object.getPrototypeOf(headers) === Object.prototype);
+  return (
+    value.length === 2 ||
+    (typeof headers === 'object' && headers !== null && Object.getPrototypeOf(headers) === Object.prototype)
+  );
 }
 
-function withStatus(body: unknown, status: number | undefined, headers: Readonly<Record<string, string>> | undefined, plan: ReplyPlan): HttpResponse {
+function withStatus(
+  body: unknown,
+  status: number | undefined,
+  headers: Readonly<Record<string, string>> | undefined,
+  plan: ReplyPlan,
+): HttpResponse {
   const given = toResponse(body, { status: status ?? plan.status, readsTuples: false, encode: undefined });
   const response = given === body ? given.copy() : given; // what somebody keeps stays as it is
   if (status !== undefined) response.status = status; // a response that was given keeps its own otherwise
-  if (headers !== undefined) for (const [name, value] of Object.entries(headers)) response.headers.set(name, value);
+  if (headers !== undefined)
+    for (const [name, value] of Object.entries(headers)) response.headers.set(name, value);
   return response;
 }
 
@@ -105,19 +144,35 @@ const BYTES = new PreparedType(BYTES_TYPE);
 function unusualReply(value: object, status: number): HttpResponse | undefined {
   if (value instanceof Uint8Array) return new HttpResponse(value, BYTES.get(status));
   if (value instanceof Response) return fromWeb(value);
-  const refuse = (what: string, remedy: string): never => { throw new SvcError('E_REPLY', [`it is ${what}: ${remedy}`]); };
-  if (Symbol.asyncIterator in value || value instanceof ReadableStream || typeof (value as Iterator<unknown>).next === 'function') {
+  const refuse = (what: string, remedy: string): never => {
+    throw new SvcError('E_REPLY', [`it is ${what}: ${remedy}`]);
+  };
+  if (
+    Symbol.asyncIterator in value ||
+    value instanceof ReadableStream ||
+    typeof (value as Iterator<unknown>).next === 'function'
+  ) {
     return refuse('a stream or generator', 'wrap it in new StreamingResponse(…)');
   }
-  if (value instanceof Map || value instanceof Set) return refuse(`a ${value.constructor.name}`, 'turn it into an object or array first');
+  if (value instanceof Map || value instanceof Set)
+    return refuse(`a ${value.constructor.name}`, 'turn it into an object or array first');
   if (value instanceof ArrayBuffer) return refuse('an ArrayBuffer', 'wrap it in a Uint8Array');
-  if (value instanceof Blob || value instanceof FormData || value instanceof URLSearchParams) return refuse(`a ${value.constructor.name}`, 'wrap it in new Response(…)');
+  if (value instanceof Blob || value instanceof FormData || value instanceof URLSearchParams)
+    return refuse(`a ${value.constructor.name}`, 'wrap it in new Response(…)');
   if (value instanceof Error) return refuse('an Error', 'throw it instead');
   return undefined;
 }
 
 /** Fields between a server and its next neighbour (RFC 9110 §7.6.1): what an upstream says there is not for our client. */
-const HOP_BY_HOP = new Set(['connection', 'keep-alive', 'proxy-connection', 'te', 'trailer', 'transfer-encoding', 'upgrade']);
+const HOP_BY_HOP = new Set([
+  'connection',
+  'keep-alive',
+  'proxy-connection',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+]);
 
 /** What Node makes of FormData. What another Node has made of it and fetch() has got is of another type. */
 const FORM = /^multipart\/form-data; boundary=-+formdata-undici-/;
@@ -125,7 +180,15 @@ const FORM = /^multipart\/form-data; boundary=-+formdata-undici-/;
 /** A web `Response` as ours; its body is streamed. What fetch() gave has been decoded, so its coding and length are no longer true. */
 export function fromWeb(web: Response): HttpResponse {
   const { body, status } = web;
-  const response = body === null ? new HttpResponse(null, { status }) : new StreamingResponse(web.type === 'default' && FORM.test(web.headers.get('content-type') ?? '') ? formPieces(body) : body, { status });
+  const response =
+    body === null
+      ? new HttpResponse(null, { status })
+      : new StreamingResponse(
+          web.type === 'default' && FORM.test(web.headers.get('content-type') ?? '')
+            ? formPieces(body)
+            : body,
+          { status },
+        );
   response.headers.delete('Content-Type'); // its own, or none
   const isDecoded = web.type !== 'default' && web.headers.has('content-encoding');
   web.headers.forEach((value, name) => {

@@ -61,7 +61,11 @@ export class RequestIdentity {
     try {
       const id: unknown = generate();
       if (typeof id === 'string' && VALID_ID.test(id)) return id;
-      this.#complain(new TypeError('generate() must return 1 … 128 letters, digits and ._:+=@/-, the first a letter or digit'));
+      this.#complain(
+        new TypeError(
+          'generate() must return 1 … 128 letters, digits and ._:+=@/-, the first a letter or digit',
+        ),
+      );
     } catch (error) {
       this.#complain(error);
     }

@@ -59,11 +59,13 @@ export class PreparedType {
   readonly #flat: readonly string[];
   readonly #byStatus = new Map<number, Prepared>();
 
-  constructor(mediaType: string) { this.#flat = ['Content-Type', mediaType]; }
+  constructor(mediaType: string) {
+    this.#flat = ['Content-Type', mediaType];
+  }
 
   get(status: number): Prepared {
     let prepared = this.#byStatus.get(status);
-    if (prepared === undefined) this.#byStatus.set(status, prepared = new Prepared(status, this.#flat));
+    if (prepared === undefined) this.#byStatus.set(status, (prepared = new Prepared(status, this.#flat)));
     return prepared;
   }
 }
@@ -98,20 +100,31 @@ export class HttpResponse {
     this.#status = checkedStatus(status);
     this.#prepared = UNPREPARED;
     if (mediaType !== undefined) this.headers.set('Content-Type', mediaType);
-    if (headers !== undefined) for (const [name, value] of Object.entries(headers)) this.headers.set(name, value);
+    if (headers !== undefined)
+      for (const [name, value] of Object.entries(headers)) this.headers.set(name, value);
   }
 
   /** The fields, to be read and changed. */
-  get headers(): HeaderList { return this.#headers ??= new HeaderList([...this.#prepared.flat]); }
+  get headers(): HeaderList {
+    return (this.#headers ??= new HeaderList([...this.#prepared.flat]));
+  }
 
   /** An integer 200 ... 599. @throws RangeError when set to anything else: a final response has no other */
-  get status(): number { return this.#status; }
-  set status(status: number) { this.#status = checkedStatus(status); }
+  get status(): number {
+    return this.#status;
+  }
+  set status(status: number) {
+    this.#status = checkedStatus(status);
+  }
 
   /** Adds a cookie: HttpOnly and SameSite=Lax unless told otherwise, Secure as {@link CookieOptions.secure} says. @throws SvcError `E_COOKIE`, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
   setCookie(name: string, value: string, options: CookieOptions = {}): this {
     const isDecided = options.secure !== undefined;
-    const field = serializeCookie(name, value, needsSecure(name, options) && !isDecided ? { ...options, secure: true } : options);
+    const field = serializeCookie(
+      name,
+      value,
+      needsSecure(name, options) && !isDecided ? { ...options, secure: true } : options,
+    );
     if (!isDecided && !field.endsWith('; Secure')) (this.#securedLater ??= new Set()).add(field);
     this.headers.append('Set-Cookie', field);
     return this;
@@ -148,7 +161,14 @@ export class HttpResponse {
   /** What may be shown of it, in logs for example: no cookie, and of the body its size. */
   toJSON(): Readonly<Record<string, unknown>> {
     const { status, headers, body } = this;
-    const size = typeof body === 'string' ? `[${body.length} characters]` : body instanceof Uint8Array ? `[${body.length} bytes]` : body === null ? null : '[pieces]';
+    const size =
+      typeof body === 'string'
+        ? `[${body.length} characters]`
+        : body instanceof Uint8Array
+          ? `[${body.length} bytes]`
+          : body === null
+            ? null
+            : '[pieces]';
     return { status, headers: headers.toJSON(), body: size };
   }
 
@@ -158,20 +178,26 @@ export class HttpResponse {
   }
 
   /** What it was made of, where nobody has touched that since. @internal */
-  get prepared(): Prepared | undefined { return this.#headers === undefined && this.#prepared.status === this.#status ? this.#prepared : undefined; }
+  get prepared(): Prepared | undefined {
+    return this.#headers === undefined && this.#prepared.status === this.#status ? this.#prepared : undefined;
+  }
 
   /** Whether the characters of its fields are their bytes in UTF-8, too. @internal */
-  get hasAsciiFields(): boolean { return this.#headers === undefined || this.#headers.isAscii; }
+  get hasAsciiFields(): boolean {
+    return this.#headers === undefined || this.#headers.isAscii;
+  }
 
   /** Whether there are cookies that get `Secure` where the answer leaves protected. @internal */
-  get hasWaitingCookies(): boolean { return this.#securedLater !== undefined; }
+  get hasWaitingCookies(): boolean {
+    return this.#securedLater !== undefined;
+  }
 
   /** The fields as they go out: the cookies that wait for it secured. Not to be written to. @internal */
   fields(isSecure: boolean): readonly string[] {
     const flat = this.#headers === undefined ? this.#prepared.flat : this.#headers.flat;
     const later = this.#securedLater;
     if (later === undefined || !isSecure) return flat;
-    return flat.map((value) => later.has(value) ? `${value}; Secure` : value);
+    return flat.map((value) => (later.has(value) ? `${value}; Secure` : value));
   }
 }
 
@@ -190,7 +216,8 @@ export function hasNoContent(status: number): boolean {
 
 /** The status, if a final response can have it. @throws RangeError */
 export function checkedStatus(status: number): number {
-  if (!Number.isInteger(status) || status < 200 || status > 599) throw new RangeError(`A response status is an integer 200 … 599, found ${String(status)}`);
+  if (!Number.isInteger(status) || status < 200 || status > 599)
+    throw new RangeError(`A response status is an integer 200 … 599, found ${String(status)}`);
   return status;
 }
 
@@ -219,7 +246,8 @@ export class HTMLResponse extends HttpResponse {
 export class RedirectResponse extends HttpResponse {
   constructor(location: string, options: ResponseOptions = {}) {
     const { status = 307 } = options;
-    if (![301, 302, 303, 307, 308].includes(status)) throw new RangeError(`A redirect has the status 301, 302, 303, 307 or 308, found ${String(status)}`);
+    if (![301, 302, 303, 307, 308].includes(status))
+      throw new RangeError(`A redirect has the status 301, 302, 303, 307 or 308, found ${String(status)}`);
     super(null, { ...options, status });
     this.headers.set('Location', encodeLocation(location));
   }
@@ -233,7 +261,8 @@ export interface StreamingOptions extends ResponseOptions {
 
 /** What pieces or events can be pulled from. @throws SvcError `E_STREAM` @internal */
 export function checkedSource<T>(source: T): T & Pieces {
-  if (!isPieces(source) || !(Symbol.asyncIterator in source || Symbol.iterator in source)) throw new SvcError('E_STREAM', [`${shown(source)} is no iterable, async iterable or stream`]);
+  if (!isPieces(source) || !(Symbol.asyncIterator in source || Symbol.iterator in source))
+    throw new SvcError('E_STREAM', [`${shown(source)} is no iterable, async iterable or stream`]);
   if (source instanceof Readable) source.on('error', ignore); // it may fail before anybody pulls, who is told then
   return source as T & Pieces; // what each piece is shows when it comes
 }
@@ -250,7 +279,10 @@ export class StreamingResponse extends HttpResponse {
   /** @throws SvcError `E_STREAM` for what gives no pieces, and for a `contentLength` that is no length */
   constructor(pieces: Pieces | ReadableStream<string | Uint8Array>, options: StreamingOptions = {}) {
     const { contentLength = -1, ...rest } = options;
-    if (contentLength !== -1 && !(Number.isSafeInteger(contentLength) && contentLength >= 0)) throw new SvcError('E_STREAM', [`contentLength is ${shown(contentLength)}, a number of bytes is needed`]);
+    if (contentLength !== -1 && !(Number.isSafeInteger(contentLength) && contentLength >= 0))
+      throw new SvcError('E_STREAM', [
+        `contentLength is ${shown(contentLength)}, a number of bytes is needed`,
+      ]);
     super(checkedSource(pieces), { ...rest, mediaType: options.mediaType ?? BYTES_TYPE });
     this.contentLength = contentLength;
   }
@@ -265,9 +297,17 @@ export class StreamingResponse extends HttpResponse {
   override settle(request: Answered): HttpResponse | Promise<HttpResponse> {
     const answer = super.copy();
     const { body, contentLength } = answer;
-    if (request.method === 'HEAD' || hasNoContent(answer.status) || !isPieces(body) || request.signal?.aborted === true) return answer; // nobody will read it
+    if (
+      request.method === 'HEAD' ||
+      hasNoContent(answer.status) ||
+      !isPieces(body) ||
+      request.signal?.aborted === true
+    )
+      return answer; // nobody will read it
     const primed = prime(body, contentLength, request.signal);
-    return primed instanceof Promise ? primed.then((ready) => withPieces(answer, ready, request)) : withPieces(answer, primed, request);
+    return primed instanceof Promise
+      ? primed.then((ready) => withPieces(answer, ready, request))
+      : withPieces(answer, primed, request);
   }
 }
 

@@ -76,7 +76,8 @@ class Node<T> {
 const FEW = 4;
 /** Up to this length texts are compared character by character. */
 const SHORT = 12;
-const SLASH = 47, PERCENT = 37;
+const SLASH = 47,
+  PERCENT = 37;
 const NO_CAPTURES: readonly string[] = Object.freeze([]);
 const NONE: Match<never> = Object.freeze({ kind: 'none' });
 const MALFORMED: Match<never> = Object.freeze({ kind: 'malformed' });
@@ -142,7 +143,7 @@ export class RoutingTable<T> {
   /** Lets HEAD follow GET (RFC 9110 §9.3.2), and writes down what each leaf allows. */
   freeze(): void {
     const final = new Map<readonly string[], Methods>();
-    const byLength: (readonly StaticLeaf<T>[])[] = this.#byLength = [];
+    const byLength: (readonly StaticLeaf<T>[])[] = (this.#byLength = []);
     for (const leaf of this.#static.values()) {
       finish(leaf, final);
       while (byLength.length <= leaf.path.length) byLength.push(EMPTY);
@@ -165,7 +166,9 @@ export class RoutingTable<T> {
     const endpoint = descend(this.#root, walk, 0, 0);
     const isClear = (endpoint !== undefined || walk.missed !== null) && !walk.isEscaped; // every character has been seen, and none is "%"
     if (!isClear && path.includes('%')) return this.#matchEncoded(method, path);
-    return endpoint === undefined ? missed(walk, leaf) : { kind: 'found', endpoint, captures: capturesOf(walk) };
+    return endpoint === undefined
+      ? missed(walk, leaf)
+      : { kind: 'found', endpoint, captures: capturesOf(walk) };
   }
 
   #staticAt(path: string): StaticLeaf<T> | undefined {
@@ -184,28 +187,36 @@ export class RoutingTable<T> {
     if (index !== -1) return leaf!.matches[index]!;
     const walk = new Walk<T>(decoded, method);
     const endpoint = descend(this.#root, walk, 0, 0);
-    return endpoint === undefined ? missed(walk, leaf) : { kind: 'found', endpoint, captures: capturesOf(walk).map(restoreSlashes) };
+    return endpoint === undefined
+      ? missed(walk, leaf)
+      : { kind: 'found', endpoint, captures: capturesOf(walk).map(restoreSlashes) };
   }
 
   #listWith(methods: readonly string[], method: string): readonly string[] {
     let longer = this.#longer.get(methods);
-    if (longer === undefined) this.#longer.set(methods, longer = new Map());
+    if (longer === undefined) this.#longer.set(methods, (longer = new Map()));
     let list = longer.get(method);
-    if (list === undefined) longer.set(method, list = withLast(methods, method));
+    if (list === undefined) longer.set(method, (list = withLast(methods, method)));
     return list;
   }
 
   #staticLeaf(path: string): StaticLeaf<T> {
     let leaf = this.#static.get(path);
-    if (leaf === undefined) this.#static.set(path, leaf = { path, methods: EMPTY, endpoints: EMPTY, missed: UNFINISHED, matches: EMPTY });
+    if (leaf === undefined)
+      this.#static.set(
+        path,
+        (leaf = { path, methods: EMPTY, endpoints: EMPTY, missed: UNFINISHED, matches: EMPTY }),
+      );
     return leaf;
   }
 
   #treeLeaf(parsed: ParsedTemplate): Leaf<T> {
     const { literals, parameters } = parsed;
     let node = this.#beginning(literals[0]!);
-    for (let index = 0; index < parameters.length; index++) node = literalOf(parameterOf(node, parameters[index]!.converter), literals[index + 1]!);
-    if (node.leaf === null) this.#leaves.push(node.leaf = { methods: EMPTY, endpoints: EMPTY, missed: UNFINISHED });
+    for (let index = 0; index < parameters.length; index++)
+      node = literalOf(parameterOf(node, parameters[index]!.converter), literals[index + 1]!);
+    if (node.leaf === null)
+      this.#leaves.push((node.leaf = { methods: EMPTY, endpoints: EMPTY, missed: UNFINISHED }));
     return node.leaf;
   }
 
@@ -223,7 +234,10 @@ function missed<T>(walk: Walk<T>, staticLeaf: StaticLeaf<T> | undefined): Match<
   if (staticLeaf !== undefined) walk.miss(staticLeaf);
   if (walk.missed === null) return NONE;
   if (walk.missedMore === null) return walk.missed.missed;
-  return { kind: 'wrong-method', allow: allowOf([walk.missed, ...walk.missedMore].flatMap((leaf) => leaf.methods)) };
+  return {
+    kind: 'wrong-method',
+    allow: allowOf([walk.missed, ...walk.missedMore].flatMap((leaf) => leaf.methods)),
+  };
 }
 
 /**
@@ -241,7 +255,8 @@ function descend<T>(node: Node<T>, walk: Walk<T>, at: number, depth: number): T 
     const literal = literalAt(node, path, at);
     if (literal === null) {
       if (parameter === null) return undefined;
-      if (parameter.next !== null || parameter.converter === CONVERTERS.path) return follow(parameter, walk, at, depth);
+      if (parameter.next !== null || parameter.converter === CONVERTERS.path)
+        return follow(parameter, walk, at, depth);
       const end = endOfSegment(walk, at);
       if (!parameter.converter!.test(path, at, end)) return undefined; // it has been entered for one
       STARTS[depth] = at;
@@ -279,7 +294,8 @@ function literalAt<T>({ only, codes, children }: Node<T>, path: string, at: numb
 /** `path.startsWith(text, at)`, where the characters before `from` are known to: two thirds of the time for texts as short as most are. */
 function hasAt(path: string, text: string, at: number, from: number): boolean {
   if (text.length > SHORT || path.length < at + text.length) return path.startsWith(text, at);
-  for (let index = from; index < text.length; index++) if (path.charCodeAt(at + index) !== text.charCodeAt(index)) return false;
+  for (let index = from; index < text.length; index++)
+    if (path.charCodeAt(at + index) !== text.charCodeAt(index)) return false;
   return true;
 }
 
@@ -348,7 +364,13 @@ function literalOf<T>(from: Node<T>, text: string, at = 0): Node<T> {
   if (at === text.length) return from;
   const child = childOf(from, text.charCodeAt(at));
   let shared = 0;
-  while (child !== undefined && at + shared < text.length && shared < child.text.length && text.charCodeAt(at + shared) === child.text.charCodeAt(shared)) shared++;
+  while (
+    child !== undefined &&
+    at + shared < text.length &&
+    shared < child.text.length &&
+    text.charCodeAt(at + shared) === child.text.charCodeAt(shared)
+  )
+    shared++;
   if (child === undefined || shared === 0) return adopt(from, new Node<T>(text.slice(at)));
   if (shared === child.text.length) return literalOf(child, text, at + shared);
   const upper = new Node<T>(child.text.slice(0, shared));
@@ -388,7 +410,7 @@ function parameterOf<T>(node: Node<T>, converter: Converter): Node<T> {
 
 function finish<T>(leaf: Leaf<T>, final: Map<readonly string[], Methods>): void {
   let methods = final.get(leaf.methods);
-  if (methods === undefined) final.set(leaf.methods, methods = finalOf(leaf.methods));
+  if (methods === undefined) final.set(leaf.methods, (methods = finalOf(leaf.methods)));
   leaf.methods = methods.methods;
   leaf.missed = methods.missed;
   if (methods.get !== -1) leaf.endpoints = withLast(leaf.endpoints, leaf.endpoints[methods.get]!);
@@ -405,5 +427,7 @@ const ORDER = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'];
 /** The value of `Allow`: each method once, the usual ones first; OPTIONS is always answered. */
 export function allowOf(methods: Iterable<string>): string {
   const rank = (method: string): number => (ORDER.indexOf(method) + ORDER.length + 1) % (ORDER.length + 1);
-  return [...new Set([...methods, 'OPTIONS'])].sort((left, right) => rank(left) - rank(right) || (left < right ? -1 : 1)).join(', ');
+  return [...new Set([...methods, 'OPTIONS'])]
+    .sort((left, right) => rank(left) - rank(right) || (left < right ? -1 : 1))
+    .join(', ');
 }

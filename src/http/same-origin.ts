@@ -15,10 +15,16 @@ export interface OwnPages {
 }
 
 /** What says that a page of another origin has sent the request; undefined when nothing does. */
-export function foreignPage(req: HttpRequest, { trusted, allowsSameSite, knowsScheme }: OwnPages): 'site' | 'origin' | undefined {
+export function foreignPage(
+  req: HttpRequest,
+  { trusted, allowsSameSite, knowsScheme }: OwnPages,
+): 'site' | 'origin' | undefined {
   const { origin, 'sec-fetch-site': site } = req.headers;
   if (origin !== undefined && trusted.has(origin)) return undefined;
-  if (site !== undefined) return site === 'same-origin' || site === 'none' || site === 'same-site' && allowsSameSite ? undefined : 'site';
+  if (site !== undefined)
+    return site === 'same-origin' || site === 'none' || (site === 'same-site' && allowsSameSite)
+      ? undefined
+      : 'site';
   return origin === undefined || isOwnOrigin(origin, req, knowsScheme) ? undefined : 'origin';
 }
 

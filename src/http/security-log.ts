@@ -44,7 +44,7 @@ export class SecurityLog {
   /** The one of an application: its parts share what is remembered. */
   static of(services: Services): SecurityLog {
     let log = logs.get(services);
-    if (log === undefined) logs.set(services, log = new SecurityLog(services));
+    if (log === undefined) logs.set(services, (log = new SecurityLog(services)));
     return log;
   }
 
@@ -59,11 +59,20 @@ export class SecurityLog {
     const suppressed = told.suppressed === 0 ? undefined : told.suppressed;
     told.untilMs = nowMs + MINUTE_MS;
     told.suppressed = 0;
-    this.#log.warn(event, { ...fields, request_id: req.id, address: req.ip, method: req.method, route: req.route?.template, suppressed });
+    this.#log.warn(event, {
+      ...fields,
+      request_id: req.id,
+      address: req.ip,
+      method: req.method,
+      route: req.route?.template,
+      suppressed,
+    });
   }
 
   /** A line that is about no request alone. */
-  warn(event: string, fields: Readonly<Record<string, unknown>>): void { this.#log.warn(event, fields); }
+  warn(event: string, fields: Readonly<Record<string, unknown>>): void {
+    this.#log.warn(event, fields);
+  }
 
   #toldOf(event: string, client: string, nowMs: number): Told {
     const key = `${event} ${client}`;
@@ -73,13 +82,15 @@ export class SecurityLog {
       if (nowMs >= told.untilMs) this.#clients.use(found); // its next minute begins
       return told;
     }
-    if (this.#clients.isFull && nowMs < this.#told[this.#clients.oldest]!.untilMs) return this.#toldOfOthers(event);
-    return this.#told[this.#clients.isFull ? this.#clients.replaceOldest(key) : this.#clients.add(key)] = fresh();
+    if (this.#clients.isFull && nowMs < this.#told[this.#clients.oldest]!.untilMs)
+      return this.#toldOfOthers(event);
+    return (this.#told[this.#clients.isFull ? this.#clients.replaceOldest(key) : this.#clients.add(key)] =
+      fresh());
   }
 
   #toldOfOthers(event: string): Told {
     let told = this.#others.get(event);
-    if (told === undefined) this.#others.set(event, told = fresh());
+    if (told === undefined) this.#others.set(event, (told = fresh()));
     return told;
   }
 }

@@ -29,12 +29,18 @@ export class AppState implements StateMap {
     return read() as T; // set and provide take the value that the key is typed with
   }
 
-  set<T>(key: StateKey<T>, value: T): void { this.#values.set(key, () => value); }
+  set<T>(key: StateKey<T>, value: T): void {
+    this.#values.set(key, () => value);
+  }
 
   /** Lets `read` answer for the key. */
-  provide<T>(key: StateKey<T>, read: () => T): void { this.#values.set(key, read); }
+  provide<T>(key: StateKey<T>, read: () => T): void {
+    this.#values.set(key, read);
+  }
 
-  has(key: StateKey<unknown>): boolean { return this.#values.has(key); }
+  has(key: StateKey<unknown>): boolean {
+    return this.#values.has(key);
+  }
 }
 
 /** No key that anybody has. */
@@ -50,12 +56,14 @@ export class RequestState implements StateMap {
   #first: unknown;
   #others: Map<StateKey<unknown>, unknown> | undefined;
 
-  constructor(app: StateMap) { this.#app = app; }
+  constructor(app: StateMap) {
+    this.#app = app;
+  }
 
   get<T>(key: StateKey<T>): T {
     if (key === this.#firstKey) return this.#first as T; // set takes the value that the key is typed with
     const others = this.#others;
-    return others !== undefined && others.has(key) ? others.get(key) as T : this.#app.get(key);
+    return others !== undefined && others.has(key) ? (others.get(key) as T) : this.#app.get(key);
   }
 
   set<T>(key: StateKey<T>, value: T): void {
@@ -64,5 +72,7 @@ export class RequestState implements StateMap {
     else (this.#others ??= new Map()).set(key, value);
   }
 
-  has(key: StateKey<unknown>): boolean { return key === this.#firstKey || this.#others?.has(key) === true || this.#app.has(key); }
+  has(key: StateKey<unknown>): boolean {
+    return key === this.#firstKey || this.#others?.has(key) === true || this.#app.has(key);
+  }
 }

@@ -27,7 +27,9 @@ export class FileBody implements AsyncIterable<Uint8Array> {
     this.#parts = parts;
   }
 
-  get length(): number { return this.#parts.reduce((sum, part) => sum + lengthOf(part), 0); }
+  get length(): number {
+    return this.#parts.reduce((sum, part) => sum + lengthOf(part), 0);
+  }
 
   [Symbol.asyncIterator](): AsyncIterator<Uint8Array, undefined> {
     const file = this.#file;
@@ -58,7 +60,7 @@ export class FileBody implements AsyncIterable<Uint8Array> {
     try {
       for (;;) {
         const bytes = await cursor.next(writer.block());
-        if (!await writer.isReady()) return;
+        if (!(await writer.isReady())) return;
         if (bytes === undefined) break;
         writer.write(bytes);
       }
@@ -89,7 +91,9 @@ class Cursor {
   /** How large a block is of use. */
   get wanted(): number {
     const part = this.#parts[this.#index];
-    return part === undefined || part instanceof Uint8Array ? 0 : Math.min(BLOCK_BYTES, part.end - Math.max(part.start, this.#at));
+    return part === undefined || part instanceof Uint8Array
+      ? 0
+      : Math.min(BLOCK_BYTES, part.end - Math.max(part.start, this.#at));
   }
 
   /** The next bytes, read into `block` where they are the file's; undefined behind the last. @throws Error when the file has changed */
@@ -107,7 +111,7 @@ class Cursor {
     if (this.#at === part.end) {
       this.#index++;
       this.#at = -1;
-      if (!await this.#file.isUnchanged()) throw new Error('The file was written to while it was sent');
+      if (!(await this.#file.isUnchanged())) throw new Error('The file was written to while it was sent');
     }
     return count === block.length ? block : block.subarray(0, count);
   }
@@ -120,7 +124,9 @@ class BlockWriter {
   #turn = 0;
   #writing: Promise<void> | undefined;
   #onWritten: (() => void) | undefined;
-  readonly #leave = (): void => { this.#onWritten?.(); };
+  readonly #leave = (): void => {
+    this.#onWritten?.();
+  };
 
   constructor(outgoing: ServerResponse) {
     this.#outgoing = outgoing;
@@ -129,7 +135,7 @@ class BlockWriter {
 
   /** The block that is not being written. */
   block(): Buffer {
-    return this.#blocks[this.#turn] ??= freeBlocks.pop() ?? Buffer.allocUnsafeSlow(BLOCK_BYTES);
+    return (this.#blocks[this.#turn] ??= freeBlocks.pop() ?? Buffer.allocUnsafeSlow(BLOCK_BYTES));
   }
 
   /** Hands bytes to the connection, and turns to the other block. */
@@ -150,7 +156,8 @@ class BlockWriter {
   /** Gives the blocks back; those of a connection that broke once it is closed: until then the kernel may read them. */
   release(): void {
     this.#outgoing.off('close', this.#leave);
-    if (this.#outgoing.destroyed && !this.#outgoing.closed) this.#outgoing.once('close', () => this.#giveBack());
+    if (this.#outgoing.destroyed && !this.#outgoing.closed)
+      this.#outgoing.once('close', () => this.#giveBack());
     else this.#giveBack();
   }
 

@@ -48,10 +48,18 @@ export function isYoung({ mtimeMs }: FileState, nowMs: number): boolean {
  * The validators of a file: a tag of its size and time, weak while the file is young, and that time, never one to come.
  * A `coding` has a tag of its own: its bytes are others (§8.8.3.3).
  */
-export function validatorsOf(state: FileState, nowMs: number, coding?: string): { readonly etag: string; readonly lastModified: string; readonly isStrong: boolean } {
+export function validatorsOf(
+  state: FileState,
+  nowMs: number,
+  coding?: string,
+): { readonly etag: string; readonly lastModified: string; readonly isStrong: boolean } {
   const isStrong = !isYoung(state, nowMs);
   const opaque = `"${state.size.toString(36)}-${Math.round(state.mtimeMs * 1_000).toString(36)}${coding === undefined ? '' : `-${coding}`}"`;
-  return { etag: isStrong ? opaque : `W/${opaque}`, lastModified: httpDate(Math.min(state.mtimeMs, nowMs)), isStrong };
+  return {
+    etag: isStrong ? opaque : `W/${opaque}`,
+    lastModified: httpDate(Math.min(state.mtimeMs, nowMs)),
+    isStrong,
+  };
 }
 
 /**
@@ -72,7 +80,9 @@ export class FileResponse extends HttpResponse {
   }
 
   /** @internal */
-  override copy(): FileResponse { return this.fill(new FileResponse(this.#path, { status: this.status })); }
+  override copy(): FileResponse {
+    return this.fill(new FileResponse(this.#path, { status: this.status }));
+  }
 
   override async settle(request: Answered): Promise<HttpResponse> {
     const file = await openFile(this.#path);
@@ -83,7 +93,8 @@ export class FileResponse extends HttpResponse {
       body = answer.body;
       return answer;
     } finally {
-      if (body instanceof FileBody) request.afterwards?.(() => file.close()); // also of an answer that is never sent
+      if (body instanceof FileBody)
+        request.afterwards?.(() => file.close()); // also of an answer that is never sent
       else await file.close();
     }
   }
@@ -92,12 +103,29 @@ export class FileResponse extends HttpResponse {
     const answer = super.copy();
     const source = file.size <= SMALL_BYTES ? await file.readAll() : file;
     const isSelected = this.status === 200 && (request.method === 'GET' || request.method === 'HEAD');
-    if (!isSelected) return whole(request, answer, { size: sizeOf(source), source, etag: undefined, lastModified: undefined, isStrong: false });
+    if (!isSelected)
+      return whole(request, answer, {
+        size: sizeOf(source),
+        source,
+        etag: undefined,
+        lastModified: undefined,
+        isStrong: false,
+      });
     const { isStrong, ...own } = validatorsOf(file, systemClock.nowMs());
-    for (const [name, value] of [['ETag', own.etag], ['Last-Modified', own.lastModified], ['Accept-Ranges', 'bytes']] as const) {
+    for (const [name, value] of [
+      ['ETag', own.etag],
+      ['Last-Modified', own.lastModified],
+      ['Accept-Ranges', 'bytes'],
+    ] as const) {
       if (!answer.headers.has(name)) answer.headers.set(name, value);
     }
-    return select(request, answer, { size: sizeOf(source), source, isStrong, etag: answer.headers.get('etag'), lastModified: answer.headers.get('last-modified') });
+    return select(request, answer, {
+      size: sizeOf(source),
+      source,
+      isStrong,
+      etag: answer.headers.get('etag'),
+      lastModified: answer.headers.get('last-modified'),
+    });
   }
 }
 
@@ -119,17 +147,22 @@ export function preconditionFailed(): HTTPException {
 /** The part of it that `Range` asks for, or all of it. @throws HTTPException 416 */
 export function deliver(request: Answered, answer: HttpResponse, content: Content): HttpResponse {
   const field = request.method === 'GET' ? fieldOf(request, 'range') : undefined; // defined for GET alone (§14.2)
-  if (field === undefined || !isSameForRange(request, content, content.isStrong)) return whole(request, answer, content);
+  if (field === undefined || !isSameForRange(request, content, content.isStrong))
+    return whole(request, answer, content);
   const ranges = readRanges(field, content.size);
   if (ranges === 'whole') return whole(request, answer, content);
-  if (ranges === 'unsatisfiable') throw new HTTPException(416, 'No such range of bytes is there', { headers: { 'Content-Range': contentRange(undefined, content.size) } });
+  if (ranges === 'unsatisfiable')
+    throw new HTTPException(416, 'No such range of bytes is there', {
+      headers: { 'Content-Range': contentRange(undefined, content.size) },
+    });
   return partial(answer, content, ranges);
 }
 
 /** Everything, or for HEAD its length. */
 function whole(request: Answered, answer: HttpResponse, { size, source }: Content): HttpResponse {
   answer.contentLength = size;
-  if (request.method !== 'HEAD' && size > 0) answer.body = source instanceof Uint8Array ? source : new FileBody(source!, [{ start: 0, end: size }]); // HEAD alone has none
+  if (request.method !== 'HEAD' && size > 0)
+    answer.body = source instanceof Uint8Array ? source : new FileBody(source!, [{ start: 0, end: size }]); // HEAD alone has none
   return answer;
 }
 
@@ -144,24 +177,34 @@ function partial(answer: HttpResponse, { size, source }: Content, ranges: readon
     parts = multipart.parts;
   }
   if (source instanceof Uint8Array) {
-    const pieces = parts.map((part) => part instanceof Uint8Array ? part : source.subarray(part.start, part.end));
+    const pieces = parts.map((part) =>
+      part instanceof Uint8Array ? part : source.subarray(part.start, part.end),
+    );
     answer.body = pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces);
   } else {
-    const body = answer.body = new FileBody(source!, parts); // ranges are for GET
+    const body = (answer.body = new FileBody(source!, parts)); // ranges are for GET
     answer.contentLength = body.length;
   }
   return answer;
 }
 
 /** Fields that a 304 leaves out: the client has them (§15.4.5). */
-const OF_CONTENT: ReadonlySet<string> = new Set(['content-type', 'content-encoding', 'content-language', 'content-disposition', 'content-range', 'accept-ranges']);
+const OF_CONTENT: ReadonlySet<string> = new Set([
+  'content-type',
+  'content-encoding',
+  'content-language',
+  'content-disposition',
+  'content-range',
+  'accept-ranges',
+]);
 
 /** The answer as 304: what is about the content goes, everything else stays. Pieces stay, too: who sends it ends their source. */
 export function notModified(answer: HttpResponse): HttpResponse {
   answer.status = 304;
   if (!isPieces(answer.body)) answer.body = null;
   answer.contentLength = -1;
-  for (const [name] of [...answer.headers]) if (OF_CONTENT.has(name.toLowerCase())) answer.headers.delete(name);
+  for (const [name] of [...answer.headers])
+    if (OF_CONTENT.has(name.toLowerCase())) answer.headers.delete(name);
   if (answer.headers.has('etag')) answer.headers.delete('last-modified');
   return answer;
 }

@@ -19,7 +19,14 @@ export function isSameState(left: FileState, right: FileState): boolean {
 }
 
 /** Nothing is there, or nothing that could be sent. */
-const ABSENT: ReadonlySet<string | undefined> = new Set(['ENOENT', 'ENOTDIR', 'ENAMETOOLONG', 'ELOOP', 'EISDIR', 'ENXIO']);
+const ABSENT: ReadonlySet<string | undefined> = new Set([
+  'ENOENT',
+  'ENOTDIR',
+  'ENAMETOOLONG',
+  'ELOOP',
+  'EISDIR',
+  'ENXIO',
+]);
 const EXHAUSTED: ReadonlySet<string | undefined> = new Set(['EMFILE', 'ENFILE']);
 
 /** Whether an error of the file system says that there is nothing to be had. */
@@ -55,7 +62,8 @@ export class OpenFile implements FileState {
   async readAll(): Promise<Buffer> {
     const bytes = Buffer.allocUnsafeSlow(this.size);
     let at = 0;
-    for (let count = -1; at < this.size && count !== 0; at += count) count = (await this.#handle.read(bytes, at, this.size - at, at)).bytesRead;
+    for (let count = -1; at < this.size && count !== 0; at += count)
+      count = (await this.#handle.read(bytes, at, this.size - at, at)).bytesRead;
     return bytes.subarray(0, at);
   }
 
@@ -65,10 +73,12 @@ export class OpenFile implements FileState {
   }
 
   /** Whether it was told to close. */
-  get isClosed(): boolean { return this.#closing !== undefined; }
+  get isClosed(): boolean {
+    return this.#closing !== undefined;
+  }
 
   close(): Promise<void> {
-    return this.#closing ??= this.#handle.close();
+    return (this.#closing ??= this.#handle.close());
   }
 }
 
@@ -88,7 +98,11 @@ export async function openFile(path: string, followsLink = true): Promise<OpenFi
   } catch (error) {
     await handle?.close();
     if (isAbsence(error)) return undefined;
-    if (EXHAUSTED.has((error as NodeJS.ErrnoException).code)) throw new HTTPException(503, 'Too many files are open', { headers: { 'Retry-After': '1' }, cause: error });
+    if (EXHAUSTED.has((error as NodeJS.ErrnoException).code))
+      throw new HTTPException(503, 'Too many files are open', {
+        headers: { 'Retry-After': '1' },
+        cause: error,
+      });
     throw error;
   }
 }

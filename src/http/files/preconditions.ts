@@ -51,7 +51,11 @@ export function isKnown(request: Answered, { etag, lastModified }: Validators): 
  * Whether the ranges that a request names are of this very content (§13.1.5): without `If-Range` they are; with it only if
  * a strong tag, or the very date, is that of the content. `isDateStrong`: nothing can have changed within that second.
  */
-export function isSameForRange(request: Answered, { etag, lastModified }: Validators, isDateStrong: boolean): boolean {
+export function isSameForRange(
+  request: Answered,
+  { etag, lastModified }: Validators,
+  isDateStrong: boolean,
+): boolean {
   const condition = fieldOf(request, 'if-range');
   if (condition === undefined) return true;
   if (condition.includes('"')) return condition === etag && !condition.startsWith('W/');
@@ -69,7 +73,7 @@ function isUnchangedSince(since: string, lastModified: string | undefined): bool
 /** `*`, or a list of tags that has this one. What comes after a malformed tag does not count. */
 function listsTag(list: string, etag: string | undefined, isStrong: boolean): boolean {
   if (list.trim() === '*') return true;
-  if (etag === undefined || isStrong && etag.startsWith('W/')) return false;
+  if (etag === undefined || (isStrong && etag.startsWith('W/'))) return false;
   const opaque = etag.startsWith('W/') ? etag.slice(2) : etag;
   const tag = /[ \t,]*(W\/)?("[\x21\x23-\x7e\x80-\xff]*")[ \t]*(?=,|$)/y;
   for (let found = tag.exec(list); found !== null; found = tag.exec(list)) {

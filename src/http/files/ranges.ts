@@ -77,7 +77,11 @@ export function layOut(slices: readonly Slice[], size: number, mediaType: string
   const boundary = randomUUID();
   const type = mediaType === undefined ? '' : `Content-Type: ${mediaType}\r\n`;
   const parts = slices.flatMap((slice, index): (Uint8Array | Slice)[] => [
-    Buffer.from(`${index === 0 ? '' : '\r\n'}--${boundary}\r\n${type}Content-Range: ${contentRange(slice, size)}\r\n\r\n`, 'latin1'), slice,
+    Buffer.from(
+      `${index === 0 ? '' : '\r\n'}--${boundary}\r\n${type}Content-Range: ${contentRange(slice, size)}\r\n\r\n`,
+      'latin1',
+    ),
+    slice,
   ]);
   parts.push(Buffer.from(`\r\n--${boundary}--\r\n`));
   const length = parts.reduce((sum, part) => sum + lengthOf(part), 0);

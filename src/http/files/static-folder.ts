@@ -48,7 +48,11 @@ interface Form {
   readonly varies: boolean;
 }
 
-const CODINGS: readonly (readonly [ending: string, coding: string])[] = [['.br', 'br'], ['.zst', 'zstd'], ['.gz', 'gzip']];
+const CODINGS: readonly (readonly [ending: string, coding: string])[] = [
+  ['.br', 'br'],
+  ['.zst', 'zstd'],
+  ['.gz', 'gzip'],
+];
 /** A form may be older than its file by as much as the coarsest file systems round. */
 const SKEW_MS = 2_000;
 
@@ -73,7 +77,11 @@ export class StaticFolder {
       isDirectory = statSync(this.#root).isDirectory();
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException;
-      throw new SvcError('E_STATIC_DIRECTORY', [this.directory, code === 'ENOENT' ? 'nothing is there' : `it cannot be read (${code ?? 'no code'})`], { cause: error });
+      throw new SvcError(
+        'E_STATIC_DIRECTORY',
+        [this.directory, code === 'ENOENT' ? 'nothing is there' : `it cannot be read (${code ?? 'no code'})`],
+        { cause: error },
+      );
     }
     if (!isDirectory) throw new SvcError('E_STATIC_DIRECTORY', [this.directory, 'it is no directory']);
   }
@@ -87,7 +95,10 @@ export class StaticFolder {
   look(key: string, segments: readonly string[], clock: Clock): Promise<StaticEntry | undefined> {
     let looking = this.#looking.get(key);
     if (looking === undefined) {
-      looking = this.#look(key, segments, { wallMs: clock.nowMs(), monotonicMs: clock.monotonicMs() }).finally(() => this.#looking.delete(key));
+      looking = this.#look(key, segments, {
+        wallMs: clock.nowMs(),
+        monotonicMs: clock.monotonicMs(),
+      }).finally(() => this.#looking.delete(key));
       this.#looking.set(key, looking);
     }
     return looking;
@@ -97,7 +108,13 @@ export class StaticFolder {
   reopened(before: Representation, entry: FileEntry, file: OpenFile, clock: Clock): Representation {
     if (isSameState(before.state, file)) return before;
     const coding = entry.codings.find((known) => entry.coded.get(known) === before);
-    return this.#fields(before.path, file, undefined, { name: entry.name, coding, varies: entry.codings.length > 0 }, clock.nowMs());
+    return this.#fields(
+      before.path,
+      file,
+      undefined,
+      { name: entry.name, coding, varies: entry.codings.length > 0 },
+      clock.nowMs(),
+    );
   }
 
   async #look(key: string, segments: readonly string[], now: Moment): Promise<StaticEntry | undefined> {
@@ -107,7 +124,12 @@ export class StaticFolder {
     return entry;
   }
 
-  async #entryOf(key: string, segments: readonly string[], known: StaticEntry | undefined, now: Moment): Promise<StaticEntry | undefined> {
+  async #entryOf(
+    key: string,
+    segments: readonly string[],
+    known: StaticEntry | undefined,
+    now: Moment,
+  ): Promise<StaticEntry | undefined> {
     if (key === '' || key.endsWith('/')) {
       const index = await this.#indexOf(segments);
       return index === undefined ? undefined : this.#fileEntry(index.segments, index.located, known, now);
@@ -115,10 +137,14 @@ export class StaticFolder {
     const located = await this.#locate(segments);
     if (located === undefined) return undefined;
     if (!located.isFolder) return this.#fileEntry(segments, located, known, now);
-    return await this.#indexOf(segments) === undefined ? undefined : { kind: 'folder', checkedMs: now.monotonicMs };
+    return (await this.#indexOf(segments)) === undefined
+      ? undefined
+      : { kind: 'folder', checkedMs: now.monotonicMs };
   }
 
-  async #indexOf(folder: readonly string[]): Promise<{ readonly segments: readonly string[]; readonly located: Located } | undefined> {
+  async #indexOf(
+    folder: readonly string[],
+  ): Promise<{ readonly segments: readonly string[]; readonly located: Located } | undefined> {
     for (const name of this.#options.index) {
       const segments = [...folder, name];
       const located = await this.#locate(segments);
@@ -134,14 +160,21 @@ export class StaticFolder {
       const path = await realpath(asked);
       if (!isServed(path, asked, this.#root, this.#options)) return undefined;
       const state = await stat(path);
-      return state.isFile() || state.isDirectory() ? { path, isFolder: state.isDirectory(), state } : undefined;
+      return state.isFile() || state.isDirectory()
+        ? { path, isFolder: state.isDirectory(), state }
+        : undefined;
     } catch (error) {
       if (isAbsence(error) || isDenial(error)) return undefined;
       throw error;
     }
   }
 
-  async #fileEntry(segments: readonly string[], located: Located, before: StaticEntry | undefined, now: Moment): Promise<FileEntry | undefined> {
+  async #fileEntry(
+    segments: readonly string[],
+    located: Located,
+    before: StaticEntry | undefined,
+    now: Moment,
+  ): Promise<FileEntry | undefined> {
     const known = before?.kind === 'file' ? before : undefined;
     const name = segments.at(-1)!; // a file has a name
     const forms = await this.#formsOf(segments, located);
@@ -150,44 +183,88 @@ export class StaticFolder {
     if (plain === undefined) return undefined;
     const coded = new Map<string, Representation>();
     for (const { coding, located: form } of forms) {
-      const representation = await this.#represent(form, { name, varies, coding }, known?.coded.get(coding), now);
+      const representation = await this.#represent(
+        form,
+        { name, varies, coding },
+        known?.coded.get(coding),
+        now,
+      );
       if (representation !== undefined) coded.set(coding, representation);
     }
     return { kind: 'file', name, plain, coded, codings: [...coded.keys()], checkedMs: now.monotonicMs };
   }
 
   /** The coded forms beside a file, the smallest first; not those that an earlier version of it has left. */
-  async #formsOf(segments: readonly string[], plain: Located): Promise<{ readonly coding: string; readonly located: Located }[]> {
+  async #formsOf(
+    segments: readonly string[],
+    plain: Located,
+  ): Promise<{ readonly coding: string; readonly located: Located }[]> {
     const name = segments.at(-1)!;
     if (!this.#options.isPrecompressed || CODINGS.some(([ending]) => name.endsWith(ending))) return [];
-    const found = await Promise.all(CODINGS.map(async ([ending, coding]) => {
-      const located = await this.#locate([...segments.slice(0, -1), name + ending]);
-      return located === undefined || located.isFolder || located.state.mtimeMs < plain.state.mtimeMs - SKEW_MS ? [] : [{ coding, located }];
-    }));
+    const found = await Promise.all(
+      CODINGS.map(async ([ending, coding]) => {
+        const located = await this.#locate([...segments.slice(0, -1), name + ending]);
+        return located === undefined ||
+          located.isFolder ||
+          located.state.mtimeMs < plain.state.mtimeMs - SKEW_MS
+          ? []
+          : [{ coding, located }];
+      }),
+    );
     return found.flat().sort((left, right) => left.located.state.size - right.located.state.size);
   }
 
   /** One form as it is now; what is known of it stays where nothing can have changed. */
-  async #represent({ path, state }: Located, form: Form, known: Representation | undefined, now: Moment): Promise<Representation | undefined> {
-    const isKnown = known !== undefined && known.content.isStrong && known.path === path && isSameState(known.state, state) && known.fields.includes('Vary') === form.varies;
+  async #represent(
+    { path, state }: Located,
+    form: Form,
+    known: Representation | undefined,
+    now: Moment,
+  ): Promise<Representation | undefined> {
+    const isKnown =
+      known !== undefined &&
+      known.content.isStrong &&
+      known.path === path &&
+      isSameState(known.state, state) &&
+      known.fields.includes('Vary') === form.varies;
     if (isKnown) return known;
     if (state.size > SMALL_BYTES) return this.#fields(path, state, undefined, form, now.wallMs);
     const file = await openStatic(path);
     if (file === undefined) return undefined;
     try {
       const source = file.size <= SMALL_BYTES ? await file.readAll() : undefined;
-      return this.#fields(path, { size: source?.length ?? file.size, mtimeMs: file.mtimeMs, ino: file.ino }, source, form, now.wallMs);
+      return this.#fields(
+        path,
+        { size: source?.length ?? file.size, mtimeMs: file.mtimeMs, ino: file.ino },
+        source,
+        form,
+        now.wallMs,
+      );
     } finally {
       await file.close();
     }
   }
 
-  #fields(path: string, { size, mtimeMs, ino }: FileState, source: Buffer | undefined, { name, coding, varies }: Form, nowMs: number): Representation {
+  #fields(
+    path: string,
+    { size, mtimeMs, ino }: FileState,
+    source: Buffer | undefined,
+    { name, coding, varies }: Form,
+    nowMs: number,
+  ): Representation {
     const state = { size, mtimeMs, ino };
     const { etag, lastModified, isStrong } = validatorsOf(state, nowMs, coding);
     const knownFields = ['ETag', etag, 'Cache-Control', this.#options.cacheControl];
     if (varies) knownFields.push('Vary', 'Accept-Encoding');
-    const fields = ['Content-Type', mediaTypeOf(name), ...knownFields, 'Last-Modified', lastModified, 'Accept-Ranges', 'bytes'];
+    const fields = [
+      'Content-Type',
+      mediaTypeOf(name),
+      ...knownFields,
+      'Last-Modified',
+      lastModified,
+      'Accept-Ranges',
+      'bytes',
+    ];
     if (coding !== undefined) fields.push('Content-Encoding', coding);
     return { path, state, fields, knownFields, content: { size, source, etag, lastModified, isStrong } };
   }
@@ -213,7 +290,12 @@ function isDenial(error: unknown): boolean {
  * Whether the file that a path really leads to may be served for it. It may not where only case, or the form of its accents,
  * differs, for rules of access go by the path; nor where a link leads out of the folder, or to a name with a dot.
  */
-export function isServed(real: string, asked: string, root: string, { followsSymlinks, allowsDotfiles }: Pick<FolderOptions, 'followsSymlinks' | 'allowsDotfiles'>): boolean {
+export function isServed(
+  real: string,
+  asked: string,
+  root: string,
+  { followsSymlinks, allowsDotfiles }: Pick<FolderOptions, 'followsSymlinks' | 'allowsDotfiles'>,
+): boolean {
   if (real === asked) return true;
   if (fold(real) === fold(asked)) return false;
   const inside = root.endsWith(sep) ? root : root + sep;
@@ -274,9 +356,13 @@ class StaticCache {
   #bytes = 0;
 
   /** What the entries weigh. */
-  get bytes(): number { return this.#bytes; }
+  get bytes(): number {
+    return this.#bytes;
+  }
 
-  get size(): number { return this.#index.size; }
+  get size(): number {
+    return this.#index.size;
+  }
 
   /** What was looked up within the last second. */
   recent(key: string, nowMs: number): StaticEntry | undefined {
@@ -296,7 +382,8 @@ class StaticCache {
   set(key: string, entry: StaticEntry): void {
     this.delete(key);
     const bytes = bytesOf(entry);
-    while (this.#index.size > 0 && (this.#index.isFull || this.#bytes + bytes > MAX_BYTES)) this.#remove(this.#index.oldest);
+    while (this.#index.size > 0 && (this.#index.isFull || this.#bytes + bytes > MAX_BYTES))
+      this.#remove(this.#index.oldest);
     this.#entries[this.#index.add(key)] = entry;
     this.#bytes += bytes;
   }
@@ -316,7 +403,8 @@ class StaticCache {
 function bytesOf(entry: StaticEntry): number {
   if (entry.kind === 'folder') return OVERHEAD_BYTES;
   let bytes = OVERHEAD_BYTES;
-  for (const { content } of [entry.plain, ...entry.coded.values()]) bytes += OVERHEAD_BYTES + (content.source instanceof Uint8Array ? content.source.length : 0);
+  for (const { content } of [entry.plain, ...entry.coded.values()])
+    bytes += OVERHEAD_BYTES + (content.source instanceof Uint8Array ? content.source.length : 0);
   return bytes;
 }
 
@@ -331,7 +419,8 @@ function bytesOf(entry: StaticEntry): number {
 export type DotfilePolicy = 'ignore' | 'deny' | 'allow';
 
 /** A path that may be looked up; or `none` (404), `denied` (403). */
-export type StaticPath = { readonly kind: 'path'; readonly segments: readonly string[] } | { readonly kind: 'none' | 'denied' };
+export type StaticPath =
+  { readonly kind: 'path'; readonly segments: readonly string[] } | { readonly kind: 'none' | 'denied' };
 
 const NONE: StaticPath = Object.freeze({ kind: 'none' });
 const DENIED: StaticPath = Object.freeze({ kind: 'denied' });
@@ -344,17 +433,27 @@ export function hidesSeparator(encoded: string): boolean {
 }
 
 /** Reads what follows the mount's own path, decoded once: `css/site.css`; with a slash at the end, or nothing, it is a folder. */
-export function readStaticPath(rest: string, dotfiles: DotfilePolicy, isWindows: boolean = process.platform === 'win32'): StaticPath {
+export function readStaticPath(
+  rest: string,
+  dotfiles: DotfilePolicy,
+  isWindows: boolean = process.platform === 'win32',
+): StaticPath {
   if (rest.length > MAX_LENGTH || /[\\\p{Cc}]/u.test(rest) || !rest.isWellFormed()) return NONE;
   const segments = rest.split('/');
   if (segments.at(-1) === '') segments.pop();
   if (!segments.every((segment) => isName(segment, isWindows))) return NONE;
-  return dotfiles === 'allow' || !hasDotfile(segments) ? { kind: 'path', segments } : dotfiles === 'deny' ? DENIED : NONE;
+  return dotfiles === 'allow' || !hasDotfile(segments)
+    ? { kind: 'path', segments }
+    : dotfiles === 'deny'
+      ? DENIED
+      : NONE;
 }
 
 /** Whether a name begins with a dot. `.well-known` at the top is meant for everybody (RFC 8615). */
 function hasDotfile(segments: readonly string[]): boolean {
-  return segments.some((segment, index) => segment.startsWith('.') && !(index === 0 && segment === '.well-known'));
+  return segments.some(
+    (segment, index) => segment.startsWith('.') && !(index === 0 && segment === '.well-known'),
+  );
 }
 
 /** `aux.txt` is the device, too. */

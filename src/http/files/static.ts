@@ -51,18 +51,31 @@ export class StaticMount {
   /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
   constructor(directory: string | URL, options: StaticOptions) {
     const read = readOptions('mountStatic()', options, {
-      index: given<readonly string[]>('a list of file names', (value) => Array.isArray(value) && value.every(isFileName)),
-      dotfiles: oneOf(['ignore', 'deny', 'allow'], 'ignore'), maxAgeSeconds: int(0, 0, 31_536_000), immutable: bool(false),
-      precompressed: bool(true), followSymlinks: bool(false), name: text(),
-      fallback: given<string>('the path of a file below the directory', (value) => typeof value === 'string' && segmentsOf(value).length > 0),
+      index: given<readonly string[]>(
+        'a list of file names',
+        (value) => Array.isArray(value) && value.every(isFileName),
+      ),
+      dotfiles: oneOf(['ignore', 'deny', 'allow'], 'ignore'),
+      maxAgeSeconds: int(0, 0, 31_536_000),
+      immutable: bool(false),
+      precompressed: bool(true),
+      followSymlinks: bool(false),
+      name: text(),
+      fallback: given<string>(
+        'the path of a file below the directory',
+        (value) => typeof value === 'string' && segmentsOf(value).length > 0,
+      ),
     });
     this.name = read.name;
     this.dotfiles = read.dotfiles;
     this.followsSymlinks = read.followSymlinks;
     this.#fallback = read.fallback === undefined ? undefined : segmentsOf(read.fallback);
     this.folder = new StaticFolder(directory, {
-      index: [...read.index ?? ['index.html']], allowsDotfiles: read.dotfiles === 'allow', followsSymlinks: read.followSymlinks,
-      isPrecompressed: read.precompressed, cacheControl: `max-age=${read.maxAgeSeconds}${read.immutable ? ', immutable' : ''}`,
+      index: [...(read.index ?? ['index.html'])],
+      allowsDotfiles: read.dotfiles === 'allow',
+      followsSymlinks: read.followSymlinks,
+      isPrecompressed: read.precompressed,
+      cacheControl: `max-age=${read.maxAgeSeconds}${read.immutable ? ', immutable' : ''}`,
     });
   }
 
@@ -82,8 +95,13 @@ export class StaticMount {
     throw path.kind === 'denied' ? new Forbidden() : new NotFound();
   }
 
-  async #look(req: HttpRequest, rest: string | undefined, segments: readonly string[]): Promise<HttpResponse> {
-    const entry = await this.folder.look(rest ?? '', segments, this.#clock) ?? await this.#lookFallback(segments);
+  async #look(
+    req: HttpRequest,
+    rest: string | undefined,
+    segments: readonly string[],
+  ): Promise<HttpResponse> {
+    const entry =
+      (await this.folder.look(rest ?? '', segments, this.#clock)) ?? (await this.#lookFallback(segments));
     if (entry === undefined) throw new NotFound();
     return this.#reply(req, rest, entry);
   }
@@ -100,12 +118,16 @@ export class StaticMount {
   }
 
   #send(req: HttpRequest, entry: FileEntry): Awaitable<HttpResponse> {
-    const coding = entry.codings.length === 0 ? undefined : negotiateEncoding(fieldOf(req, 'accept-encoding'), entry.codings);
+    const coding =
+      entry.codings.length === 0
+        ? undefined
+        : negotiateEncoding(fieldOf(req, 'accept-encoding'), entry.codings);
     const form = coding === undefined ? entry.plain : entry.coded.get(coding)!; // one of codings
     const { content } = form;
     const verdict = judge(req, content);
     if (verdict === 'failed') throw preconditionFailed();
-    if (verdict === 'not-modified') return new HttpResponse(null, new Prepared(304, form.knownFields.slice()));
+    if (verdict === 'not-modified')
+      return new HttpResponse(null, new Prepared(304, form.knownFields.slice()));
     if (content.source !== undefined || req.method === 'HEAD') return deliver(req, answerOf(form), content);
     return this.#sendLarge(req, entry, form);
   }
@@ -128,7 +150,10 @@ function answerOf(form: Representation): HttpResponse {
 function withSlash(req: HttpRequest): HttpResponse {
   const query = req.target.indexOf('?');
   const name = req.path.slice(req.path.lastIndexOf('/') + 1);
-  return new RedirectResponse(`./${name}/${query === -1 ? '' : req.target.slice(query)}`, { status: 301, headers: { 'Cache-Control': 'no-cache' } });
+  return new RedirectResponse(`./${name}/${query === -1 ? '' : req.target.slice(query)}`, {
+    status: 301,
+    headers: { 'Cache-Control': 'no-cache' },
+  });
 }
 
 function isFileName(value: unknown): boolean {

@@ -20,11 +20,22 @@ export const ACCESS_LOG_NEEDS = 'true, false or a number 0 … 1, the part of al
 /** `true`, `false` or a part of all, also as text, as that part: 0 ... 1. Undefined for anything else. */
 export function readShare(value: unknown): number | undefined {
   if (typeof value === 'boolean') return value ? 1 : 0;
-  if (typeof value === 'string') return WORDS.get(value.toLowerCase()) ?? (/^(?:[01]|[01]?\.\d+)$/.test(value) ? readShare(Number(value)) : undefined);
+  if (typeof value === 'string')
+    return (
+      WORDS.get(value.toLowerCase()) ??
+      (/^(?:[01]|[01]?\.\d+)$/.test(value) ? readShare(Number(value)) : undefined)
+    );
   return typeof value === 'number' && value >= 0 && value <= 1 ? value : undefined;
 }
 
-const WORDS: ReadonlyMap<string, number> = new Map([['true', 1], ['yes', 1], ['on', 1], ['false', 0], ['no', 0], ['off', 0]]);
+const WORDS: ReadonlyMap<string, number> = new Map([
+  ['true', 1],
+  ['yes', 1],
+  ['on', 1],
+  ['false', 0],
+  ['no', 0],
+  ['off', 0],
+]);
 
 /** What balancers ask every second: metrics count them. */
 const PROBES: ReadonlySet<string> = new Set(['/healthz', '/readyz', '/metrics']);
@@ -52,12 +63,21 @@ export class AccessLog {
   /** One request that is over. */
   write(req: TransportRequest, event: RequestEvent): void {
     const { route } = req;
-    const view = route === undefined ? 'whole' : this.#views.get(route) ?? this.#look(route);
+    const view = route === undefined ? 'whole' : (this.#views.get(route) ?? this.#look(route));
     if (view === 'none' || !this.#isDue(event.status)) return;
     const { status, durationMs, bytes, isDelivered } = event;
     this.#log.info('request', {
-      method: req.method, route: route?.template, path: view === 'whole' ? req.path : route!.template, status, duration_ms: Math.round(durationMs * 100) / 100, bytes,
-      request_id: req.id, trace_id: req.knownTraceId, ip: req.ip, user_agent: req.field('user-agent')?.slice(0, MAX_AGENT_CHARACTERS), aborted: isDelivered === true ? undefined : true,
+      method: req.method,
+      route: route?.template,
+      path: view === 'whole' ? req.path : route!.template,
+      status,
+      duration_ms: Math.round(durationMs * 100) / 100,
+      bytes,
+      request_id: req.id,
+      trace_id: req.knownTraceId,
+      ip: req.ip,
+      user_agent: req.field('user-agent')?.slice(0, MAX_AGENT_CHARACTERS),
+      aborted: isDelivered === true ? undefined : true,
     });
   }
 
@@ -72,7 +92,11 @@ export class AccessLog {
   #look(route: CompiledRoute): View {
     const { template } = route;
     const names = [...template.matchAll(/\{(\w+)/g)].map((match) => match[1]!);
-    const view = PROBES.has(template) ? 'none' : names.some((name) => safeField(name, LIKE_A_SECRET) !== LIKE_A_SECRET) ? 'template' : 'whole';
+    const view = PROBES.has(template)
+      ? 'none'
+      : names.some((name) => safeField(name, LIKE_A_SECRET) !== LIKE_A_SECRET)
+        ? 'template'
+        : 'whole';
     this.#views.set(route, view);
     return view;
   }

@@ -24,7 +24,14 @@ export class CompressedPieces extends EndlessPieces {
   #isOver = false;
 
   /** `isEager`: each piece is a message, and goes out without waiting for another. `onEnd` is called once. */
-  constructor(pieces: Pieces, { coder, isEager, onEnd }: { readonly coder: Coder; readonly isEager: boolean; readonly onEnd: () => void }) {
+  constructor(
+    pieces: Pieces,
+    {
+      coder,
+      isEager,
+      onEnd,
+    }: { readonly coder: Coder; readonly isEager: boolean; readonly onEnd: () => void },
+  ) {
     super();
     this.#pieces = pieces;
     this.#coder = coder;
@@ -33,8 +40,8 @@ export class CompressedPieces extends EndlessPieces {
   }
 
   async next(): Promise<PieceStep> {
-    const source = this.#source ??= iterate(this.#pieces);
-    const encoder = this.#encoder ??= new Encoder(this.#coder);
+    const source = (this.#source ??= iterate(this.#pieces));
+    const encoder = (this.#encoder ??= new Encoder(this.#coder));
     while (!this.#isOver) {
       let step = this.#asked ?? source.next();
       if (isPending(step)) {
@@ -43,7 +50,8 @@ export class CompressedPieces extends EndlessPieces {
         step = await step;
         this.#asked = undefined;
       }
-      const coded = step.done === true ? await this.#finish(encoder) : await encoder.write(checkedPiece(step.value));
+      const coded =
+        step.done === true ? await this.#finish(encoder) : await encoder.write(checkedPiece(step.value));
       this.#isDirty = true;
       if (coded.length > 0) return { done: false, value: coded };
     }
@@ -64,7 +72,7 @@ export class CompressedPieces extends EndlessPieces {
     if (!this.#isDirty) return undefined;
     this.#asked = step;
     step.then(undefined, ignore); // told to whoever asks again
-    if (!this.#isEager && await isReady(step)) return undefined;
+    if (!this.#isEager && (await isReady(step))) return undefined;
     this.#isDirty = false;
     const coded = await encoder.flush();
     return coded.length === 0 ? undefined : coded;
@@ -88,7 +96,10 @@ export class CompressedPieces extends EndlessPieces {
 /** Whether a step is there within a turn of the event loop. */
 function isReady(step: PromiseLike<PieceStep>): Promise<boolean> {
   return new Promise((resolve) => {
-    step.then(() => resolve(true), () => resolve(true));
+    step.then(
+      () => resolve(true),
+      () => resolve(true),
+    );
     setImmediate(() => resolve(false));
   });
 }
@@ -116,10 +127,14 @@ class Encoder {
 
   /** The rest. */
   finish(): Promise<Buffer> {
-    return this.#ask((done) => { this.#stream.once('end', done).end(); });
+    return this.#ask((done) => {
+      this.#stream.once('end', done).end();
+    });
   }
 
-  close(): void { this.#stream.destroy(); }
+  close(): void {
+    this.#stream.destroy();
+  }
 
   #ask(how: (done: (error?: Error | null) => void) => void): Promise<Buffer> {
     if (this.#stream.destroyed) return Promise.resolve(EMPTY); // while a piece was awaited, which is no failure

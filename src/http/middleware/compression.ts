@@ -40,13 +40,19 @@ export interface CompressionOptions {
 
 const CODINGS: readonly ContentCoding[] = ['zstd', 'br', 'gzip'];
 /** Types that get shorter. Images, films, archives and web fonts are compressed already. */
-const COMPRESSIBLE = /^(?:text\/[^;]+|application\/(?:[^;]+\+)?(?:json|xml|yaml)|application\/(?:x-ndjson|jsonl|javascript|x-javascript|graphql|wasm|sql|rtf|x-tar|x-sh|vnd\.ms-fontobject)|[^;/]+\/[^;]+\+(?:json|xml|text)|image\/(?:bmp|x-icon|vnd\.microsoft\.icon)|font\/(?:ttf|otf|collection))[ \t]*(?:;|$)/i;
+const COMPRESSIBLE =
+  /^(?:text\/[^;]+|application\/(?:[^;]+\+)?(?:json|xml|yaml)|application\/(?:x-ndjson|jsonl|javascript|x-javascript|graphql|wasm|sql|rtf|x-tar|x-sh|vnd\.ms-fontobject)|[^;/]+\/[^;]+\+(?:json|xml|text)|image\/(?:bmp|x-icon|vnd\.microsoft\.icon)|font\/(?:ttf|otf|collection))[ \t]*(?:;|$)/i;
 /** Types of which each piece is a message that somebody waits for. */
 const MESSAGES = /^(?:text\/event-stream|application\/(?:x-ndjson|jsonl))\b/i;
 /** Pieces of at most so many bytes are put together first. */
 const WHOLE_BYTES = 65_536;
 /** Layers that do what can no longer be seen, or what would be kept coded, where they stand around this one. */
-const INSIDE: ReadonlySet<MiddlewareKind | undefined> = new Set(['session', 'csrf', 'idempotency', 'compression']);
+const INSIDE: ReadonlySet<MiddlewareKind | undefined> = new Set([
+  'session',
+  'csrf',
+  'idempotency',
+  'compression',
+]);
 
 /** Compresses answers. */
 export class CompressionMiddleware implements Middleware {
@@ -59,12 +65,27 @@ export class CompressionMiddleware implements Middleware {
 
   /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
   constructor(options: CompressionOptions = {}) {
-    const { thresholdBytes, encodings, zstdLevel, brotliQuality, gzipLevel, maxConcurrent } = readOptions('CompressionMiddleware', options, {
-      thresholdBytes: int(1_024, 0, 1_073_741_824), zstdLevel: int(3, 1, 19), brotliQuality: int(4, 0, 11), gzipLevel: int(6, 1, 9), maxConcurrent: int(256, 1, 100_000),
-      encodings: given<readonly ContentCoding[]>('a list of "zstd", "br" and "gzip", each once', (value) => Array.isArray(value) && value.length > 0 && new Set(value).size === value.length && value.every(oneOf(CODINGS, 'gzip').accepts)),
-    });
+    const { thresholdBytes, encodings, zstdLevel, brotliQuality, gzipLevel, maxConcurrent } = readOptions(
+      'CompressionMiddleware',
+      options,
+      {
+        thresholdBytes: int(1_024, 0, 1_073_741_824),
+        zstdLevel: int(3, 1, 19),
+        brotliQuality: int(4, 0, 11),
+        gzipLevel: int(6, 1, 9),
+        maxConcurrent: int(256, 1, 100_000),
+        encodings: given<readonly ContentCoding[]>(
+          'a list of "zstd", "br" and "gzip", each once',
+          (value) =>
+            Array.isArray(value) &&
+            value.length > 0 &&
+            new Set(value).size === value.length &&
+            value.every(oneOf(CODINGS, 'gzip').accepts),
+        ),
+      },
+    );
     this.#thresholdBytes = thresholdBytes;
-    this.#encodings = [...encodings ?? CODINGS];
+    this.#encodings = [...(encodings ?? CODINGS)];
     this.#coders = codersOf({ zstd: zstdLevel, br: brotliQuality, gzip: gzipLevel });
     this.#maxConcurrent = maxConcurrent;
   }
@@ -79,7 +100,9 @@ export class CompressionMiddleware implements Middleware {
 
   handle(req: HttpRequest, next: Next): Awaitable<HttpResponse> {
     const response = next();
-    return isThenable(response) ? response.then((settled) => this.#finish(req, settled)) : this.#finish(req, response);
+    return isThenable(response)
+      ? response.then((settled) => this.#finish(req, settled))
+      : this.#finish(req, response);
   }
 
   #finish(req: HttpRequest, response: HttpResponse): Awaitable<HttpResponse> {
@@ -88,27 +111,41 @@ export class CompressionMiddleware implements Middleware {
     if (hasNoContent(status) || req.route?.meta['compress'] === false) return response;
     if (status === 206) return partOf(response);
     if (body === null && (req.method !== 'HEAD' || response.contentLength === -1)) return response; // HEAD of a file has its length alone
-    if (!this.#isLongEnough(response) || !isFit(response, req.route?.meta['compress'] === true)) return response;
+    if (!this.#isLongEnough(response) || !isFit(response, req.route?.meta['compress'] === true))
+      return response;
     response.headers.vary('Accept-Encoding');
     const coding = negotiateEncoding(req.headers['accept-encoding'], this.#encodings);
     if (coding === undefined) return response;
     if (body === null) return coded(response, [], coding); // its length would be that of other bytes (RFC 9110 §8.6)
     if (isPieces(body)) {
-      const isSmall = response.contentLength !== -1 && response.contentLength <= WHOLE_BYTES && req.method !== 'HEAD';
-      return isSmall ? this.#compressWhole(req, response, body, coding) : this.#compressPieces(req, response, body, coding);
+      const isSmall =
+        response.contentLength !== -1 && response.contentLength <= WHOLE_BYTES && req.method !== 'HEAD';
+      return isSmall
+        ? this.#compressWhole(req, response, body, coding)
+        : this.#compressPieces(req, response, body, coding);
     }
     return this.#compress(req, response, typeof body === 'string' ? Buffer.from(body) : body, coding);
   }
 
   #isLongEnough({ body, contentLength }: HttpResponse): boolean {
-    if (typeof body === 'string') return body.length >= this.#thresholdBytes || Buffer.byteLength(body) >= this.#thresholdBytes;
-    return body instanceof Uint8Array ? body.length >= this.#thresholdBytes : contentLength === -1 || contentLength >= this.#thresholdBytes;
+    if (typeof body === 'string')
+      return body.length >= this.#thresholdBytes || Buffer.byteLength(body) >= this.#thresholdBytes;
+    return body instanceof Uint8Array
+      ? body.length >= this.#thresholdBytes
+      : contentLength === -1 || contentLength >= this.#thresholdBytes;
   }
 
-  #compress(req: HttpRequest, response: HttpResponse, bytes: Uint8Array, coding: ContentCoding): Awaitable<HttpResponse> {
+  #compress(
+    req: HttpRequest,
+    response: HttpResponse,
+    bytes: Uint8Array,
+    coding: ContentCoding,
+  ): Awaitable<HttpResponse> {
     const coder = this.#coders[coding];
-    if (req.method !== 'HEAD' && bytes.length <= coder.syncBytes) return withContent(response, bytes, coder.now(bytes), coding);
-    if (req.method === 'HEAD' || this.#underWay >= this.#maxConcurrent) return req.method === 'HEAD' ? coded(response, [], coding) : response; // its length is not worth the work
+    if (req.method !== 'HEAD' && bytes.length <= coder.syncBytes)
+      return withContent(response, bytes, coder.now(bytes), coding);
+    if (req.method === 'HEAD' || this.#underWay >= this.#maxConcurrent)
+      return req.method === 'HEAD' ? coded(response, [], coding) : response; // its length is not worth the work
     this.#underWay++;
     return new Promise((resolve) => {
       coder.later(bytes, (error, content) => {
@@ -119,17 +156,33 @@ export class CompressionMiddleware implements Middleware {
   }
 
   /** Small files, mostly: a stream for each would cost more than its content. */
-  async #compressWhole(req: HttpRequest, response: HttpResponse, body: Pieces, coding: ContentCoding): Promise<HttpResponse> {
+  async #compressWhole(
+    req: HttpRequest,
+    response: HttpResponse,
+    body: Pieces,
+    coding: ContentCoding,
+  ): Promise<HttpResponse> {
     const bytes = await gather(body, response.contentLength);
     response.body = bytes;
     return this.#compress(req, response, bytes, coding);
   }
 
-  #compressPieces(req: HttpRequest, response: HttpResponse, body: Pieces, coding: ContentCoding): HttpResponse {
+  #compressPieces(
+    req: HttpRequest,
+    response: HttpResponse,
+    body: Pieces,
+    coding: ContentCoding,
+  ): HttpResponse {
     if (this.#underWay >= this.#maxConcurrent) return response;
     this.#underWay++;
     const isEager = MESSAGES.test(response.headers.get('content-type')!); // it is fit, so it has one
-    const pieces = new CompressedPieces(body, { coder: this.#coders[coding], isEager, onEnd: () => { this.#underWay--; } });
+    const pieces = new CompressedPieces(body, {
+      coder: this.#coders[coding],
+      isEager,
+      onEnd: () => {
+        this.#underWay--;
+      },
+    });
     if (req instanceof TransportRequest) req.afterwards(() => pieces.drop()); // where nobody reads them
     return coded(response, pieces, coding);
   }
@@ -137,11 +190,18 @@ export class CompressionMiddleware implements Middleware {
 
 /** Another layer that belongs inside of compression, or a second one of its kind. */
 function misplaced({ kind, constructor }: Middleware, severity: Finding['severity']): Omit<Finding, 'place'> {
-  const message = kind === 'compression' ? 'there is another one around it, which has nothing left to compress'
-    : kind === 'idempotency' ? 'the layer "idempotency" around it keeps answers as they are coded for one client, and repeats them to others'
-    : kind === 'etag' ? 'the layer "etag" around it makes another tag for each coding, and what the client turns out to have is compressed first'
-    : `it does not see the cookies that the layer "${kind}" around it sets`;
-  const remedy = kind === 'compression' ? 'Keep one CompressionMiddleware' : `Register CompressionMiddleware before ${constructor.name}`;
+  const message =
+    kind === 'compression'
+      ? 'there is another one around it, which has nothing left to compress'
+      : kind === 'idempotency'
+        ? 'the layer "idempotency" around it keeps answers as they are coded for one client, and repeats them to others'
+        : kind === 'etag'
+          ? 'the layer "etag" around it makes another tag for each coding, and what the client turns out to have is compressed first'
+          : `it does not see the cookies that the layer "${kind}" around it sets`;
+  const remedy =
+    kind === 'compression'
+      ? 'Keep one CompressionMiddleware'
+      : `Register CompressionMiddleware before ${constructor.name}`;
   return { rule: 'SVC121', severity, subject: 'middleware compression', message, remedy };
 }
 
@@ -151,17 +211,34 @@ function isFit({ headers: { flat } }: HttpResponse, mayHaveCookies: boolean): bo
   for (let index = 0; index < flat.length; index += 2) {
     const value = flat[index + 1]!;
     switch (flat[index]!.toLowerCase()) {
-      case 'content-type': isCompressible = COMPRESSIBLE.test(value); break;
-      case 'set-cookie': if (!mayHaveCookies) return false; break;
-      case 'cache-control': if (/\bno-transform\b/i.test(value)) return false; break;
-      case 'content-encoding': case 'content-range': case 'content-digest': case 'repr-digest': case 'digest': case 'content-md5': return false;
+      case 'content-type':
+        isCompressible = COMPRESSIBLE.test(value);
+        break;
+      case 'set-cookie':
+        if (!mayHaveCookies) return false;
+        break;
+      case 'cache-control':
+        if (/\bno-transform\b/i.test(value)) return false;
+        break;
+      case 'content-encoding':
+      case 'content-range':
+      case 'content-digest':
+      case 'repr-digest':
+      case 'digest':
+      case 'content-md5':
+        return false;
     }
   }
   return isCompressible;
 }
 
 /** Unless it has become longer. */
-function withContent(response: HttpResponse, bytes: Uint8Array, content: Buffer, coding: ContentCoding): HttpResponse {
+function withContent(
+  response: HttpResponse,
+  bytes: Uint8Array,
+  content: Buffer,
+  coding: ContentCoding,
+): HttpResponse {
   return content.length < bytes.length ? coded(response, content, coding) : response;
 }
 
@@ -179,7 +256,10 @@ function coded(response: HttpResponse, body: Uint8Array | Pieces, coding: Conten
 /** Ranges are of the bytes as they are; what the whole would have varied by is said with them (RFC 9110 §15.3.7). */
 function partOf(response: HttpResponse): HttpResponse {
   const type = response.headers.get('content-type') ?? '';
-  if (response.headers.has('content-range') ? COMPRESSIBLE.test(type) : type.startsWith('multipart/byteranges')) response.headers.vary('Accept-Encoding');
+  if (
+    response.headers.has('content-range') ? COMPRESSIBLE.test(type) : type.startsWith('multipart/byteranges')
+  )
+    response.headers.vary('Accept-Encoding');
   return response;
 }
 
@@ -190,6 +270,7 @@ function partOf(response: HttpResponse): HttpResponse {
 function revalidated(req: HttpRequest, response: HttpResponse): HttpResponse {
   response.headers.vary('Accept-Encoding');
   const tag = response.headers.get('etag');
-  if (tag?.startsWith('"') === true && req.headers['if-none-match']?.includes(`W/${tag}`) === true) response.headers.set('ETag', `W/${tag}`);
+  if (tag?.startsWith('"') === true && req.headers['if-none-match']?.includes(`W/${tag}`) === true)
+    response.headers.set('ETag', `W/${tag}`);
   return response;
 }

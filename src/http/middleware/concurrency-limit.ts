@@ -55,7 +55,14 @@ const loads = new WeakMap<Metrics, Load>();
 function loadOf(metrics: Metrics): Load {
   let load = loads.get(metrics);
   if (load === undefined) {
-    const made = load = { shed: metrics.counter('svc_requests_shed_total', 'Requests refused because the process had too much to do, by reason', ['reason']), queued: 0 };
+    const made = (load = {
+      shed: metrics.counter(
+        'svc_requests_shed_total',
+        'Requests refused because the process had too much to do, by reason',
+        ['reason'],
+      ),
+      queued: 0,
+    });
     metrics.gauge('svc_requests_queued', 'Requests that wait for others to end', () => made.queued);
     loads.set(metrics, load);
   }
@@ -85,9 +92,21 @@ export class ConcurrencyLimitMiddleware implements Middleware {
 
   /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
   constructor(options: ConcurrencyLimitOptions = {}) {
-    const { max, queue, maxQueueMs, maxEventLoopDelayMs = 200, retryAfterSeconds } = readOptions('ConcurrencyLimitMiddleware', options, {
-      max: int(100, 1, 1_000_000), queue: int(0, 0, 1_000_000), maxQueueMs: int(1_000, 1, 600_000), retryAfterSeconds: int(1, 1, 3_600),
-      maxEventLoopDelayMs: given<number | false>('false or an integer 1 … 60000', (value) => value === false || int(1, 1, 60_000).accepts(value)),
+    const {
+      max,
+      queue,
+      maxQueueMs,
+      maxEventLoopDelayMs = 200,
+      retryAfterSeconds,
+    } = readOptions('ConcurrencyLimitMiddleware', options, {
+      max: int(100, 1, 1_000_000),
+      queue: int(0, 0, 1_000_000),
+      maxQueueMs: int(1_000, 1, 600_000),
+      retryAfterSeconds: int(1, 1, 3_600),
+      maxEventLoopDelayMs: given<number | false>(
+        'false or an integer 1 … 60000',
+        (value) => value === false || int(1, 1, 60_000).accepts(value),
+      ),
     });
     this.#max = max;
     this.#queue = queue;
@@ -98,7 +117,8 @@ export class ConcurrencyLimitMiddleware implements Middleware {
 
   handle(req: HttpRequest, next: Next): Awaitable<HttpResponse> {
     if (req.route?.meta['loadShedding'] === false) return next();
-    if (this.#maxDelayMs !== Infinity && this.#delay.recentMs(this.#clock.monotonicMs()) > this.#maxDelayMs) return this.#shed(req, 'event_loop_delay');
+    if (this.#maxDelayMs !== Infinity && this.#delay.recentMs(this.#clock.monotonicMs()) > this.#maxDelayMs)
+      return this.#shed(req, 'event_loop_delay');
     if (this.#running < this.#max) return this.#run(req, next);
     return this.#waiting.size < this.#queue ? this.#wait(req, next) : this.#shed(req, 'concurrency');
   }
@@ -113,10 +133,15 @@ export class ConcurrencyLimitMiddleware implements Middleware {
     this.#load = loadOf(metrics);
     this.#delay = EventLoopDelay.of(metrics);
     this.#deadlines = new Deadlines(this.#maxQueueMs, clock);
-    const outer = view.middleware.slice(0, view.middleware.indexOf(this)).find((layer) => INSIDE.has(layer.kind));
+    const outer = view.middleware
+      .slice(0, view.middleware.indexOf(this))
+      .find((layer) => INSIDE.has(layer.kind));
     if (outer === undefined) return;
     yield {
-      rule: 'SVC121', severity: 'warning', subject, message: `the layer "${outer.kind}" around it does its work for requests that are refused then`,
+      rule: 'SVC121',
+      severity: 'warning',
+      subject,
+      message: `the layer "${outer.kind}" around it does its work for requests that are refused then`,
       remedy: `Register ConcurrencyLimitMiddleware before ${outer.constructor.name}`,
     };
   }
@@ -128,7 +153,8 @@ export class ConcurrencyLimitMiddleware implements Middleware {
       this.#leave();
       return answer;
     }
-    return answer.then((response) => { // next() never fails
+    return answer.then((response) => {
+      // next() never fails
       const late = req instanceof TransportRequest ? req.late : undefined;
       if (late === undefined) this.#leave();
       else void late.then(() => this.#leave()); // the client has its 503, and the handler still runs
@@ -175,7 +201,10 @@ export class ConcurrencyLimitMiddleware implements Middleware {
   #shed(req: HttpRequest, reason: Reason): HttpResponse {
     this.#load.shed.add(1, reason);
     this.#say(reason);
-    const response = problem(503, req.id, { detail: 'The server has too much to do at the moment', code: 'overloaded' });
+    const response = problem(503, req.id, {
+      detail: 'The server has too much to do at the moment',
+      code: 'overloaded',
+    });
     response.headers.flat.push('Retry-After', this.#retryAfter);
     return response;
   }
@@ -184,7 +213,12 @@ export class ConcurrencyLimitMiddleware implements Middleware {
     this.#unsaid++;
     const nowMs = this.#clock.monotonicMs();
     if (nowMs - this.#saidMs < MINUTE_MS) return;
-    this.#log.warn('load_shed', { reason, requests: this.#unsaid, running: this.#running, waiting: this.#waiting.size });
+    this.#log.warn('load_shed', {
+      reason,
+      requests: this.#unsaid,
+      running: this.#running,
+      waiting: this.#waiting.size,
+    });
     this.#saidMs = nowMs;
     this.#unsaid = 0;
   }

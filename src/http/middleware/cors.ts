@@ -43,7 +43,14 @@ const LOOPBACK = /^http:\/\/(?:localhost|127(?:\.\d+){3}|\[::1\])(?::\d+)?$/;
 const METHODS: readonly string[] = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'];
 const HEADERS: readonly string[] = ['Authorization', 'Content-Type', 'X-CSRF-Token', 'X-Request-Id'];
 /** Layers that answer by themselves: what they refuse must pass through this one, or no script can read the refusal. */
-const INSIDE: ReadonlySet<MiddlewareKind | undefined> = new Set(['rate-limit', 'concurrency-limit', 'session', 'csrf', 'timeout', 'idempotency']);
+const INSIDE: ReadonlySet<MiddlewareKind | undefined> = new Set([
+  'rate-limit',
+  'concurrency-limit',
+  'session',
+  'csrf',
+  'timeout',
+  'idempotency',
+]);
 
 /** Cross-origin headers. */
 export class CORSMiddleware implements Middleware {
@@ -51,7 +58,9 @@ export class CORSMiddleware implements Middleware {
   /** For other guards that follow the same list: a WebSocket's handshake. */
   readonly allowed: AllowedOrigins;
   /** Whether they may send cookies. */
-  get allowsCredentials(): boolean { return this.#options.credentials; }
+  get allowsCredentials(): boolean {
+    return this.#options.credentials;
+  }
   readonly #options: { readonly credentials: boolean; readonly privateNetwork: boolean };
   /** What an answer without a known origin gets. */
   readonly #anonymous: readonly string[];
@@ -65,36 +74,68 @@ export class CORSMiddleware implements Middleware {
 
   /** @throws SvcError `E_CORS`, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
   constructor(options: CORSOptions = {}) {
-    const tokens = (value: unknown): boolean => Array.isArray(value) && value.every((item) => typeof item === 'string' && item !== '*' && isToken(item));
-    const { origins, methods, headers, exposeHeaders, credentials, maxAgeSeconds, privateNetwork } = readOptions('CORSMiddleware', options, {
-      origins: given<Origins>(`'*', a list of origins or a function`, (value) => value === '*' || typeof value === 'function' || Array.isArray(value)),
-      methods: given<'*' | readonly string[]>(`'*' or a list of methods`, (value) => value === '*' || tokens(value)),
-      headers: given<'*' | readonly string[]>(`'*' or a list of field names`, (value) => value === '*' || tokens(value)),
-      exposeHeaders: given<readonly string[]>('a list of field names', tokens),
-      credentials: bool(false), maxAgeSeconds: int(600, 0, 86_400), privateNetwork: bool(false),
-    });
-    if (credentials) for (const [name, value] of [['origins', origins], ['methods', methods], ['headers', headers]] as const) {
-      if (value === '*') throw new SvcError('E_CORS', [`${name} '*' and credentials do not go together: browsers refuse it, and every site could act for its visitors`]);
-    }
+    const tokens = (value: unknown): boolean =>
+      Array.isArray(value) &&
+      value.every((item) => typeof item === 'string' && item !== '*' && isToken(item));
+    const { origins, methods, headers, exposeHeaders, credentials, maxAgeSeconds, privateNetwork } =
+      readOptions('CORSMiddleware', options, {
+        origins: given<Origins>(
+          `'*', a list of origins or a function`,
+          (value) => value === '*' || typeof value === 'function' || Array.isArray(value),
+        ),
+        methods: given<'*' | readonly string[]>(
+          `'*' or a list of methods`,
+          (value) => value === '*' || tokens(value),
+        ),
+        headers: given<'*' | readonly string[]>(
+          `'*' or a list of field names`,
+          (value) => value === '*' || tokens(value),
+        ),
+        exposeHeaders: given<readonly string[]>('a list of field names', tokens),
+        credentials: bool(false),
+        maxAgeSeconds: int(600, 0, 86_400),
+        privateNetwork: bool(false),
+      });
+    if (credentials)
+      for (const [name, value] of [
+        ['origins', origins],
+        ['methods', methods],
+        ['headers', headers],
+      ] as const) {
+        if (value === '*')
+          throw new SvcError('E_CORS', [
+            `${name} '*' and credentials do not go together: browsers refuse it, and every site could act for its visitors`,
+          ]);
+      }
     this.allowed = new AllowedOrigins(origins ?? []);
     this.#options = { credentials, privateNetwork };
     const { isAny, list } = this.allowed;
     this.#rest = [
-      ...credentials ? ['Access-Control-Allow-Credentials', 'true'] : [],
-      ...exposeHeaders === undefined || exposeHeaders.length === 0 ? [] : ['Access-Control-Expose-Headers', exposeHeaders.join(', ')],
+      ...(credentials ? ['Access-Control-Allow-Credentials', 'true'] : []),
+      ...(exposeHeaders === undefined || exposeHeaders.length === 0
+        ? []
+        : ['Access-Control-Expose-Headers', exposeHeaders.join(', ')]),
     ];
     this.#anonymous = isAny ? ['Access-Control-Allow-Origin', '*', ...this.#rest] : ['Vary', 'Origin'];
     for (const origin of list ?? []) this.#byOrigin.set(origin, this.#fieldsOf(origin));
     this.#methods = methods === '*' ? undefined : new Set(methods ?? METHODS);
-    this.#headers = headers === '*' ? undefined : new Set((headers ?? HEADERS).map((name) => name.toLowerCase()));
+    this.#headers =
+      headers === '*' ? undefined : new Set((headers ?? HEADERS).map((name) => name.toLowerCase()));
     this.#preflight = [
-      'Access-Control-Allow-Methods', methods === '*' ? '*' : (methods ?? METHODS).join(', '),
+      'Access-Control-Allow-Methods',
+      methods === '*' ? '*' : (methods ?? METHODS).join(', '),
       // the wildcard does not cover Authorization (Fetch Standard §3.3.3)
-      'Access-Control-Allow-Headers', headers === '*' ? '*, Authorization' : (headers ?? HEADERS).join(', '),
-      'Access-Control-Max-Age', String(maxAgeSeconds),
+      'Access-Control-Allow-Headers',
+      headers === '*' ? '*, Authorization' : (headers ?? HEADERS).join(', '),
+      'Access-Control-Max-Age',
+      String(maxAgeSeconds),
     ];
-    this.#preflightVary = [...isAny ? [] : ['Origin'], 'Access-Control-Request-Method', 'Access-Control-Request-Headers',
-      ...privateNetwork ? ['Access-Control-Request-Private-Network'] : []].join(', ');
+    this.#preflightVary = [
+      ...(isAny ? [] : ['Origin']),
+      'Access-Control-Request-Method',
+      'Access-Control-Request-Headers',
+      ...(privateNetwork ? ['Access-Control-Request-Private-Network'] : []),
+    ].join(', ');
   }
 
   handle(req: HttpRequest, next: Next): Awaitable<HttpResponse> {
@@ -114,25 +155,53 @@ export class CORSMiddleware implements Middleware {
     const misplaced = outer.find((layer) => INSIDE.has(layer.kind));
     if (misplaced !== undefined) {
       yield {
-        ...mine, message: `what the layer "${misplaced.kind}" around it refuses has no cross-origin headers, so that no script can read it`,
+        ...mine,
+        message: `what the layer "${misplaced.kind}" around it refuses has no cross-origin headers, so that no script can read it`,
         remedy: `Register CORSMiddleware before ${misplaced.constructor.name}`,
       };
     }
-    if (outer.some((layer) => layer.kind === 'cors')) yield { ...mine, message: 'there is another one around it, and one answer has room for one', remedy: 'Keep one CORSMiddleware that has all origins' };
+    if (outer.some((layer) => layer.kind === 'cors'))
+      yield {
+        ...mine,
+        message: 'there is another one around it, and one answer has room for one',
+        remedy: 'Keep one CORSMiddleware that has all origins',
+      };
     if (this.allowed.list?.size === 0) {
-      yield { ...mine, severity: 'warning', message: 'it allows no origin', remedy: `Name the sites that may call: new CORSMiddleware({ origins: ['https://app.example'] })` };
+      yield {
+        ...mine,
+        severity: 'warning',
+        message: 'it allows no origin',
+        remedy: `Name the sites that may call: new CORSMiddleware({ origins: ['https://app.example'] })`,
+      };
     }
   }
 
   /** Origins that anybody on the way can be, or anybody at all. */
   *#strangers(env: Env): Generator<Omit<Finding, 'place'>> {
-    const mine = { rule: 'SVC206', severity: 'error', subject: 'middleware cors', remedy: "Name each site as browsers send it, with https: origins: ['https://app.example']" } as const;
+    const mine = {
+      rule: 'SVC206',
+      severity: 'error',
+      subject: 'middleware cors',
+      remedy: "Name each site as browsers send it, with https: origins: ['https://app.example']",
+    } as const;
     const { list } = this.allowed;
-    const may = this.#options.credentials ? ' may call with the cookies of its visitors' : ' may read its answers';
-    for (const origin of env === 'production' ? list ?? [] : []) {
-      if (origin.startsWith('http:') && !LOOPBACK.test(origin)) yield { ...mine, message: `${origin}${may}: it comes without TLS, so that anybody on the way is that site`, severity: this.#options.credentials ? 'error' : 'warning' };
+    const may = this.#options.credentials
+      ? ' may call with the cookies of its visitors'
+      : ' may read its answers';
+    for (const origin of env === 'production' ? (list ?? []) : []) {
+      if (origin.startsWith('http:') && !LOOPBACK.test(origin))
+        yield {
+          ...mine,
+          message: `${origin}${may}: it comes without TLS, so that anybody on the way is that site`,
+          severity: this.#options.credentials ? 'error' : 'warning',
+        };
     }
-    if (this.#options.credentials && list === undefined && this.#allowsAnybody()) yield { ...mine, message: 'its function allows an origin that nobody can know, so that every site may call with the cookies of its visitors' };
+    if (this.#options.credentials && list === undefined && this.#allowsAnybody())
+      yield {
+        ...mine,
+        message:
+          'its function allows an origin that nobody can know, so that every site may call with the cookies of its visitors',
+      };
   }
 
   /** Asks the function for an origin that is reserved (RFC 2606). One that needs more of a request than its origin is not judged. */
@@ -154,14 +223,22 @@ export class CORSMiddleware implements Middleware {
     const { list, isAny } = this.allowed;
     if (isAny) return this.#anonymous;
     if (list !== undefined) return this.#byOrigin.get(origin) ?? this.#anonymous;
-    const fields = (isAllowed: boolean): readonly string[] => isAllowed ? this.#fieldsOf(origin) : this.#anonymous;
+    const fields = (isAllowed: boolean): readonly string[] =>
+      isAllowed ? this.#fieldsOf(origin) : this.#anonymous;
     const isAllowed = this.allowed.allows(origin, req);
     return isThenable(isAllowed) ? isAllowed.then(fields) : fields(isAllowed);
   }
 
   #answer(req: HttpRequest, origin: string, method: string): Awaitable<HttpResponse> {
     const isAllowed = this.allowed.allows(origin, req);
-    const answer = (isOriginAllowed: boolean): HttpResponse => new HttpResponse(null, new Prepared(204, isOriginAllowed ? this.#permission(req, origin, method) : ['Vary', this.#preflightVary]));
+    const answer = (isOriginAllowed: boolean): HttpResponse =>
+      new HttpResponse(
+        null,
+        new Prepared(
+          204,
+          isOriginAllowed ? this.#permission(req, origin, method) : ['Vary', this.#preflightVary],
+        ),
+      );
     return isThenable(isAllowed) ? isAllowed.then(answer) : answer(isAllowed);
   }
 
@@ -171,7 +248,8 @@ export class CORSMiddleware implements Middleware {
     if (this.#options.credentials) fields.push('Access-Control-Allow-Credentials', 'true');
     if (this.#permits(method, fieldOf(req, 'access-control-request-headers'))) {
       fields.push(...this.#preflight);
-      if (this.#options.privateNetwork && fieldOf(req, 'access-control-request-private-network') === 'true') fields.push('Access-Control-Allow-Private-Network', 'true');
+      if (this.#options.privateNetwork && fieldOf(req, 'access-control-request-private-network') === 'true')
+        fields.push('Access-Control-Allow-Private-Network', 'true');
     }
     fields.push('Vary', this.#preflightVary);
     return fields;
@@ -180,22 +258,35 @@ export class CORSMiddleware implements Middleware {
   #permits(method: string, names: string | undefined): boolean {
     if (this.#methods?.has(method) === false) return false;
     const allowed = this.#headers;
-    return allowed === undefined || names === undefined || names.split(',').every((name) => allowed.has(name.trim().toLowerCase()) || name.trim() === '');
+    return (
+      allowed === undefined ||
+      names === undefined ||
+      names.split(',').every((name) => allowed.has(name.trim().toLowerCase()) || name.trim() === '')
+    );
   }
 }
 
 function pass(fields: readonly string[], next: Next): Awaitable<HttpResponse> {
   const response = next();
-  return response instanceof HttpResponse ? add(response, fields) : response.then((settled) => add(settled, fields));
+  return response instanceof HttpResponse
+    ? add(response, fields)
+    : response.then((settled) => add(settled, fields));
 }
 
 /** Lengths of the names that must not stand there twice: of Vary, and of those above. */
 const TAKEN = new Uint8Array(64);
-for (const name of ['Vary', 'Access-Control-Allow-Origin', 'Access-Control-Allow-Credentials', 'Access-Control-Expose-Headers']) TAKEN[name.length] = 1;
+for (const name of [
+  'Vary',
+  'Access-Control-Allow-Origin',
+  'Access-Control-Allow-Credentials',
+  'Access-Control-Expose-Headers',
+])
+  TAKEN[name.length] = 1;
 
 function add(response: HttpResponse, fields: readonly string[]): HttpResponse {
   const { flat } = response.headers;
-  for (let index = 0; index < flat.length; index += 2) if (TAKEN[flat[index]!.length] === 1) return merge(response, fields);
+  for (let index = 0; index < flat.length; index += 2)
+    if (TAKEN[flat[index]!.length] === 1) return merge(response, fields);
   for (let index = 0; index < fields.length; index++) flat.push(fields[index]!);
   return response;
 }

@@ -31,22 +31,29 @@ export class ETagMiddleware implements Middleware {
 
   /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
   constructor(options: ETagOptions = {}) {
-    this.#maxBytes = readOptions('ETagMiddleware', options, { maxBytes: int(1_048_576, 0, 67_108_864) }).maxBytes;
+    this.#maxBytes = readOptions('ETagMiddleware', options, {
+      maxBytes: int(1_048_576, 0, 67_108_864),
+    }).maxBytes;
   }
 
   handle(req: HttpRequest, next: Next): Awaitable<HttpResponse> {
     const response = next();
     if (req.method !== 'GET' && req.method !== 'HEAD') return response;
-    return isThenable(response) ? response.then((settled) => this.#tagged(req, settled)) : this.#tagged(req, response);
+    return isThenable(response)
+      ? response.then((settled) => this.#tagged(req, settled))
+      : this.#tagged(req, response);
   }
 
   #tagged(req: HttpRequest, response: HttpResponse): HttpResponse {
     const { headers, body } = response;
-    if (response.status !== 200 || headers.has('set-cookie') || isNotStored(headers.get('cache-control'))) return response;
+    if (response.status !== 200 || headers.has('set-cookie') || isNotStored(headers.get('cache-control')))
+      return response;
     let etag = headers.get('etag');
     if (etag === undefined) {
-      const isBounded = typeof body === 'string' && body.length <= this.#maxBytes || body instanceof Uint8Array && body.length <= this.#maxBytes;
-      if (isBounded) headers.set('ETag', etag = tagOf(body));
+      const isBounded =
+        (typeof body === 'string' && body.length <= this.#maxBytes) ||
+        (body instanceof Uint8Array && body.length <= this.#maxBytes);
+      if (isBounded) headers.set('ETag', (etag = tagOf(body)));
     }
     const lastModified = headers.get('last-modified');
     const isJudged = etag !== undefined || lastModified !== undefined;

@@ -48,7 +48,9 @@ export class Exemptions {
   }
 
   /** Whether every request of a route is left out. */
-  hasAll(route: CompiledRoute): boolean { return route.meta['csrf'] === false || this.#ofRoutes.get(route) === true; }
+  hasAll(route: CompiledRoute): boolean {
+    return route.meta['csrf'] === false || this.#ofRoutes.get(route) === true;
+  }
 
   /** Whether a request is left out; routes with `meta: { csrf: false }` have a proof of their own. */
   has(req: Pick<HttpRequest, 'route' | 'path'>): boolean {
@@ -68,7 +70,10 @@ function tableOf(templates: readonly ParsedTemplate[]): RoutingTable<true> {
 /** The shape of a template, segment by segment: literal text as `=text`, a parameter as `:converter`. */
 export function segmentsOf({ template, parameters }: ParsedTemplate): string[] {
   let next = 0;
-  return template.slice(1).split('/').map((segment) => segment.startsWith('{') ? `:${parameters[next++]!.converter.name}` : `=${segment}`);
+  return template
+    .slice(1)
+    .split('/')
+    .map((segment) => (segment.startsWith('{') ? `:${parameters[next++]!.converter.name}` : `=${segment}`));
 }
 
 const PATH = `:${CONVERTERS.path.name}`;

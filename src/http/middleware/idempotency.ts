@@ -18,7 +18,16 @@ import { bool, given, int, readOptions, shown, text } from '../../base/options.t
 import { MemoryRecordStore } from '../../cache/stores.ts';
 import { clientOf } from '../request/address.ts';
 import { isToken } from '../headers.ts';
-import { decodeRecord, encodeRecord, fingerprint, isFinal, readIdempotencyKey, recordKey, recordOf, replay } from './idempotency-record.ts';
+import {
+  decodeRecord,
+  encodeRecord,
+  fingerprint,
+  isFinal,
+  readIdempotencyKey,
+  recordKey,
+  recordOf,
+  replay,
+} from './idempotency-record.ts';
 import { OneApplication } from '../pipeline.ts';
 import { isServedByMany } from './exemptions.ts';
 import { fieldOf } from '../origins.ts';
@@ -27,7 +36,15 @@ import { SESSION } from '../state.ts';
 import type { Finding } from '../../base/findings.ts';
 import type { Counter, Metrics } from '../../observability/metrics.ts';
 import type { RecordStore } from '../../cache/stores.ts';
-import type { Awaitable, CompiledRoute, CompiledView, HttpRequest, Middleware, Next, Services } from '../contracts.ts';
+import type {
+  Awaitable,
+  CompiledRoute,
+  CompiledView,
+  HttpRequest,
+  Middleware,
+  Next,
+  Services,
+} from '../contracts.ts';
 import type { HttpResponse } from '../response.ts';
 
 /** Which requests are executed once, and what is kept of them. `undefined` means not given. */
@@ -69,7 +86,15 @@ const counters = new WeakMap<Metrics, Counter>();
 
 function counterOf(metrics: Metrics): Counter {
   let counter = counters.get(metrics);
-  if (counter === undefined) counters.set(metrics, counter = metrics.counter('svc_idempotent_requests_total', 'Requests with an idempotency key, by what became of them', ['fate']));
+  if (counter === undefined)
+    counters.set(
+      metrics,
+      (counter = metrics.counter(
+        'svc_idempotent_requests_total',
+        'Requests with an idempotency key, by what became of them',
+        ['fate'],
+      )),
+    );
   return counter;
 }
 
@@ -94,7 +119,12 @@ export class IdempotencyMiddleware implements Middleware {
   readonly #methods: ReadonlySet<string>;
   /** Whether a request without a key is refused. */
   readonly isRequired: boolean;
-  readonly #limits: { readonly ttlMs: number; readonly leaseMs: number; readonly maxBodyBytes: number; readonly maxAnswerBytes: number };
+  readonly #limits: {
+    readonly ttlMs: number;
+    readonly leaseMs: number;
+    readonly maxBodyBytes: number;
+    readonly maxAnswerBytes: number;
+  };
   #store: RecordStore | undefined;
   readonly #isShared: boolean;
   /** These are there once the application is compiled. */
@@ -104,14 +134,35 @@ export class IdempotencyMiddleware implements Middleware {
   /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
   constructor(options: IdempotencyOptions = {}) {
     const owner = 'IdempotencyMiddleware';
-    const { header, ttlSeconds, principal, store, methods, required, maxBodyBytes, maxAnswerBytes, leaseSeconds } = readOptions(owner, options, {
-      header: text('Idempotency-Key'), ttlSeconds: int(86_400, 1, 31_536_000), required: bool(false), leaseSeconds: int(30, 1, 3_600),
-      principal: given<NonNullable<IdempotencyOptions['principal']>>('a function', (value) => typeof value === 'function'),
-      store: given<RecordStore>('a RecordStore', (value) => typeof (value as Partial<RecordStore> | null)?.add === 'function'),
+    const {
+      header,
+      ttlSeconds,
+      principal,
+      store,
+      methods,
+      required,
+      maxBodyBytes,
+      maxAnswerBytes,
+      leaseSeconds,
+    } = readOptions(owner, options, {
+      header: text('Idempotency-Key'),
+      ttlSeconds: int(86_400, 1, 31_536_000),
+      required: bool(false),
+      leaseSeconds: int(30, 1, 3_600),
+      principal: given<NonNullable<IdempotencyOptions['principal']>>(
+        'a function',
+        (value) => typeof value === 'function',
+      ),
+      store: given<RecordStore>(
+        'a RecordStore',
+        (value) => typeof (value as Partial<RecordStore> | null)?.add === 'function',
+      ),
       methods: given<readonly string[]>('a list of methods in capitals', isMethods),
-      maxBodyBytes: int(1_000_000, 0, 1_000_000_000), maxAnswerBytes: int(65_536, 0, 16_777_216),
+      maxBodyBytes: int(1_000_000, 0, 1_000_000_000),
+      maxAnswerBytes: int(65_536, 0, 16_777_216),
     });
-    if (!isToken(header)) throw new SvcError('E_OPTION_RANGE', [owner, 'header', 'the name of a field', JSON.stringify(header)]);
+    if (!isToken(header))
+      throw new SvcError('E_OPTION_RANGE', [owner, 'header', 'the name of a field', JSON.stringify(header)]);
     this.header = header;
     this.#field = header.toLowerCase();
     this.#principal = principal;
@@ -124,7 +175,9 @@ export class IdempotencyMiddleware implements Middleware {
   }
 
   /** Whether requests of a route are looked at. @internal */
-  covers({ method, meta }: CompiledRoute): boolean { return this.#methods.has(method) && meta['idempotency'] !== false; }
+  covers({ method, meta }: CompiledRoute): boolean {
+    return this.#methods.has(method) && meta['idempotency'] !== false;
+  }
 
   handle(req: HttpRequest, next: Next): Awaitable<HttpResponse> {
     const { route } = req;
@@ -132,10 +185,16 @@ export class IdempotencyMiddleware implements Middleware {
     const field = fieldOf(req, this.#field);
     if (field === undefined) {
       if (!this.isRequired) return next();
-      throw new BadRequest(`This request needs the field ${this.header}: a string of your choice, the same when it is sent again`, { code: 'idempotency_key_absent' });
+      throw new BadRequest(
+        `This request needs the field ${this.header}: a string of your choice, the same when it is sent again`,
+        { code: 'idempotency_key_absent' },
+      );
     }
     const key = readIdempotencyKey(field);
-    if (key === undefined) throw new BadRequest(`${this.header} must be one string of 1 … 255 characters in quotation marks`, { code: 'idempotency_key_malformed' });
+    if (key === undefined)
+      throw new BadRequest(`${this.header} must be one string of 1 … 255 characters in quotation marks`, {
+        code: 'idempotency_key_malformed',
+      });
     return this.#once(req, route, key, next);
   }
 
@@ -148,21 +207,33 @@ export class IdempotencyMiddleware implements Middleware {
     this.#store ??= new MemoryRecordStore({ maxRecords: MEMORY_RECORDS, clock: view.services.clock });
     if (!this.#isShared && isServedByMany(view)) {
       yield {
-        rule: 'SVC403', severity: 'warning', subject, message: 'its records are in the memory of one process: another worker executes the same request again',
-        remedy: 'Give it a store that all processes share: new IdempotencyMiddleware({ store: new DatabaseRecordStore(db) })',
+        rule: 'SVC403',
+        severity: 'warning',
+        subject,
+        message:
+          'its records are in the memory of one process: another worker executes the same request again',
+        remedy:
+          'Give it a store that all processes share: new IdempotencyMiddleware({ store: new DatabaseRecordStore(db) })',
       };
     }
     const inner = view.middleware.slice(view.middleware.indexOf(this) + 1);
     const bypassed = inner.find(({ kind }) => kind === 'session' || kind === 'csrf');
     if (bypassed !== undefined) {
       yield {
-        rule: 'SVC121', severity: 'error', subject, message: `an answer that is given again does not pass the layer "${bypassed.kind}" inside it, which would have to say whose request it is`,
+        rule: 'SVC121',
+        severity: 'error',
+        subject,
+        message: `an answer that is given again does not pass the layer "${bypassed.kind}" inside it, which would have to say whose request it is`,
         remedy: `Register ${bypassed.constructor.name} before IdempotencyMiddleware`,
       };
     }
     if (inner.some(({ kind }) => kind === 'compression')) {
       yield {
-        rule: 'SVC121', severity: 'warning', subject, message: 'the layer "compression" inside it codes answers for the client that came first, and others may not read that coding',
+        rule: 'SVC121',
+        severity: 'warning',
+        subject,
+        message:
+          'the layer "compression" inside it codes answers for the client that came first, and others may not read that coding',
         remedy: 'Register the compression before IdempotencyMiddleware',
       };
     }
@@ -170,13 +241,17 @@ export class IdempotencyMiddleware implements Middleware {
 
   async #once(req: HttpRequest, route: CompiledRoute, clientKey: string, next: Next): Promise<HttpResponse> {
     const { maxBodyBytes: maxBytes } = this.#limits;
-    const body = await (req instanceof TransportRequest ? req.wholeBody({ maxBytes }) : req.body({ maxBytes }));
+    const body = await (req instanceof TransportRequest
+      ? req.wholeBody({ maxBytes })
+      : req.body({ maxBytes }));
     const print = fingerprint(req.target, fieldOf(req, 'content-type') ?? '', body);
-    const key = recordKey([route.method, route.template, clientKey, ...await this.#senderOf(req, route)]);
+    const key = recordKey([route.method, route.template, clientKey, ...(await this.#senderOf(req, route))]);
     const text = encodeRecord({ kind: 'claimed', print, owner: randomUUID() });
     const store = this.#store!; // there since the application was compiled
-    for (let attempt = 0; attempt < 2; attempt++) { // what was there may end between the two questions
-      if (await store.add(key, text, this.#limits.leaseMs)) return this.#execute(req, { key, print, text }, next);
+    for (let attempt = 0; attempt < 2; attempt++) {
+      // what was there may end between the two questions
+      if (await store.add(key, text, this.#limits.leaseMs))
+        return this.#execute(req, { key, print, text }, next);
       const known = await store.get(key);
       if (known !== undefined) return this.#known(known, print);
     }
@@ -187,12 +262,26 @@ export class IdempotencyMiddleware implements Middleware {
   async #senderOf(req: HttpRequest, { security }: CompiledRoute): Promise<readonly string[]> {
     const principal: unknown = await this.#principal?.(req);
     if (typeof principal === 'string') return ['principal', principal];
-    if (principal !== undefined) throw new SvcError('E_OPTION_RANGE', ['IdempotencyMiddleware', 'principal', 'a function that answers text, or undefined', shown(principal)]);
+    if (principal !== undefined)
+      throw new SvcError('E_OPTION_RANGE', [
+        'IdempotencyMiddleware',
+        'principal',
+        'a function that answers text, or undefined',
+        shown(principal),
+      ]);
     const shownByClient: string[] = [];
-    const add = (what: string, value: string | undefined): void => { if (value !== undefined) shownByClient.push(what, value); };
+    const add = (what: string, value: string | undefined): void => {
+      if (value !== undefined) shownByClient.push(what, value);
+    };
     add('authorization', fieldOf(req, 'authorization'));
     for (const { credential } of security) {
-      if (credential !== undefined) add(credential.name, credential.in === 'header' ? fieldOf(req, credential.name.toLowerCase()) : req.cookies[credential.name]);
+      if (credential !== undefined)
+        add(
+          credential.name,
+          credential.in === 'header'
+            ? fieldOf(req, credential.name.toLowerCase())
+            : req.cookies[credential.name],
+        );
     }
     if (req.state.has(SESSION) && !req.session.isNew) add('session', req.session.id);
     if (shownByClient.length === 0) add('cookie', fieldOf(req, 'cookie'));
@@ -204,7 +293,9 @@ export class IdempotencyMiddleware implements Middleware {
     const record = decodeRecord(text);
     if (record !== undefined && record.print !== print) {
       this.#count('mismatch');
-      throw new HTTPException(422, `${this.header} has been used for another request`, { code: 'idempotency_key_reused' });
+      throw new HTTPException(422, `${this.header} has been used for another request`, {
+        code: 'idempotency_key_reused',
+      });
     }
     if (record?.kind === 'claimed') throw this.#inProgress();
     if (record?.kind === 'answered') {
@@ -212,15 +303,24 @@ export class IdempotencyMiddleware implements Middleware {
       return replay(record);
     }
     this.#count('answer_lost');
-    throw new HTTPException(409, `The request has been executed${record === undefined ? '' : ` and answered with ${record.status}`}; that answer was not kept`, { code: 'idempotency_answer_lost' });
+    throw new HTTPException(
+      409,
+      `The request has been executed${record === undefined ? '' : ` and answered with ${record.status}`}; that answer was not kept`,
+      { code: 'idempotency_answer_lost' },
+    );
   }
 
   #inProgress(): HTTPException {
     this.#count('in_progress');
-    return new HTTPException(409, 'The same request is being executed', { code: 'idempotency_in_progress', headers: { 'Retry-After': '1' } });
+    return new HTTPException(409, 'The same request is being executed', {
+      code: 'idempotency_in_progress',
+      headers: { 'Retry-After': '1' },
+    });
   }
 
-  #count(fate: Fate): void { this.#counter.add(1, fate); }
+  #count(fate: Fate): void {
+    this.#counter.add(1, fate);
+  }
 
   async #execute(req: HttpRequest, claim: Claim, next: Next): Promise<HttpResponse> {
     this.#count('executed');
@@ -228,8 +328,11 @@ export class IdempotencyMiddleware implements Middleware {
     const response = await next(); // never fails
     const late = req instanceof TransportRequest ? req.late : undefined;
     if (late === undefined) await this.#settle(claim, lease, response);
-    else { // its time is over, and it still runs: what comes of it counts, not what the client was told meanwhile
-      void late.then((answer) => (req as TransportRequest).afterwards(() => this.#settle(claim, lease, answer)));
+    else {
+      // its time is over, and it still runs: what comes of it counts, not what the client was told meanwhile
+      void late.then((answer) =>
+        (req as TransportRequest).afterwards(() => this.#settle(claim, lease, answer)),
+      );
     }
     return response;
   }
@@ -248,7 +351,9 @@ export class IdempotencyMiddleware implements Middleware {
         schedule();
       }
     };
-    const schedule = (): void => { if (!isOver) timer = clock.after(leaseMs / RENEWALS, () => void renew()); };
+    const schedule = (): void => {
+      if (!isOver) timer = clock.after(leaseMs / RENEWALS, () => void renew());
+    };
     schedule();
     return {
       [Symbol.dispose]() {
@@ -263,7 +368,12 @@ export class IdempotencyMiddleware implements Middleware {
     lease[Symbol.dispose]();
     try {
       const isKept = isFinal(response.status)
-        ? await this.#store!.replace(key, text, encodeRecord(recordOf(response, print, this.#limits.maxAnswerBytes)), this.#limits.ttlMs)
+        ? await this.#store!.replace(
+            key,
+            text,
+            encodeRecord(recordOf(response, print, this.#limits.maxAnswerBytes)),
+            this.#limits.ttlMs,
+          )
         : await this.#store!.replace(key, text, text, 0); // gone, if it is still ours
       if (!isKept) this.#services.log.warn('idempotency_lease_lost', { status: response.status });
     } catch (error) {
@@ -273,5 +383,9 @@ export class IdempotencyMiddleware implements Middleware {
 }
 
 function isMethods(value: unknown): boolean {
-  return Array.isArray(value) && value.length > 0 && value.every((method) => typeof method === 'string' && isToken(method) && method === method.toUpperCase());
+  return (
+    Array.isArray(value) &&
+    value.length > 0 &&
+    value.every((method) => typeof method === 'string' && isToken(method) && method === method.toUpperCase())
+  );
 }

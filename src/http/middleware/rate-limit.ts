@@ -17,7 +17,16 @@ import { RoutingTable } from '../router.ts';
 import type { Finding } from '../../base/findings.ts';
 import type { Metrics } from '../../observability/metrics.ts';
 import type { RateLimitResult } from '../../cache/stores.ts';
-import type { Awaitable, CompiledRoute, CompiledView, HttpRequest, Middleware, Next, RateLimitKey, Services } from '../contracts.ts';
+import type {
+  Awaitable,
+  CompiledRoute,
+  CompiledView,
+  HttpRequest,
+  Middleware,
+  Next,
+  RateLimitKey,
+  Services,
+} from '../contracts.ts';
 import type { ParsedTemplate } from '../path.ts';
 import type { RateLimitStoreOptions } from './rate-limiter.ts';
 
@@ -65,7 +74,7 @@ const watches = new WeakMap<Metrics, ProxyWatch>();
 
 function watchOf({ metrics, log }: Services): ProxyWatch {
   let watch = watches.get(metrics);
-  if (watch === undefined) watches.set(metrics, watch = new ProxyWatch(log));
+  if (watch === undefined) watches.set(metrics, (watch = new ProxyWatch(log)));
   return watch;
 }
 
@@ -95,19 +104,39 @@ export class RateLimitMiddleware implements Middleware {
 
   /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`, `E_PATH_TEMPLATE` */
   constructor(options: RateLimitOptions = {}) {
-    const { perMinute, burst, key, name, rules, legacyHeaders, ...store } = readOptions('RateLimitMiddleware', options, {
-      perMinute: PER_MINUTE, burst: BURST, key: KEY, name: text('default'), rules: given<readonly RateLimitPathRule[]>('a list of { path, perMinute }', Array.isArray),
-      legacyHeaders: bool(false), ...STORE_OPTIONS,
-    });
+    const { perMinute, burst, key, name, rules, legacyHeaders, ...store } = readOptions(
+      'RateLimitMiddleware',
+      options,
+      {
+        perMinute: PER_MINUTE,
+        burst: BURST,
+        key: KEY,
+        name: text('default'),
+        rules: given<readonly RateLimitPathRule[]>('a list of { path, perMinute }', Array.isArray),
+        legacyHeaders: bool(false),
+        ...STORE_OPTIONS,
+      },
+    );
     this.name = checkedName('RateLimitMiddleware', name);
     this.#isShared = store.store !== undefined && !(store.store instanceof MemoryRateLimitStore);
     this.#keys = [key, ...(rules ?? []).map((rule) => rule.key)].filter((each) => typeof each === 'function');
     this.#gate = new Gate(store);
     this.#epochMs = legacyHeaders ? () => this.#nowMs() : undefined;
     // an address has no blank, so these buckets need no name to be told from the others: one string less a request
-    this.#limit = new Limit({ name: this.name, perMinute, burst, key, epochMs: this.#epochMs, prefix: key === undefined && name === 'default' ? '' : undefined });
+    this.#limit = new Limit({
+      name: this.name,
+      perMinute,
+      burst,
+      key,
+      epochMs: this.#epochMs,
+      prefix: key === undefined && name === 'default' ? '' : undefined,
+    });
     this.#rules = (rules ?? []).map((rule, index) => this.#readRule(rule, index));
-    this.#methods = new Set(this.#rules.flatMap(({ methods }) => methods ?? []).flatMap((method) => method === 'GET' ? ['GET', 'HEAD'] : [method]));
+    this.#methods = new Set(
+      this.#rules
+        .flatMap(({ methods }) => methods ?? [])
+        .flatMap((method) => (method === 'GET' ? ['GET', 'HEAD'] : [method])),
+    );
     this.#fillTable();
   }
 
@@ -116,7 +145,9 @@ export class RateLimitMiddleware implements Middleware {
     const limit = this.#limitFor(req);
     if (limit === null) return next();
     const result = this.#gate.take(limit, req, limit.keyOf(req), 1);
-    return isThenable(result) ? result.then((settled) => pass(limit, settled, next)) : pass(limit, result, next);
+    return isThenable(result)
+      ? result.then((settled) => pass(limit, settled, next))
+      : pass(limit, result, next);
   }
 
   *compile(view: CompiledView): Iterable<Omit<Finding, 'place'>> {
@@ -130,18 +161,48 @@ export class RateLimitMiddleware implements Middleware {
     for (const route of routes) this.#enter(route, others[0] === this);
     const subject = 'middleware rate-limit';
     if (!this.#isShared && isServedByMany(view)) {
-      yield { rule: 'SVC403', severity: 'warning', subject, message: 'each process counts for itself, so that clients may do so many times as much as there are workers', remedy: 'Give it a store that all processes share: new RateLimitMiddleware({ store: new RedisRateLimitStore(redis) })' };
+      yield {
+        rule: 'SVC403',
+        severity: 'warning',
+        subject,
+        message:
+          'each process counts for itself, so that clients may do so many times as much as there are workers',
+        remedy:
+          'Give it a store that all processes share: new RateLimitMiddleware({ store: new RedisRateLimitStore(redis) })',
+      };
     }
     yield* this.#misplaced(subject, view);
-    const twin = others.slice(0, others.indexOf(this)).find((layer) => layer instanceof RateLimitMiddleware && layer.name === this.name);
+    const twin = others
+      .slice(0, others.indexOf(this))
+      .find((layer) => layer instanceof RateLimitMiddleware && layer.name === this.name);
     if (twin !== undefined) {
-      yield { rule: 'SVC121', severity: 'error', subject, message: `another one around it is named "${this.name}", too`, remedy: `Give one of the two a name of its own: new RateLimitMiddleware({ name: 'account', … })` };
+      yield {
+        rule: 'SVC121',
+        severity: 'error',
+        subject,
+        message: `another one around it is named "${this.name}", too`,
+        remedy: `Give one of the two a name of its own: new RateLimitMiddleware({ name: 'account', … })`,
+      };
     }
-    for (const { template: { template }, methods, limit } of this.#rules) {
-      if (routes.some((route) => (methods?.includes(route.method) ?? true) && mayMatch(template, route.template))) continue;
+    for (const {
+      template: { template },
+      methods,
+      limit,
+    } of this.#rules) {
+      if (
+        routes.some(
+          (route) => (methods?.includes(route.method) ?? true) && mayMatch(template, route.template),
+        )
+      )
+        continue;
       const near = closest(template, new Set(routes.map((route) => route.template)));
       yield {
-        rule: 'SVC121', severity: 'warning', subject, message: `the rule "${limit.name}" fits no route` + (near === undefined || near === template ? '' : `: did you mean "${near}"?`),
+        rule: 'SVC121',
+        severity: 'warning',
+        subject,
+        message:
+          `the rule "${limit.name}" fits no route` +
+          (near === undefined || near === template ? '' : `: did you mean "${near}"?`),
         remedy: 'Write path and methods of the rule as a route has them',
       };
     }
@@ -149,17 +210,33 @@ export class RateLimitMiddleware implements Middleware {
 
   /** What clients could make work, or choose, before they are counted. */
   *#misplaced(subject: string, { middleware }: CompiledView): Generator<Omit<Finding, 'place'>> {
-    const outer = middleware.slice(0, middleware.indexOf(this)).find(({ kind }) => kind === 'idempotency' || kind === 'session' && this.#keys.length === 0);
+    const outer = middleware
+      .slice(0, middleware.indexOf(this))
+      .find(({ kind }) => kind === 'idempotency' || (kind === 'session' && this.#keys.length === 0));
     if (outer !== undefined) {
       yield {
-        rule: 'SVC121', severity: 'warning', subject, message: `the layer "${outer.kind}" around it does its work for requests that are refused, too`,
+        rule: 'SVC121',
+        severity: 'warning',
+        subject,
+        message: `the layer "${outer.kind}" around it does its work for requests that are refused, too`,
         remedy: `Register RateLimitMiddleware before ${outer.constructor.name}`,
       };
     }
-    if (this.#keys.some((key) => /x-forwarded-for|x-real-ip|true-client-ip|x-client-ip|['"`]forwarded['"`]/i.test(Function.prototype.toString.call(key)))) {
+    if (
+      this.#keys.some((key) =>
+        /x-forwarded-for|x-real-ip|true-client-ip|x-client-ip|['"`]forwarded['"`]/i.test(
+          Function.prototype.toString.call(key),
+        ),
+      )
+    ) {
       yield {
-        rule: 'SVC210', severity: 'error', subject, message: 'its key is a field that every client can write: whoever changes it is somebody else each time',
-        remedy: 'Name the proxies instead (trustProxy), and leave out the key: req.ip is the address of the client then',
+        rule: 'SVC210',
+        severity: 'error',
+        subject,
+        message:
+          'its key is a field that every client can write: whoever changes it is somebody else each time',
+        remedy:
+          'Name the proxies instead (trustProxy), and leave out the key: req.ip is the address of the client then',
       };
     }
   }
@@ -184,31 +261,61 @@ export class RateLimitMiddleware implements Middleware {
   #enter(route: CompiledRoute, isFirst: boolean): void {
     const { method, template, rateLimit } = route;
     if (rateLimit === false) this.#ofRoutes.set(route, null);
-    else if (rateLimit !== undefined && isFirst) this.#ofRoutes.set(route, new Limit({ ...rateLimit, ...namedBy([method], template), epochMs: this.#epochMs }));
+    else if (rateLimit !== undefined && isFirst)
+      this.#ofRoutes.set(
+        route,
+        new Limit({ ...rateLimit, ...namedBy([method], template), epochMs: this.#epochMs }),
+      );
   }
 
   #readRule(rule: RateLimitPathRule, index: number): Rule {
     const owner = `RateLimitMiddleware rules[${index}]`;
     const { path, methods, perMinute, burst, key, name } = readOptions(owner, rule, {
-      path: text(''), methods: given<readonly string[]>('a list of methods in capitals', (value) => Array.isArray(value) && value.length > 0 && value.every((method) => typeof method === 'string' && isToken(method) && method === method.toUpperCase())),
-      perMinute: PER_MINUTE, burst: BURST, key: KEY, name: text(),
+      path: text(''),
+      methods: given<readonly string[]>(
+        'a list of methods in capitals',
+        (value) =>
+          Array.isArray(value) &&
+          value.length > 0 &&
+          value.every(
+            (method) => typeof method === 'string' && isToken(method) && method === method.toUpperCase(),
+          ),
+      ),
+      perMinute: PER_MINUTE,
+      burst: BURST,
+      key: KEY,
+      name: text(),
     });
     const named = name === undefined ? namedBy(methods ?? [], path) : { name: checkedName(owner, name) };
-    return { template: parseTemplate(path), methods, limit: new Limit({ ...named, perMinute, burst, key, epochMs: this.#epochMs }) };
+    return {
+      template: parseTemplate(path),
+      methods,
+      limit: new Limit({ ...named, perMinute, burst, key, epochMs: this.#epochMs }),
+    };
   }
 
   #fillTable(): void {
     const names = new Set([this.name]);
     for (const { template, methods, limit } of this.#rules) {
-      const refuse = (option: string, needs: string): never => { throw new SvcError('E_OPTION_RANGE', ['RateLimitMiddleware rules', option, needs, limit.name]); };
+      const refuse = (option: string, needs: string): never => {
+        throw new SvcError('E_OPTION_RANGE', ['RateLimitMiddleware rules', option, needs, limit.name]);
+      };
       if (names.has(limit.name)) refuse('name', 'a name of its own for each');
       names.add(limit.name);
-      for (const method of methods ?? []) if (this.#table.add(method, template, limit) !== undefined) refuse('path', 'one rule for each path and method');
+      for (const method of methods ?? [])
+        if (this.#table.add(method, template, limit) !== undefined)
+          refuse('path', 'one rule for each path and method');
     }
     for (const { template, methods, limit } of this.#rules) {
       if (methods !== undefined) continue;
       for (const method of this.#methods) this.#table.add(method, template, limit); // a rule that names the method stays
-      if (this.#table.add(OTHER, template, limit) !== undefined) throw new SvcError('E_OPTION_RANGE', ['RateLimitMiddleware rules', 'path', 'one rule for each path and method', limit.name]);
+      if (this.#table.add(OTHER, template, limit) !== undefined)
+        throw new SvcError('E_OPTION_RANGE', [
+          'RateLimitMiddleware rules',
+          'path',
+          'one rule for each path and method',
+          limit.name,
+        ]);
     }
     this.#table.freeze();
   }
@@ -218,7 +325,9 @@ function pass(limit: Limit, result: RateLimitResult | undefined, next: Next): Aw
   if (result === undefined) return next(); // the store fails, and that lets requests through
   if (!result.isAllowed) throw limit.refusal(result);
   const response = next();
-  return response instanceof HttpResponse ? label(limit, result, response) : response.then((settled) => label(limit, result, settled));
+  return response instanceof HttpResponse
+    ? label(limit, result, response)
+    : response.then((settled) => label(limit, result, settled));
 }
 
 function label(limit: Limit, result: RateLimitResult, response: HttpResponse): HttpResponse {
@@ -227,8 +336,14 @@ function label(limit: Limit, result: RateLimitResult, response: HttpResponse): H
 }
 
 /** The name of a limit that nobody has named. Its buckets cannot be mistaken for those of a named one, which has no colon. */
-function namedBy(methods: readonly string[], template: string): { readonly name: string; readonly prefix: string } {
-  const name = [...methods.length === 0 ? [] : [methods.join(',')], encodeURI(template).replaceAll('%7B', '{').replaceAll('%7D', '}')].join(' ');
+function namedBy(
+  methods: readonly string[],
+  template: string,
+): { readonly name: string; readonly prefix: string } {
+  const name = [
+    ...(methods.length === 0 ? [] : [methods.join(',')]),
+    encodeURI(template).replaceAll('%7B', '{').replaceAll('%7D', '}'),
+  ].join(' ');
   return { name, prefix: `${methods.join(',')}:${encodeURIComponent(template)} ` };
 }
 

@@ -51,14 +51,26 @@ const MAX_KEY_LENGTH = 128;
 const AT_ONCE = 'answers text, or undefined, at once';
 
 export const PER_MINUTE: OptionKind<number> = int(120, 1, 1_000_000);
-export const BURST: OptionKind<number | undefined> = given<number>('an integer 1 … 1000000', (value) => int(1, 1, 1_000_000).accepts(value));
-export const KEY: OptionKind<RateLimitKey | undefined> = given<RateLimitKey>(`a function of the request that ${AT_ONCE}`, (value) => typeof value === 'function' && !types.isAsyncFunction(value));
+export const BURST: OptionKind<number | undefined> = given<number>('an integer 1 … 1000000', (value) =>
+  int(1, 1, 1_000_000).accepts(value),
+);
+export const KEY: OptionKind<RateLimitKey | undefined> = given<RateLimitKey>(
+  `a function of the request that ${AT_ONCE}`,
+  (value) => typeof value === 'function' && !types.isAsyncFunction(value),
+);
 export const STORE_OPTIONS: {
-  readonly store: OptionKind<RateLimitStore | undefined>; readonly maxBuckets: OptionKind<number>;
-  readonly onStoreError: OptionKind<'allow' | 'refuse'>; readonly ipv6Prefix: OptionKind<number>;
+  readonly store: OptionKind<RateLimitStore | undefined>;
+  readonly maxBuckets: OptionKind<number>;
+  readonly onStoreError: OptionKind<'allow' | 'refuse'>;
+  readonly ipv6Prefix: OptionKind<number>;
 } = {
-  store: given<RateLimitStore>('a RateLimitStore', (value) => typeof (value as Partial<RateLimitStore> | null)?.take === 'function'),
-  maxBuckets: int(10_000, 1, 10_000_000), onStoreError: oneOf(['allow', 'refuse'], 'allow'), ipv6Prefix: int(64, 32, 128),
+  store: given<RateLimitStore>(
+    'a RateLimitStore',
+    (value) => typeof (value as Partial<RateLimitStore> | null)?.take === 'function',
+  ),
+  maxBuckets: int(10_000, 1, 10_000_000),
+  onStoreError: oneOf(['allow', 'refuse'], 'allow'),
+  ipv6Prefix: int(64, 32, 128),
 };
 
 /** Counts what handlers tell it to: logins by account, mails by recipient. */
@@ -68,7 +80,12 @@ export class RateLimiter {
 
   /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
   constructor(options: RateLimiterOptions) {
-    const { name, perMinute, burst, ...store } = readOptions('RateLimiter', options, { name: text(), perMinute: PER_MINUTE, burst: BURST, ...STORE_OPTIONS });
+    const { name, perMinute, burst, ...store } = readOptions('RateLimiter', options, {
+      name: text(),
+      perMinute: PER_MINUTE,
+      burst: BURST,
+      ...STORE_OPTIONS,
+    });
     this.#limit = new Limit({ name: checkedName('RateLimiter', name ?? ''), perMinute, burst });
     this.#gate = new Gate(store);
   }
@@ -80,7 +97,13 @@ export class RateLimiter {
    * @throws TooManyRequests; HTTPException 503 while the store fails and `onStoreError` is `refuse`
    */
   take(req: HttpRequest, key?: string, cost = 1): Awaitable<RateLimitResult | undefined> {
-    if (!Number.isSafeInteger(cost) || cost < 0) throw new SvcError('E_OPTION_RANGE', ['RateLimiter.take()', 'cost', 'an integer 0 or more', shown(cost)]);
+    if (!Number.isSafeInteger(cost) || cost < 0)
+      throw new SvcError('E_OPTION_RANGE', [
+        'RateLimiter.take()',
+        'cost',
+        'an integer 0 or more',
+        shown(cost),
+      ]);
     this.#gate.attach(req.state.get(services));
     const result = this.#gate.take(this.#limit, req, key, cost);
     return isThenable(result) ? result.then((settled) => this.#pass(settled)) : this.#pass(result);
@@ -106,8 +129,12 @@ export class Limit {
 
   /** With `epochMs` the three fields from before the draft are sent, too. A limit without `prefix` has the bare keys for itself. */
   constructor(given: {
-    readonly name: string; readonly perMinute: number; readonly burst?: number | undefined; readonly key?: RateLimitKey | undefined;
-    readonly prefix?: string | undefined; readonly epochMs?: (() => number) | undefined;
+    readonly name: string;
+    readonly perMinute: number;
+    readonly burst?: number | undefined;
+    readonly key?: RateLimitKey | undefined;
+    readonly prefix?: string | undefined;
+    readonly epochMs?: (() => number) | undefined;
   }) {
     const { name, perMinute, burst = perMinute, key, prefix = `${name} `, epochMs } = given;
     this.name = name;
@@ -126,24 +153,47 @@ export class Limit {
     const key: unknown = this.#key?.(req);
     if (isThenable(key)) {
       key.then(undefined, () => undefined); // if it fails, nobody else listens
-      throw new SvcError('E_OPTION_RANGE', [`the rate limit "${this.name}"`, 'key', `a function of the request that ${AT_ONCE}`, 'one that answers a promise']);
+      throw new SvcError('E_OPTION_RANGE', [
+        `the rate limit "${this.name}"`,
+        'key',
+        `a function of the request that ${AT_ONCE}`,
+        'one that answers a promise',
+      ]);
     }
     return typeof key === 'string' ? key : undefined;
   }
 
   /** The bucket of a key. */
   bucket(key: string): string {
-    return this.prefix + (key.length > MAX_KEY_LENGTH ? createHash('sha256').update(key).digest('base64url') : key);
+    return (
+      this.prefix + (key.length > MAX_KEY_LENGTH ? createHash('sha256').update(key).digest('base64url') : key)
+    );
   }
 
   /** Adds the fields of an attempt, name and value in turn. */
   addFields(fields: string[], result: RateLimitResult): void {
     const { remaining, resetMs } = result;
     // what a client may count on: none until the next one is there, else what remains until all are
-    const waitMs = !result.isAllowed ? result.retryAfterMs : remaining > 0 ? resetMs : resetMs - this.rule.periodMs + this.#intervalMs;
-    fields.push('RateLimit-Policy', this.#policy, 'RateLimit', `${this.#item}${remaining};t=${secondsOf(waitMs)}`);
+    const waitMs = !result.isAllowed
+      ? result.retryAfterMs
+      : remaining > 0
+        ? resetMs
+        : resetMs - this.rule.periodMs + this.#intervalMs;
+    fields.push(
+      'RateLimit-Policy',
+      this.#policy,
+      'RateLimit',
+      `${this.#item}${remaining};t=${secondsOf(waitMs)}`,
+    );
     if (this.#epochMs === undefined) return;
-    fields.push('X-RateLimit-Limit', String(this.rule.limit), 'X-RateLimit-Remaining', String(remaining), 'X-RateLimit-Reset', String(secondsOf(this.#epochMs() + resetMs)));
+    fields.push(
+      'X-RateLimit-Limit',
+      String(this.rule.limit),
+      'X-RateLimit-Remaining',
+      String(remaining),
+      'X-RateLimit-Reset',
+      String(secondsOf(this.#epochMs() + resetMs)),
+    );
   }
 
   refusal(result: RateLimitResult): TooManyRequests {
@@ -152,7 +202,13 @@ export class Limit {
     this.addFields(fields, result);
     const headers: Record<string, string> = {};
     for (let index = 0; index < fields.length; index += 2) headers[fields[index]!] = fields[index + 1]!;
-    return withoutStack(() => new TooManyRequests(`Too many requests: try again in ${seconds} second${seconds === 1 ? '' : 's'}`, { code: 'rate_limited', headers }));
+    return withoutStack(
+      () =>
+        new TooManyRequests(`Too many requests: try again in ${seconds} second${seconds === 1 ? '' : 's'}`, {
+          code: 'rate_limited',
+          headers,
+        }),
+    );
   }
 }
 
@@ -170,7 +226,12 @@ export class Gate {
   #services: Services | undefined;
   #parts: GateParts | undefined;
 
-  constructor(options: { readonly store: RateLimitStore | undefined; readonly maxBuckets: number; readonly onStoreError: 'allow' | 'refuse'; readonly ipv6Prefix: number }) {
+  constructor(options: {
+    readonly store: RateLimitStore | undefined;
+    readonly maxBuckets: number;
+    readonly onStoreError: 'allow' | 'refuse';
+    readonly ipv6Prefix: number;
+  }) {
     this.#given = options.store;
     this.#maxBuckets = options.maxBuckets;
     this.#refusesBlindly = options.onStoreError === 'refuse';
@@ -185,19 +246,30 @@ export class Gate {
     const isSame = clock === before;
     this.#services = services;
     this.#parts = {
-      clock, log: services.log.child('svc_security'), refusals: refusalsOf(services.metrics),
-      memories: isSame ? memories! : new Map(), reported: isSame ? reported! : new MemoryRateLimitStore({ maxBuckets: this.#maxBuckets, clock }),
+      clock,
+      log: services.log.child('svc_security'),
+      refusals: refusalsOf(services.metrics),
+      memories: isSame ? memories! : new Map(),
+      reported: isSame ? reported! : new MemoryRateLimitStore({ maxBuckets: this.#maxBuckets, clock }),
     };
   }
 
   /** Undefined when the store failed and that lets requests through. @throws HTTPException 503 when it does not */
-  take(limit: Limit, req: HttpRequest, key: string | undefined, cost: number): Awaitable<RateLimitResult | undefined> {
+  take(
+    limit: Limit,
+    req: HttpRequest,
+    key: string | undefined,
+    cost: number,
+  ): Awaitable<RateLimitResult | undefined> {
     const store = this.#given ?? this.#memoryOf(limit);
     const bucket = limit.bucket(typeof key === 'string' ? key : clientOf(req.ip, this.#ipv6Prefix));
     try {
       const result = store.take(bucket, limit.rule, cost);
       if (!isThenable(result)) return result.isAllowed ? result : this.#refused(limit, req, bucket, result);
-      return result.then((settled) => settled.isAllowed ? settled : this.#refused(limit, req, bucket, settled), (error: unknown) => this.#failed(error));
+      return result.then(
+        (settled) => (settled.isAllowed ? settled : this.#refused(limit, req, bucket, settled)),
+        (error: unknown) => this.#failed(error),
+      );
     } catch (error) {
       return this.#failed(error);
     }
@@ -207,18 +279,27 @@ export class Gate {
   #memoryOf({ prefix }: Limit): RateLimitStore {
     const { memories, clock } = this.#parts!; // whoever asks has attached it
     let memory = memories.get(prefix);
-    if (memory === undefined) memories.set(prefix, memory = new MemoryRateLimitStore({ maxBuckets: this.#maxBuckets, clock }));
+    if (memory === undefined)
+      memories.set(prefix, (memory = new MemoryRateLimitStore({ maxBuckets: this.#maxBuckets, clock })));
     return memory;
   }
 
   #refused(limit: Limit, req: HttpRequest, bucket: string, result: RateLimitResult): RateLimitResult {
     const { log, refusals, reported } = this.#parts!;
     refusals.add(1, limit.name);
-    const isFirst = reported.take(bucket, { limit: 1, periodMs: Math.max(MINUTE_MS, limit.rule.periodMs) }).isAllowed;
+    const isFirst = reported.take(bucket, {
+      limit: 1,
+      periodMs: Math.max(MINUTE_MS, limit.rule.periodMs),
+    }).isAllowed;
     if (isFirst) {
       log.warn('excess_rate_limit_exceeded', {
-        limit: limit.name, ip: req.ip, key_digest: createHash('sha256').update(bucket).digest('hex').slice(0, 16), // a key may be an account, or a secret
-        method: req.method, route: req.route?.template, request_id: req.id, retry_after_ms: result.retryAfterMs,
+        limit: limit.name,
+        ip: req.ip,
+        key_digest: createHash('sha256').update(bucket).digest('hex').slice(0, 16), // a key may be an account, or a secret
+        method: req.method,
+        route: req.route?.template,
+        request_id: req.id,
+        retry_after_ms: result.retryAfterMs,
       });
     }
     return result;
@@ -226,8 +307,12 @@ export class Gate {
 
   #failed(error: unknown): undefined {
     const { log, reported } = this.#parts!;
-    if (reported.take(STORE_FAILED, { limit: 1, periodMs: MINUTE_MS }).isAllowed) log.error('rate_limit_store_failed', error, { requests: this.#refusesBlindly ? 'refused' : 'allowed' });
-    if (this.#refusesBlindly) throw new HTTPException(503, 'Requests cannot be counted at the moment', { headers: { 'Retry-After': '1' } });
+    if (reported.take(STORE_FAILED, { limit: 1, periodMs: MINUTE_MS }).isAllowed)
+      log.error('rate_limit_store_failed', error, { requests: this.#refusesBlindly ? 'refused' : 'allowed' });
+    if (this.#refusesBlindly)
+      throw new HTTPException(503, 'Requests cannot be counted at the moment', {
+        headers: { 'Retry-After': '1' },
+      });
     return undefined;
   }
 }
@@ -250,17 +335,33 @@ const counters = new WeakMap<Metrics, Counter>();
 
 function refusalsOf(metrics: Metrics): Counter {
   let counter = counters.get(metrics);
-  if (counter === undefined) counters.set(metrics, counter = metrics.counter('svc_rate_limited_total', 'Requests refused because their client had sent too many, by limit', ['limit']));
+  if (counter === undefined)
+    counters.set(
+      metrics,
+      (counter = metrics.counter(
+        'svc_rate_limited_total',
+        'Requests refused because their client had sent too many, by limit',
+        ['limit'],
+      )),
+    );
   return counter;
 }
 
 /** @throws SvcError `E_OPTION_RANGE` */
 export function checkedName(owner: string, name: string): string {
-  if (!/^[\w.-]{1,64}$/.test(name)) throw new SvcError('E_OPTION_RANGE', [owner, 'name', '1 to 64 letters, digits, "_", "-" or "."', shown(name)]);
+  if (!/^[\w.-]{1,64}$/.test(name))
+    throw new SvcError('E_OPTION_RANGE', [
+      owner,
+      'name',
+      '1 to 64 letters, digits, "_", "-" or "."',
+      shown(name),
+    ]);
   return name;
 }
 
 /** The limit of a route's spec, checked. @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
 export function readRouteRateLimit(subject: string, given: RouteRateLimit): RouteRateLimit {
-  return Object.freeze(readOptions(`rateLimit of ${subject}`, given, { perMinute: PER_MINUTE, burst: BURST, key: KEY }));
+  return Object.freeze(
+    readOptions(`rateLimit of ${subject}`, given, { perMinute: PER_MINUTE, burst: BURST, key: KEY }),
+  );
 }

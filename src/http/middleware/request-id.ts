@@ -12,8 +12,25 @@ import type { HttpResponse } from '../response.ts';
 
 /** Fields with a meaning of their own. */
 const TAKEN: ReadonlySet<string> = new Set([
-  'authorization', 'connection', 'content-disposition', 'content-encoding', 'content-length', 'content-type', 'cookie', 'date', 'etag', 'expect', 'host', 'keep-alive', 'location', 'retry-after', 'set-cookie', 'trailer',
-  'transfer-encoding', 'upgrade', 'vary',
+  'authorization',
+  'connection',
+  'content-disposition',
+  'content-encoding',
+  'content-length',
+  'content-type',
+  'cookie',
+  'date',
+  'etag',
+  'expect',
+  'host',
+  'keep-alive',
+  'location',
+  'retry-after',
+  'set-cookie',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+  'vary',
 ]);
 
 /**
@@ -29,23 +46,36 @@ export class RequestIDMiddleware implements Middleware {
   /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`: a header that has another meaning */
   constructor(options: RequestIDOptions = {}) {
     const read = readOptions('RequestIDMiddleware', options, {
-      header: text('X-Request-Id'), acceptIncoming: bool(true), generate: given<() => string>('a function', (value) => typeof value === 'function'),
+      header: text('X-Request-Id'),
+      acceptIncoming: bool(true),
+      generate: given<() => string>('a function', (value) => typeof value === 'function'),
     });
     if (!isToken(read.header) || TAKEN.has(read.header.toLowerCase())) {
-      throw new SvcError('E_OPTION_RANGE', ['RequestIDMiddleware', 'header', 'the name of a field that means nothing else', JSON.stringify(read.header)]);
+      throw new SvcError('E_OPTION_RANGE', [
+        'RequestIDMiddleware',
+        'header',
+        'the name of a field that means nothing else',
+        JSON.stringify(read.header),
+      ]);
     }
     this.identity = new RequestIdentity(read);
   }
 
   /** Passes on: the id was there before. */
-  handle(_req: HttpRequest, next: Next): Awaitable<HttpResponse> { return next(); }
+  handle(_req: HttpRequest, next: Next): Awaitable<HttpResponse> {
+    return next();
+  }
 
   *compile({ middleware, services }: CompiledView): Iterable<Omit<Finding, 'place'>> {
-    if (this.#services === undefined) this.identity.onInvalid = (error) => services.log.error('request_id_invalid', error);
+    if (this.#services === undefined)
+      this.identity.onInvalid = (error) => services.log.error('request_id_invalid', error);
     this.#services = services;
     if (middleware.find((layer) => layer.kind === 'request-id') === this) return;
     yield {
-      rule: 'SVC121', severity: 'error', subject: 'middleware request-id', message: 'there is another one before it, and an application has one way to get ids',
+      rule: 'SVC121',
+      severity: 'error',
+      subject: 'middleware request-id',
+      message: 'there is another one before it, and an application has one way to get ids',
       remedy: 'Keep one RequestIDMiddleware',
     };
   }

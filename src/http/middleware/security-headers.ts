@@ -40,7 +40,8 @@ export interface SecurityHeadersOptions {
   /** Default `strict-origin-when-cross-origin`. With `no-referrer` browsers send forms with `Origin: null`, which checks of the origin refuse. */
   readonly referrerPolicy?: ReferrerPolicy | false | undefined;
   /** Documents only. Default `same-origin`. */
-  readonly crossOriginOpenerPolicy?: 'same-origin' | 'same-origin-allow-popups' | 'noopener-allow-popups' | 'unsafe-none' | false | undefined;
+  readonly crossOriginOpenerPolicy?:
+    'same-origin' | 'same-origin-allow-popups' | 'noopener-allow-popups' | 'unsafe-none' | false | undefined;
   /** Who may embed the answer without CORS. Default `same-origin`. */
   readonly crossOriginResourcePolicy?: 'same-origin' | 'same-site' | 'cross-origin' | false | undefined;
   /** Documents only. Default: not sent, for everything that a page embeds would have to agree. */
@@ -53,13 +54,31 @@ export interface SecurityHeadersOptions {
 
 /** How much of its address a page tells others. */
 export type ReferrerPolicy = (typeof REFERRER_POLICIES)[number];
-const REFERRER_POLICIES = ['strict-origin-when-cross-origin', 'no-referrer', 'same-origin', 'strict-origin', 'origin', 'origin-when-cross-origin', 'no-referrer-when-downgrade', 'unsafe-url'] as const;
+const REFERRER_POLICIES = [
+  'strict-origin-when-cross-origin',
+  'no-referrer',
+  'same-origin',
+  'strict-origin',
+  'origin',
+  'origin-when-cross-origin',
+  'no-referrer-when-downgrade',
+  'unsafe-url',
+] as const;
 
 const PERMISSIONS = 'camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()';
 const YEAR_SECONDS = 31_536_000;
 const CSP = 'Content-Security-Policy';
 /** Layers that answer by themselves, but for browsers. */
-const INSIDE: ReadonlySet<MiddlewareKind | undefined> = new Set(['trusted-host', 'cors', 'rate-limit', 'concurrency-limit', 'session', 'csrf', 'timeout', 'idempotency']);
+const INSIDE: ReadonlySet<MiddlewareKind | undefined> = new Set([
+  'trusted-host',
+  'cors',
+  'rate-limit',
+  'concurrency-limit',
+  'session',
+  'csrf',
+  'timeout',
+  'idempotency',
+]);
 
 /** Of requests whose page asked for one. */
 const nonces = new WeakMap<HttpRequest, string>();
@@ -70,7 +89,7 @@ const nonces = new WeakMap<HttpRequest, string>();
  */
 export function cspNonce(req: HttpRequest): string {
   let nonce = nonces.get(req);
-  if (nonce === undefined) nonces.set(req, nonce = randomBytes(16).toString('base64'));
+  if (nonce === undefined) nonces.set(req, (nonce = randomBytes(16).toString('base64')));
   return nonce;
 }
 
@@ -87,43 +106,95 @@ export class SecurityHeadersMiddleware implements Middleware {
   /** @throws SvcError `E_CSP`, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
   constructor(options: SecurityHeadersOptions = {}) {
     const read = readOptions('SecurityHeadersMiddleware', options, {
-      contentSecurityPolicy: given<Directives | string | false>('directives, a policy as text, or false', (value) => value === false || typeof value === 'string' || isRecord(value)),
-      strictTransportSecurity: given<StrictTransportSecurity | false>('{ maxAgeSeconds, includeSubDomains, preload } or false', (value) => value === false || isRecord(value)),
-      frameOptions: choice(['DENY', 'SAMEORIGIN']), referrerPolicy: choice(REFERRER_POLICIES),
-      crossOriginOpenerPolicy: choice(['same-origin', 'same-origin-allow-popups', 'noopener-allow-popups', 'unsafe-none']),
+      contentSecurityPolicy: given<Directives | string | false>(
+        'directives, a policy as text, or false',
+        (value) => value === false || typeof value === 'string' || isRecord(value),
+      ),
+      strictTransportSecurity: given<StrictTransportSecurity | false>(
+        '{ maxAgeSeconds, includeSubDomains, preload } or false',
+        (value) => value === false || isRecord(value),
+      ),
+      frameOptions: choice(['DENY', 'SAMEORIGIN']),
+      referrerPolicy: choice(REFERRER_POLICIES),
+      crossOriginOpenerPolicy: choice([
+        'same-origin',
+        'same-origin-allow-popups',
+        'noopener-allow-popups',
+        'unsafe-none',
+      ]),
       crossOriginResourcePolicy: choice(['same-origin', 'same-site', 'cross-origin']),
       crossOriginEmbedderPolicy: choice(['require-corp', 'credentialless', 'unsafe-none'], false),
-      permissionsPolicy: given<string | false>('a policy as text, or false', (value) => value === false || (typeof value === 'string' && value !== '' && isFieldValue(value))),
+      permissionsPolicy: given<string | false>(
+        'a policy as text, or false',
+        (value) => value === false || (typeof value === 'string' && value !== '' && isFieldValue(value)),
+      ),
       contentTypeOptions: bool(true),
     });
-    const { contentSecurityPolicy = {}, strictTransportSecurity = {}, permissionsPolicy = PERMISSIONS } = read;
+    const {
+      contentSecurityPolicy = {},
+      strictTransportSecurity = {},
+      permissionsPolicy = PERMISSIONS,
+    } = read;
     this.#asksForTls = typeof read.strictTransportSecurity === 'object';
-    this.#policy = contentSecurityPolicy === false ? undefined : new ContentSecurityPolicy(contentSecurityPolicy);
-    const everywhere = fieldsOf([[CSP, this.#policy?.text ?? false], ['X-Content-Type-Options', read.contentTypeOptions && 'nosniff'],
-      ['Referrer-Policy', read.referrerPolicy], ['Cross-Origin-Resource-Policy', read.crossOriginResourcePolicy]]);
-    const inDocuments = fieldsOf([['X-Frame-Options', read.frameOptions], ['Cross-Origin-Opener-Policy', read.crossOriginOpenerPolicy],
-      ['Cross-Origin-Embedder-Policy', read.crossOriginEmbedderPolicy], ['Permissions-Policy', permissionsPolicy]]);
-    const overTls = fieldsOf([['Strict-Transport-Security', strictTransportSecurity !== false && transportSecurity(strictTransportSecurity)]]);
-    this.#fields = [everywhere, [...everywhere, ...inDocuments]].map((fields) => [fields, [...fields, ...overTls]]);
+    this.#policy =
+      contentSecurityPolicy === false ? undefined : new ContentSecurityPolicy(contentSecurityPolicy);
+    const everywhere = fieldsOf([
+      [CSP, this.#policy?.text ?? false],
+      ['X-Content-Type-Options', read.contentTypeOptions && 'nosniff'],
+      ['Referrer-Policy', read.referrerPolicy],
+      ['Cross-Origin-Resource-Policy', read.crossOriginResourcePolicy],
+    ]);
+    const inDocuments = fieldsOf([
+      ['X-Frame-Options', read.frameOptions],
+      ['Cross-Origin-Opener-Policy', read.crossOriginOpenerPolicy],
+      ['Cross-Origin-Embedder-Policy', read.crossOriginEmbedderPolicy],
+      ['Permissions-Policy', permissionsPolicy],
+    ]);
+    const overTls = fieldsOf([
+      [
+        'Strict-Transport-Security',
+        strictTransportSecurity !== false && transportSecurity(strictTransportSecurity),
+      ],
+    ]);
+    this.#fields = [everywhere, [...everywhere, ...inDocuments]].map((fields) => [
+      fields,
+      [...fields, ...overTls],
+    ]);
   }
 
   handle(req: HttpRequest, next: Next): Awaitable<HttpResponse> {
     const response = next();
-    return response instanceof HttpResponse ? this.#protect(req, response) : response.then((settled) => this.#protect(req, settled));
+    return response instanceof HttpResponse
+      ? this.#protect(req, response)
+      : response.then((settled) => this.#protect(req, settled));
   }
 
   *compile(view: CompiledView): Iterable<Omit<Finding, 'place'>> {
     const { env, middleware } = view;
     this.#isProduction = env === 'production';
-    if (this.#isProduction && this.#asksForTls && view.config('tlsCert') === undefined && readTrustProxy(view.config('trustProxy')) === undefined) {
+    if (
+      this.#isProduction &&
+      this.#asksForTls &&
+      view.config('tlsCert') === undefined &&
+      readTrustProxy(view.config('trustProxy')) === undefined
+    ) {
       yield {
-        rule: 'SVC211', severity: 'warning', subject: 'middleware security-headers', message: 'browsers are told to come with TLS only, and neither a certificate nor a proxy that speaks TLS is known here',
-        remedy: 'Name the proxy (trustProxy), or the certificate (SVC_TLS_CERT, SVC_TLS_KEY); or leave out strictTransportSecurity',
+        rule: 'SVC211',
+        severity: 'warning',
+        subject: 'middleware security-headers',
+        message:
+          'browsers are told to come with TLS only, and neither a certificate nor a proxy that speaks TLS is known here',
+        remedy:
+          'Name the proxy (trustProxy), or the certificate (SVC_TLS_CERT, SVC_TLS_KEY); or leave out strictTransportSecurity',
       };
     }
     if (this.#isProduction && this.#policy === undefined) {
       yield {
-        rule: 'SVC211', severity: 'warning', subject: 'middleware security-headers', message: 'it sends no content security policy, so that a script that gets into a page may do anything',
+        rule: 'SVC211',
+        severity: 'warning',
+        subject: 'middleware security-headers',
+        message:
+          'it sends no content security policy, so that a script that gets into a page may do anything',
         remedy: "Leave out contentSecurityPolicy: false; an API's answers need none but the default",
       };
     }
@@ -132,16 +203,21 @@ export class SecurityHeadersMiddleware implements Middleware {
     if (misplaced === undefined) return;
     yield {
       // Around it a check of hosts answers those alone who have come for another site: no page of this one is without its fields.
-      rule: 'SVC121', severity: misplaced.kind === 'trusted-host' ? 'warning' : 'error', subject: 'middleware security-headers', message: `what the layer "${misplaced.kind}" around it answers has no security headers`,
+      rule: 'SVC121',
+      severity: misplaced.kind === 'trusted-host' ? 'warning' : 'error',
+      subject: 'middleware security-headers',
+      message: `what the layer "${misplaced.kind}" around it answers has no security headers`,
       remedy: `Register SecurityHeadersMiddleware before ${misplaced.constructor.name}`,
     };
   }
 
   #protect(req: HttpRequest, response: HttpResponse): HttpResponse {
     const { flat } = response.headers;
-    let fields = this.#fields[isDocument(response) ? 1 : 0]![this.#isProduction || req.scheme === 'https' ? 1 : 0]!;
+    let fields =
+      this.#fields[isDocument(response) ? 1 : 0]![this.#isProduction || req.scheme === 'https' ? 1 : 0]!;
     const nonce = nonces.get(req);
-    if (nonce !== undefined && this.#policy !== undefined) fields = fields.with(1, this.#policy.withNonce(nonce)); // the policy comes first
+    if (nonce !== undefined && this.#policy !== undefined)
+      fields = fields.with(1, this.#policy.withNonce(nonce)); // the policy comes first
     for (let index = 0; index < flat.length; index += 2) {
       const name = flat[index]!;
       if (MARKED[markOf(name)] === 1) return complete(response, fields);
@@ -162,11 +238,21 @@ const DOCUMENT = /^\s*(?:text\/html|application\/xhtml\+xml)/i;
 
 /** Length and first letter tell the names below from the common ones: nothing has to be lower-cased for it. */
 function markOf(name: string): number {
-  return name.length << 5 | name.charCodeAt(0) & 31;
+  return (name.length << 5) | (name.charCodeAt(0) & 31);
 }
 
-const NAMES = [CSP, 'X-Content-Type-Options', 'Referrer-Policy', 'Cross-Origin-Resource-Policy', 'X-Frame-Options', 'Cross-Origin-Opener-Policy', 'Cross-Origin-Embedder-Policy',
-  'Permissions-Policy', 'Strict-Transport-Security', 'X-Powered-By'];
+const NAMES = [
+  CSP,
+  'X-Content-Type-Options',
+  'Referrer-Policy',
+  'Cross-Origin-Resource-Policy',
+  'X-Frame-Options',
+  'Cross-Origin-Opener-Policy',
+  'Cross-Origin-Embedder-Policy',
+  'Permissions-Policy',
+  'Strict-Transport-Security',
+  'X-Powered-By',
+];
 const MARKED = new Uint8Array(64 << 5);
 for (const name of NAMES) MARKED[markOf(name)] = 1;
 
@@ -174,24 +260,42 @@ for (const name of NAMES) MARKED[markOf(name)] = 1;
 function complete(response: HttpResponse, fields: readonly string[]): HttpResponse {
   const { headers } = response;
   headers.delete('X-Powered-By');
-  for (let index = 0; index < fields.length; index += 2) if (!headers.has(fields[index]!)) headers.append(fields[index]!, fields[index + 1]!);
+  for (let index = 0; index < fields.length; index += 2)
+    if (!headers.has(fields[index]!)) headers.append(fields[index]!, fields[index + 1]!);
   return response;
 }
 
 function transportSecurity(options: StrictTransportSecurity): string {
   const owner = 'SecurityHeadersMiddleware strictTransportSecurity';
-  const { maxAgeSeconds, includeSubDomains, preload } = readOptions(owner, options, { maxAgeSeconds: int(YEAR_SECONDS, 0, 10 * YEAR_SECONDS), includeSubDomains: bool(true), preload: bool(false) });
-  if (preload && (maxAgeSeconds < YEAR_SECONDS || !includeSubDomains)) throw new SvcError('E_OPTION_RANGE', [owner, 'preload', 'a year or more and the subdomains with it', shown(maxAgeSeconds)]);
+  const { maxAgeSeconds, includeSubDomains, preload } = readOptions(owner, options, {
+    maxAgeSeconds: int(YEAR_SECONDS, 0, 10 * YEAR_SECONDS),
+    includeSubDomains: bool(true),
+    preload: bool(false),
+  });
+  if (preload && (maxAgeSeconds < YEAR_SECONDS || !includeSubDomains))
+    throw new SvcError('E_OPTION_RANGE', [
+      owner,
+      'preload',
+      'a year or more and the subdomains with it',
+      shown(maxAgeSeconds),
+    ]);
   return `max-age=${maxAgeSeconds}${includeSubDomains ? '; includeSubDomains' : ''}${preload ? '; preload' : ''}`;
 }
 
 /** One of the words, the first by default, or false. */
-function choice<const T extends string>(words: readonly T[], fallback: T | false = words[0]!): OptionKind<T | false> {
-  return { fallback, needs: `${oneOf(words, words[0]!).needs}, or false`, accepts: (value) => value === false || (words as readonly unknown[]).includes(value) };
+function choice<const T extends string>(
+  words: readonly T[],
+  fallback: T | false = words[0]!,
+): OptionKind<T | false> {
+  return {
+    fallback,
+    needs: `${oneOf(words, words[0]!).needs}, or false`,
+    accepts: (value) => value === false || (words as readonly unknown[]).includes(value),
+  };
 }
 
 function fieldsOf(pairs: readonly (readonly [name: string, value: string | false])[]): string[] {
-  return pairs.flatMap(([name, value]) => value === false ? [] : [name, value]);
+  return pairs.flatMap(([name, value]) => (value === false ? [] : [name, value]));
 }
 
 function isRecord(value: unknown): boolean {

@@ -18,7 +18,15 @@ import { discard } from '../pull-chunks.ts';
 import { TransportRequest } from '../request/request.ts';
 import type { Finding } from '../../base/findings.ts';
 import type { Counter, Metrics } from '../../observability/metrics.ts';
-import type { Awaitable, CompiledRoute, CompiledView, HttpRequest, Middleware, Next, Services } from '../contracts.ts';
+import type {
+  Awaitable,
+  CompiledRoute,
+  CompiledView,
+  HttpRequest,
+  Middleware,
+  Next,
+  Services,
+} from '../contracts.ts';
 
 /** How long a request may take. `undefined` means not given. */
 export interface TimeoutOptions {
@@ -35,7 +43,15 @@ const counters = new WeakMap<Metrics, Counter>();
 
 function counterOf(metrics: Metrics): Counter {
   let counter = counters.get(metrics);
-  if (counter === undefined) counters.set(metrics, counter = metrics.counter('svc_request_timeouts_total', 'Requests that were not answered in their time, by route template', ['route']));
+  if (counter === undefined)
+    counters.set(
+      metrics,
+      (counter = metrics.counter(
+        'svc_request_timeouts_total',
+        'Requests that were not answered in their time, by route template',
+        ['route'],
+      )),
+    );
   return counter;
 }
 
@@ -59,16 +75,20 @@ export class TimeLimit implements Middleware {
     if (answer instanceof HttpResponse) return answer; // nothing to wait for, and nothing to set
     return new Promise((resolve, reject) => {
       const wait = this.#deadlines.add(() => reject(this.#expire(req, answer)));
-      void answer.then((response) => { if (wait.end()) resolve(response); }); // next() never fails
+      void answer.then((response) => {
+        if (wait.end()) resolve(response);
+      }); // next() never fails
     });
   }
 
   /** Two of a kind: one that ends what the handler does, and one to be answered, so that the first need not be told again when it comes back. */
   #expire(req: HttpRequest, answer: Promise<HttpResponse>): RequestTimeout {
     this.#counter.add(1, req.route?.template ?? '');
-    const made = (): RequestTimeout => new RequestTimeout(`The request took longer than ${this.#ms} ms`, {
-      code: 'timeout', headers: { 'Retry-After': String(Math.min(MAX_RETRY_SECONDS, Math.ceil(this.#ms / 1_000))) },
-    });
+    const made = (): RequestTimeout =>
+      new RequestTimeout(`The request took longer than ${this.#ms} ms`, {
+        code: 'timeout',
+        headers: { 'Retry-After': String(Math.min(MAX_RETRY_SECONDS, Math.ceil(this.#ms / 1_000))) },
+      });
     const late = answer.then((response) => this.#drop(req, response));
     if (req instanceof TransportRequest) req.expire(made(), late);
     return made();
@@ -79,7 +99,11 @@ export class TimeLimit implements Middleware {
     try {
       if (isPieces(response.body)) await discard(response.body);
     } catch (error) {
-      this.#services.log.error('response_failed', error, { method: req.method, route: req.route?.template, request_id: req.id });
+      this.#services.log.error('response_failed', error, {
+        method: req.method,
+        route: req.route?.template,
+        request_id: req.id,
+      });
     }
     return response;
   }
@@ -98,13 +122,15 @@ export class TimeoutMiddleware implements Middleware {
 
   /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
   constructor(options: TimeoutOptions = {}) {
-    const { seconds } = readOptions('TimeoutMiddleware', options, { seconds: number(DEFAULT_SECONDS, 0.001, MAX_SECONDS) });
+    const { seconds } = readOptions('TimeoutMiddleware', options, {
+      seconds: number(DEFAULT_SECONDS, 0.001, MAX_SECONDS),
+    });
     this.#ms = seconds * 1_000;
   }
 
   handle(req: HttpRequest, next: Next): Awaitable<HttpResponse> {
     const { route } = req;
-    const limit = route?.timeoutMs === undefined ? this.#usual : this.#ofRoutes.get(route) ?? null;
+    const limit = route?.timeoutMs === undefined ? this.#usual : (this.#ofRoutes.get(route) ?? null);
     return limit === null ? next() : limit.handle(req, next);
   }
 
@@ -114,13 +140,17 @@ export class TimeoutMiddleware implements Middleware {
     if (stranger !== undefined) return yield stranger;
     this.#usual = this.#limitOf(this.#ms, services);
     for (const route of routes) {
-      if (route.timeoutMs !== undefined) this.#ofRoutes.set(route, route.timeoutMs === false ? null : this.#limitOf(route.timeoutMs, services));
+      if (route.timeoutMs !== undefined)
+        this.#ofRoutes.set(
+          route,
+          route.timeoutMs === false ? null : this.#limitOf(route.timeoutMs, services),
+        );
     }
   }
 
   #limitOf(ms: number, services: Services): TimeLimit {
     let limit = this.#limits.get(ms);
-    if (limit === undefined) this.#limits.set(ms, limit = new TimeLimit(ms, services));
+    if (limit === undefined) this.#limits.set(ms, (limit = new TimeLimit(ms, services)));
     return limit;
   }
 }

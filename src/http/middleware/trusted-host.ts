@@ -47,23 +47,37 @@ export class TrustedHostMiddleware implements Middleware {
 
   /** @throws SvcError `E_TRUSTED_HOST`, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
   constructor(options: TrustedHostOptions) {
-    const { hosts } = readOptions('TrustedHostMiddleware', options, { hosts: given<readonly string[]>('a list of names', Array.isArray) });
-    if (hosts === undefined || hosts.length === 0) throw new SvcError('E_TRUSTED_HOST', ['none is named, so that every request would be refused']);
+    const { hosts } = readOptions('TrustedHostMiddleware', options, {
+      hosts: given<readonly string[]>('a list of names', Array.isArray),
+    });
+    if (hosts === undefined || hosts.length === 0)
+      throw new SvcError('E_TRUSTED_HOST', ['none is named, so that every request would be refused']);
     const names = hosts.map(readName);
     this.#suffixes = names.filter((name) => name.startsWith('.'));
-    this.#own = this.#exact = new Set(names.map((name) => name.startsWith('.') ? name.slice(1) : name));
+    this.#own = this.#exact = new Set(names.map((name) => (name.startsWith('.') ? name.slice(1) : name)));
   }
 
   /** The first of its names: what it lets pass wherever it runs. @internal */
-  get usualHost(): string { return this.#own.values().next().value!; } // there is one
+  get usualHost(): string {
+    return this.#own.values().next().value!;
+  } // there is one
 
   handle(req: HttpRequest, next: Next): Awaitable<HttpResponse> {
     const { host } = req;
     if (this.#exact.has(host) || req.route?.meta['trustedHost'] === false) return next(); // most requests name no port, and are as they are written here
     const name = hostnameOf(host);
-    if (name === undefined) throw this.#refusal(req, new BadRequest('The request names no host, or one that cannot be read', { code: 'host_malformed' }));
+    if (name === undefined)
+      throw this.#refusal(
+        req,
+        new BadRequest('The request names no host, or one that cannot be read', { code: 'host_malformed' }),
+      );
     if (this.#isOurs(name)) return next();
-    throw this.#refusal(req, new HTTPException(421, 'This server does not answer for the host that the request names', { code: 'host_unknown' }));
+    throw this.#refusal(
+      req,
+      new HTTPException(421, 'This server does not answer for the host that the request names', {
+        code: 'host_unknown',
+      }),
+    );
   }
 
   *compile({ middleware, env, services }: CompiledView): Iterable<Omit<Finding, 'place'>> {
@@ -72,7 +86,10 @@ export class TrustedHostMiddleware implements Middleware {
     const outer = middleware.slice(0, middleware.indexOf(this)).find((layer) => INSIDE.has(layer.kind));
     if (outer === undefined) return;
     yield {
-      rule: 'SVC121', severity: 'warning', subject: 'middleware trusted-host', message: `the layer "${outer.kind}" around it works for any host, before it is known whether that is ours`,
+      rule: 'SVC121',
+      severity: 'warning',
+      subject: 'middleware trusted-host',
+      message: `the layer "${outer.kind}" around it works for any host, before it is known whether that is ours`,
       remedy: `Register TrustedHostMiddleware before ${outer.constructor.name}`,
     };
   }
@@ -111,7 +128,8 @@ function addressOf(text: string): string | undefined {
 
 /** An entry of `hosts` as it is compared. @throws SvcError `E_TRUSTED_HOST` */
 function readName(entry: unknown): string {
-  if (typeof entry !== 'string') throw new SvcError('E_TRUSTED_HOST', [`a name is text, found ${shown(entry)}`]);
+  if (typeof entry !== 'string')
+    throw new SvcError('E_TRUSTED_HOST', [`a name is text, found ${shown(entry)}`]);
   const isAddress = entry.includes('::') || entry.split(':').length > 2;
   const name = isAddress ? addressOf(entry.replace(/^\[|\]$/g, '')) : nameOf(entry.replace(/^\./, ''));
   if (name === undefined) throw new SvcError('E_TRUSTED_HOST', [problemOf(entry)]);
@@ -120,9 +138,14 @@ function readName(entry: unknown): string {
 
 function problemOf(entry: string): string {
   const named = JSON.stringify(entry);
-  if (entry.includes('*')) return entry.startsWith('*.') ? `${named} is written ${JSON.stringify(entry.slice(1))}` : `${named} is no name; who wants to answer to every host leaves the middleware out`;
+  if (entry.includes('*'))
+    return entry.startsWith('*.')
+      ? `${named} is written ${JSON.stringify(entry.slice(1))}`
+      : `${named} is no name; who wants to answer to every host leaves the middleware out`;
   if (entry.includes('://')) return `${named} has a scheme, and a host is compared alone`;
   if (/:\d*$/.test(entry)) return `${named} has a port, which does not matter`;
   const ascii = /[^\0-\x7f]/.test(entry) ? domainToASCII(entry.replace(/^\./, '')) : '';
-  return ascii === '' ? `${named} is no host` : `${named} is sent as "${entry.startsWith('.') ? '.' : ''}${ascii}"`;
+  return ascii === ''
+    ? `${named} is no host`
+    : `${named} is sent as "${entry.startsWith('.') ? '.' : ''}${ascii}"`;
 }

@@ -59,12 +59,19 @@ function parseOctets(text: string): readonly [number, number] | undefined {
   const match = /^(0|[1-9]\d{0,2})\.(0|[1-9]\d{0,2})\.(0|[1-9]\d{0,2})\.(0|[1-9]\d{0,2})$/.exec(text);
   if (match === null) return undefined;
   const [a, b, c, d] = match.slice(1).map(Number) as [number, number, number, number]; // four groups have matched
-  return a > 255 || b > 255 || c > 255 || d > 255 ? undefined : [a << 8 | b, c << 8 | d];
+  return a > 255 || b > 255 || c > 255 || d > 255 ? undefined : [(a << 8) | b, (c << 8) | d];
 }
 
 /** Whether it is an IPv4 address in whatever form. */
 export function isIPv4(address: Address): boolean {
-  return address[5] === 0xffff && address[0] === 0 && address[1] === 0 && address[2] === 0 && address[3] === 0 && address[4] === 0;
+  return (
+    address[5] === 0xffff &&
+    address[0] === 0 &&
+    address[1] === 0 &&
+    address[2] === 0 &&
+    address[3] === 0 &&
+    address[4] === 0
+  );
 }
 
 /** The one text of an address: IPv4 with dots, IPv6 in lower case with its longest run of zeros left out (RFC 5952 §4). */
@@ -73,7 +80,8 @@ export function formatAddress(address: Address): string {
     const [high, low] = address.slice(6) as [number, number];
     return `${high >> 8}.${high & 0xff}.${low >> 8}.${low & 0xff}`;
   }
-  let start = 0, length = 0;
+  let start = 0,
+    length = 0;
   for (let index = 0; index < GROUPS; index++) {
     let end = index;
     while (end < GROUPS && address[end] === 0) end++;
@@ -81,7 +89,9 @@ export function formatAddress(address: Address): string {
     index = end;
   }
   const hex = address.map((group) => group.toString(16));
-  return length < 2 ? hex.join(':') : `${hex.slice(0, start).join(':')}::${hex.slice(start + length).join(':')}`;
+  return length < 2
+    ? hex.join(':')
+    : `${hex.slice(0, start).join(':')}::${hex.slice(start + length).join(':')}`;
 }
 
 /** `10.0.0.0/8`, `fd00::/8`, or one address; undefined for anything else. Bits behind the prefix do not matter. */

@@ -4,7 +4,16 @@
  * Some bytes can stand for very many (a bomb): what comes out is counted, against the limit of the body, and against what
  * went in. Codings on top of each other are refused, as nobody needs them.
  */
-import { brotliDecompress, createBrotliDecompress, createGunzip, createInflate, createZstdDecompress, gunzip, inflate, zstdDecompress } from 'node:zlib';
+import {
+  brotliDecompress,
+  createBrotliDecompress,
+  createGunzip,
+  createInflate,
+  createZstdDecompress,
+  gunzip,
+  inflate,
+  zstdDecompress,
+} from 'node:zlib';
 import { BadRequest, ClientDisconnected, HTTPException, PayloadTooLarge } from '../../base/errors.ts';
 import { joined } from './body-stream.ts';
 import { writable } from '../writable.ts';
@@ -21,14 +30,25 @@ interface DecoderOptions {
   readonly info?: boolean;
 }
 type Decoder = Transform & { readonly bytesWritten: number };
-type Whole = (bytes: Uint8Array, options: DecoderOptions, done: (error: Error | null, decoded: Buffer) => void) => void;
+type Whole = (
+  bytes: Uint8Array,
+  options: DecoderOptions,
+  done: (error: Error | null, decoded: Buffer) => void,
+) => void;
 /** What comes in place of a buffer with `info: true`, which the types do not know. */
-interface Decoded { readonly buffer: Buffer; readonly engine: { readonly bytesWritten: number } }
+interface Decoded {
+  readonly buffer: Buffer;
+  readonly engine: { readonly bytesWritten: number };
+}
 
 /** `deflate` is the zlib format (§8.4.1.2), and nothing else. */
-const DECODERS: Readonly<Record<BodyCoding, { readonly whole: Whole; readonly stream: (options: DecoderOptions) => Decoder }>> = {
-  gzip: { whole: gunzip, stream: createGunzip }, deflate: { whole: inflate, stream: createInflate },
-  br: { whole: brotliDecompress, stream: createBrotliDecompress }, zstd: { whole: zstdDecompress, stream: createZstdDecompress },
+const DECODERS: Readonly<
+  Record<BodyCoding, { readonly whole: Whole; readonly stream: (options: DecoderOptions) => Decoder }>
+> = {
+  gzip: { whole: gunzip, stream: createGunzip },
+  deflate: { whole: inflate, stream: createInflate },
+  br: { whole: brotliDecompress, stream: createBrotliDecompress },
+  zstd: { whole: zstdDecompress, stream: createZstdDecompress },
 };
 const ACCEPTED = Object.keys(DECODERS).join(', ');
 
@@ -59,27 +79,58 @@ export function bodyCodingOf(field: string, isWanted: boolean): BodyCoding | und
   if (name === 'identity' || name === '') return undefined;
   const coding = name === 'x-gzip' ? 'gzip' : name;
   if (isWanted && Object.hasOwn(DECODERS, coding)) return coding as BodyCoding;
-  throw new HTTPException(415, isWanted ? `The request body may be coded with one of ${ACCEPTED}` : 'The request body must not have a content coding', { headers: { 'Accept-Encoding': isWanted ? ACCEPTED : 'identity' } });
+  throw new HTTPException(
+    415,
+    isWanted
+      ? `The request body may be coded with one of ${ACCEPTED}`
+      : 'The request body must not have a content coding',
+    { headers: { 'Accept-Encoding': isWanted ? ACCEPTED : 'identity' } },
+  );
 }
 
 /** Takes the coding off a whole body of which at most `maxBytes` may come. Fails with PayloadTooLarge, and BadRequest for what is malformed. */
-export function decodeWhole(bytes: Uint8Array, coding: BodyCoding, maxBytes: number, reader: BodyReader): void {
+export function decodeWhole(
+  bytes: Uint8Array,
+  coding: BodyCoding,
+  maxBytes: number,
+  reader: BodyReader,
+): void {
   if (bytes.length === 0) return reader.told(bytes, undefined);
   const limit = Math.min(maxBytes === Infinity ? MAX_WHOLE_BYTES : maxBytes, mostOf(bytes.length));
   if (coding === 'zstd' && new ZstdFrames().endIn(bytes, 0) < bytes.length) {
-    joined(decodedChunks(onePiece(bytes), coding, limit)).then((decoded) => reader.told(decoded, undefined), (error: unknown) => reader.told(undefined, error));
+    joined(decodedChunks(onePiece(bytes), coding, limit)).then(
+      (decoded) => reader.told(decoded, undefined),
+      (error: unknown) => reader.told(undefined, error),
+    );
     return;
   }
-  DECODERS[coding].whole(bytes, { ...strictness(coding), info: true, maxOutputLength: Math.max(1, limit) }, (error, decoded) => {
-    const told = decoded as unknown as Decoded; // as `info` has it
-    if (error === null && told.engine.bytesWritten < bytes.length) return reader.told(undefined, malformed(coding));
-    if (error === null) return told.buffer.length > limit ? reader.told(undefined, decodedTooLarge()) : reader.told(told.buffer, undefined);
-    reader.told(undefined, (error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE' ? decodedTooLarge() : malformed(coding));
-  });
+  DECODERS[coding].whole(
+    bytes,
+    { ...strictness(coding), info: true, maxOutputLength: Math.max(1, limit) },
+    (error, decoded) => {
+      const told = decoded as unknown as Decoded; // as `info` has it
+      if (error === null && told.engine.bytesWritten < bytes.length)
+        return reader.told(undefined, malformed(coding));
+      if (error === null)
+        return told.buffer.length > limit
+          ? reader.told(undefined, decodedTooLarge())
+          : reader.told(told.buffer, undefined);
+      reader.told(
+        undefined,
+        (error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE'
+          ? decodedTooLarge()
+          : malformed(coding),
+      );
+    },
+  );
 }
 
 /** Takes the coding off a body as it arrives; errors as {@link decodeWhole}, and those of `coded`. */
-export async function* decodedChunks(coded: AsyncIterable<Uint8Array>, coding: BodyCoding, maxBytes: number): AsyncGenerator<Uint8Array, void, undefined> {
+export async function* decodedChunks(
+  coded: AsyncIterable<Uint8Array>,
+  coding: BodyCoding,
+  maxBytes: number,
+): AsyncGenerator<Uint8Array, void, undefined> {
   const decoder = DECODERS[coding].stream(strictness(coding));
   const received = { bytes: 0 };
   let given = 0;
@@ -98,7 +149,11 @@ export async function* decodedChunks(coded: AsyncIterable<Uint8Array>, coding: B
 }
 
 /** Writes all there is, as fast as it is read. Never rejects: a failure ends the decoder. */
-async function feed(coded: AsyncIterable<Uint8Array>, decoder: Transform, received: { bytes: number }): Promise<void> {
+async function feed(
+  coded: AsyncIterable<Uint8Array>,
+  decoder: Transform,
+  received: { bytes: number },
+): Promise<void> {
   try {
     for await (const chunk of coded) {
       received.bytes += chunk.length;
@@ -111,7 +166,9 @@ async function feed(coded: AsyncIterable<Uint8Array>, decoder: Transform, receiv
   }
 }
 
-async function* onePiece(bytes: Uint8Array): AsyncGenerator<Uint8Array, void, undefined> { yield bytes; }
+async function* onePiece(bytes: Uint8Array): AsyncGenerator<Uint8Array, void, undefined> {
+  yield bytes;
+}
 
 /** The same bytes in pieces of which none goes beyond the end of a frame. @throws BadRequest for too many frames */
 async function* framesOf(coded: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, void, undefined> {

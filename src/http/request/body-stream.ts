@@ -40,7 +40,10 @@ export function collect(source: BodySource, declared: number, maxBytes: number, 
   const collector = new Collector(source, maxBytes, reader);
   if (source.handTo?.(collector) === true) return;
   // the listeners stay: the source ends with its request, and taking them off costs more than they do
-  source.on('data', (chunk: Buffer) => collector.take(chunk)).on('end', () => collector.end()).on('close', () => collector.lose());
+  source
+    .on('data', (chunk: Buffer) => collector.take(chunk))
+    .on('end', () => collector.end())
+    .on('close', () => collector.lose());
 }
 
 /** The parts of one body, until it is whole. */
@@ -72,12 +75,12 @@ class Collector implements BodyTaker {
   }
 
   end(): void {
-    this.#tell(this.#parts === undefined ? this.#first ?? EMPTY : this.#whole(this.#parts), undefined);
+    this.#tell(this.#parts === undefined ? (this.#first ?? EMPTY) : this.#whole(this.#parts), undefined);
   }
 
   /** A Buffer of its own costs a hundred bytes: small parts are gathered, or a body of one-byte chunks would take a hundred times its size. */
   #add(chunk: Buffer): void {
-    const parts = this.#parts ??= [this.#first!]; // there is one: take() has seen to it
+    const parts = (this.#parts ??= [this.#first!]); // there is one: take() has seen to it
     if (chunk.length >= SMALL_BYTES || parts.length < FEW_PARTS) {
       this.#closeGathered(parts);
       parts.push(chunk);
@@ -101,7 +104,9 @@ class Collector implements BodyTaker {
     return Buffer.concat(parts, this.#length);
   }
 
-  lose(): void { this.#tell(undefined, new ClientDisconnected()); }
+  lose(): void {
+    this.#tell(undefined, new ClientDisconnected());
+  }
 
   /** What still comes is for whoever lets it go. */
   #refuse(): void {
@@ -122,7 +127,12 @@ class Collector implements BodyTaker {
  * The body as it arrives, behind what has been read `ahead` of it. Errors as {@link collect}; leaving the loop early leaves
  * the rest unread.
  */
-export async function* chunksOf(source: BodySource, declared: number, maxBytes: number, ahead: readonly Uint8Array[] = []): AsyncGenerator<Uint8Array, void, undefined> {
+export async function* chunksOf(
+  source: BodySource,
+  declared: number,
+  maxBytes: number,
+  ahead: readonly Uint8Array[] = [],
+): AsyncGenerator<Uint8Array, void, undefined> {
   if (declared > maxBytes) throw tooLarge(maxBytes);
   let length = 0;
   for (const chunk of ahead) {
@@ -147,7 +157,10 @@ export async function* chunksOf(source: BodySource, declared: number, maxBytes: 
  * Reads the beginning of a body until `isEnough`, which sees each chunk, says so or throws, or until its end; then the source
  * is paused. What it gives goes to {@link chunksOf}, so that the body is as good as unread.
  */
-export function readAhead(source: BodySource, isEnough: (chunk: Uint8Array) => boolean): Promise<readonly Uint8Array[]> {
+export function readAhead(
+  source: BodySource,
+  isEnough: (chunk: Uint8Array) => boolean,
+): Promise<readonly Uint8Array[]> {
   if (isGone(source)) return Promise.reject(new ClientDisconnected());
   if (hasNoBody(source)) return Promise.resolve([]);
   const ahead = new ByteQueue(); // small chunks are copied together

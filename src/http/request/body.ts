@@ -97,7 +97,8 @@ export class RequestBody implements BodyReader {
   }
 
   #chunks(what: string, maxBytes: number): AsyncGenerator<Uint8Array, void, undefined> {
-    if (this.#isStreamed || (this.#first !== undefined && !this.#isWhole)) throw new SvcError('E_BODY_CONSUMED', [what]);
+    if (this.#isStreamed || (this.#first !== undefined && !this.#isWhole))
+      throw new SvcError('E_BODY_CONSUMED', [what]);
     const coding = this.#isWhole ? undefined : this.#coding(); // what a layer has read is decoded
     this.#isStreamed = true;
     const chunks = chunksOf(this.#incoming, this.#fields.length, maxBytes, this.#ahead);
@@ -110,7 +111,9 @@ export class RequestBody implements BodyReader {
     return coding === undefined ? undefined : bodyCodingOf(coding, this.#defaults.decompressBodies === true);
   }
 
-  get #fields(): BodyHead { return this.#head ??= new BodyHead(this.#incoming.rawHeaders); }
+  get #fields(): BodyHead {
+    return (this.#head ??= new BodyHead(this.#incoming.rawHeaders));
+  }
 
   text(options: BodyOptions): Promise<string> {
     return this.#read('text()', options, DEFAULT_MAX_BYTES, decodeUtf8);
@@ -119,30 +122,37 @@ export class RequestBody implements BodyReader {
   /** The value for whoever has no schema, which would have seen how deep it is. */
   value(options: BodyOptions): Promise<unknown> {
     return this.json(options, (value) => {
-      if (this.#bytes!.length > 2 * MAX_DEPTH && isNest(value) && isDeeper(value, MAX_DEPTH)) throw new BadRequest(`The request body is nested deeper than ${MAX_DEPTH} levels`, { code: 'depth' });
+      if (this.#bytes!.length > 2 * MAX_DEPTH && isNest(value) && isDeeper(value, MAX_DEPTH))
+        throw new BadRequest(`The request body is nested deeper than ${MAX_DEPTH} levels`, { code: 'depth' });
       return value;
     });
   }
 
   /** What `use` makes of the value. */
-  json<T>(options: BodyOptions, use: (value: unknown, isPlainJson: boolean) => T | PromiseLike<T>): Promise<T> {
-    return heard(new Promise((resolve, reject) => {
-      this.takeJson(options, {
-        received(value, isPlainJson) {
-          try {
-            resolve(use(value, isPlainJson));
-          } catch (failure) {
-            reject(failure);
-          }
-        },
-        failed: reject,
-      });
-    }));
+  json<T>(
+    options: BodyOptions,
+    use: (value: unknown, isPlainJson: boolean) => T | PromiseLike<T>,
+  ): Promise<T> {
+    return heard(
+      new Promise((resolve, reject) => {
+        this.takeJson(options, {
+          received(value, isPlainJson) {
+            try {
+              resolve(use(value, isPlainJson));
+            } catch (failure) {
+              reject(failure);
+            }
+          },
+          failed: reject,
+        });
+      }),
+    );
   }
 
   takeJson(options: BodyOptions, taker: JsonTaker): void {
     const { type } = this.#fields;
-    if (type !== undefined && type !== 'application/json' && !isJsonType(type)) return taker.failed(new HTTPException(415, 'The request body must be application/json'));
+    if (type !== undefined && type !== 'application/json' && !isJsonType(type))
+      return taker.failed(new HTTPException(415, 'The request body must be application/json'));
     this.#readFor(new JsonReader(taker), 'json()', options, DEFAULT_MAX_BYTES);
   }
 
@@ -155,20 +165,33 @@ export class RequestBody implements BodyReader {
   async #startForm(options: FormOptions, keeper: FileKeeper | undefined): Promise<FormData_> {
     const terms = readFormOptions('form()', options, this.#defaults.uploadDirectory);
     const { boundary } = formTypeOf(this.#fields.type);
-    if (boundary === undefined) return this.#read('form()', options, this.#formBytes(), (bytes) => parseUrlencoded(decodeUtf8(bytes), terms));
-    return this.#form = this.#collectForm(boundary, options, terms, keeper);
+    if (boundary === undefined)
+      return this.#read('form()', options, this.#formBytes(), (bytes) =>
+        parseUrlencoded(decodeUtf8(bytes), terms),
+      );
+    return (this.#form = this.#collectForm(boundary, options, terms, keeper));
   }
 
-  async #collectForm(boundary: string, options: FormOptions, terms: FormTerms, keeper: FileKeeper | undefined): Promise<FormData_> {
+  async #collectForm(
+    boundary: string,
+    options: FormOptions,
+    terms: FormTerms,
+    keeper: FileKeeper | undefined,
+  ): Promise<FormData_> {
     const fallback = this.#formBytes();
-    const chunks = this.#first === undefined ? this.#chunks('form()', this.#limit(options, fallback)) : [await this.#read('form()', options, fallback, same)];
+    const chunks =
+      this.#first === undefined
+        ? this.#chunks('form()', this.#limit(options, fallback))
+        : [await this.#read('form()', options, fallback, same)];
     const { readMultipart, uploadStore } = await import('./multipart-form.ts');
     const store = uploadStore(terms);
     this.#owner.afterwards(() => store.close());
     return readMultipart(chunks, boundary, terms, store, keeper);
   }
 
-  parts(options: FormOptions): AsyncGenerator<FormPart, void, undefined> { return new HeardSteps(this.#parts(options)); }
+  parts(options: FormOptions): AsyncGenerator<FormPart, void, undefined> {
+    return new HeardSteps(this.#parts(options));
+  }
 
   async *#parts(options: FormOptions): AsyncGenerator<FormPart, void, undefined> {
     const terms = readFormOptions('parts()', options, this.#defaults.uploadDirectory);
@@ -179,7 +202,9 @@ export class RequestBody implements BodyReader {
     yield* partsOf(chunks, boundary, terms);
   }
 
-  leadingFields(): Promise<MultiMap> { return this.#leading ??= heard(this.#readLeading()); }
+  leadingFields(): Promise<MultiMap> {
+    return (this.#leading ??= heard(this.#readLeading()));
+  }
 
   async #readLeading(): Promise<MultiMap> {
     if (this.#form !== undefined) return this.#form;
@@ -202,20 +227,30 @@ export class RequestBody implements BodyReader {
 
   #limit(options: BodyOptions, fallback: number): number {
     const { maxBytes = fallback } = options;
-    if (typeof maxBytes !== 'number' || !(maxBytes >= 0)) throw new SvcError('E_OPTION_RANGE', ['a body reader', 'maxBytes', 'a number of bytes, 0 or more', shown(maxBytes)]);
+    if (typeof maxBytes !== 'number' || !(maxBytes >= 0))
+      throw new SvcError('E_OPTION_RANGE', [
+        'a body reader',
+        'maxBytes',
+        'a number of bytes, 0 or more',
+        shown(maxBytes),
+      ]);
     return Math.min(maxBytes, this.#defaults.maxBodyBytes, this.#owner.maxBodyBytes);
   }
 
   /** What `use` makes of the body. */
   #read<T>(what: string, options: BodyOptions, fallback: number, use: (bytes: Uint8Array) => T): Promise<T> {
-    return heard(new Promise((resolve, reject) => this.#readFor(new PromiseReader(use, resolve, reject), what, options, fallback)));
+    return heard(
+      new Promise((resolve, reject) =>
+        this.#readFor(new PromiseReader(use, resolve, reject), what, options, fallback),
+      ),
+    );
   }
 
   /** The body, read once for all that ask for it. */
   #readFor(reader: LimitedReader, what: string, options: BodyOptions, fallback: number): void {
     try {
       if (this.#isStreamed) throw new SvcError('E_BODY_CONSUMED', [what]);
-      const maxBytes = reader.maxBytes = this.#limit(options, fallback);
+      const maxBytes = (reader.maxBytes = this.#limit(options, fallback));
       if (this.#isRead) reader.told(this.#bytes, this.#error);
       else if (this.#first !== undefined) (this.#others ??= []).push(reader);
       else this.#start(reader, maxBytes);
@@ -228,9 +263,19 @@ export class RequestBody implements BodyReader {
   #start(first: LimitedReader, maxBytes: number): void {
     const coding = this.#coding();
     this.#first = first;
-    const reader: BodyReader = coding === undefined ? this : { told: (bytes, error) => bytes === undefined ? this.told(bytes, error) : decodeWhole(bytes, coding, maxBytes, this) };
+    const reader: BodyReader =
+      coding === undefined
+        ? this
+        : {
+            told: (bytes, error) =>
+              bytes === undefined ? this.told(bytes, error) : decodeWhole(bytes, coding, maxBytes, this),
+          };
     if (this.#ahead === undefined) collect(this.#incoming, this.#fields.length, maxBytes, reader);
-    else joined(chunksOf(this.#incoming, this.#fields.length, maxBytes, this.#ahead)).then((bytes) => reader.told(bytes, undefined), (error: unknown) => reader.told(undefined, error));
+    else
+      joined(chunksOf(this.#incoming, this.#fields.length, maxBytes, this.#ahead)).then(
+        (bytes) => reader.told(bytes, undefined),
+        (error: unknown) => reader.told(undefined, error),
+      );
   }
 
   /** It is here, or will never be. */
@@ -254,15 +299,20 @@ class BodyHead {
     for (let index = 0; index < rawHeaders.length; index += 2) {
       const name = rawHeaders[index]!;
       const value = rawHeaders[index + 1]!;
-      switch (name.length) { // few other fields have one of these lengths
+      switch (
+        name.length // few other fields have one of these lengths
+      ) {
         case 12:
-          if (this.type === undefined && (name === 'Content-Type' || isNamed(name, 'content-type'))) this.type = value; // as nearly all write it
+          if (this.type === undefined && (name === 'Content-Type' || isNamed(name, 'content-type')))
+            this.type = value; // as nearly all write it
           break;
         case 14:
-          if (this.length === -1 && (name === 'Content-Length' || isNamed(name, 'content-length'))) this.length = lengthOf(value);
+          if (this.length === -1 && (name === 'Content-Length' || isNamed(name, 'content-length')))
+            this.length = lengthOf(value);
           break;
         case 16:
-          if (isNamed(name, 'content-encoding')) this.coding = this.coding === undefined ? value : `${this.coding}, ${value}`;
+          if (isNamed(name, 'content-encoding'))
+            this.coding = this.coding === undefined ? value : `${this.coding}, ${value}`;
       }
     }
   }
@@ -316,7 +366,9 @@ class PromiseReader<T> extends LimitedReader {
     }
   }
 
-  protected failed(error: unknown): void { this.#reject(error); }
+  protected failed(error: unknown): void {
+    this.#reject(error);
+  }
 }
 
 /** For the value of its JSON. */
@@ -340,14 +392,19 @@ class JsonReader extends LimitedReader {
     this.#taker.received(value, !text.includes('\\u'));
   }
 
-  protected failed(error: unknown): void { this.#taker.failed(error); }
+  protected failed(error: unknown): void {
+    this.#taker.failed(error);
+  }
 }
 
-function same<T>(value: T): T { return value; }
+function same<T>(value: T): T {
+  return value;
+}
 
 /** @throws BadRequest for an empty body, and for bytes that are no UTF-8 */
 function jsonText(bytes: Uint8Array): string {
-  if (bytes.length === 0) throw new BadRequest('The request body is empty, JSON is expected', { code: 'json' });
+  if (bytes.length === 0)
+    throw new BadRequest('The request body is empty, JSON is expected', { code: 'json' });
   return decodeUtf8(bytes);
 }
 
@@ -364,7 +421,8 @@ function parseJson(text: string): unknown {
 function isDeeper(value: object, levels: number): boolean {
   if (levels === 0) return true;
   if (Array.isArray(value)) {
-    for (let index = 0; index < value.length; index++) if (isNest(value[index]) && isDeeper(value[index], levels - 1)) return true;
+    for (let index = 0; index < value.length; index++)
+      if (isNest(value[index]) && isDeeper(value[index], levels - 1)) return true;
     return false;
   }
   for (const key in value) {
@@ -374,7 +432,9 @@ function isDeeper(value: object, levels: number): boolean {
   return false;
 }
 
-function isNest(value: unknown): value is object { return typeof value === 'object' && value !== null; }
+function isNest(value: unknown): value is object {
+  return typeof value === 'object' && value !== null;
+}
 
 function isJsonType(declared: string): boolean {
   const { value } = parseParameters(declared);
@@ -384,9 +444,12 @@ function isJsonType(declared: string): boolean {
 /** Text of UTF-8 bytes, a byte order mark left out. @throws BadRequest for other bytes */
 function decodeUtf8(bytes: Uint8Array): string {
   const hasMark = bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf;
-  const buffer = Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const buffer = Buffer.isBuffer(bytes)
+    ? bytes
+    : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const text = buffer.toString('utf8', hasMark ? 3 : 0);
   // what is no UTF-8 leaves this character behind; V8 does not look for it in text of single bytes, which most is
-  if (text.includes(REPLACEMENT) && !isUtf8(bytes)) throw new BadRequest('The request body is not valid UTF-8', { code: 'utf8' });
+  if (text.includes(REPLACEMENT) && !isUtf8(bytes))
+    throw new BadRequest('The request body is not valid UTF-8', { code: 'utf8' });
   return text;
 }

@@ -26,7 +26,7 @@ export class DelimiterSearch {
   /** Where the delimiter begins at or behind `from`, or -1. */
   indexIn(bytes: Buffer, from: number): number {
     if (bytes.length - from < LEAST_BYTES) return bytes.indexOf(this.#delimiter, from);
-    return leap(bytes, from, this.#delimiter, this.#skips ??= skipsOf(this.#delimiter));
+    return leap(bytes, from, this.#delimiter, (this.#skips ??= skipsOf(this.#delimiter)));
   }
 }
 
@@ -41,11 +41,19 @@ function skipsOf(delimiter: Buffer): Uint8Array {
 
 function leap(bytes: Buffer, from: number, delimiter: Buffer, skips: Uint8Array): number {
   const { length } = delimiter;
-  const before = length - 1, end = bytes.length;
+  const before = length - 1,
+    end = bytes.length;
   let at = from + before; // where it would end
   let patience = PATIENCE;
   while (at < end) {
-    while (at + 3 * length < end && (skips[bytes[at]!]! | skips[bytes[at + length]!]! | skips[bytes[at + 2 * length]!]! | skips[bytes[at + 3 * length]!]!) === 0) {
+    while (
+      at + 3 * length < end &&
+      (skips[bytes[at]!]! |
+        skips[bytes[at + length]!]! |
+        skips[bytes[at + 2 * length]!]! |
+        skips[bytes[at + 3 * length]!]!) ===
+        0
+    ) {
       at += 4 * length;
       if (patience < PATIENCE) patience++; // it gets on
     }

@@ -56,27 +56,49 @@ export class RequestEvent implements Failable {
   readonly #req: HttpRequest;
 
   /** @internal */
-  constructor(req: HttpRequest) { this.#req = req; }
+  constructor(req: HttpRequest) {
+    this.#req = req;
+  }
 
-  get method(): string { return this.#req.method; }
+  get method(): string {
+    return this.#req.method;
+  }
   /** The template of its route; undefined where none matched. */
-  get route(): string | undefined { return this.#req.route?.template; }
+  get route(): string | undefined {
+    return this.#req.route?.template;
+  }
   /** As it was sent, without the query; what looks like a secret is left out. */
-  get path(): string { return mask(this.#req.path); }
-  get scheme(): 'http' | 'https' { return this.#req.scheme; }
-  get host(): string { return this.#req.host; }
-  get ip(): string { return this.#req.ip; }
-  get requestId(): string { return this.#req.id; }
-  get trace(): TraceContext { return this.#req.trace; }
+  get path(): string {
+    return mask(this.#req.path);
+  }
+  get scheme(): 'http' | 'https' {
+    return this.#req.scheme;
+  }
+  get host(): string {
+    return this.#req.host;
+  }
+  get ip(): string {
+    return this.#req.ip;
+  }
+  get requestId(): string {
+    return this.#req.id;
+  }
+  get trace(): TraceContext {
+    return this.#req.trace;
+  }
   /** The first 256 characters. */
-  get userAgent(): string | undefined { return this.#req.headers['user-agent']?.slice(0, MAX_AGENT_CHARACTERS); }
+  get userAgent(): string | undefined {
+    return this.#req.headers['user-agent']?.slice(0, MAX_AGENT_CHARACTERS);
+  }
 
   toJSON(): Readonly<Record<string, unknown>> {
     const { method, route, path, requestId, status, durationMs } = this;
     return { method, route, path, requestId, trace: this.trace, status, durationMs };
   }
 
-  static { inspectAsJson(RequestEvent); }
+  static {
+    inspectAsJson(RequestEvent);
+  }
 }
 
 /** A handler, in the events of `svc:handler`. */
@@ -95,8 +117,11 @@ export interface DependencyEvent extends Failable {
 }
 
 /** Answers between `start` and `end`, for those who watch. `answer` never throws. @internal */
-export function beginRequest<R extends HttpRequest & { event: RequestEvent | undefined }, T>(req: R, answer: (req: R) => T): T {
-  const event = req.event = new RequestEvent(req);
+export function beginRequest<R extends HttpRequest & { event: RequestEvent | undefined }, T>(
+  req: R,
+  answer: (req: R) => T,
+): T {
+  const event = (req.event = new RequestEvent(req));
   event.hasBegun = true;
   return requests.start.runStores(event, () => {
     const response = answer(req);
@@ -109,7 +134,7 @@ export function beginRequest<R extends HttpRequest & { event: RequestEvent | und
 export function answerRequest(event: RequestEvent, response: HttpResponse, durationMs: number): void {
   event.status = response.status;
   event.durationMs = durationMs;
-  event.bytes = event.method === 'HEAD' ? 0 : lengthOf(response) ?? countBytes(event, response);
+  event.bytes = event.method === 'HEAD' ? 0 : (lengthOf(response) ?? countBytes(event, response));
   if (event.hasBegun) requests.asyncStart.publish(event);
 }
 
@@ -124,7 +149,10 @@ function lengthOf({ status, body, contentLength }: HttpResponse): number | undef
 /** Counts the pieces of the body while they are sent. */
 function countBytes(event: RequestEvent, response: HttpResponse): number {
   const { body } = response;
-  if (isPieces(body)) response.body = new CountedPieces(body, (bytes) => { event.bytes! += bytes; }); // 0 by then: it is what this gives
+  if (isPieces(body))
+    response.body = new CountedPieces(body, (bytes) => {
+      event.bytes! += bytes;
+    }); // 0 by then: it is what this gives
   return 0;
 }
 
@@ -142,12 +170,21 @@ export function failRequest(event: RequestEvent, error: unknown): void {
 
 /** Calls a handler, for those who watch. @internal */
 export function observeHandler<C, T>(request: RequestEvent, handler: (context: C) => T, context: C): T {
-  return handlers.hasSubscribers ? traced<HandlerEvent, T>(handlers, { request, name: handler.name }, () => handler(context)) : handler(context);
+  return handlers.hasSubscribers
+    ? traced<HandlerEvent, T>(handlers, { request, name: handler.name }, () => handler(context))
+    : handler(context);
 }
 
 /** Resolves a dependency, for those who watch. @internal */
-export function observeDependency<T>(request: RequestEvent, name: string, scope: DependencyEvent['scope'], resolve: () => T): T {
-  return dependencies.hasSubscribers ? traced<DependencyEvent, T>(dependencies, { request, name, scope }, resolve) : resolve();
+export function observeDependency<T>(
+  request: RequestEvent,
+  name: string,
+  scope: DependencyEvent['scope'],
+  resolve: () => T,
+): T {
+  return dependencies.hasSubscribers
+    ? traced<DependencyEvent, T>(dependencies, { request, name, scope }, resolve)
+    : resolve();
 }
 
 /** The pieces as they are; `onBytes` is told of each how many bytes it has. To be read once. Those that have no end are told when the server stops. */
@@ -167,16 +204,23 @@ export class CountedPieces extends EndlessPieces {
     return isPending(step) ? step.then((settled) => this.#count(settled)) : this.#count(step);
   }
 
-  return(): unknown { return this.#begun().return?.(); }
+  return(): unknown {
+    return this.#begun().return?.();
+  }
 
   finish(): void {
     if (this.#pieces instanceof EndlessPieces) this.#pieces.finish();
   }
 
-  #begun(): PieceIterator { return this.#source ??= iterate(this.#pieces); }
+  #begun(): PieceIterator {
+    return (this.#source ??= iterate(this.#pieces));
+  }
 
   #count(step: PieceStep): PieceStep {
-    if (step.done !== true) this.#onBytes(typeof step.value === 'string' ? Buffer.byteLength(step.value) : step.value?.byteLength ?? 0); // what is no piece is refused by whoever sends
+    if (step.done !== true)
+      this.#onBytes(
+        typeof step.value === 'string' ? Buffer.byteLength(step.value) : (step.value?.byteLength ?? 0),
+      ); // what is no piece is refused by whoever sends
     return step;
   }
 }

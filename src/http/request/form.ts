@@ -24,14 +24,23 @@ export type FileKeeper = (field: string) => number | undefined;
 const MOST = Number.MAX_SAFE_INTEGER;
 const OPTIONS = {
   maxBytes: given<number>(), // read with those of all bodies
-  maxFields: int(1_000, 0, 1_000_000), maxFiles: int(100, 0, 1_000_000),
-  maxFieldBytes: int(1_000_000, 0, MOST), maxTextBytes: int(10_000_000, 0, MOST), maxFileBytes: int(MOST, 0, MOST),
-  maxHeaderBytes: int(16_384, 64, 1_048_576), memoryBytes: int(1_048_576, 0, MOST), directory: text(),
+  maxFields: int(1_000, 0, 1_000_000),
+  maxFiles: int(100, 0, 1_000_000),
+  maxFieldBytes: int(1_000_000, 0, MOST),
+  maxTextBytes: int(10_000_000, 0, MOST),
+  maxFileBytes: int(MOST, 0, MOST),
+  maxHeaderBytes: int(16_384, 64, 1_048_576),
+  memoryBytes: int(1_048_576, 0, MOST),
+  directory: text(),
 };
 const USUAL: FormTerms = readOptions('form()', {}, OPTIONS);
 
 /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
-export function readFormOptions(owner: string, options: FormOptions, directory: string | undefined): FormTerms {
+export function readFormOptions(
+  owner: string,
+  options: FormOptions,
+  directory: string | undefined,
+): FormTerms {
   const isUsual = Object.keys(options).every((name) => name === 'maxBytes'); // nearly always
   const terms = isUsual ? USUAL : readOptions(owner, options, OPTIONS);
   return directory === undefined || terms.directory !== undefined ? terms : { ...terms, directory };
@@ -41,9 +50,14 @@ export function readFormOptions(owner: string, options: FormOptions, directory: 
 export function formTypeOf(contentType: string | undefined): { readonly boundary: string | undefined } {
   const { value } = parseParameters(contentType ?? '');
   if (value === 'application/x-www-form-urlencoded') return { boundary: undefined };
-  if (value !== 'multipart/form-data') throw new HTTPException(415, 'The request body must be application/x-www-form-urlencoded or multipart/form-data');
+  if (value !== 'multipart/form-data')
+    throw new HTTPException(
+      415,
+      'The request body must be application/x-www-form-urlencoded or multipart/form-data',
+    );
   const boundary = boundaryOf(contentType!);
-  if (boundary === undefined) throw new BadRequest('The form has no valid boundary in its Content-Type', { code: 'multipart' });
+  if (boundary === undefined)
+    throw new BadRequest('The form has no valid boundary in its Content-Type', { code: 'multipart' });
   return { boundary };
 }
 
@@ -83,22 +97,40 @@ export class ReceivedForm implements FormData_ {
     this.#others = others;
   }
 
-  get(name: string): string | undefined { return this.#pairs.get(name); }
-  getAll(name: string): readonly string[] { return this.#pairs.getAll(name); }
-  file(name: string): UploadFile | undefined { return this.#files.find((file) => file.name === name); }
-  files(name: string): readonly UploadFile[] { return this.#files.filter((file) => file.name === name); }
-  has(name: string): boolean { return this.#pairs.has(name) || this.file(name) !== undefined || this.#others.includes(name); }
-  keys(): Iterable<string> { return new Set([...this.#pairs.keys(), ...this.#files.map(({ name }) => name), ...this.#others]); }
+  get(name: string): string | undefined {
+    return this.#pairs.get(name);
+  }
+  getAll(name: string): readonly string[] {
+    return this.#pairs.getAll(name);
+  }
+  file(name: string): UploadFile | undefined {
+    return this.#files.find((file) => file.name === name);
+  }
+  files(name: string): readonly UploadFile[] {
+    return this.#files.filter((file) => file.name === name);
+  }
+  has(name: string): boolean {
+    return this.#pairs.has(name) || this.file(name) !== undefined || this.#others.includes(name);
+  }
+  keys(): Iterable<string> {
+    return new Set([...this.#pairs.keys(), ...this.#files.map(({ name }) => name), ...this.#others]);
+  }
 }
 
 /** @throws HTTPException 413, 400 for what is no UTF-8 */
 export function parseUrlencoded(body: string, { maxFields, maxFieldBytes }: FormTerms): FormData_ {
   const pairs = parsePairs(body, maxFields);
-  if (pairs === undefined) throw new PayloadTooLarge(`The form is too large: there are more than ${maxFields} fields`, { code: 'max_fields' });
-  if (3 * body.length > maxFieldBytes) { // else none of them can be: three bytes a character
+  if (pairs === undefined)
+    throw new PayloadTooLarge(`The form is too large: there are more than ${maxFields} fields`, {
+      code: 'max_fields',
+    });
+  if (3 * body.length > maxFieldBytes) {
+    // else none of them can be: three bytes a character
     for (const [, value] of pairs) {
       if (Buffer.byteLength(value) <= maxFieldBytes) continue;
-      throw new PayloadTooLarge(`The form is too large: a field is larger than ${maxFieldBytes} bytes`, { code: 'max_field_bytes' });
+      throw new PayloadTooLarge(`The form is too large: a field is larger than ${maxFieldBytes} bytes`, {
+        code: 'max_field_bytes',
+      });
     }
   }
   return new ReceivedForm(pairs);

@@ -13,17 +13,31 @@ export function heard<T>(reading: Promise<T>): Promise<T> {
 export class HeardSteps<T> implements AsyncGenerator<T, void, undefined> {
   readonly #steps: AsyncGenerator<T, void, undefined>;
 
-  constructor(steps: AsyncGenerator<T, void, undefined>) { this.#steps = steps; }
+  constructor(steps: AsyncGenerator<T, void, undefined>) {
+    this.#steps = steps;
+  }
 
-  next(): Promise<IteratorResult<T, void>> { return heard(this.#steps.next()); }
+  next(): Promise<IteratorResult<T, void>> {
+    return heard(this.#steps.next());
+  }
 
-  return(): Promise<IteratorResult<T, void>> { return heard(this.#steps.return()); }
+  return(): Promise<IteratorResult<T, void>> {
+    return heard(this.#steps.return());
+  }
 
-  throw(error: unknown): Promise<IteratorResult<T, void>> { return heard(this.#steps.throw(error)); }
+  throw(error: unknown): Promise<IteratorResult<T, void>> {
+    return heard(this.#steps.throw(error));
+  }
 
-  [Symbol.asyncIterator](): this { return this; }
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
 
-  async [Symbol.asyncDispose](): Promise<void> { await this.return(); }
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.return();
+  }
 }
 
-function ignore(): void { /* it is told to others */ }
+function ignore(): void {
+  /* it is told to others */
+}

@@ -30,7 +30,11 @@ export function uploadStore({ directory, memoryBytes }: FormTerms): UploadStore 
 
 /** Reads a multipart form whole. The caller closes the `store` when nobody needs its files any more. */
 export async function readMultipart(
-  chunks: AsyncIterable<Uint8Array> | Iterable<Uint8Array>, boundary: string, terms: FormTerms, store: UploadStore, keeper: FileKeeper = KEEP_ALL,
+  chunks: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
+  boundary: string,
+  terms: FormTerms,
+  store: UploadStore,
+  keeper: FileKeeper = KEEP_ALL,
 ): Promise<FormData_> {
   const collected = new CollectedParts(store, keeper);
   const parser = new MultipartParser(boundary, collected, terms);
@@ -88,7 +92,9 @@ class CollectedParts implements MultipartSink {
     } else if (this.#head.filename === undefined) this.#onField(this.#text.take());
   }
 
-  form(): FormData_ { return new ReceivedForm(new Pairs(this.#names, this.#values), this.#files, [...this.#others]); }
+  form(): FormData_ {
+    return new ReceivedForm(new Pairs(this.#names, this.#values), this.#files, [...this.#others]);
+  }
 
   #onField(value: string | undefined): void {
     if (value === undefined || isOtherText(this.#head, value)) this.problem ??= NO_TEXT;
@@ -99,10 +105,17 @@ class CollectedParts implements MultipartSink {
 
 // -- part by part --
 
-type PartEvent = { readonly kind: 'part'; readonly head: PartHead } | { readonly kind: 'data'; readonly bytes: Buffer } | { readonly kind: 'end' };
+type PartEvent =
+  | { readonly kind: 'part'; readonly head: PartHead }
+  | { readonly kind: 'data'; readonly bytes: Buffer }
+  | { readonly kind: 'end' };
 
 /** The parts of a body, each to be read before the next one is asked for; what is left of it is read over then. */
-export async function* partsOf(chunks: AsyncIterable<Uint8Array>, boundary: string, limits: MultipartLimits): AsyncGenerator<FormPart, void, undefined> {
+export async function* partsOf(
+  chunks: AsyncIterable<Uint8Array>,
+  boundary: string,
+  limits: MultipartLimits,
+): AsyncGenerator<FormPart, void, undefined> {
   const iterator = chunks[Symbol.asyncIterator]();
   const events = new PartEvents(iterator, boundary, limits);
   try {
@@ -132,9 +145,15 @@ class PartEvents implements MultipartSink {
     this.#parser = new MultipartParser(boundary, this, limits);
   }
 
-  onPart(head: PartHead): void { this.#waiting.push({ kind: 'part', head }); }
-  onData(bytes: Buffer, start: number, end: number): void { this.#waiting.push({ kind: 'data', bytes: bytes.subarray(start, end) }); }
-  onPartEnd(): void { this.#waiting.push({ kind: 'end' }); }
+  onPart(head: PartHead): void {
+    this.#waiting.push({ kind: 'part', head });
+  }
+  onData(bytes: Buffer, start: number, end: number): void {
+    this.#waiting.push({ kind: 'data', bytes: bytes.subarray(start, end) });
+  }
+  onPartEnd(): void {
+    this.#waiting.push({ kind: 'end' });
+  }
 
   /** The next event; undefined behind the last. What is wrong with the body is told behind what was right. */
   async next(): Promise<PartEvent | undefined> {
@@ -172,13 +191,18 @@ class StreamedPart implements FormPart {
     this.#number = events.count;
   }
 
-  [Symbol.asyncIterator](): AsyncGenerator<Uint8Array, void, undefined> { return new HeardSteps(this.#content()); }
+  [Symbol.asyncIterator](): AsyncGenerator<Uint8Array, void, undefined> {
+    return new HeardSteps(this.#content());
+  }
 
-  text(): Promise<string> { return heard(this.#text()); }
+  text(): Promise<string> {
+    return heard(this.#text());
+  }
 
   async *#content(): AsyncGenerator<Uint8Array, void, undefined> {
     while (!this.#isRead) {
-      if (this.#events.isOver || this.#events.count !== this.#number) throw new SvcError('E_UPLOAD_GONE', [`the part "${this.name}"`]);
+      if (this.#events.isOver || this.#events.count !== this.#number)
+        throw new SvcError('E_UPLOAD_GONE', [`the part "${this.name}"`]);
       const event = await this.#events.next();
       if (event?.kind === 'data') yield event.bytes;
       else this.#isRead = true;
@@ -200,7 +224,12 @@ class StreamedPart implements FormPart {
 const LEADING_BYTES = 65_536;
 /** {@link LEADING_BYTES} is the limit. */
 const LEADING_LIMITS: MultipartLimits = {
-  maxHeaderBytes: 16_384, maxFields: Infinity, maxFiles: Infinity, maxFieldBytes: Infinity, maxTextBytes: Infinity, maxFileBytes: Infinity,
+  maxHeaderBytes: 16_384,
+  maxFields: Infinity,
+  maxFiles: Infinity,
+  maxFieldBytes: Infinity,
+  maxTextBytes: Infinity,
+  maxFileBytes: Infinity,
 };
 
 /** Reads the fields that stand before the first file: for a caller that needs one of them before it reads a large upload. */
@@ -225,7 +254,9 @@ export class LeadingFields implements MultipartSink {
     return this.#hasEnded || this.#left <= 0;
   }
 
-  get fields(): Pairs { return new Pairs(this.#names, this.#values); }
+  get fields(): Pairs {
+    return new Pairs(this.#names, this.#values);
+  }
 
   onPart({ name, filename }: PartHead): void {
     if (filename !== undefined) this.#hasEnded = true;
@@ -273,7 +304,9 @@ class TextPart {
   /** Its text, and it is as new; undefined for bytes that are no UTF-8. */
   take(): string | undefined {
     if (this.#queue !== undefined) this.#set(this.#queue.take(this.#queue.length)!);
-    const bytes = this.#bytes, start = this.#start, end = this.#end;
+    const bytes = this.#bytes,
+      start = this.#start,
+      end = this.#end;
     this.#bytes = this.#queue = undefined;
     if (bytes === undefined) return '';
     const decoded = bytes.toString('utf8', start, end);
@@ -288,10 +321,19 @@ class TextPart {
 }
 
 /** 400: bytes, or an encoding, that are not those of text here. */
-const NO_TEXT: MultipartProblem = { status: 400, code: 'utf8', detail: 'A field of the form is not UTF-8 text' };
+const NO_TEXT: MultipartProblem = {
+  status: 400,
+  code: 'utf8',
+  detail: 'A field of the form is not UTF-8 text',
+};
 
 /** Whether a field says that it is in an encoding that nobody uses any more (RFC 7578 §4.5, §4.6). */
 function isOtherText({ name, contentType }: PartHead, value: string): boolean {
-  const declared = name === '_charset_' ? value : contentType === 'text/plain' ? undefined : parseParameters(contentType).parameters.get('charset');
+  const declared =
+    name === '_charset_'
+      ? value
+      : contentType === 'text/plain'
+        ? undefined
+        : parseParameters(contentType).parameters.get('charset');
   return declared !== undefined && !/^(?:utf-?8|us-ascii)$/i.test(declared);
 }

@@ -44,7 +44,11 @@ export interface MultipartProblem {
 
 /** Characters of a name, which is kept for every part. */
 const MAX_NAME_LENGTH = 1_024;
-const CR = 13, LF = 10, DASH = 45, SPACE = 32, TAB = 9;
+const CR = 13,
+  LF = 10,
+  DASH = 45,
+  SPACE = 32,
+  TAB = 9;
 const EMPTY_LINE = Buffer.from('\r\n\r\n');
 
 /** Reads one body. */
@@ -82,7 +86,9 @@ export class MultipartParser {
 
   /** Reads a chunk. Answers what is wrong with the body, as soon as it is known; what comes behind is not read. */
   push(chunk: Uint8Array): MultipartProblem | undefined {
-    this.#chunk = Buffer.isBuffer(chunk) ? chunk : Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
+    this.#chunk = Buffer.isBuffer(chunk)
+      ? chunk
+      : Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
     this.#at = 0;
     while (this.#at < this.#chunk.length && this.#state()); // a state reads its bytes and names the next one, or wants more
     return this.#problem;
@@ -90,13 +96,16 @@ export class MultipartParser {
 
   /** There are no more chunks. */
   end(): MultipartProblem | undefined {
-    if (this.#problem === undefined && this.#state !== this.#epilogue && !this.#isClosing) this.#malformed('it ends before its last boundary');
+    if (this.#problem === undefined && this.#state !== this.#epilogue && !this.#isClosing)
+      this.#malformed('it ends before its last boundary');
     return this.#problem;
   }
 
   /** Content of a part, or the preamble. */
   #content(): boolean {
-    const chunk = this.#chunk, delimiter = this.#delimiter, start = this.#at;
+    const chunk = this.#chunk,
+      delimiter = this.#delimiter,
+      start = this.#at;
     let at = start;
     if (this.#matched > 0) {
       let matched = this.#matched;
@@ -109,7 +118,8 @@ export class MultipartParser {
         this.#matched = matched;
         return false;
       }
-      if (this.#matched > this.#implied && !this.#emit(Buffer.from(delimiter), this.#implied, this.#matched)) return false;
+      if (this.#matched > this.#implied && !this.#emit(Buffer.from(delimiter), this.#implied, this.#matched))
+        return false;
       this.#matched = this.#implied = 0;
     }
     const found = this.#search.indexIn(chunk, at);
@@ -121,10 +131,13 @@ export class MultipartParser {
 
   /** Where the chunk ends in a beginning of the delimiter; its length where it does not. */
   #beginning(from: number): number {
-    const chunk = this.#chunk, delimiter = this.#delimiter, { length } = chunk;
+    const chunk = this.#chunk,
+      delimiter = this.#delimiter,
+      { length } = chunk;
     const at = chunk.lastIndexOf(CR);
     if (at < from || length - at >= delimiter.length) return length;
-    for (let index = at + 1; index < length; index++) if (chunk[index] !== delimiter[index - at]) return length;
+    for (let index = at + 1; index < length; index++)
+      if (chunk[index] !== delimiter[index - at]) return length;
     return at;
   }
 
@@ -144,7 +157,8 @@ export class MultipartParser {
       this.#isInPart = false;
       this.#sink.onPartEnd();
       const { maxTextBytes } = this.#limits;
-      if (this.#textBytes > maxTextBytes) return this.#tooMuch('max_text_bytes', `all fields together are larger than ${maxTextBytes} bytes`);
+      if (this.#textBytes > maxTextBytes)
+        return this.#tooMuch('max_text_bytes', `all fields together are larger than ${maxTextBytes} bytes`);
     }
     this.#state = this.#boundaryEnd;
     return true;
@@ -163,7 +177,8 @@ export class MultipartParser {
   #padding(): boolean {
     const byte = this.#chunk[this.#at++];
     if (byte === CR) this.#state = this.#lineEnd;
-    else if (byte !== SPACE && byte !== TAB) return this.#malformed('there is something else than a new line behind a boundary');
+    else if (byte !== SPACE && byte !== TAB)
+      return this.#malformed('there is something else than a new line behind a boundary');
     return true;
   }
 
@@ -174,7 +189,8 @@ export class MultipartParser {
   }
 
   #closing(): boolean {
-    if (this.#chunk[this.#at++] !== DASH) return this.#malformed('there is something else than a new line behind a boundary');
+    if (this.#chunk[this.#at++] !== DASH)
+      return this.#malformed('there is something else than a new line behind a boundary');
     this.#isClosing = true;
     this.#state = this.#padding;
     return true;
@@ -187,7 +203,8 @@ export class MultipartParser {
 
   #partHead(): boolean {
     if (this.#headLength >= 0) return this.#longHead();
-    const chunk = this.#chunk, start = this.#at;
+    const chunk = this.#chunk,
+      start = this.#at;
     const end = chunk.indexOf(EMPTY_LINE, start);
     if (end === -1) {
       this.#head ??= Buffer.allocUnsafe(this.#limits.maxHeaderBytes + EMPTY_LINE.length);
@@ -201,7 +218,8 @@ export class MultipartParser {
 
   /** A head in several chunks is gathered, at most as much as it may have. */
   #longHead(): boolean {
-    const head = this.#head!, before = this.#headLength;
+    const head = this.#head!,
+      before = this.#headLength;
     const copied = this.#chunk.copy(head, before, this.#at);
     const length = before + copied;
     const end = head.subarray(0, length).indexOf(EMPTY_LINE, Math.max(0, before - EMPTY_LINE.length + 1));
@@ -217,7 +235,8 @@ export class MultipartParser {
 
   #onHead(bytes: Buffer, start: number, end: number): boolean {
     const text = bytes.toString('utf8', start, end);
-    if (text.includes('\ufffd') && !isUtf8(bytes.subarray(start, end))) return this.#malformed('a part has a head that is not UTF-8');
+    if (text.includes('\ufffd') && !isUtf8(bytes.subarray(start, end)))
+      return this.#malformed('a part has a head that is not UTF-8');
     const head = parsePartHead(text);
     if (typeof head === 'string') return this.#malformed(head);
     const { maxFields, maxFiles, maxFieldBytes, maxFileBytes } = this.#limits;
@@ -225,8 +244,10 @@ export class MultipartParser {
     if (head.name.length > MAX_NAME_LENGTH || (head.filename?.length ?? 0) > MAX_NAME_LENGTH) {
       return this.#tooMuch('max_name_length', `a name has more than ${MAX_NAME_LENGTH} characters`);
     }
-    if (this.#isFile && ++this.#files > maxFiles) return this.#tooMuch('max_files', `there are more than ${maxFiles} files`);
-    if (!this.#isFile && ++this.#fields > maxFields) return this.#tooMuch('max_fields', `there are more than ${maxFields} fields`);
+    if (this.#isFile && ++this.#files > maxFiles)
+      return this.#tooMuch('max_files', `there are more than ${maxFiles} files`);
+    if (!this.#isFile && ++this.#fields > maxFields)
+      return this.#tooMuch('max_fields', `there are more than ${maxFields} fields`);
     this.#textBytes += end - start;
     this.#room = this.#isFile ? maxFileBytes : maxFieldBytes;
     this.#isInPart = true;
@@ -242,11 +263,24 @@ export class MultipartParser {
     return this.#tooMuch('max_field_bytes', `a field is larger than ${maxFieldBytes} bytes`);
   }
 
-  #headTooLong(): boolean { return this.#tooMuch('max_header_bytes', `a part has a head of more than ${this.#limits.maxHeaderBytes} bytes`); }
+  #headTooLong(): boolean {
+    return this.#tooMuch(
+      'max_header_bytes',
+      `a part has a head of more than ${this.#limits.maxHeaderBytes} bytes`,
+    );
+  }
 
-  #tooMuch(code: string, what: string): boolean { return this.#fail({ status: 413, code, detail: `The form is too large: ${what}` }); }
+  #tooMuch(code: string, what: string): boolean {
+    return this.#fail({ status: 413, code, detail: `The form is too large: ${what}` });
+  }
 
-  #malformed(what: string): boolean { return this.#fail({ status: 400, code: 'multipart', detail: `The form is not valid multipart/form-data: ${what}` }); }
+  #malformed(what: string): boolean {
+    return this.#fail({
+      status: 400,
+      code: 'multipart',
+      detail: `The form is not valid multipart/form-data: ${what}`,
+    });
+  }
 
   #fail(problem: MultipartProblem): boolean {
     this.#problem = problem;

@@ -53,7 +53,9 @@ function usualHead(text: string): PartHead | undefined {
   if (fileEnd === -1 || !text.startsWith(TYPE, fileEnd)) return undefined;
   const filename = text.slice(fileStart, fileEnd);
   const contentType = text.slice(fileEnd + TYPE.length);
-  return UNUSUAL.test(filename) || filename.startsWith('.') || !PLAIN_TYPE.test(contentType) ? undefined : { name, filename, contentType };
+  return UNUSUAL.test(filename) || filename.startsWith('.') || !PLAIN_TYPE.test(contentType)
+    ? undefined
+    : { name, filename, contentType };
 }
 
 /** Any head that is right. */
@@ -63,7 +65,8 @@ function anyHead(text: string): PartHead | string {
   if (lines.length > MAX_FIELDS) return `a part has more than ${MAX_FIELDS} fields in its head`;
   for (const line of lines) {
     const colon = line.indexOf(':');
-    if (colon === -1 || line.startsWith('--') || /[\0-\x08\n-\x1f\x7f]/.test(line)) return 'a part has a head that is not made of "name: value" lines';
+    if (colon === -1 || line.startsWith('--') || /[\0-\x08\n-\x1f\x7f]/.test(line))
+      return 'a part has a head that is not made of "name: value" lines';
     const name = line.slice(0, colon);
     if (!isToken(name)) return 'a part has a head with a name that is no token';
     const value = line.slice(colon + 1).trim();
@@ -78,19 +81,24 @@ function anyHead(text: string): PartHead | string {
         break;
       case 'content-transfer-encoding':
         encoding = value;
-        if (!/^(?:7bit|8bit|binary)$/i.test(encoding)) return 'a part has a transfer encoding other than 7bit, 8bit and binary';
+        if (!/^(?:7bit|8bit|binary)$/i.test(encoding))
+          return 'a part has a transfer encoding other than 7bit, 8bit and binary';
         break;
       default: // RFC 7578 §4.8: others MUST be ignored
     }
   }
-  return disposition === undefined ? 'a part has no Content-Disposition' : readDisposition(disposition, type === undefined || type === '' ? DEFAULT_TYPE : type);
+  return disposition === undefined
+    ? 'a part has no Content-Disposition'
+    : readDisposition(disposition, type === undefined || type === '' ? DEFAULT_TYPE : type);
 }
 
 function readDisposition(value: string, contentType: string): PartHead | string {
   const end = value.indexOf(';');
-  if ((end === -1 ? value : value.slice(0, end)).trim().toLowerCase() !== 'form-data') return 'a part has a Content-Disposition other than form-data';
+  if ((end === -1 ? value : value.slice(0, end)).trim().toLowerCase() !== 'form-data')
+    return 'a part has a Content-Disposition other than form-data';
   let name: string | undefined, filename: string | undefined, extended: string | undefined;
-  const pattern = /;[ \t]*([!#$%&'*+\-.^_`|~0-9A-Za-z]+)=(?:"((?:[^"\\]|\\[^])*)"|([!#$%&'*+\-.^_`|~0-9A-Za-z]+))[ \t]*/y;
+  const pattern =
+    /;[ \t]*([!#$%&'*+\-.^_`|~0-9A-Za-z]+)=(?:"((?:[^"\\]|\\[^])*)"|([!#$%&'*+\-.^_`|~0-9A-Za-z]+))[ \t]*/y;
   let at = end === -1 ? value.length : end;
   while (at < value.length) {
     pattern.lastIndex = at;
@@ -122,7 +130,9 @@ function readDisposition(value: string, contentType: string): PartHead | string 
 
 function unescaped(quoted: string): string {
   const text = quoted.includes('\\') ? quoted.replace(/\\(["\\])/g, '$1') : quoted;
-  return text.includes('%') ? text.replace(/%(?:22|0D|0A)/gi, (code) => String.fromCharCode(parseInt(code.slice(1), 16))) : text;
+  return text.includes('%')
+    ? text.replace(/%(?:22|0D|0A)/gi, (code) => String.fromCharCode(parseInt(code.slice(1), 16)))
+    : text;
 }
 
 /** An ext-value of RFC 8187 §3.2.1 in UTF-8, or undefined. */
@@ -131,13 +141,16 @@ function extendedValue(text: string): string | undefined {
   if (encoded === undefined) return undefined;
   try {
     return decodeURIComponent(encoded);
-  } catch { // bytes that are no UTF-8
+  } catch {
+    // bytes that are no UTF-8
     return undefined;
   }
 }
 
 /** The last segment, whichever way its slashes lean; without what would end a line, a string, or turn the text around. */
 function baseName(given: string): string {
-  const name = given.slice(Math.max(given.lastIndexOf('/'), given.lastIndexOf('\\')) + 1).replace(/[\p{Cc}\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu, '');
+  const name = given
+    .slice(Math.max(given.lastIndexOf('/'), given.lastIndexOf('\\')) + 1)
+    .replace(/[\p{Cc}\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu, '');
   return name === '.' || name === '..' ? '' : name;
 }

@@ -11,7 +11,16 @@
  */
 import { SvcError } from '../../base/errors.ts';
 import { closest, shown } from '../../base/options.ts';
-import { MAPPED_BITS, contains, formatAddress, isIPv4, parseAddress, parseNetwork, peerAddress, withoutZone } from './address.ts';
+import {
+  MAPPED_BITS,
+  contains,
+  formatAddress,
+  isIPv4,
+  parseAddress,
+  parseNetwork,
+  peerAddress,
+  withoutZone,
+} from './address.ts';
 import type { Logger } from '../../observability/log.ts';
 import type { Address, Network } from './address.ts';
 import type { HttpRequest } from '../contracts.ts';
@@ -45,29 +54,52 @@ interface Chain {
 }
 
 /** Reads the setting; undefined means that nobody is trusted. @throws SvcError `E_TRUST_PROXY` */
-export function readTrustProxy(setting: unknown, fields: ForwardedFields = { header: 'x-forwarded', saysHost: false }): ProxyTrust | undefined {
+export function readTrustProxy(
+  setting: unknown,
+  fields: ForwardedFields = { header: 'x-forwarded', saysHost: false },
+): ProxyTrust | undefined {
   if (setting === undefined || setting === null || setting === 0) return undefined;
-  if (typeof setting === 'string') return readTrustProxy(/^\s*\d+\s*$/.test(setting) ? Number(setting) : setting.split(',').map((part) => part.trim()).filter((part) => part !== ''), fields);
+  if (typeof setting === 'string')
+    return readTrustProxy(
+      /^\s*\d+\s*$/.test(setting)
+        ? Number(setting)
+        : setting
+            .split(',')
+            .map((part) => part.trim())
+            .filter((part) => part !== ''),
+      fields,
+    );
   if (typeof setting === 'number') {
-    if (!Number.isInteger(setting) || setting < 1 || setting > MAX_HOPS) throw new SvcError('E_TRUST_PROXY', [`the number of proxies is an integer 1 … ${MAX_HOPS}, found ${setting}`]);
+    if (!Number.isInteger(setting) || setting < 1 || setting > MAX_HOPS)
+      throw new SvcError('E_TRUST_PROXY', [
+        `the number of proxies is an integer 1 … ${MAX_HOPS}, found ${setting}`,
+      ]);
     return new ProxyTrust(setting, [], fields);
   }
-  if (!Array.isArray(setting)) throw new SvcError('E_TRUST_PROXY', [setting === true ? EVERYBODY : `a number or a list of addresses is needed, found ${shown(setting)}`]);
+  if (!Array.isArray(setting))
+    throw new SvcError('E_TRUST_PROXY', [
+      setting === true ? EVERYBODY : `a number or a list of addresses is needed, found ${shown(setting)}`,
+    ]);
   return setting.length === 0 ? undefined : new ProxyTrust(0, setting.flatMap(readNetworks), fields);
 }
 
 const EVERYBODY = 'to trust everybody lets each client choose the address it is known by';
 
 function readNetworks(text: unknown): Network[] {
-  if (typeof text !== 'string') throw new SvcError('E_TRUST_PROXY', [`an entry is text, found ${shown(text)}`]);
+  if (typeof text !== 'string')
+    throw new SvcError('E_TRUST_PROXY', [`an entry is text, found ${shown(text)}`]);
   if (Object.hasOwn(WORDS, text)) return WORDS[text]!.map((word) => parseNetwork(word)!); // they are above
   if (/^(?:true|all|\*)$/i.test(text)) throw new SvcError('E_TRUST_PROXY', [EVERYBODY]);
   const network = parseNetwork(text);
   if (network === undefined) {
     const near = closest(text, Object.keys(WORDS));
-    throw new SvcError('E_TRUST_PROXY', [`"${text}" is neither an address nor a network` + (near === undefined ? '' : `: did you mean "${near}"?`)]);
+    throw new SvcError('E_TRUST_PROXY', [
+      `"${text}" is neither an address nor a network` +
+        (near === undefined ? '' : `: did you mean "${near}"?`),
+    ]);
   }
-  if (network.bits === 0 || network.bits <= MAPPED_BITS && isIPv4(network.address)) throw new SvcError('E_TRUST_PROXY', [`"${text}" is everybody: ${EVERYBODY}`]);
+  if (network.bits === 0 || (network.bits <= MAPPED_BITS && isIPv4(network.address)))
+    throw new SvcError('E_TRUST_PROXY', [`"${text}" is everybody: ${EVERYBODY}`]);
   return [network];
 }
 
@@ -89,20 +121,29 @@ export class ProxyTrust {
   resolve(peer: string, field: ReadField): Forwarding {
     const ip = peerAddress(peer);
     if (!this.#trusts(parseAddress(withoutZone(ip)), 1)) return { ip, scheme: undefined, host: undefined };
-    const { ip: client, scheme, host } = this.#fields.header === 'forwarded' ? this.#readElements(ip, field) : this.#readLists(ip, field);
+    const {
+      ip: client,
+      scheme,
+      host,
+    } = this.#fields.header === 'forwarded' ? this.#readElements(ip, field) : this.#readLists(ip, field);
     return { ip: client, scheme, host: this.#fields.saysHost ? host : undefined };
   }
 
   #readLists(peer: string, field: ReadField): Forwarding {
     const list = field('x-forwarded-for');
     const { ip, read } = list === undefined ? { ip: peer, read: 1 } : this.#walk(peer, list, readNode);
-    return { ip, scheme: schemeOf(nthFromRight(field('x-forwarded-proto'), read)), host: hostOf(nthFromRight(field('x-forwarded-host'), read)) };
+    return {
+      ip,
+      scheme: schemeOf(nthFromRight(field('x-forwarded-proto'), read)),
+      host: hostOf(nthFromRight(field('x-forwarded-host'), read)),
+    };
   }
 
   #readElements(peer: string, field: ReadField): Forwarding {
     const elements = field('forwarded');
     const told: Told = { scheme: undefined, host: undefined };
-    const ip = elements === undefined ? peer : this.#walk(peer, elements, (element) => readElement(element, told)).ip;
+    const ip =
+      elements === undefined ? peer : this.#walk(peer, elements, (element) => readElement(element, told)).ip;
     return { ip, ...told };
   }
 
@@ -138,7 +179,10 @@ function readNode(text: string): Address | undefined {
 }
 
 /** What the elements of `Forwarded` say, those of the outer hops last. */
-interface Told { scheme: 'http' | 'https' | undefined; host: string | undefined }
+interface Told {
+  scheme: 'http' | 'https' | undefined;
+  host: string | undefined;
+}
 
 /** One element of `Forwarded`, which a trusted hop has written: `for=...;proto=...;host=...` (RFC 7239 §4). */
 function readElement(element: string, told: Told): Address | undefined {
@@ -164,15 +208,22 @@ function nthFromRight(list: string | undefined, count: number): string | undefin
 
 function schemeOf(text: string | undefined): 'http' | 'https' | undefined {
   switch (text?.toLowerCase()) {
-    case 'https': case 'wss': return 'https';
-    case 'http': case 'ws': return 'http';
-    default: return undefined;
+    case 'https':
+    case 'wss':
+      return 'https';
+    case 'http':
+    case 'ws':
+      return 'http';
+    default:
+      return undefined;
   }
 }
 
 /** A host with or without a port, as links may carry it. */
 function hostOf(text: string | undefined): string | undefined {
-  return text !== undefined && text.length <= 260 && /^(?:[\w.-]+|\[[0-9a-f:.]+\])(?::\d{1,5})?$/i.test(text) ? text : undefined;
+  return text !== undefined && text.length <= 260 && /^(?:[\w.-]+|\[[0-9a-f:.]+\])(?::\d{1,5})?$/i.test(text)
+    ? text
+    : undefined;
 }
 
 /** Requests that are looked at: a proxy shows itself with its first one, apart from its probes. */
@@ -195,7 +246,9 @@ export class ProxyWatch {
   }
 
   /** Whether it still looks at requests. */
-  get isOver(): boolean { return this.#left === 0; }
+  get isOver(): boolean {
+    return this.#left === 0;
+  }
 
   /** Looks at a request of an application that trusts nobody. */
   look(req: HttpRequest): void {
@@ -206,7 +259,10 @@ export class ProxyWatch {
     if (peer === undefined || !this.#nearby.some((network) => contains(network, peer))) return;
     this.#left = 0;
     this.#log.warn('proxy_not_trusted', {
-      peer: req.ip, field, request_id: req.id, problem: 'all clients behind this proxy share one rate limit, and are known by its address',
+      peer: req.ip,
+      field,
+      request_id: req.id,
+      problem: 'all clients behind this proxy share one rate limit, and are known by its address',
       remedy: "Name the proxy: trustProxy: ['loopback', '10.0.0.0/8'], or SVC_TRUST_PROXY",
     });
   }

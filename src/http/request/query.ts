@@ -28,7 +28,9 @@ export class Pairs implements MultiMap {
     this.#values = values;
   }
 
-  get size(): number { return this.#names.length; }
+  get size(): number {
+    return this.#names.length;
+  }
 
   get(name: string): string | undefined {
     if (this.#names.length > 16) return this.#indexed().get(name)?.[0];
@@ -61,7 +63,7 @@ export class Pairs implements MultiMap {
       if (values === undefined) index.set(name, [this.#values[at]!]);
       else values.push(this.#values[at]!);
     });
-    return this.#index = index;
+    return (this.#index = index);
   }
 }
 

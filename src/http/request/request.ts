@@ -15,7 +15,17 @@ import { readTraceContext } from './trace-context.ts';
 import type { HTTPException } from '../../base/errors.ts';
 import type { BodySource } from './body-stream.ts';
 import type { Connection } from '../server/connection.ts';
-import type { Awaitable, BodyOptions, CompiledRoute, FormData_, FormOptions, FormPart, HttpRequest, Session, StateMap } from '../contracts.ts';
+import type {
+  Awaitable,
+  BodyOptions,
+  CompiledRoute,
+  FormData_,
+  FormOptions,
+  FormPart,
+  HttpRequest,
+  Session,
+  StateMap,
+} from '../contracts.ts';
 import type { FileKeeper } from './form.ts';
 import type { Answer } from '../late-answer.ts';
 import type { HeaderView } from '../headers.ts';
@@ -33,7 +43,11 @@ export interface Incoming extends BodySource {
   readonly method?: string | undefined;
   readonly url?: string | undefined;
   readonly httpVersionMinor?: number;
-  readonly socket: { readonly remoteAddress?: string | undefined; readonly encrypted?: boolean; readonly errored?: Error | null };
+  readonly socket: {
+    readonly remoteAddress?: string | undefined;
+    readonly encrypted?: boolean;
+    readonly errored?: Error | null;
+  };
 }
 
 /** The sending side of a transport, as far as a request needs to know it. */
@@ -86,7 +100,8 @@ const UNMATCHED: Match<Endpoint> = Object.freeze({ kind: 'none' });
 const NO_PARAMS: Readonly<Record<string, unknown>> = Object.freeze({});
 
 /** `<address>; name=value; ...`, as node:http takes it. */
-const HINT = /^<[!#-;=?-~]+>(?:[ \t]*;[ \t]*[\w!#$%&'*+.^`|~-]+(?:=(?:[\w!#$%&'*+./:^`|~-]+|"[!#-:<-~]*"))?)+$/;
+const HINT =
+  /^<[!#-;=?-~]+>(?:[ \t]*;[ \t]*[\w!#$%&'*+.^`|~-]+(?:=(?:[\w!#$%&'*+./:^`|~-]+|"[!#-:<-~]*"))?)+$/;
 
 /** A request of one transport. */
 export class TransportRequest implements HttpRequest {
@@ -138,7 +153,8 @@ export class TransportRequest implements HttpRequest {
     const target = incoming.url ?? '/';
     this.target = target;
     let start = 0;
-    if (target.charCodeAt(0) !== 47) { // absolute-form (RFC 9112 §3.2.2); others match nothing
+    if (target.charCodeAt(0) !== 47) {
+      // absolute-form (RFC 9112 §3.2.2); others match nothing
       const absolute = /^https?:\/\/([^/?#]*)/i.exec(target);
       if (absolute !== null) {
         this.#authority = absolute[1]!;
@@ -147,36 +163,53 @@ export class TransportRequest implements HttpRequest {
     }
     const question = target.indexOf('?', start);
     this.#queryStart = question;
-    const path = question === -1 ? (start === 0 ? target : target.slice(start)) : target.slice(start, question);
+    const path =
+      question === -1 ? (start === 0 ? target : target.slice(start)) : target.slice(start, question);
     this.path = path === '' ? '/' : path;
   }
 
-  get scheme(): 'http' | 'https' { return this.#forwarded()?.scheme ?? (this.#incoming.socket.encrypted === true ? 'https' : 'http'); }
-
-  get host(): string { return this.#forwarded()?.host ?? this.#authority ?? findField(this.#incoming.rawHeaders, 'host') ?? ''; }
-
-  get ip(): string { return this.#forwarded()?.ip ?? peerAddress(this.#incoming.socket.remoteAddress ?? ''); }
-
-  get id(): string {
-    return this.#id ??= this.identity.idOf(this.#incoming.rawHeaders);
+  get scheme(): 'http' | 'https' {
+    return this.#forwarded()?.scheme ?? (this.#incoming.socket.encrypted === true ? 'https' : 'http');
   }
 
-  get trace(): TraceContext { return this.#trace ??= readTraceContext(this.field('traceparent'), this.field('tracestate')); }
+  get host(): string {
+    return this.#forwarded()?.host ?? this.#authority ?? findField(this.#incoming.rawHeaders, 'host') ?? '';
+  }
+
+  get ip(): string {
+    return this.#forwarded()?.ip ?? peerAddress(this.#incoming.socket.remoteAddress ?? '');
+  }
+
+  get id(): string {
+    return (this.#id ??= this.identity.idOf(this.#incoming.rawHeaders));
+  }
+
+  get trace(): TraceContext {
+    return (this.#trace ??= readTraceContext(this.field('traceparent'), this.field('tracestate')));
+  }
 
   /** The field that tells the id to the client. @internal */
-  get idField(): string { return this.identity.field; }
+  get idField(): string {
+    return this.identity.field;
+  }
 
   /** How it gets its id. @internal */
-  get identity(): RequestIdentity { return this.#defaults.identity ?? USUAL_IDENTITY; }
+  get identity(): RequestIdentity {
+    return this.#defaults.identity ?? USUAL_IDENTITY;
+  }
 
-  get route(): CompiledRoute | undefined { return this.match.kind === 'found' ? this.match.endpoint.route : undefined; }
+  get route(): CompiledRoute | undefined {
+    return this.match.kind === 'found' ? this.match.endpoint.route : undefined;
+  }
 
   get pathParams(): Readonly<Record<string, unknown>> {
     const { match } = this;
-    return this.#params ??= match.kind === 'found' ? match.endpoint.readParams(match.captures) : NO_PARAMS;
+    return (this.#params ??= match.kind === 'found' ? match.endpoint.readParams(match.captures) : NO_PARAMS);
   }
 
-  get headers(): HeaderView { return this.#headers ??= viewOf(this.#incoming.rawHeaders); }
+  get headers(): HeaderView {
+    return (this.#headers ??= viewOf(this.#incoming.rawHeaders));
+  }
 
   /** A field by lower-case name, several joined with commas: the view of all is not built for it. @internal */
   field(name: string): string | undefined {
@@ -185,19 +218,26 @@ export class TransportRequest implements HttpRequest {
     let value: string | undefined;
     for (let index = 0; index < rawHeaders.length; index += 2) {
       const candidate = rawHeaders[index]!;
-      if (candidate.length !== name.length || (candidate !== name && candidate.toLowerCase() !== name)) continue;
+      if (candidate.length !== name.length || (candidate !== name && candidate.toLowerCase() !== name))
+        continue;
       value = value === undefined ? rawHeaders[index + 1]! : `${value}, ${rawHeaders[index + 1]!}`;
     }
     return value;
   }
 
-  get cookies(): Readonly<Record<string, string>> { return this.#cookies ??= parseCookies(this.headers['cookie']); }
-
-  get query(): MultiMap {
-    return this.#query ??= parsePairs(this.#queryStart === -1 ? '' : this.target.slice(this.#queryStart + 1))!; // no limit, so never undefined
+  get cookies(): Readonly<Record<string, string>> {
+    return (this.#cookies ??= parseCookies(this.headers['cookie']));
   }
 
-  get state(): StateMap { return this.#state ??= new RequestState(this.#defaults.state); }
+  get query(): MultiMap {
+    return (this.#query ??= parsePairs(
+      this.#queryStart === -1 ? '' : this.target.slice(this.#queryStart + 1),
+    )!); // no limit, so never undefined
+  }
+
+  get state(): StateMap {
+    return (this.#state ??= new RequestState(this.#defaults.state));
+  }
 
   get session(): Session {
     if (!this.state.has(SESSION)) throw new SvcError('E_SESSION_ABSENT', []);
@@ -206,11 +246,14 @@ export class TransportRequest implements HttpRequest {
 
   get signal(): AbortSignal {
     if (this.#abort !== undefined) return this.#abort.signal;
-    const abort = this.#abort = new AbortController();
+    const abort = (this.#abort = new AbortController());
     const outgoing = this.#outgoing;
-    const leave = (): void => { if (!this.wasDelivered && this.failure === undefined) abort.abort(new ClientDisconnected()); };
+    const leave = (): void => {
+      if (!this.wasDelivered && this.failure === undefined) abort.abort(new ClientDisconnected());
+    };
     if (this.expiry !== undefined) abort.abort(this.expiry);
-    else if (outgoing.destroyed) leave(); // the client left before anybody asked
+    else if (outgoing.destroyed)
+      leave(); // the client left before anybody asked
     else outgoing.once('close', leave);
     return abort.signal;
   }
@@ -228,31 +271,56 @@ export class TransportRequest implements HttpRequest {
     return this.#outgoing.writableFinished && (this.#incoming.socket.errored ?? null) === null;
   }
 
-  body(options: BodyOptions = {}): Promise<Uint8Array> { return this.#content.bytes(options); }
+  body(options: BodyOptions = {}): Promise<Uint8Array> {
+    return this.#content.bytes(options);
+  }
 
   /** The body for a layer that looks at it: the handler reads it in whatever way it likes, as its stream too. @internal */
-  wholeBody(options: BodyOptions): Promise<Uint8Array> { return this.#content.whole(options); }
+  wholeBody(options: BodyOptions): Promise<Uint8Array> {
+    return this.#content.whole(options);
+  }
 
-  stream(options: BodyOptions = {}): AsyncIterable<Uint8Array> { return this.#content.stream(options); }
+  stream(options: BodyOptions = {}): AsyncIterable<Uint8Array> {
+    return this.#content.stream(options);
+  }
 
-  text(options: BodyOptions = {}): Promise<string> { return this.#content.text(options); }
+  text(options: BodyOptions = {}): Promise<string> {
+    return this.#content.text(options);
+  }
 
-  json(options: BodyOptions = {}): Promise<unknown> { return this.#content.value(options); }
+  json(options: BodyOptions = {}): Promise<unknown> {
+    return this.#content.value(options);
+  }
 
   /** `json()` together with what is made of the value; see {@link JsonTaker}. @internal */
-  readJson<T>(options: BodyOptions, use: (value: unknown, isPlainJson: boolean) => T | PromiseLike<T>): Promise<T> { return this.#content.json(options, use); }
+  readJson<T>(
+    options: BodyOptions,
+    use: (value: unknown, isPlainJson: boolean) => T | PromiseLike<T>,
+  ): Promise<T> {
+    return this.#content.json(options, use);
+  }
 
   /** The same without a promise. @internal */
-  takeJson(options: BodyOptions, taker: JsonTaker): void { this.#content.takeJson(options, taker); }
+  takeJson(options: BodyOptions, taker: JsonTaker): void {
+    this.#content.takeJson(options, taker);
+  }
 
-  form(options: FormOptions = {}): Promise<FormData_> { return this.#content.form(options); }
+  form(options: FormOptions = {}): Promise<FormData_> {
+    return this.#content.form(options);
+  }
 
   /** `form()`, of whose files only what `keeper` says is kept. @internal */
-  readForm(options: FormOptions, keeper?: FileKeeper): Promise<FormData_> { return this.#content.form(options, keeper); }
+  readForm(options: FormOptions, keeper?: FileKeeper): Promise<FormData_> {
+    return this.#content.form(options, keeper);
+  }
 
-  parts(options: FormOptions = {}): AsyncGenerator<FormPart, void, undefined> { return this.#content.parts(options); }
+  parts(options: FormOptions = {}): AsyncGenerator<FormPart, void, undefined> {
+    return this.#content.parts(options);
+  }
 
-  leadingFields(): Promise<MultiMap> { return this.#content.leadingFields(); }
+  leadingFields(): Promise<MultiMap> {
+    return this.#content.leadingFields();
+  }
 
   /** The cap of its body below the application's: that of its route. @internal */
   get maxBodyBytes(): number {
@@ -260,7 +328,9 @@ export class TransportRequest implements HttpRequest {
     return match.kind === 'found' ? match.endpoint.maxBodyBytes : Infinity;
   }
 
-  get #content(): RequestBody { return this.#body ??= new RequestBody(this, this.#incoming, this.#defaults); }
+  get #content(): RequestBody {
+    return (this.#body ??= new RequestBody(this, this.#incoming, this.#defaults));
+  }
 
   /** What may be shown of it, in logs for example: no query, no fields, no body. */
   toJSON(): Readonly<Record<string, unknown>> {
@@ -268,11 +338,14 @@ export class TransportRequest implements HttpRequest {
     return { method, path: mask(path), route: route?.template, id, ip };
   }
 
-  static { inspectAsJson(TransportRequest, 'HttpRequest'); }
+  static {
+    inspectAsJson(TransportRequest, 'HttpRequest');
+  }
 
   /** Its trace's id, when it came with a trace, or somebody has asked for it. @internal */
   get knownTraceId(): string | undefined {
-    if (this.#trace === undefined && findField(this.#incoming.rawHeaders, 'traceparent') === undefined) return undefined;
+    if (this.#trace === undefined && findField(this.#incoming.rawHeaders, 'traceparent') === undefined)
+      return undefined;
     return this.trace.traceId;
   }
 
@@ -284,21 +357,36 @@ export class TransportRequest implements HttpRequest {
 
   earlyHints(links: string | readonly string[]): boolean {
     const link = typeof links === 'string' ? [links] : [...links];
-    if (!link.every((value) => typeof value === 'string' && HINT.test(value))) throw new SvcError('E_HEADER', ['Link', 'an early hint is an address in <> with parameters behind it: </app.css>; rel=preload; as=style']);
+    if (!link.every((value) => typeof value === 'string' && HINT.test(value)))
+      throw new SvcError('E_HEADER', [
+        'Link',
+        'an early hint is an address in <> with parameters behind it: </app.css>; rel=preload; as=style',
+      ]);
     const outgoing = this.#outgoing;
-    if (link.length === 0 || outgoing.writeEarlyHints === undefined || outgoing.headersSent === true || outgoing.destroyed || this.#incoming.httpVersionMinor === 0) return false;
+    if (
+      link.length === 0 ||
+      outgoing.writeEarlyHints === undefined ||
+      outgoing.headersSent === true ||
+      outgoing.destroyed ||
+      this.#incoming.httpVersionMinor === 0
+    )
+      return false;
     outgoing.writeEarlyHints({ link });
     return true;
   }
 
   /** Runs `fn` after the answer has gone out, or after whatever ended the request; the last first. @internal */
   afterwards(fn: (outcome: Outcome) => Awaitable<void>): void {
-    if (this.#late !== undefined) this.#late.runLate(this, fn, this.#outcomeTold); // a middleware answered before the handler did
+    if (this.#late !== undefined)
+      this.#late.runLate(this, fn, this.#outcomeTold); // a middleware answered before the handler did
     else (this.#afterwards ??= []).push(fn);
   }
 
   /** Takes what {@link afterwards} collected; what comes later goes to `runner`. @internal */
-  takeAfterwards(outcome: Outcome, runner: LateRunner): ((outcome: Outcome) => Awaitable<void>)[] | undefined {
+  takeAfterwards(
+    outcome: Outcome,
+    runner: LateRunner,
+  ): ((outcome: Outcome) => Awaitable<void>)[] | undefined {
     const taken = this.#afterwards;
     this.#afterwards = undefined;
     this.#outcomeTold = outcome;
@@ -309,14 +397,17 @@ export class TransportRequest implements HttpRequest {
   /** What trusted proxies say; undefined where nobody is trusted. */
   #forwarded(): Forwarding | undefined {
     const { trust } = this.#defaults;
-    return trust === undefined ? undefined : this.#forwarding ??= trust.resolve(this.#incoming.socket.remoteAddress ?? '', (name) => this.field(name));
+    return trust === undefined
+      ? undefined
+      : (this.#forwarding ??= trust.resolve(this.#incoming.socket.remoteAddress ?? '', (name) =>
+          this.field(name),
+        ));
   }
-
 }
 
 /** The path of a request target, as {@link TransportRequest} has it. @internal */
 export function pathOf(target: string): string {
-  const start = target.charCodeAt(0) === 47 ? 0 : /^https?:\/\/[^/?#]*/i.exec(target)?.[0].length ?? 0;
+  const start = target.charCodeAt(0) === 47 ? 0 : (/^https?:\/\/[^/?#]*/i.exec(target)?.[0].length ?? 0);
   const question = target.indexOf('?', start);
   return target.slice(start, question === -1 ? target.length : question) || '/';
 }

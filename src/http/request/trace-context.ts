@@ -32,15 +32,22 @@ const NO_SPAN = '0'.repeat(16);
 const SAMPLED = 1;
 const MAX_MEMBERS = 32;
 /** `key=value` or `tenant@system=value` (§3.3.1.3); the value ends with no space. */
-const MEMBER = /^((?:[a-z][a-z0-9_*/-]{0,255})|(?:[a-z0-9][a-z0-9_*/-]{0,240}@[a-z][a-z0-9_*/-]{0,13}))=[\x20-\x2b\x2d-\x3c\x3e-\x7e]{0,255}[\x21-\x2b\x2d-\x3c\x3e-\x7e]$/;
+const MEMBER =
+  /^((?:[a-z][a-z0-9_*/-]{0,255})|(?:[a-z0-9][a-z0-9_*/-]{0,240}@[a-z][a-z0-9_*/-]{0,13}))=[\x20-\x2b\x2d-\x3c\x3e-\x7e]{0,255}[\x21-\x2b\x2d-\x3c\x3e-\x7e]$/;
 const OUTER_SPACE = /^[ \t]+|[ \t]+$/g;
 
 /** Reads both fields, each as one text with commas where it came several times. */
-export function readTraceContext(traceparent: string | undefined, tracestate: string | undefined): TraceContext {
+export function readTraceContext(
+  traceparent: string | undefined,
+  tracestate: string | undefined,
+): TraceContext {
   const match = traceparent === undefined ? null : TRACEPARENT.exec(traceparent);
-  if (match === null || !isValid(match, traceparent!.length)) return { traceId: newTraceId(), parentId: undefined, spanId: newSpanId(), isSampled: false, state: '' };
+  if (match === null || !isValid(match, traceparent!.length))
+    return { traceId: newTraceId(), parentId: undefined, spanId: newSpanId(), isSampled: false, state: '' };
   return {
-    traceId: match[2]!, parentId: match[3]!, spanId: newSpanId(),
+    traceId: match[2]!,
+    parentId: match[3]!,
+    spanId: newSpanId(),
     isSampled: (Number.parseInt(match[4]!, 16) & SAMPLED) !== 0, // other flags are for later versions: not passed on (§3.2.2.5)
     state: tracestate === undefined ? '' : readState(tracestate),
   };
@@ -54,7 +61,10 @@ export function readTraceContext(traceparent: string | undefined, tracestate: st
  *
  * They tell whoever is called the trace id: for services of your own, not for strangers.
  */
-export function traceHeaders({ trace }: { readonly trace: TraceContext }, spanId: string = newSpanId()): Record<string, string> {
+export function traceHeaders(
+  { trace }: { readonly trace: TraceContext },
+  spanId: string = newSpanId(),
+): Record<string, string> {
   const traceparent = `00-${trace.traceId}-${spanId}-${trace.isSampled ? '01' : '00'}`;
   return trace.state === '' ? { traceparent } : { traceparent, tracestate: trace.state };
 }
@@ -62,7 +72,12 @@ export function traceHeaders({ trace }: { readonly trace: TraceContext }, spanId
 /** Version ff is none; 00 has nothing behind its flags, later ones may (§3.2.4). */
 function isValid(match: RegExpExecArray, length: number): boolean {
   const [, version, traceId, parentId] = match;
-  return version !== 'ff' && (version !== '00' || length === VERSION_0_CHARACTERS) && traceId !== NO_TRACE && parentId !== NO_SPAN;
+  return (
+    version !== 'ff' &&
+    (version !== '00' || length === VERSION_0_CHARACTERS) &&
+    traceId !== NO_TRACE &&
+    parentId !== NO_SPAN
+  );
 }
 
 /** The members in their order, without those that are empty; nothing where one is malformed, a key comes twice, or there are too many. */

@@ -37,14 +37,18 @@ export class UploadStore {
     this.#memoryLeft = memoryBytes;
   }
 
-  get isClosed(): boolean { return this.#isClosed; }
+  get isClosed(): boolean {
+    return this.#isClosed;
+  }
 
   /** How many bytes wait to be written. */
-  get pending(): number { return this.#spool?.pending ?? 0; }
+  get pending(): number {
+    return this.#spool?.pending ?? 0;
+  }
 
   /** The next file. Beyond `keepBytes` its bytes are counted, and kept no more. */
   begin(head: PartHead, keepBytes: number): ReceivedFile {
-    return this.#file = new ReceivedFile(this, head, keepBytes);
+    return (this.#file = new ReceivedFile(this, head, keepBytes));
   }
 
   add(bytes: Buffer, start: number, end: number): void {
@@ -55,7 +59,7 @@ export class UploadStore {
     if (file.place !== undefined) return this.#spool!.push(piece);
     file.queue.push(piece);
     if (file.size <= this.#memoryLeft) return;
-    const spool = this.#spool ??= new Spool(this.#directory);
+    const spool = (this.#spool ??= new Spool(this.#directory));
     file.place = spool.length;
     spool.push(file.queue.take(file.size)!);
   }
@@ -74,7 +78,9 @@ export class UploadStore {
     await (this.#flushing = this.#spool?.flush(isAll));
   }
 
-  read(position: number, length: number): Promise<Uint8Array> { return this.#spool!.read(position, length); }
+  read(position: number, length: number): Promise<Uint8Array> {
+    return this.#spool!.read(position, length);
+  }
 
   /** Lets go of everything. Again changes nothing. */
   async close(): Promise<void> {
@@ -123,7 +129,9 @@ export class ReceivedFile implements UploadFile {
 
   async bytes(): Promise<Uint8Array> {
     this.#mustBeThere();
-    return this.content === undefined ? this.#store.read(this.place!, this.size) : Uint8Array.from(this.content);
+    return this.content === undefined
+      ? this.#store.read(this.place!, this.size)
+      : Uint8Array.from(this.content);
   }
 
   async save(path: string, options: SaveOptions = {}): Promise<void> {
@@ -133,7 +141,9 @@ export class ReceivedFile implements UploadFile {
   }
 
   /** Its content does not count any more. @internal */
-  drop(): void { this.queue.take(this.queue.length); }
+  drop(): void {
+    this.queue.take(this.queue.length);
+  }
 
   /** For logs: no content. */
   toJSON(): Readonly<Record<string, unknown>> {
@@ -141,10 +151,13 @@ export class ReceivedFile implements UploadFile {
     return { name, filename, contentType, size };
   }
 
-  static { inspectAsJson(ReceivedFile, 'UploadFile'); }
+  static {
+    inspectAsJson(ReceivedFile, 'UploadFile');
+  }
 
   #mustBeThere(): void {
-    if (this.#store.isClosed || this.size > this.keepBytes) throw new SvcError('E_UPLOAD_GONE', [`the file "${this.name}"`]);
+    if (this.#store.isClosed || this.size > this.keepBytes)
+      throw new SvcError('E_UPLOAD_GONE', [`the file "${this.name}"`]);
   }
 }
 
@@ -163,7 +176,9 @@ async function saveTo(path: string, pieces: AsyncIterable<Uint8Array>, overwrite
     else await publish(beside, path);
   } catch (error) {
     await rm(beside, { force: true });
-    throw (error as NodeJS.ErrnoException).code === 'EEXIST' ? new SvcError('E_UPLOAD_EXISTS', [], { cause: error }) : error;
+    throw (error as NodeJS.ErrnoException).code === 'EEXIST'
+      ? new SvcError('E_UPLOAD_EXISTS', [], { cause: error })
+      : error;
   }
 }
 
@@ -203,9 +218,13 @@ class Spool {
   /** Written or pending. */
   length = 0;
 
-  constructor(directory: string) { this.#directory = directory; }
+  constructor(directory: string) {
+    this.#directory = directory;
+  }
 
-  get pending(): number { return this.#pending.length; }
+  get pending(): number {
+    return this.#pending.length;
+  }
 
   push(piece: Uint8Array): void {
     this.#pending.push(piece);
@@ -214,8 +233,9 @@ class Spool {
 
   async flush(isAll: boolean): Promise<void> {
     try {
-      const handle = this.#handle ??= await this.#open();
-      while (this.#pending.length >= SPOOL_BLOCK_BYTES || (isAll && this.#pending.length > 0)) await this.#writeBlock(handle);
+      const handle = (this.#handle ??= await this.#open());
+      while (this.#pending.length >= SPOOL_BLOCK_BYTES || (isAll && this.#pending.length > 0))
+        await this.#writeBlock(handle);
     } catch (error) {
       throw this.#failure(error as NodeJS.ErrnoException);
     }
@@ -265,9 +285,16 @@ class Spool {
 
   /** A full disk is no mistake of the client's, nor of the code. */
   #failure(error: NodeJS.ErrnoException): unknown {
-    if (error.code === 'ENOSPC' || error.code === 'EDQUOT') return new HTTPException(507, 'There is no room for the files of this form', { cause: error });
-    if (error.code === 'EMFILE' || error.code === 'ENFILE') return new HTTPException(503, 'There are too many uploads at the moment', { cause: error, headers: { 'Retry-After': '5' } });
-    return this.#handle === undefined ? new SvcError('E_UPLOAD_DIRECTORY', [this.#directory, error.code ?? error.message], { cause: error }) : error;
+    if (error.code === 'ENOSPC' || error.code === 'EDQUOT')
+      return new HTTPException(507, 'There is no room for the files of this form', { cause: error });
+    if (error.code === 'EMFILE' || error.code === 'ENFILE')
+      return new HTTPException(503, 'There are too many uploads at the moment', {
+        cause: error,
+        headers: { 'Retry-After': '5' },
+      });
+    return this.#handle === undefined
+      ? new SvcError('E_UPLOAD_DIRECTORY', [this.#directory, error.code ?? error.message], { cause: error })
+      : error;
   }
 }
 

@@ -9,11 +9,17 @@
  */
 const MAGIC = 0xfd2fb528;
 const SKIPPABLE_MAGIC = 0x184d2a5;
-const MAGIC_BYTES = 4, SIZE_BYTES = 4, BLOCK_BYTES = 3, CHECKSUM_BYTES = 4;
-const SINGLE_SEGMENT = 0x20, CHECKSUM = 0x04, DICTIONARY = 0x03;
+const MAGIC_BYTES = 4,
+  SIZE_BYTES = 4,
+  BLOCK_BYTES = 3,
+  CHECKSUM_BYTES = 4;
+const SINGLE_SEGMENT = 0x20,
+  CHECKSUM = 0x04,
+  DICTIONARY = 0x03;
 const DICTIONARY_BYTES = [0, 1, 2, 4] as const;
 const CONTENT_SIZE_BYTES = [0, 2, 4, 8] as const;
-const LAST = 1, RLE = 1;
+const LAST = 1,
+  RLE = 1;
 
 /** Follows frames through chunks, however they are cut. */
 export class ZstdFrames {
@@ -38,7 +44,7 @@ export class ZstdFrames {
       } else {
         if (this.#read === this.#block && this.#got === 0) at = behindBlocks(chunk, at);
         if (at === chunk.length) break;
-        this.#value |= chunk[at++]! << 8 * this.#got++;
+        this.#value |= chunk[at++]! << (8 * this.#got++);
         if (this.#got < this.#wanted) continue;
         const value = this.#value >>> 0; // four bytes have a sign until then
         this.#value = this.#got = 0;
@@ -60,7 +66,7 @@ export class ZstdFrames {
 
   #descriptor(value: number): void {
     const isSingle = (value & SINGLE_SEGMENT) !== 0;
-    const sizeBytes = isSingle && value < 0x40 ? 1 : CONTENT_SIZE_BYTES[value >> 6 & 3]!;
+    const sizeBytes = isSingle && value < 0x40 ? 1 : CONTENT_SIZE_BYTES[(value >> 6) & 3]!;
     this.#checksumBytes = (value & CHECKSUM) === 0 ? 0 : CHECKSUM_BYTES;
     this.#passing = (isSingle ? 0 : 1) + DICTIONARY_BYTES[value & DICTIONARY]! + sizeBytes;
     this.#expect(BLOCK_BYTES, this.#block);
@@ -88,7 +94,7 @@ export class ZstdFrames {
 function behindBlocks(chunk: Uint8Array, start: number): number {
   let at = start;
   while (at + BLOCK_BYTES <= chunk.length) {
-    const head = chunk[at]! | chunk[at + 1]! << 8 | chunk[at + 2]! << 16;
+    const head = chunk[at]! | (chunk[at + 1]! << 8) | (chunk[at + 2]! << 16);
     const end = at + BLOCK_BYTES + contentOf(head);
     if ((head & LAST) !== 0 || end > chunk.length) break;
     at = end;
@@ -96,4 +102,6 @@ function behindBlocks(chunk: Uint8Array, start: number): number {
   return at;
 }
 
-function contentOf(blockHead: number): number { return (blockHead >> 1 & 3) === RLE ? 1 : blockHead >> 3; }
+function contentOf(blockHead: number): number {
+  return ((blockHead >> 1) & 3) === RLE ? 1 : blockHead >> 3;
+}

@@ -13,7 +13,10 @@ import type { RequestIdentity } from '../request-id.ts';
 const LATE = 'ERR_HTTP_REQUEST_TIMEOUT';
 /** What the parser says, where that is not 400. */
 const STATUSES: Readonly<Record<string, number>> = {
-  [LATE]: 408, HPE_CHUNK_EXTENSIONS_OVERFLOW: 413, HPE_HEADER_OVERFLOW: 431, HPE_PAUSED_H2_UPGRADE: 505,
+  [LATE]: 408,
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: 413,
+  HPE_HEADER_OVERFLOW: 431,
+  HPE_PAUSED_H2_UPGRADE: 505,
 };
 
 /** An error as node:http's parser tells of it. */
@@ -43,7 +46,8 @@ export function onClientError(error: ParserError, socket: Socket, identity: Requ
     socket.destroy();
     return;
   }
-  if (current?.req?.complete === true) { // rubbish behind requests that are being answered: their answers come first, and are the last
+  if (current?.req?.complete === true) {
+    // rubbish behind requests that are being answered: their answers come first, and are the last
     endWith(lastWhole(connection) ?? current, connection);
     return;
   }
@@ -67,7 +71,9 @@ function endWith(answer: CurrentAnswer, connection: Connection): void {
  * length is told. Of a stream nobody knows when that will be.
  */
 function isBehind({ code = '' }: ParserError, answer: CurrentAnswer): boolean {
-  return answer.req?.complete === true && (code === LATE || code.startsWith('HPE_') && !answer.chunkedEncoding);
+  return (
+    answer.req?.complete === true && (code === LATE || (code.startsWith('HPE_') && !answer.chunkedEncoding))
+  );
 }
 
 /** No handshake, no words that the client could read: HTTP on a port for TLS, for example. */
@@ -84,6 +90,9 @@ function statusOf({ code = '', reason }: ParserError): number {
 export function refuseSocket(socket: Socket, status: number, identity: RequestIdentity, fields = ''): void {
   const id = identity.fresh();
   const body = `{"type":"about:blank","title":"${statusTitle(status)}","status":${status},"request_id":"${id}"}`;
-  socket.end(`HTTP/1.1 ${status} ${statusTitle(status)}\r\nContent-Type: ${PROBLEM_TYPE}\r\n${identity.field}: ${id}\r\n` +
-    `Content-Length: ${body.length}\r\n${fields}Connection: close\r\n\r\n${body}`, () => socket.destroy());
+  socket.end(
+    `HTTP/1.1 ${status} ${statusTitle(status)}\r\nContent-Type: ${PROBLEM_TYPE}\r\n${identity.field}: ${id}\r\n` +
+      `Content-Length: ${body.length}\r\n${fields}Connection: close\r\n\r\n${body}`,
+    () => socket.destroy(),
+  );
 }

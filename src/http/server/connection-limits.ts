@@ -60,7 +60,8 @@ export class ConnectionLimits {
   /** Counts the connections of a server; `event` tells of the sockets that requests come over. */
   watch(server: Server, event: 'connection' | 'secureConnection'): void {
     const limits = this;
-    function countAndDestroy(this: Socket, ...how: Parameters<Socket['_destroy']>): void { // one for all connections
+    function countAndDestroy(this: Socket, ...how: Parameters<Socket['_destroy']>): void {
+      // one for all connections
       limits.#close(this);
       (Object.getPrototypeOf(this) as Socket)._destroy.apply(this, how);
     }
@@ -108,7 +109,13 @@ export class ConnectionLimits {
     const nowMs = this.#parts.clock.monotonicMs();
     if (nowMs - this.#toldMs < TELL_MS) return;
     this.#toldMs = nowMs;
-    this.#parts.log.warn('overloaded', { setting, limit: this.#parts.limits[setting], connections: this.#open, problem: 'clients are refused with 503, or without an answer', remedy: `Add processes or machines, or raise the setting "${setting}" where this one has memory left` });
+    this.#parts.log.warn('overloaded', {
+      setting,
+      limit: this.#parts.limits[setting],
+      connections: this.#open,
+      problem: 'clients are refused with 503, or without an answer',
+      remedy: `Add processes or machines, or raise the setting "${setting}" where this one has memory left`,
+    });
   }
 }
 
@@ -153,10 +160,13 @@ class IdleConnections {
   watch(server: Server): void {
     const idle = this;
     // what node:http gives: a second more than it announces, so that a client that trusts that is on the safe side
-    const limitMs = server.keepAliveTimeout + ((server as { readonly keepAliveTimeoutBuffer?: number }).keepAliveTimeoutBuffer ?? 1_000);
+    const limitMs =
+      server.keepAliveTimeout +
+      ((server as { readonly keepAliveTimeoutBuffer?: number }).keepAliveTimeoutBuffer ?? 1_000);
     this.#lookMs = Math.min(LOOK_MS, Math.ceil(limitMs / LOOKS));
     this.#looks = Math.ceil(limitMs / this.#lookMs);
-    this.#noteTimeout = function noteTimeout(this: Socket, ms: number, onTimeout?: () => void): Socket { // one for all connections
+    this.#noteTimeout = function noteTimeout(this: Socket, ms: number, onTimeout?: () => void): Socket {
+      // one for all connections
       const connection = connectionOf(this);
       const isWaiting = connection.idleLooks !== NOT_WAITING;
       if (ms === limitMs && onTimeout === undefined) {
@@ -165,7 +175,9 @@ class IdleConnections {
         return this;
       }
       connection.idleLooks = NOT_WAITING;
-      return isWaiting && ms === 0 ? this : (Object.getPrototypeOf(this) as Socket).setTimeout.call(this, ms, onTimeout); // others may set limits of their own
+      return isWaiting && ms === 0
+        ? this
+        : (Object.getPrototypeOf(this) as Socket).setTimeout.call(this, ms, onTimeout); // others may set limits of their own
     };
   }
 
@@ -187,7 +199,9 @@ class IdleConnections {
     this.#timer ??= this.#next();
   }
 
-  #next(): Disposable { return this.#clock.after(this.#lookMs, () => this.#look()); }
+  #next(): Disposable {
+    return this.#clock.after(this.#lookMs, () => this.#look());
+  }
 
   #look(): void {
     this.#timer = this.#next();
@@ -195,7 +209,8 @@ class IdleConnections {
       const connection = connectionOf(socket);
       if (connection.idleLooks === NOT_WAITING) continue;
       const { bytesRead } = socket;
-      if (bytesRead !== connection.bytesSeen) { // since the last look: it was not idle then, or a request has begun
+      if (bytesRead !== connection.bytesSeen) {
+        // since the last look: it was not idle then, or a request has begun
         connection.bytesSeen = bytesRead;
         connection.idleLooks = 0;
       } else if (++connection.idleLooks >= this.#looks) socket.destroy();

@@ -77,7 +77,7 @@ const CONNECTION: unique symbol = Symbol('connection');
 
 /** What is remembered of the connection over this socket. */
 export function connectionOf(socket: Socket & { [CONNECTION]?: Connection }): Connection {
-  return socket[CONNECTION] ??= new Connection();
+  return (socket[CONNECTION] ??= new Connection());
 }
 
 /*
@@ -105,9 +105,14 @@ const PROBE_MS = 1_000;
  * Lets clients of a server end their side and still be answered. What it answers is to be called with the connection of each
  * request that is not answered at once: a listener costs an idle connection memory, so that those without one have none.
  */
-export function allowHalfClose(server: Server, clock: Clock): (socket: Socket, connection: Connection) => void {
+export function allowHalfClose(
+  server: Server,
+  clock: Clock,
+): (socket: Socket, connection: Connection) => void {
   (server as Server & { httpAllowHalfOpen: boolean }).httpAllowHalfOpen = true; // else node:http ends our side, too
-  function onEnd(this: AnswerableSocket): void { onHalfClose(this, clock); }
+  function onEnd(this: AnswerableSocket): void {
+    onHalfClose(this, clock);
+  }
   return (socket, connection) => {
     if (connection.isWatched) return;
     connection.isWatched = true;
@@ -118,7 +123,8 @@ export function allowHalfClose(server: Server, clock: Clock): (socket: Socket, c
 function onHalfClose(socket: AnswerableSocket, clock: Clock): void {
   const current = socket._httpMessage ?? undefined;
   if (current === undefined || current.writableEnded) return;
-  if (current.headersSent || socket.encrypted === true || current.req.httpVersionMinor === 0) socket.destroy();
+  if (current.headersSent || socket.encrypted === true || current.req.httpVersionMinor === 0)
+    socket.destroy();
   else watchClient(socket, clock);
 }
 

@@ -13,8 +13,18 @@ import type { HttpResponse } from '../response.ts';
 
 /** By length, which few other names share. */
 const LEFT_TO_NODE = new Map<number, string[]>();
-for (const name of ['connection', 'content-disposition', 'content-length', 'date', 'expect', 'keep-alive', 'trailer', 'transfer-encoding', 'upgrade']) {
-  LEFT_TO_NODE.set(name.length, [...LEFT_TO_NODE.get(name.length) ?? [], name]);
+for (const name of [
+  'connection',
+  'content-disposition',
+  'content-length',
+  'date',
+  'expect',
+  'keep-alive',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+]) {
+  LEFT_TO_NODE.set(name.length, [...(LEFT_TO_NODE.get(name.length) ?? []), name]);
 }
 
 /** The heads of a server's answers. */
@@ -29,16 +39,27 @@ export class HeadTexts {
   }
 
   /** The head of an answer whose connection stays open. Empty where it has to be left to node:http. */
-  of(response: HttpResponse, { field, name }: Pick<RequestIdentity, 'field' | 'name'>, id: string, isSecure: boolean, length: number): string {
+  of(
+    response: HttpResponse,
+    { field, name }: Pick<RequestIdentity, 'field' | 'name'>,
+    id: string,
+    isSecure: boolean,
+    length: number,
+  ): string {
     const { prepared } = response;
-    const start = prepared === undefined ? startOf(response.status, response.fields(isSecure), name) : prepared.headText ??= startOf(prepared.status, prepared.flat, name);
+    const start =
+      prepared === undefined
+        ? startOf(response.status, response.fields(isSecure), name)
+        : (prepared.headText ??= startOf(prepared.status, prepared.flat, name));
     return start === '' ? '' : `${start}${field}: ${id}${this.#middle ?? this.#renew()}${length}\r\n\r\n`;
   }
 
   #renew(): string {
     const nowMs = systemClock.nowMs(); // the system's, as node:http has it, whatever clock the application has
-    systemClock.after(1_000 - nowMs % 1_000, () => { this.#middle = undefined; });
-    return this.#middle = `\r\nDate: ${httpDate(nowMs)}\r\n${this.#keepAlive}Content-Length: `;
+    systemClock.after(1_000 - (nowMs % 1_000), () => {
+      this.#middle = undefined;
+    });
+    return (this.#middle = `\r\nDate: ${httpDate(nowMs)}\r\n${this.#keepAlive}Content-Length: `);
   }
 }
 
@@ -48,7 +69,11 @@ function startOf(status: number, fields: readonly string[], idName: string): str
   for (let index = 0; index < fields.length; index += 2) {
     const name = fields[index]!;
     const value = fields[index + 1]!;
-    if (isNamed(name, idName) || ((typeof value !== 'string' || passed.get(name) !== value) && !passes(name, value))) return '';
+    if (
+      isNamed(name, idName) ||
+      ((typeof value !== 'string' || passed.get(name) !== value) && !passes(name, value))
+    )
+      return '';
     text += `${name}: ${value}\r\n`;
   }
   return text;
@@ -63,7 +88,12 @@ const LONGEST_PASSED = 1_000;
 /** Whether a field may be sent as it is. */
 function passes(name: string, value: string): boolean {
   if (typeof value !== 'string' || isLeftToNode(name) || !isToken(name) || !isAsciiValue(value)) return false;
-  if (!isNamed(name, 'set-cookie') && value.length <= LONGEST_PASSED && (passed.size < MOST_PASSED || passed.has(name))) passed.set(name, value);
+  if (
+    !isNamed(name, 'set-cookie') &&
+    value.length <= LONGEST_PASSED &&
+    (passed.size < MOST_PASSED || passed.has(name))
+  )
+    passed.set(name, value);
   return true;
 }
 

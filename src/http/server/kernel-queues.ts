@@ -29,7 +29,10 @@ export function heldBytes<S extends Ends>(connections: readonly S[]): ReadonlyMa
   const held = new Map<S, number>();
   const rows = new Map<string, { readonly connection: S; readonly isSent: boolean }>();
   for (const connection of connections) {
-    const [local, remote] = [endOf(connection.localAddress, connection.localPort), endOf(connection.remoteAddress, connection.remotePort)];
+    const [local, remote] = [
+      endOf(connection.localAddress, connection.localPort),
+      endOf(connection.remoteAddress, connection.remotePort),
+    ];
     if (local === undefined || remote === undefined) continue;
     rows.set(`${local} ${remote}`, { connection, isSent: true });
     rows.set(`${remote} ${local}`, { connection, isSent: false });
@@ -38,7 +41,11 @@ export function heldBytes<S extends Ends>(connections: readonly S[]): ReadonlyMa
   for (const table of TABLES) {
     for (const [, local, remote, sent, received] of beginningOf(table).matchAll(ROW)) {
       const row = rows.get(`${local!.replace(MAPPED, '')} ${remote!.replace(MAPPED, '')}`);
-      if (row !== undefined) held.set(row.connection, (held.get(row.connection) ?? 0) + parseInt(row.isSent ? sent! : received!, 16));
+      if (row !== undefined)
+        held.set(
+          row.connection,
+          (held.get(row.connection) ?? 0) + parseInt(row.isSent ? sent! : received!, 16),
+        );
     }
   }
   return held;
@@ -68,7 +75,8 @@ function beginningOf(table: string): string {
     file = fs.openSync(table, 'r');
     const bytes = Buffer.allocUnsafeSlow(MAX_BYTES);
     let length = 0;
-    for (let count = -1; count !== 0 && length < MAX_BYTES; length += count) count = fs.readSync(file, bytes, length, MAX_BYTES - length, null);
+    for (let count = -1; count !== 0 && length < MAX_BYTES; length += count)
+      count = fs.readSync(file, bytes, length, MAX_BYTES - length, null);
     return bytes.toString('latin1', 0, length);
   } catch {
     return '';

@@ -52,11 +52,15 @@ const NAMES = Object.keys(KINDS) as (keyof Limits)[]; // of a literal
 const BEHIND_PROXY_MS = 65_000;
 
 /** The limits of a server that nobody has set any for. */
-export const USUAL_LIMITS: Limits = Object.freeze(Object.fromEntries(NAMES.map((name) => [name, KINDS[name].fallback])) as unknown as Limits); // each name has been read
+export const USUAL_LIMITS: Limits = Object.freeze(
+  Object.fromEntries(NAMES.map((name) => [name, KINDS[name].fallback])) as unknown as Limits,
+); // each name has been read
 
 /** How each is read among the options of an application. @internal */
 export const LIMIT_OPTIONS: { readonly [K in keyof Limits]: OptionKind<number | undefined> } =
-  Object.fromEntries(NAMES.map((name) => [name, given<number>(KINDS[name].needs, KINDS[name].accepts)])) as Record<keyof Limits, OptionKind<number | undefined>>; // as above
+  Object.fromEntries(
+    NAMES.map((name) => [name, given<number>(KINDS[name].needs, KINDS[name].accepts)]),
+  ) as Record<keyof Limits, OptionKind<number | undefined>>; // as above
 
 /** How a route says `requestTimeoutMs`. @internal */
 export const REQUEST_TIMEOUT: OptionKind<number | undefined> = LIMIT_OPTIONS.requestTimeoutMs;
@@ -65,8 +69,16 @@ export const REQUEST_TIMEOUT: OptionKind<number | undefined> = LIMIT_OPTIONS.req
 export function readLimits(config: Config, isBehindProxy: boolean): Limits {
   const read = (name: keyof Limits): number => {
     const { needs, accepts, fallback } = KINDS[name];
-    const value = config.get(name, isBehindProxy && name === 'keepAliveTimeoutMs' ? BEHIND_PROXY_MS : fallback);
-    if (!accepts(value)) throw new SvcError('E_CONFIG_CAST', [`the setting "${name}" (${variableOf(name)})`, needs, shown(value)]);
+    const value = config.get(
+      name,
+      isBehindProxy && name === 'keepAliveTimeoutMs' ? BEHIND_PROXY_MS : fallback,
+    );
+    if (!accepts(value))
+      throw new SvcError('E_CONFIG_CAST', [
+        `the setting "${name}" (${variableOf(name)})`,
+        needs,
+        shown(value),
+      ]);
     return value;
   };
   return Object.fromEntries(NAMES.map((name) => [name, read(name)])) as unknown as Limits; // as above

@@ -62,4 +62,6 @@ function destroySoon(this: Socket): void {
 }
 
 /** node:http does so for requests without an answer only: whoever still reads would wait for ever. */
-function loseRest(this: Socket): void { connectionOf(this).lingering?.destroy(); }
+function loseRest(this: Socket): void {
+  connectionOf(this).lingering?.destroy();
+}

@@ -38,16 +38,21 @@ class MemoryIncoming extends Readable implements Incoming {
     this.#reader = request.body?.getReader();
     this.complete = this.#reader === undefined;
     request.signal.addEventListener('abort', () => this.destroy(new ClientDisconnected()), { once: true });
-    this.on('error', () => { /* told to whoever reads; nobody else is interested */ });
+    this.on('error', () => {
+      /* told to whoever reads; nobody else is interested */
+    });
   }
 
   override _read(): void {
     if (this.#reader === undefined) this.push(null);
     else {
-      this.#reader.read().then(({ done, value }) => {
-        if (done) this.complete = true;
-        this.push(done ? null : Buffer.from(value.buffer, value.byteOffset, value.byteLength));
-      }).catch(() => this.destroy(new ClientDisconnected()));
+      this.#reader
+        .read()
+        .then(({ done, value }) => {
+          if (done) this.complete = true;
+          this.push(done ? null : Buffer.from(value.buffer, value.byteOffset, value.byteLength));
+        })
+        .catch(() => this.destroy(new ClientDisconnected()));
     }
   }
 }
@@ -71,7 +76,12 @@ type Close = (isFinished: boolean, failure?: unknown) => Promise<void>;
  * Answers a web request. The promise resolves with the head; what the request left for afterwards has run by then, unless
  * the body comes in pieces: then it runs when they are read, or cancelled. `prepare` sees the request before anybody else.
  */
-export async function answerInMemory(app: ServedApplication, request: Request, remoteAddress = '', prepare?: (req: TransportRequest) => void): Promise<Response> {
+export async function answerInMemory(
+  app: ServedApplication,
+  request: Request,
+  remoteAddress = '',
+  prepare?: (req: TransportRequest) => void,
+): Promise<Response> {
   const outgoing = new MemoryOutgoing();
   const req = new TransportRequest(new MemoryIncoming(request, remoteAddress), outgoing, app.defaults);
   req.startedMs = app.clock.monotonicMs();
@@ -80,13 +90,20 @@ export async function answerInMemory(app: ServedApplication, request: Request, r
     if (outgoing.destroyed) return;
     req.failure = failure;
     outgoing.close(isFinished);
-    if (req.isAnswered) await app.finish(req, isFinished ? undefined : failure ?? new ClientDisconnected());
+    if (req.isAnswered) await app.finish(req, isFinished ? undefined : (failure ?? new ClientDisconnected()));
   };
   request.signal.addEventListener('abort', () => void close(false), { once: true });
   return respond(app, request, req, outgoing, await app.handle(req), close);
 }
 
-async function respond(app: ServedApplication, request: Request, req: TransportRequest, outgoing: MemoryOutgoing, response: HttpResponse, close: Close): Promise<Response> {
+async function respond(
+  app: ServedApplication,
+  request: Request,
+  req: TransportRequest,
+  outgoing: MemoryOutgoing,
+  response: HttpResponse,
+  close: Close,
+): Promise<Response> {
   req.isAnswered = true;
   app.count(req, response, app.clock.monotonicMs() - req.startedMs);
   const headers = new Headers();
@@ -104,7 +121,10 @@ async function respond(app: ServedApplication, request: Request, req: TransportR
     await discard(body);
   }
   await close(true);
-  return new Response(isEmpty ? null : body as string | Uint8Array<ArrayBuffer> | null, { status, headers }); // pieces have left above
+  return new Response(isEmpty ? null : (body as string | Uint8Array<ArrayBuffer> | null), {
+    status,
+    headers,
+  }); // pieces have left above
 }
 
 /** A WebSocket that is open, as its client has it. */
@@ -115,11 +135,25 @@ export interface OpenedInMemory {
 }
 
 /** Answers a request that asks for a WebSocket: with the client's end of an open one, or an ordinary answer. */
-export async function upgradeInMemory(app: ServedApplication, request: Request, remoteAddress = ''): Promise<Response | OpenedInMemory> {
+export async function upgradeInMemory(
+  app: ServedApplication,
+  request: Request,
+  remoteAddress = '',
+): Promise<Response | OpenedInMemory> {
   const outgoing = new MemoryOutgoing();
   const incoming = new MemoryIncoming(request, remoteAddress);
   const req = new TransportRequest(incoming, outgoing, app.defaults);
-  if (app.upgrade === undefined || !asksForWebSocket({ method: req.method, rawHeaders: incoming.rawHeaders, httpVersionMajor: 1, httpVersionMinor: 1 }) || app.hasSocketAt?.(req.path) !== true) return answerInMemory(app, request, remoteAddress);
+  if (
+    app.upgrade === undefined ||
+    !asksForWebSocket({
+      method: req.method,
+      rawHeaders: incoming.rawHeaders,
+      httpVersionMajor: 1,
+      httpVersionMinor: 1,
+    }) ||
+    app.hasSocketAt?.(req.path) !== true
+  )
+    return answerInMemory(app, request, remoteAddress);
   req.startedMs = app.clock.monotonicMs();
   const end = async (isFinished: boolean, failure?: unknown): Promise<void> => {
     if (outgoing.destroyed) return;
@@ -135,7 +169,10 @@ export async function upgradeInMemory(app: ServedApplication, request: Request, 
   for (let index = 0; index < fields.length; index += 2) headers.append(fields[index]!, fields[index + 1]!);
   headers.set(req.idField, req.id);
   const [server, client] = duplexPair();
-  const socket = response.open(server, req, { onClosed: () => outgoing.close(false), onOver: (_socket, failure) => void app.finish(req, failure) });
+  const socket = response.open(server, req, {
+    onClosed: () => outgoing.close(false),
+    onOver: (_socket, failure) => void app.finish(req, failure),
+  });
   server.once('close', () => setImmediate(() => client.destroy())); // behind what was sent before
   client.once('close', () => server.destroy());
   socket.start(Buffer.alloc(0)); // what it sends waits in the stream until the client listens
@@ -152,33 +189,36 @@ function lengthOf(response: HttpResponse, isHead: boolean): number {
 /** Pieces as a web stream; `close` is told how it ended. Aborting ends the source, as a client that leaves does. */
 function streamOf(pieces: Pieces, signal: AbortSignal, close: Close): ReadableStream<Uint8Array> {
   const iterator = iterate(pieces);
-  return new ReadableStream<Uint8Array>({
-    start(controller) {
-      const abort = (): void => {
-        controller.error(signal.reason);
-        Promise.try(() => iterator.return?.()).catch(ignore);
-      };
-      if (signal.aborted) abort();
-      else signal.addEventListener('abort', abort, { once: true });
-    },
-    async pull(controller) {
-      try {
-        const { done, value } = await iterator.next();
-        if (done !== true) {
-          const piece = checkedPiece(value);
-          return controller.enqueue(typeof piece === 'string' ? Buffer.from(piece) : piece);
+  return new ReadableStream<Uint8Array>(
+    {
+      start(controller) {
+        const abort = (): void => {
+          controller.error(signal.reason);
+          Promise.try(() => iterator.return?.()).catch(ignore);
+        };
+        if (signal.aborted) abort();
+        else signal.addEventListener('abort', abort, { once: true });
+      },
+      async pull(controller) {
+        try {
+          const { done, value } = await iterator.next();
+          if (done !== true) {
+            const piece = checkedPiece(value);
+            return controller.enqueue(typeof piece === 'string' ? Buffer.from(piece) : piece);
+          }
+          await close(true);
+          controller.close();
+        } catch (error) {
+          Promise.try(() => iterator.return?.()).catch(ignore); // `error` is the one to tell
+          await close(false, error);
+          controller.error(error);
         }
-        await close(true);
-        controller.close();
-      } catch (error) {
-        Promise.try(() => iterator.return?.()).catch(ignore); // `error` is the one to tell
-        await close(false, error);
-        controller.error(error);
-      }
+      },
+      async cancel() {
+        await iterator.return?.();
+        await close(false);
+      },
     },
-    async cancel() {
-      await iterator.return?.();
-      await close(false);
-    },
-  }, { highWaterMark: 0 }); // nothing is pulled, and no file opened, for an answer that nobody reads
+    { highWaterMark: 0 },
+  ); // nothing is pulled, and no file opened, for an answer that nobody reads
 }

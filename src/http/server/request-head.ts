@@ -45,7 +45,15 @@ const TWICE = refusal(400, 'A field that counts once came twice');
 const EXPECTATION = refusal(417, 'Nothing but 100-continue can be expected'); // and nobody knows whether the body will come
 
 /** One bit for each field that decides something and is defined once (RFC 9110 §5.3): of two, one reader may take the first, another the last. `upgrade` may come often. */
-const SEEN = { host: 1, range: 2, origin: 4, ifRange: 8, contentType: 16, authorization: 32, upgrade: 64 } as const;
+const SEEN = {
+  host: 1,
+  range: 2,
+  origin: 4,
+  ifRange: 8,
+  contentType: 16,
+  authorization: 32,
+  upgrade: 64,
+} as const;
 
 /** What is special about a head; undefined, for nearly all, means nothing. `maxFields`: beyond it 431. */
 export function judgeHead(head: RequestHead, maxFields: number): HeadVerdict | undefined {
@@ -58,9 +66,12 @@ export function judgeHead(head: RequestHead, maxFields: number): HeadVerdict | u
     const name = rawHeaders[index]!;
     const value = rawHeaders[index + 1]!;
     let bit = 0;
-    switch (name.length) { // few other fields have one of these lengths, so few names are compared
+    switch (
+      name.length // few other fields have one of these lengths, so few names are compared
+    ) {
       case 4:
-        if (name === 'Host' || isNamed(name, 'host')) { // as nearly all write it: no copy in lower case
+        if (name === 'Host' || isNamed(name, 'host')) {
+          // as nearly all write it: no copy in lower case
           bit = SEEN.host;
           if (value !== lastHost && !isNewHost(value)) refused ??= HOST;
         }
@@ -70,7 +81,8 @@ export function judgeHead(head: RequestHead, maxFields: number): HeadVerdict | u
         break;
       case 6:
         if (isNamed(name, 'origin')) bit = SEEN.origin;
-        else if (httpVersionMinor > 0 && isNamed(name, 'expect') && !isNamed(value, '100-continue')) refused ??= EXPECTATION; // 1.0: ignored, RFC 9110 §10.1.1
+        else if (httpVersionMinor > 0 && isNamed(name, 'expect') && !isNamed(value, '100-continue'))
+          refused ??= EXPECTATION; // 1.0: ignored, RFC 9110 §10.1.1
         break;
       case 7:
         if (isNamed(name, 'upgrade')) seen |= SEEN.upgrade;
@@ -114,12 +126,16 @@ function judgeCoding(value: string, httpVersionMinor: number): HeadVerdict | und
   return /[ \t,]chunked$/i.test(value) ? CODING : CODING_LAST;
 }
 
-const SLASH = 0x2f, COLON = 0x3a, OPENING = 0x5b;
-const DIGIT_0 = 0x30, DIGIT_9 = 0x39;
+const SLASH = 0x2f,
+  COLON = 0x3a,
+  OPENING = 0x5b;
+const DIGIT_0 = 0x30,
+  DIGIT_9 = 0x39;
 const MAX_PORT = 65_535;
 /** Letters, digits and `-._~`: a host's name. Without sub-delims, which no name has that can be resolved: a comma would be two hosts. */
 const OF_HOST = new Uint8Array(256);
-for (const character of 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~') OF_HOST[character.charCodeAt(0)] = 1;
+for (const character of 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~')
+  OF_HOST[character.charCodeAt(0)] = 1;
 
 /** The host of the request before, which nearly every one names again: to compare costs a third of reading it. */
 let lastHost = '';

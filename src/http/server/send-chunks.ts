@@ -26,14 +26,26 @@ export interface Sending {
 }
 
 /** Sends pieces whose head has gone. Settles when they are sent, and rejects with what their source threw. */
-export function sendStream(outgoing: SentMessage, body: Pieces, announced: number, sending: Sending, id: string): Promise<void> | undefined {
+export function sendStream(
+  outgoing: SentMessage,
+  body: Pieces,
+  announced: number,
+  sending: Sending,
+  id: string,
+): Promise<void> | undefined {
   if (body instanceof EndlessPieces) return sendEndless(outgoing, body, sending, id);
-  if (!(body instanceof FileBody) || outgoing.destroyed) return sendPieces(outgoing, iterate(body), announced, sending.slow, id);
+  if (!(body instanceof FileBody) || outgoing.destroyed)
+    return sendPieces(outgoing, iterate(body), announced, sending.slow, id);
   sending.slow.watch(outgoing, id);
   return body.sendTo(outgoing);
 }
 
-function sendEndless(outgoing: SentMessage, pieces: EndlessPieces, { endless, slow }: Sending, id: string): Promise<void> | undefined {
+function sendEndless(
+  outgoing: SentMessage,
+  pieces: EndlessPieces,
+  { endless, slow }: Sending,
+  id: string,
+): Promise<void> | undefined {
   endless.add(pieces);
   outgoing.once('close', () => endless.delete(pieces));
   const source = pieces[Symbol.asyncIterator]() as unknown as PieceIterator; // itself, which is taken now
@@ -52,7 +64,13 @@ const PIECE_COST = 64;
 const SLICE_CHARACTERS = Math.floor(SLICE_BYTES / 3);
 
 /** Sends what a source gives: `announced` bytes, or -1 where that is not known. */
-export async function sendPieces(outgoing: ServerResponse, source: PieceIterator, announced: number, slow: SlowReaders, id: string): Promise<void> {
+export async function sendPieces(
+  outgoing: ServerResponse,
+  source: PieceIterator,
+  announced: number,
+  slow: SlowReaders,
+  id: string,
+): Promise<void> {
   let ending: Promise<unknown> | undefined;
   const end = (): void => {
     ending ??= Promise.try(() => source.return?.());
@@ -103,7 +121,9 @@ async function writeAll(outgoing: ServerResponse, source: PieceIterator, announc
   if (sent < announced) throw lengthError(announced, sent); // the client would wait for the rest
 }
 
-function nextTurn(): Promise<void> { return new Promise((resolve) => void setImmediate(resolve)); }
+function nextTurn(): Promise<void> {
+  return new Promise((resolve) => void setImmediate(resolve));
+}
 
 async function writeSlices(outgoing: ServerResponse, piece: Piece): Promise<void> {
   for (const slice of slicesOf(piece)) {
@@ -117,7 +137,7 @@ async function writeSlices(outgoing: ServerResponse, piece: Piece): Promise<void
  * in a buffer would take as much memory again for as long as the client reads, and have V8 mark its heap every few answers
  * (test/bench/streams.ts --only=long). `isAscii`: bytes are characters.
  */
-export function *slicesOf(piece: Piece, isAscii = false): Generator<Piece, void, undefined> {
+export function* slicesOf(piece: Piece, isAscii = false): Generator<Piece, void, undefined> {
   if (typeof piece !== 'string') {
     for (let at = 0; at < piece.length; at += SLICE_BYTES) yield piece.subarray(at, at + SLICE_BYTES);
     return;
@@ -130,7 +150,9 @@ export function *slicesOf(piece: Piece, isAscii = false): Generator<Piece, void,
   }
 }
 
-function isHighSurrogate(code: number): boolean { return code >= 0xd800 && code <= 0xdbff; }
+function isHighSurrogate(code: number): boolean {
+  return code >= 0xd800 && code <= 0xdbff;
+}
 
 /** How a source stops that listens to `req.signal`: no failure once the client has left. */
 function isAbort(error: unknown): boolean {

@@ -30,12 +30,24 @@ const UPGRADE_REQUIRED = 426;
  * Sends the answer; `isLast` says whether it is the connection's last one. A promise comes back for pieces and large bodies: it settles when they are sent, and rejects with what
  * their source threw.
  */
-export function send(outgoing: SentMessage, response: HttpResponse, req: SentTo, isLast: boolean, sending: Sending): Promise<void> | undefined {
+export function send(
+  outgoing: SentMessage,
+  response: HttpResponse,
+  req: SentTo,
+  isLast: boolean,
+  sending: Sending,
+): Promise<void> | undefined {
   const { status, body } = response;
   const isHead = req.method === 'HEAD';
   if (status === UPGRADE_REQUIRED && !outgoing.shouldKeepAlive) isLast = true; // node:http leaves a connection open whose field `Connection` it is given, whatever the client said
   if (hasNoContent(status) || body === null) {
-    const length = hasNoContent(status) ? (status === 205 ? 0 : -1) : isHead ? Math.max(0, response.contentLength) : 0;
+    const length = hasNoContent(status)
+      ? status === 205
+        ? 0
+        : -1
+      : isHead
+        ? Math.max(0, response.contentLength)
+        : 0;
     outgoing.writeHead(status, headOf(response, req, isLast, sending, length));
     endEmpty(outgoing, req.id, sending);
     return isPieces(body) ? discard(body) : undefined;
@@ -50,7 +62,8 @@ export function send(outgoing: SentMessage, response: HttpResponse, req: SentTo,
   const length = typeof body === 'string' ? Buffer.byteLength(body) : body.byteLength;
   if (isHead || length > SLICE_BYTES) {
     begin(outgoing, response, headOf(response, req, isLast, sending, length));
-    if (!isHead) return sendPieces(outgoing, slicesOf(body, length === body.length), -1, sending.slow, req.id);
+    if (!isHead)
+      return sendPieces(outgoing, slicesOf(body, length === body.length), -1, sending.slow, req.id);
     endEmpty(outgoing, req.id, sending);
     return undefined;
   }
@@ -64,7 +77,8 @@ export function send(outgoing: SentMessage, response: HttpResponse, req: SentTo,
     }
   }
   const head = headOf(response, req, isLast, sending, -1);
-  if (!outgoing.useChunkedEncodingByDefault || isDisposed(head) || !response.hasAsciiFields) sendCounted(outgoing, response, head, body, length);
+  if (!outgoing.useChunkedEncodingByDefault || isDisposed(head) || !response.hasAsciiFields)
+    sendCounted(outgoing, response, head, body, length);
   else outgoing.sendWhole(status, head, body, isAscii);
   sending.slow.watchSent(outgoing, req.id);
   return undefined;
@@ -80,7 +94,13 @@ function endEmpty(outgoing: SentMessage, id: string, { slow }: Sending): void {
  * The fields as node:http takes them, in a copy: an answer may be sent more than once. Its request id is ours, whatever an
  * upstream has set; a `length` below 0 is not sent.
  */
-function headOf(response: HttpResponse, req: SentTo, isLast: boolean, sending: Sending, length: number): string[] {
+function headOf(
+  response: HttpResponse,
+  req: SentTo,
+  isLast: boolean,
+  sending: Sending,
+  length: number,
+): string[] {
   const { field: idField, name } = req.identity;
   const isSecure = isSecured(response, req, sending);
   let fields = response.fields(isSecure);
@@ -90,7 +110,8 @@ function headOf(response: HttpResponse, req: SentTo, isLast: boolean, sending: S
   }
   const head: (string | number)[] = [...fields, idField, req.id];
   if (length >= 0) head.push('Content-Length', length);
-  if (response.status === UPGRADE_REQUIRED) head.push('Connection', isLast ? 'Upgrade, close' : 'Upgrade'); // it names its Upgrade (RFC 9110 §7.8)
+  if (response.status === UPGRADE_REQUIRED)
+    head.push('Connection', isLast ? 'Upgrade, close' : 'Upgrade'); // it names its Upgrade (RFC 9110 §7.8)
   else if (isLast) head.push('Connection', 'close');
   return head as string[]; // the type has no numbers; node:http takes them
 }
@@ -112,7 +133,13 @@ function isDisposed(head: readonly string[]): boolean {
 }
 
 /** The length comes last, when the other fields have been written. To HTTP/1.0 node:http sends none by itself, and ends the connection for want of it. */
-function sendCounted(outgoing: ServerResponse, response: HttpResponse, head: string[], body: string | Uint8Array, length: number): void {
+function sendCounted(
+  outgoing: ServerResponse,
+  response: HttpResponse,
+  head: string[],
+  body: string | Uint8Array,
+  length: number,
+): void {
   head.push('Content-Length', String(length));
   begin(outgoing, response, head);
   outgoing.end(body);

@@ -127,10 +127,22 @@ export class HttpServer {
     this.#app = app;
     this.#limits = limits;
     this.#crowd = new ConnectionLimits({ limits, clock, log, meter: app.connections });
-    if (longestRequestMs !== undefined) this.#deadlines = new BodyDeadlines(clock, (socket) => onClientError({ code: 'ERR_HTTP_REQUEST_TIMEOUT' }, socket, this.#identity));
+    if (longestRequestMs !== undefined)
+      this.#deadlines = new BodyDeadlines(clock, (socket) =>
+        onClientError({ code: 'ERR_HTTP_REQUEST_TIMEOUT' }, socket, this.#identity),
+      );
     const requestTimeout = longestRequestMs ?? limits.requestTimeoutMs;
-    const slow = new SlowReaders({ clock, limitMs: limits.sendTimeoutMs, onCut: (outgoing, id) => this.#onSlowReader(outgoing, id) });
-    this.#sending = { heads: new HeadTexts(limits.keepAliveTimeoutMs), slow, endless: new Set(), securesCookies: app.securesCookies };
+    const slow = new SlowReaders({
+      clock,
+      limitMs: limits.sendTimeoutMs,
+      onCut: (outgoing, id) => this.#onSlowReader(outgoing, id),
+    });
+    this.#sending = {
+      heads: new HeadTexts(limits.keepAliveTimeoutMs),
+      slow,
+      endless: new Set(),
+      securesCookies: app.securesCookies,
+    };
     const options: ServerOptions<typeof ReceivedMessage> = {
       IncomingMessage: ReceivedMessage,
       ServerResponse: SentMessage as never, // it does not say what it answers, as the type would have it
@@ -141,18 +153,28 @@ export class HttpServer {
       maxHeaderSize: limits.maxHeaderBytes,
       optimizeEmptyRequests: true,
       requireHostHeader: false, // node:http refuses without a body; see request-head.ts
-      shouldUpgradeCallback: (incoming) => this.#guard(incoming.socket, () => this.#openSockets().isAskedFor(incoming)) === true, // others are answered as they stand: nobody here speaks another protocol (RFC 9110 §7.8)
+      shouldUpgradeCallback: (incoming) =>
+        this.#guard(incoming.socket, () => this.#openSockets().isAskedFor(incoming)) === true, // others are answered as they stand: nobody here speaks another protocol (RFC 9110 §7.8)
     };
-    const listener: RequestListener = (incoming, outgoing) => this.#onRequest(incoming, outgoing as SentMessage);
+    const listener: RequestListener = (incoming, outgoing) =>
+      this.#onRequest(incoming, outgoing as SentMessage);
     this.#secure = secure;
     this.#server = secure?.createServer(options, listener) ?? createServer(options, listener);
     const endIdle = this.#server.closeIdleConnections;
     this.#server.closeIdleConnections = () => slow.spare(() => endIdle.call(this.#server)); // close() of node:http calls it, too
     this.#server.maxHeadersCount = 0; // beyond it node:http drops fields and says nothing; see request-head.ts
-    this.#server.on('clientError', (error, socket) => this.#guard(socket as Socket, () => onClientError(error, socket as Socket, this.#identity)));
-    this.#server.on('connect', (incoming: IncomingMessage, stream) => this.#guard(incoming.socket, () => this.#onConnect(incoming.socket, stream)));
-    this.#server.on('upgrade', (incoming, socket, head) => this.#guard(socket as Socket, () => this.#openSockets().onUpgrade(incoming, socket as Socket, head)));
-    this.#server.on('checkExpectation', (incoming: IncomingMessage, outgoing) => this.#onRequest(incoming, outgoing as SentMessage));
+    this.#server.on('clientError', (error, socket) =>
+      this.#guard(socket as Socket, () => onClientError(error, socket as Socket, this.#identity)),
+    );
+    this.#server.on('connect', (incoming: IncomingMessage, stream) =>
+      this.#guard(incoming.socket, () => this.#onConnect(incoming.socket, stream)),
+    );
+    this.#server.on('upgrade', (incoming, socket, head) =>
+      this.#guard(socket as Socket, () => this.#openSockets().onUpgrade(incoming, socket as Socket, head)),
+    );
+    this.#server.on('checkExpectation', (incoming: IncomingMessage, outgoing) =>
+      this.#onRequest(incoming, outgoing as SentMessage),
+    );
     this.#server.on('checkContinue', (incoming: IncomingMessage, outgoing) => {
       continueLater(incoming as ReceivedMessage, outgoing); // every one of this server is
       this.#onRequest(incoming, outgoing as SentMessage);
@@ -163,16 +185,24 @@ export class HttpServer {
   }
 
   /** Requests that have come and are not answered yet; those whose client has left count while their handlers run. */
-  get inFlight(): number { return this.#inFlight; }
+  get inFlight(): number {
+    return this.#inFlight;
+  }
 
   /** Whether it speaks TLS. */
-  get isSecure(): boolean { return this.#secure !== undefined; }
+  get isSecure(): boolean {
+    return this.#secure !== undefined;
+  }
 
   /** The node:http server, for tests and benchmarks that bring their own sockets. @internal */
-  get node(): Server { return this.#server; }
+  get node(): Server {
+    return this.#server;
+  }
 
   /** Listens. Answers where. @throws SvcError `E_LISTEN` */
-  listen(options: ListenOptions = {}): Promise<{ readonly host: string; readonly port: number; readonly url: string }> {
+  listen(
+    options: ListenOptions = {},
+  ): Promise<{ readonly host: string; readonly port: number; readonly url: string }> {
     const { host = '127.0.0.1', port = 8000 } = options;
     return listenOn(this.#server, { host, port, isSecure: this.isSecure }).then((address) => {
       this.#server.on('error', (error) => this.#app.log.error('server_error', error));
@@ -238,11 +268,19 @@ export class HttpServer {
     if (this.#isIdle) this.#whenIdle?.();
   }
 
-  get #isIdle(): boolean { return this.#inFlight === 0 && (this.#lingering === undefined || this.#lingering.count === 0) && (this.#sockets === undefined || this.#sockets.size === 0); }
+  get #isIdle(): boolean {
+    return (
+      this.#inFlight === 0 &&
+      (this.#lingering === undefined || this.#lingering.count === 0) &&
+      (this.#sockets === undefined || this.#sockets.size === 0)
+    );
+  }
 
   /** Accepts no further connection. Resolves when the last one is gone. */
   async #refuseOthers(): Promise<void> {
-    const closed = new Promise<void>((resolve) => { this.#server.close(() => resolve()); });
+    const closed = new Promise<void>((resolve) => {
+      this.#server.close(() => resolve());
+    });
     this.#server.emit('listening'); // node:http has stopped to watch its time limits, which hold for what still comes
     await closed;
     this.#server.close(); // and now it need not
@@ -250,11 +288,16 @@ export class HttpServer {
 
   /** Resolves when no adopted connection is left: node:http counts only those that it accepts itself. */
   async #left(adopted: ReadonlySet<Socket>): Promise<void> {
-    if (adopted.size > 0) await new Promise<void>((resolve) => { this.#whenAlone = resolve; });
+    if (adopted.size > 0)
+      await new Promise<void>((resolve) => {
+        this.#whenAlone = resolve;
+      });
     this.#server.close();
   }
 
-  get #identity(): RequestIdentity { return this.#app.defaults.identity ?? USUAL_IDENTITY; }
+  get #identity(): RequestIdentity {
+    return this.#app.defaults.identity ?? USUAL_IDENTITY;
+  }
 
   /** What happens on a connection outside of a request. Where it fails, as the first of its kind may when the package has been replaced meanwhile, the connection ends, and not the process. */
   #guard<T>(socket: Socket, happen: () => T): T | undefined {
@@ -273,7 +316,7 @@ export class HttpServer {
     if (stream !== socket) stream.on('error', ignore); // where it has a body, Node 26 hands that over
     const connection = connectionOf(socket);
     if (connection.waiting === 0 && !connection.hasSaidClose) {
-      const asking = this.#askingForTunnels ??= new Set();
+      const asking = (this.#askingForTunnels ??= new Set());
       const timer = this.#app.clock.after(LINGER_MS, () => socket.destroy()); // nobody else looks after it any more
       asking.add(socket);
       socket.once('close', () => {
@@ -290,11 +333,14 @@ export class HttpServer {
     const connection = connectionOf(incoming.socket);
     if (connection.hasSaidClose) return void incoming.socket.pause(); // sent behind our "Connection: close": not to be processed (RFC 9112 §9.6)
     const req = this.#begin(incoming, outgoing, connection);
-    let verdict = judgeHead(incoming, this.#limits.maxHeaderFields) ?? this.#crowd.judge(connection, this.#inFlight);
+    let verdict =
+      judgeHead(incoming, this.#limits.maxHeaderFields) ?? this.#crowd.judge(connection, this.#inFlight);
     if (verdict === BUSY && this.#app.isProbe?.(req) === true) verdict = undefined;
     if (verdict !== undefined && verdict !== BUSY) connection.hasSaidClose = true;
-    const response = verdict === undefined || verdict.status === 0 ? this.#app.handle(req) : refusalOf(verdict, req.id);
-    if (this.#deadlines !== undefined && !incoming.complete && !hasNoBody(incoming)) this.#limitBody(req, incoming, this.#deadlines);
+    const response =
+      verdict === undefined || verdict.status === 0 ? this.#app.handle(req) : refusalOf(verdict, req.id);
+    if (this.#deadlines !== undefined && !incoming.complete && !hasNoBody(incoming))
+      this.#limitBody(req, incoming, this.#deadlines);
     if (response instanceof HttpResponse) this.#answer(req, incoming, outgoing, response);
     else {
       this.#watchEnd(incoming.socket, connection);
@@ -320,22 +366,31 @@ export class HttpServer {
     if (limitMs !== this.#app.longestRequestMs) deadlines.watch(incoming, req.startedMs + limitMs); // else node:http does
   }
 
-  #answer(req: TransportRequest, incoming: IncomingMessage, outgoing: SentMessage, response: HttpResponse): void {
+  #answer(
+    req: TransportRequest,
+    incoming: IncomingMessage,
+    outgoing: SentMessage,
+    response: HttpResponse,
+  ): void {
     this.#app.count(req, response, this.#app.clock.monotonicMs() - req.startedMs);
     req.isAnswered = true;
     const connection = req.connection!; // #begin() has set it
     if (isPieces(response.body)) this.#watchEnd(incoming.socket, connection);
-    if (outgoing.closed) { // the client has left while the handler ran
-      if (isPieces(response.body)) discard(response.body).catch((error: unknown) => this.#onSourceFailure(req, error));
+    if (outgoing.closed) {
+      // the client has left while the handler ran
+      if (isPieces(response.body))
+        discard(response.body).catch((error: unknown) => this.#onSourceFailure(req, error));
       return this.#end(req);
     }
     try {
-      const isLast = (this.#isDraining || !this.keepsAlive || connection.hasSaidClose) && connection.endsWith(outgoing);
+      const isLast =
+        (this.#isDraining || !this.keepsAlive || connection.hasSaidClose) && connection.endsWith(outgoing);
       if (!incoming.complete && !hasNoBody(incoming)) outgoing.onFinish = this.#onEarlyFinish;
       const sending = send(outgoing, response, req, isLast, this.#sending);
       sending?.catch((error: unknown) => this.#onSourceFailure(req, error));
       if (this.#isDraining) this.#finishEndless();
-    } catch (error) { // a field or body that node:http refuses
+    } catch (error) {
+      // a field or body that node:http refuses
       req.failure = error;
       this.#app.countCut?.('failed');
       this.#app.log.error('response_refused', error, req.logFields());
@@ -360,7 +415,11 @@ export class HttpServer {
   /** The client takes nothing of its answer any more. */
   #onSlowReader(outgoing: ServerResponse, id: string): void {
     this.#app.countCut?.('slow');
-    this.#app.log.warn('slow_reader_cut', { method: outgoing.req.method, peer: outgoing.socket?.remoteAddress, request_id: id });
+    this.#app.log.warn('slow_reader_cut', {
+      method: outgoing.req.method,
+      peer: outgoing.socket?.remoteAddress,
+      request_id: id,
+    });
   }
 
   /** Nothing more goes out. A handler that still runs is waited for: #answer() ends its request. */
@@ -372,7 +431,7 @@ export class HttpServer {
 
   /** The connection is done with the request, and its handler is, too. */
   #end(req: TransportRequest): void {
-    void this.#app.finish(req, req.wasDelivered ? undefined : req.failure ?? new ClientDisconnected());
+    void this.#app.finish(req, req.wasDelivered ? undefined : (req.failure ?? new ClientDisconnected()));
     if (req.late === undefined) this.#leave();
     else void req.late.then(() => this.#leave()); // its handler still runs
   }
@@ -383,18 +442,20 @@ export class HttpServer {
   }
 
   #leaveSocket(): void {
-    if (this.#isDraining && this.#isIdle) setImmediate(() => { // what was sent is on its way by then
-      if (this.#isIdle) this.#whenIdle?.(); // an answer that began before has no "Connection: close": its client may have sent the next request
-    });
+    if (this.#isDraining && this.#isIdle)
+      setImmediate(() => {
+        // what was sent is on its way by then
+        if (this.#isIdle) this.#whenIdle?.(); // an answer that began before has no "Connection: close": its client may have sent the next request
+      });
   }
 
   #openSockets(): OpenSockets {
-    return this.#sockets ??= new OpenSockets(this.#app, {
+    return (this.#sockets ??= new OpenSockets(this.#app, {
       begin: (req, incoming) => this.#beginUpgrade(req, incoming),
       refuse: (req, outgoing, response) => this.#refuseUpgrade(req, outgoing, response),
       answered: () => this.#leave(),
       closed: () => this.#leaveSocket(),
-    });
+    }));
   }
 
   /** A request that asks for a WebSocket. Answers what refuses it before the application sees it. */
@@ -404,7 +465,8 @@ export class HttpServer {
     connection.requests++;
     req.connection = connection;
     req.startedMs = this.#app.clock.monotonicMs();
-    const verdict = judgeHead(incoming, this.#limits.maxHeaderFields) ?? this.#crowd.judge(connection, this.#inFlight);
+    const verdict =
+      judgeHead(incoming, this.#limits.maxHeaderFields) ?? this.#crowd.judge(connection, this.#inFlight);
     if (verdict !== undefined && verdict.status !== 0) return refusalOf(verdict, req.id);
     return this.#isDraining ? refusalOf(LEAVING, req.id) : undefined;
   }
@@ -414,8 +476,11 @@ export class HttpServer {
     outgoing.request = req;
     req.connection!.hasSaidClose = true; // #beginUpgrade() has set it
     try {
-      send(outgoing, response, req, true, this.#sending)?.catch((error: unknown) => this.#onSourceFailure(req, error));
-    } catch (error) { // as in #answer()
+      send(outgoing, response, req, true, this.#sending)?.catch((error: unknown) =>
+        this.#onSourceFailure(req, error),
+      );
+    } catch (error) {
+      // as in #answer()
       req.failure = error;
       this.#app.countCut?.('failed');
       this.#app.log.error('response_refused', error, req.logFields());
@@ -439,28 +504,53 @@ function continueLater(incoming: ReceivedMessage, outgoing: ServerResponse): voi
 }
 
 /** Listens, and says where. @throws SvcError `E_LISTEN`, `E_PERMISSION` */
-export function listenOn(server: NetServer, { host, port, isSecure = false }: { readonly host: string; readonly port: number; readonly isSecure?: boolean }): Promise<{ readonly host: string; readonly port: number; readonly url: string }> {
+export function listenOn(
+  server: NetServer,
+  {
+    host,
+    port,
+    isSecure = false,
+  }: { readonly host: string; readonly port: number; readonly isSecure?: boolean },
+): Promise<{ readonly host: string; readonly port: number; readonly url: string }> {
   return new Promise((resolve, reject) => {
-    if (host === '') throw new SvcError('E_LISTEN', [`"":${port}`, 'no host would be every address of this machine, and 0.0.0.0 or :: are to be named for that']); // SVC_HOST= of a file that was not filled in
+    if (host === '')
+      throw new SvcError('E_LISTEN', [
+        `"":${port}`,
+        'no host would be every address of this machine, and 0.0.0.0 or :: are to be named for that',
+      ]); // SVC_HOST= of a file that was not filled in
     if (isNetDenied()) throw new SvcError('E_PERMISSION', ['--allow-net', '']); // Node throws that where nobody can catch it
     const onError = (error: NodeJS.ErrnoException): void => {
-      reject(new SvcError('E_LISTEN', [`${host}:${port}`, LISTEN_PROBLEMS[error.code ?? ''] ?? error.message], { cause: error }));
+      reject(
+        new SvcError('E_LISTEN', [`${host}:${port}`, LISTEN_PROBLEMS[error.code ?? ''] ?? error.message], {
+          cause: error,
+        }),
+      );
     };
     server.once('error', onError);
     server.listen({ host, port }, () => {
       server.off('error', onError);
       const address = server.address() as AddressInfo; // a host and port were asked for, not a pipe
       const shown = address.family === 'IPv6' ? `[${address.address}]` : address.address;
-      resolve({ host: address.address, port: address.port, url: `${isSecure ? 'https' : 'http'}://${shown}:${address.port}` });
+      resolve({
+        host: address.address,
+        port: address.port,
+        url: `${isSecure ? 'https' : 'http'}://${shown}:${address.port}`,
+      });
     });
   });
 }
 
 /** Whether Node was started with --permission and without --allow-net, which Node 24 does not know. */
 function isNetDenied(): boolean {
-  return (process.permission as typeof process.permission | undefined)?.has('net') === false && process.allowedNodeEnvironmentFlags.has('--allow-net');
+  return (
+    (process.permission as typeof process.permission | undefined)?.has('net') === false &&
+    process.allowedNodeEnvironmentFlags.has('--allow-net')
+  );
 }
 
 const LISTEN_PROBLEMS: Readonly<Record<string, string>> = {
-  EADDRINUSE: 'the address is in use', EACCES: 'the port needs privileges', EADDRNOTAVAIL: 'this machine has no such address', ENOTFOUND: 'the host is unknown',
+  EADDRINUSE: 'the address is in use',
+  EACCES: 'the port needs privileges',
+  EADDRNOTAVAIL: 'this machine has no such address',
+  ENOTFOUND: 'the host is unknown',
 };

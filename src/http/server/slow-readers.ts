@@ -42,7 +42,17 @@ export class SlowReaders {
   #timer: Disposable | undefined;
 
   /** `limitMs`: without progress for so long, and at most half as long again, a connection is cut; `onCut` is told before. */
-  constructor({ clock, limitMs, onCut, held = heldBytes }: { readonly clock: Clock; readonly limitMs: number; readonly onCut: (outgoing: ServerResponse, id: string) => void; readonly held?: typeof heldBytes }) {
+  constructor({
+    clock,
+    limitMs,
+    onCut,
+    held = heldBytes,
+  }: {
+    readonly clock: Clock;
+    readonly limitMs: number;
+    readonly onCut: (outgoing: ServerResponse, id: string) => void;
+    readonly held?: typeof heldBytes;
+  }) {
     this.#clock = clock;
     this.#limitMs = limitMs;
     this.#onCut = onCut;
@@ -56,14 +66,21 @@ export class SlowReaders {
   watchSent(outgoing: SentMessage, id: string): void {
     if (outgoing.writableLength === 0) return;
     if (outgoing.socket !== null) return this.watch(outgoing, id);
-    const look = (): void => { if (outgoing.writableLength !== 0) this.watch(outgoing, id); };
+    const look = (): void => {
+      if (outgoing.writableLength !== 0) this.watch(outgoing, id);
+    };
     outgoing.onTurn = () => process.nextTick(look); // node:http hands it over behind the event
   }
 
   /** Watches the answer to the request of that id until it is over. */
   watch(outgoing: ServerResponse, id: string): void {
     if (outgoing.closed || this.#readings.has(outgoing)) return;
-    this.#readings.set(outgoing, { taken: takenOf(outgoing), held: -1, sinceMs: this.#clock.monotonicMs(), id });
+    this.#readings.set(outgoing, {
+      taken: takenOf(outgoing),
+      held: -1,
+      sinceMs: this.#clock.monotonicMs(),
+      id,
+    });
     outgoing.once('close', () => this.#forget(outgoing));
     this.#timer ??= this.#nextLook();
   }
@@ -96,7 +113,8 @@ export class SlowReaders {
     const stuck: [ServerResponse, Reading][] = [];
     for (const [outgoing, reading] of this.#readings) {
       const taken = takenOf(outgoing);
-      if (taken === -1 || taken !== reading.taken) Object.assign(reading, { taken, held: -1, sinceMs: nowMs } satisfies Partial<Reading>);
+      if (taken === -1 || taken !== reading.taken)
+        Object.assign(reading, { taken, held: -1, sinceMs: nowMs } satisfies Partial<Reading>);
       else stuck.push([outgoing, reading]);
     }
     if (stuck.length === 0) return;

@@ -30,16 +30,24 @@ export interface TlsWishes extends TlsOptions {
 /** The options above the settings `tlsCert` and `tlsKey`; undefined where nobody asks for TLS. @throws SvcError `E_TLS`, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
 export function readTlsOptions(options: TlsOptions | undefined, config: Config): TlsWishes | undefined {
   const { minVersion, ...rest } = readOptions('tls', options ?? {}, {
-    cert: text(), key: text(), passphrase: text(), ca: text(), minVersion: oneOf(['TLSv1.2', 'TLSv1.3'], 'TLSv1.2'),
+    cert: text(),
+    key: text(),
+    passphrase: text(),
+    ca: text(),
+    minVersion: oneOf(['TLSv1.2', 'TLSv1.3'], 'TLSv1.2'),
   });
   const cert = rest.cert ?? config.get('tlsCert', undefined, TEXT);
   const key = rest.key ?? config.get('tlsKey', undefined, TEXT);
   if (options === undefined && cert === undefined && key === undefined) return undefined;
-  if (cert === undefined || key === undefined) throw new SvcError('E_TLS', [cert === undefined ? 'there is no certificate' : 'there is no key']);
+  if (cert === undefined || key === undefined)
+    throw new SvcError('E_TLS', [cert === undefined ? 'there is no certificate' : 'there is no key']);
   return { ...rest, cert, key, minVersion };
 }
 
 const TEXT = { cast: String };
 
 /** The option of run(). @internal */
-export const TLS_OPTION: OptionKind<TlsOptions | undefined> = given<TlsOptions>('{ cert, key }', (value) => typeof value === 'object' && value !== null);
+export const TLS_OPTION: OptionKind<TlsOptions | undefined> = given<TlsOptions>(
+  '{ cert, key }',
+  (value) => typeof value === 'object' && value !== null,
+);

@@ -23,8 +23,13 @@ const TICKET_KEYS_MS = 12 * 3_600_000;
 const TICKET_KEY_BYTES = 48;
 /** All of TLS 1.3; of 1.2 those that keep what was said from whoever gets the key later, and encrypt with authentication (RFC 9325 §4.2). */
 const CIPHERS = [
-  'TLS_AES_256_GCM_SHA384', 'TLS_CHACHA20_POLY1305_SHA256', 'TLS_AES_128_GCM_SHA256',
-  ...['AES128-GCM-SHA256', 'AES256-GCM-SHA384', 'CHACHA20-POLY1305'].flatMap((cipher) => [`ECDHE-ECDSA-${cipher}`, `ECDHE-RSA-${cipher}`]),
+  'TLS_AES_256_GCM_SHA384',
+  'TLS_CHACHA20_POLY1305_SHA256',
+  'TLS_AES_128_GCM_SHA256',
+  ...['AES128-GCM-SHA256', 'AES256-GCM-SHA384', 'CHACHA20-POLY1305'].flatMap((cipher) => [
+    `ECDHE-ECDSA-${cipher}`,
+    `ECDHE-RSA-${cipher}`,
+  ]),
 ].join(':');
 /** A certificate that ends so soon is told of. */
 const SOON_MS = 14 * 24 * 3_600_000;
@@ -59,19 +64,26 @@ export class SecureTransport {
 
   /** The server; to be called once. */
   createServer(options: ServerOptions, listener: RequestListener): Server {
-    const server = this.#server = createServer({
-      ...options, ...this.#credentials,
-      handshakeTimeout: options.headersTimeout, // node:tls waits for two minutes
-      ALPNProtocols: ['http/1.1', 'http/1.0'], // whoever offers neither is refused (RFC 7301 §3.2)
-      requestCert: this.#wishes.ca !== undefined, rejectUnauthorized: true,
-    }, listener);
+    const server = (this.#server = createServer(
+      {
+        ...options,
+        ...this.#credentials,
+        handshakeTimeout: options.headersTimeout, // node:tls waits for two minutes
+        ALPNProtocols: ['http/1.1', 'http/1.0'], // whoever offers neither is refused (RFC 7301 §3.2)
+        requestCert: this.#wishes.ca !== undefined,
+        rejectUnauthorized: true,
+      },
+      listener,
+    ));
     let timer = this.#clock.after(TICKET_KEYS_MS, () => renew());
     const renew = (): void => {
       server.setTicketKeys(randomBytes(TICKET_KEY_BYTES));
       timer = this.#clock.after(TICKET_KEYS_MS, renew);
     };
     const sockets = this.#sockets;
-    function onClose(this: Socket): void { sockets.delete(this); }
+    function onClose(this: Socket): void {
+      sockets.delete(this);
+    }
     server.on('connection', (socket: Socket) => sockets.add(socket.on('close', onClose)));
     server.on('close', () => timer[Symbol.dispose]());
     return server;
@@ -95,7 +107,8 @@ export class SecureTransport {
 
   #load(): Credentials {
     const credentials = readCredentials(this.#wishes);
-    for (const problem of lifeOf(credentials, this.#clock.nowMs())) this.#log.warn('tls_certificate', { problem });
+    for (const problem of lifeOf(credentials, this.#clock.nowMs()))
+      this.#log.warn('tls_certificate', { problem });
     return credentials;
   }
 }
@@ -103,9 +116,12 @@ export class SecureTransport {
 /** Reads what was named, and makes sure that a server can use it. @throws SvcError `E_TLS` */
 function readCredentials({ cert, key, ca, passphrase, minVersion }: TlsWishes): Credentials {
   const credentials: Credentials = {
-    cert: readPem(cert, 'certificate'), key: readPem(key, 'key'), minVersion,
+    cert: readPem(cert, 'certificate'),
+    key: readPem(key, 'key'),
+    minVersion,
     ciphers: tls.DEFAULT_CIPHERS === constants.defaultCoreCipherList ? CIPHERS : tls.DEFAULT_CIPHERS, // else who started the process has chosen
-    ...ca === undefined ? {} : { ca: readPem(ca, 'authorities') }, ...passphrase === undefined ? {} : { passphrase },
+    ...(ca === undefined ? {} : { ca: readPem(ca, 'authorities') }),
+    ...(passphrase === undefined ? {} : { passphrase }),
   };
   let isPair: boolean;
   try {
@@ -124,14 +140,19 @@ function readPem(source: string, what: string): string {
   try {
     return readFileSync(source, 'utf8');
   } catch (error) {
-    throw new SvcError('E_TLS', [`the ${what} cannot be read: ${(error as NodeJS.ErrnoException).code ?? 'it is no file'}`], { cause: error });
+    throw new SvcError(
+      'E_TLS',
+      [`the ${what} cannot be read: ${(error as NodeJS.ErrnoException).code ?? 'it is no file'}`],
+      { cause: error },
+    );
   }
 }
 
 /** What OpenSSL says, in words that do not show what it has read. */
 function reasonOf(error: unknown): string {
   const { code = '' } = error as { code?: string };
-  if (/PASSPHRASE|PASSWORD|BAD_DECRYPT|INTERRUPTED/i.test(code)) return 'the key is encrypted, and the passphrase is not its own';
+  if (/PASSPHRASE|PASSWORD|BAD_DECRYPT|INTERRUPTED/i.test(code))
+    return 'the key is encrypted, and the passphrase is not its own';
   return `certificate or key is no PEM that can be used (${code})`;
 }
 

@@ -48,10 +48,30 @@ export interface UpgradeHost {
 }
 
 /** Texts that most handshakes have: one of each for all open sockets, which keep their fields. */
-const USUAL_TEXTS: ReadonlyMap<string, string> = new Map([
-  'Host', 'Connection', 'Upgrade', 'websocket', 'Sec-WebSocket-Version', '13', 'Sec-WebSocket-Key', 'Sec-WebSocket-Extensions', 'Sec-WebSocket-Protocol', 'Origin',
-  'User-Agent', 'Accept-Encoding', 'Accept-Language', 'Cache-Control', 'no-cache', 'Pragma', 'Cookie', 'Authorization', 'permessage-deflate; client_max_window_bits', 'gzip, deflate, br, zstd',
-].map((text) => [text, text]));
+const USUAL_TEXTS: ReadonlyMap<string, string> = new Map(
+  [
+    'Host',
+    'Connection',
+    'Upgrade',
+    'websocket',
+    'Sec-WebSocket-Version',
+    '13',
+    'Sec-WebSocket-Key',
+    'Sec-WebSocket-Extensions',
+    'Sec-WebSocket-Protocol',
+    'Origin',
+    'User-Agent',
+    'Accept-Encoding',
+    'Accept-Language',
+    'Cache-Control',
+    'no-cache',
+    'Pragma',
+    'Cookie',
+    'Authorization',
+    'permessage-deflate; client_max_window_bits',
+    'gzip, deflate, br, zstd',
+  ].map((text) => [text, text]),
+);
 
 /**
  * What of a request an open socket keeps, and its answer as the request sees it: over when the socket is. No streams, for a
@@ -70,7 +90,12 @@ class UpgradeExchange implements Outgoing {
   declare readonly readableEnded: boolean;
 
   static {
-    Object.assign(this.prototype, { method: 'GET', httpVersionMinor: 1, complete: true, readableEnded: true }); // see asksForWebSocket()
+    Object.assign(this.prototype, {
+      method: 'GET',
+      httpVersionMinor: 1,
+      complete: true,
+      readableEnded: true,
+    }); // see asksForWebSocket()
   }
 
   constructor({ url, rawHeaders, socket }: IncomingMessage) {
@@ -80,7 +105,9 @@ class UpgradeExchange implements Outgoing {
   }
 
   /** As what comes: whoever reads bodies asks first whether there is one. */
-  get incoming(): Incoming { return this as unknown as Incoming; }
+  get incoming(): Incoming {
+    return this as unknown as Incoming;
+  }
 
   once(_event: 'close', listener: () => void): this {
     (this.#listeners ??= []).push(listener);
@@ -124,11 +151,17 @@ export class OpenSockets {
   }
 
   /** How many are open. */
-  get size(): number { return this.#open.size; }
+  get size(): number {
+    return this.#open.size;
+  }
 
   /** Whether node:http is to give a connection up for this request. One behind another that waits for its answer stays a request. */
   isAskedFor(incoming: IncomingMessage): boolean {
-    return asksForWebSocket(incoming) && connectionOf(incoming.socket).waiting === 0 && this.#app.hasSocketAt?.(pathOf(incoming.url ?? '/')) === true;
+    return (
+      asksForWebSocket(incoming) &&
+      connectionOf(incoming.socket).waiting === 0 &&
+      this.#app.hasSocketAt?.(pathOf(incoming.url ?? '/')) === true
+    );
   }
 
   onUpgrade(incoming: IncomingMessage, socket: Socket, head: Buffer): void {
@@ -137,7 +170,8 @@ export class OpenSockets {
     const outgoing = new UpgradeExchange(incoming);
     const req = new TransportRequest(outgoing.incoming, outgoing, this.#app.defaults);
     const response = this.#host.begin(req, incoming) ?? this.#app.upgrade!(req); // hasSocketAt() has said so
-    if (response instanceof HttpResponse) return this.#answer(req, outgoing, incoming, socket, head, response);
+    if (response instanceof HttpResponse)
+      return this.#answer(req, outgoing, incoming, socket, head, response);
     this.#pending.add(socket);
     void response.then((settled) => {
       this.#pending.delete(socket);
@@ -148,7 +182,8 @@ export class OpenSockets {
   /** The server stops: 1001 to all. */
   goAway(): void {
     this.#isClosing = true;
-    for (const socket of this.#open.keys()) if (socket.isOpen) socket.close(CLOSE.goingAway, 'the server stops');
+    for (const socket of this.#open.keys())
+      if (socket.isOpen) socket.close(CLOSE.goingAway, 'the server stops');
   }
 
   /** Resolves when no socket is left and their handlers have seen the end, or have had the time to. */
@@ -166,7 +201,14 @@ export class OpenSockets {
     for (const socket of this.#pending) socket.destroy();
   }
 
-  #answer(req: TransportRequest, outgoing: UpgradeExchange, incoming: IncomingMessage, socket: Socket, head: Buffer, response: HttpResponse): void {
+  #answer(
+    req: TransportRequest,
+    outgoing: UpgradeExchange,
+    incoming: IncomingMessage,
+    socket: Socket,
+    head: Buffer,
+    response: HttpResponse,
+  ): void {
     this.#app.count(req, response, this.#app.clock.monotonicMs() - req.startedMs);
     req.isAnswered = true;
     if (socket.destroyed) this.#end(req, outgoing, new ClientDisconnected());
@@ -174,7 +216,13 @@ export class OpenSockets {
     else this.#refuse(req, outgoing, incoming, socket, response);
   }
 
-  #accept(req: TransportRequest, outgoing: UpgradeExchange, stream: Socket, head: Buffer, response: SwitchingProtocols): void {
+  #accept(
+    req: TransportRequest,
+    outgoing: UpgradeExchange,
+    stream: Socket,
+    head: Buffer,
+    response: SwitchingProtocols,
+  ): void {
     stream.setTimeout(0);
     stream.write(headOf(response, req, this.#app.securesCookies || req.scheme === 'https'), 'latin1');
     const socket = response.open(stream, req, this.#socketHost);
@@ -184,7 +232,13 @@ export class OpenSockets {
     this.#host.answered();
   }
 
-  #refuse(req: TransportRequest, outgoing: UpgradeExchange, incoming: IncomingMessage, socket: Socket, response: HttpResponse): void {
+  #refuse(
+    req: TransportRequest,
+    outgoing: UpgradeExchange,
+    incoming: IncomingMessage,
+    socket: Socket,
+    response: HttpResponse,
+  ): void {
     const answer = new SentMessage(incoming);
     answer.assignSocket(socket);
     answer.once('finish', () => {
@@ -217,14 +271,18 @@ export class OpenSockets {
   }
 }
 
-function ignore(): void { /* see above */ }
+function ignore(): void {
+  /* see above */
+}
 
 /**
  * Has the C library keep more than 128 KiB of what is freed: it gives memory at the end of its heap back otherwise, and each page of the chunks that come
  * next is a fault (messages of 4 KiB: 0.2 of one each, which is a tenth of their cost). glibc keeps up to twice the largest block of its own mapping that
  * was freed (mallopt(3)), so one is, untouched. Elsewhere it is a block like any other.
  */
-function keepFreedMemory(): void { new ArrayBuffer(KEPT_BYTES / 2).transfer(0); }
+function keepFreedMemory(): void {
+  new ArrayBuffer(KEPT_BYTES / 2).transfer(0);
+}
 
 /*
  * From a request to an open WebSocket: the answer 101 as the pipeline sees it, and its bytes (RFC 6455 §4.2.2).
@@ -251,7 +309,14 @@ export class SwitchingProtocols extends HttpResponse {
 
   constructor(agreement: Agreement, open: OpenSocket, context: unknown) {
     const { handshake, protocol, deflate } = agreement;
-    const fields = ['Upgrade', 'websocket', 'Connection', 'Upgrade', 'Sec-WebSocket-Accept', acceptKey(handshake.key)];
+    const fields = [
+      'Upgrade',
+      'websocket',
+      'Connection',
+      'Upgrade',
+      'Sec-WebSocket-Accept',
+      acceptKey(handshake.key),
+    ];
     if (protocol !== '') fields.push('Sec-WebSocket-Protocol', protocol);
     if (deflate !== undefined) fields.push('Sec-WebSocket-Extensions', deflate.field);
     super(null, new Prepared(101, fields));
@@ -261,7 +326,9 @@ export class SwitchingProtocols extends HttpResponse {
   }
 
   /** The subprotocol; empty where there is none. */
-  get protocol(): string { return this.#agreement.protocol; }
+  get protocol(): string {
+    return this.#agreement.protocol;
+  }
 
   /** Makes the socket. */
   open(stream: Duplex, req: TransportRequest, host: SocketHost): WebSocketConnection {
@@ -271,9 +338,20 @@ export class SwitchingProtocols extends HttpResponse {
 }
 
 /** Fields that each answer has. */
-const SENT: ReadonlySet<string> = new Set(['Upgrade', 'Connection', 'Sec-WebSocket-Accept', 'Sec-WebSocket-Protocol', 'Sec-WebSocket-Extensions']);
+const SENT: ReadonlySet<string> = new Set([
+  'Upgrade',
+  'Connection',
+  'Sec-WebSocket-Accept',
+  'Sec-WebSocket-Protocol',
+  'Sec-WebSocket-Extensions',
+]);
 /** Fields that belong to a body, or to the connection. */
-const NOT_SENT: ReadonlySet<string> = new Set(['content-length', 'content-type', 'transfer-encoding', 'keep-alive']);
+const NOT_SENT: ReadonlySet<string> = new Set([
+  'content-length',
+  'content-type',
+  'transfer-encoding',
+  'keep-alive',
+]);
 
 /** The bytes of the answer, in latin1. Its fields have been checked when they were set. */
 function headOf(response: SwitchingProtocols, req: TransportRequest, isSecure: boolean): string {

@@ -35,12 +35,20 @@ export class KeptCookie {
   readonly #plainName: string;
   /** What decides over each request; undefined: where it runs and how the request came. */
   readonly #secure: boolean | undefined;
-  readonly #attributes: { readonly sameSite: 'strict' | 'lax' | 'none'; readonly path: string; readonly domain: string | undefined };
+  readonly #attributes: {
+    readonly sameSite: 'strict' | 'lax' | 'none';
+    readonly path: string;
+    readonly domain: string | undefined;
+  };
 
   /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`, `E_COOKIE` for attributes that do not go together */
   constructor(owner: string, base: string, options: SessionCookieOptions = {}) {
     const { name, secure, ...attributes } = readOptions(owner, options, {
-      name: text(), secure: given<boolean>('true or false', bool(false).accepts), sameSite: oneOf(['strict', 'lax', 'none'], 'lax'), path: text('/'), domain: text(),
+      name: text(),
+      secure: given<boolean>('true or false', bool(false).accepts),
+      sameSite: oneOf(['strict', 'lax', 'none'], 'lax'),
+      path: text('/'),
+      domain: text(),
     });
     const isHostOnly = attributes.path === '/' && attributes.domain === undefined;
     const isPrefixed = secure !== false && name?.startsWith('__') !== true; // no other host, and no page without TLS, can then plant one (RFC 6265bis §4.1.3)
@@ -59,10 +67,14 @@ export class KeptCookie {
   }
 
   /** What it is called over TLS, or in production. */
-  get secureName(): string { return this.#secure === false ? this.#plainName : this.#name; }
+  get secureName(): string {
+    return this.#secure === false ? this.#plainName : this.#name;
+  }
 
   /** What it is called elsewhere. */
-  get plainName(): string { return this.#secure === true ? this.#name : this.#plainName; }
+  get plainName(): string {
+    return this.#secure === true ? this.#name : this.#plainName;
+  }
 
   /** What a value is bound to, so that it counts in this cookie alone: two of one name may have other paths. No name has a `;`. */
   boundName({ name }: HostCookie): string {
@@ -80,13 +92,19 @@ export class KeptCookie {
     if (env !== 'production') return;
     if (this.#secure === false) {
       yield {
-        rule: 'SVC207', severity: 'error', subject, message: `its cookie "${this.#name}" is not Secure, so that it goes over connections that anybody on the way can read`,
+        rule: 'SVC207',
+        severity: 'error',
+        subject,
+        message: `its cookie "${this.#name}" is not Secure, so that it goes over connections that anybody on the way can read`,
         remedy: 'Leave out cookie.secure: outside production the cookie does without TLS anyway',
       };
     }
     if (this.#attributes.domain !== undefined) {
       yield {
-        rule: 'SVC207', severity: 'warning', subject, message: `its cookie "${this.#name}" is shared with every host below "${this.#attributes.domain}", each of which can read and replace it`,
+        rule: 'SVC207',
+        severity: 'warning',
+        subject,
+        message: `its cookie "${this.#name}" is shared with every host below "${this.#attributes.domain}", each of which can read and replace it`,
         remedy: 'Leave out cookie.domain, unless you run all of these hosts',
       };
     }
@@ -98,13 +116,26 @@ export class MissingTls {
   readonly #log: SecurityLog;
   #isTold = false;
 
-  constructor(log: SecurityLog) { this.#log = log; }
+  constructor(log: SecurityLog) {
+    this.#log = log;
+  }
 
   /** A proxy that speaks TLS says so; without one, browsers drop what is `Secure`. */
   notice(req: HttpRequest, { name, secure }: HostCookie): void {
-    if (this.#isTold || !secure || req.scheme !== 'http' || req.headers['x-forwarded-proto'] !== undefined || req.headers['forwarded'] !== undefined) return;
+    if (
+      this.#isTold ||
+      !secure ||
+      req.scheme !== 'http' ||
+      req.headers['x-forwarded-proto'] !== undefined ||
+      req.headers['forwarded'] !== undefined
+    )
+      return;
     this.#isTold = true;
-    this.#log.warn('session_cookie_without_tls', { name, message: 'The cookie is Secure, and this request came without TLS: browsers keep the cookie only behind a proxy that speaks TLS' });
+    this.#log.warn('session_cookie_without_tls', {
+      name,
+      message:
+        'The cookie is Secure, and this request came without TLS: browsers keep the cookie only behind a proxy that speaks TLS',
+    });
   }
 }
 
@@ -115,9 +146,19 @@ export class MissingTls {
 export function keepPrivate(headers: HeaderList, fallback: 'private' | 'no-store'): void {
   const field = headers.get('cache-control');
   if (field === undefined) return headers.set('Cache-Control', fallback);
-  const directives = field.split(',').map((directive) => directive.trim()).filter((directive) => directive !== '');
-  if (directives.some((directive) => /^(?:private|no-store)$/i.test(directive)) && !directives.some(isShared)) return;
-  headers.set('Cache-Control', ['private', ...directives.filter((directive) => !isShared(directive) && !/^private\b/i.test(directive))].join(', '));
+  const directives = field
+    .split(',')
+    .map((directive) => directive.trim())
+    .filter((directive) => directive !== '');
+  if (directives.some((directive) => /^(?:private|no-store)$/i.test(directive)) && !directives.some(isShared))
+    return;
+  headers.set(
+    'Cache-Control',
+    [
+      'private',
+      ...directives.filter((directive) => !isShared(directive) && !/^private\b/i.test(directive)),
+    ].join(', '),
+  );
 }
 
 /** `private="Set-Cookie"` keeps one field private, and the rest shared: it counts as neither. */

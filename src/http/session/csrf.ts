@@ -28,7 +28,16 @@ import { SessionMiddleware, ringOf } from './middleware.ts';
 import { stateKey } from '../state.ts';
 import type { Finding } from '../../base/findings.ts';
 import type { Keyring } from '../../crypto/keys.ts';
-import type { Awaitable, CompiledRoute, CompiledView, HttpRequest, Middleware, Next, Services, StateKey } from '../contracts.ts';
+import type {
+  Awaitable,
+  CompiledRoute,
+  CompiledView,
+  HttpRequest,
+  Middleware,
+  Next,
+  Services,
+  StateKey,
+} from '../contracts.ts';
 import type { HttpResponse } from '../response.ts';
 import type { OwnPages } from '../same-origin.ts';
 import type { SessionCookieOptions } from './cookie.ts';
@@ -61,7 +70,8 @@ const ID = /^[\w-]{43}$/;
 const VARYING = ['Sec-Fetch-Site', 'Origin'] as const;
 
 /** Why a request is refused; for the log. */
-type Reason = 'site' | 'origin' | 'token_absent' | 'token_twice' | 'token_malformed' | 'token_wrong' | 'visitor_unknown';
+type Reason =
+  'site' | 'origin' | 'token_absent' | 'token_twice' | 'token_malformed' | 'token_wrong' | 'visitor_unknown';
 
 const CSRF: StateKey<RequestProtection> = stateKey('csrf');
 
@@ -83,10 +93,24 @@ export class CSRFMiddleware implements Middleware {
   /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`, `E_PATH_TEMPLATE`, `E_COOKIE` */
   constructor(options: CSRFOptions = {}) {
     const owner = 'CSRFMiddleware';
-    const { exempt = [], trustedOrigins = [], allowSameSite, exemptBearer, cookie } = readOptions(owner, options, {
+    const {
+      exempt = [],
+      trustedOrigins = [],
+      allowSameSite,
+      exemptBearer,
+      cookie,
+    } = readOptions(owner, options, {
       exempt: given<readonly string[]>('a list of path templates', Array.isArray),
-      trustedOrigins: given<readonly string[]>('a list of origins as browsers send them, such as "https://admin.example"', isOrigins),
-      allowSameSite: bool(false), exemptBearer: bool(false), cookie: given<SessionCookieOptions>('an object', (value) => typeof value === 'object' && value !== null),
+      trustedOrigins: given<readonly string[]>(
+        'a list of origins as browsers send them, such as "https://admin.example"',
+        isOrigins,
+      ),
+      allowSameSite: bool(false),
+      exemptBearer: bool(false),
+      cookie: given<SessionCookieOptions>(
+        'an object',
+        (value) => typeof value === 'object' && value !== null,
+      ),
     });
     this.#exempt = new Exemptions(exempt);
     this.#own = { trusted: new Set(trustedOrigins), allowsSameSite: allowSameSite, knowsScheme: false };
@@ -95,19 +119,28 @@ export class CSRFMiddleware implements Middleware {
   }
 
   /** The session's keys will do; with a session middleware of somebody else's, the application's secret is needed. */
-  get secrets(): readonly string[] | undefined { return this.#secrets; }
+  get secrets(): readonly string[] | undefined {
+    return this.#secrets;
+  }
 
   *compile(view: CompiledView): Generator<Omit<Finding, 'place'>> {
     const subject = 'middleware csrf';
     const stranger = this.#application.claim(subject, view);
     if (stranger !== undefined) return yield stranger;
-    const session = view.middleware.slice(0, view.middleware.indexOf(this)).find((layer) => layer.kind === 'session');
+    const session = view.middleware
+      .slice(0, view.middleware.indexOf(this))
+      .find((layer) => layer.kind === 'session');
     if (session === undefined) {
       const isBehind = view.middleware.some((layer) => layer.kind === 'session');
       yield {
-        rule: 'SVC121', severity: 'error', subject,
-        message: isBehind ? 'the session middleware stands behind it, so that it sees no session to bind a token to' : 'there is no session middleware before it, so that there is nothing to bind a token to',
-        remedy: 'Register the session first: app.use(new SessionMiddleware()), then app.use(new CSRFMiddleware())',
+        rule: 'SVC121',
+        severity: 'error',
+        subject,
+        message: isBehind
+          ? 'the session middleware stands behind it, so that it sees no session to bind a token to'
+          : 'there is no session middleware before it, so that there is nothing to bind a token to',
+        remedy:
+          'Register the session first: app.use(new SessionMiddleware()), then app.use(new CSRFMiddleware())',
       };
     }
     yield* this.#unusedExemptions(subject, view.routes);
@@ -130,7 +163,12 @@ export class CSRFMiddleware implements Middleware {
   }
 
   handle(req: HttpRequest, next: Next): Awaitable<HttpResponse> {
-    const protection = new RequestProtection(req, { ring: this.#ring, cookie: this.#cookie, services: this.#services, missingTls: this.#missingTls });
+    const protection = new RequestProtection(req, {
+      ring: this.#ring,
+      cookie: this.#cookie,
+      services: this.#services,
+      missingTls: this.#missingTls,
+    });
     req.state.set(CSRF, protection);
     if (SAFE_METHODS.has(req.method) || this.#isExempt(req)) return this.#pass(protection, next, false);
     const reason = foreignPage(req, this.#own) ?? (protection.hasVisitor ? undefined : 'visitor_unknown');
@@ -159,8 +197,12 @@ export class CSRFMiddleware implements Middleware {
     for (const template of this.#exempt.enter(routes.filter(({ method }) => !SAFE_METHODS.has(method)))) {
       const near = closest(template, new Set(routes.map((route) => route.template)));
       yield {
-        rule: 'SVC121', severity: 'warning', subject,
-        message: `the exempt path "${template}" fits no route that is checked` + (near === undefined || near === template ? '' : `: did you mean "${near}"?`),
+        rule: 'SVC121',
+        severity: 'warning',
+        subject,
+        message:
+          `the exempt path "${template}" fits no route that is checked` +
+          (near === undefined || near === template ? '' : `: did you mean "${near}"?`),
         remedy: 'Write the path as the route has it, or end it in {rest:path} for all routes below',
       };
     }
@@ -168,13 +210,18 @@ export class CSRFMiddleware implements Middleware {
 
   #isExempt(req: HttpRequest): boolean {
     if (this.#exempt.has(req)) return true;
-    return this.#exemptsBearer && req.headers['cookie'] === undefined && /^Bearer /i.test(req.headers['authorization'] ?? '');
+    return (
+      this.#exemptsBearer &&
+      req.headers['cookie'] === undefined &&
+      /^Bearer /i.test(req.headers['authorization'] ?? '')
+    );
   }
 
   #refusal(req: HttpRequest, reason: Reason): Forbidden {
     this.#audit.refused('malicious_csrf', req, { reason });
     return new Forbidden('The request does not prove that a page of this application has sent it', {
-      code: 'csrf_failed', headers: { 'Vary': VARYING.join(', '), 'Cache-Control': 'no-store' },
+      code: 'csrf_failed',
+      headers: { Vary: VARYING.join(', '), 'Cache-Control': 'no-store' },
     });
   }
 }
@@ -225,14 +272,18 @@ class RequestProtection {
   }
 
   /** Whether the client has anything that a token could be bound to. */
-  get hasVisitor(): boolean { return !this.#req.session.isNew || this.#visitorId() !== undefined; }
+  get hasVisitor(): boolean {
+    return !this.#req.session.isNew || this.#visitorId() !== undefined;
+  }
 
   token(): string {
     if (this.#isFinished) throw new SvcError('E_SESSION_SENT', ['make a CSRF token']);
     this.#isAsked = true;
     const { session } = this.#req;
     const isKept = session instanceof RequestSession ? session.isKept : !session.isNew;
-    const subject = isKept ? ofSession(session.id) : ofVisitor(this.#visitorId() ?? (this.#mintedId ??= randomId()));
+    const subject = isKept
+      ? ofSession(session.id)
+      : ofVisitor(this.#visitorId() ?? (this.#mintedId ??= randomId()));
     const random = randomBytes(32).toString('base64url');
     return `${random}.${mac(this.#terms.ring.current, subject, random)}`;
   }
@@ -244,7 +295,9 @@ class RequestProtection {
     const visitorId = this.#visitorId();
     const subject = session.isNew ? ofVisitor(visitorId!) : ofSession(session.id); // hasVisitor was asked before
     const given = Buffer.from(token.slice(44));
-    const isKnown = this.#terms.ring.keys.some((key) => timingSafeEqual(Buffer.from(mac(key, subject, token.slice(0, 43))), given));
+    const isKnown = this.#terms.ring.keys.some((key) =>
+      timingSafeEqual(Buffer.from(mac(key, subject, token.slice(0, 43))), given),
+    );
     return isKnown ? undefined : 'token_wrong';
   }
 
@@ -271,14 +324,19 @@ class RequestProtection {
 }
 
 /** The kind keeps a visitor's id, which is no secret from the visitor, from standing for a session's. */
-function ofSession(id: string): string { return `session:${id.length}:${id}`; }
-function ofVisitor(id: string): string { return `visitor:${id.length}:${id}`; }
+function ofSession(id: string): string {
+  return `session:${id.length}:${id}`;
+}
+function ofVisitor(id: string): string {
+  return `visitor:${id.length}:${id}`;
+}
 
 function mac({ key }: Keyring['current'], subject: string, random: string): string {
   return hmacSha256(key, `${subject}.${random}`);
 }
 
-type FoundToken = { readonly kind: 'found'; readonly text: string } | { readonly kind: 'none'; readonly reason: Reason };
+type FoundToken =
+  { readonly kind: 'found'; readonly text: string } | { readonly kind: 'none'; readonly reason: Reason };
 
 /**
  * The token of a request: header or form field, and where both are there, one and the same. A token in the query would stand
@@ -291,14 +349,24 @@ async function tokenOf(req: HttpRequest): Promise<FoundToken> {
   const header = req.headers[TOKEN_HEADER];
   const { value: type } = parseParameters(req.headers['content-type'] ?? '');
   let fields: readonly string[] = [];
-  if (type === 'application/x-www-form-urlencoded') fields = (await req.form()).getAll(TOKEN_FIELD); // the body is kept
-  else if (type === 'multipart/form-data' && header === undefined) fields = (await req.leadingFields()).getAll(TOKEN_FIELD);
+  if (type === 'application/x-www-form-urlencoded')
+    fields = (await req.form()).getAll(TOKEN_FIELD); // the body is kept
+  else if (type === 'multipart/form-data' && header === undefined)
+    fields = (await req.leadingFields()).getAll(TOKEN_FIELD);
   const tokens = header === undefined ? fields : [header, ...fields];
   const [text] = tokens;
   if (text === undefined) return { kind: 'none', reason: 'token_absent' };
-  return fields.length > 1 || tokens.some((token) => token !== text) ? { kind: 'none', reason: 'token_twice' } : { kind: 'found', text };
+  return fields.length > 1 || tokens.some((token) => token !== text)
+    ? { kind: 'none', reason: 'token_twice' }
+    : { kind: 'found', text };
 }
 
 function isOrigins(value: unknown): boolean {
-  return Array.isArray(value) && value.every((origin) => typeof origin === 'string' && /^https?:/.test(origin) && URL.parse(origin)?.origin === origin);
+  return (
+    Array.isArray(value) &&
+    value.every(
+      (origin) =>
+        typeof origin === 'string' && /^https?:/.test(origin) && URL.parse(origin)?.origin === origin,
+    )
+  );
 }

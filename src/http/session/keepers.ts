@@ -64,7 +64,9 @@ class SessionCookie {
     this.#missingTls = new MissingTls(this.#audit);
   }
 
-  get nowSeconds(): number { return Math.floor(this.#terms.services.clock.nowMs() / 1_000); }
+  get nowSeconds(): number {
+    return Math.floor(this.#terms.services.clock.nowMs() / 1_000);
+  }
 
   textOf(req: HttpRequest): string | undefined {
     return req.cookies[this.#terms.cookie.on(req, this.#terms.services.env).name];
@@ -88,7 +90,8 @@ class SessionCookie {
     const { nowSeconds } = this;
     const now = this.timesOf(record.bornSeconds);
     if (now.expiresSeconds <= nowSeconds || nowSeconds >= issuedSeconds + maxAgeSeconds) return undefined;
-    const isIdle = (nowSeconds - issuedSeconds) * RENEWED_AFTER > maxAgeSeconds && now.expiresSeconds > expiresSeconds;
+    const isIdle =
+      (nowSeconds - issuedSeconds) * RENEWED_AFTER > maxAgeSeconds && now.expiresSeconds > expiresSeconds;
     return { ...record, isDue: isIdle || !value.isCurrentKey };
   }
 
@@ -96,7 +99,10 @@ class SessionCookie {
   timesOf(bornSeconds: number): ValueTimes {
     const { maxAgeSeconds, absoluteSeconds } = this.#terms;
     const issuedSeconds = this.nowSeconds;
-    return { issuedSeconds, expiresSeconds: Math.min(issuedSeconds + maxAgeSeconds, bornSeconds + absoluteSeconds) };
+    return {
+      issuedSeconds,
+      expiresSeconds: Math.min(issuedSeconds + maxAgeSeconds, bornSeconds + absoluteSeconds),
+    };
   }
 
   /** The text of a cookie, and the bytes of which browsers keep {@link MAX_COOKIE_BYTES}. */
@@ -105,7 +111,9 @@ class SessionCookie {
     return { text, bytes: on.name.length + text.length };
   }
 
-  on(req: HttpRequest): HostCookie { return this.#terms.cookie.on(req, this.#terms.services.env); }
+  on(req: HttpRequest): HostCookie {
+    return this.#terms.cookie.on(req, this.#terms.services.env);
+  }
 
   set(req: HttpRequest, response: HttpResponse, on: HostCookie, text: string, times: ValueTimes): void {
     this.#terms.cookie.set(response, on, text, times.expiresSeconds - times.issuedSeconds);
@@ -119,18 +127,30 @@ class SessionCookie {
   }
 
   /** One line for those who watch. The value is not in it. */
-  reject(req: HttpRequest, reason: ValueRefusal | 'unknown_session'): void { this.#audit.refused('session_rejected', req, { reason }); }
+  reject(req: HttpRequest, reason: ValueRefusal | 'unknown_session'): void {
+    this.#audit.refused('session_rejected', req, { reason });
+  }
 
   /** What the client has sent may be why a session cannot be kept, and so may the program: one line says which mistake it would be. */
-  unkept(req: HttpRequest, mistake: SvcError): void { this.#audit.refused('session_not_kept', req, { error: mistake }); }
+  unkept(req: HttpRequest, mistake: SvcError): void {
+    this.#audit.refused('session_not_kept', req, { error: mistake });
+  }
 
   /** The session as `write` writes it, without the oldest messages if need be. @throws PayloadTooLarge, of which `E_SESSION_SIZE` is the cause */
-  fitted(req: HttpRequest, data: SessionData, mostBytes: number, write: (data: SessionData) => Written): string {
+  fitted(
+    req: HttpRequest,
+    data: SessionData,
+    mostBytes: number,
+    write: (data: SessionData) => Written,
+  ): string {
     const { text, bytes } = fitted(data, mostBytes, write);
     if (bytes <= mostBytes) return text;
     const cause = new SvcError('E_SESSION_SIZE', [bytes, mostBytes]);
     this.unkept(req, cause);
-    throw new PayloadTooLarge('There is no room for what this request would have remembered', { code: 'session_too_large', cause });
+    throw new PayloadTooLarge('There is no room for what this request would have remembered', {
+      code: 'session_too_large',
+      cause,
+    });
   }
 }
 
@@ -141,19 +161,25 @@ export class CookieKeeper implements SessionKeeper {
   readonly #cookie: SessionCookie;
 
   constructor(terms: SessionTerms) {
-    this.#cookie = new SessionCookie(terms, new ProtectedValues(terms.ring, 'svc session', terms.isSealed ? 'sealed' : 'signed'));
+    this.#cookie = new SessionCookie(
+      terms,
+      new ProtectedValues(terms.ring, 'svc session', terms.isSealed ? 'sealed' : 'signed'),
+    );
   }
 
   /** Nothing is read before somebody asks. */
   open(req: HttpRequest): RequestSession {
-    return new RequestSession(() => {
-      const value = this.#cookie.read(req);
-      if (value === undefined) return undefined;
-      const record = decoded(value.payload);
-      if (record !== undefined) return this.#cookie.opened(value, record);
-      this.#cookie.reject(req, 'malformed');
-      return undefined;
-    }, (mistake) => this.#cookie.unkept(req, mistake));
+    return new RequestSession(
+      () => {
+        const value = this.#cookie.read(req);
+        if (value === undefined) return undefined;
+        const record = decoded(value.payload);
+        if (record !== undefined) return this.#cookie.opened(value, record);
+        this.#cookie.reject(req, 'malformed');
+        return undefined;
+      },
+      (mistake) => this.#cookie.unkept(req, mistake),
+    );
   }
 
   /** A session that was only read is renewed by pages, not by what runs beside them: that may answer after a logout, and would undo it. */
@@ -161,11 +187,13 @@ export class CookieKeeper implements SessionKeeper {
     const { opened } = session;
     if (!session.isKept) {
       if (session.isDestroyed) this.#cookie.clear(req, response);
-    } else if (session.isChanged || opened?.isDue === true && isPage(req)) {
+    } else if (session.isChanged || (opened?.isDue === true && isPage(req))) {
       const bornSeconds = bornOf(session) ?? this.#cookie.nowSeconds;
       const times = this.#cookie.timesOf(bornSeconds);
       const on = this.#cookie.on(req);
-      const text = this.#cookie.fitted(req, session.over(session.base), MAX_COOKIE_BYTES, (data) => this.#cookie.written(on, encoded(data, bornSeconds, session.id), times));
+      const text = this.#cookie.fitted(req, session.over(session.base), MAX_COOKIE_BYTES, (data) =>
+        this.#cookie.written(on, encoded(data, bornSeconds, session.id), times),
+      );
       this.#cookie.set(req, response, on, text, times);
     }
   }
@@ -185,7 +213,9 @@ export class StoreKeeper implements SessionKeeper {
     this.#terms = terms;
     this.#store = store;
     this.#cookie = new SessionCookie(terms, new ProtectedValues(terms.ring, 'svc session id', 'signed'));
-    this.#seal = terms.isSealed ? new ProtectedValues(terms.ring, 'svc session record', 'sealed', MAX_RECORD_CHARACTERS) : undefined;
+    this.#seal = terms.isSealed
+      ? new ProtectedValues(terms.ring, 'svc session record', 'sealed', MAX_RECORD_CHARACTERS)
+      : undefined;
   }
 
   /** A cookie that counts costs one look into the store before the handler runs, for `session.get()` does not wait. */
@@ -203,14 +233,18 @@ export class StoreKeeper implements SessionKeeper {
 
   async keep(session: RequestSession, req: HttpRequest, response: HttpResponse): Promise<void> {
     const { endedId, opened } = session;
-    const wasAlive = endedId === undefined || await this.#store.delete(keyOf(endedId)); // first: nobody shall have both
+    const wasAlive = endedId === undefined || (await this.#store.delete(keyOf(endedId))); // first: nobody shall have both
     if (!session.isKept) return session.isDestroyed ? this.#cookie.clear(req, response) : undefined;
     if (opened === undefined || endedId !== undefined) {
       // another request has ended it: what it held must not come back, what this one has set may stay
       const data = session.over(wasAlive ? session.base : NO_DATA);
       if (!wasAlive && data.values.size === 0 && data.flashes.length === 0) return;
       const times = this.#cookie.timesOf(this.#cookie.nowSeconds);
-      await this.#store.add(keyOf(session.id), this.#encoded(req, session.id, data, times.issuedSeconds), ttlMs(times));
+      await this.#store.add(
+        keyOf(session.id),
+        this.#encoded(req, session.id, data, times.issuedSeconds),
+        ttlMs(times),
+      );
       this.#name(req, response, session.id, times);
     } else if (session.isChanged || opened.isDue) {
       const times = this.#cookie.timesOf(opened.bornSeconds);
@@ -224,16 +258,25 @@ export class StoreKeeper implements SessionKeeper {
   }
 
   /** Writes what the request has changed over whatever is there now. False when the session has been ended meanwhile. */
-  async #merge(req: HttpRequest, session: RequestSession, read: StoredSession, ttl: number): Promise<boolean> {
+  async #merge(
+    req: HttpRequest,
+    session: RequestSession,
+    read: StoredSession,
+    ttl: number,
+  ): Promise<boolean> {
     const key = keyOf(session.id);
     let before: StoredSession | undefined = read;
     for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
-      const text: string = session.isChanged ? this.#encoded(req, session.id, session.over(before.data), before.bornSeconds) : before.text;
+      const text: string = session.isChanged
+        ? this.#encoded(req, session.id, session.over(before.data), before.bornSeconds)
+        : before.text;
       if (await this.#store.replace(key, before.text, text, ttl)) return true;
       before = await this.#find(session.id);
       if (before === undefined) return false;
     }
-    throw new HTTPException(503, 'Too many requests change this session at once', { headers: { 'Retry-After': '1' } });
+    throw new HTTPException(503, 'Too many requests change this session at once', {
+      headers: { 'Retry-After': '1' },
+    });
   }
 
   async #find(id: string): Promise<StoredSession | undefined> {
@@ -252,7 +295,10 @@ export class StoreKeeper implements SessionKeeper {
       return { text: record, bytes: Buffer.byteLength(record) };
     });
     if (this.#seal === undefined) return text;
-    return this.#seal.write(keyOf(id), text, { issuedSeconds: this.#cookie.nowSeconds, expiresSeconds: bornSeconds + this.#terms.absoluteSeconds });
+    return this.#seal.write(keyOf(id), text, {
+      issuedSeconds: this.#cookie.nowSeconds,
+      expiresSeconds: bornSeconds + this.#terms.absoluteSeconds,
+    });
   }
 }
 

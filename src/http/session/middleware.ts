@@ -66,13 +66,24 @@ export class SessionMiddleware implements Middleware {
   constructor(options: SessionOptions = {}) {
     const owner = 'SessionMiddleware';
     const read = readOptions(owner, options, {
-      secrets: given<Secrets>('a string or a list of strings', (value) => [value].flat().every((secret) => typeof secret === 'string')),
-      maxAgeSeconds: given<number>(`an integer 1 … ${YEAR_SECONDS}`, isLifetime), absoluteSeconds: given<number>(`an integer 1 … ${YEAR_SECONDS}`, isLifetime),
-      cookie: given<SessionCookieOptions>('an object', isObject), store: given<RecordStore>('a record store', isRecordStore), encrypt: bool(false),
+      secrets: given<Secrets>('a string or a list of strings', (value) =>
+        [value].flat().every((secret) => typeof secret === 'string'),
+      ),
+      maxAgeSeconds: given<number>(`an integer 1 … ${YEAR_SECONDS}`, isLifetime),
+      absoluteSeconds: given<number>(`an integer 1 … ${YEAR_SECONDS}`, isLifetime),
+      cookie: given<SessionCookieOptions>('an object', isObject),
+      store: given<RecordStore>('a record store', isRecordStore),
+      encrypt: bool(false),
     });
     const { absoluteSeconds = 2_592_000 } = read;
     const { maxAgeSeconds = Math.min(604_800, absoluteSeconds) } = read;
-    if (maxAgeSeconds > absoluteSeconds) throw new SvcError('E_OPTION_RANGE', [owner, 'maxAgeSeconds', `at most absoluteSeconds, which is ${absoluteSeconds}`, String(maxAgeSeconds)]);
+    if (maxAgeSeconds > absoluteSeconds)
+      throw new SvcError('E_OPTION_RANGE', [
+        owner,
+        'maxAgeSeconds',
+        `at most absoluteSeconds, which is ${absoluteSeconds}`,
+        String(maxAgeSeconds),
+      ]);
     this.#own = read.secrets === undefined ? undefined : Keyring.of(read.secrets);
     this.secrets = this.#own === undefined ? ['authSecret'] : undefined;
     this.#maxAgeSeconds = maxAgeSeconds;
@@ -83,10 +94,14 @@ export class SessionMiddleware implements Middleware {
   }
 
   /** The keys that sessions are signed with, for whatever is bound to them; undefined while there is no secret. @internal */
-  get ring(): Keyring | undefined { return this.#ring; }
+  get ring(): Keyring | undefined {
+    return this.#ring;
+  }
 
   /** What the cookie is called where the application runs. @internal */
-  cookieNameIn(env: Env): string { return env === 'production' ? this.#cookie.secureName : this.#cookie.plainName; }
+  cookieNameIn(env: Env): string {
+    return env === 'production' ? this.#cookie.secureName : this.#cookie.plainName;
+  }
 
   *compile(view: CompiledView): Generator<Omit<Finding, 'place'>> {
     const subject = 'middleware session';
@@ -95,35 +110,60 @@ export class SessionMiddleware implements Middleware {
     const first = view.middleware.find((layer) => layer.kind === 'session');
     if (first !== this) {
       yield {
-        rule: 'SVC121', severity: 'error', subject, message: 'another session middleware stands before it, and its sessions would be hidden',
+        rule: 'SVC121',
+        severity: 'error',
+        subject,
+        message: 'another session middleware stands before it, and its sessions would be hidden',
         remedy: 'Use one session middleware for a route: for the whole application, or for its router',
       };
     }
     yield* this.#cookie.findings(subject, view.env);
     if (this.#store instanceof MemoryRecordStore && isServedByMany(view)) {
-      yield { rule: 'SVC403', severity: 'warning', subject, message: 'its sessions are in the memory of one process: the next request of a visitor may reach another, which does not know them', remedy: 'Leave out the store, and sessions are in signed cookies; or give it one that all processes share: new DatabaseRecordStore(db)' };
+      yield {
+        rule: 'SVC403',
+        severity: 'warning',
+        subject,
+        message:
+          'its sessions are in the memory of one process: the next request of a visitor may reach another, which does not know them',
+        remedy:
+          'Leave out the store, and sessions are in signed cookies; or give it one that all processes share: new DatabaseRecordStore(db)',
+      };
     }
     if (this.#own !== undefined && this.#own.sharesWith(ringOf(view))) {
       yield {
-        rule: 'SVC205', severity: 'warning', subject, message: 'its secret is the authSecret of the application: a leak of either opens both',
+        rule: 'SVC205',
+        severity: 'warning',
+        subject,
+        message: 'its secret is the authSecret of the application: a leak of either opens both',
         remedy: 'Leave out secrets, and the keys are derived from authSecret; or give it a secret of its own',
       };
     }
-    const ring = this.#ring = this.#own ?? ringOf(view);
+    const ring = (this.#ring = this.#own ?? ringOf(view));
     if (ring === undefined) return; // SVC205 says so
-    const terms = { services: view.services, ring, cookie: this.#cookie, maxAgeSeconds: this.#maxAgeSeconds, absoluteSeconds: this.#absoluteSeconds, isSealed: this.#isSealed };
+    const terms = {
+      services: view.services,
+      ring,
+      cookie: this.#cookie,
+      maxAgeSeconds: this.#maxAgeSeconds,
+      absoluteSeconds: this.#absoluteSeconds,
+      isSealed: this.#isSealed,
+    };
     this.#keeper = this.#store === undefined ? new CookieKeeper(terms) : new StoreKeeper(terms, this.#store);
   }
 
   handle(req: HttpRequest, next: Next): Awaitable<HttpResponse> {
     const session = this.#keeper.open(req);
-    return isThenable(session) ? session.then((opened) => this.#pass(opened, req, next)) : this.#pass(session, req, next);
+    return isThenable(session)
+      ? session.then((opened) => this.#pass(opened, req, next))
+      : this.#pass(session, req, next);
   }
 
   #pass(session: RequestSession, req: HttpRequest, next: Next): Awaitable<HttpResponse> {
     req.state.set(SESSION, session);
     const response = next();
-    return isThenable(response) ? response.then((answer) => this.#keep(session, req, answer)) : this.#keep(session, req, response);
+    return isThenable(response)
+      ? response.then((answer) => this.#keep(session, req, answer))
+      : this.#keep(session, req, response);
   }
 
   #keep(session: RequestSession, req: HttpRequest, response: HttpResponse): Awaitable<HttpResponse> {
@@ -143,7 +183,9 @@ function seen(session: RequestSession, response: HttpResponse): HttpResponse {
 /** The keys of the application's own secret; undefined when it has none. @internal */
 export function ringOf(view: CompiledView): Keyring | undefined {
   const secret = view.config('authSecret');
-  return secret === undefined || secret === null || secret === '' ? undefined : Keyring.of(authSecrets(view.services.config));
+  return secret === undefined || secret === null || secret === ''
+    ? undefined
+    : Keyring.of(authSecrets(view.services.config));
 }
 
 function isLifetime(value: unknown): boolean {
@@ -155,5 +197,10 @@ function isObject(value: unknown): boolean {
 }
 
 function isRecordStore(value: unknown): boolean {
-  return isObject(value) && ['get', 'set', 'add', 'replace', 'delete'].every((name) => typeof (value as Record<string, unknown>)[name] === 'function');
+  return (
+    isObject(value) &&
+    ['get', 'set', 'add', 'replace', 'delete'].every(
+      (name) => typeof (value as Record<string, unknown>)[name] === 'function',
+    )
+  );
 }

@@ -6,17 +6,30 @@ import type { SessionData, StoredSession } from './values.ts';
 /** The text of a session; `id` where nothing else names it. */
 export function encoded({ values, flashes }: SessionData, bornSeconds: number, id?: string): string {
   return JSON.stringify({
-    i: id, b: bornSeconds, v: Object.fromEntries(values), f: flashes.length === 0 ? undefined : flashes.map(({ kind, text }) => [kind, text]),
+    i: id,
+    b: bornSeconds,
+    v: Object.fromEntries(values),
+    f: flashes.length === 0 ? undefined : flashes.map(({ kind, text }) => [kind, text]),
   });
 }
 
 /** What {@link encoded} wrote; undefined for anything else, which only another version of the program can have written. */
 export function decoded(text: string): StoredSession | undefined {
   const { i: id = '', b: bornSeconds, v: values, f: flashes = [] } = jsonObject(text);
-  if (typeof id !== 'string' || typeof bornSeconds !== 'number' || typeof values !== 'object' || values === null || !Array.isArray(flashes)) return undefined;
+  if (
+    typeof id !== 'string' ||
+    typeof bornSeconds !== 'number' ||
+    typeof values !== 'object' ||
+    values === null ||
+    !Array.isArray(flashes)
+  )
+    return undefined;
   const pairs = flashes.filter((flash) => Array.isArray(flash)) as readonly (readonly unknown[])[];
   return {
-    id, bornSeconds, text, data: {
+    id,
+    bornSeconds,
+    text,
+    data: {
       values: new Map(Object.entries(values)), // members named __proto__ are entries like any other
       flashes: pairs.map(([kind, message]) => ({ kind: String(kind), text: String(message) })),
     },
@@ -26,7 +39,7 @@ export function decoded(text: string): StoredSession | undefined {
 function jsonObject(text: string): Readonly<Record<string, unknown>> {
   try {
     const value: unknown = JSON.parse(text);
-    return typeof value === 'object' && value !== null ? value as Readonly<Record<string, unknown>> : {};
+    return typeof value === 'object' && value !== null ? (value as Readonly<Record<string, unknown>>) : {};
   } catch {
     return {};
   }

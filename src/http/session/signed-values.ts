@@ -27,7 +27,12 @@ export type ValueRefusal = 'malformed' | 'unknown_key' | 'forged' | 'expired';
 
 /** What a value says, or why it says nothing. */
 export type ReadValue =
-  | { readonly kind: 'valid'; readonly payload: string; readonly times: ValueTimes; /** Whether it would be written with the same key now. */ readonly isCurrentKey: boolean }
+  | {
+      readonly kind: 'valid';
+      readonly payload: string;
+      readonly times: ValueTimes;
+      /** Whether it would be written with the same key now. */ readonly isCurrentKey: boolean;
+    }
   | { readonly kind: 'refused'; readonly reason: ValueRefusal };
 
 const HEAD = String.raw`\.([\w-]{1,64})\.(\d{1,12})\.(\d{1,12})\.`;
@@ -47,7 +52,12 @@ export class ProtectedValues {
   readonly #maxCharacters: number;
 
   /** `label` says what the values are for. Texts longer than `maxCharacters` (default 4_096) are malformed. */
-  constructor(ring: Keyring, label: string, protection: Protection, maxCharacters: number = MAX_COOKIE_CHARACTERS) {
+  constructor(
+    ring: Keyring,
+    label: string,
+    protection: Protection,
+    maxCharacters: number = MAX_COOKIE_CHARACTERS,
+  ) {
     this.#ring = ring.derive(`${label} ${protection}`);
     this.#protection = protection;
     this.#maxCharacters = maxCharacters;
@@ -64,12 +74,23 @@ export class ProtectedValues {
 
   /** What a text says that was kept under `name`. Never throws, whatever the text is. */
   read(name: string, text: string, nowSeconds: number): ReadValue {
-    const parts = text.length > this.#maxCharacters ? null : (this.#protection === 'signed' ? SIGNED : SEALED).exec(text);
+    const parts =
+      text.length > this.#maxCharacters ? null : (this.#protection === 'signed' ? SIGNED : SEALED).exec(text);
     if (parts === null) return refused('malformed');
-    const [, id, issued, expires, body, given] = parts as unknown as [string, string, string, string, string, string | undefined]; // as the two patterns capture
+    const [, id, issued, expires, body, given] = parts as unknown as [
+      string,
+      string,
+      string,
+      string,
+      string,
+      string | undefined,
+    ]; // as the two patterns capture
     const found = this.#ring.find(id);
     if (found === undefined) return refused('unknown_key');
-    const payload = given === undefined ? unseal(found.key, bound(name, text.slice(0, -body.length - 1)), body) : verified(found.key, bound(name, text.slice(0, -44)), body, given);
+    const payload =
+      given === undefined
+        ? unseal(found.key, bound(name, text.slice(0, -body.length - 1)), body)
+        : verified(found.key, bound(name, text.slice(0, -44)), body, given);
     if (payload === undefined) return refused('forged');
     const times = { issuedSeconds: Number(issued), expiresSeconds: Number(expires) };
     if (nowSeconds >= times.expiresSeconds) return refused('expired');
@@ -88,19 +109,27 @@ function bound(name: string, text: string): string {
 
 function verified(key: KeyObject, text: string, body: string, given: string): string | undefined {
   // as text, not as bytes: the last character has two bits that decoding would not look at
-  return timingSafeEqual(Buffer.from(hmacSha256(key, text)), Buffer.from(given)) ? Buffer.from(body, 'base64url').toString() : undefined;
+  return timingSafeEqual(Buffer.from(hmacSha256(key, text)), Buffer.from(given))
+    ? Buffer.from(body, 'base64url').toString()
+    : undefined;
 }
 
 function seal(key: KeyObject, aad: string, payload: string): string {
   const iv = randomBytes(IV_BYTES);
-  const cipher = createCipheriv('aes-256-gcm', key, iv, { authTagLength: TAG_BYTES }).setAAD(Buffer.from(aad));
-  return Buffer.concat([iv, cipher.update(payload), cipher.final(), cipher.getAuthTag()]).toString('base64url');
+  const cipher = createCipheriv('aes-256-gcm', key, iv, { authTagLength: TAG_BYTES }).setAAD(
+    Buffer.from(aad),
+  );
+  return Buffer.concat([iv, cipher.update(payload), cipher.final(), cipher.getAuthTag()]).toString(
+    'base64url',
+  );
 }
 
 function unseal(key: KeyObject, aad: string, body: string): string | undefined {
   const box = Buffer.from(body, 'base64url');
   if (box.toString('base64url') !== body) return undefined; // bits that decoding does not look at, or a length that none has
-  const decipher = createDecipheriv('aes-256-gcm', key, box.subarray(0, IV_BYTES), { authTagLength: TAG_BYTES });
+  const decipher = createDecipheriv('aes-256-gcm', key, box.subarray(0, IV_BYTES), {
+    authTagLength: TAG_BYTES,
+  });
   decipher.setAAD(Buffer.from(aad)).setAuthTag(box.subarray(-TAG_BYTES));
   try {
     return Buffer.concat([decipher.update(box.subarray(IV_BYTES, -TAG_BYTES)), decipher.final()]).toString();

@@ -31,7 +31,10 @@ export interface OpenedSession {
 export type StoredSession = Omit<OpenedSession, 'isDue'>;
 
 /** Nothing. */
-export const NO_DATA: SessionData = Object.freeze({ values: new Map<string, unknown>(), flashes: Object.freeze([]) });
+export const NO_DATA: SessionData = Object.freeze({
+  values: new Map<string, unknown>(),
+  flashes: Object.freeze([]),
+});
 
 /** 256 bits, in 43 characters. */
 export function randomId(): string {
@@ -80,7 +83,7 @@ export class RequestSession implements Session {
 
   get id(): string {
     this.#read();
-    return this.#id ??= randomId();
+    return (this.#id ??= randomId());
   }
 
   get isNew(): boolean {
@@ -88,11 +91,13 @@ export class RequestSession implements Session {
     return this.#opened === undefined;
   }
 
-  get(key: string | SessionKey<unknown>): never { // the contract's overloads type it
+  get(key: string | SessionKey<unknown>): never {
+    // the contract's overloads type it
     this.#read();
     const name = nameOf(key);
     const value = this.#values.get(name);
-    if (typeof value === 'object' && value !== null && !this.#lent.has(name)) this.#lent.set(name, JSON.stringify(value));
+    if (typeof value === 'object' && value !== null && !this.#lent.has(name))
+      this.#lent.set(name, JSON.stringify(value));
     return value as never;
   }
 
@@ -116,8 +121,12 @@ export class RequestSession implements Session {
     this.#end();
     if (options.keep === undefined) return;
     const kept = new Set(options.keep.map(nameOf));
-    this.#base = { values: new Map([...this.#base.values].filter(([name]) => kept.has(name))), flashes: this.#base.flashes };
-    for (const name of new Set([...this.#values.keys(), ...this.#changed])) if (!kept.has(name)) this.#forget(name);
+    this.#base = {
+      values: new Map([...this.#base.values].filter(([name]) => kept.has(name))),
+      flashes: this.#base.flashes,
+    };
+    for (const name of new Set([...this.#values.keys(), ...this.#changed]))
+      if (!kept.has(name)) this.#forget(name);
   }
 
   destroy(): void {
@@ -132,7 +141,12 @@ export class RequestSession implements Session {
 
   flash(kind: string, text: string): void {
     this.#change();
-    for (const part of [kind, text]) if (typeof part !== 'string') throw new SvcError('E_SESSION_VALUE', ['a message', `is ${typeof part}, and a message is text of a kind that is text`]);
+    for (const part of [kind, text])
+      if (typeof part !== 'string')
+        throw new SvcError('E_SESSION_VALUE', [
+          'a message',
+          `is ${typeof part}, and a message is text of a kind that is text`,
+        ]);
     this.#flashed.push({ kind: cut(kind), text: cut(text) });
   }
 
@@ -146,7 +160,9 @@ export class RequestSession implements Session {
   // -- for those who keep it --
 
   /** Whether anybody has looked at it, so that the answer may depend on it. @internal */
-  get isRead(): boolean { return this.#isRead; }
+  get isRead(): boolean {
+    return this.#isRead;
+  }
 
   /** Whether the client has a session when this answer has come, as far as is known yet. @internal */
   get isKept(): boolean {
@@ -155,21 +171,34 @@ export class RequestSession implements Session {
   }
 
   /** What the client has brought. @internal */
-  get opened(): OpenedSession | undefined { return this.#opened; }
+  get opened(): OpenedSession | undefined {
+    return this.#opened;
+  }
 
   /** The id that is worth nothing from now on. @internal */
-  get endedId(): string | undefined { return this.#endedId; }
+  get endedId(): string | undefined {
+    return this.#endedId;
+  }
 
   /** Whether the client should forget its cookie. @internal */
-  get isDestroyed(): boolean { return this.#isDestroyed; }
+  get isDestroyed(): boolean {
+    return this.#isDestroyed;
+  }
 
   /** Whether this request has done anything to it; known once it is closed. @internal */
   get isChanged(): boolean {
-    return this.#changed.size > 0 || this.#endedId !== undefined || this.#flashed.length > 0 || this.#hasTaken && this.#base.flashes.length > 0;
+    return (
+      this.#changed.size > 0 ||
+      this.#endedId !== undefined ||
+      this.#flashed.length > 0 ||
+      (this.#hasTaken && this.#base.flashes.length > 0)
+    );
   }
 
   /** What it began with. @internal */
-  get base(): SessionData { return this.#base; }
+  get base(): SessionData {
+    return this.#base;
+  }
 
   /** Takes no changes from now on, and finds what was changed in place. @throws SvcError `E_SESSION_VALUE`, or BadRequest for what a client may have sent @internal */
   close(): void {
@@ -219,7 +248,10 @@ export class RequestSession implements Session {
     const mistake = new SvcError('E_SESSION_VALUE', [name, problem.text]);
     if (!problem.isOfInput) throw mistake;
     this.#onUnkept(mistake);
-    throw new BadRequest('The request holds a number or a nesting that cannot be remembered', { code: 'session_value', cause: mistake });
+    throw new BadRequest('The request holds a number or a nesting that cannot be remembered', {
+      code: 'session_value',
+      cause: mistake,
+    });
   }
 
   /** The id is worth nothing any more; what comes next has another. */
@@ -255,16 +287,24 @@ interface Problem {
 /** `around`: what the value is nested in. */
 function problemOf(value: unknown, around: object[]): Problem | undefined {
   if (value === null || typeof value === 'string' || typeof value === 'boolean') return undefined;
-  if (typeof value === 'number') return Number.isFinite(value) ? undefined : { text: `is or holds ${value}`, isOfInput: true };
-  if (typeof value !== 'object') return { text: `is or holds ${typeof value === 'undefined' ? 'undefined' : `a ${typeof value}`}`, isOfInput: false };
+  if (typeof value === 'number')
+    return Number.isFinite(value) ? undefined : { text: `is or holds ${value}`, isOfInput: true };
+  if (typeof value !== 'object')
+    return {
+      text: `is or holds ${typeof value === 'undefined' ? 'undefined' : `a ${typeof value}`}`,
+      isOfInput: false,
+    };
   if (around.length === MAX_DEPTH) {
-    return around.includes(value) ? { text: 'holds itself', isOfInput: false } : { text: `is nested more than ${MAX_DEPTH} levels deep`, isOfInput: true };
+    return around.includes(value)
+      ? { text: 'holds itself', isOfInput: false }
+      : { text: `is nested more than ${MAX_DEPTH} levels deep`, isOfInput: true };
   }
   const prototype: unknown = Object.getPrototypeOf(value);
   const isPlain = Array.isArray(value) || prototype === Object.prototype || prototype === null;
   if (!isPlain) return { text: `is or holds an object of the class ${classOf(value)}`, isOfInput: false };
   around.push(value);
-  for (const member of Array.isArray(value) ? value as readonly unknown[] : Object.values(value)) { // a hole counts as undefined
+  for (const member of Array.isArray(value) ? (value as readonly unknown[]) : Object.values(value)) {
+    // a hole counts as undefined
     const problem = problemOf(member, around);
     if (problem !== undefined) return problem;
   }

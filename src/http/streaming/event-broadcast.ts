@@ -48,20 +48,28 @@ export class EventBroadcast {
   /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
   constructor(options: EventBroadcastOptions = {}) {
     const { heartbeatSeconds, retryMs, ...bounds } = options;
-    const { maxBufferedBytes, maxStreams } = readOptions('EventBroadcast', bounds, { maxBufferedBytes: int(1_048_576, 1_024, 1_073_741_824), maxStreams: int(10_000, 1, 1_000_000) });
+    const { maxBufferedBytes, maxStreams } = readOptions('EventBroadcast', bounds, {
+      maxBufferedBytes: int(1_048_576, 1_024, 1_073_741_824),
+      maxStreams: int(10_000, 1, 1_000_000),
+    });
     this.#terms = readEventTerms('EventBroadcast', { heartbeatSeconds, retryMs });
     this.#maxBufferedBytes = maxBufferedBytes;
     this.#maxStreams = maxStreams;
   }
 
   /** How many listen. */
-  get size(): number { return this.#listeners.size; }
+  get size(): number {
+    return this.#listeners.size;
+  }
 
   /**
    * An answer that has every event from now on. `missed` come first: what a client that comes back has not had, see
    * `lastEventId()`. @throws SvcError `E_EVENT`, `E_REPLY`
    */
-  stream(missed: Iterable<ServerSentEvent | string> = [], options: Pick<EventStreamOptions, 'headers'> = {}): HttpResponse {
+  stream(
+    missed: Iterable<ServerSentEvent | string> = [],
+    options: Pick<EventStreamOptions, 'headers'> = {},
+  ): HttpResponse {
     const earlier = Array.from(missed, encodeEvent).join('');
     return new BroadcastResponse(options.headers, (request) => this.#listen(earlier, request));
   }
@@ -83,13 +91,19 @@ export class EventBroadcast {
   }
 
   #listen(earlier: string, request: Streamed): Listener {
-    if (this.#listeners.size >= this.#maxStreams) throw new HTTPException(503, 'There are too many streams', { headers: { 'Retry-After': '5' } });
+    if (this.#listeners.size >= this.#maxStreams)
+      throw new HTTPException(503, 'There are too many streams', { headers: { 'Retry-After': '5' } });
     const { clock } = request.state.get(services);
     this.#flush(); // what was sent before is none of its
-    const listener: Listener = new Listener(this.#terms.prelude + earlier, this.#maxBufferedBytes, this.#flush, () => {
-      this.#listeners.delete(listener);
-      leave();
-    });
+    const listener: Listener = new Listener(
+      this.#terms.prelude + earlier,
+      this.#maxBufferedBytes,
+      this.#flush,
+      () => {
+        this.#listeners.delete(listener);
+        leave();
+      },
+    );
     const leave = Heartbeat.join(clock, this.#terms.heartbeatMs, listener);
     this.#listeners.add(listener);
     return listener;
@@ -100,7 +114,10 @@ class BroadcastResponse extends HttpResponse {
   readonly #given: Readonly<Record<string, string>> | undefined;
   readonly #listen: (request: Streamed) => Listener;
 
-  constructor(headers: Readonly<Record<string, string>> | undefined, listen: (request: Streamed) => Listener) {
+  constructor(
+    headers: Readonly<Record<string, string>> | undefined,
+    listen: (request: Streamed) => Listener,
+  ) {
     super(null, eventFields(headers));
     this.#given = headers;
     this.#listen = listen;
@@ -173,7 +190,9 @@ class Listener extends EndlessPieces {
       return { done: false, value };
     }
     if (this.#isOver) return DONE;
-    return new Promise((resolve) => { this.#waiting = resolve; });
+    return new Promise((resolve) => {
+      this.#waiting = resolve;
+    });
   }
 
   return(): void {

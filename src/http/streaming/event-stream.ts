@@ -43,11 +43,18 @@ export interface EventTerms {
 }
 
 /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` @internal */
-export function readEventTerms(owner: string, options: Pick<EventStreamOptions, 'heartbeatSeconds' | 'retryMs'>): EventTerms {
+export function readEventTerms(
+  owner: string,
+  options: Pick<EventStreamOptions, 'heartbeatSeconds' | 'retryMs'>,
+): EventTerms {
   const { heartbeatSeconds, retryMs } = readOptions(owner, options, {
-    heartbeatSeconds: int(15, 1, 3_600), retryMs: given<number>('an integer 0 … 2147483647', (value) => int(0, 0, 2_147_483_647).accepts(value)),
+    heartbeatSeconds: int(15, 1, 3_600),
+    retryMs: given<number>('an integer 0 … 2147483647', (value) => int(0, 0, 2_147_483_647).accepts(value)),
   });
-  return { heartbeatMs: heartbeatSeconds * 1_000, prelude: retryMs === undefined ? COMMENT : `${retryOf(retryMs)}\n` };
+  return {
+    heartbeatMs: heartbeatSeconds * 1_000,
+    prelude: retryMs === undefined ? COMMENT : `${retryOf(retryMs)}\n`,
+  };
 }
 
 /** Proxies neither keep it, nor compress it, which would hold events back; nginx does not collect it first. */
@@ -86,7 +93,10 @@ export class EventStreamResponse extends HttpResponse {
   /** @internal */
   override settle(request: Streamed): HttpResponse {
     const answer = super.copy();
-    answer.body = eventBody(new EventPieces(iterate(this.#source as Pieces), this.#terms, request.state.get(services).clock), request);
+    answer.body = eventBody(
+      new EventPieces(iterate(this.#source as Pieces), this.#terms, request.state.get(services).clock),
+      request,
+    );
     return answer;
   }
 }
@@ -95,7 +105,10 @@ export class EventStreamResponse extends HttpResponse {
 export type Streamed = Answered & Pick<HttpRequest, 'state'>;
 
 /** Ends the stream with its request, if it was never read. @internal */
-export function eventBody(pieces: EndlessPieces & AsyncIterable<Piece>, request: Streamed): EndlessPieces & AsyncIterable<Piece> {
+export function eventBody(
+  pieces: EndlessPieces & AsyncIterable<Piece>,
+  request: Streamed,
+): EndlessPieces & AsyncIterable<Piece> {
   request.afterwards?.(async () => pieces.drop());
   return pieces;
 }
@@ -131,7 +144,7 @@ class EventPieces extends EndlessPieces implements Beating {
     this.#kept = undefined;
     if (kept !== undefined) return kept;
     if (this.#isOver) return DONE;
-    const { promise } = this.#waiting = Promise.withResolvers<PieceStep>();
+    const { promise } = (this.#waiting = Promise.withResolvers<PieceStep>());
     if (!this.#isPulling) this.#pull();
     return promise;
   }
@@ -158,7 +171,11 @@ class EventPieces extends EndlessPieces implements Beating {
     this.#isPulling = true;
     try {
       const step = this.#source.next();
-      if (isPending(step)) step.then((settled) => this.#take(settled), (error: unknown) => this.#give(Promise.reject(error)));
+      if (isPending(step))
+        step.then(
+          (settled) => this.#take(settled),
+          (error: unknown) => this.#give(Promise.reject(error)),
+        );
       else this.#take(step);
     } catch (error) {
       this.#give(Promise.reject(error));
@@ -221,7 +238,8 @@ export const COMMENT = ':\n\n';
 /** An event, or text that is its data, as it is sent. @throws SvcError `E_EVENT`, `E_REPLY` for data that is no JSON */
 export function encodeEvent(given: unknown): string {
   if (typeof given === 'string') return `${dataOf(given)}\n`;
-  if (typeof given !== 'object' || given === null) throw new SvcError('E_EVENT', [`${shown(given)} is no event`]);
+  if (typeof given !== 'object' || given === null)
+    throw new SvcError('E_EVENT', [`${shown(given)} is no event`]);
   const { event, id, retryMs, data } = given as ServerSentEvent;
   let text = '';
   if (event !== undefined) text += `event: ${oneLine('event', event)}\n`;
@@ -234,17 +252,22 @@ export function encodeEvent(given: unknown): string {
 
 /** The field that says when to come back. @throws SvcError `E_EVENT` */
 function retryOf(ms: unknown): string {
-  if (!Number.isInteger(ms) || (ms as number) < 0 || (ms as number) > 2_147_483_647) throw new SvcError('E_EVENT', [`its retryMs is ${shown(ms)}, an integer 0 … 2147483647 is needed`]);
+  if (!Number.isInteger(ms) || (ms as number) < 0 || (ms as number) > 2_147_483_647)
+    throw new SvcError('E_EVENT', [`its retryMs is ${shown(ms)}, an integer 0 … 2147483647 is needed`]);
   return `retry: ${String(ms)}\n`;
 }
 
 function dataOf(text: string): string {
   if (!text.includes('\n') && !text.includes('\r')) return `data: ${text}\n`;
-  return text.split(/\r\n|\r|\n/).map((line) => `data: ${line}\n`).join('');
+  return text
+    .split(/\r\n|\r|\n/)
+    .map((line) => `data: ${line}\n`)
+    .join('');
 }
 
 function oneLine(name: string, value: unknown): string {
-  if (typeof value !== 'string') throw new SvcError('E_EVENT', [`its ${name} is ${shown(value)}, a string is needed`]);
+  if (typeof value !== 'string')
+    throw new SvcError('E_EVENT', [`its ${name} is ${shown(value)}, a string is needed`]);
   if (/[\r\n\0]/.test(value)) throw new SvcError('E_EVENT', [`its ${name} has a line break or NUL`]);
   return value;
 }
@@ -253,7 +276,9 @@ function oneLine(name: string, value: unknown): string {
  * The id of the last event that a client has had when it comes back (field `Last-Event-ID`); undefined for one that comes for
  * the first time. It is what a client says: look it up, do not trust it.
  */
-export function lastEventId(req: { readonly headers: Readonly<Record<string, string | undefined>> }): string | undefined {
+export function lastEventId(req: {
+  readonly headers: Readonly<Record<string, string | undefined>>;
+}): string | undefined {
   const value = req.headers['last-event-id'];
   if (value === undefined || value === '') return undefined;
   return /[\x80-\xff]/.test(value) ? Buffer.from(value, 'latin1').toString() : value; // browsers send UTF-8

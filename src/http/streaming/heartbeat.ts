@@ -33,9 +33,9 @@ export class Heartbeat {
   /** The heart of a clock that beats so often, for those who {@link add} and {@link remove} themselves. */
   static of(clock: Clock, intervalMs: number): Heartbeat {
     let ofClock = hearts.get(clock);
-    if (ofClock === undefined) hearts.set(clock, ofClock = new Map());
+    if (ofClock === undefined) hearts.set(clock, (ofClock = new Map()));
     let heart = ofClock.get(intervalMs);
-    if (heart === undefined) ofClock.set(intervalMs, heart = new Heartbeat(clock, intervalMs));
+    if (heart === undefined) ofClock.set(intervalMs, (heart = new Heartbeat(clock, intervalMs)));
     return heart;
   }
 

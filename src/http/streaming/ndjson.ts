@@ -13,23 +13,33 @@ import type { ResponseOptions } from '../response.ts';
  */
 export class NDJSONResponse extends StreamingResponse {
   /** @throws SvcError `E_STREAM` for what gives no values */
-  constructor(values: Iterable<unknown> | AsyncIterable<unknown> | ReadableStream<unknown>, options: ResponseOptions = {}) {
+  constructor(
+    values: Iterable<unknown> | AsyncIterable<unknown> | ReadableStream<unknown>,
+    options: ResponseOptions = {},
+  ) {
     const source = checkedSource(values) as Pieces; // of anything: each becomes a line
-    super({ [Symbol.asyncIterator]: () => new Lines(iterate(source)) as unknown as AsyncIterator<Piece> }, { ...options, mediaType: options.mediaType ?? 'application/x-ndjson' }); // see Primed
+    super(
+      { [Symbol.asyncIterator]: () => new Lines(iterate(source)) as unknown as AsyncIterator<Piece> },
+      { ...options, mediaType: options.mediaType ?? 'application/x-ndjson' },
+    ); // see Primed
   }
 }
 
 class Lines implements PieceIterator {
   readonly #source: PieceIterator;
 
-  constructor(source: PieceIterator) { this.#source = source; }
+  constructor(source: PieceIterator) {
+    this.#source = source;
+  }
 
   next(): PieceStep | PromiseLike<PieceStep> {
     const step = this.#source.next();
     return isPending(step) ? step.then(lineOf) : lineOf(step);
   }
 
-  return(): unknown { return this.#source.return?.(); }
+  return(): unknown {
+    return this.#source.return?.();
+  }
 }
 
 function lineOf(step: PieceStep): PieceStep {

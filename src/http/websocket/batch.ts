@@ -26,7 +26,9 @@ const spare: Batch[] = [];
 /** What one socket has written and not sent. */
 export class Batch {
   /** One for a socket that writes: those that do not have none (test/bench/websocket.ts: idle). */
-  static take(): Batch { return spare.pop() ?? new Batch(); }
+  static take(): Batch {
+    return spare.pop() ?? new Batch();
+  }
 
   /** Takes one back whose pieces have been taken. */
   static give(batch: Batch): void {
@@ -39,7 +41,9 @@ export class Batch {
   #bytes = 0;
 
   /** How many bytes wait. */
-  get bytes(): number { return this.#bytes; }
+  get bytes(): number {
+    return this.#bytes;
+  }
 
   /** Room for a frame of at most `most` bytes, as memory and place; {@link wrote} must follow at once. `most` is at most 128 KiB. */
   reserve(most: number): number {
@@ -56,7 +60,9 @@ export class Batch {
   }
 
   /** The memory that {@link reserve} speaks of. */
-  get memory(): Buffer { return slab; }
+  get memory(): Buffer {
+    return slab;
+  }
 
   /** The frame ends here. */
   wrote(at: number): void {
@@ -90,11 +96,18 @@ export class Batch {
 
   /** What {@link takeOne} gave last is nobody's any more: the kernel has it. */
   static release(piece: Buffer): void {
-    if (piece.buffer === slab.buffer && owner === undefined && piece.byteOffset + piece.length === slab.byteOffset + end) end = piece.byteOffset - slab.byteOffset;
+    if (
+      piece.buffer === slab.buffer &&
+      owner === undefined &&
+      piece.byteOffset + piece.length === slab.byteOffset + end
+    )
+      end = piece.byteOffset - slab.byteOffset;
   }
 
   /** Whether a piece lies in the memory that all share. */
-  static holds(piece: Piece): piece is Buffer { return typeof piece !== 'string' && piece.buffer === slab.buffer; }
+  static holds(piece: Piece): piece is Buffer {
+    return typeof piece !== 'string' && piece.buffer === slab.buffer;
+  }
 
   #cut(): void {
     if (end > this.#start) this.#push(slab.subarray(this.#start, end));
@@ -122,24 +135,36 @@ export class SharedMessage {
   /** Bytes are a binary message, unless they are said to be text. */
   constructor(data: string | Uint8Array, isText: boolean = typeof data === 'string') {
     this.#opcode = isText ? OPCODE.text : OPCODE.binary;
-    this.#payload = typeof data === 'string' ? Buffer.from(data, 'utf8') : Buffer.from(data.buffer, data.byteOffset, data.byteLength);
+    this.#payload =
+      typeof data === 'string'
+        ? Buffer.from(data, 'utf8')
+        : Buffer.from(data.buffer, data.byteOffset, data.byteLength);
   }
 
-  get isText(): boolean { return this.#opcode === OPCODE.text; }
+  get isText(): boolean {
+    return this.#opcode === OPCODE.text;
+  }
 
   /** Its bytes, without a frame around them. */
-  get payload(): Buffer { return this.#payload; }
+  get payload(): Buffer {
+    return this.#payload;
+  }
 
   /** The frame. */
-  get plain(): Buffer { return this.#plain ??= encodeFrame(this.#opcode, this.#payload); }
+  get plain(): Buffer {
+    return (this.#plain ??= encodeFrame(this.#opcode, this.#payload));
+  }
 
   /** The frame deflated on its own, so that whoever gets it needs to know nothing that was said before. */
   deflated(bits: number, level: number): Buffer | undefined {
-    const deflated = this.#deflated ??= new Map();
-    const key = bits << 4 | level;
+    const deflated = (this.#deflated ??= new Map());
+    const key = (bits << 4) | level;
     if (!deflated.has(key)) {
       const bytes = deflateMessage(this.#payload, bits, level);
-      deflated.set(key, bytes.length < this.#payload.length ? encodeFrame(this.#opcode, bytes, true) : undefined);
+      deflated.set(
+        key,
+        bytes.length < this.#payload.length ? encodeFrame(this.#opcode, bytes, true) : undefined,
+      );
     }
     return deflated.get(key);
   }

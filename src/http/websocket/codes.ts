@@ -7,8 +7,18 @@ export const OPCODE = { continuation: 0, text: 1, binary: 2, close: 8, ping: 9, 
 
 /** Close codes (§7.4.1, and the registry of §11.7). Never sent: 1005, 1006 and 1015, which only name what was not said. */
 export const CLOSE = {
-  normal: 1000, goingAway: 1001, protocolError: 1002, unsupportedData: 1003, noStatus: 1005, abnormal: 1006, invalidData: 1007,
-  policyViolation: 1008, messageTooBig: 1009, internalError: 1011, serviceRestart: 1012, tryAgainLater: 1013,
+  normal: 1000,
+  goingAway: 1001,
+  protocolError: 1002,
+  unsupportedData: 1003,
+  noStatus: 1005,
+  abnormal: 1006,
+  invalidData: 1007,
+  policyViolation: 1008,
+  messageTooBig: 1009,
+  internalError: 1011,
+  serviceRestart: 1012,
+  tryAgainLater: 1013,
 } as const;
 
 /** Bits of the first two bytes of a frame (§5.2), and the two lengths that announce a longer field. */
@@ -24,5 +34,11 @@ export const MOST_CONTROL_BYTES = 125;
 /** Whether a close frame may have this code (§7.4): those of the registry, of libraries (3000 ...) and of applications (4000 ...). */
 export function isCloseCode(code: number): boolean {
   if (code >= 3000) return code <= 4999;
-  return code >= CLOSE.normal && code <= 1014 && code !== 1004 && code !== CLOSE.noStatus && code !== CLOSE.abnormal;
+  return (
+    code >= CLOSE.normal &&
+    code <= 1014 &&
+    code !== 1004 &&
+    code !== CLOSE.noStatus &&
+    code !== CLOSE.abnormal
+  );
 }

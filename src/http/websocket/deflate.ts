@@ -26,11 +26,18 @@ export interface WebSocketCompression {
 }
 
 /** The options read. */
-export type CompressionSettings = { readonly [K in keyof Required<WebSocketCompression>]: NonNullable<WebSocketCompression[K]> };
+export type CompressionSettings = {
+  readonly [K in keyof Required<WebSocketCompression>]: NonNullable<WebSocketCompression[K]>;
+};
 
 /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
 export function readCompression(owner: string, options: WebSocketCompression): CompressionSettings {
-  return readOptions(owner, options, { level: int(3, 1, 9), thresholdBytes: int(1_024, 1, 2 ** 30), contextTakeover: bool(false), windowBits: int(15, LEAST_BITS, MOST_BITS) });
+  return readOptions(owner, options, {
+    level: int(3, 1, 9),
+    thresholdBytes: int(1_024, 1, 2 ** 30),
+    contextTakeover: bool(false),
+    windowBits: int(15, LEAST_BITS, MOST_BITS),
+  });
 }
 
 /** What both sides have agreed upon. */
@@ -50,7 +57,10 @@ const LEAST_BITS = 9;
 const MOST_BITS = 15;
 
 /** The first acceptable offer of the field, or undefined where there is none; `malformed`: it is no list of extensions (RFC 6455 §9.1). */
-export function negotiateDeflate(field: string, settings: CompressionSettings): DeflateAgreement | undefined | 'malformed' {
+export function negotiateDeflate(
+  field: string,
+  settings: CompressionSettings,
+): DeflateAgreement | undefined | 'malformed' {
   const offers = parseExtensions(field);
   if (offers === undefined) return 'malformed';
   for (const { name, parameters } of offers) {
@@ -65,20 +75,29 @@ type Parameters = readonly (readonly [name: string, value: string | undefined])[
 function accept(parameters: Parameters, settings: CompressionSettings): DeflateAgreement | undefined {
   let serverBits = settings.windowBits;
   let clientBits = MOST_BITS;
-  let serverTakesOver = settings.contextTakeover, clientTakesOver = settings.contextTakeover;
+  let serverTakesOver = settings.contextTakeover,
+    clientTakesOver = settings.contextTakeover;
   const seen = new Set<string>();
   for (const [name, value] of parameters) {
     if (seen.has(name)) return undefined;
     seen.add(name);
     if (name === 'server_no_context_takeover' && value === undefined) serverTakesOver = false;
     else if (name === 'client_no_context_takeover' && value === undefined) clientTakesOver = false;
-    else if (name === 'server_max_window_bits' && isBits(value) && Number(value) >= LEAST_BITS) serverBits = Math.min(serverBits, Number(value));
-    else if (name === 'client_max_window_bits' && (value === undefined || isBits(value))) clientBits = Math.min(settings.windowBits, Number(value ?? MOST_BITS));
+    else if (name === 'server_max_window_bits' && isBits(value) && Number(value) >= LEAST_BITS)
+      serverBits = Math.min(serverBits, Number(value));
+    else if (name === 'client_max_window_bits' && (value === undefined || isBits(value)))
+      clientBits = Math.min(settings.windowBits, Number(value ?? MOST_BITS));
     else return undefined;
   }
-  const field = [NAME, ...serverTakesOver ? [] : ['server_no_context_takeover'], ...clientTakesOver ? [] : ['client_no_context_takeover'],
-    ...serverBits < MOST_BITS || seen.has('server_max_window_bits') ? [`server_max_window_bits=${serverBits}`] : [],
-    ...clientBits < MOST_BITS ? [`client_max_window_bits=${clientBits}`] : []].join('; '); // only where it was offered (§7.1.2.2)
+  const field = [
+    NAME,
+    ...(serverTakesOver ? [] : ['server_no_context_takeover']),
+    ...(clientTakesOver ? [] : ['client_no_context_takeover']),
+    ...(serverBits < MOST_BITS || seen.has('server_max_window_bits')
+      ? [`server_max_window_bits=${serverBits}`]
+      : []),
+    ...(clientBits < MOST_BITS ? [`client_max_window_bits=${clientBits}`] : []),
+  ].join('; '); // only where it was offered (§7.1.2.2)
   return { serverBits, serverTakesOver, clientBits, clientTakesOver, field };
 }
 
@@ -129,9 +148,11 @@ const TAIL: Buffer = Buffer.of(0x00, 0x00, 0xff, 0xff);
 /** The same and a last block, also empty: what breaks off within a block then has no end, and is not taken for less than it was. */
 const END_OF_MESSAGE: Buffer = Buffer.of(...TAIL, 0x01, 0x00, 0x00, 0xff, 0xff);
 const NOTHING: Buffer = Buffer.alloc(0);
-const LEAST_CHUNK_BYTES = 1_024, MOST_CHUNK_BYTES = 65_536;
+const LEAST_CHUNK_BYTES = 1_024,
+  MOST_CHUNK_BYTES = 65_536;
 /** Memory for the search of repetitions, as zlib's `memLevel` has it: as much as a message of that size can use. */
-const LEAST_LEVEL = 1, MOST_LEVEL = 8;
+const LEAST_LEVEL = 1,
+  MOST_LEVEL = 8;
 
 /** Deflates the messages that one side sends. */
 export class MessageDeflater {
@@ -147,7 +168,9 @@ export class MessageDeflater {
   }
 
   /** The window, as bits: what one of fewer bits has deflated, a receiver with this one can inflate. */
-  get bits(): number { return this.#bits; }
+  get bits(): number {
+    return this.#bits;
+  }
 
   /** A message deflated; undefined where that would make it no smaller. One that may be left out later stands alone, and nothing refers to it. */
   deflate(bytes: Uint8Array, mayBeLost = false): Buffer | undefined {
@@ -160,15 +183,29 @@ export class MessageDeflater {
   }
 
   /** Something that stands alone was sent: what was said before it is farther back by its length, which nobody knows here. */
-  forget(): void { this.#history?.clear(); }
+  forget(): void {
+    this.#history?.clear();
+  }
 }
 
 /** A message deflated for a window of `bits`. */
-export function deflateMessage(bytes: Uint8Array, bits: number, level: number, dictionary: Buffer = NOTHING): Buffer {
+export function deflateMessage(
+  bytes: Uint8Array,
+  bits: number,
+  level: number,
+  dictionary: Buffer = NOTHING,
+): Buffer {
   const reach = Math.ceil(Math.log2(bytes.length + dictionary.length + 512)); // a larger window has nothing to refer to, and 256 KB to be cleared
   const windowBits = Math.max(LEAST_BITS, Math.min(bits, reach));
   const memLevel = Math.max(LEAST_LEVEL, Math.min(MOST_LEVEL, reach - 6));
-  const deflated = deflateRawSync(bytes, { level, windowBits, memLevel, finishFlush: constants.Z_SYNC_FLUSH, chunkSize: chunkFor(bytes.length), ...dictionary.length === 0 ? {} : { dictionary } });
+  const deflated = deflateRawSync(bytes, {
+    level,
+    windowBits,
+    memLevel,
+    finishFlush: constants.Z_SYNC_FLUSH,
+    chunkSize: chunkFor(bytes.length),
+    ...(dictionary.length === 0 ? {} : { dictionary }),
+  });
   return deflated.subarray(0, deflated.length - TAIL.length);
 }
 
@@ -186,7 +223,9 @@ export class MessageInflater {
     const dictionary = this.#history?.bytes ?? NOTHING;
     try {
       const inflated = inflateRawSync(Buffer.concat([bytes, END_OF_MESSAGE]), {
-        maxOutputLength: Math.max(1, maxBytes), chunkSize: chunkFor(4 * bytes.length), ...dictionary.length === 0 ? {} : { dictionary },
+        maxOutputLength: Math.max(1, maxBytes),
+        chunkSize: chunkFor(4 * bytes.length),
+        ...(dictionary.length === 0 ? {} : { dictionary }),
       });
       if (inflated.length > maxBytes) return 'too big'; // of 0
       this.#history?.add(inflated);
@@ -206,12 +245,19 @@ class History {
   readonly #most: number;
   bytes: Buffer = NOTHING;
 
-  constructor(bits: number) { this.#most = 1 << bits; }
+  constructor(bits: number) {
+    this.#most = 1 << bits;
+  }
 
   add(bytes: Uint8Array): void {
-    const kept = bytes.length >= this.#most ? NOTHING : this.bytes.subarray(Math.max(0, this.bytes.length + bytes.length - this.#most));
+    const kept =
+      bytes.length >= this.#most
+        ? NOTHING
+        : this.bytes.subarray(Math.max(0, this.bytes.length + bytes.length - this.#most));
     this.bytes = Buffer.concat([kept, bytes.subarray(Math.max(0, bytes.length - this.#most))]);
   }
 
-  clear(): void { this.bytes = NOTHING; }
+  clear(): void {
+    this.bytes = NOTHING;
+  }
 }

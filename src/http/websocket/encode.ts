@@ -44,7 +44,12 @@ export function encodeFrame(opcode: number, payload: string | Uint8Array, isComp
 }
 
 /** A frame as a client sends it: the bytes of `key`, of which there are four, mask it. */
-export function encodeMaskedFrame(opcode: number, payload: string | Uint8Array, key: Uint8Array, isCompressed = false): Buffer {
+export function encodeMaskedFrame(
+  opcode: number,
+  payload: string | Uint8Array,
+  key: Uint8Array,
+  isCompressed = false,
+): Buffer {
   const plain = encodeFrame(opcode, payload, isCompressed);
   const head = frameHeadBytes(typeof payload === 'string' ? Buffer.byteLength(payload) : payload.length);
   const frame = Buffer.concat([plain.subarray(0, head), key, plain.subarray(head)]);

@@ -12,7 +12,17 @@
  */
 import { constants, isUtf8 } from 'node:buffer';
 import { ByteQueue } from '../../base/bytes.ts';
-import { OPCODE, CLOSE, FIN, RSV1, MASKED, LENGTH_16, LENGTH_64, MOST_CONTROL_BYTES, isCloseCode } from './codes.ts';
+import {
+  OPCODE,
+  CLOSE,
+  FIN,
+  RSV1,
+  MASKED,
+  LENGTH_16,
+  LENGTH_64,
+  MOST_CONTROL_BYTES,
+  isCloseCode,
+} from './codes.ts';
 import { applyMask, readMask, rotateMask } from './mask.ts';
 import { Utf8Check } from './text.ts';
 
@@ -46,9 +56,17 @@ export interface FrameReaderOptions {
   readonly inflate?: ((bytes: Uint8Array, maxBytes: number) => Inflated) | undefined;
 }
 
-const RSV2_3 = 0x30, OPCODE_BITS = 0x0f, CONTROL = 0x08;
+const RSV2_3 = 0x30,
+  OPCODE_BITS = 0x0f,
+  CONTROL = 0x08;
 const LENGTH_BITS = 0x7f;
-const KNOWN_OPCODES = 1 << OPCODE.continuation | 1 << OPCODE.text | 1 << OPCODE.binary | 1 << OPCODE.close | 1 << OPCODE.ping | 1 << OPCODE.pong;
+const KNOWN_OPCODES =
+  (1 << OPCODE.continuation) |
+  (1 << OPCODE.text) |
+  (1 << OPCODE.binary) |
+  (1 << OPCODE.close) |
+  (1 << OPCODE.ping) |
+  (1 << OPCODE.pong);
 /** What a fragment costs at least of its message's budget; and the least budget, for messages that may be short. */
 const FRAGMENT_COST = 64;
 const LEAST_BUDGET = 16_384;
@@ -57,7 +75,8 @@ const LEAST_BUDGET = 16_384;
  * says that much is coming costs what has come. Each chunk is copied while the processor still has it at hand, and its memory
  * goes back before the next one is read (test/bench/websocket.ts: 1 MiB).
  */
-const LONG_BYTES = 131_072, SHARE_THERE = 32;
+const LONG_BYTES = 131_072,
+  SHARE_THERE = 32;
 /**
  * A chunk of so many bytes that held nothing but text gives its memory back when it has been read. Left to the collector,
  * chunks make up nearly all that is allocated, and V8 marks the whole heap each time a dozen megabytes of them have
@@ -112,14 +131,25 @@ export class FrameReader {
   }
 
   /** Whether nothing is read any more: the peer has closed, or broken the protocol. */
-  get isOver(): boolean { return this.#isOver; }
+  get isOver(): boolean {
+    return this.#isOver;
+  }
 
   /** Whether it takes compression off: then what it has read says how to read what follows. */
-  get inflates(): boolean { return this.#inflate !== undefined; }
+  get inflates(): boolean {
+    return this.#inflate !== undefined;
+  }
 
   /** Whether it is between two messages and knows nothing of what has come: whoever has it next finds it like new. */
   get isAtRest(): boolean {
-    return this.#state === this.#header && this.#messageOpcode === 0 && this.#gatheredBytes === 0 && !this.#isStopped && !this.#isReading && !this.#isOver;
+    return (
+      this.#state === this.#header &&
+      this.#messageOpcode === 0 &&
+      this.#gatheredBytes === 0 &&
+      !this.#isStopped &&
+      !this.#isReading &&
+      !this.#isOver
+    );
   }
 
   /** Goes on for somebody else, at rest; `ownsChunks` as in its options. */
@@ -140,7 +170,9 @@ export class FrameReader {
   }
 
   /** Reads nothing more until {@link resume}; also in the middle of a chunk, out of a sink's method. */
-  stop(): void { this.#isStopped = true; }
+  stop(): void {
+    this.#isStopped = true;
+  }
 
   /** Goes on where {@link stop} has stopped. */
   resume(): void {
@@ -171,7 +203,13 @@ export class FrameReader {
   /** The next chunk, and what becomes of the one before. */
   #take(chunk: Buffer): void {
     const before = this.#chunk;
-    if (before.length >= RELEASED_BYTES && !this.#isLent && this.#ownsChunks && before.buffer.byteLength === before.length) release(before);
+    if (
+      before.length >= RELEASED_BYTES &&
+      !this.#isLent &&
+      this.#ownsChunks &&
+      before.buffer.byteLength === before.length
+    )
+      release(before);
     this.#chunk = chunk;
     this.#at = 0;
     this.#isLent = false;
@@ -200,7 +238,7 @@ export class FrameReader {
 
   /** A head that may be cut in the middle, byte by byte. */
   #gatherHeader(): boolean {
-    const head = this.#gathered ??= Buffer.allocUnsafeSlow(MOST_CONTROL_BYTES); // not out of a pool, all of which it would keep
+    const head = (this.#gathered ??= Buffer.allocUnsafeSlow(MOST_CONTROL_BYTES)); // not out of a pool, all of which it would keep
     for (let size = 2; ; size = headSize(head[1]!)) {
       while (this.#gatheredBytes < size) {
         if (this.#at === this.#chunk.length) return false;
@@ -217,17 +255,24 @@ export class FrameReader {
   #judge(first: number, second: number): boolean {
     const opcode = first & OPCODE_BITS;
     if ((first & RSV2_3) !== 0) return this.#fail(CLOSE.protocolError, 'a reserved bit is set'); // §5.2
-    if ((KNOWN_OPCODES >>> opcode & 1) === 0) return this.#fail(CLOSE.protocolError, 'the opcode is not known');
-    if (((second & MASKED) !== 0) !== this.#isMasked) return this.#fail(CLOSE.protocolError, this.#isMasked ? 'a frame is not masked' : 'a frame is masked'); // §5.1
+    if (((KNOWN_OPCODES >>> opcode) & 1) === 0)
+      return this.#fail(CLOSE.protocolError, 'the opcode is not known');
+    if (((second & MASKED) !== 0) !== this.#isMasked)
+      return this.#fail(CLOSE.protocolError, this.#isMasked ? 'a frame is not masked' : 'a frame is masked'); // §5.1
     if ((opcode & CONTROL) !== 0) {
       if ((first & RSV1) !== 0) return this.#fail(CLOSE.protocolError, 'a control frame is compressed'); // RFC 7692 §6.1
       if ((first & FIN) === 0) return this.#fail(CLOSE.protocolError, 'a control frame is fragmented'); // §5.5
-      if ((second & LENGTH_BITS) > MOST_CONTROL_BYTES) return this.#fail(CLOSE.protocolError, 'a control frame is too long');
+      if ((second & LENGTH_BITS) > MOST_CONTROL_BYTES)
+        return this.#fail(CLOSE.protocolError, 'a control frame is too long');
       return true;
     }
-    if ((first & RSV1) !== 0 && (this.#inflate === undefined || opcode === OPCODE.continuation)) return this.#fail(CLOSE.protocolError, 'a reserved bit is set'); // RFC 7692 §6: on the first frame alone
+    if ((first & RSV1) !== 0 && (this.#inflate === undefined || opcode === OPCODE.continuation))
+      return this.#fail(CLOSE.protocolError, 'a reserved bit is set'); // RFC 7692 §6: on the first frame alone
     if ((opcode === OPCODE.continuation) !== (this.#messageOpcode !== 0)) {
-      return this.#fail(CLOSE.protocolError, opcode === OPCODE.continuation ? 'there is no message to continue' : 'the message before has no end'); // §5.4
+      return this.#fail(
+        CLOSE.protocolError,
+        opcode === OPCODE.continuation ? 'there is no message to continue' : 'the message before has no end',
+      ); // §5.4
     }
     return true;
   }
@@ -238,7 +283,7 @@ export class FrameReader {
     let length = head[at + 1]! & LENGTH_BITS;
     let end = at + 2;
     if (length === LENGTH_16) {
-      length = head[end]! << 8 | head[end + 1]!;
+      length = (head[end]! << 8) | head[end + 1]!;
       end += 2;
       if (length < LENGTH_16) return this.#fail(CLOSE.protocolError, 'a length is not as short as it can be');
     } else if (length === LENGTH_64) {
@@ -266,8 +311,10 @@ export class FrameReader {
     }
     this.#messageBytes += length;
     this.#cost += Math.max(length, FRAGMENT_COST);
-    if (this.#messageBytes > this.#maxMessageBytes) return this.#fail(CLOSE.messageTooBig, `a message has more than ${this.#maxMessageBytes} bytes`);
-    if (this.#cost > Math.max(this.#maxMessageBytes, LEAST_BUDGET)) return this.#fail(CLOSE.messageTooBig, 'a message has too many fragments');
+    if (this.#messageBytes > this.#maxMessageBytes)
+      return this.#fail(CLOSE.messageTooBig, `a message has more than ${this.#maxMessageBytes} bytes`);
+    if (this.#cost > Math.max(this.#maxMessageBytes, LEAST_BUDGET))
+      return this.#fail(CLOSE.messageTooBig, 'a message has too many fragments');
     this.#state = this.#payload;
     return true;
   }
@@ -278,7 +325,13 @@ export class FrameReader {
     const to = Math.min(this.#chunk.length, from + this.#left);
     const isWhole = to - from === this.#left;
     this.#at = to;
-    if (isWhole && this.#isFinal && this.#opcode !== OPCODE.continuation && this.#parts === undefined && this.#room === undefined) {
+    if (
+      isWhole &&
+      this.#isFinal &&
+      this.#opcode !== OPCODE.continuation &&
+      this.#parts === undefined &&
+      this.#room === undefined
+    ) {
       this.#state = this.#header;
       return this.#deliverInPlace(from, to);
     }
@@ -303,13 +356,18 @@ export class FrameReader {
   #isRoomy(there: number): boolean {
     if (this.#room !== undefined) return true;
     const length = this.#messageBytes;
-    return length >= LONG_BYTES && this.#isFinal && this.#opcode !== OPCODE.continuation && (length - this.#left + there) * SHARE_THERE >= length;
+    return (
+      length >= LONG_BYTES &&
+      this.#isFinal &&
+      this.#opcode !== OPCODE.continuation &&
+      (length - this.#left + there) * SHARE_THERE >= length
+    );
   }
 
   /** Copies to where it stays, and lets go of the chunk: nothing of it has been handed out where this frame has all of it. */
   #moveIn(from: number, to: number): Buffer {
     const chunk = this.#chunk;
-    const room = this.#room ??= this.#makeRoom();
+    const room = (this.#room ??= this.#makeRoom());
     const at = room.length - this.#left;
     chunk.copy(room, at, from, to);
     applyMask(room, at, at + to - from, this.#mask);
@@ -347,7 +405,8 @@ export class FrameReader {
     this.#messageOpcode = 0;
     if (this.#opcode === OPCODE.text && to - from <= SHORT_TEXT_BYTES && !this.#isCompressed) {
       const isAscii = unmaskAscii(chunk, from, to, this.#mask);
-      if (!isAscii && !isUtf8(chunk.subarray(from, to))) return this.#fail(CLOSE.invalidData, 'a text is not UTF-8');
+      if (!isAscii && !isUtf8(chunk.subarray(from, to)))
+        return this.#fail(CLOSE.invalidData, 'a text is not UTF-8');
       this.#sink.onText(chunk.toString(isAscii ? 'latin1' : 'utf8', from, to));
       return !this.#isOver;
     }
@@ -359,7 +418,8 @@ export class FrameReader {
   #deliverParts(): boolean {
     const [parts, room] = [this.#parts, this.#room];
     const isChecked = this.#text !== undefined;
-    if (this.#text?.isComplete === false) return this.#fail(CLOSE.invalidData, 'a text ends within a character');
+    if (this.#text?.isComplete === false)
+      return this.#fail(CLOSE.invalidData, 'a text ends within a character');
     const opcode = this.#messageOpcode;
     this.#messageOpcode = 0;
     this.#text = this.#parts = this.#room = undefined;
@@ -370,12 +430,14 @@ export class FrameReader {
     let bytes = payload;
     if (this.#isCompressed) {
       const inflated = this.#inflate!(payload, this.#maxMessageBytes); // RSV1 is refused without it
-      if (inflated === 'too big') return this.#fail(CLOSE.messageTooBig, `a message has more than ${this.#maxMessageBytes} bytes`);
+      if (inflated === 'too big')
+        return this.#fail(CLOSE.messageTooBig, `a message has more than ${this.#maxMessageBytes} bytes`);
       if (inflated === 'corrupt') return this.#fail(CLOSE.invalidData, 'a message cannot be inflated');
       bytes = inflated;
     }
     if (opcode === OPCODE.binary) this.#sink.onBinary(bytes);
-    else if (bytes.length > constants.MAX_STRING_LENGTH) return this.#fail(CLOSE.messageTooBig, 'a text is longer than a string can be');
+    else if (bytes.length > constants.MAX_STRING_LENGTH)
+      return this.#fail(CLOSE.messageTooBig, 'a text is longer than a string can be');
     else if (!isChecked && !isUtf8(bytes)) return this.#fail(CLOSE.invalidData, 'a text is not UTF-8');
     else this.#sink.onText(bytes.toString('utf8'));
     return !this.#isOver;
@@ -384,8 +446,9 @@ export class FrameReader {
   /** Of a control frame, at most 125 bytes. */
   #control(): boolean {
     const there = Math.min(this.#chunk.length - this.#at, this.#left);
-    if (this.#gatheredBytes === 0 && there === this.#left) return this.#finishControl(this.#chunk.subarray(this.#at, this.#at += there));
-    const payload = this.#gathered ??= Buffer.allocUnsafeSlow(MOST_CONTROL_BYTES);
+    if (this.#gatheredBytes === 0 && there === this.#left)
+      return this.#finishControl(this.#chunk.subarray(this.#at, (this.#at += there)));
+    const payload = (this.#gathered ??= Buffer.allocUnsafeSlow(MOST_CONTROL_BYTES));
     payload.set(this.#chunk.subarray(this.#at, this.#at + there), this.#gatheredBytes);
     this.#at += there;
     this.#gatheredBytes += there;
@@ -429,7 +492,9 @@ export class FrameReader {
 }
 
 /** Gives the memory of a chunk back, which is empty then: what a socket reads into is not shared. */
-function release(chunk: Buffer): void { (chunk.buffer as ArrayBuffer).transfer(0); }
+function release(chunk: Buffer): void {
+  (chunk.buffer as ArrayBuffer).transfer(0);
+}
 
 /** The size of a whole head, by its second byte. */
 function headSize(second: number): number {
@@ -438,16 +503,23 @@ function headSize(second: number): number {
 }
 
 function readUint32(bytes: Uint8Array, at: number): number {
-  return (bytes[at]! << 24 | bytes[at + 1]! << 16 | bytes[at + 2]! << 8 | bytes[at + 3]!) >>> 0;
+  return ((bytes[at]! << 24) | (bytes[at + 1]! << 16) | (bytes[at + 2]! << 8) | bytes[at + 3]!) >>> 0;
 }
 
 /** Unmasks short text. Answers whether it is ASCII. */
 function unmaskAscii(bytes: Uint8Array, from: number, to: number, mask: number): boolean {
-  const mask0 = mask & 0xff, mask1 = mask >>> 8 & 0xff, mask2 = mask >>> 16 & 0xff, mask3 = mask >>> 24;
+  const mask0 = mask & 0xff,
+    mask1 = (mask >>> 8) & 0xff,
+    mask2 = (mask >>> 16) & 0xff,
+    mask3 = mask >>> 24;
   let seen = 0;
   let at = from;
   for (const last = to - 3; at < last; at += 4) {
-    seen |= (bytes[at] = bytes[at]! ^ mask0) | (bytes[at + 1] = bytes[at + 1]! ^ mask1) | (bytes[at + 2] = bytes[at + 2]! ^ mask2) | (bytes[at + 3] = bytes[at + 3]! ^ mask3);
+    seen |=
+      (bytes[at] = bytes[at]! ^ mask0) |
+      (bytes[at + 1] = bytes[at + 1]! ^ mask1) |
+      (bytes[at + 2] = bytes[at + 2]! ^ mask2) |
+      (bytes[at + 3] = bytes[at + 3]! ^ mask3);
   }
   if (at < to) seen |= bytes[at] = bytes[at]! ^ mask0;
   if (at + 1 < to) seen |= bytes[at + 1] = bytes[at + 1]! ^ mask1;

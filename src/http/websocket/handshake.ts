@@ -40,12 +40,26 @@ interface UpgradeHead {
 }
 
 /** Whether a request would open a WebSocket: GET of HTTP/1.1 without a body (RFC 9110 §7.8 has HTTP/1.0 ignored). */
-export function asksForWebSocket({ method, httpVersionMajor, httpVersionMinor, rawHeaders }: UpgradeHead): boolean {
+export function asksForWebSocket({
+  method,
+  httpVersionMajor,
+  httpVersionMinor,
+  rawHeaders,
+}: UpgradeHead): boolean {
   if (method !== 'GET' || httpVersionMajor !== 1 || httpVersionMinor < 1) return false;
-  if (findField(rawHeaders, 'transfer-encoding') !== undefined || (findField(rawHeaders, 'content-length') ?? '0') !== '0') return false;
+  if (
+    findField(rawHeaders, 'transfer-encoding') !== undefined ||
+    (findField(rawHeaders, 'content-length') ?? '0') !== '0'
+  )
+    return false;
   for (let index = 0; index < rawHeaders.length; index += 2) {
     const name = rawHeaders[index]!;
-    if (name.length === 7 && name.toLowerCase() === 'upgrade' && hasToken(rawHeaders[index + 1]!, 'websocket')) return true;
+    if (
+      name.length === 7 &&
+      name.toLowerCase() === 'upgrade' &&
+      hasToken(rawHeaders[index + 1]!, 'websocket')
+    )
+      return true;
   }
   return false;
 }
@@ -54,35 +68,54 @@ export function asksForWebSocket({ method, httpVersionMajor, httpVersionMinor, r
 export function readHandshake(req: HttpRequest): Handshake {
   const key = fieldOf(req, 'sec-websocket-key'); // one by one: an open socket would keep the view of all
   const version = fieldOf(req, 'sec-websocket-version');
-  if (key === undefined || !KEY.test(key)) throw new HTTPException(400, 'Sec-WebSocket-Key is not 16 bytes in base64');
-  if (version === undefined || !/^\d{1,3}$/.test(version)) throw new HTTPException(400, 'Sec-WebSocket-Version is not a number');
+  if (key === undefined || !KEY.test(key))
+    throw new HTTPException(400, 'Sec-WebSocket-Key is not 16 bytes in base64');
+  if (version === undefined || !/^\d{1,3}$/.test(version))
+    throw new HTTPException(400, 'Sec-WebSocket-Version is not a number');
   if (version !== VERSION) throw upgradeRequired(`The version of the WebSocket protocol is ${VERSION}`);
-  return { key, protocols: readProtocols(fieldOf(req, 'sec-websocket-protocol')), extensions: fieldOf(req, 'sec-websocket-extensions') ?? '' };
+  return {
+    key,
+    protocols: readProtocols(fieldOf(req, 'sec-websocket-protocol')),
+    extensions: fieldOf(req, 'sec-websocket-extensions') ?? '',
+  };
 }
 
 /** Why a request is answered at the path of a WebSocket without opening one. */
 export function refusePlain({ headers }: Pick<HttpRequest, 'headers'>): HTTPException {
   if (!hasToken(headers['upgrade'] ?? '', 'websocket')) return upgradeRequired('This path opens a WebSocket');
-  if (!hasToken(headers['connection'] ?? '', 'upgrade')) return new HTTPException(400, 'Connection does not name Upgrade');
-  if (headers['transfer-encoding'] !== undefined || headers['content-length'] !== undefined) return new HTTPException(400, 'A handshake has no body');
-  return upgradeRequired('A WebSocket is opened with HTTP/1.1, and not behind another request that waits for its answer'); // the Upgrade of HTTP/1.0 does not count
+  if (!hasToken(headers['connection'] ?? '', 'upgrade'))
+    return new HTTPException(400, 'Connection does not name Upgrade');
+  if (headers['transfer-encoding'] !== undefined || headers['content-length'] !== undefined)
+    return new HTTPException(400, 'A handshake has no body');
+  return upgradeRequired(
+    'A WebSocket is opened with HTTP/1.1, and not behind another request that waits for its answer',
+  ); // the Upgrade of HTTP/1.0 does not count
 }
 
 function upgradeRequired(detail: string): HTTPException {
-  return new HTTPException(426, detail, { headers: { Upgrade: 'websocket', 'Sec-WebSocket-Version': VERSION } });
+  return new HTTPException(426, detail, {
+    headers: { Upgrade: 'websocket', 'Sec-WebSocket-Version': VERSION },
+  });
 }
 
 /** Tokens, each once (§4.1 item 10). @throws HTTPException 400 */
 function readProtocols(field: string | undefined): readonly string[] {
   if (field === undefined) return NONE;
   const protocols = field.split(',').map((part) => part.trim());
-  if (!protocols.every(isToken) || new Set(protocols).size < protocols.length) throw new HTTPException(400, 'Sec-WebSocket-Protocol is not a list of tokens, each once');
+  if (!protocols.every(isToken) || new Set(protocols).size < protocols.length)
+    throw new HTTPException(400, 'Sec-WebSocket-Protocol is not a list of tokens, each once');
   return protocols;
 }
 
 /** Whether a list of tokens has this one, given in lower case. */
 function hasToken(list: string, token: string): boolean {
-  return list === token || list.toLowerCase().split(',').some((part) => part.trim() === token);
+  return (
+    list === token ||
+    list
+      .toLowerCase()
+      .split(',')
+      .some((part) => part.trim() === token)
+  );
 }
 
 /** The value of `Sec-WebSocket-Accept` for a key (§4.2.2 item 5.4). */

@@ -11,13 +11,13 @@ const IS_LITTLE_ENDIAN = new Uint8Array(Uint32Array.of(1).buffer)[0] === 1;
 
 /** The key at `at`. */
 export function readMask(bytes: Uint8Array, at: number): number {
-  return bytes[at]! | bytes[at + 1]! << 8 | bytes[at + 2]! << 16 | bytes[at + 3]! << 24;
+  return bytes[at]! | (bytes[at + 1]! << 8) | (bytes[at + 2]! << 16) | (bytes[at + 3]! << 24);
 }
 
 /** The key for what follows `count` bytes. */
 export function rotateMask(mask: number, count: number): number {
   const bits = (count & 3) << 3;
-  return bits === 0 ? mask : mask >>> bits | mask << 32 - bits;
+  return bits === 0 ? mask : (mask >>> bits) | (mask << (32 - bits));
 }
 
 /** Masks, or unmasks, the bytes `from ... to`, the first of them with the first byte of the key. */
@@ -29,7 +29,10 @@ export function applyMask(bytes: Uint8Array, from: number, to: number, mask: num
 
 /** Unrolled by four: half the time of a loop over single bytes. */
 function maskBytes(bytes: Uint8Array, from: number, to: number, mask: number): void {
-  const mask0 = mask & 0xff, mask1 = mask >>> 8 & 0xff, mask2 = mask >>> 16 & 0xff, mask3 = mask >>> 24;
+  const mask0 = mask & 0xff,
+    mask1 = (mask >>> 8) & 0xff,
+    mask2 = (mask >>> 16) & 0xff,
+    mask3 = mask >>> 24;
   let at = from;
   for (const last = to - 3; at < last; at += 4) {
     bytes[at]! ^= mask0;
@@ -57,7 +60,7 @@ function maskWords(bytes: Uint8Array, from: number, to: number, mask: number): v
   const key = rotateMask(mask, start - from);
   KEY_HALVES[0] = KEY_HALVES[1] = key;
   const twice = KEY_TWICE[0]!;
-  const words = new BigUint64Array(bytes.buffer, bytes.byteOffset + start, to - start >> 3);
+  const words = new BigUint64Array(bytes.buffer, bytes.byteOffset + start, (to - start) >> 3);
   const { length } = words;
   let at = 0;
   for (const last = length - 7; at < last; at += 8) {

@@ -23,19 +23,34 @@ export class WebSocketMeter {
   constructor(metrics: MetricsRegistry) {
     metrics.gauge('svc_websockets', 'WebSockets that are open', () => this.#open);
     const messages = metrics.counter('svc_websocket_messages_total', 'Messages of WebSockets', ['direction']);
-    const bytes = metrics.counter('svc_websocket_bytes_total', 'Bytes of WebSockets as they go over the wire', ['direction']);
+    const bytes = metrics.counter(
+      'svc_websocket_bytes_total',
+      'Bytes of WebSockets as they go over the wire',
+      ['direction'],
+    );
     this.messagesIn = messages.slot('in');
     this.messagesOut = messages.slot('out');
     this.bytesIn = bytes.slot('in');
     this.bytesOut = bytes.slot('out');
-    this.dropped = metrics.counter('svc_websocket_dropped_total', 'Messages that WebSockets did not get for they read too slowly');
-    this.#closed = metrics.counter('svc_websocket_closed_total', 'WebSockets that have closed, by close code', ['code']);
+    this.dropped = metrics.counter(
+      'svc_websocket_dropped_total',
+      'Messages that WebSockets did not get for they read too slowly',
+    );
+    this.#closed = metrics.counter(
+      'svc_websocket_closed_total',
+      'WebSockets that have closed, by close code',
+      ['code'],
+    );
   }
 
-  get open(): number { return this.#open; }
+  get open(): number {
+    return this.#open;
+  }
 
   /** One has opened. */
-  enter(): void { this.#open++; }
+  enter(): void {
+    this.#open++;
+  }
 
   /** One has closed. */
   leave(code: number): void {

@@ -25,7 +25,9 @@ export class OriginGuard {
   }
 
   /** Whether every page may open one. */
-  get isOpen(): boolean { return this.#allowed?.isAny === true; }
+  get isOpen(): boolean {
+    return this.#allowed?.isAny === true;
+  }
 
   /** What it needs to know of the application. */
   compile(view: CompiledView): void {
@@ -48,6 +50,7 @@ export class OriginGuard {
 
   async #mustAllow(origin: string, req: HttpRequest): Promise<void> {
     const allowed = this.#allowed ?? this.#others;
-    if (allowed === undefined || !await allowed.allows(origin, req)) throw new Forbidden('This origin may not open a WebSocket here');
+    if (allowed === undefined || !(await allowed.allows(origin, req)))
+      throw new Forbidden('This origin may not open a WebSocket here');
   }
 }

@@ -13,11 +13,16 @@ export class SpareReaders {
   readonly #maxMessageBytes: number;
   readonly #spare: FrameReader[] = [];
 
-  constructor(maxMessageBytes: number) { this.#maxMessageBytes = maxMessageBytes; }
+  constructor(maxMessageBytes: number) {
+    this.#maxMessageBytes = maxMessageBytes;
+  }
 
   /** One for this sink alone, until it gives it back; `ownsChunks` as in the options of a reader. */
   take(sink: FrameSink, ownsChunks: boolean): FrameReader {
-    return this.#spare.pop()?.serve(sink, ownsChunks) ?? new FrameReader({ isMasked: true, maxMessageBytes: this.#maxMessageBytes, ownsChunks }, sink);
+    return (
+      this.#spare.pop()?.serve(sink, ownsChunks) ??
+      new FrameReader({ isMasked: true, maxMessageBytes: this.#maxMessageBytes, ownsChunks }, sink)
+    );
   }
 
   /** Takes one back, at rest. */
@@ -27,6 +32,15 @@ export class SpareReaders {
 }
 
 /** What nobody reads. */
-const NOBODY: FrameSink = { onText: ignore, onBinary: ignore, onPing: ignore, onPong: ignore, onClose: ignore, onViolation: ignore };
+const NOBODY: FrameSink = {
+  onText: ignore,
+  onBinary: ignore,
+  onPing: ignore,
+  onPong: ignore,
+  onClose: ignore,
+  onViolation: ignore,
+};
 
-function ignore(): void { /* nothing is read at rest */ }
+function ignore(): void {
+  /* nothing is read at rest */
+}

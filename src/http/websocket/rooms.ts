@@ -52,13 +52,19 @@ export class Rooms implements RoomSender {
   #bus: RoomBus | undefined;
   #subscription: Disposable | undefined;
 
-  constructor(log: Logger) { this.#log = log; }
+  constructor(log: Logger) {
+    this.#log = log;
+  }
 
   /** How many rooms have members here. */
-  get size(): number { return this.#members.size; }
+  get size(): number {
+    return this.#members.size;
+  }
 
   /** Whether other processes hear what is sent. */
-  get isConnected(): boolean { return this.#bus !== undefined; }
+  get isConnected(): boolean {
+    return this.#bus !== undefined;
+  }
 
   /** Goes on together with other processes. */
   connect(bus: RoomBus): void {
@@ -86,7 +92,9 @@ export class Rooms implements RoomSender {
     if (members?.delete(member) === true && members.size === 0) this.#members.delete(room);
   }
 
-  count(room: string): number { return this.#members.get(room)?.size ?? 0; }
+  count(room: string): number {
+    return this.#members.get(room)?.size ?? 0;
+  }
 
   broadcast(room: string, data: string | Uint8Array, { except }: BroadcastOptions = {}): void {
     mustBeName(room);
@@ -100,7 +108,9 @@ export class Rooms implements RoomSender {
     }
   }
 
-  broadcastJson(room: string, value: unknown, options?: BroadcastOptions): void { this.broadcast(room, toJson(value), options); }
+  broadcastJson(room: string, value: unknown, options?: BroadcastOptions): void {
+    this.broadcast(room, toJson(value), options);
+  }
 
   #deliver(room: string, message: SharedMessage, except?: object): void {
     for (const member of this.#members.get(room) ?? []) if (member !== except) member.deliver(message);
@@ -117,5 +127,8 @@ export class Rooms implements RoomSender {
 }
 
 function mustBeName(room: string): void {
-  if (typeof room !== 'string' || room === '' || room.length > MOST_NAME_CHARACTERS) throw new SvcError('E_ROOM', [typeof room === 'string' ? `a name of ${room.length} characters` : `a name that is no string`]);
+  if (typeof room !== 'string' || room === '' || room.length > MOST_NAME_CHARACTERS)
+    throw new SvcError('E_ROOM', [
+      typeof room === 'string' ? `a name of ${room.length} characters` : `a name that is no string`,
+    ]);
 }

@@ -41,7 +41,9 @@ export interface SenderOwner {
 /** Below it drain() resolves, and the stream is given more. */
 export const HIGH_WATER_BYTES = 65_536;
 /** Messages up to here are copied behind each other; longer bytes leave as they are (test/bench/websocket.ts: text8KiB, text64KiB). */
-const SHORT_CHARACTERS = 4_096, SHORT_BYTES = 2_048, COPIED_TEXT_BYTES = 65_536;
+const SHORT_CHARACTERS = 4_096,
+  SHORT_BYTES = 2_048,
+  COPIED_TEXT_BYTES = 65_536;
 /** What a frame that waits costs besides its bytes. */
 const FRAME_COST = 128;
 /** Places of frames that have gone are let go of when they are this many, and more than are left. */
@@ -63,7 +65,14 @@ class Backlog {
   waiters: (() => void)[] | undefined;
 
   get isEmpty(): boolean {
-    return this.queue === undefined && this.waiters === undefined && !this.isHigh && this.pong === undefined && this.ping === undefined && this.close === undefined;
+    return (
+      this.queue === undefined &&
+      this.waiters === undefined &&
+      !this.isHigh &&
+      this.pong === undefined &&
+      this.ping === undefined &&
+      this.close === undefined
+    );
   }
 }
 
@@ -82,7 +91,13 @@ export class FrameSender {
   #isHeld = false;
   #isOver = false;
 
-  constructor(stream: Duplex, terms: SenderTerms, owner: SenderOwner, deflater: MessageDeflater | undefined, canReuse: boolean) {
+  constructor(
+    stream: Duplex,
+    terms: SenderTerms,
+    owner: SenderOwner,
+    deflater: MessageDeflater | undefined,
+    canReuse: boolean,
+  ) {
     this.#stream = stream;
     this.#terms = terms;
     this.#owner = owner;
@@ -91,12 +106,18 @@ export class FrameSender {
   }
 
   /** Bytes that the kernel has not taken. */
-  get bufferedAmount(): number { return this.#batchBytes + (this.#backlog?.bytes ?? 0) + this.#stream.writableLength; }
+  get bufferedAmount(): number {
+    return this.#batchBytes + (this.#backlog?.bytes ?? 0) + this.#stream.writableLength;
+  }
 
-  get #batchBytes(): number { return this.#batch === undefined ? 0 : this.#batch.bytes; }
+  get #batchBytes(): number {
+    return this.#batch === undefined ? 0 : this.#batch.bytes;
+  }
 
   /** What is written to: given back when it has been sent. */
-  get #open(): Batch { return this.#batch ??= Batch.take(); }
+  get #open(): Batch {
+    return (this.#batch ??= Batch.take());
+  }
 
   /** Sends nothing more, and forgets what waits; but not a close frame: whoever has closed, too, wants nothing of what is before it. */
   end(): void {
@@ -113,12 +134,15 @@ export class FrameSender {
   }
 
   /** Until {@link flush} everything waits: what is sent meanwhile leaves together. */
-  hold(): void { this.#isHeld = true; }
+  hold(): void {
+    this.#isHeld = true;
+  }
 
   /** @throws SvcError `E_WEBSOCKET_FULL` with the policy `wait`, when there is no room */
   sendText(text: string): void {
     const { compression } = this.#terms;
-    if (this.#deflater !== undefined && text.length >= compression!.thresholdBytes) return this.#sendDeflated(OPCODE.text, Buffer.from(text, 'utf8'));
+    if (this.#deflater !== undefined && text.length >= compression!.thresholdBytes)
+      return this.#sendDeflated(OPCODE.text, Buffer.from(text, 'utf8'));
     this.#terms.meter?.messagesOut.add(1);
     if (this.#isBlocked()) return this.#mustWait(encodeFrame(OPCODE.text, text));
     if (text.length > SHORT_CHARACTERS) this.#writeLongText(text);
@@ -129,7 +153,8 @@ export class FrameSender {
   /** The same for bytes: they must not be written to afterwards. */
   sendBytes(bytes: Uint8Array): void {
     const { compression } = this.#terms;
-    if (this.#deflater !== undefined && bytes.length >= compression!.thresholdBytes) return this.#sendDeflated(OPCODE.binary, bytes);
+    if (this.#deflater !== undefined && bytes.length >= compression!.thresholdBytes)
+      return this.#sendDeflated(OPCODE.binary, bytes);
     this.#terms.meter?.messagesOut.add(1);
     this.#sendFrame(firstByte(OPCODE.binary), bytes);
   }
@@ -139,7 +164,8 @@ export class FrameSender {
     if (this.#isOver) return;
     this.#terms.meter?.messagesOut.add(1);
     const { compression } = this.#terms;
-    const deflater = message.payload.length >= (compression?.thresholdBytes ?? Infinity) ? this.#deflater : undefined;
+    const deflater =
+      message.payload.length >= (compression?.thresholdBytes ?? Infinity) ? this.#deflater : undefined;
     const deflated = deflater === undefined ? undefined : message.deflated(deflater.bits, compression!.level);
     if (deflated !== undefined) deflater!.forget();
     const frame = deflated ?? message.plain;
@@ -159,10 +185,10 @@ export class FrameSender {
       this.#wrote();
       return;
     }
-    const backlog = this.#backlog ??= new Backlog();
+    const backlog = (this.#backlog ??= new Backlog());
     if (opcode === OPCODE.pong) backlog.pong = frame;
     else if (opcode === OPCODE.ping) backlog.ping = frame;
-    else if (opcode === OPCODE.close) this.#enqueue(backlog.close = frame);
+    else if (opcode === OPCODE.close) this.#enqueue((backlog.close = frame));
   }
 
   /** Writes what has been sent in this turn. Behind what its peer has not taken it waits in memory of its own: a few bytes would keep all of the batch's. */
@@ -209,12 +235,21 @@ export class FrameSender {
   /** Resolves when less waits than a client should have open, or when nothing is sent any more. */
   drain(): Promise<void> {
     this.flush();
-    if (this.#isOver || this.bufferedAmount < HIGH_WATER_BYTES || (!this.#isBlocked() && !this.#stream.destroyed)) return Promise.resolve(); // a stream that is not blocked tells of no drain; one that is gone of its end
-    return new Promise((resolve) => { ((this.#backlog ??= new Backlog()).waiters ??= []).push(resolve); });
+    if (
+      this.#isOver ||
+      this.bufferedAmount < HIGH_WATER_BYTES ||
+      (!this.#isBlocked() && !this.#stream.destroyed)
+    )
+      return Promise.resolve(); // a stream that is not blocked tells of no drain; one that is gone of its end
+    return new Promise((resolve) => {
+      ((this.#backlog ??= new Backlog()).waiters ??= []).push(resolve);
+    });
   }
 
   /** What waits is not worth being sent any more. */
-  forget(): void { this.#forgetQueue(); }
+  forget(): void {
+    this.#forgetQueue();
+  }
 
   #sendDeflated(opcode: number, bytes: Uint8Array): void {
     this.#terms.meter?.messagesOut.add(1);
@@ -290,7 +325,8 @@ export class FrameSender {
     if (pieces.length === 1) return void stream.write(pieces[0]!, 'latin1');
     const isBehind = stream.writableLength > 0;
     stream.cork();
-    for (const piece of pieces) stream.write(isBehind && Batch.holds(piece) ? copyOf(piece) : piece, 'latin1');
+    for (const piece of pieces)
+      stream.write(isBehind && Batch.holds(piece) ? copyOf(piece) : piece, 'latin1');
     stream.uncork();
   }
 
@@ -314,7 +350,8 @@ export class FrameSender {
         return true;
       }
       if (slowConsumer === 'drop-oldest') {
-        while (this.#backlog?.queue !== undefined && this.#cost(frame) > maxBufferedBytes) this.#drop(this.#backlog);
+        while (this.#backlog?.queue !== undefined && this.#cost(frame) > maxBufferedBytes)
+          this.#drop(this.#backlog);
       }
       if (this.#cost(frame) > maxBufferedBytes) {
         meter?.dropped.add(1);
@@ -334,7 +371,7 @@ export class FrameSender {
 
   #enqueue(frame: Buffer): void {
     this.flush(); // what was sent before
-    const backlog = this.#backlog ??= new Backlog();
+    const backlog = (this.#backlog ??= new Backlog());
     (backlog.queue ??= []).push(frame);
     backlog.bytes += frame.length;
     this.#feel();
@@ -344,7 +381,8 @@ export class FrameSender {
     const { queue } = backlog;
     if (queue === undefined) return;
     const room = Math.max(HIGH_WATER_BYTES, this.#stream.writableHighWaterMark); // with less it would not tell when to go on
-    while (backlog.first < queue.length && this.#stream.writableLength + this.#batchBytes < room) this.#open.add(shift(backlog, queue));
+    while (backlog.first < queue.length && this.#stream.writableLength + this.#batchBytes < room)
+      this.#open.add(shift(backlog, queue));
     if (backlog.first === queue.length) this.#forgetQueue();
   }
 
@@ -363,7 +401,9 @@ export class FrameSender {
   }
 
   #feel(): void {
-    const isHigh = this.#isBlocked() && this.bufferedAmount >= Math.max(HIGH_WATER_BYTES, this.#terms.maxBufferedBytes / 2);
+    const isHigh =
+      this.#isBlocked() &&
+      this.bufferedAmount >= Math.max(HIGH_WATER_BYTES, this.#terms.maxBufferedBytes / 2);
     if (isHigh === (this.#backlog?.isHigh ?? false)) return;
     (this.#backlog ??= new Backlog()).isHigh = isHigh;
     this.#owner.onPressure(isHigh);
@@ -390,4 +430,6 @@ function shift(backlog: Backlog, queue: Buffer[]): Buffer {
 
 const EMPTY: Buffer = Buffer.alloc(0);
 
-function flushLater(sender: FrameSender): void { sender.onTick(); }
+function flushLater(sender: FrameSender): void {
+  sender.onTick();
+}

@@ -16,15 +16,19 @@ export class Utf8Check {
   #most = 0xbf;
 
   /** Whether the text ends here between two characters. */
-  get isComplete(): boolean { return this.#missing === 0; }
+  get isComplete(): boolean {
+    return this.#missing === 0;
+  }
 
   /** Whether the text may go on like this. After a false there is no more to ask. */
   push(bytes: Uint8Array): boolean {
     let at = 0;
     for (; at < bytes.length && this.#missing > 0; at++) if (!this.#continue(bytes[at]!)) return false;
     const whole = endOfWhole(bytes, at);
-    if (whole > at && !isUtf8(at === 0 && whole === bytes.length ? bytes : bytes.subarray(at, whole))) return false;
-    for (let tail = whole; tail < bytes.length; tail++) if (!(tail === whole ? this.#begin(bytes[tail]!) : this.#continue(bytes[tail]!))) return false;
+    if (whole > at && !isUtf8(at === 0 && whole === bytes.length ? bytes : bytes.subarray(at, whole)))
+      return false;
+    for (let tail = whole; tail < bytes.length; tail++)
+      if (!(tail === whole ? this.#begin(bytes[tail]!) : this.#continue(bytes[tail]!))) return false;
     return true;
   }
 

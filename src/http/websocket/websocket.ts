@@ -133,17 +133,28 @@ class Ending {
 }
 
 const SOCKET: unique symbol = Symbol('websocket');
-interface OwnedStream extends Duplex { [SOCKET]?: WebSocketConnection }
+interface OwnedStream extends Duplex {
+  [SOCKET]?: WebSocketConnection;
+}
 
 // one listener of each kind for all sockets: a closure for each would cost idle ones memory
-function onData(this: OwnedStream, chunk: Buffer): void { this[SOCKET]!.receive(chunk); }
-function onDrain(this: OwnedStream): void { this[SOCKET]!.onDrain(); }
+function onData(this: OwnedStream, chunk: Buffer): void {
+  this[SOCKET]!.receive(chunk);
+}
+function onDrain(this: OwnedStream): void {
+  this[SOCKET]!.onDrain();
+}
 function onEnd(this: OwnedStream): void {
-  if (this.writableEnded && !this.writableFinished) this.once('finish', () => this.destroy()); // our last words are on their way
+  if (this.writableEnded && !this.writableFinished)
+    this.once('finish', () => this.destroy()); // our last words are on their way
   else this.destroy();
 }
-function onClose(this: OwnedStream): void { this[SOCKET]!.onStreamClose(); }
-function onError(): void { /* "close" follows */ }
+function onClose(this: OwnedStream): void {
+  this[SOCKET]!.onStreamClose();
+}
+function onError(): void {
+  /* "close" follows */
+}
 
 let lastPhase = 0;
 let lastPing = 0;
@@ -152,7 +163,9 @@ let lastPing = 0;
  * A WebSocket as its handlers see it. Of many most are idle: what only some need is an object of its own, made when it is
  * needed (test/bench/websocket.ts: idle).
  */
-export class WebSocketConnection implements FrameSink, SenderOwner, RoomMember, Beating, AsyncIterable<unknown> {
+export class WebSocketConnection
+  implements FrameSink, SenderOwner, RoomMember, Beating, AsyncIterable<unknown>
+{
   /** What its handlers get beside it. @internal */
   readonly context: unknown;
   /** What it was opened with. @internal */
@@ -178,7 +191,13 @@ export class WebSocketConnection implements FrameSink, SenderOwner, RoomMember, 
   #beatTicks: number;
   #taken = -1;
   #rooms: Set<string> | undefined;
-  #ping: { readonly sentMs: number; readonly payload: Buffer; readonly answer: PromiseWithResolvers<number | undefined> } | undefined;
+  #ping:
+    | {
+        readonly sentMs: number;
+        readonly payload: Buffer;
+        readonly answer: PromiseWithResolvers<number | undefined>;
+      }
+    | undefined;
 
   /** Takes the stream over. Call {@link start} when the handshake has been answered. @internal */
   constructor(stream: Duplex, terms: SocketTerms, { protocol, deflate, context, req, host }: SocketParts) {
@@ -191,9 +210,20 @@ export class WebSocketConnection implements FrameSink, SenderOwner, RoomMember, 
     const isSocket = stream instanceof NetSocket && !('encrypted' in stream);
     if (deflate !== undefined) {
       const inflater = new MessageInflater(deflate.clientBits, deflate.clientTakesOver);
-      this.#reader = new FrameReader({ isMasked: true, maxMessageBytes: terms.maxMessageBytes, ownsChunks: isSocket, inflate: (bytes, most) => inflater.inflate(bytes, most) }, this);
+      this.#reader = new FrameReader(
+        {
+          isMasked: true,
+          maxMessageBytes: terms.maxMessageBytes,
+          ownsChunks: isSocket,
+          inflate: (bytes, most) => inflater.inflate(bytes, most),
+        },
+        this,
+      );
     }
-    const deflater = deflate === undefined ? undefined : new MessageDeflater(deflate.serverBits, terms.compression!.level, deflate.serverTakesOver); // agreed upon by these settings
+    const deflater =
+      deflate === undefined
+        ? undefined
+        : new MessageDeflater(deflate.serverBits, terms.compression!.level, deflate.serverTakesOver); // agreed upon by these settings
     this.#sender = new FrameSender(stream, terms, this, deflater, isSocket);
     this.#beatTicks = lastPhase = (lastPhase + 1) % TICKS;
     this.#stream[SOCKET] = this;
@@ -211,7 +241,8 @@ export class WebSocketConnection implements FrameSink, SenderOwner, RoomMember, 
     stream.on('data', onData);
     const isOver = stream.readableEnded; // while its handshake was decided about, when nobody listened
     if (isOver && head.length === 0) stream.destroy();
-    if (stream.destroyed) { // its peer has left already: no handler need know
+    if (stream.destroyed) {
+      // its peer has left already: no handler need know
       this.#isBusy = false;
       this.#ending.isTellingClosed = this.#ending.isToldClosed = true;
       return this.onStreamClose();
@@ -225,10 +256,14 @@ export class WebSocketConnection implements FrameSink, SenderOwner, RoomMember, 
   // -- what handlers call --
 
   /** Whether messages can be sent: neither side has begun to close. */
-  get isOpen(): boolean { return this.#state === 'open'; }
+  get isOpen(): boolean {
+    return this.#state === 'open';
+  }
 
   /** Bytes that were sent and that the system has not taken yet. */
-  get bufferedAmount(): number { return this.#sender.bufferedAmount; }
+  get bufferedAmount(): number {
+    return this.#sender.bufferedAmount;
+  }
 
   /**
    * Sends text as a text message, bytes as a binary one. Bytes must not be written to afterwards. What is sent to a socket that
@@ -247,14 +282,16 @@ export class WebSocketConnection implements FrameSink, SenderOwner, RoomMember, 
   }
 
   /** Resolves when there is room for more; see {@link bufferedAmount}. */
-  drain(): Promise<void> { return this.#sender.drain(); }
+  drain(): Promise<void> {
+    return this.#sender.drain();
+  }
 
   /** Asks whether the peer is there. Resolves with the time that took, in milliseconds, or undefined when the socket has closed before. */
   ping(): Promise<number | undefined> {
     if (this.#state !== 'open') return Promise.resolve(undefined);
     if (this.#ping === undefined) {
       const payload = Buffer.allocUnsafeSlow(4);
-      payload.writeUInt32BE(lastPing = lastPing + 1 >>> 0);
+      payload.writeUInt32BE((lastPing = (lastPing + 1) >>> 0));
       this.#ping = { sentMs: this.#terms.clock.monotonicMs(), payload, answer: Promise.withResolvers() };
       this.#sender.sendControl(OPCODE.ping, payload);
     }
@@ -270,8 +307,9 @@ export class WebSocketConnection implements FrameSink, SenderOwner, RoomMember, 
   /** Gets what is sent to a room from now on. @throws SvcError `E_ROOM` beyond `maxRooms`, and for what is no name */
   join(room: string): void {
     if (this.#state !== 'open') return;
-    const rooms = this.#rooms ??= new Set();
-    if (!rooms.has(room) && rooms.size >= this.#terms.maxRooms) throw new SvcError('E_ROOM', [`a socket that is in ${rooms.size} rooms already`]);
+    const rooms = (this.#rooms ??= new Set());
+    if (!rooms.has(room) && rooms.size >= this.#terms.maxRooms)
+      throw new SvcError('E_ROOM', [`a socket that is in ${rooms.size} rooms already`]);
     this.#terms.rooms.join(room, this);
     rooms.add(room);
   }
@@ -282,18 +320,24 @@ export class WebSocketConnection implements FrameSink, SenderOwner, RoomMember, 
   }
 
   /** Sends to every member of a room but this one, in every process. It need not be a member. */
-  broadcast(room: string, data: string | Uint8Array): void { this.#terms.rooms.broadcast(room, data, { except: this }); }
+  broadcast(room: string, data: string | Uint8Array): void {
+    this.#terms.rooms.broadcast(room, data, { except: this });
+  }
 
   /** The same with a value as JSON. */
-  broadcastJson(room: string, value: unknown): void { this.#terms.rooms.broadcastJson(room, value, { except: this }); }
+  broadcastJson(room: string, value: unknown): void {
+    this.#terms.rooms.broadcastJson(room, value, { except: this });
+  }
 
   /** The messages, one after the other; ends with the socket. @throws SvcError `E_WEBSOCKET_ITERATED` when something else takes them already */
   [Symbol.asyncIterator](): AsyncIterator<unknown, undefined> {
-    if (this.#inbox?.isIterated === true || this.#terms.listener.onMessage !== undefined) throw new SvcError('E_WEBSOCKET_ITERATED', []);
+    if (this.#inbox?.isIterated === true || this.#terms.listener.onMessage !== undefined)
+      throw new SvcError('E_WEBSOCKET_ITERATED', []);
     (this.#inbox ??= new Inbox()).isIterated = true;
     return {
       next: () => this.#take(),
-      return: () => { // whoever stops reading parts with the peer
+      return: () => {
+        // whoever stops reading parts with the peer
         this.close();
         return Promise.resolve({ done: true, value: undefined });
       },
@@ -301,7 +345,9 @@ export class WebSocketConnection implements FrameSink, SenderOwner, RoomMember, 
   }
 
   /** Ends the connection without a word. @internal */
-  terminate(): void { this.#stream.destroy(); }
+  terminate(): void {
+    this.#stream.destroy();
+  }
 
   /** What a room sends. @internal */
   deliver(message: SharedMessage): void {
@@ -315,7 +361,7 @@ export class WebSocketConnection implements FrameSink, SenderOwner, RoomMember, 
     this.#isAlive = true;
     this.#terms.meter?.bytesIn.add(chunk.length);
     if (this.#end?.isGone === true) return;
-    const reader = this.#reader ??= this.#terms.readers.take(this, this.#sender.canReuse);
+    const reader = (this.#reader ??= this.#terms.readers.take(this, this.#sender.canReuse));
     this.#sender.hold();
     reader.push(chunk);
     this.#sender.flush();
@@ -323,10 +369,14 @@ export class WebSocketConnection implements FrameSink, SenderOwner, RoomMember, 
   }
 
   /** @internal */
-  onText(text: string): void { this.#onMessage(text, 2 * text.length); }
+  onText(text: string): void {
+    this.#onMessage(text, 2 * text.length);
+  }
 
   /** @internal */
-  onBinary(bytes: Buffer): void { this.#onMessage(bytes, bytes.length); }
+  onBinary(bytes: Buffer): void {
+    this.#onMessage(bytes, bytes.length);
+  }
 
   /** @internal */
   onPing(payload: Buffer): void {
@@ -343,7 +393,8 @@ export class WebSocketConnection implements FrameSink, SenderOwner, RoomMember, 
 
   /** @internal */
   onClose(code: number, reason: string): void {
-    if (this.#state === 'open') this.#sender.sendControl(OPCODE.close, code === CLOSE.noStatus ? EMPTY : closePayload(code, '')); // §5.5.1: the code is echoed
+    if (this.#state === 'open')
+      this.#sender.sendControl(OPCODE.close, code === CLOSE.noStatus ? EMPTY : closePayload(code, '')); // §5.5.1: the code is echoed
     this.#closed({ code, reason, wasClean: true });
     this.#endStream();
   }
@@ -357,7 +408,9 @@ export class WebSocketConnection implements FrameSink, SenderOwner, RoomMember, 
   }
 
   /** @internal */
-  onDrain(): void { this.#sender.onDrain(); }
+  onDrain(): void {
+    this.#sender.onDrain();
+  }
 
   /** @internal */
   onStreamClose(): void {
@@ -372,21 +425,27 @@ export class WebSocketConnection implements FrameSink, SenderOwner, RoomMember, 
   /** The client does not take what it is sent. @internal */
   onTooSlow(): void {
     if (this.#state !== 'open') return;
-    this.#terms.log.warn('websocket_slow_consumer', { ...this.req.logFields(), buffered_bytes: this.bufferedAmount });
+    this.#terms.log.warn('websocket_slow_consumer', {
+      ...this.req.logFields(),
+      buffered_bytes: this.bufferedAmount,
+    });
     this.#terms.meter?.dropped.add(1);
     this.#sender.forget();
     this.#sayClose(CLOSE.policyViolation, 'messages are not taken in time');
   }
 
   /** @internal */
-  onPressure(isHigh: boolean): void { this.#hold(HOLD.pressure, isHigh); }
+  onPressure(isHigh: boolean): void {
+    this.#hold(HOLD.pressure, isHigh);
+  }
 
   /** One of the parts of its shortest interval. @internal */
   beat(): void {
     const { heartbeatMs, idleTimeoutMs } = this.#terms;
     if (this.#state !== 'open') return;
     const tickMs = Math.min(heartbeatMs || Infinity, idleTimeoutMs || Infinity) / TICKS;
-    if (idleTimeoutMs > 0 && ++this.#quietTicks * tickMs > idleTimeoutMs) return this.close(CLOSE.normal, 'nothing was sent for too long');
+    if (idleTimeoutMs > 0 && ++this.#quietTicks * tickMs > idleTimeoutMs)
+      return this.close(CLOSE.normal, 'nothing was sent for too long');
     if (heartbeatMs > 0 && ++this.#beatTicks * tickMs >= heartbeatMs) {
       this.#beatTicks = 0;
       this.#checkPeer();
@@ -425,8 +484,12 @@ export class WebSocketConnection implements FrameSink, SenderOwner, RoomMember, 
   }
 
   #keep(data: string | Buffer, bytes: number): void {
-    const inbox = this.#inbox ??= new Inbox();
-    inbox.messages.push(inbox.waiter === undefined && typeof data !== 'string' && 2 * data.length < data.buffer.byteLength ? copyOf(data) : data); // one byte that waits must not hold all of its chunk
+    const inbox = (this.#inbox ??= new Inbox());
+    inbox.messages.push(
+      inbox.waiter === undefined && typeof data !== 'string' && 2 * data.length < data.buffer.byteLength
+        ? copyOf(data)
+        : data,
+    ); // one byte that waits must not hold all of its chunk
     inbox.bytes += bytes + MESSAGE_COST;
     if (inbox.waiter !== undefined) this.#proceed();
     else if (inbox.bytes > INBOX_BYTES) this.#hold(HOLD.inbox, true);
@@ -439,7 +502,10 @@ export class WebSocketConnection implements FrameSink, SenderOwner, RoomMember, 
       const running = listener.onMessage(this, listener.decode(data));
       if (!isThenable(running)) return;
       this.#isBusy = true;
-      running.then(() => this.#settled(), (error: unknown) => this.#failed(error, () => this.#settled()));
+      running.then(
+        () => this.#settled(),
+        (error: unknown) => this.#failed(error, () => this.#settled()),
+      );
     } catch (error) {
       this.#failed(error, () => this.#settled());
     }
@@ -448,7 +514,11 @@ export class WebSocketConnection implements FrameSink, SenderOwner, RoomMember, 
   #begin(): void {
     try {
       const running = this.#terms.listener.onOpen(this);
-      if (isThenable(running)) running.then(() => this.#settled(), (error: unknown) => this.#failed(error, () => this.#settled()));
+      if (isThenable(running))
+        running.then(
+          () => this.#settled(),
+          (error: unknown) => this.#failed(error, () => this.#settled()),
+        );
       else this.#settled();
     } catch (error) {
       this.#failed(error, () => this.#settled());
@@ -513,7 +583,11 @@ export class WebSocketConnection implements FrameSink, SenderOwner, RoomMember, 
       while (inbox.waiter !== undefined && inbox.messages.length > 0) this.#answer(inbox, inbox.waiter);
       if (inbox.bytes <= INBOX_BYTES / 2) this.#hold(HOLD.inbox, false);
     }
-    if (this.#end?.close === undefined || (inbox !== undefined && inbox.messages.length > 0 && !inbox.isIterated)) return;
+    if (
+      this.#end?.close === undefined ||
+      (inbox !== undefined && inbox.messages.length > 0 && !inbox.isIterated)
+    )
+      return;
     if (inbox !== undefined) settle(inbox, { done: true, value: undefined });
     if (!this.#isBusy) this.#tellClosed();
   }
@@ -569,7 +643,9 @@ export class WebSocketConnection implements FrameSink, SenderOwner, RoomMember, 
 
   // -- the end --
 
-  get #ending(): Ending { return this.#end ??= new Ending(); }
+  get #ending(): Ending {
+    return (this.#end ??= new Ending());
+  }
 
   #sayClose(code: number, reason: string): void {
     const inbox = this.#inbox;
@@ -582,14 +658,16 @@ export class WebSocketConnection implements FrameSink, SenderOwner, RoomMember, 
     this.#sender.sendControl(OPCODE.close, closePayload(code, reason));
     this.#sender.flush();
     if (inbox !== undefined) settle(inbox, { done: true, value: undefined });
-    queueMicrotask(() => { if (this.#state === 'closing') this.#read(); }); // up to its close frame; not now, for we may be within a message
+    queueMicrotask(() => {
+      if (this.#state === 'closing') this.#read();
+    }); // up to its close frame; not now, for we may be within a message
   }
 
   /** No message will come any more. */
   #closed(close: WebSocketClose): void {
     if (this.#state === 'closed') return;
     const said = this.#state === 'closing' ? this.#ending.close : undefined;
-    const how = this.#ending.close = said === undefined ? close : { ...said, wasClean: close.wasClean };
+    const how = (this.#ending.close = said === undefined ? close : { ...said, wasClean: close.wasClean });
     this.#state = 'closed';
     this.#holds = 0;
     this.#leave();
@@ -622,17 +700,23 @@ export class WebSocketConnection implements FrameSink, SenderOwner, RoomMember, 
     if (ending.isTellingClosed || this.#state !== 'closed') return;
     ending.isTellingClosed = true;
     const close = ending.close!; // it is closed
-    this.#run(() => this.#terms.listener.onClose(this, close), () => {
-      ending.isToldClosed = true;
-      this.#leaveForGood();
-    });
+    this.#run(
+      () => this.#terms.listener.onClose(this, close),
+      () => {
+        ending.isToldClosed = true;
+        this.#leaveForGood();
+      },
+    );
   }
 
   #leaveForGood(): void {
     const ending = this.#ending;
     if (!ending.isToldClosed || !ending.isGone || ending.isOver) return;
     ending.isOver = true;
-    this.#host.onOver(this, ending.failure ?? (ending.close!.wasClean ? undefined : new ClientDisconnected())); // told how
+    this.#host.onOver(
+      this,
+      ending.failure ?? (ending.close!.wasClean ? undefined : new ClientDisconnected()),
+    ); // told how
   }
 }
 
@@ -656,8 +740,17 @@ const EMPTY: Buffer = Buffer.alloc(0);
  * for input that does not fit, 1003 for the wrong kind of message, else 1008. Anything else is 1011, without a word.
  */
 export function closeFor(error: unknown): { readonly code: number; readonly reason: string } {
-  if (!(error instanceof HTTPException) || error.status >= 500) return { code: CLOSE.internalError, reason: '' };
+  if (!(error instanceof HTTPException) || error.status >= 500)
+    return { code: CLOSE.internalError, reason: '' };
   const [issue] = error.issues ?? [];
   const reason = issue === undefined ? error.message : `${issue.loc.join('.')} ${issue.message}`;
-  return { code: error.status === 400 ? CLOSE.invalidData : error.status === 415 ? CLOSE.unsupportedData : CLOSE.policyViolation, reason };
+  return {
+    code:
+      error.status === 400
+        ? CLOSE.invalidData
+        : error.status === 415
+          ? CLOSE.unsupportedData
+          : CLOSE.policyViolation,
+    reason,
+  };
 }

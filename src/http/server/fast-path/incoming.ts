@@ -18,14 +18,25 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { BodyTaker } from '../../request/body-stream.ts';
 
 /** Where tracing tools get hold of messages. */
-const OBSERVED = ['http.server.request.start', 'http.server.response.created', 'http.server.response.finish'].map((name) => channel(name));
+const OBSERVED = [
+  'http.server.request.start',
+  'http.server.response.created',
+  'http.server.response.finish',
+].map((name) => channel(name));
 
-const mapOf = Object.getOwnPropertyDescriptor(IncomingMessage.prototype, 'headers') as { get(this: IncomingMessage): IncomingHttpHeaders; set(this: IncomingMessage, headers: IncomingHttpHeaders): void };
-const hasEnded = Object.getOwnPropertyDescriptor(Readable.prototype, 'readableEnded') as { get(this: Readable): boolean };
+const mapOf = Object.getOwnPropertyDescriptor(IncomingMessage.prototype, 'headers') as {
+  get(this: IncomingMessage): IncomingHttpHeaders;
+  set(this: IncomingMessage, headers: IncomingHttpHeaders): void;
+};
+const hasEnded = Object.getOwnPropertyDescriptor(Readable.prototype, 'readableEnded') as {
+  get(this: Readable): boolean;
+};
 
 /** Answers to `'content-length' in headers` and the like, which is how node:http tells whether a body follows. */
 const WITHOUT_BODY: IncomingHttpHeaders = Object.freeze(Object.create(null) as IncomingHttpHeaders);
-const WITH_BODY: IncomingHttpHeaders = Object.freeze(Object.assign(Object.create(null) as IncomingHttpHeaders, { 'content-length': '' }));
+const WITH_BODY: IncomingHttpHeaders = Object.freeze(
+  Object.assign(Object.create(null) as IncomingHttpHeaders, { 'content-length': '' }),
+);
 
 /** How node:http throws a body away that nobody has begun to read by the time its answer is sent. */
 const dump = (IncomingMessage.prototype as unknown as { _dump(): void })._dump;
@@ -35,7 +46,9 @@ function bodyFieldsOf(rawHeaders: readonly string[]): IncomingHttpHeaders | unde
   let fields = WITHOUT_BODY;
   for (let index = 0; index < rawHeaders.length; index += 2) {
     const name = rawHeaders[index]!;
-    switch (name.length) { // few other fields have one of these lengths
+    switch (
+      name.length // few other fields have one of these lengths
+    ) {
       case 6:
         if (isNamed(name, 'expect')) return undefined;
         break;
@@ -51,7 +64,12 @@ function bodyFieldsOf(rawHeaders: readonly string[]): IncomingHttpHeaders | unde
 
 /** Whether somebody may look at messages who is none of this package. */
 export function isObserved(): boolean {
-  return OBSERVED[0]!.hasSubscribers || OBSERVED[1]!.hasSubscribers || OBSERVED[2]!.hasSubscribers || Server.prototype.emit !== EventEmitter.prototype.emit;
+  return (
+    OBSERVED[0]!.hasSubscribers ||
+    OBSERVED[1]!.hasSubscribers ||
+    OBSERVED[2]!.hasSubscribers ||
+    Server.prototype.emit !== EventEmitter.prototype.emit
+  );
 }
 
 /** A request message of a server that reads `rawHeaders`, also to require a Host: with `requireHostHeader: false`. */
@@ -69,14 +87,19 @@ export class ReceivedMessage extends IncomingMessage {
     this.prototype.isBodyTaken = false;
     this.prototype.isLetGo = false;
     this.prototype.awaitsContinue = false;
-    Object.defineProperty(this.prototype, 'headers', { // for TypeScript a property, which an accessor cannot override
+    Object.defineProperty(this.prototype, 'headers', {
+      // for TypeScript a property, which an accessor cannot override
       get(this: IncomingMessage): IncomingHttpHeaders {
-        return isObserved() ? mapOf.get.call(this) : bodyFieldsOf(this.rawHeaders) ?? mapOf.get.call(this);
+        return isObserved() ? mapOf.get.call(this) : (bodyFieldsOf(this.rawHeaders) ?? mapOf.get.call(this));
       },
-      set(this: IncomingMessage, headers: IncomingHttpHeaders) { mapOf.set.call(this, headers); },
+      set(this: IncomingMessage, headers: IncomingHttpHeaders) {
+        mapOf.set.call(this, headers);
+      },
     });
     Object.defineProperty(this.prototype, 'readableEnded', {
-      get(this: ReceivedMessage): boolean { return this.isBodyTaken || hasEnded.get.call(this); },
+      get(this: ReceivedMessage): boolean {
+        return this.isBodyTaken || hasEnded.get.call(this);
+      },
     });
   }
 
@@ -85,14 +108,17 @@ export class ReceivedMessage extends IncomingMessage {
    * which is not sent for a body that comes in the same breath: then it is read as a stream.
    */
   handTo(taker: BodyTaker): boolean {
-    if (this.complete || this.readableLength > 0 || this.readableFlowing !== null || this.awaitsContinue) return false;
+    if (this.complete || this.readableLength > 0 || this.readableFlowing !== null || this.awaitsContinue)
+      return false;
     this.bodyTaker = taker;
     this._read(0); // as its stream would: node:http dumps a body that nobody has begun to read
     return true;
   }
 
   /** Lets the rest of the body go into the stream. */
-  takeBack(): void { this.bodyTaker = undefined; }
+  takeBack(): void {
+    this.bodyTaker = undefined;
+  }
 
   /** Throws away what still comes, but what somebody reads already. */
   letGo(): void {
@@ -128,4 +154,6 @@ export class ReceivedMessage extends IncomingMessage {
   }
 }
 
-function endOf(taker: BodyTaker): void { taker.end(); }
+function endOf(taker: BodyTaker): void {
+  taker.end();
+}

@@ -32,15 +32,27 @@ const IS_PROVEN = /^(?:24|26)\./.test(process.versions.node);
 
 const { end, write, writeHead } = ServerResponse.prototype;
 /** Whether these are Node's own, and not what tools that were loaded before have put in their place. */
-const ARE_OWN = String(end).startsWith('function end(chunk, encoding, callback)') && String(write).startsWith('function write(chunk, encoding, callback)') &&
+const ARE_OWN =
+  String(end).startsWith('function end(chunk, encoding, callback)') &&
+  String(write).startsWith('function write(chunk, encoding, callback)') &&
   String(writeHead).startsWith('function writeHead(statusCode, reason, obj)');
-const hasFinished = Object.getOwnPropertyDescriptor(OutgoingMessage.prototype, 'writableFinished') as { get(this: ServerResponse): boolean };
-const hasHead = Object.getOwnPropertyDescriptor(OutgoingMessage.prototype, 'headersSent') as { get(this: ServerResponse): boolean };
+const hasFinished = Object.getOwnPropertyDescriptor(OutgoingMessage.prototype, 'writableFinished') as {
+  get(this: ServerResponse): boolean;
+};
+const hasHead = Object.getOwnPropertyDescriptor(OutgoingMessage.prototype, 'headersSent') as {
+  get(this: ServerResponse): boolean;
+};
 
 /** Whether tools have put something in the place of what node:http sends answers by. */
 function isPatched(): boolean {
   const { prototype } = ServerResponse;
-  return !ARE_OWN || prototype.end !== end || prototype.write !== write || prototype.writeHead !== writeHead || prototype.emit !== EventEmitter.prototype.emit;
+  return (
+    !ARE_OWN ||
+    prototype.end !== end ||
+    prototype.write !== write ||
+    prototype.writeHead !== writeHead ||
+    prototype.emit !== EventEmitter.prototype.emit
+  );
 }
 
 /** An answer that knows what it answers. */
@@ -74,11 +86,24 @@ export class SentMessage extends ServerResponse {
     this.prototype.endsWithConnection = false;
     this.prototype.isWritten = false;
     this.prototype.isTaken = false;
-    Object.defineProperties(this.prototype, { // for TypeScript properties, which accessors cannot override
-      writableFinished: { get(this: SentMessage): boolean { return this.isWritten ? this.isTaken : hasFinished.get.call(this); } },
-      headersSent: { get(this: SentMessage): boolean { return this.isWritten || hasHead.get.call(this); } },
+    Object.defineProperties(this.prototype, {
+      // for TypeScript properties, which accessors cannot override
+      writableFinished: {
+        get(this: SentMessage): boolean {
+          return this.isWritten ? this.isTaken : hasFinished.get.call(this);
+        },
+      },
+      headersSent: {
+        get(this: SentMessage): boolean {
+          return this.isWritten || hasHead.get.call(this);
+        },
+      },
     });
-    this.prototype.emit = function emitEnd(this: SentMessage, event: string | symbol, ...given: unknown[]): boolean {
+    this.prototype.emit = function emitEnd(
+      this: SentMessage,
+      event: string | symbol,
+      ...given: unknown[]
+    ): boolean {
       if (event === 'close') this.onClose?.(this);
       else if (event === 'finish') this.onFinish?.(this);
       else if (event === 'socket') this.onTurn?.(this);
@@ -89,8 +114,18 @@ export class SentMessage extends ServerResponse {
   /** Whether {@link writeText} may send it: it is its turn, the connection stays open, and nobody looks on. */
   get takesText(): boolean {
     const { socket } = this;
-    return IS_PROVEN && socket !== null && socket.writable && this.shouldKeepAlive && this.useChunkedEncodingByDefault && !this.headersSent &&
-      !(this.req as ReceivedMessage).awaitsContinue && !this.wasObserved && !isObserved() && !isPatched(); // every request of this server is one
+    return (
+      IS_PROVEN &&
+      socket !== null &&
+      socket.writable &&
+      this.shouldKeepAlive &&
+      this.useChunkedEncodingByDefault &&
+      !this.headersSent &&
+      !(this.req as ReceivedMessage).awaitsContinue &&
+      !this.wasObserved &&
+      !isObserved() &&
+      !isPatched()
+    ); // every request of this server is one
   }
 
   /** Sends `text`, which is all of it, past node:http, which is told that it has gone. Where {@link takesText} only. `isAscii`: its characters are its bytes. */
@@ -114,8 +149,18 @@ export class SentMessage extends ServerResponse {
    */
   writeShared(piece: SharedPiece): boolean {
     const { socket } = this;
-    const isPast = socket !== null && socket.writable && this.chunkedEncoding && this.headersSent && !this.finished && this.writableLength === socket.writableLength && // node:http holds nothing
-      IS_PROVEN && !this.wasObserved && !isObserved() && !isPatched() && this.write === write;
+    const isPast =
+      socket !== null &&
+      socket.writable &&
+      this.chunkedEncoding &&
+      this.headersSent &&
+      !this.finished &&
+      this.writableLength === socket.writableLength && // node:http holds nothing
+      IS_PROVEN &&
+      !this.wasObserved &&
+      !isObserved() &&
+      !isPatched() &&
+      this.write === write;
     return isPast ? socket.write(piece.chunk) : this.write(piece.text);
   }
 
@@ -123,7 +168,8 @@ export class SentMessage extends ServerResponse {
   sendWhole(status: number, fields: string[], body: string | Uint8Array, isAscii: boolean): void {
     this.statusCode = status;
     this.wholeFields = fields;
-    if (isAscii) this.end(body, 'latin1'); // the same bytes as in UTF-8, for a copy in place of a conversion
+    if (isAscii)
+      this.end(body, 'latin1'); // the same bytes as in UTF-8, for a copy in place of a conversion
     else this.end(body);
   }
 
@@ -132,7 +178,8 @@ export class SentMessage extends ServerResponse {
    * every other end for that of the body (RFC 9112 §8).
    */
   override destroy(error?: Error): this {
-    if (this.endsWithConnection && !this.writableFinished && this.socket?.destroyed === false) reset(this.socket);
+    if (this.endsWithConnection && !this.writableFinished && this.socket?.destroyed === false)
+      reset(this.socket);
     return super.destroy(error);
   }
 
