@@ -61,8 +61,17 @@ export class ArgumentPlan {
     const schemas = new JsonSchemas({ prefix: '#/$defs/' });
     this.#slots = slotsOf(template, inputs, schemas);
     this.#byName = new Map(this.#slots.map((slot) => [slot.argument, slot]));
-    this.#body = inputs.body !== undefined ? 'json' : inputs.form === undefined ? undefined : this.#slots.some((slot) => slot.isFile) ? 'files' : 'form';
-    this.fields = inputs.texts.filter(({ from }) => from === 'header').flatMap((input) => input.plan.fields.map(({ wireName }) => input.nameOf(wireName)));
+    this.#body =
+      inputs.body !== undefined
+        ? 'json'
+        : inputs.form === undefined
+          ? undefined
+          : this.#slots.some((slot) => slot.isFile)
+            ? 'files'
+            : 'form';
+    this.fields = inputs.texts
+      .filter(({ from }) => from === 'header')
+      .flatMap((input) => input.plan.fields.map(({ wireName }) => input.nameOf(wireName)));
     this.schema = objectSchema(this.#slots, schemas.components());
   }
 
@@ -78,7 +87,8 @@ export class ArgumentPlan {
     for (const slot of this.#slots) {
       const value = Object.hasOwn(given, slot.argument) ? given[slot.argument] : undefined;
       if (value === undefined) {
-        if (slot.part === 'path') issues.push({ loc: ['path', slot.name], code: 'missing', message: 'is missing' });
+        if (slot.part === 'path')
+          issues.push({ loc: ['path', slot.name], code: 'missing', message: 'is missing' });
         if (slot.part === 'whole') issues.push({ loc: ['body'], code: 'missing', message: 'is missing' });
       } else if (slot.part === 'path') params[slot.name] = value;
       else if (slot.part === 'query') for (const text of textsOf(value)) query.append(slot.name, text);
@@ -88,12 +98,16 @@ export class ArgumentPlan {
     }
     for (const { name, converter } of this.#template.parameters) {
       const written = Object.hasOwn(params, name) ? writeSegment(converter, params[name]) : undefined;
-      if (written !== undefined && 'problem' in written) issues.push({ loc: ['path', name], code: 'path', message: written.problem });
+      if (written !== undefined && 'problem' in written)
+        issues.push({ loc: ['path', name], code: 'path', message: written.problem });
     }
     const body = this.#bodyOf(whole === undefined ? Object.fromEntries(members) : whole, form, issues);
     if (issues.length > 0) return { issues };
     const search = String(query);
-    return { target: fillTemplate(this.#subject, this.#template, params) + (search === '' ? '' : `?${search}`), body };
+    return {
+      target: fillTemplate(this.#subject, this.#template, params) + (search === '' ? '' : `?${search}`),
+      body,
+    };
   }
 
   /** What the model calls the place of an issue: `query.page` is `page`. */
@@ -108,15 +122,32 @@ export class ArgumentPlan {
 
   #unknown(name: string): Issue {
     const near = closest(name, this.#byName.keys());
-    return { loc: ['argument', name], code: 'unknown', message: near === undefined ? 'is no argument of this tool' : `is no argument of this tool: did you mean "${near}"?` };
+    return {
+      loc: ['argument', name],
+      code: 'unknown',
+      message:
+        near === undefined
+          ? 'is no argument of this tool'
+          : `is no argument of this tool: did you mean "${near}"?`,
+    };
   }
 
-  #bodyOf(value: unknown, form: readonly (readonly [Slot, unknown])[], issues: Issue[]): RequestParts['body'] {
+  #bodyOf(
+    value: unknown,
+    form: readonly (readonly [Slot, unknown])[],
+    issues: Issue[],
+  ): RequestParts['body'] {
     switch (this.#body) {
-      case undefined: return undefined;
-      case 'json': return JSON.stringify(value);
-      case 'form': return new URLSearchParams(form.flatMap(([{ name }, text]) => textsOf(text).map((one): [string, string] => [name, one])));
-      case 'files': return multipart(form, issues);
+      case undefined:
+        return undefined;
+      case 'json':
+        return JSON.stringify(value);
+      case 'form':
+        return new URLSearchParams(
+          form.flatMap(([{ name }, text]) => textsOf(text).map((one): [string, string] => [name, one])),
+        );
+      case 'files':
+        return multipart(form, issues);
     }
   }
 }
@@ -129,21 +160,53 @@ function slotsOf(template: ParsedTemplate, { texts, body, form }: RouteInputs, s
     taken.add(slot.argument);
     slots.push({ isFile: false, ...slot });
   };
-  for (const { name, converter } of template.parameters) add({ argument: name, part: 'path', name, schema: pathSchema(converter.name), isRequired: true });
-  const query = texts.filter(({ from }) => from === 'query').flatMap(({ plan }) => plan.fields).filter((field) => !field.isReadOnly);
-  for (const [name, fields] of Map.groupBy(query, (field) => field.wireName)) { // several dependencies may read the same one
-    add({ argument: free(name, 'query', taken), part: 'query', name, schema: schemas.field(fields[0]!, 'input'), isRequired: fields.some((field) => field.isRequired) });
+  for (const { name, converter } of template.parameters)
+    add({ argument: name, part: 'path', name, schema: pathSchema(converter.name), isRequired: true });
+  const query = texts
+    .filter(({ from }) => from === 'query')
+    .flatMap(({ plan }) => plan.fields)
+    .filter((field) => !field.isReadOnly);
+  for (const [name, fields] of Map.groupBy(query, (field) => field.wireName)) {
+    // several dependencies may read the same one
+    add({
+      argument: free(name, 'query', taken),
+      part: 'query',
+      name,
+      schema: schemas.field(fields[0]!, 'input'),
+      isRequired: fields.some((field) => field.isRequired),
+    });
   }
   for (const field of form?.fields ?? []) {
     if (field.isReadOnly) continue;
     const isFile = fileLimit(field.node) !== undefined;
-    add({ argument: free(field.wireName, 'form', taken), part: 'form', name: field.wireName, isRequired: field.isRequired, isFile, schema: isFile ? fileSchema(field, schemas) : schemas.field(field, 'input') });
+    add({
+      argument: free(field.wireName, 'form', taken),
+      part: 'form',
+      name: field.wireName,
+      isRequired: field.isRequired,
+      isFile,
+      schema: isFile ? fileSchema(field, schemas) : schemas.field(field, 'input'),
+    });
   }
   if (body === undefined) return slots;
   const members = membersOf(body.node)?.filter((field) => !field.isReadOnly);
   if (members?.every((field) => !taken.has(field.wireName)) === true) {
-    for (const field of members) add({ argument: field.wireName, part: 'body', name: field.wireName, schema: schemas.field(field, 'input'), isRequired: field.isRequired });
-  } else add({ argument: free('body', 'request', taken), part: 'whole', name: 'body', schema: schemas.type(body.node, 'input'), isRequired: true });
+    for (const field of members)
+      add({
+        argument: field.wireName,
+        part: 'body',
+        name: field.wireName,
+        schema: schemas.field(field, 'input'),
+        isRequired: field.isRequired,
+      });
+  } else
+    add({
+      argument: free('body', 'request', taken),
+      part: 'whole',
+      name: 'body',
+      schema: schemas.type(body.node, 'input'),
+      isRequired: true,
+    });
   return slots;
 }
 
@@ -164,25 +227,38 @@ function free(name: string, prefix: string, taken: ReadonlySet<string>): string 
 function objectSchema(slots: readonly Slot[], definitions: Readonly<Record<string, JsonSchema>>): JsonSchema {
   const required = slots.filter((slot) => slot.isRequired).map((slot) => slot.argument);
   return {
-    type: 'object', properties: Object.fromEntries(slots.map((slot) => [slot.argument, slot.schema] as const)),
-    ...required.length === 0 ? {} : { required }, additionalProperties: false,
-    ...Object.keys(definitions).length === 0 ? {} : { $defs: definitions },
+    type: 'object',
+    properties: Object.fromEntries(slots.map((slot) => [slot.argument, slot.schema] as const)),
+    ...(required.length === 0 ? {} : { required }),
+    additionalProperties: false,
+    ...(Object.keys(definitions).length === 0 ? {} : { $defs: definitions }),
   };
 }
 
 const PATH_SCHEMAS: Readonly<Record<ConverterName, JsonSchema>> = {
-  str: { type: 'string', minLength: 1 }, path: { type: 'string', minLength: 1 }, uuid: { type: 'string', format: 'uuid' }, float: { type: 'number' },
+  str: { type: 'string', minLength: 1 },
+  path: { type: 'string', minLength: 1 },
+  uuid: { type: 'string', format: 'uuid' },
+  float: { type: 'number' },
   int: { type: 'integer', minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER },
 };
 
-function pathSchema(converter: ConverterName): JsonSchema { return { ...PATH_SCHEMAS[converter] }; }
+function pathSchema(converter: ConverterName): JsonSchema {
+  return { ...PATH_SCHEMAS[converter] };
+}
 
 /** A file, or a list of them. */
 function fileSchema(field: FieldPlan, schemas: JsonSchemas): JsonSchema {
   const { description } = schemas.field(field, 'input');
   const one: JsonSchema = {
-    type: 'object', required: ['data'], additionalProperties: false,
-    properties: { filename: { type: 'string' }, contentType: { type: 'string' }, data: { type: 'string', contentEncoding: 'base64', description: 'The content in base64' } },
+    type: 'object',
+    required: ['data'],
+    additionalProperties: false,
+    properties: {
+      filename: { type: 'string' },
+      contentType: { type: 'string' },
+      data: { type: 'string', contentEncoding: 'base64', description: 'The content in base64' },
+    },
   };
   const schema: JsonSchema = field.isList ? { type: 'array', items: one } : one;
   return description === undefined ? schema : { ...schema, description };
@@ -203,10 +279,24 @@ function multipart(form: readonly (readonly [Slot, unknown])[], issues: Issue[])
     if (!isFile) for (const text of textsOf(value)) data.append(name, text);
     else {
       for (const [index, file] of [value].flat().entries()) {
-        const { data: content, filename = 'file', contentType = 'application/octet-stream' } = isObject(file) ? file : {};
-        if (typeof content === 'string' && BASE64.test(content) && typeof filename === 'string' && typeof contentType === 'string') {
+        const {
+          data: content,
+          filename = 'file',
+          contentType = 'application/octet-stream',
+        } = isObject(file) ? file : {};
+        if (
+          typeof content === 'string' &&
+          BASE64.test(content) &&
+          typeof filename === 'string' &&
+          typeof contentType === 'string'
+        ) {
           data.append(name, new Blob([Buffer.from(content, 'base64')], { type: contentType }), filename);
-        } else issues.push({ loc: Array.isArray(value) ? ['form', name, index] : ['form', name], code: 'file', message: 'must be { filename, contentType, data } with its content in base64' });
+        } else
+          issues.push({
+            loc: Array.isArray(value) ? ['form', name, index] : ['form', name],
+            code: 'file',
+            message: 'must be { filename, contentType, data } with its content in base64',
+          });
       }
     }
   }

@@ -35,7 +35,12 @@ export interface McpApplication {
   /** The route that answers to a method at a path. */
   routeAt(method: string, path: string): CompiledRoute | undefined;
   /** Answers in process. `isFunction`: what is called is no route. */
-  answerCall(request: Request, remoteAddress: string, isFunction: boolean, prepare: (req: TransportRequest) => void): Promise<Response>;
+  answerCall(
+    request: Request,
+    remoteAddress: string,
+    isFunction: boolean,
+    prepare: (req: TransportRequest) => void,
+  ): Promise<Response>;
   /** The OpenAPI document. */
   openapi(): OpenApiDocument;
 }
@@ -87,7 +92,7 @@ export class Toolset {
   /** That of an application, made once. */
   static of(app: McpApplication): Toolset {
     let toolset = toolsets.get(app);
-    if (toolset === undefined) toolsets.set(app, toolset = new Toolset(app));
+    if (toolset === undefined) toolsets.set(app, (toolset = new Toolset(app)));
     return toolset;
   }
 
@@ -97,48 +102,104 @@ export class Toolset {
     this.tools = planTools(details, tools);
     this.prompts = planPrompts(tools.filter(isPrompt));
     this.#byName = new Map(this.tools.map((tool) => [tool.name, tool]));
-    this.#keyFields = new Map([...details, ...tools].flatMap((detail) => {
-      const layer = [...middleware, ...detail.declared.use].find((candidate) => candidate instanceof IdempotencyMiddleware && candidate.isRequired && candidate.covers(detail.route));
-      return layer instanceof IdempotencyMiddleware ? [[detail, layer.header]] : [];
-    }));
+    this.#keyFields = new Map(
+      [...details, ...tools].flatMap((detail) => {
+        const layer = [...middleware, ...detail.declared.use].find(
+          (candidate) =>
+            candidate instanceof IdempotencyMiddleware &&
+            candidate.isRequired &&
+            candidate.covers(detail.route),
+        );
+        return layer instanceof IdempotencyMiddleware ? [[detail, layer.header]] : [];
+      }),
+    );
     this.#origin = `http://${middleware.find((layer) => layer instanceof TrustedHostMiddleware)?.usualHost ?? 'localhost'}`;
   }
 
   /** The tool of a name. */
-  find(name: string): PlannedTool | undefined { return this.#byName.get(name); }
+  find(name: string): PlannedTool | undefined {
+    return this.#byName.get(name);
+  }
 
   /** Calls a tool. What goes wrong in it is a result, too. */
-  async call(tool: PlannedTool, given: JsonObject, terms: CallTerms, maxBytes: number = DEFAULT_RESULT_BYTES): Promise<ToolResult> {
+  async call(
+    tool: PlannedTool,
+    given: JsonObject,
+    terms: CallTerms,
+    maxBytes: number = DEFAULT_RESULT_BYTES,
+  ): Promise<ToolResult> {
     const parts = partsOf(tool, given);
     if ('issues' in parts) return misunderstood(parts.issues, tool);
-    if (this.#leadsElsewhere(tool, parts.target)) return misunderstood([{ loc: ['path', tool.detail.declared.template.parameters.at(-1)!.name], code: 'path', message: 'leads to another route' }], tool); // one without is where it is
+    if (this.#leadsElsewhere(tool, parts.target))
+      return misunderstood(
+        [
+          {
+            loc: ['path', tool.detail.declared.template.parameters.at(-1)!.name],
+            code: 'path',
+            message: 'leads to another route',
+          },
+        ],
+        tool,
+      ); // one without is where it is
     const response = await this.request(tool.detail, tool.arguments.fields, parts, terms, tool.isFunction);
     const challenge = response.headers.get('www-authenticate');
-    if (challenge !== null && (WANTED[response.status]?.test(challenge) ?? false)) terms.challenged?.(response.status, challenge);
+    if (challenge !== null && (WANTED[response.status]?.test(challenge) ?? false))
+      terms.challenged?.(response.status, challenge);
     try {
       return await resultOf(response, tool, terms.dialect, maxBytes);
     } catch (error) {
-      this.#app.log.warn('mcp_answer_broken', { tool: tool.name, problem: error instanceof Error ? error.message : String(error) });
-      return { content: [{ type: 'text', text: 'The answer broke off before it was complete' }], isError: true };
+      this.#app.log.warn('mcp_answer_broken', {
+        tool: tool.name,
+        problem: error instanceof Error ? error.message : String(error),
+      });
+      return {
+        content: [{ type: 'text', text: 'The answer broke off before it was complete' }],
+        isError: true,
+      };
     }
   }
 
   /** Whether a path with arguments in it is that of a route that goes first: `/users/{name}` with `me` where there is `/users/me`. It may be one that is no tool. */
-  #leadsElsewhere({ detail: { route: { method, template }, declared }, isFunction }: PlannedTool, target: string): boolean {
+  #leadsElsewhere(
+    {
+      detail: {
+        route: { method, template },
+        declared,
+      },
+      isFunction,
+    }: PlannedTool,
+    target: string,
+  ): boolean {
     if (isFunction || declared.template.parameters.length === 0) return false;
     const found = this.#app.routeAt(method, target.split('?', 1)[0]!);
     return found !== undefined && found.template !== template;
   }
 
   /** Sends a request in process. */
-  async request(detail: RouteDetail, fields: readonly string[], { target, body }: { readonly target: string; readonly body?: string | URLSearchParams | FormData | undefined }, terms: CallTerms, isFunction: boolean): Promise<Response> {
+  async request(
+    detail: RouteDetail,
+    fields: readonly string[],
+    {
+      target,
+      body,
+    }: { readonly target: string; readonly body?: string | URLSearchParams | FormData | undefined },
+    terms: CallTerms,
+    isFunction: boolean,
+  ): Promise<Response> {
     const { caller, signal, listener, trace } = terms;
     const headers = new Headers({ accept: 'application/json, */*;q=0.1', ...trace });
-    for (const [name, value] of Object.entries(caller.fieldsFor(detail, fields))) if (!OURS.has(name)) headers.set(name, value);
+    for (const [name, value] of Object.entries(caller.fieldsFor(detail, fields)))
+      if (!OURS.has(name)) headers.set(name, value);
     if (typeof body === 'string') headers.set('content-type', 'application/json');
     const keyField = this.#keyFields.get(detail);
-    if (keyField !== undefined && !headers.has(keyField)) headers.set(keyField, `"${randomBytes(16).toString('base64url')}"`); // clients of tools know of no keys: each call is one request
-    const request = new Request((caller.origin ?? this.#origin) + target, { method: detail.route.method, headers, body: body ?? null, signal });
+    if (keyField !== undefined && !headers.has(keyField))
+      headers.set(keyField, `"${randomBytes(16).toString('base64url')}"`); // clients of tools know of no keys: each call is one request
+    const request = new Request((caller.origin ?? this.#origin) + target, {
+      method: detail.route.method,
+      headers,
+      body: body ?? null,
+      signal,
+    });
     await this.#app.startup();
     signal.throwIfAborted();
     return this.#app.answerCall(request, caller.remoteAddress, isFunction, (req) => {
@@ -149,7 +210,10 @@ export class Toolset {
 }
 
 /** Challenges that a client answers by getting another access token, by status (RFC 6750 §3.1, RFC 9449 §7.1). */
-const WANTED: Readonly<Record<number, RegExp>> = { 401: /(?:^|,[ \t]*)(?:bearer|dpop)(?![^ ,])/i, 403: /[ ,]error *= *"?insufficient_scope(?![^",])/i };
+const WANTED: Readonly<Record<number, RegExp>> = {
+  401: /(?:^|,[ \t]*)(?:bearer|dpop)(?![^ ,])/i,
+  403: /[ ,]error *= *"?insufficient_scope(?![^",])/i,
+};
 
 /** A request out of arguments. What is nested so deeply that nothing can be made of it is the client's mistake, none of ours. */
 function partsOf(tool: PlannedTool, given: JsonObject): ReturnType<PlannedTool['arguments']['read']> {
@@ -157,12 +221,26 @@ function partsOf(tool: PlannedTool, given: JsonObject): ReturnType<PlannedTool['
     return tool.arguments.read(given);
   } catch (error) {
     if (!(error instanceof RangeError)) throw error;
-    return { issues: [{ loc: ['arguments'], code: 'depth', message: 'are nested too deeply, or too large' }] };
+    return {
+      issues: [{ loc: ['arguments'], code: 'depth', message: 'are nested too deeply, or too large' }],
+    };
   }
 }
 
 /** They are about the message that they come with. */
-const OURS: ReadonlySet<string> = new Set(['host', 'content-length', 'content-type', 'content-encoding', 'transfer-encoding', 'connection', 'accept', 'accept-encoding', 'te', 'upgrade', 'expect']);
+const OURS: ReadonlySet<string> = new Set([
+  'host',
+  'content-length',
+  'content-type',
+  'content-encoding',
+  'transfer-encoding',
+  'connection',
+  'accept',
+  'accept-encoding',
+  'te',
+  'upgrade',
+  'expect',
+]);
 
 /** Somebody whose fields are always the same: a process that speaks over stdio, a test. @throws TypeError for what is no field */
 export function fixedCaller(fields: Readonly<Record<string, string>>, remoteAddress = '127.0.0.1'): Caller {

@@ -4,7 +4,15 @@
  */
 import { ClientDisconnected } from '../base/errors.ts';
 import { McpDispatcher, comesAlone } from './server.ts';
-import { INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR, RpcError, failure, notification, readMessage } from './messages.ts';
+import {
+  INTERNAL_ERROR,
+  INVALID_REQUEST,
+  PARSE_ERROR,
+  RpcError,
+  failure,
+  notification,
+  readMessage,
+} from './messages.ts';
 import type { Logger } from '../observability/log.ts';
 import type { Caller } from './calls.ts';
 import type { JsonObject, RequestId, RpcRequest } from './messages.ts';
@@ -32,10 +40,14 @@ export class McpConversation {
   #running = new Set<Promise<unknown>>();
   #session: McpSession | undefined;
 
-  constructor(parts: ConversationParts) { this.#parts = parts; }
+  constructor(parts: ConversationParts) {
+    this.#parts = parts;
+  }
 
   /** Requests that are not answered yet. */
-  get inFlight(): number { return this.#inFlight.size; }
+  get inFlight(): number {
+    return this.#inFlight.size;
+  }
 
   /** One message, or several where the version has them. */
   receive(text: string): void {
@@ -47,7 +59,12 @@ export class McpConversation {
     }
     if (Array.isArray(value)) return this.#receiveBatch(value);
     const answer = this.#take(value, false);
-    if (answer !== undefined) this.#run(answer.then((message) => { if (message !== undefined) this.#send(message); }));
+    if (answer !== undefined)
+      this.#run(
+        answer.then((message) => {
+          if (message !== undefined) this.#send(message);
+        }),
+      );
   }
 
   /** Answers what could not be read. */
@@ -68,7 +85,9 @@ export class McpConversation {
     this.#running.clear();
   }
 
-  #send(message: JsonObject | readonly JsonObject[]): void { this.#parts.send(JSON.stringify(message)); }
+  #send(message: JsonObject | readonly JsonObject[]): void {
+    this.#parts.send(JSON.stringify(message));
+  }
 
   #run(running: Promise<unknown>): void {
     this.#running.add(running);
@@ -76,10 +95,22 @@ export class McpConversation {
   }
 
   #receiveBatch(values: readonly unknown[]): void {
-    const problem = this.#session?.dialect.hasBatches !== true ? 'This version has no batches: one message at a time' : values.length === 0 ? 'A batch has at least one message' : values.length > MAX_BATCH ? `A batch has at most ${MAX_BATCH} messages` : undefined;
+    const problem =
+      this.#session?.dialect.hasBatches !== true
+        ? 'This version has no batches: one message at a time'
+        : values.length === 0
+          ? 'A batch has at least one message'
+          : values.length > MAX_BATCH
+            ? `A batch has at most ${MAX_BATCH} messages`
+            : undefined;
     if (problem !== undefined) return this.refuse(new RpcError(INVALID_REQUEST, problem));
     const answers = values.map((value) => this.#take(value, true)).filter((answer) => answer !== undefined);
-    if (answers.length > 0) this.#run(Promise.all(answers).then((messages) => this.#sendBatch(messages.filter((message) => message !== undefined))));
+    if (answers.length > 0)
+      this.#run(
+        Promise.all(answers).then((messages) =>
+          this.#sendBatch(messages.filter((message) => message !== undefined)),
+        ),
+      );
   }
 
   #sendBatch(messages: readonly JsonObject[]): void {
@@ -90,20 +121,29 @@ export class McpConversation {
   #take(value: unknown, isInBatch: boolean): Promise<JsonObject | undefined> | undefined {
     const message = readMessage(value);
     switch (message.kind) {
-      case 'response': return undefined; // to nothing that we have asked
-      case 'invalid': return Promise.resolve(failure(message.id, message.error, this.#session?.dialect));
-      case 'notification': return void this.#hear(message.method, message.params);
+      case 'response':
+        return undefined; // to nothing that we have asked
+      case 'invalid':
+        return Promise.resolve(failure(message.id, message.error, this.#session?.dialect));
+      case 'notification':
+        return void this.#hear(message.method, message.params);
       case 'request': {
         const problem = this.#problemOf(message, isInBatch);
-        return problem === undefined ? this.#answer(message) : Promise.resolve(failure(message.id, problem, this.#session?.dialect));
+        return problem === undefined
+          ? this.#answer(message)
+          : Promise.resolve(failure(message.id, problem, this.#session?.dialect));
       }
     }
   }
 
   #problemOf(message: RpcRequest, isInBatch: boolean): RpcError | undefined {
-    if (this.#inFlight.has(message.id)) return new RpcError(INVALID_REQUEST, 'The id belongs to a request that is not answered yet');
-    if (isInBatch && comesAlone(message)) return new RpcError(INVALID_REQUEST, `"${message.method}" comes alone`);
-    return this.#inFlight.size >= MAX_IN_FLIGHT ? new RpcError(INTERNAL_ERROR, `There are ${MAX_IN_FLIGHT} requests that are not answered yet`) : undefined;
+    if (this.#inFlight.has(message.id))
+      return new RpcError(INVALID_REQUEST, 'The id belongs to a request that is not answered yet');
+    if (isInBatch && comesAlone(message))
+      return new RpcError(INVALID_REQUEST, `"${message.method}" comes alone`);
+    return this.#inFlight.size >= MAX_IN_FLIGHT
+      ? new RpcError(INTERNAL_ERROR, `There are ${MAX_IN_FLIGHT} requests that are not answered yet`)
+      : undefined;
   }
 
   async #answer(request: RpcRequest): Promise<JsonObject | undefined> {
@@ -111,9 +151,16 @@ export class McpConversation {
     this.#inFlight.set(request.id, abort);
     const { signal } = abort;
     const exchange: Exchange = {
-      session: McpDispatcher.isModern(request.method, request.params) ? undefined : this.#session, caller: this.#parts.caller, signal, closing: this.#closing.signal,
-      notify: (method, params) => { if (!signal.aborted) this.#send(notification(method, params)); },
-      begin: (session) => { this.#session = session; },
+      session: McpDispatcher.isModern(request.method, request.params) ? undefined : this.#session,
+      caller: this.#parts.caller,
+      signal,
+      closing: this.#closing.signal,
+      notify: (method, params) => {
+        if (!signal.aborted) this.#send(notification(method, params));
+      },
+      begin: (session) => {
+        this.#session = session;
+      },
     };
     const gone = Promise.withResolvers<undefined>();
     signal.addEventListener('abort', () => gone.resolve(undefined), { once: true });
@@ -124,10 +171,16 @@ export class McpConversation {
 
   /** Unknown ones are passed over, as are those about what is over. */
   #hear(method: string, { requestId, reason }: JsonObject): void {
-    if (method !== 'notifications/cancelled' || typeof requestId !== 'string' && typeof requestId !== 'number') return;
+    if (
+      method !== 'notifications/cancelled' ||
+      (typeof requestId !== 'string' && typeof requestId !== 'number')
+    )
+      return;
     const request = this.#inFlight.get(requestId);
     if (request === undefined) return;
-    this.#parts.log.debug('mcp_cancelled', { reason: typeof reason === 'string' ? reason.slice(0, 200) : undefined });
+    this.#parts.log.debug('mcp_cancelled', {
+      reason: typeof reason === 'string' ? reason.slice(0, 200) : undefined,
+    });
     this.#inFlight.delete(requestId);
     request.abort(new ClientDisconnected());
   }

@@ -23,28 +23,39 @@ const SYNCHRONOUS = ['spawnSync', 'execSync', 'execFileSync'] as const;
 /** Leads what is written to the descriptor `from` to `to`, until it is disposed. */
 export function leadDescriptor(from: number, to: number): Disposable {
   const undo: (() => void)[] = [];
-  const replace = (owner: object, name: string, change: (args: readonly unknown[]) => readonly unknown[]): void => {
+  const replace = (
+    owner: object,
+    name: string,
+    change: (args: readonly unknown[]) => readonly unknown[],
+  ): void => {
     const before = Object.getOwnPropertyDescriptor(owner, name)!; // Node.js has each of them
     const own = before.value as (...args: readonly unknown[]) => unknown;
-    const value = function led(this: unknown, ...args: readonly unknown[]): unknown { return Reflect.apply(own, this, change(args)); };
+    const value = function led(this: unknown, ...args: readonly unknown[]): unknown {
+      return Reflect.apply(own, this, change(args));
+    };
     Object.defineProperties(value, Object.getOwnPropertyDescriptors(own)); // among them what promisify() looks for
     Object.defineProperty(owner, name, { ...before, value });
     undo.push(() => Object.defineProperty(owner, name, before));
   };
   const led = (stdio: unknown): unknown => {
     const list: unknown = stdio === 'inherit' ? [stdio, stdio, stdio] : stdio;
-    return Array.isArray(list) ? list.map((one: unknown, index) => {
-      const fd = one === 'inherit' ? index : fdOf(one);
-      return fd === from ? to : fd === STDIN ? 'ignore' : one;
-    }) : list;
+    return Array.isArray(list)
+      ? list.map((one: unknown, index) => {
+          const fd = one === 'inherit' ? index : fdOf(one);
+          return fd === from ? to : fd === STDIN ? 'ignore' : one;
+        })
+      : list;
   };
   for (const name of WRITERS) replace(fs, name, ([fd, ...rest]) => [fd === from ? to : fd, ...rest]);
-  const children = (args: readonly unknown[]): readonly unknown[] => args.map((arg) => hasStdio(arg) ? { ...arg, stdio: led(arg.stdio) } : arg);
+  const children = (args: readonly unknown[]): readonly unknown[] =>
+    args.map((arg) => (hasStdio(arg) ? { ...arg, stdio: led(arg.stdio) } : arg));
   for (const name of SYNCHRONOUS) replace(childProcess, name, children);
   replace(childProcess.ChildProcess.prototype, 'spawn', children);
   const { Worker: own } = workerThreads;
   workerThreads.Worker = ledWorker(own, ['--import', leadModule(from, to)]);
-  undo.push(() => { workerThreads.Worker = own; });
+  undo.push(() => {
+    workerThreads.Worker = own;
+  });
   syncBuiltinESMExports();
   return {
     [Symbol.dispose]() {
@@ -59,7 +70,11 @@ function ledWorker(own: typeof Worker, flags: readonly string[]): typeof Worker 
   return new Proxy(own, {
     construct(target, [file, options = {}]: [unknown, WorkerOptions?], newTarget) {
       try {
-        return Reflect.construct(target, [file, { ...options, execArgv: [...options.execArgv ?? process.execArgv, ...flags] }], newTarget) as Worker;
+        return Reflect.construct(
+          target,
+          [file, { ...options, execArgv: [...(options.execArgv ?? process.execArgv), ...flags] }],
+          newTarget,
+        ) as Worker;
       } catch (error) {
         if ((error as NodeJS.ErrnoException).code !== 'ERR_WORKER_INVALID_EXEC_ARGV') throw error;
         return Reflect.construct(target, [file, options], newTarget) as Worker;

@@ -11,14 +11,24 @@ import type { RpcRequest } from './messages.ts';
 import type { HeaderView } from '../http/headers.ts';
 
 /** Where the name of a request stands. */
-const NAMED: Readonly<Record<string, string>> = { 'tools/call': 'name', 'prompts/get': 'name', 'resources/read': 'uri' };
+const NAMED: Readonly<Record<string, string>> = {
+  'tools/call': 'name',
+  'prompts/get': 'name',
+  'resources/read': 'uri',
+};
 
 /** What is wrong with the fields of a request, undefined when they say what it says. What the body lacks is not theirs to tell. */
 export function problemOfFields(headers: HeaderView, { method, params }: RpcRequest): RpcError | undefined {
   const said = headers['mcp-protocol-version'];
   const version = McpDispatcher.versionOf(params);
   if (said === undefined) return mismatch('The field MCP-Protocol-Version is missing');
-  if (typeof version !== 'string') return modernDialect(said) === undefined ? new RpcError(UNSUPPORTED_VERSION, 'Unsupported protocol version', { supported: SUPPORTED, requested: said }) : undefined;
+  if (typeof version !== 'string')
+    return modernDialect(said) === undefined
+      ? new RpcError(UNSUPPORTED_VERSION, 'Unsupported protocol version', {
+          supported: SUPPORTED,
+          requested: said,
+        })
+      : undefined;
   if (said !== version) return differs('MCP-Protocol-Version', said, version);
   if (modernDialect(version) === undefined) return undefined; // -32022, which the server tells
   const named = headers['mcp-method'];
@@ -44,10 +54,14 @@ function decode(value: string): string | undefined {
   const coded = SENTINEL.exec(value)?.[1];
   if (coded === undefined) return undefined;
   const bytes = Buffer.from(coded, 'base64');
-  return bytes.toString('base64').replace(/=+$/, '') === coded.replace(/=+$/, '') ? bytes.toString() : undefined;
+  return bytes.toString('base64').replace(/=+$/, '') === coded.replace(/=+$/, '')
+    ? bytes.toString()
+    : undefined;
 }
 
-function mismatch(problem: string): RpcError { return new RpcError(HEADER_MISMATCH, `Header mismatch: ${problem}`); }
+function mismatch(problem: string): RpcError {
+  return new RpcError(HEADER_MISMATCH, `Header mismatch: ${problem}`);
+}
 
 function differs(field: string, said: string, wanted: string): RpcError {
   return mismatch(`${field} says '${said.slice(0, 200)}', the message '${wanted.slice(0, 200)}'`);

@@ -58,16 +58,23 @@ export class McpGuard implements Middleware {
 
   async handle(req: HttpRequest, next: Next): Promise<HttpResponse> {
     const name = hostnameOf(req.host);
-    if (name === undefined || !this.#answersFor(name)) return this.#refuse(req, 'host', 'This endpoint does not answer for the host that the request names: name it with mountMcp(path, { hosts })');
+    if (name === undefined || !this.#answersFor(name))
+      return this.#refuse(
+        req,
+        'host',
+        'This endpoint does not answer for the host that the request names: name it with mountMcp(path, { hosts })',
+      );
     const { origin } = req.headers;
-    if (origin !== undefined && !await this.#allows(origin, name, req)) return this.#refuse(req, 'origin', 'Pages of this origin may not speak to this endpoint');
+    if (origin !== undefined && !(await this.#allows(origin, name, req)))
+      return this.#refuse(req, 'origin', 'Pages of this origin may not speak to this endpoint');
     const response = await next();
-    if ((response.status === 401 || response.status === 403) && this.#metadataPath !== undefined) describe(response, `${req.scheme}://${req.host}${this.#metadataPath}`);
+    if ((response.status === 401 || response.status === 403) && this.#metadataPath !== undefined)
+      describe(response, `${req.scheme}://${req.host}${this.#metadataPath}`);
     return response;
   }
 
   #answersFor(name: string): boolean {
-    if (this.#hosts !== undefined) return this.#hosts.has(name) || !this.#isProduction && LOCAL.has(name);
+    if (this.#hosts !== undefined) return this.#hosts.has(name) || (!this.#isProduction && LOCAL.has(name));
     return this.#hasTrustedHosts || LOCAL.has(name);
   }
 
@@ -79,12 +86,15 @@ export class McpGuard implements Middleware {
 
   #refuse(req: HttpRequest, what: 'host' | 'origin', problem: string): HttpResponse {
     this.#log?.refused('mcp_refused', req, { reason: what });
-    return new JSONResponse(failure(undefined, new RpcError(INVALID_REQUEST, problem), NEWEST), { status: 403 });
+    return new JSONResponse(failure(undefined, new RpcError(INVALID_REQUEST, problem), NEWEST), {
+      status: 403,
+    });
   }
 }
 
 /** What stands before the first bearer challenge, and that challenge with its parameters, up to where that of another scheme begins (RFC 9110 §11.6.1). Each character has one way to be read: with two, a list of twenty took as many steps as 2²⁰. */
-const BEARER = /^((?:(?:[^",]|"(?:[^"\\]|\\.)*")*,)*?[ \t]*)(bearer(?![^\s,])((?: +|, *)[^\s=,]+ *= *(?:"(?:[^"\\]|\\.)*"|[^\s",]+))*)/i;
+const BEARER =
+  /^((?:(?:[^",]|"(?:[^"\\]|\\.)*")*,)*?[ \t]*)(bearer(?![^\s,])((?: +|, *)[^\s=,]+ *= *(?:"(?:[^"\\]|\\.)*"|[^\s",]+))*)/i;
 
 /** Adds the place to the challenge for a bearer token. A 401 without one gets it: a guard of one's own may challenge for nothing, or for another scheme alone. */
 function describe(response: HttpResponse, url: string): void {
@@ -93,6 +103,10 @@ function describe(response: HttpResponse, url: string): void {
   const [, before, challenge, parameter] = BEARER.exec(header) ?? [];
   if (before !== undefined && challenge !== undefined) {
     if (/[ ,]resource_metadata *=/i.test(challenge)) return; // a parameter stands there once (RFC 9110 §11.2)
-    response.headers.set('WWW-Authenticate', `${before}${challenge}${parameter === undefined ? '' : ','} ${place}${header.slice(before.length + challenge.length)}`);
-  } else if (response.status === 401) response.headers.set('WWW-Authenticate', `Bearer ${place}${header === '' ? '' : `, ${header}`}`);
+    response.headers.set(
+      'WWW-Authenticate',
+      `${before}${challenge}${parameter === undefined ? '' : ','} ${place}${header.slice(before.length + challenge.length)}`,
+    );
+  } else if (response.status === 401)
+    response.headers.set('WWW-Authenticate', `Bearer ${place}${header === '' ? '' : `, ${header}`}`);
 }

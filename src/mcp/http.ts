@@ -9,7 +9,22 @@
  */
 import { ClientDisconnected, HTTPException } from '../base/errors.ts';
 import { problemOfFields } from './fields.ts';
-import { INTERNAL_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, NEWEST, PARSE_ERROR, RpcError, SUPPORTED, UNSAID, UNSUPPORTED_VERSION, failure, legacyDialect, modernDialect, notification, readMessage } from './messages.ts';
+import {
+  INTERNAL_ERROR,
+  INVALID_REQUEST,
+  METHOD_NOT_FOUND,
+  NEWEST,
+  PARSE_ERROR,
+  RpcError,
+  SUPPORTED,
+  UNSAID,
+  UNSUPPORTED_VERSION,
+  failure,
+  legacyDialect,
+  modernDialect,
+  notification,
+  readMessage,
+} from './messages.ts';
 import { McpDispatcher, comesAlone, readModern } from './server.ts';
 import { McpSessions } from './sessions.ts';
 import { HttpResponse, JSONResponse } from '../http/response.ts';
@@ -24,7 +39,19 @@ import type { Awaitable, Context, HttpRequest, Services } from '../http/contract
 import type { ServerSentEvent } from '../http/streaming/event-stream.ts';
 
 /** What stands in requests of their own, and may be passed on. */
-const PASSED: readonly string[] = ['authorization', 'cookie', 'origin', 'referer', 'sec-fetch-site', 'x-csrf-token', 'accept-language', 'user-agent', 'traceparent', 'tracestate', 'baggage'];
+const PASSED: readonly string[] = [
+  'authorization',
+  'cookie',
+  'origin',
+  'referer',
+  'sec-fetch-site',
+  'x-csrf-token',
+  'accept-language',
+  'user-agent',
+  'traceparent',
+  'tracestate',
+  'baggage',
+];
 
 /** What an endpoint is made of. */
 export interface EndpointParts {
@@ -68,21 +95,39 @@ export class McpEndpoint {
     if (unspoken !== undefined) return refused(400, undefined, unspoken);
     const session = this.#sessionOf(context);
     if (session instanceof HttpResponse) return session;
-    if (session === undefined) return new JSONResponse(failure(undefined, new RpcError(INVALID_REQUEST, 'This endpoint takes POST'), NEWEST), { status: 405, headers: { Allow: 'POST' } });
+    if (session === undefined)
+      return new JSONResponse(
+        failure(undefined, new RpcError(INVALID_REQUEST, 'This endpoint takes POST'), NEWEST),
+        { status: 405, headers: { Allow: 'POST' } },
+      );
     if (req.method === 'DELETE') {
       this.#sessionsOf(context).end(session);
       return new HttpResponse(null, { status: 204 });
     }
-    if (!accepts(req, 'text/event-stream')) return refused(406, undefined, new RpcError(INVALID_REQUEST, 'A client that listens accepts text/event-stream'));
-    const stream = new MessageStream(() => undefined, () => stream.end(undefined));
+    if (!accepts(req, 'text/event-stream'))
+      return refused(
+        406,
+        undefined,
+        new RpcError(INVALID_REQUEST, 'A client that listens accepts text/event-stream'),
+      );
+    const stream = new MessageStream(
+      () => undefined,
+      () => stream.end(undefined),
+    );
     return streamed(stream);
   }
 
   async #post(context: Context): Promise<HttpResponse> {
     const { req } = context;
     const type = (req.headers['content-type'] ?? '').split(';', 1)[0]!.trim().toLowerCase();
-    if (type !== 'application/json') return refused(415, undefined, new RpcError(INVALID_REQUEST, 'A message is application/json'));
-    if (!accepts(req, 'application/json') && !accepts(req, 'text/event-stream')) return refused(406, undefined, new RpcError(INVALID_REQUEST, 'A client accepts application/json and text/event-stream'));
+    if (type !== 'application/json')
+      return refused(415, undefined, new RpcError(INVALID_REQUEST, 'A message is application/json'));
+    if (!accepts(req, 'application/json') && !accepts(req, 'text/event-stream'))
+      return refused(
+        406,
+        undefined,
+        new RpcError(INVALID_REQUEST, 'A client accepts application/json and text/event-stream'),
+      );
     const text = await req.text({ maxBytes: this.#parts.maxBodyBytes }).catch((error: unknown) => {
       if (error instanceof HTTPException && error.code === 'utf8') return ''; // which is no JSON either (RFC 8259 §8.1)
       throw error;
@@ -91,7 +136,12 @@ export class McpEndpoint {
     try {
       value = JSON.parse(text);
     } catch {
-      return refused(400, undefined, new RpcError(PARSE_ERROR, 'Parse error: the body is one message of JSON'), saidDialect(req));
+      return refused(
+        400,
+        undefined,
+        new RpcError(PARSE_ERROR, 'Parse error: the body is one message of JSON'),
+        saidDialect(req),
+      );
     }
     if (Array.isArray(value)) return this.#postBatch(context, value);
     const message = readMessage(value);
@@ -102,7 +152,9 @@ export class McpEndpoint {
   #postModern(context: Context, message: Message): Awaitable<HttpResponse> {
     if (message.kind !== 'request') {
       const unspoken = unspokenVersion(context.req);
-      return unspoken === undefined ? new HttpResponse(null, { status: 202 }) : refused(400, undefined, unspoken);
+      return unspoken === undefined
+        ? new HttpResponse(null, { status: 202 })
+        : refused(400, undefined, unspoken);
     }
     const problem = problemOfFields(context.req.headers, message) ?? problemOfMeta(message);
     if (problem !== undefined) return refused(400, message.id, problem, NEWEST);
@@ -112,12 +164,27 @@ export class McpEndpoint {
   #postLegacy(context: Context, message: Message): Awaitable<HttpResponse> {
     const { req } = context;
     const id = message.kind === 'request' ? message.id : undefined;
-    if (message.kind === 'request' && message.method === 'initialize' && req.headers['mcp-session-id'] === undefined) return this.#respond(context, message, undefined);
+    if (
+      message.kind === 'request' &&
+      message.method === 'initialize' &&
+      req.headers['mcp-session-id'] === undefined
+    )
+      return this.#respond(context, message, undefined);
     const session = this.#parts.hasSessions ? this.#sessionOf(context, id) : alone(saidDialect(req));
     if (session instanceof HttpResponse) return session;
-    if (session === undefined) return refused(400, id, new RpcError(INVALID_REQUEST, 'A request belongs to a session: begin with "initialize", and send its Mcp-Session-Id'), saidDialect(req));
+    if (session === undefined)
+      return refused(
+        400,
+        id,
+        new RpcError(
+          INVALID_REQUEST,
+          'A request belongs to a session: begin with "initialize", and send its Mcp-Session-Id',
+        ),
+        saidDialect(req),
+      );
     if (message.kind === 'request') return this.#respond(context, message, session);
-    if (message.kind === 'notification' && message.method === 'notifications/cancelled') session.inFlight.get(message.params['requestId'] as RequestId)?.abort(new ClientDisconnected());
+    if (message.kind === 'notification' && message.method === 'notifications/cancelled')
+      session.inFlight.get(message.params['requestId'] as RequestId)?.abort(new ClientDisconnected());
     return new HttpResponse(null, { status: 202 });
   }
 
@@ -128,30 +195,76 @@ export class McpEndpoint {
     if (unspoken !== undefined) return refused(400, undefined, unspoken);
     const session = this.#parts.hasSessions ? this.#sessionOf(context) : alone(saidDialect(req));
     if (session instanceof HttpResponse) return session;
-    const problem = session?.dialect.hasBatches !== true ? 'This version has no batches: one message at a time' : values.length === 0 ? 'A batch has at least one message' : values.length > MAX_BATCH ? `A batch has at most ${MAX_BATCH} messages` : undefined;
-    if (session === undefined || problem !== undefined) return refused(400, undefined, new RpcError(INVALID_REQUEST, problem ?? ''), session?.dialect ?? saidDialect(req));
+    const problem =
+      session?.dialect.hasBatches !== true
+        ? 'This version has no batches: one message at a time'
+        : values.length === 0
+          ? 'A batch has at least one message'
+          : values.length > MAX_BATCH
+            ? `A batch has at most ${MAX_BATCH} messages`
+            : undefined;
+    if (session === undefined || problem !== undefined)
+      return refused(
+        400,
+        undefined,
+        new RpcError(INVALID_REQUEST, problem ?? ''),
+        session?.dialect ?? saidDialect(req),
+      );
     const leaving = new AbortController(); // what is answered as one array cannot be taken up again: nobody waits for it any more
     context.signal.addEventListener('abort', () => leaving.abort(new ClientDisconnected()), { once: true });
-    const answers = await Promise.all(values.map((value) => this.#answerOf(context, readMessage(value), session, leaving.signal)));
+    const answers = await Promise.all(
+      values.map((value) => this.#answerOf(context, readMessage(value), session, leaving.signal)),
+    );
     const told = answers.filter((answer) => answer !== undefined);
-    return told.length === 0 ? new HttpResponse(null, { status: 202 }) : new JSONResponse(told, { headers: NO_STORE });
+    return told.length === 0
+      ? new HttpResponse(null, { status: 202 })
+      : new JSONResponse(told, { headers: NO_STORE });
   }
 
   /** The answer to one message of several. */
-  async #answerOf(context: Context, message: Message, session: HttpSession, leaving: AbortSignal): Promise<JsonObject | undefined> {
+  async #answerOf(
+    context: Context,
+    message: Message,
+    session: HttpSession,
+    leaving: AbortSignal,
+  ): Promise<JsonObject | undefined> {
     if (message.kind === 'invalid') return failure(message.id, message.error, session.dialect);
     if (message.kind !== 'request') return undefined;
-    if (comesAlone(message)) return failure(message.id, new RpcError(INVALID_REQUEST, `"${message.method}" comes alone`), session.dialect);
+    if (comesAlone(message))
+      return failure(
+        message.id,
+        new RpcError(INVALID_REQUEST, `"${message.method}" comes alone`),
+        session.dialect,
+      );
     const abort = new AbortController();
     const signal = AbortSignal.any([abort.signal, leaving]);
-    return this.#inSession(session, message, abort, () => this.#dispatch(context).answer(message, this.#exchange(context, session, { signal, closing: NEVER, notify: () => undefined, begin: () => undefined })));
+    return this.#inSession(session, message, abort, () =>
+      this.#dispatch(context).answer(
+        message,
+        this.#exchange(context, session, {
+          signal,
+          closing: NEVER,
+          notify: () => undefined,
+          begin: () => undefined,
+        }),
+      ),
+    );
   }
 
   /** The answer to one request: JSON, or events. */
-  async #respond(context: Context, message: RpcRequest, session: HttpSession | undefined): Promise<HttpResponse> {
+  async #respond(
+    context: Context,
+    message: RpcRequest,
+    session: HttpSession | undefined,
+  ): Promise<HttpResponse> {
     const { req, signal } = context;
     const mayStream = accepts(req, 'text/event-stream');
-    if (!mayStream && message.method === 'subscriptions/listen') return refused(406, message.id, new RpcError(INVALID_REQUEST, 'A client that listens accepts text/event-stream'));
+    if (!mayStream && message.method === 'subscriptions/listen')
+      return refused(
+        406,
+        message.id,
+        new RpcError(INVALID_REQUEST, 'A client that listens accepts text/event-stream'),
+      );
     const abort = new AbortController();
     const leave = (): void => abort.abort(new ClientDisconnected());
     if (session === undefined) signal.addEventListener('abort', leave, { once: true }); // a legacy client that leaves may not have cancelled (2025-11-25, transports)
@@ -161,19 +274,29 @@ export class McpEndpoint {
     let begun: HttpSession | undefined;
     let wanted: { readonly status: number; readonly challenge: string } | undefined;
     const exchange = this.#exchange(context, session, {
-      signal: abort.signal, closing: closing.signal,
+      signal: abort.signal,
+      closing: closing.signal,
       notify: (method, params) => {
         if (!mayStream) return;
         stream.push(notification(method, params));
         early.resolve(undefined);
       },
       begin: (agreed) => {
-        if (this.#parts.hasSessions) begun = this.#sessionsOf(context).begin(agreed, this.#parts.principal(context));
+        if (this.#parts.hasSessions)
+          begun = this.#sessionsOf(context).begin(agreed, this.#parts.principal(context));
       },
-      challenged: this.#parts.asksForTokens ? (status, challenge) => { wanted = { status, challenge }; } : undefined,
+      challenged: this.#parts.asksForTokens
+        ? (status, challenge) => {
+            wanted = { status, challenge };
+          }
+        : undefined,
     });
-    const answering = this.#inSession(session, message, abort, () => this.#dispatch(context).answer(message, exchange));
-    using _patience = mayStream ? this.#app.clock.after(PATIENCE_MS, () => early.resolve(undefined)) : undefined;
+    const answering = this.#inSession(session, message, abort, () =>
+      this.#dispatch(context).answer(message, exchange),
+    );
+    using _patience = mayStream
+      ? this.#app.clock.after(PATIENCE_MS, () => early.resolve(undefined))
+      : undefined;
     const answer = await Promise.race([answering, early.promise]);
     if (answer === undefined && !abort.signal.aborted) {
       void answering.then((last) => stream.end(last));
@@ -182,19 +305,40 @@ export class McpEndpoint {
     if (answer === undefined) return new HttpResponse(null, { status: 202, headers: NO_STORE }); // cancelled: there is no answer
     return new JSONResponse(answer, {
       status: wanted?.status ?? statusOf(answer, session === undefined && message.method !== 'initialize'),
-      headers: { ...NO_STORE, ...begun === undefined ? {} : { 'Mcp-Session-Id': begun.id }, ...wanted === undefined ? {} : { 'WWW-Authenticate': wanted.challenge } },
+      headers: {
+        ...NO_STORE,
+        ...(begun === undefined ? {} : { 'Mcp-Session-Id': begun.id }),
+        ...(wanted === undefined ? {} : { 'WWW-Authenticate': wanted.challenge }),
+      },
     });
   }
 
   /** The answer, undefined once it is cancelled; meanwhile the session knows of the request. */
-  async #inSession(session: HttpSession | undefined, { id }: RpcRequest, abort: AbortController, answer: () => Promise<JsonObject>): Promise<JsonObject | undefined> {
-    if (session?.inFlight.has(id) === true) return failure(id, new RpcError(INVALID_REQUEST, 'The id belongs to a request that is not answered yet'), session.dialect);
-    if (session !== undefined && this.#unanswered >= MAX_UNANSWERED) return failure(id, new RpcError(INTERNAL_ERROR, 'Too many requests are not answered yet: send it again later'), session.dialect);
+  async #inSession(
+    session: HttpSession | undefined,
+    { id }: RpcRequest,
+    abort: AbortController,
+    answer: () => Promise<JsonObject>,
+  ): Promise<JsonObject | undefined> {
+    if (session?.inFlight.has(id) === true)
+      return failure(
+        id,
+        new RpcError(INVALID_REQUEST, 'The id belongs to a request that is not answered yet'),
+        session.dialect,
+      );
+    if (session !== undefined && this.#unanswered >= MAX_UNANSWERED)
+      return failure(
+        id,
+        new RpcError(INTERNAL_ERROR, 'Too many requests are not answered yet: send it again later'),
+        session.dialect,
+      );
     session?.inFlight.set(id, abort);
     if (session !== undefined) this.#unanswered++;
     const gone = Promise.withResolvers<undefined>();
     abort.signal.addEventListener('abort', () => gone.resolve(undefined), { once: true });
-    const answering = answer().finally(() => { if (session !== undefined) this.#unanswered--; }); // also one that nobody waits for any more
+    const answering = answer().finally(() => {
+      if (session !== undefined) this.#unanswered--;
+    }); // also one that nobody waits for any more
     try {
       return await Promise.race([answering, gone.promise]);
     } finally {
@@ -202,7 +346,11 @@ export class McpEndpoint {
     }
   }
 
-  #exchange(context: Context, session: McpSession | undefined, ways: Pick<Exchange, 'signal' | 'closing' | 'notify' | 'begin' | 'challenged'>): Exchange {
+  #exchange(
+    context: Context,
+    session: McpSession | undefined,
+    ways: Pick<Exchange, 'signal' | 'closing' | 'notify' | 'begin' | 'challenged'>,
+  ): Exchange {
     return { session, caller: this.#callerOf(context.req), ...ways };
   }
 
@@ -210,9 +358,13 @@ export class McpEndpoint {
   #callerOf(req: HttpRequest): Caller {
     const { headers } = this.#parts;
     return {
-      carrier: req, remoteAddress: req.ip, origin: `${req.scheme}://${req.host}`,
+      carrier: req,
+      remoteAddress: req.ip,
+      origin: `${req.scheme}://${req.host}`,
       fieldsFor: ({ route: { security } }: RouteDetail, fields) => {
-        const keys = security.flatMap(({ credential }) => credential?.in === 'header' ? [credential.name.toLowerCase()] : []);
+        const keys = security.flatMap(({ credential }) =>
+          credential?.in === 'header' ? [credential.name.toLowerCase()] : [],
+        );
         const passed: Record<string, string> = {};
         for (const name of [...PASSED, ...headers, ...keys, ...fields]) {
           const value = req.headers[name];
@@ -227,12 +379,27 @@ export class McpEndpoint {
   #sessionOf(context: Context, id?: RequestId): HttpSession | HttpResponse | undefined {
     const named = context.req.headers['mcp-session-id'];
     if (named === undefined || !this.#parts.hasSessions) return undefined;
-    return this.#sessionsOf(context).find(named, this.#parts.principal(context)) ?? refused(404, id, new RpcError(INVALID_REQUEST, 'The session is not there: it has expired, has been ended, or is somebody else\'s. Begin with "initialize"'), saidDialect(context.req));
+    return (
+      this.#sessionsOf(context).find(named, this.#parts.principal(context)) ??
+      refused(
+        404,
+        id,
+        new RpcError(
+          INVALID_REQUEST,
+          'The session is not there: it has expired, has been ended, or is somebody else\'s. Begin with "initialize"',
+        ),
+        saidDialect(context.req),
+      )
+    );
   }
 
-  #sessionsOf({ state }: Context): McpSessions { return this.#sessions ??= new McpSessions(state.get(services), this.#parts.sessionSeconds); }
+  #sessionsOf({ state }: Context): McpSessions {
+    return (this.#sessions ??= new McpSessions(state.get(services), this.#parts.sessionSeconds));
+  }
 
-  #dispatch({ state }: Context): McpDispatcher { return this.#dispatcher ??= new McpDispatcher(this.#app, this.#parts.dispatching(state.get(services))); }
+  #dispatch({ state }: Context): McpDispatcher {
+    return (this.#dispatcher ??= new McpDispatcher(this.#app, this.#parts.dispatching(state.get(services))));
+  }
 }
 
 /** The members of a batch: none of them listens. */
@@ -241,7 +408,12 @@ const NEVER: AbortSignal = new AbortController().signal;
 const NO_STORE: Readonly<Record<string, string>> = { 'Cache-Control': 'no-store' };
 
 /** An error that is no answer to a request that could be served. */
-function refused(status: number, id: RequestId | undefined, error: RpcError, dialect: Dialect = NEWEST): HttpResponse {
+function refused(
+  status: number,
+  id: RequestId | undefined,
+  error: RpcError,
+  dialect: Dialect = NEWEST,
+): HttpResponse {
   return new JSONResponse(failure(id, error, dialect), { status, headers: NO_STORE });
 }
 
@@ -270,13 +442,20 @@ function isModern({ headers }: HttpRequest, message: Message): boolean {
 /** What is wrong with a field that names a version nobody here speaks: whatever comes with it is 400 (2025-06-18, transports, protocol version header). */
 function unspokenVersion({ headers }: HttpRequest): RpcError | undefined {
   const said = headers['mcp-protocol-version'];
-  if (said === undefined || legacyDialect(said) !== undefined || modernDialect(said) !== undefined) return undefined;
-  return new RpcError(UNSUPPORTED_VERSION, 'Unsupported protocol version', { supported: SUPPORTED, requested: said });
+  if (said === undefined || legacyDialect(said) !== undefined || modernDialect(said) !== undefined)
+    return undefined;
+  return new RpcError(UNSUPPORTED_VERSION, 'Unsupported protocol version', {
+    supported: SUPPORTED,
+    requested: said,
+  });
 }
 
 /** The version that the field says, as far as it decides how errors are written. */
 function saidDialect({ headers }: HttpRequest): Dialect {
-  return legacyDialect(headers['mcp-protocol-version']) ?? (headers['mcp-protocol-version'] === undefined ? UNSAID : NEWEST);
+  return (
+    legacyDialect(headers['mcp-protocol-version']) ??
+    (headers['mcp-protocol-version'] === undefined ? UNSAID : NEWEST)
+  );
 }
 
 /** Modern clients read the kind of an error off the status. */
@@ -291,7 +470,9 @@ function accepts({ headers }: HttpRequest, type: string): boolean {
   const { accept } = headers;
   if (accept === undefined) return true;
   const ranges = accept.split(',').map((range) => range.toLowerCase());
-  const found = [type, `${type.split('/', 1)[0]!}/*`, '*/*'].map((name) => ranges.filter((range) => range.split(';', 1)[0]!.trim() === name)).find((named) => named.length > 0);
+  const found = [type, `${type.split('/', 1)[0]!}/*`, '*/*']
+    .map((name) => ranges.filter((range) => range.split(';', 1)[0]!.trim() === name))
+    .find((named) => named.length > 0);
   return found?.some((range) => !/;[ \t]*q=0(?:\.0{0,3})?[ \t]*(?:;|$)/.test(range)) === true; // of several with parameters one is enough
 }
 
@@ -348,9 +529,13 @@ class MessageStream extends FiniteEvents implements AsyncIterableIterator<Server
     return Promise.resolve({ done: true, value: undefined });
   }
 
-  [Symbol.asyncIterator](): this { return this; }
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
 
-  finish(): void { this.#onStop(); }
+  finish(): void {
+    this.#onStop();
+  }
 
   #give(data: string): void {
     const reader = this.#reader;

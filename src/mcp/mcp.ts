@@ -47,7 +47,8 @@ export interface McpCallOptions {
   readonly headers?: Readonly<Record<string, string>> | undefined;
   readonly signal?: AbortSignal | undefined;
   /** Told of progress. */
-  readonly onProgress?: ((progress: number, total: number | undefined, message: string | undefined) => void) | undefined;
+  readonly onProgress?:
+    ((progress: number, total: number | undefined, message: string | undefined) => void) | undefined;
   /** Told of messages. */
   readonly onLog?: ((level: ToolLogLevel, data: unknown, logger: string | undefined) => void) | undefined;
 }
@@ -63,20 +64,34 @@ export class McpServer {
   /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` @internal */
   constructor(app: McpApplication, usualToken: string, options: StdioOptions) {
     const { token, headers, maxLineBytes, graceSeconds, ...terms } = readOptions('mcpServer()', options, {
-      ...serverOptions(), token: given<string>('a token: printable ASCII without blanks', (value) => typeof value === 'string' && TOKEN.test(value)),
-      headers: FIELDS, maxLineBytes: int(10_000_000, 1_000, 1_000_000_000), graceSeconds: number(5, 0, 3_600),
+      ...serverOptions(),
+      token: given<string>(
+        'a token: printable ASCII without blanks',
+        (value) => typeof value === 'string' && TOKEN.test(value),
+      ),
+      headers: FIELDS,
+      maxLineBytes: int(10_000_000, 1_000, 1_000_000_000),
+      graceSeconds: number(5, 0, 3_600),
     });
     const bearer = token ?? (usualToken === '' ? undefined : checkedToken(usualToken));
     this.#app = app;
     this.#dispatcher = new McpDispatcher(app, { ...terms, cacheScope: 'private' });
-    this.#caller = fixedCaller({ ...bearer === undefined ? {} : { authorization: `Bearer ${bearer}` }, ...headers });
+    this.#caller = fixedCaller({
+      ...(bearer === undefined ? {} : { authorization: `Bearer ${bearer}` }),
+      ...headers,
+    });
     this.#maxLineBytes = maxLineBytes;
     this.#graceMs = graceSeconds * 1_000;
   }
 
   /** A conversation whose transport is yours: `receive()` takes the text of a message, `send` is given those that go out. */
   open(send: (text: string) => void): McpConversation {
-    return new McpConversation({ dispatcher: this.#dispatcher, caller: this.#caller, log: this.#app.log, send });
+    return new McpConversation({
+      dispatcher: this.#dispatcher,
+      caller: this.#caller,
+      log: this.#app.log,
+      send,
+    });
   }
 
   /**
@@ -85,15 +100,24 @@ export class McpServer {
    */
   async serve(streams: StdioStreams = {}): Promise<void> {
     const { input, output, signal } = readOptions('serve()', streams, {
-      input: given<Readable>('a stream', isObject), output: given<Writable>('a stream', isObject), signal: given<AbortSignal>('an AbortSignal', isObject),
+      input: given<Readable>('a stream', isObject),
+      output: given<Writable>('a stream', isObject),
+      signal: given<AbortSignal>('an AbortSignal', isObject),
     });
     const { reserveOutput, serveStdio } = await import('./stdio.ts');
     using _reserved = output === undefined ? reserveOutput(process.stdout, process.stderr) : undefined;
     try {
       await this.#app.startup();
       await serveStdio({
-        dispatcher: this.#dispatcher, caller: this.#caller, log: this.#app.log, clock: this.#app.clock, maxLineBytes: this.#maxLineBytes, graceMs: this.#graceMs,
-        input: input ?? process.stdin, output: output ?? process.stdout, signal,
+        dispatcher: this.#dispatcher,
+        caller: this.#caller,
+        log: this.#app.log,
+        clock: this.#app.clock,
+        maxLineBytes: this.#maxLineBytes,
+        graceMs: this.#graceMs,
+        input: input ?? process.stdin,
+        output: output ?? process.stdout,
+        signal,
       });
     } finally {
       await this.#app.shutdown();
@@ -107,28 +131,65 @@ export function listTools(app: McpApplication): readonly Tool[] {
 }
 
 /** `app.mcpCall()`: calls a tool as a client would. @throws SvcError `E_MCP_TOOL` with the nearest name @internal */
-export async function callTool(app: McpApplication, name: string, args: Readonly<Record<string, unknown>>, options: McpCallOptions): Promise<ToolResult> {
+export async function callTool(
+  app: McpApplication,
+  name: string,
+  args: Readonly<Record<string, unknown>>,
+  options: McpCallOptions,
+): Promise<ToolResult> {
   const { headers, signal, onProgress, onLog } = readOptions('mcpCall()', options, {
-    headers: FIELDS, signal: given<AbortSignal>('an AbortSignal', isObject),
-    onProgress: given<NonNullable<McpCallOptions['onProgress']>>('a function', isFunction), onLog: given<NonNullable<McpCallOptions['onLog']>>('a function', isFunction),
+    headers: FIELDS,
+    signal: given<AbortSignal>('an AbortSignal', isObject),
+    onProgress: given<NonNullable<McpCallOptions['onProgress']>>('a function', isFunction),
+    onLog: given<NonNullable<McpCallOptions['onLog']>>('a function', isFunction),
   });
   const toolset = toolsetOf(app);
   const tool = toolset.find(name);
-  if (tool === undefined) throw new SvcError('E_MCP_TOOL', [name, closest(name, toolset.tools.map((known) => known.name))]);
-  const listener: ToolListener = { progress: (...told) => onProgress?.(...told), log: (...told) => onLog?.(...told) };
-  return toolset.call(tool, args, { caller: fixedCaller(headers ?? {}), dialect: NEWEST, signal: signal ?? new AbortController().signal, listener });
+  if (tool === undefined)
+    throw new SvcError('E_MCP_TOOL', [
+      name,
+      closest(
+        name,
+        toolset.tools.map((known) => known.name),
+      ),
+    ]);
+  const listener: ToolListener = {
+    progress: (...told) => onProgress?.(...told),
+    log: (...told) => onLog?.(...told),
+  };
+  return toolset.call(tool, args, {
+    caller: fixedCaller(headers ?? {}),
+    dialect: NEWEST,
+    signal: signal ?? new AbortController().signal,
+    listener,
+  });
 }
 
 const TOKEN = /^[\x21-\x7e]{1,8192}$/;
 
 function checkedToken(token: string): string {
-  if (!TOKEN.test(token)) throw new SvcError('E_CONFIG_CAST', ['the setting "mcpToken" (SVC_MCP_TOKEN)', 'a token: printable ASCII without blanks', 'another text']);
+  if (!TOKEN.test(token))
+    throw new SvcError('E_CONFIG_CAST', [
+      'the setting "mcpToken" (SVC_MCP_TOKEN)',
+      'a token: printable ASCII without blanks',
+      'another text',
+    ]);
   return token;
 }
 
 const VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
-const FIELDS: OptionKind<Readonly<Record<string, string>> | undefined> = given('an object of fields, by names of RFC 9110 and with values of one line', (value) => isObject(value)
-  && Object.entries(value as object).every(([name, field]) => isToken(name) && typeof field === 'string' && VALUE.test(field)));
+const FIELDS: OptionKind<Readonly<Record<string, string>> | undefined> = given(
+  'an object of fields, by names of RFC 9110 and with values of one line',
+  (value) =>
+    isObject(value) &&
+    Object.entries(value as object).every(
+      ([name, field]) => isToken(name) && typeof field === 'string' && VALUE.test(field),
+    ),
+);
 
-function isObject(value: unknown): boolean { return typeof value === 'object' && value !== null; }
-function isFunction(value: unknown): boolean { return typeof value === 'function'; }
+function isObject(value: unknown): boolean {
+  return typeof value === 'object' && value !== null;
+}
+function isFunction(value: unknown): boolean {
+  return typeof value === 'function';
+}

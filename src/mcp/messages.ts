@@ -54,10 +54,17 @@ export function readMessage(value: unknown): Message {
   const { method, params } = value;
   if (method === undefined && ('result' in value || 'error' in value)) return { kind: 'response' };
   if (typeof method !== 'string') return invalid(id, 'A request says its "method", which is a string');
-  if ('id' in value && id === undefined) return invalid(undefined, 'The "id" of a request is a string or an integer');
+  if ('id' in value && id === undefined)
+    return invalid(undefined, 'The "id" of a request is a string or an integer');
   if (params !== undefined && !isObject(params)) {
     if (id === undefined) return { kind: 'notification', method, params: {} };
-    return { kind: 'invalid', id, error: Array.isArray(params) ? new RpcError(INVALID_PARAMS, '"params" is an object') : new RpcError(INVALID_REQUEST, '"params" is an object') };
+    return {
+      kind: 'invalid',
+      id,
+      error: Array.isArray(params)
+        ? new RpcError(INVALID_PARAMS, '"params" is an object')
+        : new RpcError(INVALID_REQUEST, '"params" is an object'),
+    };
   }
   if (id === undefined) return { kind: 'notification', method, params: params ?? {} };
   return { kind: 'request', id, method, params: params ?? {} };
@@ -73,7 +80,11 @@ export function success(id: RequestId, result: JsonObject): JsonObject {
 }
 
 /** The answer to what has gone wrong. Without an id it says null, or nothing where the version has it so. */
-export function failure(id: RequestId | undefined, { code, message, data }: RpcError, dialect: Dialect | undefined): JsonObject {
+export function failure(
+  id: RequestId | undefined,
+  { code, message, data }: RpcError,
+  dialect: Dialect | undefined,
+): JsonObject {
   const error = data === undefined ? { code, message } : { code, message, data };
   if (id !== undefined) return { jsonrpc: '2.0', id, error };
   return dialect?.omitsUnknownIds === true ? { jsonrpc: '2.0', error } : { jsonrpc: '2.0', id: null, error };
@@ -119,13 +130,20 @@ export interface Dialect {
 
 function dialect(version: string): Dialect {
   return {
-    version, isModern: version >= '2026', hasAnnotations: version >= '2025-03-26', hasBatches: version <= '2025-03-26', hasStructure: version >= '2025-06-18',
-    hasAnyStructure: version >= '2026', omitsUnknownIds: version >= '2025-11-25',
+    version,
+    isModern: version >= '2026',
+    hasAnnotations: version >= '2025-03-26',
+    hasBatches: version <= '2025-03-26',
+    hasStructure: version >= '2025-06-18',
+    hasAnyStructure: version >= '2026',
+    omitsUnknownIds: version >= '2025-11-25',
   };
 }
 
 /** The oldest first. */
-export const LEGACY: readonly Dialect[] = ['2024-11-05', '2025-03-26', '2025-06-18', '2025-11-25'].map(dialect);
+export const LEGACY: readonly Dialect[] = ['2024-11-05', '2025-03-26', '2025-06-18', '2025-11-25'].map(
+  dialect,
+);
 /** The newest first: the one to prefer stands in front. */
 export const MODERN: readonly Dialect[] = ['2026-07-28'].map(dialect);
 
@@ -140,6 +158,10 @@ export const UNSAID: Dialect = LEGACY.find(({ version }) => version === '2025-03
 export const SUPPORTED: readonly string[] = [...MODERN, ...LEGACY.toReversed()].map(({ version }) => version);
 
 /** The legacy version of that name. */
-export function legacyDialect(version: unknown): Dialect | undefined { return LEGACY.find((known) => known.version === version); }
+export function legacyDialect(version: unknown): Dialect | undefined {
+  return LEGACY.find((known) => known.version === version);
+}
 /** The modern version of that name. */
-export function modernDialect(version: unknown): Dialect | undefined { return MODERN.find((known) => known.version === version); }
+export function modernDialect(version: unknown): Dialect | undefined {
+  return MODERN.find((known) => known.version === version);
+}

@@ -34,7 +34,8 @@ export interface McpMountOptions extends Omit<McpServerOptions, 'resources'> {
   /** Whose a session is: nobody else's requests may use it. Default: the subject of the claims among `deps`, else `Authorization` and what the client shows of the API keys, cookies and sessions that they ask for. '' is nobody, whose sessions are of whoever has their id: clients may log in later on. */
   readonly principal?: ((context: Context) => string) | undefined;
   /** Who issues tokens for the endpoint: adds the document of RFC 9728, and names it on each 401, and on a 403 for want of a scope; both are what a call of a tool is answered with whose route answers so, unless its progress has begun a stream. Needs a guard among `deps`, which asks for tokens, or reads them. */
-  readonly authorization?: { readonly servers: readonly string[]; readonly scopes?: readonly string[] | undefined } | undefined;
+  readonly authorization?:
+    { readonly servers: readonly string[]; readonly scopes?: readonly string[] | undefined } | undefined;
   /** How often a client may call the endpoint, in place of what the rate limit middleware says. A call counts for its route as well. */
   readonly rateLimit?: RouteRateLimit | false | undefined;
   /** The longest message, in bytes, 1_000 ... 1_000_000_000. Default 10_000_000. */
@@ -49,56 +50,138 @@ export interface McpRoute {
   readonly handler: (context: Context) => Awaitable<unknown>;
 }
 
-const isList = (value: unknown): boolean => Array.isArray(value) && value.every((item) => typeof item === 'string');
+const isList = (value: unknown): boolean =>
+  Array.isArray(value) && value.every((item) => typeof item === 'string');
 const isRecord = (value: unknown): boolean => typeof value === 'object' && value !== null;
 
 /** The routes that make up an endpoint. @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE`, `E_CORS` @internal */
 export function mcpRoutes(app: McpApplication, path: string, options: McpMountOptions): readonly McpRoute[] {
-  const { deps, hosts, origins, headers, sessions, sessionSeconds, principal, authorization, rateLimit, maxBodyBytes, resources, ...terms } = readOptions('mountMcp()', options, {
-    ...serverOptions(), resources: given<boolean>('true or false', (value) => typeof value === 'boolean'), deps: given<Dependencies>('an object of Depends(…)', isRecord),
-    hosts: given<readonly string[]>('a list of names', isList), origins: given<Origins>('"*", a list of origins or a function', (value) => value === '*' || isList(value) || typeof value === 'function'),
-    headers: given<readonly string[]>('a list of field names', (value) => isList(value) && (value as readonly string[]).every(isToken)),
-    sessions: bool(true), sessionSeconds: int(86_400, 60, 2_592_000), principal: given<NonNullable<McpMountOptions['principal']>>('a function', (value) => typeof value === 'function'),
+  const {
+    deps,
+    hosts,
+    origins,
+    headers,
+    sessions,
+    sessionSeconds,
+    principal,
+    authorization,
+    rateLimit,
+    maxBodyBytes,
+    resources,
+    ...terms
+  } = readOptions('mountMcp()', options, {
+    ...serverOptions(),
+    resources: given<boolean>('true or false', (value) => typeof value === 'boolean'),
+    deps: given<Dependencies>('an object of Depends(…)', isRecord),
+    hosts: given<readonly string[]>('a list of names', isList),
+    origins: given<Origins>(
+      '"*", a list of origins or a function',
+      (value) => value === '*' || isList(value) || typeof value === 'function',
+    ),
+    headers: given<readonly string[]>(
+      'a list of field names',
+      (value) => isList(value) && (value as readonly string[]).every(isToken),
+    ),
+    sessions: bool(true),
+    sessionSeconds: int(86_400, 60, 2_592_000),
+    principal: given<NonNullable<McpMountOptions['principal']>>(
+      'a function',
+      (value) => typeof value === 'function',
+    ),
     authorization: given<NonNullable<McpMountOptions['authorization']>>('{ servers, scopes }', isRecord),
-    rateLimit: given<RouteRateLimit | false>('false or { perMinute, burst, key }', (value) => value === false || isRecord(value)), maxBodyBytes: int(10_000_000, 1_000, 1_000_000_000),
+    rateLimit: given<RouteRateLimit | false>(
+      'false or { perMinute, burst, key }',
+      (value) => value === false || isRecord(value),
+    ),
+    maxBodyBytes: int(10_000_000, 1_000, 1_000_000_000),
   });
   const described = authorization === undefined ? undefined : readAuthorization(authorization, deps ?? {});
-  const metadataPath = described === undefined ? undefined : `/.well-known/oauth-protected-resource${path === '/' ? '' : path}`;
+  const metadataPath =
+    described === undefined ? undefined : `/.well-known/oauth-protected-resource${path === '/' ? '' : path}`;
   const guard = new McpGuard({ hosts, origins: origins ?? [], metadataPath });
   const names = Object.keys(deps ?? {});
   const parts: EndpointParts = {
-    dispatching: (lent) => ({ ...terms, resources: resources ?? lent.config.get('enableDocs', lent.env !== 'production'), cacheScope: names.length > 0 ? 'private' : 'public' }),
-    headers: (headers ?? []).map((name) => name.toLowerCase()), asksForTokens: described !== undefined, hasSessions: sessions, sessionSeconds, maxBodyBytes, principal: principal ?? ((context) => usualPrincipal(context, names)),
+    dispatching: (lent) => ({
+      ...terms,
+      resources: resources ?? lent.config.get('enableDocs', lent.env !== 'production'),
+      cacheScope: names.length > 0 ? 'private' : 'public',
+    }),
+    headers: (headers ?? []).map((name) => name.toLowerCase()),
+    asksForTokens: described !== undefined,
+    hasSessions: sessions,
+    sessionSeconds,
+    maxBodyBytes,
+    principal: principal ?? ((context) => usualPrincipal(context, names)),
   };
   let endpoint: Promise<McpEndpoint> | undefined;
-  const load = (): Promise<McpEndpoint> => endpoint ??= import('./http.ts').then(({ McpEndpoint }) => new McpEndpoint(app, parts));
+  const load = (): Promise<McpEndpoint> =>
+    (endpoint ??= import('./http.ts').then(({ McpEndpoint }) => new McpEndpoint(app, parts)));
   const shared = { mcp: false, use: [guard], timeoutMs: false };
   const isOpen = names.length === 0;
-  const routes: McpRoute[] = [{
-    methods: ['POST', 'GET', 'DELETE'], path, handler: async (context) => (await load()).answer(context),
-    spec: {
-      ...shared, ...deps, maxBodyBytes, ...rateLimit === undefined ? {} : { rateLimit }, summary: 'The MCP endpoint: JSON-RPC messages of the Model Context Protocol', tags: ['mcp'],
-      ...isOpen ? { public: 'The tools are guarded as their routes are' } : {}, meta: { csrf: false, loadShedding: false, idempotency: false },
+  const routes: McpRoute[] = [
+    {
+      methods: ['POST', 'GET', 'DELETE'],
+      path,
+      handler: async (context) => (await load()).answer(context),
+      spec: {
+        ...shared,
+        ...deps,
+        maxBodyBytes,
+        ...(rateLimit === undefined ? {} : { rateLimit }),
+        summary: 'The MCP endpoint: JSON-RPC messages of the Model Context Protocol',
+        tags: ['mcp'],
+        ...(isOpen ? { public: 'The tools are guarded as their routes are' } : {}),
+        meta: { csrf: false, loadShedding: false, idempotency: false },
+      },
     },
-  }];
+  ];
   if (metadataPath === undefined) return routes;
-  return [...routes, {
-    methods: ['GET'], path: metadataPath, spec: { ...shared, public: 'Clients read it before they have a token', summary: 'Where tokens for the MCP endpoint come from (RFC 9728)', tags: ['mcp'], response: ResourceMetadata },
-    handler: ({ req }) => ({
-      resource: `${req.scheme}://${req.host}${path}`, authorization_servers: described!.servers, bearer_methods_supported: ['header'], // metadataPath is there with it
-      ...described!.scopes === undefined || described!.scopes.length === 0 ? {} : { scopes_supported: described!.scopes }, // empty lists are left out (RFC 9728 §3.2)
-    }),
-  }];
+  return [
+    ...routes,
+    {
+      methods: ['GET'],
+      path: metadataPath,
+      spec: {
+        ...shared,
+        public: 'Clients read it before they have a token',
+        summary: 'Where tokens for the MCP endpoint come from (RFC 9728)',
+        tags: ['mcp'],
+        response: ResourceMetadata,
+      },
+      handler: ({ req }) => ({
+        resource: `${req.scheme}://${req.host}${path}`,
+        authorization_servers: described!.servers,
+        bearer_methods_supported: ['header'], // metadataPath is there with it
+        ...(described!.scopes === undefined || described!.scopes.length === 0
+          ? {}
+          : { scopes_supported: described!.scopes }), // empty lists are left out (RFC 9728 §3.2)
+      }),
+    },
+  ];
 }
 
 /** Who issues tokens. Without a guard nothing would ever ask for one: a client logs in when it is told 401, and the tools would stand open. @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
-function readAuthorization(authorization: NonNullable<McpMountOptions['authorization']>, deps: Dependencies): { readonly servers: readonly string[]; readonly scopes: readonly string[] | undefined } {
+function readAuthorization(
+  authorization: NonNullable<McpMountOptions['authorization']>,
+  deps: Dependencies,
+): { readonly servers: readonly string[]; readonly scopes: readonly string[] | undefined } {
   const owner = 'mountMcp() authorization';
   const { servers = [], scopes } = readOptions(owner, authorization, {
-    servers: given<readonly string[]>('a list of issuers, as absolute URLs', (value) => isList(value) && (value as readonly string[]).every((issuer) => URL.canParse(issuer))), scopes: given<readonly string[]>('a list of words', isList),
+    servers: given<readonly string[]>(
+      'a list of issuers, as absolute URLs',
+      (value) => isList(value) && (value as readonly string[]).every((issuer) => URL.canParse(issuer)),
+    ),
+    scopes: given<readonly string[]>('a list of words', isList),
   });
-  if (servers.length === 0) throw new SvcError('E_OPTION_RANGE', [owner, 'servers', 'a list of issuers, as absolute URLs', 'none']);
-  if (Object.keys(deps).length === 0) throw new SvcError('E_OPTION_RANGE', ['mountMcp()', 'deps', 'a guard that asks for the tokens of authorization, such as { me: Depends(BearerAuth()) }', 'none']);
+  if (servers.length === 0)
+    throw new SvcError('E_OPTION_RANGE', [owner, 'servers', 'a list of issuers, as absolute URLs', 'none']);
+  if (Object.keys(deps).length === 0)
+    throw new SvcError('E_OPTION_RANGE', [
+      'mountMcp()',
+      'deps',
+      'a guard that asks for the tokens of authorization, such as { me: Depends(BearerAuth()) }',
+      'none',
+    ]);
   return { servers, scopes };
 }
 
@@ -114,14 +197,18 @@ class ResourceMetadata extends Schema {
 function usualPrincipal(context: Context, names: readonly string[]): string {
   for (const name of names) {
     const value = (context as unknown as Readonly<Record<string, unknown>>)[name]; // a guard's
-    const subject = typeof value === 'object' && value !== null ? (value as { readonly sub?: unknown }).sub : undefined;
+    const subject =
+      typeof value === 'object' && value !== null ? (value as { readonly sub?: unknown }).sub : undefined;
     if (typeof subject === 'string') return `sub ${subject}`;
   }
   const { req } = context;
   const shown = req.route?.security.map(({ scheme, credential }) => {
-    if (credential !== undefined) return credential.in === 'header' ? req.headers[credential.name.toLowerCase()] : req.cookies[credential.name];
+    if (credential !== undefined)
+      return credential.in === 'header'
+        ? req.headers[credential.name.toLowerCase()]
+        : req.cookies[credential.name];
     return scheme === 'session' && req.state.has(SESSION) ? req.session.id : undefined;
   });
-  const all = [req.headers['authorization'], ...shown ?? []];
+  const all = [req.headers['authorization'], ...(shown ?? [])];
   return all.every((credential) => credential === undefined) ? '' : JSON.stringify(all);
 }

@@ -23,18 +23,33 @@ export class OutputPlan {
     const sources = successes(response);
     if (sources.length === 0) return;
     const schemas = new JsonSchemas({ prefix: PREFIX });
-    const variants = sources.map((source) => schemas.type(compileType(source, `the response of ${subject}`).node, 'output'));
-    const { schema, definitions } = inlined(variants.length === 1 ? variants[0]! : { anyOf: variants }, schemas.components());
-    const isAlwaysObject = schema['type'] === 'object' || variants.length > 1 && variants.every((variant) => inlined(variant, schemas.components()).schema['type'] === 'object');
+    const variants = sources.map((source) =>
+      schemas.type(compileType(source, `the response of ${subject}`).node, 'output'),
+    );
+    const { schema, definitions } = inlined(
+      variants.length === 1 ? variants[0]! : { anyOf: variants },
+      schemas.components(),
+    );
+    const isAlwaysObject =
+      schema['type'] === 'object' ||
+      (variants.length > 1 &&
+        variants.every((variant) => inlined(variant, schemas.components()).schema['type'] === 'object'));
     const $defs = Object.keys(definitions).length === 0 ? {} : { $defs: definitions };
     this.#schema = isAlwaysObject ? { type: 'object', ...schema, ...$defs } : { ...schema, ...$defs };
-    if (!isAlwaysObject) this.#wrapped = { type: 'object', properties: { result: schema }, required: ['result'], additionalProperties: false, ...$defs };
+    if (!isAlwaysObject)
+      this.#wrapped = {
+        type: 'object',
+        properties: { result: schema },
+        required: ['result'],
+        additionalProperties: false,
+        ...$defs,
+      };
   }
 
   /** Undefined where there is none, or the version has no room for it. */
   schema(dialect: Dialect): JsonSchema | undefined {
     if (!dialect.hasStructure) return undefined;
-    return dialect.hasAnyStructure ? this.#schema : this.#wrapped ?? this.#schema;
+    return dialect.hasAnyStructure ? this.#schema : (this.#wrapped ?? this.#schema);
   }
 
   /** A reply as `structuredContent`, or undefined where it has no place. */
@@ -52,11 +67,16 @@ const PREFIX = '#/$defs/';
 function successes(response: RouteSpec['response']): readonly TypeSource[] {
   if (response === undefined) return [];
   if (typeof response === 'function' || response instanceof FieldType) return [response];
-  return Object.entries(response).filter(([status]) => Number(status) < 300).map(([, source]) => source as TypeSource); // by status, as the spec has it
+  return Object.entries(response)
+    .filter(([status]) => Number(status) < 300)
+    .map(([, source]) => source as TypeSource); // by status, as the spec has it
 }
 
 /** The schema without a reference at its root: clients look for `type` there. What nothing refers to any more is left out. */
-function inlined(schema: JsonSchema, definitions: Readonly<Record<string, JsonSchema>>): { readonly schema: JsonSchema; readonly definitions: Readonly<Record<string, JsonSchema>> } {
+function inlined(
+  schema: JsonSchema,
+  definitions: Readonly<Record<string, JsonSchema>>,
+): { readonly schema: JsonSchema; readonly definitions: Readonly<Record<string, JsonSchema>> } {
   const { $ref, ...beside } = schema;
   if (typeof $ref !== 'string') return { schema, definitions };
   const name = $ref.slice(PREFIX.length);

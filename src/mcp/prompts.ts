@@ -18,7 +18,12 @@ export interface Prompt {
   readonly name: string;
   readonly title?: string;
   readonly description?: string;
-  readonly arguments?: readonly { readonly name: string; readonly title?: string; readonly description?: string; readonly required?: boolean }[];
+  readonly arguments?: readonly {
+    readonly name: string;
+    readonly title?: string;
+    readonly description?: string;
+    readonly required?: boolean;
+  }[];
 }
 
 /** What can be asked for by a name. */
@@ -30,12 +35,16 @@ export class PlannedPrompt {
   constructor(name: string, detail: RouteDetail) {
     this.name = name;
     this.detail = detail;
-    this.#fields = detail.inputs.texts.filter(({ from }) => from === 'query').flatMap(({ plan }) => plan.fields);
+    this.#fields = detail.inputs.texts
+      .filter(({ from }) => from === 'query')
+      .flatMap(({ plan }) => plan.fields);
   }
 
   /** The fields that it reads. */
   get fields(): readonly string[] {
-    return this.detail.inputs.texts.filter(({ from }) => from === 'header').flatMap((input) => input.plan.fields.map(({ wireName }) => input.nameOf(wireName)));
+    return this.detail.inputs.texts
+      .filter(({ from }) => from === 'header')
+      .flatMap((input) => input.plan.fields.map(({ wireName }) => input.nameOf(wireName)));
   }
 
   /** As clients of a version see it. */
@@ -43,20 +52,26 @@ export class PlannedPrompt {
     const { spec } = this.detail.declared;
     return {
       name: this.name,
-      ...spec.summary !== undefined && dialect.hasStructure ? { title: spec.summary } : {},
-      ...spec.description === undefined ? {} : { description: spec.description },
-      ...this.#fields.length === 0 ? {} : {
-        arguments: this.#fields.map(({ wireName, isRequired, about: { description, title } }) => ({
-          name: wireName, ...title !== undefined && dialect.hasStructure ? { title } : {}, ...description === undefined ? {} : { description }, required: isRequired,
-        })),
-      },
+      ...(spec.summary !== undefined && dialect.hasStructure ? { title: spec.summary } : {}),
+      ...(spec.description === undefined ? {} : { description: spec.description }),
+      ...(this.#fields.length === 0
+        ? {}
+        : {
+            arguments: this.#fields.map(({ wireName, isRequired, about: { description, title } }) => ({
+              name: wireName,
+              ...(title !== undefined && dialect.hasStructure ? { title } : {}),
+              ...(description === undefined ? {} : { description }),
+              required: isRequired,
+            })),
+          }),
     };
   }
 
   /** The request that asks for it. @throws RpcError for arguments that it does not have, and for what is no text */
   target(given: JsonObject): string {
     for (const [name, value] of Object.entries(given)) {
-      if (!this.#fields.some((field) => field.wireName === name)) throw new RpcError(INVALID_PARAMS, `The prompt "${this.name}" has no argument "${name}"`);
+      if (!this.#fields.some((field) => field.wireName === name))
+        throw new RpcError(INVALID_PARAMS, `The prompt "${this.name}" has no argument "${name}"`);
       if (typeof value !== 'string') throw new RpcError(INVALID_PARAMS, `The argument "${name}" is a string`);
     }
     const query = String(new URLSearchParams(given as Record<string, string>));
@@ -66,7 +81,9 @@ export class PlannedPrompt {
   /** The values of an argument that begin with some text, where there is a list of them. */
   complete(argument: string, begun: string): readonly string[] {
     const field = this.#fields.find(({ wireName }) => wireName === argument);
-    return field === undefined ? [] : wordsOf(field.node).filter((word) => word.toLowerCase().startsWith(begun.toLowerCase()));
+    return field === undefined
+      ? []
+      : wordsOf(field.node).filter((word) => word.toLowerCase().startsWith(begun.toLowerCase()));
   }
 }
 
@@ -80,8 +97,15 @@ export async function messagesOf(response: Response): Promise<JsonObject> {
   const document: unknown = await response.json().catch(() => undefined);
   if (response.ok && isObject(document)) return document;
   const { title = 'Error', detail, errors } = isObject(document) ? document : {};
-  const problems = Array.isArray(errors) ? errors.filter(isObject).map(({ loc, message }) => `${String([loc].flat().at(-1))} ${String(message)}`).join('; ') : '';
-  const said = [String(title), detail, problems].filter((part) => typeof part === 'string' && part !== '').join(': ');
+  const problems = Array.isArray(errors)
+    ? errors
+        .filter(isObject)
+        .map(({ loc, message }) => `${String([loc].flat().at(-1))} ${String(message)}`)
+        .join('; ')
+    : '';
+  const said = [String(title), detail, problems]
+    .filter((part) => typeof part === 'string' && part !== '')
+    .join(': ');
   throw new RpcError(response.status < 500 ? INVALID_PARAMS : INTERNAL_ERROR, said, document);
 }
 

@@ -9,7 +9,16 @@ import type { Context, StateKey } from '../http/contracts.ts';
 export type ToolProgress = (progress: number, total?: number, message?: string) => void;
 
 /** How grave a message of a tool is (RFC 5424 §6.2.1), the least first. */
-export const TOOL_LOG_LEVELS = ['debug', 'info', 'notice', 'warning', 'error', 'critical', 'alert', 'emergency'] as const;
+export const TOOL_LOG_LEVELS = [
+  'debug',
+  'info',
+  'notice',
+  'warning',
+  'error',
+  'critical',
+  'alert',
+  'emergency',
+] as const;
 /** One of them. */
 export type ToolLogLevel = (typeof TOOL_LOG_LEVELS)[number];
 /** Tells the client what happens: any JSON value, by a name of yours. No secrets: models read it. */
@@ -38,4 +47,6 @@ export function toolLog({ state }: Context): ToolLog {
   return (level, data, logger) => listener.log(level, data, logger);
 }
 
-function nothing(): void { /* nobody has asked */ }
+function nothing(): void {
+  /* nobody has asked */
+}

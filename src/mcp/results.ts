@@ -24,18 +24,34 @@ export interface ToolResult {
 }
 
 /** The result of a call that was answered. Reads the body, at most `maxBytes` of it. */
-export async function resultOf(response: Response, tool: PlannedTool, dialect: Dialect, maxBytes: number): Promise<ToolResult> {
+export async function resultOf(
+  response: Response,
+  tool: PlannedTool,
+  dialect: Dialect,
+  maxBytes: number,
+): Promise<ToolResult> {
   const type = (response.headers.get('content-type') ?? '').split(';', 1)[0]!.trim().toLowerCase();
   const meta = { 'svc/status': response.status };
   if (type === 'text/event-stream') {
     await response.body?.cancel();
-    return { ...failed('The route answers with a stream of events that has no end: a tool cannot wait for it'), _meta: meta };
+    return {
+      ...failed('The route answers with a stream of events that has no end: a tool cannot wait for it'),
+      _meta: meta,
+    };
   }
   const bytes = await readBody(response, maxBytes);
-  if (bytes === undefined) return { ...failed(`The answer is larger than ${maxBytes} bytes: ask for less of it`), _meta: meta };
+  if (bytes === undefined)
+    return { ...failed(`The answer is larger than ${maxBytes} bytes: ask for less of it`), _meta: meta };
   if (response.status >= 400) return { ...refusal(response, type, bytes, tool), _meta: meta };
-  const result = type === CONTENT_TYPE ? ownContent(bytes, dialect) : plain(response, type, bytes, tool, dialect);
-  return { ...result, ...result.structuredContent === undefined && tool.output.schema(dialect) !== undefined ? { isError: true } : {}, _meta: meta };
+  const result =
+    type === CONTENT_TYPE ? ownContent(bytes, dialect) : plain(response, type, bytes, tool, dialect);
+  return {
+    ...result,
+    ...(result.structuredContent === undefined && tool.output.schema(dialect) !== undefined
+      ? { isError: true }
+      : {}),
+    _meta: meta,
+  };
 }
 
 /** The result of a call that no request could be made of. */
@@ -48,13 +64,21 @@ function failed(text: string): ToolResult {
   return { content: [{ type: 'text', text }], isError: true };
 }
 
-function plain(response: Response, type: string, bytes: Buffer, tool: PlannedTool, dialect: Dialect): ToolResult {
+function plain(
+  response: Response,
+  type: string,
+  bytes: Buffer,
+  tool: PlannedTool,
+  dialect: Dialect,
+): ToolResult {
   if (bytes.length === 0) return { content: [{ type: 'text', text: emptyAnswer(response) }] };
   if (isJson(type)) {
     const text = bytes.toString();
     const value = parsed(text);
     const structuredContent = value === undefined ? undefined : tool.output.structure(value, dialect);
-    return structuredContent === undefined ? { content: [{ type: 'text', text }] } : { content: [{ type: 'text', text }], structuredContent };
+    return structuredContent === undefined
+      ? { content: [{ type: 'text', text }] }
+      : { content: [{ type: 'text', text }], structuredContent };
   }
   return { content: [partOf(type, bytes, tool, dialect)] };
 }
@@ -65,35 +89,62 @@ function emptyAnswer({ status, headers }: Response): string {
 }
 
 function partOf(type: string, bytes: Buffer, tool: PlannedTool, dialect: Dialect): ToolContentPart {
-  if (type.startsWith('image/') && type !== 'image/svg+xml') return { type: 'image', data: bytes.toString('base64'), mimeType: type };
-  if (type.startsWith('audio/') && dialect.hasAnnotations) return { type: 'audio', data: bytes.toString('base64'), mimeType: type };
-  if (type === '' || type.startsWith('text/') || TEXTS.test(type)) return { type: 'text', text: bytes.toString() };
-  return { type: 'resource', resource: { uri: `svc://results/${tool.name}`, mimeType: type, blob: bytes.toString('base64') } };
+  if (type.startsWith('image/') && type !== 'image/svg+xml')
+    return { type: 'image', data: bytes.toString('base64'), mimeType: type };
+  if (type.startsWith('audio/') && dialect.hasAnnotations)
+    return { type: 'audio', data: bytes.toString('base64'), mimeType: type };
+  if (type === '' || type.startsWith('text/') || TEXTS.test(type))
+    return { type: 'text', text: bytes.toString() };
+  return {
+    type: 'resource',
+    resource: { uri: `svc://results/${tool.name}`, mimeType: type, blob: bytes.toString('base64') },
+  };
 }
 
-const TEXTS = /^(?:application\/(?:xml|javascript|yaml|x-ndjson|jsonl|x-www-form-urlencoded)|[a-z]+\/[\w.-]+\+(?:xml|yaml))$/;
+const TEXTS =
+  /^(?:application\/(?:xml|javascript|yaml|x-ndjson|jsonl|x-www-form-urlencoded)|[a-z]+\/[\w.-]+\+(?:xml|yaml))$/;
 
 /** What a handler has put together itself. Versions that do not know a kind of part are told of it as text. */
 function ownContent(bytes: Buffer, dialect: Dialect): ToolResult {
   const { content } = JSON.parse(bytes.toString()) as { content: readonly ToolContentPart[] }; // by ToolContent
-  return { content: content.map((part) => part.type === 'audio' && !dialect.hasAnnotations || part.type === 'resource_link' && !dialect.hasStructure ? { type: 'text', text: JSON.stringify(part) } : part) };
+  return {
+    content: content.map((part) =>
+      (part.type === 'audio' && !dialect.hasAnnotations) ||
+      (part.type === 'resource_link' && !dialect.hasStructure)
+        ? { type: 'text', text: JSON.stringify(part) }
+        : part,
+    ),
+  };
 }
 
 /** An error of the route, for a model. */
 function refusal(response: Response, type: string, bytes: Buffer, tool: PlannedTool): ToolResult {
   const text = bytes.toString();
   const document = isJson(type) ? parsed(text) : undefined;
-  if (!isObject(document)) return failed([summary(response.status, {}, tool), text].filter((part) => part !== '').join('\n'));
+  if (!isObject(document))
+    return failed([summary(response.status, {}, tool), text].filter((part) => part !== '').join('\n'));
   const retry = response.headers.get('retry-after');
-  const head = summary(response.status, document, tool) + (retry === null ? '' : `\nTry again in ${retry} seconds`);
-  return { content: [{ type: 'text', text: head }, { type: 'text', text }], isError: true };
+  const head =
+    summary(response.status, document, tool) + (retry === null ? '' : `\nTry again in ${retry} seconds`);
+  return {
+    content: [
+      { type: 'text', text: head },
+      { type: 'text', text },
+    ],
+    isError: true,
+  };
 }
 
 /** One line about it, and one for each problem of the input, by the name of the argument. */
 function summary(status: number, document: JsonObject, tool: PlannedTool): string {
   const { title = STATUS_CODES[status] ?? 'Error', detail, errors } = document;
   const head = `${status} ${String(title)}` + (typeof detail === 'string' ? `: ${detail}` : '');
-  const lines = Array.isArray(errors) ? errors.filter(isIssue).slice(0, MAX_ISSUES).map(({ loc, message }) => `- ${tool.arguments.placeOf(loc)}: ${message}`) : [];
+  const lines = Array.isArray(errors)
+    ? errors
+        .filter(isIssue)
+        .slice(0, MAX_ISSUES)
+        .map(({ loc, message }) => `- ${tool.arguments.placeOf(loc)}: ${message}`)
+    : [];
   return [head, ...lines].join('\n');
 }
 
@@ -131,9 +182,27 @@ async function readBody(response: Response, maxBytes: number): Promise<Buffer | 
 /** One part of a result. Binary `data` and `blob` are base64. */
 export type ToolContentPart =
   | { readonly type: 'text'; readonly text: string; readonly annotations?: ToolAudience }
-  | { readonly type: 'image' | 'audio'; readonly data: string; readonly mimeType: string; readonly annotations?: ToolAudience }
-  | { readonly type: 'resource_link'; readonly uri: string; readonly name: string; readonly description?: string; readonly mimeType?: string; readonly annotations?: ToolAudience }
-  | { readonly type: 'resource'; readonly resource: { readonly uri: string; readonly mimeType?: string; readonly text: string } | { readonly uri: string; readonly mimeType?: string; readonly blob: string }; readonly annotations?: ToolAudience };
+  | {
+      readonly type: 'image' | 'audio';
+      readonly data: string;
+      readonly mimeType: string;
+      readonly annotations?: ToolAudience;
+    }
+  | {
+      readonly type: 'resource_link';
+      readonly uri: string;
+      readonly name: string;
+      readonly description?: string;
+      readonly mimeType?: string;
+      readonly annotations?: ToolAudience;
+    }
+  | {
+      readonly type: 'resource';
+      readonly resource:
+        | { readonly uri: string; readonly mimeType?: string; readonly text: string }
+        | { readonly uri: string; readonly mimeType?: string; readonly blob: string };
+      readonly annotations?: ToolAudience;
+    };
 
 /** For whom a part is, and how much it matters. */
 export interface ToolAudience {

@@ -8,7 +8,23 @@
  */
 import { createHash } from 'node:crypto';
 import { DEFAULT_RESULT_BYTES, Toolset } from './calls.ts';
-import { INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, MODERN, NEWEST_LEGACY, RESOURCE_NOT_FOUND, RpcError, SUPPORTED, UNSUPPORTED_VERSION, failure, isObject, legacyDialect, modernDialect, success } from './messages.ts';
+import {
+  INTERNAL_ERROR,
+  INVALID_PARAMS,
+  INVALID_REQUEST,
+  METHOD_NOT_FOUND,
+  MODERN,
+  NEWEST_LEGACY,
+  RESOURCE_NOT_FOUND,
+  RpcError,
+  SUPPORTED,
+  UNSUPPORTED_VERSION,
+  failure,
+  isObject,
+  legacyDialect,
+  modernDialect,
+  success,
+} from './messages.ts';
 import { messagesOf } from './prompts.ts';
 import { TOOL_LOG_LEVELS } from './reporting.ts';
 import { resourcesOf } from './resources.ts';
@@ -57,9 +73,17 @@ export interface McpServerOptions {
 
 /** The options of every way to serve. */
 export function serverOptions(): {
-  readonly instructions: OptionKind<string | undefined>; readonly pageSize: OptionKind<number>; readonly maxResultBytes: OptionKind<number>; readonly resources: OptionKind<boolean>;
+  readonly instructions: OptionKind<string | undefined>;
+  readonly pageSize: OptionKind<number>;
+  readonly maxResultBytes: OptionKind<number>;
+  readonly resources: OptionKind<boolean>;
 } {
-  return { instructions: text(), pageSize: int(100, 1, 10_000), maxResultBytes: int(DEFAULT_RESULT_BYTES, 1_000, 1_000_000_000), resources: bool(true) };
+  return {
+    instructions: text(),
+    pageSize: int(100, 1, 10_000),
+    maxResultBytes: int(DEFAULT_RESULT_BYTES, 1_000, 1_000_000_000),
+    resources: bool(true),
+  };
 }
 
 /** The same, and whether lists are the same for everybody. @internal */
@@ -113,7 +137,12 @@ export class McpDispatcher {
     ];
     this.#legacy = new Map<string, Method>([
       ...both,
-      ['initialize', () => { throw new RpcError(INVALID_REQUEST, 'The session is initialized already'); }],
+      [
+        'initialize',
+        () => {
+          throw new RpcError(INVALID_REQUEST, 'The session is initialized already');
+        },
+      ],
       ['ping', () => ({})],
       ['logging/setLevel', (asked) => this.#setLevel(asked)],
       ['resources/subscribe', (asked) => this.#subscribe(asked)],
@@ -128,7 +157,7 @@ export class McpDispatcher {
 
   /** Whether a message is of the modern era: it says its version itself, or only that era knows its method. */
   static isModern(method: string, params: JsonObject): boolean {
-    return MODERN_ONLY.has(method) || isObject(params['_meta']) && VERSION_KEY in params['_meta'];
+    return MODERN_ONLY.has(method) || (isObject(params['_meta']) && VERSION_KEY in params['_meta']);
   }
 
   /** The version that a modern message says. */
@@ -141,14 +170,23 @@ export class McpDispatcher {
     try {
       return success(request.id, await this.#answer(request, exchange));
     } catch (error) {
-      if (exchange.signal.aborted) return failure(request.id, new RpcError(INVALID_REQUEST, 'Cancelled'), exchange.session?.dialect); // nobody reads it
-      return failure(request.id, error instanceof RpcError ? error : this.#ownFault(request, error), exchange.session?.dialect);
+      if (exchange.signal.aborted)
+        return failure(request.id, new RpcError(INVALID_REQUEST, 'Cancelled'), exchange.session?.dialect); // nobody reads it
+      return failure(
+        request.id,
+        error instanceof RpcError ? error : this.#ownFault(request, error),
+        exchange.session?.dialect,
+      );
     }
   }
 
-  get #tools(): Toolset { return Toolset.of(this.#app); }
+  get #tools(): Toolset {
+    return Toolset.of(this.#app);
+  }
 
-  get #offered(): readonly Resource[] { return this.#resources ??= this.#terms.resources === false ? [] : resourcesOf(this.#app, this.#tools); }
+  get #offered(): readonly Resource[] {
+    return (this.#resources ??= this.#terms.resources === false ? [] : resourcesOf(this.#app, this.#tools));
+  }
 
   #ownFault({ method }: RpcRequest, error: unknown): RpcError {
     this.#app.log.error('mcp_request_failed', error, { method });
@@ -161,66 +199,99 @@ export class McpDispatcher {
       const answer = this.#modern.get(method);
       if (answer === undefined) throw new RpcError(METHOD_NOT_FOUND, `Method not found: ${method}`);
       const result = await answer(asked);
-      return { resultType: 'complete', ...result, _meta: { ...result['_meta'] as JsonObject | undefined, [`${META}serverInfo`]: this.#serverInfo(asked.dialect) } };
+      return {
+        resultType: 'complete',
+        ...result,
+        _meta: {
+          ...(result['_meta'] as JsonObject | undefined),
+          [`${META}serverInfo`]: this.#serverInfo(asked.dialect),
+        },
+      };
     }
     const { session } = exchange;
     if (session === undefined) {
       if (method === 'initialize') return this.#initialize(params, exchange);
       if (method === 'ping') return {};
-      throw new RpcError(INVALID_PARAMS, `A request says its version in "_meta" ("${VERSION_KEY}"), or comes after "initialize"`, { supported: SUPPORTED });
+      throw new RpcError(
+        INVALID_PARAMS,
+        `A request says its version in "_meta" ("${VERSION_KEY}"), or comes after "initialize"`,
+        { supported: SUPPORTED },
+      );
     }
     const answer = this.#legacy.get(method);
     if (answer === undefined) throw new RpcError(METHOD_NOT_FOUND, `Method not found: ${method}`);
     const meta = metaOf(params);
-    return answer({ id, params, meta, dialect: session.dialect, exchange, progressToken: progressTokenOf(meta), logLevel: session.logLevel });
+    return answer({
+      id,
+      params,
+      meta,
+      dialect: session.dialect,
+      exchange,
+      progressToken: progressTokenOf(meta),
+      logLevel: session.logLevel,
+    });
   }
 
   #initialize(params: JsonObject, exchange: Exchange): JsonObject {
     const { protocolVersion, capabilities, clientInfo } = params;
-    if (typeof protocolVersion !== 'string') throw new RpcError(INVALID_PARAMS, '"protocolVersion" is a string');
+    if (typeof protocolVersion !== 'string')
+      throw new RpcError(INVALID_PARAMS, '"protocolVersion" is a string');
     if (!isObject(capabilities)) throw new RpcError(INVALID_PARAMS, '"capabilities" is an object');
     if (!isObject(clientInfo)) throw new RpcError(INVALID_PARAMS, '"clientInfo" is an object');
     const dialect = legacyDialect(protocolVersion) ?? NEWEST_LEGACY;
     exchange.begin({ dialect, logLevel: 'info' });
     const { instructions } = this.#terms;
     return {
-      protocolVersion: dialect.version, capabilities: this.#capabilities(dialect), serverInfo: this.#serverInfo(dialect),
-      ...instructions === undefined ? {} : { instructions },
+      protocolVersion: dialect.version,
+      capabilities: this.#capabilities(dialect),
+      serverInfo: this.#serverInfo(dialect),
+      ...(instructions === undefined ? {} : { instructions }),
     };
   }
 
   #discover(): JsonObject {
     const { instructions } = this.#terms;
     return {
-      supportedVersions: MODERN.map(({ version }) => version), capabilities: this.#capabilities(MODERN[0]!),
-      ...instructions === undefined ? {} : { instructions }, ...this.#caching(),
+      supportedVersions: MODERN.map(({ version }) => version),
+      capabilities: this.#capabilities(MODERN[0]!),
+      ...(instructions === undefined ? {} : { instructions }),
+      ...this.#caching(),
     };
   }
 
   #capabilities(dialect: Dialect): JsonObject {
     const hasPrompts = this.#tools.prompts.length > 0;
     return {
-      tools: {}, logging: {}, ...this.#offered.length === 0 ? {} : { resources: { subscribe: true } },
-      ...hasPrompts ? { prompts: {} } : {}, ...hasPrompts && dialect.hasAnnotations ? { completions: {} } : {},
+      tools: {},
+      logging: {},
+      ...(this.#offered.length === 0 ? {} : { resources: { subscribe: true } }),
+      ...(hasPrompts ? { prompts: {} } : {}),
+      ...(hasPrompts && dialect.hasAnnotations ? { completions: {} } : {}),
     };
   }
 
   #serverInfo({ hasStructure }: Dialect): JsonObject {
     const { title, version } = this.#app;
-    return { name: title, ...hasStructure ? { title } : {}, version };
+    return { name: title, ...(hasStructure ? { title } : {}), version };
   }
 
-  #caching(): JsonObject { return { ttlMs: LIST_TTL_MS, cacheScope: this.#terms.cacheScope }; }
+  #caching(): JsonObject {
+    return { ttlMs: LIST_TTL_MS, cacheScope: this.#terms.cacheScope };
+  }
 
   /** One page. The cursor names its place in exactly this list. @throws RpcError for one that is not ours */
-  #list(key: string, all: readonly { definition(dialect: Dialect): object }[], { params, dialect }: Asked): JsonObject {
+  #list(
+    key: string,
+    all: readonly { definition(dialect: Dialect): object }[],
+    { params, dialect }: Asked,
+  ): JsonObject {
     const { pageSize = 100 } = this.#terms;
     const start = readCursor(params['cursor'], key, all.length);
     const end = start + pageSize;
     return {
       [key]: all.slice(start, end).map((item) => item.definition(dialect)),
-      ...end < all.length ? { nextCursor: cursorOf(end, key, all.length) } : {},
-      ...dialect.isModern ? this.#caching() : {},
+      ...(end < all.length ? { nextCursor: cursorOf(end, key, all.length) } : {}),
+      ...(dialect.isModern ? this.#caching() : {}),
     };
   }
 
@@ -232,7 +303,14 @@ export class McpDispatcher {
     if (tool === undefined) throw new RpcError(INVALID_PARAMS, `Unknown tool: ${name}`);
     const listener = new Listener(asked);
     try {
-      return { ...await this.#tools.call(tool, given, this.#callTerms(asked, listener), this.#terms.maxResultBytes ?? DEFAULT_RESULT_BYTES) };
+      return {
+        ...(await this.#tools.call(
+          tool,
+          given,
+          this.#callTerms(asked, listener),
+          this.#terms.maxResultBytes ?? DEFAULT_RESULT_BYTES,
+        )),
+      };
     } finally {
       listener.end();
     }
@@ -244,12 +322,24 @@ export class McpDispatcher {
     if (!isObject(given)) throw new RpcError(INVALID_PARAMS, '"arguments" is an object');
     const prompt = this.#tools.prompts.find((known) => known.name === name);
     if (prompt === undefined) throw new RpcError(INVALID_PARAMS, `Unknown prompt: ${name}`);
-    return messagesOf(await this.#tools.request(prompt.detail, prompt.fields, { target: prompt.target(given) }, this.#callTerms(asked, undefined), true));
+    return messagesOf(
+      await this.#tools.request(
+        prompt.detail,
+        prompt.fields,
+        { target: prompt.target(given) },
+        this.#callTerms(asked, undefined),
+        true,
+      ),
+    );
   }
 
-  #callTerms({ exchange: { caller, signal, challenged }, dialect, meta }: Asked, listener: ToolListener | undefined): CallTerms {
+  #callTerms(
+    { exchange: { caller, signal, challenged }, dialect, meta }: Asked,
+    listener: ToolListener | undefined,
+  ): CallTerms {
     const trace: Record<string, string> = {};
-    for (const key of ['traceparent', 'tracestate']) if (typeof meta[key] === 'string' && FIELD.test(meta[key])) trace[key] = meta[key];
+    for (const key of ['traceparent', 'tracestate'])
+      if (typeof meta[key] === 'string' && FIELD.test(meta[key])) trace[key] = meta[key];
     return { caller, signal, dialect, listener, trace, challenged };
   }
 
@@ -257,7 +347,10 @@ export class McpDispatcher {
     if (typeof uri !== 'string') throw new RpcError(INVALID_PARAMS, '"uri" is a string');
     const resource = this.#resourceOf(uri, dialect);
     const { mimeType } = resource.definition(dialect);
-    return { contents: [{ uri, mimeType, text: resource.read() }], ...dialect.isModern ? this.#caching() : {} };
+    return {
+      contents: [{ uri, mimeType, text: resource.read() }],
+      ...(dialect.isModern ? this.#caching() : {}),
+    };
   }
 
   /** They change only when the application starts anew: nothing will ever be told. */
@@ -269,21 +362,38 @@ export class McpDispatcher {
 
   #resourceOf(uri: string, dialect: Dialect): Resource {
     const resource = this.#offered.find((known) => known.uri === uri);
-    if (resource === undefined) throw new RpcError(dialect.isModern ? INVALID_PARAMS : RESOURCE_NOT_FOUND, 'Resource not found', { uri });
+    if (resource === undefined)
+      throw new RpcError(dialect.isModern ? INVALID_PARAMS : RESOURCE_NOT_FOUND, 'Resource not found', {
+        uri,
+      });
     return resource;
   }
 
   #complete({ params: { ref, argument } }: Asked): JsonObject {
-    if (!isObject(ref) || !isObject(argument) || typeof argument['name'] !== 'string' || typeof argument['value'] !== 'string') throw new RpcError(INVALID_PARAMS, '"ref" and "argument" { name, value } are objects');
+    if (
+      !isObject(ref) ||
+      !isObject(argument) ||
+      typeof argument['name'] !== 'string' ||
+      typeof argument['value'] !== 'string'
+    )
+      throw new RpcError(INVALID_PARAMS, '"ref" and "argument" { name, value } are objects');
     if (ref['type'] === 'ref/resource') throw new RpcError(INVALID_PARAMS, 'No resource has a template');
-    const prompt = ref['type'] === 'ref/prompt' ? this.#tools.prompts.find(({ name }) => name === ref['name']) : undefined;
-    if (prompt === undefined) throw new RpcError(INVALID_PARAMS, typeof ref['name'] === 'string' ? `Unknown prompt: ${ref['name']}` : '"name" of a prompt is a string');
+    const prompt =
+      ref['type'] === 'ref/prompt' ? this.#tools.prompts.find(({ name }) => name === ref['name']) : undefined;
+    if (prompt === undefined)
+      throw new RpcError(
+        INVALID_PARAMS,
+        typeof ref['name'] === 'string' ? `Unknown prompt: ${ref['name']}` : '"name" of a prompt is a string',
+      );
     const values = prompt.complete(argument['name'], argument['value']);
-    return { completion: { values: values.slice(0, 100), total: values.length, hasMore: values.length > 100 } };
+    return {
+      completion: { values: values.slice(0, 100), total: values.length, hasMore: values.length > 100 },
+    };
   }
 
   #setLevel({ params: { level }, exchange }: Asked): JsonObject {
-    if (!isLevel(level)) throw new RpcError(INVALID_PARAMS, `"level" is one of ${TOOL_LOG_LEVELS.join(', ')}`);
+    if (!isLevel(level))
+      throw new RpcError(INVALID_PARAMS, `"level" is one of ${TOOL_LOG_LEVELS.join(', ')}`);
     exchange.session!.logLevel = level; // legacy requests have one
     return {};
   }
@@ -291,9 +401,14 @@ export class McpDispatcher {
   /** Nothing ever changes: the stream says so, and stays open until one side ends it. */
   async #listen({ id, params: { notifications: wanted }, exchange }: Asked): Promise<JsonObject> {
     if (!isObject(wanted)) throw new RpcError(INVALID_PARAMS, '"notifications" is an object');
-    const uris = [wanted['resourceSubscriptions'] ?? []].flat().filter((uri) => this.#offered.some((known) => known.uri === uri));
+    const uris = [wanted['resourceSubscriptions'] ?? []]
+      .flat()
+      .filter((uri) => this.#offered.some((known) => known.uri === uri));
     const _meta = { [`${META}subscriptionId`]: id };
-    exchange.notify('notifications/subscriptions/acknowledged', { _meta, notifications: uris.length === 0 ? {} : { resourceSubscriptions: uris } });
+    exchange.notify('notifications/subscriptions/acknowledged', {
+      _meta,
+      notifications: uris.length === 0 ? {} : { resourceSubscriptions: uris },
+    });
     const { promise: ended, resolve } = Promise.withResolvers<void>();
     const end = (): void => resolve();
     const signals = [exchange.closing, exchange.signal];
@@ -310,15 +425,24 @@ export function comesAlone({ method, params }: RpcRequest): boolean {
 }
 
 /** What a modern request says about itself. @throws RpcError -32602 for what is missing, -32022 for a version that is not spoken */
-export function readModern(params: JsonObject): Pick<Asked, 'meta' | 'dialect' | 'progressToken' | 'logLevel'> {
+export function readModern(
+  params: JsonObject,
+): Pick<Asked, 'meta' | 'dialect' | 'progressToken' | 'logLevel'> {
   const meta = metaOf(params);
   const requested = meta[VERSION_KEY];
-  if (typeof requested !== 'string') throw new RpcError(INVALID_PARAMS, `"_meta" of a request has "${VERSION_KEY}"`);
+  if (typeof requested !== 'string')
+    throw new RpcError(INVALID_PARAMS, `"_meta" of a request has "${VERSION_KEY}"`);
   const dialect = modernDialect(requested);
-  if (dialect === undefined) throw new RpcError(UNSUPPORTED_VERSION, 'Unsupported protocol version', { supported: SUPPORTED, requested });
-  if (!isObject(meta[`${META}clientCapabilities`])) throw new RpcError(INVALID_PARAMS, `"_meta" of a request has "${META}clientCapabilities"`);
+  if (dialect === undefined)
+    throw new RpcError(UNSUPPORTED_VERSION, 'Unsupported protocol version', {
+      supported: SUPPORTED,
+      requested,
+    });
+  if (!isObject(meta[`${META}clientCapabilities`]))
+    throw new RpcError(INVALID_PARAMS, `"_meta" of a request has "${META}clientCapabilities"`);
   const level = meta[`${META}logLevel`];
-  if (level !== undefined && !isLevel(level)) throw new RpcError(INVALID_PARAMS, `"${META}logLevel" is one of ${TOOL_LOG_LEVELS.join(', ')}`);
+  if (level !== undefined && !isLevel(level))
+    throw new RpcError(INVALID_PARAMS, `"${META}logLevel" is one of ${TOOL_LOG_LEVELS.join(', ')}`);
   return { meta, dialect, progressToken: progressTokenOf(meta), logLevel: level };
 }
 
@@ -329,24 +453,46 @@ class Listener implements ToolListener {
   #furthest = -Infinity;
   #sent = 0;
 
-  constructor(asked: Asked) { this.#asked = asked; }
+  constructor(asked: Asked) {
+    this.#asked = asked;
+  }
 
   progress(progress: number, total: number | undefined, message: string | undefined): void {
     const { progressToken, dialect, exchange } = this.#asked;
-    if (progressToken === undefined || !Number.isFinite(progress) || progress <= this.#furthest || !this.#mayTell()) return;
+    if (
+      progressToken === undefined ||
+      !Number.isFinite(progress) ||
+      progress <= this.#furthest ||
+      !this.#mayTell()
+    )
+      return;
     this.#furthest = progress;
     exchange.notify('notifications/progress', {
-      progressToken, progress, ...Number.isFinite(total) ? { total } : {}, ...message !== undefined && dialect.hasAnnotations ? { message } : {},
+      progressToken,
+      progress,
+      ...(Number.isFinite(total) ? { total } : {}),
+      ...(message !== undefined && dialect.hasAnnotations ? { message } : {}),
     });
   }
 
   log(level: ToolLogLevel, data: unknown, logger: string | undefined): void {
     const { logLevel, exchange } = this.#asked;
-    if (logLevel === undefined || TOOL_LOG_LEVELS.indexOf(level) < TOOL_LOG_LEVELS.indexOf(logLevel) || !this.#mayTell()) return;
-    exchange.notify('notifications/message', { level, ...logger === undefined ? {} : { logger }, data: jsonOf(data) });
+    if (
+      logLevel === undefined ||
+      TOOL_LOG_LEVELS.indexOf(level) < TOOL_LOG_LEVELS.indexOf(logLevel) ||
+      !this.#mayTell()
+    )
+      return;
+    exchange.notify('notifications/message', {
+      level,
+      ...(logger === undefined ? {} : { logger }),
+      data: jsonOf(data),
+    });
   }
 
-  end(): void { this.#isOver = true; }
+  end(): void {
+    this.#isOver = true;
+  }
 
   #mayTell(): boolean {
     return !this.#isOver && !this.#asked.exchange.signal.aborted && this.#sent++ < MAX_MESSAGES;
@@ -371,7 +517,8 @@ function metaOf({ _meta = {} }: JsonObject): JsonObject {
 }
 
 function progressTokenOf({ progressToken }: JsonObject): string | number | undefined {
-  if (progressToken === undefined || typeof progressToken === 'string' || Number.isSafeInteger(progressToken)) return progressToken as string | number | undefined;
+  if (progressToken === undefined || typeof progressToken === 'string' || Number.isSafeInteger(progressToken))
+    return progressToken as string | number | undefined;
   throw new RpcError(INVALID_PARAMS, '"progressToken" is a string or an integer');
 }
 
@@ -387,7 +534,11 @@ function cursorOf(start: number, list: string, length: number): string {
 /** Where a page begins. @throws RpcError for a cursor that is none of ours, or of a list that has changed since */
 function readCursor(cursor: unknown, list: string, length: number): number {
   if (cursor === undefined) return 0;
-  const start = typeof cursor === 'string' ? Number(Buffer.from(cursor.split('.', 1)[0]!, 'base64url').toString()) : Number.NaN;
-  if (!Number.isSafeInteger(start) || cursorOf(start, list, length) !== cursor) throw new RpcError(INVALID_PARAMS, 'Invalid cursor');
+  const start =
+    typeof cursor === 'string'
+      ? Number(Buffer.from(cursor.split('.', 1)[0]!, 'base64url').toString())
+      : Number.NaN;
+  if (!Number.isSafeInteger(start) || cursorOf(start, list, length) !== cursor)
+    throw new RpcError(INVALID_PARAMS, 'Invalid cursor');
   return start;
 }

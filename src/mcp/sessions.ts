@@ -43,14 +43,25 @@ export class McpSessions {
     this.#services = services;
     this.#ttlSeconds = ttlSeconds;
     const hasSecret = services.config.get('authSecret', null) !== null;
-    this.#values = new ProtectedValues(Keyring.of(hasSecret ? authSecrets(services.config) : randomBytes(32).toString('hex')), 'mcp session', 'sealed');
+    this.#values = new ProtectedValues(
+      Keyring.of(hasSecret ? authSecrets(services.config) : randomBytes(32).toString('hex')),
+      'mcp session',
+      'sealed',
+    );
   }
 
   /** A new session of whoever `principal` is; one of nobody, '', is of whoever has its id: its client may log in later on. */
   begin({ dialect, logLevel }: McpSession, principal: string): HttpSession {
     const issuedSeconds = this.#nowSeconds();
-    const payload = JSON.stringify([dialect.version, digest(principal), randomBytes(16).toString('base64url')]);
-    const id = this.#values.write(NAME, payload, { issuedSeconds, expiresSeconds: issuedSeconds + this.#ttlSeconds });
+    const payload = JSON.stringify([
+      dialect.version,
+      digest(principal),
+      randomBytes(16).toString('base64url'),
+    ]);
+    const id = this.#values.write(NAME, payload, {
+      issuedSeconds,
+      expiresSeconds: issuedSeconds + this.#ttlSeconds,
+    });
     return this.#keep(id, dialect, logLevel).session;
   }
 
@@ -60,7 +71,7 @@ export class McpSessions {
     if (read.kind !== 'valid') return undefined;
     const [version, owner] = JSON.parse(read.payload) as readonly [string, string]; // written above
     const dialect = legacyDialect(version);
-    if (dialect === undefined || owner !== digest(principal) && owner !== NOBODY) return undefined;
+    if (dialect === undefined || (owner !== digest(principal) && owner !== NOBODY)) return undefined;
     const kept = this.#kept.get(id);
     if (kept === undefined) return this.#keep(id, dialect, 'info').session;
     this.#kept.delete(id); // and goes to the end of the line
@@ -83,7 +94,9 @@ export class McpSessions {
     return kept;
   }
 
-  #nowSeconds(): number { return Math.floor(this.#services.clock.nowMs() / 1_000); }
+  #nowSeconds(): number {
+    return Math.floor(this.#services.clock.nowMs() / 1_000);
+  }
 }
 
 function digest(principal: string): string {

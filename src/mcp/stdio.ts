@@ -28,7 +28,15 @@ export interface StdioParts extends Omit<ConversationParts, 'send'> {
 }
 
 /** Serves until the input ends, and all that it asked for is answered. */
-export async function serveStdio({ input, output, clock, maxLineBytes, graceMs, signal, ...parts }: StdioParts): Promise<void> {
+export async function serveStdio({
+  input,
+  output,
+  clock,
+  maxLineBytes,
+  graceMs,
+  signal,
+  ...parts
+}: StdioParts): Promise<void> {
   const ended = Promise.withResolvers<void>();
   const end = (): void => ended.resolve();
   const write = reservedWrite(output) ?? output.write.bind(output);
@@ -47,9 +55,15 @@ export async function serveStdio({ input, output, clock, maxLineBytes, graceMs, 
   });
   const lines = new LineReader(maxLineBytes, {
     onLine: (text) => conversation.receive(text),
-    onBadLine: (problem) => conversation.refuse(problem === 'long' ? new RpcError(INVALID_REQUEST, `A line has at most ${maxLineBytes} bytes`) : new RpcError(PARSE_ERROR, 'Parse error: a line is UTF-8')),
+    onBadLine: (problem) =>
+      conversation.refuse(
+        problem === 'long'
+          ? new RpcError(INVALID_REQUEST, `A line has at most ${maxLineBytes} bytes`)
+          : new RpcError(PARSE_ERROR, 'Parse error: a line is UTF-8'),
+      ),
   });
-  const onData = (piece: Uint8Array | string): void => lines.push(typeof piece === 'string' ? Buffer.from(piece) : piece);
+  const onData = (piece: Uint8Array | string): void =>
+    lines.push(typeof piece === 'string' ? Buffer.from(piece) : piece);
   const onEnd = (): void => {
     lines.end();
     end();
@@ -60,7 +74,12 @@ export async function serveStdio({ input, output, clock, maxLineBytes, graceMs, 
   if (signal?.aborted === true) end();
   await ended.promise;
   input.off('data', onData).off('end', onEnd).pause();
-  if (!isGone) await within(clock, graceMs, Promise.race([conversation.finish(), new Promise<void>((resolve) => output.once('close', resolve))]));
+  if (!isGone)
+    await within(
+      clock,
+      graceMs,
+      Promise.race([conversation.finish(), new Promise<void>((resolve) => output.once('close', resolve))]),
+    );
   conversation.abort();
   if (!isGone) await new Promise<void>((resolve) => write('', () => resolve()));
   output.off('error', onGone).off('close', onGone);
@@ -76,7 +95,9 @@ async function within(clock: Clock, ms: number, wanted: Promise<void>): Promise<
 /** What writes to a stream that is reserved: on the stream, for all copies of this package in the process. A program in one file brings one of its own. */
 const RESERVED: unique symbol = Symbol.for('svc.mcp.reserved');
 
-function reservedWrite(output: Writable & { readonly [RESERVED]?: Writable['write'] }): Writable['write'] | undefined {
+function reservedWrite(
+  output: Writable & { readonly [RESERVED]?: Writable['write'] },
+): Writable['write'] | undefined {
   return output[RESERVED];
 }
 
@@ -85,14 +106,20 @@ export function reserveOutput(output: Writable, elsewhere: Writable): Disposable
   if (reservedWrite(output) !== undefined) return { [Symbol.dispose]: () => undefined };
   const own = Object.getOwnPropertyDescriptor(output, 'write');
   Object.defineProperty(output, RESERVED, { configurable: true, value: output.write.bind(output) });
-  Object.defineProperty(output, 'write', { configurable: true, writable: true, value: elsewhere.write.bind(elsewhere) });
+  Object.defineProperty(output, 'write', {
+    configurable: true,
+    writable: true,
+    value: elsewhere.write.bind(elsewhere),
+  });
   const [from, to] = [output, elsewhere].map((stream) => (stream as { readonly fd?: unknown }).fd);
-  const descriptor = typeof from === 'number' && typeof to === 'number' ? leadDescriptor(from, to) : undefined;
+  const descriptor =
+    typeof from === 'number' && typeof to === 'number' ? leadDescriptor(from, to) : undefined;
   return {
     [Symbol.dispose]() {
       descriptor?.[Symbol.dispose]();
       delete (output as { [RESERVED]?: unknown })[RESERVED];
-      if (own === undefined) delete (output as { write?: unknown }).write; // its class has one
+      if (own === undefined)
+        delete (output as { write?: unknown }).write; // its class has one
       else Object.defineProperty(output, 'write', own);
     },
   };

@@ -15,7 +15,20 @@ import type { FieldOptions, TypeSource } from '../schema/schema.ts';
 import type { Awaitable, Context } from '../http/contracts.ts';
 
 /** What a tool that is no route asks for and says about itself. Every other key is a dependency, as in the spec of a route. */
-export interface ToolSpec extends Pick<RouteSpec, 'response' | 'headers' | 'cookies' | 'timeoutMs' | 'rateLimit' | 'security' | 'use' | 'meta' | 'maxBodyBytes' | 'public' | 'deprecated'> {
+export interface ToolSpec extends Pick<
+  RouteSpec,
+  | 'response'
+  | 'headers'
+  | 'cookies'
+  | 'timeoutMs'
+  | 'rateLimit'
+  | 'security'
+  | 'use'
+  | 'meta'
+  | 'maxBodyBytes'
+  | 'public'
+  | 'deprecated'
+> {
   /** For people. */
   readonly title?: string | undefined;
   /** For models: what it does, and when to use it. */
@@ -27,7 +40,10 @@ export interface ToolSpec extends Pick<RouteSpec, 'response' | 'headers' | 'cook
 }
 
 /** What a prompt asks for and says about itself. Every other key is a dependency. */
-export interface PromptSpec extends Pick<RouteSpec, 'headers' | 'cookies' | 'timeoutMs' | 'rateLimit' | 'security' | 'use' | 'meta' | 'public'> {
+export interface PromptSpec extends Pick<
+  RouteSpec,
+  'headers' | 'cookies' | 'timeoutMs' | 'rateLimit' | 'security' | 'use' | 'meta' | 'public'
+> {
   readonly title?: string | undefined;
   readonly description?: string | undefined;
   /** Its arguments, which clients send as text: fields, or a schema class. */
@@ -35,9 +51,15 @@ export interface PromptSpec extends Pick<RouteSpec, 'headers' | 'cookies' | 'tim
 }
 
 /** `S`, or a sentence at each key that is neither option nor dependency. */
-export type CheckedTool<S, O> = { readonly [K in keyof S]: K extends keyof O ? O[K] : CheckedSpec<S>[K & keyof CheckedSpec<S>] };
+export type CheckedTool<S, O> = {
+  readonly [K in keyof S]: K extends keyof O ? O[K] : CheckedSpec<S>[K & keyof CheckedSpec<S>];
+};
 /** What the function of a tool or prompt gets. */
-export type ToolContext<S> = Context & Injected<S, keyof ToolSpec> & (S extends { readonly args: infer A extends InputShape } ? { readonly args: InputOf<A> } : { readonly args: Record<never, never> });
+export type ToolContext<S> = Context &
+  Injected<S, keyof ToolSpec> &
+  (S extends { readonly args: infer A extends InputShape }
+    ? { readonly args: InputOf<A> }
+    : { readonly args: Record<never, never> });
 /** What a prompt gives: text of the user, or messages. */
 export type PromptReply = string | readonly PromptMessage[];
 
@@ -50,7 +72,9 @@ const NAME = /^[A-Za-z0-9_.-]{1,128}$/;
 export class Toolbox extends Routes {
   readonly #names = new Set<string>();
 
-  constructor() { super({}); }
+  constructor() {
+    super({});
+  }
 
   /** @throws SvcError `E_MCP_NAME`, `E_ROUTE_SPEC`, `E_OPTION_RANGE` */
   tool(name: string, given: object, fn: (context: never) => unknown): void {
@@ -60,7 +84,8 @@ export class Toolbox extends Routes {
     this.#add('tool', name);
     this.addRoute(['POST'], TOOLS + name, [
       { ...spec, body, summary: title, description, mcp: { name, annotations } },
-      (context: Context & { readonly body?: unknown }) => handler(Object.assign(context, { args: context.body ?? {} })),
+      (context: Context & { readonly body?: unknown }) =>
+        handler(Object.assign(context, { args: context.body ?? {} })),
     ]);
   }
 
@@ -71,20 +96,24 @@ export class Toolbox extends Routes {
     this.#add('prompt', name);
     this.addRoute(['GET'], PROMPTS + name, [
       { ...spec, query: args, summary: title, description, name, tags: ['prompt'] },
-      async (context: Context & { readonly query?: unknown }) => promptAnswer(await ask(Object.assign(context, { args: context.query ?? {} })), description),
+      async (context: Context & { readonly query?: unknown }) =>
+        promptAnswer(await ask(Object.assign(context, { args: context.query ?? {} })), description),
     ]);
   }
 
   #add(kind: 'tool' | 'prompt', name: string): void {
-    if (typeof name !== 'string' || !NAME.test(name)) throw new SvcError('E_MCP_NAME', [String(name), 'is not 1 … 128 characters out of A-Z a-z 0-9 _ - .']);
-    if (this.#names.has(`${kind} ${name}`)) throw new SvcError('E_MCP_NAME', [name, `belongs to another ${kind}`]);
+    if (typeof name !== 'string' || !NAME.test(name))
+      throw new SvcError('E_MCP_NAME', [String(name), 'is not 1 … 128 characters out of A-Z a-z 0-9 _ - .']);
+    if (this.#names.has(`${kind} ${name}`))
+      throw new SvcError('E_MCP_NAME', [name, `belongs to another ${kind}`]);
     this.#names.add(`${kind} ${name}`);
   }
 }
 
 function promptAnswer(reply: PromptReply | HttpResponse, description: string | undefined): HttpResponse {
   if (reply instanceof HttpResponse) return reply;
-  const messages: readonly PromptMessage[] = typeof reply === 'string' ? [{ role: 'user', content: { type: 'text', text: reply } }] : reply;
+  const messages: readonly PromptMessage[] =
+    typeof reply === 'string' ? [{ role: 'user', content: { type: 'text', text: reply } }] : reply;
   return new JSONResponse(description === undefined ? { messages } : { description, messages });
 }
 
@@ -96,7 +125,11 @@ function typeOf(args: InputShape): TypeSource {
     constructor(data: never) {
       super(data);
       for (const [name, marker] of fields) {
-        if (marker instanceof FieldMarker) (this as Record<string, unknown>)[name] = Field(marker.source as TypeSource, marker.options as FieldOptions<unknown>);
+        if (marker instanceof FieldMarker)
+          (this as Record<string, unknown>)[name] = Field(
+            marker.source as TypeSource,
+            marker.options as FieldOptions<unknown>,
+          );
       }
     }
   }

@@ -36,7 +36,10 @@ export class PlannedTool {
   readonly #hints: ToolHints;
 
   constructor(name: string, detail: RouteDetail, isFunction: boolean) {
-    const { route, declared: { spec, template } } = detail;
+    const {
+      route,
+      declared: { spec, template },
+    } = detail;
     const subject = `${route.method} ${route.template}`;
     const own = described(detail);
     const description = own.description ?? spec.description ?? spec.summary;
@@ -57,18 +60,25 @@ export class PlannedTool {
     const title = this.#title;
     return {
       name: this.name,
-      ...title !== undefined && dialect.hasStructure ? { title } : {},
+      ...(title !== undefined && dialect.hasStructure ? { title } : {}),
       description: this.#description,
       inputSchema: this.arguments.schema,
-      ...outputSchema === undefined ? {} : { outputSchema },
-      ...dialect.hasAnnotations ? { annotations: title === undefined ? this.#hints : { title, ...this.#hints } } : {},
+      ...(outputSchema === undefined ? {} : { outputSchema }),
+      ...(dialect.hasAnnotations
+        ? { annotations: title === undefined ? this.#hints : { title, ...this.#hints } }
+        : {}),
     };
   }
 }
 
 /** Every route that is a tool, then every function, in order of declaration. */
-export function planTools(details: readonly RouteDetail[], functions: readonly RouteDetail[]): readonly PlannedTool[] {
-  return planNames(details, functions).map(({ name, detail }) => new PlannedTool(name, detail, functions.includes(detail)));
+export function planTools(
+  details: readonly RouteDetail[],
+  functions: readonly RouteDetail[],
+): readonly PlannedTool[] {
+  return planNames(details, functions).map(
+    ({ name, detail }) => new PlannedTool(name, detail, functions.includes(detail)),
+  );
 }
 
 /** What a tool is called. */
@@ -80,7 +90,10 @@ export interface NamedTool {
 }
 
 /** The names of all tools: the second of a name has a number behind it. Prompts are none. */
-export function planNames(details: readonly RouteDetail[], functions: readonly RouteDetail[]): readonly NamedTool[] {
+export function planNames(
+  details: readonly RouteDetail[],
+  functions: readonly RouteDetail[],
+): readonly NamedTool[] {
   const taken = new Set<string>();
   return [...details.filter(isTool), ...functions.filter((detail) => !isPrompt(detail))].map((detail) => {
     const wanted = nameOf(detail);
@@ -92,7 +105,9 @@ export function planNames(details: readonly RouteDetail[], functions: readonly R
 }
 
 /** Whether what is no route is a prompt. */
-export function isPrompt({ declared: { spec } }: RouteDetail): boolean { return spec.tags?.includes('prompt') === true; }
+export function isPrompt({ declared: { spec } }: RouteDetail): boolean {
+  return spec.tags?.includes('prompt') === true;
+}
 
 const MAX_NAME = 128;
 /** They say something about others. */
@@ -102,19 +117,29 @@ function isTool({ route, declared: { spec, mount }, isOperation }: RouteDetail):
   return !isOperation && spec.mcp !== false && mount === undefined && !NO_TOOLS.has(route.method);
 }
 
-function described({ declared: { spec: { mcp } } }: RouteDetail): ToolDescription {
+function described({
+  declared: {
+    spec: { mcp },
+  },
+}: RouteDetail): ToolDescription {
   return typeof mcp === 'object' ? mcp : {};
 }
 
 function nameOf(detail: RouteDetail): string {
-  const { route: { method }, declared: { methods, spec, template } } = detail;
+  const {
+    route: { method },
+    declared: { methods, spec, template },
+  } = detail;
   const name = described(detail).name ?? spec.name;
   const several = methods.filter((each) => !NO_TOOLS.has(each)).length > 1 ? `${method.toLowerCase()}_` : '';
   if (name !== undefined) return clean(several + name);
   const { literals, parameters } = template;
-  const words = literals.flatMap((literal, index) => [...literal.split('/'), ...parameters[index] === undefined ? [] : [`by_${parameters[index].name}`]]);
+  const words = literals.flatMap((literal, index) => [
+    ...literal.split('/'),
+    ...(parameters[index] === undefined ? [] : [`by_${parameters[index].name}`]),
+  ]);
   const named = words.filter((word) => /[A-Za-z0-9]/.test(word));
-  return clean([method.toLowerCase(), ...named.length === 0 ? ['root'] : named].join('_'));
+  return clean([method.toLowerCase(), ...(named.length === 0 ? ['root'] : named)].join('_'));
 }
 
 /** What other names have in them becomes `_`. */
@@ -125,7 +150,11 @@ function clean(name: string): string {
 /** What RFC 9110 §9.2 says of a method. What it leaves open is told as the worse. */
 function hintsOf(method: string): ToolHints {
   const readOnlyHint = method === 'GET' || method === 'QUERY';
-  return { readOnlyHint, destructiveHint: !readOnlyHint, idempotentHint: readOnlyHint || method === 'PUT' || method === 'DELETE' };
+  return {
+    readOnlyHint,
+    destructiveHint: !readOnlyHint,
+    idempotentHint: readOnlyHint || method === 'PUT' || method === 'DELETE',
+  };
 }
 
 function withoutUndefined(hints: ToolHints): ToolHints {
