@@ -28,7 +28,9 @@ export function isRefusal(error: unknown): error is HTTPException {
 }
 
 /** A handler whose refusals are answered as OAuth has them, whatever exception handlers the application has. */
-export function answering(run: (req: HttpRequest) => Awaitable<HttpResponse>): (context: Context) => Promise<HttpResponse> {
+export function answering(
+  run: (req: HttpRequest) => Awaitable<HttpResponse>,
+): (context: Context) => Promise<HttpResponse> {
   return async ({ req }) => {
     try {
       return unstored(await run(req));
@@ -49,7 +51,11 @@ export function refusal(error: HTTPException, req: HttpRequest): HttpResponse {
 
 function failureOf(code: string, description: string, req: HttpRequest): Failure {
   // the characters of RFC 6749 §5.2: some clients refuse others
-  return { error: code, error_description: description.replace(/["\\]/g, "'").replace(/[^\x20-\x7e]/g, '?'), request_id: req.id };
+  return {
+    error: code,
+    error_description: description.replace(/["\\]/g, "'").replace(/[^\x20-\x7e]/g, '?'),
+    request_id: req.id,
+  };
 }
 
 /** The code of what the framework refuses itself. */
@@ -75,8 +81,15 @@ export class OAuthAnswers implements Middleware {
 
   handle(req: HttpRequest, next: Next): Awaitable<HttpResponse> {
     const answer = next();
-    if (!req.path.startsWith(this.#prefix) && req.route?.template.startsWith(this.#prefix) !== true && !decoded(req.path).startsWith(this.#prefix)) return answer;
-    return answer instanceof HttpResponse ? this.#answer(answer, req) : answer.then((response) => this.#answer(response, req));
+    if (
+      !req.path.startsWith(this.#prefix) &&
+      req.route?.template.startsWith(this.#prefix) !== true &&
+      !decoded(req.path).startsWith(this.#prefix)
+    )
+      return answer;
+    return answer instanceof HttpResponse
+      ? this.#answer(answer, req)
+      : answer.then((response) => this.#answer(response, req));
   }
 
   #answer(response: HttpResponse, req: HttpRequest): HttpResponse {
@@ -99,7 +112,10 @@ function decoded(path: string): string {
 
 /** Gives an answer the form of a refusal. */
 function reform(response: HttpResponse, req: HttpRequest): Failure {
-  const { detail, code } = response.headers.get('Content-Type') === PROBLEM_TYPE && typeof response.body === 'string' ? JSON.parse(response.body) as { readonly detail?: string; readonly code?: string } : {}; // made by problem.ts
+  const { detail, code } =
+    response.headers.get('Content-Type') === PROBLEM_TYPE && typeof response.body === 'string'
+      ? (JSON.parse(response.body) as { readonly detail?: string; readonly code?: string })
+      : {}; // made by problem.ts
   const known = code !== undefined && Object.hasOwn(OAUTH_ERRORS, code) ? code : codeOf(response.status);
   const failure = failureOf(known, detail ?? statusTitle(response.status), req);
   unstored(bare(response)).body = JSON.stringify(failure);
@@ -109,7 +125,8 @@ function reform(response: HttpResponse, req: HttpRequest): Failure {
 
 /** Without what is said of the body that is about to be replaced. */
 function bare(response: HttpResponse): HttpResponse {
-  for (const name of ['Content-Encoding', 'Content-Length', 'Content-Language', 'ETag', 'Last-Modified']) response.headers.delete(name);
+  for (const name of ['Content-Encoding', 'Content-Length', 'Content-Language', 'ETag', 'Last-Modified'])
+    response.headers.delete(name);
   response.contentLength = -1;
   return response;
 }

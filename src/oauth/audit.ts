@@ -12,7 +12,8 @@ import type { Logger } from '../observability/log.ts';
 import type { HttpRequest } from '../http/contracts.ts';
 
 /** How a login ended, for the counter. Bounded: no user's input becomes a label. */
-export type LoginOutcome = 'succeeded' | 'denied' | 'state_rejected' | 'provider_failed' | 'refused' | 'failed';
+export type LoginOutcome =
+  'succeeded' | 'denied' | 'state_rejected' | 'provider_failed' | 'refused' | 'failed';
 /** How a refresh ended. */
 export type RefreshOutcome = 'rotated' | 'replayed' | 'refused' | 'reuse' | 'unavailable';
 
@@ -31,16 +32,25 @@ export class Audit {
 
   constructor(log: Logger, metrics: Metrics) {
     this.#log = log;
-    this.#logins = metrics.counter('svc_oauth_logins_total', 'Logins by provider and outcome', ['provider', 'outcome']);
+    this.#logins = metrics.counter('svc_oauth_logins_total', 'Logins by provider and outcome', [
+      'provider',
+      'outcome',
+    ]);
     this.#refreshes = metrics.counter('svc_oauth_refresh_total', 'Refreshes by outcome', ['outcome']);
-    this.#reuses = metrics.counter('svc_oauth_reuse_total', 'Logins ended because a rotated refresh token came again');
+    this.#reuses = metrics.counter(
+      'svc_oauth_reuse_total',
+      'Logins ended because a rotated refresh token came again',
+    );
   }
 
   loginStarted(req: HttpRequest, provider: string): void {
     this.#log.info('login_started', { provider, ...fieldsOf(req) });
   }
 
-  loginSucceeded(req: HttpRequest, login: { readonly provider: string; readonly sub: string; readonly id: string }): void {
+  loginSucceeded(
+    req: HttpRequest,
+    login: { readonly provider: string; readonly sub: string; readonly id: string },
+  ): void {
     this.#logins.add(1, login.provider, 'succeeded');
     const fields = { provider: login.provider, sub: login.sub, login_id: login.id, ...fieldsOf(req) };
     this.#log.info('login_succeeded', { ...fields, category: 'authn_login_success' });
@@ -52,12 +62,30 @@ export class Audit {
     this.#logins.add(1, provider, outcome);
     const fields = { provider, reason: cut(reason), ...fieldsOf(req), category: 'authn_login_fail' };
     if (outcome === 'denied') this.#log.info('login_failed', fields);
-    else this.#log.warn(outcome === 'state_rejected' ? 'state_rejected' : outcome === 'provider_failed' ? 'provider_error' : 'login_failed', fields);
+    else
+      this.#log.warn(
+        outcome === 'state_rejected'
+          ? 'state_rejected'
+          : outcome === 'provider_failed'
+            ? 'provider_error'
+            : 'login_failed',
+        fields,
+      );
   }
 
-  tokenRefreshed(req: HttpRequest | undefined, login: { readonly provider: string; readonly sub: string; readonly id: string }, how: 'rotated' | 'replayed'): void {
+  tokenRefreshed(
+    req: HttpRequest | undefined,
+    login: { readonly provider: string; readonly sub: string; readonly id: string },
+    how: 'rotated' | 'replayed',
+  ): void {
     this.#refreshes.add(1, how);
-    this.#log.info('token_refreshed', { how, provider: login.provider, sub: login.sub, login_id: login.id, ...fieldsOf(req) });
+    this.#log.info('token_refreshed', {
+      how,
+      provider: login.provider,
+      sub: login.sub,
+      login_id: login.id,
+      ...fieldsOf(req),
+    });
   }
 
   refreshRefused(req: HttpRequest | undefined, reason: string, loginId?: string): void {
@@ -78,24 +106,48 @@ export class Audit {
 
   /** Once a minute for each client and limit. */
   rateLimited(req: HttpRequest, limit: string, loginId: string | undefined): void {
-    this.#log.warn('rate_limited', { limit, login_id: loginId, ...fieldsOf(req), category: 'excess_rate_limit_exceeded' });
+    this.#log.warn('rate_limited', {
+      limit,
+      login_id: loginId,
+      ...fieldsOf(req),
+      category: 'excess_rate_limit_exceeded',
+    });
   }
 
   /** A page of another origin has tried to use the cookies of this one. */
   foreignPage(req: HttpRequest, reason: string): void {
     this.#refreshes.add(1, 'refused');
-    this.#log.warn('token_refused', { reason: `foreign_page_${reason}`, ...fieldsOf(req), category: 'malicious_csrf' });
+    this.#log.warn('token_refused', {
+      reason: `foreign_page_${reason}`,
+      ...fieldsOf(req),
+      category: 'malicious_csrf',
+    });
   }
 
   /** Only by whoever's update has ended the login: one event, however many see the reuse. */
-  reuseDetected(req: HttpRequest | undefined, login: { readonly provider: string; readonly sub: string; readonly id: string }): void {
+  reuseDetected(
+    req: HttpRequest | undefined,
+    login: { readonly provider: string; readonly sub: string; readonly id: string },
+  ): void {
     this.#refreshes.add(1, 'reuse');
     this.#reuses.add(1);
-    this.#log.warn('token_reuse_detected', { provider: login.provider, sub: login.sub, login_id: login.id, ...fieldsOf(req), category: 'authn_token_reuse' });
+    this.#log.warn('token_reuse_detected', {
+      provider: login.provider,
+      sub: login.sub,
+      login_id: login.id,
+      ...fieldsOf(req),
+      category: 'authn_token_reuse',
+    });
   }
 
   tokenRevoked(req: HttpRequest | undefined, loginId: string, reason: string, sub?: string): void {
-    this.#log.info('token_revoked', { login_id: loginId, reason, sub, ...fieldsOf(req), category: 'authn_token_revoked' });
+    this.#log.info('token_revoked', {
+      login_id: loginId,
+      reason,
+      sub,
+      ...fieldsOf(req),
+      category: 'authn_token_revoked',
+    });
   }
 
   allRevoked(sub: string, count: number): void {
@@ -115,7 +167,8 @@ function cut(text: string): string {
 
 /** What has become of a login that failed. */
 export function outcomeOf(error: unknown): LoginOutcome {
-  if (!(error instanceof OAuthError)) return error instanceof HTTPException && error.status < 500 ? 'refused' : 'failed';
+  if (!(error instanceof OAuthError))
+    return error instanceof HTTPException && error.status < 500 ? 'refused' : 'failed';
   if (error.cause instanceof ProviderFailure || error.code === 'provider_error') return 'provider_failed';
   if (error.code === 'invalid_state' || error.code === 'state_browser_mismatch') return 'state_rejected';
   if (error.code === 'temporarily_unavailable') return 'failed';
@@ -123,9 +176,15 @@ export function outcomeOf(error: unknown): LoginOutcome {
 }
 
 /** What a provider says of a user whom it has asked, or may not ask (OpenID Connect Core §3.1.2.6): nothing has failed. */
-const OF_USERS = ['access_denied', 'login_required', 'interaction_required', 'consent_required', 'account_selection_required'] as const;
+const OF_USERS = [
+  'access_denied',
+  'login_required',
+  'interaction_required',
+  'consent_required',
+  'account_selection_required',
+] as const;
 
 /** Whether the error of an authorization answer is the user's, and goes on to the client as it is. */
-export function isUsersAnswer(error: string): error is typeof OF_USERS[number] {
+export function isUsersAnswer(error: string): error is (typeof OF_USERS)[number] {
   return (OF_USERS as readonly string[]).includes(error);
 }

@@ -25,79 +25,208 @@ const TEXT = { type: 'string' } as const;
 const REF = '#/components';
 
 /** Summary, description and `meta.openapi` of an endpoint, for one of its methods. */
-export function describeEndpoint(endpoint: EndpointName, method: 'GET' | 'POST', terms: DocumentedMode): Described {
+export function describeEndpoint(
+  endpoint: EndpointName,
+  method: 'GET' | 'POST',
+  terms: DocumentedMode,
+): Described {
   const { summary, description, ...operation } = ENDPOINTS[endpoint](terms, method);
-  return { summary, description, meta: { openapi: { ...operation, responses: { ...REFUSALS, ...operation.responses }, components: componentsOf(terms) } } };
+  return {
+    summary,
+    description,
+    meta: {
+      openapi: {
+        ...operation,
+        responses: { ...REFUSALS, ...operation.responses },
+        components: componentsOf(terms),
+      },
+    },
+  };
 }
 
-type Endpoint = Pick<Described, 'summary' | 'description'> & { readonly responses: Readonly<Record<string, unknown>> } & Readonly<Record<string, unknown>>;
+type Endpoint = Pick<Described, 'summary' | 'description'> & {
+  readonly responses: Readonly<Record<string, unknown>>;
+} & Readonly<Record<string, unknown>>;
 
-const ENDPOINTS: Readonly<Record<EndpointName, (terms: DocumentedMode, method: 'GET' | 'POST') => Endpoint>> = {
-  login: ({ mode, errorPath }) => ({
-    summary: 'Begin a login', description: 'Sends the browser to the identity provider, with a PKCE challenge (RFC 7636) and a state that counts once.',
-    parameters: [
-      query('redirect_uri', 'Where the provider sends the browser: one of those that are allowed; may be left out where there is one', { type: 'string', format: 'uri' }),
-      query('scope', 'Fewer scopes of the provider than usual, with spaces between them'), query('login_hint', 'Who is about to log in', { type: 'string', maxLength: 200 }),
-      query('prompt', 'What the provider asks for', { type: 'string', enum: ['none', 'login', 'consent', 'select_account'] }),
-      ...mode === 'json' ? [] : [query('return_to', 'Where the browser goes afterwards: a path of this application')],
-    ],
-    responses: { 200: null, 302: redirect('To the identity provider'), ...mode === 'json' || errorPath === undefined ? {} : { 303: redirect('The login cannot begin, where pages say so') } },
-  }),
-  callback: ({ mode }, method) => ({
-    summary: method === 'GET' ? 'End a login' : 'End a login, for providers that answer with a form',
-    description: `Where the identity provider sends the browser: what it brings is exchanged for ${mode === 'json' ? 'tokens' : 'cookies'}.`,
-    ...method === 'GET'
-      ? { parameters: Object.entries(CALLBACK).map(([name, description]) => query(name, description)) }
-      : { requestBody: { required: true, content: { 'application/x-www-form-urlencoded': { schema: objectOf(CALLBACK) } } } },
-    responses: {
-      200: mode === 'cookie' && method === 'GET' ? null : { description: mode === 'json' ? 'The login has succeeded' : 'A page that sends the form once more, with the cookies of this site', content: { ...mode === 'json' ? json('TokenAnswer') : {}, ...method === 'POST' ? { 'text/html': { schema: TEXT } } : {} } },
-      ...mode === 'json' ? {} : { 303: redirect('The login has succeeded, or failed where pages say so') },
-    },
-  }),
-  token: ({ mode, dpop }) => ({
-    summary: 'Refresh an access token', description: 'Gives another pair for a refresh token (RFC 6749 §6), which does not count any more: used again, it ends the login.',
-    ...dpop === 'off' ? {} : { parameters: [{ name: 'DPoP', in: 'header', required: dpop === 'required', description: 'A proof of the key that the tokens belong to (RFC 9449)', schema: TEXT }] },
-    requestBody: body({ grant_type: { type: 'string', const: 'refresh_token' }, refresh_token: TEXT, scope: { type: 'string', description: 'Fewer scopes, with spaces between them' } }, mode === 'json' ? ['refresh_token'] : []),
-    responses: { 200: { description: 'The next pair', content: json('TokenAnswer') }, 204: null },
-  }),
-  revoke: ({ mode }) => ({
-    summary: 'Log out', description: 'Ends the login that a refresh token belongs to (RFC 7009), if there is one.',
-    requestBody: body({ token: TEXT, token_type_hint: TEXT, refresh_token: { type: 'string', description: 'Another name for `token`' } }, []),
-    responses: { 200: { description: mode === 'json' ? 'It counts no more' : 'It counts no more, and the cookies are gone' }, 204: null },
-  }),
-};
+const ENDPOINTS: Readonly<Record<EndpointName, (terms: DocumentedMode, method: 'GET' | 'POST') => Endpoint>> =
+  {
+    login: ({ mode, errorPath }) => ({
+      summary: 'Begin a login',
+      description:
+        'Sends the browser to the identity provider, with a PKCE challenge (RFC 7636) and a state that counts once.',
+      parameters: [
+        query(
+          'redirect_uri',
+          'Where the provider sends the browser: one of those that are allowed; may be left out where there is one',
+          { type: 'string', format: 'uri' },
+        ),
+        query('scope', 'Fewer scopes of the provider than usual, with spaces between them'),
+        query('login_hint', 'Who is about to log in', { type: 'string', maxLength: 200 }),
+        query('prompt', 'What the provider asks for', {
+          type: 'string',
+          enum: ['none', 'login', 'consent', 'select_account'],
+        }),
+        ...(mode === 'json'
+          ? []
+          : [query('return_to', 'Where the browser goes afterwards: a path of this application')]),
+      ],
+      responses: {
+        200: null,
+        302: redirect('To the identity provider'),
+        ...(mode === 'json' || errorPath === undefined
+          ? {}
+          : { 303: redirect('The login cannot begin, where pages say so') }),
+      },
+    }),
+    callback: ({ mode }, method) => ({
+      summary: method === 'GET' ? 'End a login' : 'End a login, for providers that answer with a form',
+      description: `Where the identity provider sends the browser: what it brings is exchanged for ${mode === 'json' ? 'tokens' : 'cookies'}.`,
+      ...(method === 'GET'
+        ? { parameters: Object.entries(CALLBACK).map(([name, description]) => query(name, description)) }
+        : {
+            requestBody: {
+              required: true,
+              content: { 'application/x-www-form-urlencoded': { schema: objectOf(CALLBACK) } },
+            },
+          }),
+      responses: {
+        200:
+          mode === 'cookie' && method === 'GET'
+            ? null
+            : {
+                description:
+                  mode === 'json'
+                    ? 'The login has succeeded'
+                    : 'A page that sends the form once more, with the cookies of this site',
+                content: {
+                  ...(mode === 'json' ? json('TokenAnswer') : {}),
+                  ...(method === 'POST' ? { 'text/html': { schema: TEXT } } : {}),
+                },
+              },
+        ...(mode === 'json'
+          ? {}
+          : { 303: redirect('The login has succeeded, or failed where pages say so') }),
+      },
+    }),
+    token: ({ mode, dpop }) => ({
+      summary: 'Refresh an access token',
+      description:
+        'Gives another pair for a refresh token (RFC 6749 §6), which does not count any more: used again, it ends the login.',
+      ...(dpop === 'off'
+        ? {}
+        : {
+            parameters: [
+              {
+                name: 'DPoP',
+                in: 'header',
+                required: dpop === 'required',
+                description: 'A proof of the key that the tokens belong to (RFC 9449)',
+                schema: TEXT,
+              },
+            ],
+          }),
+      requestBody: body(
+        {
+          grant_type: { type: 'string', const: 'refresh_token' },
+          refresh_token: TEXT,
+          scope: { type: 'string', description: 'Fewer scopes, with spaces between them' },
+        },
+        mode === 'json' ? ['refresh_token'] : [],
+      ),
+      responses: { 200: { description: 'The next pair', content: json('TokenAnswer') }, 204: null },
+    }),
+    revoke: ({ mode }) => ({
+      summary: 'Log out',
+      description: 'Ends the login that a refresh token belongs to (RFC 7009), if there is one.',
+      requestBody: body(
+        {
+          token: TEXT,
+          token_type_hint: TEXT,
+          refresh_token: { type: 'string', description: 'Another name for `token`' },
+        },
+        [],
+      ),
+      responses: {
+        200: {
+          description: mode === 'json' ? 'It counts no more' : 'It counts no more, and the cookies are gone',
+        },
+        204: null,
+      },
+    }),
+  };
 
 const CALLBACK = {
-  code: 'What tokens of the provider are exchanged for', state: 'That of the login', error: 'Why there is no code', error_description: 'The same for people', iss: 'Who the provider is (RFC 9207)',
+  code: 'What tokens of the provider are exchanged for',
+  state: 'That of the login',
+  error: 'Why there is no code',
+  error_description: 'The same for people',
+  iss: 'Who the provider is (RFC 9207)',
 };
 
 /** Every refusal has the form of OAuth; null takes away what would be derived. */
 const REFUSALS = {
-  400: null, 404: null, 413: null, 415: null, 503: null,
-  429: { $ref: `${REF}/responses/OAuthTooManyRequests` }, '4XX': { $ref: `${REF}/responses/OAuthRefusal` }, '5XX': { $ref: `${REF}/responses/OAuthFailure` },
+  400: null,
+  404: null,
+  413: null,
+  415: null,
+  503: null,
+  429: { $ref: `${REF}/responses/OAuthTooManyRequests` },
+  '4XX': { $ref: `${REF}/responses/OAuthRefusal` },
+  '5XX': { $ref: `${REF}/responses/OAuthFailure` },
 };
 
 function componentsOf({ mode, dpop }: DocumentedMode): object {
-  const content = { ...json('OAuthError'), ...mode === 'cookie' ? { 'text/html': { schema: TEXT } } : {} };
-  const types = mode === 'cookie' ? ['Cookie'] : dpop === 'off' ? ['Bearer'] : dpop === 'required' ? ['DPoP'] : ['Bearer', 'DPoP'];
+  const content = { ...json('OAuthError'), ...(mode === 'cookie' ? { 'text/html': { schema: TEXT } } : {}) };
+  const types =
+    mode === 'cookie'
+      ? ['Cookie']
+      : dpop === 'off'
+        ? ['Bearer']
+        : dpop === 'required'
+          ? ['DPoP']
+          : ['Bearer', 'DPoP'];
   return {
     schemas: {
       OAuthError: {
-        type: 'object', description: 'Why a request of OAuth failed (RFC 6749 §5.2)', required: ['error', 'error_description', 'request_id'],
-        properties: { error: { type: 'string', enum: Object.keys(OAUTH_ERRORS).sort() }, error_description: TEXT, request_id: { type: 'string', description: 'What the log knows the request by' } },
+        type: 'object',
+        description: 'Why a request of OAuth failed (RFC 6749 §5.2)',
+        required: ['error', 'error_description', 'request_id'],
+        properties: {
+          error: { type: 'string', enum: Object.keys(OAUTH_ERRORS).sort() },
+          error_description: TEXT,
+          request_id: { type: 'string', description: 'What the log knows the request by' },
+        },
       },
       TokenAnswer: {
-        type: 'object', description: 'RFC 6749 §5.1', required: [...mode === 'json' ? ['access_token', 'refresh_token'] : [], 'token_type', 'expires_in', 'scope'],
+        type: 'object',
+        description: 'RFC 6749 §5.1',
+        required: [
+          ...(mode === 'json' ? ['access_token', 'refresh_token'] : []),
+          'token_type',
+          'expires_in',
+          'scope',
+        ],
         properties: {
-          ...mode === 'json' ? { access_token: TEXT, refresh_token: TEXT } : {}, token_type: { type: 'string', enum: types },
-          expires_in: { type: 'integer', minimum: 1, description: 'Seconds' }, scope: { type: 'string', description: 'With spaces between scopes' },
+          ...(mode === 'json' ? { access_token: TEXT, refresh_token: TEXT } : {}),
+          token_type: { type: 'string', enum: types },
+          expires_in: { type: 'integer', minimum: 1, description: 'Seconds' },
+          scope: { type: 'string', description: 'With spaces between scopes' },
         },
       },
     },
     responses: {
       OAuthRefusal: { description: 'The request is refused', content },
       OAuthFailure: { description: 'The application, or the identity provider, has failed', content },
-      OAuthTooManyRequests: { description: 'The client has sent too many requests', headers: { 'Retry-After': { description: 'How many seconds to wait before the next attempt', schema: { type: 'integer', minimum: 0 } } }, content },
+      OAuthTooManyRequests: {
+        description: 'The client has sent too many requests',
+        headers: {
+          'Retry-After': {
+            description: 'How many seconds to wait before the next attempt',
+            schema: { type: 'integer', minimum: 0 },
+          },
+        },
+        content,
+      },
     },
   };
 }
@@ -107,7 +236,10 @@ function query(name: string, description: string, schema: object = TEXT): object
 }
 
 function redirect(description: string): object {
-  return { description, headers: { Location: { description: 'Where to', schema: { type: 'string', format: 'uri-reference' } } } };
+  return {
+    description,
+    headers: { Location: { description: 'Where to', schema: { type: 'string', format: 'uri-reference' } } },
+  };
 }
 
 function json(schema: string): object {
@@ -115,11 +247,19 @@ function json(schema: string): object {
 }
 
 function objectOf(members: Readonly<Record<string, string>>): object {
-  return { type: 'object', properties: Object.fromEntries(Object.entries(members).map(([name, description]) => [name, { type: 'string', description }] as const)) };
+  return {
+    type: 'object',
+    properties: Object.fromEntries(
+      Object.entries(members).map(([name, description]) => [name, { type: 'string', description }] as const),
+    ),
+  };
 }
 
 /** A form, or a JSON object of texts. */
 function body(properties: Readonly<Record<string, object>>, required: readonly string[]): object {
-  const schema = { type: 'object', properties, ...required.length === 0 ? {} : { required } };
-  return { required: required.length > 0, content: { 'application/x-www-form-urlencoded': { schema }, 'application/json': { schema } } };
+  const schema = { type: 'object', properties, ...(required.length === 0 ? {} : { required }) };
+  return {
+    required: required.length > 0,
+    content: { 'application/x-www-form-urlencoded': { schema }, 'application/json': { schema } },
+  };
 }

@@ -74,7 +74,13 @@ export class Endpoints {
       const form = req.method === 'POST' ? await req.form({ maxBytes: MAX_CALLBACK_BYTES }) : undefined;
       const parameter = parametersOf(form ?? req.query);
       const state = parameter('state');
-      if (form !== undefined && state !== undefined && !this.#parts.states.isKnown(req, state) && !form.has('reposted')) return repostPage(form);
+      if (
+        form !== undefined &&
+        state !== undefined &&
+        !this.#parts.states.isKnown(req, state) &&
+        !form.has('reposted')
+      )
+        return repostPage(form);
       return this.#finish(req, connected, parameter, state, form?.get('user'));
     });
   }
@@ -85,15 +91,29 @@ export class Endpoints {
       const arrivedAt = this.#arrivedAt(req);
       const parameter = await bodyParameters(req);
       const grantType = parameter('grant_type');
-      if (grantType !== undefined && grantType !== 'refresh_token') throw new OAuthError('unsupported_grant_type');
-      const scopes = parameter('scope')?.split(' ').filter((scope) => scope !== '');
+      if (grantType !== undefined && grantType !== 'refresh_token')
+        throw new OAuthError('unsupported_grant_type');
+      const scopes = parameter('scope')
+        ?.split(' ')
+        .filter((scope) => scope !== '');
       const { token } = await this.#presented(req, parameter('refresh_token'));
       if (token === undefined) throw this.#refuse(req, 'forged');
       await this.#take('token', req, token.id);
-      const keyThumbprint = await this.#parts.dpop?.keyOf(req, token.id) ?? null;
-      const refreshed = await this.#parts.refreshTokens.refresh(token, { arrivedAt, scopes, keyThumbprint, req });
+      const keyThumbprint = (await this.#parts.dpop?.keyOf(req, token.id)) ?? null;
+      const refreshed = await this.#parts.refreshTokens.refresh(token, {
+        arrivedAt,
+        scopes,
+        keyThumbprint,
+        req,
+      });
       const { login, refreshToken } = refreshed;
-      return this.#answer(req, login, refreshToken, { sub: login.sub, scopes: refreshed.scopes, claims: refreshed.claims }, refreshed.issuedAt);
+      return this.#answer(
+        req,
+        login,
+        refreshToken,
+        { sub: login.sub, scopes: refreshed.scopes, claims: refreshed.claims },
+        refreshed.issuedAt,
+      );
     });
   }
 
@@ -122,7 +142,7 @@ export class Endpoints {
       const { cookies, codec, refreshTokens } = this.#parts;
       const text = cookies?.refreshTokenOf(req);
       const token = text === undefined ? undefined : codec.parse(text);
-      const isEnded = token !== undefined && await refreshTokens.revoke(token, req);
+      const isEnded = token !== undefined && (await refreshTokens.revoke(token, req));
       this.#forget(req, response);
       return isEnded;
     });
@@ -136,20 +156,42 @@ export class Endpoints {
     const extra = extraOf(parameter);
     const scopes = scopesOf(parameter('scope'), provider.scopes);
     const begun = await this.#parts.states.begin(req, { provider: provider.name, redirectUri, returnTo });
-    const url = await this.#calling(() => client.authorizationUrl({
-      redirectUri, state: begun.state, challenge: begun.challenge, nonce: provider.scopes.includes('openid') ? begun.nonce : undefined, extra, scopes,
-    }));
+    const url = await this.#calling(() =>
+      client.authorizationUrl({
+        redirectUri,
+        state: begun.state,
+        challenge: begun.challenge,
+        nonce: provider.scopes.includes('openid') ? begun.nonce : undefined,
+        extra,
+        scopes,
+      }),
+    );
     const response = new RedirectResponse(url, { status: 302 });
     begun.remember(response);
     this.#parts.audit.loginStarted(req, provider.name);
     return response;
   }
 
-  async #finish(req: HttpRequest, connected: ConnectedProvider, parameter: Parameters, state: string | undefined, postedUser: string | undefined): Promise<HttpResponse> {
+  async #finish(
+    req: HttpRequest,
+    connected: ConnectedProvider,
+    parameter: Parameters,
+    state: string | undefined,
+    postedUser: string | undefined,
+  ): Promise<HttpResponse> {
     const { states } = this.#parts;
-    const answer = { code: parameter('code'), error: parameter('error', MAX_CALLBACK_BYTES), issuer: parameter('iss'), postedUser };
+    const answer = {
+      code: parameter('code'),
+      error: parameter('error', MAX_CALLBACK_BYTES),
+      issuer: parameter('iss'),
+      postedUser,
+    };
     if (state === undefined) throw new OAuthError('invalid_state', { reason: 'missing' });
-    if (answer.code === undefined && answer.error === undefined) throw new OAuthError('invalid_request', { description: 'There is neither code nor error', reason: 'neither_code_nor_error' });
+    if (answer.code === undefined && answer.error === undefined)
+      throw new OAuthError('invalid_request', {
+        description: 'There is neither code nor error',
+        reason: 'neither_code_nor_error',
+      });
     const returned = await states.take(req, state, connected.provider.name);
     let response: HttpResponse;
     try {
@@ -164,17 +206,37 @@ export class Endpoints {
   }
 
   /** The state has been taken: whatever happens now, it will not come back. */
-  async #admit(req: HttpRequest, { provider, client }: ConnectedProvider, { row, verifier }: ReturnedLogin, answer: AuthorizationAnswer): Promise<HttpResponse> {
+  async #admit(
+    req: HttpRequest,
+    { provider, client }: ConnectedProvider,
+    { row, verifier }: ReturnedLogin,
+    answer: AuthorizationAnswer,
+  ): Promise<HttpResponse> {
     const { refreshTokens, audit, keepsAddress, keepSession, afterLogin } = this.#parts;
     await this.#calling(() => client.checkIssuer(answer.issuer));
-    if (answer.error !== undefined) throw new OAuthError(isUsersAnswer(answer.error) ? answer.error : 'provider_error', { reason: answer.error });
-    const { info } = await this.#calling(() => client.identify({
-      code: answer.code!, redirectUri: row.redirectUri, verifier, nonce: provider.scopes.includes('openid') ? row.nonce : undefined, postedUser: answer.postedUser, signal: req.signal, // no error, so there is a code
-    }));
+    if (answer.error !== undefined)
+      throw new OAuthError(isUsersAnswer(answer.error) ? answer.error : 'provider_error', {
+        reason: answer.error,
+      });
+    const { info } = await this.#calling(() =>
+      client.identify({
+        code: answer.code!,
+        redirectUri: row.redirectUri,
+        verifier,
+        nonce: provider.scopes.includes('openid') ? row.nonce : undefined,
+        postedUser: answer.postedUser,
+        signal: req.signal, // no error, so there is a code
+      }),
+    );
     const user = await this.#userOf(provider.name, info);
     const { refreshToken, login, issuedAt } = await refreshTokens.issue({
-      ...user, provider: provider.name, subject: info.subject, startedAt: row.createdAt, userAgent: req.headers['user-agent']?.slice(0, MAX_USER_AGENT) ?? null,
-      ip: keepsAddress ? req.ip : null, keyThumbprint: null,
+      ...user,
+      provider: provider.name,
+      subject: info.subject,
+      startedAt: row.createdAt,
+      userAgent: req.headers['user-agent']?.slice(0, MAX_USER_AGENT) ?? null,
+      ip: keepsAddress ? req.ip : null,
+      keyThumbprint: null,
     });
     if (req.state.has(SESSION)) {
       req.session.regenerate({ keep: keepSession });
@@ -185,21 +247,46 @@ export class Endpoints {
   }
 
   /** The tokens: as JSON, or in cookies, with a redirect after a login. */
-  #answer(req: HttpRequest, login: LoginRow, refreshToken: string, user: TokenUser, issuedAt: number, to?: string): HttpResponse {
+  #answer(
+    req: HttpRequest,
+    login: LoginRow,
+    refreshToken: string,
+    user: TokenUser,
+    issuedAt: number,
+    to?: string,
+  ): HttpResponse {
     const { access, cookies, clock } = this.#parts;
     const accessToken = access.make(user, login.id, issuedAt, login.keyThumbprint);
     const common = { expires_in: access.ttlSeconds, scope: user.scopes.join(' ') };
-    if (cookies === undefined) return new JSONResponse({ access_token: accessToken, token_type: login.keyThumbprint === null ? 'Bearer' : 'DPoP', refresh_token: refreshToken, ...common });
-    const response = to === undefined ? new JSONResponse({ token_type: 'Cookie', ...common }) : new RedirectResponse(to, { status: 303 });
+    if (cookies === undefined)
+      return new JSONResponse({
+        access_token: accessToken,
+        token_type: login.keyThumbprint === null ? 'Bearer' : 'DPoP',
+        refresh_token: refreshToken,
+        ...common,
+      });
+    const response =
+      to === undefined
+        ? new JSONResponse({ token_type: 'Cookie', ...common })
+        : new RedirectResponse(to, { status: 303 });
     cookies.set(req, response, { accessToken, refreshToken, login, nowMicros: clock.nowMicros() });
     return response;
   }
 
   /** The refresh token of a request; without `token` when it is none. @throws OAuthError `invalid_request` when there is nothing */
-  async #presented(req: HttpRequest, given: string | undefined): Promise<{ readonly token: RefreshToken | undefined; readonly isCookie: boolean }> {
+  async #presented(
+    req: HttpRequest,
+    given: string | undefined,
+  ): Promise<{ readonly token: RefreshToken | undefined; readonly isCookie: boolean }> {
     const { cookies, codec } = this.#parts;
     const text = given ?? cookies?.refreshTokenOf(req);
-    if (text === undefined) throw new OAuthError('invalid_request', { description: cookies === undefined ? 'The refresh token is missing' : 'The refresh token is missing: neither the body nor a cookie has one' });
+    if (text === undefined)
+      throw new OAuthError('invalid_request', {
+        description:
+          cookies === undefined
+            ? 'The refresh token is missing'
+            : 'The refresh token is missing: neither the body nor a cookie has one',
+      });
     const isCookie = given === undefined;
     if (cookies !== undefined) this.#mustBeOwnPage(req, isCookie);
     const token = codec.parse(text);
@@ -215,18 +302,29 @@ export class Endpoints {
     const problem = this.#pageProblem(req, isCookie);
     if (problem === undefined) return;
     this.#parts.audit.foreignPage(req, problem);
-    throw new OAuthError('invalid_request', { status: 403, description: 'The request does not come from a page of this origin', reason: problem });
+    throw new OAuthError('invalid_request', {
+      status: 403,
+      description: 'The request does not come from a page of this origin',
+      reason: problem,
+    });
   }
 
   /** Cookies count only where something says that the page is ours. */
   #pageProblem(req: HttpRequest, isCookie: boolean): 'site' | 'origin' | 'unknown' | undefined {
     const { origin, 'sec-fetch-site': site } = req.headers;
-    return foreignPage(req, this.#parts.ownPages) ?? (isCookie && origin === undefined && site === undefined ? 'unknown' : undefined);
+    return (
+      foreignPage(req, this.#parts.ownPages) ??
+      (isCookie && origin === undefined && site === undefined ? 'unknown' : undefined)
+    );
   }
 
   #isOwnPageWithoutToken(req: HttpRequest): boolean {
     const { cookies } = this.#parts;
-    return cookies !== undefined && cookies.refreshTokenOf(req) === undefined && this.#pageProblem(req, true) === undefined;
+    return (
+      cookies !== undefined &&
+      cookies.refreshTokenOf(req) === undefined &&
+      this.#pageProblem(req, true) === undefined
+    );
   }
 
   /** Takes tokens and session out of the browser. */
@@ -238,7 +336,10 @@ export class Endpoints {
 
   #redirectUri(req: HttpRequest, provider: string): string {
     const given = req.query.getAll('redirect_uri');
-    const chosen = given.length > 1 || given[0] === '' ? undefined : this.#parts.allowlistOf(provider).choose(given[0], req.host);
+    const chosen =
+      given.length > 1 || given[0] === ''
+        ? undefined
+        : this.#parts.allowlistOf(provider).choose(given[0], req.host);
     if (chosen === undefined) throw new OAuthError('invalid_redirect_uri');
     return chosen;
   }
@@ -249,10 +350,12 @@ export class Endpoints {
     try {
       answer = await this.#parts.onUser(provider, info);
     } catch (error) {
-      if (error instanceof HTTPException && error.status < 500) throw new OAuthError('access_denied', { status: 403, reason: 'on_user', cause: error });
+      if (error instanceof HTTPException && error.status < 500)
+        throw new OAuthError('access_denied', { status: 403, reason: 'on_user', cause: error });
       throw error;
     }
-    if (answer === undefined || answer === null) throw new OAuthError('access_denied', { status: 403, reason: 'on_user' });
+    if (answer === undefined || answer === null)
+      throw new OAuthError('access_denied', { status: 403, reason: 'on_user' });
     return this.#parts.access.userOf(answer);
   }
 
@@ -268,7 +371,11 @@ export class Endpoints {
   }
 
   /** A step of a login: if it fails, the trail has it. */
-  async #audited(req: HttpRequest, provider: string, run: () => Promise<HttpResponse>): Promise<HttpResponse> {
+  async #audited(
+    req: HttpRequest,
+    provider: string,
+    run: () => Promise<HttpResponse>,
+  ): Promise<HttpResponse> {
     try {
       return await run();
     } catch (error) {
@@ -279,7 +386,13 @@ export class Endpoints {
 
   #failed(req: HttpRequest, provider: string, error: unknown): void {
     this.#noteStore(req, error);
-    if (!(error instanceof TooManyRequests)) this.#parts.audit.loginFailed(req, provider, outcomeOf(error), error instanceof OAuthError ? error.reason ?? error.code : 'error');
+    if (!(error instanceof TooManyRequests))
+      this.#parts.audit.loginFailed(
+        req,
+        provider,
+        outcomeOf(error),
+        error instanceof OAuthError ? (error.reason ?? error.code) : 'error',
+      );
   }
 
   /** A step of another request. */
@@ -294,7 +407,8 @@ export class Endpoints {
 
   /** A database that fails is the operator's business, whatever it was asked for. */
   #noteStore(req: HttpRequest, error: unknown): void {
-    if (error instanceof OAuthError && error.reason === 'store') this.#parts.audit.storeFailed(req, error.cause);
+    if (error instanceof OAuthError && error.reason === 'store')
+      this.#parts.audit.storeFailed(req, error.cause);
   }
 
   /** Counts a request. @throws TooManyRequests */
@@ -302,7 +416,10 @@ export class Endpoints {
     try {
       await this.#parts.limits[limit]?.take(req, loginId);
     } catch (error) {
-      const isFirst = this.#reported.take(`${limit} ${loginId ?? clientOf(req.ip, 64)}`, { limit: 1, periodMs: MINUTE_MS }).isAllowed;
+      const isFirst = this.#reported.take(`${limit} ${loginId ?? clientOf(req.ip, 64)}`, {
+        limit: 1,
+        periodMs: MINUTE_MS,
+      }).isAllowed;
       if (isFirst) this.#parts.audit.rateLimited(req, limit, loginId);
       throw error;
     }

@@ -5,13 +5,33 @@
 import { HTTPException } from '../base/errors.ts';
 
 /** What an answer under `/oauth/*` may say is wrong: the codes of RFC 6749, RFC 9449, OpenID Connect Core §3.1.2.6, and our own. */
-export type OAuthErrorCode = 'access_denied' | 'account_selection_required' | 'consent_required' | 'interaction_required' | 'invalid_dpop_proof' | 'invalid_grant' | 'invalid_redirect_uri' | 'invalid_request'
-  | 'invalid_scope' | 'invalid_state' | 'issuer_mismatch' | 'login_required' | 'provider_error' | 'provider_timeout' | 'rate_limited' | 'server_error' | 'state_browser_mismatch' | 'temporarily_unavailable' | 'unsupported_grant_type';
+export type OAuthErrorCode =
+  | 'access_denied'
+  | 'account_selection_required'
+  | 'consent_required'
+  | 'interaction_required'
+  | 'invalid_dpop_proof'
+  | 'invalid_grant'
+  | 'invalid_redirect_uri'
+  | 'invalid_request'
+  | 'invalid_scope'
+  | 'invalid_state'
+  | 'issuer_mismatch'
+  | 'login_required'
+  | 'provider_error'
+  | 'provider_timeout'
+  | 'rate_limited'
+  | 'server_error'
+  | 'state_browser_mismatch'
+  | 'temporarily_unavailable'
+  | 'unsupported_grant_type';
 
 const ASK = 'Nobody can be logged in without being asked: log in again, without prompt=none';
 
 /** Every code, its status, and what a client or operator may do about it. */
-export const OAUTH_ERRORS: Readonly<Record<OAuthErrorCode, { readonly status: number; readonly description: string }>> = {
+export const OAUTH_ERRORS: Readonly<
+  Record<OAuthErrorCode, { readonly status: number; readonly description: string }>
+> = {
   access_denied: { status: 400, description: 'The login was cancelled, or this account may not log in' },
   account_selection_required: { status: 400, description: ASK },
   consent_required: { status: 400, description: ASK },
@@ -22,14 +42,23 @@ export const OAUTH_ERRORS: Readonly<Record<OAuthErrorCode, { readonly status: nu
   invalid_request: { status: 400, description: 'A parameter is missing, malformed, or there more than once' },
   invalid_scope: { status: 400, description: 'The scope asked for exceeds what was granted at login' },
   invalid_state: { status: 400, description: 'The login has expired or was used already: start again' },
-  issuer_mismatch: { status: 400, description: 'The answer comes from another identity provider than the login was begun with' },
+  issuer_mismatch: {
+    status: 400,
+    description: 'The answer comes from another identity provider than the login was begun with',
+  },
   login_required: { status: 400, description: ASK },
   provider_error: { status: 502, description: 'The identity provider has refused or misanswered: try again' },
   provider_timeout: { status: 504, description: 'The identity provider has not answered in time: try again' },
   rate_limited: { status: 429, description: 'There are too many requests: wait, then try again' },
   server_error: { status: 500, description: 'The service has failed: try again later' },
-  state_browser_mismatch: { status: 400, description: 'The login was begun in another browser: start again in this one' },
-  temporarily_unavailable: { status: 503, description: 'The service cannot answer right now: try again in a moment' },
+  state_browser_mismatch: {
+    status: 400,
+    description: 'The login was begun in another browser: start again in this one',
+  },
+  temporarily_unavailable: {
+    status: 503,
+    description: 'The service cannot answer right now: try again in a moment',
+  },
   unsupported_grant_type: { status: 400, description: 'The grant_type is refresh_token, or left out' },
 };
 
@@ -54,7 +83,11 @@ export class OAuthError extends HTTPException {
   constructor(code: OAuthErrorCode, options: OAuthErrorOptions = {}) {
     const { status, description: usual } = OAUTH_ERRORS[code];
     const { description = usual, headers, reason } = options;
-    super(options.status ?? status, description, { code, headers, ...('cause' in options ? { cause: options.cause } : {}) });
+    super(options.status ?? status, description, {
+      code,
+      headers,
+      ...('cause' in options ? { cause: options.cause } : {}),
+    });
     this.description = description;
     this.reason = reason;
   }

@@ -14,8 +14,9 @@ export interface Failure {
   readonly request_id: string;
 }
 
-const STYLE = 'body{font:1rem/1.5 system-ui,sans-serif;max-width:32rem;margin:4rem auto;padding:0 1rem;color:#1b1b1b;background:#fff}a{color:#0a5bc4}small{color:#475467}'
-  + '@media(prefers-color-scheme:dark){body{color:#f2f4f7;background:#16181d}a{color:#93c5fd}small{color:#d0d5dd}}';
+const STYLE =
+  'body{font:1rem/1.5 system-ui,sans-serif;max-width:32rem;margin:4rem auto;padding:0 1rem;color:#1b1b1b;background:#fff}a{color:#0a5bc4}small{color:#475467}' +
+  '@media(prefers-color-scheme:dark){body{color:#f2f4f7;background:#16181d}a{color:#93c5fd}small{color:#d0d5dd}}';
 const POLICY = `default-src 'none'; style-src 'sha256-${hash('sha256', STYLE, 'base64')}'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'`;
 
 /** A media range for HTML that is not refused by `q=0` (RFC 9110 §12.5.1); no program sends it by default. */
@@ -36,7 +37,9 @@ export class FailurePages {
 
   /** Whether a person has asked. */
   areFor(req: HttpRequest): boolean {
-    return req.route !== undefined && this.#routes.test(req.path) && WANTS_HTML.test(req.headers['accept'] ?? '');
+    return (
+      req.route !== undefined && this.#routes.test(req.path) && WANTS_HTML.test(req.headers['accept'] ?? '')
+    );
   }
 
   /** Makes a refusal one for people. */
@@ -62,10 +65,17 @@ function redirect(response: HttpResponse, { error, request_id: id }: Failure, er
   response.body = null;
   response.headers.delete('Content-Type');
   const query = new URLSearchParams({ error, request_id: id });
-  response.headers.set('Location', `${beforeHash}${beforeHash.includes('?') ? '&' : '?'}${query}${fragment === undefined ? '' : `#${fragment}`}`);
+  response.headers.set(
+    'Location',
+    `${beforeHash}${beforeHash.includes('?') ? '&' : '?'}${query}${fragment === undefined ? '' : `#${fragment}`}`,
+  );
 }
 
-function showPage(response: HttpResponse, { error, error_description: text, request_id: id }: Failure, again: string | undefined): void {
+function showPage(
+  response: HttpResponse,
+  { error, error_description: text, request_id: id }: Failure,
+  again: string | undefined,
+): void {
   response.headers.set('Content-Type', 'text/html; charset=utf-8');
   response.headers.set('Content-Security-Policy', POLICY);
   response.headers.set('X-Content-Type-Options', 'nosniff');
@@ -99,12 +109,23 @@ function escaped(text: string): string {
  */
 
 /** What a callback may carry; nothing else is sent on. */
-const FIELDS = ['code', 'state', 'iss', 'error', 'error_description', 'scope', 'session_state', 'user'] as const;
+const FIELDS = [
+  'code',
+  'state',
+  'iss',
+  'error',
+  'error_description',
+  'scope',
+  'session_state',
+  'user',
+] as const;
 
 /** The page for a form that has come without its cookie. Works without scripts, by a button. */
 export function repostPage(form: FormData_): HttpResponse {
   const nonce = randomBytes(16).toString('base64');
-  const fields = FIELDS.flatMap((name) => form.getAll(name).map((value) => `<input type="hidden" name="${name}" value="${escape(value)}">`)).join('');
+  const fields = FIELDS.flatMap((name) =>
+    form.getAll(name).map((value) => `<input type="hidden" name="${name}" value="${escape(value)}">`),
+  ).join('');
   const page = `<!doctype html>
 <html lang="en">
 <head>
@@ -123,7 +144,9 @@ export function repostPage(form: FormData_): HttpResponse {
 </html>
 `;
   return new HTMLResponse(page, {
-    headers: { 'Content-Security-Policy': `default-src 'none'; script-src 'nonce-${nonce}'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'` },
+    headers: {
+      'Content-Security-Policy': `default-src 'none'; script-src 'nonce-${nonce}'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'`,
+    },
   });
 }
 

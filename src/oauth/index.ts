@@ -11,5 +11,11 @@ export { OAuthPlugin } from './plugin.ts';
 export type { SessionInfo } from './plugin.ts';
 export type { OAuthLimits, OAuthPluginOptions } from './plugin-options.ts';
 export { OAuthProvider, githubProvider, googleProvider } from './provider/presets.ts';
-export type { IdTokenAlgorithm, MappedUser, OAuthProviderOptions, PresetOptions, UserInfo } from './provider/presets.ts';
+export type {
+  IdTokenAlgorithm,
+  MappedUser,
+  OAuthProviderOptions,
+  PresetOptions,
+  UserInfo,
+} from './provider/presets.ts';
 export type { RefreshVerdict, RefreshedLogin } from './tokens/refresh.ts';

@@ -61,7 +61,13 @@ export class LoginStates {
   readonly #ttl: number;
   #counted = { states: 0, at: -Infinity };
 
-  constructor(parts: { readonly store: TokenStore; readonly clock: Clock; readonly env: Env; /** For the verifiers. */ readonly keys: Keyring; readonly ttlSeconds: number }) {
+  constructor(parts: {
+    readonly store: TokenStore;
+    readonly clock: Clock;
+    readonly env: Env;
+    /** For the verifiers. */ readonly keys: Keyring;
+    readonly ttlSeconds: number;
+  }) {
     this.#store = parts.store;
     this.#clock = parts.clock;
     this.#env = parts.env;
@@ -78,14 +84,26 @@ export class LoginStates {
     const secret = randomBytes(32).toString('base64url');
     const nonce = randomBytes(32).toString('base64url');
     const stateHash = hash('sha256', state, 'hex');
-    await this.#store.addState({ ...login, stateHash, browserHash: hash('sha256', secret, 'hex'), nonce, createdAt: now, expiresAt: now + this.#ttl });
+    await this.#store.addState({
+      ...login,
+      stateHash,
+      browserHash: hash('sha256', secret, 'hex'),
+      nonce,
+      createdAt: now,
+      expiresAt: now + this.#ttl,
+    });
     const { name, secure } = hostCookie(COOKIE + stateHash.slice(0, 8), req, this.#env);
     const options = { secure, path: '/', sameSite: 'lax', httpOnly: true } as const;
     return {
-      state, nonce, challenge: challengeOf(verifierOf(state, key)),
+      state,
+      nonce,
+      challenge: challengeOf(verifierOf(state, key)),
       remember: (response) => {
         for (const old of this.#surplus(req)) response.deleteCookie(old, options);
-        response.setCookie(name, `${(now / 1_000_000).toFixed(0)}.${secret}`, { ...options, maxAgeSeconds: this.#ttl / 1_000_000 });
+        response.setCookie(name, `${(now / 1_000_000).toFixed(0)}.${secret}`, {
+          ...options,
+          maxAgeSeconds: this.#ttl / 1_000_000,
+        });
       },
     };
   }
@@ -98,7 +116,10 @@ export class LoginStates {
     const now = this.#clock.nowMicros();
     const stateHash = hash('sha256', state, 'hex');
     const secret = this.#secretOf(req, stateHash);
-    const row = secret === undefined ? undefined : await this.#store.takeState(stateHash, hash('sha256', secret, 'hex'), provider, now);
+    const row =
+      secret === undefined
+        ? undefined
+        : await this.#store.takeState(stateHash, hash('sha256', secret, 'hex'), provider, now);
     if (row !== undefined) {
       const key = this.#keys.find(state.slice(0, state.indexOf('.')))?.key;
       if (key === undefined) throw new OAuthError('invalid_state', { reason: 'key_has_left' });
@@ -107,7 +128,9 @@ export class LoginStates {
     const other = await this.#store.findState(stateHash, now);
     if (other === undefined) throw new OAuthError('invalid_state', { reason: 'unknown_used_or_expired' });
     if (other.provider !== provider) throw new OAuthError('invalid_state', { reason: 'other_provider' });
-    throw new OAuthError('state_browser_mismatch', { reason: secret === undefined ? 'no_cookie' : 'other_browser' });
+    throw new OAuthError('state_browser_mismatch', {
+      reason: secret === undefined ? 'no_cookie' : 'other_browser',
+    });
   }
 
   /** Whether the browser has brought the cookie of this login. */
@@ -130,16 +153,22 @@ export class LoginStates {
   /** The names of the oldest login cookies, so that with the one to come there are {@link MAX_PENDING}. */
   #surplus(req: HttpRequest): string[] {
     const prefix = hostCookie(COOKIE, req, this.#env).name;
-    const pending = Object.entries(req.cookies).filter(([name]) => name.startsWith(prefix) && name.length === prefix.length + 8);
+    const pending = Object.entries(req.cookies).filter(
+      ([name]) => name.startsWith(prefix) && name.length === prefix.length + 8,
+    );
     const ageOf = (value: string): number => Number.parseInt(value, 10) || 0; // ours begin with the time; what is none is the oldest
-    return pending.sort(([, left], [, right]) => ageOf(left) - ageOf(right)).slice(0, Math.max(0, pending.length - MAX_PENDING + 1)).map(([name]) => name);
+    return pending
+      .sort(([, left], [, right]) => ageOf(left) - ageOf(right))
+      .slice(0, Math.max(0, pending.length - MAX_PENDING + 1))
+      .map(([name]) => name);
   }
 
   async #makeRoom(now: number): Promise<void> {
-    if (now - this.#counted.at > COUNT_TTL) this.#counted = { states: await this.#store.countStates(now), at: now };
+    if (now - this.#counted.at > COUNT_TTL)
+      this.#counted = { states: await this.#store.countStates(now), at: now };
     if (this.#counted.states++ < MAX_STATES) return;
     this.#counted.states -= DROPPED; // before anything is waited for: of many logins that begin now, one makes room
-    while (await this.#store.cleanUp(now, DROPPED) >= DROPPED); // those that are over would be taken for the oldest
+    while ((await this.#store.cleanUp(now, DROPPED)) >= DROPPED); // those that are over would be taken for the oldest
     await this.#store.dropOldestStates(DROPPED);
   }
 }

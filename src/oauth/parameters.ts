@@ -16,9 +16,13 @@ export type Parameters = (name: string, maxLength?: number) => string | undefine
 export function parametersOf(from: MultiMap): Parameters {
   return (name, maxLength = MAX_LENGTH) => {
     const values = from.getAll(name);
-    if (values.length > 1) throw new OAuthError('invalid_request', { description: `The parameter ${name} is there more than once` });
+    if (values.length > 1)
+      throw new OAuthError('invalid_request', {
+        description: `The parameter ${name} is there more than once`,
+      });
     const [value] = values;
-    if (value !== undefined && value.length > maxLength) throw new OAuthError('invalid_request', { description: `The parameter ${name} is too long` });
+    if (value !== undefined && value.length > maxLength)
+      throw new OAuthError('invalid_request', { description: `The parameter ${name} is too long` });
     return value === '' ? undefined : value;
   };
 }
@@ -28,14 +32,21 @@ export async function bodyParameters(req: HttpRequest): Promise<Parameters> {
   const type = req.headers['content-type'];
   const options = { maxBytes: MAX_BODY_BYTES };
   if (type === undefined && (await req.body(options)).length === 0) return () => undefined;
-  if (type === undefined || !/^application\/(?:[\w.+-]*\+)?json\s*(?:;|$)/i.test(type)) return parametersOf(await req.form(options));
+  if (type === undefined || !/^application\/(?:[\w.+-]*\+)?json\s*(?:;|$)/i.test(type))
+    return parametersOf(await req.form(options));
   await req.json(options); // which says what is wrong with one that is no JSON
   const body = parseObject(await req.text(options));
-  if (body === undefined) throw new OAuthError('invalid_request', { description: 'The body is a JSON object that has no member twice' });
+  if (body === undefined)
+    throw new OAuthError('invalid_request', {
+      description: 'The body is a JSON object that has no member twice',
+    });
   return (name) => {
     const value: unknown = Object.hasOwn(body, name) ? body[name] : undefined;
     if (value === undefined || value === null || value === '') return undefined;
-    if (typeof value !== 'string' || value.length > MAX_LENGTH) throw new OAuthError('invalid_request', { description: `The parameter ${name} is a string of at most ${MAX_LENGTH} characters` });
+    if (typeof value !== 'string' || value.length > MAX_LENGTH)
+      throw new OAuthError('invalid_request', {
+        description: `The parameter ${name} is a string of at most ${MAX_LENGTH} characters`,
+      });
     return value;
   };
 }

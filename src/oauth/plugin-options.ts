@@ -82,8 +82,10 @@ const YEAR_SECONDS = 31_536_000;
 const DAY_SECONDS = 86_400;
 const isObject = (value: unknown): boolean => typeof value === 'object' && value !== null;
 const isFunction = (value: unknown): boolean => typeof value === 'function';
-const isList = (value: unknown): boolean => Array.isArray(value) && value.every((item) => typeof item === 'string');
-const isLimit = (value: unknown): boolean => value === false || (Number.isInteger(value) && (value as number) >= 1 && (value as number) <= 1_000_000);
+const isList = (value: unknown): boolean =>
+  Array.isArray(value) && value.every((item) => typeof item === 'string');
+const isLimit = (value: unknown): boolean =>
+  value === false || (Number.isInteger(value) && (value as number) >= 1 && (value as number) <= 1_000_000);
 
 /** The options as they count. */
 export interface ReadOptions {
@@ -117,32 +119,87 @@ export interface ReadOptions {
 /** @throws SvcError `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
 export function readPluginOptions(options: OAuthPluginOptions): ReadOptions {
   const seconds = (fallback: number): ReturnType<typeof int> => int(fallback, 1, YEAR_SECONDS);
-  const { limits, refreshGraceSeconds, allowedRedirectUris = [], afterLogin = '/', scopes = [], keepSession = [], ...read } = readOptions('OAuthPlugin', options, {
-    authSecret: given<Secrets>('a secret or a list of them', (value) => typeof value === 'string' || isList(value)),
-    provider: given<OAuthProvider>('a provider', isObject), providers: given<readonly OAuthProvider[]>('a list of providers', Array.isArray),
+  const {
+    limits,
+    refreshGraceSeconds,
+    allowedRedirectUris = [],
+    afterLogin = '/',
+    scopes = [],
+    keepSession = [],
+    ...read
+  } = readOptions('OAuthPlugin', options, {
+    authSecret: given<Secrets>(
+      'a secret or a list of them',
+      (value) => typeof value === 'string' || isList(value),
+    ),
+    provider: given<OAuthProvider>('a provider', isObject),
+    providers: given<readonly OAuthProvider[]>('a list of providers', Array.isArray),
     onUser: given<OnUser>('a function (provider, info) => subject', isFunction),
     onRefresh: given<NonNullable<OAuthPluginOptions['onRefresh']>>('a function', isFunction),
-    allowedRedirectUris: given<readonly string[]>('a list of URLs', isList), allowLoopbackRedirects: bool(false),
-    mode: oneOf(['json', 'cookie'], 'json'), afterLogin: given<string>('a local path', (value) => localPath(value) !== undefined),
-    errorPath: given<string>('a local path outside /oauth', (value) => localPath(value) !== undefined && !/^\/oauth(?:\/|$)/.test(value as string)), scopes: given<readonly string[]>('a list of words', isScopes),
-    accessTtlSeconds: int(900, 1, DAY_SECONDS), refreshIdleTtlSeconds: seconds(14 * DAY_SECONDS), refreshAbsoluteTtlSeconds: seconds(90 * DAY_SECONDS), stateTtlSeconds: int(600, 30, 3_600),
-    refreshGraceSeconds: given<number>('an integer 0 … 60', int(0, 0, 60).accepts), clockSkewMs: int(0, 0, 5_000), concurrency: oneOf(['coalesce', 'strict'], 'coalesce'),
-    dpop: oneOf(['off', 'optional', 'required'], 'off'), enforceValidAfter: bool(false), limits: given<OAuthLimits>('an object', isObject), issuer: text(), audience: text(),
-    keepSession: given<readonly string[]>('a list of names', isList), keepAddress: bool(true),
+    allowedRedirectUris: given<readonly string[]>('a list of URLs', isList),
+    allowLoopbackRedirects: bool(false),
+    mode: oneOf(['json', 'cookie'], 'json'),
+    afterLogin: given<string>('a local path', (value) => localPath(value) !== undefined),
+    errorPath: given<string>(
+      'a local path outside /oauth',
+      (value) => localPath(value) !== undefined && !/^\/oauth(?:\/|$)/.test(value as string),
+    ),
+    scopes: given<readonly string[]>('a list of words', isScopes),
+    accessTtlSeconds: int(900, 1, DAY_SECONDS),
+    refreshIdleTtlSeconds: seconds(14 * DAY_SECONDS),
+    refreshAbsoluteTtlSeconds: seconds(90 * DAY_SECONDS),
+    stateTtlSeconds: int(600, 30, 3_600),
+    refreshGraceSeconds: given<number>('an integer 0 … 60', int(0, 0, 60).accepts),
+    clockSkewMs: int(0, 0, 5_000),
+    concurrency: oneOf(['coalesce', 'strict'], 'coalesce'),
+    dpop: oneOf(['off', 'optional', 'required'], 'off'),
+    enforceValidAfter: bool(false),
+    limits: given<OAuthLimits>('an object', isObject),
+    issuer: text(),
+    audience: text(),
+    keepSession: given<readonly string[]>('a list of names', isList),
+    keepAddress: bool(true),
   });
-  if (read.mode === 'cookie' && read.dpop !== 'off') throw new SvcError('E_OPTION_RANGE', ['OAuthPlugin', 'dpop', 'off in cookie mode: no script can prove tokens that it cannot read', read.dpop]);
+  if (read.mode === 'cookie' && read.dpop !== 'off')
+    throw new SvcError('E_OPTION_RANGE', [
+      'OAuthPlugin',
+      'dpop',
+      'off in cookie mode: no script can prove tokens that it cannot read',
+      read.dpop,
+    ]);
   const graceSeconds = refreshGraceSeconds ?? (read.mode === 'cookie' ? 10 : 0); // browsers lose answers, by a page that is left
-  return { ...read, allowedRedirectUris, afterLogin, scopes, keepSession, refreshGraceSeconds: graceSeconds, limits: limitersOf(limits ?? {}) };
+  return {
+    ...read,
+    allowedRedirectUris,
+    afterLogin,
+    scopes,
+    keepSession,
+    refreshGraceSeconds: graceSeconds,
+    limits: limitersOf(limits ?? {}),
+  };
 }
 
 /** The limits of the endpoints, each over the memory of this process. */
 function limitersOf(limits: OAuthLimits): EndpointLimits {
-  const values = readOptions('OAuthPlugin limits', limits, { login: LIMIT(20), callback: LIMIT(20), token: LIMIT(60), forged: LIMIT(600) });
-  const limiter = (name: string, perMinute: number | false): RateLimiter | undefined => perMinute === false ? undefined : new RateLimiter({ name, perMinute });
+  const values = readOptions('OAuthPlugin limits', limits, {
+    login: LIMIT(20),
+    callback: LIMIT(20),
+    token: LIMIT(60),
+    forged: LIMIT(600),
+  });
+  const limiter = (name: string, perMinute: number | false): RateLimiter | undefined =>
+    perMinute === false ? undefined : new RateLimiter({ name, perMinute });
   return {
-    login: limiter('oauth-login', values.login), callback: limiter('oauth-callback', values.callback),
-    token: limiter('oauth-token', values.token), revoke: limiter('oauth-revoke', values.token), forged: limiter('oauth-forged', values.forged),
+    login: limiter('oauth-login', values.login),
+    callback: limiter('oauth-callback', values.callback),
+    token: limiter('oauth-token', values.token),
+    revoke: limiter('oauth-revoke', values.token),
+    forged: limiter('oauth-forged', values.forged),
   };
 }
 
-const LIMIT = (fallback: number): OptionKind<number | false> => ({ fallback, needs: 'false or an integer 1 … 1000000', accepts: isLimit });
+const LIMIT = (fallback: number): OptionKind<number | false> => ({
+  fallback,
+  needs: 'false or an integer 1 … 1000000',
+  accepts: isLimit,
+});

@@ -9,58 +9,87 @@ import type { Rule } from '../http/contracts.ts';
 import type { ReadOptions } from './plugin-options.ts';
 
 /** What `svc check` finds in the options, where it depends on where the application runs. */
-export function rulesOf(options: ReadOptions, { env, storage }: { readonly env: Env; readonly storage: Durability | undefined }): readonly Rule[] {
+export function rulesOf(
+  options: ReadOptions,
+  { env, storage }: { readonly env: Env; readonly storage: Durability | undefined },
+): readonly Rule[] {
   const subject = 'plugin oauth';
   return [
     {
-      id: 'SVC209', severity: 'error', phase: 'graph',
+      id: 'SVC209',
+      severity: 'error',
+      phase: 'graph',
       why: 'Whoever can choose where a login returns to gets its code; an address without TLS gives it to everybody on the way',
-      remedy: 'Name each redirect URI exactly as it is registered at the provider: allowedRedirectUris: ["https://app.example/oauth/callback"]',
+      remedy:
+        'Name each redirect URI exactly as it is registered at the provider: allowedRedirectUris: ["https://app.example/oauth/callback"]',
       run(_view, report) {
         const { allowedRedirectUris, allowLoopbackRedirects: allowsLoopback } = options;
-        if (allowedRedirectUris.length === 0 && env === 'production') report(subject, 'no redirect URI is allowed, so that nobody can log in');
+        if (allowedRedirectUris.length === 0 && env === 'production')
+          report(subject, 'no redirect URI is allowed, so that nobody can log in');
         allowedRedirectUris.forEach((entry, index) => {
-          for (const problem of problemsOfRedirect(entry, { env, allowsLoopback })) report(subject, `entry ${index + 1} of allowedRedirectUris ${problem}`);
+          for (const problem of problemsOfRedirect(entry, { env, allowsLoopback }))
+            report(subject, `entry ${index + 1} of allowedRedirectUris ${problem}`);
         });
       },
     },
     {
-      id: 'SVC204', severity: 'error', phase: 'security',
+      id: 'SVC204',
+      severity: 'error',
+      phase: 'security',
       why: 'A password, a code or a token that can be tried as often as somebody likes is found in the end',
       remedy: 'Leave out limits, or give each a number: limits: { login: 20, token: 60 }',
       run(_view, report) {
-        const open = (['login', 'callback', 'token', 'forged'] as const).filter((name) => options.limits[name] === undefined);
+        const open = (['login', 'callback', 'token', 'forged'] as const).filter(
+          (name) => options.limits[name] === undefined,
+        );
         if (open.length > 0) report(subject, `its limits are off: ${open.join(', ')}`);
       },
     },
     {
-      id: 'oauth/provider', severity: 'error', phase: 'graph',
+      id: 'oauth/provider',
+      severity: 'error',
+      phase: 'graph',
       why: 'A provider for development knows no passwords, and one that is reached without TLS is whoever answers',
-      remedy: 'Give production a real identity provider, without allowInsecure; where this is development or a test, say so: SVC_ENV=development',
+      remedy:
+        'Give production a real identity provider, without allowInsecure; where this is development or a test, say so: SVC_ENV=development',
       run(_view, report) {
-        for (const provider of env === 'production' ? [...options.provider === undefined ? [] : [options.provider], ...options.providers ?? []] : []) {
+        for (const provider of env === 'production'
+          ? [...(options.provider === undefined ? [] : [options.provider]), ...(options.providers ?? [])]
+          : []) {
           const problem = problemInProduction(provider);
           if (problem !== undefined) report(subject, `provider "${provider.name}" ${problem}`);
         }
       },
     },
     {
-      id: 'oauth/store', severity: 'error', phase: 'graph',
+      id: 'oauth/store',
+      severity: 'error',
+      phase: 'graph',
       why: 'Logins that are kept in memory end with the process, and another process does not know them; a refresh token that the database has forgotten ends its login',
-      remedy: 'Register a database that keeps what is committed: app.register(new DatabasePlugin("sqlite:./data.db")), without synchronous: "normal"',
+      remedy:
+        'Register a database that keeps what is committed: app.register(new DatabasePlugin("sqlite:./data.db")), without synchronous: "normal"',
       run(_view, report) {
         if (env !== 'production') return;
         if (storage === undefined) report(subject, 'there is no database to keep logins in');
-        else if (storage.synchronous === 'normal' && !storage.isInMemory) report(subject, 'the database forgets its last commits when the power fails (synchronous "normal"), and clients would be ahead of it');
+        else if (storage.synchronous === 'normal' && !storage.isInMemory)
+          report(
+            subject,
+            'the database forgets its last commits when the power fails (synchronous "normal"), and clients would be ahead of it',
+          );
       },
     },
     {
-      id: 'oauth/lifetimes', severity: 'error', phase: 'graph',
+      id: 'oauth/lifetimes',
+      severity: 'error',
+      phase: 'graph',
       why: 'A login that may rest for longer than it may last at all ends at another moment than its idle limit says',
-      remedy: 'Make refreshIdleTtlSeconds smaller than refreshAbsoluteTtlSeconds, and accessTtlSeconds smaller than both',
+      remedy:
+        'Make refreshIdleTtlSeconds smaller than refreshAbsoluteTtlSeconds, and accessTtlSeconds smaller than both',
       run(_view, report) {
-        if (options.refreshIdleTtlSeconds > options.refreshAbsoluteTtlSeconds) report(subject, 'refreshIdleTtlSeconds is above refreshAbsoluteTtlSeconds');
-        if (options.accessTtlSeconds > options.refreshAbsoluteTtlSeconds) report(subject, 'accessTtlSeconds is above refreshAbsoluteTtlSeconds');
+        if (options.refreshIdleTtlSeconds > options.refreshAbsoluteTtlSeconds)
+          report(subject, 'refreshIdleTtlSeconds is above refreshAbsoluteTtlSeconds');
+        if (options.accessTtlSeconds > options.refreshAbsoluteTtlSeconds)
+          report(subject, 'accessTtlSeconds is above refreshAbsoluteTtlSeconds');
       },
     },
   ];

@@ -61,7 +61,12 @@ const HOLD_MS = 25;
 const SAFE_METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS']);
 const CLEAN_UP_MS = 600_000;
 const CLEAN_UP_BATCH = 1_000;
-const ROUTE = { public: 'people log in here', mcp: false, tags: ['oauth'], meta: { csrf: false, idempotency: false, rateLimit: 'own' } } as const; // they look at where a request comes from, and whether it comes again, themselves
+const ROUTE = {
+  public: 'people log in here',
+  mcp: false,
+  tags: ['oauth'],
+  meta: { csrf: false, idempotency: false, rateLimit: 'own' },
+} as const; // they look at where a request comes from, and whether it comes again, themselves
 
 /** Login through identity providers; see the README of this folder. */
 export class OAuthPlugin implements Plugin {
@@ -80,11 +85,22 @@ export class OAuthPlugin implements Plugin {
   constructor(options: OAuthPluginOptions) {
     this.#options = readPluginOptions(options);
     const { provider, providers } = this.#options;
-    if ((provider === undefined) === (providers === undefined)) throw new SvcError('E_OAUTH_PROVIDERS', ['give either provider or providers']);
+    if ((provider === undefined) === (providers === undefined))
+      throw new SvcError('E_OAUTH_PROVIDERS', ['give either provider or providers']);
     this.#providers = provider === undefined ? [...providers!] : [provider];
-    if (this.#providers.length === 0 || !this.#providers.every((one) => one instanceof OAuthProvider)) throw new SvcError('E_OAUTH_PROVIDERS', ['each is made by githubProvider(), googleProvider() or new OAuthProvider()']);
-    if (new Set(this.#providers.map((one) => one.name)).size < this.#providers.length) throw new SvcError('E_OAUTH_PROVIDERS', ['two have the same name']);
-    if (this.#options.onUser === undefined) throw new SvcError('E_OPTION_RANGE', ['OAuthPlugin', 'onUser', 'a function (provider, info) => subject', 'none']);
+    if (this.#providers.length === 0 || !this.#providers.every((one) => one instanceof OAuthProvider))
+      throw new SvcError('E_OAUTH_PROVIDERS', [
+        'each is made by githubProvider(), googleProvider() or new OAuthProvider()',
+      ]);
+    if (new Set(this.#providers.map((one) => one.name)).size < this.#providers.length)
+      throw new SvcError('E_OAUTH_PROVIDERS', ['two have the same name']);
+    if (this.#options.onUser === undefined)
+      throw new SvcError('E_OPTION_RANGE', [
+        'OAuthPlugin',
+        'onUser',
+        'a function (provider, info) => subject',
+        'none',
+      ]);
     if (this.#options.authSecret === undefined) this.secrets = ['authSecret'];
   }
 
@@ -99,7 +115,10 @@ export class OAuthPlugin implements Plugin {
   }
 
   /** The logins of a subject that are not over, the latest used first. `currentId` is the claim `sid` of whoever asks. */
-  async listSessions(sub: string, { currentId }: { readonly currentId?: string | undefined } = {}): Promise<SessionInfo[]> {
+  async listSessions(
+    sub: string,
+    { currentId }: { readonly currentId?: string | undefined } = {},
+  ): Promise<SessionInfo[]> {
     const { store, clock } = this.#use();
     return (await store.listLogins(sub, clock.nowMicros())).map((row) => sessionOf(row, currentId));
   }
@@ -126,13 +145,34 @@ export class OAuthPlugin implements Plugin {
 
   /** Called by the application. */
   register(host: Host): void {
-    const parts = this.#registered = this.#assemble(host);
+    const parts = (this.#registered = this.#assemble(host));
     const { endpoints, connected } = parts;
-    host.use(new OAuthAnswers(PREFIX, this.#options.mode === 'cookie' ? new FailurePages(PREFIX, this.#options.errorPath, this.#options.allowedRedirectUris) : undefined), 'outside');
-    const route = (path: string, methods: readonly ('GET' | 'POST')[], run: (req: HttpRequest) => Awaitable<HttpResponse>): void => {
+    host.use(
+      new OAuthAnswers(
+        PREFIX,
+        this.#options.mode === 'cookie'
+          ? new FailurePages(PREFIX, this.#options.errorPath, this.#options.allowedRedirectUris)
+          : undefined,
+      ),
+      'outside',
+    );
+    const route = (
+      path: string,
+      methods: readonly ('GET' | 'POST')[],
+      run: (req: HttpRequest) => Awaitable<HttpResponse>,
+    ): void => {
       for (const method of methods) {
-        const { meta, ...texts } = describeEndpoint(path.slice(path.lastIndexOf('/') + 1) as EndpointName, method, this.#options); // each ends in its name
-        host.routes.route(PREFIX + path, [method], { ...ROUTE, ...texts, meta: { ...ROUTE.meta, ...meta } }, answering(run));
+        const { meta, ...texts } = describeEndpoint(
+          path.slice(path.lastIndexOf('/') + 1) as EndpointName,
+          method,
+          this.#options,
+        ); // each ends in its name
+        host.routes.route(
+          PREFIX + path,
+          [method],
+          { ...ROUTE, ...texts, meta: { ...ROUTE.meta, ...meta } },
+          answering(run),
+        );
       }
     };
     const [first] = [...connected.values()] as [ConnectedProvider]; // there is one at least
@@ -151,8 +191,13 @@ export class OAuthPlugin implements Plugin {
     }
     host.migration('oauth_logins', OAUTH_TABLES);
     if (parts.hasIssuer) host.provide(tokenIssuer, () => parts.issuer);
-    for (const rule of rulesOf(this.#options, { env: host.env, storage: parts.isPersistent ? host.get(durability) : undefined })) host.rule(rule);
-    if (!parts.isPersistent && host.env !== 'production') parts.log.warn('logins_in_memory', { remedy: 'Register a DatabasePlugin to keep them' });
+    for (const rule of rulesOf(this.#options, {
+      env: host.env,
+      storage: parts.isPersistent ? host.get(durability) : undefined,
+    }))
+      host.rule(rule);
+    if (!parts.isPersistent && host.env !== 'production')
+      parts.log.warn('logins_in_memory', { remedy: 'Register a DatabasePlugin to keep them' });
   }
 
   async startup(signal: AbortSignal): Promise<void> {
@@ -184,39 +229,117 @@ export class OAuthPlugin implements Plugin {
     const log = host.log.child('svc_oauth');
     const audit = new Audit(log, host.metrics);
     const isPersistent = host.has(db);
-    const store: TokenStore = isPersistent ? new SqlTokenStore(() => host.get(db), clock) : new MemoryTokenStore();
+    const store: TokenStore = isPersistent
+      ? new SqlTokenStore(() => host.get(db), clock)
+      : new MemoryTokenStore();
     const codec = new RefreshTokenCodec(ring);
     const access = new AccessTokens({
-      secrets, clock, log, ttlSeconds: options.accessTtlSeconds, issuer: options.issuer, audience: options.audience, scopes: options.scopes, isForCookies: options.mode === 'cookie', isExact: options.enforceValidAfter,
+      secrets,
+      clock,
+      log,
+      ttlSeconds: options.accessTtlSeconds,
+      issuer: options.issuer,
+      audience: options.audience,
+      scopes: options.scopes,
+      isForCookies: options.mode === 'cookie',
+      isExact: options.enforceValidAfter,
     });
     const cookies = options.mode === 'cookie' ? new TokenCookies(env, options.accessTtlSeconds) : undefined;
     const refreshTokens = new RefreshTokens({
-      store, codec, clock, audit, onRefresh: access.checked(options.onRefresh),
+      store,
+      codec,
+      clock,
+      audit,
+      onRefresh: access.checked(options.onRefresh),
       policy: {
-        idleTtl: options.refreshIdleTtlSeconds * 1_000_000, absoluteTtl: options.refreshAbsoluteTtlSeconds * 1_000_000, grace: options.refreshGraceSeconds * 1_000_000,
-        clockSkew: options.clockSkewMs * 1_000, concurrency: options.concurrency, holdMs: HOLD_MS, apart: options.enforceValidAfter ? marginOf(options.clockSkewMs * 1_000) : 0,
+        idleTtl: options.refreshIdleTtlSeconds * 1_000_000,
+        absoluteTtl: options.refreshAbsoluteTtlSeconds * 1_000_000,
+        grace: options.refreshGraceSeconds * 1_000_000,
+        clockSkew: options.clockSkewMs * 1_000,
+        concurrency: options.concurrency,
+        holdMs: HOLD_MS,
+        apart: options.enforceValidAfter ? marginOf(options.clockSkewMs * 1_000) : 0,
       },
     });
-    const connect = (provider: OAuthProvider): ProviderClient => new ProviderClient(provider, { clock, log, metrics: host.metrics });
-    const connected = new Map(this.#providers.map((provider) => [provider.name, { provider, client: connect(provider) }]));
-    const allowlists = new Map(this.#providers.map(({ name }, index) => [name, new RedirectAllowlist(options.allowedRedirectUris, {
-      env, callbackPaths: index === 0 ? [`${PREFIX}/callback`, ...(connected.size > 1 ? [`${PREFIX}/${name}/callback`] : [])] : [`${PREFIX}/${name}/callback`],
-    })]));
-    const ownPages = { trusted: new Set<string>(), allowsSameSite: false, knowsScheme: readTrustProxy(config.peek('trustProxy')) !== undefined };
-    const dpop = options.dpop === 'off' ? undefined : new DPoP({ isRequired: options.dpop === 'required', clock, audit });
+    const connect = (provider: OAuthProvider): ProviderClient =>
+      new ProviderClient(provider, { clock, log, metrics: host.metrics });
+    const connected = new Map(
+      this.#providers.map((provider) => [provider.name, { provider, client: connect(provider) }]),
+    );
+    const allowlists = new Map(
+      this.#providers.map(({ name }, index) => [
+        name,
+        new RedirectAllowlist(options.allowedRedirectUris, {
+          env,
+          callbackPaths:
+            index === 0
+              ? [`${PREFIX}/callback`, ...(connected.size > 1 ? [`${PREFIX}/${name}/callback`] : [])]
+              : [`${PREFIX}/${name}/callback`],
+        }),
+      ]),
+    );
+    const ownPages = {
+      trusted: new Set<string>(),
+      allowsSameSite: false,
+      knowsScheme: readTrustProxy(config.peek('trustProxy')) !== undefined,
+    };
+    const dpop =
+      options.dpop === 'off'
+        ? undefined
+        : new DPoP({ isRequired: options.dpop === 'required', clock, audit });
     const endpoints = new Endpoints({
-      states: new LoginStates({ store, clock, env, keys: ring.derive('svc-oauth-pkce'), ttlSeconds: options.stateTtlSeconds }),
-      allowlistOf: (provider) => allowlists.get(provider)!, refreshTokens, codec, audit, clock, cookies, dpop,
-      access, onUser: options.onUser!, limits: options.limits, afterLogin: options.afterLogin, keepSession: options.keepSession, keepsAddress: options.keepAddress, ownPages, // there is an onUser: the constructor has seen to it
+      states: new LoginStates({
+        store,
+        clock,
+        env,
+        keys: ring.derive('svc-oauth-pkce'),
+        ttlSeconds: options.stateTtlSeconds,
+      }),
+      allowlistOf: (provider) => allowlists.get(provider)!,
+      refreshTokens,
+      codec,
+      audit,
+      clock,
+      cookies,
+      dpop,
+      access,
+      onUser: options.onUser!,
+      limits: options.limits,
+      afterLogin: options.afterLogin,
+      keepSession: options.keepSession,
+      keepsAddress: options.keepAddress,
+      ownPages, // there is an onUser: the constructor has seen to it
     });
-    const gate = options.enforceValidAfter ? new ValidAfterGate(store, clock, options.clockSkewMs * 1_000) : undefined;
+    const gate = options.enforceValidAfter
+      ? new ValidAfterGate(store, clock, options.clockSkewMs * 1_000)
+      : undefined;
     const issuer: TokenIssuer = {
       keyId: ring.current.id,
-      tokenOf: (req) => dpop !== undefined ? dpop.tokenOf(req) : cookies === undefined || isForeign(req, ownPages) ? undefined : cookies.accessTokenOf(req),
-      accepts: dpop === undefined ? (claims) => gate?.allows(claims) ?? true : async (claims, req) => await dpop.accepts(claims, req) && (gate?.allows(claims) ?? true),
+      tokenOf: (req) =>
+        dpop !== undefined
+          ? dpop.tokenOf(req)
+          : cookies === undefined || isForeign(req, ownPages)
+            ? undefined
+            : cookies.accessTokenOf(req),
+      accepts:
+        dpop === undefined
+          ? (claims) => gate?.allows(claims) ?? true
+          : async (claims, req) => (await dpop.accepts(claims, req)) && (gate?.allows(claims) ?? true),
     };
     if (dpop !== undefined) issuer.challenge = (req, error) => dpop.challengeOf(req, error);
-    return { store, clock, audit, endpoints, connected, connect, gate, hasIssuer: gate !== undefined || cookies !== undefined || dpop !== undefined, issuer, isPersistent, log };
+    return {
+      store,
+      clock,
+      audit,
+      endpoints,
+      connected,
+      connect,
+      gate,
+      hasIssuer: gate !== undefined || cookies !== undefined || dpop !== undefined,
+      issuer,
+      isPersistent,
+      log,
+    };
   }
 
   /** The plugin's own, else the application's; both, if they say the same. */
@@ -224,7 +347,8 @@ export class OAuthPlugin implements Plugin {
     const own = this.#options.authSecret;
     if (own === undefined) return authSecrets(config);
     const [shared] = [config.peek('authSecret')].flat();
-    if (typeof shared === 'string' && shared !== '' && [own].flat()[0] !== shared) throw new SvcError('E_OAUTH_SECRET', []);
+    if (typeof shared === 'string' && shared !== '' && [own].flat()[0] !== shared)
+      throw new SvcError('E_OAUTH_SECRET', []);
     return own;
   }
 
@@ -232,9 +356,11 @@ export class OAuthPlugin implements Plugin {
   #scheduleCleanUp(): void {
     const { clock, log } = this.#use();
     this.#timer = clock.after(CLEAN_UP_MS / 2 + randomInt(CLEAN_UP_MS), () => {
-      this.#cleaning = this.cleanUp().catch((error: unknown) => log.error('clean_up_failed', error)).finally(() => {
-        if (!this.#isStopped) this.#scheduleCleanUp();
-      });
+      this.#cleaning = this.cleanUp()
+        .catch((error: unknown) => log.error('clean_up_failed', error))
+        .finally(() => {
+          if (!this.#isStopped) this.#scheduleCleanUp();
+        });
     });
   }
 
@@ -277,7 +403,12 @@ function isForeign(req: HttpRequest, ownPages: OwnPages): boolean {
 
 function sessionOf(row: LoginRow, currentId: string | undefined): SessionInfo {
   return {
-    id: row.id, provider: row.provider, createdAt: new Date(row.createdAt / 1_000), lastUsedAt: new Date(row.lastUsedAt / 1_000),
-    userAgent: row.userAgent, ip: row.ip, isCurrent: row.id === currentId,
+    id: row.id,
+    provider: row.provider,
+    createdAt: new Date(row.createdAt / 1_000),
+    lastUsedAt: new Date(row.lastUsedAt / 1_000),
+    userAgent: row.userAgent,
+    ip: row.ip,
+    isCurrent: row.id === currentId,
   };
 }

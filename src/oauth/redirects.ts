@@ -20,11 +20,14 @@ export function problemsOfRedirect(entry: string, { env, allowsLoopback }: Redir
   if (entry.includes('*')) problems.push('has a wildcard: entries are compared byte for byte');
   if (entry.includes('#')) problems.push('has a fragment');
   if (url.username !== '' || url.password !== '') problems.push('has user information');
-  if (/[\s\\]|[^\x21-\x7e]/.test(entry)) problems.push('has spaces, backslashes or characters that a URL has to escape');
+  if (/[\s\\]|[^\x21-\x7e]/.test(entry))
+    problems.push('has spaces, backslashes or characters that a URL has to escape');
   if (url.protocol !== 'https:' && url.protocol !== 'http:') problems.push('is neither https nor http');
   if (url.protocol === 'http:') {
-    if (env === 'production' && !(isLoopback && allowsLoopback)) problems.push('is not https, which production needs');
-    else if (!isLoopback && url.hostname !== 'localhost') problems.push('is not https, and leads to another machine');
+    if (env === 'production' && !(isLoopback && allowsLoopback))
+      problems.push('is not https, which production needs');
+    else if (!isLoopback && url.hostname !== 'localhost')
+      problems.push('is not https, and leads to another machine');
   }
   return problems;
 }
@@ -36,7 +39,10 @@ export class RedirectAllowlist {
   /** Of the callbacks that are allowed without a list; the first is the usual one. */
   readonly #callbackPaths: readonly string[];
 
-  constructor(entries: readonly string[], { env, callbackPaths }: { readonly env: Env; readonly callbackPaths: readonly string[] }) {
+  constructor(
+    entries: readonly string[],
+    { env, callbackPaths }: { readonly env: Env; readonly callbackPaths: readonly string[] },
+  ) {
     this.#entries = new Set(entries);
     this.#env = env;
     this.#callbackPaths = callbackPaths;
@@ -52,7 +58,8 @@ export class RedirectAllowlist {
       if (given !== undefined) return this.#entries.has(given) ? given : undefined;
       return this.#entries.size === 1 ? [...this.#entries][0] : undefined;
     }
-    if (this.#env === 'production' || !/^(?:127\.0\.0\.1|localhost)(?::\d{1,5})?$/.test(host)) return undefined;
+    if (this.#env === 'production' || !/^(?:127\.0\.0\.1|localhost)(?::\d{1,5})?$/.test(host))
+      return undefined;
     const own = this.#callbackPaths.map((path) => `http://${host}${path}`);
     return given === undefined ? own[0] : own.find((uri) => uri === given);
   }

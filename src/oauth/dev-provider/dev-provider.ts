@@ -13,7 +13,17 @@ import { SvcError } from '../../base/errors.ts';
 import { localPath } from '../../http/local-path.ts';
 import { given, int, oneOf, readOptions, text } from '../../base/options.ts';
 import { DevKeys } from './keys.ts';
-import { METHODS, authorizationError, badPage, claimsOf, json, metadataOf, pageHeaders, pickerPage, tokenError } from './protocol.ts';
+import {
+  METHODS,
+  authorizationError,
+  badPage,
+  claimsOf,
+  json,
+  metadataOf,
+  pageHeaders,
+  pickerPage,
+  tokenError,
+} from './protocol.ts';
 import { OAuthProvider, markForDevelopment } from '../provider/options.ts';
 import { HttpResponse } from '../../http/response.ts';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
@@ -63,7 +73,10 @@ interface Grant {
 const CODE_TTL_MS = 60_000;
 const TOKEN_TTL_SECONDS = 3_600;
 const MAX_GRANTS = 1_000;
-const USERS: readonly DevUser[] = [{ sub: 'ada', name: 'Ada Lovelace', email: 'ada@example.test' }, { sub: 'alan', name: 'Alan Turing', email: 'alan@example.test' }];
+const USERS: readonly DevUser[] = [
+  { sub: 'ada', name: 'Ada Lovelace', email: 'ada@example.test' },
+  { sub: 'alan', name: 'Alan Turing', email: 'alan@example.test' },
+];
 
 /** An OpenID provider for development and tests. */
 export class DevProvider {
@@ -84,15 +97,31 @@ export class DevProvider {
 
   /** @throws SvcError `E_DEV_PROVIDER` in production, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` */
   constructor(options: DevProviderOptions) {
-    const { users, clientId, clientSecret, redirectUris, port, issuer, idTokenAlgorithm, env, clock } = readOptions('DevProvider', options, {
-      users: given<readonly DevUser[]>('a list of users, each with a sub', (value) => isListOf(value, (user: DevUser | undefined) => typeof user?.sub === 'string' && user.sub !== '')),
-      clientId: text('dev-client'), clientSecret: text('dev-secret'),
-      redirectUris: given<readonly string[]>('a list of URLs, or of paths', (value) => isListOf(value, (url: string) => URL.canParse(url) || localPath(url) !== undefined)),
-      port: int(0, 0, 65_535), issuer: text(), idTokenAlgorithm: oneOf(['RS256', 'ES256'], 'RS256'),
-      env: given<Env>('production, development or test', (value) => ['production', 'development', 'test'].includes(value as string)), clock: given<Clock>(),
-    });
+    const { users, clientId, clientSecret, redirectUris, port, issuer, idTokenAlgorithm, env, clock } =
+      readOptions('DevProvider', options, {
+        users: given<readonly DevUser[]>('a list of users, each with a sub', (value) =>
+          isListOf(value, (user: DevUser | undefined) => typeof user?.sub === 'string' && user.sub !== ''),
+        ),
+        clientId: text('dev-client'),
+        clientSecret: text('dev-secret'),
+        redirectUris: given<readonly string[]>('a list of URLs, or of paths', (value) =>
+          isListOf(value, (url: string) => URL.canParse(url) || localPath(url) !== undefined),
+        ),
+        port: int(0, 0, 65_535),
+        issuer: text(),
+        idTokenAlgorithm: oneOf(['RS256', 'ES256'], 'RS256'),
+        env: given<Env>('production, development or test', (value) =>
+          ['production', 'development', 'test'].includes(value as string),
+        ),
+        clock: given<Clock>(),
+      });
     const named = env ?? process.env['SVC_ENV'];
-    if (named !== 'development' && named !== 'test') throw new SvcError('E_DEV_PROVIDER', [named === undefined ? 'the environment is production, since neither env nor SVC_ENV says otherwise' : 'the environment is production']);
+    if (named !== 'development' && named !== 'test')
+      throw new SvcError('E_DEV_PROVIDER', [
+        named === undefined
+          ? 'the environment is production, since neither env nor SVC_ENV says otherwise'
+          : 'the environment is production',
+      ]);
     if (redirectUris === undefined) throw new SvcError('E_DEV_PROVIDER', ['it has no redirectUris']);
     this.#users = users ?? USERS;
     this.clientId = clientId;
@@ -106,14 +135,17 @@ export class DevProvider {
 
   /** Its issuer, and the beginning of each of its URLs. @throws SvcError `E_DEV_PROVIDER` before start() when no issuer was given */
   get url(): string {
-    if (this.#issuer === undefined) throw new SvcError('E_DEV_PROVIDER', ['it has not been started, so it has no URL yet']);
+    if (this.#issuer === undefined)
+      throw new SvcError('E_DEV_PROVIDER', ['it has not been started, so it has no URL yet']);
     return this.#issuer;
   }
 
   /** Listens on 127.0.0.1. Rejects when the port is taken. */
   async start(): Promise<void> {
     const server = createServer((request, response) => void serve(request, response, this.#handling));
-    await new Promise<void>((resolve, reject) => server.once('error', reject).listen(this.#port, '127.0.0.1', resolve));
+    await new Promise<void>((resolve, reject) =>
+      server.once('error', reject).listen(this.#port, '127.0.0.1', resolve),
+    );
     this.#server = server;
     this.#issuer ??= `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
     await this.#ready();
@@ -126,13 +158,26 @@ export class DevProvider {
     this.#codes.clear();
     this.#tokens.clear();
     if (server === undefined) return;
-    await new Promise((resolve) => { server.close(resolve); server.closeAllConnections(); });
+    await new Promise((resolve) => {
+      server.close(resolve);
+      server.closeAllConnections();
+    });
   }
 
   /** This provider as an application is given it, called `dev`. `options` take precedence. `svc check` refuses it in production. */
   provider(options: Partial<OAuthProviderOptions> = {}): OAuthProvider {
     const { clientId, clientSecret, url: issuer } = this;
-    return markForDevelopment(new OAuthProvider({ name: 'dev', clientId, clientSecret, issuer, allowInsecure: true, idTokenAlgorithms: ['RS256', 'ES256'], ...options }));
+    return markForDevelopment(
+      new OAuthProvider({
+        name: 'dev',
+        clientId,
+        clientSecret,
+        issuer,
+        allowInsecure: true,
+        idTokenAlgorithms: ['RS256', 'ES256'],
+        ...options,
+      }),
+    );
   }
 
   /**
@@ -147,7 +192,10 @@ export class DevProvider {
     this.#mountedAt = path;
     serveOn(router, path, this.#handling);
     const authorizeUrl = `http://localhost${path}/authorize`; // of which the path counts
-    return markForDevelopment(this.provider({ ...pathsBelow(this.#issuer), authorizeUrl }), inProcess(this.#issuer, this.#handling));
+    return markForDevelopment(
+      this.provider({ ...pathsBelow(this.#issuer), authorizeUrl }),
+      inProcess(this.#issuer, this.#handling),
+    );
   }
 
   /**
@@ -159,30 +207,59 @@ export class DevProvider {
     if (sub === undefined) body.set('deny', '1');
     else body.set('user', sub);
     const headers = { 'content-type': 'application/x-www-form-urlencoded' };
-    const { status, headers: { location } } = await this.handle({ method: 'POST', path: '/authorize', query: '', headers, body: body.toString(), origin: new URL(authorizationUrl).origin });
-    if (location === undefined) throw new Error(`DevProvider answers ${status} to this authorization request`);
+    const {
+      status,
+      headers: { location },
+    } = await this.handle({
+      method: 'POST',
+      path: '/authorize',
+      query: '',
+      headers,
+      body: body.toString(),
+      origin: new URL(authorizationUrl).origin,
+    });
+    if (location === undefined)
+      throw new Error(`DevProvider answers ${status} to this authorization request`);
     return location;
   }
 
   /** Answers a request. Needs an issuer: given, or from start(). */
   async handle(request: DevRequest): Promise<DevResponse> {
-    const isForm = request.headers['content-type']?.split(';', 1)[0]!.trim().toLowerCase() === 'application/x-www-form-urlencoded';
+    const isForm =
+      request.headers['content-type']?.split(';', 1)[0]!.trim().toLowerCase() ===
+      'application/x-www-form-urlencoded';
     const form = new URLSearchParams(request.method === 'POST' && isForm ? request.body : '');
     const route = `${request.method === 'HEAD' ? 'GET' : request.method} ${request.path}`;
     switch (route) {
-      case 'GET /.well-known/openid-configuration': return json(200, metadataOf(this.url, this.#algorithm, request.origin === undefined ? this.url : request.origin + (this.#mountedAt ?? '')));
-      case 'GET /jwks': return json(200, (await this.#ready()).jwks);
-      case 'GET /authorize': return this.#authorize(new URLSearchParams(request.query), false, request.origin);
-      case 'POST /authorize': return this.#authorize(form, true, request.origin);
-      case 'POST /token': return this.#token(form, request.headers['authorization']);
-      case 'GET /userinfo': case 'POST /userinfo': return this.#userinfo(request.headers['authorization']);
+      case 'GET /.well-known/openid-configuration':
+        return json(
+          200,
+          metadataOf(
+            this.url,
+            this.#algorithm,
+            request.origin === undefined ? this.url : request.origin + (this.#mountedAt ?? ''),
+          ),
+        );
+      case 'GET /jwks':
+        return json(200, (await this.#ready()).jwks);
+      case 'GET /authorize':
+        return this.#authorize(new URLSearchParams(request.query), false, request.origin);
+      case 'POST /authorize':
+        return this.#authorize(form, true, request.origin);
+      case 'POST /token':
+        return this.#token(form, request.headers['authorization']);
+      case 'GET /userinfo':
+      case 'POST /userinfo':
+        return this.#userinfo(request.headers['authorization']);
     }
     const methods = METHODS.get(request.path);
-    return methods === undefined ? json(404, { error: 'not_found' }) : json(405, { error: 'invalid_request' }, { allow: methods });
+    return methods === undefined
+      ? json(404, { error: 'not_found' })
+      : json(405, { error: 'invalid_request' }, { allow: methods });
   }
 
   #ready(): Promise<DevKeys> {
-    return this.#keys ??= DevKeys.make();
+    return (this.#keys ??= DevKeys.make());
   }
 
   /**
@@ -190,12 +267,16 @@ export class DevProvider {
    * picks somebody: a link does not log anyone in.
    */
   #authorize(given: URLSearchParams, isForm: boolean, origin: string | undefined): DevResponse {
-    const one = (name: string): string | undefined => given.getAll(name).length === 1 ? given.get(name)! : undefined;
+    const one = (name: string): string | undefined =>
+      given.getAll(name).length === 1 ? given.get(name)! : undefined;
     const redirectUri = one('redirect_uri');
-    if (one('client_id') !== this.clientId) return badPage('The client_id is unknown, or there more than once.');
-    if (redirectUri === undefined || !this.#mayReturnTo(redirectUri, origin)) return badPage('The redirect_uri is not one of those registered with DevProvider.');
+    if (one('client_id') !== this.clientId)
+      return badPage('The client_id is unknown, or there more than once.');
+    if (redirectUri === undefined || !this.#mayReturnTo(redirectUri, origin))
+      return badPage('The redirect_uri is not one of those registered with DevProvider.');
     const state = one('state');
-    const back = (answer: Readonly<Record<string, string>>): DevResponse => this.#redirect(redirectUri, { ...answer, ...(state === undefined ? {} : { state }) });
+    const back = (answer: Readonly<Record<string, string>>): DevResponse =>
+      this.#redirect(redirectUri, { ...answer, ...(state === undefined ? {} : { state }) });
     const error = authorizationError(given, one);
     if (error !== undefined) return back({ error });
     if (isForm && given.has('deny')) return back({ error: 'access_denied' });
@@ -204,25 +285,44 @@ export class DevProvider {
     if (one('prompt')?.split(' ').includes('none') === true) return back({ error: 'login_required' }); // nobody is ever logged in here
     const asked = Object.fromEntries([...given].filter(([name]) => name !== 'user' && name !== 'deny'));
     const users = this.#users.map(({ sub, name, email }) => ({ sub, name: name ?? sub, email }));
-    return { status: 200, headers: pageHeaders([new URL(redirectUri).origin]), body: pickerPage('authorize', asked, users) };
+    return {
+      status: 200,
+      headers: pageHeaders([new URL(redirectUri).origin]),
+      body: pickerPage('authorize', asked, users),
+    };
   }
 
   #mayReturnTo(redirectUri: string, origin: string | undefined): boolean {
-    return this.#redirectUris.some((each) => each.startsWith('/') ? origin !== undefined && redirectUri === origin + each : redirectUri === each);
+    return this.#redirectUris.some((each) =>
+      each.startsWith('/') ? origin !== undefined && redirectUri === origin + each : redirectUri === each,
+    );
   }
 
   #redirect(redirectUri: string, answer: Readonly<Record<string, string>>): DevResponse {
     const query = new URLSearchParams({ ...answer, iss: this.url }); // RFC 9207
-    return { status: 303, headers: { location: `${redirectUri}${redirectUri.includes('?') ? '&' : '?'}${query}`, 'cache-control': 'no-store', 'referrer-policy': 'no-referrer' }, body: '' };
+    return {
+      status: 303,
+      headers: {
+        location: `${redirectUri}${redirectUri.includes('?') ? '&' : '?'}${query}`,
+        'cache-control': 'no-store',
+        'referrer-policy': 'no-referrer',
+      },
+      body: '',
+    };
   }
 
   #grant(user: DevUser, redirectUri: string, one: (name: string) => string | undefined): string {
     const nowMs = this.#clock.nowMs();
     const code = randomBytes(32).toString('base64url');
     keep(this.#codes, code, {
-      user, redirectUri, nonce: one('nonce'), scopes: (one('scope') ?? '').split(' ').filter((scope) => scope !== ''),
+      user,
+      redirectUri,
+      nonce: one('nonce'),
+      scopes: (one('scope') ?? '').split(' ').filter((scope) => scope !== ''),
       challenge: one('code_challenge')!, // authorizationError() has seen it
-      authTime: Math.floor(nowMs / 1000), expiresMs: nowMs + CODE_TTL_MS, accessToken: undefined,
+      authTime: Math.floor(nowMs / 1000),
+      expiresMs: nowMs + CODE_TTL_MS,
+      accessToken: undefined,
     });
     return code;
   }
@@ -232,34 +332,77 @@ export class DevProvider {
     if (new Set(form.keys()).size < form.size) return tokenError('invalid_request');
     const client = this.#client(form, authorization);
     if (client !== undefined) return client;
-    if (!form.has('grant_type') || !form.has('code') && form.get('grant_type') === 'authorization_code') return tokenError('invalid_request');
+    if (!form.has('grant_type') || (!form.has('code') && form.get('grant_type') === 'authorization_code'))
+      return tokenError('invalid_request');
     if (form.get('grant_type') !== 'authorization_code') return tokenError('unsupported_grant_type');
     const grant = this.#codes.get(form.get('code')!);
     if (grant?.accessToken !== undefined) this.#tokens.delete(grant.accessToken);
-    if (grant === undefined || grant.accessToken !== undefined || grant.expiresMs <= this.#clock.nowMs()) return tokenError('invalid_grant');
+    if (grant === undefined || grant.accessToken !== undefined || grant.expiresMs <= this.#clock.nowMs())
+      return tokenError('invalid_grant');
     const verifier = form.get('code_verifier') ?? '';
     grant.accessToken = randomBytes(32).toString('base64url'); // used, even if what follows is wrong
-    const isProven = /^[\w.~-]{43,128}$/.test(verifier) && hash('sha256', verifier, 'base64url') === grant.challenge; // RFC 7636 §4.6
+    const isProven =
+      /^[\w.~-]{43,128}$/.test(verifier) && hash('sha256', verifier, 'base64url') === grant.challenge; // RFC 7636 §4.6
     if (!isProven || form.get('redirect_uri') !== grant.redirectUri) return tokenError('invalid_grant');
-    keep(this.#tokens, grant.accessToken, { ...grant, expiresMs: this.#clock.nowMs() + TOKEN_TTL_SECONDS * 1000 });
-    const idToken = grant.scopes.includes('openid') ? { id_token: await this.#idToken(grant, grant.accessToken) } : {};
-    return json(200, { access_token: grant.accessToken, token_type: 'Bearer', expires_in: TOKEN_TTL_SECONDS, scope: grant.scopes.join(' '), ...idToken }, { 'cache-control': 'no-store', pragma: 'no-cache' });
+    keep(this.#tokens, grant.accessToken, {
+      ...grant,
+      expiresMs: this.#clock.nowMs() + TOKEN_TTL_SECONDS * 1000,
+    });
+    const idToken = grant.scopes.includes('openid')
+      ? { id_token: await this.#idToken(grant, grant.accessToken) }
+      : {};
+    return json(
+      200,
+      {
+        access_token: grant.accessToken,
+        token_type: 'Bearer',
+        expires_in: TOKEN_TTL_SECONDS,
+        scope: grant.scopes.join(' '),
+        ...idToken,
+      },
+      { 'cache-control': 'no-store', pragma: 'no-cache' },
+    );
   }
 
   /** The answer to a client that does not prove who it is, exactly once (§2.3.1); undefined for ours. */
   #client(form: URLSearchParams, authorization: string | undefined): DevResponse | undefined {
     const basic = /^basic +([\w+/=]+)$/i.exec(authorization ?? '')?.[1];
     if (authorization !== undefined && form.has('client_secret')) return tokenError('invalid_request');
-    const decoded = basic === undefined ? undefined : Buffer.from(basic, 'base64').toString().split(':', 2).map((part) => new URLSearchParams(`x=${part}`).get('x'));
-    const [id, secret] = authorization === undefined ? [form.get('client_id'), form.get('client_secret')] : decoded ?? [];
-    if (id === this.clientId && isEqual(secret ?? '', this.clientSecret) && (form.get('client_id') ?? id) === id) return undefined;
-    return tokenError('invalid_client', 401, authorization === undefined ? {} : { 'www-authenticate': 'Basic realm="DevProvider"' });
+    const decoded =
+      basic === undefined
+        ? undefined
+        : Buffer.from(basic, 'base64')
+            .toString()
+            .split(':', 2)
+            .map((part) => new URLSearchParams(`x=${part}`).get('x'));
+    const [id, secret] =
+      authorization === undefined ? [form.get('client_id'), form.get('client_secret')] : (decoded ?? []);
+    if (
+      id === this.clientId &&
+      isEqual(secret ?? '', this.clientSecret) &&
+      (form.get('client_id') ?? id) === id
+    )
+      return undefined;
+    return tokenError(
+      'invalid_client',
+      401,
+      authorization === undefined ? {} : { 'www-authenticate': 'Basic realm="DevProvider"' },
+    );
   }
 
   async #idToken({ user, nonce, scopes, authTime }: Grant, accessToken: string): Promise<string> {
     const iat = Math.floor(this.#clock.nowMs() / 1000);
     const atHash = hash('sha256', accessToken, 'buffer').subarray(0, 16).toString('base64url');
-    const claims = { ...claimsOf(user, scopes), iss: this.url, aud: this.clientId, iat, exp: iat + TOKEN_TTL_SECONDS, auth_time: authTime, ...(nonce === undefined ? {} : { nonce }), at_hash: atHash };
+    const claims = {
+      ...claimsOf(user, scopes),
+      iss: this.url,
+      aud: this.clientId,
+      iat,
+      exp: iat + TOKEN_TTL_SECONDS,
+      auth_time: authTime,
+      ...(nonce === undefined ? {} : { nonce }),
+      at_hash: atHash,
+    };
     return (await this.#ready()).sign(claims, this.#algorithm);
   }
 
@@ -268,7 +411,11 @@ export class DevProvider {
     const token = /^bearer +([\w.~+/=-]+)$/i.exec(authorization ?? '')?.[1];
     const grant = token === undefined ? undefined : this.#tokens.get(token);
     if (grant === undefined || grant.expiresMs <= this.#clock.nowMs()) {
-      return json(401, { error: 'invalid_token' }, { 'www-authenticate': token === undefined ? 'Bearer' : 'Bearer error="invalid_token"' });
+      return json(
+        401,
+        { error: 'invalid_token' },
+        { 'www-authenticate': token === undefined ? 'Bearer' : 'Bearer error="invalid_token"' },
+      );
     }
     return json(200, claimsOf(grant.user, grant.scopes), { 'cache-control': 'no-store' });
   }
@@ -303,7 +450,13 @@ type Handle = (request: DevRequest) => Promise<DevResponse>;
 
 const MAX_BODY_BYTES = 65_536;
 /** It looks after itself: whoever logs in has no token yet, and its pages bring their own policy. */
-const SPEC = { public: 'It stands in for a provider that people log in at', mcp: false, rateLimit: false, meta: { csrf: false, docs: false, idempotency: false }, summary: 'The identity provider of development' } as const;
+const SPEC = {
+  public: 'It stands in for a provider that people log in at',
+  mcp: false,
+  rateLimit: false,
+  meta: { csrf: false, docs: false, idempotency: false },
+  summary: 'The identity provider of development',
+} as const;
 
 /** Answers a request of node:http. */
 async function serve(request: IncomingMessage, response: ServerResponse, handle: Handle): Promise<void> {
@@ -317,8 +470,16 @@ async function serve(request: IncomingMessage, response: ServerResponse, handle:
     }
     const [path, query = ''] = (request.url ?? '/').split('?', 2) as [string, string?];
     const headers = request.headers as Readonly<Record<string, string | undefined>>; // none that is read here is ever a list
-    const answer = await handle({ method: request.method ?? '', path, query, headers, body: Buffer.concat(chunks).toString() });
-    response.writeHead(answer.status, answer.headers).end(request.method === 'HEAD' ? undefined : answer.body);
+    const answer = await handle({
+      method: request.method ?? '',
+      path,
+      query,
+      headers,
+      body: Buffer.concat(chunks).toString(),
+    });
+    response
+      .writeHead(answer.status, answer.headers)
+      .end(request.method === 'HEAD' ? undefined : answer.body);
   } catch {
     response.destroy(); // the client has left, or there are no keys
   }
@@ -329,7 +490,14 @@ function serveOn(router: Router, path: string, handle: Handle): void {
   router.route(`${path}/{rest:path}`, ['GET', 'POST'], SPEC, async ({ req }) => {
     const [, query = ''] = req.target.split('?', 2);
     const origin = `${req.scheme}://${req.host}`;
-    const answer = await handle({ method: req.method, path: req.path.slice(path.length), query, headers: req.headers, body: await req.text({ maxBytes: MAX_BODY_BYTES }), origin });
+    const answer = await handle({
+      method: req.method,
+      path: req.path.slice(path.length),
+      query,
+      headers: req.headers,
+      body: await req.text({ maxBytes: MAX_BODY_BYTES }),
+      origin,
+    });
     return new HttpResponse(answer.body, { status: answer.status, headers: answer.headers });
   });
 }
@@ -340,8 +508,15 @@ function inProcess(issuer: string, handle: Handle): InProcess {
     async call({ method, url, headers = {}, body = '' }) {
       const [address, query = ''] = url.split('?', 2) as [string, string?];
       const answer = await handle({ method, path: address.slice(issuer.length), query, headers, body });
-      return { status: answer.status, mediaType: answer.headers['content-type'] ?? '', body: Buffer.from(answer.body), isPrivate: true };
+      return {
+        status: answer.status,
+        mediaType: answer.headers['content-type'] ?? '',
+        body: Buffer.from(answer.body),
+        isPrivate: true,
+      };
     },
-    close() { /* nothing is open */ },
+    close() {
+      /* nothing is open */
+    },
   };
 }

@@ -26,26 +26,50 @@ export class DevKeys {
 
   /** Makes both pairs, off the event loop. */
   static async make(): Promise<DevKeys> {
-    const [rsa, ec] = await Promise.all([generate('rsa', { modulusLength: 2_048 }), generate('ec', { namedCurve: 'P-256' })]);
+    const [rsa, ec] = await Promise.all([
+      generate('rsa', { modulusLength: 2_048 }),
+      generate('ec', { namedCurve: 'P-256' }),
+    ]);
     return new DevKeys({ RS256: signingKey(rsa), ES256: signingKey(ec) });
   }
 
   /** The public halves (RFC 7517 §5). */
   get jwks(): { readonly keys: readonly Readonly<Record<string, unknown>>[] } {
-    return { keys: Object.entries(this.#keys).map(([alg, { keyId, publicJwk }]) => ({ ...publicJwk, kid: keyId, use: 'sig', alg })) };
+    return {
+      keys: Object.entries(this.#keys).map(([alg, { keyId, publicJwk }]) => ({
+        ...publicJwk,
+        kid: keyId,
+        use: 'sig',
+        alg,
+      })),
+    };
   }
 
   /** A compact JWS of these claims (RFC 7515 §7.1). */
   async sign(claims: Readonly<Record<string, unknown>>, algorithm: DevAlgorithm): Promise<string> {
     const { keyId, privateKey } = this.#keys[algorithm];
-    const signed = [{ alg: algorithm, typ: 'JWT', kid: keyId }, claims].map((part) => Buffer.from(JSON.stringify(part)).toString('base64url')).join('.');
+    const signed = [{ alg: algorithm, typ: 'JWT', kid: keyId }, claims]
+      .map((part) => Buffer.from(JSON.stringify(part)).toString('base64url'))
+      .join('.');
     const signature = await new Promise<Buffer>((resolve, reject) => {
-      sign('sha256', Buffer.from(signed), { key: privateKey, dsaEncoding: 'ieee-p1363' }, (error, bytes) => error === null ? resolve(bytes) : reject(error));
+      sign('sha256', Buffer.from(signed), { key: privateKey, dsaEncoding: 'ieee-p1363' }, (error, bytes) =>
+        error === null ? resolve(bytes) : reject(error),
+      );
     });
     return `${signed}.${signature.toString('base64url')}`;
   }
 }
 
-function signingKey({ publicKey, privateKey }: { readonly publicKey: KeyObject; readonly privateKey: KeyObject }): SigningKey {
-  return { keyId: randomBytes(8).toString('hex'), privateKey, publicJwk: publicKey.export({ format: 'jwk' }) };
+function signingKey({
+  publicKey,
+  privateKey,
+}: {
+  readonly publicKey: KeyObject;
+  readonly privateKey: KeyObject;
+}): SigningKey {
+  return {
+    keyId: randomBytes(8).toString('hex'),
+    privateKey,
+    publicJwk: publicKey.export({ format: 'jwk' }),
+  };
 }

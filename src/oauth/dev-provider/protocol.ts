@@ -38,40 +38,96 @@ export interface DevResponse {
 }
 
 /** Claims by the scope that asks for them (OpenID Connect Core §5.4). */
-const PROFILES: Readonly<Record<string, readonly string[]>> = { email: ['email', 'email_verified'], profile: ['name', 'picture'] };
+const PROFILES: Readonly<Record<string, readonly string[]>> = {
+  email: ['email', 'email_verified'],
+  profile: ['name', 'picture'],
+};
 
 /** The discovery document (OpenID Connect Discovery §3, RFC 8414 §2, RFC 9207 §3); the endpoints are below `url`. */
-export function metadataOf(issuer: string, algorithm: DevAlgorithm, url: string): Readonly<Record<string, unknown>> {
+export function metadataOf(
+  issuer: string,
+  algorithm: DevAlgorithm,
+  url: string,
+): Readonly<Record<string, unknown>> {
   return {
-    issuer, authorization_endpoint: `${url}/authorize`, token_endpoint: `${url}/token`, userinfo_endpoint: `${url}/userinfo`, jwks_uri: `${url}/jwks`,
-    response_types_supported: ['code'], response_modes_supported: ['query'], grant_types_supported: ['authorization_code'], subject_types_supported: ['public'],
-    id_token_signing_alg_values_supported: [algorithm], token_endpoint_auth_methods_supported: ['client_secret_basic', 'client_secret_post'],
-    code_challenge_methods_supported: ['S256'], scopes_supported: ['openid', 'email', 'profile'], authorization_response_iss_parameter_supported: true,
-    claims_supported: ['sub', 'iss', 'aud', 'exp', 'iat', 'auth_time', 'nonce', 'at_hash', 'name', 'email', 'email_verified', 'picture'],
-    request_parameter_supported: false, request_uri_parameter_supported: false, claims_parameter_supported: false,
+    issuer,
+    authorization_endpoint: `${url}/authorize`,
+    token_endpoint: `${url}/token`,
+    userinfo_endpoint: `${url}/userinfo`,
+    jwks_uri: `${url}/jwks`,
+    response_types_supported: ['code'],
+    response_modes_supported: ['query'],
+    grant_types_supported: ['authorization_code'],
+    subject_types_supported: ['public'],
+    id_token_signing_alg_values_supported: [algorithm],
+    token_endpoint_auth_methods_supported: ['client_secret_basic', 'client_secret_post'],
+    code_challenge_methods_supported: ['S256'],
+    scopes_supported: ['openid', 'email', 'profile'],
+    authorization_response_iss_parameter_supported: true,
+    claims_supported: [
+      'sub',
+      'iss',
+      'aud',
+      'exp',
+      'iat',
+      'auth_time',
+      'nonce',
+      'at_hash',
+      'name',
+      'email',
+      'email_verified',
+      'picture',
+    ],
+    request_parameter_supported: false,
+    request_uri_parameter_supported: false,
+    claims_parameter_supported: false,
   };
 }
 
 /** What may be asked for where; other methods are answered with 405. */
 export const METHODS: ReadonlyMap<string, string> = new Map([
-  ['/.well-known/openid-configuration', 'GET, HEAD'], ['/jwks', 'GET, HEAD'], ['/authorize', 'GET, HEAD, POST'], ['/token', 'POST'], ['/userinfo', 'GET, HEAD, POST'],
+  ['/.well-known/openid-configuration', 'GET, HEAD'],
+  ['/jwks', 'GET, HEAD'],
+  ['/authorize', 'GET, HEAD, POST'],
+  ['/token', 'POST'],
+  ['/userinfo', 'GET, HEAD, POST'],
 ]);
 
 /** The error of an authorization request that goes back to the application (RFC 6749 §4.1.2.1, RFC 7636 §4.4.1). */
-export function authorizationError(given: URLSearchParams, one: (name: string) => string | undefined): string | undefined {
+export function authorizationError(
+  given: URLSearchParams,
+  one: (name: string) => string | undefined,
+): string | undefined {
   if (new Set(given.keys()).size < given.size) return 'invalid_request';
   if (given.has('request')) return 'request_not_supported';
   if (given.has('request_uri')) return 'request_uri_not_supported';
-  if (!given.has('response_type') || (given.get('response_mode') ?? 'query') !== 'query') return 'invalid_request';
+  if (!given.has('response_type') || (given.get('response_mode') ?? 'query') !== 'query')
+    return 'invalid_request';
   if (given.get('response_type') !== 'code') return 'unsupported_response_type';
-  return one('code_challenge_method') === 'S256' && /^[\w-]{43}$/.test(one('code_challenge') ?? '') ? undefined : 'invalid_request';
+  return one('code_challenge_method') === 'S256' && /^[\w-]{43}$/.test(one('code_challenge') ?? '')
+    ? undefined
+    : 'invalid_request';
 }
 
 /** The claims of a user that these scopes give (OpenID Connect Core §5.4). */
-export function claimsOf({ sub, name, email, emailVerified = true, picture, claims }: DevUser, scopes: readonly string[]): Record<string, unknown> {
-  const all: Readonly<Record<string, unknown>> = { name, picture, email, email_verified: email === undefined ? undefined : emailVerified };
-  const allowed = scopes.flatMap((scope) => Object.hasOwn(PROFILES, scope) ? PROFILES[scope]! : []);
-  return { ...claims, ...Object.fromEntries(allowed.filter((claim) => all[claim] !== undefined).map((claim) => [claim, all[claim]])), sub };
+export function claimsOf(
+  { sub, name, email, emailVerified = true, picture, claims }: DevUser,
+  scopes: readonly string[],
+): Record<string, unknown> {
+  const all: Readonly<Record<string, unknown>> = {
+    name,
+    picture,
+    email,
+    email_verified: email === undefined ? undefined : emailVerified,
+  };
+  const allowed = scopes.flatMap((scope) => (Object.hasOwn(PROFILES, scope) ? PROFILES[scope]! : []));
+  return {
+    ...claims,
+    ...Object.fromEntries(
+      allowed.filter((claim) => all[claim] !== undefined).map((claim) => [claim, all[claim]]),
+    ),
+    sub,
+  };
 }
 
 /** A page for mistakes that must not be sent back to anybody. */
@@ -80,13 +136,25 @@ export function badPage(problem: string): DevResponse {
 }
 
 /** RFC 6749 §5.2. */
-export function tokenError(error: string, status: number = 400, headers: Readonly<Record<string, string>> = {}): DevResponse {
+export function tokenError(
+  error: string,
+  status: number = 400,
+  headers: Readonly<Record<string, string>> = {},
+): DevResponse {
   return json(status, { error }, { 'cache-control': 'no-store', pragma: 'no-cache', ...headers });
 }
 
 /** An answer in JSON. */
-export function json(status: number, body: object, headers: Readonly<Record<string, string>> = {}): DevResponse {
-  return { status, headers: { 'content-type': 'application/json', 'x-content-type-options': 'nosniff', ...headers }, body: JSON.stringify(body) };
+export function json(
+  status: number,
+  body: object,
+  headers: Readonly<Record<string, string>> = {},
+): DevResponse {
+  return {
+    status,
+    headers: { 'content-type': 'application/json', 'x-content-type-options': 'nosniff', ...headers },
+    body: JSON.stringify(body),
+  };
 }
 
 /*
@@ -100,11 +168,12 @@ export interface PickableUser {
   readonly email: string | undefined;
 }
 
-const STYLE = 'body{font:1rem/1.5 system-ui,sans-serif;max-width:32rem;margin:4rem auto;padding:0 1rem;color:#1b1b1b;background:#fff;overflow-wrap:anywhere}'
-  + 'button{display:block;width:100%;margin:.5rem 0;padding:.75rem 1rem;font:inherit;text-align:left;color:inherit;'
-  + 'background:#f2f4f7;border:1px solid #667085;border-radius:.5rem;cursor:pointer}'
-  + 'button:hover,button:focus-visible{background:#dde7f7;outline:2px solid #1d4ed8}small{display:block;color:#475467}'
-  + '@media(prefers-color-scheme:dark){body{color:#f2f4f7;background:#16181d}button{background:#262a33;border-color:#98a2b3}button:hover,button:focus-visible{background:#1e3a6e;outline-color:#93c5fd}small{color:#d0d5dd}}';
+const STYLE =
+  'body{font:1rem/1.5 system-ui,sans-serif;max-width:32rem;margin:4rem auto;padding:0 1rem;color:#1b1b1b;background:#fff;overflow-wrap:anywhere}' +
+  'button{display:block;width:100%;margin:.5rem 0;padding:.75rem 1rem;font:inherit;text-align:left;color:inherit;' +
+  'background:#f2f4f7;border:1px solid #667085;border-radius:.5rem;cursor:pointer}' +
+  'button:hover,button:focus-visible{background:#dde7f7;outline:2px solid #1d4ed8}small{display:block;color:#475467}' +
+  '@media(prefers-color-scheme:dark){body{color:#f2f4f7;background:#16181d}button{background:#262a33;border-color:#98a2b3}button:hover,button:focus-visible{background:#1e3a6e;outline-color:#93c5fd}small{color:#d0d5dd}}';
 const STYLE_HASH = hash('sha256', STYLE, 'base64');
 
 /**
@@ -124,15 +193,27 @@ export function pageHeaders(formOrigins: readonly string[]): Record<string, stri
 }
 
 /** Asks who is logging in. `parameters` are those of the authorization request, and come back with the answer. */
-export function pickerPage(action: string, parameters: Readonly<Record<string, string>>, users: readonly PickableUser[]): string {
-  const hidden = Object.entries(parameters).map(([name, value]) => `<input type="hidden" name="${escaped(name)}" value="${escaped(value)}">`);
-  const buttons = users.map(({ sub, name, email }) => `<button name="user" value="${escaped(sub)}">${escaped(name)}<small>${escaped(email ?? sub)}</small></button>`);
-  return page('Choose who to be', `<p>This stands in for an identity provider during development. Nobody is asked for a password.</p>
+export function pickerPage(
+  action: string,
+  parameters: Readonly<Record<string, string>>,
+  users: readonly PickableUser[],
+): string {
+  const hidden = Object.entries(parameters).map(
+    ([name, value]) => `<input type="hidden" name="${escaped(name)}" value="${escaped(value)}">`,
+  );
+  const buttons = users.map(
+    ({ sub, name, email }) =>
+      `<button name="user" value="${escaped(sub)}">${escaped(name)}<small>${escaped(email ?? sub)}</small></button>`,
+  );
+  return page(
+    'Choose who to be',
+    `<p>This stands in for an identity provider during development. Nobody is asked for a password.</p>
 <form method="post" action="${escaped(action)}">
 ${hidden.join('\n')}
 ${buttons.join('\n')}
 <button name="deny" value="1">Cancel the login</button>
-</form>`);
+</form>`,
+  );
 }
 
 /** Says why nobody is sent anywhere. */

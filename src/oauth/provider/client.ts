@@ -6,7 +6,16 @@
  */
 import { Discovery } from './discovery.ts';
 import { isExpectedIssuer, verifyIdToken } from './id-token.ts';
-import { Outbound, ProviderFailure, isJson, isObject, jsonObject, jsonValue, withoutNulls, word } from './outbound.ts';
+import {
+  Outbound,
+  ProviderFailure,
+  isJson,
+  isObject,
+  jsonObject,
+  jsonValue,
+  withoutNulls,
+  word,
+} from './outbound.ts';
 import { KeySource } from './jwks.ts';
 import { PROTOCOL_PARAMETERS, TENANT, inProcessOf, settingsOf } from './options.ts';
 import { joinClaims, postedName, textOr, userInfoOf } from './user-info.ts';
@@ -70,7 +79,14 @@ export interface ProviderClientParts {
 const histograms = new WeakMap<Metrics, Histogram>();
 
 function secondsOf(metrics: Metrics): Histogram {
-  const known = histograms.get(metrics) ?? metrics.histogram('svc_oauth_provider_seconds', 'Time that calls to identity providers took', BUCKETS_SECONDS, ['provider', 'call']);
+  const known =
+    histograms.get(metrics) ??
+    metrics.histogram(
+      'svc_oauth_provider_seconds',
+      'Time that calls to identity providers took',
+      BUCKETS_SECONDS,
+      ['provider', 'call'],
+    );
   histograms.set(metrics, known);
   return known;
 }
@@ -99,7 +115,10 @@ export class ProviderClient {
     const inProcess = inProcessOf(provider);
     this.#isServedHere = inProcess !== undefined;
     this.#outbound = inProcess ?? new Outbound({ clock: parts.clock, timeoutMs, ca, resolve: parts.resolve });
-    const measured = { call: (call: OutboundCall): Promise<OutboundAnswer> => this.#call(call.url === this.#settings.discoveryUrl ? 'discovery' : 'jwks', call) };
+    const measured = {
+      call: (call: OutboundCall): Promise<OutboundAnswer> =>
+        this.#call(call.url === this.#settings.discoveryUrl ? 'discovery' : 'jwks', call),
+    };
     this.#discovery = new Discovery(this.#settings, measured);
     this.#keys = new KeySource(measured, parts.clock, jwks?.keys);
   }
@@ -114,7 +133,10 @@ export class ProviderClient {
     try {
       await this.#discovery.endpoints();
     } catch (error) {
-      this.#parts.log.warn('provider_unreachable', { provider: this.#settings.name, reason: error instanceof ProviderFailure ? error.reason : 'failed' });
+      this.#parts.log.warn('provider_unreachable', {
+        provider: this.#settings.name,
+        reason: error instanceof ProviderFailure ? error.reason : 'failed',
+      });
     }
   }
 
@@ -126,22 +148,41 @@ export class ProviderClient {
    */
   authorizationUrl(input: AuthorizationRequest): Awaitable<string> {
     const endpoints = this.#discovery.endpoints();
-    return endpoints instanceof Promise ? endpoints.then(({ authorizeUrl }) => this.#urlOf(authorizeUrl, input)) : this.#urlOf(endpoints.authorizeUrl, input);
+    return endpoints instanceof Promise
+      ? endpoints.then(({ authorizeUrl }) => this.#urlOf(authorizeUrl, input))
+      : this.#urlOf(endpoints.authorizeUrl, input);
   }
 
-  #urlOf(authorizeUrl: string, { redirectUri, state, challenge, nonce, scopes, extra = {} }: AuthorizationRequest): string {
+  #urlOf(
+    authorizeUrl: string,
+    { redirectUri, state, challenge, nonce, scopes, extra = {} }: AuthorizationRequest,
+  ): string {
     const { clientId, usesOpenId, authorizeParams } = this.#settings;
     if (usesOpenId && nonce === undefined) throw new TypeError('A login by OpenID Connect needs a nonce'); // our bug: nothing else could notice a replayed id_token
     const asked = (scopes ?? this.#settings.scopes).filter((scope) => scope !== 'openid');
-    const scope = [...usesOpenId ? ['openid'] : [], ...asked].join(' ');
-    const [address, query = ''] = (this.#isServedHere ? new URL(new URL(authorizeUrl).pathname, redirectUri).href : authorizeUrl).split('?', 2) as [string, string?];
+    const scope = [...(usesOpenId ? ['openid'] : []), ...asked].join(' ');
+    const [address, query = ''] = (
+      this.#isServedHere ? new URL(new URL(authorizeUrl).pathname, redirectUri).href : authorizeUrl
+    ).split('?', 2) as [string, string?];
     const kept = query.split('&').filter((pair) => pair !== '' && !PROTOCOL_PARAMETERS.has(nameOf(pair)));
     const fixed = new Set([...kept.map(nameOf), ...Object.keys(authorizeParams)]);
     const ours = new URLSearchParams({
-      response_type: 'code', client_id: clientId, redirect_uri: redirectUri, ...(scope === '' ? {} : { scope }), state,
-      code_challenge: challenge, code_challenge_method: 'S256', ...(usesOpenId && nonce !== undefined ? { nonce } : {}),
-      ...Object.fromEntries(Object.entries(authorizeParams).filter(([name]) => !kept.some((pair) => nameOf(pair) === name))),
-      ...Object.fromEntries(EXTRA_PARAMETERS.flatMap((name) => Object.hasOwn(extra, name) && !fixed.has(name) ? [[name, extra[name]!]] : [])),
+      response_type: 'code',
+      client_id: clientId,
+      redirect_uri: redirectUri,
+      ...(scope === '' ? {} : { scope }),
+      state,
+      code_challenge: challenge,
+      code_challenge_method: 'S256',
+      ...(usesOpenId && nonce !== undefined ? { nonce } : {}),
+      ...Object.fromEntries(
+        Object.entries(authorizeParams).filter(([name]) => !kept.some((pair) => nameOf(pair) === name)),
+      ),
+      ...Object.fromEntries(
+        EXTRA_PARAMETERS.flatMap((name) =>
+          Object.hasOwn(extra, name) && !fixed.has(name) ? [[name, extra[name]!]] : [],
+        ),
+      ),
     });
     return `${address}?${[...kept, ours.toString().replaceAll('+', '%20')].join('&')}`; // %20: some providers read + as itself
   }
@@ -156,10 +197,12 @@ export class ProviderClient {
     const { issuer, tenants } = this.#settings;
     if (issuer === undefined) return;
     if (iss === undefined) {
-      if ((await this.#discovery.endpoints()).sendsIssuer) throw new ProviderFailure('issuer_mismatch', 'iss_missing');
+      if ((await this.#discovery.endpoints()).sendsIssuer)
+        throw new ProviderFailure('issuer_mismatch', 'iss_missing');
     } else {
       const [before = '', after = ''] = issuer.split(TENANT);
-      if (!isExpectedIssuer(iss, iss.slice(before.length, iss.length - after.length), { issuer, tenants })) throw new ProviderFailure('issuer_mismatch', 'iss_differs');
+      if (!isExpectedIssuer(iss, iss.slice(before.length, iss.length - after.length), { issuer, tenants }))
+        throw new ProviderFailure('issuer_mismatch', 'iss_differs');
     }
   }
 
@@ -174,7 +217,10 @@ export class ProviderClient {
     const claims = this.#settings.usesOpenId ? await this.#verify(endpoints, tokens, input) : undefined;
     input.signal?.throwIfAborted();
     const raw = await this.#read(endpoints.userinfo, tokens, claims, input.signal);
-    const info = userInfoOf(await this.#withEmail(this.#map(raw, input.postedUser), tokens, input.signal), raw);
+    const info = userInfoOf(
+      await this.#withEmail(this.#map(raw, input.postedUser), tokens, input.signal),
+      raw,
+    );
     return { info, tokens };
   }
 
@@ -184,28 +230,71 @@ export class ProviderClient {
   }
 
   /** RFC 6749 §4.1.3; the client authenticates exactly once (§2.3.1), Basic with both parts form-encoded first. */
-  #exchange({ token, clientAuth }: Endpoints, { code, redirectUri, verifier, signal }: Identification): Promise<OutboundAnswer> {
+  #exchange(
+    { token, clientAuth }: Endpoints,
+    { code, redirectUri, verifier, signal }: Identification,
+  ): Promise<OutboundAnswer> {
     const { clientId, clientSecret = '' } = this.#settings;
-    const form = new URLSearchParams({ grant_type: 'authorization_code', code, redirect_uri: redirectUri, code_verifier: verifier });
+    const form = new URLSearchParams({
+      grant_type: 'authorization_code',
+      code,
+      redirect_uri: redirectUri,
+      code_verifier: verifier,
+    });
     const headers: Record<string, string> = { 'content-type': 'application/x-www-form-urlencoded' };
-    if (clientAuth === 'basic') headers['authorization'] = `Basic ${Buffer.from(`${formEncoded(clientId)}:${formEncoded(clientSecret)}`).toString('base64')}`;
+    if (clientAuth === 'basic')
+      headers['authorization'] =
+        `Basic ${Buffer.from(`${formEncoded(clientId)}:${formEncoded(clientSecret)}`).toString('base64')}`;
     else form.set('client_id', clientId);
     if (clientAuth === 'post') form.set('client_secret', clientSecret);
     return this.#call('token', { method: 'POST', ...token, headers, body: form.toString(), signal });
   }
 
-  #verify({ keys }: Endpoints, { idToken, accessToken }: ProviderTokens, { nonce, maxAgeSeconds }: Identification): Promise<IdTokenClaims> {
-    const { issuer, tenants, clientId, idTokenAlgorithms: algorithms, leewaySeconds, maxAgeSeconds: fixedSeconds } = this.#settings;
+  #verify(
+    { keys }: Endpoints,
+    { idToken, accessToken }: ProviderTokens,
+    { nonce, maxAgeSeconds }: Identification,
+  ): Promise<IdTokenClaims> {
+    const {
+      issuer,
+      tenants,
+      clientId,
+      idTokenAlgorithms: algorithms,
+      leewaySeconds,
+      maxAgeSeconds: fixedSeconds,
+    } = this.#settings;
     if (idToken === undefined) throw new ProviderFailure('provider_error', 'id_token_missing');
     const nowSeconds = Math.floor(this.#parts.clock.nowMs() / 1000);
-    const rules = { issuer: issuer!, tenants, clientId, algorithms, nonce, accessToken, maxAgeSeconds: fixedSeconds ?? maxAgeSeconds, leewaySeconds, nowSeconds }; // OpenID Connect without an issuer is refused by the constructor
-    return verifyIdToken(idToken, rules, { current: () => this.#keys.current(keys), again: () => this.#keys.again(keys), renewed: () => this.#keys.renewed(keys) });
+    const rules = {
+      issuer: issuer!,
+      tenants,
+      clientId,
+      algorithms,
+      nonce,
+      accessToken,
+      maxAgeSeconds: fixedSeconds ?? maxAgeSeconds,
+      leewaySeconds,
+      nowSeconds,
+    }; // OpenID Connect without an issuer is refused by the constructor
+    return verifyIdToken(idToken, rules, {
+      current: () => this.#keys.current(keys),
+      again: () => this.#keys.again(keys),
+      renewed: () => this.#keys.renewed(keys),
+    });
   }
 
   /** The user info over the claims. They must speak of the same user (OpenID Connect Core §5.3.2). */
-  async #read(userinfo: Target | undefined, { accessToken }: ProviderTokens, claims: IdTokenClaims | undefined, signal: AbortSignal | undefined): Promise<Record<string, unknown>> {
+  async #read(
+    userinfo: Target | undefined,
+    { accessToken }: ProviderTokens,
+    claims: IdTokenClaims | undefined,
+    signal: AbortSignal | undefined,
+  ): Promise<Record<string, unknown>> {
     if (userinfo === undefined) return { ...claims };
-    const answer = jsonObject('userinfo', await this.#call('userinfo', { method: 'GET', ...userinfo, headers: bearer(accessToken), signal }));
+    const answer = jsonObject(
+      'userinfo',
+      await this.#call('userinfo', { method: 'GET', ...userinfo, headers: bearer(accessToken), signal }),
+    );
     if (claims === undefined) return answer;
     if (answer['sub'] !== claims.sub) throw new ProviderFailure('provider_error', 'userinfo_sub');
     return joinClaims(claims, answer);
@@ -215,22 +304,41 @@ export class ProviderClient {
     const { mapUser, acceptsPostedName } = this.#settings;
     try {
       const user = mapUser(raw);
-      return acceptsPostedName && user !== undefined ? { ...user, name: textOr(user.name, postedName(postedUser)) } : user;
+      return acceptsPostedName && user !== undefined
+        ? { ...user, name: textOr(user.name, postedName(postedUser)) }
+        : user;
     } catch (error) {
       throw new ProviderFailure('provider_error', 'user_mapping', { cause: error });
     }
   }
 
   /** With an e-mail endpoint the primary verified address counts; a token that may not read the list (403, 404) leaves what there was. */
-  async #withEmail(user: MappedUser | undefined, { accessToken }: ProviderTokens, signal: AbortSignal | undefined): Promise<MappedUser | undefined> {
+  async #withEmail(
+    user: MappedUser | undefined,
+    { accessToken }: ProviderTokens,
+    signal: AbortSignal | undefined,
+  ): Promise<MappedUser | undefined> {
     const { emailsUrl } = this.#settings;
     if (emailsUrl === undefined || user?.subject === undefined) return user;
-    const answer = await this.#call('emails', { method: 'GET', url: emailsUrl, headers: bearer(accessToken), signal });
+    const answer = await this.#call('emails', {
+      method: 'GET',
+      url: emailsUrl,
+      headers: bearer(accessToken),
+      signal,
+    });
     if (answer.status === 403 || answer.status === 404) return { ...user, emailVerified: false };
     const list = jsonValue('emails', answer);
     if (!Array.isArray(list)) throw new ProviderFailure('provider_error', 'emails_not_list');
-    const primary = list.find((each): each is { readonly email: string } => isObject(each) && each['primary'] === true && each['verified'] === true && typeof each['email'] === 'string');
-    return primary === undefined ? { ...user, emailVerified: false } : { ...user, email: primary.email, emailVerified: true };
+    const primary = list.find(
+      (each): each is { readonly email: string } =>
+        isObject(each) &&
+        each['primary'] === true &&
+        each['verified'] === true &&
+        typeof each['email'] === 'string',
+    );
+    return primary === undefined
+      ? { ...user, emailVerified: false }
+      : { ...user, email: primary.email, emailVerified: true };
   }
 
   async #call(what: string, call: OutboundCall): Promise<OutboundAnswer> {
@@ -242,7 +350,9 @@ export class ProviderClient {
       log.debug('provider_call', { provider, call: what, status: answer.status });
       return answer;
     } catch (error) {
-      throw error instanceof ProviderFailure ? new ProviderFailure(error.code, `${what}_${error.reason}`, { cause: error.cause }) : error;
+      throw error instanceof ProviderFailure
+        ? new ProviderFailure(error.code, `${what}_${error.reason}`, { cause: error.cause })
+        : error;
     } finally {
       this.#seconds?.observe((clock.monotonicMs() - startMs) / 1000, provider, what);
     }
@@ -279,19 +389,46 @@ interface ProviderTokens {
 const MAX_TOKEN_CHARACTERS = 16_384;
 
 /** Reads the answer. An error is one whatever its status is: GitHub sends it with 200. @throws ProviderFailure `provider_error` */
-function readTokenAnswer(answer: OutboundAnswer, { tokenAnswer, tokenTypes }: Pick<ProviderSettings, 'tokenAnswer' | 'tokenTypes'>): ProviderTokens {
-  const members = tokenAnswer === 'form' && answer.mediaType === 'application/x-www-form-urlencoded' ? formOf(answer) : withoutNulls(jsonOf(answer));
-  if (members['error'] !== undefined) throw new ProviderFailure('provider_error', `token_error_${typeof members['error'] === 'string' ? word(members['error']) : 'odd'}`);
-  const { access_token: accessToken, token_type: type, refresh_token: refreshToken, expires_in: expires, scope, id_token: idToken } = members;
+function readTokenAnswer(
+  answer: OutboundAnswer,
+  { tokenAnswer, tokenTypes }: Pick<ProviderSettings, 'tokenAnswer' | 'tokenTypes'>,
+): ProviderTokens {
+  const members =
+    tokenAnswer === 'form' && answer.mediaType === 'application/x-www-form-urlencoded'
+      ? formOf(answer)
+      : withoutNulls(jsonOf(answer));
+  if (members['error'] !== undefined)
+    throw new ProviderFailure(
+      'provider_error',
+      `token_error_${typeof members['error'] === 'string' ? word(members['error']) : 'odd'}`,
+    );
+  const {
+    access_token: accessToken,
+    token_type: type,
+    refresh_token: refreshToken,
+    expires_in: expires,
+    scope,
+    id_token: idToken,
+  } = members;
   // Visible ASCII only (RFC 6750 §2.1): it is about to stand in a header.
-  if (typeof accessToken !== 'string' || accessToken.length > MAX_TOKEN_CHARACTERS || !/^[\x21-\x7e]+$/.test(accessToken)) throw new ProviderFailure('provider_error', 'token_access_token');
-  if (typeof type !== 'string' || !tokenTypes.includes(type.toLowerCase())) throw new ProviderFailure('provider_error', 'token_type');
-  if (idToken !== undefined && typeof idToken !== 'string') throw new ProviderFailure('provider_error', 'token_id_token');
-  const expiresInSeconds = typeof expires === 'string' && /^\d{1,10}$/.test(expires) ? Number(expires) : expires; // a number, by §5.1; some write text
+  if (
+    typeof accessToken !== 'string' ||
+    accessToken.length > MAX_TOKEN_CHARACTERS ||
+    !/^[\x21-\x7e]+$/.test(accessToken)
+  )
+    throw new ProviderFailure('provider_error', 'token_access_token');
+  if (typeof type !== 'string' || !tokenTypes.includes(type.toLowerCase()))
+    throw new ProviderFailure('provider_error', 'token_type');
+  if (idToken !== undefined && typeof idToken !== 'string')
+    throw new ProviderFailure('provider_error', 'token_id_token');
+  const expiresInSeconds =
+    typeof expires === 'string' && /^\d{1,10}$/.test(expires) ? Number(expires) : expires; // a number, by §5.1; some write text
   return {
     accessToken,
     ...(textOr(refreshToken, '') === '' ? {} : { refreshToken: refreshToken as string }),
-    ...(Number.isSafeInteger(expiresInSeconds) && (expiresInSeconds as number) >= 0 ? { expiresInSeconds: expiresInSeconds as number } : {}),
+    ...(Number.isSafeInteger(expiresInSeconds) && (expiresInSeconds as number) >= 0
+      ? { expiresInSeconds: expiresInSeconds as number }
+      : {}),
     ...(textOr(scope, '') === '' ? {} : { scope: scope as string }),
     ...(idToken === undefined ? {} : { idToken }),
   };
@@ -304,8 +441,13 @@ function jsonOf(answer: OutboundAnswer): Record<string, unknown> {
   try {
     const value: unknown = JSON.parse(answer.body.toString());
     error = isObject(value) ? value['error'] : undefined;
-  } catch { /* then its status is all there is to say */ }
-  throw new ProviderFailure('provider_error', `token_status_${answer.status}${typeof error === 'string' ? `_${word(error)}` : ''}`);
+  } catch {
+    /* then its status is all there is to say */
+  }
+  throw new ProviderFailure(
+    'provider_error',
+    `token_status_${answer.status}${typeof error === 'string' ? `_${word(error)}` : ''}`,
+  );
 }
 
 function formOf(answer: OutboundAnswer): Record<string, unknown> {

@@ -45,41 +45,83 @@ export class Discovery {
   /** The endpoints, found already or now. @throws ProviderFailure as Outbound.call(), and `provider_error` for a description that cannot be used */
   endpoints(): Endpoints | Promise<Endpoints> {
     if (this.#endpoints !== undefined) return this.#endpoints;
-    this.#flight ??= this.#discover().finally(() => { this.#flight = undefined; });
+    this.#flight ??= this.#discover().finally(() => {
+      this.#flight = undefined;
+    });
     return this.#flight;
   }
 
   async #discover(): Promise<Endpoints> {
     const answer = await this.#outbound.call({ method: 'GET', url: this.#settings.discoveryUrl! }); // needsDiscovery() means that there is one
-    const metadata = readMetadata(withoutNulls(jsonObject('discovery', answer)), { ...this.#settings, issuer: this.#settings.issuer! });
-    if (typeof metadata === 'string') throw new ProviderFailure('provider_error', `discovery_${metadata.replaceAll(' ', '_')}`);
+    const metadata = readMetadata(withoutNulls(jsonObject('discovery', answer)), {
+      ...this.#settings,
+      issuer: this.#settings.issuer!,
+    });
+    if (typeof metadata === 'string')
+      throw new ProviderFailure('provider_error', `discovery_${metadata.replaceAll(' ', '_')}`);
     this.#endpoints = join(this.#settings, metadata, !answer.isPrivate);
     return this.#endpoints;
   }
 }
 
 /** Whether an endpoint is missing that a description might name. */
-function needsDiscovery({ metadata, discoveryUrl, authorizeUrl, tokenUrl, userinfoUrl, jwksUrl, jwks, usesOpenId }: ProviderSettings): boolean {
+function needsDiscovery({
+  metadata,
+  discoveryUrl,
+  authorizeUrl,
+  tokenUrl,
+  userinfoUrl,
+  jwksUrl,
+  jwks,
+  usesOpenId,
+}: ProviderSettings): boolean {
   if (metadata !== undefined || discoveryUrl === undefined) return false;
-  return authorizeUrl === undefined || tokenUrl === undefined || (usesOpenId ? jwks === undefined && jwksUrl === undefined : userinfoUrl === undefined);
+  return (
+    authorizeUrl === undefined ||
+    tokenUrl === undefined ||
+    (usesOpenId ? jwks === undefined && jwksUrl === undefined : userinfoUrl === undefined)
+  );
 }
 
 /** What the application itself says. Its own words are believed: a provider inside the site is named by a private address. */
 function pinned(settings: ProviderSettings): Endpoints {
-  const metadata = settings.metadata === undefined ? NOTHING : readMetadata(settings.metadata, { ...settings, issuer: settings.issuer! });
+  const metadata =
+    settings.metadata === undefined
+      ? NOTHING
+      : readMetadata(settings.metadata, { ...settings, issuer: settings.issuer! });
   return join(settings, metadata as Metadata, false); // the constructor of OAuthProvider has refused what cannot be read
 }
 
-const NOTHING: Metadata = { authorizeUrl: undefined, tokenUrl: undefined, userinfoUrl: undefined, jwksUrl: undefined, clientAuth: undefined, sendsIssuer: false };
+const NOTHING: Metadata = {
+  authorizeUrl: undefined,
+  tokenUrl: undefined,
+  userinfoUrl: undefined,
+  jwksUrl: undefined,
+  clientAuth: undefined,
+  sendsIssuer: false,
+};
 
 function join(settings: ProviderSettings, metadata: Metadata, isGuarded: boolean): Endpoints {
   const target = (own: string | undefined, named: string | undefined): Target | undefined =>
-    own !== undefined ? { url: own, isGuarded: false } : named !== undefined ? { url: named, isGuarded } : undefined;
+    own !== undefined
+      ? { url: own, isGuarded: false }
+      : named !== undefined
+        ? { url: named, isGuarded }
+        : undefined;
   const authorizeUrl = settings.authorizeUrl ?? metadata.authorizeUrl;
   const token = target(settings.tokenUrl, metadata.tokenUrl);
   const keys = target(settings.jwksUrl, metadata.jwksUrl);
   const userinfo = target(settings.userinfoUrl, metadata.userinfoUrl);
-  if (authorizeUrl === undefined || token === undefined) throw new ProviderFailure('provider_error', 'discovery_without_endpoints');
-  if (settings.usesOpenId ? keys === undefined && settings.jwks === undefined : userinfo === undefined) throw new ProviderFailure('provider_error', 'discovery_without_endpoints');
-  return { authorizeUrl, token, userinfo, keys, clientAuth: settings.clientAuth ?? metadata.clientAuth ?? 'post', sendsIssuer: metadata.sendsIssuer };
+  if (authorizeUrl === undefined || token === undefined)
+    throw new ProviderFailure('provider_error', 'discovery_without_endpoints');
+  if (settings.usesOpenId ? keys === undefined && settings.jwks === undefined : userinfo === undefined)
+    throw new ProviderFailure('provider_error', 'discovery_without_endpoints');
+  return {
+    authorizeUrl,
+    token,
+    userinfo,
+    keys,
+    clientAuth: settings.clientAuth ?? metadata.clientAuth ?? 'post',
+    sendsIssuer: metadata.sendsIssuer,
+  };
 }

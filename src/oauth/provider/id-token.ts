@@ -62,18 +62,36 @@ const BASE64URL = /^[\w-]+$/;
 const FORBIDDEN_HEADERS = ['crit', 'b64', 'cty', 'zip', 'enc'];
 /** RFC 7518 §3.3 to §3.5; of Ed25519 it is the one inside (RFC 8037 §3.1). */
 const HASHES: Readonly<Record<IdTokenAlgorithm, string>> = {
-  RS256: 'sha256', RS384: 'sha384', RS512: 'sha512', PS256: 'sha256', PS384: 'sha384', PS512: 'sha512', ES256: 'sha256', ES384: 'sha384', ES512: 'sha512', EdDSA: 'sha512',
+  RS256: 'sha256',
+  RS384: 'sha384',
+  RS512: 'sha512',
+  PS256: 'sha256',
+  PS384: 'sha384',
+  PS512: 'sha512',
+  ES256: 'sha256',
+  ES384: 'sha384',
+  ES512: 'sha512',
+  EdDSA: 'sha512',
 };
-const SIGNATURE_BYTES: Partial<Record<IdTokenAlgorithm, number>> = { ES256: 64, ES384: 96, ES512: 132, EdDSA: 64 };
+const SIGNATURE_BYTES: Partial<Record<IdTokenAlgorithm, number>> = {
+  ES256: 64,
+  ES384: 96,
+  ES512: 132,
+  EdDSA: 64,
+};
 const utf8 = new TextDecoder('utf-8', { ignoreBOM: true });
 
 /** Verifies, and gives the claims. @throws ProviderFailure `provider_error`, or what fetching keys throws */
-export async function verifyIdToken(token: string, rules: IdTokenRules, keys: IdTokenKeys): Promise<IdTokenClaims> {
+export async function verifyIdToken(
+  token: string,
+  rules: IdTokenRules,
+  keys: IdTokenKeys,
+): Promise<IdTokenClaims> {
   const parts = open(token, rules.algorithms);
   const found = await signerAmong(parts, await keys.current());
   if (found !== 'signed') {
     const fresh = await (found === 'unknown' ? keys.again() : keys.renewed?.());
-    if (fresh === undefined || await signerAmong(parts, fresh) !== 'signed') throw refused('signature');
+    if (fresh === undefined || (await signerAmong(parts, fresh)) !== 'signed') throw refused('signature');
   }
   return check(parts, rules);
 }
@@ -90,7 +108,13 @@ function open(token: string, algorithms: readonly IdTokenAlgorithm[]): Parts {
   if (kid !== undefined && typeof kid !== 'string') throw refused('kid');
   if (typ !== undefined && !(typeof typ === 'string' && /^jwt$/i.test(typ))) throw refused('typ');
   if (FORBIDDEN_HEADERS.some((name) => Object.hasOwn(others, name))) throw refused('header');
-  return { algorithm, keyId: kid, signed: Buffer.from(token.slice(0, token.lastIndexOf('.'))), signature, claims: objectOf(payload) };
+  return {
+    algorithm,
+    keyId: kid,
+    signed: Buffer.from(token.slice(0, token.lastIndexOf('.'))),
+    signature,
+    claims: objectOf(payload),
+  };
 }
 
 /** Canonical base64url: no padding, no other alphabet, no bits left over (RFC 7515 §2, RFC 4648 §3.5). */
@@ -113,7 +137,11 @@ async function signerAmong(parts: Parts, set: KeySet): Promise<'signed' | 'unkno
   if (choice.kind === 'ambiguous') throw refused('duplicate_kid');
   if (choice.kind === 'unknown') return 'unknown';
   for (const each of choice.keys.slice(0, MAX_TRIED)) {
-    if ((each.issuer === undefined || isIssuerOf(each.issuer, parts.claims)) && await isSignedBy(parts, each)) return 'signed';
+    if (
+      (each.issuer === undefined || isIssuerOf(each.issuer, parts.claims)) &&
+      (await isSignedBy(parts, each))
+    )
+      return 'signed';
   }
   return parts.keyId === undefined ? 'unknown' : 'other';
 }
@@ -124,16 +152,29 @@ function isIssuerOf(keyIssuer: string, claims: Readonly<Record<string, unknown>>
 }
 
 /** Whether a key has signed. Off the event loop, in the pool. ECDSA signatures are r and s side by side (RFC 7518 §3.4), never DER, neither of them zero. */
-export function isSignedBy({ algorithm, signed, signature }: SignedParts, { key }: VerificationKey): Promise<boolean> {
+export function isSignedBy(
+  { algorithm, signed, signature }: SignedParts,
+  { key }: VerificationKey,
+): Promise<boolean> {
   const length = SIGNATURE_BYTES[algorithm] ?? signature.length;
   if (signature.length !== length) return Promise.resolve(false);
   const isEcdsa = algorithm.startsWith('ES');
-  if (isEcdsa && [signature.subarray(0, length / 2), signature.subarray(length / 2)].some((number) => number.every((byte) => byte === 0))) return Promise.resolve(false);
-  const how = isEcdsa ? { key, dsaEncoding: 'ieee-p1363' as const }
-    : algorithm.startsWith('PS') ? { key, padding: constants.RSA_PKCS1_PSS_PADDING, saltLength: constants.RSA_PSS_SALTLEN_DIGEST }
-    : { key };
+  if (
+    isEcdsa &&
+    [signature.subarray(0, length / 2), signature.subarray(length / 2)].some((number) =>
+      number.every((byte) => byte === 0),
+    )
+  )
+    return Promise.resolve(false);
+  const how = isEcdsa
+    ? { key, dsaEncoding: 'ieee-p1363' as const }
+    : algorithm.startsWith('PS')
+      ? { key, padding: constants.RSA_PKCS1_PSS_PADDING, saltLength: constants.RSA_PSS_SALTLEN_DIGEST }
+      : { key };
   return new Promise((resolve) => {
-    verify(algorithm === 'EdDSA' ? null : HASHES[algorithm], signed, how, signature, (error, isValid) => resolve(error === null && isValid));
+    verify(algorithm === 'EdDSA' ? null : HASHES[algorithm], signed, how, signature, (error, isValid) =>
+      resolve(error === null && isValid),
+    );
   });
 }
 
@@ -145,12 +186,17 @@ function check({ claims, algorithm }: Parts, rules: IdTokenRules): IdTokenClaims
   if (typeof sub !== 'string' || sub === '' || sub.length > MAX_SUBJECT_CHARACTERS) throw refused('sub');
   if (rules.nonce === undefined || claims['nonce'] !== rules.nonce) throw refused('nonce');
   checkTimes(claims, rules);
-  if (claims['at_hash'] !== undefined && claims['at_hash'] !== atHashOf(rules.accessToken, algorithm)) throw refused('at_hash');
+  if (claims['at_hash'] !== undefined && claims['at_hash'] !== atHashOf(rules.accessToken, algorithm))
+    throw refused('at_hash');
   return claims as Record<string, unknown> & { sub: string };
 }
 
 /** Whether `iss` is the provider's, or with a template that of an allowed tenant. */
-export function isExpectedIssuer(iss: unknown, tenant: unknown, { issuer, tenants }: Pick<IdTokenRules, 'issuer' | 'tenants'>): boolean {
+export function isExpectedIssuer(
+  iss: unknown,
+  tenant: unknown,
+  { issuer, tenants }: Pick<IdTokenRules, 'issuer' | 'tenants'>,
+): boolean {
   if (!issuer.includes(TENANT)) return iss === issuer;
   if (typeof tenant !== 'string' || !GUID.test(tenant)) return false;
   return iss === issuer.replace(TENANT, tenant) && (tenants === undefined || tenants.includes(tenant));
@@ -158,12 +204,16 @@ export function isExpectedIssuer(iss: unknown, tenant: unknown, { issuer, tenant
 
 function checkAudience(aud: unknown, azp: unknown, clientId: string): void {
   const audiences: readonly unknown[] = Array.isArray(aud) ? aud : [aud];
-  if (!audiences.every((each) => typeof each === 'string') || !audiences.includes(clientId)) throw refused('aud');
+  if (!audiences.every((each) => typeof each === 'string') || !audiences.includes(clientId))
+    throw refused('aud');
   if (audiences.length > 1 && azp === undefined) throw refused('azp');
   if (azp !== undefined && azp !== clientId) throw refused('azp');
 }
 
-function checkTimes(claims: Readonly<Record<string, unknown>>, { nowSeconds, leewaySeconds, maxAgeSeconds }: IdTokenRules): void {
+function checkTimes(
+  claims: Readonly<Record<string, unknown>>,
+  { nowSeconds, leewaySeconds, maxAgeSeconds }: IdTokenRules,
+): void {
   const { exp, iat, nbf, auth_time: authTime } = claims;
   if (!isTime(exp) || exp + leewaySeconds <= nowSeconds) throw refused('exp');
   if (!isTime(iat) || iat - leewaySeconds > nowSeconds) throw refused('iat');

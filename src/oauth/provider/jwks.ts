@@ -29,7 +29,10 @@ export interface VerificationKey {
 }
 
 /** What a key set has for a token. */
-export type KeyChoice = { readonly kind: 'keys'; readonly keys: readonly VerificationKey[] } | { readonly kind: 'unknown' } | { readonly kind: 'ambiguous' };
+export type KeyChoice =
+  | { readonly kind: 'keys'; readonly keys: readonly VerificationKey[] }
+  | { readonly kind: 'unknown' }
+  | { readonly kind: 'ambiguous' };
 
 /** A JWK set as read. */
 export interface KeySet {
@@ -56,7 +59,9 @@ export function readKeySet(entries: readonly unknown[]): KeySet {
 /** The keys for a token with this `kid` and `alg`. Without a key id all that fit; one that two entries share fits none. */
 export function chooseKeys(set: KeySet, keyId: string | undefined, algorithm: IdTokenAlgorithm): KeyChoice {
   if (keyId !== undefined && set.repeated.has(keyId)) return { kind: 'ambiguous' };
-  const keys = set.keys.filter((each) => (keyId === undefined || each.keyId === keyId) && each.algorithms.includes(algorithm));
+  const keys = set.keys.filter(
+    (each) => (keyId === undefined || each.keyId === keyId) && each.algorithms.includes(algorithm),
+  );
   return keys.length === 0 ? { kind: 'unknown' } : { kind: 'keys', keys };
 }
 
@@ -100,7 +105,9 @@ export class KeySource {
   }
 
   #fetch(target: Target | undefined): Promise<KeySet> {
-    this.#flight ??= this.#read(target).finally(() => { this.#flight = undefined; });
+    this.#flight ??= this.#read(target).finally(() => {
+      this.#flight = undefined;
+    });
     return this.#flight;
   }
 
@@ -117,32 +124,51 @@ export class KeySource {
 /** One JWK as a key for verifying, or undefined: not for signatures, too weak, of another kind, or not readable. */
 function readKey(jwk: Readonly<Record<string, unknown>>): VerificationKey | undefined {
   if (jwk['use'] !== undefined && jwk['use'] !== 'sig') return undefined;
-  if (jwk['key_ops'] !== undefined && !(Array.isArray(jwk['key_ops']) && jwk['key_ops'].includes('verify'))) return undefined;
+  if (jwk['key_ops'] !== undefined && !(Array.isArray(jwk['key_ops']) && jwk['key_ops'].includes('verify')))
+    return undefined;
   const kind = kindOf(jwk);
   if (kind === undefined) return undefined;
-  const algorithms = jwk['alg'] === undefined ? kind.algorithms : kind.algorithms.filter((each) => each === jwk['alg']);
+  const algorithms =
+    jwk['alg'] === undefined ? kind.algorithms : kind.algorithms.filter((each) => each === jwk['alg']);
   const key = algorithms.length === 0 ? undefined : publicKey(jwk, kind.members);
   if (key === undefined || !isStrong(key)) return undefined;
-  return { key, keyId: typeof jwk['kid'] === 'string' ? jwk['kid'] : undefined, algorithms, issuer: typeof jwk['issuer'] === 'string' ? jwk['issuer'] : undefined };
+  return {
+    key,
+    keyId: typeof jwk['kid'] === 'string' ? jwk['kid'] : undefined,
+    algorithms,
+    issuer: typeof jwk['issuer'] === 'string' ? jwk['issuer'] : undefined,
+  };
 }
 
 /** Each signs by one algorithm (RFC 7518 §3.4). */
-const CURVES: ReadonlyMap<unknown, IdTokenAlgorithm> = new Map([['P-256', 'ES256'], ['P-384', 'ES384'], ['P-521', 'ES512']]);
+const CURVES: ReadonlyMap<unknown, IdTokenAlgorithm> = new Map([
+  ['P-256', 'ES256'],
+  ['P-384', 'ES384'],
+  ['P-521', 'ES512'],
+]);
 
-function kindOf(jwk: Readonly<Record<string, unknown>>): { readonly algorithms: readonly IdTokenAlgorithm[]; readonly members: readonly string[] } | undefined {
+function kindOf(
+  jwk: Readonly<Record<string, unknown>>,
+): { readonly algorithms: readonly IdTokenAlgorithm[]; readonly members: readonly string[] } | undefined {
   switch (jwk['kty']) {
-    case 'RSA': return { algorithms: ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512'], members: ['n', 'e'] };
+    case 'RSA':
+      return { algorithms: ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512'], members: ['n', 'e'] };
     case 'EC': {
       const algorithm = CURVES.get(jwk['crv']);
       return algorithm === undefined ? undefined : { algorithms: [algorithm], members: ['crv', 'x', 'y'] };
     }
-    case 'OKP': return jwk['crv'] === 'Ed25519' ? { algorithms: ['EdDSA'], members: ['crv', 'x'] } : undefined;
-    default: return undefined;
+    case 'OKP':
+      return jwk['crv'] === 'Ed25519' ? { algorithms: ['EdDSA'], members: ['crv', 'x'] } : undefined;
+    default:
+      return undefined;
   }
 }
 
 /** Made from the public members alone: a set that leaks private ones lends us none. A point off the curve throws. */
-function publicKey(jwk: Readonly<Record<string, unknown>>, members: readonly string[]): KeyObject | undefined {
+function publicKey(
+  jwk: Readonly<Record<string, unknown>>,
+  members: readonly string[],
+): KeyObject | undefined {
   const picked: Record<string, unknown> = { kty: jwk['kty'] };
   for (const name of members) picked[name] = jwk[name];
   try {
@@ -156,5 +182,11 @@ function isStrong({ asymmetricKeyType, asymmetricKeyDetails: details }: KeyObjec
   if (asymmetricKeyType !== 'rsa') return true;
   const bits = details?.modulusLength ?? 0;
   const exponent = details?.publicExponent ?? 0n;
-  return bits >= MIN_RSA_BITS && bits <= MAX_RSA_BITS && exponent >= 3n && exponent % 2n === 1n && exponent < 2n ** 64n;
+  return (
+    bits >= MIN_RSA_BITS &&
+    bits <= MAX_RSA_BITS &&
+    exponent >= 3n &&
+    exponent % 2n === 1n &&
+    exponent < 2n ** 64n
+  );
 }

@@ -11,7 +11,8 @@ import type { Outbound } from './outbound.ts';
 import type { MappedUser } from './user-info.ts';
 
 /** Signatures that an id_token may be accepted with. Nothing symmetric, never `none` (RFC 8725 §3.1). */
-export type IdTokenAlgorithm = 'RS256' | 'RS384' | 'RS512' | 'PS256' | 'PS384' | 'PS512' | 'ES256' | 'ES384' | 'ES512' | 'EdDSA';
+export type IdTokenAlgorithm =
+  'RS256' | 'RS384' | 'RS512' | 'PS256' | 'PS384' | 'PS512' | 'ES256' | 'ES384' | 'ES512' | 'EdDSA';
 
 /** What an {@link OAuthProvider} is made from. `undefined` means not given. */
 export interface OAuthProviderOptions {
@@ -109,13 +110,36 @@ export interface ProviderSettings {
 
 /** Parameters of an authorization URL that are ours alone. */
 export const PROTOCOL_PARAMETERS: ReadonlySet<string> = new Set([
-  'response_type', 'response_mode', 'client_id', 'client_secret', 'redirect_uri', 'scope', 'state', 'nonce', 'code_challenge', 'code_challenge_method', 'code_verifier', 'request', 'request_uri',
+  'response_type',
+  'response_mode',
+  'client_id',
+  'client_secret',
+  'redirect_uri',
+  'scope',
+  'state',
+  'nonce',
+  'code_challenge',
+  'code_challenge_method',
+  'code_verifier',
+  'request',
+  'request_uri',
 ]);
 /** In place of a tenant's id, in an issuer. */
 export const TENANT = '{tenantid}';
 export const GUID: RegExp = /^[\da-f]{8}-(?:[\da-f]{4}-){3}[\da-f]{12}$/;
 
-const ID_TOKEN_ALGORITHMS: readonly string[] = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA'] satisfies readonly IdTokenAlgorithm[];
+const ID_TOKEN_ALGORITHMS: readonly string[] = [
+  'RS256',
+  'RS384',
+  'RS512',
+  'PS256',
+  'PS384',
+  'PS512',
+  'ES256',
+  'ES384',
+  'ES512',
+  'EdDSA',
+] satisfies readonly IdTokenAlgorithm[];
 const URLS = ['authorizeUrl', 'tokenUrl', 'userinfoUrl', 'jwksUrl', 'emailsUrl', 'discoveryUrl'] as const;
 const WELL_KNOWN = '/.well-known/openid-configuration';
 
@@ -169,37 +193,85 @@ export function inProcessOf(provider: OAuthProvider): InProcess | undefined {
 export function problemInProduction(provider: OAuthProvider): string | undefined {
   if (forDevelopment.has(provider)) return 'is DevProvider, which logs anybody in as anybody';
   const { allowInsecure, issuer, ...urls } = settingsOf(provider);
-  const isElsewhere = [issuer, ...URLS.map((name) => urls[name])].some((url) => url !== undefined && !isLoopback(new URL(url.replace(TENANT, 'common')).hostname));
-  return allowInsecure && isElsewhere ? 'is on another machine, and has allowInsecure: what it names may lead to this machine without TLS' : undefined;
+  const isElsewhere = [issuer, ...URLS.map((name) => urls[name])].some(
+    (url) => url !== undefined && !isLoopback(new URL(url.replace(TENANT, 'common')).hostname),
+  );
+  return allowInsecure && isElsewhere
+    ? 'is on another machine, and has allowInsecure: what it names may lead to this machine without TLS'
+    : undefined;
 }
 
 function read(options: OAuthProviderOptions): ProviderSettings {
   const url = given<string>('a URL', (value) => typeof value === 'string');
   const record = given<Readonly<Record<string, unknown>>>('an object', isRecord);
   const { caFile, acceptsTextVerified, ...values } = readOptions('OAuthProvider', options, {
-    name: text(''), clientId: text(''), clientSecret: text(), 
-    clientAuth: given<'post' | 'basic' | 'none'>('one of "post", "basic", "none"', (value) => value === 'post' || value === 'basic' || value === 'none'),
-    issuer: text(), discoveryUrl: url, metadata: record, authorizeUrl: url, tokenUrl: url, userinfoUrl: url, jwksUrl: url, emailsUrl: url,
-    jwks: given<{ readonly keys: readonly unknown[] }>('an object { keys: [ … ] }', (value) => isRecord(value) && Array.isArray(value['keys'])),
-    scopes: texts(), idTokenAlgorithms: given<readonly IdTokenAlgorithm[]>(`a list of ${ID_TOKEN_ALGORITHMS.join(', ')}`, isAlgorithmList),
-    tenants: given<readonly string[]>('a list of lower-case GUIDs', (value) => isTextList(value) && value.length > 0 && value.every((tenant) => GUID.test(tenant))),
-    tokenTypes: texts(), tokenAnswer: oneOf(['json', 'form'], 'json'), acceptsTextVerified: bool(false), acceptsPostedName: bool(false),
-    mapUser: given<(raw: Readonly<Record<string, unknown>>) => MappedUser>('a function (raw) => user', (value) => typeof value === 'function'),
-    authorizeParams: given<Readonly<Record<string, string>>>('an object of strings', (value) => isRecord(value) && Object.values(value).every((each) => typeof each === 'string')),
-    requireSameSite: bool(false), caFile: text(), allowInsecure: bool(false), timeoutMs: int(10_000, 100, 60_000), leewaySeconds: int(60, 0, 300),
+    name: text(''),
+    clientId: text(''),
+    clientSecret: text(),
+    clientAuth: given<'post' | 'basic' | 'none'>(
+      'one of "post", "basic", "none"',
+      (value) => value === 'post' || value === 'basic' || value === 'none',
+    ),
+    issuer: text(),
+    discoveryUrl: url,
+    metadata: record,
+    authorizeUrl: url,
+    tokenUrl: url,
+    userinfoUrl: url,
+    jwksUrl: url,
+    emailsUrl: url,
+    jwks: given<{ readonly keys: readonly unknown[] }>(
+      'an object { keys: [ … ] }',
+      (value) => isRecord(value) && Array.isArray(value['keys']),
+    ),
+    scopes: texts(),
+    idTokenAlgorithms: given<readonly IdTokenAlgorithm[]>(
+      `a list of ${ID_TOKEN_ALGORITHMS.join(', ')}`,
+      isAlgorithmList,
+    ),
+    tenants: given<readonly string[]>(
+      'a list of lower-case GUIDs',
+      (value) => isTextList(value) && value.length > 0 && value.every((tenant) => GUID.test(tenant)),
+    ),
+    tokenTypes: texts(),
+    tokenAnswer: oneOf(['json', 'form'], 'json'),
+    acceptsTextVerified: bool(false),
+    acceptsPostedName: bool(false),
+    mapUser: given<(raw: Readonly<Record<string, unknown>>) => MappedUser>(
+      'a function (raw) => user',
+      (value) => typeof value === 'function',
+    ),
+    authorizeParams: given<Readonly<Record<string, string>>>(
+      'an object of strings',
+      (value) => isRecord(value) && Object.values(value).every((each) => typeof each === 'string'),
+    ),
+    requireSameSite: bool(false),
+    caFile: text(),
+    allowInsecure: bool(false),
+    timeoutMs: int(10_000, 100, 60_000),
+    leewaySeconds: int(60, 0, 300),
   });
-  const issuer = values.issuer ?? issuerOf(values.discoveryUrl) ?? textOr(values.metadata?.['issuer'], undefined);
-  const scopes = Object.freeze([...values.scopes ?? (issuer !== undefined ? ['openid', 'email', 'profile'] : [])]);
+  const issuer =
+    values.issuer ?? issuerOf(values.discoveryUrl) ?? textOr(values.metadata?.['issuer'], undefined);
+  const scopes = Object.freeze([
+    ...(values.scopes ?? (issuer !== undefined ? ['openid', 'email', 'profile'] : [])),
+  ]);
   const result: ProviderSettings = {
-    ...values, issuer, scopes,
+    ...values,
+    issuer,
+    scopes,
     metadata: values.metadata === undefined ? undefined : withoutNulls(values.metadata),
     usesOpenId: scopes.includes('openid'),
-    discoveryUrl: values.discoveryUrl ?? (issuer === undefined ? undefined : issuer.replace(/\/$/, '') + WELL_KNOWN),
-    idTokenAlgorithms: [...values.idTokenAlgorithms ?? ['RS256']],
+    discoveryUrl:
+      values.discoveryUrl ?? (issuer === undefined ? undefined : issuer.replace(/\/$/, '') + WELL_KNOWN),
+    idTokenAlgorithms: [...(values.idTokenAlgorithms ?? ['RS256'])],
     tokenTypes: (values.tokenTypes ?? ['bearer']).map((type) => type.toLowerCase()),
     mapUser: values.mapUser ?? ((raw) => standardUser(raw, acceptsTextVerified)),
     authorizeParams: { ...values.authorizeParams },
-    maxAgeSeconds: values.authorizeParams?.['max_age'] === undefined ? undefined : Number(values.authorizeParams['max_age']),
+    maxAgeSeconds:
+      values.authorizeParams?.['max_age'] === undefined
+        ? undefined
+        : Number(values.authorizeParams['max_age']),
     ca: caFile === undefined ? undefined : certificates(values.name, caFile),
   };
   const problem = problemOf(result);
@@ -209,17 +281,23 @@ function read(options: OAuthProviderOptions): ProviderSettings {
 
 /** The first thing that cannot be right. */
 function problemOf(given: ProviderSettings): string | undefined {
-  if (!/^[a-z][a-z0-9-]{0,31}$/.test(given.name)) return 'its name is not of the form [a-z][a-z0-9-]*, at most 32 characters';
+  if (!/^[a-z][a-z0-9-]{0,31}$/.test(given.name))
+    return 'its name is not of the form [a-z][a-z0-9-]*, at most 32 characters';
   if (!isVisible(given.clientId)) return 'its clientId is empty, or has spaces or control characters';
   if (given.clientAuth === 'none' ? given.clientSecret !== undefined : !isVisible(given.clientSecret ?? '')) {
-    return given.clientAuth === 'none' ? 'it has a clientSecret although clientAuth is "none"' : 'its clientSecret is empty, or has spaces or control characters';
+    return given.clientAuth === 'none'
+      ? 'it has a clientSecret although clientAuth is "none"'
+      : 'its clientSecret is empty, or has spaces or control characters';
   }
   return problemOfIssuer(given) ?? problemOfUrls(given) ?? problemOfParts(given);
 }
 
 function problemOfUrls(given: ProviderSettings): string | undefined {
   for (const name of URLS) {
-    const problem = given[name] === undefined ? undefined : problemOfUrl(given[name].replace(TENANT, 'common'), given.allowInsecure);
+    const problem =
+      given[name] === undefined
+        ? undefined
+        : problemOfUrl(given[name].replace(TENANT, 'common'), given.allowInsecure);
     if (problem !== undefined) return `its ${name} ${problem}`;
   }
   return undefined;
@@ -228,28 +306,46 @@ function problemOfUrls(given: ProviderSettings): string | undefined {
 function problemOfIssuer(given: ProviderSettings): string | undefined {
   const { issuer } = given;
   if (issuer === undefined) {
-    if (given.discoveryUrl !== undefined) return `its issuer is missing: it can be derived only from a discoveryUrl that ends in ${WELL_KNOWN}`;
+    if (given.discoveryUrl !== undefined)
+      return `its issuer is missing: it can be derived only from a discoveryUrl that ends in ${WELL_KNOWN}`;
     return given.usesOpenId ? 'its scopes include "openid", which needs an issuer' : undefined;
   }
   const problem = problemOfUrl(issuer.replace(TENANT, 'common'), given.allowInsecure);
   if (problem !== undefined) return `its issuer ${problem}`;
   if (issuer.includes('?')) return 'its issuer has a query'; // RFC 8414 §2
-  const metadata = given.metadata === undefined ? undefined : readMetadata(given.metadata, { ...given, issuer });
+  const metadata =
+    given.metadata === undefined ? undefined : readMetadata(given.metadata, { ...given, issuer });
   if (typeof metadata === 'string') return `its metadata cannot be used: ${metadata}`;
-  return given.tenants !== undefined && !issuer.includes(TENANT) ? `it has tenants, and an issuer without ${TENANT}` : undefined;
+  return given.tenants !== undefined && !issuer.includes(TENANT)
+    ? `it has tenants, and an issuer without ${TENANT}`
+    : undefined;
 }
 
 function problemOfParts(given: ProviderSettings): string | undefined {
-  const taken = Object.entries(given.authorizeParams).find(([name, value]) => PROTOCOL_PARAMETERS.has(name) && !(name === 'response_mode' && value === 'form_post'))?.[0];
+  const taken = Object.entries(given.authorizeParams).find(
+    ([name, value]) => PROTOCOL_PARAMETERS.has(name) && !(name === 'response_mode' && value === 'form_post'),
+  )?.[0];
   if (taken !== undefined) return `its authorizeParams include "${taken}", which the login sets itself`;
-  if (given.authorizeParams['max_age'] !== undefined && !/^\d{1,9}$/.test(given.authorizeParams['max_age'])) return 'its authorizeParams have a max_age that is no whole number of seconds';
+  if (given.authorizeParams['max_age'] !== undefined && !/^\d{1,9}$/.test(given.authorizeParams['max_age']))
+    return 'its authorizeParams have a max_age that is no whole number of seconds';
   const odd = given.scopes.find((scope) => !/^[\x21\x23-\x5b\x5d-\x7e]+$/.test(scope)); // RFC 6749 §3.3
   if (odd !== undefined) return 'its scopes include one with spaces, quotes or control characters';
   if (given.issuer !== undefined && given.metadata === undefined) return undefined; // discovery tells what is missing here
-  const { authorization_endpoint: authorize, token_endpoint: token, userinfo_endpoint: userinfo, jwks_uri: keys } = given.metadata ?? {};
-  if ((given.authorizeUrl ?? authorize) === undefined || (given.tokenUrl ?? token) === undefined) return 'it has neither an issuer to discover nor both authorizeUrl and tokenUrl';
-  if (given.usesOpenId) return given.jwks === undefined && (given.jwksUrl ?? keys) === undefined ? 'its keys are neither given by jwks or jwksUrl nor named by its metadata' : undefined;
-  return (given.userinfoUrl ?? userinfo) === undefined ? 'it has neither an id_token (scope "openid") nor a userinfoUrl: nobody says who the user is' : undefined;
+  const {
+    authorization_endpoint: authorize,
+    token_endpoint: token,
+    userinfo_endpoint: userinfo,
+    jwks_uri: keys,
+  } = given.metadata ?? {};
+  if ((given.authorizeUrl ?? authorize) === undefined || (given.tokenUrl ?? token) === undefined)
+    return 'it has neither an issuer to discover nor both authorizeUrl and tokenUrl';
+  if (given.usesOpenId)
+    return given.jwks === undefined && (given.jwksUrl ?? keys) === undefined
+      ? 'its keys are neither given by jwks or jwksUrl nor named by its metadata'
+      : undefined;
+  return (given.userinfoUrl ?? userinfo) === undefined
+    ? 'it has neither an id_token (scope "openid") nor a userinfoUrl: nobody says who the user is'
+    : undefined;
 }
 
 /** The issuer that a discovery URL belongs to (OpenID Connect Discovery §4). */
@@ -263,7 +359,11 @@ function certificates(name: string, file: string): string {
     new X509Certificate(pem); // the first one at least: a file without any would be ignored by TLS, and every call fail
     return pem;
   } catch (error) {
-    throw new SvcError('E_OAUTH_PROVIDER', [name, `its caFile "${file}" cannot be read as PEM certificates`], { cause: error });
+    throw new SvcError(
+      'E_OAUTH_PROVIDER',
+      [name, `its caFile "${file}" cannot be read as PEM certificates`],
+      { cause: error },
+    );
   }
 }
 
@@ -310,26 +410,48 @@ export interface MetadataRules {
   readonly requireSameSite: boolean;
 }
 
-const ENDPOINTS = { authorizeUrl: 'authorization_endpoint', tokenUrl: 'token_endpoint', userinfoUrl: 'userinfo_endpoint', jwksUrl: 'jwks_uri' } as const;
+const ENDPOINTS = {
+  authorizeUrl: 'authorization_endpoint',
+  tokenUrl: 'token_endpoint',
+  userinfoUrl: 'userinfo_endpoint',
+  jwksUrl: 'jwks_uri',
+} as const;
 
 /** The metadata, or in a few words why they cannot be used. The issuer is compared byte for byte (RFC 8414 §3.3). */
-export function readMetadata(document: Readonly<Record<string, unknown>>, { issuer, allowInsecure, requireSameSite }: MetadataRules): Metadata | string {
+export function readMetadata(
+  document: Readonly<Record<string, unknown>>,
+  { issuer, allowInsecure, requireSameSite }: MetadataRules,
+): Metadata | string {
   if (document['issuer'] !== issuer) return 'issuer is not the one configured';
-  const urls: Record<keyof typeof ENDPOINTS, string | undefined> = { authorizeUrl: undefined, tokenUrl: undefined, userinfoUrl: undefined, jwksUrl: undefined };
+  const urls: Record<keyof typeof ENDPOINTS, string | undefined> = {
+    authorizeUrl: undefined,
+    tokenUrl: undefined,
+    userinfoUrl: undefined,
+    jwksUrl: undefined,
+  };
   for (const [name, member] of Object.entries(ENDPOINTS) as [keyof typeof ENDPOINTS, string][]) {
     const url = document[member];
     if (url === undefined) continue;
     const problem = problemOfUrl(url as string, allowInsecure); // which refuses what is no string
     if (problem !== undefined) return `${member} ${problem}`;
-    if (requireSameSite && !isWithinSite(new URL(url as string).hostname, new URL(issuer).hostname)) return `${member} is not within the issuer's site`;
+    if (requireSameSite && !isWithinSite(new URL(url as string).hostname, new URL(issuer).hostname))
+      return `${member} is not within the issuer's site`;
     urls[name] = url as string;
   }
-  return { ...urls, clientAuth: clientAuthOf(document['token_endpoint_auth_methods_supported']), sendsIssuer: document['authorization_response_iss_parameter_supported'] === true };
+  return {
+    ...urls,
+    clientAuth: clientAuthOf(document['token_endpoint_auth_methods_supported']),
+    sendsIssuer: document['authorization_response_iss_parameter_supported'] === true,
+  };
 }
 
 /** A list that is absent means HTTP Basic (OpenID Connect Discovery §3); one without either of the two leaves the choice open. */
 function clientAuthOf(methods: unknown): 'post' | 'basic' | undefined {
   if (methods === undefined) return 'basic';
   if (!Array.isArray(methods)) return undefined;
-  return methods.includes('client_secret_post') ? 'post' : methods.includes('client_secret_basic') ? 'basic' : undefined;
+  return methods.includes('client_secret_post')
+    ? 'post'
+    : methods.includes('client_secret_basic')
+      ? 'basic'
+      : undefined;
 }

@@ -42,7 +42,10 @@ export interface OutboundAnswer {
 }
 
 /** Resolves every address of a name, as `dns.lookup` with `all: true` does. */
-export type Resolve = (hostname: string, callback: (error: NodeJS.ErrnoException | null, addresses: readonly LookupAddress[]) => void) => void;
+export type Resolve = (
+  hostname: string,
+  callback: (error: NodeJS.ErrnoException | null, addresses: readonly LookupAddress[]) => void,
+) => void;
 
 /** What calls are made with. */
 export interface OutboundParts {
@@ -73,7 +76,12 @@ export class Outbound {
     // sent twice. TLS sessions are resumed. The agent's own settings stand whatever NODE_TLS_REJECT_UNAUTHORIZED says.
     this.#agents = {
       plain: new http.Agent({ keepAlive: false }),
-      tls: new https.Agent({ keepAlive: false, rejectUnauthorized: true, minVersion: 'TLSv1.2', ...(parts.ca === undefined ? {} : { ca: parts.ca }) }),
+      tls: new https.Agent({
+        keepAlive: false,
+        rejectUnauthorized: true,
+        minVersion: 'TLSv1.2',
+        ...(parts.ca === undefined ? {} : { ca: parts.ca }),
+      }),
     };
   }
 
@@ -122,12 +130,24 @@ export class Outbound {
         timer[Symbol.dispose]();
         signal?.removeEventListener('abort', onAbort);
       };
-      const onAbort = (): void => { leave(); reject(signal!.reason); };
-      const waiting: Waiting = {
-        go: () => { leave(); this.#running++; resolve(); },
-        refuse: (reason) => { leave(); reject(reason); },
+      const onAbort = (): void => {
+        leave();
+        reject(signal!.reason);
       };
-      const timer = this.#parts.clock.after(this.#parts.timeoutMs, () => waiting.refuse(new ProviderFailure('temporarily_unavailable', 'queue_timeout')));
+      const waiting: Waiting = {
+        go: () => {
+          leave();
+          this.#running++;
+          resolve();
+        },
+        refuse: (reason) => {
+          leave();
+          reject(reason);
+        },
+      };
+      const timer = this.#parts.clock.after(this.#parts.timeoutMs, () =>
+        waiting.refuse(new ProviderFailure('temporarily_unavailable', 'queue_timeout')),
+      );
       signal?.addEventListener('abort', onAbort, { once: true });
       this.#waiting.add(waiting);
     });
@@ -135,7 +155,11 @@ export class Outbound {
 
   #send(call: OutboundCall): Promise<OutboundAnswer> {
     const url = new URL(call.url);
-    if (call.isGuarded === true && isIP(url.hostname.replace(/^\[|\]$/g, '')) !== 0 && isPrivateAddress(url.hostname)) {
+    if (
+      call.isGuarded === true &&
+      isIP(url.hostname.replace(/^\[|\]$/g, '')) !== 0 &&
+      isPrivateAddress(url.hostname)
+    ) {
       return Promise.reject(new ProviderFailure('provider_error', 'private_address')); // an address is connected to without a look-up
     }
     return new Promise((resolve, reject) => {
@@ -143,7 +167,12 @@ export class Outbound {
       const request = (isTls ? https : http).request(url, {
         method: call.method,
         agent: isTls ? this.#agents.tls : this.#agents.plain,
-        headers: { accept: 'application/json', 'accept-encoding': 'identity', 'user-agent': 'svc', ...call.headers },
+        headers: {
+          accept: 'application/json',
+          'accept-encoding': 'identity',
+          'user-agent': 'svc',
+          ...call.headers,
+        },
         lookup: lookupOf(this.#parts.resolve ?? resolveAll, call.isGuarded === true),
       });
       const signals = [this.#closing.signal, ...(call.signal === undefined ? [] : [call.signal])];
@@ -167,7 +196,12 @@ class Exchange {
   #timer: Disposable | undefined;
 
   constructor(
-    request: ClientRequest, isTls: boolean, parts: OutboundParts, signals: readonly AbortSignal[], resolve: (answer: OutboundAnswer) => void, reject: (reason: unknown) => void,
+    request: ClientRequest,
+    isTls: boolean,
+    parts: OutboundParts,
+    signals: readonly AbortSignal[],
+    resolve: (answer: OutboundAnswer) => void,
+    reject: (reason: unknown) => void,
   ) {
     this.#request = request;
     this.#isTls = isTls;
@@ -183,7 +217,9 @@ class Exchange {
     this.#request.on('socket', (socket) => this.#onSocket(socket));
     this.#request.on('response', (response) => this.#onResponse(response));
     this.#request.on('error', (error) => this.#onError(error));
-    this.#request.on('close', () => this.#fail(new ProviderFailure('provider_error', `${this.#stage}_closed`)));
+    this.#request.on('close', () =>
+      this.#fail(new ProviderFailure('provider_error', `${this.#stage}_closed`)),
+    );
     this.#request.end(body);
   }
 
@@ -193,7 +229,9 @@ class Exchange {
   #enter(stage: string): void {
     this.#timer?.[Symbol.dispose]();
     this.#stage = stage;
-    this.#timer = this.#parts.clock.after(this.#parts.timeoutMs, () => this.#fail(new ProviderFailure('provider_timeout', stage)));
+    this.#timer = this.#parts.clock.after(this.#parts.timeoutMs, () =>
+      this.#fail(new ProviderFailure('provider_timeout', stage)),
+    );
   }
 
   #onSocket(socket: Socket): void {
@@ -207,7 +245,8 @@ class Exchange {
   #onResponse(response: IncomingMessage): void {
     this.#enter('body');
     const encoding = response.headers['content-encoding'];
-    if (encoding !== undefined && encoding.toLowerCase() !== 'identity') return this.#fail(new ProviderFailure('provider_error', 'encoded'));
+    if (encoding !== undefined && encoding.toLowerCase() !== 'identity')
+      return this.#fail(new ProviderFailure('provider_error', 'encoded'));
     response.on('data', (chunk: Buffer) => {
       this.#length += chunk.length;
       if (this.#length > MAX_ANSWER_BYTES) this.#fail(new ProviderFailure('provider_error', 'too_large'));
@@ -217,13 +256,24 @@ class Exchange {
     response.on('end', () => {
       this.#leave();
       const mediaType = (response.headers['content-type'] ?? '').split(';', 1)[0]!.trim().toLowerCase();
-      this.#resolve({ status: response.statusCode ?? 0, mediaType, body: Buffer.concat(this.#chunks), isPrivate: this.#isPrivate });
+      this.#resolve({
+        status: response.statusCode ?? 0,
+        mediaType,
+        body: Buffer.concat(this.#chunks),
+        isPrivate: this.#isPrivate,
+      });
     });
   }
 
   /** The look-up fails with a failure of ours; everything else has the system's word for it. */
   #onError(error: NodeJS.ErrnoException): void {
-    this.#fail(error instanceof ProviderFailure ? error : new ProviderFailure('provider_error', `${this.#stage}_${word(error.code ?? error.name)}`, { cause: error }));
+    this.#fail(
+      error instanceof ProviderFailure
+        ? error
+        : new ProviderFailure('provider_error', `${this.#stage}_${word(error.code ?? error.name)}`, {
+            cause: error,
+          }),
+    );
   }
 
   /** The first reason counts; the socket goes with it. */
@@ -248,9 +298,11 @@ function resolveAll(hostname: string, callback: Parameters<Resolve>[1]): void {
 function lookupOf(resolve: Resolve, isGuarded: boolean): LookupFunction {
   return (hostname, options, callback) => {
     resolve(hostname, (error, addresses) => {
-      if (error === null && isGuarded && addresses.some(({ address }) => isPrivateAddress(address))) error = new ProviderFailure('provider_error', 'private_address');
+      if (error === null && isGuarded && addresses.some(({ address }) => isPrivateAddress(address)))
+        error = new ProviderFailure('provider_error', 'private_address');
       const [first] = addresses ?? [];
-      if (error !== null || first === undefined) callback(error ?? new ProviderFailure('provider_error', 'no_address'), '', 0);
+      if (error !== null || first === undefined)
+        callback(error ?? new ProviderFailure('provider_error', 'no_address'), '', 0);
       else if (options.all === true) callback(null, [...addresses]);
       else callback(null, first.address, first.family);
     });
@@ -264,14 +316,39 @@ function lookupOf(resolve: Resolve, isGuarded: boolean): LookupFunction {
 
 /** Networks that lead to this machine or stay inside a site: RFC 6890, RFC 4193, RFC 6598, RFC 2544, RFC 5737, RFC 3849, RFC 2765. */
 const PRIVATE: readonly (readonly [network: string, prefix: number])[] = [
-  ['0.0.0.0', 8], ['10.0.0.0', 8], ['100.64.0.0', 10], ['127.0.0.0', 8], ['169.254.0.0', 16], ['172.16.0.0', 12], ['192.0.0.0', 24],
-  ['192.0.2.0', 24], ['192.88.99.0', 24], ['192.168.0.0', 16], ['198.18.0.0', 15], ['198.51.100.0', 24], ['203.0.113.0', 24], ['224.0.0.0', 4], ['240.0.0.0', 4],
-  ['::', 96], ['::ffff:0:0:0', 96], ['64:ff9b:1::', 48], ['100::', 64], ['2001::', 23], ['2001:db8::', 32], ['2002::', 16], ['3fff::', 20], ['5f00::', 16],
-  ['fc00::', 7], ['fe80::', 10], ['fec0::', 10], ['ff00::', 8],
+  ['0.0.0.0', 8],
+  ['10.0.0.0', 8],
+  ['100.64.0.0', 10],
+  ['127.0.0.0', 8],
+  ['169.254.0.0', 16],
+  ['172.16.0.0', 12],
+  ['192.0.0.0', 24],
+  ['192.0.2.0', 24],
+  ['192.88.99.0', 24],
+  ['192.168.0.0', 16],
+  ['198.18.0.0', 15],
+  ['198.51.100.0', 24],
+  ['203.0.113.0', 24],
+  ['224.0.0.0', 4],
+  ['240.0.0.0', 4],
+  ['::', 96],
+  ['::ffff:0:0:0', 96],
+  ['64:ff9b:1::', 48],
+  ['100::', 64],
+  ['2001::', 23],
+  ['2001:db8::', 32],
+  ['2002::', 16],
+  ['3fff::', 20],
+  ['5f00::', 16],
+  ['fc00::', 7],
+  ['fe80::', 10],
+  ['fec0::', 10],
+  ['ff00::', 8],
 ];
 
 const privateNetworks = new BlockList();
-for (const [network, prefix] of PRIVATE) privateNetworks.addSubnet(network, prefix, isIP(network) === 6 ? 'ipv6' : 'ipv4');
+for (const [network, prefix] of PRIVATE)
+  privateNetworks.addSubnet(network, prefix, isIP(network) === 6 ? 'ipv6' : 'ipv4');
 
 /**
  * Whether an IP address is no public one. IPv4 inside IPv6 (`::ffff:127.0.0.1`, and NAT64, RFC 6052) counts as the IPv4
@@ -281,7 +358,9 @@ export function isPrivateAddress(address: string): boolean {
   const bare = address.replace(/^\[|\]$|%.*$/g, '');
   const version = isIP(bare);
   if (version !== 6) return version === 0 || privateNetworks.check(bare, 'ipv4');
-  const inside = /^\[64:ff9b::(?:([\da-f]{1,4}):)?([\da-f]{1,4})?\]$/.exec(new URL(`http://[${bare}]`).hostname);
+  const inside = /^\[64:ff9b::(?:([\da-f]{1,4}):)?([\da-f]{1,4})?\]$/.exec(
+    new URL(`http://[${bare}]`).hostname,
+  );
   if (inside === null) return privateNetworks.check(bare, 'ipv6');
   const bits = Buffer.from((inside[1] ?? '').padStart(4, '0') + (inside[2] ?? '').padStart(4, '0'), 'hex');
   return privateNetworks.check(bits.join('.'), 'ipv4');
@@ -291,18 +370,23 @@ export function isPrivateAddress(address: string): boolean {
 export function problemOfUrl(text: string, allowsInsecure: boolean): string | undefined {
   if (typeof text !== 'string' || !URL.canParse(text)) return 'is no absolute URL';
   const url = new URL(text);
-  if (/[\s\\]|[^\x21-\x7e]/.test(text)) return 'has spaces, backslashes or characters that a URL has to escape';
+  if (/[\s\\]|[^\x21-\x7e]/.test(text))
+    return 'has spaces, backslashes or characters that a URL has to escape';
   if (url.username !== '' || url.password !== '') return 'has user information';
   if (text.includes('#')) return 'has a fragment';
   if (url.protocol === 'https:') return undefined;
   if (url.protocol !== 'http:') return 'is not https';
   if (!isLoopback(url.hostname)) return 'is not https, and leads to another machine';
-  return allowsInsecure ? undefined : 'is not https: allowInsecure lets http through to the loopback interface';
+  return allowsInsecure
+    ? undefined
+    : 'is not https: allowInsecure lets http through to the loopback interface';
 }
 
 /** Names and addresses of this very machine, as `URL.hostname` writes them. */
 export function isLoopback(hostname: string): boolean {
-  return hostname === 'localhost' || hostname === '[::1]' || isIP(hostname) === 4 && hostname.startsWith('127.');
+  return (
+    hostname === 'localhost' || hostname === '[::1]' || (isIP(hostname) === 4 && hostname.startsWith('127.'))
+  );
 }
 
 /** Whether a host is `site`, or a name below it. */
@@ -354,7 +438,8 @@ export function isObject(value: unknown): value is Record<string, unknown> {
  */
 
 /** What the client is told: 502, 504, 503 and 400. */
-export type ProviderFailureCode = 'provider_error' | 'provider_timeout' | 'temporarily_unavailable' | 'issuer_mismatch';
+export type ProviderFailureCode =
+  'provider_error' | 'provider_timeout' | 'temporarily_unavailable' | 'issuer_mismatch';
 
 const MAX_REASON_CHARACTERS = 120;
 
@@ -370,7 +455,10 @@ export class ProviderFailure extends Error {
 
   constructor(code: ProviderFailureCode, reason: string, options: { readonly cause?: unknown } = {}) {
     const bounded = word(reason, MAX_REASON_CHARACTERS);
-    super(`The identity provider failed: ${bounded}`, 'cause' in options ? { cause: options.cause } : undefined);
+    super(
+      `The identity provider failed: ${bounded}`,
+      'cause' in options ? { cause: options.cause } : undefined,
+    );
     this.name = 'ProviderFailure';
     this.code = code;
     this.reason = bounded;

@@ -21,7 +21,11 @@ export type PresetOptions = Omit<Partial<OAuthProviderOptions>, 'clientId' | 'cl
  *
  * @throws SvcError `E_OAUTH_PROVIDER` for an empty id or secret
  */
-export function githubProvider(clientId: string, clientSecret: string, options: PresetOptions = {}): OAuthProvider {
+export function githubProvider(
+  clientId: string,
+  clientSecret: string,
+  options: PresetOptions = {},
+): OAuthProvider {
   return new OAuthProvider({
     name: 'github',
     issuer: 'https://github.com/login/oauth', // what GitHub sends as `iss` when it does (RFC 9207)
@@ -44,7 +48,11 @@ export function githubProvider(clientId: string, clientSecret: string, options: 
  *
  * @throws SvcError `E_OAUTH_PROVIDER` for an empty id or secret
  */
-export function googleProvider(clientId: string, clientSecret: string, options: PresetOptions = {}): OAuthProvider {
+export function googleProvider(
+  clientId: string,
+  clientSecret: string,
+  options: PresetOptions = {},
+): OAuthProvider {
   return new OAuthProvider({
     name: 'google',
     issuer: 'https://accounts.google.com',

@@ -32,11 +32,14 @@ const MAX_POSTED_CHARACTERS = 4_096;
 const MAX_POSTED_NAME_CHARACTERS = 255;
 
 /** The standard claims (OpenID Connect Core §5.1). `email_verified` is strictly `true`, or with `acceptsText` the text "true". */
-export function standardUser(raw: Readonly<Record<string, unknown>>, acceptsText: boolean = false): MappedUser {
+export function standardUser(
+  raw: Readonly<Record<string, unknown>>,
+  acceptsText: boolean = false,
+): MappedUser {
   return {
     subject: textOr(raw['sub'], undefined),
     email: textOr(raw['email'], null),
-    emailVerified: raw['email_verified'] === true || acceptsText && raw['email_verified'] === 'true',
+    emailVerified: raw['email_verified'] === true || (acceptsText && raw['email_verified'] === 'true'),
     name: textOr(raw['name'], null),
     picture: textOr(raw['picture'], null),
   };
@@ -46,7 +49,10 @@ export function standardUser(raw: Readonly<Record<string, unknown>>, acceptsText
  * Claims and user info in one object. The e-mail and its mark come from one of the two, never one from each: else the address
  * of one could wear the mark of the other.
  */
-export function joinClaims(claims: Readonly<Record<string, unknown>>, userinfo: Readonly<Record<string, unknown>>): Record<string, unknown> {
+export function joinClaims(
+  claims: Readonly<Record<string, unknown>>,
+  userinfo: Readonly<Record<string, unknown>>,
+): Record<string, unknown> {
   const below = { ...claims };
   if ('email' in userinfo || 'email_verified' in userinfo) {
     delete below['email'];
@@ -58,7 +64,14 @@ export function joinClaims(claims: Readonly<Record<string, unknown>>, userinfo: 
 /** A mapped user, checked member by member. @throws ProviderFailure `provider_error` for one without a usable subject */
 export function userInfoOf(mapped: MappedUser | undefined, raw: Readonly<Record<string, unknown>>): UserInfo {
   const subject: unknown = mapped?.subject;
-  if (typeof subject !== 'string' || subject === '' || subject.length > MAX_SUBJECT_CHARACTERS || /[\0-\x1f\x7f]/.test(subject) || !subject.isWellFormed()) throw new ProviderFailure('provider_error', 'user_subject');
+  if (
+    typeof subject !== 'string' ||
+    subject === '' ||
+    subject.length > MAX_SUBJECT_CHARACTERS ||
+    /[\0-\x1f\x7f]/.test(subject) ||
+    !subject.isWellFormed()
+  )
+    throw new ProviderFailure('provider_error', 'user_subject');
   const email = textOr(mapped?.email, null);
   return Object.freeze({
     subject,
@@ -76,10 +89,16 @@ export function userInfoOf(mapped: MappedUser | undefined, raw: Readonly<Record<
  * beside it, which the id_token has as well, is not looked at.
  */
 export function postedName(text: string | undefined): string | null {
-  const name = text === undefined || text.length > MAX_POSTED_CHARACTERS ? undefined : parseObject(text)?.['name'];
+  const name =
+    text === undefined || text.length > MAX_POSTED_CHARACTERS ? undefined : parseObject(text)?.['name'];
   if (!isObject(name)) return null;
-  const whole = ['firstName', 'lastName'].map((part) => textOr(name[part], '').trim()).filter((part) => part !== '').join(' ');
-  return whole.length > MAX_POSTED_NAME_CHARACTERS || /[\0-\x1f\x7f]/.test(whole) || !whole.isWellFormed() ? null : textOr(whole, null);
+  const whole = ['firstName', 'lastName']
+    .map((part) => textOr(name[part], '').trim())
+    .filter((part) => part !== '')
+    .join(' ');
+  return whole.length > MAX_POSTED_NAME_CHARACTERS || /[\0-\x1f\x7f]/.test(whole) || !whole.isWellFormed()
+    ? null
+    : textOr(whole, null);
 }
 
 /** A non-empty string, or what stands for none. */

@@ -30,9 +30,19 @@ export class TokenCookies {
     this.#accessTtlSeconds = accessTtlSeconds;
   }
 
-  set(req: HttpRequest, response: HttpResponse, { accessToken, refreshToken, login, nowMicros }: IssuedTokens): void {
+  set(
+    req: HttpRequest,
+    response: HttpResponse,
+    { accessToken, refreshToken, login, nowMicros }: IssuedTokens,
+  ): void {
     this.#write(ACCESS, accessToken, this.#accessTtlSeconds, req, response);
-    this.#write(REFRESH, refreshToken, Math.floor((login.absoluteExpiresAt - nowMicros) / 1_000_000), req, response);
+    this.#write(
+      REFRESH,
+      refreshToken,
+      Math.floor((login.absoluteExpiresAt - nowMicros) / 1_000_000),
+      req,
+      response,
+    );
   }
 
   /** With the attributes they were set with. */
@@ -40,12 +50,28 @@ export class TokenCookies {
     for (const base of [ACCESS, REFRESH] as const) this.#write(base, '', 0, req, response);
   }
 
-  accessTokenOf(req: HttpRequest): string | undefined { return req.cookies[hostCookie(ACCESS, req, this.#env).name]; }
+  accessTokenOf(req: HttpRequest): string | undefined {
+    return req.cookies[hostCookie(ACCESS, req, this.#env).name];
+  }
 
-  refreshTokenOf(req: HttpRequest): string | undefined { return req.cookies[hostCookie(REFRESH, req, this.#env).name]; }
+  refreshTokenOf(req: HttpRequest): string | undefined {
+    return req.cookies[hostCookie(REFRESH, req, this.#env).name];
+  }
 
-  #write(base: keyof typeof SAME_SITE, value: string, maxAgeSeconds: number, req: HttpRequest, response: HttpResponse): void {
+  #write(
+    base: keyof typeof SAME_SITE,
+    value: string,
+    maxAgeSeconds: number,
+    req: HttpRequest,
+    response: HttpResponse,
+  ): void {
     const { name, secure } = hostCookie(base, req, this.#env);
-    response.setCookie(name, value, { path: '/', httpOnly: true, sameSite: SAME_SITE[base], secure, maxAgeSeconds });
+    response.setCookie(name, value, {
+      path: '/',
+      httpOnly: true,
+      sameSite: SAME_SITE[base],
+      secure,
+      maxAgeSeconds,
+    });
   }
 }

@@ -24,7 +24,21 @@ import type { SignedParts } from '../provider/id-token.ts';
 import type { VerificationKey } from '../provider/jwks.ts';
 
 /** Which check a proof has failed. */
-export type ProofRefusal = 'absent' | 'malformed' | 'typ' | 'alg' | 'header' | 'jwk' | 'signature' | 'jti' | 'htm' | 'htu' | 'iat' | 'ath' | 'other_key' | 'replayed';
+export type ProofRefusal =
+  | 'absent'
+  | 'malformed'
+  | 'typ'
+  | 'alg'
+  | 'header'
+  | 'jwk'
+  | 'signature'
+  | 'jti'
+  | 'htm'
+  | 'htu'
+  | 'iat'
+  | 'ath'
+  | 'other_key'
+  | 'replayed';
 
 /** What a proof must fit besides its request. */
 interface Expected {
@@ -97,7 +111,7 @@ export class DPoP {
   accepts(claims: Claims, asking: HttpRequest): Promise<boolean> {
     const req = carrierOf(asking);
     let judged = this.#judged.get(req);
-    if (judged === undefined) this.#judged.set(req, judged = this.#judge(claims, req));
+    if (judged === undefined) this.#judged.set(req, (judged = this.#judge(claims, req)));
     return judged;
   }
 
@@ -106,7 +120,10 @@ export class DPoP {
     const bound = (claims as Readonly<Record<string, unknown>>)['cnf'];
     if (bound === undefined && accessToken === undefined) return true;
     const thumbprint = isObject(bound) ? bound['jkt'] : undefined;
-    const proven = accessToken === undefined || typeof thumbprint !== 'string' ? 'other_scheme' : await this.#prove(req, { accessToken, thumbprint });
+    const proven =
+      accessToken === undefined || typeof thumbprint !== 'string'
+        ? 'other_scheme'
+        : await this.#prove(req, { accessToken, thumbprint });
     if (typeof proven === 'object') return true;
     if (proven !== 'other_scheme' && proven !== 'other_key') this.#unproven.add(req);
     this.#audit.proofRefused(req, proven);
@@ -114,12 +131,15 @@ export class DPoP {
   }
 
   /** The checks of §4.3. What is used up by a proof is used up last. */
-  async #prove(req: HttpRequest, expected: Expected): Promise<{ readonly thumbprint: string } | ProofRefusal> {
+  async #prove(
+    req: HttpRequest,
+    expected: Expected,
+  ): Promise<{ readonly thumbprint: string } | ProofRefusal> {
     const text = req.headers['dpop'];
     if (text === undefined) return 'absent';
     const opened = openProof(text);
     if (typeof opened === 'string') return opened;
-    if (!await isSignedBy(opened, opened.key)) return 'signature';
+    if (!(await isSignedBy(opened, opened.key))) return 'signature';
     const refusal = refusalOf(opened.claims, req, this.#clock.nowMs() / 1_000, expected.accessToken);
     if (refusal !== undefined) return refusal;
     const thumbprint = thumbprintOf(opened.key.key);
@@ -149,7 +169,8 @@ function openProof(text: string): Opened | ProofRefusal {
   const header = objectOf(head);
   const claims = objectOf(payload);
   const signature = Buffer.from(tail, 'base64url');
-  if (header === undefined || claims === undefined || signature.toString('base64url') !== tail) return 'malformed';
+  if (header === undefined || claims === undefined || signature.toString('base64url') !== tail)
+    return 'malformed';
   if (header['typ'] !== 'dpop+jwt') return 'typ';
   const algorithm = ALGORITHMS.find((each) => each === header['alg']);
   if (algorithm === undefined) return 'alg';
@@ -161,7 +182,12 @@ function openProof(text: string): Opened | ProofRefusal {
   return { algorithm, key, signed: Buffer.from(`${head}.${payload}`), signature, claims };
 }
 
-function refusalOf({ jti, htm, htu, iat, ath }: Readonly<Record<string, unknown>>, req: HttpRequest, nowSeconds: number, accessToken: string | undefined): ProofRefusal | undefined {
+function refusalOf(
+  { jti, htm, htu, iat, ath }: Readonly<Record<string, unknown>>,
+  req: HttpRequest,
+  nowSeconds: number,
+  accessToken: string | undefined,
+): ProofRefusal | undefined {
   if (typeof jti !== 'string' || jti === '' || jti.length > MAX_JTI_CHARACTERS) return 'jti';
   if (htm !== req.method) return 'htm';
   if (typeof htu !== 'string' || !isTarget(htu, req)) return 'htu';

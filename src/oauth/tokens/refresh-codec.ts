@@ -51,7 +51,9 @@ export class RefreshTokenCodec {
 
   /** The token after this one whose hash is the one given, whichever key of the ring made it; undefined when none did. */
   nextThatHas(storedHash: string, token: RefreshToken): RefreshToken | undefined {
-    return this.#chain.keys.map(({ key }) => this.#successor(token, key)).find((next) => hashOf(next) === storedHash);
+    return this.#chain.keys
+      .map(({ key }) => this.#successor(token, key))
+      .find((next) => hashOf(next) === storedHash);
   }
 
   /** The text for the client. */
@@ -65,15 +67,32 @@ export class RefreshTokenCodec {
     if (text.length > MAX_LENGTH) return undefined;
     const parts = PATTERN.exec(text);
     if (parts === null) return undefined;
-    const [, kid, id, digits, secretText, tagText] = parts as unknown as [string, string, string, string, string, string];
+    const [, kid, id, digits, secretText, tagText] = parts as unknown as [
+      string,
+      string,
+      string,
+      string,
+      string,
+      string,
+    ];
     const key = this.#tags.find(kid)?.key;
     const generation = Number(digits);
     const secret = Buffer.from(secretText, 'base64url');
     const tag = Buffer.from(tagText, 'base64url');
-    if (key === undefined || !Number.isSafeInteger(generation) || tag.length !== TAG_BYTES || secret.length !== SECRET_BYTES) return undefined;
+    if (
+      key === undefined ||
+      !Number.isSafeInteger(generation) ||
+      tag.length !== TAG_BYTES ||
+      secret.length !== SECRET_BYTES
+    )
+      return undefined;
     const token = { id, generation, secret };
     // canonical text only: one token has one spelling
-    return timingSafeEqual(tagOf(token, key), tag) && secret.toString('base64url') === secretText && tag.toString('base64url') === tagText ? token : undefined;
+    return timingSafeEqual(tagOf(token, key), tag) &&
+      secret.toString('base64url') === secretText &&
+      tag.toString('base64url') === tagText
+      ? token
+      : undefined;
   }
 
   #successor(token: RefreshToken, key: KeyObject): RefreshToken {

@@ -47,7 +47,10 @@ export interface NewLogin {
 }
 
 /** What the application may say when a login is used again. `false`: this user may not log in any more. */
-export type RefreshVerdict = boolean | { readonly scopes?: readonly string[]; readonly claims?: Readonly<Record<string, unknown>> } | undefined;
+export type RefreshVerdict =
+  | boolean
+  | { readonly scopes?: readonly string[]; readonly claims?: Readonly<Record<string, unknown>> }
+  | undefined;
 
 /** The login that is being refreshed, as the application's hook sees it. */
 export type RefreshedLogin = Pick<LoginRow, 'id' | 'sub' | 'provider' | 'subject' | 'scopes' | 'claims'>;
@@ -95,7 +98,11 @@ export class RefreshTokens {
   readonly #onRefresh: ((login: RefreshedLogin) => Awaitable<RefreshVerdict>) | undefined;
 
   constructor(parts: {
-    readonly store: TokenStore; readonly codec: RefreshTokenCodec; readonly clock: Clock; readonly audit: Audit; readonly policy: RefreshPolicy;
+    readonly store: TokenStore;
+    readonly codec: RefreshTokenCodec;
+    readonly clock: Clock;
+    readonly audit: Audit;
+    readonly policy: RefreshPolicy;
     readonly onRefresh: ((login: RefreshedLogin) => Awaitable<RefreshVerdict>) | undefined;
   }) {
     this.#store = parts.store;
@@ -113,13 +120,28 @@ export class RefreshTokens {
     const absoluteExpiresAt = now + this.#policy.absoluteTtl;
     const { startedAt, ...rest } = login;
     const row: LoginRow = {
-      ...rest, id: token.id, generation: 0, currentHash: hashOf(token), previousHash: null, authenticatedAt: now, createdAt: now, lastUsedAt: now,
-      rotatedAt: null, deliveredAt: now, idleExpiresAt: Math.min(now + this.#policy.idleTtl, absoluteExpiresAt), absoluteExpiresAt,
-      revokedAt: null, revokeReason: null,
+      ...rest,
+      id: token.id,
+      generation: 0,
+      currentHash: hashOf(token),
+      previousHash: null,
+      authenticatedAt: now,
+      createdAt: now,
+      lastUsedAt: now,
+      rotatedAt: null,
+      deliveredAt: now,
+      idleExpiresAt: Math.min(now + this.#policy.idleTtl, absoluteExpiresAt),
+      absoluteExpiresAt,
+      revokedAt: null,
+      revokeReason: null,
     };
     await this.#store.addLogin(row);
     const revokedAt = await this.#revokedBefore(row, startedAt); // it writes, then looks; revokeAll() does, too: one of them sees the other
-    return { refreshToken: this.#codec.format(token), login: row, issuedAt: await this.#toldApart(row, startedAt, revokedAt) };
+    return {
+      refreshToken: this.#codec.format(token),
+      login: row,
+      issuedAt: await this.#toldApart(row, startedAt, revokedAt),
+    };
   }
 
   /** When everything of its subject was revoked last. @throws OAuthError `access_denied` when that was after the login had been begun */
@@ -138,7 +160,8 @@ export class RefreshTokens {
     await this.#clock.sleep(Math.floor(short / 1_000) + 2); // timers may be a millisecond early
     const issuedAt = this.#clock.nowMicros();
     await this.#revokedBefore(row, startedAt);
-    if ((await this.#store.findLogin(row.id))?.revokedAt !== null) throw new OAuthError('access_denied', { reason: 'revoked_meanwhile' });
+    if ((await this.#store.findLogin(row.id))?.revokedAt !== null)
+      throw new OAuthError('access_denied', { reason: 'revoked_meanwhile' });
     return issuedAt;
   }
 
@@ -148,12 +171,25 @@ export class RefreshTokens {
     const next = this.#codec.next(token);
     const now = this.#clock.nowMicros();
     const isWinner = await this.#store.rotate({
-      id: token.id, generation: token.generation, currentHash: hashOf(token), nextHash: hashOf(next), keyThumbprint: request.keyThumbprint, now, idleExpiresAt: now + this.#policy.idleTtl,
+      id: token.id,
+      generation: token.generation,
+      currentHash: hashOf(token),
+      nextHash: hashOf(next),
+      keyThumbprint: request.keyThumbprint,
+      now,
+      idleExpiresAt: now + this.#policy.idleTtl,
     });
     const row = await this.#store.findLogin(token.id);
     if (row === undefined) throw this.#refusal(request, 'unknown_login', token.id);
-    if (!isLive(row, now)) throw this.#refusal(request, row.revokedAt === null ? 'expired' : `revoked_${row.revokeReason ?? 'before'}`, token.id);
-    return isWinner ? this.#answer(next, row, 'rotated', request, now) : this.#replay(token, row, request, now);
+    if (!isLive(row, now))
+      throw this.#refusal(
+        request,
+        row.revokedAt === null ? 'expired' : `revoked_${row.revokeReason ?? 'before'}`,
+        token.id,
+      );
+    return isWinner
+      ? this.#answer(next, row, 'rotated', request, now)
+      : this.#replay(token, row, request, now);
   }
 
   /** Ends the login of a token, whichever of its generations it is (RFC 7009). Whether this call did. */
@@ -167,7 +203,12 @@ export class RefreshTokens {
   async #examine(token: RefreshToken, request: RefreshRequest): Promise<void> {
     const row = await this.#store.findLogin(token.id);
     if (row === undefined) throw this.#refusal(request, 'unknown_login', token.id);
-    if (token.generation === row.generation && hashOf(token) === row.currentHash && isLive(row, this.#clock.nowMicros())) this.#mustBeGranted(row, request); // of others it is told nothing
+    if (
+      token.generation === row.generation &&
+      hashOf(token) === row.currentHash &&
+      isLive(row, this.#clock.nowMicros())
+    )
+      this.#mustBeGranted(row, request); // of others it is told nothing
   }
 
   #mustBeGranted(row: LoginRow, { scopes, req }: RefreshRequest): void {
@@ -177,9 +218,15 @@ export class RefreshTokens {
   }
 
   /** The token has been rotated already, or never was this login's. */
-  async #replay(token: RefreshToken, row: LoginRow, request: RefreshRequest, now: number): Promise<Refreshed> {
+  async #replay(
+    token: RefreshToken,
+    row: LoginRow,
+    request: RefreshRequest,
+    now: number,
+  ): Promise<Refreshed> {
     if (token.generation > row.generation) throw this.#refusal(request, 'ahead_of_store', row.id); // a restored backup, or a lost commit
-    if (token.generation === row.generation) { // another key, or a valid tag around another secret: the keys of the ring have leaked
+    if (token.generation === row.generation) {
+      // another key, or a valid tag around another secret: the keys of the ring have leaked
       throw this.#refusal(request, hashOf(token) === row.currentHash ? 'other_key' : 'wrong_secret', row.id);
     }
     if (token.generation < row.generation - 1) return this.#onReuse(row, request);
@@ -187,10 +234,13 @@ export class RefreshTokens {
     const successor = this.#codec.nextThatHas(row.currentHash, token);
     if (successor === undefined) throw this.#refusal(request, 'key_has_left', row.id);
     const { grace, clockSkew, concurrency } = this.#policy;
-    const isAbandoned = row.deliveredAt === null && request.arrivedAt > (row.rotatedAt ?? 0) + ABANDONED_AFTER;
+    const isAbandoned =
+      row.deliveredAt === null && request.arrivedAt > (row.rotatedAt ?? 0) + ABANDONED_AFTER;
     const overlaps = row.deliveredAt === null || request.arrivedAt < row.deliveredAt + clockSkew;
-    if (concurrency === 'strict' && overlaps && !isAbandoned) throw this.#refusal(request, 'concurrent', row.id);
-    if (!overlaps && !(request.arrivedAt < row.deliveredAt + grace + clockSkew)) return this.#onReuse(row, request);
+    if (concurrency === 'strict' && overlaps && !isAbandoned)
+      throw this.#refusal(request, 'concurrent', row.id);
+    if (!overlaps && !(request.arrivedAt < row.deliveredAt + grace + clockSkew))
+      return this.#onReuse(row, request);
     // after reuse has been looked for: whoever has bound a stolen token must not be safe from its owner, who has another key
     if (row.keyThumbprint !== request.keyThumbprint) throw this.#refusal(request, 'other_key', row.id);
     this.#mustBeGranted(row, request);
@@ -207,11 +257,25 @@ export class RefreshTokens {
   }
 
   /** Nobody is answered before the mark, and nobody before those who were on their way had their chance to come. */
-  async #answer(next: RefreshToken, row: LoginRow, how: 'rotated' | 'replayed', request: RefreshRequest, issuedAt: number): Promise<Refreshed> {
+  async #answer(
+    next: RefreshToken,
+    row: LoginRow,
+    how: 'rotated' | 'replayed',
+    request: RefreshRequest,
+    issuedAt: number,
+  ): Promise<Refreshed> {
     const knownAtMs = this.#clock.monotonicMs(); // not `rotatedAt`, which is from before the commit: a slow disk would use up the hold
-    const verdict = await this.#onRefresh?.({ id: row.id, sub: row.sub, provider: row.provider, subject: row.subject, scopes: row.scopes, claims: row.claims });
+    const verdict = await this.#onRefresh?.({
+      id: row.id,
+      sub: row.sub,
+      provider: row.provider,
+      subject: row.subject,
+      scopes: row.scopes,
+      claims: row.claims,
+    });
     if (verdict === false) {
-      if (await this.#end(row, 'disabled')) this.#audit.tokenRevoked(request.req, row.id, 'disabled', row.sub);
+      if (await this.#end(row, 'disabled'))
+        this.#audit.tokenRevoked(request.req, row.id, 'disabled', row.sub);
       throw new OAuthError('invalid_grant', { reason: 'disabled' });
     }
     const { scopes = row.scopes, claims = row.claims } = typeof verdict === 'object' ? verdict : {};
@@ -220,7 +284,14 @@ export class RefreshTokens {
     const ended = (await this.#store.findLogin(row.id))?.revokeReason;
     if (ended !== null) throw this.#refusal(request, `revoked_${ended ?? 'before'}`, row.id); // while it was held
     this.#audit.tokenRefreshed(request.req, row, how);
-    return { issuedAt, refreshToken: this.#codec.format(next), login: row, scopes: request.scopes === undefined ? scopes : scopes.filter((scope) => request.scopes!.includes(scope)), claims };
+    return {
+      issuedAt,
+      refreshToken: this.#codec.format(next),
+      login: row,
+      scopes:
+        request.scopes === undefined ? scopes : scopes.filter((scope) => request.scopes!.includes(scope)),
+      claims,
+    };
   }
 
   /** In two parts: when the event loop stood still, timers run before what waits on sockets is read; it is read before the second. */

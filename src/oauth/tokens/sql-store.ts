@@ -29,19 +29,45 @@ const ROTATE = `UPDATE svc_oauth_login
  WHERE id = ? AND gen = ? AND cur_hash = ? AND revoked_at IS NULL AND idle_expires_at > ? AND abs_expires_at > ? AND cnf_jkt IS NULL`;
 
 /** The same for a client that has proved a key: the login is bound to it, by whoever wins. */
-const ROTATE_BOUND = ROTATE.replace('SET gen', 'SET cnf_jkt = ?, gen').replace('AND cnf_jkt IS NULL', 'AND (cnf_jkt IS NULL OR cnf_jkt = ?)');
+const ROTATE_BOUND = ROTATE.replace('SET gen', 'SET cnf_jkt = ?, gen').replace(
+  'AND cnf_jkt IS NULL',
+  'AND (cnf_jkt IS NULL OR cnf_jkt = ?)',
+);
 
 /** A row of svc_oauth_login as the database has it. */
 interface LoginRecord {
-  readonly id: string; readonly sub: string | Uint8Array; readonly provider: string; readonly subject: string; readonly gen: number;
-  readonly cur_hash: string; readonly prev_hash: string | null; readonly scopes: string; readonly claims: string;
-  readonly auth_time: number; readonly created_at: number; readonly last_used_at: number; readonly rotated_at: number | null; readonly delivered_at: number | null;
-  readonly idle_expires_at: number; readonly abs_expires_at: number; readonly revoked_at: number | null; readonly revoke_reason: RevokeReason | null;
-  readonly user_agent: string | null; readonly ip: string | null; readonly cnf_jkt: string | null;
+  readonly id: string;
+  readonly sub: string | Uint8Array;
+  readonly provider: string;
+  readonly subject: string;
+  readonly gen: number;
+  readonly cur_hash: string;
+  readonly prev_hash: string | null;
+  readonly scopes: string;
+  readonly claims: string;
+  readonly auth_time: number;
+  readonly created_at: number;
+  readonly last_used_at: number;
+  readonly rotated_at: number | null;
+  readonly delivered_at: number | null;
+  readonly idle_expires_at: number;
+  readonly abs_expires_at: number;
+  readonly revoked_at: number | null;
+  readonly revoke_reason: RevokeReason | null;
+  readonly user_agent: string | null;
+  readonly ip: string | null;
+  readonly cnf_jkt: string | null;
 }
 
 interface StateRecord {
-  readonly state_hash: string; readonly browser_hash: string; readonly provider: string; readonly redirect_uri: string; readonly return_to: string | null; readonly nonce: string; readonly created_at: number; readonly expires_at: number;
+  readonly state_hash: string;
+  readonly browser_hash: string;
+  readonly provider: string;
+  readonly redirect_uri: string;
+  readonly return_to: string | null;
+  readonly nonce: string;
+  readonly created_at: number;
+  readonly expires_at: number;
 }
 
 /** Logins and login states in a database. */
@@ -56,85 +82,192 @@ export class SqlTokenStore implements TokenStore {
   }
 
   async addState(row: StateRow): Promise<void> {
-    await this.#execute('INSERT INTO svc_oauth_state (state_hash, browser_hash, provider, redirect_uri, return_to, nonce, created_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)',
-      [row.stateHash, row.browserHash, row.provider, row.redirectUri, row.returnTo, row.nonce, row.createdAt, row.expiresAt]);
+    await this.#execute(
+      'INSERT INTO svc_oauth_state (state_hash, browser_hash, provider, redirect_uri, return_to, nonce, created_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)',
+      [
+        row.stateHash,
+        row.browserHash,
+        row.provider,
+        row.redirectUri,
+        row.returnTo,
+        row.nonce,
+        row.createdAt,
+        row.expiresAt,
+      ],
+    );
   }
 
   async countStates(now: number): Promise<number> {
-    return Number(await this.#run((database) => database.scalar('SELECT COUNT(*) FROM svc_oauth_state WHERE expires_at > ?', [now])));
+    return Number(
+      await this.#run((database) =>
+        database.scalar('SELECT COUNT(*) FROM svc_oauth_state WHERE expires_at > ?', [now]),
+      ),
+    );
   }
 
   /** As `#deleteBatch`, by the index that the clean-up has. */
   dropOldestStates(count: number): Promise<number> {
-    return this.#execute(this.#limitsInside()
-      ? 'DELETE FROM svc_oauth_state WHERE state_hash IN (SELECT state_hash FROM svc_oauth_state ORDER BY expires_at LIMIT ?)'
-      : 'DELETE FROM svc_oauth_state ORDER BY expires_at LIMIT ?', [count]);
+    return this.#execute(
+      this.#limitsInside()
+        ? 'DELETE FROM svc_oauth_state WHERE state_hash IN (SELECT state_hash FROM svc_oauth_state ORDER BY expires_at LIMIT ?)'
+        : 'DELETE FROM svc_oauth_state ORDER BY expires_at LIMIT ?',
+      [count],
+    );
   }
 
   /** Two statements, since MySQL has no RETURNING: the deletion decides. */
-  async takeState(stateHash: string, browserHash: string, provider: string, now: number): Promise<StateRow | undefined> {
+  async takeState(
+    stateHash: string,
+    browserHash: string,
+    provider: string,
+    now: number,
+  ): Promise<StateRow | undefined> {
     const row = await this.findState(stateHash, now);
     if (row?.browserHash !== browserHash || row.provider !== provider) return undefined;
-    return await this.#execute('DELETE FROM svc_oauth_state WHERE state_hash = ? AND browser_hash = ? AND provider = ? AND expires_at > ?', [stateHash, browserHash, provider, now]) === 1 ? row : undefined;
+    return (await this.#execute(
+      'DELETE FROM svc_oauth_state WHERE state_hash = ? AND browser_hash = ? AND provider = ? AND expires_at > ?',
+      [stateHash, browserHash, provider, now],
+    )) === 1
+      ? row
+      : undefined;
   }
 
   async findState(stateHash: string, now: number): Promise<StateRow | undefined> {
-    const row = await this.#run((database) => database.fetchOne<StateRecord>(
-      'SELECT state_hash, browser_hash, provider, redirect_uri, return_to, nonce, created_at, expires_at FROM svc_oauth_state WHERE state_hash = ? AND expires_at > ?', [stateHash, now]));
-    return row === undefined ? undefined : {
-      stateHash: row.state_hash, browserHash: row.browser_hash, provider: row.provider, redirectUri: row.redirect_uri,
-      returnTo: row.return_to, nonce: row.nonce, createdAt: row.created_at, expiresAt: row.expires_at,
-    };
+    const row = await this.#run((database) =>
+      database.fetchOne<StateRecord>(
+        'SELECT state_hash, browser_hash, provider, redirect_uri, return_to, nonce, created_at, expires_at FROM svc_oauth_state WHERE state_hash = ? AND expires_at > ?',
+        [stateHash, now],
+      ),
+    );
+    return row === undefined
+      ? undefined
+      : {
+          stateHash: row.state_hash,
+          browserHash: row.browser_hash,
+          provider: row.provider,
+          redirectUri: row.redirect_uri,
+          returnTo: row.return_to,
+          nonce: row.nonce,
+          createdAt: row.created_at,
+          expiresAt: row.expires_at,
+        };
   }
 
   async addLogin(row: LoginRow): Promise<void> {
-    await this.#execute(`INSERT INTO svc_oauth_login (${LOGIN_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, [
-      row.id, row.sub, row.provider, row.subject, row.generation, row.currentHash, row.previousHash, row.scopes.join(' '), JSON.stringify(row.claims),
-      row.authenticatedAt, row.createdAt, row.lastUsedAt, row.rotatedAt, row.deliveredAt, row.idleExpiresAt, row.absoluteExpiresAt, row.revokedAt, row.revokeReason,
-      row.userAgent, row.ip, row.keyThumbprint,
-    ]);
+    await this.#execute(
+      `INSERT INTO svc_oauth_login (${LOGIN_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+      [
+        row.id,
+        row.sub,
+        row.provider,
+        row.subject,
+        row.generation,
+        row.currentHash,
+        row.previousHash,
+        row.scopes.join(' '),
+        JSON.stringify(row.claims),
+        row.authenticatedAt,
+        row.createdAt,
+        row.lastUsedAt,
+        row.rotatedAt,
+        row.deliveredAt,
+        row.idleExpiresAt,
+        row.absoluteExpiresAt,
+        row.revokedAt,
+        row.revokeReason,
+        row.userAgent,
+        row.ip,
+        row.keyThumbprint,
+      ],
+    );
   }
 
   async findLogin(id: string): Promise<LoginRow | undefined> {
-    const row = await this.#run((database) => database.fetchOne<LoginRecord>(`SELECT ${LOGIN_COLUMNS} FROM svc_oauth_login WHERE id = ?`, [id]));
+    const row = await this.#run((database) =>
+      database.fetchOne<LoginRecord>(`SELECT ${LOGIN_COLUMNS} FROM svc_oauth_login WHERE id = ?`, [id]),
+    );
     return row === undefined ? undefined : loginOf(row);
   }
 
-  async rotate({ id, generation, currentHash, nextHash, keyThumbprint, now, idleExpiresAt }: Rotation): Promise<boolean> {
+  async rotate({
+    id,
+    generation,
+    currentHash,
+    nextHash,
+    keyThumbprint,
+    now,
+    idleExpiresAt,
+  }: Rotation): Promise<boolean> {
     const params = [nextHash, now, now, idleExpiresAt, idleExpiresAt, id, generation, currentHash, now, now];
-    return await (keyThumbprint === null ? this.#execute(ROTATE, params) : this.#execute(ROTATE_BOUND, [keyThumbprint, ...params, keyThumbprint])) === 1;
+    return (
+      (await (keyThumbprint === null
+        ? this.#execute(ROTATE, params)
+        : this.#execute(ROTATE_BOUND, [keyThumbprint, ...params, keyThumbprint]))) === 1
+    );
   }
 
   async markDelivered(id: string, generation: number, now: number): Promise<void> {
-    await this.#execute('UPDATE svc_oauth_login SET delivered_at = ? WHERE id = ? AND gen = ? AND delivered_at IS NULL', [now, id, generation]);
+    await this.#execute(
+      'UPDATE svc_oauth_login SET delivered_at = ? WHERE id = ? AND gen = ? AND delivered_at IS NULL',
+      [now, id, generation],
+    );
   }
 
   async revoke(id: string, reason: RevokeReason, now: number): Promise<boolean> {
-    return await this.#execute('UPDATE svc_oauth_login SET revoked_at = ?, revoke_reason = ? WHERE id = ? AND revoked_at IS NULL', [now, reason, id]) === 1;
+    return (
+      (await this.#execute(
+        'UPDATE svc_oauth_login SET revoked_at = ?, revoke_reason = ? WHERE id = ? AND revoked_at IS NULL',
+        [now, reason, id],
+      )) === 1
+    );
   }
 
   async revokeOf(sub: string, id: string, now: number): Promise<boolean> {
-    return await this.#execute("UPDATE svc_oauth_login SET revoked_at = ?, revoke_reason = 'user' WHERE id = ? AND sub = ? AND revoked_at IS NULL", [now, id, sub]) === 1;
+    return (
+      (await this.#execute(
+        "UPDATE svc_oauth_login SET revoked_at = ?, revoke_reason = 'user' WHERE id = ? AND sub = ? AND revoked_at IS NULL",
+        [now, id, sub],
+      )) === 1
+    );
   }
 
   /** The moment first, in a transaction of its own: a login under way writes its row, then looks at the moment. */
   async revokeAll(sub: string, now: number): Promise<number> {
-    if (!await this.#addSubject(sub, now)) await this.#execute('UPDATE svc_oauth_subject SET valid_after = ? WHERE sub = ? AND valid_after < ?', [now, sub, now]);
-    return this.#execute("UPDATE svc_oauth_login SET revoked_at = ?, revoke_reason = 'all' WHERE sub = ? AND revoked_at IS NULL", [now, sub]);
+    if (!(await this.#addSubject(sub, now)))
+      await this.#execute('UPDATE svc_oauth_subject SET valid_after = ? WHERE sub = ? AND valid_after < ?', [
+        now,
+        sub,
+        now,
+      ]);
+    return this.#execute(
+      "UPDATE svc_oauth_login SET revoked_at = ?, revoke_reason = 'all' WHERE sub = ? AND revoked_at IS NULL",
+      [now, sub],
+    );
   }
 
   async validAfter(sub: string): Promise<number> {
-    return Number(await this.#run((database) => database.scalar('SELECT valid_after FROM svc_oauth_subject WHERE sub = ?', [sub])) ?? 0);
+    return Number(
+      (await this.#run((database) =>
+        database.scalar('SELECT valid_after FROM svc_oauth_subject WHERE sub = ?', [sub]),
+      )) ?? 0,
+    );
   }
 
   async listLogins(sub: string, now: number): Promise<readonly LoginRow[]> {
-    const rows = await this.#run((database) => database.fetchAll<LoginRecord>(
-      `SELECT ${LOGIN_COLUMNS} FROM svc_oauth_login WHERE sub = ? AND revoked_at IS NULL AND idle_expires_at > ? AND abs_expires_at > ? ORDER BY last_used_at DESC`, [sub, now, now]));
+    const rows = await this.#run((database) =>
+      database.fetchAll<LoginRecord>(
+        `SELECT ${LOGIN_COLUMNS} FROM svc_oauth_login WHERE sub = ? AND revoked_at IS NULL AND idle_expires_at > ? AND abs_expires_at > ? ORDER BY last_used_at DESC`,
+        [sub, now, now],
+      ),
+    );
     return rows.map(loginOf);
   }
 
   async cleanUp(now: number, batch: number): Promise<number> {
-    return await this.#deleteBatch('svc_oauth_state', 'state_hash', 'expires_at', now, batch) + await this.#deleteBatch('svc_oauth_login', 'id', 'abs_expires_at', now, batch);
+    return (
+      (await this.#deleteBatch('svc_oauth_state', 'state_hash', 'expires_at', now, batch)) +
+      (await this.#deleteBatch('svc_oauth_login', 'id', 'abs_expires_at', now, batch))
+    );
   }
 
   /** Whether LIMIT stands inside IN, as MySQL and MariaDB do not have it; the others have none behind DELETE. */
@@ -144,17 +277,25 @@ export class SqlTokenStore implements TokenStore {
   }
 
   #deleteBatch(table: string, key: string, end: string, now: number, batch: number): Promise<number> {
-    return this.#execute(this.#limitsInside()
-      ? `DELETE FROM ${table} WHERE ${key} IN (SELECT ${key} FROM ${table} WHERE ${end} <= ? LIMIT ?)`
-      : `DELETE FROM ${table} WHERE ${end} <= ? LIMIT ?`, [now, batch]);
+    return this.#execute(
+      this.#limitsInside()
+        ? `DELETE FROM ${table} WHERE ${key} IN (SELECT ${key} FROM ${table} WHERE ${end} <= ? LIMIT ?)`
+        : `DELETE FROM ${table} WHERE ${end} <= ? LIMIT ?`,
+      [now, batch],
+    );
   }
 
   /** Whether it was not there before. */
   async #addSubject(sub: string, now: number): Promise<boolean> {
     const { dialect } = this.#database();
-    return await this.#execute(dialect === 'sqlite' || dialect === 'postgres'
-      ? 'INSERT INTO svc_oauth_subject (sub, valid_after) VALUES (?, ?) ON CONFLICT (sub) DO NOTHING'
-      : 'INSERT IGNORE INTO svc_oauth_subject (sub, valid_after) VALUES (?, ?)', [sub, now]) === 1;
+    return (
+      (await this.#execute(
+        dialect === 'sqlite' || dialect === 'postgres'
+          ? 'INSERT INTO svc_oauth_subject (sub, valid_after) VALUES (?, ?) ON CONFLICT (sub) DO NOTHING'
+          : 'INSERT IGNORE INTO svc_oauth_subject (sub, valid_after) VALUES (?, ?)',
+        [sub, now],
+      )) === 1
+    );
   }
 
   async #execute(sql: string, params: readonly Parameter[]): Promise<number> {
@@ -168,7 +309,12 @@ export class SqlTokenStore implements TokenStore {
       } catch (error) {
         if (error instanceof SvcError && error.code === 'E_DB_NESTED') throw error; // a mistake of the application, which no client can wait out
         const isWorthwhile = error instanceof DatabaseError && error.isRetryable && attempt < ATTEMPTS;
-        if (!isWorthwhile) throw new OAuthError('temporarily_unavailable', { cause: error, reason: 'store', headers: { 'Retry-After': String(RETRY_AFTER_SECONDS) } });
+        if (!isWorthwhile)
+          throw new OAuthError('temporarily_unavailable', {
+            cause: error,
+            reason: 'store',
+            headers: { 'Retry-After': String(RETRY_AFTER_SECONDS) },
+          });
         await this.#clock.sleep(1 + randomInt(PAUSE_MS * 2 ** (attempt - 1)));
       }
     }
@@ -177,12 +323,27 @@ export class SqlTokenStore implements TokenStore {
 
 function loginOf(row: LoginRecord): LoginRow {
   return {
-    id: row.id, sub: typeof row.sub === 'string' ? row.sub : Buffer.from(row.sub).toString(), provider: row.provider, // bytes in MySQL and MariaDB
-    subject: row.subject, generation: row.gen, currentHash: row.cur_hash, previousHash: row.prev_hash,
-    scopes: row.scopes === '' ? [] : row.scopes.split(' '), claims: JSON.parse(row.claims) as Record<string, unknown>, // written by addLogin()
-    authenticatedAt: row.auth_time, createdAt: row.created_at, lastUsedAt: row.last_used_at, rotatedAt: row.rotated_at, deliveredAt: row.delivered_at,
-    idleExpiresAt: row.idle_expires_at, absoluteExpiresAt: row.abs_expires_at, revokedAt: row.revoked_at, revokeReason: row.revoke_reason,
-    userAgent: row.user_agent, ip: row.ip, keyThumbprint: row.cnf_jkt,
+    id: row.id,
+    sub: typeof row.sub === 'string' ? row.sub : Buffer.from(row.sub).toString(),
+    provider: row.provider, // bytes in MySQL and MariaDB
+    subject: row.subject,
+    generation: row.gen,
+    currentHash: row.cur_hash,
+    previousHash: row.prev_hash,
+    scopes: row.scopes === '' ? [] : row.scopes.split(' '),
+    claims: JSON.parse(row.claims) as Record<string, unknown>, // written by addLogin()
+    authenticatedAt: row.auth_time,
+    createdAt: row.created_at,
+    lastUsedAt: row.last_used_at,
+    rotatedAt: row.rotated_at,
+    deliveredAt: row.delivered_at,
+    idleExpiresAt: row.idle_expires_at,
+    absoluteExpiresAt: row.abs_expires_at,
+    revokedAt: row.revoked_at,
+    revokeReason: row.revoke_reason,
+    userAgent: row.user_agent,
+    ip: row.ip,
+    keyThumbprint: row.cnf_jkt,
   };
 }
 
@@ -192,44 +353,45 @@ function loginOf(row: LoginRecord): LoginRow {
  */
 
 /** Statements by engine, as `host.migration()` takes them. */
-export const OAUTH_TABLES: Readonly<Record<'sqlite' | 'postgres' | 'mysql' | 'mariadb', readonly string[]>> = {
-  sqlite: [
-    `CREATE TABLE svc_oauth_login (
+export const OAUTH_TABLES: Readonly<Record<'sqlite' | 'postgres' | 'mysql' | 'mariadb', readonly string[]>> =
+  {
+    sqlite: [
+      `CREATE TABLE svc_oauth_login (
   id TEXT NOT NULL PRIMARY KEY, sub TEXT NOT NULL, provider TEXT NOT NULL, subject TEXT NOT NULL,
   gen INTEGER NOT NULL, cur_hash TEXT NOT NULL, prev_hash TEXT, scopes TEXT NOT NULL, claims TEXT NOT NULL,
   auth_time INTEGER NOT NULL, created_at INTEGER NOT NULL, last_used_at INTEGER NOT NULL, rotated_at INTEGER, delivered_at INTEGER,
   idle_expires_at INTEGER NOT NULL, abs_expires_at INTEGER NOT NULL, revoked_at INTEGER, revoke_reason TEXT,
   user_agent TEXT, ip TEXT, cnf_jkt TEXT
 ) STRICT, WITHOUT ROWID`,
-    'CREATE INDEX svc_oauth_login_sub ON svc_oauth_login (sub)',
-    'CREATE INDEX svc_oauth_login_end ON svc_oauth_login (abs_expires_at)',
-    `CREATE TABLE svc_oauth_state (
+      'CREATE INDEX svc_oauth_login_sub ON svc_oauth_login (sub)',
+      'CREATE INDEX svc_oauth_login_end ON svc_oauth_login (abs_expires_at)',
+      `CREATE TABLE svc_oauth_state (
   state_hash TEXT NOT NULL PRIMARY KEY, browser_hash TEXT NOT NULL, provider TEXT NOT NULL, redirect_uri TEXT NOT NULL,
   return_to TEXT, nonce TEXT NOT NULL, created_at INTEGER NOT NULL, expires_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID`,
-    'CREATE INDEX svc_oauth_state_end ON svc_oauth_state (expires_at)',
-    'CREATE TABLE svc_oauth_subject (sub TEXT NOT NULL PRIMARY KEY, valid_after INTEGER NOT NULL) STRICT, WITHOUT ROWID',
-  ],
-  postgres: [
-    `CREATE TABLE svc_oauth_login (
+      'CREATE INDEX svc_oauth_state_end ON svc_oauth_state (expires_at)',
+      'CREATE TABLE svc_oauth_subject (sub TEXT NOT NULL PRIMARY KEY, valid_after INTEGER NOT NULL) STRICT, WITHOUT ROWID',
+    ],
+    postgres: [
+      `CREATE TABLE svc_oauth_login (
   id TEXT NOT NULL PRIMARY KEY, sub TEXT COLLATE "C" NOT NULL, provider TEXT NOT NULL, subject TEXT NOT NULL,
   gen BIGINT NOT NULL, cur_hash TEXT NOT NULL, prev_hash TEXT, scopes TEXT NOT NULL, claims TEXT NOT NULL,
   auth_time BIGINT NOT NULL, created_at BIGINT NOT NULL, last_used_at BIGINT NOT NULL, rotated_at BIGINT, delivered_at BIGINT,
   idle_expires_at BIGINT NOT NULL, abs_expires_at BIGINT NOT NULL, revoked_at BIGINT, revoke_reason TEXT,
   user_agent TEXT, ip TEXT, cnf_jkt TEXT
 )`,
-    'CREATE INDEX svc_oauth_login_sub ON svc_oauth_login (sub) WHERE revoked_at IS NULL',
-    'CREATE INDEX svc_oauth_login_end ON svc_oauth_login (abs_expires_at)',
-    `CREATE TABLE svc_oauth_state (
+      'CREATE INDEX svc_oauth_login_sub ON svc_oauth_login (sub) WHERE revoked_at IS NULL',
+      'CREATE INDEX svc_oauth_login_end ON svc_oauth_login (abs_expires_at)',
+      `CREATE TABLE svc_oauth_state (
   state_hash TEXT NOT NULL PRIMARY KEY, browser_hash TEXT NOT NULL, provider TEXT NOT NULL, redirect_uri TEXT NOT NULL,
   return_to TEXT, nonce TEXT NOT NULL, created_at BIGINT NOT NULL, expires_at BIGINT NOT NULL
 )`,
-    'CREATE INDEX svc_oauth_state_end ON svc_oauth_state (expires_at)',
-    'CREATE TABLE svc_oauth_subject (sub TEXT COLLATE "C" NOT NULL PRIMARY KEY, valid_after BIGINT NOT NULL)',
-  ],
-  mysql: tablesOfMySql(),
-  mariadb: tablesOfMySql(),
-};
+      'CREATE INDEX svc_oauth_state_end ON svc_oauth_state (expires_at)',
+      'CREATE TABLE svc_oauth_subject (sub TEXT COLLATE "C" NOT NULL PRIMARY KEY, valid_after BIGINT NOT NULL)',
+    ],
+    mysql: tablesOfMySql(),
+    mariadb: tablesOfMySql(),
+  };
 
 function tablesOfMySql(): readonly string[] {
   const ascii = 'CHARACTER SET ascii COLLATE ascii_bin';

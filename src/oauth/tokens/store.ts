@@ -76,7 +76,12 @@ export interface TokenStore {
   /** Removes at most so many states, those first that end first. Answers how many. */
   dropOldestStates(count: number): Promise<number>;
   /** Takes a state out: of several that try, one gets it. Nothing happens unless browser and provider are right and it is not over. */
-  takeState(stateHash: string, browserHash: string, provider: string, now: number): Promise<StateRow | undefined>;
+  takeState(
+    stateHash: string,
+    browserHash: string,
+    provider: string,
+    now: number,
+  ): Promise<StateRow | undefined>;
   /** A live state, whoever it belongs to. */
   findState(stateHash: string, now: number): Promise<StateRow | undefined>;
 
@@ -106,7 +111,9 @@ export class MemoryTokenStore implements TokenStore {
   readonly #logins = new Map<string, LoginRow>();
   readonly #validAfter = new Map<string, number>();
 
-  async addState(row: StateRow): Promise<void> { this.#states.set(row.stateHash, row); }
+  async addState(row: StateRow): Promise<void> {
+    this.#states.set(row.stateHash, row);
+  }
 
   async countStates(now: number): Promise<number> {
     let count = 0;
@@ -115,12 +122,19 @@ export class MemoryTokenStore implements TokenStore {
   }
 
   async dropOldestStates(count: number): Promise<number> {
-    const oldest = [...this.#states.values()].sort((left, right) => left.expiresAt - right.expiresAt).slice(0, count);
+    const oldest = [...this.#states.values()]
+      .sort((left, right) => left.expiresAt - right.expiresAt)
+      .slice(0, count);
     for (const row of oldest) this.#states.delete(row.stateHash);
     return oldest.length;
   }
 
-  async takeState(stateHash: string, browserHash: string, provider: string, now: number): Promise<StateRow | undefined> {
+  async takeState(
+    stateHash: string,
+    browserHash: string,
+    provider: string,
+    now: number,
+  ): Promise<StateRow | undefined> {
     const row = await this.findState(stateHash, now);
     if (row?.browserHash !== browserHash || row.provider !== provider) return undefined;
     return this.#states.delete(stateHash) ? row : undefined;
@@ -131,24 +145,50 @@ export class MemoryTokenStore implements TokenStore {
     return row !== undefined && row.expiresAt > now ? row : undefined;
   }
 
-  async addLogin(row: LoginRow): Promise<void> { this.#logins.set(row.id, row); }
+  async addLogin(row: LoginRow): Promise<void> {
+    this.#logins.set(row.id, row);
+  }
 
-  async findLogin(id: string): Promise<LoginRow | undefined> { return this.#logins.get(id); }
+  async findLogin(id: string): Promise<LoginRow | undefined> {
+    return this.#logins.get(id);
+  }
 
-  async rotate({ id, generation, currentHash, nextHash, keyThumbprint, now, idleExpiresAt }: Rotation): Promise<boolean> {
+  async rotate({
+    id,
+    generation,
+    currentHash,
+    nextHash,
+    keyThumbprint,
+    now,
+    idleExpiresAt,
+  }: Rotation): Promise<boolean> {
     const row = this.#logins.get(id);
-    if (row === undefined || row.generation !== generation || row.currentHash !== currentHash || !isLive(row, now)) return false;
+    if (
+      row === undefined ||
+      row.generation !== generation ||
+      row.currentHash !== currentHash ||
+      !isLive(row, now)
+    )
+      return false;
     if (row.keyThumbprint !== null && row.keyThumbprint !== keyThumbprint) return false;
     this.#logins.set(id, {
-      ...row, generation: generation + 1, previousHash: row.currentHash, currentHash: nextHash, keyThumbprint, rotatedAt: now, deliveredAt: null,
-      lastUsedAt: now, idleExpiresAt: Math.min(row.absoluteExpiresAt, idleExpiresAt),
+      ...row,
+      generation: generation + 1,
+      previousHash: row.currentHash,
+      currentHash: nextHash,
+      keyThumbprint,
+      rotatedAt: now,
+      deliveredAt: null,
+      lastUsedAt: now,
+      idleExpiresAt: Math.min(row.absoluteExpiresAt, idleExpiresAt),
     });
     return true;
   }
 
   async markDelivered(id: string, generation: number, now: number): Promise<void> {
     const row = this.#logins.get(id);
-    if (row?.generation === generation && row.deliveredAt === null) this.#logins.set(id, { ...row, deliveredAt: now });
+    if (row?.generation === generation && row.deliveredAt === null)
+      this.#logins.set(id, { ...row, deliveredAt: now });
   }
 
   async revoke(id: string, reason: RevokeReason, now: number): Promise<boolean> {
@@ -159,20 +199,25 @@ export class MemoryTokenStore implements TokenStore {
   }
 
   async revokeOf(sub: string, id: string, now: number): Promise<boolean> {
-    return this.#logins.get(id)?.sub === sub && await this.revoke(id, 'user', now);
+    return this.#logins.get(id)?.sub === sub && (await this.revoke(id, 'user', now));
   }
 
   async revokeAll(sub: string, now: number): Promise<number> {
     this.#validAfter.set(sub, Math.max(now, this.#validAfter.get(sub) ?? 0));
     let ended = 0;
-    for (const row of [...this.#logins.values()]) if (row.sub === sub && await this.revoke(row.id, 'all', now)) ended++;
+    for (const row of [...this.#logins.values()])
+      if (row.sub === sub && (await this.revoke(row.id, 'all', now))) ended++;
     return ended;
   }
 
-  async validAfter(sub: string): Promise<number> { return this.#validAfter.get(sub) ?? 0; }
+  async validAfter(sub: string): Promise<number> {
+    return this.#validAfter.get(sub) ?? 0;
+  }
 
   async listLogins(sub: string, now: number): Promise<readonly LoginRow[]> {
-    return [...this.#logins.values()].filter((row) => row.sub === sub && isLive(row, now)).sort((left, right) => right.lastUsedAt - left.lastUsedAt);
+    return [...this.#logins.values()]
+      .filter((row) => row.sub === sub && isLive(row, now))
+      .sort((left, right) => right.lastUsedAt - left.lastUsedAt);
   }
 
   async cleanUp(now: number, batch: number): Promise<number> {

@@ -17,7 +17,9 @@ const DRIFT = 10_000;
 export const EXACT_TIME = 'iat_us';
 
 /** By how much a token must be later than a revocation to count, in microseconds; `clockSkew` as well. */
-export function marginOf(clockSkew: number): number { return clockSkew + DRIFT; }
+export function marginOf(clockSkew: number): number {
+  return clockSkew + DRIFT;
+}
 
 /** Asks the store for each subject at most every five seconds. */
 export class ValidAfterGate {
@@ -59,7 +61,8 @@ export class ValidAfterGate {
   /** What this process knows itself. */
   remember(sub: string, moment: number): void {
     const known = this.#index.find(sub);
-    const slot = known !== 0 ? known : this.#index.isFull ? this.#index.replaceOldest(sub) : this.#index.add(sub);
+    const slot =
+      known !== 0 ? known : this.#index.isFull ? this.#index.replaceOldest(sub) : this.#index.add(sub);
     this.#moments[slot] = known === 0 ? moment : Math.max(moment, this.#moments[slot]!); // a look-up from before a revocation must not undo it
     this.#deadlines[slot] = this.#clock.monotonicMs() + TTL_MS;
   }
