@@ -43,7 +43,7 @@ export class EventLoopDelay {
   /** The one of an application, which is known by its metrics. */
   static of(metrics: Metrics): EventLoopDelay {
     let delay = delays.get(metrics);
-    if (delay === undefined) delays.set(metrics, delay = new EventLoopDelay());
+    if (delay === undefined) delays.set(metrics, (delay = new EventLoopDelay()));
     return delay;
   }
 
@@ -75,7 +75,8 @@ export class EventLoopDelay {
     const { count } = monitor;
     const sumNs = count === 0 ? 0 : count * monitor.mean;
     if (count < this.#count) this.#count = this.#sumNs = 0; // the other reader has begun anew
-    if (count > this.#count) this.#meanMs = Math.max(0, (sumNs - this.#sumNs) / (count - this.#count) / NS_PER_MS - RESOLUTION_MS);
+    if (count > this.#count)
+      this.#meanMs = Math.max(0, (sumNs - this.#sumNs) / (count - this.#count) / NS_PER_MS - RESOLUTION_MS);
     this.#takenMs = nowMs;
     this.#count = count;
     this.#sumNs = sumNs;

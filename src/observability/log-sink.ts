@@ -24,7 +24,11 @@ export interface LogDevice {
   /** Writes at once; answers how many bytes, throws an error with the `code` of errno. */
   writeNow(bytes: Uint8Array, offset: number): number;
   /** Writes elsewhere, and calls back. */
-  write(bytes: Uint8Array, offset: number, done: (error: NodeJS.ErrnoException | null, written: number) => void): void;
+  write(
+    bytes: Uint8Array,
+    offset: number,
+    done: (error: NodeJS.ErrnoException | null, written: number) => void,
+  ): void;
   /** Stops the whole thread: at exit there is no later. */
   pause(ms: number): void;
 }
@@ -93,7 +97,7 @@ export class LineQueue {
   #run(): void {
     if (this.#state === 'closed' || this.#state === 'exiting') return;
     this.#state = 'idle';
-    const device = this.#device ??= this.#open();
+    const device = (this.#device ??= this.#open());
     while (this.#nextBatch()) {
       if (device.canBlock) return this.#writeElsewhere(device);
       try {
@@ -112,14 +116,19 @@ export class LineQueue {
     device.write(bytes, offset, (error, written) => {
       if (this.#state !== 'writing') return;
       this.#state = 'idle';
-      if (error !== null || offset + written < bytes.length) [this.#batch, this.#offset, this.#batchLines] = [bytes, offset + (error === null ? written : 0), lines];
+      if (error !== null || offset + written < bytes.length)
+        [this.#batch, this.#offset, this.#batchLines] = [
+          bytes,
+          offset + (error === null ? written : 0),
+          lines,
+        ];
       if (error !== null) this.#onFailure(error);
       if (this.#state === 'idle') this.#run();
     });
   }
 
   #writeOut(): void {
-    const device = this.#device ??= this.#open();
+    const device = (this.#device ??= this.#open());
     let pauses = MAX_EXIT_PAUSES;
     while (this.#nextBatch()) {
       try {
@@ -142,7 +151,8 @@ export class LineQueue {
     if (this.#dropped > 0) this.#lines.push(this.#takeDropped());
     if (this.#lines.length === 0) return false;
     let count = 0;
-    for (let characters = 0; count < this.#lines.length && characters < BATCH_CHARACTERS; count++) characters += this.#lines[count]!.length + 1;
+    for (let characters = 0; count < this.#lines.length && characters < BATCH_CHARACTERS; count++)
+      characters += this.#lines[count]!.length + 1;
     const lines = count === this.#lines.length ? this.#lines : this.#lines.slice(0, count);
     this.#lines = count === this.#lines.length ? [] : this.#lines.slice(count);
     for (const line of lines) this.#characters -= line.length + 1;
@@ -154,7 +164,13 @@ export class LineQueue {
 
   /** Written after what was queued before, which is where the lines are missing. */
   #takeDropped(): string {
-    const line = JSON.stringify({ time: new Date(this.#clock.nowMs()).toISOString(), level: 'warn', logger: 'svc', event: 'log_lines_dropped', count: this.#dropped });
+    const line = JSON.stringify({
+      time: new Date(this.#clock.nowMs()).toISOString(),
+      level: 'warn',
+      logger: 'svc',
+      event: 'log_lines_dropped',
+      count: this.#dropped,
+    });
     this.#dropped = 0;
     this.#characters += line.length + 1;
     return line;
@@ -173,7 +189,9 @@ export class LineQueue {
     }
     if (isDiskFull || TRY_LATER.has(error.code)) {
       this.#state = 'waiting';
-      this.#clock.after(isDiskFull ? DISK_FULL_RETRY_MS : RETRY_MS, () => { if (this.#state === 'waiting') this.#run(); });
+      this.#clock.after(isDiskFull ? DISK_FULL_RETRY_MS : RETRY_MS, () => {
+        if (this.#state === 'waiting') this.#run();
+      });
     } else {
       // EPIPE, EBADF, EIO: nobody is there any more, which is no reason to stop serving
       this.#state = 'closed';
@@ -187,7 +205,7 @@ let queue: LineQueue | undefined;
 
 /** The sink that every logger has unless it is given another: standard error, one queue for the process, flushed at exit. */
 export function stderrSink(): LogSink {
-  const lines = queue ??= openQueue();
+  const lines = (queue ??= openQueue());
   return (line) => lines.push(line);
 }
 
@@ -235,11 +253,20 @@ export interface LogEvent {
   readonly fields: readonly JsonEntry[];
 }
 
-const COLOURS: Readonly<Record<EventLevel, string>> = { debug: '\x1b[2m', info: '\x1b[36m', warn: '\x1b[33m', error: '\x1b[31m' };
+const COLOURS: Readonly<Record<EventLevel, string>> = {
+  debug: '\x1b[2m',
+  info: '\x1b[36m',
+  warn: '\x1b[33m',
+  error: '\x1b[31m',
+};
 const PLAIN = '\x1b[0m';
 
 /** `time` is that of the event in RFC 3339. */
-export function humanLine({ level, logger, event, fields }: LogEvent, time: string, isColoured: boolean): string {
+export function humanLine(
+  { level, logger, event, fields }: LogEvent,
+  time: string,
+  isColoured: boolean,
+): string {
   const label = level.toUpperCase().padEnd(5);
   let line = `${time.slice(11, 23)} ${isColoured ? COLOURS[level] + label + PLAIN : label} ${unquoted(safeText(logger))} ${unquoted(safeText(event))}`;
   let stack = '';
@@ -251,16 +278,30 @@ export function humanLine({ level, logger, event, fields }: LogEvent, time: stri
   return line + stack;
 }
 
-interface ErrorRecord { readonly message: unknown; readonly stack: string; readonly remedy?: unknown; readonly cause?: unknown }
+interface ErrorRecord {
+  readonly message: unknown;
+  readonly stack: string;
+  readonly remedy?: unknown;
+  readonly cause?: unknown;
+}
 
 function isErrorRecord(value: unknown): value is ErrorRecord {
-  return typeof value === 'object' && value !== null && 'stack' in value && typeof value.stack === 'string' && 'message' in value;
+  return (
+    typeof value === 'object' &&
+    value !== null &&
+    'stack' in value &&
+    typeof value.stack === 'string' &&
+    'message' in value
+  );
 }
 
 /** Stack and causes below the line; every line of them is indented, so none can pass for an event. */
 function errorLines(error: ErrorRecord, label: string): string {
   const remedy = typeof error.remedy === 'string' ? `\nRemedy: ${error.remedy}` : '';
-  const text = `${label}: ${error.stack}${remedy}`.split('\n').map((row) => `\n    ${visible(row)}`).join('');
+  const text = `${label}: ${error.stack}${remedy}`
+    .split('\n')
+    .map((row) => `\n    ${visible(row)}`)
+    .join('');
   return isErrorRecord(error.cause) ? text + errorLines(error.cause, 'cause') : text;
 }
 

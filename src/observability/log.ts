@@ -9,7 +9,14 @@
  */
 import { fstatSync } from 'node:fs';
 import { systemClock, type Clock } from '../base/clock.ts';
-import { type EventLevel, type LogEvent, type LogSink, humanLine, isTerminal, stderrSink } from './log-sink.ts';
+import {
+  type EventLevel,
+  type LogEvent,
+  type LogSink,
+  humanLine,
+  isTerminal,
+  stderrSink,
+} from './log-sink.ts';
 import { given, oneOf, readOptions, text } from '../base/options.ts';
 import { type JsonEntry, safeEntries, safeError, safeText } from './redact.ts';
 
@@ -54,18 +61,25 @@ export function createLogger(options: LoggerOptions = {}): Logger {
     format: oneOf(['json', 'human', 'auto'], 'auto'),
     sink: given<LogSink>('a function (line: string) => void', (value) => typeof value === 'function'),
     clock: given<Clock>('a clock', (value) => typeof value === 'object' && value !== null),
-    fields: given<Record<string, unknown>>('an object', (value) => typeof value === 'object' && value !== null),
+    fields: given<Record<string, unknown>>(
+      'an object',
+      (value) => typeof value === 'object' && value !== null,
+    ),
     colour: given<boolean>('true or false', (value) => typeof value === 'boolean'),
   });
   const isShown = sink === undefined && isDevice(2) && isTerminal(2);
   const isHuman = format === 'human' || (format === 'auto' && isShown);
   const isColoured = colour ?? (isShown && !process.env['NO_COLOR'] && process.env['TERM'] !== 'dumb');
-  return new EventLogger({
-    threshold: LEVELS.indexOf(level),
-    sink: sink ?? stderrSink(),
-    clock: clock ?? systemClock,
-    layout: isHuman ? (event) => humanLine(event, isoTime(event.timeMs), isColoured) : jsonLine,
-  }, name, safeEntries(fields ?? {}));
+  return new EventLogger(
+    {
+      threshold: LEVELS.indexOf(level),
+      sink: sink ?? stderrSink(),
+      clock: clock ?? systemClock,
+      layout: isHuman ? (event) => humanLine(event, isoTime(event.timeMs), isColoured) : jsonLine,
+    },
+    name,
+    safeEntries(fields ?? {}),
+  );
 }
 
 /** What is no device is no terminal: a look at it spares a server what log-sink.ts loads. */
@@ -103,7 +117,11 @@ class EventLogger implements Logger {
   }
 
   child(name: string, fields?: Record<string, unknown>): Logger {
-    return new EventLogger(this.#settings, name, fields === undefined ? this.#bound : merged(this.#bound, safeEntries(fields)));
+    return new EventLogger(
+      this.#settings,
+      name,
+      fields === undefined ? this.#bound : merged(this.#bound, safeEntries(fields)),
+    );
   }
 
   debug(event: string, fields?: Record<string, unknown>): void {
@@ -122,10 +140,16 @@ class EventLogger implements Logger {
     if (this.#settings.threshold <= ERROR) this.#write('error', event, fields, ['error', safeError(error)]);
   }
 
-  #write(level: EventLevel, event: string, given: Record<string, unknown> | undefined, error?: JsonEntry): void {
+  #write(
+    level: EventLevel,
+    event: string,
+    given: Record<string, unknown> | undefined,
+    error?: JsonEntry,
+  ): void {
     const { sink, clock, layout } = this.#settings;
     try {
-      let fields = given === undefined || given === null ? this.#bound : merged(this.#bound, safeEntries(given));
+      let fields =
+        given === undefined || given === null ? this.#bound : merged(this.#bound, safeEntries(given));
       if (error !== undefined) fields = [...fields.filter(([key]) => key !== 'error'), error];
       sink(layout({ timeMs: clock.nowMs(), level, logger: this.#name, event: String(event), fields }));
     } catch {
@@ -138,7 +162,9 @@ class EventLogger implements Logger {
 function merged(bound: readonly JsonEntry[], fields: readonly JsonEntry[]): readonly JsonEntry[] {
   if (bound.length === 0) return fields;
   const isReplaced = ([key]: JsonEntry): boolean => fields.some(([other]) => other === key);
-  return bound.some(isReplaced) ? [...bound.filter((entry) => !isReplaced(entry)), ...fields] : [...bound, ...fields];
+  return bound.some(isReplaced)
+    ? [...bound.filter((entry) => !isReplaced(entry)), ...fields]
+    : [...bound, ...fields];
 }
 
 const RESERVED: ReadonlySet<string> = new Set(['time', 'level', 'logger', 'event']);

@@ -25,7 +25,12 @@ export interface Metrics {
   /** `read` is called for every scrape. Over several processes values are added, or the greatest wins. */
   gauge(name: `svc_${string}`, help: string, read: () => number, merge?: 'sum' | 'max'): void;
   /** `buckets` are upper limits, inclusive, rising; `+Inf` is added. */
-  histogram(name: `svc_${string}`, help: string, buckets: readonly number[], labels?: readonly string[]): Histogram;
+  histogram(
+    name: `svc_${string}`,
+    help: string,
+    buckets: readonly number[],
+    labels?: readonly string[],
+  ): Histogram;
 }
 
 /** One series of a counter, found once. */
@@ -71,10 +76,26 @@ export class MetricsRegistry implements Metrics {
   }
 
   /** @throws SvcError `E_METRIC` */
-  histogram(name: `svc_${string}`, help: string, buckets: readonly number[], labels: readonly string[] = []): HistogramMetric {
-    const isRising = buckets.every((limit, index) => Number.isFinite(limit) && (index === 0 || limit > buckets[index - 1]!));
-    if (buckets.length === 0 || buckets.length > MAX_BUCKETS || !isRising) throw new SvcError('E_METRIC', [name, `buckets are 1 … ${MAX_BUCKETS} finite numbers, each above the one before`]);
-    return this.#add(name, labels, ['', '_bucket', '_sum', '_count'], () => new HistogramMetric(name, help, [...buckets], [...labels], this.#log));
+  histogram(
+    name: `svc_${string}`,
+    help: string,
+    buckets: readonly number[],
+    labels: readonly string[] = [],
+  ): HistogramMetric {
+    const isRising = buckets.every(
+      (limit, index) => Number.isFinite(limit) && (index === 0 || limit > buckets[index - 1]!),
+    );
+    if (buckets.length === 0 || buckets.length > MAX_BUCKETS || !isRising)
+      throw new SvcError('E_METRIC', [
+        name,
+        `buckets are 1 … ${MAX_BUCKETS} finite numbers, each above the one before`,
+      ]);
+    return this.#add(
+      name,
+      labels,
+      ['', '_bucket', '_sum', '_count'],
+      () => new HistogramMetric(name, help, [...buckets], [...labels], this.#log),
+    );
   }
 
   /** Every metric as Prometheus text. */
@@ -87,15 +108,25 @@ export class MetricsRegistry implements Metrics {
     return [...this.#metrics.values()].map((metric) => metric.snapshot());
   }
 
-  #add<T extends CounterMetric | GaugeMetric | HistogramMetric>(name: string, labels: readonly string[], suffixes: readonly string[], make: () => T): T {
+  #add<T extends CounterMetric | GaugeMetric | HistogramMetric>(
+    name: string,
+    labels: readonly string[],
+    suffixes: readonly string[],
+    make: () => T,
+  ): T {
     if (!METRIC_NAME.test(name)) throw new SvcError('E_METRIC', [name, 'its name is not svc_[a-z0-9_]+']);
-    const wrong = labels.find((label, index) => !LABEL_NAME.test(label) || label === 'le' || labels.indexOf(label) !== index);
-    if (wrong !== undefined) throw new SvcError('E_METRIC', [name, `its label "${wrong}" is invalid, taken, or there twice`]);
+    const wrong = labels.find(
+      (label, index) => !LABEL_NAME.test(label) || label === 'le' || labels.indexOf(label) !== index,
+    );
+    if (wrong !== undefined)
+      throw new SvcError('E_METRIC', [name, `its label "${wrong}" is invalid, taken, or there twice`]);
     for (const suffix of suffixes) {
-      if (this.#metrics.has(name + suffix)) throw new SvcError('E_METRIC', [name, `"${name}${suffix}" exists already`]);
+      if (this.#metrics.has(name + suffix))
+        throw new SvcError('E_METRIC', [name, `"${name}${suffix}" exists already`]);
     }
     const histogram = this.#metrics.get(name.replace(/_(?:bucket|sum|count)$/, ''));
-    if (histogram instanceof HistogramMetric) throw new SvcError('E_METRIC', [name, `the histogram "${histogram.name}" has a series of this name`]);
+    if (histogram instanceof HistogramMetric)
+      throw new SvcError('E_METRIC', [name, `the histogram "${histogram.name}" has a series of this name`]);
     const metric = make();
     this.#metrics.set(name, metric);
     return metric;
@@ -128,7 +159,12 @@ class SeriesTable {
   }
 
   /** The offset of a series in `numbers`. Missing labels are undefined: three places hold nearly every metric without an array a call. */
-  offset(first: string | undefined, second: string | undefined, third: string | undefined, rest: readonly string[]): number {
+  offset(
+    first: string | undefined,
+    second: string | undefined,
+    third: string | undefined,
+    rest: readonly string[],
+  ): number {
     if (rest.length === 0) {
       const early = this.#early(first, second, third);
       if (early >= 0) return early;
@@ -143,7 +179,10 @@ class SeriesTable {
   }
 
   series(): [labels: readonly string[], numbers: readonly number[]][] {
-    return this.#sets.map((labels, slot) => [labels, [...this.numbers.subarray(slot * this.#width, (slot + 1) * this.#width)]]);
+    return this.#sets.map((labels, slot) => [
+      labels,
+      [...this.numbers.subarray(slot * this.#width, (slot + 1) * this.#width)],
+    ]);
   }
 
   /**
@@ -152,14 +191,20 @@ class SeriesTable {
    */
   #early(first: string | undefined, second: string | undefined, third: string | undefined): number {
     for (let index = 0; index < this.#firsts.length; index++) {
-      if (this.#firsts[index] === first && this.#seconds[index] === second && this.#thirds[index] === third) return index * this.#width;
+      if (this.#firsts[index] === first && this.#seconds[index] === second && this.#thirds[index] === third)
+        return index * this.#width;
     }
     return -1;
   }
 
-  #find(first: string | undefined, second: string | undefined, third: string | undefined): Branch | number | undefined {
+  #find(
+    first: string | undefined,
+    second: string | undefined,
+    third: string | undefined,
+  ): Branch | number | undefined {
     const count = this.labels.length;
-    if (count === 0 || count > 3 || (count < 3 && third !== undefined) || (count < 2 && second !== undefined)) return undefined;
+    if (count === 0 || count > 3 || (count < 3 && third !== undefined) || (count < 2 && second !== undefined))
+      return undefined;
     let found: Branch | number | undefined = this.#root.get(first!); // a Map of strings has no key undefined
     if (count > 1) found = (found as Branch | undefined)?.get(second!);
     return count > 2 ? (found as Branch | undefined)?.get(third!) : found;
@@ -167,7 +212,8 @@ class SeriesTable {
 
   #offsetOf(given: readonly unknown[]): number {
     const count = this.labels.length;
-    if (given.length !== count) throw new SvcError('E_METRIC_LABELS', [this.#name, this.labels, given.length]);
+    if (given.length !== count)
+      throw new SvcError('E_METRIC_LABELS', [this.#name, this.labels, given.length]);
     const labels = given.map((label) => String(label).slice(0, MAX_LABEL_CHARACTERS)); // types bind nobody who writes JavaScript
     let branch: Branch = this.#root;
     let index = 0;
@@ -176,7 +222,7 @@ class SeriesTable {
       if (next === undefined) break;
       branch = next;
     }
-    const slot = index === count - 1 ? branch.get(labels[index]!) as number | undefined : undefined;
+    const slot = index === count - 1 ? (branch.get(labels[index]!) as number | undefined) : undefined;
     if (slot !== undefined) return slot;
     if (this.#sets.length >= MAX_LABEL_SETS) return this.#offsetOfOther();
     for (; index < count - 1; index++) {
@@ -241,7 +287,15 @@ export class CounterMetric implements Counter {
   }
 
   snapshot(): MetricSnapshot {
-    return { kind: 'counter', name: this.name, help: this.#help, labels: this.#table.labels, merge: 'sum', buckets: [], series: this.#table.series() };
+    return {
+      kind: 'counter',
+      name: this.name,
+      help: this.#help,
+      labels: this.#table.labels,
+      merge: 'sum',
+      buckets: [],
+      series: this.#table.series(),
+    };
   }
 
   /** What is not a finite number >= 0 would spoil the sum for good: left out, and told once. */
@@ -267,7 +321,15 @@ class GaugeMetric {
   }
 
   snapshot(): MetricSnapshot {
-    return { kind: 'gauge', name: this.name, help: this.#help, labels: [], merge: this.#merge, buckets: [], series: this.#series() };
+    return {
+      kind: 'gauge',
+      name: this.name,
+      help: this.#help,
+      labels: [],
+      merge: this.#merge,
+      buckets: [],
+      series: this.#series(),
+    };
   }
 
   /** No series while its reader fails: a gap says more than a wrong number, and the other metrics still go out. */
@@ -311,7 +373,15 @@ export class HistogramMetric implements Histogram {
   }
 
   snapshot(): MetricSnapshot {
-    return { kind: 'histogram', name: this.name, help: this.#help, labels: this.#table.labels, merge: 'sum', buckets: this.#limits, series: this.#table.series() };
+    return {
+      kind: 'histogram',
+      name: this.name,
+      help: this.#help,
+      labels: this.#table.labels,
+      merge: 'sum',
+      buckets: this.#limits,
+      series: this.#table.series(),
+    };
   }
 
   #count(offset: number, value: number): void {
@@ -358,11 +428,14 @@ export interface MetricSnapshot {
  * greatest value. A metric that is declared otherwise than in the first list that has it is left out.
  */
 export function mergeMetrics(lists: Iterable<readonly MetricSnapshot[]>): MetricSnapshot[] {
-  const merged = new Map<string, { readonly metric: MetricSnapshot; readonly series: Map<string, [readonly string[], number[]]> }>();
+  const merged = new Map<
+    string,
+    { readonly metric: MetricSnapshot; readonly series: Map<string, [readonly string[], number[]]> }
+  >();
   for (const list of lists) {
     for (const metric of list) {
       let entry = merged.get(metric.name);
-      if (entry === undefined) merged.set(metric.name, entry = { metric, series: new Map() });
+      if (entry === undefined) merged.set(metric.name, (entry = { metric, series: new Map() }));
       if (shapeOf(entry.metric) === shapeOf(metric)) addSeries(entry.series, metric);
     }
   }
@@ -373,12 +446,18 @@ function shapeOf({ kind, merge, labels, buckets }: MetricSnapshot): string {
   return JSON.stringify([kind, merge, labels, buckets]);
 }
 
-function addSeries(into: Map<string, [readonly string[], number[]]>, { merge, series }: MetricSnapshot): void {
+function addSeries(
+  into: Map<string, [readonly string[], number[]]>,
+  { merge, series }: MetricSnapshot,
+): void {
   for (const [labels, numbers] of series) {
     const key = JSON.stringify(labels);
     const known = into.get(key);
     if (known === undefined) into.set(key, [labels, [...numbers]]);
-    else numbers.forEach((number, index) => { known[1][index] = merge === 'max' ? Math.max(known[1][index]!, number) : known[1][index]! + number; });
+    else
+      numbers.forEach((number, index) => {
+        known[1][index] = merge === 'max' ? Math.max(known[1][index]!, number) : known[1][index]! + number;
+      });
   }
 }
 
@@ -390,8 +469,13 @@ export function renderMetrics(metrics: Iterable<MetricSnapshot>): string {
   for (const metric of metrics) {
     text += `# HELP ${metric.name} ${metric.help.replace(/[\\\n]/g, escaped)}\n# TYPE ${metric.name} ${metric.kind}\n`;
     for (const [values, numbers] of metric.series) {
-      const labels = metric.labels.map((label, index) => `${label}="${values[index]!.replace(/[\\\n"]/g, escaped)}"`).join(',');
-      text += metric.kind === 'histogram' ? bucketLines(metric, labels, numbers) : `${metric.name}${labels === '' ? '' : `{${labels}}`} ${numbers[0]}\n`;
+      const labels = metric.labels
+        .map((label, index) => `${label}="${values[index]!.replace(/[\\\n"]/g, escaped)}"`)
+        .join(',');
+      text +=
+        metric.kind === 'histogram'
+          ? bucketLines(metric, labels, numbers)
+          : `${metric.name}${labels === '' ? '' : `{${labels}}`} ${numbers[0]}\n`;
     }
   }
   return text;

@@ -47,7 +47,14 @@ function safeJson(value: unknown, depth: number, budget: Budget): string {
 
 /** A text without the secrets that their form tells. */
 export function mask(text: string): string {
-  return text.replace(COOKIES, '$1 [redacted]').replace(REFRESH_TOKEN, '[refresh token]').replace(SIGNED_VALUE, '[signed value]').replace(JWT, '$1[jwt]').replace(CREDENTIALS, '$1 [redacted]').replace(URL_PASSWORD, '$1:[redacted]@').replace(URL_PARAMETER, '$1[redacted]');
+  return text
+    .replace(COOKIES, '$1 [redacted]')
+    .replace(REFRESH_TOKEN, '[refresh token]')
+    .replace(SIGNED_VALUE, '[signed value]')
+    .replace(JWT, '$1[jwt]')
+    .replace(CREDENTIALS, '$1 [redacted]')
+    .replace(URL_PASSWORD, '$1:[redacted]@')
+    .replace(URL_PARAMETER, '$1[redacted]');
 }
 
 /** Begins where a run of its characters begins, and only before a dot: text made of `-eyJ` costs no more than other text. */
@@ -60,7 +67,8 @@ const REFRESH_TOKEN = /\bsvcrt_[\w.-]{4,}/g;
 const SIGNED_VALUE = /\b[es]1\.[\w-]{1,64}\.\d{1,12}\.\d{1,12}\.[\w.-]+/g;
 /** The scheme is bounded, so that text made of dots and dashes costs no more than other text. */
 const URL_PASSWORD = /\b([a-z][a-z0-9+.-]{0,20}:\/\/[^\s/?#:@]*):[^\s/?#]*@/gi;
-const URL_PARAMETER = /([?&#](?:access_token|refresh_token|id_token|token|code|state|nonce|client_secret|code_verifier|password|secret|api_?key|signature)=)[^&#\s"]+/gi;
+const URL_PARAMETER =
+  /([?&#](?:access_token|refresh_token|id_token|token|code|state|nonce|client_secret|code_verifier|password|secret|api_?key|signature)=)[^&#\s"]+/gi;
 
 const MAX_DEPTH = 6;
 const MAX_STACK_CHARACTERS = 8_192;
@@ -68,7 +76,8 @@ const MAX_STACK_CHARACTERS = 8_192;
 /** An object or a function; `ancestors` of the budget are what it is in. */
 function objectJson(value: object, depth: number, budget: Budget): string {
   try {
-    if (typeof value === 'function') return quote(`[function ${(value as AnyFunction).name.slice(0, MAX_KEY_CHARACTERS)}]`);
+    if (typeof value === 'function')
+      return quote(`[function ${(value as AnyFunction).name.slice(0, MAX_KEY_CHARACTERS)}]`);
     return shownJson(value, depth, budget);
   } catch {
     return '"[unreadable]"'; // a getter, proxy or toJSON() that throws
@@ -108,7 +117,8 @@ type Instance = object & { readonly toJSON?: unknown };
 
 function instanceJson(value: Instance, depth: number, budget: Budget): string {
   if (Error.isError(value) || value instanceof Error) return errorJson(value, depth, budget);
-  if (types.isDate(value)) return Number.isNaN(value.getTime()) ? '"[invalid date]"' : quote(value.toISOString());
+  if (types.isDate(value))
+    return Number.isNaN(value.getTime()) ? '"[invalid date]"' : quote(value.toISOString());
   if (types.isRegExp(value)) return spend(String(value), MAX_STRING_CHARACTERS, budget);
   if (value instanceof URL) return spend(value.href, MAX_STRING_CHARACTERS, budget);
   if (types.isSet(value)) return listJson([...firstOf(value)], value.size, depth, budget);
@@ -140,7 +150,9 @@ function errorJson(error: Error, depth: number, budget: Budget): string {
     const value = read(error, name);
     if (value === undefined || (value === THREW && name !== 'message')) continue;
     const limit = name === 'stack' ? MAX_STACK_CHARACTERS : MAX_STRING_CHARACTERS;
-    parts.push(`"${name}":${value === THREW ? '"[threw]"' : typeof value === 'string' ? spend(value, limit, budget) : anyJson(value, depth + 1, budget)}`);
+    parts.push(
+      `"${name}":${value === THREW ? '"[threw]"' : typeof value === 'string' ? spend(value, limit, budget) : anyJson(value, depth + 1, budget)}`,
+    );
   }
   return `{${parts.join(',')}}`;
 }
@@ -150,7 +162,10 @@ function listJson(list: readonly unknown[], length: number, depth: number, budge
   for (let index = 0; index < list.length && index < MAX_MEMBERS && budget.values > 0; index++) {
     const before: unknown = list[index - 1];
     // rawHeaders is a flat list of names and values
-    const isSecret = typeof before === 'string' && before.length < MAX_KEY_CHARACTERS && SECRET_HEADERS.has(before.toLowerCase());
+    const isSecret =
+      typeof before === 'string' &&
+      before.length < MAX_KEY_CHARACTERS &&
+      SECRET_HEADERS.has(before.toLowerCase());
     parts.push(isSecret ? REDACTED : anyJson(list[index], depth + 1, budget));
   }
   if (parts.length < length) parts.push(`"[${length - parts.length} more]"`);
@@ -159,12 +174,15 @@ function listJson(list: readonly unknown[], length: number, depth: number, budge
 
 function mapJson(pairs: Iterable<readonly [unknown, unknown]>, depth: number, budget: Budget): string {
   const record: Record<string, unknown> = Object.create(null) as Record<string, unknown>;
-  for (const [key, value] of firstOf(pairs)) record[typeof key === 'object' ? '[object]' : String(key)] = value;
+  for (const [key, value] of firstOf(pairs))
+    record[typeof key === 'object' ? '[object]' : String(key)] = value;
   return recordJson(record, depth, budget);
 }
 
 function recordJson(record: object, depth: number, budget: Budget): string {
-  return `{${members(record, Object.keys(record), depth, budget, anyJson).map(([key, json]) => `${quote(key)}:${json}`).join(',')}}`;
+  return `{${members(record, Object.keys(record), depth, budget, anyJson)
+    .map(([key, json]) => `${quote(key)}:${json}`)
+    .join(',')}}`;
 }
 
 /** A field of a log line: its name, and its value as JSON text. */
@@ -203,18 +221,30 @@ export function visible(text: string): string {
 function scalarJson(value: unknown, budget: Budget): string | undefined {
   if (--budget.values < 0) return '"[cut]"';
   switch (typeof value) {
-    case 'string': return spend(value, MAX_STRING_CHARACTERS, budget);
-    case 'number': return Number.isFinite(value) ? String(value) : `"${value}"`;
-    case 'boolean': return String(value);
-    case 'bigint': return value > MAX_BIGINT || value < -MAX_BIGINT ? '"[bigint]"' : `"${value}"`;
-    case 'symbol': return spend(String(value), MAX_STRING_CHARACTERS, budget);
-    case 'undefined': return 'null';
+    case 'string':
+      return spend(value, MAX_STRING_CHARACTERS, budget);
+    case 'number':
+      return Number.isFinite(value) ? String(value) : `"${value}"`;
+    case 'boolean':
+      return String(value);
+    case 'bigint':
+      return value > MAX_BIGINT || value < -MAX_BIGINT ? '"[bigint]"' : `"${value}"`;
+    case 'symbol':
+      return spend(String(value), MAX_STRING_CHARACTERS, budget);
+    case 'undefined':
+      return 'null';
   }
   return value === null ? 'null' : undefined;
 }
 
 /** The members of an object that are not `undefined`, their values by `json`. */
-function members(record: object, keys: readonly string[], depth: number, budget: Budget, json: (value: unknown, depth: number, budget: Budget) => string): JsonEntry[] {
+function members(
+  record: object,
+  keys: readonly string[],
+  depth: number,
+  budget: Budget,
+  json: (value: unknown, depth: number, budget: Budget) => string,
+): JsonEntry[] {
   const entries: JsonEntry[] = [];
   for (let index = 0; index < keys.length; index++) {
     if (index === MAX_MEMBERS || budget.values <= 0) {
@@ -226,7 +256,10 @@ function members(record: object, keys: readonly string[], depth: number, budget:
     if (value === undefined) continue;
     const name = key.length > MAX_KEY_CHARACTERS ? `${key.slice(0, MAX_KEY_CHARACTERS)}…` : key;
     budget.characters -= name.length;
-    entries.push([name, value === THREW ? '"[threw]"' : isSecret(key, value) ? REDACTED : json(value, depth + 1, budget)]);
+    entries.push([
+      name,
+      value === THREW ? '"[threw]"' : isSecret(key, value) ? REDACTED : json(value, depth + 1, budget),
+    ]);
   }
   return entries;
 }
@@ -248,9 +281,16 @@ function read(record: object, key: string): unknown {
 type Secrecy = 'open' | 'secret' | 'plural' | 'random';
 
 /** Fields whose values are withheld. */
-const SECRET_HEADERS: ReadonlySet<string> = new Set(['authorization', 'proxy-authorization', 'cookie', 'set-cookie', 'x-api-key']);
+const SECRET_HEADERS: ReadonlySet<string> = new Set([
+  'authorization',
+  'proxy-authorization',
+  'cookie',
+  'set-cookie',
+  'x-api-key',
+]);
 /** Compared in lower case without `-` and `_`, so `client_secret`, `clientSecret` and `X-Client-Secret` are one. */
-const SECRET_NAME = /^(?:auth|jwt|otp|pin|sid|pwd|bearer|pepper|signature|sessionid|credentials?|connectionstring)$|(?:authorization|cookie|password|passwd|passphrase|secret|secretprevious|token|apikey|privatekey|secretkey|signingkey|codeverifier)$/;
+const SECRET_NAME =
+  /^(?:auth|jwt|otp|pin|sid|pwd|bearer|pepper|signature|sessionid|credentials?|connectionstring)$|(?:authorization|cookie|password|passwd|passphrase|secret|secretprevious|token|apikey|privatekey|secretkey|signingkey|codeverifier)$/;
 /** `tokens: ['...']` is a secret, `maxTokens: 5` is a number. */
 const SECRET_PLURAL = /(?:cookies|passwords|secrets|tokens|apikeys|privatekeys|secretkeys)$/;
 /** OAuth gives `code`, `state` and `nonce` as random text; elsewhere they are words: ECONNREFUSED, invalid_grant, 23505, half-open. */
@@ -259,22 +299,35 @@ const WORD = /^(?:[A-Z]+(?:_[A-Z0-9]+)*|[A-Z]{1,4}\d{1,4}|[0-9A-Z]{5}|\d{1,4}|[a
 const MAX_WORD_CHARACTERS = 40;
 const MOST_REMEMBERED = 1_000;
 /** Begun with the fields of every program's first line, for which no expression need be made. */
-const SECRECY = new Map<string, Secrecy>([['url', 'open'], ['env', 'open']]);
+const SECRECY = new Map<string, Secrecy>([
+  ['url', 'open'],
+  ['env', 'open'],
+]);
 
 /** Whether the value under this key is withheld. Flags are not: `hasPassword: true` tells nothing. */
 function isSecret(key: string, value: unknown): boolean {
   const secrecy = secrecyOf(key);
   if (secrecy === 'open' || value === null || typeof value === 'boolean') return false;
   if (secrecy === 'plural') return typeof value !== 'number';
-  if (secrecy === 'random') return typeof value === 'string' && (value.length > MAX_WORD_CHARACTERS || !WORD.test(value));
+  if (secrecy === 'random')
+    return typeof value === 'string' && (value.length > MAX_WORD_CHARACTERS || !WORD.test(value));
   return true;
 }
 
 function secrecyOf(key: string): Secrecy {
   let secrecy = SECRECY.get(key);
   if (secrecy === undefined) {
-    const name = key.slice(-MAX_KEY_CHARACTERS).toLowerCase().replace(/[^a-z0-9]/g, '');
-    secrecy = SECRET_NAME.test(name) ? 'secret' : SECRET_PLURAL.test(name) ? 'plural' : RANDOM_NAME.test(name) ? 'random' : 'open';
+    const name = key
+      .slice(-MAX_KEY_CHARACTERS)
+      .toLowerCase()
+      .replace(/[^a-z0-9]/g, '');
+    secrecy = SECRET_NAME.test(name)
+      ? 'secret'
+      : SECRET_PLURAL.test(name)
+        ? 'plural'
+        : RANDOM_NAME.test(name)
+          ? 'random'
+          : 'open';
     if (SECRECY.size < MOST_REMEMBERED) SECRECY.set(key, secrecy); // names in programs are few; those of a client's JSON are not
   }
   return secrecy;
@@ -283,7 +336,8 @@ function secrecyOf(key: string): Secrecy {
 // -- by form --
 
 /** One look decides for nearly every string that there is nothing to mask and nothing to escape. An address without `@` has no password. Without the flag `i`, with which it takes three times as long to compile. */
-const SPECIAL = /[\x00-\x1f"\\\x7f-\uffff?&#]|eyJ|:\/\/[^\s/?#]*@|[bB][eE][aA][rR][eE][rR]|[bB][aA][sS][iI][cC]|[cC][oO][oO][kK][iI][eE]:|svcrt_|[es]1\.[\w-]/;
+const SPECIAL =
+  /[\x00-\x1f"\\\x7f-\uffff?&#]|eyJ|:\/\/[^\s/?#]*@|[bB][eE][aA][rR][eE][rR]|[bB][aA][sS][iI][cC]|[cC][oO][oO][kK][iI][eE]:|svcrt_|[es]1\.[\w-]/;
 
 /**
  * Masked before it is cut, with room to spare: a cut in the middle of a secret would hide what it is. What was searched

@@ -17,11 +17,15 @@ export interface Failable {
 }
 
 /** Runs `work` between the events of `channel`, each of which is given `event`; gives what it gives, throws what it throws. */
-export function traced<E extends Failable, T>(channel: TracingChannel<unknown, object>, event: E, work: () => T): T {
+export function traced<E extends Failable, T>(
+  channel: TracingChannel<unknown, object>,
+  event: E,
+  work: () => T,
+): T {
   return channel.start.runStores(event, () => {
     try {
       const value = work();
-      return isThenable(value) ? settled(channel, event, value) as T : value; // a promise of the same value
+      return isThenable(value) ? (settled(channel, event, value) as T) : value; // a promise of the same value
     } catch (error) {
       fail(channel, event, error);
       throw error;
@@ -31,15 +35,22 @@ export function traced<E extends Failable, T>(channel: TracingChannel<unknown, o
   });
 }
 
-function settled(channel: TracingChannel<unknown, object>, event: Failable, pending: PromiseLike<unknown>): Promise<unknown> {
-  return Promise.resolve(pending).then((value) => {
-    leave(channel, event);
-    return value;
-  }, (error: unknown) => {
-    fail(channel, event, error);
-    leave(channel, event);
-    throw error;
-  });
+function settled(
+  channel: TracingChannel<unknown, object>,
+  event: Failable,
+  pending: PromiseLike<unknown>,
+): Promise<unknown> {
+  return Promise.resolve(pending).then(
+    (value) => {
+      leave(channel, event);
+      return value;
+    },
+    (error: unknown) => {
+      fail(channel, event, error);
+      leave(channel, event);
+      throw error;
+    },
+  );
 }
 
 /** Tells what stopped the work. */
