@@ -17,17 +17,44 @@ import type { HttpRequest } from '../http/contracts.ts';
 export function readOpenApiOptions(options: OpenApiOptions): OpenApiOptions {
   const owner = 'openapi';
   const read = readOptions(owner, options, {
-    description: text(), summary: text(), termsOfService: text(),
-    contact: given<Contact>('{ name, url, email }', isObject), license: given<License>('{ name, identifier or url }', isObject),
-    servers: given<readonly DocumentedServer[]>('a list of { url, description }, at least one', (value) => Array.isArray(value) && value.length > 0 && value.every(isServer)),
-    tags: given<Readonly<Record<string, string>>>('an object: descriptions by tag', (value) => isObject(value) && Object.values(value as object).every((each) => typeof each === 'string')),
+    description: text(),
+    summary: text(),
+    termsOfService: text(),
+    contact: given<Contact>('{ name, url, email }', isObject),
+    license: given<License>('{ name, identifier or url }', isObject),
+    servers: given<readonly DocumentedServer[]>(
+      'a list of { url, description }, at least one',
+      (value) => Array.isArray(value) && value.length > 0 && value.every(isServer),
+    ),
+    tags: given<Readonly<Record<string, string>>>(
+      'an object: descriptions by tag',
+      (value) => isObject(value) && Object.values(value as object).every((each) => typeof each === 'string'),
+    ),
   });
-  const contact = read.contact === undefined ? undefined : readOptions(`${owner}.contact`, read.contact, { name: text(), url: text(), email: text() });
-  const license = read.license === undefined ? undefined : readOptions(`${owner}.license`, read.license, { name: text(), identifier: text(), url: text() });
-  if (license !== undefined && (license.name === undefined || license.identifier !== undefined && license.url !== undefined)) {
-    throw new SvcError('E_OPTION_RANGE', [owner, 'license', 'a name, and either identifier or url', shown(read.license)]);
+  const contact =
+    read.contact === undefined
+      ? undefined
+      : readOptions(`${owner}.contact`, read.contact, { name: text(), url: text(), email: text() });
+  const license =
+    read.license === undefined
+      ? undefined
+      : readOptions(`${owner}.license`, read.license, { name: text(), identifier: text(), url: text() });
+  if (
+    license !== undefined &&
+    (license.name === undefined || (license.identifier !== undefined && license.url !== undefined))
+  ) {
+    throw new SvcError('E_OPTION_RANGE', [
+      owner,
+      'license',
+      'a name, and either identifier or url',
+      shown(read.license),
+    ]);
   }
-  return { ...read, contact: contact && withoutUndefined(contact), license: license && withoutUndefined(license) as License };
+  return {
+    ...read,
+    contact: contact && withoutUndefined(contact),
+    license: license && (withoutUndefined(license) as License),
+  };
 }
 
 /** The document of one compilation. */
@@ -43,19 +70,26 @@ export class OpenApiAnswer {
     this.#options = options;
   }
 
-  get document(): OpenApiDocument { return this.#document ??= openapiDocument(this.#view(), this.#options); }
+  get document(): OpenApiDocument {
+    return (this.#document ??= openapiDocument(this.#view(), this.#options));
+  }
 
   /** 304 for whoever has it. */
   answer(req: HttpRequest): HttpResponse {
-    const response = this.#response ??= responseOf(this.document);
-    return isKnown(req, { etag: response.headers.get('ETag'), lastModified: undefined }) ? notModified(response.copy()) : response;
+    const response = (this.#response ??= responseOf(this.document));
+    return isKnown(req, { etag: response.headers.get('ETag'), lastModified: undefined })
+      ? notModified(response.copy())
+      : response;
   }
 }
 
 function responseOf(document: OpenApiDocument): HttpResponse {
   const bytes = Buffer.from(JSON.stringify(document));
   const etag = `"${hash('sha256', bytes, 'base64url').slice(0, 22)}"`;
-  return new HttpResponse(bytes, { mediaType: JSON_TYPE, headers: { 'ETag': etag, 'Cache-Control': 'no-cache' } }); // kept, and asked about each time: the next version may differ
+  return new HttpResponse(bytes, {
+    mediaType: JSON_TYPE,
+    headers: { ETag: etag, 'Cache-Control': 'no-cache' },
+  }); // kept, and asked about each time: the next version may differ
 }
 
 function isObject(value: unknown): boolean {
@@ -63,7 +97,11 @@ function isObject(value: unknown): boolean {
 }
 
 function isServer(value: unknown): boolean {
-  return isObject(value) && typeof (value as Partial<DocumentedServer>).url === 'string' && Object.keys(value as object).every((key) => key === 'url' || key === 'description');
+  return (
+    isObject(value) &&
+    typeof (value as Partial<DocumentedServer>).url === 'string' &&
+    Object.keys(value as object).every((key) => key === 'url' || key === 'description')
+  );
 }
 
 function withoutUndefined<T extends object>(values: T): T {

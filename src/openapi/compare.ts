@@ -66,7 +66,10 @@ class Version {
         if (item[method] === undefined) continue;
         const operation = partOf(item[method]);
         this.operations.set(`${method} ${path.replace(/\{[^{}]*\}/g, '{}')}`, {
-          subject: `${method.toUpperCase()} ${path}`, operation, parameters: this.#parameters(path, item, operation), alternatives: this.#alternatives(operation),
+          subject: `${method.toUpperCase()} ${path}`,
+          operation,
+          parameters: this.#parameters(path, item, operation),
+          alternatives: this.#alternatives(operation),
         });
       }
     }
@@ -74,21 +77,40 @@ class Version {
 
   #parameters(path: string, item: Part, operation: Part): ReadonlyMap<string, Part> {
     const names = [...path.matchAll(/\{([^{}]*)\}/g)].map((match) => match[1]);
-    return new Map([...listOf(item['parameters']), ...listOf(operation['parameters'])].map((given) => {
-      const parameter = this.#resolved(partOf(given));
-      const [place, name] = [String(parameter['in']), String(parameter['name'])];
-      return [place === 'path' ? `path parameter ${names.indexOf(name) + 1}` : place === 'header' ? `header ${name.toLowerCase()}` : `${place} ${name}`, parameter] as const;
-    }));
+    return new Map(
+      [...listOf(item['parameters']), ...listOf(operation['parameters'])].map((given) => {
+        const parameter = this.#resolved(partOf(given));
+        const [place, name] = [String(parameter['in']), String(parameter['name'])];
+        return [
+          place === 'path'
+            ? `path parameter ${names.indexOf(name) + 1}`
+            : place === 'header'
+              ? `header ${name.toLowerCase()}`
+              : `${place} ${name}`,
+          parameter,
+        ] as const;
+      }),
+    );
   }
 
   /** Schemes by what they are: their names mean nothing to clients. Scopes and roles count as well. */
   #alternatives(operation: Part): readonly ReadonlySet<string>[] {
     const schemes = partOf(partOf(this.#document['components'])['securitySchemes']);
-    const given = listOf(operation['security'] ?? this.#document['security']).map((alternative) => new Set(Object.entries(partOf(alternative)).flatMap(([name, scopes]) => {
-      const { type = name, scheme = '', in: place = '', name: field = '' } = this.#resolved(partOf(schemes[name]));
-      const what = [type, scheme, place, field].filter((word) => word !== '').join(' ');
-      return [what, ...listOf(scopes).map((scope) => `the scope ${String(scope)}`)];
-    })));
+    const given = listOf(operation['security'] ?? this.#document['security']).map(
+      (alternative) =>
+        new Set(
+          Object.entries(partOf(alternative)).flatMap(([name, scopes]) => {
+            const {
+              type = name,
+              scheme = '',
+              in: place = '',
+              name: field = '',
+            } = this.#resolved(partOf(schemes[name]));
+            const what = [type, scheme, place, field].filter((word) => word !== '').join(' ');
+            return [what, ...listOf(scopes).map((scope) => `the scope ${String(scope)}`)];
+          }),
+        ),
+    );
     return given.length === 0 ? [new Set()] : given;
   }
 
@@ -96,25 +118,48 @@ class Version {
     let found = part;
     for (let depth = 0; typeof found['$ref'] === 'string' && depth < 100; depth++) {
       if (!found['$ref'].startsWith('#/')) return {};
-      found = partOf(found['$ref'].slice(2).split('/').reduce<unknown>((within, step) => partOf(within)[step.replaceAll('~1', '/').replaceAll('~0', '~')], this.#document));
+      found = partOf(
+        found['$ref']
+          .slice(2)
+          .split('/')
+          .reduce<unknown>(
+            (within, step) => partOf(within)[step.replaceAll('~1', '/').replaceAll('~0', '~')],
+            this.#document,
+          ),
+      );
     }
     return found;
   }
 }
 
-function compareOperations(before: Found, after: Found, documents: Documents, tell: (message: string) => void): void {
+function compareOperations(
+  before: Found,
+  after: Found,
+  documents: Documents,
+  tell: (message: string) => void,
+): void {
   compareParameters(before, after, documents, tell);
   compareBodies(before.operation, after.operation, documents, tell);
   compareResponses(before.operation, after.operation, documents, tell);
   compareSecurity(before, after, tell);
 }
 
-function compareParameters(before: Found, after: Found, documents: Documents, tell: (message: string) => void): void {
+function compareParameters(
+  before: Found,
+  after: Found,
+  documents: Documents,
+  tell: (message: string) => void,
+): void {
   for (const [key, parameter] of after.parameters) {
     const known = before.parameters.get(key);
-    if (parameter['required'] === true && known === undefined) tell(`the ${key} is required, and was not there`);
-    else if (parameter['required'] === true && known?.['required'] !== true) tell(`the ${key} is required, it could be left out`);
-    if (known !== undefined) findNarrowing(...asSent(known, parameter, documents), documents, (path, what) => tell(`the ${key}${path} ${what}`));
+    if (parameter['required'] === true && known === undefined)
+      tell(`the ${key} is required, and was not there`);
+    else if (parameter['required'] === true && known?.['required'] !== true)
+      tell(`the ${key} is required, it could be left out`);
+    if (known !== undefined)
+      findNarrowing(...asSent(known, parameter, documents), documents, (path, what) =>
+        tell(`the ${key}${path} ${what}`),
+      );
   }
 }
 
@@ -125,33 +170,55 @@ const LONGEST: Readonly<Record<string, number>> = { integer: 17, number: 24, boo
 function asSent(known: Part, parameter: Part, { earlier, later }: Documents): [JsonSchema, JsonSchema] {
   const asText = (schema: JsonSchema, next: JsonSchema): JsonSchema => {
     const [before, after] = [earlier(schema), later(next)];
-    if (before['type'] === 'array' && after['type'] === 'array') return { ...before, items: asText(partOf(before['items']), partOf(after['items'])) };
+    if (before['type'] === 'array' && after['type'] === 'array')
+      return { ...before, items: asText(partOf(before['items']), partOf(after['items'])) };
     const longest = after['type'] === 'string' ? LONGEST[String(before['type'])] : undefined;
     if (longest === undefined) return before['format'] === undefined ? schema : { minLength: 1, ...before }; // no format is that of nothing
-    const values = listOf(before['enum'] ?? (before['const'] === undefined ? undefined : [before['const']])).map(String);
-    return values.length > 0 ? { type: 'string', enum: values } : { type: 'string', minLength: 1, maxLength: longest };
+    const values = listOf(
+      before['enum'] ?? (before['const'] === undefined ? undefined : [before['const']]),
+    ).map(String);
+    return values.length > 0
+      ? { type: 'string', enum: values }
+      : { type: 'string', minLength: 1, maxLength: longest };
   };
   const [schema, next] = [partOf(known['schema']), partOf(parameter['schema'])];
   return [asText(schema, next), next];
 }
 
-function compareBodies(before: Part, after: Part, documents: Documents, tell: (message: string) => void): void {
+function compareBodies(
+  before: Part,
+  after: Part,
+  documents: Documents,
+  tell: (message: string) => void,
+): void {
   const [known, next] = [resolvedBody(before, documents.earlier), resolvedBody(after, documents.later)];
   if (next === undefined) return;
   if (next['required'] === true && known === undefined) return tell('a body is required, and was not there');
-  if (next['required'] === true && known?.['required'] !== true) tell('the body is required, it could be left out');
+  if (next['required'] === true && known?.['required'] !== true)
+    tell('the body is required, it could be left out');
   const [types, kept] = [partOf(known?.['content']), partOf(next['content'])];
   for (const [type, media] of Object.entries(types)) {
     const of = kept[type] ?? kept['*/*'];
     if (of === undefined) tell(`the body cannot be ${type} any more`);
-    else findNarrowing(schemaOf(media), schemaOf(of), documents, (path, what) => tell(`the body${path === '' ? '' : `'s ${path}`} ${what}`));
+    else
+      findNarrowing(schemaOf(media), schemaOf(of), documents, (path, what) =>
+        tell(`the body${path === '' ? '' : `'s ${path}`} ${what}`),
+      );
   }
 }
 
 /** What clients get: nothing that they could not get before. So the schemas change places. */
-function compareResponses(before: Part, after: Part, documents: Documents, tell: (message: string) => void): void {
+function compareResponses(
+  before: Part,
+  after: Part,
+  documents: Documents,
+  tell: (message: string) => void,
+): void {
   const [known, next] = [partOf(before['responses']), partOf(after['responses'])];
-  const turned: Documents = { earlier: (schema) => loose(documents.later(schema)), later: (schema) => loose(documents.earlier(schema)) };
+  const turned: Documents = {
+    earlier: (schema) => loose(documents.later(schema)),
+    later: (schema) => loose(documents.earlier(schema)),
+  };
   for (const [status, given] of Object.entries(known)) {
     if (!/^2/.test(status)) continue;
     const of = next[status] ?? next['2XX'] ?? next['default'];
@@ -159,42 +226,79 @@ function compareResponses(before: Part, after: Part, documents: Documents, tell:
       tell(`the answer ${status} is gone`);
       continue;
     }
-    const [types, kept] = [partOf(documents.earlier(partOf(given))['content']), partOf(documents.later(partOf(of))['content'])];
+    const [types, kept] = [
+      partOf(documents.earlier(partOf(given))['content']),
+      partOf(documents.later(partOf(of))['content']),
+    ];
     for (const [type, media] of Object.entries(types)) {
       if (kept[type] === undefined) tell(`the answer ${status} is not ${type} any more`);
-      else findNarrowing(schemaOf(kept[type]), schemaOf(media), turned, (path, what) => tell(`the answer ${status}${path === '' ? '' : `'s ${path}`} ${ANSWERED[what] ?? 'can be what it could not be before'}`));
+      else
+        findNarrowing(schemaOf(kept[type]), schemaOf(media), turned, (path, what) =>
+          tell(
+            `the answer ${status}${path === '' ? '' : `'s ${path}`} ${ANSWERED[what] ?? 'can be what it could not be before'}`,
+          ),
+        );
     }
   }
 }
 
 /** What is told the other way round. */
-const ANSWERED: Readonly<Record<string, string>> = { 'is required, it could be left out': 'can be absent, it was always there', 'is required, and was not there': 'is gone' };
+const ANSWERED: Readonly<Record<string, string>> = {
+  'is required, it could be left out': 'can be absent, it was always there',
+  'is required, and was not there': 'is gone',
+};
 
-const FORM: ReadonlySet<string> = new Set(['$ref', 'type', 'properties', 'required', 'items', 'oneOf', 'anyOf']);
+const FORM: ReadonlySet<string> = new Set([
+  '$ref',
+  'type',
+  'properties',
+  'required',
+  'items',
+  'oneOf',
+  'anyOf',
+]);
 /** One for each schema, so that those that contain themselves are known again. */
 const LOOSE = new WeakMap<JsonSchema, JsonSchema>();
 
 /** Of an answer only its form counts: clients that read it do not check its bounds. */
 function loose(schema: JsonSchema): JsonSchema {
   let found = LOOSE.get(schema);
-  if (found === undefined) LOOSE.set(schema, found = Object.fromEntries(Object.entries(schema).filter(([keyword, value]) => FORM.has(keyword) || keyword === 'additionalProperties' && typeof value === 'object')));
+  if (found === undefined)
+    LOOSE.set(
+      schema,
+      (found = Object.fromEntries(
+        Object.entries(schema).filter(
+          ([keyword, value]) =>
+            FORM.has(keyword) || (keyword === 'additionalProperties' && typeof value === 'object'),
+        ),
+      )),
+    );
   return found;
 }
 
 /** Whoever had enough must have enough still. */
 function compareSecurity(before: Found, after: Found, tell: (message: string) => void): void {
   for (const had of before.alternatives) {
-    const lacking = after.alternatives.map((needs) => [...needs.difference(had)]).sort((left, right) => left.length - right.length)[0]!;
+    const lacking = after.alternatives
+      .map((needs) => [...needs.difference(had)])
+      .sort((left, right) => left.length - right.length)[0]!;
     if (lacking.length > 0) tell(`it needs ${lacking.join(' and ')}, which was not needed`);
   }
   const [known, next] = [demandsOf(before.operation), demandsOf(after.operation)];
-  for (const scope of next.scopes.difference(known.scopes)) tell(`it needs the scope ${scope}, which was not needed`);
+  for (const scope of next.scopes.difference(known.scopes))
+    tell(`it needs the scope ${scope}, which was not needed`);
   for (const roles of next.roles) {
-    if (!known.roles.some((had) => had.isSubsetOf(roles))) tell(`it needs the role ${[...roles].join(' or ')}, ${known.roles.length === 0 ? 'which was not needed' : 'and others were enough'}`);
+    if (!known.roles.some((had) => had.isSubsetOf(roles)))
+      tell(
+        `it needs the role ${[...roles].join(' or ')}, ${known.roles.length === 0 ? 'which was not needed' : 'and others were enough'}`,
+      );
   }
 }
 
-function demandsOf(operation: Part): { readonly scopes: ReadonlySet<string>; readonly roles: readonly ReadonlySet<string>[] } {
+function demandsOf(operation: Part): {
+  readonly scopes: ReadonlySet<string>;
+  readonly roles: readonly ReadonlySet<string>[];
+} {
   const demands = listOf(operation['x-svc-requires']).map(partOf);
   return {
     scopes: new Set(demands.flatMap(({ scopes }) => listOf(scopes).map(String))),
@@ -206,10 +310,16 @@ function resolvedBody(operation: Part, resolve: Resolve): Part | undefined {
   return operation['requestBody'] === undefined ? undefined : resolve(partOf(operation['requestBody']));
 }
 
-function schemaOf(media: unknown): JsonSchema { return partOf(partOf(media)['schema']); }
-
-function partOf(value: unknown): Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? value as Record<string, unknown> : {};
+function schemaOf(media: unknown): JsonSchema {
+  return partOf(partOf(media)['schema']);
 }
 
-function listOf(value: unknown): readonly unknown[] { return Array.isArray(value) ? value : []; }
+function partOf(value: unknown): Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+    ? (value as Record<string, unknown>)
+    : {};
+}
+
+function listOf(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : [];
+}

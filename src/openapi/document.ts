@@ -54,13 +54,17 @@ export interface Operation {
   readonly responses: Readonly<Record<string, DocumentedResponse | Reference>>;
   readonly security: SecurityAlternatives;
   /** All scopes and any role of each. */
-  readonly 'x-svc-requires'?: readonly { readonly scheme: string; readonly scopes: readonly string[]; readonly roles: readonly string[] }[];
+  readonly 'x-svc-requires'?: readonly {
+    readonly scheme: string;
+    readonly scopes: readonly string[];
+    readonly roles: readonly string[];
+  }[];
 }
 
 /** Methods that a path item has a place for and an application declares; HEAD follows GET, and OPTIONS is answered for every path. */
 export const DOCUMENTED_METHODS = ['get', 'put', 'post', 'delete', 'patch', 'trace'] as const;
 /** One of {@link DOCUMENTED_METHODS}. */
-export type DocumentedMethod = typeof DOCUMENTED_METHODS[number];
+export type DocumentedMethod = (typeof DOCUMENTED_METHODS)[number];
 /** The operations of a path (§4.8.9). */
 export type PathItem = { readonly [M in DocumentedMethod]?: Operation };
 

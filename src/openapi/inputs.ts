@@ -25,12 +25,21 @@ const OF_CONVERTERS: Readonly<Record<ConverterName, JsonSchema>> = {
 };
 
 /** What schemas cannot say. */
-const HINTS: Readonly<Partial<Record<ConverterName, string>>> = { float: 'Without exponent', path: 'The rest of the path, in which slashes need no escape' };
+const HINTS: Readonly<Partial<Record<ConverterName, string>>> = {
+  float: 'Without exponent',
+  path: 'The rest of the path, in which slashes need no escape',
+};
 
 /** A parameter of a path, under the name that its path has in the document. */
 export function pathParameter({ converter }: PathParameter, name: string): Parameter {
   const description = HINTS[converter.name];
-  return { name, in: 'path', required: true, ...description === undefined ? {} : { description }, schema: { ...OF_CONVERTERS[converter.name] } };
+  return {
+    name,
+    in: 'path',
+    required: true,
+    ...(description === undefined ? {} : { description }),
+    schema: { ...OF_CONVERTERS[converter.name] },
+  };
 }
 
 /** Fields that the specification gives another place (§4.8.12.2): a parameter of such a name counts for nothing. */
@@ -42,7 +51,7 @@ export function textParameters(inputs: readonly TextInputPlan[], schemas: JsonSc
   for (const input of inputs) {
     for (const field of input.plan.fields) {
       const name = input.nameOf(field.wireName);
-      if (!isSendable(field, false) || input.from === 'header' && ELSEWHERE.has(name)) continue;
+      if (!isSendable(field, false) || (input.from === 'header' && ELSEWHERE.has(name))) continue;
       const parameter = textParameter(name, input.from, field, schemas);
       const key = `${input.from} ${name}`;
       const earlier = found.get(key);
@@ -53,8 +62,12 @@ export function textParameters(inputs: readonly TextInputPlan[], schemas: JsonSc
 }
 
 /** What the route reads of the body; undefined for nothing. */
-export function requestBody({ body, form }: RouteDetail['inputs'], schemas: JsonSchemas): RequestBody | undefined {
-  if (body !== undefined) return { required: true, content: { 'application/json': { schema: schemas.type(body.node, 'input') } } };
+export function requestBody(
+  { body, form }: RouteDetail['inputs'],
+  schemas: JsonSchemas,
+): RequestBody | undefined {
+  if (body !== undefined)
+    return { required: true, content: { 'application/json': { schema: schemas.type(body.node, 'input') } } };
   return form === undefined ? undefined : { required: true, content: formContent(form, schemas) };
 }
 
@@ -63,22 +76,43 @@ function formContent(form: SchemaPlan, schemas: JsonSchemas): Record<string, Med
   const fields = form.fields.filter((field) => isSendable(field, true));
   const files = fields.filter(isFile);
   const content: Record<string, MediaType> = {};
-  if (!files.some((field) => field.isRequired)) content['application/x-www-form-urlencoded'] = { schema: formSchema(form, fields.filter((field) => !isFile(field)), schemas) };
-  const encoding = Object.fromEntries(fields.flatMap((field) => {
-    const contentType = partTypes(field.node);
-    return contentType === undefined ? [] : [[field.wireName, { contentType }] as const];
-  }));
-  content['multipart/form-data'] = { schema: formSchema(form, fields, schemas), ...Object.keys(encoding).length === 0 ? {} : { encoding } };
+  if (!files.some((field) => field.isRequired))
+    content['application/x-www-form-urlencoded'] = {
+      schema: formSchema(
+        form,
+        fields.filter((field) => !isFile(field)),
+        schemas,
+      ),
+    };
+  const encoding = Object.fromEntries(
+    fields.flatMap((field) => {
+      const contentType = partTypes(field.node);
+      return contentType === undefined ? [] : [[field.wireName, { contentType }] as const];
+    }),
+  );
+  content['multipart/form-data'] = {
+    schema: formSchema(form, fields, schemas),
+    ...(Object.keys(encoding).length === 0 ? {} : { encoding }),
+  };
   return content;
 }
 
 function formSchema(form: SchemaPlan, fields: readonly FieldPlan[], schemas: JsonSchemas): JsonSchema {
-  const properties = Object.fromEntries(fields.map((field) => [field.wireName, schemas.field(asText(field, 'form'), 'input')] as const));
+  const properties = Object.fromEntries(
+    fields.map((field) => [field.wireName, schemas.field(asText(field, 'form'), 'input')] as const),
+  );
   const required = fields.filter((field) => field.isRequired).map((field) => field.wireName);
-  return { type: 'object', properties, ...required.length === 0 ? {} : { required }, ...form.extra === 'forbid' ? { additionalProperties: false } : {} };
+  return {
+    type: 'object',
+    properties,
+    ...(required.length === 0 ? {} : { required }),
+    ...(form.extra === 'forbid' ? { additionalProperties: false } : {}),
+  };
 }
 
-function isFile(field: FieldPlan): boolean { return fileLimit(field.node) !== undefined; }
+function isFile(field: FieldPlan): boolean {
+  return fileLimit(field.node) !== undefined;
+}
 
 /** Whether a request can have it at all. */
 function isSendable(field: FieldPlan, isForm: boolean): boolean {
@@ -88,28 +122,52 @@ function isSendable(field: FieldPlan, isForm: boolean): boolean {
 /** The media types of a part (§4.8.15), where they are not what its schema implies. */
 function partTypes(node: TypeNode): string | undefined {
   switch (node.kind) {
-    case 'file': return (node.constraints.contentTypes ?? ['application/octet-stream']).join(', ');
-    case 'bytes': return 'text/plain'; // base64
-    case 'list': return partTypes(node.item);
-    case 'nullable': return partTypes(node.inner);
-    case 'lazy': return partTypes(node.resolve());
-    default: return undefined;
+    case 'file':
+      return (node.constraints.contentTypes ?? ['application/octet-stream']).join(', ');
+    case 'bytes':
+      return 'text/plain'; // base64
+    case 'list':
+      return partTypes(node.item);
+    case 'nullable':
+      return partTypes(node.inner);
+    case 'lazy':
+      return partTypes(node.resolve());
+    default:
+      return undefined;
   }
 }
 
-function textParameter(name: string, from: TextInputPlan['from'], field: FieldPlan, schemas: JsonSchemas): Parameter {
+function textParameter(
+  name: string,
+  from: TextInputPlan['from'],
+  field: FieldPlan,
+  schemas: JsonSchemas,
+): Parameter {
   const { description, examples, writeOnly: _, ...schema } = schemas.field(asText(field, from), 'input');
   return {
-    name, in: from, ...field.isRequired ? { required: true } : {}, ...typeof description === 'string' ? { description } : {},
-    schema, ...Array.isArray(examples) ? { example: examples[0] as unknown } : {},
+    name,
+    in: from,
+    ...(field.isRequired ? { required: true } : {}),
+    ...(typeof description === 'string' ? { description } : {}),
+    schema,
+    ...(Array.isArray(examples) ? { example: examples[0] as unknown } : {}),
   };
 }
 
 /** Two parts of a route that read the same text: both must be content with it. */
 function both(first: Parameter, second: Parameter): Parameter {
   const isSame = JSON.stringify(first.schema) === JSON.stringify(second.schema);
-  const schema = isSame ? first.schema : first.schema['type'] === second.schema['type'] ? { allOf: [first.schema, second.schema] } : first.schema;
-  return { ...second, ...first, schema, ...first.required === true || second.required === true ? { required: true } : {} };
+  const schema = isSame
+    ? first.schema
+    : first.schema['type'] === second.schema['type']
+      ? { allOf: [first.schema, second.schema] }
+      : first.schema;
+  return {
+    ...second,
+    ...first,
+    schema,
+    ...(first.required === true || second.required === true ? { required: true } : {}),
+  };
 }
 
 /** The field as a text can be. */
@@ -120,16 +178,27 @@ function asText(field: FieldPlan, place: TextPlace): FieldPlan {
 
 function textNode(node: TypeNode, place: TextPlace, isRequired: boolean): TypeNode {
   switch (node.kind) {
-    case 'any': return { ...node, kind: 'str' };
-    case 'nullable': return textNode(node.inner, place, isRequired);
-    case 'lazy': return textNode(node.resolve(), place, isRequired);
-    case 'literal': return node.values.some((value) => value !== null) ? { ...node, values: node.values.filter((value) => value !== null) } : node;
+    case 'any':
+      return { ...node, kind: 'str' };
+    case 'nullable':
+      return textNode(node.inner, place, isRequired);
+    case 'lazy':
+      return textNode(node.resolve(), place, isRequired);
+    case 'literal':
+      return node.values.some((value) => value !== null)
+        ? { ...node, values: node.values.filter((value) => value !== null) }
+        : node;
     case 'list': {
       const { minLength = 0, maxLength = 1 } = node.constraints;
       const least = isRequired && minLength === 0 ? { minLength: 1 } : {}; // without items there is no text
       const most = place === 'cookie' ? { maxLength: Math.min(1, maxLength) } : {}; // a cookie is there once
-      return { ...node, item: textNode(node.item, place, true), constraints: { ...node.constraints, ...least, ...most } };
+      return {
+        ...node,
+        item: textNode(node.item, place, true),
+        constraints: { ...node.constraints, ...least, ...most },
+      };
     }
-    default: return node;
+    default:
+      return node;
   }
 }

@@ -7,12 +7,18 @@ import type { ParsedTemplate } from '../http/path.ts';
 
 /** The path of a template with these names for its parameters: literal text encoded as it is sent. */
 export function documentedPath({ literals, parameters }: ParsedTemplate, names: readonly string[]): string {
-  return parameters.map((_, index) => `${encodeLiteral(literals[index]!)}{${names[index]!}}`).join('') + encodeLiteral(literals.at(-1)!);
+  return (
+    parameters.map((_, index) => `${encodeLiteral(literals[index]!)}{${names[index]!}}`).join('') +
+    encodeLiteral(literals.at(-1)!)
+  );
 }
 
 /** Every template of one shape is one path to OpenAPI (§4.8.8), whatever its parameters are called and converted by. */
 export function shapeOf(template: ParsedTemplate): string {
-  return documentedPath(template, template.parameters.map(() => ''));
+  return documentedPath(
+    template,
+    template.parameters.map(() => ''),
+  );
 }
 
 /**
@@ -30,7 +36,13 @@ export function operationIds(details: readonly RouteDetail[]): ReadonlyMap<Route
   };
   for (const detail of details) {
     const { name } = detail.route;
-    if (name !== undefined) give(detail, detail.declared.methods.length === 1 ? identifier(name) : detail.route.method.toLowerCase() + capitals(name));
+    if (name !== undefined)
+      give(
+        detail,
+        detail.declared.methods.length === 1
+          ? identifier(name)
+          : detail.route.method.toLowerCase() + capitals(name),
+      );
   }
   for (const detail of details) if (detail.route.name === undefined) give(detail, derivedId(detail));
   return ids;
@@ -52,13 +64,20 @@ function derivedId({ route, declared: { template } }: RouteDetail): string {
 
 /** `/api/note-books` as `ApiNoteBooks`. */
 function capitals(text: string): string {
-  return text.split(/[^A-Za-z0-9]+/).map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join('');
+  return text
+    .split(/[^A-Za-z0-9]+/)
+    .map((word) => word.charAt(0).toUpperCase() + word.slice(1))
+    .join('');
 }
 
 /** `createUser`, `create_user` as `Create user`; the method and path of a route without name. */
 export function titleOf({ route }: RouteDetail): string {
   if (route.name === undefined) return `${route.method} ${route.template.replace(/:[a-z]+\}/g, '}')}`;
-  const words = route.name.replace(/([a-z0-9])([A-Z])/g, '$1 $2').replace(/[_.\s-]+/g, ' ').trim().toLowerCase();
+  const words = route.name
+    .replace(/([a-z0-9])([A-Z])/g, '$1 $2')
+    .replace(/[_.\s-]+/g, ' ')
+    .trim()
+    .toLowerCase();
   return words === '' ? route.name : words.charAt(0).toUpperCase() + words.slice(1);
 }
 

@@ -19,7 +19,12 @@ export interface Documents {
 export type Narrowed = (path: string, what: string) => void;
 
 /** Every way in which `later` takes less than `earlier`, each told once. */
-export function findNarrowing(earlier: JsonSchema, later: JsonSchema, documents: Documents, tell: Narrowed): void {
+export function findNarrowing(
+  earlier: JsonSchema,
+  later: JsonSchema,
+  documents: Documents,
+  tell: Narrowed,
+): void {
   new Comparison(documents, tell).compare(earlier, later, '');
 }
 
@@ -53,10 +58,16 @@ class Comparison {
     if (!this.#compareValues(earlier, later, path)) return;
     this.#compareBounds(earlier, later, path);
     for (const keyword of RULES) {
-      if (later[keyword] !== undefined && later[keyword] !== earlier[keyword]) this.#tell(path, `must have the ${keyword} ${JSON.stringify(later[keyword])}` + (earlier[keyword] === undefined ? '' : `, it was ${JSON.stringify(earlier[keyword])}`));
+      if (later[keyword] !== undefined && later[keyword] !== earlier[keyword])
+        this.#tell(
+          path,
+          `must have the ${keyword} ${JSON.stringify(later[keyword])}` +
+            (earlier[keyword] === undefined ? '' : `, it was ${JSON.stringify(earlier[keyword])}`),
+        );
     }
     this.#compareMembers(earlier, later, path);
-    if (isSchema(earlier['items']) && isSchema(later['items'])) this.compare(earlier['items'], later['items'], `${path}[]`);
+    if (isSchema(earlier['items']) && isSchema(later['items']))
+      this.compare(earlier['items'], later['items'], `${path}[]`);
     this.#compareChoices(earlier, later, path);
   }
 
@@ -75,33 +86,55 @@ class Comparison {
       if (valuesOf(earlier) === undefined) this.#tell(path, `must be ${listed(kept)}, it could be anything`);
       return false;
     }
-    const gone = types.filter((type) => !kept.includes(type) && !(type === 'integer' && kept.includes('number')));
+    const gone = types.filter(
+      (type) => !kept.includes(type) && !(type === 'integer' && kept.includes('number')),
+    );
     if (gone.length > 0) this.#tell(path, `cannot be ${listed(gone)} any more, but ${listed(kept)}`);
     return gone.length < types.length;
   }
 
   #compareBounds(earlier: JsonSchema, later: JsonSchema, path: string): void {
-    const lower = (schema: JsonSchema): Bound => boundOf(schema, 'minimum', 'exclusiveMinimum', (left, right) => left > right);
-    const upper = (schema: JsonSchema): Bound => boundOf(schema, 'maximum', 'exclusiveMaximum', (left, right) => left < right);
+    const lower = (schema: JsonSchema): Bound =>
+      boundOf(schema, 'minimum', 'exclusiveMinimum', (left, right) => left > right);
+    const upper = (schema: JsonSchema): Bound =>
+      boundOf(schema, 'maximum', 'exclusiveMaximum', (left, right) => left < right);
     this.#compareBound(lower(earlier), lower(later), 1, path);
     this.#compareBound(upper(earlier), upper(later), -1, path);
-    for (const keyword of LOWER) this.#compareBound(countOf(earlier, keyword), countOf(later, keyword), 1, path);
-    for (const keyword of UPPER) this.#compareBound(countOf(earlier, keyword), countOf(later, keyword), -1, path);
+    for (const keyword of LOWER)
+      this.#compareBound(countOf(earlier, keyword), countOf(later, keyword), 1, path);
+    for (const keyword of UPPER)
+      this.#compareBound(countOf(earlier, keyword), countOf(later, keyword), -1, path);
     const [step, next] = [earlier['multipleOf'], later['multipleOf']];
-    if (typeof next === 'number' && !(typeof step === 'number' && Number.isInteger(step / next))) this.#tell(path, `must be a multiple of ${next}`);
+    if (typeof next === 'number' && !(typeof step === 'number' && Number.isInteger(step / next)))
+      this.#tell(path, `must be a multiple of ${next}`);
   }
 
   /** `direction` 1: a greater bound is the narrower; -1: a smaller one. */
   #compareBound(earlier: Bound, later: Bound, direction: 1 | -1, path: string): void {
     if (later === undefined) return;
-    const isNarrower = earlier === undefined || later.value * direction > earlier.value * direction || later.value === earlier.value && later.isExclusive && !earlier.isExclusive;
-    if (isNarrower && !isImplied(later, earlier)) this.#tell(path, `has the ${later.keyword} ${later.value}` + (earlier === undefined ? '' : `, it was ${earlier.value}`));
+    const isNarrower =
+      earlier === undefined ||
+      later.value * direction > earlier.value * direction ||
+      (later.value === earlier.value && later.isExclusive && !earlier.isExclusive);
+    if (isNarrower && !isImplied(later, earlier))
+      this.#tell(
+        path,
+        `has the ${later.keyword} ${later.value}` +
+          (earlier === undefined ? '' : `, it was ${earlier.value}`),
+      );
   }
 
   #compareMembers(earlier: JsonSchema, later: JsonSchema, path: string): void {
     const [before, after] = [membersOf(earlier), membersOf(later)];
     const needed = requiredOf(earlier);
-    for (const name of requiredOf(later)) if (!needed.has(name)) this.#tell(joined(path, name), Object.hasOwn(before, name) ? 'is required, it could be left out' : 'is required, and was not there');
+    for (const name of requiredOf(later))
+      if (!needed.has(name))
+        this.#tell(
+          joined(path, name),
+          Object.hasOwn(before, name)
+            ? 'is required, it could be left out'
+            : 'is required, and was not there',
+        );
     const [others, rest] = [earlier['additionalProperties'], later['additionalProperties']];
     for (const [name, member] of Object.entries(after)) {
       const known = Object.hasOwn(before, name) ? before[name] : isSchema(others) ? others : undefined;
@@ -126,10 +159,20 @@ class Comparison {
       const isTaken = after.some((candidate) => {
         let isNarrower = false;
         const seen = new Map([...this.#seen].map(([schema, others]) => [schema, new Set(others)])); // what fails is not to be taken for seen
-        new Comparison(this.#documents, () => { isNarrower = true; }, seen).compare(choice, candidate, path);
+        new Comparison(
+          this.#documents,
+          () => {
+            isNarrower = true;
+          },
+          seen,
+        ).compare(choice, candidate, path);
         return !isNarrower;
       });
-      if (!isTaken) this.#tell(path, `takes one of its earlier forms no more${typeof choice['$ref'] === 'string' ? `: ${choice['$ref'].split('/').at(-1)!}` : ''}`);
+      if (!isTaken)
+        this.#tell(
+          path,
+          `takes one of its earlier forms no more${typeof choice['$ref'] === 'string' ? `: ${choice['$ref'].split('/').at(-1)!}` : ''}`,
+        );
     }
   }
 }
@@ -137,9 +180,15 @@ class Comparison {
 type Bound = { readonly keyword: string; readonly value: number; readonly isExclusive: boolean } | undefined;
 
 /** The narrower of two bounds at one end. */
-function boundOf(schema: JsonSchema, inclusive: string, exclusive: string, isNarrower: (left: number, right: number) => boolean): Bound {
+function boundOf(
+  schema: JsonSchema,
+  inclusive: string,
+  exclusive: string,
+  isNarrower: (left: number, right: number) => boolean,
+): Bound {
   const [plain, strict] = [schema[inclusive], schema[exclusive]];
-  if (typeof strict === 'number' && !(typeof plain === 'number' && isNarrower(plain, strict))) return { keyword: exclusive, value: strict, isExclusive: true };
+  if (typeof strict === 'number' && !(typeof plain === 'number' && isNarrower(plain, strict)))
+    return { keyword: exclusive, value: strict, isExclusive: true };
   return typeof plain === 'number' ? { keyword: inclusive, value: plain, isExclusive: false } : undefined;
 }
 
@@ -151,39 +200,51 @@ function countOf(schema: JsonSchema, keyword: string): Bound {
 /** Bounds that every value has anyway: integers that a number holds, counts from 0. */
 function isImplied(later: NonNullable<Bound>, earlier: Bound): boolean {
   if (earlier !== undefined) return false;
-  return later.keyword.startsWith('min') && !later.keyword.startsWith('minimum') ? later.value <= 0 : Math.abs(later.value) >= Number.MAX_SAFE_INTEGER;
+  return later.keyword.startsWith('min') && !later.keyword.startsWith('minimum')
+    ? later.value <= 0
+    : Math.abs(later.value) >= Number.MAX_SAFE_INTEGER;
 }
 
 function valuesOf(schema: JsonSchema): readonly unknown[] | undefined {
-  return 'const' in schema ? [schema['const']] : Array.isArray(schema['enum']) ? schema['enum'] as unknown[] : undefined;
+  return 'const' in schema
+    ? [schema['const']]
+    : Array.isArray(schema['enum'])
+      ? (schema['enum'] as unknown[])
+      : undefined;
 }
 
 function typesOf(schema: JsonSchema): readonly string[] | undefined {
-  return schema['type'] === undefined ? undefined : [schema['type']].flat() as string[];
+  return schema['type'] === undefined ? undefined : ([schema['type']].flat() as string[]);
 }
 
 function choicesOf(schema: JsonSchema): readonly JsonSchema[] | undefined {
   const choices = schema['oneOf'] ?? schema['anyOf'];
-  return Array.isArray(choices) ? choices as JsonSchema[] : undefined;
+  return Array.isArray(choices) ? (choices as JsonSchema[]) : undefined;
 }
 
-function withoutNotes({ title: _, description: __, examples: ___, ...schema }: JsonSchema): JsonSchema { return schema; }
+function withoutNotes({ title: _, description: __, examples: ___, ...schema }: JsonSchema): JsonSchema {
+  return schema;
+}
 
 function membersOf(schema: JsonSchema): Readonly<Record<string, JsonSchema>> {
-  return isSchema(schema['properties']) ? schema['properties'] as Record<string, JsonSchema> : {};
+  return isSchema(schema['properties']) ? (schema['properties'] as Record<string, JsonSchema>) : {};
 }
 
 function requiredOf(schema: JsonSchema): ReadonlySet<string> {
-  return new Set(Array.isArray(schema['required']) ? schema['required'] as string[] : []);
+  return new Set(Array.isArray(schema['required']) ? (schema['required'] as string[]) : []);
 }
 
 function isSchema(value: unknown): value is JsonSchema {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-function joined(path: string, name: string): string { return path === '' ? name : `${path}.${name}`; }
+function joined(path: string, name: string): string {
+  return path === '' ? name : `${path}.${name}`;
+}
 
 function listed(values: readonly unknown[]): string {
-  const shown = values.slice(0, 10).map((value) => typeof value === 'string' && /^[a-z]+$/.test(value) ? value : JSON.stringify(value));
+  const shown = values
+    .slice(0, 10)
+    .map((value) => (typeof value === 'string' && /^[a-z]+$/.test(value) ? value : JSON.stringify(value)));
   return shown.join(' or ') + (values.length > 10 ? ' …' : '');
 }

@@ -15,7 +15,16 @@ import { DOCUMENTED_METHODS } from './document.ts';
 import { ResponseWriter } from './responses.ts';
 import { SecurityWriter, describeSecurity } from './security.ts';
 import type { CompilationView, RouteDetail } from '../routing/compile.ts';
-import type { Contact, DocumentedMethod, DocumentedServer, License, OpenApiDocument, Operation, Parameter, PathItem } from './document.ts';
+import type {
+  Contact,
+  DocumentedMethod,
+  DocumentedServer,
+  License,
+  OpenApiDocument,
+  Operation,
+  Parameter,
+  PathItem,
+} from './document.ts';
 import type { Middleware } from '../http/contracts.ts';
 
 /** What a document says of the application as a whole. `undefined` means not given. */
@@ -82,18 +91,40 @@ class DocumentWriter {
   }
 
   document(): OpenApiDocument {
-    const { description, summary, termsOfService, contact, license, servers = [{ url: '/' }] } = this.#options;
+    const {
+      description,
+      summary,
+      termsOfService,
+      contact,
+      license,
+      servers = [{ url: '/' }],
+    } = this.#options;
     const grouped = this.#group(this.#view.details.filter(isDocumented));
     const details = [...grouped.values()].flatMap(({ byMethod }) => [...byMethod.values()]);
     const ids = operationIds(details);
     const paths: Record<string, PathItem> = {};
     for (const path of grouped.values()) {
-      paths[path.documented] = Object.fromEntries([...path.byMethod].map(([method, detail]) => [method, this.#operation(detail, path, ids.get(detail)!)] as const));
+      paths[path.documented] = Object.fromEntries(
+        [...path.byMethod].map(
+          ([method, detail]) => [method, this.#operation(detail, path, ids.get(detail)!)] as const,
+        ),
+      );
     }
     return {
       openapi: '3.1.1',
-      info: defined({ title: this.#setting('title', 'svc'), version: this.#setting('version', '1.0.0'), summary, description, termsOfService, contact, license }),
-      servers, tags: this.#tags(details), paths, components: this.#components(Object.values(paths).flatMap((item) => Object.values(item))),
+      info: defined({
+        title: this.#setting('title', 'svc'),
+        version: this.#setting('version', '1.0.0'),
+        summary,
+        description,
+        termsOfService,
+        contact,
+        license,
+      }),
+      servers,
+      tags: this.#tags(details),
+      paths,
+      components: this.#components(Object.values(paths).flatMap((item) => Object.values(item))),
     };
   }
 
@@ -111,28 +142,48 @@ class DocumentWriter {
       const method = detail.route.method.toLowerCase() as DocumentedMethod; // isDocumented() has seen to it
       const names = template.parameters.map((parameter) => parameter.name);
       let path = paths.get(shape);
-      if (path === undefined) paths.set(shape, path = { names, documented: documentedPath(template, names), byMethod: new Map() });
+      if (path === undefined)
+        paths.set(
+          shape,
+          (path = { names, documented: documentedPath(template, names), byMethod: new Map() }),
+        );
       const known = path.byMethod.get(method);
-      const [stays, goes] = known !== undefined && rankOf(detail) >= rankOf(known) ? [known, detail] : [detail, known];
+      const [stays, goes] =
+        known !== undefined && rankOf(detail) >= rankOf(known) ? [known, detail] : [detail, known];
       path.byMethod.set(method, stays);
-      if (goes !== undefined) this.#tell(goes, `OpenAPI cannot tell its path from that of ${stays.route.method} ${stays.route.template}, which is documented in its place`);
+      if (goes !== undefined)
+        this.#tell(
+          goes,
+          `OpenAPI cannot tell its path from that of ${stays.route.method} ${stays.route.template}, which is documented in its place`,
+        );
     }
     return paths;
   }
 
   #operation(detail: RouteDetail, path: Path, operationId: string): Operation {
-    const { route, declared: { spec, template, use }, inputs } = detail;
+    const {
+      route,
+      declared: { spec, template, use },
+      inputs,
+    } = detail;
     const layers = [...this.#view.middleware, ...use];
     const parameters = [
       ...template.parameters.map((parameter, index) => pathParameter(parameter, path.names[index]!)),
-      ...textParameters(inputs.texts, this.#schemas), ...idempotencyKey(detail, layers),
+      ...textParameters(inputs.texts, this.#schemas),
+      ...idempotencyKey(detail, layers),
     ];
     const body = requestBody(inputs, this.#schemas);
     const operation: Operation = {
-      operationId, tags: tagsOf(detail), summary: spec.summary ?? titleOf(detail), description: describe(detail),
-      ...spec.deprecated === true ? { deprecated: true } : {}, ...parameters.length === 0 ? {} : { parameters },
-      ...body === undefined ? {} : { requestBody: body },
-      responses: this.#responses.of(detail, layers), security: this.#security.alternatives(detail), ...demandsOf(detail),
+      operationId,
+      tags: tagsOf(detail),
+      summary: spec.summary ?? titleOf(detail),
+      description: describe(detail),
+      ...(spec.deprecated === true ? { deprecated: true } : {}),
+      ...(parameters.length === 0 ? {} : { parameters }),
+      ...(body === undefined ? {} : { requestBody: body }),
+      responses: this.#responses.of(detail, layers),
+      security: this.#security.alternatives(detail),
+      ...demandsOf(detail),
     };
     while (this.#users.length < this.#schemas.named.size) this.#users.push(detail);
     const own = route.meta['openapi'];
@@ -147,11 +198,16 @@ class DocumentWriter {
     }
     const { components, responses, parameters, ...rest } = own;
     if (isObject(components)) {
-      for (const [section, parts] of Object.entries(components)) if (isObject(parts)) this.#brought[section] = { ...this.#brought[section], ...parts };
+      for (const [section, parts] of Object.entries(components))
+        if (isObject(parts)) this.#brought[section] = { ...this.#brought[section], ...parts };
     }
     const laid: Record<string, unknown> = { ...operation, ...rest };
-    if (isObject(responses)) laid['responses'] = Object.fromEntries(Object.entries({ ...operation.responses, ...responses }).filter(([, response]) => response !== null));
-    if (Array.isArray(parameters)) laid['parameters'] = mergedParameters(operation.parameters ?? [], parameters as readonly Parameter[]);
+    if (isObject(responses))
+      laid['responses'] = Object.fromEntries(
+        Object.entries({ ...operation.responses, ...responses }).filter(([, response]) => response !== null),
+      );
+    if (Array.isArray(parameters))
+      laid['parameters'] = mergedParameters(operation.parameters ?? [], parameters as readonly Parameter[]);
     return laid as unknown as Operation; // whoever writes it by hand answers for it
   }
 
@@ -166,7 +222,10 @@ class DocumentWriter {
       }
     }
     const names = new Set([...Object.keys(given).filter((name) => templates.has(name)), ...templates.keys()]);
-    return [...names].map((name) => ({ name, description: given[name] ?? `What is at ${commonPath(templates.get(name)!)}` }));
+    return [...names].map((name) => ({
+      name,
+      description: given[name] ?? `What is at ${commonPath(templates.get(name)!)}`,
+    }));
   }
 
   #components(operations: readonly Operation[]): OpenApiDocument['components'] {
@@ -174,7 +233,11 @@ class DocumentWriter {
     const own = this.#schemas.components(new Set(Object.keys(brought)));
     [...this.#schemas.named.keys()].forEach((key, index) => {
       const renamed = this.#schemas.renamed.get(key);
-      if (renamed !== undefined) this.#tell(this.#users[index]!, `its schema ${renamed.wanted} is ${renamed.name} in the document: another one has that name`);
+      if (renamed !== undefined)
+        this.#tell(
+          this.#users[index]!,
+          `its schema ${renamed.wanted} is ${renamed.name} in the document: another one has that name`,
+        );
     });
     const isTaken = (name: string): boolean => Object.hasOwn(own, name) || Object.hasOwn(brought, name);
     const shared = this.#responses.components(operations, (wanted) => {
@@ -182,9 +245,17 @@ class DocumentWriter {
       for (let n = 2; isTaken(name); n++) name = `${wanted}${n}`;
       return name;
     });
-    const sections: Sections = { schemas: { ...own, ...shared.schemas }, responses: shared.responses, headers: shared.headers, securitySchemes: { ...this.#security.components() } };
-    for (const [section, parts] of Object.entries(this.#brought)) sections[section] = { ...sections[section], ...parts };
-    return Object.fromEntries(Object.entries(sections).filter(([, parts]) => Object.keys(parts).length > 0)) as OpenApiDocument['components'];
+    const sections: Sections = {
+      schemas: { ...own, ...shared.schemas },
+      responses: shared.responses,
+      headers: shared.headers,
+      securitySchemes: { ...this.#security.components() },
+    };
+    for (const [section, parts] of Object.entries(this.#brought))
+      sections[section] = { ...sections[section], ...parts };
+    return Object.fromEntries(
+      Object.entries(sections).filter(([, parts]) => Object.keys(parts).length > 0),
+    ) as OpenApiDocument['components'];
   }
 
   #tell(detail: RouteDetail, message: string): void {
@@ -194,7 +265,12 @@ class DocumentWriter {
 
 /** Whether a route is a part of the application's interface. */
 function isDocumented({ route, declared, isOperation }: RouteDetail): boolean {
-  return !isOperation && declared.mount === undefined && route.meta['docs'] !== false && (DOCUMENTED_METHODS as readonly string[]).includes(route.method.toLowerCase());
+  return (
+    !isOperation &&
+    declared.mount === undefined &&
+    route.meta['docs'] !== false &&
+    (DOCUMENTED_METHODS as readonly string[]).includes(route.method.toLowerCase())
+  );
 }
 
 /** How specific its parameters are, the first counting most: the lower is tried first. */
@@ -204,14 +280,21 @@ function rankOf({ declared: { template } }: RouteDetail): string {
 
 /** What its author says, then what can be read off the route. */
 function describe({ route, declared: { spec } }: RouteDetail): string {
-  const facts = spec.description !== undefined && route.security.length === 0 ? [] : [describeSecurity(route.security)];
-  if (typeof route.rateLimit === 'object') facts.push(`A client may call it ${route.rateLimit.perMinute} times a minute.`);
-  return [...spec.description === undefined ? [] : [spec.description], ...facts.length === 0 ? [] : [facts.join(' ')]].join('\n\n');
+  const facts =
+    spec.description !== undefined && route.security.length === 0 ? [] : [describeSecurity(route.security)];
+  if (typeof route.rateLimit === 'object')
+    facts.push(`A client may call it ${route.rateLimit.perMinute} times a minute.`);
+  return [
+    ...(spec.description === undefined ? [] : [spec.description]),
+    ...(facts.length === 0 ? [] : [facts.join(' ')]),
+  ].join('\n\n');
 }
 
 /** Scopes and roles, which OpenAPI knows for schemes of OAuth alone. */
 function demandsOf({ route }: RouteDetail): Pick<Operation, 'x-svc-requires'> {
-  const demands = route.security.filter(({ scopes, roles }) => scopes.length > 0 || roles.length > 0).map(({ scheme, scopes, roles }) => ({ scheme, scopes, roles }));
+  const demands = route.security
+    .filter(({ scopes, roles }) => scopes.length > 0 || roles.length > 0)
+    .map(({ scheme, scopes, roles }) => ({ scheme, scopes, roles }));
   return demands.length === 0 ? {} : { 'x-svc-requires': demands };
 }
 
@@ -219,10 +302,17 @@ function demandsOf({ route }: RouteDetail): Pick<Operation, 'x-svc-requires'> {
 function idempotencyKey({ route }: RouteDetail, layers: readonly Middleware[]): Parameter[] {
   const layer = layers.find((candidate) => candidate instanceof IdempotencyMiddleware);
   if (layer === undefined || !layer.covers(route)) return [];
-  return [{
-    name: layer.header, in: 'header', ...layer.isRequired ? { required: true } : {}, description: 'A string of your choice, in quotation marks: sent again with the same one, the request is executed once',
-    schema: { type: 'string', pattern: '^"[ !#-\\[\\]-~]{1,255}"$' }, example: '"8e03978e-40d5-43dd-bc93-6894a57f9324"',
-  }];
+  return [
+    {
+      name: layer.header,
+      in: 'header',
+      ...(layer.isRequired ? { required: true } : {}),
+      description:
+        'A string of your choice, in quotation marks: sent again with the same one, the request is executed once',
+      schema: { type: 'string', pattern: '^"[ !#-\\[\\]-~]{1,255}"$' },
+      example: '"8e03978e-40d5-43dd-bc93-6894a57f9324"',
+    },
+  ];
 }
 
 function mergedParameters(derived: readonly Parameter[], own: readonly Parameter[]): readonly Parameter[] {

@@ -27,21 +27,46 @@ interface Refusal {
 }
 
 const HEADERS = {
-  'Retry-After': { description: 'How many seconds to wait before the next attempt', schema: { type: 'integer', minimum: 0 } },
-  'WWW-Authenticate': { description: 'What credentials are needed, and what is wrong with those that came (RFC 9110)', schema: { type: 'string' } },
+  'Retry-After': {
+    description: 'How many seconds to wait before the next attempt',
+    schema: { type: 'integer', minimum: 0 },
+  },
+  'WWW-Authenticate': {
+    description: 'What credentials are needed, and what is wrong with those that came (RFC 9110)',
+    schema: { type: 'string' },
+  },
 } as const;
 
 const REFUSALS = {
-  400: { name: 'BadRequest', description: 'The request cannot be read, or its input has problems: `errors` lists each with its place' },
-  401: { name: 'Unauthorized', description: 'Credentials are missing, or not valid', headers: ['WWW-Authenticate'] },
+  400: {
+    name: 'BadRequest',
+    description: 'The request cannot be read, or its input has problems: `errors` lists each with its place',
+  },
+  401: {
+    name: 'Unauthorized',
+    description: 'Credentials are missing, or not valid',
+    headers: ['WWW-Authenticate'],
+  },
   403: { name: 'Forbidden', description: 'These credentials do not allow it' },
   404: { name: 'NotFound', description: 'Nothing is at this path' },
-  409: { name: 'Conflict', description: 'A request with the same idempotency key is being executed', headers: ['Retry-After'] },
+  409: {
+    name: 'Conflict',
+    description: 'A request with the same idempotency key is being executed',
+    headers: ['Retry-After'],
+  },
   413: { name: 'ContentTooLarge', description: 'The body is too large' },
   415: { name: 'UnsupportedMediaType', description: 'The body is of another type' },
   422: { name: 'UnprocessableContent', description: 'The idempotency key belongs to another request' },
-  429: { name: 'TooManyRequests', description: 'The client has sent too many requests', headers: ['Retry-After'] },
-  503: { name: 'ServiceUnavailable', description: 'The application has too much to do, or the answer has taken too long', headers: ['Retry-After'] },
+  429: {
+    name: 'TooManyRequests',
+    description: 'The client has sent too many requests',
+    headers: ['Retry-After'],
+  },
+  503: {
+    name: 'ServiceUnavailable',
+    description: 'The application has too much to do, or the answer has taken too long',
+    headers: ['Retry-After'],
+  },
   '4XX': { name: 'ClientError', description: 'The request is refused' },
   '5XX': { name: 'ServerError', description: 'The application has failed' },
 } as const satisfies Readonly<Record<string, Refusal>>;
@@ -52,17 +77,28 @@ const PROBLEM: JsonSchema = {
   description: 'Why a request failed (RFC 9457)',
   required: ['type', 'title', 'status', 'request_id'],
   properties: {
-    type: { type: 'string', format: 'uri-reference', description: 'Always `about:blank`: the status says what kind it is' },
+    type: {
+      type: 'string',
+      format: 'uri-reference',
+      description: 'Always `about:blank`: the status says what kind it is',
+    },
     title: { type: 'string', description: 'The status in words' },
     status: { type: 'integer', minimum: 400, maximum: 599 },
     detail: { type: 'string', description: 'What is wrong, for people' },
     code: { type: 'string', description: 'What is wrong, for programs' },
     errors: {
-      type: 'array', description: 'Every problem of the input',
+      type: 'array',
+      description: 'Every problem of the input',
       items: {
-        type: 'object', required: ['loc', 'code', 'message'],
+        type: 'object',
+        required: ['loc', 'code', 'message'],
         properties: {
-          loc: { type: 'array', description: 'Where: `body`, `query`, `path`, `header`, `cookie` or `form`, then the way to the member', items: { type: ['string', 'integer'] } },
+          loc: {
+            type: 'array',
+            description:
+              'Where: `body`, `query`, `path`, `header`, `cookie` or `form`, then the way to the member',
+            items: { type: ['string', 'integer'] },
+          },
           code: { type: 'string' },
           message: { type: 'string' },
         },
@@ -78,7 +114,9 @@ export class ResponseWriter {
   /** References to the problem, whose name is known at the end. */
   readonly #refs: JsonSchema[] = [];
 
-  constructor(schemas: JsonSchemas) { this.#schemas = schemas; }
+  constructor(schemas: JsonSchemas) {
+    this.#schemas = schemas;
+  }
 
   /** Every response of a route, successes first. */
   of(detail: RouteDetail, layers: readonly Middleware[]): Record<string, DocumentedResponse | Reference> {
@@ -91,18 +129,44 @@ export class ResponseWriter {
   }
 
   /** What the responses of these operations refer to. Nothing can be added afterwards. `nameFor` finds a name that is free. */
-  components(operations: readonly Operation[], nameFor: (wanted: string) => string): { readonly schemas: Record<string, JsonSchema>; readonly responses: Record<string, DocumentedResponse>; readonly headers: Record<string, unknown> } {
-    const referred = new Set(operations.flatMap((operation) => Object.values(operation.responses).map((response) => '$ref' in response ? response.$ref : '')));
+  components(
+    operations: readonly Operation[],
+    nameFor: (wanted: string) => string,
+  ): {
+    readonly schemas: Record<string, JsonSchema>;
+    readonly responses: Record<string, DocumentedResponse>;
+    readonly headers: Record<string, unknown>;
+  } {
+    const referred = new Set(
+      operations.flatMap((operation) =>
+        Object.values(operation.responses).map((response) => ('$ref' in response ? response.$ref : '')),
+      ),
+    );
     const used = (Object.keys(REFUSALS) as Refused[]).filter((status) => referred.has(referenceOf(status)));
-    const responses = Object.fromEntries(used.map((status) => {
-      const { name, description, headers = [] }: Refusal = REFUSALS[status];
-      const refs = Object.fromEntries(headers.map((header) => [header, { $ref: `#/components/headers/${header}` }] as const));
-      return [name, { description, ...headers.length === 0 ? {} : { headers: refs }, content: this.#problem() }] as const;
-    }));
-    const needed = new Set(used.flatMap((status): readonly (keyof typeof HEADERS)[] => (REFUSALS[status] as Refusal).headers ?? []));
+    const responses = Object.fromEntries(
+      used.map((status) => {
+        const { name, description, headers = [] }: Refusal = REFUSALS[status];
+        const refs = Object.fromEntries(
+          headers.map((header) => [header, { $ref: `#/components/headers/${header}` }] as const),
+        );
+        return [
+          name,
+          { description, ...(headers.length === 0 ? {} : { headers: refs }), content: this.#problem() },
+        ] as const;
+      }),
+    );
+    const needed = new Set(
+      used.flatMap(
+        (status): readonly (keyof typeof HEADERS)[] => (REFUSALS[status] as Refusal).headers ?? [],
+      ),
+    );
     const name = nameFor('Problem');
     for (const ref of this.#refs) ref['$ref'] = `#/components/schemas/${name}`;
-    return { schemas: this.#refs.length === 0 ? {} : { [name]: PROBLEM }, responses, headers: Object.fromEntries([...needed].sort().map((header) => [header, HEADERS[header]] as const)) };
+    return {
+      schemas: this.#refs.length === 0 ? {} : { [name]: PROBLEM },
+      responses,
+      headers: Object.fromEntries([...needed].sort().map((header) => [header, HEADERS[header]] as const)),
+    };
   }
 
   /** A status that a handler answers with something of its own is a refusal's, too. */
@@ -119,42 +183,79 @@ export class ResponseWriter {
   #own({ response, status }: RouteSpec): Record<string, DocumentedResponse> {
     if (response === undefined) return undeclared(status);
     if (isTypeSource(response)) return { [status ?? 200]: this.#json(status ?? 200, response) };
-    const entries = Object.entries(response).map(([key, source]) => [key, this.#json(Number(key), source as TypeSource)] as const);
-    return Object.fromEntries(entries.map(([key, own]) => [key, Number(key) < 400 ? own : this.#with(own)] as const));
+    const entries = Object.entries(response).map(
+      ([key, source]) => [key, this.#json(Number(key), source as TypeSource)] as const,
+    );
+    return Object.fromEntries(
+      entries.map(([key, own]) => [key, Number(key) < 400 ? own : this.#with(own)] as const),
+    );
   }
 
   #json(status: number, source: TypeSource): DocumentedResponse {
     const description = titleOf(status);
     if (hasNoContent(status)) return { description };
-    return { description, content: { 'application/json': { schema: this.#schemas.type(compileType(source).node, 'output') } } };
+    return {
+      description,
+      content: { 'application/json': { schema: this.#schemas.type(compileType(source).node, 'output') } },
+    };
   }
 }
 
-function referenceOf(status: Refused): string { return `#/components/responses/${REFUSALS[status].name}`; }
+function referenceOf(status: Refused): string {
+  return `#/components/responses/${REFUSALS[status].name}`;
+}
 
 /** Of a handler that declares no response nothing is known but the status, if it names one. */
 function undeclared(status: number | undefined): Record<string, DocumentedResponse> {
   const anything = { '*/*': { schema: {} } };
-  if (status === undefined) return { 200: { description: 'What the handler answers', content: anything }, 204: { description: titleOf(204) } };
-  return { [status]: { description: titleOf(status), ...hasNoContent(status) || isRedirect(status) ? {} : { content: anything } } };
+  if (status === undefined)
+    return {
+      200: { description: 'What the handler answers', content: anything },
+      204: { description: titleOf(204) },
+    };
+  return {
+    [status]: {
+      description: titleOf(status),
+      ...(hasNoContent(status) || isRedirect(status) ? {} : { content: anything }),
+    },
+  };
 }
 
 function refusalsOf({ route, declared, inputs }: RouteDetail, layers: readonly Middleware[]): Refused[] {
   const has = (kind: Middleware['kind']): boolean => layers.some((layer) => layer.kind === kind);
   const reads = inputs.body !== undefined || inputs.form !== undefined;
   const isRepeatable = layers.some((layer) => layer instanceof IdempotencyMiddleware && layer.covers(route));
-  const isGuarded = route.security.some(({ roles, scopes }) => roles.length > 0 || scopes.length > 0) || layers.some((layer) => layer instanceof CSRFMiddleware && layer.covers(route));
-  const isTimed = typeof route.timeoutMs === 'number' || has('timeout') && route.timeoutMs !== false || has('concurrency-limit') && route.meta['loadShedding'] !== false;
+  const isGuarded =
+    route.security.some(({ roles, scopes }) => roles.length > 0 || scopes.length > 0) ||
+    layers.some((layer) => layer instanceof CSRFMiddleware && layer.covers(route));
+  const isTimed =
+    typeof route.timeoutMs === 'number' ||
+    (has('timeout') && route.timeoutMs !== false) ||
+    (has('concurrency-limit') && route.meta['loadShedding'] !== false);
   const conditions: readonly (readonly [Refused, boolean])[] = [
-    [400, reads || inputs.texts.length > 0 || isRepeatable], [401, route.security.length > 0], [403, isGuarded], [404, declared.template.parameters.length > 0],
-    [409, isRepeatable], [413, reads], [415, reads], [422, isRepeatable], [429, has('rate-limit') && route.rateLimit !== false], ['4XX', true], [503, isTimed], ['5XX', true],
+    [400, reads || inputs.texts.length > 0 || isRepeatable],
+    [401, route.security.length > 0],
+    [403, isGuarded],
+    [404, declared.template.parameters.length > 0],
+    [409, isRepeatable],
+    [413, reads],
+    [415, reads],
+    [422, isRepeatable],
+    [429, has('rate-limit') && route.rateLimit !== false],
+    ['4XX', true],
+    [503, isTimed],
+    ['5XX', true],
   ];
   return conditions.filter(([, holds]) => holds).map(([status]) => status);
 }
 
-function isRedirect(status: number): boolean { return status >= 300 && status < 400; }
+function isRedirect(status: number): boolean {
+  return status >= 300 && status < 400;
+}
 
-function titleOf(status: number): string { return STATUS_CODES[status] ?? (status < 300 ? 'Success' : status < 400 ? 'Redirection' : 'Error'); }
+function titleOf(status: number): string {
+  return STATUS_CODES[status] ?? (status < 300 ? 'Success' : status < 400 ? 'Redirection' : 'Error');
+}
 
 function isTypeSource(response: NonNullable<RouteSpec['response']>): response is TypeSource {
   return typeof response === 'function' || response instanceof FieldType;

@@ -13,8 +13,11 @@ import type { Middleware, SecurityRequirement } from '../http/contracts.ts';
 type Scheme = Readonly<Record<string, string>>;
 
 const CSRF_SCHEME: Scheme = {
-  type: 'apiKey', in: 'header', name: 'X-CSRF-Token',
-  description: 'A token that a page of the application has been given: without it, no request of a browser changes anything. Forms may have it in their field `_csrf_token` instead.',
+  type: 'apiKey',
+  in: 'header',
+  name: 'X-CSRF-Token',
+  description:
+    'A token that a page of the application has been given: without it, no request of a browser changes anything. Forms may have it in their field `_csrf_token` instead.',
 };
 
 /** Collects the schemes that routes use. */
@@ -22,14 +25,21 @@ export class SecurityWriter {
   readonly #view: CompilationView;
   readonly #schemes = new Map<string, Scheme>();
 
-  constructor(view: CompilationView) { this.#view = view; }
+  constructor(view: CompilationView) {
+    this.#view = view;
+  }
 
   /** What requests of a route must bring; an empty list: nothing. */
   alternatives({ route, declared }: RouteDetail): SecurityAlternatives {
     const layers = [...this.#view.middleware, ...declared.use];
-    const nameOf = (requirement: SecurityRequirement): string => this.#nameOf(this.#schemeOf(requirement, layers), requirement.scheme);
-    const needed = new Set(route.security.filter((requirement) => requirement.isOptional !== true).map(nameOf));
-    const offered = new Set(route.security.filter((requirement) => requirement.isOptional === true).map(nameOf)).difference(needed);
+    const nameOf = (requirement: SecurityRequirement): string =>
+      this.#nameOf(this.#schemeOf(requirement, layers), requirement.scheme);
+    const needed = new Set(
+      route.security.filter((requirement) => requirement.isOptional !== true).map(nameOf),
+    );
+    const offered = new Set(
+      route.security.filter((requirement) => requirement.isOptional === true).map(nameOf),
+    ).difference(needed);
     const isProtected = layers.some((layer) => layer instanceof CSRFMiddleware && layer.covers(route));
     if (isProtected) needed.add(this.#nameOf(CSRF_SCHEME, 'csrf'));
     if (offered.size > 0) return [allOf([...offered, ...needed]), allOf(needed)];
@@ -37,7 +47,9 @@ export class SecurityWriter {
   }
 
   /** Every scheme that was used. */
-  components(): Readonly<Record<string, Scheme>> { return Object.fromEntries(this.#schemes); }
+  components(): Readonly<Record<string, Scheme>> {
+    return Object.fromEntries(this.#schemes);
+  }
 
   /** The name of a scheme: `apiKey`, `apiKey2` for another place of keys. */
   #nameOf(scheme: Scheme, base: string): string {
@@ -52,9 +64,27 @@ export class SecurityWriter {
 
   #schemeOf({ scheme, credential }: SecurityRequirement, layers: readonly Middleware[]): Scheme {
     switch (scheme) {
-      case 'bearer': return { type: 'http', scheme: 'bearer', bearerFormat: 'JWT', description: 'An access token in the field `Authorization: Bearer …`' };
-      case 'apiKey': return { type: 'apiKey', in: credential?.in ?? 'header', name: credential?.name ?? 'X-API-Key', description: 'A key that a program has been given' };
-      case 'session': return { type: 'apiKey', in: 'cookie', name: credential?.name ?? this.#sessionCookie(layers), description: 'The cookie of a session that has logged in' };
+      case 'bearer':
+        return {
+          type: 'http',
+          scheme: 'bearer',
+          bearerFormat: 'JWT',
+          description: 'An access token in the field `Authorization: Bearer …`',
+        };
+      case 'apiKey':
+        return {
+          type: 'apiKey',
+          in: credential?.in ?? 'header',
+          name: credential?.name ?? 'X-API-Key',
+          description: 'A key that a program has been given',
+        };
+      case 'session':
+        return {
+          type: 'apiKey',
+          in: 'cookie',
+          name: credential?.name ?? this.#sessionCookie(layers),
+          description: 'The cookie of a session that has logged in',
+        };
     }
   }
 
@@ -71,21 +101,35 @@ function allOf(names: Iterable<string>): SecurityAlternatives[number] {
 /** The requirements of a route as a sentence. */
 export function describeSecurity(requirements: readonly SecurityRequirement[]): string {
   if (requirements.length === 0) return 'Needs no credentials.';
-  const sentences = new Set(requirements.map((requirement) => `${requirement.isOptional === true ? 'Takes' : 'Needs'} ${inWords(requirement)}${requirement.isOptional === true ? ', if there is one' : ''}.`));
+  const sentences = new Set(
+    requirements.map(
+      (requirement) =>
+        `${requirement.isOptional === true ? 'Takes' : 'Needs'} ${inWords(requirement)}${requirement.isOptional === true ? ', if there is one' : ''}.`,
+    ),
+  );
   const plain = new Set(requirements.map(({ scheme }) => `Needs ${WORDS[scheme]}.`));
   const telling = [...sentences].filter((sentence) => !plain.has(sentence));
   return (telling.length === 0 ? [...sentences] : telling).join(' '); // what demands more of a way in says that it is needed
 }
 
-const WORDS: Readonly<Record<SecurityRequirement['scheme'], string>> = { bearer: 'a bearer token', apiKey: 'an API key', session: 'a session that has logged in' };
+const WORDS: Readonly<Record<SecurityRequirement['scheme'], string>> = {
+  bearer: 'a bearer token',
+  apiKey: 'an API key',
+  session: 'a session that has logged in',
+};
 
 function inWords({ scheme, scopes, roles }: SecurityRequirement): string {
-  const parts = [scopes.length === 0 ? '' : `the scope${scopes.length === 1 ? '' : 's'} ${listed(scopes, 'and')}`, roles.length === 0 ? '' : `the role ${listed(roles, 'or')}`];
+  const parts = [
+    scopes.length === 0 ? '' : `the scope${scopes.length === 1 ? '' : 's'} ${listed(scopes, 'and')}`,
+    roles.length === 0 ? '' : `the role ${listed(roles, 'or')}`,
+  ];
   const said = parts.filter((part) => part !== '').join(', and ');
   return said === '' ? WORDS[scheme] : `${WORDS[scheme]} with ${said}`;
 }
 
 function listed(names: readonly string[], word: 'and' | 'or'): string {
   const quoted = names.map((name) => `\`${name}\``);
-  return quoted.length < 3 ? quoted.join(` ${word} `) : `${quoted.slice(0, -1).join(', ')} ${word} ${quoted.at(-1)!}`;
+  return quoted.length < 3
+    ? quoted.join(` ${word} `)
+    : `${quoted.slice(0, -1).join(', ')} ${word} ${quoted.at(-1)!}`;
 }

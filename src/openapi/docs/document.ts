@@ -89,7 +89,16 @@ export interface ReadDocument {
   readonly hasSecurity: boolean;
 }
 
-const METHODS: ReadonlySet<string> = new Set(['get', 'put', 'post', 'delete', 'options', 'head', 'patch', 'trace']);
+const METHODS: ReadonlySet<string> = new Set([
+  'get',
+  'put',
+  'post',
+  'delete',
+  'options',
+  'head',
+  'patch',
+  'trace',
+]);
 /** References to references end somewhere. */
 const MOST_HOPS = 16;
 
@@ -101,8 +110,12 @@ export function readDocument(document: object): ReadDocument {
   const sections = sectionsOf(root, ids);
   const named = Object.entries(record(record(root['components'])['schemas']));
   return {
-    root, sections,
-    title: text(info['title']) ?? 'Interface', version: text(info['version']) ?? '', summary: text(info['summary']), description: text(info['description']),
+    root,
+    sections,
+    title: text(info['title']) ?? 'Interface',
+    version: text(info['version']) ?? '',
+    summary: text(info['summary']),
+    description: text(info['description']),
     servers: list(root['servers']).flatMap((server) => text(record(server)['url']) ?? []),
     links: linksOf(root, info),
     schemas: new Map(named.map(([name, schema]) => [name, { id: ids.of(`schema-${name}`), name, schema }])),
@@ -113,7 +126,7 @@ export function readDocument(document: object): ReadDocument {
 
 /** A JSON object; what is none is an empty one. */
 export function record(value: unknown): JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? value as JsonObject : {};
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as JsonObject) : {};
 }
 
 /** A JSON array; what is none is an empty one. */
@@ -161,7 +174,20 @@ export function unescaped(part: string): string {
 /** Gives out ids: each once, none with a space, which HTML forbids, and none that begins with a colon: those are the script's. */
 class Ids {
   /** The page's own. */
-  readonly #taken = new Set(['', 'authorize', 'count', 'main', 'menu', 'nav', 'none', 'say', 'schemas', 'search', 'theme', 'top']);
+  readonly #taken = new Set([
+    '',
+    'authorize',
+    'count',
+    'main',
+    'menu',
+    'nav',
+    'none',
+    'say',
+    'schemas',
+    'search',
+    'theme',
+    'top',
+  ]);
 
   of(wanted: string): string {
     const base = wanted.replace(/\s+/g, '-').replace(/^:/, '-:');
@@ -174,8 +200,13 @@ class Ids {
 
 /** Tags in the order in which the document lists them, others as they are met; operations without one come first. */
 function sectionsOf(root: JsonObject, ids: Ids): Section[] {
-  const described = new Map(list(root['tags']).map((tag) => [text(record(tag)['name']) ?? '', text(record(tag)['description'])]));
-  const byTag = new Map<string, Operation[]>([['', []], ...[...described.keys()].map((name) => [name, []] as [string, Operation[]])]);
+  const described = new Map(
+    list(root['tags']).map((tag) => [text(record(tag)['name']) ?? '', text(record(tag)['description'])]),
+  );
+  const byTag = new Map<string, Operation[]>([
+    ['', []],
+    ...[...described.keys()].map((name) => [name, []] as [string, Operation[]]),
+  ]);
   for (const [path, entry] of Object.entries(record(root['paths']))) {
     const item = resolve(root, entry);
     for (const method of Object.keys(item)) {
@@ -187,9 +218,14 @@ function sectionsOf(root: JsonObject, ids: Ids): Section[] {
       operations.push(operationOf(root, { path, method, item, declared }, ids));
     }
   }
-  return [...byTag].filter(([, operations]) => operations.length > 0).map(([name, operations]) => ({
-    id: ids.of(name === '' ? 'operations' : `tag/${name}`), name: name === '' ? 'Operations' : name, description: described.get(name), operations,
-  }));
+  return [...byTag]
+    .filter(([, operations]) => operations.length > 0)
+    .map(([name, operations]) => ({
+      id: ids.of(name === '' ? 'operations' : `tag/${name}`),
+      name: name === '' ? 'Operations' : name,
+      description: described.get(name),
+      operations,
+    }));
 }
 
 interface Declared {
@@ -203,13 +239,21 @@ function operationOf(root: JsonObject, { path, method, item, declared }: Declare
   const summary = text(declared['summary']) ?? text(item['summary']);
   return {
     id: ids.of(text(declared['operationId']) ?? `${method}${path.replace(/[^\w]+/g, '-')}`),
-    method, path,
+    method,
+    path,
     summary: summary === `${method.toUpperCase()} ${path}` ? undefined : summary, // that says nothing new
-    description: text(declared['description']) ?? text(item['description']), isDeprecated: declared['deprecated'] === true,
+    description: text(declared['description']) ?? text(item['description']),
+    isDeprecated: declared['deprecated'] === true,
     parameters: parametersOf(root, [...list(item['parameters']), ...list(declared['parameters'])]),
     body: bodyOf(root, declared['requestBody']),
-    responses: Object.entries(record(declared['responses'])).map(([status, response]) => responseOf(root, status, response)),
-    security: list(declared['security'] ?? root['security']).map((alternative) => Object.entries(record(alternative)).map(([scheme, scopes]) => [scheme, list(scopes).map(String)] as const)),
+    responses: Object.entries(record(declared['responses'])).map(([status, response]) =>
+      responseOf(root, status, response),
+    ),
+    security: list(declared['security'] ?? root['security']).map((alternative) =>
+      Object.entries(record(alternative)).map(
+        ([scheme, scopes]) => [scheme, list(scopes).map(String)] as const,
+      ),
+    ),
   };
 }
 
@@ -222,8 +266,13 @@ function parametersOf(root: JsonObject, declared: readonly unknown[]): Parameter
     if (name === undefined || place === undefined) continue;
     const [content] = contentsOf(parameter['content']);
     byName.set(`${place} ${name}`, {
-      name, in: place, isRequired: parameter['required'] === true, isDeprecated: parameter['deprecated'] === true, description: text(parameter['description']),
-      schema: parameter['schema'] ?? content?.schema, examples: content?.examples ?? examplesOf(parameter),
+      name,
+      in: place,
+      isRequired: parameter['required'] === true,
+      isDeprecated: parameter['deprecated'] === true,
+      description: text(parameter['description']),
+      schema: parameter['schema'] ?? content?.schema,
+      examples: content?.examples ?? examplesOf(parameter),
     });
   }
   return [...byName.values()];
@@ -232,13 +281,19 @@ function parametersOf(root: JsonObject, declared: readonly unknown[]): Parameter
 function bodyOf(root: JsonObject, declared: unknown): RequestBody | undefined {
   if (declared === undefined) return undefined;
   const body = resolve(root, declared);
-  return { isRequired: body['required'] === true, description: text(body['description']), contents: contentsOf(body['content']) };
+  return {
+    isRequired: body['required'] === true,
+    description: text(body['description']),
+    contents: contentsOf(body['content']),
+  };
 }
 
 function responseOf(root: JsonObject, status: string, declared: unknown): DocumentedResponse {
   const response = resolve(root, declared);
   return {
-    status, description: text(response['description']) ?? '', contents: contentsOf(response['content']),
+    status,
+    description: text(response['description']) ?? '',
+    contents: contentsOf(response['content']),
     headers: Object.entries(record(response['headers'])).map(([name, header]) => {
       const { description, schema } = resolve(root, header);
       return [name, text(description), schema] as const;
@@ -247,7 +302,11 @@ function responseOf(root: JsonObject, status: string, declared: unknown): Docume
 }
 
 function contentsOf(content: unknown): MediaContent[] {
-  return Object.entries(record(content)).map(([type, media]) => ({ type, schema: record(media)['schema'], examples: examplesOf(record(media)) }));
+  return Object.entries(record(content)).map(([type, media]) => ({
+    type,
+    schema: record(media)['schema'],
+    examples: examplesOf(record(media)),
+  }));
 }
 
 /** One example, or those with names. */
@@ -258,10 +317,18 @@ function examplesOf(owner: JsonObject): readonly unknown[] {
 
 /** Only what leads to a page: a `javascript:` address in somebody's document stays text. */
 function linksOf(root: JsonObject, info: JsonObject): [string, string][] {
-  const [contact, license, external] = [record(info['contact']), record(info['license']), record(root['externalDocs'])];
-  const links: readonly (readonly [string, unknown])[] = [
-    [text(external['description']) ?? 'Further documents', external['url']], ['Terms of service', info['termsOfService']],
-    [text(contact['name']) ?? 'Contact', contact['url']], [text(license['name']) ?? 'Licence', license['url']],
+  const [contact, license, external] = [
+    record(info['contact']),
+    record(info['license']),
+    record(root['externalDocs']),
   ];
-  return links.flatMap(([name, url]): [string, string][] => typeof url === 'string' && /^https?:$/.test(URL.parse(url)?.protocol ?? '') ? [[name, url]] : []);
+  const links: readonly (readonly [string, unknown])[] = [
+    [text(external['description']) ?? 'Further documents', external['url']],
+    ['Terms of service', info['termsOfService']],
+    [text(contact['name']) ?? 'Contact', contact['url']],
+    [text(license['name']) ?? 'Licence', license['url']],
+  ];
+  return links.flatMap(([name, url]): [string, string][] =>
+    typeof url === 'string' && /^https?:$/.test(URL.parse(url)?.protocol ?? '') ? [[name, url]] : [],
+  );
 }

@@ -13,7 +13,9 @@ export type Content = string | number | Markup | false | undefined | readonly Co
 export class Markup {
   readonly text: string;
 
-  constructor(text: string) { this.text = text; }
+  constructor(text: string) {
+    this.text = text;
+  }
 }
 
 /** Nothing. */
@@ -42,12 +44,25 @@ export function escape(text: string): string {
  */
 export function prose(text: string | undefined): Markup {
   if (text === undefined || text.trim() === '') return NOTHING;
-  return joined(text.trim().split(/\n[ \t]*\n/, MOST_PARAGRAPHS).map(paragraph), '');
+  return joined(
+    text
+      .trim()
+      .split(/\n[ \t]*\n/, MOST_PARAGRAPHS)
+      .map(paragraph),
+    '',
+  );
 }
 
 const SPECIAL = /[&<>"'\0]/;
 const EACH_SPECIAL = /[&<>"'\0]/g;
-const ESCAPES: Readonly<Record<string, string>> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&#34;', "'": '&#39;', '\0': '\ufffd' };
+const ESCAPES: Readonly<Record<string, string>> = {
+  '&': '&amp;',
+  '<': '&lt;',
+  '>': '&gt;',
+  '"': '&#34;',
+  "'": '&#39;',
+  '\0': '\ufffd',
+};
 /** A book is no description. */
 const MOST_PARAGRAPHS = 500;
 const BULLET = /^[ \t]*[-*][ \t]+/;
@@ -61,7 +76,8 @@ function textOf(content: Content): string {
 
 function paragraph(text: string): Markup {
   const lines = text.split('\n');
-  if (lines.length > 0 && lines.every((line) => BULLET.test(line))) return html`<ul>${lines.map((line) => html`<li>${inline(line.replace(BULLET, ''))}`)}</ul>`;
+  if (lines.length > 0 && lines.every((line) => BULLET.test(line)))
+    return html`<ul>${lines.map((line) => html`<li>${inline(line.replace(BULLET, ''))}`)}</ul>`;
   return html`<p>${inline(text)}</p>`;
 }
 
@@ -69,5 +85,8 @@ function paragraph(text: string): Markup {
 export function inline(text: string): Markup {
   const parts = text.split('`');
   if (parts.length % 2 === 0) parts.push(`${parts.splice(-2, 1)[0]!}\`${parts.pop()!}`);
-  return joined(parts.map((part, index) => index % 2 === 0 ? part : html`<code>${part}</code>`), '');
+  return joined(
+    parts.map((part, index) => (index % 2 === 0 ? part : html`<code>${part}</code>`)),
+    '',
+  );
 }

@@ -10,7 +10,12 @@ import type { Markup } from './markup.ts';
 import type { SchemaWriter } from './schema.ts';
 
 /** Where parameters stand, in the order in which a request has them. */
-const PLACES: readonly (readonly [place: string, title: string])[] = [['path', 'Path'], ['query', 'Query'], ['header', 'Headers'], ['cookie', 'Cookies']];
+const PLACES: readonly (readonly [place: string, title: string])[] = [
+  ['path', 'Path'],
+  ['query', 'Query'],
+  ['header', 'Headers'],
+  ['cookie', 'Cookies'],
+];
 /** Characters of an example that is shown. */
 const MOST_CHARACTERS = 20_000;
 
@@ -26,7 +31,10 @@ const LOCK: Markup = html`<span class="l" title="needs a proof of who asks"><spa
 
 /** The parameters of a path stand out. */
 export function pathMarkup(path: string): Markup {
-  return joined(path.split(/(\{[^}]*\})/).map((part, index) => index % 2 === 0 ? part : html`<i>${part}</i>`), '');
+  return joined(
+    path.split(/(\{[^}]*\})/).map((part, index) => (index % 2 === 0 ? part : html`<i>${part}</i>`)),
+    '',
+  );
 }
 
 /** Nobody gets in without a proof: no alternative asks for none. */
@@ -36,7 +44,9 @@ function isProtected({ security }: Operation): boolean {
 
 function accessMarkup(operation: Operation): Markup {
   const { security } = operation;
-  const alternatives = security.filter((alternative) => alternative.length > 0).map((alternative) => joined(alternative.map(schemeMarkup), ' + '));
+  const alternatives = security
+    .filter((alternative) => alternative.length > 0)
+    .map((alternative) => joined(alternative.map(schemeMarkup), ' + '));
   if (alternatives.length === 0) return NOTHING;
   return html`<p class="a">${LOCK} ${joined(alternatives, ' or ')}${!isProtected(operation) && ', or nothing'}</p>`;
 }
@@ -46,11 +56,22 @@ function schemeMarkup([scheme, scopes]: readonly [string, readonly string[]]): M
 }
 
 function parametersMarkup(parameters: readonly Parameter[], schemas: SchemaWriter): Markup {
-  const groups = PLACES.map(([place, title]) => [title, parameters.filter((parameter) => parameter.in === place)] as const).filter(([, found]) => found.length > 0);
-  return joined(groups.map(([title, found]) => html`<h4>${title}</h4><ul class="f">${found.map((parameter) => parameterMarkup(parameter, schemas))}</ul>`), '');
+  const groups = PLACES.map(
+    ([place, title]) => [title, parameters.filter((parameter) => parameter.in === place)] as const,
+  ).filter(([, found]) => found.length > 0);
+  return joined(
+    groups.map(
+      ([title, found]) =>
+        html`<h4>${title}</h4><ul class="f">${found.map((parameter) => parameterMarkup(parameter, schemas))}</ul>`,
+    ),
+    '',
+  );
 }
 
-function parameterMarkup({ name, isRequired, isDeprecated, description, schema, examples }: Parameter, schemas: SchemaWriter): Markup {
+function parameterMarkup(
+  { name, isRequired, isDeprecated, description, schema, examples }: Parameter,
+  schemas: SchemaWriter,
+): Markup {
   const said = description ?? text(record(schema)['description']);
   return html`<li><code>${name}</code> <span class="t">${schemas.type(schema)}</span>${isRequired && html` <em>required</em>`}${isDeprecated && html` <s>deprecated</s>`}${prose(said)}${schemas.facts(schema, examples)}${record(schema)['$ref'] === undefined && schemas.members(schema)}`;
 }
@@ -64,13 +85,16 @@ function responsesMarkup(responses: readonly DocumentedResponse[], schemas: Sche
   const groups = new Map<string, DocumentedResponse[]>();
   for (const response of responses) {
     const likeness = /^[23]/.test(response.status) ? response.status : JSON.stringify(response.contents);
-    groups.set(likeness, [...groups.get(likeness) ?? [], response]);
+    groups.set(likeness, [...(groups.get(likeness) ?? []), response]);
   }
-  return html`<h4>Answers</h4>${[...groups.values()].map((group) => group.length === 1 ? responseMarkup(group[0]!, schemas) : errorsMarkup(group, schemas))}`;
+  return html`<h4>Answers</h4>${[...groups.values()].map((group) => (group.length === 1 ? responseMarkup(group[0]!, schemas) : errorsMarkup(group, schemas)))}`;
 }
 
 function errorsMarkup(group: readonly DocumentedResponse[], schemas: SchemaWriter): Markup {
-  const rows = group.map((response) => html`<dt>${statusMarkup(response)}<dd>${phraseOf(response)}${response.headers.map(([name]) => html` <code>${name}</code>`)}`);
+  const rows = group.map(
+    (response) =>
+      html`<dt>${statusMarkup(response)}<dd>${phraseOf(response)}${response.headers.map(([name]) => html` <code>${name}</code>`)}`,
+  );
   return html`<details class="r"><summary>${joined(group.map(statusMarkup), ' ')}</summary><dl>${rows}</dl>${contentsMarkup(group[0]!.contents, schemas, false)}</details>`;
 }
 
@@ -79,7 +103,7 @@ function statusMarkup({ status }: DocumentedResponse): Markup {
 }
 
 function phraseOf({ status, description }: DocumentedResponse): Markup {
-  return inline(description === '' ? STATUS_CODES[status] ?? '' : description);
+  return inline(description === '' ? (STATUS_CODES[status] ?? '') : description);
 }
 
 function headersMarkup(headers: DocumentedResponse['headers'], schemas: SchemaWriter): Markup {
@@ -94,7 +118,9 @@ function responseMarkup(response: DocumentedResponse, schemas: SchemaWriter): Ma
   const inner = html`${headersMarkup(headers, schemas)}${contentsMarkup(contents, schemas, isGood)}`;
   const head = html`${statusMarkup(response)} ${phraseOf(response)}`;
   if (inner.text === '') return html`<p class="r">${head}</p>`;
-  return isGood ? html`<details class="r" open><summary>${head}</summary>${inner}</details>` : html`<details class="r"><summary>${head}</summary>${inner}</details>`;
+  return isGood
+    ? html`<details class="r" open><summary>${head}</summary>${inner}</details>`
+    : html`<details class="r"><summary>${head}</summary>${inner}</details>`;
 }
 
 /** Media types that hold the same share what is said of it. */
@@ -102,15 +128,21 @@ function contentsMarkup(contents: readonly MediaContent[], schemas: SchemaWriter
   const groups = new Map<string, MediaContent[]>();
   for (const content of contents) {
     const likeness = JSON.stringify([content.schema, content.examples]);
-    groups.set(likeness, [...groups.get(likeness) ?? [], content]);
+    groups.set(likeness, [...(groups.get(likeness) ?? []), content]);
   }
-  return joined([...groups.values()].map((group) => contentMarkup(group, schemas, isWhole)), '');
+  return joined(
+    [...groups.values()].map((group) => contentMarkup(group, schemas, isWhole)),
+    '',
+  );
 }
 
 function contentMarkup(group: readonly MediaContent[], schemas: SchemaWriter, isWhole: boolean): Markup {
   const { schema, examples } = group[0]!;
   const isBinary = isFile(schema) || schema === undefined;
-  return html`<p class="t">${joined(group.map(({ type }) => html`<code>${type}</code>`), ' or ')} ${isBinary ? '' : schemas.type(schema)}</p>${schemas.facts(schema)}${isWhole && schemas.members(schema)}${examples.slice(0, 1).map(exampleMarkup)}`;
+  return html`<p class="t">${joined(
+    group.map(({ type }) => html`<code>${type}</code>`),
+    ' or ',
+  )} ${isBinary ? '' : schemas.type(schema)}</p>${schemas.facts(schema)}${isWhole && schemas.members(schema)}${examples.slice(0, 1).map(exampleMarkup)}`;
 }
 
 function exampleMarkup(value: unknown): Markup {

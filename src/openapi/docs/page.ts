@@ -25,12 +25,25 @@ import type { ContentCoding } from '../../http/content-codings.ts';
 
 /** `blob:` is for pictures that an operation answers with, `data:` for the page's icon. */
 const POLICY = new ContentSecurityPolicy({
-  defaultSrc: "'none'", scriptSrc: "'none'", styleSrc: "'none'", imgSrc: ['data:', 'blob:'], connectSrc: "'self'", baseUri: "'none'", formAction: "'none'", frameAncestors: "'none'", objectSrc: false,
-  requireTrustedTypesFor: "'script'", trustedTypes: "'none'",
+  defaultSrc: "'none'",
+  scriptSrc: "'none'",
+  styleSrc: "'none'",
+  imgSrc: ['data:', 'blob:'],
+  connectSrc: "'self'",
+  baseUri: "'none'",
+  formAction: "'none'",
+  frameAncestors: "'none'",
+  objectSrc: false,
+  requireTrustedTypesFor: "'script'",
+  trustedTypes: "'none'",
 });
 
 const FIELDS: Readonly<Record<string, string>> = {
-  'Cache-Control': 'no-store', 'Referrer-Policy': 'no-referrer', 'X-Content-Type-Options': 'nosniff', 'X-Frame-Options': 'DENY', 'Cross-Origin-Opener-Policy': 'same-origin',
+  'Cache-Control': 'no-store',
+  'Referrer-Policy': 'no-referrer',
+  'X-Content-Type-Options': 'nosniff',
+  'X-Frame-Options': 'DENY',
+  'Cross-Origin-Opener-Policy': 'same-origin',
   'Cross-Origin-Resource-Policy': 'same-origin',
 };
 
@@ -55,7 +68,10 @@ export class DocsPage {
   /** Answers GET with the page, HEAD with its fields and a CSRF token where the application has such. */
   async respond(req: HttpRequest): Promise<HttpResponse> {
     const nonce = cspNonce(req);
-    const response = new HttpResponse(null, { mediaType: 'text/html; charset=utf-8', headers: { ...FIELDS, 'Content-Security-Policy': POLICY.withNonce(nonce) } });
+    const response = new HttpResponse(null, {
+      mediaType: 'text/html; charset=utf-8',
+      headers: { ...FIELDS, 'Content-Security-Policy': POLICY.withNonce(nonce) },
+    });
     if (req.method === 'HEAD') {
       const token = csrfTokenIfAny(req);
       if (token !== undefined) response.headers.set(TOKEN_FIELD, token);
@@ -78,11 +94,16 @@ export function pageParts(document: ReadDocument, documentUrl: string): readonly
 <title>${title}</title>
 <link rel="icon" href="${ICON}">
 <style nonce="`;
-  return [before.text, `">${STYLE}</style>\n<script nonce="`, `">${SCRIPT}</script>\n</head>\n${bodyMarkup(document, documentUrl).text}</html>\n`];
+  return [
+    before.text,
+    `">${STYLE}</style>\n<script nonce="`,
+    `">${SCRIPT}</script>\n</head>\n${bodyMarkup(document, documentUrl).text}</html>\n`,
+  ];
 }
 
 /** 16 × 16, made by hand, so that no name of another site is in the page. */
-const ICON = 'data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAABAAAAAQAQMAAAAlPW0iAAAABlBMVEUKW8T///+yrjswAAAAFklEQVR42mNgQALyP0AIjS3fAEIwAACCuQWbb4DS2QAAAABJRU5ErkJggg==';
+const ICON =
+  'data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAABAAAAAQAQMAAAAlPW0iAAAABlBMVEUKW8T///+yrjswAAAAFklEQVR42mNgQALyP0AIjS3fAEIwAACCuQWbb4DS2QAAAABJRU5ErkJggg==';
 
 /** From so many rows on a browser lays out those alone that are in view: of fewer a picture of the whole page has them all. */
 const MANY_ROWS = 100;
@@ -110,8 +131,15 @@ ${introMarkup(document, documentUrl)}
 ${operationCount === 0 && html`<p class="none">This interface has no operations yet.</p>`}
 ${sections.map((section) => sectionMarkup(section, writer))}
 <p class="none" id="none" hidden>Nothing fits.</p>
-${schemas.size > 0 && html`<section id="schemas"><h2>Schemas</h2><div class="list">${[...schemas.values()].map((schema) => html`<details class="sc"><summary><h3>${schema.name}</h3></summary><div class="b" id="${schema.id}"><div class="d">${writer.named(schema)}</div></div></details>
-`)}</div></section>`}
+${
+  schemas.size > 0 &&
+  html`<section id="schemas"><h2>Schemas</h2><div class="list">${[...schemas.values()].map(
+    (
+      schema,
+    ) => html`<details class="sc"><summary><h3>${schema.name}</h3></summary><div class="b" id="${schema.id}"><div class="d">${writer.named(schema)}</div></div></details>
+`,
+  )}</div></section>`
+}
 </main>
 </div>
 <p class="v" id="say" role="status"></p>
@@ -119,11 +147,16 @@ ${schemas.size > 0 && html`<section id="schemas"><h2>Schemas</h2><div class="lis
 `;
 }
 
-function introMarkup({ title, version, summary, description, servers, links, operationCount }: ReadDocument, documentUrl: string): Markup {
+function introMarkup(
+  { title, version, summary, description, servers, links, operationCount }: ReadDocument,
+  documentUrl: string,
+): Markup {
   const facts = [
     html`<span>${operationCount} ${operationCount === 1 ? 'operation' : 'operations'}</span>`,
     html`<a href="${documentUrl}">OpenAPI document</a>`,
-    ...servers.filter((server) => server !== '/').map((server) => html`<span>at <code>${server}</code></span>`),
+    ...servers
+      .filter((server) => server !== '/')
+      .map((server) => html`<span>at <code>${server}</code></span>`),
     ...links.map(([text, url]) => html`<a href="${url}" rel="noopener noreferrer">${text}</a>`),
   ];
   return html`<div class="intro"><h1>${title}${version !== '' && html` <small>${version}</small>`}</h1>${summary !== undefined && html`<p class="lead">${summary}</p>`}${prose(description)}<div class="facts">${joined(facts, ' ')}</div></div>`;
@@ -156,7 +189,9 @@ export class CodedPage {
   #underWay = 0;
 
   /** The nonce stands between the parts. */
-  constructor(parts: readonly string[]) { this.#parts = parts.map((part) => Buffer.from(part)); }
+  constructor(parts: readonly string[]) {
+    this.#parts = parts.map((part) => Buffer.from(part));
+  }
 
   /** Gives an answer its body, in the coding that its client likes best. */
   async write(response: HttpResponse, accepted: string | undefined, nonce: string): Promise<HttpResponse> {
@@ -172,7 +207,7 @@ export class CodedPage {
 
   #with(nonce: string): Buffer {
     const between = Buffer.from(nonce);
-    return Buffer.concat(this.#parts.flatMap((part, index) => index === 0 ? [part] : [between, part]));
+    return Buffer.concat(this.#parts.flatMap((part, index) => (index === 0 ? [part] : [between, part])));
   }
 
   #coded(bytes: Buffer, coding: ContentCoding): Promise<Buffer> {

@@ -18,7 +18,16 @@ const MOST_VALUES = 40;
 /** Characters of an example or default in a line. */
 const MOST_CHARACTERS = 120;
 /** Keywords of schemas within schemas. */
-const HOLDERS = ['properties', 'items', 'additionalProperties', 'oneOf', 'anyOf', 'allOf', 'patternProperties', 'discriminator'];
+const HOLDERS = [
+  'properties',
+  'items',
+  'additionalProperties',
+  'oneOf',
+  'anyOf',
+  'allOf',
+  'patternProperties',
+  'discriminator',
+];
 const COMPONENT = /^#\/components\/schemas\/([^/]+)$/;
 
 /** Writes the schemas of a document. */
@@ -27,16 +36,24 @@ export class SchemaWriter {
   /** Operations share schemas: the members of each are written once. */
   readonly #written = new Map<JsonObject, Markup>();
 
-  constructor(document: ReadDocument) { this.#document = document; }
+  constructor(document: ReadDocument) {
+    this.#document = document;
+  }
 
   /** The type in words, with links to schemas that have names. */
-  type(schema: unknown): Markup { return this.#type(schema, 0); }
+  type(schema: unknown): Markup {
+    return this.#type(schema, 0);
+  }
 
   /** All constraints, the default and the example, in a line; nothing where there are none. */
-  facts(schema: unknown, examples: readonly unknown[] = []): Markup { return factsOf(schema, examples); }
+  facts(schema: unknown, examples: readonly unknown[] = []): Markup {
+    return factsOf(schema, examples);
+  }
 
   /** The members of a schema, of the items of a list, or of what a reference to either means. Nothing where it has none. */
-  members(schema: unknown): Markup { return this.#members(this.#followed(schema), 0); }
+  members(schema: unknown): Markup {
+    return this.#members(this.#followed(schema), 0);
+  }
 
   /** A schema with a name, whole. */
   named({ schema }: NamedSchema): Markup {
@@ -56,20 +73,40 @@ export class SchemaWriter {
     if (depth > MOST_DEPTH) return html`…`;
     if (given['const'] !== undefined) return literal(given['const']);
     const values = list(given['enum']);
-    if (values.length > 0) return joined([...values.slice(0, MOST_VALUES).map(literal), ...values.length > MOST_VALUES ? [`${values.length - MOST_VALUES} more`] : []], ' | ');
+    if (values.length > 0)
+      return joined(
+        [
+          ...values.slice(0, MOST_VALUES).map(literal),
+          ...(values.length > MOST_VALUES ? [`${values.length - MOST_VALUES} more`] : []),
+        ],
+        ' | ',
+      );
     const variants = [...list(given['oneOf']), ...list(given['anyOf'])];
     if (variants.length > 0) return this.#alternatives(variants, depth);
     const parts = list(given['allOf']);
-    if (parts.length > 0) return joined(parts.map((part) => this.#type(part, depth + 1)), ' & ');
+    if (parts.length > 0)
+      return joined(
+        parts.map((part) => this.#type(part, depth + 1)),
+        ' & ',
+      );
     const { type } = given;
-    if (Array.isArray(type)) return joined(type.map((one) => this.#single(String(one), given, depth)), ' | ');
+    if (Array.isArray(type))
+      return joined(
+        type.map((one) => this.#single(String(one), given, depth)),
+        ' | ',
+      );
     return this.#single(text(type) ?? impliedType(given), given, depth);
   }
 
   /** `null` comes last, and nothing twice. */
   #alternatives(variants: readonly unknown[], depth: number): Markup {
-    const types = new Map(variants.map((variant) => this.#type(variant, depth + 1)).map((type) => [type.text, type]));
-    return joined([...types.values()].sort((left, right) => Number(left.text === 'null') - Number(right.text === 'null')), ' | ');
+    const types = new Map(
+      variants.map((variant) => this.#type(variant, depth + 1)).map((type) => [type.text, type]),
+    );
+    return joined(
+      [...types.values()].sort((left, right) => Number(left.text === 'null') - Number(right.text === 'null')),
+      ' | ',
+    );
   }
 
   #reference(ref: string): Markup {
@@ -83,7 +120,11 @@ export class SchemaWriter {
     switch (type) {
       case 'array': {
         const items = list(schema['prefixItems']);
-        if (items.length > 0) return html`[${joined(items.map((item) => this.#type(item, depth + 1)), ', ')}]`;
+        if (items.length > 0)
+          return html`[${joined(
+            items.map((item) => this.#type(item, depth + 1)),
+            ', ',
+          )}]`;
         const item = this.#type(schema['items'], depth + 1);
         return item.text.includes(' | ') ? html`array of (${item})` : html`array of ${item}`;
       }
@@ -97,7 +138,8 @@ export class SchemaWriter {
         const format = text(schema['format']) ?? text(schema['contentEncoding']);
         return format === undefined ? html`string` : html`string<small>${format}</small>`;
       }
-      default: return html`${type}`;
+      default:
+        return html`${type}`;
     }
   }
 
@@ -113,7 +155,12 @@ export class SchemaWriter {
 
   #members(schema: unknown, depth: number): Markup {
     const given = record(schema);
-    if (depth > MOST_DEPTH || given['$ref'] !== undefined || !HOLDERS.some((holder) => given[holder] !== undefined)) return NOTHING;
+    if (
+      depth > MOST_DEPTH ||
+      given['$ref'] !== undefined ||
+      !HOLDERS.some((holder) => given[holder] !== undefined)
+    )
+      return NOTHING;
     const known = depth === 0 ? this.#written.get(given) : undefined;
     if (known !== undefined) return known;
     const members = this.#writeMembers(given, depth);
@@ -123,14 +170,26 @@ export class SchemaWriter {
 
   #writeMembers(given: JsonObject, depth: number): Markup {
     const required = new Set(list(given['required']));
-    const rows = Object.entries(record(given['properties'])).map(([name, member]) => this.#member(name, member, required.has(name), depth));
+    const rows = Object.entries(record(given['properties'])).map(([name, member]) =>
+      this.#member(name, member, required.has(name), depth),
+    );
     const others = [
-      ...Object.entries(record(given['patternProperties'])).map(([pattern, member]) => this.#member(`/${pattern}/`, member, false, depth)),
-      ...rows.length > 0 && typeof given['additionalProperties'] === 'object' ? [this.#member('any other name', given['additionalProperties'], false, depth)] : [],
+      ...Object.entries(record(given['patternProperties'])).map(([pattern, member]) =>
+        this.#member(`/${pattern}/`, member, false, depth),
+      ),
+      ...(rows.length > 0 && typeof given['additionalProperties'] === 'object'
+        ? [this.#member('any other name', given['additionalProperties'], false, depth)]
+        : []),
     ];
-    const parts = list(given['allOf']).map((part) => record(part)['$ref'] === undefined ? this.#members(part, depth) : html`<p class="k">Everything of ${this.#type(part, 0)}, and:</p>`);
+    const parts = list(given['allOf']).map((part) =>
+      record(part)['$ref'] === undefined
+        ? this.#members(part, depth)
+        : html`<p class="k">Everything of ${this.#type(part, 0)}, and:</p>`,
+    );
     const own = rows.length + others.length === 0 ? NOTHING : html`<ul class="f">${rows}${others}</ul>`;
-    const all = [...parts, own, this.#variants(given, depth), this.#inner(given, depth)].filter((part) => part !== NOTHING);
+    const all = [...parts, own, this.#variants(given, depth), this.#inner(given, depth)].filter(
+      (part) => part !== NOTHING,
+    );
     return all.length === 0 ? NOTHING : joined(all, '');
   }
 
@@ -141,10 +200,21 @@ export class SchemaWriter {
 
   /** Those that are written out; references are in the type already. */
   #variants(given: JsonObject, depth: number): Markup {
-    const variants = [...list(given['oneOf']), ...list(given['anyOf'])].map((variant) => this.#members(variant, depth + 1));
+    const variants = [...list(given['oneOf']), ...list(given['anyOf'])].map((variant) =>
+      this.#members(variant, depth + 1),
+    );
     const mapping = Object.entries(record(record(given['discriminator'])['mapping']));
     const property = text(record(given['discriminator'])['propertyName']);
-    const table = property === undefined ? NOTHING : html`<p class="k">Told apart by <code>${property}</code>${mapping.length > 0 && html`: ${joined(mapping.map(([value, ref]) => html`<code>${value}</code> is ${this.#reference(String(ref))}`), ', ')}`}</p>`;
+    const table =
+      property === undefined
+        ? NOTHING
+        : html`<p class="k">Told apart by <code>${property}</code>${
+            mapping.length > 0 &&
+            html`: ${joined(
+              mapping.map(([value, ref]) => html`<code>${value}</code> is ${this.#reference(String(ref))}`),
+              ', ',
+            )}`
+          }</p>`;
     const written = variants.filter((variant) => variant !== NOTHING);
     if (written.length === 0) return table;
     return html`${table}${written.map((variant, index) => html`<p class="k">${index === 0 ? 'Either' : 'or'}</p>${variant}`)}`;
@@ -154,7 +224,9 @@ export class SchemaWriter {
   #inner(given: JsonObject, depth: number): Markup {
     const items = this.#members(given['items'], depth + 1);
     if (items !== NOTHING) return items;
-    return given['properties'] === undefined ? this.#members(given['additionalProperties'], depth + 1) : NOTHING;
+    return given['properties'] === undefined
+      ? this.#members(given['additionalProperties'], depth + 1)
+      : NOTHING;
   }
 }
 
@@ -167,7 +239,13 @@ export function literal(value: unknown): Markup {
 /** Whether it stands for bytes rather than text. */
 export function isFile(schema: unknown): boolean {
   const { format, contentMediaType, contentEncoding } = record(schema);
-  return format === 'binary' || (contentMediaType !== undefined && contentEncoding === undefined && contentMediaType !== 'application/json' && !String(contentMediaType).startsWith('text/'));
+  return (
+    format === 'binary' ||
+    (contentMediaType !== undefined &&
+      contentEncoding === undefined &&
+      contentMediaType !== 'application/json' &&
+      !String(contentMediaType).startsWith('text/'))
+  );
 }
 
 function isPlainObject(schema: unknown): boolean {
@@ -191,7 +269,8 @@ function factsOf(schema: unknown, examples: readonly unknown[]): Markup {
     given['uniqueItems'] === true && 'no item twice',
     text(given['pattern']) !== undefined && html`pattern <code>${text(given['pattern'])}</code>`,
     given['additionalProperties'] === false && given['properties'] !== undefined && 'no other members',
-    given['readOnly'] === true && 'read only', given['writeOnly'] === true && 'write only',
+    given['readOnly'] === true && 'read only',
+    given['writeOnly'] === true && 'write only',
     given['default'] !== undefined && html`default ${literal(given['default'])}`,
     example !== undefined && html`example ${literal(example)}`,
   ].filter((fact) => fact !== false);
@@ -200,21 +279,45 @@ function factsOf(schema: unknown, examples: readonly unknown[]): Markup {
 
 /** What is counted or measured, and by which words. */
 const RANGES: readonly (readonly [least: string, most: string, one: string, many: string])[] = [
-  ['minLength', 'maxLength', 'character', 'characters'], ['minItems', 'maxItems', 'item', 'items'], ['minProperties', 'maxProperties', 'member', 'members'],
+  ['minLength', 'maxLength', 'character', 'characters'],
+  ['minItems', 'maxItems', 'item', 'items'],
+  ['minProperties', 'maxProperties', 'member', 'members'],
 ];
 
 function rangesOf(given: JsonObject): Content[] {
   const counts = RANGES.flatMap(([least, most, one, many]): Content[] => {
     const [from, to] = [given[least], given[most]];
     if (from === undefined && to === undefined) return [];
-    const numbers = from === undefined ? `up to ${grouped(to)}` : to === undefined ? `at least ${grouped(from)}` : from === to ? grouped(from) : `${grouped(from)}–${grouped(to)}`;
+    const numbers =
+      from === undefined
+        ? `up to ${grouped(to)}`
+        : to === undefined
+          ? `at least ${grouped(from)}`
+          : from === to
+            ? grouped(from)
+            : `${grouped(from)}–${grouped(to)}`;
     return [`${numbers} ${(to ?? from) === 1 ? one : many}`];
   });
-  const [least, most] = [given['minimum'], given['maximum']].map((bound) => typeof bound === 'number' && Math.abs(bound) >= Number.MAX_SAFE_INTEGER ? undefined : bound); // any integer has those
-  const bounds = typeof least === 'number' && typeof most === 'number' ? [`${grouped(least)} … ${grouped(most)}`]
-    : [typeof least === 'number' && `≥ ${grouped(least)}`, typeof most === 'number' && `≤ ${grouped(most)}`];
-  const { exclusiveMinimum: above, exclusiveMaximum: below } = given as { exclusiveMinimum?: unknown; exclusiveMaximum?: unknown };
-  return [...counts, ...bounds, typeof above === 'number' && `> ${grouped(above)}`, typeof below === 'number' && `< ${grouped(below)}`];
+  const [least, most] = [given['minimum'], given['maximum']].map((bound) =>
+    typeof bound === 'number' && Math.abs(bound) >= Number.MAX_SAFE_INTEGER ? undefined : bound,
+  ); // any integer has those
+  const bounds =
+    typeof least === 'number' && typeof most === 'number'
+      ? [`${grouped(least)} … ${grouped(most)}`]
+      : [
+          typeof least === 'number' && `≥ ${grouped(least)}`,
+          typeof most === 'number' && `≤ ${grouped(most)}`,
+        ];
+  const { exclusiveMinimum: above, exclusiveMaximum: below } = given as {
+    exclusiveMinimum?: unknown;
+    exclusiveMaximum?: unknown;
+  };
+  return [
+    ...counts,
+    ...bounds,
+    typeof above === 'number' && `> ${grouped(above)}`,
+    typeof below === 'number' && `< ${grouped(below)}`,
+  ];
 }
 
 let groups: Intl.NumberFormat | undefined; // made when a page is: it takes longer to make than all that is loaded here

@@ -119,7 +119,11 @@ document.addEventListener('DOMContentLoaded', () => {
 
 /** Types and notes are for those who work on it, not for browsers: they stand on lines of their own. */
 function lean(text: string): string {
-  return text.replace(/^[ \t]*\/\/.*\n|^[ \t]*\/\*\* @[^\n]*\*\/\n/gm, '').replace(/\/\*\*? [@a-z][^\n]*?\*\/ ?/g, '').replace(/^[ \t]+/gm, '').replace(/\n+/g, '\n');
+  return text
+    .replace(/^[ \t]*\/\/.*\n|^[ \t]*\/\*\* @[^\n]*\*\/\n/gm, '')
+    .replace(/\/\*\*? [@a-z][^\n]*?\*\/ ?/g, '')
+    .replace(/^[ \t]+/gm, '')
+    .replace(/\n+/g, '\n');
 }
 
 /** The script as it is written, with its notes. @internal */

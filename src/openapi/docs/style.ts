@@ -8,14 +8,35 @@
 
 /** Colours by name; the light one, the dark one. */
 const COLOURS: Readonly<Record<string, readonly [light: string, dark: string]>> = {
-  bg: ['#ffffff', '#0d1117'], side: ['#f6f7f9', '#131820'], card: ['#ffffff', '#0d1117'], field: ['#ffffff', '#0d1117'], hover: ['#f1f3f6', '#1a212b'],
-  line: ['#dfe3e8', '#2a323d'], edge: ['#868f9c', '#6d7887'], text: ['#171b22', '#e6eaf0'], soft: ['#555e6c', '#9ea9b8'], accent: ['#0a5bc4', '#6cb2ff'], on: ['#ffffff', '#08131f'],
-  code: ['#f1f3f6', '#1a212b'], get: ['#0f6b3c', '#5fd394'], post: ['#0a5bc4', '#6cb2ff'], put: ['#8a4b00', '#f0b15c'], patch: ['#6b3fb8', '#c3a5ff'], delete: ['#b3202c', '#ff8d8d'],
-  good: ['#0f6b3c', '#5fd394'], warn: ['#8a4b00', '#f0b15c'], bad: ['#b3202c', '#ff8d8d'], string: ['#0f6b3c', '#7fd6a4'], number: ['#8a4b00', '#f0b15c'], key: ['#0a4fae', '#8cc3ff'],
+  bg: ['#ffffff', '#0d1117'],
+  side: ['#f6f7f9', '#131820'],
+  card: ['#ffffff', '#0d1117'],
+  field: ['#ffffff', '#0d1117'],
+  hover: ['#f1f3f6', '#1a212b'],
+  line: ['#dfe3e8', '#2a323d'],
+  edge: ['#868f9c', '#6d7887'],
+  text: ['#171b22', '#e6eaf0'],
+  soft: ['#555e6c', '#9ea9b8'],
+  accent: ['#0a5bc4', '#6cb2ff'],
+  on: ['#ffffff', '#08131f'],
+  code: ['#f1f3f6', '#1a212b'],
+  get: ['#0f6b3c', '#5fd394'],
+  post: ['#0a5bc4', '#6cb2ff'],
+  put: ['#8a4b00', '#f0b15c'],
+  patch: ['#6b3fb8', '#c3a5ff'],
+  delete: ['#b3202c', '#ff8d8d'],
+  good: ['#0f6b3c', '#5fd394'],
+  warn: ['#8a4b00', '#f0b15c'],
+  bad: ['#b3202c', '#ff8d8d'],
+  string: ['#0f6b3c', '#7fd6a4'],
+  number: ['#8a4b00', '#f0b15c'],
+  key: ['#0a4fae', '#8cc3ff'],
 };
 
 function colours(mode: 0 | 1): string {
-  return `color-scheme:${mode === 0 ? 'light' : 'dark'};${Object.entries(COLOURS).map(([name, values]) => `--${name}:${values[mode]}`).join(';')}`;
+  return `color-scheme:${mode === 0 ? 'light' : 'dark'};${Object.entries(COLOURS)
+    .map(([name, values]) => `--${name}:${values[mode]}`)
+    .join(';')}`;
 }
 
 const RULES: string = `
